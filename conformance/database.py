@@ -18,8 +18,7 @@ import flambeau
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")
-    from torch.testing._internal import common_methods_invocations as theirs
-    from torch.testing._internal import common_utils
+    from torch.testing._internal import common_methods_invocations as theirs, common_utils
     from torch.testing._internal.opinfo import core
 
 

@@ -20,16 +20,13 @@ from . import ops
 from .autograd import enable_grad, inference_mode, no_grad, set_grad_enabled
 from .autograd.anomaly import is_anomaly_check_nan_enabled, is_anomaly_enabled
 from .autograd.grad_mode import is_grad_enabled, is_inference_mode_enabled
-from .core import dtype as _dtypes
-from .core import layout as _layouts
+from .core import dtype as _dtypes, layout as _layouts
 from .core.arrays import shared_memory as _shared_memory
 from .core.device import device
 from .core.dtype import can_cast, dtype, get_default_dtype, promote_types, set_default_dtype
 from .core.layout import layout, memory_format
 from .core.protocols import methods as _methods
-from .core.protocols.legacy import CONSTRUCTORS as _CONSTRUCTORS
-from .core.protocols.legacy import STORAGES as _STORAGES
-from .core.protocols.legacy import set_default_tensor_type
+from .core.protocols.legacy import CONSTRUCTORS as _CONSTRUCTORS, STORAGES as _STORAGES, set_default_tensor_type
 from .core.random.generator import Generator, default_generator
 from .core.shape import Size
 from .core.state import modes as _modes

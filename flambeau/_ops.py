@@ -19,8 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from . import _unsupported
-from . import ops as _operations
+from . import _unsupported, ops as _operations
 from ._schema import FunctionSchema, parse_schema
 from ._tags import DispatchKey, Tag
 from .core.calls.override import call_override

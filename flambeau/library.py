@@ -9,8 +9,7 @@ from collections.abc import Callable, Iterator
 from typing import Any, NoReturn
 
 from . import _unsupported
-from ._library import custom_ops as _custom_ops
-from ._library import definitions as _definitions
+from ._library import custom_ops as _custom_ops, definitions as _definitions
 from ._library.autograd import Formula as _Formula
 from ._library.custom_ops import CustomOpDef, custom_op
 from ._library.definitions import get_ctx

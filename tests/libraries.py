@@ -10,8 +10,7 @@ from typing import Any
 
 import numpy as np
 import precision
-from oracle import HAS_ORACLE as HAS_ORACLE
-from oracle import pytorch
+from oracle import HAS_ORACLE as HAS_ORACLE, pytorch
 from recording import Function, Kept, digest, outcome, recording
 from records import RECORDS
 from records.record import HALVES, Record, Sample, numpy_dtype

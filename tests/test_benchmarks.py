@@ -12,8 +12,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from benchmarks import __main__ as commands
 from benchmarks import (
+    __main__ as commands,
     attention,
     cases,
     coldstart,

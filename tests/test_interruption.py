@@ -15,8 +15,7 @@ from faults.injection import Injector, came_at_beginning
 from faults.interrupts import interrupt
 
 import flambeau as torch
-from flambeau.core import late
-from flambeau.core import state as states
+from flambeau.core import late, state as states
 from flambeau.core.calls.interruption import is_interruption
 from flambeau.utils._python_dispatch import TorchDispatchMode
 

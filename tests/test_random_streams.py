@@ -21,8 +21,7 @@ import pytest
 from oracle import pytorch
 
 from flambeau.core import dtype as dtypes
-from flambeau.core.random import box_muller, rejection, samplers
-from flambeau.core.random import generator as generators
+from flambeau.core.random import box_muller, generator as generators, rejection, samplers
 from flambeau.core.random.generator import Generator
 from flambeau.core.tensor import Tensor, wrap
 from flambeau.ops import conversion, creation, inplace, random  # noqa: F401 (families whose methods are used)

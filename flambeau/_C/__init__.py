@@ -18,8 +18,7 @@ from ..core.shape import Size
 from ..core.state import thread
 from ..core.tensor import Tensor
 from ..futures import Future
-from . import _functorch as _functorch
-from . import _nn as _nn
+from . import _functorch as _functorch, _nn as _nn
 
 _late.adopt(__name__)
 

@@ -19,8 +19,7 @@ from ..core.calls.operation import Op
 from ..core.calls.registry import TABLES, entries
 from ..core.device import cpu, device
 from ..core.dtype import dtype as Dtype
-from ..core.layout import layout as Layout
-from ..core.layout import memory_format as MemoryFormat
+from ..core.layout import layout as Layout, memory_format as MemoryFormat
 from ..core.state import thread
 from ..core.tensor import Tensor
 

@@ -45,9 +45,7 @@ from ..core.tape.history import (
 from ..core.tape.node import edge_of
 from ..core.tape.saved import Kept, below_tape, is_saved_result, pack_saved
 from ..core.tensor import Tensor, share, storage_of, wrap
-from . import aten_calls as aten
-from . import aten_composites, aten_formulas, aten_kernels, aten_rules  # noqa: F401  # these fill tables of the others, in this order
-from . import aten_derivatives as derivatives
+from . import aten_calls as aten, aten_composites, aten_derivatives as derivatives, aten_formulas, aten_kernels, aten_rules  # noqa: F401  # these fill tables of the others, in this order
 
 
 # -- who is asked ----------------------------------------------------------------------------------------------------------------------

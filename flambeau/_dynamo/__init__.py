@@ -8,8 +8,7 @@ from .. import _unsupported
 from ..compiler import allow_in_graph, assume_constant_result, disable, is_compiling, list_backends, reset, set_stance
 from ..compiler.eager import OptimizedModule
 from ..core import late as _late
-from . import config as config
-from . import eval_frame as eval_frame
+from . import config as config, eval_frame as eval_frame
 from ._support import is_dynamo_supported, is_inductor_supported
 
 _late.adopt(__name__)

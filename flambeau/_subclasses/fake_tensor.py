@@ -16,8 +16,7 @@ from ..core.arrays.hollow import HollowArray, filled, hollow
 from ..core.arrays.kinds import MissingValue, MissingValues
 from ..core.arrays.meta_array import empty_strided, view_at
 from ..core.calls.override import DisableTorchFunction
-from ..core.device import cpu
-from ..core.device import device as Device
+from ..core.device import cpu, device as Device
 from ..core.state import thread
 from ..core.tensor import Parameter, Tensor, share, storage_of, wrap
 from ..utils._python_dispatch import TorchDispatchMode

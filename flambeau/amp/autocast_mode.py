@@ -9,8 +9,7 @@ from typing import Any
 
 from ..core.calls import autocast as regions
 from ..core.device import device
-from ..core.dtype import bfloat16, float16, float64
-from ..core.dtype import dtype as DType
+from ..core.dtype import bfloat16, dtype as DType, float16, float64
 from ..core.tensor import Tensor
 
 __all__ = [

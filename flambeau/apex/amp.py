@@ -23,8 +23,7 @@ from typing import Any
 
 from ..amp.autocast_mode import autocast
 from ..autograd.grad_mode import no_grad
-from ..core.dtype import dtype as DType
-from ..core.dtype import float16, float32
+from ..core.dtype import dtype as DType, float16, float32
 from ..core.tensor import Parameter, Tensor
 from ..nn import Module
 from ..nn.normalization import _BatchNorm

@@ -13,8 +13,7 @@ from typing import Any
 from .. import _unsupported
 from ..core import late as _late
 from ..nn import Module
-from .eager import OptimizedModule
-from .eager import compile as compile
+from .eager import OptimizedModule, compile as compile
 
 _late.adopt(__name__)
 

@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from . import dtype as dtypes
-from .arrays.kinds import address, device_of, is_pinned, kind_of, make_at, place_of
-from .arrays.kinds import copied as copy_of
+from .arrays.kinds import address, copied as copy_of, device_of, is_pinned, kind_of, make_at, place_of
 from .device import cpu, device
 from .layout import is_contiguous_as, is_uneven, sparse_coo, sparse_csr, strided
 from .shape import Size, contiguous_strides, element_strides, wrap_dim

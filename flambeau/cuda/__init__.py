@@ -12,21 +12,17 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from .._settings import AcceleratorError as AcceleratorError
-from .._settings import OutOfMemoryError as OutOfMemoryError
+from .._settings import AcceleratorError as AcceleratorError, OutOfMemoryError as OutOfMemoryError
 from ..core import late as _late
-from ..core.protocols.legacy import CONSTRUCTORS as _CONSTRUCTORS
-from ..core.protocols.legacy import STORAGES as _STORAGES
-from ..core.protocols.legacy import typed_constructor as _typed_constructor
-from . import memory as memory
-from . import nvtx as nvtx
-from . import random as random
-from . import streams as streams
-from ._runtime import device_at as _device_at
-from ._runtime import index_of as _index_of
-from ._runtime import required as _required
-from ._runtime import usable as _usable
-from ._runtime import without_cuda as _without_cuda
+from ..core.protocols.legacy import CONSTRUCTORS as _CONSTRUCTORS, STORAGES as _STORAGES, typed_constructor as _typed_constructor
+from . import memory as memory, nvtx as nvtx, random as random, streams as streams
+from ._runtime import (
+    device_at as _device_at,
+    index_of as _index_of,
+    required as _required,
+    usable as _usable,
+    without_cuda as _without_cuda,
+)
 from .memory import *  # noqa: F403 - every file lists its public names itself
 from .random import *  # noqa: F403
 from .streams import *  # noqa: F403

@@ -20,8 +20,7 @@ from typing import Any
 import numpy as np
 
 from ..core.arrays.native import native
-from . import channels_last, depthwise, volumes
-from . import target as targets
+from . import channels_last, depthwise, target as targets, volumes
 from .language import KINDS
 from .memory import empty
 from .microkernel import Scratch, mode_of, plane_layout, store_mode, strides_of, tile_width

@@ -7,8 +7,7 @@ from typing import Any
 import numpy as np
 
 from ..core.arrays.native import native
-from . import target as targets
-from . import vectors
+from . import target as targets, vectors
 from .build import kernel
 from .language import KINDS, Builder, Value
 from .memory import empty

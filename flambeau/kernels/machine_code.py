@@ -6,8 +6,7 @@ import os
 
 from ..core.arrays.native import NoKernel
 from ..core.calls.interruption import pass_on
-from . import cache, image
-from . import target as targets
+from . import cache, image, target as targets
 
 _SHOW = os.environ.get("FLAMBEAU_SHOW_KERNELS", "")  # names of kernels to print, IR and assembly, as they are built; "all" for all
 

@@ -38,8 +38,7 @@ import numpy as np
 from ..core import late
 from ..core.arrays.native import Threads
 from ..core.calls.interruption import NoArray
-from . import image
-from . import target as targets
+from . import image, target as targets
 from .machine_code import compiled
 
 # Looks at the ticket, some 20 to 40 ns each. A worker goes on looking for a millisecond or two after a job before it sleeps: longer than

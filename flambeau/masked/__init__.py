@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from ..core import late as _late
-from . import _functions
-from . import _ops as _ops
+from . import _functions, _ops as _ops
 from ._functions import *  # noqa: F403
 from ._tensor import MaskedTensor, as_masked_tensor, is_masked_tensor, masked_tensor
 

@@ -29,20 +29,23 @@ from multiprocessing import *  # noqa: F403
 
 from ..core import late as _late
 from ..core.arrays.shared_memory import process as _process
-from . import _atfork as _atfork
-from . import reductions as reductions
-from ._prctl import _get_thread_name as _get_thread_name
-from ._prctl import _prctl_pr_set_pdeathsig as _prctl_pr_set_pdeathsig
-from ._prctl import _set_thread_name as _set_thread_name
+from . import _atfork as _atfork, reductions as reductions
+from ._prctl import (
+    _get_thread_name as _get_thread_name,
+    _prctl_pr_set_pdeathsig as _prctl_pr_set_pdeathsig,
+    _set_thread_name as _set_thread_name,
+)
 from .context import default as _default
 from .reductions import init_reductions as init_reductions
-from .spawn import ENV_VAR_PARALLEL_START as ENV_VAR_PARALLEL_START
-from .spawn import ProcessContext as ProcessContext
-from .spawn import ProcessExitedException as ProcessExitedException
-from .spawn import ProcessRaisedException as ProcessRaisedException
-from .spawn import SpawnContext as SpawnContext
-from .spawn import spawn as spawn
-from .spawn import start_processes as start_processes
+from .spawn import (
+    ENV_VAR_PARALLEL_START as ENV_VAR_PARALLEL_START,
+    ProcessContext as ProcessContext,
+    ProcessExitedException as ProcessExitedException,
+    ProcessRaisedException as ProcessRaisedException,
+    SpawnContext as SpawnContext,
+    spawn as spawn,
+    start_processes as start_processes,
+)
 
 _late.adopt(__name__)
 

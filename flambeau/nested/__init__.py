@@ -16,10 +16,8 @@ from __future__ import annotations
 from typing import Any
 
 from ..autograd import no_grad
-from ..core import dtype as dtypes
-from ..core import late as _late
-from ..core.layout import jagged, strided
-from ..core.layout import layout as Layout
+from ..core import dtype as dtypes, late as _late
+from ..core.layout import jagged, layout as Layout, strided
 from ..core.tensor import Tensor
 from ..ops import resolve
 from ._jagged import NestedTensor

@@ -6,8 +6,7 @@ from typing import Any
 
 from .. import ops
 from ..core.tensor import Parameter, Tensor
-from . import functional as F
-from . import init as initialization
+from . import functional as F, init as initialization
 from ._layer import layer
 from .module import Module
 

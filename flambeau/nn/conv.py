@@ -8,8 +8,7 @@ from typing import Any
 from .. import ops
 from ..autograd.grad_mode import no_grad
 from ..core.tensor import Parameter, Tensor
-from . import functional as F
-from . import init
+from . import functional as F, init
 from ._tuples import repeated
 from .lazy import LazyModuleMixin
 from .module import Module

@@ -7,8 +7,7 @@ from typing import Any, Self
 from .. import ops
 from ..autograd.grad_mode import no_grad
 from ..core.tensor import Parameter, Tensor
-from . import functional as F
-from . import init
+from . import functional as F, init
 from .module import Module
 
 __all__ = ["Embedding", "EmbeddingBag"]

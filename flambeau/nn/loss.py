@@ -7,8 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ..core.tensor import Tensor
-from . import _reduction
-from . import functional as F
+from . import _reduction, functional as F
 from .distance import PairwiseDistance
 from .module import Module
 

@@ -26,8 +26,12 @@ from ._module_hooks import (
     register_module_module_registration_hook,
     register_module_parameter_registration_hook,
 )
-from ._module_state import EXTRA_STATE as _EXTRA_STATE_KEY_SUFFIX  # noqa: F401 - packages name it in this module
-from ._module_state import StateMethods, _IncompatibleKeys, _WrappedHook  # noqa: F401 - files and packages name them here
+from ._module_state import (  # noqa: F401 - files and packages name them here
+    EXTRA_STATE as _EXTRA_STATE_KEY_SUFFIX,
+    StateMethods,
+    _IncompatibleKeys,
+    _WrappedHook,
+)
 
 __all__ = [
     "Module", "register_module_backward_hook", "register_module_buffer_registration_hook", "register_module_forward_hook",

@@ -6,8 +6,7 @@ from typing import Any
 
 from .. import ops
 from ..core.tensor import Parameter, Tensor
-from . import functional as F
-from . import init
+from . import functional as F, init
 from .linear import NonDynamicallyQuantizableLinear
 from .module import Module
 

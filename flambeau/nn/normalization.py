@@ -8,8 +8,7 @@ from typing import Any
 from .. import ops
 from ..core import dtype as dtypes
 from ..core.tensor import Parameter, Tensor
-from . import functional as F
-from . import init
+from . import functional as F, init
 from .lazy import LazyModuleMixin
 from .module import Module
 from .parameter import UninitializedBuffer, UninitializedParameter

@@ -354,8 +354,7 @@ def isin(elements: Tensor | Number, test_elements: Tensor | Number, *, assume_un
     Source: torch.isin.
     """
     from ..core.calls.promotion import common_dtype
-    from ..core.tensor import Tensor as TensorType
-    from ..core.tensor import wrap
+    from ..core.tensor import Tensor as TensorType, wrap
 
     operands = (elements, test_elements)
     if not any(isinstance(item, TensorType) for item in operands):

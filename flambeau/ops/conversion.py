@@ -13,15 +13,13 @@ from ..core.arrays.kinds import copying, kind_of, moved, pinned, pinning_kind, p
 from ..core.calls.annotations import Tensor
 from ..core.calls.casting import cast_array
 from ..core.calls.registry import add_method, composite, method, op, view
-from ..core.device import device
-from ..core.device import device as Device
+from ..core.device import device, device as Device
 from ..core.layout import contiguous_format, empty_as, is_contiguous_as, laid_out, memory_format, preserve_format, suggested_format
 from ..core.shape import element_strides, restrided
 from ..core.state import INFERENCE, active, in_mode, interposed, modes
 from ..core.tape.history import watch
 from ..core.tape.node import StaleHistory
-from ..core.tensor import Parameter, blanks, mark_of, share, storage_of
-from ..core.tensor import Tensor as TensorType
+from ..core.tensor import Parameter, Tensor as TensorType, blanks, mark_of, share, storage_of
 from .small import LIMIT  # noqa: F401  # for ``_SMALL_CAST``
 
 _ref = weakref.ref

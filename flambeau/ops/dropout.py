@@ -13,8 +13,7 @@ from ..core.calls.registry import composite
 from ..core.random import samplers
 from ..core.random.generator import default_generator
 from ..core.state import modes, run_ignoring_fp, thread
-from ..core.tensor import Tensor as TensorType
-from ..core.tensor import wrap
+from ..core.tensor import Tensor as TensorType, wrap
 from .creation import array_like
 
 _SELU_SATURATION = 1.7580993408473766  # scale * alpha of SELU: minus the value that alpha dropout puts in

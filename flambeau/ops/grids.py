@@ -20,8 +20,7 @@ from ..core.arrays.native import attempt, is_there
 from ..core.calls.annotations import Tensor
 from ..core.calls.registry import composite, op
 from ..core.state import grad_enabled, in_mode
-from ..core.tensor import Tensor as TensorType
-from ..core.tensor import wrap
+from ..core.tensor import Tensor as TensorType, wrap
 from .creation import ones, zeros
 from .masks import where
 from .ranges import linspace

@@ -29,10 +29,11 @@ from ..core.state import active, grad_enabled, in_mode, interposed, interpreters
 from ..core.tape.history import check_overlap, check_writable, overlaps_itself
 from ..core.tape.node import complain_freed
 from ..core.tape.saved import unpack
-from ..core.tensor import Parameter, new_storage, storage_of, wrap
-from ..core.tensor import Tensor as TensorType
-from . import parts as taking
-from . import views  # wrappers take their places in these modules when first called
+from ..core.tensor import Parameter, Tensor as TensorType, new_storage, storage_of, wrap
+from . import (
+    parts as taking,
+    views,  # wrappers take their places in these modules when first called
+)
 from .inplace import writable_now
 
 _INDEX_DTYPES = (dtypes.int64, dtypes.int32)  # of index tensors; of one number, any integer

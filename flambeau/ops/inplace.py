@@ -20,14 +20,12 @@ from ..core.calls.interruption import pass_on
 from ..core.calls.out import resize
 from ..core.calls.registry import composite, method, op, primitive
 from ..core.dtype import of_array
-from ..core.layout import contiguous_format, empty_as, format_strides
-from ..core.layout import strided as strided_layout
+from ..core.layout import contiguous_format, empty_as, format_strides, strided as strided_layout
 from ..core.shape import broadcast_shape, contiguous_strides, one_by_one, overlaps_itself, sizes_of, strided
 from ..core.state import INFERENCE, active, grad_enabled, in_mode, interposed, modes, thread
 from ..core.storage import TypedStorage, UntypedStorage
 from ..core.tape.history import check_writable
-from ..core.tensor import Parameter, note_order, storage_of, wrap
-from ..core.tensor import Tensor as TensorType
+from ..core.tensor import Parameter, Tensor as TensorType, note_order, storage_of, wrap
 
 
 def zeros_like_grad(grad: Any) -> Any:

@@ -16,8 +16,7 @@ from ..core.calls.out import APART
 from ..core.calls.promotion import common_dtype
 from ..core.calls.registry import composite, method, op, pointwise
 from ..core.shape import broadcast_shape
-from ..core.tensor import Tensor as TensorType
-from ..core.tensor import wrap
+from ..core.tensor import Tensor as TensorType, wrap
 from .arithmetic import row_major
 from .indexing import places_of, put_at
 

@@ -27,8 +27,7 @@ from ..core.shape import (
 )
 from ..core.state import grad_enabled
 from ..core.tape.history import check_writable, make_view, needs_grad, point_at, strided_node, take_geometry
-from ..core.tensor import Tensor as TensorType
-from ..core.tensor import storage_of
+from ..core.tensor import Tensor as TensorType, storage_of
 
 
 # -- parts --------------------------------------------------------------------------------------------------------------------

@@ -21,16 +21,19 @@ from ..core.calls.registry import composite, factory, method
 from ..core.device import cpu, device
 from ..core.dtype import dtype as dtype_class
 from ..core.random import rejection, samplers
-from ..core.random.generator import Generator, default_generator, followers
-from ..core.random.generator import initial_seed as _initial_seed
-from ..core.random.generator import manual_seed as _manual_seed
-from ..core.random.generator import seed as _seed
+from ..core.random.generator import (
+    Generator,
+    default_generator,
+    followers,
+    initial_seed as _initial_seed,
+    manual_seed as _manual_seed,
+    seed as _seed,
+)
 from ..core.shape import broadcast_shape
 from ..core.state import grad_enabled, interposed, modes, run_ignoring_fp
 from ..core.tape.history import check_writable, rebase
 from ..core.tape.node import Node, edge_of, new_node
-from ..core.tensor import Tensor as TensorClass
-from ..core.tensor import storage_of, wrap
+from ..core.tensor import Tensor as TensorClass, storage_of, wrap
 from .creation import array_like
 
 # ---- the default generator

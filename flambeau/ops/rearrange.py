@@ -15,8 +15,7 @@ from ..core.calls.annotations import Dim, Tensor
 from ..core.calls.registry import composite, method, op, resolve
 from ..core.layout import contiguous_format, empty_as, empty_strided_array, format_of, format_strides, preserve_format, row_major
 from ..core.shape import one_by_one, sizes_of, wrap_dim, wrap_dims
-from ..core.tensor import Tensor as TensorType
-from ..core.tensor import wrap
+from ..core.tensor import Tensor as TensorType, wrap
 from .creation import array_like
 
 

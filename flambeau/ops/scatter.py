@@ -15,8 +15,7 @@ from ..core.calls.operation import PARTS
 from ..core.calls.out import APART, Out, complain_other, same_dtype
 from ..core.calls.registry import TABLES, composite, method, op
 from ..core.shape import wrap_dim
-from ..core.tensor import Tensor as TensorType
-from ..core.tensor import storage_of, wrap
+from ..core.tensor import Tensor as TensorType, storage_of, wrap
 
 
 # -- checks -----------------------------------------------------------------------------------------------------------------------

@@ -14,8 +14,7 @@ from ..core.calls.annotations import Tensor
 from ..core.calls.registry import composite, op
 from ..core.layout import row_major
 from ..core.shape import wrap_dim
-from ..core.tensor import Tensor as TensorType
-from ..core.tensor import wrap
+from ..core.tensor import Tensor as TensorType, wrap
 from .extrema import over_all, require_elements, require_real, taken_along, to_place
 from .sorting import order_along, place_of_rank, positions, without_derivative
 

@@ -9,9 +9,7 @@ from __future__ import annotations
 from collections import Counter, OrderedDict
 from typing import Any
 
-from ..core import dtype as dtypes
-from ..core import layout as layouts
-from ..core import quantizer
+from ..core import dtype as dtypes, layout as layouts, quantizer
 from ..core.device import device
 from ..core.protocols import quantized, rebuild
 from ..core.shape import Size

@@ -12,8 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from ..core.dtype import dtype as Dtype
-from ..core.dtype import float32, float64, get_default_dtype
+from ..core.dtype import dtype as Dtype, float32, float64, get_default_dtype
 from ..core.tensor import Tensor
 from ..ops.creation import empty
 from ..ops.from_data import tensor

@@ -13,8 +13,7 @@ import numpy as np
 
 from .. import ops
 from ..core import dtype as dtypes
-from ..core.dtype import dtype as DType
-from ..core.dtype import promote_types
+from ..core.dtype import dtype as DType, promote_types
 from ..core.tensor import Tensor
 
 # Relative and absolute tolerance by dtype; all others are compared exactly.

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from ..autograd.grad_mode import _ContextDecorator as _DecoratorContextManager
-from ..autograd.grad_mode import _NoParameters as _NoParamDecoratorContextManager
+from ..autograd.grad_mode import _ContextDecorator as _DecoratorContextManager, _NoParameters as _NoParamDecoratorContextManager
 
 __all__ = ["_DecoratorContextManager", "_NoParamDecoratorContextManager"]

@@ -19,212 +19,74 @@ from typing import Any
 
 from ._pytree_nodes import (
     BUILTIN_TYPES as BUILTIN_TYPES,
-)
-from ._pytree_nodes import (
     CONSTANT_NODES as CONSTANT_NODES,
-)
-from ._pytree_nodes import (
     NO_SERIALIZED_TYPE_NAME_FOUND as NO_SERIALIZED_TYPE_NAME_FOUND,
-)
-from ._pytree_nodes import (
     SERIALIZED_TYPE_TO_PYTHON_TYPE as SERIALIZED_TYPE_TO_PYTHON_TYPE,
-)
-from ._pytree_nodes import (
     STANDARD_DICT_TYPES as STANDARD_DICT_TYPES,
-)
-from ._pytree_nodes import (
     SUPPORTED_NODES as SUPPORTED_NODES,
-)
-from ._pytree_nodes import (
     SUPPORTED_SERIALIZED_TYPES as SUPPORTED_SERIALIZED_TYPES,
-)
-from ._pytree_nodes import (
     ConstantNode as ConstantNode,
-)
-from ._pytree_nodes import (
     Context as Context,
-)
-from ._pytree_nodes import (
     DumpableContext as DumpableContext,
-)
-from ._pytree_nodes import (
     FlattenFn as FlattenFn,
-)
-from ._pytree_nodes import (
     FlattenWithKeysFn as FlattenWithKeysFn,
-)
-from ._pytree_nodes import (
     FromDumpableContextFn as FromDumpableContextFn,
-)
-from ._pytree_nodes import (
     GetAttrKey as GetAttrKey,
-)
-from ._pytree_nodes import (
     KeyEntry as KeyEntry,
-)
-from ._pytree_nodes import (
     KeyPath as KeyPath,
-)
-from ._pytree_nodes import (
     MappingKey as MappingKey,
-)
-from ._pytree_nodes import (
     NodeDef as NodeDef,
-)
-from ._pytree_nodes import (
     PyTree as PyTree,
-)
-from ._pytree_nodes import (
     SequenceKey as SequenceKey,
-)
-from ._pytree_nodes import (
     ToDumpableContextFn as ToDumpableContextFn,
-)
-from ._pytree_nodes import (
     UnflattenFn as UnflattenFn,
-)
-from ._pytree_nodes import (
     _check_fields as _check_fields,
-)
-from ._pytree_nodes import (
     _defaultdict_deserialize as _defaultdict_deserialize,
-)
-from ._pytree_nodes import (
     _defaultdict_flatten as _defaultdict_flatten,
-)
-from ._pytree_nodes import (
     _defaultdict_flatten_with_keys as _defaultdict_flatten_with_keys,
-)
-from ._pytree_nodes import (
     _defaultdict_serialize as _defaultdict_serialize,
-)
-from ._pytree_nodes import (
     _defaultdict_unflatten as _defaultdict_unflatten,
-)
-from ._pytree_nodes import (
     _deque_flatten as _deque_flatten,
-)
-from ._pytree_nodes import (
     _deque_flatten_with_keys as _deque_flatten_with_keys,
-)
-from ._pytree_nodes import (
     _deque_unflatten as _deque_unflatten,
-)
-from ._pytree_nodes import (
     _deregister_pytree_node as _deregister_pytree_node,
-)
-from ._pytree_nodes import (
     _dict_flatten as _dict_flatten,
-)
-from ._pytree_nodes import (
     _dict_flatten_with_keys as _dict_flatten_with_keys,
-)
-from ._pytree_nodes import (
     _dict_unflatten as _dict_unflatten,
-)
-from ._pytree_nodes import (
     _get_node_type as _get_node_type,
-)
-from ._pytree_nodes import (
     _is_namedtuple_instance as _is_namedtuple_instance,
-)
-from ._pytree_nodes import (
     _list_flatten as _list_flatten,
-)
-from ._pytree_nodes import (
     _list_flatten_with_keys as _list_flatten_with_keys,
-)
-from ._pytree_nodes import (
     _list_unflatten as _list_unflatten,
-)
-from ._pytree_nodes import (
     _namedtuple_deserialize as _namedtuple_deserialize,
-)
-from ._pytree_nodes import (
     _namedtuple_flatten as _namedtuple_flatten,
-)
-from ._pytree_nodes import (
     _namedtuple_flatten_with_keys as _namedtuple_flatten_with_keys,
-)
-from ._pytree_nodes import (
     _namedtuple_serialize as _namedtuple_serialize,
-)
-from ._pytree_nodes import (
     _namedtuple_unflatten as _namedtuple_unflatten,
-)
-from ._pytree_nodes import (
     _node_def as _node_def,
-)
-from ._pytree_nodes import (
     _odict_unflatten as _odict_unflatten,
-)
-from ._pytree_nodes import (
     _ordereddict_flatten as _ordereddict_flatten,
-)
-from ._pytree_nodes import (
     _ordereddict_flatten_with_keys as _ordereddict_flatten_with_keys,
-)
-from ._pytree_nodes import (
     _ordereddict_unflatten as _ordereddict_unflatten,
-)
-from ._pytree_nodes import (
     _private_register_pytree_node as _private_register_pytree_node,
-)
-from ._pytree_nodes import (
     _register_namedtuple as _register_namedtuple,
-)
-from ._pytree_nodes import (
     _register_pytree_node as _register_pytree_node,
-)
-from ._pytree_nodes import (
     _register_sequence as _register_sequence,
-)
-from ._pytree_nodes import (
     _SerializeNodeDef as _SerializeNodeDef,
-)
-from ._pytree_nodes import (
     _tuple_flatten as _tuple_flatten,
-)
-from ._pytree_nodes import (
     _tuple_flatten_with_keys as _tuple_flatten_with_keys,
-)
-from ._pytree_nodes import (
     _tuple_unflatten as _tuple_unflatten,
-)
-from ._pytree_nodes import (
     is_constant_class as is_constant_class,
-)
-from ._pytree_nodes import (
     is_namedtuple as is_namedtuple,
-)
-from ._pytree_nodes import (
     is_namedtuple_class as is_namedtuple_class,
-)
-from ._pytree_nodes import (
     is_namedtuple_instance as is_namedtuple_instance,
-)
-from ._pytree_nodes import (
     is_structseq as is_structseq,
-)
-from ._pytree_nodes import (
     is_structseq_class as is_structseq_class,
-)
-from ._pytree_nodes import (
     is_structseq_instance as is_structseq_instance,
-)
-from ._pytree_nodes import (
     key_get as key_get,
-)
-from ._pytree_nodes import (
     keystr as keystr,
-)
-from ._pytree_nodes import (
     register_constant as register_constant,
-)
-from ._pytree_nodes import (
     register_dataclass as register_dataclass,
-)
-from ._pytree_nodes import (
     register_pytree_node as register_pytree_node,
 )
 

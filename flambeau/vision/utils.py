@@ -13,9 +13,7 @@ from PIL import Image, ImageColor, ImageDraw, ImageFont
 
 from .. import ops
 from ..autograd.grad_mode import no_grad
-from ..core.dtype import bool_ as boolean
-from ..core.dtype import dtype as DType
-from ..core.dtype import float32, uint8
+from ..core.dtype import bool_ as boolean, dtype as DType, float32, uint8
 from ..core.tensor import Tensor
 from ..ops.inspection import finfo
 

@@ -27,8 +27,7 @@ import ml_dtypes
 import numpy as np
 import scipy.special
 
-from flambeau.testing.device_array import DeviceArray, Module, call, call_ufunc
-from flambeau.testing.device_array import view_at as host_view_at
+from flambeau.testing.device_array import DeviceArray, Module, call, call_ufunc, view_at as host_view_at
 
 NAMES = Path(__file__).with_name("cupy_names.txt")
 DEVICES = 3

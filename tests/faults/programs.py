@@ -291,8 +291,7 @@ def check(torch: Any, name: str, rows: int, wanted: list[np.ndarray]) -> None:
 
 def state() -> dict[str, Any]:
     """What the process has switched on, and which kernels it has found: the same after every run of the same programs."""
-    from flambeau.core import late
-    from flambeau.core import state as states
+    from flambeau.core import late, state as states
     from flambeau.core.arrays import native
 
     facts: dict[str, Any] = {

@@ -20,8 +20,7 @@ from typing import Any
 
 import numpy as np
 
-from . import programs
-from . import threads as busy
+from . import programs, threads as busy
 from .injection import Injector
 
 PATIENCE = 0.2  # seconds for which one thread stands still at most

@@ -11,8 +11,7 @@ import pytest
 import flambeau as torch
 from flambeau.core.arrays import native
 from flambeau.core.calls.registry import primitive
-from flambeau.kernels import attention as kernels
-from flambeau.kernels import target as targets
+from flambeau.kernels import attention as kernels, target as targets
 from flambeau.kernels.attention_kernels import TILE
 from flambeau.kernels.pool import pool
 from flambeau.nn import functional as F

@@ -5,8 +5,7 @@ from __future__ import annotations
 import ml_dtypes
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from flambeau.kernels.language import KINDS, SIZES, Builder, literal
 from flambeau.kernels.target import AVX2, NEON, PLAIN

@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 
 import flambeau as torch
-from flambeau.core.arrays import lapack as bindings
-from flambeau.core.arrays import native
+from flambeau.core.arrays import lapack as bindings, native
 from flambeau.kernels import lapack, small_matrices
 from flambeau.kernels.blas import library
 

@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 import flambeau as torch
 import flambeau.nn.functional as F
 from flambeau.core.arrays import native
 from flambeau.kernels import loss as kernels
 from flambeau.kernels.pool import pool
-from flambeau.ops import class_loss
-from flambeau.ops import loss as plain
+from flambeau.ops import class_loss, loss as plain
 
 from .guard import guarded
 

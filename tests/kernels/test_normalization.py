@@ -6,14 +6,12 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 import flambeau as torch
 import flambeau.nn.functional as F
 from flambeau.core.arrays import native
-from flambeau.kernels import normalization as kernels
-from flambeau.kernels import target as targets
+from flambeau.kernels import normalization as kernels, target as targets
 from flambeau.kernels.pool import pool
 from flambeau.ops import normalization as references
 

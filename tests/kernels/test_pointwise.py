@@ -7,16 +7,14 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 import flambeau as torch
 import flambeau.nn.functional as F
 from flambeau.core.arrays import native
 from flambeau.core.calls.registry import TABLES, entries
 from flambeau.core.layout import elementwise_strides
-from flambeau.kernels import pointwise as kernels
-from flambeau.kernels import target as targets
+from flambeau.kernels import pointwise as kernels, target as targets
 from flambeau.kernels.expression import Program
 from flambeau.kernels.language import KINDS, register_kind
 from flambeau.kernels.pool import pool

@@ -7,13 +7,11 @@ from importlib import import_module
 import ml_dtypes
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 import flambeau as torch
 from flambeau.core.arrays import native
-from flambeau.core.random import box_muller, rejection, samplers
-from flambeau.core.random import generator as generators
+from flambeau.core.random import box_muller, generator as generators, rejection, samplers
 from flambeau.core.random.generator import BLOCK, Generator
 
 from .guard import guarded

@@ -10,8 +10,7 @@ import pytest
 from oracle import pytorch
 
 import flambeau
-from flambeau.nn import attention
-from flambeau.nn import functional as F
+from flambeau.nn import attention, functional as F
 from flambeau.nn.attention import bias
 from flambeau.ops import attention as family
 

@@ -10,8 +10,7 @@ import weakref
 import pytest
 
 import flambeau
-from flambeau.optim import SGD
-from flambeau.optim import lr_scheduler as schedules
+from flambeau.optim import SGD, lr_scheduler as schedules
 
 
 def rates(make, n, metric=None):

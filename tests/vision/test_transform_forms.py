@@ -16,8 +16,7 @@ from vision.transform_cases import pixels_of_sample
 
 import flambeau as torch
 from flambeau.vision import transforms, tv_tensors
-from flambeau.vision.transforms import functional as F
-from flambeau.vision.transforms import v2
+from flambeau.vision.transforms import functional as F, v2
 
 MODULES = ("transforms", "transforms._presets", "transforms.v2", "transforms.v2.functional", "tv_tensors")
 IMPORTED = {"annotations", "importlib", "torch", "transforms"}

@@ -8,8 +8,7 @@ from typing import Any
 from .. import dtype as dtypes
 from ..arrays.kinds import make_at, pinning_kind, place_of
 from ..device import pinned_host
-from ..layout import layout as Layout
-from ..layout import strided
+from ..layout import layout as Layout, strided
 from ..state import thread, without_grad
 from ..tensor import Tensor
 

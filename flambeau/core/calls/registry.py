@@ -23,8 +23,7 @@ import numpy as np
 
 from ..dtype import can_cast
 from ..late import made_once
-from ..state import active, in_mode, modes, overriding, thread
-from ..state import wrappers as wrapper_classes
+from ..state import active, in_mode, modes, overriding, thread, wrappers as wrapper_classes
 from ..tape.derivatives import OpNode, make_node_class
 from ..tensor import Parameter, Tensor
 from . import wrapper_source, wrappers

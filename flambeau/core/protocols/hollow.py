@@ -11,8 +11,7 @@ from ..arrays.hollow import hollow
 from ..arrays.meta_array import empty_strided, view_at
 from ..calls.registry import learn
 from ..device import cpu, device
-from ..dtype import dtype as Dtype
-from ..dtype import get_default_dtype
+from ..dtype import dtype as Dtype, get_default_dtype
 from ..layout import strided
 from ..shape import contiguous_strides
 from ..state import dispatchers

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 from ...core import late as _late
-from . import comm as comm
-from . import distributed as distributed
+from . import comm as comm, distributed as distributed
 from .data_parallel import DataParallel, data_parallel
-from .distributed import DistributedDataParallel as DistributedDataParallel
-from .distributed import DistributedDataParallelCPU as DistributedDataParallelCPU
+from .distributed import DistributedDataParallel as DistributedDataParallel, DistributedDataParallelCPU as DistributedDataParallelCPU
 from .parallel_apply import parallel_apply
 from .replicate import replicate
 from .scatter_gather import gather, scatter

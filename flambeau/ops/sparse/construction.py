@@ -23,11 +23,9 @@ from ...core.calls.annotations import Tensor
 from ...core.calls.creation import dtype_of
 from ...core.calls.registry import composite, method, op
 from ...core.device import cpu
-from ...core.layout import layout as Layout
-from ...core.layout import sparse_bsc, sparse_bsr, sparse_coo, sparse_csc, sparse_csr, strided
+from ...core.layout import layout as Layout, sparse_bsc, sparse_bsr, sparse_coo, sparse_csc, sparse_csr, strided
 from ...core.shape import Size
-from ...core.tensor import Tensor as TensorType
-from ...core.tensor import wrap
+from ...core.tensor import Tensor as TensorType, wrap
 
 
 class _Checking:

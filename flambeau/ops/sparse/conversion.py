@@ -22,8 +22,7 @@ from ...core.arrays.sparse import (
 )
 from ...core.calls.annotations import Tensor
 from ...core.calls.registry import composite, method, op
-from ...core.layout import layout as Layout
-from ...core.layout import sparse_bsc, sparse_bsr, sparse_coo, sparse_csc, sparse_csr, strided
+from ...core.layout import layout as Layout, sparse_bsc, sparse_bsr, sparse_coo, sparse_csc, sparse_csr, strided
 from .construction import entries, sparse_part, with_values
 
 

@@ -29,8 +29,7 @@ from ...core.calls.registry import composite, op
 from ...core.layout import sparse_coo, sparse_csc, sparse_csr, strided
 from ..arithmetic import conj
 from ..matrix_checks import not_differentiable
-from ..products import matmul as plain_matmul
-from ..products import mm as plain_mm
+from ..products import matmul as plain_matmul, mm as plain_mm
 from .construction import entries, sparse_compressed_tensor, with_values
 from .places import compressed_like
 

@@ -443,8 +443,7 @@ def hparams(
     Source: torch.utils.tensorboard.summary.hparams.
     """
     from google.protobuf.struct_pb2 import ListValue, Value
-    from tensorboard.plugins.hparams import api_pb2 as api
-    from tensorboard.plugins.hparams import metadata
+    from tensorboard.plugins.hparams import api_pb2 as api, metadata
     from tensorboard.plugins.hparams.plugin_data_pb2 import HParamsPluginData, SessionEndInfo, SessionStartInfo
 
     domains = hparam_domain_discrete or {}

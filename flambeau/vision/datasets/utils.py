@@ -26,8 +26,7 @@ from urllib.request import HTTPRedirectHandler, Request, build_opener
 import numpy as np
 
 from ...core.replacing import replace_file
-from ...hub import _extract as extract_inside
-from ...hub import tqdm
+from ...hub import _extract as extract_inside, tqdm
 
 try:
     import fcntl

@@ -14,8 +14,7 @@ from ...core import late as _late
 from . import functional
 from .autoaugment import AugMix, AutoAugment, AutoAugmentPolicy, RandAugment, TrivialAugmentWide
 from .transforms import *  # noqa: F403
-from .transforms import RandomTransforms as RandomTransforms
-from .transforms import __all__ as _names
+from .transforms import RandomTransforms as RandomTransforms, __all__ as _names
 
 _late.adopt(__name__)
 

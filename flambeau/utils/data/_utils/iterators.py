@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from ...._exceptions import ExceptionWrapper
 from ..sampler import random_seed
-from . import progress as progress_of
-from . import streams
+from . import progress as progress_of, streams
 from .crew import Answer, ProcessCrew, ThreadCrew
 from .fetch import make_fetcher
 from .pin_memory import accelerator_available, pin_memory

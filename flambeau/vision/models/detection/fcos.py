@@ -10,8 +10,7 @@ from .... import nn, ops
 from ....core import dtype as dtypes
 from ....core.tensor import Tensor
 from ....nn import functional as F
-from ...ops import boxes as box_ops
-from ...ops import generalized_box_iou_loss, sigmoid_focal_loss
+from ...ops import boxes as box_ops, generalized_box_iou_loss, sigmoid_focal_loss
 from ...ops.feature_pyramid_network import LastLevelP6P7
 from .._api import weights_enum
 from ..resnet import ResNet50_Weights

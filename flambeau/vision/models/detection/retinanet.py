@@ -9,8 +9,7 @@ from typing import Any
 
 from .... import nn, ops
 from ....core.tensor import Tensor
-from ...ops import Conv2dNormActivation, sigmoid_focal_loss
-from ...ops import boxes as box_ops
+from ...ops import Conv2dNormActivation, boxes as box_ops, sigmoid_focal_loss
 from ...ops.feature_pyramid_network import LastLevelP6P7
 from .._api import weights_enum
 from ..resnet import ResNet50_Weights

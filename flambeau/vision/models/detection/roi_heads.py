@@ -9,8 +9,7 @@ from .... import nn, ops
 from ....core import dtype as dtypes
 from ....core.tensor import Tensor
 from ....nn import functional as F
-from ...ops import boxes as box_ops
-from ...ops import roi_align
+from ...ops import boxes as box_ops, roi_align
 from ._utils import BalancedPositiveNegativeSampler, BoxCoder, Matcher, Target
 
 __all__ = ["RoIHeads", "fastrcnn_loss", "keypointrcnn_loss", "maskrcnn_loss", "paste_masks_in_image"]

@@ -9,8 +9,7 @@ from .... import nn, ops
 from ....core import dtype as dtypes
 from ....core.tensor import Tensor
 from ....nn import functional as F
-from ...ops import Conv2dNormActivation
-from ...ops import boxes as box_ops
+from ...ops import Conv2dNormActivation, boxes as box_ops
 from ._utils import BalancedPositiveNegativeSampler, BoxCoder, Matcher, Target, _topk_min, draw_convolutions, rows_of_predictions
 from .anchor_utils import AnchorGenerator
 from .image_list import ImageList

@@ -10,8 +10,7 @@ import PIL.Image
 
 from .... import ops
 from ....core import dtype as dtypes
-from ....core.dtype import dtype as Dtype
-from ....core.dtype import get_default_dtype
+from ....core.dtype import dtype as Dtype, get_default_dtype
 from ....core.tensor import Tensor, wrap
 from ... import tv_tensors
 from . import pil

@@ -15,8 +15,7 @@ from ....core.tensor import Tensor
 from ....utils._pytree import tree_flatten, tree_unflatten
 from ... import tv_tensors
 from .._kernels import arguments, conversion, draws, filters, meta
-from ..transforms import GaussianBlur as _ClassicGaussianBlur
-from ..transforms import check_linear_map, linearly_mapped
+from ..transforms import GaussianBlur as _ClassicGaussianBlur, check_linear_map, linearly_mapped
 from ._transform import Transform
 from ._utils import check_type, get_bounding_boxes, get_keypoints, has_any, is_pure_tensor, parse_labels_getter, setup_number_or_seq
 

@@ -1,20 +1,18 @@
 """Pipes that are streams."""
 
 from .....core import late as _late
-from .callable import CollatorIterDataPipe as Collator
-from .callable import MapperIterDataPipe as Mapper
-from .combinatorics import SamplerIterDataPipe as Sampler
-from .combinatorics import ShufflerIterDataPipe as Shuffler
-from .combining import ConcaterIterDataPipe as Concater
-from .combining import DemultiplexerIterDataPipe as Demultiplexer
-from .combining import ForkerIterDataPipe as Forker
-from .combining import MultiplexerIterDataPipe as Multiplexer
-from .combining import ZipperIterDataPipe as Zipper
+from .callable import CollatorIterDataPipe as Collator, MapperIterDataPipe as Mapper
+from .combinatorics import SamplerIterDataPipe as Sampler, ShufflerIterDataPipe as Shuffler
+from .combining import (
+    ConcaterIterDataPipe as Concater,
+    DemultiplexerIterDataPipe as Demultiplexer,
+    ForkerIterDataPipe as Forker,
+    MultiplexerIterDataPipe as Multiplexer,
+    ZipperIterDataPipe as Zipper,
+)
 from .filelister import FileListerIterDataPipe as FileLister
 from .fileopener import FileOpenerIterDataPipe as FileOpener
-from .grouping import BatcherIterDataPipe as Batcher
-from .grouping import GrouperIterDataPipe as Grouper
-from .grouping import UnBatcherIterDataPipe as UnBatcher
+from .grouping import BatcherIterDataPipe as Batcher, GrouperIterDataPipe as Grouper, UnBatcherIterDataPipe as UnBatcher
 from .selecting import FilterIterDataPipe as Filter
 from .sharding import ShardingFilterIterDataPipe as ShardingFilter
 from .streamreader import StreamReaderIterDataPipe as StreamReader

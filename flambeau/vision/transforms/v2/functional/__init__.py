@@ -12,9 +12,7 @@ from typing import Any
 from ... import functional as _classic
 from ..._kernels import color, conversion, filters, meta, warps, windows
 from ..._kernels.modes import InterpolationMode as InterpolationMode
-from ..._kernels.registry import KERNELS as _KERNELS
-from ..._kernels.registry import is_pure_tensor as is_pure_tensor
-from ..._kernels.registry import register_kernel as register_kernel
+from ..._kernels.registry import KERNELS as _KERNELS, is_pure_tensor as is_pure_tensor, register_kernel as register_kernel
 
 _KINDS = ("image", "video", "mask", "bounding_boxes", "keypoints")
 _OTHERS = {
