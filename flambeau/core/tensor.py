@@ -243,7 +243,7 @@ class Tensor:
     def storage_offset(self) -> int:
         """Elements between the storage's start and this tensor's first element."""
         array, storage = self._array, self._storage
-        if storage is None:
+        if storage is None or storage._array is array:
             return 0
         offset = address(array) - address(storage._array)
         if not array.size and not 0 <= offset <= storage._array.nbytes:

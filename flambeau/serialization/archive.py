@@ -27,6 +27,7 @@ LIMIT = 0xFFFFFFFF  # sizes and offsets from here on go to 8-byte fields
 FLAGS = 0x800  # names are UTF-8
 DESCRIPTOR = 0x8  # checksum and sizes follow the data
 CHUNK = 1 << 24  # bytes checked and written at a time
+SMALL = 1 << 12  # bytes of a record that is written at once
 
 
 class ArchiveWriter:
@@ -51,20 +52,26 @@ class ArchiveWriter:
     def write_record(self, name: str, data: bytes | memoryview) -> None:
         """Add a record; ``data`` is contiguous bytes."""
         view = memoryview(data).cast("B")
-        self._write_header(name, len(view), zlib.crc32(view) if self._checksums else 0)
+        before, behind = self._framed(name, len(view), zlib.crc32(view) if self._checksums else 0)
+        if len(view) <= SMALL:
+            self._write(b"".join((before, view, behind)))
+            return
+        self._write(before)
         for start in range(0, len(view), CHUNK):
             self._write(view[start : start + CHUNK])
-        self._write_descriptor()
+        self._write(behind)
 
     def write_gap(self, name: str, size: int) -> None:
         """Add a record of ``size`` zero bytes, to be filled in by somebody else."""
-        self._write_header(name, size, 0)
+        before, behind = self._framed(name, size, 0)
+        self._write(before)
         zeros = bytes(min(size, CHUNK))
         for start in range(0, size, CHUNK):
             self._write(zeros[: size - start])
-        self._write_descriptor()
+        self._write(behind)
 
-    def _write_header(self, name: str, size: int, crc: int) -> None:
+    def _framed(self, name: str, size: int, crc: int) -> tuple[bytes, bytes]:
+        """What stands before and behind the data of a record that begins here, which is noted for the directory."""
         path, position = f"{self._name}/{name}".encode(), self._position
         wide = _wide_fields(size, position)
         start = position + 30 + len(path) + 4 + len(wide)
@@ -72,28 +79,25 @@ class ArchiveWriter:
         flags = FLAGS | (DESCRIPTOR if size else 0)
         self._directory.append((path, size, crc, position, flags, wide))
         # Version, method, time, date, checksum and both sizes are zero.
-        self._write(struct.pack("<4s2xH18xHH", SIGNATURE, flags, len(path), len(wide) + 4 + padding))
-        self._write(path + wide + struct.pack("<2sH", b"FB", padding) + b"Z" * padding)
-
-    def _write_descriptor(self) -> None:
-        _, size, crc, _, _, wide = self._directory[-1]
-        if size:
-            self._write(struct.pack("<4sIQQ" if wide else "<4sIII", b"PK\x07\x08", crc, size, size))
+        head = struct.pack("<4s2xH18xHH", SIGNATURE, flags, len(path), len(wide) + 4 + padding)
+        before = head + path + wide + struct.pack("<2sH", b"FB", padding) + b"Z" * padding
+        return before, struct.pack("<4sIQQ" if wide else "<4sIII", b"PK\x07\x08", crc, size, size) if size else b""
 
     def close(self) -> None:
         """Write the records that every file ends with, and the central directory."""
         self.write_record("version", b"3\n")
         self.write_record(".data/serialization_id", self._serialization_id())
-        start = self._position
+        entries = bytearray()
         for path, size, crc, position, flags, wide in self._directory:
             small = min(size, LIMIT)
             head = struct.pack("<4s4xH6xIIIHH10xI", b"PK\x01\x02", flags, crc, small, small, len(path), len(wide), min(position, LIMIT))
-            self._write(head + path + wide)
-        count, end = len(self._directory), self._position
-        self._write(struct.pack("<4sQHH8xQQQQ", b"PK\x06\x06", 44, 0x31E, 45, count, count, end - start, start))
-        self._write(struct.pack("<4s4xQI", b"PK\x06\x07", end, 1))
+            entries += head + path + wide
+        start, count, extent = self._position, len(self._directory), len(entries)
+        entries += struct.pack("<4sQHH8xQQQQ", b"PK\x06\x06", 44, 0x31E, 45, count, count, extent, start)
+        entries += struct.pack("<4s4xQI", b"PK\x06\x07", start + extent, 1)
         records = min(count, 0xFFFF)
-        self._write(struct.pack("<4s4xHHII2x", b"PK\x05\x06", records, records, min(end - start, LIMIT), min(start, LIMIT)))
+        entries += struct.pack("<4s4xHHII2x", b"PK\x05\x06", records, records, min(extent, LIMIT), min(start, LIMIT))
+        self._write(entries)
 
     def _serialization_id(self) -> bytes:
         """40 digits that depend on the records' names and contents alone."""
@@ -101,7 +105,7 @@ class ArchiveWriter:
         for path, size, crc, *_ in self._directory:
             names.update(path)
             checksums.update(struct.pack("<QI", size, crc))
-        return "".join(f"{int.from_bytes(checksum.digest(), 'little'):020d}" for checksum in (names, checksums)).encode()
+        return "".join([f"{int.from_bytes(checksum.digest(), 'little'):020d}" for checksum in (names, checksums)]).encode()
 
 
 def _wide_fields(size: int, position: int) -> bytes:
@@ -167,7 +171,9 @@ class ArchiveReader:
 
     def offset(self, name: str) -> int:
         """Where a record's data starts in the file."""
-        entry = self._entry(name)
+        return self._start(name, self._entry(name))
+
+    def _start(self, name: str, entry: zipfile.ZipInfo) -> int:
         if entry.compress_type != zipfile.ZIP_STORED or entry.compress_size != entry.file_size or entry.flag_bits & 1:
             raise _corrupt(f"record {name} is compressed or encrypted")
         try:
@@ -204,7 +210,7 @@ class ArchiveReader:
             raise _corrupt(f"with record {name} of {entry.file_size} bytes the records take far more than the file's {self._end}")
         if entry.compress_type != zipfile.ZIP_STORED:
             return np.frombuffer(bytearray(self._decompressed(entry)), np.uint8)
-        start = self.offset(name)
+        start = self._start(name, entry)
         if start + entry.file_size > self._end:
             raise _corrupt(f"record {name} of {entry.file_size} bytes reaches past the end of the file")
         self._file.seek(start)

@@ -57,10 +57,36 @@ class SavedStorages:
 
 # Python's pickler in Python, of which its documentation does not speak, but on which dill and cloudpickle build as well.
 PYTHON_PICKLER: Any = pickle._Pickler
+_PUT = [pickle.BINPUT + bytes((index,)) for index in range(256)]
 
 
 class NamingPickler(PYTHON_PICKLER):
     """Names this package's types of data as PyTorch does. The pickler in C cannot: it insists that a name can be imported."""
+
+    def __init__(self, file: IO[bytes], protocol: int) -> None:
+        super().__init__(file, protocol=protocol)
+        if self.proto < 4:
+            self.write = file.write  # there are no frames before protocol 4
+
+    def save(self, obj: Any, save_persistent_id: bool = True) -> None:
+        """Write an object: by its class where that has a function in ``dispatch``, which no storage and no result with names has."""
+        if self.proto >= 4:
+            super().save(obj, save_persistent_id)
+        elif id(obj) in self.memo:
+            self.write(self.get(self.memo[id(obj)][0]))
+        elif (write := self.dispatch.get(type(obj))) is not None:
+            write(self, obj)
+        else:
+            super().save(obj, save_persistent_id)
+
+    def memoize(self, obj: Any) -> None:
+        """Number what was just written, so that it can be named again."""
+        index = len(self.memo)
+        if self.proto in (2, 3) and index < len(_PUT):
+            self.write(_PUT[index])
+            self.memo[id(obj)] = index, obj
+        else:
+            super().memoize(obj)
 
     def save_global(self, obj: Any, name: str | None = None) -> None:
         spelled = spelling(obj)
@@ -110,8 +136,7 @@ def dump(value: Any, file: IO[bytes], pickle_module: Any, protocol: int, identif
     base = NamingPickler if pickle_module is pickle else pickle_module.Pickler
 
     class FilePickler(base):  # type: ignore[misc,valid-type]
-        def persistent_id(self, obj: Any) -> Any:
-            return identify(obj)
+        persistent_id = staticmethod(identify)
 
     FilePickler(file, protocol=protocol).dump(value)
 
@@ -147,7 +172,7 @@ def checked_storage_id(pid: Any, length: int) -> Any:
         RuntimeError: it is something else.
     """
     if isinstance(pid, tuple) and len(pid) == length:
-        word, kind, key, location, numel, *rest = (part.decode("ascii", "replace") if isinstance(part, bytes) else part for part in pid)
+        word, kind, key, location, numel, *rest = [part.decode("ascii", "replace") if isinstance(part, bytes) else part for part in pid]
         if (
             type(word) is str
             and word == "storage"

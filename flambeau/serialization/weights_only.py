@@ -142,14 +142,21 @@ class Unpickler:
 
     def load(self) -> Any:
         """Run the pickle to its end and return what it made."""
+        read = self._file.read
         while True:
-            code = self._read(1)
+            code = read(1) or self._read(1)
             if code == pickle.STOP:
                 return self._pop()
-            instruction = _INSTRUCTIONS.get(code)
-            if instruction is None:
+            if code in _INSTRUCTIONS:
+                _INSTRUCTIONS[code](self)
+            elif code in _WITH_NUMBER:
+                number, instruction = _WITH_NUMBER[code]
+                data = read(number.size)
+                if len(data) != number.size:
+                    data = self._rest(data, number.size)
+                instruction(self, number.unpack(data)[0])
+            else:
                 raise pickle.UnpicklingError(f"Unsupported operand {code[0]}")
-            instruction(self)
 
     # -- the machine ------------------------------------------------------------------------------------------------------
     def _read(self, count: int) -> bytes:
@@ -164,9 +171,6 @@ class Unpickler:
                 raise EOFError("Ran out of input: the pickle ends in the middle")
             data += more
         return bytes(data)
-
-    def _number(self, form: str) -> Any:
-        return struct.unpack(form, self._read(struct.calcsize(form)))[0]
 
     def _line(self) -> str:
         line = self._file.readline(4096)
@@ -313,15 +317,21 @@ class Unpickler:
         self._stack[-count:] = [tuple(self._stack[-count:])]
 
     # -- values -----------------------------------------------------------------------------------------------------------
-    def _text(self) -> None:
-        data = self._read(self._number("<I"))
+    def _push(self, value: Any) -> None:
+        self._stack.append(value)
+
+    def _long(self, length: int) -> None:
+        self._stack.append(pickle.decode_long(self._read(length)))
+
+    def _text(self, length: int) -> None:
+        data = self._read(length)
         try:
             self._stack.append(str(data, "utf-8", "surrogatepass"))
         except UnicodeDecodeError as error:
             raise pickle.UnpicklingError(f"pickle damaged: text that is not UTF-8 ({error})") from None
 
-    def _python2_text(self) -> None:
-        data = self._read(self._number("<B"))
+    def _python2_text(self, length: int) -> None:
+        data = self._read(length)
         try:
             self._stack.append(data if self._encoding == "bytes" else data.decode(self._encoding, "strict"))
         except UnicodeDecodeError as error:
@@ -333,10 +343,9 @@ class Unpickler:
         self._stack.append(self._memo[index])
 
     def _memorize(self, index: int) -> None:
-        self._memo[index] = self._top()
+        self._memo[index] = self._stack[-1] if self._stack else self._top()  # no call: every third instruction is this one
 
-    def _protocol(self) -> None:
-        protocol = self._number("<B")
+    def _protocol(self, protocol: int) -> None:
         if protocol != 2:
             warnings.warn(
                 f"Detected pickle protocol {protocol} in the checkpoint, which was not the default pickle protocol used by `torch.load` "
@@ -383,7 +392,6 @@ def _set_attributes(target: Any, state: Any) -> None:
 
 
 _INSTRUCTIONS: dict[bytes, Callable[[Unpickler], Any]] = {
-    pickle.PROTO: Unpickler._protocol,
     pickle.GLOBAL: Unpickler._global,
     pickle.REDUCE: Unpickler._reduce,
     pickle.NEWOBJ: Unpickler._new_object,
@@ -405,15 +413,20 @@ _INSTRUCTIONS: dict[bytes, Callable[[Unpickler], Any]] = {
     pickle.EMPTY_LIST: lambda self: self._stack.append([]),
     pickle.EMPTY_DICT: lambda self: self._stack.append({}),
     pickle.EMPTY_SET: lambda self: self._stack.append(set()),
-    pickle.BININT: lambda self: self._stack.append(self._number("<i")),
-    pickle.BININT1: lambda self: self._stack.append(self._number("<B")),
-    pickle.BININT2: lambda self: self._stack.append(self._number("<H")),
-    pickle.BINFLOAT: lambda self: self._stack.append(self._number(">d")),
-    pickle.LONG1: lambda self: self._stack.append(pickle.decode_long(self._read(self._number("<B")))),
-    pickle.BINUNICODE: Unpickler._text,
-    pickle.SHORT_BINSTRING: Unpickler._python2_text,
-    pickle.BINGET: lambda self: self._recall(self._number("<B")),
-    pickle.LONG_BINGET: lambda self: self._recall(self._number("<I")),
-    pickle.BINPUT: lambda self: self._memorize(self._number("<B")),
-    pickle.LONG_BINPUT: lambda self: self._memorize(self._number("<I")),
+}
+_BYTE, _SHORT, _UNSIGNED = struct.Struct("<B"), struct.Struct("<H"), struct.Struct("<I")
+# Instructions that are followed by a number, with the form of that.
+_WITH_NUMBER: dict[bytes, tuple[struct.Struct, Callable[[Unpickler, Any], Any]]] = {
+    pickle.PROTO: (_BYTE, Unpickler._protocol),
+    pickle.BININT: (struct.Struct("<i"), Unpickler._push),
+    pickle.BININT1: (_BYTE, Unpickler._push),
+    pickle.BININT2: (_SHORT, Unpickler._push),
+    pickle.BINFLOAT: (struct.Struct(">d"), Unpickler._push),
+    pickle.LONG1: (_BYTE, Unpickler._long),
+    pickle.BINUNICODE: (_UNSIGNED, Unpickler._text),
+    pickle.SHORT_BINSTRING: (_BYTE, Unpickler._python2_text),
+    pickle.BINGET: (_BYTE, Unpickler._recall),
+    pickle.LONG_BINGET: (_UNSIGNED, Unpickler._recall),
+    pickle.BINPUT: (_BYTE, Unpickler._memorize),
+    pickle.LONG_BINPUT: (_UNSIGNED, Unpickler._memorize),
 }

@@ -6,6 +6,7 @@ imported when one of its methods is first called.
 
 from __future__ import annotations
 
+import functools
 import importlib
 from collections.abc import Callable
 from typing import Any
@@ -17,8 +18,13 @@ from ..tensor import Parameter, Tensor
 def _late(module: str, name: str) -> Callable[..., Any]:
     """A method whose body is function ``name`` of ``module``."""
 
+    @functools.cache
+    def body() -> Callable[..., Any]:
+        function: Callable[..., Any] = getattr(importlib.import_module(f".{module}", __package__), name)
+        return function
+
     def method(*args: Any, **kwargs: Any) -> Any:
-        return getattr(importlib.import_module(f".{module}", __package__), name)(*args, **kwargs)
+        return body()(*args, **kwargs)
 
     return method
 

@@ -76,13 +76,14 @@ def reduce_parameter(parameter: Parameter, protocol: Any) -> tuple[Any, ...]:
 
 def _parts(tensor: Tensor, requires_grad: bool) -> tuple[Any, tuple[Any, ...]]:
     """The rebuilding function and its arguments for the tensor without its Python side."""
-    if tensor.layout is not strided:
-        return _rebuild_sparse_tensor, (tensor.layout, _sparse_parts(tensor))
-    if tensor._array.__class__ is HollowArray:
-        sizes = (tuple(tensor.shape), tensor.stride(), tensor.storage_offset())
-        return _rebuild_wrapper_subclass, (type(tensor), tensor.dtype, *sizes, tensor.layout, tensor.device, requires_grad)
-    if not kind_of(tensor._array).has_values:
-        return _rebuild_meta_tensor_no_storage, (tensor.dtype, tuple(tensor.shape), tensor.stride(), requires_grad)
+    if tensor._array.__class__ is not np.ndarray:
+        if tensor.layout is not strided:
+            return _rebuild_sparse_tensor, (tensor.layout, _sparse_parts(tensor))
+        if tensor._array.__class__ is HollowArray:
+            sizes = (tuple(tensor.shape), tensor.stride(), tensor.storage_offset())
+            return _rebuild_wrapper_subclass, (type(tensor), tensor.dtype, *sizes, tensor.layout, tensor.device, requires_grad)
+        if not kind_of(tensor._array).has_values:
+            return _rebuild_meta_tensor_no_storage, (tensor.dtype, tuple(tensor.shape), tensor.stride(), requires_grad)
     dtype, storage = tensor.dtype, storage_of(tensor)
     shape = tuple(tensor._array.shape)
     # NumPy gives some empty arrays strides of 0, which PyTorch would not.
@@ -104,6 +105,8 @@ def _state_of(tensor: Tensor) -> Any:
     cls = type(tensor)
     if cls.__getstate__ is not object.__getstate__:
         return cls.__getstate__(tensor)
+    if cls in (Tensor, Parameter) and not tensor.__dict__:
+        return None
     attributes = {name: value for name, value in tensor.__dict__.items() if name not in _HOOKS}
     slots = {name: getattr(tensor, name) for name in _own_slots(cls) if hasattr(tensor, name)}
     return (attributes, slots) if slots else attributes or None
@@ -150,7 +153,7 @@ def _require(holds: bool, expected: str, got: Any) -> None:
 
 
 def _are_counts(values: Any) -> bool:
-    return isinstance(values, (tuple, list)) and all(type(value) is int and value >= 0 for value in values)
+    return isinstance(values, (tuple, list)) and {*map(type, values)} <= {int} and min(values, default=0) >= 0
 
 
 def strided_view(storage: UntypedStorage, offset: int, size: tuple[int, ...], stride: tuple[int, ...], dtype: dtypes.dtype) -> np.ndarray:
@@ -173,7 +176,7 @@ def strided_view(storage: UntypedStorage, offset: int, size: tuple[int, ...], st
         if available.nbytes < itemsize:
             available = make_at(storage.device, np.empty, itemsize, np.uint8)
         return view_at(available, size, dtype.numpy, 0, [step * itemsize for step in contiguous_strides(tuple(size))])
-    reach = (offset + sum((n - 1) * step for n, step in zip(size, stride, strict=True)) + 1) * itemsize
+    reach = (offset + sum([(n - 1) * step for n, step in zip(size, stride, strict=True)]) + 1) * itemsize
     if reach > available.nbytes:
         raise RuntimeError(
             f"rebuild_tensor: expected a storage of at least {reach} bytes for size {tuple(size)}, stride {tuple(stride)}, storage offset "
