@@ -26,9 +26,16 @@ def margin_ranking_loss(
         input1, input2, target: of equally many dimensions, broadcastable; a target is 1 (first is larger) or -1.
         margin: how much larger.
         size_average, reduce, reduction: as for ``mse_loss``.
+    Returns:
+        The broadcast shape for "none", otherwise 0-d; floating point.
     Raises:
-        RuntimeError: different numbers of dimensions.
+        RuntimeError: different numbers of dimensions, or shapes that do not broadcast.
+        ValueError: an unknown ``reduction``.
     Source: torch.nn.functional.margin_ranking_loss.
+    Example:
+        >>> first, second = torch.tensor([3.0, 1.0]), torch.tensor([2.0, 2.0])
+        >>> F.margin_ranking_loss(first, second, torch.tensor([1.0, 1.0]), reduction="none")
+        tensor([0., 1.])
     """
     reduction = reduction_of(reduction, size_average, reduce)
     if not input1.dim() == input2.dim() == target.dim():
@@ -51,11 +58,19 @@ def hinge_embedding_loss(
     """``input`` where the target is 1, ``max(0, margin - input)`` where it is -1.
 
     Args:
-        input: distances.
+        input: distances, any shape.
         target: 1 or -1, broadcastable.
         margin: least distance of different ones; of integers, without its fraction.
         size_average, reduce, reduction: as for ``mse_loss``.
+    Returns:
+        The broadcast shape for "none", otherwise 0-d; ``input``'s dtype.
+    Raises:
+        RuntimeError: shapes that do not broadcast.
+        ValueError: an unknown ``reduction``.
     Source: torch.nn.functional.hinge_embedding_loss.
+    Example:
+        >>> F.hinge_embedding_loss(torch.tensor([0.3, 0.3, 2.0]), torch.tensor([1, -1, -1]), reduction="none")
+        tensor([0.3000, 0.7000, 0.0000])
     """
     from .. import ops
 
@@ -83,9 +98,16 @@ def cosine_embedding_loss(
         target: 1 or -1, ``(N,)`` or ``()``.
         margin: greatest cosine of different ones.
         size_average, reduce, reduction: as for ``mse_loss``.
+    Returns:
+        ``target``'s shape for "none", otherwise 0-d; floating point.
     Raises:
-        RuntimeError: shapes that do not fit.
+        RuntimeError: a target of two or more dimensions, or inputs that have not one dimension more than it.
+        ValueError: an unknown ``reduction``.
     Source: torch.nn.functional.cosine_embedding_loss.
+    Example:
+        >>> x, y = torch.tensor([[3.0, 4.0], [3.0, 4.0]]), torch.tensor([[4.0, 3.0], [4.0, 3.0]])
+        >>> F.cosine_embedding_loss(x, y, torch.tensor([1, -1]), reduction="none")  # the cosine is 24 / 25
+        tensor([0.0400, 0.9600])
     """
     reduction = reduction_of(reduction, size_average, reduce)
     if target.dim() not in (0, 1):
@@ -135,10 +157,16 @@ def triplet_margin_loss(
         p, eps: of the distances, see ``pairwise_distance``.
         swap: take the distance of positive and negative where that is smaller than the anchor's.
         size_average, reduce, reduction: as for ``mse_loss``.
+    Returns:
+        ``(N,)`` or 0-d for "none", otherwise 0-d; floating point.
     Raises:
         ValueError: ``margin`` not positive, or an unknown reduction.
         RuntimeError: different numbers of dimensions.
     Source: torch.nn.functional.triplet_margin_loss. Balntas et al. 2016.
+    Example:
+        >>> anchor, positive, negative = torch.tensor([[0.0, 0.0]]), torch.tensor([[3.0, 4.0]]), torch.tensor([[0.0, 4.5]])
+        >>> F.triplet_margin_loss(anchor, positive, negative)  # 1 + 5 - 4.5
+        tensor(1.5000)
     """
     reduction = reduction_of(reduction, size_average, reduce)
     _check_margin(margin)
@@ -173,13 +201,21 @@ def triplet_margin_with_distance_loss(
     """``triplet_margin_loss`` with a distance of one's own.
 
     Args:
-        anchor, positive, negative: what ``distance_function`` takes.
+        anchor, positive, negative: of any shape that ``distance_function`` takes, with equally many dimensions.
         distance_function: of two tensors; the Euclidean ``pairwise_distance`` when None.
         margin, swap, reduction: as for ``triplet_margin_loss``.
+    Returns:
+        The distances' shape for "none", otherwise 0-d.
     Raises:
         ValueError: ``margin`` not positive, or an unknown reduction.
         RuntimeError: different numbers of dimensions.
     Source: torch.nn.functional.triplet_margin_with_distance_loss.
+    Example:
+        >>> def city(a, b):
+        ...     return (a - b).abs().sum(-1)
+        >>> anchor, positive, negative = torch.zeros(1, 2), torch.tensor([[1.0, 2.0]]), torch.tensor([[1.5, 1.0]])
+        >>> F.triplet_margin_with_distance_loss(anchor, positive, negative, distance_function=city)  # 1 + 3 - 2.5
+        tensor(1.5000)
     """
     reduction = reduction_of(reduction)
     _check_margin(margin)

@@ -51,11 +51,20 @@ def masked_fill(input: Tensor, mask: Tensor, value: Tensor | Number) -> Tensor:
     """``input`` with ``value`` where ``mask`` holds.
 
     Args:
+        input: any shape and dtype.
         mask: bool, broadcastable with ``input``.
         value: a number or a 0-d tensor; rounded towards zero for integers.
+    Returns:
+        The broadcast shape, ``input``'s dtype; a new tensor.
     Raises:
-        RuntimeError: ``value`` outside the range of ``input``'s dtype, or a mask that is not bool.
+        RuntimeError: ``value`` outside the range of ``input``'s dtype or not 0-d, a mask that is not bool, or shapes that do not broadcast.
+    Gradient: ``grad`` where ``mask`` does not hold; to ``value`` the sum of the rest.
     Source: torch.Tensor.masked_fill.
+    Example:
+        >>> scores = torch.tensor([[1.0, 2.0], [3.0, 4.0]])
+        >>> scores.masked_fill(torch.tensor([False, True]), -torch.inf)
+        tensor([[1., -inf],
+                [3., -inf]])
     """
     return row_major(np.where(mask, checked_number(value, dtypes.of_array(input)), input))
 
@@ -78,8 +87,18 @@ def masked_select(input: Tensor, mask: Tensor) -> Tensor:
     """The elements of ``input`` where ``mask`` holds, as a 1-d copy.
 
     Args:
+        input: any shape and dtype.
         mask: bool, broadcastable with ``input``.
+    Returns:
+        1-d, in row-major order; ``input``'s dtype. A copy.
+    Raises:
+        RuntimeError: a mask that is not bool, or shapes that do not broadcast.
+    Gradient: ``grad`` where ``mask`` holds, 0 elsewhere.
     Source: torch.masked_select.
+    Example:
+        >>> x = torch.tensor([[1, 5], [7, 2]])
+        >>> x.masked_select(x > 3)
+        tensor([5, 7])
     """
     shape = np.broadcast_shapes(input.shape, mask.shape)
     chosen = np.broadcast_to(mask, shape).reshape(-1).nonzero()[0]
@@ -102,9 +121,20 @@ def masked_select_gradient(grad: Any, input_shape: Any, mask: Any) -> Any:
 def masked_scatter(input: Tensor, mask: Tensor, source: Tensor) -> Tensor:
     """``input`` with the elements of ``source``, in order, where ``mask`` holds.
 
+    Args:
+        input: any shape and dtype.
+        mask: bool, broadcastable with ``input``.
+        source: at least as many elements as ``mask`` has places, ``input``'s dtype; any shape.
+    Returns:
+        The broadcast shape, ``input``'s dtype; a new tensor.
     Raises:
         RuntimeError: fewer elements in ``source`` than places, another dtype, or a mask that is not bool.
+    Gradient: to ``input`` where ``mask`` does not hold; to ``source`` at the elements that were used.
     Source: torch.Tensor.masked_scatter.
+    Example:
+        >>> mask = torch.tensor([True, False, True])
+        >>> torch.zeros(3).masked_scatter(mask, torch.tensor([5.0, 6.0, 7.0]))
+        tensor([5., 0., 6.])
     """
     if mask.dtype.kind != "b":
         raise RuntimeError(f"masked_scatter_ only supports boolean masks, but got mask with dtype {dtypes.of_array(mask)}")
@@ -169,9 +199,18 @@ def where(condition: Tensor, input: Any = None, other: Any = None) -> Any:
     Args:
         condition: bool (uint8 is deprecated).
         input, other: tensors or numbers, promoted to a common dtype; all three are broadcast.
+    Returns:
+        The broadcast shape, the common dtype. With a condition alone: one 1-d int64 tensor for each dimension, as
+        ``nonzero(as_tuple=True)``.
     Raises:
         RuntimeError: a condition of another dtype, or shapes that do not broadcast.
     Source: torch.where.
+    Example:
+        >>> x = torch.tensor([-1.0, 2.0, -3.0])
+        >>> torch.where(x > 0, x, 0)
+        tensor([0., 2., 0.])
+        >>> torch.where(x < 0)
+        (tensor([0, 2]),)
     """
     if input is None and other is None:
         return tuple(nonzero(condition, as_tuple=True))
@@ -197,7 +236,20 @@ def where(condition: Tensor, input: Any = None, other: Any = None) -> Any:
 
 @method(name="where")
 def where_method(input: Tensor, condition: Tensor, other: Any) -> Tensor:
-    """``torch.where(condition, input, other)``. Source: torch.Tensor.where."""
+    """``torch.where(condition, input, other)``: the tensor where ``condition`` holds, ``other`` elsewhere.
+
+    Args:
+        condition: bool, broadcastable.
+        other: a tensor or a number.
+    Returns:
+        The broadcast shape, the common dtype.
+    Raises:
+        RuntimeError: a condition of another dtype, or shapes that do not broadcast.
+    Source: torch.Tensor.where.
+    Example:
+        >>> torch.tensor([1, 2, 3]).where(torch.tensor([True, False, True]), 0.5)
+        tensor([1.0000, 0.5000, 3.0000])
+    """
     return where(condition, input, other)
 
 
@@ -211,16 +263,25 @@ def nonzero_rows(input: Tensor) -> Tensor:
 
 @composite()
 def nonzero(input: Tensor, *, out: Tensor | None = None, as_tuple: bool = False) -> Any:
-    """Positions of the elements that are not zero.
+    """Positions of the elements that are not zero, in row-major order.
 
     Args:
-        out: where to write them, one row per element.
-        as_tuple: one 1-d tensor per dimension instead of one row per element.
+        input: any shape and dtype; NaN is not zero.
+        out: int64, where to write them, one row per element.
+        as_tuple: one 1-d tensor per dimension, fit for indexing, instead of one row per element.
     Returns:
-        int64, shape (count, ndim).
+        int64, ``(count, ndim)``; or ``ndim`` tensors of ``(count,)``.
     Raises:
-        RuntimeError: ``out`` and ``as_tuple``.
+        RuntimeError: ``out`` and ``as_tuple`` together.
+        TypeError: ``out`` that is no tensor.
     Source: torch.nonzero.
+    Example:
+        >>> x = torch.tensor([[0, 4], [5, 0]])
+        >>> torch.nonzero(x)
+        tensor([[0, 1],
+                [1, 0]])
+        >>> x[torch.nonzero(x, as_tuple=True)]
+        tensor([4, 5])
     """
     if out is not None and not isinstance(out, TensorType):
         raise TypeError(f"nonzero(): argument 'out' must be Tensor, not {type(out).__name__}")
@@ -236,5 +297,18 @@ def nonzero(input: Tensor, *, out: Tensor | None = None, as_tuple: bool = False)
 
 @composite()
 def argwhere(input: Tensor) -> Tensor:
-    """Positions of the elements that are not zero, one row each. Source: torch.argwhere."""
+    """Positions of the elements that are not zero, one row each; ``nonzero`` without options.
+
+    Args:
+        input: any shape and dtype.
+    Returns:
+        int64, ``(count, ndim)``.
+    Raises:
+        TypeError: no tensor.
+    Source: torch.argwhere.
+    Example:
+        >>> torch.argwhere(torch.tensor([[0, 4], [5, 0]]))
+        tensor([[0, 1],
+                [1, 0]])
+    """
     return nonzero_rows(input)

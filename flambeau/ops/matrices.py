@@ -64,10 +64,17 @@ def tril(input: Tensor, diagonal: int = 0) -> Tensor:
     Args:
         input: ``(*, n, m)``.
         diagonal: the highest diagonal to keep: 0 the main one, positive above it.
+    Returns:
+        ``input``'s shape and dtype; a new tensor.
     Raises:
         RuntimeError: fewer than two dimensions.
     Gradient: the lower triangle of ``grad``.
     Source: torch.tril.
+    Example:
+        >>> torch.tril(torch.ones(3, 3, dtype=torch.int64), diagonal=-1)
+        tensor([[0, 0, 0],
+                [1, 0, 0],
+                [1, 1, 0]])
     """
     return _triangle(input, diagonal, True)
 
@@ -88,10 +95,17 @@ def triu(input: Tensor, diagonal: int = 0) -> Tensor:
     Args:
         input: ``(*, n, m)``.
         diagonal: the lowest diagonal to keep: 0 the main one, positive above it.
+    Returns:
+        ``input``'s shape and dtype; a new tensor.
     Raises:
         RuntimeError: fewer than two dimensions.
     Gradient: the upper triangle of ``grad``.
     Source: torch.triu.
+    Example:
+        >>> torch.triu(torch.ones(3, 3, dtype=torch.int64), diagonal=1)
+        tensor([[0, 1, 1],
+                [0, 0, 1],
+                [0, 0, 0]])
     """
     return _triangle(input, diagonal, False)
 
@@ -117,10 +131,18 @@ def tril_indices(new: Creation, row: int, col: int, offset: int = 0) -> Any:
     """Row and column indices of the lower triangle of a ``(row, col)`` matrix, row by row.
 
     Args:
-        row, col: sizes. offset: the highest diagonal. dtype: int64 or int32. The other options are as for ``torch.zeros``.
+        row, col: sizes of the matrix.
+        offset: the highest diagonal: 0 the main one, positive above it.
+        dtype: int64 or int32; the other options are as for ``torch.zeros``.
     Returns:
-        ``(2, count)``.
+        ``(2, count)``: the rows, then the columns.
+    Raises:
+        RuntimeError: a negative size, or another dtype.
     Source: torch.tril_indices.
+    Example:
+        >>> torch.tril_indices(3, 3, -1)
+        tensor([[1, 2, 2],
+                [0, 0, 1]])
     """
     return _triangle_indices(new, row, col, True, offset)
 
@@ -130,10 +152,18 @@ def triu_indices(new: Creation, row: int, col: int, offset: int = 0) -> Any:
     """Row and column indices of the upper triangle of a ``(row, col)`` matrix, row by row.
 
     Args:
-        row, col: sizes. offset: the lowest diagonal. dtype: int64 or int32. The other options are as for ``torch.zeros``.
+        row, col: sizes of the matrix.
+        offset: the lowest diagonal: 0 the main one, positive above it.
+        dtype: int64 or int32; the other options are as for ``torch.zeros``.
     Returns:
-        ``(2, count)``.
+        ``(2, count)``: the rows, then the columns.
+    Raises:
+        RuntimeError: a negative size, or another dtype.
     Source: torch.triu_indices.
+    Example:
+        >>> torch.triu_indices(3, 3, 1)
+        tensor([[0, 0, 1],
+                [1, 2, 2]])
     """
     return _triangle_indices(new, row, col, False, offset)
 
@@ -160,8 +190,20 @@ def diag_embed(input: Tensor, offset: int = 0, dim1: int = -2, dim2: int = -1) -
         input: ``(*, n)``.
         offset: the diagonal: 0 the main one, positive above it.
         dim1, dim2: where the matrices' dimensions go in the result.
+    Returns:
+        ``(*, m, m)`` with ``m = n + abs(offset)``, unless ``dim1`` and ``dim2`` say otherwise; ``input``'s dtype. A new tensor.
+    Raises:
+        RuntimeError: ``dim1`` and ``dim2`` are the same dimension.
+        IndexError: ``dim1`` or ``dim2`` out of range.
     Gradient: the diagonal of ``grad``.
     Source: torch.diag_embed.
+    Example:
+        >>> torch.diag_embed(torch.tensor([[1, 2], [3, 4]]))
+        tensor([[[1, 0],
+                 [0, 2]],
+        <BLANKLINE>
+                [[3, 0],
+                 [0, 4]]])
     """
     size = input.shape[-1] + abs(offset)
     shape = list(input.shape[:-1])
@@ -182,9 +224,17 @@ def diag(input: Tensor, diagonal: int = 0) -> Any:
     Args:
         input: 1-d or 2-d.
         diagonal: 0 the main one, positive above it.
+    Returns:
+        Square and 2-d for a vector; 1-d for a matrix. ``input``'s dtype, never a view.
     Raises:
         RuntimeError: another number of dimensions.
     Source: torch.diag.
+    Example:
+        >>> torch.diag(torch.tensor([1, 2]))
+        tensor([[1, 0],
+                [0, 2]])
+        >>> torch.diag(torch.tensor([[1, 2], [3, 4]]), diagonal=1)
+        tensor([2])
     """
     if input.ndim == 1:
         return diag_embed(input, diagonal)
@@ -195,7 +245,22 @@ def diag(input: Tensor, diagonal: int = 0) -> Any:
 
 @composite()
 def diagflat(input: Tensor, offset: int = 0) -> Any:
-    """A matrix with all elements of ``input`` on a diagonal. Source: torch.diagflat."""
+    """A matrix with all elements of ``input`` on a diagonal.
+
+    Args:
+        input: any shape; ``n`` elements.
+        offset: the diagonal: 0 the main one, positive above it.
+    Returns:
+        ``(m, m)`` with ``m = n + abs(offset)``, 0 elsewhere; ``input``'s dtype.
+    Raises:
+        TypeError: no tensor, or an ``offset`` that is no integer.
+    Source: torch.diagflat.
+    Example:
+        >>> torch.diagflat(torch.tensor([[1], [2]]), offset=-1)
+        tensor([[0, 0, 0],
+                [1, 0, 0],
+                [0, 2, 0]])
+    """
     return diag_embed(input.reshape(-1), offset)
 
 
@@ -221,10 +286,17 @@ def _canonicalize_trace(input: Any) -> tuple[Any, ...]:
 def trace(input: Tensor) -> Tensor:
     """Sum of the main diagonal of a matrix.
 
+    Args:
+        input: ``(n, m)``, numbers.
+    Returns:
+        0-d; int64 for integers and bools, otherwise ``input``'s dtype.
     Raises:
         RuntimeError: no matrix.
     Gradient: ``grad`` on the diagonal.
     Source: torch.trace.
+    Example:
+        >>> torch.trace(torch.tensor([[1, 2], [3, 4]]))
+        tensor(5)
     """
     return _trace(input)
 
@@ -250,8 +322,17 @@ def kron(input: Tensor, other: Tensor) -> Any:
     """Kronecker product: every element of ``input`` times all of ``other``.
 
     Args:
-        input, other: the one with fewer dimensions is raised from the left.
+        input, other: any shapes; the one with fewer dimensions is raised from the left.
+    Returns:
+        The product of both sizes in each dimension; the common dtype.
+    Raises:
+        RuntimeError: ``out`` of a dtype that the result cannot be cast to.
+    Gradient: of the products.
     Source: torch.kron.
+    Example:
+        >>> torch.kron(torch.tensor([1, 10]), torch.tensor([[1, 2], [3, 4]]))
+        tensor([[ 1,  2, 10, 20],
+                [ 3,  4, 30, 40]])
     """
     ndim = max(input.ndim, other.ndim)
     a = (1,) * (ndim - input.ndim) + tuple(input.shape)
@@ -312,11 +393,19 @@ def linalg_cross(input: Tensor, other: Tensor, *, dim: int = -1) -> Tensor:
     """Vector product along a dimension of size 3.
 
     Args:
-        input, other: broadcastable, with as many dimensions. dim: the dimension of the vectors.
+        input, other: broadcastable shapes, with as many dimensions; 3 elements along ``dim``.
+        dim: the dimension of the vectors.
+    Returns:
+        The broadcast shape, the common dtype.
     Raises:
-        RuntimeError: another size than 3.
+        RuntimeError: another size than 3, or different numbers of dimensions.
+        IndexError: ``dim`` out of range.
+        NotImplementedError: bool operands.
     Gradient: ``other x grad`` and ``grad x input``.
     Source: torch.linalg.cross.
+    Example:
+        >>> torch.linalg.cross(torch.tensor([1, 0, 0]), torch.tensor([0, 1, 0]))
+        tensor([0, 0, 1])
     """
     return _cross_kernel(input, other, dim)
 
@@ -325,9 +414,18 @@ def linalg_cross(input: Tensor, other: Tensor, *, dim: int = -1) -> Tensor:
 def cross(input: Tensor, other: Tensor, dim: int | None = None) -> Any:
     """Vector product along a dimension of size 3; the first such dimension when ``dim`` is None.
 
+    Args:
+        input, other: broadcastable shapes, with as many dimensions.
+        dim: the dimension of the vectors.
+    Returns:
+        The broadcast shape, the common dtype.
     Raises:
-        RuntimeError: no dimension of size 3.
+        RuntimeError: no dimension of size 3, or different numbers of dimensions.
+        IndexError: ``dim`` out of range.
     Source: torch.cross.
+    Example:
+        >>> torch.cross(torch.tensor([1, 2, 3]), torch.tensor([0, 0, 1]), dim=0)
+        tensor([ 2, -1,  0])
     """
     if dim is None:
         dim = next((d for d, n in enumerate(input.shape) if n == 3), None)
@@ -368,7 +466,22 @@ def matrix_to_power(matrix: Any, n: int) -> Any:
 
 @composite(out=True)
 def matrix_power(input: Tensor, n: int) -> Any:
-    """Square matrices to an integer power; a negative one takes the inverse. Source: torch.matrix_power."""
+    """Square matrices to an integer power; a negative one takes the inverse.
+
+    Args:
+        input: ``(*, m, m)``, floating point or complex.
+        n: the exponent.
+    Returns:
+        ``input``'s shape and dtype.
+    Raises:
+        RuntimeError: matrices that are not square.
+        linalg.LinAlgError: a singular matrix to a negative power.
+    Source: torch.matrix_power.
+    Example:
+        >>> torch.matrix_power(torch.tensor([[1.0, 1.0], [1.0, 0.0]]), 5)  # Fibonacci's numbers
+        tensor([[8., 5.],
+                [5., 3.]])
+    """
     return matrix_to_power(input, n)
 
 
@@ -377,10 +490,18 @@ def linalg_matrix_power(A: Tensor, n: int) -> Any:
     """Square matrices to an integer power; a negative one takes the inverse.
 
     Args:
-        A: ``(*, m, m)``. n: the exponent.
+        A: ``(*, m, m)``, floating point or complex.
+        n: the exponent.
+    Returns:
+        ``A``'s shape and dtype.
     Raises:
         RuntimeError: matrices that are not square.
+        linalg.LinAlgError: a singular matrix to a negative power.
     Source: torch.linalg.matrix_power.
+    Example:
+        >>> torch.linalg.matrix_power(torch.tensor([[2.0, 0.0], [0.0, 4.0]]), -2)
+        tensor([[0.2500, 0.0000],
+                [0.0000, 0.0625]])
     """
     return matrix_to_power(A, n)
 
@@ -401,13 +522,22 @@ def _powers(x: Any, count: int) -> Any:
 
 @composite(method=False)
 def vander(x: Tensor, N: int | None = None, increasing: bool = False) -> Any:
-    """Vandermonde matrix: row i holds powers of ``x[i]``.
+    """Vandermonde matrix: row ``i`` holds powers of ``x[i]``.
 
     Args:
-        x: 1-d. N: number of columns; as many as rows when None. increasing: powers rise from left to right.
+        x: ``(n,)``.
+        N: number of columns; ``n`` when None.
+        increasing: powers rise from left to right.
+    Returns:
+        ``(n, N)``; ``x``'s dtype, int64 for bools.
     Raises:
         RuntimeError: another number of dimensions, or a negative ``N``.
     Source: torch.vander.
+    Example:
+        >>> torch.vander(torch.tensor([1, 2, 3]), N=4)
+        tensor([[ 1,  1,  1,  1],
+                [ 8,  4,  2,  1],
+                [27,  9,  3,  1]])
     """
     if x.ndim != 1:
         raise RuntimeError("x must be a one-dimensional tensor.")
@@ -422,10 +552,17 @@ def linalg_vander(x: Tensor, *, N: int | None = None) -> Any:
     """Vandermonde matrices with rising powers.
 
     Args:
-        x: ``(*, n)``. N: number of columns; n when None.
+        x: ``(*, n)``.
+        N: number of columns; ``n`` when None.
+    Returns:
+        ``(*, n, N)``; ``x``'s dtype, int64 for bools.
     Raises:
         RuntimeError: ``N`` not above 1.
     Source: torch.linalg.vander.
+    Example:
+        >>> torch.linalg.vander(torch.tensor([2, 3]), N=3)
+        tensor([[1, 2, 4],
+                [1, 3, 9]])
     """
     x = x if x.ndim else x.reshape(1)
     count = x.shape[-1] if N is None else N

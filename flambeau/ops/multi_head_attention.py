@@ -240,6 +240,12 @@ def multi_head_attention_forward(
         AssertionError: shapes that do not fit.
         RuntimeError: a mask that does not fit, or ``is_causal`` without one.
     Source: torch.nn.functional.multi_head_attention_forward. Vaswani et al. 2017.
+    Example:
+        >>> x = torch.randn(5, 2, 4)  # 5 positions, 2 samples
+        >>> projections = torch.randn(12, 4), torch.zeros(12), None, None, False, 0.0, torch.eye(4), torch.zeros(4)
+        >>> result, weights = F.multi_head_attention_forward(x, x, x, 4, 2, *projections)
+        >>> result.shape, weights.shape, torch.allclose(weights.sum(-1), torch.ones(2, 5))
+        (torch.Size([5, 2, 4]), torch.Size([2, 5, 5]), True)
     """
     batched = _is_batched(query, key, value, key_padding_mask, attn_mask, num_heads)
     if not batched:

@@ -56,6 +56,13 @@ def native_layer_norm(input: Tensor, normalized_shape: Any, weight: Tensor | Non
     Raises:
         RuntimeError: shapes that do not fit.
     Source: torch.native_layer_norm.
+    Example:
+        >>> x = torch.tensor([[1.0, 3.0], [5.0, 9.0]])
+        >>> torch.native_layer_norm(x, [2], None, None, 0.0)
+        (tensor([[-1.,  1.],
+                [-1.,  1.]]), tensor([[2.],
+                [7.]]), tensor([[1.0000],
+                [0.5000]]))
     """
     sizes = sizes_of_norm("layer_norm", input, normalized_shape)
     check_parameters(sizes, weight=weight, bias=bias)
@@ -73,15 +80,20 @@ def native_group_norm(input: Tensor, weight: Tensor | None, bias: Tensor | None,
     """``group_norm`` with the moments that it used.
 
     Args:
-        input: ``(N, C, *)`` of ``N * C * HxW`` elements, floating point.
+        input: ``(N, C, *)`` of ``N * C * HxW`` elements, floating point, contiguous.
         weight, bias: ``(C,)`` or None.
         group: number of groups that ``C`` is split into.
         eps: added to the variance.
+        N, C, HxW: samples, channels, and elements of a channel.
     Returns:
         The result, and ``(N, group)`` means and ``1 / sqrt(variance + eps)``.
     Raises:
-        RuntimeError: sizes that do not fit.
+        RuntimeError: sizes that do not fit, or an input that is not contiguous.
     Source: torch.native_group_norm.
+    Example:
+        >>> x = torch.tensor([[[1.0], [3.0], [5.0], [9.0]]])
+        >>> torch.native_group_norm(x, None, None, 1, 4, 1, 2, 0.0)[1:]
+        (tensor([[2., 7.]]), tensor([[1.0000, 0.5000]]))
     """
     if group <= 0 or C % group:
         raise RuntimeError(
@@ -153,7 +165,15 @@ def native_batch_norm(
         training, momentum, eps: as for ``nn.functional.batch_norm``.
     Returns:
         The result, and ``(C,)`` means and ``1 / sqrt(variance + eps)``; these are empty where not ``training``.
+    Raises:
+        RuntimeError: parameters that do not have ``C`` elements, running moments that require a gradient in training, or none in
+            evaluation.
     Source: torch.native_batch_norm.
+    Example:
+        >>> x = torch.tensor([[1.0, 5.0], [3.0, 9.0]])
+        >>> torch.native_batch_norm(x, None, None, None, None, True, 0.1, 0.0)
+        (tensor([[-1., -1.],
+                [ 1.,  1.]]), tensor([2., 7.]), tensor([1.0000, 0.5000]))
     """
     return _with_moments(input, weight, bias, running_mean, running_var, training, momentum, eps)
 
@@ -197,7 +217,15 @@ def batch_norm_update_stats(input: Tensor, running_mean: Tensor | None, running_
         momentum: how far they move; the running variance takes the one divided by n - 1.
     Returns:
         ``(C,)`` means, and variances divided by n.
+    Raises:
+        RuntimeError: an empty input, or running moments that do not have ``C`` elements.
     Source: torch.batch_norm_update_stats.
+    Example:
+        >>> mean = torch.zeros(1)
+        >>> torch.batch_norm_update_stats(torch.tensor([[1.0], [3.0]]), mean, torch.ones(1), 0.5)
+        (tensor([2.]), tensor([1.]))
+        >>> mean
+        tensor([1.])
     """
     check_float(input, "batch_norm_update_stats")
     if not input.numel():
@@ -219,9 +247,17 @@ def frobenius_norm(input: Tensor, dim: Any, keepdim: bool = False) -> Tensor:
     """Square root of the sum of squares over ``dim``.
 
     Args:
-        input: floating point or complex.
+        input: any shape, floating point or complex.
         dim: one or two dimensions; all when empty.
+        keepdim: keep each reduced dimension with size 1.
+    Returns:
+        ``input``'s shape without ``dim``; real.
+    Raises:
+        RuntimeError: more than two dimensions, or an integer input.
     Source: torch.frobenius_norm.
+    Example:
+        >>> torch.frobenius_norm(torch.tensor([[3.0, 4.0], [6.0, 8.0]]), dim=1)
+        tensor([ 5., 10.])
     """
     dims = (dim,) if isinstance(dim, int) else tuple(dim)
     if len(dims) > 2:
@@ -236,7 +272,15 @@ def nuclear_norm(input: Tensor, dim: Any = None, keepdim: bool = False) -> Tenso
     Args:
         input: ``(*, m, n)``, floating point or complex.
         dim: the two dimensions of the matrix; without, ``input`` is one, and a bool in its place is ``keepdim``.
+        keepdim: keep the two dimensions with size 1.
+    Returns:
+        ``input``'s shape without the two dimensions; real.
+    Raises:
+        RuntimeError: another number of dimensions, or an integer input.
     Source: torch.nuclear_norm.
+    Example:
+        >>> torch.nuclear_norm(torch.tensor([[3.0, 0.0], [0.0, -4.0]]))
+        tensor(7.)
     """
     if isinstance(dim, bool):
         dim, keepdim = None, dim
@@ -268,11 +312,17 @@ def torch_embedding_bag(
         offsets: ``(B,)`` where each bag starts, beginning with 0.
         mode: 0 for the sum, 1 for the mean, 2 for the maximum.
     Returns:
-        ``(B, D)``; the bag of each index (empty for plain sums); sizes of the bags, zeros for sums; for maxima ``(B, D)`` rows where
-        they are, otherwise the sizes again.
+        ``(B, D)``; the bag of each index (empty for plain sums); sizes of the bags, zeros for sums; for maxima ``(B, D)`` rows where they
+        are, otherwise the sizes again.
     Raises:
         RuntimeError: another mode, or an index that is no row.
     Source: torch.embedding_bag.
+    Example:
+        >>> table = torch.tensor([[1.0, 1.0], [2.0, 2.0], [3.0, 3.0]])
+        >>> sums, bags, sizes, _ = torch.embedding_bag(table, torch.tensor([0, 1, 2]), torch.tensor([0, 1]), mode=1)
+        >>> sums, bags, sizes
+        (tensor([[1.0000, 1.0000],
+                [2.5000, 2.5000]]), tensor([0, 1, 1]), tensor([1, 2]))
     """
     if mode not in (0, 1, 2):
         raise RuntimeError("`mode` must be sum, mean, or max.")
@@ -338,15 +388,20 @@ def hash_tensor(input: Tensor, dim: Any = (), *, keepdim: bool = False, mode: in
     """Exclusive or of the bits of the elements over ``dim``, as 64-bit integers.
 
     Args:
-        input: real; floating-point numbers count as float64, integers as int64.
+        input: any shape, real; floating-point numbers count as float64, integers as int64.
         dim: dimension or dimensions; all when empty.
         keepdim: keep each reduced dimension with size 1.
         mode: 0, the only one.
     Returns:
-        uint64.
+        uint64, ``input``'s shape without ``dim``.
     Raises:
-        RuntimeError: another mode, or an empty tensor without ``dim``. IndexError: an empty dimension. NotImplementedError: complex.
+        RuntimeError: another mode, or an empty tensor without ``dim``.
+        IndexError: an empty dimension.
+        NotImplementedError: a complex tensor.
     Source: torch.hash_tensor.
+    Example:
+        >>> torch.hash_tensor(torch.tensor([[1, 2], [4, 7]]), dim=1)
+        tensor([3, 3], dtype=torch.uint64)
     """
     words = input.astype(np.int64 if input.dtype.kind in "biu" else np.float64).view(np.uint64)
     for axis in dim:
@@ -366,10 +421,14 @@ def conv_tbc(input: Tensor, weight: Tensor, bias: Tensor, pad: int = 0) -> Tenso
         bias: ``(out,)``.
         pad: zeros at either end.
     Returns:
-        ``(T + 2 * pad - width + 1, B, out)``.
+        ``(T + 2 * pad - width + 1, B, out)``, contiguous.
     Raises:
         RuntimeError: shapes that do not fit.
     Source: torch.nn.functional.conv_tbc.
+    Example:
+        >>> steps = torch.tensor([[[1.0]], [[2.0]], [[4.0]]])  # 3 steps of 1 sequence with 1 channel
+        >>> F.conv_tbc(steps, torch.ones(2, 1, 1), torch.zeros(1)).flatten()
+        tensor([3., 6.])
     """
     if input.ndim != 3:
         raise RuntimeError("Input must have 3 dims: time, batch, in_channel")
@@ -391,7 +450,20 @@ def conv_tbc(input: Tensor, weight: Tensor, bias: Tensor, pad: int = 0) -> Tenso
 def max_pool1d_with_indices(
     input: Tensor, kernel_size: Any, stride: Any = (), padding: Any = 0, dilation: Any = 1, ceil_mode: bool = False
 ) -> Any:
-    """``max_pool1d`` with ``return_indices=True``. Source: torch.max_pool1d_with_indices."""
+    """Largest element of each window and its place: ``max_pool1d`` with ``return_indices=True``.
+
+    Args:
+        input: ``(N, C, L)`` or ``(C, L)``.
+        kernel_size, stride, padding, dilation, ceil_mode: as for ``nn.functional.max_pool1d``.
+    Returns:
+        ``(N, C, L')`` in ``input``'s dtype, and int64 indices of that shape.
+    Raises:
+        RuntimeError: geometry that does not fit.
+    Source: torch.max_pool1d_with_indices.
+    Example:
+        >>> torch.max_pool1d_with_indices(torch.tensor([[1.0, 4.0, 3.0, 2.0]]), 2)
+        (tensor([[4., 3.]]), tensor([[1, 2]]))
+    """
     return TABLES["nn.functional"]["max_pool1d_with_indices"].wrapper(input, kernel_size, stride or None, padding, dilation, ceil_mode)
 
 
@@ -399,7 +471,23 @@ def max_pool1d_with_indices(
 def max_pool2d_with_indices_backward(
     grad_output: Tensor, input: Tensor, kernel_size: Any, stride: Any, padding: Any, dilation: Any, ceil_mode: bool, indices: Tensor
 ) -> Tensor:
-    """The gradient of ``max_pool2d``'s input: ``grad_output`` added at ``indices``. Source: torch.ops.aten."""
+    """The gradient of ``max_pool2d``'s input: ``grad_output`` added at ``indices``.
+
+    Args:
+        grad_output, indices: ``(N, C, H', W')``, the gradient of the maxima and their places.
+        input: ``(N, C, H, W)``, of which only the shape counts.
+        kernel_size, stride, padding, dilation, ceil_mode: the pooling's; they are not looked at.
+    Returns:
+        ``input``'s shape, ``grad_output``'s dtype.
+    Raises:
+        RuntimeError: ``grad_output`` and ``indices`` differ in shape.
+    Source: torch.ops.aten.
+    Example:
+        >>> grad, at = torch.tensor([[[5.0]]]), torch.tensor([[[2]]])
+        >>> torch.ops.aten.max_pool2d_with_indices_backward(grad, torch.zeros(1, 2, 2), 2, 2, 0, 1, False, at)
+        tensor([[[0., 0.],
+                 [5., 0.]]])
+    """
     if grad_output.shape != indices.shape:
         raise RuntimeError(
             f"max_pool2d_with_indices_backward: expected grad_output of shape {list(indices.shape)}, got {list(grad_output.shape)}"
@@ -410,7 +498,21 @@ def max_pool2d_with_indices_backward(
 # -- dropout, softmax, resampling ----------------------------------------------------------------------------------------------------------
 @composite(namespace="ops.aten")
 def native_dropout_backward(grad_output: Tensor, mask: Tensor, scale: float) -> Tensor:
-    """``grad_output`` where ``mask`` is true, times ``scale``; 0 elsewhere. Source: torch.ops.aten."""
+    """``grad_output`` where ``mask`` is true, times ``scale``; 0 elsewhere.
+
+    Args:
+        grad_output: the gradient of the result, any shape.
+        mask: bool, which elements were kept.
+        scale: ``1 / (1 - p)`` for the probability ``p`` of zeroing.
+    Returns:
+        ``grad_output``'s shape and dtype.
+    Raises:
+        RuntimeError: shapes that do not broadcast.
+    Source: torch.ops.aten.
+    Example:
+        >>> torch.ops.aten.native_dropout_backward(torch.ones(3), torch.tensor([True, False, True]), 2.0)
+        tensor([2., 0., 2.])
+    """
     return grad_output * mask * scale
 
 
@@ -473,7 +575,23 @@ def unsafe_masked_index_put_accumulate(input: Tensor, mask: Tensor, indices: Any
 # -- parts ---------------------------------------------------------------------------------------------------------------------------------
 @composite(namespace="ops.aten", name="slice")
 def slice_of(input: Tensor, dim: int = 0, start: int | None = None, end: int | None = None, step: int = 1) -> Tensor:
-    """Elements ``start`` to ``end`` along ``dim``, ``step`` apart; a view. Source: torch.ops.aten."""
+    """Elements ``start`` to ``end`` along ``dim``, ``step`` apart.
+
+    Args:
+        input: at least one dimension.
+        dim: the dimension.
+        start, end: as in a Python slice; the dimension's ends when None.
+        step: above 0.
+    Returns:
+        ``input``'s shape but along ``dim``; a view.
+    Raises:
+        IndexError: ``dim`` out of range.
+        ValueError: a ``step`` of 0 or less.
+    Source: torch.ops.aten.
+    Example:
+        >>> torch.ops.aten.slice(torch.arange(10), 0, 1, 8, 3)
+        tensor([1, 4, 7])
+    """
     return part(input, wrap_dim(dim, input.ndim), start, end, step)
 
 
@@ -483,7 +601,17 @@ def slice_inverse(input: Tensor, src: Tensor, dim: int = 0, start: int | None = 
 
     Args:
         dim, start, end, step: the slice; they are not looked at.
+        input: a slice of a tensor with ``src``'s geometry.
+        src: any shape; sizes, strides and offset of the result.
+    Returns:
+        ``src``'s shape; a view.
+    Raises:
+        RuntimeError: ``input``'s memory is too small for it.
     Source: torch.slice_inverse.
+    Example:
+        >>> whole = torch.arange(6)
+        >>> torch.slice_inverse(whole[2:4], whole, 0, 2, 4)
+        tensor([0, 1, 2, 3, 4, 5])
     """
     return as_strided(input, tuple(src.shape), src.stride(), src.storage_offset())
 

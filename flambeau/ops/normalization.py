@@ -353,12 +353,19 @@ def batch_norm(
         momentum: how far the running moments move; the running variance takes the batch's divided by n - 1.
         eps: added to the variance.
     Returns:
-        ``input``'s shape.
+        ``input``'s shape and dtype.
     Raises:
         ValueError: one value a channel in training, or an ``eps`` that is not positive there.
         RuntimeError: parameters that do not have ``C`` elements, or evaluation without running moments.
     Gradient: through the batch's moments in training.
     Source: torch.nn.functional.batch_norm. Ioffe and Szegedy 2015.
+    Example:
+        >>> x, mean, variance = torch.tensor([[1.0, 10.0], [3.0, 30.0]]), torch.zeros(2), torch.ones(2)
+        >>> F.batch_norm(x, mean, variance, training=True)
+        tensor([[-1.0000, -1.0000],
+                [ 1.0000,  1.0000]])
+        >>> mean  # a tenth of the way to 2 and 20
+        tensor([0.2000, 2.0000])
     """
     if training:
         shape = input.shape
@@ -383,11 +390,22 @@ def torch_batch_norm(
     eps: float,
     cudnn_enabled: bool,
 ) -> Tensor:
-    """See :func:`torch.nn.functional.batch_norm`, which has another order of arguments.
+    """``nn.functional.batch_norm`` with another order of arguments.
 
     Args:
+        input: ``(N, C, *)``, floating point.
+        weight, bias, running_mean, running_var: ``(C,)`` or None.
+        training, momentum, eps: as for ``nn.functional.batch_norm``.
         cudnn_enabled: which of PyTorch's GPU libraries may be used; no meaning here.
+    Returns:
+        ``input``'s shape and dtype.
+    Raises:
+        RuntimeError: parameters that do not have ``C`` elements, or evaluation without running moments.
     Source: torch.batch_norm.
+    Example:
+        >>> mean, variance = torch.tensor([1.0, 5.0]), torch.tensor([4.0, 4.0])
+        >>> torch.batch_norm(torch.tensor([[3.0, 9.0]]), None, None, mean, variance, False, 0.1, 0.0, True)
+        tensor([[1., 2.]])
     """
     return normalized_batch(input, running_mean, running_var, weight, bias, training, momentum, eps)
 
@@ -411,10 +429,17 @@ def instance_norm(
         weight, bias: ``(C,)`` or None.
         use_input_stats: whether to normalize with the input's moments.
         momentum, eps: as for ``batch_norm``.
+    Returns:
+        ``input``'s shape and dtype.
     Raises:
         ValueError: one element a channel.
-        RuntimeError: parameters that do not fit, or no running moments where they are used.
+        RuntimeError: parameters that do not have ``C`` elements, or no running moments where they are used.
+        IndexError: an empty batch beside parameters.
     Source: torch.nn.functional.instance_norm. Ulyanov et al. 2016.
+    Example:
+        >>> F.instance_norm(torch.tensor([[[1.0, 3.0], [10.0, 30.0]]]))
+        tensor([[[-1.0000,  1.0000],
+                 [-1.0000,  1.0000]]])
     """
     if not use_input_stats:
         if running_mean is None or running_var is None:
@@ -452,11 +477,22 @@ def torch_instance_norm(
     eps: float,
     cudnn_enabled: bool,
 ) -> Tensor:
-    """See :func:`torch.nn.functional.instance_norm`, which has another order of arguments.
+    """``nn.functional.instance_norm`` with another order of arguments.
 
     Args:
+        input: ``(N, C, *)``, floating point.
+        weight, bias, running_mean, running_var: ``(C,)`` or None.
+        use_input_stats, momentum, eps: as for ``nn.functional.instance_norm``.
         cudnn_enabled: which of PyTorch's GPU libraries may be used; no meaning here.
+    Returns:
+        ``input``'s shape and dtype.
+    Raises:
+        ValueError: one element a channel.
+        RuntimeError: parameters that do not have ``C`` elements, or no running moments where they are used.
     Source: torch.instance_norm.
+    Example:
+        >>> torch.instance_norm(torch.tensor([[[1.0, 3.0]]]), torch.tensor([5.0]), None, None, None, True, 0.1, 0.0, True)
+        tensor([[[-5.,  5.]]])
     """
     return instance_norm(input, running_mean, running_var, weight, bias, use_input_stats, momentum, eps)
 
@@ -504,11 +540,16 @@ def layer_norm(input: Tensor, normalized_shape: Any, weight: Tensor | None = Non
         weight, bias: ``normalized_shape`` or None.
         eps: added to the variance.
     Returns:
-        ``input``'s shape.
+        ``input``'s shape and dtype.
     Raises:
-        RuntimeError: shapes that do not fit.
+        RuntimeError: ``normalized_shape`` is not the end of ``input``'s shape, or not that of ``weight`` and ``bias``.
+        TypeError: ``normalized_shape`` is no sequence of ints.
     Gradient: through mean and variance.
     Source: torch.nn.functional.layer_norm. Ba et al. 2016.
+    Example:
+        >>> F.layer_norm(torch.tensor([[1.0, 3.0], [10.0, 30.0]]), [2], bias=torch.tensor([0.0, 5.0]))
+        tensor([[-1.0000,  6.0000],
+                [-1.0000,  6.0000]])
     """
     sizes = sizes_of_norm("layer_norm", input, normalized_shape)
     check_parameters(sizes, weight=weight, bias=bias)
@@ -526,11 +567,20 @@ def torch_layer_norm(
     eps: float = 1e-5,
     cudnn_enable: bool = True,
 ) -> Tensor:
-    """See :func:`torch.nn.functional.layer_norm`.
+    """``nn.functional.layer_norm`` with PyTorch's name for its switch of GPU libraries.
 
     Args:
-        cudnn_enable: which of PyTorch's GPU libraries may be used; no meaning here.
+        input: ``(*, *normalized_shape)``, floating point.
+        normalized_shape, weight, bias, eps: as for ``nn.functional.layer_norm``.
+        cudnn_enable: no meaning here.
+    Returns:
+        ``input``'s shape and dtype.
+    Raises:
+        RuntimeError: ``normalized_shape`` is not the end of ``input``'s shape, or not that of ``weight`` and ``bias``.
     Source: torch.layer_norm.
+    Example:
+        >>> torch.layer_norm(torch.tensor([[0.0, 4.0]]), [2], weight=torch.tensor([1.0, 10.0]))
+        tensor([[-1.0000, 10.0000]])
     """
     return layer_norm(input, normalized_shape, weight, bias, eps)
 
@@ -544,10 +594,15 @@ def group_norm(input: Tensor, num_groups: int, weight: Tensor | None = None, bia
         num_groups: number of groups that ``C`` is split into.
         weight, bias: ``(C,)`` or None.
         eps: added to the variance.
+    Returns:
+        ``input``'s shape and dtype.
     Raises:
         ValueError: one value a group.
-        RuntimeError: ``C`` not divisible by ``num_groups``, or parameters that do not have ``C`` elements.
+        RuntimeError: ``C`` not divisible by ``num_groups``, parameters that do not have ``C`` elements, or fewer than 2 dimensions.
     Source: torch.nn.functional.group_norm. Wu and He 2018.
+    Example:
+        >>> F.group_norm(torch.tensor([[1.0, 3.0, 10.0, 30.0]]), num_groups=2)
+        tensor([[-1.0000,  1.0000, -1.0000,  1.0000]])
     """
     shape = tuple(input.shape)
     if len(shape) < 2:
@@ -577,11 +632,20 @@ def group_norm(input: Tensor, num_groups: int, weight: Tensor | None = None, bia
 def torch_group_norm(
     input: Tensor, num_groups: int, weight: Tensor | None = None, bias: Tensor | None = None, eps: float = 1e-5, cudnn_enabled: bool = True
 ) -> Tensor:
-    """See :func:`torch.nn.functional.group_norm`.
+    """``nn.functional.group_norm`` with PyTorch's name for its switch of GPU libraries.
 
     Args:
-        cudnn_enabled: which of PyTorch's GPU libraries may be used; no meaning here.
+        input: ``(N, C, *)``, floating point.
+        num_groups, weight, bias, eps: as for ``nn.functional.group_norm``.
+        cudnn_enabled: no meaning here.
+    Returns:
+        ``input``'s shape and dtype.
+    Raises:
+        RuntimeError: ``C`` not divisible by ``num_groups``, or parameters that do not have ``C`` elements.
     Source: torch.group_norm.
+    Example:
+        >>> torch.group_norm(torch.tensor([[1.0, 3.0, 10.0, 30.0]]), 1, eps=0.0)
+        tensor([[-0.8720, -0.6976, -0.0872,  1.6569]])
     """
     return group_norm(input, num_groups, weight, bias, eps)
 
@@ -645,10 +709,15 @@ def rms_norm(input: Tensor, normalized_shape: Any, weight: Tensor | None = None,
         normalized_shape: sizes of the dimensions that the mean is taken over.
         weight: ``normalized_shape`` or None.
         eps: added to the mean square; the dtype's epsilon when None.
+    Returns:
+        ``input``'s shape and dtype.
     Raises:
-        RuntimeError: shapes that do not fit.
+        RuntimeError: ``normalized_shape`` is not the end of ``input``'s shape, or not that of ``weight``.
         ValueError: ``input`` has fewer dimensions than ``normalized_shape``.
     Source: torch.nn.functional.rms_norm. Zhang and Sennrich 2019.
+    Example:
+        >>> F.rms_norm(torch.tensor([[1.0, 7.0]]), [2])  # divided by 5
+        tensor([[0.2000, 1.4000]])
     """
     if isinstance(normalized_shape, (tuple, list)) and input.dim() < len(normalized_shape):
         raise ValueError(f"Input tensor must have at least {len(normalized_shape)} dimensions, but got {input.dim()}")
@@ -679,9 +748,18 @@ def local_response_norm(input: Tensor, size: int, alpha: float = 1e-4, beta: flo
     Args:
         input: ``(N, C, *)`` of at least 3 dimensions.
         size: number of channels of a neighbourhood; zeros beyond the first and last count.
+        alpha, beta, k: numbers of the formula.
+    Returns:
+        ``input``'s shape and dtype.
     Raises:
         ValueError: fewer than 3 dimensions.
     Source: torch.nn.functional.local_response_norm. Krizhevsky et al. 2012, section 3.3.
+    Example:
+        >>> x = torch.tensor([[[1.0], [2.0], [3.0]]])  # 3 channels
+        >>> F.local_response_norm(x, size=3, alpha=3.0, beta=1.0)  # divided by 1 + the sum of squares of a channel and its neighbours
+        tensor([[[0.1667],
+                 [0.1333],
+                 [0.2143]]])
     """
     ndim = input.dim()
     if ndim < 3:
@@ -710,7 +788,16 @@ def normalize(input: Tensor, p: float = 2.0, dim: Any = 1, eps: float = 1e-12, o
         dim: dimension or dimensions of the norm.
         eps: least divisor.
         out: where to write the result; it cannot be differentiated then.
+    Returns:
+        ``input``'s shape and dtype.
+    Raises:
+        IndexError: ``dim`` out of range.
+        RuntimeError: an integer input.
     Source: torch.nn.functional.normalize.
+    Example:
+        >>> F.normalize(torch.tensor([[3.0, 4.0], [0.0, 0.0]]))
+        tensor([[0.6000, 0.8000],
+                [0.0000, 0.0000]])
     """
     lengths = input.norm(p, dim, keepdim=True).clamp_min(eps)
     if out is None:

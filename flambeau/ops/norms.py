@@ -129,16 +129,24 @@ def vector_norm(x: Tensor, ord: Any = 2, dim: Any = None, keepdim: bool = False,
     """``sum(abs(x)**ord)**(1/ord)`` over ``dim``; the largest or smallest size for an infinite ``ord``.
 
     Args:
-        x: floating point or complex.
+        x: any shape, floating point or complex.
         ord: order; 0 counts what is not 0.
         dim: dimension or dimensions; all, as one vector, when None.
         keepdim: keep each reduced dimension with size 1.
         dtype: cast to it first.
     Returns:
-        Real.
+        ``x``'s shape without ``dim``; real, of ``x``'s precision or ``dtype``'s.
     Raises:
-        RuntimeError: integers, or an empty dimension where the order has no value for it.
+        RuntimeError: integers, a ``dtype`` that is narrower, or an empty dimension where the order has no value for it.
+        TypeError: ``ord`` is a string.
+    Gradient: ``grad * x / result`` for order 2; of an infinite order shared by the largest elements.
     Source: torch.linalg.vector_norm.
+    Example:
+        >>> x = torch.tensor([[3.0, -4.0], [6.0, 8.0]])
+        >>> torch.linalg.vector_norm(x, dim=1)
+        tensor([ 5., 10.])
+        >>> torch.linalg.vector_norm(x, torch.inf)
+        tensor(8.)
     """
     x = x if dtype is None else cast_array(x, dtype)
     if x.dtype.itemsize < 4:
@@ -173,15 +181,21 @@ def matrix_norm(A: Tensor, ord: Any = "fro", dim: Any = (-2, -1), keepdim: bool 
     """Norm of matrices.
 
     Args:
-        A: floating point or complex, at least two dimensions.
-        ord: 'fro' (root of the sum of squares), 'nuc' (sum of singular values), inf and -inf (largest and smallest sum of sizes of a
-            row), 1 and -1 (of a column), 2 and -2 (largest and smallest singular value).
+        A: ``(*, m, n)``, floating point or complex.
+        ord: 'fro' (root of the sum of squares), 'nuc' (sum of singular values), inf and -inf (largest and smallest sum of sizes of a row),
+            1 and -1 (of a column), 2 and -2 (largest and smallest singular value).
         dim: the matrices' two dimensions.
         keepdim: keep them with size 1.
         dtype: cast to it first.
+    Returns:
+        ``A``'s shape without the two dimensions; real.
     Raises:
         RuntimeError: integers, fewer than two dimensions, or an unknown order.
     Source: torch.linalg.matrix_norm.
+    Example:
+        >>> A = torch.tensor([[1.0, -2.0], [3.0, 4.0]])
+        >>> torch.linalg.matrix_norm(A, 1), torch.linalg.matrix_norm(A, torch.inf)  # of columns, of rows
+        (tensor(6.), tensor(7.))
     """
     if A.ndim < 2:
         raise RuntimeError("linalg.matrix_norm: The input tensor A must have at least 2 dimensions.")
@@ -220,14 +234,20 @@ def linalg_norm(A: Tensor, ord: Any = None, dim: Any = None, keepdim: bool = Fal
     """Norm of vectors or matrices, told by ``dim`` and ``ord``.
 
     Args:
-        A: floating point or complex.
+        A: any shape, floating point or complex.
         ord: as for ``linalg.vector_norm`` (one dimension) or ``linalg.matrix_norm`` (two); the 2-norm of all elements when None.
         dim: one dimension, or two; all when None.
         keepdim: keep each reduced dimension with size 1.
         dtype: cast to it first.
+    Returns:
+        ``A``'s shape without ``dim``; real.
     Raises:
-        RuntimeError: an order that the number of dimensions does not have.
+        RuntimeError: an order that the number of dimensions does not have, or an integer input.
     Source: torch.linalg.norm.
+    Example:
+        >>> A = torch.tensor([[3.0, 4.0], [0.0, 12.0]])
+        >>> torch.linalg.norm(A), torch.linalg.norm(A, 1, dim=0), torch.linalg.norm(A, 1)
+        (tensor(13.), tensor([ 3., 16.]), tensor(16.))
     """
     dims = None if dim is None else tuple(dim) if isinstance(dim, (tuple, list)) else (dim,)
     if dims is not None and len(dims) not in (1, 2):
@@ -254,14 +274,20 @@ def norm(input: Tensor, p: Any = "fro", dim: Any = None, keepdim: bool = False, 
     """Norm of all elements or over ``dim``.
 
     Args:
-        input: floating point or complex.
+        input: any shape, floating point or complex.
         p: order; 'fro' is 2, 'nuc' the sum of singular values of matrices; 2 when None.
         dim: dimension or dimensions; all when None.
         keepdim: keep each reduced dimension with size 1.
         dtype: cast to it first.
+    Returns:
+        ``input``'s shape without ``dim``; real.
     Raises:
-        RuntimeError: integers, or 'nuc' over another number of dimensions than two.
+        RuntimeError: integers, 'nuc' over another number of dimensions than two, or another word.
     Source: torch.norm.
+    Example:
+        >>> x = torch.tensor([[3.0, 4.0], [6.0, 8.0]])
+        >>> x.norm(), x.norm(p=1, dim=0)
+        (tensor(11.1803), tensor([ 9., 12.]))
     """
     if p == "nuc":
         dims = (-2, -1) if dim is None else (dim,) if isinstance(dim, int) else tuple(dim)
@@ -286,9 +312,16 @@ def renorm(input: Tensor, p: float, dim: int, maxnorm: float) -> Tensor:
         p: order of the norm, above 0.
         dim: the dimension along which the slices lie.
         maxnorm: not negative.
+    Returns:
+        ``input``'s shape and dtype.
     Raises:
-        RuntimeError: another order or norm, fewer dimensions, or another dtype. IndexError: ``dim`` out of range.
+        RuntimeError: a ``p`` or ``maxnorm`` out of range, or fewer than two dimensions, or an integer input.
+        IndexError: ``dim`` out of range.
     Source: torch.renorm.
+    Example:
+        >>> torch.renorm(torch.tensor([[3.0, 4.0], [0.3, 0.4]]), p=2, dim=0, maxnorm=1.0)
+        tensor([[0.6000, 0.8000],
+                [0.3000, 0.4000]])
     """
     if isinstance(p, complex) or isinstance(maxnorm, complex):
         raise RuntimeError("renorm: p and maxnorm must be real-valued")
@@ -311,21 +344,38 @@ def dist(input: Tensor, other: Tensor, p: float = 2) -> Any:
     """p-norm of ``input - other``, over all elements.
 
     Args:
-        input, other: broadcastable. p: the order.
+        input, other: broadcastable shapes, floating point or complex.
+        p: the order.
+    Returns:
+        0-d, real.
+    Raises:
+        RuntimeError: integers, or shapes that do not broadcast.
     Source: torch.dist.
+    Example:
+        >>> torch.dist(torch.tensor([0.0, 0.0]), torch.tensor([3.0, 4.0]))
+        tensor(5.)
     """
     return vector_norm(input - other, p)
 
 
 @composite(method=False)
 def norm_except_dim(v: Tensor, pow: int = 2, dim: int = 0) -> Tensor:
-    """The norm of order ``pow`` over all dimensions but ``dim``, which stay with size 1; over all of them, 0-d, for -1.
+    """The norm of order ``pow`` over all dimensions but ``dim``, or over all of them for -1.
 
     Args:
         v: any shape.
         pow: the order.
         dim: the dimension that is kept.
+    Returns:
+        ``v``'s number of dimensions, all of size 1 but ``dim``; 0-d for -1.
+    Raises:
+        RuntimeError: an integer tensor.
+        IndexError: ``dim`` out of range.
     Source: torch.norm_except_dim.
+    Example:
+        >>> torch.norm_except_dim(torch.tensor([[3.0, 4.0], [6.0, 8.0]]), dim=0)
+        tensor([[ 5.],
+                [10.]])
     """
     if dim == -1:
         return norm(v, pow)

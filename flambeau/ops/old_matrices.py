@@ -32,8 +32,18 @@ def solve(input: Tensor, A: Tensor) -> Any:
     """The solution of ``A X = B``, and A's LU factors. Deprecated; use ``linalg.solve``, which takes B last.
 
     Args:
-        input: B, ``(*, n, k)``. A: ``(*, n, n)``.
+        input: B, ``(*, n, k)``.
+        A: ``(*, n, n)``.
+    Returns:
+        Named tuple ``(solution, LU)``: ``(*, n, k)`` and the packed factors ``(*, n, n)``.
+    Raises:
+        RuntimeError: shapes that do not fit.
+        linalg.LinAlgError: a singular ``A``.
     Source: torch.solve of PyTorch 1.8.
+    Example:
+        >>> torch.solve(torch.tensor([[6.0], [8.0]]), torch.tensor([[2.0, 0.0], [0.0, 4.0]])).solution
+        tensor([[3.],
+                [2.]])
     """
     warn_superseded("solve", "torch.linalg.solve(A, B)")
     return _solve(input, A)
@@ -41,14 +51,43 @@ def solve(input: Tensor, A: Tensor) -> Any:
 
 @composite()
 def gesv(input: Tensor, A: Tensor) -> Any:
-    """As ``solve``. Source: torch.gesv of PyTorch 0.4."""
+    """As ``solve``: the solution of ``A X = B``, and A's LU factors. Deprecated; use ``linalg.solve``.
+
+    Args:
+        input: B, ``(*, n, k)``.
+        A: ``(*, n, n)``.
+    Returns:
+        Named tuple ``(solution, LU)``: ``(*, n, k)`` and ``(*, n, n)``.
+    Raises:
+        RuntimeError: shapes that do not fit.
+        linalg.LinAlgError: a singular ``A``.
+    Source: torch.gesv of PyTorch 0.4.
+    Example:
+        >>> torch.gesv(torch.tensor([[6.0]]), torch.tensor([[2.0]])).solution
+        tensor([[3.]])
+    """
     warn_superseded("gesv", "torch.linalg.solve(A, B)")
     return _solve(input, A)
 
 
 @composite()
 def trtrs(input: Tensor, A: Tensor, upper: bool = True, transpose: bool = False, unitriangular: bool = False) -> Any:
-    """As ``triangular_solve``. Source: torch.trtrs of PyTorch 1.0."""
+    """As ``triangular_solve``: the solution of ``A X = B`` for a triangular A. Deprecated; use ``linalg.solve_triangular``.
+
+    Args:
+        input: B, ``(*, n, k)``.
+        A: ``(*, n, n)``.
+        upper, transpose, unitriangular: A is the upper triangle, is transposed first, has a diagonal of ones.
+    Returns:
+        Named tuple ``(solution, cloned_coefficient)``: ``(*, n, k)``, and a copy of A.
+    Raises:
+        RuntimeError: shapes that do not fit.
+    Source: torch.trtrs of PyTorch 1.0.
+    Example:
+        >>> torch.trtrs(torch.tensor([[4.0], [6.0]]), torch.tensor([[1.0, 1.0], [0.0, 3.0]])).solution
+        tensor([[2.],
+                [2.]])
+    """
     warn_superseded("trtrs", "torch.linalg.solve_triangular(A, B, upper=upper)")
     return triangular_solution(input, A, upper, transpose, unitriangular)
 
@@ -67,13 +106,20 @@ def _fit(input: Any, A: Any) -> Any:
 
 @composite()
 def lstsq(input: Tensor, A: Tensor) -> Any:
-    """Least squares. Deprecated; use ``linalg.lstsq``, which takes B last.
+    """Least squares: X that brings ``A X`` nearest to B. Deprecated; use ``linalg.lstsq``, which takes B last.
 
     Args:
-        input: B, ``(m, k)``. A: ``(m, n)`` of full rank.
+        input: B, ``(m, k)`` or ``(m,)``.
+        A: ``(m, n)`` of full rank.
     Returns:
         ``(max(m, n), k)``: the solution in the first n rows, and below them what the residuals are sums of squares of; A's QR factors.
+    Raises:
+        RuntimeError: shapes that do not fit, or an ``A`` that is no matrix.
     Source: torch.lstsq of PyTorch 1.8.
+    Example:
+        >>> A, B = torch.tensor([[1.0], [1.0]]), torch.tensor([[2.0], [4.0]])
+        >>> torch.lstsq(B, A).solution[:1]  # the mean
+        tensor([[3.0000]])
     """
     warn_superseded("lstsq", "torch.linalg.lstsq(A, B)")
     return _fit(input, A)
@@ -81,7 +127,21 @@ def lstsq(input: Tensor, A: Tensor) -> Any:
 
 @composite()
 def gels(input: Tensor, A: Tensor) -> Any:
-    """As ``lstsq``. Source: torch.gels of PyTorch 1.0."""
+    """As ``lstsq``: least squares. Deprecated; use ``linalg.lstsq``.
+
+    Args:
+        input: B, ``(m, k)`` or ``(m,)``.
+        A: ``(m, n)`` of full rank.
+    Returns:
+        Named tuple ``(solution, QR)`` as ``lstsq`` returns it.
+    Raises:
+        RuntimeError: shapes that do not fit, or an ``A`` that is no matrix.
+    Source: torch.gels of PyTorch 1.0.
+    Example:
+        >>> torch.gels(torch.tensor([[6.0], [8.0]]), torch.tensor([[2.0, 0.0], [0.0, 4.0]])).solution
+        tensor([[3.],
+                [2.]])
+    """
     warn_superseded("gels", "torch.linalg.lstsq(A, B)")
     return _fit(input, A)
 
@@ -89,21 +149,64 @@ def gels(input: Tensor, A: Tensor) -> Any:
 # -- Cholesky -----------------------------------------------------------------------------------------------------------------------
 @composite()
 def potrf(input: Tensor, upper: bool = True) -> Any:
-    """The Cholesky factor, the upper one unless told. Source: torch.potrf of PyTorch 1.0."""
+    """The Cholesky factor, the upper one unless told. Deprecated; use ``linalg.cholesky``.
+
+    Args:
+        input: ``(*, n, n)``, positive definite.
+        upper: which factor.
+    Returns:
+        ``input``'s shape and dtype.
+    Raises:
+        linalg.LinAlgError: a matrix that is not positive definite.
+    Source: torch.potrf of PyTorch 1.0.
+    Example:
+        >>> torch.potrf(torch.tensor([[4.0, 2.0], [2.0, 5.0]]))
+        tensor([[2., 1.],
+                [0., 2.]])
+    """
     warn_superseded("potrf", "torch.linalg.cholesky(A, upper=upper)")
     return cholesky_ex(input, upper=upper, check_errors="cholesky")[0]
 
 
 @composite()
 def potri(input: Tensor, upper: bool = True) -> Any:
-    """The inverse from a Cholesky factor, an upper one unless told. Source: torch.potri of PyTorch 1.0."""
+    """The inverse from a Cholesky factor, an upper one unless told. Deprecated; use ``cholesky_inverse``.
+
+    Args:
+        input: the factor, ``(*, n, n)``.
+        upper: which one it is.
+    Returns:
+        ``input``'s shape and dtype.
+    Raises:
+        RuntimeError: matrices that are not square.
+    Source: torch.potri of PyTorch 1.0.
+    Example:
+        >>> torch.potri(torch.tensor([[2.0, 0.0], [0.0, 4.0]]))
+        tensor([[0.2500, 0.0000],
+                [0.0000, 0.0625]])
+    """
     warn_superseded("potri", "torch.cholesky_inverse(L, upper=upper)")
     return cholesky_inverse(input, upper)
 
 
 @composite()
 def potrs(input: Tensor, input2: Tensor, upper: bool = True) -> Any:
-    """``A X = B`` from a Cholesky factor, an upper one unless told. Source: torch.potrs of PyTorch 1.0."""
+    """The solution of ``A X = B`` from A's Cholesky factor, an upper one unless told. Deprecated; use ``cholesky_solve``.
+
+    Args:
+        input: B, ``(*, n, k)``.
+        input2: the factor, ``(*, n, n)``.
+        upper: which one it is.
+    Returns:
+        ``(*, n, k)``, ``input``'s dtype.
+    Raises:
+        RuntimeError: shapes that do not fit.
+    Source: torch.potrs of PyTorch 1.0.
+    Example:
+        >>> torch.potrs(torch.tensor([[8.0], [16.0]]), torch.tensor([[2.0, 0.0], [0.0, 4.0]]))
+        tensor([[2.],
+                [1.]])
+    """
     warn_superseded("potrs", "torch.cholesky_solve(B, L, upper=upper)")
     return cholesky_solve(input, input2, upper)
 
@@ -116,13 +219,22 @@ def _pivoted_cholesky(input: Tensor, upper: bool, tol: float) -> Tensor:
 
 @composite()
 def pstrf(input: Tensor, upper: bool = True, tol: float = -1) -> Any:
-    """Cholesky factor of a positive semi-definite matrix with its rows and columns in another order.
+    """Cholesky factor of a positive semi-definite matrix with its rows and columns in another order. Deprecated.
 
     Args:
-        input: ``(n, n)``. upper: the upper factor. tol: least pivot; n times the dtype's precision times the largest when negative.
+        input: ``(n, n)``.
+        upper: the upper factor.
+        tol: least pivot; n times the dtype's precision times the largest when negative.
     Returns:
         The factor, and the order, int32, counted from 1.
+    Raises:
+        TypeError: no tensor.
     Source: torch.pstrf of PyTorch 1.0. LAPACK's pstrf.
+    Example:
+        >>> factor, order = torch.pstrf(torch.tensor([[1.0, 2.0], [2.0, 4.0]]))
+        >>> factor, order
+        (tensor([[2., 1.],
+                [0., 0.]]), tensor([2, 1], dtype=torch.int32))
     """
     warn_superseded("pstrf", "torch.linalg.cholesky(A) for positive-definite matrices")
     return _pivoted_cholesky(input, upper, tol)
@@ -131,11 +243,21 @@ def pstrf(input: Tensor, upper: bool = True, tol: float = -1) -> Any:
 # -- LU of batches ------------------------------------------------------------------------------------------------------------------
 @composite()
 def btrifact(input: Tensor, info: Any = None, pivot: bool = True) -> Any:
-    """LU factors packed into one matrix, and the pivots.
+    """LU factors packed into one matrix, and the pivots. Deprecated; use ``linalg.lu_factor``.
 
     Args:
-        input: ``(*, n, n)``. info: a tensor that is told which matrices are singular; without it they are an error. pivot: swap rows.
+        input: ``(*, n, n)``.
+        info: an int32 tensor that is told which matrices are singular; without it they are an error.
+        pivot: swap rows.
+    Returns:
+        ``(*, n, n)`` in ``input``'s dtype, and int32 pivots ``(*, n)``, counted from 1.
+    Raises:
+        RuntimeError: fewer than two dimensions, or a singular matrix without ``info``.
     Source: torch.btrifact of PyTorch 1.0.
+    Example:
+        >>> torch.btrifact(torch.tensor([[1.0, 2.0], [4.0, 2.0]]))
+        (tensor([[4.0000, 2.0000],
+                [0.2500, 1.5000]]), tensor([2, 2], dtype=torch.int32))
     """
     warn_superseded("btrifact", "torch.linalg.lu_factor(A)")
     factors, pivots, failures = lu_factor_ex(input, pivot=pivot, check_errors=False if info is not None else "torch.linalg.lu_factor")
@@ -146,25 +268,61 @@ def btrifact(input: Tensor, info: Any = None, pivot: bool = True) -> Any:
 
 @composite()
 def btrifact_with_info(input: Tensor, pivot: bool = True) -> Any:
-    """LU factors, pivots, and which matrices are singular. Source: torch.btrifact_with_info of PyTorch 1.0."""
+    """LU factors, pivots, and which matrices are singular. Deprecated; use ``linalg.lu_factor_ex``.
+
+    Args:
+        input: ``(*, n, n)``.
+        pivot: swap rows.
+    Returns:
+        ``(*, n, n)`` in ``input``'s dtype, int32 pivots ``(*, n)``, and int32 numbers ``(*)``, 0 where the matrix is regular.
+    Raises:
+        RuntimeError: fewer than two dimensions.
+    Source: torch.btrifact_with_info of PyTorch 1.0.
+    Example:
+        >>> torch.btrifact_with_info(torch.tensor([[1.0, 1.0], [2.0, 2.0]]))[2]
+        tensor(2, dtype=torch.int32)
+    """
     warn_superseded("btrifact_with_info", "torch.linalg.lu_factor_ex(A)")
     return tuple(lu_factor_ex(input, pivot=pivot))
 
 
 @composite(method=False)
 def btriunpack(LU_data: Tensor, LU_pivots: Tensor, unpack_data: bool = True, unpack_pivots: bool = True) -> Any:
-    """As ``lu_unpack``. Source: torch.btriunpack of PyTorch 1.0."""
+    """As ``lu_unpack``: the permutation and the triangles that packed LU factors stand for. Deprecated.
+
+    Args:
+        LU_data, LU_pivots: ``(*, n, n)`` and ``(*, n)`` as ``btrifact`` returns them.
+        unpack_data, unpack_pivots: which results to compute; the others are empty.
+    Returns:
+        A tuple ``(P, L, U)`` of shape ``(*, n, n)`` each, with ``P @ L @ U`` the matrix.
+    Raises:
+        RuntimeError: pivots that are not int32.
+    Source: torch.btriunpack of PyTorch 1.0.
+    Example:
+        >>> P, L, U = torch.btriunpack(*torch.btrifact(torch.tensor([[1.0, 2.0], [4.0, 2.0]])))
+        >>> P @ L @ U
+        tensor([[1., 2.],
+                [4., 2.]])
+    """
     warn_superseded("btriunpack", "torch.lu_unpack(LU, pivots)")
     return tuple(lu_unpack(LU_data, LU_pivots, unpack_data, unpack_pivots))
 
 
 @composite()
 def btrisolve(input: Tensor, LU_data: Tensor, LU_pivots: Tensor) -> Any:
-    """``A X = B`` from LU factors.
+    """The solution of ``A X = B`` from A's LU factors. Deprecated; use ``linalg.lu_solve``.
 
     Args:
-        input: B, ``(*, n)`` or ``(*, n, k)``. LU_data, LU_pivots: as ``btrifact`` returns them.
+        input: B, ``(*, n)`` or ``(*, n, k)``.
+        LU_data, LU_pivots: as ``btrifact`` returns them.
+    Returns:
+        ``input``'s shape and dtype.
+    Raises:
+        RuntimeError: shapes that do not fit.
     Source: torch.btrisolve of PyTorch 1.0.
+    Example:
+        >>> torch.btrisolve(torch.tensor([[6.0, 8.0]]), *torch.btrifact(torch.tensor([[[2.0, 0.0], [0.0, 4.0]]])))
+        tensor([[3., 2.]])
     """
     warn_superseded("btrisolve", "torch.linalg.lu_solve(LU, pivots, B)")
     if input.ndim == LU_data.ndim - 1:
@@ -178,8 +336,17 @@ def symeig(input: Tensor, eigenvectors: bool = False, upper: bool = True) -> Any
     """Eigenvalues, rising, and eigenvectors of symmetric or Hermitian matrices. Deprecated; use ``linalg.eigh``.
 
     Args:
-        input: ``(*, n, n)``. eigenvectors: compute them; they are empty otherwise. upper: which triangle is read.
+        input: ``(*, n, n)``, of which one triangle is read.
+        eigenvectors: compute them; they are empty otherwise.
+        upper: which triangle is read.
+    Returns:
+        Named tuple ``(eigenvalues, eigenvectors)``: ``(*, n)``, real, and ``(*, n, n)`` with the vectors as columns.
+    Raises:
+        RuntimeError: matrices that are not square.
     Source: torch.symeig of PyTorch 1.8.
+    Example:
+        >>> torch.symeig(torch.tensor([[2.0, 1.0], [1.0, 2.0]])).eigenvalues
+        tensor([1., 3.])
     """
     side = "U" if upper else "L"
     warn_superseded("symeig", f"torch.linalg.{'eigh' if eigenvectors else 'eigvalsh'}(A, UPLO='{side}')")
@@ -191,10 +358,16 @@ def eig(input: Tensor, eigenvectors: bool = False) -> Any:
     """Eigenvalues and eigenvectors of a square matrix, as complex numbers. Deprecated; use ``linalg.eig``.
 
     Args:
-        input: ``(*, n, n)``. eigenvectors: compute them; they are empty otherwise.
+        input: ``(*, n, n)``.
+        eigenvectors: compute them; they are empty otherwise.
     Returns:
         ``(*, n)`` and ``(*, n, n)``, the vectors as columns: those of ``linalg.eig``, where PyTorch 1.8 had pairs of real numbers.
+    Raises:
+        RuntimeError: matrices that are not square.
     Source: torch.eig of PyTorch 1.8.
+    Example:
+        >>> torch.eig(torch.tensor([[0.0, -1.0], [1.0, 0.0]])).eigenvalues
+        tensor([0.+1.j, 0.-1.j])
     """
     warn_superseded("eig", "torch.linalg.eig(A)")
     values, vectors = complex_eig(input)
@@ -206,8 +379,17 @@ def matrix_rank(input: Tensor, tol: float | None = None, symmetric: bool = False
     """The number of singular values above a tolerance. Deprecated; use ``linalg.matrix_rank``.
 
     Args:
-        input: ``(*, m, n)``. tol: the tolerance; the largest one's rounding error when None. symmetric: whether ``input`` is Hermitian.
+        input: ``(*, m, n)``.
+        tol: the tolerance; the largest one's rounding error when None.
+        symmetric: whether ``input`` is Hermitian.
+    Returns:
+        ``(*)``, int64.
+    Raises:
+        RuntimeError: fewer than two dimensions.
     Source: torch.matrix_rank of PyTorch 1.8.
+    Example:
+        >>> torch.matrix_rank(torch.tensor([[1.0, 2.0], [2.0, 4.0]]))
+        tensor(1)
     """
     warn_superseded("matrix_rank", "torch.linalg.matrix_rank(A, hermitian=symmetric)")
     return rank_of(input, tol, symmetric)

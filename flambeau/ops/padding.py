@@ -49,10 +49,18 @@ def constant_pad_nd(input: Tensor, pad: Any, value: Any = 0) -> Tensor:
     Args:
         pad: amounts before and after the last dimension, then the last but one, and so on; negative amounts cut.
         value: a number.
+        input: any shape and dtype.
+    Returns:
+        ``input``'s dtype; each padded size is greater by both amounts. A new tensor.
     Raises:
         RuntimeError: an odd number of amounts, more than ``input`` has sides, or a size that would be negative.
+        TypeError: amounts that are not integers.
     Gradient: ``grad`` without the padding.
     Source: torch.constant_pad_nd.
+    Example:
+        >>> torch.constant_pad_nd(torch.tensor([[1, 2]]), (1, 0, 0, 1), 9)
+        tensor([[9, 1, 2],
+                [9, 9, 9]])
     """
     amounts = _amounts(pad, "constant_pad_nd")
     if len(amounts) % 2:
@@ -220,7 +228,7 @@ def _check_extension(input: Any, pad: list[int], mode: str) -> None:
 
 @composite(namespace="nn.functional")
 def pad(input: Tensor, pad: Any, mode: str = "constant", value: float | None = None) -> Tensor:
-    """Put something around the last dimensions of ``input``.
+    """Put something around the last dimensions of ``input``: a value, or copies of its own elements.
 
     Args:
         input: any shape; for modes other than ``'constant'`` one or two dimensions more than are padded, of which there are 1 to 3.
@@ -228,11 +236,18 @@ def pad(input: Tensor, pad: Any, mode: str = "constant", value: float | None = N
         mode: ``'constant'``, ``'reflect'`` (mirror without the edge), ``'replicate'`` (the edge again) or ``'circular'`` (the other end).
         value: what ``'constant'`` puts in; 0 when None.
     Returns:
-        A new tensor.
+        ``input``'s dtype; each padded size is greater by both amounts. A new tensor.
     Raises:
-        RuntimeError: amounts that do not fit.
+        RuntimeError: amounts that do not fit: an odd number, more than ``input`` has sides, or too much for the mode.
         NotImplementedError: an unknown mode, or a number of dimensions that the mode does not support.
+        ValueError: a ``value`` with another mode than ``'constant'``.
     Source: torch.nn.functional.pad.
+    Example:
+        >>> x = torch.tensor([[[1, 2, 3]]])
+        >>> F.pad(x, (2, 1)), F.pad(x, (2, 1), mode="replicate")
+        (tensor([[[0, 0, 1, 2, 3, 0]]]), tensor([[[1, 1, 1, 2, 3, 3]]]))
+        >>> F.pad(x, (2, 1), mode="reflect"), F.pad(x, (2, 1), mode="circular")
+        (tensor([[[3, 2, 1, 2, 3, 2]]]), tensor([[[2, 3, 1, 2, 3, 1]]]))
     """
     amounts = _amounts(pad, "pad")
     if len(amounts) % 2:

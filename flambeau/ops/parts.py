@@ -81,11 +81,22 @@ def dim_key(dim: int, index: Any) -> tuple[Any, ...]:
 def select(input: Tensor, dim: int, index: int) -> Tensor:
     """The slice of ``input`` at ``index`` of dimension ``dim``, which is dropped.
 
+    Args:
+        input: at least one dimension.
+        dim: the dimension.
+        index: negative values count from the end.
     Returns:
-        A view.
+        ``input``'s shape without ``dim``. A view.
     Raises:
         IndexError: a 0-d tensor, or ``dim`` or ``index`` out of range.
+    Gradient: zeros with ``grad`` at ``index``.
     Source: torch.select.
+    Example:
+        >>> x = torch.tensor([[1, 2], [3, 4]])
+        >>> x.select(1, -1)
+        tensor([2, 4])
+        >>> x.select(0, 0).shape, x.select(0, 0)._base is x
+        (torch.Size([2]), True)
     """
     shape = input._array.shape
     if not shape:
@@ -102,11 +113,20 @@ def narrow(input: Tensor, dim: int, start: Any, length: int) -> Tensor:
 
     Args:
         start: an int, or a 0-d integer tensor; negative values count from the end.
+        input: at least one dimension.
+        dim: the dimension.
+        length: how many; 0 or more.
     Returns:
-        A view.
+        ``input``'s shape with size ``length`` in ``dim``. A view.
     Raises:
-        RuntimeError: a 0-d tensor, or a range that does not fit.
+        RuntimeError: a 0-d tensor, a negative length, or a range that ends beyond the dimension.
+        IndexError: ``dim`` or ``start`` out of range.
+    Gradient: zeros with ``grad`` in the range.
     Source: torch.narrow.
+    Example:
+        >>> torch.narrow(torch.arange(6).view(2, 3), 1, 1, 2)
+        tensor([[1, 2],
+                [4, 5]])
     """
     shape = input._array.shape
     if not shape:
@@ -127,13 +147,43 @@ def narrow(input: Tensor, dim: int, start: Any, length: int) -> Tensor:
 
 @method(name="narrow")
 def narrow_method(input: Tensor, *args: Any, dimension: int | None = None, **kwargs: Any) -> Tensor:
-    """See ``torch.narrow``; ``dimension`` is the old spelling of ``dim``."""
+    """``length`` entries of dimension ``dim`` from ``start`` on; see :func:`torch.narrow`.
+
+    Args:
+        args, kwargs: ``dim, start, length``.
+        dimension: the old spelling of ``dim``.
+    Returns:
+        The tensor's shape with size ``length`` in ``dim``. A view.
+    Raises:
+        RuntimeError: a 0-d tensor, a negative length, or a range that ends beyond the dimension.
+        IndexError: ``dim`` or ``start`` out of range.
+    Source: torch.Tensor.narrow.
+    Example:
+        >>> torch.arange(5).narrow(0, 1, 3)
+        tensor([1, 2, 3])
+    """
     return narrow(input, *args, **kwargs) if dimension is None else narrow(input, dimension, *args, **kwargs)
 
 
 @composite(out=SILENT)
 def narrow_copy(input: Tensor, dim: int, start: int, length: int) -> Tensor:
-    """``narrow`` as a copy. Source: torch.narrow_copy."""
+    """``narrow`` as a copy: ``length`` entries of dimension ``dim`` from ``start`` on.
+
+    Args:
+        input: at least one dimension.
+        dim, start, length: as for :func:`torch.narrow`.
+    Returns:
+        ``input``'s shape with size ``length`` in ``dim``, contiguous. Never a view.
+    Raises:
+        RuntimeError: a 0-d tensor, a negative length, or a range that ends beyond the dimension.
+        IndexError: ``dim`` or ``start`` out of range.
+    Source: torch.narrow_copy.
+    Example:
+        >>> x = torch.arange(4)
+        >>> torch.narrow_copy(x, 0, 1, 2).zero_(); x
+        tensor([0, 0])
+        tensor([0, 1, 2, 3])
+    """
     return narrow(input, dim, start, length).clone(memory_format=contiguous_format)
 
 
@@ -201,11 +251,20 @@ def split(tensor: Tensor, split_size_or_sections: Any, dim: int = 0) -> tuple[Te
 
     Args:
         split_size_or_sections: size of each piece (the last may be smaller), or the list of sizes.
+        tensor: at least one dimension.
+        dim: the dimension.
     Returns:
-        A tuple of views.
+        A tuple of views, in order.
     Raises:
-        RuntimeError: a negative size, or sizes that do not add up.
+        RuntimeError: a negative size, sizes that do not add up, or a 0-d tensor.
+        IndexError: ``dim`` out of range.
+    Gradient: the pieces' gradients joined.
     Source: torch.split.
+    Example:
+        >>> torch.split(torch.arange(5), 2)
+        (tensor([0, 1]), tensor([2, 3]), tensor([4]))
+        >>> torch.split(torch.arange(5), [1, 4])
+        (tensor([0]), tensor([1, 2, 3, 4]))
     """
     shape = tensor._array.shape
     if not shape:
@@ -234,13 +293,42 @@ def split(tensor: Tensor, split_size_or_sections: Any, dim: int = 0) -> tuple[Te
 
 @method(name="split")
 def split_method(input: Tensor, split_size: Any, dim: int = 0) -> tuple[Tensor, ...]:
-    """See ``torch.split``."""
+    """Pieces along ``dim``; see :func:`torch.split`.
+
+    Args:
+        split_size: size of each piece (the last may be smaller), or the list of sizes.
+        dim: the dimension.
+    Returns:
+        A tuple of views.
+    Raises:
+        RuntimeError: a negative size, sizes that do not add up, or a 0-d tensor.
+        IndexError: ``dim`` out of range.
+    Source: torch.Tensor.split.
+    Example:
+        >>> [part.shape for part in torch.ones(2, 5).split(2, dim=1)]
+        [torch.Size([2, 2]), torch.Size([2, 2]), torch.Size([2, 1])]
+    """
     return split(input, split_size, dim)
 
 
 @composite()
 def split_with_sizes(input: Tensor, split_sizes: Sequence[int], dim: int = 0) -> tuple[Tensor, ...]:
-    """Pieces of the given sizes along ``dim``; see ``torch.split``."""
+    """Pieces of the given sizes along ``dim``.
+
+    Args:
+        input: at least one dimension.
+        split_sizes: sizes that add up to the dimension's.
+        dim: the dimension.
+    Returns:
+        A tuple of views.
+    Raises:
+        RuntimeError: a negative size, sizes that do not add up, or a 0-d tensor.
+        IndexError: ``dim`` out of range.
+    Source: torch.split_with_sizes.
+    Example:
+        >>> torch.split_with_sizes(torch.arange(6), [3, 1, 2])
+        (tensor([0, 1, 2]), tensor([3]), tensor([4, 5]))
+    """
     return split(input, list(split_sizes), dim)
 
 
@@ -248,9 +336,19 @@ def split_with_sizes(input: Tensor, split_sizes: Sequence[int], dim: int = 0) ->
 def chunk(input: Tensor, chunks: int, dim: int = 0) -> tuple[Tensor, ...]:
     """At most ``chunks`` pieces of equal size along ``dim``; the last may be smaller.
 
+    Args:
+        input: at least one dimension.
+        chunks: how many; there are fewer where the size rounded up needs no more.
+        dim: the dimension.
     Returns:
         A tuple of views.
+    Raises:
+        RuntimeError: ``chunks`` not positive, or a 0-d tensor.
+        IndexError: ``dim`` out of range.
     Source: torch.chunk.
+    Example:
+        >>> torch.chunk(torch.arange(6), 4)  # of size 2, so that 3 are enough
+        (tensor([0, 1]), tensor([2, 3]), tensor([4, 5]))
     """
     shape = input._array.shape
     if not shape:
@@ -284,7 +382,14 @@ def tensor_split(
         A tuple of views.
     Raises:
         TypeError: none of them, or several.
+        RuntimeError: a number of pieces that is not positive, or a 0-d tensor.
+        IndexError: ``dim`` out of range.
     Source: torch.tensor_split.
+    Example:
+        >>> torch.tensor_split(torch.arange(5), 3)
+        (tensor([0, 1]), tensor([2, 3]), tensor([4]))
+        >>> torch.tensor_split(torch.arange(5), (1, 3))
+        (tensor([0]), tensor([1, 2]), tensor([3, 4]))
     """
     indices_or_sections = _places_of_cuts("tensor_split", indices_or_sections, indices, sections, tensor_indices_or_sections)
     if isinstance(indices_or_sections, TensorType):
@@ -364,9 +469,18 @@ dsplit = _axis_split("dsplit", 3, lambda ndim: 2)
 def unbind(input: Tensor, dim: int = 0) -> tuple[Tensor, ...]:
     """The slices of ``input`` along ``dim``, which is removed.
 
+    Args:
+        input: at least one dimension.
+        dim: the dimension.
     Returns:
-        A tuple of views.
+        A tuple of as many views as the dimension has entries.
+    Raises:
+        IndexError: a 0-d tensor, or ``dim`` out of range.
+    Gradient: the views' gradients stacked.
     Source: torch.unbind.
+    Example:
+        >>> torch.unbind(torch.tensor([[1, 2], [3, 4]]), dim=1)
+        (tensor([1, 3]), tensor([2, 4]))
     """
     shape = input._array.shape
     if not shape:
@@ -382,9 +496,18 @@ def as_strided(input: Tensor, size: Sequence[int], stride: Sequence[int], storag
 
     Args:
         storage_offset: from the storage's start; ``input``'s own when None.
+        input: any shape; the tensor whose storage is looked at.
+        size, stride: of the result, equally many; a stride is the number of elements from one entry to the next.
+    Returns:
+        Shape ``size``, ``input``'s dtype. A view, whose elements may share memory.
     Raises:
-        RuntimeError: negative strides, or a view that reaches past the storage.
+        RuntimeError: negative strides, a view that reaches past the storage, or as many strides as there are not sizes.
     Source: torch.as_strided.
+    Example:
+        >>> torch.as_strided(torch.arange(5), (3, 3), (1, 1))  # windows of 3
+        tensor([[0, 1, 2],
+                [1, 2, 3],
+                [2, 3, 4]])
     """
     array = _strided_array(input, size, stride, storage_offset)
     result = make_view(array, input)
@@ -416,7 +539,24 @@ def _strided_array(input: Any, size: Any, stride: Any, storage_offset: int | Non
 
 @composite()
 def as_strided_(input: Tensor, size: Sequence[int], stride: Sequence[int], storage_offset: int | None = None) -> Tensor:
-    """Give this tensor another size, strides and offset in its storage. Source: torch.Tensor.as_strided_."""
+    """Give this tensor another size, strides and offset in its storage.
+
+    Args:
+        size, stride: its new geometry, equally many numbers of elements.
+        storage_offset: from the storage's start; its own when None.
+    Returns:
+        The tensor itself, of shape ``size``.
+    Raises:
+        RuntimeError: negative strides, or a geometry that reaches past the storage.
+    Source: torch.Tensor.as_strided_.
+    Example:
+        >>> x = torch.arange(6).view(2, 3)
+        >>> x.as_strided_((3, 2), (1, 3)); x.is_contiguous()
+        tensor([[0, 3],
+                [1, 4],
+                [2, 5]])
+        False
+    """
     recorded = needs_grad(input) and grad_enabled()
     check_writable(input, recorded, may_overlap=True)
     array = _strided_array(input, size, stride, storage_offset)
@@ -444,9 +584,21 @@ def _canonicalize_unfold(input: Any, dimension: int, size: int, step: int) -> tu
 def unfold(input: Tensor, dimension: int, size: int, step: int) -> Tensor:
     """All windows of ``size`` entries of a dimension, ``step`` apart, as a new last dimension.
 
+    Args:
+        dimension: the dimension; a 0-d tensor counts as one of size 1.
+        size: entries of a window.
+        step: entries from one window's start to the next one's; above 0.
     Returns:
-        A view; windows may share elements.
+        ``input``'s shape with the number of windows in ``dimension``, and ``size`` added at the end. A view; windows may share elements.
+    Raises:
+        RuntimeError: ``size`` greater than the dimension, or ``step`` not positive.
+        IndexError: ``dimension`` out of range.
+    Gradient: windows added to the places they were taken from.
     Source: torch.Tensor.unfold.
+    Example:
+        >>> torch.arange(6).unfold(0, 3, 2)
+        tensor([[0, 1, 2],
+                [2, 3, 4]])
     """
     if not input.ndim:
         return restrided(input, (size,), (input.itemsize,))
@@ -500,9 +652,22 @@ def diagonal(input: Tensor, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Te
 
     Args:
         offset: 0 for the main diagonal, positive above it, negative below.
+        input: ``(*, n, *, m, *)``.
+        dim1, dim2: the two dimensions.
     Returns:
-        A view.
+        The other dimensions' shape, then the diagonal's length. A view.
+    Raises:
+        RuntimeError: ``dim1`` and ``dim2`` are the same dimension.
+        IndexError: one of them is out of range.
+    Gradient: zeros with ``grad`` on the diagonal.
     Source: torch.diagonal.
+    Example:
+        >>> x = torch.zeros(3, 3)
+        >>> x.diagonal(1).copy_(torch.tensor([1.0, 2.0])); x
+        tensor([1., 2.])
+        tensor([[0., 1., 0.],
+                [0., 0., 2.],
+                [0., 0., 0.]])
     """
     return _diagonal_of(input, offset, dim1, dim2)
 

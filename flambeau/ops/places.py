@@ -19,11 +19,20 @@ from .masks import nonzero_rows
 def nonzero_static(input: Tensor, *, size: int, fill_value: int = -1) -> Tensor:
     """The first ``size`` rows of ``nonzero``, continued by rows of ``fill_value`` where there are fewer.
 
+    Args:
+        input: any shape and dtype.
+        size: number of rows.
+        fill_value: for rows that are missing.
     Returns:
         int64, ``(size, ndim)``.
     Raises:
         RuntimeError: a negative ``size``.
     Source: torch.nonzero_static.
+    Example:
+        >>> torch.nonzero_static(torch.tensor([0, 5, 0, 7]), size=3)
+        tensor([[ 1],
+                [ 3],
+                [-1]])
     """
     if size < 0:
         raise RuntimeError("nonzero_static: 'size' must be an non-negative integer")
@@ -46,8 +55,12 @@ def unravel_index(indices: Tensor, shape: int | Sequence[int]) -> Any:
     Returns:
         One int64 tensor ``(*)`` for each dimension.
     Raises:
-        TypeError: indices or sizes that are not integers. ValueError: a negative size.
+        TypeError: indices or sizes that are not integers.
+        ValueError: a negative size.
     Source: torch.unravel_index.
+    Example:
+        >>> torch.unravel_index(torch.tensor([1, 5]), (2, 3))
+        (tensor([0, 1]), tensor([1, 2]))
     """
     if indices.dtype.category != dtypes.INTEGER:
         raise TypeError(f"expected 'indices' to be integer dtype, but got {indices.dtype}")

@@ -93,11 +93,18 @@ def pow_(input: Tensor | Number, exponent: Tensor | Number) -> Tensor:
 
     Args:
         input, exponent: broadcastable tensors, or one of them a number.
+    Returns:
+        The broadcast shape, the common dtype.
     Raises:
-        RuntimeError: integers to a negative integer number.
-        NotImplementedError: bool tensors, but for a bool as exponent.
+        RuntimeError: integers to a negative integer number, or a number that an integer dtype cannot hold.
+        NotImplementedError: bool tensors to the power of bool tensors.
     Gradient: ``grad * exponent * input**(exponent - 1)``, and ``grad * result * log(input)``.
     Source: torch.pow. Exponents 0.5, 2, 3, -0.5, -1 and -2 are computed by roots, products and quotients.
+    Example:
+        >>> torch.tensor([2, 3]) ** 2, 2.0 ** torch.tensor([3, -1])
+        (tensor([4, 9]), tensor([8.0000, 0.5000]))
+        >>> torch.pow(torch.tensor([4.0, -4.0]), 0.5)
+        tensor([2., nan])
     """
     reject("pow", input, "b")
     if input.dtype.kind in "iu":
@@ -133,7 +140,16 @@ def _integer_power(input: np.ndarray, exponent: np.ndarray) -> np.ndarray:
 def float_power(input: Tensor | Number, exponent: Tensor | Number) -> Tensor:
     """``input ** exponent`` computed in float64, or complex128 where an operand is complex.
 
+    Args:
+        input, exponent: tensors of broadcastable shapes, or one of them a number.
+    Returns:
+        The broadcast shape; float64 or complex128.
+    Raises:
+        RuntimeError: shapes that do not broadcast.
     Source: torch.float_power.
+    Example:
+        >>> torch.float_power(torch.tensor([2, 4]), -1)
+        tensor([0.5000, 0.2500], dtype=torch.float64)
     """
     operands = (input, exponent)
     wide = dtypes.complex128 if common_dtype(operands).is_complex else dtypes.float64
@@ -159,20 +175,40 @@ def _float_power_in_place(self: Any, exponent: Any) -> Any:
     forward="holomorphic",
 )
 def square(input: Tensor) -> Tensor:
-    """``input * input``.
+    """``input * input``, element by element.
 
+    Args:
+        input: any shape and dtype.
+    Returns:
+        ``input``'s shape and dtype; int64 for bools.
+    Raises:
+        TypeError: a number in place of the tensor.
     Gradient: ``2 * grad * input``.
     Source: torch.square.
+    Example:
+        >>> torch.square(torch.tensor([-3, 4]))
+        tensor([ 9, 16])
     """
     return np.square(input)
 
 
 @pointwise(ufunc=np.sqrt, promotion="int_to_float", grad={"input": lambda grad, result: grad / (2 * conj(result))}, forward="holomorphic")
 def sqrt(input: Tensor) -> Tensor:
-    """Square root; NaN for negative real input.
+    """Square root, element by element; NaN for negative real numbers.
 
+    Args:
+        input: any shape; integers and bools become the default floating type.
+    Returns:
+        ``input``'s shape, floating point or complex.
+    Raises:
+        TypeError: a number in place of the tensor.
     Gradient: ``grad / (2 * sqrt(input))``.
     Source: torch.sqrt.
+    Example:
+        >>> torch.sqrt(torch.tensor([9.0, -1.0]))
+        tensor([3., nan])
+        >>> torch.sqrt(torch.tensor([-1 + 0j]))
+        tensor([0.+1.j])
     """
     return np.sqrt(input)
 
@@ -189,10 +225,19 @@ def _reciprocal_root(input: np.ndarray) -> np.ndarray:
     forward="holomorphic",
 )
 def rsqrt(input: Tensor) -> Tensor:
-    """``1 / sqrt(input)``.
+    """``1 / sqrt(input)``, element by element.
 
+    Args:
+        input: any shape; integers and bools become the default floating type.
+    Returns:
+        ``input``'s shape, floating point or complex; infinite at 0, NaN for negative real numbers.
+    Raises:
+        TypeError: a number in place of the tensor.
     Gradient: ``-grad * result**3 / 2``.
     Source: torch.rsqrt.
+    Example:
+        >>> torch.rsqrt(torch.tensor([4.0, 0.0, -1.0]))
+        tensor([0.5000,    inf,    nan])
     """
     return _reciprocal_root(input)
 
@@ -205,10 +250,19 @@ def rsqrt(input: Tensor) -> Tensor:
     forward="holomorphic",
 )
 def reciprocal(input: Tensor) -> Tensor:
-    """``1 / input``; of integers in the default float type.
+    """``1 / input``, element by element.
 
+    Args:
+        input: any shape; integers and bools become the default floating type.
+    Returns:
+        ``input``'s shape, floating point or complex; infinite at 0.
+    Raises:
+        TypeError: a number in place of the tensor.
     Gradient: ``-grad * result**2``.
     Source: torch.reciprocal.
+    Example:
+        >>> torch.reciprocal(torch.tensor([4, -2, 0]))
+        tensor([ 0.2500, -0.5000,     inf])
     """
     return np.divide(input.dtype.type(1), input)
 
@@ -218,12 +272,20 @@ def reciprocal(input: Tensor) -> Tensor:
     grad={"input": lambda grad, input, result: grad * (input / result), "other": lambda grad, other, result: grad * (other / result)},
 )
 def hypot(input: Tensor, other: Tensor) -> Tensor:
-    """``sqrt(input**2 + other**2)`` without overflow in between.
+    """``sqrt(input**2 + other**2)``, element by element, without overflow in between.
 
+    Args:
+        input, other: floating point, broadcastable shapes.
+    Returns:
+        The broadcast shape, the common dtype.
     Raises:
-        NotImplementedError: integer or complex operands.
+        NotImplementedError: integer, bool or complex operands.
+        RuntimeError: shapes that do not broadcast.
     Gradient: ``grad * input / result`` and ``grad * other / result``.
     Source: torch.hypot.
+    Example:
+        >>> torch.hypot(torch.tensor([3.0, 3e30]), torch.tensor([4.0, 4e30]))
+        tensor([5.0000e+00, 5.0000e+30])
     """
     reject("hypot_cpu", input, "biuc")
     return np.hypot(input, other)
@@ -231,10 +293,20 @@ def hypot(input: Tensor, other: Tensor) -> Tensor:
 
 @composite(inplace=True, out=True)
 def ldexp(input: Tensor, other: Tensor) -> Tensor:
-    """``input * 2**other``; integers in ``other`` do not change a floating-point dtype.
+    """``input * 2**other``, element by element.
 
+    Args:
+        input: any shape and dtype.
+        other: exponents, broadcastable; integers among them do not change a floating-point dtype.
+    Returns:
+        The broadcast shape; floating point or complex.
+    Raises:
+        RuntimeError: shapes that do not broadcast.
     Gradient: that of the product and the power.
     Source: torch.ldexp.
+    Example:
+        >>> torch.ldexp(torch.tensor([3.0, 3.0]), torch.tensor([2, -1]))
+        tensor([12.0000,  1.5000])
     """
     # 2 has the dtype of the input: where neither has dimensions, the power is taken in the wider of both
     both = input.dtype.category >= dtypes.FLOATING and other.dtype.category >= dtypes.FLOATING
@@ -252,12 +324,18 @@ def ldexp(input: Tensor, other: Tensor) -> Tensor:
 def frexp(input: Tensor) -> Any:
     """Mantissa in [0.5, 1) and binary exponent of every element: ``input == mantissa * 2**exponent``.
 
+    Args:
+        input: any shape, floating point.
     Returns:
-        Named tuple (mantissa, exponent); the exponent is int32.
+        Named tuple (mantissa, exponent) of ``input``'s shape; the exponent is int32.
     Raises:
         RuntimeError: an integer or complex tensor.
     Gradient: ``grad / 2**exponent`` from the mantissa.
     Source: torch.frexp.
+    Example:
+        >>> mantissa, exponent = torch.frexp(torch.tensor([6.0, 0.25]))
+        >>> mantissa, exponent
+        (tensor([0.7500, 0.5000]), tensor([ 3, -1], dtype=torch.int32))
     """
     if input.dtype.kind in "biuc":
         raise RuntimeError("torch.frexp() only supports floating-point dtypes")

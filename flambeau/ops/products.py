@@ -151,14 +151,22 @@ def matmul(input: Tensor, other: Tensor) -> Tensor:
     """Product of matrices and vectors, in batches where there are more than two dimensions.
 
     Args:
-        input, other: ``(n)`` or ``(*, n, m)``; a 1-d ``input`` is a row, a 1-d ``other`` a column, whose dimension of size 1 is taken
-            out of the result again; batch dimensions are broadcast.
+        input, other: ``(n,)`` or ``(*, n, m)``; batch dimensions are broadcast. A 1-d ``input`` is a row, a 1-d ``other`` a column, whose
+            dimension of size 1 is taken out of the result again.
     Returns:
-        ``(*, n, p)``; a 0-d tensor for two vectors.
+        ``(*, n, p)``, 0-d for two vectors; the operands' dtype.
     Raises:
-        RuntimeError: sizes that do not fit, 0-d operands, or different dtypes. NotImplementedError: bool operands.
+        RuntimeError: sizes that do not fit, 0-d operands, or different dtypes.
+        NotImplementedError: bool operands.
     Gradient: ``grad @ other^H`` and ``input^H @ grad``.
     Source: torch.matmul.
+    Example:
+        >>> A = torch.tensor([[1, 2], [3, 4]])
+        >>> A @ A, A @ torch.tensor([1, 0])
+        (tensor([[ 7, 10],
+                [15, 22]]), tensor([1, 3]))
+        >>> torch.matmul(torch.ones(5, 1, 2, 3), torch.ones(4, 3, 2)).shape
+        torch.Size([5, 4, 2, 2])
     """
     return row_major(multiply(input, other))
 
@@ -202,12 +210,21 @@ def _canonicalize_mm(input: Any, mat2: Any) -> tuple[Any, ...]:
     forward="bilinear",
 )
 def mm(input: Tensor, mat2: Tensor) -> Tensor:
-    """Product of two matrices, ``(n, m) @ (m, p)``.
+    """Product of two matrices.
 
+    Args:
+        input: ``(n, m)``.
+        mat2: ``(m, p)``, of the same dtype.
+    Returns:
+        ``(n, p)``, the operands' dtype.
     Raises:
         RuntimeError: operands that are no matrices, do not fit, or have different dtypes.
     Gradient: ``grad @ mat2^H`` and ``input^H @ grad``.
     Source: torch.mm.
+    Example:
+        >>> torch.mm(torch.tensor([[1, 2], [3, 4]]), torch.tensor([[1], [10]]))
+        tensor([[21],
+                [43]])
     """
     return row_major(input.dot(mat2))
 
@@ -235,12 +252,22 @@ def check_bmm(input: Any, mat2: Any) -> tuple[Any, ...]:
     forward="bilinear",
 )
 def bmm(input: Tensor, mat2: Tensor) -> Tensor:
-    """Products of matrices pairwise, ``(b, n, m) @ (b, m, p)``.
+    """Products of matrices pairwise.
 
+    Args:
+        input: ``(b, n, m)``.
+        mat2: ``(b, m, p)``, of the same dtype.
+    Returns:
+        ``(b, n, p)``, the operands' dtype.
     Raises:
         RuntimeError: operands that are not three-dimensional, do not fit, or have different dtypes.
     Gradient: as of ``mm``.
     Source: torch.bmm.
+    Example:
+        >>> torch.bmm(torch.tensor([[[1, 2]], [[3, 4]]]), torch.tensor([[[1], [10]], [[1], [10]]]))
+        tensor([[[21]],
+        <BLANKLINE>
+                [[43]]])
     """
     return row_major(np.matmul(input, mat2))
 
@@ -261,12 +288,20 @@ def _canonicalize_mv(input: Any, vec: Any) -> tuple[Any, ...]:
     forward="bilinear",
 )
 def mv(input: Tensor, vec: Tensor) -> Tensor:
-    """Product of a matrix and a vector, ``(n, m) @ (m)``.
+    """Product of a matrix and a vector.
 
+    Args:
+        input: ``(n, m)``.
+        vec: ``(m,)``, of the same dtype.
+    Returns:
+        ``(n,)``, the operands' dtype.
     Raises:
         RuntimeError: other numbers of dimensions, sizes that do not fit, or different dtypes.
     Gradient: ``outer(grad, conj(vec))`` and ``input^H @ grad``.
     Source: torch.mv.
+    Example:
+        >>> torch.mv(torch.tensor([[1, 2], [3, 4]]), torch.tensor([1, 10]))
+        tensor([21, 43])
     """
     return row_major(input.dot(vec))
 
@@ -304,10 +339,18 @@ def _canonicalize_dot(name: str) -> Any:
 def dot(input: Tensor, other: Tensor) -> Tensor:
     """Sum of the products of two vectors' elements, without conjugation.
 
+    Args:
+        input, other: ``(n,)``, of the same dtype.
+    Returns:
+        0-d, the operands' dtype.
     Raises:
         RuntimeError: operands that are not 1-d, of different sizes or dtypes.
+        NotImplementedError: bool operands.
     Gradient: ``grad * conj(other)`` and ``grad * conj(input)``.
     Source: torch.dot.
+    Example:
+        >>> torch.dot(torch.tensor([1, 2, 3]), torch.tensor([1, 10, 100]))
+        tensor(321)
     """
     return input.dot(other)
 
@@ -326,10 +369,18 @@ other_names("dot", tensor="other")
 def vdot(input: Tensor, other: Tensor) -> Tensor:
     """Sum of the products of two vectors' elements, the first conjugated.
 
+    Args:
+        input, other: ``(n,)``, of the same dtype.
+    Returns:
+        0-d, the operands' dtype.
     Raises:
         RuntimeError: operands that are not 1-d, of different sizes or dtypes.
+        NotImplementedError: bool operands.
     Gradient: ``conj(grad) * other`` and ``grad * input``.
     Source: torch.vdot.
+    Example:
+        >>> torch.vdot(torch.tensor([1j, 2 + 0j]), torch.tensor([1j, 3 + 0j]))  # -i * i + 2 * 3
+        tensor(7.+0.j)
     """
     return np.vdot(input, other)
 
@@ -355,12 +406,21 @@ def _canonicalize_outer(input: Any, vec2: Any) -> tuple[Any, ...]:
     forward="bilinear",
 )
 def outer(input: Tensor, vec2: Tensor) -> Tensor:
-    """All products of an element of ``input`` and one of ``vec2``, ``(n) x (m) -> (n, m)``.
+    """All products of an element of ``input`` and one of ``vec2``.
 
+    Args:
+        input: ``(n,)``.
+        vec2: ``(m,)``.
+    Returns:
+        ``(n, m)``, the common dtype.
     Raises:
         RuntimeError: operands that are not 1-d.
     Gradient: ``grad @ conj(vec2)`` and ``grad^T @ conj(input)``.
     Source: torch.outer.
+    Example:
+        >>> torch.outer(torch.tensor([1, 2]), torch.tensor([1, 10, 100]))
+        tensor([[  1,  10, 100],
+                [  2,  20, 200]])
     """
     return input[:, None] * vec2
 
@@ -372,10 +432,13 @@ def inner(input: Tensor, other: Tensor) -> Any:
     Args:
         input, other: ``(*, n)`` and ``(+, n)``; a 0-d operand is a factor.
     Returns:
-        ``(*, +)``.
+        ``(*, +)``, the operands' dtype.
     Raises:
         RuntimeError: last dimensions of different size.
     Source: torch.inner.
+    Example:
+        >>> torch.inner(torch.tensor([[1, 2], [3, 4]]), torch.tensor([1, 10]))
+        tensor([21, 43])
     """
     if not input.ndim or not other.ndim:
         return input * other
@@ -467,11 +530,16 @@ def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
         weight: ``(out, in)``, or ``(in)`` for one output whose dimension is left out.
         bias: ``(out)``.
     Returns:
-        ``(*, out)``.
+        ``(*, out)``, the operands' dtype.
     Raises:
         RuntimeError: sizes that do not fit, or different dtypes.
+        NotImplementedError: bool operands.
     Gradient: ``grad @ weight``, ``grad^T @ input`` over all leading dimensions at once, and the sum of ``grad``.
     Source: torch.nn.functional.linear.
+    Example:
+        >>> weight = torch.tensor([[1.0, 0.0], [0.0, 1.0], [1.0, 1.0]])
+        >>> F.linear(torch.tensor([2.0, 3.0]), weight, torch.tensor([0.0, 0.0, 10.0]))
+        tensor([ 2.,  3., 15.])
     """
     if weight.ndim == 1:
         result = np.asarray(multiply(input, weight))
@@ -485,12 +553,19 @@ def bilinear(input1: Tensor, input2: Tensor, weight: Tensor, bias: Tensor | None
     """``x1^T A_k x2 + b_k`` for every output k.
 
     Args:
-        input1: ``(*, in1)``. input2: ``(*, in2)``. weight: ``(out, in1, in2)``. bias: ``(out)``.
+        input1: ``(*, in1)``.
+        input2: ``(*, in2)``.
+        weight: ``(out, in1, in2)``.
+        bias: ``(out,)``.
     Returns:
-        ``(*, out)``.
+        ``(*, out)``, the operands' dtype.
     Raises:
         RuntimeError: sizes that do not fit.
     Source: torch.nn.functional.bilinear.
+    Example:
+        >>> form = torch.tensor([[[1.0, 0.0], [0.0, 100.0]]])
+        >>> torch.bilinear(torch.tensor([[2.0, 3.0]]), torch.tensor([[5.0, 7.0]]), form)  # 2 * 5 + 100 * 3 * 7
+        tensor([[2110.]])
     """
     if input1.ndim != input2.ndim:
         raise RuntimeError(f"bilinear(): input dimensions do not match: got {input1.ndim} and {input2.ndim}")
@@ -542,9 +617,18 @@ def _chain(matrices: Sequence[Any]) -> Any:
 def chain_matmul(*matrices: Any, out: Any = None) -> Any:
     """Product of several matrices, in the order that needs the fewest multiplications. Deprecated; use ``linalg.multi_dot``.
 
+    Args:
+        matrices: ``(n, m)``, ``(m, k)`` and so on, one by one or as one list.
+        out: tensor to write into.
+    Returns:
+        ``(n, p)``; the matrix itself where there is one.
     Raises:
-        RuntimeError: a factor that is no matrix.
+        RuntimeError: a factor that is no matrix, or factors that do not fit.
     Source: torch.chain_matmul.
+    Example:
+        >>> torch.chain_matmul(torch.ones(2, 3), torch.ones(3, 4), torch.ones(4, 1))
+        tensor([[12.],
+                [12.]])
     """
     warnings.warn(
         "torch.chain_matmul is deprecated and will be removed in a future PyTorch release. Use torch.linalg.multi_dot instead, which "
@@ -565,11 +649,16 @@ def multi_dot(tensors: Sequence[Tensor], *, out: Any = None) -> Any:
     """Product of two or more matrices, in the order that needs the fewest multiplications.
 
     Args:
-        tensors: the factors; the first and the last may be vectors.
+        tensors: the factors, ``(n, m)``, ``(m, k)`` and so on; the first and the last may be vectors.
         out: tensor to write into.
+    Returns:
+        ``(n, p)``, without a dimension for each vector; the factors' dtype.
     Raises:
-        RuntimeError: fewer than two factors, or factors that do not fit.
+        RuntimeError: fewer than two factors, or factors that do not fit or differ in dtype.
     Source: torch.linalg.multi_dot.
+    Example:
+        >>> torch.linalg.multi_dot([torch.ones(2, 3), torch.ones(3, 4), torch.ones(4)])
+        tensor([12., 12.])
     """
     listed = list(tensors)
     if len(listed) < 2:

@@ -82,14 +82,20 @@ def fake_quantize_per_tensor_affine(input: Tensor, scale: Any, zero_point: Any, 
     """What quantizing ``input`` and going back gives: ``(clamp(round(input / scale) + zero_point) - zero_point) * scale``.
 
     Args:
-        input: floating point.
+        input: any shape, floating point.
         scale: size of a step, a number or a tensor of one element.
         zero_point: number of the step that stands for 0, an int or an int32 tensor of one element.
         quant_min, quant_max: the least and the greatest number of a step.
+    Returns:
+        ``input``'s shape and dtype.
     Raises:
-        RuntimeError: a range that is empty, or without ``zero_point``. NotImplementedError: integers.
+        RuntimeError: a range that is empty, or without ``zero_point``.
+        NotImplementedError: integers.
     Gradient: ``grad`` within the range, 0 beyond it.
     Source: torch.fake_quantize_per_tensor_affine. Jacob et al. 2018.
+    Example:
+        >>> torch.fake_quantize_per_tensor_affine(torch.tensor([0.1, 0.26, 9.0]), 0.25, 0, -8, 7)
+        tensor([0.0000, 0.2500, 1.7500])
     """
     _check_real(input)
     _check_range(quant_min, quant_max)
@@ -111,11 +117,20 @@ def fake_quantize_per_channel_affine(input: Tensor, scale: Tensor, zero_point: T
         scale: ``(C,)``, float32.
         zero_point: ``(C,)``, int32, float32 or float16.
         quant_min, quant_max: the least and the greatest number of a step.
+        axis: the channels' dimension, not negative.
+    Returns:
+        ``input``'s shape and dtype.
     Raises:
         IndexError: ``axis`` out of range.
         RuntimeError: another dtype or number of scales or zero points, or a range that is empty or without one of the zero points.
+        NotImplementedError: integers.
     Gradient: ``grad`` within the range, 0 beyond it.
     Source: torch.fake_quantize_per_channel_affine. Krishnamoorthi 2018.
+    Example:
+        >>> x, scales = torch.tensor([[0.3, 0.7], [0.3, 0.7]]), torch.tensor([0.25, 1.0])
+        >>> torch.fake_quantize_per_channel_affine(x, scales, torch.zeros(2, dtype=torch.int32), 0, -8, 7)
+        tensor([[0.2500, 0.7500],
+                [0.0000, 1.0000]])
     """
     _check_real(input)
     if scale.dtype is not dtypes.float32:
@@ -152,8 +167,15 @@ def dequantize(input: Any) -> Any:
     """The numbers that a quantized tensor stands for, as float32; of a sequence, one after the other.
 
     Args:
-        input: a tensor, which counts as float32 where it is not quantized, or a sequence of tensors.
+        input: a tensor of any shape, which counts as float32 where it is not quantized, or a sequence of tensors.
+    Returns:
+        ``input``'s shape, float32; a tuple for a sequence. The tensor itself where it is float32.
+    Raises:
+        AttributeError: a number.
     Source: torch.dequantize.
+    Example:
+        >>> torch.dequantize(torch.tensor([1, 2]))
+        tensor([1., 2.])
     """
     if isinstance(input, (list, tuple)):
         return tuple([tensor.dequantize() for tensor in input])
@@ -183,10 +205,17 @@ _declare("q_per_channel_axis", "The dimension of the channels")
 
 @composite(namespace="Tensor")
 def qscheme(input: Tensor) -> Any:
-    """How integers of a quantized tensor stand for numbers.
+    """How integers of a quantized tensor stand for numbers; there are no quantized tensors here.
 
+    Args:
+        input: any shape.
+    Returns:
+        Nothing: it always raises.
     Raises:
         NotImplementedError: a tensor that is not quantized.
     Source: torch.Tensor.qscheme.
+    Example:
+        >>> torch.ones(2).is_quantized
+        False
     """
     raise NotImplementedError(f"Could not run 'aten::qscheme': expected a quantized tensor, got one of dtype {input.dtype}")

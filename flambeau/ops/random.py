@@ -50,33 +50,62 @@ def manual_seed(seed: Any) -> Generator:
     Raises:
         ValueError: out of range.
     Source: torch.manual_seed.
+    Example:
+        >>> _ = torch.manual_seed(7)
+        >>> first = torch.rand(3)
+        >>> _ = torch.manual_seed(7)
+        >>> torch.equal(torch.rand(3), first)
+        True
     """
     return _manual_seed(seed)
 
 
 @composite(method=False)
 def seed() -> int:
-    """Seed the default generator from the system's entropy, and return the seed.
+    """Seed the default generator from the system's entropy.
 
+    Returns:
+        The seed, an int of 64 bits.
+    Raises:
+        TypeError: any argument.
     Source: torch.seed.
+    Example:
+        >>> torch.seed() == torch.initial_seed()
+        True
     """
     return _seed()
 
 
 @composite(method=False)
 def initial_seed() -> int:
-    """The seed with which the default generator was seeded.
+    """The seed that the default generator started from.
 
+    Returns:
+        An int, from 0 to 2**64 - 1.
+    Raises:
+        TypeError: any argument.
     Source: torch.initial_seed.
+    Example:
+        >>> _ = torch.manual_seed(7)
+        >>> _ = torch.rand(3)
+        >>> torch.initial_seed()
+        7
     """
     return _initial_seed()
 
 
 @composite(method=False)
 def get_rng_state() -> Any:
-    """The default generator's state as a ``uint8`` tensor of 5056 elements.
+    """The default generator's state: a copy, which later numbers do not change.
 
-    Source: torch.get_rng_state.
+    Returns:
+        ``(5056,)``, uint8.
+    Raises:
+        TypeError: any argument.
+    Source: torch.get_rng_state. The layout is PyTorch's.
+    Example:
+        >>> torch.get_rng_state().shape
+        torch.Size([5056])
     """
     return default_generator.get_state()
 
@@ -85,10 +114,20 @@ def get_rng_state() -> Any:
 def set_rng_state(new_state: Any) -> None:
     """Let the default generator continue from a state that ``get_rng_state`` gave, here or in PyTorch.
 
+    Args:
+        new_state: ``(5056,)``, uint8.
+    Returns:
+        None.
     Raises:
         TypeError: not a ``uint8`` tensor.
         RuntimeError: not a generator's state.
     Source: torch.set_rng_state.
+    Example:
+        >>> state = torch.get_rng_state()
+        >>> first = torch.rand(3)
+        >>> torch.set_rng_state(state)
+        >>> torch.equal(torch.rand(3), first)
+        True
     """
     default_generator.set_state(new_state)
 
@@ -301,10 +340,15 @@ def rand(new: Creation, *sizes: Any, size: Any = None, generator: Generator | No
         out: tensor to fill instead of a new one.
         dtype: floating point or complex; the default dtype when None.
     Returns:
-        A tensor of that shape.
+        The given shape and dtype.
     Raises:
         NotImplementedError: another dtype.
+        RuntimeError: a negative size.
     Source: torch.rand. 24 random bits a number, 53 for float64.
+    Example:
+        >>> x = torch.rand(2, 3)
+        >>> x.shape, bool((x >= 0).all() and (x < 1).all())
+        (torch.Size([2, 3]), True)
     """
     stream = _generator(generator, "rand")
     return _filled(new, new.sizes(sizes, size), lambda a: samplers.fill_uniform(stream, a))
@@ -320,10 +364,15 @@ def randn(new: Creation, *sizes: Any, size: Any = None, generator: Generator | N
         out: tensor to fill instead of a new one.
         dtype: floating point or complex; the default dtype when None.
     Returns:
-        A tensor of that shape.
+        The given shape and dtype.
     Raises:
         NotImplementedError: another dtype.
+        RuntimeError: a negative size.
     Source: torch.randn. Box and Muller 1958.
+    Example:
+        >>> x = torch.randn(10000)
+        >>> x.mean().abs() < 0.1, x.std().sub(1).abs() < 0.1
+        (tensor(True), tensor(True))
     """
     stream = _generator(generator, "randn")
     _check_normal(new)
@@ -332,9 +381,20 @@ def randn(new: Creation, *sizes: Any, size: Any = None, generator: Generator | N
 
 @factory()
 def rand_like(new: Creation, input: Tensor, *, generator: Generator | None = None, memory_format: Any = None) -> Any:
-    """Uniform numbers in [0, 1), in ``input``'s shape, and in its dtype and memory order unless told.
+    """Uniform numbers in [0, 1), in ``input``'s shape.
 
+    Args:
+        input: any shape; its dtype and memory order count where none are given.
+        generator: where the numbers come from; the default generator when None.
+        memory_format: of the result; ``input``'s when None. dtype, device and so on are as for ``torch.rand``.
+    Returns:
+        ``input``'s shape; its dtype unless told.
+    Raises:
+        NotImplementedError: a dtype that is not floating point or complex.
     Source: torch.rand_like.
+    Example:
+        >>> torch.rand_like(torch.ones(2, 3, dtype=torch.float64)).dtype
+        torch.float64
     """
     stream = _generator(generator, "rand_like")
     return _filled_like(new, input, lambda a: samplers.fill_uniform(stream, a), memory_format)
@@ -342,9 +402,20 @@ def rand_like(new: Creation, input: Tensor, *, generator: Generator | None = Non
 
 @factory()
 def randn_like(new: Creation, input: Tensor, *, generator: Generator | None = None, memory_format: Any = None) -> Any:
-    """Normal numbers of mean 0 and variance 1, in ``input``'s shape, and in its dtype and memory order unless told.
+    """Normal numbers of mean 0 and variance 1, in ``input``'s shape.
 
+    Args:
+        input: any shape; its dtype and memory order count where none are given.
+        generator: where the numbers come from; the default generator when None.
+        memory_format: of the result; ``input``'s when None. dtype, device and so on are as for ``torch.randn``.
+    Returns:
+        ``input``'s shape; its dtype unless told.
+    Raises:
+        NotImplementedError: a dtype that is not floating point or complex.
     Source: torch.randn_like.
+    Example:
+        >>> torch.randn_like(torch.ones(2, 3, dtype=torch.int64), dtype=torch.float32).shape
+        torch.Size([2, 3])
     """
     stream = _generator(generator, "randn_like")
     _check_normal(new, new.dtype_or_default())
@@ -365,11 +436,17 @@ def normal(
         out: tensor to fill instead of a new one.
         dtype, layout, device, requires_grad, pin_memory: of the result, where both are numbers.
     Returns:
-        A tensor of ``mean``'s dtype, of ``std``'s where only that is a tensor.
+        The broadcast shape, or ``size``; ``mean``'s dtype, ``std``'s where only that is a tensor.
     Raises:
         RuntimeError: a negative or complex ``std``.
+        TypeError: two numbers without ``size``.
     Gradient: zeros.
     Source: torch.normal.
+    Example:
+        >>> torch.normal(torch.tensor([5.0, -5.0]), 0.0)
+        tensor([ 5., -5.])
+        >>> torch.normal(0.0, 1.0, (2, 3)).shape
+        torch.Size([2, 3])
     """
     if mean is None:
         if means is None:
@@ -488,10 +565,15 @@ def randint(new: Creation, *bounds: Any, low: Any = None, high: Any = None, size
         out: tensor to fill instead of a new one.
         dtype: of the result; int64 when None.
     Returns:
-        A tensor of shape ``size``.
+        Shape ``size``.
     Raises:
         RuntimeError: ``low >= high``, or bounds that the dtype cannot hold.
+        TypeError: no ``size``, or bounds that are not integers.
     Source: torch.randint.
+    Example:
+        >>> dice = torch.randint(1, 7, (1000,))
+        >>> dice.min(), dice.max()
+        (tensor(1), tensor(6))
     """
     if size is None:
         if not bounds or not isinstance(bounds[-1], (tuple, list)):
@@ -515,9 +597,21 @@ def randint_like(
 ) -> Any:
     """Integers from ``low`` to ``high - 1`` in ``input``'s shape and dtype: ``randint_like(input, low=0, high)``.
 
+    Args:
+        input: any shape; its dtype counts where none is given.
+        low: the least integer.
+        high: one more than the largest.
+        generator: where the numbers come from; the default generator when None.
+        memory_format: of the result; ``input``'s when None. dtype, device and so on are as for ``torch.randint``.
+    Returns:
+        ``input``'s shape; its dtype unless told.
     Raises:
         RuntimeError: ``low >= high``, or bounds that the dtype cannot hold.
     Source: torch.randint_like.
+    Example:
+        >>> torch.randint_like(torch.zeros(2, 3), 5, 6)
+        tensor([[5., 5., 5.],
+                [5., 5., 5.]])
     """
     fill = _range_filler(_generator(generator, "randint_like"), *_checked_bounds(new, *_int_bounds(bounds, low, high, "randint_like")))
     return _filled_like(new, input, fill, memory_format)
@@ -530,16 +624,20 @@ def randperm(new: Creation, n: int, *, generator: Generator | None = None) -> An
     """A random permutation of the integers from 0 to ``n - 1``.
 
     Args:
-        n: how many.
+        n: how many; 0 or more.
         generator: where the numbers come from; the default generator when None.
         out: tensor to fill instead of a new one.
         dtype: of the result; int64 when None.
     Returns:
-        A tensor of shape ``(n,)``.
+        ``(n,)``.
     Raises:
         RuntimeError: negative ``n``, or one that the dtype cannot count to.
         NotImplementedError: bool, complex numbers and unsigned integers wider than 8 bits; ``n`` above 2 * 10**8.
     Source: torch.randperm. Fisher and Yates' shuffle.
+    Example:
+        >>> order = torch.randperm(5)
+        >>> order.sort().values
+        tensor([0, 1, 2, 3, 4])
     """
     stream, count = _generator(generator, "randperm"), _int(n, "n", "randperm")
     if count < 0:
@@ -573,7 +671,7 @@ def bernoulli(input: Tensor, p: Any = None, *, generator: Generator | None = Non
     """Ones with probability ``input``, else zeros.
 
     Args:
-        input: probabilities; with ``p`` only shape and dtype count.
+        input: probabilities, any shape; with ``p`` only shape and dtype count.
         p: one probability for all elements.
         generator: where the numbers come from; the default generator when None.
         out: tensor to fill instead of a new one, of any dtype.
@@ -584,6 +682,9 @@ def bernoulli(input: Tensor, p: Any = None, *, generator: Generator | None = Non
         NotImplementedError: probabilities that are not floating point.
     Gradient: zeros.
     Source: torch.bernoulli.
+    Example:
+        >>> torch.bernoulli(torch.tensor([0.0, 1.0, 1.0]))
+        tensor([0., 1., 1.])
     """
     stream = _generator(generator, "bernoulli")
     if isinstance(p, TensorClass) and p.numel() != 1:
@@ -621,6 +722,11 @@ def multinomial(
     Raises:
         RuntimeError: wrong shape or dtype, a negative, infinite or NaN entry, a row of zeros, more samples than categories.
     Source: torch.multinomial.
+    Example:
+        >>> torch.multinomial(torch.tensor([0.0, 3.0, 0.0, 1.0]), 2).sort().values
+        tensor([1, 3])
+        >>> torch.multinomial(torch.tensor([0.0, 1.0]), 3, replacement=True)
+        tensor([1, 1, 1])
     """
     stream, count = _generator(generator, "multinomial"), _int(num_samples, "num_samples", "multinomial", 2)
     if out is not None:
@@ -642,7 +748,7 @@ def poisson(input: Tensor, generator: Generator | None = None) -> Tensor:
     """Poisson numbers of rates ``input``.
 
     Args:
-        input: rates, floating point, not negative.
+        input: rates, any shape, floating point, not negative.
         generator: where the numbers come from; the default generator when None.
     Returns:
         ``input``'s shape and dtype.
@@ -650,6 +756,12 @@ def poisson(input: Tensor, generator: Generator | None = None) -> Tensor:
         RuntimeError: a negative rate.
     Gradient: zeros.
     Source: torch.poisson. Hoermann 1993.
+    Example:
+        >>> torch.poisson(torch.tensor([0.0, 0.0]))
+        tensor([0., 0.])
+        >>> counts = torch.poisson(torch.full((10000,), 4.0))
+        >>> counts.mean().sub(4).abs() < 0.1, counts.var().sub(4).abs() < 0.2
+        (tensor(True), tensor(True))
     """
     result = wrap(rejection.poisson(_generator(generator, "poisson"), input._array))
     return _recorded(result, "PoissonBackward0", input)
@@ -660,7 +772,7 @@ def binomial(count: Tensor, prob: Tensor, generator: Generator | None = None) ->
     """Numbers of successes among ``count`` trials of probability ``prob``.
 
     Args:
-        count, prob: float32 or float64, both the same; broadcast against each other.
+        count, prob: float32 or float64, both the same; shapes that broadcast.
         generator: where the numbers come from; the default generator when None.
     Returns:
         The broadcast shape and ``count``'s dtype.
@@ -668,6 +780,9 @@ def binomial(count: Tensor, prob: Tensor, generator: Generator | None = None) ->
         ValueError: integers.
         RuntimeError: two different dtypes.
     Source: torch.binomial. Hoermann 1993.
+    Example:
+        >>> torch.binomial(torch.tensor([10.0, 10.0]), torch.tensor([0.0, 1.0]))
+        tensor([ 0., 10.])
     """
     for name, tensor in (("count", count), ("prob", prob)):
         if not tensor.is_floating_point():
@@ -690,11 +805,17 @@ def uniform_(input: Tensor, *bounds: Any, generator: Generator | None = None, **
     Args:
         from, to: the bounds.
         generator: where the numbers come from; the default generator when None.
+    Returns:
+        The tensor itself.
     Raises:
         RuntimeError: ``from > to``, or bounds beyond the dtype's range.
         NotImplementedError: a dtype that is not floating point or complex.
     Gradient: zeros.
     Source: torch.Tensor.uniform_.
+    Example:
+        >>> x = torch.empty(1000).uniform_(2, 3)
+        >>> bool((x >= 2).all() and (x < 3).all())
+        True
     """
     if interposed and modes.below.is_handled((input,)):
         return modes.below.shown_random("uniform_", input, bounds, generator, named)
@@ -723,11 +844,16 @@ def normal_(input: Tensor, mean: float = 0, std: float = 1, *, generator: Genera
     Args:
         mean, std: of the distribution; complex numbers get half of the variance in each part.
         generator: where the numbers come from; the default generator when None.
+    Returns:
+        The tensor itself.
     Raises:
         RuntimeError: a negative ``std``.
         NotImplementedError: a dtype that is not floating point or complex.
     Gradient: zeros.
     Source: torch.Tensor.normal_.
+    Example:
+        >>> torch.empty(3).normal_(5.0, 0.0)
+        tensor([5., 5., 5.])
     """
     stream = _generator(generator, "normal_")
     return _fill(input, _normal_filler(stream, _float(mean, "mean", "normal_"), _float(std, "std", "normal_", 2)), "NormalBackward0")
@@ -737,15 +863,19 @@ def normal_(input: Tensor, mean: float = 0, std: float = 1, *, generator: Genera
 def random_(input: Tensor, *bounds: Any, generator: Generator | None = None, **named: Any) -> Tensor:
     """Fill with integers: ``random_()``, ``random_(to)`` or ``random_(from, to)``, ``to`` itself excluded.
 
-    Without ``to`` up to the dtype's largest integer; for floating point up to 2**(bits of the significand).
-
     Args:
-        from, to: the bounds.
+        from, to: the bounds; without ``to`` up to the dtype's largest integer, for floating point up to 2**(bits of the significand).
         generator: where the numbers come from; the default generator when None.
+    Returns:
+        The tensor itself.
     Raises:
         RuntimeError: ``from >= to``, or bounds that the dtype cannot hold.
     Gradient: zeros.
     Source: torch.Tensor.random_.
+    Example:
+        >>> x = torch.empty(100).random_(10, 12)
+        >>> x.unique()
+        tensor([10., 11.])
     """
     if interposed and modes.below.is_handled((input,)):
         return modes.below.shown_random("random_", input, bounds, generator, named)
@@ -768,10 +898,16 @@ def bernoulli_(input: Tensor, p: Any = 0.5, *, generator: Generator | None = Non
     Args:
         p: a number, or a floating-point tensor that broadcasts to ``input``.
         generator: where the numbers come from; the default generator when None.
+    Returns:
+        The tensor itself.
     Raises:
         RuntimeError: a probability outside [0, 1].
     Gradient: zeros.
     Source: torch.Tensor.bernoulli_.
+    Example:
+        >>> torch.empty(2, 2).bernoulli_(torch.tensor([0.0, 1.0]))
+        tensor([[0., 1.],
+                [0., 1.]])
     """
     stream = _generator(generator, "bernoulli_")
     is_tensor = isinstance(p, TensorClass)
@@ -783,10 +919,19 @@ def bernoulli_(input: Tensor, p: Any = 0.5, *, generator: Generator | None = Non
 def exponential_(input: Tensor, lambd: float = 1, *, generator: Generator | None = None) -> Tensor:
     """Fill with exponential numbers of rate ``lambd``.
 
+    Args:
+        lambd: the rate, in events per unit; the mean is its inverse.
+        generator: where the numbers come from; the default generator when None.
+    Returns:
+        The tensor itself, of its shape and dtype.
     Raises:
         RuntimeError: ``lambd`` not positive, or a dtype that is not floating point.
     Gradient: zeros.
     Source: torch.Tensor.exponential_.
+    Example:
+        >>> x = torch.empty(10000).exponential_(2.0)
+        >>> x.min() > 0, x.mean().sub(0.5).abs() < 0.02
+        (tensor(True), tensor(True))
     """
     stream, rate = _generator(generator, "exponential_"), _float(lambd, "lambd", "exponential_")
     return _fill(input, lambda array: samplers.fill_exponential(stream, array, rate), "ExponentialBackward0")
@@ -796,10 +941,19 @@ def exponential_(input: Tensor, lambd: float = 1, *, generator: Generator | None
 def geometric_(input: Tensor, p: float, *, generator: Generator | None = None) -> Tensor:
     """Fill with numbers of trials up to the first success, of probability ``p``: 1, 2, ...
 
+    Args:
+        p: the probability, between 0 and 1, both excluded.
+        generator: where the numbers come from; the default generator when None.
+    Returns:
+        The tensor itself, of its shape and dtype.
     Raises:
         RuntimeError: ``p`` outside (0, 1).
     Gradient: zeros.
     Source: torch.Tensor.geometric_.
+    Example:
+        >>> x = torch.empty(10000).geometric_(0.5)
+        >>> x.min(), x.mean().sub(2).abs() < 0.1
+        (tensor(1.), tensor(True))
     """
     stream, chance = _generator(generator, "geometric_"), _float(p, "p", "geometric_")
     return _fill(input, lambda array: samplers.fill_geometric(stream, array, chance), "GeometricBackward0")
@@ -809,10 +963,19 @@ def geometric_(input: Tensor, p: float, *, generator: Generator | None = None) -
 def log_normal_(input: Tensor, mean: float = 1, std: float = 2, *, generator: Generator | None = None) -> Tensor:
     """Fill with numbers whose logarithms are normal with the given mean and standard deviation.
 
+    Args:
+        mean, std: of the logarithms.
+        generator: where the numbers come from; the default generator when None.
+    Returns:
+        The tensor itself, of its shape and dtype.
     Raises:
         RuntimeError: ``std`` not positive.
     Gradient: zeros.
     Source: torch.Tensor.log_normal_.
+    Example:
+        >>> x = torch.empty(10000).log_normal_(mean=1.0, std=0.5)
+        >>> x.log().mean().sub(1).abs() < 0.02
+        tensor(True)
     """
     stream = _generator(generator, "log_normal_")
     m, s = _float(mean, "mean", "log_normal_"), _float(std, "std", "log_normal_", 2)
@@ -821,12 +984,21 @@ def log_normal_(input: Tensor, mean: float = 1, std: float = 2, *, generator: Ge
 
 @method(name="cauchy_")
 def cauchy_(input: Tensor, median: float = 0, sigma: float = 1, *, generator: Generator | None = None) -> Tensor:
-    """Fill with Cauchy numbers.
+    """Fill with Cauchy numbers, which have a median but no mean.
 
+    Args:
+        median, sigma: centre, and half of the width at half the height of the density.
+        generator: where the numbers come from; the default generator when None.
+    Returns:
+        The tensor itself, of its shape and dtype.
     Raises:
         RuntimeError: ``sigma`` not positive, or a dtype that is not floating point.
     Gradient: zeros.
     Source: torch.Tensor.cauchy_.
+    Example:
+        >>> x = torch.empty(10001).cauchy_(median=3.0)
+        >>> x.median().sub(3).abs() < 0.1
+        tensor(True)
     """
     stream = _generator(generator, "cauchy_")
     m, s = _float(median, "median", "cauchy_"), _float(sigma, "sigma", "cauchy_", 2)

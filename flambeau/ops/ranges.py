@@ -52,10 +52,15 @@ def arange(new: Creation, *bounds: Any, start: Any = None, end: Any = None, step
         dtype: element type; int64 when None and all three are integers, the default floating type otherwise.
         out, layout, device, pin_memory, requires_grad: as for ``torch.zeros``.
     Returns:
-        ``ceil((end - start) / step)`` numbers, each computed as ``start + i * step``.
+        ``(ceil((end - start) / step),)``, each number computed as ``start + i * step``.
     Raises:
         RuntimeError: a step of 0 or of the wrong sign, bounds that are not finite, or beyond int64 for an integer dtype.
+        TypeError: no ``end``, or more than three numbers.
+        NotImplementedError: a bool or complex dtype.
     Source: torch.arange.
+    Example:
+        >>> torch.arange(5), torch.arange(1, 2, 0.25)
+        (tensor([0, 1, 2, 3, 4]), tensor([1.0000, 1.2500, 1.5000, 1.7500]))
     """
     start, end, step = _range_bounds(bounds, {"start": start, "end": end, "step": step})
     kind = new.dtype
@@ -129,7 +134,15 @@ def range_(new: Creation, start: Any = 0, end: Any = None, step: Any = 1) -> Any
         start, end, step: numbers.
         dtype: element type; the default floating type when None.
         out, layout, device, pin_memory, requires_grad: as for ``torch.zeros``.
+    Returns:
+        ``(floor((end - start) / step) + 1,)``.
+    Raises:
+        RuntimeError: a step of 0 or of the wrong sign, or bounds that are not finite.
+        TypeError: no ``end``.
     Source: torch.range.
+    Example:
+        >>> torch.range(1, 4)
+        tensor([1., 2., 3., 4.])
     """
     warnings.warn(
         "torch.range is deprecated and will be removed in a future release because its behavior is inconsistent with Python's range "
@@ -229,9 +242,15 @@ def linspace(new: Creation, start: Any, end: Any, steps: int = 100) -> Any:
         steps: how many; 100 where old programs leave it out.
         dtype: element type; the default floating type (complex for complex ends) when None.
         out, layout, device, pin_memory, requires_grad: as for ``torch.zeros``.
+    Returns:
+        ``(steps,)``.
     Raises:
         RuntimeError: a negative number of steps, or an end that the dtype cannot hold.
+        TypeError: ``steps`` is no integer.
     Source: torch.linspace.
+    Example:
+        >>> torch.linspace(0, 1, 5)
+        tensor([0.0000, 0.2500, 0.5000, 0.7500, 1.0000])
     """
     kind, count = _spaced_dtype(new, start, end), _check_steps(steps, "linspace")
     first, last = _end(start, "linspace", "start"), _end(end, "linspace", "end")
@@ -254,9 +273,15 @@ def logspace(new: Creation, start: Any, end: Any, steps: int = 100, base: float 
         steps: how many; 100 where old programs leave it out.
         base: base of the powers.
         dtype, out, layout, device, pin_memory, requires_grad: as for ``torch.linspace``.
+    Returns:
+        ``(steps,)``.
     Raises:
         RuntimeError: a negative number of steps, or an integer dtype that cannot hold an exponent.
+        TypeError: ``steps`` is no integer.
     Source: torch.logspace.
+    Example:
+        >>> torch.logspace(0, 3, 4, base=2)
+        tensor([1., 2., 4., 8.])
     """
     kind, count = _spaced_dtype(new, start, end), _check_steps(steps, "logspace")
     first, last = _end(start, "logspace", "start"), _end(end, "logspace", "end")

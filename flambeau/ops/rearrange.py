@@ -46,9 +46,16 @@ def repeat(input: Tensor, *times: Any, repeats: Any = None) -> Tensor:
 
     Args:
         *times: times per dimension, at least as many as ``input`` has dimensions, or one sequence, which may be called ``repeats``.
+        input: any shape and dtype.
+    Returns:
+        ``input``'s dtype; each size times its number. A new tensor, where ``expand`` gives a view.
     Raises:
         RuntimeError: fewer numbers than dimensions, or a negative one.
     Source: torch.Tensor.repeat.
+    Example:
+        >>> torch.tensor([[1, 2]]).repeat(2, 3)
+        tensor([[1, 2, 1, 2, 1, 2],
+                [1, 2, 1, 2, 1, 2]])
     """
     times = sizes_of(one_by_one("repeat", times, repeats, "repeats"), "repeat")
     if len(times) < input._array.ndim:
@@ -60,14 +67,41 @@ def repeat(input: Tensor, *times: Any, repeats: Any = None) -> Tensor:
 
 @composite(method=False)
 def tile(input: Tensor, dims: Any) -> Tensor:
-    """``input`` repeated as NumPy's ``tile`` does: missing leading numbers count as 1. Source: torch.tile."""
+    """``input`` repeated along dimensions; missing leading numbers count as 1.
+
+    Args:
+        input: any shape and dtype.
+        dims: times per dimension, of the last dimensions where there are fewer; one int, or a sequence.
+    Returns:
+        ``input``'s dtype; each size times its number. A new tensor.
+    Raises:
+        RuntimeError: a negative number.
+    Source: torch.tile.
+    Example:
+        >>> torch.tile(torch.tensor([[1, 2], [3, 4]]), (2,))
+        tensor([[1, 2, 1, 2],
+                [3, 4, 3, 4]])
+    """
     times = (dims,) if isinstance(dims, int) else tuple(dims)
     return repeat(input, (1,) * (input._array.ndim - len(times)) + times)
 
 
 @method(name="tile")
 def tile_method(input: Tensor, *times: Any, dims: Any = None) -> Tensor:
-    """See ``torch.tile``; the numbers may be given one by one."""
+    """``input`` repeated along dimensions; see :func:`torch.tile`.
+
+    Args:
+        times: times per dimension, one by one or as one sequence, which may be called ``dims``.
+    Returns:
+        The tensor's dtype; each size times its number. A new tensor.
+    Raises:
+        RuntimeError: a negative number.
+    Source: torch.Tensor.tile.
+    Example:
+        >>> torch.tensor([1, 2]).tile(2, 2)
+        tensor([[1, 2, 1, 2],
+                [1, 2, 1, 2]])
+    """
     return tile(input, sizes_of(one_by_one("tile", times, dims, "dims"), "tile"))
 
 
@@ -76,13 +110,21 @@ def repeat_interleave(input: Tensor, repeats: Any = None, dim: int | None = None
     """Each entry of a dimension repeated in place.
 
     Args:
-        input: the tensor; if it is the only argument, the counts: entry i of the result's runs is i.
+        input: any shape; if it is the only argument, the counts: entry i of the result's runs is i.
         repeats: a count, or an integer tensor of one count per entry.
         dim: the dimension; the flattened tensor when None.
         output_size: the size of the result's dimension, checked; taken for what it says where ``repeats`` has no values.
+    Returns:
+        ``input``'s shape but along ``dim``; 1-d without ``dim``. A new tensor.
     Raises:
         RuntimeError: negative counts, a number of counts that does not fit, or counts without values and no ``output_size``.
+        IndexError: ``dim`` out of range.
     Source: torch.repeat_interleave.
+    Example:
+        >>> torch.repeat_interleave(torch.tensor([7, 8, 9]), torch.tensor([1, 0, 2]))
+        tensor([7, 9, 9])
+        >>> torch.repeat_interleave(torch.tensor([[1, 2]]), 2, dim=1)
+        tensor([[1, 1, 2, 2]])
     """
     given = input if repeats is None else repeats
     has_values = not isinstance(given, TensorType) or kind_of(given._array).has_values
@@ -138,23 +180,63 @@ def flip_copy(input: Tensor, dims: Dim) -> Tensor:
 
 @composite(method=False)
 def flip(input: Tensor, dims: Dim) -> Tensor:
-    """``input`` with the order of some dimensions reversed; a copy.
+    """``input`` with the order of some dimensions reversed.
 
+    Args:
+        input: any shape and dtype.
+        dims: a dimension, or several.
+    Returns:
+        ``input``'s shape and dtype. A copy, where NumPy gives a view.
+    Raises:
+        IndexError: a dimension out of range.
+        RuntimeError: a dimension twice.
+    Gradient: ``grad`` reversed.
     Source: torch.flip.
+    Example:
+        >>> torch.flip(torch.tensor([[1, 2], [3, 4]]), (1,))
+        tensor([[2, 1],
+                [4, 3]])
     """
     return flip_copy(input, dims)
 
 
 @method(name="flip")
 def flip_method(input: Tensor, *sizes: Any, dims: Dim = None) -> Tensor:
-    """See ``torch.flip``; the dimensions may be given one by one."""
+    """The tensor with the order of some dimensions reversed; see :func:`torch.flip`.
+
+    Args:
+        sizes: the dimensions, one by one or as one sequence, which may be called ``dims``.
+    Returns:
+        The tensor's shape and dtype. A copy.
+    Raises:
+        IndexError: a dimension out of range.
+        RuntimeError: a dimension twice.
+    Source: torch.Tensor.flip.
+    Example:
+        >>> torch.tensor([[1, 2], [3, 4]]).flip(0, 1)
+        tensor([[4, 3],
+                [2, 1]])
+    """
     given = one_by_one("flip", sizes, dims, "dims")
     return flip_copy(input, given[0] if len(given) == 1 and isinstance(given[0], (tuple, list)) else given)
 
 
 @composite()
 def fliplr(input: Tensor) -> Tensor:
-    """``input`` with dimension 1 reversed. Source: torch.fliplr."""
+    """``input`` with dimension 1 reversed: left and right change places.
+
+    Args:
+        input: at least 2 dimensions.
+    Returns:
+        ``input``'s shape and dtype. A copy.
+    Raises:
+        RuntimeError: fewer dimensions.
+    Source: torch.fliplr.
+    Example:
+        >>> torch.fliplr(torch.tensor([[1, 2], [3, 4]]))
+        tensor([[2, 1],
+                [4, 3]])
+    """
     if input._array.ndim < 2:
         raise RuntimeError("Input must be >= 2-d.")
     return flip_copy(input, (1,))
@@ -162,7 +244,20 @@ def fliplr(input: Tensor) -> Tensor:
 
 @composite()
 def flipud(input: Tensor) -> Tensor:
-    """``input`` with dimension 0 reversed. Source: torch.flipud."""
+    """``input`` with dimension 0 reversed: top and bottom change places.
+
+    Args:
+        input: at least 1 dimension.
+    Returns:
+        ``input``'s shape and dtype. A copy.
+    Raises:
+        RuntimeError: a 0-d tensor.
+    Source: torch.flipud.
+    Example:
+        >>> torch.flipud(torch.tensor([[1, 2], [3, 4]]))
+        tensor([[3, 4],
+                [1, 2]])
+    """
     if input._array.ndim < 1:
         raise RuntimeError("Input must be >= 1-d.")
     return flip_copy(input, (0,))
@@ -192,9 +287,22 @@ def roll(input: Tensor, shifts: Dim, dims: Dim = ()) -> Tensor:
     """``input`` with its entries moved along dimensions; those pushed out come in again at the other end.
 
     Args:
-        shifts: places per dimension.
+        shifts: places per dimension, towards the end where positive.
         dims: the dimensions; the flattened tensor when empty.
+        input: any shape and dtype.
+    Returns:
+        ``input``'s shape and dtype; a new tensor.
+    Raises:
+        RuntimeError: as many shifts as there are not dimensions.
+        IndexError: a dimension out of range.
+    Gradient: ``grad`` moved back.
     Source: torch.roll.
+    Example:
+        >>> torch.roll(torch.arange(5), 2)
+        tensor([3, 4, 0, 1, 2])
+        >>> torch.roll(torch.tensor([[1, 2, 3], [4, 5, 6]]), -1, dims=1)
+        tensor([[2, 3, 1],
+                [5, 6, 4]])
     """
     if not input.ndim:
         return input.copy()
@@ -240,9 +348,23 @@ def _canonicalize_rot90(input: Any, k: int, dims: Any) -> tuple[Any, ...]:
 
 @op(canonicalize=_canonicalize_rot90, grad={"input": lambda grad, k, dims: grad.rot90(-k, dims)}, out=False, forward="linear")
 def rot90(input: Tensor, k: int = 1, dims: Dim = (0, 1)) -> Tensor:
-    """``input`` turned by 90 degrees ``k`` times in the plane of two dimensions, from the first towards the second; a copy.
+    """``input`` turned by 90 degrees ``k`` times in the plane of two dimensions, from the first towards the second.
 
+    Args:
+        input: at least 2 dimensions.
+        k: quarter turns; the other way round where negative.
+        dims: the two dimensions of the plane.
+    Returns:
+        ``input``'s dtype, with the two sizes exchanged for an odd ``k``. A copy.
+    Raises:
+        RuntimeError: fewer dimensions, or another number of ``dims`` than two different ones.
+        IndexError: a dimension out of range.
+    Gradient: ``grad`` turned back.
     Source: torch.rot90.
+    Example:
+        >>> torch.rot90(torch.tensor([[1, 2], [3, 4]]))
+        tensor([[2, 4],
+                [1, 3]])
     """
     if not k:
         return row_major(input.copy())

@@ -758,18 +758,24 @@ def lstm(
     Args:
         input: ``(T, N, features)``, or ``(N, T, features)`` with ``batch_first``.
         hx: two tensors, first hidden states and cells, ``(layers * directions, N, hidden)`` each.
-        params: of each layer and direction ``weight_ih`` ``(4 * hidden, features)``, ``weight_hh``, with ``has_biases`` the two biases,
-            and ``weight_hr`` where hidden states are smaller than cells.
+        params: of each layer and direction ``weight_ih`` ``(4 * hidden, features)``, ``weight_hh``, with ``has_biases`` the two biases, and
+            ``weight_hr`` where hidden states are smaller than cells.
         has_biases: whether there are biases.
         num_layers, bidirectional: how many layers, and whether each runs in both directions.
         dropout, train: probability of an element between layers to be zeroed, in training.
         batch_first: whether the batch is the first dimension of input and output.
     Returns:
-        The last layer's output, the last hidden states and the last cells.
+        The last layer's output ``(T, N, directions * hidden)``, the last hidden states and the last cells, both in ``hx``'s shapes.
     Raises:
         RuntimeError: shapes or dtypes that do not fit.
         TypeError: an option of another type.
     Source: torch.lstm. Hochreiter and Schmidhuber 1997; the forget gate: Gers et al. 2000.
+    Example:
+        >>> states = torch.zeros(1, 2, 4), torch.zeros(1, 2, 4)
+        >>> weights = torch.randn(16, 3), torch.randn(16, 4), torch.zeros(16), torch.zeros(16)
+        >>> output, h, c = torch.lstm(torch.randn(5, 2, 3), states, weights, True, 1, 0.0, False, False, False)
+        >>> output.shape, torch.equal(output[-1], h[0])
+        (torch.Size([5, 2, 4]), True)
     """
     return _layers("lstm", _lstm_in_layers, input, hx, params, has_biases, num_layers, dropout, train, bidirectional, batch_first)
 
@@ -839,10 +845,14 @@ def lstm_cell(input: Tensor, hx: Any, w_ih: Tensor, w_hh: Tensor, b_ih: Tensor |
         w_ih, w_hh: ``(4 * hidden, features)`` and ``(4 * hidden, hidden)``: input, forget, cell and output gate.
         b_ih, b_hh: ``(4 * hidden,)``.
     Returns:
-        The next hidden state and cell.
+        The next hidden state and cell, ``(N, hidden)`` each.
     Raises:
         RuntimeError: shapes or dtypes that do not fit.
     Source: torch.lstm_cell.
+    Example:
+        >>> h, c = torch.lstm_cell(torch.zeros(1, 1), (torch.zeros(1, 1), torch.ones(1, 1)), torch.zeros(4, 1), torch.zeros(4, 1))
+        >>> c  # the forget gate is at one half
+        tensor([[0.5000]])
     """
     if len(hx) != 2:
         raise RuntimeError("lstm_cell expects two hidden states")
@@ -851,32 +861,62 @@ def lstm_cell(input: Tensor, hx: Any, w_ih: Tensor, w_hh: Tensor, b_ih: Tensor |
 
 @composite(method=False, autocast={"cpu": "state", "cuda": "narrow"})
 def gru_cell(input: Tensor, hx: Tensor, w_ih: Tensor, w_hh: Tensor, b_ih: Tensor | None = None, b_hh: Tensor | None = None) -> Tensor:
-    """One step of gated recurrent units: the next state. Arguments as for ``lstm_cell``, with ``3 * hidden`` rows and one state.
+    """One step of gated recurrent units.
 
+    Args:
+        input: ``(N, features)``.
+        hx: the state, ``(N, hidden)``.
+        w_ih, w_hh: ``(3 * hidden, features)`` and ``(3 * hidden, hidden)``: reset, update and new gate.
+        b_ih, b_hh: ``(3 * hidden,)``.
+    Returns:
+        The next state, ``(N, hidden)``.
     Raises:
         RuntimeError: shapes or dtypes that do not fit.
     Source: torch.gru_cell.
+    Example:
+        >>> torch.gru_cell(torch.zeros(1, 1), torch.tensor([[4.0]]), torch.zeros(3, 1), torch.zeros(3, 1))  # half of the state stays
+        tensor([[2.]])
     """
     return gru_layer(input, hx, w_ih, w_hh, b_ih, b_hh, GRU, _one_step(input, hx), False)[1]
 
 
 @composite(method=False, autocast="narrow")
 def rnn_tanh_cell(input: Tensor, hx: Tensor, w_ih: Tensor, w_hh: Tensor, b_ih: Tensor | None = None, b_hh: Tensor | None = None) -> Tensor:
-    """``tanh(w_ih @ input + b_ih + w_hh @ hx + b_hh)``: the next state. Arguments as for ``lstm_cell``, with ``hidden`` rows and one state.
+    """One step of a recurrent layer: ``tanh(w_ih @ input + b_ih + w_hh @ hx + b_hh)``.
 
+    Args:
+        input: ``(N, features)``.
+        hx: the state, ``(N, hidden)``.
+        w_ih, w_hh: ``(hidden, features)`` and ``(hidden, hidden)``.
+        b_ih, b_hh: ``(hidden,)``.
+    Returns:
+        The next state, ``(N, hidden)``.
     Raises:
         RuntimeError: shapes or dtypes that do not fit.
     Source: torch.rnn_tanh_cell.
+    Example:
+        >>> torch.rnn_tanh_cell(torch.tensor([[2.0]]), torch.tensor([[-2.0]]), torch.ones(1, 1), torch.ones(1, 1))  # tanh(2 - 2)
+        tensor([[0.]])
     """
     return rnn_layer(input, hx, w_ih, w_hh, b_ih, b_hh, TANH, _one_step(input, hx), False)[1]
 
 
 @composite(method=False, autocast="narrow")
 def rnn_relu_cell(input: Tensor, hx: Tensor, w_ih: Tensor, w_hh: Tensor, b_ih: Tensor | None = None, b_hh: Tensor | None = None) -> Tensor:
-    """``relu(w_ih @ input + b_ih + w_hh @ hx + b_hh)``: the next state. Arguments as for ``rnn_tanh_cell``.
+    """One step of a recurrent layer: ``relu(w_ih @ input + b_ih + w_hh @ hx + b_hh)``.
 
+    Args:
+        input: ``(N, features)``.
+        hx: the state, ``(N, hidden)``.
+        w_ih, w_hh: ``(hidden, features)`` and ``(hidden, hidden)``.
+        b_ih, b_hh: ``(hidden,)``.
+    Returns:
+        The next state, ``(N, hidden)``.
     Raises:
         RuntimeError: shapes or dtypes that do not fit.
     Source: torch.rnn_relu_cell.
+    Example:
+        >>> torch.rnn_relu_cell(torch.tensor([[2.0]]), torch.tensor([[5.0]]), torch.ones(1, 1), torch.ones(1, 1))
+        tensor([[7.]])
     """
     return rnn_layer(input, hx, w_ih, w_hh, b_ih, b_hh, RELU, _one_step(input, hx), False)[1]

@@ -165,16 +165,21 @@ def sum_(input: Tensor, dim: Any = None, keepdim: bool = False, *, dtype: Any = 
     """Sum of ``input``, over all of it or over ``dim``.
 
     Args:
-        input: any dtype.
+        input: any shape and dtype.
         dim: dimension or dimensions to reduce; all when None or empty.
         keepdim: keep each reduced dimension with size 1.
         dtype: cast to it first; integers and bools become int64 when None.
     Returns:
         ``input``'s shape without ``dim``. 0 where nothing is summed.
     Raises:
-        IndexError: ``dim`` out of range. RuntimeError: ``dim`` twice.
+        IndexError: ``dim`` out of range.
+        RuntimeError: a dimension twice.
     Gradient: ``grad`` at every place that was summed.
     Source: torch.sum. Pairwise summation: Higham 2002, section 4.2.
+    Example:
+        >>> x = torch.tensor([[1, 2], [3, 4]])
+        >>> x.sum(), x.sum(dim=0), x.sum(1, keepdim=True).shape
+        (tensor(10), tensor([4, 6]), torch.Size([2, 1]))
     """
     return sum_array(input, dim, keepdim, dtype)
 
@@ -198,11 +203,18 @@ def nansum(input: Tensor, dim: Any = None, keepdim: bool = False, *, dtype: Any 
     """Sum that counts NaN as 0.
 
     Args:
-        input, dim, keepdim, dtype: as for ``torch.sum``; not complex.
+        input: any shape; not complex.
+        dim, keepdim, dtype: as for ``torch.sum``.
+    Returns:
+        ``input``'s shape without ``dim``. 0 where all are NaN.
     Raises:
         RuntimeError: complex input.
+        IndexError: ``dim`` out of range.
     Gradient: ``grad`` at every place that was summed and is no NaN.
     Source: torch.nansum.
+    Example:
+        >>> torch.nansum(torch.tensor([1.0, torch.nan, 3.0]))
+        tensor(4.)
     """
     if input.dtype.kind == "c":
         raise RuntimeError("nansum does not support complex inputs")
@@ -260,16 +272,22 @@ def mean(input: Tensor, dim: Any = None, keepdim: bool = False, *, dtype: Any = 
     """Mean of ``input``, over all of it or over ``dim``: the sum divided by the number of elements.
 
     Args:
-        input: floating point or complex.
+        input: any shape, floating point or complex.
         dim: dimension or dimensions to reduce; all when None or empty.
         keepdim: keep each reduced dimension with size 1.
         dtype: cast to it first.
     Returns:
         ``input``'s shape without ``dim``. NaN where there is nothing.
     Raises:
-        RuntimeError: integer input without ``dtype``. IndexError: ``dim`` out of range.
+        RuntimeError: integer input without ``dtype``.
+        IndexError: ``dim`` out of range.
     Gradient: ``grad / n`` spread over ``dim``.
     Source: torch.mean. Pairwise summation: Higham 2002, section 4.2.
+    Example:
+        >>> torch.tensor([[1.0, 2.0], [3.0, 6.0]]).mean(dim=1)
+        tensor([1.5000, 4.5000])
+        >>> torch.tensor([1, 2]).mean(dtype=torch.float64)
+        tensor(1.5000, dtype=torch.float64)
     """
     _require_floating("mean", input, dtype)
     input = _cast_input(input, dtype)
@@ -284,10 +302,17 @@ def nanmean(input: Tensor, dim: Any = None, keepdim: bool = False, *, dtype: Any
     """Mean of the elements that are no NaN.
 
     Args:
-        input, dim, keepdim, dtype: as for ``torch.mean``; not an integer type.
+        input: any shape, floating point or complex.
+        dim, keepdim, dtype: as for ``torch.mean``.
+    Returns:
+        ``input``'s shape without ``dim``. NaN where all are NaN.
     Raises:
         RuntimeError: integer input.
+        IndexError: ``dim`` out of range.
     Source: torch.nanmean.
+    Example:
+        >>> torch.nanmean(torch.tensor([[1.0, torch.nan], [3.0, torch.nan]]), dim=0)
+        tensor([2., nan])
     """
     if input.dtype.category < dtypes.FLOATING:
         raise RuntimeError(f"nanmean(): expected input to have floating point or complex dtype but got {input.dtype.legacy}")
@@ -358,14 +383,19 @@ def prod(input: Tensor, dim: int | None = None, keepdim: bool = False, *, dtype:
     """Product of ``input``, over all of it or over one dimension.
 
     Args:
-        input: any dtype.
+        input: any shape and dtype.
         dim: dimension to reduce; all when None.
         keepdim: keep the reduced dimension with size 1.
         dtype: cast to it first; integers and bools become int64 when None.
     Returns:
-        1 where nothing is multiplied.
+        ``input``'s shape without ``dim``. 1 where nothing is multiplied.
+    Raises:
+        IndexError: ``dim`` out of range.
     Gradient: the product of all other elements, correct where some are 0.
     Source: torch.prod.
+    Example:
+        >>> torch.prod(torch.tensor([[1, 2], [3, 4]]), dim=1)
+        tensor([ 2, 12])
     """
     input = _cast_input(input, dtype)
     wanted = input.dtype if dtype is not None else _sum_dtype(input)
@@ -581,10 +611,17 @@ def all_(input: Tensor, dim: Any = None, keepdim: bool = False) -> Tensor:
     """Whether every element is true (not 0), over all of it or over ``dim``; NaN is true, nothing is true.
 
     Args:
-        input: any dtype. dim: dimension or dimensions. keepdim: keep each reduced dimension with size 1.
+        input: any shape and dtype.
+        dim: dimension or dimensions to reduce; all when None.
+        keepdim: keep each reduced dimension with size 1.
     Returns:
-        bool; uint8 for uint8.
+        ``input``'s shape without ``dim``; bool, but uint8 for uint8.
+    Raises:
+        IndexError: ``dim`` out of range.
     Source: torch.all.
+    Example:
+        >>> torch.all(torch.tensor([[True, False], [True, True]]), dim=1)
+        tensor([False,  True])
     """
     return _truth(np.logical_and, input, dim, keepdim)
 
@@ -594,10 +631,17 @@ def any_(input: Tensor, dim: Any = None, keepdim: bool = False) -> Tensor:
     """Whether some element is true (not 0), over all of it or over ``dim``; NaN is true, nothing is false.
 
     Args:
-        input: any dtype. dim: dimension or dimensions. keepdim: keep each reduced dimension with size 1.
+        input: any shape and dtype.
+        dim: dimension or dimensions to reduce; all when None.
+        keepdim: keep each reduced dimension with size 1.
     Returns:
-        bool; uint8 for uint8.
+        ``input``'s shape without ``dim``; bool, but uint8 for uint8.
+    Raises:
+        IndexError: ``dim`` out of range.
     Source: torch.any.
+    Example:
+        >>> torch.any(torch.tensor([[0, 3], [0, 0]]), dim=1)
+        tensor([ True, False])
     """
     return _truth(np.logical_or, input, dim, keepdim)
 
@@ -607,10 +651,16 @@ def count_nonzero(input: Tensor, dim: Any = None) -> Tensor:
     """How many elements are not 0, in all or over ``dim``.
 
     Args:
-        input: any dtype. dim: dimension or dimensions.
+        input: any shape and dtype; NaN is not 0.
+        dim: dimension or dimensions; all when None.
     Returns:
-        int64.
+        ``input``'s shape without ``dim``; int64.
+    Raises:
+        IndexError: ``dim`` out of range.
     Source: torch.count_nonzero.
+    Example:
+        >>> torch.count_nonzero(torch.tensor([[0, 3], [5, 7]]), dim=0)
+        tensor([1, 2])
     """
     return np.add.reduce(input != 0, axis=dim, dtype=_I8, out=np.empty(reduced_shape(input.shape, dim, False), _I8))
 
@@ -637,11 +687,18 @@ def logsumexp(input: Tensor, dim: Any, keepdim: bool = False) -> Tensor:
     """``log(sum(exp(input)))`` over ``dim``, without overflow.
 
     Args:
-        input: any dtype; integers become floating point.
+        input: any shape and dtype; integers become floating point.
         dim: dimension or dimensions to reduce; all when empty.
         keepdim: keep each reduced dimension with size 1.
+    Returns:
+        ``input``'s shape without ``dim``; floating point or complex. -inf where there is nothing.
+    Raises:
+        IndexError: ``dim`` out of range.
     Gradient: ``grad * exp(input - result)``, the softmax.
     Source: torch.logsumexp.
+    Example:
+        >>> torch.logsumexp(torch.tensor([1000.0, 1000.0]), 0)  # 1000 + log 2
+        tensor(1000.6932)
     """
     if not input.size:
         return np.log(add_reduce(input, dim, keepdim, input.dtype))

@@ -321,22 +321,29 @@ def interpolate(
     """``input`` with its spatial dimensions at another size.
 
     Args:
-        input: ``(N, C, *)`` with 1 to 3 spatial dimensions.
+        input: ``(N, C, *)`` with 1 to 3 spatial dimensions, floating point or uint8.
         size: their new size.
         scale_factor: instead of it, factors of their size.
         mode: ``'nearest'``, ``'nearest-exact'``, ``'area'``, ``'linear'`` (1 dimension), ``'bilinear'``, ``'bicubic'``, ``'lanczos'`` (2)
             or ``'trilinear'`` (3).
-        align_corners: whether the corner elements' centres coincide, or the corners of the corner elements; for the linear and
-            cubic modes only.
+        align_corners: whether the corner elements' centres coincide, or the corners of the corner elements; for the linear and cubic modes
+            only.
         recompute_scale_factor: sample by the ratio of the sizes and not by ``scale_factor``.
         antialias: widen the filter when the image shrinks; bilinear and bicubic only, and always for Lanczos.
     Returns:
-        ``(N, C, *size)``.
+        ``(N, C, *size)``, ``input``'s dtype.
     Raises:
         ValueError: sizes, factors or arguments that do not fit each other.
         NotImplementedError: a mode that is unknown, or not for this number of dimensions.
+        RuntimeError: an empty input or output.
     Gradient: the transposed linear map.
     Source: torch.nn.functional.interpolate. Keys 1981 for bicubic, Duchon 1979 for Lanczos.
+    Example:
+        >>> row = torch.tensor([[[0.0, 4.0]]])
+        >>> F.interpolate(row, scale_factor=2)
+        tensor([[[0., 0., 4., 4.]]])
+        >>> F.interpolate(row, size=5, mode="linear", align_corners=True)
+        tensor([[[0., 1., 2., 3., 4.]]])
     """
     sizes, scales, align_corners = checked_sizes(input, size, scale_factor, mode, align_corners, recompute_scale_factor, antialias)
     if mode == "area":
@@ -350,9 +357,20 @@ def _deprecated(name: str) -> None:
 
 @composite(namespace="nn.functional")
 def upsample(input: Tensor, size: Any = None, scale_factor: Any = None, mode: str = "nearest", align_corners: bool | None = None) -> Tensor:
-    """Old name of :func:`torch.nn.functional.interpolate`.
+    """Deprecated name of :func:`torch.nn.functional.interpolate`.
 
+    Args:
+        input: ``(N, C, *)`` with 1 to 3 spatial dimensions.
+        size, scale_factor, mode, align_corners: as there.
+    Returns:
+        ``(N, C, *size)``, ``input``'s dtype.
+    Raises:
+        ValueError: sizes or factors that do not fit.
+        NotImplementedError: a mode that is unknown, or not for this number of dimensions.
     Source: torch.nn.functional.upsample.
+    Example:
+        >>> F.upsample(torch.tensor([[[1, 2]]], dtype=torch.float32), scale_factor=2)
+        tensor([[[1., 1., 2., 2.]]])
     """
     _deprecated("upsample")
     return interpolate(input, size, scale_factor, mode, align_corners)
@@ -360,9 +378,19 @@ def upsample(input: Tensor, size: Any = None, scale_factor: Any = None, mode: st
 
 @composite(namespace="nn.functional")
 def upsample_nearest(input: Tensor, size: Any = None, scale_factor: Any = None) -> Tensor:
-    """Old form of ``interpolate(mode='nearest')``.
+    """Deprecated form of ``interpolate(mode='nearest')``.
 
+    Args:
+        input: ``(N, C, *)`` with 1 to 3 spatial dimensions.
+        size, scale_factor: as for ``interpolate``.
+    Returns:
+        ``(N, C, *size)``, ``input``'s dtype.
+    Raises:
+        ValueError: sizes or factors that do not fit.
     Source: torch.nn.functional.upsample_nearest.
+    Example:
+        >>> F.upsample_nearest(torch.tensor([[[1.0, 2.0]]]), size=3)
+        tensor([[[1., 1., 2.]]])
     """
     _deprecated("upsample_nearest")
     return interpolate(input, size, scale_factor, "nearest")
@@ -370,9 +398,22 @@ def upsample_nearest(input: Tensor, size: Any = None, scale_factor: Any = None) 
 
 @composite(namespace="nn.functional")
 def upsample_bilinear(input: Tensor, size: Any = None, scale_factor: Any = None) -> Tensor:
-    """Old form of ``interpolate(mode='bilinear', align_corners=True)``.
+    """Deprecated form of ``interpolate(mode='bilinear', align_corners=True)``.
 
+    Args:
+        input: ``(N, C, H, W)``.
+        size, scale_factor: as for ``interpolate``.
+    Returns:
+        ``(N, C, *size)``, ``input``'s dtype.
+    Raises:
+        ValueError: sizes or factors that do not fit.
+        NotImplementedError: another number of dimensions.
     Source: torch.nn.functional.upsample_bilinear.
+    Example:
+        >>> F.upsample_bilinear(torch.tensor([[[[0.0, 2.0], [4.0, 6.0]]]]), size=3)
+        tensor([[[[0., 1., 2.],
+                  [2., 3., 4.],
+                  [4., 5., 6.]]]])
     """
     _deprecated("upsample_bilinear")
     return interpolate(input, size, scale_factor, "bilinear", True)
@@ -397,14 +438,20 @@ def _rearranged(parts: Any, shape: Ints, input: Any) -> Any:
 @composite(namespace="nn.functional")
 @composite(method=False)
 def pixel_shuffle(input: Tensor, upscale_factor: int) -> Tensor:
-    """Channels turned into space: ``(*, C r r, H, W)`` to ``(*, C, H r, W r)``.
+    """Channels turned into space: r squared channels become one that is r times as high and as wide.
 
     Args:
-        input: at least 3 dimensions.
-        upscale_factor: r.
+        input: ``(*, C * r**2, H, W)``.
+        upscale_factor: r, how often a side becomes as long.
+    Returns:
+        ``(*, C, H * r, W * r)``, ``input``'s dtype. A new tensor.
     Raises:
-        RuntimeError: channels that are not divisible by r squared.
+        RuntimeError: channels that are not divisible by r squared, fewer than 3 dimensions, or an r that is not positive.
     Source: torch.nn.functional.pixel_shuffle. Shi et al. 2016.
+    Example:
+        >>> torch.pixel_shuffle(torch.arange(4).view(4, 1, 1), 2)
+        tensor([[[0, 1],
+                 [2, 3]]])
     """
     r = upscale_factor
     _check_shuffle("pixel_shuffle", input, r, "upscale_factor")
@@ -423,14 +470,19 @@ def pixel_shuffle(input: Tensor, upscale_factor: int) -> Tensor:
 @composite(namespace="nn.functional")
 @composite(method=False)
 def pixel_unshuffle(input: Tensor, downscale_factor: int) -> Tensor:
-    """Space turned into channels: ``(*, C, H r, W r)`` to ``(*, C r r, H, W)``.
+    """Space turned into channels, the inverse of ``pixel_shuffle``.
 
     Args:
-        input: at least 3 dimensions.
-        downscale_factor: r.
+        input: ``(*, C, H * r, W * r)``.
+        downscale_factor: r, how often a side becomes as short.
+    Returns:
+        ``(*, C * r**2, H, W)``, ``input``'s dtype. A new tensor.
     Raises:
-        RuntimeError: height or width that is not divisible by r.
+        RuntimeError: a height or width that is not divisible by r, fewer than 3 dimensions, or an r that is not positive.
     Source: torch.nn.functional.pixel_unshuffle.
+    Example:
+        >>> torch.pixel_unshuffle(torch.tensor([[[0, 1], [2, 3]]]), 2).flatten()
+        tensor([0, 1, 2, 3])
     """
     r = downscale_factor
     _check_shuffle("pixel_unshuffle", input, r, "downscale_factor")
@@ -463,9 +515,14 @@ def channel_shuffle(input: Tensor, groups: int) -> Tensor:
     Args:
         input: ``(N, C, *)`` of at least 3 dimensions.
         groups: number of groups that ``C`` is split into.
+    Returns:
+        ``input``'s shape and dtype. A new tensor.
     Raises:
-        RuntimeError: ``C`` not divisible by ``groups``.
+        RuntimeError: ``C`` not divisible by ``groups``, fewer than 3 dimensions, or ``groups`` not positive.
     Source: torch.nn.functional.channel_shuffle. Zhang et al. 2018, "ShuffleNet".
+    Example:
+        >>> torch.channel_shuffle(torch.arange(6).view(1, 6, 1), 2).flatten()
+        tensor([0, 3, 1, 4, 2, 5])
     """
     _check_channels(input.shape, groups)
     n, channels, *rest = input.shape
@@ -480,7 +537,20 @@ def _no_derivative(grad: Any) -> Any:
 
 @op(batch="folded", method=False, out=False, grad={"input": _no_derivative}, forward="linear")
 def native_channel_shuffle(input: Tensor, groups: int) -> Tensor:
-    """``channel_shuffle`` as PyTorch's kernel, which has no derivative. Source: torch.native_channel_shuffle."""
+    """``channel_shuffle`` as PyTorch's kernel, which has no derivative.
+
+    Args:
+        input: ``(N, C, *)`` of at least 3 dimensions.
+        groups: number of groups that ``C`` is split into.
+    Returns:
+        ``input``'s shape and dtype. A new tensor.
+    Raises:
+        RuntimeError: ``C`` not divisible by ``groups``, or fewer than 3 dimensions; in the backward pass, always.
+    Source: torch.native_channel_shuffle.
+    Example:
+        >>> torch.native_channel_shuffle(torch.arange(4).view(1, 4, 1), 2).flatten()
+        tensor([0, 2, 1, 3])
+    """
     _check_channels(input.shape, groups)
     n, channels, *rest = input.shape
     return np.ascontiguousarray(input.reshape(n, groups, channels // groups, *rest).swapaxes(1, 2)).reshape(n, channels, *rest)

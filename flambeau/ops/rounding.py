@@ -20,10 +20,17 @@ def _checked(name: str, input: np.ndarray) -> None:
 def floor(input: Tensor) -> Tensor:
     """The largest whole number not above each element; integers unchanged.
 
+    Args:
+        input: any shape, floating point or integer.
+    Returns:
+        ``input``'s shape and dtype.
     Raises:
         NotImplementedError: bool or complex input.
     Gradient: zero.
     Source: torch.floor.
+    Example:
+        >>> torch.floor(torch.tensor([1.7, -1.2]))
+        tensor([ 1., -2.])
     """
     _checked("floor", input)
     return np.floor(input)
@@ -33,10 +40,17 @@ def floor(input: Tensor) -> Tensor:
 def ceil(input: Tensor) -> Tensor:
     """The smallest whole number not below each element; integers unchanged.
 
+    Args:
+        input: any shape, floating point or integer.
+    Returns:
+        ``input``'s shape and dtype.
     Raises:
         NotImplementedError: bool or complex input.
     Gradient: zero.
     Source: torch.ceil.
+    Example:
+        >>> torch.ceil(torch.tensor([1.2, -1.7]))
+        tensor([ 2., -1.])
     """
     _checked("ceil", input)
     return np.ceil(input)
@@ -46,10 +60,17 @@ def ceil(input: Tensor) -> Tensor:
 def trunc(input: Tensor) -> Tensor:
     """Each element without its fraction; integers unchanged.
 
+    Args:
+        input: any shape, floating point or integer.
+    Returns:
+        ``input``'s shape and dtype.
     Raises:
         NotImplementedError: bool or complex input.
     Gradient: zero.
     Source: torch.trunc.
+    Example:
+        >>> torch.trunc(torch.tensor([1.7, -1.7]))
+        tensor([ 1., -1.])
     """
     _checked("trunc", input)
     return np.trunc(input)
@@ -60,11 +81,19 @@ def round_(input: Tensor, *, decimals: int = 0) -> Tensor:
     """The nearest whole number, the even one of two that are equally near.
 
     Args:
+        input: any shape, floating point or integer.
         decimals: digits after the point to keep; before the point where negative.
+    Returns:
+        ``input``'s shape and dtype.
     Raises:
         NotImplementedError: bool or complex input, or integers with ``decimals``.
     Gradient: zero.
     Source: torch.round.
+    Example:
+        >>> torch.round(torch.tensor([0.5, 1.5, 2.5]))
+        tensor([0., 2., 2.])
+        >>> torch.round(torch.tensor([1234.567]), decimals=-2)
+        tensor([1200.])
     """
     _checked("round", input)
     if input.dtype.kind in "iu":
@@ -85,10 +114,17 @@ def _fraction(input: np.ndarray) -> np.ndarray:
 def frac(input: Tensor) -> Tensor:
     """The fraction that ``trunc`` drops, with the sign of ``input``.
 
+    Args:
+        input: any shape, floating point.
+    Returns:
+        ``input``'s shape and dtype.
     Raises:
         NotImplementedError: input that is not floating point.
     Gradient: ``grad``.
     Source: torch.frac.
+    Example:
+        >>> torch.frac(torch.tensor([1.75, -1.75]))
+        tensor([ 0.7500, -0.7500])
     """
     reject("frac_cpu", input, "biuc")
     return _fraction(input)
