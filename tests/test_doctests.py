@@ -35,6 +35,7 @@ def test_the_examples_of(name):
 OPERATIONS = {f"{entry.module}.{entry.namespace}.{entry.name}": entry for entry in entries() if ">>> " in (entry.doc or "")}
 
 
+@pytest.mark.filterwarnings("ignore:.*is deprecated")
 @pytest.mark.parametrize("name", OPERATIONS)
 def test_the_examples_of_the_operation(name):
     test = doctest.DocTestParser().get_doctest(OPERATIONS[name].doc, dict(NAMES), name, None, None)
