@@ -86,11 +86,24 @@ def relu(input: Tensor) -> Tensor:
 
 @composite(name="relu", **_functional)
 def functional_relu(input: Tensor, inplace: bool = False) -> Tensor:
-    """``max(input, 0)``, element by element.
+    """``max(input, 0)``, element by element, as a function of a layer's output.
 
     Args:
+        input: any shape; integers or floating point.
         inplace: write the result into ``input``.
+    Returns:
+        ``input``'s shape and dtype; ``input`` itself with ``inplace``.
+    Raises:
+        RuntimeError: bool input; with ``inplace``, a leaf that requires a gradient.
+        NotImplementedError: complex input.
+    Gradient: ``grad`` where ``input`` is above zero.
     Source: torch.nn.functional.relu.
+    Example:
+        >>> x = torch.tensor([-1.5, 2.0])
+        >>> F.relu(x, inplace=True) is x
+        True
+        >>> x
+        tensor([0., 2.])
     """
     return in_place("relu")(input) if inplace else relu(input)
 
@@ -118,15 +131,22 @@ def _tied_to(input: Any, gradient: Any) -> Any:
     grad={"input": lambda grad, input, min_val, max_val: _strictly_inside(grad, input, min_val, max_val)},
 )
 def hardtanh(input: Tensor, min_val: float = -1.0, max_val: float = 1.0, inplace: bool = False) -> Tensor:
-    """``input`` moved into [``min_val``, ``max_val``].
+    """``input`` moved into [``min_val``, ``max_val``], element by element.
 
     Args:
+        input: any shape; integers or floating point.
+        min_val, max_val: the limits.
         inplace: write the result into ``input``.
+    Returns:
+        ``input``'s shape and dtype; ``input`` itself with ``inplace``.
     Raises:
         ValueError: ``min_val`` above ``max_val``.
         RuntimeError: bool input, or negative limits for unsigned input.
     Gradient: ``grad`` strictly between the limits.
     Source: torch.nn.functional.hardtanh.
+    Example:
+        >>> F.hardtanh(torch.tensor([-3.0, 0.5, 3.0]), max_val=2.0)
+        tensor([-1.0000,  0.5000,  2.0000])
     """
     if min_val > max_val:
         raise ValueError("min_val cannot be greater than max_val")
@@ -143,12 +163,20 @@ def hardtanh(input: Tensor, min_val: float = -1.0, max_val: float = 1.0, inplace
     aten=None,
 )
 def relu6(input: Tensor, inplace: bool = False) -> Tensor:
-    """``min(max(input, 0), 6)``.
+    """``min(max(input, 0), 6)``, element by element: a ReLU that saturates at 6.
 
     Args:
+        input: any shape; integers or floating point.
         inplace: write the result into ``input``.
+    Returns:
+        ``input``'s shape and dtype; ``input`` itself with ``inplace``.
+    Raises:
+        RuntimeError: bool input.
     Gradient: ``grad`` strictly between 0 and 6.
     Source: torch.nn.functional.relu6.
+    Example:
+        >>> F.relu6(torch.tensor([-1.0, 5.0, 9.0]))
+        tensor([0., 5., 6.])
     """
     _reject_unsigned("relu6", input, 0)
     return np.minimum(np.maximum(input.dtype.type(0), input), input.dtype.type(6))
@@ -177,11 +205,18 @@ def leaky_relu(input: Tensor, negative_slope: float = 0.01, inplace: bool = Fals
     """``input`` above zero, ``negative_slope * input`` below.
 
     Args:
+        input: any shape, floating point.
+        negative_slope: slope below zero.
         inplace: write the result into ``input``.
+    Returns:
+        ``input``'s shape and dtype; ``input`` itself with ``inplace``.
     Raises:
         NotImplementedError: input that is not floating point.
     Gradient: ``grad``, times ``negative_slope`` where ``input`` is not above zero.
     Source: torch.nn.functional.leaky_relu. Maas, Hannun, Ng 2013.
+    Example:
+        >>> F.leaky_relu(torch.tensor([-2.0, 2.0]), 0.25)
+        tensor([-0.5000,  2.0000])
     """
     _floats("leaky_relu_cpu", input)
     below = np.multiply(input, negative_slope)
@@ -209,14 +244,21 @@ def prelu_kernel(input: Tensor, weight: Tensor) -> Tensor:
 
 @composite(autocast="narrow")
 def prelu(input: Tensor, weight: Tensor) -> Tensor:
-    """``input`` above zero, ``weight * input`` below, with a learnable slope per channel or one for all.
+    """``input`` above zero, ``weight * input`` below: a slope that is learned, one per channel or one for all.
 
     Args:
-        input: ``(N, C, *)``; ``weight``: one element, or C of them.
+        input: ``(N, C, *)``, floating point.
+        weight: one element, or ``(C)``; ``input``'s dtype.
+    Returns:
+        ``input``'s shape and dtype.
     Raises:
         RuntimeError: a weight that fits neither, or of another dtype.
     Gradient: ``grad``, times ``weight`` where ``input`` is not above zero; ``grad * input`` there to ``weight``.
     Source: torch.nn.functional.prelu. He et al. 2015.
+    Example:
+        >>> torch.prelu(torch.tensor([[-2.0, -2.0], [4.0, 4.0]]), torch.tensor([0.5, 0.25]))
+        tensor([[-1.0000, -0.5000],
+                [ 4.0000,  4.0000]])
     """
     if weight.ndim > 1:
         raise RuntimeError(f"prelu: Expected `weight` to be a scalar or 1D tensor, but got: ndim = {weight.ndim}")
@@ -235,9 +277,23 @@ def prelu(input: Tensor, weight: Tensor) -> Tensor:
 
 @composite()
 def rrelu(input: Tensor, lower: float = 1 / 8, upper: float = 1 / 3, training: bool = False, generator: Any = None) -> Tensor:
-    """``leaky_relu`` whose slope is drawn per element from [``lower``, ``upper``) in training, their mean otherwise.
+    """``leaky_relu`` whose slope is drawn for each element in training, and is the bounds' mean otherwise.
 
+    Args:
+        input: any shape, floating point.
+        lower, upper: bounds of the uniform distribution of slopes, ``upper`` excluded.
+        training: draw.
+        generator: source of the draws; the default one when None.
+    Returns:
+        ``input``'s shape and dtype, contiguous.
+    Raises:
+        RuntimeError: ``lower`` above ``upper``.
+        NotImplementedError: input that is not floating point.
+    Gradient: ``grad``, times the slope where ``input`` is not above zero.
     Source: torch.rrelu. Xu et al. 2015.
+    Example:
+        >>> torch.rrelu(torch.tensor([-4.0, 4.0]), lower=0.25, upper=0.75)
+        tensor([-2.,  4.])
     """
     if lower > upper:
         raise RuntimeError(
@@ -263,13 +319,24 @@ def _float64() -> Any:
 
 @composite(name="rrelu", **_functional)
 def functional_rrelu(input: Tensor, lower: float = 1 / 8, upper: float = 1 / 3, training: bool = False, inplace: bool = False) -> Tensor:
-    """``leaky_relu`` with a random slope per element in training.
+    """``leaky_relu`` with a random slope per element in training, and the bounds' mean otherwise.
 
     Args:
-        lower, upper: bounds of the slope.
-        training: draw; the mean of the bounds is the slope otherwise.
+        input: any shape, floating point.
+        lower, upper: bounds of the slope, ``upper`` excluded.
+        training: draw the slopes.
         inplace: write the result into ``input``.
-    Source: torch.nn.functional.rrelu.
+    Returns:
+        ``input``'s shape and dtype; ``input`` itself with ``inplace``.
+    Raises:
+        RuntimeError: ``lower`` above ``upper``.
+        NotImplementedError: input that is not floating point.
+    Gradient: ``grad``, times the slope where ``input`` is not above zero.
+    Source: torch.nn.functional.rrelu. Xu et al. 2015.
+    Example:
+        >>> y = F.rrelu(-torch.ones(100), 0.25, 0.75, training=True)
+        >>> bool(((y >= -0.75) & (y <= -0.25)).all()), len(y.unique()) > 50
+        (True, True)
     """
     result = rrelu(input, lower, upper, training)
     return input.copy_(result) if inplace else result
@@ -281,10 +348,19 @@ def functional_rrelu(input: Tensor, lower: float = 1 / 8, upper: float = 1 / 3, 
 def threshold(input: Tensor, threshold: float, value: float) -> Tensor:
     """``input`` above ``threshold``, ``value`` elsewhere.
 
+    Args:
+        input: any shape, real.
+        threshold: at it and below, elements are replaced.
+        value: what replaces them.
+    Returns:
+        A new tensor of ``input``'s shape and dtype.
     Raises:
         NotImplementedError: bool or complex input.
     Gradient: ``grad`` above the threshold.
     Source: torch.threshold.
+    Example:
+        >>> torch.threshold(torch.tensor([0.5, 1.0, 1.5]), 1.0, -7.0)
+        tensor([-7.0000, -7.0000,  1.5000])
     """
     reject("threshold_cpu", input, "bc")
     return np.where(input <= threshold, np.asarray(value).astype(input.dtype), input)
@@ -295,8 +371,19 @@ def functional_threshold(input: Tensor, threshold: float, value: float, inplace:
     """``input`` above ``threshold``, ``value`` elsewhere.
 
     Args:
+        input: any shape, real.
+        threshold: at it and below, elements are replaced.
+        value: what replaces them.
         inplace: write the result into ``input``.
+    Returns:
+        ``input``'s shape and dtype; ``input`` itself with ``inplace``.
+    Raises:
+        NotImplementedError: bool or complex input.
+    Gradient: ``grad`` above the threshold.
     Source: torch.nn.functional.threshold.
+    Example:
+        >>> F.threshold(torch.tensor([1, 2, 3]), threshold=2, value=0)
+        tensor([0, 0, 3])
     """
     wrapper = in_place("threshold") if inplace else TABLES["torch"]["threshold"].wrapper
     return wrapper(input, threshold, value)
@@ -318,14 +405,21 @@ def _exponential_unit(input: np.ndarray, alpha: float, scale: float = 1.0, rate:
 
 @pointwise(**_functional, fast=True, grad={"input": lambda grad, input, alpha: _exponential_gradient(grad, input, alpha, 1.0, 1.0)})
 def elu(input: Tensor, alpha: float = 1.0, inplace: bool = False) -> Tensor:
-    """``input`` above zero, ``alpha * (exp(input) - 1)`` below.
+    """Exponential linear unit: ``input`` above zero, ``alpha * (exp(input) - 1)`` below.
 
     Args:
+        input: any shape, floating point.
+        alpha: the result approaches ``-alpha`` far below zero.
         inplace: write the result into ``input``.
+    Returns:
+        ``input``'s shape and dtype; ``input`` itself with ``inplace``.
     Raises:
         NotImplementedError: input that is not floating point.
     Gradient: ``grad``, times ``alpha * exp(input)`` where ``input`` is not above zero.
     Source: torch.nn.functional.elu. Clevert, Unterthiner, Hochreiter 2016.
+    Example:
+        >>> F.elu(torch.tensor([-100.0, -1.0, 3.0]), alpha=2.0)
+        tensor([-2.0000, -1.2642,  3.0000])
     """
     _floats("elu_cpu", input)
     return _exponential_unit(input, alpha)
@@ -341,10 +435,19 @@ SELU_ALPHA, SELU_SCALE = 1.6732632423543772848170429916717, 1.050700987355480493
     grad={"input": lambda grad, input: _exponential_gradient(grad, input, SELU_ALPHA, SELU_SCALE, 1.0)},
 )
 def selu(input: Tensor) -> Tensor:
-    """``scale * elu(input, alpha)`` with the constants that keep mean 0 and variance 1.
+    """``scale * elu(input, alpha)`` with the constants that keep mean 0 and variance 1 from layer to layer.
 
+    Args:
+        input: any shape, floating point.
+    Returns:
+        A new tensor of ``input``'s shape and dtype.
+    Raises:
+        NotImplementedError: input that is not floating point.
     Gradient: that of ``elu`` times the scale.
     Source: torch.selu. Klambauer et al. 2017.
+    Example:
+        >>> torch.selu(torch.tensor([-100.0, 0.0, 1.0]))
+        tensor([-1.7581,  0.0000,  1.0507])
     """
     _floats("elu_cpu", input)
     return _exponential_unit(input, SELU_ALPHA, SELU_SCALE)
@@ -352,11 +455,20 @@ def selu(input: Tensor) -> Tensor:
 
 @composite(name="selu", **_functional)
 def functional_selu(input: Tensor, inplace: bool = False) -> Tensor:
-    """Scaled exponential linear unit.
+    """Scaled exponential linear unit, whose two constants keep mean 0 and variance 1.
 
     Args:
+        input: any shape, floating point.
         inplace: write the result into ``input``.
-    Source: torch.nn.functional.selu.
+    Returns:
+        ``input``'s shape and dtype; ``input`` itself with ``inplace``.
+    Raises:
+        NotImplementedError: input that is not floating point.
+    Gradient: ``grad`` times 1.0507, and below zero times ``1.6733 * exp(input)`` too.
+    Source: torch.nn.functional.selu. Klambauer et al. 2017.
+    Example:
+        >>> F.selu(torch.tensor([-1.0, 2.0]))
+        tensor([-1.1113,  2.1014])
     """
     return in_place("selu")(input) if inplace else selu(input)
 
@@ -367,12 +479,21 @@ def functional_selu(input: Tensor, inplace: bool = False) -> Tensor:
     grad={"input": lambda grad, input, alpha: _exponential_gradient(grad, input, alpha, 1.0, 1.0 / alpha)},
 )
 def celu(input: Tensor, alpha: float = 1.0) -> Tensor:
-    """``max(0, input) + min(0, alpha * (exp(input / alpha) - 1))``.
+    """``max(0, input) + min(0, alpha * (exp(input / alpha) - 1))``, with one slope on both sides of zero.
 
+    Args:
+        input: any shape, floating point.
+        alpha: the result approaches ``-alpha`` far below zero.
+    Returns:
+        A new tensor of ``input``'s shape and dtype.
     Raises:
         RuntimeError: ``alpha`` is zero.
+        NotImplementedError: input that is not floating point.
     Gradient: ``grad``, times ``exp(input / alpha)`` where ``input`` is not above zero.
     Source: torch.celu. Barron 2017.
+    Example:
+        >>> torch.celu(torch.tensor([-100.0, -2.0, 3.0]), alpha=2.0)
+        tensor([-2.0000, -1.2642,  3.0000])
     """
     if alpha == 0:
         raise RuntimeError("ZeroDivisionError: alpha cannot be 0 for CELU")
@@ -385,8 +506,19 @@ def functional_celu(input: Tensor, alpha: float = 1.0, inplace: bool = False) ->
     """Continuously differentiable exponential linear unit.
 
     Args:
+        input: any shape, floating point.
+        alpha: the result approaches ``-alpha`` far below zero.
         inplace: write the result into ``input``.
-    Source: torch.nn.functional.celu.
+    Returns:
+        ``input``'s shape and dtype; ``input`` itself with ``inplace``.
+    Raises:
+        RuntimeError: ``alpha`` is zero.
+        NotImplementedError: input that is not floating point.
+    Gradient: ``grad``, times ``exp(input / alpha)`` where ``input`` is not above zero.
+    Source: torch.nn.functional.celu. Barron 2017.
+    Example:
+        >>> F.celu(torch.tensor([-1.0, 2.0]), alpha=0.5)
+        tensor([-0.4323,  2.0000])
     """
     return in_place("celu")(input, alpha) if inplace else celu(input, alpha)
 
@@ -438,12 +570,20 @@ def gelu(input: Tensor, *, approximate: str = "none") -> Tensor:
     """``input`` times the area under the normal density up to ``input``.
 
     Args:
+        input: any shape, floating point.
         approximate: 'none' for the error function, 'tanh' for the estimate by tanh.
+    Returns:
+        A new tensor of ``input``'s shape and dtype.
     Raises:
         RuntimeError: another ``approximate``.
         NotImplementedError: input that is not floating point.
     Gradient: ``grad * (area + input * density)``.
     Source: torch.nn.functional.gelu. Hendrycks, Gimpel 2016.
+    Example:
+        >>> F.gelu(torch.tensor([-1.0, 0.0, 1.0]))
+        tensor([-0.1587,  0.0000,  0.8413])
+        >>> F.gelu(torch.tensor([-1.0, 0.0, 1.0]), approximate="tanh")
+        tensor([-0.1588,  0.0000,  0.8412])
     """
     _floats("GeluKernelImpl", input)
     return _gelu(input, approximate)
@@ -462,14 +602,20 @@ def _silu_gradient(grad: Any, input: Any) -> Any:
     **_functional, fast=lambda a, inplace: _silu(a) if a.dtype.kind == "f" else None, grad={"input": _silu_gradient}, forward="holomorphic"
 )
 def silu(input: Tensor, inplace: bool = False) -> Tensor:
-    """``input * sigmoid(input)``.
+    """``input * sigmoid(input)``, also known as swish.
 
     Args:
+        input: any shape, floating point or complex.
         inplace: write the result into ``input``.
+    Returns:
+        ``input``'s shape and dtype; ``input`` itself with ``inplace``.
     Raises:
         NotImplementedError: integer or bool input.
     Gradient: ``grad * s * (1 + input * (1 - s))`` with s the sigmoid.
     Source: torch.nn.functional.silu. Elfwing, Uchibe, Doya 2017.
+    Example:
+        >>> F.silu(torch.tensor([-1.0, 0.0, 1.0]))
+        tensor([-0.2689,  0.0000,  0.7311])
     """
     reject("silu_cpu", input, "biu")
     return _silu(input)
@@ -482,14 +628,20 @@ def _mish_gradient(grad: Any, input: Any) -> Any:
 
 @pointwise(**_functional, fast=True, grad={"input": _mish_gradient})
 def mish(input: Tensor, inplace: bool = False) -> Tensor:
-    """``input * tanh(softplus(input))``.
+    """``input * tanh(softplus(input))``, element by element.
 
     Args:
+        input: any shape, floating point.
         inplace: write the result into ``input``.
+    Returns:
+        ``input``'s shape and dtype; ``input`` itself with ``inplace``.
     Raises:
         NotImplementedError: input that is not floating point.
-    Gradient: by the product rule.
+    Gradient: ``grad * (t + input * sigmoid(input) * (1 - t**2))`` with ``t = tanh(softplus(input))``.
     Source: torch.nn.functional.mish. Misra 2019.
+    Example:
+        >>> F.mish(torch.tensor([-1.0, 0.0, 100.0]))
+        tensor([ -0.3034,   0.0000, 100.0000])
     """
     _floats("mish_cpu", input)
     return input * np.tanh(np.log1p(np.exp(input)) if input.dtype.itemsize < 4 else np.logaddexp(input.dtype.type(0), input))
@@ -503,12 +655,21 @@ def _softplus_gradient(grad: Any, input: Any, beta: float, threshold: float) -> 
 
 @pointwise(**_functional, fast=True, inplace=False, grad={"input": _softplus_gradient}, autocast={"cuda": "float32"})
 def softplus(input: Tensor, beta: float = 1, threshold: float = 20) -> Tensor:
-    """``log(1 + exp(beta * input)) / beta``; ``input`` itself where ``beta * input`` exceeds ``threshold``.
+    """``log(1 + exp(beta * input)) / beta``: a smooth ReLU.
 
+    Args:
+        input: any shape, floating point.
+        beta: sharpness of the bend at zero.
+        threshold: where ``beta * input`` exceeds it, the result is ``input`` itself.
+    Returns:
+        A new tensor of ``input``'s shape and dtype.
     Raises:
         NotImplementedError: input that is not floating point.
     Gradient: ``grad * sigmoid(beta * input)``, ``grad`` above the threshold.
     Source: torch.nn.functional.softplus.
+    Example:
+        >>> F.softplus(torch.tensor([-1.0, 0.0, 100.0]))
+        tensor([  0.3133,   0.6931, 100.0000])
     """
     _floats("softplus_cpu", input)
     scaled = input * input.dtype.type(beta)
@@ -527,10 +688,17 @@ def softplus(input: Tensor, beta: float = 1, threshold: float = 20) -> Tensor:
 def logsigmoid(input: Tensor) -> Tensor:
     """``log(sigmoid(input))`` without overflow.
 
+    Args:
+        input: any shape, floating point.
+    Returns:
+        A new contiguous tensor of ``input``'s shape and dtype, nowhere above 0.
     Raises:
         NotImplementedError: input that is not floating point.
     Gradient: ``grad * sigmoid(-input)``.
     Source: torch.nn.functional.logsigmoid.
+    Example:
+        >>> F.logsigmoid(torch.tensor([-1000.0, 0.0, 1000.0]))
+        tensor([-1.0000e+03, -6.9315e-01,  0.0000e+00])
     """
     _floats("log_sigmoid_cpu", input)
     return row_major(np.minimum(input, input.dtype.type(0)) - np.log1p(np.exp(-np.abs(input))))
@@ -538,18 +706,38 @@ def logsigmoid(input: Tensor) -> Tensor:
 
 @composite(**_functional)
 def softsign(input: Tensor) -> Tensor:
-    """``input / (1 + abs(input))``.
+    """``input / (1 + abs(input))``: a slow approach to -1 and 1.
 
+    Args:
+        input: any shape; integers give the default float dtype.
+    Returns:
+        A new tensor of ``input``'s shape.
+    Raises:
+        NotImplementedError: bool input.
+    Gradient: ``grad / (1 + abs(input))**2``.
     Source: torch.nn.functional.softsign.
+    Example:
+        >>> F.softsign(torch.tensor([-3.0, 0.0, 1.0]))
+        tensor([-0.7500,  0.0000,  0.5000])
     """
     return input / (input.abs() + 1)
 
 
 @composite(**_functional)
 def tanhshrink(input: Tensor) -> Tensor:
-    """``input - tanh(input)``.
+    """``input - tanh(input)``: small values almost vanish.
 
+    Args:
+        input: any shape; integers give the default float dtype.
+    Returns:
+        A new tensor of ``input``'s shape.
+    Raises:
+        TypeError: an ``input`` that is no tensor.
+    Gradient: ``grad * tanh(input)**2``.
     Source: torch.nn.functional.tanhshrink.
+    Example:
+        >>> F.tanhshrink(torch.tensor([-4.0, 0.5, 4.0]))
+        tensor([-3.0007,  0.0379,  3.0007])
     """
     return input - input.tanh()
 
@@ -558,28 +746,58 @@ def tanhshrink(input: Tensor) -> Tensor:
 def functional_tanh(input: Tensor) -> Tensor:
     """Hyperbolic tangent; see :func:`torch.tanh`.
 
+    Args:
+        input: any shape; integers and bools give the default float dtype.
+    Returns:
+        A new tensor of ``input``'s shape.
+    Raises:
+        TypeError: an ``input`` that is no tensor.
+    Gradient: ``grad * (1 - tanh(input)**2)``.
     Source: torch.nn.functional.tanh.
+    Example:
+        >>> F.tanh(torch.tensor([-100.0, 0.5, 100.0]))
+        tensor([-1.0000,  0.4621,  1.0000])
     """
     return input.tanh()
 
 
 @composite(name="sigmoid", **_functional)
 def functional_sigmoid(input: Tensor) -> Tensor:
-    """Logistic function; see :func:`torch.sigmoid`.
+    """Logistic function ``1 / (1 + exp(-input))``; see :func:`torch.sigmoid`.
 
+    Args:
+        input: any shape; integers and bools give the default float dtype.
+    Returns:
+        A new tensor of ``input``'s shape, between 0 and 1.
+    Raises:
+        TypeError: an ``input`` that is no tensor.
+    Gradient: ``grad * s * (1 - s)`` with s the result.
     Source: torch.nn.functional.sigmoid.
+    Example:
+        >>> F.sigmoid(torch.tensor([-100.0, 0.0, 1.0]))
+        tensor([0.0000, 0.5000, 0.7311])
     """
     return input.sigmoid()
 
 
 @composite(**_functional, out=True)
 def glu(input: Tensor, dim: int = -1) -> Tensor:
-    """The first half of ``input`` along ``dim`` times the sigmoid of the second.
+    """Gated linear unit: the first half of ``input`` along ``dim`` times the sigmoid of the second.
 
+    Args:
+        input: ``(*, 2n, *)``, floating point.
+        dim: dimension that is halved.
+    Returns:
+        ``(*, n, *)``, ``input``'s dtype.
     Raises:
         RuntimeError: a 0-d tensor, or an odd size.
         IndexError: ``dim`` out of range.
+        NotImplementedError: input that is not floating point.
+    Gradient: ``grad * s`` to the first half, ``grad * first * s * (1 - s)`` to the second; s is the sigmoid.
     Source: torch.nn.functional.glu. Dauphin et al. 2017.
+    Example:
+        >>> F.glu(torch.tensor([8.0, 6.0, 0.0, 100.0]))
+        tensor([4., 6.])
     """
     if input.ndim == 0:
         raise RuntimeError("glu does not support 0-dimensional tensors because halving size must be even")
@@ -593,14 +811,20 @@ def glu(input: Tensor, dim: int = -1) -> Tensor:
 # -- piecewise linear and quadratic units -----------------------------------------------------------------------------------------
 @pointwise(**_functional, fast=True, grad={"input": lambda grad, input: keep_where(grad / 6, (input > -3).logical_and(input < 3))})
 def hardsigmoid(input: Tensor, inplace: bool = False) -> Tensor:
-    """``min(max(input + 3, 0), 6) / 6``.
+    """``min(max(input + 3, 0), 6) / 6``: a sigmoid made of three straight lines.
 
     Args:
+        input: any shape, floating point.
         inplace: write the result into ``input``.
+    Returns:
+        ``input``'s shape and dtype; ``input`` itself with ``inplace``.
     Raises:
         NotImplementedError: input that is not floating point.
     Gradient: ``grad / 6`` strictly between -3 and 3.
     Source: torch.nn.functional.hardsigmoid.
+    Example:
+        >>> F.hardsigmoid(torch.tensor([-4.0, 0.0, 1.5, 4.0]))
+        tensor([0.0000, 0.5000, 0.7500, 1.0000])
     """
     _floats("hardsigmoid", input)
     kind = input.dtype.type
@@ -615,14 +839,20 @@ def _hardswish_gradient(grad: Any, input: Any) -> Any:
 
 @pointwise(**_functional, fast=True, grad={"input": _hardswish_gradient})
 def hardswish(input: Tensor, inplace: bool = False) -> Tensor:
-    """``input * hardsigmoid(input)``.
+    """``input * hardsigmoid(input)``: a swish without an exponential.
 
     Args:
+        input: any shape, floating point.
         inplace: write the result into ``input``.
+    Returns:
+        ``input``'s shape and dtype; ``input`` itself with ``inplace``.
     Raises:
         NotImplementedError: input that is not floating point.
     Gradient: 0 up to -3, ``grad * (input / 3 + 1/2)`` up to 3, ``grad`` above.
     Source: torch.nn.functional.hardswish. Howard et al. 2019.
+    Example:
+        >>> F.hardswish(torch.tensor([-4.0, 0.0, 3.0, 5.0]))
+        tensor([-0., 0., 3., 5.])
     """
     _floats("hardswish_cpu", input)
     kind = input.dtype.type
@@ -637,10 +867,18 @@ def _outside(input: Any, lambd: float) -> Any:
 def hardshrink(input: Tensor, lambd: float = 0.5) -> Tensor:
     """``input``, but 0 in [-``lambd``, ``lambd``].
 
+    Args:
+        input: any shape, floating point.
+        lambd: half the width of the interval.
+    Returns:
+        A new tensor of ``input``'s shape and dtype.
     Raises:
         NotImplementedError: input that is not floating point.
     Gradient: ``grad`` outside the interval.
     Source: torch.hardshrink.
+    Example:
+        >>> torch.hardshrink(torch.tensor([-2.0, 0.5, 0.75]))
+        tensor([-2.0000,  0.0000,  0.7500])
     """
     _floats("hardshrink_cpu", input)
     return kept(input, ~((input >= -lambd) & (input <= lambd)))
@@ -658,11 +896,19 @@ TABLES["nn.functional"]["hardshrink"] = TABLES["torch"]["hardshrink"]
 def softshrink(input: Tensor, lambd: float = 0.5) -> Tensor:
     """``input`` moved by ``lambd`` toward zero, 0 in [-``lambd``, ``lambd``].
 
+    Args:
+        input: any shape, floating point.
+        lambd: how far, not negative.
+    Returns:
+        A new tensor of ``input``'s shape and dtype.
     Raises:
         RuntimeError: a negative ``lambd``.
         NotImplementedError: input that is not floating point.
     Gradient: ``grad`` outside the interval.
     Source: torch.nn.functional.softshrink.
+    Example:
+        >>> F.softshrink(torch.tensor([-2.0, 0.5, 0.75]))
+        tensor([-1.5000,  0.0000,  0.2500])
     """
     _floats("softshrink_cpu", input)
     if lambd < 0:
@@ -679,7 +925,24 @@ TABLES["nn.functional"]["prelu"] = TABLES["torch"]["prelu"]
 
 @composite(name="rrelu_", method=False)
 def rrelu_(input: Tensor, lower: float = 1 / 8, upper: float = 1 / 3, training: bool = False, generator: Any = None) -> Tensor:
-    """In-place version of :func:`torch.rrelu`."""
+    """``rrelu`` that writes its result into ``input``.
+
+    Args:
+        input: any shape, floating point.
+        lower, upper: bounds of the slope, ``upper`` excluded.
+        training: draw the slopes; otherwise their mean serves all elements.
+        generator: source of the draws; the default one when None.
+    Returns:
+        ``input`` itself.
+    Raises:
+        RuntimeError: a leaf that requires a gradient, or ``lower`` above ``upper``.
+    Gradient: ``grad``, times the slope where ``input`` was not above zero.
+    Source: torch.rrelu_.
+    Example:
+        >>> x = torch.tensor([-4.0, 4.0])
+        >>> torch.rrelu_(x, 0.25, 0.75) is x, x
+        (True, tensor([-2.,  4.]))
+    """
     check_writable(input, True)
     return input.copy_(rrelu(input, lower, upper, training, generator))
 

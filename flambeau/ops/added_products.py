@@ -98,15 +98,22 @@ def _added(name: str, ranks: tuple[int, int], shape_of: Any, check: Any, product
     )(kernel)
 
 
-_ADDED_DOC = """``beta * input + alpha * {product}``.
+def _added_doc(name: str, product: str, shape: str, words: str, *example: str) -> str:
+    shown = "\n        ".join(example)
+    return f"""``beta * input + alpha * {product}``.
 
     Args:
         input: broadcastable to the product's shape; ignored where beta is 0, so that its NaN do not show.
         {words}
         beta, alpha: factors. The old argument orders ``(beta, input, alpha, ...)`` and ``(input, beta, alpha, ...)`` are understood.
+    Returns:
+        A new tensor ``{shape}`` of the operands' dtype.
     Raises:
         RuntimeError: sizes that do not fit, or different dtypes.
+    Gradient: ``beta * grad`` to ``input``; ``alpha * grad`` times the other factor, conjugated and transposed, to each factor.
     Source: torch.{name}.
+    Example:
+        {shown}
     """
 
 
@@ -124,7 +131,15 @@ addmm = _added(
     _check_mm,
     lambda a, b: a.dot(b),
     (lambda grad, b, shape: mm(grad, conj(b).t()), lambda grad, a, shape: mm(conj(a).t(), grad)),
-    _ADDED_DOC.format(product="(mat1 @ mat2)", words="mat1, mat2: matrices ``(n, m)`` and ``(m, p)``.", name="addmm"),
+    _added_doc(
+        "addmm",
+        "(mat1 @ mat2)",
+        "(n, p)",
+        "mat1, mat2: matrices ``(n, m)`` and ``(m, p)``.",
+        ">>> torch.addmm(torch.tensor([1.0, 2.0]), torch.eye(2), torch.tensor([[10.0, 20.0], [30.0, 40.0]]), beta=100)",
+        "tensor([[110., 220.],",
+        "        [130., 240.]])",
+    ),
     ("mat1", "mat2"),
 )
 
@@ -143,7 +158,15 @@ addmv = _added(
     _check_mv,
     lambda a, b: a.dot(b),
     (lambda grad, b, shape: outer(grad, conj(b)), lambda grad, a, shape: mv(conj(a).t(), grad)),
-    _ADDED_DOC.format(product="(mat @ vec)", words="mat, vec: a matrix ``(n, m)`` and a vector ``(m)``.", name="addmv"),
+    _added_doc(
+        "addmv",
+        "(mat @ vec)",
+        "(n)",
+        "mat, vec: a matrix ``(n, m)`` and a vector ``(m)``.",
+        ">>> ignored = torch.tensor([float('nan'), 5.0])",
+        ">>> torch.addmv(ignored, torch.tensor([[1.0, 2.0], [3.0, 4.0]]), torch.tensor([1.0, 10.0]), beta=0)",
+        "tensor([21., 43.])",
+    ),
     ("mat", "vec"),
 )
 
@@ -162,8 +185,14 @@ addbmm = _added(
         lambda grad, b, shape: matmul(grad, conj(b).transpose(1, 2)),
         lambda grad, a, shape: matmul(conj(a).transpose(1, 2), grad),
     ),
-    _ADDED_DOC.format(
-        product="(the sum of batch1[i] @ batch2[i])", words="batch1, batch2: ``(b, n, m)`` and ``(b, m, p)``.", name="addbmm"
+    _added_doc(
+        "addbmm",
+        "(the sum of batch1[i] @ batch2[i])",
+        "(n, p)",
+        "batch1, batch2: ``(b, n, m)`` and ``(b, m, p)``.",
+        ">>> torch.addbmm(torch.zeros(2, 2), torch.ones(3, 2, 4), torch.ones(3, 4, 2))",
+        "tensor([[12., 12.],",
+        "        [12., 12.]])",
     ),
     ("batch1", "batch2"),
 )
@@ -177,7 +206,14 @@ baddbmm = _added(
         lambda grad, b, shape: bmm(grad, conj(b).transpose(1, 2)),
         lambda grad, a, shape: bmm(conj(a).transpose(1, 2), grad),
     ),
-    _ADDED_DOC.format(product="(batch1 @ batch2)", words="batch1, batch2: ``(b, n, m)`` and ``(b, m, p)``.", name="baddbmm"),
+    _added_doc(
+        "baddbmm",
+        "(batch1 @ batch2)",
+        "(b, n, p)",
+        "batch1, batch2: ``(b, n, m)`` and ``(b, m, p)``.",
+        ">>> torch.baddbmm(torch.tensor(1.0), torch.ones(2, 1, 4), torch.ones(2, 4, 2), alpha=0.5).shape",
+        "torch.Size([2, 1, 2])",
+    ),
     ("batch1", "batch2"),
 )
 
@@ -222,9 +258,16 @@ def addr(input: Tensor, vec1: Tensor, vec2: Tensor, *, beta: Any = 1, alpha: Any
         input: broadcastable to ``(n, m)``; ignored where beta is 0.
         vec1, vec2: vectors ``(n)`` and ``(m)``.
         beta, alpha: factors; the old argument orders are understood.
+    Returns:
+        A new tensor ``(n, m)`` of the operands' common dtype.
     Raises:
         RuntimeError: sizes that do not fit.
+    Gradient: ``beta * grad`` to ``input``, ``alpha * grad @ vec2`` to ``vec1``, ``alpha * grad.T @ vec1`` to ``vec2``.
     Source: torch.addr.
+    Example:
+        >>> torch.addr(torch.ones(2, 3), torch.tensor([1.0, 2.0]), torch.tensor([10.0, 20.0, 30.0]), beta=0.5)
+        tensor([[10.5000, 20.5000, 30.5000],
+                [20.5000, 40.5000, 60.5000]])
     """
     return _add_outer(input, vec1, vec2, beta, alpha)
 

@@ -145,9 +145,13 @@ def add(input: Tensor | Number, other: Tensor | Number, *, alpha: Number = 1) ->
     Returns:
         The common dtype and broadcast shape.
     Raises:
-        RuntimeError: a float ``alpha`` for integers, a complex one for real operands.
+        RuntimeError: shapes that do not broadcast; a float ``alpha`` for integers, a complex one for real operands.
     Gradient: ``grad`` to ``input``, ``grad * alpha`` to ``other``.
     Source: torch.add.
+    Example:
+        >>> torch.add(torch.tensor([[1], [2]]), torch.tensor([10, 20]), alpha=3)
+        tensor([[31, 61],
+                [32, 62]])
     """
     if alpha.__class__ is int and alpha == 1:
         return np.add(input, other)
@@ -185,11 +189,16 @@ def sub(input: Tensor | Number, other: Tensor | Number, *, alpha: Number = 1) ->
 
     Args:
         input, other: broadcastable tensors, or one of them a number; not bool.
-        alpha: factor of ``other``.
+        alpha: factor of ``other``; an integer for integer operands.
+    Returns:
+        The common dtype and broadcast shape.
     Raises:
-        RuntimeError: bool operands.
+        RuntimeError: bool operands; shapes that do not broadcast; a float ``alpha`` for integers.
     Gradient: ``grad`` to ``input``, ``-grad * alpha`` to ``other``.
     Source: torch.sub.
+    Example:
+        >>> torch.sub(torch.tensor([10.0, 20.0]), torch.tensor([1.0, 2.0]), alpha=2)
+        tensor([ 8., 16.])
     """
     if alpha.__class__ is int and alpha == 1:
         return np.subtract(input, other)
@@ -211,11 +220,18 @@ def rsub(input: Tensor, other: Tensor | Number, alpha: Number = 1) -> Tensor:
     """``other - alpha * input``: subtraction with its operands exchanged.
 
     Args:
-        input: tensor; ``other``: tensor or number; ``alpha``: factor of ``input``.
+        input: tensor; not bool.
+        other: tensor that broadcasts with it, or a number.
+        alpha: factor of ``input``.
+    Returns:
+        The common dtype and broadcast shape.
     Raises:
-        RuntimeError: bool operands.
+        RuntimeError: bool operands; shapes that do not broadcast.
     Gradient: ``-grad * alpha`` to ``input``, ``grad`` to ``other``.
     Source: torch.rsub.
+    Example:
+        >>> torch.rsub(torch.tensor([1, 2]), 10)
+        tensor([9, 8])
     """
     if alpha.__class__ is int and alpha == 1:
         return np.subtract(other, input)
@@ -239,8 +255,16 @@ def mul(input: Tensor | Number, other: Tensor | Number) -> Tensor:
 
     Args:
         input, other: broadcastable tensors, or one of them a number.
+    Returns:
+        The common dtype and broadcast shape; of two bools their conjunction.
+    Raises:
+        RuntimeError: shapes that do not broadcast.
     Gradient: ``grad * conj(other)`` and ``grad * conj(input)``.
     Source: torch.mul.
+    Example:
+        >>> torch.mul(torch.tensor([[2], [3]]), torch.tensor([1, 10]))
+        tensor([[ 2, 20],
+                [ 3, 30]])
     """
     return np.multiply(input, other)
 
@@ -266,10 +290,16 @@ def addcmul(input: Tensor, tensor1: Tensor | Number, tensor2: Tensor, *, value: 
     Args:
         input, tensor1, tensor2: broadcastable tensors.
         value: factor of the product; of integers its whole part.
+    Returns:
+        The common dtype and broadcast shape.
     Raises:
         NotImplementedError: bool operands.
+        RuntimeError: shapes that do not broadcast.
     Gradient: ``grad``, ``grad * value * tensor2``, ``grad * value * tensor1``.
     Source: torch.addcmul.
+    Example:
+        >>> torch.addcmul(torch.tensor([1.0, 1.0]), torch.tensor([2.0, 3.0]), torch.tensor([4.0, 5.0]), value=10)
+        tensor([ 81., 151.])
     """
     reject("addcmul_cpu_out", input, "b")
     if value.__class__ is float and input.dtype.kind in "iu" and math.isfinite(value):
@@ -304,12 +334,17 @@ def addcdiv(input: Tensor, tensor1: Tensor | Number, tensor2: Tensor, *, value: 
     The order ``addcdiv(input, value, tensor1, tensor2)`` of PyTorch's first versions is understood.
 
     Args:
-        input, tensor1, tensor2: broadcastable tensors.
+        input, tensor1, tensor2: broadcastable tensors, floating point or complex.
         value: factor of the quotient.
+    Returns:
+        The common dtype and broadcast shape.
     Raises:
-        RuntimeError: integers divided by integers.
+        RuntimeError: integers divided by integers; shapes that do not broadcast.
     Gradient: ``grad``, ``grad * value / tensor2``, ``-grad * value * tensor1 / tensor2**2``.
     Source: torch.addcdiv.
+    Example:
+        >>> torch.addcdiv(torch.tensor([1.0, 1.0]), torch.tensor([6.0, 9.0]), torch.tensor([2.0, 3.0]), value=0.5)
+        tensor([2.5000, 2.5000])
     """
     number = factor("addcdiv", "value", value, input)
     return np.add(input, np.divide(np.multiply(number, tensor1), tensor2))
@@ -343,12 +378,17 @@ def lerp(input: Tensor, end: Tensor, weight: Tensor | Number) -> Tensor:
 
     Args:
         input, end: broadcastable floating-point or complex tensors of one dtype.
-        weight: number, or tensor of that dtype.
+        weight: number, or tensor of that dtype; 0 is ``input``, 1 is ``end``.
+    Returns:
+        The operands' dtype and broadcast shape.
     Raises:
-        RuntimeError: different dtypes.
+        RuntimeError: different dtypes, or shapes that do not broadcast.
         NotImplementedError: integer operands.
     Gradient: ``grad * (1 - weight)``, ``grad * weight``, ``grad * (end - input)``.
     Source: torch.lerp.
+    Example:
+        >>> torch.lerp(torch.tensor([0.0, 10.0]), torch.tensor([4.0, 20.0]), 0.25)
+        tensor([ 1.0000, 12.5000])
     """
     reject("lerp_kernel_scalar", input, "biu")
     return _lerp(input, end, weight)
@@ -394,10 +434,17 @@ def div(input: Tensor | Number, other: Tensor | Number, *, rounding_mode: str | 
     Args:
         input, other: broadcastable tensors, or one of them a number.
         rounding_mode: None for the true quotient (of integers: the default float type); 'trunc' rounds toward zero, 'floor' down.
+    Returns:
+        The common dtype and broadcast shape; the default float dtype for integers that are not rounded.
     Raises:
-        RuntimeError: an unknown ``rounding_mode``; an integer divided by zero and rounded.
+        RuntimeError: an unknown ``rounding_mode``; an integer divided by zero and rounded; shapes that do not broadcast.
     Gradient: ``grad / other`` and ``-grad * input / other**2``; zero where the quotient is rounded.
     Source: torch.div.
+    Example:
+        >>> torch.div(torch.tensor([7, -7]), 2)
+        tensor([ 3.5000, -3.5000])
+        >>> torch.div(torch.tensor([7, -7]), 2, rounding_mode="floor")
+        tensor([ 3, -4])
     """
     return np.true_divide(input, other)
 
@@ -426,9 +473,19 @@ add_method("__idiv__", partial(wrappers.make_inplace, primitive("div"), "__idiv_
 
 @composite(inplace=True, out=True)
 def true_divide(input: Tensor | Number, other: Tensor | Number) -> Tensor:
-    """``input / other`` without rounding; see ``div``.
+    """``input / other`` without rounding; see :func:`torch.div`.
 
+    Args:
+        input, other: broadcastable tensors, or one of them a number.
+    Returns:
+        The broadcast shape; the common dtype, or the default float dtype for integers.
+    Raises:
+        RuntimeError: shapes that do not broadcast.
+    Gradient: ``grad / other`` and ``-grad * input / other**2``.
     Source: torch.true_divide.
+    Example:
+        >>> torch.true_divide(torch.tensor([1, 2, 0]), torch.tensor([2, 0, 0]))
+        tensor([0.5000,    inf,    nan])
     """
     return div(input, other)
 
@@ -482,9 +539,15 @@ def floor_divide(input: Tensor | Number, other: Tensor | Number) -> Tensor:
 
     Args:
         input, other: broadcastable tensors, or one of them a number; not bool, not complex.
+    Returns:
+        The common dtype and broadcast shape.
     Raises:
-        RuntimeError: an integer divided by zero.
+        RuntimeError: an integer divided by zero; shapes that do not broadcast.
+        NotImplementedError: bool or complex operands.
     Source: torch.floor_divide.
+    Example:
+        >>> torch.floor_divide(torch.tensor([7, -7]), torch.tensor([2, 2]))
+        tensor([ 3, -4])
     """
     reject("div_floor_cpu", input, "bc")
     _check_divisor(input, other)
@@ -501,15 +564,21 @@ def _of_floats(ufunc: Any) -> Any:
     grad={"input": lambda grad: grad, "other": lambda grad, input, other: -grad * divide_rounded(input, other, rounding_mode="trunc")},
 )
 def fmod(input: Tensor, other: Tensor | Number) -> Tensor:
-    """Remainder of ``input / other`` with the sign of ``input``.
+    """Remainder of ``input / other`` with the sign of ``input``, as C's ``fmod``.
 
     Args:
-        input: tensor; ``other``: tensor or number.
+        input: tensor; not bool, not complex.
+        other: tensor that broadcasts with it, or a number.
+    Returns:
+        The common dtype and broadcast shape.
     Raises:
-        RuntimeError: an integer divided by zero.
+        RuntimeError: an integer divided by zero; shapes that do not broadcast.
         NotImplementedError: bool or complex operands.
     Gradient: ``grad``, and ``-grad * trunc(input / other)``.
     Source: torch.fmod.
+    Example:
+        >>> torch.fmod(torch.tensor([7.0, -7.0]), 3)
+        tensor([ 1., -1.])
     """
     reject("fmod_cpu", input, "bc")
     _check_divisor(input, other)
@@ -533,12 +602,17 @@ def remainder(input: Tensor | Number, other: Tensor | Number) -> Tensor:
     """Remainder of ``input / other`` with the sign of ``other``, as Python's ``%``.
 
     Args:
-        input, other: broadcastable tensors, or one of them a number.
+        input, other: broadcastable tensors, or one of them a number; not bool, not complex.
+    Returns:
+        The common dtype and broadcast shape.
     Raises:
-        RuntimeError: an integer divided by zero.
+        RuntimeError: an integer divided by zero; shapes that do not broadcast.
         NotImplementedError: bool or complex operands.
     Gradient: ``grad``, and ``-grad * floor(input / other)``.
     Source: torch.remainder.
+    Example:
+        >>> torch.remainder(torch.tensor([7.0, -7.0]), 3)
+        tensor([1., 2.])
     """
     reject("remainder_cpu", input, "bc")
     _check_divisor(input, other)
@@ -550,10 +624,16 @@ def gcd(input: Tensor, other: Tensor) -> Tensor:
     """Greatest common divisor, never negative; ``gcd(0, 0)`` is 0.
 
     Args:
-        input, other: integer tensors.
+        input, other: broadcastable integer tensors.
+    Returns:
+        The common dtype and broadcast shape.
     Raises:
         NotImplementedError: other dtypes.
+        RuntimeError: shapes that do not broadcast.
     Source: torch.gcd.
+    Example:
+        >>> torch.gcd(torch.tensor([12, -9, 0]), torch.tensor([18, 6, 5]))
+        tensor([6, 3, 5])
     """
     reject("gcd_cpu", input, "bfc")
     return np.gcd(input, other)
@@ -564,10 +644,16 @@ def lcm(input: Tensor, other: Tensor) -> Tensor:
     """Least common multiple, never negative; 0 where an operand is 0.
 
     Args:
-        input, other: integer tensors.
+        input, other: broadcastable integer tensors.
+    Returns:
+        The common dtype and broadcast shape.
     Raises:
         NotImplementedError: other dtypes.
+        RuntimeError: shapes that do not broadcast.
     Source: torch.lcm.
+    Example:
+        >>> torch.lcm(torch.tensor([4, -6, 0]), torch.tensor([6, 9, 5]))
+        tensor([12, 18,  0])
     """
     reject("lcm_cpu", input, "bfc")
     wide = np.int32 if input.dtype.itemsize < 4 else input.dtype  # C's int
@@ -578,14 +664,19 @@ def lcm(input: Tensor, other: Tensor) -> Tensor:
 # -- signs --------------------------------------------------------------------------------------------------------------------
 @pointwise(ufunc=np.negative, fp_safe=True, aliases=("negative",), grad={"input": lambda grad: -grad}, forward="holomorphic")
 def neg(input: Tensor) -> Tensor:
-    """``-input``.
+    """``-input``, element by element; unsigned integers wrap around.
 
     Args:
-        input: any dtype but bool.
+        input: any shape, any dtype but bool.
+    Returns:
+        A new tensor of ``input``'s shape and dtype.
     Raises:
         RuntimeError: a bool tensor.
     Gradient: ``-grad``.
     Source: torch.neg.
+    Example:
+        >>> torch.neg(torch.tensor([1, 0, 255], dtype=torch.uint8))
+        tensor([255,   0,   1], dtype=torch.uint8)
     """
     if input.dtype.kind == "b":
         raise RuntimeError(
@@ -602,9 +693,18 @@ add_method("__neg__", partial(wrappers.make_wrapper, primitive("neg"), "__neg__"
 def positive(input: Tensor) -> Tensor:
     """``input`` itself, as ``+input``.
 
+    Args:
+        input: any shape, any dtype but bool.
+    Returns:
+        The same tensor object, no copy.
     Raises:
         RuntimeError: a bool tensor.
+    Gradient: ``grad``.
     Source: torch.positive.
+    Example:
+        >>> x = torch.tensor([-1, 2])
+        >>> torch.positive(x) is x
+        True
     """
     if input.dtype is dtypes.bool_:
         raise RuntimeError("The `+` operator, on a bool tensor is not supported.")

@@ -491,6 +491,11 @@ def scaled_dot_product_attention(
             implementation allowed by ``torch.nn.attention.sdpa_kernel``.
     Gradient: recomputed from the scores' strips; for ``attn_mask`` too, where it is added.
     Source: torch.nn.functional.scaled_dot_product_attention. Vaswani et al. 2017; Dao et al. 2022 for the recomputation.
+    Example:
+        >>> query, key = torch.zeros(2, 4), torch.ones(2, 4)
+        >>> F.scaled_dot_product_attention(query, key, torch.tensor([[2.0], [4.0]]), is_causal=True)
+        tensor([[2.],
+                [3.]])
     """
     if attn_mask is not None and attn_mask.__class__ is not query.__class__:  # perhaps a ``CausalBias``
         args = query, key, value, attn_mask, dropout_p, is_causal

@@ -181,11 +181,26 @@ def _pool(
 def avg_pool1d(
     input: Tensor, kernel_size: Any, stride: Any = None, padding: Any = 0, ceil_mode: bool = False, count_include_pad: bool = True
 ) -> Tensor:
-    """Mean of each window of 1 dimension; see :func:`torch.nn.functional.avg_pool2d`.
+    """Mean of each window along the last dimension; see :func:`torch.nn.functional.avg_pool2d`.
 
     Args:
         input: ``(N, C, L)`` or ``(C, L)``.
+        kernel_size: size of the windows, in elements.
+        stride: step between windows; ``kernel_size`` when None.
+        padding: zeros on each side, at most half of the kernel.
+        ceil_mode: round the number of windows up, so that the last one may end outside.
+        count_include_pad: whether the zeros count as elements of the mean.
+    Returns:
+        ``(N, C, L')`` or ``(C, L')``, ``L' = (L + 2 padding - kernel_size) // stride + 1`` without ``ceil_mode``.
+    Raises:
+        RuntimeError: another number of dimensions, a stride of 0, too much padding, no room for a window.
+    Gradient: ``grad`` spread evenly over each window.
     Source: torch.nn.functional.avg_pool1d.
+    Example:
+        >>> F.avg_pool1d(torch.tensor([[1.0, 2.0, 3.0, 4.0, 5.0]]), kernel_size=3, stride=2)
+        tensor([[2., 4.]])
+        >>> F.avg_pool1d(torch.tensor([[1.0, 2.0, 3.0]]), 2, padding=1, count_include_pad=False)
+        tensor([[1.0000, 2.5000]])
     """
     return _pool(1, input, kernel_size, stride, padding, ceil_mode, count_include_pad, None)
 
@@ -204,18 +219,26 @@ def avg_pool2d(
 
     Args:
         input: ``(N, C, H, W)`` or ``(C, H, W)``.
-        kernel_size: size of the windows.
+        kernel_size: size of the windows, an int or one per dimension.
         stride: step between windows; ``kernel_size`` when None.
         padding: zeros on each side, at most half of the kernel.
         ceil_mode: round the number of windows up, so that the last one may end outside.
         count_include_pad: whether the zeros count as elements of the mean.
         divisor_override: divide each sum by this instead.
     Returns:
-        ``(N, C, H', W')``.
+        ``(N, C, H', W')`` or ``(C, H', W')``, ``H' = (H + 2 padding - kernel_size) // stride + 1`` without ``ceil_mode``.
     Raises:
-        RuntimeError: geometry that does not fit.
+        RuntimeError: geometry that does not fit, or a divisor of 0.
+        NotImplementedError: bool input.
     Gradient: ``grad`` spread evenly over each window.
     Source: torch.nn.functional.avg_pool2d.
+    Example:
+        >>> image = torch.arange(16.0).reshape(1, 4, 4)
+        >>> F.avg_pool2d(image, kernel_size=2)
+        tensor([[[ 2.5000,  4.5000],
+                 [10.5000, 12.5000]]])
+        >>> F.avg_pool2d(image, 4, divisor_override=1)
+        tensor([[[120.]]])
     """
     return _pool(2, input, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override)
 
@@ -234,7 +257,21 @@ def avg_pool3d(
 
     Args:
         input: ``(N, C, D, H, W)`` or ``(C, D, H, W)``.
+        kernel_size: size of the windows, an int or one per dimension.
+        stride: step between windows; ``kernel_size`` when None.
+        padding: zeros on each side, at most half of the kernel.
+        ceil_mode: round the number of windows up, so that the last one may end outside.
+        count_include_pad: whether the zeros count as elements of the mean.
+        divisor_override: divide each sum by this instead.
+    Returns:
+        ``(N, C, D', H', W')`` or ``(C, D', H', W')``.
+    Raises:
+        RuntimeError: geometry that does not fit, or a divisor of 0.
+    Gradient: ``grad`` spread evenly over each window.
     Source: torch.nn.functional.avg_pool3d.
+    Example:
+        >>> F.avg_pool3d(torch.arange(16.0).reshape(1, 4, 2, 2), kernel_size=2).flatten()
+        tensor([ 3.5000, 11.5000])
     """
     return _pool(3, input, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override)
 
@@ -336,24 +373,38 @@ def adaptive_avg_pool1d(input: Tensor, output_size: Any) -> Tensor:
 
     Args:
         input: ``(N, C, L)`` or ``(C, L)``.
+        output_size: number of bins, an int or a sequence of one.
+    Returns:
+        ``(N, C, output_size)`` or ``(C, output_size)``.
+    Raises:
+        RuntimeError: another number of dimensions or of sizes.
+    Gradient: ``grad`` spread evenly over each bin.
     Source: torch.nn.functional.adaptive_avg_pool1d.
+    Example:
+        >>> F.adaptive_avg_pool1d(torch.tensor([[1.0, 2.0, 3.0, 4.0, 5.0]]), 2)
+        tensor([[2., 4.]])
     """
     return _adaptive(1, input, output_size)
 
 
 @composite(namespace="nn.functional")
 def adaptive_avg_pool2d(input: Tensor, output_size: Any) -> Tensor:
-    """Mean of each of a given number of bins along height and width.
+    """Mean of each of a given number of bins along height and width; neighbouring bins may share elements.
 
     Args:
         input: ``(N, C, H, W)`` or ``(C, H, W)``.
         output_size: number of bins, an int or one per dimension; None keeps a dimension's size.
     Returns:
-        ``(N, C, *output_size)``.
+        ``(N, C, *output_size)`` or ``(C, *output_size)``.
     Raises:
-        RuntimeError: an empty or misshapen input, or a wrong number of sizes.
+        RuntimeError: a misshapen input, one whose channels or sizes are empty, or a negative number of bins.
+        ValueError: more sizes than dimensions to pool.
     Gradient: ``grad`` spread evenly over each bin.
     Source: torch.nn.functional.adaptive_avg_pool2d. Bin k of n over s elements is ``[k s // n, ceil((k + 1) s / n))``.
+    Example:
+        >>> F.adaptive_avg_pool2d(torch.arange(9.0).reshape(1, 3, 3), (2, 1))
+        tensor([[[2.5000],
+                 [5.5000]]])
     """
     return _adaptive(2, input, output_size)
 
@@ -364,7 +415,17 @@ def adaptive_avg_pool3d(input: Tensor, output_size: Any) -> Tensor:
 
     Args:
         input: ``(N, C, D, H, W)`` or ``(C, D, H, W)``.
+        output_size: number of bins, an int or one per dimension; None keeps a dimension's size.
+    Returns:
+        ``(N, C, *output_size)`` or ``(C, *output_size)``.
+    Raises:
+        RuntimeError: a misshapen input, or a negative number of bins.
+        ValueError: more sizes than dimensions to pool.
+    Gradient: ``grad`` spread evenly over each bin.
     Source: torch.nn.functional.adaptive_avg_pool3d.
+    Example:
+        >>> F.adaptive_avg_pool3d(torch.arange(8.0).reshape(1, 2, 2, 2), (None, 1, 1)).flatten()
+        tensor([1.5000, 5.5000])
     """
     return _adaptive(3, input, output_size)
 
@@ -384,10 +445,22 @@ def _declare_power_pool(rank: int) -> None:
     lp_pool.__doc__ = f"""Power average of each window: the ``norm_type``-th root of the sum of powers.
 
     Args:
-        input: ``(N, C, *)`` or ``(C, *)`` with {rank} pooled dimensions.
-        norm_type: the power.
+        input: ``(N, C, *)`` or ``(C, *)`` with {rank} pooled dimensions, floating point.
+        norm_type: the power; 1 for sums, 2 for lengths.
         kernel_size, stride, ceil_mode: as for ``avg_pool{rank}d``.
+    Returns:
+        ``(N, C, *)`` or ``(C, *)``, one element for each window.
+    Raises:
+        RuntimeError: geometry that does not fit.
+        ZeroDivisionError: a ``norm_type`` of 0.
+    Gradient: ``grad * (input / result)**(norm_type - 1)``; NaN where the result is 0.
     Source: torch.nn.functional.lp_pool{rank}d.
+    Example:
+        >>> x = torch.full({(1, *(2,) * rank)}, 3.0)
+        >>> F.lp_pool{rank}d(x, norm_type=1, kernel_size=2).item()
+        {3.0 * 2**rank}
+        >>> F.lp_pool{rank}d(x, norm_type=2, kernel_size=2).flatten()
+        tensor([{("4.2426", "6.", "8.4853")[rank - 1]}])
     """
     composite(name=f"lp_pool{rank}d", namespace="nn.functional")(lp_pool)
 

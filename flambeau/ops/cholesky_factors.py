@@ -75,6 +75,12 @@ def cholesky_ex(A: Tensor, *, upper: bool = False, check_errors: Any = False) ->
         LinAlgError: a matrix that is not positive-definite and ``check_errors``.
     Gradient: ``L^-H S L^-1``, S the Hermitian part of what is below the diagonal of ``L^H grad``.
     Source: torch.linalg.cholesky_ex.
+    Example:
+        >>> torch.linalg.cholesky_ex(torch.tensor([[4.0, 2.0], [2.0, 5.0]])).L
+        tensor([[2., 0.],
+                [1., 2.]])
+        >>> torch.linalg.cholesky_ex(torch.tensor([[1.0, 0.0], [0.0, -1.0]])).info
+        tensor(2, dtype=torch.int32)
     """
     result = by_lapack("_cholesky", A, upper)
     if result is None:
@@ -94,22 +100,45 @@ def cholesky_ex(A: Tensor, *, upper: bool = False, check_errors: Any = False) ->
 
 @composite(name="cholesky", namespace="linalg", method=False, out=True, autocast={"cpu": "float32"})
 def linalg_cholesky(A: Tensor, *, upper: bool = False) -> Any:
-    """Cholesky factor of a Hermitian positive-definite matrix: ``A = L L^H``.
+    """Cholesky factor of a Hermitian positive-definite matrix: lower triangular L with ``A = L L^H``.
 
     Args:
         A: ``(*, n, n)``, floating point or complex; only one triangle is read.
         upper: return ``U = L^H``.
+    Returns:
+        ``(*, n, n)``, ``A``'s dtype, zeros in the other triangle.
     Raises:
         RuntimeError: no square matrices, or another dtype.
         LinAlgError: a matrix that is not positive-definite.
+    Gradient: ``L^-H S L^-1``, S the Hermitian part of what is below the diagonal of ``L^H grad``.
     Source: torch.linalg.cholesky.
+    Example:
+        >>> torch.linalg.cholesky(torch.tensor([[4.0, 2.0], [2.0, 5.0]]))
+        tensor([[2., 0.],
+                [1., 2.]])
     """
     return cholesky_ex(A, upper=upper, check_errors="linalg.cholesky")[0]
 
 
 @composite(out=True, autocast={"cpu": "float32"})
 def cholesky(input: Tensor, upper: bool = False) -> Any:
-    """Cholesky factor. Deprecated; use ``linalg.cholesky``. Source: torch.cholesky."""
+    """Cholesky factor of a positive-definite matrix. Deprecated: ``torch.linalg.cholesky`` does the same.
+
+    Args:
+        input: ``(*, n, n)``, floating point or complex; only one triangle is read.
+        upper: return ``U = L^H`` instead of L.
+    Returns:
+        The factor, ``(*, n, n)``, zeros in its other triangle.
+    Raises:
+        RuntimeError: no square matrices.
+        LinAlgError: a matrix that is not positive-definite.
+    Gradient: that of ``torch.linalg.cholesky``.
+    Source: torch.cholesky.
+    Example:
+        >>> torch.cholesky(torch.tensor([[4.0, 2.0], [2.0, 5.0]]), upper=True)
+        tensor([[2., 1.],
+                [0., 2.]])
+    """
     warn_superseded("cholesky", "torch.linalg.cholesky(A).mH" if upper else "torch.linalg.cholesky(A)")
     require_square("cholesky", input)
     require_kernel("cholesky_cpu", input)
@@ -149,16 +178,23 @@ def _solve_with_factor(factor: Any, B: Any, upper: bool) -> Any:
     autocast={"cpu": "float32"},
 )
 def cholesky_solve(input: Tensor, input2: Tensor, upper: bool = False) -> Tensor:
-    """``A X = B`` from the Cholesky factor of A.
+    """``X`` with ``A X = B``, from the Cholesky factor of A.
 
     Args:
         input: B, ``(*, n, k)``.
         input2: the factor, ``(*, n, n)``: lower, or upper.
         upper: which of them it is.
+    Returns:
+        ``(*, n, k)``, the operands' dtype; batches are broadcast.
     Raises:
         RuntimeError: matrices that do not fit, or different dtypes.
     Gradient: ``A^-1 grad`` for B, and for a lower factor ``-(A^-1 grad X^H + X grad^H A^-1) L``.
     Source: torch.cholesky_solve.
+    Example:
+        >>> L = torch.linalg.cholesky(torch.tensor([[4.0, 2.0], [2.0, 5.0]]))
+        >>> torch.cholesky_solve(torch.tensor([[8.0], [12.0]]), L)
+        tensor([[1.],
+                [2.]])
     """
     return _solve_with_factor(input2, input, upper)
 
@@ -187,11 +223,17 @@ def cholesky_inverse(input: Tensor, upper: bool = False) -> Tensor:
     Args:
         input: the factor, ``(*, n, n)``: lower, or upper.
         upper: which of them it is.
+    Returns:
+        The inverse of ``L L^H`` or ``U^H U``, ``(*, n, n)``.
     Raises:
         RuntimeError: no square matrices, or another dtype.
         LinAlgError: a zero on the diagonal.
     Gradient: for a lower factor ``-A^-1 (grad + grad^H) A^-1 L``.
     Source: torch.cholesky_inverse.
+    Example:
+        >>> torch.cholesky_inverse(torch.tensor([[1.0, 0.0], [1.0, 1.0]]))
+        tensor([[ 2., -1.],
+                [-1.,  1.]])
     """
     zero = input.diagonal(0, -2, -1) == 0
     if zero.any():

@@ -202,11 +202,19 @@ def nll_loss(
         ignore_index: a target that does not count.
         reduction: ``'none'``, ``'mean'`` or ``'sum'``.
     Returns:
-        A scalar, or without reduction ``target``'s shape.
+        A scalar, or without reduction ``target``'s shape; ``input``'s dtype.
     Raises:
-        ValueError, RuntimeError: shapes or dtypes that do not fit.
+        ValueError: batches that differ, a 0-d input, or an unknown reduction.
+        RuntimeError: a target of another dtype.
         IndexError: a target that is no class.
+    Gradient: ``-weight / n`` at each sample's class, 0 elsewhere.
     Source: torch.nn.functional.nll_loss.
+    Example:
+        >>> scores = torch.tensor([[-1.0, -0.5], [-3.0, -0.1]])
+        >>> F.nll_loss(scores, torch.tensor([0, 1]), reduction="none")
+        tensor([1.0000, 0.1000])
+        >>> F.nll_loss(scores, torch.tensor([0, 1]), weight=torch.tensor([3.0, 1.0]))
+        tensor(0.7750)
     """
     if reduction != "mean" or size_average is not None or reduce is not None:
         reduction = reduction_of(reduction, size_average, reduce)
@@ -455,12 +463,19 @@ def cross_entropy(
         reduction: ``'none'``, ``'mean'`` or ``'sum'``.
         label_smoothing: part of each label that is spread over all classes, from 0 to 1.
     Returns:
-        A scalar, or without reduction ``(N, *)``.
+        A scalar in nats, or without reduction ``(N, *)``; ``input``'s dtype.
     Raises:
-        ValueError, RuntimeError: shapes, dtypes or arguments that do not fit.
+        ValueError: batches that differ, or an unknown reduction.
+        RuntimeError: weights, dtypes or a ``label_smoothing`` that do not fit.
         IndexError: a target that is no class.
+        TypeError: an operand that is no tensor.
     Gradient: ``(softmax(input) - target) / n``.
     Source: torch.nn.functional.cross_entropy.
+    Example:
+        >>> F.cross_entropy(torch.zeros(2, 4), torch.tensor([0, 3]))  # log(4)
+        tensor(1.3863)
+        >>> F.cross_entropy(torch.tensor([[9.0, 0.0], [0.0, 9.0]]), torch.tensor([0, 0]), reduction="none")
+        tensor([1.2337e-04, 9.0001e+00])
     """
     if reduction != "mean" or size_average is not None or reduce is not None:
         reduction = reduction_of(reduction, size_average, reduce)
@@ -503,10 +518,18 @@ def multi_margin_loss(
         margin: how far the class should lead.
         weight: ``(C,)`` factors by the target's class.
         size_average, reduce, reduction: as for ``mse_loss``.
+    Returns:
+        A scalar, or without reduction ``target``'s shape.
     Raises:
         ValueError: another ``p``, or an unknown reduction.
         RuntimeError: shapes that do not fit, or a target that is no class.
+    Gradient: ``p * gap**(p - 1) * weight / C`` to each class within the margin, minus the sum of these to the target's class.
     Source: torch.nn.functional.multi_margin_loss.
+    Example:
+        >>> F.multi_margin_loss(torch.tensor([0.5, 3.0, 0.0, 0.25]), torch.tensor(1))
+        tensor(0.)
+        >>> F.multi_margin_loss(torch.tensor([0.5, 3.0, 0.0, 0.25]), torch.tensor(0))
+        tensor(1.1875)
     """
     reduction = reduction_of(reduction, size_average, reduce)
     if p not in (1, 2):
@@ -553,9 +576,16 @@ def multilabel_margin_loss(
         input: ``(N, C)`` or ``(C,)``.
         target: int64, of ``input``'s shape: each row lists its labels and ends at the first -1.
         size_average, reduce, reduction: as for ``mse_loss``.
+    Returns:
+        A scalar, or without reduction ``(N,)``, for one sample 0-d.
     Raises:
+        ValueError: an unknown reduction.
         RuntimeError: a target of another size or with classes that do not exist.
+    Gradient: ``-1 / C`` to a label and ``1 / C`` to the other class for each pair whose term is above zero.
     Source: torch.nn.functional.multilabel_margin_loss.
+    Example:
+        >>> F.multilabel_margin_loss(torch.tensor([0.0, 2.0, 1.5, 0.0]), torch.tensor([1, -1, 0, 0]))
+        tensor(0.1250)
     """
     from ..core.tensor import wrap
 
@@ -600,7 +630,16 @@ def multilabel_soft_margin_loss(
         target: zeros and ones, broadcastable.
         weight: factors of the classes.
         size_average, reduce, reduction: as for ``mse_loss``.
+    Returns:
+        A scalar, or without reduction ``(N,)``, for one sample 0-d.
+    Raises:
+        ValueError: an unknown reduction.
+        RuntimeError: a target that does not broadcast.
+    Gradient: ``weight * (sigmoid(input) - target) / C``, and by N for the mean.
     Source: torch.nn.functional.multilabel_soft_margin_loss.
+    Example:
+        >>> F.multilabel_soft_margin_loss(torch.tensor([0.0, 0.0]), torch.tensor([1.0, 0.0]))  # log(2)
+        tensor(0.6931)
     """
     reduction = reduction_of(reduction, size_average, reduce)
     # log sigmoid(x) = min(x, 0) - log1p(exp(-|x|)); log sigmoid(-x) is that minus x
@@ -637,9 +676,15 @@ def linear_cross_entropy(
         label_smoothing: share of the target that is spread over all classes.
         options: a ``LinearCrossEntropyOptions``: how PyTorch cuts the batch to save memory. The loss is the same; here all scores are
             computed at once, whatever it says.
+    Returns:
+        A scalar, or without reduction ``(N, d1, ..., dK)``.
     Raises:
         RuntimeError: shapes that do not fit, or ``ignore_index`` with probabilities.
+    Gradient: that of ``cross_entropy`` to the scores, through the product to ``input``, weight and bias.
     Source: torch.nn.functional.linear_cross_entropy.
+    Example:
+        >>> F.linear_cross_entropy(torch.ones(2, 3), torch.zeros(4, 3), torch.tensor([0, 3]))  # log(4)
+        tensor(1.3863)
     """
     if not 1 <= input.ndim <= 2:
         raise RuntimeError(f"expected input with dimensionality 1 or 2, got {input.ndim}")

@@ -40,13 +40,21 @@ def tensordot(a: Tensor, b: Tensor, dims: Any = 2) -> Any:
     """Sum of products over pairs of dimensions.
 
     Args:
-        a, b: tensors of one dtype.
+        a, b: tensors of one dtype; paired dimensions have one size, or one of them has size 1.
         dims: how many dimensions, the last of ``a`` and the first of ``b``; or two lists of dimensions to pair.
     Returns:
         The remaining dimensions of ``a``, then those of ``b``.
     Raises:
-        RuntimeError: paired dimensions of different size.
+        RuntimeError: paired dimensions of different size, more of them than there are, different dtypes.
+    Gradient: ``grad`` contracted with the other operand's remaining dimensions.
     Source: torch.tensordot.
+    Example:
+        >>> a, b = torch.ones(2, 3, 4), torch.ones(4, 3, 5)
+        >>> torch.tensordot(a, b, dims=([1, 2], [1, 0])).shape
+        torch.Size([2, 5])
+        >>> torch.tensordot(torch.tensor([1, 2]), torch.tensor([3, 4]), dims=0)
+        tensor([[3, 4],
+                [6, 8]])
     """
     first, second = _contracted_dims(a, b, dims)
     for d, e in zip(first, second, strict=True):
@@ -273,10 +281,16 @@ def einsum(*args: Any) -> Any:
             the output's list at the end. An ellipsis stands for dimensions that are broadcast. Without ``->`` the output has the
             subscripts that appear once, in alphabetical order.
     Returns:
-        Contracted pair by pair from the left, each pair as one (batched) matrix product.
+        Contracted pair by pair from the left, each pair as one (batched) matrix product; a view where nothing is multiplied or summed.
     Raises:
-        RuntimeError: an equation that does not fit the operands. ValueError: no operands.
+        RuntimeError: an equation that does not fit the operands.
+        ValueError: no operands.
+    Gradient: that of the products and sums it is made of.
     Source: torch.einsum.
+    Example:
+        >>> a = torch.tensor([[1, 2], [3, 4]])
+        >>> torch.einsum("ii->i", a), torch.einsum("ij->j", a), torch.einsum("ij,ji->", a, a)
+        (tensor([1, 4]), tensor([4, 6]), tensor(29))
     """
     if len(args) < 2:
         raise ValueError(
@@ -308,13 +322,21 @@ def einsum(*args: Any) -> Any:
 # -- vectors ----------------------------------------------------------------------------------------------------------------------
 @composite(namespace="linalg", method=False, out=True, autocast="narrow")
 def vecdot(x: Tensor, y: Tensor, *, dim: int = -1) -> Any:
-    """Sum over ``dim`` of ``conj(x) * y``.
+    """Sum over ``dim`` of ``conj(x) * y``: the dot product of vectors in a batch.
 
     Args:
-        x, y: broadcastable. dim: the vectors' dimension.
+        x, y: broadcastable, floating point or complex.
+        dim: the vectors' dimension.
+    Returns:
+        The broadcast shape without ``dim``.
     Raises:
-        RuntimeError: integer operands of no common size.
+        RuntimeError: shapes that do not broadcast.
+        IndexError: ``dim`` out of range.
+    Gradient: ``conj(grad) * y`` and ``grad * x``.
     Source: torch.linalg.vecdot.
+    Example:
+        >>> torch.linalg.vecdot(torch.tensor([[1.0, 2.0], [3.0, 4.0]]), torch.tensor([1.0, 10.0]))
+        tensor([21., 43.])
     """
     x = x.conj() if x.is_complex() else x
     return (x * y).sum(dim)
@@ -325,8 +347,19 @@ def pairwise_distance(x1: Tensor, x2: Tensor, p: float = 2.0, eps: float = 1e-6,
     """p-norm of ``x1 - x2 + eps`` over the last dimension.
 
     Args:
-        x1, x2: broadcastable, ``(*, n)``. p: the norm. eps: keeps the gradient finite at distance 0. keepdim: keep the dimension.
+        x1, x2: broadcastable, ``(*, n)``.
+        p: the norm.
+        eps: keeps the gradient finite at distance 0.
+        keepdim: keep the last dimension with size 1.
+    Returns:
+        ``(*)``, or ``(*, 1)``; floating point.
+    Raises:
+        RuntimeError: shapes that do not broadcast.
+    Gradient: for p 2 ``grad * (x1 - x2 + eps) / distance``, negative to ``x2``.
     Source: torch.nn.functional.pairwise_distance.
+    Example:
+        >>> F.pairwise_distance(torch.tensor([[0.0, 0.0], [1.0, 1.0]]), torch.tensor([[3.0, 4.0], [1.0, 1.0]]), eps=0.0)
+        tensor([5., 0.])
     """
     return resolve("linalg", "vector_norm")(x1 - x2 + eps, p, -1, keepdim)
 
@@ -336,10 +369,20 @@ def cosine_similarity(x1: Tensor, x2: Tensor, dim: int = 1, eps: float = 1e-8) -
     """Cosine of the angle between vectors along ``dim``.
 
     Args:
-        x1, x2: broadcastable. dim: the vectors' dimension. eps: smallest length that is divided by.
+        x1, x2: broadcastable, at least one of them floating point.
+        dim: the vectors' dimension.
+        eps: smallest length that is divided by.
+    Returns:
+        The broadcast shape without ``dim``, between -1 and 1.
     Raises:
-        RuntimeError: integer or complex operands.
+        RuntimeError: integer or complex operands, shapes that do not broadcast.
+        IndexError: ``dim`` out of range.
+    Gradient: by the quotient rule, the lengths held at ``eps`` where they are below it.
     Source: torch.nn.functional.cosine_similarity.
+    Example:
+        >>> x = torch.tensor([[3.0, 4.0], [3.0, 4.0]])
+        >>> F.cosine_similarity(x, torch.tensor([[1.0, 0.0], [-6.0, -8.0]]))
+        tensor([ 0.6000, -1.0000])
     """
     if x1.dtype.category < dtypes.FLOATING and x2.dtype.category < dtypes.FLOATING:
         raise RuntimeError(f"expected common dtype to be floating point, yet common dtype is {x1.dtype.legacy}")
@@ -425,14 +468,20 @@ def cdist(x1: Tensor, x2: Tensor, p: float = 2.0, compute_mode: str | None = "us
     """Distances between every row of ``x1`` and every row of ``x2``.
 
     Args:
-        x1, x2: ``(*, n, d)`` and ``(*, m, d)``, floating point.
-        p: the norm.
+        x1, x2: ``(*, n, d)`` and ``(*, m, d)``, floating point; leading dimensions are broadcast.
+        p: the norm, not negative.
         compute_mode: accepted; the distance is always computed from the differences, which is exact for near points.
     Returns:
         ``(*, n, m)``.
     Raises:
-        RuntimeError: integers, different numbers of columns, or a negative ``p``.
+        RuntimeError: integers, vectors, different numbers of columns, or a negative ``p``.
+    Gradient: for p 2 the sum of ``grad * (x1 - x2) / distance`` over the other's rows; 0 at distance 0.
     Source: torch.cdist.
+    Example:
+        >>> torch.cdist(torch.tensor([[0.0, 0.0]]), torch.tensor([[3.0, 4.0], [0.0, 1.0]]))
+        tensor([[5., 1.]])
+        >>> torch.cdist(torch.tensor([[0.0, 0.0]]), torch.tensor([[3.0, 4.0], [0.0, 1.0]]), p=1)
+        tensor([[7., 1.]])
     """
     broadcast_shape(x1.shape[:-2], x2.shape[:-2])
     return row_major(distances(x1[..., :, None, :] - x2[..., None, :, :], p))
@@ -474,12 +523,17 @@ def pdist(input: Tensor, p: float = 2.0) -> Any:
     """Distances between every pair of rows, in the order (0, 1), (0, 2), ..., (1, 2), ...
 
     Args:
-        input: ``(n, d)``. p: the norm.
+        input: ``(n, d)``, floating point.
+        p: the norm, not negative.
     Returns:
-        ``(n * (n - 1) / 2)``.
+        ``(n * (n - 1) / 2)``: the upper triangle of ``cdist(input, input)``, row by row.
     Raises:
-        RuntimeError: another number of dimensions.
+        RuntimeError: another number of dimensions, integers, or a negative ``p``.
+    Gradient: for p 2 ``grad * (a - b) / distance`` to the rows a and b of each pair.
     Source: torch.nn.functional.pdist.
+    Example:
+        >>> torch.pdist(torch.tensor([[0.0, 0.0], [3.0, 4.0], [0.0, 1.0]]))
+        tensor([5.0000, 1.0000, 4.2426])
     """
     return _pdist(input, p)
 

@@ -52,9 +52,20 @@ def clone(input: Tensor, *, memory_format: Any = None) -> Tensor:
     """A copy that stays in the graph.
 
     Args:
+        input: any shape and dtype.
         memory_format: ``torch.preserve_format`` (the default) keeps the strides of a dense tensor.
+    Returns:
+        A new tensor with memory of its own, of ``input``'s shape and dtype.
+    Raises:
+        RuntimeError: a format for another number of dimensions.
+        TypeError: an ``input`` that is no tensor.
     Gradient: ``grad``.
     Source: torch.clone.
+    Example:
+        >>> x = torch.tensor([1.0, 2.0])
+        >>> y = torch.clone(x).fill_(7)
+        >>> x, y
+        (tensor([1., 2.]), tensor([7., 7.]))
     """
     return copied(input, memory_format, input.dtype)
 
@@ -63,9 +74,19 @@ def clone(input: Tensor, *, memory_format: Any = None) -> Tensor:
 def contiguous(input: Tensor, *, memory_format: Any = contiguous_format) -> Tensor:
     """The tensor itself if its memory has that format, a copy in that format otherwise.
 
+    Args:
+        input: any shape and dtype.
+        memory_format: ``torch.contiguous_format`` (row by row), ``torch.channels_last`` or ``torch.channels_last_3d``.
+    Returns:
+        ``input``'s shape and dtype; ``input`` itself where nothing is to be moved.
     Raises:
-        RuntimeError: ``preserve_format``.
+        RuntimeError: ``preserve_format``, or a format for another number of dimensions.
+    Gradient: ``grad``.
     Source: torch.Tensor.contiguous.
+    Example:
+        >>> x = torch.arange(6).reshape(2, 3).t()
+        >>> x.stride(), x.contiguous().stride(), x.contiguous() is x
+        ((1, 3), (2, 1), False)
     """
     if memory_format is contiguous_format:
         if input.is_contiguous():
@@ -124,9 +145,18 @@ TensorType.detach = detach  # type: ignore[attr-defined]
 def detach_(input: Tensor) -> Tensor:
     """Take this tensor out of the graph; it becomes a leaf that does not require grad.
 
+    Args:
+        input: any shape and dtype; no view.
+    Returns:
+        ``input`` itself.
     Raises:
         RuntimeError: a view, whose root would stay in the graph.
+    Gradient: none flows through it any longer.
     Source: torch.Tensor.detach_.
+    Example:
+        >>> y = torch.ones(2, requires_grad=True) * 3
+        >>> y.detach_() is y, y.requires_grad, y.is_leaf
+        (True, False, True)
     """
     if input._view_of is not None:
         raise RuntimeError("Can't detach views in-place. Use detach() instead.")
@@ -139,7 +169,22 @@ def detach_(input: Tensor) -> Tensor:
 
 @composite(name="detach", method=False)
 def detach_function(input: Tensor) -> Tensor:
-    """``input.detach()`` as a function. Source: torch.detach."""
+    """``input`` without its history: a view of the same memory that does not require grad.
+
+    Args:
+        input: any shape and dtype.
+    Returns:
+        A tensor on ``input``'s memory; a write to one shows in the other.
+    Raises:
+        TypeError: an ``input`` that is no tensor.
+    Gradient: none.
+    Source: torch.detach.
+    Example:
+        >>> x = torch.ones(2, requires_grad=True)
+        >>> y = torch.detach(x)
+        >>> y.requires_grad, y.data_ptr() == x.data_ptr()
+        (False, True)
+    """
     return input.detach()
 
 
@@ -220,8 +265,16 @@ def to(input: Tensor, *args: Any, **kwargs: Any) -> Tensor:
         *args, **kwargs: ``to(dtype)``, ``to(device, dtype)`` or ``to(other)``, each followed by ``non_blocking=False, copy=False`` and
             with ``memory_format=``.
     Returns:
-        The tensor itself when nothing changes and ``copy`` is False.
+        ``input``'s shape; the tensor itself when nothing changes and ``copy`` is False.
+    Raises:
+        TypeError: arguments of no such form.
+        RuntimeError: a device that does not exist.
+    Gradient: ``grad`` with ``input``'s dtype, on its device.
     Source: torch.Tensor.to.
+    Example:
+        >>> x = torch.tensor([1.9, -1.9])
+        >>> x.to(torch.int64), x.to("cpu") is x
+        (tensor([ 1, -1]), True)
     """
     if len(args) == 1 and not kwargs and args[0].__class__ is dtypes.dtype:
         return converted(input, args[0])
@@ -303,7 +356,22 @@ for _name, _dtype in {
 
 @method(name="cpu")
 def to_cpu(input: Tensor, memory_format: Any = preserve_format) -> Tensor:
-    """The tensor on the CPU; itself when it is there. Source: torch.Tensor.cpu."""
+    """The tensor on the CPU.
+
+    Args:
+        input: any shape and dtype.
+        memory_format: of a copy; ``torch.preserve_format`` keeps the strides of a dense tensor.
+    Returns:
+        ``input`` itself when it is there, a copy otherwise.
+    Raises:
+        NotImplementedError: a tensor of the meta device, which has no values.
+    Gradient: ``grad`` on ``input``'s device.
+    Source: torch.Tensor.cpu.
+    Example:
+        >>> x = torch.tensor([1, 2])
+        >>> x.cpu() is x
+        True
+    """
     return relocated(input, place_of("cpu"), None, False, memory_format)
 
 
@@ -312,13 +380,21 @@ def cuda(input: Tensor, device: Any = None, non_blocking: bool = False, memory_f
     """The tensor on a CUDA device.
 
     Args:
+        input: any shape and dtype.
         device: which; the current one for None.
         non_blocking: let a copy from pinned memory go on while the host continues.
         memory_format: of the copy.
+    Returns:
+        ``input`` itself when it is there, a copy otherwise.
     Raises:
         AssertionError: there is no CUDA device.
-        ValueError: a device of another type.
+        RuntimeError: a device of another type.
+    Gradient: ``grad`` on ``input``'s device.
     Source: torch.Tensor.cuda.
+    Example:
+        >>> x = torch.tensor([1, 2])
+        >>> (x.cuda() if torch.cuda.is_available() else x).cpu()
+        tensor([1, 2])
     """
     if device is not None and Device(device).type != "cuda":
         raise RuntimeError("Invalid device, must be cuda device")
@@ -330,7 +406,21 @@ def _declare_absent(name: str, error: type[Exception], message: str) -> None:
     def absent(input: Tensor, device: Any = None, non_blocking: bool = False, memory_format: Any = preserve_format) -> Tensor:
         raise error(message)
 
-    absent.__doc__ = f"The tensor on a device that is never there: raises {error.__name__}. Source: torch.Tensor.{name}."
+    absent.__doc__ = f"""The tensor on a device that is never there.
+
+    Args:
+        input: any shape and dtype.
+        device, non_blocking, memory_format: as for ``Tensor.cuda``.
+    Returns:
+        Nothing.
+    Raises:
+        {error.__name__}: always.
+    Source: torch.Tensor.{name}.
+    Example:
+        >>> torch.ones(2).{name}()
+        Traceback (most recent call last):
+        {error.__name__}: {message}
+    """
     method(name=name)(absent)
 
 
@@ -344,9 +434,20 @@ def type_method(input: Tensor, dtype: Any = None, non_blocking: bool = False) ->
     """The legacy type's name, or the tensor converted to a dtype, a type name or a typed constructor.
 
     Args:
+        input: any shape and dtype.
         dtype: ``torch.float64``, ``'torch.DoubleTensor'`` or ``torch.DoubleTensor``; a type names a device, too.
         non_blocking: as for ``Tensor.to``.
+    Returns:
+        A str without ``dtype``; otherwise a tensor of ``input``'s shape, itself when nothing changes.
+    Raises:
+        ValueError: an unknown name.
+        TypeError: a ``dtype`` that is none of these.
+    Gradient: ``grad`` with ``input``'s dtype.
     Source: torch.Tensor.type.
+    Example:
+        >>> x = torch.tensor([1.5, 2.5])
+        >>> x.type(), x.type("torch.LongTensor")
+        ('torch.FloatTensor', tensor([1, 2]))
     """
     from ..core.protocols.legacy import parse_type
 
@@ -365,7 +466,21 @@ def type_method(input: Tensor, dtype: Any = None, non_blocking: bool = False) ->
 
 @method()
 def type_as(input: Tensor, other: Tensor) -> Tensor:
-    """``input`` with the dtype and device of ``other``. Source: torch.Tensor.type_as."""
+    """``input`` with the dtype and device of ``other``.
+
+    Args:
+        input: any shape and dtype.
+        other: tensor whose dtype and device are taken.
+    Returns:
+        ``input``'s shape; ``input`` itself when nothing changes.
+    Raises:
+        AttributeError: an ``other`` that is no tensor.
+    Gradient: ``grad`` with ``input``'s dtype.
+    Source: torch.Tensor.type_as.
+    Example:
+        >>> torch.tensor([0, 2]).type_as(torch.tensor(1.0)), torch.tensor([0, 2]).type_as(torch.tensor(True))
+        (tensor([0., 2.]), tensor([False,  True]))
+    """
     return relocated(input, other.device, other.dtype)
 
 
@@ -373,8 +488,19 @@ def type_as(input: Tensor, other: Tensor) -> Tensor:
 def new(input: Tensor, *args: Any, **kwargs: Any) -> Tensor:
     """What ``torch.Tensor(...)`` makes of the arguments, with ``input``'s dtype. Old: use ``new_tensor`` or ``new_empty``.
 
+    Args:
+        input: tensor whose dtype and device are taken.
+        *args: sizes, for uninitialised values; or a sequence of values, a storage, or a tensor.
+        **kwargs: ``device``.
+    Returns:
+        A new tensor of ``input``'s dtype; of a storage or a tensor the same memory.
     Raises:
         TypeError: no sizes, sequence, storage, or tensor of that dtype.
+    Source: torch.Tensor.new.
+    Example:
+        >>> x = torch.tensor([1.0])
+        >>> x.new(2, 3).shape, x.new([2, 3])
+        (torch.Size([2, 3]), tensor([2., 3.]))
     """
     from ..core.protocols.legacy import construct
 
@@ -392,12 +518,18 @@ def pin_memory(input: Tensor, device: Any = None) -> Tensor:
     """The tensor in page-locked memory of the host, from which a device copies faster, and while the host continues.
 
     Args:
+        input: dense, on the CPU.
         device: deprecated; the current accelerator is meant.
     Returns:
-        The tensor itself where it lies there.
+        The tensor itself where it lies there, a copy otherwise.
     Raises:
         RuntimeError: there is no accelerator to pin it for, or the tensor is on one.
     Source: torch.Tensor.pin_memory.
+    Example:
+        >>> x = torch.ones(2)
+        >>> y = x.pin_memory() if torch.cuda.is_available() else x
+        >>> y.is_pinned() == torch.cuda.is_available()
+        True
     """
     if input.is_pinned():
         return input
@@ -412,10 +544,16 @@ def record_stream(input: Tensor, s: Any) -> None:
     """Keep the tensor's memory, once nobody has it, until the work queued on ``s`` by then is done.
 
     Args:
+        input: a CUDA tensor.
         s: a stream that uses the tensor, beside the one on which it was made.
+    Returns:
+        None.
     Raises:
         RuntimeError: no CUDA tensor, or no stream.
     Source: torch.Tensor.record_stream.
+    Example:
+        >>> if torch.cuda.is_available():
+        ...     torch.ones(2, device="cuda").record_stream(torch.cuda.Stream())
     """
     if not hasattr(s, "cuda_stream"):
         raise RuntimeError("unknown parameter type")
@@ -427,7 +565,20 @@ def record_stream(input: Tensor, s: Any) -> None:
 
 @method()
 def is_set_to(input: Tensor, tensor: Tensor) -> bool:
-    """Whether both show exactly the same memory with the same shape and strides. Source: torch.Tensor.is_set_to."""
+    """Whether both show exactly the same memory with the same shape and strides.
+
+    Args:
+        input, tensor: any shapes and dtypes.
+    Returns:
+        A Python bool.
+    Raises:
+        AttributeError: a ``tensor`` that is none.
+    Source: torch.Tensor.is_set_to.
+    Example:
+        >>> x = torch.tensor([1, 2])
+        >>> x.is_set_to(x.view(2)), x.is_set_to(x.clone()), x.is_set_to(x[:1])
+        (True, False, False)
+    """
     a, b = input._array, tensor._array
     same = storage_of(input) is storage_of(tensor) and input.storage_offset() == tensor.storage_offset()
     return same and a.shape == b.shape and a.strides == b.strides

@@ -274,6 +274,12 @@ def convolution(
         RuntimeError: shapes, dtypes or geometry that do not fit.
     Gradient: to ``input`` the convolution of the other kind, to ``weight`` the correlation of ``input`` with ``grad``.
     Source: torch.convolution. Chellapilla et al. 2006 for columns and matrix product.
+    Example:
+        >>> x, w = torch.tensor([[[1.0, 2.0, 4.0]]]), torch.tensor([[[-1.0, 1.0]]])
+        >>> torch.convolution(x, w, None, [1], [0], [1], False, [0], 1)
+        tensor([[[1., 2.]]])
+        >>> torch.convolution(x, w, None, [1], [0], [1], True, [0], 1)
+        tensor([[[-1., -1., -2.,  4.]]])
     """
     return _with_halves(_convolution, (input, weight, bias), stride, padding, dilation, transposed, output_padding, groups)
 
@@ -432,9 +438,24 @@ def conv1d(
     Args:
         input: ``(N, C, L)`` or ``(C, L)``.
         weight: ``(O, C / groups, k)``.
+        bias: ``(O,)``.
+        stride: step between windows.
+        padding: zeros on each side, or ``'valid'`` (none), or ``'same'`` (as many as keep the size; stride 1 only).
+        dilation: step between the elements of a window.
+        groups: number of groups that ``C`` and ``O`` are split into.
     Returns:
-        ``(N, O, (L + 2 padding - dilation (k - 1) - 1) // stride + 1)``.
+        ``(N, O, (L + 2 padding - dilation (k - 1) - 1) // stride + 1)``, without ``N`` if ``input`` has none.
+    Raises:
+        RuntimeError: shapes, dtypes or geometry that do not fit.
+        TypeError: arguments of a wrong type.
+    Gradient: the transposed convolution of ``grad`` to ``input``, the correlation of ``input`` with ``grad`` to ``weight``.
     Source: torch.nn.functional.conv1d.
+    Example:
+        >>> x, differences = torch.tensor([[[1.0, 2.0, 4.0, 8.0]]]), torch.tensor([[[-1.0, 1.0]]])
+        >>> F.conv1d(x, differences)
+        tensor([[[1., 2., 4.]]])
+        >>> F.conv1d(x, differences, stride=2, padding=1)
+        tensor([[[ 1.,  2., -8.]]])
     """
     return _convolve(1, input, weight, bias, stride, padding, dilation, groups)
 
@@ -461,6 +482,13 @@ def conv2d(
         TypeError: arguments of a wrong type.
     Gradient: the transposed convolution of ``grad`` to ``input``, the correlation of ``input`` with ``grad`` to ``weight``.
     Source: torch.nn.functional.conv2d.
+    Example:
+        >>> image = torch.arange(9.0).reshape(1, 1, 3, 3)
+        >>> F.conv2d(image, torch.ones(1, 1, 2, 2), bias=torch.tensor([0.5]))
+        tensor([[[[ 8.5000, 12.5000],
+                  [20.5000, 24.5000]]]])
+        >>> F.conv2d(image, torch.ones(4, 1, 3, 3), padding="same").shape
+        torch.Size([1, 4, 3, 3])
     """
     return _convolve(2, input, weight, bias, stride, padding, dilation, groups)
 
@@ -475,7 +503,22 @@ def conv3d(
     Args:
         input: ``(N, C, D, H, W)`` or ``(C, D, H, W)``.
         weight: ``(O, C / groups, kd, kh, kw)``.
+        bias: ``(O,)``.
+        stride: step between windows.
+        padding: zeros on each side, or ``'valid'`` (none), or ``'same'`` (as many as keep the size; stride 1 only).
+        dilation: step between the elements of a window.
+        groups: number of groups that ``C`` and ``O`` are split into.
+    Returns:
+        ``(N, O, (D + 2 padding - dilation (kd - 1) - 1) // stride + 1, ...)``, without ``N`` if ``input`` has none.
+    Raises:
+        RuntimeError: shapes, dtypes or geometry that do not fit.
+        TypeError: arguments of a wrong type.
+    Gradient: the transposed convolution of ``grad`` to ``input``, the correlation of ``input`` with ``grad`` to ``weight``.
     Source: torch.nn.functional.conv3d.
+    Example:
+        >>> F.conv3d(torch.ones(1, 1, 2, 3, 3), torch.ones(1, 1, 2, 2, 2))
+        tensor([[[[[8., 8.],
+                   [8., 8.]]]]])
     """
     return _convolve(3, input, weight, bias, stride, padding, dilation, groups)
 
@@ -497,7 +540,22 @@ def conv_transpose1d(
     Args:
         input: ``(N, C, L)`` or ``(C, L)``.
         weight: ``(C, O / groups, k)``.
+        bias: ``(O,)``.
+        stride, padding, dilation: of the convolution that is transposed.
+        output_padding: elements added at the end, less than the stride or the dilation.
+        groups: number of groups of channels.
+    Returns:
+        ``(N, O, (L - 1) stride - 2 padding + dilation (k - 1) + output_padding + 1)``, without ``N`` if ``input`` has none.
+    Raises:
+        RuntimeError: shapes, dtypes or geometry that do not fit.
+    Gradient: the convolution of ``grad`` to ``input``, the correlation of ``grad`` with ``input`` to ``weight``.
     Source: torch.nn.functional.conv_transpose1d.
+    Example:
+        >>> x, w = torch.tensor([[[1.0, 2.0]]]), torch.tensor([[[1.0, 10.0]]])
+        >>> F.conv_transpose1d(x, w)
+        tensor([[[ 1., 12., 20.]]])
+        >>> F.conv_transpose1d(x, w, stride=3)
+        tensor([[[ 1., 10.,  0.,  2., 20.]]])
     """
     return _transpose(1, input, weight, bias, stride, padding, output_padding, groups, dilation)
 
@@ -524,10 +582,15 @@ def conv_transpose2d(
         output_padding: elements added on one side, less than the stride or the dilation.
         groups: number of groups of channels.
     Returns:
-        ``(N, O, (H - 1) stride - 2 padding + dilation (kh - 1) + output_padding + 1, ...)``.
+        ``(N, O, (H - 1) stride - 2 padding + dilation (kh - 1) + output_padding + 1, ...)``, without ``N`` if ``input`` has none.
     Raises:
         RuntimeError: shapes, dtypes or geometry that do not fit.
+    Gradient: the convolution of ``grad`` to ``input``, the correlation of ``grad`` with ``input`` to ``weight``.
     Source: torch.nn.functional.conv_transpose2d.
+    Example:
+        >>> F.conv_transpose2d(torch.tensor([[[1.0, 2.0]]]), torch.ones(1, 1, 2, 2), stride=2)
+        tensor([[[1., 1., 2., 2.],
+                 [1., 1., 2., 2.]]])
     """
     return _transpose(2, input, weight, bias, stride, padding, output_padding, groups, dilation)
 
@@ -549,6 +612,18 @@ def conv_transpose3d(
     Args:
         input: ``(N, C, D, H, W)`` or ``(C, D, H, W)``.
         weight: ``(C, O / groups, kd, kh, kw)``.
+        bias: ``(O,)``.
+        stride, padding, dilation: of the convolution that is transposed.
+        output_padding: elements added on one side, less than the stride or the dilation.
+        groups: number of groups of channels.
+    Returns:
+        ``(N, O, (D - 1) stride - 2 padding + dilation (kd - 1) + output_padding + 1, ...)``, without ``N`` if ``input`` has none.
+    Raises:
+        RuntimeError: shapes, dtypes or geometry that do not fit.
+    Gradient: the convolution of ``grad`` to ``input``, the correlation of ``grad`` with ``input`` to ``weight``.
     Source: torch.nn.functional.conv_transpose3d.
+    Example:
+        >>> F.conv_transpose3d(torch.ones(1, 1, 2, 2, 2), torch.ones(1, 3, 2, 2, 2), stride=2).shape
+        torch.Size([1, 3, 4, 4, 4])
     """
     return _transpose(3, input, weight, bias, stride, padding, output_padding, groups, dilation)

@@ -56,9 +56,18 @@ def zeros(new: Creation, *sizes: Any, size: Any = None) -> Any:
         device: where it is made; the thread's device when None.
         pin_memory: needs an accelerator.
         requires_grad: whether operations on the result are recorded.
+    Returns:
+        A new contiguous tensor.
     Raises:
-        TypeError: sizes that are no integers. RuntimeError: a negative size, or an integer tensor that shall require grad.
+        TypeError: sizes that are no integers.
+        RuntimeError: a negative size, or an integer tensor that shall require grad.
     Source: torch.zeros.
+    Example:
+        >>> torch.zeros(2, 3)
+        tensor([[0., 0., 0.],
+                [0., 0., 0.]])
+        >>> torch.zeros((2,), dtype=torch.int64)
+        tensor([0, 0])
     """
     return new.make(np.zeros, _positive(new, sizes, size), new.dtype_or_default().numpy)
 
@@ -69,9 +78,16 @@ def ones(new: Creation, *sizes: Any, size: Any = None) -> Any:
 
     Args:
         *sizes, out, dtype, layout, device, pin_memory, requires_grad: as for ``torch.zeros``.
+    Returns:
+        A new contiguous tensor; of the default floating type without ``dtype``.
     Raises:
-        TypeError: sizes that are no integers. RuntimeError: a negative size, or an integer tensor that shall require grad.
+        TypeError: sizes that are no integers.
+        RuntimeError: a negative size, or an integer tensor that shall require grad.
     Source: torch.ones.
+    Example:
+        >>> torch.ones(2, 3), torch.ones(())
+        (tensor([[1., 1., 1.],
+                [1., 1., 1.]]), tensor(1.))
     """
     array = new.make(np.empty, _positive(new, sizes, size), new.dtype_or_default().numpy)
     fill_array(array, 1)
@@ -85,9 +101,17 @@ def empty(new: Creation, *sizes: Any, size: Any = None, memory_format: Any = Non
     Args:
         *sizes, out, dtype, layout, device, pin_memory, requires_grad: as for ``torch.zeros``.
         memory_format: the order of the elements in memory; row by row when None.
+    Returns:
+        A new tensor; of the default floating type without ``dtype``.
     Raises:
-        TypeError: sizes that are no integers. RuntimeError: a negative size, or an integer tensor that shall require grad.
+        TypeError: sizes that are no integers.
+        RuntimeError: a negative size, an integer tensor that shall require grad, or ``torch.preserve_format``.
     Source: torch.empty.
+    Example:
+        >>> torch.empty(2, 3).shape
+        torch.Size([2, 3])
+        >>> torch.empty(1, 2, 3, 4, memory_format=torch.channels_last).stride()
+        (24, 1, 8, 2)
     """
     shape, kind = new.sizes(sizes, size), new.dtype_or_default().numpy
     if memory_format is not None:
@@ -150,9 +174,16 @@ def full(new: Creation, size: Sequence[int], fill_value: Any) -> Any:
         fill_value: a number, or a tensor with one element.
         dtype: element type; that of ``fill_value`` when None.
         out, layout, device, pin_memory, requires_grad: as for ``torch.zeros``.
+    Returns:
+        A new contiguous tensor.
     Raises:
         RuntimeError: a value that ``dtype`` cannot hold, or a negative size.
+        TypeError: a ``size`` that is no sequence, or a ``fill_value`` that is no number.
     Source: torch.full.
+    Example:
+        >>> torch.full((2, 2), 7), torch.full((2,), True)
+        (tensor([[7, 7],
+                [7, 7]]), tensor([True, True]))
     """
     if not isinstance(size, (tuple, list)):
         raise TypeError(f"full(): argument 'size' (position 1) must be tuple of ints, not {type(size).__name__}")
@@ -191,9 +222,15 @@ def zeros_like(new: Creation, input: TensorLike, *, memory_format: Any = None) -
         input: tensor whose shape, and dtype and strides unless told otherwise, are taken.
         dtype, layout, device, pin_memory, requires_grad: as for ``torch.zeros``.
         memory_format: ``torch.preserve_format`` (the default) keeps the strides of a dense input.
+    Returns:
+        A new tensor of ``input``'s shape.
     Raises:
         TypeError: ``input`` is no tensor.
+        RuntimeError: an integer tensor that shall require grad.
     Source: torch.zeros_like.
+    Example:
+        >>> torch.zeros_like(torch.tensor([[1, 2]])), torch.zeros_like(torch.tensor([1, 2]), dtype=torch.float32)
+        (tensor([[0, 0]]), tensor([0., 0.]))
     """
     return _like(new, input, memory_format, 0)
 
@@ -204,9 +241,15 @@ def ones_like(new: Creation, input: TensorLike, *, memory_format: Any = None) ->
 
     Args:
         input, dtype, layout, device, pin_memory, requires_grad, memory_format: as for ``torch.zeros_like``.
+    Returns:
+        A new tensor of ``input``'s shape.
     Raises:
         TypeError: ``input`` is no tensor.
+        RuntimeError: an integer tensor that shall require grad.
     Source: torch.ones_like.
+    Example:
+        >>> torch.ones_like(torch.tensor([[2.5, 3.5]])), torch.ones_like(torch.tensor([5]), dtype=torch.bool)
+        (tensor([[1., 1.]]), tensor([True]))
     """
     return _like(new, input, memory_format, 1)
 
@@ -217,9 +260,16 @@ def empty_like(new: Creation, input: TensorLike, *, memory_format: Any = None) -
 
     Args:
         input, dtype, layout, device, pin_memory, requires_grad, memory_format: as for ``torch.zeros_like``.
+    Returns:
+        A new tensor of ``input``'s shape.
     Raises:
         TypeError: ``input`` is no tensor.
+        RuntimeError: an integer tensor that shall require grad.
     Source: torch.empty_like.
+    Example:
+        >>> y = torch.empty_like(torch.ones(2, 3).t())
+        >>> y.shape, y.stride(), y.dtype
+        (torch.Size([3, 2]), (1, 3), torch.float32)
     """
     return _like(new, input, memory_format)
 
@@ -237,9 +287,15 @@ def full_like(new: Creation, input: TensorLike, fill_value: Any, *, memory_forma
         input: tensor whose shape, and dtype and strides unless told otherwise, are taken.
         fill_value: a number, or a tensor with one element.
         dtype, layout, device, pin_memory, requires_grad, memory_format: as for ``torch.zeros_like``.
+    Returns:
+        A new tensor of ``input``'s shape.
     Raises:
         RuntimeError: a value that the dtype cannot hold.
+        TypeError: ``input`` is no tensor.
     Source: torch.full_like.
+    Example:
+        >>> torch.full_like(torch.tensor([[1.0, 2.0]]), 7)
+        tensor([[7., 7.]])
     """
     value = fill_value.item() if isinstance(fill_value, Tensor) else fill_value
     return _like(new, input, memory_format, filling_number(value, new.dtype_or_default())[()])
@@ -253,9 +309,14 @@ def empty_strided(new: Creation, size: Sequence[int], stride: Sequence[int]) -> 
         size: sizes.
         stride: elements between neighbours along each dimension, not negative.
         dtype, layout, device, requires_grad, pin_memory: as for ``torch.zeros``.
+    Returns:
+        A new tensor; with a stride of 0, elements share their memory.
     Raises:
         RuntimeError: another number of strides than of sizes, or a negative one.
     Source: torch.empty_strided.
+    Example:
+        >>> torch.empty_strided((2, 3), (1, 2)).stride()
+        (1, 2)
     """
     return new.make(checked_strided, "empty_strided", size, stride, new.dtype_or_default())
 
@@ -268,9 +329,14 @@ def empty_permuted(new: Creation, size: Sequence[int], physical_layout: Sequence
         size: sizes.
         physical_layout: the dimensions, the one with the largest stride first.
         dtype, layout, device, requires_grad, pin_memory: as for ``torch.zeros``.
+    Returns:
+        A new tensor of shape ``size``.
     Raises:
         RuntimeError: an order that is no permutation of the dimensions.
     Source: torch.empty_permuted.
+    Example:
+        >>> torch.empty_permuted((2, 3, 5), (0, 2, 1)).stride()
+        (15, 1, 3)
     """
     sizes, order = sizes_from((size,), "empty_permuted"), tuple(dim.__index__() for dim in physical_layout)
     if len(sizes) != len(order):
@@ -309,10 +375,20 @@ def new_zeros(new: Creation, input: TensorLike, *sizes: Any, size: Any = None) -
     """A tensor filled with 0, of this tensor's dtype.
 
     Args:
+        input: tensor whose dtype and device are taken.
         *sizes: sizes one by one, or as one sequence; also by the keyword ``size``.
         dtype: element type; this tensor's when None.
         layout, device, pin_memory, requires_grad: as for ``torch.zeros``.
+    Returns:
+        A new contiguous tensor.
+    Raises:
+        TypeError: sizes that are no integers.
+        RuntimeError: a negative size.
     Source: torch.Tensor.new_zeros.
+    Example:
+        >>> torch.tensor([7]).new_zeros(2, 3)
+        tensor([[0, 0, 0],
+                [0, 0, 0]])
     """
     return new.make(np.zeros, new.sizes(sizes, size), new.dtype_or_default().numpy)
 
@@ -322,8 +398,16 @@ def new_ones(new: Creation, input: TensorLike, *sizes: Any, size: Any = None) ->
     """A tensor filled with 1, of this tensor's dtype.
 
     Args:
-        *sizes, dtype, layout, device, pin_memory, requires_grad: as for ``torch.Tensor.new_zeros``.
+        input, *sizes, dtype, layout, device, pin_memory, requires_grad: as for ``torch.Tensor.new_zeros``.
+    Returns:
+        A new contiguous tensor.
+    Raises:
+        TypeError: sizes that are no integers.
+        RuntimeError: a negative size.
     Source: torch.Tensor.new_ones.
+    Example:
+        >>> torch.tensor([True]).new_ones((2,))
+        tensor([True, True])
     """
     array = new.make(np.empty, new.sizes(sizes, size), new.dtype_or_default().numpy)
     fill_array(array, 1)
@@ -335,8 +419,17 @@ def new_empty(new: Creation, input: TensorLike, *sizes: Any, size: Any = None) -
     """An uninitialised tensor of this tensor's dtype.
 
     Args:
-        *sizes, dtype, layout, device, pin_memory, requires_grad: as for ``torch.Tensor.new_zeros``.
+        input, *sizes, dtype, layout, device, pin_memory, requires_grad: as for ``torch.Tensor.new_zeros``.
+    Returns:
+        A new contiguous tensor.
+    Raises:
+        TypeError: sizes that are no integers.
+        RuntimeError: a negative size.
     Source: torch.Tensor.new_empty.
+    Example:
+        >>> y = torch.tensor([7]).new_empty(2, 3)
+        >>> y.shape, y.dtype
+        (torch.Size([2, 3]), torch.int64)
     """
     return new.make(np.empty, new.sizes(sizes, size), new.dtype_or_default().numpy)
 
@@ -346,9 +439,20 @@ def new_full(new: Creation, input: TensorLike, size: Sequence[int], fill_value: 
     """A tensor filled with one value, of this tensor's dtype unless ``dtype`` is given.
 
     Args:
-        size: sizes. fill_value: a number.
+        input: tensor whose dtype and device are taken.
+        size: sequence of sizes.
+        fill_value: a number.
         dtype, layout, device, pin_memory, requires_grad: as for ``torch.zeros``.
+    Returns:
+        A new contiguous tensor.
+    Raises:
+        RuntimeError: a negative size, or a value that the dtype cannot hold.
+        TypeError: a ``fill_value`` that is no number.
     Source: torch.Tensor.new_full.
+    Example:
+        >>> torch.tensor([7]).new_full((2, 2), 3.9)
+        tensor([[3, 3],
+                [3, 3]])
     """
     return new.make(filled, sizes_from((size,), "new_full"), fill_value, new.dtype_or_default())
 
@@ -358,9 +462,19 @@ def new_empty_strided(new: Creation, input: TensorLike, size: Sequence[int], str
     """An uninitialised tensor of given sizes and strides, of this tensor's dtype unless ``dtype`` is given.
 
     Args:
-        size, stride: as for ``torch.empty_strided``.
+        input: tensor whose dtype and device are taken.
+        size: sizes.
+        stride: elements between neighbours along each dimension, not negative.
         dtype, layout, device, pin_memory, requires_grad: as for ``torch.zeros``.
+    Returns:
+        A new tensor.
+    Raises:
+        RuntimeError: another number of strides than of sizes, or a negative one.
     Source: torch.Tensor.new_empty_strided.
+    Example:
+        >>> y = torch.tensor([7]).new_empty_strided((2, 3), (1, 2))
+        >>> y.stride(), y.dtype
+        ((1, 2), torch.int64)
     """
     return new.make(checked_strided, "new_empty_strided", size, stride, new.dtype_or_default())
 
@@ -384,9 +498,16 @@ def eye(new: Creation, n: int, m: int | None = None) -> Any:
         n: rows.
         m: columns; ``n`` when None.
         out, dtype, layout, device, pin_memory, requires_grad: as for ``torch.zeros``.
+    Returns:
+        A new tensor ``(n, m)``.
     Raises:
         RuntimeError: a negative size.
+        TypeError: sizes that are no integers.
     Source: torch.eye.
+    Example:
+        >>> torch.eye(2, 3)
+        tensor([[1., 0., 0.],
+                [0., 1., 0.]])
     """
     for name, size in (("n", n), ("m", m)):
         if size is not None and not hasattr(size, "__index__"):
@@ -405,6 +526,14 @@ def scalar_tensor(new: Creation, s: Any) -> Any:
     Args:
         s: a number.
         dtype, layout, device, pin_memory, requires_grad: as for ``torch.zeros``.
+    Returns:
+        A new 0-d tensor.
+    Raises:
+        RuntimeError: a number that the dtype cannot hold.
+        TypeError: no number.
     Source: torch.scalar_tensor.
+    Example:
+        >>> torch.scalar_tensor(3), torch.scalar_tensor(3, dtype=torch.int64)
+        (tensor(3.), tensor(3))
     """
     return filled((), s, new.dtype_or_default())

@@ -255,11 +255,25 @@ def ctc_loss(
     reduction: int = 0,
     zero_infinity: bool = False,
 ) -> Tensor:
-    """``nn.functional.ctc_loss`` with a number for the reduction: 0 for none, 1 for the mean, 2 for the sum.
+    """:func:`torch.nn.functional.ctc_loss` with a number for the reduction.
 
+    Args:
+        log_probs: ``(T, N, C)`` or ``(T, C)``, log-probabilities of classes at each time.
+        targets: ``(N, S)``, or all sequences one after the other.
+        input_lengths, target_lengths: time steps and labels of each sample; a tensor or a sequence.
+        blank: the class that stands for no label.
+        reduction: 0 for none, 1 for the mean, 2 for the sum.
+        zero_infinity: count samples without any alignment as zero, in the gradient too.
+    Returns:
+        A scalar in nats, or without reduction ``(N,)``.
     Raises:
         RuntimeError: sizes or lengths that do not fit.
+    Gradient: that of ``nn.functional.ctc_loss``.
     Source: torch.ctc_loss.
+    Example:
+        >>> even = torch.zeros(2, 1, 2).log_softmax(-1)  # 3 of 4 paths show one label: -log(3 / 4)
+        >>> torch.ctc_loss(even, torch.tensor([[1]]), [2], [1])
+        tensor([0.2877])
     """
     return _loss(log_probs, targets, input_lengths, target_lengths, blank, _REDUCTIONS[reduction], zero_infinity)
 
@@ -292,5 +306,11 @@ def functional_ctc_loss(
     Gradient: ``exp(log_probs)`` minus the share of alignments that show each class: right for log-probabilities that come from
         ``log_softmax``. It cannot be differentiated again.
     Source: torch.nn.functional.ctc_loss. Graves et al. 2006.
+    Example:
+        >>> even = torch.zeros(2, 1, 2).log_softmax(-1)
+        >>> F.ctc_loss(even, torch.tensor([[1]]), [2], [1])  # 3 of 4 paths: -log(3 / 4)
+        tensor(0.2877)
+        >>> F.ctc_loss(even, torch.tensor([[1, 1]]), [2], [2], reduction="none")  # needs a blank between
+        tensor([inf])
     """
     return _loss(log_probs, targets, input_lengths, target_lengths, blank, reduction_of(reduction, None, None), zero_infinity)

@@ -70,9 +70,19 @@ def cumsum(input: Tensor, dim: int, *, dtype: Any = None) -> Tensor:
     """Running sum along ``dim``.
 
     Args:
-        input: any dtype. dim: dimension. dtype: cast to it first; integers and bools become int64 when None.
+        input: any shape and dtype.
+        dim: dimension to run along.
+        dtype: cast to it first; integers and bools become int64 when None.
+    Returns:
+        A new tensor of ``input``'s shape.
+    Raises:
+        IndexError: ``dim`` out of range.
     Gradient: the running sum of ``grad`` from the end.
     Source: torch.cumsum.
+    Example:
+        >>> torch.cumsum(torch.tensor([[1, 2, 3], [10, 20, 30]]), dim=1)
+        tensor([[ 1,  3,  6],
+                [10, 30, 60]])
     """
     return _accumulated(np.add, input, dim, dtype)
 
@@ -135,9 +145,18 @@ def cumprod(input: Tensor, dim: int, *, dtype: Any = None) -> Tensor:
     """Running product along ``dim``.
 
     Args:
-        input: any dtype. dim: dimension. dtype: cast to it first; integers and bools become int64 when None.
-    Gradient: correct where some elements are 0.
+        input: any shape and dtype.
+        dim: dimension to run along.
+        dtype: cast to it first; integers and bools become int64 when None.
+    Returns:
+        A new tensor of ``input``'s shape.
+    Raises:
+        IndexError: ``dim`` out of range.
+    Gradient: the sum from the end of ``grad * result``, by ``input``; correct where some elements are 0, too.
     Source: torch.cumprod.
+    Example:
+        >>> torch.cumprod(torch.tensor([2, 3, 0, 5]), dim=0)
+        tensor([2, 6, 0, 0])
     """
     return _accumulated(np.multiply, input, dim, dtype)
 
@@ -172,11 +191,18 @@ def cummax(input: Tensor, dim: int) -> Any:
     """Running maximum along ``dim`` and where it is; of equal elements the last, from a NaN on NaN.
 
     Args:
-        input: real. dim: dimension.
+        input: any shape, real.
+        dim: dimension to run along.
     Returns:
-        A named tuple (values, indices).
+        A named tuple (values, indices) of ``input``'s shape; indices are int64.
+    Raises:
+        IndexError: ``dim`` out of range.
     Gradient: ``grad`` summed at the places.
     Source: torch.cummax.
+    Example:
+        >>> values, indices = torch.cummax(torch.tensor([3, 1, 3, 5]), dim=0)
+        >>> values, indices
+        (tensor([3, 3, 3, 5]), tensor([0, 0, 2, 3]))
     """
     return _running(np.maximum, np.greater_equal, input, dim)
 
@@ -186,11 +212,19 @@ def cummin(input: Tensor, dim: int) -> Any:
     """Running minimum along ``dim`` and where it is; of equal elements the last, from a NaN on NaN.
 
     Args:
-        input: real. dim: dimension.
+        input: any shape, real.
+        dim: dimension to run along.
     Returns:
-        A named tuple (values, indices).
+        A named tuple (values, indices) of ``input``'s shape; indices are int64.
+    Raises:
+        IndexError: ``dim`` out of range.
     Gradient: ``grad`` summed at the places.
     Source: torch.cummin.
+    Example:
+        >>> torch.cummin(torch.tensor([3.0, 4.0, float("nan"), 1.0]), dim=0)
+        torch.return_types.cummin(
+        values=tensor([3., 3., nan, nan]),
+        indices=tensor([0, 0, 2, 2]))
     """
     return _running(np.minimum, np.less_equal, input, dim)
 
@@ -221,10 +255,18 @@ def logcumsumexp(input: Tensor, dim: int) -> Tensor:
     """Running ``log(sum(exp(input)))`` along ``dim``, without overflow.
 
     Args:
-        input: floating point or complex. dim: dimension.
+        input: any shape, floating point or complex.
+        dim: dimension to run along.
+    Returns:
+        A new tensor of ``input``'s shape and dtype.
     Raises:
         NotImplementedError: integer input.
+        IndexError: ``dim`` out of range.
+    Gradient: at each element the sum of ``grad * exp(input - result)`` from there to the end.
     Source: torch.logcumsumexp.
+    Example:
+        >>> torch.logcumsumexp(torch.tensor([1000.0, 1000.0, 0.0]), dim=0)
+        tensor([1000.0000, 1000.6932, 1000.6932])
     """
     if input.dtype.kind in "biu":
         raise NotImplementedError(f"\"logcumsumexp_out_cpu\" not implemented for '{_legacy(input)}'")
@@ -260,10 +302,21 @@ def diff(input: Tensor, n: int = 1, dim: int = -1, prepend: Any = None, append: 
     """n-th differences of neighbours along ``dim``.
 
     Args:
-        input: at least 1-d. n: how often. dim: dimension. prepend, append: tensors joined before and after first.
+        input: at least 1-d; of bools the exclusive or is taken.
+        n: how often differences are taken.
+        dim: dimension.
+        prepend, append: tensors joined before and after first.
+    Returns:
+        ``input``'s shape with ``n`` elements fewer along ``dim``, at least 0.
     Raises:
         RuntimeError: a 0-d input, or a negative ``n``.
+        IndexError: ``dim`` out of range.
+    Gradient: minus the difference of ``grad`` along ``dim``, with zeros at both ends, ``n`` times.
     Source: torch.diff.
+    Example:
+        >>> x = torch.tensor([1, 4, 9, 16])
+        >>> torch.diff(x), torch.diff(x, n=2), torch.diff(x, prepend=torch.tensor([0]))
+        (tensor([3, 5, 7]), tensor([2, 2]), tensor([1, 3, 5, 7]))
     """
     if not input.ndim:
         raise RuntimeError("diff expects input to be at least one-dimensional")
@@ -359,8 +412,15 @@ def gradient(input: Tensor, *, spacing: Any = None, dim: Any = None, edge_order:
     Returns:
         A tuple with one tensor of ``input``'s shape for each dimension; integers become the default float dtype.
     Raises:
-        RuntimeError: too few elements, ``spacing`` of another length, another ``edge_order``, or uint8. IndexError: ``dim`` out of range.
+        RuntimeError: too few elements, ``spacing`` of another length, another ``edge_order``, or uint8.
+        IndexError: ``dim`` out of range.
     Source: torch.gradient.
+    Example:
+        >>> squares = torch.tensor([0.0, 1.0, 4.0, 9.0])
+        >>> torch.gradient(squares)
+        (tensor([1., 2., 4., 5.]),)
+        >>> torch.gradient(squares, edge_order=2, spacing=0.5)
+        (tensor([ 0.,  4.,  8., 12.]),)
     """
     from .joining import cat
 
@@ -396,10 +456,20 @@ def trapezoid(y: Tensor, x: Any = None, *, dx: Any = None, dim: int = -1) -> Any
     """Integral of ``y`` along ``dim`` by the trapezoidal rule.
 
     Args:
-        y: values. x: their places; ``dx`` apart when None. dx: distance of neighbours, 1 when None. dim: dimension.
+        y: values, ``(*, n, *)``.
+        x: their places, broadcastable or ``(n,)``; ``dx`` apart when None.
+        dx: distance of neighbours, 1 when None.
+        dim: dimension.
+    Returns:
+        ``y``'s shape without ``dim``.
     Raises:
-        RuntimeError: as many ``x`` as ``y`` are needed.
+        RuntimeError: another number of ``x`` than of ``y``.
+        IndexError: ``dim`` out of range.
+    Gradient: ``grad`` times half the distance of each element's two neighbours.
     Source: torch.trapezoid.
+    Example:
+        >>> torch.trapezoid(torch.tensor([0.0, 2.0, 4.0])), torch.trapezoid(torch.tensor([0.0, 2.0]), torch.tensor([1.0, 4.0]))
+        (tensor(4.), tensor(3.))
     """
     dim = wrap_dim(dim, y.ndim)
     if not y.shape[dim]:
@@ -416,7 +486,16 @@ def cumulative_trapezoid(y: Tensor, x: Any = None, *, dx: Any = None, dim: int =
 
     Args:
         y, x, dx, dim: as for ``torch.trapezoid``.
+    Returns:
+        ``(*, n - 1, *)``; its last element is the whole integral.
+    Raises:
+        RuntimeError: another number of ``x`` than of ``y``.
+        IndexError: ``dim`` out of range.
+    Gradient: that of the running sum, through the trapezoids' areas.
     Source: torch.cumulative_trapezoid.
+    Example:
+        >>> torch.cumulative_trapezoid(torch.tensor([0.0, 2.0, 4.0]))
+        tensor([1., 4.])
     """
     dim = wrap_dim(dim, y.ndim)
     return _areas(y, x, dx, dim).cumsum(dim)
