@@ -32,13 +32,7 @@ from .positive import Exponential, Gamma, Pareto
 from .transformed_distribution import TransformedDistribution
 from .unit_interval import Beta, ContinuousBernoulli
 from .utils import _sum_rightmost, euler_constant, functional
-from .vectors import (
-    Dirichlet,
-    LowRankMultivariateNormal,
-    MultivariateNormal,
-    _batch_lowrank_mahalanobis,
-    _batch_mahalanobis,
-)
+from .vectors import Dirichlet, LowRankMultivariateNormal, MultivariateNormal, _batch_lowrank_mahalanobis, _batch_mahalanobis
 
 __all__ = ["kl_divergence", "register_kl"]
 

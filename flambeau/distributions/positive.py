@@ -346,11 +346,7 @@ class GeneralizedPareto(Parametric):
     Source: torch.distributions.GeneralizedPareto. Pickands 1975, "Statistical inference using extreme order statistics".
     """
 
-    arg_constraints = {
-        "loc": constraints.real,
-        "scale": constraints.positive,
-        "concentration": constraints.real,
-    }
+    arg_constraints = {"loc": constraints.real, "scale": constraints.positive, "concentration": constraints.real}
     has_rsample = True
     loc: Tensor
     scale: Tensor

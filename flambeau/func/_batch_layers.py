@@ -149,9 +149,7 @@ def _embedding(batch: Any, op: Any, weight: Any, indices: Any, padding_idx: Any,
 
 
 # -- losses ---------------------------------------------------------------------------------------------------
-@rule(
-    *"_mse_loss _huber_loss _smooth_l1_loss _binary_cross_entropy _binary_cross_entropy_with_logits".split(),
-)
+@rule(*"_mse_loss _huber_loss _smooth_l1_loss _binary_cross_entropy _binary_cross_entropy_with_logits".split())
 def _loss(batch: Any, op: Any, *values: Any) -> Any:
     """The losses of all elements, reduced over each example's."""
     at = op.names.index("reduction")

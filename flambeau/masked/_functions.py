@@ -326,12 +326,7 @@ def cumprod(input: Tensor, dim: int, *, dtype: Dtype | None = None, mask: Tensor
 
 
 def logaddexp(
-    input: Tensor,
-    other: Tensor,
-    *,
-    dtype: Dtype | None = None,
-    input_mask: Tensor | None = None,
-    other_mask: Tensor | None = None,
+    input: Tensor, other: Tensor, *, dtype: Dtype | None = None, input_mask: Tensor | None = None, other_mask: Tensor | None = None
 ) -> Tensor:
     """``log(exp(input) + exp(other))``, to which hidden elements add nothing. Source: torch.masked.logaddexp."""
     dtype = input.dtype if dtype is None else dtype

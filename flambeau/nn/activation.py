@@ -47,13 +47,7 @@ def _doc(formula: str, name: str, arguments: str = "") -> str:
 _INPLACE = "\n        inplace: write the result into the input."
 _INPLACE_ARGUMENT = "inplace: bool = False"
 
-ReLU = layer(
-    "ReLU",
-    _INPLACE_ARGUMENT,
-    "F.relu(input, self.inplace)",
-    _doc("``max(0, input)``", "ReLU", _INPLACE),
-    base=_Activation,
-)
+ReLU = layer("ReLU", _INPLACE_ARGUMENT, "F.relu(input, self.inplace)", _doc("``max(0, input)``", "ReLU", _INPLACE), base=_Activation)
 SELU = layer(
     "SELU",
     _INPLACE_ARGUMENT,
@@ -62,18 +56,10 @@ SELU = layer(
     base=_Activation,
 )
 SiLU = layer(
-    "SiLU",
-    _INPLACE_ARGUMENT,
-    "F.silu(input, self.inplace)",
-    _doc("``input * sigmoid(input)``", "SiLU", _INPLACE),
-    base=_Activation,
+    "SiLU", _INPLACE_ARGUMENT, "F.silu(input, self.inplace)", _doc("``input * sigmoid(input)``", "SiLU", _INPLACE), base=_Activation
 )
 Mish = layer(
-    "Mish",
-    _INPLACE_ARGUMENT,
-    "F.mish(input, self.inplace)",
-    _doc("``input * tanh(softplus(input))``", "Mish", _INPLACE),
-    base=_Activation,
+    "Mish", _INPLACE_ARGUMENT, "F.mish(input, self.inplace)", _doc("``input * tanh(softplus(input))``", "Mish", _INPLACE), base=_Activation
 )
 Hardsigmoid = layer(
     "Hardsigmoid",
@@ -82,10 +68,7 @@ Hardsigmoid = layer(
     _doc("``input / 6 + 1 / 2`` cut to ``[0, 1]``", "Hardsigmoid", _INPLACE),
 )
 Hardswish = layer(
-    "Hardswish",
-    _INPLACE_ARGUMENT,
-    "F.hardswish(input, self.inplace)",
-    _doc("``input * hardsigmoid(input)``", "Hardswish", _INPLACE),
+    "Hardswish", _INPLACE_ARGUMENT, "F.hardswish(input, self.inplace)", _doc("``input * hardsigmoid(input)``", "Hardswish", _INPLACE)
 )
 ELU = layer(
     "ELU",
@@ -99,9 +82,7 @@ CELU = layer(
     f"alpha: float = 1.0, {_INPLACE_ARGUMENT}",
     "F.celu(input, self.alpha, self.inplace)",
     _doc(
-        "``input`` where positive, ``alpha * (exp(input / alpha) - 1)`` elsewhere",
-        "CELU",
-        f"\n        alpha: as in the formula.{_INPLACE}",
+        "``input`` where positive, ``alpha * (exp(input / alpha) - 1)`` elsewhere", "CELU", f"\n        alpha: as in the formula.{_INPLACE}"
     ),
     base=_Activation,
 )
@@ -132,9 +113,7 @@ Threshold = layer(
     f"threshold: float, value: float, {_INPLACE_ARGUMENT}",
     "F.threshold(input, self.threshold, self.value, self.inplace)",
     _doc(
-        "``input`` where above ``threshold``, ``value`` elsewhere",
-        "Threshold",
-        f"\n        threshold, value: as in the formula.{_INPLACE}",
+        "``input`` where above ``threshold``, ``value`` elsewhere", "Threshold", f"\n        threshold, value: as in the formula.{_INPLACE}"
     ),
     base=_Activation,
 )

@@ -51,10 +51,7 @@ class Dropout(_DropoutNd):
 
 class Dropout1d(_DropoutNd):
     __doc__ = _doc(
-        "Zeroes whole channels and scales the others by ``1 / (1 - p)``.",
-        "``(N, C, L)`` or ``(C, L)``",
-        "Dropout1d",
-        "Tompson et al. 2015",
+        "Zeroes whole channels and scales the others by ``1 / (1 - p)``.", "``(N, C, L)`` or ``(C, L)``", "Dropout1d", "Tompson et al. 2015"
     )
 
     def forward(self, input: Tensor) -> Tensor:

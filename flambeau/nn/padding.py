@@ -115,12 +115,7 @@ def _family(name: str, mode: str, what: str, base: type[_Pad] = _Pad) -> tuple[A
     """The classes ``<name>1d``, ``<name>2d`` and ``<name>3d``."""
     classes = []
     for dims in (1, 2, 3):
-        namespace = {
-            "__doc__": _doc(what, f"{name}{dims}d", dims),
-            "__module__": __name__,
-            "_dims": dims,
-            "_mode": mode,
-        }
+        namespace = {"__doc__": _doc(what, f"{name}{dims}d", dims), "__module__": __name__, "_dims": dims, "_mode": mode}
         classes.append(type(f"{name}{dims}d", (base,), namespace))
     return classes[0], classes[1], classes[2]
 

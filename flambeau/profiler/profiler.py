@@ -4,14 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from . import (
-    ProfilerAction,
-    ProfilerActivity,
-    kineto_available,
-    record_function,
-    schedule,
-    supported_activities,
-)
+from . import ProfilerAction, ProfilerActivity, kineto_available, record_function, schedule, supported_activities
 
 __all__ = ["ProfilerAction", "ProfilerActivity", "kineto_available", "record_function", "schedule", "supported_activities"]
 

@@ -111,11 +111,7 @@ CALLABLE: dict[str, Any] = {
 }
 CALLABLE.update(
     (f"torch._utils.{name}", _unsupported(name))
-    for name in (
-        "_rebuild_nested_tensor",
-        "_rebuild_device_tensor_from_numpy",
-        "_rebuild_device_tensor_from_cpu_tensor",
-    )
+    for name in ("_rebuild_nested_tensor", "_rebuild_device_tensor_from_numpy", "_rebuild_device_tensor_from_cpu_tensor")
 )
 
 # Only handed on as values: a dtype, the element type of a storage, the type of a tensor.

@@ -311,11 +311,7 @@ def register_dataclass(
         return cls(**dict(zip(present, values, strict=True)), **dict.fromkeys(absent))
 
     _private_register_pytree_node(
-        cls,
-        flatten,
-        unflatten,
-        serialized_type_name=serialized_type_name,
-        flatten_with_keys_fn=lambda obj: flatten(obj, GetAttrKey),
+        cls, flatten, unflatten, serialized_type_name=serialized_type_name, flatten_with_keys_fn=lambda obj: flatten(obj, GetAttrKey)
     )
 
 
@@ -425,11 +421,7 @@ def _defaultdict_unflatten(values: Iterable[Any], context: Context) -> defaultdi
 
 def _defaultdict_serialize(context: Context) -> DumpableContext:
     factory, keys = context
-    return {
-        "default_factory_module": factory.__module__,
-        "default_factory_name": factory.__qualname__,
-        "dict_context": keys,
-    }
+    return {"default_factory_module": factory.__module__, "default_factory_name": factory.__qualname__, "dict_context": keys}
 
 
 def _defaultdict_deserialize(dumpable_context: DumpableContext) -> Context:

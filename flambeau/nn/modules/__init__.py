@@ -37,11 +37,7 @@ FILES = {
     "upsampling": "upsampling",
 }
 # Files whose classes PyTorch has in a file of others.
-JOINED = {
-    "linear_cross_entropy": "loss",
-    "multihead_attention": "activation",
-    "sync_batchnorm": "batchnorm",
-}
+JOINED = {"linear_cross_entropy": "loss", "multihead_attention": "activation", "sync_batchnorm": "batchnorm"}
 
 for _name, _file in FILES.items():
     _module = import_module(f"..{_file}", __name__)

@@ -5,16 +5,7 @@ from .annealing import CosineAnnealingLR, CosineAnnealingWarmRestarts
 from .base import LRScheduler, _LRScheduler
 from .composite import ChainedScheduler, SequentialLR
 from .cycles import CyclicLR, OneCycleLR
-from .factors import (
-    ConstantLR,
-    ExponentialLR,
-    LambdaLR,
-    LinearLR,
-    MultiplicativeLR,
-    MultiStepLR,
-    PolynomialLR,
-    StepLR,
-)
+from .factors import ConstantLR, ExponentialLR, LambdaLR, LinearLR, MultiplicativeLR, MultiStepLR, PolynomialLR, StepLR
 from .plateau import ReduceLROnPlateau
 
 _late.adopt(__name__)

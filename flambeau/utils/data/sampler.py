@@ -82,11 +82,7 @@ class RandomSampler(Sampler[int]):
     replacement: bool
 
     def __init__(
-        self,
-        data_source: Sized,
-        replacement: bool = False,
-        num_samples: int | None = None,
-        generator: Generator | None = None,
+        self, data_source: Sized, replacement: bool = False, num_samples: int | None = None, generator: Generator | None = None
     ) -> None:
         if not isinstance(replacement, bool):
             raise TypeError(f"replacement should be a boolean value, but got replacement={replacement}")

@@ -317,11 +317,7 @@ def audio(tag: str, tensor: Any, sample_rate: int = 44100) -> Summary:
         writer.setparams((1, 2, sample_rate, len(samples), "NONE", "not compressed"))
         writer.writeframes((samples * np.iinfo(np.int16).max).astype("<i2").tobytes())
     message = Summary.Audio(
-        sample_rate=sample_rate,
-        num_channels=1,
-        length_frames=len(samples),
-        encoded_audio_string=file.getvalue(),
-        content_type="audio/wav",
+        sample_rate=sample_rate, num_channels=1, length_frames=len(samples), encoded_audio_string=file.getvalue(), content_type="audio/wav"
     )
     return Summary(value=[Summary.Value(tag=tag, audio=message)])
 
@@ -362,15 +358,7 @@ def custom_scalars(layout: dict[str, dict[str, list[Any]]]) -> Summary:
 
 
 def pr_curve_raw(
-    tag: str,
-    tp: Any,
-    fp: Any,
-    tn: Any,
-    fn: Any,
-    precision: Any,
-    recall: Any,
-    num_thresholds: int = MOST_THRESHOLDS,
-    weights: Any = None,
+    tag: str, tp: Any, fp: Any, tn: Any, fn: Any, precision: Any, recall: Any, num_thresholds: int = MOST_THRESHOLDS, weights: Any = None
 ) -> Summary:
     """A curve of precision and recall whose values are known for each threshold.
 
