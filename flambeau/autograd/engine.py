@@ -68,6 +68,18 @@ def _add(have: Tensor, more: Tensor, record: bool) -> Tensor:
     return have + more
 
 
+def _add_to_leaf(entry: list[Any], grad: Tensor, record: bool) -> None:
+    """Add to the gradient ``entry[1]`` of a leaf; ``entry[2]`` says whether that is a sum that was made here, which nobody else has."""
+    if entry[2] and grad.__class__ is Tensor:
+        have = entry[1]._array
+        total = add(have, grad._array, have)
+        if total is not have:  # a sparse one and a dense one
+            entry[1] = wrap(total)
+    else:
+        entry[1] = _add(entry[1], grad, record)
+        entry[2] = not (record or crowded or interposed) and entry[1].__class__ is Tensor and entry[1]._array is not grad._array
+
+
 class _Pass:
     """One backward pass: pending gradients per node, gradients collected for leaves and for requested inputs."""
 
@@ -137,10 +149,8 @@ class _Pass:
                 grad = _prepared(node, grad)
             if anomaly.enabled:
                 grads = _traced_apply(node, grad)
-            elif on_several_devices:
-                grads = _apply_on_its_device(node, grad)
             else:
-                grads = node.apply(grad)
+                grads = _apply_on_its_device(node, grad) if on_several_devices else node.apply(grad)
             if node.hooks is not None and node.hooks.post:
                 grads = _after(node, grads, grad)
             if not keep and node.frees:
@@ -176,18 +186,8 @@ class _Pass:
                         if edge._node is not None and needed is None:
                             raise RuntimeError("leaf variable has been moved into the graph interior")
                         leaves[id(edge)] = [edge, edge_grad, False]
-                    elif entry[2] and edge_grad.__class__ is Tensor:
-                        sum_of_both = entry[1]._array  # made here by an earlier sum: nobody else has it
-                        total = add(sum_of_both, edge_grad._array, sum_of_both)
-                        if total is not sum_of_both:  # a sparse one and a dense one
-                            entry[1] = wrap(total)
                     else:
-                        entry[1] = _add(entry[1], edge_grad, self.record)
-                        entry[2] = (
-                            not (self.record or crowded or interposed)
-                            and entry[1].__class__ is Tensor
-                            and entry[1]._array is not edge_grad._array
-                        )
+                        _add_to_leaf(entry, edge_grad, self.record)
             if self.awaited is not None:
                 self._count_down(node)
 

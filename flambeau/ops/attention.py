@@ -137,6 +137,19 @@ def wide(array: np.ndarray) -> np.ndarray:
 
 
 # -- the operations ------------------------------------------------------------------------------------------------------------
+def _probabilities(query: Any, key: Any, attn_mask: Any, is_causal: bool, scale: float) -> Any:
+    """Softmax of the scores, whole, in tensors; zeros where all keys of a query are masked."""
+    scores = query.matmul(key.mT) * scale
+    if attn_mask is not None:
+        masked = attn_mask.dtype is dtypes.bool_
+        scores = scores.masked_fill(attn_mask.logical_not(), -math.inf) if masked else scores + attn_mask.to(scores.dtype)
+    if is_causal:
+        seen = scores.new_ones(scores.shape[-2:], dtype=dtypes.bool_).tril()
+        scores = scores.masked_fill(seen.logical_not(), -math.inf)
+    nothing = scores.eq(-math.inf).all(-1, keepdim=True)
+    return scores.softmax(-1).masked_fill(nothing, 0.0)
+
+
 def _differences(
     grads: Any,
     grad_output: Any,
@@ -151,15 +164,7 @@ def _differences(
 ) -> tuple[Any, ...]:
     """The derivative of the derivative, over whole matrices: ``p`` are the probabilities, ``a`` those that dropout leaves."""
     to_query, to_key, to_value, to_mask = (*grads, None)[:4]
-    scores = query.matmul(key.mT) * scale
-    if attn_mask is not None:
-        masked = attn_mask.dtype is dtypes.bool_
-        scores = scores.masked_fill(attn_mask.logical_not(), -math.inf) if masked else scores + attn_mask.to(scores.dtype)
-    if is_causal:
-        seen = scores.new_ones(scores.shape[-2:], dtype=dtypes.bool_).tril()
-        scores = scores.masked_fill(seen.logical_not(), -math.inf)
-    nothing = scores.eq(-math.inf).all(-1, keepdim=True)
-    p = scores.softmax(-1).masked_fill(nothing, 0.0)
+    p = _probabilities(query, key, attn_mask, is_causal, scale)
     lead = np.broadcast_shapes(p.shape[:-2], value.shape[:-2])
     kept = None
     if dropout is not None:
@@ -183,7 +188,7 @@ def _differences(
     if to_key is not None:
         back = back + query.matmul(to_key.mT) * scale
     if to_mask is not None:
-        back = back + to_mask.to(scores.dtype)
+        back = back + to_mask.to(p.dtype)
     for_p: Any = None
     for_a: Any = None
     if not isinstance(back, float):

@@ -92,6 +92,22 @@ def _check_mask(attn_mask: Any, batch: int, num_heads: int, length: int, width: 
     return attn_mask[None, None] if attn_mask.ndim == 2 else attn_mask.reshape(batch, num_heads, length, width)
 
 
+def _causal_or_masked(attn_mask: Any, is_causal: bool, mask_is_needless: bool, dtype: Any) -> tuple[Any, bool]:
+    """The mask to add and whether attention is causal without one: where the hint says that the mask is the causal one and it alone counts.
+
+    Raises:
+        RuntimeError: the hint without a mask.
+    """
+    if is_causal and attn_mask is None:
+        raise RuntimeError(
+            "Need attn_mask if specifying the is_causal hint. You may use the Transformer module method "
+            "`generate_square_subsequent_mask` to create this mask."
+        )
+    if is_causal and mask_is_needless:
+        return None, True
+    return canonical_mask(attn_mask, "attn_mask", None, "", dtype, False), False
+
+
 # -- the parts -----------------------------------------------------------------------------------------------------------------
 def _projected(query: Any, key: Any, value: Any, weight: Any, bias: Any) -> tuple[Any, ...]:
     """Query, key and value through one weight for the three; one product where they are the same tensor."""
@@ -147,6 +163,10 @@ def _keys_and_values(k: Any, v: Any, static_k: Any, static_v: Any, batch: int, n
 
 def _with_biases(key: Any, value: Any, bias_k: Any, bias_v: Any, static_k: Any, static_v: Any) -> tuple[Any, Any]:
     """Key and value with one position more, which the biases are."""
+    if bias_v is None:
+        raise AssertionError("bias_k is set but bias_v is None")
+    if bias_k is None:
+        raise AssertionError("bias_v is set but bias_k is None")
     if static_k is not None:
         raise AssertionError("bias cannot be added to static key.")
     if static_v is not None:
@@ -253,15 +273,7 @@ def multi_head_attention_forward(
         key_padding_mask = None if key_padding_mask is None else key_padding_mask.unsqueeze(0)
     length, batch, width = query.shape
     key_padding_mask = canonical_mask(key_padding_mask, "key_padding_mask", none_or_dtype(attn_mask), "attn_mask", query.dtype)
-    if is_causal and attn_mask is None:
-        raise RuntimeError(
-            "Need attn_mask if specifying the is_causal hint. You may use the Transformer module method "
-            "`generate_square_subsequent_mask` to create this mask."
-        )
-    if is_causal and key_padding_mask is None and not need_weights:
-        attn_mask = None
-    else:
-        attn_mask, is_causal = canonical_mask(attn_mask, "attn_mask", None, "", query.dtype, False), False
+    attn_mask, is_causal = _causal_or_masked(attn_mask, is_causal, key_padding_mask is None and not need_weights, query.dtype)
     _check_operands(query, key, value, embed_dim_to_check, num_heads, use_separate_proj_weight)
     head_dim = width // num_heads
     if use_separate_proj_weight:
@@ -270,13 +282,9 @@ def multi_head_attention_forward(
         q, k, v = _projected(query, key, value, in_proj_weight, in_proj_bias)
     if attn_mask is not None:
         attn_mask = _check_mask(attn_mask, batch, num_heads, length, key.shape[0])
-    if bias_k is not None and bias_v is not None:
+    if bias_k is not None or bias_v is not None:
         k, v = _with_biases(k, v, bias_k, bias_v, static_k, static_v)
         attn_mask, key_padding_mask = _widened(attn_mask), _widened(key_padding_mask)
-    elif bias_k is not None:
-        raise AssertionError("bias_k is set but bias_v is None")
-    elif bias_v is not None:
-        raise AssertionError("bias_v is set but bias_k is None")
     q = _in_heads(q, num_heads, head_dim)
     k, v = _keys_and_values(k, v, static_k, static_v, batch, num_heads, head_dim)
     if add_zero_attn:

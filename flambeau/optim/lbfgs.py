@@ -225,6 +225,19 @@ def _cubic_minimum(a: _Point, b: _Point, bounds: tuple[Any, Any] | None = None) 
     return min(max(minimum, low), high)
 
 
+def _length_inside(bracket: list[_Point], made_little_progress: bool) -> tuple[Any, bool]:
+    """The next length to try within the bracket, and whether it is close to an end, where the interval may hardly shrink."""
+    length = _cubic_minimum(bracket[0], bracket[1])
+    shortest = min(bracket[0].length, bracket[1].length)
+    longest = max(bracket[0].length, bracket[1].length)
+    margin = 0.1 * (longest - shortest)
+    if not min(longest - length, length - shortest) < margin:  # also NaN
+        return length, False
+    if made_little_progress or length >= longest or length <= shortest:  # for the second time, or on the end: move inwards
+        return longest - margin if abs(length - longest) < abs(length - shortest) else shortest + margin, False
+    return length, True
+
+
 def _strong_wolfe(
     evaluate: Callable[[Any], _Point],
     start: _Point,
@@ -260,20 +273,7 @@ def _strong_wolfe(
     while iters < max_iters:
         if abs(bracket[1].length - bracket[0].length) * direction_norm < tolerance_change:
             break
-        length = _cubic_minimum(bracket[0], bracket[1])
-        shortest = min(bracket[0].length, bracket[1].length)
-        longest = max(bracket[0].length, bracket[1].length)
-        margin = 0.1 * (longest - shortest)
-        if min(longest - length, length - shortest) < margin:
-            # Close to an end for the second time, or on it: the interval would hardly shrink, so move inwards.
-            if made_little_progress or length >= longest or length <= shortest:
-                length = longest - margin if abs(length - longest) < abs(length - shortest) else shortest + margin
-                made_little_progress = False
-            else:
-                made_little_progress = True
-        else:
-            made_little_progress = False
-
+        length, made_little_progress = _length_inside(bracket, made_little_progress)
         new = evaluate(length)
         evals += 1
         iters += 1

@@ -220,52 +220,69 @@ def _add_fast(source: Source, fallback: str, with_out: bool, operator: bool) -> 
     source.add(2, f"a = {first.name}._array", "d = a.dtype")
     if op.fast is not op.ufunc and not op.is_view:  # ufuncs and views ask the array itself
         source.add(2, f"if a.__class__ is not ndarray: return {fallback}")
-    arrays = source.arrays = {first.name: "a"}
-    same = []
+    source.arrays = {first.name: "a"}
+    gate = _add_arrays(source, strict)
+    if number is not None:
+        _add_fast_number(source, number.name, gate, passed, fallback)
+        return
+    indent = 2
+    if gate:
+        source.add(2, f"if {' and '.join(gate)}:")
+        indent = 3
+    add_call(source, indent, _arguments(source, passed, {}), fallback, _checks_tensors(op))
+    add_finish(source, indent)
+
+
+def _add_arrays(source: Source, strict: list[Any]) -> list[str]:
+    """Lines that take the arrays of the operands behind the first; returned is what must hold of all dtypes."""
+    op, same = source.op, []
     for k, p in enumerate(strict):
-        arrays[p.name] = f"b{k}"
+        source.arrays[p.name] = f"b{k}"
         if p.kind == "optional":
             source.add(2, f"b{k} = None if {p.name} is None else {p.name}._array")
             same.append(f"(b{k} is None or b{k}.dtype is d)")
         else:
             source.add(2, f"b{k} = {p.name}._array")
             same.append(f"b{k}.dtype is d")
-    check = op.promotion in CHECKED
+    if op.promotion == KEEP:
+        return []
     allowed = f"(d is F32 or d is F64 or d is I64{' or d is B8' if op.fast_bool else ''})"
-    if check and not _keeps_dtype(op, "fd" + INT64_CHAR + ("?" if op.fast_bool else "")) and _keeps_dtype(op, "fd"):
+    if op.promotion in CHECKED and not _keeps_dtype(op, "fd" + INT64_CHAR + ("?" if op.fast_bool else "")) and _keeps_dtype(op, "fd"):
         allowed = "(d is F32 or d is F64)"  # the results of others are not what PyTorch's are
-    check_tensors = check and not _keeps_dtype(op, "fd")
-    gate = [] if op.promotion == KEEP else [*same, allowed]
+    return [*same, allowed]
 
-    def arguments(extra: dict[str, str]) -> str:
-        names = {**arrays, **extra}
-        order = []
-        for p in op.params:
-            if p.name in names:
-                order.append(names[p.name])
-            elif p.name in passed:
-                order.append(f"{p.name}={p.name}" if p.keyword_only and op.fast is op.kernel else p.name)
-        return ", ".join(order)
 
-    if number is None:
-        indent = 2
-        if gate:
-            source.add(2, f"if {' and '.join(gate)}:")
-            indent = 3
-        add_call(source, indent, arguments({}), fallback, check_tensors)
-        add_finish(source, indent)
-        return
-    n = number.name
+def _add_fast_number(source: Source, n: str, gate: list[str], passed: list[str], fallback: str) -> None:
+    """The two calls where operand ``n`` may be a tensor or a number; ``gate`` must hold of the other operands' dtypes."""
+    op = source.op
+    check = op.promotion in CHECKED
     source.add(2, f"if {is_plain(n)}:", f"    b = {n}._array")
     source.add(3, f"if {' and '.join(['b.dtype is d', *gate])}:" if gate else "if True:")
-    add_call(source, 4, arguments({n: "b"}), fallback, check_tensors)
+    add_call(source, 4, _arguments(source, passed, {n: "b"}), fallback, _checks_tensors(op))
     add_finish(source, 4)
     # an integer tensor and a float number are compared in the default float dtype
     is_float = f"({n}.__class__ is float and d is not I64)" if gate and not check else f"{n}.__class__ is float"
     source.add(2, f"elif ({is_float} or {n}.__class__ is int){' and (d is F32 or d is F64 or d is I64)' if gate else ''}:")
     as_array = op.fast is op.ufunc
-    add_call(source, 3, arguments({n: "b" if as_array else n}), fallback, check, scalar_source(n) if as_array else None)
+    call = _arguments(source, passed, {n: "b" if as_array else n})
+    add_call(source, 3, call, fallback, check, scalar_source(n) if as_array else None)
     add_finish(source, 3, frozenset((n,)))
+
+
+def _arguments(source: Source, passed: list[str], extra: dict[str, str]) -> str:
+    """The fast kernel's arguments: the operands' arrays, ``extra`` ones, and the attributes that are ``passed``."""
+    op, names, order = source.op, {**source.arrays, **extra}, []
+    for p in op.params:
+        if p.name in names:
+            order.append(names[p.name])
+        elif p.name in passed:
+            order.append(f"{p.name}={p.name}" if p.keyword_only and op.fast is op.kernel else p.name)
+    return ", ".join(order)
+
+
+def _checks_tensors(op: Op) -> bool:
+    """Whether a result of tensors alone may have another dtype than PyTorch's."""
+    return op.promotion in CHECKED and not _keeps_dtype(op, "fd")
 
 
 def _keeps_dtype(op: Op, kinds: str) -> bool:

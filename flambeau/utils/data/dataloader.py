@@ -126,24 +126,12 @@ class DataLoader(Generic[_T_co]):
         self._dataset_kind = _DatasetKind.Iterable if is_stream else _DatasetKind.Map
         if is_stream:
             _check_stream_options(None if self._is_iter_pipe else shuffle, sampler, batch_sampler)
-        if sampler is not None and shuffle:
-            raise ValueError("sampler option is mutually exclusive with shuffle")
-        if batch_sampler is not None:
-            if batch_size != 1 or shuffle or sampler is not None or drop_last:
-                raise ValueError("batch_sampler option is mutually exclusive with batch_size, shuffle, sampler, and drop_last")
-            batch_size = None
-            drop_last = False
-        elif batch_size is None and drop_last:
-            raise ValueError("batch_size=None option disables auto-batching and is mutually exclusive with drop_last")
-
-        if sampler is None:
-            sampler = _default_sampler(dataset, bool(shuffle), generator)
-        if batch_size is not None and batch_sampler is None:
-            batch_sampler = BatchSampler(sampler, batch_size, drop_last)
-        self.batch_size = batch_size
-        self.drop_last = drop_last
-        self.sampler = sampler
+        _check_batching_options(batch_size, shuffle, sampler, batch_sampler, drop_last)
+        self.batch_size, self.drop_last = (batch_size, drop_last) if batch_sampler is None else (None, False)
+        self.sampler = _default_sampler(dataset, bool(shuffle), generator) if sampler is None else sampler
         self.batch_sampler = batch_sampler
+        if self.batch_size is not None:
+            self.batch_sampler = BatchSampler(self.sampler, self.batch_size, drop_last)
         self.generator = generator
         self.collate_fn = collate_fn or (default_collate if self._auto_collation else default_convert)
         self.persistent_workers = persistent_workers
@@ -304,6 +292,17 @@ def _check_stream_options(shuffle: Any, sampler: Any, batch_sampler: Any) -> Non
         raise ValueError(
             f"DataLoader with IterableDataset: expected unspecified batch_sampler option, but got batch_sampler={batch_sampler}"
         )
+
+
+def _check_batching_options(batch_size: Any, shuffle: Any, sampler: Any, batch_sampler: Any, drop_last: bool) -> None:
+    """Of the options that say the same in several ways one may be given."""
+    if sampler is not None and shuffle:
+        raise ValueError("sampler option is mutually exclusive with shuffle")
+    if batch_sampler is not None:
+        if batch_size != 1 or shuffle or sampler is not None or drop_last:
+            raise ValueError("batch_sampler option is mutually exclusive with batch_size, shuffle, sampler, and drop_last")
+    elif batch_size is None and drop_last:
+        raise ValueError("batch_size=None option disables auto-batching and is mutually exclusive with drop_last")
 
 
 def _checked_context(context: Any, num_workers: int) -> Any:
