@@ -32,15 +32,16 @@ from .core.shape import Size
 from .core.state import modes as _modes
 from .core.storage import TypedStorage, UntypedStorage
 from .core.tensor import Tensor
+from .facades import modules as _facades
 from .ops.inspection import finfo, iinfo
 from .version import __version__
 
+_facades.install()
+_FACADES = frozenset(name for name in (*_facades.ELSEWHERE, *_facades.NAMES) if "." not in name)
 _SUBMODULES = frozenset(
-    ("autograd", "nn", "optim", "utils", "linalg", "special", "fft", "overrides", "return_types", "testing", "random", "serialization")
-    + ("version", "types", "storage", "accelerator", "cuda", "cpu", "mps", "backends", "_VF", "amp", "compiler", "distributed", "fx", "jit")
-    + ("onnx", "torch_version", "signal", "masked", "__config__", "__future__", "func", "multiprocessing", "hub", "_utils", "_tensor")
-    + ("distributions", "futures", "library", "profiler", "_C", "_dynamo", "nested", "sparse", "spaces", "vision", "visdom", "_ops", "apex")
-    + ("_subclasses", "_functorch", "functional", "_vmap_internals", "quasirandom", "_library", "_unsupported")
+    ("autograd", "nn", "optim", "utils", "linalg", "special", "fft", "overrides", "testing", "random", "serialization", "version", "types")
+    + ("storage", "accelerator", "cuda", "backends", "amp", "compiler", "distributed", "fx", "jit", "onnx", "signal", "masked", "func")
+    + ("multiprocessing", "hub", "distributions", "futures", "library", "profiler", "nested", "sparse", "vision", "quasirandom")
 )
 _SERIALIZATION = frozenset(("save", "load"))
 _AUTOCAST = frozenset(
@@ -54,8 +55,6 @@ _SETTINGS = frozenset(
     (
         "get_default_device",
         "set_default_device",
-        "get_device_module",
-        "_register_device_module",
         "AcceleratorError",
         "OutOfMemoryError",
     )
@@ -63,6 +62,7 @@ _SETTINGS = frozenset(
     + ("use_deterministic_algorithms", "are_deterministic_algorithms_enabled", "is_deterministic_algorithms_warn_only_enabled")
     + ("set_deterministic_debug_mode", "get_deterministic_debug_mode")
 )
+_DEVICE_MODULES = frozenset(("get_device_module", "_register_device_module"))
 _CHECKS = frozenset(
     ("SymBool", "SymFloat", "SymInt", "sym_float", "sym_int", "sym_ite", "sym_max", "sym_min", "sym_not", "sym_sqrt", "sym_sum", "_assert")
     + ("_assert_async", "_check", "_check_index", "_check_is_size", "_check_not_implemented", "_check_tensor_all", "_check_tensor_all_with")
@@ -91,8 +91,8 @@ def _share_in_pickles() -> None:
 
 
 _shared_memory.process.when_made = _share_in_pickles
-_modes.find_below = lambda: importlib.import_module("._dispatch.below", _PACKAGE)
-ops.custom.find = lambda name: importlib.import_module("._ops", _PACKAGE).ops.find(name)
+_modes.find_below = lambda: importlib.import_module(".aten.below", _PACKAGE)
+ops.custom.find = lambda name: importlib.import_module(".aten.overloads", _PACKAGE).ops.find(name)
 if "multiprocessing.reduction" in sys.modules:
     _share_in_pickles()
 
@@ -131,7 +131,9 @@ def __getattr__(name: str) -> Any:
             if error.name != f"{_PACKAGE}.{name}":
                 raise
             raise AttributeError(f"module 'torch' has no attribute '{name}'") from None
-    if name in _SERIALIZATION:
+    if name in _FACADES:
+        attribute = _facades.module(name)
+    elif name in _SERIALIZATION:
         from . import serialization
 
         attribute = getattr(serialization, name)
@@ -146,31 +148,35 @@ def __getattr__(name: str) -> Any:
     elif name == "vmap":
         from .func import vmap as attribute
     elif name.startswith("_foreach_"):
-        from . import _foreach
+        from .ops import foreach
 
-        attribute = _foreach.function(name)
+        attribute = foreach.function(name)
     elif name == "Tag":
-        from ._tags import Tag as attribute
+        from .aten.tags import Tag as attribute
     elif name in _OF_C:
-        from . import _C
+        from .facades import _C
 
         attribute = getattr(_C, name)
     elif name in _CHECKS:
-        from . import _checks
+        from .core import checks
 
-        attribute = getattr(_checks, name)
+        attribute = getattr(checks, name)
     elif name in _AUTOCAST:
         from . import amp
 
         attribute = getattr(amp.autocast_mode, name)
     elif name in _SETTINGS:
-        from . import _settings
+        from .core import switches
 
-        attribute = getattr(_settings, name)
+        attribute = getattr(switches, name)
+    elif name in _DEVICE_MODULES:
+        from . import accelerator
+
+        attribute = getattr(accelerator, name)
     elif name in _MORE:
-        from . import _more_names
+        from .facades import more_names
 
-        attribute = getattr(_more_names, name)
+        attribute = getattr(more_names, name)
     else:
         attribute = ops.resolve("torch", name)
     _names[name] = attribute
@@ -178,7 +184,7 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    late = (_SUBMODULES, _SERIALIZATION, _PRINTING, _SETTINGS, _AUTOCAST, _CHECKS, _MORE, _OF_C)
+    late = (_SUBMODULES, _FACADES, _SERIALIZATION, _PRINTING, _SETTINGS, _DEVICE_MODULES, _AUTOCAST, _CHECKS, _MORE, _OF_C)
     return sorted({"Tag", "compile", "torch", "vmap", *_names, *ops.names("torch")}.union(*late))
 
 

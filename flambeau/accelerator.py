@@ -6,14 +6,14 @@ private device without a module it is known that it is there, once, and current.
 
 from __future__ import annotations
 
+import sys
 import warnings
 from collections.abc import Callable
 from typing import Any
 
-from ._settings import device_module
 from .core import dtype as _dtypes
 from .core.arrays.kinds import BY_DEVICE
-from .core.device import device as _device
+from .core.device import cpu as _cpu, device as _device
 
 __all__ = [
     "Graph", "current_accelerator", "current_device_idx", "current_device_index", "current_stream", "device_count", "device_index",
@@ -54,6 +54,57 @@ def is_available() -> bool:
 def device_count() -> int:
     """Number of the accelerator's devices; 0 without an accelerator. Source: torch.accelerator.device_count."""
     return _asked("device_count", int(current_accelerator() is not None))
+
+
+# ---- modules of devices
+
+_WITH_MODULE = ("cpu", "cuda", "mps")
+_device_modules: dict[str, Any] = {}
+
+
+def get_device_module(device: Any = None) -> Any:
+    """The module of a device type: ``torch.cuda`` for ``'cuda'``.
+
+    Args:
+        device: a device or its name; the accelerator, or the CPU without one, when None.
+    Raises:
+        RuntimeError: there is no such module.
+    Source: torch.get_device_module.
+    """
+    if device is None:
+        accelerator = current_accelerator()
+        device = _cpu if accelerator is None or device_module(accelerator.type) is None else accelerator
+    kind = _device(device).type
+    module = device_module(kind)
+    if module is None:
+        raise RuntimeError(f"Device '{kind}' does not have a corresponding module registered as 'torch.{kind}'.")
+    return module
+
+
+def device_module(kind: str) -> Any:
+    """The module of a device type; None if it has none."""
+    if kind in _device_modules:
+        return _device_modules[kind]
+    return getattr(sys.modules[__package__], kind) if kind in _WITH_MODULE else None
+
+
+def _register_device_module(device_type: str, module: Any) -> None:
+    """Make ``module`` what ``torch.<device_type>`` and ``torch.get_device_module`` give for a device made elsewhere.
+
+    Raises:
+        RuntimeError: no such device type, or it has a module.
+    Source: torch._register_device_module.
+    """
+    package = sys.modules[__package__]
+    kind = _device(device_type).type
+    if hasattr(package, kind):
+        raise RuntimeError(f"The runtime module of '{kind}' has already been registered with '{getattr(package, kind)}'")
+    _device_modules[kind] = module
+    setattr(package, kind, module)
+    sys.modules[f"{__package__}.{kind}"] = module
+
+
+# ---- what its module answers
 
 
 def _asked(name: str, otherwise: Any) -> Any:

@@ -8,18 +8,18 @@ import weakref
 from collections.abc import Callable, Iterator
 from typing import Any, NoReturn
 
-from . import _unsupported
-from ._library import custom_ops as _custom_ops, definitions as _definitions
-from ._library.autograd import Formula as _Formula
-from ._library.custom_ops import CustomOpDef, custom_op
-from ._library.definitions import get_ctx
-from ._library.infer_schema import infer_schema
-from ._library.opcheck import opcheck
-from ._library.operation import Operation as _Operation
-from ._ops import OpOverload
-from ._schema import parse_schema as _parse_schema
-from ._tags import Tag
+from .aten.library import custom_ops as _custom_ops, definitions as _definitions
+from .aten.library.autograd import Formula as _Formula
+from .aten.library.custom_ops import CustomOpDef, custom_op
+from .aten.library.definitions import get_ctx
+from .aten.library.infer_schema import infer_schema
+from .aten.library.opcheck import opcheck
+from .aten.library.operation import Operation as _Operation
+from .aten.overloads import OpOverload
+from .aten.schema import parse_schema as _parse_schema
+from .aten.tags import Tag
 from .core.device import device as _device
+from .facades import unsupported
 
 __all__ = [
     "CustomOpDef", "Library", "custom_op", "define", "fallthrough_kernel", "get_ctx", "get_kernel", "impl", "impl_abstract", "infer_schema",
@@ -394,6 +394,6 @@ def register_torch_dispatch(op: Any, torch_dispatch_class: Any, func: Any = None
     return register if func is None else register(func)
 
 
-get_kernel = _unsupported.function("library", "get_kernel")
-triton_op = _unsupported.function("library", "triton_op")
-wrap_triton = _unsupported.function("library", "wrap_triton")
+get_kernel = unsupported.function("library", "get_kernel")
+triton_op = unsupported.function("library", "triton_op")
+wrap_triton = unsupported.function("library", "wrap_triton")

@@ -13,7 +13,7 @@ import inspect
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
-from ._ops import OpOverload, OpOverloadPacket
+from .aten.overloads import OpOverload, OpOverloadPacket
 from .autograd.grad_mode import enable_grad
 from .core.calls.override import (
     DisableTorchFunction,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .torch_version import TorchVersion
+from .facades.torch_version import TorchVersion
 
 __all__ = ["__version__", "cuda", "debug", "git_version", "hip", "release", "rocm", "xpu"]
 

@@ -17,7 +17,7 @@ NAMES = {"torch": flambeau, "np": np, "F": flambeau.nn.functional}
 FLAGS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
 LINES = 6  # of an operation's example, with what is printed
 MODULES = ["flambeau", *sorted(module.name for module in pkgutil.walk_packages(flambeau.__path__, "flambeau."))]
-PROGRAMS = {"flambeau.__main__", "flambeau._aliased"}  # doing something is what importing them is for
+PROGRAMS = {"flambeau.__main__", "flambeau.runner.aliased"}  # doing something is what importing them is for
 
 
 @pytest.mark.parametrize("name", [name for name in MODULES if name not in PROGRAMS])

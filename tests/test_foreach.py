@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 import flambeau
-from flambeau import _foreach
+from flambeau.ops import foreach
 
 
 def outcome(torch: Any, name: str, *arguments: Any, **options: Any) -> Any:
@@ -49,13 +49,13 @@ def flat(value: Any) -> Any:
 
 def test_every_name_of_pytorch_is_there(oracle):
     theirs = {name for name in dir(oracle) if name.startswith("_foreach_")}
-    assert theirs == _foreach.names()
+    assert theirs == foreach.names()
     assert all(callable(getattr(flambeau, name)) for name in theirs)
     assert not hasattr(flambeau, "_foreach_nothing")
 
 
 @pytest.mark.parametrize(
-    "name", sorted({f"_foreach_{base}" for base in _foreach._UNARY} | {"_foreach_clone", "_foreach_max", "_foreach_norm"})
+    "name", sorted({f"_foreach_{base}" for base in foreach._UNARY} | {"_foreach_clone", "_foreach_max", "_foreach_norm"})
 )
 def test_of_one_list(oracle, name):
     for form in (name, f"{name}_"):
@@ -75,7 +75,7 @@ BINARY_CASES = [
 ]
 
 
-@pytest.mark.parametrize("name", sorted(_foreach._BINARY))
+@pytest.mark.parametrize("name", sorted(foreach._BINARY))
 @pytest.mark.parametrize("suffix", ["", "_"])
 def test_of_a_list_and_more(of_pytorch, name, suffix):
     name = f"_foreach_{name}{suffix}"

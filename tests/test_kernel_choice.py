@@ -28,7 +28,7 @@ OTHERS = {
     "utils/data/_utils/messages.py": {"buffer.raw().nbytes < SMALLEST"},
     "utils/data/_utils/shared_memory.py": {"self._spare + size > self._in_use + _SPARE_BYTES"},
     "core/arrays/lapack.py": {"info.size >= MANY", "X[..., 0, 0].size >= MANY"},  # all matrices at once, not one call for each
-    "_subclasses/fake_tensor.py": {  # how large a tensor is whose values are kept
+    "aten/fake_tensor.py": {  # how large a tensor is whose values are kept
         "result.numel() <= CONSTANT_NUMEL_LIMIT",
         "tensor.numel() <= CONSTANT_NUMEL_LIMIT",
     },

@@ -13,9 +13,9 @@ import warnings
 
 import numpy as np
 import pytest
+from flambeau._library.opcheck import OpCheckError
 
 import flambeau as torch
-from flambeau._library.opcheck import OpCheckError
 from tests.library_programs import PROGRAMS, shown
 
 counter = itertools.count()

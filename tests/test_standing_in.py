@@ -12,11 +12,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from flambeau.torch_version import TorchVersion
 from oracle import pytorch
 
 import flambeau as torch
-from flambeau import _distribution, _unsupported
-from flambeau.torch_version import TorchVersion
+from flambeau.facades import unsupported
+from flambeau.runner import distribution
 
 ROOT = Path(__file__).resolve().parent.parent
 VERSIONS = (
@@ -83,7 +84,7 @@ def test_uninstall_leaves_children_as_they_were() -> None:
 import os, flambeau.runner
 before = os.environ.get("PYTHONPATH")
 with flambeau.runner.install():
-    assert os.environ["PYTHONPATH"].split(os.pathsep)[0].endswith("_shim")
+    assert os.environ["PYTHONPATH"].split(os.pathsep)[0].endswith("shim")
 print(os.environ.get("PYTHONPATH") == before)
 """
     assert output(start("-c", program)) == ["True"]
@@ -91,8 +92,8 @@ print(os.environ.get("PYTHONPATH") == before)
 
 def test_the_shim_says_what_the_package_says() -> None:
     for name in ("torch", "torchvision"):
-        text = (ROOT / "flambeau" / "_shim" / f"{name}.dist-info" / "METADATA").read_text()
-        assert text == _distribution.metadata_text(name)
+        text = (ROOT / "flambeau" / "runner" / "shim" / f"{name}.dist-info" / "METADATA").read_text()
+        assert text == distribution.metadata_text(name)
 
 
 @pytest.fixture(scope="module")
@@ -222,7 +223,7 @@ def test_what_waits_for_its_system_says_its_name(module: str) -> None:
             value()
         assert not isinstance(value, type) or not isinstance(3, value)
     assert set(waiting).isdisjoint(namespace["__all__"])
-    assert _unsupported.function("jit", "trace").__module__ == "torch.jit"
+    assert unsupported.function("jit", "trace").__module__ == "torch.jit"
 
 
 def test_compile_runs_what_it_is_given_and_says_so_once(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -374,14 +375,14 @@ def test_the_path_of_modules_is_given_back_as_the_program_leaves_it(monkeypatch:
 
 
 def test_a_failed_installation_leaves_the_alias_that_was_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_distribution, "site_packages", lambda: tmp_path)
-    _distribution.install()
+    monkeypatch.setattr(distribution, "site_packages", lambda: tmp_path)
+    distribution.install()
     before = sorted(tmp_path.rglob("*"))
 
     def full(*args: Any) -> Any:
         raise OSError("No space left on device")
 
-    monkeypatch.setattr(_distribution, "write_shim", full)
+    monkeypatch.setattr(distribution, "write_shim", full)
     with pytest.raises(OSError, match="No space left"):
-        _distribution.install()
+        distribution.install()
     assert sorted(tmp_path.rglob("*")) == before

@@ -331,8 +331,8 @@ def test_overloads_are_objects_with_signatures(oracle: Any) -> None:
 
 
 def test_what_the_table_names_is_there(oracle: Any) -> None:
-    calls = importlib.import_module("flambeau._dispatch.aten_calls")
-    importlib.import_module("flambeau._dispatch.below")
+    calls = importlib.import_module("flambeau.aten.calls")
+    importlib.import_module("flambeau.aten.below")
     prepared = {*calls.PREPARED, *calls.COMPOSED}
     for key, names in calls.kernels().items():
         for name in names:

@@ -9,14 +9,14 @@ import pytest
 from oracle import pytorch
 
 import flambeau
-from flambeau import _ops
-from flambeau._schema import parse_schema
+from flambeau.aten import overloads
+from flambeau.aten.schema import parse_schema
 
 aten = flambeau.ops.aten
 
 
 def test_every_schema_of_the_table_is_read_and_written_as_it_stands():
-    lines = _ops.aten_schemas()
+    lines = overloads.aten_schemas()
     assert len(lines) > 700
     for texts in lines.values():
         for text, tags in texts:
@@ -26,7 +26,7 @@ def test_every_schema_of_the_table_is_read_and_written_as_it_stands():
 
 @pytest.mark.oracle
 def test_the_table_is_that_of_pytorch(oracle):
-    for name, texts in _ops.aten_schemas().items():
+    for name, texts in overloads.aten_schemas().items():
         packet, theirs = getattr(aten, name), getattr(oracle.ops.aten, name)
         assert [overload for overload in theirs.overloads() if overload in packet.overloads()] == packet.overloads(), name
         assert len(packet.overloads()) == len(texts)

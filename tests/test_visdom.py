@@ -8,9 +8,9 @@ import unittest
 from typing import Any
 
 import pytest
+from flambeau.visdom import ELSEWHERE, Visdom
 
 import flambeau as torch
-from flambeau.visdom import ELSEWHERE, Visdom
 from tests import visdom_client
 
 

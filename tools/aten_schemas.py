@@ -1,4 +1,4 @@
-"""Writes ``flambeau/aten_schemas.txt`` from the PyTorch that is installed: ``python -m tools.aten_schemas``.
+"""Writes ``flambeau/aten/schemas.txt`` from the PyTorch that is installed: ``python -m tools.aten_schemas``.
 
 One line for each overload of every operation that ``torch.ops.aten`` has here: its schema without the namespace, and its tags. Each
 operation's overloads stand in PyTorch's order, which is the order in which a call looks for the one that it fits.
@@ -11,7 +11,7 @@ from pathlib import Path
 
 import flambeau
 
-PATH = Path(flambeau.__file__).with_name("aten_schemas.txt")
+PATH = Path(flambeau.__file__).parent / "aten" / "schemas.txt"
 
 
 def lines() -> Iterator[str]:

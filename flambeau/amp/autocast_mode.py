@@ -200,7 +200,7 @@ class autocast:
     def _allowed(self) -> list[DType]:
         if self._type != "privateuseone":
             return [bfloat16, float16]
-        from .._settings import get_device_module
+        from ..accelerator import get_device_module
 
         try:
             return list(get_device_module("privateuseone").get_amp_supported_dtype())

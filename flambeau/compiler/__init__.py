@@ -10,8 +10,8 @@ import functools
 from collections.abc import Callable
 from typing import Any
 
-from .. import _unsupported
 from ..core import late as _late
+from ..facades import unsupported
 from ..nn import Module
 from .eager import OptimizedModule, compile as compile
 
@@ -131,7 +131,7 @@ class set_stance(contextlib.ContextDecorator):
 
 
 globals().update(
-    _unsupported.names(
+    unsupported.names(
         "compiler",
         "get_default_backend keep_portable_guards_unsafe keep_tensor_guards_unsafe load_cache_artifacts load_compiled_function "
         "nested_compile_region save_cache_artifacts set_default_backend set_enable_guard_collectives skip_all_guards_unsafe "

@@ -12,9 +12,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from .._settings import AcceleratorError as AcceleratorError, OutOfMemoryError as OutOfMemoryError
 from ..core import late as _late
 from ..core.protocols.legacy import CONSTRUCTORS as _CONSTRUCTORS, STORAGES as _STORAGES, typed_constructor as _typed_constructor
+from ..core.switches import AcceleratorError as AcceleratorError, OutOfMemoryError as OutOfMemoryError
 from . import memory as memory, nvtx as nvtx, random as random, streams as streams
 from ._runtime import (
     device_at as _device_at,

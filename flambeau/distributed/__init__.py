@@ -6,8 +6,8 @@ import enum
 import os
 from typing import Any, NoReturn
 
-from .. import _unsupported
 from ..core import late as _late
+from ..facades import unsupported
 
 _late.adopt(__name__)
 
@@ -154,7 +154,7 @@ def destroy_process_group(group: Any = None) -> None:
 
 
 globals().update(
-    _unsupported.names(
+    unsupported.names(
         "distributed",
         "all_gather all_gather_into_tensor all_gather_object all_reduce all_to_all all_to_all_single barrier batch_isend_irecv broadcast "
         "broadcast_object_list gather gather_object init_device_mesh init_process_group irecv isend monitored_barrier new_group "

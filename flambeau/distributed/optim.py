@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from .. import _unsupported
+from ..facades import unsupported
 
 globals().update(
-    _unsupported.names(
+    unsupported.names(
         "distributed.optim", "", "DistributedOptimizer PostLocalSGDOptimizer ZeroRedundancyOptimizer _FunctionalAdam _FunctionalSGD"
     )
 )

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from .. import _unsupported
 from ..core import late as _late
+from ..facades import unsupported
 
 _late.adopt(__name__)
 
@@ -33,7 +33,7 @@ def has_side_effect(fn: Any) -> Any:
 
 
 globals().update(
-    _unsupported.names(
+    unsupported.names(
         "fx", "replace_pattern symbolic_trace", "CodeGen Graph GraphModule Interpreter Node PH ProxyableClassMeta Proxy Tracer Transformer"
     )
 )

@@ -10,8 +10,8 @@ import warnings
 from collections.abc import Callable
 from typing import Any, Final, NamedTuple, TypeVar
 
-from .. import _unsupported
 from ..core import late as _late
+from ..facades import unsupported
 from ..nn import Module
 
 _late.adopt(__name__)
@@ -205,7 +205,7 @@ def set_module(obj: Any, mod: str) -> None:
 
 
 globals().update(
-    _unsupported.names(
+    unsupported.names(
         "jit",
         "enable_onednn_fusion fork freeze last_executed_optimized_graph load onednn_fusion_enabled optimize_for_inference "
         "optimized_execution run_frozen_optimizations save script_method set_fusion_strategy trace trace_module wait",

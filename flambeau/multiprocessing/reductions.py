@@ -22,7 +22,6 @@ from weakref import ref
 
 import numpy as np
 
-from .. import _unsupported
 from ..core.arrays.kinds import kind_of, make_at, place_of
 from ..core.arrays.shared_memory import SharedMemory, process
 from ..core.dtype import dtype as DType
@@ -30,6 +29,7 @@ from ..core.protocols.rebuild import strided_view, warn_of_hooks
 from ..core.shape import contiguous_strides, element_strides
 from ..core.storage import TypedStorage, UntypedStorage
 from ..core.tensor import Parameter, Tensor, share, storage_of
+from ..facades import unsupported
 
 __all__: list[str] = []
 
@@ -201,7 +201,7 @@ class StorageWeakRef:
         return self is other or (isinstance(other, StorageWeakRef) and self.cdata == other.cdata)
 
 
-globals().update(_unsupported.names("multiprocessing.reductions", "rebuild_cuda_tensor rebuild_event reduce_event"))
+globals().update(unsupported.names("multiprocessing.reductions", "rebuild_cuda_tensor rebuild_event reduce_event"))
 
 
 def init_reductions() -> None:

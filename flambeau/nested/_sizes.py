@@ -6,7 +6,7 @@ from itertools import count
 from typing import Any
 from weakref import ref
 
-from .._checks import SymInt
+from ..core.checks import SymInt
 
 _numbers = count(1)
 _of_tensors: dict[int, tuple[ref[Any], NestedInt]] = {}  # by the tensor's id

@@ -6,11 +6,12 @@ import warnings
 from collections.abc import Callable
 from typing import Any, Self
 
-from .. import __future__, ops
+from .. import ops
 from ..autograd.grad_mode import no_grad
 from ..core.device import device as Device
 from ..core.dtype import dtype as DType
 from ..core.tensor import Parameter, Tensor, swap
+from ..facades import __future__
 
 _TO = (
     "to(device=None, dtype=None, non_blocking=False), to(dtype, non_blocking=False), to(tensor, non_blocking=False) or "

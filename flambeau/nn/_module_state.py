@@ -7,10 +7,10 @@ from collections import OrderedDict, namedtuple
 from collections.abc import Mapping
 from typing import Any
 
-from .. import __future__
 from ..autograd.grad_mode import no_grad
 from ..core.tape.hooks import RemovableHandle
 from ..core.tensor import Parameter, Tensor, swap
+from ..facades import __future__
 from ._module_hooks import Hook, _add
 from .parameter import is_lazy
 

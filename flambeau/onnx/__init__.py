@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from .. import _unsupported
 from ..core import late as _late
+from ..facades import unsupported
 
 _late.adopt(__name__)
 
@@ -20,5 +20,5 @@ def is_in_onnx_export() -> bool:
 
 
 globals().update(
-    _unsupported.names("onnx", "export register_custom_op_symbolic unregister_custom_op_symbolic", "ONNXProgram ExportableModule")
+    unsupported.names("onnx", "export register_custom_op_symbolic unregister_custom_op_symbolic", "ONNXProgram ExportableModule")
 )

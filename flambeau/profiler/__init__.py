@@ -6,9 +6,9 @@ import enum
 import warnings
 from collections.abc import Callable
 
-from .. import _unsupported
 from ..autograd.profiler import record_function as record_function
 from ..core import late as _late
+from ..facades import unsupported
 
 _late.adopt(__name__)
 
@@ -89,4 +89,4 @@ def schedule(
     return action
 
 
-globals().update(_unsupported.names("profiler", "tensorboard_trace_handler", "ExecutionTraceObserver _KinetoProfile profile"))
+globals().update(unsupported.names("profiler", "tensorboard_trace_handler", "ExecutionTraceObserver _KinetoProfile profile"))

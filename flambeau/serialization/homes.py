@@ -12,12 +12,14 @@ import importlib
 from collections.abc import Iterator
 from typing import Any
 
+from ..facades import modules as facades
 from .names import DATA_NAMES, PACKAGE
 
 # Files here, and the files in which PyTorch has the same names. ``nn.modules`` has the table of the layers' files.
 ELSEWHERE: dict[str, str] = {
     "autograd.anomaly": "autograd.anomaly_mode",
     "autograd.api": "autograd",
+    "aten.tags": "",
     "compiler.eager": "",
     "core.random.generator": "_C",
     "core.storage": "storage",
@@ -31,9 +33,11 @@ ELSEWHERE: dict[str, str] = {
     "optim.lr_scheduler.cycles": "optim.lr_scheduler",
     "optim.lr_scheduler.factors": "optim.lr_scheduler",
     "optim.lr_scheduler.plateau": "optim.lr_scheduler",
+    **{place: name for name, place in facades.ELSEWHERE.items()},
 }
 # PyTorch's files that are part of a file here: by a part of the names in them, in the order in which it is looked for.
 PARTS: dict[str, tuple[tuple[str, str], ...]] = {
+    "accelerator": (("device_module", ""), ("", "accelerator")),
     "nn.linear_cross_entropy": (("Options", "nn.modules.linear_cross_entropy_options"), ("", "nn.modules.loss")),
     "nn.normalization": (
         ("InstanceNorm", "nn.modules.instancenorm"),
@@ -47,7 +51,7 @@ PARTS: dict[str, tuple[tuple[str, str], ...]] = {
     "optim.muon": (("Muon", "optim"), ("", "optim._muon")),
 }
 # Folders and files that PyTorch does not have, and the namespaces in which it shows what they define.
-OURS_ALONE = ("_checks", "_settings", "core", "ops", "serialization")
+OURS_ALONE = ("core", "ops", "serialization")
 PUBLIC = ("", "nn.functional", "linalg", "special", "fft", "serialization")
 # Namespaces here for names whose file does not exist here, by PyTorch's; the longest prefix counts.
 NAMESPACES: dict[str, str] = {

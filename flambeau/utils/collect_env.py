@@ -6,7 +6,7 @@ import platform
 import sys
 from typing import NamedTuple
 
-from .. import _info
+from ..runner import info
 from ..version import __version__, debug
 
 __all__ = ["SystemEnv", "get_env_info", "get_pretty_env_info", "main"]
@@ -69,7 +69,7 @@ def get_env_info() -> SystemEnv:
         is_cuda_available=str(cuda.is_available()),
         pip_version="pip3",
         pip_packages="\n".join(sorted(packages.values())),
-        cpu_info="\n".join(f"{name}: {value}" for name, value in _info.rows()),
+        cpu_info="\n".join(f"{name}: {value}" for name, value in info.rows()),
     )
 
 

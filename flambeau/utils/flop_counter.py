@@ -10,7 +10,7 @@ from contextlib import ExitStack
 from types import TracebackType
 from typing import Any
 
-from .._ops import OpOverloadPacket, ops
+from ..aten.overloads import OpOverloadPacket, ops
 from ..core.state import thread
 from ..core.tensor import Tensor
 from ..nn import Module

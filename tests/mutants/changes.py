@@ -37,7 +37,7 @@ SHARES = {
 LEFT_OUT = re.compile(
     r"kernels/(pool|memory|cache|image|target|machine_code|build|tiles)\.py|/__init__\.py"
     r"|core/calls/(interruption|names|annotations|wrapper_source|getters)\.py"
-    r"|anomaly|gradcheck|notebook|_unsupported|nn/parallel|autograd/(profiler|variable)\.py"
+    r"|anomaly|gradcheck|notebook|unsupported|nn/parallel|autograd/(profiler|variable)\.py"
 )
 #: Words whose conditions choose who computes, not what; ``pass_on`` is for an interrupt that comes between two instructions.
 PERFORMANCE = re.compile(

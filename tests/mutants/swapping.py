@@ -23,7 +23,7 @@ def import_everything() -> None:
     import flambeau
 
     for module in pkgutil.walk_packages(flambeau.__path__, "flambeau."):
-        if not module.name.endswith(("__main__", "._aliased")) and "._shim" not in module.name:  # which would make `torch` mean flambeau
+        if not module.name.endswith(("__main__", ".aliased")) and ".shim" not in module.name:  # which would make `torch` mean flambeau
             importlib.import_module(module.name)
 
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from ... import _unsupported
+from ...facades import unsupported
 
 _DEFAULT_SPARSE_BLOCK_SIZE = 128
 
 globals().update(
-    _unsupported.names(
+    unsupported.names(
         "nn.attention.flex_attention",
         "and_masks create_block_mask create_mask create_nested_block_mask flex_attention noop_mask or_masks",
         "AuxOutput AuxRequest BlockMask",

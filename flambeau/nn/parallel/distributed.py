@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from ... import _unsupported
+from ...facades import unsupported
 from ..module import Module
 
 __all__ = ["DistributedDataParallel"]
 
-DistributedDataParallel: Any = _unsupported.kind("nn.parallel", "DistributedDataParallel", Module)
-DistributedDataParallelCPU: Any = _unsupported.kind("nn.parallel", "DistributedDataParallelCPU", Module)
+DistributedDataParallel: Any = unsupported.kind("nn.parallel", "DistributedDataParallel", Module)
+DistributedDataParallelCPU: Any = unsupported.kind("nn.parallel", "DistributedDataParallelCPU", Module)

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
-from ..._exceptions import ExceptionWrapper
 from ...autograd.grad_mode import is_grad_enabled, set_grad_enabled
 from ...core.calls.autocast import resumed
+from ...core.exceptions import ExceptionWrapper
 from ...core.tensor import Tensor
 from ..module import Module
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..._unsupported import names as _unsupported_names
 from ...core import late as _late
+from ...facades.unsupported import names as _unsupported_names
 from ._optical_flow import HD1K, FlyingChairs, FlyingThings3D, KittiFlow, Sintel
 from ._stereo_matching import (
     CarlaStereo,

@@ -1,7 +1,7 @@
 """Images read from files and written to them, by Pillow. Source: torchvision.io."""
 
-from ..._unsupported import names as _unsupported_names
 from ...core import late as _late
+from ...facades.unsupported import names as _unsupported_names
 from .image import (
     ImageReadMode,
     decode_avif,

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 from typing import TYPE_CHECKING, Any
 
-from ...._exceptions import ExceptionWrapper
+from ....core.exceptions import ExceptionWrapper
 from ..sampler import random_seed
 from . import progress as progress_of, streams
 from .crew import Answer, ProcessCrew, ThreadCrew

@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from ...._exceptions import ExceptionWrapper
+from ....core.exceptions import ExceptionWrapper
 from ....core.random.generator import Generator
 from . import messages, shared_memory, streams
 from .fetch import _BaseDatasetFetcher, make_fetcher

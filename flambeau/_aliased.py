@@ -1,5 +1,0 @@
-"""Importing this module makes ``torch`` mean flambeau: for child processes, which can be told what to import and little else."""
-
-from . import runner
-
-runner.install()

@@ -1,1 +1,0 @@
-"""``__torch_dispatch__``: calls below the tape, in the terms of PyTorch's kernels. See ``below``."""

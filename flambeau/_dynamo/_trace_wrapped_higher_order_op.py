@@ -1,7 +1,0 @@
-"""``torch._dynamo._trace_wrapped_higher_order_op``: a name that waits for ``vmap``."""
-
-from __future__ import annotations
-
-from .. import _unsupported
-
-globals().update(_unsupported.names("_dynamo._trace_wrapped_higher_order_op", "", "TransformGetItemToIndex"))

@@ -1,0 +1,7 @@
+"""``torch._dynamo._trace_wrapped_higher_order_op``: a name that waits for ``vmap``."""
+
+from __future__ import annotations
+
+from .. import unsupported
+
+globals().update(unsupported.names("_dynamo._trace_wrapped_higher_order_op", "", "TransformGetItemToIndex"))

@@ -1,0 +1,110 @@
+"""Modules under the names that PyTorch has for them, where this package keeps what is in them at another place.
+
+``ELSEWHERE`` has whole modules: ``flambeau._ops`` is ``flambeau.aten.overloads``. ``NAMES`` has modules that only show what others define:
+``from flambeau._functorch.apis import vmap`` gives ``flambeau.func.vmap``. Importing the package puts a ``Facade`` into ``sys.modules`` for
+each, which imports nothing until it is asked for a name.
+"""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from importlib.machinery import ModuleSpec
+from types import ModuleType
+from typing import Any
+
+__all__ = ["ELSEWHERE", "NAMES", "Facade", "install", "module"]
+
+_PACKAGE = __name__.partition(".")[0]
+
+# Modules that lie elsewhere in this package, by their names.
+ELSEWHERE = {
+    "_library": "aten.library",
+    "_ops": "aten.overloads",
+    "_subclasses.fake_tensor": "aten.fake_tensor",
+    **{f"_library.{name}": f"aten.library.{name}" for name in "autograd custom_ops infer_schema opcheck".split()},
+    **{
+        name: f"facades.{name}"
+        for name in (
+            "_C _C._functorch _C._nn _VF __config__ __future__ _dynamo _dynamo._trace_wrapped_higher_order_op _dynamo.config "
+            "_dynamo.eval_frame _utils _vmap_internals apex apex.amp cpu cpu.amp mps return_types spaces torch_version visdom"
+        ).split()
+    },
+}
+
+# Modules of nothing but names: which they have from which modules of this package.
+NAMES: dict[str, dict[str, str]] = {
+    "_functorch": {},
+    "_functorch.apis": {"func": "grad grad_and_value vmap"},
+    "_functorch.eager_transforms": {"func": "debug_unwrap functionalize hessian jacfwd jacrev jvp linearize vjp"},
+    "_functorch.functional_call": {"func": "functional_call stack_module_state"},
+    "_functorch.vmap": {"func": "vmap"},
+    "_subclasses": {"aten.fake_tensor": "DynamicOutputShapeException FakeTensor FakeTensorMode UnsupportedFakeTensorException"},
+    "_tensor": {"core.tensor": "Tensor", "core.protocols.rebuild": "_rebuild_from_type_v2"},
+    "functional": {
+        "": "atleast_1d atleast_2d atleast_3d block_diag broadcast_shapes broadcast_tensors cartesian_prod cdist chain_matmul einsum istft "
+        "lu meshgrid norm pca_lowrank split stft svd_lowrank tensordot unique unique_consecutive unravel_index"
+    },
+}
+
+
+def module(name: str) -> Any:
+    """The module of that name below the package: the one elsewhere, or one of names."""
+    place = ELSEWHERE.get(name)
+    return sys.modules[f"{_PACKAGE}.{name}"] if place is None else importlib.import_module(f"{_PACKAGE}.{place}")
+
+
+class Facade(ModuleType):
+    """What an import of a module finds that lies elsewhere, or has only names: it looks them up where they are."""
+
+    __slots__ = ("_path",)
+
+    def __init__(self, path: str) -> None:
+        super().__init__(f"{_PACKAGE}.{path}", f"``torch.{path}``: names that are defined elsewhere; see ``{__name__}``.")
+        self._path = path
+        self.__spec__ = ModuleSpec(self.__name__, None, is_package=path in _PACKAGES)
+        if path in _PACKAGES:
+            self.__path__: list[str] = []
+
+    @property
+    def __dict__(self) -> Any:  # type: ignore[override]
+        return vars(module(self._path)) if self._path in ELSEWHERE else {name: getattr(self, name) for name in dir(self)}
+
+    def __getattr__(self, name: str) -> Any:
+        path = self._path
+        if f"{path}.{name}" in ELSEWHERE or f"{path}.{name}" in NAMES:
+            return module(f"{path}.{name}")
+        if name == "__all__":
+            return getattr(module(path), name) if path in ELSEWHERE else dir(self)
+        if not name.startswith("__"):  # what walks over all modules asks for such names, and shall import nothing
+            if path in ELSEWHERE:
+                return getattr(module(path), name)
+            for place, names in NAMES[path].items():
+                if name in names.split():
+                    return getattr(importlib.import_module(f"{_PACKAGE}.{place}".rstrip(".")), name)
+        raise AttributeError(f"module {self.__name__!r} has no attribute {name!r}")
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        """Setting a name, which programs do with ``torch._dynamo.config``, sets it in the module itself."""
+        if name != "_path" and not name.startswith("__") and self._path in ELSEWHERE:
+            setattr(module(self._path), name, value)
+        else:
+            super().__setattr__(name, value)
+
+    def __delattr__(self, name: str) -> None:
+        delattr(module(self._path), name) if self._path in ELSEWHERE else super().__delattr__(name)
+
+    def __dir__(self) -> list[str]:
+        if self._path in ELSEWHERE:
+            return dir(module(self._path))
+        children = {name.removeprefix(f"{self._path}.") for name in NAMES if name.startswith(f"{self._path}.")}
+        return sorted(children.union(*(names.split() for names in NAMES[self._path].values())))
+
+
+_PACKAGES = {name.rpartition(".")[0] for name in (*ELSEWHERE, *NAMES)}
+
+
+def install() -> None:
+    """Put the facades where imports find them."""
+    for path in (*ELSEWHERE, *NAMES):
+        sys.modules[f"{_PACKAGE}.{path}"] = Facade(path)
