@@ -342,7 +342,17 @@ def _cast_method(name: str, dtype: Any) -> None:
         return converted(self, dtype, False, memory_format)
 
     cast.__name__ = cast.__qualname__ = name
-    cast.__doc__ = f"``to({dtype})``. Source: torch.Tensor.{name}."
+    cast.__doc__ = f"""The tensor as ``{dtype}``.
+
+    Args:
+        memory_format: of a copy; ``torch.preserve_format`` keeps the strides of a dense tensor.
+    Returns:
+        The tensor itself where it has that dtype, a copy otherwise.
+    Raises:
+        RuntimeError: a format for another number of dimensions.
+    Gradient: ``grad`` with this tensor's dtype.
+    Source: torch.Tensor.{name}.
+    """
     add_method(name, lambda: cast)
 
 

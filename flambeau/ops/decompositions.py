@@ -95,10 +95,18 @@ def qr(A: Tensor, mode: str = "reduced") -> Tensor:
     Args:
         A: ``(*, m, n)``, floating point or complex.
         mode: 'reduced' (Q of shape ``(*, m, k)``, k = min(m, n)), 'complete' (``(*, m, m)``) or 'r' (Q empty).
+    Returns:
+        ``Q`` and ``R``, ``(*, k, n)`` or for 'complete' ``(*, m, n)``.
     Raises:
         RuntimeError: another dtype, fewer than two dimensions, or another mode; backward of mode 'r', and of the complete form of a matrix
             with more rows than columns.
+    Gradient: ``(gQ + Q S) R^-H``, S the Hermitian matrix with the lower triangle of ``R gR^H - gQ^H Q``.
     Source: torch.linalg.qr.
+    Example:
+        >>> Q, R = torch.linalg.qr(torch.tensor([[3.0, 1.0], [4.0, 2.0], [0.0, 0.0]]))
+        >>> Q.shape, R.abs()
+        (torch.Size([3, 2]), tensor([[5.0000, 2.2000],
+                [0.0000, 0.4000]]))
     """
     factors = by_lapack("_qr", A, mode)
     if factors is not None:
@@ -111,11 +119,22 @@ def qr(A: Tensor, mode: str = "reduced") -> Tensor:
 
 @composite(name="qr", out=True, autocast={"cpu": "float32"})
 def top_level_qr(input: Tensor, some: bool = True) -> Any:
-    """QR decomposition. Deprecated; use ``linalg.qr``.
+    """QR decomposition. Deprecated: ``torch.linalg.qr`` does the same.
 
     Args:
-        input: ``(*, m, n)``. some: the reduced form, not the complete one.
+        input: ``(*, m, n)``, floating point or complex.
+        some: the reduced form, not the complete one.
+    Returns:
+        ``Q`` and ``R``, ``input = Q @ R``; as of ``torch.linalg.qr``.
+    Raises:
+        RuntimeError: fewer than two dimensions, or another dtype.
+    Gradient: that of ``torch.linalg.qr``.
     Source: torch.qr.
+    Example:
+        >>> Q, R = torch.qr(torch.tensor([[3.0, 1.0], [4.0, 2.0]]))
+        >>> R.abs(), torch.allclose(Q @ R, torch.tensor([[3.0, 1.0], [4.0, 2.0]]))
+        (tensor([[5.0000, 2.2000],
+                [0.0000, 0.4000]]), True)
     """
     warn_superseded("qr", f"torch.linalg.qr(A, '{'reduced' if some else 'complete'}')")
     return _QR(qr(input, "reduced" if some else "complete"))
@@ -147,6 +166,11 @@ def geqrf(input: Tensor) -> Tensor:
         RuntimeError: fewer than two dimensions.
         NotImplementedError: another dtype, and backward.
     Source: torch.geqrf.
+    Example:
+        >>> x = torch.tensor([[3.0, 1.0], [4.0, 2.0]])
+        >>> a, tau = torch.geqrf(x)
+        >>> torch.allclose(torch.orgqr(a, tau) @ a.triu(), x)
+        True
     """
     if not input.size:
         return input.copy(), np.zeros((*input.shape[:-2], min(input.shape[-2:])), input.dtype)
@@ -199,10 +223,15 @@ def householder_product(A: Tensor, tau: Tensor) -> Any:
         A: ``(*, m, n)``, m at least n: the vectors are its columns below the diagonal, with a one on it.
         tau: ``(*, k)``, k at most n: the factors.
     Returns:
-        ``(*, m, n)``.
+        ``(*, m, n)``, ``A``'s dtype.
     Raises:
         RuntimeError: shapes that do not fit, or different dtypes.
+    Gradient: through the product of the reflections, to both.
     Source: torch.linalg.householder_product.
+    Example:
+        >>> torch.linalg.householder_product(torch.tensor([[0.0], [1.0]]), torch.tensor([1.0]))
+        tensor([[ 0.],
+                [-1.]])
     """
     name = "torch.linalg.householder_product"
     if A.ndim < 2:
@@ -223,7 +252,23 @@ def householder_product(A: Tensor, tau: Tensor) -> Any:
 
 @composite(out=True, autocast={"cpu": "float32"})
 def orgqr(input: Tensor, input2: Tensor) -> Any:
-    """The matrix Q of ``geqrf``; see ``linalg.householder_product``. Source: torch.orgqr."""
+    """The matrix Q of :func:`torch.geqrf`, from its Householder vectors; see ``torch.linalg.householder_product``.
+
+    Args:
+        input: ``(*, m, n)``, m at least n: ``a`` of ``geqrf``.
+        input2: ``(*, k)``, k at most n: ``tau`` of ``geqrf``.
+    Returns:
+        ``(*, m, n)`` with orthonormal columns.
+    Raises:
+        RuntimeError: shapes that do not fit, or different dtypes.
+    Gradient: through the product of the reflections, to both.
+    Source: torch.orgqr.
+    Example:
+        >>> Q = torch.orgqr(*torch.geqrf(torch.tensor([[3.0], [4.0]])))
+        >>> Q.abs()
+        tensor([[0.6000],
+                [0.8000]])
+    """
     return householder_product(input, input2)
 
 
@@ -244,15 +289,22 @@ def ormqr(input: Tensor, tau: Tensor, other: Tensor, left: bool = True, transpos
     """The product of a matrix and Q, the whole product of Householder reflections.
 
     Args:
-        input: ``(*, m, k)``: the vectors. tau: ``(*, k)``: the factors.
+        input: ``(*, m, k)``: the vectors.
+        tau: ``(*, k)``: the factors.
         other: ``(*, m, n)``, or ``(*, n, m)`` where Q stands right.
         left: Q stands left.
         transpose: multiply by ``Q^H`` instead.
     Returns:
-        ``other``'s shape.
+        ``other``'s shape and dtype.
     Raises:
         RuntimeError: shapes that do not fit, or different dtypes.
+    Gradient: ``Q^H grad`` (or its counterpart) to ``other``, through the reflections to ``input`` and ``tau``.
     Source: torch.ormqr.
+    Example:
+        >>> x = torch.tensor([[3.0, 1.0], [4.0, 2.0]])
+        >>> a, tau = torch.geqrf(x)
+        >>> torch.allclose(torch.ormqr(a, tau, a.triu()), x)  # Q @ R
+        True
     """
     for word, operand in (("input", input), ("other", other)):
         if operand.ndim < 2:
@@ -360,10 +412,16 @@ def eigh(A: Tensor, UPLO: str = "L") -> Tensor:
     Returns:
         ``eigenvalues``, ``(*, n)``, real; ``eigenvectors``, ``(*, n, n)``, as columns.
     Raises:
-        RuntimeError: no square matrices; in backward, a loss that depends on the vectors' phase.
+        RuntimeError: no square matrices, or another ``UPLO``; in backward, a loss that depends on the vectors' phase.
         LinAlgError: the iteration does not converge.
+        NotImplementedError: integers.
     Gradient: ``V (diag(gL) + skew(V^H gV) / 2 (L_j - L_i)) V^H``; finite where eigenvalues that it needs apart are distinct.
     Source: torch.linalg.eigh.
+    Example:
+        >>> L, V = torch.linalg.eigh(torch.tensor([[1.0, 0.5], [0.5, 1.0]]))
+        >>> L, V.abs()
+        (tensor([0.5000, 1.5000]), tensor([[0.7071, 0.7071],
+                [0.7071, 0.7071]]))
     """
     values, vectors = symmetric_decomposed(A, UPLO)
     return values, columns(vectors)
@@ -443,7 +501,11 @@ def eigvalsh(A: Tensor, UPLO: str = "L") -> Any:
     Raises:
         RuntimeError: no square matrices.
         LinAlgError: the iteration does not converge.
+    Gradient: ``V diag(grad) V^H``.
     Source: torch.linalg.eigvalsh.
+    Example:
+        >>> torch.linalg.eigvalsh(torch.tensor([[1.0, 0.5], [0.5, 1.0]]))
+        tensor([0.5000, 1.5000])
     """
     return eigh(A, UPLO)[0] if is_differentiated(A) else _eigenvalues_of_symmetric(A, UPLO)
 
@@ -504,6 +566,11 @@ def eig(A: Tensor) -> Tensor:
         RuntimeError: no square matrices, or infinite values; in backward, a loss that depends on the vectors' phase.
     Gradient: finite where eigenvalues that it needs apart are distinct.
     Source: torch.linalg.eig.
+    Example:
+        >>> turn = torch.tensor([[0.0, -1.5], [1.5, 0.0]])
+        >>> L, V = torch.linalg.eig(turn)
+        >>> L.imag.sort().values, torch.allclose((turn + 0j) @ V, V * L)
+        (tensor([-1.5000,  1.5000]), True)
     """
     _require_finite(A)
     result = by_lapack("_eig", A, True)
@@ -529,7 +596,12 @@ def eigvals(A: Tensor) -> Any:
         ``(*, n)``, complex, in no order.
     Raises:
         RuntimeError: no square matrices, or infinite values.
+    Gradient: ``V^-H diag(grad) V^H``.
     Source: torch.linalg.eigvals.
+    Example:
+        >>> L = torch.linalg.eigvals(torch.tensor([[0.0, -1.5], [1.5, 0.0]]))
+        >>> L.imag.sort().values  # L.real is 0
+        tensor([-1.5000,  1.5000])
     """
     return eig(A)[0] if is_differentiated(A) else _eigenvalues(A)
 
@@ -644,10 +716,15 @@ def svd(A: Tensor, full_matrices: bool = True, *, driver: Any = None) -> Tensor:
     Returns:
         ``U``; ``S``, ``(*, k)``, real and falling; ``Vh``.
     Raises:
-        RuntimeError: fewer than two dimensions, or another dtype; in backward, a loss that depends on the vectors' phase.
+        RuntimeError: fewer than two dimensions, another dtype, or a ``driver``; in backward, a loss that depends on the vectors' phase.
         LinAlgError: a matrix with NaN in it; of one with infinities the values are NaN.
     Gradient: finite where singular values are distinct and, of a matrix that is not square, not 0; only that of S otherwise.
     Source: torch.linalg.svd.
+    Example:
+        >>> A = torch.tensor([[0.0, 2.5], [3.5, 0.0], [0.0, 0.0]])
+        >>> U, S, Vh = torch.linalg.svd(A, full_matrices=False)
+        >>> S, torch.allclose(U @ torch.diag(S) @ Vh, A)
+        (tensor([3.5000, 2.5000]), True)
     """
     U, S, Vh = decomposed(A, full_matrices, True)
     return columns(U), S, columns(Vh)
@@ -671,7 +748,11 @@ def svdvals(A: Tensor, *, driver: Any = None) -> Any:
     Raises:
         RuntimeError: fewer than two dimensions, or another dtype.
         LinAlgError: a matrix with NaN in it; of one with infinities the values are NaN.
+    Gradient: ``U diag(grad) Vh``.
     Source: torch.linalg.svdvals.
+    Example:
+        >>> torch.linalg.svdvals(torch.tensor([[0.0, 2.5], [3.5, 0.0]]))
+        tensor([3.5000, 2.5000])
     """
     _canonicalize_svd(A, False, driver)
     return svd(A, False)[1] if is_differentiated(A) else _singular_values(A)
@@ -679,11 +760,22 @@ def svdvals(A: Tensor, *, driver: Any = None) -> Any:
 
 @composite(name="svd", out=True, autocast={"cpu": "float32"})
 def top_level_svd(input: Tensor, some: bool = True, compute_uv: bool = True) -> Any:
-    """Singular value decomposition that returns V, not its adjoint; see ``linalg.svd``.
+    """Singular value decomposition that returns V, not its adjoint; see :func:`torch.linalg.svd`.
 
     Args:
-        input: ``(*, m, n)``. some: the reduced form. compute_uv: U and V are zeros when False.
+        input: ``(*, m, n)``, floating point or complex.
+        some: the reduced form.
+        compute_uv: U and V are zeros when False.
+    Returns:
+        ``U``; ``S``, ``(*, min(m, n))``, real and falling; ``V``: ``input = U diag(S) V^H``.
+    Raises:
+        RuntimeError: fewer than two dimensions, or another dtype.
+    Gradient: that of ``torch.linalg.svd``.
     Source: torch.svd.
+    Example:
+        >>> U, S, V = torch.svd(torch.tensor([[0.0, 2.5], [3.5, 0.0], [0.0, 0.0]]))
+        >>> S, U.shape, V.shape
+        (tensor([3.5000, 2.5000]), torch.Size([3, 2]), torch.Size([2, 2]))
     """
     if input.ndim < 2:
         raise RuntimeError(f"linalg.svd: input should have at least 2 dimensions, but has {input.ndim} dimensions instead")

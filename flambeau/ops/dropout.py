@@ -117,34 +117,83 @@ def dropout(input: Tensor, p: float, train: bool) -> Tensor:
         p: probability of an element to be zeroed.
         train: whether to do anything.
     Returns:
-        ``input`` itself where nothing is done.
+        ``input``'s shape and dtype; ``input`` itself where nothing is done.
     Raises:
-        RuntimeError: ``p`` outside [0, 1].
+        RuntimeError: ``p`` outside [0, 1], or integers.
+    Gradient: ``grad / (1 - p)`` at the elements that stayed.
     Source: torch.dropout. Srivastava et al. 2014.
+    Example:
+        >>> torch.dropout(torch.ones(8), 0.5, True).unique()
+        tensor([0., 2.])
+        >>> torch.dropout(torch.ones(2), 1.0, True), torch.dropout(torch.ones(2), 1.0, False)
+        (tensor([0., 0.]), tensor([1., 1.]))
     """
     return _dropped(input, p, train, feature=False, alpha=False, inplace=False)
 
 
 @composite(method=False, name="dropout_")
 def dropout_(input: Tensor, p: float, train: bool) -> Tensor:
-    """In-place version of :func:`torch.dropout`."""
+    """:func:`torch.dropout` that writes its result into ``input``.
+
+    Args:
+        input: any shape, floating point.
+        p: probability of an element to be zeroed.
+        train: whether to do anything.
+    Returns:
+        ``input`` itself.
+    Raises:
+        RuntimeError: ``p`` outside [0, 1], or a leaf that requires a gradient.
+    Gradient: ``grad / (1 - p)`` at the elements that stayed.
+    Source: torch.dropout_.
+    Example:
+        >>> x = torch.ones(2)
+        >>> torch.dropout_(x, 1.0, True) is x, x
+        (True, tensor([0., 0.]))
+    """
     return _dropped(input, p, train, feature=False, alpha=False, inplace=True)
 
 
 @composite(method=False)
 def feature_dropout(input: Tensor, p: float, train: bool) -> Tensor:
-    """Zero whole channels of ``input``, ``(N, C, ...)``, with probability ``p``; multiply the others by ``1 / (1 - p)``.
+    """Zero whole channels with probability ``p`` and multiply the others by ``1 / (1 - p)``, in training.
 
+    Args:
+        input: ``(N, C, *)``, floating point.
+        p: probability of a channel to be zeroed.
+        train: whether to do anything.
+    Returns:
+        ``input``'s shape and dtype; ``input`` itself where nothing is done.
     Raises:
         RuntimeError: ``p`` outside [0, 1], or fewer than 2 dimensions.
+    Gradient: ``grad / (1 - p)`` at the channels that stayed.
     Source: torch.feature_dropout. Tompson et al. 2015.
+    Example:
+        >>> y = torch.feature_dropout(torch.ones(1, 4, 3), 0.5, True)
+        >>> bool((y == y[..., :1]).all()), y.unique()
+        (True, tensor([0., 2.]))
     """
     return _dropped(input, p, train, feature=True, alpha=False, inplace=False)
 
 
 @composite(method=False, name="feature_dropout_")
 def feature_dropout_(input: Tensor, p: float, train: bool) -> Tensor:
-    """In-place version of :func:`torch.feature_dropout`."""
+    """:func:`torch.feature_dropout` that writes its result into ``input``.
+
+    Args:
+        input: ``(N, C, *)``, floating point.
+        p: probability of a channel to be zeroed.
+        train: whether to do anything.
+    Returns:
+        ``input`` itself.
+    Raises:
+        RuntimeError: ``p`` outside [0, 1], fewer than 2 dimensions, or a leaf that requires a gradient.
+    Gradient: ``grad / (1 - p)`` at the channels that stayed.
+    Source: torch.feature_dropout_.
+    Example:
+        >>> x = torch.ones(1, 2, 2)
+        >>> torch.feature_dropout_(x, 1.0, True) is x, x.sum()
+        (True, tensor(0.))
+    """
     return _dropped(input, p, train, feature=True, alpha=False, inplace=True)
 
 
@@ -152,33 +201,87 @@ def feature_dropout_(input: Tensor, p: float, train: bool) -> Tensor:
 def alpha_dropout(input: Tensor, p: float, train: bool) -> Tensor:
     """Dropout that keeps mean and variance: dropped elements get SELU's negative saturation value, then all are scaled and moved.
 
+    Args:
+        input: any shape, floating point.
+        p: probability of an element to be dropped.
+        train: whether to do anything.
+    Returns:
+        ``input``'s shape and dtype; ``input`` itself where nothing is done.
     Raises:
         RuntimeError: ``p`` outside [0, 1].
+    Gradient: ``grad`` times the scale at the elements that stayed.
     Source: torch.alpha_dropout. Klambauer et al. 2017.
+    Example:
+        >>> y = torch.alpha_dropout(torch.zeros(100), 0.5, True)
+        >>> y.unique()
+        tensor([-0.7792,  0.7792])
     """
     return _dropped(input, p, train, feature=False, alpha=True, inplace=False)
 
 
 @composite(method=False, name="alpha_dropout_")
 def alpha_dropout_(input: Tensor, p: float, train: bool) -> Tensor:
-    """In-place version of :func:`torch.alpha_dropout`."""
+    """:func:`torch.alpha_dropout` that writes its result into ``input``.
+
+    Args:
+        input: any shape, floating point.
+        p: probability of an element to be dropped.
+        train: whether to do anything.
+    Returns:
+        ``input`` itself.
+    Raises:
+        RuntimeError: ``p`` outside [0, 1], or a leaf that requires a gradient.
+    Gradient: ``grad`` times the scale at the elements that stayed.
+    Source: torch.alpha_dropout_.
+    Example:
+        >>> x = torch.zeros(100)
+        >>> torch.alpha_dropout_(x, 0.5, True) is x, x.unique()
+        (True, tensor([-0.7792,  0.7792]))
+    """
     return _dropped(input, p, train, feature=False, alpha=True, inplace=True)
 
 
 @composite(method=False)
 def feature_alpha_dropout(input: Tensor, p: float, train: bool) -> Tensor:
-    """:func:`torch.alpha_dropout` of whole channels of ``input``, ``(N, C, ...)``.
+    """:func:`torch.alpha_dropout` of whole channels.
 
+    Args:
+        input: ``(N, C, *)``, floating point.
+        p: probability of a channel to be dropped.
+        train: whether to do anything.
+    Returns:
+        ``input``'s shape and dtype; ``input`` itself where nothing is done.
     Raises:
         RuntimeError: ``p`` outside [0, 1], or fewer than 2 dimensions.
+    Gradient: ``grad`` times the scale at the channels that stayed.
     Source: torch.feature_alpha_dropout.
+    Example:
+        >>> y = torch.feature_alpha_dropout(torch.zeros(1, 100, 3), 0.5, True)
+        >>> bool((y == y[..., :1]).all()), y.unique()
+        (True, tensor([-0.7792,  0.7792]))
     """
     return _dropped(input, p, train, feature=True, alpha=True, inplace=False)
 
 
 @composite(method=False, name="feature_alpha_dropout_")
 def feature_alpha_dropout_(input: Tensor, p: float, train: bool) -> Tensor:
-    """In-place version of :func:`torch.feature_alpha_dropout`."""
+    """:func:`torch.feature_alpha_dropout` that writes its result into ``input``.
+
+    Args:
+        input: ``(N, C, *)``, floating point.
+        p: probability of a channel to be dropped.
+        train: whether to do anything.
+    Returns:
+        ``input`` itself.
+    Raises:
+        RuntimeError: ``p`` outside [0, 1], fewer than 2 dimensions, or a leaf that requires a gradient.
+    Gradient: ``grad`` times the scale at the channels that stayed.
+    Source: torch.feature_alpha_dropout_.
+    Example:
+        >>> x = torch.zeros(1, 100, 3)
+        >>> torch.feature_alpha_dropout_(x, 0.5, True) is x, x.unique()
+        (True, tensor([-0.7792,  0.7792]))
+    """
     return _dropped(input, p, train, feature=True, alpha=True, inplace=True)
 
 
@@ -186,9 +289,20 @@ def feature_alpha_dropout_(input: Tensor, p: float, train: bool) -> Tensor:
 def native_dropout(input: Tensor, p: float, train: bool | None) -> Any:
     """Dropout that also returns which elements stayed.
 
+    Args:
+        input: any shape, floating point.
+        p: probability of an element to be zeroed.
+        train: whether to do anything; also when None.
     Returns:
         The result, and a bool tensor of ``input``'s shape.
+    Raises:
+        RuntimeError: ``p`` outside [0, 1].
+    Gradient: ``grad / (1 - p)`` at the elements that stayed.
     Source: torch.native_dropout.
+    Example:
+        >>> y, stays = torch.native_dropout(torch.ones(8), 0.5, True)
+        >>> torch.equal(y, stays * 2.0), torch.native_dropout(torch.ones(1), 0.5, False)
+        (True, (tensor([1.]), tensor([True])))
     """
     array = input._array
     if array.size == 0:

@@ -297,8 +297,14 @@ def lobpcg(
         AssertionError: matrices that do not fit.
         ValueError: m below 3 n, or another method; in backward, sparse matrices and B.
         LinAlgError: 'basic', where the columns become dependent.
+        NotImplementedError: another dtype.
     Gradient: of eigenvectors that have converged, symmetric; see ``LOBPCGAutogradFunction``.
     Source: torch.lobpcg. Knyazev 2001; Stathopoulos and Wu 2002; Duersch, Shao, Yang and Gu 2018.
+    Example:
+        >>> A = torch.diag(torch.arange(1.0, 10.0))
+        >>> values, vectors = torch.lobpcg(A, k=2)
+        >>> values.round(decimals=3), vectors.shape
+        (tensor([9., 8.]), torch.Size([9, 2]))
     """
     _require(A.shape[-2] == A.shape[-1], f"A must be square, got shape {tuple(A.shape)}")
     if B is not None:

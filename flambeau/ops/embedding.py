@@ -135,10 +135,17 @@ def embedding(weight: Tensor, indices: Tensor, padding_idx: int = -1, scale_grad
         scale_grad_by_freq: divide each row's gradient by how often it was looked up.
         sparse: give the table's gradient as a COO tensor.
     Returns:
-        ``(*indices.shape, D)``.
+        A copy of the rows, ``(*indices.shape, D)``.
     Raises:
         IndexError: an index that is no row.
+        RuntimeError: indices of another dtype, or a table that is no matrix.
+    Gradient: each vector's gradient is added to its row.
     Source: torch.embedding.
+    Example:
+        >>> torch.embedding(torch.tensor([[0.0, 1.0], [10.0, 11.0]]), torch.tensor([1, 1, 0]))
+        tensor([[10., 11.],
+                [10., 11.],
+                [ 0.,  1.]])
     """
     return _look_up(weight, indices, padding_idx, scale_grad_by_freq, sparse)
 
@@ -149,12 +156,20 @@ def embedding_renorm_(input: Tensor, indices: Tensor, max_norm: float, norm_type
 
     Args:
         input: ``(rows, D)``.
-        indices: which rows to look at.
+        indices: which rows to look at, int64 or int32.
         max_norm: greatest length.
         norm_type: exponent of the norm.
     Returns:
-        ``input``.
+        ``input`` itself.
+    Raises:
+        IndexError: an index that is no row.
     Source: torch.embedding_renorm_.
+    Example:
+        >>> table = torch.tensor([[3.0, 4.0], [6.0, 8.0], [0.3, 0.4]])
+        >>> torch.embedding_renorm_(table, torch.tensor([0, 2]), max_norm=1.0, norm_type=2.0)
+        tensor([[0.6000, 0.8000],
+                [6.0000, 8.0000],
+                [0.3000, 0.4000]])
     """
     table = input._array
     if not kind_of(table).has_values:
@@ -192,7 +207,7 @@ def functional_embedding(
     scale_grad_by_freq: bool = False,
     sparse: bool = False,
 ) -> Tensor:
-    """Rows of a table.
+    """Rows of a table, looked up by index.
 
     Args:
         input: int64 or int32 indices, any shape.
@@ -203,11 +218,18 @@ def functional_embedding(
         scale_grad_by_freq: divide each row's gradient by how often it was looked up.
         sparse: give the table's gradient as a COO tensor.
     Returns:
-        ``(*input.shape, D)``.
+        A copy of the rows, ``(*input.shape, D)``.
     Raises:
         IndexError: an index that is no row.
+        RuntimeError: indices of another dtype, or a table that is no matrix.
+        AssertionError: a ``padding_idx`` that is no row.
     Gradient: each vector's gradient is added to its row.
     Source: torch.nn.functional.embedding.
+    Example:
+        >>> table = torch.tensor([[0.0, 1.0], [10.0, 11.0], [20.0, 21.0]])
+        >>> F.embedding(torch.tensor([2, 0]), table)
+        tensor([[20., 21.],
+                [ 0.,  1.]])
     """
     if weight.dim() != 2:
         raise RuntimeError(f"'weight' must be 2-D, but embedding got a table of shape {list(weight.shape)}")
@@ -342,12 +364,18 @@ def embedding_bag(
         include_last_offset: whether ``offsets`` ends with the end of the last bag.
         padding_idx: row that does not count.
     Returns:
-        ``(B, D)``.
+        ``(B, D)``, the table's dtype.
     Raises:
         ValueError: arguments that do not fit each other.
         RuntimeError: an index that is no row, or weights of another dtype than the table.
         NotImplementedError: weights with another mode than ``'sum'``.
+    Gradient: each bag's gradient is added to its rows, by their number for ``'mean'``; for ``'max'`` to the largest.
     Source: torch.nn.functional.embedding_bag.
+    Example:
+        >>> table = torch.tensor([[0.0], [10.0], [20.0]])
+        >>> F.embedding_bag(torch.tensor([0, 1, 2, 2]), table, torch.tensor([0, 3]))
+        tensor([[10.],
+                [20.]])
     """
     if weight.dtype is dtypes.int64 and input.is_floating_point():
         input, weight = weight, input
@@ -420,6 +448,10 @@ def one_hot(tensor: Tensor, num_classes: int = -1) -> Tensor:
     Raises:
         RuntimeError: another dtype, or indices below 0 or not below ``num_classes``.
     Source: torch.nn.functional.one_hot.
+    Example:
+        >>> F.one_hot(torch.tensor([2, 0]))
+        tensor([[0, 0, 1],
+                [1, 0, 0]])
     """
     if tensor.dtype != np.int64:
         raise RuntimeError("one_hot is only applicable to index tensor of type LongTensor.")

@@ -24,20 +24,38 @@ LN2, LN10 = math.log(2), math.log(10)
     forward="holomorphic",
 )
 def exp(input: Tensor) -> Tensor:
-    """e to the power ``input``.
+    """e to the power ``input``, element by element.
 
+    Args:
+        input: any shape and dtype.
+    Returns:
+        A new tensor of ``input``'s shape; the default float dtype for integers and bools.
+    Raises:
+        TypeError: an ``input`` that is no tensor.
     Gradient: ``grad * exp(input)``.
     Source: torch.exp.
+    Example:
+        >>> torch.exp(torch.tensor([0.0, 1.0, -float("inf")]))
+        tensor([1.0000, 2.7183, 0.0000])
     """
     return np.exp(input)
 
 
 @pointwise(ufunc=np.exp2, promotion="int_to_float", grad={"input": lambda grad, result: grad * conj(result * LN2)}, forward="holomorphic")
 def exp2(input: Tensor) -> Tensor:
-    """2 to the power ``input``.
+    """2 to the power ``input``, element by element.
 
+    Args:
+        input: any shape and dtype.
+    Returns:
+        A new tensor of ``input``'s shape; the default float dtype for integers and bools.
+    Raises:
+        TypeError: an ``input`` that is no tensor.
     Gradient: ``grad * exp2(input) * log(2)``.
     Source: torch.exp2.
+    Example:
+        >>> torch.exp2(torch.tensor([0, 3, -1]))
+        tensor([1.0000, 8.0000, 0.5000])
     """
     return np.exp2(input)
 
@@ -52,8 +70,17 @@ def exp2(input: Tensor) -> Tensor:
 def expm1(input: Tensor) -> Tensor:
     """``exp(input) - 1``, exact near zero.
 
+    Args:
+        input: any shape and dtype.
+    Returns:
+        A new tensor of ``input``'s shape; the default float dtype for integers and bools.
+    Raises:
+        TypeError: an ``input`` that is no tensor.
     Gradient: ``grad * (result + 1)``.
     Source: torch.expm1.
+    Example:
+        >>> torch.expm1(torch.tensor([1e-10])), torch.exp(torch.tensor([1e-10])) - 1
+        (tensor([1.0000e-10]), tensor([0.]))
     """
     return np.expm1(input)
 
@@ -68,8 +95,17 @@ def expm1(input: Tensor) -> Tensor:
 def log(input: Tensor) -> Tensor:
     """Natural logarithm; -inf at 0, NaN below.
 
+    Args:
+        input: any shape and dtype.
+    Returns:
+        A new tensor of ``input``'s shape; the default float dtype for integers and bools.
+    Raises:
+        TypeError: an ``input`` that is no tensor.
     Gradient: ``grad / input``.
     Source: torch.log.
+    Example:
+        >>> torch.log(torch.tensor([1.0, 0.0, -1.0]))
+        tensor([0., -inf, nan])
     """
     return np.log(input)
 
@@ -82,10 +118,19 @@ def log(input: Tensor) -> Tensor:
     forward="holomorphic",
 )
 def log2(input: Tensor) -> Tensor:
-    """Logarithm to base 2.
+    """Logarithm to base 2; -inf at 0, NaN below.
 
+    Args:
+        input: any shape and dtype.
+    Returns:
+        A new tensor of ``input``'s shape; the default float dtype for integers and bools.
+    Raises:
+        TypeError: an ``input`` that is no tensor.
     Gradient: ``grad / (input * log(2))``.
     Source: torch.log2.
+    Example:
+        >>> torch.log2(torch.tensor([8, 3, 0]))
+        tensor([3.0000, 1.5850,   -inf])
     """
     return np.log2(input)
 
@@ -98,10 +143,19 @@ def log2(input: Tensor) -> Tensor:
     forward="holomorphic",
 )
 def log10(input: Tensor) -> Tensor:
-    """Logarithm to base 10.
+    """Logarithm to base 10; -inf at 0, NaN below.
 
+    Args:
+        input: any shape and dtype.
+    Returns:
+        A new tensor of ``input``'s shape; the default float dtype for integers and bools.
+    Raises:
+        TypeError: an ``input`` that is no tensor.
     Gradient: ``grad / (input * log(10))``.
     Source: torch.log10.
+    Example:
+        >>> torch.log10(torch.tensor([1000.0, 2.0, 0.0]))
+        tensor([3.0000, 0.3010,   -inf])
     """
     return np.log10(input)
 
@@ -135,8 +189,17 @@ def complex_log1p(input: np.ndarray) -> np.ndarray:
 def log1p(input: Tensor) -> Tensor:
     """``log(1 + input)``, exact near zero.
 
+    Args:
+        input: any shape and dtype.
+    Returns:
+        A new tensor of ``input``'s shape; the default float dtype for integers and bools.
+    Raises:
+        TypeError: an ``input`` that is no tensor.
     Gradient: ``grad / (input + 1)``.
     Source: torch.log1p.
+    Example:
+        >>> torch.log1p(torch.tensor([1e-10])), torch.log(torch.tensor([1e-10]) + 1)
+        (tensor([1.0000e-10]), tensor([0.]))
     """
     return complex_log1p(input) if input.dtype.kind == "c" else np.log1p(input)
 
@@ -167,10 +230,18 @@ def complex_logaddexp(input: np.ndarray, other: np.ndarray) -> np.ndarray:
 def logaddexp(input: Tensor, other: Tensor) -> Tensor:
     """``log(exp(input) + exp(other))`` without overflow.
 
+    Args:
+        input, other: broadcastable tensors, floating point or complex.
+    Returns:
+        The common dtype and broadcast shape.
     Raises:
         NotImplementedError: integer operands.
+        RuntimeError: shapes that do not broadcast.
     Gradient: ``grad`` shared in proportion to the exponentials.
     Source: torch.logaddexp.
+    Example:
+        >>> torch.logaddexp(torch.tensor([0.0, 1000.0]), torch.tensor([0.0, 0.0]))
+        tensor([6.9315e-01, 1.0000e+03])
     """
     reject("logaddexp_cpu", input, "biu")
     if input.dtype.kind == "c":
@@ -189,10 +260,18 @@ def logaddexp(input: Tensor, other: Tensor) -> Tensor:
 def logaddexp2(input: Tensor, other: Tensor) -> Tensor:
     """``log2(2**input + 2**other)`` without overflow.
 
+    Args:
+        input, other: broadcastable tensors, floating point.
+    Returns:
+        The common dtype and broadcast shape.
     Raises:
-        NotImplementedError: integer operands.
+        NotImplementedError: integer or complex operands.
+        RuntimeError: shapes that do not broadcast.
     Gradient: ``grad`` shared in proportion to the powers.
     Source: torch.logaddexp2.
+    Example:
+        >>> torch.logaddexp2(torch.tensor([0.5, 1000.0]), torch.tensor([0.5, 0.0]))
+        tensor([   1.5000, 1000.0000])
     """
     reject("logaddexp2_cpu", input, "biuc")
     return np.logaddexp2(input, other)
@@ -222,10 +301,18 @@ def _xlogy_input_gradient(grad: Any, input: Any, other: Any) -> Any:
 def xlogy(input: Tensor | Number, other: Tensor | Number) -> Tensor:
     """``input * log(other)``, 0 where ``input`` is 0 and ``other`` is not NaN.
 
+    Args:
+        input, other: broadcastable real tensors, or one of them a number.
+    Returns:
+        The common floating-point dtype and broadcast shape.
     Raises:
         NotImplementedError: complex operands.
+        RuntimeError: shapes that do not broadcast.
     Gradient: ``grad * log(other)``, and ``grad * input / other``.
     Source: torch.xlogy.
+    Example:
+        >>> torch.xlogy(torch.tensor([2.0, 0.0, 0.0]), torch.tensor([1.0, 0.0, float("nan")]))
+        tensor([0., 0., nan])
     """
     reject("xlogy_cpu", input, "c")
     return _times_log(input, np.log(other), other)
@@ -247,10 +334,18 @@ def _xlog1py_input_gradient(grad: Any, input: Any, other: Any) -> Any:
 def xlog1py(input: Tensor | Number, other: Tensor | Number) -> Tensor:
     """``input * log1p(other)``, 0 where ``input`` is 0 and ``other`` is not NaN.
 
+    Args:
+        input, other: broadcastable real tensors, or one of them a number.
+    Returns:
+        The common floating-point dtype and broadcast shape.
     Raises:
         NotImplementedError: complex operands.
+        RuntimeError: shapes that do not broadcast.
     Gradient: ``grad * log1p(other)``, and ``grad * input / (1 + other)``.
     Source: torch.special.xlog1py.
+    Example:
+        >>> torch.special.xlog1py(torch.tensor([2.0, 0.0]), torch.tensor([0.0, -1.0]))
+        tensor([0., 0.])
     """
     reject("xlog1py_cpu", input, "c")
     return _times_log(input, np.log1p(other), other)
@@ -302,8 +397,17 @@ def sigmoid_backward(grad_output: Tensor, output: Tensor) -> Tensor:
 def sigmoid(input: Tensor) -> Tensor:
     """The logistic function ``1 / (1 + exp(-input))``.
 
+    Args:
+        input: any shape and dtype.
+    Returns:
+        A new tensor of ``input``'s shape; the default float dtype for integers and bools.
+    Raises:
+        TypeError: an ``input`` that is no tensor.
     Gradient: ``grad * result * (1 - result)``.
     Source: torch.sigmoid.
+    Example:
+        >>> torch.sigmoid(torch.tensor([-1000.0, 0.0, 1.0]))
+        tensor([0.0000, 0.5000, 0.7311])
     """
     return logistic(input)
 
@@ -320,9 +424,17 @@ def logit(input: Tensor, eps: float | None = None) -> Tensor:
     """``log(input / (1 - input))``, the inverse of ``sigmoid``.
 
     Args:
+        input: any shape, real.
         eps: ``input`` is first moved into [eps, 1 - eps]; NaN outside [0, 1] when None.
+    Returns:
+        A new tensor of ``input``'s shape; the default float dtype for integers and bools.
+    Raises:
+        NotImplementedError: complex input.
     Gradient: ``grad / (input * (1 - input))`` inside the limits.
     Source: torch.logit.
+    Example:
+        >>> torch.logit(torch.tensor([0.5, 0.9, 1.0, 1.5])), torch.logit(torch.tensor([1.5]), eps=0.1)
+        (tensor([0.0000, 2.1972,    inf,    nan]), tensor([2.1972]))
     """
     reject("logit_cpu", input, "c")
     one = input.dtype.type(1)

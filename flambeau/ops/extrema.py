@@ -143,15 +143,22 @@ def amax(input: Tensor, dim: Any = (), keepdim: bool = False) -> Tensor:
     """Largest element, of all or over ``dim``.
 
     Args:
-        input: real.
+        input: any shape, real.
         dim: dimension or dimensions to reduce; all when empty.
         keepdim: keep each reduced dimension with size 1.
     Returns:
-        NaN where there is one.
+        ``input``'s shape without ``dim``, ``input``'s dtype; NaN where there is one.
     Raises:
-        IndexError: a reduced dimension of size 0.
+        IndexError: ``dim`` out of range, or of size 0.
+        RuntimeError: no elements without ``dim``, or a dimension twice.
+        NotImplementedError: complex input.
     Gradient: in equal parts to all elements that have the largest value.
     Source: torch.amax.
+    Example:
+        >>> x = torch.tensor([[1.0, 5.0, 5.0], [4.0, 2.0, 0.0]], requires_grad=True)
+        >>> torch.amax(x, dim=1).detach(), torch.autograd.grad(torch.amax(x), x)[0]
+        (tensor([5., 4.]), tensor([[0.0000, 0.5000, 0.5000],
+                [0.0000, 0.0000, 0.0000]]))
     """
     return _extremum(np.maximum, input, dim, keepdim)
 
@@ -169,15 +176,21 @@ def amin(input: Tensor, dim: Any = (), keepdim: bool = False) -> Tensor:
     """Smallest element, of all or over ``dim``.
 
     Args:
-        input: real.
+        input: any shape, real.
         dim: dimension or dimensions to reduce; all when empty.
         keepdim: keep each reduced dimension with size 1.
     Returns:
-        NaN where there is one.
+        ``input``'s shape without ``dim``, ``input``'s dtype; NaN where there is one.
     Raises:
-        IndexError: a reduced dimension of size 0.
+        IndexError: ``dim`` out of range, or of size 0.
+        RuntimeError: no elements without ``dim``, or a dimension twice.
+        NotImplementedError: complex input.
     Gradient: in equal parts to all elements that have the smallest value.
     Source: torch.amin.
+    Example:
+        >>> x = torch.tensor([[3, 1], [2, 4]])
+        >>> torch.amin(x, dim=0, keepdim=True), torch.amin(x, dim=(0, 1))
+        (tensor([[2, 1]]), tensor(1))
     """
     return _extremum(np.minimum, input, dim, keepdim)
 
@@ -289,16 +302,23 @@ _FORMS_DOC = """{title} element: of all, along one dimension, or of two tensors 
     Three forms: ``{name}(input)``, ``{name}(input, dim, keepdim=False)``, ``{name}(input, other)``.
 
     Args:
-        input: real.
+        input: any shape, real.
         dim: dimension to reduce, or the other tensor.
         keepdim: keep the reduced dimension with size 1.
         other: a broadcastable tensor, for the form of two tensors.
     Returns:
-        A tensor; with ``dim`` a named tuple (values, indices), the index being that of the first of equal elements.
+        A tensor; with ``dim`` a named tuple (values, indices), the index being that of the first of equal elements. NaN where there is one.
     Raises:
-        RuntimeError: an empty ``input`` without ``dim``. IndexError: ``dim`` out of range or of size 0.
+        RuntimeError: an empty ``input`` without ``dim``.
+        IndexError: ``dim`` out of range or of size 0.
+        NotImplementedError: complex input.
     Gradient: of all: in equal parts to the elements that have the value; along ``dim``: to the one at the index.
     Source: torch.{name}.
+    Example:
+        >>> x = torch.tensor([[1, 5, 5], [4, 2, 0]])
+        >>> values, indices = torch.{name}(x, dim=1)
+        >>> torch.{name}(x), values, indices
+        {shown}
     """
 
 
@@ -328,8 +348,8 @@ def min_(input: Tensor, dim: Any = None, keepdim: bool = False, *, other: Any = 
     return min_along(input, dim, keepdim)
 
 
-max_.__doc__ = _FORMS_DOC.format(title="Largest", name="max")
-min_.__doc__ = _FORMS_DOC.format(title="Smallest", name="min")
+max_.__doc__ = _FORMS_DOC.format(title="Largest", name="max", shown="(tensor(5), tensor([5, 4]), tensor([1, 0]))")
+min_.__doc__ = _FORMS_DOC.format(title="Smallest", name="min", shown="(tensor(0), tensor([1, 0]), tensor([0, 2]))")
 
 
 def _canonicalize_aminmax(input: Any, dim: Any, keepdim: bool) -> tuple[Any, ...]:
@@ -371,11 +391,21 @@ def aminmax(input: Tensor, *, dim: int | None = None, keepdim: bool = False) -> 
     """Smallest and largest element, of all or along one dimension.
 
     Args:
-        input: real. dim: dimension; all when None. keepdim: keep the reduced dimension with size 1.
+        input: any shape, real.
+        dim: dimension; all when None.
+        keepdim: keep the reduced dimension with size 1.
     Returns:
-        A named tuple (min, max).
+        A named tuple (min, max) of ``input``'s shape without ``dim``; NaN where there is one.
+    Raises:
+        RuntimeError: no elements without ``dim``.
+        IndexError: ``dim`` out of range, or of size 0.
+        NotImplementedError: complex input.
     Gradient: in equal parts to all elements that have the value.
     Source: torch.aminmax.
+    Example:
+        >>> low, high = torch.aminmax(torch.tensor([[3, 1], [2, 4]]), dim=1)
+        >>> low, high
+        (tensor([1, 2]), tensor([3, 4]))
     """
     dims = tuple(range(input.ndim)) if dim is None else (dim,) if input.ndim else ()
     return _extremum(np.minimum, input, dims, keepdim), _extremum(np.maximum, input, dims, keepdim)
@@ -419,24 +449,30 @@ def _fast_position(finder: str) -> Any:
 _POSITION_DOC = """Position of the {which} element, in the flattened tensor or along ``dim``; the first of equal ones.
 
     Args:
-        input: real, not bool.
+        input: any shape, real, not bool.
         dim: dimension to reduce; the flattened tensor when None.
         keepdim: keep the reduced dimension with size 1.
     Returns:
-        int64. A NaN counts as the {which}.
+        int64, of ``input``'s shape without ``dim``, 0-d when None. A NaN counts as the {which}.
     Raises:
-        IndexError: nothing to reduce.
+        IndexError: nothing to reduce, or ``dim`` out of range.
+        NotImplementedError: bool or complex input.
     Source: torch.{name}.
+    Example:
+        >>> x = torch.tensor([[1, 5, 5], [4, 2, 0]])
+        >>> torch.{name}(x), torch.{name}(x, dim=1)
+        {shown}
     """
 
 
-def _position_op(name: str, which: str) -> Any:
+def _position_op(name: str, which: str, shown: str) -> Any:
     def kernel(input: Tensor, dim: int | None = None, keepdim: bool = False) -> Tensor:
         return _position(name, input, dim, keepdim)
 
     kernel.__name__ = kernel.__qualname__ = name
-    kernel.__doc__ = _POSITION_DOC.format(which=which, name=name)
+    kernel.__doc__ = _POSITION_DOC.format(which=which, name=name, shown=shown)
     return op(promotion="same", opmath="native", canonicalize=_canonicalize_position(name), fast=_fast_position(name), grad=None)(kernel)
 
 
-argmax, argmin = _position_op("argmax", "largest"), _position_op("argmin", "smallest")
+argmax = _position_op("argmax", "largest", "(tensor(1), tensor([1, 0]))")
+argmin = _position_op("argmin", "smallest", "(tensor(5), tensor([0, 2]))")
