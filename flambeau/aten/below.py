@@ -140,19 +140,18 @@ def taken(call: Call) -> Any:
     form = call.form
     if form is FACTORY:
         return _factory(call)
-    key = aten.key_of(call.op)
     if thread.in_library is PARTS:
         return _in_parts(call)
     if form is COMPOSITE:
-        leaf = aten.LEAVES.get(key) if call.out is None else None
+        leaf = aten.LEAVES.of(call.op) if call.out is None else None
         result = NotImplemented if leaf is None else leaf(*call.values)
         if result is not NotImplemented:
             return result
-        if key in aten.LIBRARY and not thread.in_library:
+        if call.op.in_library and not thread.in_library:
             return kernels.in_library(_composite)(call, True)
         return _composite(call)
     with DisableTorchFunctionSubclass():
-        if call.out is None and form is FUNCTION and (composed := aten.COMPOSED.get(key)) is not None:
+        if call.out is None and form is FUNCTION and (composed := aten.COMPOSED.of(call.op)) is not None:
             result = composed(*call.values)
             if result is not NotImplemented:
                 return result
@@ -188,7 +187,7 @@ def _composite(call: Call, in_library: bool = False) -> Any:
 
 def _result_of(call: Call) -> Any:
     """What the kernel of a call returns, as modes and classes make it; and the operation, with its values, that the tape takes it for."""
-    lowered = aten.LOWERED.get(aten.key_of(call.op)) if call.form is FUNCTION and call.out is None else None
+    lowered = aten.LOWERED.of(call.op) if call.form is FUNCTION and call.out is None else None
     if lowered is not None:
         result = below(lowered, *call.values)
         if result is not NotImplemented:
@@ -387,8 +386,9 @@ def _in_place_view(call: Call) -> Tensor:
 
 def _factory(call: Call) -> Any:
     entry, values = call.op, call.values
-    if aten.key_of(entry) in aten.FROM_DATA:
-        return aten.FROM_DATA[aten.key_of(entry)](call)
+    from_data = aten.FROM_DATA.of(entry)
+    if from_data is not None:
+        return from_data(call)
     func, args, kwargs = aten.translated_factory(call)
     result = ask(func, args, kwargs)
     if call.out is not None:

@@ -14,6 +14,7 @@ from ..core.arrays.native import key_of
 from ..core.calls.dispatch import COMPOSITE, FACTORY, FUNCTION, IN_PLACE, IN_PLACE_VIEW, Call, dispatch
 from ..core.calls.operation import Op
 from ..core.calls.registry import TABLES, entries
+from ..core.calls.tables import Rules
 from ..core.device import cpu, device
 from ..core.dtype import dtype as Dtype
 from ..core.layout import layout as Layout, memory_format as MemoryFormat
@@ -28,12 +29,11 @@ NUMBERS = frozenset(("add", "sub", "mul", "div", "floor_divide"))  # where a num
 _FREE = frozenset(("inplace", "implicit", "non_blocking", "sparse_grad"))  # parameters of ours that PyTorch's kernels have not
 
 # What ``rules`` and ``kernels`` fill.
-PREPARED: dict[str, Callable[..., Any]] = {}  # our primitive -> (name, args, kwargs), or None where the table decides
-COMPOSED: dict[str, Callable[..., Any]] = {}  # our primitive -> what it is made of in PyTorch, recorded one by one
-LOWERED: dict[str, Callable[..., Any]] = {}  # our primitive -> several calls, below the tape
-LEAVES: dict[str, Callable[..., Any]] = {}  # our composite -> the kernel it is in PyTorch
-LIBRARY: set[str] = set()  # our composites that PyTorch's library composes, not its Python: numbers stay numbers in them
-FROM_DATA: dict[str, Callable[..., Any]] = {}  # our factory -> what makes a tensor of data
+PREPARED = Rules("aten, arguments")  # our primitive -> (name, args, kwargs), or None where the table decides
+COMPOSED = Rules("aten, composed")  # our primitive -> what it is made of in PyTorch, recorded one by one
+LOWERED = Rules("aten, below the tape")  # our primitive -> several calls, below the tape
+LEAVES = Rules("aten, one kernel")  # our composite -> the kernel it is in PyTorch
+FROM_DATA = Rules("aten, from data")  # our factory -> what makes a tensor of data
 IMPLEMENTED: dict[str, Callable[..., Any]] = {}  # PyTorch's kernel, or an overload of it -> a function with its arguments
 
 
@@ -242,14 +242,14 @@ def translated(call: Call) -> tuple[OpOverload, tuple[Any, ...], dict[str, Any]]
     if key in _WITH_NUMBERS and thread.in_library and call.out is None and _is_number(values[1]):
         found = overload_named(f"{key}{'' if form is FUNCTION else '_'}.Scalar")
         return found, *pruned(found, values if key in ("add", "sub") else values[:2], {})
-    if key in PREPARED:
-        prepared = PREPARED[key](*values)
-        if prepared is not None:
-            name, args, kwargs = prepared
-            shown = _of_form(name, form, call.out)
-            if shown is not None:
-                found = overload_named(shown)
-                return found, *_with_result(pruned(found, args, kwargs), found, call.out)
+    prepare = PREPARED.of(op)
+    prepared = None if prepare is None else prepare(*values)
+    if prepared is not None:
+        name, args, kwargs = prepared
+        shown = _of_form(name, form, call.out)
+        if shown is not None:
+            found = overload_named(shown)
+            return found, *_with_result(pruned(found, args, kwargs), found, call.out)
     for name in kernels().get(key, ()):
         found = overload_named(name)
         arguments = _fitting(op, found._schema, values)

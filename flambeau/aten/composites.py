@@ -17,19 +17,10 @@ from ..core.state import modes, set_grad, thread
 from ..core.tensor import Tensor
 from ..ops.loss import reduced, reduction_of
 from ..ops.matrix_checks import check_info
-from .calls import COMPOSED, LEAVES, LIBRARY, overload_named
+from .calls import COMPOSED, LEAVES, overload_named
 from .derivatives import RULES, call, gradients_of, kernel, torch
 from .formulas import _of_norm, less
 from .kernels import F, functional, in_library, ours
-
-LIBRARY.update(
-    f"{F}.{name}"
-    for name in (
-        "cross_entropy kl_div poisson_nll_loss hinge_embedding_loss margin_ranking_loss cosine_embedding_loss triplet_margin_loss "
-        "pairwise_distance cosine_similarity scaled_dot_product_attention"
-    ).split()
-)
-LIBRARY.update(("trapezoid", "trapz", "gradient", "cov", "corrcoef", "diff", "kron", "pairwise_distance", "cumulative_trapezoid"))
 
 
 def _as_library(*names: str) -> Any:
@@ -217,7 +208,7 @@ def _check_errors(info: Any, api_name: str, *, is_matrix: bool) -> None:
 
 
 # -- distances -------------------------------------------------------------------------------------------------------------------------
-@_as_library("pairwise_distance", f"{F}.pairwise_distance")
+@_as_library("pairwise_distance")
 def _pairwise(x1: Any, x2: Any, p: float = 2.0, eps: float = 1e-6, keepdim: bool = False) -> Any:
     return call("norm.ScalarOpt_dim", x1 - x2 + eps, p, [max(x1.dim(), x2.dim()) - 1], keepdim)
 
@@ -227,7 +218,7 @@ kernel("norm.ScalarOpt_dim")(
 )
 
 
-@_as_library("cosine_similarity", f"{F}.cosine_similarity")
+@_as_library("cosine_similarity")
 def _cosine(x1: Any, x2: Any, dim: int = 1, eps: float = 1e-8) -> Any:
     if x1.dtype is not x2.dtype or not x1.is_floating_point() or tuple(x1.shape) != tuple(x2.shape):
         return NotImplemented

@@ -34,7 +34,7 @@ def _is_number_first(input: Any, other: Any, *rest: Any) -> bool:
 
 def _number_first(name: str, composed: Any) -> None:
     """Have the library's own calls with a number in front made as PyTorch makes them."""
-    before = COMPOSED.get(name, lambda *values: NotImplemented)
+    before = COMPOSED[name] if name in COMPOSED else lambda *values: NotImplemented
     COMPOSED[name] = lambda input, other, *rest: (
         composed(input, other) if _is_number_first(input, other, *rest) else before(input, other, *rest)
     )

@@ -50,7 +50,7 @@ kernel("elu_backward")(_elu_backward)
 COMPOSED["selu"] = lambda input: call("elu", input, SELU_ALPHA, SELU_SCALE)
 COMPOSED[f"{F}.relu6"] = lambda input, inplace=False: call("hardtanh", input, 0.0, 6.0)
 COMPOSED[f"{F}.logsigmoid"] = lambda input: call("log_sigmoid_forward", input)[0]
-LEAVES[f"{F}.glu"] = LEAVES["glu"] = lambda input, dim=-1, out=None: call("glu", input, dim)
+LEAVES[f"{F}.glu"] = lambda input, dim=-1, out=None: call("glu", input, dim)
 RULES.update(
     {
         "elu": {
@@ -864,9 +864,10 @@ def _noisy(input: Any, p: float, train: bool, feature: bool, alpha: bool) -> Any
 
 for _feature, _alpha, _name in ((True, False, "feature_dropout"), (False, True, "alpha_dropout"), (True, True, "feature_alpha_dropout")):
     LEAVES[_name] = lambda input, p, train, feature=_feature, alpha=_alpha: _noisy(input, p, train, feature, alpha)
-    LEAVES[f"{F}.{_name}"] = lambda input, p=0.5, training=False, inplace=False, feature=_feature, alpha=_alpha: (
-        NotImplemented if inplace else _noisy(input, p, training, feature, alpha)
-    )
+    if _name != "feature_dropout":  # which ``nn.functional`` has as ``dropout2d`` and the like
+        LEAVES[f"{F}.{_name}"] = lambda input, p=0.5, training=False, inplace=False, feature=_feature, alpha=_alpha: (
+            NotImplemented if inplace else _noisy(input, p, training, feature, alpha)
+        )
 for _ndim in (3, 4, 5):
     LEAVES[f"{F}.dropout{_ndim - 2}d"] = lambda input, p=0.5, training=True, inplace=False, ndim=_ndim: (
         NotImplemented if inplace or input.dim() != ndim else _noisy(input, p, training, True, False)

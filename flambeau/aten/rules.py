@@ -44,7 +44,7 @@ def _subtracted(input: Any, other: Any, alpha: Any = 1) -> Any:
     return "rsub.Scalar", (other, input) if alpha == 1 else (other, input, alpha), {}
 
 
-PREPARED.update(add=_commuted("add"), mul=_commuted("mul"), sub=_subtracted)
+PREPARED.update({"add": _commuted("add"), "mul": _commuted("mul"), "sub": _subtracted})
 IMPLEMENTED["rsub.Scalar"] = lambda self, other, alpha=1: torch("rsub", self, other, alpha=alpha)
 
 

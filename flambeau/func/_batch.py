@@ -335,7 +335,7 @@ class Batch(Interpreter):
     def composite_rule(self, call: Call) -> Any:
         from . import _batch_rules
 
-        rule = _batch_rules.COMPOSITES.get(call.op.name)
+        rule = _batch_rules.batching_whole.of(call.op)
         if rule is None:
             return _batch_random.composite(self, call)
         made = rule(self, call)
@@ -373,7 +373,7 @@ def _rule_for(op: Any) -> Callable[..., Any]:
     from . import _batch_index, _batch_layers, _batch_rules
 
     del _batch_index, _batch_layers  # which declare rules
-    rule = _batch_rules.RULES.get(op.name)
+    rule = _batch_rules.batching.of(op)
     if rule is not None:
         return rule
     if op.elementwise:

@@ -11,7 +11,7 @@ from typing import Any
 
 from ..core.tensor import Tensor
 from ..ops.scatter import gather, scatter, scatter_add
-from ._batch_rules import rule
+from ._batch_rules import batching
 from ._levels import Wrapped, flat, invoke
 
 _ALL = slice(None)
@@ -171,19 +171,19 @@ def _prefixed(indices: Any) -> Any:
     return made
 
 
-@rule("_index")
+@batching("_index")
 def _indexed(batch: Any, op: Any, input: Any, indices: Any) -> Any:
     made = invoke(op, (input._inner, _prefixed(indices)))
     return batch.wrap(made if _are_together(indices) else made.movedim(_rank_of(indices), 0))
 
 
-@rule("_index_backward")
+@batching("_index_backward")
 def _index_gradient(batch: Any, op: Any, input: Any, shape: Any, indices: Any) -> Any:
     inner = input._inner if _are_together(indices) else input._inner.movedim(0, _rank_of(indices))
     return batch.wrap(invoke(op, (inner, (batch.size, *shape), _prefixed(indices))))
 
 
-@rule("_index_put")
+@batching("_index_put")
 def _index_put(batch: Any, op: Any, input: Any, indices: Any, values: Any, accumulate: bool) -> Any:
     given = [each for each in indices if each is not None]
     if any(each.dtype.kind == "b" for each in given):
@@ -212,7 +212,7 @@ def _place(dim: int, rank: int) -> int | None:
     return dim % rank if dim.__class__ is int and rank and -rank <= dim < rank else None
 
 
-@rule("index_select")
+@batching("index_select")
 def _index_select(batch: Any, op: Any, input: Any, dim: int, index: Any) -> Any:
     at = _place(dim, input._array.ndim)
     if at is None or index._array.ndim != 1:
@@ -226,7 +226,7 @@ def _index_select(batch: Any, op: Any, input: Any, dim: int, index: Any) -> Any:
     return gather(input, at, _spread_index(index, at, shape))
 
 
-@rule("_index_add", "index_copy", "index_fill")
+@batching("_index_add", "index_copy", "index_fill")
 def _put_along(batch: Any, op: Any, input: Any, dim: int, index: Any, source: Any, alpha: Any = 1) -> Any:
     at = _place(dim, input._array.ndim)
     if at is None or index._array.ndim != 1 or (isinstance(source, Tensor) and op.name != "index_fill" and not source._array.ndim):
@@ -255,7 +255,7 @@ def _own(batch: Any, value: Any) -> Any:
     return value if value.__class__ is Wrapped and batch.has(value) else batch.wrap(batch.inside(value))
 
 
-@rule("take")
+@batching("take")
 def _taken_flat(batch: Any, op: Any, input: Any, index: Any) -> Any:
     size = input._array.size
     if not batch.has(input):

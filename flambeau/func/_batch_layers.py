@@ -8,12 +8,12 @@ from __future__ import annotations
 from typing import Any
 
 from ..core.tensor import Tensor
-from ._batch_rules import rule
+from ._batch_rules import batching
 from ._levels import invoke
 
 
 # -- convolution ----------------------------------------------------------------------------------------------
-@rule("convolution")
+@batching("convolution")
 def _convolution(batch: Any, op: Any, input: Any, weight: Any, bias: Any, *rest: Any) -> Any:
     *shared, groups = rest
     transposed = shared[3]
@@ -39,7 +39,7 @@ def _convolution(batch: Any, op: Any, input: Any, weight: Any, bias: Any, *rest:
     return found if bias is None else found + bias.reshape(-1, *(1,) * (made._array.ndim - 2))
 
 
-@rule("_convolution_weight")
+@batching("_convolution_weight")
 def _weight_gradient(
     batch: Any, op: Any, input: Any, other: Any, kernel_size: Any, stride: Any, padding: Any, dilation: Any, groups: int
 ) -> Any:
@@ -53,14 +53,14 @@ def _weight_gradient(
     return batch.wrap(made.reshape(count, made._array.shape[0] // count, *made._array.shape[1:]))
 
 
-@rule("_channel_sums")
+@batching("_channel_sums")
 def _channel_sums(batch: Any, op: Any, input: Any) -> Any:
     dims = [1, *range(3, input._array.ndim + 1)]
     return batch.wrap(input._inner.sum(dims))
 
 
 # -- normalisation --------------------------------------------------------------------------------------------
-@rule("_layer_norm", "_group_norm", "_batch_norm")
+@batching("nn.functional._layer_norm", "nn.functional._group_norm", "nn.functional._batch_norm")
 def _normalized(batch: Any, op: Any, input: Any, weight: Any, bias: Any, view: Any, axes: Any, affine: Any, eps: float) -> Any:
     """Rows are examples' rows: where the first axis of the view is not reduced, and holds no parameters, the batch joins it."""
     if not batch.has(input) or 0 in axes or affine[0] != 1:
@@ -102,7 +102,7 @@ def _composed_norm(batch: Any, input: Any, weight: Any, bias: Any, view: Any, ax
     return own[0].reshape(input._array.shape), own[1], own[2]
 
 
-@rule("_batch_norm_fixed")
+@batching("nn.functional._batch_norm_fixed")
 def _fixed_norm(batch: Any, op: Any, input: Any, mean: Any, variance: Any, weight: Any, bias: Any, eps: float) -> Any:
     """Statistics and parameters are per channel: shared ones let the batch join the layer's, others are broadcast."""
     if not any(batch.has(each) for each in (mean, variance, weight, bias)):
@@ -121,7 +121,7 @@ def _fixed_norm(batch: Any, op: Any, input: Any, mean: Any, variance: Any, weigh
     return made if bias is None else made + bias.reshape(ones)
 
 
-@rule("_rms_norm")
+@batching("nn.functional._rms_norm")
 def _rms_norm(batch: Any, op: Any, input: Any, weight: Any, width: int, eps: float) -> Any:
     if batch.has(weight) or not batch.has(input):
         return NotImplemented
@@ -130,7 +130,7 @@ def _rms_norm(batch: Any, op: Any, input: Any, weight: Any, width: int, eps: flo
 
 
 # -- embedding ------------------------------------------------------------------------------------------------
-@rule("embedding")
+@batching("embedding")
 def _embedding(batch: Any, op: Any, weight: Any, indices: Any, padding_idx: Any, *rest: Any) -> Any:
     if not batch.has(weight):
         return batch.wrap(invoke(op, (weight, indices._inner, padding_idx, *rest)))
@@ -149,7 +149,13 @@ def _embedding(batch: Any, op: Any, weight: Any, indices: Any, padding_idx: Any,
 
 
 # -- losses ---------------------------------------------------------------------------------------------------
-@rule(*"_mse_loss _huber_loss _smooth_l1_loss _binary_cross_entropy _binary_cross_entropy_with_logits".split())
+@batching(
+    "nn.functional._mse_loss",
+    "nn.functional._huber_loss",
+    "nn.functional._smooth_l1_loss",
+    "nn.functional._binary_cross_entropy",
+    "nn.functional._binary_cross_entropy_with_logits",
+)
 def _loss(batch: Any, op: Any, *values: Any) -> Any:
     """The losses of all elements, reduced over each example's."""
     at = op.names.index("reduction")
@@ -168,7 +174,7 @@ def _loss(batch: Any, op: Any, *values: Any) -> Any:
     return found if reduction == "none" else found.mean() if reduction == "mean" else found.sum()
 
 
-@rule("_cross_entropy", "_nll_loss")
+@batching("nn.functional._cross_entropy", "nn.functional._nll_loss")
 def _class_loss(batch: Any, op: Any, input: Any, target: Any, weight: Any, reduction: str, ignore_index: int) -> Any:
     """Each row's loss, reduced over each example's rows; a mean is one over the weights of the classes that count."""
     if batch.has(weight) or target._array.dtype.kind == "f" or not input._array.size:
@@ -195,7 +201,7 @@ def _class_loss(batch: Any, op: Any, input: Any, target: Any, weight: Any, reduc
 
 
 # -- recurrent layers -----------------------------------------------------------------------------------------
-@rule("_rnn_layer", "_gru_layer", "_lstm_layer")
+@batching("_rnn_layer", "_gru_layer", "_lstm_layer")
 def _recurrent(batch: Any, op: Any, *values: Any) -> Any:
     """Sequences of all examples side by side, where the weights are the same for all."""
     named = dict(zip(op.names, values, strict=True))
@@ -217,7 +223,7 @@ def _side_by_side(batch: Any, value: Any, rows: int) -> Any:
 
 
 # -- attention ------------------------------------------------------------------------------------------------
-@rule("_attention")
+@batching("nn.functional._attention")
 def _attention(
     batch: Any, op: Any, query: Any, key: Any, value: Any, attn_mask: Any, is_causal: bool, scale: float, dropout: Any, *rest: Any
 ) -> Any:
@@ -231,7 +237,7 @@ def _attention(
 
 
 # -- pooling --------------------------------------------------------------------------------------------------
-@rule("_avg_pool_backward")
+@batching("nn.functional._avg_pool_backward")
 def _average_gradient(batch: Any, op: Any, grad_output: Any, shape: Any, *rest: Any) -> Any:
     inner = grad_output._inner
     own = inner._array.shape

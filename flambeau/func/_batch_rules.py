@@ -13,35 +13,26 @@ from typing import Any
 from ..core import layout
 from ..core.calls.dispatch import Call
 from ..core.calls.registry import TABLES
+from ..core.calls.tables import Rules
 from ..core.shape import inferred_shape
 from ..ops.products import bmm, dot, matmul, mm, mv, outer
 from . import _batch_random
 from ._levels import call_entry, invoke
 
-RULES: dict[str, Callable[..., Any]] = {}
-
-
-def rule(*names: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Declare the rule of operations of these names."""
-
-    def declare(function: Callable[..., Any]) -> Callable[..., Any]:
-        RULES.update(dict.fromkeys(names, function))
-        return function
-
-    return declare
-
+batching = Rules("vmap")  # of primitives: (batch, operation, *values)
+batching_whole = Rules("vmap of a composite")  # (batch, call)
 
 _ALL = slice(None)
 
 
 # -- shapes ---------------------------------------------------------------------------------------------------
-@rule("_view", "_reshaped_copy")
+@batching("_view", "_reshaped_copy")
 def _sized(batch: Any, op: Any, input: Any, size: Any) -> Any:
     size = inferred_shape(tuple(size), input._array.size)
     return batch.wrap(invoke(op, (input._inner, (batch.size, *size))))
 
 
-@rule("_expand")
+@batching("_expand")
 def _expanded(batch: Any, op: Any, input: Any, size: Any, *rest: Any) -> Any:
     lead = len(size) - input._array.ndim
     if lead < 0 or -1 in size[:lead]:
@@ -54,22 +45,22 @@ def _behind(key: Any) -> tuple[Any, ...]:
     return (_ALL, *key) if key.__class__ is tuple else (_ALL, key)
 
 
-@rule("_select", "_slice", "_exact_select", "_exact_slice", "_index_unsqueeze")
+@batching("_select", "_slice", "_exact_select", "_exact_slice", "_index_unsqueeze")
 def _keyed(batch: Any, op: Any, input: Any, key: Any) -> Any:
     return batch.wrap(invoke(op, (input._inner, _behind(key))))
 
 
-@rule("_split", "_split_with_sizes", "_unbind")
+@batching("_split", "_split_with_sizes", "_unbind")
 def _parted(batch: Any, op: Any, input: Any, keys: Any) -> Any:
     return batch.result(invoke(op, (input._inner, [_behind(key) for key in keys])))
 
 
-@rule("_scatter_part")
+@batching("_scatter_part")
 def _part_put(batch: Any, op: Any, input: Any, shape: Any, key: Any) -> Any:
     return batch.wrap(invoke(op, (input._inner, (batch.size, *shape), _behind(key))))
 
 
-@rule("_scattered_sums")
+@batching("_scattered_sums")
 def _sums_put(batch: Any, op: Any, src: Any, dim: Any, index: Any, shape: Any) -> Any:
     rank = len(shape)
     if not (rank and src._array.ndim == rank == index._array.ndim):
@@ -77,13 +68,13 @@ def _sums_put(batch: Any, op: Any, src: Any, dim: Any, index: Any, shape: Any) -
     return batch.wrap(invoke(op, (batch.inside(src), dim % rank + 1, batch.inside(index), (batch.size, *shape))))
 
 
-@rule("_put_parts")
+@batching("_put_parts")
 def _parts_put(batch: Any, op: Any, parts: Any, shape: Any, keys: Any) -> Any:
     inner = [batch.inside(part) for part in parts]
     return batch.wrap(invoke(op, (inner, (batch.size, *shape), [_behind(key) for key in keys])))
 
 
-@rule("_unfold_backward", "_diagonal_backward")
+@batching("_unfold_backward", "_diagonal_backward")
 def _put_back(batch: Any, op: Any, input: Any, shape: Any, *rest: Any) -> Any:
     dims = frozenset(("dim", "dim1", "dim2"))
     rank = len(shape)
@@ -91,7 +82,7 @@ def _put_back(batch: Any, op: Any, input: Any, shape: Any, *rest: Any) -> Any:
     return batch.wrap(invoke(op, (input._inner, (batch.size, *shape), *moved)))
 
 
-@rule("permute")
+@batching("permute")
 def _permuted(batch: Any, op: Any, input: Any, dims: Any) -> Any:
     rank = input._array.ndim
     if sorted(d % rank if -rank <= d < rank else d for d in dims) != list(range(rank)):
@@ -99,13 +90,13 @@ def _permuted(batch: Any, op: Any, input: Any, dims: Any) -> Any:
     return batch.wrap(input._inner.permute((0, *[d % rank + 1 for d in dims])))
 
 
-@rule("t")
+@batching("t")
 def _transposed(batch: Any, op: Any, input: Any) -> Any:
     rank = input._array.ndim
     return NotImplemented if rank > 2 else batch.wrap(input._inner.transpose(1, 2) if rank == 2 else input._inner.view_as(input._inner))
 
 
-@rule("squeeze")
+@batching("squeeze")
 def _squeezed(batch: Any, op: Any, input: Any, dim: Any) -> Any:
     rank = input._array.ndim
     dims = range(rank) if dim is None else dim if isinstance(dim, (tuple, list)) else (dim,)
@@ -114,14 +105,14 @@ def _squeezed(batch: Any, op: Any, input: Any, dim: Any) -> Any:
     return batch.wrap(input._inner.squeeze(tuple([d % rank + 1 for d in dims if input._array.shape[d] == 1])))
 
 
-@rule("_repeat")
+@batching("_repeat")
 def _repeated(batch: Any, op: Any, input: Any, repeats: Any) -> Any:
     if len(repeats) < input._array.ndim:
         return NotImplemented
     return batch.wrap(invoke(op, (batch.lead(input._inner, len(repeats)), (1, *repeats))))
 
 
-@rule("clone", "_to_copy")
+@batching("clone", "_to_copy")
 def _copied(batch: Any, op: Any, input: Any, *rest: Any) -> Any:
     *others, memory_format = rest
     if memory_format in (layout.channels_last, layout.channels_last_3d):
@@ -129,7 +120,7 @@ def _copied(batch: Any, op: Any, input: Any, *rest: Any) -> Any:
     return batch.wrap(invoke(op, (input._inner, *others, memory_format)))
 
 
-@rule("masked_fill")
+@batching("masked_fill")
 def _filled(batch: Any, op: Any, input: Any, mask: Any, value: Any) -> Any:
     """A value for each example is no 0-d tensor any more, which ``where`` does not mind."""
     if batch.has(value):
@@ -137,7 +128,7 @@ def _filled(batch: Any, op: Any, input: Any, mask: Any, value: Any) -> Any:
     return batch.result(invoke(op, batch.aligned(op, (input, mask, value))))
 
 
-@rule("cat")
+@batching("cat")
 def _joined(batch: Any, op: Any, tensors: Any, dim: Any) -> Any:
     from ._batch import behind
 
@@ -149,7 +140,7 @@ def _joined(batch: Any, op: Any, tensors: Any, dim: Any) -> Any:
     return NotImplemented if at is None else batch.wrap(invoke(op, ([batch.inside(each) for each in kept], at)))
 
 
-@rule("stack")
+@batching("stack")
 def _stacked(batch: Any, op: Any, tensors: Any, dim: Any) -> Any:
     from ._batch import behind
 
@@ -159,13 +150,13 @@ def _stacked(batch: Any, op: Any, tensors: Any, dim: Any) -> Any:
     return batch.wrap(invoke(op, ([batch.inside(each) for each in tensors], at)))
 
 
-@rule("unsqueeze")
+@batching("unsqueeze")
 def _unsqueezed(batch: Any, op: Any, input: Any, dim: Any) -> Any:
     rank = input._array.ndim + 1
     return batch.wrap(input._inner.unsqueeze(dim % rank + 1)) if dim.__class__ is int and -rank <= dim < rank else NotImplemented
 
 
-@rule("diag_embed")
+@batching("diag_embed")
 def _diagonals_embedded(batch: Any, op: Any, input: Any, offset: int, dim1: int, dim2: int) -> Any:
     rank = input._array.ndim + 1
     if not input._array.ndim or not all(-rank <= d < rank for d in (dim1, dim2)):
@@ -174,8 +165,8 @@ def _diagonals_embedded(batch: Any, op: Any, input: Any, offset: int, dim1: int,
 
 
 # -- reductions -----------------------------------------------------------------------------------------------
-@rule(
-    *"sum nansum mean all any count_nonzero logsumexp amax amin _var _std vector_norm prod argmax argmin aminmax".split(),
+@batching(
+    *"sum nansum mean all any count_nonzero logsumexp amax amin _var _std linalg.vector_norm prod argmax argmin aminmax".split(),
     *"_max_along _min_along _median_along _nanmedian_along mode kthvalue sort topk".split(),
     *"softmax log_softmax cumsum cumprod cummax cummin logcumsumexp".split(),
 )
@@ -216,7 +207,7 @@ def _each(made: Any, function: Callable[[Any], Any]) -> Any:
     return type(made)([function(each) for each in made]) if isinstance(made, tuple) else function(made)
 
 
-@rule("_max_of_all", "_min_of_all")
+@batching("_max_of_all", "_min_of_all")
 def _extreme(batch: Any, op: Any, input: Any) -> Any:
     if not input._array.ndim:
         return batch.wrap(input._inner.clone())
@@ -224,7 +215,7 @@ def _extreme(batch: Any, op: Any, input: Any) -> Any:
     return batch.wrap(inner.amax(1) if op.name == "_max_of_all" else inner.amin(1))
 
 
-@rule("_sum_to_size")
+@batching("_sum_to_size")
 def _summed_to(batch: Any, op: Any, input: Any, shape: Any) -> Any:
     inner, lead = input._inner, input._array.ndim - len(shape)
     if lead < 0:
@@ -234,22 +225,22 @@ def _summed_to(batch: Any, op: Any, input: Any, shape: Any) -> Any:
     return batch.wrap(inner.sum(dims, keepdim=True).reshape(batch.size, *shape) if dims else inner)
 
 
-@rule("trace")
+@batching("trace")
 def _traced(batch: Any, op: Any, input: Any) -> Any:
     return batch.wrap(input._inner.diagonal(0, 1, 2).sum(-1)) if input._array.ndim == 2 else NotImplemented
 
 
-@rule("constant_pad_nd")
+@batching("constant_pad_nd")
 def _padded(batch: Any, op: Any, input: Any, pad: Any, value: Any) -> Any:
     return batch.wrap(invoke(op, (input._inner, pad, value))) if len(pad) <= 2 * input._array.ndim else NotImplemented
 
 
-@rule("one_hot")
+@batching("nn.functional.one_hot")
 def _one_hot(batch: Any, op: Any, tensor: Any, num_classes: int) -> Any:
     return batch.wrap(invoke(op, (tensor._inner, num_classes))) if num_classes > 0 else NotImplemented
 
 
-@rule("solve_ex")
+@batching("linalg.solve_ex")
 def _solved(batch: Any, op: Any, a: Any, b: Any, *rest: Any) -> Any:
     """A right side is a vector or a matrix by the ranks of an example."""
     if a._array.ndim < 2 or not b._array.ndim:
@@ -267,7 +258,7 @@ def _solved(batch: Any, op: Any, a: Any, b: Any, *rest: Any) -> Any:
 
 
 # -- products -------------------------------------------------------------------------------------------------
-@rule("mm", "matmul", "mv", "bmm", "dot")
+@batching("mm", "matmul", "mv", "bmm", "dot")
 def _matmul(batch: Any, op: Any, a: Any, b: Any) -> Any:
     ranks = a._array.ndim, b._array.ndim
     want = _RANKS.get(op.name)
@@ -294,19 +285,19 @@ def _matmul(batch: Any, op: Any, a: Any, b: Any) -> Any:
 _RANKS = {"mm": (2, 2), "mv": (2, 1), "bmm": (3, 3), "dot": (1, 1)}
 
 
-@rule("vdot")
+@batching("vdot")
 def _vdot(batch: Any, op: Any, a: Any, b: Any) -> Any:
     if a._array.shape != b._array.shape or a._array.ndim != 1 or a._array.dtype is not b._array.dtype:
         return NotImplemented
     return dot(a.conj(), b)
 
 
-@rule("outer")
+@batching("outer")
 def _outer(batch: Any, op: Any, a: Any, b: Any) -> Any:
     return a.unsqueeze(-1) * b.unsqueeze(-2) if a._array.ndim == b._array.ndim == 1 else NotImplemented
 
 
-@rule("linear")
+@batching("nn.functional.linear")
 def _linear(batch: Any, op: Any, input: Any, weight: Any, bias: Any) -> Any:
     if weight._array.ndim > 2 or not input._array.ndim or input._array.shape[-1] != weight._array.shape[-1]:
         return NotImplemented
@@ -316,7 +307,7 @@ def _linear(batch: Any, op: Any, input: Any, weight: Any, bias: Any) -> Any:
     return made if bias is None else made + bias
 
 
-@rule("addmm", "addmv", "baddbmm", "addbmm", "addr")
+@batching("addmm", "addmv", "baddbmm", "addbmm", "addr")
 def _added(batch: Any, op: Any, input: Any, a: Any, b: Any, beta: Any, alpha: Any) -> Any:
     if len({each._array.dtype for each in (input, a, b)}) > 1 or input._array.dtype.kind not in "fc" or input._array.dtype.itemsize < 4:
         return NotImplemented
@@ -375,6 +366,7 @@ def _of_values(batch: Any, entry: Any, values: Any) -> Any:
 
 
 # -- composites that look at memory ---------------------------------------------------------------------------
+@batching_whole("as_strided", "as_strided_copy")
 def _strided(batch: Any, call: Call) -> Any:
     """``as_strided``: strides are an example's, whose memory begins where its first element lies."""
     input, size, stride, offset = call.values
@@ -386,12 +378,14 @@ def _strided(batch: Any, call: Call) -> Any:
     return batch.wrap(made.clone() if call.op.name == "as_strided_copy" else made)
 
 
+@batching_whole("as_strided_")
 def _strided_in_place(batch: Any, call: Call) -> Any:
     if not batch.has(call.values[0]):
         return NotImplemented
     raise RuntimeError("vmap: as_strided_ is not supported: as_strided gives the same view without changing the tensor")
 
 
+@batching_whole("as_strided_scatter")
 def _strided_put(batch: Any, call: Call) -> Any:
     input, source, size, stride, offset = call.values
     if not batch.has(input) and not batch.has(source):
@@ -404,6 +398,7 @@ def _strided_put(batch: Any, call: Call) -> Any:
     return batch.wrap(whole)
 
 
+@batching_whole("unique", "unique_consecutive", "nonzero", "argwhere")
 def _dynamic(batch: Any, call: Call) -> Any:
     """The shape of the result depends on values."""
     from ._batch import dynamic
@@ -413,6 +408,7 @@ def _dynamic(batch: Any, call: Call) -> Any:
     return NotImplemented
 
 
+@batching_whole("batch_norm", "nn.functional.batch_norm")
 def _with_moments(batch: Any, call: Call) -> Any:
     """Batch norm that is to keep moments of a batch of batches in one tensor."""
     named = dict(zip((p.name for p in call.op.params), call.values, strict=True))
@@ -427,22 +423,12 @@ def _with_moments(batch: Any, call: Call) -> Any:
     return NotImplemented
 
 
-COMPOSITES: dict[str, Callable[..., Any]] = {
-    "as_strided": _strided,
-    "as_strided_copy": _strided,
-    "as_strided_": _strided_in_place,
-    "as_strided_scatter": _strided_put,
-    "batch_norm": _with_moments,
-    **dict.fromkeys(("unique", "unique_consecutive", "nonzero", "argwhere"), _dynamic),
-}
-
-
-@rule("_standard_gamma", "_sample_dirichlet")
+@batching("_standard_gamma", "_sample_dirichlet")
 def _random(batch: Any, op: Any, input: Any, generator: Any) -> Any:
     return _batch_random.drawn(batch, lambda inner: invoke(op, (inner, generator)), input)
 
 
-@rule("_nonzero")
+@batching("_nonzero")
 def _places(batch: Any, op: Any, input: Any) -> Any:
     from ._batch import dynamic
 
@@ -451,7 +437,7 @@ def _places(batch: Any, op: Any, input: Any) -> Any:
     raise dynamic("nonzero")
 
 
-@rule("masked_select")
+@batching("masked_select")
 def _selected(batch: Any, op: Any, input: Any, mask: Any) -> Any:
     if not batch.has(mask) or batch.are_repeated((mask,)):
         return NotImplemented

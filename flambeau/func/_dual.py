@@ -413,10 +413,11 @@ def _way_of(op: Any) -> Callable[..., Any]:
         return constant
     if op.is_view:
         return view
-    from ._forward_rules import RULES
+    from ._forward_rules import forward
 
-    if op.name in RULES:
-        return RULES[op.name]
+    found = forward.of(op)
+    if found is not None:
+        return found
     word = op.forward
     if word in ("linear", "bilinear", "selects"):
         return {"linear": linear, "bilinear": bilinear, "selects": selects}[word]

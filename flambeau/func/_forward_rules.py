@@ -5,23 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 from ..core.calls.registry import TABLES
+from ..core.calls.tables import Rules
 from ..core.state import grad_enabled
 from ._levels import invoke, needs_grad
 
-RULES: dict[str, Any] = {}
+forward = Rules("jvp")  # (dual, operation, values)
 
 
-def for_operations(*names: str) -> Any:
-    """Register the function below, which takes (dual, operation, values), for operations."""
-
-    def register(function: Any) -> Any:
-        RULES.update(dict.fromkeys(names, function))
-        return function
-
-    return register
-
-
-@for_operations("log_softmax")
+@forward("log_softmax")
 def log_softmax(dual: Any, op: Any, values: Any) -> Any:
     made = invoke(op, [dual.primal(each) for each in values])
     if made._array.dtype.kind != "f":
@@ -31,13 +22,13 @@ def log_softmax(dual: Any, op: Any, values: Any) -> Any:
     return dual.wrap(made, tangent - (made.exp() * tangent).sum(values[1], keepdim=True))
 
 
-@for_operations("logcumsumexp")
+@forward("logcumsumexp")
 def logcumsumexp(dual: Any, op: Any, values: Any) -> Any:
     """Its reverse rule is linear on either side of 0 only."""
     return dual.twice(op.name, lambda *each: invoke(op, each), values, start=1)
 
 
-@for_operations("addmm", "addmv", "addbmm", "baddbmm", "addr")
+@forward("addmm", "addmv", "addbmm", "baddbmm", "addr")
 def add_product(dual: Any, op: Any, values: Any) -> Any:
     """``beta * input + alpha * (a @ b)``: the product with each factor's tangent, and the tangent of what is added."""
     primals = [dual.primal(each) for each in values]
@@ -53,19 +44,19 @@ def add_product(dual: Any, op: Any, values: Any) -> Any:
     return made if total is None else dual.wrap(made, total)
 
 
-@for_operations("fill")
+@forward("fill")
 def fill(dual: Any, op: Any, values: Any) -> Any:
     made, tangent = invoke(op, [dual.primal(each) for each in values]), dual.tangent(values[1])
     return dual.wrap(made, dual.zeros(made) if tangent is None else invoke(op, (made.detach(), tangent)))
 
 
-@for_operations("zero")
+@forward("zero")
 def zero(dual: Any, op: Any, values: Any) -> Any:
     made = invoke(op, [dual.primal(each) for each in values])
     return dual.wrap(made, dual.zeros(made))
 
 
-@for_operations("_max_pool1d", "_max_pool2d", "_max_pool3d")
+@forward("nn.functional._max_pool1d", "nn.functional._max_pool2d", "nn.functional._max_pool3d")
 def max_pool(dual: Any, op: Any, values: Any) -> Any:
     """The tangent at the places where the maxima are."""
     primals = [dual.primal(each) for each in values]
@@ -74,7 +65,7 @@ def max_pool(dual: Any, op: Any, values: Any) -> Any:
     return dual.wrap(made, invoke(pick, [values[0]._tangent, *primals]))
 
 
-@for_operations("_batch_norm", "_layer_norm", "_group_norm")
+@forward("nn.functional._batch_norm", "nn.functional._layer_norm", "nn.functional._group_norm")
 def normalized(dual: Any, op: Any, values: Any) -> Any:
     """With ``u`` the normalized values: ``(t - mean(t) - u * mean(u * t)) * scale`` in the input's direction ``t``; the rest is linear."""
     primals = [dual.primal(each) for each in values]

@@ -57,11 +57,7 @@ _maximum, _infinity = np.maximum, np.inf
 _FAST_RELU = "large(a) if (n := a.size) >= THRESHOLD else _maximum(_ZERO, a) if n < BRANCHLESS or d.kind != 'f' else a.clip(0.0, _infinity)"
 
 
-@pointwise(
-    fast_bool=False,
-    fast=_FAST_RELU,
-    grad={"input": lambda grad, result: threshold_backward(grad, result, 0)},
-)
+@pointwise(fast_bool=False, fast=_FAST_RELU, grad={"input": lambda grad, result: threshold_backward(grad, result, 0)}, keeps_zero=True)
 def relu(input: Tensor) -> Tensor:
     """``max(input, 0)``, element by element; NaN stays.
 
@@ -161,6 +157,7 @@ def hardtanh(input: Tensor, min_val: float = -1.0, max_val: float = 1.0, inplace
     node_name="HardtanhBackward0",
     grad={"input": lambda grad, input: _strictly_inside(grad, input, 0, 6)},
     aten=None,
+    keeps_zero=True,
 )
 def relu6(input: Tensor, inplace: bool = False) -> Tensor:
     """``min(max(input, 0), 6)``, element by element: a ReLU that saturates at 6.

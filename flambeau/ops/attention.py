@@ -466,7 +466,7 @@ def _with_shared_heads(query: Any, key: Any, value: Any, attn_mask: Any) -> tupl
     return query.unflatten(-3, groups), key.unsqueeze(-3), value.unsqueeze(-3), attn_mask, True
 
 
-@composite(namespace="nn.functional", autocast="narrow")
+@composite(namespace="nn.functional", autocast="narrow", in_library=True)
 def scaled_dot_product_attention(
     query: Tensor,
     key: Tensor,

@@ -441,7 +441,7 @@ def _of_probabilities(input: Any, target: Any, weight: Any, reduction: str, labe
     return total / (input.numel() // max(classes, 1)) if reduction == "mean" else total
 
 
-@composite(namespace="nn.functional", autocast={"cpu": "float32"})
+@composite(namespace="nn.functional", autocast={"cpu": "float32"}, in_library=True)
 def cross_entropy(
     input: Tensor,
     target: Tensor,

@@ -342,7 +342,7 @@ def vecdot(x: Tensor, y: Tensor, *, dim: int = -1) -> Any:
     return (x * y).sum(dim)
 
 
-@composite(method=False)
+@composite(method=False, in_library=True)
 def pairwise_distance(x1: Tensor, x2: Tensor, p: float = 2.0, eps: float = 1e-6, keepdim: bool = False) -> Any:
     """p-norm of ``x1 - x2 + eps`` over the last dimension.
 
@@ -364,7 +364,7 @@ def pairwise_distance(x1: Tensor, x2: Tensor, p: float = 2.0, eps: float = 1e-6,
     return resolve("linalg", "vector_norm")(x1 - x2 + eps, p, -1, keepdim)
 
 
-@composite(method=False, autocast={"cuda": "float32"})
+@composite(method=False, autocast={"cuda": "float32"}, in_library=True)
 def cosine_similarity(x1: Tensor, x2: Tensor, dim: int = 1, eps: float = 1e-8) -> Any:
     """Cosine of the angle between vectors along ``dim``.
 

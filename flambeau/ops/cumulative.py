@@ -297,7 +297,7 @@ def _legacy(array: np.ndarray) -> str:
 
 
 # -- differences and integrals --------------------------------------------------------------------------------------------------
-@composite(out=True)
+@composite(out=True, in_library=True)
 def diff(input: Tensor, n: int = 1, dim: int = -1, prepend: Any = None, append: Any = None) -> Any:
     """n-th differences of neighbours along ``dim``.
 
@@ -400,7 +400,7 @@ def _slope_between(input: Any, dim: int, places: Any, edge_order: int) -> Any:
     return left, middle, right + at(size - 1) * ((2 * second + first) / (second * (first + second)))
 
 
-@composite(method=False)
+@composite(method=False, in_library=True)
 def gradient(input: Tensor, *, spacing: Any = None, dim: Any = None, edge_order: int = 1) -> Any:
     """Estimates of the derivatives of sampled values along dimensions, by the parabola through each three neighbours.
 
@@ -451,7 +451,7 @@ def gradient(input: Tensor, *, spacing: Any = None, dim: Any = None, edge_order:
     return tuple(slopes)
 
 
-@composite(aliases=("trapz",), method=False)
+@composite(aliases=("trapz",), method=False, in_library=True)
 def trapezoid(y: Tensor, x: Any = None, *, dx: Any = None, dim: int = -1) -> Any:
     """Integral of ``y`` along ``dim`` by the trapezoidal rule.
 
@@ -480,7 +480,7 @@ def trapezoid(y: Tensor, x: Any = None, *, dx: Any = None, dim: int = -1) -> Any
     return _areas(y, x, dx, dim).sum(dim)
 
 
-@composite(method=False)
+@composite(method=False, in_library=True)
 def cumulative_trapezoid(y: Tensor, x: Any = None, *, dx: Any = None, dim: int = -1) -> Any:
     """Running integral of ``y`` along ``dim`` by the trapezoidal rule; one value fewer than ``y`` has.
 

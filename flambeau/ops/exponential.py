@@ -66,6 +66,7 @@ def exp2(input: Tensor) -> Tensor:
     grad={"input": lambda grad, result: grad * conj(result + 1)},
     autocast={"cuda": "float32"},
     forward="holomorphic",
+    keeps_zero=True,
 )
 def expm1(input: Tensor) -> Tensor:
     """``exp(input) - 1``, exact near zero.
@@ -185,6 +186,7 @@ def complex_log1p(input: np.ndarray) -> np.ndarray:
     grad={"input": _log1p_gradient},
     autocast={"cuda": "float32"},
     forward="holomorphic",
+    keeps_zero=True,
 )
 def log1p(input: Tensor) -> Tensor:
     """``log(1 + input)``, exact near zero.

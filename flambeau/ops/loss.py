@@ -509,7 +509,7 @@ def binary_cross_entropy_with_logits(
 
 
 # -- likelihoods ---------------------------------------------------------------------------------------------------------------------
-@composite(namespace="nn.functional", autocast="float32")
+@composite(namespace="nn.functional", autocast="float32", in_library=True)
 def kl_div(
     input: Tensor,
     target: Tensor,
@@ -552,7 +552,7 @@ def kl_div(
     return reduced(loss, reduction)
 
 
-@composite(namespace="nn.functional", autocast="float32")
+@composite(namespace="nn.functional", autocast="float32", in_library=True)
 def poisson_nll_loss(
     input: Tensor,
     target: Tensor,

@@ -10,7 +10,7 @@ from ..core.calls.registry import composite
 from .loss import reduced, reduction_of
 
 
-@composite(namespace="nn.functional", autocast="float32")
+@composite(namespace="nn.functional", autocast="float32", in_library=True)
 def margin_ranking_loss(
     input1: Tensor,
     input2: Tensor,
@@ -46,7 +46,7 @@ def margin_ranking_loss(
     return reduced((-target * (input1 - input2) + float(margin)).clamp_min(0), reduction)
 
 
-@composite(namespace="nn.functional", autocast="float32")
+@composite(namespace="nn.functional", autocast="float32", in_library=True)
 def hinge_embedding_loss(
     input: Tensor,
     target: Tensor,
@@ -81,7 +81,7 @@ def hinge_embedding_loss(
     return reduced(apart + together, reduction)
 
 
-@composite(namespace="nn.functional", autocast="float32")
+@composite(namespace="nn.functional", autocast="float32", in_library=True)
 def cosine_embedding_loss(
     input1: Tensor,
     input2: Tensor,
@@ -136,7 +136,7 @@ def _check_margin(margin: float) -> None:
         raise ValueError(f"margin must be greater than 0, got {margin}")
 
 
-@composite(namespace="nn.functional", autocast="float32")
+@composite(namespace="nn.functional", autocast="float32", in_library=True)
 def triplet_margin_loss(
     anchor: Tensor,
     positive: Tensor,

@@ -317,7 +317,7 @@ _SHORT = 64  # elements
 
 
 # -- Kronecker, cross, powers --------------------------------------------------------------------------------------------------
-@composite(out=True)
+@composite(out=True, in_library=True)
 def kron(input: Tensor, other: Tensor) -> Any:
     """Kronecker product: every element of ``input`` times all of ``other``.
 

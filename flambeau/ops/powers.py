@@ -173,6 +173,7 @@ def _float_power_in_place(self: Any, exponent: Any) -> Any:
     grad={"input": lambda grad, input: grad * (conj(input) * 2)},
     aten=None,
     forward="holomorphic",
+    keeps_zero=True,
 )
 def square(input: Tensor) -> Tensor:
     """``input * input``, element by element.
@@ -192,7 +193,13 @@ def square(input: Tensor) -> Tensor:
     return np.square(input)
 
 
-@pointwise(ufunc=np.sqrt, promotion="int_to_float", grad={"input": lambda grad, result: grad / (2 * conj(result))}, forward="holomorphic")
+@pointwise(
+    ufunc=np.sqrt,
+    promotion="int_to_float",
+    grad={"input": lambda grad, result: grad / (2 * conj(result))},
+    forward="holomorphic",
+    keeps_zero=True,
+)
 def sqrt(input: Tensor) -> Tensor:
     """Square root, element by element; NaN for negative real numbers.
 

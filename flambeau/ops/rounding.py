@@ -16,7 +16,7 @@ def _checked(name: str, input: np.ndarray) -> None:
     reject(f"{name}_vml_cpu", input, "b")
 
 
-@pointwise(ufunc=np.floor, fast_bool=False, grad={"input": zeros})
+@pointwise(ufunc=np.floor, fast_bool=False, grad={"input": zeros}, keeps_zero=True)
 def floor(input: Tensor) -> Tensor:
     """The largest whole number not above each element; integers unchanged.
 
@@ -36,7 +36,7 @@ def floor(input: Tensor) -> Tensor:
     return np.floor(input)
 
 
-@pointwise(ufunc=np.ceil, fast_bool=False, grad={"input": zeros})
+@pointwise(ufunc=np.ceil, fast_bool=False, grad={"input": zeros}, keeps_zero=True)
 def ceil(input: Tensor) -> Tensor:
     """The smallest whole number not below each element; integers unchanged.
 
@@ -56,7 +56,7 @@ def ceil(input: Tensor) -> Tensor:
     return np.ceil(input)
 
 
-@pointwise(ufunc=np.trunc, aliases=("fix",), fast_bool=False, grad={"input": zeros})
+@pointwise(ufunc=np.trunc, aliases=("fix",), fast_bool=False, grad={"input": zeros}, keeps_zero=True)
 def trunc(input: Tensor) -> Tensor:
     """Each element without its fraction; integers unchanged.
 
@@ -76,7 +76,12 @@ def trunc(input: Tensor) -> Tensor:
     return np.trunc(input)
 
 
-@pointwise(fast_bool=False, fast=lambda a, decimals: np.rint(a) if decimals == 0 and a.dtype.kind == "f" else None, grad={"input": zeros})
+@pointwise(
+    fast_bool=False,
+    fast=lambda a, decimals: np.rint(a) if decimals == 0 and a.dtype.kind == "f" else None,
+    grad={"input": zeros},
+    keeps_zero=True,
+)
 def round_(input: Tensor, *, decimals: int = 0) -> Tensor:
     """The nearest whole number, the even one of two that are equally near.
 
@@ -110,7 +115,7 @@ def _fraction(input: np.ndarray) -> np.ndarray:
     return np.subtract(input, np.trunc(input))
 
 
-@pointwise(fast=lambda a: _fraction(a) if a.dtype.kind == "f" else None, grad={"input": lambda grad: grad})
+@pointwise(fast=lambda a: _fraction(a) if a.dtype.kind == "f" else None, grad={"input": lambda grad: grad}, keeps_zero=True)
 def frac(input: Tensor) -> Tensor:
     """The fraction that ``trunc`` drops, with the sign of ``input``.
 

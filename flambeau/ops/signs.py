@@ -29,6 +29,7 @@ from .limits import keep_where
     keeps_strides="c",
     fast_bool=False,
     grad={"input": lambda grad, input: grad * input.sgn()},
+    keeps_zero=True,
 )
 def abs_(input: Tensor) -> Tensor:
     """Absolute value; the modulus of a complex number, in the corresponding real dtype.
@@ -52,7 +53,7 @@ def _sign(array: np.ndarray) -> np.ndarray:
     return np.subtract((array > 0).astype(array.dtype), (array < 0).astype(array.dtype))
 
 
-@pointwise(fast=_sign, grad={"input": zeros})
+@pointwise(fast=_sign, grad={"input": zeros}, keeps_zero=True)
 def sign(input: Tensor) -> Tensor:
     """-1, 0 or 1 by the sign of ``input``; NaN becomes 0.
 
@@ -73,7 +74,7 @@ def _sgn_gradient(grad: Any, input: Any, result: Any) -> Any:
     return inner.masked_fill(modulus == 0, 0)
 
 
-@pointwise(fast=_sign, grad={"input": _sgn_gradient})
+@pointwise(fast=_sign, grad={"input": _sgn_gradient}, keeps_zero=True)
 def sgn(input: Tensor) -> Tensor:
     """``sign`` for real tensors; ``input / abs(input)`` for complex ones, 0 at 0.
 
@@ -86,7 +87,7 @@ def sgn(input: Tensor) -> Tensor:
     return np.where(modulus == 0, 0, np.divide(input, modulus)).astype(input.dtype)
 
 
-@pointwise(promotion="keep", inplace=False, grad=None)
+@pointwise(promotion="keep", inplace=False, grad=None, keeps_zero=True)
 def signbit(input: Tensor) -> Tensor:
     """Whether the sign is negative, that of -0.0 and of NaN included.
 
@@ -163,7 +164,7 @@ def _canonicalize_nan_to_num(input: Any, nan: float | None, posinf: float | None
     return input, 0.0 if nan is None else nan, above, below
 
 
-@pointwise(canonicalize=_canonicalize_nan_to_num, grad={"input": _nan_to_num_gradient})
+@pointwise(canonicalize=_canonicalize_nan_to_num, grad={"input": _nan_to_num_gradient}, keeps_zero=True)
 def nan_to_num(input: Tensor, nan: float | None = None, posinf: float | None = None, neginf: float | None = None) -> Tensor:
     """``input`` with NaN and infinities replaced by finite numbers.
 
@@ -324,7 +325,7 @@ def _angle_gradient(grad: Any, input: Any) -> Any:
     return ((input * 1j) * (grad / squared)).masked_fill(squared == 0, 0)
 
 
-@pointwise(promotion="keep", inplace=False, grad={"input": _angle_gradient})
+@pointwise(promotion="keep", inplace=False, grad={"input": _angle_gradient}, keeps_zero=True)
 def angle(input: Tensor) -> Tensor:
     """The argument of a complex number in radians; for real input 0, or pi where it is negative.
 

@@ -32,6 +32,7 @@ _TWO_BY_ROOT_PI = 2 / math.sqrt(math.pi)
     fast=_floats_only(_erf),
     promotion="int_to_float",
     grad={"input": lambda grad, input: grad * ((-input * input).exp() * _TWO_BY_ROOT_PI)},
+    keeps_zero=True,
 )
 def erf(input: Tensor) -> Tensor:
     """Error function: ``2 / sqrt(pi)`` times the integral of ``exp(-t**2)`` from 0 to ``input``.
@@ -62,6 +63,7 @@ def erfc(input: Tensor) -> Tensor:
     promotion="int_to_float",
     grad={"input": lambda grad, input: grad * (erfinv(input).square().exp() / _TWO_BY_ROOT_PI)},
     autocast={"cuda": "float32"},
+    keeps_zero=True,
 )
 def erfinv(input: Tensor) -> Tensor:
     """Inverse of ``erf`` on (-1, 1); infinite at the ends, NaN outside.

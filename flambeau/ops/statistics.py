@@ -494,7 +494,7 @@ def _checked_weights(name: str, weights: Any, count: int, integers: bool) -> Non
         raise RuntimeError(f"cov(): {name} cannot be negative")
 
 
-@composite()
+@composite(in_library=True)
 def cov(input: Tensor, *, correction: int = 1, fweights: Any = None, aweights: Any = None) -> Any:
     """Covariance matrix of the rows of ``input``, whose columns are observations.
 
@@ -547,7 +547,7 @@ def _warn_freedom(freedom: Any) -> None:
         )
 
 
-@composite()
+@composite(in_library=True)
 def corrcoef(input: Tensor) -> Any:
     """Matrix of correlation coefficients of the rows of ``input``, whose columns are observations.
 

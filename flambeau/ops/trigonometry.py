@@ -12,7 +12,13 @@ from ..core.calls.registry import pointwise
 from .arithmetic import conj, reject
 
 
-@pointwise(ufunc=np.sin, promotion="int_to_float", grad={"input": lambda grad, input: grad * conj(input.cos())}, forward="holomorphic")
+@pointwise(
+    ufunc=np.sin,
+    promotion="int_to_float",
+    grad={"input": lambda grad, input: grad * conj(input.cos())},
+    forward="holomorphic",
+    keeps_zero=True,
+)
 def sin(input: Tensor) -> Tensor:
     """Sine of an angle in radians.
 
@@ -38,6 +44,7 @@ def cos(input: Tensor) -> Tensor:
     grad={"input": lambda grad, result: grad * conj(1 + result * result)},
     autocast={"cuda": "float32"},
     forward="holomorphic",
+    keeps_zero=True,
 )
 def tan(input: Tensor) -> Tensor:
     """Tangent of an angle in radians.
@@ -55,6 +62,7 @@ def tan(input: Tensor) -> Tensor:
     grad={"input": lambda grad, input: grad * conj((1 - input * input).rsqrt())},
     autocast={"cuda": "float32"},
     forward="holomorphic",
+    keeps_zero=True,
 )
 def asin(input: Tensor) -> Tensor:
     """Angle in [-pi/2, pi/2] with this sine; NaN outside [-1, 1].
@@ -88,6 +96,7 @@ def acos(input: Tensor) -> Tensor:
     promotion="int_to_float",
     grad={"input": lambda grad, input: grad / conj(input * input + 1)},
     forward="holomorphic",
+    keeps_zero=True,
 )
 def atan(input: Tensor) -> Tensor:
     """Angle in (-pi/2, pi/2) with this tangent.
@@ -138,6 +147,7 @@ def atan2(input: Tensor, other: Tensor) -> Tensor:
     grad={"input": lambda grad, input: grad * conj(input.cosh())},
     autocast={"cuda": "float32"},
     forward="holomorphic",
+    keeps_zero=True,
 )
 def sinh(input: Tensor) -> Tensor:
     """Hyperbolic sine.
@@ -194,6 +204,7 @@ def tanh_backward(grad_output: Tensor, output: Tensor) -> Tensor:
     promotion="int_to_float",
     grad={"input": lambda grad, result: grad * conj(1 - result * result) if result.is_complex() else tanh_backward(grad, result)},
     forward="holomorphic",
+    keeps_zero=True,
 )
 def tanh(input: Tensor) -> Tensor:
     """Hyperbolic tangent.
@@ -210,6 +221,7 @@ def tanh(input: Tensor) -> Tensor:
     promotion="int_to_float",
     grad={"input": lambda grad, input: grad * conj((input * input + 1).rsqrt())},
     forward="holomorphic",
+    keeps_zero=True,
 )
 def asinh(input: Tensor) -> Tensor:
     """Inverse hyperbolic sine.
@@ -236,6 +248,7 @@ def acosh(input: Tensor) -> Tensor:
     promotion="int_to_float",
     grad={"input": lambda grad, input: grad / conj(1 - input * input)},
     forward="holomorphic",
+    keeps_zero=True,
 )
 def atanh(input: Tensor) -> Tensor:
     """Inverse hyperbolic tangent; infinite at -1 and 1, NaN outside.
@@ -250,7 +263,7 @@ def _scale(input: np.ndarray, number: Number) -> np.ndarray:
     return np.multiply(input, input.dtype.type(number))
 
 
-@pointwise(promotion="int_to_float", grad={"input": lambda grad: grad * (math.pi / 180)})
+@pointwise(promotion="int_to_float", grad={"input": lambda grad: grad * (math.pi / 180)}, keeps_zero=True)
 def deg2rad(input: Tensor) -> Tensor:
     """Degrees to radians.
 
@@ -264,7 +277,7 @@ def deg2rad(input: Tensor) -> Tensor:
     return _scale(input, math.pi / 180)
 
 
-@pointwise(promotion="int_to_float", grad={"input": lambda grad: grad * (180 / math.pi)})
+@pointwise(promotion="int_to_float", grad={"input": lambda grad: grad * (180 / math.pi)}, keeps_zero=True)
 def rad2deg(input: Tensor) -> Tensor:
     """Radians to degrees.
 

@@ -4,7 +4,7 @@
     CSR, BSR          compressed (*batch, rows + 1), plain (*batch, nnz)          values (*batch, nnz, *block, *dense dims)
     CSC, BSC          compressed (*batch, columns + 1), plain (*batch, nnz)       the same
 
-All parts are NumPy arrays.  An operation on a sparse operand is a rule of ``rules``, by the operation's name; what has no rule raises
+All parts are NumPy arrays.  An operation on a sparse operand is a rule of ``rules``, which hangs on the operation; what has no rule raises
 PyTorch's NotImplementedError, so that nothing is computed on the wrong elements.  NumPy's functions refuse these arrays, by which the fast
 paths hand them to the slow one.  ``flambeau.ops.sparse`` has the rules and is imported when the first sparse tensor is made.
 """
@@ -19,6 +19,7 @@ import numpy as np
 
 from ..calls.casting import cast_array
 from ..calls.operation import Op
+from ..calls.tables import Rules
 from ..device import cpu, device
 from ..dtype import BY_NUM, dtype
 from ..layout import layout, sparse_bsc, sparse_bsr, sparse_coo, sparse_csc, sparse_csr
@@ -226,7 +227,7 @@ def total_of(a: Any, b: Any, out: Any = None) -> Any:
 native.other_sums.append(total_of)
 
 
-rules: dict[str, Callable[..., Any]] = {}  # by the operation's name: function over arrays, arguments in the signature's order
+rules = Rules("sparse")  # functions over arrays, arguments in the signature's order
 bodies: dict[Any, Callable[..., Any]] = {}  # by the function of a composite (or of its checks): what is called for sparse operands
 
 
@@ -234,6 +235,7 @@ class SparseKind(Kind):
     """Arrays without strides, in the host's memory; see this module's docstring."""
 
     name, array_class, xp, has_views = "sparse", SparseArray, np, False
+    rule_at_zero: Callable[[str], Callable[..., Any]]  # the rule of a function of that name that is 0 at 0; ``ops.sparse`` has it
 
     def device_of(self, array: Any) -> device:
         return cpu
@@ -262,10 +264,11 @@ class SparseKind(Kind):
 
     def run(self, op: Op, values: list[Any], compute: dtype | None, result: dtype | None) -> Any:
         """What the rule of ``op`` makes of operands of which at least one is sparse."""
-        key = native.key_of(op)
-        rule = rules.get(key)
+        rule = rules.of(op)
         if rule is None:
-            unsupported(key.rpartition(".")[2], *_arrays_in(values))
+            if not op.keeps_zero:
+                unsupported(op.name, *_arrays_in(values))
+            rule = op.hanging[rules.subject] = self.rule_at_zero(op.name)
         if getattr(rule, "takes_op", False):
             return rule(op, values, compute, result)
         if compute is not None:

@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from ..late import made_once
+from .tables import key_of, rules_of
 
 if TYPE_CHECKING:
     from ..tape.derivatives import OpNode
@@ -99,7 +100,18 @@ def other_keywords(params: Sequence[Param]) -> dict[str, str]:
     return {other: name for other, name in (("axis", "dim"), ("keepdims", "keepdim")) if name in names and other not in names}
 
 
-class Op:
+class Hung:
+    """A declaration on which rules hang."""
+
+    key: str
+
+    @made_once
+    def hanging(self) -> dict[str, Callable[..., Any]]:
+        """The rules, by subject."""
+        return rules_of(self.key)
+
+
+class Op(Hung):
     """One declared operation.
 
     Attributes:
@@ -137,6 +149,7 @@ class Op:
         batch: how ``vmap`` makes one call of many, where that cannot be derived: how many of the last dimensions of each operand are one
             problem, those in front being batches that broadcast (a number for all, or a tuple), or 'folded' (the first dimension of all
             operands is a batch already).
+        keeps_zero: a function of one operand that is 0 at 0, so that what a sparse operand does not specify stays unspecified.
         aten: which of PyTorch's kernels it is (``"select.int"``, several one after another: a call is the first that its arguments fit);
             where nothing is said, the overloads of the same name. None where PyTorch has no kernel that does the same. In-place forms and
             ``out=`` follow from these.
@@ -150,6 +163,7 @@ class Op:
         self.kernel = kernel
         self.name: str = options.pop("name", None) or kernel.__name__
         self.namespace: str = options.pop("namespace", "torch")
+        self.key = key_of(self.name, self.namespace)
         self.promotion: str = options.pop("promotion", KEEP)
         self.broadcasts: bool = options.pop("broadcasts", False)
         self.constants: frozenset[Any] = frozenset(options.pop("constants", ()))
@@ -175,6 +189,7 @@ class Op:
         self.aliases: tuple[str, ...] = options.pop("aliases", ())
         self.node_name: str | None = options.pop("node_name", None)
         self.batch: str | int | tuple[int, ...] | None = options.pop("batch", None)
+        self.keeps_zero: bool = options.pop("keeps_zero", False)
         self.aten: str | None = options.pop("aten", SAME_NAME)
         self.forward: str | None = options.pop("forward", None)
         if self.forward is not None and self.forward not in FORWARD:

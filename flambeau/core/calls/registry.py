@@ -30,32 +30,10 @@ from . import wrapper_source, wrappers
 from .creation import OPTIONS
 from .dispatch import COMPOSITE, dispatch
 from .interruption import GENERATED
-from .operation import BOOL, REQUIRED, Op, Param, other_keywords, pop_autocast
+from .operation import BOOL, REQUIRED, Hung, Op, Param, other_keywords, pop_autocast
 from .out import SILENT
 from .override import call_override, default_torch_function, getters, plainly
-
-
-class Namespace(dict[str, Any]):
-    """Entries by name. A name that no family has declared so far is looked for in the families that are imported late."""
-
-    def declared(self, name: str) -> bool:
-        """Whether there is that name already. One of a module whose import was interrupted is none."""
-        return dict.__contains__(self, name) and dict.__getitem__(self, name).module in sys.modules
-
-    def __contains__(self, name: Any) -> bool:
-        return self.declared(name) or any(self.declared(name) for _ in _late_imports())
-
-    def __getitem__(self, name: str) -> Any:
-        if name in self:
-            return dict.__getitem__(self, name)
-        raise KeyError(name)
-
-    def get(self, name: str, default: Any = None) -> Any:
-        return self[name] if name in self else default
-
-
-TABLES = {name: Namespace() for name in ("torch", "nn.functional", "Tensor", "linalg", "fft", "special", "sparse", "ops.aten")}
-
+from .tables import TABLES, import_late, key_of, late_families
 
 # What a decorator for operations is to type checkers. With a callable as its result they know every declared operation from the
 # start, also in the rules of decorators that stand above its definition.
@@ -68,7 +46,7 @@ def declared_name(function: Callable[..., Any]) -> str:
     return name[:-1] if name.endswith("_") and hasattr(builtins, name[:-1]) else name
 
 
-class Declared:
+class Declared(Hung):
     """A declaration that its family's module may call."""
 
     module: str
@@ -109,7 +87,7 @@ class Entry(Declared, Op):
         return make_node_class(self)
 
 
-class Composite:
+class Composite(Hung):
     """A declared composite: its body is the function itself; the wrapper adds overrides and ``out=``."""
 
     overloads = ()
@@ -123,10 +101,12 @@ class Composite:
         self.out: Any = options.pop("out", False)
         self.inplace: bool = options.pop("inplace", False)
         self.aliases: tuple[str, ...] = options.pop("aliases", ())
+        self.key = key_of(self.name, self.namespace)
         self.module, self.doc = body.__module__, body.__doc__
         self.shorten: Callable[[Any], Any] | None = None  # puts a fast path in front of the wrapper
         self.rules = self.returns = None
         self.renamed: dict[str, str] = {}
+        self.in_library: bool = options.pop("in_library", False)  # PyTorch's library composes it: numbers stay numbers in it
         pop_autocast(self, options)
         if options:
             raise TypeError(f"{self.name}: unknown options {sorted(options)}")
@@ -192,6 +172,7 @@ class Factory(Declared):
         self.keeps: bool = given.pop("keeps", False)
         self.method = self.namespace == "Tensor"
         self.aliases = ()
+        self.key = key_of(self.name, self.namespace)
         self.module, self.doc = body.__module__, body.__doc__
         if given:
             raise TypeError(f"{self.name}: unknown options {sorted(given)}")
@@ -431,7 +412,7 @@ def add_method(name: str, make: Callable[[], Any]) -> None:
 
 def _register(entry: Any) -> None:
     table = TABLES[entry.namespace]
-    is_late = any(entry.module == module or entry.module.startswith(f"{module}.") for module in _late)
+    is_late = any(entry.module == module or entry.module.startswith(f"{module}.") for module in late_families)
     for name in (entry.name, *entry.aliases):
         if table.declared(name) and not (is_late and table[name].module == entry.module):  # not a second try after an interruption
             raise TypeError(f"operation {entry.namespace}.{name} is declared twice")
@@ -445,29 +426,20 @@ def _register(entry: Any) -> None:
                 table[name + "_"] = InplaceEntry(entry)
 
 
-_late: dict[str, frozenset[str]] = {}  # modules of families that are imported when one of their names is used -> their methods
-
-
 def declare_late(module: str, methods: str = "") -> None:
     """Leave a family's import to the first use of one of its names.
 
     Args:
         methods: the Tensor methods that it declares; attributes of a class cannot be looked for as names of a namespace can.
     """
-    _late[module] = frozenset(methods.split())
+    late_families[module] = frozenset(methods.split())
 
     def method_of(name: str) -> Any:
         importlib.import_module(module)
         return resolve("Tensor" if TABLES["Tensor"].declared(name) else "torch", name)
 
-    for name in _late[module]:
+    for name in late_families[module]:
         add_method(name, functools.partial(method_of, name))
-
-
-def _late_imports() -> Iterator[Any]:
-    """Import one late family after another; where another thread imports one at the moment, wait for it."""
-    for module in _late:
-        yield importlib.import_module(module)
 
 
 class InplaceEntry:
@@ -476,6 +448,7 @@ class InplaceEntry:
     def __init__(self, entry: Any):
         self.entry = entry
         self.name, self.doc, self.namespace, self.module = entry.name + "_", None, entry.namespace, entry.module
+        self.key = f"{entry.key}_"
 
     @property
     def wrapper(self) -> Any:
@@ -607,12 +580,6 @@ def resolve(namespace: str, name: str) -> Any:
 def primitive(name: str, namespace: str = "torch") -> Entry:
     """The declaration of that name; its family's module shows a plain callable there, and the wrapper once it was made."""
     return TABLES[namespace][name]
-
-
-def import_late() -> None:
-    """Import the late families too."""
-    for _ in _late_imports():
-        pass
 
 
 def names(namespace: str) -> list[str]:

@@ -12,6 +12,7 @@ from ...core.arrays.kinds import host
 from ...core.arrays.sparse import (
     BLOCKED,
     SparseArray,
+    SparseKind,
     coalesced,
     compressed_of,
     coo,
@@ -29,14 +30,9 @@ from ...core.layout import sparse_coo, sparse_csc, sparse_csr
 
 # -- functions of the values ------------------------------------------------------------------------------------------------------------
 _LINEAR = ("neg", "_conj", "conj_physical", "_real", "_imag")  # no need to add equal places up first
-_KEEP_ZERO = (
-    "deg2rad rad2deg abs angle sgn sign sin sinh tan tanh asin asinh atan atanh ceil floor round trunc frac sqrt square log1p expm1 erf "
-    "erfinv relu isnan isinf isposinf isneginf signbit nan_to_num special.expm1 special.log1p special.erf special.erfinv "
-    "nn.functional.relu nn.functional.relu6"
-).split()
 
 
-def valuewise(name: str, coalesces: bool) -> Callable[..., Any]:
+def valuewise(name: str, coalesces: bool = True) -> Callable[..., Any]:
     """The rule of a function that is 0 at 0: the reference, on the values."""
 
     def rule(op: Any, values: list[Any], compute: Any, result: Any) -> Any:
@@ -53,8 +49,7 @@ def valuewise(name: str, coalesces: bool) -> Callable[..., Any]:
 
 for _name in _LINEAR:
     rules[_name] = valuewise(_name, False)
-for _name in _KEEP_ZERO:
-    rules[_name] = valuewise(_name.rpartition(".")[2], True)
+SparseKind.rule_at_zero = staticmethod(valuewise)
 
 
 def rule_of_fill(input: SparseArray, value: Any) -> SparseArray:
