@@ -15,10 +15,10 @@ import numpy as np
 
 from ..calls.casting import cast_operands
 from ..calls.operation import KEEP, Op
+from ..calls.tables import Rules
 from ..device import device
 from ..dtype import dtype
 from ..shape import broadcast_shape
-from . import native
 from .kinds import Kind, call_kernel, missing_values, register
 from .meta_array import MetaArray, empty, empty_elementwise, empty_like, framed, view_at
 from .meta_matrices import RULES as RULES_OF_MATRICES
@@ -54,7 +54,7 @@ class Meta(Kind):
 
     def run(self, op: Op, values: list[Any], compute: dtype | None, result: dtype | None) -> Any:
         """Element-wise operations and views need no kernel's work; for the rest the reference kernel is run over ``meta_numpy``."""
-        rule = SHAPE_RULES.get(native.key_of(op))
+        rule = SHAPE_RULES.of(op)
         if rule is not None:
             return rule(*values)
         if op.is_view or op.is_multi_view:
@@ -97,27 +97,30 @@ def _windows(input: Any, size: Sequence[int]) -> tuple[MetaArray, MetaArray]:
 
 
 # Operations whose kernels look at values, although their results' shapes do not depend on them.
-SHAPE_RULES: dict[str, Callable[..., Any]] = {
-    **RULES_OF_MATRICES,
-    "masked_fill": lambda input, mask, value: empty(broadcast_shape(input.shape, mask.shape), input.dtype),
-    "masked_scatter": lambda input, mask, source: empty(broadcast_shape(input.shape, mask.shape), input.dtype),
-    "_index_add": lambda input, *rest: empty_like(input, order="C"),
-    "_index_backward": lambda grad, shape, *rest: empty(shape, grad.dtype),
-    "_diagonal_backward": lambda grad, shape, *rest: empty(shape, grad.dtype),
-    "_embedding_backward": lambda grad, indices, rows, *rest: empty((rows, grad.shape[-1]), grad.dtype),
-    "nn.functional._attention": lambda query, key, value, *rest: _attention_shapes(query, key, value),
-    "nn.functional._attention_backward": lambda grad, query, key, value, attn_mask, *rest: (
-        *[empty((*_lead(query, key, value), *operand.shape[-2:]), operand.dtype) for operand in (query, key, value)],
-        *([empty(attn_mask.shape, attn_mask.dtype)] if rest[5] else []),
-    ),
-    **{f"nn.functional._fractional_max_pool{rank}d": lambda input, samples, kernel, size: _windows(input, size) for rank in (2, 3)},
-    "mode": lambda input, dim, keepdim: _one_along(input, dim, keepdim),
-    "_index_put": lambda input, *rest: empty_like(input),
-    "_zero_at": lambda input, *rest: empty_like(input),
-    "masked_select": lambda *operands: missing_values("masked_select"),
-    "topk": lambda input, k, dim, *rest: _first_few(input, k, dim),
-    "histc": lambda input, bins, *rest: empty((bins,), input.dtype),
-}
+SHAPE_RULES = Rules("meta")
+SHAPE_RULES.update(RULES_OF_MATRICES)
+SHAPE_RULES.update(
+    {
+        "masked_fill": lambda input, mask, value: empty(broadcast_shape(input.shape, mask.shape), input.dtype),
+        "masked_scatter": lambda input, mask, source: empty(broadcast_shape(input.shape, mask.shape), input.dtype),
+        "_index_add": lambda input, *rest: empty_like(input, order="C"),
+        "_index_backward": lambda grad, shape, *rest: empty(shape, grad.dtype),
+        "_diagonal_backward": lambda grad, shape, *rest: empty(shape, grad.dtype),
+        "_embedding_backward": lambda grad, indices, rows, *rest: empty((rows, grad.shape[-1]), grad.dtype),
+        "nn.functional._attention": lambda query, key, value, *rest: _attention_shapes(query, key, value),
+        "nn.functional._attention_backward": lambda grad, query, key, value, attn_mask, *rest: (
+            *[empty((*_lead(query, key, value), *operand.shape[-2:]), operand.dtype) for operand in (query, key, value)],
+            *([empty(attn_mask.shape, attn_mask.dtype)] if rest[5] else []),
+        ),
+        **{f"nn.functional._fractional_max_pool{rank}d": lambda input, samples, kernel, size: _windows(input, size) for rank in (2, 3)},
+        "mode": lambda input, dim, keepdim: _one_along(input, dim, keepdim),
+        "_index_put": lambda input, *rest: empty_like(input),
+        "_zero_at": lambda input, *rest: empty_like(input),
+        "masked_select": lambda *operands: missing_values("masked_select"),
+        "topk": lambda input, k, dim, *rest: _first_few(input, k, dim),
+        "histc": lambda input, bins, *rest: empty((bins,), input.dtype),
+    }
+)
 _DRAWN: dict[str, Callable[..., MetaArray]] = {
     "multinomial": lambda generator, input, count, replacement: empty((*input.shape[:-1], count), np.int64),
     "poisson": lambda generator, rates: empty_like(rates),
