@@ -27,7 +27,11 @@ from pathlib import Path
 from typing import Any
 
 import flambeau
+from flambeau.aten import below, calls  # noqa: F401  # ``below`` hangs the rules about PyTorch's terms
+from flambeau.core.arrays import meta  # noqa: F401
 from flambeau.core.calls.registry import Composite, Factory, entries
+from flambeau.func import _batch_index, _batch_layers, _forward_rules  # noqa: F401
+from flambeau.kernels.index import FAMILIES
 from tools import kernel_index, left_out
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -119,7 +123,29 @@ def row(entry: Any) -> tuple[str, ...]:
     forms = ["method"] * bool(entry.namespace == "Tensor" or (entry.method and entry.namespace == "torch"))
     forms += ["in-place"] * bool(entry.inplace) + ["out="] * bool(entry.out)
     promotion = "" if is_view or not primitive else entry.promotion
-    return names, kind, promotion, ", ".join(forms), derivative(entry), summary(entry.doc)
+    return names, kind, promotion, ", ".join(forms), derivative(entry), sheet(entry), summary(entry.doc)
+
+
+def sheet(entry: Any) -> str:
+    """What else the declaration says, and which rules hang on it."""
+    if isinstance(entry, Factory):
+        return ", ".join(sorted(entry.hanging))
+    words = [f"{kind} {word}" for kind, word in entry.autocast.items()]
+    if len(entry.autocast) == 2 and len(set(entry.autocast.values())) == 1:
+        words = [next(iter(entry.autocast.values()))]
+    told = [f"autocast {', '.join(words)}"] * bool(words)
+    if isinstance(entry, Composite):
+        told += ["composed in PyTorch's library"] * entry.in_library
+    else:
+        kernels = calls.kernels().get(entry.key, ())
+        told += [f"`aten::{'`, `'.join(kernels)}`"] * bool(kernels)
+        told += [f"forward {entry.forward}"] * bool(entry.forward)
+        told += ["0 at 0"] * entry.keeps_zero
+        told += [f"batch {entry.batch}"] * (entry.batch is not None)
+        told += ["native kernel"] * (entry.elementwise or entry.key in FAMILIES)
+        told += [f"work `{entry.work}`"] * bool(entry.work)
+    told += [f"rules: {', '.join(sorted(entry.hanging))}"] * bool(entry.hanging)
+    return "; ".join(told).replace("|", "\\|")
 
 
 def table(head: tuple[str, ...], rows: list[tuple[str, ...]]) -> str:
@@ -138,9 +164,11 @@ def operations() -> str:
         "derivative of its own, a *view* shares memory with its first operand, a *composite* is a function over other operations,\n"
         "a *factory* makes a tensor from sizes, numbers or data.\n"
         "*Promotion* says how operands of different dtypes meet (`core/calls/operation.py` explains the words). Under *derivative* stand\n"
-        "the differentiable inputs.\n",
+        "the differentiable inputs. The *sheet* has what else is declared: which of PyTorch's kernels it is, the words for autocast,\n"
+        "forward mode and batches, work in elements where it is not the first operand's size, and the rules that hang on it\n"
+        "(`core/calls/tables.py`).\n",
     ]
-    head = ("operation", "kind", "promotion", "also", "derivative", "what it gives")
+    head = ("operation", "kind", "promotion", "also", "derivative", "sheet", "what it gives")
     for module in sorted(families):
         path = "/".join(module.split(".")) + ".py"
         parts.append(f"## {path}\n\n{summary(sys.modules[module].__doc__)}\n")

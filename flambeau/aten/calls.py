@@ -29,11 +29,11 @@ NUMBERS = frozenset(("add", "sub", "mul", "div", "floor_divide"))  # where a num
 _FREE = frozenset(("inplace", "implicit", "non_blocking", "sparse_grad"))  # parameters of ours that PyTorch's kernels have not
 
 # What ``rules`` and ``kernels`` fill.
-PREPARED = Rules("aten, arguments")  # our primitive -> (name, args, kwargs), or None where the table decides
-COMPOSED = Rules("aten, composed")  # our primitive -> what it is made of in PyTorch, recorded one by one
-LOWERED = Rules("aten, below the tape")  # our primitive -> several calls, below the tape
-LEAVES = Rules("aten, one kernel")  # our composite -> the kernel it is in PyTorch
-FROM_DATA = Rules("aten, from data")  # our factory -> what makes a tensor of data
+PREPARED = Rules("aten arguments")  # our primitive -> (name, args, kwargs), or None where the table decides
+COMPOSED = Rules("aten composed")  # our primitive -> what it is made of in PyTorch, recorded one by one
+LOWERED = Rules("aten lowered")  # our primitive -> several calls, below the tape
+LEAVES = Rules("aten leaf")  # our composite -> the kernel it is in PyTorch
+FROM_DATA = Rules("aten from data")  # our factory -> what makes a tensor of data
 IMPLEMENTED: dict[str, Callable[..., Any]] = {}  # PyTorch's kernel, or an overload of it -> a function with its arguments
 
 

@@ -399,9 +399,10 @@ def test_an_interrupt_ends_the_workers():
 
     old = signal.signal(signal.SIGALRM, interrupt)
     try:
+        batches = iter(DataLoader(Act(lambda: time.sleep(60)), num_workers=2))  # after a fork, Python itself ignores errors of handlers
         signal.setitimer(signal.ITIMER_REAL, 0.3)
         with pytest.raises(KeyboardInterrupt):
-            list(DataLoader(Act(lambda: time.sleep(60)), num_workers=2))
+            list(batches)
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGALRM, old)
