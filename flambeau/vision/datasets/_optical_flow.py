@@ -73,12 +73,7 @@ class Sintel(FlowDataset):
     """
 
     def __init__(
-        self,
-        root: Root,
-        split: str = "train",
-        pass_name: str = "clean",
-        transforms: Transform = None,
-        loader: Loader = default_loader,
+        self, root: Root, split: str = "train", pass_name: str = "clean", transforms: Transform = None, loader: Loader = default_loader
     ) -> None:
         super().__init__(root, transforms, loader)
         verify_str_arg(split, "split", valid_values=("train", "test"))

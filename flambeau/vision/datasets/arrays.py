@@ -35,12 +35,7 @@ class MovingMNIST(Prepared[Any]):
     _MD5 = "be083ec986bfe91a449d63653c411eb2"
 
     def __init__(
-        self,
-        root: Root,
-        split: str | None = None,
-        split_ratio: int = 10,
-        download: bool = False,
-        transform: Transform = None,
+        self, root: Root, split: str | None = None, split_ratio: int = 10, download: bool = False, transform: Transform = None
     ) -> None:
         super().__init__(root, transform=transform)
         self._base_folder = os.path.join(self.root, type(self).__name__)
@@ -146,50 +141,21 @@ class PCAM(Prepared[Any]):
 
     _FILES = {  # name, number on Google Drive, MD5 of the packed file
         "train": {
-            "images": (
-                "camelyonpatch_level_2_split_train_x.h5",
-                "1Ka0XfEMiwgCYPdTI-vv6eUElOBnKFKQ2",
-                "1571f514728f59376b705fc836ff4b63",
-            ),
-            "targets": (
-                "camelyonpatch_level_2_split_train_y.h5",
-                "1269yhu3pZDP8UYFQs-NYs3FPwuK-nGSG",
-                "35c2d7259d906cfc8143347bb8e05be7",
-            ),
+            "images": ("camelyonpatch_level_2_split_train_x.h5", "1Ka0XfEMiwgCYPdTI-vv6eUElOBnKFKQ2", "1571f514728f59376b705fc836ff4b63"),
+            "targets": ("camelyonpatch_level_2_split_train_y.h5", "1269yhu3pZDP8UYFQs-NYs3FPwuK-nGSG", "35c2d7259d906cfc8143347bb8e05be7"),
         },
         "test": {
-            "images": (
-                "camelyonpatch_level_2_split_test_x.h5",
-                "1qV65ZqZvWzuIVthK8eVDhIwrbnsJdbg_",
-                "d8c2d60d490dbd479f8199bdfa0cf6ec",
-            ),
-            "targets": (
-                "camelyonpatch_level_2_split_test_y.h5",
-                "17BHrSrwWKjYsOgTMmoqrIjDy6Fa2o_gP",
-                "60a7035772fbdb7f34eb86d4420cf66a",
-            ),
+            "images": ("camelyonpatch_level_2_split_test_x.h5", "1qV65ZqZvWzuIVthK8eVDhIwrbnsJdbg_", "d8c2d60d490dbd479f8199bdfa0cf6ec"),
+            "targets": ("camelyonpatch_level_2_split_test_y.h5", "17BHrSrwWKjYsOgTMmoqrIjDy6Fa2o_gP", "60a7035772fbdb7f34eb86d4420cf66a"),
         },
         "val": {
-            "images": (
-                "camelyonpatch_level_2_split_valid_x.h5",
-                "1hgshYGWK8V-eGRy8LToWJJgDU_rXWVJ3",
-                "d5b63470df7cfa627aeec8b9dc0c066e",
-            ),
-            "targets": (
-                "camelyonpatch_level_2_split_valid_y.h5",
-                "1bH8ZRbhSVAhScTS0p9-ZzGnX91cHT3uO",
-                "2b85f58b927af9964a4c15b8f7e8f179",
-            ),
+            "images": ("camelyonpatch_level_2_split_valid_x.h5", "1hgshYGWK8V-eGRy8LToWJJgDU_rXWVJ3", "d5b63470df7cfa627aeec8b9dc0c066e"),
+            "targets": ("camelyonpatch_level_2_split_valid_y.h5", "1bH8ZRbhSVAhScTS0p9-ZzGnX91cHT3uO", "2b85f58b927af9964a4c15b8f7e8f179"),
         },
     }
 
     def __init__(
-        self,
-        root: Root,
-        split: str = "train",
-        transform: Transform = None,
-        target_transform: Transform = None,
-        download: bool = False,
+        self, root: Root, split: str = "train", transform: Transform = None, target_transform: Transform = None, download: bool = False
     ) -> None:
         try:
             import h5py  # type: ignore[import-not-found]

@@ -14,12 +14,7 @@ from .utils import download_and_extract_archive, extract_archive, verify_str_arg
 from .vision import DAMAGED, Prepared, Root, Transform
 
 # Classes whose outlines lie in folders of other names.
-OUTLINES = {
-    "Faces": "Faces_2",
-    "Faces_easy": "Faces_3",
-    "Motorbikes": "Motorbikes_16",
-    "airplanes": "Airplanes_Side_2",
-}
+OUTLINES = {"Faces": "Faces_2", "Faces_easy": "Faces_3", "Motorbikes": "Motorbikes_16", "airplanes": "Airplanes_Side_2"}
 
 
 def opened(path: Root) -> Any:

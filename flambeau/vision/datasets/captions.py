@@ -57,12 +57,7 @@ class _Flickr(VisionDataset[Any]):
     """Photographs with lists of captions."""
 
     def __init__(
-        self,
-        root: Root,
-        ann_file: str,
-        transform: Transform = None,
-        target_transform: Transform = None,
-        loader: Loader = default_loader,
+        self, root: Root, ann_file: str, transform: Transform = None, target_transform: Transform = None, loader: Loader = default_loader
     ) -> None:
         super().__init__(root, transform=transform, target_transform=target_transform)
         self.ann_file = os.path.expanduser(ann_file)

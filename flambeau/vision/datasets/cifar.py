@@ -78,12 +78,7 @@ class CIFAR10(ArchivedBatches):
     meta = {"filename": "batches.meta", "key": "label_names", "md5": "5ff9c542aee3614f3951f8cda6e48888"}
 
     def __init__(
-        self,
-        root: Root,
-        train: bool = True,
-        transform: Transform = None,
-        target_transform: Transform = None,
-        download: bool = False,
+        self, root: Root, train: bool = True, transform: Transform = None, target_transform: Transform = None, download: bool = False
     ) -> None:
         super().__init__(root, transform=transform, target_transform=target_transform)
         self.train = train

@@ -138,12 +138,7 @@ class GTSRB(LabelledFiles):
     }
 
     def __init__(
-        self,
-        root: Root,
-        split: str = "train",
-        transform: Transform = None,
-        target_transform: Transform = None,
-        download: bool = False,
+        self, root: Root, split: str = "train", transform: Transform = None, target_transform: Transform = None, download: bool = False
     ) -> None:
         super().__init__(root, transform, target_transform)
         self._split = verify_str_arg(split, "split", ("train", "test"))

@@ -92,12 +92,7 @@ class CocoDetection(VisionDataset[Any]):
     """
 
     def __init__(
-        self,
-        root: Root,
-        annFile: str,
-        transform: Transform = None,
-        target_transform: Transform = None,
-        transforms: Transform = None,
+        self, root: Root, annFile: str, transform: Transform = None, target_transform: Transform = None, transforms: Transform = None
     ) -> None:
         super().__init__(root, transforms, transform, target_transform)
         self.coco = _annotations(annFile)

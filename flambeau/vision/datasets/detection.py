@@ -58,12 +58,7 @@ class SBDataset(Prepared[Any]):
     voc_split_md5 = "79bff800c5f0b1ec6b21080a3c066722"
 
     def __init__(
-        self,
-        root: Root,
-        image_set: str = "train",
-        mode: str = "boundaries",
-        download: bool = False,
-        transforms: Transform = None,
+        self, root: Root, image_set: str = "train", mode: str = "boundaries", download: bool = False, transforms: Transform = None
     ) -> None:
         super().__init__(root, transforms)
         self.image_set = verify_str_arg(image_set, "image_set", ("train", "val", "train_noval"))
@@ -293,12 +288,7 @@ class WIDERFace(Prepared[Any]):
     )
 
     def __init__(
-        self,
-        root: Root,
-        split: str = "train",
-        transform: Transform = None,
-        target_transform: Transform = None,
-        download: bool = False,
+        self, root: Root, split: str = "train", transform: Transform = None, target_transform: Transform = None, download: bool = False
     ) -> None:
         super().__init__(os.path.join(root, self.BASE_FOLDER), transform=transform, target_transform=target_transform)
         self.split = verify_str_arg(split, "split", ("train", "val", "test"))

@@ -71,12 +71,7 @@ class MNIST(Prepared[Any]):
     train_data, test_data = _renamed("train_data", "data"), _renamed("test_data", "data")
 
     def __init__(
-        self,
-        root: Root,
-        train: bool = True,
-        transform: Transform = None,
-        target_transform: Transform = None,
-        download: bool = False,
+        self, root: Root, train: bool = True, transform: Transform = None, target_transform: Transform = None, download: bool = False
     ) -> None:
         super().__init__(root, transform=transform, target_transform=target_transform)
         self.train = train

@@ -28,10 +28,7 @@ class Omniglot(Prepared[Any]):
 
     folder = "omniglot-py"
     download_url_prefix = "https://raw.githubusercontent.com/brendenlake/omniglot/master/python"
-    zips_md5 = {
-        "images_background": "68d2efa1b9178cc56df9314c21c6e718",
-        "images_evaluation": "6b91aef0f799c5bb55b94e3f2daec811",
-    }
+    zips_md5 = {"images_background": "68d2efa1b9178cc56df9314c21c6e718", "images_evaluation": "6b91aef0f799c5bb55b94e3f2daec811"}
 
     def __init__(
         self,

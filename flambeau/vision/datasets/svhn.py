@@ -39,12 +39,7 @@ class SVHN(Prepared[Any]):
     }
 
     def __init__(
-        self,
-        root: Root,
-        split: str = "train",
-        transform: Transform = None,
-        target_transform: Transform = None,
-        download: bool = False,
+        self, root: Root, split: str = "train", transform: Transform = None, target_transform: Transform = None, download: bool = False
     ) -> None:
         super().__init__(root, transform=transform, target_transform=target_transform)
         self.split = verify_str_arg(split, "split", tuple(self.split_list))

@@ -37,12 +37,7 @@ class USPS(Prepared[Any]):
     }
 
     def __init__(
-        self,
-        root: Root,
-        train: bool = True,
-        transform: Transform = None,
-        target_transform: Transform = None,
-        download: bool = False,
+        self, root: Root, train: bool = True, transform: Transform = None, target_transform: Transform = None, download: bool = False
     ) -> None:
         super().__init__(root, transform=transform, target_transform=target_transform)
         self._file = self.split_list["train" if train else "test"]

@@ -71,12 +71,7 @@ class InvertedResidual(nn.Module):
     Source: torchvision.models.mobilenetv3.InvertedResidual. Howard et al. 2019, section 5.
     """
 
-    def __init__(
-        self,
-        cnf: InvertedResidualConfig,
-        norm_layer: Layer,
-        se_layer: Layer = _HARD_SQUEEZE_EXCITATION,
-    ) -> None:
+    def __init__(self, cnf: InvertedResidualConfig, norm_layer: Layer, se_layer: Layer = _HARD_SQUEEZE_EXCITATION) -> None:
         super().__init__()
         if not 1 <= cnf.stride <= 2:
             raise ValueError("illegal stride value")

@@ -81,13 +81,7 @@ class EncoderBlock(nn.Module):
     """
 
     def __init__(
-        self,
-        num_heads: int,
-        hidden_dim: int,
-        mlp_dim: int,
-        dropout: float,
-        attention_dropout: float,
-        norm_layer: Layer = _LAYER_NORM,
+        self, num_heads: int, hidden_dim: int, mlp_dim: int, dropout: float, attention_dropout: float, norm_layer: Layer = _LAYER_NORM
     ) -> None:
         super().__init__()
         self.num_heads = num_heads
@@ -249,11 +243,7 @@ def _stem(configs: list[ConvStemConfig], hidden_dim: int) -> nn.Sequential:
 
 
 def interpolate_embeddings(
-    image_size: int,
-    patch_size: int,
-    model_state: OrderedDict[str, Tensor],
-    interpolation_mode: str = "bicubic",
-    reset_heads: bool = False,
+    image_size: int, patch_size: int, model_state: OrderedDict[str, Tensor], interpolation_mode: str = "bicubic", reset_heads: bool = False
 ) -> OrderedDict[str, Tensor]:
     """A model's state for images of another size: the embeddings of the places are interpolated on their grid.
 

@@ -91,13 +91,7 @@ def split_normalization_params(model: Any, norm_classes: Sequence[type] | None =
     Source: torchvision.ops._utils.split_normalization_params.
     """
     if not norm_classes:
-        norm_classes = (
-            _BatchNorm,
-            nn.LayerNorm,
-            nn.GroupNorm,
-            _InstanceNorm,
-            nn.LocalResponseNorm,
-        )
+        norm_classes = (_BatchNorm, nn.LayerNorm, nn.GroupNorm, _InstanceNorm, nn.LocalResponseNorm)
     for cls in norm_classes:
         if not issubclass(cls, nn.Module):
             raise ValueError(f"Class {cls} is not a subclass of nn.Module.")

@@ -14,12 +14,7 @@ from ... import ops
 from ...autograd.grad_mode import no_grad
 from ...core import dtype as dtypes
 from ...core.tensor import Tensor
-from ._box_convert import (
-    FORMATS,
-    STEPS,
-    _box_cxcywh_to_xyxy,
-    _box_xywh_to_xyxy,
-)
+from ._box_convert import FORMATS, STEPS, _box_cxcywh_to_xyxy, _box_xywh_to_xyxy
 from ._rotated import rotated_iou
 from ._utils import _upcast
 

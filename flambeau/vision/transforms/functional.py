@@ -139,11 +139,7 @@ def normalize(tensor: Tensor, mean: Any, std: Any, inplace: bool = False) -> Ten
 
 # -- geometry --------------------------------------------------------------------------------------------------------------------------
 def resize(
-    img: Any,
-    size: Any,
-    interpolation: Any = InterpolationMode.BILINEAR,
-    max_size: int | None = None,
-    antialias: bool | None = True,
+    img: Any, size: Any, interpolation: Any = InterpolationMode.BILINEAR, max_size: int | None = None, antialias: bool | None = True
 ) -> Any:
     """``img`` at another size.
 

@@ -291,11 +291,7 @@ class Resize(Module):
     """
 
     def __init__(
-        self,
-        size: Any,
-        interpolation: Any = InterpolationMode.BILINEAR,
-        max_size: int | None = None,
-        antialias: bool | None = True,
+        self, size: Any, interpolation: Any = InterpolationMode.BILINEAR, max_size: int | None = None, antialias: bool | None = True
     ):
         super().__init__()
         if not isinstance(size, (int, Sequence)):
@@ -541,12 +537,7 @@ class RandomRotation(Module):
     """
 
     def __init__(
-        self,
-        degrees: Any,
-        interpolation: Any = InterpolationMode.NEAREST,
-        expand: bool = False,
-        center: Any = None,
-        fill: Any = 0,
+        self, degrees: Any, interpolation: Any = InterpolationMode.NEAREST, expand: bool = False, center: Any = None, fill: Any = 0
     ):
         super().__init__()
         self.degrees = arguments.setup_angle(degrees, "degrees")

@@ -132,11 +132,7 @@ class KeypointRCNNPredictor(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         return F.interpolate(
-            self.kps_score_lowres(x),
-            scale_factor=float(self.up_scale),
-            mode="bilinear",
-            align_corners=False,
-            recompute_scale_factor=False,
+            self.kps_score_lowres(x), scale_factor=float(self.up_scale), mode="bilinear", align_corners=False, recompute_scale_factor=False
         )
 
 

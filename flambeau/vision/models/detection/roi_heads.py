@@ -312,11 +312,7 @@ class RoIHeads(nn.Module):
 
     # the whole
     def forward(
-        self,
-        features: dict[str, Tensor],
-        proposals: list[Tensor],
-        image_shapes: list[tuple[int, int]],
-        targets: list[Target] | None = None,
+        self, features: dict[str, Tensor], proposals: list[Tensor], image_shapes: list[tuple[int, int]], targets: list[Target] | None = None
     ) -> tuple[list[Target], dict[str, Tensor]]:
         if targets is not None:
             self._check_dtypes(targets)

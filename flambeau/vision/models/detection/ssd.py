@@ -309,9 +309,7 @@ def ssd300_vgg16(
     choice = choose(enums, weights, weights_backbone, num_classes, trainable_backbone_layers, progress, stages=(5, 4))
     backbone = _vgg_extractor(vgg16(weights=choice.weights_backbone, progress=progress), False, choice.layers)
     anchors = DefaultBoxGenerator(
-        [[2], [2, 3], [2, 3], [2, 3], [2], [2]],
-        scales=[0.07, 0.15, 0.33, 0.51, 0.69, 0.87, 1.05],
-        steps=[8, 16, 32, 64, 100, 300],
+        [[2], [2, 3], [2, 3], [2, 3], [2], [2]], scales=[0.07, 0.15, 0.33, 0.51, 0.69, 0.87, 1.05], steps=[8, 16, 32, 64, 100, 300]
     )
     values = {"image_mean": [0.48235, 0.45882, 0.40784], "image_std": [1.0 / 255.0, 1.0 / 255.0, 1.0 / 255.0]}
     return choice.load(SSD(backbone, anchors, (300, 300), choice.num_classes, **{**values, **kwargs}))

@@ -195,12 +195,7 @@ class RecurrentBlock(nn.Module):
     """
 
     def __init__(
-        self,
-        *,
-        input_size: int,
-        hidden_size: int,
-        kernel_size: Sequence[Any] = ((1, 5), (5, 1)),
-        padding: Sequence[Any] = ((0, 2), (2, 0)),
+        self, *, input_size: int, hidden_size: int, kernel_size: Sequence[Any] = ((1, 5), (5, 1)), padding: Sequence[Any] = ((0, 2), (2, 0))
     ) -> None:
         super().__init__()
         if len(kernel_size) != len(padding):

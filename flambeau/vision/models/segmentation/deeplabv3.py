@@ -12,14 +12,7 @@ from ....nn import functional as F
 from .._api import weights_enum
 from ..mobilenetv3 import MobileNet_V3_Large_Weights, mobilenet_v3_large
 from ..resnet import ResNet50_Weights, ResNet101_Weights, resnet50, resnet101
-from ._utils import (
-    RESNET_PLACES,
-    _SimpleSegmentationModel,
-    mobilenet_places,
-    segmentation_builder,
-    segmentation_model,
-    with_classifiers,
-)
+from ._utils import RESNET_PLACES, _SimpleSegmentationModel, mobilenet_places, segmentation_builder, segmentation_model, with_classifiers
 from .fcn import FCNHead
 
 __all__ = [

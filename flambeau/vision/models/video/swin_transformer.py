@@ -23,15 +23,7 @@ from ..swin_transformer import (
     windows_of,
 )
 
-__all__ = [
-    "Swin3D_B_Weights",
-    "Swin3D_S_Weights",
-    "Swin3D_T_Weights",
-    "SwinTransformer3d",
-    "swin3d_b",
-    "swin3d_s",
-    "swin3d_t",
-]
+__all__ = ["Swin3D_B_Weights", "Swin3D_S_Weights", "Swin3D_T_Weights", "SwinTransformer3d", "swin3d_b", "swin3d_s", "swin3d_t"]
 
 F: Any = nn.functional
 Layer = Callable[..., Any]

@@ -20,14 +20,7 @@ _SHORT = "I;16" if sys.byteorder == "little" else "I;16B"
 _ARRAY_OF_MODE = {"I": np.int32, _SHORT: np.int16, "F": np.float32}
 _MODE_OF_ARRAY = {"uint8": "L", "int16": _SHORT, "int32": "I", "float32": "F"}
 _MODES = {2: ("LA",), 3: ("RGB", "YCbCr", "HSV"), 4: ("RGBA", "CMYK", "RGBX")}
-_VALUE_BITS = {
-    dtypes.uint8: 8,
-    dtypes.int8: 7,
-    dtypes.int16: 15,
-    dtypes.uint16: 16,
-    dtypes.int32: 31,
-    dtypes.int64: 63,
-}
+_VALUE_BITS = {dtypes.uint8: 8, dtypes.int8: 7, dtypes.int16: 15, dtypes.uint16: 16, dtypes.int32: 31, dtypes.int64: 63}
 
 
 # -- images ----------------------------------------------------------------------------------------------------------------------------

@@ -79,12 +79,7 @@ def _cut_intercepts(corners: Tensor, original: Tensor, canvas_size: tuple[int, i
         b1 = b4 = (b1 + b4) / 2
         down = ops.stack([b1 * a2 / a1, b3 * a2 / a3, (a1 - a2) * width + b1, (a3 - a2) * width + b3], 1)
         b2 = down.max(dim=1).values.clamp(max=b2)
-        up = [
-            height * (1 - a3 / a4) + b4 * a3 / a4,
-            height * (1 - a3 / a2) + b2 * a3 / a2,
-            (a2 - a3) * width + b2,
-            (a4 - a3) * width + b4,
-        ]
+        up = [height * (1 - a3 / a4) + b4 * a3 / a4, height * (1 - a3 / a2) + b2 * a3 / a2, (a2 - a3) * width + b2, (a4 - a3) * width + b4]
         b3 = ops.stack(up, 1).min(dim=1).values.clamp(min=b3)
         # both are one line there, and so both bounds move it
         b1 = b4 = b1.clamp(least1, most1).clamp(least2, most2)

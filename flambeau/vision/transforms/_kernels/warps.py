@@ -320,12 +320,7 @@ def affine_bounding_boxes(
 
 # -- turning -------------------------------------------------------------------------------------------------------------------------
 def rotate(
-    inpt: Any,
-    angle: float,
-    interpolation: Any = InterpolationMode.NEAREST,
-    expand: bool = False,
-    center: Any = None,
-    fill: Any = None,
+    inpt: Any, angle: float, interpolation: Any = InterpolationMode.NEAREST, expand: bool = False, center: Any = None, fill: Any = None
 ) -> Any:
     """``inpt`` turned by ``angle`` degrees, anticlockwise.
 
@@ -351,12 +346,7 @@ def _quarter_turns(image: Tensor, angle: float, expand: bool) -> int | None:
 
 @register(rotate, *_IMAGES)
 def rotate_image(
-    image: Tensor,
-    angle: float,
-    interpolation: Any = InterpolationMode.NEAREST,
-    expand: bool = False,
-    center: Any = None,
-    fill: Any = None,
+    image: Tensor, angle: float, interpolation: Any = InterpolationMode.NEAREST, expand: bool = False, center: Any = None, fill: Any = None
 ) -> Tensor:
     angle = angle % 360
     turns = None if center is not None else _quarter_turns(image, angle, expand)
@@ -375,12 +365,7 @@ rotate_video = rotate_image
 
 @register(rotate, PIL.Image.Image)
 def rotate_image_pil(
-    image: Any,
-    angle: float,
-    interpolation: Any = InterpolationMode.NEAREST,
-    expand: bool = False,
-    center: Any = None,
-    fill: Any = None,
+    image: Any, angle: float, interpolation: Any = InterpolationMode.NEAREST, expand: bool = False, center: Any = None, fill: Any = None
 ) -> Any:
     return pil.rotate(image, angle, PIL_MODES[checked_mode(interpolation)], expand, center, fill)
 
@@ -447,12 +432,7 @@ def _coefficients(startpoints: Any, endpoints: Any, coefficients: Any) -> Any:
 
 
 def perspective(
-    inpt: Any,
-    startpoints: Any,
-    endpoints: Any,
-    interpolation: Any = InterpolationMode.BILINEAR,
-    fill: Any = None,
-    coefficients: Any = None,
+    inpt: Any, startpoints: Any, endpoints: Any, interpolation: Any = InterpolationMode.BILINEAR, fill: Any = None, coefficients: Any = None
 ) -> Any:
     """``inpt`` seen from another side.
 

@@ -171,11 +171,7 @@ def resized_size(canvas_size: Sequence[int], size: Any, max_size: int | None = N
 
 
 def resize(
-    inpt: Any,
-    size: Any,
-    interpolation: Any = InterpolationMode.BILINEAR,
-    max_size: int | None = None,
-    antialias: bool | None = True,
+    inpt: Any, size: Any, interpolation: Any = InterpolationMode.BILINEAR, max_size: int | None = None, antialias: bool | None = True
 ) -> Any:
     """``inpt`` at another size.
 
@@ -198,11 +194,7 @@ def _interpolated(image: Tensor, sizes: tuple[int, int], mode: InterpolationMode
 
 @register(resize, *_IMAGES)
 def resize_image(
-    image: Tensor,
-    size: Any,
-    interpolation: Any = InterpolationMode.BILINEAR,
-    max_size: int | None = None,
-    antialias: bool | None = True,
+    image: Tensor, size: Any, interpolation: Any = InterpolationMode.BILINEAR, max_size: int | None = None, antialias: bool | None = True
 ) -> Tensor:
     mode = checked_mode(interpolation)
     antialias = bool(antialias) and mode in _LINEAR
@@ -228,11 +220,7 @@ resize_video = resize_image
 
 @register(resize, PIL.Image.Image)
 def resize_image_pil(
-    image: Any,
-    size: Any,
-    interpolation: Any = InterpolationMode.BILINEAR,
-    max_size: int | None = None,
-    antialias: bool | None = True,
+    image: Any, size: Any, interpolation: Any = InterpolationMode.BILINEAR, max_size: int | None = None, antialias: bool | None = True
 ) -> Any:
     if antialias is False:
         warnings.warn("Anti-alias option is always applied for PIL Image input. Argument antialias is ignored.", stacklevel=4)
