@@ -8,8 +8,8 @@ from typing import Any
 
 from .... import nn
 from ...ops import FrozenBatchNorm2d
-from .._api import register_model
-from .._utils import _ovewrite_value_param, handle_legacy_interface
+from .._signatures import shown_as
+from .._utils import _ovewrite_value_param
 from ..resnet import ResNet50_Weights, resnet50
 from ._utils import overwrite_eps
 from .backbone_utils import _resnet_fpn_extractor, _validate_trainable_layers
@@ -75,24 +75,43 @@ def choose(
 
 
 def detector_builder(
-    enum: Any, backbone_enum: Any, backbone_pretrained: Any, pretrained: Any = None
-) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Decorates a function that builds a detector: it is registered, and takes the old arguments too.
+    enum: Any,
+    pretrained_backbone: Any,
+    *,
+    from_pretrained: bool = True,
+    pretrained: Any = None,
+    stages: tuple[int, int] = (5, 3),
+    classes: int = 91,
+    after: str = "trainable_backbone_layers",
+) -> Callable[[Callable[..., Any]], Any]:
+    """Decorates ``build(choice, *, own=None, **kwargs)``: the function that is registered takes weights and gives it a :class:`Choice`.
 
     Args:
         enum: of the detector's weights.
-        backbone_enum: of the backbone's.
-        backbone_pretrained: what ``pretrained_backbone=True`` stands for.
+        pretrained_backbone: the backbone's weights that ``pretrained_backbone=True`` stands for.
+        from_pretrained: whether the backbone has these where nothing is said.
         pretrained: what ``pretrained=True`` stands for; COCO_V1 when None.
+        stages, classes: see :func:`choose`.
+        after: argument behind which the own ones stand.
     """
+    enums = enum, type(pretrained_backbone)
+    default = pretrained_backbone if from_pretrained else None
 
-    def decorate(builder: Callable[..., Any]) -> Callable[..., Any]:
-        builder.__annotations__.update(weights=enum | None, weights_backbone=backbone_enum | None)
-        legacy = handle_legacy_interface(
-            weights=("pretrained", enum.COCO_V1 if pretrained is None else pretrained),
-            weights_backbone=("pretrained_backbone", backbone_pretrained),
-        )
-        return register_model()(legacy(builder))
+    def decorate(build: Callable[..., Any]) -> Any:
+        def builder(
+            *,
+            weights: Any = None,
+            progress: bool = True,
+            num_classes: int | None = None,
+            weights_backbone: Any = default,
+            trainable_backbone_layers: int | None = None,
+            **kwargs: Any,
+        ) -> Any:
+            given = weights, weights_backbone, num_classes, trainable_backbone_layers, progress
+            return build(choose(enums, *given, stages=stages, classes=classes), **kwargs)
+
+        meant = enum.COCO_V1 if pretrained is None else pretrained
+        return shown_as(build, builder, after, weights=(enum, meant), weights_backbone=(enums[1], pretrained_backbone))
 
     return decorate
 

@@ -13,15 +13,14 @@ from ...ops import FrozenBatchNorm2d, MultiScaleRoIAlign
 from ...ops.misc import Conv2dNormActivation
 from .._api import weights_enum
 from ..mobilenetv3 import MobileNet_V3_Large_Weights, mobilenet_v3_large
-from ..resnet import ResNet50_Weights
-from ._builders import IMAGENET, choose, detector_builder, resnet_pyramid
+from ._builders import IMAGENET, Choice, detector_builder, resnet_pyramid
 from ._utils import draw_convolutions
 from .anchor_utils import AnchorGenerator
 from .backbone_utils import _mobilenet_extractor
 from .generalized_rcnn import GeneralizedRCNN
 from .roi_heads import RoIHeads
 from .rpn import RegionProposalNetwork, RPNHead
-from .transform import GeneralizedRCNNTransform
+from .transform import image_transform
 
 __all__ = [
     "FasterRCNN",
@@ -35,7 +34,6 @@ __all__ = [
     "fasterrcnn_resnet50_fpn_v2",
 ]
 
-IMAGE_MEAN, IMAGE_STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)  # of ImageNet
 _PYRAMID = ("0", "1", "2", "3")
 
 
@@ -133,17 +131,14 @@ class FasterRCNN(GeneralizedRCNN):
         **kwargs: Any,
     ) -> None:
         check_parts(backbone, rpn_anchor_generator=rpn_anchor_generator, box_roi_pool=box_roi_pool)
-        if num_classes is not None and box_predictor is not None:
-            raise ValueError("num_classes should be None when box_predictor is specified")
-        if num_classes is None and box_predictor is None:
-            raise ValueError("num_classes should not be None when box_predictor is not specified")
+        if (num_classes is None) == (box_predictor is None):
+            state = "not be None when box_predictor is not" if num_classes is None else "be None when box_predictor is"
+            raise ValueError(f"num_classes should {state} specified")
         channels = backbone.out_channels
         anchors = _default_anchorgen() if rpn_anchor_generator is None else rpn_anchor_generator
-        if rpn_head is None:
-            rpn_head = RPNHead(channels, anchors.num_anchors_per_location()[0])
         rpn = RegionProposalNetwork(
             anchors,
-            rpn_head,
+            RPNHead(channels, anchors.num_anchors_per_location()[0]) if rpn_head is None else rpn_head,
             *(rpn_fg_iou_thresh, rpn_bg_iou_thresh, rpn_batch_size_per_image, rpn_positive_fraction),
             {"training": rpn_pre_nms_top_n_train, "testing": rpn_pre_nms_top_n_test},
             {"training": rpn_post_nms_top_n_train, "testing": rpn_post_nms_top_n_test},
@@ -151,18 +146,13 @@ class FasterRCNN(GeneralizedRCNN):
             score_thresh=rpn_score_thresh,
         )
         pool = pyramid_pool(7) if box_roi_pool is None else box_roi_pool
-        if box_head is None:
-            box_head = TwoMLPHead(channels * pool.output_size[0] ** 2, 1024)
-        if box_predictor is None:
-            assert num_classes is not None
-            box_predictor = FastRCNNPredictor(1024, num_classes)
+        head = TwoMLPHead(channels * pool.output_size[0] ** 2, 1024) if box_head is None else box_head
         roi_heads = RoIHeads(
-            *(pool, box_head, box_predictor, box_fg_iou_thresh, box_bg_iou_thresh, box_batch_size_per_image, box_positive_fraction),
+            *(pool, head, FastRCNNPredictor(1024, num_classes) if num_classes is not None else box_predictor),
+            *(box_fg_iou_thresh, box_bg_iou_thresh, box_batch_size_per_image, box_positive_fraction),
             *(bbox_reg_weights, box_score_thresh, box_nms_thresh, box_detections_per_img),
         )
-        mean = list(IMAGE_MEAN) if image_mean is None else image_mean
-        std = list(IMAGE_STD) if image_std is None else image_std
-        super().__init__(backbone, rpn, roi_heads, GeneralizedRCNNTransform(min_size, max_size, mean, std, **kwargs))
+        super().__init__(backbone, rpn, roi_heads, image_transform(min_size, max_size, image_mean, image_std, **kwargs))
 
 
 class TwoMLPHead(nn.Module):
@@ -250,16 +240,8 @@ FasterRCNN_MobileNet_V3_Large_320_FPN_Weights = weights_enum("FasterRCNN_MobileN
 _MOBILE = MobileNet_V3_Large_Weights.IMAGENET1K_V1
 
 
-@detector_builder(FasterRCNN_ResNet50_FPN_Weights, ResNet50_Weights, IMAGENET)
-def fasterrcnn_resnet50_fpn(
-    *,
-    weights: Any = None,
-    progress: bool = True,
-    num_classes: int | None = None,
-    weights_backbone: Any = IMAGENET,
-    trainable_backbone_layers: int | None = None,
-    **kwargs: Any,
-) -> FasterRCNN:
+@detector_builder(FasterRCNN_ResNet50_FPN_Weights, IMAGENET)
+def fasterrcnn_resnet50_fpn(choice: Choice, **kwargs: Any) -> FasterRCNN:
     """Faster R-CNN over ResNet-50 with a pyramid.
 
     Args:
@@ -271,8 +253,6 @@ def fasterrcnn_resnet50_fpn(
         kwargs: of ``FasterRCNN``.
     Source: torchvision.models.detection.fasterrcnn_resnet50_fpn.
     """
-    enums = FasterRCNN_ResNet50_FPN_Weights, ResNet50_Weights
-    choice = choose(enums, weights, weights_backbone, num_classes, trainable_backbone_layers, progress)
     model = FasterRCNN(resnet_pyramid(choice), num_classes=choice.num_classes, **kwargs)
     return choice.load(model, old_eps=FasterRCNN_ResNet50_FPN_Weights.COCO_V1)
 
@@ -285,29 +265,18 @@ def second_version(channels: int) -> dict[str, Any]:
     return {"rpn_anchor_generator": anchors, "rpn_head": rpn_head, "box_head": box_head}
 
 
-@detector_builder(FasterRCNN_ResNet50_FPN_V2_Weights, ResNet50_Weights, IMAGENET)
-def fasterrcnn_resnet50_fpn_v2(
-    *,
-    weights: Any = None,
-    progress: bool = True,
-    num_classes: int | None = None,
-    weights_backbone: Any = None,
-    trainable_backbone_layers: int | None = None,
-    **kwargs: Any,
-) -> FasterRCNN:
+@detector_builder(FasterRCNN_ResNet50_FPN_V2_Weights, IMAGENET, from_pretrained=False)
+def fasterrcnn_resnet50_fpn_v2(choice: Choice, **kwargs: Any) -> FasterRCNN:
     """Faster R-CNN over ResNet-50, second version; arguments as those of ``fasterrcnn_resnet50_fpn``.
 
     Source: torchvision.models.detection.fasterrcnn_resnet50_fpn_v2. Li et al. 2021.
     """
-    enums = FasterRCNN_ResNet50_FPN_V2_Weights, ResNet50_Weights
-    choice = choose(enums, weights, weights_backbone, num_classes, trainable_backbone_layers, progress)
     backbone = resnet_pyramid(choice, norm_layer=nn.BatchNorm2d, pyramid_norm=nn.BatchNorm2d)
     model = FasterRCNN(backbone, num_classes=choice.num_classes, **second_version(backbone.out_channels), **kwargs)
     return choice.load(model)
 
 
-def _fasterrcnn_mobilenet_v3_large_fpn(enum: Any, arguments: tuple[Any, ...], kwargs: dict[str, Any]) -> FasterRCNN:
-    choice = choose((enum, MobileNet_V3_Large_Weights), *arguments, stages=(6, 3))
+def _fasterrcnn_mobilenet_v3_large_fpn(choice: Choice, **kwargs: Any) -> FasterRCNN:
     norm_layer = FrozenBatchNorm2d if choice.trained else nn.BatchNorm2d
     mobilenet = mobilenet_v3_large(weights=choice.weights_backbone, progress=choice.progress, norm_layer=norm_layer)
     backbone = _mobilenet_extractor(mobilenet, True, choice.layers)
@@ -315,38 +284,20 @@ def _fasterrcnn_mobilenet_v3_large_fpn(enum: Any, arguments: tuple[Any, ...], kw
     return choice.load(FasterRCNN(backbone, choice.num_classes, rpn_anchor_generator=anchors, **kwargs))
 
 
-@detector_builder(FasterRCNN_MobileNet_V3_Large_320_FPN_Weights, MobileNet_V3_Large_Weights, _MOBILE)
-def fasterrcnn_mobilenet_v3_large_320_fpn(
-    *,
-    weights: Any = None,
-    progress: bool = True,
-    num_classes: int | None = None,
-    weights_backbone: Any = _MOBILE,
-    trainable_backbone_layers: int | None = None,
-    **kwargs: Any,
-) -> FasterRCNN:
+@detector_builder(FasterRCNN_MobileNet_V3_Large_320_FPN_Weights, _MOBILE, stages=(6, 3))
+def fasterrcnn_mobilenet_v3_large_320_fpn(choice: Choice, **kwargs: Any) -> FasterRCNN:
     """Faster R-CNN over MobileNet v3 with a pyramid, for images of 320 pixels; the backbone has six parts.
 
     Source: torchvision.models.detection.fasterrcnn_mobilenet_v3_large_320_fpn.
     """
     small = {"min_size": 320, "max_size": 640, "rpn_pre_nms_top_n_test": 150, "rpn_post_nms_top_n_test": 150, "rpn_score_thresh": 0.05}
-    arguments = weights, weights_backbone, num_classes, trainable_backbone_layers, progress
-    return _fasterrcnn_mobilenet_v3_large_fpn(FasterRCNN_MobileNet_V3_Large_320_FPN_Weights, arguments, {**small, **kwargs})
+    return _fasterrcnn_mobilenet_v3_large_fpn(choice, **{**small, **kwargs})
 
 
-@detector_builder(FasterRCNN_MobileNet_V3_Large_FPN_Weights, MobileNet_V3_Large_Weights, _MOBILE)
-def fasterrcnn_mobilenet_v3_large_fpn(
-    *,
-    weights: Any = None,
-    progress: bool = True,
-    num_classes: int | None = None,
-    weights_backbone: Any = _MOBILE,
-    trainable_backbone_layers: int | None = None,
-    **kwargs: Any,
-) -> FasterRCNN:
+@detector_builder(FasterRCNN_MobileNet_V3_Large_FPN_Weights, _MOBILE, stages=(6, 3))
+def fasterrcnn_mobilenet_v3_large_fpn(choice: Choice, **kwargs: Any) -> FasterRCNN:
     """Faster R-CNN over MobileNet v3 with a pyramid; the backbone has six parts.
 
     Source: torchvision.models.detection.fasterrcnn_mobilenet_v3_large_fpn.
     """
-    arguments = weights, weights_backbone, num_classes, trainable_backbone_layers, progress
-    return _fasterrcnn_mobilenet_v3_large_fpn(FasterRCNN_MobileNet_V3_Large_FPN_Weights, arguments, {"rpn_score_thresh": 0.05, **kwargs})
+    return _fasterrcnn_mobilenet_v3_large_fpn(choice, **{"rpn_score_thresh": 0.05, **kwargs})

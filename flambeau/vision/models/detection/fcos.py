@@ -13,14 +13,13 @@ from ....nn import functional as F
 from ...ops import boxes as box_ops, generalized_box_iou_loss, sigmoid_focal_loss
 from ...ops.feature_pyramid_network import LastLevelP6P7
 from .._api import weights_enum
-from ..resnet import ResNet50_Weights
-from ._builders import IMAGENET, choose, detector_builder, resnet_pyramid
+from ._builders import IMAGENET, Choice, detector_builder, resnet_pyramid
 from ._dense import DenseDetector, best_of_level, split_by_level, unmatched
 from ._utils import BoxLinearCoder, Target, draw_convolutions, rows_of_predictions
 from .anchor_utils import AnchorGenerator
-from .faster_rcnn import IMAGE_MEAN, IMAGE_STD, check_parts
+from .faster_rcnn import check_parts
 from .retinanet import rarely
-from .transform import GeneralizedRCNNTransform
+from .transform import image_transform
 
 __all__ = ["FCOS", "FCOS_ResNet50_FPN_Weights", "fcos_resnet50_fpn"]
 
@@ -216,9 +215,7 @@ class FCOS(DenseDetector):
             raise ValueError(f"anchor_generator.num_anchors_per_location()[0] should be 1 instead of {per_pixel}")
         self.head = FCOSHead(backbone.out_channels, per_pixel, num_classes) if head is None else head
         self.box_coder = BoxLinearCoder(normalize_by_size=True)
-        mean = list(IMAGE_MEAN) if image_mean is None else image_mean
-        std = list(IMAGE_STD) if image_std is None else image_std
-        self.transform = GeneralizedRCNNTransform(min_size, max_size, mean, std, **kwargs)
+        self.transform = image_transform(min_size, max_size, image_mean, image_std, **kwargs)
         self.center_sampling_radius = center_sampling_radius
         self.score_thresh, self.nms_thresh = score_thresh, nms_thresh
         self.detections_per_img, self.topk_candidates = detections_per_img, topk_candidates
@@ -278,21 +275,11 @@ class FCOS(DenseDetector):
 FCOS_ResNet50_FPN_Weights = weights_enum("FCOS_ResNet50_FPN_Weights", __name__)
 
 
-@detector_builder(FCOS_ResNet50_FPN_Weights, ResNet50_Weights, IMAGENET)
-def fcos_resnet50_fpn(
-    *,
-    weights: Any = None,
-    progress: bool = True,
-    num_classes: int | None = None,
-    weights_backbone: Any = IMAGENET,
-    trainable_backbone_layers: int | None = None,
-    **kwargs: Any,
-) -> FCOS:
+@detector_builder(FCOS_ResNet50_FPN_Weights, IMAGENET)
+def fcos_resnet50_fpn(choice: Choice, **kwargs: Any) -> FCOS:
     """FCOS over ResNet-50 with a pyramid; arguments as those of ``fasterrcnn_resnet50_fpn``.
 
     Source: torchvision.models.detection.fcos_resnet50_fpn.
     """
-    enums = FCOS_ResNet50_FPN_Weights, ResNet50_Weights
-    choice = choose(enums, weights, weights_backbone, num_classes, trainable_backbone_layers, progress)
     backbone = resnet_pyramid(choice, returned_layers=[2, 3, 4], extra_blocks=partial(LastLevelP6P7, 256, 256))
     return choice.load(FCOS(backbone, choice.num_classes, **kwargs))

@@ -10,10 +10,9 @@ from ....core.tensor import Tensor
 from ....nn import functional as F
 from ...ops import MultiScaleRoIAlign
 from .._api import weights_enum
+from .._signatures import taking
 from .._utils import _ovewrite_value_param
-from ..resnet import ResNet50_Weights
-from ._builders import IMAGENET, choose, detector_builder, resnet_pyramid
-from .anchor_utils import AnchorGenerator
+from ._builders import IMAGENET, Choice, detector_builder, resnet_pyramid
 from .faster_rcnn import FasterRCNN, check_parts, initialise_convolutions, pyramid_pool
 
 __all__ = ["KeypointRCNN", "KeypointRCNN_ResNet50_FPN_Weights", "keypointrcnn_resnet50_fpn"]
@@ -35,42 +34,17 @@ class KeypointRCNN(FasterRCNN):
     Source: torchvision.models.detection.KeypointRCNN. He et al. 2017, section 5.
     """
 
+    @taking(FasterRCNN.__init__, min_size=None)
     def __init__(
         self,
+        *,
         backbone: Any,
-        num_classes: int | None = None,
-        min_size: Any = None,
-        max_size: int = 1333,
-        image_mean: list[float] | None = None,
-        image_std: list[float] | None = None,
-        rpn_anchor_generator: AnchorGenerator | None = None,
-        rpn_head: nn.Module | None = None,
-        rpn_pre_nms_top_n_train: int = 2000,
-        rpn_pre_nms_top_n_test: int = 1000,
-        rpn_post_nms_top_n_train: int = 2000,
-        rpn_post_nms_top_n_test: int = 1000,
-        rpn_nms_thresh: float = 0.7,
-        rpn_fg_iou_thresh: float = 0.7,
-        rpn_bg_iou_thresh: float = 0.3,
-        rpn_batch_size_per_image: int = 256,
-        rpn_positive_fraction: float = 0.5,
-        rpn_score_thresh: float = 0.0,
-        box_roi_pool: MultiScaleRoIAlign | None = None,
-        box_head: nn.Module | None = None,
-        box_predictor: nn.Module | None = None,
-        box_score_thresh: float = 0.05,
-        box_nms_thresh: float = 0.5,
-        box_detections_per_img: int = 100,
-        box_fg_iou_thresh: float = 0.5,
-        box_bg_iou_thresh: float = 0.5,
-        box_batch_size_per_image: int = 512,
-        box_positive_fraction: float = 0.25,
-        bbox_reg_weights: Any = None,
+        min_size: Any,
         keypoint_roi_pool: MultiScaleRoIAlign | None = None,
         keypoint_head: nn.Module | None = None,
         keypoint_predictor: nn.Module | None = None,
         num_keypoints: int | None = None,
-        **kwargs: Any,
+        **others: Any,
     ) -> None:
         check_parts(backbone, keypoint_roi_pool=keypoint_roi_pool)
         if num_keypoints is not None and keypoint_predictor is not None:
@@ -82,14 +56,7 @@ class KeypointRCNN(FasterRCNN):
             keypoint_head = KeypointRCNNHeads(backbone.out_channels, (512,) * 8)
         if keypoint_predictor is None:
             keypoint_predictor = KeypointRCNNPredictor(512, 17 if num_keypoints is None else num_keypoints)
-        arguments: tuple[Any, ...] = (
-            *(backbone, num_classes, min_size, max_size, image_mean, image_std, rpn_anchor_generator, rpn_head),
-            *(rpn_pre_nms_top_n_train, rpn_pre_nms_top_n_test, rpn_post_nms_top_n_train, rpn_post_nms_top_n_test, rpn_nms_thresh),
-            *(rpn_fg_iou_thresh, rpn_bg_iou_thresh, rpn_batch_size_per_image, rpn_positive_fraction, rpn_score_thresh),
-            *(box_roi_pool, box_head, box_predictor, box_score_thresh, box_nms_thresh, box_detections_per_img),
-            *(box_fg_iou_thresh, box_bg_iou_thresh, box_batch_size_per_image, box_positive_fraction, bbox_reg_weights),
-        )
-        super().__init__(*arguments, **kwargs)
+        super().__init__(backbone=backbone, min_size=min_size, **others)
         self.roi_heads.keypoint_roi_pool = pool
         self.roi_heads.keypoint_head = keypoint_head
         self.roi_heads.keypoint_predictor = keypoint_predictor
@@ -145,17 +112,8 @@ def _old_weights(kwargs: dict[str, Any]) -> Any:
     return KeypointRCNN_ResNet50_FPN_Weights.COCO_LEGACY if legacy else KeypointRCNN_ResNet50_FPN_Weights.COCO_V1
 
 
-@detector_builder(KeypointRCNN_ResNet50_FPN_Weights, ResNet50_Weights, IMAGENET, pretrained=_old_weights)
-def keypointrcnn_resnet50_fpn(
-    *,
-    weights: Any = None,
-    progress: bool = True,
-    num_classes: int | None = None,
-    num_keypoints: int | None = None,
-    weights_backbone: Any = IMAGENET,
-    trainable_backbone_layers: int | None = None,
-    **kwargs: Any,
-) -> KeypointRCNN:
+@detector_builder(KeypointRCNN_ResNet50_FPN_Weights, IMAGENET, pretrained=_old_weights, classes=2, after="num_classes")
+def keypointrcnn_resnet50_fpn(choice: Choice, *, num_keypoints: int | None = None, **kwargs: Any) -> KeypointRCNN:
     """Keypoint R-CNN over ResNet-50 with a pyramid, for persons where it is not said otherwise.
 
     Args:
@@ -164,8 +122,6 @@ def keypointrcnn_resnet50_fpn(
             2 classes without weights.
     Source: torchvision.models.detection.keypointrcnn_resnet50_fpn.
     """
-    enums = KeypointRCNN_ResNet50_FPN_Weights, ResNet50_Weights
-    choice = choose(enums, weights, weights_backbone, num_classes, trainable_backbone_layers, progress, classes=2)
     if choice.weights is not None:
         num_keypoints = _ovewrite_value_param("num_keypoints", num_keypoints, len(choice.weights.meta["keypoint_names"]))
     points = 17 if num_keypoints is None else num_keypoints

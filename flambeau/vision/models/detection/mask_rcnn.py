@@ -10,9 +10,8 @@ from .... import nn
 from ...ops import MultiScaleRoIAlign
 from ...ops.misc import Conv2dNormActivation
 from .._api import weights_enum
-from ..resnet import ResNet50_Weights
-from ._builders import IMAGENET, choose, detector_builder, resnet_pyramid
-from .anchor_utils import AnchorGenerator
+from .._signatures import taking
+from ._builders import IMAGENET, Choice, detector_builder, resnet_pyramid
 from .faster_rcnn import FasterRCNN, check_parts, initialise_convolutions, pyramid_pool, second_version
 
 __all__ = [
@@ -39,41 +38,16 @@ class MaskRCNN(FasterRCNN):
     Source: torchvision.models.detection.MaskRCNN. He et al. 2017.
     """
 
+    @taking(FasterRCNN.__init__)
     def __init__(
         self,
+        *,
         backbone: Any,
         num_classes: int | None = None,
-        min_size: Any = 800,
-        max_size: int = 1333,
-        image_mean: list[float] | None = None,
-        image_std: list[float] | None = None,
-        rpn_anchor_generator: AnchorGenerator | None = None,
-        rpn_head: nn.Module | None = None,
-        rpn_pre_nms_top_n_train: int = 2000,
-        rpn_pre_nms_top_n_test: int = 1000,
-        rpn_post_nms_top_n_train: int = 2000,
-        rpn_post_nms_top_n_test: int = 1000,
-        rpn_nms_thresh: float = 0.7,
-        rpn_fg_iou_thresh: float = 0.7,
-        rpn_bg_iou_thresh: float = 0.3,
-        rpn_batch_size_per_image: int = 256,
-        rpn_positive_fraction: float = 0.5,
-        rpn_score_thresh: float = 0.0,
-        box_roi_pool: MultiScaleRoIAlign | None = None,
-        box_head: nn.Module | None = None,
-        box_predictor: nn.Module | None = None,
-        box_score_thresh: float = 0.05,
-        box_nms_thresh: float = 0.5,
-        box_detections_per_img: int = 100,
-        box_fg_iou_thresh: float = 0.5,
-        box_bg_iou_thresh: float = 0.5,
-        box_batch_size_per_image: int = 512,
-        box_positive_fraction: float = 0.25,
-        bbox_reg_weights: Any = None,
         mask_roi_pool: MultiScaleRoIAlign | None = None,
         mask_head: nn.Module | None = None,
         mask_predictor: nn.Module | None = None,
-        **kwargs: Any,
+        **others: Any,
     ) -> None:
         check_parts(backbone, mask_roi_pool=mask_roi_pool)
         if num_classes is not None and mask_predictor is not None:
@@ -83,14 +57,7 @@ class MaskRCNN(FasterRCNN):
             mask_head = MaskRCNNHeads(backbone.out_channels, (256, 256, 256, 256), 1)
         if mask_predictor is None:
             mask_predictor = MaskRCNNPredictor(256, 256, num_classes)
-        arguments: tuple[Any, ...] = (
-            *(backbone, num_classes, min_size, max_size, image_mean, image_std, rpn_anchor_generator, rpn_head),
-            *(rpn_pre_nms_top_n_train, rpn_pre_nms_top_n_test, rpn_post_nms_top_n_train, rpn_post_nms_top_n_test, rpn_nms_thresh),
-            *(rpn_fg_iou_thresh, rpn_bg_iou_thresh, rpn_batch_size_per_image, rpn_positive_fraction, rpn_score_thresh),
-            *(box_roi_pool, box_head, box_predictor, box_score_thresh, box_nms_thresh, box_detections_per_img),
-            *(box_fg_iou_thresh, box_bg_iou_thresh, box_batch_size_per_image, box_positive_fraction, bbox_reg_weights),
-        )
-        super().__init__(*arguments, **kwargs)
+        super().__init__(backbone=backbone, num_classes=num_classes, **others)
         self.roi_heads.mask_roi_pool = pool
         self.roi_heads.mask_head = mask_head
         self.roi_heads.mask_predictor = mask_predictor
@@ -160,42 +127,22 @@ MaskRCNN_ResNet50_FPN_Weights = weights_enum("MaskRCNN_ResNet50_FPN_Weights", __
 MaskRCNN_ResNet50_FPN_V2_Weights = weights_enum("MaskRCNN_ResNet50_FPN_V2_Weights", __name__)
 
 
-@detector_builder(MaskRCNN_ResNet50_FPN_Weights, ResNet50_Weights, IMAGENET)
-def maskrcnn_resnet50_fpn(
-    *,
-    weights: Any = None,
-    progress: bool = True,
-    num_classes: int | None = None,
-    weights_backbone: Any = IMAGENET,
-    trainable_backbone_layers: int | None = None,
-    **kwargs: Any,
-) -> MaskRCNN:
+@detector_builder(MaskRCNN_ResNet50_FPN_Weights, IMAGENET)
+def maskrcnn_resnet50_fpn(choice: Choice, **kwargs: Any) -> MaskRCNN:
     """Mask R-CNN over ResNet-50 with a pyramid; arguments as those of ``fasterrcnn_resnet50_fpn``.
 
     Source: torchvision.models.detection.maskrcnn_resnet50_fpn.
     """
-    enums = MaskRCNN_ResNet50_FPN_Weights, ResNet50_Weights
-    choice = choose(enums, weights, weights_backbone, num_classes, trainable_backbone_layers, progress)
     model = MaskRCNN(resnet_pyramid(choice), num_classes=choice.num_classes, **kwargs)
     return choice.load(model, old_eps=MaskRCNN_ResNet50_FPN_Weights.COCO_V1)
 
 
-@detector_builder(MaskRCNN_ResNet50_FPN_V2_Weights, ResNet50_Weights, IMAGENET)
-def maskrcnn_resnet50_fpn_v2(
-    *,
-    weights: Any = None,
-    progress: bool = True,
-    num_classes: int | None = None,
-    weights_backbone: Any = None,
-    trainable_backbone_layers: int | None = None,
-    **kwargs: Any,
-) -> MaskRCNN:
+@detector_builder(MaskRCNN_ResNet50_FPN_V2_Weights, IMAGENET, from_pretrained=False)
+def maskrcnn_resnet50_fpn_v2(choice: Choice, **kwargs: Any) -> MaskRCNN:
     """Mask R-CNN over ResNet-50, second version; arguments as those of ``fasterrcnn_resnet50_fpn``.
 
     Source: torchvision.models.detection.maskrcnn_resnet50_fpn_v2. Li et al. 2021.
     """
-    enums = MaskRCNN_ResNet50_FPN_V2_Weights, ResNet50_Weights
-    choice = choose(enums, weights, weights_backbone, num_classes, trainable_backbone_layers, progress)
     backbone = resnet_pyramid(choice, norm_layer=nn.BatchNorm2d, pyramid_norm=nn.BatchNorm2d)
     parts = second_version(backbone.out_channels)
     mask_head = MaskRCNNHeads(backbone.out_channels, [256, 256, 256, 256], 1, norm_layer=nn.BatchNorm2d)

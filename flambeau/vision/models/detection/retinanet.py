@@ -12,13 +12,12 @@ from ....core.tensor import Tensor
 from ...ops import Conv2dNormActivation, boxes as box_ops, sigmoid_focal_loss
 from ...ops.feature_pyramid_network import LastLevelP6P7
 from .._api import weights_enum
-from ..resnet import ResNet50_Weights
-from ._builders import IMAGENET, choose, detector_builder, resnet_pyramid
+from ._builders import IMAGENET, Choice, detector_builder, resnet_pyramid
 from ._dense import DenseDetector, best_of_level, split_by_level, unmatched
 from ._utils import BoxCoder, Matcher, Target, _box_loss, draw_convolutions, rows_of_predictions
 from .anchor_utils import AnchorGenerator
-from .faster_rcnn import IMAGE_MEAN, IMAGE_STD, check_parts
-from .transform import GeneralizedRCNNTransform
+from .faster_rcnn import check_parts
+from .transform import image_transform
 
 __all__ = [
     "RetinaNet",
@@ -221,9 +220,7 @@ class RetinaNet(DenseDetector):
             proposal_matcher = Matcher(fg_iou_thresh, bg_iou_thresh, allow_low_quality_matches=True)
         self.proposal_matcher = proposal_matcher
         self.box_coder = BoxCoder(weights=(1.0, 1.0, 1.0, 1.0))
-        mean = list(IMAGE_MEAN) if image_mean is None else image_mean
-        std = list(IMAGE_STD) if image_std is None else image_std
-        self.transform = GeneralizedRCNNTransform(min_size, max_size, mean, std, **kwargs)
+        self.transform = image_transform(min_size, max_size, image_mean, image_std, **kwargs)
         self.score_thresh, self.nms_thresh = score_thresh, nms_thresh
         self.detections_per_img, self.topk_candidates = detections_per_img, topk_candidates
 
@@ -263,42 +260,22 @@ RetinaNet_ResNet50_FPN_Weights = weights_enum("RetinaNet_ResNet50_FPN_Weights", 
 RetinaNet_ResNet50_FPN_V2_Weights = weights_enum("RetinaNet_ResNet50_FPN_V2_Weights", __name__)
 
 
-@detector_builder(RetinaNet_ResNet50_FPN_Weights, ResNet50_Weights, IMAGENET)
-def retinanet_resnet50_fpn(
-    *,
-    weights: Any = None,
-    progress: bool = True,
-    num_classes: int | None = None,
-    weights_backbone: Any = IMAGENET,
-    trainable_backbone_layers: int | None = None,
-    **kwargs: Any,
-) -> RetinaNet:
+@detector_builder(RetinaNet_ResNet50_FPN_Weights, IMAGENET)
+def retinanet_resnet50_fpn(choice: Choice, **kwargs: Any) -> RetinaNet:
     """RetinaNet over ResNet-50 with a pyramid; arguments as those of ``fasterrcnn_resnet50_fpn``.
 
     Source: torchvision.models.detection.retinanet_resnet50_fpn.
     """
-    enums = RetinaNet_ResNet50_FPN_Weights, ResNet50_Weights
-    choice = choose(enums, weights, weights_backbone, num_classes, trainable_backbone_layers, progress)
     backbone = resnet_pyramid(choice, returned_layers=[2, 3, 4], extra_blocks=partial(LastLevelP6P7, 256, 256))
     return choice.load(RetinaNet(backbone, choice.num_classes, **kwargs), old_eps=RetinaNet_ResNet50_FPN_Weights.COCO_V1)
 
 
-@detector_builder(RetinaNet_ResNet50_FPN_V2_Weights, ResNet50_Weights, IMAGENET)
-def retinanet_resnet50_fpn_v2(
-    *,
-    weights: Any = None,
-    progress: bool = True,
-    num_classes: int | None = None,
-    weights_backbone: Any = None,
-    trainable_backbone_layers: int | None = None,
-    **kwargs: Any,
-) -> RetinaNet:
+@detector_builder(RetinaNet_ResNet50_FPN_V2_Weights, IMAGENET, from_pretrained=False)
+def retinanet_resnet50_fpn_v2(choice: Choice, **kwargs: Any) -> RetinaNet:
     """RetinaNet over ResNet-50, second version: group norms in the head, the generalised IoU's loss of boxes.
 
     Source: torchvision.models.detection.retinanet_resnet50_fpn_v2. Zhang et al. 2020.
     """
-    enums = RetinaNet_ResNet50_FPN_V2_Weights, ResNet50_Weights
-    choice = choose(enums, weights, weights_backbone, num_classes, trainable_backbone_layers, progress)
     extra = partial(LastLevelP6P7, 2048, 256)
     backbone = resnet_pyramid(choice, norm_layer=nn.BatchNorm2d, returned_layers=[2, 3, 4], extra_blocks=extra)
     anchors = _default_anchorgen()

@@ -14,13 +14,12 @@ from ....nn import functional as F
 from ...ops import boxes as box_ops
 from .._api import weights_enum
 from ..vgg import VGG16_Weights, vgg16
-from ._builders import choose, detector_builder
+from ._builders import Choice, detector_builder
 from ._dense import DenseDetector, unmatched
 from ._utils import BoxCoder, SSDMatcher, Target, _topk_min, draw_convolutions, retrieve_out_channels, rows_of_predictions
 from .anchor_utils import DefaultBoxGenerator
 from .backbone_utils import freeze_stages
-from .faster_rcnn import IMAGE_MEAN, IMAGE_STD
-from .transform import GeneralizedRCNNTransform
+from .transform import image_transform
 
 __all__ = ["SSD300_VGG16_Weights", "ssd300_vgg16"]
 
@@ -140,9 +139,8 @@ class SSD(DenseDetector):
             head = SSDHead(channels, anchor_generator.num_anchors_per_location(), num_classes)
         self.head = head
         self.proposal_matcher = SSDMatcher(iou_thresh)
-        mean = list(IMAGE_MEAN) if image_mean is None else image_mean
-        std = list(IMAGE_STD) if image_std is None else image_std
-        self.transform = GeneralizedRCNNTransform(min(size), max(size), mean, std, size_divisible=1, fixed_size=size, **kwargs)
+        sizes: dict[str, Any] = {"size_divisible": 1, "fixed_size": size}
+        self.transform = image_transform(min(size), max(size), image_mean, image_std, **sizes, **kwargs)
         self.score_thresh, self.nms_thresh = score_thresh, nms_thresh
         self.detections_per_img, self.topk_candidates = detections_per_img, topk_candidates
         self.neg_to_pos_ratio = (1.0 - positive_fraction) / positive_fraction
@@ -290,24 +288,14 @@ SSD300_VGG16_Weights = weights_enum("SSD300_VGG16_Weights", __name__)
 _FEATURES = VGG16_Weights.IMAGENET1K_FEATURES
 
 
-@detector_builder(SSD300_VGG16_Weights, VGG16_Weights, _FEATURES)
-def ssd300_vgg16(
-    *,
-    weights: Any = None,
-    progress: bool = True,
-    num_classes: int | None = None,
-    weights_backbone: Any = _FEATURES,
-    trainable_backbone_layers: int | None = None,
-    **kwargs: Any,
-) -> SSD:
+@detector_builder(SSD300_VGG16_Weights, _FEATURES, stages=(5, 4))
+def ssd300_vgg16(choice: Choice, **kwargs: Any) -> SSD:
     """SSD over VGG-16 for images of 300 pixels; the backbone has five parts, of which 4 are trained with weights.
 
     Source: torchvision.models.detection.ssd300_vgg16.
     """
     warn_of_size(kwargs)
-    enums = SSD300_VGG16_Weights, VGG16_Weights
-    choice = choose(enums, weights, weights_backbone, num_classes, trainable_backbone_layers, progress, stages=(5, 4))
-    backbone = _vgg_extractor(vgg16(weights=choice.weights_backbone, progress=progress), False, choice.layers)
+    backbone = _vgg_extractor(vgg16(weights=choice.weights_backbone, progress=choice.progress), False, choice.layers)
     anchors = DefaultBoxGenerator(
         [[2], [2, 3], [2, 3], [2, 3], [2], [2]], scales=[0.07, 0.15, 0.33, 0.51, 0.69, 0.87, 1.05], steps=[8, 16, 32, 64, 100, 300]
     )

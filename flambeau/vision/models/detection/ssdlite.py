@@ -12,7 +12,7 @@ from ....core.tensor import Tensor
 from ...ops.misc import Conv2dNormActivation
 from .._api import weights_enum
 from ..mobilenetv3 import MobileNet_V3_Large_Weights, mobilenet_v3_large
-from ._builders import choose, detector_builder
+from ._builders import Choice, detector_builder
 from ._utils import draw_convolutions, retrieve_out_channels
 from .anchor_utils import DefaultBoxGenerator
 from .backbone_utils import freeze_stages, stages_of_mobilenet
@@ -139,17 +139,8 @@ SSDLite320_MobileNet_V3_Large_Weights = weights_enum("SSDLite320_MobileNet_V3_La
 _MOBILE = MobileNet_V3_Large_Weights.IMAGENET1K_V1
 
 
-@detector_builder(SSDLite320_MobileNet_V3_Large_Weights, MobileNet_V3_Large_Weights, _MOBILE)
-def ssdlite320_mobilenet_v3_large(
-    *,
-    weights: Any = None,
-    progress: bool = True,
-    num_classes: int | None = None,
-    weights_backbone: Any = _MOBILE,
-    trainable_backbone_layers: int | None = None,
-    norm_layer: Norm | None = None,
-    **kwargs: Any,
-) -> SSD:
+@detector_builder(SSDLite320_MobileNet_V3_Large_Weights, _MOBILE, stages=(6, 6))
+def ssdlite320_mobilenet_v3_large(choice: Choice, *, norm_layer: Norm | None = None, **kwargs: Any) -> SSD:
     """SSDLite over MobileNet v3 for images of 320 pixels; the backbone has six parts, all of them trained where it is not said.
 
     Args:
@@ -159,11 +150,11 @@ def ssdlite320_mobilenet_v3_large(
     Source: torchvision.models.detection.ssdlite320_mobilenet_v3_large.
     """
     warn_of_size(kwargs)
-    enums = SSDLite320_MobileNet_V3_Large_Weights, MobileNet_V3_Large_Weights
-    choice = choose(enums, weights, weights_backbone, num_classes, trainable_backbone_layers, progress, stages=(6, 6))
     norm = partial(nn.BatchNorm2d, eps=0.001, momentum=0.03) if norm_layer is None else norm_layer
     initial = choice.weights_backbone is None
-    mobilenet = mobilenet_v3_large(weights=choice.weights_backbone, progress=progress, norm_layer=norm, reduced_tail=initial, **kwargs)
+    mobilenet = mobilenet_v3_large(
+        weights=choice.weights_backbone, progress=choice.progress, norm_layer=norm, reduced_tail=initial, **kwargs
+    )
     if initial:
         _normal_init(mobilenet)
     backbone = _mobilenet_extractor(mobilenet, choice.layers, norm)
@@ -171,12 +162,6 @@ def ssdlite320_mobilenet_v3_large(
     channels = retrieve_out_channels(backbone, (320, 320))
     check_maps(channels, anchors)
     head = SSDLiteHead(channels, anchors.num_anchors_per_location(), choice.num_classes, norm)
-    settings = {
-        "score_thresh": 0.001,
-        "nms_thresh": 0.55,
-        "detections_per_img": 300,
-        "topk_candidates": 300,
-        "image_mean": [0.5, 0.5, 0.5],
-        "image_std": [0.5, 0.5, 0.5],
-    }
+    settings: dict[str, Any] = {"score_thresh": 0.001, "nms_thresh": 0.55, "detections_per_img": 300, "topk_candidates": 300}
+    settings |= {"image_mean": [0.5, 0.5, 0.5], "image_std": [0.5, 0.5, 0.5]}
     return choice.load(SSD(backbone, anchors, (320, 320), choice.num_classes, head=head, **{**settings, **kwargs}))

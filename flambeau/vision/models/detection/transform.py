@@ -38,6 +38,17 @@ def resize_keypoints(keypoints: Tensor, original_size: Sequence[int], new_size: 
     return ops.stack((keypoints[..., 0] * right, keypoints[..., 1] * down, keypoints[..., 2]), dim=-1)
 
 
+IMAGE_MEAN, IMAGE_STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)  # of ImageNet
+
+
+def image_transform(
+    min_size: Any, max_size: int, image_mean: list[float] | None, image_std: list[float] | None, **kwargs: Any
+) -> GeneralizedRCNNTransform:
+    """A detector's transform; mean and deviation are ImageNet's where they are None."""
+    mean = list(IMAGE_MEAN) if image_mean is None else image_mean
+    return GeneralizedRCNNTransform(min_size, max_size, mean, list(IMAGE_STD) if image_std is None else image_std, **kwargs)
+
+
 class GeneralizedRCNNTransform(nn.Module):
     """Images normalised, resized and put together; targets resized with them; results brought back.
 
