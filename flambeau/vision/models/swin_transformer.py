@@ -15,6 +15,7 @@ from ..ops.stochastic_depth import StochasticDepth
 from ._api import weights_enum
 from ._builders import Layer, initialize, model_builder
 from ._relative_positions import relative_position_bias, relative_position_index
+from ._signatures import taking
 from .vision_transformer import draw_perceptron
 
 __all__ = [
@@ -89,13 +90,19 @@ def from_windows(x: Tensor, window: Sequence[int], shape: Sequence[int]) -> Tens
 #
 #     rows    0 ... H - window | H - window ... H - shift | H - shift ... H (the first ones)
 #     region         0         |            1             |         2
-def shift_mask(x: Tensor, size: list[int], shift: list[int]) -> Tensor:
-    """``(windows, places, places)``: -100 for two places that were not neighbours before the shift, 0 for others."""
-    regions = []
-    for length, window, moved in zip(x.shape[1:3], size, shift):
-        place = ops.arange(length, device=x.device)
-        regions.append((place >= length - window).to(x.dtype) + ((place >= length - moved).to(x.dtype) if moved else 0.0))
-    return mask_of_regions(3 * regions[0][:, None] + regions[1][None, :], size)
+def shift_mask(x: Tensor, window: Sequence[int], shift: Sequence[int]) -> Tensor:
+    """``(windows, places, places)``: -100 for two places that were not neighbours before the shift, 0 for others.
+
+    An axis that is not moved is of one region: all of its places are compared by the other axes alone.
+    """
+    sizes = x.shape[1:-1]
+    region = ops.zeros(sizes, dtype=x.dtype, device=x.device)
+    for axis, (length, side, moved) in enumerate(zip(sizes, window, shift)):
+        if moved:
+            place = ops.arange(length, device=x.device)
+            numbers = (place >= length - side).to(x.dtype) + (place >= length - moved).to(x.dtype)
+            region = region + 3**axis * numbers.view([-1 if k == axis else 1 for k in range(len(sizes))])
+    return mask_of_regions(region, window)
 
 
 def mask_of_regions(region: Tensor, window: Sequence[int]) -> Tensor:
@@ -104,28 +111,42 @@ def mask_of_regions(region: Tensor, window: Sequence[int]) -> Tensor:
     return ops.where(places[:, None, :] != places[:, :, None], -100.0, 0.0).to(region.dtype)
 
 
+def padding_to(sizes: Sequence[int], units: Sequence[int]) -> list[int]:
+    """``pad``'s numbers, last dimension first, that bring sizes to multiples of ``units``."""
+    return [side for size, unit in zip(reversed(sizes), reversed(units)) for side in (0, -size % unit)]
+
+
 def attend_in_windows(
-    x: Tensor,
+    input: Tensor,
     scores_of: Callable[[Tensor, Tensor], Tensor],
-    mask: Tensor | None,
+    window: Sequence[int],
+    shift: Sequence[int],
     num_heads: int,
     maps: tuple[tuple[Tensor, Tensor | None], tuple[Tensor, Tensor | None]],
     dropouts: tuple[float, float],
     training: bool,
 ) -> Tensor:
-    """Attention of the places of a window to each other.
+    """Attention of the places of a window to each other, the windows moved by ``shift``.
 
     Args:
-        x: ``(N * windows, places, C)``.
+        input: ``(N, *sizes, C)``; padded by zeros to whole windows.
         scores_of: scores ``(N * windows, num_heads, places, places)`` of queries and keys.
-        mask: ``(windows, places, places)``, added to the scores.
+        window, shift: places along each axis.
         num_heads: heads.
         maps: weight and bias of the map to queries, keys and values, and of the map of the results.
         dropouts: probabilities, for the weights and the results.
         training: whether there is dropout.
     Returns:
-        ``x``'s shape.
+        ``input``'s shape.
     """
+    sizes, axes = input.shape[1:-1], tuple(range(1, input.ndim - 1))
+    x = F.pad(input, (0, 0, *padding_to(sizes, window)))
+    padded, is_moved = tuple(x.shape), sum(shift) > 0
+    mask = None
+    if is_moved:
+        x = ops.roll(x, shifts=tuple(-moved for moved in shift), dims=axes)
+        mask = shift_mask(x, window, shift)
+    x = windows_of(x, window)
     batch, places, channels = x.shape
     heads = F.linear(x, *maps[0]).reshape(batch, places, 3, num_heads, channels // num_heads)
     query, key, value = heads.permute(2, 0, 3, 1, 4).unbind(0)
@@ -135,7 +156,10 @@ def attend_in_windows(
         scores = by_image.view(batch, num_heads, places, places)
     weights = F.dropout(F.softmax(scores, dim=-1), p=dropouts[0], training=training)
     x = (weights @ value).transpose(1, 2).reshape(batch, places, channels)
-    return F.dropout(F.linear(x, *maps[1]), p=dropouts[1], training=training)
+    x = from_windows(F.dropout(F.linear(x, *maps[1]), p=dropouts[1], training=training), window, padded)
+    if is_moved:
+        x = ops.roll(x, shifts=tuple(shift), dims=axes)
+    return x[:, *map(slice, sizes)].contiguous()
 
 
 def scaled_products(query: Tensor, key: Tensor) -> Tensor:
@@ -175,13 +199,7 @@ def shifted_window_attention(
         ``input``'s shape.
     Source: torchvision.models.swin_transformer.shifted_window_attention. Liu et al. 2021, section 3.2; 2022, section 3.
     """
-    _, height, width, _ = input.shape
-    x = F.pad(input, (0, 0, 0, -width % window_size[1], 0, -height % window_size[0]))
-    padded = tuple(x.shape)
-    shift = [0 if window >= length else moved for window, length, moved in zip(window_size, padded[1:3], shift_size)]
-    if sum(shift) > 0:
-        x = ops.roll(x, shifts=(-shift[0], -shift[1]), dims=(1, 2))
-    mask = shift_mask(x, window_size, shift) if sum(shift) > 0 else None
+    shift = [0 if window >= length else moved for window, length, moved in zip(window_size, input.shape[1:3], shift_size)]
     if logit_scale is not None and qkv_bias is not None:  # keys have no bias in version 2
         third = qkv_bias.numel() // 3
         qkv_bias = ops.cat((qkv_bias[:third], ops.zeros_like(qkv_bias[third : 2 * third]), qkv_bias[2 * third :]))
@@ -193,14 +211,50 @@ def shifted_window_attention(
         return scores * ops.clamp(logit_scale, max=math.log(100.0)).exp() + relative_position_bias
 
     maps, dropouts = ((qkv_weight, qkv_bias), (proj_weight, proj_bias)), (attention_dropout, dropout)
-    x = attend_in_windows(windows_of(x, window_size), scores_of, mask, num_heads, maps, dropouts, training)
-    x = from_windows(x, window_size, padded)
-    if sum(shift) > 0:
-        x = ops.roll(x, shifts=(shift[0], shift[1]), dims=(1, 2))
-    return x[:, :height, :width].contiguous()
+    return attend_in_windows(input, scores_of, window_size, shift, num_heads, maps, dropouts, training)
 
 
-class ShiftedWindowAttention(nn.Module):
+class WindowAttention(nn.Module):
+    """Base of attention in windows: its maps, and a table of biases."""
+
+    _axes: int  # of the windows
+
+    def __init__(
+        self,
+        dim: int,
+        window_size: list[int],
+        shift_size: list[int],
+        num_heads: int,
+        qkv_bias: bool = True,
+        proj_bias: bool = True,
+        attention_dropout: float = 0.0,
+        dropout: float = 0.0,
+    ) -> None:
+        super().__init__()
+        if len(window_size) != self._axes or len(shift_size) != self._axes:
+            raise ValueError(f"window_size and shift_size must be of length {self._axes}")
+        self.window_size, self.shift_size, self.num_heads = window_size, shift_size, num_heads
+        self.attention_dropout, self.dropout = attention_dropout, dropout
+        self.qkv = nn.Linear(dim, dim * 3, bias=qkv_bias)
+        self.proj = nn.Linear(dim, dim, bias=proj_bias)
+        self.define_relative_position_bias_table()
+        self.define_relative_position_index()
+
+    def define_relative_position_bias_table(self) -> None:
+        differences = math.prod(2 * side - 1 for side in self.window_size)
+        self.relative_position_bias_table = nn.Parameter(ops.zeros(differences, self.num_heads))
+        nn.init.trunc_normal_(self.relative_position_bias_table, std=0.02)
+
+    def define_relative_position_index(self) -> None:
+        self.register_buffer("relative_position_index", relative_position_index(*self.window_size))
+
+    def _settings(self) -> dict[str, Any]:
+        """What the function needs beside maps, biases and sizes."""
+        biases = {"qkv_bias": self.qkv.bias, "proj_bias": self.proj.bias}
+        return {**biases, "attention_dropout": self.attention_dropout, "dropout": self.dropout, "training": self.training}
+
+
+class ShiftedWindowAttention(WindowAttention):
     """:func:`shifted_window_attention` with its maps and a table of biases.
 
     Args:
@@ -215,34 +269,7 @@ class ShiftedWindowAttention(nn.Module):
         ValueError: sizes of other than two numbers.
     """
 
-    def __init__(
-        self,
-        dim: int,
-        window_size: list[int],
-        shift_size: list[int],
-        num_heads: int,
-        qkv_bias: bool = True,
-        proj_bias: bool = True,
-        attention_dropout: float = 0.0,
-        dropout: float = 0.0,
-    ) -> None:
-        super().__init__()
-        if len(window_size) != 2 or len(shift_size) != 2:
-            raise ValueError("window_size and shift_size must be of length 2")
-        self.window_size = window_size
-        self.shift_size = shift_size
-        self.num_heads = num_heads
-        self.attention_dropout = attention_dropout
-        self.dropout = dropout
-        self.qkv = nn.Linear(dim, dim * 3, bias=qkv_bias)
-        self.proj = nn.Linear(dim, dim, bias=proj_bias)
-        self.define_relative_position_bias_table()
-        self.define_relative_position_index()
-
-    def define_relative_position_bias_table(self) -> None:
-        height, width = self.window_size
-        self.relative_position_bias_table = nn.Parameter(ops.zeros((2 * height - 1) * (2 * width - 1), self.num_heads))
-        nn.init.trunc_normal_(self.relative_position_bias_table, std=0.02)
+    _axes = 2
 
     def define_relative_position_index(self) -> None:
         self.register_buffer("relative_position_index", relative_position_index(*self.window_size).flatten())
@@ -251,21 +278,9 @@ class ShiftedWindowAttention(nn.Module):
         return relative_position_bias(self.relative_position_bias_table, self.relative_position_index, math.prod(self.window_size))
 
     def _attend(self, x: Tensor, logit_scale: Tensor | None) -> Tensor:
-        return shifted_window_attention(
-            x,
-            self.qkv.weight,
-            self.proj.weight,
-            self.get_relative_position_bias(),
-            self.window_size,
-            self.num_heads,
-            shift_size=self.shift_size,
-            attention_dropout=self.attention_dropout,
-            dropout=self.dropout,
-            qkv_bias=self.qkv.bias,
-            proj_bias=self.proj.bias,
-            logit_scale=logit_scale,
-            training=self.training,
-        )
+        maps, biases = (self.qkv.weight, self.proj.weight), self.get_relative_position_bias()
+        sizes = self.window_size, self.num_heads, self.shift_size
+        return shifted_window_attention(x, *maps, biases, *sizes, logit_scale=logit_scale, **self._settings())
 
     def forward(self, x: Tensor) -> Tensor:
         return self._attend(x, None)
@@ -278,18 +293,9 @@ class ShiftedWindowAttentionV2(ShiftedWindowAttention):
         logit_scale: logarithms of the cosines' factors, of 10 at first.
     """
 
-    def __init__(
-        self,
-        dim: int,
-        window_size: list[int],
-        shift_size: list[int],
-        num_heads: int,
-        qkv_bias: bool = True,
-        proj_bias: bool = True,
-        attention_dropout: float = 0.0,
-        dropout: float = 0.0,
-    ) -> None:
-        super().__init__(dim, window_size, shift_size, num_heads, qkv_bias, proj_bias, attention_dropout, dropout)
+    @taking(ShiftedWindowAttention.__init__)
+    def __init__(self, *, dim: int, num_heads: int, qkv_bias: bool = True, **others: Any) -> None:
+        super().__init__(dim=dim, num_heads=num_heads, qkv_bias=qkv_bias, **others)
         self.logit_scale = nn.Parameter(ops.log(10 * ops.ones((num_heads, 1, 1))))
         self.cpb_mlp = nn.Sequential(nn.Linear(2, 512), nn.ReLU(inplace=True), nn.Linear(512, num_heads, bias=False))
         if qkv_bias:
@@ -353,21 +359,9 @@ class SwinTransformerBlock(nn.Module):
 class SwinTransformerBlockV2(SwinTransformerBlock):
     """:class:`SwinTransformerBlock` whose normalizations come after attention and perceptron."""
 
-    def __init__(
-        self,
-        dim: int,
-        num_heads: int,
-        window_size: list[int],
-        shift_size: list[int],
-        mlp_ratio: float = 4.0,
-        dropout: float = 0.0,
-        attention_dropout: float = 0.0,
-        stochastic_depth_prob: float = 0.0,
-        norm_layer: Layer = nn.LayerNorm,
-        attn_layer: Layer = ShiftedWindowAttentionV2,
-    ) -> None:
-        settings = (mlp_ratio, dropout, attention_dropout, stochastic_depth_prob, norm_layer, attn_layer)
-        super().__init__(dim, num_heads, window_size, shift_size, *settings)
+    @taking(SwinTransformerBlock.__init__, attn_layer=ShiftedWindowAttentionV2)
+    def __init__(self, **settings: Any) -> None:
+        super().__init__(**settings)
 
     def forward(self, x: Tensor) -> Tensor:
         x = x + self.stochastic_depth(self.norm1(self.attn(x)))

@@ -7,49 +7,17 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
-from .... import nn, ops
+from .... import nn
 from ....core.tensor import Tensor
+from .. import swin_transformer as swin
 from .._api import weights_enum
 from .._builders import initialize, model_builder
-from .._relative_positions import relative_position_bias, relative_position_index
-from ..swin_transformer import (
-    PatchMerging,
-    SwinTransformerBlock,
-    attend_in_windows,
-    from_windows,
-    mask_of_regions,
-    scaled_products,
-    stages_of,
-    windows_of,
-)
+from .._relative_positions import relative_position_bias
 
 __all__ = ["Swin3D_B_Weights", "Swin3D_S_Weights", "Swin3D_T_Weights", "SwinTransformer3d", "swin3d_b", "swin3d_s", "swin3d_t"]
 
 F: Any = nn.functional
 Layer = Callable[..., Any]
-
-
-def _padding(sizes: Sequence[int], units: Sequence[int]) -> tuple[int, ...]:
-    """``pad``'s numbers for the last three of the dimensions before the channels, to multiples of ``units``."""
-    after = [-size % unit for size, unit in zip(sizes, units)]
-    return (0, after[2], 0, after[1], 0, after[0])
-
-
-def shift_mask(x: Tensor, window: Sequence[int], shift: Sequence[int]) -> Tensor:
-    """``(windows, places, places)``: -100 for two places that were not neighbours before the shift, 0 for others.
-
-    As in :mod:`..swin_transformer`, each axis has three regions: before the last window, in it, and what the shift brought there. An axis
-    that is not moved has one region after it was cut: all of its places are compared by the other axes alone.
-    """
-    region = ops.zeros(x.shape[1:4], dtype=x.dtype, device=x.device)
-    for axis, (length, side, moved) in enumerate(zip(x.shape[1:4], window, shift)):
-        place = ops.arange(length, device=x.device)
-        if moved:
-            numbers = (place >= length - side).to(x.dtype) + (place >= length - moved).to(x.dtype)
-        else:  # the slice of the last region is empty before its end and whole from 0 on: every place is in the last one
-            numbers = ops.full((length,), 2.0, dtype=x.dtype, device=x.device)
-        region = region * 3 + numbers.view([-1 if k == axis else 1 for k in range(3)])
-    return mask_of_regions(region, window)
 
 
 def shifted_window_attention_3d(
@@ -82,25 +50,15 @@ def shifted_window_attention_3d(
         ``input``'s shape.
     Source: torchvision.models.video.swin_transformer.shifted_window_attention_3d. Liu et al. 2022, "Video Swin Transformer".
     """
-    _, frames, height, width, _ = input.shape
-    x = F.pad(input, (0, 0, *_padding((frames, height, width), window_size)))
-    padded, moved = tuple(x.shape), sum(shift_size) > 0
-    if moved:
-        x = ops.roll(x, shifts=tuple(-shift for shift in shift_size), dims=(1, 2, 3))
-    mask = shift_mask(x, window_size, shift_size) if moved else None
 
     def scores_of(query: Tensor, key: Tensor) -> Tensor:
-        return scaled_products(query, key) + relative_position_bias
+        return swin.scaled_products(query, key) + relative_position_bias
 
     maps, dropouts = ((qkv_weight, qkv_bias), (proj_weight, proj_bias)), (attention_dropout, dropout)
-    x = attend_in_windows(windows_of(x, window_size), scores_of, mask, num_heads, maps, dropouts, training)
-    x = from_windows(x, window_size, padded)
-    if moved:
-        x = ops.roll(x, shifts=tuple(shift_size), dims=(1, 2, 3))
-    return x[:, :frames, :height, :width].contiguous()
+    return swin.attend_in_windows(input, scores_of, window_size, shift_size, num_heads, maps, dropouts, training)
 
 
-class ShiftedWindowAttention3d(nn.Module):
+class ShiftedWindowAttention3d(swin.WindowAttention):
     """:func:`shifted_window_attention_3d` with its maps and a table of biases.
 
     Args:
@@ -116,34 +74,7 @@ class ShiftedWindowAttention3d(nn.Module):
     Source: torchvision.models.video.swin_transformer.ShiftedWindowAttention3d.
     """
 
-    def __init__(
-        self,
-        dim: int,
-        window_size: list[int],
-        shift_size: list[int],
-        num_heads: int,
-        qkv_bias: bool = True,
-        proj_bias: bool = True,
-        attention_dropout: float = 0.0,
-        dropout: float = 0.0,
-    ) -> None:
-        super().__init__()
-        if len(window_size) != 3 or len(shift_size) != 3:
-            raise ValueError("window_size and shift_size must be of length 3")
-        self.window_size, self.shift_size, self.num_heads = window_size, shift_size, num_heads
-        self.attention_dropout, self.dropout = attention_dropout, dropout
-        self.qkv = nn.Linear(dim, dim * 3, bias=qkv_bias)
-        self.proj = nn.Linear(dim, dim, bias=proj_bias)
-        self.define_relative_position_bias_table()
-        self.define_relative_position_index()
-
-    def define_relative_position_bias_table(self) -> None:
-        differences = math.prod(2 * side - 1 for side in self.window_size)
-        self.relative_position_bias_table = nn.Parameter(ops.zeros(differences, self.num_heads))
-        nn.init.trunc_normal_(self.relative_position_bias_table, std=0.02)
-
-    def define_relative_position_index(self) -> None:
-        self.register_buffer("relative_position_index", relative_position_index(*self.window_size))
+    _axes = 3
 
     def get_relative_position_bias(self, window_size: Sequence[int]) -> Tensor:
         """``(1, num_heads, places, places)`` for windows that may be smaller."""
@@ -154,20 +85,8 @@ class ShiftedWindowAttention3d(nn.Module):
         whole = [length <= side for length, side in zip(x.shape[1:4], self.window_size)]
         window = [length if one else side for one, length, side in zip(whole, x.shape[1:4], self.window_size)]
         shift = [0 if one else moved for one, moved in zip(whole, self.shift_size)]
-        return shifted_window_attention_3d(
-            x,
-            self.qkv.weight,
-            self.proj.weight,
-            self.get_relative_position_bias(window),
-            window,
-            self.num_heads,
-            shift_size=shift,
-            attention_dropout=self.attention_dropout,
-            dropout=self.dropout,
-            qkv_bias=self.qkv.bias,
-            proj_bias=self.proj.bias,
-            training=self.training,
-        )
+        maps, biases = (self.qkv.weight, self.proj.weight), self.get_relative_position_bias(window)
+        return shifted_window_attention_3d(x, *maps, biases, window, self.num_heads, shift, **self._settings())
 
 
 class PatchEmbed3d(nn.Module):
@@ -190,7 +109,7 @@ class PatchEmbed3d(nn.Module):
         self.norm = nn.Identity() if norm_layer is None else norm_layer(embed_dim)
 
     def forward(self, x: Tensor) -> Tensor:
-        x = F.pad(x, _padding(x.shape[2:], self.tuple_patch_size))
+        x = F.pad(x, swin.padding_to(x.shape[2:], self.tuple_patch_size))
         return self.norm(self.proj(x).permute(0, 2, 3, 4, 1))
 
 
@@ -228,18 +147,18 @@ class SwinTransformer3d(nn.Module):
         num_classes: int = 400,
         norm_layer: Layer | None = None,
         block: Layer | None = None,
-        downsample_layer: Layer = PatchMerging,
+        downsample_layer: Layer = swin.PatchMerging,
         patch_embed: Layer | None = None,
     ) -> None:
         super().__init__()
         self.num_classes = num_classes
         norm: Layer = norm_layer or partial(nn.LayerNorm, eps=1e-5)
-        make: Layer = block or SwinTransformerBlock
+        make: Layer = block or swin.SwinTransformerBlock
         self.patch_embed = (patch_embed or PatchEmbed3d)(patch_size=patch_size, embed_dim=embed_dim, norm_layer=norm)
         self.pos_drop = nn.Dropout(p=dropout)
         settings: dict[str, Any] = {"mlp_ratio": mlp_ratio, "dropout": dropout, "attention_dropout": attention_dropout}
         stages = (embed_dim, depths, num_heads, window_size, stochastic_depth_prob, norm, downsample_layer, make)
-        layers, dim = stages_of(*stages, **settings, attn_layer=ShiftedWindowAttention3d)
+        layers, dim = swin.stages_of(*stages, **settings, attn_layer=ShiftedWindowAttention3d)
         self.features = nn.Sequential(*layers)
         self.num_features = dim
         self.norm = norm(dim)
