@@ -9,8 +9,8 @@ from typing import Any
 from .... import nn
 from ....core.tensor import Tensor
 from ....nn import functional as F
-from .._api import register_model
-from .._utils import IntermediateLayerGetter, _ovewrite_value_param, handle_legacy_interface
+from .._signatures import shown_as
+from .._utils import IntermediateLayerGetter, _ovewrite_value_param
 
 
 def _enlarged(x: Tensor, size: Any) -> Tensor:
@@ -70,52 +70,39 @@ def mobilenet_places(features: Any, stages: tuple[int, ...]) -> list[tuple[str, 
     return [(str(begins[stage]), features[begins[stage]].out_channels) for stage in stages]
 
 
-def segmentation_builder(enum: Any, backbone_enum: Any) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Decorates a function that builds a model: it is registered, and takes the old arguments too.
+def segmentation_builder(enum: Any, backbone_enum: Any, has_auxiliary: bool = True) -> Callable[[Callable[..., Any]], Any]:
+    """Decorates ``make(weights_backbone, num_classes, aux_loss)``: the function that is registered takes weights of the whole model, too.
 
     Args:
         enum: of the model's weights.
         backbone_enum: of the backbone's.
+        has_auxiliary: whether the model can have a second classifier, which ``aux_loss`` asks for; otherwise ``make`` need not look at it.
     """
+    default = backbone_enum.IMAGENET1K_V1
 
-    def decorate(builder: Callable[..., Any]) -> Callable[..., Any]:
-        builder.__annotations__.update(weights=enum | None, weights_backbone=backbone_enum | None)
-        legacy = handle_legacy_interface(
-            weights=("pretrained", enum.COCO_WITH_VOC_LABELS_V1), weights_backbone=("pretrained_backbone", backbone_enum.IMAGENET1K_V1)
-        )
-        return register_model()(legacy(builder))
+    def decorate(make: Callable[..., Any]) -> Any:
+        def builder(
+            *,
+            weights: Any = None,
+            progress: bool = True,
+            num_classes: int | None = None,
+            aux_loss: bool | None = None,
+            weights_backbone: Any = default,
+            **kwargs: Any,
+        ) -> Any:
+            if aux_loss and not has_auxiliary:
+                raise NotImplementedError("This model does not use auxiliary loss")
+            if kwargs:
+                raise TypeError(f"unexpected keyword arguments of a segmentation model: {', '.join(kwargs)}")
+            chosen, backbone = enum.verify(weights), backbone_enum.verify(weights_backbone)
+            if chosen is None:
+                return make(backbone, 21 if num_classes is None else num_classes, aux_loss)
+            classes = _ovewrite_value_param("num_classes", num_classes, len(chosen.meta["categories"]))
+            model = make(None, classes, _ovewrite_value_param("aux_loss", aux_loss, True) if has_auxiliary else None)
+            model.load_state_dict(chosen.get_state_dict(progress=progress, check_hash=True))
+            return model
+
+        weights = {"weights": (enum, enum.COCO_WITH_VOC_LABELS_V1), "weights_backbone": (backbone_enum, default)}
+        return shown_as(make, builder, hidden=() if has_auxiliary else ("aux_loss",), **weights)
 
     return decorate
-
-
-def segmentation_model(
-    make: Callable[..., Any],
-    weights: Any,
-    weights_backbone: Any,
-    progress: bool,
-    num_classes: int | None,
-    aux_loss: bool | None,
-    others: dict[str, Any],
-) -> Any:
-    """A model with its weights.
-
-    Args:
-        make: the model of weights of the backbone, number of classes and ``aux_loss``.
-        weights: of the model, verified.
-        weights_backbone: of the backbone, where there are none of the model, verified.
-        progress: whether downloads show a bar.
-        num_classes: 21 where it is not said.
-        aux_loss: whether there is an auxiliary classifier; there is with weights.
-        others: further arguments, which there may not be.
-    Raises:
-        TypeError: further arguments.
-        ValueError: ``num_classes`` or ``aux_loss`` that do not fit the weights.
-    """
-    if others:
-        raise TypeError(f"unexpected keyword arguments of a segmentation model: {', '.join(others)}")
-    if weights is None:
-        return make(weights_backbone, 21 if num_classes is None else num_classes, aux_loss)
-    classes = _ovewrite_value_param("num_classes", num_classes, len(weights.meta["categories"]))
-    model = make(None, classes, _ovewrite_value_param("aux_loss", aux_loss, True))
-    model.load_state_dict(weights.get_state_dict(progress=progress, check_hash=True))
-    return model

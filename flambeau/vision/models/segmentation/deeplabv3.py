@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import partial
 from typing import Any
 
 from .... import nn, ops
@@ -12,7 +11,7 @@ from ....nn import functional as F
 from .._api import weights_enum
 from ..mobilenetv3 import MobileNet_V3_Large_Weights, mobilenet_v3_large
 from ..resnet import ResNet50_Weights, ResNet101_Weights, resnet50, resnet101
-from ._utils import RESNET_PLACES, _SimpleSegmentationModel, mobilenet_places, segmentation_builder, segmentation_model, with_classifiers
+from ._utils import RESNET_PLACES, _SimpleSegmentationModel, mobilenet_places, segmentation_builder, with_classifiers
 from .fcn import FCNHead
 
 __all__ = [
@@ -101,60 +100,29 @@ def _deeplabv3_resnet(resnet: Callable[..., Any], weights: Any, num_classes: int
     return with_classifiers(DeepLabV3, DeepLabHead, FCNHead, backbone, RESNET_PLACES, num_classes, aux)
 
 
-def _deeplabv3_mobilenetv3(weights: Any, num_classes: int, aux: bool | None) -> DeepLabV3:
-    features = mobilenet_v3_large(weights=weights, dilated=True).features
-    return with_classifiers(DeepLabV3, DeepLabHead, FCNHead, features, mobilenet_places(features, (-1, -4)), num_classes, aux)
-
-
 @segmentation_builder(DeepLabV3_ResNet50_Weights, ResNet50_Weights)
-def deeplabv3_resnet50(
-    *,
-    weights: Any = None,
-    progress: bool = True,
-    num_classes: int | None = None,
-    aux_loss: bool | None = None,
-    weights_backbone: Any = ResNet50_Weights.IMAGENET1K_V1,
-    **kwargs: Any,
-) -> DeepLabV3:
+def deeplabv3_resnet50(weights: Any, num_classes: int, aux: bool | None) -> DeepLabV3:
     """DeepLabV3 over a dilated ResNet-50; arguments as those of ``fcn_resnet50``.
 
     Source: torchvision.models.segmentation.deeplabv3_resnet50.
     """
-    enums = DeepLabV3_ResNet50_Weights.verify(weights), ResNet50_Weights.verify(weights_backbone)
-    return segmentation_model(partial(_deeplabv3_resnet, resnet50), *enums, progress, num_classes, aux_loss, kwargs)
+    return _deeplabv3_resnet(resnet50, weights, num_classes, aux)
 
 
 @segmentation_builder(DeepLabV3_ResNet101_Weights, ResNet101_Weights)
-def deeplabv3_resnet101(
-    *,
-    weights: Any = None,
-    progress: bool = True,
-    num_classes: int | None = None,
-    aux_loss: bool | None = None,
-    weights_backbone: Any = ResNet101_Weights.IMAGENET1K_V1,
-    **kwargs: Any,
-) -> DeepLabV3:
+def deeplabv3_resnet101(weights: Any, num_classes: int, aux: bool | None) -> DeepLabV3:
     """DeepLabV3 over a dilated ResNet-101; arguments as those of ``fcn_resnet50``.
 
     Source: torchvision.models.segmentation.deeplabv3_resnet101.
     """
-    enums = DeepLabV3_ResNet101_Weights.verify(weights), ResNet101_Weights.verify(weights_backbone)
-    return segmentation_model(partial(_deeplabv3_resnet, resnet101), *enums, progress, num_classes, aux_loss, kwargs)
+    return _deeplabv3_resnet(resnet101, weights, num_classes, aux)
 
 
 @segmentation_builder(DeepLabV3_MobileNet_V3_Large_Weights, MobileNet_V3_Large_Weights)
-def deeplabv3_mobilenet_v3_large(
-    *,
-    weights: Any = None,
-    progress: bool = True,
-    num_classes: int | None = None,
-    aux_loss: bool | None = None,
-    weights_backbone: Any = MobileNet_V3_Large_Weights.IMAGENET1K_V1,
-    **kwargs: Any,
-) -> DeepLabV3:
+def deeplabv3_mobilenet_v3_large(weights: Any, num_classes: int, aux: bool | None) -> DeepLabV3:
     """DeepLabV3 over a dilated MobileNet v3; arguments as those of ``fcn_resnet50``.
 
     Source: torchvision.models.segmentation.deeplabv3_mobilenet_v3_large.
     """
-    enums = DeepLabV3_MobileNet_V3_Large_Weights.verify(weights), MobileNet_V3_Large_Weights.verify(weights_backbone)
-    return segmentation_model(_deeplabv3_mobilenetv3, *enums, progress, num_classes, aux_loss, kwargs)
+    features = mobilenet_v3_large(weights=weights, dilated=True).features
+    return with_classifiers(DeepLabV3, DeepLabHead, FCNHead, features, mobilenet_places(features, (-1, -4)), num_classes, aux)

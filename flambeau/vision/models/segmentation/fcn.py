@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
 from typing import Any
 
 from .... import nn
 from .._api import weights_enum
 from ..resnet import ResNet50_Weights, ResNet101_Weights, resnet50, resnet101
-from ._utils import RESNET_PLACES, _SimpleSegmentationModel, segmentation_builder, segmentation_model, with_classifiers
+from ._utils import RESNET_PLACES, _SimpleSegmentationModel, segmentation_builder, with_classifiers
 
 __all__ = ["FCN", "FCN_ResNet50_Weights", "FCN_ResNet101_Weights", "fcn_resnet50", "fcn_resnet101"]
 
@@ -46,15 +45,7 @@ def _fcn_resnet(resnet: Callable[..., Any], weights: Any, num_classes: int, aux:
 
 
 @segmentation_builder(FCN_ResNet50_Weights, ResNet50_Weights)
-def fcn_resnet50(
-    *,
-    weights: Any = None,
-    progress: bool = True,
-    num_classes: int | None = None,
-    aux_loss: bool | None = None,
-    weights_backbone: Any = ResNet50_Weights.IMAGENET1K_V1,
-    **kwargs: Any,
-) -> FCN:
+def fcn_resnet50(weights: Any, num_classes: int, aux: bool | None) -> FCN:
     """FCN over a dilated ResNet-50.
 
     Args:
@@ -67,23 +58,13 @@ def fcn_resnet50(
         TypeError: further arguments.
     Source: torchvision.models.segmentation.fcn_resnet50.
     """
-    enums = FCN_ResNet50_Weights.verify(weights), ResNet50_Weights.verify(weights_backbone)
-    return segmentation_model(partial(_fcn_resnet, resnet50), *enums, progress, num_classes, aux_loss, kwargs)
+    return _fcn_resnet(resnet50, weights, num_classes, aux)
 
 
 @segmentation_builder(FCN_ResNet101_Weights, ResNet101_Weights)
-def fcn_resnet101(
-    *,
-    weights: Any = None,
-    progress: bool = True,
-    num_classes: int | None = None,
-    aux_loss: bool | None = None,
-    weights_backbone: Any = ResNet101_Weights.IMAGENET1K_V1,
-    **kwargs: Any,
-) -> FCN:
+def fcn_resnet101(weights: Any, num_classes: int, aux: bool | None) -> FCN:
     """FCN over a dilated ResNet-101; arguments as those of ``fcn_resnet50``.
 
     Source: torchvision.models.segmentation.fcn_resnet101.
     """
-    enums = FCN_ResNet101_Weights.verify(weights), ResNet101_Weights.verify(weights_backbone)
-    return segmentation_model(partial(_fcn_resnet, resnet101), *enums, progress, num_classes, aux_loss, kwargs)
+    return _fcn_resnet(resnet101, weights, num_classes, aux)

@@ -9,7 +9,7 @@ from .... import nn
 from ....core.tensor import Tensor
 from ....nn import functional as F
 from .._api import weights_enum
-from .._utils import IntermediateLayerGetter, _ovewrite_value_param
+from .._utils import IntermediateLayerGetter
 from ..mobilenetv3 import MobileNet_V3_Large_Weights, mobilenet_v3_large
 from ._utils import mobilenet_places, segmentation_builder
 
@@ -70,15 +70,8 @@ class LRASPPHead(nn.Module):
 LRASPP_MobileNet_V3_Large_Weights = weights_enum("LRASPP_MobileNet_V3_Large_Weights", __name__)
 
 
-@segmentation_builder(LRASPP_MobileNet_V3_Large_Weights, MobileNet_V3_Large_Weights)
-def lraspp_mobilenet_v3_large(
-    *,
-    weights: Any = None,
-    progress: bool = True,
-    num_classes: int | None = None,
-    weights_backbone: Any = MobileNet_V3_Large_Weights.IMAGENET1K_V1,
-    **kwargs: Any,
-) -> LRASPP:
+@segmentation_builder(LRASPP_MobileNet_V3_Large_Weights, MobileNet_V3_Large_Weights, has_auxiliary=False)
+def lraspp_mobilenet_v3_large(weights: Any, num_classes: int, aux: bool | None) -> LRASPP:
     """LR-ASPP over a dilated MobileNet v3; arguments as those of ``fcn_resnet50``.
 
     Raises:
@@ -86,18 +79,7 @@ def lraspp_mobilenet_v3_large(
         TypeError: further arguments.
     Source: torchvision.models.segmentation.lraspp_mobilenet_v3_large.
     """
-    if kwargs.pop("aux_loss", False):
-        raise NotImplementedError("This model does not use auxiliary loss")
-    if kwargs:
-        raise TypeError(f"unexpected keyword arguments of a segmentation model: {', '.join(kwargs)}")
-    chosen, backbone = LRASPP_MobileNet_V3_Large_Weights.verify(weights), MobileNet_V3_Large_Weights.verify(weights_backbone)
-    if chosen is not None:
-        backbone = None
-        num_classes = _ovewrite_value_param("num_classes", num_classes, len(chosen.meta["categories"]))
-    features = mobilenet_v3_large(weights=backbone, dilated=True).features
+    features = mobilenet_v3_large(weights=weights, dilated=True).features
     (low, low_channels), (high, high_channels) = mobilenet_places(features, (-4, -1))
     layers = IntermediateLayerGetter(features, return_layers={low: "low", high: "high"})
-    model = LRASPP(layers, low_channels, high_channels, 21 if num_classes is None else num_classes)
-    if chosen is not None:
-        model.load_state_dict(chosen.get_state_dict(progress=progress, check_hash=True))
-    return model
+    return LRASPP(layers, low_channels, high_channels, num_classes)
