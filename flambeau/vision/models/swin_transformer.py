@@ -278,9 +278,9 @@ class ShiftedWindowAttention(WindowAttention):
         return relative_position_bias(self.relative_position_bias_table, self.relative_position_index, math.prod(self.window_size))
 
     def _attend(self, x: Tensor, logit_scale: Tensor | None) -> Tensor:
+        sizes: dict[str, Any] = {"window_size": self.window_size, "num_heads": self.num_heads, "shift_size": self.shift_size}
         maps, biases = (self.qkv.weight, self.proj.weight), self.get_relative_position_bias()
-        sizes = self.window_size, self.num_heads, self.shift_size
-        return shifted_window_attention(x, *maps, biases, *sizes, logit_scale=logit_scale, **self._settings())
+        return shifted_window_attention(x, *maps, biases, **sizes, logit_scale=logit_scale, **self._settings())
 
     def forward(self, x: Tensor) -> Tensor:
         return self._attend(x, None)

@@ -48,7 +48,7 @@ class RandomErasing(RandomApplyTransform, PassingBoxes):
         return self._call_kernel(filters.erase, inpt, **params, inplace=self.inplace)
 
 
-class JPEG(Transform):
+class JPEG(Transform, functional=filters.jpeg):
     """Images as they come back from JPEG files of a random quality.
 
     Args:
@@ -68,9 +68,6 @@ class JPEG(Transform):
 
     def make_params(self, flat_inputs: list[Any]) -> dict[str, Any]:
         return {"quality": draws.whole(self.quality[0], self.quality[1] + 1)}
-
-    def transform(self, inpt: Any, params: dict[str, Any]) -> Any:
-        return self._call_kernel(filters.jpeg, inpt, **params)
 
 
 # -- batches -----------------------------------------------------------------------------------------------------------------------------

@@ -11,18 +11,15 @@ from ._transform import RandomApplyTransform, Transform
 from ._utils import query_chw
 
 
-class Grayscale(Transform):
+class Grayscale(Transform, functional=color.rgb_to_grayscale, passing=("num_output_channels",)):
     """Images in grey, of one channel or three equal ones. Source: torchvision.transforms.v2.Grayscale."""
 
     def __init__(self, num_output_channels: int = 1):
         super().__init__()
         self.num_output_channels = num_output_channels
 
-    def transform(self, inpt: Any, params: dict[str, Any]) -> Any:
-        return self._call_kernel(color.rgb_to_grayscale, inpt, num_output_channels=self.num_output_channels)
 
-
-class RandomGrayscale(RandomApplyTransform):
+class RandomGrayscale(RandomApplyTransform, functional=color.rgb_to_grayscale):
     """Grey with as many channels as before, with probability ``p``. Source: torchvision.transforms.v2.RandomGrayscale."""
 
     def __init__(self, p: float = 0.1):
@@ -31,15 +28,9 @@ class RandomGrayscale(RandomApplyTransform):
     def make_params(self, flat_inputs: list[Any]) -> dict[str, Any]:
         return {"num_output_channels": query_chw(flat_inputs)[0]}
 
-    def transform(self, inpt: Any, params: dict[str, Any]) -> Any:
-        return self._call_kernel(color.rgb_to_grayscale, inpt, **params)
 
-
-class RGB(Transform):
+class RGB(Transform, functional=color.grayscale_to_rgb):
     """Grey images with three equal channels; others as they are. Source: torchvision.transforms.v2.RGB."""
-
-    def transform(self, inpt: Any, params: dict[str, Any]) -> Any:
-        return self._call_kernel(color.grayscale_to_rgb, inpt)
 
 
 _ADJUSTING = {
@@ -82,14 +73,11 @@ class ColorJitter(Transform):
         return inpt
 
 
-class RandomChannelPermutation(Transform):
+class RandomChannelPermutation(Transform, functional=color.permute_channels):
     """Channels in random order. Source: torchvision.transforms.v2.RandomChannelPermutation."""
 
     def make_params(self, flat_inputs: list[Any]) -> dict[str, Any]:
         return {"permutation": ops.randperm(query_chw(flat_inputs)[0])}
-
-    def transform(self, inpt: Any, params: dict[str, Any]) -> Any:
-        return self._call_kernel(color.permute_channels, inpt, **params)
 
 
 class RandomPhotometricDistort(Transform):
@@ -137,55 +125,37 @@ class RandomPhotometricDistort(Transform):
         return inpt
 
 
-class RandomEqualize(RandomApplyTransform):
+class RandomEqualize(RandomApplyTransform, functional=color.equalize):
     """The histogram made even with probability ``p``. Source: torchvision.transforms.v2.RandomEqualize."""
 
-    def transform(self, inpt: Any, params: dict[str, Any]) -> Any:
-        return self._call_kernel(color.equalize, inpt)
 
-
-class RandomInvert(RandomApplyTransform):
+class RandomInvert(RandomApplyTransform, functional=color.invert):
     """Black for white with probability ``p``. Source: torchvision.transforms.v2.RandomInvert."""
 
-    def transform(self, inpt: Any, params: dict[str, Any]) -> Any:
-        return self._call_kernel(color.invert, inpt)
 
-
-class RandomPosterize(RandomApplyTransform):
+class RandomPosterize(RandomApplyTransform, functional=color.posterize, passing=("bits",)):
     """The most significant ``bits`` of each value alone, with probability ``p``. Source: torchvision.transforms.v2.RandomPosterize."""
 
     def __init__(self, bits: int, p: float = 0.5):
         super().__init__(p=p)
         self.bits = bits
 
-    def transform(self, inpt: Any, params: dict[str, Any]) -> Any:
-        return self._call_kernel(color.posterize, inpt, bits=self.bits)
 
-
-class RandomSolarize(RandomApplyTransform):
+class RandomSolarize(RandomApplyTransform, functional=color.solarize, passing=("threshold",)):
     """Values from ``threshold`` on inverted, with probability ``p``. Source: torchvision.transforms.v2.RandomSolarize."""
 
     def __init__(self, threshold: float, p: float = 0.5):
         super().__init__(p=p)
         self.threshold = threshold
 
-    def transform(self, inpt: Any, params: dict[str, Any]) -> Any:
-        return self._call_kernel(color.solarize, inpt, threshold=self.threshold)
 
-
-class RandomAutocontrast(RandomApplyTransform):
+class RandomAutocontrast(RandomApplyTransform, functional=color.autocontrast):
     """Contrast stretched with probability ``p``. Source: torchvision.transforms.v2.RandomAutocontrast."""
 
-    def transform(self, inpt: Any, params: dict[str, Any]) -> Any:
-        return self._call_kernel(color.autocontrast, inpt)
 
-
-class RandomAdjustSharpness(RandomApplyTransform):
+class RandomAdjustSharpness(RandomApplyTransform, functional=color.adjust_sharpness, passing=("sharpness_factor",)):
     """Sharpness changed by a factor with probability ``p``. Source: torchvision.transforms.v2.RandomAdjustSharpness."""
 
     def __init__(self, sharpness_factor: float, p: float = 0.5):
         super().__init__(p=p)
         self.sharpness_factor = sharpness_factor
-
-    def transform(self, inpt: Any, params: dict[str, Any]) -> Any:
-        return self._call_kernel(color.adjust_sharpness, inpt, sharpness_factor=self.sharpness_factor)

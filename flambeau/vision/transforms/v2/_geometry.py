@@ -30,18 +30,12 @@ from ._utils import (
 _TWO_SIZES = "Please provide only two dimensions (h, w) for size."
 
 
-class RandomHorizontalFlip(RandomApplyTransform):
+class RandomHorizontalFlip(RandomApplyTransform, functional=windows.horizontal_flip):
     """Left and right exchanged with probability ``p``. Source: torchvision.transforms.v2.RandomHorizontalFlip."""
 
-    def transform(self, inpt: Any, params: dict[str, Any]) -> Any:
-        return self._call_kernel(windows.horizontal_flip, inpt)
 
-
-class RandomVerticalFlip(RandomApplyTransform):
+class RandomVerticalFlip(RandomApplyTransform, functional=windows.vertical_flip):
     """Top and bottom exchanged with probability ``p``. Source: torchvision.transforms.v2.RandomVerticalFlip."""
-
-    def transform(self, inpt: Any, params: dict[str, Any]) -> Any:
-        return self._call_kernel(windows.vertical_flip, inpt)
 
 
 # -- sizes -------------------------------------------------------------------------------------------------------------------------------
@@ -156,7 +150,7 @@ class CenterCrop(Transform):
         return self._call_kernel(windows.center_crop, inpt, output_size=self.size)
 
 
-class RandomResizedCrop(Transform):
+class RandomResizedCrop(Transform, functional=windows.resized_crop, passing=("size", "interpolation", "antialias")):
     """A window of random area and shape, resized.
 
     Args:
@@ -192,10 +186,6 @@ class RandomResizedCrop(Transform):
         window = draws.resized_window(*query_size(flat_inputs), self.scale, self.ratio)
         return dict(zip(("top", "left", "height", "width"), window))
 
-    def transform(self, inpt: Any, params: dict[str, Any]) -> Any:
-        options = {"size": self.size, "interpolation": self.interpolation, "antialias": self.antialias}
-        return self._call_kernel(windows.resized_crop, inpt, **params, **options)
-
 
 class PassingBoxes(Transform):
     """The base of what leaves boxes, points and masks as they are, and warns of it."""
@@ -216,18 +206,15 @@ class _Crops(PassingBoxes):
             raise TypeError(f"BoundingBoxes'es and Mask's are not supported by {type(self).__name__}()")
 
 
-class FiveCrop(_Crops):
+class FiveCrop(_Crops, functional=windows.five_crop, passing=("size",)):
     """A tuple of the windows in the four corners and in the middle. Source: torchvision.transforms.v2.FiveCrop."""
 
     def __init__(self, size: Any):
         super().__init__()
         self.size = arguments.setup_size(size, _TWO_SIZES)
 
-    def transform(self, inpt: Any, params: dict[str, Any]) -> Any:
-        return self._call_kernel(windows.five_crop, inpt, size=self.size)
 
-
-class TenCrop(_Crops):
+class TenCrop(_Crops, functional=windows.ten_crop, passing=("size", "vertical_flip")):
     """A tuple of :class:`FiveCrop` of the image and of its mirror image. Source: torchvision.transforms.v2.TenCrop."""
 
     def __init__(self, size: Any, vertical_flip: bool = False):
@@ -235,11 +222,8 @@ class TenCrop(_Crops):
         self.size = arguments.setup_size(size, _TWO_SIZES)
         self.vertical_flip = vertical_flip
 
-    def transform(self, inpt: Any, params: dict[str, Any]) -> Any:
-        return self._call_kernel(windows.ten_crop, inpt, size=self.size, vertical_flip=self.vertical_flip)
 
-
-class Pad(Transform):
+class Pad(Transform, functional=windows.pad, passing=("padding", "fill", "padding_mode")):
     """A border around inputs; ``functional.pad`` has the arguments, and ``fill`` may be a dictionary from types of input.
 
     Source: torchvision.transforms.v2.Pad.
@@ -254,12 +238,8 @@ class Pad(Transform):
         self._fill = setup_fill(fill)
         self.padding_mode = padding_mode
 
-    def transform(self, inpt: Any, params: dict[str, Any]) -> Any:
-        fill = fill_for(self._fill, type(inpt))
-        return self._call_kernel(windows.pad, inpt, padding=self.padding, fill=fill, padding_mode=self.padding_mode)
 
-
-class RandomZoomOut(RandomApplyTransform):
+class RandomZoomOut(RandomApplyTransform, functional=windows.pad, passing=("fill",)):
     """With probability ``p`` at a random place of a canvas that is larger by a factor within ``side_range``.
 
     Source: torchvision.transforms.v2.RandomZoomOut. Liu et al. 2016, "SSD".
@@ -282,9 +262,6 @@ class RandomZoomOut(RandomApplyTransform):
         place = ops.rand(2)
         left, top = int(more_across * place[0]), int(more_down * place[1])
         return {"padding": [left, top, more_across - left, more_down - top]}
-
-    def transform(self, inpt: Any, params: dict[str, Any]) -> Any:
-        return self._call_kernel(windows.pad, inpt, **params, fill=fill_for(self._fill, type(inpt)))
 
 
 class RandomCrop(Transform):
@@ -444,7 +421,7 @@ def _overlaps(boxes: Tensor, window: tuple[int, int, int, int]) -> Tensor:
 
 
 # -- maps --------------------------------------------------------------------------------------------------------------------------------
-class RandomRotation(Transform):
+class RandomRotation(Transform, functional=warps.rotate, passing=("interpolation", "expand", "center", "fill")):
     """Inputs turned by a random angle; the arguments are those of the classic form, and ``fill`` may be a dictionary from types of input.
 
     Source: torchvision.transforms.v2.RandomRotation.
@@ -466,12 +443,8 @@ class RandomRotation(Transform):
     def make_params(self, flat_inputs: list[Any]) -> dict[str, Any]:
         return {"angle": draws.uniform(self.degrees[0], self.degrees[1])}
 
-    def transform(self, inpt: Any, params: dict[str, Any]) -> Any:
-        options = {"interpolation": self.interpolation, "expand": self.expand, "center": self.center}
-        return self._call_kernel(warps.rotate, inpt, **params, **options, fill=fill_for(self._fill, type(inpt)))
 
-
-class RandomAffine(Transform):
+class RandomAffine(Transform, functional=warps.affine, passing=("interpolation", "center", "fill")):
     """Inputs turned, moved, scaled and sheared; the arguments are those of the classic form.
 
     Source: torchvision.transforms.v2.RandomAffine.
@@ -503,10 +476,6 @@ class RandomAffine(Transform):
         drawn = draws.affine(self.degrees, self.translate, self.scale, self.shear, *query_size(flat_inputs))
         return dict(zip(("angle", "translate", "scale", "shear"), drawn))
 
-    def transform(self, inpt: Any, params: dict[str, Any]) -> Any:
-        options = {"interpolation": self.interpolation, "center": self.center, "fill": fill_for(self._fill, type(inpt))}
-        return self._call_kernel(warps.affine, inpt, **params, **options)
-
 
 class RandomPerspective(RandomApplyTransform):
     """With probability ``p`` inputs whose corners are moved inwards by up to ``distortion_scale`` halves of the size.
@@ -534,7 +503,7 @@ class RandomPerspective(RandomApplyTransform):
         return self._call_kernel(warps.perspective, inpt, startpoints=None, endpoints=None, **params, **options)
 
 
-class ElasticTransform(Transform):
+class ElasticTransform(Transform, functional=warps.elastic, passing=("interpolation", "fill")):
     """Inputs with each pixel displaced at random, and smoothly.
 
     Args:
@@ -556,7 +525,3 @@ class ElasticTransform(Transform):
 
     def make_params(self, flat_inputs: list[Any]) -> dict[str, Any]:
         return {"displacement": draws.displacement(self.alpha, self.sigma, *query_size(flat_inputs))}
-
-    def transform(self, inpt: Any, params: dict[str, Any]) -> Any:
-        fill = fill_for(self._fill, type(inpt))
-        return self._call_kernel(warps.elastic, inpt, **params, interpolation=self.interpolation, fill=fill)

@@ -188,7 +188,7 @@ class LinearTransformation(Transform):
         return mapped if is_pure_tensor(inpt) else tv_tensors.wrap(mapped, like=inpt)
 
 
-class Normalize(Transform):
+class Normalize(Transform, functional=filters.normalize, passing=("mean", "std", "inplace")):
     """``(x - mean) / std`` for each channel of images and videos. Source: torchvision.transforms.v2.Normalize."""
 
     def __init__(self, mean: Any, std: Any, inplace: bool = False):
@@ -200,11 +200,8 @@ class Normalize(Transform):
     def check_inputs(self, flat_inputs: list[Any]) -> None:
         _refuse_pictures(self, flat_inputs)
 
-    def transform(self, inpt: Any, params: dict[str, Any]) -> Any:
-        return self._call_kernel(filters.normalize, inpt, mean=self.mean, std=self.std, inplace=self.inplace)
 
-
-class GaussianBlur(Transform):
+class GaussianBlur(Transform, functional=filters.gaussian_blur, passing=("kernel_size",)):
     """Images smoothed by a Gaussian of random deviation.
 
     Args:
@@ -227,11 +224,8 @@ class GaussianBlur(Transform):
     def make_params(self, flat_inputs: list[Any]) -> dict[str, Any]:
         return {"sigma": [draws.uniform(self.sigma[0], self.sigma[1])] * 2}
 
-    def transform(self, inpt: Any, params: dict[str, Any]) -> Any:
-        return self._call_kernel(filters.gaussian_blur, inpt, kernel_size=self.kernel_size, **params)
 
-
-class GaussianNoise(Transform):
+class GaussianNoise(Transform, functional=filters.gaussian_noise, passing=("mean", "sigma", "clip")):
     """Images and normally distributed noise; its mean and deviation count 1 for white. Source: torchvision.transforms.v2.GaussianNoise."""
 
     def __init__(self, mean: float = 0.0, sigma: float = 0.1, clip: bool = True):
@@ -240,11 +234,8 @@ class GaussianNoise(Transform):
         self.sigma = sigma
         self.clip = clip
 
-    def transform(self, inpt: Any, params: dict[str, Any]) -> Any:
-        return self._call_kernel(filters.gaussian_noise, inpt, mean=self.mean, sigma=self.sigma, clip=self.clip)
 
-
-class UniformTemporalSubsample(Transform):
+class UniformTemporalSubsample(Transform, functional=filters.uniform_temporal_subsample, passing=("num_samples",)):
     """``num_samples`` frames of videos at equal distances. Source: torchvision.transforms.v2.UniformTemporalSubsample."""
 
     _transformed_types = (Tensor,)
@@ -252,9 +243,6 @@ class UniformTemporalSubsample(Transform):
     def __init__(self, num_samples: int):
         super().__init__()
         self.num_samples = num_samples
-
-    def transform(self, inpt: Any, params: dict[str, Any]) -> Any:
-        return self._call_kernel(filters.uniform_temporal_subsample, inpt, num_samples=self.num_samples)
 
 
 # -- boxes and points --------------------------------------------------------------------------------------------------------------------

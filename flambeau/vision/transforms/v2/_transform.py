@@ -18,7 +18,7 @@ from ....nn import Module
 from ....utils._pytree import tree_flatten, tree_unflatten
 from ... import tv_tensors
 from .._kernels.registry import kernel_of
-from ._utils import Check, check_type, has_any, is_pure_tensor
+from ._utils import Check, check_type, fill_for, has_any, is_pure_tensor
 
 
 class Transform(Module):
@@ -37,6 +37,14 @@ class Transform(Module):
     """
 
     _transformed_types: tuple[Check, ...] = (Tensor, PIL.Image.Image)
+    _functional: Any = None
+    _passing: tuple[str, ...] = ()
+
+    def __init_subclass__(cls, functional: Any = None, passing: tuple[str, ...] = (), **kwargs: Any) -> None:
+        """A class of this package may say which ``functional`` transforms an input, and which attributes that gets beside parameters."""
+        super().__init_subclass__(**kwargs)
+        if functional is not None:
+            cls._functional, cls._passing = staticmethod(functional), passing
 
     def check_inputs(self, flat_inputs: list[Any]) -> None:
         """Raises where the inputs do not fit."""
@@ -50,7 +58,10 @@ class Transform(Module):
 
     def transform(self, inpt: Any, params: dict[str, Any]) -> Any:
         """One input, transformed."""
-        raise NotImplementedError
+        if self._functional is None:
+            raise NotImplementedError
+        passed = {name: fill_for(self._fill, type(inpt)) if name == "fill" else getattr(self, name) for name in self._passing}
+        return self._call_kernel(self._functional, inpt, **passed, **params)
 
     def forward(self, *inputs: Any) -> Any:
         flat_inputs, spec = tree_flatten(inputs if len(inputs) > 1 else inputs[0])
