@@ -11,16 +11,8 @@ from PIL import Image
 from .vision import Root, Transform, VisionDataset
 
 __all__ = [
-    "IMG_EXTENSIONS",
-    "DatasetFolder",
-    "ImageFolder",
-    "accimage_loader",
-    "default_loader",
-    "find_classes",
-    "has_file_allowed_extension",
-    "is_image_file",
-    "make_dataset",
-    "pil_loader",
+    *("IMG_EXTENSIONS", "DatasetFolder", "ImageFolder", "accimage_loader", "default_loader", "find_classes"),
+    *("has_file_allowed_extension", "is_image_file", "make_dataset", "pil_loader"),
 ]
 
 Loader = Callable[..., Any]

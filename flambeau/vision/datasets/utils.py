@@ -34,17 +34,8 @@ except ImportError:  # no locks between processes there
     fcntl = None  # type: ignore[assignment]
 
 __all__ = [
-    "calculate_md5",
-    "check_integrity",
-    "check_md5",
-    "download_and_extract_archive",
-    "download_file_from_google_drive",
-    "download_url",
-    "extract_archive",
-    "iterable_to_str",
-    "list_dir",
-    "list_files",
-    "verify_str_arg",
+    *("calculate_md5", "check_integrity", "check_md5", "download_and_extract_archive", "download_file_from_google_drive", "download_url"),
+    *("extract_archive", "iterable_to_str", "list_dir", "list_files", "verify_str_arg"),
 ]
 
 _T = TypeVar("_T", str, bytes)

@@ -23,21 +23,8 @@ from .image import (
 _late.adopt(__name__)
 
 __all__ = [
-    "ImageReadMode",
-    "decode_image",
-    "decode_jpeg",
-    "decode_png",
-    "decode_avif",
-    "decode_heic",
-    "decode_webp",
-    "decode_gif",
-    "encode_jpeg",
-    "encode_png",
-    "read_file",
-    "read_image",
-    "write_file",
-    "write_jpeg",
-    "write_png",
+    *("ImageReadMode", "decode_image", "decode_jpeg", "decode_png", "decode_avif", "decode_heic", "decode_webp", "decode_gif"),
+    *("encode_jpeg", "encode_png", "read_file", "read_image", "write_file", "write_jpeg", "write_png"),
 ]
 
 globals().update(_unsupported_names("vision.io", "read_video read_video_timestamps write_video", "VideoReader"))

@@ -13,7 +13,7 @@ from typing import Any
 from ...core import late as _late
 from . import functional
 from .autoaugment import AugMix, AutoAugment, AutoAugmentPolicy, RandAugment, TrivialAugmentWide
-from .transforms import *  # noqa: F403
+from .transforms import *
 from .transforms import RandomTransforms as RandomTransforms, __all__ as _names
 
 _late.adopt(__name__)

@@ -10,7 +10,7 @@ from ...nn import Module
 from . import functional as F
 from ._kernels import augmentation
 from ._kernels.augmentation import AutoAugmentPolicy, Space
-from ._kernels.modes import InterpolationMode
+from ._kernels.modes import BILINEAR, NEAREST, InterpolationMode
 
 __all__ = ["AugMix", "AutoAugment", "AutoAugmentPolicy", "RandAugment", "TrivialAugmentWide"]
 
@@ -57,10 +57,7 @@ class AutoAugment(_Augmentation):
     shown = ("policy", "fill")
 
     def __init__(
-        self,
-        policy: AutoAugmentPolicy = AutoAugmentPolicy.IMAGENET,
-        interpolation: InterpolationMode = InterpolationMode.NEAREST,
-        fill: Any = None,
+        self, policy: AutoAugmentPolicy = AutoAugmentPolicy.IMAGENET, interpolation: InterpolationMode = NEAREST, fill: Any = None
     ):
         super().__init__()
         self.policy = policy
@@ -108,7 +105,7 @@ class RandAugment(_Augmentation):
         num_ops: int = 2,
         magnitude: int = 9,
         num_magnitude_bins: int = 31,
-        interpolation: InterpolationMode = InterpolationMode.NEAREST,
+        interpolation: InterpolationMode = NEAREST,
         fill: Any = None,
     ):
         super().__init__()
@@ -134,7 +131,7 @@ class TrivialAugmentWide(_Augmentation):
 
     shown = ("num_magnitude_bins", "interpolation", "fill")
 
-    def __init__(self, num_magnitude_bins: int = 31, interpolation: InterpolationMode = InterpolationMode.NEAREST, fill: Any = None):
+    def __init__(self, num_magnitude_bins: int = 31, interpolation: InterpolationMode = NEAREST, fill: Any = None):
         super().__init__()
         self.num_magnitude_bins = num_magnitude_bins
         self.interpolation = interpolation
@@ -168,7 +165,7 @@ class AugMix(_Augmentation):
         chain_depth: int = -1,
         alpha: float = 1.0,
         all_ops: bool = True,
-        interpolation: InterpolationMode = InterpolationMode.BILINEAR,
+        interpolation: InterpolationMode = BILINEAR,
         fill: Any = None,
     ):
         super().__init__()

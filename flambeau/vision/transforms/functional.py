@@ -12,48 +12,17 @@ from ...core import dtype as dtypes
 from ...core.dtype import dtype as Dtype
 from ...core.tensor import Tensor
 from ._kernels import color, conversion, filters, meta, pil, warps, windows
-from ._kernels.conversion import pil_to_tensor, to_pil_image, to_tensor
-from ._kernels.modes import PIL_MODES, InterpolationMode, mode_from_int
+from ._kernels.conversion import pil_to_tensor as pil_to_tensor
+from ._kernels.conversion import to_pil_image as to_pil_image
+from ._kernels.conversion import to_tensor as to_tensor
+from ._kernels.modes import BILINEAR, NEAREST, PIL_MODES, InterpolationMode, mode_from_int
 
 __all__ = [
-    "InterpolationMode",
-    "adjust_brightness",
-    "adjust_contrast",
-    "adjust_gamma",
-    "adjust_hue",
-    "adjust_saturation",
-    "adjust_sharpness",
-    "affine",
-    "autocontrast",
-    "center_crop",
-    "convert_image_dtype",
-    "crop",
-    "elastic_transform",
-    "equalize",
-    "erase",
-    "five_crop",
-    "gaussian_blur",
-    "get_dimensions",
-    "get_image_num_channels",
-    "get_image_size",
-    "hflip",
-    "invert",
-    "normalize",
-    "pad",
-    "perspective",
-    "pil_modes_mapping",
-    "pil_to_tensor",
-    "posterize",
-    "resize",
-    "resized_crop",
-    "rgb_to_grayscale",
-    "rotate",
-    "solarize",
-    "ten_crop",
-    "to_grayscale",
-    "to_pil_image",
-    "to_tensor",
-    "vflip",
+    *("InterpolationMode", "adjust_brightness", "adjust_contrast", "adjust_gamma", "adjust_hue", "adjust_saturation", "adjust_sharpness"),
+    *("affine", "autocontrast", "center_crop", "convert_image_dtype", "crop", "elastic_transform", "equalize", "erase", "five_crop"),
+    *("gaussian_blur", "get_dimensions", "get_image_num_channels", "get_image_size", "hflip", "invert", "normalize", "pad"),
+    *("perspective", "pil_modes_mapping", "pil_to_tensor", "posterize", "resize", "resized_crop", "rgb_to_grayscale", "rotate"),
+    *("solarize", "ten_crop", "to_grayscale", "to_pil_image", "to_tensor", "vflip"),
 ]
 
 pil_modes_mapping = PIL_MODES
@@ -138,9 +107,7 @@ def normalize(tensor: Tensor, mean: Any, std: Any, inplace: bool = False) -> Ten
 
 
 # -- geometry --------------------------------------------------------------------------------------------------------------------------
-def resize(
-    img: Any, size: Any, interpolation: Any = InterpolationMode.BILINEAR, max_size: int | None = None, antialias: bool | None = True
-) -> Any:
+def resize(img: Any, size: Any, interpolation: Any = BILINEAR, max_size: int | None = None, antialias: bool | None = True) -> Any:
     """``img`` at another size.
 
     Args:
@@ -165,8 +132,8 @@ def resize(
                 "i.e. size should be an int or a sequence of length 1 in torchscript mode."
             )
     if isinstance(img, Tensor):
-        smooth = bool(antialias) and mode in (InterpolationMode.BILINEAR, InterpolationMode.BICUBIC)
-        if img.dtype is dtypes.uint8 and mode in (InterpolationMode.BILINEAR, InterpolationMode.BICUBIC):
+        smooth = bool(antialias) and mode in (BILINEAR, InterpolationMode.BICUBIC)
+        if img.dtype is dtypes.uint8 and mode in (BILINEAR, InterpolationMode.BICUBIC):
             # in floating point, rounded once: the kernel of bytes rounds after the rows, too
             return windows.resize_image(img.float(), size, mode, max_size, smooth).round_().clamp_(0, 255).to(img.dtype)
         return windows.resize_image(img, size, mode, max_size, smooth)
@@ -212,14 +179,7 @@ def center_crop(img: Any, output_size: Any) -> Any:
 
 
 def resized_crop(
-    img: Any,
-    top: int,
-    left: int,
-    height: int,
-    width: int,
-    size: Any,
-    interpolation: Any = InterpolationMode.BILINEAR,
-    antialias: bool | None = True,
+    img: Any, top: int, left: int, height: int, width: int, size: Any, interpolation: Any = BILINEAR, antialias: bool | None = True
 ) -> Any:
     """``crop``, then ``resize`` to ``size``. Source: torchvision.transforms.functional.resized_crop."""
     return resize(crop(img, top, left, height, width), size, interpolation, antialias=antialias)
@@ -253,16 +213,14 @@ def _get_perspective_coeffs(startpoints: Any, endpoints: Any) -> list[float]:
     return warps.perspective_coefficients(startpoints, endpoints)
 
 
-def perspective(img: Any, startpoints: Any, endpoints: Any, interpolation: Any = InterpolationMode.BILINEAR, fill: Any = None) -> Any:
+def perspective(img: Any, startpoints: Any, endpoints: Any, interpolation: Any = BILINEAR, fill: Any = None) -> Any:
     """``img`` seen such that four points go from where they are to ``endpoints``. Source: torchvision.transforms.functional.perspective."""
     mode = _mode(interpolation)
     _check_image(img)
     return warps.perspective(img, startpoints, endpoints, mode, fill)
 
 
-def rotate(
-    img: Any, angle: float, interpolation: Any = InterpolationMode.NEAREST, expand: bool = False, center: Any = None, fill: Any = None
-) -> Any:
+def rotate(img: Any, angle: float, interpolation: Any = NEAREST, expand: bool = False, center: Any = None, fill: Any = None) -> Any:
     """``img`` turned by ``angle`` degrees, anticlockwise.
 
     Args:
@@ -284,14 +242,7 @@ def rotate(
 
 
 def affine(
-    img: Any,
-    angle: float,
-    translate: Any,
-    scale: float,
-    shear: Any,
-    interpolation: Any = InterpolationMode.NEAREST,
-    fill: Any = None,
-    center: Any = None,
+    img: Any, angle: float, translate: Any, scale: float, shear: Any, interpolation: Any = NEAREST, fill: Any = None, center: Any = None
 ) -> Any:
     """``img`` turned, sheared, scaled and moved; angles in degrees. Source: torchvision.transforms.functional.affine."""
     mode = _mode(interpolation)
@@ -300,7 +251,7 @@ def affine(
     return warps.affine(img, angle, translate, scale, shear, mode, fill, center)
 
 
-def elastic_transform(img: Any, displacement: Tensor, interpolation: Any = InterpolationMode.BILINEAR, fill: Any = None) -> Any:
+def elastic_transform(img: Any, displacement: Tensor, interpolation: Any = BILINEAR, fill: Any = None) -> Any:
     """``img`` with each pixel read at its place and ``displacement``, ``(1, H, W, 2)``.
 
     Source: torchvision.transforms.functional.elastic_transform.

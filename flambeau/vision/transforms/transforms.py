@@ -14,7 +14,7 @@ from ...core.tensor import Tensor
 from ...nn import Module
 from . import functional as F
 from ._kernels import arguments, draws
-from ._kernels.modes import InterpolationMode, mode_from_int
+from ._kernels.modes import BILINEAR, NEAREST, InterpolationMode, mode_from_int
 
 __all__ = [
     *("CenterCrop", "ColorJitter", "Compose", "ConvertImageDtype", "ElasticTransform", "FiveCrop", "GaussianBlur", "Grayscale"),
@@ -290,9 +290,7 @@ class Resize(Module):
     Source: torchvision.transforms.Resize.
     """
 
-    def __init__(
-        self, size: Any, interpolation: Any = InterpolationMode.BILINEAR, max_size: int | None = None, antialias: bool | None = True
-    ):
+    def __init__(self, size: Any, interpolation: Any = BILINEAR, max_size: int | None = None, antialias: bool | None = True):
         super().__init__()
         if not isinstance(size, (int, Sequence)):
             raise TypeError(f"Size should be int or sequence. Got {type(size)}")
@@ -412,7 +410,7 @@ class RandomResizedCrop(Module):
         size: Any,
         scale: Any = (0.08, 1.0),
         ratio: Any = (3.0 / 4.0, 4.0 / 3.0),
-        interpolation: Any = InterpolationMode.BILINEAR,
+        interpolation: Any = BILINEAR,
         antialias: bool | None = True,
     ):
         super().__init__()
@@ -504,7 +502,7 @@ class RandomPerspective(Module):
     Source: torchvision.transforms.RandomPerspective.
     """
 
-    def __init__(self, distortion_scale: float = 0.5, p: float = 0.5, interpolation: Any = InterpolationMode.BILINEAR, fill: Any = 0):
+    def __init__(self, distortion_scale: float = 0.5, p: float = 0.5, interpolation: Any = BILINEAR, fill: Any = 0):
         super().__init__()
         self.p = p
         self.interpolation = _mode(interpolation)
@@ -536,9 +534,7 @@ class RandomRotation(Module):
     Source: torchvision.transforms.RandomRotation.
     """
 
-    def __init__(
-        self, degrees: Any, interpolation: Any = InterpolationMode.NEAREST, expand: bool = False, center: Any = None, fill: Any = 0
-    ):
+    def __init__(self, degrees: Any, interpolation: Any = NEAREST, expand: bool = False, center: Any = None, fill: Any = 0):
         super().__init__()
         self.degrees = arguments.setup_angle(degrees, "degrees")
         if center is not None:
@@ -582,7 +578,7 @@ class RandomAffine(Module):
         translate: Any = None,
         scale: Any = None,
         shear: Any = None,
-        interpolation: Any = InterpolationMode.NEAREST,
+        interpolation: Any = NEAREST,
         fill: Any = 0,
         center: Any = None,
     ):
@@ -641,7 +637,7 @@ class ElasticTransform(Module):
     Source: torchvision.transforms.ElasticTransform. Simard et al. 2003.
     """
 
-    def __init__(self, alpha: Any = 50.0, sigma: Any = 5.0, interpolation: Any = InterpolationMode.BILINEAR, fill: Any = 0):
+    def __init__(self, alpha: Any = 50.0, sigma: Any = 5.0, interpolation: Any = BILINEAR, fill: Any = 0):
         super().__init__()
         self.alpha = _two_floats(alpha, "alpha")
         self.sigma = _two_floats(sigma, "sigma")

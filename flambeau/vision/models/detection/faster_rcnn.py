@@ -23,15 +23,9 @@ from .rpn import RegionProposalNetwork, RPNHead
 from .transform import image_transform
 
 __all__ = [
-    "FasterRCNN",
-    "FasterRCNN_MobileNet_V3_Large_320_FPN_Weights",
-    "FasterRCNN_MobileNet_V3_Large_FPN_Weights",
-    "FasterRCNN_ResNet50_FPN_V2_Weights",
-    "FasterRCNN_ResNet50_FPN_Weights",
-    "fasterrcnn_mobilenet_v3_large_320_fpn",
-    "fasterrcnn_mobilenet_v3_large_fpn",
-    "fasterrcnn_resnet50_fpn",
-    "fasterrcnn_resnet50_fpn_v2",
+    *("FasterRCNN", "FasterRCNN_MobileNet_V3_Large_320_FPN_Weights", "FasterRCNN_MobileNet_V3_Large_FPN_Weights"),
+    *("FasterRCNN_ResNet50_FPN_V2_Weights", "FasterRCNN_ResNet50_FPN_Weights", "fasterrcnn_mobilenet_v3_large_320_fpn"),
+    *("fasterrcnn_mobilenet_v3_large_fpn", "fasterrcnn_resnet50_fpn", "fasterrcnn_resnet50_fpn_v2"),
 ]
 
 _PYRAMID = ("0", "1", "2", "3")

@@ -15,10 +15,7 @@ from ._builders import IMAGENET, Choice, detector_builder, resnet_pyramid
 from .faster_rcnn import FasterRCNN, check_parts, initialise_convolutions, pyramid_pool, second_version
 
 __all__ = [
-    "MaskRCNN",
-    "MaskRCNN_ResNet50_FPN_V2_Weights",
-    "MaskRCNN_ResNet50_FPN_Weights",
-    "maskrcnn_resnet50_fpn",
+    *("MaskRCNN", "MaskRCNN_ResNet50_FPN_V2_Weights", "MaskRCNN_ResNet50_FPN_Weights", "maskrcnn_resnet50_fpn"),
     "maskrcnn_resnet50_fpn_v2",
 ]
 

@@ -20,10 +20,7 @@ from .faster_rcnn import check_parts
 from .transform import image_transform
 
 __all__ = [
-    "RetinaNet",
-    "RetinaNet_ResNet50_FPN_V2_Weights",
-    "RetinaNet_ResNet50_FPN_Weights",
-    "retinanet_resnet50_fpn",
+    *("RetinaNet", "RetinaNet_ResNet50_FPN_V2_Weights", "RetinaNet_ResNet50_FPN_Weights", "retinanet_resnet50_fpn"),
     "retinanet_resnet50_fpn_v2",
 ]
 

@@ -15,13 +15,8 @@ from ._utils import RESNET_PLACES, _SimpleSegmentationModel, mobilenet_places, s
 from .fcn import FCNHead
 
 __all__ = [
-    "DeepLabV3",
-    "DeepLabV3_MobileNet_V3_Large_Weights",
-    "DeepLabV3_ResNet50_Weights",
-    "DeepLabV3_ResNet101_Weights",
-    "deeplabv3_mobilenet_v3_large",
-    "deeplabv3_resnet50",
-    "deeplabv3_resnet101",
+    *("DeepLabV3", "DeepLabV3_MobileNet_V3_Large_Weights", "DeepLabV3_ResNet50_Weights", "DeepLabV3_ResNet101_Weights"),
+    *("deeplabv3_mobilenet_v3_large", "deeplabv3_resnet50", "deeplabv3_resnet101"),
 ]
 
 

@@ -13,6 +13,7 @@ from .. import swin_transformer as swin
 from .._api import weights_enum
 from .._builders import initialize, model_builder
 from .._relative_positions import relative_position_bias
+from ..swin_transformer import PatchMerging, SwinTransformerBlock
 
 __all__ = ["Swin3D_B_Weights", "Swin3D_S_Weights", "Swin3D_T_Weights", "SwinTransformer3d", "swin3d_b", "swin3d_s", "swin3d_t"]
 
@@ -147,13 +148,13 @@ class SwinTransformer3d(nn.Module):
         num_classes: int = 400,
         norm_layer: Layer | None = None,
         block: Layer | None = None,
-        downsample_layer: Layer = swin.PatchMerging,
+        downsample_layer: Layer = PatchMerging,
         patch_embed: Layer | None = None,
     ) -> None:
         super().__init__()
         self.num_classes = num_classes
         norm: Layer = norm_layer or partial(nn.LayerNorm, eps=1e-5)
-        make: Layer = block or swin.SwinTransformerBlock
+        make: Layer = block or SwinTransformerBlock
         self.patch_embed = (patch_embed or PatchEmbed3d)(patch_size=patch_size, embed_dim=embed_dim, norm_layer=norm)
         self.pos_drop = nn.Dropout(p=dropout)
         settings: dict[str, Any] = {"mlp_ratio": mlp_ratio, "dropout": dropout, "attention_dropout": attention_dropout}

@@ -113,11 +113,6 @@ def adjust_brightness_image(image: Tensor, brightness_factor: float) -> Tensor:
     return _bounded(image.mul(float(brightness_factor)), image)
 
 
-@register(adjust_brightness, PIL.Image.Image)
-def adjust_brightness_image_pil(image: Any, brightness_factor: float) -> Any:
-    return pil.adjust_brightness(image, brightness_factor)
-
-
 def adjust_saturation(inpt: Any, saturation_factor: float) -> Any:
     """``inpt`` mixed with its grey image. Source: torchvision.transforms.v2.functional.adjust_saturation."""
     return kernel_of(adjust_saturation, type(inpt))(inpt, saturation_factor=saturation_factor)
@@ -127,11 +122,6 @@ def adjust_saturation(inpt: Any, saturation_factor: float) -> Any:
 def adjust_saturation_image(image: Tensor, saturation_factor: float) -> Tensor:
     _check_factor("saturation_factor", saturation_factor)
     return image if _channels(image) == 1 else _blend(image, _grey(image), saturation_factor)
-
-
-@register(adjust_saturation, PIL.Image.Image)
-def adjust_saturation_image_pil(image: Any, saturation_factor: float) -> Any:
-    return pil.adjust_saturation(image, saturation_factor)
 
 
 def adjust_contrast(inpt: Any, contrast_factor: float) -> Any:
@@ -147,11 +137,6 @@ def adjust_contrast_image(image: Tensor, contrast_factor: float) -> Tensor:
     else:
         grey = image if image.is_floating_point() else image.float()
     return _blend(image, grey.mean(dim=(-3, -2, -1), keepdim=True), contrast_factor)
-
-
-@register(adjust_contrast, PIL.Image.Image)
-def adjust_contrast_image_pil(image: Any, contrast_factor: float) -> Any:
-    return pil.adjust_contrast(image, contrast_factor)
 
 
 def adjust_sharpness(inpt: Any, sharpness_factor: float) -> Any:
@@ -196,11 +181,6 @@ def adjust_sharpness_classically(image: Tensor, sharpness_factor: float) -> Tens
     other[..., 1:-1, 1:-1] = smoothed if image.is_floating_point() else smoothed.round_()
     factor = float(sharpness_factor)
     return _bounded(exact.mul(factor) + other.mul_(1.0 - factor).reshape(image.shape), image)
-
-
-@register(adjust_sharpness, PIL.Image.Image)
-def adjust_sharpness_image_pil(image: Any, sharpness_factor: float) -> Any:
-    return pil.adjust_sharpness(image, sharpness_factor)
 
 
 def adjust_hue(inpt: Any, hue_factor: float) -> Any:
@@ -255,11 +235,6 @@ def adjust_hue_image(image: Tensor, hue_factor: float) -> Tensor:
     return to_dtype_image(turned, image.dtype, scale=True)
 
 
-@register(adjust_hue, PIL.Image.Image)
-def adjust_hue_image_pil(image: Any, hue_factor: float) -> Any:
-    return pil.adjust_hue(image, hue_factor)
-
-
 # -- curves ----------------------------------------------------------------------------------------------------------------------------
 def adjust_gamma(inpt: Any, gamma: float, gain: float = 1) -> Any:
     """``gain * value ** gamma``, values from 0 to 1. Source: torchvision.transforms.v2.functional.adjust_gamma."""
@@ -275,11 +250,6 @@ def adjust_gamma_image(image: Tensor, gamma: float, gain: float = 1.0) -> Tensor
     if gain != 1.0:
         curved = curved.mul_(gain).clamp_(0.0, 1.0)
     return to_dtype_image(curved, image.dtype, scale=True)
-
-
-@register(adjust_gamma, PIL.Image.Image)
-def adjust_gamma_image_pil(image: Any, gamma: float, gain: float = 1.0) -> Any:
-    return pil.adjust_gamma(image, gamma, gain)
 
 
 def posterize(inpt: Any, bits: int) -> Any:
@@ -298,11 +268,6 @@ def posterize_image(image: Tensor, bits: int) -> Tensor:
     return image if dropped <= 0 else image & (((1 << bits) - 1) << dropped)
 
 
-@register(posterize, PIL.Image.Image)
-def posterize_image_pil(image: Any, bits: int) -> Any:
-    return pil.posterize(image, bits)
-
-
 def solarize(inpt: Any, threshold: float) -> Any:
     """Values from ``threshold`` on inverted. Source: torchvision.transforms.v2.functional.solarize."""
     return kernel_of(solarize, type(inpt))(inpt, threshold=threshold)
@@ -315,11 +280,6 @@ def solarize_image(image: Tensor, threshold: float) -> Tensor:
     return ops.where(image >= threshold, invert_image(image), image)
 
 
-@register(solarize, PIL.Image.Image)
-def solarize_image_pil(image: Any, threshold: float) -> Any:
-    return pil.solarize(image, threshold)
-
-
 def invert(inpt: Any) -> Any:
     """Black for white. Source: torchvision.transforms.v2.functional.invert."""
     return kernel_of(invert, type(inpt))(inpt)
@@ -330,9 +290,6 @@ def invert_image(image: Tensor) -> Tensor:
     if image.is_floating_point():
         return 1.0 - image
     return image.bitwise_not() if image.dtype is dtypes.uint8 else image.bitwise_xor((1 << num_value_bits(image.dtype)) - 1)
-
-
-register(invert, PIL.Image.Image)(pil.invert)
 
 
 # -- by all pixels ---------------------------------------------------------------------------------------------------------------------
@@ -366,9 +323,6 @@ def autocontrast_classically(image: Tensor) -> Tensor:
     return _bounded(stretched, image)
 
 
-register(autocontrast, PIL.Image.Image)(pil.autocontrast)
-
-
 def equalize(inpt: Any) -> Any:
     """Each channel with its 256 levels moved so that about equally many pixels have each.
 
@@ -397,9 +351,6 @@ def equalize_image(image: Tensor) -> Tensor:
     return to_dtype_image(equalized.reshape(image.shape), image.dtype, scale=True)
 
 
-register(equalize, PIL.Image.Image)(pil.equalize)
-
-
 # -- channels --------------------------------------------------------------------------------------------------------------------------
 def permute_channels(inpt: Any, permutation: Any) -> Any:
     """Channels in another order: the first is channel ``permutation[0]``. Source: torchvision.transforms.v2.functional.permute_channels."""
@@ -419,15 +370,10 @@ def permute_channels_image_pil(image: Any, permutation: Any) -> Any:
     return to_pil_image(permute_channels_image(pil_to_tensor(image), permutation))
 
 
-adjust_brightness_video = adjust_brightness_image
-adjust_contrast_video = adjust_contrast_image
-adjust_gamma_video = adjust_gamma_image
-adjust_hue_video = adjust_hue_image
-adjust_saturation_video = adjust_saturation_image
-adjust_sharpness_video = adjust_sharpness_image
-autocontrast_video = autocontrast_image
-equalize_video = equalize_image
-invert_video = invert_image
-permute_channels_video = permute_channels_image
-posterize_video = posterize_image
-solarize_video = solarize_image
+for _functional, _by_pillow in (
+    *((adjust_brightness, pil.adjust_brightness), (adjust_contrast, pil.adjust_contrast), (adjust_saturation, pil.adjust_saturation)),
+    *((adjust_sharpness, pil.adjust_sharpness), (adjust_hue, pil.adjust_hue), (adjust_gamma, pil.adjust_gamma)),
+    *((posterize, pil.posterize), (solarize, pil.solarize), (invert, pil.invert)),
+    *((autocontrast, pil.autocontrast), (equalize, pil.equalize)),
+):
+    register(_functional, PIL.Image.Image)(_by_pillow)

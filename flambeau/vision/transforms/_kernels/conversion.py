@@ -174,9 +174,6 @@ def to_dtype_image(image: Tensor, dtype: Dtype = dtypes.float32, scale: bool = F
     return image.mul(max_value(dtype) + 1.0 - 1e-3).to(dtype)
 
 
-to_dtype_video = to_dtype_image
-
-
 @register(to_dtype, tv_tensors.BoundingBoxes, tv_tensors.KeyPoints, tv_tensors.Mask, wrap=False)
 def _to_dtype_unscaled(inpt: Any, dtype: Dtype, scale: bool = False) -> Any:
     return inpt.to(dtype)

@@ -61,9 +61,6 @@ def _by_channel(values: Any, image: Tensor) -> Tensor:
     return tensor.view(-1, 1, 1) if tensor.ndim == 1 else tensor
 
 
-normalize_video = normalize_image
-
-
 # -- smoothing -------------------------------------------------------------------------------------------------------------------------
 def gaussian_blur(inpt: Any, kernel_size: Any, sigma: Any = None) -> Any:
     """``inpt`` smoothed by a Gaussian; at the border it is mirrored.
@@ -120,9 +117,6 @@ def gaussian_blur_image(image: Tensor, kernel_size: Any, sigma: Any = None) -> T
     return (images if image.is_floating_point() else images.round_().to(image.dtype)).reshape(image.shape)
 
 
-gaussian_blur_video = gaussian_blur_image
-
-
 @register(gaussian_blur, PIL.Image.Image)
 def gaussian_blur_image_pil(image: Any, kernel_size: Any, sigma: Any = None) -> Any:
     return to_pil_image(gaussian_blur_image(pil_to_tensor(image), kernel_size, sigma), mode=image.mode)
@@ -156,9 +150,6 @@ def gaussian_noise_image(image: Tensor, mean: float = 0.0, sigma: float = 0.1, c
     return (noisy.clamp(0, 255) if clip else noisy).to(dtypes.uint8)
 
 
-gaussian_noise_video = gaussian_noise_image
-
-
 @register(gaussian_noise, PIL.Image.Image)
 def gaussian_noise_image_pil(image: Any, mean: float = 0.0, sigma: float = 0.1, clip: bool = True) -> Any:
     raise ValueError("Gaussian Noise is not implemented for PIL images.")
@@ -178,9 +169,6 @@ def erase_image(image: Tensor, i: int, j: int, h: int, w: int, v: Tensor, inplac
     result = image if inplace else image.clone()
     result[..., i : i + h, j : j + w] = v.to(image.dtype)
     return result
-
-
-erase_video = erase_image
 
 
 @register(erase, PIL.Image.Image)
@@ -212,9 +200,6 @@ def jpeg_image(image: Tensor, quality: int) -> Tensor:
         return image.clone()
     compressed = [pil_to_tensor(jpeg_image_pil(to_pil_image(picture), quality)) for picture in images]
     return ops.stack(compressed).view(image.shape)
-
-
-jpeg_video = jpeg_image
 
 
 # -- frames ----------------------------------------------------------------------------------------------------------------------------

@@ -38,7 +38,6 @@ def get_dimensions_image(image: Tensor) -> list[int]:
     return dimensions if len(dimensions) == 3 else [1, *dimensions]
 
 
-get_dimensions_video = get_dimensions_image
 register(get_dimensions, PIL.Image.Image)(pil.dimensions)
 
 
@@ -52,7 +51,6 @@ def get_num_channels_image(image: Tensor) -> int:
     return get_dimensions_image(image)[0]
 
 
-get_num_channels_video = get_num_channels_image
 get_image_num_channels = get_num_channels
 register(get_num_channels, PIL.Image.Image)(pil.num_channels)
 
@@ -70,7 +68,7 @@ def get_size_image(image: Tensor) -> list[int]:
     return size
 
 
-get_size_video = get_size_mask = get_size_image
+get_size_mask = get_size_image
 register(get_size, PIL.Image.Image)(pil.size)
 
 

@@ -23,6 +23,7 @@ class InterpolationMode(Enum):
     LANCZOS = "lanczos"
 
 
+NEAREST, BILINEAR = InterpolationMode.NEAREST, InterpolationMode.BILINEAR  # the defaults of functions
 PIL_MODES = {
     InterpolationMode.NEAREST: int(Resampling.NEAREST),
     InterpolationMode.BILINEAR: int(Resampling.BILINEAR),

@@ -133,9 +133,9 @@ def perspective(img: Any, coefficients: Any, interpolation: int, fill: Any = Non
 
 # -- colour --------------------------------------------------------------------------------------------------------------------------
 def _enhanced(enhancer: Any) -> Any:
-    def enhance(img: Any, factor: float) -> Any:
+    def enhance(img: Any, *factor: float, **named: float) -> Any:  # ``brightness_factor`` and so on
         check(img)
-        return enhancer(img).enhance(factor)
+        return enhancer(img).enhance(*factor, *named.values())
 
     return enhance
 
@@ -174,9 +174,9 @@ def to_grayscale(img: Any, num_output_channels: int) -> Any:
 
 
 def _by(function: Any) -> Any:
-    def run(img: Any, *args: Any) -> Any:
+    def run(img: Any, *args: Any, **kwargs: Any) -> Any:
         check(img)
-        return function(img, *args)
+        return function(img, *args, **kwargs)
 
     return run
 

@@ -23,7 +23,7 @@ from ...tv_tensors import BoundingBoxFormat, is_rotated_bounding_format
 from . import pil
 from .conversion import pil_to_tensor, to_pil_image
 from .meta import clamped, converted
-from .modes import PIL_MODES, InterpolationMode, checked_mode
+from .modes import BILINEAR, NEAREST, PIL_MODES, InterpolationMode, checked_mode
 from .registry import kernel_of, register, register_described
 from .rotated import parallelogram_to_box
 from .windows import as_image
@@ -45,7 +45,7 @@ def _check_sampling(image: Tensor, mode: InterpolationMode, fill: Any) -> None:
                 )
         elif not isinstance(fill, (int, float)):
             raise ValueError("Argument fill should be either int, float, tuple or list")
-    if mode not in (InterpolationMode.NEAREST, InterpolationMode.BILINEAR):
+    if mode not in (NEAREST, BILINEAR):
         raise ValueError(f"Interpolation mode '{mode.value}' is unsupported with Tensor input")
 
 
@@ -65,7 +65,7 @@ def _sampled(image: Tensor, grid: Tensor, mode: InterpolationMode, fill: Any) ->
         return image.reshape(result_shape)
     images = image.reshape(-1, channels, height, width).to(grid.dtype)
     grid = grid.to(image.device).expand(images.shape[0], -1, -1, -1)
-    if fill is None or (mode is InterpolationMode.NEAREST and not np.any(fill)):  # what lies outside is 0 anyway
+    if fill is None or (mode is NEAREST and not np.any(fill)):  # what lies outside is 0 anyway
         result = functional.grid_sample(images, grid, mode=mode.value, padding_mode="zeros", align_corners=False)
     else:
         result = _filled(images, grid, mode.value, fill)
@@ -150,14 +150,7 @@ def _affine_grid(matrix: list[float], size: tuple[int, int], output_size: tuple[
 
 
 def affine(
-    inpt: Any,
-    angle: float,
-    translate: Any,
-    scale: float,
-    shear: Any,
-    interpolation: Any = InterpolationMode.NEAREST,
-    fill: Any = None,
-    center: Any = None,
+    inpt: Any, angle: float, translate: Any, scale: float, shear: Any, interpolation: Any = NEAREST, fill: Any = None, center: Any = None
 ) -> Any:
     """``inpt`` turned, sheared, scaled and moved.
 
@@ -187,7 +180,7 @@ def affine_image(
     translate: Any,
     scale: float,
     shear: Any,
-    interpolation: Any = InterpolationMode.NEAREST,
+    interpolation: Any = NEAREST,
     fill: Any = None,
     center: Any = None,
 ) -> Tensor:
@@ -199,19 +192,9 @@ def affine_image(
     return _sampled(image, _affine_grid(matrix, size, size, _grid_dtype(image)), mode, fill)
 
 
-affine_video = affine_image
-
-
 @register(affine, PIL.Image.Image)
 def affine_image_pil(
-    image: Any,
-    angle: float,
-    translate: Any,
-    scale: float,
-    shear: Any,
-    interpolation: Any = InterpolationMode.NEAREST,
-    fill: Any = None,
-    center: Any = None,
+    image: Any, angle: float, translate: Any, scale: float, shear: Any, interpolation: Any = NEAREST, fill: Any = None, center: Any = None
 ) -> Any:
     mode = checked_mode(interpolation)
     angle, translate, shear, center = affine_arguments(angle, translate, scale, shear, center)
@@ -319,9 +302,7 @@ def affine_bounding_boxes(
 
 
 # -- turning -------------------------------------------------------------------------------------------------------------------------
-def rotate(
-    inpt: Any, angle: float, interpolation: Any = InterpolationMode.NEAREST, expand: bool = False, center: Any = None, fill: Any = None
-) -> Any:
+def rotate(inpt: Any, angle: float, interpolation: Any = NEAREST, expand: bool = False, center: Any = None, fill: Any = None) -> Any:
     """``inpt`` turned by ``angle`` degrees, anticlockwise.
 
     Args:
@@ -346,7 +327,7 @@ def _quarter_turns(image: Tensor, angle: float, expand: bool) -> int | None:
 
 @register(rotate, *_IMAGES)
 def rotate_image(
-    image: Tensor, angle: float, interpolation: Any = InterpolationMode.NEAREST, expand: bool = False, center: Any = None, fill: Any = None
+    image: Tensor, angle: float, interpolation: Any = NEAREST, expand: bool = False, center: Any = None, fill: Any = None
 ) -> Tensor:
     angle = angle % 360
     turns = None if center is not None else _quarter_turns(image, angle, expand)
@@ -360,12 +341,9 @@ def rotate_image(
     return _sampled(image, _affine_grid(matrix, (height, width), (rows, columns), _grid_dtype(image)), mode, fill)
 
 
-rotate_video = rotate_image
-
-
 @register(rotate, PIL.Image.Image)
 def rotate_image_pil(
-    image: Any, angle: float, interpolation: Any = InterpolationMode.NEAREST, expand: bool = False, center: Any = None, fill: Any = None
+    image: Any, angle: float, interpolation: Any = NEAREST, expand: bool = False, center: Any = None, fill: Any = None
 ) -> Any:
     return pil.rotate(image, angle, PIL_MODES[checked_mode(interpolation)], expand, center, fill)
 
@@ -432,7 +410,7 @@ def _coefficients(startpoints: Any, endpoints: Any, coefficients: Any) -> Any:
 
 
 def perspective(
-    inpt: Any, startpoints: Any, endpoints: Any, interpolation: Any = InterpolationMode.BILINEAR, fill: Any = None, coefficients: Any = None
+    inpt: Any, startpoints: Any, endpoints: Any, interpolation: Any = BILINEAR, fill: Any = None, coefficients: Any = None
 ) -> Any:
     """``inpt`` seen from another side.
 
@@ -459,12 +437,7 @@ def _perspective_grid(coefficients: Any, size: Any, dtype: Any) -> Tensor:
 
 @register(perspective, *_IMAGES)
 def perspective_image(
-    image: Tensor,
-    startpoints: Any,
-    endpoints: Any,
-    interpolation: Any = InterpolationMode.BILINEAR,
-    fill: Any = None,
-    coefficients: Any = None,
+    image: Tensor, startpoints: Any, endpoints: Any, interpolation: Any = BILINEAR, fill: Any = None, coefficients: Any = None
 ) -> Tensor:
     numbers = _coefficients(startpoints, endpoints, coefficients)
     mode = checked_mode(interpolation)
@@ -472,17 +445,9 @@ def perspective_image(
     return _sampled(image, _perspective_grid(numbers, tuple(image.shape[-2:]), _grid_dtype(image)), mode, fill)
 
 
-perspective_video = perspective_image
-
-
 @register(perspective, PIL.Image.Image)
 def perspective_image_pil(
-    image: Any,
-    startpoints: Any,
-    endpoints: Any,
-    interpolation: Any = InterpolationMode.BILINEAR,
-    fill: Any = None,
-    coefficients: Any = None,
+    image: Any, startpoints: Any, endpoints: Any, interpolation: Any = BILINEAR, fill: Any = None, coefficients: Any = None
 ) -> Any:
     numbers = _coefficients(startpoints, endpoints, coefficients)
     return pil.perspective(image, numbers, PIL_MODES[checked_mode(interpolation)], fill)
@@ -490,7 +455,7 @@ def perspective_image_pil(
 
 @register_described(perspective, tv_tensors.Mask)
 def perspective_mask(mask: Tensor, startpoints: Any, endpoints: Any, fill: Any = None, coefficients: Any = None) -> Tensor:
-    return as_image(perspective_image, mask, startpoints, endpoints, InterpolationMode.NEAREST, fill, coefficients)
+    return as_image(perspective_image, mask, startpoints, endpoints, NEAREST, fill, coefficients)
 
 
 def _forwards(coefficients: Any, points: Tensor, dtype: Any) -> Tensor:
@@ -545,7 +510,7 @@ def perspective_bounding_boxes(
 
 
 # -- displacement --------------------------------------------------------------------------------------------------------------------
-def elastic(inpt: Any, displacement: Tensor, interpolation: Any = InterpolationMode.BILINEAR, fill: Any = None) -> Any:
+def elastic(inpt: Any, displacement: Tensor, interpolation: Any = BILINEAR, fill: Any = None) -> Any:
     """``inpt`` with each pixel read at its place and a displacement.
 
     Args:
@@ -576,7 +541,7 @@ def _identity_grid(size: Any, dtype: Any) -> Tensor:
 
 
 @register(elastic, *_IMAGES)
-def elastic_image(image: Tensor, displacement: Tensor, interpolation: Any = InterpolationMode.BILINEAR, fill: Any = None) -> Tensor:
+def elastic_image(image: Tensor, displacement: Tensor, interpolation: Any = BILINEAR, fill: Any = None) -> Tensor:
     size = tuple(image.shape[-2:])
     _check_displacement(displacement, size)
     dtype = dtypes.float32 if image.dtype is dtypes.float16 else _grid_dtype(image)
@@ -585,17 +550,14 @@ def elastic_image(image: Tensor, displacement: Tensor, interpolation: Any = Inte
     return _sampled(exact, grid, checked_mode(interpolation), fill).to(image.dtype)
 
 
-elastic_video = elastic_image
-
-
 @register(elastic, PIL.Image.Image)
-def elastic_image_pil(image: Any, displacement: Tensor, interpolation: Any = InterpolationMode.BILINEAR, fill: Any = None) -> Any:
+def elastic_image_pil(image: Any, displacement: Tensor, interpolation: Any = BILINEAR, fill: Any = None) -> Any:
     return to_pil_image(elastic_image(pil_to_tensor(image), displacement, interpolation, fill), mode=image.mode)
 
 
 @register_described(elastic, tv_tensors.Mask)
 def elastic_mask(mask: Tensor, displacement: Tensor, fill: Any = None) -> Tensor:
-    return as_image(elastic_image, mask, displacement, InterpolationMode.NEAREST, fill)
+    return as_image(elastic_image, mask, displacement, NEAREST, fill)
 
 
 def _displaced(points: Tensor, displacement: Tensor, canvas_size: Any) -> Tensor:

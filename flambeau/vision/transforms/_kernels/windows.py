@@ -18,14 +18,14 @@ from ... import tv_tensors
 from ...tv_tensors import BoundingBoxFormat, is_rotated_bounding_format
 from . import pil
 from .meta import clamped, converted
-from .modes import PIL_MODES, InterpolationMode, checked_mode
+from .modes import BILINEAR, NEAREST, PIL_MODES, InterpolationMode, checked_mode
 from .registry import kernel_of, register, register_described
 from .rotated import parallelogram_to_box
 
 _IMAGES = (Tensor, tv_tensors.Image, tv_tensors.Video)
-_LINEAR = (InterpolationMode.BILINEAR, InterpolationMode.BICUBIC, InterpolationMode.LANCZOS)
+_LINEAR = (BILINEAR, InterpolationMode.BICUBIC, InterpolationMode.LANCZOS)
 _ROUNDED = (dtypes.uint8, dtypes.int8, dtypes.int16, dtypes.int32, dtypes.int64)  # others are cut off; bool is True where not 0
-_NEAREST = (InterpolationMode.NEAREST, InterpolationMode.NEAREST_EXACT)
+_NEAREST = (NEAREST, InterpolationMode.NEAREST_EXACT)
 _F: Any = BoundingBoxFormat
 
 
@@ -69,8 +69,8 @@ def vertical_flip_image(image: Tensor) -> Tensor:
     return image.flip(-2)
 
 
-horizontal_flip_video = horizontal_flip_mask = horizontal_flip_image
-vertical_flip_video = vertical_flip_mask = vertical_flip_image
+horizontal_flip_mask = horizontal_flip_image
+vertical_flip_mask = vertical_flip_image
 register(horizontal_flip, PIL.Image.Image)(pil.hflip)
 register(vertical_flip, PIL.Image.Image)(pil.vflip)
 
@@ -170,9 +170,7 @@ def resized_size(canvas_size: Sequence[int], size: Any, max_size: int | None = N
     return (new_long, new_short) if width <= height else (new_short, new_long)
 
 
-def resize(
-    inpt: Any, size: Any, interpolation: Any = InterpolationMode.BILINEAR, max_size: int | None = None, antialias: bool | None = True
-) -> Any:
+def resize(inpt: Any, size: Any, interpolation: Any = BILINEAR, max_size: int | None = None, antialias: bool | None = True) -> Any:
     """``inpt`` at another size.
 
     Args:
@@ -194,7 +192,7 @@ def _interpolated(image: Tensor, sizes: tuple[int, int], mode: InterpolationMode
 
 @register(resize, *_IMAGES)
 def resize_image(
-    image: Tensor, size: Any, interpolation: Any = InterpolationMode.BILINEAR, max_size: int | None = None, antialias: bool | None = True
+    image: Tensor, size: Any, interpolation: Any = BILINEAR, max_size: int | None = None, antialias: bool | None = True
 ) -> Tensor:
     mode = checked_mode(interpolation)
     antialias = bool(antialias) and mode in _LINEAR
@@ -215,12 +213,9 @@ def resize_image(
     return (result.round_() if dtype in _ROUNDED else result).to(dtype).reshape(result_shape)
 
 
-resize_video = resize_image
-
-
 @register(resize, PIL.Image.Image)
 def resize_image_pil(
-    image: Any, size: Any, interpolation: Any = InterpolationMode.BILINEAR, max_size: int | None = None, antialias: bool | None = True
+    image: Any, size: Any, interpolation: Any = BILINEAR, max_size: int | None = None, antialias: bool | None = True
 ) -> Any:
     if antialias is False:
         warnings.warn("Anti-alias option is always applied for PIL Image input. Argument antialias is ignored.", stacklevel=4)
@@ -230,9 +225,9 @@ def resize_image_pil(
 
 
 @register_described(resize, tv_tensors.Mask)
-def resize_mask(mask: Tensor, size: Any, interpolation: Any = InterpolationMode.BILINEAR, max_size: int | None = None) -> Tensor:
+def resize_mask(mask: Tensor, size: Any, interpolation: Any = BILINEAR, max_size: int | None = None) -> Tensor:
     mode = checked_mode(interpolation)
-    mode = mode if mode in _NEAREST else InterpolationMode.NEAREST
+    mode = mode if mode in _NEAREST else NEAREST
     return as_image(resize_image, mask, size, mode, max_size)
 
 
@@ -343,7 +338,6 @@ def pad_image(image: Tensor, padding: Any, fill: Any = None, padding_mode: str =
     return result.reshape(*batch, *result.shape[1:])
 
 
-pad_video = pad_image
 register(pad, PIL.Image.Image)(pil.pad)
 
 
@@ -407,7 +401,6 @@ def crop_image(image: Tensor, top: int, left: int, height: int, width: int) -> T
     return functional.pad(inside, sides)
 
 
-crop_video = crop_image
 register(crop, PIL.Image.Image)(pil.crop)
 
 
@@ -469,9 +462,6 @@ def center_crop_image(image: Tensor, output_size: Any) -> Tensor:
     return crop_image(image, *_centre(size, image.shape[-2:]), *size)
 
 
-center_crop_video = center_crop_image
-
-
 @register(center_crop, PIL.Image.Image)
 def center_crop_image_pil(image: Any, output_size: Any) -> Any:
     size = two_sizes(output_size)
@@ -501,14 +491,7 @@ def center_crop_bounding_boxes(
 
 
 def resized_crop(
-    inpt: Any,
-    top: int,
-    left: int,
-    height: int,
-    width: int,
-    size: Any,
-    interpolation: Any = InterpolationMode.BILINEAR,
-    antialias: bool | None = True,
+    inpt: Any, top: int, left: int, height: int, width: int, size: Any, interpolation: Any = BILINEAR, antialias: bool | None = True
 ) -> Any:
     """``crop``, then ``resize`` to ``size``. Source: torchvision.transforms.v2.functional.resized_crop."""
     window = {"top": top, "left": left, "height": height, "width": width}
@@ -517,31 +500,14 @@ def resized_crop(
 
 @register(resized_crop, *_IMAGES)
 def resized_crop_image(
-    image: Tensor,
-    top: int,
-    left: int,
-    height: int,
-    width: int,
-    size: Any,
-    interpolation: Any = InterpolationMode.BILINEAR,
-    antialias: bool | None = True,
+    image: Tensor, top: int, left: int, height: int, width: int, size: Any, interpolation: Any = BILINEAR, antialias: bool | None = True
 ) -> Tensor:
     return resize_image(crop_image(image, top, left, height, width), size, interpolation, antialias=antialias)
 
 
-resized_crop_video = resized_crop_image
-
-
 @register(resized_crop, PIL.Image.Image)
 def resized_crop_image_pil(
-    image: Any,
-    top: int,
-    left: int,
-    height: int,
-    width: int,
-    size: Any,
-    interpolation: Any = InterpolationMode.BILINEAR,
-    antialias: bool | None = True,
+    image: Any, top: int, left: int, height: int, width: int, size: Any, interpolation: Any = BILINEAR, antialias: bool | None = True
 ) -> Any:
     return resize_image_pil(pil.crop(image, top, left, height, width), size, interpolation, antialias=antialias)
 
@@ -608,9 +574,6 @@ def five_crop_image(image: Tensor, size: Any) -> tuple[Tensor, ...]:
 def ten_crop_image(image: Tensor, size: Any, vertical_flip: bool = False) -> tuple[Tensor, ...]:
     mirrored = vertical_flip_image(image) if vertical_flip else horizontal_flip_image(image)
     return five_crop_image(image, size) + five_crop_image(mirrored, size)
-
-
-five_crop_video, ten_crop_video = five_crop_image, ten_crop_image
 
 
 @register(five_crop, PIL.Image.Image)

@@ -8,143 +8,28 @@ from __future__ import annotations
 from ....core import late as _late
 from .._kernels.augmentation import AutoAugmentPolicy
 from .._kernels.modes import InterpolationMode
-from . import functional
-from ._augment import JPEG, CutMix, MixUp, RandomErasing
-from ._auto_augment import AugMix, AutoAugment, RandAugment, TrivialAugmentWide
-from ._color import (
-    RGB,
-    ColorJitter,
-    Grayscale,
-    RandomAdjustSharpness,
-    RandomAutocontrast,
-    RandomChannelPermutation,
-    RandomEqualize,
-    RandomGrayscale,
-    RandomInvert,
-    RandomPhotometricDistort,
-    RandomPosterize,
-    RandomSolarize,
-)
-from ._container import Compose, RandomApply, RandomChoice, RandomOrder
-from ._geometry import (
-    CenterCrop,
-    ElasticTransform,
-    FiveCrop,
-    Pad,
-    RandomAffine,
-    RandomCrop,
-    RandomHorizontalFlip,
-    RandomIoUCrop,
-    RandomPerspective,
-    RandomResize,
-    RandomResizedCrop,
-    RandomRotation,
-    RandomShortestSize,
-    RandomVerticalFlip,
-    RandomZoomOut,
-    Resize,
-    ScaleJitter,
-    TenCrop,
-)
-from ._misc import (
-    ClampBoundingBoxes,
-    ClampKeyPoints,
-    ConvertBoundingBoxFormat,
-    ConvertImageDtype,
-    GaussianBlur,
-    GaussianNoise,
-    Identity,
-    Lambda,
-    LinearTransformation,
-    Normalize,
-    PILToTensor,
-    SanitizeBoundingBoxes,
-    SanitizeKeyPoints,
-    SetClampingMode,
-    ToDtype,
-    ToImage,
-    ToPILImage,
-    ToPureTensor,
-    ToTensor,
-    UniformTemporalSubsample,
-)
-from ._transform import Transform
-from ._utils import check_type, get_bounding_boxes, get_keypoints, has_all, has_any, query_chw, query_size
+from . import _augment, _auto_augment, _color, _container, _geometry, _misc, _transform, _utils, functional
+from ._augment import *
+from ._auto_augment import *
+from ._color import *
+from ._container import *
+from ._geometry import *
+from ._misc import *
+from ._transform import *
+from ._utils import *
 
 _late.adopt(__name__)
 
-__all__ = [
-    "AugMix",
-    "AutoAugment",
-    "AutoAugmentPolicy",
-    "CenterCrop",
-    "ClampBoundingBoxes",
-    "ClampKeyPoints",
-    "ColorJitter",
-    "Compose",
-    "ConvertBoundingBoxFormat",
-    "ConvertImageDtype",
-    "CutMix",
-    "ElasticTransform",
-    "FiveCrop",
-    "GaussianBlur",
-    "GaussianNoise",
-    "Grayscale",
-    "Identity",
-    "InterpolationMode",
-    "JPEG",
-    "Lambda",
-    "LinearTransformation",
-    "MixUp",
-    "Normalize",
-    "PILToTensor",
-    "Pad",
-    "RGB",
-    "RandAugment",
-    "RandomAdjustSharpness",
-    "RandomAffine",
-    "RandomApply",
-    "RandomAutocontrast",
-    "RandomChannelPermutation",
-    "RandomChoice",
-    "RandomCrop",
-    "RandomEqualize",
-    "RandomErasing",
-    "RandomGrayscale",
-    "RandomHorizontalFlip",
-    "RandomInvert",
-    "RandomIoUCrop",
-    "RandomOrder",
-    "RandomPerspective",
-    "RandomPhotometricDistort",
-    "RandomPosterize",
-    "RandomResize",
-    "RandomResizedCrop",
-    "RandomRotation",
-    "RandomShortestSize",
-    "RandomSolarize",
-    "RandomVerticalFlip",
-    "RandomZoomOut",
-    "Resize",
-    "SanitizeBoundingBoxes",
-    "SanitizeKeyPoints",
-    "ScaleJitter",
-    "SetClampingMode",
-    "TenCrop",
-    "ToDtype",
-    "ToImage",
-    "ToPILImage",
-    "ToPureTensor",
-    "ToTensor",
-    "Transform",
-    "TrivialAugmentWide",
-    "UniformTemporalSubsample",
-    "check_type",
-    "functional",
-    "get_bounding_boxes",
-    "get_keypoints",
-    "has_all",
-    "has_any",
-    "query_chw",
-    "query_size",
-]
+__all__ = sorted(
+    [
+        *("AutoAugmentPolicy", "InterpolationMode", "functional"),
+        *_augment.__all__,
+        *_auto_augment.__all__,
+        *_color.__all__,
+        *_container.__all__,
+        *_geometry.__all__,
+        *_misc.__all__,
+        *_transform.__all__,
+        *_utils.__all__,
+    ]
+)

@@ -18,6 +18,8 @@ from ._geometry import PassingBoxes
 from ._transform import RandomApplyTransform, Transform
 from ._utils import has_any, is_pure_tensor, parse_labels_getter, query_chw, query_size
 
+__all__ = ["CutMix", "JPEG", "MixUp", "RandomErasing"]
+
 
 class RandomErasing(RandomApplyTransform, PassingBoxes):
     """With probability ``p`` a window of random area and shape erased; the arguments are those of the classic form.

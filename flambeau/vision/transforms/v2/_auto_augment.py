@@ -19,6 +19,8 @@ from . import functional as F
 from ._transform import Transform
 from ._utils import check_type, fill_for, is_pure_tensor, setup_fill
 
+__all__ = ["AugMix", "AutoAugment", "RandAugment", "TrivialAugmentWide"]
+
 _BINS_OF_MIX = 10
 
 

@@ -10,6 +10,11 @@ from ..transforms import ColorJitter as _ClassicColorJitter
 from ._transform import RandomApplyTransform, Transform
 from ._utils import query_chw
 
+__all__ = [
+    *("ColorJitter", "Grayscale", "RGB", "RandomAdjustSharpness", "RandomAutocontrast", "RandomChannelPermutation", "RandomEqualize"),
+    *("RandomGrayscale", "RandomInvert", "RandomPhotometricDistort", "RandomPosterize", "RandomSolarize"),
+]
+
 
 class Grayscale(Transform, functional=color.rgb_to_grayscale, passing=("num_output_channels",)):
     """Images in grey, of one channel or three equal ones. Source: torchvision.transforms.v2.Grayscale."""

@@ -9,6 +9,8 @@ from .... import ops
 from ....nn import ModuleList
 from ._transform import Transform
 
+__all__ = ["Compose", "RandomApply", "RandomChoice", "RandomOrder"]
+
 
 def _check(transforms: Any, *kinds: type) -> None:
     if not isinstance(transforms, (Sequence, *kinds)):

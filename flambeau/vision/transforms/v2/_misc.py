@@ -19,6 +19,12 @@ from ..transforms import GaussianBlur as _ClassicGaussianBlur, check_linear_map,
 from ._transform import Transform
 from ._utils import check_type, get_bounding_boxes, get_keypoints, has_any, is_pure_tensor, parse_labels_getter, setup_number_or_seq
 
+__all__ = [
+    *("ClampBoundingBoxes", "ClampKeyPoints", "ConvertBoundingBoxFormat", "ConvertImageDtype", "GaussianBlur", "GaussianNoise"),
+    *("Identity", "Lambda", "LinearTransformation", "Normalize", "PILToTensor", "SanitizeBoundingBoxes", "SanitizeKeyPoints"),
+    *("SetClampingMode", "ToDtype", "ToImage", "ToPILImage", "ToPureTensor", "ToTensor", "UniformTemporalSubsample"),
+]
+
 
 class Identity(Transform):
     """Inputs as they are. Source: torchvision.transforms.v2.Identity."""

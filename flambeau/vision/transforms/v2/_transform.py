@@ -20,6 +20,8 @@ from ... import tv_tensors
 from .._kernels.registry import kernel_of
 from ._utils import Check, check_type, fill_for, has_any, is_pure_tensor
 
+__all__ = ["Transform"]
+
 
 class Transform(Module):
     """The base of transforms; one's own define :meth:`transform`, and :meth:`make_params` if they draw anything.

@@ -12,6 +12,8 @@ from ... import tv_tensors
 from .._kernels.meta import get_dimensions, get_size
 from .._kernels.registry import is_pure_tensor
 
+__all__ = ["check_type", "get_bounding_boxes", "get_keypoints", "has_all", "has_any", "query_chw", "query_size"]
+
 Check = type | Callable[[Any], bool]
 _WITH_CHANNELS: tuple[Check, ...] = (is_pure_tensor, tv_tensors.Image, PIL.Image.Image, tv_tensors.Video)
 _WITH_SIZE: tuple[Check, ...] = (*_WITH_CHANNELS, tv_tensors.Mask, tv_tensors.BoundingBoxes, tv_tensors.KeyPoints)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import warnings
 from typing import Any
 
+from ....tv_tensors import Video
 from ... import functional as _classic
 from ..._kernels import color, conversion, filters, meta, warps, windows
 from ..._kernels.modes import InterpolationMode as InterpolationMode
@@ -29,12 +30,15 @@ _OTHERS = {
 
 
 def _shown() -> dict[str, Any]:
-    """The functionals that look up kernels, their kernels, and what else belongs to them."""
+    """The functionals that look up kernels, their kernels, and what else belongs to them; a video's kernel is that of images."""
     shown: dict[str, Any] = {}
     functionals = [functional.__name__ for functional in _KERNELS]
     for module, others in _OTHERS.items():
         names = [*others, *functionals, *[f"{name}_{kind}" for name in functionals for kind in _KINDS]]
         shown.update((name, getattr(module, name)) for name in names if getattr(module, name, None) is not None)
+    for functional, kernels in _KERNELS.items():
+        if Video in kernels:
+            shown.setdefault(f"{functional.__name__}_video", shown.get(f"{functional.__name__}_image"))
     return shown
 
 
