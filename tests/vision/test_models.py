@@ -347,3 +347,26 @@ def test_parts_have_to_be_modules() -> None:
         feature_extraction.get_graph_node_names(model)
     with pytest.raises(NotImplementedError, match="quantization.resnet18 is not supported"):
         from flambeau.vision.models.quantization import resnet18  # noqa: F401
+
+
+def test_arguments_taken_from_another_class_come_by_position_and_name() -> None:
+    kind = models.swin_transformer.ShiftedWindowAttentionV2
+    names = list(inspect.signature(kind).parameters)
+    assert names == list(inspect.signature(models.swin_transformer.ShiftedWindowAttention).parameters)
+    by_position, by_name = kind(8, [2, 2], [0, 1], 2, False), kind(8, shift_size=[0, 1], window_size=[2, 2], num_heads=2, qkv_bias=False)
+    assert [(name, value.shape) for name, value in by_position.state_dict().items()] == [
+        (name, value.shape) for name, value in by_name.state_dict().items()
+    ]
+    assert by_position.shift_size == by_name.shift_size == [0, 1] and by_position.qkv.bias is None
+    for arguments, keywords in (
+        ((8, [2, 2], [0, 1]), {}),
+        ((8, [2, 2], [0, 1], 2), {"dim": 8}),
+        ((1,) * 9, {}),
+        ((8, [2], [1], 2), {"dims": 8}),
+    ):
+        with pytest.raises(TypeError):
+            kind(*arguments, **keywords)
+    block = models.swin_transformer.SwinTransformerBlockV2(8, 2, [2, 2], [0, 0])
+    assert isinstance(block.attn, kind)
+    plain = models.swin_transformer.ShiftedWindowAttention
+    assert type(models.swin_transformer.SwinTransformerBlockV2(8, 2, [2, 2], [0, 0], attn_layer=plain).attn) is plain

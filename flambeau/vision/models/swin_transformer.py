@@ -248,10 +248,12 @@ class WindowAttention(nn.Module):
     def define_relative_position_index(self) -> None:
         self.register_buffer("relative_position_index", relative_position_index(*self.window_size))
 
-    def _settings(self) -> dict[str, Any]:
-        """What the function needs beside maps, biases and sizes."""
-        biases = {"qkv_bias": self.qkv.bias, "proj_bias": self.proj.bias}
-        return {**biases, "attention_dropout": self.attention_dropout, "dropout": self.dropout, "training": self.training}
+    def _given(self, bias: Tensor, window: Sequence[int], shift: Sequence[int]) -> dict[str, Any]:
+        """The function's arguments beside its input."""
+        maps = {"qkv_weight": self.qkv.weight, "qkv_bias": self.qkv.bias, "proj_weight": self.proj.weight, "proj_bias": self.proj.bias}
+        sizes = {"window_size": window, "num_heads": self.num_heads, "shift_size": shift}
+        dropouts = {"attention_dropout": self.attention_dropout, "dropout": self.dropout, "training": self.training}
+        return {**maps, "relative_position_bias": bias, **sizes, **dropouts}
 
 
 class ShiftedWindowAttention(WindowAttention):
@@ -278,9 +280,8 @@ class ShiftedWindowAttention(WindowAttention):
         return relative_position_bias(self.relative_position_bias_table, self.relative_position_index, math.prod(self.window_size))
 
     def _attend(self, x: Tensor, logit_scale: Tensor | None) -> Tensor:
-        sizes: dict[str, Any] = {"window_size": self.window_size, "num_heads": self.num_heads, "shift_size": self.shift_size}
-        maps, biases = (self.qkv.weight, self.proj.weight), self.get_relative_position_bias()
-        return shifted_window_attention(x, *maps, biases, **sizes, logit_scale=logit_scale, **self._settings())
+        given = self._given(self.get_relative_position_bias(), self.window_size, self.shift_size)
+        return shifted_window_attention(x, **given, logit_scale=logit_scale)
 
     def forward(self, x: Tensor) -> Tensor:
         return self._attend(x, None)

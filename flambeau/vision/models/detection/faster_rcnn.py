@@ -141,11 +141,10 @@ class FasterRCNN(GeneralizedRCNN):
         )
         pool = pyramid_pool(7) if box_roi_pool is None else box_roi_pool
         head = TwoMLPHead(channels * pool.output_size[0] ** 2, 1024) if box_head is None else box_head
+        predictor: Any = box_predictor if num_classes is None else FastRCNNPredictor(1024, num_classes)
         roi_heads = RoIHeads(
-            pool,
-            *(head, FastRCNNPredictor(1024, num_classes) if num_classes is not None else box_predictor),
-            *(box_fg_iou_thresh, box_bg_iou_thresh, box_batch_size_per_image, box_positive_fraction, bbox_reg_weights),
-            *(box_score_thresh, box_nms_thresh, box_detections_per_img),
+            *(pool, head, predictor, box_fg_iou_thresh, box_bg_iou_thresh, box_batch_size_per_image, box_positive_fraction),
+            *(bbox_reg_weights, box_score_thresh, box_nms_thresh, box_detections_per_img),
         )
         super().__init__(backbone, rpn, roi_heads, image_transform(min_size, max_size, image_mean, image_std, **kwargs))
 

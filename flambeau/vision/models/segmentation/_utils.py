@@ -102,7 +102,8 @@ def segmentation_builder(enum: Any, backbone_enum: Any, has_auxiliary: bool = Tr
             model.load_state_dict(chosen.get_state_dict(progress=progress, check_hash=True))
             return model
 
-        weights = {"weights": (enum, enum.COCO_WITH_VOC_LABELS_V1), "weights_backbone": (backbone_enum, default)}
-        return shown_as(make, builder, hidden=() if has_auxiliary else ("aux_loss",), **weights)
+        hidden = () if has_auxiliary else ("aux_loss",)
+        meant = enum.COCO_WITH_VOC_LABELS_V1
+        return shown_as(make, builder, hidden=hidden, weights=(enum, meant), weights_backbone=(backbone_enum, default))
 
     return decorate

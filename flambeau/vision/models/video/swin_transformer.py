@@ -86,8 +86,7 @@ class ShiftedWindowAttention3d(swin.WindowAttention):
         whole = [length <= side for length, side in zip(x.shape[1:4], self.window_size)]
         window = [length if one else side for one, length, side in zip(whole, x.shape[1:4], self.window_size)]
         shift = [0 if one else moved for one, moved in zip(whole, self.shift_size)]
-        maps, biases = (self.qkv.weight, self.proj.weight), self.get_relative_position_bias(window)
-        return shifted_window_attention_3d(x, *maps, biases, window, self.num_heads, shift, **self._settings())
+        return shifted_window_attention_3d(x, **self._given(self.get_relative_position_bias(window), window, shift))
 
 
 class PatchEmbed3d(nn.Module):
