@@ -12,9 +12,7 @@ from ...core import dtype as dtypes
 from ...core.dtype import dtype as Dtype
 from ...core.tensor import Tensor
 from ._kernels import color, conversion, filters, meta, pil, warps, windows
-from ._kernels.conversion import pil_to_tensor as pil_to_tensor
-from ._kernels.conversion import to_pil_image as to_pil_image
-from ._kernels.conversion import to_tensor as to_tensor
+from ._kernels.conversion import pil_to_tensor as pil_to_tensor, to_pil_image as to_pil_image, to_tensor as to_tensor
 from ._kernels.modes import BILINEAR, NEAREST, PIL_MODES, InterpolationMode, mode_from_int
 
 __all__ = [
