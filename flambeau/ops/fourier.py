@@ -312,9 +312,15 @@ def fft(input: Tensor, n: int | None = None, dim: int = -1, norm: str | None = N
     Returns:
         Complex, ``n`` elements along ``dim``.
     Raises:
-        RuntimeError: less than one point, another ``norm``, or a dtype of 16 bits. IndexError: ``dim`` out of range.
+        RuntimeError: less than one point, another ``norm``, or a dtype of 16 bits.
+        IndexError: ``dim`` out of range.
     Gradient: the inverse transform of ``grad``, unscaled.
     Source: torch.fft.fft.
+    Example:
+        >>> torch.fft.fft(torch.tensor([1.0, 0.0, -1.0, 0.0])).real  # one period of a cosine
+        tensor([0., 2., 0., 2.])
+        >>> torch.fft.fft(torch.ones(3), n=4, norm="forward").real
+        tensor([0.7500, 0.0000, 0.2500, 0.0000])
     """
     return _complex_to_complex("fft", input, n, dim, norm, True)
 
@@ -326,9 +332,15 @@ def ifft(input: Tensor, n: int | None = None, dim: int = -1, norm: str | None = 
     Args:
         input, n, dim: as for ``fft``.
         norm: 'backward' (the default: by ``1 / n``), 'ortho' (by ``1 / sqrt(n)``) or 'forward' (no scaling).
+    Returns:
+        Complex, ``n`` elements along ``dim``.
     Raises:
         RuntimeError, IndexError: as for ``fft``.
+    Gradient: the transform ``fft`` of ``grad``, by ``1 / n``.
     Source: torch.fft.ifft.
+    Example:
+        >>> torch.fft.ifft(torch.tensor([4.0, 0.0, 0.0, 0.0])).real
+        tensor([1., 1., 1., 1.])
     """
     return _complex_to_complex("ifft", input, n, dim, norm, False)
 
@@ -338,10 +350,17 @@ def rfft(input: Tensor, n: int | None = None, dim: int = -1, norm: str | None = 
     """``fft`` of real numbers without the half that mirrors the other: ``n // 2 + 1`` elements along ``dim``.
 
     Args:
-        input: real; n, dim, norm: as for ``fft``.
+        input: ``(*)``, real.
+        n, dim, norm: as for ``fft``.
+    Returns:
+        Complex, ``n // 2 + 1`` elements along ``dim``.
     Raises:
         RuntimeError, IndexError: as for ``fft``, and for complex input.
+    Gradient: the real part of the inverse transform of ``grad``, continued with zeros and unscaled.
     Source: torch.fft.rfft.
+    Example:
+        >>> torch.fft.rfft(torch.tensor([1.0, 2.0, 3.0, 4.0]))
+        tensor([10.+0.j, -2.+2.j, -2.+0.j])
     """
     return _real_to_complex("rfft", input, n, dim, norm, True, True)
 
@@ -353,10 +372,18 @@ def irfft(input: Tensor, n: int | None = None, dim: int = -1, norm: str | None =
     Args:
         input: ``(*, n // 2 + 1, *)``. The imaginary parts of the first element, and of the middle one where ``n`` is even, are not used.
         n: number of real points, by default ``2 * (input.shape[dim] - 1)``.
-        dim: the dimension; norm: as for ``ifft``.
+        dim: the dimension.
+        norm: as for ``ifft``.
+    Returns:
+        Real, ``n`` elements along ``dim``.
     Raises:
         RuntimeError, IndexError: as for ``fft``.
+    Gradient: the ``rfft`` of ``grad``, by ``1 / n``, twice where an element stands for its mirror image, too.
     Source: torch.fft.irfft.
+    Example:
+        >>> half = torch.fft.rfft(torch.tensor([1.5, 2.5, 4.5]))
+        >>> torch.fft.irfft(half, n=3), torch.fft.irfft(half).shape
+        (tensor([1.5000, 2.5000, 4.5000]), torch.Size([2]))
     """
     return _complex_to_real("irfft", input, n, dim, norm, False)
 
@@ -366,10 +393,18 @@ def hfft(input: Tensor, n: int | None = None, dim: int = -1, norm: str | None = 
     """Transform, real, of a signal that mirrors its own conjugate and of which ``input`` is the first half.
 
     Args:
-        input: ``(*, n // 2 + 1, *)``; n: number of points, by default ``2 * (input.shape[dim] - 1)``; dim, norm: as for ``fft``.
+        input: ``(*, n // 2 + 1, *)``.
+        n: number of points, by default ``2 * (input.shape[dim] - 1)``.
+        dim, norm: as for ``fft``.
+    Returns:
+        Real, ``n`` elements along ``dim``.
     Raises:
         RuntimeError, IndexError: as for ``fft``.
+    Gradient: as of ``irfft``, of the conjugate and unscaled.
     Source: torch.fft.hfft.
+    Example:
+        >>> torch.fft.hfft(torch.tensor([1.0, 2.0, 3.0]))  # of the signal 1, 2, 3, 2
+        tensor([ 8., -2.,  0., -2.])
     """
     return _complex_to_real("hfft", input, n, dim, norm, True)
 
@@ -379,10 +414,18 @@ def ihfft(input: Tensor, n: int | None = None, dim: int = -1, norm: str | None =
     """Inverse of ``hfft``: the first half of the signal whose transform is the real ``input``.
 
     Args:
-        input: real; n, dim: as for ``fft``; norm: as for ``ifft``.
+        input: ``(*)``, real.
+        n, dim: as for ``fft``.
+        norm: as for ``ifft``.
+    Returns:
+        Complex, ``n // 2 + 1`` elements along ``dim``.
     Raises:
         RuntimeError, IndexError: as for ``fft``, and for complex input.
+    Gradient: as of ``rfft``, of the conjugate and by ``1 / n``.
     Source: torch.fft.ihfft.
+    Example:
+        >>> torch.fft.ihfft(torch.tensor([8.0, -2.0, 0.0, -2.0])).real
+        tensor([1., 2., 3.])
     """
     return _real_to_complex("ihfft", input, n, dim, norm, False, True)
 
@@ -421,17 +464,41 @@ def fftn(input: Tensor, s: Sequence[int] | None = None, dim: Sequence[int] | Non
         s: numbers of points along the dimensions, to which ``input`` is cut or continued with zeros; -1 leaves one as it is.
         dim: the dimensions, by default all, or the last ``len(s)``.
         norm: 'backward' (the default: no scaling), 'ortho' (by the root of 1 over the number of points) or 'forward' (by 1 over it).
+    Returns:
+        Complex, ``input``'s shape with the sizes ``s``.
     Raises:
         RuntimeError: less than one point, ``s`` and ``dim`` of different lengths, a dimension twice, another ``norm``, a dtype of 16 bits.
         IndexError: a dimension out of range.
+    Gradient: the inverse transform of ``grad``, unscaled.
     Source: torch.fft.fftn.
+    Example:
+        >>> torch.fft.fftn(torch.ones(2, 4)).real
+        tensor([[8., 0., 0., 0.],
+                [0., 0., 0., 0.]])
+        >>> torch.fft.fftn(torch.ones(2, 4), dim=0)[0].real
+        tensor([2., 2., 2., 2.])
     """
     return _several(input, s, dim, norm, True)
 
 
 @composite(namespace="fft", out=True, autocast={"cpu": "float32"})
 def ifftn(input: Tensor, s: Sequence[int] | None = None, dim: Sequence[int] | None = None, norm: str | None = None) -> Tensor:
-    """Inverse of ``fftn``, with its arguments and errors; ``norm`` as for ``ifft``. Source: torch.fft.ifftn."""
+    """Inverse of ``fftn``.
+
+    Args:
+        input, s, dim: as for ``fftn``.
+        norm: as for ``ifft``, of the product of the numbers of points.
+    Returns:
+        Complex, ``input``'s shape with the sizes ``s``.
+    Raises:
+        RuntimeError, IndexError: as for ``fftn``.
+    Gradient: the transform of ``grad``, by 1 over the number of points.
+    Source: torch.fft.ifftn.
+    Example:
+        >>> x = torch.tensor([[1.0, 2.0], [3.0, 5.0]])
+        >>> torch.allclose(torch.fft.ifftn(torch.fft.fftn(x)).real, x)
+        True
+    """
     return _several(input, s, dim, norm, False)
 
 
@@ -440,10 +507,18 @@ def rfftn(input: Tensor, s: Sequence[int] | None = None, dim: Sequence[int] | No
     """``fftn`` of real numbers, along the last dimension without the half that mirrors the other.
 
     Args:
-        input: real; s, dim, norm: as for ``fftn``.
+        input: ``(*)``, real.
+        s, dim, norm: as for ``fftn``.
+    Returns:
+        Complex, with ``n // 2 + 1`` elements along the last of the dimensions.
     Raises:
         RuntimeError, IndexError: as for ``fftn``, and for complex input or no dimension.
+    Gradient: the real part of the inverse transform of ``grad``, continued with zeros and unscaled.
     Source: torch.fft.rfftn.
+    Example:
+        >>> torch.fft.rfftn(torch.ones(2, 4)).real
+        tensor([[8., 0., 0.],
+                [0., 0., 0.]])
     """
     input, dims = _several_real("rfftn", input, s, dim)
     return fft_r2c(input, dims, _normalization(norm, True), True)
@@ -451,11 +526,24 @@ def rfftn(input: Tensor, s: Sequence[int] | None = None, dim: Sequence[int] | No
 
 @composite(namespace="fft", out=True, autocast={"cpu": "float32"})
 def irfftn(input: Tensor, s: Sequence[int] | None = None, dim: Sequence[int] | None = None, norm: str | None = None) -> Tensor:
-    """Inverse of ``rfftn``; ``s`` are the sizes of the result, by default ``2 * (size - 1)`` along the last dimension.
+    """Inverse of ``rfftn``: real numbers from the half of their transform.
 
+    Args:
+        input: ``(*, n // 2 + 1)``, complex or real.
+        s: sizes of the result, by default ``2 * (size - 1)`` along the last dimension and ``input``'s otherwise.
+        dim: the dimensions, by default all, or the last ``len(s)``.
+        norm: as for ``ifftn``.
+    Returns:
+        Real, with the sizes ``s``.
     Raises:
         RuntimeError, IndexError: as for ``fftn``, and for no dimension.
+    Gradient: the ``rfftn`` of ``grad``, scaled, twice where an element stands for its mirror image, too.
     Source: torch.fft.irfftn.
+    Example:
+        >>> half = torch.fft.rfftn(torch.full((2, 3), 1.5))
+        >>> torch.fft.irfftn(half, s=(2, 3))
+        tensor([[1.5000, 1.5000, 1.5000],
+                [1.5000, 1.5000, 1.5000]])
     """
     input, dims, points = _several_halved("irfftn", input, s, dim)
     return fft_c2r(input, dims, _normalization(norm, False), points)
@@ -465,9 +553,20 @@ def irfftn(input: Tensor, s: Sequence[int] | None = None, dim: Sequence[int] | N
 def hfftn(input: Tensor, s: Sequence[int] | None = None, dim: Sequence[int] | None = None, norm: str | None = None) -> Tensor:
     """``hfft`` along several dimensions: ``input`` is half of a signal that mirrors its conjugate, cut along the last of them.
 
+    Args:
+        input: ``(*, n // 2 + 1)``, complex or real.
+        s: sizes of the result, by default ``2 * (size - 1)`` along the last dimension and ``input``'s otherwise.
+        dim: the dimensions, by default all, or the last ``len(s)``.
+        norm: as for ``fftn``.
+    Returns:
+        Real, with the sizes ``s``.
     Raises:
         RuntimeError, IndexError: as for ``fftn``, and for no dimension.
     Source: torch.fft.hfftn.
+    Example:
+        >>> torch.fft.hfftn(torch.ones(2, 3))
+        tensor([[8., 0., 0., 0.],
+                [0., 0., 0., 0.]])
     """
     input, dims, points = _several_halved("hfftn", input, s, dim)
     scale = _normalization(norm, True)
@@ -478,11 +577,21 @@ def hfftn(input: Tensor, s: Sequence[int] | None = None, dim: Sequence[int] | No
 
 @composite(namespace="fft", out=True)
 def ihfftn(input: Tensor, s: Sequence[int] | None = None, dim: Sequence[int] | None = None, norm: str | None = None) -> Tensor:
-    """Inverse of ``hfftn``, of real ``input``.
+    """Inverse of ``hfftn``: the half of the signal whose transform is the real ``input``.
 
+    Args:
+        input: ``(*)``, real.
+        s, dim: as for ``fftn``.
+        norm: as for ``ifftn``.
+    Returns:
+        Complex, with ``n // 2 + 1`` elements along the last of the dimensions.
     Raises:
         RuntimeError, IndexError: as for ``fftn``, and for complex input or no dimension.
     Source: torch.fft.ihfftn.
+    Example:
+        >>> torch.fft.ihfftn(torch.fft.hfftn(torch.ones(2, 3))).real
+        tensor([[1., 1., 1.],
+                [1., 1., 1.]])
     """
     input, dims = _several_real("ihfftn", input, s, dim)
     scale = _normalization(norm, False)
@@ -492,37 +601,123 @@ def ihfftn(input: Tensor, s: Sequence[int] | None = None, dim: Sequence[int] | N
 
 @composite(namespace="fft", out=True, autocast={"cpu": "float32"})
 def fft2(input: Tensor, s: Sequence[int] | None = None, dim: Sequence[int] = (-2, -1), norm: str | None = None) -> Tensor:
-    """``fftn`` along two dimensions. Source: torch.fft.fft2."""
+    """:func:`torch.fft.fftn` along two dimensions, by default the last two.
+
+    Args:
+        input: ``(*, m, n)``, real or complex.
+        s, dim, norm: as for ``fftn``.
+    Returns:
+        Complex, ``input``'s shape with the sizes ``s``.
+    Raises:
+        RuntimeError, IndexError: as for ``fftn``.
+    Gradient: the inverse transform of ``grad``, unscaled.
+    Source: torch.fft.fft2.
+    Example:
+        >>> torch.fft.fft2(torch.ones(2, 4)).real
+        tensor([[8., 0., 0., 0.],
+                [0., 0., 0., 0.]])
+    """
     return fftn(input, s, dim, norm)
 
 
 @composite(namespace="fft", out=True, autocast={"cpu": "float32"})
 def ifft2(input: Tensor, s: Sequence[int] | None = None, dim: Sequence[int] = (-2, -1), norm: str | None = None) -> Tensor:
-    """``ifftn`` along two dimensions. Source: torch.fft.ifft2."""
+    """:func:`torch.fft.ifftn` along two dimensions, by default the last two.
+
+    Args:
+        input: ``(*, m, n)``, real or complex.
+        s, dim, norm: as for ``ifftn``.
+    Returns:
+        Complex, ``input``'s shape with the sizes ``s``.
+    Raises:
+        RuntimeError, IndexError: as for ``fftn``.
+    Gradient: the transform of ``grad``, by 1 over the number of points.
+    Source: torch.fft.ifft2.
+    Example:
+        >>> torch.fft.ifft2(torch.tensor([[9.0, 0.0, 0.0], [0.0, 0.0, 0.0]])).real
+        tensor([[1.5000, 1.5000, 1.5000],
+                [1.5000, 1.5000, 1.5000]])
+    """
     return ifftn(input, s, dim, norm)
 
 
 @composite(namespace="fft", out=True, autocast={"cpu": "float32"})
 def rfft2(input: Tensor, s: Sequence[int] | None = None, dim: Sequence[int] = (-2, -1), norm: str | None = None) -> Tensor:
-    """``rfftn`` along two dimensions. Source: torch.fft.rfft2."""
+    """:func:`torch.fft.rfftn` along two dimensions, by default the last two.
+
+    Args:
+        input: ``(*, m, n)``, real.
+        s, dim, norm: as for ``fftn``.
+    Returns:
+        Complex, ``(*, m, n // 2 + 1)``.
+    Raises:
+        RuntimeError, IndexError: as for ``rfftn``.
+    Gradient: as of ``rfftn``.
+    Source: torch.fft.rfft2.
+    Example:
+        >>> torch.fft.rfft2(torch.ones(3, 4)).shape
+        torch.Size([3, 3])
+    """
     return rfftn(input, s, dim, norm)
 
 
 @composite(namespace="fft", out=True, autocast={"cpu": "float32"})
 def irfft2(input: Tensor, s: Sequence[int] | None = None, dim: Sequence[int] = (-2, -1), norm: str | None = None) -> Tensor:
-    """``irfftn`` along two dimensions. Source: torch.fft.irfft2."""
+    """:func:`torch.fft.irfftn` along two dimensions, by default the last two.
+
+    Args:
+        input: ``(*, m, n // 2 + 1)``, complex or real.
+        s, dim, norm: as for ``irfftn``.
+    Returns:
+        Real, ``(*, m, n)``.
+    Raises:
+        RuntimeError, IndexError: as for ``irfftn``.
+    Gradient: as of ``irfftn``.
+    Source: torch.fft.irfft2.
+    Example:
+        >>> torch.fft.irfft2(torch.tensor([[9.0, 0.0], [0.0, 0.0]]), s=(2, 3))
+        tensor([[1.5000, 1.5000, 1.5000],
+                [1.5000, 1.5000, 1.5000]])
+    """
     return irfftn(input, s, dim, norm)
 
 
 @composite(namespace="fft", out=True)
 def hfft2(input: Tensor, s: Sequence[int] | None = None, dim: Sequence[int] = (-2, -1), norm: str | None = None) -> Tensor:
-    """``hfftn`` along two dimensions. Source: torch.fft.hfft2."""
+    """:func:`torch.fft.hfftn` along two dimensions, by default the last two.
+
+    Args:
+        input: ``(*, m, n // 2 + 1)``, complex or real.
+        s, dim, norm: as for ``hfftn``.
+    Returns:
+        Real, ``(*, m, n)``.
+    Raises:
+        RuntimeError, IndexError: as for ``hfftn``.
+    Source: torch.fft.hfft2.
+    Example:
+        >>> torch.fft.hfft2(torch.ones(2, 3)).shape
+        torch.Size([2, 4])
+    """
     return hfftn(input, s, dim, norm)
 
 
 @composite(namespace="fft", out=True)
 def ihfft2(input: Tensor, s: Sequence[int] | None = None, dim: Sequence[int] = (-2, -1), norm: str | None = None) -> Tensor:
-    """``ihfftn`` along two dimensions. Source: torch.fft.ihfft2."""
+    """:func:`torch.fft.ihfftn` along two dimensions, by default the last two.
+
+    Args:
+        input: ``(*, m, n)``, real.
+        s, dim, norm: as for ``ihfftn``.
+    Returns:
+        Complex, ``(*, m, n // 2 + 1)``.
+    Raises:
+        RuntimeError, IndexError: as for ``ihfftn``.
+    Source: torch.fft.ihfft2.
+    Example:
+        >>> torch.fft.ihfft2(torch.fft.hfft2(torch.ones(2, 3))).real
+        tensor([[1., 1., 1.],
+                [1., 1., 1.]])
+    """
     return ihfftn(input, s, dim, norm)
 
 
@@ -548,11 +743,17 @@ def fftfreq(new: Creation, n: int, d: float = 1.0) -> Any:
     """Frequencies of the elements of a transform of ``n`` points: 0, 1, ..., the negative ones last, over ``n * d``.
 
     Args:
-        n: number of points; d: distance between two of them.
+        n: number of points.
+        d: distance between two of them; frequencies are in cycles per its unit.
         out, dtype, layout, device, pin_memory, requires_grad: as for ``torch.zeros``; a floating or complex dtype.
+    Returns:
+        A new tensor ``(n,)``.
     Raises:
         RuntimeError: an integer dtype, or a negative ``n``.
     Source: torch.fft.fftfreq.
+    Example:
+        >>> torch.fft.fftfreq(5, d=0.2)
+        tensor([ 0.,  1.,  2., -2., -1.])
     """
 
     def count(n: int) -> int:
@@ -570,9 +771,14 @@ def rfftfreq(new: Creation, n: int, d: float = 1.0) -> Any:
 
     Args:
         n, d, out, dtype, layout, device, pin_memory, requires_grad: as for ``fftfreq``.
+    Returns:
+        A new tensor ``(n // 2 + 1,)``.
     Raises:
         RuntimeError: an integer dtype.
     Source: torch.fft.rfftfreq.
+    Example:
+        >>> torch.fft.rfftfreq(5, d=0.2)
+        tensor([0., 1., 2.])
     """
     return _frequencies(new, n, d, lambda n: int(n / 2) + 1)
 
@@ -587,13 +793,36 @@ def fftshift(input: Tensor, dim: int | Sequence[int] | None = None) -> Tensor:
     """The elements of a transform in the order of their frequencies, 0 in the middle.
 
     Args:
+        input: any shape and dtype.
         dim: the dimensions, by default all.
+    Returns:
+        A new tensor of ``input``'s shape and dtype.
+    Raises:
+        IndexError: a dimension out of range.
+    Gradient: ``ifftshift`` of ``grad``.
     Source: torch.fft.fftshift.
+    Example:
+        >>> torch.fft.fftshift(torch.fft.fftfreq(5, d=0.2))
+        tensor([-2., -1.,  0.,  1.,  2.])
     """
     return _shifted(input, dim, lambda size: size // 2)
 
 
 @composite(namespace="fft")
 def ifftshift(input: Tensor, dim: int | Sequence[int] | None = None) -> Tensor:
-    """Inverse of ``fftshift``. Source: torch.fft.ifftshift."""
+    """Inverse of ``fftshift``: frequency 0 comes first.
+
+    Args:
+        input: any shape and dtype.
+        dim: the dimensions, by default all.
+    Returns:
+        A new tensor of ``input``'s shape and dtype.
+    Raises:
+        IndexError: a dimension out of range.
+    Gradient: ``fftshift`` of ``grad``.
+    Source: torch.fft.ifftshift.
+    Example:
+        >>> torch.fft.ifftshift(torch.tensor([-2, -1, 0, 1, 2]))
+        tensor([ 0,  1,  2, -2, -1])
+    """
     return _shifted(input, dim, lambda size: (size + 1) // 2)

@@ -216,9 +216,19 @@ def tensor(new: Creation, data: Any) -> Any:
         dtype: element type; inferred when None: bool, int64, the default floating type or its complex counterpart for Python
             numbers, the array's own for arrays and NumPy scalars.
         device, requires_grad, pin_memory: as for ``torch.zeros``.
+    Returns:
+        A new contiguous tensor; a nested sequence's lengths are its shape, a number is 0-d.
     Raises:
-        ValueError: irregular nesting. TypeError, RuntimeError: values that are no numbers or do not fit.
+        ValueError: irregular nesting, or an integer beyond 64 bits.
+        TypeError: strings and other values that are no numbers.
+        RuntimeError: an object of unknown type, or a number that ``dtype`` cannot hold.
     Source: torch.tensor.
+    Example:
+        >>> torch.tensor([[1, 2], [3, 4]])
+        tensor([[1, 2],
+                [3, 4]])
+        >>> torch.tensor([1, 2.5]), torch.tensor(7, dtype=torch.float64)
+        (tensor([1.0000, 2.5000]), tensor(7., dtype=torch.float64))
     """
     return _copied(new, data, "torch.tensor(sourceTensor)")
 
@@ -237,9 +247,18 @@ def new_tensor(new: Creation, input: TensorLike, data: Any) -> Any:
     """A tensor with a copy of ``data``, of this tensor's dtype unless ``dtype`` is given.
 
     Args:
+        input: tensor whose dtype and device are taken.
         data: as for ``torch.tensor``.
         dtype, device, requires_grad, layout, pin_memory: as for ``torch.zeros``.
+    Returns:
+        A new contiguous tensor of ``data``'s shape.
+    Raises:
+        ValueError: irregular nesting.
+        TypeError: values that are no numbers.
     Source: torch.Tensor.new_tensor.
+    Example:
+        >>> torch.tensor([0.5]).new_tensor([[1, 2]])
+        tensor([[1., 2.]])
     """
     return _copied(new, data, "tensor.new_tensor(sourceTensor)")
 
@@ -252,7 +271,18 @@ def as_tensor(new: Creation, data: Any, dtype: Any = None, device: Any = None) -
         data: as for ``torch.tensor``; a tensor keeps its history.
         dtype: element type; inferred when None.
         device: where the tensor is to lie.
+    Returns:
+        ``data`` itself where it is such a tensor; a tensor on an array's memory, or a new one.
+    Raises:
+        ValueError: irregular nesting.
+        TypeError: values that are no numbers.
     Source: torch.as_tensor.
+    Example:
+        >>> array = np.zeros(2)
+        >>> x = torch.as_tensor(array)
+        >>> array[0] = 7
+        >>> x
+        tensor([7., 0.], dtype=torch.float64)
     """
     if data.__class__ in KINDS:  # an array of another kind
         data = wrap(data)
@@ -326,10 +356,18 @@ def from_numpy(ndarray: Any) -> Any:
 
     Args:
         ndarray: an array of a numeric element type, native byte order and no negative stride.
+    Returns:
+        A tensor of the array's shape, strides and element type.
     Raises:
         TypeError: no array, or an unsupported element type.
         ValueError: a negative stride; copy the array first.
     Source: torch.from_numpy.
+    Example:
+        >>> array = np.array([1, 2])
+        >>> torch.from_numpy(array).add_(10)
+        tensor([11, 12])
+        >>> array
+        array([11, 12])
     """
     if not isinstance(ndarray, np.ndarray):
         raise TypeError(f"expected np.ndarray (got {type(ndarray).__name__})")
@@ -346,9 +384,18 @@ def asarray(new: Creation, obj: Any, *, copy: bool | None = None) -> Any:
         device: where the tensor is to lie.
         copy: True forbids sharing, False demands it, None shares where possible.
         requires_grad: whether operations on the result are recorded; False detaches.
+    Returns:
+        ``obj`` itself, a tensor on its memory, or a new tensor.
     Raises:
         ValueError: ``copy=False`` where memory cannot be shared.
+        RuntimeError: an object of unknown type.
     Source: torch.asarray.
+    Example:
+        >>> array = np.array([1, 2])
+        >>> shared, copied = torch.asarray(array), torch.asarray(array, copy=True)
+        >>> array[0] = 7
+        >>> shared, copied
+        (tensor([7, 2]), tensor([1, 2]))
     """
     kind = new.dtype
     source = _shared_source(obj, kind)
@@ -407,9 +454,18 @@ def from_file(new: Creation, filename: str, shared: bool | None = None, size: in
         shared: True writes changes to the file, which is made or grown where it is too short; otherwise it stays as it is.
         size: number of elements.
         dtype, layout, device, pin_memory, requires_grad: as for ``torch.zeros``; on the CPU only.
+    Returns:
+        A tensor ``(size,)`` on the file's memory.
     Raises:
-        RuntimeError: the file cannot be opened, or is too short. NotImplementedError: another device.
+        RuntimeError: the file cannot be opened, or is too short.
+        NotImplementedError: another device.
     Source: torch.from_file.
+    Example:
+        >>> import tempfile
+        >>> with tempfile.NamedTemporaryFile() as file:
+        ...     x = torch.from_file(file.name, shared=True, size=2, dtype=torch.int32).fill_(7)
+        ...     np.fromfile(file.name, np.int32).tolist()
+        [7, 7]
     """
     if new.where != cpu:
         raise NotImplementedError(f"from_file: a file is memory of the CPU, not of the device {new.where}")
@@ -427,9 +483,15 @@ def frombuffer(buffer: Any, *, dtype: Any, count: int = -1, offset: int = 0, req
         count: how many; all when negative.
         offset: bytes to skip.
         requires_grad: whether operations on the result are recorded.
+    Returns:
+        A tensor ``(count,)`` on the buffer's memory.
     Raises:
         ValueError: an empty buffer, or sizes that do not fit.
     Source: torch.frombuffer.
+    Example:
+        >>> buffer = bytearray([1, 0, 2, 0])
+        >>> torch.frombuffer(buffer, dtype=torch.uint8, offset=2), torch.frombuffer(buffer, dtype=torch.int16)
+        (tensor([2, 0], dtype=torch.uint8), tensor([1, 2], dtype=torch.int16))
     """
     kind = dtype_of(dtype, "frombuffer")
     view = memoryview(buffer)
@@ -470,7 +532,17 @@ def from_dlpack(new: Creation, ext_tensor: Any, *, copy: bool | None = None) -> 
         ext_tensor: an object with ``__dlpack__`` and ``__dlpack_device__``, or a capsule from ``to_dlpack``.
         device: where the tensor is to lie.
         copy: True copies.
+    Returns:
+        A tensor of the other's shape, strides and element type, on its memory unless copied.
+    Raises:
+        ValueError: an object that is neither, or ``copy=False`` for another device.
     Source: torch.from_dlpack.
+    Example:
+        >>> array = np.array([1.0, 2.0])
+        >>> x = torch.from_dlpack(array)
+        >>> array[0] = 7
+        >>> x
+        tensor([7., 2.], dtype=torch.float64)
     """
     source = ext_tensor if hasattr(ext_tensor, "__dlpack__") else _Capsule(ext_tensor)
     array = np.from_dlpack(source)
@@ -496,7 +568,20 @@ class _Capsule:
 
 @composite(method=False)
 def to_dlpack(tensor: Any) -> Any:
-    """A DLPack capsule on a tensor's memory, to be read once. Source: torch.utils.dlpack.to_dlpack."""
+    """A DLPack capsule on a tensor's memory, to be read once.
+
+    Args:
+        tensor: any shape; on the CPU or a CUDA device.
+    Returns:
+        A capsule for ``torch.from_dlpack`` or another library.
+    Raises:
+        TypeError: no tensor.
+    Source: torch.utils.dlpack.to_dlpack.
+    Example:
+        >>> x = torch.tensor([1, 2])
+        >>> torch.from_dlpack(torch.to_dlpack(x)).data_ptr() == x.data_ptr()
+        True
+    """
     if not isinstance(tensor, Tensor):
         raise TypeError(f"to_dlpack(): argument 'tensor' (position 1) must be Tensor, not {type(tensor).__name__}")
     return tensor.__dlpack__()

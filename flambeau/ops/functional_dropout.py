@@ -45,7 +45,14 @@ def functional_dropout(input: Tensor, p: float = 0.5, training: bool = True, inp
         ``input``'s shape; ``input`` itself where nothing is done.
     Raises:
         ValueError: ``p`` outside [0, 1].
+        RuntimeError: integers.
+    Gradient: ``grad / (1 - p)`` at the elements that stayed.
     Source: torch.nn.functional.dropout. Srivastava et al. 2014.
+    Example:
+        >>> F.dropout(torch.ones(20), p=0.75).unique()
+        tensor([0., 4.])
+        >>> F.dropout(torch.ones(2), p=0.75, training=False)
+        tensor([1., 1.])
     """
     _check_p(p)
     return dropout_(input, p, training) if inplace else dropout(input, p, training)
@@ -56,10 +63,19 @@ def functional_alpha_dropout(input: Tensor, p: float = 0.5, training: bool = Fal
     """Dropout that keeps mean and variance of SELU's outputs.
 
     Args:
-        input, p, training, inplace: as for ``dropout``.
+        input: any shape, floating point.
+        p: probability of an element to get SELU's negative saturation value.
+        training: whether to do anything.
+        inplace: write into ``input``.
+    Returns:
+        ``input``'s shape; ``input`` itself where nothing is done.
     Raises:
         ValueError: ``p`` outside [0, 1].
+    Gradient: ``grad`` times the scale at the elements that stayed.
     Source: torch.nn.functional.alpha_dropout. Klambauer et al. 2017.
+    Example:
+        >>> F.alpha_dropout(torch.zeros(100), p=0.5, training=True).unique()
+        tensor([-0.7792,  0.7792])
     """
     _check_p(p)
     return alpha_dropout_(input, p, training) if inplace else alpha_dropout(input, p, training)
@@ -70,11 +86,19 @@ def functional_feature_alpha_dropout(input: Tensor, p: float = 0.5, training: bo
     """``alpha_dropout`` of whole channels.
 
     Args:
-        input: ``(N, C, *)``.
-        p, training, inplace: as for ``dropout``.
+        input: ``(N, C, *)``, floating point.
+        p, training, inplace: as for ``alpha_dropout``; ``p`` is the probability of a channel.
+    Returns:
+        ``input``'s shape; ``input`` itself where nothing is done.
     Raises:
         ValueError: ``p`` outside [0, 1].
+        RuntimeError: fewer than 2 dimensions.
+    Gradient: ``grad`` times the scale at the channels that stayed.
     Source: torch.nn.functional.feature_alpha_dropout.
+    Example:
+        >>> y = F.feature_alpha_dropout(torch.zeros(1, 100, 3), p=0.5, training=True)
+        >>> bool((y == y[..., :1]).all()), y.unique()
+        (True, tensor([-0.7792,  0.7792]))
     """
     _check_p(p)
     return feature_alpha_dropout_(input, p, training) if inplace else feature_alpha_dropout(input, p, training)
@@ -91,14 +115,24 @@ def _of_channels(input: Any, p: float, training: bool, inplace: bool, batched: b
 
 @composite(namespace="nn.functional")
 def dropout1d(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:
-    """Zero whole channels of ``(N, C, L)`` or ``(C, L)`` input with probability ``p``.
+    """Zero whole channels with probability ``p`` and multiply the others by ``1 / (1 - p)``, in training.
 
     Args:
-        p, training, inplace: as for ``dropout``.
+        input: ``(N, C, L)`` or ``(C, L)``, floating point.
+        p: probability of a channel to be zeroed.
+        training: whether to do anything.
+        inplace: write into ``input``.
+    Returns:
+        ``input``'s shape; ``input`` itself with ``inplace``.
     Raises:
         ValueError: ``p`` outside [0, 1].
         RuntimeError: another number of dimensions.
+    Gradient: ``grad / (1 - p)`` at the channels that stayed.
     Source: torch.nn.functional.dropout1d. Tompson et al. 2015.
+    Example:
+        >>> y = F.dropout1d(torch.ones(20, 3))
+        >>> bool((y == y[:, :1]).all()), y.unique()
+        (True, tensor([0., 2.]))
     """
     _check_p(p)
     ndim = input.dim()
@@ -112,13 +146,24 @@ def dropout1d(input: Tensor, p: float = 0.5, training: bool = True, inplace: boo
 
 @composite(namespace="nn.functional")
 def dropout2d(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:
-    """Zero whole channels of ``(N, C, H, W)`` input with probability ``p``; ``(N, C, L)`` input is taken with a warning.
+    """Zero whole channels of images with probability ``p`` and multiply the others by ``1 / (1 - p)``, in training.
 
     Args:
-        p, training, inplace: as for ``dropout``.
+        input: ``(N, C, H, W)``, floating point; three dimensions are taken as ``(N, C, L)``, with a warning.
+        p: probability of a channel to be zeroed.
+        training: whether to do anything.
+        inplace: write into ``input``.
+    Returns:
+        ``input``'s shape; ``input`` itself with ``inplace``.
     Raises:
         ValueError: ``p`` outside [0, 1].
+        RuntimeError: fewer than 2 dimensions.
+    Gradient: ``grad / (1 - p)`` at the channels that stayed.
     Source: torch.nn.functional.dropout2d. Tompson et al. 2015.
+    Example:
+        >>> y = F.dropout2d(torch.ones(1, 20, 2, 2))
+        >>> bool((y == y[..., :1, :1]).all()), y.unique()
+        (True, tensor([0., 2.]))
     """
     _check_p(p)
     ndim = input.dim()
@@ -144,13 +189,23 @@ def dropout2d(input: Tensor, p: float = 0.5, training: bool = True, inplace: boo
 
 @composite(namespace="nn.functional")
 def dropout3d(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:
-    """Zero whole channels of ``(N, C, D, H, W)`` or ``(C, D, H, W)`` input with probability ``p``.
+    """Zero whole channels of volumes with probability ``p`` and multiply the others by ``1 / (1 - p)``, in training.
 
     Args:
-        p, training, inplace: as for ``dropout``.
+        input: ``(N, C, D, H, W)`` or ``(C, D, H, W)``, floating point.
+        p: probability of a channel to be zeroed.
+        training: whether to do anything.
+        inplace: write into ``input``.
+    Returns:
+        ``input``'s shape; ``input`` itself with ``inplace``.
     Raises:
         ValueError: ``p`` outside [0, 1].
+    Gradient: ``grad / (1 - p)`` at the channels that stayed.
     Source: torch.nn.functional.dropout3d. Tompson et al. 2015.
+    Example:
+        >>> y = F.dropout3d(torch.ones(20, 2, 2, 2))
+        >>> bool((y == y[:, :1, :1, :1]).all()), y.unique()
+        (True, tensor([0., 2.]))
     """
     _check_p(p)
     ndim = input.dim()

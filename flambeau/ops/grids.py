@@ -192,7 +192,26 @@ def _require(condition: bool, message: str) -> None:
 
 @composite(method=False, autocast={"cpu": "float32", "cuda": "widest"})
 def grid_sampler(input: Tensor, grid: Tensor, interpolation_mode: int, padding_mode: int, align_corners: bool) -> Tensor:
-    """``nn.functional.grid_sample`` with numbers for its modes, in the order in which they stand there. Source: torch.grid_sampler."""
+    """``nn.functional.grid_sample`` with numbers for its modes.
+
+    Args:
+        input: ``(N, C, H, W)`` or ``(N, C, D, H, W)``, floating point.
+        grid: ``(N, *out, 2)`` or ``(N, *out, 3)``.
+        interpolation_mode: 0 for 'bilinear', 1 for 'nearest', 2 for 'bicubic'.
+        padding_mode: 0 for 'zeros', 1 for 'border', 2 for 'reflection'.
+        align_corners: as for ``grid_sample``.
+    Returns:
+        ``(N, C, *out)``, ``input``'s dtype.
+    Raises:
+        RuntimeError: shapes or dtypes that do not fit together.
+        NotImplementedError: an integer dtype.
+    Gradient: as of ``grid_sample``.
+    Source: torch.grid_sampler.
+    Example:
+        >>> image = torch.tensor([[[[1.0, 2.0], [3.0, 4.0]]]])
+        >>> torch.grid_sampler(image, torch.zeros(1, 1, 1, 2), 0, 0, False)
+        tensor([[[[2.5000]]]])
+    """
     rank = input.ndim - 2
     sizes = f"input with sizes {list(input.shape)} and grid with sizes {list(grid.shape)}"
     _require(input.shape[:1] == grid.shape[:1], f"expected grid and input to have same batch size, but got {sizes}")
@@ -221,12 +240,29 @@ def grid_sampler(input: Tensor, grid: Tensor, interpolation_mode: int, padding_m
 
 
 def _of_rank(rank: int) -> Any:
-    @composite(name=f"grid_sampler_{rank}d", method=False, autocast={"cpu": "float32"})
     def sampler(input: Tensor, grid: Tensor, interpolation_mode: int, padding_mode: int, align_corners: bool) -> Tensor:
         _require(input.ndim == rank + 2, f"expected {rank + 2}D input, but got input with sizes {list(input.shape)}")
         return grid_sampler(input, grid, interpolation_mode, padding_mode, align_corners)
 
-    return sampler
+    sampler.__doc__ = f""":func:`torch.grid_sampler` of ``{rank}`` dimensions.
+
+    Args:
+        input: ``{("(N, C, H, W)", "(N, C, D, H, W)")[rank - 2]}``, floating point.
+        grid: ``(N, *out, {rank})``, of ``input``'s dtype.
+        interpolation_mode, padding_mode, align_corners: as for ``grid_sampler``.
+    Returns:
+        ``(N, C, *out)``, ``input``'s dtype.
+    Raises:
+        RuntimeError: another number of dimensions; shapes or dtypes that do not fit together.
+        NotImplementedError: an integer dtype.
+    Gradient: as of ``grid_sample``.
+    Source: torch.grid_sampler_{rank}d.
+    Example:
+        >>> image = torch.arange({2.0**rank}).reshape({(1, 1, *(2,) * rank)})
+        >>> torch.grid_sampler_{rank}d(image, torch.zeros({(*(1,) * (rank + 1), rank)}), 0, 0, False).item()
+        {(2**rank - 1) / 2}
+    """
+    return composite(name=f"grid_sampler_{rank}d", method=False, autocast={"cpu": "float32"})(sampler)
 
 
 grid_sampler_2d, grid_sampler_3d = _of_rank(2), _of_rank(3)
@@ -245,10 +281,18 @@ def grid_sample(
         padding_mode: what stands outside: 'zeros', the nearest pixel ('border') or the mirrored image ('reflection').
         align_corners: whether -1 and 1 are the middles of the outermost pixels instead of their edges; by default not, with a warning.
     Returns:
-        ``(N, C, *out)``.
+        ``(N, C, *out)``, ``input``'s dtype.
     Raises:
-        ValueError: another mode. RuntimeError: shapes or dtypes that do not fit together. NotImplementedError: an integer dtype.
+        ValueError: another mode.
+        RuntimeError: shapes or dtypes that do not fit together.
+        NotImplementedError: an integer dtype.
+    Gradient: to the pixels by their weights, to ``grid`` the slope of the interpolation; 0 to it for 'nearest'.
     Source: torch.nn.functional.grid_sample; Jaderberg et al. 2015.
+    Example:
+        >>> image = torch.tensor([[[[1.0, 2.0], [3.0, 4.0]]]])
+        >>> places = torch.tensor([[[[0.0, 0.0], [1.0, -1.0]]]])  # the middle, and top right
+        >>> F.grid_sample(image, places, align_corners=True)
+        tensor([[[[2.5000, 2.0000]]]])
     """
     if mode not in _MODES:
         raise ValueError(f"nn.functional.grid_sample(): expected mode to be 'bilinear', 'nearest' or 'bicubic', but got: '{mode}'")
@@ -272,7 +316,23 @@ def _line(theta: Any, count: int, align_corners: bool) -> Any:
 
 @composite(method=False)
 def affine_grid_generator(theta: Tensor, size: Sequence[int], align_corners: bool) -> Tensor:
-    """``nn.functional.affine_grid`` without its checks. Source: torch.affine_grid_generator."""
+    """``nn.functional.affine_grid`` without its checks.
+
+    Args:
+        theta: ``(N, 2, 3)`` or ``(N, 3, 4)``, floating point.
+        size: ``(N, C, H, W)`` or ``(N, C, D, H, W)``.
+        align_corners: as for ``grid_sample``.
+    Returns:
+        ``(N, H, W, 2)`` or ``(N, D, H, W, 3)``, ``theta``'s dtype.
+    Raises:
+        RuntimeError: a ``theta`` of another shape.
+    Gradient: ``grad`` times the grid's coordinates, summed.
+    Source: torch.affine_grid_generator.
+    Example:
+        >>> mirror = torch.tensor([[[-1.0, 0.0, 0.0], [0.0, 1.0, 0.0]]])
+        >>> torch.affine_grid_generator(mirror, [1, 1, 1, 3], True)[0, 0, :, 0]
+        tensor([ 1.,  0., -1.])
+    """
     batch, spatial = size[0], tuple(size[2:])
     rank = len(spatial)
     base = ones(*spatial, rank + 1, dtype=theta.dtype, device=theta.device)
@@ -291,10 +351,17 @@ def affine_grid(theta: Tensor, size: Sequence[int], align_corners: bool | None =
         size: ``(N, C, H, W)`` or ``(N, C, D, H, W)``, of the image that is to come out.
         align_corners: as for ``grid_sample``; by default not, with a warning.
     Returns:
-        ``(N, H, W, 2)`` or ``(N, D, H, W, 3)``.
+        ``(N, H, W, 2)`` or ``(N, D, H, W, 3)``, ``theta``'s dtype.
     Raises:
-        ValueError: another dtype or shape of ``theta``, or an empty size. NotImplementedError: a size of another rank.
+        ValueError: another dtype or shape of ``theta``, or an empty size.
+        NotImplementedError: a size of another rank.
+    Gradient: ``grad`` times the grid's coordinates, summed.
     Source: torch.nn.functional.affine_grid.
+    Example:
+        >>> mirror = torch.tensor([[[-1.0, 0.0, 0.0], [0.0, 1.0, 0.0]]])
+        >>> grid = F.affine_grid(mirror, (1, 1, 1, 3), align_corners=True)
+        >>> F.grid_sample(torch.tensor([[[[1.0, 2.0, 3.0]]]]), grid, align_corners=True)
+        tensor([[[[3., 2., 1.]]]])
     """
     if align_corners is None:
         warnings.warn(_CHANGED, stacklevel=2)

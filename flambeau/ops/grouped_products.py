@@ -70,13 +70,21 @@ def grouped_mm(mat_a: Tensor, mat_b: Tensor, *, offs: Tensor | None = None, bias
             ``(groups, m, k)`` and ``(k, columns)``: each matrix times its group of columns.
             ``(m, k)`` and ``(k, n)``: groups of what is summed over. ``(groups, m, k)`` and ``(groups, k, n)``: pairwise.
         offs: ``(groups,)``, int32: where each group ends; None for two 3-d operands.
-        bias: None. out_dtype: the operands' dtype, or None.
+        bias: None.
+        out_dtype: the operands' dtype, or None.
     Returns:
         ``(rows, n)``, ``(m, columns)``, or ``(groups, m, n)``; zeros behind the last group, where PyTorch leaves what was there.
     Raises:
         RuntimeError: shapes, strides, dtypes or offsets that do not fit.
     Gradient: as of ``mm``, group by group.
     Source: torch.nn.functional.grouped_mm.
+    Example:
+        >>> rows = torch.ones(3, 4)
+        >>> experts = torch.stack([torch.eye(4), 10 * torch.eye(4)])
+        >>> F.grouped_mm(rows, experts, offs=torch.tensor([1, 3], dtype=torch.int32))
+        tensor([[ 1.,  1.,  1.,  1.],
+                [10., 10., 10., 10.],
+                [10., 10., 10., 10.]])
     """
     _check(mat_a, mat_b, offs, bias, out_dtype)
     if offs is None:

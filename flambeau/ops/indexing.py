@@ -714,11 +714,21 @@ def index_put(input: Tensor, indices: Any, values: Tensor, accumulate: bool = Fa
     """``input`` with ``values`` at a tuple of index tensors.
 
     Args:
-        indices: one index tensor (or mask, or None) per dimension.
+        input: any shape and dtype.
+        indices: one index tensor (or mask, or None) per dimension; they broadcast with each other.
+        values: of ``input``'s dtype, broadcastable to the shape that the indices select.
         accumulate: add, so that repeated positions add up, instead of overwrite.
+    Returns:
+        A new tensor of ``input``'s shape and dtype.
     Raises:
         RuntimeError: another dtype, or values that do not broadcast.
+        IndexError: an index out of range.
+    Gradient: ``grad`` to ``input``, 0 where it was overwritten; ``grad`` at the positions to ``values``.
     Source: torch.index_put.
+    Example:
+        >>> at = (torch.tensor([0, 0, 2]),)
+        >>> torch.index_put(torch.zeros(3), at, torch.tensor(1.0), accumulate=True)
+        tensor([2., 0., 1.])
     """
     arrays = _index_arrays(indices)
     return put_at(input, arrays, _checked_values(input, values, arrays, accumulate), accumulate)
@@ -726,6 +736,22 @@ def index_put(input: Tensor, indices: Any, values: Tensor, accumulate: bool = Fa
 
 @composite()
 def index_put_(input: Tensor, indices: Any, values: Tensor, accumulate: bool = False) -> Tensor:
-    """In-place ``index_put``. Source: torch.Tensor.index_put_."""
+    """:func:`torch.index_put` that writes into ``input``, as ``input[indices] = values`` does.
+
+    Args:
+        input, indices, values, accumulate: as for ``torch.index_put``.
+    Returns:
+        ``input`` itself.
+    Raises:
+        RuntimeError: another dtype, values that do not broadcast, or a leaf that requires a gradient.
+        IndexError: an index out of range.
+    Gradient: ``grad`` at the positions to ``values``.
+    Source: torch.Tensor.index_put_.
+    Example:
+        >>> x = torch.zeros(2, 2)
+        >>> torch.index_put_(x, (torch.tensor([0, 1]), torch.tensor([1, 0])), torch.tensor([5.0, 7.0]))
+        tensor([[0., 5.],
+                [7., 0.]])
+    """
     arrays = _index_arrays(indices)
     return _put_into(input, arrays, _checked_values(input, values, arrays, accumulate, writes=True), accumulate)

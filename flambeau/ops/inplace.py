@@ -63,10 +63,20 @@ def _canonicalize_copy(input: Any, src: Any, non_blocking: bool) -> tuple[Any, .
 def copy(input: Tensor, src: Tensor, non_blocking: bool = False) -> Tensor:
     """``src`` broadcast to ``input``'s shape and cast to its dtype; ``input.copy_(src)`` writes it there.
 
+    Args:
+        input: tensor whose shape, dtype and device count.
+        src: broadcastable to that shape; any dtype, on any device.
+        non_blocking: let a copy between pinned memory and a device go on while the host continues.
+    Returns:
+        A new tensor; ``copy_`` returns ``input``.
     Raises:
         RuntimeError: ``src`` does not broadcast to ``input``'s shape.
     Gradient: ``grad`` to ``src``, nothing to what was overwritten.
     Source: torch.Tensor.copy_.
+    Example:
+        >>> torch.zeros(2, 3).copy_(torch.tensor([1, 2, 3]))
+        tensor([[1., 2., 3.],
+                [1., 2., 3.]])
     """
     result = np.empty(input.shape, input.dtype)
     result[...] = sent(src, of_array(input), device_of(input), non_blocking)
@@ -94,8 +104,17 @@ def fill(input: Tensor, value: Tensor | Number) -> Tensor:
     """A tensor like ``input`` with every element ``value``; ``fill_`` writes it into ``input``.
 
     Args:
+        input: any shape and dtype.
         value: a number or a 0-d tensor; cast to ``input``'s dtype.
+    Returns:
+        A new tensor of ``input``'s shape and dtype.
+    Raises:
+        RuntimeError: a ``value`` with dimensions, or one that the dtype cannot hold.
+    Gradient: nothing to ``input``, the sum of ``grad`` to ``value``.
     Source: torch.fill.
+    Example:
+        >>> torch.fill(torch.tensor([1, 2]), 7.9)
+        tensor([7, 7])
     """
     dtype = of_array(input)
     result = empty_as(input, None, input.shape, input.dtype)
@@ -105,7 +124,20 @@ def fill(input: Tensor, value: Tensor | Number) -> Tensor:
 
 @op(batch=0, method=False, inplace=True, may_overlap=True, grad={"input": lambda grad: zeros_like_grad(grad)})
 def zero(input: Tensor) -> Tensor:
-    """Zeros like ``input``; ``zero_`` writes them into ``input``. Source: torch.Tensor.zero_."""
+    """Zeros like ``input``; ``zero_`` writes them into ``input``.
+
+    Args:
+        input: any shape and dtype.
+    Returns:
+        A new tensor of ``input``'s shape and dtype; ``zero_`` returns ``input``.
+    Raises:
+        RuntimeError: ``zero_`` of a leaf that requires a gradient.
+    Gradient: nothing to what was overwritten.
+    Source: torch.Tensor.zero_.
+    Example:
+        >>> torch.tensor([1, 2]).zero_()
+        tensor([0, 0])
+    """
     result = empty_as(input, None, input.shape, input.dtype)
     native.fill(result, 0)
     return result
@@ -179,9 +211,22 @@ for _name, _function in (("copy", copy_), ("fill", fill_), ("zero", zero_)):
 def resize_(input: Tensor, *sizes: Any, size: Any = None, memory_format: Any = None) -> Tensor:
     """Change the shape in place; the storage grows if needed, and new elements are uninitialised.
 
+    Args:
+        input: any shape and dtype, without gradient.
+        *sizes: sizes one by one, or as one sequence; also by the keyword ``size``.
+        memory_format: the order of the elements in memory; row by row when None.
+    Returns:
+        ``input`` itself.
     Raises:
         RuntimeError: a tensor that requires grad, or a negative size.
     Source: torch.Tensor.resize_.
+    Example:
+        >>> x = torch.tensor([1, 2, 3, 4])
+        >>> x.resize_(2, 2)
+        tensor([[1, 2],
+                [3, 4]])
+        >>> x.resize_(3)
+        tensor([1, 2, 3])
     """
     shape = sizes_of(one_by_one("resize_", sizes, size), "resize_")
     if min(shape, default=0) < 0:
@@ -199,13 +244,43 @@ def resize_(input: Tensor, *sizes: Any, size: Any = None, memory_format: Any = N
 
 @composite()
 def resize_as_(input: Tensor, the_template: Tensor, *, memory_format: Any = None) -> Tensor:
-    """``resize_`` to another tensor's shape. Source: torch.Tensor.resize_as_."""
+    """``resize_`` to another tensor's shape.
+
+    Args:
+        input: any shape and dtype, without gradient.
+        the_template: tensor whose shape is taken.
+        memory_format: the order of the elements in memory; row by row when None.
+    Returns:
+        ``input`` itself; elements beyond its former number are uninitialised.
+    Raises:
+        RuntimeError: a tensor that requires grad.
+    Source: torch.Tensor.resize_as_.
+    Example:
+        >>> torch.resize_as_(torch.tensor([1, 2, 3, 4]), torch.ones(2, 2))
+        tensor([[1, 2],
+                [3, 4]])
+    """
     return input.resize_(the_template._array.shape, memory_format=memory_format)
 
 
 @method()
 def resize_as(input: Tensor, the_template: Tensor) -> Tensor:
-    """``reshape`` to another tensor's shape. Deprecated. Source: torch.Tensor.resize_as."""
+    """``reshape`` to another tensor's shape. Deprecated.
+
+    Args:
+        input: any shape and dtype.
+        the_template: tensor with as many elements.
+    Returns:
+        A view where strides allow, a copy otherwise.
+    Raises:
+        RuntimeError: another number of elements.
+    Gradient: ``grad`` with ``input``'s shape.
+    Source: torch.Tensor.resize_as.
+    Example:
+        >>> torch.tensor([1, 2, 3, 4]).resize_as(torch.ones(2, 2))
+        tensor([[1, 2],
+                [3, 4]])
+    """
     warnings.warn("non-inplace resize_as is deprecated", UserWarning, stacklevel=2)
     if input._array.size != the_template._array.size:
         sizes = "x".join(map(str, the_template.shape))
@@ -225,10 +300,16 @@ def fill_diagonal_(input: Tensor, fill_value: Any, wrap: bool = False) -> Tensor
         input: two dimensions, or more of equal length.
         fill_value: the number, or a 0-d tensor.
         wrap: in a matrix that is taller than wide, go on with a further diagonal after each ``width + 1`` rows.
+    Returns:
+        ``input`` itself.
     Raises:
         RuntimeError: less than two dimensions, or more of different lengths.
     Gradient: none to what was overwritten.
     Source: torch.Tensor.fill_diagonal_.
+    Example:
+        >>> torch.zeros(5, 2, dtype=torch.int64).fill_diagonal_(7, wrap=True).t()
+        tensor([[7, 0, 0, 7, 0],
+                [0, 7, 0, 0, 7]])
     """
     shape = input._array.shape
     if len(shape) < 2:
@@ -245,7 +326,22 @@ def fill_diagonal_(input: Tensor, fill_value: Any, wrap: bool = False) -> Tensor
 
 @method(name="resize")
 def resize_method(input: Tensor, *sizes: Any) -> Tensor:
-    """A contiguous tensor with another shape of as many elements. Deprecated: use ``reshape``."""
+    """A contiguous tensor with another shape of as many elements. Deprecated: use ``reshape``.
+
+    Args:
+        input: any shape and dtype.
+        *sizes: sizes one by one, or as one sequence.
+    Returns:
+        A view of ``input`` where it is contiguous, of a copy otherwise.
+    Raises:
+        RuntimeError: another number of elements.
+    Gradient: ``grad`` with ``input``'s shape.
+    Source: torch.Tensor.resize.
+    Example:
+        >>> torch.tensor([1, 2, 3, 4]).resize(2, 2)
+        tensor([[1, 2],
+                [3, 4]])
+    """
     import warnings
 
     warnings.warn("non-inplace resize is deprecated", UserWarning, stacklevel=3)
@@ -257,11 +353,21 @@ def set_(input: Tensor, source: Any = None, storage_offset: int = 0, size: Any =
     """Make this tensor show another tensor's or storage's memory.
 
     Args:
+        input: a tensor without history.
         source: a tensor, a storage, or None for an empty storage.
         storage_offset, size, stride: the geometry over a storage, in elements.
+    Returns:
+        ``input`` itself, on ``source``'s memory.
     Raises:
         RuntimeError: a tensor of another dtype.
+        NotImplementedError: ``input`` is a result with a history.
     Source: torch.Tensor.set_.
+    Example:
+        >>> x, y = torch.tensor([1, 2, 3, 4]), torch.tensor([0])
+        >>> y.set_(x.untyped_storage(), 1, (2,)).fill_(9)
+        tensor([9, 9])
+        >>> x
+        tensor([1, 9, 9, 4])
     """
     if input._requires_grad and input._node is not None and grad_enabled():
         raise NotImplementedError("set_ on a tensor with a history is not supported; detach it first")
@@ -297,13 +403,38 @@ def set_(input: Tensor, source: Any = None, storage_offset: int = 0, size: Any =
 
 @composite(method=False)
 def numel(input: Tensor) -> int:
-    """Number of elements of ``input``. Source: torch.numel."""
+    """Number of elements of ``input``: the product of its sizes.
+
+    Args:
+        input: any shape and dtype.
+    Returns:
+        A Python int; 1 for a 0-d tensor.
+    Raises:
+        TypeError: an ``input`` that is no tensor.
+    Source: torch.numel.
+    Example:
+        >>> torch.numel(torch.ones(2, 3)), torch.numel(torch.tensor(7)), torch.numel(torch.ones(0, 5))
+        (6, 1, 0)
+    """
     return math.prod(input._array.shape)
 
 
 @method()
 def apply_(input: Tensor, callable: Any) -> Tensor:
-    """Replace every element by what a Python function makes of it. Source: torch.Tensor.apply_."""
+    """Replace every element by what a Python function makes of it.
+
+    Args:
+        input: any shape, on the CPU.
+        callable: function of a Python number.
+    Returns:
+        ``input`` itself.
+    Raises:
+        RuntimeError: a leaf that requires a gradient.
+    Source: torch.Tensor.apply_.
+    Example:
+        >>> torch.tensor([1, 2, 3]).apply_(lambda value: value * value)
+        tensor([1, 4, 9])
+    """
     check_writable(input, False, may_overlap=True)
     array = input._array
     for place in np.ndindex(array.shape):
@@ -314,7 +445,22 @@ def apply_(input: Tensor, callable: Any) -> Tensor:
 
 @method(name="map_")
 def map_(input: Tensor, other: Tensor, callable: Any) -> Tensor:
-    """Replace every element by a Python function of it and the matching element of ``other``. Source: torch.Tensor.map_."""
+    """Replace every element by a Python function of it and the matching element of ``other``.
+
+    Args:
+        input: any shape, on the CPU.
+        other: broadcastable to ``input``'s shape.
+        callable: function of two Python numbers.
+    Returns:
+        ``input`` itself.
+    Raises:
+        RuntimeError: a leaf that requires a gradient.
+        ValueError: an ``other`` that does not broadcast.
+    Source: torch.Tensor.map_.
+    Example:
+        >>> torch.tensor([1, 2, 3]).map_(torch.tensor([10, 10, 10]), lambda a, b: a * b)
+        tensor([10, 20, 30])
+    """
     check_writable(input, False, may_overlap=True)
     array, second = input._array, np.broadcast_to(other._array, input._array.shape)
     for place in np.ndindex(array.shape):
@@ -325,7 +471,23 @@ def map_(input: Tensor, other: Tensor, callable: Any) -> Tensor:
 
 @method(name="map2_")
 def map2_(input: Tensor, x: Tensor, y: Tensor, callable: Any) -> Tensor:
-    """Replace every element by a Python function of it and the matching elements of ``x`` and ``y``. Source: torch.Tensor.map2_."""
+    """Replace every element by a Python function of it and the matching elements of ``x`` and ``y``.
+
+    Args:
+        input: any shape, on the CPU.
+        x, y: broadcastable to ``input``'s shape.
+        callable: function of three Python numbers.
+    Returns:
+        ``input`` itself.
+    Raises:
+        RuntimeError: a leaf that requires a gradient.
+        ValueError: an operand that does not broadcast.
+    Source: torch.Tensor.map2_.
+    Example:
+        >>> x, y = torch.tensor([10, 20]), torch.tensor([3, 4])
+        >>> torch.tensor([1, 2]).map2_(x, y, lambda a, b, c: a + b * c)
+        tensor([31, 82])
+    """
     check_writable(input, False, may_overlap=True)
     array = input._array
     first, second = (np.broadcast_to(other._array, array.shape) for other in (x, y))

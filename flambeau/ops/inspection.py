@@ -19,55 +19,165 @@ from ..core.layout import memory_format, order_of_dims
 
 @composite(method=False)
 def is_floating_point(input: Tensor) -> bool:
-    """Whether the dtype is a floating-point one. Source: torch.is_floating_point."""
+    """Whether the dtype is a floating-point one; complex dtypes are none.
+
+    Args:
+        input: any shape and dtype.
+    Returns:
+        A Python bool.
+    Raises:
+        TypeError: an ``input`` that is no tensor.
+    Source: torch.is_floating_point.
+    Example:
+        >>> torch.is_floating_point(torch.tensor(1.0)), torch.is_floating_point(torch.tensor([1, 2j]))
+        (True, False)
+    """
     return input.is_floating_point()
 
 
 @composite(method=False)
 def is_complex(input: Tensor) -> bool:
-    """Whether the dtype is complex. Source: torch.is_complex."""
+    """Whether the dtype is complex.
+
+    Args:
+        input: any shape and dtype.
+    Returns:
+        A Python bool.
+    Raises:
+        TypeError: an ``input`` that is no tensor.
+    Source: torch.is_complex.
+    Example:
+        >>> torch.is_complex(torch.tensor([1, 2j])), torch.is_complex(torch.tensor(1.0))
+        (True, False)
+    """
     return input.is_complex()
 
 
 @composite(method=False)
 def get_device(input: Tensor) -> int:
-    """The index of the device on which the tensor is; -1 for the CPU. Source: torch.get_device."""
+    """The index of the device on which the tensor is; -1 for the CPU.
+
+    Args:
+        input: any shape and dtype.
+    Returns:
+        A Python int.
+    Raises:
+        TypeError: an ``input`` that is no tensor.
+    Source: torch.get_device.
+    Example:
+        >>> torch.get_device(torch.ones(2))
+        -1
+    """
     return input.get_device()
 
 
 @composite(method=False)
 def is_same_size(input: Tensor, other: Tensor) -> bool:
-    """Whether two tensors have the same shape. Source: torch.is_same_size."""
+    """Whether two tensors have the same shape.
+
+    Args:
+        input, other: any shapes and dtypes.
+    Returns:
+        A Python bool.
+    Raises:
+        TypeError: an ``input`` that is no tensor.
+    Source: torch.is_same_size.
+    Example:
+        >>> torch.is_same_size(torch.ones(2, 1), torch.zeros(2, 1)), torch.is_same_size(torch.ones(2), torch.ones(2, 1))
+        (True, False)
+    """
     return input.shape == other.shape
 
 
 @composite(method=False)
 def is_conj(input: Tensor) -> bool:
-    """Whether conjugation is pending: never here. Source: torch.is_conj."""
+    """Whether conjugation is pending: never here, where it is computed at once.
+
+    Args:
+        input: any shape and dtype.
+    Returns:
+        False.
+    Raises:
+        TypeError: an ``input`` that is no tensor.
+    Source: torch.is_conj.
+    Example:
+        >>> torch.is_conj(torch.tensor([1 + 2j]))
+        False
+    """
     return input.is_conj()
 
 
 @composite(method=False)
 def is_neg(input: Tensor) -> bool:
-    """Whether negation is pending: never here. Source: torch.is_neg."""
+    """Whether negation is pending: never here, where it is computed at once.
+
+    Args:
+        input: any shape and dtype.
+    Returns:
+        False.
+    Raises:
+        TypeError: an ``input`` that is no tensor.
+    Source: torch.is_neg.
+    Example:
+        >>> torch.is_neg(-torch.ones(2))
+        False
+    """
     return input.is_neg()
 
 
 @composite(method=False)
 def is_signed(input: Tensor) -> bool:
-    """Whether the dtype has negative values. Source: torch.is_signed."""
+    """Whether the dtype has negative values: all but bool and the unsigned integers.
+
+    Args:
+        input: any shape and dtype.
+    Returns:
+        A Python bool.
+    Raises:
+        TypeError: an ``input`` that is no tensor.
+    Source: torch.is_signed.
+    Example:
+        >>> torch.is_signed(torch.tensor([1.0])), torch.is_signed(torch.tensor([1], dtype=torch.uint8))
+        (True, False)
+    """
     return input.is_signed()
 
 
 @composite(method=False)
 def is_inference(input: Tensor) -> bool:
-    """Whether the tensor was made in inference mode. Source: torch.is_inference."""
+    """Whether the tensor was made in inference mode.
+
+    Args:
+        input: any shape and dtype.
+    Returns:
+        A Python bool.
+    Raises:
+        TypeError: an ``input`` that is no tensor.
+    Source: torch.is_inference.
+    Example:
+        >>> with torch.inference_mode():
+        ...     x = torch.ones(2)
+        >>> torch.is_inference(x), torch.is_inference(torch.ones(2))
+        (True, False)
+    """
     return input.is_inference()
 
 
 @composite()
 def is_distributed(input: Tensor) -> bool:
-    """Whether the tensor lies on several machines: False. Source: torch.is_distributed."""
+    """Whether the tensor lies on several machines.
+
+    Args:
+        input: any shape and dtype.
+    Returns:
+        False.
+    Raises:
+        TypeError: an ``input`` that is no tensor.
+    Source: torch.is_distributed.
+    Example:
+        >>> torch.is_distributed(torch.ones(2))
+        False
+    """
     return False
 
 
@@ -75,9 +185,16 @@ def is_distributed(input: Tensor) -> bool:
 def is_nonzero(input: Tensor) -> bool:
     """Whether a one-element tensor is not zero.
 
+    Args:
+        input: one element, of any number of dimensions and dtype.
+    Returns:
+        A Python bool.
     Raises:
         RuntimeError: not exactly one element.
     Source: torch.is_nonzero.
+    Example:
+        >>> torch.is_nonzero(torch.tensor([[0.5]])), torch.is_nonzero(torch.tensor(False))
+        (True, False)
     """
     if input._array.size != 1:
         kind = "no values" if not input._array.size else "more than one value"
@@ -87,7 +204,19 @@ def is_nonzero(input: Tensor) -> bool:
 
 @composite(method=False)
 def result_type(tensor: Any, other: Any) -> dtypes.dtype:
-    """The dtype that an operation on both (tensors or numbers) computes in. Source: torch.result_type."""
+    """The dtype that an operation on both operands computes in.
+
+    Args:
+        tensor, other: tensors of any shapes, or numbers.
+    Returns:
+        A ``torch.dtype``. A number or 0-d tensor counts only where it is of a wider kind: a float beside integers.
+    Raises:
+        TypeError: an operand that is neither tensor nor number.
+    Source: torch.result_type.
+    Example:
+        >>> torch.result_type(torch.tensor([1], dtype=torch.int8), 1000), torch.result_type(torch.tensor([1]), 0.5)
+        (torch.int8, torch.float32)
+    """
     return common_dtype((tensor, other))
 
 
@@ -99,7 +228,15 @@ _interop_threads = native.Threads.count
 
 @composite(method=False)
 def get_num_threads() -> int:
-    """Number of threads used inside operations. Source: torch.get_num_threads."""
+    """Number of threads used inside operations.
+
+    Returns:
+        A Python int, at least 1.
+    Source: torch.get_num_threads.
+    Example:
+        >>> torch.get_num_threads() >= 1
+        True
+    """
     return native.Threads.count
 
 
@@ -110,9 +247,19 @@ def set_num_threads(int: int) -> None:
     It holds for the native kernels and for NumPy's BLAS where that is OpenBLAS. At the start it is the number of cores that the process
     may use, or ``OMP_NUM_THREADS``. Results do not depend on it.
 
+    Args:
+        int: number of threads, at least 1.
+    Returns:
+        None.
     Raises:
         RuntimeError: a number below 1.
     Source: torch.set_num_threads.
+    Example:
+        >>> before = torch.get_num_threads()
+        >>> torch.set_num_threads(1)
+        >>> torch.get_num_threads()
+        1
+        >>> torch.set_num_threads(before)
     """
     if int < 1:
         raise RuntimeError("set_num_threads expects a positive integer")
@@ -121,7 +268,15 @@ def set_num_threads(int: int) -> None:
 
 @composite(method=False)
 def get_num_interop_threads() -> int:
-    """Number of threads used between operations. Source: torch.get_num_interop_threads."""
+    """Number of threads used between operations.
+
+    Returns:
+        What ``set_num_interop_threads`` set last; nothing else depends on it.
+    Source: torch.get_num_interop_threads.
+    Example:
+        >>> torch.get_num_interop_threads() >= 1
+        True
+    """
     return _interop_threads
 
 
@@ -129,9 +284,15 @@ def get_num_interop_threads() -> int:
 def set_num_interop_threads(int: int) -> None:
     """Set the number of threads used between operations.
 
+    Args:
+        int: number of threads, at least 1.
+    Returns:
+        None.
     Raises:
         RuntimeError: a number below 1.
     Source: torch.set_num_interop_threads.
+    Example:
+        >>> torch.set_num_interop_threads(torch.get_num_interop_threads())
     """
     global _interop_threads
     if int < 1:
@@ -144,10 +305,18 @@ def dim_order(input: Tensor, *, ambiguity_check: Any = False) -> tuple[int, ...]
     """The dimensions in the order in which they lie in memory, the one with the largest stride first.
 
     Args:
+        input: any shape and dtype.
         ambiguity_check: raise where there is more than one such order; or memory formats, of which exactly one must fit.
+    Returns:
+        A tuple of ints, a permutation of the dimensions.
     Raises:
-        RuntimeError: the order is not unique. TypeError: neither a bool nor memory formats.
+        RuntimeError: the order is not unique.
+        TypeError: neither a bool nor memory formats.
     Source: torch.Tensor.dim_order.
+    Example:
+        >>> x = torch.ones(2, 3, 4, 5)
+        >>> x.dim_order(), x.to(memory_format=torch.channels_last).dim_order()
+        ((0, 1, 2, 3), (0, 2, 3, 1))
     """
     formats = ambiguity_check if isinstance(ambiguity_check, (list, tuple)) else []
     if not isinstance(ambiguity_check, bool) and (not formats or not all(isinstance(form, memory_format) for form in formats)):
@@ -164,13 +333,39 @@ def dim_order(input: Tensor, *, ambiguity_check: Any = False) -> tuple[int, ...]
 
 @method()
 def const_data_ptr(input: Tensor) -> int:
-    """Address of the first element, for reading; 0 for an empty tensor. Source: torch.Tensor.const_data_ptr."""
+    """Address of the first element, for reading.
+
+    Args:
+        input: any shape and dtype.
+    Returns:
+        A Python int, in bytes; 0 for an empty tensor.
+    Source: torch.Tensor.const_data_ptr.
+    Example:
+        >>> x = torch.tensor([1, 2])
+        >>> x.const_data_ptr() == x.data_ptr()
+        True
+    """
     return input.data_ptr()
 
 
 @method()
 def reinforce(input: Tensor, reward: Any) -> Tensor:
-    """Removed from PyTorch, too: raises RuntimeError. Source: torch.Tensor.reinforce."""
+    """Removed from PyTorch, too.
+
+    Args:
+        input: any shape.
+        reward: not looked at.
+    Returns:
+        Nothing.
+    Raises:
+        RuntimeError: always.
+    Source: torch.Tensor.reinforce.
+    Example:
+        >>> torch.ones(2).reinforce(1.0)
+        Traceback (most recent call last):
+        RuntimeError: reinforce() was removed.
+        Use torch.distributions instead: log_prob of the action, times the reward.
+    """
     raise RuntimeError("reinforce() was removed.\nUse torch.distributions instead: log_prob of the action, times the reward.")
 
 
