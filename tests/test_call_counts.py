@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import sys
 from collections import Counter
 from collections.abc import Callable
@@ -81,3 +82,44 @@ def test_in_place_results_keep_their_class() -> None:
     out = torch.empty(2)
     torch.add(y, 1, out=out)
     assert type(out) is torch.Tensor and out.tolist() == [2, 2]
+
+
+def step_of_a_convolution(loss: Callable[[Any], Any]) -> Callable[[], Any]:
+    x, layer = torch.randn(2, 3, 8, 8), torch.nn.Conv2d(3, 4, 3, padding=1)
+    optimizer = torch.optim.SGD(layer.parameters(), lr=0.1)
+
+    def run() -> None:
+        optimizer.zero_grad()
+        loss(layer(x)).backward()
+        optimizer.step()
+
+    return run
+
+
+CLASSES = torch.tensor([1, 2])
+
+
+def entropy_of_means(y: Any) -> Any:
+    return torch.nn.functional.cross_entropy(y.mean((2, 3)), CLASSES)
+
+
+@pytest.mark.parametrize(("loss", "most"), [(torch.sum, 130), (entropy_of_means, 165)])
+def test_a_step_of_a_convolution(loss: Callable[[Any], Any], most: int) -> None:
+    counts = calls_of(step_of_a_convolution(loss))
+    assert counts.total() <= most, counts.most_common(30)
+
+
+def saved(value: Any) -> io.BytesIO:
+    file = io.BytesIO()
+    torch.save(value, file)
+    file.seek(0)
+    return file
+
+
+def test_files_of_two_tensors() -> None:
+    value = {"a": torch.randn(2), "b": torch.randn(2)}
+    counts = calls_of(lambda: saved(value))
+    assert counts.total() <= 250, counts.most_common(30)
+    data = saved(value).getvalue()
+    counts = calls_of(lambda: torch.load(io.BytesIO(data)))
+    assert counts.total() <= 250, counts.most_common(30)

@@ -108,7 +108,7 @@ def wrap_dims(dims: int | Sequence[int] | None, ndim: int, *, empty_is_all: bool
         return (wrap_dim(single.__index__(), ndim),)
     if not dims and empty_is_all:
         return tuple(range(ndim))
-    wrapped = tuple(wrap_dim(dim.__index__(), ndim) for dim in dims)
+    wrapped = tuple([dim if dim.__class__ is int and 0 <= dim < ndim else wrap_dim(dim.__index__(), ndim) for dim in dims])
     if len(set(wrapped)) != len(wrapped):
         twice = next(d for d in wrapped if wrapped.count(d) > 1)
         raise RuntimeError(f"dim {twice} appears multiple times in the list of dims")
@@ -329,7 +329,7 @@ def overlaps_itself(array: np.ndarray) -> bool:
 def is_dense(array: np.ndarray) -> bool:
     """Whether the elements fill their memory without gaps or repeats, in any order of dimensions."""
     reach = array.itemsize
-    for step, n in sorted((step, n) for step, n in zip(array.strides, array.shape, strict=True) if n > 1):
+    for step, n in sorted([(step, n) for step, n in zip(array.strides, array.shape, strict=True) if n > 1]):
         if step != reach:
             return False
         reach *= n

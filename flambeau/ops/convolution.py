@@ -5,6 +5,7 @@ Large ones over 1 and 2 dimensions are left to native kernels, where there are a
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from functools import lru_cache
 from typing import Any
@@ -17,7 +18,7 @@ from ..core.calls.annotations import Tensor
 from ..core.calls.registry import composite, op
 from .arithmetic import conj
 from .convolution_kernels import correlate, correlate_few, correlate_pair, correlate_places, spread
-from .patches import Ints, in_layout, ints, is_channels_last, product
+from .patches import Ints, in_layout, ints, is_channels_last
 
 _PER_ELEMENT = 12  # multiply-adds that take as long as an element of an element-wise operation
 _FEW_PLACES = 64  # of a result: below, a native kernel spends its time on laying out the weights
@@ -96,7 +97,7 @@ def _transposed_sizes(x: Ints, w: Ints, stride: Ints, padding: Ints, dilation: I
     geometry = zip(x[2:], w[2:], stride, padding, dilation, output_padding, strict=True)
     spatial = tuple([(n - 1) * s - 2 * p + d * (k - 1) + 1 + o for n, k, s, p, d, o in geometry])
     _require(
-        min(spatial, default=1) > 0 or product(x) == 0,
+        min(spatial, default=1) > 0 or math.prod(x) == 0,
         f"conv_transpose: calculated output size {spatial} is too small for input size {x[2:]} and padding {padding}",
     )
     return spatial
@@ -125,7 +126,7 @@ def _geometry(
     """
     _check_numbers(stride, padding, dilation, output_padding, groups)
     _check_operands(x, w, bias, x_dtype, w_dtype, bias_dtype, transposed, groups)
-    work = product(x) * product(w)
+    work = math.prod(x) * math.prod(w)
     if transposed:
         return _transposed_sizes(x, w, stride, padding, dilation, output_padding), work // w[0], None
     have = [n + 2 * p for n, p in zip(x[2:], padding, strict=True)]
@@ -138,12 +139,12 @@ def _geometry(
     )
     by_product = None
     if x[0] == 1 == groups:
-        places = product([(h - n) // s + 1 for h, n, s in zip(have, need, stride, strict=True)])
+        places = math.prod([(h - n) // s + 1 for h, n, s in zip(have, need, stride, strict=True)])
         if max((*w[2:], *stride), default=1) == 1 and max(padding, default=0) == 0:
             by_product = correlate_places
-        elif places <= _FEW_PLACES and product(w) >= _LARGE_WEIGHT:
+        elif places <= _FEW_PLACES and math.prod(w) >= _LARGE_WEIGHT:
             by_product = correlate_few
-    return (), work // (max(w[1], 1) * product(stride)), by_product
+    return (), work // (max(w[1], 1) * math.prod(stride)), by_product
 
 
 def _type_name(dtype: Any) -> str:
@@ -170,8 +171,7 @@ def _derivatives(
     needs: tuple[bool, ...],
 ) -> tuple[Any, Any, Any]:
     """Gradients of ``convolution``: the other kind of convolution, the correlation with the input, and a sum."""
-    rank = weight.ndim - 2
-    stride, padding, dilation = ints(stride, rank, "", ""), ints(padding, rank, "", ""), ints(dilation, rank, "", "")
+    rank = weight._array.ndim - 2
     to_input = to_weight = to_bias = None
     if needs[0]:
         spatial = input.shape[2:]
@@ -181,34 +181,37 @@ def _derivatives(
                 for dim, size in enumerate(spatial):
                     to_input = to_input.narrow(dim + 2, 0, size)
         else:
-            rest = _rest(spatial, grad.shape[2:], weight.shape[2:], stride, padding, dilation)
+            rest = _rest(spatial, grad.shape[2:], weight._array.shape[2:], stride, padding, dilation)
             to_input = convolution(grad, conj(weight), None, stride, padding, dilation, True, rest, groups)
     if needs[1]:
         x, y = (grad, conj(input)) if transposed else (conj(input), grad)
-        to_weight = convolution_weight(x, y, weight.shape[2:], stride, padding, dilation, groups)
+        to_weight = convolution_weight(x, y, weight._array.shape[2:], stride, padding, dilation, groups)
     if needs[2]:
         to_bias = channel_sums(grad)
     return to_input, to_weight, to_bias
+
+
+def _canonicalize(
+    input: Any, weight: Any, bias: Any, stride: Any, padding: Any, dilation: Any, transposed: bool, output_padding: Any, groups: int
+) -> tuple[Any, ...]:
+    """The geometry as tuples, which functions of ``nn.functional`` give at once: the fast path takes nothing else."""
+    rank = weight.ndim - 2
+    stride, padding = ints(stride, rank, "convolution", "stride"), ints(padding, rank, "convolution", "padding")
+    dilation = ints(dilation, rank, "convolution", "dilation")
+    return input, weight, bias, stride, padding, dilation, transposed, ints(output_padding, rank, "convolution", "output_padding"), groups
 
 
 def _convolution(
     input: np.ndarray,
     weight: np.ndarray,
     bias: Any,
-    stride: Any,
-    padding: Any,
-    dilation: Any,
+    stride: Ints,
+    padding: Ints,
+    dilation: Ints,
     transposed: bool,
-    output_padding: Any,
+    output_padding: Ints,
     groups: int,
 ) -> np.ndarray:
-    rank = weight.ndim - 2
-    stride, padding, dilation = (
-        ints(stride, rank, "convolution", "stride"),
-        ints(padding, rank, "convolution", "padding"),
-        ints(dilation, rank, "convolution", "dilation"),
-    )
-    output_padding = ints(output_padding, rank, "convolution", "output_padding")
     bias_is = (None, None) if bias is None else (bias.shape, bias.dtype)
     spatial, work, by_product = _geometry(
         input.shape, weight.shape, bias_is[0], input.dtype, weight.dtype, bias_is[1],
@@ -217,7 +220,7 @@ def _convolution(
     if by_product is not None and input.flags.c_contiguous and weight.flags.c_contiguous:
         result = by_product(input, weight, stride, padding, dilation)
         if bias is not None:
-            result += bias.reshape(-1, *(1,) * rank)
+            result += bias.reshape(-1, *(1,) * len(stride))
         return result
     last = is_channels_last(input) or is_channels_last(weight)
     if transposed:
@@ -231,19 +234,22 @@ def _convolution(
             return result
         result = correlate(input, weight, stride, padding, padding, dilation, groups)
     if bias is not None:
-        result += bias.reshape(-1, *(1,) * rank)
+        result += bias.reshape(-1, *(1,) * len(stride))
     return in_layout(result, last)
+
+
+# float16 and bfloat16 are computed in float32
+_FAST_CONVOLUTION = (
+    "ignoring_fp(_convolution, a, b0, b1, stride, padding, dilation, transposed, output_padding, groups) if d.itemsize != 2 else None"
+)
 
 
 @op(
     promotion="keep",
     method=False,
     out=False,
-    fast=lambda input, weight, bias, stride, padding, dilation, transposed, output_padding, groups: (
-        _convolution(input, weight, bias, stride, padding, dilation, transposed, output_padding, groups)
-        if input.dtype.itemsize != 2  # float16 and bfloat16 are computed in float32
-        else None
-    ),
+    canonicalize=_canonicalize,
+    fast=_FAST_CONVOLUTION,
     grad={"input, weight, bias": _derivatives},
     autocast={"cuda": "narrow"},
     forward="bilinear",
@@ -305,8 +311,9 @@ def _weight_other(grad: Any, input: Any, stride: Ints, padding: Ints, dilation: 
     return result
 
 
-def _pair(input: np.ndarray, other: np.ndarray, kernel_size: Ints, stride: Ints, padding: Ints, dilation: Ints, groups: int) -> np.ndarray:
-    work = other.size * input.shape[1] * product(kernel_size) // groups
+def _pair(input: np.ndarray, other: np.ndarray, kernel_size: Any, stride: Ints, padding: Ints, dilation: Ints, groups: int) -> np.ndarray:
+    kernel_size = tuple(kernel_size)
+    work = other.size * input.shape[1] * math.prod(kernel_size) // groups
     result = native.attempt("_correlate_pair", work // _PER_ELEMENT, input, other, kernel_size, stride, padding, dilation, groups)
     if result is not None:
         return result
@@ -319,9 +326,7 @@ def _pair(input: np.ndarray, other: np.ndarray, kernel_size: Ints, stride: Ints,
     method=False,
     out=False,
     promotion="same",
-    fast=lambda input, other, kernel_size, stride, padding, dilation, groups: _pair(
-        input, other, tuple(kernel_size), stride, padding, dilation, groups
-    ),
+    fast=_pair,
     grad={
         "input": lambda grad, other, stride, padding, dilation, groups, input_shape: _weight_input(
             grad, other, stride, padding, dilation, groups, input_shape
@@ -333,7 +338,7 @@ def _pair(input: np.ndarray, other: np.ndarray, kernel_size: Ints, stride: Ints,
 )
 def convolution_weight(input: Tensor, other: Tensor, kernel_size: Any, stride: Any, padding: Any, dilation: Any, groups: int) -> Tensor:
     """Correlation of a convolution's input with something of its output's shape: the gradient of the weight."""
-    return _pair(input, other, tuple(kernel_size), stride, padding, dilation, groups)
+    return _pair(input, other, kernel_size, stride, padding, dilation, groups)
 
 
 def _sums(input: np.ndarray) -> np.ndarray:
@@ -358,7 +363,7 @@ def channel_sums(input: Tensor) -> Tensor:
 # -- public forms -------------------------------------------------------------------------------------------------------------
 def _batched(name: str, rank: int, input: Any) -> tuple[Any, bool]:
     """``input`` with a batch dimension, and whether it had one."""
-    ndim = input.ndim
+    ndim = input._array.ndim
     if ndim == rank + 2:
         return input, True
     if ndim == rank + 1:

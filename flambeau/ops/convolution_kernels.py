@@ -12,13 +12,14 @@ copying them is slow, and the columns are made from channels-last images instead
 
 from __future__ import annotations
 
+import math
 import threading
-from collections.abc import Iterator
+from functools import lru_cache
 
 import numpy as np
 
 from ..core.arrays import native
-from ..core.arrays.kinds import host, kind_of, view_at
+from ..core.arrays.kinds import host, view_at
 from .patches import Ints, add_windows, is_channels_last, padded, taps, window_count, windows
 
 _COLUMN_BYTES = 1 << 19
@@ -26,26 +27,22 @@ _SHORT_ROW = 8  # elements; below it a channels-last copy is faster from 16 elem
 _LONG_RUN = 16
 
 
-def _positions(spatial: Ints, kernel: Ints, stride: Ints, dilation: Ints) -> Ints:
-    return tuple([window_count(*geometry) for geometry in zip(spatial, kernel, stride, dilation, strict=True)])
-
-
-def _count(values: Ints) -> int:
-    count = 1
-    for value in values:
-        count *= value
-    return count
+@lru_cache(maxsize=4096)
+def _positions(spatial: Ints, before: Ints, after: Ints, kernel: Ints, stride: Ints, dilation: Ints) -> Ints:
+    """How many windows fit along each dimension of an input with zeros around it."""
+    geometry = zip(spatial, before, after, kernel, stride, dilation, strict=True)
+    return tuple([window_count(size + low + high, k, s, d) for size, low, high, k, s, d in geometry])
 
 
 def _prefers_channels_last(channels: int, kernel: Ints, positions: Ints) -> bool:
     return positions[-1] < _SHORT_ROW and channels * kernel[-1] >= _LONG_RUN
 
 
-def _samples(total: int, bytes_each: int) -> Iterator[slice]:
+@lru_cache(maxsize=256)
+def _samples(total: int, bytes_each: int) -> list[slice]:
     """Slices of the batch whose columns fit the cache together."""
     step = max(1, min(total, _COLUMN_BYTES // max(1, bytes_each)))
-    for start in range(0, total, step):
-        yield slice(start, min(total, start + step))
+    return [slice(start, min(total, start + step)) for start in range(0, total, step)]
 
 
 class _Room(threading.local):
@@ -56,7 +53,7 @@ class _Room(threading.local):
 
     def array(self, shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
         """Uninitialized; valid until the next call in this thread."""
-        count = _count(shape) * dtype.itemsize
+        count = math.prod(shape) * dtype.itemsize
         if count > 4 * _COLUMN_BYTES:
             return np.empty(shape, dtype)
         if count > self.memory.size:
@@ -89,8 +86,8 @@ def _last_columns(images: np.ndarray, kernel: Ints, stride: Ints, dilation: Ints
 
 def _filled(seen: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
     """A copy of a view as an array of another shape, in the memory that is used again."""
-    columns = _room.array(seen.shape, seen.dtype) if kind_of(seen) is host else np.empty(seen.shape, seen.dtype)
-    np.copyto(columns, seen)
+    columns = _room.array(seen.shape, seen.dtype) if seen.__class__ is host.array_class else np.empty(seen.shape, seen.dtype)
+    columns[...] = seen
     return columns.reshape(shape)
 
 
@@ -98,7 +95,7 @@ def _correlate_last(
     x: np.ndarray, w: np.ndarray, stride: Ints, before: Ints, after: Ints, dilation: Ints, positions: Ints, last: bool
 ) -> np.ndarray:
     """``correlate`` through channels-last columns; the result is channels-last in memory where ``last``."""
-    n, outputs, kernel, area = x.shape[0], w.shape[0], w.shape[2:], _count(positions)
+    n, outputs, kernel, area = x.shape[0], w.shape[0], w.shape[2:], math.prod(positions)
     weights = w.transpose(*range(2, w.ndim), 1, 0).reshape(-1, outputs)
     result = np.empty((n * area, outputs), x.dtype)
     seen = _last_columns(_last_images(x, before, after), kernel, stride, dilation, positions)
@@ -113,11 +110,10 @@ def correlate(x: np.ndarray, w: np.ndarray, stride: Ints, before: Ints, after: I
     """The convolution without bias; ``before`` and ``after`` are the zeros put around ``x``."""
     n, channels = x.shape[:2]
     outputs, kernel = w.shape[0], w.shape[2:]
-    spatial = tuple([size + low + high for size, low, high in zip(x.shape[2:], before, after, strict=True)])
-    positions = _positions(spatial, kernel, stride, dilation)
+    positions = _positions(x.shape[2:], before, after, kernel, stride, dilation)
     if x.size == 0 or w.size == 0:
         return np.zeros((n, outputs, *positions), x.dtype)
-    area = _count(positions)
+    area = math.prod(positions)
     last = is_channels_last(x) and groups == 1
     if groups == 1 and (last or _prefers_channels_last(channels, kernel, positions)) and min(before) >= 0 and min(after) >= 0:
         return _correlate_last(x, w, stride, before, after, dilation, positions, last)
@@ -125,7 +121,7 @@ def correlate(x: np.ndarray, w: np.ndarray, stride: Ints, before: Ints, after: I
     if groups > 1 and groups == channels:
         return _correlate_each(x, w, stride, dilation, positions)
     weights = w.reshape(groups, outputs // groups, -1)
-    if _count(kernel) == 1 and max(stride) == 1:
+    if math.prod(kernel) == 1 and max(stride) == 1:
         columns = x.reshape(n, groups, channels // groups, area)
         if groups == 1:
             return np.matmul(weights[0], columns[:, 0]).reshape(n, outputs, *positions)
@@ -154,9 +150,10 @@ def correlate_places(x: np.ndarray, w: np.ndarray, stride: Ints, padding: Ints, 
 
 def correlate_few(x: np.ndarray, w: np.ndarray, stride: Ints, padding: Ints, dilation: Ints) -> np.ndarray:
     """The convolution of one sample, through columns; the weights are taken as they lie."""
-    x, kernel = padded(x, padding, padding), w.shape[2:]
-    positions = _positions(x.shape[2:], kernel, stride, dilation)
-    columns = _filled(windows(x, kernel, stride, dilation, positions), (-1, _count(positions)))
+    kernel = w.shape[2:]
+    positions = _positions(x.shape[2:], padding, padding, kernel, stride, dilation)
+    x = padded(x, padding, padding)
+    columns = _filled(windows(x, kernel, stride, dilation, positions), (-1, math.prod(positions)))
     return _multiplied(w.reshape(w.shape[0], -1), columns).reshape(1, w.shape[0], *positions)
 
 
@@ -166,7 +163,7 @@ def _correlate_each(x: np.ndarray, w: np.ndarray, stride: Ints, dilation: Ints, 
     times = w.shape[0] // channels
     result = np.empty((n, channels, times, *positions), x.dtype)
     ones = (1,) * len(positions)
-    for part in _samples(n, 3 * channels * times * _count(positions) * x.itemsize):
+    for part in _samples(n, 3 * channels * times * math.prod(positions) * x.itemsize):
         total, first = result[part], True
         room = np.empty(total.shape, x.dtype)
         for at, where in taps(kernel, stride, dilation, positions):
@@ -193,7 +190,7 @@ def spread(y: np.ndarray, w: np.ndarray, spatial: Ints, stride: Ints, padding: I
         before = tuple([r - p for r, p in zip(reach, padding, strict=True)])
         after = tuple([size + r - got - low for size, r, got, low in zip(spatial, reach, y.shape[2:], before, strict=True)])
         return correlate(y, turned, stride, before, after, dilation, groups)
-    positions, area = y.shape[2:], _count(y.shape[2:])
+    positions, area = y.shape[2:], math.prod(y.shape[2:])
     weights = w.reshape(groups, w.shape[0] // groups, -1).swapaxes(1, 2)
     values = y.reshape(n, groups, -1, area)
     whole = tuple(
@@ -210,7 +207,7 @@ def spread(y: np.ndarray, w: np.ndarray, spatial: Ints, stride: Ints, padding: I
 def correlate_pair(x: np.ndarray, y: np.ndarray, kernel: Ints, stride: Ints, padding: Ints, dilation: Ints, groups: int) -> np.ndarray:
     """The adjoint of ``correlate`` in its second argument: the weight ``(O, C/groups, *kernel)``."""
     n, channels, outputs, positions = x.shape[0], x.shape[1], y.shape[1], y.shape[2:]
-    area, per_group = _count(positions), channels // groups
+    area, per_group = math.prod(positions), channels // groups
     if x.size == 0 or y.size == 0:
         return np.zeros((outputs, per_group, *kernel), x.dtype)
     last = is_channels_last(x) and is_channels_last(y)
@@ -219,7 +216,7 @@ def correlate_pair(x: np.ndarray, y: np.ndarray, kernel: Ints, stride: Ints, pad
             values = np.moveaxis(y, 1, -1).reshape(n * area, outputs).T
         else:
             values = y.reshape(n, outputs, area).swapaxes(0, 1).reshape(outputs, -1)
-        result = np.zeros((outputs, channels * _count(kernel)), x.dtype)
+        result = np.zeros((outputs, channels * math.prod(kernel)), x.dtype)
         seen = _last_columns(_last_images(x, padding, padding), kernel, stride, dilation, positions)
         for part in _samples(n, result.shape[1] * area * x.itemsize):
             columns = _filled(seen[part], (-1, result.shape[1]))
@@ -228,7 +225,7 @@ def correlate_pair(x: np.ndarray, y: np.ndarray, kernel: Ints, stride: Ints, pad
     x = padded(x, padding, padding)
     if groups > 1 and groups == channels:
         return _correlate_pair_each(x, y, kernel, stride, dilation)
-    result = np.zeros((groups, outputs // groups, per_group * _count(kernel)), x.dtype)
+    result = np.zeros((groups, outputs // groups, per_group * math.prod(kernel)), x.dtype)
     for group in range(groups):
         images = x[:, group * per_group : (group + 1) * per_group]
         view = windows(images, kernel, stride, dilation, positions)

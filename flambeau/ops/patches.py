@@ -7,7 +7,9 @@ adjoint.  Geometry arguments are tuples with one entry per spatial dimension.
 from __future__ import annotations
 
 import math
+import operator
 from collections.abc import Iterator, Sequence
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -15,7 +17,6 @@ import numpy as np
 from ..core.arrays import native
 from ..core.arrays.kinds import view_at
 from ..core.calls.interruption import pass_on
-from ..core.shape import element_strides
 
 Ints = tuple[int, ...]
 
@@ -58,19 +59,25 @@ def padded(array: np.ndarray, before: Sequence[int], after: Sequence[int], value
     """``array`` with ``value`` around its spatial dimensions; negative amounts cut.  The array itself where nothing changes."""
     if not any(before) and not any(after):
         return array
-    lead = array.ndim - len(before)
-    shape = list(array.shape)
-    source, target = [slice(None)] * lead, [slice(None)] * lead
-    for k, (low, high) in enumerate(zip(before, after, strict=True)):
-        size = shape[lead + k]
-        shape[lead + k] = size + low + high
-        source.append(slice(max(-low, 0), size - max(-high, 0)))
-        target.append(slice(max(low, 0), max(low, 0) + size - max(-low, 0) - max(-high, 0)))
+    shape, target, source = _places(array.shape, tuple(before), tuple(after))
     result = new_like(array, shape, zeros=value == 0)
     if value != 0:
         native.fill(result, value)
-    native.copy_into(result[tuple(target)], array[tuple(source)])
+    native.copy_into(result[target], array[source])
     return result
+
+
+@lru_cache(maxsize=4096)
+def _places(whole: Ints, before: Ints, after: Ints) -> tuple[Ints, tuple[slice, ...], tuple[slice, ...]]:
+    """The shape of a padded array, and the slices of it and of the array itself that have the same elements."""
+    lead = len(whole) - len(before)
+    shape, target, source = list(whole), [slice(None)] * lead, [slice(None)] * lead
+    for k, (low, high) in enumerate(zip(before, after, strict=True)):
+        size = whole[lead + k]
+        shape[lead + k] = size + low + high
+        source.append(slice(max(-low, 0), size - max(-high, 0)))
+        target.append(slice(max(low, 0), max(low, 0) + size - max(-low, 0) - max(-high, 0)))
+    return tuple(shape), tuple(target), tuple(source)
 
 
 def window_count(size: int, kernel: int, stride: int, dilation: int) -> int:
@@ -84,9 +91,8 @@ def windows(array: np.ndarray, kernel: Ints, stride: Ints, dilation: Ints, posit
         array = native.contiguous(array)
     lead = array.ndim - len(kernel)
     steps = array.strides
-    inner = tuple([step * d for step, d in zip(steps[lead:], dilation, strict=True)])
-    outer = tuple([step * s for step, s in zip(steps[lead:], stride, strict=True)])
-    return view_at(array, array.shape[:lead] + kernel + positions, array.dtype, 0, steps[:lead] + inner + outer)
+    inner, outer = map(operator.mul, steps[lead:], dilation), map(operator.mul, steps[lead:], stride)
+    return view_at(array, array.shape[:lead] + kernel + positions, array.dtype, 0, (*steps[:lead], *inner, *outer))
 
 
 def taps(kernel: Ints, stride: Ints, dilation: Ints, positions: Ints) -> Iterator[tuple[Ints, tuple[slice, ...]]]:
@@ -105,11 +111,15 @@ def is_channels_last(array: np.ndarray) -> bool:
     """Whether an array of 4 or 5 dimensions lies in memory with its channels innermost, as PyTorch decides it."""
     if array.ndim not in (4, 5) or (array.flags.c_contiguous and array.shape[1] != 1):
         return False
-    strides, shape = element_strides(array), array.shape
-    least = 0
+    return _has_channels_last(array.shape, array.strides)
+
+
+@lru_cache(maxsize=4096)
+def _has_channels_last(shape: Ints, strides: Ints) -> bool:
     if strides[1] == 0:
         return False
-    for dim in (1, *range(array.ndim - 1, 1, -1), 0):
+    least = 0
+    for dim in (1, *range(len(shape) - 1, 1, -1), 0):
         if shape[dim] == 0 or strides[dim] < least:
             return False
         if dim == 0 and least == strides[1]:

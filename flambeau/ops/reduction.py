@@ -62,7 +62,7 @@ def spread(grad: Any, shape: tuple[int, ...], dim: Any, keepdim: bool) -> Any:
 
 def count_of(shape: tuple[int, ...], dim: Any) -> int:
     """How many elements one result of a reduction stands for."""
-    return math.prod(shape[d] for d in wrap_dims(dim, len(shape))) if shape else 1
+    return math.prod([shape[d] for d in wrap_dims(dim, len(shape))]) if shape else 1
 
 
 def accumulator(dtype: np.dtype) -> np.dtype:
@@ -246,11 +246,14 @@ def _fast_mean(a: np.ndarray, dim: Any, keepdim: bool, dtype: Any) -> Any:
     if dim is None:
         return None if keepdim else ignoring_fp(np.divide, ignoring_fp(np.add.reduce, a, None), a.dtype.type(a.size))
     if dim.__class__ is not int:
-        return None
+        dim = tuple(dim)
+        if not dim:
+            return None
     if keepdim and not a.flags.c_contiguous:
         return None  # NumPy gives sizes of 1 other strides then
     result = ignoring_fp(np.add.reduce, a, dim, None, None, keepdim)
-    result = ignoring_fp(np.divide, result, a.dtype.type(a.shape[dim]))
+    count = a.shape[dim] if dim.__class__ is int else count_of(a.shape, dim)
+    result = ignoring_fp(np.divide, result, a.dtype.type(count))
     return result if result.ndim < 2 or lies_as_pytorchs(a, result) else None
 
 

@@ -35,6 +35,8 @@ class Rows(list[Row]):
 
     def by_counters(self, counters: int) -> list[Rows]:
         """The rows in parts whose counters read the same; mostly one."""
+        if not counters:
+            return [self]
         columns = [[plan.counters[j].item() for plan, _ in self] for j in range(counters)]
         if all(column.count(column[0]) == len(column) for column in columns):
             return [self]

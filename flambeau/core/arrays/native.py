@@ -246,7 +246,7 @@ class Budget:
 # -- work that is no operation's ----------------------------------------------------------------------------------------------------
 def copy_into(target: np.ndarray, source: np.ndarray) -> None:
     """``target[...] = source``, by the native copy where much is to be copied."""
-    if attempt("_copy_into", target.size, target, source) is None:
+    if target.size < LARGE or attempt("_copy_into", target.size, target, source) is None:
         target[...] = source
 
 

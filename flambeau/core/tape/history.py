@@ -29,7 +29,7 @@ import numpy as np
 from .. import dtype as dtypes
 from ..arrays.kinds import address, device_of, moved
 from ..shape import element_strides, is_dense, overlaps_itself
-from ..state import INFERENCE, grad_enabled, thread
+from ..state import INFERENCE, grad_enabled, thread, without_grad
 from ..storage import UntypedStorage
 from ..tensor import Tensor, ViewMeta, blanks, note_order, root_of, storage_of, wrap
 from .node import INHERITED, Node, Output, StaleHistory, complain_freed, edge_of, graph_edge, new_node
@@ -62,13 +62,15 @@ def inherited(base: Tensor, array: np.ndarray) -> Any:
 
 def view_of(base: Tensor) -> Any:
     """What goes into ``_view_of`` of a view of ``base``."""
-    if not grad_enabled():
-        if base._requires_grad is INFERENCE:
-            return root_of(base)
-        if needs_grad(base):
-            watch(storage_of(base))
-        return ViewMeta(root_of(base), "inference" if thread.inference or _is_of_inference(base) else "no_grad")
-    return base if base._view_of is None else base._view_of
+    shown, word = base._view_of, base._requires_grad
+    if not without_grad or thread.grad is True:
+        return base if shown is None else shown
+    root = base if shown is None else root_of(base)
+    if word is INFERENCE:
+        return root
+    if word is not False:
+        watch(storage_of(base))
+    return ViewMeta(root, "inference" if thread.inference or (shown is not None and _is_of_inference(base)) else "no_grad")
 
 
 def set_creation_meta(view: Tensor, creation_meta: str) -> None:
