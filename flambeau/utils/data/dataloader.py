@@ -106,11 +106,7 @@ class DataLoader(Generic[_T_co]):
         _check_own_options(dataset, num_workers, worker_method, multiprocessing_context, deterministic)
         self._is_iter_pipe = isinstance(dataset, IterDataPipe)
         self._is_pipe = isinstance(dataset, (IterDataPipe, MapDataPipe))
-        if self._is_iter_pipe and shuffle is not None:
-            from .graph_settings import apply_shuffle_settings  # late: few datasets are pipes
-
-            dataset = apply_shuffle_settings(dataset, shuffle)  # type: ignore[arg-type]
-        self.dataset = dataset
+        self.dataset = _shuffled_pipe(dataset, shuffle) if self._is_iter_pipe and shuffle is not None else dataset
         self.num_workers = num_workers
         self.prefetch_factor = 2 if num_workers > 0 and prefetch_factor is None else prefetch_factor
         self.pin_memory = pin_memory
@@ -246,6 +242,12 @@ class DataLoader(Generic[_T_co]):
             "necessary.",
             stacklevel=3,
         )
+
+
+def _shuffled_pipe(dataset: Any, shuffle: bool) -> Any:
+    from .graph_settings import apply_shuffle_settings  # late: few datasets are pipes
+
+    return apply_shuffle_settings(dataset, shuffle)
 
 
 def _default_sampler(dataset: Any, shuffle: bool, generator: Generator | None) -> Sampler[Any]:
