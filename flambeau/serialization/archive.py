@@ -145,7 +145,7 @@ class ArchiveReader:
             self._zip = _Directory(file)
         except (zipfile.BadZipFile, OSError, ValueError, OverflowError, NotImplementedError, struct.error) as error:
             raise _corrupt("failed finding central directory", error) from None
-        entries = self._zip.infolist()
+        entries = self._zip.filelist
         if not entries:
             raise _corrupt("no record in it")
         self._folder = entries[0].filename.partition("/")[0]

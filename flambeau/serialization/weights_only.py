@@ -311,11 +311,6 @@ class Unpickler:
         items = self._pop_mark()
         self._stack.append(tuple(items))
 
-    def _tuple(self, count: int) -> None:
-        if len(self._stack) < count:
-            raise pickle.UnpicklingError("pickle damaged: it takes an item from an empty stack")
-        self._stack[-count:] = [tuple(self._stack[-count:])]
-
     # -- values -----------------------------------------------------------------------------------------------------------
     def _push(self, value: Any) -> None:
         self._stack.append(value)
@@ -391,6 +386,17 @@ def _set_attributes(target: Any, state: Any) -> None:
     target.__dict__.update(state)
 
 
+def _tuple_of(count: int) -> Callable[[Unpickler], None]:
+    """The instruction that makes a tuple of the last items."""
+
+    def make(self: Unpickler) -> None:
+        if len(self._stack) < count:
+            raise pickle.UnpicklingError("pickle damaged: it takes an item from an empty stack")
+        self._stack[-count:] = [tuple(self._stack[-count:])]
+
+    return make
+
+
 _INSTRUCTIONS: dict[bytes, Callable[[Unpickler], Any]] = {
     pickle.GLOBAL: Unpickler._global,
     pickle.REDUCE: Unpickler._reduce,
@@ -403,9 +409,9 @@ _INSTRUCTIONS: dict[bytes, Callable[[Unpickler], Any]] = {
     pickle.SETITEM: Unpickler._set_item,
     pickle.SETITEMS: lambda self: self._set_items(self._pop_mark()),
     pickle.TUPLE: Unpickler._marked_tuple,
-    pickle.TUPLE1: lambda self: self._tuple(1),
-    pickle.TUPLE2: lambda self: self._tuple(2),
-    pickle.TUPLE3: lambda self: self._tuple(3),
+    pickle.TUPLE1: _tuple_of(1),
+    pickle.TUPLE2: _tuple_of(2),
+    pickle.TUPLE3: _tuple_of(3),
     pickle.NONE: lambda self: self._stack.append(None),
     pickle.NEWFALSE: lambda self: self._stack.append(False),
     pickle.NEWTRUE: lambda self: self._stack.append(True),

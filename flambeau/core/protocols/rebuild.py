@@ -147,9 +147,13 @@ def _shown_alone(value: Any) -> str:
     return f"an object of type {type(value).__name__}"
 
 
+def _unexpected(expected: str, got: Any) -> RuntimeError:
+    return RuntimeError(f"rebuild_tensor: expected {expected}, got {shown(got)}")
+
+
 def _require(holds: bool, expected: str, got: Any) -> None:
     if not holds:
-        raise RuntimeError(f"rebuild_tensor: expected {expected}, got {shown(got)}")
+        raise _unexpected(expected, got)
 
 
 def _are_counts(values: Any) -> bool:
@@ -165,9 +169,12 @@ def strided_view(storage: UntypedStorage, offset: int, size: tuple[int, ...], st
         RuntimeError: an element would lie outside the storage, or a number is negative.
         NotImplementedError: a dtype without arrays.
     """
-    _require(type(offset) is int and offset >= 0, "a storage offset of 0 or more", offset)
-    _require(_are_counts(size), "sizes of 0 or more", size)
-    _require(_are_counts(stride) and len(stride) == len(size), f"{len(size)} strides of 0 or more", stride)
+    if type(offset) is not int or offset < 0:
+        raise _unexpected("a storage offset of 0 or more", offset)
+    if not _are_counts(size):
+        raise _unexpected("sizes of 0 or more", size)
+    if not _are_counts(stride) or len(stride) != len(size):
+        raise _unexpected(f"{len(size)} strides of 0 or more", stride)
     if dtype.numpy is None:
         raise NotImplementedError(f"rebuild_tensor: tensors of {dtype} are not supported")
     itemsize, available = dtype.itemsize, storage._flat
