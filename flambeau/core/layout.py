@@ -45,20 +45,6 @@ channels_last, channels_last_3d = memory_format("channels_last"), memory_format(
 _CHANNELS = {channels_last: 4, channels_last_3d: 5}
 
 
-def require_strided(given: layout | None, operation: str) -> None:
-    """Raise where an operation is given another layout than ``torch.strided``, the only one that it has.
-
-    Raises:
-        NotImplementedError: another layout.
-        TypeError: no layout at all.
-    """
-    if given is None or given is strided:
-        return
-    if not isinstance(given, layout):
-        raise TypeError(f"{operation}(): argument 'layout' must be torch.layout, not {type(given).__name__}")
-    raise NotImplementedError(f"{operation}: layout {given} is not supported yet; only torch.strided is")
-
-
 def format_strides(shape: tuple[int, ...], form: memory_format) -> tuple[int, ...]:
     """Strides, in elements, of a dense tensor in a memory format.
 

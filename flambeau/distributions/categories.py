@@ -95,8 +95,7 @@ class Categorical(Parametric):
             return drawn.reshape(self._extended_shape(sample_shape))
 
     def log_prob(self, value: Tensor) -> Tensor:
-        if self._validate_args:
-            self._validate_sample(value)
+        self._check_sample(value)
         shape = Size(broadcast_shape(value.shape, self._batch_shape))
         indices = value.long().expand(shape).unsqueeze(-1)
         return self.logits.expand(shape + (self._num_events,)).gather(-1, indices).squeeze(-1)
@@ -180,8 +179,7 @@ class OneHotCategorical(_OfCategorical):
         return functional.one_hot(indices, self._categorical._num_events).to(self.probs)
 
     def log_prob(self, value: Tensor) -> Tensor:
-        if self._validate_args:
-            self._validate_sample(value)
+        self._check_sample(value)
         return self._categorical.log_prob(value.max(-1)[1])
 
     def entropy(self) -> Tensor:
@@ -251,8 +249,7 @@ class Multinomial(_OfCategorical):
         return counts.scatter_add_(-1, draws, ops.ones_like(draws)).type_as(self.probs)
 
     def log_prob(self, value: Tensor) -> Tensor:
-        if self._validate_args:
-            self._validate_sample(value)
+        self._check_sample(value)
         logits, value = broadcast_all(self.logits, value)
         logits = logits.masked_fill((value == 0) & (logits == -math.inf), 0)  # 0 * log(0) is 0
         return ops.lgamma(value.sum(-1) + 1) - ops.lgamma(value + 1).sum(-1) + (logits * value).sum(-1)
@@ -289,8 +286,7 @@ class ExpRelaxedCategorical(_OfCategorical):
         return scores - scores.logsumexp(-1, True)
 
     def log_prob(self, value: Tensor) -> Tensor:
-        if self._validate_args:
-            self._validate_sample(value)
+        self._check_sample(value)
         k = self._categorical._num_events
         logits, value = broadcast_all(self.logits, value)
         temperature = ops.as_tensor(self.temperature)

@@ -70,8 +70,7 @@ class Bernoulli(ExponentialFamily, _Chances):
             return ops.bernoulli(self.probs.expand(self._extended_shape(sample_shape)))
 
     def log_prob(self, value: Tensor) -> Tensor:
-        if self._validate_args:
-            self._validate_sample(value)
+        self._check_sample(value)
         logits, value = broadcast_all(self.logits, value)
         return -functional.binary_cross_entropy_with_logits(logits, value, reduction="none")
 
@@ -133,8 +132,7 @@ class Binomial(_Chances):
             return ops.binomial(self.total_count.expand(shape), self.probs.expand(shape))
 
     def log_prob(self, value: Tensor) -> Tensor:
-        if self._validate_args:
-            self._validate_sample(value)
+        self._check_sample(value)
         n, logits = self.total_count, self.logits
         log_choices = ops.lgamma(n + 1) - ops.lgamma(value + 1) - ops.lgamma(n - value + 1)
         # n log(1 + exp(logits)); the mean of both halves gives the gradient 1/2 at 0
@@ -198,8 +196,7 @@ class Geometric(_Chances):
             return (u.log() / (-self.probs).log1p()).floor()
 
     def log_prob(self, value: Tensor) -> Tensor:
-        if self._validate_args:
-            self._validate_sample(value)
+        self._check_sample(value)
         value, probs = broadcast_all(value, self.probs)
         failing = probs.masked_fill((probs == 1) & (value == 0), 0)  # 0 * log(0) is 0
         return value * (-failing).log1p() + self.probs.log()
@@ -248,8 +245,7 @@ class NegativeBinomial(_Chances):
             return ops.poisson(self._gamma.sample(sample_shape))
 
     def log_prob(self, value: Tensor) -> Tensor:
-        if self._validate_args:
-            self._validate_sample(value)
+        self._check_sample(value)
         n = self.total_count
         unnormalized = n * functional.logsigmoid(-self.logits) + value * functional.logsigmoid(self.logits)
         normalizer = -ops.lgamma(n + value) + ops.lgamma(1.0 + value) + ops.lgamma(n)
@@ -288,8 +284,7 @@ class Poisson(ExponentialFamily, Parametric):
             return ops.poisson(self.rate.expand(self._extended_shape(sample_shape)))
 
     def log_prob(self, value: Tensor) -> Tensor:
-        if self._validate_args:
-            self._validate_sample(value)
+        self._check_sample(value)
         rate, value = broadcast_all(self.rate, value)
         return value.xlogy(rate) - rate - ops.lgamma(value + 1)
 

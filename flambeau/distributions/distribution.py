@@ -173,6 +173,11 @@ class Distribution:
         """The shape of ``sample(sample_shape)``."""
         return Size((*sample_shape, *self._batch_shape, *self._event_shape))
 
+    def _check_sample(self, value: Tensor) -> None:
+        """``_validate_sample``, unless the distribution was made with ``validate_args=False``."""
+        if self._validate_args:
+            self._validate_sample(value)
+
     def _validate_sample(self, value: Tensor) -> None:
         """Check that ``value`` is a tensor whose last dimensions fit the distribution's, inside of the support.
 

@@ -69,8 +69,7 @@ class LKJCholesky(Distribution):
             return below + diagonal.diag_embed()
 
     def log_prob(self, value: Tensor) -> Tensor:
-        if self._validate_args:
-            self._validate_sample(value)
+        self._check_sample(value)
         rest = self.dim - 1
         powers = 2 * (self.concentration - 1).unsqueeze(-1) + self.dim - ops.arange(2, self.dim + 1, device=self.concentration.device)
         density = (powers * value.diagonal(dim1=-1, dim2=-2)[..., 1:].log()).sum(-1)
@@ -215,8 +214,7 @@ class Wishart(ExponentialFamily):
         return self._unbroadcasted_scale_tril.diagonal(dim1=-2, dim2=-1).log().sum(-1)
 
     def log_prob(self, value: Tensor) -> Tensor:
-        if self._validate_args:
-            self._validate_sample(value)
+        self._check_sample(value)
         nu, n = self.df, self._event_shape[-1]
         factor = self._unbroadcasted_scale_tril
         trace = ops.cholesky_solve(value, factor.expand(broadcast_shape(value.shape, factor.shape))).diagonal(dim1=-2, dim2=-1).sum(-1)

@@ -93,8 +93,7 @@ class MixtureSameFamily(Distribution):
         return (self.component_distribution.cdf(self._pad(value)) * self.mixture_distribution.probs).sum(-1)
 
     def log_prob(self, value: Tensor) -> Tensor:
-        if self._validate_args:
-            self._validate_sample(value)
+        self._check_sample(value)
         log_weights = ops.log_softmax(self.mixture_distribution.logits, -1)
         return (self.component_distribution.log_prob(self._pad(value)) + log_weights).logsumexp(-1)
 

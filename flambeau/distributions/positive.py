@@ -59,13 +59,11 @@ class Exponential(ExponentialFamily, Parametric):
         return self.rate.new_empty(self._extended_shape(sample_shape)).exponential_() / self.rate
 
     def log_prob(self, value: Tensor) -> Tensor:
-        if self._validate_args:
-            self._validate_sample(value)
+        self._check_sample(value)
         return self.rate.log() - self.rate * value
 
     def cdf(self, value: Tensor) -> Tensor:
-        if self._validate_args:
-            self._validate_sample(value)
+        self._check_sample(value)
         return 1 - (-self.rate * value).exp()
 
     def icdf(self, value: Tensor) -> Tensor:
@@ -121,13 +119,11 @@ class Gamma(ExponentialFamily, Parametric):
     def log_prob(self, value: Any) -> Tensor:
         shape, rate = self.concentration, self.rate
         value = ops.as_tensor(value, dtype=rate.dtype, device=rate.device)
-        if self._validate_args:
-            self._validate_sample(value)
+        self._check_sample(value)
         return ops.xlogy(shape, rate) + ops.xlogy(shape - 1, value) - rate * value - ops.lgamma(shape)
 
     def cdf(self, value: Tensor) -> Tensor:
-        if self._validate_args:
-            self._validate_sample(value)
+        self._check_sample(value)
         return special.gammainc(self.concentration, self.rate * value)
 
     def entropy(self) -> Tensor:
@@ -246,8 +242,7 @@ class FisherSnedecor(Parametric):
         return (numerator / denominator.clamp(min=tiny)).clamp(min=tiny)
 
     def log_prob(self, value: Tensor) -> Tensor:
-        if self._validate_args:
-            self._validate_sample(value)
+        self._check_sample(value)
         half1, half2, ratio = self.df1 * 0.5, self.df2 * 0.5, self.df1 / self.df2
         normalizer = ops.lgamma(half1 + half2) - ops.lgamma(half1) - ops.lgamma(half2) + half1 * ratio.log()
         return normalizer + (half1 - 1) * value.log() - (half1 + half2) * (ratio * value).log1p()
@@ -370,16 +365,14 @@ class GeneralizedPareto(Parametric):
         return self.icdf(u)
 
     def log_prob(self, value: Tensor) -> Tensor:
-        if self._validate_args:
-            self._validate_sample(value)
+        self._check_sample(value)
         z, shape = self._z(value), self._shape()
         exponential = self.concentration * (0.5 * z**2 - z) - z
         return -self.scale.log() + ops.where(self._is_exponential(), exponential, -(1 + 1 / shape) * ops.log1p(shape * z))
 
     def log_survival_function(self, value: Tensor) -> Tensor:
         """The logarithm of the probability of what lies above ``value``."""
-        if self._validate_args:
-            self._validate_sample(value)
+        self._check_sample(value)
         z, shape = self._z(value), self._shape()
         return ops.where(self._is_exponential(), 0.5 * self.concentration * z**2 - z, -ops.log1p(shape * z) / shape)
 

@@ -73,8 +73,7 @@ class Beta(ExponentialFamily):
         return self._dirichlet.rsample(sample_shape).select(-1, 0)
 
     def log_prob(self, value: Tensor) -> Tensor:
-        if self._validate_args:
-            self._validate_sample(value)
+        self._check_sample(value)
         return self._dirichlet.log_prob(ops.stack([value, 1.0 - value], -1))
 
     def entropy(self) -> Tensor:
@@ -222,15 +221,13 @@ class ContinuousBernoulli(ExponentialFamily, Binary):
         return self.icdf(u)
 
     def log_prob(self, value: Tensor) -> Tensor:
-        if self._validate_args:
-            self._validate_sample(value)
+        self._check_sample(value)
         logits, value = broadcast_all(self.logits, value)
         cross_entropy = functional.binary_cross_entropy_with_logits(logits, value, reduction="none")
         return self._cont_bern_log_norm() - cross_entropy
 
     def cdf(self, value: Tensor) -> Tensor:
-        if self._validate_args:
-            self._validate_sample(value)
+        self._check_sample(value)
         cut = self._cut_probs()
         exact = (cut.pow(value) * (1.0 - cut).pow(1.0 - value) + cut - 1.0) / (2.0 * cut - 1.0)
         inner = ops.where(self._outside_unstable_region(), exact, value)
@@ -291,8 +288,7 @@ class LogitRelaxedBernoulli(Binary):
         return (u.log() - (-u).log1p() + probs.log() - (-probs).log1p()) / self.temperature
 
     def log_prob(self, value: Tensor) -> Tensor:
-        if self._validate_args:
-            self._validate_sample(value)
+        self._check_sample(value)
         logits, value = broadcast_all(self.logits, value)
         difference = logits - value * self.temperature
         return ops.log(ops.as_tensor(self.temperature)) + difference - 2 * difference.exp().log1p()

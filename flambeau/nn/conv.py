@@ -9,6 +9,7 @@ from .. import ops
 from ..autograd.grad_mode import no_grad
 from ..core.tensor import Parameter, Tensor
 from . import functional as F, init
+from ._shown import unusual
 from ._tuples import repeated
 from .lazy import LazyModuleMixin
 from .module import Module
@@ -50,16 +51,8 @@ class _ConvNd(Module):
     """What all convolution layers share. ``transposed`` layers hold their weight as ``(in, out / groups, *kernel)``."""
 
     __constants__ = [
-        "stride",
-        "padding",
-        "dilation",
-        "groups",
-        "padding_mode",
-        "output_padding",
-        "in_channels",
-        "out_channels",
-        "kernel_size",
-    ]
+        "stride", "padding", "dilation", "groups", "padding_mode", "output_padding", "in_channels", "out_channels", "kernel_size",
+    ]  # fmt: skip
     in_channels: int
     out_channels: int
     kernel_size: tuple[int, ...]
@@ -133,19 +126,10 @@ class _ConvNd(Module):
     def extra_repr(self) -> str:
         ones, zeros = (1,) * len(self.kernel_size), (0,) * len(self.kernel_size)
         shown = [str(self.in_channels), str(self.out_channels), f"kernel_size={self.kernel_size}", f"stride={self.stride}"]
-        if self.padding != zeros:
-            shown.append(f"padding={self.padding}")
-        if self.dilation != ones:
-            shown.append(f"dilation={self.dilation}")
-        if self.output_padding != zeros:
-            shown.append(f"output_padding={self.output_padding}")
-        if self.groups != 1:
-            shown.append(f"groups={self.groups}")
+        shown += unusual(self, padding=zeros, dilation=ones, output_padding=zeros, groups=1)
         if self.bias is None:
             shown.append("bias=False")
-        if self.padding_mode != "zeros":
-            shown.append(f"padding_mode={self.padding_mode}")
-        return ", ".join(shown)
+        return ", ".join(shown + unusual(self, padding_mode="zeros"))
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         super().__setstate__(state)

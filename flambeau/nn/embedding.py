@@ -8,6 +8,7 @@ from .. import ops
 from ..autograd.grad_mode import no_grad
 from ..core.tensor import Parameter, Tensor
 from . import functional as F, init
+from ._shown import unusual
 from .module import Module
 
 __all__ = ["Embedding", "EmbeddingBag"]
@@ -130,14 +131,7 @@ class Embedding(_Table):
 
     def extra_repr(self) -> str:
         shown = [str(self.num_embeddings), str(self.embedding_dim)]
-        if self.padding_idx is not None:
-            shown.append(f"padding_idx={self.padding_idx}")
-        if self.max_norm is not None:
-            shown.append(f"max_norm={self.max_norm}")
-        if self.norm_type != 2:
-            shown.append(f"norm_type={self.norm_type}")
-        if self.scale_grad_by_freq is not False:
-            shown.append(f"scale_grad_by_freq={self.scale_grad_by_freq}")
+        shown += unusual(self, padding_idx=None, max_norm=None, norm_type=2, scale_grad_by_freq=False)
         if self.sparse is not False:
             shown.append("sparse=True")
         return ", ".join(shown)
@@ -159,16 +153,9 @@ class EmbeddingBag(_Table):
     """
 
     __constants__ = [
-        "num_embeddings",
-        "embedding_dim",
-        "max_norm",
-        "norm_type",
-        "scale_grad_by_freq",
-        "mode",
-        "sparse",
-        "include_last_offset",
+        "num_embeddings", "embedding_dim", "max_norm", "norm_type", "scale_grad_by_freq", "mode", "sparse", "include_last_offset",
         "padding_idx",
-    ]
+    ]  # fmt: skip
 
     def __init__(
         self,
@@ -251,16 +238,8 @@ class EmbeddingBag(_Table):
 
     def extra_repr(self) -> str:
         shown = [str(self.num_embeddings), str(self.embedding_dim)]
-        if self.max_norm is not None:
-            shown.append(f"max_norm={self.max_norm}")
-        if self.norm_type != 2:
-            shown.append(f"norm_type={self.norm_type}")
-        if self.scale_grad_by_freq is not False:
-            shown.append(f"scale_grad_by_freq={self.scale_grad_by_freq}")
-        shown.append(f"mode={self.mode!r}")
-        if self.padding_idx is not None:
-            shown.append(f"padding_idx={self.padding_idx}")
-        return ", ".join(shown)
+        shown += unusual(self, max_norm=None, norm_type=2, scale_grad_by_freq=False)
+        return ", ".join([*shown, f"mode={self.mode!r}", *unusual(self, padding_idx=None)])
 
 
 def _require_table(embeddings: Tensor) -> None:

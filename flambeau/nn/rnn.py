@@ -13,6 +13,7 @@ from .. import ops
 from ..core.state import thread
 from ..core.tensor import Parameter, Tensor
 from . import init
+from ._shown import unusual
 from .module import Module
 from .utils.rnn import PackedSequence
 
@@ -290,11 +291,8 @@ class RNNBase(Module):
         return hx if batched else hx.unsqueeze(1)
 
     def extra_repr(self) -> str:
-        shown = f"{self.input_size}, {self.hidden_size}"
-        for name, default in (("proj_size", 0), ("num_layers", 1), ("bias", True), ("batch_first", False), ("dropout", 0)):
-            if getattr(self, name) != default:
-                shown += f", {name}={getattr(self, name)}"
-        return shown + (f", bidirectional={self.bidirectional}" if self.bidirectional is not False else "")
+        options = unusual(self, proj_size=0, num_layers=1, bias=True, batch_first=False, dropout=0, bidirectional=False)
+        return ", ".join([str(self.input_size), str(self.hidden_size), *options])
 
 
 def _references(weights: list[Any]) -> list[Any]:

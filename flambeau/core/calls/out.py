@@ -63,10 +63,6 @@ def same_dtype(have: dtypes.dtype, want: dtypes.dtype) -> bool:
     return have is want
 
 
-def any_dtype(have: dtypes.dtype, want: dtypes.dtype) -> bool:
-    return True
-
-
 USUAL, SILENT, APART = Out(), Out(warns=False), Out(apart=True)
 LISTED = Out()  # a list of any length: the call returns nothing then
 EXACT = Out(fits=same_dtype, complain=complain_other)
