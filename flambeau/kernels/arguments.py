@@ -19,13 +19,13 @@ then gives an instance, ``Strides(n=60, c=20, y=5, x=1)``.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from functools import cache
 from typing import Annotated, Any, Self, dataclass_transform, get_type_hints
 
 Array = Annotated[Any, "array"]  # a pointer to its data in the kernel; the caller gives the NumPy array
 Integer = Annotated[Any, "integer"]
 Number = Annotated[Any, "number"]  # float64
 Address = Annotated[Any, "pointer"]  # an integer for the caller
+_fields: dict[type, dict[str, Any]] = {}
 
 
 @dataclass_transform(kw_only_default=True)
@@ -48,11 +48,13 @@ class Record:
         return type(self)(**{**self.__dict__, **changes})
 
 
-@cache
-def fields_of(record: Any) -> dict[str, Any]:
+def fields_of(record: type[Record]) -> dict[str, Any]:
     """By name, in their order: the word for a field of the kernel language (``"array"``, ...), or the record that the field is."""
-    hints = get_type_hints(record, include_extras=True)
-    return {name: hint.__metadata__[0] if hasattr(hint, "__metadata__") else hint for name, hint in hints.items()}
+    fields = _fields.get(record)
+    if fields is None:
+        hints = get_type_hints(record, include_extras=True)
+        fields = _fields[record] = {name: getattr(hint, "__metadata__", (hint,))[0] for name, hint in hints.items()}
+    return fields
 
 
 def slots_of(word: Any, value: Any) -> Iterator[Any]:
