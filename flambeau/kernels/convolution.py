@@ -14,6 +14,7 @@ All that follows from shapes, strides and geometry is worked out once: a *plan* 
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
@@ -23,7 +24,18 @@ from ..core.arrays.native import native
 from . import channels_last, depthwise, target as targets, volumes
 from .language import KINDS
 from .memory import empty
-from .microkernel import Scratch, mode_of, plane_layout, store_mode, strides_of, tile_width
+from .microkernel import (
+    Images,
+    Place,
+    Scratch,
+    mode_of,
+    plane_layout,
+    planes_of,
+    store_mode,
+    strides_of,
+    strides_of_images,
+    tile_width,
+)  # fmt: skip
 from .pool import pool
 from .windows import PIXELS, channel_sums, further_rows, join_partial, pack_weight, sums_tile, windows_times_grad, windows_times_weight
 
@@ -32,6 +44,7 @@ BAND = 640  # pixels of a band, at least
 SUM_DEPTH, SUM_PIXELS = 144, 512  # the same of the weight gradient, whose panels are read once for each few outputs
 ROOM = 1 << 20  # bytes of a band, at most: rows of very wide images are packed as panels
 CHUNKS = 8  # that many chunks at least, where there is work enough for them
+Pair = tuple[int, int]  # of the rows and of the columns
 
 
 def _table(taps: list[tuple[int, int, int]]) -> np.ndarray:
@@ -39,12 +52,14 @@ def _table(taps: list[tuple[int, int, int]]) -> np.ndarray:
 
 
 _CENTRE = _table([(0, 0, 0)])
+_NOWHERE = Place(y0=0, x0=0, rows=0, pitch=0, step_y=0, step_x=0, phases_y=0, phases_x=0)  # of panels, which have no use for it
 
 
-def _described(array: np.ndarray, step: tuple[int, int], out: tuple[int, int], table: np.ndarray, group: int = 1) -> tuple[Any, ...]:
-    """The arguments that ``images_of`` takes."""
-    n, _, height, width = array.shape
-    return (*strides_of(array), height, width, *step, *out, table, len(table), n, group)
+def _images_of(array: np.ndarray, step: Pair, out: Pair, table: np.ndarray, group: int = 1) -> Images:
+    return Images(
+        **vars(planes_of(array)), step_y=step[0], step_x=step[1], out_height=out[0], out_width=out[1],
+        taps=table, count=len(table), images=len(array), group=group,
+    )  # fmt: skip
 
 
 def _band_costs(line: int, width: int, outputs: int, count: int) -> float:
@@ -65,77 +80,137 @@ def _even(total: int, most: int) -> int:
     return -(-total // -(-total // max(1, min(most, total))))
 
 
+def _spread_over_sets(elements: int) -> int:
+    """As many elements or some more, so that lines of different channels lie in different sets of the cache."""
+    return (-(-elements // 16) | 1) * 16
+
+
+# -- products: forward, and the input gradient ------------------------------------------------------------------------------------
+@dataclass(frozen=True, slots=True)
+class _Cut:
+    """How the pixels of a product are cut into blocks; lengths are in elements.
+
+    Attributes:
+        place, table: of a band, and of the distances in it; ``_NOWHERE`` for panels.
+        size: of the packed block.
+        pixels, pixel_block: as the kernel counts them.
+        blocks: how many there are.
+        line: pixels that lie side by side in the result.
+        apart: from a channel's band to the next one's.
+        group: images whose pixels are taken row by row.
+    """
+
+    place: Place
+    table: np.ndarray
+    size: int
+    pixels: int
+    pixel_block: int
+    blocks: int
+    line: int
+    apart: int = 0
+    group: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class _Product:
+    """``out[n, g o, y, x] = bias + sum of x[n, g c, y step + dy, x step + dx] * weight[...]`` for one table of taps.
+
+    Attributes:
+        block: channels that are packed at once.
+        panel: pixels of a tile.
+    """
+
+    x: np.ndarray
+    out: np.ndarray
+    table: np.ndarray
+    step: Pair
+    groups: int
+    block: int
+    panel: int
+
+    def cut(self) -> _Cut:
+        return self._bands() or self._panels()
+
+    def _group(self) -> int:
+        """Images whose pixels are taken row by row, where windows overhang the image above or below."""
+        n, _, height, width = self.out.shape
+        overhangs = any(dy < 0 or (height - 1) * self.step[0] + dy >= self.x.shape[2] for dy in self.table[:, 0].tolist())
+        return min(n, -(-self.panel // width)) if overhangs else 1
+
+    def _bands(self) -> _Cut | None:
+        """Blocks of rows of an image; None where panels cost less, or a row is too wide."""
+        (n, outputs, height, width), count = self.out.shape, len(self.table)
+        if not count:
+            return None
+        line = plane_layout(self.table.tobytes(), self.step, height, width)[1].pitch
+        outputs //= self.groups
+        rows_seen = 1 - (self._group() > 1) * min(0.3, 0.7 / height)  # panels of a few rows leave out taps that meet no row
+        quantum = -(-height * line // self.panel) * self.panel / (height * line)
+        if _band_costs(line, width, outputs, count) * quantum >= _panel_costs(self.x, width, outputs) * rows_seen:
+            return None
+        tall = _even(height, -(-BAND // line))
+        while tall > 8 and n * self.groups * -(-height // tall) < CHUNKS:
+            tall = -(-tall // 2)
+        table, place = plane_layout(self.table.tobytes(), self.step, tall, width)
+        apart = _spread_over_sets(place.phases_y * place.phases_x * place.rows * line)
+        size = self.block * apart + self.panel + line
+        if size * self.x.itemsize > ROOM:
+            return None
+        return _Cut(place, table, size, height * line, tall * line, n * -(-height // tall), line, apart)
+
+    def _panels(self) -> _Cut:
+        """Blocks of any pixels."""
+        (n, _, height, width), group, panel = self.out.shape, self._group(), self.panel
+        pixels = n * height * width
+        pixel_block = min(PIXELS // panel * panel or panel, -(-pixels // panel) * panel)
+        while pixel_block > panel and self.groups * -(-pixels // pixel_block) < CHUNKS:
+            pixel_block -= panel
+        size = pixel_block * self.block * len(self.table) + targets.current().width // self.x.itemsize
+        is_one_line = store_mode(self.out) == "row" and group == 1 and (strides_of(self.out)[2] == width or height == 1)
+        line = height * width if is_one_line else width
+        return _Cut(_NOWHERE, _CENTRE, size, pixels, pixel_block, -(-pixels // pixel_block), line, group=group)
+
+
 def _rows(outputs: int, registers: int) -> int:
     """Outputs of a strip: as many as registers hold, fewer where there are fewer."""
     return 4 if outputs <= 4 else 6 if outputs <= 6 or registers < 32 else 8
 
 
 def _product(
-    x: np.ndarray,
-    weight_strides: tuple[int, int, int],
-    table: np.ndarray,
-    step: tuple[int, int],
-    out: np.ndarray,
-    groups: int,
-    channels: int,
+    x: np.ndarray, by_weight: tuple[int, int, int], table: np.ndarray, step: Pair, out: np.ndarray, groups: int, channels: int
 ) -> Callable[..., None]:
-    """What does ``out[n, g o, y, x] = bias + sum of x[n, g c, y step + dy, x step + dx] * weight[...]`` for one table of taps.
+    """What computes a ``_Product``: a function of (x, weight, out, bias).
 
-    The result is a function of (x, weight, out, bias).
+    ``by_weight`` are the weight's strides from group to group, output to output and channel to channel.
     """
-    kind, count = KINDS[x.dtype], len(table)
-    n, outputs, height, width = out.shape
-    outputs //= groups
-    target = targets.current()
+    kind, dtype, count = KINDS[x.dtype], x.dtype, len(table)
+    outputs, target = out.shape[1] // groups, targets.current()
     rows = _rows(outputs, target.registers)
-    strips = -(-outputs // rows)
-    panel = tile_width(target, rows) * (target.width // x.itemsize)
-    block = _even(channels, DEPTH // max(1, count))
-    factors_shape, dtype = (groups * strips * rows * channels * count,), x.dtype
-    pack = pack_weight(kind, rows).call(groups * strips, table, count, channels, block, outputs, *weight_strides)
-    to = strides_of(out)
-    store = store_mode(out)
-    overhangs = any(dy < 0 or (height - 1) * step[0] + dy >= x.shape[2] for dy in table[:, 0].tolist())
-    group = min(n, -(-panel // width)) if overhangs else 1
-    offsets, place = plane_layout(table.tobytes(), step, height, width) if count else (_CENTRE, (0,) * 8)
-    line, pitch, band = place[3], 0, count > 0
-    if band:
-        rows_seen = 1 - (group > 1) * min(0.3, 0.7 / height)  # panels of a few rows leave out taps that meet no row
-        quantum = -(-height * line // panel) * panel / (height * line)
-        band = _band_costs(line, width, outputs, count) * quantum < _panel_costs(x, width, outputs) * rows_seen
-    if band:
-        tall = _even(height, -(-BAND // line))
-        while tall > 8 and n * groups * -(-height // tall) < CHUNKS:
-            tall = -(-tall // 2)
-        offsets, place = plane_layout(table.tobytes(), step, tall, width)
-        pixels, pixel_block, blocks = height * line, tall * line, n * -(-height // tall)
-        pitch = (-(-place[6] * place[7] * place[2] * line // 16) | 1) * 16  # lines of different channels in different sets of the cache
-        size = block * pitch + panel + line
-        line_length, band = line, size * x.itemsize <= ROOM
-    if not band:
-        pixels = n * height * width
-        pixel_block = min(PIXELS // panel * panel or panel, -(-pixels // panel) * panel)
-        while pixel_block > panel and groups * -(-pixels // pixel_block) < CHUNKS:
-            pixel_block -= panel
-        blocks = -(-pixels // pixel_block)
-        size = pixel_block * block * count + target.width // x.itemsize
-        line_length = height * width if store == "row" and group == 1 and (to[2] == width or height == 1) else width
-    strip_block = max(1, -(-strips // max(1, CHUNKS // (groups * blocks))))
-    scratch = Scratch(size, dtype)
-    description = _described(x, step, (height, width), table, 1 if band else group)
-    multiply = windows_times_weight(kind, mode_of(x, step[1]), store, rows, band).call(
-        groups * blocks * -(-strips // strip_block), offsets, *description, *place, *scratch.shape, pitch,
-        channels, block, outputs, pixels, pixel_block, strip_block, line_length, *to,
+    strips, block = -(-outputs // rows), _even(channels, DEPTH // max(1, count))
+    cut = _Product(x, out, table, step, groups, block, panel=tile_width(target, rows) * (target.width // x.itemsize)).cut()
+    strip_block = max(1, -(-strips // max(1, CHUNKS // (groups * cut.blocks))))
+    factors_shape, scratch = (groups * strips * rows * channels * count,), Scratch(cut.size, dtype)
+    pack = pack_weight(kind, rows).bind(
+        groups * strips, taps=table, count=count, channels=channels, block=block, outputs=outputs,
+        by_group=by_weight[0], by_output=by_weight[1], by_channel=by_weight[2],
+    )  # fmt: skip
+    multiply = windows_times_weight(kind, mode_of(x, step[1]), store_mode(out), rows, cut.place is not _NOWHERE).bind(
+        groups * cut.blocks * -(-strips // strip_block), table=cut.table, place=cut.place,
+        images=_images_of(x, step, out.shape[2:], table, cut.group), pieces=scratch.pieces, room_size=scratch.size, apart=cut.apart,
+        channels=channels, block=block, outputs=outputs, pixels=cut.pixels, pixel_block=cut.pixel_block, strip_block=strip_block,
+        line=cut.line, to=strides_of_images(out),
     )  # fmt: skip
 
     def run(x: np.ndarray, weight: np.ndarray, out: np.ndarray, bias: np.ndarray) -> None:
         factors = empty(factors_shape, dtype)
-        pack(weight, factors)
-        multiply(x, out, factors, bias, *scratch.take())
+        pack(weight=weight, target=factors)
+        flags, room = scratch.take()
+        multiply(source=x, out=out, factors=factors, bias=bias, flags=flags, room=room)
 
     return run
 
 
+# -- layouts ----------------------------------------------------------------------------------------------------------------------
 def _planes(array: np.ndarray) -> np.ndarray:
     """``array``, or a copy where neighbours in a row are not neighbours in memory."""
     if array.flags.c_contiguous or array.strides[3] == array.itemsize:
@@ -207,7 +282,7 @@ def _of_lines(make: Callable[..., Plan], a: np.ndarray, b: np.ndarray, geometry:
     return run
 
 
-def _flat(values: Any, fill: int) -> tuple[int, int]:
+def _flat(values: Any, fill: int) -> Pair:
     return (values[0], values[1]) if len(values) == 2 else (fill, values[0])
 
 
@@ -216,7 +291,7 @@ def _correlation(x: np.ndarray, weight: np.ndarray, stride: Any, padding: Any, d
     outputs, channels, kh, kw = weight.shape
     height, width = (x.shape[2] + 2 * py - ey * (kh - 1) - 1) // sy + 1, (x.shape[3] + 2 * px - ex * (kw - 1) - 1) // sx + 1
     by, dtype = strides_of(weight), x.dtype
-    table = _window_table(kh, kw, py, px, ey, ex, by[2], by[3])
+    table = _window_table((kh, kw), (py, px), (ey, ex), (by[2], by[3]))
     shape, zeros = (x.shape[0], outputs, height, width), np.zeros(outputs, dtype)
     innermost = channels == 1 and groups == outputs and last and _is_last(x)
     x, out = (x, _empty_last(shape, dtype)) if innermost else (_planes(x), empty(shape, dtype))
@@ -253,7 +328,7 @@ def _spreading(
 
     def part(ry: int, rx: int) -> tuple[tuple[slice, ...], Callable[..., None]]:
         """What computes each ``sy``-th row and ``sx``-th column from ``ry`` and ``rx`` on, and where these lie."""
-        table = _turned_table(kh, kw, ry + py, rx + px, ey, ex, sy, sx, by[2], by[3])
+        table = _turned_table((kh, kw), (ry + py, rx + px), (ey, ex), (sy, sx), (by[2], by[3]))
         where = (slice(None), slice(None), slice(ry, None, sy), slice(rx, None, sx))
         if innermost:
             return where, channels_last.convolution(grad, weight, table, (1, 1), out[where])
@@ -275,86 +350,128 @@ def _spreading(
 
 
 @lru_cache(maxsize=1024)
-def _window_table(kh: int, kw: int, py: int, px: int, ey: int, ex: int, by_y: int, by_x: int) -> np.ndarray:
-    """Taps of a window: where each lies, and where its weight."""
-    return _table([(y * ey - py, x * ex - px, y * by_y + x * by_x) for y in range(kh) for x in range(kw)])
+def _window_table(size: Pair, padding: Pair, dilation: Pair, by: Pair) -> np.ndarray:
+    """Taps of a window: where each lies, and where its weight; ``by`` are the weight's strides."""
+    (py, px), (ey, ex) = padding, dilation
+    return _table([(y * ey - py, x * ex - px, y * by[0] + x * by[1]) for y in range(size[0]) for x in range(size[1])])
 
 
 @lru_cache(maxsize=1024)
-def _turned_table(kh: int, kw: int, py: int, px: int, ey: int, ex: int, sy: int, sx: int, by_y: int, by_x: int) -> np.ndarray:
-    """Taps through which one of the result's pixels was seen; of every ``sy``-th row and ``sx``-th column only."""
+def _turned_table(size: Pair, offset: Pair, dilation: Pair, stride: Pair, by: Pair) -> np.ndarray:
+    """Taps through which one of the result's pixels was seen; of every ``stride``-th row and column only, from ``offset`` on."""
+    (py, px), (ey, ex), (sy, sx) = offset, dilation, stride
     return _table(
         [
-            ((py - y * ey) // sy, (px - x * ex) // sx, y * by_y + x * by_x)
-            for y in reversed(range(kh))
+            ((py - y * ey) // sy, (px - x * ex) // sx, y * by[0] + x * by[1])
+            for y in reversed(range(size[0]))
             if (py - y * ey) % sy == 0
-            for x in reversed(range(kw))
+            for x in reversed(range(size[1]))
             if (px - x * ex) % sx == 0
         ]
     )
 
 
-def _weight_gradient(x: np.ndarray, grad: np.ndarray, kernel_size: Any, stride: Any, padding: Any, dilation: Any, groups: int) -> Plan:
-    (sy, sx), (py, px), (ey, ex) = _flat(stride, 1), _flat(padding, 0), _flat(dilation, 1)
-    kh, kw = _flat(kernel_size, 1)
-    kind, dtype = KINDS[x.dtype], x.dtype
-    n, outputs, height, width = grad.shape
-    channels, outputs = x.shape[1] // groups, outputs // groups
-    table = _window_table(kh, kw, py, px, ey, ex, 0, 0)
-    count, shape = kh * kw, (groups * outputs, channels, kh, kw)
-    if channels == 1 and outputs == 1 and len(kernel_size) == 2 and groups > 1 and _is_last(x) and _is_last(grad):
-        innermost = channels_last.weight_gradient(x, grad, table, (sy, sx))
-        return lambda x, grad: innermost(x, grad).reshape(shape)
-    x, grad = _planes(x), _planes(grad)
-    if channels == 1 and groups >= outputs:
-        by_plane = depthwise.weight_gradient(x, grad, table, (sy, sx))
-        return lambda x, grad: by_plane(_planes(x), _planes(grad)).reshape(shape)
+# -- sums of products: the weight gradient ------------------------------------------------------------------------------------------
+@dataclass(frozen=True, slots=True)
+class _SumCut:
+    """How the pixels of a weight gradient are cut into blocks; lengths are in elements.
+
+    Attributes:
+        place, table: of a band, and of the distances in it; ``_NOWHERE`` for panels.
+        block: channels that are packed at once.
+        pixels, pixel_block: as the kernel counts them; ``unit``: of what a range of pixels is a multiple.
+        pitch: from a packed line to the next one.
+        room: of the packed images.
+        apart: from a channel's band to the next one's.
+    """
+
+    place: Place
+    table: np.ndarray
+    block: int
+    pixels: int
+    pixel_block: int
+    unit: int
+    pitch: int
+    room: int
+    apart: int = 0
+
+
+def _pitch(length: int, lanes: int) -> int:
+    """From a line of packed pixels to the next one; as in ``windows_times_grad``."""
+    return length // lanes * lanes + 2 * lanes
+
+
+def _sum_bands(x: np.ndarray, grad: np.ndarray, table: np.ndarray, step: Pair, groups: int) -> _SumCut | None:
+    """Blocks of rows of an image; None where panels cost less, or a row is too wide."""
+    (n, outputs, height, width), count = grad.shape, len(table)
+    outputs, lanes = outputs // groups, targets.current().width // x.itemsize
+    line = plane_layout(table.tobytes(), step, height, width)[1].pitch
+    if _band_costs(line, width, outputs, count) >= _panel_costs(x, width, outputs):
+        return None
+    block, tall = _even(x.shape[1] // groups, 2 * SUM_DEPTH // count), min(height, -(-SUM_PIXELS // line))
+    offsets, place = plane_layout(table.tobytes(), step, tall, width)
+    apart = _spread_over_sets((place.phases_y * place.phases_x * place.rows + further_rows(line, lanes)) * line)
+    room = block * apart + line + lanes
+    if room * x.itemsize > ROOM:
+        return None
+    return _SumCut(place, offsets, block, n * -(-height // tall), tall, 1, _pitch(tall * line, lanes), room, apart)
+
+
+def _sum_panels(x: np.ndarray, grad: np.ndarray, count: int, groups: int) -> _SumCut:
+    """Blocks of any pixels."""
+    lanes, columns = targets.current().width // x.itemsize, sums_tile(targets.current())[1]
+    block, pixels = _even(x.shape[1] // groups, SUM_DEPTH // count), grad.size // grad.shape[1]
+    unit = -(-_even(pixels, SUM_PIXELS) // lanes) * lanes
+    pitch = _pitch(unit, lanes)
+    return _SumCut(_NOWHERE, _CENTRE, block, pixels, unit, unit, pitch, -(-block * count // columns) * columns * pitch)
+
+
+def _sums(x: np.ndarray, grad: np.ndarray, table: np.ndarray, step: Pair, groups: int, shape: tuple[int, ...]) -> Plan:
+    """What computes a weight gradient of ``shape``: a function of (x, grad)."""
+    kind, dtype, count = KINDS[x.dtype], x.dtype, len(table)
+    channels, outputs = x.shape[1] // groups, grad.shape[1] // groups
     target = targets.current()
-    lanes = target.width // dtype.itemsize
-    rows, columns = sums_tile(target)
-    size = -(-rows * columns // lanes) * lanes
-    offsets, place = plane_layout(table.tobytes(), (sy, sx), height, width)
-    line, between_channels = place[3], 0
-    band = _band_costs(line, width, outputs, count) < _panel_costs(x, width, outputs)
-    if band:
-        block = _even(channels, 2 * SUM_DEPTH // count)
-        pixel_block = min(height, -(-SUM_PIXELS // line))
-        offsets, place = plane_layout(table.tobytes(), (sy, sx), pixel_block, width)
-        extra = further_rows(line, lanes)
-        between_channels = (-(-(place[6] * place[7] * place[2] + extra) * line // 16) | 1) * 16
-        pixels = n * -(-height // pixel_block)  # counted in blocks
-        unit, pitch, room_panel = 1, pixel_block * line, block * between_channels + line + lanes
-        band = room_panel * dtype.itemsize <= ROOM
-    if not band:
-        block = _even(channels, SUM_DEPTH // count)
-        pixels = n * height * width
-        unit = pitch = pixel_block = -(-_even(pixels, SUM_PIXELS) // lanes) * lanes
-    pitch = pitch // lanes * lanes + 2 * lanes
-    blocks = groups * -(-channels // block)
-    units = -(-pixels // unit)
-    split = -(-units // max(1, min(units, CHUNKS // blocks))) * unit
-    splits = -(-pixels // split)
-    output_tiles, tiles = -(-outputs // rows), -(-block * count // columns)
+    lanes, (rows, columns) = target.width // dtype.itemsize, sums_tile(target)
+    cut = _sum_bands(x, grad, table, step, groups) or _sum_panels(x, grad, count, groups)
+    blocks, units = groups * -(-channels // cut.block), -(-cut.pixels // cut.unit)
+    split = -(-units // max(1, min(units, CHUNKS // blocks))) * cut.unit
+    splits, output_tiles = -(-cut.pixels // split), -(-outputs // rows)
     output_block = min(16, output_tiles) * rows
-    apart = blocks * output_tiles * tiles * size
-    if not band:
-        room_panel = tiles * columns * pitch
-    scratch = Scratch(room_panel + output_block * pitch, dtype)
-    multiply = windows_times_grad(kind, mode_of(x, sx), mode_of(grad, 1), band).call(
-        splits * blocks, offsets, *_described(x, (sy, sx), (height, width), table),
-        *_described(grad, (1, 1), (height, width), _CENTRE), *place, *scratch.shape, room_panel, between_channels,
-        channels, block, outputs, output_block, pixels, pixel_block, split, apart,
+    apart = blocks * output_tiles * -(-cut.block * count // columns) * (-(-rows * columns // lanes) * lanes)
+    scratch = Scratch(cut.room + output_block * cut.pitch, dtype)
+    out = grad.shape[2:]
+    multiply = windows_times_grad(kind, mode_of(x, step[1]), mode_of(grad, 1), cut.place is not _NOWHERE).bind(
+        splits * blocks, table=cut.table, images=_images_of(x, step, out, table), grads=_images_of(grad, (1, 1), out, _CENTRE),
+        place=cut.place, pieces=scratch.pieces, room_size=scratch.size, room_panel=cut.room, between_channels=cut.apart,
+        channels=channels, block=cut.block, outputs=outputs, output_block=output_block, pixels=cut.pixels, pixel_block=cut.pixel_block,
+        split=split, apart=apart,
     )  # fmt: skip
-    join = join_partial(kind).call(blocks * output_tiles, count, channels, block, outputs, splits, apart)
-    partial_shape = (splits * apart,)
+    join = join_partial(kind).bind(
+        blocks * output_tiles, count=count, channels=channels, block=cut.block, outputs=outputs, splits=splits, apart=apart
+    )
 
     def run(x: np.ndarray, grad: np.ndarray) -> np.ndarray:
-        partial, result = empty(partial_shape, dtype), empty(shape, dtype)
-        multiply(_planes(x), _planes(grad), partial, *scratch.take())
-        join(partial, result)
+        partial, result = empty((splits * apart,), dtype), empty(shape, dtype)
+        flags, room = scratch.take()
+        multiply(source=_planes(x), grad=_planes(grad), partial=partial, flags=flags, room=room)
+        join(partial=partial, out=result)
         return result
 
     return run
+
+
+def _weight_gradient(x: np.ndarray, grad: np.ndarray, kernel_size: Any, stride: Any, padding: Any, dilation: Any, groups: int) -> Plan:
+    step, size = _flat(stride, 1), _flat(kernel_size, 1)
+    channels, outputs = x.shape[1] // groups, grad.shape[1] // groups
+    table, shape = _window_table(size, _flat(padding, 0), _flat(dilation, 1), (0, 0)), (groups * outputs, channels, *size)
+    if channels == 1 and outputs == 1 and len(kernel_size) == 2 and groups > 1 and _is_last(x) and _is_last(grad):
+        innermost = channels_last.weight_gradient(x, grad, table, step)
+        return lambda x, grad: innermost(x, grad).reshape(shape)
+    x, grad = _planes(x), _planes(grad)
+    if channels == 1 and groups >= outputs:
+        by_plane = depthwise.weight_gradient(x, grad, table, step)
+        return lambda x, grad: by_plane(_planes(x), _planes(grad)).reshape(shape)
+    return _sums(x, grad, table, step, groups, shape)
 
 
 # -- operations -------------------------------------------------------------------------------------------------------------------
@@ -408,5 +525,5 @@ def sums_of_channels(x: np.ndarray) -> np.ndarray | None:
         return None
     out = empty((x.shape[1],), x.dtype)
     size = x[0, 0].size
-    channel_sums(KINDS[x.dtype])(x.shape[1], id(x), id(out), x.shape[0], size, x.shape[1] * size, size)
+    channel_sums(KINDS[x.dtype]).launch(x.shape[1], x=x, out=out, images=len(x), size=size, by_image=x.shape[1] * size, by_channel=size)
     return out

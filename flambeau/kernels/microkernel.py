@@ -18,43 +18,42 @@ from typing import Any
 
 import numpy as np
 
+from .arguments import Array, Integer, Record
 from .language import Builder, Value
 from .memory import empty
 from .pool import pool
 from .target import Target
 
 
-@dataclass(slots=True)
-class Images:
-    """What a kernel knows of the images that windows slide over: all are i64 Values, strides in elements.
+class Strides(Record):
+    """From one image, channel, row and pixel to the next, in elements."""
 
-    Attributes:
-        data: pointer to the first element of the channels concerned.
-        n, c, y, x: strides.
-        height, width: sizes.
-        step_y, step_x: strides of the convolution.
-        out_height, out_width: how many windows there are.
-        taps, count: the table ``(dy, dx, anything)``, and how many rows it has.
-        images: how many there are.
-        group: pixels are in the order (group of so many images, row, image in the group, column): where images are small, the pixels of a
-            panel then have a row in common, and taps that meet no row of the image can be left out.
-    """
+    n: Integer
+    c: Integer
+    y: Integer
+    x: Integer
 
-    data: Value
-    n: Value
-    c: Value
-    y: Value
-    x: Value
-    height: Value
-    width: Value
-    step_y: Value
-    step_x: Value
-    out_height: Value
-    out_width: Value
-    taps: Value
-    count: Value
-    images: Value
-    group: Value
+
+class Planes(Strides):
+    """Images of so many rows and columns."""
+
+    height: Integer
+    width: Integer
+
+
+class Images(Planes):
+    """Images that windows slide over."""
+
+    step_y: Integer  # strides of the convolution
+    step_x: Integer
+    out_height: Integer  # how many windows there are
+    out_width: Integer
+    taps: Array  # the table (dy, dx, anything)
+    count: Integer  # of the table's rows
+    images: Integer  # how many there are
+    # Pixels are in the order (group of so many images, row, image in the group, column): where images are small, the pixels of a panel
+    # then have a row in common, and taps that meet no row of the image can be left out.
+    group: Integer
 
     def place(self, k: Builder, line: Value) -> tuple[Value, Value]:
         """Image and row of windows of the ``line``-th line of pixels."""
@@ -83,6 +82,9 @@ class Images:
         return k.loop(0, self.count, tap, carried=[self.count, k.const(0, "i64")])
 
 
+Range = tuple[Value, Value]
+
+
 def tile_width(target: Target, rows: int) -> int:
     """How many vectors wide a tile of ``rows`` rows may be, so that accumulators, one row of the panel and a factor fit the registers."""
     return max(1, (target.registers - 2) // (rows + 1))
@@ -103,192 +105,218 @@ def between(k: Builder, low: Value, high: Value, lanes: int) -> Value:
     return (idx >= k.splat(k.cast(low, "i32"), lanes)) & (idx < k.splat(k.cast(high, "i32"), lanes))
 
 
-def pack(
-    k: Builder,
-    kind: str,
-    mode: str,
-    im: Images,
-    panel: Value,
-    width: Value | int,
-    first: Value,
-    stop: Value,
-    c0: Value,
-    channels: Value,
-    taps: tuple[Value | int, Value],
-) -> None:
-    """Fill a panel, rows ``width`` apart, with what pixels ``first`` to ``stop`` see of ``channels`` channels from ``c0`` on.
+class Packing:
+    """Fills panels with what pixels see of images.
 
-    Rows are in the order (tap, channel); only those of the range ``taps`` are written.  ``mode`` says how the input's elements for
-    neighbouring pixels lie: ``"row"`` side by side, ``"pair"`` every second of a row, ``"any"`` apart.
+    ``mode`` says how the images' elements for neighbouring pixels lie: ``"row"`` side by side, ``"pair"`` every second of a row, ``"any"``
+    apart.
     """
-    lanes = k.lanes(kind)
 
-    def run(line: Value, start: Value, end: Value) -> None:
-        n, oy = im.place(k, line)
-        ox = start - line * im.out_width
-        place, length = start - first, end - start
-        y0, x0 = oy * im.step_y, ox * im.step_x
-        base = n * im.n + c0 * im.c
+    def __init__(self, k: Builder, kind: str, mode: str, im: Images):
+        self.k, self.kind, self.mode, self.im = k, kind, mode, im
+        self.lanes = k.lanes(kind)
 
-        def tap(t: Value) -> None:
-            iy = y0 + k.load(im.taps, t * 3, "i64")
-            ix = x0 + k.load(im.taps, t * 3 + 1, "i64")
-            inside = (iy >= 0) & (iy < im.height)
-            limit = k.select(inside, im.width - ix, 0)
-            source = k.at(im.data, base + iy * im.y + ix * im.x, kind)
-            target = k.at(panel, t * channels * width + place, kind)
+    def __call__(self, data: Value, panel: Value, width: Any, pixels: Range, channels: Range, taps: tuple[Any, Value]) -> None:
+        """Fill a panel, rows ``width`` apart, with what ``pixels`` see of the images at ``data``.
 
-            def some(v: Value) -> None:
-                left = length - v
-                keep = k.mask_below(v, length, lanes)
-                if mode == "row":
-                    seen = between(k, -(ix + v), k.least(left, limit - v), lanes)
+        ``pixels`` are given by the first and the last (excluded), ``channels`` by the first and how many.  Rows are in the order (tap,
+        channel); only those of the range ``taps`` are written.
+        """
+        k, kind, im = self.k, self.kind, self.im
+        (first, stop), (c0, count) = pixels, channels
 
-                    def fetch(channel: Value) -> Value:
-                        return k.load(channel, v, kind, lanes, seen)
+        def run(line: Value, start: Value, end: Value) -> None:
+            n, oy = im.place(k, line)
+            ox = start - line * im.out_width
+            place, length = start - first, end - start
+            y0, x0 = oy * im.step_y, ox * im.step_x
+            base = n * im.n + c0 * im.c
 
-                elif mode == "pair":
-                    at = v * 2
-                    low, high = -(ix + at), k.least(left * 2, limit - at)
-                    opmath = [between(k, low - h * lanes, high - h * lanes, lanes) for h in range(2)]
+            def tap(t: Value) -> None:
+                iy = y0 + k.load(im.taps, t * 3, "i64")
+                ix = x0 + k.load(im.taps, t * 3 + 1, "i64")
+                inside = (iy >= 0) & (iy < im.height)
+                limit = k.select(inside, im.width - ix, 0)
+                source = k.at(data, base + iy * im.y + ix * im.x, kind)
+                self._rows(source, k.at(panel, t * count * width + place, kind), count, width, (ix, limit, length))
 
-                    def fetch(channel: Value) -> Value:
-                        a, b = (k.load(channel, at + h * lanes, kind, lanes, opmath[h]) for h in range(2))
-                        return k.shuffle(a, range(0, 2 * lanes, 2), b)
+            k.loop(*taps, tap)
 
-                else:
-                    where = (k.splat(v, lanes) + k.indices(lanes)) * im.step_x
-                    seen = keep & (where + ix >= 0) & (where < limit)
-                    where = where * im.x
+        runs(k, first, stop, im.out_width, run)
 
-                    def fetch(channel: Value) -> Value:
-                        return k.gather(channel, where, kind, seen)
+    def _rows(self, source: Value, target: Value, channels: Value, width: Any, columns: tuple[Value, Value, Value]) -> None:
+        """A row for each channel of what one tap sees in ``columns``: see ``_fetch``."""
+        k = self.k
 
-                def step(_: Value, channel: Value, to: Value) -> tuple[Value, Value]:
-                    k.blend(fetch(channel), to, v, kind, keep)
-                    return k.at(channel, im.c, kind), k.at(to, width, kind)
+        def register(v: Value) -> None:
+            fetch, keep = self._fetch(v, *columns)
 
-                def two(c: Value, channel: Value, to: Value) -> tuple[Value, Value]:
-                    return step(c, *step(c, channel, to))
+            def one(_: Value, channel: Value, to: Value) -> tuple[Value, Value]:
+                k.blend(fetch(channel), to, v, self.kind, keep)
+                return k.at(channel, self.im.c, self.kind), k.at(to, width, self.kind)
 
-                even = channels - (channels & 1)
-                reached = k.loop(0, even, two, step=2, carried=[source, target])
-                k.loop(even, channels, step, carried=reached)
+            def two(c: Value, channel: Value, to: Value) -> tuple[Value, Value]:
+                return one(c, *one(c, channel, to))
 
-            k.loop(0, length, some, step=lanes)
+            even = channels - (channels & 1)
+            reached = k.loop(0, even, two, step=2, carried=[source, target])
+            k.loop(even, channels, one, carried=reached)
 
-        k.loop(*taps, tap)
+        k.loop(0, columns[2], register, step=self.lanes)
 
-    runs(k, first, stop, im.out_width, run)
+    def _fetch(self, v: Value, ix: Value, limit: Value, length: Value) -> tuple[Callable[[Value], Value], Value]:
+        """What reads register ``v`` of a row of ``length`` pixels, and its lanes within them.
+
+        The row begins at column ``ix`` of the image, of which ``limit`` columns are left.
+        """
+        k, kind, lanes = self.k, self.kind, self.lanes
+        left = length - v
+        keep = k.mask_below(v, length, lanes)
+        if self.mode == "row":
+            seen = between(k, -(ix + v), k.least(left, limit - v), lanes)
+            return lambda channel: k.load(channel, v, kind, lanes, seen), keep
+        if self.mode == "pair":
+            at = v * 2
+            low, high = -(ix + at), k.least(left * 2, limit - at)
+            halves = [between(k, low - h * lanes, high - h * lanes, lanes) for h in range(2)]
+
+            def every_second(channel: Value) -> Value:
+                a, b = (k.load(channel, at + h * lanes, kind, lanes, halves[h]) for h in range(2))
+                return k.shuffle(a, range(0, 2 * lanes, 2), b)
+
+            return every_second, keep
+        where = (k.splat(v, lanes) + k.indices(lanes)) * self.im.step_x
+        seen = keep & (where + ix >= 0) & (where < limit)
+        where = where * self.im.x
+        return lambda channel: k.gather(channel, where, kind, seen), keep
 
 
-def fill_plane(
-    k: Builder,
-    kind: str,
-    mode: str,
-    plane: Value,
-    source: Value,
-    strides: tuple[Value, Value],
-    sizes: tuple[Value, Value],
-    place: Any,
-    lines: Value | None = None,
-) -> None:
-    """Copy a plane with zeros around it.
+class Place(Record):
+    """Where a copy of a plane with zeros around it begins, and how it lies; see ``plane_layout``.
 
-    ``place`` has Values: the first row and column that are seen, ``rows`` and ``pitch`` of the copy, the steps, and how many of the
-    planes that the steps make are wanted in each direction.  Those planes are ``lines`` rows apart if not ``rows``.
+    With steps there are several such copies, *phases*: each has every ``step_y``-th row and every ``step_x``-th column, from one of the
+    first on.
     """
-    lanes = k.lanes(kind)
-    (by_y, by_x), (height, width) = strides, sizes
-    y0, x0, rows, pitch, step_y, step_x, phases_y, phases_x = place
 
-    lines = rows if lines is None else lines
+    y0: Integer  # the first row and column of the image, which may be negative
+    x0: Integer
+    rows: Integer
+    pitch: Integer  # from row to row
+    step_y: Integer
+    step_x: Integer
+    phases_y: Integer
+    phases_x: Integer
 
-    def read(line: Value, ix: Value, limit: Value) -> Value:
-        return k.load(line, ix, kind, lanes, between(k, -ix, limit - ix, lanes))
 
-    def row_of(iy: Value) -> tuple[Value, Value]:
-        """Where a row begins, and how long it is: 0 outside of the image."""
-        return k.at(source, iy * by_y, kind), k.select((iy >= 0) & (iy < height), width, 0)
+def whole_plane(k: Builder, rows: Value, pitch: Value) -> Place:
+    """The place of a copy without zeros around it."""
+    zero, one = k.const(0, "i64"), k.const(1, "i64")
+    return Place(y0=zero, x0=zero, rows=rows, pitch=pitch, step_y=one, step_x=one, phases_y=one, phases_x=one)
 
-    def pair_of_phases(fy: Value) -> None:
-        """With a step of 2: a row's even columns to one plane, its odd ones to the next, if that is wanted."""
-        even = k.at(plane, fy * phases_x * lines * pitch, kind)
-        odd, two = k.at(even, lines * pitch, kind), phases_x > 1
+
+class Filling:
+    """Copies planes with zeros around them; ``mode`` is that of ``Packing``."""
+
+    def __init__(self, k: Builder, kind: str, mode: str):
+        self.k, self.kind, self.mode = k, kind, mode
+        self.lanes = k.lanes(kind)
+
+    def __call__(self, plane: Value, data: Value, source: Planes, place: Place, lines: Value | None = None) -> None:
+        """Copy the plane at ``data``, one of ``source``; the phases lie ``lines`` rows apart if not ``place.rows``."""
+        lines = place.rows if lines is None else lines
+        if self.mode == "pair":
+            self.k.loop(0, place.phases_y, partial(self._two_phases, plane, data, source, place, lines))
+        else:
+            self.k.loop(0, place.phases_y * place.phases_x, partial(self._phase, plane, data, source, place, lines))
+
+    def _phase(self, plane: Value, data: Value, source: Planes, place: Place, lines: Value, f: Value) -> None:
+        k, kind, lanes = self.k, self.kind, self.lanes
+        fy, fx = f // place.phases_x, f % place.phases_x
+        to = k.at(plane, f * lines * place.pitch, kind)
 
         def row(j: Value) -> None:
-            line, limit = row_of(j * step_y + fy + y0)
-            inside = (j < lines) | (phases_x < 2)  # rows behind the first plane would lie in the second one
+            line, limit = self._row(data, source, j * place.step_y + fy + place.y0)
 
-            def some(v: Value) -> None:
-                a, b = (read(line, v * 2 + x0 + h, limit) for h in (0, lanes))
-                keep = k.mask_below(v, pitch, lanes)
+            def register(v: Value) -> None:
+                ix = v * place.step_x + fx + place.x0
+                if self.mode == "row":
+                    value = self._read(line, ix, limit)
+                else:
+                    at = k.indices(lanes) * place.step_x + ix
+                    value = k.gather(line, at * source.x, kind, (at >= 0) & (at < limit))
+                k.store(value, to, j * place.pitch + v, kind)  # what it writes beyond the row is written again by the next one
+
+            k.loop(0, place.pitch, register, step=lanes)
+
+        k.loop(0, place.rows, row)
+
+    def _two_phases(self, plane: Value, data: Value, source: Planes, place: Place, lines: Value, fy: Value) -> None:
+        """With a step of 2: a row's even columns to one phase, its odd ones to the next, if that is wanted."""
+        k, kind, lanes = self.k, self.kind, self.lanes
+        even = k.at(plane, fy * place.phases_x * lines * place.pitch, kind)
+        odd, two = k.at(even, lines * place.pitch, kind), place.phases_x > 1
+
+        def row(j: Value) -> None:
+            line, limit = self._row(data, source, j * place.step_y + fy + place.y0)
+            inside = (j < lines) | (place.phases_x < 2)  # rows behind the first phase would lie in the second one
+
+            def register(v: Value) -> None:
+                a, b = (self._read(line, v * 2 + place.x0 + h, limit) for h in (0, lanes))
+                keep = k.mask_below(v, place.pitch, lanes)
                 for wanted, to, first in ((inside, even, 0), (two, odd, 1)):
                     value = k.shuffle(a, range(first, 2 * lanes, 2), b)
-                    k.when(wanted, partial(k.blend, value, to, j * pitch + v, kind, keep))
+                    k.when(wanted, partial(k.blend, value, to, j * place.pitch + v, kind, keep))
 
-            k.loop(0, pitch, some, step=lanes)
+            k.loop(0, place.pitch, register, step=lanes)
 
-        k.loop(0, rows, row)
+        k.loop(0, place.rows, row)
 
-    def phase(f: Value) -> None:
-        fy, fx = f // phases_x, f % phases_x
-        to = k.at(plane, f * lines * pitch, kind)
+    def _row(self, data: Value, source: Planes, iy: Value) -> tuple[Value, Value]:
+        """Where a row begins, and how long it is: 0 outside of the image."""
+        k = self.k
+        return k.at(data, iy * source.y, self.kind), k.select((iy >= 0) & (iy < source.height), source.width, 0)
 
-        def row(j: Value) -> None:
-            line, limit = row_of(j * step_y + fy + y0)
-
-            def some(v: Value) -> None:
-                ix = v * step_x + fx + x0
-                if mode == "row":
-                    value = read(line, ix, limit)
-                else:
-                    at = k.indices(lanes) * step_x + ix
-                    value = k.gather(line, at * by_x, kind, (at >= 0) & (at < limit))
-                k.store(value, to, j * pitch + v, kind)  # what it writes beyond the row is written again by the next one
-
-            k.loop(0, pitch, some, step=lanes)
-
-        k.loop(0, rows, row)
-
-    if mode == "pair":
-        k.loop(0, phases_y, pair_of_phases)
-    else:
-        k.loop(0, phases_y * phases_x, phase)
+    def _read(self, line: Value, ix: Value, limit: Value) -> Value:
+        return self.k.load(line, ix, self.kind, self.lanes, between(self.k, -ix, limit - ix, self.lanes))
 
 
-def product(
-    k: Builder,
-    kind: str,
-    rows: int,
-    vectors: int,
-    factors: Value,
-    taps: tuple[Value | int, Value | int],
-    line_of: Callable[[Value], Value],
-    channels: Value,
-    pitch: Value | int,
-) -> list[list[Value]]:
-    """``factors`` (tap, channel, rows) transposed times lines of pixels, as ``rows`` by ``vectors`` registers.
+@dataclass(frozen=True, slots=True)
+class Lines:
+    """The two operands of ``product``.
 
-    The line of a tap's first channel is at ``line_of(tap)``, those of the following ones ``pitch`` apart.
+    Attributes:
+        factors: (tap, channel, row).
+        taps: the first tap and the last (excluded).
+        of: where the line of pixels is that a tap sees of its first channel.
+        channels, pitch: how many there are, and from one's line to the next one's.
     """
+
+    factors: Value
+    taps: tuple[Value | int, Value | int]
+    of: Callable[[Value], Value]
+    channels: Value
+    pitch: Value | int
+
+
+def product(k: Builder, kind: str, rows: int, vectors: int, lines: Lines) -> list[list[Value]]:
+    """The factors, transposed, times the lines of pixels, as ``rows`` by ``vectors`` registers."""
     lanes = k.lanes(kind)
     zero = k.const(0, kind, lanes)
 
     def tap(t: Value, *total: Value) -> list[Value]:
-        lines, mine = line_of(t), k.at(factors, t * channels * rows, kind)
+        seen, mine = lines.of(t), k.at(lines.factors, t * lines.channels * rows, kind)
 
         def channel(c: Value, *total: Value) -> list[Value]:
-            line = [k.load(lines, c * pitch + v * lanes, kind, lanes) for v in range(vectors)]
+            line = [k.load(seen, c * lines.pitch + v * lanes, kind, lanes) for v in range(vectors)]
             sums = []
             for r in range(rows):
                 factor = k.splat(k.load(mine, c * rows + r, kind), lanes)
                 sums += [k.fma(factor, line[v], total[r * vectors + v]) for v in range(vectors)]
             return sums
 
-        return k.loop(0, channels, channel, carried=total)
+        return k.loop(0, lines.channels, channel, carried=total)
 
-    total = k.loop(*taps, tap, carried=[zero] * (rows * vectors))
+    total = k.loop(*lines.taps, tap, carried=[zero] * (rows * vectors))
     return [list(total[r * vectors : (r + 1) * vectors]) for r in range(rows)]
 
 
@@ -354,21 +382,30 @@ def give_back(k: Builder, flags: Value, piece: Value) -> None:
 
 
 class Scratch:
-    """Scratch memory of ``size`` elements for each thread; ``take`` gives the flags for ``borrow`` and the memory, for one call."""
+    """A piece of ``size`` elements of scratch memory for each thread; ``take`` gives the flags for ``borrow`` and the memory."""
 
-    __slots__ = ("dtype", "shape")
+    __slots__ = ("dtype", "pieces", "size")
 
     def __init__(self, size: int, dtype: np.dtype):
-        self.shape, self.dtype = (pool.threads, size), dtype
+        self.pieces, self.size, self.dtype = pool.threads, size, dtype
 
     def take(self) -> tuple[np.ndarray, np.ndarray]:
-        return np.zeros(8 * self.shape[0], np.int64), empty(self.shape, self.dtype)
+        return np.zeros(8 * self.pieces, np.int64), empty((self.pieces, self.size), self.dtype)
 
 
 def strides_of(array: np.ndarray) -> list[int]:
     """Strides in elements."""
     size = array.itemsize
     return [stride // size for stride in array.strides]
+
+
+def strides_of_images(images: np.ndarray) -> Strides:
+    n, c, y, x = strides_of(images)
+    return Strides(n=n, c=c, y=y, x=x)
+
+
+def planes_of(images: np.ndarray) -> Planes:
+    return Planes(**vars(strides_of_images(images)), height=images.shape[2], width=images.shape[3])
 
 
 def copy_line(
@@ -416,9 +453,9 @@ def copy_line(
 
 
 @lru_cache(maxsize=1024)
-def plane_layout(taps: bytes, step: tuple[int, int], height: int, width: int) -> tuple[np.ndarray, tuple[int, ...]]:
+def plane_layout(taps: bytes, step: tuple[int, int], height: int, width: int) -> tuple[np.ndarray, Place]:
     """Of taps ``(dy, dx, place of the weight)`` seen by ``height`` by ``width`` pixels: the table (offset, place of the weight), and the
-    ``place`` of ``fill_plane``."""
+    place of planes with zeros around them."""
     rows = np.frombuffer(taps, np.int64).reshape(-1, 3)
     sy, sx = step
     first, last = rows[:, :2].min(0), rows[:, :2].max(0)
@@ -429,7 +466,10 @@ def plane_layout(taps: bytes, step: tuple[int, int], height: int, width: int) ->
     dy, dx = (rows[:, :2] - first).T
     phase = dy % sy * phases_x + dx % sx
     table = np.stack([(phase * lines + dy // sy) * pitch + dx // sx, rows[:, 2]], 1)
-    return np.ascontiguousarray(table), (int(first[0]), int(first[1]), lines, pitch, sy, sx, phases_y, phases_x)
+    place = Place(
+        y0=int(first[0]), x0=int(first[1]), rows=lines, pitch=pitch, step_y=sy, step_x=sx, phases_y=phases_y, phases_x=phases_x
+    )  # fmt: skip
+    return np.ascontiguousarray(table), place
 
 
 def mode_of(array: np.ndarray, step: int) -> str:

@@ -1,208 +1,376 @@
-"""The matrix products of convolutions; see ``convolution`` for which they are and who calls them."""
+"""The matrix products of convolutions; see ``convolution`` for which they are and who calls them.
+
+A kernel is an object whose methods are its loops, the outermost first.  Images are packed in one of two ways, which are its subclasses:
+
+    bands    some rows of an image, packed as they are with zeros around: a tap is one distance for all pixels, and pixels between the end
+             of a row and the beginning of the next are computed in vain
+    panels   any pixels; for each tap and channel a row of what they see (``microkernel``)
+"""
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from . import target as targets
+from .arguments import Array, Integer, Record
 from .build import kernel
 from .language import Builder, Value
-from .microkernel import Images, borrow, copy_line, fill_plane, give_back, inner_products, pack, product, runs, tile_width
+from .microkernel import (
+    Filling,
+    Images,
+    Lines,
+    Packing,
+    Place,
+    Strides,
+    borrow,
+    copy_line,
+    give_back,
+    inner_products,
+    product,
+    runs,
+    tile_width,
+    whole_plane,
+)
 
 PIXELS = 192  # of a block of panels: with 576 rows 432 KB
 
 
 # -- forward and input gradient -----------------------------------------------------------------------------------------------------
+class FactorArguments(Record):
+    weight: Array
+    target: Array
+    taps: Array  # (dy, dx, place of the weight)
+    count: Integer  # of taps
+    channels: Integer
+    block: Integer  # of channels
+    outputs: Integer
+    by_group: Integer  # strides of the weight, in elements
+    by_output: Integer
+    by_channel: Integer
+
+
 @kernel
 def pack_weight(k: Builder, kind: str, rows: int) -> None:
     """Weights as factors: (group, block of channels, strip of ``rows`` outputs, tap, channel, output); a chunk is a strip of a group."""
-    weight, target, taps = k.array(), k.array(), k.array()
-    count, channels, block, outputs = k.integer(), k.integer(), k.integer(), k.integer()
-    by_group, by_output, by_channel = k.integer(), k.integer(), k.integer()
-    strips = (outputs + (rows - 1)) // rows
+    a = k.arguments(FactorArguments)
+    strips = (a.outputs + (rows - 1)) // rows
 
     def chunk(index: Value) -> None:
         group, strip = index // strips, index % strips
         first = strip * rows
-        source = k.at(weight, group * by_group, kind)
+        source = k.at(a.weight, group * a.by_group, kind)
         # behind the last output comes the last one again: what is made with it is not stored
-        lines = [k.at(source, k.least(first + r, outputs - 1) * by_output, kind) for r in range(rows)]
-        base = group * strips * rows * channels * count
+        lines = [k.at(source, k.least(first + r, a.outputs - 1) * a.by_output, kind) for r in range(rows)]
+        base = group * strips * rows * a.channels * a.count
 
-        def some(c0: Value) -> None:
-            n = k.least(block, channels - c0)
-            to = k.at(target, base + c0 * count * strips * rows + first * n * count, kind)
+        def block(c0: Value) -> None:
+            n = k.least(a.block, a.channels - c0)
+            to = k.at(a.target, base + c0 * a.count * strips * rows + first * n * a.count, kind)
+            k.loop(0, a.count, partial(_pack_tap, k, kind, a, lines, to, (c0, n)))
 
-            def tap(t: Value) -> None:
-                offset = k.load(taps, t * 3 + 2, "i64")
-
-                def one(c: Value) -> None:
-                    for r in range(rows):
-                        k.store(k.load(lines[r], offset + (c0 + c) * by_channel, kind), to, (t * n + c) * rows + r, kind)
-
-                k.loop(0, n, one)
-
-            k.loop(0, count, tap)
-
-        k.loop(0, channels, some, step=block)
+        k.loop(0, a.channels, block, step=a.block)
 
     k.for_chunks(chunk)
 
 
-def images_of(k: Builder, data: Value) -> Images:
-    """The 14 arguments that describe images, in the order of the fields."""
-    arguments = [k.array() if i == 10 else k.integer() for i in range(14)]
-    return Images(data, *arguments)
+def _pack_tap(k: Builder, kind: str, a: FactorArguments, lines: list[Value], to: Value, channels: tuple[Value, Value], t: Value) -> None:
+    (c0, n), rows = channels, len(lines)
+    offset = k.load(a.taps, t * 3 + 2, "i64")
+
+    def one(c: Value) -> None:
+        for r in range(rows):
+            k.store(k.load(lines[r], offset + (c0 + c) * a.by_channel, kind), to, (t * n + c) * rows + r, kind)
+
+    k.loop(0, n, one)
+
+
+class WindowArguments(Record):
+    source: Array
+    out: Array
+    factors: Array  # as ``pack_weight`` writes them
+    bias: Array
+    flags: Array  # of the pieces of scratch memory, see ``borrow``
+    room: Array  # the scratch memory
+    table: Array  # of a band: for each tap the distance of what it sees, and anything
+    images: Images
+    place: Place  # of a band
+    pieces: Integer  # of scratch memory, and their size
+    room_size: Integer
+    apart: Integer  # from a channel's band to the next one's
+    channels: Integer  # of a group
+    block: Integer  # of channels
+    outputs: Integer  # of a group
+    pixels: Integer  # of an image for bands, of all for panels
+    pixel_block: Integer
+    strip_block: Integer
+    line: Integer  # pixels that lie side by side in the result; for bands with those between rows
+    to: Strides  # of the result
 
 
 @kernel
 def windows_times_weight(k: Builder, kind: str, mode: str, store: str, rows: int, band: bool) -> None:
     """The convolution: a block of pixels is packed, then multiplied with one strip of ``rows`` outputs after the other.
 
-    ``mode`` and ``store`` are those of the input and the result, see ``mode_of``.  ``band``: a block is some rows of an image, packed as
-    they are with zeros around; otherwise it is any pixels, packed as panels.
+    ``mode`` and ``store`` are those of the input and the result, see ``mode_of``.
     """
-    lanes, vectors = k.lanes(kind), tile_width(k.target, rows)
-    width = vectors * lanes
-    source, out, factors, bias, flags, room, table = (k.array() for _ in range(7))
-    im = images_of(k, source)
-    place = [k.integer() for _ in range(8)]
-    pieces, room_size, apart = (k.integer() for _ in range(3))
-    channels, block, outputs, pixels, pixel_block, strip_block, line = (k.integer() for _ in range(7))
-    to_n, to_c, to_y, to_x = (k.integer() for _ in range(4))
-    tile, seen = k.scratch(rows * width, kind), k.scratch(2 * PIXELS, "i64")
-    run_length, no = im.out_width if band else line, k.const(False, "b1")
-    strips = (outputs + (rows - 1)) // rows
-    strip_groups = (strips + strip_block - 1) // strip_block
-    image_blocks = (pixels + pixel_block - 1) // pixel_block
-    pixel_groups = im.images * image_blocks if band else image_blocks
+    (_BandProducts if band else _PanelProducts)(k, kind, mode, store, rows).run()
 
-    def chunk(index: Value) -> None:
-        piece = borrow(k, flags, pieces)
-        panels = k.at(room, piece * room_size, kind)
-        strip0, rest = (index % strip_groups) * strip_block, index // strip_groups
+
+@dataclass(frozen=True, slots=True)
+class _Pixels:
+    """What one chunk of ``windows_times_weight`` computes: pixels ``first`` to ``stop`` of one group's outputs.
+
+    Attributes:
+        image: which image they are of, for bands.
+        data, factors, bias, out: of the group.
+        packed: the thread's scratch memory.
+    """
+
+    image: Value
+    first: Value
+    stop: Value
+    data: Value
+    factors: Value
+    bias: Value
+    out: Value
+    packed: Value
+
+
+@dataclass(frozen=True, slots=True)
+class _Strip:
+    """``channels`` channels from ``c0`` on of some pixels, and the outputs from ``first`` on that they are multiplied for."""
+
+    pixels: _Pixels
+    c0: Value
+    channels: Value
+    first: Value
+    factors: Value
+
+
+class _Products:
+    """The loops of ``windows_times_weight``.
+
+    Attributes:
+        width: pixels of a tile, at most, in ``vectors`` registers.
+        tile: memory for a tile that is not stored from registers.
+    """
+
+    def __init__(self, k: Builder, kind: str, mode: str, store: str, rows: int):
+        self.k, self.kind, self.mode, self.store, self.rows = k, kind, mode, store, rows
+        self.lanes, self.vectors = k.lanes(kind), tile_width(k.target, rows)
+        self.width = self.vectors * self.lanes
+        self.a = a = k.arguments(WindowArguments)
+        self.tile, self.seen = k.scratch(rows * self.width, kind), k.scratch(2 * PIXELS, "i64")
+        self.strips = (a.outputs + (rows - 1)) // rows
+        self.strip_groups = (self.strips + a.strip_block - 1) // a.strip_block
+        self.pixel_blocks = (a.pixels + a.pixel_block - 1) // a.pixel_block
+
+    # what bands and panels differ in
+    def pixel_groups(self) -> Value:
+        """How many blocks of pixels there are in all."""
+        raise NotImplementedError
+
+    def run_length(self) -> Value:
+        """Pixels of a run of the result that are wanted."""
+        raise NotImplementedError
+
+    def pack(self, pixels: _Pixels, c0: Value, channels: Value) -> None:
+        raise NotImplementedError
+
+    def lines(self, strip: _Strip, p: Value) -> Lines:
+        """The operands of the tile that begins at pixel ``p``."""
+        raise NotImplementedError
+
+    def image_and_row(self, pixels: _Pixels, run: Value) -> tuple[Value, Value]:
+        """Where a run of the result lies."""
+        raise NotImplementedError
+
+    # the loops
+    def run(self) -> None:
+        pixel_groups = self.pixel_groups()
+        self.k.for_chunks(lambda index: self.chunk(index, pixel_groups))
+
+    def chunk(self, index: Value, pixel_groups: Value) -> None:
+        k, kind, a, im = self.k, self.kind, self.a, self.a.images
+        piece = borrow(k, a.flags, a.pieces)
+        packed = k.at(a.room, piece * a.room_size, kind)
+        strip0, rest = (index % self.strip_groups) * a.strip_block, index // self.strip_groups
         which, group = rest % pixel_groups, rest // pixel_groups
-        image, p0 = which // image_blocks, (which % image_blocks) * pixel_block
-        p1 = k.least(p0 + pixel_block, pixels)
-        im.data = k.at(source, group * channels * im.c, kind)
-        mine = k.at(factors, group * strips * rows * channels * im.count, kind)
-        plus, target = k.at(bias, group * outputs, kind), k.at(out, group * outputs * to_c, kind)
+        image, first = which // self.pixel_blocks, (which % self.pixel_blocks) * a.pixel_block
+        stop = k.least(first + a.pixel_block, a.pixels)
+        data = k.at(a.source, group * a.channels * im.c, kind)
+        factors = k.at(a.factors, group * self.strips * self.rows * a.channels * im.count, kind)
+        bias, out = k.at(a.bias, group * a.outputs, kind), k.at(a.out, group * a.outputs * a.to.c, kind)
+        pixels = _Pixels(image, first, stop, data, factors, bias, out, packed)
+        k.loop(0, a.channels, lambda c0: self.block(pixels, strip0, c0), step=a.block)
+        give_back(k, a.flags, piece)
 
-        def deep(c0: Value) -> None:
-            some = k.least(block, channels - c0)
+    def block(self, pixels: _Pixels, strip0: Value, c0: Value) -> None:
+        """A block of channels from ``c0`` on, multiplied with strips of the factors from ``strip0`` on."""
+        k, a, rows = self.k, self.a, self.rows
+        channels, count = k.least(a.block, a.channels - c0), a.images.count
+        self.pack(pixels, c0, channels)
 
-            def fill_band(c: Value) -> None:
-                first = p0 // line  # row
-                held = (
-                    place[0] + first * im.step_y,
-                    place[1],
-                    k.least(place[2], (p1 - p0 + (line - 1)) // line + place[2] - pixel_block // line),
-                )
-                plane = k.at(panels, c * apart, kind)
-                data = k.at(im.data, image * im.n + (c0 + c) * im.c, kind)
-                fill_plane(k, kind, mode, plane, data, (im.y, im.x), (im.height, im.width), (*held, *place[3:]), place[2])
+        def strip(o: Value) -> None:
+            factors = k.at(pixels.factors, c0 * count * self.strips * rows + o * channels * count, self.kind)
+            part = _Strip(pixels, c0, channels, o, factors)
+            k.loop(pixels.first, pixels.stop, lambda p: self.one_tile(part, p), step=self.width)
 
-            def fill(p: Value) -> None:
-                stop = k.least(p + width, p1)
-                low, high = im.taps_seen(k, p, stop)
-                number = (p - p0) // width
-                k.store(low, seen, number * 2, "i64")
-                k.store(high, seen, number * 2 + 1, "i64")
-                pack(k, kind, mode, im, k.at(panels, (p - p0) * some * im.count, kind), width, p, stop, c0, some, (low, high))
+        k.loop(strip0 * rows, k.least((strip0 + a.strip_block) * rows, a.outputs), strip, step=rows)
 
-            def strip(o: Value) -> None:
-                strip_factors = k.at(mine, c0 * im.count * strips * rows + o * some * im.count, kind)
+    def one_tile(self, strip: _Strip, p: Value) -> None:
+        k = self.k
+        stop = k.least(p + self.width, strip.pixels.stop)
+        is_stored = by_width(k, stop - p, self.lanes, self.vectors, lambda v: self.multiply(strip, p, stop, v))
+        k.when(is_stored, lambda: None, lambda: self.write(strip, p, stop))
 
-                def one(p: Value) -> None:
-                    stop = k.least(p + width, p1)
+    def multiply(self, strip: _Strip, p: Value, stop: Value, vectors: int) -> Value:
+        """Compute a tile of so many registers, and store it if they are whole; whether it is stored, else it is in ``tile``."""
+        k, kind, lanes, line = self.k, self.kind, self.lanes, self.a.line
+        total = product(k, kind, self.rows, vectors, self.lines(strip, p))
+        is_whole = k.const(False, "b1")
+        if self.store == "row":  # registers of one run of the result are stored as they are
+            is_whole = (stop - p).eq(vectors * lanes) & (p % line + vectors * lanes <= self.run_length())
 
-                    def narrow(v: int) -> Value:
-                        if band:
-                            taps: tuple[int, Value | int] = (0, im.count)
-                            pitch: Value | int = apart
-                            count, first = some, strip_factors
+        def put_aside() -> None:
+            for r in range(self.rows):
+                for j in range(vectors):
+                    k.store(total[r][j], self.tile, r * self.width + j * lanes, kind)
 
-                            def line_of(t: Value) -> Value:
-                                return k.at(panels, p - p0 + k.load(table, t * 2, "i64"), kind)
+        k.when(is_whole, lambda: self.write_whole(strip, p, total), put_aside)
+        return is_whole
 
-                        else:
-                            number = (p - p0) // width
-                            low, high = (k.load(seen, number * 2 + i, "i64") for i in range(2))
-                            taps, count, pitch = (0, 1), (high - low) * some, width
-                            first = k.at(strip_factors, low * some * rows, kind)
-                            panel = k.at(panels, (p - p0) * some * im.count + low * some * width, kind)
+    # -- the result: a tile is added to the bias, or where this is not the first block of channels to what is there
+    def place_of(self, strip: _Strip, run: Value, start: Value) -> Value:
+        """Where pixel ``start``, which lies in run number ``run``, goes for the strip's first output."""
+        to = self.a.to
+        n, y = self.image_and_row(strip.pixels, run)
+        return self.k.at(strip.pixels.out, n * to.n + y * to.y + (start - run * self.a.line) * to.x + strip.first * to.c, self.kind)
 
-                            def line_of(t: Value) -> Value:
-                                return panel
+    def write_whole(self, strip: _Strip, p: Value, total: list[list[Value]]) -> None:
+        """From registers."""
+        k, kind, lanes = self.k, self.kind, self.lanes
+        left, place = k.least(self.a.outputs - strip.first, self.rows), self.place_of(strip, p // self.a.line, p)
 
-                        total = product(k, kind, rows, v, first, taps, line_of, count, pitch)
-                        # whole registers of one run of the result are stored as they are
-                        is_whole = (stop - p).eq(v * lanes) & (p % line + v * lanes <= run_length) if store == "row" else no
+        def row(r: int) -> None:
+            first = k.splat(k.load(strip.pixels.bias, strip.first + r, kind), lanes)
+            to = k.at(place, r * self.a.to.c, kind)
+            for j, value in enumerate(total[r]):
+                old = k.load(to, j * lanes, kind, lanes)
+                k.store(value + k.select(strip.c0.eq(0), first, old), to, j * lanes, kind)
 
-                        def put_aside() -> None:
-                            for r in range(rows):
-                                for j in range(v):
-                                    k.store(total[r][j], tile, r * width + j * lanes, kind)
+        for r in range(self.rows):
+            k.when(left > r, partial(row, r))
 
-                        k.when(is_whole, lambda: write_whole(o, p, c0, total), put_aside)
-                        return is_whole
+    def write(self, strip: _Strip, p: Value, stop: Value) -> None:
+        """From memory."""
+        k, kind, to = self.k, self.kind, self.a.to
+        left = k.least(self.a.outputs - strip.first, self.rows)
 
-                    k.when(by_width(k, stop - p, lanes, vectors, narrow), lambda: None, lambda: write(o, p, stop, c0))
+        def part(run: Value, start: Value, end: Value) -> None:
+            end = self.end_of(run, start, end)
+            place = self.place_of(strip, run, start)
+            values, length = k.at(self.tile, start - p, kind), end - start
 
-                k.loop(p0, p1, one, step=width)
+            def row(r: Value) -> None:
+                first = k.load(strip.pixels.bias, strip.first + r, kind)
+                add = partial(self.added, strip, first)
+                copy_line(k, kind, self.store, k.at(values, r * self.width, kind), k.at(place, r * to.c, kind), length, to.x, add)
 
-            if band:
-                k.loop(0, some, fill_band)
-            else:
-                k.loop(p0, p1, fill, step=width)
-            k.loop(strip0 * rows, k.least((strip0 + strip_block) * rows, outputs), strip, step=rows)
+            k.loop(0, left, row)
 
-        def place_of(o: Value, which: Value, start: Value) -> Value:
-            """Where output ``o`` of pixel ``start``, which lies in run number ``which``, goes."""
-            n, y = (image, which) if band else im.place(k, which * (line // im.out_width))
-            return k.at(target, n * to_n + y * to_y + (start - which * line) * to_x + o * to_c, kind)
+        runs(k, p, stop, self.a.line, part)
 
-        def write_whole(o: Value, p: Value, c0: Value, total: list[list[Value]]) -> None:
-            """As ``write``, from registers."""
-            left, place = k.least(outputs - o, rows), place_of(o, p // line, p)
-            for r, values in enumerate(total):
+    def added(self, strip: _Strip, bias: Value, value: Value, old: Callable[[], Value]) -> Value:
+        return value + self.k.select(strip.c0.eq(0), bias, old())
 
-                def row(r: int = r, values: list[Value] = values) -> None:
-                    first, to = k.splat(k.load(plus, o + r, kind), lanes), k.at(place, r * to_c, kind)
-                    for j, value in enumerate(values):
-                        old = k.load(to, j * lanes, kind, lanes)
-                        k.store(value + k.select(c0.eq(0), first, old), to, j * lanes, kind)
+    def end_of(self, run: Value, start: Value, end: Value) -> Value:
+        """Which is the last (excluded) of the pixels ``start`` to ``end`` of a run that is wanted."""
+        return end
 
-                k.when(left > r, row)
 
-        def write(o: Value, p: Value, stop: Value, c0: Value) -> None:
-            """Add the tile to the bias, or where this is not the first block of channels to what is there."""
-            left = k.least(outputs - o, rows)
+class _BandProducts(_Products):
+    """Blocks of pixels are rows of an image, packed as they are with zeros around."""
 
-            def part(which: Value, start: Value, end: Value) -> None:
-                if band:
-                    end = k.most(start, k.least(end, which * line + im.out_width))
-                place = place_of(o, which, start)
-                values, length = k.at(tile, start - p, kind), end - start
+    def pixel_groups(self) -> Value:
+        return self.a.images.images * self.pixel_blocks
 
-                def row(r: Value) -> None:
-                    first = k.load(plus, o + r, kind)
+    def run_length(self) -> Value:
+        return self.a.images.out_width
 
-                    def add(value: Value, old: Any) -> Value:
-                        return value + k.select(c0.eq(0), first, old())
+    def pack(self, pixels: _Pixels, c0: Value, channels: Value) -> None:
+        k, kind, a, im, place = self.k, self.kind, self.a, self.a.images, self.a.place
+        fill = Filling(k, kind, self.mode)
 
-                    copy_line(k, kind, store, k.at(values, r * width, kind), k.at(place, r * to_c, kind), length, to_x, add)
+        def channel(c: Value) -> None:
+            row = pixels.first // a.line
+            held = place.replace(
+                y0=place.y0 + row * im.step_y,
+                rows=k.least(
+                    place.rows, (pixels.stop - pixels.first + (a.line - 1)) // a.line + place.rows - a.pixel_block // a.line
+                ),
+            )  # fmt: skip
+            plane = k.at(pixels.packed, c * a.apart, kind)
+            data = k.at(pixels.data, pixels.image * im.n + (c0 + c) * im.c, kind)
+            fill(plane, data, im, held, place.rows)
 
-                k.loop(0, left, row)
+        k.loop(0, channels, channel)
 
-            runs(k, p, stop, line, part)
+    def lines(self, strip: _Strip, p: Value) -> Lines:
+        k, pixels = self.k, strip.pixels
 
-        k.loop(0, channels, deep, step=block)
-        give_back(k, flags, piece)
+        def of(t: Value) -> Value:
+            return k.at(pixels.packed, p - pixels.first + k.load(self.a.table, t * 2, "i64"), self.kind)
 
-    k.for_chunks(chunk)
+        return Lines(factors=strip.factors, taps=(0, self.a.images.count), of=of, channels=strip.channels, pitch=self.a.apart)
+
+    def image_and_row(self, pixels: _Pixels, run: Value) -> tuple[Value, Value]:
+        return pixels.image, run
+
+    def end_of(self, run: Value, start: Value, end: Value) -> Value:
+        return self.k.most(start, self.k.least(end, run * self.a.line + self.a.images.out_width))
+
+
+class _PanelProducts(_Products):
+    """Blocks of pixels are packed as panels, one for each tile; ``seen`` has the range of taps that meet a row of the image."""
+
+    def pixel_groups(self) -> Value:
+        return self.pixel_blocks
+
+    def run_length(self) -> Value:
+        return self.a.line
+
+    def pack(self, pixels: _Pixels, c0: Value, channels: Value) -> None:
+        k, im = self.k, self.a.images
+        fill = Packing(k, self.kind, self.mode, im)
+
+        def panel(p: Value) -> None:
+            stop = k.least(p + self.width, pixels.stop)
+            low, high = im.taps_seen(k, p, stop)
+            number = (p - pixels.first) // self.width
+            k.store(low, self.seen, number * 2, "i64")
+            k.store(high, self.seen, number * 2 + 1, "i64")
+            to = k.at(pixels.packed, (p - pixels.first) * channels * im.count, self.kind)
+            fill(pixels.data, to, self.width, (p, stop), (c0, channels), (low, high))
+
+        k.loop(pixels.first, pixels.stop, panel, step=self.width)
+
+    def lines(self, strip: _Strip, p: Value) -> Lines:
+        k, kind, pixels, channels = self.k, self.kind, strip.pixels, strip.channels
+        number = (p - pixels.first) // self.width
+        low, high = (k.load(self.seen, number * 2 + i, "i64") for i in range(2))
+        count = (high - low) * channels
+        factors = k.at(strip.factors, low * channels * self.rows, kind)
+        start = (p - pixels.first) * channels * self.a.images.count + low * channels * self.width
+        panel = k.at(pixels.packed, start, kind)
+        return Lines(factors=factors, taps=(0, 1), of=lambda t: panel, channels=count, pitch=self.width)
+
+    def image_and_row(self, pixels: _Pixels, run: Value) -> tuple[Value, Value]:
+        im = self.a.images
+        return im.place(self.k, run * (self.a.line // im.out_width))
 
 
 def by_width(k: Builder, length: Value, lanes: int, vectors: int, body: Callable[[int], Value]) -> Value:
@@ -227,118 +395,252 @@ def further_rows(line: Any, lanes: int) -> Any:
     return (2 * line + (lanes - 3)) // line
 
 
+class SumArguments(Record):
+    source: Array
+    grad: Array
+    partial: Array  # for each range of pixels its sums
+    flags: Array  # of the pieces of scratch memory, see ``borrow``
+    room: Array  # the scratch memory
+    table: Array  # of a band: for each tap the distance of what it sees, and anything
+    images: Images
+    grads: Images
+    place: Place  # of a band
+    pieces: Integer  # of scratch memory, and their size
+    room_size: Integer
+    room_panel: Integer  # elements of a piece for packed images; the gradient's lines lie behind them
+    between_channels: Integer  # from a channel's band to the next one's
+    channels: Integer  # of a group
+    block: Integer  # of channels
+    outputs: Integer  # of a group
+    output_block: Integer
+    pixels: Integer  # of all images; bands are counted in blocks of them
+    pixel_block: Integer  # rows of an image for bands
+    split: Integer  # pixels of a range
+    apart: Integer  # from a range's sums to the next one's
+
+
 @kernel
 def windows_times_grad(k: Builder, kind: str, mode: str, grad_mode: str, band: bool) -> None:
     """The weight gradient: sums over pixels, tiles of outputs times (tap, channel), each tile whole registers in ``partial``.
 
-    A chunk is a range of pixels, a block of channels and a group; each range of pixels has a ``partial`` of its own.  With ``band`` pixels
-    are counted in blocks of some rows of an image, which are packed as they are; the gradient has zeros there between its rows.
+    A chunk is a range of pixels, a block of channels and a group; each range of pixels has sums of its own.  Of bands the gradient has
+    zeros between its rows.
     """
-    lanes = k.lanes(kind)
-    rows, columns = sums_tile(k.target)
-    registers = -(-rows * columns // lanes)
-    source, grad, partial, flags, room, table = (k.array() for _ in range(6))
-    im, gr = images_of(k, source), images_of(k, grad)
-    place = [k.integer() for _ in range(8)]
-    pieces, room_size, room_panel, between_channels = (k.integer() for _ in range(4))
-    channels, block, outputs, output_block, pixels, pixel_block, split, apart = (k.integer() for _ in range(8))
-    blocks = (channels + block - 1) // block
-    output_tiles = (outputs + (rows - 1)) // rows
-    tiles = (block * im.count + (columns - 1)) // columns
-    splits = (pixels + split - 1) // split
-    line, tall, one = place[3], pixel_block, k.const(1, "i64")
-    # not a power of two, or all rows would lie in the same sets of the cache
-    pitch = (pixel_block * line if band else pixel_block) // lanes * lanes + 2 * lanes
-    zero = k.const(0, kind, lanes)
+    (_BandSums if band else _PanelSums)(k, kind, mode, grad_mode).run()
 
-    def chunk(index: Value) -> None:
-        piece = borrow(k, flags, pieces)
-        panel = k.at(room, piece * room_size, kind)
-        lines = k.at(panel, room_panel, kind)
-        number, c0, rest = index % splits, ((index // splits) % blocks) * block, index // splits
-        group = rest // blocks
-        im.data, gr.data = k.at(source, group * channels * im.c, kind), k.at(grad, group * outputs * gr.c, kind)
-        some = k.least(block, channels - c0)
-        depth = some * im.count
-        start, end = number * split, k.least((number + 1) * split, pixels)
-        mine = k.at(partial, number * apart + rest * output_tiles * tiles * (registers * lanes), kind)
 
-        def clear(lines: Value, count: Value, length: Value) -> None:
-            """Zeros in the last register of each line: what lies behind its end must not count."""
-            k.loop(0, count, lambda r: k.store(zero, lines, r * pitch + (length - lanes), kind))
+@dataclass(frozen=True, slots=True)
+class _Sums:
+    """What one chunk of ``windows_times_grad`` sums up.
 
-        def panels(p: Value) -> None:
-            stop = k.least(p + pixel_block, end)
-            length = ((stop - p) + (lanes - 1)) // lanes * lanes
-            clear(panel, depth, length)
-            pack(k, kind, mode, im, panel, pitch, p, stop, c0, some, (0, im.count))
+    Attributes:
+        data, grad: of the group.
+        c0, channels: the first channel, and how many.
+        depth: how many (tap, channel) there are.
+        start: first pixel, or block of them.
+        sums: where the tiles go.
+        panel, lines: the thread's scratch memory, for images and for the gradient.
+    """
+
+    data: Value
+    grad: Value
+    c0: Value
+    channels: Value
+    depth: Value
+    start: Value
+    sums: Value
+    panel: Value
+    lines: Value
+
+
+@dataclass(frozen=True, slots=True)
+class _PackedPixels:
+    """Some packed pixels, from ``first`` on: ``length`` elements of each line, a multiple of the lanes.
+
+    ``windows`` is the line of a (tap, channel); ``pack_grads`` writes the gradient's lines, for so many outputs from one on.
+    """
+
+    first: Value
+    length: Value
+    windows: Callable[[Value], Value]
+    pack_grads: Callable[[Value, Value], None]
+
+
+class _SumsOfProducts:
+    """The loops of ``windows_times_grad``; ``pitch`` is from line to line."""
+
+    def __init__(self, k: Builder, kind: str, mode: str, grad_mode: str):
+        self.k, self.kind, self.mode, self.grad_mode = k, kind, mode, grad_mode
+        self.lanes = k.lanes(kind)
+        self.rows, self.columns = sums_tile(k.target)
+        self.size = -(-self.rows * self.columns // self.lanes) * self.lanes  # of a tile
+        self.a = a = k.arguments(SumArguments)
+        self.blocks = (a.channels + a.block - 1) // a.block
+        self.output_tiles = (a.outputs + (self.rows - 1)) // self.rows
+        self.tiles = (a.block * a.images.count + (self.columns - 1)) // self.columns
+        self.splits = (a.pixels + a.split - 1) // a.split
+        # not a power of two, or all rows would lie in the same sets of the cache
+        self.pitch = self.block_length() // self.lanes * self.lanes + 2 * self.lanes
+        self.zero = k.const(0, kind, self.lanes)
+
+    # what bands and panels differ in
+    def block_length(self) -> Value:
+        """Elements of a line of a block of pixels."""
+        raise NotImplementedError
+
+    def blocks_of(self, part: _Sums, end: Value) -> None:
+        """Pack each block of pixels of the range, and sum up its products."""
+        raise NotImplementedError
+
+    # the loops
+    def run(self) -> None:
+        self.k.for_chunks(self.chunk)
+
+    def chunk(self, index: Value) -> None:
+        k, kind, a = self.k, self.kind, self.a
+        piece = borrow(k, a.flags, a.pieces)
+        panel = k.at(a.room, piece * a.room_size, kind)
+        lines = k.at(panel, a.room_panel, kind)
+        number, c0, rest = index % self.splits, ((index // self.splits) % self.blocks) * a.block, index // self.splits
+        group = rest // self.blocks
+        data = k.at(a.source, group * a.channels * a.images.c, kind)
+        grad = k.at(a.grad, group * a.outputs * a.grads.c, kind)
+        channels = k.least(a.block, a.channels - c0)
+        depth = channels * a.images.count
+        start, end = number * a.split, k.least((number + 1) * a.split, a.pixels)
+        sums = k.at(a.partial, number * a.apart + rest * self.output_tiles * self.tiles * self.size, kind)
+        self.blocks_of(_Sums(data, grad, c0, channels, depth, start, sums, panel, lines), end)
+        give_back(k, a.flags, piece)
+
+    def products(self, part: _Sums, pixels: _PackedPixels) -> None:
+        """Add the products of packed pixels, a block of outputs after the other."""
+        k, a = self.k, self.a
+
+        def outputs(o0: Value) -> None:
+            o1 = k.least(o0 + a.output_block, a.outputs)
+            self.clear_ends(part.lines, o1 - o0, pixels.length)
+            pixels.pack_grads(o0, o1 - o0)
+            k.loop(0, (part.depth + (self.columns - 1)) // self.columns, lambda j: self.tiles_of(part, pixels, (o0, o1), j))
+
+        k.loop(0, a.outputs, outputs, step=a.output_block)
+
+    def tiles_of(self, part: _Sums, pixels: _PackedPixels, outputs: tuple[Value, Value], j: Value) -> None:
+        """The tiles in column ``j`` of the outputs."""
+        k, kind, lanes = self.k, self.kind, self.lanes
+        o0, o1 = outputs
+        seen = [pixels.windows(j * self.columns + i) for i in range(self.columns)]
+
+        def tile(o: Value) -> None:
+            grads = [k.at(part.lines, (o - o0 + i) * self.pitch, kind) for i in range(self.rows)]
+            sums = inner_products(k, kind, grads, seen, pixels.length)
+            at = k.at(part.sums, (o // self.rows * self.tiles + j) * self.size, kind)
+            for i, value in enumerate(sums):
+                old = k.when(pixels.first.eq(part.start), lambda: self.zero, partial(k.load, at, i * lanes, kind, lanes))
+                k.store(old + value, at, i * lanes, kind)
+
+        k.loop(o0, o1, tile, step=self.rows)
+
+    def clear_ends(self, lines: Value, count: Value, length: Value) -> None:
+        """Zeros in the last register of each line: what lies behind its end must not count."""
+        k, lanes = self.k, self.lanes
+        k.loop(0, count, lambda r: k.store(self.zero, lines, r * self.pitch + (length - lanes), self.kind))
+
+    def rounded(self, length: Value) -> Value:
+        return (length + (self.lanes - 1)) // self.lanes * self.lanes
+
+
+class _PanelSums(_SumsOfProducts):
+    """Blocks of pixels are packed as one panel."""
+
+    def block_length(self) -> Value:
+        return self.a.pixel_block
+
+    def blocks_of(self, part: _Sums, end: Value) -> None:
+        k, im, gr, pitch = self.k, self.a.images, self.a.grads, self.pitch
+        pack = Packing(k, self.kind, self.mode, im)
+        pack_grad = Packing(k, self.kind, self.grad_mode, gr)
+
+        def block(p: Value) -> None:
+            stop = k.least(p + self.a.pixel_block, end)
+            length = self.rounded(stop - p)
+            self.clear_ends(part.panel, part.depth, length)
+            pack(part.data, part.panel, pitch, (p, stop), (part.c0, part.channels), (0, im.count))
 
             def windows(number: Value) -> Value:
-                return k.at(panel, number * pitch, kind)
+                return k.at(part.panel, number * pitch, self.kind)
 
             def grads(o0: Value, count: Value) -> None:
-                pack(k, kind, grad_mode, gr, lines, pitch, p, stop, o0, count, (0, gr.count))
+                pack_grad(part.grad, part.lines, pitch, (p, stop), (o0, count), (0, gr.count))
 
-            products(p, length, windows, grads)
+            self.products(part, _PackedPixels(p, length, windows, grads))
 
-        def bands(p: Value) -> None:
+        k.loop(part.start, end, block, step=self.a.pixel_block)
+
+
+class _BandSums(_SumsOfProducts):
+    """Blocks of pixels are some rows of an image, packed as they are."""
+
+    def block_length(self) -> Value:
+        return self.a.pixel_block * self.a.place.pitch
+
+    def blocks_of(self, part: _Sums, end: Value) -> None:
+        k, im, tall, line = self.k, self.a.images, self.a.pixel_block, self.a.place.pitch
+
+        def block(p: Value) -> None:
             per_image = (im.out_height + (tall - 1)) // tall
             image, y0 = p // per_image, (p % per_image) * tall
             high = k.least(tall, im.out_height - y0)
-            length = (high * line + (lanes - 1)) // lanes * lanes
-            # further rows, because what is multiplied by the zeros between and behind rows must be numbers, too
-            held = (place[0] + y0 * im.step_y, place[1], high + (place[2] - tall) + further_rows(line, lanes))
+            length = self.rounded(high * line)
+            self.pack(part, image, y0, high)
+            windows, grads = partial(self.windows, part), partial(self.pack_grads, part, (image, y0, high))
+            self.products(part, _PackedPixels(p, length, windows, grads))
 
-            def fill(c: Value) -> None:
-                data = k.at(im.data, image * im.n + (c0 + c) * im.c, kind)
-                plane = k.at(panel, c * between_channels, kind)
-                fill_plane(k, kind, mode, plane, data, (im.y, im.x), (im.height, im.width), (*held, *place[3:]), place[2])
+        k.loop(part.start, end, block)
 
-            k.loop(0, some, fill)
+    def pack(self, part: _Sums, image: Value, y0: Value, high: Value) -> None:
+        """The images' rows that ``high`` rows of windows from ``y0`` on see."""
+        k, im, place = self.k, self.a.images, self.a.place
+        fill = Filling(k, self.kind, self.mode)
+        # further rows, because what is multiplied by the zeros between and behind rows must be numbers, too
+        held = place.replace(
+            y0=place.y0 + y0 * im.step_y,
+            rows=high + (place.rows - self.a.pixel_block) + further_rows(place.pitch, self.lanes),
+        )
 
-            def windows(number: Value) -> Value:
-                number = k.least(number, depth - 1)
-                return k.at(panel, number % some * between_channels + k.load(table, number // some * 2, "i64"), kind)
+        def channel(c: Value) -> None:
+            data = k.at(part.data, image * im.n + (part.c0 + c) * im.c, self.kind)
+            fill(k.at(part.panel, c * self.a.between_channels, self.kind), data, im, held, place.rows)
 
-            def grads(o0: Value, count: Value) -> None:
-                def output(o: Value) -> None:
-                    data = k.at(gr.data, image * gr.n + (o0 + o) * gr.c + y0 * gr.y, kind)
-                    whole = (y0 - y0, y0 - y0, high, line, one, one, one, one)
-                    fill_plane(k, kind, grad_mode, k.at(lines, o * pitch, kind), data, (gr.y, gr.x), (high, gr.width), whole)
+        k.loop(0, part.channels, channel)
 
-                k.loop(0, count, output)
+    def windows(self, part: _Sums, number: Value) -> Value:
+        k, channels = self.k, part.channels
+        number = k.least(number, part.depth - 1)
+        distance = number % channels * self.a.between_channels + k.load(self.a.table, number // channels * 2, "i64")
+        return k.at(part.panel, distance, self.kind)
 
-            products(p, length, windows, grads)
+    def pack_grads(self, part: _Sums, rows: tuple[Value, Value, Value], o0: Value, count: Value) -> None:
+        k, gr = self.k, self.a.grads
+        image, y0, high = rows
+        fill = Filling(k, self.kind, self.grad_mode)
 
-        def products(p: Value, length: Value, windows: Any, grads: Any) -> None:
-            def output(o0: Value) -> None:
-                o1 = k.least(o0 + output_block, outputs)
-                clear(lines, o1 - o0, length)
-                grads(o0, o1 - o0)
+        def output(o: Value) -> None:
+            data = k.at(part.grad, image * gr.n + (o0 + o) * gr.c + y0 * gr.y, self.kind)
+            plane = k.at(part.lines, o * self.pitch, self.kind)
+            fill(plane, data, gr.replace(height=high), whole_plane(k, high, self.a.place.pitch))
 
-                def column(j: Value) -> None:
-                    seen = [windows(j * columns + i) for i in range(columns)]
+        k.loop(0, count, output)
 
-                    def row(o: Value) -> None:
-                        sums = inner_products(k, kind, [k.at(lines, (o - o0 + i) * pitch, kind) for i in range(rows)], seen, length)
-                        at = k.at(mine, (o // rows * tiles + j) * (registers * lanes), kind)
-                        for i, value in enumerate(sums):
-                            old = k.when(p.eq(start), lambda: zero, functools.partial(k.load, at, i * lanes, kind, lanes))
-                            k.store(old + value, at, i * lanes, kind)
 
-                    k.loop(o0, o1, row, step=rows)
-
-                k.loop(0, (depth + (columns - 1)) // columns, column)
-
-            k.loop(0, outputs, output, step=output_block)
-
-        if band:
-            k.loop(start, end, bands)
-        else:
-            k.loop(start, end, panels, step=pixel_block)
-        give_back(k, flags, piece)
-
-    k.for_chunks(chunk)
+class JoinArguments(Record):
+    partial: Array
+    out: Array
+    count: Integer  # of taps
+    channels: Integer
+    block: Integer  # of channels
+    outputs: Integer
+    splits: Integer  # ranges of pixels
+    apart: Integer  # from a range's sums to the next one's
 
 
 @kernel
@@ -347,73 +649,95 @@ def join_partial(k: Builder, kind: str) -> None:
     lanes = k.lanes(kind)
     rows, columns = sums_tile(k.target)
     size = -(-rows * columns // lanes) * lanes
-    partial, out = k.array(), k.array()
-    count, channels, block, outputs, splits, apart = (k.integer() for _ in range(6))
-    blocks = (channels + block - 1) // block
-    output_tiles = (outputs + (rows - 1)) // rows
-    tiles = (block * count + (columns - 1)) // columns
+    a = k.arguments(JoinArguments)
+    blocks = (a.channels + a.block - 1) // a.block
+    output_tiles = (a.outputs + (rows - 1)) // rows
+    tiles = (a.block * a.count + (columns - 1)) // columns
 
     def chunk(index: Value) -> None:
         tile, rest = index % output_tiles, index // output_tiles
-        group, c0 = rest // blocks, (rest % blocks) * block
-        some = k.least(block, channels - c0)
-        mine, left = k.at(partial, index * tiles * size, kind), k.least(outputs - tile * rows, rows)
-
-        def join(i: Value) -> None:
-            def split(number: Value, total: Value) -> Value:
-                return total + k.load(mine, number * apart + i, kind, lanes)
-
-            k.store(k.loop(0, splits, split, carried=[k.const(0, kind, lanes)]), mine, i, kind)
-
-        k.when(splits > 1, lambda: k.loop(0, tiles * size, join, step=lanes))
-        first = k.at(out, ((group * outputs + tile * rows) * channels + c0) * count, kind)
+        group, c0 = rest // blocks, (rest % blocks) * a.block
+        some = k.least(a.block, a.channels - c0)
+        mine, left = k.at(a.partial, index * tiles * size, kind), k.least(a.outputs - tile * rows, rows)
+        k.when(a.splits > 1, lambda: _add_splits(k, kind, a, mine, tiles * size))
+        first = k.at(a.out, ((group * a.outputs + tile * rows) * a.channels + c0) * a.count, kind)
 
         def channel(c: Value) -> None:
-            to = k.at(first, c * count, kind)
+            to = k.at(first, c * a.count, kind)
 
             def tap(t: Value) -> None:
                 place = t * some + c
-                at = (place // columns) * size + place % columns
+                at = k.at(mine, (place // columns) * size + place % columns, kind)
+                _store_outputs(k, kind, a, at, k.at(to, t, kind), left)
 
-                def output(r: Value | int) -> None:
-                    k.store(k.load(mine, at + r * columns, kind), to, t + r * channels * count, kind)
-
-                def all_outputs() -> None:
-                    for r in range(rows):
-                        output(r)
-
-                k.when(left.eq(rows), all_outputs, lambda: k.loop(0, left, output))
-
-            k.loop(0, count, tap)
+            k.loop(0, a.count, tap)
 
         k.loop(0, some, channel)
 
     k.for_chunks(chunk)
 
 
+def _add_splits(k: Builder, kind: str, a: JoinArguments, sums: Value, size: Value) -> None:
+    """Sums of the first range plus those of the others."""
+    lanes = k.lanes(kind)
+
+    def register(i: Value) -> None:
+        def split(number: Value, total: Value) -> Value:
+            return total + k.load(sums, number * a.apart + i, kind, lanes)
+
+        k.store(k.loop(0, a.splits, split, carried=[k.const(0, kind, lanes)]), sums, i, kind)
+
+    k.loop(0, size, register, step=lanes)
+
+
+def _store_outputs(k: Builder, kind: str, a: JoinArguments, sums: Value, to: Value, left: Value) -> None:
+    """One (channel, tap) of a tile's outputs, of which ``left`` are there."""
+    rows, columns = sums_tile(k.target)
+
+    def output(r: Value | int) -> None:
+        k.store(k.load(sums, r * columns, kind), to, r * a.channels * a.count, kind)
+
+    def all_outputs() -> None:
+        for r in range(rows):
+            output(r)
+
+    k.when(left.eq(rows), all_outputs, lambda: k.loop(0, left, output))
+
+
+class ChannelSumArguments(Record):
+    x: Array
+    out: Array
+    images: Integer
+    size: Integer  # of a plane
+    by_image: Integer
+    by_channel: Integer
+
+
 @kernel
 def channel_sums(k: Builder, kind: str) -> None:
-    """Sums of planes of ``size`` neighbouring elements, one for each image and channel, over the images; a chunk is a channel."""
+    """Sums of planes of neighbouring elements, one for each image and channel, over the images; a chunk is a channel."""
     lanes = k.lanes(kind)
-    x, out = k.array(), k.array()
-    images, size, by_image, by_channel = (k.integer() for _ in range(4))
+    a = k.arguments(ChannelSumArguments)
     zero = k.const(0, kind, lanes)
 
     def chunk(c: Value) -> None:
-        def image(n: Value, *total: Value) -> tuple[Value, ...]:
-            plane = k.at(x, n * by_image + c * by_channel, kind)
-            block = k.loop(
-                0,
-                size - size % (4 * lanes),
-                lambda i, *sums: [s + k.load(plane, i + u * lanes, kind, lanes) for u, s in enumerate(sums)],
-                step=4 * lanes,
-                carried=[zero] * 4,
-            )
-            rest = k.vector_loop(
-                size - size % (4 * lanes), size, lanes, lambda i, mask, s: s + k.load(plane, i, kind, lanes, mask), carried=[zero]
-            )
-            return total[0] + (((block[0] + block[1]) + (block[2] + block[3])) + rest)
+        def image(n: Value, total: Value) -> Value:
+            return total + _sum_of_plane(k, kind, k.at(a.x, n * a.by_image + c * a.by_channel, kind), a.size)
 
-        k.store(k.sum(k.loop(0, images, image, carried=[zero])), out, c, kind)
+        k.store(k.sum(k.loop(0, a.images, image, carried=[zero])), a.out, c, kind)
 
     k.for_chunks(chunk)
+
+
+def _sum_of_plane(k: Builder, kind: str, plane: Value, size: Value) -> Value:
+    """A register of sums, of four that are added to in turn."""
+    lanes = k.lanes(kind)
+    zero = k.const(0, kind, lanes)
+    main = size - size % (4 * lanes)
+
+    def four(i: Value, *sums: Value) -> list[Value]:
+        return [s + k.load(plane, i + u * lanes, kind, lanes) for u, s in enumerate(sums)]
+
+    sums = k.loop(0, main, four, step=4 * lanes, carried=[zero] * 4)
+    rest = k.vector_loop(main, size, lanes, lambda i, mask, s: s + k.load(plane, i, kind, lanes, mask), carried=[zero])
+    return ((sums[0] + sums[1]) + (sums[2] + sums[3])) + rest
