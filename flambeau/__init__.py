@@ -52,12 +52,7 @@ _AUTOCAST = frozenset(
 )
 _PRINTING = frozenset(("set_printoptions",))
 _SETTINGS = frozenset(
-    (
-        "get_default_device",
-        "set_default_device",
-        "AcceleratorError",
-        "OutOfMemoryError",
-    )
+    ("get_default_device", "set_default_device", "AcceleratorError", "OutOfMemoryError")
     + ("get_float32_matmul_precision", "set_float32_matmul_precision", "set_flush_denormal", "set_warn_always", "is_warn_always_enabled")
     + ("use_deterministic_algorithms", "are_deterministic_algorithms_enabled", "is_deterministic_algorithms_warn_only_enabled")
     + ("set_deterministic_debug_mode", "get_deterministic_debug_mode")

@@ -168,16 +168,7 @@ kernel("_ctc_loss.Tensor")(_alignments)
 kernel("_ctc_loss_backward.Tensor")(_alignments_backward)
 RULES["_ctc_loss.Tensor"] = {
     "log_probs": lambda grad, log_probs, targets, input_lengths, target_lengths, result0, result1, blank, zero_infinity: call(
-        "_ctc_loss_backward.Tensor",
-        grad,
-        log_probs,
-        targets,
-        input_lengths,
-        target_lengths,
-        result0,
-        result1,
-        blank,
-        zero_infinity,
+        "_ctc_loss_backward.Tensor", grad, log_probs, targets, input_lengths, target_lengths, result0, result1, blank, zero_infinity
     )
 }
 

@@ -470,11 +470,7 @@ def functional_selu(input: Tensor, inplace: bool = False) -> Tensor:
     return in_place("selu")(input) if inplace else selu(input)
 
 
-@pointwise(
-    method=False,
-    fast=True,
-    grad={"input": lambda grad, input, alpha: _exponential_gradient(grad, input, alpha, 1.0, 1.0 / alpha)},
-)
+@pointwise(method=False, fast=True, grad={"input": lambda grad, input, alpha: _exponential_gradient(grad, input, alpha, 1.0, 1.0 / alpha)})
 def celu(input: Tensor, alpha: float = 1.0) -> Tensor:
     """``max(0, input) + min(0, alpha * (exp(input / alpha) - 1))``, with one slope on both sides of zero.
 

@@ -15,18 +15,7 @@ from ..core.layout import row_major
 from ..core.shape import broadcast_or_none
 from ..core.tensor import Tensor as TensorType
 from .arithmetic import addcmul, conj
-from .products import (
-    bmm,
-    check_bmm,
-    check_product,
-    matmul,
-    mm,
-    mv,
-    outer,
-    require_dims,
-    require_numbers,
-    require_same_dtype,
-)
+from .products import bmm, check_bmm, check_product, matmul, mm, mv, outer, require_dims, require_numbers, require_same_dtype
 
 
 def _scaled(grad: Any, factor: Any) -> Any:
@@ -181,10 +170,7 @@ addbmm = _added(
     lambda a, b: (a.shape[1], b.shape[2]),
     _check_bmm,
     lambda a, b: np.matmul(a, b).sum(0, dtype=a.dtype),
-    (
-        lambda grad, b, shape: matmul(grad, conj(b).transpose(1, 2)),
-        lambda grad, a, shape: matmul(conj(a).transpose(1, 2), grad),
-    ),
+    (lambda grad, b, shape: matmul(grad, conj(b).transpose(1, 2)), lambda grad, a, shape: matmul(conj(a).transpose(1, 2), grad)),
     _added_doc(
         "addbmm",
         "(the sum of batch1[i] @ batch2[i])",
@@ -202,10 +188,7 @@ baddbmm = _added(
     lambda a, b: (a.shape[0], a.shape[1], b.shape[2]),
     _check_bmm,
     lambda a, b: np.matmul(a, b),
-    (
-        lambda grad, b, shape: bmm(grad, conj(b).transpose(1, 2)),
-        lambda grad, a, shape: bmm(conj(a).transpose(1, 2), grad),
-    ),
+    (lambda grad, b, shape: bmm(grad, conj(b).transpose(1, 2)), lambda grad, a, shape: bmm(conj(a).transpose(1, 2), grad)),
     _added_doc(
         "baddbmm",
         "(batch1 @ batch2)",

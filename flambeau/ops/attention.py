@@ -151,16 +151,7 @@ def _probabilities(query: Any, key: Any, attn_mask: Any, is_causal: bool, scale:
 
 
 def _differences(
-    grads: Any,
-    grad_output: Any,
-    query: Any,
-    key: Any,
-    value: Any,
-    attn_mask: Any,
-    is_causal: bool,
-    scale: float,
-    dropout: Any,
-    needs: Any,
+    grads: Any, grad_output: Any, query: Any, key: Any, value: Any, attn_mask: Any, is_causal: bool, scale: float, dropout: Any, needs: Any
 ) -> tuple[Any, ...]:
     """The derivative of the derivative, over whole matrices: ``p`` are the probabilities, ``a`` those that dropout leaves."""
     to_query, to_key, to_value, to_mask = (*grads, None)[:4]
@@ -319,14 +310,7 @@ def _attention_rule(
     grad={"query, key, value, attn_mask": _attention_rule},
 )
 def attention(
-    query: Tensor,
-    key: Tensor,
-    value: Tensor,
-    attn_mask: Tensor | None,
-    is_causal: bool,
-    scale: float,
-    dropout: Any,
-    is_fused: bool = True,
+    query: Tensor, key: Tensor, value: Tensor, attn_mask: Tensor | None, is_causal: bool, scale: float, dropout: Any, is_fused: bool = True
 ) -> Tensor:
     """The result of attention, and for each row the logarithm of the sum of its exponentials: infinity where all keys are masked.
 

@@ -41,14 +41,7 @@ def _check_numbers(stride: Ints, padding: Ints, dilation: Ints, output_padding: 
 
 
 def _check_operands(
-    x: Ints,
-    w: Ints,
-    bias: Ints | None,
-    x_dtype: np.dtype,
-    w_dtype: np.dtype,
-    bias_dtype: np.dtype | None,
-    transposed: bool,
-    groups: int,
+    x: Ints, w: Ints, bias: Ints | None, x_dtype: np.dtype, w_dtype: np.dtype, bias_dtype: np.dtype | None, transposed: bool, groups: int
 ) -> None:
     """Raise RuntimeError where shapes or dtypes of a convolution's operands do not fit; see ``_geometry``."""
     if x_dtype != w_dtype or (bias is not None and bias_dtype != x_dtype):
@@ -74,10 +67,7 @@ def _check_operands(
         f"Given {f'transposed={int(transposed)}' if transposed else f'groups={groups}'}, weight of size "
         f"{size}, expected input{list(x)} to have {expected} channels, but got {x[1]} channels instead",
     )
-    _require(
-        0 not in x or 0 in x[:2],
-        f"Only zero batch or zero channel inputs are supported, but got input shape: {list(x)}",
-    )
+    _require(0 not in x or 0 in x[:2], f"Only zero batch or zero channel inputs are supported, but got input shape: {list(x)}")
     outputs = w[1] * groups if transposed else w[0]
     _require(
         bias is None or bias == (outputs,),

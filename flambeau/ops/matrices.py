@@ -384,10 +384,7 @@ def _cross_kernel(input: np.ndarray, other: np.ndarray, dim: int) -> np.ndarray:
     elementwise=False,
     row_major=True,
     canonicalize=_canonicalize_cross,
-    grad={
-        "input": _cross_left,
-        "other": _cross_right,
-    },
+    grad={"input": _cross_left, "other": _cross_right},
 )
 def linalg_cross(input: Tensor, other: Tensor, *, dim: int = -1) -> Tensor:
     """Vector product along a dimension of size 3.

@@ -195,13 +195,7 @@ def native_batch_norm_legit(input: Tensor, weight: Tensor | None, bias: Tensor |
 
 @composite(name="_batch_norm_with_update", namespace="ops.aten", out=True)
 def batch_norm_with_update(
-    input: Tensor,
-    weight: Tensor | None,
-    bias: Tensor | None,
-    running_mean: Tensor,
-    running_var: Tensor,
-    momentum: float,
-    eps: float,
+    input: Tensor, weight: Tensor | None, bias: Tensor | None, running_mean: Tensor, running_var: Tensor, momentum: float, eps: float
 ) -> Any:
     """``native_batch_norm`` in training, with an empty tensor in place of what a GPU would reserve. Source: torch.ops.aten."""
     return (*_with_moments(input, weight, bias, running_mean, running_var, True, momentum, eps), input.new_empty((0,), dtype=dtypes.uint8))

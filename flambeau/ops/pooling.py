@@ -146,13 +146,7 @@ def _last_nans(input: np.ndarray, values: np.ndarray, geometry: tuple[Ints, ...]
 
 
 def _max_backward(
-    grad_output: np.ndarray,
-    input: np.ndarray,
-    kernel_size: Any,
-    stride: Any,
-    padding: Any,
-    dilation: Any,
-    ceil_mode: bool,
+    grad_output: np.ndarray, input: np.ndarray, kernel_size: Any, stride: Any, padding: Any, dilation: Any, ceil_mode: bool
 ) -> np.ndarray:
     rank = len(kernel_size)
     geometry = pool_geometry("max_pool", rank, input.shape, kernel_size, stride, padding, dilation, ceil_mode)

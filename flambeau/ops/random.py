@@ -550,10 +550,7 @@ def _range_filler(stream: Generator, low: int, high: int | None) -> Callable[[np
     return lambda array: samplers.fill_random_range(stream, array, low, high)
 
 
-@factory(
-    out=True,
-    fast="_small_integers(bounds, generator) if low is high is size is dtype is None and 2 <= len(bounds) <= 3 else None",
-)
+@factory(out=True, fast="_small_integers(bounds, generator) if low is high is size is dtype is None and 2 <= len(bounds) <= 3 else None")
 def randint(new: Creation, *bounds: Any, low: Any = None, high: Any = None, size: Any = None, generator: Generator | None = None) -> Any:
     """Integers from ``low`` to ``high - 1``, each as likely as the others: ``randint(low=0, high, size)``.
 

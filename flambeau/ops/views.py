@@ -20,17 +20,7 @@ from ..core.calls.annotations import Tensor
 from ..core.calls.override import call_override
 from ..core.calls.registry import TABLES, composite, method, op, other_names, primitive, view
 from ..core.layout import row_major
-from ..core.shape import (
-    dims_to_sum,
-    inferred_shape,
-    one_by_one,
-    restrided,
-    sizes_of,
-    view_strides,
-    with_strides,
-    wrap_dim,
-    wrap_dims,
-)
+from ..core.shape import dims_to_sum, inferred_shape, one_by_one, restrided, sizes_of, view_strides, with_strides, wrap_dim, wrap_dims
 from ..core.state import active, thread
 from ..core.tensor import Tensor as TensorType
 from .small import small_sum

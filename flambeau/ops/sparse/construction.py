@@ -7,17 +7,7 @@ from typing import Any
 import numpy as np
 
 from ...core.arrays.kinds import place_of
-from ...core.arrays.sparse import (
-    BACKENDS,
-    BLOCKED,
-    BY_ROW,
-    SparseArray,
-    coo,
-    entries_at,
-    keys_of,
-    sparse_array,
-    unsupported,
-)
+from ...core.arrays.sparse import BACKENDS, BLOCKED, BY_ROW, SparseArray, coo, entries_at, keys_of, sparse_array, unsupported
 from ...core.arrays.sparse_checks import WORDS, check_compressed, check_coo
 from ...core.calls.annotations import Tensor
 from ...core.calls.creation import dtype_of

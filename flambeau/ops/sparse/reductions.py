@@ -276,8 +276,7 @@ def log_softmax(input: Tensor, dim: int, *, dtype: Any = None) -> Tensor:
 
 for _name, _function in (("softmax", softmax), ("log_softmax", log_softmax)):
     bodies.setdefault(
-        getattr(TABLES["torch"][_name], "body", None),
-        lambda input, dim, dtype=None, function=_function: function(input, dim, dtype=dtype),
+        getattr(TABLES["torch"][_name], "body", None), lambda input, dim, dtype=None, function=_function: function(input, dim, dtype=dtype)
     )
 
 
