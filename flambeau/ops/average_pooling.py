@@ -453,7 +453,7 @@ def _declare_power_pool(rank: int) -> None:
     Raises:
         RuntimeError: geometry that does not fit.
         ZeroDivisionError: a ``norm_type`` of 0.
-    Gradient: ``grad * (input / result)**(norm_type - 1)``; NaN where the result is 0.
+    Gradient: ``grad * (input / result)**(norm_type - 1)``, 0 where the result is 0.
     Source: torch.nn.functional.lp_pool{rank}d.
     Example:
         >>> x = torch.full({(1, *(2,) * rank)}, 3.0)

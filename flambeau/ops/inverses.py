@@ -49,6 +49,12 @@ def inv_ex(A: Tensor, *, check_errors: Any = False) -> Tensor:
         LinAlgError: a singular matrix and ``check_errors``.
     Gradient: ``-inv(A)^H grad inv(A)^H``.
     Source: torch.linalg.inv_ex.
+    Example:
+        >>> both = torch.tensor([[[2.0, 0.0], [0.0, 4.0]], [[1.0, 1.0], [1.0, 1.0]]])
+        >>> inverse, info = torch.linalg.inv_ex(both)
+        >>> inverse[0], info
+        (tensor([[0.5000, 0.0000],
+                [0.0000, 0.2500]]), tensor([0, 2], dtype=torch.int32))
     """
     solution = by_lapack("_solve", A, np.eye(A.shape[-1], dtype=A.dtype))
     if solution is None:
@@ -68,17 +74,39 @@ def inv(A: Tensor) -> Any:
 
     Args:
         A: ``(*, n, n)``, floating point or complex.
+    Returns:
+        A new tensor ``(*, n, n)`` of ``A``'s dtype.
     Raises:
         RuntimeError: no square matrices, or another dtype.
         LinAlgError: a singular matrix.
+    Gradient: ``-inv(A)^H grad inv(A)^H``.
     Source: torch.linalg.inv.
+    Example:
+        >>> torch.linalg.inv(torch.tensor([[1.0, 1.0], [0.0, 2.0]]))
+        tensor([[ 1.0000, -0.5000],
+                [ 0.0000,  0.5000]])
     """
     return inv_ex(A, check_errors="linalg.inv")[0]
 
 
 @composite(out=True, autocast={"cpu": "float32"})
 def inverse(input: Tensor) -> Any:
-    """Inverse of a square matrix; see ``linalg.inv``. Source: torch.inverse."""
+    """Inverse of a square matrix, or of each in a batch; see :func:`torch.linalg.inv`.
+
+    Args:
+        input: ``(*, n, n)``, floating point or complex.
+    Returns:
+        A new tensor ``(*, n, n)`` of ``input``'s dtype.
+    Raises:
+        RuntimeError: no square matrices, or another dtype.
+        LinAlgError: a singular matrix.
+    Gradient: ``-inv(input)^H grad inv(input)^H``.
+    Source: torch.inverse.
+    Example:
+        >>> torch.inverse(torch.tensor([[1.0, 1.0], [0.0, 2.0]]))
+        tensor([[ 1.0000, -0.5000],
+                [ 0.0000,  0.5000]])
+    """
     return inv(input)
 
 
@@ -154,11 +182,14 @@ def det(A: Tensor) -> Tensor:
     Args:
         A: ``(*, n, n)``, floating point or complex.
     Returns:
-        ``(*)``.
+        ``(*)``, ``A``'s dtype; 1 for a matrix without elements.
     Raises:
         RuntimeError: no square matrices, or another dtype.
     Gradient: ``grad conj(det) A^-H``, of a singular matrix the cofactors from its singular values.
     Source: torch.linalg.det.
+    Example:
+        >>> torch.linalg.det(torch.tensor([[[1.0, 2.0], [0.0, 3.0]], [[1.0, 1.0], [1.0, 1.0]]]))
+        tensor([3., 0.])
     """
     factors = by_lapack("_lu_factor", A)
     if factors is not None:
@@ -176,7 +207,20 @@ def _signed_diagonal(factors: Any, pivots: Any) -> Any:
 
 @composite(name="det", out=False)
 def top_level_det(input: Tensor) -> Any:
-    """Determinant; see ``linalg.det``. Source: torch.det."""
+    """Determinant of a square matrix, or of each in a batch; see :func:`torch.linalg.det`.
+
+    Args:
+        input: ``(*, n, n)``, floating point or complex.
+    Returns:
+        ``(*)``, ``input``'s dtype; 1 for a matrix without elements.
+    Raises:
+        RuntimeError: no square matrices, or another dtype.
+    Gradient: ``grad conj(det) input^-H``.
+    Source: torch.det.
+    Example:
+        >>> torch.det(torch.tensor([[1.0, 2.0], [0.0, 3.0]]))
+        tensor(3.)
+    """
     return det(input)
 
 
@@ -212,11 +256,15 @@ def slogdet(A: Tensor) -> Tensor:
     Args:
         A: ``(*, n, n)``, floating point or complex.
     Returns:
-        ``sign``, and ``logabsdet``, which is real: 0 and ``-inf`` for a singular matrix.
+        ``sign``, and ``logabsdet``, which is real: 0 and ``-inf`` for a singular matrix; ``(*)`` each.
     Raises:
         RuntimeError: no square matrices, or another dtype.
     Gradient: ``grad A^-H``.
     Source: torch.linalg.slogdet.
+    Example:
+        >>> sign, size = torch.linalg.slogdet(torch.diag(torch.tensor([-1e30, 1e30])))  # the product overflows
+        >>> sign, size
+        (tensor(-1.), tensor(138.1551))
     """
     factors = by_lapack("_lu_factor", A)
     if factors is not None:
@@ -229,7 +277,21 @@ def slogdet(A: Tensor) -> Tensor:
 
 @composite(name="slogdet", out=True)
 def top_level_slogdet(input: Tensor) -> Any:
-    """Sign and logarithm of the determinant; see ``linalg.slogdet``. Source: torch.slogdet."""
+    """Sign and logarithm of the determinant; see :func:`torch.linalg.slogdet`.
+
+    Args:
+        input: ``(*, n, n)``, floating point or complex.
+    Returns:
+        ``sign``, and ``logabsdet``, which is real: ``(*)`` each.
+    Raises:
+        RuntimeError: no square matrices, or another dtype.
+    Gradient: ``grad input^-H``.
+    Source: torch.slogdet.
+    Example:
+        >>> sign, size = torch.slogdet(torch.diag(torch.tensor([-1e30, 1e30])))  # the product overflows
+        >>> sign, size
+        (tensor(-1.), tensor(138.1551))
+    """
     return _SLOGDET(slogdet(input))
 
 
@@ -239,9 +301,17 @@ def logdet(input: Tensor) -> Any:
 
     Args:
         input: ``(*, n, n)``, floating point or complex.
+    Returns:
+        ``(*)``, ``input``'s dtype; ``-inf`` for a singular matrix.
     Raises:
         RuntimeError: no square matrices, or another dtype.
+    Gradient: ``grad input^-H``.
     Source: torch.logdet.
+    Example:
+        >>> torch.logdet(torch.tensor([[2.0, 0.0], [0.0, 3.0]]))  # log(6)
+        tensor(1.7918)
+        >>> torch.logdet(torch.tensor([[0.0, 1.0], [1.0, 0.0]]))
+        tensor(nan)
     """
     require_square("logdet", input)
     require_numbers("logdet", input)

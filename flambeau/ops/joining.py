@@ -102,11 +102,20 @@ def cat(tensors: Sequence[Tensor], dim: int = 0) -> Tensor:
         tensors: equal sizes except along ``dim``; empty 1-d tensors are left out.
         dim: dimension along which the sizes add up.
     Returns:
-        The tensors' common dtype.
+        A new tensor of the tensors' common dtype.
     Raises:
-        ValueError: no tensors. RuntimeError: 0-d tensors, or sizes that do not match. IndexError: ``dim`` out of range.
+        ValueError: no tensors.
+        RuntimeError: 0-d tensors, or sizes that do not match.
+        IndexError: ``dim`` out of range.
     Gradient: the part of ``grad`` that each tensor became.
     Source: torch.cat.
+    Example:
+        >>> torch.cat([torch.tensor([[1, 2]]), torch.tensor([[3, 4], [5, 6]])])
+        tensor([[1, 2],
+                [3, 4],
+                [5, 6]])
+        >>> torch.cat([torch.tensor([1, 2]), torch.tensor([0.5])])
+        tensor([1.0000, 2.0000, 0.5000])
     """
     used = [tensor for tensor in tensors if not _is_skipped(tensor.shape)]
     if not used:
@@ -191,11 +200,18 @@ def stack(tensors: Sequence[Tensor], dim: int = 0) -> Tensor:
         tensors: equal sizes.
         dim: where the further dimension goes in the result.
     Returns:
-        The tensors' common dtype; ``len(tensors)`` is the size along ``dim``.
+        A new tensor of the tensors' common dtype; ``len(tensors)`` is the size along ``dim``.
     Raises:
-        RuntimeError: no tensors, or different sizes. IndexError: ``dim`` out of range.
+        RuntimeError: no tensors, or different sizes.
+        IndexError: ``dim`` out of range.
     Gradient: the slices of ``grad``.
     Source: torch.stack.
+    Example:
+        >>> torch.stack([torch.tensor([1, 2, 3]), torch.tensor([4, 5, 6])])
+        tensor([[1, 2, 3],
+                [4, 5, 6]])
+        >>> torch.stack([torch.tensor([1, 2, 3]), torch.tensor([4, 5, 6])], dim=1).shape
+        torch.Size([3, 2])
     """
     shape = tensors[0].shape
     whole = (*shape[:dim], len(tensors), *shape[dim:])
@@ -221,20 +237,65 @@ def _require_tensors(tensors: Any, operation: str) -> Sequence[Any]:
 
 @composite(method=False, out=_OUT)
 def hstack(tensors: Sequence[Tensor]) -> Any:
-    """The tensors side by side: along dimension 1, or 0 for 1-d tensors; 0-d tensors count as 1-d. Source: torch.hstack."""
+    """The tensors side by side: along dimension 1, or 0 for 1-d tensors.
+
+    Args:
+        tensors: equal sizes except along that dimension; 0-d tensors count as 1-d.
+    Returns:
+        A new tensor of the tensors' common dtype.
+    Raises:
+        RuntimeError: no tensors, or sizes that do not match.
+    Gradient: the part of ``grad`` that each tensor became.
+    Source: torch.hstack.
+    Example:
+        >>> torch.hstack([torch.tensor([[1], [2]]), torch.tensor([[3, 4], [5, 6]])])
+        tensor([[1, 3, 4],
+                [2, 5, 6]])
+        >>> torch.hstack([torch.tensor([1, 2]), torch.tensor(3)])
+        tensor([1, 2, 3])
+    """
     raised = [tensor.reshape(1) if not tensor.ndim else tensor for tensor in _require_tensors(tensors, "hstack")]
     return cat(raised, 0 if raised[0].ndim == 1 else 1)
 
 
 @composite(method=False, out=_OUT, aliases=("row_stack",))
 def vstack(tensors: Sequence[Tensor]) -> Any:
-    """The tensors below each other, 1-d tensors as rows. Source: torch.vstack."""
+    """The tensors below each other, 1-d tensors as rows.
+
+    Args:
+        tensors: equal sizes except along dimension 0; 0-d and 1-d tensors count as one row.
+    Returns:
+        A new tensor of the tensors' common dtype and at least two dimensions.
+    Raises:
+        RuntimeError: no tensors, or sizes that do not match.
+    Gradient: the part of ``grad`` that each tensor became.
+    Source: torch.vstack.
+    Example:
+        >>> torch.vstack([torch.tensor([1, 2]), torch.tensor([[3, 4], [5, 6]])])
+        tensor([[1, 2],
+                [3, 4],
+                [5, 6]])
+    """
     return cat([tensor.reshape(1, -1) if tensor.ndim < 2 else tensor for tensor in _require_tensors(tensors, "vstack")], 0)
 
 
 @composite(method=False, out=_OUT)
 def dstack(tensors: Sequence[Tensor]) -> Any:
-    """The tensors behind each other: along dimension 2, after raising each to three. Source: torch.dstack."""
+    """The tensors behind each other: along dimension 2, after raising each to three.
+
+    Args:
+        tensors: equal sizes except along dimension 2; ``(n)`` counts as ``(1, n, 1)``, ``(m, n)`` as ``(m, n, 1)``.
+    Returns:
+        A new tensor of the tensors' common dtype and at least three dimensions.
+    Raises:
+        RuntimeError: no tensors, or sizes that do not match.
+    Gradient: the part of ``grad`` that each tensor became.
+    Source: torch.dstack.
+    Example:
+        >>> torch.dstack([torch.tensor([1, 2]), torch.tensor([3, 4])])
+        tensor([[[1, 3],
+                 [2, 4]]])
+    """
     raised = []
     for tensor in _require_tensors(tensors, "dstack"):
         if tensor.ndim < 2:
@@ -245,7 +306,21 @@ def dstack(tensors: Sequence[Tensor]) -> Any:
 
 @composite(method=False, out=_OUT)
 def column_stack(tensors: Sequence[Tensor]) -> Any:
-    """The tensors side by side, 0-d and 1-d tensors as columns. Source: torch.column_stack."""
+    """The tensors side by side, 0-d and 1-d tensors as columns.
+
+    Args:
+        tensors: equal sizes except along dimension 1.
+    Returns:
+        A new tensor of the tensors' common dtype and at least two dimensions.
+    Raises:
+        RuntimeError: no tensors, or sizes that do not match.
+    Gradient: the part of ``grad`` that each tensor became.
+    Source: torch.column_stack.
+    Example:
+        >>> torch.column_stack([torch.tensor([1, 2]), torch.tensor([[3, 4], [5, 6]])])
+        tensor([[1, 3, 4],
+                [2, 5, 6]])
+    """
     raised = [tensor.reshape(-1, 1) if tensor.ndim < 2 else tensor for tensor in _require_tensors(tensors, "column_stack")]
     return cat(raised, 1)
 
@@ -285,9 +360,17 @@ def block_diag(*tensors: Any) -> Any:
 
     Args:
         *tensors: of at most two dimensions; 0-d and 1-d tensors count as one row.
+    Returns:
+        A new matrix; its sizes are the sums of theirs, its dtype is their common one.
     Raises:
         RuntimeError: a tensor of more dimensions.
+    Gradient: the block of ``grad`` that each tensor became.
     Source: torch.block_diag.
+    Example:
+        >>> torch.block_diag(torch.tensor([[1, 2], [3, 4]]), torch.tensor([7]))
+        tensor([[1, 2, 0],
+                [3, 4, 0],
+                [0, 0, 7]])
     """
     if len(tensors) == 1 and isinstance(tensors[0], (tuple, list)):
         tensors = tuple(tensors[0])
@@ -313,11 +396,19 @@ def _listed(tensors: tuple[Any, ...]) -> list[Any]:
 def broadcast_tensors(*tensors: Any) -> Any:
     """The tensors expanded to their common shape.
 
+    Args:
+        *tensors: sizes that broadcast: from the last dimension on, equal, 1 or absent.
     Returns:
         A tuple of views; a tensor of that shape is returned as it is.
     Raises:
         RuntimeError: sizes that do not broadcast.
+    Gradient: ``grad`` summed over what was repeated.
     Source: torch.broadcast_tensors.
+    Example:
+        >>> row, column = torch.broadcast_tensors(torch.tensor([1, 2, 3]), torch.tensor([[10], [20]]))
+        >>> column
+        tensor([[10, 10, 10],
+                [20, 20, 20]])
     """
     listed = _listed(tensors)
     shape = broadcast_shape(*[tuple(tensor.shape) for tensor in listed]) if listed else ()
@@ -326,13 +417,18 @@ def broadcast_tensors(*tensors: Any) -> Any:
 
 @composite(method=False)
 def broadcast_shapes(*shapes: Any) -> Any:
-    """The common shape of tensors of the given shapes.
+    """The common shape of tensors of the given shapes, without making any.
 
     Args:
         *shapes: sequences of ints, or ints, which stand for one dimension.
+    Returns:
+        A ``torch.Size``.
     Raises:
         RuntimeError: sizes that do not broadcast.
     Source: torch.broadcast_shapes.
+    Example:
+        >>> torch.broadcast_shapes((5, 1, 3), (4, 1), 3)
+        torch.Size([5, 4, 3])
     """
     plain = [sizes_of(tuple(shape) if isinstance(shape, (tuple, list)) else (shape,), "broadcast_shapes") for shape in shapes]
     for shape in plain:
@@ -358,7 +454,13 @@ def meshgrid(*tensors: Any, indexing: str | None = None) -> Any:
         A tuple of views, one for each tensor, all of the same shape.
     Raises:
         RuntimeError: tensors of more dimensions, of different dtypes, or an unknown ``indexing``.
+    Gradient: ``grad`` summed over what was repeated.
     Source: torch.meshgrid.
+    Example:
+        >>> rows, columns = torch.meshgrid(torch.tensor([1, 2]), torch.tensor([10, 20, 30]), indexing="ij")
+        >>> rows + columns
+        tensor([[11, 21, 31],
+                [12, 22, 32]])
     """
     listed = _listed(tensors)
     if indexing is None:
@@ -397,7 +499,16 @@ def cartesian_prod(*tensors: Any) -> Any:
         *tensors: 1-d.
     Returns:
         ``(product of sizes, number of tensors)``; a single tensor is returned as it is.
+    Raises:
+        RuntimeError: another number of dimensions.
+    Gradient: ``grad`` summed over the rows that each element is in.
     Source: torch.cartesian_prod.
+    Example:
+        >>> torch.cartesian_prod(torch.tensor([1, 2]), torch.tensor([10, 20]))
+        tensor([[ 1, 10],
+                [ 1, 20],
+                [ 2, 10],
+                [ 2, 20]])
     """
     listed = _listed(tensors)
     for tensor in listed:
@@ -420,7 +531,13 @@ def combinations(input: Tensor, r: int = 2, with_replacement: bool = False) -> A
         ``(number of combinations, r)``.
     Raises:
         RuntimeError: another number of dimensions, or a negative ``r``.
+    Gradient: ``grad`` summed over the rows that each element is in.
     Source: torch.combinations.
+    Example:
+        >>> torch.combinations(torch.tensor([1, 2, 3]))
+        tensor([[1, 2],
+                [1, 3],
+                [2, 3]])
     """
     if input.ndim != 1:
         raise RuntimeError(f"Expect a 1D vector, but got shape {list(input.shape)}")

@@ -92,11 +92,16 @@ def pinv(A: Tensor, rcond: Any = None, hermitian: bool = False, *, atol: Any = N
         atol: singular values up to it count as 0; 0 when None. A number, or a tensor of the batch's shape.
         rtol: so do those up to this share of the largest one; max(m, n) times the dtype's precision when None and ``atol`` is.
     Returns:
-        ``(*, n, m)``.
+        ``(*, n, m)``, ``A``'s dtype.
     Raises:
         RuntimeError: fewer than two dimensions, or another dtype.
         LinAlgError: values that are not finite.
-    Source: torch.linalg.pinv.
+    Gradient: ``-P^H grad P^H`` with P the result, and what changes of the spaces of A's rows and columns add.
+    Source: torch.linalg.pinv. Golub and Pereyra 1973.
+    Example:
+        >>> A = torch.tensor([[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]])
+        >>> torch.allclose(A @ torch.linalg.pinv(A) @ A, A, atol=1e-4)
+        True
     """
     if A.ndim < 2 or A.dtype.category < dtypes.FLOATING or A.dtype.itemsize < 4:
         raise RuntimeError(
@@ -110,7 +115,23 @@ def pinv(A: Tensor, rcond: Any = None, hermitian: bool = False, *, atol: Any = N
 
 @composite(autocast={"cpu": "float32"})
 def pinverse(input: Tensor, rcond: float = 1e-15) -> Any:
-    """Pseudo-inverse; see ``linalg.pinv``. Source: torch.pinverse."""
+    """Pseudo-inverse; see :func:`torch.linalg.pinv`.
+
+    Args:
+        input: ``(*, m, n)``, floating point or complex.
+        rcond: singular values up to this share of the largest one count as 0.
+    Returns:
+        ``(*, n, m)``, ``input``'s dtype.
+    Raises:
+        RuntimeError: fewer than two dimensions, or another dtype.
+        LinAlgError: values that are not finite.
+    Gradient: that of ``torch.linalg.pinv``.
+    Source: torch.pinverse.
+    Example:
+        >>> torch.pinverse(torch.tensor([[2.5, 0.0], [0.0, 0.0], [0.0, 0.0]]))
+        tensor([[0.4000, 0.0000, 0.0000],
+                [0.0000, 0.0000, 0.0000]])
+    """
     return pinv(input, rcond)
 
 
@@ -130,6 +151,10 @@ def matrix_rank(A: Tensor, tol: Any = None, hermitian: bool = False, *, atol: An
     Raises:
         RuntimeError: fewer than two dimensions, or another dtype.
     Source: torch.linalg.matrix_rank.
+    Example:
+        >>> A = torch.diag(torch.tensor([5.0, 1.0, 1e-9]))
+        >>> torch.linalg.matrix_rank(A), torch.linalg.matrix_rank(A, atol=2.0)
+        (tensor(2), tensor(1))
     """
     require_matrices("torch.linalg.matrix_rank", A, "input")
     _require_float(A)
@@ -156,7 +181,12 @@ def cond(A: Tensor, p: Any = None) -> Any:
         ``(*)``, real; infinite for a singular matrix.
     Raises:
         RuntimeError: another norm, or matrices that are not square.
+    Gradient: through the norms and the inverse, or through the singular values.
     Source: torch.linalg.cond.
+    Example:
+        >>> A = torch.tensor([[0.5, 0.0], [0.0, 4.0]])
+        >>> torch.linalg.cond(A, 1), torch.linalg.cond(torch.zeros(2, 2), 1)
+        (tensor(8.), tensor(inf))
     """
     if A.ndim < 2:
         raise RuntimeError("linalg.cond: The input tensor must have at least 2 dimensions.")
@@ -259,7 +289,13 @@ def lstsq(A: Tensor, B: Tensor, rcond: Any = None, *, driver: Any = None) -> Any
     Raises:
         RuntimeError: matrices that do not fit, different dtypes, or another driver.
         LinAlgError: 'gels' and a matrix without full rank.
+    Gradient: to both, through the pseudo-inverse.
     Source: torch.linalg.lstsq.
+    Example:
+        >>> A = torch.tensor([[1.0, 0.0], [1.0, 1.0], [1.0, 2.0]])  # a line through three points
+        >>> solution, residuals, rank, _ = torch.linalg.lstsq(A, torch.tensor([[1.5], [2.0], [2.5]]))
+        >>> solution.flatten(), rank
+        (tensor([1.5000, 0.5000]), tensor(2))
     """
     solution, residuals, rank, values = _least_squares(A, B, rcond, driver)
     return _LSTSQ((solution, residuals, rank, values.detach()))
@@ -278,7 +314,12 @@ def tensorinv(A: Tensor, ind: int = 2) -> Any:
     Raises:
         RuntimeError: sizes that do not fit.
         LinAlgError: a map without inverse.
+    Gradient: that of ``inv``, of the matrix that A is.
     Source: torch.linalg.tensorinv.
+    Example:
+        >>> A = torch.eye(6).reshape(2, 3, 6)
+        >>> torch.linalg.tensorinv(A, ind=2).shape
+        torch.Size([6, 2, 3])
     """
     if ind <= 0:
         raise RuntimeError(f"Expected a strictly positive integer for 'ind', but got {ind}")
@@ -302,10 +343,17 @@ def tensorsolve(A: Tensor, B: Tensor, dims: Any = None) -> Any:
         A: its first dimensions have B's sizes; the others hold as many elements.
         B: the right hand side.
         dims: dimensions of A to move to its end first.
+    Returns:
+        A tensor with the sizes of A's other dimensions.
     Raises:
         RuntimeError: sizes that do not fit.
         LinAlgError: a map without inverse.
+    Gradient: that of ``solve``, of the matrix that A is.
     Source: torch.linalg.tensorsolve.
+    Example:
+        >>> A = 2 * torch.eye(6).reshape(2, 3, 6)
+        >>> torch.linalg.tensorsolve(A, torch.arange(6.0).reshape(2, 3))
+        tensor([0.0000, 0.5000, 1.0000, 1.5000, 2.0000, 2.5000])
     """
     if dims is not None:
         moved = [wrap_dim(dim, A.ndim) for dim in dims]
@@ -321,13 +369,43 @@ def tensorsolve(A: Tensor, B: Tensor, dims: Any = None) -> Any:
 
 @composite(name="diagonal", namespace="linalg", method=False)
 def linalg_diagonal(A: Tensor, *, offset: int = 0, dim1: int = -2, dim2: int = -1) -> Any:
-    """The diagonals of matrices, as a view; see ``diagonal``. Source: torch.linalg.diagonal."""
+    """The diagonals of matrices, as a view; see :func:`torch.diagonal`.
+
+    Args:
+        A: ``(*, m, n)``.
+        offset: which diagonal; above the main one where positive.
+        dim1, dim2: the matrices' dimensions.
+    Returns:
+        A view ``(*, k)``, k the diagonal's length.
+    Raises:
+        IndexError: a dimension out of range.
+    Gradient: ``grad`` on the diagonal, 0 elsewhere.
+    Source: torch.linalg.diagonal.
+    Example:
+        >>> A = torch.tensor([[1, 2, 3], [4, 5, 6]])
+        >>> torch.linalg.diagonal(A), torch.linalg.diagonal(A, offset=1)
+        (tensor([1, 5]), tensor([2, 6]))
+    """
     return A.diagonal(offset, dim1, dim2)
 
 
 @composite(name="matmul", namespace="linalg", method=False, out=True)
 def linalg_matmul(input: Tensor, other: Tensor) -> Any:
-    """Product of matrices; see ``matmul``. Source: torch.linalg.matmul."""
+    """Product of matrices; see :func:`torch.matmul`.
+
+    Args:
+        input: ``(*, n, m)`` or ``(m)``.
+        other: ``(*, m, p)`` or ``(m)``; batches are broadcast.
+    Returns:
+        ``(*, n, p)``; without the dimension of an operand that is a vector.
+    Raises:
+        RuntimeError: sizes that do not fit, or different dtypes.
+    Gradient: ``grad @ other^H`` and ``input^H @ grad``.
+    Source: torch.linalg.matmul.
+    Example:
+        >>> torch.linalg.matmul(torch.tensor([[1, 2], [3, 4]]), torch.tensor([1, 10]))
+        tensor([21, 43])
+    """
     return matmul(input, other)
 
 
@@ -375,10 +453,16 @@ def matrix_exp(A: Tensor) -> Tensor:
 
     Args:
         A: ``(*, n, n)``, floating point or complex.
+    Returns:
+        A new tensor of ``A``'s shape and dtype; not the exponential of each element.
     Raises:
         RuntimeError: no square matrices, or integers.
     Gradient: a block of the exponential function of ``[[A^H, grad], [0, A^H]]``.
     Source: torch.linalg.matrix_exp. Higham, The scaling and squaring method for the matrix exponential revisited, 2005.
+    Example:
+        >>> half_turn = torch.tensor([[0.0, -torch.pi], [torch.pi, 0.0]])
+        >>> torch.allclose(torch.linalg.matrix_exp(half_turn), -torch.eye(2), atol=1e-5)
+        True
     """
     if not A.size:
         return np.zeros(A.shape, A.dtype)
@@ -407,7 +491,21 @@ def matrix_exp(A: Tensor) -> Tensor:
 
 @composite(name="matrix_exp")
 def top_level_matrix_exp(input: Tensor) -> Any:
-    """Exponential function of matrices; see ``linalg.matrix_exp``. Source: torch.matrix_exp."""
+    """Exponential function of matrices; see :func:`torch.linalg.matrix_exp`.
+
+    Args:
+        input: ``(*, n, n)``, floating point or complex.
+    Returns:
+        A new tensor of ``input``'s shape and dtype.
+    Raises:
+        RuntimeError: no square matrices, or integers.
+    Gradient: that of ``torch.linalg.matrix_exp``.
+    Source: torch.matrix_exp.
+    Example:
+        >>> torch.matrix_exp(torch.tensor([[0.0, 1.5], [0.0, 0.0]]))
+        tensor([[1.0000, 1.5000],
+                [0.0000, 1.0000]])
+    """
     return matrix_exp(input)
 
 

@@ -94,12 +94,20 @@ def clamp(input: Tensor, min: Any = None, max: Any = None) -> Tensor:
     """``input`` moved into [``min``, ``max``]; where ``min`` exceeds ``max``, the result is ``max``.
 
     Args:
+        input: any shape, real.
         min, max: numbers or broadcastable tensors; None for no limit on that side.
+    Returns:
+        A new tensor of ``input``'s shape, broadcast with the limits; NaN stays.
     Raises:
         RuntimeError: both limits are None, or an integer that ``input``'s dtype cannot hold.
         NotImplementedError: complex operands.
     Gradient: ``grad`` where the limits left ``input`` as it was.
     Source: torch.clamp.
+    Example:
+        >>> torch.clamp(torch.tensor([-1.0, 0.5, 9.0]), min=0, max=1)
+        tensor([0.0000, 0.5000, 1.0000])
+        >>> torch.clamp(torch.tensor([1, 5, 9]), max=torch.tensor([3, 9, 3]))
+        tensor([1, 5, 3])
     """
     return _limited(input, *[bound if bound is None else _bound(bound, input) for bound in (min, max)])
 
@@ -160,7 +168,18 @@ def clamp_tensors(input: Tensor, min: Tensor | Number | None = None, max: Tensor
 def clamp_min(input: Tensor, min: Tensor | Number) -> Tensor:
     """``input``, but nowhere below ``min``.
 
+    Args:
+        input: any shape, real.
+        min: number, or a broadcastable tensor.
+    Returns:
+        A new tensor of ``input``'s shape; NaN stays.
+    Raises:
+        NotImplementedError: complex operands.
+    Gradient: ``grad`` where ``input`` is not below ``min``.
     Source: torch.clamp_min.
+    Example:
+        >>> torch.clamp_min(torch.tensor([-1.0, 0.5, 9.0]), 0)
+        tensor([0.0000, 0.5000, 9.0000])
     """
     return clamp(input, min=min)
 
@@ -169,7 +188,18 @@ def clamp_min(input: Tensor, min: Tensor | Number) -> Tensor:
 def clamp_max(input: Tensor, max: Tensor | Number) -> Tensor:
     """``input``, but nowhere above ``max``.
 
+    Args:
+        input: any shape, real.
+        max: number, or a broadcastable tensor.
+    Returns:
+        A new tensor of ``input``'s shape; NaN stays.
+    Raises:
+        NotImplementedError: complex operands.
+    Gradient: ``grad`` where ``input`` is not above ``max``.
     Source: torch.clamp_max.
+    Example:
+        >>> torch.clamp_max(torch.tensor([-1.0, 0.5, 9.0]), 1)
+        tensor([-1.0000,  0.5000,  1.0000])
     """
     return clamp(input, max=max)
 
@@ -226,10 +256,17 @@ def _shared(chosen: str) -> dict[str, Any]:
 def maximum(input: Tensor, other: Tensor) -> Tensor:
     """The larger of two, element by element; NaN where an operand is NaN.
 
+    Args:
+        input, other: broadcastable real tensors.
+    Returns:
+        The common dtype and broadcast shape.
     Raises:
-        RuntimeError: complex operands.
+        RuntimeError: complex operands, or shapes that do not broadcast.
     Gradient: ``grad`` to the larger operand, half to each where they are equal.
     Source: torch.maximum.
+    Example:
+        >>> torch.maximum(torch.tensor([1.0, 5.0, float("nan")]), torch.tensor([3.0, 2.0, 0.0]))
+        tensor([3., 5., nan])
     """
     return np.maximum(input, other)
 
@@ -238,10 +275,17 @@ def maximum(input: Tensor, other: Tensor) -> Tensor:
 def minimum(input: Tensor, other: Tensor) -> Tensor:
     """The smaller of two, element by element; NaN where an operand is NaN.
 
+    Args:
+        input, other: broadcastable real tensors.
+    Returns:
+        The common dtype and broadcast shape.
     Raises:
-        RuntimeError: complex operands.
+        RuntimeError: complex operands, or shapes that do not broadcast.
     Gradient: ``grad`` to the smaller operand, half to each where they are equal.
     Source: torch.minimum.
+    Example:
+        >>> torch.minimum(torch.tensor([1.0, 5.0, float("nan")]), torch.tensor([3.0, 2.0, 0.0]))
+        tensor([1., 2., nan])
     """
     return np.minimum(input, other)
 
@@ -262,10 +306,17 @@ def _numbers_first(chosen: str) -> dict[str, Any]:
 def fmax(input: Tensor, other: Tensor) -> Tensor:
     """The larger of two, element by element; a number wins against NaN.
 
+    Args:
+        input, other: broadcastable real tensors.
+    Returns:
+        The common dtype and broadcast shape.
     Raises:
-        RuntimeError: complex operands.
+        RuntimeError: complex operands, or shapes that do not broadcast.
     Gradient: ``grad`` to the larger operand, to ``input`` where they are equal.
     Source: torch.fmax.
+    Example:
+        >>> torch.fmax(torch.tensor([1.0, 5.0, float("nan")]), torch.tensor([3.0, 2.0, 0.0]))
+        tensor([3., 5., 0.])
     """
     return np.fmax(input, other)
 
@@ -274,9 +325,16 @@ def fmax(input: Tensor, other: Tensor) -> Tensor:
 def fmin(input: Tensor, other: Tensor) -> Tensor:
     """The smaller of two, element by element; a number wins against NaN.
 
+    Args:
+        input, other: broadcastable real tensors.
+    Returns:
+        The common dtype and broadcast shape.
     Raises:
-        RuntimeError: complex operands.
+        RuntimeError: complex operands, or shapes that do not broadcast.
     Gradient: ``grad`` to the smaller operand, to ``input`` where they are equal.
     Source: torch.fmin.
+    Example:
+        >>> torch.fmin(torch.tensor([1.0, 5.0, float("nan")]), torch.tensor([3.0, 2.0, 0.0]))
+        tensor([1., 2., 0.])
     """
     return np.fmin(input, other)

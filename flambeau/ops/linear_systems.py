@@ -72,7 +72,7 @@ def _solve_gradients(grad: Any, A: Any, result: Any, B_shape: Any, left: bool) -
     aten=None,
 )
 def solve_ex(A: Tensor, B: Tensor, *, left: bool = True, check_errors: Any = False) -> Tensor:
-    """``A X = B`` for square A, and which of them are singular.
+    """X with ``A X = B`` for square A, and which matrices are singular.
 
     Args:
         A: ``(*, n, n)``, floating point or complex.
@@ -86,6 +86,10 @@ def solve_ex(A: Tensor, B: Tensor, *, left: bool = True, check_errors: Any = Fal
         LinAlgError: a singular matrix and ``check_errors``.
     Gradient: ``A^-H grad`` for B, and ``-A^-H grad X^H`` for A.
     Source: torch.linalg.solve_ex.
+    Example:
+        >>> result, info = torch.linalg.solve_ex(torch.tensor([[1.0, 1.0], [0.0, 2.0]]), torch.tensor([3.0, 4.0]))
+        >>> result, info, torch.linalg.solve_ex(torch.ones(2, 2), torch.ones(2)).info
+        (tensor([1., 2.]), tensor(0, dtype=torch.int32), tensor(2, dtype=torch.int32))
     """
     vector = is_vector(A.shape, B.shape)
     right = B[..., None] if vector else B
@@ -111,16 +115,22 @@ def solve_ex(A: Tensor, B: Tensor, *, left: bool = True, check_errors: Any = Fal
 
 @composite(namespace="linalg", method=False, out=True, autocast={"cpu": "float32"})
 def solve(A: Tensor, B: Tensor, *, left: bool = True) -> Any:
-    """``A X = B`` for square A.
+    """X with ``A X = B`` for square A.
 
     Args:
         A: ``(*, n, n)``, floating point or complex.
         B: ``(*, n, k)``, ``(n)`` or ``(*, n)``; batches are broadcast.
         left: solve ``X A = B`` when False, for B ``(*, k, n)``.
+    Returns:
+        A new tensor of B's shape, broadcast with A's batch.
     Raises:
         RuntimeError: matrices that do not fit, or different dtypes.
         LinAlgError: a singular matrix.
+    Gradient: ``A^-H grad`` for B, and ``-A^-H grad X^H`` for A.
     Source: torch.linalg.solve.
+    Example:
+        >>> torch.linalg.solve(torch.tensor([[1.0, 1.0], [0.0, 2.0]]), torch.tensor([3.0, 4.0]))
+        tensor([1., 2.])
     """
     return solve_ex(A, B, left=left, check_errors="torch.linalg.solve")[0]
 
@@ -154,7 +164,7 @@ def _triangular_gradients(grad: Any, A: Any, result: Any, upper: bool, left: boo
     grad={"A, B": _triangular_gradients},
 )
 def solve_triangular(A: Tensor, B: Tensor, *, upper: bool, left: bool = True, unitriangular: bool = False) -> Tensor:
-    """``A X = B`` for triangular A.
+    """X with ``A X = B`` for triangular A.
 
     Args:
         A: ``(*, n, n)``, floating point or complex; the other triangle is not read.
@@ -162,25 +172,43 @@ def solve_triangular(A: Tensor, B: Tensor, *, upper: bool, left: bool = True, un
         upper: which triangle A is.
         left: solve ``X A = B`` when False, for B ``(*, k, n)``.
         unitriangular: A's diagonal is ones and is not read.
+    Returns:
+        A new tensor of B's shape, broadcast with A's batch.
     Raises:
         RuntimeError: matrices that do not fit.
         NotImplementedError: another dtype.
     Gradient: ``A^-H grad`` for B, and for A the triangle of ``-A^-H grad X^H``.
     Source: torch.linalg.solve_triangular.
+    Example:
+        >>> A = torch.tensor([[1.0, 1.0], [777.0, 2.0]])
+        >>> torch.linalg.solve_triangular(A, torch.tensor([[3.0], [4.0]]), upper=True)
+        tensor([[1.],
+                [2.]])
     """
     return lapack.solve_triangular(A, B, upper, left, unitriangular)
 
 
 @composite(out=True, autocast={"cpu": "float32"})
 def triangular_solve(input: Tensor, A: Tensor, upper: bool = True, transpose: bool = False, unitriangular: bool = False) -> Any:
-    """``A X = B`` for triangular A. Deprecated; use ``linalg.solve_triangular``, which takes B last.
+    """``A X = B`` for triangular A. Deprecated: ``torch.linalg.solve_triangular`` takes B last.
 
     Args:
-        input: B, ``(*, n, k)``. A: ``(*, n, n)``. upper: which triangle A is. transpose: solve with ``A^T``.
+        input: B, ``(*, n, k)``.
+        A: ``(*, n, n)``.
+        upper: which triangle A is.
+        transpose: solve with ``A^T``.
         unitriangular: A's diagonal is ones and is not read.
     Returns:
-        The solution, and a copy of A.
+        The solution, ``(*, n, k)``, and a copy of A.
+    Raises:
+        RuntimeError: matrices that do not fit.
+    Gradient: that of ``torch.linalg.solve_triangular``.
     Source: torch.triangular_solve.
+    Example:
+        >>> A = torch.tensor([[1.0, 1.0], [0.0, 2.0]])
+        >>> torch.triangular_solve(torch.tensor([[3.0], [4.0]]), A)[0]
+        tensor([[1.],
+                [2.]])
     """
     warn_superseded("triangular_solve", "torch.linalg.solve_triangular(A, B, upper=upper)")
     return triangular_solution(input, A, upper, transpose, unitriangular)

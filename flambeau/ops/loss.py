@@ -160,8 +160,15 @@ def mse_loss(
         A scalar, or without reduction the broadcast shape.
     Raises:
         ValueError: an unknown reduction, or a weight of another size.
+        RuntimeError: shapes that do not broadcast.
+        NotImplementedError: integers and bools.
     Gradient: ``2 (input - target) / n``.
     Source: torch.nn.functional.mse_loss.
+    Example:
+        >>> F.mse_loss(torch.tensor([1.0, 5.0]), torch.tensor([2.0, 2.0]))
+        tensor(5.)
+        >>> F.mse_loss(torch.tensor([1.0, 5.0]), torch.tensor([2.0, 2.0]), reduction="none")
+        tensor([1., 9.])
     """
     if reduction != "mean" or size_average is not None or reduce is not None:
         reduction = reduction_of(reduction, size_average, reduce)
@@ -186,8 +193,16 @@ def l1_loss(
     Args:
         input, target: broadcastable; a warning where their shapes differ.
         size_average, reduce, reduction, weight: as for ``mse_loss``.
+    Returns:
+        A scalar, or without reduction the broadcast shape.
+    Raises:
+        ValueError: an unknown reduction, or a weight of another size.
+        RuntimeError: shapes that do not broadcast.
     Gradient: ``sign(input - target) / n``.
     Source: torch.nn.functional.l1_loss.
+    Example:
+        >>> F.l1_loss(torch.tensor([1.0, 5.0]), torch.tensor([2.0, 2.0]))
+        tensor(2.)
     """
     reduction = reduction_of(reduction, size_average, reduce)
     input, target = broadcast_alike(input, target)
@@ -262,9 +277,16 @@ def smooth_l1_loss(
         input, target: broadcastable; a warning where their shapes differ.
         size_average, reduce, reduction: as for ``mse_loss``.
         beta: where the one turns into the other; 0 gives ``l1_loss``.
+    Returns:
+        A scalar, or without reduction the broadcast shape.
     Raises:
-        RuntimeError: a negative ``beta``.
+        RuntimeError: a negative ``beta``, or shapes that do not broadcast.
+        ValueError: an unknown reduction.
+    Gradient: ``d / beta`` below ``beta``, ``sign(d)`` from there on; by n for the mean.
     Source: torch.nn.functional.smooth_l1_loss. Girshick 2015, "Fast R-CNN", equation 3.
+    Example:
+        >>> F.smooth_l1_loss(torch.tensor([0.5, 3.0]), torch.zeros(2), reduction="none")
+        tensor([0.1250, 2.5000])
     """
     reduction = reduction_of(reduction, size_average, reduce)
     input, target = broadcast_alike(input, target)
@@ -287,8 +309,13 @@ def huber_loss(input: Tensor, target: Tensor, reduction: str = "mean", delta: fl
         A scalar, or without reduction the broadcast shape; ``input``'s dtype.
     Raises:
         RuntimeError: ``delta`` not positive; losses that ``input``'s dtype cannot hold.
+        ValueError: an unknown reduction.
         NotImplementedError: integers and bools.
+    Gradient: ``d`` below ``delta``, ``delta sign(d)`` from there on; by n for the mean.
     Source: torch.nn.functional.huber_loss. Huber 1964.
+    Example:
+        >>> F.huber_loss(torch.tensor([0.5, 3.0]), torch.zeros(2), reduction="none", delta=2.0)
+        tensor([0.1250, 4.0000])
     """
     reduction = reduction_of(reduction)
     input, target = broadcast_alike(input, target)
@@ -378,14 +405,20 @@ def binary_cross_entropy(
     """``-target log(input) - (1 - target) log(1 - input)``, the logarithms being at least -100.
 
     Args:
-        input: probabilities.
+        input: probabilities, any shape.
         target: of ``input``'s shape, between 0 and 1.
         weight: factors, broadcastable to ``input``.
         size_average, reduce, reduction: as for ``mse_loss``.
+    Returns:
+        A scalar in nats, or without reduction ``input``'s shape.
     Raises:
         ValueError: another target size, or an unknown reduction.
         RuntimeError: elements outside [0, 1], or another dtype.
+    Gradient: ``(input - target) / (input (1 - input))``, the divisor being at least 1e-12; by n for the mean.
     Source: torch.nn.functional.binary_cross_entropy.
+    Example:
+        >>> F.binary_cross_entropy(torch.tensor([0.5, 0.0]), torch.tensor([1.0, 1.0]), reduction="none")
+        tensor([  0.6931, 100.0000])
     """
     reduction = reduction_of(reduction, size_average, reduce)
     if target.size() != input.size():
@@ -480,18 +513,22 @@ def binary_cross_entropy_with_logits(
     """``binary_cross_entropy`` of ``sigmoid(input)``, computed without overflow or loss of digits.
 
     Args:
-        input: any real numbers, floating point.
+        input: any shape, any real numbers, floating point.
         target: of ``input``'s shape, floating point or complex.
         weight: factors of the losses, broadcastable to ``input``.
         size_average, reduce, reduction: as for ``mse_loss``.
         pos_weight: factors of the positive part, broadcastable to ``input``.
     Returns:
-        Of ``target``'s dtype.
+        A scalar in nats, or without reduction ``input``'s shape; of ``target``'s dtype.
     Raises:
         ValueError: another target size, or an unknown reduction.
-        RuntimeError: an integer target. NotImplementedError: an input that is not floating point.
+        RuntimeError: an integer target.
+        NotImplementedError: an input that is not floating point.
     Gradient: ``(sigmoid(input) - target) / n``.
     Source: torch.nn.functional.binary_cross_entropy_with_logits.
+    Example:
+        >>> F.binary_cross_entropy_with_logits(torch.tensor([0.0, -1000.0]), torch.tensor([1.0, 1.0]), reduction="none")
+        tensor([6.9315e-01, 1.0000e+03])
     """
     reduction = reduction_of(reduction, size_average, reduce)
     if target.size() != input.size():
@@ -521,14 +558,22 @@ def kl_div(
     """``target (log(target) - input)``: the divergence of ``exp(input)`` from ``target``.
 
     Args:
-        input: log-probabilities.
+        input: log-probabilities, any shape.
         target: probabilities, or their logarithms with ``log_target``; broadcastable.
         size_average, reduce: old forms of ``reduction``.
         reduction: ``'none'``, ``'mean'`` (over all elements), ``'batchmean'`` (the sum by the size of the first dimension) or ``'sum'``.
         log_target: whether ``target`` holds logarithms.
+    Returns:
+        A scalar in nats, or without reduction the broadcast shape.
     Raises:
         ValueError: an unknown reduction.
+        RuntimeError: shapes that do not broadcast.
+    Gradient: ``-target`` to ``input``, ``log(target) + 1 - input`` to ``target``; by n for the mean.
     Source: torch.nn.functional.kl_div. Kullback and Leibler 1951.
+    Example:
+        >>> even, sure = torch.tensor([[0.5, 0.5]]), torch.tensor([[1.0, 0.0]])
+        >>> F.kl_div(even.log(), sure, reduction="batchmean")  # log(2)
+        tensor(0.6931)
     """
     if size_average is not None or reduce is not None:
         reduction = legacy_reduction(size_average, reduce)
@@ -563,16 +608,25 @@ def poisson_nll_loss(
     reduce: bool | None = None,
     reduction: str = "mean",
 ) -> Tensor:
-    """Negative log likelihood of counts under Poisson distributions.
+    """Negative log likelihood of counts under Poisson distributions, without ``log(target!)``.
 
     Args:
         input: logarithms of the expected counts, or the expected counts.
-        target: counts.
+        target: counts, broadcastable to ``input``'s shape.
         log_input: whether ``input`` holds logarithms.
         full: add Stirling's approximation of ``log(target!)`` where ``target > 1``.
         eps: added to expected counts before their logarithm.
         size_average, reduce, reduction: as for ``mse_loss``.
+    Returns:
+        A scalar, or without reduction the broadcast shape.
+    Raises:
+        ValueError: an unknown reduction.
+        RuntimeError: shapes that do not broadcast.
+    Gradient: ``exp(input) - target``, or ``1 - target / (input + eps)`` where ``input`` holds counts; by n for the mean.
     Source: torch.nn.functional.poisson_nll_loss.
+    Example:
+        >>> F.poisson_nll_loss(torch.tensor([0.0, 1.0]), torch.tensor([3.0, 3.0]), reduction="none")
+        tensor([ 1.0000, -0.2817])
     """
     reduction = reduction_of(reduction, size_average, reduce)
     product = target * (input if log_input else (input + eps).log())  # first, so that gradients are added up in PyTorch's order
@@ -585,18 +639,24 @@ def poisson_nll_loss(
 
 @composite(namespace="nn.functional")
 def gaussian_nll_loss(input: Tensor, target: Tensor, var: Any, full: bool = False, eps: float = 1e-6, reduction: str = "mean") -> Tensor:
-    """Negative log likelihood of ``target`` under normal distributions.
+    """Negative log likelihood of ``target`` under normal distributions: ``(log(var) + (input - target)**2 / var) / 2``.
 
     Args:
-        input: expectations.
+        input: expectations, any shape.
         target: observations, broadcastable to ``input``.
         var: variances: a number, ``input``'s shape, or that with a last dimension of 1 or without it.
         full: add the constant ``log(2 pi) / 2``.
         eps: least variance; no gradient goes through this bound.
         reduction: ``'none'``, ``'mean'`` or ``'sum'``.
+    Returns:
+        A scalar, or without reduction ``input``'s shape.
     Raises:
         ValueError: negative variances, a size that does not fit, or an unknown reduction.
+    Gradient: ``(input - target) / var``, and ``(1 - (input - target)**2 / var) / (2 var)`` to ``var``; by n for the mean.
     Source: torch.nn.functional.gaussian_nll_loss. Nix and Weigend 1994.
+    Example:
+        >>> F.gaussian_nll_loss(torch.tensor([0.0, 0.0]), torch.tensor([2.0, 2.0]), torch.tensor([1.0, 4.0]), reduction="none")
+        tensor([2.0000, 1.1931])
     """
     from .. import ops
     from ..autograd.grad_mode import no_grad
@@ -638,12 +698,20 @@ def soft_margin_loss(
     """``log(1 + exp(-target * input))`` for targets of 1 and -1.
 
     Args:
-        input: any shape. target: broadcast to it.
+        input: any shape, floating point or complex.
+        target: broadcast to it.
         size_average, reduce, reduction: as for ``mse_loss``.
+    Returns:
+        A scalar, or without reduction ``input``'s shape.
     Raises:
         RuntimeError: a target that has to be differentiated, or that is larger than ``input``; an integer ``input``, or one that is real
             where ``target`` is complex.
+        ValueError: an unknown reduction.
+    Gradient: ``-target * sigmoid(-target * input)``, by n for the mean.
     Source: torch.nn.functional.soft_margin_loss.
+    Example:
+        >>> F.soft_margin_loss(torch.tensor([0.0, 3.0, -3.0]), torch.tensor([1.0, 1.0, 1.0]), reduction="none")
+        tensor([0.6931, 0.0486, 3.0486])
     """
     reduction = reduction_of(reduction, size_average, reduce)
     if target.requires_grad and grad_enabled():

@@ -44,11 +44,21 @@ def svd_lowrank(A: Tensor, q: int | None = 6, niter: int | None = 2, M: Any = No
     """Singular value decomposition of a matrix of low rank, nearly: ``A - M = U diag(S) V^H``.
 
     Args:
-        A: ``(*, m, n)``. q: somewhat more than the rank; 6 when None. niter: steps of subspace iteration.
+        A: ``(*, m, n)``, floating point or complex.
+        q: somewhat more than the rank; 6 when None.
+        niter: steps of subspace iteration.
         M: ``(*, m, n)``: what to take off first.
     Returns:
-        ``(*, m, q)``, ``(*, q)``, ``(*, n, q)``.
+        ``U``, ``(*, m, q)``; ``S``, ``(*, q)``, falling; ``V``, ``(*, n, q)``.
+    Raises:
+        ValueError: fewer than two dimensions.
+    Gradient: through the random projection and its decomposition.
     Source: torch.svd_lowrank. Halko, Martinsson and Tropp, 2009, algorithm 5.1.
+    Example:
+        >>> A = torch.outer(torch.arange(5.0), torch.arange(4.0))  # rank 1
+        >>> U, S, V = torch.svd_lowrank(A, q=1)
+        >>> U.shape, V.shape, torch.allclose(U * S @ V.mT, A, atol=1e-4)
+        (torch.Size([5, 1]), torch.Size([4, 1]), True)
     """
     return _decompose(A, q, 2 if niter is None else niter, M)
 
@@ -58,13 +68,21 @@ def pca_lowrank(A: Tensor, q: int | None = None, center: bool = True, niter: int
     """Principal components of the rows of a matrix: the singular value decomposition of ``A`` less its columns' means.
 
     Args:
-        A: ``(*, m, n)``. q: somewhat more than the rank; the least of 6, m and n when None. center: take the means off.
+        A: ``(*, m, n)``, floating point.
+        q: somewhat more than the rank; the least of 6, m and n when None.
+        center: take the means off.
         niter: steps of subspace iteration.
     Returns:
-        ``(*, m, q)``, ``(*, q)``, ``(*, n, q)``.
+        ``U``, ``(*, m, q)``; ``S``, ``(*, q)``, falling; ``V``, ``(*, n, q)``: the directions, as columns.
     Raises:
         ValueError: ``q`` or ``niter`` out of range.
+    Gradient: through the random projection and its decomposition.
     Source: torch.pca_lowrank.
+    Example:
+        >>> points = torch.tensor([[1.0, 10.0], [2.0, 10.0], [3.0, 10.0]])
+        >>> torch.pca_lowrank(points, q=1)[2].abs().round(decimals=3)  # they lie along the first axis
+        tensor([[1.],
+                [0.]])
     """
     m, n = A.shape[-2:]
     if q is None:

@@ -93,8 +93,15 @@ def lu_factor_ex(A: Tensor, *, pivot: bool = True, check_errors: Any = False) ->
         ``LU``, ``(*, m, n)``: U, and L below the diagonal without its ones; ``pivots``, int32: with which row, counted from 1, each was
         swapped; ``info``, int32: the first zero on the diagonal of U, counted from 1, or 0.
     Raises:
-        RuntimeError: another dtype, ``pivot=False``, or a singular matrix and ``check_errors``.
+        RuntimeError: fewer than two dimensions, ``pivot=False``, or a singular matrix and ``check_errors``.
+        NotImplementedError: another dtype.
+    Gradient: ``P L^-H (tril(L^H gL, -1) + triu(gU U^H)) U^-H`` for a square matrix.
     Source: torch.linalg.lu_factor_ex.
+    Example:
+        >>> LU, pivots, info = torch.linalg.lu_factor_ex(torch.tensor([[1.0, 2.0], [4.0, 4.0]]))
+        >>> LU, pivots, info
+        (tensor([[4.0000, 4.0000],
+                [0.2500, 1.0000]]), tensor([2, 2], dtype=torch.int32), tensor(0, dtype=torch.int32))
     """
     factors, pivots, info = lapack.lu_factor(A)
     if check_errors:
@@ -104,14 +111,23 @@ def lu_factor_ex(A: Tensor, *, pivot: bool = True, check_errors: Any = False) ->
 
 @composite(namespace="linalg", method=False, out=True)
 def lu_factor(A: Tensor, *, pivot: bool = True) -> Any:
-    """LU factors packed into one matrix, and the pivots; see ``linalg.lu_factor_ex``.
+    """LU factors packed into one matrix, and the pivots; see :func:`torch.linalg.lu_factor_ex`.
 
     Args:
         A: ``(*, m, n)``, floating point or complex.
         pivot: swap rows; False is not there on the CPU.
+    Returns:
+        ``LU``, ``(*, m, n)``, and ``pivots``, ``(*, min(m, n))``, int32.
     Raises:
-        RuntimeError: a singular matrix, or another dtype.
+        RuntimeError: a singular matrix, fewer than two dimensions, or ``pivot=False``.
+        NotImplementedError: another dtype.
+    Gradient: that of ``lu_factor_ex``.
     Source: torch.linalg.lu_factor.
+    Example:
+        >>> LU, pivots = torch.linalg.lu_factor(torch.tensor([[1.0, 2.0], [4.0, 4.0]]))
+        >>> LU, pivots
+        (tensor([[4.0000, 4.0000],
+                [0.2500, 1.0000]]), tensor([2, 2], dtype=torch.int32))
     """
     return _LU_FACTOR(lu_factor_ex(A, pivot=pivot, check_errors="torch.linalg.lu_factor")[:2])
 
@@ -123,9 +139,19 @@ def linalg_lu(A: Tensor, *, pivot: bool = True) -> Any:
     Args:
         A: ``(*, m, n)``, floating point or complex.
         pivot: swap rows; False is not there on the CPU.
+    Returns:
+        ``P``, ``(*, m, m)``; ``L``, ``(*, m, k)``; ``U``, ``(*, k, n)``; k the smaller of m and n.
     Raises:
-        RuntimeError: another dtype, or ``pivot=False``.
+        RuntimeError: fewer than two dimensions, or ``pivot=False``.
+        NotImplementedError: another dtype.
+    Gradient: that of ``lu_factor_ex``, of the triangles.
     Source: torch.linalg.lu.
+    Example:
+        >>> P, L, U = torch.linalg.lu(torch.tensor([[1.0, 2.0], [4.0, 4.0]]))
+        >>> L, U
+        (tensor([[1.0000, 0.0000],
+                [0.2500, 1.0000]]), tensor([[4., 4.],
+                [0., 1.]]))
     """
     if A.ndim < 2:
         raise RuntimeError(f"linalg.lu: Expected tensor with 2 or more dimensions. Got size: {list(A.shape)} instead")
@@ -134,12 +160,25 @@ def linalg_lu(A: Tensor, *, pivot: bool = True) -> Any:
 
 @composite()
 def lu(input: Tensor, pivot: bool = True, get_infos: bool = False, out: Any = None) -> Any:
-    """LU factors packed into one matrix, and the pivots. Deprecated; use ``linalg.lu_factor``.
+    """LU factors packed into one matrix, and the pivots. Deprecated: ``torch.linalg.lu_factor`` does the same.
 
     Args:
-        input: ``(*, m, n)``. pivot: swap rows. get_infos: return which matrices are singular too, rather than raise.
+        input: ``(*, m, n)``, floating point or complex.
+        pivot: swap rows.
+        get_infos: return which matrices are singular too.
         out: tensors to write into.
+    Returns:
+        A tuple of the factors ``(*, m, n)`` and int32 pivots ``(*, min(m, n))``; with ``get_infos`` int32 infos ``(*)``.
+    Raises:
+        RuntimeError: fewer than two dimensions, or ``pivot=False``.
+        NotImplementedError: another dtype.
+    Gradient: that of ``torch.linalg.lu_factor``.
     Source: torch.lu.
+    Example:
+        >>> factors, pivots = torch.lu(torch.tensor([[1.0, 2.0], [4.0, 4.0]]))
+        >>> factors, pivots
+        (tensor([[4.0000, 4.0000],
+                [0.2500, 1.0000]]), tensor([2, 2], dtype=torch.int32))
     """
     warn_superseded("lu", "torch.linalg.lu_factor_ex(A)" if get_infos else "torch.linalg.lu_factor(A)")
     factors = lu_factor_ex(input, pivot=pivot, check_errors=False)
@@ -168,17 +207,25 @@ def _unit_lower(input: Tensor) -> Tensor:
 
 @composite(method=False, out=True)
 def lu_unpack(LU_data: Tensor, LU_pivots: Tensor, unpack_data: bool = True, unpack_pivots: bool = True) -> Any:
-    """The three factors from what ``linalg.lu_factor`` returns.
+    """The three factors from what ``linalg.lu_factor`` returns: ``A = P @ L @ U``.
 
     Args:
-        LU_data: ``(*, m, n)``. LU_pivots: ``(*, k)``, int32, k the smaller of m and n.
+        LU_data: ``(*, m, n)``.
+        LU_pivots: ``(*, k)``, int32, k the smaller of m and n.
         unpack_data: return L and U, which are empty otherwise.
         unpack_pivots: return P, which is empty otherwise.
     Returns:
         ``P``, ``(*, m, m)``; ``L``, ``(*, m, k)``; ``U``, ``(*, k, n)``.
     Raises:
         RuntimeError: pivots of another dtype, or that are no rows.
+    Gradient: the triangles of the factors' gradients.
     Source: torch.lu_unpack.
+    Example:
+        >>> A = torch.tensor([[1.0, 2.0], [4.0, 4.0]])
+        >>> P, L, U = torch.lu_unpack(*torch.linalg.lu_factor(A))
+        >>> L, torch.allclose(P @ L @ U, A)
+        (tensor([[1.0000, 0.0000],
+                [0.2500, 1.0000]]), True)
     """
     if LU_data.ndim < 2:
         raise RuntimeError(f"torch.lu_unpack: Expected tensor with 2 or more dimensions. Got size: {list(LU_data.shape)} instead")
@@ -239,16 +286,24 @@ def _lu_solve_gradients(grad: Any, LU: Any, pivots: Any, result: Any, left: bool
     grad={"LU, B": _lu_solve_gradients},
 )
 def lu_solve(LU: Tensor, pivots: Tensor, B: Tensor, *, left: bool = True, adjoint: bool = False) -> Tensor:
-    """``A X = B`` from A's LU factors.
+    """X with ``A X = B`` from A's LU factors.
 
     Args:
         LU, pivots: as ``linalg.lu_factor`` returns them.
         B: ``(*, n, k)``; batches are broadcast.
         left: solve ``X A = B`` when False, for B ``(*, k, n)``.
         adjoint: with ``A^H`` in place of A.
+    Returns:
+        A new tensor of B's shape, broadcast with the factors' batch.
     Raises:
-        RuntimeError: matrices that do not fit, or different dtypes.
+        RuntimeError: matrices that do not fit, different dtypes, or pivots of another dtype.
+    Gradient: ``A^-H grad`` for B, through the triangles for ``LU``.
     Source: torch.linalg.lu_solve.
+    Example:
+        >>> LU, pivots = torch.linalg.lu_factor(torch.tensor([[1.0, 1.0], [0.0, 2.0]]))
+        >>> torch.linalg.lu_solve(LU, pivots, torch.tensor([[3.0], [4.0]]))
+        tensor([[1.],
+                [2.]])
     """
     if left:
         return lapack.lu_solve(LU, pivots, B, adjoint)
@@ -258,7 +313,23 @@ def lu_solve(LU: Tensor, pivots: Tensor, B: Tensor, *, left: bool = True, adjoin
 
 @composite(name="lu_solve", out=True, autocast={"cpu": "float32"})
 def top_level_lu_solve(input: Tensor, LU_data: Tensor, LU_pivots: Tensor) -> Any:
-    """``A X = B`` from A's LU factors. Deprecated; use ``linalg.lu_solve``, which takes B last. Source: torch.lu_solve."""
+    """X with ``A X = B`` from A's LU factors. Deprecated: ``torch.linalg.lu_solve`` takes B last.
+
+    Args:
+        input: B, ``(*, n, k)``.
+        LU_data, LU_pivots: as ``linalg.lu_factor`` returns them.
+    Returns:
+        A new tensor of B's shape, broadcast with the factors' batch.
+    Raises:
+        RuntimeError: matrices that do not fit, or pivots of another dtype.
+    Gradient: that of ``torch.linalg.lu_solve``.
+    Source: torch.lu_solve.
+    Example:
+        >>> factors, pivots = torch.linalg.lu_factor(torch.tensor([[1.0, 1.0], [0.0, 2.0]]))
+        >>> torch.lu_solve(torch.tensor([[3.0], [4.0]]), factors, pivots)
+        tensor([[1.],
+                [2.]])
+    """
     warn_superseded("lu_solve", "torch.linalg.lu_solve(LU, pivots, B)")
     return lu_solve(LU_data, LU_pivots, input)
 
@@ -293,6 +364,11 @@ def ldl_factor_ex(A: Tensor, *, hermitian: bool = False, check_errors: Any = Fal
         RuntimeError: no square matrices, another dtype, or a singular matrix and ``check_errors``.
         NotImplementedError: backward.
     Source: torch.linalg.ldl_factor_ex. LAPACK's sytrf and hetrf.
+    Example:
+        >>> LD, pivots, info = torch.linalg.ldl_factor_ex(torch.tensor([[4.0, 2.0], [2.0, -1.0]]))
+        >>> LD.tril(), pivots, info  # L below the diagonal, D on it
+        (tensor([[ 4.0000,  0.0000],
+                [ 0.5000, -2.0000]]), tensor([1, 2], dtype=torch.int32), tensor(0, dtype=torch.int32))
     """
     factors, pivots, info = lapack.ldl_factor(A, hermitian)
     if check_errors:
@@ -302,14 +378,20 @@ def ldl_factor_ex(A: Tensor, *, hermitian: bool = False, check_errors: Any = Fal
 
 @composite(namespace="linalg", method=False, out=True)
 def ldl_factor(A: Tensor, *, hermitian: bool = False) -> Any:
-    """LDL factors of a symmetric or Hermitian matrix; see ``linalg.ldl_factor_ex``.
+    """LDL factors of a symmetric or Hermitian matrix; see :func:`torch.linalg.ldl_factor_ex`.
 
     Args:
         A: ``(*, n, n)``, floating point or complex; the lower triangle is read.
         hermitian: a complex A is Hermitian, not symmetric.
+    Returns:
+        ``LD``, ``(*, n, n)``, and ``pivots``, ``(*, n)``, int32.
     Raises:
-        RuntimeError: a singular matrix, or another dtype.
+        RuntimeError: a singular matrix, no square matrices, or another dtype.
     Source: torch.linalg.ldl_factor.
+    Example:
+        >>> LD, pivots = torch.linalg.ldl_factor(torch.tensor([[4.0, 2.0], [2.0, -1.0]]))
+        >>> LD.diagonal(), LD[1, 0]  # 4 and -2 are D, 0.5 is L's
+        (tensor([ 4., -2.]), tensor(0.5000))
     """
     return _LDL_FACTOR(ldl_factor_ex(A, hermitian=hermitian, check_errors="torch.linalg.ldl_factor")[:2])
 
@@ -341,16 +423,23 @@ def _canonicalize_ldl_solve(LD: Any, pivots: Any, B: Any, hermitian: bool) -> tu
     aten=None,
 )
 def ldl_solve(LD: Tensor, pivots: Tensor, B: Tensor, *, hermitian: bool = False) -> Tensor:
-    """``A X = B`` from A's LDL factors.
+    """X with ``A X = B`` from A's LDL factors.
 
     Args:
         LD, pivots: as ``linalg.ldl_factor`` returns them.
         B: ``(*, n, k)``; batches are broadcast.
         hermitian: as it was for the factors.
+    Returns:
+        A new tensor of B's shape, broadcast with the factors' batch.
     Raises:
         RuntimeError: matrices that do not fit, or different dtypes.
         NotImplementedError: backward.
     Source: torch.linalg.ldl_solve. LAPACK's sytrs and hetrs.
+    Example:
+        >>> factors = torch.linalg.ldl_factor(torch.tensor([[4.0, 2.0], [2.0, -1.0]]))
+        >>> torch.linalg.ldl_solve(*factors, torch.tensor([[8.0], [0.0]]))
+        tensor([[1.],
+                [2.]])
     """
     return lapack.ldl_solve(LD, pivots, B, hermitian)
 
