@@ -277,9 +277,9 @@ def einsum(*args: Any) -> Any:
     """Sum of products, by Einstein's convention: ``einsum('ij,jk->ik', a, b)``.
 
     Args:
-        *args: an equation and its operands (one by one or as a list); or operands, each followed by its list of subscripts, and
-            the output's list at the end. An ellipsis stands for dimensions that are broadcast. Without ``->`` the output has the
-            subscripts that appear once, in alphabetical order.
+        *args: an equation and its operands, of any shapes, one by one or as a list; or operands, each followed by its list of
+            subscripts, and the output's list at the end. An ellipsis stands for dimensions that are broadcast. Without ``->`` the
+            output has the subscripts that appear once, in alphabetical order.
     Returns:
         Contracted pair by pair from the left, each pair as one (batched) matrix product; a view where nothing is multiplied or summed.
     Raises:

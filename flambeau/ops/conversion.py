@@ -528,7 +528,7 @@ def pin_memory(input: Tensor, device: Any = None) -> Tensor:
     """The tensor in page-locked memory of the host, from which a device copies faster, and while the host continues.
 
     Args:
-        input: dense, on the CPU.
+        input: any shape; dense, on the CPU.
         device: deprecated; the current accelerator is meant.
     Returns:
         The tensor itself where it lies there, a copy otherwise.
@@ -554,7 +554,7 @@ def record_stream(input: Tensor, s: Any) -> None:
     """Keep the tensor's memory, once nobody has it, until the work queued on ``s`` by then is done.
 
     Args:
-        input: a CUDA tensor.
+        input: a CUDA tensor of any shape.
         s: a stream that uses the tensor, beside the one on which it was made.
     Returns:
         None.

@@ -57,7 +57,7 @@ def zeros(new: Creation, *sizes: Any, size: Any = None) -> Any:
         pin_memory: needs an accelerator.
         requires_grad: whether operations on the result are recorded.
     Returns:
-        A new contiguous tensor.
+        A new contiguous tensor of shape ``sizes``.
     Raises:
         TypeError: sizes that are no integers.
         RuntimeError: a negative size, or an integer tensor that shall require grad.
@@ -79,7 +79,7 @@ def ones(new: Creation, *sizes: Any, size: Any = None) -> Any:
     Args:
         *sizes, out, dtype, layout, device, pin_memory, requires_grad: as for ``torch.zeros``.
     Returns:
-        A new contiguous tensor; of the default floating type without ``dtype``.
+        A new contiguous tensor of shape ``sizes``; of the default floating type without ``dtype``.
     Raises:
         TypeError: sizes that are no integers.
         RuntimeError: a negative size, or an integer tensor that shall require grad.
@@ -175,7 +175,7 @@ def full(new: Creation, size: Sequence[int], fill_value: Any) -> Any:
         dtype: element type; that of ``fill_value`` when None.
         out, layout, device, pin_memory, requires_grad: as for ``torch.zeros``.
     Returns:
-        A new contiguous tensor.
+        A new contiguous tensor of shape ``size``.
     Raises:
         RuntimeError: a value that ``dtype`` cannot hold, or a negative size.
         TypeError: a ``size`` that is no sequence, or a ``fill_value`` that is no number.
@@ -380,7 +380,7 @@ def new_zeros(new: Creation, input: TensorLike, *sizes: Any, size: Any = None) -
         dtype: element type; this tensor's when None.
         layout, device, pin_memory, requires_grad: as for ``torch.zeros``.
     Returns:
-        A new contiguous tensor.
+        A new contiguous tensor of shape ``sizes``.
     Raises:
         TypeError: sizes that are no integers.
         RuntimeError: a negative size.
@@ -400,7 +400,7 @@ def new_ones(new: Creation, input: TensorLike, *sizes: Any, size: Any = None) ->
     Args:
         input, *sizes, dtype, layout, device, pin_memory, requires_grad: as for ``torch.Tensor.new_zeros``.
     Returns:
-        A new contiguous tensor.
+        A new contiguous tensor of shape ``sizes``.
     Raises:
         TypeError: sizes that are no integers.
         RuntimeError: a negative size.
@@ -421,7 +421,7 @@ def new_empty(new: Creation, input: TensorLike, *sizes: Any, size: Any = None) -
     Args:
         input, *sizes, dtype, layout, device, pin_memory, requires_grad: as for ``torch.Tensor.new_zeros``.
     Returns:
-        A new contiguous tensor.
+        A new contiguous tensor of shape ``sizes``.
     Raises:
         TypeError: sizes that are no integers.
         RuntimeError: a negative size.
@@ -444,7 +444,7 @@ def new_full(new: Creation, input: TensorLike, size: Sequence[int], fill_value: 
         fill_value: a number.
         dtype, layout, device, pin_memory, requires_grad: as for ``torch.zeros``.
     Returns:
-        A new contiguous tensor.
+        A new contiguous tensor of shape ``size``.
     Raises:
         RuntimeError: a negative size, or a value that the dtype cannot hold.
         TypeError: a ``fill_value`` that is no number.

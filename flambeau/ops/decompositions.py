@@ -100,7 +100,8 @@ def qr(A: Tensor, mode: str = "reduced") -> Tensor:
     Raises:
         RuntimeError: another dtype, fewer than two dimensions, or another mode; backward of mode 'r', and of the complete form of a matrix
             with more rows than columns.
-    Gradient: ``(gQ + Q S) R^-H``, S the Hermitian matrix with the upper triangle of ``gR R^H - Q^H gQ``; of a wide matrix by its square part.
+    Gradient: ``(gQ + Q S) R^-H``, S the Hermitian matrix with the upper triangle of ``gR R^H - Q^H gQ``;
+        of a wide matrix by its square part.
     Source: torch.linalg.qr.
     Example:
         >>> Q, R = torch.linalg.qr(torch.tensor([[3.0, 1.0], [4.0, 2.0], [0.0, 0.0]]))

@@ -297,9 +297,11 @@ def _extremum_along(name: str, ufunc: Any, finder: str) -> Any:
 max_along, min_along = _extremum_along("max", *_LARGEST), _extremum_along("min", *_SMALLEST)
 
 
-_FORMS_DOC = """{title} element: of all, along one dimension, or of two tensors element by element.
+@composite(name="max", out=True)
+def max_(input: Tensor, dim: Any = None, keepdim: bool = False, *, other: Any = None) -> Any:
+    """Largest element: of all, along one dimension, or of two tensors element by element.
 
-    Three forms: ``{name}(input)``, ``{name}(input, dim, keepdim=False)``, ``{name}(input, other)``.
+    Three forms: ``max(input)``, ``max(input, dim, keepdim=False)``, ``max(input, other)``.
 
     Args:
         input: any shape, real.
@@ -313,17 +315,13 @@ _FORMS_DOC = """{title} element: of all, along one dimension, or of two tensors 
         IndexError: ``dim`` out of range or of size 0.
         NotImplementedError: complex input.
     Gradient: of all: in equal parts to the elements that have the value; along ``dim``: to the one at the index.
-    Source: torch.{name}.
+    Source: torch.max.
     Example:
         >>> x = torch.tensor([[1, 5, 5], [4, 2, 0]])
-        >>> values, indices = torch.{name}(x, dim=1)
-        >>> torch.{name}(x), values, indices
-        {shown}
+        >>> values, indices = torch.max(x, dim=1)
+        >>> torch.max(x), values, indices
+        (tensor(5), tensor([5, 4]), tensor([1, 0]))
     """
-
-
-@composite(name="max", out=True)
-def max_(input: Tensor, dim: Any = None, keepdim: bool = False, *, other: Any = None) -> Any:
     if dim is None and other is None:
         return max_of_all(input)
     if dim.__class__ is int:
@@ -337,6 +335,29 @@ def max_(input: Tensor, dim: Any = None, keepdim: bool = False, *, other: Any = 
 
 @composite(name="min", out=True)
 def min_(input: Tensor, dim: Any = None, keepdim: bool = False, *, other: Any = None) -> Any:
+    """Smallest element: of all, along one dimension, or of two tensors element by element.
+
+    Three forms: ``min(input)``, ``min(input, dim, keepdim=False)``, ``min(input, other)``.
+
+    Args:
+        input: any shape, real.
+        dim: dimension to reduce, or the other tensor.
+        keepdim: keep the reduced dimension with size 1.
+        other: a broadcastable tensor, for the form of two tensors.
+    Returns:
+        A tensor; with ``dim`` a named tuple (values, indices), the index being that of the first of equal elements. NaN where there is one.
+    Raises:
+        RuntimeError: an empty ``input`` without ``dim``.
+        IndexError: ``dim`` out of range or of size 0.
+        NotImplementedError: complex input.
+    Gradient: of all: in equal parts to the elements that have the value; along ``dim``: to the one at the index.
+    Source: torch.min.
+    Example:
+        >>> x = torch.tensor([[1, 5, 5], [4, 2, 0]])
+        >>> values, indices = torch.min(x, dim=1)
+        >>> torch.min(x), values, indices
+        (tensor(0), tensor([1, 0]), tensor([0, 2]))
+    """
     if dim is None and other is None:
         return min_of_all(input)
     if dim.__class__ is int:
@@ -346,10 +367,6 @@ def min_(input: Tensor, dim: Any = None, keepdim: bool = False, *, other: Any = 
     if other is not None:
         return resolve("torch", "minimum")(input, other)
     return min_along(input, dim, keepdim)
-
-
-max_.__doc__ = _FORMS_DOC.format(title="Largest", name="max", shown="(tensor(5), tensor([5, 4]), tensor([1, 0]))")
-min_.__doc__ = _FORMS_DOC.format(title="Smallest", name="min", shown="(tensor(0), tensor([1, 0]), tensor([0, 2]))")
 
 
 def _canonicalize_aminmax(input: Any, dim: Any, keepdim: bool) -> tuple[Any, ...]:

@@ -739,7 +739,8 @@ def index_put_(input: Tensor, indices: Any, values: Tensor, accumulate: bool = F
     """:func:`torch.index_put` that writes into ``input``, as ``input[indices] = values`` does.
 
     Args:
-        input, indices, values, accumulate: as for ``torch.index_put``.
+        input: any shape and dtype.
+        indices, values, accumulate: as for ``torch.index_put``.
     Returns:
         ``input`` itself.
     Raises:
