@@ -118,8 +118,8 @@ def lstsq(input: Tensor, A: Tensor) -> Any:
     Source: torch.lstsq of PyTorch 1.8.
     Example:
         >>> A, B = torch.tensor([[1.0], [1.0]]), torch.tensor([[2.0], [4.0]])
-        >>> torch.lstsq(B, A).solution[:1]  # the mean
-        tensor([[3.0000]])
+        >>> torch.lstsq(B, A).solution[0].round(decimals=3)  # the mean
+        tensor([3.])
     """
     warn_superseded("lstsq", "torch.linalg.lstsq(A, B)")
     return _fit(input, A)
@@ -345,7 +345,7 @@ def symeig(input: Tensor, eigenvectors: bool = False, upper: bool = True) -> Any
         RuntimeError: matrices that are not square.
     Source: torch.symeig of PyTorch 1.8.
     Example:
-        >>> torch.symeig(torch.tensor([[2.0, 1.0], [1.0, 2.0]])).eigenvalues
+        >>> torch.symeig(torch.tensor([[3.0, 0.0], [0.0, 1.0]])).eigenvalues
         tensor([1., 3.])
     """
     side = "U" if upper else "L"
@@ -366,8 +366,8 @@ def eig(input: Tensor, eigenvectors: bool = False) -> Any:
         RuntimeError: matrices that are not square.
     Source: torch.eig of PyTorch 1.8.
     Example:
-        >>> torch.eig(torch.tensor([[0.0, -1.0], [1.0, 0.0]])).eigenvalues
-        tensor([0.+1.j, 0.-1.j])
+        >>> torch.eig(torch.tensor([[2.0, 1.0], [0.0, 3.0]])).eigenvalues
+        tensor([2.+0.j, 3.+0.j])
     """
     warn_superseded("eig", "torch.linalg.eig(A)")
     values, vectors = complex_eig(input)

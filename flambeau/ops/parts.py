@@ -429,7 +429,7 @@ def _cut(input: Any, dim: int, bounds: Sequence[int]) -> tuple[Tensor, ...]:
     return tuple(exact_slice(input, dim_key(dim, slice(a, max(a, b)))) for a, b in pairwise(bounds))
 
 
-def _axis_split(name: str, least: int, dim_of: Any) -> Any:
+def _axis_split(name: str, least: int, dim_of: Any, which: str, example: str) -> Any:
     def split_along(input: Tensor, indices_or_sections: Any = None, *, indices: Any = None, sections: Any = None) -> tuple[Tensor, ...]:
         indices_or_sections = _places_of_cuts(name, indices_or_sections, indices, sections)
         ndim = input._array.ndim
@@ -449,13 +449,47 @@ def _axis_split(name: str, least: int, dim_of: Any) -> Any:
         return tensor_split(input, indices_or_sections, dim)
 
     split_along.__name__ = name
-    split_along.__doc__ = f"``tensor_split`` along the dimension that NumPy's ``{name}`` uses. Source: torch.{name}."
+    split_along.__doc__ = f"""Pieces along {which}: a number of equal ones, or cut at the given indices.
+
+    Args:
+        input: at least {least}-d.
+        indices_or_sections: a number of pieces, or the indices where to cut; by keyword also ``sections`` or ``indices``.
+    Returns:
+        A tuple of views.
+    Raises:
+        RuntimeError: fewer dimensions, or a number of pieces that does not divide the size.
+        TypeError: no pieces are named, or in two ways.
+    Source: torch.{name}.
+    Example:
+        {example}
+    """
     return composite()(split_along)
 
 
-hsplit = _axis_split("hsplit", 1, lambda ndim: 0 if ndim == 1 else 1)
-vsplit = _axis_split("vsplit", 2, lambda ndim: 0)
-dsplit = _axis_split("dsplit", 3, lambda ndim: 2)
+hsplit = _axis_split(
+    "hsplit",
+    1,
+    lambda ndim: 0 if ndim == 1 else 1,
+    "dimension 1, or the only one of a vector",
+    """>>> torch.hsplit(torch.tensor([[1, 2, 3]]), (1,))
+        (tensor([[1]]), tensor([[2, 3]]))""",
+)
+vsplit = _axis_split(
+    "vsplit",
+    2,
+    lambda ndim: 0,
+    "dimension 0",
+    """>>> torch.vsplit(torch.tensor([[1, 2], [3, 4]]), 2)
+        (tensor([[1, 2]]), tensor([[3, 4]]))""",
+)
+dsplit = _axis_split(
+    "dsplit",
+    3,
+    lambda ndim: 2,
+    "dimension 2",
+    """>>> torch.dsplit(torch.tensor([[[1, 2, 3]]]), 3)
+        (tensor([[[1]]]), tensor([[[2]]]), tensor([[[3]]]))""",
+)
 
 
 @composite()

@@ -391,11 +391,21 @@ def max_pool1d(
     ceil_mode: bool = False,
     return_indices: bool = False,
 ) -> Any:
-    """Largest element of each window of 1 dimension; see :func:`torch.nn.functional.max_pool2d`.
+    """Largest element of each window of a row.
 
     Args:
-        input: ``(N, C, L)`` or ``(C, L)``.
+        input: ``(N, C, L)`` or ``(C, L)``, numbers.
+        kernel_size, stride, padding, dilation, ceil_mode: as for ``max_pool2d``; numbers of elements.
+        return_indices: also return the maxima's places in the row.
+    Returns:
+        ``(N, C, L')``, ``input``'s dtype; or a tuple of it and int64 indices of that shape.
+    Raises:
+        RuntimeError: a window or a padding that does not fit.
+        NotImplementedError: bool or complex input.
     Source: torch.nn.functional.max_pool1d.
+    Example:
+        >>> F.max_pool1d(torch.tensor([[1.0, 4.0, 3.0, 2.0, 0.0]]), 3, stride=1, return_indices=True)
+        (tensor([[4., 4., 3.]]), tensor([[1, 1, 2]]))
     """
     return _pool(1, input, kernel_size, stride, padding, dilation, ceil_mode, return_indices)
 
@@ -413,19 +423,27 @@ def max_pool2d(
     """Largest element of each window of an image.
 
     Args:
-        input: ``(N, C, H, W)`` or ``(C, H, W)``.
-        kernel_size: size of the windows.
+        input: ``(N, C, H, W)`` or ``(C, H, W)``, numbers.
+        kernel_size: size of the windows, an int or one per dimension.
         stride: step between windows; ``kernel_size`` when None.
         padding: elements of minus infinity on each side, at most half of the kernel.
         dilation: step between the elements of a window.
         ceil_mode: round the number of windows up, so that the last one may end outside.
         return_indices: also return the maxima's places, counted through the plane.
     Returns:
-        ``(N, C, H', W')``, or a tuple of it and int64 indices of that shape.
+        ``(N, C, H', W')``, ``input``'s dtype; or a tuple of it and int64 indices of that shape.
     Raises:
-        RuntimeError: geometry that does not fit.
+        RuntimeError: a window or a padding that does not fit, or another number of dimensions.
+        NotImplementedError: bool or complex input.
     Gradient: ``grad`` to the first maximum of each window.
     Source: torch.nn.functional.max_pool2d.
+    Example:
+        >>> image = torch.arange(16.0).view(1, 4, 4)
+        >>> F.max_pool2d(image, 2)
+        tensor([[[ 5.,  7.],
+                 [13., 15.]]])
+        >>> F.max_pool2d(image, 3, stride=1, padding=1).shape
+        torch.Size([1, 4, 4])
     """
     return _pool(2, input, kernel_size, stride, padding, dilation, ceil_mode, return_indices)
 
@@ -440,16 +458,27 @@ def max_pool3d(
     ceil_mode: bool = False,
     return_indices: bool = False,
 ) -> Any:
-    """Largest element of each window of 3 dimensions; see :func:`torch.nn.functional.max_pool2d`.
+    """Largest element of each window of a volume.
 
     Args:
-        input: ``(N, C, D, H, W)`` or ``(C, D, H, W)``.
+        input: ``(N, C, D, H, W)`` or ``(C, D, H, W)``, numbers.
+        kernel_size, stride, padding, dilation, ceil_mode: as for ``max_pool2d``; numbers of elements.
+        return_indices: also return the maxima's places, counted through the volume.
+    Returns:
+        ``(N, C, D', H', W')``, ``input``'s dtype; or a tuple of it and int64 indices of that shape.
+    Raises:
+        RuntimeError: a window or a padding that does not fit, or another number of dimensions.
+        NotImplementedError: bool or complex input.
     Source: torch.nn.functional.max_pool3d.
+    Example:
+        >>> F.max_pool3d(torch.arange(64.0).view(1, 4, 4, 4), (4, 2, 2))
+        tensor([[[[53., 55.],
+                  [61., 63.]]]])
     """
     return _pool(3, input, kernel_size, stride, padding, dilation, ceil_mode, return_indices)
 
 
-def _declare_forms(rank: int) -> None:
+def _declare_forms(rank: int, shape: str, places: list[int]) -> None:
     """``torch.max_pool2d`` (no indices) and ``max_pool2d_with_indices`` (always)."""
 
     def plain(input: Tensor, kernel_size: Any, stride: Any = (), padding: Any = 0, dilation: Any = 1, ceil_mode: bool = False) -> Any:
@@ -466,16 +495,46 @@ def _declare_forms(rank: int) -> None:
     ) -> Any:
         return _pool(rank, input, kernel_size, stride, padding, dilation, ceil_mode, True)
 
-    plain.__doc__ = f"See :func:`torch.nn.functional.max_pool{rank}d`.\n\n    Source: torch.max_pool{rank}d.\n    "
-    indexed.__doc__ = (
-        f"``max_pool{rank}d`` with ``return_indices=True``.\n\n    Source: torch.nn.functional.max_pool{rank}d_with_indices.\n    "
-    )
+    arguments = f"""Args:
+        input: ``(N, C, {shape})`` or ``(C, {shape})``, numbers.
+        kernel_size, stride, padding, dilation, ceil_mode: as for ``nn.functional.max_pool2d``"""
+    errors = """Raises:
+        RuntimeError: a window or a padding that does not fit.
+        NotImplementedError: bool or complex input."""
+    example = f"torch.arange({4**rank}.0).view(1{rank * ', 4'})"
+    plain.__doc__ = f"""Largest element of each window: ``nn.functional.max_pool{rank}d`` without indices.
+
+    {arguments}.
+    Returns:
+        ``(N, C, *)``, ``input``'s dtype.
+    {errors}
+    Source: torch.max_pool{rank}d.
+    Example:
+        >>> torch.max_pool{rank}d({example}, 2).flatten().tolist()
+        {[float(place) for place in places]}
+    """
+    indexed.__doc__ = f"""Largest element of each window, and its place: ``max_pool{rank}d`` with ``return_indices=True``.
+
+    {arguments}.
+        return_indices: without effect.
+    Returns:
+        ``(N, C, *)`` in ``input``'s dtype, and int64 indices of that shape.
+    {errors}
+    Source: torch.nn.functional.max_pool{rank}d_with_indices.
+    Example:
+        >>> F.max_pool{rank}d_with_indices({example}, 2)[1].flatten().tolist()
+        {places}
+    """
     composite(name=f"max_pool{rank}d", method=False, autocast={"cpu": "float32"} if rank == 3 else None)(plain)
     composite(name=f"max_pool{rank}d_with_indices", namespace="nn.functional")(indexed)
 
 
-for _rank in (1, 2, 3):
-    _declare_forms(_rank)
+for _rank, _shape, _places in (
+    (1, "L", [1, 3]),
+    (2, "H, W", [5, 7, 13, 15]),
+    (3, "D, H, W", [21, 23, 29, 31, 53, 55, 61, 63]),
+):
+    _declare_forms(_rank, _shape, _places)
 
 
 # -- adaptive ------------------------------------------------------------------------------------------------------------------
@@ -589,33 +648,73 @@ def _adaptive(rank: int, input: Any, output_size: Any, return_indices: bool) -> 
     return (values, indices) if return_indices else values
 
 
-def _declare_adaptive(rank: int, shape: str) -> None:
+def _declare_adaptive(rank: int, shape: str, places: list[int]) -> None:
     def adaptive(input: Tensor, output_size: Any, return_indices: bool = False) -> Any:
         return _adaptive(rank, input, output_size, return_indices)
 
     def indexed(input: Tensor, output_size: Any, return_indices: bool = False) -> Any:
         return _adaptive(rank, input, output_size, True)
 
-    adaptive.__doc__ = f"""Largest element of each of a given number of bins along each dimension.
+    example = f"torch.arange({5**rank}.0).view(1{rank * ', 5'})"
+    adaptive.__doc__ = f"""Largest element of each of a given number of bins along each dimension; neighbours may share an element.
 
     Args:
-        input: ``(N, C, {shape})`` or ``(C, {shape})``.
+        input: ``(N, C, {shape})`` or ``(C, {shape})``, real.
         output_size: number of bins, an int or one per dimension; None keeps a dimension's size.
         return_indices: also return the maxima's places, counted through the plane.
     Returns:
-        ``(N, C, *output_size)``, or a tuple of it and int64 indices of that shape.
+        ``(N, C, *output_size)``, ``input``'s dtype; or a tuple of it and int64 indices of that shape.
     Raises:
         RuntimeError: an empty or misshapen input, or a wrong number of sizes.
+        NotImplementedError: bool or complex input.
     Source: torch.nn.functional.adaptive_max_pool{rank}d.
+    Example:
+        >>> F.adaptive_max_pool{rank}d({example}, 2).flatten().tolist()
+        {[float(place) for place in places]}
     """
-    indexed.__doc__ = (
-        f"``adaptive_max_pool{rank}d`` with indices.\n\n    Source: torch.nn.functional.adaptive_max_pool{rank}d_with_indices.\n    "
-    )
+    indexed.__doc__ = f"""Largest element of each bin, and its place: ``adaptive_max_pool{rank}d`` with ``return_indices=True``.
+
+    Args:
+        input: ``(N, C, {shape})`` or ``(C, {shape})``, real.
+        output_size: number of bins, an int or one per dimension; None keeps a dimension's size.
+        return_indices: without effect.
+    Returns:
+        ``(N, C, *output_size)`` in ``input``'s dtype, and int64 indices of that shape.
+    Raises:
+        RuntimeError: an empty or misshapen input, or a wrong number of sizes.
+        NotImplementedError: bool or complex input.
+    Source: torch.nn.functional.adaptive_max_pool{rank}d_with_indices.
+    Example:
+        >>> F.adaptive_max_pool{rank}d_with_indices({example}, 2)[1].flatten().tolist()
+        {places}
+    """
     composite(name=f"adaptive_max_pool{rank}d", namespace="nn.functional", autocast={"cpu": "float32"} if rank == 3 else None)(adaptive)
     composite(name=f"adaptive_max_pool{rank}d_with_indices", namespace="nn.functional")(indexed)
-    if rank == 1:
-        composite(name="adaptive_max_pool1d", method=False)(lambda input, output_size: _adaptive(1, input, output_size, True))
 
 
-for _rank, _shape in ((1, "L"), (2, "H, W"), (3, "D, H, W")):
-    _declare_adaptive(_rank, _shape)
+for _rank, _shape, _places in (
+    (1, "L", [2, 4]),
+    (2, "H, W", [12, 14, 22, 24]),
+    (3, "D, H, W", [62, 64, 72, 74, 112, 114, 122, 124]),
+):
+    _declare_adaptive(_rank, _shape, _places)
+
+
+@composite(name="adaptive_max_pool1d", method=False)
+def torch_adaptive_max_pool1d(input: Tensor, output_size: Any) -> Any:
+    """Largest element of each of a given number of bins along a row, and its place.
+
+    Args:
+        input: ``(N, C, L)`` or ``(C, L)``, real.
+        output_size: number of bins.
+    Returns:
+        ``(N, C, output_size)`` in ``input``'s dtype, and int64 indices of that shape.
+    Raises:
+        RuntimeError: an empty or misshapen input, or several sizes.
+        NotImplementedError: bool or complex input.
+    Source: torch.adaptive_max_pool1d.
+    Example:
+        >>> torch.adaptive_max_pool1d(torch.tensor([[1.0, 4.0, 3.0, 2.0, 0.0]]), 2)
+        (tensor([[4., 3.]]), tensor([[1, 2]]))
+    """
+    return _adaptive(1, input, output_size, True)

@@ -189,9 +189,20 @@ def _declare(name: str, gives: str) -> None:
     def refused(input: Tensor) -> Any:
         raise NotImplementedError(f"Could not run 'aten::{name}': expected a quantized tensor, got one of dtype {input.dtype}")
 
-    refused.__doc__ = (
-        f"{gives} of a quantized tensor.\n\n    Raises:\n        NotImplementedError: another tensor.\n    Source: torch.{name}.\n    "
-    )
+    refused.__doc__ = f"""{gives} of a quantized tensor; there are no quantized tensors here.
+
+    Args:
+        input: any shape.
+    Returns:
+        Nothing: it always raises.
+    Raises:
+        NotImplementedError: every tensor.
+    Source: torch.{name}.
+    Example:
+        >>> torch.{name}(torch.ones(2))
+        Traceback (most recent call last):
+        NotImplementedError: Could not run 'aten::{name}': expected a quantized tensor, got one of dtype torch.float32
+    """
     composite(name=name, method=True)(refused)
 
 

@@ -782,18 +782,31 @@ def lstm(
 
 _DOC = """{summary}
 
+    A packed sequence is passed as for ``lstm``.
+
+    Args:
+        input: ``(T, N, features)``, or ``(N, T, features)`` with ``batch_first``.
+        hx: first states, ``(layers * directions, N, hidden)``.
+        params: of each layer and direction ``weight_ih`` ``({gates}hidden, features)``, ``weight_hh`` and, with ``has_biases``, two
+            biases.
+        has_biases, num_layers, dropout, train, bidirectional, batch_first: as for ``lstm``.
     Returns:
-        The last layer's output, and the last states.
+        The last layer's output, ``(T, N, directions * hidden)``, and the last states, in ``hx``'s shape.
     Raises:
         RuntimeError: shapes or dtypes that do not fit.
         TypeError: an option of another type.
     Source: torch.{name}. {source}.
+    Example:
+        >>> weights = {weight}, {weight}
+        >>> output, h = torch.{name}(torch.{steps}(3, 1, 1), torch.{first}(1, 1, 1), weights, False, 1, 0.0, False, False, False)
+        >>> output.flatten()
+        {printed}
     """
-_STEP = "Layers of ``h = {}(weight_ih @ x + bias_ih + weight_hh @ h + bias_hh)``. Arguments as for ``gru``."
+_STEP = "Layers of ``h = {}(weight_ih @ x + bias_ih + weight_hh @ h + bias_hh)``."
 
 
-def _of_one_state(name: str, layer: Callable[..., Any], summary: str, source: str) -> Any:
-    """Declare a recurrent function whose layers carry one state."""
+def _of_one_state(name: str, layer: Callable[..., Any], summary: str, source: str, **words: str) -> Any:
+    """Declare a recurrent function whose layers carry one state; ``words`` are those of its example."""
 
     def function(
         input: Tensor,
@@ -808,18 +821,33 @@ def _of_one_state(name: str, layer: Callable[..., Any], summary: str, source: st
     ) -> Any:
         return _layers(name, layer, input, hx, params, has_biases, num_layers, dropout, train, bidirectional, batch_first)
 
-    function.__doc__ = _DOC.format(summary=summary, name=name, source=source)
+    function.__doc__ = _DOC.format(summary=summary, name=name, source=source, **words)
     return composite(name=name, method=False, autocast={"cpu": "state" if name == "gru" else "narrow", "cuda": "narrow"})(function)
 
 
 gru = _of_one_state(
     "gru",
     _gru_in_layers,
-    "Gated recurrent units. Arguments as for ``lstm``, but one first state and gates of ``3 * hidden`` rows.",
+    "Gated recurrent units: layers that carry one state, which a reset and an update gate keep or replace.",
     "Cho et al. 2014, with the reset gate behind the state's product",
+    gates="3 * ",
+    weight="torch.zeros(3, 1)",
+    steps="zeros",
+    first="ones",
+    printed="tensor([0.5000, 0.2500, 0.1250])",
 )
-rnn_tanh = _of_one_state("rnn_tanh", _tanh_in_layers, _STEP.format("tanh"), "Elman 1990")
-rnn_relu = _of_one_state("rnn_relu", _relu_in_layers, _STEP.format("relu"), "Elman 1990, with another nonlinearity")
+_PLAIN = {"gates": "", "weight": "torch.ones(1, 1)", "steps": "ones", "first": "zeros"}
+rnn_tanh = _of_one_state(
+    "rnn_tanh", _tanh_in_layers, _STEP.format("tanh"), "Elman 1990", printed="tensor([0.7616, 0.9427, 0.9597])", **_PLAIN
+)
+rnn_relu = _of_one_state(
+    "rnn_relu",
+    _relu_in_layers,
+    _STEP.format("relu"),
+    "Elman 1990, with another nonlinearity",
+    printed="tensor([1., 2., 3.])",
+    **_PLAIN,
+)
 
 
 # -- single steps ------------------------------------------------------------------------------------------------------------------

@@ -541,7 +541,7 @@ def _spread_arguments(name: str, input: Any, dim: Any, unbiased: Any, keepdim: b
 
 _SPREAD_ARGS = """
     Args:
-        input: floating point or complex.
+        input: any shape, floating point or complex.
         dim: dimension or dimensions to reduce; all when None.
         unbiased: divide by n - 1 (the default) instead of n.
         keepdim: keep each reduced dimension with size 1.
@@ -550,18 +550,24 @@ _SPREAD_ARGS = """
         {result}
     Raises:
         RuntimeError: integer input.
+        IndexError: ``dim`` out of range.
+        TypeError: ``unbiased`` and ``correction`` both.
     Source: torch.{name}. Two-pass algorithm: Chan, Golub, LeVeque 1983.
+    Example:
+        >>> x = torch.tensor([[1.0, 3.0], [10.0, 30.0]])
+        >>> torch.{name}(x, dim=1, correction=0)
+        {printed}
     """
 
 
-def _spread_measure(name: str, first_line: str, result: str, measure: Any) -> Any:
+def _spread_measure(name: str, first_line: str, result: str, printed: str, measure: Any) -> Any:
     def body(
         input: Tensor, dim: Any = None, unbiased: bool | None = None, keepdim: bool = False, *, correction: float | None = None
     ) -> Any:
         return measure(input, *_spread_arguments(name, input, dim, unbiased, keepdim, correction))
 
     body.__name__ = body.__qualname__ = name
-    body.__doc__ = first_line + "\n" + _SPREAD_ARGS.format(name=name, result=result)
+    body.__doc__ = first_line + "\n" + _SPREAD_ARGS.format(name=name, result=result, printed=printed)
     return composite(out=True)(body)
 
 
@@ -569,24 +575,28 @@ var = _spread_measure(
     "var",
     "Variance over all elements or over ``dim``.",
     "A real tensor of ``input``'s shape without ``dim``.",
+    "tensor([  1., 100.])",
     lambda input, dim, correction, keepdim: variance(input, dim, correction, keepdim),
 )
 std = _spread_measure(
     "std",
     "Standard deviation over all elements or over ``dim``.",
     "A real tensor of ``input``'s shape without ``dim``.",
+    "tensor([ 1., 10.])",
     lambda input, dim, correction, keepdim: deviation(input, dim, correction, keepdim),
 )
 var_mean = _spread_measure(
     "var_mean",
     "Variance and mean over all elements or over ``dim``.",
-    "A tuple (variance, mean).",
+    "A tuple (variance, mean) of tensors of ``input``'s shape without ``dim``.",
+    "(tensor([  1., 100.]), tensor([ 2., 20.]))",
     lambda input, dim, correction, keepdim: (variance(input, dim, correction, keepdim), mean(input, dim, keepdim)),
 )
 std_mean = _spread_measure(
     "std_mean",
     "Standard deviation and mean over all elements or over ``dim``.",
-    "A tuple (standard deviation, mean).",
+    "A tuple (standard deviation, mean) of tensors of ``input``'s shape without ``dim``.",
+    "(tensor([ 1., 10.]), tensor([ 2., 20.]))",
     lambda input, dim, correction, keepdim: (deviation(input, dim, correction, keepdim), mean(input, dim, keepdim)),
 )
 
@@ -700,8 +710,8 @@ def logsumexp(input: Tensor, dim: Any, keepdim: bool = False) -> Tensor:
     Gradient: ``grad * exp(input - result)``, the softmax.
     Source: torch.logsumexp.
     Example:
-        >>> torch.logsumexp(torch.tensor([1000.0, 1000.0]), 0)  # 1000 + log 2
-        tensor(1000.6932)
+        >>> torch.logsumexp(torch.tensor([100.0, 100.0]), 0)  # 100 + log 2
+        tensor(100.6931)
     """
     if not input.size:
         return np.log(add_reduce(input, dim, keepdim, input.dtype))

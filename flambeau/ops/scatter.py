@@ -115,13 +115,22 @@ def gather(input: Tensor, dim: int, index: Tensor, *, sparse_grad: bool = False)
     """``out[i][j] = input[index[i][j]][j]`` for ``dim=0``, and so on for the other dimensions.
 
     Args:
+        input: any shape and dtype.
+        dim: the dimension that the indices count along.
         index: int64 or int32 (any dtype where it is empty), as many dimensions as ``input``, nowhere larger except along ``dim``.
         sparse_grad: give ``input``'s gradient as a COO tensor.
     Returns:
         ``index``'s shape, ``input``'s dtype.
     Raises:
         RuntimeError: an index out of range, or shapes that do not fit.
+        IndexError: ``dim`` out of range.
+    Gradient: ``grad`` added at the indices.
     Source: torch.gather.
+    Example:
+        >>> x = torch.tensor([[10, 20, 30], [40, 50, 60]])
+        >>> torch.gather(x, 1, torch.tensor([[2, 0], [1, 1]]))
+        tensor([[30, 10],
+                [50, 50]])
     """
     if not index.size:
         return np.empty(index.shape, input.dtype)
@@ -136,8 +145,20 @@ def take_along_dim(input: Tensor, indices: Tensor, dim: int | None = None) -> Te
     """``gather`` with broadcasting; over the flattened tensor when ``dim`` is None.
 
     Args:
-        indices: int64; with ``dim``, positions count modulo the dimension's size.
+        input: any shape and dtype.
+        indices: int64, as many dimensions as ``input`` where there is a ``dim``; negative ones count from the end.
+        dim: the dimension that they count along; the flattened tensor when None.
+    Returns:
+        Both shapes broadcast, with ``indices``' size along ``dim``; 1-d without ``dim``. ``input``'s dtype.
+    Raises:
+        RuntimeError: another dtype or number of dimensions, or an index out of range without ``dim``.
+        IndexError: ``dim`` out of range.
     Source: torch.take_along_dim.
+    Example:
+        >>> x = torch.tensor([[30, 10, 20], [5, 7, 6]])
+        >>> torch.take_along_dim(x, x.argsort(dim=1), dim=1)
+        tensor([[10, 20, 30],
+                [ 5,  6,  7]])
     """
     if indices.dtype is not dtypes.int64:
         raise RuntimeError(f"torch.take_along_dim(): dtype of indices should be Long but got {indices.dtype.legacy}")
@@ -243,9 +264,20 @@ def scatter_add(input: Tensor, dim: int, index: Tensor, src: Tensor) -> Tensor:
     """``input`` with ``src`` added at ``index`` along ``dim``; repeated positions add up.
 
     Args:
-        index: int64, nowhere larger than ``src``, nor than ``input`` except along ``dim``.
+        input: any shape and dtype.
+        dim: the dimension that the indices count along.
+        index: int64 or int32, nowhere larger than ``src``, nor than ``input`` except along ``dim``.
         src: of ``input``'s dtype.
+    Returns:
+        ``input``'s shape and dtype; a new tensor.
+    Raises:
+        RuntimeError: an index out of range, shapes that do not fit, or another dtype.
+        IndexError: ``dim`` out of range.
+    Gradient: ``grad``; to ``src`` its elements at the indices.
     Source: torch.scatter_add.
+    Example:
+        >>> torch.zeros(3).scatter_add(0, torch.tensor([0, 2, 2]), torch.tensor([1.0, 10.0, 100.0]))
+        tensor([  1.,   0., 110.])
     """
     _check_late("scatter_add", input, dim, index)
     result = native.copied(input)
@@ -264,13 +296,24 @@ def scatter(
     """``input`` with ``src`` written at ``index`` along ``dim``: ``out[index[i][j]][j] = src[i][j]`` for ``dim=0``.
 
     Args:
+        input: any shape and dtype.
+        dim: the dimension that the indices count along.
         index: int64 or int32, nowhere larger than ``src``, nor than ``input`` except along ``dim``.
         src: a tensor of ``input``'s dtype, or a number.
         value: another name for a number ``src``.
         reduce: 'add' or 'multiply' combines instead of overwriting.
+    Returns:
+        ``input``'s shape and dtype; a new tensor. Of repeated indices the last one counts.
     Raises:
-        RuntimeError: an index out of range, shapes that do not fit, another dtype.
+        RuntimeError: an index out of range, shapes that do not fit, another dtype, or another ``reduce``.
+        TypeError: neither ``src`` nor ``value``.
+        IndexError: ``dim`` out of range.
+    Gradient: ``grad``, 0 at the indices; to ``src`` its elements there.
     Source: torch.scatter.
+    Example:
+        >>> torch.zeros(2, 3).scatter(1, torch.tensor([[2], [0]]), 1.0)  # one-hot rows
+        tensor([[0., 0., 1.],
+                [1., 0., 0.]])
     """
     src = value if src is None else src
     if src is None:
@@ -291,7 +334,22 @@ composite(out=True)(scatter)
 
 @method()
 def scatter_(input: Tensor, dim: int, index: Tensor, src: Any = None, *, value: Any = None, reduce: str | None = None) -> Tensor:
-    """In-place ``scatter``. Source: torch.Tensor.scatter_."""
+    """Write ``src`` at ``index`` along ``dim``, in place; see :func:`torch.scatter`.
+
+    Args:
+        dim: the dimension that the indices count along.
+        index: int64 or int32, nowhere larger than ``src``, nor than the tensor except along ``dim``.
+        src, value, reduce: as for ``torch.scatter``.
+    Returns:
+        The tensor itself, of its shape and dtype.
+    Raises:
+        RuntimeError: an index out of range, shapes that do not fit, another dtype, or another ``reduce``.
+        TypeError: neither ``src`` nor ``value``.
+    Source: torch.Tensor.scatter_.
+    Example:
+        >>> torch.ones(4).scatter_(0, torch.tensor([1, 3]), 5.0, reduce="add")
+        tensor([1., 6., 1., 6.])
+    """
     return scatter(input, dim, index, src, value=value, reduce=reduce, inplace=True)
 
 
@@ -403,19 +461,46 @@ def scatter_reduce_values(input: Tensor, dim: int, index: Tensor, src: Tensor, r
 
 @composite(out=True)
 def scatter_reduce(input: Tensor, dim: int, index: Tensor, src: Tensor, reduce: str, *, include_self: bool = True) -> Tensor:
-    """``input`` with ``src`` combined at ``index`` along ``dim``.
+    """``input`` with ``src`` combined at ``index`` along ``dim``; repeated positions combine with each other too.
 
     Args:
+        input: any shape and dtype.
+        dim: the dimension that the indices count along.
+        index: int64 or int32, nowhere larger than ``src``, nor than ``input`` except along ``dim``.
+        src: of ``input``'s dtype.
         reduce: 'sum', 'prod', 'mean', 'amax' or 'amin'.
         include_self: whether the old values take part.
+    Returns:
+        ``input``'s shape and dtype; a new tensor.
+    Raises:
+        RuntimeError: an index out of range, shapes that do not fit, another dtype, or another ``reduce``.
+        IndexError: ``dim`` out of range.
     Source: torch.scatter_reduce.
+    Example:
+        >>> x, index, src = torch.tensor([1.0, 1.0, 1.0]), torch.tensor([0, 0, 2]), torch.tensor([3.0, 5.0, 7.0])
+        >>> x.scatter_reduce(0, index, src, "mean"), x.scatter_reduce(0, index, src, "mean", include_self=False)
+        (tensor([3., 1., 4.]), tensor([4., 1., 7.]))
     """
     return scatter_reduce_values(input, dim, index, src, reduce, include_self)
 
 
 @method()
 def scatter_reduce_(input: Tensor, dim: int, index: Tensor, src: Tensor, reduce: str, *, include_self: bool = True) -> Tensor:
-    """In-place ``scatter_reduce``. Source: torch.Tensor.scatter_reduce_."""
+    """Combine ``src`` at ``index`` along ``dim``, in place; see :func:`torch.scatter_reduce`.
+
+    Args:
+        dim: the dimension that the indices count along.
+        index: int64 or int32, nowhere larger than ``src``, nor than the tensor except along ``dim``.
+        src, reduce, include_self: as for ``torch.scatter_reduce``.
+    Returns:
+        The tensor itself, of its shape and dtype.
+    Raises:
+        RuntimeError: an index out of range, shapes that do not fit, another dtype, or another ``reduce``.
+    Source: torch.Tensor.scatter_reduce_.
+    Example:
+        >>> torch.zeros(2).scatter_reduce_(0, torch.tensor([1, 1]), torch.tensor([3.0, 5.0]), "amax")
+        tensor([0., 5.])
+    """
     return input._scatter_reduce_(dim, index, src, reduce, include_self)
 
 
@@ -499,10 +584,20 @@ def index_select(input: Tensor, dim: int, index: Tensor) -> Tensor:
     """The entries of dimension ``dim`` at the positions ``index``; a copy.
 
     Args:
-        index: 1-d, int64 or int32.
+        input: any shape and dtype.
+        dim: the dimension.
+        index: 1-d, int64 or int32, not negative.
+    Returns:
+        ``input``'s shape with ``index``'s size along ``dim``; a copy.
     Raises:
-        IndexError: a position out of range, or an index that is no vector.
+        IndexError: a position or ``dim`` out of range, or an index that is no vector.
+        RuntimeError: an index of another dtype.
+    Gradient: ``grad`` added at the positions.
     Source: torch.index_select.
+    Example:
+        >>> torch.index_select(torch.tensor([[1, 2, 3], [4, 5, 6]]), 1, torch.tensor([2, 0, 2]))
+        tensor([[3, 1, 3],
+                [6, 4, 6]])
     """
     if not input.ndim:
         return np.array(input)
@@ -546,14 +641,46 @@ def _row_gradient(grad: Any, dim: int, index: Any, source_shape: Any, alpha: Any
 def index_add(input: Tensor, dim: int, index: Tensor, source: Tensor, *, alpha: Number = 1) -> Tensor:
     """``input`` with ``alpha`` times the entries of ``source`` added at the positions ``index`` of ``dim``; repeated ones add up.
 
+    Args:
+        input: any shape and dtype.
+        dim: the dimension.
+        index: 1-d, int64 or int32, not negative.
+        source: ``input``'s dtype, and its shape with ``index``'s size along ``dim``.
+        alpha: a factor of ``source``.
+    Returns:
+        ``input``'s shape and dtype; a new tensor.
+    Raises:
+        IndexError: a position or ``dim`` out of range, or an index that is no vector.
+        RuntimeError: another dtype, or a source that does not fit.
+    Gradient: ``grad``; to ``source`` its entries at the positions times ``alpha``.
     Source: torch.index_add.
+    Example:
+        >>> torch.zeros(3).index_add(0, torch.tensor([0, 2, 0]), torch.tensor([1.0, 2.0, 3.0]), alpha=10)
+        tensor([40.,  0., 20.])
     """
     return index_add_rows(input, dim, index, source, alpha)
 
 
 @method()
 def index_add_(input: Tensor, dim: int, index: Tensor, source: Tensor, *, alpha: Number = 1) -> Tensor:
-    """In-place ``index_add``. Source: torch.Tensor.index_add_."""
+    """Add the entries of ``source`` at the positions ``index`` of ``dim``, in place; see :func:`torch.index_add`.
+
+    Args:
+        dim: the dimension.
+        index: 1-d, int64 or int32, not negative.
+        source: the tensor's dtype, and its shape with ``index``'s size along ``dim``.
+        alpha: a factor of ``source``.
+    Returns:
+        The tensor itself.
+    Raises:
+        IndexError: a position or ``dim`` out of range, or an index that is no vector.
+        RuntimeError: another dtype, or a source that does not fit.
+    Source: torch.Tensor.index_add_.
+    Example:
+        >>> torch.zeros(2, 2).index_add_(0, torch.tensor([1]), torch.tensor([[3.0, 4.0]]))
+        tensor([[0., 0.],
+                [3., 4.]])
+    """
     return input._index_add_(dim, index, source, alpha)
 
 
@@ -570,7 +697,21 @@ def index_add_(input: Tensor, dim: int, index: Tensor, source: Tensor, *, alpha:
 def index_copy(input: Tensor, dim: int, index: Tensor, source: Tensor) -> Tensor:
     """``input`` with the entries of ``source`` at the positions ``index`` of ``dim``.
 
+    Args:
+        input: any shape and dtype.
+        dim: the dimension.
+        index: 1-d, int64, not negative.
+        source: ``input``'s dtype, and its shape with ``index``'s size along ``dim``.
+    Returns:
+        ``input``'s shape and dtype; a new tensor.
+    Raises:
+        IndexError: a position or ``dim`` out of range, or as many positions as ``source`` has not entries.
+        RuntimeError: another dtype, or a source of another shape.
+    Gradient: ``grad``, 0 at the positions; to ``source`` its entries there.
     Source: torch.index_copy.
+    Example:
+        >>> torch.zeros(3).index_copy(0, torch.tensor([2, 0]), torch.tensor([5.0, 6.0]))
+        tensor([6., 0., 5.])
     """
     result = native.copied(input)
     if not result.ndim:
@@ -603,11 +744,21 @@ def index_fill(input: Tensor, dim: int, index: Tensor, value: Tensor | Number) -
     """``input`` with ``value`` at the positions ``index`` of ``dim``.
 
     Args:
-        index: int64; negative ones count from the end.
+        input: any shape and dtype.
+        dim: the dimension.
+        index: 1-d, int64; negative ones count from the end.
         value: a number or a 0-d tensor.
+    Returns:
+        ``input``'s shape and dtype; a new tensor.
     Raises:
-        IndexError: an index out of range.
+        IndexError: a position or ``dim`` out of range, or an index of another dtype.
+        RuntimeError: a ``value`` that has dimensions, or that the dtype cannot hold.
+    Gradient: ``grad``, 0 at the positions; to ``value`` the sum of its elements there.
     Source: torch.Tensor.index_fill.
+    Example:
+        >>> torch.ones(2, 3).index_fill(1, torch.tensor([0, -1]), 7)
+        tensor([[7., 1., 7.],
+                [7., 1., 7.]])
     """
     result = native.copied_in_order(input)
     dtype = dtypes.of_array(input)
@@ -655,14 +806,43 @@ def index_reduce(input: Tensor, dim: int, index: Tensor, source: Tensor, reduce:
 
     Args:
         reduce: 'prod', 'mean', 'amax' or 'amin'.
+        input: any shape and dtype.
+        dim: the dimension.
+        index: 1-d, int64 or int32, not negative.
+        source: ``input``'s dtype, and its shape with ``index``'s size along ``dim``.
+        include_self: whether the old values take part.
+    Returns:
+        ``input``'s shape and dtype; a new tensor.
+    Raises:
+        IndexError: a position or ``dim`` out of range, or an index that is no vector.
+        RuntimeError: another ``reduce`` or dtype, or a source that does not fit.
     Source: torch.index_reduce.
+    Example:
+        >>> torch.full((2,), 4.0).index_reduce(0, torch.tensor([1, 1]), torch.tensor([2.0, 3.0]), "prod")
+        tensor([ 4., 24.])
     """
     return _index_reduce(input, dim, index, source, reduce, include_self)
 
 
 @method()
 def index_reduce_(input: Tensor, dim: int, index: Tensor, source: Tensor, reduce: str, *, include_self: bool = True) -> Tensor:
-    """In-place ``index_reduce``. Source: torch.Tensor.index_reduce_."""
+    """Combine the entries of ``source`` at the positions ``index`` of ``dim``, in place; see :func:`torch.index_reduce`.
+
+    Args:
+        dim: the dimension.
+        index: 1-d, int64 or int32, not negative.
+        source: the tensor's dtype, and its shape with ``index``'s size along ``dim``.
+        reduce, include_self: as for ``torch.index_reduce``.
+    Returns:
+        The tensor itself.
+    Raises:
+        IndexError: a position or ``dim`` out of range, or an index that is no vector.
+        RuntimeError: another ``reduce`` or dtype, or a source that does not fit.
+    Source: torch.Tensor.index_reduce_.
+    Example:
+        >>> torch.zeros(2).index_reduce_(0, torch.tensor([1, 1]), torch.tensor([2.0, 3.0]), "amin", include_self=False)
+        tensor([0., 2.])
+    """
     return input.copy_(_index_reduce(input, dim, index, source, reduce, include_self))
 
 
@@ -688,10 +868,19 @@ def take(input: Tensor, index: Tensor) -> Tensor:
     """The elements at positions ``index`` of the flattened tensor.
 
     Args:
-        index: int64, negative values count from the end.
+        input: any shape and dtype.
+        index: int64, any shape; negative values count from the end.
     Returns:
-        ``index``'s shape.
+        ``index``'s shape, ``input``'s dtype.
+    Raises:
+        IndexError: an index out of range.
+        RuntimeError: an index of another dtype.
+    Gradient: ``grad`` added at the positions.
     Source: torch.take.
+    Example:
+        >>> torch.take(torch.tensor([[1, 2], [3, 4]]), torch.tensor([[0, 3], [-2, 0]]))
+        tensor([[1, 4],
+                [3, 1]])
     """
     return input.reshape(-1).take(index)
 
@@ -720,8 +909,21 @@ def put(input: Tensor, index: Tensor, source: Tensor, accumulate: bool = False) 
     """``input`` with ``source`` at positions ``index`` of the flattened tensor.
 
     Args:
+        input: any shape and dtype.
+        index: int64, any shape; negative values count from the end.
+        source: as many elements as ``index`` has, ``input``'s dtype.
         accumulate: add, so that repeated positions add up, instead of overwrite.
+    Returns:
+        ``input``'s shape and dtype; a new tensor.
+    Raises:
+        IndexError: an index out of range, or another number of elements in ``source``.
+        RuntimeError: another dtype.
+    Gradient: ``grad``, 0 where overwritten; to ``source`` its elements at the positions.
     Source: torch.put.
+    Example:
+        >>> torch.zeros(2, 2).put(torch.tensor([1, 1]), torch.tensor([5.0, 6.0]), accumulate=True)
+        tensor([[ 0., 11.],
+                [ 0.,  0.]])
     """
     result = np.array(input, order="C")
     flat = result.reshape(-1)
@@ -759,24 +961,87 @@ def _with_part(input: Any, src: Any, part: Any) -> Any:
 
 @composite()
 def select_scatter(input: Tensor, src: Tensor, dim: int, index: int) -> Tensor:
-    """A copy of ``input`` with ``src`` at ``select(dim, index)``. Source: torch.select_scatter."""
+    """A copy of ``input`` with ``src`` at ``select(dim, index)``.
+
+    Args:
+        input: at least one dimension.
+        src: ``input``'s shape without ``dim``.
+        dim, index: the slice.
+    Returns:
+        ``input``'s shape, dtype and strides.
+    Raises:
+        IndexError: ``dim`` or ``index`` out of range.
+        RuntimeError: ``src`` of another shape.
+    Source: torch.select_scatter.
+    Example:
+        >>> torch.select_scatter(torch.zeros(2, 3), torch.ones(2), 1, 0)
+        tensor([[1., 0., 0.],
+                [1., 0., 0.]])
+    """
     return _with_part(input, src, lambda x: x.select(dim, index))
 
 
 @composite(out=True)
 def slice_scatter(input: Tensor, src: Tensor, dim: int = 0, start: int | None = None, end: int | None = None, step: int = 1) -> Tensor:
-    """A copy of ``input`` with ``src`` at a slice of ``dim``. Source: torch.slice_scatter."""
+    """A copy of ``input`` with ``src`` at a slice of ``dim``.
+
+    Args:
+        input: at least one dimension.
+        src: the slice's shape.
+        dim: the dimension.
+        start, end, step: as in a Python slice; ``step`` above 0.
+    Returns:
+        ``input``'s shape, dtype and strides.
+    Raises:
+        IndexError: ``dim`` out of range.
+        RuntimeError: ``src`` of another shape.
+    Source: torch.slice_scatter.
+    Example:
+        >>> torch.slice_scatter(torch.zeros(6), torch.ones(2), start=1, end=5, step=2)
+        tensor([0., 1., 0., 1., 0., 0.])
+    """
     wrapped = wrap_dim(dim, input._array.ndim)
     return _with_part(input, src, lambda x: x[(slice(None),) * wrapped + (slice(start, end, step),)])
 
 
 @composite()
 def diagonal_scatter(input: Tensor, src: Tensor, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Tensor:
-    """A copy of ``input`` with ``src`` on a diagonal. Source: torch.diagonal_scatter."""
+    """A copy of ``input`` with ``src`` on a diagonal.
+
+    Args:
+        input: at least two dimensions.
+        src: the shape of ``input.diagonal(offset, dim1, dim2)``.
+        offset: 0 for the main diagonal, positive above it, negative below.
+        dim1, dim2: the two dimensions.
+    Returns:
+        ``input``'s shape, dtype and strides.
+    Raises:
+        RuntimeError: ``src`` of another shape, or the same dimension twice.
+        IndexError: a dimension out of range.
+    Source: torch.diagonal_scatter.
+    Example:
+        >>> torch.diagonal_scatter(torch.zeros(2, 2), torch.tensor([1.0, 2.0]))
+        tensor([[1., 0.],
+                [0., 2.]])
+    """
     return _with_part(input, src, lambda x: x.diagonal(offset, dim1, dim2))
 
 
 @composite()
 def as_strided_scatter(input: Tensor, src: Tensor, size: Sequence[int], stride: Sequence[int], storage_offset: int | None = None) -> Tensor:
-    """A copy of ``input`` with ``src`` at an ``as_strided`` view. Source: torch.as_strided_scatter."""
+    """A copy of ``input`` with ``src`` at an ``as_strided`` view.
+
+    Args:
+        input: any shape and dtype.
+        src: shape ``size``.
+        size, stride, storage_offset: as for ``torch.as_strided``, in elements.
+    Returns:
+        ``input``'s shape, dtype and strides.
+    Raises:
+        RuntimeError: ``src`` of another shape, or a view that reaches past the storage.
+    Source: torch.as_strided_scatter.
+    Example:
+        >>> torch.as_strided_scatter(torch.zeros(4), torch.ones(2), (2,), (3,))
+        tensor([1., 0., 0., 1.])
+    """
     return _with_part(input, src, lambda x: x.as_strided(size, stride, storage_offset))

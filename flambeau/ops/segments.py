@@ -77,12 +77,17 @@ def segment_reduce(
         axis: the last dimension of ``lengths``.
         unsafe: do not check that the lengths are not negative and add up to n.
         initial: value to start with. Without, empty segments give 0, NaN, 1, or minus or plus infinity.
+        indices: must be None.
     Returns:
-        ``(*batch, k, *)``.
+        ``(*batch, k, *)``, ``data``'s dtype.
     Raises:
-        RuntimeError: neither lengths nor offsets, lengths that do not fit, or another word. NotImplementedError: an integer dtype.
+        RuntimeError: neither lengths nor offsets, lengths that do not fit, or another word.
+        NotImplementedError: an integer dtype.
     Gradient: equal elements share that of the largest or smallest.
     Source: torch.segment_reduce.
+    Example:
+        >>> torch.segment_reduce(torch.tensor([1.0, 2.0, 3.0, 4.0]), "sum", lengths=torch.tensor([1, 3]))
+        tensor([1., 9.])
     """
     _require(reduce in _REDUCTIONS, f"reduce argument must be either sum, prod, mean, amax or amin, got {reduce}")
     _require(indices is None, "segment_reduce(): indices based reduction is not supported yet.")

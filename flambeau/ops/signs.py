@@ -32,12 +32,19 @@ from .limits import keep_where
     keeps_zero=True,
 )
 def abs_(input: Tensor) -> Tensor:
-    """Absolute value; the modulus of a complex number, in the corresponding real dtype.
+    """Absolute value, element by element; the modulus of a complex number.
 
+    Args:
+        input: any shape, numbers.
+    Returns:
+        ``input``'s shape and dtype; the corresponding real dtype of a complex one.
     Raises:
         NotImplementedError: a bool tensor.
     Gradient: ``grad * sgn(input)``, 0 at 0.
     Source: torch.abs.
+    Example:
+        >>> torch.abs(torch.tensor([-2, 3])), torch.abs(torch.tensor([3 + 4j]))
+        (tensor([2, 3]), tensor([5.]))
     """
     reject("abs_cpu", input, "b")
     return np.absolute(input)
@@ -57,10 +64,17 @@ def _sign(array: np.ndarray) -> np.ndarray:
 def sign(input: Tensor) -> Tensor:
     """-1, 0 or 1 by the sign of ``input``; NaN becomes 0.
 
+    Args:
+        input: any shape, real.
+    Returns:
+        ``input``'s shape and dtype.
     Raises:
         NotImplementedError: a complex tensor.
     Gradient: zero.
     Source: torch.sign.
+    Example:
+        >>> torch.sign(torch.tensor([-3.5, 0.0, 7.0, torch.nan]))
+        tensor([-1.,  0.,  1.,  0.])
     """
     reject("sign", input, "c", "Unlike NumPy, torch.sign is not intended to support complex numbers. Please use torch.sgn instead.")
     return _sign(input)
@@ -78,8 +92,17 @@ def _sgn_gradient(grad: Any, input: Any, result: Any) -> Any:
 def sgn(input: Tensor) -> Tensor:
     """``sign`` for real tensors; ``input / abs(input)`` for complex ones, 0 at 0.
 
+    Args:
+        input: any shape and dtype.
+    Returns:
+        ``input``'s shape and dtype.
+    Raises:
+        TypeError: a number in place of the tensor.
     Gradient: zero for real input; the tangent part of ``grad / abs(input)`` for complex input.
     Source: torch.sgn.
+    Example:
+        >>> torch.sgn(torch.tensor([3 + 4j, 0j]))
+        tensor([0.6000+0.8000j, 0.0000+0.0000j])
     """
     if input.dtype.kind != "c":
         return _sign(input)
@@ -91,9 +114,16 @@ def sgn(input: Tensor) -> Tensor:
 def signbit(input: Tensor) -> Tensor:
     """Whether the sign is negative, that of -0.0 and of NaN included.
 
+    Args:
+        input: any shape, real.
+    Returns:
+        ``input``'s shape, bool.
     Raises:
         NotImplementedError: a complex tensor.
     Source: torch.signbit.
+    Example:
+        >>> torch.signbit(torch.tensor([-1.0, -0.0, 0.0]))
+        tensor([ True,  True, False])
     """
     reject("signbit", input, "c", "signbit is not implemented for complex tensors.")
     if input.dtype.kind in "biu":
@@ -112,10 +142,18 @@ def signbit(input: Tensor) -> Tensor:
 def copysign(input: Tensor, other: Tensor | Number) -> Tensor:
     """The magnitude of ``input`` with the sign of ``other``.
 
+    Args:
+        input: any shape, real.
+        other: a tensor that broadcasts with it, or a number; only its sign counts, that of zero too.
+    Returns:
+        The broadcast shape, floating point.
     Raises:
         NotImplementedError: complex operands.
     Gradient: ``grad`` times 1 or -1, 0 at 0; none to ``other``.
     Source: torch.copysign.
+    Example:
+        >>> torch.copysign(torch.tensor([1.0, -2.0]), -0.0)
+        tensor([-1., -2.])
     """
     reject("copysign_cpu", input, "c")
     return np.copysign(input, other)
@@ -138,10 +176,15 @@ def heaviside(input: Tensor, values: Tensor) -> Tensor:
     """0 below zero, 1 above, ``values`` at zero.
 
     Args:
-        input, values: broadcastable real tensors of one dtype.
+        input, values: real tensors of one dtype, whose shapes broadcast.
+    Returns:
+        The broadcast shape, the operands' dtype.
     Raises:
         RuntimeError: different dtypes, or complex ones.
     Source: torch.heaviside.
+    Example:
+        >>> torch.heaviside(torch.tensor([-2.0, 0.0, 3.0]), torch.tensor(0.5))
+        tensor([0.0000, 0.5000, 1.0000])
     """
     return np.where(input == 0, values, (input > 0).astype(input.dtype))
 
@@ -171,8 +214,16 @@ def nan_to_num(input: Tensor, nan: float | None = None, posinf: float | None = N
     Args:
         nan: what replaces NaN; 0 when None.
         posinf, neginf: what replaces the infinities; the dtype's largest and smallest numbers when None.
+        input: any shape and dtype; integers have nothing to replace.
+    Returns:
+        ``input``'s shape and dtype; a new tensor.
+    Raises:
+        TypeError: a number in place of the tensor.
     Gradient: ``grad`` where ``input`` is finite.
     Source: torch.nan_to_num.
+    Example:
+        >>> torch.nan_to_num(torch.tensor([torch.nan, torch.inf, -torch.inf, 1.0]), posinf=9.0, neginf=-9.0)
+        tensor([ 0.,  9., -9.,  1.])
     """
     if input.dtype.kind in "biu":
         return input.copy(order=order_of(input))
@@ -199,10 +250,17 @@ def _replaced(array: np.ndarray, nan: Any, posinf: Any, neginf: Any) -> np.ndarr
 def nextafter(input: Tensor, other: Tensor) -> Tensor:
     """The next floating-point number after ``input`` in the direction of ``other``.
 
+    Args:
+        input, other: floating point, shapes that broadcast.
+    Returns:
+        The broadcast shape, the common dtype.
     Raises:
         NotImplementedError: integer or complex operands.
     Gradient: ``grad`` to ``input`` where it moves; none to ``other``.
     Source: torch.nextafter.
+    Example:
+        >>> torch.nextafter(torch.tensor([1.0]), torch.tensor([2.0])) - 1  # float32's epsilon
+        tensor([1.1921e-07])
     """
     reject("nextafter_cpu", input, "biuc")
     if input.dtype.isbuiltin == 2:
@@ -242,20 +300,38 @@ def conjugated(input: Tensor) -> Tensor:
 
 @composite()
 def conj(input: Tensor) -> Tensor:
-    """The complex conjugate; a real tensor is returned as it is. Computed at once: nothing is lazy here.
+    """The complex conjugate, computed at once: nothing is lazy here.
 
+    Args:
+        input: any shape and dtype.
+    Returns:
+        ``input``'s shape and dtype; a real tensor itself.
+    Raises:
+        TypeError: a number in place of the tensor.
     Gradient: ``conj(grad)``.
     Source: torch.conj.
+    Example:
+        >>> torch.conj(torch.tensor([1 + 2j]))
+        tensor([1.-2.j])
     """
     return conjugated(input) if input._array.dtype.kind in "cV" and input.dtype.is_complex else input
 
 
 @composite(inplace=True, out=True)
 def conj_physical(input: Tensor) -> Tensor:
-    """The complex conjugate as a new tensor; a real tensor is returned as it is.
+    """The complex conjugate as a new tensor.
 
+    Args:
+        input: any shape and dtype.
+    Returns:
+        ``input``'s shape and dtype; a real tensor itself.
+    Raises:
+        TypeError: a number in place of the tensor.
     Gradient: ``conj(grad)``.
     Source: torch.conj_physical.
+    Example:
+        >>> torch.conj_physical(torch.tensor([1 + 2j]))
+        tensor([1.-2.j])
     """
     return conjugated(input) if input._array.dtype.kind in "cV" and input.dtype.is_complex else input
 
@@ -264,7 +340,17 @@ def conj_physical(input: Tensor) -> Tensor:
 def resolve_conj(input: Tensor) -> Tensor:
     """``input`` itself: conjugation is never lazy here.
 
+    Args:
+        input: any shape and dtype.
+    Returns:
+        The tensor itself.
+    Raises:
+        TypeError: no tensor.
     Source: torch.resolve_conj.
+    Example:
+        >>> x = torch.tensor([1 + 2j])
+        >>> torch.resolve_conj(x) is x
+        True
     """
     return input
 
@@ -273,7 +359,17 @@ def resolve_conj(input: Tensor) -> Tensor:
 def resolve_neg(input: Tensor) -> Tensor:
     """``input`` itself: negation is never lazy here.
 
+    Args:
+        input: any shape and dtype.
+    Returns:
+        The tensor itself.
+    Raises:
+        TypeError: no tensor.
     Source: torch.resolve_neg.
+    Example:
+        >>> x = torch.tensor([1.0])
+        >>> torch.resolve_neg(x) is x
+        True
     """
     return input
 
@@ -296,22 +392,40 @@ def imag_part(input: Tensor) -> Tensor:
 
 @composite(method=False)
 def real(input: Tensor) -> Tensor:
-    """The real part of a complex tensor, a view of its memory; a real tensor is returned as it is.
+    """The real part of a complex tensor; a real tensor as it is.
 
+    Args:
+        input: any shape and dtype.
+    Returns:
+        ``input``'s shape; a view of its memory.
+    Raises:
+        TypeError: a number in place of the tensor.
     Gradient: ``grad`` as the real part.
     Source: torch.real.
+    Example:
+        >>> x = torch.tensor([1 + 2j])
+        >>> _ = torch.real(x).fill_(5)
+        >>> x
+        tensor([5.+2.j])
     """
     return real_part(input) if input._array.dtype.kind in "cV" and input.dtype.is_complex else input
 
 
 @composite(method=False)
 def imag(input: Tensor) -> Tensor:
-    """The imaginary part of a complex tensor, a view of its memory.
+    """The imaginary part of a complex tensor.
 
+    Args:
+        input: any shape, complex.
+    Returns:
+        ``input``'s shape; a view of its memory.
     Raises:
         RuntimeError: a real tensor.
     Gradient: ``grad`` as the imaginary part.
     Source: torch.imag.
+    Example:
+        >>> torch.imag(torch.tensor([1 + 2j, 3 - 4j]))
+        tensor([ 2., -4.])
     """
     if not input.dtype.is_complex:
         raise RuntimeError("imag is not implemented for tensors with non-complex dtypes.")
@@ -329,8 +443,17 @@ def _angle_gradient(grad: Any, input: Any) -> Any:
 def angle(input: Tensor) -> Tensor:
     """The argument of a complex number in radians; for real input 0, or pi where it is negative.
 
+    Args:
+        input: any shape and dtype; NaN stays.
+    Returns:
+        ``input``'s shape; its real dtype, the default floating type for integers.
+    Raises:
+        TypeError: a number in place of the tensor.
     Gradient: zero for real input; ``grad * i * input / abs(input)**2`` for complex input.
     Source: torch.angle.
+    Example:
+        >>> torch.angle(torch.tensor([1j, -1 + 0j, 5 + 0j]))
+        tensor([1.5708, 3.1416, 0.0000])
     """
     if input.dtype.kind == "c":
         return np.angle(input)
@@ -376,11 +499,16 @@ def complex_(real: Tensor, imag: Tensor) -> Tensor:
     """The complex tensor with these parts.
 
     Args:
-        real, imag: broadcastable floating-point tensors of one dtype.
+        real, imag: floating-point tensors of one dtype, whose shapes broadcast.
+    Returns:
+        The broadcast shape; complex64 for float32, complex128 for float64.
     Raises:
         RuntimeError: integer or different dtypes.
     Gradient: the parts of ``grad``.
     Source: torch.complex.
+    Example:
+        >>> torch.complex(torch.tensor([1.0, 2.0]), torch.tensor([3.0, 4.0]))
+        tensor([1.+3.j, 2.+4.j])
     """
     joined = native.attempt("_joined_parts", real.size, real, imag, False)
     if joined is not None:
@@ -407,11 +535,17 @@ def polar(abs: Tensor, angle: Tensor) -> Tensor:
     """The complex tensor ``abs * exp(i * angle)``.
 
     Args:
-        abs, angle: broadcastable floating-point tensors of one dtype; radians.
+        abs: the modulus; floating point.
+        angle: in radians, of the same dtype, with a shape that broadcasts.
+    Returns:
+        The broadcast shape; complex64 for float32, complex128 for float64.
     Raises:
         RuntimeError: integer or different dtypes.
     Gradient: the parts of ``grad`` along the modulus and the argument.
     Source: torch.polar.
+    Example:
+        >>> torch.polar(torch.tensor([2.0]), torch.tensor([0.5]))  # 2 cos 0.5, 2 sin 0.5
+        tensor([1.7552+0.9589j])
     """
     joined = native.attempt("_joined_parts", abs.size, abs, angle, True)
     if joined is not None:

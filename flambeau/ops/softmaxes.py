@@ -180,11 +180,18 @@ def softmax(input: Tensor, dim: int, dtype: Any = None) -> Tensor:
     Args:
         dim: dimension along which the results add up to 1.
         dtype: dtype to cast ``input`` to first.
+        input: any shape, floating point unless ``dtype`` is given.
+    Returns:
+        ``input``'s shape; ``dtype`` or ``input``'s.
     Raises:
         NotImplementedError: integer input without ``dtype``.
         IndexError: ``dim`` out of range.
     Gradient: ``result * (grad - sum(grad * result))``.
     Source: torch.softmax. The maximum is subtracted first.
+    Example:
+        >>> torch.softmax(torch.tensor([[0.0, 0.0], [1000.0, 0.0]]), dim=1)
+        tensor([[0.5000, 0.5000],
+                [1.0000, 0.0000]])
     """
     wide, kind = _widened(input, dtype, "softmax_lastdim_kernel_impl")
     return _softmax(wide, dim).astype(kind, copy=False)
@@ -204,11 +211,17 @@ def log_softmax(input: Tensor, dim: int, dtype: Any = None) -> Tensor:
     Args:
         dim: dimension along which the probabilities add up to 1.
         dtype: dtype to cast ``input`` to first.
+        input: any shape, floating point unless ``dtype`` is given.
+    Returns:
+        ``input``'s shape; ``dtype`` or ``input``'s.
     Raises:
         NotImplementedError: integer input without ``dtype``.
         IndexError: ``dim`` out of range.
     Gradient: ``grad - softmax(input) * sum(grad)``.
     Source: torch.log_softmax.
+    Example:
+        >>> torch.log_softmax(torch.tensor([1000.0, 0.0]), dim=0)  # the logarithm of softmax would be minus infinity
+        tensor([    0., -1000.])
     """
     wide, kind = _widened(input, dtype, "log_softmax_lastdim_kernel_impl")
     return _log_softmax(wide, dim).astype(kind, copy=False)
@@ -233,7 +246,18 @@ def functional_softmax(input: Tensor, dim: int | None = None, _stacklevel: int =
     Args:
         dim: dimension along which the results add up to 1; guessed from the number of dimensions, with a warning, when None.
         dtype: dtype to cast ``input`` to first.
+        input: any shape, floating point unless ``dtype`` is given.
+        _stacklevel: which caller the warning names.
+    Returns:
+        ``input``'s shape; ``dtype`` or ``input``'s.
+    Raises:
+        NotImplementedError: integer input without ``dtype``.
+        IndexError: ``dim`` out of range.
     Source: torch.nn.functional.softmax.
+    Example:
+        >>> F.softmax(torch.tensor([[0.0, 0.0], [1.0, 0.0]]), dim=0)
+        tensor([[0.2689, 0.5000],
+                [0.7311, 0.5000]])
     """
     return softmax(input, _implicit_dim("softmax", input.ndim, _stacklevel) if dim is None else dim, dtype)
 
@@ -245,19 +269,40 @@ def functional_log_softmax(input: Tensor, dim: int | None = None, _stacklevel: i
     Args:
         dim: dimension; guessed, with a warning, when None.
         dtype: dtype to cast ``input`` to first.
+        input: any shape, floating point unless ``dtype`` is given.
+        _stacklevel: which caller the warning names.
+    Returns:
+        ``input``'s shape; ``dtype`` or ``input``'s.
+    Raises:
+        NotImplementedError: integer input without ``dtype``.
+        IndexError: ``dim`` out of range.
     Source: torch.nn.functional.log_softmax.
+    Example:
+        >>> F.log_softmax(torch.tensor([[0.0, 0.0], [0.0, 3.0]]), dim=1)
+        tensor([[-0.6931, -0.6931],
+                [-3.0486, -0.0486]])
     """
     return log_softmax(input, _implicit_dim("log_softmax", input.ndim, _stacklevel) if dim is None else dim, dtype)
 
 
 @composite(**_functional)
 def softmin(input: Tensor, dim: int | None = None, _stacklevel: int = 3, dtype: Any = None) -> Tensor:
-    """``softmax(-input)``.
+    """``softmax(-input)``: the smallest elements get the largest probabilities.
 
     Args:
         dim: dimension; guessed, with a warning, when None.
         dtype: dtype to cast ``input`` to first.
+        input: any shape, floating point unless ``dtype`` is given.
+        _stacklevel: which caller the warning names.
+    Returns:
+        ``input``'s shape; ``dtype`` or ``input``'s.
+    Raises:
+        NotImplementedError: integer input without ``dtype``.
+        IndexError: ``dim`` out of range.
     Source: torch.nn.functional.softmin.
+    Example:
+        >>> F.softmin(torch.tensor([0.0, 1000.0]), dim=0)
+        tensor([1., 0.])
     """
     return softmax(-input, _implicit_dim("softmin", input.ndim, _stacklevel) if dim is None else dim, dtype)
 
@@ -267,12 +312,19 @@ def gumbel_softmax(logits: Tensor, tau: float = 1, hard: bool = False, eps: floa
     """A sample of the Gumbel-Softmax distribution.
 
     Args:
-        logits: unnormalised log probabilities.
+        logits: unnormalised log probabilities, any shape, floating point.
         tau: temperature.
         hard: return one-hot vectors, with the gradient of the soft ones.
         eps: without effect.
         dim: dimension along which the results add up to 1.
+    Returns:
+        ``logits``' shape and dtype.
+    Raises:
+        IndexError: ``dim`` out of range.
     Source: torch.nn.functional.gumbel_softmax. Jang, Gu, Poole 2017.
+    Example:
+        >>> F.gumbel_softmax(torch.tensor([[100.0, 0.0, 0.0]]), hard=True)
+        tensor([[1., 0., 0.]])
     """
     if eps != 1e-10:
         warnings.warn("`eps` parameter is deprecated and has no effect.", UserWarning, stacklevel=2)

@@ -91,16 +91,23 @@ def sort(input: Tensor, dim: Any = -1, descending: bool = False, *, stable: bool
     """The elements in order along ``dim``, and where they came from.
 
     Args:
-        input: real.
+        input: any shape, real.
         dim: dimension; the last when None.
         descending: largest first.
         stable: equal elements keep their order; they always do here.
     Returns:
-        A named tuple (values, indices). NaN comes last, or first when descending.
+        A named tuple (values, indices) of ``input``'s shape; the indices are int64. NaN comes last, or first when descending.
     Raises:
-        RuntimeError: complex input. IndexError: ``dim`` out of range.
+        RuntimeError: complex input.
+        IndexError: ``dim`` out of range.
     Gradient: ``grad`` back at the elements' places.
     Source: torch.sort.
+    Example:
+        >>> torch.sort(torch.tensor([[3, 1, 2], [9, 7, 8]]), descending=True).values
+        tensor([[3, 2, 1],
+                [9, 8, 7]])
+        >>> torch.sort(torch.tensor([30, 10, 20])).indices
+        tensor([1, 2, 0])
     """
     order = order_along(input, dim, descending)
     values, indices = array_like(input, input.dtype), array_like(input, _I8)
@@ -110,13 +117,40 @@ def sort(input: Tensor, dim: Any = -1, descending: bool = False, *, stable: bool
 
 @composite(out=True)
 def argsort(input: Tensor, dim: int = -1, descending: bool = False, *, stable: bool = False) -> Any:
-    """Indices that sort ``input`` along ``dim``; see ``torch.sort``. Source: torch.argsort."""
+    """Indices that sort ``input`` along ``dim``.
+
+    Args:
+        input: any shape, real.
+        dim, descending, stable: as for ``torch.sort``.
+    Returns:
+        ``input``'s shape, int64.
+    Raises:
+        RuntimeError: complex input.
+        IndexError: ``dim`` out of range.
+    Source: torch.argsort.
+    Example:
+        >>> torch.argsort(torch.tensor([30, 10, 20]))
+        tensor([1, 2, 0])
+    """
     return sort(input.detach(), dim, descending, stable=stable)[1]
 
 
 @composite(out=True)
 def msort(input: Tensor) -> Any:
-    """``input`` sorted along its first dimension. Source: torch.msort."""
+    """``input`` sorted along its first dimension: each column by itself.
+
+    Args:
+        input: any shape, real.
+    Returns:
+        ``input``'s shape and dtype.
+    Raises:
+        RuntimeError: complex input.
+    Source: torch.msort.
+    Example:
+        >>> torch.msort(torch.tensor([[3, 1], [2, 5]]))
+        tensor([[2, 1],
+                [3, 5]])
+    """
     return sort(input, 0)[0]
 
 
@@ -190,17 +224,22 @@ def topk(input: Tensor, k: int, dim: Any = -1, largest: bool = True, sorted: boo
     """The k largest (or smallest) elements along ``dim``, and where they are.
 
     Args:
-        input: real.
+        input: any shape, real.
         k: how many.
         dim: dimension; the last when None.
         largest: the largest, else the smallest.
         sorted: in order; they always are here.
     Returns:
-        A named tuple (values, indices); of equal elements the first.
+        A named tuple (values, indices) of ``input``'s shape with size ``k`` along ``dim``; of equal elements the first.
     Raises:
         RuntimeError: ``k`` out of range.
+        IndexError: ``dim`` out of range.
     Gradient: ``grad`` at the elements' places, 0 elsewhere.
     Source: torch.topk.
+    Example:
+        >>> values, indices = torch.topk(torch.tensor([3, 9, 1, 7]), 2)
+        >>> values, indices
+        (tensor([9, 7]), tensor([1, 3]))
     """
     if not input.ndim:
         return (input.copy(), np.zeros((), _I8)) if k else (np.empty(0, input.dtype), np.empty(0, _I8))
@@ -266,13 +305,22 @@ def kthvalue(input: Tensor, k: int, dim: Any = -1, keepdim: bool = False) -> Any
     """The k-th smallest element along ``dim`` (k counts from 1), and where it is.
 
     Args:
-        input: real. k: rank. dim: dimension, the last when None. keepdim: keep it with size 1.
+        input: any shape, real.
+        k: the rank, 1 for the smallest.
+        dim: dimension; the last when None.
+        keepdim: keep it with size 1.
     Returns:
-        A named tuple (values, indices).
+        A named tuple (values, indices) of ``input``'s shape without ``dim``.
     Raises:
         RuntimeError: ``k`` out of range.
+        IndexError: ``dim`` out of range, or an empty one.
     Gradient: ``grad`` at the element's place.
     Source: torch.kthvalue.
+    Example:
+        >>> torch.kthvalue(torch.tensor([30, 10, 20]), 2)
+        torch.return_types.kthvalue(
+        values=tensor(20),
+        indices=tensor(2))
     """
     if not input.ndim:
         return input.copy(), np.zeros((), _I8)
@@ -308,14 +356,24 @@ def unique(input: Tensor, sorted: bool = True, return_inverse: bool = False, ret
     """The distinct elements (or slices along ``dim``), sorted.
 
     Args:
-        input: real.
+        input: any shape, real.
         sorted: they always are here.
         return_inverse: also where each element's value is in the result.
         return_counts: also how often each value occurs.
         dim: compare slices along it; all elements when None.
     Returns:
-        A tensor, or a tuple (values, inverse, counts) of what was asked for. Each NaN is distinct.
+        1-d, or ``input``'s shape with fewer slices along ``dim``; or a tuple (values, inverse, counts) of what was asked for. Each NaN is
+        distinct.
+    Raises:
+        IndexError: ``dim`` out of range.
+        RuntimeError: another dimension than ``dim`` is empty; in the backward pass, always.
     Source: torch.unique.
+    Example:
+        >>> torch.unique(torch.tensor([3, 1, 3, 2]), return_inverse=True, return_counts=True)
+        (tensor([1, 2, 3]), tensor([2, 0, 2, 1]), tensor([1, 1, 2]))
+        >>> torch.unique(torch.tensor([[1, 2], [1, 2], [0, 5]]), dim=0)
+        tensor([[0, 5],
+                [1, 2]])
     """
     array = input._array
     if not kind_of(array).has_values:
@@ -400,8 +458,17 @@ def unique_consecutive(input: Tensor, return_inverse: bool = False, return_count
     """``input`` without elements (or slices along ``dim``) that repeat the one before.
 
     Args:
-        input: any dtype. return_inverse, return_counts, dim: as for ``torch.unique``.
+        input: any shape and dtype.
+        return_inverse, return_counts, dim: as for ``torch.unique``.
+    Returns:
+        1-d, or ``input``'s shape with fewer slices along ``dim``; or a tuple of it and what was asked for, int64.
+    Raises:
+        IndexError: ``dim`` out of range.
+        RuntimeError: another dimension than ``dim`` is empty; in the backward pass, always.
     Source: torch.unique_consecutive.
+    Example:
+        >>> torch.unique_consecutive(torch.tensor([1, 1, 2, 1, 1, 1]), return_counts=True)
+        (tensor([1, 2, 1]), tensor([2, 1, 3]))
     """
     array = input._array
     rows = array.reshape(-1) if dim is None else np.moveaxis(array, wrap_dim(dim, array.ndim), 0)
@@ -488,15 +555,21 @@ def searchsorted(
     """Where each value would have to be inserted into a sorted sequence.
 
     Args:
-        sorted_sequence: ``(n)``, or ``(*, n)`` with one sequence for each row of ``input``.
+        sorted_sequence: ``(n,)``, or ``(*, n)`` with one sequence for each row of ``input``.
         input: values; a tensor or a number.
         out_int32: int32 instead of int64.
         right: after equal elements instead of before them; the same as ``side='right'``.
         side: 'left' or 'right'.
         sorter: indices that sort the sequence, where it is not sorted itself.
+    Returns:
+        ``input``'s shape, int64 or int32: from 0 to n.
     Raises:
-        RuntimeError: shapes that do not match, or an index of ``sorter`` out of range.
+        RuntimeError: shapes that do not match, an index of ``sorter`` out of range, or ``right`` and ``side`` that differ.
     Source: torch.searchsorted.
+    Example:
+        >>> edges = torch.tensor([10, 20, 30])
+        >>> torch.searchsorted(edges, torch.tensor([5, 20, 35])), torch.searchsorted(edges, 20, right=True)
+        (tensor([0, 1, 3]), tensor(2))
     """
     from .from_data import tensor
 
@@ -514,13 +587,18 @@ def bucketize(input: Tensor | Number, boundaries: Tensor, *, out_int32: bool = F
     """The number of the interval between ``boundaries`` in which each value lies.
 
     Args:
-        input: values; a tensor or a number.
+        input: values; a tensor of any shape or a number.
         boundaries: 1-d, sorted.
         out_int32: int32 instead of int64.
         right: intervals that are closed on the left.
+    Returns:
+        ``input``'s shape, int64 or int32: 0 before the first boundary.
     Raises:
         RuntimeError: boundaries that are not 1-d.
     Source: torch.bucketize.
+    Example:
+        >>> torch.bucketize(torch.tensor([5, 20, 35]), torch.tensor([10, 20, 30]))
+        tensor([0, 1, 3])
     """
     if boundaries.ndim != 1:
         raise RuntimeError(f"boundaries tensor must be 1 dimension, but got dim({boundaries.ndim})")

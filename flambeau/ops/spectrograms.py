@@ -107,11 +107,11 @@ def stft(
     """Fourier transforms of the pieces of a signal that a sliding window shows.
 
     Args:
-        input: ``(T)`` or ``(B, T)``, floating point or complex.
+        input: ``(T,)`` or ``(B, T)``, floating point or complex.
         n_fft: number of points of each transform.
-        hop_length: distance between the beginnings of two pieces, by default ``n_fft // 4``.
-        win_length: length of the window, by default ``n_fft``; a shorter one stands in the middle.
-        window: ``(win_length)``, by default ones, with a warning.
+        hop_length: elements between the beginnings of two pieces; ``n_fft // 4`` when None.
+        win_length: elements of the window; ``n_fft`` when None. A shorter one stands in the middle.
+        window: ``(win_length,)``; ones when None, with a warning.
         center: continue the signal by ``n_fft // 2`` at both ends, so that piece t has its middle at ``t * hop_length``.
         pad_mode: how it is continued; see ``nn.functional.pad``.
         normalized: divide by the root of ``n_fft``.
@@ -119,10 +119,15 @@ def stft(
         return_complex: must be given for real signals: complex numbers, or (deprecated) a last dimension of real and imaginary part.
         align_to_window: where ``center`` is False, whether the first window, not the first piece of ``n_fft``, begins at 0.
     Returns:
-        ``(B?, n_fft // 2 + 1 or n_fft, number of pieces)``, with a last dimension of 2 if ``return_complex`` is False.
+        ``(B?, n_fft // 2 + 1 or n_fft, number of pieces)``, complex; with a last dimension of 2 if ``return_complex`` is False.
     Raises:
         RuntimeError: sizes that do not fit together, a halved complex signal, ``return_complex`` missing, or another dtype.
     Source: torch.stft.
+    Example:
+        >>> signal = torch.cos(torch.arange(32) * torch.pi / 2)  # a quarter of the sampling rate
+        >>> spectrum = torch.stft(signal, 8, window=torch.hann_window(8), center=False, return_complex=True)
+        >>> spectrum.shape, spectrum.abs().argmax(0).unique()
+        (torch.Size([5, 13]), tensor([2]))
     """
     if center:
         if align_to_window is not None:
@@ -194,10 +199,15 @@ def istft(
         length: to how many elements the signal is cut or, with a warning, continued by zeros.
         return_complex: return a complex signal, from whole transforms.
     Returns:
-        ``(B?, length)``.
+        ``(B?, length)``, real unless ``return_complex``.
     Raises:
         RuntimeError: a real ``input``, sizes that do not fit together, or elements that no window shows.
     Source: torch.istft; Griffin and Lim 1984.
+    Example:
+        >>> signal, window = torch.randn(32), torch.hann_window(8)
+        >>> spectrum = torch.stft(signal, 8, window=window, return_complex=True)
+        >>> torch.allclose(torch.istft(spectrum, 8, window=window), signal, atol=1e-6)
+        True
     """
     hop_length, win_length = _sizes(n_fft, hop_length, win_length, window, _INVERTS_NOT)
     if not input.dtype.is_complex:

@@ -120,13 +120,20 @@ def _median_of(name: str, along: Any, of_all: Any, input: Any, dim: Any, keepdim
 _MEDIAN_DOC = """Middle of the sorted elements, of all or along ``dim``; the lower one of two.
 
     Args:
-        input: real.
+        input: any shape, real.
         dim: dimension; all elements when None.
         keepdim: keep it with size 1.
     Returns:
-        A tensor; with ``dim`` a named tuple (values, indices). {nan}
+        0-d, ``input``'s dtype; with ``dim`` a named tuple (values, indices) of ``input``'s shape without it. {nan}
+    Raises:
+        IndexError: ``dim`` out of range, or an empty one.
+        NotImplementedError: bool or complex input.
     Gradient: of all: in equal parts to the elements that have the value; along ``dim``: to the one at the index.
     Source: torch.{name}.
+    Example:
+        >>> x = torch.tensor([1.0, 9.0, 5.0, torch.nan])
+        >>> torch.{name}(x), torch.{name}(x[:3], dim=0).indices
+        ({printed}, tensor(2))
     """
 
 
@@ -140,8 +147,8 @@ def nanmedian(input: Tensor, dim: int | None = None, keepdim: bool = False) -> A
     return _median_of("nanmedian", _nanmedian, _nanmedian_of_all, input, dim, keepdim)
 
 
-median.__doc__ = _MEDIAN_DOC.format(name="median", nan="NaN where there is one.")
-nanmedian.__doc__ = _MEDIAN_DOC.format(name="nanmedian", nan="NaN are left out, where there is anything else.")
+median.__doc__ = _MEDIAN_DOC.format(name="median", nan="NaN where there is one.", printed="tensor(nan)")
+nanmedian.__doc__ = _MEDIAN_DOC.format(name="nanmedian", nan="NaN are left out, where there is anything else.", printed="tensor(5.)")
 
 
 @op(opmath="native", canonicalize=_canonicalize_along("mode"), returns=("values", "indices"), grad={"input": _selected}, forward="selects")
@@ -149,11 +156,20 @@ def mode(input: Tensor, dim: int = -1, keepdim: bool = False) -> Any:
     """Most frequent element along ``dim``, the smallest of several, and the last place where it is.
 
     Args:
-        input: real. dim: dimension. keepdim: keep it with size 1.
+        input: any shape, real.
+        dim: dimension.
+        keepdim: keep it with size 1.
     Returns:
-        A named tuple (values, indices).
+        A named tuple (values, indices) of ``input``'s shape without ``dim``.
+    Raises:
+        IndexError: ``dim`` out of range, or an empty one.
+        NotImplementedError: a complex tensor.
     Gradient: ``grad`` at the element's place.
     Source: torch.mode.
+    Example:
+        >>> values, indices = torch.mode(torch.tensor([[3, 1, 3], [2, 5, 5]]))
+        >>> values, indices
+        (tensor([3, 5]), tensor([2, 2]))
     """
     if not input.ndim:
         return input.copy(), np.zeros((), _I8)
@@ -239,16 +255,21 @@ def _ranked_values(rows: Any, q: Any, interpolation: str, ignore_nan: bool) -> A
 _QUANTILE_DOC = """Values below which the fractions ``q`` of the elements lie.
 
     Args:
-        input: float32 or float64.
+        input: any shape, float32 or float64.
         q: a number, or a 0-d or 1-d tensor, in [0, 1].
         dim: dimension; all elements when None.
         keepdim: keep it with size 1.
         interpolation: between the two nearest elements: 'linear', 'lower', 'higher', 'midpoint' or 'nearest'.
     Returns:
-        The dimension of a 1-d ``q`` comes first. {nan}
+        ``input``'s shape without ``dim``, behind the dimension of a 1-d ``q``. {nan}
     Raises:
         RuntimeError: an empty input, another dtype, or ``q`` out of range.
+        IndexError: ``dim`` out of range.
     Source: torch.{name}.
+    Example:
+        >>> x = torch.tensor([0.0, 1.0, 3.0, torch.nan])
+        >>> torch.{name}(x, 0.75), torch.{name}(x[:3], torch.tensor([0.25, 0.5]))
+        ({printed}, tensor([0.5000, 1.0000]))
     """
 
 
@@ -262,8 +283,8 @@ def nanquantile(input: Tensor, q: Any, dim: int | None = None, keepdim: bool = F
     return _quantile("nanquantile", input, q, dim, keepdim, interpolation, True)
 
 
-quantile.__doc__ = _QUANTILE_DOC.format(name="quantile", nan="NaN where there is one.")
-nanquantile.__doc__ = _QUANTILE_DOC.format(name="nanquantile", nan="NaN are left out.")
+quantile.__doc__ = _QUANTILE_DOC.format(name="quantile", nan="NaN where there is one.", printed="tensor(nan)")
+nanquantile.__doc__ = _QUANTILE_DOC.format(name="nanquantile", nan="NaN are left out.", printed="tensor(2.)")
 
 
 # -- histograms -----------------------------------------------------------------------------------------------------------------
@@ -272,14 +293,17 @@ def histc(input: Tensor, bins: int = 100, min: float = 0, max: float = 0) -> Ten
     """Histogram with equal bins.
 
     Args:
-        input: floating point (integers count as such).
+        input: any shape, floating point (integers count as such).
         bins: how many.
         min, max: range; that of the data when both are equal. Elements outside and NaN are not counted; ``max`` is in the last bin.
     Returns:
-        ``(bins)``, ``input``'s dtype.
+        ``(bins,)``, ``input``'s dtype.
     Raises:
         RuntimeError: no bins, or a range that is not finite or upside down.
     Source: torch.histc.
+    Example:
+        >>> torch.histc(torch.tensor([0.5, 1.5, 1.7, 4.0, 9.0]), bins=4, min=0, max=4)
+        tensor([1., 2., 0., 1.])
     """
     if bins <= 0:
         raise RuntimeError("bins must be > 0")
@@ -306,14 +330,19 @@ def bincount(input: Tensor, weights: Any = None, minlength: int = 0) -> Any:
     """How often each value occurs in a tensor of non-negative integers.
 
     Args:
-        input: 1-d, integers.
-        weights: what each element counts; 1 when None.
+        input: 1-d, integers, not negative.
+        weights: ``input``'s shape, what each element counts; 1 when None.
         minlength: least size of the result.
     Returns:
-        int64, or the dtype of the weights (float64 unless they are float32); one place for each value up to the largest.
+        1-d, one place for each value up to the largest; int64, or the dtype of the weights (float64 unless they are float32).
     Raises:
         RuntimeError: negative values, another number of dimensions, or weights of another shape.
     Source: torch.bincount.
+    Example:
+        >>> torch.bincount(torch.tensor([0, 3, 3]))
+        tensor([1, 0, 0, 2])
+        >>> torch.bincount(torch.tensor([0, 3, 3]), weights=torch.tensor([0.5, 1.0, 10.0]))
+        tensor([ 0.5000,  0.0000,  0.0000, 11.0000])
     """
     array = input._array
     if array.ndim != 1 or array.dtype.kind not in "iu" or (array.size and limits(array)[0] < 0):
@@ -357,16 +386,21 @@ def histogram(input: Tensor, bins: Any = 100, *, range: Any = None, weight: Any 
     """Histogram with given bins.
 
     Args:
-        input: floating point.
+        input: any shape, floating point.
         bins: number of equal bins, or a tensor of increasing edges.
         range: lowest and highest edge of equal bins; those of the data when None.
-        weight: what each element counts; 1 when None.
+        weight: ``input``'s shape, what each element counts; 1 when None.
         density: divide by the sum and the width of the bins.
     Returns:
-        A named tuple (hist, bin_edges).
+        A named tuple (hist, bin_edges) of ``(bins,)`` and ``(bins + 1,)``, ``input``'s dtype.
     Raises:
         RuntimeError: integers, or weights of another shape.
     Source: torch.histogram.
+    Example:
+        >>> torch.histogram(torch.tensor([0.5, 1.5, 1.7]), torch.tensor([0.0, 1.0, 2.0])).hist
+        tensor([1., 2.])
+        >>> torch.histogram(torch.tensor([0.5, 1.5, 1.7]), 2, range=(0.0, 4.0)).bin_edges
+        tensor([0., 2., 4.])
     """
     from ..core.calls.return_types import named_result
 
@@ -440,8 +474,14 @@ def histogramdd(input: Tensor, bins: Any, range: Any = None, weight: Any = None,
     Returns:
         A named tuple (hist, bin_edges): one dimension, and one tensor of edges, for each coordinate.
     Raises:
-        RuntimeError: bins, a range or weights that do not fit. NotImplementedError: an integer dtype.
+        RuntimeError: bins, a range or weights that do not fit.
+        NotImplementedError: an integer dtype.
     Source: torch.histogramdd.
+    Example:
+        >>> points = torch.tensor([[0.5, 0.5], [1.5, 0.5], [1.6, 0.4]])
+        >>> torch.histogramdd(points, [2, 1], range=[0.0, 2.0, 0.0, 1.0]).hist
+        tensor([[1.],
+                [2.]])
     """
     from ..core.calls.return_types import named_result
 
@@ -508,6 +548,11 @@ def cov(input: Tensor, *, correction: int = 1, fweights: Any = None, aweights: A
     Raises:
         RuntimeError: more than two dimensions, bool input, or weights that do not fit.
     Source: torch.cov.
+    Example:
+        >>> x = torch.tensor([[1.0, 2.0, 3.0], [30.0, 20.0, 10.0]])
+        >>> torch.cov(x)
+        tensor([[  1., -10.],
+                [-10., 100.]])
     """
     if input.ndim > 2:
         raise RuntimeError(f"cov(): expected input to have two or fewer dimensions but got an input with {input.ndim} dimensions")
@@ -554,8 +599,14 @@ def corrcoef(input: Tensor) -> Any:
     Args:
         input: ``(variables, observations)``, or 1-d for one variable.
     Returns:
-        ``(variables, variables)``, clipped to [-1, 1].
+        ``(variables, variables)``, clipped to [-1, 1]; 0-d for one variable given as 1-d.
+    Raises:
+        RuntimeError: more than two dimensions.
     Source: torch.corrcoef.
+    Example:
+        >>> torch.corrcoef(torch.tensor([[1.0, 2.0, 3.0], [30.0, 20.0, 10.0]]))
+        tensor([[ 1., -1.],
+                [-1.,  1.]])
     """
     if input.ndim > 2:
         raise RuntimeError(f"corrcoef(): expected input to have two or fewer dimensions but got an input with {input.ndim} dimensions")

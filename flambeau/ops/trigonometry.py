@@ -22,8 +22,17 @@ from .arithmetic import conj, reject
 def sin(input: Tensor) -> Tensor:
     """Sine of an angle in radians.
 
+    Args:
+        input: in radians, any shape; integers and bools become the default floating type.
+    Returns:
+        ``input``'s shape, floating point or complex.
+    Raises:
+        TypeError: a number in place of the tensor.
     Gradient: ``grad * cos(input)``.
     Source: torch.sin.
+    Example:
+        >>> torch.sin(torch.tensor([0.0, torch.pi / 6, torch.pi / 2]))
+        tensor([0.0000, 0.5000, 1.0000])
     """
     return np.sin(input)
 
@@ -32,8 +41,17 @@ def sin(input: Tensor) -> Tensor:
 def cos(input: Tensor) -> Tensor:
     """Cosine of an angle in radians.
 
+    Args:
+        input: in radians, any shape; integers and bools become the default floating type.
+    Returns:
+        ``input``'s shape, floating point or complex.
+    Raises:
+        TypeError: a number in place of the tensor.
     Gradient: ``-grad * sin(input)``.
     Source: torch.cos.
+    Example:
+        >>> torch.cos(torch.tensor([0.0, torch.pi / 3, torch.pi]))
+        tensor([ 1.0000,  0.5000, -1.0000])
     """
     return np.cos(input)
 
@@ -49,8 +67,17 @@ def cos(input: Tensor) -> Tensor:
 def tan(input: Tensor) -> Tensor:
     """Tangent of an angle in radians.
 
+    Args:
+        input: in radians, any shape; integers and bools become the default floating type.
+    Returns:
+        ``input``'s shape, floating point or complex.
+    Raises:
+        TypeError: a number in place of the tensor.
     Gradient: ``grad * (1 + tan(input)**2)``.
     Source: torch.tan.
+    Example:
+        >>> torch.tan(torch.tensor([0.0, 1.0, -1.0]))
+        tensor([ 0.0000,  1.5574, -1.5574])
     """
     return np.tan(input)
 
@@ -65,10 +92,19 @@ def tan(input: Tensor) -> Tensor:
     keeps_zero=True,
 )
 def asin(input: Tensor) -> Tensor:
-    """Angle in [-pi/2, pi/2] with this sine; NaN outside [-1, 1].
+    """Inverse sine: the angle in [-pi/2, pi/2] with this sine; NaN outside [-1, 1].
 
+    Args:
+        input: any shape; integers and bools become the default floating type.
+    Returns:
+        ``input``'s shape, in radians, floating point or complex.
+    Raises:
+        TypeError: a number in place of the tensor.
     Gradient: ``grad / sqrt(1 - input**2)``.
     Source: torch.asin.
+    Example:
+        >>> torch.asin(torch.tensor([0.5, 1.0, 2.0]))
+        tensor([0.5236, 1.5708,    nan])
     """
     return np.arcsin(input)
 
@@ -82,10 +118,19 @@ def asin(input: Tensor) -> Tensor:
     forward="holomorphic",
 )
 def acos(input: Tensor) -> Tensor:
-    """Angle in [0, pi] with this cosine; NaN outside [-1, 1].
+    """Inverse cosine: the angle in [0, pi] with this cosine; NaN outside [-1, 1].
 
+    Args:
+        input: any shape; integers and bools become the default floating type.
+    Returns:
+        ``input``'s shape, in radians, floating point or complex.
+    Raises:
+        TypeError: a number in place of the tensor.
     Gradient: ``-grad / sqrt(1 - input**2)``.
     Source: torch.acos.
+    Example:
+        >>> torch.acos(torch.tensor([1.0, 0.0, 2.0]))
+        tensor([0.0000, 1.5708,    nan])
     """
     return np.arccos(input)
 
@@ -99,10 +144,19 @@ def acos(input: Tensor) -> Tensor:
     keeps_zero=True,
 )
 def atan(input: Tensor) -> Tensor:
-    """Angle in (-pi/2, pi/2) with this tangent.
+    """Inverse tangent: the angle in (-pi/2, pi/2) with this tangent.
 
+    Args:
+        input: any shape; integers and bools become the default floating type.
+    Returns:
+        ``input``'s shape, in radians, floating point or complex.
+    Raises:
+        TypeError: a number in place of the tensor.
     Gradient: ``grad / (1 + input**2)``.
     Source: torch.atan.
+    Example:
+        >>> torch.atan(torch.tensor([0.0, 1.0, torch.inf]))
+        tensor([0.0000, 0.7854, 1.5708])
     """
     return np.arctan(input)
 
@@ -132,10 +186,18 @@ def _acosh_gradient(grad: Any, input: Any) -> Any:
 def atan2(input: Tensor, other: Tensor) -> Tensor:
     """Angle in [-pi, pi] of the point (``other``, ``input``), the quadrant included.
 
+    Args:
+        input: ordinates, real.
+        other: abscissas, real, with a shape that broadcasts.
+    Returns:
+        The broadcast shape, in radians, floating point.
     Raises:
         NotImplementedError: complex operands.
     Gradient: ``grad * other / r**2`` and ``-grad * input / r**2`` with r the distance from the origin.
     Source: torch.atan2.
+    Example:
+        >>> torch.atan2(torch.tensor([1.0, -1.0]), torch.tensor([-1.0, -1.0]))  # 135 degrees and -135
+        tensor([ 2.3562, -2.3562])
     """
     reject("atan2_cpu", input, "c")
     return np.arctan2(input, other)
@@ -150,10 +212,19 @@ def atan2(input: Tensor, other: Tensor) -> Tensor:
     keeps_zero=True,
 )
 def sinh(input: Tensor) -> Tensor:
-    """Hyperbolic sine.
+    """Hyperbolic sine, ``(exp(input) - exp(-input)) / 2``.
 
+    Args:
+        input: any shape; integers and bools become the default floating type.
+    Returns:
+        ``input``'s shape, floating point or complex.
+    Raises:
+        TypeError: a number in place of the tensor.
     Gradient: ``grad * cosh(input)``.
     Source: torch.sinh.
+    Example:
+        >>> torch.sinh(torch.tensor([0.0, 1.0, -1.0]))
+        tensor([ 0.0000,  1.1752, -1.1752])
     """
     return np.sinh(input)
 
@@ -166,10 +237,19 @@ def sinh(input: Tensor) -> Tensor:
     forward="holomorphic",
 )
 def cosh(input: Tensor) -> Tensor:
-    """Hyperbolic cosine.
+    """Hyperbolic cosine, ``(exp(input) + exp(-input)) / 2``.
 
+    Args:
+        input: any shape; integers and bools become the default floating type.
+    Returns:
+        ``input``'s shape, floating point or complex.
+    Raises:
+        TypeError: a number in place of the tensor.
     Gradient: ``grad * sinh(input)``.
     Source: torch.cosh.
+    Example:
+        >>> torch.cosh(torch.tensor([0.0, 1.0, -1.0]))
+        tensor([1.0000, 1.5431, 1.5431])
     """
     return np.cosh(input)
 
@@ -207,10 +287,19 @@ def tanh_backward(grad_output: Tensor, output: Tensor) -> Tensor:
     keeps_zero=True,
 )
 def tanh(input: Tensor) -> Tensor:
-    """Hyperbolic tangent.
+    """Hyperbolic tangent, ``sinh(input) / cosh(input)``: from -1 to 1.
 
+    Args:
+        input: any shape; integers and bools become the default floating type.
+    Returns:
+        ``input``'s shape, floating point or complex.
+    Raises:
+        TypeError: a number in place of the tensor.
     Gradient: ``grad * (1 - tanh(input)**2)``.
     Source: torch.tanh.
+    Example:
+        >>> torch.tanh(torch.tensor([0.0, 1.0, -100.0]))
+        tensor([ 0.0000,  0.7616, -1.0000])
     """
     return np.tanh(input)
 
@@ -224,20 +313,38 @@ def tanh(input: Tensor) -> Tensor:
     keeps_zero=True,
 )
 def asinh(input: Tensor) -> Tensor:
-    """Inverse hyperbolic sine.
+    """Inverse hyperbolic sine, ``log(input + sqrt(input**2 + 1))``.
 
+    Args:
+        input: any shape; integers and bools become the default floating type.
+    Returns:
+        ``input``'s shape, floating point or complex.
+    Raises:
+        TypeError: a number in place of the tensor.
     Gradient: ``grad / sqrt(input**2 + 1)``.
     Source: torch.asinh.
+    Example:
+        >>> torch.asinh(torch.tensor([0.0, 1.0, -1.0]))
+        tensor([ 0.0000,  0.8814, -0.8814])
     """
     return np.arcsinh(input)
 
 
 @pointwise(ufunc=np.arccosh, aliases=("arccosh",), promotion="int_to_float", grad={"input": _acosh_gradient}, forward="holomorphic")
 def acosh(input: Tensor) -> Tensor:
-    """Inverse hyperbolic cosine; NaN below 1.
+    """Inverse hyperbolic cosine, ``log(input + sqrt(input**2 - 1))``; NaN below 1.
 
+    Args:
+        input: any shape; integers and bools become the default floating type.
+    Returns:
+        ``input``'s shape, floating point or complex, not negative.
+    Raises:
+        TypeError: a number in place of the tensor.
     Gradient: ``grad / sqrt(input**2 - 1)``.
     Source: torch.acosh.
+    Example:
+        >>> torch.acosh(torch.tensor([1.0, 2.0, 0.5]))
+        tensor([0.0000, 1.3170,    nan])
     """
     return np.arccosh(input)
 
@@ -251,10 +358,19 @@ def acosh(input: Tensor) -> Tensor:
     keeps_zero=True,
 )
 def atanh(input: Tensor) -> Tensor:
-    """Inverse hyperbolic tangent; infinite at -1 and 1, NaN outside.
+    """Inverse hyperbolic tangent, ``log((1 + input) / (1 - input)) / 2``; infinite at -1 and 1, NaN outside.
 
+    Args:
+        input: any shape; integers and bools become the default floating type.
+    Returns:
+        ``input``'s shape, floating point or complex.
+    Raises:
+        TypeError: a number in place of the tensor.
     Gradient: ``grad / (1 - input**2)``.
     Source: torch.atanh.
+    Example:
+        >>> torch.atanh(torch.tensor([0.5, 1.0, 2.0]))
+        tensor([0.5493,    inf,    nan])
     """
     return np.arctanh(input)
 
@@ -265,12 +381,19 @@ def _scale(input: np.ndarray, number: Number) -> np.ndarray:
 
 @pointwise(promotion="int_to_float", grad={"input": lambda grad: grad * (math.pi / 180)}, keeps_zero=True)
 def deg2rad(input: Tensor) -> Tensor:
-    """Degrees to radians.
+    """Degrees to radians, element by element.
 
+    Args:
+        input: in degrees, any shape, real; integers become the default floating type.
+    Returns:
+        ``input``'s shape, in radians, floating point.
     Raises:
         RuntimeError: complex input.
     Gradient: ``grad * pi / 180``.
     Source: torch.deg2rad.
+    Example:
+        >>> torch.deg2rad(torch.tensor([180, 90]))
+        tensor([3.1416, 1.5708])
     """
     if input.dtype.kind == "c":
         raise RuntimeError("deg2rad is not supported for complex tensors.")
@@ -279,12 +402,19 @@ def deg2rad(input: Tensor) -> Tensor:
 
 @pointwise(promotion="int_to_float", grad={"input": lambda grad: grad * (180 / math.pi)}, keeps_zero=True)
 def rad2deg(input: Tensor) -> Tensor:
-    """Radians to degrees.
+    """Radians to degrees, element by element.
 
+    Args:
+        input: in radians, any shape, real; integers become the default floating type.
+    Returns:
+        ``input``'s shape, in degrees, floating point.
     Raises:
         RuntimeError: complex input.
     Gradient: ``grad * 180 / pi``.
     Source: torch.rad2deg.
+    Example:
+        >>> torch.rad2deg(torch.tensor([torch.pi, 1.0]))
+        tensor([180.0000,  57.2958])
     """
     if input.dtype.kind == "c":
         raise RuntimeError("rad2deg is not supported for complex tensors.")

@@ -92,11 +92,15 @@ def unfold(input: Tensor, kernel_size: Any, dilation: Any = 1, padding: Any = 0,
         padding: zeros on each side.
         stride: step between patches.
     Returns:
-        ``(N, C * kh * kw, L)`` for L patches.
+        ``(N, C * kh * kw, L)`` for L patches, ``input``'s dtype.
     Raises:
         RuntimeError: geometry that does not fit.
     Gradient: ``fold`` of ``grad``.
     Source: torch.nn.functional.unfold.
+    Example:
+        >>> image = torch.arange(9.0).view(1, 1, 3, 3)
+        >>> F.unfold(image, kernel_size=2)[0].T[0]  # the first patch
+        tensor([0., 1., 3., 4.])
     """
     kernel_size, dilation, padding, stride = _geometry("unfold", kernel_size, dilation, padding, stride)
     shape = tuple(input.shape)
@@ -126,11 +130,16 @@ def fold(input: Tensor, output_size: Any, kernel_size: Any, dilation: Any = 1, p
         output_size: ``(H, W)`` of the images.
         kernel_size, dilation, padding, stride: as for ``unfold``.
     Returns:
-        ``(N, C, H, W)``.
+        ``(N, C, H, W)``, ``input``'s dtype.
     Raises:
         RuntimeError: a number of patches or elements that does not fit.
     Gradient: ``unfold`` of ``grad``.
     Source: torch.nn.functional.fold.
+    Example:
+        >>> F.fold(torch.ones(1, 4, 4), (3, 3), kernel_size=2)  # how many patches see each element
+        tensor([[[[1., 2., 1.],
+                  [2., 4., 2.],
+                  [1., 2., 1.]]]])
     """
     kernel_size, dilation, padding, stride = _geometry("fold", kernel_size, dilation, padding, stride)
     size = ints(output_size, 2, "fold", "output_size", what="fold")

@@ -78,7 +78,7 @@ def _unpooled_size(shape: Ints, kernel_size: Ints, stride: Ints, padding: Ints, 
     return sizes
 
 
-def _declare_unpool(rank: int, shape: str) -> None:
+def _declare_unpool(rank: int, shape: str, printed: str) -> None:
     def max_unpool_nd(
         input: Tensor, indices: Tensor, kernel_size: Any, stride: Any = None, padding: Any = 0, output_size: Any = None
     ) -> Any:
@@ -94,20 +94,30 @@ def _declare_unpool(rank: int, shape: str) -> None:
 
     Args:
         input: ``(N, C, {shape})`` or ``(C, {shape})``, the maxima.
-        indices: their places, from ``return_indices=True``.
+        indices: ``input``'s shape, int64: their places, from ``return_indices=True``.
         kernel_size, stride, padding: of the pooling.
         output_size: size before the pooling, where several are possible.
+    Returns:
+        ``(N, C, *)`` of the size before the pooling, ``input``'s dtype.
     Raises:
         ValueError: an impossible ``output_size``.
         RuntimeError: indices of another shape or beyond the output.
     Gradient: ``grad`` at the indices.
     Source: torch.nn.functional.max_unpool{rank}d.
+    Example:
+        >>> maxima, places = torch.full((1{rank * ", 1"}), 5.0), torch.full((1{rank * ", 1"}), {rank % 2 + 1})
+        >>> F.max_unpool{rank}d(maxima, places, {4 if rank == 1 else 2}).flatten()
+        {printed}
     """
     composite(name=f"max_unpool{rank}d", namespace="nn.functional", autocast={"cpu": "float32"})(max_unpool_nd)
 
 
-for _rank, _shape in ((1, "L"), (2, "H, W"), (3, "D, H, W")):
-    _declare_unpool(_rank, _shape)
+for _rank, _shape, _printed in (
+    (1, "L", "tensor([0., 0., 5., 0.])"),
+    (2, "H, W", "tensor([0., 5., 0., 0.])"),
+    (3, "D, H, W", "tensor([0., 0., 5., 0., 0., 0., 0., 0.])"),
+):
+    _declare_unpool(_rank, _shape, _printed)
 
 
 # -- fractional ------------------------------------------------------------------------------------------------------------------
@@ -213,7 +223,7 @@ def _fractional_call(
     return (values, indices) if return_indices else values
 
 
-def _declare_fractional(rank: int, shape: str) -> None:
+def _declare_fractional(rank: int, shape: str, places: list[int]) -> None:
     def fractional(
         input: Tensor,
         kernel_size: Any,
@@ -234,6 +244,7 @@ def _declare_fractional(rank: int, shape: str) -> None:
     ) -> Any:
         return _fractional_call(rank, input, kernel_size, output_size, output_ratio, True, _random_samples)
 
+    example = f"torch.arange({3**rank}.0).view(1{rank * ', 3'}), kernel_size=2, output_size=2"
     fractional.__doc__ = f"""Largest element of windows whose distances vary at random, so that any output size is possible.
 
     Args:
@@ -243,17 +254,35 @@ def _declare_fractional(rank: int, shape: str) -> None:
         output_ratio: instead of it, a fraction of the input size.
         return_indices: also return the maxima's places, counted through the plane.
         _random_samples: numbers in [0, 1), ``(N, C, {rank})``, that choose the windows; drawn when None.
+    Returns:
+        ``(N, C, *output_size)``, ``input``'s dtype; or a tuple of it and int64 indices of that shape.
     Raises:
         ValueError: neither size nor ratio given.
         RuntimeError: windows that do not fit.
     Source: torch.nn.functional.fractional_max_pool{rank}d. Graham 2014, "Fractional max-pooling".
+    Example:
+        >>> F.fractional_max_pool{rank}d({example}).flatten().tolist()
+        {[float(place) for place in places]}
     """
-    indexed.__doc__ = (
-        f"``fractional_max_pool{rank}d`` with indices.\n\n    Source: torch.nn.functional.fractional_max_pool{rank}d_with_indices.\n    "
-    )
+    indexed.__doc__ = f"""Largest elements and their places: ``fractional_max_pool{rank}d`` with ``return_indices=True``.
+
+    Args:
+        input: ``(N, C, {shape})`` or ``(C, {shape})``.
+        kernel_size, output_size, output_ratio, _random_samples: as for ``fractional_max_pool{rank}d``.
+        return_indices: without effect.
+    Returns:
+        ``(N, C, *output_size)`` in ``input``'s dtype, and int64 indices of that shape.
+    Raises:
+        ValueError: neither size nor ratio given.
+        RuntimeError: windows that do not fit.
+    Source: torch.nn.functional.fractional_max_pool{rank}d_with_indices.
+    Example:
+        >>> F.fractional_max_pool{rank}d_with_indices({example})[1].flatten().tolist()
+        {places}
+    """
     composite(name=f"fractional_max_pool{rank}d", namespace="nn.functional", autocast={"cpu": "float32"})(fractional)
     composite(name=f"fractional_max_pool{rank}d_with_indices", namespace="nn.functional")(indexed)
 
 
-for _rank, _shape in ((2, "H, W"), (3, "D, H, W")):
-    _declare_fractional(_rank, _shape)
+for _rank, _shape, _places in ((2, "H, W", [4, 5, 7, 8]), (3, "D, H, W", [13, 14, 16, 17, 22, 23, 25, 26])):
+    _declare_fractional(_rank, _shape, _places)

@@ -110,17 +110,62 @@ def _unsafe(input: Any, sizes: Sequence[int], dim: int) -> tuple[Any, ...]:
 
 @composite()
 def unsafe_split(input: Tensor, split_size: int, dim: int = 0) -> Any:
-    """``split`` whose parts may be written to in place, since each is a view by itself. Source: torch.unsafe_split."""
+    """``split`` whose parts may be written to in place while a gradient is recorded, since each is a view by itself.
+
+    Args:
+        input: at least one dimension.
+        split_size: size of each part; the last may be smaller.
+        dim: the dimension.
+    Returns:
+        A tuple of views.
+    Raises:
+        RuntimeError: a negative size, or a 0-d tensor.
+        IndexError: ``dim`` out of range.
+    Source: torch.unsafe_split.
+    Example:
+        >>> torch.unsafe_split(torch.arange(5), 3)
+        (tensor([0, 1, 2]), tensor([3, 4]))
+    """
     return _unsafe(input, [part.shape[dim] for part in split(input.detach(), split_size, dim)], dim)
 
 
 @composite()
 def unsafe_split_with_sizes(input: Tensor, split_sizes: Sequence[int], dim: int = 0) -> Any:
-    """``split_with_sizes`` whose parts may be written to in place. Source: torch.unsafe_split_with_sizes."""
+    """``split_with_sizes`` whose parts may be written to in place while a gradient is recorded.
+
+    Args:
+        input: at least one dimension.
+        split_sizes: sizes that add up to the dimension's.
+        dim: the dimension.
+    Returns:
+        A tuple of views.
+    Raises:
+        RuntimeError: sizes that do not add up, or a 0-d tensor.
+        IndexError: ``dim`` out of range.
+    Source: torch.unsafe_split_with_sizes.
+    Example:
+        >>> torch.unsafe_split_with_sizes(torch.arange(5), [1, 4])
+        (tensor([0]), tensor([1, 2, 3, 4]))
+    """
     return _unsafe(input, [part.shape[dim] for part in split_with_sizes(input.detach(), split_sizes, dim)], dim)
 
 
 @composite()
 def unsafe_chunk(input: Tensor, chunks: int, dim: int = 0) -> Any:
-    """``chunk`` whose parts may be written to in place. Source: torch.unsafe_chunk."""
+    """``chunk`` whose parts may be written to in place while a gradient is recorded.
+
+    Args:
+        input: at least one dimension.
+        chunks: at most how many parts.
+        dim: the dimension.
+    Returns:
+        A tuple of views.
+    Raises:
+        RuntimeError: ``chunks`` not positive, or a 0-d tensor.
+        IndexError: ``dim`` out of range.
+    Source: torch.unsafe_chunk.
+    Example:
+        >>> torch.unsafe_chunk(torch.arange(5), 2)
+        (tensor([0, 1, 2]), tensor([3, 4]))
+    """
     return _unsafe(input, [part.shape[dim] for part in input.detach().chunk(chunks, dim)], dim)

@@ -72,12 +72,21 @@ def view_method(input: Tensor, *shape: Any, dtype: Any = None, size: Any = None)
     """The same memory with another shape, or read as another dtype.
 
     Args:
-        *shape: sizes, one of which may be -1, or a dtype.
+        shape: sizes, one of which may be -1, or a dtype; as a sequence it may be called ``size``.
+        dtype: instead of sizes, what to read the memory as.
     Returns:
-        A view.
+        The given shape. A view.
     Raises:
         RuntimeError: the number of elements differs, or the strides do not allow it.
+    Gradient: ``grad`` in the tensor's shape; none of another dtype.
     Source: torch.Tensor.view.
+    Example:
+        >>> x = torch.arange(6)
+        >>> x.view(2, -1)
+        tensor([[0, 1, 2],
+                [3, 4, 5]])
+        >>> torch.tensor([1.0]).view(torch.int32)  # the bits
+        tensor([1065353216], dtype=torch.int32)
     """
     if active:
         named = {name: value for name, value in (("dtype", dtype), ("size", size)) if value is not None}
@@ -149,8 +158,19 @@ def reshape(input: Tensor, shape: Sequence[int]) -> Tensor:
     """``input`` with another shape: a view where the strides allow it, a copy otherwise.
 
     Args:
+        input: any shape and dtype.
         shape: sizes, one of which may be -1.
+    Returns:
+        The given shape. A view where the strides allow it, otherwise row-major.
+    Raises:
+        RuntimeError: another number of elements.
+    Gradient: ``grad`` in ``input``'s shape.
     Source: torch.reshape.
+    Example:
+        >>> x = torch.tensor([[1, 2, 3], [4, 5, 6]])
+        >>> torch.reshape(x.T, (2, -1))
+        tensor([[1, 4, 2],
+                [5, 3, 6]])
     """
     sizes = tuple(shape) if isinstance(shape, (tuple, list)) else (shape,)
     array = input._array
@@ -178,7 +198,20 @@ composite(method=False)(reshape)
 
 @method(name="reshape")
 def reshape_method(input: Tensor, *sizes: Any, shape: Any = None) -> Tensor:
-    """See ``torch.reshape``; sizes one by one or as a sequence, which may be called ``shape``."""
+    """The tensor with another shape: a view where the strides allow it, a copy otherwise.
+
+    Args:
+        sizes: one by one or as one sequence, which may be called ``shape``; one of them may be -1.
+    Returns:
+        The given shape.
+    Raises:
+        RuntimeError: another number of elements.
+    Source: torch.Tensor.reshape.
+    Example:
+        >>> torch.arange(4).reshape(2, 2)
+        tensor([[0, 1],
+                [2, 3]])
+    """
     if active:
         result = _asked("reshape", input, sizes, {} if shape is None else {"shape": shape})
         if result is not NotImplemented:
@@ -193,23 +226,57 @@ for _name in ("view", "reshape"):
 
 @method()
 def view_as(input: Tensor, other: Tensor) -> Tensor:
-    """``input.view(other.size())``. Source: torch.Tensor.view_as."""
+    """The same memory in another tensor's shape: ``view(other.size())``.
+
+    Args:
+        other: any tensor with as many elements.
+    Returns:
+        ``other``'s shape. A view.
+    Raises:
+        RuntimeError: another number of elements, or strides that do not allow it.
+    Source: torch.Tensor.view_as.
+    Example:
+        >>> torch.arange(4).view_as(torch.zeros(2, 2))
+        tensor([[0, 1],
+                [2, 3]])
+    """
     return view_shape(input, other._array.shape)
 
 
 @method()
 def reshape_as(input: Tensor, other: Tensor) -> Tensor:
-    """``input.reshape(other.size())``. Source: torch.Tensor.reshape_as."""
+    """The tensor in another one's shape: ``reshape(other.size())``.
+
+    Args:
+        other: any tensor with as many elements.
+    Returns:
+        ``other``'s shape. A view where the strides allow it.
+    Raises:
+        RuntimeError: another number of elements.
+    Source: torch.Tensor.reshape_as.
+    Example:
+        >>> torch.tensor([[1, 2], [3, 4]]).T.reshape_as(torch.zeros(4))
+        tensor([1, 3, 2, 4])
+    """
     return reshape(input, other._array.shape)
 
 
 @composite()
 def flatten(input: Tensor, start_dim: int = 0, end_dim: int = -1) -> Tensor:
-    """Merge the dimensions from ``start_dim`` to ``end_dim``; a 0-d tensor becomes 1-d.
+    """Merge the dimensions from ``start_dim`` to ``end_dim``.
 
+    Args:
+        input: any shape; a 0-d tensor becomes 1-d.
+        start_dim, end_dim: first and last of the dimensions that become one.
+    Returns:
+        A view where the strides allow it; the tensor itself where there is nothing to merge.
     Raises:
         RuntimeError: ``start_dim`` after ``end_dim``.
+        IndexError: one of them is out of range.
     Source: torch.flatten.
+    Example:
+        >>> torch.flatten(torch.zeros(2, 3, 4, 5), start_dim=1, end_dim=2).shape
+        torch.Size([2, 12, 5])
     """
     shape = input._array.shape
     start, end = wrap_dim(start_dim, len(shape)), wrap_dim(end_dim, len(shape))
@@ -222,15 +289,39 @@ def flatten(input: Tensor, start_dim: int = 0, end_dim: int = -1) -> Tensor:
 
 @composite()
 def ravel(input: Tensor) -> Tensor:
-    """``input`` as one dimension, contiguous. Source: torch.ravel."""
+    """``input`` as one dimension, contiguous.
+
+    Args:
+        input: any shape and dtype.
+    Returns:
+        1-d. A view where ``input`` is contiguous, a copy otherwise.
+    Raises:
+        TypeError: no tensor.
+    Source: torch.ravel.
+    Example:
+        >>> torch.ravel(torch.tensor([[1, 2], [3, 4]]).T)
+        tensor([1, 3, 2, 4])
+    """
     return reshape(input.contiguous(), (-1,) if input._array.size else (0,))
 
 
 @composite()
 def unflatten(input: Tensor, dim: int, sizes: Sequence[int]) -> Tensor:
-    """Split dimension ``dim`` into dimensions of ``sizes`` (one may be -1).
+    """Split a dimension into several.
 
+    Args:
+        input: at least one dimension.
+        dim: the dimension.
+        sizes: what it becomes; one of them may be -1.
+    Returns:
+        A view.
+    Raises:
+        RuntimeError: no sizes, or sizes whose product is not the dimension's.
+        IndexError: ``dim`` out of range.
     Source: torch.unflatten.
+    Example:
+        >>> torch.unflatten(torch.zeros(2, 12), 1, (3, -1)).shape
+        torch.Size([2, 3, 4])
     """
     shape = input._array.shape
     dim = wrap_dim(dim, len(shape))
@@ -263,12 +354,20 @@ def _canonicalize_dims(input: Any, dim0: int, dim1: int) -> tuple[Any, ...]:
 def transpose(input: Tensor, dim0: int, dim1: int) -> Tensor:
     """``input`` with dimensions ``dim0`` and ``dim1`` exchanged.
 
+    Args:
+        input: any shape and dtype.
+        dim0, dim1: the two dimensions.
     Returns:
-        A view.
+        ``input``'s shape with the two sizes exchanged. A view.
     Raises:
         IndexError: a dimension out of range.
     Gradient: ``grad`` transposed back.
     Source: torch.transpose.
+    Example:
+        >>> torch.transpose(torch.tensor([[1, 2, 3], [4, 5, 6]]), 0, 1)
+        tensor([[1, 4],
+                [2, 5],
+                [3, 6]])
     """
     return with_strides(input).swapaxes(dim0, dim1) if input.ndim else input[...]
 
@@ -278,11 +377,21 @@ other_names("transpose", axis0="dim0", axis1="dim1")
 
 @view(fast="a.T if a.ndim <= 2 and a.size else None", inplace=True, node_name="TBackward0", grad={"input": lambda grad: grad.t()})
 def t(input: Tensor) -> Tensor:
-    """Transpose of a matrix; vectors and 0-d tensors unchanged.
+    """Transpose of a matrix.
 
+    Args:
+        input: at most 2-d; fewer dimensions are left as they are.
+    Returns:
+        ``(m, n)`` for ``(n, m)``. A view.
     Raises:
         RuntimeError: more than two dimensions.
+    Gradient: ``grad`` transposed.
     Source: torch.t.
+    Example:
+        >>> torch.tensor([[1, 2, 3], [4, 5, 6]]).t()
+        tensor([[1, 4],
+                [2, 5],
+                [3, 6]])
     """
     if input.ndim > 2:
         raise RuntimeError(f"t() expects a tensor with <= 2 dimensions, but self is {input.ndim}D")
@@ -320,27 +429,60 @@ def _inverse(dims: Sequence[int]) -> tuple[int, ...]:
 def permute(input: Tensor, dims: Sequence[int]) -> Tensor:
     """``input`` with its dimensions in the order ``dims``.
 
+    Args:
+        input: any shape and dtype.
+        dims: for each dimension of the result, which one of ``input`` it is.
     Returns:
-        A view.
+        ``input``'s sizes in that order. A view.
     Raises:
         RuntimeError: ``dims`` is no permutation.
+        IndexError: a dimension out of range.
+    Gradient: ``grad`` in the inverse order.
     Source: torch.permute.
+    Example:
+        >>> torch.permute(torch.zeros(2, 3, 5), (2, 0, 1)).shape
+        torch.Size([5, 2, 3])
     """
     return with_strides(input).transpose(dims) if dims else input[...]
 
 
 @method(name="permute")
 def permute_method(input: Tensor, *order: Any, dims: Any = None) -> Tensor:
-    """See ``torch.permute``; dimensions one by one or as a sequence, which may be called ``dims``."""
+    """The tensor with its dimensions in another order; see :func:`torch.permute`.
+
+    Args:
+        order: dimensions one by one or as one sequence, which may be called ``dims``.
+    Returns:
+        The tensor's sizes in that order. A view.
+    Raises:
+        RuntimeError: no permutation.
+        IndexError: a dimension out of range.
+    Source: torch.Tensor.permute.
+    Example:
+        >>> torch.zeros(2, 3, 5).permute(1, -1, 0).shape
+        torch.Size([3, 5, 2])
+    """
     order = one_by_one("permute", order, dims, "dims")
     return permute(input, order[0] if len(order) == 1 and isinstance(order[0], (tuple, list)) else order)
 
 
 @composite(aliases=("moveaxis",))
 def movedim(input: Tensor, source: Any, destination: Any) -> Tensor:
-    """Move the dimensions ``source`` to the places ``destination``; the others keep their order.
+    """Move some dimensions to other places; the others keep their order.
 
+    Args:
+        input: any shape and dtype.
+        source: a dimension, or several.
+        destination: where each of them goes.
+    Returns:
+        A view.
+    Raises:
+        RuntimeError: different numbers of them, or the same one twice.
+        IndexError: a dimension out of range.
     Source: torch.movedim.
+    Example:
+        >>> torch.movedim(torch.zeros(2, 3, 5, 7), 1, -1).shape
+        torch.Size([2, 5, 7, 3])
     """
     ndim = input._array.ndim
     sources = (source,) if isinstance(source, int) else tuple(source)
@@ -418,7 +560,20 @@ def _reverse_dims(input: Any) -> Any:
 
 @composite()
 def adjoint(input: Tensor) -> Tensor:
-    """Conjugate transpose of the last two dimensions. Source: torch.adjoint."""
+    """Conjugate transpose of the last two dimensions.
+
+    Args:
+        input: ``(*, n, m)``.
+    Returns:
+        ``(*, m, n)``; a view of a real tensor, a copy of a complex one.
+    Raises:
+        RuntimeError: a vector.
+    Source: torch.adjoint.
+    Example:
+        >>> torch.adjoint(torch.tensor([[1 + 2j, 3j]]))
+        tensor([[1.-2.j],
+                [0.-3.j]])
+    """
     return _swapped(input, "tensor.adjoint()", _USE_CONJ).conj()
 
 
@@ -449,9 +604,19 @@ def _quick_squeeze(array: np.ndarray, dim: Any) -> np.ndarray | None:
 def squeeze(input: Tensor, dim: Any = None) -> Tensor:
     """``input`` without its size-1 dimensions, or without those of ``dim`` that have size 1.
 
+    Args:
+        input: any shape and dtype.
+        dim: a dimension or several, of which those of another size than 1 stay; all when None.
     Returns:
-        A view.
+        ``input``'s shape without those dimensions. A view.
+    Raises:
+        IndexError: ``dim`` out of range.
+    Gradient: ``grad`` in ``input``'s shape.
     Source: torch.squeeze.
+    Example:
+        >>> x = torch.zeros(1, 3, 1)
+        >>> x.squeeze().shape, x.squeeze(0).shape, x.squeeze(1).shape
+        (torch.Size([3]), torch.Size([3, 1]), torch.Size([1, 3, 1]))
     """
     if dim is None:
         return with_strides(input).squeeze()
@@ -486,9 +651,20 @@ def _unsqueezed(array: np.ndarray, dim: int) -> np.ndarray | None:
 def unsqueeze(input: Tensor, dim: int) -> Tensor:
     """``input`` with a dimension of size 1 inserted at ``dim``.
 
+    Args:
+        input: any shape and dtype.
+        dim: place of the new dimension, from ``-ndim - 1`` to ``ndim``.
     Returns:
-        A view; its stride there is the stride times size of the following dimension.
+        ``input``'s shape with one size 1 more. A view, whose stride there is stride times size of the following dimension.
+    Raises:
+        IndexError: ``dim`` out of range.
+    Gradient: ``grad`` in ``input``'s shape.
     Source: torch.unsqueeze.
+    Example:
+        >>> x = torch.tensor([1, 2])
+        >>> x.unsqueeze(0), x.unsqueeze(-1)
+        (tensor([[1, 2]]), tensor([[1],
+                [2]]))
     """
     return _unsqueezed(with_strides(input), dim)
 
@@ -566,15 +742,22 @@ def expand_to(input: Tensor, size: Sequence[int], implicit: bool = False) -> Ten
 
 @method(name="expand")
 def expand_method(input: Tensor, *sizes: Any, size: Any = None, implicit: bool = False) -> Tensor:
-    """Size-1 dimensions repeated to ``sizes`` with stride 0; -1 keeps a size; new dimensions may be put in front.
+    """The tensor with its dimensions of size 1 repeated to other sizes, without a copy.
 
     Args:
-        *sizes: one by one, or as a sequence, which may be called ``size``.
+        sizes: one by one, or as a sequence, which may be called ``size``; -1 keeps a size.
+        implicit: PyTorch's mark of expansions by broadcasting; without effect.
     Returns:
-        A view; no memory is allocated.
+        The given shape. A view with stride 0 where something is repeated.
     Raises:
-        RuntimeError: another existing size than 1 would change.
+        RuntimeError: another existing size than 1 would change, or there are fewer sizes than dimensions.
+    Gradient: ``grad`` summed over what was repeated.
     Source: torch.Tensor.expand.
+    Example:
+        >>> x = torch.tensor([[1], [2]])
+        >>> x.expand(3, -1, 2).shape, x.expand(2, 3)
+        (torch.Size([3, 2, 2]), tensor([[1, 1, 1],
+                [2, 2, 2]]))
     """
     if active:
         named = {"implicit": True} if implicit else {}
@@ -587,13 +770,39 @@ def expand_method(input: Tensor, *sizes: Any, size: Any = None, implicit: bool =
 
 @method()
 def expand_as(input: Tensor, other: Tensor) -> Tensor:
-    """``input.expand(other.size())``. Source: torch.Tensor.expand_as."""
+    """The tensor expanded to another one's shape: ``expand(other.size())``.
+
+    Args:
+        other: any tensor.
+    Returns:
+        ``other``'s shape. A view.
+    Raises:
+        RuntimeError: another existing size than 1 would change.
+    Source: torch.Tensor.expand_as.
+    Example:
+        >>> torch.tensor([1, 2]).expand_as(torch.zeros(2, 2))
+        tensor([[1, 2],
+                [1, 2]])
+    """
     return expand_to(input, other._array.shape)
 
 
 @composite()
 def broadcast_to(input: Tensor, size: Sequence[int]) -> Tensor:
-    """``input`` expanded to ``size``. Source: torch.broadcast_to."""
+    """``input`` expanded to a shape.
+
+    Args:
+        input: a shape that broadcasts to ``size``.
+        size: the shape; -1 keeps a size.
+    Returns:
+        Shape ``size``. A view with stride 0 where something is repeated.
+    Raises:
+        RuntimeError: another existing size than 1 would change.
+    Source: torch.broadcast_to.
+    Example:
+        >>> torch.broadcast_to(torch.tensor([1, 2]), (3, 2)).stride()
+        (0, 1)
+    """
     return expand_to(input, size)
 
 
@@ -626,9 +835,18 @@ def sum_to_shape(input: Tensor, shape: Sequence[int]) -> Tensor:
 
 @method()
 def sum_to_size(input: Tensor, *sizes: Any, size: Any = None) -> Tensor:
-    """Sum so that the result has the shape ``sizes``, to which ``input``'s shape must be a broadcast.
+    """Sum over the dimensions in which a shape is 1 or missing: the reverse of broadcasting.
 
+    Args:
+        sizes: the shape, one by one or as one sequence, which may be called ``size``.
+    Returns:
+        The given shape; int64 for integers. The tensor itself where it has that shape.
+    Raises:
+        RuntimeError: a shape that does not broadcast to the tensor's.
     Source: torch.Tensor.sum_to_size.
+    Example:
+        >>> torch.ones(2, 3).sum_to_size(1, 3)
+        tensor([[2., 2., 2.]])
     """
     shape = sizes_of(one_by_one("sum_to_size", sizes, size), "sum_to_size")
     have = input._array.shape
@@ -653,9 +871,18 @@ def _as_complex(pairs: Any) -> Any:
 def view_as_real(input: Tensor) -> Tensor:
     """A complex tensor as a real one with a last dimension of 2 (real and imaginary part).
 
+    Args:
+        input: any shape, complex.
+    Returns:
+        ``(*, 2)``, the corresponding real dtype. A view.
     Raises:
         RuntimeError: a real tensor.
+    Gradient: ``grad``'s pairs as complex numbers.
     Source: torch.view_as_real.
+    Example:
+        >>> torch.view_as_real(torch.tensor([1 + 2j, 3 - 4j]))
+        tensor([[ 1.,  2.],
+                [ 3., -4.]])
     """
     kind = dtypes.of_array(input)
     if not kind.is_complex:
@@ -676,9 +903,17 @@ def _check_pairs(input: Any) -> tuple[Any, ...]:
 def view_as_complex(input: Tensor) -> Tensor:
     """A real tensor with a last dimension of 2 as a complex one.
 
+    Args:
+        input: ``(*, 2)``, float16, float32 or float64.
+    Returns:
+        ``(*)``, the corresponding complex dtype. A view.
     Raises:
-        RuntimeError: another last size, or strides or a storage offset that do not allow it.
+        RuntimeError: another dtype or last size, or strides or a storage offset that do not allow it.
+    Gradient: ``grad``'s parts.
     Source: torch.view_as_complex.
+    Example:
+        >>> torch.view_as_complex(torch.tensor([[1.0, 2.0], [3.0, -4.0]]))
+        tensor([1.+2.j, 3.-4.j])
     """
     if input.dtype.kind != "f":
         raise RuntimeError(
@@ -700,19 +935,49 @@ def view_as_complex(input: Tensor) -> Tensor:
 
 @composite(method=False)
 def atleast_1d(*tensors: Tensor) -> Any:
-    """Each tensor with at least one dimension. Source: torch.atleast_1d."""
+    """Each tensor with at least one dimension.
+
+    Args:
+        tensors: of any shape, one by one or as one sequence.
+    Returns:
+        One view for one tensor, a tuple for several.
+    Source: torch.atleast_1d.
+    Example:
+        >>> torch.atleast_1d(torch.tensor(5), torch.tensor([1, 2]))
+        (tensor([5]), tensor([1, 2]))
+    """
     return _at_least(tensors, lambda x: x.reshape(1) if not x._array.ndim else x)
 
 
 @composite(method=False)
 def atleast_2d(*tensors: Tensor) -> Any:
-    """Each tensor with at least two dimensions. Source: torch.atleast_2d."""
+    """Each tensor with at least two dimensions; a vector becomes a row.
+
+    Args:
+        tensors: of any shape, one by one or as one sequence.
+    Returns:
+        One view for one tensor, a tuple for several.
+    Source: torch.atleast_2d.
+    Example:
+        >>> torch.atleast_2d(torch.tensor([1, 2]))
+        tensor([[1, 2]])
+    """
     return _at_least(tensors, lambda x: x.reshape(1, 1) if not x._array.ndim else x.unsqueeze(0) if x._array.ndim == 1 else x)
 
 
 @composite(method=False)
 def atleast_3d(*tensors: Tensor) -> Any:
-    """Each tensor with at least three dimensions. Source: torch.atleast_3d."""
+    """Each tensor with at least three dimensions; a vector becomes the middle one.
+
+    Args:
+        tensors: of any shape, one by one or as one sequence.
+    Returns:
+        One view for one tensor, a tuple for several.
+    Source: torch.atleast_3d.
+    Example:
+        >>> torch.atleast_3d(torch.zeros(2)).shape, torch.atleast_3d(torch.zeros(2, 5)).shape
+        (torch.Size([1, 2, 1]), torch.Size([2, 5, 1]))
+    """
 
     def lift(x: Any) -> Any:
         ndim = x._array.ndim

@@ -50,9 +50,15 @@ def bartlett_window(new: Creation, window_length: int, periodic: bool = True) ->
         window_length: number of points.
         periodic: leave out the last point of the symmetric window of one more, so that copies join smoothly.
         dtype, layout, device, pin_memory, requires_grad: as for ``torch.zeros``; a floating dtype.
+    Returns:
+        ``(window_length,)``.
     Raises:
         RuntimeError: a negative length or an integer dtype.
+        TypeError: a length that is no integer.
     Source: torch.bartlett_window.
+    Example:
+        >>> torch.bartlett_window(4), torch.bartlett_window(5, periodic=False)
+        (tensor([0.0000, 0.5000, 1.0000, 0.5000]), tensor([0.0000, 0.5000, 1.0000, 0.5000, 0.0000]))
     """
     return _window(new, window_length, periodic, 2.0, lambda x: 1 - (x - 1).abs())
 
@@ -62,10 +68,16 @@ def blackman_window(new: Creation, window_length: int, periodic: bool = True) ->
     """Blackman's window: ``0.42 - 0.5 cos(2 pi i / n) + 0.08 cos(4 pi i / n)``.
 
     Args:
-        window_length, periodic, dtype, layout, device, pin_memory, requires_grad: as for ``torch.bartlett_window``.
+        window_length: number of points.
+        periodic, dtype, layout, device, pin_memory, requires_grad: as for ``torch.bartlett_window``.
+    Returns:
+        ``(window_length,)``.
     Raises:
         RuntimeError: a negative length or an integer dtype.
     Source: torch.blackman_window.
+    Example:
+        >>> torch.blackman_window(5, periodic=False)[1:4]
+        tensor([0.3400, 1.0000, 0.3400])
     """
 
     return _window(new, window_length, periodic, 2 * np.pi, lambda angle: 0.42 - 0.5 * angle.cos() + 0.08 * (2 * angle).cos())
@@ -76,11 +88,17 @@ def hamming_window(new: Creation, window_length: int, periodic: bool = True, alp
     """Hamming's window: ``alpha - beta cos(2 pi i / n)``.
 
     Args:
+        window_length: number of points.
+        periodic, dtype, layout, device, pin_memory, requires_grad: as for ``torch.bartlett_window``.
         alpha, beta: the two coefficients.
-        window_length, periodic, dtype, layout, device, pin_memory, requires_grad: as for ``torch.bartlett_window``.
+    Returns:
+        ``(window_length,)``.
     Raises:
         RuntimeError: a negative length or an integer dtype.
     Source: torch.hamming_window.
+    Example:
+        >>> torch.hamming_window(5, periodic=False)
+        tensor([0.0800, 0.5400, 1.0000, 0.5400, 0.0800])
     """
     return _window(new, window_length, periodic, 2 * np.pi, lambda angle: alpha - beta * angle.cos())
 
@@ -90,10 +108,16 @@ def hann_window(new: Creation, window_length: int, periodic: bool = True) -> Any
     """Von Hann's window: ``sin(pi i / n)**2``.
 
     Args:
-        window_length, periodic, dtype, layout, device, pin_memory, requires_grad: as for ``torch.bartlett_window``.
+        window_length: number of points.
+        periodic, dtype, layout, device, pin_memory, requires_grad: as for ``torch.bartlett_window``.
+    Returns:
+        ``(window_length,)``.
     Raises:
         RuntimeError: a negative length or an integer dtype.
     Source: torch.hann_window.
+    Example:
+        >>> torch.hann_window(4), torch.hann_window(5, periodic=False)
+        (tensor([0.0000, 0.5000, 1.0000, 0.5000]), tensor([0.0000, 0.5000, 1.0000, 0.5000, 0.0000]))
     """
     return _window(new, window_length, periodic, 2 * np.pi, lambda angle: 0.5 - 0.5 * angle.cos())
 
@@ -103,11 +127,19 @@ def kaiser_window(new: Creation, window_length: int, periodic: bool = True, beta
     """Kaiser's window: ``I0(beta sqrt(1 - (2 i / n - 1)**2)) / I0(beta)``, I0 being the modified Bessel function of order 0.
 
     Args:
+        window_length: number of points.
+        periodic, dtype, layout, device, pin_memory, requires_grad: as for ``torch.bartlett_window``.
         beta: shape; larger is narrower.
-        window_length, periodic, dtype, layout, device, pin_memory, requires_grad: as for ``torch.bartlett_window``.
+    Returns:
+        ``(window_length,)``.
     Raises:
         RuntimeError: a negative length or an integer dtype.
     Source: torch.kaiser_window.
+    Example:
+        >>> torch.kaiser_window(5, periodic=False, beta=0.0)  # beta 0 is a rectangle
+        tensor([1., 1., 1., 1., 1.])
+        >>> torch.kaiser_window(3, periodic=False)[1]
+        tensor(1.)
     """
 
     def values(x: Any) -> Any:

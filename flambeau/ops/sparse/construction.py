@@ -125,15 +125,25 @@ def sparse_coo_tensor(
         values: ``(nnz, *dense dims)``.
         size: of the whole; as small as the indices allow when None.
         dtype: of the values; theirs when None.
-        device: must be the CPU. pin_memory: must be False.
+        device: must be the CPU.
         requires_grad: whether operations on the result are recorded.
         check_invariants: whether to look for equal indices where ``is_coalesced`` says that there are none; as
             ``torch.sparse.check_sparse_tensor_invariants`` says when None. That indices lie within the size is always checked.
         is_coalesced: whether the indices are sorted and distinct.
+        pin_memory: must be False.
+    Returns:
+        Shape ``size``, of layout ``torch.sparse_coo``.
     Raises:
         RuntimeError: sizes that do not fit, or indices outside of ``size``.
+        TypeError: neither values nor a size.
+        NotImplementedError: another device.
     Gradient: to ``values`` the gradient's elements at the indices.
     Source: torch.sparse_coo_tensor.
+    Example:
+        >>> x = torch.sparse_coo_tensor([[0, 1, 1], [2, 0, 0]], [3.0, 4.0, 5.0], (2, 3))
+        >>> x.to_dense()
+        tensor([[0., 0., 3.],
+                [9., 0., 0.]])
     """
     name = "sparse_coo_tensor"
     if values is None:
@@ -262,11 +272,19 @@ def sparse_compressed_tensor(
     """A tensor of one of the compressed layouts; see ``torch.sparse_csr_tensor``.
 
     Args:
+        compressed_indices, plain_indices, values, size: the parts, as for ``torch.sparse_csr_tensor``.
         layout: ``torch.sparse_csr``, ``sparse_csc``, ``sparse_bsr`` or ``sparse_bsc``.
-        compressed_indices, plain_indices, values, size, dtype, device, pin_memory, requires_grad, check_invariants: as there.
+        dtype, device, pin_memory, requires_grad, check_invariants: as there.
+    Returns:
+        Shape ``size``, of that layout.
     Raises:
         RuntimeError: no such layout, or parts that do not fit.
     Source: torch.sparse_compressed_tensor.
+    Example:
+        >>> x = torch.sparse_compressed_tensor([0, 1, 2], [1, 0], [3.0, 4.0], (2, 2), layout=torch.sparse_csc)
+        >>> x.to_dense()
+        tensor([[0., 4.],
+                [3., 0.]])
     """
     if not isinstance(layout, Layout) or layout not in BACKENDS or layout is sparse_coo:
         raise RuntimeError(f"sparse_compressed_tensor: expected a compressed sparse layout, got {layout}")
@@ -305,11 +323,19 @@ def _coalesced_part(name: str, tensor: Any) -> SparseArray:
 
 @method()
 def indices(input: Tensor) -> Tensor:
-    """The indices ``(sparse dims, nnz)`` of a coalesced COO tensor; they share its memory.
+    """The indices of a coalesced COO tensor.
 
+    Args:
+        input: of layout ``torch.sparse_coo``.
+    Returns:
+        ``(sparse dims, nnz)``, int64; shares the tensor's memory.
     Raises:
         RuntimeError: another layout, or a tensor that is not coalesced.
     Source: torch.Tensor.indices.
+    Example:
+        >>> torch.eye(2).to_sparse().indices()
+        tensor([[0, 1],
+                [0, 1]])
     """
     return wrap(_coalesced_part("indices", input).parts[0])
 
@@ -328,12 +354,19 @@ def _plain_coo(name: str, input: Any) -> SparseArray:
 
 @method()
 def values(input: Tensor) -> Tensor:
-    """The specified elements ``(nnz, *dense dims)`` of a coalesced COO or a compressed tensor; they share its memory.
+    """The specified elements of a coalesced COO or a compressed tensor.
 
+    Args:
+        input: of a sparse layout.
+    Returns:
+        ``(nnz, *dense dims)``, the tensor's dtype; shares its memory.
     Raises:
         RuntimeError: another layout, or a COO tensor that is not coalesced.
     Gradient: ``grad`` at the places of the values.
     Source: torch.Tensor.values.
+    Example:
+        >>> torch.diag(torch.tensor([5.0, 6.0])).to_sparse_csr().values()
+        tensor([5., 6.])
     """
     sparse_part("values", input, BACKENDS, "sparse tensor layout")
     if input.layout is sparse_coo:
@@ -375,13 +408,37 @@ for _name, _forms, _position in (
 
 @method()
 def sparse_dim(input: Tensor) -> int:
-    """How many dimensions have indices; 0 for a dense tensor. Source: torch.Tensor.sparse_dim."""
+    """How many dimensions have indices.
+
+    Args:
+        input: any shape and layout.
+    Returns:
+        An int; 0 for a dense tensor.
+    Raises:
+        TypeError: no tensor, called as a function.
+    Source: torch.Tensor.sparse_dim.
+    Example:
+        >>> torch.zeros(2, 3, 4).to_sparse(1).sparse_dim(), torch.zeros(2, 3).sparse_dim()
+        (1, 0)
+    """
     return input._array.sparse_dim if input.layout in BACKENDS else 0
 
 
 @method()
 def dense_dim(input: Tensor) -> int:
-    """How many dimensions the values have beyond the first; all for a dense tensor. Source: torch.Tensor.dense_dim."""
+    """How many dimensions the values have beyond the first.
+
+    Args:
+        input: any shape and layout.
+    Returns:
+        An int; all dimensions for a dense tensor.
+    Raises:
+        TypeError: no tensor, called as a function.
+    Source: torch.Tensor.dense_dim.
+    Example:
+        >>> torch.zeros(2, 3, 4).to_sparse(1).dense_dim(), torch.zeros(2, 3).dense_dim()
+        (2, 2)
+    """
     return input._array.dense_dim if input.layout in BACKENDS else input._array.ndim
 
 
@@ -409,9 +466,17 @@ def count_of_entries(input: Tensor) -> int:
 def is_coalesced(input: Tensor) -> bool:
     """Whether the indices of a COO tensor are known to be sorted and distinct.
 
+    Args:
+        input: of layout ``torch.sparse_coo``, any shape.
+    Returns:
+        A bool.
     Raises:
         RuntimeError: another layout.
     Source: torch.Tensor.is_coalesced.
+    Example:
+        >>> x = torch.sparse_coo_tensor([[1, 1]], [2.0, 3.0], (2,))
+        >>> x.is_coalesced(), x.coalesce().is_coalesced()
+        (False, True)
     """
     return sparse_part("is_coalesced", input, _COO, _COO_WORDS).coalesced
 
@@ -430,9 +495,17 @@ def sparse_resize_(input: Tensor, size: Any, sparse_dim: int, dense_dim: int) ->
     Args:
         size: sizes, none smaller than before while there are elements.
         sparse_dim, dense_dim: how they are divided; as before while there are elements.
+    Returns:
+        The tensor itself, of shape ``size``.
     Raises:
-        RuntimeError: sizes that the elements do not allow.
+        RuntimeError: sizes that the elements do not allow, or that are not divided right.
+        NotImplementedError: another layout than COO.
     Source: torch.Tensor.sparse_resize_.
+    Example:
+        >>> torch.eye(2).to_sparse().sparse_resize_((3, 3), 2, 0).to_dense()
+        tensor([[1., 0., 0.],
+                [0., 1., 0.],
+                [0., 0., 0.]])
     """
     array, shape = _plain_coo("sparse_resize_", input), _check_sizes(size)
     if len(shape) != sparse_dim + dense_dim:
@@ -456,7 +529,22 @@ def sparse_resize_(input: Tensor, size: Any, sparse_dim: int, dense_dim: int) ->
 
 @method()
 def sparse_resize_and_clear_(input: Tensor, size: Any, sparse_dim: int, dense_dim: int) -> Tensor:
-    """Another size without elements, in place. Source: torch.Tensor.sparse_resize_and_clear_."""
+    """Another size without elements, in place.
+
+    Args:
+        size: sizes.
+        sparse_dim, dense_dim: how they are divided.
+    Returns:
+        The tensor itself, of shape ``size``.
+    Raises:
+        RuntimeError: ``size`` is not ``sparse_dim + dense_dim`` long.
+        NotImplementedError: another layout than COO.
+    Source: torch.Tensor.sparse_resize_and_clear_.
+    Example:
+        >>> torch.eye(2).to_sparse().sparse_resize_and_clear_((2, 3), 1, 1).to_dense()
+        tensor([[0., 0., 0.],
+                [0., 0., 0.]])
+    """
     array, shape = _plain_coo("sparse_resize_and_clear_", input), _check_sizes(size)
     if len(shape) != sparse_dim + dense_dim:
         raise RuntimeError(
@@ -470,7 +558,21 @@ def sparse_resize_and_clear_(input: Tensor, size: Any, sparse_dim: int, dense_di
 
 @composite()
 def resize_as_sparse_(input: Tensor, the_template: Tensor) -> Tensor:
-    """``sparse_resize_`` to another tensor's size and dimensions. Source: torch.resize_as_sparse_."""
+    """``sparse_resize_`` to another tensor's size and dimensions, in place.
+
+    Args:
+        input: of a sparse layout, any shape.
+        the_template: the other tensor.
+    Returns:
+        The tensor itself, of the template's shape.
+    Raises:
+        RuntimeError: sizes that the elements do not allow.
+        NotImplementedError: another layout than COO, and another shape.
+    Source: torch.resize_as_sparse_.
+    Example:
+        >>> torch.resize_as_sparse_(torch.eye(2).to_sparse(), torch.zeros(3, 4).to_sparse()).shape
+        torch.Size([3, 4])
+    """
     template = the_template._array
     if input.layout is not sparse_coo and input.layout is the_template.layout and input._array.shape == template.shape:
         return input

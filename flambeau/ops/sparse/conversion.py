@@ -201,10 +201,16 @@ def to_dense(input: Tensor, dtype: Any = None, *, masked_grad: bool | None = Non
     Args:
         dtype: must be None for a sparse tensor.
         masked_grad: whether the gradient of a sparse tensor is taken at its specified elements only (True when None).
+        input: any shape and layout.
+    Returns:
+        ``input``'s shape and dtype, strided.
     Raises:
         RuntimeError: a ``dtype`` for a sparse tensor.
     Gradient: ``grad`` in the layout of ``input``.
     Source: torch.Tensor.to_dense.
+    Example:
+        >>> torch.sparse_coo_tensor([[0, 0]], [2.0, 3.0], (2,)).to_dense()  # values of equal indices are added
+        tensor([5., 0.])
     """
     if input.layout is strided:
         return input if dtype is None else input.to(dtype)
@@ -237,10 +243,20 @@ def to_sparse(
         layout: ``torch.sparse_coo`` or another sparse layout.
         blocksize: rows and columns of a block, for the layouts with blocks.
         dense_dim: how many of the last dimensions belong to the values; for compressed layouts of a dense tensor.
+        input: any shape and layout.
+    Returns:
+        ``input``'s shape and dtype, of that layout.
     Raises:
-        IndexError, RuntimeError: dimensions or blocks that do not fit.
+        RuntimeError: dimensions, a layout or blocks that do not fit.
+        TypeError: a ``blocksize`` that is no number nor a tuple.
     Gradient: ``grad`` in the layout of ``input``.
     Source: torch.Tensor.to_sparse.
+    Example:
+        >>> torch.tensor([[0, 7], [0, 0]]).to_sparse()
+        tensor(indices=tensor([[0],
+                               [1]]),
+               values=tensor([7]),
+               size=(2, 2), nnz=1, layout=torch.sparse_coo)
     """
     form = sparse_coo if layout is None else layout
     if not isinstance(form, Layout) or (form not in BACKENDS):
@@ -288,7 +304,20 @@ def _to_compressed(input: Any, form: Any, block: Any, dense_dim: int | None) -> 
 
 @method()
 def to_sparse_coo(input: Tensor) -> Tensor:
-    """``to_sparse()``. Source: torch.Tensor.to_sparse_coo."""
+    """The elements that are not zero, with indices in all dimensions: ``to_sparse()``.
+
+    Args:
+        input: any shape and layout.
+    Returns:
+        ``input``'s shape and dtype, of layout ``torch.sparse_coo``; itself where it has that layout.
+    Raises:
+        TypeError: no tensor, called as a function.
+    Source: torch.Tensor.to_sparse_coo.
+    Example:
+        >>> torch.tensor([[0, 7], [0, 0]]).to_sparse_coo().indices()
+        tensor([[0],
+                [1]])
+    """
     return to_sparse(input)
 
 
@@ -324,10 +353,17 @@ rules["_coalesce"] = lambda input: coalesced(input)
 def coalesce(input: Tensor) -> Tensor:
     """The tensor with sorted, distinct indices: values of equal indices are added up; itself where it is so.
 
+    Args:
+        input: of layout ``torch.sparse_coo``, any shape.
+    Returns:
+        ``input``'s shape and dtype.
     Raises:
         RuntimeError: another layout than COO.
     Gradient: ``grad``.
     Source: torch.Tensor.coalesce.
+    Example:
+        >>> torch.sparse_coo_tensor([[1, 1, 0]], [2.0, 3.0, 9.0], (2,)).coalesce().values()
+        tensor([9., 5.])
     """
     array = sparse_part("coalesce", input, frozenset((sparse_coo,)), "sparse coordinate tensor layout")
     return input if array.coalesced else _coalesce(input)

@@ -65,11 +65,19 @@ def sparse_mask(input: Tensor, mask: Tensor) -> Tensor:
     """The elements of ``input`` at the places that ``mask`` specifies, as a tensor of ``mask``'s layout.
 
     Args:
-        input: dense or sparse. mask: a sparse tensor of its size, whose values do not matter.
+        input: dense or sparse, any shape.
+        mask: a sparse tensor of its shape, whose values do not matter.
+    Returns:
+        ``input``'s shape and dtype, ``mask``'s layout.
     Raises:
-        RuntimeError: other sizes. NotImplementedError: a mask that is not sparse.
+        RuntimeError: other sizes.
+        NotImplementedError: a mask that is not sparse.
     Gradient: ``grad`` at the same places.
     Source: torch.Tensor.sparse_mask.
+    Example:
+        >>> torch.tensor([[1, 2], [3, 4]]).sparse_mask(torch.eye(2).to_sparse()).to_dense()
+        tensor([[1, 0],
+                [0, 4]])
     """
     if mask.layout is strided:
         unsupported("sparse_mask", input._array)

@@ -299,9 +299,14 @@ def sparse_mm_function(mat1: Tensor, mat2: Tensor, reduce: str | None = None) ->
     Returns:
         Dense; sparse where both factors are.
     Raises:
-        RuntimeError: sizes or dtypes that do not fit, no such reduction. NotImplementedError: ``reduce`` for other layouts.
+        RuntimeError: sizes or dtypes that do not fit, or no such reduction.
+        NotImplementedError: ``reduce`` for other layouts.
     Gradient: as of ``torch.mm``; to a sparse factor at its specified elements.
     Source: torch.sparse.mm.
+    Example:
+        >>> torch.sparse.mm(torch.tensor([[0.0, 2.0], [0.0, 0.0]]).to_sparse(), torch.tensor([[1.0, 3.0], [4.0, 5.0]]))
+        tensor([[ 8., 10.],
+                [ 0.,  0.]])
     """
     _check_product("addmm", mat1, mat2)
     if reduce is None:
@@ -437,9 +442,19 @@ def sparse_addmm(mat: Tensor, mat1: Tensor, mat2: Tensor, *, beta: Any = 1.0, al
     """``beta * mat + alpha * mat1 @ mat2`` with a sparse ``mat1``, whose gradient is taken at its specified elements.
 
     Args:
-        mat: dense, broadcastable to the product. mat1: ``(n, m)``. mat2: ``(m, p)``.
+        mat: dense, a shape that broadcasts to the product's.
+        mat1: sparse, ``(n, m)``.
+        mat2: ``(m, p)``.
         beta, alpha: factors.
+    Returns:
+        ``(n, p)``, dense.
+    Raises:
+        RuntimeError: sizes or dtypes that do not fit.
     Source: torch.sparse.addmm.
+    Example:
+        >>> torch.sparse.addmm(torch.ones(2, 2), torch.eye(2).to_sparse(), torch.full((2, 2), 3.0), beta=10.0)
+        tensor([[13., 13.],
+                [13., 13.]])
     """
     _check_product("addmm", mat1, mat2)
     product = sparse_mm(mat1, mat2)
@@ -459,11 +474,20 @@ def sampled_addmm(input: Tensor, mat1: Tensor, mat2: Tensor, *, beta: Any = 1.0,
     """``beta * input + alpha * (mat1 @ mat2)`` at the specified elements of a CSR tensor.
 
     Args:
-        input: CSR (or CSC), ``(*, n, p)``, or a CSR matrix for all of a batch. mat1: dense ``(*, n, m)``. mat2: dense ``(*, m, p)``.
-        beta, alpha: factors. out: CSR tensor to write into.
+        input: CSR (or CSC), ``(*, n, p)``, or a CSR matrix for all of a batch.
+        mat1: dense, ``(*, n, m)``.
+        mat2: dense, ``(*, m, p)``.
+        beta, alpha: factors.
+        out: CSR tensor to write into.
+    Returns:
+        ``input``'s shape, layout and places; elements elsewhere are never computed.
     Raises:
         RuntimeError: sizes, dtypes or layouts that do not fit.
     Source: torch.sparse.sampled_addmm.
+    Example:
+        >>> places = torch.eye(2).to_sparse_csr()
+        >>> torch.sparse.sampled_addmm(places, torch.ones(2, 3), torch.ones(3, 2), beta=0.0).values()
+        tensor([3., 3.])
     """
     if input.layout is strided or input.layout is sparse_coo:
         if input.layout is sparse_coo:
@@ -534,7 +558,21 @@ rules["_sampled_addmm"] = rule_of_sampled_addmm
 
 @composite()
 def smm(input: Tensor, mat2: Tensor) -> Tensor:
-    """Product of a COO and a dense matrix, as a COO tensor. Source: torch.smm."""
+    """Product of a COO and a dense matrix, as a COO tensor.
+
+    Args:
+        input: COO, ``(n, m)``.
+        mat2: dense, ``(m, p)``.
+    Returns:
+        ``(n, p)``, of layout ``torch.sparse_coo``.
+    Raises:
+        RuntimeError: sizes or dtypes that do not fit; in the backward pass, always.
+    Source: torch.smm.
+    Example:
+        >>> torch.smm(torch.eye(2).to_sparse(), torch.full((2, 2), 3.0)).to_dense()
+        tensor([[3., 3.],
+                [3., 3.]])
+    """
     return sspaddmm(without_entries(input, mat2), input, mat2)
 
 
@@ -546,7 +584,25 @@ def without_entries(a: Any, b: Any) -> Any:
 
 @composite()
 def sspaddmm(input: Tensor, mat1: Tensor, mat2: Tensor, *, beta: Any = 1, alpha: Any = 1, out: Any = None) -> Tensor:
-    """``beta * input + alpha * mat1 @ mat2`` of COO ``input`` and ``mat1`` and a dense matrix, as a COO tensor. Source: torch.sspaddmm."""
+    """``beta * input + alpha * mat1 @ mat2`` of COO ``input`` and ``mat1`` and a dense matrix, as a COO tensor.
+
+    Args:
+        input: COO, ``(n, p)``.
+        mat1: COO, ``(n, m)``.
+        mat2: dense, ``(m, p)``.
+        beta, alpha: factors.
+        out: COO tensor to write into.
+    Returns:
+        ``(n, p)``, of layout ``torch.sparse_coo``.
+    Raises:
+        RuntimeError: sizes or dtypes that do not fit.
+    Source: torch.sspaddmm.
+    Example:
+        >>> eye = torch.eye(2).to_sparse()
+        >>> torch.sspaddmm(eye, eye, torch.full((2, 2), 3.0), beta=10).to_dense()
+        tensor([[13.,  3.],
+                [ 3., 13.]])
+    """
     for tensor in (input, mat1):
         if not tensor.is_sparse:
             unsupported("sspaddmm", tensor._array)
@@ -587,10 +643,18 @@ def hspmm(mat1: Tensor, mat2: Tensor) -> Tensor:
     """Product of a COO and a dense matrix, as a COO tensor of rows: one sparse and one dense dimension.
 
     Args:
-        mat1: COO ``(n, m)``. mat2: dense ``(m, p)``.
+        mat1: COO, ``(n, m)``.
+        mat2: dense, ``(m, p)``.
+    Returns:
+        ``(n, p)``, of layout ``torch.sparse_coo``; rows of ``mat1`` without elements are not specified.
     Raises:
         NotImplementedError: a dense ``mat1``.
+        RuntimeError: sizes that do not fit; in the backward pass, always.
     Source: torch.hspmm.
+    Example:
+        >>> x = torch.hspmm(torch.tensor([[0.0, 2.0], [0.0, 0.0]]).to_sparse(), torch.ones(2, 3))
+        >>> x.indices(), x.values()
+        (tensor([[0]]), tensor([[2., 2., 2.]]))
     """
     return unsupported("hspmm", mat1)
 
@@ -609,11 +673,42 @@ rules["hspmm"] = rule_of_hspmm
 
 @composite(method=False, aliases=("dsmm", "hsmm"))
 def spmm(input: Tensor, mat2: Tensor) -> Tensor:
-    """``torch.mm``. Source: torch.spmm."""
+    """``torch.mm``, under its name for sparse matrices.
+
+    Args:
+        input: ``(n, m)``, sparse or dense.
+        mat2: ``(m, p)``.
+    Returns:
+        ``(n, p)``; sparse where both are.
+    Raises:
+        RuntimeError: sizes or dtypes that do not fit.
+    Source: torch.spmm.
+    Example:
+        >>> torch.spmm(torch.eye(2).to_sparse(), torch.full((2, 1), 3.0))
+        tensor([[3.],
+                [3.]])
+    """
     return plain_mm(input, mat2)
 
 
 @composite(method=False)
 def saddmm(input: Tensor, mat1: Tensor, mat2: Tensor, *, beta: Any = 1, alpha: Any = 1, out: Any = None) -> Tensor:
-    """``torch.sspaddmm``. Source: torch.saddmm."""
+    """``torch.sspaddmm`` under another name: ``beta * input + alpha * mat1 @ mat2``.
+
+    Args:
+        input, mat1: COO, ``(n, p)`` and ``(n, m)``.
+        mat2: dense, ``(m, p)``.
+        beta, alpha: factors.
+        out: COO tensor to write into.
+    Returns:
+        ``(n, p)``, of layout ``torch.sparse_coo``.
+    Raises:
+        RuntimeError: sizes or dtypes that do not fit.
+    Source: torch.saddmm.
+    Example:
+        >>> eye = torch.eye(2).to_sparse()
+        >>> torch.saddmm(eye, eye, torch.ones(2, 2), alpha=3).to_dense()
+        tensor([[4., 3.],
+                [3., 4.]])
+    """
     return sspaddmm(input, mat1, mat2, beta=beta, alpha=alpha, out=out)

@@ -153,10 +153,20 @@ def sparse_sum(input: Tensor, dim: Any = None, dtype: Any = None) -> Tensor:
     """Sum of a COO tensor over all or some dimensions: sparse while a sparse dimension is left.
 
     Args:
+        input: COO (or a CSR or CSC matrix), any shape.
         dim: dimension or dimensions; all when None, none when empty.
         dtype: cast to it first; integers and bools become int64 where no sparse dimension is left.
+    Returns:
+        ``input``'s shape without ``dim``: COO while a sparse dimension is left, otherwise dense.
+    Raises:
+        IndexError: ``dim`` out of range.
+        NotImplementedError: a dense tensor.
     Gradient: ``grad`` at the specified elements of ``input``.
     Source: torch.sparse.sum.
+    Example:
+        >>> x = torch.tensor([[1.0, 0.0], [2.0, 3.0]]).to_sparse()
+        >>> torch.sparse.sum(x), torch.sparse.sum(x, dim=0).to_dense()
+        (tensor(6.), tensor([3., 3.]))
     """
     if not input.is_sparse:
         unsupported("_indices", input._array) if input.layout not in (sparse_csr, sparse_csc) else input.coalesce()
@@ -257,19 +267,42 @@ def softmax(input: Tensor, dim: int, *, dtype: Any = None) -> Tensor:
     """Softmax along ``dim`` over the specified elements of a COO tensor; what is not specified counts as minus infinity.
 
     Args:
-        dim: along which the results add up to 1. dtype: cast to it first.
+        input: COO, any shape.
+        dim: along which the results add up to 1.
+        dtype: cast to it first.
+    Returns:
+        ``input``'s shape and places.
+    Raises:
+        NotImplementedError: another layout, or integers without ``dtype``.
+        IndexError: ``dim`` out of range.
     Source: torch.sparse.softmax.
+    Example:
+        >>> x = torch.sparse_coo_tensor([[0, 1, 1], [0, 0, 2]], [5.0, 1.0, 1.0], (2, 3))
+        >>> torch.sparse.softmax(x, dim=1).to_dense()
+        tensor([[1.0000, 0.0000, 0.0000],
+                [0.5000, 0.0000, 0.5000]])
     """
     return _specified_softmax(input, dim, dtype, False)
 
 
 @composite(namespace="sparse", method=False)
 def log_softmax(input: Tensor, dim: int, *, dtype: Any = None) -> Tensor:
-    """Logarithm of ``torch.sparse.softmax``.
+    """Logarithm of ``torch.sparse.softmax``, at the specified elements.
 
     Args:
-        dim, dtype: as there.
+        input: COO, any shape.
+        dim: along which the probabilities add up to 1.
+        dtype: cast to it first.
+    Returns:
+        ``input``'s shape and places.
+    Raises:
+        NotImplementedError: another layout, or integers without ``dtype``.
+        IndexError: ``dim`` out of range.
     Source: torch.sparse.log_softmax.
+    Example:
+        >>> x = torch.sparse_coo_tensor([[0, 2]], [1.0, 1.0], (3,))
+        >>> torch.sparse.log_softmax(x, dim=0).coalesce().values()  # log 1/2
+        tensor([-0.6931, -0.6931])
     """
     return _specified_softmax(input, dim, dtype, True)
 
@@ -326,11 +359,20 @@ def spdiags(diagonals: Tensor, offsets: Tensor, shape: Any, layout: Any = None) 
     """A sparse matrix of given diagonals; element ``j`` of a diagonal stands in column ``j``.
 
     Args:
-        diagonals: ``(k, n)``, or ``(n)`` for one. offsets: int64 ``(k)``, distinct; 0 is the main diagonal, positive ones lie above it.
-        shape: of the matrix. layout: ``torch.sparse_coo`` (when None), ``sparse_csr`` or ``sparse_csc``.
+        diagonals: ``(k, n)``, or ``(n,)`` for one.
+        offsets: int64, ``(k,)``, distinct; 0 is the main diagonal, positive ones lie above it.
+        shape: of the matrix.
+        layout: ``torch.sparse_coo`` (when None), ``sparse_csr`` or ``sparse_csc``.
+    Returns:
+        Shape ``shape``, of that layout, ``diagonals``' dtype.
     Raises:
-        RuntimeError: arguments that do not fit.
+        RuntimeError: another dtype of ``offsets``, numbers of diagonals that differ, or another layout.
     Source: torch.sparse.spdiags.
+    Example:
+        >>> torch.sparse.spdiags(torch.tensor([[1, 2, 3], [7, 8, 9]]), torch.tensor([0, 1]), (3, 3)).to_dense()
+        tensor([[1, 8, 0],
+                [0, 2, 9],
+                [0, 0, 3]])
     """
     rows = diagonals if diagonals.ndim == 2 else diagonals.unsqueeze(0)
     places = offsets if offsets.ndim else offsets.unsqueeze(0)
