@@ -117,38 +117,50 @@ def _median_of(name: str, along: Any, of_all: Any, input: Any, dim: Any, keepdim
     return of_all(input)
 
 
-_MEDIAN_DOC = """Middle of the sorted elements, of all or along ``dim``; the lower one of two.
+@composite(out=True)
+def median(input: Tensor, dim: int | None = None, keepdim: bool = False) -> Any:
+    """Middle of the sorted elements, of all or along ``dim``; the lower one of two. NaN where there is one.
 
     Args:
         input: any shape, real.
         dim: dimension; all elements when None.
         keepdim: keep it with size 1.
     Returns:
-        0-d, ``input``'s dtype; with ``dim`` a named tuple (values, indices) of ``input``'s shape without it. {nan}
+        0-d, ``input``'s dtype; with ``dim`` a named tuple (values, indices) of ``input``'s shape without it.
     Raises:
         IndexError: ``dim`` out of range, or an empty one.
         NotImplementedError: bool or complex input.
     Gradient: of all: in equal parts to the elements that have the value; along ``dim``: to the one at the index.
-    Source: torch.{name}.
+    Source: torch.median.
     Example:
-        >>> x = torch.tensor([1.0, 9.0, 5.0, torch.nan])
-        >>> torch.{name}(x), torch.{name}(x[:3], dim=0).indices
-        ({printed}, tensor(2))
+        >>> torch.median(torch.tensor([3, 1, 2, 9]))
+        tensor(2)
+        >>> torch.median(torch.tensor([[1.0, 9.0, 5.0], [7.0, torch.nan, 0.0]]), dim=1).values
+        tensor([5., nan])
     """
-
-
-@composite(out=True)
-def median(input: Tensor, dim: int | None = None, keepdim: bool = False) -> Any:
     return _median_of("median", _median, _median_of_all, input, dim, keepdim)
 
 
 @composite(out=True)
 def nanmedian(input: Tensor, dim: int | None = None, keepdim: bool = False) -> Any:
+    """Middle of the sorted elements that are no NaN, of all or along ``dim``; NaN where there is nothing else.
+
+    Args:
+        input: any shape, real.
+        dim: dimension; all elements when None.
+        keepdim: keep it with size 1.
+    Returns:
+        0-d, ``input``'s dtype; with ``dim`` a named tuple (values, indices) of ``input``'s shape without it.
+    Raises:
+        IndexError: ``dim`` out of range, or an empty one.
+        NotImplementedError: bool or complex input.
+    Gradient: as of ``torch.median``.
+    Source: torch.nanmedian.
+    Example:
+        >>> torch.nanmedian(torch.tensor([1.0, 9.0, 5.0, torch.nan]))
+        tensor(5.)
+    """
     return _median_of("nanmedian", _nanmedian, _nanmedian_of_all, input, dim, keepdim)
-
-
-median.__doc__ = _MEDIAN_DOC.format(name="median", nan="NaN where there is one.", printed="tensor(nan)")
-nanmedian.__doc__ = _MEDIAN_DOC.format(name="nanmedian", nan="NaN are left out, where there is anything else.", printed="tensor(5.)")
 
 
 @op(opmath="native", canonicalize=_canonicalize_along("mode"), returns=("values", "indices"), grad={"input": _selected}, forward="selects")
@@ -252,7 +264,9 @@ def _ranked_values(rows: Any, q: Any, interpolation: str, ignore_nan: bool) -> A
     return values
 
 
-_QUANTILE_DOC = """Values below which the fractions ``q`` of the elements lie.
+@composite(out=True, autocast={"cpu": "float32"})
+def quantile(input: Tensor, q: Any, dim: int | None = None, keepdim: bool = False, *, interpolation: str = "linear") -> Any:
+    """Values below which the fractions ``q`` of the elements lie. NaN where there is one.
 
     Args:
         input: any shape, float32 or float64.
@@ -261,30 +275,38 @@ _QUANTILE_DOC = """Values below which the fractions ``q`` of the elements lie.
         keepdim: keep it with size 1.
         interpolation: between the two nearest elements: 'linear', 'lower', 'higher', 'midpoint' or 'nearest'.
     Returns:
-        ``input``'s shape without ``dim``, behind the dimension of a 1-d ``q``. {nan}
+        ``input``'s shape without ``dim``, behind the dimension of a 1-d ``q``; ``input``'s dtype.
     Raises:
         RuntimeError: an empty input, another dtype, or ``q`` out of range.
         IndexError: ``dim`` out of range.
-    Source: torch.{name}.
+    Source: torch.quantile.
     Example:
-        >>> x = torch.tensor([0.0, 1.0, 3.0, torch.nan])
-        >>> torch.{name}(x, 0.75), torch.{name}(x[:3], torch.tensor([0.25, 0.5]))
-        ({printed}, tensor([0.5000, 1.0000]))
+        >>> x = torch.tensor([0.0, 1.0, 3.0])
+        >>> torch.quantile(x, torch.tensor([0.25, 0.5]))
+        tensor([0.5000, 1.0000])
+        >>> torch.quantile(x, 0.75, interpolation="higher")
+        tensor(3.)
     """
-
-
-@composite(out=True, autocast={"cpu": "float32"})
-def quantile(input: Tensor, q: Any, dim: int | None = None, keepdim: bool = False, *, interpolation: str = "linear") -> Any:
     return _quantile("quantile", input, q, dim, keepdim, interpolation, False)
 
 
 @composite(out=True, autocast={"cpu": "float32"})
 def nanquantile(input: Tensor, q: Any, dim: int | None = None, keepdim: bool = False, *, interpolation: str = "linear") -> Any:
+    """Values below which the fractions ``q`` of the elements that are no NaN lie.
+
+    Args:
+        input, q, dim, keepdim, interpolation: as for ``torch.quantile``.
+    Returns:
+        ``input``'s shape without ``dim``, behind the dimension of a 1-d ``q``; ``input``'s dtype.
+    Raises:
+        RuntimeError: an empty input, another dtype, or ``q`` out of range.
+        IndexError: ``dim`` out of range.
+    Source: torch.nanquantile.
+    Example:
+        >>> torch.nanquantile(torch.tensor([0.0, 1.0, 3.0, torch.nan]), 0.5)
+        tensor(1.)
+    """
     return _quantile("nanquantile", input, q, dim, keepdim, interpolation, True)
-
-
-quantile.__doc__ = _QUANTILE_DOC.format(name="quantile", nan="NaN where there is one.", printed="tensor(nan)")
-nanquantile.__doc__ = _QUANTILE_DOC.format(name="nanquantile", nan="NaN are left out.", printed="tensor(2.)")
 
 
 # -- histograms -----------------------------------------------------------------------------------------------------------------

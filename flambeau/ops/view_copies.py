@@ -24,8 +24,14 @@ def _copied(view: Any) -> Any:
     return view.clone() if view._array.ndim == 1 else view.clone(memory_format=contiguous_format)
 
 
-def _declare(name: str, view: Any, method: str = "") -> Callable[..., Any]:
-    """Declare ``name``, the copy of what ``view`` returns; ``method`` names the Tensor method where ``view`` is not public itself."""
+def _declare(name: str, view: Any, call: str, printed: str, error: str, method: str = "") -> Callable[..., Any]:
+    """Declare ``name``, the copy of what ``view`` returns.
+
+    Args:
+        call, printed: its example: the arguments, and what comes out.
+        error: what it raises.
+        method: the function or method that returns the view, where that is not ``name`` without its end.
+    """
     signature = inspect.signature(getattr(view, "kernel", view))
     is_declared = isinstance(view, Declared)
     several = name in ("split_copy", "split_with_sizes_copy", "unbind_copy")
@@ -36,7 +42,19 @@ def _declare(name: str, view: Any, method: str = "") -> Callable[..., Any]:
 
     copy.__signature__, copy.__name__, copy.__module__ = signature, name, __name__  # type: ignore[attr-defined]
     shown = method or f"torch.{name.removesuffix('_copy')}"
-    copy.__doc__ = f"What ``{shown}`` returns, copied: {'each part' if several else 'the result'} is row-major. Source: torch.{name}."
+    copy.__doc__ = f"""What ``{shown}`` returns, copied into memory of its own.
+
+    Args:
+        {", ".join(signature.parameters)}: as for ``{shown}``.
+    Returns:
+        The {"views in a tuple, with their shapes" if several else "shape"} and dtype, row-major; never a view.
+    Raises:
+        {error}
+    Source: torch.{name}.
+    Example:
+        >>> torch.{name}{call}
+        {printed}
+    """
     return composite(name=name, method=False, out=LISTED if several else True)(copy)
 
 
@@ -78,25 +96,57 @@ def _expanded(input: Tensor, size: Sequence[int], *, implicit: bool = False) -> 
     return expand_to(input, size, implicit)
 
 
-alias_copy = _declare("alias_copy", _alias, "Tensor.view_as")
-detach_copy = _declare("detach_copy", _detached, "Tensor.detach")
-as_strided_copy = _declare("as_strided_copy", _strided, "torch.as_strided")
-diagonal_copy = _declare("diagonal_copy", diagonal)
-expand_copy = _declare("expand_copy", _expanded, "Tensor.expand")
-permute_copy = _declare("permute_copy", permute)
-select_copy = _declare("select_copy", select)
-slice_copy = _declare("slice_copy", part, "Tensor.__getitem__")
-split_copy = _declare("split_copy", _split)
-split_with_sizes_copy = _declare("split_with_sizes_copy", split_with_sizes)
-squeeze_copy = _declare("squeeze_copy", squeeze)
-t_copy = _declare("t_copy", t)
-transpose_copy = _declare("transpose_copy", transpose)
-unbind_copy = _declare("unbind_copy", unbind)
-unfold_copy = _declare("unfold_copy", unfold, "Tensor.unfold")
-unsqueeze_copy = _declare("unsqueeze_copy", unsqueeze)
-view_as_complex_copy = _declare("view_as_complex_copy", _as_complex, "torch.view_as_complex")
-view_as_real_copy = _declare("view_as_real_copy", view_as_real)
-view_copy = _declare("view_copy", _viewed, "Tensor.view")
+_SHAPES = "RuntimeError: a shape or strides that do not fit."
+_DIMS = "IndexError: a dimension out of range."
+_NOTHING = "TypeError: no tensor."
+
+alias_copy = _declare("alias_copy", _alias, "(torch.tensor([1, 2]))", "tensor([1, 2])", _NOTHING, "Tensor.view_as")
+detach_copy = _declare("detach_copy", _detached, "(torch.tensor([1, 2]))", "tensor([1, 2])", _NOTHING, "Tensor.detach")
+as_strided_copy = _declare(
+    "as_strided_copy", _strided, "(torch.arange(4), (2, 2), (1, 1))", "tensor([[0, 1], [1, 2]])", _SHAPES, "torch.as_strided"
+)
+diagonal_copy = _declare("diagonal_copy", diagonal, "(torch.tensor([[1, 2], [3, 4]]))", "tensor([1, 4])", _DIMS)
+expand_copy = _declare("expand_copy", _expanded, "(torch.tensor([1, 2]), (2, 2))", "tensor([[1, 2], [1, 2]])", _SHAPES, "Tensor.expand")
+permute_copy = _declare(
+    "permute_copy", permute, "(torch.zeros(2, 3, 5), (2, 0, 1)).stride()", "(6, 3, 1)", "RuntimeError: ``dims`` is no permutation."
+)
+select_copy = _declare("select_copy", select, "(torch.tensor([[1, 2], [3, 4]]), 1, 0)", "tensor([1, 3])", _DIMS)
+slice_copy = _declare(
+    "slice_copy", part, "(torch.arange(6), 0, 1, 6, 2)", "tensor([1, 3, 5])", "ValueError: ``step`` not positive.", "Tensor.__getitem__"
+)
+split_copy = _declare("split_copy", _split, "(torch.arange(3), 2)", "(tensor([0, 1]), tensor([2]))", "RuntimeError: a negative size.")
+split_with_sizes_copy = _declare(
+    "split_with_sizes_copy",
+    split_with_sizes,
+    "(torch.arange(3), [1, 2])",
+    "(tensor([0]), tensor([1, 2]))",
+    "RuntimeError: sizes that do not add up.",
+)
+squeeze_copy = _declare("squeeze_copy", squeeze, "(torch.zeros(1, 3)).shape", "torch.Size([3])", _DIMS)
+t_copy = _declare("t_copy", t, "(torch.tensor([[1, 2]]))", "tensor([[1], [2]])", "RuntimeError: more than two dimensions.")
+transpose_copy = _declare("transpose_copy", transpose, "(torch.zeros(2, 3), 0, 1).stride()", "(2, 1)", _DIMS)
+unbind_copy = _declare("unbind_copy", unbind, "(torch.tensor([[1, 2], [3, 4]]))", "(tensor([1, 2]), tensor([3, 4]))", _DIMS)
+unfold_copy = _declare(
+    "unfold_copy",
+    unfold,
+    "(torch.arange(4), 0, 3, 1)",
+    "tensor([[0, 1, 2], [1, 2, 3]])",
+    "RuntimeError: windows that do not fit.",
+    "Tensor.unfold",
+)
+unsqueeze_copy = _declare("unsqueeze_copy", unsqueeze, "(torch.tensor([1, 2]), 1)", "tensor([[1], [2]])", _DIMS)
+view_as_complex_copy = _declare(
+    "view_as_complex_copy",
+    _as_complex,
+    "(torch.tensor([[1.0, 2.0]]))",
+    "tensor([1.+2.j])",
+    "RuntimeError: another last size than 2, or a tensor that requires a gradient.",
+    "torch.view_as_complex",
+)
+view_as_real_copy = _declare(
+    "view_as_real_copy", view_as_real, "(torch.tensor([1 + 2j]))", "tensor([[1., 2.]])", "RuntimeError: a real tensor."
+)
+view_copy = _declare("view_copy", _viewed, "(torch.arange(4), (2, 2))", "tensor([[0, 1], [2, 3]])", _SHAPES, "Tensor.view")
 
 
 # -- parts that are views, but each of its own ------------------------------------------------------------------------------------------

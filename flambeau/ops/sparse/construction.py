@@ -222,7 +222,7 @@ def _compressed(
     return made.requires_grad_() if requires_grad else made
 
 
-def _declare(name: str, form: Any, words: tuple[str, str]) -> None:
+def _declare(name: str, form: Any, words: tuple[str, str], example: tuple[str, str]) -> None:
     blocks = "*block, " if form in BLOCKED else ""
     source = (
         f"def {name}({words[0]}: Any, {words[1]}: Any, values: Any, size: Any = None, *, dtype: Any = None, device: Any = None, "
@@ -233,7 +233,7 @@ def _declare(name: str, form: Any, words: tuple[str, str]) -> None:
     env: dict[str, Any] = {"compressed": _compressed, "NAME": name, "FORM": form, "Any": Any, "__name__": __name__}
     exec(source, env)
     function = env[name]
-    function.__doc__ = f"""A tensor of layout ``{form}`` of its parts.
+    function.__doc__ = f"""A tensor of layout ``{form}``, made of its parts.
 
     Args:
         {words[0]}: ``(*batch, n + 1)``: where the entries of each {"row" if form in BY_ROW else "column"} (of blocks) begin.
@@ -241,18 +241,30 @@ def _declare(name: str, form: Any, words: tuple[str, str]) -> None:
         values: ``(*batch, nnz, {blocks}*dense dims)``.
         size: of the whole; as small as the parts allow when None.
         dtype: of the values; theirs when None.
-        device: must be the CPU. pin_memory: must be False.
+        device: must be the CPU.
+        pin_memory: must be False.
         requires_grad: whether operations on the result are recorded.
         check_invariants: whether ``{words[1]}`` must be sorted and distinct, too. What memory depends on is always checked.
+    Returns:
+        Shape ``size``, of that layout.
     Raises:
         RuntimeError: parts that do not fit each other or ``size``.
+        NotImplementedError: another device.
     Source: torch.{name}.
+    Example:
+        >>> torch.{name}({example[0]}).to_dense()
+        {example[1]}
     """
     globals()[name] = composite(method=False)(function)
 
 
-for _name, _form in (("csr", sparse_csr), ("csc", sparse_csc), ("bsr", sparse_bsr), ("bsc", sparse_bsc)):
-    _declare(f"sparse_{_name}_tensor", _form, WORDS[_form in BY_ROW])
+for _name, _form, _example in (
+    ("csr", sparse_csr, ("[0, 1, 3], [2, 0, 1], [5, 6, 7], (2, 3)", "tensor([[0, 0, 5], [6, 7, 0]])")),
+    ("csc", sparse_csc, ("[0, 1, 3], [2, 0, 1], [5, 6, 7], (3, 2)", "tensor([[0, 6], [0, 7], [5, 0]])")),
+    ("bsr", sparse_bsr, ("[0, 1], [1], [[[5, 6], [7, 8]]], (2, 4)", "tensor([[0, 0, 5, 6], [0, 0, 7, 8]])")),
+    ("bsc", sparse_bsc, ("[0, 1], [1], [[[5, 6], [7, 8]]], (4, 2)", "tensor([[0, 0], [0, 0], [5, 6], [7, 8]])")),
+):
+    _declare(f"sparse_{_name}_tensor", _form, WORDS[_form in BY_ROW], _example)
 
 
 @composite(method=False)
@@ -380,30 +392,38 @@ def raw_values(input: Tensor) -> Tensor:
     return wrap(_plain_coo("_values", input).values)
 
 
-def _declare_indices(name: str, forms: Any, position: int) -> None:
+def _declare_indices(name: str, forms: Any, position: int, across: str, along: str) -> None:
     words = f"sparse {'row' if sparse_csr in forms else 'column'} compressed tensor layout"
 
     def part(input: Tensor) -> Tensor:
         return wrap(sparse_part(name, input, forms, words).parts[position])
 
     part.__name__ = name
-    part.__doc__ = f"""The {name.replace("_", " ")} of a compressed tensor; they share its memory.
+    which = f"the {along} of each entry (or block)" if position else f"where the entries of each {across} (of blocks) begin"
+    part.__doc__ = f"""The {name.replace("_", " ")} of a tensor that is compressed by {across}s: {which}.
 
+    Args:
+        input: of layout ``torch.sparse_cs{across[0]}`` or ``torch.sparse_bs{across[0]}``.
+    Returns:
+        ``(*batch, {"nnz" if position else "n + 1"})``, int64 or int32; shares the tensor's memory.
     Raises:
         RuntimeError: another layout.
     Source: torch.Tensor.{name}.
+    Example:
+        >>> torch.tensor([[0, 7], [5, 6]]).to_sparse_cs{across[0]}().{name}()
+        tensor({[1, 0, 1] if position else [0, 1, 3]})
     """
     method()(part)
 
 
 _BY_COLUMN = frozenset((sparse_csc, sparse_bsc))
-for _name, _forms, _position in (
-    ("crow_indices", BY_ROW, 0),
-    ("col_indices", BY_ROW, 1),
-    ("ccol_indices", _BY_COLUMN, 0),
-    ("row_indices", _BY_COLUMN, 1),
+for _name, _forms, _position, _across, _along in (
+    ("crow_indices", BY_ROW, 0, "row", "column"),
+    ("col_indices", BY_ROW, 1, "row", "column"),
+    ("ccol_indices", _BY_COLUMN, 0, "column", "row"),
+    ("row_indices", _BY_COLUMN, 1, "column", "row"),
 ):
-    _declare_indices(_name, _forms, _position)
+    _declare_indices(_name, _forms, _position, _across, _along)
 
 
 @method()

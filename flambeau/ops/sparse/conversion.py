@@ -321,7 +321,7 @@ def to_sparse_coo(input: Tensor) -> Tensor:
     return to_sparse(input)
 
 
-def _declare_method(name: str, form: Any) -> None:
+def _declare_method(name: str, form: Any, values: str) -> None:
     def without_blocks(input: Tensor, dense_dim: int | None = None) -> Tensor:
         return _to_compressed(input, form, None, dense_dim)
 
@@ -332,12 +332,32 @@ def _declare_method(name: str, form: Any) -> None:
 
     convert = with_blocks if form in BLOCKED else without_blocks
     convert.__name__ = convert.__qualname__ = name
-    convert.__doc__ = f"``to_sparse(layout={form})``. Source: torch.Tensor.{name}."
+    size = "\n        blocksize: rows and columns of a block, a number or two; they divide the matrix." if form in BLOCKED else ""
+    convert.__doc__ = f"""The elements that are not zero, in layout ``{form}``: ``to_sparse(layout={form})``.
+
+    Args:
+        input: ``(*batch, n, m, *dense dims)``, of any layout.{size}
+        dense_dim: how many of the last dimensions belong to the values; 0 when None.
+    Returns:
+        ``input``'s shape and dtype; itself where it has that layout.
+    Raises:
+        IndexError: fewer than two dimensions beside ``dense_dim``.
+        RuntimeError: {"blocks that do not divide the matrix" if form in BLOCKED else "a ``dense_dim`` for another sparse layout"}.
+    Source: torch.Tensor.{name}.
+    Example:
+        >>> torch.tensor([[0, 7], [5, 6]]).{name}({(1, 2) if form in BLOCKED else ""}).values()
+        tensor({values})
+    """
     method()(convert)
 
 
-for _name, _form in (("csr", sparse_csr), ("csc", sparse_csc), ("bsr", sparse_bsr), ("bsc", sparse_bsc)):
-    _declare_method(f"to_sparse_{_name}", _form)
+for _name, _form, _values in (
+    ("csr", sparse_csr, "[7, 5, 6]"),
+    ("csc", sparse_csc, "[5, 7, 6]"),
+    ("bsr", sparse_bsr, "[[[0, 7]], [[5, 6]]]"),
+    ("bsc", sparse_bsc, "[[[0, 7]], [[5, 6]]]"),
+):
+    _declare_method(f"to_sparse_{_name}", _form, _values)
 
 
 @op(name="_coalesce", method=False, out=False, node_name="CoalesceBackward0", grad={"input": lambda grad: grad}, aten=None)
@@ -399,14 +419,33 @@ def rule_of_copy(input: Any, src: Any, non_blocking: bool = False) -> Any:
 rules["clone"], rules["_to_copy"], rules["copy"] = rule_of_clone, rule_of_to_copy, rule_of_copy
 
 
-def _part_copy(name: str) -> None:
+def _part_copy(name: str, layout: str, printed: str) -> None:
     def copy(input: Tensor) -> Tensor:
         return getattr(input, name)().clone()
 
     copy.__name__ = copy.__qualname__ = f"{name}_copy"
-    copy.__doc__ = f"``Tensor.{name}()`` as a copy. Source: torch.{name}_copy."
+    copy.__doc__ = f"""``Tensor.{name}()`` as a copy, in memory of its own.
+
+    Args:
+        input: of a layout that has them.
+    Returns:
+        The shape and dtype of ``input.{name}()``.
+    Raises:
+        RuntimeError: another layout.
+    Source: torch.{name}_copy.
+    Example:
+        >>> torch.{name}_copy(torch.tensor([[0, 7], [5, 6]]).to_sparse{layout}())
+        tensor({printed})
+    """
     composite(method=False, out=True)(copy)
 
 
-for _name in ("indices", "values", "crow_indices", "col_indices", "ccol_indices", "row_indices"):
-    _part_copy(_name)
+for _name, _layout, _printed in (
+    ("indices", "", "[[0, 1, 1], [1, 0, 1]]"),
+    ("values", "", "[7, 5, 6]"),
+    ("crow_indices", "_csr", "[0, 1, 3]"),
+    ("col_indices", "_csr", "[1, 0, 1]"),
+    ("ccol_indices", "_csc", "[0, 1, 3]"),
+    ("row_indices", "_csc", "[1, 0, 1]"),
+):
+    _part_copy(_name, _layout, _printed)
