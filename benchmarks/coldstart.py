@@ -75,7 +75,7 @@ KERNELS = {"kernels, median": statistics.median, "kernels, maximum": max}  # row
 
 def watch_kernels() -> list[float]:
     """A list that gets the seconds of making each kernel, from its Python function to executable memory."""
-    from flambeau.kernels import build
+    from flambeau.kernels.compiler import build
 
     seconds: list[float] = []
     make = build._build

@@ -32,7 +32,7 @@ from typing import Any
 import numpy as np
 
 import flambeau
-from flambeau.kernels import memory
+from flambeau.kernels.compiler import memory
 from flambeau.nested import _jagged, _strided
 from flambeau.serialization import add_safe_globals, get_unsafe_globals_in_checkpoint, load
 

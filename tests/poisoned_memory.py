@@ -29,6 +29,6 @@ def filling(make: Callable[..., Any]) -> Callable[..., Any]:
     return lambda *args, **kwargs: filled(make(*args, **kwargs))
 
 
-from flambeau.kernels import memory  # noqa: E402
+from flambeau.kernels.compiler import memory  # noqa: E402
 
 np.empty, memory.empty = filling(np.empty), filling(memory.empty)  # before other modules take them

@@ -54,7 +54,7 @@ KERNEL = """
 import numpy as np
 from flambeau.core.arrays import native
 module("flambeau.ops.extent_example", blocks[2])
-module("flambeau.kernels.extent_example", blocks[3])
+module("flambeau.kernels.families.extent_example", blocks[3])
 
 for shape in ((8200,), (100, 100), (3, 41, 77)):
     for dtype in (flambeau.float32, flambeau.float64):

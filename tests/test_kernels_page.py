@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from flambeau.kernels import target
+from flambeau.kernels.compiler import target
 
 PAGE = Path(__file__).resolve().parent.parent / "docs" / "kernels.md"
 

@@ -13,7 +13,7 @@ import pytest
 
 import flambeau as torch
 from flambeau.core import native_threads
-from flambeau.kernels import blas
+from flambeau.kernels.families import blas
 from tests.faults.schedules import _Meeting, passed
 
 

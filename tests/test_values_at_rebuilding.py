@@ -13,7 +13,7 @@ import pytest
 
 import flambeau
 from flambeau.core.protocols import rebuild
-from flambeau.kernels import memory
+from flambeau.kernels.compiler import memory
 from flambeau.serialization.pickling import unrestricted
 
 POISON = 0xA5

@@ -1,4 +1,4 @@
-"""Finds the polynomials of ``flambeau/kernels/vectors.py``: ``python -m tools.minimax`` writes ``minimax.json`` beside it.
+"""Finds the polynomials of ``flambeau/kernels/mathematics/vectors.py``: ``python -m tools.minimax`` writes ``minimax.json`` beside it.
 
 With names of tables as arguments, these are printed instead. The whole takes a minute and needs mpmath.
 
@@ -20,7 +20,7 @@ import numpy as np
 from mpmath import mp, mpf
 
 mp.dps = 45
-TARGET = Path(__file__).resolve().parent.parent / "flambeau" / "kernels" / "minimax.json"
+TARGET = Path(__file__).resolve().parent.parent / "flambeau" / "kernels" / "mathematics" / "minimax.json"
 Function = Callable[[Any], Any]
 
 

@@ -1,4 +1,4 @@
-"""Finds the polynomials of ``kernels/special.py``: ``python -m tools.piecewise`` writes ``piecewise.json`` beside it.
+"""Finds the polynomials of ``kernels/mathematics/special.py``: ``python -m tools.piecewise`` writes ``piecewise.json`` beside it.
 
 With names of tables as arguments, these are printed instead. The whole takes some minutes and needs mpmath.
 
@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 from mpmath import mp, mpf
 
 mp.dps = 40
-TARGET = Path(__file__).resolve().parent.parent / "flambeau" / "kernels" / "piecewise.json"
+TARGET = Path(__file__).resolve().parent.parent / "flambeau" / "kernels" / "mathematics" / "piecewise.json"
 GOAL = mpf(2) ** -55
 TERMS = 26  # of the series that are made first
 Function = Callable[[Any], Any]

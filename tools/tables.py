@@ -322,9 +322,10 @@ def kernels() -> str:
     count = {family: len(names) for family, names in kernel_index.registered().items()}
     elementwise = sum(not isinstance(entry, (Composite, Factory)) and entry.elementwise for entry in entries())
     rows = [("element-wise operations, with the four that have none", str(elementwise), "none: made of their expressions")]
-    rows += [(f"`{family}.py`", str(count[family]), str(code_lines(backend / f"{family}.py"))) for family in sorted(count)]
-    others = [path for path in sorted(backend.glob("*.py")) if path.stem not in {*count, "__init__", "index"}]
-    rows += [(f"`{path.name}` (shared)", "", str(code_lines(path))) for path in others]
+    files = {path: path.relative_to(backend).as_posix() for path in sorted(backend.glob("*/*.py")) if path.name != "__init__.py"}
+    operations = {path: count.get(name.removesuffix(".py").replace("/", ".")) for path, name in files.items()}
+    rows += [(f"`{files[path]}`", str(number), str(code_lines(path))) for path, number in operations.items() if number]
+    rows += [(f"`{files[path]}` (shared)", "", str(code_lines(path))) for path, number in operations.items() if not number]
     start, end = "<!-- lines -->\n", "<!-- /lines -->"
     before, after = page[: page.index(start) + len(start)], page[page.index(end) :]
     return before + table(("module", "operations", "lines"), rows) + after

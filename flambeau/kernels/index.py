@@ -5,25 +5,25 @@ So the module is imported when an operation first meets large operands, and no s
 """
 
 _NAMES = {
-    "attention": (
+    "families.attention": (
         "nn.functional._attention",
         "nn.functional._attention_backward",
     ),
-    "bits": (
+    "families.bits": (
         "_conj",
         "hash_tensor",
     ),
-    "categories": (
+    "families.categories": (
         "random.first_reaching",
         "random.running_sums",
     ),
-    "convolution": (
+    "families.convolution": (
         "_channel_sums",
         "_correlate",
         "_correlate_pair",
         "_spread",
     ),
-    "copies": (
+    "families.copies": (
         "_contiguous",
         "_copy_into",
         "_fill",
@@ -36,17 +36,17 @@ _NAMES = {
         "clone",
         "stack",
     ),
-    "creation": (
+    "families.creation": (
         "_joined_parts",
         "_progression",
         "_triangle_places",
     ),
-    "ctc": ("_ctc_alignments",),
-    "distances": (
+    "families.ctc": ("_ctc_alignments",),
+    "families.distances": (
         "_pdist",
         "cdist",
     ),
-    "embedding": (
+    "families.embedding": (
         "_embedding_backward",
         "_index",
         "_index_add",
@@ -60,20 +60,20 @@ _NAMES = {
         "index_select",
         "scatter_add",
     ),
-    "gemm": (
+    "families.gemm": (
         "bmm",
         "matmul",
         "mm",
         "nn.functional.linear",
     ),
-    "grids": (
+    "families.grids": (
         "_grid_sample2d",
         "_grid_sample3d",
         "_grid_sample_backward",
     ),
-    "histograms": ("_equal_bins",),
-    "incomplete_gamma": ("_incomplete_gamma",),
-    "lapack": (
+    "families.histograms": ("_equal_bins",),
+    "families.incomplete_gamma": ("_incomplete_gamma",),
+    "families.lapack": (
         "_cholesky",
         "_cholesky_inverse",
         "_cholesky_solve",
@@ -92,7 +92,7 @@ _NAMES = {
         "_solve_triangular",
         "_svd",
     ),
-    "loss": (
+    "families.loss": (
         "nn.functional._binary_cross_entropy",
         "nn.functional._binary_cross_entropy_with_logits",
         "nn.functional._cross_entropy",
@@ -105,14 +105,14 @@ _NAMES = {
         "nn.functional._smoothed_cross_entropy",
         "nn.functional._smoothed_cross_entropy_backward",
     ),
-    "matrices": (
+    "families.matrices": (
         "dot",
         "outer",
         "tril",
         "triu",
         "vdot",
     ),
-    "normalization": (
+    "families.normalization": (
         "nn.functional._batch_norm",
         "nn.functional._batch_norm_fixed",
         "nn.functional._batch_norm_fixed_backward",
@@ -122,16 +122,16 @@ _NAMES = {
         "nn.functional._rms_norm",
         "nn.functional._rms_norm_backward",
     ),
-    "optimizer": (
+    "families.optimizer": (
         "optim.norms",
         "optim.scale",
         "optim.step",
     ),
-    "padding": (
+    "families.padding": (
         "_extended",
         "_folded_back",
     ),
-    "pooling": (
+    "families.pooling": (
         "nn.functional._adaptive_avg_pool1d",
         "nn.functional._adaptive_avg_pool2d",
         "nn.functional._adaptive_avg_pool_backward",
@@ -147,11 +147,11 @@ _NAMES = {
         "nn.functional._max_pool2d_with_places",
         "nn.functional._scatter_planes",
     ),
-    "random": (
+    "families.random": (
         "libm",
         "random.draw",
     ),
-    "recurrent": (
+    "families.recurrent": (
         "_gru_layer",
         "_gru_layer_backward",
         "_lstm_layer",
@@ -159,7 +159,7 @@ _NAMES = {
         "_rnn_layer",
         "_rnn_layer_backward",
     ),
-    "reduction": (
+    "families.reduction": (
         "_max_along",
         "_max_of_all",
         "_min_along",
@@ -182,30 +182,30 @@ _NAMES = {
         "prod",
         "sum",
     ),
-    "rejection": ("random.draw_each",),
-    "resampling": (
+    "families.rejection": ("random.draw_each",),
+    "families.resampling": (
         "nn.functional._resample",
         "nn.functional._resample_backward",
     ),
-    "scan": (
+    "families.scan": (
         "cummax",
         "cummin",
         "cumprod",
         "cumsum",
         "logcumsumexp",
     ),
-    "softmax": (
+    "families.softmax": (
         "_log_softmax_backward_data",
         "_softmax_backward_data",
         "log_softmax",
         "softmax",
     ),
-    "sorting": (
+    "families.sorting": (
         "_search",
         "sort",
         "topk",
     ),
-    "sparse": (
+    "families.sparse": (
         "_csr_times_dense",
         "_dots_at_places",
     ),

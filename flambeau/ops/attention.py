@@ -11,7 +11,7 @@ kept between the two is one number a row, the logarithm of the sum of its expone
 
 A row whose keys are all masked gives zeros. Dropout draws row after row, as PyTorch does over the whole matrix; the derivative replays
 the same stream from the generator's state. In float32 and float64, without dropout, and where a mask needs no gradient, native kernels
-do the work in smaller tiles (``kernels/attention_kernels.py``).
+do the work in smaller tiles (``kernels/families/attention_kernels.py``).
 """
 
 from __future__ import annotations

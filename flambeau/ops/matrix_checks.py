@@ -88,7 +88,7 @@ def require_fitting(operation: str, b: Any, A: Any) -> None:
 
 
 def by_lapack(name: str, A: Any, *arguments: Any) -> Any:
-    """What ``kernels/lapack.py`` has under ``name``; None where NumPy is to do it: a small matrix, or an array that lies elsewhere."""
+    """What ``kernels/families/lapack.py`` has under ``name``; None where NumPy is to do it: a small matrix, or an array elsewhere."""
     return attempt(name, COST * A.size, A, *arguments)
 
 

@@ -36,7 +36,7 @@ def _kernels() -> str:
     if not native.switch.on:
         return "off (FLAMBEAU_KERNELS=numpy)"
     try:
-        from ..kernels import target
+        from ..kernels.compiler import target
 
         return f"native, for {target.current().name}"
     except Exception as error:

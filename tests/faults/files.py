@@ -110,7 +110,7 @@ def check(work: Work, at: int | None) -> Injector:
 # -- the works ------------------------------------------------------------------------------------------------------------
 def all_works() -> list[Work]:
     import flambeau as torch
-    from flambeau.kernels import cache
+    from flambeau.kernels.compiler import cache
 
     objects: Any = {
         "a": torch.arange(6.0).reshape(2, 3),

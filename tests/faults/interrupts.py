@@ -82,7 +82,7 @@ def imports(delay: float, wanted: dict[str, Any]) -> dict[str, Any]:
 
     signal.signal(signal.SIGALRM, handler)
     came = at_exit = False
-    modules = ("nn", "optim", "utils.data", "autograd", "linalg", "special", "serialization", "testing", "kernels.pool")
+    modules = ("nn", "optim", "utils.data", "autograd", "linalg", "special", "serialization", "testing", "kernels.compiler.pool")
     try:
         signal.setitimer(signal.ITIMER_REAL, delay)
         import flambeau as torch

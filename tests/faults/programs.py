@@ -301,9 +301,9 @@ def state() -> dict[str, Any]:
         "grad": [states.thread.grad, states.thread.inference, native.switch.on],
         "kernels": sorted(name for name, kernel in native._found.items() if kernel is not None),
     }
-    pool = sys.modules.get("flambeau.kernels.pool")
-    build = sys.modules.get("flambeau.kernels.build")
-    pointwise = sys.modules.get("flambeau.kernels.pointwise")
+    pool = sys.modules.get("flambeau.kernels.compiler.pool")
+    build = sys.modules.get("flambeau.kernels.compiler.build")
+    pointwise = sys.modules.get("flambeau.kernels.families.pointwise")
     if pool is not None and pool.pool.crew is not None:
         facts["pool"] = [pool.pool.launch == pool.pool.crew.launch, pool.pool.crew.count]
     if build is not None:

@@ -165,7 +165,7 @@ def stopped_threads(seed: int, count: int, figures: Figures) -> Iterator[str]:
     """``count`` schedules of two threads that change at exact places, at first uses and later ones."""
     trials.warm("flambeau")
     wanted = _wanted()
-    for name, file in (("drop", "kernels/memory.py"), ("multiply", "kernels/blas.py"), ("views", "core/storage.py")):
+    for name, file in (("drop", "kernels/compiler/memory.py"), ("multiply", "kernels/families/blas.py"), ("views", "core/storage.py")):
         outcome = _tried(figures, f"{name}, {file}", schedules.every_place, name, file, limit=300)
         if isinstance(outcome, str):
             yield outcome

@@ -70,7 +70,7 @@ class _Meeting:
 
 def drop(torch: Any, _: int = 0) -> list[Any]:
     """Large results, dropped and made again, each with memory of its own; some asked for directly, for operations have a way round."""
-    from flambeau.kernels.memory import empty
+    from flambeau.kernels.compiler.memory import empty
 
     held = [(torch.full((140_000,), value - 1.0) + 1, value) for value in range(3)]
     del held[1]
@@ -199,7 +199,7 @@ class _Places(Injector):
 def every_place(name: str, file: str) -> dict[str, Any]:
     """As a trial: a program stops at each of its places in a file in turn, while another thread runs it whole."""
     import flambeau as torch
-    from flambeau.kernels.memory import release
+    from flambeau.kernels.compiler.memory import release
 
     function = programs_of(torch, {}, programs._ramp(torch, 30, 40).clone().requires_grad_())[name]
     function()

@@ -149,7 +149,8 @@ def trial(seed: int, seconds: float, interval: float, count: int) -> dict[str, A
 
 def _check_books() -> None:
     """What the process counts is what there is, now that no thread computes."""
-    from flambeau.kernels import blas, memory
+    from flambeau.kernels.compiler import memory
+    from flambeau.kernels.families import blas
 
     recycler = memory._recycler
     recycler.collect()

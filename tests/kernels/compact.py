@@ -18,7 +18,7 @@ import numpy as np
 import flambeau as torch
 import flambeau.nn.functional as F
 from flambeau.core.arrays import native
-from flambeau.kernels import build, image, pool, target
+from flambeau.kernels.compiler import build, image, pool, target
 
 CASES: dict[str, Callable[[], Any]] = {}
 PAIRS = [

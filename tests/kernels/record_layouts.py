@@ -35,7 +35,8 @@ from records.record import Maker, Pointwise, Record, Sample, call
 import flambeau
 from flambeau.core.arrays import native
 from flambeau.core.tensor import Tensor
-from flambeau.kernels import FAMILIES, pointwise
+from flambeau.kernels import FAMILIES
+from flambeau.kernels.families import pointwise
 
 DTYPES = ("float32", "float64", "bfloat16", "float16", "int64", "uint8", "bool", "complex64")
 # Where all elements are one, a spread is 0 or what rounding made of it, and neither quotients by it nor its root's slope mean anything.

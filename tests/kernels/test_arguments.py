@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 pytest.importorskip("llvmlite")
-from flambeau.kernels.arguments import Array, Integer, Number, Record
-from flambeau.kernels.build import GENERATORS, kernel, source_of
-from flambeau.kernels.target import ALL, AVX2
+from flambeau.kernels.compiler.arguments import Array, Integer, Number, Record
+from flambeau.kernels.compiler.build import GENERATORS, kernel, source_of
+from flambeau.kernels.compiler.target import ALL, AVX2
 
 
 class Size(Record):

@@ -11,9 +11,10 @@ import pytest
 import flambeau as torch
 from flambeau.core.arrays import native
 from flambeau.core.calls.registry import primitive
-from flambeau.kernels import attention as kernels, target as targets
-from flambeau.kernels.attention_kernels import TILE
-from flambeau.kernels.pool import pool
+from flambeau.kernels.compiler import target as targets
+from flambeau.kernels.compiler.pool import pool
+from flambeau.kernels.families import attention as kernels
+from flambeau.kernels.families.attention_kernels import TILE
 from flambeau.nn import functional as F
 
 from .guard import guarded

@@ -9,7 +9,7 @@ import pytest
 
 import flambeau as torch
 from flambeau.core.arrays import native
-from flambeau.kernels import bits, matrices
+from flambeau.kernels.families import bits, matrices
 
 from .guard import guarded
 

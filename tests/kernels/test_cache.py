@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from flambeau.kernels import cache, image
-from flambeau.kernels.target import AVX2, AVX512, host
+from flambeau.kernels.compiler import cache, image
+from flambeau.kernels.compiler.target import AVX2, AVX512, host
 
 # Two kernels (exp and a sum) on 20000 elements against the reference; prints whether LLVM was needed.
 PROGRAM = """

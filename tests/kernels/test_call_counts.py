@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-pytest.importorskip("flambeau.kernels.reduction")
+pytest.importorskip("flambeau.kernels.families.reduction")
 
 from test_call_counts import calls_of, forward_and_backward
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import flambeau
-from flambeau.kernels import coefficients
+from flambeau.kernels.mathematics import coefficients
 
 PACKAGE = Path(flambeau.__file__).parent
 ROOT = PACKAGE.parent

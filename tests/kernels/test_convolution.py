@@ -23,11 +23,11 @@ from flambeau.ops.patches import is_channels_last
 
 from .guard import guarded
 
-convolution = pytest.importorskip("flambeau.kernels.convolution")
-channels_last = pytest.importorskip("flambeau.kernels.channels_last")
-depthwise = pytest.importorskip("flambeau.kernels.depthwise")
-microkernel = pytest.importorskip("flambeau.kernels.microkernel")
-pool = pytest.importorskip("flambeau.kernels.pool").pool
+convolution = pytest.importorskip("flambeau.kernels.families.convolution")
+channels_last = pytest.importorskip("flambeau.kernels.families.channels_last")
+depthwise = pytest.importorskip("flambeau.kernels.families.depthwise")
+microkernel = pytest.importorskip("flambeau.kernels.families.microkernel")
+pool = pytest.importorskip("flambeau.kernels.compiler.pool").pool
 
 
 @dataclass(frozen=True)

@@ -9,8 +9,8 @@ from hypothesis import given, settings, strategies as st
 
 import flambeau as torch
 from flambeau.core.arrays import native
-from flambeau.kernels import copies
-from flambeau.kernels.pool import pool
+from flambeau.kernels.compiler.pool import pool
+from flambeau.kernels.families import copies
 
 from .guard import guarded
 

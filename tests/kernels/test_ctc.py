@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from flambeau.kernels import ctc as kernels
+from flambeau.kernels.families import ctc as kernels
 from flambeau.ops import ctc
 
 from .guard import guarded

@@ -10,8 +10,8 @@ from hypothesis import given, settings, strategies as st
 
 import flambeau as torch
 from flambeau.core.arrays import native
-from flambeau.kernels import embedding as kernels
-from flambeau.kernels.pool import pool
+from flambeau.kernels.compiler.pool import pool
+from flambeau.kernels.families import embedding as kernels
 from flambeau.ops.scatter import reduce_at
 
 from .guard import guarded

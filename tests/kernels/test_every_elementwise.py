@@ -11,8 +11,8 @@ import pytest
 import flambeau as torch
 from flambeau.core.arrays import native
 from flambeau.core.calls.registry import Entry, entries
-from flambeau.kernels import pointwise as kernels
-from flambeau.kernels.pool import pool
+from flambeau.kernels.compiler.pool import pool
+from flambeau.kernels.families import pointwise as kernels
 
 pytest.importorskip("llvmlite")
 pytestmark = pytest.mark.filterwarnings("ignore")

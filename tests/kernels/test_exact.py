@@ -9,8 +9,9 @@ import pytest
 
 import flambeau as torch
 from flambeau.core.arrays import native
-from flambeau.kernels import build, exact
-from flambeau.kernels.language import KINDS
+from flambeau.kernels.compiler import build
+from flambeau.kernels.compiler.language import KINDS
+from flambeau.kernels.mathematics import exact
 
 from .test_vectors import TARGETS, special_values
 

@@ -11,9 +11,9 @@ from hypothesis import given, settings, strategies as st
 import flambeau as torch
 import flambeau.nn.functional as F
 from flambeau.core.arrays import native
-from flambeau.kernels import gemm
-from flambeau.kernels.blas import library
-from flambeau.kernels.pool import pool
+from flambeau.kernels.compiler.pool import pool
+from flambeau.kernels.families import gemm
+from flambeau.kernels.families.blas import library
 
 from .guard import guarded
 

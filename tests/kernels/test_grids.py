@@ -7,7 +7,7 @@ import pytest
 
 import flambeau as torch
 from flambeau.core.arrays import native
-from flambeau.kernels import grids as kernels
+from flambeau.kernels.families import grids as kernels
 from flambeau.ops import grids
 
 from .guard import guarded

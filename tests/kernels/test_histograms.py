@@ -7,7 +7,7 @@ import pytest
 
 import flambeau as torch
 from flambeau.core.arrays import native
-from flambeau.kernels import histograms as kernels
+from flambeau.kernels.families import histograms as kernels
 
 from .guard import guarded
 

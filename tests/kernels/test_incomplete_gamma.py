@@ -8,7 +8,8 @@ from scipy import special
 
 import flambeau as torch
 from flambeau.core.arrays import native
-from flambeau.kernels import build, incomplete_gamma, target
+from flambeau.kernels.compiler import build, target
+from flambeau.kernels.families import incomplete_gamma
 
 from .guard import guarded
 

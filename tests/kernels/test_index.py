@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-pytest.importorskip("flambeau.kernels.reduction")
+pytest.importorskip("flambeau.kernels.families.reduction")
 
 import flambeau
 from flambeau.core.arrays import native
@@ -52,7 +52,7 @@ def test_a_name_that_is_computed_is_registered_by_the_module_that_computes_it(mo
 
 def test_a_name_that_its_module_does_not_register_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     """A wrong index says so; the operation would be slow for ever without a word."""
-    monkeypatch.setitem(FAMILIES, "_nobody_has_this", "bits")
+    monkeypatch.setitem(FAMILIES, "_nobody_has_this", "families.bits")
     with pytest.raises(KeyError, match="_nobody_has_this"):
         native.find("_nobody_has_this")
 

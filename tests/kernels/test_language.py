@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from flambeau.kernels.language import KINDS, SIZES, Builder, literal
-from flambeau.kernels.target import AVX2, NEON, PLAIN
+from flambeau.kernels.compiler.language import KINDS, SIZES, Builder, literal
+from flambeau.kernels.compiler.target import AVX2, NEON, PLAIN
 
 from .guard import guarded
 from .tiny import BFLOAT16, DTYPES, RUNNABLE, apply, build, samples

@@ -7,8 +7,8 @@ import pytest
 
 import flambeau as torch
 from flambeau.core.arrays import lapack as bindings, native
-from flambeau.kernels import lapack, small_matrices
-from flambeau.kernels.blas import library
+from flambeau.kernels.families import lapack, small_matrices
+from flambeau.kernels.families.blas import library
 
 from .guard import guarded
 

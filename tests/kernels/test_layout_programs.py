@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-pytest.importorskip("flambeau.kernels.reduction")
+pytest.importorskip("flambeau.kernels.families.reduction")
 
 from layout_programs.comparing import HAS_ORACLE, differences
 from layout_programs.drawing import Bound

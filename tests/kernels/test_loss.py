@@ -9,8 +9,8 @@ from hypothesis import given, settings, strategies as st
 import flambeau as torch
 import flambeau.nn.functional as F
 from flambeau.core.arrays import native
-from flambeau.kernels import loss as kernels
-from flambeau.kernels.pool import pool
+from flambeau.kernels.compiler.pool import pool
+from flambeau.kernels.families import loss as kernels
 from flambeau.ops import class_loss, loss as plain
 
 from .guard import guarded

@@ -18,8 +18,8 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 import flambeau as torch
-from flambeau.kernels import memory
-from flambeau.kernels.memory import SMALL, empty, release, size_class
+from flambeau.kernels.compiler import memory
+from flambeau.kernels.compiler.memory import SMALL, empty, release, size_class
 from tests.faults.injection import places
 
 COUNT = SMALL // 4 + 1000  # float32 elements, recycled
@@ -276,7 +276,7 @@ def test_arrays_that_die_in_a_cycle_come_back():
 ROUNDS = """
 import resource
 import numpy as np
-from flambeau.kernels.memory import SMALL, empty
+from flambeau.kernels.compiler.memory import SMALL, empty
 
 def one_round():
     arrays = [empty((SMALL // 2,), np.uint8) for _ in range(12)]

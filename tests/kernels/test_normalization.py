@@ -11,8 +11,9 @@ from hypothesis import given, settings, strategies as st
 import flambeau as torch
 import flambeau.nn.functional as F
 from flambeau.core.arrays import native
-from flambeau.kernels import normalization as kernels, target as targets
-from flambeau.kernels.pool import pool
+from flambeau.kernels.compiler import target as targets
+from flambeau.kernels.compiler.pool import pool
+from flambeau.kernels.families import normalization as kernels
 from flambeau.ops import normalization as references
 
 from .guard import guarded

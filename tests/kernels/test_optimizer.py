@@ -11,9 +11,9 @@ from optimizer_cases import CASES, IDS
 
 import flambeau as torch
 from flambeau.core.arrays import native
-from flambeau.kernels import optimizer as native_optimizer
-from flambeau.kernels.build import GENERATORS
-from flambeau.kernels.pool import pool
+from flambeau.kernels.compiler.build import GENERATORS
+from flambeau.kernels.compiler.pool import pool
+from flambeau.kernels.families import optimizer as native_optimizer
 from flambeau.optim import _arrays
 from flambeau.optim.elementwise import ElementwiseOptimizer
 

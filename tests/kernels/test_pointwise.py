@@ -14,10 +14,11 @@ import flambeau.nn.functional as F
 from flambeau.core.arrays import native
 from flambeau.core.calls.registry import TABLES, entries
 from flambeau.core.layout import elementwise_strides
-from flambeau.kernels import pointwise as kernels, target as targets
-from flambeau.kernels.expression import Program
-from flambeau.kernels.language import KINDS, register_kind
-from flambeau.kernels.pool import pool
+from flambeau.kernels.compiler import target as targets
+from flambeau.kernels.compiler.expression import Program
+from flambeau.kernels.compiler.language import KINDS, register_kind
+from flambeau.kernels.compiler.pool import pool
+from flambeau.kernels.families import pointwise as kernels
 
 from .guard import guarded
 

@@ -16,8 +16,8 @@ from hypothesis import given, settings, strategies as st
 
 import flambeau as torch
 from flambeau.core.arrays import native
-from flambeau.kernels.build import kernel
-from flambeau.kernels.pool import pool
+from flambeau.kernels.compiler.build import kernel
+from flambeau.kernels.compiler.pool import pool
 
 
 @kernel
@@ -159,7 +159,7 @@ import flambeau as torch
 x = torch.ones(100)
 (x + x).sum()
 assert threads() == one, (threads(), one)
-from flambeau.kernels.pool import pool
+from flambeau.kernels.compiler.pool import pool
 assert threads() == one
 x = torch.ones(1000, 1000)
 x.exp()
@@ -178,7 +178,7 @@ def test_first_launches_of_two_threads_share_their_workers():
 import os, threading
 import numpy as np
 import flambeau as torch
-from flambeau.kernels.pool import pool
+from flambeau.kernels.compiler.pool import pool
 before = len(os.listdir("/proc/self/task"))
 x, wanted, made = torch.rand(1000, 1000), None, []
 start = threading.Barrier(4)
@@ -204,7 +204,7 @@ assert (count.value, threads()) == (2, 2)  # both work for the record that is us
 def test_a_limit_on_threads_means_fewer_workers():
     program = """
 import flambeau as torch
-from flambeau.kernels import pool as module
+from flambeau.kernels.compiler import pool as module
 started, real = [], module._start_thread
 def start(function, record):
     if started:
@@ -223,7 +223,7 @@ def test_what_happens_while_the_pool_starts_does_not_matter(happening):
     program = f"""
 import os
 import flambeau as torch
-from flambeau.kernels import pool as module
+from flambeau.kernels.compiler import pool as module
 x = torch.linspace(-3, 3, 100000)
 wanted = x.exp()
 module.pool._forget()
@@ -538,7 +538,7 @@ def test_a_kernel_refuses_what_is_no_array_in_a_table():
 
 def test_every_argument_of_every_kind_of_launch_is_looked_at():
     """A plan's, a call's with arguments packed beforehand, and an optimizer's tables."""
-    from flambeau.kernels.pointwise import cast
+    from flambeau.kernels.families.pointwise import cast
 
     big = np.ones(50000, np.float32)
     assert cast(big, np.dtype(np.float64)) is not None

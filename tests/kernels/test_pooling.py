@@ -8,8 +8,8 @@ from hypothesis import given, settings, strategies as st
 
 import flambeau as torch
 from flambeau.core.arrays import native
-from flambeau.kernels import pooling as kernels
-from flambeau.kernels.pool import pool
+from flambeau.kernels.compiler.pool import pool
+from flambeau.kernels.families import pooling as kernels
 from flambeau.ops import average_pooling, pooling
 
 from .guard import guarded

@@ -14,7 +14,7 @@ import flambeau as torch
 import flambeau.nn.functional as F
 from flambeau import optim
 
-pytest.importorskip("flambeau.kernels.pointwise")
+pytest.importorskip("flambeau.kernels.families.pointwise")
 
 WRITES: dict[str, Callable[[Any], Any]] = {
     "add_ number": lambda x: x.add_(1),

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-pytest.importorskip("flambeau.kernels.reduction")
+pytest.importorskip("flambeau.kernels.families.reduction")
 
 import records
 

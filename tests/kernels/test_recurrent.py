@@ -10,8 +10,8 @@ from hypothesis import example, given, settings, strategies as st
 
 import flambeau as torch
 from flambeau.core.arrays import native
-from flambeau.kernels import recurrent as kernels
-from flambeau.kernels.pool import pool
+from flambeau.kernels.compiler.pool import pool
+from flambeau.kernels.families import recurrent as kernels
 from flambeau.ops import recurrent as references
 
 from .guard import guarded

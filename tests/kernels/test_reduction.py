@@ -18,8 +18,8 @@ from flambeau.kernels import FAMILIES
 
 from .guard import guarded
 
-reduction = pytest.importorskip("flambeau.kernels.reduction")
-pool = pytest.importorskip("flambeau.kernels.pool").pool
+reduction = pytest.importorskip("flambeau.kernels.families.reduction")
+pool = pytest.importorskip("flambeau.kernels.compiler.pool").pool
 
 FLOATS = ("float32", "float64", "float16", "bfloat16")
 INTEGERS = ("int8", "uint8", "int16", "int32", "int64")

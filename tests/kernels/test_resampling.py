@@ -7,7 +7,7 @@ import pytest
 
 import flambeau as torch
 from flambeau.core.arrays import native
-from flambeau.kernels import resampling as kernels
+from flambeau.kernels.families import resampling as kernels
 from flambeau.ops.resampling import bytes_plan, sampling_plan
 
 from .guard import guarded

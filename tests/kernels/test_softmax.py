@@ -8,8 +8,8 @@ from hypothesis import given, settings, strategies as st
 
 import flambeau as torch
 from flambeau.core.arrays import native
-from flambeau.kernels import softmax as kernels
-from flambeau.kernels.pool import pool
+from flambeau.kernels.compiler.pool import pool
+from flambeau.kernels.families import softmax as kernels
 from flambeau.ops import softmaxes
 
 from .guard import guarded

@@ -8,7 +8,7 @@ import pytest
 
 import flambeau as torch
 from flambeau.core.arrays import native
-from flambeau.kernels import sorting
+from flambeau.kernels.families import sorting
 
 from .guard import guarded
 

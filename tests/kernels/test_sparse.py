@@ -7,7 +7,7 @@ import pytest
 
 import flambeau as torch
 from flambeau.core.arrays import native
-from flambeau.kernels import sparse
+from flambeau.kernels.families import sparse
 
 from .guard import guarded
 

@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 import scipy.special
 
-from flambeau.kernels import build, special
+from flambeau.kernels.compiler import build
+from flambeau.kernels.mathematics import special
 
 from .test_vectors import TARGETS
 

@@ -12,7 +12,8 @@ import numpy as np
 import pytest
 from scipy import special
 
-from flambeau.kernels import build, machine_code, target, vectors
+from flambeau.kernels.compiler import build, machine_code, target
+from flambeau.kernels.mathematics import vectors
 
 pytest.importorskip("llvmlite")
 EXHAUSTIVE = int(os.environ.get("FLAMBEAU_EXHAUSTIVE", "0"))

@@ -10,10 +10,10 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
-from flambeau.kernels import image
-from flambeau.kernels.build import source_of
-from flambeau.kernels.language import KINDS, Builder, Value
-from flambeau.kernels.target import AVX2, AVX512, PLAIN, Target, host
+from flambeau.kernels.compiler import image
+from flambeau.kernels.compiler.build import source_of
+from flambeau.kernels.compiler.language import KINDS, Builder, Value
+from flambeau.kernels.compiler.target import AVX2, AVX512, PLAIN, Target, host
 
 RUNNABLE = [t for t in (AVX512, AVX2, PLAIN) if t.triple == host().triple and t.width <= host().width] or [host()]
 DTYPES = {kind: dtype for dtype, kind in KINDS.items()} | {"b1": np.dtype(bool)}

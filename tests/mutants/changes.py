@@ -20,8 +20,8 @@ PACKAGE = Path(__file__).parents[2] / "flambeau"
 
 #: Where changes are made, and how many of a hundred in each: operations first, then kernels, the call path, derivatives, transforms.
 SHARES = {
-    "reference kernels and rules": (42, ("ops/*.py",)),
-    "native kernels": (18, ("kernels/*.py",)),
+    "reference kernels and rules": (42, ("ops/**/*.py",)),
+    "native kernels": (18, ("kernels/**/*.py",)),
     "wrappers, promotion, dispatch": (
         10,
         ("core/calls/*.py", "core/arrays/kinds.py", "core/arrays/meta*.py", "core/shape.py", "core/dtype.py"),
@@ -35,7 +35,7 @@ SHARES = {
 }
 #: What computes nothing: memory and threads, looking at source, and text for people.  Their tests are others (tests/faults).
 LEFT_OUT = re.compile(
-    r"kernels/(pool|memory|cache|image|target|machine_code|build|tiles)\.py|/__init__\.py"
+    r"kernels/compiler/(pool|memory|cache|image|target|machine_code|build)\.py|kernels/families/tiles\.py|/__init__\.py"
     r"|core/calls/(interruption|names|annotations|wrapper_source|getters)\.py"
     r"|anomaly|gradcheck|notebook|unsupported|nn/parallel|autograd/(profiler|variable)\.py"
 )

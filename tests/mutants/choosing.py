@@ -70,7 +70,7 @@ def _importers(stem: str) -> frozenset[str]:
     while True:
         more = {
             path.stem
-            for path in PACKAGE.glob("kernels/*.py")
+            for path in PACKAGE.glob("kernels/**/*.py")
             for node in ast.walk(parsed(path))
             if isinstance(node, ast.ImportFrom) and {node.module, *(name.name for name in node.names)} & found
         } - {"__init__", *found}

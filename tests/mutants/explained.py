@@ -31,19 +31,19 @@ EXPLAINED: dict[tuple[str, str, str, str], str] = {
         "(num_classes) >= (0)",
     ): "No classes are an error, of the batch or of its first element.",
     (
-        "kernels/normalization.py",
+        "kernels/families/normalization.py",
         "_gradients",
         "np.float32",
         "np.float16",
     ): "The sums are float64 anyway; stored as float32 they are rounded twice, which half precision rarely shows.",
-    ("kernels/blas.py", "_loaded", '".so" in path', '(".so") not in (path)'): "Without the library NumPy multiplies.",
+    ("kernels/families/blas.py", "_loaded", '".so" in path', '(".so") not in (path)'): "Without the library NumPy multiplies.",
     (
         "core/arrays/kinds.py",
         "register",
         "native.foreign.add(kind.array_class)",
         "pass",
     ): "Who is asked first: a launch refuses what is no plain array anyway.",
-    ("kernels/recurrent.py", "lstm_layer_backward", "1", "(1 + 1)"): "Both stand for a tensor of no elements and the same type.",
+    ("kernels/families/recurrent.py", "lstm_layer_backward", "1", "(1 + 1)"): "Both stand for a tensor of no elements and the same type.",
     ("ops/exponential.py", "complex_logaddexp", "0", "(0 + 1)"): "Only infinite real parts come here.",
     (
         "ops/reduction.py",

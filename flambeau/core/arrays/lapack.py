@@ -1,8 +1,8 @@
 """LAPACK's routines that NumPy has no function for, over batches of matrices: SciPy's bindings, called once per matrix.
 
-Where a matrix is not very small, or there are many, ``kernels/lapack.py`` calls the routines of NumPy's library from a native loop.
-Matrices lie with their columns contiguous, as LAPACK reads and leaves them; a batch of them is ``(*, m, n)``. Other kinds of arrays than
-the host's are copied to it and back (``Kind.hosted``).
+Where a matrix is not very small, or there are many, ``kernels/families/lapack.py`` calls the routines of NumPy's library from a native
+loop. Matrices lie with their columns contiguous, as LAPACK reads and leaves them; a batch of them is ``(*, m, n)``. Other kinds of arrays
+than the host's are copied to it and back (``Kind.hosted``).
 """
 
 from __future__ import annotations

@@ -49,6 +49,7 @@ LARGE = int(_CHOSEN) if _CHOSEN else 8192  # elements of an element-wise operati
 _VECTORISED = frozenset((np.add, np.subtract, np.multiply, np.divide, np.negative, np.absolute, np.sqrt, np.square, np.maximum, np.minimum))
 _VECTORISED_FACTOR = 4
 _BACKEND = f"{__package__.partition('.')[0]}.kernels"
+_POINTWISE = "families.pointwise"  # the module of element-wise kernels
 
 _registered: dict[str, Callable[..., Any]] = {}  # by operation, filled by @native
 registering: dict[str, str] = {}  # the module that registered each, of which ``kernels/index.py`` is made
@@ -132,8 +133,8 @@ def _part(name: str) -> Any:
 
 def _pointwise() -> Any:
     """The module of element-wise kernels, imported when first needed; None while this thread is making something late."""
-    part = _parts.get("pointwise")
-    return late.make(_part, "pointwise") if part is None else part
+    part = _parts.get(_POINTWISE)
+    return late.make(_part, _POINTWISE) if part is None else part
 
 
 def _default_threads() -> int:
@@ -153,10 +154,10 @@ class Threads:
 def set_threads(count: int) -> None:
     """Have the pool of native threads, and NumPy's BLAS if it can be told, use ``count`` threads."""
     Threads.count = count
-    pool = getattr(sys.modules.get(f"{_BACKEND}.pool"), "pool", None)
+    pool = getattr(sys.modules.get(f"{_BACKEND}.compiler.pool"), "pool", None)
     if pool is not None:
         pool.set_threads(count)
-    blas = importlib.import_module(f"{_BACKEND}.blas").library()
+    blas = importlib.import_module(f"{_BACKEND}.families.blas").library()
     if blas is not None:
         blas.set_threads(count)
 

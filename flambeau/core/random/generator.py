@@ -249,7 +249,7 @@ class Generator:
         self._position = 0
 
     def drawn(self, rule: str, out: np.ndarray, *numbers: Any, kernels: str = "random.draw", price: int = 1) -> bool:
-        """Fill ``out`` from the next words by a native kernel (see ``kernels/random.py``), where that is to be had and worth it.
+        """Fill ``out`` from the next words by a native kernel (see ``kernels/families/random.py``), where that is to be had and worth it.
 
         Args:
             rule: its name there.
@@ -291,7 +291,7 @@ class Generator:
         return True
 
     def drawn_each(self, rule: str, out: np.ndarray, kept: np.ndarray, *operands: np.ndarray) -> bool:
-        """``drawn`` by a rule that takes an unknown number of words for each element (see ``kernels/rejection.py``).
+        """``drawn`` by a rule that takes an unknown number of words for each element (see ``kernels/families/rejection.py``).
 
         Args:
             kept: a float64 number that goes from element to element.

@@ -1,0 +1,1 @@
+"""From a Python function to machine code that the pool's threads run."""

@@ -1,0 +1,176 @@
+"""Attention and its gradients: which kernel of ``attention_kernels.py`` runs, on what layouts, into what memory."""
+
+from __future__ import annotations
+
+import math
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ...core.arrays.native import native
+from ...core.layout import fused_gradient_strides, is_fused_attention, laid_out, preserved_strides
+from ...core.shape import contiguous_strides, restrided
+from ..compiler.build import Call
+from ..compiler.language import KINDS
+from ..compiler.memory import empty
+from ..compiler.pool import pool
+from ..compiler.target import current
+from .attention_kernels import TILE, Mask, attend, attention_slopes
+from .microkernel import Scratch
+
+Layout = tuple[tuple[int, ...], tuple[int, ...]]  # shape, and strides in elements
+
+
+class Plan(NamedTuple):
+    """How calls with one layout of operands run."""
+
+    call: Call
+    scratch: Scratch
+
+
+_DEEPEST = 1024  # elements of a query: a score is one sum from the first to the last, whose rounding grows with their number
+
+
+def _leads(shape: tuple[int, ...], strides: tuple[int, ...], lead: tuple[int, ...]) -> np.ndarray:
+    """For each matrix of the broadcast leading dimensions, where an operand's begins; ``strides`` in elements."""
+    own = (0,) * (len(lead) - len(shape) + 2) + tuple(s if n > 1 else 0 for s, n in zip(strides[:-2], shape[:-2], strict=True))
+    total = np.zeros((), np.int64)
+    for size, stride in zip(lead, own, strict=True):
+        total = total[..., None] + np.arange(size) * stride
+    return total.reshape(-1)
+
+
+def _layout(array: np.ndarray) -> Layout:
+    size = array.itemsize
+    return array.shape, tuple([stride // size for stride in array.strides])
+
+
+def _vectors(count: int, lanes: int, most: int) -> int:
+    """Registers of a block, so that few lanes of the last one are idle; narrow blocks read their operands more often."""
+    return min((v for v in (4, 2, 1) if v <= most), key=lambda v: -(-count // (v * lanes)) * (v + 0.3))
+
+
+def _table(layouts: tuple[Layout, ...], lead: tuple[int, ...]) -> np.ndarray:
+    return np.ascontiguousarray(np.stack([_leads(*layout, lead) for layout in layouts], 1))
+
+
+@lru_cache(maxsize=256)
+def _plan_forward(dtype: np.dtype, layouts: tuple[Layout, ...], mask: Mask | None, is_causal: bool, scale: float, threads: int) -> Plan:
+    (_, by_query), (key_shape, by_key), (_, by_value), (out_shape, by_out), *masked = layouts
+    lead, (length, out_depth), (keys, depth) = out_shape[:-2], out_shape[-2:], key_shape[-2:]
+    target, kind = current(), KINDS[dtype]
+    lanes = target.width // dtype.itemsize
+    vectors = _vectors(length, lanes, 4 if target.registers > 16 else 2)
+    blocks = -(-length // (lanes * vectors))
+    size = (2 * TILE + sum(-(-d // lanes) * lanes for d in (depth, out_depth))) * lanes * vectors
+    steps = [by_query[-2], by_key[-2], by_value[-2], by_out[-2], masked[0][1][-2] if masked else 0]
+    call = attend(kind, vectors, is_causal, mask).call(
+        math.prod(lead) * blocks, _table(layouts, lead), threads, size, blocks, length, keys, depth, out_depth, *steps, scale
+    )
+    return Plan(call, Scratch(size + 64, dtype))
+
+
+@lru_cache(maxsize=256)
+def _plan_backward(dtype: np.dtype, layouts: tuple[Layout, ...], mask: Mask | None, is_causal: bool, scale: float, threads: int) -> Plan:
+    key_shape, out_shape = layouts[2][0], layouts[0][0]
+    lead, (length, out_depth), (keys, depth) = out_shape[:-2], out_shape[-2:], key_shape[-2:]
+    target, kind = current(), KINDS[dtype]
+    lanes = target.width // dtype.itemsize
+    vectors = _vectors(keys, lanes, 4 if target.registers > 16 else 2)
+    wide, wide_out = (-(-d // lanes) * lanes for d in (depth, out_depth))
+    size = (2 * TILE + 3 * wide + 2 * wide_out) * lanes * vectors + -(-length // (lanes * vectors)) * lanes * vectors
+    steps = [strides[-2] for _, strides in layouts]
+    call = attention_slopes(kind, vectors, is_causal, mask).call(
+        math.prod(lead), _table(layouts, lead), threads, size, length, keys, depth, out_depth, *(*steps, 0)[:9], scale
+    )
+    return Plan(call, Scratch(size + 64, dtype))
+
+
+def _mask_of(attn_mask: np.ndarray | None, keys: int, dtype: np.dtype) -> tuple[np.ndarray | None, Mask | None] | None:
+    """The mask with rows of neighbours, and what a kernel has to know of it; None where there is no kernel."""
+    if attn_mask is None:
+        return None, None
+    if attn_mask.dtype not in (np.bool_, dtype) or not attn_mask.ndim or attn_mask.shape[-1] != keys:
+        return None
+    if attn_mask.ndim == 1:
+        attn_mask = attn_mask[None]
+    attn_mask = _with_rows(attn_mask)
+    return attn_mask, Mask(KINDS[attn_mask.dtype], attn_mask.shape[-2] == 1 or attn_mask.strides[-2] == 0)
+
+
+def _with_rows(array: np.ndarray) -> np.ndarray:
+    """The array, its last dimension of neighbours."""
+    return array if array.strides[-1] == array.itemsize or array.shape[-1] == 1 else np.ascontiguousarray(array)
+
+
+def _empty(shape: tuple[int, ...], strides: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
+    """A new array with these strides in elements, or row-major where they would not leave rows of neighbours."""
+    if strides[-1] != 1:
+        return empty(shape, dtype)
+    return restrided(empty((math.prod(shape),), dtype), shape, tuple([step * dtype.itemsize for step in strides]))
+
+
+def _operands(*arrays: np.ndarray) -> tuple[np.ndarray, ...] | None:
+    """Operands with rows of neighbours; None where there is no kernel for them."""
+    dtype = arrays[0].dtype
+    if KINDS.get(dtype) not in ("f32", "f64"):
+        return None
+    if any(array.dtype != dtype or not array.size or array.shape[-1] > _DEEPEST for array in arrays):
+        return None
+    return tuple([_with_rows(array) for array in arrays])
+
+
+@native("nn.functional._attention")
+def attention(
+    query: np.ndarray,
+    key: np.ndarray,
+    value: np.ndarray,
+    attn_mask: np.ndarray | None,
+    is_causal: bool,
+    scale: float,
+    dropout: Any,
+    is_fused: bool = True,
+) -> tuple[np.ndarray, np.ndarray] | None:
+    operands, masked = _operands(query, key, value), _mask_of(attn_mask, key.shape[-2], query.dtype)
+    if operands is None or masked is None or dropout is not None or not is_fused:
+        return None
+    if query.shape[-2] == 1:  # a block with one lane in use takes four times as long as NumPy's products with a vector
+        return None
+    lead = np.broadcast_shapes(*[operand.shape[:-2] for operand in operands])
+    shape = (*lead, query.shape[-2], value.shape[-1])
+    strides = preserved_strides(query) if is_fused_attention(query, key, value) else contiguous_strides(shape)
+    out = _empty(shape, strides, query.dtype)
+    log_sums = empty(out.shape[:-1], query.dtype)
+    arrays = (*operands, out) if masked[0] is None else (*operands, out, masked[0])
+    plan = _plan_forward(query.dtype, tuple([_layout(array) for array in arrays]), masked[1], is_causal, float(scale), pool.threads)
+    plan.call(*arrays, log_sums, *plan.scratch.take())
+    return laid_out(out, strides), log_sums
+
+
+@native("nn.functional._attention_backward")
+def attention_backward(
+    grad_output: np.ndarray,
+    query: np.ndarray,
+    key: np.ndarray,
+    value: np.ndarray,
+    attn_mask: np.ndarray | None,
+    output: np.ndarray,
+    log_sum: np.ndarray,
+    is_causal: bool,
+    scale: float,
+    dropout: Any,
+    to_mask: bool,
+    is_fused: bool = True,
+) -> tuple[np.ndarray, ...] | None:
+    operands, masked = _operands(grad_output, query, key, value, output), _mask_of(attn_mask, key.shape[-2], query.dtype)
+    if operands is None or masked is None or dropout is not None or to_mask or not is_fused:
+        return None
+    lead = output.shape[:-2]
+    order = fused_gradient_strides if is_fused_attention(query, key, value) else contiguous_strides
+    shapes = [(*lead, *operand.shape[-2:]) for operand in (query, key, value)]
+    gradients = tuple([_empty(shape, order(shape), query.dtype) for shape in shapes])
+    arrays = (*operands, *gradients) if masked[0] is None else (*operands, *gradients, masked[0])
+    plan = _plan_backward(query.dtype, tuple([_layout(array) for array in arrays]), masked[1], is_causal, float(scale), pool.threads)
+    plan.call(*arrays, np.ascontiguousarray(log_sum), *plan.scratch.take())
+    return gradients

@@ -1,0 +1,494 @@
+"""Attention and its gradients in tiles: no matrix of scores is in memory, only tiles of some 64 by 64.
+
+Forward, a chunk is a block of queries, one in each lane; scores stand with the keys downwards, so that maxima and sums of a query are
+lane by lane, and a factor for its row (when a later tile has a larger maximum) is one register for all:
+
+      queries (packed: depth x block)        scores                        output (value depth x block)
+      key j   [ k0 k1 k2 .. ]  x  panel  =   [ s0 s1 s2 .. ] -> exp  ->    sum of value[j, e] * p[j, query], e downwards
+
+Backward, a chunk is one matrix, whose blocks of keys are taken in turn, one key in each lane; a tile of probabilities is made again from
+the logarithms of sums that the forward pass left:
+
+      p = exp(query . key - log_sum)        of_scores = p * (grad . value - sum(grad * output))
+      of_value += grad * p      of_key += query * of_scores      of_query += of_scores * key
+
+Keys and values, or queries and gradients, are read where they lie, whatever the distance of their rows. With ``is_causal``, tiles above
+the diagonal are left out; on the diagonal, registers. Tiles that are masked entirely are left out too. Dao et al. 2022 have the plan.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, NamedTuple
+
+from ..compiler.build import kernel
+from ..compiler.language import Builder, Value
+from ..mathematics.vectors import exp, log
+from .microkernel import borrow, give_back
+from .tiles import Tiles, aligned, as_values, below, by_rows, register_of, rows_at_once
+
+TILE = 64  # keys of a tile in the forward pass, queries of one in the backward pass
+_LOWEST = float("-inf")
+_Group = tuple[Value, Value, range]  # lines from, to, and which registers of them are looked at
+
+
+class Mask(NamedTuple):
+    """What a kernel knows of a mask: its kind in memory, and whether all queries share one line of it."""
+
+    kind: str
+    is_shared: bool
+
+
+def _matrix(k: Builder, operands: list[Value], table: Value, matrix: Value, kinds: list[str]) -> list[Value]:
+    """Where a matrix of each operand begins."""
+    count = len(operands)
+    return [k.at(array, k.load(table, matrix * count + i, "i64"), kinds[i]) for i, array in enumerate(operands)]
+
+
+def _groups(k: Builder, t: Tiles, count: Value, is_key: bool) -> list[_Group]:
+    """Lines of a tile on the diagonal, by the registers in which there is anything to see; ``is_key``: lines are keys."""
+    ends = [k.least(k.const(g * t.lanes, "i64"), count) for g in range(t.vectors + 1)]
+    return [(ends[g], ends[g + 1], range(g, t.vectors) if is_key else range(g + 1)) for g in range(t.vectors)]
+
+
+def _lines_of(k: Builder, lane: Value, line: Value, is_key: bool) -> Value:
+    """On the diagonal, which lanes of the register that it crosses are seen."""
+    line = k.splat(k.cast(line, "i32"), lane.lanes)
+    return lane >= line if is_key else lane <= line
+
+
+# -- forward -----------------------------------------------------------------------------------------------------------------------
+@kernel
+def attend(k: Builder, kind: str, vectors: int, is_causal: bool, mask: Mask | None) -> None:
+    """A chunk is a block of queries of one matrix."""
+    t = Tiles(k, kind, vectors)
+    operands = [k.array() for _ in range(5 if mask else 4)]  # query, key, value, output, mask
+    log_sums, flags, room, table = (k.array() for _ in range(4))
+    pieces, size, blocks, length, keys, depth, out_depth = (k.integer() for _ in range(7))
+    by_query, by_key, by_value, by_out, by_mask = (k.integer() for _ in range(5))
+    scale = k.number(kind)
+    kinds = [kind] * 4 + ([mask.kind] if mask else [])
+
+    def unit(u: Value) -> None:
+        matrix, first = u // blocks, u % blocks * t.width
+        count = k.least(length - first, t.width)
+        query, key, value, out, *masked = _matrix(k, operands, table, matrix, kinds)
+        piece = borrow(k, flags, pieces)
+        scores = k.at(aligned(k, room), piece * size, kind)
+        bias = k.at(scores, TILE * t.width, kind)
+        queries = k.at(bias, TILE * t.width, kind)
+        total = k.at(queries, (depth + t.lanes - 1) // t.lanes * t.lanes * t.width, kind)
+        t.pack(k.at(query, first * by_query, kind), by_query, (count, depth), queries, lambda v: v)
+        t.clear(total, out_depth)
+        state = [k.const(_LOWEST, kind, t.lanes)] * vectors + [t.zero] * vectors
+        forward = _Forward(t, scale, scores, bias, queries, total, depth, out_depth, by_key, by_value)
+
+        def tile(at: Value, *state: Value) -> Any:
+            height = k.least(stop - at, TILE)
+            here = k.at(key, at * by_key, kind), k.at(value, at * by_value, kind)
+            group = (k.const(0, "i64"), height, t.every)
+            if mask is None:
+                return forward.add(*here, [group], state)
+            corner = k.at(masked[0], at if mask.is_shared else first * by_mask + at, mask.kind)
+            seen = forward.add_mask(corner, mask, by_mask, count, height)
+            return k.when(seen, lambda: forward.add(*here, [group], state, mask), lambda: state)
+
+        stop = k.least(first, keys) if is_causal else keys
+        state = list(as_values(k.loop(0, stop, tile, step=TILE, carried=state)))
+        if is_causal:
+            here = k.at(key, first * by_key, kind), k.at(value, first * by_value, kind)
+            seen = k.most(k.least(keys - first, t.width), 0)
+            state = forward.add(*here, _groups(k, t, seen, True), state, on_diagonal=True)
+        forward.finish(state, out, log_sums, (first, count, by_out, matrix * length))
+        give_back(k, flags, piece)
+
+    k.for_chunks(unit)
+
+
+@dataclass(slots=True)
+class _Forward:
+    """A block of queries: its panels, and what is done with a tile of keys."""
+
+    t: Tiles
+    scale: Value
+    scores: Value
+    bias: Value
+    queries: Value
+    total: Value
+    depth: Value
+    out_depth: Value
+    by_key: Value
+    by_value: Value
+
+    @property
+    def k(self) -> Builder:
+        return self.t.k
+
+    def add_mask(self, corner: Value, mask: Mask, by_mask: Value, count: Value, height: Value) -> Value:
+        """Put a tile of the mask beside the scores; whether it lets anything through."""
+        k, t = self.k, self.t
+        other = False if mask.kind == "b8" else _LOWEST
+        lowest = k.const(_LOWEST, t.kind, t.lanes)
+
+        def change(value: Value) -> Value:
+            return register_of(mask.kind, t.kind, k, value)
+
+        if mask.is_shared:
+
+            def some(c: Value, seen: Value) -> Value:
+                value = change(k.load(corner, c, mask.kind, t.lanes, below(k, height - c, t.lanes), other))
+                k.store(value, self.bias, c, t.kind)
+                return seen | value.ne(lowest)
+
+            return k.any(k.loop(0, height, some, step=t.lanes, carried=[k.const(False, "b1", t.lanes)]))
+        t.pack(corner, by_mask, (count, height), self.bias, change, mask.kind, other)
+
+        def look(j: Value, *seen: Value) -> list[Value]:
+            return [before | value.ne(lowest) for before, value in zip(seen, t.line(self.bias, j, t.every), strict=True)]
+
+        seen = as_values(k.loop(0, height, look, carried=[k.const(False, "b1", t.lanes)] * t.vectors))
+        together = seen[0]
+        for more in seen[1:]:
+            together = together | more
+        return k.any(together)
+
+    def add(
+        self, key: Value, value: Value, groups: list[_Group], state: Any, mask: Mask | None = None, *, on_diagonal: bool = False
+    ) -> list[Value]:
+        """Maxima, sums and the output after a tile of keys."""
+        k, t = self.k, self.t
+        before, sums = list(state[: t.vectors]), list(state[t.vectors :])
+        top = list(before)
+        for start, stop, span in groups:
+            later = self._scores(key, (start, stop), span, [top[v] for v in span], mask, on_diagonal)
+            for v, value_of in zip(span, later, strict=True):
+                top[v] = value_of
+        # a query that has seen nothing has no maximum; exp(-inf - 0) is the 0 that it needs
+        base = [k.select(value_of.eq(_LOWEST), 0.0, value_of) for value_of in top]
+        shrink = [exp(k, old - new) for old, new in zip(before, base, strict=True)]
+        sums = [total * factor for total, factor in zip(sums, shrink, strict=True)]
+        for start, stop, span in groups:
+
+            def power(j: Value, *totals: Value, span: range = span) -> list[Value]:
+                values = [exp(k, s - base[v]) for v, s in zip(span, t.line(self.scores, j, span), strict=True)]
+                t.put(values, self.scores, j, span)
+                return [total + value_of for total, value_of in zip(totals, values, strict=True)]
+
+            later = as_values(k.loop(start, stop, power, carried=[sums[v] for v in span]))
+            for v, value_of in zip(span, later, strict=True):
+                sums[v] = value_of
+        self._output(value, groups, shrink)
+        return [*top, *sums]
+
+    def _scores(
+        self, key: Value, lines: tuple[Value, Value], span: range, top: list[Value], mask: Mask | None, on_diagonal: bool
+    ) -> tuple[Value, ...]:
+        k, t = self.k, self.t
+        lowest = k.const(_LOWEST, t.kind, t.lanes)
+
+        def some(j: Value, rows: int, *top: Value) -> list[Value]:
+            lines_of_keys = [k.at(key, (j + r) * self.by_key, t.kind) for r in range(rows)]
+            sums = t.product(
+                lambda r, d: k.load(lines_of_keys[r], d, t.kind), rows, self.queries, (0, self.depth), span, [t.zero] * (rows * len(span))
+            )
+            highest = list(top)
+            for r in range(rows):
+                values = [value * self.scale for value in sums[r * len(span) : (r + 1) * len(span)]]
+                if on_diagonal:
+                    seen = _lines_of(k, k.indices(t.lanes, "i32"), j + r - lines[0], True)
+                    values[0] = k.select(seen, values[0], lowest)
+                if mask is not None:
+                    values = [self._masked(value, j + r, v, mask) for v, value in zip(span, values, strict=True)]
+                t.put(values, self.scores, j + r, span)
+                highest = [k.most(value, old) for value, old in zip(values, highest, strict=True)]
+            return highest
+
+        return by_rows(k, t.rows, *lines, some, top)
+
+    def _masked(self, score: Value, j: Value, v: int, mask: Mask) -> Value:
+        """Minus infinity where the mask is, whatever the score."""
+        k, t = self.k, self.t
+        if mask.is_shared:
+            bias = k.splat(k.load(self.bias, j, t.kind), t.lanes)
+        else:
+            bias = t.line(self.bias, j, range(v, v + 1))[0]
+        return k.select(bias.eq(_LOWEST), bias, score + bias)
+
+    def _output(self, value: Value, groups: list[_Group], shrink: list[Value]) -> None:
+        k, t = self.k, self.t
+
+        def some(e: Value, rows: int) -> None:
+            total = [old * factor for r in range(rows) for old, factor in zip(t.line(self.total, e + r, t.every), shrink, strict=True)]
+            here = k.at(value, e, t.kind)
+            for start, stop, span in groups:
+                places = [r * t.vectors + v for r in range(rows) for v in span]
+                later = t.product(
+                    lambda r, j: k.load(here, j * self.by_value + r, t.kind),
+                    *(rows, self.scores, (start, stop), span, [total[place] for place in places]),
+                )
+                for place, value_of in zip(places, later, strict=True):
+                    total[place] = value_of
+            for r in range(rows):
+                t.put(total[r * t.vectors : (r + 1) * t.vectors], self.total, e + r, t.every)
+
+        by_rows(k, t.rows, k.const(0, "i64"), self.out_depth, some)
+
+    def finish(self, state: Any, out: Value, log_sums: Value, place: tuple[Value, Value, Value, Value]) -> None:
+        """Write the block's output, divided by the sums, and their logarithms: infinity of a query that has seen nothing."""
+        k, t = self.k, self.t
+        first, count, by_out, start = place
+        divisors = []
+        for v, (top, total) in enumerate(zip(state[: t.vectors], state[t.vectors :], strict=True)):
+            nothing = total.eq(0.0)
+            divisors.append(k.select(nothing, 1.0, total))
+            result = k.select(nothing, k.const(math.inf, t.kind, t.lanes), top + log(k, total))
+            k.store(result, log_sums, start + first + v * t.lanes, t.kind, below(k, count - v * t.lanes, t.lanes))
+        t.put(divisors, self.scores, 0, t.every)
+        t.put([1.0 / divisor for divisor in divisors], self.scores, 1, t.every)
+
+        def divided(value: Value, column: Value) -> Value:
+            """A quotient by multiplications, corrected once; infinities stay."""
+            divisor, inverse = (k.load(self.scores, column + line * t.width, t.kind, t.lanes) for line in range(2))
+            quotient = value * inverse
+            rest = k.fma(-quotient, divisor, value)
+            return k.select(rest.is_nan(), quotient, k.fma(rest, inverse, quotient))
+
+        t.unpack(self.total, k.at(out, first * by_out, t.kind), by_out, (count, self.out_depth), divided)
+
+
+# -- backward ----------------------------------------------------------------------------------------------------------------------
+@kernel
+def attention_slopes(k: Builder, kind: str, vectors: int, is_causal: bool, mask: Mask | None) -> None:
+    """A chunk is one matrix: its blocks of keys in turn add to the gradient of all queries."""
+    t = Tiles(k, kind, vectors)
+    operands = [k.array() for _ in range(9 if mask else 8)]  # gradient, query, key, value, output, three gradients, mask
+    log_sums, flags, room, table = (k.array() for _ in range(4))
+    pieces, size, length, keys, depth, out_depth = (k.integer() for _ in range(6))
+    steps = [k.integer() for _ in range(9)]  # from row to row of the operands
+    scale = k.number(kind)
+    kinds = [kind] * 8 + ([mask.kind] if mask else [])
+
+    def unit(matrix: Value) -> None:
+        piece = borrow(k, flags, pieces)
+        here = _matrix(k, operands, table, matrix, kinds)
+        b = _Backward(t, k.at(aligned(k, room), piece * size, kind), here, steps, (length, keys, depth, out_depth), scale)
+        b.log_sums = k.at(log_sums, matrix * length, kind)
+        b.begin()
+
+        def block(first: Value) -> None:
+            count = k.least(keys - first, t.width)
+            b.take(first, count)
+
+            def tile(at: Value) -> None:
+                groups = [(k.const(0, "i64"), k.least(length - at, TILE), t.every)]
+                if mask is None:
+                    b.add(at, count, groups)
+                    return
+                corner = k.at(here[8], first if mask.is_shared else at * steps[8] + first, mask.kind)
+                k.when(b.is_seen(corner, mask, groups[0][1], count), lambda: b.add(at, count, groups, mask, corner))
+
+            if is_causal:
+                rows = k.most(k.least(length - first, t.width), 0)
+                b.add(first, count, _groups(k, t, rows, False), on_diagonal=True)
+            k.loop(first + t.width if is_causal else 0, length, tile, step=TILE)
+            b.give(first, count)
+
+        k.loop(0, keys, block, step=t.width)
+        give_back(k, flags, piece)
+
+    k.for_chunks(unit)
+
+
+class _Backward:
+    """One matrix: the panels of a block of keys, and what is done with a tile of queries."""
+
+    def __init__(self, t: Tiles, room: Value, here: list[Value], steps: list[Value], sizes: tuple[Value, ...], scale: Value):
+        k = self.k = t.k
+        self.t, self.here, self.steps, self.scale = t, here, steps, scale
+        self.length, self.keys, self.depth, self.out_depth = sizes
+        self.log_sums = room
+        self.pitch, wide_out = ((size + t.lanes - 1) // t.lanes * t.lanes for size in (self.depth, self.out_depth))
+        places = []
+        for lines in (k.const(TILE, "i64"), k.const(TILE, "i64"), self.pitch, wide_out, self.pitch, wide_out, self.pitch):
+            places.append(room)
+            room = k.at(room, lines * t.width, t.kind)
+        self.p, self.of_scores, self.key, self.value, self.of_key, self.of_value, self.key_rows = places
+        self.deltas = room
+
+    def begin(self) -> None:
+        """No gradient of the queries yet; of each row, the sum of the output times its gradient."""
+        k, t = self.k, self.t
+        k.loop(0, self.length, lambda i: k.vector_loop(0, self.depth, t.lanes, partial(self._clear, i)))
+
+        def block(first: Value) -> None:
+            limits = k.least(self.length - first, t.width), self.out_depth
+            for operand, panel in ((0, self.value), (4, self.of_value)):
+                by = self.steps[operand]
+                t.pack(k.at(self.here[operand], first * by, t.kind), by, limits, panel, lambda v: v)
+
+            def add(e: Value, *total: Value) -> list[Value]:
+                # in the order in which products of gradients and values are summed: where these are equal, differences are 0
+                slopes, outputs = (t.line(panel, e, t.every) for panel in (self.value, self.of_value))
+                return [k.fma(a, b, c) for a, b, c in zip(slopes, outputs, total, strict=True)]
+
+            total = as_values(k.loop(0, self.out_depth, add, carried=[t.zero] * t.vectors))
+            t.put(total, k.at(self.deltas, first, t.kind), 0, t.every)
+
+        k.loop(0, self.length, block, step=t.width)
+
+    def _clear(self, i: Value, d: Value, mask: Value | None) -> None:
+        self.k.store(self.t.zero, self.here[5], i * self.steps[5] + d, self.t.kind, mask)
+
+    def take(self, first: Value, count: Value) -> None:
+        """Pack a block of keys and values; rows of keys are multiplied by the scale, for the queries' gradient."""
+        k, t = self.k, self.t
+        key, value = (k.at(self.here[i], first * self.steps[i], t.kind) for i in (2, 3))
+        t.pack(key, self.steps[2], (count, self.depth), self.key, lambda v: v)
+        t.pack(value, self.steps[3], (count, self.out_depth), self.value, lambda v: v)
+        t.clear(self.of_key, self.depth)
+        t.clear(self.of_value, self.out_depth)
+
+        def row(j: Value) -> None:
+            def some(d: Value) -> None:
+                values = k.load(key, j * self.steps[2] + d, t.kind, t.lanes, below(k, self.depth - d, t.lanes))
+                k.store(values * self.scale, self.key_rows, j * self.pitch + d, t.kind)
+
+            k.loop(0, self.depth, some, step=t.lanes)
+
+        k.loop(0, count, row)
+
+    def give(self, first: Value, count: Value) -> None:
+        """Write the gradients of a block of keys and values."""
+        k, t = self.k, self.t
+        of_key, of_value = (k.at(self.here[i], first * self.steps[i], t.kind) for i in (6, 7))
+        t.unpack(self.of_key, of_key, self.steps[6], (count, self.depth), lambda v, _: v * self.scale)
+        t.unpack(self.of_value, of_value, self.steps[7], (count, self.out_depth), lambda v, _: v)
+
+    def is_seen(self, corner: Value, mask: Mask, height: Value, count: Value) -> Value:
+        """Whether a tile of the mask lets anything through."""
+        k, t = self.k, self.t
+
+        def line(i: Value, *seen: Value) -> list[Value]:
+            biases = [self._bias(corner, mask, i, v, count) for v in t.every]
+            return [before | bias.ne(_LOWEST) for before, bias in zip(seen, biases, strict=True)]
+
+        lines = k.least(height, 1) if mask.is_shared else height
+        seen = as_values(k.loop(0, lines, line, carried=[k.const(False, "b1", t.lanes)] * t.vectors))
+        together = seen[0]
+        for more in seen[1:]:
+            together = together | more
+        return k.any(together)
+
+    def _bias(self, corner: Value, mask: Mask, i: Value, v: int, count: Value) -> Value:
+        k, t = self.k, self.t
+        at = k.const(v * t.lanes, "i64") if mask.is_shared else i * self.steps[8] + v * t.lanes
+        other = False if mask.kind == "b8" else _LOWEST
+        value = k.load(corner, at, mask.kind, t.lanes, below(k, count - v * t.lanes, t.lanes), other)
+        return register_of(mask.kind, t.kind, k, value)
+
+    def add(
+        self, at: Value, count: Value, groups: list[_Group], mask: Mask | None = None, corner: Any = None, *, on_diagonal: bool = False
+    ) -> None:
+        """What a tile of queries adds to the gradients."""
+        k, t = self.k, self.t
+        grad, query = (k.at(self.here[i], at * self.steps[i], t.kind) for i in (0, 1))
+        for start, stop, span in groups:
+            self._probabilities(at, query, (start, stop), span, count, mask, corner, on_diagonal)
+            self._slopes(at, grad, (start, stop), span)
+        lines = (groups[0][0], groups[-1][1])
+        self._to_block(grad, self.steps[0], self.p, self.of_value, self.out_depth, groups)
+        self._to_block(query, self.steps[1], self.of_scores, self.of_key, self.depth, groups)
+        self._to_queries(at, lines, lambda last: k.least(count, (last // t.lanes + 1) * t.lanes) if on_diagonal else count)
+
+    def _products(self, factor: Value, by: Value, i: Value, rows: int, panel: Value, depth: Value, span: range) -> list[list[Value]]:
+        """Of each row of a factor, its products with the panel's columns."""
+        k, t = self.k, self.t
+        lines = [k.at(factor, (i + r) * by, t.kind) for r in range(rows)]
+        sums = t.product(lambda r, d: k.load(lines[r], d, t.kind), rows, panel, (0, depth), span, [t.zero] * (rows * len(span)))
+        return [list(sums[r * len(span) : (r + 1) * len(span)]) for r in range(rows)]
+
+    def _probabilities(
+        self, at: Value, query: Value, lines: tuple[Value, Value], span: range, count: Value, mask: Any, corner: Any, on_diagonal: bool
+    ) -> None:
+        k, t = self.k, self.t
+        lane, lowest = k.indices(t.lanes, "i32"), k.const(_LOWEST, t.kind, t.lanes)
+
+        def some(i: Value, rows: int) -> None:
+            for r, products in enumerate(self._products(query, self.steps[1], i, rows, self.key, self.depth, span)):
+                line = i + r
+                scores = [value * self.scale for value in products]  # bit by bit the forward pass's: their sums of exponentials fit
+                if on_diagonal:
+                    scores[-1] = k.select(_lines_of(k, lane, line - lines[0], False), scores[-1], lowest)
+                if mask is not None:
+                    biases = [self._bias(corner, mask, line, v, count) for v in span]
+                    scores = [k.select(bias.eq(_LOWEST), bias, s + bias) for s, bias in zip(scores, biases, strict=True)]
+                log_sum = k.load(self.log_sums, at + line, t.kind)
+                t.put([exp(k, s - log_sum) for s in scores], self.p, line, span)
+
+        by_rows(k, t.rows, *lines, some)
+
+    def _slopes(self, at: Value, grad: Value, lines: tuple[Value, Value], span: range) -> None:
+        """Gradients of the scores."""
+        k, t = self.k, self.t
+
+        def some(i: Value, rows: int) -> None:
+            for r, of_p in enumerate(self._products(grad, self.steps[0], i, rows, self.value, self.out_depth, span)):
+                delta = k.load(self.deltas, at + i + r, t.kind)
+                p = t.line(self.p, i + r, span)
+                slopes = [a * (b - delta) for a, b in zip(p, of_p, strict=True)]
+                t.put([*slopes, *[t.zero] * (t.vectors - len(span))], self.of_scores, i + r, t.every)
+
+        by_rows(k, t.rows, *lines, some)
+
+    def _to_block(self, factor: Value, by: Value, panel: Value, total: Value, depth: Value, groups: list[_Group]) -> None:
+        """Add to the gradient of the keys or of the values."""
+        k, t = self.k, self.t
+
+        def some(e: Value, rows: int) -> None:
+            sums = [value for r in range(rows) for value in t.line(total, e + r, t.every)]
+            here = k.at(factor, e, t.kind)
+            for start, stop, span in groups:
+                places = [r * t.vectors + v for r in range(rows) for v in span]
+                later = t.product(
+                    lambda r, i: k.load(here, i * by + r, t.kind), rows, panel, (start, stop), span, [sums[place] for place in places]
+                )
+                for place, value in zip(places, later, strict=True):
+                    sums[place] = value
+            for r in range(rows):
+                t.put(sums[r * t.vectors : (r + 1) * t.vectors], total, e + r, t.every)
+
+        by_rows(k, t.rows, k.const(0, "i64"), depth, some)
+
+    def _to_queries(self, at: Value, lines: tuple[Value, Value], seen: Callable[[Value], Value]) -> None:
+        """Add to the gradient of the queries, whose elements are neighbours: four, two and one registers at a time, and what is left.
+
+        ``seen``: how many keys the last of some queries, and those before it, look at.
+        """
+        k, t = self.k, self.t
+        by, of_query = self.steps[5], self.here[5]
+        done = k.const(0, "i64")
+        for vectors in (4, 2, 1, 0):
+            wide = max(vectors, 1) * t.lanes
+            end = done + (self.depth - done) // wide * wide if vectors else self.depth
+
+            def columns(d: Value, vectors: int = vectors) -> None:
+                span, part = range(max(vectors, 1)), None if vectors else below(k, self.depth - d, t.lanes)
+
+                def some(i: Value, rows: int) -> None:
+                    places = [((at + i + r) * by + d + v * t.lanes) for r in range(rows) for v in span]
+                    sums = t.product(
+                        lambda r, j: k.load(self.of_scores, (i + r) * t.width + j, t.kind),
+                        *(rows, k.at(self.key_rows, d, t.kind), (0, seen(i + (rows - 1))), span),
+                        [k.load(of_query, place, t.kind, t.lanes, part) for place in places],
+                        self.pitch,
+                    )
+                    for place, value in zip(places, sums, strict=True):
+                        k.store(value, of_query, place, t.kind, part)
+
+                by_rows(k, rows_at_once(k, len(span)), *lines, some)
+
+            k.loop(done, end, columns, step=wide)
+            done = end

@@ -1,0 +1,346 @@
+"""Images whose channels are innermost in memory: turned round for the matrix products, and depthwise convolutions as they are."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial, reduce
+from typing import Any
+
+import numpy as np
+
+from ..compiler import target as targets
+from ..compiler.arguments import Array, Integer, Record
+from ..compiler.build import kernel
+from ..compiler.language import KINDS, Builder, Value
+from ..compiler.memory import empty
+from .microkernel import strides_of
+from .tiles import as_values
+
+CHUNK = 16384  # elements of a chunk, about
+
+
+class TurnArguments(Record):
+    x: Array
+    out: Array
+    rows: Integer
+    columns: Integer
+    row_pitch: Integer  # of x
+    column_pitch: Integer  # of the result
+    by_image: Integer
+    to_image: Integer
+
+
+@kernel
+def turn(k: Builder, kind: str) -> None:
+    """``(n, rows, columns)`` to ``(n, columns, rows)``, in squares of as many elements as a register has; a chunk is a strip of columns."""
+    lanes = k.lanes(kind)
+    a = k.arguments(TurnArguments)
+    strips = (a.columns + (lanes - 1)) // lanes
+
+    def chunk(index: Value) -> None:
+        n, c = index // strips, (index % strips) * lanes
+        source, target = k.at(a.x, n * a.by_image + c, kind), k.at(a.out, n * a.to_image + c * a.column_pitch, kind)
+        across = k.mask_below(c, a.columns, lanes)
+
+        def square(r: Value) -> None:
+            down = k.mask_below(r, a.rows, lanes)
+            last = a.rows - 1
+            lines = transposed(k, [k.load(source, k.least(r + i, last) * a.row_pitch, kind, lanes, across) for i in range(lanes)])
+            for i in reversed(range(lanes)):
+                k.when(c + i < a.columns, partial(k.store, lines[i], target, r + i * a.column_pitch, kind, down))
+
+        k.loop(0, a.rows, square, step=lanes)
+
+    k.for_chunks(chunk)
+
+
+def transposed(k: Builder, lines: list[Value]) -> list[Value]:
+    """Rows and columns exchanged: halves of ever smaller blocks change places."""
+    lanes, half = len(lines), len(lines) // 2
+    while half:
+        low = [i if i & half == 0 else i - half + lanes for i in range(lanes)]
+        high = [i + half if i & half == 0 else i + lanes for i in range(lanes)]
+        exchanged = list(lines)
+        for i in range(lanes):
+            if i & half == 0:
+                a, b = lines[i], lines[i + half]
+                exchanged[i], exchanged[i + half] = k.shuffle(a, low, b), k.shuffle(a, high, b)
+        lines, half = exchanged, half // 2
+    return lines
+
+
+# -- forward and input gradient -----------------------------------------------------------------------------------------------------
+class Lines(Record):
+    """Strides, in elements, of images whose channels are innermost."""
+
+    n: Integer
+    y: Integer
+    x: Integer
+
+
+class PixelArguments(Record):
+    x: Array
+    out: Array
+    weight: Array  # (tap, channel)
+    bias: Array
+    table: Array  # the taps (dy, dx, anything)
+    taps: Integer
+    channels: Integer
+    lines: Integer  # rows of all results
+    per_chunk: Integer
+    height: Integer
+    width: Integer
+    out_height: Integer
+    out_width: Integer
+    step_y: Integer  # strides of the convolution
+    step_x: Integer
+    source: Lines
+    result: Lines
+    first: Integer  # pixels of a row from ``first`` to ``last`` see no columns outside of the image
+    last: Integer
+
+
+@kernel
+def each_pixel(k: Builder, kind: str) -> None:
+    """Depthwise convolution, channels in the lanes; a chunk is some rows of the result."""
+    a = k.arguments(PixelArguments)
+
+    def line(which: Value) -> None:
+        n, oy = which // a.out_height, which % a.out_height
+        row = _Row(k, kind, a, oy, k.at(a.x, n * a.source.n, kind), k.at(a.out, n * a.result.n + oy * a.result.y, kind))
+        left = k.least(a.first, a.out_width)
+        middle = left + k.most(a.last - left, 0) // 4 * 4
+        k.loop(0, left, partial(row.pixels, 1))
+        k.loop(left, middle, partial(row.pixels, 4), step=4)
+        k.loop(middle, a.out_width, partial(row.pixels, 1))
+
+    k.for_chunks(lambda index: k.loop(index * a.per_chunk, k.least((index + 1) * a.per_chunk, a.lines), line))
+
+
+@dataclass(frozen=True, slots=True)
+class _Row:
+    """Row ``oy`` of a result: the image at ``source``, and the row's place."""
+
+    k: Builder
+    kind: str
+    a: PixelArguments
+    oy: Value
+    source: Value
+    target: Value
+
+    def pixels(self, count: int, ox: Value) -> None:
+        """All channels of ``count`` pixels from ``ox`` on; of several only where all taps lie within their row."""
+        k, channels, lanes = self.k, self.a.channels, self.k.lanes(self.kind)
+        wide = min(4, (k.target.registers - 2) // (count + 1))
+        main = channels // (wide * lanes) * (wide * lanes)
+        k.loop(0, main, lambda c: self.block((ox, c), count, wide, None), step=wide * lanes)
+        k.loop(main, channels, lambda c: self.block((ox, c), count, 1, k.mask_below(c, channels, lanes)), step=lanes)
+
+    def block(self, first: tuple[Value, Value], pixels: int, wide: int, mask: Value | None) -> None:
+        """``pixels`` pixels by ``wide`` registers of channels, from ``first`` on."""
+        k, kind, a, lanes = self.k, self.kind, self.a, self.k.lanes(self.kind)
+        ox, c = first
+
+        def tap(t: Value, *total: Value) -> Any:
+            iy = self.oy * a.step_y + k.load(a.table, t * 3, "i64")
+            ix = ox * a.step_x + k.load(a.table, t * 3 + 1, "i64")
+            seen = (iy >= 0) & (iy < a.height)
+            if pixels == 1:
+                seen = seen & (ix >= 0) & (ix < a.width)
+            return k.when(seen, lambda: self.added(t, (iy, ix, c), total, wide, mask), lambda: total)
+
+        start = [k.load(a.bias, c + u * lanes, kind, lanes, mask) for u in range(wide)] * pixels
+        for i, value in enumerate(as_values(k.loop(0, a.taps, tap, carried=start))):
+            k.store(value, self.target, (ox + i // wide) * a.result.x + c + i % wide * lanes, kind, mask)
+
+    def added(self, t: Value, seen: tuple[Value, Value, Value], total: tuple[Value, ...], wide: int, mask: Value | None) -> list[Value]:
+        """``total`` and what a tap sees, times its factors."""
+        k, kind, a, lanes = self.k, self.kind, self.a, self.k.lanes(self.kind)
+        iy, ix, c = seen
+        factors = k.at(a.weight, t * a.channels + c, kind)
+        factor = [k.load(factors, u * lanes, kind, lanes, mask) for u in range(wide)]
+        sums = []
+        for i in range(len(total) // wide):
+            values = k.at(self.source, iy * a.source.y + (ix + a.step_x * i) * a.source.x + c, kind)
+            for u in range(wide):
+                sums.append(k.fma(k.load(values, u * lanes, kind, lanes, mask), factor[u], total[i * wide + u]))
+        return sums
+
+
+# -- weight gradient ------------------------------------------------------------------------------------------------------------------
+class PixelProductArguments(Record):
+    x: Array
+    grad: Array
+    out: Array  # (range of images, tap, channel)
+    table: Array  # the taps (dy, dx, anything)
+    taps: Integer
+    channels: Integer
+    images: Integer
+    per_chunk: Integer
+    height: Integer
+    width: Integer
+    out_height: Integer
+    out_width: Integer
+    step_y: Integer  # strides of the convolution
+    step_x: Integer
+    source: Lines
+    grads: Lines
+
+
+@kernel
+def pixel_products(k: Builder, kind: str) -> None:
+    """The weight gradient of a depthwise convolution, channels in the lanes; a chunk is a register of channels and a range of images."""
+    lanes = k.lanes(kind)
+    a = k.arguments(PixelProductArguments)
+    groups = (a.channels + (lanes - 1)) // lanes
+
+    def chunk(index: Value) -> None:
+        c, first = (index % groups) * lanes, (index // groups) * a.per_chunk
+        mask = k.mask_below(c, a.channels, lanes)
+        mine = k.at(a.out, (index // groups) * a.taps * a.channels + c, kind)
+        k.loop(0, a.taps, lambda t: k.store(k.const(0, kind, lanes), mine, t * a.channels, kind, mask))
+
+        def image(n: Value) -> None:
+            def line(y: Value) -> None:
+                grad = k.at(a.grad, n * a.grads.n + y * a.grads.y + c, kind)
+                row = _RowProducts(k, kind, a, mask, (n, y, c), grad, mine)
+                k.loop(0, a.taps - a.taps % 3, partial(row.taps, 3), step=3)
+                k.loop(a.taps - a.taps % 3, a.taps, partial(row.taps, 1))
+
+            k.loop(0, a.out_height, line)
+
+        k.loop(first, k.least(first + a.per_chunk, a.images), image)
+
+    k.for_chunks(chunk)
+
+
+@dataclass(frozen=True, slots=True)
+class _RowProducts:
+    """A register of channels of one row of the gradient, times what taps see of the image, added to ``sums``.
+
+    ``place`` is the image's number, the row, and the first of the channels; ``mask`` are those that are there.
+    """
+
+    k: Builder
+    kind: str
+    a: PixelProductArguments
+    mask: Value
+    place: tuple[Value, Value, Value]
+    grad: Value
+    sums: Value
+
+    def taps(self, count: int, t: Value) -> None:
+        """Sums of ``count`` taps; for the pixels that all of them see the gradient is read once."""
+        k, kind, lanes, channels = self.k, self.kind, self.k.lanes(self.kind), self.a.channels
+        seen, low, high = zip(*[self.seen(t, i) for i in range(count)], strict=True)
+        left, right = reduce(k.most, low), reduce(k.least, high)
+        right = left + k.most(right - left, 0) // 2 * 2
+
+        def two(ox: Value, *total: Value) -> list[Value]:
+            values = [self.load(self.grad, ox * self.a.grads.x), self.load(self.grad, (ox + 1) * self.a.grads.x)]
+            return [self.added(seen[i // 2], ox + i % 2, values[i % 2], s) for i, s in enumerate(total)]
+
+        total = k.loop(left, right, two, step=2, carried=[k.const(0, kind, lanes)] * (2 * count))
+        for i in range(count):
+            one = partial(self.one, seen[i])
+            start = k.loop(low[i], k.least(high[i], left), one, carried=[self.load(self.sums, (t + i) * channels)])
+            rest = k.loop(k.most(low[i], right), high[i], one, carried=[start])
+            k.store(rest + (total[2 * i] + total[2 * i + 1]), self.sums, (t + i) * channels, kind, self.mask)
+
+    def seen(self, t: Value, i: int) -> tuple[Value, Value, Value]:
+        """What tap ``t + i`` sees for the row's first pixel, and the range of pixels for which it is within the image."""
+        k, a, (n, y, c) = self.k, self.a, self.place
+        iy, dx = y * a.step_y + k.load(a.table, (t + i) * 3, "i64"), k.load(a.table, (t + i) * 3 + 1, "i64")
+        low, high = _within(k, dx, a.step_x, k.select((iy >= 0) & (iy < a.height), a.width, 0), a.out_width)
+        return k.at(a.x, n * a.source.n + iy * a.source.y + dx * a.source.x + c, self.kind), low, high
+
+    def one(self, seen: Value, ox: Value, total: Value) -> Value:
+        return self.added(seen, ox, self.load(self.grad, ox * self.a.grads.x), total)
+
+    def added(self, seen: Value, ox: Value, value: Value, total: Value) -> Value:
+        return self.k.fma(self.load(seen, ox * self.a.step_x * self.a.source.x), value, total)
+
+    def load(self, pointer: Value, index: Value) -> Value:
+        return self.k.load(pointer, index, self.kind, self.k.lanes(self.kind), self.mask)
+
+
+def _within(k: Builder, offset: Value, step: Value, size: Value, count: Value) -> tuple[Value, Value]:
+    """The first and last (excluded) of ``count`` places ``i`` with ``0 <= i * step + offset < size``."""
+    return (k.most(-offset, 0) + step - 1) // step, k.least(count, (k.most(size - offset, 0) + step - 1) // step)
+
+
+# -- calls ----------------------------------------------------------------------------------------------------------------------------
+def to_planes(x: np.ndarray) -> np.ndarray:
+    """A row-major copy of images whose channels are innermost."""
+    n, channels, height, width = x.shape
+    result = empty(x.shape, x.dtype)
+    _turn(x, result, n, height * width, channels)
+    return result
+
+
+def from_planes(x: np.ndarray, out: np.ndarray) -> None:
+    """Copy row-major images to ones whose channels are innermost."""
+    n, channels, height, width = x.shape
+    _turn(x, out, n, channels, height * width)
+
+
+def _turn(x: np.ndarray, out: np.ndarray, n: int, rows: int, columns: int) -> None:
+    lanes = targets.current().width // x.itemsize
+    size = rows * columns
+    turn(KINDS[x.dtype]).launch(
+        n * -(-columns // lanes), x=x, out=out, rows=rows, columns=columns, row_pitch=columns, column_pitch=rows, by_image=size,
+        to_image=size,
+    )  # fmt: skip
+
+
+def _lines_of(images: np.ndarray) -> Lines:
+    n, _, y, x = strides_of(images)
+    return Lines(n=n, y=y, x=x)
+
+
+def convolution(x: np.ndarray, weight: np.ndarray, taps: np.ndarray, step: tuple[int, int], out: np.ndarray) -> Callable[..., None]:
+    """What convolves each channel of ``x`` with its window: a function of (x, weight, out, bias).
+
+    Channels of ``x`` and ``out`` are innermost; ``taps`` has rows ``(dy, dx, place of the weight)``.
+    """
+    n, channels, height, width = out.shape
+    per_chunk = max(1, CHUNK // (channels * width))
+    columns = taps[:, 1].tolist() or [0]
+    first, last = max(0, -(min(columns) // step[1])), min(width, (x.shape[3] - 1 - max(columns)) // step[1] + 1)
+    convolve = each_pixel(KINDS[x.dtype]).bind(
+        -(-n * height // per_chunk), table=taps, taps=len(taps), channels=channels, lines=n * height, per_chunk=per_chunk,
+        height=x.shape[2], width=x.shape[3], out_height=height, out_width=width, step_y=step[0], step_x=step[1], source=_lines_of(x),
+        result=_lines_of(out), first=first, last=last,
+    )  # fmt: skip
+    by = strides_of(weight)
+    places = [(i * by[2] + j * by[3]) for i in range(weight.shape[2]) for j in range(weight.shape[3])]
+    order = [places.index(place) for place in taps[:, 2].tolist()]
+
+    def run(x: np.ndarray, weight: np.ndarray, out: np.ndarray, bias: np.ndarray) -> None:
+        by_tap = np.ascontiguousarray(weight.reshape(channels, -1).T[order])
+        convolve(x=x, out=out, weight=by_tap, bias=bias)
+
+    return run
+
+
+def weight_gradient(x: np.ndarray, grad: np.ndarray, taps: np.ndarray, step: tuple[int, int]) -> Callable[..., np.ndarray]:
+    """What makes the weight gradient ``(channel, tap)`` of a depthwise convolution: a function of (x, grad)."""
+    n, channels, height, width = grad.shape
+    dtype = x.dtype
+    lanes = targets.current().width // x.itemsize
+    groups = -(-channels // lanes)
+    per_chunk = -(-n // max(1, min(n, 32 // groups)))
+    parts = -(-n // per_chunk)
+    shape = (parts, len(taps), channels)
+    multiply = pixel_products(KINDS[dtype]).bind(
+        parts * groups, table=taps, taps=len(taps), channels=channels, images=n, per_chunk=per_chunk, height=x.shape[2], width=x.shape[3],
+        out_height=height, out_width=width, step_y=step[0], step_x=step[1], source=_lines_of(x), grads=_lines_of(grad),
+    )  # fmt: skip
+
+    def run(x: np.ndarray, grad: np.ndarray) -> np.ndarray:
+        sums = empty(shape, dtype)
+        multiply(x=x, grad=grad, out=sums)
+        return np.ascontiguousarray((sums[0] if parts == 1 else sums.sum(0)).T)
+
+    return run

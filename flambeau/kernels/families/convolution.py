@@ -1,0 +1,530 @@
+"""Convolutions of images and their gradients, as matrix products whose one factor is packed from the images on the way.
+
+    forward            out[pixel, output]   = sum over (tap, channel)   input[pixel + tap, channel] * weight[output, channel, tap]
+    input gradient     the same, with the output's gradient as input and the window turned round; for a stride of s each s-th row and
+                       column of the result is a convolution of its own, with those taps that meet it
+    weight gradient    weight[output, (tap, channel)] = sum over pixels  grad[pixel, output] * input[pixel + tap, channel]
+
+Nothing of the size of all windows is ever written: a block of pixels is packed into scratch memory that stays in the second-level cache.
+Blocks depend on sizes alone, so that the same bits come out for any number of threads.
+
+All that follows from shapes, strides and geometry is worked out once: a *plan* is a function of the arrays, kept in ``_plans``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+
+from ...core.arrays.native import native
+from ..compiler import target as targets
+from ..compiler.language import KINDS
+from ..compiler.memory import empty
+from ..compiler.pool import pool
+from . import channels_last, depthwise, volumes
+from .microkernel import (
+    Images,
+    Place,
+    Scratch,
+    mode_of,
+    plane_layout,
+    planes_of,
+    store_mode,
+    strides_of,
+    strides_of_images,
+    tile_width,
+)  # fmt: skip
+from .windows import PIXELS, channel_sums, further_rows, join_partial, pack_weight, sums_tile, windows_times_grad, windows_times_weight
+
+DEPTH = 576  # rows of a panel: a strip of factors (18 KB) stays in the first-level cache
+BAND = 640  # pixels of a band, at least
+SUM_DEPTH, SUM_PIXELS = 144, 512  # the same of the weight gradient, whose panels are read once for each few outputs
+ROOM = 1 << 20  # bytes of a band, at most: rows of very wide images are packed as panels
+CHUNKS = 8  # that many chunks at least, where there is work enough for them
+Pair = tuple[int, int]  # of the rows and of the columns
+
+
+def _table(taps: list[tuple[int, int, int]]) -> np.ndarray:
+    return np.array(taps, np.int64).reshape(-1, 3)
+
+
+_CENTRE = _table([(0, 0, 0)])
+_NOWHERE = Place(y0=0, x0=0, rows=0, pitch=0, step_y=0, step_x=0, phases_y=0, phases_x=0)  # of panels, which have no use for it
+
+
+def _images_of(array: np.ndarray, step: Pair, out: Pair, table: np.ndarray, group: int = 1) -> Images:
+    return Images(
+        **vars(planes_of(array)), step_y=step[0], step_x=step[1], out_height=out[0], out_width=out[1],
+        taps=table, count=len(table), images=len(array), group=group,
+    )  # fmt: skip
+
+
+def _band_costs(line: int, width: int, outputs: int, count: int) -> float:
+    """What a pixel costs if rows are packed as they are, in units of its multiplications: pixels between rows are computed, too."""
+    return line / width * (1 + 8 / (outputs * count))
+
+
+def _panel_costs(x: np.ndarray, width: int, outputs: int) -> float:
+    """The same if panels are packed: some 6 cycles a register, where a multiplication takes one.
+
+    More if the planes lie multiples of 4 KB apart, so that all of them compete for the same few lines of the first-level cache.
+    """
+    return 1 + (18 if x.strides[1] % 4096 == 0 else 6) * max(1, 16 / width) / outputs
+
+
+def _even(total: int, most: int) -> int:
+    """The size of equal parts of ``total``, none larger than ``most``."""
+    return -(-total // -(-total // max(1, min(most, total))))
+
+
+def _spread_over_sets(elements: int) -> int:
+    """As many elements or some more, so that lines of different channels lie in different sets of the cache."""
+    return (-(-elements // 16) | 1) * 16
+
+
+# -- products: forward, and the input gradient ------------------------------------------------------------------------------------
+@dataclass(frozen=True, slots=True)
+class _Cut:
+    """How the pixels of a product are cut into blocks; lengths are in elements.
+
+    Attributes:
+        place, table: of a band, and of the distances in it; ``_NOWHERE`` for panels.
+        size: of the packed block.
+        pixels, pixel_block: as the kernel counts them.
+        blocks: how many there are.
+        line: pixels that lie side by side in the result.
+        apart: from a channel's band to the next one's.
+        group: images whose pixels are taken row by row.
+    """
+
+    place: Place
+    table: np.ndarray
+    size: int
+    pixels: int
+    pixel_block: int
+    blocks: int
+    line: int
+    apart: int = 0
+    group: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class _Product:
+    """``out[n, g o, y, x] = bias + sum of x[n, g c, y step + dy, x step + dx] * weight[...]`` for one table of taps.
+
+    Attributes:
+        block: channels that are packed at once.
+        panel: pixels of a tile.
+    """
+
+    x: np.ndarray
+    out: np.ndarray
+    table: np.ndarray
+    step: Pair
+    groups: int
+    block: int
+    panel: int
+
+    def cut(self) -> _Cut:
+        return self._bands() or self._panels()
+
+    def _group(self) -> int:
+        """Images whose pixels are taken row by row, where windows overhang the image above or below."""
+        n, _, height, width = self.out.shape
+        overhangs = any(dy < 0 or (height - 1) * self.step[0] + dy >= self.x.shape[2] for dy in self.table[:, 0].tolist())
+        return min(n, -(-self.panel // width)) if overhangs else 1
+
+    def _bands(self) -> _Cut | None:
+        """Blocks of rows of an image; None where panels cost less, or a row is too wide."""
+        (n, outputs, height, width), count = self.out.shape, len(self.table)
+        if not count:
+            return None
+        line = plane_layout(self.table.tobytes(), self.step, height, width)[1].pitch
+        outputs //= self.groups
+        rows_seen = 1 - (self._group() > 1) * min(0.3, 0.7 / height)  # panels of a few rows leave out taps that meet no row
+        quantum = -(-height * line // self.panel) * self.panel / (height * line)
+        if _band_costs(line, width, outputs, count) * quantum >= _panel_costs(self.x, width, outputs) * rows_seen:
+            return None
+        tall = _even(height, -(-BAND // line))
+        while tall > 8 and n * self.groups * -(-height // tall) < CHUNKS:
+            tall = -(-tall // 2)
+        table, place = plane_layout(self.table.tobytes(), self.step, tall, width)
+        apart = _spread_over_sets(place.phases_y * place.phases_x * place.rows * line)
+        size = self.block * apart + self.panel + line
+        if size * self.x.itemsize > ROOM:
+            return None
+        return _Cut(place, table, size, height * line, tall * line, n * -(-height // tall), line, apart)
+
+    def _panels(self) -> _Cut:
+        """Blocks of any pixels."""
+        (n, _, height, width), group, panel = self.out.shape, self._group(), self.panel
+        pixels = n * height * width
+        pixel_block = min(PIXELS // panel * panel or panel, -(-pixels // panel) * panel)
+        while pixel_block > panel and self.groups * -(-pixels // pixel_block) < CHUNKS:
+            pixel_block -= panel
+        size = pixel_block * self.block * len(self.table) + targets.current().width // self.x.itemsize
+        is_one_line = store_mode(self.out) == "row" and group == 1 and (strides_of(self.out)[2] == width or height == 1)
+        line = height * width if is_one_line else width
+        return _Cut(_NOWHERE, _CENTRE, size, pixels, pixel_block, -(-pixels // pixel_block), line, group=group)
+
+
+def _rows(outputs: int, registers: int) -> int:
+    """Outputs of a strip: as many as registers hold, fewer where there are fewer."""
+    return 4 if outputs <= 4 else 6 if outputs <= 6 or registers < 32 else 8
+
+
+def _product(
+    x: np.ndarray, by_weight: tuple[int, int, int], table: np.ndarray, step: Pair, out: np.ndarray, groups: int, channels: int
+) -> Callable[..., None]:
+    """What computes a ``_Product``: a function of (x, weight, out, bias).
+
+    ``by_weight`` are the weight's strides from group to group, output to output and channel to channel.
+    """
+    kind, dtype, count = KINDS[x.dtype], x.dtype, len(table)
+    outputs, target = out.shape[1] // groups, targets.current()
+    rows = _rows(outputs, target.registers)
+    strips, block = -(-outputs // rows), _even(channels, DEPTH // max(1, count))
+    cut = _Product(x, out, table, step, groups, block, panel=tile_width(target, rows) * (target.width // x.itemsize)).cut()
+    strip_block = max(1, -(-strips // max(1, CHUNKS // (groups * cut.blocks))))
+    factors_shape, scratch = (groups * strips * rows * channels * count,), Scratch(cut.size, dtype)
+    pack = pack_weight(kind, rows).bind(
+        groups * strips, taps=table, count=count, channels=channels, block=block, outputs=outputs,
+        by_group=by_weight[0], by_output=by_weight[1], by_channel=by_weight[2],
+    )  # fmt: skip
+    multiply = windows_times_weight(kind, mode_of(x, step[1]), store_mode(out), rows, cut.place is not _NOWHERE).bind(
+        groups * cut.blocks * -(-strips // strip_block), table=cut.table, place=cut.place,
+        images=_images_of(x, step, out.shape[2:], table, cut.group), pieces=scratch.pieces, room_size=scratch.size, apart=cut.apart,
+        channels=channels, block=block, outputs=outputs, pixels=cut.pixels, pixel_block=cut.pixel_block, strip_block=strip_block,
+        line=cut.line, to=strides_of_images(out),
+    )  # fmt: skip
+
+    def run(x: np.ndarray, weight: np.ndarray, out: np.ndarray, bias: np.ndarray) -> None:
+        factors = empty(factors_shape, dtype)
+        pack(weight=weight, target=factors)
+        flags, room = scratch.take()
+        multiply(source=x, out=out, factors=factors, bias=bias, flags=flags, room=room)
+
+    return run
+
+
+# -- layouts ----------------------------------------------------------------------------------------------------------------------
+def _planes(array: np.ndarray) -> np.ndarray:
+    """``array``, or a copy where neighbours in a row are not neighbours in memory."""
+    if array.flags.c_contiguous or array.strides[3] == array.itemsize:
+        return array
+    return channels_last.to_planes(array) if _is_last(array) else np.ascontiguousarray(array)
+
+
+def _is_last(array: np.ndarray) -> bool:
+    """Whether channels are innermost, without gaps."""
+    _, channels, height, width = array.shape
+    size = array.itemsize
+    return array.strides == (channels * height * width * size, size, channels * width * size, channels * size)
+
+
+def _in_layout(planes: np.ndarray, last: bool) -> np.ndarray:
+    """The result as PyTorch lays it out."""
+    if not last:
+        return planes
+    out = _empty_last(planes.shape, planes.dtype)
+    channels_last.from_planes(planes, out)
+    return out
+
+
+def _empty_last(shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
+    return np.moveaxis(empty((shape[0], *shape[2:], shape[1]), dtype), -1, 1)
+
+
+def _unfit(*arrays: np.ndarray, ranks: tuple[int, ...] = (3, 4)) -> bool:
+    first = arrays[0]
+    return first.ndim not in ranks or first.dtype not in _DTYPES or any(a.size == 0 or a.dtype != first.dtype for a in arrays)
+
+
+_DTYPES = (np.dtype(np.float32), np.dtype(np.float64))
+
+
+# -- plans ------------------------------------------------------------------------------------------------------------------------
+Plan = Callable[..., np.ndarray | None]
+_plans: dict[tuple[Any, ...], Plan] = {}
+PLANS = 4096  # kept at most
+
+
+def _planned(make: Callable[..., Plan], a: np.ndarray, b: np.ndarray, *geometry: Any) -> Plan:
+    """The plan of ``make`` for arrays like these; it is a function of the arrays."""
+    key = (make, a.dtype, a.shape, a.strides, b.dtype, b.shape, b.strides, geometry, pool.threads)
+    plan = _plans.get(key)
+    if plan is None:
+        if len(_plans) >= PLANS:
+            _plans.clear()
+        plan = _plans[key] = _none if _unfit(a, b) else make(a, b, *geometry) if a.ndim == 4 else _of_lines(make, a, b, geometry)
+    return plan
+
+
+def _none(*_: Any) -> None:
+    """The plan for what is left to others."""
+
+
+def _line(array: np.ndarray) -> np.ndarray:
+    """Images of one dimension as images of two, one row high."""
+    return array[:, :, None]
+
+
+def _of_lines(make: Callable[..., Plan], a: np.ndarray, b: np.ndarray, geometry: tuple[Any, ...]) -> Plan:
+    """The plan for one dimension from that for two."""
+    plan: Any = make(_line(a), _line(b), *geometry)
+
+    def run(a: np.ndarray, b: np.ndarray, *bias: Any) -> np.ndarray:
+        return plan(_line(a), _line(b), *bias)[:, :, 0]
+
+    return run
+
+
+def _flat(values: Any, fill: int) -> Pair:
+    return (values[0], values[1]) if len(values) == 2 else (fill, values[0])
+
+
+def _correlation(x: np.ndarray, weight: np.ndarray, stride: Any, padding: Any, dilation: Any, groups: int, last: bool) -> Plan:
+    (sy, sx), (py, px), (ey, ex) = _flat(stride, 1), _flat(padding, 0), _flat(dilation, 1)
+    outputs, channels, kh, kw = weight.shape
+    height, width = (x.shape[2] + 2 * py - ey * (kh - 1) - 1) // sy + 1, (x.shape[3] + 2 * px - ex * (kw - 1) - 1) // sx + 1
+    by, dtype = strides_of(weight), x.dtype
+    table = _window_table((kh, kw), (py, px), (ey, ex), (by[2], by[3]))
+    shape, zeros = (x.shape[0], outputs, height, width), np.zeros(outputs, dtype)
+    innermost = channels == 1 and groups == outputs and last and _is_last(x)
+    x, out = (x, _empty_last(shape, dtype)) if innermost else (_planes(x), empty(shape, dtype))
+    if innermost:
+        part = channels_last.convolution(x, weight, table, (sy, sx), out)
+    elif channels == 1 and groups >= outputs // groups:
+        part = depthwise.convolution(x, by[0], table, (sy, sx), out)
+    else:
+        part = _product(x, (outputs // groups * by[0], by[0], by[1]), table, (sy, sx), out, groups, channels)
+
+    def run(x: np.ndarray, weight: np.ndarray, bias: np.ndarray | None) -> np.ndarray:
+        bias = zeros if bias is None else np.ascontiguousarray(bias)
+        if innermost:
+            out = _empty_last(shape, dtype)
+            part(x, weight, out, bias)
+            return out
+        out = empty(shape, dtype)
+        part(_planes(x), weight, out, bias)
+        return _in_layout(out, last)
+
+    return run
+
+
+def _spreading(
+    grad: np.ndarray, weight: np.ndarray, spatial: Any, stride: Any, padding: Any, dilation: Any, groups: int, last: bool
+) -> Plan:
+    (sy, sx), (py, px), (ey, ex) = _flat(stride, 1), _flat(padding, 0), _flat(dilation, 1)
+    outputs, channels, kh, kw = weight.shape
+    by, dtype = strides_of(weight), grad.dtype
+    shape, zeros = (grad.shape[0], channels * groups, *_flat(spatial, 1)), np.zeros(channels * groups, dtype)
+    is_depthwise = outputs == groups and channels == 1
+    innermost = is_depthwise and last and _is_last(grad)
+    grad, out = (grad, _empty_last(shape, dtype)) if innermost else (_planes(grad), empty(shape, dtype))
+
+    def part(ry: int, rx: int) -> tuple[tuple[slice, ...], Callable[..., None]]:
+        """What computes each ``sy``-th row and ``sx``-th column from ``ry`` and ``rx`` on, and where these lie."""
+        table = _turned_table((kh, kw), (ry + py, rx + px), (ey, ex), (sy, sx), (by[2], by[3]))
+        where = (slice(None), slice(None), slice(ry, None, sy), slice(rx, None, sx))
+        if innermost:
+            return where, channels_last.convolution(grad, weight, table, (1, 1), out[where])
+        if is_depthwise and len(table):
+            return where, depthwise.convolution(grad, by[0], table, (1, 1), out[where])
+        strides = (outputs // groups * by[0], by[1], by[0])
+        return where, _product(grad, strides, table, (1, 1), out[where], groups, outputs // groups)
+
+    parts = [part(ry, rx) for ry in range(min(sy, shape[2])) for rx in range(min(sx, shape[3]))]
+
+    def run(grad: np.ndarray, weight: np.ndarray, bias: np.ndarray | None) -> np.ndarray:
+        bias = zeros if bias is None else np.ascontiguousarray(bias)
+        grad, out = (grad, _empty_last(shape, dtype)) if innermost else (_planes(grad), empty(shape, dtype))
+        for where, compute in parts:
+            compute(grad, weight, out[where], bias)
+        return out if innermost else _in_layout(out, last)
+
+    return run
+
+
+@lru_cache(maxsize=1024)
+def _window_table(size: Pair, padding: Pair, dilation: Pair, by: Pair) -> np.ndarray:
+    """Taps of a window: where each lies, and where its weight; ``by`` are the weight's strides."""
+    (py, px), (ey, ex) = padding, dilation
+    return _table([(y * ey - py, x * ex - px, y * by[0] + x * by[1]) for y in range(size[0]) for x in range(size[1])])
+
+
+@lru_cache(maxsize=1024)
+def _turned_table(size: Pair, offset: Pair, dilation: Pair, stride: Pair, by: Pair) -> np.ndarray:
+    """Taps through which one of the result's pixels was seen; of every ``stride``-th row and column only, from ``offset`` on."""
+    (py, px), (ey, ex), (sy, sx) = offset, dilation, stride
+    return _table(
+        [
+            ((py - y * ey) // sy, (px - x * ex) // sx, y * by[0] + x * by[1])
+            for y in reversed(range(size[0]))
+            if (py - y * ey) % sy == 0
+            for x in reversed(range(size[1]))
+            if (px - x * ex) % sx == 0
+        ]
+    )
+
+
+# -- sums of products: the weight gradient ------------------------------------------------------------------------------------------
+@dataclass(frozen=True, slots=True)
+class _SumCut:
+    """How the pixels of a weight gradient are cut into blocks; lengths are in elements.
+
+    Attributes:
+        place, table: of a band, and of the distances in it; ``_NOWHERE`` for panels.
+        block: channels that are packed at once.
+        pixels, pixel_block: as the kernel counts them; ``unit``: of what a range of pixels is a multiple.
+        pitch: from a packed line to the next one.
+        room: of the packed images.
+        apart: from a channel's band to the next one's.
+    """
+
+    place: Place
+    table: np.ndarray
+    block: int
+    pixels: int
+    pixel_block: int
+    unit: int
+    pitch: int
+    room: int
+    apart: int = 0
+
+
+def _pitch(length: int, lanes: int) -> int:
+    """From a line of packed pixels to the next one; as in ``windows_times_grad``."""
+    return length // lanes * lanes + 2 * lanes
+
+
+def _sum_bands(x: np.ndarray, grad: np.ndarray, table: np.ndarray, step: Pair, groups: int) -> _SumCut | None:
+    """Blocks of rows of an image; None where panels cost less, or a row is too wide."""
+    (n, outputs, height, width), count = grad.shape, len(table)
+    outputs, lanes = outputs // groups, targets.current().width // x.itemsize
+    line = plane_layout(table.tobytes(), step, height, width)[1].pitch
+    if _band_costs(line, width, outputs, count) >= _panel_costs(x, width, outputs):
+        return None
+    block, tall = _even(x.shape[1] // groups, 2 * SUM_DEPTH // count), min(height, -(-SUM_PIXELS // line))
+    offsets, place = plane_layout(table.tobytes(), step, tall, width)
+    apart = _spread_over_sets((place.phases_y * place.phases_x * place.rows + further_rows(line, lanes)) * line)
+    room = block * apart + line + lanes
+    if room * x.itemsize > ROOM:
+        return None
+    return _SumCut(place, offsets, block, n * -(-height // tall), tall, 1, _pitch(tall * line, lanes), room, apart)
+
+
+def _sum_panels(x: np.ndarray, grad: np.ndarray, count: int, groups: int) -> _SumCut:
+    """Blocks of any pixels."""
+    lanes, columns = targets.current().width // x.itemsize, sums_tile(targets.current())[1]
+    block, pixels = _even(x.shape[1] // groups, SUM_DEPTH // count), grad.size // grad.shape[1]
+    unit = -(-_even(pixels, SUM_PIXELS) // lanes) * lanes
+    pitch = _pitch(unit, lanes)
+    return _SumCut(_NOWHERE, _CENTRE, block, pixels, unit, unit, pitch, -(-block * count // columns) * columns * pitch)
+
+
+def _sums(x: np.ndarray, grad: np.ndarray, table: np.ndarray, step: Pair, groups: int, shape: tuple[int, ...]) -> Plan:
+    """What computes a weight gradient of ``shape``: a function of (x, grad)."""
+    kind, dtype, count = KINDS[x.dtype], x.dtype, len(table)
+    channels, outputs = x.shape[1] // groups, grad.shape[1] // groups
+    target = targets.current()
+    lanes, (rows, columns) = target.width // dtype.itemsize, sums_tile(target)
+    cut = _sum_bands(x, grad, table, step, groups) or _sum_panels(x, grad, count, groups)
+    blocks, units = groups * -(-channels // cut.block), -(-cut.pixels // cut.unit)
+    split = -(-units // max(1, min(units, CHUNKS // blocks))) * cut.unit
+    splits, output_tiles = -(-cut.pixels // split), -(-outputs // rows)
+    output_block = min(16, output_tiles) * rows
+    apart = blocks * output_tiles * -(-cut.block * count // columns) * (-(-rows * columns // lanes) * lanes)
+    scratch = Scratch(cut.room + output_block * cut.pitch, dtype)
+    out = grad.shape[2:]
+    multiply = windows_times_grad(kind, mode_of(x, step[1]), mode_of(grad, 1), cut.place is not _NOWHERE).bind(
+        splits * blocks, table=cut.table, images=_images_of(x, step, out, table), grads=_images_of(grad, (1, 1), out, _CENTRE),
+        place=cut.place, pieces=scratch.pieces, room_size=scratch.size, room_panel=cut.room, between_channels=cut.apart,
+        channels=channels, block=cut.block, outputs=outputs, output_block=output_block, pixels=cut.pixels, pixel_block=cut.pixel_block,
+        split=split, apart=apart,
+    )  # fmt: skip
+    join = join_partial(kind).bind(
+        blocks * output_tiles, count=count, channels=channels, block=cut.block, outputs=outputs, splits=splits, apart=apart
+    )
+
+    def run(x: np.ndarray, grad: np.ndarray) -> np.ndarray:
+        partial, result = empty((splits * apart,), dtype), empty(shape, dtype)
+        flags, room = scratch.take()
+        multiply(source=_planes(x), grad=_planes(grad), partial=partial, flags=flags, room=room)
+        join(partial=partial, out=result)
+        return result
+
+    return run
+
+
+def _weight_gradient(x: np.ndarray, grad: np.ndarray, kernel_size: Any, stride: Any, padding: Any, dilation: Any, groups: int) -> Plan:
+    step, size = _flat(stride, 1), _flat(kernel_size, 1)
+    channels, outputs = x.shape[1] // groups, grad.shape[1] // groups
+    table, shape = _window_table(size, _flat(padding, 0), _flat(dilation, 1), (0, 0)), (groups * outputs, channels, *size)
+    if channels == 1 and outputs == 1 and len(kernel_size) == 2 and groups > 1 and _is_last(x) and _is_last(grad):
+        innermost = channels_last.weight_gradient(x, grad, table, step)
+        return lambda x, grad: innermost(x, grad).reshape(shape)
+    x, grad = _planes(x), _planes(grad)
+    if channels == 1 and groups >= outputs:
+        by_plane = depthwise.weight_gradient(x, grad, table, step)
+        return lambda x, grad: by_plane(_planes(x), _planes(grad)).reshape(shape)
+    return _sums(x, grad, table, step, groups, shape)
+
+
+# -- operations -------------------------------------------------------------------------------------------------------------------
+@native("_correlate")
+def correlate(
+    x: np.ndarray, weight: np.ndarray, bias: np.ndarray | None, stride: Any, padding: Any, dilation: Any, groups: int, last: bool
+) -> np.ndarray | None:
+    """The convolution; geometry has been checked."""
+    if x.ndim == 5:
+        return (
+            None
+            if last or _unfit(x, weight, ranks=(5,))
+            else volumes.correlate(correlate, x, weight, bias, stride, padding, dilation, groups)
+        )
+    return _planned(_correlation, x, weight, stride, padding, dilation, groups, last)(x, weight, bias)
+
+
+@native("_spread")
+def spread(
+    grad: np.ndarray,
+    weight: np.ndarray,
+    bias: np.ndarray | None,
+    spatial: Any,
+    stride: Any,
+    padding: Any,
+    dilation: Any,
+    groups: int,
+    last: bool,
+) -> np.ndarray | None:
+    """The gradient with respect to the input, which is the transposed convolution."""
+    if grad.ndim == 5:
+        unfit = last or _unfit(grad, weight, ranks=(5,))
+        return None if unfit else volumes.spread(spread, grad, weight, bias, spatial, stride, padding, dilation, groups)
+    return _planned(_spreading, grad, weight, spatial, stride, padding, dilation, groups, last)(grad, weight, bias)
+
+
+@native("_correlate_pair")
+def correlate_pair(
+    x: np.ndarray, grad: np.ndarray, kernel_size: Any, stride: Any, padding: Any, dilation: Any, groups: int
+) -> np.ndarray | None:
+    """The gradient with respect to the weight."""
+    if x.ndim == 5:
+        unfit = _unfit(x, grad, ranks=(5,))
+        return None if unfit else volumes.correlate_pair(correlate_pair, x, grad, kernel_size, stride, padding, dilation, groups)
+    return _planned(_weight_gradient, x, grad, kernel_size, stride, padding, dilation, groups)(x, grad)
+
+
+@native("_channel_sums")
+def sums_of_channels(x: np.ndarray) -> np.ndarray | None:
+    if not x.flags.c_contiguous or x.dtype not in _DTYPES or x.size == 0:
+        return None
+    out = empty((x.shape[1],), x.dtype)
+    size = x[0, 0].size
+    channel_sums(KINDS[x.dtype]).launch(x.shape[1], x=x, out=out, images=len(x), size=size, by_image=x.shape[1] * size, by_channel=size)
+    return out

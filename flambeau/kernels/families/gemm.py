@@ -1,0 +1,227 @@
+"""Products of matrices: BLAS does the work, the pool spreads it, and a bias is added while the block is in the cache.
+
+The library's own threads are not used: they wait for more work some milliseconds after each product, on the cores that the pool's threads
+and the caller compute on. So products of a large matrix with a vector, for which it would wake them, have a kernel here.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+
+from ...core.arrays.native import native
+from ..compiler.build import Call, kernel
+from ..compiler.language import KINDS, Builder, Value
+from ..compiler.memory import empty
+from .blas import alone, library
+
+SMALL = 1 << 18  # multiply-adds: below this a product takes less time than starting a second thread
+DIVIDED = 1 << 19  # multiply-adds: from here on a product is cut into two blocks at least, some 10 us each
+BLOCK = 1 << 25  # multiply-adds of a block in larger ones: every block packs one of its operands anew, so there should be few
+LENGTH = 256  # rows or columns of a block in larger ones
+MOST = 16  # blocks of one product
+GROUP = 1 << 20  # multiply-adds of small products that make a chunk together
+LONG = 1 << 17  # elements of a matrix that is multiplied by a vector: below this the library does it on one thread, and well
+STRIP = 1 << 16  # elements of a chunk of it
+TOGETHER = 8  # of its rows
+_ROW_MAJOR, _PLAIN, _TRANSPOSED = 101, 111, 112  # CBLAS's words
+_Layout = tuple[tuple[int, ...], tuple[int, ...]]  # shape and strides
+
+
+@kernel
+def product(k: Builder, kind: str, has_bias: bool) -> None:
+    """Blocks of ``c = a @ b (+ bias)``; see ``_plan`` for the arguments."""
+    a, b, c = k.array(), k.array(), k.array()
+    bias = k.array() if has_bias else None
+    function = k.pointer()
+    m, n, inner = k.integer(), k.integer(), k.integer()
+    form_a, form_b, lda, ldb = k.integer(), k.integer(), k.integer(), k.integer()
+    step_a, step_b = k.integer(), k.integer()
+    heads, outer_a, inner_a, outer_b, inner_b = (k.integer() for _ in range(5))
+    parts, rows, columns, units, per_chunk = k.integer(), k.integer(), k.integer(), k.integer(), k.integer()
+    form_a, form_b = k.cast(form_a, "i32"), k.cast(form_b, "i32")
+    one, none = k.const(1, kind), k.const(0, kind)
+    lanes = k.lanes(kind)
+
+    def unit(u: Value) -> None:
+        batch, part = u // parts, u % parts
+        m0, n0 = part * rows, part * columns  # one of the two steps is 0: the other dimension is not cut
+        height = k.select(rows.eq(0), m, k.least(rows, m - m0))
+        width = k.select(columns.eq(0), n, k.least(columns, n - n0))
+        outer, head = batch // heads, batch % heads
+        left = k.at(a, outer * outer_a + head * inner_a + m0 * step_a, kind)
+        right = k.at(b, outer * outer_b + head * inner_b + n0 * step_b, kind)
+        target = k.at(c, batch * (m * n) + m0 * n + n0, kind)
+        order = k.const(_ROW_MAJOR, "i32")
+        operands = (order, form_a, form_b, height, width, inner, one, left, lda, right, ldb, none, target, n)
+        k.effect(f"call void {function.text}({', '.join(f'{v.type} {v.text}' for v in operands)})")
+        if bias is None:
+            return
+
+        def add(row: Value) -> None:
+            def step(i: Value, mask: Value | None) -> None:
+                at = row * n + i
+                k.store(k.load(target, at, kind, lanes, mask) + k.load(bias, n0 + i, kind, lanes, mask), target, at, kind, mask)
+
+            k.vector_loop(0, width, lanes, step)
+
+        k.loop(k.const(0, "i64"), height, add)
+
+    k.for_chunks(lambda chunk: k.loop(chunk * per_chunk, k.least((chunk + 1) * per_chunk, units), unit))
+
+
+@kernel
+def rows_times_vector(k: Builder, kind: str, has_bias: bool) -> None:
+    """``out = matrix @ vector (+ bias)``, rows ``pitch`` elements apart; a chunk is some rows."""
+    matrix, vector, out = k.array(), k.array(), k.array()
+    bias = k.array() if has_bias else None
+    rows, columns, pitch, per_chunk = k.integer(), k.integer(), k.integer(), k.integer()
+    lanes = k.lanes(kind)
+
+    def some(count: int) -> Callable[[Value], None]:
+        def run(row: Value) -> None:
+            lines = [k.at(matrix, (row + i) * pitch, kind) for i in range(count)]
+
+            def step(i: Value, mask: Value | None, *sums: Value) -> list[Value]:
+                value = k.load(vector, i, kind, lanes, mask)
+                return [k.fma(k.load(line, i, kind, lanes, mask), value, s) for line, s in zip(lines, sums, strict=True)]
+
+            sums = k.vector_loop(0, columns, lanes, step, carried=[k.const(0, kind, lanes)] * count)
+            for i, value in enumerate(sums if count > 1 else [sums]):
+                total = k.sum(value)
+                k.store(total if bias is None else total + k.load(bias, row + i, kind), out, row + i, kind)
+
+        return run
+
+    def chunk(c: Value) -> None:
+        first, last = c * per_chunk, k.least((c + 1) * per_chunk, rows)
+        main = last - (last - first) % TOGETHER
+        k.loop(first, main, some(TOGETHER), step=TOGETHER)
+        k.loop(main, last, some(1))
+
+    k.for_chunks(chunk)
+
+
+def _by_vector(matrix: np.ndarray, vector: np.ndarray, bias: np.ndarray | None, shape: tuple[int, ...]) -> np.ndarray | None:
+    """``matrix @ vector (+ bias)`` as an array of ``shape``; None where NumPy is to do it."""
+    rows, columns = matrix.shape
+    size = matrix.itemsize
+    if matrix.size < LONG or matrix.strides[1] != size or matrix.strides[0] % size or vector.strides[0] != size:
+        return None
+    result = empty(shape, matrix.dtype)
+    arrays = (matrix, vector, result) if bias is None else (matrix, vector, result, bias)
+    per_chunk = -(-STRIP // columns // TOGETHER) * TOGETHER
+    kernel = rows_times_vector(KINDS[matrix.dtype], bias is not None)
+    kernel(-(-rows // per_chunk), *map(id, arrays), rows, columns, matrix.strides[0] // size, per_chunk)
+    return result
+
+
+def _form(rows: int, columns: int, row_stride: int, column_stride: int) -> tuple[int, int, int, int] | None:
+    """CBLAS's word for a matrix with these strides, its leading dimension, and the steps to the next row and column; None: no such word."""
+    if column_stride == 1 or columns == 1:
+        if row_stride >= columns or rows == 1:
+            return _PLAIN, max(row_stride, columns) if rows > 1 else columns, row_stride, column_stride
+    if (row_stride == 1 or rows == 1) and (column_stride >= rows or columns == 1):
+        return _TRANSPOSED, max(column_stride, rows) if columns > 1 else rows, row_stride, column_stride
+    return None
+
+
+def _matrices(shape: tuple[int, ...], strides: tuple[int, ...], size: int) -> tuple[tuple[int, int, int, int] | None, int, int]:
+    """How one matrix of an array of 2 to 4 dimensions lies, and the steps to the next in its first and second batch dimension."""
+    if any(s % size for s in strides):
+        return None, 0, 0
+    *batch, row, column = [s // size for s in strides]
+    form = _form(shape[-2], shape[-1], row, column)
+    return form, (batch[0] if len(batch) > 1 else 0), (batch[-1] if batch else 0)
+
+
+@lru_cache(maxsize=1024)
+def _plan(dtype: np.dtype, a: _Layout, b: _Layout, has_bias: bool) -> Call | None:
+    """What computes products of arrays of these shapes and strides: ``plan(a, b, result[, bias])``; None: there is nothing."""
+    (a_shape, a_strides), (b_shape, b_strides) = a, b
+    if len(a_shape) > 4 or a_shape[:-2] != b_shape[:-2] or a_shape[-1] != b_shape[-2] or (blas := library()) is None:
+        return None
+    left, outer_a, inner_a = _matrices(a_shape, a_strides, dtype.itemsize)
+    right, outer_b, inner_b = _matrices(b_shape, b_strides, dtype.itemsize)
+    (m, inner), n = a_shape[-2:], b_shape[-1]
+    if left is None or right is None or min(m, n, inner) < 2:
+        return None
+    count, heads = math.prod(a_shape[:-2]), (a_shape[-3] if len(a_shape) > 2 else 1)
+    parts, rows, columns, per_chunk = _cut(count, m, n, inner)
+    units = count * parts
+    return product(KINDS[dtype], has_bias).call(
+        -(-units // per_chunk),
+        *(blas.sgemm if dtype.itemsize == 4 else blas.dgemm, m, n, inner),
+        *(left[0], right[0], left[1], right[1], left[2], right[3]),
+        *(heads, outer_a, inner_a, outer_b, inner_b),
+        *(parts, rows, columns, units, per_chunk),
+    )
+
+
+def multiply(a: np.ndarray, b: np.ndarray, bias: np.ndarray | None = None) -> np.ndarray | None:
+    """``a @ b (+ bias)`` for ``(*, m, k)`` and ``(k, n)``, or equal batches of up to 2 dimensions; None where NumPy is to do it."""
+    dtype = a.dtype
+    if KINDS.get(dtype) not in ("f32", "f64") or b.dtype is not dtype or a.ndim < 2 or b.ndim < 2:
+        return None
+    shape, columns = a.shape, b.shape[-1]
+    if a.size * columns < SMALL and (a.size < LONG or columns > 1) and (b.size < LONG or a.size > shape[-1]):
+        return None
+    if b.ndim == 2 and len(shape) > 2:
+        a = np.ascontiguousarray(a).reshape(-1, shape[-1])  # a copy is little beside the product
+    if bias is not None and not (bias.shape == (columns,) and bias.dtype is dtype and bias.flags.c_contiguous):
+        return None
+    if b.ndim == 2 and a.shape[1] == len(b):
+        if len(a) == 1:
+            return _by_vector(b.T, a[0], bias, (*shape[:-1], columns))
+        if columns == 1 and bias is None:
+            return _by_vector(a, b[:, 0], None, (*shape[:-1], 1))
+    plan = _plan(dtype, (a.shape, a.strides), (b.shape, b.strides), bias is not None)
+    if plan is None:
+        return None
+    result = empty((*shape[:-1], columns), dtype)
+    if bias is None:
+        alone(plan, a, b, result)
+    else:
+        alone(plan, a, b, result, bias)
+    return result
+
+
+def _cut(count: int, m: int, n: int, inner: int) -> tuple[int, int, int, int]:
+    """Parts of each product, their rows or columns (0: not cut), and how many parts make a chunk; by the sizes alone."""
+    work = m * n * inner
+    if work < DIVIDED:
+        return 1, 0, 0, max(1, GROUP // work)
+    longer = max(m, n)
+    parts = 1 << (min(work // BLOCK, longer // LENGTH, MOST) | 2).bit_length() - 1
+    size = -(-longer // parts)
+    size = max(32, -(-size // 16) * 16)
+    parts = -(-longer // size)
+    if parts < 2:
+        return 1, 0, 0, 1
+    return (parts, size, 0, 1) if m >= n else (parts, 0, size, 1)
+
+
+@native("matmul")
+def matmul(input: np.ndarray, other: np.ndarray) -> np.ndarray | None:
+    return multiply(input, other)
+
+
+@native("mm")
+def mm(input: np.ndarray, mat2: np.ndarray) -> np.ndarray | None:
+    return multiply(input, mat2) if input.ndim == mat2.ndim == 2 and input.shape[1] == len(mat2) else None
+
+
+@native("bmm")
+def bmm(input: np.ndarray, mat2: np.ndarray) -> np.ndarray | None:
+    return multiply(input, mat2) if input.ndim == mat2.ndim == 3 and input.shape[2] == mat2.shape[1] else None
+
+
+@native("nn.functional.linear")
+def linear(input: np.ndarray, weight: np.ndarray, bias: Any = None) -> np.ndarray | None:
+    if weight.ndim != 2 or input.ndim < 2 or input.shape[-1] != weight.shape[1]:
+        return None
+    return multiply(input, weight.T, bias)

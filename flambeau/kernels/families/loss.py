@@ -1,0 +1,356 @@
+"""Losses: cross entropy and likelihood of classes over rows of scores, and sums of element-wise losses, each in one pass over memory."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+
+from ...core.arrays.native import at_most, native
+from ...core.state import run_ignoring_fp
+from ..compiler.build import kernel
+from ..compiler.language import SIZES, Builder, Value, register_kind
+from ..compiler.memory import empty
+from ..mathematics.vectors import exp, log, log1p
+from .rows import Place, Row, View, float_kind, rows, run
+from .softmax import exponentials
+
+_F32, _F64, _INT64 = (np.dtype(kind) for kind in (np.float32, np.float64, np.int64))
+_NOTHING = np.empty(0, np.float32)  # for an argument that the kernel does not read
+_FEW = 2048  # samples below which the mean of likelihoods is NumPy's
+_CHUNK = 1 << 15  # elements whose element-wise losses go into one sum
+
+
+# -- classes ----------------------------------------------------------------------------------------------------------------------------
+class _Class:
+    """The class of each row: ``index``, 0 where it is ignored or wrong, and the row's ``factor``, 0 where ignored."""
+
+    def __init__(self, row: Row, target: Value, weight: Value | None, ignore: Value):
+        k = row.k
+        label = row.take(target, "i64")
+        inside = (label >= 0) & (label < row.n)
+        self.ignored = label.eq(ignore)
+        self.wrong = ~(inside | self.ignored)
+        self.index = k.select(inside, label, 0)
+        one = k.const(1, row.kind, label.lanes)
+        factor = one if weight is None else k.gather(weight, self.index, row.kind, row.mask)
+        self.factor = k.select(self.ignored, 0.0, factor)
+
+
+def _flag(k: Builder, mask: Value, flags: Value, index: int) -> None:
+    """Set a flag if any lane is true; several threads may write the same."""
+    k.when(k.any(mask), lambda: k.store(k.const(1, "i64"), flags, index, "i64"))
+
+
+@kernel
+def class_losses(k: Builder, kind: str, across: bool, scores: bool, weighted: bool, smooth: bool) -> None:
+    """Each row's loss and factor: minus x[class], with ``scores`` after log-softmax, with ``smooth`` in part the mean over classes.
+
+    Flag 0 is set where a class is out of range, flag 1 where one is ignored.
+    """
+    x, target, weights, losses, factors, flags = (k.array() for _ in range(6))
+    ignore, part = k.integer(), k.number(register_kind(kind))
+
+    def body(row: Row) -> None:
+        chosen = _Class(row, target, weights if weighted else None, ignore)
+        _flag(k, chosen.wrong, flags, 0)
+        _flag(k, chosen.ignored, flags, 1)
+        top: Any = 0.0
+        spread: Any = 0.0
+        if scores:
+            top, total = exponentials(row, x)
+            spread = log(k, total)
+        loss = (spread - (row.pick(x, chosen.index) - top)) * chosen.factor
+        loss = k.select(chosen.factor.eq(0.0), 0.0, loss)  # an ignored NaN does not count
+        if smooth:
+
+            def term(at: Place) -> Value:
+                apart = spread - (at.load(x) - top)
+                return apart * at.along(weights) if weighted else apart
+
+            even = k.select(chosen.ignored, 0.0, row.total(term) / row.count)
+            loss = loss + (even - loss) * part
+        row.put(loss, losses)
+        row.put(chosen.factor, factors)
+
+    rows(k, kind, across, body)
+
+
+@kernel
+def class_slopes(k: Builder, kind: str, across: bool, scores: bool, weighted: bool, smooth: bool, single: bool) -> None:
+    """The gradient of ``class_losses`` for x; ``single``: one gradient for all rows."""
+    x, target, weights, grads, result = (k.array() for _ in range(5))
+    ignore, part, all_weights = k.integer(), *(k.number(register_kind(kind)) for _ in range(2))
+    keeps = scores and SIZES[kind] >= 4
+
+    def body(row: Row) -> None:
+        chosen = _Class(row, target, weights if weighted else None, ignore)
+        grad = k.load(grads, 0, row.kind) if single else row.take(grads)
+        share, even = grad * chosen.factor, k.const(0, row.kind)
+        nothing = chosen.factor.eq(0.0)
+        if smooth:
+            share, even, nothing = share * (1.0 - part), grad * (part / row.count), chosen.ignored
+        if scores:
+            top, total = exponentials(row, x, result if keeps else None)
+            scale = (share + even * all_weights) / total if smooth else share / total
+        index = k.cast(chosen.index, "i32")
+
+        def step(at: Place) -> None:
+            slope: Any = 0.0
+            if scores:
+                slope = (at.load(result) if keeps else exp(k, at.load(x) - top)) * scale
+            slope = slope - k.select(at.numbers().eq(index), share, 0.0)
+            if smooth:
+                slope = slope - (even * at.along(weights) if weighted else even)
+            at.store(k.select(nothing, 0.0, slope), result)
+
+        row.map(step)
+
+    rows(k, kind, across, body)
+
+
+def _seen(input: np.ndarray, target: np.ndarray, weight: Any) -> tuple[str, View] | None:
+    """Kind and view; None for what the reference does, or complains about."""
+    kind = float_kind(input.dtype)
+    shape = input.shape
+    if kind is None or len(shape) < 2 or target.dtype != _INT64 or target.shape != (shape[0], *shape[2:]):
+        return None
+    classes = shape[1]
+    if weight is not None and (weight.shape != (classes,) or weight.dtype != input.dtype):
+        return None
+    return kind, (shape[0], classes, math.prod(shape[2:]))
+
+
+def _weights(weight: Any, kind: str) -> np.ndarray:
+    return _NOTHING if weight is None else np.ascontiguousarray(weight, np.float64 if kind == "f64" else np.float32)
+
+
+def _losses(
+    scores: bool, input: np.ndarray, target: np.ndarray, weight: Any, reduction: str, ignore_index: int, smoothing: float = 0.0
+) -> np.ndarray | None:
+    seen = _seen(input, target, weight)
+    if seen is None:
+        return None
+    kind, view = seen
+    x = input
+    if not x.flags.c_contiguous:
+        moved = np.moveaxis(input, 1, -1)
+        if moved.flags.c_contiguous:
+            x, view = moved, (target.size, view[1], 1)
+        else:
+            x = np.ascontiguousarray(input)
+    wide = _F64 if kind == "f64" else _F32
+    losses, factors, flags = empty(target.shape, wide), empty(target.shape, wide), np.zeros(2, _INT64)
+    get = class_losses(kind, view[2] > 1, scores, weight is not None, smoothing > 0)
+    arrays = x, np.ascontiguousarray(target), _weights(weight, kind), losses, factors, flags
+    few = 0 if scores else 1 + target.size // 16384  # chunks, where one element of each row is read
+    run(get, kind, view, *arrays, int(ignore_index), float(smoothing), chunks=few)
+    if flags[0]:
+        return None
+    if reduction != "none":
+        losses = np.add.reduce(losses, axis=None)
+        if reduction == "mean" and (flags[1] or weight is not None):
+            losses = run_ignoring_fp(np.divide, losses, np.add.reduce(factors, axis=None))  # 0 / 0 where all are ignored
+        elif reduction == "mean":
+            losses = losses / wide.type(target.size)
+    if losses.dtype is input.dtype:
+        return losses if reduction == "none" else np.asarray(losses)
+    return np.asarray(losses).astype(input.dtype)
+
+
+def _slopes(
+    scores: bool,
+    grad_output: np.ndarray,
+    input: np.ndarray,
+    target: np.ndarray,
+    weight: Any,
+    reduction: str,
+    ignore_index: int,
+    smoothing: float = 0.0,
+) -> np.ndarray | None:
+    seen = _seen(input, target, weight)
+    if seen is None or grad_output.dtype != input.dtype:
+        return None
+    result = empty(input.shape, input.dtype)
+    _run_slopes(*seen, scores, np.ascontiguousarray(input), result, grad_output, target, weight, reduction, ignore_index, smoothing)
+    return result
+
+
+def _run_slopes(
+    kind: str,
+    view: View,
+    scores: bool,
+    x: np.ndarray,
+    result: np.ndarray,
+    grads: np.ndarray,
+    target: np.ndarray,
+    weight: Any,
+    reduction: str,
+    ignore_index: int,
+    smoothing: float,
+) -> None:
+    """Run ``class_slopes`` into ``result``."""
+    wide = np.float64 if kind == "f64" else np.float32
+    weights, grads = _weights(weight, kind), np.ascontiguousarray(grads, wide)
+    if reduction == "mean":
+        counted = target != ignore_index
+        total = np.count_nonzero(counted) if weight is None else np.add.reduce(weights.take(target, mode="clip"), where=counted, axis=None)
+        grads = np.divide(grads, wide(total)).astype(wide)
+    get = class_slopes(kind, view[2] > 1, scores, weight is not None, smoothing > 0, reduction != "none")
+    all_weights = view[1] if weight is None else np.add.reduce(weights)
+    arrays = x, np.ascontiguousarray(target), weights, grads, result
+    run(get, kind, view, *arrays, int(ignore_index), float(smoothing), float(all_weights))
+
+
+@native("nn.functional._cross_entropy")
+def cross_entropy(input: np.ndarray, target: np.ndarray, weight: Any, reduction: str, ignore_index: int) -> np.ndarray | None:
+    return _losses(True, input, target, weight, reduction, ignore_index)
+
+
+@native("nn.functional._cross_entropy_backward")
+def cross_entropy_backward(
+    grad_output: np.ndarray, input: np.ndarray, target: np.ndarray, weight: Any, reduction: str, ignore_index: int
+) -> np.ndarray | None:
+    return _slopes(True, grad_output, input, target, weight, reduction, ignore_index)
+
+
+@native("nn.functional._smoothed_cross_entropy")
+def smoothed_cross_entropy(
+    input: np.ndarray, target: np.ndarray, weight: Any, reduction: str, ignore_index: int, label_smoothing: float
+) -> np.ndarray | None:
+    return _losses(True, input, target, weight, reduction, ignore_index, label_smoothing)
+
+
+@native("nn.functional._smoothed_cross_entropy_backward")
+def smoothed_cross_entropy_backward(
+    grad_output: np.ndarray, input: np.ndarray, target: np.ndarray, weight: Any, reduction: str, ignore_index: int, label_smoothing: float
+) -> np.ndarray | None:
+    return _slopes(True, grad_output, input, target, weight, reduction, ignore_index, label_smoothing)
+
+
+@lru_cache(maxsize=16)
+def _numbers(count: int) -> np.ndarray:
+    return np.arange(count)
+
+
+def _mean_of_few(input: np.ndarray, target: np.ndarray) -> np.ndarray | None:
+    """The mean for so few samples that NumPy has them before a kernel starts; None where a target is no class."""
+    count = target.size
+    if (
+        not count or input.dtype not in (_F32, _F64) or np.maximum.reduce(target.view(np.uint64)) >= input.shape[1]
+    ):  # negative ones are large
+        return None
+    return np.asarray(np.add.reduce(input[_numbers(count), target]) / input.dtype.type(-count))
+
+
+@native("nn.functional._nll_loss")
+def nll_loss(input: np.ndarray, target: np.ndarray, weight: Any, reduction: str, ignore_index: int) -> np.ndarray | None:
+    if target.size < at_most(_FEW) and weight is None and reduction == "mean" and ignore_index < 0:
+        if input.ndim == 2 and target.ndim == 1 and target.dtype == _INT64 and target.size == len(input):
+            result = _mean_of_few(input, target)
+            if result is not None:
+                return result
+    return _losses(False, input, target, weight, reduction, ignore_index)
+
+
+@native("nn.functional._nll_loss_backward")
+def nll_loss_backward(
+    grad_output: np.ndarray, target: np.ndarray, weight: Any, shape: Any, reduction: str, ignore_index: int
+) -> np.ndarray | None:
+    kind = float_kind(grad_output.dtype)
+    if kind is None or len(shape) < 2 or target.dtype != np.int64 or (weight is not None and weight.dtype != grad_output.dtype):
+        return None
+    result = empty(shape, grad_output.dtype)
+    view = shape[0], shape[1], math.prod(shape[2:])
+    _run_slopes(kind, view, False, _NOTHING, result, grad_output, target, weight, reduction, ignore_index, 0.0)
+    return result
+
+
+# -- element by element --------------------------------------------------------------------------------------------------------------------
+def _squared(k: Builder, x: Value, t: Value, *numbers: Value) -> Value:
+    return (x - t) * (x - t)
+
+
+def _bounded(k: Builder, x: Value, t: Value, delta: Value, factor: Value) -> Value:
+    """Huber's loss: squared up to ``delta``, then linear."""
+    apart = k.abs(x - t)
+    low = k.minimum(k.splat(delta, x.lanes), apart)
+    return low * (apart - low * 0.5) * factor
+
+
+def _of_probability(k: Builder, x: Value, t: Value, *numbers: Value) -> Value:
+    """Logarithms are at least -100, so that the loss of a wrong certainty is finite; NaN outside [0, 1]."""
+    loss = (t - 1.0) * k.maximum(log1p(k, -x), -100.0) - t * k.maximum(log(k, x), -100.0)
+    return k.select((x >= 0.0) & (x <= 1.0) & (t >= 0.0) & (t <= 1.0), loss, math.nan)
+
+
+def _of_logit(k: Builder, x: Value, t: Value, *numbers: Value) -> Value:
+    return (1.0 - t) * x + log1p(k, exp(k, -k.abs(x))) + k.most(-x, 0.0)
+
+
+_LOSSES: dict[str, Callable[..., Value]] = {"squared": _squared, "bounded": _bounded, "probability": _of_probability, "logit": _of_logit}
+
+
+@kernel
+def plain_losses(k: Builder, kind: str, loss: str, summed: bool) -> None:
+    """Each element's loss, or each chunk's sum of losses as float64."""
+    x, t, result, n = k.array(), k.array(), k.array(), k.integer()
+    numbers = k.number(register_kind(kind)), k.number(register_kind(kind))
+
+    def value(at: Place) -> Value:
+        return _LOSSES[loss](k, at.load(x), at.load(t), *numbers)
+
+    def chunk(c: Value) -> None:
+        start = c * _CHUNK
+        row = Row(k, kind, False, start, k.least(n - start, _CHUNK), n, c)
+        if summed:
+            row.put(k.cast(row.total(value), "f64"), result, "f64")
+        else:
+            row.map(lambda at: at.store(value(at), result))
+
+    k.for_chunks(chunk)
+
+
+def _total(loss: str, input: np.ndarray, target: np.ndarray, reduction: str, *numbers: float) -> np.ndarray | None:
+    """The reduced loss; None where operands are not alike."""
+    kind = float_kind(input.dtype)
+    if kind is None or target.dtype != input.dtype or target.shape != input.shape:
+        return None
+    if not (input.flags.c_contiguous and target.flags.c_contiguous):
+        if reduction == "none":
+            return None  # whose memory layout the reference knows
+        input, target = np.ascontiguousarray(input), np.ascontiguousarray(target)
+    chunks = -(-input.size // _CHUNK)
+    losses = empty(input.shape, input.dtype) if reduction == "none" else np.empty(chunks, np.float64)
+    get = plain_losses(kind, loss, reduction != "none")
+    get(chunks, id(input), id(target), id(losses), input.size, *(numbers or (0.0, 0.0)))
+    if reduction == "none":
+        return losses
+    total = np.add.reduce(losses)
+    return np.asarray(total / input.size if reduction == "mean" else total).astype(input.dtype)
+
+
+@native("nn.functional._mse_loss")
+def mse_loss(input: np.ndarray, target: np.ndarray, reduction: str) -> np.ndarray | None:
+    return _total("squared", input, target, reduction)
+
+
+@native("nn.functional._huber_loss", "nn.functional._smooth_l1_loss")
+def huber_loss(input: np.ndarray, target: np.ndarray, reduction: str, delta: float, scale: float) -> np.ndarray | None:
+    return _total("bounded", input, target, reduction, float(delta), float(scale))
+
+
+@native("nn.functional._binary_cross_entropy")
+def binary_cross_entropy(input: np.ndarray, target: np.ndarray, weight: Any, reduction: str) -> np.ndarray | None:
+    result = _total("probability", input, target, reduction) if weight is None else None
+    return None if result is None or np.isnan(result).any() else result  # the reference tells a NaN from an element outside [0, 1]
+
+
+@native("nn.functional._binary_cross_entropy_with_logits")
+def binary_cross_entropy_with_logits(
+    input: np.ndarray, target: np.ndarray, weight: Any, pos_weight: Any, reduction: str
+) -> np.ndarray | None:
+    return _total("logit", input, target, reduction) if weight is None and pos_weight is None else None

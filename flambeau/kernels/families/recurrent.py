@@ -1,0 +1,618 @@
+"""Recurrent layers: a whole sequence in one launch, the loop over time inside.
+
+Rows of a batch do not meet in a recurrent layer, so that a chunk is a block of rows which goes through all steps by itself: no thread waits
+for another one between steps. The input's product with its weights is taken before, for all steps at once; a step is then
+
+    state     x     weights                         sums                the cell's formula
+    rows by         for each block of a register's  rows by gates,      a program made of ``ops/recurrent.py``'s declaration,
+    hidden          features: (hidden, gates)       in registers        over sums, cells and the input's products
+
+and backwards the formula of the gradients first, then their product with the weights as they are. What is the product of all steps together
+(gradients of input and weights) follows after the loop. The weights are laid out anew once for all steps, as the loop reads them; for a
+few products that is not worth it, and rows of the weights are multiplied as they lie. Products for all steps are BLAS's (``gemm.py``), but
+for few rows of the input, for which it spends its time on laying the weights out.
+
+Sums over features run in one order for a row, whatever else is in its tile.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import lru_cache, partial
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ...core.arrays.native import native
+from ..compiler import target as targets
+from ..compiler.build import Call, kernel
+from ..compiler.expression import Program, lower, trace
+from ..compiler.language import KINDS, Builder, Value
+from ..compiler.memory import empty
+from .copies import transposed
+from .gemm import multiply
+from .microkernel import lane_sums
+
+TILE = 8  # rows of a tile at most
+COLUMNS = 2  # registers side by side in a tile of the way back
+GROUP = 8  # rows of weights that are multiplied as they lie at once: as many addresses as there are registers for them
+SOME = 64  # rows of the input: up to here their product with the weights is taken by the same tiles, above by BLAS
+FEW = 8  # products with each weight: up to here weights are read as they lie
+ROWS = 16  # rows of a block at most: several tiles, so that weights are fetched from far once for all of them
+SHARED = 1 << 16  # multiply-adds of a chunk, at least
+_DTYPES = (np.dtype(np.float32), np.dtype(np.float64))
+
+
+# -- pieces ---------------------------------------------------------------------------------------------------------------------------
+def _tile_rows(target: targets.Target, columns: int) -> int:
+    """Rows of a tile: accumulators, one register for each column of weights and one for the state fit the registers."""
+    return min(TILE, (target.registers - columns - 1) // columns)
+
+
+def _tiles(k: Builder, first: Value, stop: Value, most: int, body: Callable[[Value, Value], None]) -> None:
+    """Cut rows into tiles of equal heights, ``most`` at most: ``body(first row, height)``."""
+    count = k.most((stop - first + (most - 1)) // most, 1)
+    size = k.most((stop - first + count - 1) // count, 1)
+    k.loop(first, stop, lambda r: body(r, k.least(size, stop - r)), step=size)
+
+
+def _by_height(k: Builder, height: Value, most: int, body: Callable[[int], None]) -> None:
+    """``body(rows)``, written once for each number of rows that a tile can have."""
+    for rows in range(1, most + 1):
+        k.when(height.eq(rows), partial(body, rows))
+
+
+def _packed_sums(
+    k: Builder, kind: str, height: int, columns: int, left: Value, pitch: Value, weights: Value, length: Value, to: Value
+) -> None:
+    """Store ``height`` by ``columns`` registers of ``left @ weights``: rows of ``left`` lie ``pitch`` apart, those of weights together."""
+    lanes = k.lanes(kind)
+
+    def step(i: Value, *total: Value) -> list[Value]:
+        line = [k.load(weights, i * (columns * lanes) + c * lanes, kind, lanes) for c in range(columns)]
+        sums = []
+        for r in range(height):
+            factor = k.splat(k.load(left, i + pitch * r if r else i, kind), lanes)
+            sums += [k.fma(factor, line[c], total[r * columns + c]) for c in range(columns)]
+        return sums
+
+    total = k.loop(k.const(0, "i64"), length, step, carried=[k.const(0, kind, lanes)] * (height * columns))
+    for n, value in enumerate(total if isinstance(total, tuple) else (total,)):
+        k.store(value, to, n * lanes, kind)
+
+
+def _plain_sums(
+    k: Builder, kind: str, columns: int, left: Value, weights: Value, first: Value, hidden: Value, length: Value, to: Value
+) -> None:
+    """Store ``columns`` registers of sums for one row: products with rows ``first`` on of each gate's weights as they lie."""
+    lanes = k.lanes(kind)
+    group = min(lanes, GROUP)
+    for c in range(columns):
+        values: list[Value] = []
+        for start in range(0, lanes, group):
+            # lanes beyond the last feature repeat it; nobody reads their sums
+            features = [k.least(first + (start + lane), hidden - 1) for lane in range(group)]
+            lines = [k.at(weights, (hidden * c + feature) * length, kind) for feature in features]
+
+            def step(i: Value, mask: Value | None, *total: Value, lines: list[Value] = lines) -> list[Value]:
+                factor = k.load(left, i, kind, lanes, mask)
+                return [k.fma(k.load(line, i, kind, lanes, mask), factor, sums) for line, sums in zip(lines, total, strict=True)]
+
+            values += k.vector_loop(0, length, lanes, step, carried=[k.const(0, kind, lanes)] * group)
+        k.store(lane_sums(k, values), to, c * lanes, kind)
+
+
+def _whole_or_masked(k: Builder, first: Value, stop: Value, lanes: int, body: Callable[[Value | None], None]) -> None:
+    """``body(None)`` where a whole register's elements lie below ``stop``, else ``body(mask)``."""
+    k.when(first + lanes <= stop, lambda: body(None), lambda: body(k.mask_below(first, stop, lanes)))
+
+
+# -- weights --------------------------------------------------------------------------------------------------------------------------
+@kernel
+def pack_gates(k: Builder, kind: str, gates: int) -> None:
+    """Weights ``(gates * hidden, length)`` as (block of a register's features, length, gate, feature); a chunk is one block and gate."""
+    weight, packed, hidden, length = k.array(), k.array(), k.integer(), k.integer()
+    lanes = k.lanes(kind)
+
+    def chunk(c: Value) -> None:
+        block, gate = c // gates, c % gates
+        features = [k.least(block * lanes + lane, hidden - 1) for lane in range(lanes)]
+        lines = [k.at(weight, (gate * hidden + feature) * length, kind) for feature in features]
+        target = k.at(packed, (block * (length * gates) + gate) * lanes, kind)
+
+        def square(i: Value, mask: Value | None) -> None:
+            for j, line in enumerate(transposed(k, [k.load(line, i, kind, lanes, mask) for line in lines])):
+                put = partial(k.store, line, target, (i + j) * (gates * lanes), kind)
+                if mask is None:
+                    put()
+                else:
+                    k.when(i + j < length, put)
+
+        k.vector_loop(0, length, lanes, square)
+
+    k.for_chunks(chunk)
+
+
+@kernel
+def pack_rows(k: Builder, kind: str) -> None:
+    """Weights ``(length, hidden)`` as (block of ``COLUMNS`` registers of features, length, feature); a chunk is one block."""
+    weight, packed, hidden, length = k.array(), k.array(), k.integer(), k.integer()
+    lanes = k.lanes(kind)
+    wide = COLUMNS * lanes
+
+    def chunk(block: Value) -> None:
+        def line(i: Value) -> None:
+            for c in range(COLUMNS):
+                at = block * wide + c * lanes
+                value = k.load(weight, i * hidden + at, kind, lanes, k.mask_below(at, hidden, lanes))
+                k.store(value, packed, (block * length + i) * wide + c * lanes, kind)
+
+        k.loop(k.const(0, "i64"), length, line)
+
+    k.for_chunks(chunk)
+
+
+# -- forwards -------------------------------------------------------------------------------------------------------------------------
+@kernel
+def input_products(k: Builder, kind: str, gates: int, has_bias: bool) -> None:
+    """Products of the input's rows with packed weights; a chunk is a block of rows."""
+    x, weight, products, bias = (k.array() for _ in range(4))
+    total, hidden, length, rows = (k.integer() for _ in range(4))
+    lanes = k.lanes(kind)
+    most = _tile_rows(k.target, gates)
+    sums = k.scratch(most * gates * lanes, kind)
+
+    def chunk(c: Value) -> None:
+        start = c * rows
+        stop = k.least(start + rows, total)
+
+        def block(u: Value) -> None:
+            def tile(r: Value, height: Value) -> None:
+                source, weights = k.at(x, r * length, kind), k.at(weight, u * (length * gates), kind)
+                _by_height(k, height, most, lambda count: _packed_sums(k, kind, count, gates, source, length, weights, length, sums))
+
+                def put(mask: Value | None) -> None:
+                    def row(n: Value) -> None:
+                        for g in range(gates):
+                            value, at = k.load(sums, (n * gates + g) * lanes, kind, lanes), hidden * g + u
+                            value = value + k.load(bias, at, kind, lanes, mask) if has_bias else value
+                            k.store(value, products, (r + n) * (hidden * gates) + at, kind, mask)
+
+                    k.loop(k.const(0, "i64"), height, row)
+
+                _whole_or_masked(k, u, hidden, lanes, put)
+
+            _tiles(k, start, stop, most, tile)
+
+        k.loop(k.const(0, "i64"), hidden, block, step=lanes)
+
+    k.for_chunks(chunk)
+
+
+@kernel
+def recurrent_forwards(
+    k: Builder, kind: str, program: Program, gates: int, has_cell: bool, has_part: bool, has_bias: bool, packed: bool
+) -> None:
+    """Steps of some rows and features each: ``gates`` holds the input's products, and the gates afterwards.
+
+    ``kept`` gets all cells, or the state's parts of the last gate; ``bias`` belongs to the state's product. Features are only shared
+    out where there is one step.
+    """
+    products, kept, output, last, first, cells = (k.array() for _ in range(6))
+    weight, bias, table = k.array(), k.array(), k.array()
+    steps, batch, hidden, rows, parts = (k.integer() for _ in range(5))
+    lanes = k.lanes(kind)
+    most = _tile_rows(k.target, gates) if packed else 1
+    sums = k.scratch(most * gates * lanes, kind)
+
+    def formula(row: Value, place: Value, number: Value, u: Value, state: Value, mask: Value | None) -> None:
+        """Of one row of the tile (``place`` among the batch, ``row`` among all steps'), the features from ``u`` on."""
+
+        def sum_of(g: int) -> Value:
+            product = k.load(sums, (number * gates + g) * lanes, kind, lanes)
+            return product + k.load(bias, hidden * g + u, kind, lanes, mask) if has_bias else product
+
+        at = row * hidden + u
+        gate_at = [row * (hidden * gates) + (hidden * g + u) for g in range(gates)]
+        inputs = [k.load(products, gate_at[g], kind, lanes, mask) for g in range(gates)]
+        inputs = [value if has_part and g == gates - 1 else value + sum_of(g) for g, value in enumerate(inputs)]
+        if has_part:
+            part = sum_of(gates - 1)
+            inputs += [part, k.load(state, place * hidden + u, kind, lanes, mask)]
+        if has_cell:
+            inputs.append(k.load(cells, place * hidden + u, kind, lanes, mask))
+        following, *results = lower(k, program, inputs)
+        k.store(following, output, at, kind, mask)
+        if has_cell:
+            cell, *results = results
+            k.store(cell, cells, place * hidden + u, kind, mask)
+            k.store(cell, kept, at, kind, mask)
+        if has_part:
+            k.store(part, kept, at, kind, mask)
+        for value, place_of in zip(results, gate_at, strict=False):
+            k.store(value, products, place_of, kind, mask)
+
+    def chunk(c: Value) -> None:
+        part, start = c % parts, c // parts * rows
+        limit, blocks = k.least(start + rows, batch), (hidden + (lanes - 1)) // lanes
+        left, right = part * blocks // parts * lanes, k.least((part + 1) * blocks // parts * lanes, hidden)
+
+        def step(t: Value) -> None:
+            at, stop = k.load(table, t * 4, "i64"), k.least(limit, k.load(table, t * 4 + 1, "i64"))
+            state = k.select(t.eq(0), first, last)
+
+            def block(u: Value) -> None:
+                def tile(r: Value, height: Value) -> None:
+                    source = k.at(state, r * hidden, kind)
+                    if packed:
+                        weights = k.at(weight, u * (hidden * gates), kind)
+                        _by_height(
+                            *(k, height, most),
+                            lambda rows: _packed_sums(k, kind, rows, gates, source, hidden, weights, hidden, sums),
+                        )
+                    else:
+                        _plain_sums(k, kind, gates, source, weight, u, hidden, hidden, sums)
+
+                    def formulas(mask: Value | None) -> None:
+                        k.loop(k.const(0, "i64"), height, lambda number: formula(at + r + number, r + number, number, u, state, mask))
+
+                    _whole_or_masked(k, u, hidden, lanes, formulas)
+
+                _tiles(k, start, stop, most, tile)
+
+            k.loop(left, right, block, step=lanes)
+
+            def carry(r: Value) -> None:
+                def some(u: Value, mask: Value | None) -> None:
+                    k.store(k.load(output, (at + r) * hidden + u, kind, lanes, mask), last, r * hidden + u, kind, mask)
+
+                k.vector_loop(left, right, lanes, some)
+
+            k.loop(start, stop, carry)
+
+        k.loop(k.const(0, "i64"), steps, step)
+
+    k.for_chunks(chunk)
+
+
+# -- backwards ------------------------------------------------------------------------------------------------------------------------
+@kernel
+def recurrent_backwards(
+    k: Builder, kind: str, program: Program, gates: int, has_cell: bool, has_part: bool, has_gates: bool, has_grad: bool
+) -> None:
+    """Steps of some rows each, from the last to the first: gradients at the gates' sums, and of first state and cell.
+
+    ``states`` and ``first`` are what the formula wants from before the step: cells (LSTM) or states (GRU).
+    """
+    grad, products, kept, states, first = (k.array() for _ in range(5))
+    d_products, d_part, d_state, d_cell, weight, table = (k.array() for _ in range(6))
+    steps, batch, hidden, rows = (k.integer() for _ in range(4))
+    lanes = k.lanes(kind)
+    wide = COLUMNS * lanes
+    most = _tile_rows(k.target, COLUMNS)
+    sums = k.scratch(most * wide, kind)
+
+    def formula(row: Value, place: Value, before: Value, u: Value, mask: Value | None) -> None:
+        def load(array: Value, at: Value) -> Value:
+            return k.load(array, at, kind, lanes, mask)
+
+        at, here = row * hidden + u, place * hidden + u
+        gate_at = [row * (hidden * gates) + (hidden * g + u) for g in range(gates)]
+        arrived = load(d_state, here)
+        inputs = [arrived + load(grad, at) if has_grad else arrived]
+        if has_cell:
+            inputs.append(load(d_cell, here))
+        inputs += [load(products, place_of) for place_of in gate_at] if has_gates else [load(states, at)]
+        if has_cell or has_part:
+            inputs += [load(kept, at), load(before, u)]
+        results = lower(k, program, inputs)
+        for value, place_of in zip(results, gate_at, strict=False):
+            k.store(value, d_products, place_of, kind, mask)
+        if has_cell:
+            k.store(results[gates], d_cell, here, kind, mask)
+        if has_part:
+            k.store(results[gates], d_part, at, kind, mask)
+            k.store(results[gates + 1], d_state, here, kind, mask)
+
+    def chunk(c: Value) -> None:
+        start = c * rows
+        limit = k.least(start + rows, batch)
+
+        def step(t: Value) -> None:
+            at, size, before_at, before_size = (k.load(table, (steps - 1 - t) * 4 + n, "i64") for n in range(4))
+            stop = k.least(limit, size)
+
+            def line(r: Value) -> None:
+                before = k.select(r < before_size, k.at(states, (before_at + r) * hidden, kind), k.at(first, r * hidden, kind))
+                k.vector_loop(0, hidden, lanes, lambda u, mask: formula(at + r, r, before, u, mask))
+
+            k.loop(start, stop, line)
+
+            def block(u: Value) -> None:
+                weights, width = k.at(weight, u * (hidden * gates), kind), k.least(hidden - u, wide)
+
+                def tile(r: Value, height: Value) -> None:
+                    source = k.at(d_products, (at + r) * (hidden * gates), kind)
+                    _by_height(
+                        *(k, height, most),
+                        lambda rows: _packed_sums(k, kind, rows, COLUMNS, source, hidden * gates, weights, hidden * gates, sums),
+                    )
+
+                    def result(number: Value) -> None:
+                        def some(i: Value, mask: Value | None) -> None:
+                            value, to = k.load(sums, number * wide + i, kind, lanes), (r + number) * hidden + u + i
+                            k.store(value + k.load(d_state, to, kind, lanes, mask) if has_part else value, d_state, to, kind, mask)
+
+                        k.vector_loop(0, width, lanes, some)
+
+                    k.loop(k.const(0, "i64"), height, result)
+
+                _tiles(k, start, stop, most, tile)
+
+            k.loop(k.const(0, "i64"), hidden, block, step=wide)
+
+        k.loop(k.const(0, "i64"), steps, step)
+
+    k.for_chunks(chunk)
+
+
+# -- calls ----------------------------------------------------------------------------------------------------------------------------
+class _Plan(NamedTuple):
+    """What computes with arrays of certain sizes: lays the weights out anew (``size`` elements) if at all, and does the steps."""
+
+    size: int
+    pack: Call | None
+    steps: Call
+
+
+@lru_cache(maxsize=64)
+def _table(sizes: tuple[int, ...], reverse: bool) -> np.ndarray:
+    """Of each step in the order of computation: where its rows begin and how many there are, and the same of the step before it."""
+    counts = np.array(sizes, np.int64)
+    steps = np.stack([np.cumsum(counts) - counts, counts], 1)
+    if reverse:
+        steps = steps[::-1]
+    return np.ascontiguousarray(np.concatenate([steps, np.concatenate([np.zeros((1, 2), np.int64), steps[:-1]])], 1))
+
+
+@lru_cache(maxsize=64)
+def _program(formula: Callable[..., Any], count: int, dtype: np.dtype) -> Program:
+    return trace(formula, [None] * count, [dtype] * count)
+
+
+@lru_cache(maxsize=1024)
+def _rows_of_block(batch: int, work: int) -> int:
+    """Rows of a chunk, by sizes alone: of two or more where there is enough ``work`` in multiply-adds."""
+    chunks = 1
+    if batch > 1 and work >= 2 * SHARED:
+        chunks = 2
+        while -(-batch // chunks) > ROWS:
+            chunks *= 2
+    return -(-batch // chunks)
+
+
+def _product(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    result = multiply(a, b)
+    return np.dot(a, b) if result is None else result
+
+
+def _rows(array: np.ndarray) -> np.ndarray:
+    """The elements of all sequences below each other, row-major."""
+    return np.ascontiguousarray(array.reshape(-1, array.shape[-1]))
+
+
+def _input_products(gates: int, input: np.ndarray, weight: np.ndarray, bias: np.ndarray | None) -> np.ndarray:
+    x = _rows(input)
+    if FEW < len(x) <= SOME:
+        return _products_of_some(gates, x, weight, bias)
+    products = multiply(x, weight.T, bias)
+    if products is None:
+        products = np.dot(x, weight.T)
+        if bias is not None:
+            products += bias
+    return products
+
+
+@lru_cache(maxsize=1024)
+def _products_plan(gates: int, dtype: np.dtype, has_bias: bool, total: int, hidden: int, length: int) -> _Plan:
+    kind, lanes = KINDS[dtype], targets.current().width // dtype.itemsize
+    blocks, rows = -(-hidden // lanes), _rows_of_block(total, gates * hidden * length * total)
+    steps = input_products(kind, gates, has_bias).call(-(-total // rows), total, hidden, length, rows)
+    return _Plan(blocks * lanes * length * gates, pack_gates(kind, gates).call(blocks * gates, hidden, length), steps)
+
+
+def _products_of_some(gates: int, x: np.ndarray, weight: np.ndarray, bias: np.ndarray | None) -> np.ndarray:
+    (total, length), columns = x.shape, len(weight)
+    plan = _products_plan(gates, x.dtype, bias is not None, total, columns // gates, length)
+    packed, weight = empty((plan.size,), x.dtype), np.ascontiguousarray(weight)
+    if plan.pack is not None:
+        plan.pack(weight, packed)
+    products = empty((total, columns), x.dtype)
+    plan.steps(x, packed, products, x if bias is None else np.ascontiguousarray(bias))
+    return products
+
+
+def _sizes(input: np.ndarray, sizes: tuple[int, ...] | None) -> tuple[int, ...]:
+    return (input.shape[1],) * input.shape[0] if sizes is None else sizes
+
+
+def _fit(cell: Any, sizes: tuple[int, ...], states: tuple[np.ndarray, ...], input: np.ndarray, weight_ih: Any, weight_hh: Any) -> bool:
+    """Whether shapes and dtypes of a layer's operands are those that its kernels take; the reference says what is wrong with others."""
+    dtype, hidden = input.dtype, states[0].shape[-1]
+    return (
+        dtype in _DTYPES
+        and sum(sizes) * input.shape[-1] == input.size
+        and weight_ih.dtype == weight_hh.dtype == dtype
+        and weight_ih.shape == (cell.gates * hidden, input.shape[-1])
+        and weight_hh.shape == (cell.gates * hidden, hidden)
+        and all(state.dtype == dtype and state.shape == (sizes[0], hidden) for state in states)
+    )
+
+
+@lru_cache(maxsize=1024)
+def _forwards_plan(cell: Any, dtype: np.dtype, has_bias: bool, batch: int, count: int, total: int, hidden: int) -> _Plan:
+    kind, gates = KINDS[dtype], cell.gates
+    blocks, work = -(-hidden // (targets.current().width // dtype.itemsize)), gates * hidden * hidden * total
+    few = total <= FEW
+    rows, parts = (batch if few else _rows_of_block(batch, work)), 1
+    if few and count == 1:
+        parts = max(1, min(blocks, work // SHARED, 16))
+    program = _program(cell.forwards, gates + cell.has_cell + 2 * cell.has_part, dtype)
+    run = recurrent_forwards(kind, program, gates, cell.has_cell, cell.has_part, has_bias, not few)
+    steps = run.call(-(-batch // rows) * parts, count, batch, hidden, rows, parts)
+    size = 0 if few else blocks * (targets.current().width // dtype.itemsize) * hidden * gates
+    return _Plan(size, None if few else pack_gates(kind, gates).call(blocks * gates, hidden, hidden), steps)
+
+
+def _forwards(
+    cell: Any, input: np.ndarray, states: tuple[np.ndarray, ...], weight_ih: Any, weight_hh: Any, bias_ih: Any, bias_hh: Any, sizes: Any,
+    reverse: bool,
+) -> tuple[np.ndarray, ...] | None:  # fmt: skip
+    """Output, last states, gates and what is kept beside them."""
+    sizes, dtype, hidden = _sizes(input, sizes), input.dtype, states[0].shape[-1]
+    if not _fit(cell, sizes, states, input, weight_ih, weight_hh):
+        return None
+    for bias in (bias_ih, bias_hh):
+        if bias is not None and (bias.dtype != dtype or bias.shape != weight_hh.shape[:1]):
+            return None
+    products = _input_products(cell.gates, input, weight_ih, bias_ih)
+    plan = _forwards_plan(cell, dtype, bias_hh is not None, sizes[0], len(sizes), len(products), hidden)
+    weight = weight_hh = np.ascontiguousarray(weight_hh)
+    if plan.pack is not None:
+        plan.pack(weight_hh, weight := empty((plan.size,), dtype))
+    output = empty((len(products), hidden), dtype)
+    kept = empty(output.shape, dtype) if cell.has_cell or cell.has_part else output
+    first = np.ascontiguousarray(states[0])
+    last, cells = first.copy(), states[1].copy() if cell.has_cell else first
+    bias_hh = first if bias_hh is None else np.ascontiguousarray(bias_hh)
+    plan.steps(products, kept, output, last, first, cells, weight, bias_hh, _table(sizes, reverse))
+    output = output.reshape(*input.shape[:-1], hidden)
+    if cell.has_cell:
+        return output, last, cells, products, kept
+    return (output, last, products, kept) if cell.has_part else (output, last)
+
+
+@native("_lstm_layer")
+def lstm_layer(
+    input: Any,
+    h: Any,
+    c: Any,
+    weight_ih: Any,
+    weight_hh: Any,
+    bias_ih: Any,
+    bias_hh: Any,
+    weight_hr: Any,
+    cell: Any,
+    sizes: Any,
+    reverse: bool,
+) -> tuple[np.ndarray, ...] | None:
+    if weight_hr is not None:
+        return None
+    return _forwards(cell, input, (h, c), weight_ih, weight_hh, bias_ih, bias_hh, sizes, reverse)
+
+
+@native("_gru_layer", "_rnn_layer")
+def layer(
+    input: Any, h: Any, weight_ih: Any, weight_hh: Any, bias_ih: Any, bias_hh: Any, cell: Any, sizes: Any, reverse: bool
+) -> tuple[np.ndarray, ...] | None:
+    return _forwards(cell, input, (h,), weight_ih, weight_hh, bias_ih, bias_hh, sizes, reverse)
+
+
+def _states_before(output: np.ndarray, first: np.ndarray, sizes: tuple[int, ...], reverse: bool) -> np.ndarray:
+    """The state that each row of ``output`` came from."""
+    result = empty(output.shape, output.dtype)
+    batch = sizes[0]
+    if sizes[-1] == batch:
+        if reverse:
+            result[:-batch], result[-batch:] = output[batch:], first
+        else:
+            result[:batch], result[batch:] = first, output[: len(output) - batch]
+        return result
+    for at, size, before_at, before_size in _table(sizes, reverse).tolist():
+        running = min(size, before_size)
+        result[at : at + running] = output[before_at : before_at + running]
+        result[at + running : at + size] = first[running:size]
+    return result
+
+
+@lru_cache(maxsize=1024)
+def _backwards_plan(cell: Any, dtype: np.dtype, has_grad: bool, batch: int, count: int, total: int, hidden: int) -> _Plan:
+    kind, gates = KINDS[dtype], cell.gates
+    wide = COLUMNS * (targets.current().width // dtype.itemsize)
+    blocks, length, work = -(-hidden // wide), gates * hidden, gates * hidden * hidden * total
+    has_more = cell.has_cell or cell.has_part
+    program = _program(cell.backwards, 1 + cell.has_cell + (gates + 2 if has_more else 1), dtype)
+    run = recurrent_backwards(kind, program, gates, cell.has_cell, cell.has_part, has_more, has_grad)
+    rows = _rows_of_block(batch, work)
+    steps = run.call(-(-batch // rows), count, batch, hidden, rows)
+    return _Plan(blocks * wide * length, pack_rows(kind).call(blocks, hidden, length), steps)
+
+
+def _backwards(
+    cell: Any,
+    grads: tuple[np.ndarray | None, ...],
+    input: np.ndarray,
+    states: tuple[np.ndarray, ...],
+    weight_ih: Any,
+    weight_hh: Any,
+    output: np.ndarray,
+    saved: tuple[np.ndarray, ...],
+    sizes: Any,
+    reverse: bool,
+    needs_input: bool,
+) -> tuple[np.ndarray, ...] | None:
+    """Gradients of input, first states, weights and biases; ``grads`` of output and last states, ``saved`` gates and what is kept."""
+    sizes, dtype, hidden = _sizes(input, sizes), input.dtype, states[0].shape[-1]
+    if not _fit(cell, sizes, states, input, weight_ih, weight_hh) or any(grad is not None and grad.dtype != dtype for grad in grads):
+        return None
+    arrived, *of_last = grads
+    output = _rows(output)
+    plan = _backwards_plan(cell, dtype, arrived is not None, sizes[0], len(sizes), len(output), hidden)
+    packed, weight_hh = empty((plan.size,), dtype), np.ascontiguousarray(weight_hh)
+    if plan.pack is not None:
+        plan.pack(weight_hh, packed)
+    arrived = output if arrived is None else _rows(arrived)
+    started = [np.zeros(states[0].shape, dtype) if grad is None else np.array(grad, order="C") for grad in of_last]
+    d_products = empty((len(output), len(weight_hh)), dtype)
+    d_part = empty(output.shape, dtype) if cell.has_part else d_products
+    products, kept = [np.ascontiguousarray(array) for array in saved] if saved else (output, output)
+    before, first = (kept, states[1]) if cell.has_cell else (output, states[0])
+    first = np.ascontiguousarray(first)
+    plan.steps(arrived, products, kept, before, first, d_products, d_part, started[0], started[-1], packed, _table(sizes, reverse))
+    d_weight_hh = _product(d_products.T, _states_before(output, states[0], sizes, reverse))
+    d_bias_hh = np.add.reduce(d_products, axis=0)
+    d_bias_ih = d_bias_hh.copy()
+    if cell.has_part:  # the input's part of the last gate is not multiplied
+        d_products[:, -hidden:] = d_part
+        d_bias_ih[-hidden:] = np.add.reduce(d_part, axis=0)
+    d_input = _product(d_products, weight_ih).reshape(input.shape) if needs_input else d_products[:0]
+    return d_input, *started, _product(d_products.T, _rows(input)), d_weight_hh, d_bias_ih, d_bias_hh
+
+
+@native("_lstm_layer_backward")
+def lstm_layer_backward(
+    grad_output: Any, grad_h: Any, grad_c: Any, input: Any, h: Any, c: Any, weight_ih: Any, weight_hh: Any, weight_hr: Any, output: Any,
+    gates: Any, cells: Any, cell: Any, sizes: Any, reverse: bool, needs_input: bool,
+) -> tuple[np.ndarray, ...] | None:  # fmt: skip
+    if weight_hr is not None:
+        return None
+    grads = (grad_output, grad_h, grad_c)
+    results = _backwards(cell, grads, input, (h, c), weight_ih, weight_hh, output, (gates, cells), sizes, reverse, needs_input)
+    return None if results is None else (*results, results[-1][:0])
+
+
+@native("_gru_layer_backward")
+def gru_layer_backward(
+    grad_output: Any, grad_h: Any, input: Any, h: Any, weight_ih: Any, weight_hh: Any, output: Any, gates: Any, parts: Any, cell: Any,
+    sizes: Any, reverse: bool, needs_input: bool,
+) -> tuple[np.ndarray, ...] | None:  # fmt: skip
+    grads = (grad_output, grad_h)
+    return _backwards(cell, grads, input, (h,), weight_ih, weight_hh, output, (gates, parts), sizes, reverse, needs_input)
+
+
+@native("_rnn_layer_backward")
+def rnn_layer_backward(
+    grad_output: Any, grad_h: Any, input: Any, h: Any, weight_ih: Any, weight_hh: Any, output: Any, cell: Any, sizes: Any, reverse: bool,
+    needs_input: bool,
+) -> tuple[np.ndarray, ...] | None:  # fmt: skip
+    return _backwards(cell, (grad_output, grad_h), input, (h,), weight_ih, weight_hh, output, (), sizes, reverse, needs_input)

@@ -1,0 +1,230 @@
+"""Running totals along a dimension: sums, products, logarithms of sums of powers, extrema with their places.
+
+An array is seen as ``(outer, n, inner)``.  Where ``inner`` is 1, a register holds neighbours of one row: they are joined in the register,
+after which what came before is joined to all of them, so that only that last step waits for the register before.
+
+      x0 x1 x2 x3   ->   x0  x0+x1  x1+x2  x2+x3   ->   x0  x0+x1  x0+x1+x2  x0+x1+x2+x3   ->   + what came before
+
+Elsewhere a register holds as many rows, and a block of columns is what is walked down.  Sums and products of float32 are kept in
+float64, of half precision in float32, as PyTorch does it, and those of integers in int64.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ...core.arrays.native import contiguous, native
+from ...core.calls.casting import cast_array
+from ...core.shape import wrap_dim
+from ..compiler.build import kernel
+from ..compiler.language import KINDS, SIZES, Builder, Value, register_kind
+from ..compiler.memory import empty
+from ..mathematics.vectors import exp, log
+from .rows import float_kind, view_of
+
+_CHUNK = 1 << 15  # elements
+_REGISTERS = 4  # of a block of columns
+_I8 = np.dtype(np.int64)
+
+State = tuple[Value, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _Rule:
+    """What is joined: ``join(k, before, after)``, beginning with ``start(kind)``; with the places of what is kept if ``has_place``."""
+
+    join: Callable[[Builder, Value, Value], Value]
+    start: Callable[[str], float]
+    has_place: bool = False
+
+
+def _lowest(kind: str) -> float:
+    return -np.inf if kind[0] == "f" else 0 if kind[0] == "u" else -(1 << int(kind[1:]) - 1)
+
+
+def _highest(kind: str) -> float:
+    return np.inf if kind[0] == "f" else (1 << int(kind[1:]) - (kind[0] != "u")) - 1
+
+
+def _log_sum(k: Builder, a: Value, b: Value) -> Value:
+    """``log(exp(a) + exp(b))``; an infinity, or a NaN, as it is."""
+    top = k.maximum(a, b)
+    sum_of_both = top + log(k, exp(k, -k.abs(a - b)) + 1.0)
+    return k.select(k.abs(top) < np.inf, sum_of_both, top)
+
+
+# Extrema join by whether the later one is kept: of equal elements the last, and NaN for good.
+_RULES = {
+    "sum": _Rule(lambda k, a, b: a + b, lambda kind: 0),
+    "prod": _Rule(lambda k, a, b: a * b, lambda kind: 1),
+    "log": _Rule(_log_sum, lambda kind: -np.inf),
+    "max": _Rule(lambda k, a, b: b >= a, _lowest, True),
+    "min": _Rule(lambda k, a, b: b <= a, _highest, True),
+}
+
+
+def _join(k: Builder, rule: _Rule, before: State, after: State) -> State:
+    if not rule.has_place:
+        return (rule.join(k, before[0], after[0]),)
+    later = rule.join(k, before[0], after[0])
+    if after[0].is_float:
+        later = later | after[0].is_nan()
+    return tuple(k.select(later, b, a) for a, b in zip(before, after, strict=True))
+
+
+def _within(k: Builder, rule: _Rule, state: State) -> State:
+    """The running totals of a register's lanes."""
+    lanes, shift = state[0].lanes, 1
+    while shift < lanes:
+        moved = tuple(k.shuffle(value, [max(i - shift, 0) for i in range(lanes)]) for value in state)
+        beyond = k.indices(lanes, "i32") >= shift
+        state = tuple(k.select(beyond, a, b) for a, b in zip(_join(k, rule, moved, state), state, strict=True))
+        shift *= 2
+    return state
+
+
+def _total_kind(name: str, kind: str) -> str:
+    """The kind of elements in which totals are kept."""
+    if _RULES[name].has_place:
+        return register_kind(kind)
+    if name == "log":
+        return "f64"
+    return {"f32": "f64", "f64": "f64", "f16": "f32", "bf16": "f32"}.get(kind, "i64")
+
+
+@kernel
+def scan(k: Builder, name: str, kind: str, across: bool) -> None:
+    """All running totals; a unit is a row, or across, a block of columns."""
+    rule, total = _RULES[name], _total_kind(name, kind)
+    x, y = k.array(), k.array()
+    places = k.array() if rule.has_place else None
+    n, inner, units, per = (k.integer() for _ in range(4))
+    out = kind if kind in ("f16", "bf16") or rule.has_place or total != "i64" else "i64"
+    lanes = min(k.lanes(total), k.lanes("i32"))
+    first = rule.start(total)
+
+    def start() -> State:
+        return (k.const(first, total, lanes), *([k.const(0, "i32", lanes)] if rule.has_place else []))
+
+    def load(i: Value, mask: Value | None) -> Value:
+        return k.cast(k.load(x, i, kind, lanes, mask, other=first), total)
+
+    def store(state: State, i: Value, mask: Value | None) -> None:
+        k.store(k.cast(state[0], register_kind(out)), y, i, out, mask)
+        if places is not None:
+            k.store(k.cast(state[1], "i64"), places, i, "i64", mask)
+
+    def row(u: Value) -> None:
+        begin = u * n
+
+        def step(i: Value, mask: Value | None, *before: Value) -> State:
+            here = (load(begin + i, mask), *([k.indices(lanes, "i32") + k.cast(i, "i32")] if rule.has_place else []))
+            here = _within(k, rule, here)
+            store(_join(k, rule, before, here), begin + i, mask)
+            return _join(k, rule, before, tuple(k.shuffle(value, [lanes - 1] * lanes) for value in here))
+
+        k.vector_loop(0, n, lanes, step, carried=start())
+
+    wide = _REGISTERS * lanes
+    blocks = (inner + (wide - 1)) // wide
+
+    def columns(begin: Value, count: int, mask: Value | None) -> None:
+        width = len(start())
+
+        def step(j: Value, *before: Value) -> State:
+            after: list[Value] = []
+            for register in range(count):
+                at = begin + j * inner + register * lanes
+                here = (load(at, mask), *([k.splat(k.cast(j, "i32"), lanes)] if rule.has_place else []))
+                state = _join(k, rule, before[register * width : (register + 1) * width], here)
+                store(state, at, mask)
+                after += state
+            return tuple(after)
+
+        k.loop(0, n, step, carried=start() * count)
+
+    def block(u: Value) -> None:
+        outer = u // blocks
+        column = (u - outer * blocks) * wide
+        begin = outer * n * inner
+
+        def rest() -> None:
+            k.loop(column, inner, lambda c: columns(begin + c, 1, k.mask_below(c, inner, lanes) if lanes > 1 else None), step=lanes)
+
+        k.when(column + wide <= inner, lambda: columns(begin + column, _REGISTERS, None), rest)
+
+    k.for_chunks(lambda c: k.loop(c * per, k.least((c + 1) * per, units), block if across else row))
+
+
+def _lanes_of(name: str, kind: str) -> int:
+    from ..compiler import target
+
+    total = _total_kind(name, kind)
+    return target.current().width // max(SIZES[total], 4)
+
+
+def _run(name: str, input: np.ndarray, dim: int, *results: np.ndarray) -> None:
+    kind = KINDS[input.dtype]
+    outer, n, inner = view_of(input.shape, dim)
+    wide = _REGISTERS * _lanes_of(name, kind)
+    units, size = (outer, n) if inner == 1 else (outer * -(-inner // wide), n * min(wide, inner))
+    per = max(_CHUNK // max(size, 1), 1)
+    scan(name, kind, inner > 1)(-(-units // per), id(input), *map(id, results), n, inner, units, per)
+
+
+def _able(input: np.ndarray, floats: bool = False) -> bool:
+    if not input.ndim or not input.size or input.dtype not in KINDS or not input.dtype.isnative:
+        return False
+    return float_kind(input.dtype) is not None if floats or input.dtype.kind in "fV" else True
+
+
+def _accumulated(name: str, input: np.ndarray, dim: int, dtype: Any) -> np.ndarray | None:
+    if not _able(input) or input.dtype == np.uint64:
+        return None
+    if dtype is not None and dtype.numpy != input.dtype:
+        input = cast_array(input, dtype)
+        if not _able(input):
+            return None
+    wanted = _I8 if input.dtype.kind in "biu" else input.dtype
+    if dtype is not None and wanted != input.dtype:  # running totals of a narrow integer wrap there
+        return None
+    result = empty(input.shape, wanted)
+    _run(name, contiguous(input), wrap_dim(dim, input.ndim), result)
+    return result
+
+
+@native("cumsum")
+def cumsum(input: np.ndarray, dim: int, dtype: Any = None) -> np.ndarray | None:
+    return _accumulated("sum", input, dim, dtype)
+
+
+@native("cumprod")
+def cumprod(input: np.ndarray, dim: int, dtype: Any = None) -> np.ndarray | None:
+    return _accumulated("prod", input, dim, dtype)
+
+
+@native("logcumsumexp")
+def logcumsumexp(input: np.ndarray, dim: int) -> np.ndarray | None:
+    return _accumulated("log", input, dim, None) if _able(input, floats=True) else None
+
+
+def _extrema(name: str, input: np.ndarray, dim: int) -> tuple[np.ndarray, np.ndarray] | None:
+    if not _able(input) or input.dtype.kind == "b" or max(input.shape) >= 1 << 31:
+        return None
+    values, places = empty(input.shape, input.dtype), empty(input.shape, _I8)
+    _run(name, contiguous(input), wrap_dim(dim, input.ndim), values, places)
+    return values, places
+
+
+@native("cummax")
+def cummax(input: np.ndarray, dim: int) -> tuple[np.ndarray, np.ndarray] | None:
+    return _extrema("max", input, dim)
+
+
+@native("cummin")
+def cummin(input: np.ndarray, dim: int) -> tuple[np.ndarray, np.ndarray] | None:
+    return _extrema("min", input, dim)

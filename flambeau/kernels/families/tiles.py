@@ -1,0 +1,159 @@
+"""Products of tiles in registers: scalars of one operand, each spread over a register, times vectors of the other.
+
+A *panel* has ``width`` neighbours in each of its lines (``vectors`` registers), so that the sum for a few rows stays in registers while
+lines are walked down:
+
+      factor                     panel                              sum
+      row 0  a00 a01 a02 ..      line 0 [    |    |    |    ]       row 0 [    |    |    |    ]   += a00 * line 0 + a01 * line 1 + ..
+      row 1  a10 a11 a12 ..   x  line 1 [    |    |    |    ]   =   row 1 [    |    |    |    ]
+      ..                         ..                                 ..
+
+The factor is read in place, whatever the distance of its rows; panels are packed, transposed on the way if need be.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from ..compiler.language import Builder, Value, register_kind
+
+Span = range  # of a panel's registers
+Change = Callable[[Value], Value]
+Factor = Callable[[int, Value], Value]  # the scalar of a row for a line
+
+
+def as_values(values: Any) -> tuple[Value, ...]:
+    return values if isinstance(values, tuple) else (values,)
+
+
+class Tiles:
+    """Tiles whose lines have ``vectors`` registers of one kind.
+
+    Attributes:
+        width: elements in a line.
+        rows: how many rows are summed at once.
+    """
+
+    def __init__(self, k: Builder, kind: str, vectors: int):
+        self.k, self.kind, self.vectors = k, kind, vectors
+        self.lanes = k.lanes(kind)
+        self.width = self.lanes * vectors
+        self.every = range(vectors)
+        self.zero = k.const(0, kind, self.lanes)
+        self.rows = rows_at_once(k, vectors)
+
+    def line(self, panel: Value, at: Value | int, span: Span, pitch: Value | int = 0) -> list[Value]:
+        """The registers ``span`` of a line."""
+        start = at * (pitch or self.width)
+        return [self.k.load(panel, start + v * self.lanes, self.kind, self.lanes) for v in span]
+
+    def put(self, values: Sequence[Value], panel: Value, at: Value | int, span: Span) -> None:
+        for v, value in zip(span, values, strict=True):
+            self.k.store(value, panel, at * self.width + v * self.lanes, self.kind)
+
+    def clear(self, panel: Value, lines: Value) -> None:
+        self.k.loop(0, lines, lambda at: self.put([self.zero] * self.vectors, panel, at, self.every))
+
+    def product(
+        self, factor: Factor, rows: int, panel: Value, lines: tuple[Value | int, Value], span: Span, start: Sequence[Value], pitch: Any = 0
+    ) -> tuple[Value, ...]:
+        """``start`` and the products of ``rows`` rows of a factor with the panel's ``lines``: a register for each row and of ``span``."""
+        k = self.k
+
+        def add(at: Value, *total: Value) -> list[Value]:
+            line, sums = self.line(panel, at, span, pitch), list(total)
+            for row in range(rows):
+                scalar = k.splat(factor(row, at), self.lanes)
+                for v, value in enumerate(line):
+                    place = row * len(line) + v
+                    sums[place] = k.fma(scalar, value, total[place])
+            return sums
+
+        return as_values(k.loop(*lines, add, carried=list(start)))
+
+    # -- between rows in memory and panels ---------------------------------------------------------------------------------------------
+    def pack(
+        self, rows: Value, by: Value, limits: tuple[Value, Value], panel: Value, change: Change, memory: str = "", other: Any = 0
+    ) -> None:
+        """Write rows ``by`` elements apart as the panel's columns; ``limits`` are their number and length, behind them is ``other``.
+
+        ``change`` is applied to each register of a row. The panel's lines are filled up to a multiple of the lanes.
+        """
+        k, lanes, memory = self.k, self.lanes, memory or self.kind
+
+        def block(first: Value) -> None:
+            def some(c: Value) -> None:
+                values = []
+                for r in range(lanes):
+                    mask = self._inside(first + r, c, limits)
+                    values.append(change(k.load(rows, (first + r) * by + c, memory, lanes, mask, other)))
+                for r, value in enumerate(transposed(k, values)):
+                    k.store(value, panel, (c + r) * self.width + first, self.kind)
+
+            k.loop(0, limits[1], some, step=lanes)
+
+        k.loop(0, self.width, block, step=lanes)
+
+    def unpack(self, panel: Value, rows: Value, by: Value, limits: tuple[Value, Value], change: Callable[[Value, Value], Value]) -> None:
+        """Write the panel's columns as rows; ``change(register, first of its columns)`` goes before."""
+        k, lanes = self.k, self.lanes
+
+        def block(first: Value) -> None:
+            def some(c: Value) -> None:
+                values = [change(k.load(panel, (c + r) * self.width + first, self.kind, lanes), first) for r in range(lanes)]
+                for r, value in enumerate(transposed(k, values)):
+                    k.store(value, rows, (first + r) * by + c, self.kind, self._inside(first + r, c, limits))
+
+            k.loop(0, limits[1], some, step=lanes)
+
+        k.loop(0, self.width, block, step=lanes)
+
+    def _inside(self, row: Value, column: Value, limits: tuple[Value, Value]) -> Value:
+        """Which lanes of a row's register from ``column`` on lie within the limits: none where the row does not."""
+        return below(self.k, self.k.select(row < limits[0], limits[1] - column, 0), self.lanes)
+
+
+def rows_at_once(k: Builder, vectors: int) -> int:
+    """Rows whose sums fit the registers beside a line and a scalar."""
+    return min(8, (16 if k.target.registers > 16 else 12) // vectors)
+
+
+def below(k: Builder, count: Value, lanes: int) -> Value:
+    """The first ``count`` lanes; none where it is negative."""
+    return k.indices(lanes, "i32") < k.splat(k.cast(count, "i32"), lanes)
+
+
+def by_rows(k: Builder, rows: int, start: Value, stop: Value, body: Callable[..., Any], carried: Sequence[Value] = ()) -> tuple[Value, ...]:
+    """``body(first, count, *carried)`` for so many rows at a time, and for each of those that are left; ``stop`` is at least ``start``."""
+    main = start + (stop - start) // rows * rows
+    values = as_values(k.loop(start, main, lambda i, *v: body(i, rows, *v), step=rows, carried=carried))
+    return as_values(k.loop(main, stop, lambda i, *v: body(i, 1, *v), carried=values))
+
+
+def transposed(k: Builder, values: list[Value]) -> list[Value]:
+    """As many registers as they have lanes, so that register i has lane i of each."""
+    lanes = len(values)
+    half = 1
+    while half < lanes:
+        # blocks of half by half elements beside the diagonal change places
+        low = [lane if not lane & half else lanes + lane - half for lane in range(lanes)]
+        high = [lane + half if not lane & half else lanes + lane for lane in range(lanes)]
+        pairs = {i: (values[i], values[i + half]) for i in range(lanes) if not i & half}
+        for i, (a, b) in pairs.items():
+            values[i], values[i + half] = k.shuffle(a, low, b), k.shuffle(a, high, b)
+        half *= 2
+    return values
+
+
+def aligned(k: Builder, pointer: Value) -> Value:
+    """The next address that a cache line begins at."""
+    address = k.emit(f"ptrtoint ptr {pointer.text} to i64", "i64")
+    return k.emit(f"inttoptr i64 {((address + 63) & -64).text} to ptr", "ptr")
+
+
+def register_of(memory: str, kind: str, k: Builder, value: Value) -> Value:
+    """A mask's register as what is added to scores: bools are 0 or minus infinity."""
+    if register_kind(memory) == "b1":
+        return k.select(value, k.const(0, kind, value.lanes), k.const(float("-inf"), kind, value.lanes))
+    return k.cast(value, kind)

@@ -1,0 +1,1 @@
+"""Mathematical functions of vectors, and the coefficients of what approximates them."""
