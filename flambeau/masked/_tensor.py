@@ -8,6 +8,7 @@ Data and mask may be sparse, COO or CSR, and then have the same places: element-
 
 from __future__ import annotations
 
+import functools
 import inspect
 import warnings
 from collections.abc import Callable
@@ -15,6 +16,7 @@ from typing import Any
 
 from ..autograd.function import Function
 from ..core import dtype as dtypes
+from ..core.calls.registry import declared_as
 from ..core.layout import sparse_coo, sparse_csr
 from ..core.protocols.wrapper import WrapperTensor
 from ..core.shape import wrap_dims
@@ -166,12 +168,25 @@ class MaskedTensor(WrapperTensor):
     @classmethod
     def __torch_function__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         name = getattr(func, "__name__", "")
-        handler = _HANDLERS.get(name)
+        handler = _handler_of(name)
         if handler is None:
             if thread.function_override:
                 return NotImplemented
             handler = _inside_backward
         return handler(func, name, args, kwargs or {})
+
+
+@functools.cache
+def _handler_of(name: str) -> Callable[..., Any] | None:
+    """Who answers a function of that name: a row below, or what follows from the operation's declaration."""
+    if name in _HANDLERS:
+        return _HANDLERS[name]
+    declared = declared_as(name)
+    if declared is not None and declared.moves:
+        return _passed_through
+    if declared is None or not declared.pointwise or name.startswith("_") or getattr(declared, "is_multi_output", False):
+        return None
+    return {1: _unary, 2: _binary}.get(declared.arity)
 
 
 def _made(data: Tensor, mask: Tensor) -> Any:
@@ -487,28 +502,15 @@ def _flat(values: Any) -> Any:
             yield value
 
 
-_UNARY = (
-    "abs acos acosh angle asin asinh atan atanh bitwise_not ceil clamp conj_physical cos cosh deg2rad digamma erf erfc erfinv exp exp2 "
-    "expm1 floor frac lgamma log log10 log1p log2 logit i0 isnan nan_to_num neg pow rad2deg reciprocal round rsqrt sigmoid sign sgn "
-    "signbit sin sinc sinh sqrt square tan tanh trunc positive absolute arccos arccosh arcsin arcsinh arctan arctanh clip fix negative"
-).split()
-_BINARY = (
-    "add atan2 bitwise_and bitwise_or bitwise_xor bitwise_left_shift bitwise_right_shift div floor_divide fmod logaddexp logaddexp2 mul "
-    "nextafter remainder rsub sub eq ne le ge gt lt maximum minimum fmax fmin true_divide arctan2 divide multiply subtract greater "
-    "greater_equal less less_equal not_equal"
-).split()
+# What is not moved alone: zeros come in, or elements are multiplied or added up, as those of masks then are.
 _MOVING = (
-    "__getitem__ select transpose split t slice index expand view reshape cat concat concatenate unsqueeze unfold im2col col2im stack "
-    "split_with_sizes atleast_1d atleast_2d atleast_3d broadcast_tensors broadcast_to chunk tensor_split column_stack dsplit flatten "
-    "hsplit hstack dstack narrow ravel vsplit vstack row_stack expand_as reshape_as view_as unflatten unsafe_chunk unsafe_split _view "
-    "_scatter_part _diagonal_backward _sparse_entries _sparse_with_values _to_sparse _to_sparse_csr _to_strided _coalesce "
-    "swapaxes swapdims meshgrid kron permute movedim moveaxis squeeze unbind flip index_select"
+    "__getitem__ im2col col2im kron _scatter_part _diagonal_backward _sparse_entries _sparse_with_values _to_sparse _to_sparse_csr "
+    "_to_strided _coalesce"
 ).split()
 _KEEPING = "clone contiguous detach to type type_as cpu cuda _to_copy ones_like double float half int long short char bool alias".split()
 
 _HANDLERS: dict[str, Callable[..., Any]] = {
-    **dict.fromkeys([*_UNARY, *[f"{name}_" for name in _UNARY]], _unary),
-    **dict.fromkeys([*_BINARY, *[f"{name}_" for name in _BINARY]], _binary),
+    **dict.fromkeys(("clamp", "clamp_", "clip", "clip_", "pow", "pow_"), _unary),  # by numbers
     **dict.fromkeys(_MOVING, _passed_through),
     **dict.fromkeys(_KEEPING, _on_data),
     **dict.fromkeys("sum mean amin amax argmin argmax prod all norm var std".split(), _reduction),

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Any, NoReturn
 
 from ..core import dtype as dtypes
-from ..core.calls.registry import TABLES, Entry
+from ..core.calls.registry import declared_as
 from ..core.shape import wrap_dim
 from ..core.tensor import Tensor
 from ..ops import resolve
@@ -30,7 +30,7 @@ def apply(func: Any, args: Any, kwargs: Any) -> Any:
     if handler is not None:
         given = dict(_signature(func).bind(*args, **kwargs).arguments)
         return handler(func, name, given)
-    if name in _VALUEWISE or is_elementwise(name):
+    if name in _WRITING or is_pointwise(name):
         return _elementwise(func, name, args, kwargs)
     raise NotImplementedError(f"{name}: not supported for nested tensors of the jagged layout")
 
@@ -40,15 +40,10 @@ def _signature(func: Any) -> inspect.Signature:
     return inspect.signature(func)
 
 
-@functools.cache
-def is_elementwise(name: str) -> bool:
+def is_pointwise(name: str) -> bool:
     """Whether an operation works on corresponding elements, by its declaration."""
-    plain = name[:-1] if name.endswith("_") else name
-    for table in ("torch", "nn.functional", "special"):
-        declared = TABLES[table].get(plain)
-        if isinstance(declared, Entry) and declared.elementwise:
-            return True
-    return False
+    declared = declared_as(name)
+    return declared is not None and declared.pointwise
 
 
 def _refuse(name: str, reason: str) -> NoReturn:
@@ -541,10 +536,7 @@ def _equal(func: Any, name: str, given: Any) -> bool:
     return same and func(one.contiguous()._inner, other.contiguous()._inner)
 
 
-_VALUEWISE = frozenset(
-    "isnan isinf isfinite isposinf isneginf softsign tanhshrink clamp_min clamp_max fill_ zero_ square relu_ uniform_ normal_ bernoulli_ "
-    "float_power nan_to_num logical_not relu mish".split()
-)
+_WRITING = frozenset(("fill_", "zero_", "uniform_", "normal_", "bernoulli_"))
 _HANDLERS: dict[str, Callable[..., Any]] = {
     **dict.fromkeys("clone detach to type type_as cpu cuda _to_copy alias double float half bfloat16 int long bool".split(), _copied),
     **dict.fromkeys("zeros_like ones_like empty_like full_like rand_like randn_like randint_like".split(), _like),

@@ -14,7 +14,7 @@ from ..core.protocols.wrapper import WrapperTensor
 from ..core.shape import wrap_dim
 from ..core.tensor import Tensor
 from ..ops import resolve
-from ._operations import is_elementwise
+from ._operations import is_pointwise
 
 _NO_SIZES = "Internal error: NestedTensorImpl doesn't support {}. Please file an issue."
 
@@ -135,7 +135,7 @@ class StridedNestedTensor(WrapperTensor):
         if name in _ON_BUFFER:
             result = func(args[0]._inner, *args[1:], **{key: value for key, value in kwargs.items() if key != "memory_format"})
             return args[0] if result is args[0]._inner else args[0]._wrapping(result)
-        if is_elementwise(name) or name in ("relu", "relu_"):
+        if is_pointwise(name) or name in ("relu", "relu_"):
             return _elementwise(func, name, args, kwargs)
         handler = _HANDLERS.get(name)
         if handler is None:

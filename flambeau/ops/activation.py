@@ -39,7 +39,7 @@ def in_place(name: str) -> Any:
 # -- the ReLU family --------------------------------------------------------------------------------------------------------------
 @op(
     name="_threshold_backward",
-    elementwise=True,
+    broadcasts=True,
     method=False,
     out=False,
     promotion="same",
@@ -80,7 +80,7 @@ def relu(input: Tensor) -> Tensor:
     return np.maximum(input.dtype.type(0), input)
 
 
-@composite(name="relu", **_functional)
+@composite(name="relu", **_functional, pointwise=True)
 def functional_relu(input: Tensor, inplace: bool = False) -> Tensor:
     """``max(input, 0)``, element by element, as a function of a layer's output.
 
@@ -181,7 +181,7 @@ def relu6(input: Tensor, inplace: bool = False) -> Tensor:
 
 @op(
     name="_leaky_relu_backward",
-    elementwise=True,
+    broadcasts=True,
     method=False,
     out=False,
     promotion="same",
@@ -697,7 +697,7 @@ def logsigmoid(input: Tensor) -> Tensor:
     return row_major(np.minimum(input, input.dtype.type(0)) - np.log1p(np.exp(-np.abs(input))))
 
 
-@composite(**_functional)
+@composite(**_functional, pointwise=True)
 def softsign(input: Tensor) -> Tensor:
     """``input / (1 + abs(input))``: a slow approach to -1 and 1.
 
@@ -716,7 +716,7 @@ def softsign(input: Tensor) -> Tensor:
     return input / (input.abs() + 1)
 
 
-@composite(**_functional)
+@composite(**_functional, pointwise=True)
 def tanhshrink(input: Tensor) -> Tensor:
     """``input - tanh(input)``: small values almost vanish.
 
@@ -735,7 +735,7 @@ def tanhshrink(input: Tensor) -> Tensor:
     return input - input.tanh()
 
 
-@composite(name="tanh", **_functional)
+@composite(name="tanh", **_functional, pointwise=True)
 def functional_tanh(input: Tensor) -> Tensor:
     """Hyperbolic tangent; see :func:`torch.tanh`.
 
@@ -754,7 +754,7 @@ def functional_tanh(input: Tensor) -> Tensor:
     return input.tanh()
 
 
-@composite(name="sigmoid", **_functional)
+@composite(name="sigmoid", **_functional, pointwise=True)
 def functional_sigmoid(input: Tensor) -> Tensor:
     """Logistic function ``1 / (1 + exp(-input))``; see :func:`torch.sigmoid`.
 

@@ -471,7 +471,7 @@ add_method("__div__", partial(wrappers.make_wrapper, primitive("div"), "__div__"
 add_method("__idiv__", partial(wrappers.make_inplace, primitive("div"), "__idiv__", operator=True))
 
 
-@composite(inplace=True, out=True)
+@composite(inplace=True, out=True, pointwise=True)
 def true_divide(input: Tensor | Number, other: Tensor | Number) -> Tensor:
     """``input / other`` without rounding; see :func:`torch.div`.
 
@@ -689,7 +689,7 @@ def neg(input: Tensor) -> Tensor:
 add_method("__neg__", partial(wrappers.make_wrapper, primitive("neg"), "__neg__", operator=True))
 
 
-@composite()
+@composite(pointwise=True)
 def positive(input: Tensor) -> Tensor:
     """``input`` itself, as ``+input``.
 

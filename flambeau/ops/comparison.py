@@ -225,7 +225,15 @@ def allclose(input: Tensor, other: Tensor, rtol: float = 1e-05, atol: float = 1e
 
 
 # -- kinds of numbers -----------------------------------------------------------------------------------------------------------
-@op(broadcasts=True, elementwise=False, fast=lambda a: np.isnan(a) if a.dtype.kind == "f" else None, out=False, grad=None, keeps_zero=True)
+@op(
+    broadcasts=True,
+    elementwise=False,
+    pointwise=True,
+    fast=lambda a: np.isnan(a) if a.dtype.kind == "f" else None,
+    out=False,
+    grad=None,
+    keeps_zero=True,
+)
 def isnan(input: Tensor) -> Tensor:
     """Whether each element is NaN; of a complex number, whether a part is.
 
@@ -243,7 +251,15 @@ def isnan(input: Tensor) -> Tensor:
     return np.isnan(input) if input.dtype.kind not in "biu" else np.zeros_like(input, bool, order=order_of(input))
 
 
-@op(broadcasts=True, elementwise=False, fast=lambda a: np.isinf(a) if a.dtype.kind == "f" else None, out=False, grad=None, keeps_zero=True)
+@op(
+    broadcasts=True,
+    elementwise=False,
+    pointwise=True,
+    fast=lambda a: np.isinf(a) if a.dtype.kind == "f" else None,
+    out=False,
+    grad=None,
+    keeps_zero=True,
+)
 def isinf(input: Tensor) -> Tensor:
     """Whether each element is infinite; of a complex number, whether a part is.
 
@@ -261,7 +277,15 @@ def isinf(input: Tensor) -> Tensor:
     return np.isinf(input) if input.dtype.kind not in "biu" else np.zeros_like(input, bool, order=order_of(input))
 
 
-@op(broadcasts=True, elementwise=False, fast=lambda a: np.isfinite(a) if a.dtype.kind == "f" else None, out=False, grad=None, aten=None)
+@op(
+    broadcasts=True,
+    elementwise=False,
+    pointwise=True,
+    fast=lambda a: np.isfinite(a) if a.dtype.kind == "f" else None,
+    out=False,
+    grad=None,
+    aten=None,
+)
 def isfinite(input: Tensor) -> Tensor:
     """Whether each element is neither infinite nor NaN.
 
@@ -287,7 +311,7 @@ def _signed_infinity(name: str, input: np.ndarray, sign: int) -> np.ndarray:
     return np.equal(input, np.array(sign * np.inf, input.dtype))
 
 
-@op(batch=0, grad=None, keeps_zero=True)
+@op(batch=0, grad=None, pointwise=True, keeps_zero=True)
 def isposinf(input: Tensor) -> Tensor:
     """Whether each element is positive infinity.
 
@@ -305,7 +329,7 @@ def isposinf(input: Tensor) -> Tensor:
     return _signed_infinity("isposinf", input, 1)
 
 
-@op(batch=0, grad=None, keeps_zero=True)
+@op(batch=0, grad=None, pointwise=True, keeps_zero=True)
 def isneginf(input: Tensor) -> Tensor:
     """Whether each element is negative infinity.
 

@@ -94,6 +94,7 @@ _NO_CHANNELS_LAST = "(arrays[0].ndim < 4 or arrays[0].strides[1] > arrays[0].str
     grad={"tensors": _cat_gradients},
     autocast={"cpu": "widest"},
     forward="linear",
+    moves=True,
 )
 def cat(tensors: Sequence[Tensor], dim: int = 0) -> Tensor:
     """The tensors one after another along ``dim``.
@@ -192,6 +193,7 @@ def _fast_stack(arrays: list[np.ndarray], dim: int) -> np.ndarray | None:
     grad={"tensors": lambda grad, dim: list(grad.unbind(dim))},
     autocast={"cpu": "widest"},
     forward="linear",
+    moves=True,
 )
 def stack(tensors: Sequence[Tensor], dim: int = 0) -> Tensor:
     """The tensors one after another along a further dimension.
@@ -235,7 +237,7 @@ def _require_tensors(tensors: Any, operation: str) -> Sequence[Any]:
     return tensors
 
 
-@composite(method=False, out=_OUT)
+@composite(method=False, out=_OUT, moves=True)
 def hstack(tensors: Sequence[Tensor]) -> Any:
     """The tensors side by side: along dimension 1, or 0 for 1-d tensors.
 
@@ -258,7 +260,7 @@ def hstack(tensors: Sequence[Tensor]) -> Any:
     return cat(raised, 0 if raised[0].ndim == 1 else 1)
 
 
-@composite(method=False, out=_OUT, aliases=("row_stack",))
+@composite(method=False, out=_OUT, aliases=("row_stack",), moves=True)
 def vstack(tensors: Sequence[Tensor]) -> Any:
     """The tensors below each other, 1-d tensors as rows.
 
@@ -279,7 +281,7 @@ def vstack(tensors: Sequence[Tensor]) -> Any:
     return cat([tensor.reshape(1, -1) if tensor.ndim < 2 else tensor for tensor in _require_tensors(tensors, "vstack")], 0)
 
 
-@composite(method=False, out=_OUT)
+@composite(method=False, out=_OUT, moves=True)
 def dstack(tensors: Sequence[Tensor]) -> Any:
     """The tensors behind each other: along dimension 2, after raising each to three.
 
@@ -304,7 +306,7 @@ def dstack(tensors: Sequence[Tensor]) -> Any:
     return cat(raised, 2)
 
 
-@composite(method=False, out=_OUT)
+@composite(method=False, out=_OUT, moves=True)
 def column_stack(tensors: Sequence[Tensor]) -> Any:
     """The tensors side by side, 0-d and 1-d tensors as columns.
 
@@ -392,7 +394,7 @@ def _listed(tensors: tuple[Any, ...]) -> list[Any]:
     return list(tensors[0] if len(tensors) == 1 and isinstance(tensors[0], (tuple, list)) else tensors)
 
 
-@composite(method=False)
+@composite(method=False, moves=True)
 def broadcast_tensors(*tensors: Any) -> Any:
     """The tensors expanded to their common shape.
 
@@ -443,7 +445,7 @@ def broadcast_shapes(*shapes: Any) -> Any:
         raise RuntimeError("Shape mismatch: objects cannot be broadcast to a single shape") from None
 
 
-@composite(method=False)
+@composite(method=False, moves=True)
 def meshgrid(*tensors: Any, indexing: str | None = None) -> Any:
     """Coordinate grids: grid i varies along one dimension as tensor i does, and is constant along the others.
 

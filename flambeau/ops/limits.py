@@ -40,7 +40,7 @@ def selected(mask: np.ndarray, array: np.ndarray, other: np.ndarray) -> np.ndarr
 
 @op(
     name="_keep_where",
-    elementwise=True,
+    broadcasts=True,
     method=False,
     out=False,
     fast=True,
@@ -164,7 +164,7 @@ def clamp_tensors(input: Tensor, min: Tensor | Number | None = None, max: Tensor
     return _limited(input, min, max)
 
 
-@composite(out=True)
+@composite(out=True, pointwise=True)
 def clamp_min(input: Tensor, min: Tensor | Number) -> Tensor:
     """``input``, but nowhere below ``min``.
 
@@ -184,7 +184,7 @@ def clamp_min(input: Tensor, min: Tensor | Number) -> Tensor:
     return clamp(input, min=min)
 
 
-@composite(out=True)
+@composite(out=True, pointwise=True)
 def clamp_max(input: Tensor, max: Tensor | Number) -> Tensor:
     """``input``, but nowhere above ``max``.
 

@@ -70,7 +70,7 @@ def dim_key(dim: int, index: Any) -> tuple[Any, ...]:
     return (*(slice(None),) * dim, index, ...)
 
 
-@composite()
+@composite(moves=True)
 def select(input: Tensor, dim: int, index: int) -> Tensor:
     """The slice of ``input`` at ``index`` of dimension ``dim``, which is dropped.
 
@@ -100,7 +100,7 @@ def select(input: Tensor, dim: int, index: int) -> Tensor:
     return take_select(input, dim_key(dim, index))
 
 
-@composite()
+@composite(moves=True)
 def narrow(input: Tensor, dim: int, start: Any, length: int) -> Tensor:
     """``length`` entries of dimension ``dim`` from ``start`` on.
 
@@ -138,7 +138,7 @@ def narrow(input: Tensor, dim: int, start: Any, length: int) -> Tensor:
     return (take_slice if length else exact_slice)(input, dim_key(dim, slice(start, start + length)))
 
 
-@method(name="narrow")
+@method(name="narrow", moves=True)
 def narrow_method(input: Tensor, *args: Any, dimension: int | None = None, **kwargs: Any) -> Tensor:
     """``length`` entries of dimension ``dim`` from ``start`` on; see :func:`torch.narrow`.
 
@@ -238,7 +238,7 @@ def _split_sizes(input: Any, sizes: Sequence[int], dim: int, take: Any = take_sp
     return take(input, keys)
 
 
-@composite(method=False)
+@composite(method=False, moves=True)
 def split(tensor: Tensor, split_size_or_sections: Any, dim: int = 0) -> tuple[Tensor, ...]:
     """Pieces of ``tensor`` along ``dim``.
 
@@ -284,7 +284,7 @@ def split(tensor: Tensor, split_size_or_sections: Any, dim: int = 0) -> tuple[Te
     return _split_sizes(tensor, [min(piece, size - at) for at in range(0, size, piece)] or [0], dim, take_split)
 
 
-@method(name="split")
+@method(name="split", moves=True)
 def split_method(input: Tensor, split_size: Any, dim: int = 0) -> tuple[Tensor, ...]:
     """Pieces along ``dim``; see :func:`torch.split`.
 
@@ -304,7 +304,7 @@ def split_method(input: Tensor, split_size: Any, dim: int = 0) -> tuple[Tensor, 
     return split(input, split_size, dim)
 
 
-@composite()
+@composite(moves=True)
 def split_with_sizes(input: Tensor, split_sizes: Sequence[int], dim: int = 0) -> tuple[Tensor, ...]:
     """Pieces of the given sizes along ``dim``.
 
@@ -325,7 +325,7 @@ def split_with_sizes(input: Tensor, split_sizes: Sequence[int], dim: int = 0) ->
     return split(input, list(split_sizes), dim)
 
 
-@composite()
+@composite(moves=True)
 def chunk(input: Tensor, chunks: int, dim: int = 0) -> tuple[Tensor, ...]:
     """At most ``chunks`` pieces of equal size along ``dim``; the last may be smaller.
 
@@ -354,7 +354,7 @@ def chunk(input: Tensor, chunks: int, dim: int = 0) -> tuple[Tensor, ...]:
     return split(input, -(-size // chunks), dim)
 
 
-@composite()
+@composite(moves=True)
 def tensor_split(
     input: Tensor,
     indices_or_sections: Any = None,
@@ -463,7 +463,7 @@ def _axis_split(name: str, least: int, dim_of: Any, which: str, example: str) ->
     Example:
         {example}
     """
-    return composite()(split_along)
+    return composite(moves=True)(split_along)
 
 
 hsplit = _axis_split(
@@ -492,7 +492,7 @@ dsplit = _axis_split(
 )
 
 
-@composite()
+@composite(moves=True)
 def unbind(input: Tensor, dim: int = 0) -> tuple[Tensor, ...]:
     """The slices of ``input`` along ``dim``, which is removed.
 
@@ -607,6 +607,7 @@ def _canonicalize_unfold(input: Any, dimension: int, size: int, step: int) -> tu
     canonicalize=_canonicalize_unfold,
     grad={"input": lambda grad, input_shape, dimension, size, step: unfold_gradient(grad, input_shape, dimension, size, step)},
     aten="unfold",
+    moves=True,
 )
 def unfold(input: Tensor, dimension: int, size: int, step: int) -> Tensor:
     """All windows of ``size`` entries of a dimension, ``step`` apart, as a new last dimension.
@@ -673,6 +674,7 @@ def _quick_diagonal(input: Any, offset: int, dim1: int, dim2: int) -> Any:
     fast=_quick_diagonal,
     canonicalize=_canonicalize_diagonal,
     grad={"input": lambda grad, input_shape, offset, dim1, dim2: diagonal_gradient(grad, input_shape, offset, dim1, dim2)},
+    moves=True,
 )
 def diagonal(input: Tensor, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Tensor:
     """The diagonal of two dimensions as a new last dimension.

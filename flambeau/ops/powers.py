@@ -136,7 +136,7 @@ def _integer_power(input: np.ndarray, exponent: np.ndarray) -> np.ndarray:
     return np.where(negative, inverse, power)
 
 
-@composite(out=True, inplace=False)
+@composite(out=True, inplace=False, pointwise=True)
 def float_power(input: Tensor | Number, exponent: Tensor | Number) -> Tensor:
     """``input ** exponent`` computed in float64, or complex128 where an operand is complex.
 

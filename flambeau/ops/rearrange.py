@@ -178,7 +178,7 @@ def flip_copy(input: Tensor, dims: Dim) -> Tensor:
     return result
 
 
-@composite(method=False)
+@composite(method=False, moves=True)
 def flip(input: Tensor, dims: Dim) -> Tensor:
     """``input`` with the order of some dimensions reversed.
 
@@ -200,7 +200,7 @@ def flip(input: Tensor, dims: Dim) -> Tensor:
     return flip_copy(input, dims)
 
 
-@method(name="flip")
+@method(name="flip", moves=True)
 def flip_method(input: Tensor, *sizes: Any, dims: Dim = None) -> Tensor:
     """The tensor with the order of some dimensions reversed; see :func:`torch.flip`.
 

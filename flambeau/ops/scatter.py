@@ -579,6 +579,7 @@ def _selected_size(input: np.ndarray, dim: int, index: np.ndarray) -> int:
     canonicalize=_canonicalize_rows("index_select"),
     grad={"input": _select_gradient},
     forward="linear",
+    moves=True,
 )
 def index_select(input: Tensor, dim: int, index: Tensor) -> Tensor:
     """The entries of dimension ``dim`` at the positions ``index``; a copy.

@@ -317,7 +317,7 @@ def conj(input: Tensor) -> Tensor:
     return conjugated(input) if input._array.dtype.kind in "cV" and input.dtype.is_complex else input
 
 
-@composite(inplace=True, out=True)
+@composite(inplace=True, out=True, pointwise=True)
 def conj_physical(input: Tensor) -> Tensor:
     """The complex conjugate as a new tensor.
 

@@ -264,7 +264,7 @@ def logsumexp(input: Tensor, dim: Any, keepdim: bool = False) -> Tensor:
     return input.logsumexp(dim, keepdim)
 
 
-@composite(name="round", namespace="special", out=True)
+@composite(name="round", namespace="special", out=True, pointwise=True)
 def special_round(input: Tensor, *, decimals: int = 0) -> Tensor:
     """The nearest whole number, the even one of two that are equally near.
 

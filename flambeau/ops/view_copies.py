@@ -158,7 +158,7 @@ def _unsafe(input: Any, sizes: Sequence[int], dim: int) -> tuple[Any, ...]:
     return tuple(parts)
 
 
-@composite()
+@composite(moves=True)
 def unsafe_split(input: Tensor, split_size: int, dim: int = 0) -> Any:
     """``split`` whose parts may be written to in place while a gradient is recorded, since each is a view by itself.
 
@@ -200,7 +200,7 @@ def unsafe_split_with_sizes(input: Tensor, split_sizes: Sequence[int], dim: int 
     return _unsafe(input, [part.shape[dim] for part in split_with_sizes(input.detach(), split_sizes, dim)], dim)
 
 
-@composite()
+@composite(moves=True)
 def unsafe_chunk(input: Tensor, chunks: int, dim: int = 0) -> Any:
     """``chunk`` whose parts may be written to in place while a gradient is recorded.
 

@@ -48,6 +48,7 @@ def _quick_view(array: np.ndarray, shape: Any) -> np.ndarray | None:
     node_name="ViewBackward0",
     grad={"input": lambda grad, input_shape: grad.reshape(input_shape)},
     aten="view",
+    moves=True,
 )
 def view_shape(input: Tensor, shape: Sequence[int]) -> Tensor:
     """``input`` with another shape over the same memory; see ``Tensor.view``."""
@@ -67,7 +68,7 @@ def _asked(name: str, input: Any, args: tuple[Any, ...], kwargs: dict[str, Any])
     return call_override(getattr(TensorType, name), (input,), (input, *args), kwargs)
 
 
-@method(name="view")
+@method(name="view", moves=True)
 def view_method(input: Tensor, *shape: Any, dtype: Any = None, size: Any = None) -> Tensor:
     """The same memory with another shape, or read as another dtype.
 
@@ -193,10 +194,10 @@ def reshaped_copy(input: Tensor, shape: Sequence[int]) -> Tensor:
     return input.copy().reshape(shape)
 
 
-composite(method=False)(reshape)
+composite(method=False, moves=True)(reshape)
 
 
-@method(name="reshape")
+@method(name="reshape", moves=True)
 def reshape_method(input: Tensor, *sizes: Any, shape: Any = None) -> Tensor:
     """The tensor with another shape: a view where the strides allow it, a copy otherwise.
 
@@ -224,7 +225,7 @@ for _name in ("view", "reshape"):
     TABLES["Tensor"][_name].shorten = partial(wrappers.make_sized, primitive("_view"), _name)
 
 
-@method()
+@method(moves=True)
 def view_as(input: Tensor, other: Tensor) -> Tensor:
     """The same memory in another tensor's shape: ``view(other.size())``.
 
@@ -243,7 +244,7 @@ def view_as(input: Tensor, other: Tensor) -> Tensor:
     return view_shape(input, other._array.shape)
 
 
-@method()
+@method(moves=True)
 def reshape_as(input: Tensor, other: Tensor) -> Tensor:
     """The tensor in another one's shape: ``reshape(other.size())``.
 
@@ -261,7 +262,7 @@ def reshape_as(input: Tensor, other: Tensor) -> Tensor:
     return reshape(input, other._array.shape)
 
 
-@composite()
+@composite(moves=True)
 def flatten(input: Tensor, start_dim: int = 0, end_dim: int = -1) -> Tensor:
     """Merge the dimensions from ``start_dim`` to ``end_dim``.
 
@@ -287,7 +288,7 @@ def flatten(input: Tensor, start_dim: int = 0, end_dim: int = -1) -> Tensor:
     return reshape(input, (*shape[:start], math.prod(shape[start : end + 1]), *shape[end + 1 :]))
 
 
-@composite()
+@composite(moves=True)
 def ravel(input: Tensor) -> Tensor:
     """``input`` as one dimension, contiguous.
 
@@ -305,7 +306,7 @@ def ravel(input: Tensor) -> Tensor:
     return reshape(input.contiguous(), (-1,) if input._array.size else (0,))
 
 
-@composite()
+@composite(moves=True)
 def unflatten(input: Tensor, dim: int, sizes: Sequence[int]) -> Tensor:
     """Split a dimension into several.
 
@@ -350,6 +351,7 @@ def _canonicalize_dims(input: Any, dim0: int, dim1: int) -> tuple[Any, ...]:
     inplace=True,
     aliases=("swapaxes", "swapdims"),
     grad={"input": lambda grad, dim0, dim1: grad.transpose(dim0, dim1)},
+    moves=True,
 )
 def transpose(input: Tensor, dim0: int, dim1: int) -> Tensor:
     """``input`` with dimensions ``dim0`` and ``dim1`` exchanged.
@@ -375,7 +377,9 @@ def transpose(input: Tensor, dim0: int, dim1: int) -> Tensor:
 other_names("transpose", axis0="dim0", axis1="dim1")
 
 
-@view(fast="a.T if a.ndim <= 2 and a.size else None", inplace=True, node_name="TBackward0", grad={"input": lambda grad: grad.t()})
+@view(
+    fast="a.T if a.ndim <= 2 and a.size else None", inplace=True, node_name="TBackward0", grad={"input": lambda grad: grad.t()}, moves=True
+)
 def t(input: Tensor) -> Tensor:
     """Transpose of a matrix.
 
@@ -425,6 +429,7 @@ def _inverse(dims: Sequence[int]) -> tuple[int, ...]:
     fast="a.transpose(dims) if a.ndim == len(dims) and dims and a.size else None",
     canonicalize=_canonicalize_permute,
     grad={"input": lambda grad, dims: grad.permute(_inverse(dims))},
+    moves=True,
 )
 def permute(input: Tensor, dims: Sequence[int]) -> Tensor:
     """``input`` with its dimensions in the order ``dims``.
@@ -446,7 +451,7 @@ def permute(input: Tensor, dims: Sequence[int]) -> Tensor:
     return with_strides(input).transpose(dims) if dims else input[...]
 
 
-@method(name="permute")
+@method(name="permute", moves=True)
 def permute_method(input: Tensor, *order: Any, dims: Any = None) -> Tensor:
     """The tensor with its dimensions in another order; see :func:`torch.permute`.
 
@@ -466,7 +471,7 @@ def permute_method(input: Tensor, *order: Any, dims: Any = None) -> Tensor:
     return permute(input, order[0] if len(order) == 1 and isinstance(order[0], (tuple, list)) else order)
 
 
-@composite(aliases=("moveaxis",))
+@composite(aliases=("moveaxis",), moves=True)
 def movedim(input: Tensor, source: Any, destination: Any) -> Tensor:
     """Move some dimensions to other places; the others keep their order.
 
@@ -600,6 +605,7 @@ def _quick_squeeze(array: np.ndarray, dim: Any) -> np.ndarray | None:
     fast="(a.squeeze() if dim is None else _quick_squeeze(a, dim)) if a.size else None",
     inplace=True,
     grad={"input": lambda grad, input_shape: grad.reshape(input_shape)},
+    moves=True,
 )
 def squeeze(input: Tensor, dim: Any = None) -> Tensor:
     """``input`` without its size-1 dimensions, or without those of ``dim`` that have size 1.
@@ -647,6 +653,7 @@ def _unsqueezed(array: np.ndarray, dim: int) -> np.ndarray | None:
     canonicalize=_canonicalize_unsqueeze,
     inplace=True,
     grad={"input": lambda grad, input_shape: grad.reshape(input_shape)},
+    moves=True,
 )
 def unsqueeze(input: Tensor, dim: int) -> Tensor:
     """``input`` with a dimension of size 1 inserted at ``dim``.
@@ -740,7 +747,7 @@ def expand_to(input: Tensor, size: Sequence[int], implicit: bool = False) -> Ten
     return restrided(input, tuple(size), tuple(strides))
 
 
-@method(name="expand")
+@method(name="expand", moves=True)
 def expand_method(input: Tensor, *sizes: Any, size: Any = None, implicit: bool = False) -> Tensor:
     """The tensor with its dimensions of size 1 repeated to other sizes, without a copy.
 
@@ -768,7 +775,7 @@ def expand_method(input: Tensor, *sizes: Any, size: Any = None, implicit: bool =
     return expand_to(input, sizes[0] if len(sizes) == 1 and isinstance(sizes[0], (tuple, list)) else sizes, implicit)
 
 
-@method()
+@method(moves=True)
 def expand_as(input: Tensor, other: Tensor) -> Tensor:
     """The tensor expanded to another one's shape: ``expand(other.size())``.
 
@@ -787,7 +794,7 @@ def expand_as(input: Tensor, other: Tensor) -> Tensor:
     return expand_to(input, other._array.shape)
 
 
-@composite()
+@composite(moves=True)
 def broadcast_to(input: Tensor, size: Sequence[int]) -> Tensor:
     """``input`` expanded to a shape.
 
@@ -933,7 +940,7 @@ def view_as_complex(input: Tensor) -> Tensor:
     return restrided(input, input.shape[:-1], strides, 0, target.numpy)
 
 
-@composite(method=False)
+@composite(method=False, moves=True)
 def atleast_1d(*tensors: Tensor) -> Any:
     """Each tensor with at least one dimension.
 
@@ -949,7 +956,7 @@ def atleast_1d(*tensors: Tensor) -> Any:
     return _at_least(tensors, lambda x: x.reshape(1) if not x._array.ndim else x)
 
 
-@composite(method=False)
+@composite(method=False, moves=True)
 def atleast_2d(*tensors: Tensor) -> Any:
     """Each tensor with at least two dimensions; a vector becomes a row.
 
@@ -965,7 +972,7 @@ def atleast_2d(*tensors: Tensor) -> Any:
     return _at_least(tensors, lambda x: x.reshape(1, 1) if not x._array.ndim else x.unsqueeze(0) if x._array.ndim == 1 else x)
 
 
-@composite(method=False)
+@composite(method=False, moves=True)
 def atleast_3d(*tensors: Tensor) -> Any:
     """Each tensor with at least three dimensions; a vector becomes the middle one.
 

@@ -104,6 +104,14 @@ class Hung:
     """A declaration on which rules hang."""
 
     key: str
+    params: Any
+    pointwise = False
+    moves = False
+
+    @made_once
+    def arity(self) -> int:
+        """How many operands there are."""
+        return sum(param.kind != "attr" for param in self.params)
 
     @made_once
     def hanging(self) -> dict[str, Callable[..., Any]]:
@@ -149,6 +157,9 @@ class Op(Hung):
         batch: how ``vmap`` makes one call of many, where that cannot be derived: how many of the last dimensions of each operand are one
             problem, those in front being batches that broadcast (a number for all, or a tuple), or 'folded' (the first dimension of all
             operands is a batch already).
+        pointwise: whether each element of the result follows from the corresponding elements of the operands, where ``elementwise`` does
+            not say it.
+        moves: elements of the operands get to other places, or are left out; what they are does not matter.
         keeps_zero: a function of one operand that is 0 at 0, so that what a sparse operand does not specify stays unspecified.
         aten: which of PyTorch's kernels it is (``"select.int"``, several one after another: a call is the first that its arguments fit);
             where nothing is said, the overloads of the same name. None where PyTorch has no kernel that does the same. In-place forms and
@@ -190,6 +201,8 @@ class Op(Hung):
         self.node_name: str | None = options.pop("node_name", None)
         self.batch: str | int | tuple[int, ...] | None = options.pop("batch", None)
         self.keeps_zero: bool = options.pop("keeps_zero", False)
+        self.moves: bool = options.pop("moves", False)
+        self.pointwise: bool = options.pop("pointwise", self.elementwise)
         self.aten: str | None = options.pop("aten", SAME_NAME)
         self.forward: str | None = options.pop("forward", None)
         if self.forward is not None and self.forward not in FORWARD:

@@ -107,6 +107,8 @@ class Composite(Hung):
         self.rules = self.returns = None
         self.renamed: dict[str, str] = {}
         self.in_library: bool = options.pop("in_library", False)  # PyTorch's library composes it: numbers stay numbers in it
+        self.pointwise: bool = options.pop("pointwise", False)
+        self.moves: bool = options.pop("moves", False)
         pop_autocast(self, options)
         if options:
             raise TypeError(f"{self.name}: unknown options {sorted(options)}")
@@ -580,6 +582,14 @@ def resolve(namespace: str, name: str) -> Any:
 def primitive(name: str, namespace: str = "torch") -> Entry:
     """The declaration of that name; its family's module shows a plain callable there, and the wrapper once it was made."""
     return TABLES[namespace][name]
+
+
+@functools.cache
+def declared_as(name: str) -> Any:
+    """The declaration of a function or method of that name, of its in-place form too; None where there is none."""
+    plain = name.removesuffix("_")
+    found = (table[plain] for table in (TABLES["torch"], TABLES["Tensor"], TABLES["nn.functional"], TABLES["special"]) if plain in table)
+    return next(found, None)
 
 
 def names(namespace: str) -> list[str]:
