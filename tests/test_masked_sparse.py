@@ -147,7 +147,6 @@ OTHER: dict[str, Callable[[Any, Any], Any]] = {
     "expand": lambda torch, x: x.expand(2, 2, 3),
     "product": lambda torch, x: x @ x.t(),
     "mm": lambda torch, x: torch.mm(x, torch.ones(3, 2)),
-    "cumsum": lambda torch, x: x.cumsum(0),
     "values": lambda torch, x: x.values(),
     "median": lambda torch, x: x.median(),
     "numpy": lambda torch, x: x.numpy(),
