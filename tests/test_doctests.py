@@ -36,12 +36,17 @@ def test_the_examples_of(name):
 OPERATIONS = {f"{entry.module}.{entry.namespace}.{entry.name}": entry for entry in entries() if ">>> " in (entry.doc or "")}
 
 
-@pytest.mark.filterwarnings("ignore:.*is deprecated")
 @pytest.mark.parametrize("name", OPERATIONS)
 def test_the_examples_of_the_operation(name):
     test = doctest.DocTestParser().get_doctest(OPERATIONS[name].doc, dict(NAMES), name, None, None)
     assert sum((example.source + example.want).count("\n") for example in test.examples) <= LINES
     assert not failures([test])
+
+
+@pytest.mark.parametrize("part", ["Args:", "Returns:", "Source:", "Example:"])
+def test_every_public_operation_has(part):
+    public = [entry for entry in entries() if not entry.name.startswith("_") and (part != "Args:" or entry.params)]
+    assert not [f"{entry.namespace}.{entry.name}" for entry in public if part not in (entry.doc or "")]
 
 
 def failures(tests):

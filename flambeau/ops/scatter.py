@@ -146,7 +146,7 @@ def take_along_dim(input: Tensor, indices: Tensor, dim: int | None = None) -> Te
 
     Args:
         input: any shape and dtype.
-        indices: int64, as many dimensions as ``input`` where there is a ``dim``; negative ones count from the end.
+        indices: int64, as many dimensions as ``input`` where there is a ``dim``, along which they count modulo its size.
         dim: the dimension that they count along; the flattened tensor when None.
     Returns:
         Both shapes broadcast, with ``indices``' size along ``dim``; 1-d without ``dim``. ``input``'s dtype.
@@ -303,7 +303,7 @@ def scatter(
         value: another name for a number ``src``.
         reduce: 'add' or 'multiply' combines instead of overwriting.
     Returns:
-        ``input``'s shape and dtype; a new tensor. Of repeated indices the last one counts.
+        ``input``'s shape and dtype; a new tensor. Of repeated indices any one counts.
     Raises:
         RuntimeError: an index out of range, shapes that do not fit, another dtype, or another ``reduce``.
         TypeError: neither ``src`` nor ``value``.

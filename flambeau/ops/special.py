@@ -488,7 +488,7 @@ def zeta(input: Tensor | Number, other: Tensor | Number) -> Tensor:
 
     Args:
         input: the exponent, above 1; a real tensor of any shape, or a number.
-        other: where the sum begins; a tensor that broadcasts, or a number. One of them is a tensor.
+        other: where the sum begins; a tensor that broadcasts, or a number.
     Returns:
         The broadcast shape, floating point.
     Raises:

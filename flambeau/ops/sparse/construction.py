@@ -399,8 +399,8 @@ def _declare_indices(name: str, forms: Any, position: int, across: str, along: s
         return wrap(sparse_part(name, input, forms, words).parts[position])
 
     part.__name__ = name
-    which = f"the {along} of each entry (or block)" if position else f"where the entries of each {across} (of blocks) begin"
-    part.__doc__ = f"""The {name.replace("_", " ")} of a tensor that is compressed by {across}s: {which}.
+    which = f"The {along} of each entry (or block)" if position else f"Where the entries of each {across} (of blocks) begin"
+    part.__doc__ = f"""{which}, of a tensor that is compressed by {across}s.
 
     Args:
         input: of layout ``torch.sparse_cs{across[0]}`` or ``torch.sparse_bs{across[0]}``.
