@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from functools import lru_cache
 from typing import Any, NamedTuple
 
@@ -11,12 +12,12 @@ import numpy as np
 from ...core.arrays.native import native
 from ...core.layout import fused_gradient_strides, is_fused_attention, laid_out, preserved_strides
 from ...core.shape import contiguous_strides, restrided
-from ..compiler.build import Call
+from ..compiler.arguments import fields_of
 from ..compiler.language import KINDS
 from ..compiler.memory import empty
 from ..compiler.pool import pool
 from ..compiler.target import current
-from .attention_kernels import TILE, Mask, attend, attention_slopes
+from .attention_kernels import TILE, Mask, OfOperands, attend, attention_slopes
 from .microkernel import Scratch
 
 Layout = tuple[tuple[int, ...], tuple[int, ...]]  # shape, and strides in elements
@@ -25,7 +26,7 @@ Layout = tuple[tuple[int, ...], tuple[int, ...]]  # shape, and strides in elemen
 class Plan(NamedTuple):
     """How calls with one layout of operands run."""
 
-    call: Call
+    run: Callable[..., None]
     scratch: Scratch
 
 
@@ -64,11 +65,13 @@ def _plan_forward(dtype: np.dtype, layouts: tuple[Layout, ...], mask: Mask | Non
     vectors = _vectors(length, lanes, 4 if target.registers > 16 else 2)
     blocks = -(-length // (lanes * vectors))
     size = (2 * TILE + sum(-(-d // lanes) * lanes for d in (depth, out_depth))) * lanes * vectors
-    steps = [by_query[-2], by_key[-2], by_value[-2], by_out[-2], masked[0][1][-2] if masked else 0]
-    call = attend(kind, vectors, is_causal, mask).call(
-        math.prod(lead) * blocks, _table(layouts, lead), threads, size, blocks, length, keys, depth, out_depth, *steps, scale
-    )
-    return Plan(call, Scratch(size + 64, dtype))
+    scratch = Scratch(size + 64, dtype)
+    run = attend(kind, vectors, is_causal, mask).bind(
+        math.prod(lead) * blocks, table=_table(layouts, lead), pieces=scratch.pieces, size=size, blocks=blocks, length=length, keys=keys,
+        depth=depth, out_depth=out_depth, by_query=by_query[-2], by_key=by_key[-2], by_value=by_value[-2], by_out=by_out[-2],
+        by_mask=masked[0][1][-2] if masked else 0, scale=scale,
+    )  # fmt: skip
+    return Plan(run, scratch)
 
 
 @lru_cache(maxsize=256)
@@ -80,23 +83,25 @@ def _plan_backward(dtype: np.dtype, layouts: tuple[Layout, ...], mask: Mask | No
     vectors = _vectors(keys, lanes, 4 if target.registers > 16 else 2)
     wide, wide_out = (-(-d // lanes) * lanes for d in (depth, out_depth))
     size = (2 * TILE + 3 * wide + 2 * wide_out) * lanes * vectors + -(-length // (lanes * vectors)) * lanes * vectors
-    steps = [strides[-2] for _, strides in layouts]
-    call = attention_slopes(kind, vectors, is_causal, mask).call(
-        math.prod(lead), _table(layouts, lead), threads, size, length, keys, depth, out_depth, *(*steps, 0)[:9], scale
-    )
-    return Plan(call, Scratch(size + 64, dtype))
+    scratch = Scratch(size + 64, dtype)
+    by = dict(zip(fields_of(OfOperands), [strides[-2] for _, strides in layouts], strict=False))
+    run = attention_slopes(kind, vectors, is_causal, mask).bind(
+        math.prod(lead), table=_table(layouts, lead), pieces=scratch.pieces, size=size, length=length, keys=keys, depth=depth,
+        out_depth=out_depth, by=OfOperands(**{"mask": 0, **by}), scale=scale,
+    )  # fmt: skip
+    return Plan(run, scratch)
 
 
-def _mask_of(attn_mask: np.ndarray | None, keys: int, dtype: np.dtype) -> tuple[np.ndarray | None, Mask | None] | None:
-    """The mask with rows of neighbours, and what a kernel has to know of it; None where there is no kernel."""
+def _mask_of(attn_mask: np.ndarray | None, keys: int, dtype: np.dtype) -> tuple[tuple[np.ndarray, ...], Mask | None] | None:
+    """The mask, if there is one, with rows of neighbours, and what a kernel has to know of it; None where there is no kernel."""
     if attn_mask is None:
-        return None, None
+        return (), None
     if attn_mask.dtype not in (np.bool_, dtype) or not attn_mask.ndim or attn_mask.shape[-1] != keys:
         return None
     if attn_mask.ndim == 1:
         attn_mask = attn_mask[None]
     attn_mask = _with_rows(attn_mask)
-    return attn_mask, Mask(KINDS[attn_mask.dtype], attn_mask.shape[-2] == 1 or attn_mask.strides[-2] == 0)
+    return (attn_mask,), Mask(KINDS[attn_mask.dtype], attn_mask.shape[-2] == 1 or attn_mask.strides[-2] == 0)
 
 
 def _with_rows(array: np.ndarray) -> np.ndarray:
@@ -142,9 +147,10 @@ def attention(
     strides = preserved_strides(query) if is_fused_attention(query, key, value) else contiguous_strides(shape)
     out = _empty(shape, strides, query.dtype)
     log_sums = empty(out.shape[:-1], query.dtype)
-    arrays = (*operands, out) if masked[0] is None else (*operands, out, masked[0])
-    plan = _plan_forward(query.dtype, tuple([_layout(array) for array in arrays]), masked[1], is_causal, float(scale), pool.threads)
-    plan.call(*arrays, log_sums, *plan.scratch.take())
+    arrays = dict(zip(("query", "key", "value", "out", "mask"), (*operands, out, *masked[0]), strict=False))
+    plan = _plan_forward(query.dtype, tuple(map(_layout, arrays.values())), masked[1], is_causal, float(scale), pool.threads)
+    flags, room = plan.scratch.take()
+    plan.run(**arrays, log_sums=log_sums, flags=flags, room=room)
     return laid_out(out, strides), log_sums
 
 
@@ -170,7 +176,8 @@ def attention_backward(
     order = fused_gradient_strides if is_fused_attention(query, key, value) else contiguous_strides
     shapes = [(*lead, *operand.shape[-2:]) for operand in (query, key, value)]
     gradients = tuple([_empty(shape, order(shape), query.dtype) for shape in shapes])
-    arrays = (*operands, *gradients) if masked[0] is None else (*operands, *gradients, masked[0])
-    plan = _plan_backward(query.dtype, tuple([_layout(array) for array in arrays]), masked[1], is_causal, float(scale), pool.threads)
-    plan.call(*arrays, np.ascontiguousarray(log_sum), *plan.scratch.take())
+    arrays = dict(zip(fields_of(OfOperands), (*operands, *gradients, *masked[0]), strict=False))
+    plan = _plan_backward(query.dtype, tuple(map(_layout, arrays.values())), masked[1], is_causal, float(scale), pool.threads)
+    flags, room = plan.scratch.take()
+    plan.run(**arrays, log_sums=np.ascontiguousarray(log_sum), flags=flags, room=room)
     return gradients

@@ -20,10 +20,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import partial
 from typing import Any, NamedTuple
 
+from ..compiler.arguments import Array, Integer, Number, Record
 from ..compiler.build import kernel
 from ..compiler.language import Builder, Value
 from ..mathematics.vectors import exp, log
@@ -42,10 +42,10 @@ class Mask(NamedTuple):
     is_shared: bool
 
 
-def _matrix(k: Builder, operands: list[Value], table: Value, matrix: Value, kinds: list[str]) -> list[Value]:
-    """Where a matrix of each operand begins."""
-    count = len(operands)
-    return [k.at(array, k.load(table, matrix * count + i, "i64"), kinds[i]) for i, array in enumerate(operands)]
+def _matrix(k: Builder, arrays: dict[str, Value], elements: dict[str, str], table: Value, matrix: Value) -> dict[str, Value]:
+    """Where a matrix of each operand begins, which the table has."""
+    count = len(arrays)
+    return {name: k.at(array, k.load(table, matrix * count + i, "i64"), elements[name]) for i, (name, array) in enumerate(arrays.items())}
 
 
 def _groups(k: Builder, t: Tiles, count: Value, is_key: bool) -> list[_Group]:
@@ -61,73 +61,85 @@ def _lines_of(k: Builder, lane: Value, line: Value, is_key: bool) -> Value:
 
 
 # -- forward -----------------------------------------------------------------------------------------------------------------------
+class AttentionArguments(Record):
+    query: Array
+    key: Array
+    value: Array
+    out: Array
+    mask: Array  # for specifications with one
+    log_sums: Array
+    flags: Array  # of the pieces of scratch memory, see ``borrow``
+    room: Array  # the scratch memory
+    table: Array  # for each matrix, where it begins in each operand
+    pieces: Integer  # of scratch memory, and their size
+    size: Integer
+    blocks: Integer  # of queries of a matrix
+    length: Integer  # queries of a matrix
+    keys: Integer
+    depth: Integer  # elements of a query, and of a value
+    out_depth: Integer
+    by_query: Integer  # from row to row
+    by_key: Integer
+    by_value: Integer
+    by_out: Integer
+    by_mask: Integer
+    scale: Number
+
+
 @kernel
 def attend(k: Builder, kind: str, vectors: int, is_causal: bool, mask: Mask | None) -> None:
     """A chunk is a block of queries of one matrix."""
     t = Tiles(k, kind, vectors)
-    operands = [k.array() for _ in range(5 if mask else 4)]  # query, key, value, output, mask
-    log_sums, flags, room, table = (k.array() for _ in range(4))
-    pieces, size, blocks, length, keys, depth, out_depth = (k.integer() for _ in range(7))
-    by_query, by_key, by_value, by_out, by_mask = (k.integer() for _ in range(5))
-    scale = k.number(kind)
-    kinds = [kind] * 4 + ([mask.kind] if mask else [])
+    a = k.arguments(AttentionArguments, without=() if mask else ("mask",))
+    scale = k.cast(a.scale, kind)
+    arrays = {"query": a.query, "key": a.key, "value": a.value, "out": a.out, **({"mask": a.mask} if mask else {})}
+    elements = {**dict.fromkeys(arrays, kind), "mask": mask.kind if mask else ""}
 
     def unit(u: Value) -> None:
-        matrix, first = u // blocks, u % blocks * t.width
-        count = k.least(length - first, t.width)
-        query, key, value, out, *masked = _matrix(k, operands, table, matrix, kinds)
-        piece = borrow(k, flags, pieces)
-        scores = k.at(aligned(k, room), piece * size, kind)
-        bias = k.at(scores, TILE * t.width, kind)
-        queries = k.at(bias, TILE * t.width, kind)
-        total = k.at(queries, (depth + t.lanes - 1) // t.lanes * t.lanes * t.width, kind)
-        t.pack(k.at(query, first * by_query, kind), by_query, (count, depth), queries, lambda v: v)
-        t.clear(total, out_depth)
+        matrix, first = u // a.blocks, u % a.blocks * t.width
+        count = k.least(a.length - first, t.width)
+        here = _matrix(k, arrays, elements, a.table, matrix)
+        piece = borrow(k, a.flags, a.pieces)
+        forward = _Forward(t, a, scale, k.at(aligned(k, a.room), piece * a.size, kind))
+        t.pack(k.at(here["query"], first * a.by_query, kind), a.by_query, (count, a.depth), forward.queries, lambda v: v)
+        t.clear(forward.total, a.out_depth)
         state = [k.const(_LOWEST, kind, t.lanes)] * vectors + [t.zero] * vectors
-        forward = _Forward(t, scale, scores, bias, queries, total, depth, out_depth, by_key, by_value)
+
+        def rows(at: Value) -> tuple[Value, Value]:
+            return k.at(here["key"], at * a.by_key, kind), k.at(here["value"], at * a.by_value, kind)
 
         def tile(at: Value, *state: Value) -> Any:
             height = k.least(stop - at, TILE)
-            here = k.at(key, at * by_key, kind), k.at(value, at * by_value, kind)
-            group = (k.const(0, "i64"), height, t.every)
+            group, operands = (k.const(0, "i64"), height, t.every), rows(at)
             if mask is None:
-                return forward.add(*here, [group], state)
-            corner = k.at(masked[0], at if mask.is_shared else first * by_mask + at, mask.kind)
-            seen = forward.add_mask(corner, mask, by_mask, count, height)
-            return k.when(seen, lambda: forward.add(*here, [group], state, mask), lambda: state)
+                return forward.add(*operands, [group], state)
+            corner = k.at(here["mask"], at if mask.is_shared else first * a.by_mask + at, mask.kind)
+            seen = forward.add_mask(corner, mask, count, height)
+            return k.when(seen, lambda: forward.add(*operands, [group], state, mask), lambda: state)
 
-        stop = k.least(first, keys) if is_causal else keys
+        stop = k.least(first, a.keys) if is_causal else a.keys
         state = list(as_values(k.loop(0, stop, tile, step=TILE, carried=state)))
         if is_causal:
-            here = k.at(key, first * by_key, kind), k.at(value, first * by_value, kind)
-            seen = k.most(k.least(keys - first, t.width), 0)
-            state = forward.add(*here, _groups(k, t, seen, True), state, on_diagonal=True)
-        forward.finish(state, out, log_sums, (first, count, by_out, matrix * length))
-        give_back(k, flags, piece)
+            operands = rows(first)
+            seen = k.most(k.least(a.keys - first, t.width), 0)
+            state = forward.add(*operands, _groups(k, t, seen, True), state, on_diagonal=True)
+        forward.finish(state, here["out"], first, count, matrix)
+        give_back(k, a.flags, piece)
 
     k.for_chunks(unit)
 
 
-@dataclass(slots=True)
 class _Forward:
-    """A block of queries: its panels, and what is done with a tile of keys."""
+    """A block of queries: its panels in scratch memory, and what is done with a tile of keys."""
 
-    t: Tiles
-    scale: Value
-    scores: Value
-    bias: Value
-    queries: Value
-    total: Value
-    depth: Value
-    out_depth: Value
-    by_key: Value
-    by_value: Value
+    def __init__(self, t: Tiles, a: AttentionArguments, scale: Value, room: Value):
+        k = self.k = t.k
+        self.t, self.a, self.scale, self.scores = t, a, scale, room
+        self.bias = k.at(room, TILE * t.width, t.kind)
+        self.queries = k.at(self.bias, TILE * t.width, t.kind)
+        self.total = k.at(self.queries, (a.depth + t.lanes - 1) // t.lanes * t.lanes * t.width, t.kind)
 
-    @property
-    def k(self) -> Builder:
-        return self.t.k
-
-    def add_mask(self, corner: Value, mask: Mask, by_mask: Value, count: Value, height: Value) -> Value:
+    def add_mask(self, corner: Value, mask: Mask, count: Value, height: Value) -> Value:
         """Put a tile of the mask beside the scores; whether it lets anything through."""
         k, t = self.k, self.t
         other = False if mask.kind == "b8" else _LOWEST
@@ -144,7 +156,7 @@ class _Forward:
                 return seen | value.ne(lowest)
 
             return k.any(k.loop(0, height, some, step=t.lanes, carried=[k.const(False, "b1", t.lanes)]))
-        t.pack(corner, by_mask, (count, height), self.bias, change, mask.kind, other)
+        t.pack(corner, self.a.by_mask, (count, height), self.bias, change, mask.kind, other)
 
         def look(j: Value, *seen: Value) -> list[Value]:
             return [before | value.ne(lowest) for before, value in zip(seen, t.line(self.bias, j, t.every), strict=True)]
@@ -190,9 +202,9 @@ class _Forward:
         lowest = k.const(_LOWEST, t.kind, t.lanes)
 
         def some(j: Value, rows: int, *top: Value) -> list[Value]:
-            lines_of_keys = [k.at(key, (j + r) * self.by_key, t.kind) for r in range(rows)]
+            lines_of_keys = [k.at(key, (j + r) * self.a.by_key, t.kind) for r in range(rows)]
             sums = t.product(
-                lambda r, d: k.load(lines_of_keys[r], d, t.kind), rows, self.queries, (0, self.depth), span, [t.zero] * (rows * len(span))
+                lambda r, d: k.load(lines_of_keys[r], d, t.kind), rows, self.queries, (0, self.a.depth), span, [t.zero] * (rows * len(span))
             )
             highest = list(top)
             for r in range(rows):
@@ -226,7 +238,7 @@ class _Forward:
             for start, stop, span in groups:
                 places = [r * t.vectors + v for r in range(rows) for v in span]
                 later = t.product(
-                    lambda r, j: k.load(here, j * self.by_value + r, t.kind),
+                    lambda r, j: k.load(here, j * self.a.by_value + r, t.kind),
                     *(rows, self.scores, (start, stop), span, [total[place] for place in places]),
                 )
                 for place, value_of in zip(places, later, strict=True):
@@ -234,18 +246,17 @@ class _Forward:
             for r in range(rows):
                 t.put(total[r * t.vectors : (r + 1) * t.vectors], self.total, e + r, t.every)
 
-        by_rows(k, t.rows, k.const(0, "i64"), self.out_depth, some)
+        by_rows(k, t.rows, k.const(0, "i64"), self.a.out_depth, some)
 
-    def finish(self, state: Any, out: Value, log_sums: Value, place: tuple[Value, Value, Value, Value]) -> None:
+    def finish(self, state: Any, out: Value, first: Value, count: Value, matrix: Value) -> None:
         """Write the block's output, divided by the sums, and their logarithms: infinity of a query that has seen nothing."""
-        k, t = self.k, self.t
-        first, count, by_out, start = place
+        k, t, start = self.k, self.t, matrix * self.a.length
         divisors = []
         for v, (top, total) in enumerate(zip(state[: t.vectors], state[t.vectors :], strict=True)):
             nothing = total.eq(0.0)
             divisors.append(k.select(nothing, 1.0, total))
             result = k.select(nothing, k.const(math.inf, t.kind, t.lanes), top + log(k, total))
-            k.store(result, log_sums, start + first + v * t.lanes, t.kind, below(k, count - v * t.lanes, t.lanes))
+            k.store(result, self.a.log_sums, start + first + v * t.lanes, t.kind, below(k, count - v * t.lanes, t.lanes))
         t.put(divisors, self.scores, 0, t.every)
         t.put([1.0 / divisor for divisor in divisors], self.scores, 1, t.every)
 
@@ -256,48 +267,83 @@ class _Forward:
             rest = k.fma(-quotient, divisor, value)
             return k.select(rest.is_nan(), quotient, k.fma(rest, inverse, quotient))
 
-        t.unpack(self.total, k.at(out, first * by_out, t.kind), by_out, (count, self.out_depth), divided)
+        t.unpack(self.total, k.at(out, first * self.a.by_out, t.kind), self.a.by_out, (count, self.a.out_depth), divided)
 
 
 # -- backward ----------------------------------------------------------------------------------------------------------------------
+class OfOperands(Record):
+    """Something of each operand of the backward pass."""
+
+    grad: Integer
+    query: Integer
+    key: Integer
+    value: Integer
+    out: Integer
+    of_query: Integer
+    of_key: Integer
+    of_value: Integer
+    mask: Integer
+
+
+class SlopeArguments(Record):
+    grad: Array
+    query: Array
+    key: Array
+    value: Array
+    out: Array
+    of_query: Array  # the three gradients that are made
+    of_key: Array
+    of_value: Array
+    mask: Array  # for specifications with one
+    log_sums: Array
+    flags: Array  # of the pieces of scratch memory, see ``borrow``
+    room: Array  # the scratch memory
+    table: Array  # for each matrix, where it begins in each operand
+    pieces: Integer  # of scratch memory, and their size
+    size: Integer
+    length: Integer  # queries of a matrix
+    keys: Integer
+    depth: Integer  # elements of a query, and of a value
+    out_depth: Integer
+    by: OfOperands  # from row to row
+    scale: Number
+
+
 @kernel
 def attention_slopes(k: Builder, kind: str, vectors: int, is_causal: bool, mask: Mask | None) -> None:
     """A chunk is one matrix: its blocks of keys in turn add to the gradient of all queries."""
     t = Tiles(k, kind, vectors)
-    operands = [k.array() for _ in range(9 if mask else 8)]  # gradient, query, key, value, output, three gradients, mask
-    log_sums, flags, room, table = (k.array() for _ in range(4))
-    pieces, size, length, keys, depth, out_depth = (k.integer() for _ in range(6))
-    steps = [k.integer() for _ in range(9)]  # from row to row of the operands
-    scale = k.number(kind)
-    kinds = [kind] * 8 + ([mask.kind] if mask else [])
+    a = k.arguments(SlopeArguments, without=() if mask else ("mask",))
+    scale = k.cast(a.scale, kind)
+    arrays = {name: getattr(a, name) for name in vars(a.by) if mask or name != "mask"}
+    elements = {**dict.fromkeys(arrays, kind), "mask": mask.kind if mask else ""}
 
     def unit(matrix: Value) -> None:
-        piece = borrow(k, flags, pieces)
-        here = _matrix(k, operands, table, matrix, kinds)
-        b = _Backward(t, k.at(aligned(k, room), piece * size, kind), here, steps, (length, keys, depth, out_depth), scale)
-        b.log_sums = k.at(log_sums, matrix * length, kind)
+        piece = borrow(k, a.flags, a.pieces)
+        here = OfOperands(**{"mask": None, **_matrix(k, arrays, elements, a.table, matrix)})
+        b = _Backward(t, a, scale, here, k.at(aligned(k, a.room), piece * a.size, kind), matrix)
         b.begin()
 
         def block(first: Value) -> None:
-            count = k.least(keys - first, t.width)
+            count = k.least(a.keys - first, t.width)
             b.take(first, count)
 
             def tile(at: Value) -> None:
-                groups = [(k.const(0, "i64"), k.least(length - at, TILE), t.every)]
+                groups = [(k.const(0, "i64"), k.least(a.length - at, TILE), t.every)]
                 if mask is None:
                     b.add(at, count, groups)
                     return
-                corner = k.at(here[8], first if mask.is_shared else at * steps[8] + first, mask.kind)
+                corner = k.at(here.mask, first if mask.is_shared else at * a.by.mask + first, mask.kind)
                 k.when(b.is_seen(corner, mask, groups[0][1], count), lambda: b.add(at, count, groups, mask, corner))
 
             if is_causal:
-                rows = k.most(k.least(length - first, t.width), 0)
+                rows = k.most(k.least(a.length - first, t.width), 0)
                 b.add(first, count, _groups(k, t, rows, False), on_diagonal=True)
-            k.loop(first + t.width if is_causal else 0, length, tile, step=TILE)
+            k.loop(first + t.width if is_causal else 0, a.length, tile, step=TILE)
             b.give(first, count)
 
-        k.loop(0, keys, block, step=t.width)
-        give_back(k, flags, piece)
+        k.loop(0, a.keys, block, step=t.width)
+        give_back(k, a.flags, piece)
 
     k.for_chunks(unit)
 
@@ -305,67 +351,65 @@ def attention_slopes(k: Builder, kind: str, vectors: int, is_causal: bool, mask:
 class _Backward:
     """One matrix: the panels of a block of keys, and what is done with a tile of queries."""
 
-    def __init__(self, t: Tiles, room: Value, here: list[Value], steps: list[Value], sizes: tuple[Value, ...], scale: Value):
+    def __init__(self, t: Tiles, a: SlopeArguments, scale: Value, here: OfOperands, room: Value, matrix: Value):
         k = self.k = t.k
-        self.t, self.here, self.steps, self.scale = t, here, steps, scale
-        self.length, self.keys, self.depth, self.out_depth = sizes
-        self.log_sums = room
-        self.pitch, wide_out = ((size + t.lanes - 1) // t.lanes * t.lanes for size in (self.depth, self.out_depth))
+        self.t, self.a, self.by, self.scale, self.here = t, a, a.by, scale, here
+        self.pitch, wide_out = ((size + t.lanes - 1) // t.lanes * t.lanes for size in (a.depth, a.out_depth))
         places = []
         for lines in (k.const(TILE, "i64"), k.const(TILE, "i64"), self.pitch, wide_out, self.pitch, wide_out, self.pitch):
             places.append(room)
             room = k.at(room, lines * t.width, t.kind)
         self.p, self.of_scores, self.key, self.value, self.of_key, self.of_value, self.key_rows = places
-        self.deltas = room
+        self.deltas, self.log_sums = room, k.at(a.log_sums, matrix * a.length, t.kind)
 
     def begin(self) -> None:
         """No gradient of the queries yet; of each row, the sum of the output times its gradient."""
         k, t = self.k, self.t
-        k.loop(0, self.length, lambda i: k.vector_loop(0, self.depth, t.lanes, partial(self._clear, i)))
+        k.loop(0, self.a.length, lambda i: k.vector_loop(0, self.a.depth, t.lanes, partial(self._clear, i)))
 
         def block(first: Value) -> None:
-            limits = k.least(self.length - first, t.width), self.out_depth
-            for operand, panel in ((0, self.value), (4, self.of_value)):
-                by = self.steps[operand]
-                t.pack(k.at(self.here[operand], first * by, t.kind), by, limits, panel, lambda v: v)
+            limits = k.least(self.a.length - first, t.width), self.a.out_depth
+            for rows, by, panel in ((self.here.grad, self.by.grad, self.value), (self.here.out, self.by.out, self.of_value)):
+                t.pack(k.at(rows, first * by, t.kind), by, limits, panel, lambda v: v)
 
             def add(e: Value, *total: Value) -> list[Value]:
                 # in the order in which products of gradients and values are summed: where these are equal, differences are 0
                 slopes, outputs = (t.line(panel, e, t.every) for panel in (self.value, self.of_value))
                 return [k.fma(a, b, c) for a, b, c in zip(slopes, outputs, total, strict=True)]
 
-            total = as_values(k.loop(0, self.out_depth, add, carried=[t.zero] * t.vectors))
+            total = as_values(k.loop(0, self.a.out_depth, add, carried=[t.zero] * t.vectors))
             t.put(total, k.at(self.deltas, first, t.kind), 0, t.every)
 
-        k.loop(0, self.length, block, step=t.width)
+        k.loop(0, self.a.length, block, step=t.width)
 
     def _clear(self, i: Value, d: Value, mask: Value | None) -> None:
-        self.k.store(self.t.zero, self.here[5], i * self.steps[5] + d, self.t.kind, mask)
+        self.k.store(self.t.zero, self.here.of_query, i * self.by.of_query + d, self.t.kind, mask)
 
     def take(self, first: Value, count: Value) -> None:
         """Pack a block of keys and values; rows of keys are multiplied by the scale, for the queries' gradient."""
         k, t = self.k, self.t
-        key, value = (k.at(self.here[i], first * self.steps[i], t.kind) for i in (2, 3))
-        t.pack(key, self.steps[2], (count, self.depth), self.key, lambda v: v)
-        t.pack(value, self.steps[3], (count, self.out_depth), self.value, lambda v: v)
-        t.clear(self.of_key, self.depth)
-        t.clear(self.of_value, self.out_depth)
+        key, value = k.at(self.here.key, first * self.by.key, t.kind), k.at(self.here.value, first * self.by.value, t.kind)
+        t.pack(key, self.by.key, (count, self.a.depth), self.key, lambda v: v)
+        t.pack(value, self.by.value, (count, self.a.out_depth), self.value, lambda v: v)
+        t.clear(self.of_key, self.a.depth)
+        t.clear(self.of_value, self.a.out_depth)
 
         def row(j: Value) -> None:
             def some(d: Value) -> None:
-                values = k.load(key, j * self.steps[2] + d, t.kind, t.lanes, below(k, self.depth - d, t.lanes))
+                values = k.load(key, j * self.by.key + d, t.kind, t.lanes, below(k, self.a.depth - d, t.lanes))
                 k.store(values * self.scale, self.key_rows, j * self.pitch + d, t.kind)
 
-            k.loop(0, self.depth, some, step=t.lanes)
+            k.loop(0, self.a.depth, some, step=t.lanes)
 
         k.loop(0, count, row)
 
     def give(self, first: Value, count: Value) -> None:
         """Write the gradients of a block of keys and values."""
         k, t = self.k, self.t
-        of_key, of_value = (k.at(self.here[i], first * self.steps[i], t.kind) for i in (6, 7))
-        t.unpack(self.of_key, of_key, self.steps[6], (count, self.depth), lambda v, _: v * self.scale)
-        t.unpack(self.of_value, of_value, self.steps[7], (count, self.out_depth), lambda v, _: v)
+        of_key = k.at(self.here.of_key, first * self.by.of_key, t.kind)
+        of_value = k.at(self.here.of_value, first * self.by.of_value, t.kind)
+        t.unpack(self.of_key, of_key, self.by.of_key, (count, self.a.depth), lambda v, _: v * self.scale)
+        t.unpack(self.of_value, of_value, self.by.of_value, (count, self.a.out_depth), lambda v, _: v)
 
     def is_seen(self, corner: Value, mask: Mask, height: Value, count: Value) -> Value:
         """Whether a tile of the mask lets anything through."""
@@ -384,7 +428,7 @@ class _Backward:
 
     def _bias(self, corner: Value, mask: Mask, i: Value, v: int, count: Value) -> Value:
         k, t = self.k, self.t
-        at = k.const(v * t.lanes, "i64") if mask.is_shared else i * self.steps[8] + v * t.lanes
+        at = k.const(v * t.lanes, "i64") if mask.is_shared else i * self.by.mask + v * t.lanes
         other = False if mask.kind == "b8" else _LOWEST
         value = k.load(corner, at, mask.kind, t.lanes, below(k, count - v * t.lanes, t.lanes), other)
         return register_of(mask.kind, t.kind, k, value)
@@ -394,13 +438,13 @@ class _Backward:
     ) -> None:
         """What a tile of queries adds to the gradients."""
         k, t = self.k, self.t
-        grad, query = (k.at(self.here[i], at * self.steps[i], t.kind) for i in (0, 1))
+        grad, query = k.at(self.here.grad, at * self.by.grad, t.kind), k.at(self.here.query, at * self.by.query, t.kind)
         for start, stop, span in groups:
             self._probabilities(at, query, (start, stop), span, count, mask, corner, on_diagonal)
             self._slopes(at, grad, (start, stop), span)
         lines = (groups[0][0], groups[-1][1])
-        self._to_block(grad, self.steps[0], self.p, self.of_value, self.out_depth, groups)
-        self._to_block(query, self.steps[1], self.of_scores, self.of_key, self.depth, groups)
+        self._to_block(grad, self.by.grad, self.p, self.of_value, self.a.out_depth, groups)
+        self._to_block(query, self.by.query, self.of_scores, self.of_key, self.a.depth, groups)
         self._to_queries(at, lines, lambda last: k.least(count, (last // t.lanes + 1) * t.lanes) if on_diagonal else count)
 
     def _products(self, factor: Value, by: Value, i: Value, rows: int, panel: Value, depth: Value, span: range) -> list[list[Value]]:
@@ -417,7 +461,7 @@ class _Backward:
         lane, lowest = k.indices(t.lanes, "i32"), k.const(_LOWEST, t.kind, t.lanes)
 
         def some(i: Value, rows: int) -> None:
-            for r, products in enumerate(self._products(query, self.steps[1], i, rows, self.key, self.depth, span)):
+            for r, products in enumerate(self._products(query, self.by.query, i, rows, self.key, self.a.depth, span)):
                 line = i + r
                 scores = [value * self.scale for value in products]  # bit by bit the forward pass's: their sums of exponentials fit
                 if on_diagonal:
@@ -435,7 +479,7 @@ class _Backward:
         k, t = self.k, self.t
 
         def some(i: Value, rows: int) -> None:
-            for r, of_p in enumerate(self._products(grad, self.steps[0], i, rows, self.value, self.out_depth, span)):
+            for r, of_p in enumerate(self._products(grad, self.by.grad, i, rows, self.value, self.a.out_depth, span)):
                 delta = k.load(self.deltas, at + i + r, t.kind)
                 p = t.line(self.p, i + r, span)
                 slopes = [a * (b - delta) for a, b in zip(p, of_p, strict=True)]
@@ -468,14 +512,14 @@ class _Backward:
         ``seen``: how many keys the last of some queries, and those before it, look at.
         """
         k, t = self.k, self.t
-        by, of_query = self.steps[5], self.here[5]
+        by, of_query = self.by.of_query, self.here.of_query
         done = k.const(0, "i64")
         for vectors in (4, 2, 1, 0):
             wide = max(vectors, 1) * t.lanes
-            end = done + (self.depth - done) // wide * wide if vectors else self.depth
+            end = done + (self.a.depth - done) // wide * wide if vectors else self.a.depth
 
             def columns(d: Value, vectors: int = vectors) -> None:
-                span, part = range(max(vectors, 1)), None if vectors else below(k, self.depth - d, t.lanes)
+                span, part = range(max(vectors, 1)), None if vectors else below(k, self.a.depth - d, t.lanes)
 
                 def some(i: Value, rows: int) -> None:
                     places = [((at + i + r) * by + d + v * t.lanes) for r in range(rows) for v in span]
