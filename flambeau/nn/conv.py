@@ -11,7 +11,7 @@ from ..core.tensor import Parameter, Tensor
 from . import functional as F, init
 from ._shown import unusual
 from ._tuples import repeated
-from .lazy import LazyModuleMixin
+from .lazy import LazyModuleMixin, lazy_variant
 from .module import Module
 from .parameter import UninitializedParameter
 
@@ -335,12 +335,6 @@ class ConvTranspose3d(_ConvTransposeNd):
 
 
 # -- layers that take their channels from the first input -------------------------------------------------------------------------
-_LAZY_DOC = """A ``{name}`` whose ``in_channels`` is taken from its first input; the other arguments are the same.
-
-    Source: torch.nn.Lazy{name}.
-    """
-
-
 class _LazyConvXdMixin(LazyModuleMixin):
     """What lazy convolution layers share."""
 
@@ -414,19 +408,9 @@ class _LazyConv(_LazyConvXdMixin, _Conv):
         self._begin(out_channels, bias, device, dtype)
 
 
-class LazyConv1d(_LazyConv, Conv1d):
-    __doc__ = _LAZY_DOC.format(name="Conv1d")
-    cls_to_become = Conv1d
-
-
-class LazyConv2d(_LazyConv, Conv2d):
-    __doc__ = _LAZY_DOC.format(name="Conv2d")
-    cls_to_become = Conv2d
-
-
-class LazyConv3d(_LazyConv, Conv3d):
-    __doc__ = _LAZY_DOC.format(name="Conv3d")
-    cls_to_become = Conv3d
+LazyConv1d = lazy_variant(Conv1d, (_LazyConv, Conv1d), "in_channels")
+LazyConv2d = lazy_variant(Conv2d, (_LazyConv, Conv2d), "in_channels")
+LazyConv3d = lazy_variant(Conv3d, (_LazyConv, Conv3d), "in_channels")
 
 
 class _LazyConvTranspose(_LazyConvXdMixin, _ConvTransposeNd):
@@ -450,16 +434,6 @@ class _LazyConvTranspose(_LazyConvXdMixin, _ConvTransposeNd):
         self._begin(out_channels, bias, device, dtype)
 
 
-class LazyConvTranspose1d(_LazyConvTranspose, ConvTranspose1d):
-    __doc__ = _LAZY_DOC.format(name="ConvTranspose1d")
-    cls_to_become = ConvTranspose1d
-
-
-class LazyConvTranspose2d(_LazyConvTranspose, ConvTranspose2d):
-    __doc__ = _LAZY_DOC.format(name="ConvTranspose2d")
-    cls_to_become = ConvTranspose2d
-
-
-class LazyConvTranspose3d(_LazyConvTranspose, ConvTranspose3d):
-    __doc__ = _LAZY_DOC.format(name="ConvTranspose3d")
-    cls_to_become = ConvTranspose3d
+LazyConvTranspose1d = lazy_variant(ConvTranspose1d, (_LazyConvTranspose, ConvTranspose1d), "in_channels")
+LazyConvTranspose2d = lazy_variant(ConvTranspose2d, (_LazyConvTranspose, ConvTranspose2d), "in_channels")
+LazyConvTranspose3d = lazy_variant(ConvTranspose3d, (_LazyConvTranspose, ConvTranspose3d), "in_channels")

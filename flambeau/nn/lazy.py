@@ -11,6 +11,11 @@ from .parameter import is_lazy
 
 __all__ = ["LazyModuleMixin"]
 
+_DOC = """A{n} ``{name}`` whose ``{sizes}`` is taken from its first input; the other arguments are the same.
+
+    Source: torch.nn.Lazy{name}.
+    """
+
 
 class LazyModuleMixin(Module):
     """A module whose parameters get their shapes at the first call; then it becomes a ``cls_to_become``.
@@ -86,3 +91,9 @@ class LazyModuleMixin(Module):
             "Modules with uninitialized parameters can't be used with `DataParallel`. Run a dummy forward pass to correctly initialize "
             "the modules"
         )
+
+
+def lazy_variant(kind: type[Module], bases: tuple[type, ...], sizes: str, **attributes: Any) -> Any:
+    """The class ``Lazy<kind>``, whose instances become a ``kind`` at their first call; ``sizes`` names the argument that it gives."""
+    doc = _DOC.format(n="n" if kind.__name__[0] in "AEIOU" else "", name=kind.__name__, sizes=sizes)
+    return type(f"Lazy{kind.__name__}", bases, {"__doc__": doc, "__module__": kind.__module__, "cls_to_become": kind, **attributes})

@@ -9,7 +9,7 @@ from .. import ops
 from ..core import dtype as dtypes
 from ..core.tensor import Parameter, Tensor
 from . import functional as F, init
-from .lazy import LazyModuleMixin
+from .lazy import LazyModuleMixin, lazy_variant
 from .module import Module
 from .parameter import UninitializedBuffer, UninitializedParameter
 
@@ -438,12 +438,6 @@ class LocalResponseNorm(Module):
 
 
 # -- layers that take their channels from the first input -------------------------------------------------------------------------
-_LAZY_DOC = """A{n} ``{name}`` whose ``num_features`` is taken from its first input; the other arguments are the same.
-
-    Source: torch.nn.Lazy{name}.
-    """
-
-
 class _LazyNormBase(LazyModuleMixin, _NormBase):
     """What lazy normalization layers share."""
 
@@ -490,40 +484,16 @@ class _LazyNormBase(LazyModuleMixin, _NormBase):
             self.reset_parameters()
 
 
-class LazyBatchNorm1d(_LazyNormBase, _BatchNorm):
-    __doc__ = _LAZY_DOC.format(n="", name="BatchNorm1d")
-    cls_to_become = BatchNorm1d
-    _allowed_dims = BatchNorm1d._allowed_dims
+def _lazy(kind: type[_NormBase], base: type[_NormBase]) -> Any:
+    return lazy_variant(kind, (_LazyNormBase, base), "num_features", _allowed_dims=kind._allowed_dims)
 
 
-class LazyBatchNorm2d(_LazyNormBase, _BatchNorm):
-    __doc__ = _LAZY_DOC.format(n="", name="BatchNorm2d")
-    cls_to_become = BatchNorm2d
-    _allowed_dims = BatchNorm2d._allowed_dims
-
-
-class LazyBatchNorm3d(_LazyNormBase, _BatchNorm):
-    __doc__ = _LAZY_DOC.format(n="", name="BatchNorm3d")
-    cls_to_become = BatchNorm3d
-    _allowed_dims = BatchNorm3d._allowed_dims
-
-
-class LazyInstanceNorm1d(_LazyNormBase, _InstanceNorm):
-    __doc__ = _LAZY_DOC.format(n="n", name="InstanceNorm1d")
-    cls_to_become = InstanceNorm1d
-    _allowed_dims = InstanceNorm1d._allowed_dims
-
-
-class LazyInstanceNorm2d(_LazyNormBase, _InstanceNorm):
-    __doc__ = _LAZY_DOC.format(n="n", name="InstanceNorm2d")
-    cls_to_become = InstanceNorm2d
-    _allowed_dims = InstanceNorm2d._allowed_dims
-
-
-class LazyInstanceNorm3d(_LazyNormBase, _InstanceNorm):
-    __doc__ = _LAZY_DOC.format(n="n", name="InstanceNorm3d")
-    cls_to_become = InstanceNorm3d
-    _allowed_dims = InstanceNorm3d._allowed_dims
+LazyBatchNorm1d = _lazy(BatchNorm1d, _BatchNorm)
+LazyBatchNorm2d = _lazy(BatchNorm2d, _BatchNorm)
+LazyBatchNorm3d = _lazy(BatchNorm3d, _BatchNorm)
+LazyInstanceNorm1d = _lazy(InstanceNorm1d, _InstanceNorm)
+LazyInstanceNorm2d = _lazy(InstanceNorm2d, _InstanceNorm)
+LazyInstanceNorm3d = _lazy(InstanceNorm3d, _InstanceNorm)
 
 
 class CrossMapLRN2d(Module):

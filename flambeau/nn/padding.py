@@ -23,6 +23,7 @@ _DOC = """{what}
     Source: torch.nn.{name}.
     """
 _AXES = {1: "L", 2: "H, W", 3: "D, H, W"}
+_LAST = {1: "the last dimension", 2: "the last two dimensions", 3: "the last three dimensions"}
 _MORE = {1: "", 2: ", top, bottom", 3: ", top, bottom, front, back"}
 
 
@@ -63,42 +64,12 @@ class _ConstantPad(_Pad):
         return F.pad(input, self.padding, "constant", self.value)
 
 
-_VALUE = "\n        value: of the border."
-
-
-class ConstantPad1d(_ConstantPad):
-    __doc__ = _doc("Puts a border of ``value`` around the last dimension.", "ConstantPad1d", 1, _VALUE)
-    _dims = 1
-
-
-class ConstantPad2d(_ConstantPad):
-    __doc__ = _doc("Puts a border of ``value`` around the last two dimensions.", "ConstantPad2d", 2, _VALUE)
-    _dims = 2
-
-
-class ConstantPad3d(_ConstantPad):
-    __doc__ = _doc("Puts a border of ``value`` around the last three dimensions.", "ConstantPad3d", 3, _VALUE)
-    _dims = 3
-
-
 class _ZeroPad(_ConstantPad):
     def __init__(self, padding: int | tuple[int, ...]) -> None:
         super().__init__(padding, 0.0)
 
     def extra_repr(self) -> str:
         return f"{self.padding}"
-
-
-class ZeroPad1d(_ZeroPad, ConstantPad1d):
-    __doc__ = _doc("Puts a border of zeros around the last dimension.", "ZeroPad1d", 1)
-
-
-class ZeroPad2d(_ZeroPad, ConstantPad2d):
-    __doc__ = _doc("Puts a border of zeros around the last two dimensions.", "ZeroPad2d", 2)
-
-
-class ZeroPad3d(_ZeroPad, ConstantPad3d):
-    __doc__ = _doc("Puts a border of zeros around the last three dimensions.", "ZeroPad3d", 3)
 
 
 class _CircularPad(_Pad):
@@ -111,15 +82,24 @@ class _CircularPad(_Pad):
         return super().forward(input)
 
 
-def _family(name: str, mode: str, what: str, base: type[_Pad] = _Pad) -> tuple[Any, Any, Any]:
-    """The classes ``<name>1d``, ``<name>2d`` and ``<name>3d``."""
+def _family(
+    name: str, mode: str, what: str, base: type[_Pad] = _Pad, *, value: str = "", also: tuple[Any, ...] = ((), (), ())
+) -> tuple[Any, Any, Any]:
+    """The classes ``<name>1d``, ``<name>2d`` and ``<name>3d`` over ``base``, and each over one of ``also``."""
     classes = []
-    for dims in (1, 2, 3):
-        namespace = {"__doc__": _doc(what, f"{name}{dims}d", dims), "__module__": __name__, "_dims": dims, "_mode": mode}
-        classes.append(type(f"{name}{dims}d", (base,), namespace))
+    for dims, others in zip((1, 2, 3), also):
+        doc = _doc(what.format(last=_LAST[dims]), f"{name}{dims}d", dims, value)
+        namespace = {"__doc__": doc, "__module__": __name__, "_dims": dims, "_mode": mode}
+        classes.append(type(f"{name}{dims}d", (base, *others), namespace))
     return classes[0], classes[1], classes[2]
 
 
+ConstantPad1d, ConstantPad2d, ConstantPad3d = _family(
+    "ConstantPad", "constant", "Puts a border of ``value`` around {last}.", _ConstantPad, value="\n        value: of the border."
+)
+ZeroPad1d, ZeroPad2d, ZeroPad3d = _family(
+    "ZeroPad", "constant", "Puts a border of zeros around {last}.", _ZeroPad, also=((ConstantPad1d,), (ConstantPad2d,), (ConstantPad3d,))
+)
 ReflectionPad1d, ReflectionPad2d, ReflectionPad3d = _family(
     "ReflectionPad", "reflect", "Continues the input by its mirror image, without repeating the edge."
 )
