@@ -135,7 +135,7 @@ class TVTensor(Tensor):
 
 def _from_picture(data: Any) -> Any:
     if isinstance(data, PIL.Image.Image):
-        from .transforms._kernels.conversion import pil_to_tensor
+        from .transforms._kernels.pil import pil_to_tensor
 
         return pil_to_tensor(data)
     return data
@@ -355,7 +355,7 @@ def wrap(wrappee: Tensor, *, like: Any, **kwargs: Any) -> Any:
 
 def __getattr__(name: str) -> Any:
     if name == "wrap_dataset_for_transforms_v2":
-        from .datasets.wrapping import wrap_dataset_for_transforms_v2  # late: data sets load more than tensors need
+        from . import datasets  # late: data sets load more than tensors need
 
-        return wrap_dataset_for_transforms_v2
+        return datasets.wrap_dataset_for_transforms_v2
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

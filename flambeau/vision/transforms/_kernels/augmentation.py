@@ -11,7 +11,8 @@ from typing import Any
 from .... import ops
 from ....core.tensor import Tensor
 from . import draws
-from .conversion import max_value, pil_to_tensor, to_pil_image
+from .conversion import max_value, to_pil_image
+from .pil import pil_to_tensor
 
 SIGNED = ("ShearX", "ShearY", "TranslateX", "TranslateY", "Rotate", "Brightness", "Color", "Contrast", "Sharpness")
 _MAPS = ("ShearX", "ShearY", "TranslateX", "TranslateY", "Rotate")

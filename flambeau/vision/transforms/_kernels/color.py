@@ -12,7 +12,8 @@ from ....core.tensor import Tensor
 from ....nn import functional
 from ... import tv_tensors
 from . import pil
-from .conversion import max_value, num_value_bits, pil_to_tensor, to_dtype_image, to_pil_image
+from .conversion import max_value, num_value_bits, to_dtype_image, to_pil_image
+from .pil import pil_to_tensor
 from .registry import kernel_of, register
 
 _IMAGES = (Tensor, tv_tensors.Image, tv_tensors.Video)

@@ -14,6 +14,7 @@ from ....core.dtype import dtype as Dtype, get_default_dtype
 from ....core.tensor import Tensor, wrap
 from ... import tv_tensors
 from . import pil
+from .pil import pil_to_tensor
 from .registry import kernel_of, register
 
 _SHORT = "I;16" if sys.byteorder == "little" else "I;16B"
@@ -51,14 +52,6 @@ def to_tensor(pic: Any) -> Tensor:
         return ops.from_numpy(np.array(pixels.transpose(2, 0, 1), order="C"))
     planes = wrap(np.ascontiguousarray(pixels)).permute(2, 0, 1).contiguous()  # not to be written to: it may be Pillow's memory
     return planes.to(get_default_dtype()).div_(255)
-
-
-def pil_to_tensor(pic: Any) -> Tensor:
-    """A PIL image as a tensor ``(C, H, W)`` with the image's own values. Source: torchvision.transforms.functional.pil_to_tensor."""
-    if not pil.is_pil_image(pic):
-        raise TypeError(f"pic should be PIL Image. Got {type(pic)}")
-    pixels = np.array(pic, copy=True).reshape(pic.height, pic.width, pil.num_channels(pic))
-    return ops.from_numpy(pixels).permute(2, 0, 1)
 
 
 def _mode_for(pixels: np.ndarray, mode: str | None) -> str:

@@ -14,7 +14,8 @@ from ....core import dtype as dtypes
 from ....core.tensor import Tensor, wrap
 from ....nn import functional
 from ... import tv_tensors
-from .conversion import pil_to_tensor, to_pil_image
+from .conversion import to_pil_image
+from .pil import pil_to_tensor
 from .registry import kernel_of, register
 
 _IMAGES = (Tensor, tv_tensors.Image, tv_tensors.Video)

@@ -8,6 +8,9 @@ from typing import Any
 import numpy as np
 from PIL import Image, ImageEnhance, ImageOps
 
+from .... import ops
+from ....core.tensor import Tensor
+
 PADDING_MODES = ("constant", "edge", "reflect", "symmetric")
 
 
@@ -38,6 +41,14 @@ def size(img: Any) -> list[int]:
 
 def num_channels(img: Any) -> int:
     return dimensions(img)[0]
+
+
+def pil_to_tensor(pic: Any) -> Tensor:
+    """A PIL image as a tensor ``(C, H, W)`` with the image's own values. Source: torchvision.transforms.functional.pil_to_tensor."""
+    if not is_pil_image(pic):
+        raise TypeError(f"pic should be PIL Image. Got {type(pic)}")
+    pixels = np.array(pic, copy=True).reshape(pic.height, pic.width, num_channels(pic))
+    return ops.from_numpy(pixels).permute(2, 0, 1)
 
 
 # -- geometry ------------------------------------------------------------------------------------------------------------------------

@@ -21,9 +21,10 @@ from ....nn import functional
 from ... import tv_tensors
 from ...tv_tensors import BoundingBoxFormat, is_rotated_bounding_format
 from . import pil
-from .conversion import pil_to_tensor, to_pil_image
+from .conversion import to_pil_image
 from .meta import clamped, converted
 from .modes import BILINEAR, NEAREST, PIL_MODES, InterpolationMode, checked_mode
+from .pil import pil_to_tensor
 from .registry import kernel_of, register, register_described
 from .rotated import parallelogram_to_box
 from .windows import as_image
