@@ -5,17 +5,17 @@ from __future__ import annotations
 import csv
 import json
 import os
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 from .folder import ImageFolder, Loader, default_loader, find_classes, make_dataset
-from .labelled import LabelledFiles, missing_folder
+from .labelled import LabelledFiles, SplitFiles, missing_folder
 from .matlab import read_mat
 from .utils import download_and_extract_archive, verify_str_arg
 from .vision import DAMAGED, NOT_FOUND, Root, Transform
 
 
-class DTD(LabelledFiles):
+class DTD(SplitFiles):
     """5,640 photographs of 47 textures.
 
     Args:
@@ -33,6 +33,8 @@ class DTD(LabelledFiles):
 
     _URL = "https://www.robots.ox.ac.uk/~vgg/data/dtd/download/dtd-r1.0.1.tar.gz"
     _MD5 = "fff73e5086ae6bdbea199a49dfb8a4c1"
+    _FOLDER = _UNPACKED_IN = "dtd"
+    _SHOWN = ("split", "partition")
 
     def __init__(
         self,
@@ -44,32 +46,22 @@ class DTD(LabelledFiles):
         download: bool = False,
         loader: Loader = default_loader,
     ) -> None:
-        self._split = verify_str_arg(split, "split", ("train", "val", "test"))
         if not isinstance(partition, int) or not 1 <= partition <= 10:
             raise ValueError(f"Parameter 'partition' should be an integer with `1 <= partition <= 10`, but got {partition} instead")
         self._partition = partition
-        super().__init__(root, transform, target_transform, loader)
-        self._base_folder = Path(self.root) / type(self).__name__.lower()
-        self._data_folder = self._base_folder / "dtd"
-        self._prepare(download, NOT_FOUND)
-        lines = (self._data_folder / "labels" / f"{split}{partition}.txt").read_text().split()
+        super().__init__(root, split, transform, target_transform, download, loader)
+
+    def _folders(self) -> Sequence[Root]:
+        return (self._base_folder / "dtd",)
+
+    def _read(self) -> None:
+        folder = self._base_folder / "dtd"
+        lines = (folder / "labels" / f"{self._split}{self._partition}.txt").read_text().split()
         self._set_classes(sorted({line.partition("/")[0] for line in lines}))
-        images = self._data_folder / "images"
-        self._set_samples([(images.joinpath(*line.split("/")), self.class_to_idx[line.partition("/")[0]]) for line in lines])
-
-    def _missing(self) -> str | None:
-        return missing_folder(self._data_folder)
-
-    def download(self) -> None:
-        """Download the archive and unpack it, unless what is in it is there."""
-        if self._missing() is not None:
-            self._fetch(self._base_folder)
-
-    def extra_repr(self) -> str:
-        return f"split={self._split}, partition={self._partition}"
+        self._set_samples([(folder.joinpath("images", *line.split("/")), self.class_to_idx[line.partition("/")[0]]) for line in lines])
 
 
-class FGVCAircraft(LabelledFiles):
+class FGVCAircraft(SplitFiles):
     """10,000 photographs of 100 aircraft, which belong to 70 families of 30 manufacturers.
 
     Args:
@@ -86,6 +78,8 @@ class FGVCAircraft(LabelledFiles):
     """
 
     _URL = "https://www.robots.ox.ac.uk/~vgg/data/fgvc-aircraft/archives/fgvc-aircraft-2013b.tar.gz"
+    _FOLDER = "fgvc-aircraft-2013b"
+    _SPLITS = ("train", "val", "trainval", "test")
     _LEVELS = {"variant": "variants.txt", "family": "families.txt", "manufacturer": "manufacturers.txt"}
 
     def __init__(
@@ -98,23 +92,19 @@ class FGVCAircraft(LabelledFiles):
         download: bool = False,
         loader: Loader = default_loader,
     ) -> None:
-        super().__init__(root, transform, target_transform, loader)
-        self._split = verify_str_arg(split, "split", ("train", "val", "trainval", "test"))
         self._annotation_level = verify_str_arg(annotation_level, "annotation_level", tuple(self._LEVELS))
-        self._data_path = os.path.join(self.root, "fgvc-aircraft-2013b")
-        self._prepare(download, NOT_FOUND)
-        folder = os.path.join(self._data_path, "data")
-        with open(os.path.join(folder, self._LEVELS[annotation_level])) as file:
+        super().__init__(root, split, transform, target_transform, download, loader)
+
+    def _read(self) -> None:
+        folder = os.path.join(self._base_folder, "data")
+        with open(os.path.join(folder, self._LEVELS[self._annotation_level])) as file:
             self._set_classes([line.strip() for line in file])
-        with open(os.path.join(folder, f"images_{annotation_level}_{split}.txt")) as file:
+        with open(os.path.join(folder, f"images_{self._annotation_level}_{self._split}.txt")) as file:
             rows = [line.strip().split(" ", 1) for line in file]
         self._set_samples([(os.path.join(folder, "images", f"{name}.jpg"), self.class_to_idx[label]) for name, label in rows])
 
-    def _missing(self) -> str | None:
-        return missing_folder(self._data_path)
 
-
-class GTSRB(LabelledFiles):
+class GTSRB(SplitFiles):
     """More than 50,000 photographs of 43 traffic signs in Germany.
 
     Args:
@@ -137,23 +127,25 @@ class GTSRB(LabelledFiles):
         ],
     }
 
+    _FOLDER = "gtsrb"
+    _SPLITS = ("train", "test")
+
     def __init__(
         self, root: Root, split: str = "train", transform: Transform = None, target_transform: Transform = None, download: bool = False
     ) -> None:
-        super().__init__(root, transform, target_transform)
-        self._split = verify_str_arg(split, "split", ("train", "test"))
-        self._base_folder = Path(self.root) / "gtsrb"
-        self._target_folder = self._base_folder / "GTSRB" / ("Training" if split == "train" else "Final_Test/Images")
-        self._prepare(download, NOT_FOUND)
-        if split == "train":
-            self._set_samples(make_dataset(str(self._target_folder), extensions=(".ppm",)))
+        super().__init__(root, split, transform, target_transform, download)
+
+    def _folders(self) -> Sequence[Root]:
+        return (self._base_folder / "GTSRB" / ("Training" if self._split == "train" else "Final_Test/Images"),)
+
+    def _read(self) -> None:
+        (folder,) = map(str, self._folders())
+        if self._split == "train":
+            self._set_samples(make_dataset(folder, extensions=(".ppm",)))
         else:
             with open(self._base_folder / "GT-final_test.csv") as file:
                 rows = list(csv.DictReader(file, delimiter=";", skipinitialspace=True))
-            self._set_samples([(str(self._target_folder / row["Filename"]), int(row["ClassId"])) for row in rows])
-
-    def _missing(self) -> str | None:
-        return missing_folder(self._target_folder)
+            self._set_samples([(os.path.join(folder, row["Filename"]), int(row["ClassId"])) for row in rows])
 
     def download(self) -> None:
         """Download the archives of the split and unpack them, unless what is in them is there."""
@@ -162,7 +154,7 @@ class GTSRB(LabelledFiles):
                 download_and_extract_archive(f"{self._URL}{name}", download_root=str(self._base_folder), md5=md5)
 
 
-class RenderedSST2(LabelledFiles):
+class RenderedSST2(SplitFiles):
     """Pictures of 9,613 sentences about films, which like the film or do not.
 
     Args:
@@ -179,35 +171,19 @@ class RenderedSST2(LabelledFiles):
 
     _URL = "https://openaipublic.azureedge.net/clip/data/rendered-sst2.tgz"
     _MD5 = "2384d08e9dcfa4bd55b324e610496ee5"
-    _FOLDERS = {"train": "train", "val": "valid", "test": "test"}
+    _FOLDER = "rendered-sst2"
+    _PARTS = {"train": "train", "val": "valid", "test": "test"}
+    _SHOWN = ("split",)
 
-    def __init__(
-        self,
-        root: Root,
-        split: str = "train",
-        transform: Transform = None,
-        target_transform: Transform = None,
-        download: bool = False,
-        loader: Loader = default_loader,
-    ) -> None:
-        super().__init__(root, transform, target_transform, loader)
-        self._split = verify_str_arg(split, "split", tuple(self._FOLDERS))
-        self._base_folder = Path(self.root) / "rendered-sst2"
+    def _folders(self) -> Sequence[Root]:
+        return [self._base_folder / self._PARTS[self._split] / name for name in ("negative", "positive")]
+
+    def _read(self) -> None:
         self._set_classes(["negative", "positive"])
-        self._prepare(download, NOT_FOUND)
-        self._set_samples(make_dataset(str(self._folder()), extensions=("png",)))
-
-    def _folder(self) -> Path:
-        return self._base_folder / self._FOLDERS[self._split]
-
-    def _missing(self) -> str | None:
-        return missing_folder(*(self._folder() / name for name in self.classes))
-
-    def extra_repr(self) -> str:
-        return f"split={self._split}"
+        self._set_samples(make_dataset(str(self._base_folder / self._PARTS[self._split]), extensions=("png",)))
 
 
-class StanfordCars(LabelledFiles):
+class StanfordCars(SplitFiles):
     """16,185 photographs of 196 cars. They cannot be downloaded any more.
 
     Args:
@@ -222,35 +198,29 @@ class StanfordCars(LabelledFiles):
     Source: torchvision.datasets.StanfordCars.
     """
 
-    def __init__(
-        self,
-        root: Root,
-        split: str = "train",
-        transform: Transform = None,
-        target_transform: Transform = None,
-        download: bool = False,
-        loader: Loader = default_loader,
-    ) -> None:
-        super().__init__(root, transform, target_transform, loader)
-        self._split = verify_str_arg(split, "split", ("train", "test"))
-        self._base_folder = Path(self.root) / "stanford_cars"
-        self._devkit = self._base_folder / "devkit"
-        is_train = split == "train"
-        self._annotations_mat_path = (
-            self._devkit / "cars_train_annos.mat" if is_train else self._base_folder / "cars_test_annos_withlabels.mat"
-        )
-        self._images_base_path = self._base_folder / ("cars_train" if is_train else "cars_test")
+    _FOLDER = "stanford_cars"
+    _SPLITS = ("train", "test")
+    _MESSAGE = "Dataset not found."
+
+    def _prepare(self, download: bool, message: str = NOT_FOUND) -> None:
         if download:
             self.download()
-        self._prepare(False, "Dataset not found.")
-        rows = read_mat(self._annotations_mat_path, squeeze_me=True)["annotations"]
-        self._set_samples([(str(self._images_base_path / row["fname"]), row["class"] - 1) for row in rows])
-        self._set_classes(read_mat(self._devkit / "cars_meta.mat", squeeze_me=True)["class_names"].tolist())
+        super()._prepare(False, message)
+
+    def _annotations(self) -> Path:
+        return self._base_folder / ("devkit/cars_train_annos.mat" if self._split == "train" else "cars_test_annos_withlabels.mat")
+
+    def _folders(self) -> Sequence[Root]:
+        return self._base_folder / "devkit", self._base_folder / f"cars_{self._split}"
 
     def _missing(self) -> str | None:
-        if not self._annotations_mat_path.exists():
-            return str(self._annotations_mat_path)
-        return missing_folder(self._devkit, self._images_base_path)
+        return super()._missing() if self._annotations().exists() else str(self._annotations())
+
+    def _read(self) -> None:
+        devkit, images = map(Path, self._folders())
+        rows = read_mat(self._annotations(), squeeze_me=True)["annotations"]
+        self._set_samples([(str(images / row["fname"]), row["class"] - 1) for row in rows])
+        self._set_classes(read_mat(devkit / "cars_meta.mat", squeeze_me=True)["class_names"].tolist())
 
     def download(self) -> None:
         """Raises ValueError: the archive is no longer where it was."""
@@ -273,27 +243,16 @@ class SUN397(LabelledFiles):
     _URL = _DATASET_URL = "http://vision.princeton.edu/projects/2010/SUN/SUN397.tar.gz"
     _MD5 = _DATASET_MD5 = "8ca2778205c41d23104230ba66911c7a"
 
-    def __init__(
-        self,
-        root: Root,
-        transform: Transform = None,
-        target_transform: Transform = None,
-        download: bool = False,
-        loader: Loader = default_loader,
-    ) -> None:
-        super().__init__(root, transform, target_transform, loader)
-        self._data_dir = Path(self.root) / "SUN397"
-        self._prepare(download, NOT_FOUND)
+    _FOLDER = "SUN397"
+
+    def _read(self) -> None:
         # Each line: "/", the first letter, "/", the class.
-        self._set_classes([line[3:].strip() for line in (self._data_dir / "ClassName.txt").read_text().splitlines()])
-        paths = list(self._data_dir.rglob("sun_*.jpg"))
-        self._set_samples([(path, self.class_to_idx["/".join(path.relative_to(self._data_dir).parts[1:-1])]) for path in paths])
-
-    def _missing(self) -> str | None:
-        return missing_folder(self._data_dir)
+        self._set_classes([line[3:].strip() for line in (self._base_folder / "ClassName.txt").read_text().splitlines()])
+        paths = list(self._base_folder.rglob("sun_*.jpg"))
+        self._set_samples([(path, self.class_to_idx["/".join(path.relative_to(self._base_folder).parts[1:-1])]) for path in paths])
 
 
-class CLEVRClassification(LabelledFiles):
+class CLEVRClassification(SplitFiles):
     """100,000 rendered pictures of simple objects, with the number of objects as label.
 
     Args:
@@ -311,40 +270,24 @@ class CLEVRClassification(LabelledFiles):
     _URL = "https://dl.fbaipublicfiles.com/clevr/CLEVR_v1.0.zip"
     _MD5 = "b11922020e72d0cd9154779b2d3d07d2"
 
-    def __init__(
-        self,
-        root: Root,
-        split: str = "train",
-        transform: Transform = None,
-        target_transform: Transform = None,
-        download: bool = False,
-        loader: Loader = default_loader,
-    ) -> None:
-        self._split = verify_str_arg(split, "split", ("train", "val", "test"))
-        super().__init__(root, transform, target_transform, loader)
-        self._base_folder = Path(self.root) / "clevr"
-        self._data_folder = self._base_folder / "CLEVR_v1.0"
-        self._prepare(download, DAMAGED)
-        self._image_files = sorted((self._data_folder / "images" / split).glob("*"))
+    _FOLDER = _UNPACKED_IN = "clevr"
+    _MESSAGE = DAMAGED
+    _SHOWN = ("split",)
+
+    def _folders(self) -> Sequence[Root]:
+        return (self._base_folder / "CLEVR_v1.0",)
+
+    def _read(self) -> None:
+        folder = self._base_folder / "CLEVR_v1.0"
+        self._image_files = sorted((folder / "images" / self._split).glob("*"))
         counts: dict[str, int | None] = dict.fromkeys(path.name for path in self._image_files)
-        if split != "test":
-            content = json.loads((self._data_folder / "scenes" / f"CLEVR_{split}_scenes.json").read_text())
+        if self._split != "test":
+            content = json.loads((folder / "scenes" / f"CLEVR_{self._split}_scenes.json").read_text())
             counts = {scene["image_filename"]: len(scene["objects"]) for scene in content["scenes"]}
         self._labels = [counts[path.name] for path in self._image_files]
 
-    def _missing(self) -> str | None:
-        return missing_folder(self._data_folder)
 
-    def download(self) -> None:
-        """Download the archive and unpack it, unless what is in it is there."""
-        if self._missing() is not None:
-            self._fetch(self._base_folder)
-
-    def extra_repr(self) -> str:
-        return f"split={self._split}"
-
-
-class Imagenette(LabelledFiles):
+class Imagenette(SplitFiles):
     """Ten classes of ImageNet that are easy to tell apart.
 
     Args:
@@ -364,6 +307,8 @@ class Imagenette(LabelledFiles):
     Source: torchvision.datasets.Imagenette.
     """
 
+    _SPLITS = ("train", "val")
+    _MESSAGE = f"{NOT_FOUND}."
     _ARCHIVES = {
         "full": ("https://s3.amazonaws.com/fast-ai-imageclas/imagenette2.tgz", "fe2fc210e6bb7c5664d602c3cd71e612"),
         "320px": ("https://s3.amazonaws.com/fast-ai-imageclas/imagenette2-320.tgz", "3df6f0d01a2c9592104656642f5e78a3"),
@@ -392,20 +337,17 @@ class Imagenette(LabelledFiles):
         target_transform: Transform = None,
         loader: Loader = default_loader,
     ) -> None:
-        super().__init__(root, transform, target_transform, loader)
-        self._split = verify_str_arg(split, "split", ["train", "val"])
         self._size = verify_str_arg(size, "size", ["full", "320px", "160px"])
         self._URL, self._MD5 = self._ARCHIVES[size]
-        self._size_root = Path(self.root) / Path(self._URL).stem
-        self._image_root = str(self._size_root / split)
-        self._prepare(download, f"{NOT_FOUND}.")
-        self.wnids, self.wnid_to_idx = find_classes(self._image_root)
+        self._FOLDER = Path(self._URL).stem
+        super().__init__(root, split, transform, target_transform, download, loader)
+
+    def _read(self) -> None:
+        folder = str(self._base_folder / self._split)
+        self.wnids, self.wnid_to_idx = find_classes(folder)
         self.classes = [self._WNID_TO_CLASS[wnid] for wnid in self.wnids]
         self.class_to_idx = {name: self.wnid_to_idx[wnid] for wnid in self.wnids for name in self._WNID_TO_CLASS[wnid]}
-        self._set_samples(make_dataset(self._image_root, self.wnid_to_idx, extensions=".jpeg"))
-
-    def _missing(self) -> str | None:
-        return missing_folder(self._size_root)
+        self._set_samples(make_dataset(folder, self.wnid_to_idx, extensions=".jpeg"))
 
 
 class _ArchivedFolder(ImageFolder):
@@ -413,28 +355,33 @@ class _ArchivedFolder(ImageFolder):
 
     _URL: str
     _MD5: str
+    _FOLDER: str  # of the files, below the root
+    _CLASSES: str  # folder in that of the classes' folders
+    _UNPACKED_IN = ""  # where the archive is unpacked, below the root
 
-    def __init__(self, root: Root, base: str, folder: str, download: bool, **options: Any) -> None:
+    def __init__(
+        self,
+        root: Root,
+        transform: Transform = None,
+        target_transform: Transform = None,
+        download: bool = False,
+        loader: Loader = default_loader,
+    ) -> None:
         self.root = os.path.expanduser(os.fspath(root))
-        self._base_folder = os.path.join(self.root, base)
-        self._data_folder = os.path.join(self._base_folder, folder)
         if download:
             self.download()
         if self._missing() is not None:
             raise RuntimeError(f"{NOT_FOUND} (missing or damaged: {self._missing()})")
-        super().__init__(self._data_folder, **options)
+        super().__init__(os.path.join(self.root, self._FOLDER, self._CLASSES), transform, target_transform, loader)
         self.root = os.path.expanduser(os.fspath(root))
 
     def _missing(self) -> str | None:
-        return missing_folder(self._data_folder)
-
-    def _download_root(self) -> str:
-        return self._base_folder
+        return missing_folder(os.path.join(self.root, self._FOLDER, self._CLASSES))
 
     def download(self) -> None:
         """Download the archive and unpack it, unless what is in it is there."""
         if self._missing() is not None:
-            download_and_extract_archive(self._URL, download_root=self._download_root(), md5=self._MD5)
+            download_and_extract_archive(self._URL, download_root=os.path.join(self.root, self._UNPACKED_IN), md5=self._MD5)
 
 
 class EuroSAT(_ArchivedFolder):
@@ -453,15 +400,8 @@ class EuroSAT(_ArchivedFolder):
     _URL = "https://huggingface.co/datasets/torchgeo/eurosat/resolve/c877bcd43f099cd0196738f714544e355477f3fd/EuroSAT.zip"
     _MD5 = "c8fa014336c82ac7804f0398fcb19387"
 
-    def __init__(
-        self,
-        root: Root,
-        transform: Transform = None,
-        target_transform: Transform = None,
-        download: bool = False,
-        loader: Loader = default_loader,
-    ) -> None:
-        super().__init__(root, "eurosat", "2750", download, transform=transform, target_transform=target_transform, loader=loader)
+    _FOLDER = _UNPACKED_IN = "eurosat"
+    _CLASSES = "2750"
 
 
 class Country211(_ArchivedFolder):
@@ -481,6 +421,7 @@ class Country211(_ArchivedFolder):
 
     _URL = "https://openaipublic.azureedge.net/clip/data/country211.tgz"
     _MD5 = "84988d7644798601126c29e9877aab6a"
+    _FOLDER = "country211"
 
     def __init__(
         self,
@@ -491,11 +432,8 @@ class Country211(_ArchivedFolder):
         download: bool = False,
         loader: Loader = default_loader,
     ) -> None:
-        self._split = verify_str_arg(split, "split", ("train", "valid", "test"))
-        super().__init__(root, "country211", split, download, transform=transform, target_transform=target_transform, loader=loader)
+        self._CLASSES = self._split = verify_str_arg(split, "split", ("train", "valid", "test"))
+        super().__init__(root, transform, target_transform, download, loader)
 
     def _missing(self) -> str | None:
-        return missing_folder(self._base_folder)
-
-    def _download_root(self) -> str:
-        return str(self.root)
+        return missing_folder(os.path.join(self.root, self._FOLDER))

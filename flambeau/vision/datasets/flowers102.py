@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from .folder import Loader, default_loader
-from .labelled import LabelledFiles
+from .labelled import SplitFiles, missing_folder
 from .matlab import read_mat
-from .utils import check_integrity, download_and_extract_archive, download_url, verify_str_arg
-from .vision import DAMAGED, Root, Transform
+from .utils import check_integrity, download_and_extract_archive, download_url
+from .vision import DAMAGED
 
 NAMES = """
     pink primrose, hard-leaved pocket orchid, canterbury bells, sweet pea, english marigold, tiger lily, moon orchid,
@@ -26,7 +25,7 @@ NAMES = """
 """
 
 
-class Flowers102(LabelledFiles):
+class Flowers102(SplitFiles):
     """Photographs of 102 flowers that are common in Britain, 40 to 258 of each.
 
     Args:
@@ -47,35 +46,24 @@ class Flowers102(LabelledFiles):
         "label": ("imagelabels.mat", "e0620be6f572b9609742df49c70aed4d"),
         "setid": ("setid.mat", "a5357ecc9cb78c4bef273ce3793fc85c"),
     }
+    _FOLDER = "flowers-102"
+    _MESSAGE = DAMAGED
+    _SHOWN = ("split",)
     _splits_map = {"train": "trnid", "val": "valid", "test": "tstid"}
     classes = " ".join(NAMES.split()).split(", ")
 
-    def __init__(
-        self,
-        root: Root,
-        split: str = "train",
-        transform: Transform = None,
-        target_transform: Transform = None,
-        download: bool = False,
-        loader: Loader = default_loader,
-    ) -> None:
-        super().__init__(root, transform, target_transform, loader)
-        self._split = verify_str_arg(split, "split", ("train", "val", "test"))
-        self._base_folder = Path(self.root) / "flowers-102"
-        self._images_folder = self._base_folder / "jpg"
-        self._prepare(download, DAMAGED)
+    def _read(self) -> None:
         chosen = read_mat(self._path("setid"), squeeze_me=True)[self._splits_map[self._split]].tolist()
         labels = (read_mat(self._path("label"), squeeze_me=True)["labels"] - 1).tolist()
         # Images count from 1.
-        self._set_samples([(self._images_folder / f"image_{number:05d}.jpg", labels[number - 1]) for number in chosen])
+        self._set_samples([(self._base_folder / "jpg" / f"image_{number:05d}.jpg", labels[number - 1]) for number in chosen])
 
     def _path(self, part: str) -> Path:
         return self._base_folder / self._file_dict[part][0]
 
     def _missing(self) -> str | None:
-        if not self._images_folder.is_dir():
-            return str(self._images_folder)
-        return next((str(self._path(part)) for part in ("label", "setid") if not self._is_whole(part)), None)
+        damaged = (str(self._path(part)) for part in ("label", "setid") if not self._is_whole(part))
+        return missing_folder(self._base_folder / "jpg") or next(damaged, None)
 
     def _is_whole(self, part: str) -> bool:
         return check_integrity(self._path(part), self._file_dict[part][1])
@@ -89,6 +77,3 @@ class Flowers102(LabelledFiles):
         for part in ("label", "setid"):
             name, md5 = self._file_dict[part]
             download_url(f"{self._download_url_prefix}{name}", str(self._base_folder), md5=md5)
-
-    def extra_repr(self) -> str:
-        return f"split={self._split}"

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 
-from .folder import Loader, default_loader
-from .labelled import LabelledFiles, missing_folder
-from .utils import verify_str_arg
-from .vision import NOT_FOUND, Root, Transform
+from .labelled import SplitFiles
+from .vision import Root
 
 
-class Food101(LabelledFiles):
+class Food101(SplitFiles):
     """101,000 photographs of 101 dishes: of each 750 to train with, and 250 to test with.
 
     Args:
@@ -29,32 +28,16 @@ class Food101(LabelledFiles):
     _URL = "http://data.vision.ee.ethz.ch/cvl/food-101.tar.gz"
     _MD5 = "85eeb15f3717b99a5da872d97d918f87"
 
-    def __init__(
-        self,
-        root: Root,
-        split: str = "train",
-        transform: Transform = None,
-        target_transform: Transform = None,
-        download: bool = False,
-        loader: Loader = default_loader,
-    ) -> None:
-        super().__init__(root, transform, target_transform, loader)
-        self._split = verify_str_arg(split, "split", ("train", "test"))
-        self._base_folder = Path(self.root) / "food-101"
-        self._meta_folder, self._images_folder = self._base_folder / "meta", self._base_folder / "images"
-        self._prepare(download, NOT_FOUND)
-        names: dict[str, list[str]] = json.loads((self._meta_folder / f"{split}.json").read_text())
+    _FOLDER = "food-101"
+    _SPLITS = ("train", "test")
+    _SHOWN = ("split",)
+
+    def _folders(self) -> Sequence[Root]:
+        return self._base_folder / "meta", self._base_folder / "images"
+
+    def _read(self) -> None:
+        meta, images = map(Path, self._folders())
+        names: dict[str, list[str]] = json.loads((meta / f"{self._split}.json").read_text())
         self._set_classes(sorted(names))
-        self._set_samples(
-            [
-                (self._images_folder.joinpath(*f"{image}.jpg".split("/")), self.class_to_idx[name])
-                for name, images in names.items()
-                for image in images
-            ]
-        )
-
-    def _missing(self) -> str | None:
-        return missing_folder(self._meta_folder, self._images_folder)
-
-    def extra_repr(self) -> str:
-        return f"split={self._split}"
+        places = [(place, self.class_to_idx[name]) for name, listed in names.items() for place in listed]
+        self._set_samples([(images.joinpath(*f"{place}.jpg".split("/")), label) for place, label in places])

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 from .folder import Loader, default_loader
-from .utils import download_and_extract_archive
-from .vision import Prepared, Root, Transform
+from .utils import download_and_extract_archive, verify_str_arg
+from .vision import NOT_FOUND, Prepared, Root, Transform
 
 
 class LabelledFiles(Prepared[Any]):
-    """Image files with a label each; subclasses fill the two lists, and say where the archive is.
+    """Image files with a label each. Subclasses say where the archive is and what it holds, and read the two lists.
 
     Attributes:
         _image_files: paths.
@@ -22,15 +23,31 @@ class LabelledFiles(Prepared[Any]):
 
     _URL: str
     _MD5: str | None = None
+    _FOLDER: str  # of the files, below the root
+    _UNPACKED_IN = ""  # where the archive is unpacked, below the root
+    _MESSAGE = NOT_FOUND
+    _SHOWN: tuple[str, ...] = ()  # what ``repr`` shows
 
     _image_files: Sequence[Any] = ()
     _labels: Sequence[Any] = ()
 
     def __init__(
-        self, root: Root | None, transform: Transform = None, target_transform: Transform = None, loader: Loader = default_loader
+        self,
+        root: Root,
+        transform: Transform = None,
+        target_transform: Transform = None,
+        download: bool = False,
+        loader: Loader = default_loader,
     ) -> None:
         super().__init__(root, transform=transform, target_transform=target_transform)
         self.loader = loader
+        self._base_folder = Path(self.root) / self._FOLDER
+        self._prepare(download, self._MESSAGE)
+        self._read()
+
+    def _read(self) -> None:
+        """Fill the two lists, once all files are there."""
+        raise NotImplementedError
 
     @property
     def _samples(self) -> list[tuple[Any, Any]]:
@@ -50,14 +67,38 @@ class LabelledFiles(Prepared[Any]):
     def __getitem__(self, idx: int) -> tuple[Any, Any]:
         return self._transformed(self.loader(self._image_files[idx]), self._labels[idx])
 
-    def _fetch(self, folder: Root) -> None:
-        """Download the archive into a folder and unpack it there."""
-        download_and_extract_archive(self._URL, download_root=os.fspath(folder), md5=self._MD5)
+    def _folders(self) -> Sequence[Root]:
+        """The folders without which files are missing."""
+        return (self._base_folder,)
+
+    def _missing(self) -> str | None:
+        return missing_folder(*self._folders())
 
     def download(self) -> None:
         """Download the archive and unpack it, unless what is in it is there."""
         if self._missing() is not None:
-            self._fetch(self.root)
+            download_and_extract_archive(self._URL, download_root=os.path.join(self.root, self._UNPACKED_IN), md5=self._MD5)
+
+    def extra_repr(self) -> str:
+        return ", ".join(f"{name}={getattr(self, f'_{name}')}" for name in self._SHOWN)
+
+
+class SplitFiles(LabelledFiles):
+    """:class:`LabelledFiles` in parts to train with, to test with and so on."""
+
+    _SPLITS: tuple[str, ...] = ("train", "val", "test")
+
+    def __init__(
+        self,
+        root: Root,
+        split: str = "train",
+        transform: Transform = None,
+        target_transform: Transform = None,
+        download: bool = False,
+        loader: Loader = default_loader,
+    ) -> None:
+        self._split = verify_str_arg(split, "split", self._SPLITS)
+        super().__init__(root, transform, target_transform, download, loader)
 
 
 def missing_folder(*folders: Root) -> str | None:
