@@ -139,12 +139,13 @@ class _LFW(Prepared[Any]):
     annot_file = {"10fold": "", "train": "DevTrain", "test": "DevTest"}
     names = "lfw-names.txt"
 
+    _VIEW: str
+
     def __init__(
         self,
         root: Root,
-        split: str,
-        image_set: str,
-        view: str,
+        split: str = "10fold",
+        image_set: str = "funneled",
         transform: Transform = None,
         target_transform: Transform = None,
         download: bool = False,
@@ -153,15 +154,21 @@ class _LFW(Prepared[Any]):
         super().__init__(os.path.join(root, self.base_folder), transform=transform, target_transform=target_transform)
         self.image_set = verify_str_arg(image_set.lower(), "image_set", self.file_dict.keys())
         folder, self.filename, self.md5 = self.file_dict[self.image_set]
-        self.view = view
+        self.view = self._VIEW
         self.split = verify_str_arg(split.lower(), "split", ["10fold", "train", "test"])
-        self.labels_file = f"{view}{self.annot_file[self.split]}.txt"
+        self.labels_file = f"{self.view}{self.annot_file[self.split]}.txt"
         self.data: list[Any] = []
+        self.targets: list[int] = []
         if download:
             self.download()
         self._prepare(False, DAMAGED)
         self.images_dir = os.path.join(self.root, folder)
         self._loader = loader
+        self._read()
+
+    def _read(self) -> None:
+        """Fill the lists of images and targets."""
+        raise NotImplementedError
 
     def _missing(self) -> str | None:
         files = [(self.filename, self.md5), (self.labels_file, self.checksums[self.labels_file])]
@@ -206,20 +213,11 @@ class LFWPeople(_LFW):
     Source: torchvision.datasets.LFWPeople.
     """
 
-    def __init__(
-        self,
-        root: Root,
-        split: str = "10fold",
-        image_set: str = "funneled",
-        transform: Transform = None,
-        target_transform: Transform = None,
-        download: bool = False,
-        loader: Loader = default_loader,
-    ) -> None:
-        super().__init__(root, split, image_set, "people", transform, target_transform, download, loader)
+    _VIEW = "people"
+
+    def _read(self) -> None:
         with open(os.path.join(self.root, self.names)) as file:
             self.class_to_idx = {line.split()[0]: index for index, line in enumerate(file)}
-        self.targets: list[int] = []
         rows, start = self._rows(), 1 if self.split == "10fold" else 0
         for _ in range(int(rows[0][0]) if self.split == "10fold" else 1):  # each part: a number of lines, then the lines
             count = int(rows[start][0])
@@ -251,19 +249,10 @@ class LFWPairs(_LFW):
     Source: torchvision.datasets.LFWPairs.
     """
 
-    def __init__(
-        self,
-        root: Root,
-        split: str = "10fold",
-        image_set: str = "funneled",
-        transform: Transform = None,
-        target_transform: Transform = None,
-        download: bool = False,
-        loader: Loader = default_loader,
-    ) -> None:
-        super().__init__(root, split, image_set, "pairs", transform, target_transform, download, loader)
+    _VIEW = "pairs"
+
+    def _read(self) -> None:
         self.pair_names: list[tuple[str, str]] = []
-        self.targets: list[int] = []
         (head, *rows) = self._rows()
         folds = int(head[0]) if self.split == "10fold" else 1
         for row in rows[: 2 * folds * int(head[-1])]:  # of one person: name, two numbers; of two: each with a number

@@ -17,18 +17,7 @@ from .cifar import read_pickle
 from .utils import iterable_to_str, verify_str_arg
 from .vision import Root, Transform, VisionDataset
 
-CATEGORIES = [
-    "bedroom",
-    "bridge",
-    "church_outdoor",
-    "classroom",
-    "conference_room",
-    "dining_room",
-    "kitchen",
-    "living_room",
-    "restaurant",
-    "tower",
-]
+CATEGORIES = "bedroom bridge church_outdoor classroom conference_room dining_room kitchen living_room restaurant tower".split()
 PARTS = ["train", "val", "test"]
 
 

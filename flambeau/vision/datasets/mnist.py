@@ -25,6 +25,11 @@ DIGITS = [f"{digit} - {name}" for digit, name in enumerate("zero one two three f
 PARTS = ("train-images-idx3-ubyte.gz", "train-labels-idx1-ubyte.gz", "t10k-images-idx3-ubyte.gz", "t10k-labels-idx1-ubyte.gz")
 
 
+def _parts(images_and_labels: str, tests: str) -> list[tuple[str, str]]:
+    """The files of MNIST with their checksums, of what is there to train with and to test with."""
+    return list(zip(PARTS, f"{images_and_labels} {tests}".split()))
+
+
 def _renamed(old: str, name: str) -> Any:
     """An attribute under its old name."""
 
@@ -52,16 +57,9 @@ class MNIST(Prepared[Any]):
     """
 
     mirrors = ["https://ossci-datasets.s3.amazonaws.com/mnist/", "http://yann.lecun.com/exdb/mnist/"]
-    resources: Any = list(
-        zip(
-            PARTS,
-            (
-                "f68b3c2dcbeaaa9fbdd348bbdeb94873",
-                "d53e105ee54ea40749a09fcbcd1e9432",
-                "9fb629c4189551a2d022fa330f9573f3",
-                "ec29112dd5afa0611ce80d1b7f02629c",
-            ),
-        )
+    resources: Any = _parts(
+        "f68b3c2dcbeaaa9fbdd348bbdeb94873 d53e105ee54ea40749a09fcbcd1e9432",
+        "9fb629c4189551a2d022fa330f9573f3 ec29112dd5afa0611ce80d1b7f02629c",
     )
     training_file = "training.pt"
     test_file = "test.pt"
@@ -139,16 +137,9 @@ class FashionMNIST(MNIST):
     """Articles of clothing in MNIST's format. Arguments as for :class:`MNIST`. Source: torchvision.datasets.FashionMNIST."""
 
     mirrors = ["http://fashion-mnist.s3-website.eu-central-1.amazonaws.com/"]
-    resources = list(
-        zip(
-            PARTS,
-            (
-                "8d4fb7e6c68d591d4c3dfef9ec88bf0d",
-                "25c81989df183df01b3e8a0aad5dffbe",
-                "bef4ecab320f06d8554ea6380940ec79",
-                "bb300cfdad3c16e7a12a480ee83cd310",
-            ),
-        )
+    resources = _parts(
+        "8d4fb7e6c68d591d4c3dfef9ec88bf0d 25c81989df183df01b3e8a0aad5dffbe",
+        "bef4ecab320f06d8554ea6380940ec79 bb300cfdad3c16e7a12a480ee83cd310",
     )
     classes = ["T-shirt/top", "Trouser", "Pullover", "Dress", "Coat", "Sandal", "Shirt", "Sneaker", "Bag", "Ankle boot"]
 
@@ -157,16 +148,9 @@ class KMNIST(MNIST):
     """Cursive Japanese characters in MNIST's format. Arguments as for :class:`MNIST`. Source: torchvision.datasets.KMNIST."""
 
     mirrors = ["http://codh.rois.ac.jp/kmnist/dataset/kmnist/"]
-    resources = list(
-        zip(
-            PARTS,
-            (
-                "bdb82020997e1d708af4cf47b453dcf7",
-                "e144d726b3acfaa3e44228e80efcd344",
-                "5c965bf0a639b31b8f53240b1b52f4d7",
-                "7320c461ea6c1c855c0b718fb2a4b134",
-            ),
-        )
+    resources = _parts(
+        "bdb82020997e1d708af4cf47b453dcf7 e144d726b3acfaa3e44228e80efcd344",
+        "5c965bf0a639b31b8f53240b1b52f4d7 7320c461ea6c1c855c0b718fb2a4b134",
     )
     classes = ["o", "ki", "su", "tsu", "na", "ha", "ma", "ya", "re", "wo"]
 

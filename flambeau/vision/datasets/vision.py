@@ -47,8 +47,7 @@ class VisionDataset(Dataset[_T_co]):
         is_split = transform is not None or target_transform is not None
         if transforms is not None and is_split:
             raise ValueError("Only transforms or transform/target_transform can be passed as argument")
-        self.transform = transform
-        self.target_transform = target_transform
+        self.transform, self.target_transform = transform, target_transform
         self.transforms: Any = StandardTransform(transform, target_transform) if is_split else transforms
 
     def __getitem__(self, index: Any) -> _T_co:
@@ -111,8 +110,7 @@ class StandardTransform:
     """A function of an image and one of its target, together. Source: torchvision.datasets.vision.StandardTransform."""
 
     def __init__(self, transform: Transform = None, target_transform: Transform = None) -> None:
-        self.transform = transform
-        self.target_transform = target_transform
+        self.transform, self.target_transform = transform, target_transform
 
     def __call__(self, input: Any, target: Any) -> tuple[Any, Any]:
         if self.transform is not None:

@@ -61,9 +61,7 @@ class CNBlockConfig:
     """A stage: channels, those after the convolution that halves the size (None where there is none), and blocks."""
 
     def __init__(self, input_channels: int, out_channels: int | None, num_layers: int) -> None:
-        self.input_channels = input_channels
-        self.out_channels = out_channels
-        self.num_layers = num_layers
+        self.input_channels, self.out_channels, self.num_layers = input_channels, out_channels, num_layers
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({', '.join(f'{name}={value}' for name, value in vars(self).items())})"

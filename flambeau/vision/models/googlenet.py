@@ -67,8 +67,7 @@ class GoogLeNet(nn.Module):
         if len(blocks) != 3:
             raise ValueError(f"blocks length should be 3 instead of {len(blocks)}")
         conv_block, inception_block, aux_block = blocks
-        self.aux_logits = aux_logits
-        self.transform_input = transform_input
+        self.aux_logits, self.transform_input = aux_logits, transform_input
         self.conv1 = conv_block(3, 64, kernel_size=7, stride=2, padding=3)
         self.maxpool1 = nn.MaxPool2d(3, stride=2, ceil_mode=True)
         self.conv2 = conv_block(64, 64, kernel_size=1)

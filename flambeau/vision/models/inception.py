@@ -51,8 +51,7 @@ class Inception3(nn.Module):
         if len(inception_blocks) != 7:
             raise ValueError(f"length of inception_blocks should be 7 instead of {len(inception_blocks)}")
         conv_block, inception_a, inception_b, inception_c, inception_d, inception_e, inception_aux = inception_blocks
-        self.aux_logits = aux_logits
-        self.transform_input = transform_input
+        self.aux_logits, self.transform_input = aux_logits, transform_input
         self.Conv2d_1a_3x3 = conv_block(3, 32, kernel_size=3, stride=2)
         self.Conv2d_2a_3x3 = conv_block(32, 32, kernel_size=3)
         self.Conv2d_2b_3x3 = conv_block(32, 64, kernel_size=3, padding=1)

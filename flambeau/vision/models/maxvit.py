@@ -129,8 +129,7 @@ class SwapAxes(nn.Module):
 
     def __init__(self, a: int, b: int) -> None:
         super().__init__()
-        self.a = a
-        self.b = b
+        self.a, self.b = a, b
 
     def forward(self, x: Tensor) -> Tensor:
         return x.swapaxes(self.a, self.b)
@@ -192,8 +191,7 @@ class PartitionAttentionLayer(nn.Module):
         self.n_heads = in_channels // head_dim
         self.head_dim = head_dim
         self.n_partitions = grid_size[0] // partition_size
-        self.partition_type = partition_type
-        self.grid_size = grid_size
+        self.partition_type, self.grid_size = partition_type, grid_size
         self.p, self.g = partition_size, self.n_partitions
         if partition_type == "grid":
             self.p, self.g = self.g, self.p

@@ -109,8 +109,7 @@ class MNASNet(nn.Module):
         super().__init__()
         if alpha <= 0.0:
             raise ValueError(f"alpha should be greater than 0.0 instead of {alpha}")
-        self.alpha = alpha
-        self.num_classes = num_classes
+        self.alpha, self.num_classes = alpha, num_classes
         depths = _get_depths(alpha)
         stacks = (_stack(*channels, *row, _BN_MOMENTUM) for channels, row in zip(pairwise(depths[1:]), STACKS))
         self.layers = nn.Sequential(*_stem(*depths[:2]), *stacks, *_convolution(depths[-1], 1280, 1, _BN_MOMENTUM))

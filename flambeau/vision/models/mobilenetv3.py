@@ -48,8 +48,7 @@ class InvertedResidualConfig:
         self.out_channels = self.adjust_channels(out_channels, width_mult)
         self.use_se = use_se
         self.use_hs = activation == "HS"
-        self.stride = stride
-        self.dilation = dilation
+        self.stride, self.dilation = stride, dilation
 
     @staticmethod
     def adjust_channels(channels: int, width_mult: float) -> int:

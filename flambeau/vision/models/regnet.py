@@ -133,12 +133,8 @@ class BlockParams:
         strides: list[int],
         se_ratio: float | None = None,
     ) -> None:
-        self.depths = depths
-        self.widths = widths
-        self.group_widths = group_widths
-        self.bottleneck_multipliers = bottleneck_multipliers
-        self.strides = strides
-        self.se_ratio = se_ratio
+        self.depths, self.widths, self.group_widths = depths, widths, group_widths
+        self.bottleneck_multipliers, self.strides, self.se_ratio = bottleneck_multipliers, strides, se_ratio
 
     @classmethod
     def from_init_params(

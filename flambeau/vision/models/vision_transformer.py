@@ -172,15 +172,9 @@ class VisionTransformer(nn.Module):
         super().__init__()
         if image_size % patch_size != 0:
             raise AssertionError("Input shape indivisible by patch size!")
-        self.image_size = image_size
-        self.patch_size = patch_size
-        self.hidden_dim = hidden_dim
-        self.mlp_dim = mlp_dim
-        self.attention_dropout = attention_dropout
-        self.dropout = dropout
-        self.num_classes = num_classes
-        self.representation_size = representation_size
-        self.norm_layer = norm_layer
+        self.image_size, self.patch_size, self.hidden_dim = image_size, patch_size, hidden_dim
+        self.mlp_dim, self.attention_dropout, self.dropout = mlp_dim, attention_dropout, dropout
+        self.num_classes, self.representation_size, self.norm_layer = num_classes, representation_size, norm_layer
         if conv_stem_configs is None:
             self.conv_proj: Any = nn.Conv2d(3, hidden_dim, kernel_size=patch_size, stride=patch_size)
         else:

@@ -87,8 +87,7 @@ class MultiScaleRoIAlign(nn.Module):
         self, featmap_names: list[str], output_size: Any, sampling_ratio: int, *, canonical_scale: int = 224, canonical_level: int = 4
     ) -> None:
         super().__init__()
-        self.featmap_names = featmap_names
-        self.sampling_ratio = sampling_ratio
+        self.featmap_names, self.sampling_ratio = featmap_names, sampling_ratio
         self.output_size = (output_size, output_size) if isinstance(output_size, int) else tuple(output_size)
         self.scales: list[float] | None = None
         self.map_levels: LevelMapper | None = None

@@ -46,8 +46,7 @@ class StochasticDepth(nn.Module):
 
     def __init__(self, p: float, mode: str) -> None:
         super().__init__()
-        self.p = p
-        self.mode = mode
+        self.p, self.mode = p, mode
 
     def forward(self, input: Tensor) -> Tensor:
         return stochastic_depth(input, self.p, self.mode, self.training)

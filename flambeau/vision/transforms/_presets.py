@@ -71,8 +71,7 @@ class ImageClassification(_Preset):
         self.resize_size = [resize_size]
         self.mean = list(mean)
         self.std = list(std)
-        self.interpolation = interpolation
-        self.antialias = antialias
+        self.interpolation, self.antialias = interpolation, antialias
 
     def forward(self, img: Any) -> Tensor:
         img = F.resize(img, self.resize_size, interpolation=self.interpolation, antialias=self.antialias)
@@ -138,8 +137,7 @@ class SemanticSegmentation(_Preset):
         self.resize_size = None if resize_size is None else [resize_size]
         self.mean = list(mean)
         self.std = list(std)
-        self.interpolation = interpolation
-        self.antialias = antialias
+        self.interpolation, self.antialias = interpolation, antialias
 
     def forward(self, img: Any) -> Tensor:
         if self.resize_size is not None:

@@ -60,9 +60,7 @@ class AutoAugment(_Augmentation):
         self, policy: AutoAugmentPolicy = AutoAugmentPolicy.IMAGENET, interpolation: InterpolationMode = NEAREST, fill: Any = None
     ):
         super().__init__()
-        self.policy = policy
-        self.interpolation = interpolation
-        self.fill = fill
+        self.policy, self.interpolation, self.fill = policy, interpolation, fill
         self.policies = augmentation.policies_of(policy)
 
     @staticmethod
@@ -109,11 +107,8 @@ class RandAugment(_Augmentation):
         fill: Any = None,
     ):
         super().__init__()
-        self.num_ops = num_ops
-        self.magnitude = magnitude
-        self.num_magnitude_bins = num_magnitude_bins
-        self.interpolation = interpolation
-        self.fill = fill
+        self.num_ops, self.magnitude, self.num_magnitude_bins = num_ops, magnitude, num_magnitude_bins
+        self.interpolation, self.fill = interpolation, fill
 
     def forward(self, img: Any) -> Any:
         size = F.get_dimensions(img)[1:]
@@ -133,9 +128,7 @@ class TrivialAugmentWide(_Augmentation):
 
     def __init__(self, num_magnitude_bins: int = 31, interpolation: InterpolationMode = NEAREST, fill: Any = None):
         super().__init__()
-        self.num_magnitude_bins = num_magnitude_bins
-        self.interpolation = interpolation
-        self.fill = fill
+        self.num_magnitude_bins, self.interpolation, self.fill = num_magnitude_bins, interpolation, fill
 
     def forward(self, img: Any) -> Any:
         bins, size = self.num_magnitude_bins, F.get_dimensions(img)[1:]
@@ -171,12 +164,8 @@ class AugMix(_Augmentation):
         super().__init__()
         if not 1 <= severity <= _BINS_OF_MIX:
             raise ValueError(f"The severity must be between [1, {_BINS_OF_MIX}]. Got {severity} instead.")
-        self.severity = severity
-        self.mixture_width = mixture_width
-        self.chain_depth = chain_depth
-        self.alpha = alpha
-        self.all_ops = all_ops
-        self.interpolation = interpolation
+        self.severity, self.mixture_width, self.chain_depth = severity, mixture_width, chain_depth
+        self.alpha, self.all_ops, self.interpolation = alpha, all_ops, interpolation
         self.fill = fill
 
     def forward(self, orig_img: Any) -> Any:

@@ -119,8 +119,7 @@ class RandomApply(Module):
 
     def __init__(self, transforms: Any, p: float = 0.5):
         super().__init__()
-        self.transforms = transforms
-        self.p = p
+        self.transforms, self.p = transforms, p
 
     def forward(self, img: Any) -> Any:
         if self.p < ops.rand(1):
@@ -213,9 +212,7 @@ class Normalize(Module):
 
     def __init__(self, mean: Any, std: Any, inplace: bool = False):
         super().__init__()
-        self.mean = mean
-        self.std = std
-        self.inplace = inplace
+        self.mean, self.std, self.inplace = mean, std, inplace
 
     def forward(self, tensor: Tensor) -> Tensor:
         return F.normalize(tensor, self.mean, self.std, self.inplace)
@@ -238,8 +235,7 @@ class LinearTransformation(Module):
     def __init__(self, transformation_matrix: Tensor, mean_vector: Tensor):
         super().__init__()
         check_linear_map(transformation_matrix, mean_vector)
-        self.transformation_matrix = transformation_matrix
-        self.mean_vector = mean_vector
+        self.transformation_matrix, self.mean_vector = transformation_matrix, mean_vector
 
     def forward(self, tensor: Tensor) -> Tensor:
         return linearly_mapped(tensor, self.transformation_matrix, self.mean_vector)
@@ -296,8 +292,7 @@ class Resize(Module):
             raise TypeError(f"Size should be int or sequence. Got {type(size)}")
         if isinstance(size, Sequence) and len(size) not in (1, 2):
             raise ValueError("If size is a sequence, it should have 1 or 2 values")
-        self.size = size
-        self.max_size = max_size
+        self.size, self.max_size = size, max_size
         self.interpolation = _mode(interpolation)
         self.antialias = antialias
 
@@ -336,9 +331,7 @@ class Pad(Module):
             raise ValueError("Padding mode should be either constant, edge, reflect or symmetric")
         if isinstance(padding, Sequence) and len(padding) not in (1, 2, 4):
             raise ValueError(f"Padding must be an int or a 1, 2, or 4 element tuple, not a {len(padding)} element tuple")
-        self.padding = padding
-        self.fill = fill
-        self.padding_mode = padding_mode
+        self.padding, self.fill, self.padding_mode = padding, fill, padding_mode
 
     def forward(self, img: Any) -> Any:
         return F.pad(img, self.padding, self.fill, self.padding_mode)
@@ -363,10 +356,8 @@ class RandomCrop(Module):
     def __init__(self, size: Any, padding: Any = None, pad_if_needed: bool = False, fill: Any = 0, padding_mode: str = "constant"):
         super().__init__()
         self.size = tuple(arguments.setup_size(size, _TWO_SIZES))
-        self.padding = padding
-        self.pad_if_needed = pad_if_needed
-        self.fill = fill
-        self.padding_mode = padding_mode
+        self.padding, self.pad_if_needed = padding, pad_if_needed
+        self.fill, self.padding_mode = fill, padding_mode
 
     @staticmethod
     def get_params(img: Any, output_size: Any) -> tuple[int, int, int, int]:
@@ -417,9 +408,7 @@ class RandomResizedCrop(Module):
         self.size = arguments.setup_size(size, _TWO_SIZES)
         check_bounds(scale, ratio)
         self.interpolation = _mode(interpolation)
-        self.antialias = antialias
-        self.scale = scale
-        self.ratio = ratio
+        self.antialias, self.scale, self.ratio = antialias, scale, ratio
 
     @staticmethod
     def get_params(img: Any, scale: Any, ratio: Any) -> tuple[int, int, int, int]:
@@ -584,8 +573,7 @@ class RandomAffine(Module):
     ):
         super().__init__()
         self.degrees, self.shear = arguments.setup_affine(degrees, translate, scale, shear, center)
-        self.translate = translate
-        self.scale = scale
+        self.translate, self.scale = translate, scale
         self.interpolation = _mode(interpolation)
         self.fill = _checked_fill(fill)
         self.center = center
@@ -831,11 +819,8 @@ class RandomErasing(Module):
         check_erasing(scale, ratio, value)
         if p < 0 or p > 1:
             raise ValueError("Random erasing probability should be between 0 and 1")
-        self.p = p
-        self.scale = scale
-        self.ratio = ratio
-        self.value = value
-        self.inplace = inplace
+        self.p, self.scale, self.ratio = p, scale, ratio
+        self.value, self.inplace = value, inplace
 
     @staticmethod
     def get_params(img: Tensor, scale: Any, ratio: Any, value: Any = None) -> tuple[int, int, int, int, Tensor]:

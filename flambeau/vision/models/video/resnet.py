@@ -95,8 +95,7 @@ class BasicBlock(nn.Module):
         self.conv1 = _normalized(conv_builder(inplanes, planes, middle, stride), planes, nn.ReLU(inplace=True))
         self.conv2 = _normalized(conv_builder(planes, planes, middle), planes)
         self.relu = nn.ReLU(inplace=True)
-        self.downsample = downsample
-        self.stride = stride
+        self.downsample, self.stride = downsample, stride
 
     def forward(self, x: Tensor) -> Tensor:
         shortcut = x if self.downsample is None else self.downsample(x)
@@ -121,8 +120,7 @@ class Bottleneck(nn.Module):
         self.conv2 = _normalized(conv_builder(planes, planes, middle, stride), planes, nn.ReLU(inplace=True))
         self.conv3 = _normalized(nn.Conv3d(planes, wide, kernel_size=1, bias=False), wide)
         self.relu = nn.ReLU(inplace=True)
-        self.downsample = downsample
-        self.stride = stride
+        self.downsample, self.stride = downsample, stride
 
     def forward(self, x: Tensor) -> Tensor:
         shortcut = x if self.downsample is None else self.downsample(x)

@@ -27,8 +27,7 @@ _BINS_OF_MIX = 10
 class _Augmentation(Transform):
     def __init__(self, *, interpolation: Any = "nearest", fill: Any = None):
         super().__init__()
-        self.interpolation = interpolation
-        self.fill = fill
+        self.interpolation, self.fill = interpolation, fill
         self._fill = setup_fill(fill)
 
     def _place(self, flat_inputs: list[Any]) -> int:
@@ -109,9 +108,7 @@ class RandAugment(_Augmentation):
         super().__init__(interpolation=interpolation, fill=fill)
         if not isinstance(num_ops, int) or num_ops < 0:
             raise ValueError(f"num_ops should be a non-negative integer, but got {num_ops} instead.")
-        self.num_ops = num_ops
-        self.magnitude = magnitude
-        self.num_magnitude_bins = num_magnitude_bins
+        self.num_ops, self.magnitude, self.num_magnitude_bins = num_ops, magnitude, num_magnitude_bins
 
     def augmented(self, image: Any) -> Any:
         size = get_size(image)
@@ -154,11 +151,8 @@ class AugMix(_Augmentation):
         super().__init__(interpolation=interpolation, fill=fill)
         if not 1 <= severity <= _BINS_OF_MIX:
             raise ValueError(f"The severity must be between [1, {_BINS_OF_MIX}]. Got {severity} instead.")
-        self.severity = severity
-        self.mixture_width = mixture_width
-        self.chain_depth = chain_depth
-        self.alpha = alpha
-        self.all_ops = all_ops
+        self.severity, self.mixture_width, self.chain_depth = severity, mixture_width, chain_depth
+        self.alpha, self.all_ops = alpha, all_ops
 
     def augmented(self, image: Any) -> Any:
         size = get_size(image)

@@ -103,11 +103,8 @@ class RandomPhotometricDistort(Transform):
         p: float = 0.5,
     ):
         super().__init__()
-        self.brightness = brightness
-        self.contrast = contrast
-        self.hue = hue
-        self.saturation = saturation
-        self.p = p
+        self.brightness, self.contrast, self.hue = brightness, contrast, hue
+        self.saturation, self.p = saturation, p
 
     def make_params(self, flat_inputs: list[Any]) -> dict[str, Any]:
         channels, _, _ = query_chw(flat_inputs)

@@ -78,9 +78,7 @@ class Resize(_Resizing):
         elif not isinstance(size, int) and not (isinstance(size, Sequence) and len(size) in (1, 2)):
             raise ValueError(f"size can be an integer, a sequence of one or two integers, or None, but got {size} instead.")
         self.size = size if size is None else [size] if isinstance(size, int) else list(size)
-        self.interpolation = interpolation
-        self.max_size = max_size
-        self.antialias = antialias
+        self.interpolation, self.max_size, self.antialias = interpolation, max_size, antialias
 
     def transform(self, inpt: Any, params: dict[str, Any]) -> Any:
         return self._resized(inpt, self.size, self.max_size)
@@ -94,10 +92,8 @@ class ScaleJitter(_Resizing):
 
     def __init__(self, target_size: Any, scale_range: Any = (0.1, 2.0), interpolation: Any = "bilinear", antialias: bool | None = True):
         super().__init__()
-        self.target_size = target_size
-        self.scale_range = scale_range
-        self.interpolation = interpolation
-        self.antialias = antialias
+        self.target_size, self.scale_range = target_size, scale_range
+        self.interpolation, self.antialias = interpolation, antialias
 
     def make_params(self, flat_inputs: list[Any]) -> dict[str, Any]:
         height, width = query_size(flat_inputs)
@@ -115,9 +111,7 @@ class RandomShortestSize(_Resizing):
     def __init__(self, min_size: Any, max_size: int | None = None, interpolation: Any = "bilinear", antialias: bool | None = True):
         super().__init__()
         self.min_size = [min_size] if isinstance(min_size, int) else list(min_size)
-        self.max_size = max_size
-        self.interpolation = interpolation
-        self.antialias = antialias
+        self.max_size, self.interpolation, self.antialias = max_size, interpolation, antialias
 
     def make_params(self, flat_inputs: list[Any]) -> dict[str, Any]:
         height, width = query_size(flat_inputs)
@@ -135,10 +129,8 @@ class RandomResize(_Resizing):
 
     def __init__(self, min_size: int, max_size: int, interpolation: Any = "bilinear", antialias: bool | None = True):
         super().__init__()
-        self.min_size = min_size
-        self.max_size = max_size
-        self.interpolation = interpolation
-        self.antialias = antialias
+        self.min_size, self.max_size = min_size, max_size
+        self.interpolation, self.antialias = interpolation, antialias
 
     def make_params(self, flat_inputs: list[Any]) -> dict[str, Any]:
         return {"size": [int(ops.randint(self.min_size, self.max_size, ()))]}
@@ -183,10 +175,8 @@ class RandomResizedCrop(Transform, functional=windows.resized_crop, passing=("si
             if not isinstance(bounds, Sequence) or len(bounds) != 2:
                 raise TypeError(f"{name} should be a sequence of two floats.")
         classic.check_bounds(scale, ratio)
-        self.scale = scale
-        self.ratio = ratio
-        self.interpolation = interpolation
-        self.antialias = antialias
+        self.scale, self.ratio = scale, ratio
+        self.interpolation, self.antialias = interpolation, antialias
 
     def make_params(self, flat_inputs: list[Any]) -> dict[str, Any]:
         window = draws.resized_window(*query_size(flat_inputs), self.scale, self.ratio)
@@ -293,8 +283,7 @@ class RandomCrop(Transform):
         if pad_if_needed or padding is not None:
             check_padding_mode(padding_mode)
         self.padding = windows.padding_sides(padding) if padding else None
-        self.pad_if_needed = pad_if_needed
-        self.fill = fill
+        self.pad_if_needed, self.fill = pad_if_needed, fill
         self._fill = setup_fill(fill)
         self.padding_mode = padding_mode
 
@@ -360,10 +349,8 @@ class RandomIoUCrop(Transform):
         trials: int = 40,
     ):
         super().__init__()
-        self.min_scale = min_scale
-        self.max_scale = max_scale
-        self.min_aspect_ratio = min_aspect_ratio
-        self.max_aspect_ratio = max_aspect_ratio
+        self.min_scale, self.max_scale = min_scale, max_scale
+        self.min_aspect_ratio, self.max_aspect_ratio = min_aspect_ratio, max_aspect_ratio
         self.options = [0.0, 0.1, 0.3, 0.5, 0.7, 0.9, 1.0] if sampler_options is None else sampler_options
         self.trials = trials
 
@@ -438,9 +425,7 @@ class RandomRotation(Transform, functional=warps.rotate, passing=("interpolation
     def __init__(self, degrees: Any, interpolation: Any = "nearest", expand: bool = False, center: Any = None, fill: Any = 0):
         super().__init__()
         self.degrees = arguments.setup_angle(degrees, "degrees")
-        self.interpolation = interpolation
-        self.expand = expand
-        self.fill = fill
+        self.interpolation, self.expand, self.fill = interpolation, expand, fill
         self._fill = setup_fill(fill)
         if center is not None:
             arguments.check_sequence(center, "center", (2,))
@@ -470,11 +455,9 @@ class RandomAffine(Transform, functional=warps.affine, passing=("interpolation",
     ):
         super().__init__()
         self.degrees, angles_of_shear = arguments.setup_affine(degrees, translate, scale, shear, center)
-        self.translate = translate
-        self.scale = scale
+        self.translate, self.scale = translate, scale
         self.shear = angles_of_shear
-        self.interpolation = interpolation
-        self.fill = fill
+        self.interpolation, self.fill = interpolation, fill
         self._fill = setup_fill(fill)
         self.center = center
 
@@ -495,9 +478,7 @@ class RandomPerspective(RandomApplyTransform):
         super().__init__(p=p)
         if not 0 <= distortion_scale <= 1:
             raise ValueError("Argument distortion_scale value should be between 0 and 1")
-        self.distortion_scale = distortion_scale
-        self.interpolation = interpolation
-        self.fill = fill
+        self.distortion_scale, self.interpolation, self.fill = distortion_scale, interpolation, fill
         self._fill = setup_fill(fill)
 
     def make_params(self, flat_inputs: list[Any]) -> dict[str, Any]:
@@ -525,8 +506,7 @@ class ElasticTransform(Transform, functional=warps.elastic, passing=("interpolat
         super().__init__()
         self.alpha = setup_number_or_seq(alpha, "alpha")
         self.sigma = setup_number_or_seq(sigma, "sigma")
-        self.interpolation = interpolation
-        self.fill = fill
+        self.interpolation, self.fill = interpolation, fill
         self._fill = setup_fill(fill)
 
     def make_params(self, flat_inputs: list[Any]) -> dict[str, Any]:

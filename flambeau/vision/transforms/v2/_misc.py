@@ -145,8 +145,7 @@ class ToDtype(Transform):
                 "in case a `tv_tensors.Image` or `tv_tensors.Video` is present in the input.",
                 stacklevel=2,
             )
-        self.dtype = dtype
-        self.scale = scale
+        self.dtype, self.scale = dtype, scale
 
     def _dtype_for(self, inpt: Any, shows_pixels: bool) -> Dtype | None:
         if isinstance(self.dtype, Dtype):
@@ -183,8 +182,7 @@ class LinearTransformation(Transform):
     def __init__(self, transformation_matrix: Tensor, mean_vector: Tensor):
         super().__init__()
         check_linear_map(transformation_matrix, mean_vector)
-        self.transformation_matrix = transformation_matrix
-        self.mean_vector = mean_vector
+        self.transformation_matrix, self.mean_vector = transformation_matrix, mean_vector
 
     def check_inputs(self, flat_inputs: list[Any]) -> None:
         _refuse_pictures(self, flat_inputs)
@@ -236,9 +234,7 @@ class GaussianNoise(Transform, functional=filters.gaussian_noise, passing=("mean
 
     def __init__(self, mean: float = 0.0, sigma: float = 0.1, clip: bool = True):
         super().__init__()
-        self.mean = mean
-        self.sigma = sigma
-        self.clip = clip
+        self.mean, self.sigma, self.clip = mean, sigma, clip
 
 
 class UniformTemporalSubsample(Transform, functional=filters.uniform_temporal_subsample, passing=("num_samples",)):
@@ -367,9 +363,7 @@ class SanitizeBoundingBoxes(_Sanitizing):
             raise ValueError(f"min_size must be >= 1, got {min_size}.")
         if min_area < 1:
             raise ValueError(f"min_area must be >= 1, got {min_area}.")
-        self.min_size = min_size
-        self.min_area = min_area
-        self.labels_getter = labels_getter
+        self.min_size, self.min_area, self.labels_getter = min_size, min_area, labels_getter
         self._labels_getter = parse_labels_getter(labels_getter)
 
     def _rows(self, flat_inputs: list[Any]) -> Any:
