@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any, TypeVar
@@ -95,3 +96,30 @@ def model_builder(
         kwargs: arguments of the model's class.
     """
     return register_model()(handle_legacy_interface(weights=("pretrained", pretrained))(builder))
+
+
+def shown_as(
+    build: Callable[..., Any], builder: Callable[..., Any], after: str = "", hidden: tuple[str, ...] = (), **weights: tuple[Any, Any]
+) -> Any:
+    """``builder``, registered under the name of ``build``, with its documentation and its keyword-only arguments beside the own ones.
+
+    Args:
+        build: makes the model of what ``builder`` has chosen.
+        builder: what users call; all of its arguments are keyword-only.
+        after: argument of ``builder`` behind which those of ``build`` stand.
+        hidden: arguments of ``builder`` that are not shown.
+        weights: for each argument that takes weights their enum, and the weights that the old argument (``pretrained`` in place of
+            ``weights`` in its name) stands for where it is true.
+    """
+    for name in ("__module__", "__name__", "__qualname__", "__doc__"):
+        setattr(builder, name, getattr(build, name))
+    builder.__annotations__.update({name: enum | None for name, (enum, _) in weights.items()})
+    own, shown = inspect.signature(build), []
+    for parameter in inspect.signature(builder).parameters.values():
+        if parameter.name not in hidden:
+            shown.append(parameter)
+        if parameter.name == after:
+            shown += [extra for extra in own.parameters.values() if extra.kind is extra.KEYWORD_ONLY]
+    builder.__signature__ = inspect.Signature(shown, return_annotation=own.return_annotation)  # type: ignore[attr-defined]
+    old = {"weights": "pretrained", "weights_backbone": "pretrained_backbone"}
+    return register_model()(handle_legacy_interface(**{name: (old[name], meant) for name, (_, meant) in weights.items()})(builder))

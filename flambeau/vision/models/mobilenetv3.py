@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
@@ -223,18 +223,12 @@ def _mobilenet_v3(arch: str, **kwargs: Any) -> MobileNetV3:
     return MobileNetV3(*_mobilenet_v3_conf(arch, **kwargs), **kwargs)
 
 
+def _builder(name: str, weights: Any) -> Callable[..., MobileNetV3]:
+    return model_builder(name, weights, partial(_mobilenet_v3, name), pretrained=weights.IMAGENET1K_V1)
+
+
 MobileNet_V3_Large_Weights = weights_enum("MobileNet_V3_Large_Weights", __name__)
 MobileNet_V3_Small_Weights = weights_enum("MobileNet_V3_Small_Weights", __name__)
 
-mobilenet_v3_large = model_builder(
-    "mobilenet_v3_large",
-    MobileNet_V3_Large_Weights,
-    partial(_mobilenet_v3, "mobilenet_v3_large"),
-    pretrained=MobileNet_V3_Large_Weights.IMAGENET1K_V1,
-)
-mobilenet_v3_small = model_builder(
-    "mobilenet_v3_small",
-    MobileNet_V3_Small_Weights,
-    partial(_mobilenet_v3, "mobilenet_v3_small"),
-    pretrained=MobileNet_V3_Small_Weights.IMAGENET1K_V1,
-)
+mobilenet_v3_large = _builder("mobilenet_v3_large", MobileNet_V3_Large_Weights)
+mobilenet_v3_small = _builder("mobilenet_v3_small", MobileNet_V3_Small_Weights)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections import OrderedDict
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -112,6 +113,7 @@ class AnyStage(nn.Sequential):
             self.add_module(f"block{stage_index}-{i}", block_constructor(*first, *rest))
 
 
+@dataclass(eq=False, repr=False)
 class BlockParams:
     """What a RegNet's stages look like, a list with an entry for each.
 
@@ -124,17 +126,12 @@ class BlockParams:
         se_ratio: channels that squeezing leaves, in widths of a block's input; no squeezing when None.
     """
 
-    def __init__(
-        self,
-        depths: list[int],
-        widths: list[int],
-        group_widths: list[int],
-        bottleneck_multipliers: list[float],
-        strides: list[int],
-        se_ratio: float | None = None,
-    ) -> None:
-        self.depths, self.widths, self.group_widths = depths, widths, group_widths
-        self.bottleneck_multipliers, self.strides, self.se_ratio = bottleneck_multipliers, strides, se_ratio
+    depths: list[int]
+    widths: list[int]
+    group_widths: list[int]
+    bottleneck_multipliers: list[float]
+    strides: list[int]
+    se_ratio: float | None = None
 
     @classmethod
     def from_init_params(

@@ -10,12 +10,12 @@ from typing import Any
 from ... import nn, ops
 from ...core.dtype import float32
 from ...core.tensor import Tensor
+from .._signatures import taking
 from ..ops.misc import MLP, Permute
 from ..ops.stochastic_depth import StochasticDepth
 from ._api import weights_enum
 from ._builders import Layer, initialize, model_builder
 from ._relative_positions import relative_position_bias, relative_position_index
-from ._signatures import taking
 from .vision_transformer import draw_perceptron
 
 __all__ = [

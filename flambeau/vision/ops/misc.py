@@ -8,6 +8,7 @@ from typing import Any
 
 from ... import nn, ops
 from ...core.tensor import Tensor
+from .._signatures import taking
 
 __all__ = ["MLP", "Conv2dNormActivation", "Conv3dNormActivation", "ConvNormActivation", "FrozenBatchNorm2d", "Permute", "SqueezeExcitation"]
 
@@ -112,43 +113,17 @@ _DOC = """A {n}-dimensional convolution, then ``norm_layer`` of its channels, th
 class Conv2dNormActivation(ConvNormActivation):
     __doc__ = _DOC.format(n=2)
 
-    def __init__(
-        self,
-        in_channels: int,
-        out_channels: int,
-        kernel_size: Size = 3,
-        stride: Size = 1,
-        padding: Size | str | None = None,
-        groups: int = 1,
-        norm_layer: Layer | None = nn.BatchNorm2d,
-        activation_layer: Layer | None = nn.ReLU,
-        dilation: Size = 1,
-        inplace: bool | None = True,
-        bias: bool | None = None,
-    ) -> None:
-        layers = (norm_layer, activation_layer)
-        super().__init__(in_channels, out_channels, kernel_size, stride, padding, groups, *layers, dilation, inplace, bias, nn.Conv2d)
+    @taking(ConvNormActivation.__init__, without=("conv_layer",))
+    def __init__(self, **settings: Any) -> None:
+        super().__init__(**settings, conv_layer=nn.Conv2d)
 
 
 class Conv3dNormActivation(ConvNormActivation):
     __doc__ = _DOC.format(n=3)
 
-    def __init__(
-        self,
-        in_channels: int,
-        out_channels: int,
-        kernel_size: Size = 3,
-        stride: Size = 1,
-        padding: Size | str | None = None,
-        groups: int = 1,
-        norm_layer: Layer | None = nn.BatchNorm3d,
-        activation_layer: Layer | None = nn.ReLU,
-        dilation: Size = 1,
-        inplace: bool | None = True,
-        bias: bool | None = None,
-    ) -> None:
-        layers = (norm_layer, activation_layer)
-        super().__init__(in_channels, out_channels, kernel_size, stride, padding, groups, *layers, dilation, inplace, bias, nn.Conv3d)
+    @taking(ConvNormActivation.__init__, without=("conv_layer",), norm_layer=nn.BatchNorm3d)
+    def __init__(self, **settings: Any) -> None:
+        super().__init__(**settings, conv_layer=nn.Conv3d)
 
 
 class SqueezeExcitation(nn.Module):

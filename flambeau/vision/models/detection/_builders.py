@@ -8,7 +8,7 @@ from typing import Any
 
 from .... import nn
 from ...ops import FrozenBatchNorm2d
-from .._signatures import shown_as
+from .._builders import shown_as
 from .._utils import _ovewrite_value_param
 from ..resnet import ResNet50_Weights, resnet50
 from ._utils import overwrite_eps

@@ -8,9 +8,9 @@ from typing import Any
 from .... import nn
 from ....core.tensor import Tensor
 from ....nn import functional as F
+from ..._signatures import taking
 from ...ops import MultiScaleRoIAlign
 from .._api import weights_enum
-from .._signatures import taking
 from .._utils import _ovewrite_value_param
 from ._builders import IMAGENET, Choice, detector_builder, resnet_pyramid
 from .faster_rcnn import FasterRCNN, check_parts, initialise_convolutions, pyramid_pool

@@ -7,10 +7,10 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from .... import nn
+from ..._signatures import taking
 from ...ops import MultiScaleRoIAlign
 from ...ops.misc import Conv2dNormActivation
 from .._api import weights_enum
-from .._signatures import taking
 from ._builders import IMAGENET, Choice, detector_builder, resnet_pyramid
 from .faster_rcnn import FasterRCNN, check_parts, initialise_convolutions, pyramid_pool, second_version
 

@@ -9,7 +9,7 @@ from typing import Any
 from .... import nn
 from ....core.tensor import Tensor
 from ....nn import functional as F
-from .._signatures import shown_as
+from .._builders import shown_as
 from .._utils import IntermediateLayerGetter, _ovewrite_value_param
 
 
