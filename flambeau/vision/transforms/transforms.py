@@ -13,7 +13,7 @@ from ...core.dtype import dtype as Dtype
 from ...core.tensor import Tensor
 from ...nn import Module
 from . import functional as F
-from ._kernels import arguments, draws
+from ._kernels import arguments, draws, filters
 from ._kernels.modes import BILINEAR, NEAREST, InterpolationMode, mode_from_int
 
 __all__ = [
@@ -30,6 +30,16 @@ _TWO_SIZES = "Please provide only two dimensions (h, w) for size."
 def _shown(transform: Any, *names: str, separator: str = ", ") -> str:
     """``transform`` as it is printed, with these attributes."""
     return f"{type(transform).__name__}({separator.join(f'{name}={getattr(transform, name)}' for name in names)})"
+
+
+class _Shown(Module):
+    """A transform that is printed with the attributes ``shown``."""
+
+    shown: tuple[str, ...] = ()
+    separator = ", "
+
+    def __repr__(self) -> str:
+        return _shown(self, *self.shown, separator=self.separator)
 
 
 def _lines(transform: Any, *lines: Any) -> str:
@@ -207,8 +217,10 @@ class ToPILImage:
         return f"{type(self).__name__}({'' if self.mode is None else f'mode={self.mode}'})"
 
 
-class Normalize(Module):
+class Normalize(_Shown):
     """``(x - mean) / std`` for each channel of a tensor. Source: torchvision.transforms.Normalize."""
+
+    shown = ("mean", "std")
 
     def __init__(self, mean: Any, std: Any, inplace: bool = False):
         super().__init__()
@@ -216,9 +228,6 @@ class Normalize(Module):
 
     def forward(self, tensor: Tensor) -> Tensor:
         return F.normalize(tensor, self.mean, self.std, self.inplace)
-
-    def __repr__(self) -> str:
-        return _shown(self, "mean", "std")
 
 
 class LinearTransformation(Module):
@@ -234,44 +243,15 @@ class LinearTransformation(Module):
 
     def __init__(self, transformation_matrix: Tensor, mean_vector: Tensor):
         super().__init__()
-        check_linear_map(transformation_matrix, mean_vector)
+        arguments.check_linear_map(transformation_matrix, mean_vector)
         self.transformation_matrix, self.mean_vector = transformation_matrix, mean_vector
 
     def forward(self, tensor: Tensor) -> Tensor:
-        return linearly_mapped(tensor, self.transformation_matrix, self.mean_vector)
+        return filters.linearly_mapped(tensor, self.transformation_matrix, self.mean_vector)
 
     def __repr__(self) -> str:
         matrix, mean = self.transformation_matrix.tolist(), self.mean_vector.tolist()
         return f"{type(self).__name__}(transformation_matrix={matrix}, mean_vector={mean})"
-
-
-def check_linear_map(matrix: Tensor, mean: Tensor) -> None:
-    if matrix.size(0) != matrix.size(1):
-        raise ValueError(f"transformation_matrix should be square. Got {tuple(matrix.size())} rectangular matrix.")
-    if mean.size(0) != matrix.size(0):
-        raise ValueError(
-            f"mean_vector should have the same length {mean.size(0)} as any one of the dimensions of the "
-            f"transformation_matrix [{tuple(matrix.size())}]"
-        )
-    if matrix.device != mean.device:
-        raise ValueError(f"Input tensors should be on the same device. Got {matrix.device} and {mean.device}")
-    if matrix.dtype != mean.dtype:
-        raise ValueError(f"Input tensors should have the same dtype. Got {matrix.dtype} and {mean.dtype}")
-
-
-def linearly_mapped(tensor: Tensor, matrix: Tensor, mean: Tensor) -> Tensor:
-    channels, height, width = tensor.shape[-3:]
-    count = channels * height * width
-    if count != matrix.shape[0]:
-        raise ValueError(
-            f"Input tensor and transformation matrix have incompatible shape.[{channels} x {height} x {width}] != {matrix.shape[0]}"
-        )
-    if tensor.device.type != mean.device.type:
-        raise ValueError(
-            f"Input tensor should be on the same device as transformation matrix and mean vector. Got {tensor.device} vs {mean.device}"
-        )
-    flat = tensor.reshape(-1, count) - mean
-    return ops.mm(flat, matrix.to(flat.dtype)).reshape(tensor.shape)
 
 
 # -- sizes and windows -------------------------------------------------------------------------------------------------------------------
@@ -304,8 +284,10 @@ class Resize(Module):
         return f"{type(self).__name__}{detail}"
 
 
-class CenterCrop(Module):
+class CenterCrop(_Shown):
     """The window of this size in the middle; zeros around smaller images. Source: torchvision.transforms.CenterCrop."""
+
+    shown = ("size",)
 
     def __init__(self, size: Any):
         super().__init__()
@@ -314,12 +296,11 @@ class CenterCrop(Module):
     def forward(self, img: Any) -> Any:
         return F.center_crop(img, self.size)
 
-    def __repr__(self) -> str:
-        return _shown(self, "size")
 
-
-class Pad(Module):
+class Pad(_Shown):
     """A border around images; ``functional.pad`` has the arguments. Source: torchvision.transforms.Pad."""
+
+    shown = ("padding", "fill", "padding_mode")
 
     def __init__(self, padding: Any, fill: Any = 0, padding_mode: str = "constant"):
         super().__init__()
@@ -336,11 +317,8 @@ class Pad(Module):
     def forward(self, img: Any) -> Any:
         return F.pad(img, self.padding, self.fill, self.padding_mode)
 
-    def __repr__(self) -> str:
-        return _shown(self, "padding", "fill", "padding_mode")
 
-
-class RandomCrop(Module):
+class RandomCrop(_Shown):
     """A window of this size at a random place.
 
     Args:
@@ -352,6 +330,8 @@ class RandomCrop(Module):
         ValueError: when called with an image that is too small.
     Source: torchvision.transforms.RandomCrop.
     """
+
+    shown = ("size", "padding")
 
     def __init__(self, size: Any, padding: Any = None, pad_if_needed: bool = False, fill: Any = 0, padding_mode: str = "constant"):
         super().__init__()
@@ -381,9 +361,6 @@ class RandomCrop(Module):
             img = F.pad(img, [0, self.size[0] - height], self.fill, self.padding_mode)
         return F.crop(img, *self.get_params(img, self.size))
 
-    def __repr__(self) -> str:
-        return _shown(self, "size", "padding")
-
 
 class RandomResizedCrop(Module):
     """A window of random area and shape, resized.
@@ -406,7 +383,7 @@ class RandomResizedCrop(Module):
     ):
         super().__init__()
         self.size = arguments.setup_size(size, _TWO_SIZES)
-        check_bounds(scale, ratio)
+        arguments.check_bounds(scale, ratio)
         self.interpolation = _mode(interpolation)
         self.antialias, self.scale, self.ratio = antialias, scale, ratio
 
@@ -426,17 +403,10 @@ class RandomResizedCrop(Module):
         return f"{type(self).__name__}(size={self.size}, scale={scale}, ratio={ratio}, {more})"
 
 
-def check_bounds(scale: Any, ratio: Any) -> None:
-    if not isinstance(scale, Sequence):
-        raise TypeError("Scale should be a sequence")
-    if not isinstance(ratio, Sequence):
-        raise TypeError("Ratio should be a sequence")
-    if scale[0] > scale[1] or ratio[0] > ratio[1]:
-        warnings.warn("Scale and ratio should be of kind (min, max)", stacklevel=3)
-
-
-class FiveCrop(Module):
+class FiveCrop(_Shown):
     """A tuple of the windows in the four corners and in the middle. Source: torchvision.transforms.FiveCrop."""
+
+    shown = ("size",)
 
     def __init__(self, size: Any):
         super().__init__()
@@ -445,12 +415,11 @@ class FiveCrop(Module):
     def forward(self, img: Any) -> tuple[Any, ...]:
         return F.five_crop(img, self.size)
 
-    def __repr__(self) -> str:
-        return _shown(self, "size")
 
-
-class TenCrop(Module):
+class TenCrop(_Shown):
     """A tuple of :class:`FiveCrop` of the image and of its mirror image. Source: torchvision.transforms.TenCrop."""
+
+    shown = ("size", "vertical_flip")
 
     def __init__(self, size: Any, vertical_flip: bool = False):
         super().__init__()
@@ -459,9 +428,6 @@ class TenCrop(Module):
 
     def forward(self, img: Any) -> tuple[Any, ...]:
         return F.ten_crop(img, self.size, self.vertical_flip)
-
-    def __repr__(self) -> str:
-        return _shown(self, "size", "vertical_flip")
 
 
 # -- old names -----------------------------------------------------------------------------------------------------------------------------
@@ -485,11 +451,13 @@ class RandomSizedCrop(RandomResizedCrop):
 
 
 # -- maps ----------------------------------------------------------------------------------------------------------------------------------
-class RandomPerspective(Module):
+class RandomPerspective(_Shown):
     """With probability ``p`` an image whose corners are moved inwards by up to ``distortion_scale`` halves of its size.
 
     Source: torchvision.transforms.RandomPerspective.
     """
+
+    shown = ("p",)
 
     def __init__(self, distortion_scale: float = 0.5, p: float = 0.5, interpolation: Any = BILINEAR, fill: Any = 0):
         super().__init__()
@@ -509,9 +477,6 @@ class RandomPerspective(Module):
             return img
         startpoints, endpoints = self.get_params(width, height, self.distortion_scale)
         return F.perspective(img, startpoints, endpoints, self.interpolation, _fill_for(self.fill, img))
-
-    def __repr__(self) -> str:
-        return _shown(self, "p")
 
 
 class RandomRotation(Module):
@@ -615,7 +580,7 @@ def _two_floats(value: Any, name: str) -> Any:
     return value
 
 
-class ElasticTransform(Module):
+class ElasticTransform(_Shown):
     """Images with each pixel displaced at random, and smoothly.
 
     Args:
@@ -624,6 +589,8 @@ class ElasticTransform(Module):
         interpolation, fill: as for ``functional.elastic_transform``.
     Source: torchvision.transforms.ElasticTransform. Simard et al. 2003.
     """
+
+    shown = ("alpha", "sigma", "interpolation", "fill")
 
     def __init__(self, alpha: Any = 50.0, sigma: Any = 5.0, interpolation: Any = BILINEAR, fill: Any = 0):
         super().__init__()
@@ -644,12 +611,9 @@ class ElasticTransform(Module):
         displacement = self.get_params(self.alpha, self.sigma, [height, width])
         return F.elastic_transform(tensor, displacement, self.interpolation, self.fill)
 
-    def __repr__(self) -> str:
-        return _shown(self, "alpha", "sigma", "interpolation", "fill")
-
 
 # -- colours -------------------------------------------------------------------------------------------------------------------------------
-class ColorJitter(Module):
+class ColorJitter(_Shown):
     """Brightness, contrast, saturation and hue changed at random, in random order.
 
     Args:
@@ -657,6 +621,8 @@ class ColorJitter(Module):
         hue: bounds of the turn between -0.5 and 0.5, or its largest distance from 0.
     Source: torchvision.transforms.ColorJitter.
     """
+
+    shown = ("brightness", "contrast", "saturation", "hue")
 
     def __init__(self, brightness: Any = 0, contrast: Any = 0, saturation: Any = 0, hue: Any = 0):
         super().__init__()
@@ -679,12 +645,11 @@ class ColorJitter(Module):
                 img = functions[index](img, factors[index])
         return img
 
-    def __repr__(self) -> str:
-        return _shown(self, "brightness", "contrast", "saturation", "hue")
 
-
-class Grayscale(Module):
+class Grayscale(_Shown):
     """Images in grey, of one channel or three equal ones. Source: torchvision.transforms.Grayscale."""
+
+    shown = ("num_output_channels",)
 
     def __init__(self, num_output_channels: int = 1):
         super().__init__()
@@ -693,42 +658,37 @@ class Grayscale(Module):
     def forward(self, img: Any) -> Any:
         return F.rgb_to_grayscale(img, num_output_channels=self.num_output_channels)
 
-    def __repr__(self) -> str:
-        return _shown(self, "num_output_channels")
 
+class _WithProbability(_Shown):
+    """What ``function`` does with probability ``p``; it gets the attributes ``passing``, which are shown, too."""
 
-class _WithProbability(Module):
-    """What is done with probability ``p`` and shows ``shown`` of its attributes."""
-
-    shown: tuple[str, ...] = ("p",)
+    shown = ("p",)
     separator = ","
+    _function: Any
+    _passing: tuple[str, ...] = ()
+
+    def __init_subclass__(cls, function: Any = None, passing: tuple[str, ...] = (), **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        if function is not None:
+            cls._function, cls._passing, cls.shown = staticmethod(function), passing, (*passing, "p")
 
     def __init__(self, p: float = 0.5):
         super().__init__()
         self.p = p
 
     def transformed(self, img: Any) -> Any:
-        raise NotImplementedError
+        return self._function(img, *[getattr(self, name) for name in self._passing])
 
     def forward(self, img: Any) -> Any:
         return self.transformed(img) if draws.happens(self.p) else img
 
-    def __repr__(self) -> str:
-        return _shown(self, *self.shown, separator=self.separator)
 
-
-class RandomHorizontalFlip(_WithProbability):
+class RandomHorizontalFlip(_WithProbability, function=F.hflip):
     """Left and right exchanged with probability ``p``. Source: torchvision.transforms.RandomHorizontalFlip."""
 
-    def transformed(self, img: Any) -> Any:
-        return F.hflip(img)
 
-
-class RandomVerticalFlip(_WithProbability):
+class RandomVerticalFlip(_WithProbability, function=F.vflip):
     """Top and bottom exchanged with probability ``p``. Source: torchvision.transforms.RandomVerticalFlip."""
-
-    def transformed(self, img: Any) -> Any:
-        return F.vflip(img)
 
 
 class RandomGrayscale(_WithProbability):
@@ -741,68 +701,44 @@ class RandomGrayscale(_WithProbability):
         return F.rgb_to_grayscale(img, num_output_channels=F.get_image_num_channels(img))
 
 
-class RandomInvert(_WithProbability):
+class RandomInvert(_WithProbability, function=F.invert):
     """Black for white with probability ``p``. Source: torchvision.transforms.RandomInvert."""
 
-    def transformed(self, img: Any) -> Any:
-        return F.invert(img)
 
-
-class RandomPosterize(_WithProbability):
+class RandomPosterize(_WithProbability, function=F.posterize, passing=("bits",)):
     """The most significant ``bits`` of each byte alone, with probability ``p``. Source: torchvision.transforms.RandomPosterize."""
-
-    shown = ("bits", "p")
 
     def __init__(self, bits: int, p: float = 0.5):
         super().__init__(p)
         self.bits = bits
 
-    def transformed(self, img: Any) -> Any:
-        return F.posterize(img, self.bits)
 
-
-class RandomSolarize(_WithProbability):
+class RandomSolarize(_WithProbability, function=F.solarize, passing=("threshold",)):
     """Values from ``threshold`` on inverted, with probability ``p``. Source: torchvision.transforms.RandomSolarize."""
-
-    shown = ("threshold", "p")
 
     def __init__(self, threshold: float, p: float = 0.5):
         super().__init__(p)
         self.threshold = threshold
 
-    def transformed(self, img: Any) -> Any:
-        return F.solarize(img, self.threshold)
 
-
-class RandomAdjustSharpness(_WithProbability):
+class RandomAdjustSharpness(_WithProbability, function=F.adjust_sharpness, passing=("sharpness_factor",)):
     """Sharpness changed by a factor with probability ``p``. Source: torchvision.transforms.RandomAdjustSharpness."""
-
-    shown = ("sharpness_factor", "p")
 
     def __init__(self, sharpness_factor: float, p: float = 0.5):
         super().__init__(p)
         self.sharpness_factor = sharpness_factor
 
-    def transformed(self, img: Any) -> Any:
-        return F.adjust_sharpness(img, self.sharpness_factor)
 
-
-class RandomAutocontrast(_WithProbability):
+class RandomAutocontrast(_WithProbability, function=F.autocontrast):
     """Contrast stretched with probability ``p``. Source: torchvision.transforms.RandomAutocontrast."""
 
-    def transformed(self, img: Any) -> Any:
-        return F.autocontrast(img)
 
-
-class RandomEqualize(_WithProbability):
+class RandomEqualize(_WithProbability, function=F.equalize):
     """The histogram made even with probability ``p``. Source: torchvision.transforms.RandomEqualize."""
-
-    def transformed(self, img: Any) -> Any:
-        return F.equalize(img)
 
 
 # -- erasing and smoothing -----------------------------------------------------------------------------------------------------------------
-class RandomErasing(Module):
+class RandomErasing(_Shown):
     """With probability ``p`` a window of random area and shape erased, of tensors alone.
 
     Args:
@@ -814,9 +750,11 @@ class RandomErasing(Module):
     Source: torchvision.transforms.RandomErasing. Zhong et al. 2017.
     """
 
+    shown = ("p", "scale", "ratio", "value", "inplace")
+
     def __init__(self, p: float = 0.5, scale: Any = (0.02, 0.33), ratio: Any = (0.3, 3.3), value: Any = 0, inplace: bool = False):
         super().__init__()
-        check_erasing(scale, ratio, value)
+        arguments.check_erasing(scale, ratio, value)
         if p < 0 or p > 1:
             raise ValueError("Random erasing probability should be between 0 and 1")
         self.p, self.scale, self.ratio = p, scale, ratio
@@ -832,33 +770,13 @@ class RandomErasing(Module):
     def forward(self, img: Tensor) -> Tensor:
         if not draws.happens(self.p):
             return img
-        value = erased_value(self.value)
+        value = arguments.erased_value(self.value)
         if value is not None and len(value) not in (1, img.shape[-3]):
             raise ValueError(f"If value is a sequence, it should have either a single value or {img.shape[-3]} (number of input channels)")
         return F.erase(img, *self.get_params(img, self.scale, self.ratio, value), self.inplace)
 
-    def __repr__(self) -> str:
-        return _shown(self, "p", "scale", "ratio", "value", "inplace")
 
-
-def check_erasing(scale: Any, ratio: Any, value: Any) -> None:
-    if not isinstance(value, (Number, str, tuple, list)):
-        raise TypeError("Argument value should be either a number or str or a sequence")
-    if isinstance(value, str) and value != "random":
-        raise ValueError("If value is str, it should be 'random'")
-    check_bounds(scale, ratio)
-    if scale[0] < 0 or scale[1] > 1:
-        raise ValueError("Scale should be between 0 and 1")
-
-
-def erased_value(value: Any) -> list[float] | None:
-    """A number for each channel or for all; None for random ones."""
-    if isinstance(value, str):
-        return None
-    return [float(number) for number in value] if isinstance(value, (list, tuple)) else [float(value)]
-
-
-class GaussianBlur(Module):
+class GaussianBlur(_Shown):
     """Images smoothed by a Gaussian of random deviation.
 
     Args:
@@ -866,6 +784,8 @@ class GaussianBlur(Module):
         sigma: the deviation in pixels, or its bounds.
     Source: torchvision.transforms.GaussianBlur.
     """
+
+    shown = ("kernel_size", "sigma")
 
     def __init__(self, kernel_size: Any, sigma: Any = (0.1, 2.0)):
         super().__init__()
@@ -890,6 +810,3 @@ class GaussianBlur(Module):
     def forward(self, img: Any) -> Any:
         sigma = self.get_params(self.sigma[0], self.sigma[1])
         return F.gaussian_blur(img, self.kernel_size, [sigma, sigma])
-
-    def __repr__(self) -> str:
-        return _shown(self, "kernel_size", "sigma")

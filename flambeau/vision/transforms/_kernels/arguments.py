@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from numbers import Number, Real
 from typing import Any
+
+from ....core.tensor import Tensor
 
 
 def setup_size(size: Any, error_msg: str) -> Any:
@@ -67,3 +70,43 @@ def jitter_bounds(value: Any, name: str, middle: float, least: float, most: floa
     if not least <= low <= high <= most:
         raise ValueError(f"{name} values should be between {(least, most)} and increasing, but got {[low, high]}.")
     return None if low == high == middle else (low, high)
+
+
+def check_bounds(scale: Any, ratio: Any) -> None:
+    if not isinstance(scale, Sequence):
+        raise TypeError("Scale should be a sequence")
+    if not isinstance(ratio, Sequence):
+        raise TypeError("Ratio should be a sequence")
+    if scale[0] > scale[1] or ratio[0] > ratio[1]:
+        warnings.warn("Scale and ratio should be of kind (min, max)", stacklevel=3)
+
+
+def check_erasing(scale: Any, ratio: Any, value: Any) -> None:
+    if not isinstance(value, (Number, str, tuple, list)):
+        raise TypeError("Argument value should be either a number or str or a sequence")
+    if isinstance(value, str) and value != "random":
+        raise ValueError("If value is str, it should be 'random'")
+    check_bounds(scale, ratio)
+    if scale[0] < 0 or scale[1] > 1:
+        raise ValueError("Scale should be between 0 and 1")
+
+
+def erased_value(value: Any) -> list[float] | None:
+    """A number for each channel or for all; None for random ones."""
+    if isinstance(value, str):
+        return None
+    return [float(number) for number in value] if isinstance(value, (list, tuple)) else [float(value)]
+
+
+def check_linear_map(matrix: Tensor, mean: Tensor) -> None:
+    if matrix.size(0) != matrix.size(1):
+        raise ValueError(f"transformation_matrix should be square. Got {tuple(matrix.size())} rectangular matrix.")
+    if mean.size(0) != matrix.size(0):
+        raise ValueError(
+            f"mean_vector should have the same length {mean.size(0)} as any one of the dimensions of the "
+            f"transformation_matrix [{tuple(matrix.size())}]"
+        )
+    if matrix.device != mean.device:
+        raise ValueError(f"Input tensors should be on the same device. Got {matrix.device} and {mean.device}")
+    if matrix.dtype != mean.dtype:
+        raise ValueError(f"Input tensors should have the same dtype. Got {matrix.dtype} and {mean.dtype}")

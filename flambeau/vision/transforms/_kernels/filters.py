@@ -62,6 +62,22 @@ def _by_channel(values: Any, image: Tensor) -> Tensor:
     return tensor.view(-1, 1, 1) if tensor.ndim == 1 else tensor
 
 
+# -- linear maps -----------------------------------------------------------------------------------------------------------------------
+def linearly_mapped(tensor: Tensor, matrix: Tensor, mean: Tensor) -> Tensor:
+    channels, height, width = tensor.shape[-3:]
+    count = channels * height * width
+    if count != matrix.shape[0]:
+        raise ValueError(
+            f"Input tensor and transformation matrix have incompatible shape.[{channels} x {height} x {width}] != {matrix.shape[0]}"
+        )
+    if tensor.device.type != mean.device.type:
+        raise ValueError(
+            f"Input tensor should be on the same device as transformation matrix and mean vector. Got {tensor.device} vs {mean.device}"
+        )
+    flat = tensor.reshape(-1, count) - mean
+    return ops.mm(flat, matrix.to(flat.dtype)).reshape(tensor.shape)
+
+
 # -- smoothing -------------------------------------------------------------------------------------------------------------------------
 def gaussian_blur(inpt: Any, kernel_size: Any, sigma: Any = None) -> Any:
     """``inpt`` smoothed by a Gaussian; at the border it is mirrored.

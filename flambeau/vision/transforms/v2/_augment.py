@@ -31,9 +31,9 @@ class RandomErasing(RandomApplyTransform, PassingBoxes):
 
     def __init__(self, p: float = 0.5, scale: Any = (0.02, 0.33), ratio: Any = (0.3, 3.3), value: Any = 0.0, inplace: bool = False):
         super().__init__(p=p)
-        classic.check_erasing(scale, ratio, value)
+        arguments.check_erasing(scale, ratio, value)
         self.scale, self.ratio = scale, ratio
-        self.value = classic.erased_value(value)
+        self.value = arguments.erased_value(value)
         self.inplace = inplace
 
     def make_params(self, flat_inputs: list[Any]) -> dict[str, Any]:

@@ -174,7 +174,7 @@ class RandomResizedCrop(Transform, functional=windows.resized_crop, passing=("si
         for name, bounds in (("Scale", scale), ("Ratio", ratio)):
             if not isinstance(bounds, Sequence) or len(bounds) != 2:
                 raise TypeError(f"{name} should be a sequence of two floats.")
-        classic.check_bounds(scale, ratio)
+        arguments.check_bounds(scale, ratio)
         self.scale, self.ratio = scale, ratio
         self.interpolation, self.antialias = interpolation, antialias
 

@@ -15,7 +15,7 @@ from ....core.tensor import Tensor
 from ....utils._pytree import tree_flatten, tree_unflatten
 from ... import tv_tensors
 from .._kernels import arguments, conversion, draws, filters, meta
-from ..transforms import GaussianBlur as _ClassicGaussianBlur, check_linear_map, linearly_mapped
+from ..transforms import GaussianBlur as _ClassicGaussianBlur
 from ._transform import Transform
 from ._utils import check_type, get_bounding_boxes, get_keypoints, has_any, is_pure_tensor, parse_labels_getter, setup_number_or_seq
 
@@ -181,14 +181,14 @@ class LinearTransformation(Transform):
 
     def __init__(self, transformation_matrix: Tensor, mean_vector: Tensor):
         super().__init__()
-        check_linear_map(transformation_matrix, mean_vector)
+        arguments.check_linear_map(transformation_matrix, mean_vector)
         self.transformation_matrix, self.mean_vector = transformation_matrix, mean_vector
 
     def check_inputs(self, flat_inputs: list[Any]) -> None:
         _refuse_pictures(self, flat_inputs)
 
     def transform(self, inpt: Any, params: dict[str, Any]) -> Any:
-        mapped = linearly_mapped(inpt, self.transformation_matrix, self.mean_vector)
+        mapped = filters.linearly_mapped(inpt, self.transformation_matrix, self.mean_vector)
         return mapped if is_pure_tensor(inpt) else tv_tensors.wrap(mapped, like=inpt)
 
 
