@@ -8,12 +8,13 @@ from functools import partial
 from typing import Any, TypeVar
 
 from ... import nn
-from ._api import WeightsEnum, register_model
+from ._api import WeightsEnum, register_model, table, weights_enum
 from ._utils import _ovewrite_named_param, handle_legacy_interface
 
 M = TypeVar("M", bound=nn.Module)
 Layer = Callable[..., nn.Module]
 Draw = Callable[[Any], Any]
+Built = tuple[Callable[..., M], Any]  # a function that builds a model, and the enum of its weights
 
 NORMS = (nn.BatchNorm2d, nn.GroupNorm)
 
@@ -46,27 +47,28 @@ def initialize(model: nn.Module, draws: Mapping[type[nn.Module], Draw | None], n
             nn.init.zeros_(module.bias)
 
 
-def model_builder(
+def builder_and_weights(
     name: str,
-    weights: type[WeightsEnum],
+    module: str,
     build: Callable[..., M],
     *,
-    pretrained: WeightsEnum | None = None,
+    pretrained: str = "IMAGENET1K_V1",
     prepare: Callable[[WeightsEnum, dict[str, Any]], Callable[[M], None] | None] | None = None,
     renamed: Callable[[dict[str, Any]], dict[str, Any]] | None = None,
     **enforced: Any,
-) -> Callable[..., M]:
-    """The function ``name(*, weights=None, progress=True, **kwargs)``, registered under its name.
+) -> Built[M]:
+    """The function ``name(*, weights=None, progress=True, **kwargs)``, registered under its name, and the enum of its weights.
 
     Args:
-        name: of the function, which the module of ``weights`` is to have.
-        weights: the enum of the model's weights.
+        name: of the function; the enum's is the same in the spelling of the table of weights, with ``_Weights`` behind.
+        module: which has both.
         build: makes the model of ``kwargs``.
-        pretrained: what the old argument ``pretrained=True`` stands for; an error when None.
+        pretrained: the weights that the old argument ``pretrained=True`` stands for; an error where there are none of this name.
         prepare: changes ``kwargs`` for weights before the model is built; may return what is to be done with the model afterwards.
         renamed: gives the entries of a file of weights the names that they have in the model.
         enforced: keyword arguments of ``build`` that may be given no other values.
     """
+    enum = weights_enum(next(key for key in table("weights") if key.lower() == f"{name}_weights"), module)
 
     def builder(*, weights: Any = None, progress: bool = True, **kwargs: Any) -> M:
         chosen = enum.verify(weights)
@@ -84,9 +86,8 @@ def model_builder(
             finish(model)
         return model
 
-    enum: Any = weights
     builder.__name__ = builder.__qualname__ = name
-    builder.__module__ = enum.__module__
+    builder.__module__ = module
     builder.__annotations__["weights"] = enum | None
     builder.__doc__ = f"""The model {name}. Source: torchvision.models.{name}.
 
@@ -95,7 +96,8 @@ def model_builder(
         progress: whether to show a bar while a file of weights is downloaded.
         kwargs: arguments of the model's class.
     """
-    return register_model()(handle_legacy_interface(weights=("pretrained", pretrained))(builder))
+    old = handle_legacy_interface(weights=("pretrained", enum.__members__.get(pretrained)))
+    return register_model()(old(builder)), enum
 
 
 def shown_as(

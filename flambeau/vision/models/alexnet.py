@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from ... import nn
 from ...core.tensor import Tensor
-from ._api import weights_enum
-from ._builders import model_builder
+from ._builders import builder_and_weights
 
 __all__ = ["AlexNet", "AlexNet_Weights", "alexnet"]
 
@@ -43,5 +42,4 @@ class AlexNet(nn.Module):
         return self.classifier(self.avgpool(self.features(x)).flatten(1))
 
 
-AlexNet_Weights = weights_enum("AlexNet_Weights", __name__)
-alexnet = model_builder("alexnet", AlexNet_Weights, AlexNet, pretrained=AlexNet_Weights.IMAGENET1K_V1)
+alexnet, AlexNet_Weights = builder_and_weights("alexnet", __name__, AlexNet)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
@@ -10,8 +10,7 @@ from ... import nn, ops
 from ...core.tensor import Tensor
 from ..ops.misc import Conv2dNormActivation, Permute
 from ..ops.stochastic_depth import StochasticDepth
-from ._api import weights_enum
-from ._builders import Layer, initialize, model_builder
+from ._builders import Built, Layer, builder_and_weights, initialize
 
 __all__ = [
     *("ConvNeXt", "ConvNeXt_Tiny_Weights", "ConvNeXt_Small_Weights", "ConvNeXt_Base_Weights", "ConvNeXt_Large_Weights"),
@@ -102,8 +101,8 @@ class ConvNeXt(nn.Module):
         if not (isinstance(block_setting, Sequence) and all(isinstance(stage, CNBlockConfig) for stage in block_setting)):
             raise TypeError("The block_setting should be List[CNBlockConfig]")
         block, norm_layer = block or CNBlock, norm_layer or partial(LayerNorm2d, eps=1e-6)
-        patches = {"kernel_size": 4, "stride": 4, "padding": 0, "activation_layer": None, "bias": True}
-        layers: list[nn.Module] = [Conv2dNormActivation(3, block_setting[0].input_channels, norm_layer=norm_layer, **patches)]  # type: ignore[arg-type]
+        patches: dict[str, Any] = {"kernel_size": 4, "stride": 4, "padding": 0, "activation_layer": None, "bias": True}
+        layers: list[nn.Module] = [Conv2dNormActivation(3, block_setting[0].input_channels, norm_layer=norm_layer, **patches)]
         count, total = 0, sum(stage.num_layers for stage in block_setting)
         for stage in block_setting:
             probabilities = [stochastic_depth_prob * i / (total - 1.0) for i in range(count, count + stage.num_layers)]
@@ -127,19 +126,14 @@ class ConvNeXt(nn.Module):
         return self._forward_impl(x)
 
 
-def _builder(name: str, weights: Any, width: int, depth: int, stochastic_depth_prob: float) -> Callable[..., ConvNeXt]:
+def _builder(name: str, width: int, depth: int, stochastic_depth_prob: float) -> Built[ConvNeXt]:
     widths = [width, 2 * width, 4 * width, 8 * width]
     stages = [CNBlockConfig(*row) for row in zip(widths, [*widths[1:], None], (3, 3, depth, 3))]
     build = partial(ConvNeXt, stages, stochastic_depth_prob=stochastic_depth_prob)
-    return model_builder(name, weights, build, pretrained=weights.IMAGENET1K_V1)
+    return builder_and_weights(name, __name__, build)
 
 
-ConvNeXt_Tiny_Weights = weights_enum("ConvNeXt_Tiny_Weights", __name__)
-ConvNeXt_Small_Weights = weights_enum("ConvNeXt_Small_Weights", __name__)
-ConvNeXt_Base_Weights = weights_enum("ConvNeXt_Base_Weights", __name__)
-ConvNeXt_Large_Weights = weights_enum("ConvNeXt_Large_Weights", __name__)
-
-convnext_tiny = _builder("convnext_tiny", ConvNeXt_Tiny_Weights, 96, 9, 0.1)
-convnext_small = _builder("convnext_small", ConvNeXt_Small_Weights, 96, 27, 0.4)
-convnext_base = _builder("convnext_base", ConvNeXt_Base_Weights, 128, 27, 0.5)
-convnext_large = _builder("convnext_large", ConvNeXt_Large_Weights, 192, 27, 0.5)
+convnext_tiny, ConvNeXt_Tiny_Weights = _builder("convnext_tiny", 96, 9, 0.1)
+convnext_small, ConvNeXt_Small_Weights = _builder("convnext_small", 96, 27, 0.4)
+convnext_base, ConvNeXt_Base_Weights = _builder("convnext_base", 128, 27, 0.5)
+convnext_large, ConvNeXt_Large_Weights = _builder("convnext_large", 192, 27, 0.5)

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import re
 from collections import OrderedDict
-from collections.abc import Callable
 from functools import partial
 from typing import Any
 
 from ... import nn, ops
 from ...core.tensor import Tensor
-from ._api import weights_enum
-from ._builders import initialize, model_builder
+from ._builders import Built, builder_and_weights, initialize
 
 __all__ = [
     *("DenseNet", "DenseNet121_Weights", "DenseNet161_Weights", "DenseNet169_Weights", "DenseNet201_Weights"),
@@ -139,17 +137,12 @@ def _renamed(state: dict[str, Any]) -> dict[str, Any]:
     return state
 
 
-def _builder(name: str, weights: Any, growth_rate: int, block_config: tuple[int, ...], num_init_features: int) -> Callable[..., DenseNet]:
+def _builder(name: str, growth_rate: int, block_config: tuple[int, ...], num_init_features: int) -> Built[DenseNet]:
     build: Any = partial(DenseNet, growth_rate, block_config, num_init_features)  # type: ignore[arg-type]  # four layers
-    return model_builder(name, weights, build, pretrained=weights.IMAGENET1K_V1, renamed=_renamed)
+    return builder_and_weights(name, __name__, build, renamed=_renamed)
 
 
-DenseNet121_Weights = weights_enum("DenseNet121_Weights", __name__)
-DenseNet161_Weights = weights_enum("DenseNet161_Weights", __name__)
-DenseNet169_Weights = weights_enum("DenseNet169_Weights", __name__)
-DenseNet201_Weights = weights_enum("DenseNet201_Weights", __name__)
-
-densenet121 = _builder("densenet121", DenseNet121_Weights, 32, (6, 12, 24, 16), 64)
-densenet161 = _builder("densenet161", DenseNet161_Weights, 48, (6, 12, 36, 24), 96)
-densenet169 = _builder("densenet169", DenseNet169_Weights, 32, (6, 12, 32, 32), 64)
-densenet201 = _builder("densenet201", DenseNet201_Weights, 32, (6, 12, 48, 32), 64)
+densenet121, DenseNet121_Weights = _builder("densenet121", 32, (6, 12, 24, 16), 64)
+densenet161, DenseNet161_Weights = _builder("densenet161", 48, (6, 12, 36, 24), 96)
+densenet169, DenseNet169_Weights = _builder("densenet169", 32, (6, 12, 32, 32), 64)
+densenet201, DenseNet201_Weights = _builder("densenet201", 32, (6, 12, 48, 32), 64)

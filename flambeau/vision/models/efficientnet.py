@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from copy import copy
 from dataclasses import dataclass
 from functools import partial
@@ -13,8 +13,7 @@ from ... import nn
 from ...core.tensor import Tensor
 from ..ops.misc import Conv2dNormActivation, SqueezeExcitation
 from ..ops.stochastic_depth import StochasticDepth
-from ._api import weights_enum
-from ._builders import Layer, initialize, model_builder
+from ._builders import Built, Layer, builder_and_weights, initialize
 from ._utils import _make_divisible
 
 __all__ = [
@@ -228,41 +227,29 @@ UNFUSED = {
 }
 
 
-def _v1(name: str, weights: Any, width_mult: float, depth_mult: float, dropout: float, **options: Any) -> Callable[..., EfficientNet]:
+def _v1(name: str, width_mult: float, depth_mult: float, dropout: float, **options: Any) -> Built[EfficientNet]:
     stages = [MBConvConfig(*row, width_mult=width_mult, depth_mult=depth_mult) for row in V1]
     build = partial(EfficientNet, stages, dropout=dropout, last_channel=None, **options)
-    return model_builder(name, weights, build, pretrained=weights.IMAGENET1K_V1)
+    return builder_and_weights(name, __name__, build)
 
 
-def _v2(name: str, weights: Any, dropout: float) -> Callable[..., EfficientNet]:
+def _v2(name: str, dropout: float) -> Built[EfficientNet]:
     size = name[-1]
     stages: list[Any] = [*(FusedMBConvConfig(*row) for row in FUSED[size]), *(MBConvConfig(*row) for row in UNFUSED[size])]
     build = partial(EfficientNet, stages, dropout=dropout, last_channel=1280, norm_layer=partial(nn.BatchNorm2d, eps=1e-03))
-    return model_builder(name, weights, build, pretrained=weights.IMAGENET1K_V1)
+    return builder_and_weights(name, __name__, build)
 
-
-EfficientNet_B0_Weights = weights_enum("EfficientNet_B0_Weights", __name__)
-EfficientNet_B1_Weights = weights_enum("EfficientNet_B1_Weights", __name__)
-EfficientNet_B2_Weights = weights_enum("EfficientNet_B2_Weights", __name__)
-EfficientNet_B3_Weights = weights_enum("EfficientNet_B3_Weights", __name__)
-EfficientNet_B4_Weights = weights_enum("EfficientNet_B4_Weights", __name__)
-EfficientNet_B5_Weights = weights_enum("EfficientNet_B5_Weights", __name__)
-EfficientNet_B6_Weights = weights_enum("EfficientNet_B6_Weights", __name__)
-EfficientNet_B7_Weights = weights_enum("EfficientNet_B7_Weights", __name__)
-EfficientNet_V2_S_Weights = weights_enum("EfficientNet_V2_S_Weights", __name__)
-EfficientNet_V2_M_Weights = weights_enum("EfficientNet_V2_M_Weights", __name__)
-EfficientNet_V2_L_Weights = weights_enum("EfficientNet_V2_L_Weights", __name__)
 
 _tensorflow_norm = partial(nn.BatchNorm2d, eps=0.001, momentum=0.01)  # of the original's, from which the weights of B5 to B7 come
 
-efficientnet_b0 = _v1("efficientnet_b0", EfficientNet_B0_Weights, 1.0, 1.0, 0.2)
-efficientnet_b1 = _v1("efficientnet_b1", EfficientNet_B1_Weights, 1.0, 1.1, 0.2)
-efficientnet_b2 = _v1("efficientnet_b2", EfficientNet_B2_Weights, 1.1, 1.2, 0.3)
-efficientnet_b3 = _v1("efficientnet_b3", EfficientNet_B3_Weights, 1.2, 1.4, 0.3)
-efficientnet_b4 = _v1("efficientnet_b4", EfficientNet_B4_Weights, 1.4, 1.8, 0.4)
-efficientnet_b5 = _v1("efficientnet_b5", EfficientNet_B5_Weights, 1.6, 2.2, 0.4, norm_layer=_tensorflow_norm)
-efficientnet_b6 = _v1("efficientnet_b6", EfficientNet_B6_Weights, 1.8, 2.6, 0.5, norm_layer=_tensorflow_norm)
-efficientnet_b7 = _v1("efficientnet_b7", EfficientNet_B7_Weights, 2.0, 3.1, 0.5, norm_layer=_tensorflow_norm)
-efficientnet_v2_s = _v2("efficientnet_v2_s", EfficientNet_V2_S_Weights, 0.2)
-efficientnet_v2_m = _v2("efficientnet_v2_m", EfficientNet_V2_M_Weights, 0.3)
-efficientnet_v2_l = _v2("efficientnet_v2_l", EfficientNet_V2_L_Weights, 0.4)
+efficientnet_b0, EfficientNet_B0_Weights = _v1("efficientnet_b0", 1.0, 1.0, 0.2)
+efficientnet_b1, EfficientNet_B1_Weights = _v1("efficientnet_b1", 1.0, 1.1, 0.2)
+efficientnet_b2, EfficientNet_B2_Weights = _v1("efficientnet_b2", 1.1, 1.2, 0.3)
+efficientnet_b3, EfficientNet_B3_Weights = _v1("efficientnet_b3", 1.2, 1.4, 0.3)
+efficientnet_b4, EfficientNet_B4_Weights = _v1("efficientnet_b4", 1.4, 1.8, 0.4)
+efficientnet_b5, EfficientNet_B5_Weights = _v1("efficientnet_b5", 1.6, 2.2, 0.4, norm_layer=_tensorflow_norm)
+efficientnet_b6, EfficientNet_B6_Weights = _v1("efficientnet_b6", 1.8, 2.6, 0.5, norm_layer=_tensorflow_norm)
+efficientnet_b7, EfficientNet_B7_Weights = _v1("efficientnet_b7", 2.0, 3.1, 0.5, norm_layer=_tensorflow_norm)
+efficientnet_v2_s, EfficientNet_V2_S_Weights = _v2("efficientnet_v2_s", 0.2)
+efficientnet_v2_m, EfficientNet_V2_M_Weights = _v2("efficientnet_v2_m", 0.3)
+efficientnet_v2_l, EfficientNet_V2_L_Weights = _v2("efficientnet_v2_l", 0.4)

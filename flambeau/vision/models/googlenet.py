@@ -7,8 +7,7 @@ from typing import Any
 
 from ... import nn, ops
 from ...core.tensor import Tensor
-from ._api import weights_enum
-from ._builders import Layer, model_builder
+from ._builders import Layer, builder_and_weights
 from ._inceptions import BasicConv2d, asked_to_draw, draw_truncated, from_imagenet_normalization, prepare_auxiliary
 
 __all__ = ["GoogLeNet", "GoogLeNetOutputs", "GoogLeNet_Weights", "_GoogLeNetOutputs", "googlenet"]
@@ -163,5 +162,4 @@ def _prepare(weights: Any, kwargs: dict[str, Any]) -> Any:
     return prepare_auxiliary(kwargs, kwargs.get("aux_logits", False), ("aux1", "aux2"), warning)
 
 
-GoogLeNet_Weights = weights_enum("GoogLeNet_Weights", __name__)
-googlenet = model_builder("googlenet", GoogLeNet_Weights, GoogLeNet, pretrained=GoogLeNet_Weights.IMAGENET1K_V1, prepare=_prepare)
+googlenet, GoogLeNet_Weights = builder_and_weights("googlenet", __name__, GoogLeNet, prepare=_prepare)

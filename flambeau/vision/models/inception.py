@@ -8,8 +8,7 @@ from typing import Any
 
 from ... import nn, ops
 from ...core.tensor import Tensor
-from ._api import weights_enum
-from ._builders import Layer, model_builder
+from ._builders import Layer, builder_and_weights
 from ._inceptions import BasicConv2d, asked_to_draw, draw_truncated, from_imagenet_normalization, prepare_auxiliary
 
 __all__ = ["Inception3", "InceptionOutputs", "Inception_V3_Weights", "_InceptionOutputs", "inception_v3"]
@@ -235,7 +234,4 @@ def _prepare(weights: Any, kwargs: dict[str, Any]) -> Any:
     return prepare_auxiliary(kwargs, kwargs.get("aux_logits", True), ("AuxLogits",))
 
 
-Inception_V3_Weights = weights_enum("Inception_V3_Weights", __name__)
-inception_v3 = model_builder(
-    "inception_v3", Inception_V3_Weights, Inception3, pretrained=Inception_V3_Weights.IMAGENET1K_V1, prepare=_prepare
-)
+inception_v3, Inception_V3_Weights = builder_and_weights("inception_v3", __name__, Inception3, prepare=_prepare)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections import OrderedDict
-from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -14,8 +13,7 @@ from ... import nn, ops
 from ...core.tensor import Tensor
 from ..ops.misc import Conv2dNormActivation, SqueezeExcitation
 from ..ops.stochastic_depth import StochasticDepth
-from ._api import weights_enum
-from ._builders import Layer, initialize, model_builder, normal
+from ._builders import Layer, builder_and_weights, initialize, normal
 from ._relative_positions import relative_position_bias, relative_position_index
 from ._utils import _ovewrite_named_param
 
@@ -423,7 +421,4 @@ def _prepare(weights: Any, kwargs: dict[str, Any]) -> None:
     _ovewrite_named_param(kwargs, "input_size", weights.meta["min_size"])
 
 
-MaxVit_T_Weights = weights_enum("MaxVit_T_Weights", __name__)
-maxvit_t: Callable[..., MaxVit] = model_builder(
-    "maxvit_t", MaxVit_T_Weights, _maxvit_t, pretrained=MaxVit_T_Weights.IMAGENET1K_V1, prepare=_prepare
-)
+maxvit_t, MaxVit_T_Weights = builder_and_weights("maxvit_t", __name__, _maxvit_t, prepare=_prepare)

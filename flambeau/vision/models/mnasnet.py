@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable
 from functools import partial
 from itertools import pairwise
 from typing import Any
 
 from ... import nn
 from ...core.tensor import Tensor
-from ._api import weights_enum
-from ._builders import initialize, kaiming_fan_out, model_builder
+from ._builders import Built, builder_and_weights, initialize, kaiming_fan_out
 
 __all__ = [
     *("MNASNet", "MNASNet0_5_Weights", "MNASNet0_75_Weights", "MNASNet1_0_Weights", "MNASNet1_3_Weights"),
@@ -142,16 +140,11 @@ class MNASNet(nn.Module):
         )
 
 
-def _builder(name: str, weights: Any, alpha: float) -> Callable[..., MNASNet]:
-    return model_builder(name, weights, partial(MNASNet, alpha), pretrained=weights.IMAGENET1K_V1)
+def _builder(name: str, alpha: float) -> Built[MNASNet]:
+    return builder_and_weights(name, __name__, partial(MNASNet, alpha))
 
 
-MNASNet0_5_Weights = weights_enum("MNASNet0_5_Weights", __name__)
-MNASNet0_75_Weights = weights_enum("MNASNet0_75_Weights", __name__)
-MNASNet1_0_Weights = weights_enum("MNASNet1_0_Weights", __name__)
-MNASNet1_3_Weights = weights_enum("MNASNet1_3_Weights", __name__)
-
-mnasnet0_5 = _builder("mnasnet0_5", MNASNet0_5_Weights, 0.5)
-mnasnet0_75 = _builder("mnasnet0_75", MNASNet0_75_Weights, 0.75)
-mnasnet1_0 = _builder("mnasnet1_0", MNASNet1_0_Weights, 1.0)
-mnasnet1_3 = _builder("mnasnet1_3", MNASNet1_3_Weights, 1.3)
+mnasnet0_5, MNASNet0_5_Weights = _builder("mnasnet0_5", 0.5)
+mnasnet0_75, MNASNet0_75_Weights = _builder("mnasnet0_75", 0.75)
+mnasnet1_0, MNASNet1_0_Weights = _builder("mnasnet1_0", 1.0)
+mnasnet1_3, MNASNet1_3_Weights = _builder("mnasnet1_3", 1.3)

@@ -7,8 +7,7 @@ from functools import partial
 from ... import nn
 from ...core.tensor import Tensor
 from ..ops.misc import Conv2dNormActivation
-from ._api import weights_enum
-from ._builders import Layer, initialize, model_builder, normal
+from ._builders import Layer, builder_and_weights, initialize, normal
 from ._utils import _make_divisible
 
 __all__ = ["MobileNetV2", "MobileNet_V2_Weights", "mobilenet_v2"]
@@ -104,5 +103,4 @@ class MobileNetV2(nn.Module):
         return self._forward_impl(x)
 
 
-MobileNet_V2_Weights = weights_enum("MobileNet_V2_Weights", __name__)
-mobilenet_v2 = model_builder("mobilenet_v2", MobileNet_V2_Weights, MobileNetV2, pretrained=MobileNet_V2_Weights.IMAGENET1K_V1)
+mobilenet_v2, MobileNet_V2_Weights = builder_and_weights("mobilenet_v2", __name__, MobileNetV2)

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
 from ... import nn
 from ...core.tensor import Tensor
 from ..ops.misc import Conv2dNormActivation, SqueezeExcitation
-from ._api import weights_enum
-from ._builders import Layer, initialize, model_builder, normal
+from ._builders import Built, Layer, builder_and_weights, initialize, normal
 from ._utils import _make_divisible
 
 __all__ = ["MobileNetV3", "MobileNet_V3_Large_Weights", "MobileNet_V3_Small_Weights", "mobilenet_v3_large", "mobilenet_v3_small"]
@@ -223,12 +222,9 @@ def _mobilenet_v3(arch: str, **kwargs: Any) -> MobileNetV3:
     return MobileNetV3(*_mobilenet_v3_conf(arch, **kwargs), **kwargs)
 
 
-def _builder(name: str, weights: Any) -> Callable[..., MobileNetV3]:
-    return model_builder(name, weights, partial(_mobilenet_v3, name), pretrained=weights.IMAGENET1K_V1)
+def _builder(name: str) -> Built[MobileNetV3]:
+    return builder_and_weights(name, __name__, partial(_mobilenet_v3, name))
 
 
-MobileNet_V3_Large_Weights = weights_enum("MobileNet_V3_Large_Weights", __name__)
-MobileNet_V3_Small_Weights = weights_enum("MobileNet_V3_Small_Weights", __name__)
-
-mobilenet_v3_large = _builder("mobilenet_v3_large", MobileNet_V3_Large_Weights)
-mobilenet_v3_small = _builder("mobilenet_v3_small", MobileNet_V3_Small_Weights)
+mobilenet_v3_large, MobileNet_V3_Large_Weights = _builder("mobilenet_v3_large")
+mobilenet_v3_small, MobileNet_V3_Small_Weights = _builder("mobilenet_v3_small")

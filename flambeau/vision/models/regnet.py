@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import OrderedDict
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -14,8 +14,7 @@ import numpy as np
 from ... import nn
 from ...core.tensor import Tensor
 from ..ops.misc import Conv2dNormActivation, SqueezeExcitation
-from ._api import weights_enum
-from ._builders import Layer, initialize, model_builder, normal
+from ._builders import Built, Layer, builder_and_weights, initialize, normal
 from ._utils import _make_divisible
 
 __all__ = [
@@ -246,44 +245,26 @@ def _regnet(settings: dict[str, Any], **kwargs: Any) -> RegNet:
     return RegNet(BlockParams.from_init_params(**settings, **kwargs), norm_layer=norm_layer, **kwargs)
 
 
-def _builder(
-    name: str, weights: Any, depth: int, w_0: int, w_a: float, w_m: float, group_width: int, pretrained: bool = True
-) -> Callable[..., RegNet]:
+def _builder(name: str, depth: int, w_0: int, w_a: float, w_m: float, group_width: int) -> Built[RegNet]:
     settings: dict[str, Any] = {"depth": depth, "w_0": w_0, "w_a": w_a, "w_m": w_m, "group_width": group_width}
     if name.startswith("regnet_y"):
         settings["se_ratio"] = 0.25
-    return model_builder(name, weights, partial(_regnet, settings), pretrained=weights.IMAGENET1K_V1 if pretrained else None)
+    return builder_and_weights(name, __name__, partial(_regnet, settings))
 
-
-RegNet_Y_400MF_Weights = weights_enum("RegNet_Y_400MF_Weights", __name__)
-RegNet_Y_800MF_Weights = weights_enum("RegNet_Y_800MF_Weights", __name__)
-RegNet_Y_1_6GF_Weights = weights_enum("RegNet_Y_1_6GF_Weights", __name__)
-RegNet_Y_3_2GF_Weights = weights_enum("RegNet_Y_3_2GF_Weights", __name__)
-RegNet_Y_8GF_Weights = weights_enum("RegNet_Y_8GF_Weights", __name__)
-RegNet_Y_16GF_Weights = weights_enum("RegNet_Y_16GF_Weights", __name__)
-RegNet_Y_32GF_Weights = weights_enum("RegNet_Y_32GF_Weights", __name__)
-RegNet_Y_128GF_Weights = weights_enum("RegNet_Y_128GF_Weights", __name__)
-RegNet_X_400MF_Weights = weights_enum("RegNet_X_400MF_Weights", __name__)
-RegNet_X_800MF_Weights = weights_enum("RegNet_X_800MF_Weights", __name__)
-RegNet_X_1_6GF_Weights = weights_enum("RegNet_X_1_6GF_Weights", __name__)
-RegNet_X_3_2GF_Weights = weights_enum("RegNet_X_3_2GF_Weights", __name__)
-RegNet_X_8GF_Weights = weights_enum("RegNet_X_8GF_Weights", __name__)
-RegNet_X_16GF_Weights = weights_enum("RegNet_X_16GF_Weights", __name__)
-RegNet_X_32GF_Weights = weights_enum("RegNet_X_32GF_Weights", __name__)
 
 # Blocks, first width, slope, quotient, width of a group: appendix of the paper.
-regnet_y_400mf = _builder("regnet_y_400mf", RegNet_Y_400MF_Weights, 16, 48, 27.89, 2.09, 8)
-regnet_y_800mf = _builder("regnet_y_800mf", RegNet_Y_800MF_Weights, 14, 56, 38.84, 2.4, 16)
-regnet_y_1_6gf = _builder("regnet_y_1_6gf", RegNet_Y_1_6GF_Weights, 27, 48, 20.71, 2.65, 24)
-regnet_y_3_2gf = _builder("regnet_y_3_2gf", RegNet_Y_3_2GF_Weights, 21, 80, 42.63, 2.66, 24)
-regnet_y_8gf = _builder("regnet_y_8gf", RegNet_Y_8GF_Weights, 17, 192, 76.82, 2.19, 56)
-regnet_y_16gf = _builder("regnet_y_16gf", RegNet_Y_16GF_Weights, 18, 200, 106.23, 2.48, 112)
-regnet_y_32gf = _builder("regnet_y_32gf", RegNet_Y_32GF_Weights, 20, 232, 115.89, 2.53, 232)
-regnet_y_128gf = _builder("regnet_y_128gf", RegNet_Y_128GF_Weights, 27, 456, 160.83, 2.52, 264, pretrained=False)
-regnet_x_400mf = _builder("regnet_x_400mf", RegNet_X_400MF_Weights, 22, 24, 24.48, 2.54, 16)
-regnet_x_800mf = _builder("regnet_x_800mf", RegNet_X_800MF_Weights, 16, 56, 35.73, 2.28, 16)
-regnet_x_1_6gf = _builder("regnet_x_1_6gf", RegNet_X_1_6GF_Weights, 18, 80, 34.01, 2.25, 24)
-regnet_x_3_2gf = _builder("regnet_x_3_2gf", RegNet_X_3_2GF_Weights, 25, 88, 26.31, 2.25, 48)
-regnet_x_8gf = _builder("regnet_x_8gf", RegNet_X_8GF_Weights, 23, 80, 49.56, 2.88, 120)
-regnet_x_16gf = _builder("regnet_x_16gf", RegNet_X_16GF_Weights, 22, 216, 55.59, 2.1, 128)
-regnet_x_32gf = _builder("regnet_x_32gf", RegNet_X_32GF_Weights, 23, 320, 69.86, 2.0, 168)
+regnet_y_400mf, RegNet_Y_400MF_Weights = _builder("regnet_y_400mf", 16, 48, 27.89, 2.09, 8)
+regnet_y_800mf, RegNet_Y_800MF_Weights = _builder("regnet_y_800mf", 14, 56, 38.84, 2.4, 16)
+regnet_y_1_6gf, RegNet_Y_1_6GF_Weights = _builder("regnet_y_1_6gf", 27, 48, 20.71, 2.65, 24)
+regnet_y_3_2gf, RegNet_Y_3_2GF_Weights = _builder("regnet_y_3_2gf", 21, 80, 42.63, 2.66, 24)
+regnet_y_8gf, RegNet_Y_8GF_Weights = _builder("regnet_y_8gf", 17, 192, 76.82, 2.19, 56)
+regnet_y_16gf, RegNet_Y_16GF_Weights = _builder("regnet_y_16gf", 18, 200, 106.23, 2.48, 112)
+regnet_y_32gf, RegNet_Y_32GF_Weights = _builder("regnet_y_32gf", 20, 232, 115.89, 2.53, 232)
+regnet_y_128gf, RegNet_Y_128GF_Weights = _builder("regnet_y_128gf", 27, 456, 160.83, 2.52, 264)
+regnet_x_400mf, RegNet_X_400MF_Weights = _builder("regnet_x_400mf", 22, 24, 24.48, 2.54, 16)
+regnet_x_800mf, RegNet_X_800MF_Weights = _builder("regnet_x_800mf", 16, 56, 35.73, 2.28, 16)
+regnet_x_1_6gf, RegNet_X_1_6GF_Weights = _builder("regnet_x_1_6gf", 18, 80, 34.01, 2.25, 24)
+regnet_x_3_2gf, RegNet_X_3_2GF_Weights = _builder("regnet_x_3_2gf", 25, 88, 26.31, 2.25, 48)
+regnet_x_8gf, RegNet_X_8GF_Weights = _builder("regnet_x_8gf", 23, 80, 49.56, 2.88, 120)
+regnet_x_16gf, RegNet_X_16GF_Weights = _builder("regnet_x_16gf", 22, 216, 55.59, 2.1, 128)
+regnet_x_32gf, RegNet_X_32GF_Weights = _builder("regnet_x_32gf", 23, 320, 69.86, 2.0, 168)

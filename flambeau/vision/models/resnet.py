@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import partial
 from typing import Any
 
 from ... import nn
 from ...core.tensor import Tensor
-from ._api import weights_enum
-from ._builders import Layer, initialize, kaiming_fan_out, model_builder
+from ._builders import Built, Layer, builder_and_weights, initialize, kaiming_fan_out
 
 __all__ = [
     *("ResNet", "ResNet18_Weights", "ResNet34_Weights", "ResNet50_Weights", "ResNet101_Weights", "ResNet152_Weights"),
@@ -216,28 +214,17 @@ class ResNet(nn.Module):
         return self._forward_impl(x)
 
 
-def _builder(name: str, weights: Any, block: type[BasicBlock | Bottleneck], *layers: int, **enforced: Any) -> Callable[..., ResNet]:
-    return model_builder(name, weights, partial(ResNet, block, list(layers)), pretrained=weights.IMAGENET1K_V1, **enforced)
+def _builder(name: str, block: type[BasicBlock | Bottleneck], *layers: int, **enforced: Any) -> Built[ResNet]:
+    return builder_and_weights(name, __name__, partial(ResNet, block, list(layers)), **enforced)
 
 
-ResNet18_Weights = weights_enum("ResNet18_Weights", __name__)
-ResNet34_Weights = weights_enum("ResNet34_Weights", __name__)
-ResNet50_Weights = weights_enum("ResNet50_Weights", __name__)
-ResNet101_Weights = weights_enum("ResNet101_Weights", __name__)
-ResNet152_Weights = weights_enum("ResNet152_Weights", __name__)
-ResNeXt50_32X4D_Weights = weights_enum("ResNeXt50_32X4D_Weights", __name__)
-ResNeXt101_32X8D_Weights = weights_enum("ResNeXt101_32X8D_Weights", __name__)
-ResNeXt101_64X4D_Weights = weights_enum("ResNeXt101_64X4D_Weights", __name__)
-Wide_ResNet50_2_Weights = weights_enum("Wide_ResNet50_2_Weights", __name__)
-Wide_ResNet101_2_Weights = weights_enum("Wide_ResNet101_2_Weights", __name__)
-
-resnet18 = _builder("resnet18", ResNet18_Weights, BasicBlock, 2, 2, 2, 2)
-resnet34 = _builder("resnet34", ResNet34_Weights, BasicBlock, 3, 4, 6, 3)
-resnet50 = _builder("resnet50", ResNet50_Weights, Bottleneck, 3, 4, 6, 3)
-resnet101 = _builder("resnet101", ResNet101_Weights, Bottleneck, 3, 4, 23, 3)
-resnet152 = _builder("resnet152", ResNet152_Weights, Bottleneck, 3, 8, 36, 3)
-resnext50_32x4d = _builder("resnext50_32x4d", ResNeXt50_32X4D_Weights, Bottleneck, 3, 4, 6, 3, groups=32, width_per_group=4)
-resnext101_32x8d = _builder("resnext101_32x8d", ResNeXt101_32X8D_Weights, Bottleneck, 3, 4, 23, 3, groups=32, width_per_group=8)
-resnext101_64x4d = _builder("resnext101_64x4d", ResNeXt101_64X4D_Weights, Bottleneck, 3, 4, 23, 3, groups=64, width_per_group=4)
-wide_resnet50_2 = _builder("wide_resnet50_2", Wide_ResNet50_2_Weights, Bottleneck, 3, 4, 6, 3, width_per_group=128)
-wide_resnet101_2 = _builder("wide_resnet101_2", Wide_ResNet101_2_Weights, Bottleneck, 3, 4, 23, 3, width_per_group=128)
+resnet18, ResNet18_Weights = _builder("resnet18", BasicBlock, 2, 2, 2, 2)
+resnet34, ResNet34_Weights = _builder("resnet34", BasicBlock, 3, 4, 6, 3)
+resnet50, ResNet50_Weights = _builder("resnet50", Bottleneck, 3, 4, 6, 3)
+resnet101, ResNet101_Weights = _builder("resnet101", Bottleneck, 3, 4, 23, 3)
+resnet152, ResNet152_Weights = _builder("resnet152", Bottleneck, 3, 8, 36, 3)
+resnext50_32x4d, ResNeXt50_32X4D_Weights = _builder("resnext50_32x4d", Bottleneck, 3, 4, 6, 3, groups=32, width_per_group=4)
+resnext101_32x8d, ResNeXt101_32X8D_Weights = _builder("resnext101_32x8d", Bottleneck, 3, 4, 23, 3, groups=32, width_per_group=8)
+resnext101_64x4d, ResNeXt101_64X4D_Weights = _builder("resnext101_64x4d", Bottleneck, 3, 4, 23, 3, groups=64, width_per_group=4)
+wide_resnet50_2, Wide_ResNet50_2_Weights = _builder("wide_resnet50_2", Bottleneck, 3, 4, 6, 3, width_per_group=128)
+wide_resnet101_2, Wide_ResNet101_2_Weights = _builder("wide_resnet101_2", Bottleneck, 3, 4, 23, 3, width_per_group=128)

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import partial
-from typing import Any
 
 from ... import nn, ops
 from ...core.tensor import Tensor
-from ._api import weights_enum
-from ._builders import Layer, model_builder
+from ._builders import Built, Layer, builder_and_weights
 
 __all__ = [
     *("ShuffleNetV2", "ShuffleNet_V2_X0_5_Weights", "ShuffleNet_V2_X1_0_Weights", "ShuffleNet_V2_X1_5_Weights"),
@@ -118,16 +115,11 @@ class ShuffleNetV2(nn.Module):
         return self._forward_impl(x)
 
 
-def _builder(name: str, weights: Any, *channels: int) -> Callable[..., ShuffleNetV2]:
-    return model_builder(name, weights, partial(ShuffleNetV2, [4, 8, 4], list(channels)), pretrained=weights.IMAGENET1K_V1)
+def _builder(name: str, *channels: int) -> Built[ShuffleNetV2]:
+    return builder_and_weights(name, __name__, partial(ShuffleNetV2, [4, 8, 4], list(channels)))
 
 
-ShuffleNet_V2_X0_5_Weights = weights_enum("ShuffleNet_V2_X0_5_Weights", __name__)
-ShuffleNet_V2_X1_0_Weights = weights_enum("ShuffleNet_V2_X1_0_Weights", __name__)
-ShuffleNet_V2_X1_5_Weights = weights_enum("ShuffleNet_V2_X1_5_Weights", __name__)
-ShuffleNet_V2_X2_0_Weights = weights_enum("ShuffleNet_V2_X2_0_Weights", __name__)
-
-shufflenet_v2_x0_5 = _builder("shufflenet_v2_x0_5", ShuffleNet_V2_X0_5_Weights, 24, 48, 96, 192, 1024)
-shufflenet_v2_x1_0 = _builder("shufflenet_v2_x1_0", ShuffleNet_V2_X1_0_Weights, 24, 116, 232, 464, 1024)
-shufflenet_v2_x1_5 = _builder("shufflenet_v2_x1_5", ShuffleNet_V2_X1_5_Weights, 24, 176, 352, 704, 1024)
-shufflenet_v2_x2_0 = _builder("shufflenet_v2_x2_0", ShuffleNet_V2_X2_0_Weights, 24, 244, 488, 976, 2048)
+shufflenet_v2_x0_5, ShuffleNet_V2_X0_5_Weights = _builder("shufflenet_v2_x0_5", 24, 48, 96, 192, 1024)
+shufflenet_v2_x1_0, ShuffleNet_V2_X1_0_Weights = _builder("shufflenet_v2_x1_0", 24, 116, 232, 464, 1024)
+shufflenet_v2_x1_5, ShuffleNet_V2_X1_5_Weights = _builder("shufflenet_v2_x1_5", 24, 176, 352, 704, 1024)
+shufflenet_v2_x2_0, ShuffleNet_V2_X2_0_Weights = _builder("shufflenet_v2_x2_0", 24, 244, 488, 976, 2048)

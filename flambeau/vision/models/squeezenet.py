@@ -6,8 +6,7 @@ from functools import partial
 
 from ... import nn, ops
 from ...core.tensor import Tensor
-from ._api import weights_enum
-from ._builders import initialize, model_builder
+from ._builders import builder_and_weights, initialize
 
 __all__ = ["SqueezeNet", "SqueezeNet1_0_Weights", "SqueezeNet1_1_Weights", "squeezenet1_0", "squeezenet1_1"]
 
@@ -76,12 +75,5 @@ class SqueezeNet(nn.Module):
         return self.classifier(self.features(x)).flatten(1)
 
 
-SqueezeNet1_0_Weights = weights_enum("SqueezeNet1_0_Weights", __name__)
-SqueezeNet1_1_Weights = weights_enum("SqueezeNet1_1_Weights", __name__)
-
-squeezenet1_0 = model_builder(
-    "squeezenet1_0", SqueezeNet1_0_Weights, partial(SqueezeNet, "1_0"), pretrained=SqueezeNet1_0_Weights.IMAGENET1K_V1
-)
-squeezenet1_1 = model_builder(
-    "squeezenet1_1", SqueezeNet1_1_Weights, partial(SqueezeNet, "1_1"), pretrained=SqueezeNet1_1_Weights.IMAGENET1K_V1
-)
+squeezenet1_0, SqueezeNet1_0_Weights = builder_and_weights("squeezenet1_0", __name__, partial(SqueezeNet, "1_0"))
+squeezenet1_1, SqueezeNet1_1_Weights = builder_and_weights("squeezenet1_1", __name__, partial(SqueezeNet, "1_1"))

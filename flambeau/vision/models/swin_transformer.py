@@ -13,8 +13,7 @@ from ...core.tensor import Tensor
 from .._signatures import taking
 from ..ops.misc import MLP, Permute
 from ..ops.stochastic_depth import StochasticDepth
-from ._api import weights_enum
-from ._builders import Layer, initialize, model_builder
+from ._builders import Built, Layer, builder_and_weights, initialize
 from ._relative_positions import relative_position_bias, relative_position_index
 from .vision_transformer import draw_perceptron
 
@@ -468,9 +467,7 @@ class SwinTransformer(nn.Module):
         return self.head(self.flatten(self.avgpool(self.permute(self.norm(self.features(x))))))
 
 
-def _builder(
-    name: str, weights: Any, embed_dim: int, depth: int, window: int, stochastic_depth_prob: float, **version: Any
-) -> Callable[..., SwinTransformer]:
+def _builder(name: str, embed_dim: int, depth: int, window: int, stochastic_depth_prob: float, **version: Any) -> Built[SwinTransformer]:
     build = partial(
         SwinTransformer,
         patch_size=[4, 4],
@@ -481,21 +478,14 @@ def _builder(
         stochastic_depth_prob=stochastic_depth_prob,
         **version,
     )
-    return model_builder(name, weights, build, pretrained=weights.IMAGENET1K_V1)
+    return builder_and_weights(name, __name__, build)
 
-
-Swin_T_Weights = weights_enum("Swin_T_Weights", __name__)
-Swin_S_Weights = weights_enum("Swin_S_Weights", __name__)
-Swin_B_Weights = weights_enum("Swin_B_Weights", __name__)
-Swin_V2_T_Weights = weights_enum("Swin_V2_T_Weights", __name__)
-Swin_V2_S_Weights = weights_enum("Swin_V2_S_Weights", __name__)
-Swin_V2_B_Weights = weights_enum("Swin_V2_B_Weights", __name__)
 
 _V2: dict[str, Any] = {"block": SwinTransformerBlockV2, "downsample_layer": PatchMergingV2}
 
-swin_t = _builder("swin_t", Swin_T_Weights, 96, 6, 7, 0.2)
-swin_s = _builder("swin_s", Swin_S_Weights, 96, 18, 7, 0.3)
-swin_b = _builder("swin_b", Swin_B_Weights, 128, 18, 7, 0.5)
-swin_v2_t = _builder("swin_v2_t", Swin_V2_T_Weights, 96, 6, 8, 0.2, **_V2)
-swin_v2_s = _builder("swin_v2_s", Swin_V2_S_Weights, 96, 18, 8, 0.3, **_V2)
-swin_v2_b = _builder("swin_v2_b", Swin_V2_B_Weights, 128, 18, 8, 0.5, **_V2)
+swin_t, Swin_T_Weights = _builder("swin_t", 96, 6, 7, 0.2)
+swin_s, Swin_S_Weights = _builder("swin_s", 96, 18, 7, 0.3)
+swin_b, Swin_B_Weights = _builder("swin_b", 128, 18, 7, 0.5)
+swin_v2_t, Swin_V2_T_Weights = _builder("swin_v2_t", 96, 6, 8, 0.2, **_V2)
+swin_v2_s, Swin_V2_S_Weights = _builder("swin_v2_s", 96, 18, 8, 0.3, **_V2)
+swin_v2_b, Swin_V2_B_Weights = _builder("swin_v2_b", 128, 18, 8, 0.5, **_V2)

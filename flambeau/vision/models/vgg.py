@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import partial
 from typing import Any
 
 from ... import nn
 from ...core.tensor import Tensor
-from ._api import weights_enum
-from ._builders import initialize, kaiming_fan_out, model_builder, normal
+from ._builders import Built, builder_and_weights, initialize, kaiming_fan_out, normal
 
 __all__ = [
     *("VGG", "VGG11_Weights", "VGG11_BN_Weights", "VGG13_Weights", "VGG13_BN_Weights", "VGG16_Weights", "VGG16_BN_Weights"),
@@ -87,25 +85,16 @@ def _without_drawing(weights: Any, kwargs: dict[str, Any]) -> None:
     kwargs["init_weights"] = False
 
 
-def _builder(name: str, weights: Any, cfg: str, batch_norm: bool = False) -> Callable[..., VGG]:
+def _builder(name: str, cfg: str, batch_norm: bool = False) -> Built[VGG]:
     build = partial(_vgg, cfg, batch_norm)
-    return model_builder(name, weights, build, pretrained=weights.IMAGENET1K_V1, prepare=_without_drawing)
+    return builder_and_weights(name, __name__, build, prepare=_without_drawing)
 
 
-VGG11_Weights = weights_enum("VGG11_Weights", __name__)
-VGG11_BN_Weights = weights_enum("VGG11_BN_Weights", __name__)
-VGG13_Weights = weights_enum("VGG13_Weights", __name__)
-VGG13_BN_Weights = weights_enum("VGG13_BN_Weights", __name__)
-VGG16_Weights = weights_enum("VGG16_Weights", __name__)
-VGG16_BN_Weights = weights_enum("VGG16_BN_Weights", __name__)
-VGG19_Weights = weights_enum("VGG19_Weights", __name__)
-VGG19_BN_Weights = weights_enum("VGG19_BN_Weights", __name__)
-
-vgg11 = _builder("vgg11", VGG11_Weights, "A")
-vgg11_bn = _builder("vgg11_bn", VGG11_BN_Weights, "A", True)
-vgg13 = _builder("vgg13", VGG13_Weights, "B")
-vgg13_bn = _builder("vgg13_bn", VGG13_BN_Weights, "B", True)
-vgg16 = _builder("vgg16", VGG16_Weights, "D")
-vgg16_bn = _builder("vgg16_bn", VGG16_BN_Weights, "D", True)
-vgg19 = _builder("vgg19", VGG19_Weights, "E")
-vgg19_bn = _builder("vgg19_bn", VGG19_BN_Weights, "E", True)
+vgg11, VGG11_Weights = _builder("vgg11", "A")
+vgg11_bn, VGG11_BN_Weights = _builder("vgg11_bn", "A", True)
+vgg13, VGG13_Weights = _builder("vgg13", "B")
+vgg13_bn, VGG13_BN_Weights = _builder("vgg13_bn", "B", True)
+vgg16, VGG16_Weights = _builder("vgg16", "D")
+vgg16_bn, VGG16_BN_Weights = _builder("vgg16_bn", "D", True)
+vgg19, VGG19_Weights = _builder("vgg19", "E")
+vgg19_bn, VGG19_BN_Weights = _builder("vgg19_bn", "E", True)

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import math
 from collections import OrderedDict
-from collections.abc import Callable
 from functools import partial
 from typing import Any, NamedTuple
 
 from ... import nn, ops
 from ...core.tensor import Tensor
 from ..ops.misc import MLP, Conv2dNormActivation
-from ._api import weights_enum
-from ._builders import Layer, model_builder
+from ._builders import Built, Layer, builder_and_weights
 from ._utils import _ovewrite_named_param
 
 __all__ = [
@@ -284,20 +282,14 @@ def _prepare(weights: Any, kwargs: dict[str, Any]) -> None:
     _ovewrite_named_param(kwargs, "image_size", weights.meta["min_size"][0])
 
 
-def _builder(name: str, weights: Any, *sizes: int, pretrained: bool = True) -> Callable[..., VisionTransformer]:
+def _builder(name: str, *sizes: int) -> Built[VisionTransformer]:
     settings = dict(zip(("patch_size", "num_layers", "num_heads", "hidden_dim", "mlp_dim"), sizes))
     build = partial(_vision_transformer, **settings)
-    return model_builder(name, weights, build, pretrained=weights.IMAGENET1K_V1 if pretrained else None, prepare=_prepare)
+    return builder_and_weights(name, __name__, build, prepare=_prepare)
 
 
-ViT_B_16_Weights = weights_enum("ViT_B_16_Weights", __name__)
-ViT_B_32_Weights = weights_enum("ViT_B_32_Weights", __name__)
-ViT_L_16_Weights = weights_enum("ViT_L_16_Weights", __name__)
-ViT_L_32_Weights = weights_enum("ViT_L_32_Weights", __name__)
-ViT_H_14_Weights = weights_enum("ViT_H_14_Weights", __name__)
-
-vit_b_16 = _builder("vit_b_16", ViT_B_16_Weights, 16, 12, 12, 768, 3072)
-vit_b_32 = _builder("vit_b_32", ViT_B_32_Weights, 32, 12, 12, 768, 3072)
-vit_l_16 = _builder("vit_l_16", ViT_L_16_Weights, 16, 24, 16, 1024, 4096)
-vit_l_32 = _builder("vit_l_32", ViT_L_32_Weights, 32, 24, 16, 1024, 4096)
-vit_h_14 = _builder("vit_h_14", ViT_H_14_Weights, 14, 32, 16, 1280, 5120, pretrained=False)
+vit_b_16, ViT_B_16_Weights = _builder("vit_b_16", 16, 12, 12, 768, 3072)
+vit_b_32, ViT_B_32_Weights = _builder("vit_b_32", 32, 12, 12, 768, 3072)
+vit_l_16, ViT_L_16_Weights = _builder("vit_l_16", 16, 24, 16, 1024, 4096)
+vit_l_32, ViT_L_32_Weights = _builder("vit_l_32", 32, 24, 16, 1024, 4096)
+vit_h_14, ViT_H_14_Weights = _builder("vit_h_14", 14, 32, 16, 1280, 5120)

@@ -662,7 +662,7 @@ class Grayscale(_Shown):
 class _WithProbability(_Shown):
     """What ``function`` does with probability ``p``; it gets the attributes ``passing``, which are shown, too."""
 
-    shown = ("p",)
+    shown: tuple[str, ...] = ("p",)
     separator = ","
     _function: Any
     _passing: tuple[str, ...] = ()

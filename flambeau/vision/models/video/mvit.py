@@ -11,8 +11,7 @@ from typing import Any
 from .... import nn, ops
 from ....core.tensor import Tensor
 from ...ops import MLP, StochasticDepth
-from .._api import weights_enum
-from .._builders import model_builder
+from .._builders import Built, builder_and_weights
 from .._utils import _ovewrite_named_param
 
 __all__ = ["MViT", "MViT_V1_B_Weights", "MViT_V2_S_Weights", "mvit_v1_b", "mvit_v2_s"]
@@ -407,33 +406,14 @@ def _sized(weights: Any, kwargs: dict[str, Any]) -> None:
     _ovewrite_named_param(kwargs, "temporal_size", weights.meta["min_temporal_size"])
 
 
-def _builder(name: str, weights: Any, **arguments: Any) -> Callable[..., MViT]:
-    usual: dict[str, Any] = {
-        "spatial_size": (224, 224),
-        "temporal_size": 16,
-        "stochastic_depth_prob": 0.2,
-        "residual_with_cls_embed": False,
-    }
-    build = partial(MViT, **usual, **arguments)
-    return model_builder(name, weights, build, pretrained=weights.KINETICS400_V1, prepare=_sized)
+def _builder(name: str, inputs: list[int], outputs: list[int], is_second: bool) -> Built[MViT]:
+    usual: dict[str, Any] = {"spatial_size": (224, 224), "temporal_size": 16, "stochastic_depth_prob": 0.2}
+    usual |= dict.fromkeys(("residual_pool", "rel_pos_embed", "proj_after_attn"), is_second)
+    build = partial(MViT, **usual, residual_with_cls_embed=False, block_setting=_settings(inputs, outputs, is_second))
+    return builder_and_weights(name, __name__, build, pretrained="KINETICS400_V1", prepare=_sized)
 
 
-MViT_V1_B_Weights = weights_enum("MViT_V1_B_Weights", __name__)
-MViT_V2_S_Weights = weights_enum("MViT_V2_S_Weights", __name__)
-
-mvit_v1_b = _builder(
-    "mvit_v1_b",
-    MViT_V1_B_Weights,
-    block_setting=_settings([96] + [192] * 2 + [384] * 11 + [768] * 2, [192] * 2 + [384] * 11 + [768] * 3, False),
-    residual_pool=False,
-    rel_pos_embed=False,
-    proj_after_attn=False,
-)
-mvit_v2_s = _builder(
-    "mvit_v2_s",
-    MViT_V2_S_Weights,
-    block_setting=_settings([96] * 2 + [192] * 2 + [384] * 11 + [768], [96] + [192] * 2 + [384] * 11 + [768] * 2, True),
-    residual_pool=True,
-    rel_pos_embed=True,
-    proj_after_attn=True,
+mvit_v1_b, MViT_V1_B_Weights = _builder("mvit_v1_b", [96] + [192] * 2 + [384] * 11 + [768] * 2, [192] * 2 + [384] * 11 + [768] * 3, False)
+mvit_v2_s, MViT_V2_S_Weights = _builder(
+    "mvit_v2_s", [96] * 2 + [192] * 2 + [384] * 11 + [768], [96] + [192] * 2 + [384] * 11 + [768] * 2, True
 )

@@ -8,8 +8,7 @@ from typing import Any
 
 from .... import nn
 from ....core.tensor import Tensor
-from .._api import weights_enum
-from .._builders import initialize, kaiming_fan_out, model_builder, normal
+from .._builders import Built, builder_and_weights, initialize, kaiming_fan_out, normal
 
 __all__ = ["MC3_18_Weights", "R2Plus1D_18_Weights", "R3D_18_Weights", "VideoResNet", "mc3_18", "r2plus1d_18", "r3d_18"]
 
@@ -199,16 +198,12 @@ class VideoResNet(nn.Module):
         return self.fc(x.flatten(1))
 
 
-def _builder(name: str, weights: Any, conv_makers: list[Any], stem: Any) -> Callable[..., VideoResNet]:
-    return model_builder(
-        name, weights, partial(VideoResNet, BasicBlock, conv_makers, [2, 2, 2, 2], stem), pretrained=weights.KINETICS400_V1
+def _builder(name: str, conv_makers: list[Any], stem: Any) -> Built[VideoResNet]:
+    return builder_and_weights(
+        name, __name__, partial(VideoResNet, BasicBlock, conv_makers, [2, 2, 2, 2], stem), pretrained="KINETICS400_V1"
     )
 
 
-R3D_18_Weights = weights_enum("R3D_18_Weights", __name__)
-MC3_18_Weights = weights_enum("MC3_18_Weights", __name__)
-R2Plus1D_18_Weights = weights_enum("R2Plus1D_18_Weights", __name__)
-
-r3d_18 = _builder("r3d_18", R3D_18_Weights, [Conv3DSimple] * 4, BasicStem)
-mc3_18 = _builder("mc3_18", MC3_18_Weights, [Conv3DSimple] + [Conv3DNoTemporal] * 3, BasicStem)
-r2plus1d_18 = _builder("r2plus1d_18", R2Plus1D_18_Weights, [Conv2Plus1D] * 4, R2Plus1dStem)
+r3d_18, R3D_18_Weights = _builder("r3d_18", [Conv3DSimple] * 4, BasicStem)
+mc3_18, MC3_18_Weights = _builder("mc3_18", [Conv3DSimple] + [Conv3DNoTemporal] * 3, BasicStem)
+r2plus1d_18, R2Plus1D_18_Weights = _builder("r2plus1d_18", [Conv2Plus1D] * 4, R2Plus1dStem)

@@ -9,8 +9,7 @@ from typing import Any
 from .... import nn, ops
 from ....core.tensor import Tensor
 from ...ops.misc import Conv3dNormActivation
-from .._api import weights_enum
-from .._builders import model_builder
+from .._builders import builder_and_weights
 
 __all__ = ["S3D", "S3D_Weights", "s3d"]
 
@@ -115,5 +114,4 @@ class S3D(nn.Module):
         return self.classifier(self.avgpool(self.features(x))).mean(dim=(2, 3, 4))
 
 
-S3D_Weights = weights_enum("S3D_Weights", __name__)
-s3d = model_builder("s3d", S3D_Weights, S3D, pretrained=S3D_Weights.KINETICS400_V1)
+s3d, S3D_Weights = builder_and_weights("s3d", __name__, S3D, pretrained="KINETICS400_V1")

@@ -10,8 +10,7 @@ from typing import Any
 from .... import nn
 from ....core.tensor import Tensor
 from .. import swin_transformer as swin
-from .._api import weights_enum
-from .._builders import initialize, model_builder
+from .._builders import Built, builder_and_weights, initialize
 from .._relative_positions import relative_position_bias
 from ..swin_transformer import PatchMerging, SwinTransformerBlock
 
@@ -171,7 +170,7 @@ class SwinTransformer3d(nn.Module):
         return self.head(self.avgpool(x.permute(0, 4, 1, 2, 3)).flatten(1))
 
 
-def _builder(name: str, weights: Any, embed_dim: int, depth: int) -> Callable[..., SwinTransformer3d]:
+def _builder(name: str, embed_dim: int, depth: int) -> Built[SwinTransformer3d]:
     build = partial(
         SwinTransformer3d,
         patch_size=[2, 4, 4],
@@ -181,13 +180,9 @@ def _builder(name: str, weights: Any, embed_dim: int, depth: int) -> Callable[..
         window_size=[8, 7, 7],
         stochastic_depth_prob=0.1,
     )
-    return model_builder(name, weights, build, pretrained=weights.KINETICS400_V1)
+    return builder_and_weights(name, __name__, build, pretrained="KINETICS400_V1")
 
 
-Swin3D_T_Weights = weights_enum("Swin3D_T_Weights", __name__)
-Swin3D_S_Weights = weights_enum("Swin3D_S_Weights", __name__)
-Swin3D_B_Weights = weights_enum("Swin3D_B_Weights", __name__)
-
-swin3d_t = _builder("swin3d_t", Swin3D_T_Weights, 96, 6)
-swin3d_s = _builder("swin3d_s", Swin3D_S_Weights, 96, 18)
-swin3d_b = _builder("swin3d_b", Swin3D_B_Weights, 128, 18)
+swin3d_t, Swin3D_T_Weights = _builder("swin3d_t", 96, 6)
+swin3d_s, Swin3D_S_Weights = _builder("swin3d_s", 96, 18)
+swin3d_b, Swin3D_B_Weights = _builder("swin3d_b", 128, 18)
