@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from .ops import names, resolve
-from .ops.matrix_checks import LinAlgError
+from .ops.linalg.matrix_checks import LinAlgError
 
 
 def __getattr__(name: str) -> Any:

@@ -40,7 +40,7 @@ OTHERS = {
     "ops/joining.py": {"arrays[0].size <= LIMIT"},
     "ops/limits.py": {"array.size < BRANCHLESS", "input.size >= BRANCHLESS"},
     "ops/indexing.py": {"array.size < 4096"},  # row by row, or element by element
-    "ops/matrices.py": {"a.size > 4096"},
+    "ops/linalg/matrices.py": {"a.size > 4096"},
     "ops/reduction.py": {"array.size > 1 << 14", "a.size > 16384"},
     "ops/small.py": {"a.size > LIMIT", "0 < a.size <= LIMIT"},
     "utils/tensorboard/summary.py": {"tensor.numel() * tensor.itemsize >= LARGEST_MESSAGE"},

@@ -15,8 +15,8 @@ from ..core.calls.registry import resolve
 from ..core.dtype import int64
 from ..core.state import modes, set_grad, thread
 from ..core.tensor import Tensor
-from ..ops.loss import reduced, reduction_of
-from ..ops.matrix_checks import check_info
+from ..ops.linalg.matrix_checks import check_info
+from ..ops.losses.loss import reduced, reduction_of
 from .calls import COMPOSED, LEAVES, overload_named
 from .derivatives import RULES, call, gradients_of, kernel, torch
 from .formulas import _of_norm, less

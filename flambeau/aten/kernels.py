@@ -730,7 +730,7 @@ COMPOSED[f"{F}._binary_cross_entropy_with_logits"] = lambda input, target, weigh
 
 
 def _reduction(size_average: Any, reduce: Any, reduction: Any) -> int:
-    from ..ops.loss import reduction_of
+    from ..ops.losses.loss import reduction_of
 
     return _numbered(reduction_of(reduction, size_average, reduce))
 

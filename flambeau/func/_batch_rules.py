@@ -15,7 +15,7 @@ from ..core.calls.dispatch import Call
 from ..core.calls.registry import TABLES
 from ..core.calls.tables import Rules
 from ..core.shape import inferred_shape
-from ..ops.products import bmm, dot, matmul, mm, mv, outer
+from ..ops.linalg.products import bmm, dot, matmul, mm, mv, outer
 from . import _batch_random
 from ._levels import call_entry, invoke
 

@@ -18,8 +18,8 @@ from ..core.shape import wrap_dims
 from ..core.tensor import Tensor
 from ..ops import resolve
 from ..ops.inspection import iinfo
+from ..ops.linalg.norms import vector_norm
 from ..ops.masks import where
-from ..ops.norms import vector_norm
 
 __all__ = [
     "amax", "amin", "argmax", "argmin", "cumprod", "cumsum", "log_softmax", "logaddexp", "logsumexp", "mean", "median", "norm", "normalize",

@@ -11,8 +11,8 @@ from ..core.calls.annotations import Tensor
 from ..core.calls.registry import composite, resolve
 from .dropout import dropout
 from .joining import cat
+from .linalg.products import linear
 from .padding import pad
-from .products import linear
 from .softmaxes import softmax
 
 _PRIVATE = {"namespace": "nn.functional", "method": False}

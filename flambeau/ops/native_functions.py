@@ -24,8 +24,8 @@ from ..core.tensor import wrap
 from .embedding import bags_of
 from .indexing import index_put
 from .joining import cat
+from .linalg.norms import matrix_norm, vector_norm
 from .normalization import NORMS, check_channels, check_float, check_parameters, normalized_batch, of_nothing, sizes_of_norm, update_running
-from .norms import matrix_norm, vector_norm
 from .padding import constant_pad_nd
 from .parts import as_strided
 from .patches import product

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from flambeau.kernels.families import ctc as kernels
-from flambeau.ops import ctc
+from flambeau.ops.losses import ctc
 
 from .guard import guarded
 

@@ -10,7 +10,7 @@ import pytest
 import flambeau as torch
 from flambeau.core.arrays import native
 from flambeau.kernels.families import distances as kernels
-from flambeau.ops.contraction import distances
+from flambeau.ops.linalg.contraction import distances
 
 from .guard import guarded
 

@@ -11,7 +11,7 @@ import flambeau.nn.functional as F
 from flambeau.core.arrays import native
 from flambeau.kernels.compiler.pool import pool
 from flambeau.kernels.families import loss as kernels
-from flambeau.ops import class_loss, loss as plain
+from flambeau.ops.losses import class_loss, loss as plain
 
 from .guard import guarded
 

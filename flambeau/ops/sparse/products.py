@@ -28,8 +28,8 @@ from ...core.calls.annotations import Tensor
 from ...core.calls.registry import composite, op
 from ...core.layout import sparse_coo, sparse_csc, sparse_csr, strided
 from ..arithmetic import conj
-from ..matrix_checks import not_differentiable
-from ..products import matmul as plain_matmul, mm as plain_mm
+from ..linalg.matrix_checks import not_differentiable
+from ..linalg.products import matmul as plain_matmul, mm as plain_mm
 from .construction import entries, sparse_compressed_tensor, with_values
 from .places import compressed_like
 

@@ -7,14 +7,14 @@ from typing import Any
 
 import numpy as np
 
-from ..core.arrays import native
-from ..core.calls.annotations import Tensor
-from ..core.calls.out import SILENT
-from ..core.calls.registry import old_order, op
-from ..core.layout import row_major
-from ..core.shape import broadcast_or_none
-from ..core.tensor import Tensor as TensorType
-from .arithmetic import addcmul, conj
+from ...core.arrays import native
+from ...core.calls.annotations import Tensor
+from ...core.calls.out import SILENT
+from ...core.calls.registry import old_order, op
+from ...core.layout import row_major
+from ...core.shape import broadcast_or_none
+from ...core.tensor import Tensor as TensorType
+from ..arithmetic import addcmul, conj
 from .products import bmm, check_bmm, check_product, matmul, mm, mv, outer, require_dims, require_numbers, require_same_dtype
 
 

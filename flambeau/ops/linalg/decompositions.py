@@ -6,15 +6,15 @@ from typing import Any
 
 import numpy as np
 
-from ..core import dtype as dtypes
-from ..core.arrays import lapack
-from ..core.arrays.kinds import kind_of, surely
-from ..core.calls.annotations import Tensor
-from ..core.calls.registry import composite, op, other_names, resolve
-from ..core.calls.return_types import named_result
-from ..core.layout import contiguous_format
-from ..core.tape.history import is_differentiated
-from .joining import cat
+from ...core import dtype as dtypes
+from ...core.arrays import lapack
+from ...core.arrays.kinds import kind_of, surely
+from ...core.calls.annotations import Tensor
+from ...core.calls.registry import composite, op, other_names, resolve
+from ...core.calls.return_types import named_result
+from ...core.layout import contiguous_format
+from ...core.tape.history import is_differentiated
+from ..joining import cat
 from .linear_systems import solve_ex, solve_triangular
 from .matrix_checks import (
     LinAlgError,

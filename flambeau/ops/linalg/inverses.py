@@ -6,12 +6,12 @@ from typing import Any
 
 import numpy as np
 
-from ..core.arrays import lapack
-from ..core.arrays.kinds import perhaps
-from ..core.calls.annotations import Tensor
-from ..core.calls.registry import composite, op, resolve
-from ..core.calls.return_types import named_result
-from .joining import cat
+from ...core.arrays import lapack
+from ...core.arrays.kinds import perhaps
+from ...core.calls.annotations import Tensor
+from ...core.calls.registry import composite, op, resolve
+from ...core.calls.return_types import named_result
+from ..joining import cat
 from .matrix_checks import by_lapack, check_info, columns, identity, no_failures, precise, require_numbers, require_square
 
 _SLOGDET = named_result("slogdet", ("sign", "logabsdet"))

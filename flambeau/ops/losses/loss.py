@@ -8,14 +8,14 @@ from typing import Any
 
 import numpy as np
 
-from ..core import dtype as dtypes
-from ..core.arrays.kinds import kind_of, perhaps
-from ..core.calls.annotations import Tensor
-from ..core.calls.interruption import pass_on
-from ..core.calls.registry import composite, op, pointwise, resolve
-from ..core.state import grad_enabled
-from .activation import logsigmoid
-from .arithmetic import reject
+from ...core import dtype as dtypes
+from ...core.arrays.kinds import kind_of, perhaps
+from ...core.calls.annotations import Tensor
+from ...core.calls.interruption import pass_on
+from ...core.calls.registry import composite, op, pointwise, resolve
+from ...core.state import grad_enabled
+from ..activation import logsigmoid
+from ..arithmetic import reject
 
 _REDUCTIONS = ("none", "mean", "sum")
 
@@ -658,8 +658,8 @@ def gaussian_nll_loss(input: Tensor, target: Tensor, var: Any, full: bool = Fals
         >>> F.gaussian_nll_loss(torch.tensor([0.0, 0.0]), torch.tensor([2.0, 2.0]), torch.tensor([1.0, 4.0]), reduction="none")
         tensor([2.0000, 1.1931])
     """
-    from .. import ops
-    from ..autograd.grad_mode import no_grad
+    from ... import ops
+    from ...autograd.grad_mode import no_grad
 
     if isinstance(var, (int, float)):
         if var < 0:

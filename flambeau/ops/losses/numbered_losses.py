@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..core.calls.annotations import Tensor
-from ..core.calls.registry import composite
+from ...core.calls.annotations import Tensor
+from ...core.calls.registry import composite
 from . import loss, margin_loss
 
 

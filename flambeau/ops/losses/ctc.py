@@ -15,11 +15,11 @@ from typing import Any
 
 import numpy as np
 
-from ..core import dtype as dtypes
-from ..core.arrays import native
-from ..core.calls.annotations import Tensor
-from ..core.calls.registry import composite, op
-from ..core.tensor import Tensor as TensorClass
+from ...core import dtype as dtypes
+from ...core.arrays import native
+from ...core.calls.annotations import Tensor
+from ...core.calls.registry import composite, op
+from ...core.tensor import Tensor as TensorClass
 from .loss import reduction_of
 
 Lengths = tuple[int, ...]

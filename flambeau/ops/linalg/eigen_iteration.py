@@ -14,10 +14,10 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-from ..autograd.function import Function
-from ..core import dtype as dtypes
-from ..core.calls.annotations import Tensor
-from ..core.calls.registry import composite, resolve
+from ...autograd.function import Function
+from ...core import dtype as dtypes
+from ...core.calls.annotations import Tensor
+from ...core.calls.registry import composite, resolve
 from .cholesky_factors import linalg_cholesky
 from .decompositions import eigh, qr
 from .linear_systems import solve, solve_triangular

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..core.arrays import lapack
-from ..core.calls.annotations import Tensor
-from ..core.calls.registry import composite, op
-from ..core.calls.return_types import named_result
+from ...core.arrays import lapack
+from ...core.calls.annotations import Tensor
+from ...core.calls.registry import composite, op
+from ...core.calls.return_types import named_result
+from ..joining import cat
 from .cholesky_factors import cholesky_ex, cholesky_inverse, cholesky_solve
 from .decompositions import eig as complex_eig, eigh, eigvalsh, geqrf, ormqr
-from .joining import cat
 from .least_squares import lstsq as least_squares, matrix_rank as rank_of
 from .linear_systems import solve_ex, solve_triangular, triangular_solution
 from .lu_factors import lu_factor_ex, lu_solve, lu_unpack

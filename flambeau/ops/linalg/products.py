@@ -9,14 +9,14 @@ from typing import Any
 
 import numpy as np
 
-from ..core.arrays.native import attempt
-from ..core.calls.annotations import Tensor
-from ..core.calls.registry import composite, op, other_names
-from ..core.layout import row_major
-from ..core.shape import broadcast_or_none, broadcast_shape
-from ..core.state import ignoring_fp
-from .arithmetic import conj
-from .small import small_rows
+from ...core.arrays.native import attempt
+from ...core.calls.annotations import Tensor
+from ...core.calls.registry import composite, op, other_names
+from ...core.layout import row_major
+from ...core.shape import broadcast_or_none, broadcast_shape
+from ...core.state import ignoring_fp
+from ..arithmetic import conj
+from ..small import small_rows
 
 _C_WORDS = {"float32": "float", "float64": "double", "int64": "long", "int32": "int", "float16": "c10::Half", "bfloat16": "c10::BFloat16"}
 
@@ -690,7 +690,7 @@ def multi_dot(tensors: Sequence[Tensor], *, out: Any = None) -> Any:
 
 
 def _write(out: Any, result: Any) -> Any:
-    from ..core.calls.out import write_result
+    from ...core.calls.out import write_result
 
     write_result(out, result._array)
     return out

@@ -7,14 +7,14 @@ from typing import Any
 
 import numpy as np
 
-from ..core import dtype as dtypes
-from ..core.arrays.kinds import perhaps
-from ..core.calls.annotations import Tensor
-from ..core.calls.casting import cast_array
-from ..core.calls.registry import TABLES, composite, op, other_names
-from ..core.shape import reduced_shape, wrap_dim, wrap_dims
+from ...core import dtype as dtypes
+from ...core.arrays.kinds import perhaps
+from ...core.calls.annotations import Tensor
+from ...core.calls.casting import cast_array
+from ...core.calls.registry import TABLES, composite, op, other_names
+from ...core.shape import reduced_shape, wrap_dim, wrap_dims
+from ..reduction import add_reduce, array_dims, kept
 from .matrix_checks import require_floating, require_numbers
-from .reduction import add_reduce, array_dims, kept
 
 _F8, _F4 = np.dtype(np.float64), np.dtype(np.float32)
 

@@ -7,16 +7,16 @@ from typing import Any
 
 import numpy as np
 
-from ..core import dtype as dtypes
-from ..core.arrays import lapack
-from ..core.arrays.native import attempt
-from ..core.calls.annotations import Number, Tensor
-from ..core.calls.registry import composite, op, other_names
-from ..core.calls.return_types import named_result
-from ..core.shape import broadcast_shape, wrap_dim
+from ...core import dtype as dtypes
+from ...core.arrays import lapack
+from ...core.arrays.native import attempt
+from ...core.calls.annotations import Number, Tensor
+from ...core.calls.registry import composite, op, other_names
+from ...core.calls.return_types import named_result
+from ...core.shape import broadcast_shape, wrap_dim
+from ..joining import cat
 from .decompositions import decomposed, eigvalsh, svdvals, symmetric_decomposed
 from .inverses import inv, inv_ex
-from .joining import cat
 from .linear_systems import is_vector, solve
 from .matrix_checks import by_lapack, check_info, require_floating, require_matrices, require_square
 from .norms import matrix_norm

@@ -7,13 +7,13 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from ..core import dtype as dtypes
-from ..core.arrays.lapack import COST
-from ..core.arrays.native import attempt
-from ..core.calls.casting import cast_array
-from ..core.calls.registry import resolve
-from ..core.once import warn_once
-from ..core.shape import broadcast_shape
+from ...core import dtype as dtypes
+from ...core.arrays.lapack import COST
+from ...core.arrays.native import attempt
+from ...core.calls.casting import cast_array
+from ...core.calls.registry import resolve
+from ...core.once import warn_once
+from ...core.shape import broadcast_shape
 
 
 class LinAlgError(RuntimeError):

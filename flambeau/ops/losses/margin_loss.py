@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from ..core.calls.annotations import Tensor
-from ..core.calls.registry import composite
+from ...core.calls.annotations import Tensor
+from ...core.calls.registry import composite
 from .loss import reduced, reduction_of
 
 
@@ -72,7 +72,7 @@ def hinge_embedding_loss(
         >>> F.hinge_embedding_loss(torch.tensor([0.3, 0.3, 2.0]), torch.tensor([1, -1, -1]), reduction="none")
         tensor([0.3000, 0.7000, 0.0000])
     """
-    from .. import ops
+    from ... import ops
 
     reduction = reduction_of(reduction, size_average, reduce)
     margin = float(margin) if input.is_floating_point() else int(margin)
@@ -176,7 +176,7 @@ def triplet_margin_loss(
             f"{anchor.dim()}D, positive {positive.dim()}D, and negative {negative.dim()}D inputs"
         )
 
-    from ..core.calls.registry import resolve
+    from ...core.calls.registry import resolve
 
     pairwise_distance = resolve("torch", "pairwise_distance")
 
@@ -225,7 +225,7 @@ def triplet_margin_with_distance_loss(
             f"{anchor.dim()}D, positive {positive.dim()}D, and negative {negative.dim()}D inputs"
         )
     if distance_function is None:
-        from ..core.calls.registry import resolve
+        from ...core.calls.registry import resolve
 
         distance_function = resolve("torch", "pairwise_distance")
     swapped = distance_function(positive, negative) if swap else None

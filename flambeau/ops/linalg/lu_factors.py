@@ -6,14 +6,14 @@ from typing import Any
 
 import numpy as np
 
-from ..core import dtype as dtypes
-from ..core.arrays import lapack
-from ..core.calls.annotations import Tensor
-from ..core.calls.registry import composite, op, other_names
-from ..core.calls.return_types import named_result
-from ..core.shape import broadcast_shape
-from .arithmetic import row_major
-from .joining import cat
+from ...core import dtype as dtypes
+from ...core.arrays import lapack
+from ...core.calls.annotations import Tensor
+from ...core.calls.registry import composite, op, other_names
+from ...core.calls.return_types import named_result
+from ...core.shape import broadcast_shape
+from ..arithmetic import row_major
+from ..joining import cat
 from .linear_systems import solve_triangular
 from .matrix_checks import (
     check_info,

@@ -6,10 +6,10 @@ from typing import Any
 
 import numpy as np
 
-from ..core.arrays import lapack
-from ..core.calls.annotations import Tensor
-from ..core.calls.registry import composite, op, other_names
-from ..core.shape import broadcast_shape
+from ...core.arrays import lapack
+from ...core.calls.annotations import Tensor
+from ...core.calls.registry import composite, op, other_names
+from ...core.shape import broadcast_shape
 from .linear_systems import solve_triangular
 from .matrix_checks import (
     by_lapack,

@@ -5,11 +5,11 @@ from __future__ import annotations
 import itertools
 from typing import Any
 
-from ..core import dtype as dtypes
-from ..core.calls.annotations import Tensor
-from ..core.calls.registry import composite
-from ..core.shape import element_strides
-from .joining import cat, stack
+from ...core import dtype as dtypes
+from ...core.calls.annotations import Tensor
+from ...core.calls.registry import composite
+from ...core.shape import element_strides
+from ..joining import cat, stack
 from .products import bmm, mm
 
 _DTYPES = (dtypes.float32, dtypes.bfloat16, dtypes.float16)

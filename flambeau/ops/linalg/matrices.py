@@ -8,14 +8,14 @@ from typing import Any
 
 import numpy as np
 
-from ..core import dtype as dtypes
-from ..core.arrays import native
-from ..core.calls.annotations import Tensor
-from ..core.calls.creation import Creation
-from ..core.calls.operation import PARTS
-from ..core.calls.registry import composite, factory, op, other_names, resolve
-from ..core.layout import contiguous_format, row_major
-from ..core.shape import broadcast_shape, wrap_dim
+from ...core import dtype as dtypes
+from ...core.arrays import native
+from ...core.calls.annotations import Tensor
+from ...core.calls.creation import Creation
+from ...core.calls.operation import PARTS
+from ...core.calls.registry import composite, factory, op, other_names, resolve
+from ...core.layout import contiguous_format, row_major
+from ...core.shape import broadcast_shape, wrap_dim
 from .products import matmul
 
 
@@ -505,7 +505,7 @@ def linalg_matrix_power(A: Tensor, n: int) -> Any:
 
 def _powers(x: Any, count: int) -> Any:
     """Powers 0 .. count - 1 of each element, along a further last dimension."""
-    from .joining import cat
+    from ..joining import cat
 
     if count == 0:
         return x.new_empty((*x.shape, 0))

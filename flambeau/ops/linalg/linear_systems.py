@@ -6,12 +6,12 @@ from typing import Any
 
 import numpy as np
 
-from ..core.arrays import lapack
-from ..core.calls.annotations import Tensor
-from ..core.calls.registry import composite, op, other_names
-from ..core.calls.return_types import named_result
-from ..core.layout import contiguous_format
-from ..core.shape import broadcast_shape
+from ...core.arrays import lapack
+from ...core.calls.annotations import Tensor
+from ...core.calls.registry import composite, op, other_names
+from ...core.calls.return_types import named_result
+from ...core.layout import contiguous_format
+from ...core.shape import broadcast_shape
 from .matrix_checks import (
     by_lapack,
     check_info,

@@ -6,16 +6,16 @@ from typing import Any
 
 import numpy as np
 
-from ..core import dtype as dtypes
-from ..core.arrays.kinds import kind_of
-from ..core.calls.annotations import Tensor
-from ..core.calls.registry import composite, op, resolve
-from ..core.state import grad_enabled, run_ignoring_fp
-from ..core.tape.ties import tied
-from ..core.tensor import Tensor as TensorClass
+from ...core import dtype as dtypes
+from ...core.arrays.kinds import kind_of
+from ...core.calls.annotations import Tensor
+from ...core.calls.registry import composite, op, resolve
+from ...core.state import grad_enabled, run_ignoring_fp
+from ...core.tape.ties import tied
+from ...core.tensor import Tensor as TensorClass
+from ..linalg.products import linear
+from ..small import small_cross_entropy, small_cross_entropy_gradient
 from .loss import reduced, reduction_of
-from .products import linear
-from .small import small_cross_entropy, small_cross_entropy_gradient
 
 
 # -- checks ----------------------------------------------------------------------------------------------------------------------
@@ -587,7 +587,7 @@ def multilabel_margin_loss(
         >>> F.multilabel_margin_loss(torch.tensor([0.0, 2.0, 1.5, 0.0]), torch.tensor([1, -1, 0, 0]))
         tensor(0.1250)
     """
-    from ..core.tensor import wrap
+    from ...core.tensor import wrap
 
     reduction = reduction_of(reduction, size_average, reduce)
     if input.dim() > 2 or (input.dim() and input.shape[-1] == 0):

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..core.calls.annotations import Tensor
-from ..core.calls.registry import composite, resolve
+from ...core.calls.annotations import Tensor
+from ...core.calls.registry import composite, resolve
 from .decompositions import qr, svd
 from .products import matmul
 

@@ -9,11 +9,11 @@ from typing import Any
 
 import numpy as np
 
-from ..core import dtype as dtypes
-from ..core.calls.annotations import Tensor
-from ..core.calls.registry import composite, op, resolve
-from ..core.layout import row_major
-from ..core.shape import broadcast_shape, wrap_dim
+from ...core import dtype as dtypes
+from ...core.calls.annotations import Tensor
+from ...core.calls.registry import composite, op, resolve
+from ...core.layout import row_major
+from ...core.shape import broadcast_shape, wrap_dim
 from .products import bmm, dot, mm
 
 

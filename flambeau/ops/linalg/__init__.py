@@ -1,0 +1,1 @@
+"""Linear algebra: products, matrices, factorisations, systems of equations, norms."""

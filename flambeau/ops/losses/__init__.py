@@ -1,0 +1,1 @@
+"""Losses, and the recursion of connectionist temporal classification."""
