@@ -101,6 +101,9 @@ def contiguous(input: Tensor, *, memory_format: Any = contiguous_format) -> Tens
 def detach(input: Any) -> Any:
     """The same memory outside the graph: writes to either are seen by both, and noticed by backward.
 
+    Returns:
+        A tensor of this one's shape, strides and dtype that does not require a gradient.
+    Gradient: none.
     Source: torch.Tensor.detach.
     """
     kind = input.__class__

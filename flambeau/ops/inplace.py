@@ -158,7 +158,19 @@ def writable_now(tensor: Any) -> bool:
 
 
 def copy_(self: Any, other: Any, non_blocking: bool = False) -> Any:
-    """Write ``other``, broadcast and cast, or a number, into this tensor. Source: torch.Tensor.copy_."""
+    """Write ``other``, broadcast and cast, or a number, into this tensor.
+
+    Args:
+        other: a tensor whose shape broadcasts to this one's, of any dtype and on any device; or a number.
+        non_blocking: let a copy between pinned memory and a device go on while the host continues.
+    Returns:
+        This tensor.
+    Raises:
+        RuntimeError: an ``other`` that does not broadcast, or this is a leaf that requires a gradient.
+        TypeError: neither a tensor nor a number.
+    Gradient: ``grad`` to ``other``, nothing to what was overwritten.
+    Source: torch.Tensor.copy_.
+    """
     if (other.__class__ is TensorType or other.__class__ is Parameter) and not other._requires_grad and writable_now(self):
         a, b = self._array, other._array
         alike = a.shape == b.shape and a.dtype is b.dtype and a.__class__ is b.__class__
@@ -178,7 +190,17 @@ def copy_(self: Any, other: Any, non_blocking: bool = False) -> Any:
 
 
 def fill_(self: Any, value: Any) -> Any:
-    """Write ``value`` into every element. Source: torch.Tensor.fill_."""
+    """Write ``value`` into every element.
+
+    Args:
+        value: a number or a 0-d tensor; cast to this tensor's dtype.
+    Returns:
+        This tensor.
+    Raises:
+        RuntimeError: a ``value`` with dimensions, or one that the dtype cannot hold; this is a leaf that requires a gradient.
+    Gradient: the sum of ``grad`` to ``value``, nothing to what was overwritten.
+    Source: torch.Tensor.fill_.
+    """
     kind = value.__class__
     # no floating dtype overflows at 65504 or below; float16 is rounded to by way of float32
     exact = kind is int or (kind is float and self._array.dtype.num != _HALF)
@@ -190,7 +212,15 @@ def fill_(self: Any, value: Any) -> Any:
 
 
 def zero_(self: Any) -> Any:
-    """Write zero into every element. Source: torch.Tensor.zero_."""
+    """Write zero into every element.
+
+    Returns:
+        This tensor.
+    Raises:
+        RuntimeError: a leaf that requires a gradient.
+    Gradient: nothing to what was overwritten.
+    Source: torch.Tensor.zero_.
+    """
     array = self._array
     if writable_now(self) and (array.__class__ is np.ndarray or self.layout is strided_layout):
         array.fill(0)

@@ -212,11 +212,11 @@ def _install_in_place() -> None:
     from ..core.calls.registry import InplaceEntry
 
     def clamp_min_(self: Any, min: Any) -> Any:
-        """In-place version of :func:`torch.clamp_min`."""
+        """In-place form of :func:`torch.clamp_min`: the result is written into this tensor, which is returned."""
         return self.clamp_(min=min) if not _is_seen(self, min) else modes.below.named("clamp_min_", self, min)
 
     def clamp_max_(self: Any, max: Any) -> Any:
-        """In-place version of :func:`torch.clamp_max`."""
+        """In-place form of :func:`torch.clamp_max`: the result is written into this tensor, which is returned."""
         return self.clamp_(max=max) if not _is_seen(self, max) else modes.below.named("clamp_max_", self, max)
 
     for name, function in (("clamp_min", clamp_min_), ("clamp_max", clamp_max_)):

@@ -158,7 +158,7 @@ def float_power(input: Tensor | Number, exponent: Tensor | Number) -> Tensor:
 
 
 def _float_power_in_place(self: Any, exponent: Any) -> Any:
-    """In-place version of :func:`torch.float_power`; only for float64 and complex128 tensors."""
+    """In-place form of :func:`torch.float_power`, of float64 and complex128 tensors; RuntimeError for others."""
     result = float_power(self, exponent)
     if result.dtype is not self.dtype:
         raise RuntimeError(

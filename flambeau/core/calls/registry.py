@@ -139,7 +139,7 @@ class Composite(Hung):
             return overwritten(input, body(input, *args, **kwargs))
 
         inplace.__name__ = inplace.__qualname__ = self.name + "_"
-        inplace.__doc__ = f"In-place version of :func:`torch.{self.name}`."
+        inplace.__doc__ = wrapper_source.inplace_doc(self)
         return inplace
 
 

@@ -141,6 +141,26 @@ def public_module(namespace: str) -> str:
     return _PACKAGE if namespace in ("torch", "Tensor") else f"{_PACKAGE}.{namespace}"
 
 
+def inplace_doc(entry: Any) -> str:
+    """The docstring of an operation's in-place form."""
+    path = entry.name if entry.namespace in ("torch", "Tensor") else f"{entry.namespace}.{entry.name}"
+    first = entry.params[0].name
+    if getattr(entry, "is_view", False):
+        change, result, error = f"``{first}`` becomes that view", "the view's shape", ""
+    else:
+        change, result = f"the result is written into ``{first}``", "its shape and dtype"
+        error = "a result of another shape, or of a dtype that cannot be cast to its own; elements that share memory;\n            "
+    return f"""In-place form of :func:`torch.{path}`: {change}.
+
+    Args:
+        As of :func:`torch.{path}`.
+    Returns:
+        ``{first}`` itself, with {result}.
+    Raises:
+        RuntimeError: {error}a leaf that requires a gradient.
+    """
+
+
 def signature_of(op: Op, source: Source, with_out: bool) -> str:
     """The parameter list of a wrapper, defaults passed through the environment; other spellings follow as keywords.
 

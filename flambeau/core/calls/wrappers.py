@@ -56,6 +56,7 @@ from .wrapper_source import (
     add_settle,
     add_wrap,
     edge_source,
+    inplace_doc,
     is_plain,
     no_mode,
     scalar_source,
@@ -448,7 +449,7 @@ def make_inplace(op: Op, name: str, *, operator: bool = False) -> Any:
         _add_written_inplace(source, fallback, written)
     source.add(1, f"return {fallback}")
     function = source.compile(name)
-    function.__doc__ = f"In-place version of :func:`torch.{op.name}`."
+    function.__doc__ = inplace_doc(op)
     return function
 
 
