@@ -37,21 +37,7 @@ def get_env_info() -> SystemEnv:
 
     from .. import cuda
 
-    known = (
-        "torch",
-        "numpy",
-        "mypy",
-        "flake8",
-        "optree",
-        "onnx",
-        "triton",
-        "flambeau",
-        "scipy",
-        "llvmlite",
-        "ml_dtypes",
-        "ml-dtypes",
-        "cupy",
-    )
+    known = "torch numpy mypy flake8 optree onnx triton flambeau scipy llvmlite ml_dtypes ml-dtypes cupy".split()
     packages: dict[str, str] = {}
     for distribution in metadata.distributions():
         name = distribution.metadata["Name"]
@@ -73,7 +59,7 @@ def get_env_info() -> SystemEnv:
     )
 
 
-def _is_named(name: str | None, known: tuple[str, ...]) -> bool:
+def _is_named(name: str | None, known: list[str]) -> bool:
     return name is not None and any(name.lower() == word or name.lower().startswith(("torch", "cupy-")) for word in known)
 
 

@@ -16,27 +16,8 @@ _PACKAGE = __package__.partition(".")[0]
 # What deals with tensors, or with arrays of every kind, is the same for all.
 _SHARED = frozenset(
     f"{_PACKAGE}.core.{name}"
-    for name in (
-        "arrays.kinds",
-        "arrays.native",
-        "calls.dispatch",
-        "calls.interruption",
-        "calls.override",
-        "calls.registry",
-        "device",
-        "late",
-        "protocols.methods",
-        "protocols.printing",
-        "protocols.rebuild",
-        "random.generator",
-        "state",
-        "storage",
-        "tape.history",
-        "tape.hooks",
-        "tape.node",
-        "tape.saved",
-        "tensor",
-    )
+    for name in "arrays.kinds arrays.native calls.dispatch calls.interruption calls.override calls.registry device late protocols.methods "
+    "protocols.printing protocols.rebuild random.generator state storage tape.history tape.hooks tape.node tape.saved tensor".split()
 )
 
 
