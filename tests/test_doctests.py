@@ -5,6 +5,7 @@ from __future__ import annotations
 import doctest
 import importlib
 import pkgutil
+import re
 import warnings
 
 import numpy as np
@@ -47,6 +48,17 @@ def test_the_examples_of_the_operation(name):
 def test_every_public_operation_has(part):
     public = [entry for entry in entries() if not entry.name.startswith("_") and (part != "Args:" or entry.params)]
     assert not [f"{entry.namespace}.{entry.name}" for entry in public if part not in (entry.doc or "")]
+
+
+def test_every_argument_is_named():
+    """In the section ``Args`` all parameters stand, but methods' tensors and any number of arguments that have names of their own there."""
+    missing = []
+    for entry in entries():
+        if not entry.name.startswith("_"):
+            section = re.split(r"\n    (?=\S)", (entry.doc or "").partition("Args:")[2])[0]
+            named = [p.name for p in entry.params if p.name not in ("bounds", "named")][entry.namespace == "Tensor" :]
+            missing += [(entry.name, name) for name in named if not re.search(rf"\b{name}\b", section)]
+    assert missing == [("scatter", "inplace")]  # which no caller gives
 
 
 def failures(tests):

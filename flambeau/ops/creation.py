@@ -77,7 +77,7 @@ def ones(new: Creation, *sizes: Any, size: Any = None) -> Any:
     """A tensor of the given sizes, filled with 1.
 
     Args:
-        *sizes, out, dtype, layout, device, pin_memory, requires_grad: as for ``torch.zeros``.
+        *sizes, size, out, dtype, layout, device, pin_memory, requires_grad: as for ``torch.zeros``.
     Returns:
         A new contiguous tensor of shape ``sizes``; of the default floating type without ``dtype``.
     Raises:
@@ -99,7 +99,7 @@ def empty(new: Creation, *sizes: Any, size: Any = None, memory_format: Any = Non
     """A tensor of the given sizes whose values are whatever the memory held.
 
     Args:
-        *sizes, out, dtype, layout, device, pin_memory, requires_grad: as for ``torch.zeros``.
+        *sizes, size, out, dtype, layout, device, pin_memory, requires_grad: as for ``torch.zeros``.
         memory_format: the order of the elements in memory; row by row when None.
     Returns:
         A new tensor; of the default floating type without ``dtype``.
@@ -398,7 +398,7 @@ def new_ones(new: Creation, input: TensorLike, *sizes: Any, size: Any = None) ->
     """A tensor filled with 1, of this tensor's dtype.
 
     Args:
-        input, *sizes, dtype, layout, device, pin_memory, requires_grad: as for ``torch.Tensor.new_zeros``.
+        input, *sizes, size, dtype, layout, device, pin_memory, requires_grad: as for ``torch.Tensor.new_zeros``.
     Returns:
         A new contiguous tensor of shape ``sizes``.
     Raises:
@@ -419,7 +419,7 @@ def new_empty(new: Creation, input: TensorLike, *sizes: Any, size: Any = None) -
     """An uninitialised tensor of this tensor's dtype.
 
     Args:
-        input, *sizes, dtype, layout, device, pin_memory, requires_grad: as for ``torch.Tensor.new_zeros``.
+        input, *sizes, size, dtype, layout, device, pin_memory, requires_grad: as for ``torch.Tensor.new_zeros``.
     Returns:
         A new contiguous tensor of shape ``sizes``.
     Raises:

@@ -304,6 +304,7 @@ def torch_embedding_bag(
         weight: the table, ``(rows, D)``.
         indices: ``(N,)``, int64 or int32.
         offsets: ``(B,)`` where each bag starts, beginning with 0.
+        scale_grad_by_freq, sparse, per_sample_weights, include_last_offset, padding_idx: as there.
         mode: 0 for the sum, 1 for the mean, 2 for the maximum.
     Returns:
         ``(B, D)``; the bag of each index (empty for plain sums); sizes of the bags, zeros for sums; for maxima ``(B, D)`` rows where they

@@ -569,6 +569,7 @@ def as_strided_(input: Tensor, size: Sequence[int], stride: Sequence[int], stora
     """Give this tensor another size, strides and offset in its storage.
 
     Args:
+        input: any shape and dtype.
         size, stride: its new geometry, equally many numbers of elements.
         storage_offset: from the storage's start; its own when None.
     Returns:

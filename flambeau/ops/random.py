@@ -335,10 +335,11 @@ def rand(new: Creation, *sizes: Any, size: Any = None, generator: Generator | No
     """Uniform numbers in [0, 1).
 
     Args:
-        *sizes: the shape, as numbers or as one sequence.
+        *sizes: the shape, as numbers or as one sequence; also by the keyword ``size``.
         generator: where the numbers come from; the default generator when None.
         out: tensor to fill instead of a new one.
         dtype: floating point or complex; the default dtype when None.
+        layout, device, pin_memory, requires_grad: as for ``torch.zeros``.
     Returns:
         The given shape and dtype.
     Raises:
@@ -359,10 +360,11 @@ def randn(new: Creation, *sizes: Any, size: Any = None, generator: Generator | N
     """Normal numbers of mean 0 and variance 1; complex ones have variance 1/2 in each part.
 
     Args:
-        *sizes: the shape, as numbers or as one sequence.
+        *sizes: the shape, as numbers or as one sequence; also by the keyword ``size``.
         generator: where the numbers come from; the default generator when None.
         out: tensor to fill instead of a new one.
         dtype: floating point or complex; the default dtype when None.
+        layout, device, pin_memory, requires_grad: as for ``torch.zeros``.
     Returns:
         The given shape and dtype.
     Raises:
@@ -386,7 +388,8 @@ def rand_like(new: Creation, input: Tensor, *, generator: Generator | None = Non
     Args:
         input: any shape; its dtype and memory order count where none are given.
         generator: where the numbers come from; the default generator when None.
-        memory_format: of the result; ``input``'s when None. dtype, device and so on are as for ``torch.rand``.
+        memory_format: of the result; ``input``'s when None.
+        dtype, layout, device, pin_memory, requires_grad: as for ``torch.rand``.
     Returns:
         ``input``'s shape; its dtype unless told.
     Raises:
@@ -407,7 +410,8 @@ def randn_like(new: Creation, input: Tensor, *, generator: Generator | None = No
     Args:
         input: any shape; its dtype and memory order count where none are given.
         generator: where the numbers come from; the default generator when None.
-        memory_format: of the result; ``input``'s when None. dtype, device and so on are as for ``torch.randn``.
+        memory_format: of the result; ``input``'s when None.
+        dtype, layout, device, pin_memory, requires_grad: as for ``torch.randn``.
     Returns:
         ``input``'s shape; its dtype unless told.
     Raises:
@@ -561,6 +565,7 @@ def randint(new: Creation, *bounds: Any, low: Any = None, high: Any = None, size
         generator: where the numbers come from; the default generator when None.
         out: tensor to fill instead of a new one.
         dtype: of the result; int64 when None.
+        layout, device, pin_memory, requires_grad: as for ``torch.zeros``.
     Returns:
         Shape ``size``.
     Raises:
@@ -599,7 +604,8 @@ def randint_like(
         low: the least integer.
         high: one more than the largest.
         generator: where the numbers come from; the default generator when None.
-        memory_format: of the result; ``input``'s when None. dtype, device and so on are as for ``torch.randint``.
+        memory_format: of the result; ``input``'s when None.
+        dtype, layout, device, pin_memory, requires_grad: as for ``torch.randint``.
     Returns:
         ``input``'s shape; its dtype unless told.
     Raises:
@@ -625,6 +631,7 @@ def randperm(new: Creation, n: int, *, generator: Generator | None = None) -> An
         generator: where the numbers come from; the default generator when None.
         out: tensor to fill instead of a new one.
         dtype: of the result; int64 when None.
+        layout, device, pin_memory, requires_grad: as for ``torch.zeros``.
     Returns:
         ``(n,)``.
     Raises:

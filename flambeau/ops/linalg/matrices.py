@@ -133,7 +133,8 @@ def tril_indices(new: Creation, row: int, col: int, offset: int = 0) -> Any:
     Args:
         row, col: sizes of the matrix.
         offset: the highest diagonal: 0 the main one, positive above it.
-        dtype: int64 or int32; the other options are as for ``torch.zeros``.
+        dtype: int64 or int32.
+        layout, device, pin_memory, requires_grad: as for ``torch.zeros``.
     Returns:
         ``(2, count)``: the rows, then the columns.
     Raises:
@@ -154,7 +155,8 @@ def triu_indices(new: Creation, row: int, col: int, offset: int = 0) -> Any:
     Args:
         row, col: sizes of the matrix.
         offset: the lowest diagonal: 0 the main one, positive above it.
-        dtype: int64 or int32; the other options are as for ``torch.zeros``.
+        dtype: int64 or int32.
+        layout, device, pin_memory, requires_grad: as for ``torch.zeros``.
     Returns:
         ``(2, count)``: the rows, then the columns.
     Raises:
