@@ -87,9 +87,7 @@ class Embedding(_Table):
         self.num_embeddings = num_embeddings
         self.embedding_dim = embedding_dim
         self.padding_idx = _wrapped_padding(padding_idx, num_embeddings, "Padding_idx")
-        self.max_norm = max_norm
-        self.norm_type = norm_type
-        self.scale_grad_by_freq = scale_grad_by_freq
+        self.max_norm, self.norm_type, self.scale_grad_by_freq = max_norm, norm_type, scale_grad_by_freq
         self._make_weight(_weight, not _freeze, device, dtype)
         self.sparse = sparse
 
@@ -173,16 +171,11 @@ class EmbeddingBag(_Table):
         dtype: Any = None,
     ) -> None:
         super().__init__()
-        self.num_embeddings = num_embeddings
-        self.embedding_dim = embedding_dim
-        self.max_norm = max_norm
-        self.norm_type = norm_type
-        self.scale_grad_by_freq = scale_grad_by_freq
+        self.num_embeddings, self.embedding_dim, self.max_norm = num_embeddings, embedding_dim, max_norm
+        self.norm_type, self.scale_grad_by_freq = norm_type, scale_grad_by_freq
         self.padding_idx = _wrapped_padding(padding_idx, num_embeddings, "padding_idx")
         self._make_weight(_weight, True, device, dtype)
-        self.mode = mode
-        self.sparse = sparse
-        self.include_last_offset = include_last_offset
+        self.mode, self.sparse, self.include_last_offset = mode, sparse, include_last_offset
 
     @classmethod
     def from_pretrained(

@@ -99,9 +99,7 @@ class LinearCrossEntropyLoss(_WeightedLoss):
         if label_smoothing < 0 or label_smoothing > 1.0:
             raise RuntimeError(f"expected label_smoothing to be in range [0, 1], got {label_smoothing}")
         super().__init__(weight, None, None, reduction)
-        self.num_classes = num_classes
-        self.out_features = out_features
-        self.ignore_index = ignore_index
+        self.num_classes, self.out_features, self.ignore_index = num_classes, out_features, ignore_index
         self.label_smoothing = label_smoothing
         self.linear = Linear(in_features, math.prod(out_features, start=num_classes), bias=bias, device=device, dtype=dtype)
         self.options = options

@@ -59,11 +59,8 @@ class _NormBase(Module):
         bias: bool = True,
     ) -> None:
         super().__init__()
-        self.num_features = num_features
-        self.eps = eps
-        self.momentum = momentum
-        self.affine = affine
-        self.track_running_stats = track_running_stats
+        self.num_features, self.eps, self.momentum = num_features, eps, momentum
+        self.affine, self.track_running_stats = affine, track_running_stats
         _set_affine(self, num_features, affine, affine and bias, device, dtype)
         if track_running_stats:
             self.register_buffer("running_mean", ops.zeros(num_features, device=device, dtype=dtype))
@@ -350,9 +347,7 @@ class GroupNorm(Module):
         super().__init__()
         if num_channels % num_groups != 0:
             raise ValueError(f"num_channels ({num_channels}) must be divisible by num_groups ({num_groups})")
-        self.num_groups = num_groups
-        self.num_channels = num_channels
-        self.eps = eps
+        self.num_groups, self.num_channels, self.eps = num_groups, num_channels, eps
         self.affine = affine
         _set_affine(self, num_channels, affine, affine and bias, device, dtype)
         self.reset_parameters()
@@ -426,9 +421,7 @@ class LocalResponseNorm(Module):
     def __init__(self, size: int, alpha: float = 1e-4, beta: float = 0.75, k: float = 1.0) -> None:
         super().__init__()
         self.size = size
-        self.alpha = alpha
-        self.beta = beta
-        self.k = k
+        self.alpha, self.beta, self.k = alpha, beta, k
 
     def forward(self, input: Tensor) -> Tensor:
         return F.local_response_norm(input, self.size, self.alpha, self.beta, self.k)
@@ -513,9 +506,7 @@ class CrossMapLRN2d(Module):
     def __init__(self, size: int, alpha: float = 1e-4, beta: float = 0.75, k: float = 1) -> None:
         super().__init__()
         self.size = size
-        self.alpha = alpha
-        self.beta = beta
-        self.k = k
+        self.alpha, self.beta, self.k = alpha, beta, k
 
     def forward(self, input: Tensor) -> Tensor:
         if input.dim() != 4:

@@ -38,9 +38,7 @@ class _MaxPoolNd(Module):
         super().__init__()
         self.kernel_size = kernel_size
         self.stride = stride if stride is not None else kernel_size
-        self.padding = padding
-        self.dilation = dilation
-        self.return_indices = return_indices
+        self.padding, self.dilation, self.return_indices = padding, dilation, return_indices
         self.ceil_mode = ceil_mode
 
     def extra_repr(self) -> str:
@@ -197,9 +195,7 @@ class _AvgPoolWithDivisor(_AvgPoolNd):
         super().__init__()
         self.kernel_size = kernel_size
         self.stride = stride if stride is not None else kernel_size
-        self.padding = padding
-        self.ceil_mode = ceil_mode
-        self.count_include_pad = count_include_pad
+        self.padding, self.ceil_mode, self.count_include_pad = padding, ceil_mode, count_include_pad
         self.divisor_override = divisor_override
 
     def __setstate__(self, state: dict[str, Any]) -> None:

@@ -287,9 +287,7 @@ class TransformerEncoder(Module):
     ) -> None:
         super().__init__()
         self.layers = _get_clones(encoder_layer, num_layers)
-        self.num_layers = num_layers
-        self.norm = norm
-        self.enable_nested_tensor = enable_nested_tensor
+        self.num_layers, self.norm, self.enable_nested_tensor = num_layers, norm, enable_nested_tensor
         why_not = _why_not_nested(encoder_layer) if enable_nested_tensor else ""
         self.use_nested_tensor = enable_nested_tensor and not why_not
         self.mask_check = mask_check
@@ -432,9 +430,7 @@ class Transformer(Module):
             decoder_norm = LayerNorm(d_model, eps=layer_norm_eps, bias=bias, **place)
             self.decoder = TransformerDecoder(decoder_layer, num_decoder_layers, decoder_norm)
         self._reset_parameters()
-        self.d_model = d_model
-        self.nhead = nhead
-        self.batch_first = batch_first
+        self.d_model, self.nhead, self.batch_first = d_model, nhead, batch_first
 
     def _reset_parameters(self) -> None:
         for parameter in self.parameters():

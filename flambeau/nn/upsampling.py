@@ -45,9 +45,7 @@ class Upsample(Module):
             self.scale_factor: Any = tuple([float(factor) for factor in scale_factor])
         else:
             self.scale_factor = float(scale_factor) if scale_factor else None
-        self.mode = mode
-        self.align_corners = align_corners
-        self.recompute_scale_factor = recompute_scale_factor
+        self.mode, self.align_corners, self.recompute_scale_factor = mode, align_corners, recompute_scale_factor
 
     def forward(self, input: Tensor) -> Tensor:
         return F.interpolate(

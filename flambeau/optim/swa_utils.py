@@ -136,9 +136,7 @@ class AveragedModel(nn.Module):
         if device is not None:
             self.module = self.module.to(device)
         self.register_buffer("n_averaged", ops.tensor(0, dtype=int64, device=device))
-        self.avg_fn = avg_fn
-        self.multi_avg_fn = multi_avg_fn
-        self.use_buffers = use_buffers
+        self.avg_fn, self.multi_avg_fn, self.use_buffers = avg_fn, multi_avg_fn, use_buffers
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
         """The averaged model's output."""

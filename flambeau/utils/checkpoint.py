@@ -249,9 +249,7 @@ class _Frame:
     """One checkpointed call: how to run it again, its holders, and the tensors of the second run not yet handed out."""
 
     def __init__(self, recompute: Callable[[], Any], early_stop: bool, describe: Callable[[Tensor], Any]) -> None:
-        self.recompute = recompute
-        self.early_stop = early_stop
-        self.describe = describe
+        self.recompute, self.early_stop, self.describe = recompute, early_stop, describe
         self.holders: list[weakref.ref[_Holder]] = []
         self.descriptions: list[Any] = []
         self.values: dict[int, Tensor] = {}

@@ -42,9 +42,7 @@ class CausalBias(Tensor):
 
     def __init__(self, variant: CausalVariant, seq_len_q: int, seq_len_kv: int) -> None:
         _check_variant(variant)
-        self.variant = variant
-        self.seq_len_q = seq_len_q
-        self.seq_len_kv = seq_len_kv
+        self.variant, self.seq_len_q, self.seq_len_kv = variant, seq_len_q, seq_len_kv
         if seq_len_q > seq_len_kv and variant is CausalVariant.LOWER_RIGHT:
             warnings.warn("Lower right causal bias will produce NaNs in the output when seq_len_q > seq_len_kv!", stacklevel=2)
 

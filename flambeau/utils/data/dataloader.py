@@ -109,14 +109,9 @@ class DataLoader(Generic[_T_co]):
         self.dataset = _shuffled_pipe(dataset, shuffle) if self._is_iter_pipe and shuffle is not None else dataset
         self.num_workers = num_workers
         self.prefetch_factor = 2 if num_workers > 0 and prefetch_factor is None else prefetch_factor
-        self.pin_memory = pin_memory
-        self.pin_memory_device = pin_memory_device
-        self.timeout = timeout
-        self.worker_init_fn = worker_init_fn
-        self.multiprocessing_context = multiprocessing_context
-        self.in_order = in_order
-        self.worker_method = worker_method
-        self.deterministic = deterministic
+        self.pin_memory, self.pin_memory_device, self.timeout = pin_memory, pin_memory_device, timeout
+        self.worker_init_fn, self.multiprocessing_context = worker_init_fn, multiprocessing_context
+        self.in_order, self.worker_method, self.deterministic = in_order, worker_method, deterministic
 
         is_stream = isinstance(dataset, IterableDataset)
         self._dataset_kind = _DatasetKind.Iterable if is_stream else _DatasetKind.Map

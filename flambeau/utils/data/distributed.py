@@ -48,13 +48,9 @@ class DistributedSampler(Sampler[int]):
             rank = distributed.get_rank() if rank is None else rank
         if rank >= num_replicas or rank < 0:
             raise ValueError(f"Invalid rank {rank}, rank should be in the interval [0, {num_replicas - 1}]")
-        self.dataset = dataset
-        self.num_replicas = num_replicas
-        self.rank = rank
+        self.dataset, self.num_replicas, self.rank = dataset, num_replicas, rank
         self.epoch = 0
-        self.drop_last = drop_last
-        self.shuffle = shuffle
-        self.seed = seed
+        self.drop_last, self.shuffle, self.seed = drop_last, shuffle, seed
         count = len(dataset)
         self.num_samples = count // num_replicas if drop_last else math.ceil(count / num_replicas)
         self.total_size = self.num_samples * num_replicas

@@ -180,9 +180,7 @@ class WeightedRandomSampler(Sampler[int]):
         self.weights = ops.as_tensor(weights, dtype=float64)
         if self.weights.dim() != 1:
             raise ValueError(f"weights should be a 1d sequence but given weights have shape {tuple(self.weights.shape)}")
-        self.num_samples = num_samples
-        self.replacement = replacement
-        self.generator = generator
+        self.num_samples, self.replacement, self.generator = num_samples, replacement, generator
 
     def __iter__(self) -> Iterator[int]:
         yield from ops.multinomial(self.weights, self.num_samples, self.replacement, generator=self.generator).tolist()
@@ -212,9 +210,7 @@ class BatchSampler(Sampler[list[int]]):
             raise ValueError(f"batch_size should be a positive integer value, but got batch_size={batch_size}")
         if not isinstance(drop_last, bool):
             raise ValueError(f"drop_last should be a boolean value, but got drop_last={drop_last}")
-        self.sampler = sampler
-        self.batch_size = batch_size
-        self.drop_last = drop_last
+        self.sampler, self.batch_size, self.drop_last = sampler, batch_size, drop_last
 
     def __iter__(self) -> Iterator[list[Any]]:
         indices = iter(self.sampler)

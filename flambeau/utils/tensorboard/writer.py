@@ -132,11 +132,8 @@ class SummaryWriter:
     ) -> None:
         if not log_dir:
             log_dir = os.path.join("runs", f"{datetime.now():%b%d_%H-%M-%S}_{socket.gethostname()}{comment}")
-        self.log_dir = log_dir
-        self.purge_step = purge_step
-        self.max_queue = max_queue
-        self.flush_secs = flush_secs
-        self.filename_suffix = filename_suffix
+        self.log_dir, self.purge_step, self.max_queue = log_dir, purge_step, max_queue
+        self.flush_secs, self.filename_suffix = flush_secs, filename_suffix
         self.file_writer: FileWriter | None = None
         self.all_writers: dict[str, FileWriter] | None = None
         self._projector_config = ProjectorConfig()

@@ -39,9 +39,7 @@ class MapperIterDataPipe(IterDataPipe[Any]):
 
     def __init__(self, datapipe: IterDataPipe[Any], fn: Callable[..., Any], input_col: Any = None, output_col: Any = None) -> None:
         _check_unpickable_fn(fn)
-        self.datapipe = datapipe
-        self.fn = fn
-        self.input_col = input_col
+        self.datapipe, self.fn, self.input_col = datapipe, fn, input_col
         if input_col is None and output_col is not None:
             raise ValueError("`output_col` must be None when `input_col` is None.")
         if isinstance(output_col, (list, tuple)):

@@ -167,9 +167,7 @@ class _ChildDataPipe(IterDataPipe[Any]):
     _has_own_iterators = True  # which the shared state watches over
 
     def __init__(self, main_datapipe: _Divided, instance_id: int, has_length: bool) -> None:
-        self.main_datapipe = main_datapipe
-        self.instance_id = instance_id
-        self.has_length = has_length
+        self.main_datapipe, self.instance_id, self.has_length = main_datapipe, instance_id, has_length
         self.round = -1
 
     def __iter__(self) -> Iterator[Any]:

@@ -40,11 +40,8 @@ class FileListerIterDataPipe(IterDataPipe[str]):
         super().__init__()
         roots = [root] if isinstance(root, str) else root
         self.datapipe: IterDataPipe[Any] = roots if isinstance(roots, IterDataPipe) else IterableWrapperIterDataPipe(roots)
-        self.masks = masks
-        self.recursive = recursive
-        self.abspath = abspath
-        self.non_deterministic = non_deterministic
-        self.length = length
+        self.masks, self.recursive, self.abspath = masks, recursive, abspath
+        self.non_deterministic, self.length = non_deterministic, length
 
     def __iter__(self) -> Iterator[str]:
         for path in self.datapipe:

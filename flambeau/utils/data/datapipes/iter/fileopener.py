@@ -34,9 +34,7 @@ class FileOpenerIterDataPipe(IterDataPipe[tuple[str, Any]]):
             raise ValueError(f"Invalid mode {mode}")
         if "b" in mode and encoding is not None:
             raise ValueError("binary mode doesn't take an encoding argument")
-        self.datapipe = datapipe
-        self.mode = mode
-        self.encoding = encoding
+        self.datapipe, self.mode, self.encoding = datapipe, mode, encoding
         self.length = length
 
     def __iter__(self) -> Iterator[tuple[str, Any]]:

@@ -31,9 +31,7 @@ class BatcherIterDataPipe(IterDataPipe[Any]):
         if batch_size <= 0:
             raise AssertionError("Batch size is required to be larger than 0!")
         super().__init__()
-        self.datapipe = datapipe
-        self.batch_size = batch_size
-        self.drop_last = drop_last
+        self.datapipe, self.batch_size, self.drop_last = datapipe, batch_size, drop_last
         self.wrapper_class = wrapper_class
 
     def __iter__(self) -> Iterator[Any]:
@@ -113,9 +111,7 @@ class GrouperIterDataPipe(IterDataPipe[Any]):
         drop_remaining: bool = False,
     ) -> None:
         _check_unpickable_fn(group_key_fn)
-        self.datapipe = datapipe
-        self.group_key_fn = group_key_fn
-        self.keep_key = keep_key
+        self.datapipe, self.group_key_fn, self.keep_key = datapipe, group_key_fn, keep_key
         self.max_buffer_size = buffer_size
         self.group_size = group_size
         self.guaranteed_group_size = None

@@ -26,9 +26,7 @@ class FilterIterDataPipe(IterDataPipe[Any]):
 
     def __init__(self, datapipe: IterDataPipe[Any], filter_fn: Callable[..., Any], input_col: Any = None) -> None:
         _check_unpickable_fn(filter_fn)
-        self.datapipe = datapipe
-        self.filter_fn = filter_fn
-        self.input_col = input_col
+        self.datapipe, self.filter_fn, self.input_col = datapipe, filter_fn, input_col
         validate_input_col(filter_fn, input_col)
 
     def __iter__(self) -> Iterator[Any]:

@@ -28,9 +28,7 @@ class BatcherMapDataPipe(MapDataPipe[Any]):
         if batch_size <= 0:
             raise AssertionError("Batch size is required to be larger than 0!")
         super().__init__()
-        self.datapipe = datapipe
-        self.batch_size = batch_size
-        self.drop_last = drop_last
+        self.datapipe, self.batch_size, self.drop_last = datapipe, batch_size, drop_last
         self.wrapper_class = wrapper_class
 
     def __getitem__(self, index: int) -> Any:
