@@ -9,55 +9,11 @@ from ..core.calls.registry import TABLES, declare_late, names, resolve
 from . import custom
 
 FAMILIES = (
-    "arithmetic",
-    "signs",
-    "powers",
-    "limits",
-    "rounding",
-    "comparison",
-    "trigonometry",
-    "exponential",
-    "special",
-    "activation",
-    "softmaxes",
-    "views",
-    "parts",
-    "conversion",
-    "inplace",
-    "indexing",
-    "masks",
-    "scatter",
-    "rearrange",
-    "inspection",
-    "reduction",
-    "creation",
-    "ranges",
-    "linalg.added_products",
-    "statistics",
-    "sorting",
-    "linalg.norms",
-    "cumulative",
-    "linalg.matrices",
-    "linalg.contraction",
-    "linalg.products",
-    "extrema",
-    "random",
-    "gamma_numbers",
-    "dropout",
-    "convolution",
-    "padding",
-    "pooling",
-    "average_pooling",
-    "normalization",
-    "losses.loss",
-    "losses.class_loss",
-    "functional_dropout",
-    "embedding",
-    "joining",
-    "quantization",
-    "places",
-    "from_data",
-)
+    "arithmetic signs powers limits rounding comparison trigonometry exponential special activation softmaxes views parts conversion "
+    "inplace indexing masks scatter rearrange inspection reduction creation ranges linalg.added_products statistics sorting linalg.norms "
+    "cumulative linalg.matrices linalg.contraction linalg.products extrema random gamma_numbers dropout convolution padding pooling "
+    "average_pooling normalization losses.loss losses.class_loss functional_dropout embedding joining quantization places from_data"
+).split()
 
 for _family in FAMILIES:
     importlib.import_module(f".{_family}", __name__)
