@@ -82,9 +82,9 @@ def native_group_norm(input: Tensor, weight: Tensor | None, bias: Tensor | None,
     Args:
         input: ``(N, C, *)`` of ``N * C * HxW`` elements, floating point, contiguous.
         weight, bias: ``(C,)`` or None.
+        N, C, HxW: samples, channels, and elements of a channel.
         group: number of groups that ``C`` is split into.
         eps: added to the variance.
-        N, C, HxW: samples, channels, and elements of a channel.
     Returns:
         The result, and ``(N, group)`` means and ``1 / sqrt(variance + eps)``.
     Raises:
@@ -306,6 +306,7 @@ def torch_embedding_bag(
         offsets: ``(B,)`` where each bag starts, beginning with 0.
         scale_grad_by_freq, sparse, per_sample_weights, include_last_offset, padding_idx: as there.
         mode: 0 for the sum, 1 for the mean, 2 for the maximum.
+        scale_grad_by_freq, sparse, per_sample_weights, include_last_offset, padding_idx: as for ``nn.functional.embedding_bag``.
     Returns:
         ``(B, D)``; the bag of each index (empty for plain sums); sizes of the bags, zeros for sums; for maxima ``(B, D)`` rows where they
         are, otherwise the sizes again.
@@ -595,9 +596,9 @@ def slice_inverse(input: Tensor, src: Tensor, dim: int = 0, start: int | None = 
     """A view of ``input``'s memory with ``src``'s sizes, strides and offset; ``input`` is what slicing a tensor like ``src`` gave.
 
     Args:
-        dim, start, end, step: the slice; they are not looked at.
         input: a slice of a tensor with ``src``'s geometry.
         src: any shape; sizes, strides and offset of the result.
+        dim, start, end, step: the slice; they are not looked at.
     Returns:
         ``src``'s shape; a view.
     Raises:

@@ -47,9 +47,9 @@ def constant_pad_nd(input: Tensor, pad: Any, value: Any = 0) -> Tensor:
     """``input`` with ``value`` before and after its last dimensions.
 
     Args:
+        input: any shape and dtype.
         pad: amounts before and after the last dimension, then the last but one, and so on; negative amounts cut.
         value: a number.
-        input: any shape and dtype.
     Returns:
         ``input``'s dtype; each padded size is greater by both amounts. A new tensor.
     Raises:

@@ -105,9 +105,9 @@ def narrow(input: Tensor, dim: int, start: Any, length: int) -> Tensor:
     """``length`` entries of dimension ``dim`` from ``start`` on.
 
     Args:
-        start: an int, or a 0-d integer tensor; negative values count from the end.
         input: at least one dimension.
         dim: the dimension.
+        start: an int, or a 0-d integer tensor; negative values count from the end.
         length: how many; 0 or more.
     Returns:
         ``input``'s shape with size ``length`` in ``dim``. A view.
@@ -243,8 +243,8 @@ def split(tensor: Tensor, split_size_or_sections: Any, dim: int = 0) -> tuple[Te
     """Pieces of ``tensor`` along ``dim``.
 
     Args:
-        split_size_or_sections: size of each piece (the last may be smaller), or the list of sizes.
         tensor: at least one dimension.
+        split_size_or_sections: size of each piece (the last may be smaller), or the list of sizes.
         dim: the dimension.
     Returns:
         A tuple of views, in order.
@@ -522,9 +522,9 @@ def as_strided(input: Tensor, size: Sequence[int], stride: Sequence[int], storag
     """A view of ``input``'s storage with the given size, strides and offset, in elements.
 
     Args:
-        storage_offset: from the storage's start; ``input``'s own when None.
         input: any shape; the tensor whose storage is looked at.
         size, stride: of the result, equally many; a stride is the number of elements from one entry to the next.
+        storage_offset: from the storage's start; ``input``'s own when None.
     Returns:
         Shape ``size``, ``input``'s dtype. A view, whose elements may share memory.
     Raises:
@@ -572,6 +572,7 @@ def as_strided_(input: Tensor, size: Sequence[int], stride: Sequence[int], stora
         input: any shape and dtype.
         size, stride: its new geometry, equally many numbers of elements.
         storage_offset: from the storage's start; its own when None.
+        input: any shape; the tensor that is changed.
     Returns:
         The tensor itself, of shape ``size``.
     Raises:
@@ -681,8 +682,8 @@ def diagonal(input: Tensor, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Te
     """The diagonal of two dimensions as a new last dimension.
 
     Args:
-        offset: 0 for the main diagonal, positive above it, negative below.
         input: ``(*, n, *, m, *)``.
+        offset: 0 for the main diagonal, positive above it, negative below.
         dim1, dim2: the two dimensions.
     Returns:
         The other dimensions' shape, then the diagonal's length. A view.

@@ -116,8 +116,8 @@ def fake_quantize_per_channel_affine(input: Tensor, scale: Tensor, zero_point: T
         input: floating point, ``C`` channels along ``axis``.
         scale: ``(C,)``, float32.
         zero_point: ``(C,)``, int32, float32 or float16.
-        quant_min, quant_max: the least and the greatest number of a step.
         axis: the channels' dimension, not negative.
+        quant_min, quant_max: the least and the greatest number of a step.
     Returns:
         ``input``'s shape and dtype.
     Raises:

@@ -45,8 +45,8 @@ def repeat(input: Tensor, *times: Any, repeats: Any = None) -> Tensor:
     """``input`` copied a number of times along each dimension; new dimensions may be put in front.
 
     Args:
-        *times: times per dimension, at least as many as ``input`` has dimensions, or one sequence, which may be called ``repeats``.
         input: any shape and dtype.
+        *times: times per dimension, at least as many as ``input`` has dimensions, or one sequence, which may be called ``repeats``.
     Returns:
         ``input``'s dtype; each size times its number. A new tensor, where ``expand`` gives a view.
     Raises:
@@ -287,9 +287,9 @@ def roll(input: Tensor, shifts: Dim, dims: Dim = ()) -> Tensor:
     """``input`` with its entries moved along dimensions; those pushed out come in again at the other end.
 
     Args:
+        input: any shape and dtype.
         shifts: places per dimension, towards the end where positive.
         dims: the dimensions; the flattened tensor when empty.
-        input: any shape and dtype.
     Returns:
         ``input``'s shape and dtype; a new tensor.
     Raises:

@@ -806,11 +806,11 @@ def index_reduce(input: Tensor, dim: int, index: Tensor, source: Tensor, reduce:
     """``input`` with the entries of ``source`` combined at the positions ``index`` of ``dim``.
 
     Args:
-        reduce: 'prod', 'mean', 'amax' or 'amin'.
         input: any shape and dtype.
         dim: the dimension.
         index: 1-d, int64 or int32, not negative.
         source: ``input``'s dtype, and its shape with ``index``'s size along ``dim``.
+        reduce: 'prod', 'mean', 'amax' or 'amin'.
         include_self: whether the old values take part.
     Returns:
         ``input``'s shape and dtype; a new tensor.

@@ -73,11 +73,11 @@ def segment_reduce(
         data: ``(*batch, n, *)``, floating point.
         reduce: 'sum', 'mean', 'prod', 'max' or 'min'.
         lengths: ``(*batch, k)``, integers: the segments' lengths, one after the other.
+        indices: must be None.
         offsets: ``(*batch, k + 1)``, integers: where they begin, and where the last one ends; instead of ``lengths``.
         axis: the last dimension of ``lengths``.
         unsafe: do not check that the lengths are not negative and add up to n.
         initial: value to start with. Without, empty segments give 0, NaN, 1, or minus or plus infinity.
-        indices: must be None.
     Returns:
         ``(*batch, k, *)``, ``data``'s dtype.
     Raises:

@@ -212,9 +212,9 @@ def nan_to_num(input: Tensor, nan: float | None = None, posinf: float | None = N
     """``input`` with NaN and infinities replaced by finite numbers.
 
     Args:
+        input: any shape and dtype; integers have nothing to replace.
         nan: what replaces NaN; 0 when None.
         posinf, neginf: what replaces the infinities; the dtype's largest and smallest numbers when None.
-        input: any shape and dtype; integers have nothing to replace.
     Returns:
         ``input``'s shape and dtype; a new tensor.
     Raises:

@@ -178,9 +178,9 @@ def softmax(input: Tensor, dim: int, dtype: Any = None) -> Tensor:
     """``exp(input)`` divided by its sum along ``dim``: probabilities.
 
     Args:
+        input: any shape, floating point unless ``dtype`` is given.
         dim: dimension along which the results add up to 1.
         dtype: dtype to cast ``input`` to first.
-        input: any shape, floating point unless ``dtype`` is given.
     Returns:
         ``input``'s shape; ``dtype`` or ``input``'s.
     Raises:
@@ -209,9 +209,9 @@ def log_softmax(input: Tensor, dim: int, dtype: Any = None) -> Tensor:
     """Logarithm of ``softmax``, without overflow or underflow in between.
 
     Args:
+        input: any shape, floating point unless ``dtype`` is given.
         dim: dimension along which the probabilities add up to 1.
         dtype: dtype to cast ``input`` to first.
-        input: any shape, floating point unless ``dtype`` is given.
     Returns:
         ``input``'s shape; ``dtype`` or ``input``'s.
     Raises:
@@ -244,10 +244,10 @@ def functional_softmax(input: Tensor, dim: int | None = None, _stacklevel: int =
     """Probabilities along ``dim``: ``exp(input)`` divided by its sum.
 
     Args:
-        dim: dimension along which the results add up to 1; guessed from the number of dimensions, with a warning, when None.
-        dtype: dtype to cast ``input`` to first.
         input: any shape, floating point unless ``dtype`` is given.
+        dim: dimension along which the results add up to 1; guessed from the number of dimensions, with a warning, when None.
         _stacklevel: which caller the warning names.
+        dtype: dtype to cast ``input`` to first.
     Returns:
         ``input``'s shape; ``dtype`` or ``input``'s.
     Raises:
@@ -267,10 +267,10 @@ def functional_log_softmax(input: Tensor, dim: int | None = None, _stacklevel: i
     """Logarithms of the probabilities along ``dim``.
 
     Args:
-        dim: dimension; guessed, with a warning, when None.
-        dtype: dtype to cast ``input`` to first.
         input: any shape, floating point unless ``dtype`` is given.
+        dim: dimension; guessed, with a warning, when None.
         _stacklevel: which caller the warning names.
+        dtype: dtype to cast ``input`` to first.
     Returns:
         ``input``'s shape; ``dtype`` or ``input``'s.
     Raises:
@@ -290,10 +290,10 @@ def softmin(input: Tensor, dim: int | None = None, _stacklevel: int = 3, dtype: 
     """``softmax(-input)``: the smallest elements get the largest probabilities.
 
     Args:
-        dim: dimension; guessed, with a warning, when None.
-        dtype: dtype to cast ``input`` to first.
         input: any shape, floating point unless ``dtype`` is given.
+        dim: dimension; guessed, with a warning, when None.
         _stacklevel: which caller the warning names.
+        dtype: dtype to cast ``input`` to first.
     Returns:
         ``input``'s shape; ``dtype`` or ``input``'s.
     Raises:

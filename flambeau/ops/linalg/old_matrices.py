@@ -181,9 +181,8 @@ def potri(input: Tensor, upper: bool = True) -> Any:
         RuntimeError: matrices that are not square.
     Source: torch.potri of PyTorch 1.0.
     Example:
-        >>> torch.potri(torch.tensor([[2.0, 0.0], [0.0, 4.0]]))
-        tensor([[0.2500, 0.0000],
-                [0.0000, 0.0625]])
+        >>> torch.potri(torch.tensor([[2.0, 0.0], [0.0, 4.0]])).diagonal()  # 1 / 2**2, 1 / 4**2
+        tensor([0.2500, 0.0625])
     """
     warn_superseded("potri", "torch.cholesky_inverse(L, upper=upper)")
     return cholesky_inverse(input, upper)

@@ -126,11 +126,11 @@ def sparse_coo_tensor(
         size: of the whole; as small as the indices allow when None.
         dtype: of the values; theirs when None.
         device: must be the CPU.
+        pin_memory: must be False.
         requires_grad: whether operations on the result are recorded.
         check_invariants: whether to look for equal indices where ``is_coalesced`` says that there are none; as
             ``torch.sparse.check_sparse_tensor_invariants`` says when None. That indices lie within the size is always checked.
         is_coalesced: whether the indices are sorted and distinct.
-        pin_memory: must be False.
     Returns:
         Shape ``size``, of layout ``torch.sparse_coo``.
     Raises:
@@ -285,8 +285,8 @@ def sparse_compressed_tensor(
 
     Args:
         compressed_indices, plain_indices, values, size: the parts, as for ``torch.sparse_csr_tensor``.
-        layout: ``torch.sparse_csr``, ``sparse_csc``, ``sparse_bsr`` or ``sparse_bsc``.
         dtype, device, pin_memory, requires_grad, check_invariants: as there.
+        layout: ``torch.sparse_csr``, ``sparse_csc``, ``sparse_bsr`` or ``sparse_bsc``.
     Returns:
         Shape ``size``, of that layout.
     Raises:

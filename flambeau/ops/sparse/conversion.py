@@ -199,9 +199,9 @@ def to_dense(input: Tensor, dtype: Any = None, *, masked_grad: bool | None = Non
     """The tensor with zeros where nothing is specified; itself where it is dense.
 
     Args:
+        input: any shape and layout.
         dtype: must be None for a sparse tensor.
         masked_grad: whether the gradient of a sparse tensor is taken at its specified elements only (True when None).
-        input: any shape and layout.
     Returns:
         ``input``'s shape and dtype, strided.
     Raises:
@@ -239,11 +239,11 @@ def to_sparse(
     """The elements that are not zero, as a sparse tensor; itself where it has that layout.
 
     Args:
+        input: any shape and layout.
         sparse_dim: how many dimensions get indices; all when None. COO only.
         layout: ``torch.sparse_coo`` or another sparse layout.
         blocksize: rows and columns of a block, for the layouts with blocks.
         dense_dim: how many of the last dimensions belong to the values; for compressed layouts of a dense tensor.
-        input: any shape and layout.
     Returns:
         ``input``'s shape and dtype, of that layout.
     Raises:

@@ -293,11 +293,12 @@ def sparse_mm_function(mat1: Tensor, mat2: Tensor, reduce: str | None = None) ->
     """Product of matrices of which at least one is sparse.
 
     Args:
-        mat1: ``(n, m)``, sparse or dense. mat2: ``(m, p)``, sparse or dense.
+        mat1: ``(n, m)``, sparse or dense.
+        mat2: ``(m, p)``, sparse or dense.
         reduce: ``'sum'``, ``'mean'``, ``'amax'`` or ``'amin'``: how the products of a CSR ``mat1``'s specified elements with the rows of
             ``mat2`` are put together; 0 for rows without elements.
     Returns:
-        Dense; sparse where both factors are.
+        ``(n, p)``, dense; sparse where both factors are.
     Raises:
         RuntimeError: sizes or dtypes that do not fit, or no such reduction.
         NotImplementedError: ``reduce`` for other layouts.
