@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import importlib
 import pkgutil
+import textwrap
 from pathlib import Path
 
 import flambeau.kernels
@@ -15,6 +16,7 @@ from flambeau.core.arrays import native
 ROOT = Path(__file__).resolve().parent.parent
 PATH = ROOT / "flambeau" / "kernels" / "index.py"
 COMMAND = "python -m tools.kernel_index"
+WIDTH = 140
 _PACKAGE = flambeau.kernels.__name__
 
 _BEGINNING = f'''"""Which module has the native kernel of an operation or of a part of one. Written by ``{COMMAND}``; do not edit.
@@ -26,7 +28,7 @@ So the module is imported when an operation first meets large operands, and no s
 _NAMES = {{
 '''
 _END = """}
-FAMILIES = {name: module for module, names in _NAMES.items() for name in names}
+FAMILIES = {name: module for module, names in _NAMES.items() for name in names.split()}
 """
 
 
@@ -41,9 +43,9 @@ def registered() -> dict[str, list[str]]:
 
 
 def row(module: str, names: list[str]) -> str:
-    if len(names) == 1:
-        return f'    "{module}": ("{names[0]}",),\n'
-    return f'    "{module}": (\n' + "".join(f'        "{name}",\n' for name in names) + "    ),\n"
+    """A module with its names, which are words in one string."""
+    lines = textwrap.wrap(" ".join(names), WIDTH - len(f'    "{module}": "",'), break_on_hyphens=False)
+    return f'    "{module}": ' + "".join(f'"{line} "\n    ' for line in lines[:-1]) + f'"{lines[-1]}",\n'
 
 
 def text() -> str:

@@ -10,31 +10,18 @@ from importlib import import_module
 
 from . import utils as utils
 
-FILES = {
-    "activation": "activation",
-    "adaptive": "adaptive",
+_ALIKE = (
+    "activation adaptive conv distance dropout flatten fold lazy linear loss module normalization padding pooling rnn transformer "
+    "upsampling"
+)
+FILES = {name: name for name in _ALIKE.split()} | {
     "batchnorm": "normalization",
     "channelshuffle": "shuffling",
     "container": "containers",
-    "conv": "conv",
-    "distance": "distance",
-    "dropout": "dropout",
-    "flatten": "flatten",
-    "fold": "fold",
     "instancenorm": "normalization",
-    "lazy": "lazy",
-    "linear": "linear",
     "linear_cross_entropy_options": "linear_cross_entropy",
-    "loss": "loss",
-    "module": "module",
-    "normalization": "normalization",
-    "padding": "padding",
     "pixelshuffle": "shuffling",
-    "pooling": "pooling",
-    "rnn": "rnn",
     "sparse": "embedding",
-    "transformer": "transformer",
-    "upsampling": "upsampling",
 }
 # Files whose classes PyTorch has in a file of others.
 JOINED = {"linear_cross_entropy": "loss", "multihead_attention": "activation", "sync_batchnorm": "batchnorm"}
