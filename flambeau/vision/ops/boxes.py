@@ -44,6 +44,10 @@ def nms(boxes: Tensor, scores: Tensor, iou_threshold: float) -> Tensor:
         NotImplementedError: integers.
     Gradient: none.
     Source: torchvision.ops.nms.
+    Example:
+        >>> boxes = torch.tensor([[0.0, 0.0, 2.0, 2.0], [0.0, 0.0, 2.0, 1.8], [5.0, 5.0, 6.0, 6.0]])
+        >>> nms(boxes, torch.tensor([0.8, 0.9, 0.7]), 0.5)
+        tensor([1, 2])
     """
     if boxes.dim() != 2:
         raise RuntimeError(f"boxes should be a 2d tensor, got {boxes.dim()}D")
@@ -103,6 +107,10 @@ def batched_nms(boxes: Tensor, scores: Tensor, idxs: Tensor, iou_threshold: floa
     Returns:
         int64, the places of the kept boxes by falling score.
     Source: torchvision.ops.batched_nms.
+    Example:
+        >>> boxes = torch.tensor([[0.0, 0.0, 2.0, 2.0], [0.0, 0.0, 2.0, 1.8]])
+        >>> batched_nms(boxes, torch.tensor([0.8, 0.9]), torch.tensor([0, 1]), 0.5)
+        tensor([1, 0])
     """
     if boxes.numel() > _SEPARATE_FROM:
         return _batched_nms_vanilla(boxes, scores, idxs, iou_threshold)
@@ -136,6 +144,9 @@ def remove_small_boxes(boxes: Tensor, min_size: float) -> Tensor:
     Returns:
         ``(K,)``, int64.
     Source: torchvision.ops.remove_small_boxes.
+    Example:
+        >>> remove_small_boxes(torch.tensor([[0.0, 0.0, 2.0, 2.0], [0.0, 0.0, 0.5, 2.0]]), 1.0)
+        tensor([0])
     """
     width, height = boxes[..., 2] - boxes[..., 0], boxes[..., 3] - boxes[..., 1]
     return ops.where((width >= min_size) & (height >= min_size))[0]
@@ -151,6 +162,9 @@ def clip_boxes_to_image(boxes: Tensor, size: tuple[int, int]) -> Tensor:
     Returns:
         A new tensor like ``boxes``.
     Source: torchvision.ops.clip_boxes_to_image.
+    Example:
+        >>> clip_boxes_to_image(torch.tensor([[-1.0, 2.0, 9.0, 4.0]]), (6, 8))
+        tensor([[0., 2., 8., 4.]])
     """
     height, width = size
     x, y = boxes[..., 0::2].clamp(min=0, max=width), boxes[..., 1::2].clamp(min=0, max=height)
@@ -171,6 +185,9 @@ def box_convert(boxes: Tensor, in_fmt: str, out_fmt: str) -> Tensor:
         ValueError: an unknown format.
         NotImplementedError: from a rotated format to one that is not, or back.
     Source: torchvision.ops.box_convert.
+    Example:
+        >>> box_convert(torch.tensor([[0.0, 0.0, 4.0, 2.0]]), 'xyxy', 'cxcywh')
+        tensor([[2., 1., 4., 2.]])
     """
     if in_fmt not in FORMATS or out_fmt not in FORMATS:
         raise ValueError(f"Unsupported Bounding Box Conversions for given in_fmt {in_fmt} and out_fmt {out_fmt}")
@@ -194,6 +211,10 @@ def box_area(boxes: Tensor, fmt: str = "xyxy") -> Tensor:
     Raises:
         ValueError: another format.
     Source: torchvision.ops.box_area.
+    Example:
+        >>> boxes = torch.tensor([[0.0, 0.0, 2.0, 2.0], [1.0, 1.0, 3.0, 3.0]])
+        >>> box_area(boxes)
+        tensor([4., 4.])
     """
     if fmt not in _ALIGNED:
         raise ValueError(f"Unsupported Bounding Box area for given format {fmt}")
@@ -211,6 +232,11 @@ def masks_to_boxes(masks: Tensor) -> Tensor:
     Returns:
         ``(N, 4)``, float32; zeros for an empty mask. A mask of one row or column has a box without height or width.
     Source: torchvision.ops.masks_to_boxes.
+    Example:
+        >>> masks = torch.zeros(1, 4, 5)
+        >>> masks[0, 1:3, 2:5] = 1
+        >>> masks_to_boxes(masks)
+        tensor([[2., 1., 4., 2.]])
     """
     if masks.numel() == 0:
         return ops.zeros((0, 4), device=masks.device, dtype=dtypes.float32)
@@ -264,6 +290,11 @@ def box_iou(boxes1: Tensor, boxes2: Tensor, fmt: str = "xyxy") -> Tensor:
         ValueError: an unknown format.
     Gradient: none for rotated boxes.
     Source: torchvision.ops.box_iou. The Jaccard index.
+    Example:
+        >>> boxes = torch.tensor([[0.0, 0.0, 2.0, 2.0], [1.0, 1.0, 3.0, 3.0]])
+        >>> box_iou(boxes, boxes)
+        tensor([[1.0000, 0.1429],
+                [0.1429, 1.0000]])
     """
     if fmt in _ALIGNED:
         intersection, union = _box_inter_union(boxes1, boxes2, fmt=fmt)
@@ -282,6 +313,11 @@ def generalized_box_iou(boxes1: Tensor, boxes2: Tensor) -> Tensor:
     Returns:
         ``(*, N, M)``, in ``(-1, 1]``.
     Source: torchvision.ops.generalized_box_iou. Rezatofighi et al. 2019.
+    Example:
+        >>> boxes = torch.tensor([[0.0, 0.0, 2.0, 2.0], [1.0, 1.0, 3.0, 3.0]])
+        >>> generalized_box_iou(boxes, boxes)
+        tensor([[ 1.0000, -0.0794],
+                [-0.0794,  1.0000]])
     """
     intersection, union = _box_inter_union(boxes1, boxes2)
     width, height = _enclosing_size(boxes1, boxes2)
@@ -309,6 +345,11 @@ def distance_box_iou(boxes1: Tensor, boxes2: Tensor, eps: float = 1e-7) -> Tenso
     Returns:
         ``(*, N, M)``.
     Source: torchvision.ops.distance_box_iou. Zheng et al. 2020.
+    Example:
+        >>> boxes = torch.tensor([[0.0, 0.0, 2.0, 2.0], [1.0, 1.0, 3.0, 3.0]])
+        >>> distance_box_iou(boxes, boxes)
+        tensor([[1.0000, 0.0317],
+                [0.0317, 1.0000]])
     """
     return _box_diou_iou(_upcast(boxes1), _upcast(boxes2), eps)[0]
 
@@ -324,6 +365,11 @@ def complete_box_iou(boxes1: Tensor, boxes2: Tensor, eps: float = 1e-7) -> Tenso
         ``(*, N, M)``.
     Gradient: the weight of the term counts as a constant.
     Source: torchvision.ops.complete_box_iou. Zheng et al. 2020.
+    Example:
+        >>> boxes = torch.tensor([[0.0, 0.0, 2.0, 2.0], [1.0, 1.0, 3.0, 3.0]])
+        >>> complete_box_iou(boxes, boxes)
+        tensor([[1.0000, 0.0317],
+                [0.0317, 1.0000]])
     """
     boxes1, boxes2 = _upcast(boxes1), _upcast(boxes2)
     diou, iou = _box_diou_iou(boxes1, boxes2, eps)

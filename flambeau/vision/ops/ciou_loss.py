@@ -27,6 +27,9 @@ def complete_box_iou_loss(boxes1: Tensor, boxes2: Tensor, reduction: str = "none
         ValueError: another reduction.
     Gradient: the weight of the term counts as a constant.
     Source: torchvision.ops.complete_box_iou_loss. Zheng et al. 2020.
+    Example:
+        >>> complete_box_iou_loss(torch.tensor([[0.0, 0.0, 2.0, 2.0]]), torch.tensor([[1.0, 0.0, 3.0, 2.0]]))
+        tensor([0.7436])
     """
     boxes1, boxes2 = _upcast_non_float(boxes1), _upcast_non_float(boxes2)
     loss, iou = _diou_iou_loss(boxes1, boxes2)

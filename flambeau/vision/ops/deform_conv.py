@@ -41,6 +41,11 @@ def deform_conv2d(
         RuntimeError: shapes that do not fit together.
     Gradient: with respect to all five tensors.
     Source: torchvision.ops.deform_conv2d. Dai et al. 2017; with ``mask`` Zhu et al. 2018.
+    Example:
+        >>> image, weight = torch.arange(9.0).view(1, 1, 3, 3), torch.ones(1, 1, 1, 1)
+        >>> offset = torch.full((1, 2, 3, 3), 0.5)  # half a pixel down and right
+        >>> deform_conv2d(image, offset, weight)[0, 0, 0]
+        tensor([2.0000, 3.0000, 1.7500])
     """
     stride, padding, dilation = _pair(stride), _pair(padding), _pair(dilation)
     _check_shapes(input, offset, weight, mask, stride, padding, dilation)
@@ -142,6 +147,10 @@ class DeformConv2d(nn.Module):
     Raises:
         ValueError: channels that ``groups`` does not divide.
     Source: torchvision.ops.DeformConv2d.
+    Example:
+        >>> layer = DeformConv2d(3, 4, kernel_size=3, padding=1)
+        >>> layer(torch.rand(1, 3, 5, 5), torch.zeros(1, 18, 5, 5)).shape
+        torch.Size([1, 4, 5, 5])
     """
 
     def __init__(

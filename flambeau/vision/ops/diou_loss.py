@@ -22,6 +22,9 @@ def distance_box_iou_loss(boxes1: Tensor, boxes2: Tensor, reduction: str = "none
     Raises:
         ValueError: another reduction.
     Source: torchvision.ops.distance_box_iou_loss. Zheng et al. 2020.
+    Example:
+        >>> distance_box_iou_loss(torch.tensor([[0.0, 0.0, 2.0, 2.0]]), torch.tensor([[1.0, 0.0, 3.0, 2.0]]))
+        tensor([0.7436])
     """
     return reduced_loss(_diou_iou_loss(_upcast_non_float(boxes1), _upcast_non_float(boxes2), eps)[0], reduction)
 

@@ -54,6 +54,9 @@ def drop_block2d(input: Tensor, p: float, block_size: int, inplace: bool = False
     Raises:
         ValueError: ``p`` outside of [0, 1], another number of dimensions, an even block.
     Source: torchvision.ops.drop_block2d. Ghiasi et al. 2018.
+    Example:
+        >>> drop_block2d(torch.ones(2, 3, 8, 8), p=0.3, block_size=3).shape
+        torch.Size([2, 3, 8, 8])
     """
     return _drop_block(input, p, block_size, inplace, eps, training, 2)
 
@@ -62,6 +65,9 @@ def drop_block3d(input: Tensor, p: float, block_size: int, inplace: bool = False
     """Cubes of ``input``, ``(N, C, D, H, W)``, set to zero; otherwise ``drop_block2d``.
 
     Source: torchvision.ops.drop_block3d. Ghiasi et al. 2018.
+    Example:
+        >>> drop_block3d(torch.ones(2, 3, 4, 8, 8), p=0.3, block_size=3).shape
+        torch.Size([2, 3, 4, 8, 8])
     """
     return _drop_block(input, p, block_size, inplace, eps, training, 3)
 
@@ -77,6 +83,9 @@ class DropBlock2d(nn.Module):
     Shape:
         ``(N, C, H, W)`` to the same.
     Source: torchvision.ops.DropBlock2d.
+    Example:
+        >>> DropBlock2d(p=0.3, block_size=3)(torch.ones(2, 3, 8, 8)).shape
+        torch.Size([2, 3, 8, 8])
     """
 
     def __init__(self, p: float, block_size: int, inplace: bool = False, eps: float = 1e-06) -> None:
@@ -91,7 +100,13 @@ class DropBlock2d(nn.Module):
 
 
 class DropBlock3d(DropBlock2d):
-    """``drop_block3d`` while training; arguments as those of ``DropBlock2d``. Source: torchvision.ops.DropBlock3d."""
+    """``drop_block3d`` while training; arguments as those of ``DropBlock2d``.
+
+    Source: torchvision.ops.DropBlock3d.
+    Example:
+        >>> DropBlock3d(p=0.3, block_size=3).eval()(torch.ones(1, 1, 3, 3, 3)).sum()
+        tensor(27.)
+    """
 
     def forward(self, input: Tensor) -> Any:
         return drop_block3d(input, self.p, self.block_size, self.inplace, self.eps, self.training)

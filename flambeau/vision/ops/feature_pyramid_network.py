@@ -51,6 +51,12 @@ class FeaturePyramidNetwork(nn.Module):
         ValueError: a map of 0 channels.
         TypeError: ``extra_blocks`` that is no ``ExtraFPNBlock``.
     Source: torchvision.ops.FeaturePyramidNetwork. Lin et al. 2017.
+    Example:
+        >>> from collections import OrderedDict
+        >>> pyramid = FeaturePyramidNetwork([8, 16], 4)
+        >>> maps = OrderedDict(fine=torch.rand(1, 8, 6, 6), coarse=torch.rand(1, 16, 3, 3))
+        >>> {name: tuple(result.shape) for name, result in pyramid(maps).items()}
+        {'fine': (1, 4, 6, 6), 'coarse': (1, 4, 3, 3)}
     """
 
     _version = 2

@@ -23,6 +23,9 @@ def sigmoid_focal_loss(inputs: Tensor, targets: Tensor, alpha: float = 0.25, gam
     Raises:
         ValueError: ``alpha`` outside of [0, 1] and not -1, or another reduction.
     Source: torchvision.ops.sigmoid_focal_loss. Lin et al. 2017.
+    Example:
+        >>> sigmoid_focal_loss(torch.tensor([2.0, -1.0]), torch.tensor([1.0, 0.0]), reduction='mean')
+        tensor(0.0087)
     """
     if not 0 <= alpha <= 1 and alpha != -1:
         raise ValueError(f"Invalid alpha value: {alpha}. alpha must be in the range [0,1] or -1 for ignore.")

@@ -22,6 +22,9 @@ def generalized_box_iou_loss(boxes1: Tensor, boxes2: Tensor, reduction: str = "n
     Raises:
         ValueError: another reduction.
     Source: torchvision.ops.generalized_box_iou_loss. Rezatofighi et al. 2019.
+    Example:
+        >>> generalized_box_iou_loss(torch.tensor([[0.0, 0.0, 2.0, 2.0]]), torch.tensor([[1.0, 0.0, 3.0, 2.0]]))
+        tensor([0.6667])
     """
     boxes1, boxes2 = _upcast_non_float(boxes1), _upcast_non_float(boxes2)
     intersection, union = _loss_inter_union(boxes1, boxes2)

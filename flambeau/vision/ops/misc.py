@@ -28,6 +28,9 @@ class FrozenBatchNorm2d(nn.Module):
         weight, running_var: ones at first.
         bias, running_mean: zeros at first.
     Source: torchvision.ops.FrozenBatchNorm2d.
+    Example:
+        >>> FrozenBatchNorm2d(3)
+        FrozenBatchNorm2d(3, eps=1e-05)
     """
 
     def __init__(self, num_features: int, eps: float = 1e-5) -> None:
@@ -137,6 +140,9 @@ class SqueezeExcitation(nn.Module):
     Shape:
         ``(N, input_channels, H, W)`` to the same.
     Source: torchvision.ops.SqueezeExcitation. Hu, Shen and Sun 2018, "Squeeze-and-Excitation Networks", figure 1.
+    Example:
+        >>> SqueezeExcitation(8, 2)(torch.ones(1, 8, 4, 4)).shape
+        torch.Size([1, 8, 4, 4])
     """
 
     def __init__(
@@ -168,6 +174,9 @@ class MLP(nn.Sequential):
         bias: whether the linear layers have one.
         dropout: probability.
     Source: torchvision.ops.MLP.
+    Example:
+        >>> MLP(4, [8, 2])(torch.ones(3, 4)).shape
+        torch.Size([3, 2])
     """
 
     def __init__(
@@ -196,6 +205,9 @@ class Permute(nn.Module):
 
     Args:
         dims: the dimension of the input that each one of the result is.
+    Example:
+        >>> Permute([0, 2, 1])(torch.ones(2, 3, 4)).shape
+        torch.Size([2, 4, 3])
     """
 
     def __init__(self, dims: list[int]) -> None:

@@ -81,6 +81,11 @@ class MultiScaleRoIAlign(nn.Module):
         scales: of the maps; inferred from the first images.
         map_levels: a ``LevelMapper``, likewise.
     Source: torchvision.ops.MultiScaleRoIAlign. Lin et al. 2017, section 4.2.
+    Example:
+        >>> pool = MultiScaleRoIAlign(['a', 'b'], output_size=2, sampling_ratio=2)
+        >>> maps = {'a': torch.rand(1, 3, 16, 16), 'b': torch.rand(1, 3, 8, 8)}
+        >>> pool(maps, [torch.tensor([[0.0, 0.0, 30.0, 30.0]])], [(64, 64)]).shape
+        torch.Size([1, 3, 2, 2])
     """
 
     def __init__(

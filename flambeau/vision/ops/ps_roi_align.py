@@ -43,6 +43,9 @@ def ps_roi_align(input: Tensor, boxes: Any, output_size: Any, spatial_scale: flo
         RuntimeError: boxes of another dtype than ``input``; channels that the bins do not divide.
     Gradient: with respect to ``input`` only.
     Source: torchvision.ops.ps_roi_align. Li et al. 2017, Light-Head R-CNN.
+    Example:
+        >>> ps_roi_align(torch.ones(1, 8, 4, 4), [torch.tensor([[0.0, 0.0, 4.0, 4.0]])], 2).shape
+        torch.Size([1, 2, 2, 2])
     """
     rois = rois_of(boxes)
     check_pooling("ps_roi_align", input, rois)
@@ -64,6 +67,9 @@ class PSRoIAlign(RegionPool):
         spatial_scale: from the boxes' coordinates to pixels.
         sampling_ratio: points a bin along each axis.
     Source: torchvision.ops.PSRoIAlign.
+    Example:
+        >>> PSRoIAlign(2, 1.0, 2)(torch.ones(1, 8, 4, 4), [torch.tensor([[0.0, 0.0, 4.0, 4.0]])]).shape
+        torch.Size([1, 2, 2, 2])
     """
 
     _operation = staticmethod(ps_roi_align)

@@ -30,6 +30,9 @@ def ps_roi_pool(input: Tensor, boxes: Any, output_size: Any, spatial_scale: floa
         RuntimeError: boxes of another dtype than ``input``; channels that the bins do not divide.
     Gradient: with respect to ``input`` only.
     Source: torchvision.ops.ps_roi_pool. Dai et al. 2016, R-FCN.
+    Example:
+        >>> ps_roi_pool(torch.ones(1, 8, 4, 4), [torch.tensor([[0.0, 0.0, 4.0, 4.0]])], 2).shape
+        torch.Size([1, 2, 2, 2])
     """
     rois = rois_of(boxes)
     check_pooling("ps_roi_pool", input, rois)
@@ -54,6 +57,9 @@ class PSRoIPool(RegionPool):
         output_size: bins vertically and horizontally.
         spatial_scale: from the boxes' coordinates to pixels.
     Source: torchvision.ops.PSRoIPool.
+    Example:
+        >>> PSRoIPool(2, 1.0)(torch.ones(1, 8, 4, 4), [torch.tensor([[0.0, 0.0, 4.0, 4.0]])]).shape
+        torch.Size([1, 2, 2, 2])
     """
 
     _operation = staticmethod(ps_roi_pool)

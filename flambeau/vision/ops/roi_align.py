@@ -34,6 +34,11 @@ def roi_align(
         RuntimeError: boxes of another dtype than ``input``.
     Gradient: with respect to ``input`` only.
     Source: torchvision.ops.roi_align. He et al. 2017, Mask R-CNN, section 3.
+    Example:
+        >>> image = torch.arange(16.0).view(1, 1, 4, 4)
+        >>> roi_align(image, torch.tensor([[0.0, 0.0, 0.0, 4.0, 4.0]]), 2, aligned=True)
+        tensor([[[[ 2.5000,  4.5000],
+                  [10.5000, 12.5000]]]])
     """
     rois = rois_of(boxes)
     check_pooling("roi_align", input, rois)
@@ -58,6 +63,10 @@ class RoIAlign(RegionPool):
         sampling_ratio: points a bin along each axis.
         aligned: whether values lie in the middle of pixels.
     Source: torchvision.ops.RoIAlign.
+    Example:
+        >>> pool = RoIAlign((2, 2), spatial_scale=0.5, sampling_ratio=2)
+        >>> pool(torch.ones(1, 3, 8, 8), [torch.tensor([[0.0, 0.0, 8.0, 8.0]])]).shape
+        torch.Size([1, 3, 2, 2])
     """
 
     _operation = staticmethod(roi_align)

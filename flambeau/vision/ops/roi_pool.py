@@ -30,6 +30,11 @@ def roi_pool(input: Tensor, boxes: Any, output_size: Any, spatial_scale: float =
         RuntimeError: boxes of another dtype than ``input``.
     Gradient: to the first largest pixel of each bin; none with respect to the boxes.
     Source: torchvision.ops.roi_pool. Girshick 2015, Fast R-CNN.
+    Example:
+        >>> image = torch.arange(16.0).view(1, 1, 4, 4)
+        >>> roi_pool(image, torch.tensor([[0.0, 0.0, 0.0, 3.0, 3.0]]), 2)
+        tensor([[[[ 5.,  7.],
+                  [13., 15.]]]])
     """
     rois = rois_of(boxes)
     check_pooling("roi_pool", input, rois)
@@ -72,6 +77,9 @@ class RoIPool(RegionPool):
         output_size: bins vertically and horizontally.
         spatial_scale: from the boxes' coordinates to pixels.
     Source: torchvision.ops.RoIPool.
+    Example:
+        >>> RoIPool(2, 1.0)(torch.ones(1, 3, 8, 8), [torch.tensor([[0.0, 0.0, 7.0, 7.0]])]).shape
+        torch.Size([1, 3, 2, 2])
     """
 
     _operation = staticmethod(roi_pool)

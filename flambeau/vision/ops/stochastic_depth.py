@@ -21,6 +21,9 @@ def stochastic_depth(input: Tensor, p: float, mode: str, training: bool = True) 
     Raises:
         ValueError: ``p`` outside of 0 to 1, or an unknown ``mode``.
     Source: torchvision.ops.stochastic_depth. Huang et al. 2016, "Deep Networks with Stochastic Depth".
+    Example:
+        >>> stochastic_depth(torch.ones(4, 1), p=0.5, mode='row').flatten()
+        tensor([0., 0., 2., 0.])
     """
     if p < 0.0 or p > 1.0:
         raise ValueError(f"drop probability has to be between 0 and 1, but got {p}")
@@ -42,6 +45,9 @@ class StochasticDepth(nn.Module):
     Args:
         p: probability of zeros.
         mode: ``"batch"`` or ``"row"``.
+    Example:
+        >>> StochasticDepth(0.5, 'row').eval()(torch.ones(2))
+        tensor([1., 1.])
     """
 
     def __init__(self, p: float, mode: str) -> None:
