@@ -50,6 +50,10 @@ def set_return_type(return_type: str) -> _Restored:
     Raises:
         ValueError: another word; case does not matter.
     Source: torchvision.tv_tensors.set_return_type.
+    Example:
+        >>> with set_return_type('TVTensor'):
+        ...     print(type(Image(torch.ones(3, 2, 2)) + 1).__name__)
+        Image
     """
     global _keeps_kind
     before = _keeps_kind
@@ -151,6 +155,9 @@ class Image(TVTensor):
     Raises:
         ValueError: fewer than two dimensions.
     Source: torchvision.tv_tensors.Image.
+    Example:
+        >>> Image(torch.ones(2, 2)).shape
+        torch.Size([1, 2, 2])
     """
 
     def __new__(cls, data: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool | None = None) -> Image:
@@ -164,7 +171,12 @@ class Image(TVTensor):
 
 
 class Video(TVTensor):
-    """Videos ``(..., T, C, H, W)``. Source: torchvision.tv_tensors.Video."""
+    """Videos ``(..., T, C, H, W)``. Source: torchvision.tv_tensors.Video.
+
+    Example:
+        >>> Video(torch.ones(4, 3, 2, 2)).shape
+        torch.Size([4, 3, 2, 2])
+    """
 
     def __new__(cls, data: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool | None = None) -> Video:
         tensor = cls._to_tensor(data, dtype=dtype, device=device, requires_grad=requires_grad)
@@ -177,7 +189,12 @@ class Video(TVTensor):
 
 
 class Mask(TVTensor):
-    """Masks ``(..., H, W)`` of segments or objects; a PIL image becomes ``(1, H, W)``. Source: torchvision.tv_tensors.Mask."""
+    """Masks ``(..., H, W)`` of segments or objects; a PIL image becomes ``(1, H, W)``. Source: torchvision.tv_tensors.Mask.
+
+    Example:
+        >>> Mask(torch.zeros(1, 2, 2, dtype=torch.bool)).shape
+        torch.Size([1, 2, 2])
+    """
 
     def __new__(cls, data: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool | None = None) -> Mask:
         return cls._to_tensor(_from_picture(data), dtype=dtype, device=device, requires_grad=requires_grad).as_subclass(cls)
@@ -201,7 +218,12 @@ _ROTATED = ("XYWHR", "CXCYWHR", "XYXYXYXY")
 
 
 def is_rotated_bounding_format(format: BoundingBoxFormat | str) -> bool:
-    """Whether boxes of this format may be turned."""
+    """Whether boxes of this format may be turned.
+
+    Example:
+        >>> is_rotated_bounding_format('CXCYWHR')
+        True
+    """
     if not isinstance(format, (BoundingBoxFormat, str)):
         raise ValueError(f"format should be str or BoundingBoxFormat, got {type(format)}")
     return (format if isinstance(format, str) else format.value) in _ROTATED
@@ -226,6 +248,10 @@ class BoundingBoxes(TVTensor):
     Raises:
         ValueError: another number of dimensions, another mode, or integers for turned boxes.
     Source: torchvision.tv_tensors.BoundingBoxes.
+    Example:
+        >>> boxes = BoundingBoxes([0, 0, 4, 2], format='XYWH', canvas_size=(6, 8))
+        >>> boxes.shape, boxes.format.value
+        (torch.Size([1, 4]), 'XYWH')
     """
 
     format: BoundingBoxFormat
@@ -294,6 +320,9 @@ class KeyPoints(TVTensor):
     Raises:
         ValueError: another last dimension.
     Source: torchvision.tv_tensors.KeyPoints.
+    Example:
+        >>> KeyPoints([[1, 2]], canvas_size=(6, 8)).canvas_size
+        (6, 8)
     """
 
     canvas_size: tuple[int, int]
@@ -348,6 +377,10 @@ def wrap(wrappee: Tensor, *, like: Any, **kwargs: Any) -> Any:
         like: the tensor whose kind it gets.
         kwargs: what is described otherwise, ``canvas_size`` for example.
     Source: torchvision.tv_tensors.wrap.
+    Example:
+        >>> like = Image(torch.ones(3, 2, 2))
+        >>> type(wrap(torch.zeros(3, 2, 2), like=like)).__name__
+        'Image'
     """
     method = getattr(type(like), "wrap", None)
     return wrappee.as_subclass(type(like)) if method is None else method(wrappee, like, **kwargs)

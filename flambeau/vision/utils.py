@@ -59,6 +59,9 @@ def make_grid(
     Raises:
         TypeError: no tensor, or a list with something else in it, or a ``value_range`` that is no tuple.
     Source: torchvision.utils.make_grid.
+    Example:
+        >>> make_grid(torch.ones(4, 3, 2, 2), nrow=2).shape
+        torch.Size([3, 10, 10])
     """
     if range is not None:
         warnings.warn("The parameter 'range' is deprecated, please use 'value_range' instead.", stacklevel=3)
@@ -181,6 +184,10 @@ def draw_bounding_boxes(
         TypeError: ``image`` is no tensor.
         ValueError: another dtype, shape or order of corners, too few colors, not one label for each box.
     Source: torchvision.utils.draw_bounding_boxes.
+    Example:
+        >>> image = torch.zeros(3, 8, 8, dtype=torch.uint8)
+        >>> draw_bounding_boxes(image, torch.tensor([[1, 1, 5, 5]]), colors='white')[0, 1]
+        tensor([  0, 255, 255, 255, 255, 255,   0,   0], dtype=torch.uint8)
     """
     if not isinstance(image, Tensor):
         raise TypeError(f"Tensor expected, got {type(image)}")
@@ -241,6 +248,11 @@ def draw_segmentation_masks(image: Tensor, masks: Tensor, alpha: float = 0.8, co
         TypeError: ``image`` is no tensor.
         ValueError: another dtype or shape, too few colors.
     Source: torchvision.utils.draw_segmentation_masks.
+    Example:
+        >>> image, mask = torch.zeros(3, 2, 2, dtype=torch.uint8), torch.eye(2, dtype=torch.bool)
+        >>> draw_segmentation_masks(image, mask, alpha=1.0, colors='red')[0]
+        tensor([[255,   0],
+                [  0, 255]], dtype=torch.uint8)
     """
     _check_rgb(image)
     if masks.ndim == 2:
@@ -288,6 +300,10 @@ def draw_keypoints(
         TypeError: ``image`` is no tensor.
         ValueError: another dtype or shape.
     Source: torchvision.utils.draw_keypoints.
+    Example:
+        >>> image = torch.zeros(3, 16, 16, dtype=torch.uint8)
+        >>> draw_keypoints(image, torch.tensor([[[4, 4]]]), colors='white').count_nonzero() > 0
+        tensor(True)
     """
     _check_rgb(image)
     if keypoints.ndim != 3:
@@ -327,6 +343,9 @@ def flow_to_image(flow: Tensor) -> Tensor:
     Raises:
         ValueError: another dtype or shape.
     Source: torchvision.utils.flow_to_image; the color wheel: Baker et al. 2007.
+    Example:
+        >>> flow_to_image(torch.zeros(2, 1, 1)).flatten()
+        tensor([255, 255, 255], dtype=torch.uint8)
     """
     if flow.dtype != float32:
         raise ValueError(f"Flow should be of dtype torch.float, got {flow.dtype}.")

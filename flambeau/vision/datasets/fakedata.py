@@ -22,6 +22,10 @@ class FakeData(VisionDataset[Any]):
         transform, target_transform: functions of the image, which is Pillow's, and of its class.
         random_offset: added to an index to make the seed of its image.
     Source: torchvision.datasets.FakeData.
+    Example:
+        >>> images = FakeData(size=4, image_size=(3, 8, 8))
+        >>> len(images), images[0][0].size
+        (4, (8, 8))
     """
 
     def __init__(

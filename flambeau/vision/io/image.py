@@ -131,6 +131,9 @@ def decode_png(input: Tensor, mode: ImageReadMode | str = ImageReadMode.UNCHANGE
         RuntimeError: no PNG file, or damaged.
         NotImplementedError: colors of 16 bits that are interlaced, or to be turned or converted.
     Source: torchvision.io.decode_png.
+    Example:
+        >>> decode_png(encode_png(torch.tensor([[[0, 255]]], dtype=torch.uint8)))
+        tensor([[[  0, 255]]], dtype=torch.uint8)
     """
     if is_deep_png(content := _encoded(input)):
         if apply_exif_orientation:
@@ -162,6 +165,9 @@ def decode_jpeg(
         RuntimeError: no JPEG file, or damaged, or another mode.
         ValueError: an empty list, or something else in it.
     Source: torchvision.io.decode_jpeg.
+    Example:
+        >>> decode_jpeg(encode_jpeg(torch.zeros(3, 8, 8, dtype=torch.uint8))).shape
+        torch.Size([3, 8, 8])
     """
     if isinstance(input, list):
         if not input:
@@ -266,6 +272,9 @@ def decode_image(
     Raises:
         RuntimeError: another format, or damaged.
     Source: torchvision.io.decode_image.
+    Example:
+        >>> decode_image(encode_png(torch.zeros(3, 2, 2, dtype=torch.uint8)), mode=ImageReadMode.GRAY).shape
+        torch.Size([1, 2, 2])
     """
     data = input if isinstance(input, Tensor) else read_file(input)
     kind = _decoder(_encoded(data)[:12])
@@ -314,6 +323,9 @@ def encode_png(input: Tensor, compression_level: int = 6) -> Tensor:
     Raises:
         RuntimeError: another dtype, shape or level.
     Source: torchvision.io.encode_png.
+    Example:
+        >>> decode_png(encode_png(torch.zeros(1, 2, 2, dtype=torch.uint8))).shape
+        torch.Size([1, 2, 2])
     """
     if not 0 <= compression_level <= 9:
         raise RuntimeError("Compression level should be between 0 and 9")
@@ -337,6 +349,9 @@ def encode_jpeg(input: Tensor | list[Tensor], quality: int = 75) -> Any:
         ValueError: another quality, or an empty list.
         RuntimeError: another dtype or shape.
     Source: torchvision.io.encode_jpeg.
+    Example:
+        >>> encode_jpeg(torch.zeros(3, 8, 8, dtype=torch.uint8)).dtype
+        torch.uint8
     """
     if not 1 <= quality <= 100:
         raise ValueError("Image quality should be a positive number between 1 and 100")

@@ -100,9 +100,8 @@ class DropBlock2d(nn.Module):
 
 
 class DropBlock3d(DropBlock2d):
-    """``drop_block3d`` while training; arguments as those of ``DropBlock2d``.
+    """``drop_block3d`` while training; arguments as those of ``DropBlock2d``. Source: torchvision.ops.DropBlock3d.
 
-    Source: torchvision.ops.DropBlock3d.
     Example:
         >>> DropBlock3d(p=0.3, block_size=3).eval()(torch.ones(1, 1, 3, 3, 3)).sum()
         tensor(27.)

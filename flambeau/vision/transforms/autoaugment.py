@@ -52,6 +52,9 @@ class AutoAugment(_Augmentation):
         policy: an :class:`AutoAugmentPolicy`.
         interpolation, fill: of operations that move pixels.
     Source: torchvision.transforms.AutoAugment. Cubuk et al. 2018.
+    Example:
+        >>> AutoAugment()(torch.ones(3, 8, 8, dtype=torch.uint8)).shape
+        torch.Size([3, 8, 8])
     """
 
     shown = ("policy", "fill")
@@ -94,6 +97,9 @@ class RandAugment(_Augmentation):
         num_magnitude_bins: the number of strengths.
         interpolation, fill: of operations that move pixels.
     Source: torchvision.transforms.RandAugment. Cubuk et al. 2019.
+    Example:
+        >>> RandAugment()(torch.ones(3, 8, 8, dtype=torch.uint8)).shape
+        torch.Size([3, 8, 8])
     """
 
     shown = ("num_ops", "magnitude", "num_magnitude_bins", "interpolation", "fill")
@@ -122,6 +128,9 @@ class TrivialAugmentWide(_Augmentation):
     """One operation of one strength, both drawn with equal probability.
 
     Source: torchvision.transforms.TrivialAugmentWide. Müller and Hutter 2021.
+    Example:
+        >>> TrivialAugmentWide()(torch.ones(3, 8, 8, dtype=torch.uint8)).shape
+        torch.Size([3, 8, 8])
     """
 
     shown = ("num_magnitude_bins", "interpolation", "fill")
@@ -147,6 +156,9 @@ class AugMix(_Augmentation):
         all_ops: brightness, colour, contrast and sharpness, too.
         interpolation, fill: of operations that move pixels.
     Source: torchvision.transforms.AugMix. Hendrycks et al. 2020.
+    Example:
+        >>> AugMix()(torch.ones(3, 8, 8, dtype=torch.uint8)).shape
+        torch.Size([3, 8, 8])
     """
 
     shown = ("severity", "mixture_width", "chain_depth", "alpha", "all_ops", "interpolation", "fill")

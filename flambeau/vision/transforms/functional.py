@@ -53,7 +53,12 @@ def _mode(interpolation: Any) -> InterpolationMode:
 
 # -- sizes and dtypes ------------------------------------------------------------------------------------------------------------------
 def get_dimensions(img: Any) -> list[int]:
-    """Channels, height and width. Source: torchvision.transforms.functional.get_dimensions."""
+    """Channels, height and width. Source: torchvision.transforms.functional.get_dimensions.
+
+    Example:
+        >>> get_dimensions(torch.ones(3, 4, 5))
+        [3, 4, 5]
+    """
     if isinstance(img, Tensor):
         _check_image(img)
         return meta.get_dimensions_image(img)
@@ -61,12 +66,22 @@ def get_dimensions(img: Any) -> list[int]:
 
 
 def get_image_size(img: Any) -> list[int]:
-    """Width and height. Source: torchvision.transforms.functional.get_image_size."""
+    """Width and height. Source: torchvision.transforms.functional.get_image_size.
+
+    Example:
+        >>> get_image_size(torch.ones(3, 4, 5))
+        [5, 4]
+    """
     return get_dimensions(img)[:0:-1]
 
 
 def get_image_num_channels(img: Any) -> int:
-    """Number of channels. Source: torchvision.transforms.functional.get_image_num_channels."""
+    """Number of channels. Source: torchvision.transforms.functional.get_image_num_channels.
+
+    Example:
+        >>> get_image_num_channels(torch.ones(3, 4, 5))
+        3
+    """
     return get_dimensions(img)[0]
 
 
@@ -77,6 +92,9 @@ def convert_image_dtype(image: Tensor, dtype: Dtype = dtypes.float32) -> Tensor:
         TypeError: no tensor.
         RuntimeError: floating point to whole numbers that have more bits than it.
     Source: torchvision.transforms.functional.convert_image_dtype.
+    Example:
+        >>> convert_image_dtype(torch.tensor([0, 51, 255], dtype=torch.uint8))
+        tensor([0.0000, 0.2000, 1.0000])
     """
     if not isinstance(image, Tensor):
         raise TypeError("Input img should be Tensor Image")
@@ -98,6 +116,9 @@ def normalize(tensor: Tensor, mean: Any, std: Any, inplace: bool = False) -> Ten
         TypeError: no tensor, or whole numbers.
         ValueError: fewer than three dimensions, or a deviation of 0.
     Source: torchvision.transforms.functional.normalize.
+    Example:
+        >>> normalize(torch.ones(3, 1, 1), [0.5, 0.5, 1.0], [0.5, 1.0, 1.0]).flatten()
+        tensor([1.0000, 0.5000, 0.0000])
     """
     if not isinstance(tensor, Tensor):
         raise TypeError(f"img should be Tensor Image. Got {type(tensor)}")
@@ -118,6 +139,10 @@ def resize(img: Any, size: Any, interpolation: Any = BILINEAR, max_size: int | N
         TypeError: another kind of mode.
         ValueError: a size that is not one or two numbers, or ``max_size`` beside two.
     Source: torchvision.transforms.functional.resize.
+    Example:
+        >>> resize(torch.arange(4.0).view(1, 2, 2), [2, 4])
+        tensor([[[0.0000, 0.2500, 0.7500, 1.0000],
+                 [2.0000, 2.2500, 2.7500, 3.0000]]])
     """
     mode = _mode(interpolation)
     _check_image(img)
@@ -147,6 +172,11 @@ def pad(img: Any, padding: Any, fill: Any = 0, padding_mode: str = "constant") -
         fill: a number; for PIL images one for each channel, too.
         padding_mode: ``'constant'``, ``'edge'``, ``'reflect'`` or ``'symmetric'``.
     Source: torchvision.transforms.functional.pad.
+    Example:
+        >>> img = torch.arange(4.0).view(1, 2, 2)
+        >>> pad(img, [1, 0], fill=9.0)
+        tensor([[[9., 0., 1., 9.],
+                 [9., 2., 3., 9.]]])
     """
     if not isinstance(img, Tensor):
         return pil.pad(img, padding, fill, padding_mode)
@@ -165,13 +195,25 @@ def pad(img: Any, padding: Any, fill: Any = 0, padding_mode: str = "constant") -
 
 
 def crop(img: Any, top: int, left: int, height: int, width: int) -> Any:
-    """The window of this size whose upper left corner is at ``(top, left)``. Source: torchvision.transforms.functional.crop."""
+    """The window of this size whose upper left corner is at ``(top, left)``. Source: torchvision.transforms.functional.crop.
+
+    Example:
+        >>> crop(torch.arange(9.0).view(1, 3, 3), 1, 0, 2, 2)
+        tensor([[[3., 4.],
+                 [6., 7.]]])
+    """
     _check_image(img)
     return (windows.crop_image if isinstance(img, Tensor) else pil.crop)(img, top, left, height, width)
 
 
 def center_crop(img: Any, output_size: Any) -> Any:
-    """The window of this size in the middle. Source: torchvision.transforms.functional.center_crop."""
+    """The window of this size in the middle. Source: torchvision.transforms.functional.center_crop.
+
+    Example:
+        >>> center_crop(torch.arange(16.0).view(1, 4, 4), [2, 2])
+        tensor([[[ 5.,  6.],
+                 [ 9., 10.]]])
+    """
     _check_image(img)
     return windows.center_crop(img, output_size)
 
@@ -179,30 +221,59 @@ def center_crop(img: Any, output_size: Any) -> Any:
 def resized_crop(
     img: Any, top: int, left: int, height: int, width: int, size: Any, interpolation: Any = BILINEAR, antialias: bool | None = True
 ) -> Any:
-    """``crop``, then ``resize`` to ``size``. Source: torchvision.transforms.functional.resized_crop."""
+    """``crop``, then ``resize`` to ``size``. Source: torchvision.transforms.functional.resized_crop.
+
+    Example:
+        >>> resized_crop(torch.arange(16.0).view(1, 4, 4), 0, 0, 2, 2, [4, 4]).shape
+        torch.Size([1, 4, 4])
+    """
     return resize(crop(img, top, left, height, width), size, interpolation, antialias=antialias)
 
 
 def hflip(img: Any) -> Any:
-    """Left and right exchanged. Source: torchvision.transforms.functional.hflip."""
+    """Left and right exchanged. Source: torchvision.transforms.functional.hflip.
+
+    Example:
+        >>> img = torch.arange(4.0).view(1, 2, 2)
+        >>> hflip(img)
+        tensor([[[1., 0.],
+                 [3., 2.]]])
+    """
     _check_image(img)
     return windows.horizontal_flip(img)
 
 
 def vflip(img: Any) -> Any:
-    """Top and bottom exchanged. Source: torchvision.transforms.functional.vflip."""
+    """Top and bottom exchanged. Source: torchvision.transforms.functional.vflip.
+
+    Example:
+        >>> img = torch.arange(4.0).view(1, 2, 2)
+        >>> vflip(img)
+        tensor([[[2., 3.],
+                 [0., 1.]]])
+    """
     _check_image(img)
     return windows.vertical_flip(img)
 
 
 def five_crop(img: Any, size: Any) -> tuple[Any, ...]:
-    """Windows of this size in the four corners and in the middle. Source: torchvision.transforms.functional.five_crop."""
+    """Windows of this size in the four corners and in the middle. Source: torchvision.transforms.functional.five_crop.
+
+    Example:
+        >>> [tuple(window.shape) for window in five_crop(torch.ones(3, 8, 8), [4, 6])]
+        [(3, 4, 6), (3, 4, 6), (3, 4, 6), (3, 4, 6), (3, 4, 6)]
+    """
     _check_image(img)
     return windows.five_crop(img, size)
 
 
 def ten_crop(img: Any, size: Any, vertical_flip: bool = False) -> tuple[Any, ...]:
-    """``five_crop`` of the image and of its mirror image. Source: torchvision.transforms.functional.ten_crop."""
+    """``five_crop`` of the image and of its mirror image. Source: torchvision.transforms.functional.ten_crop.
+
+    Example:
+        >>> len(ten_crop(torch.ones(3, 8, 8), [4, 6]))
+        10
+    """
     _check_image(img)
     return windows.ten_crop(img, size, vertical_flip)
 
@@ -212,7 +283,14 @@ def _get_perspective_coeffs(startpoints: Any, endpoints: Any) -> list[float]:
 
 
 def perspective(img: Any, startpoints: Any, endpoints: Any, interpolation: Any = BILINEAR, fill: Any = None) -> Any:
-    """``img`` seen such that four points go from where they are to ``endpoints``. Source: torchvision.transforms.functional.perspective."""
+    """``img`` seen such that four points go from where they are to ``endpoints``. Source: torchvision.transforms.functional.perspective.
+
+    Example:
+        >>> img = torch.arange(9.0).view(1, 3, 3)
+        >>> corners = [[0, 0], [2, 0], [2, 2], [0, 2]]
+        >>> perspective(img, corners, corners).round()[0, 1]
+        tensor([3., 4., 5.])
+    """
     mode = _mode(interpolation)
     _check_image(img)
     return warps.perspective(img, startpoints, endpoints, mode, fill)
@@ -229,6 +307,11 @@ def rotate(img: Any, angle: float, interpolation: Any = NEAREST, expand: bool = 
         center: ``(x, y)`` of the fixed point; the middle unless told.
         fill: what comes in from outside.
     Source: torchvision.transforms.functional.rotate.
+    Example:
+        >>> img = torch.arange(4.0).view(1, 2, 2)
+        >>> rotate(img, 90.0)
+        tensor([[[1., 3.],
+                 [0., 2.]]])
     """
     mode = _mode(interpolation)
     if not isinstance(angle, (int, float)):
@@ -242,7 +325,14 @@ def rotate(img: Any, angle: float, interpolation: Any = NEAREST, expand: bool = 
 def affine(
     img: Any, angle: float, translate: Any, scale: float, shear: Any, interpolation: Any = NEAREST, fill: Any = None, center: Any = None
 ) -> Any:
-    """``img`` turned, sheared, scaled and moved; angles in degrees. Source: torchvision.transforms.functional.affine."""
+    """``img`` turned, sheared, scaled and moved; angles in degrees. Source: torchvision.transforms.functional.affine.
+
+    Example:
+        >>> img = torch.arange(4.0).view(1, 2, 2)
+        >>> affine(img, 0.0, [1, 0], 1.0, [0.0, 0.0])
+        tensor([[[0., 0.],
+                 [0., 2.]]])
+    """
     mode = _mode(interpolation)
     warps.affine_arguments(angle, translate, scale, shear, center)
     _check_image(img)
@@ -253,6 +343,11 @@ def elastic_transform(img: Any, displacement: Tensor, interpolation: Any = BILIN
     """``img`` with each pixel read at its place and ``displacement``, ``(1, H, W, 2)``.
 
     Source: torchvision.transforms.functional.elastic_transform.
+    Example:
+        >>> img = torch.arange(4.0).view(1, 2, 2)
+        >>> elastic_transform(img, torch.zeros(1, 2, 2, 2))
+        tensor([[[0., 1.],
+                 [2., 3.]]])
     """
     if isinstance(interpolation, int):
         warnings.warn(
@@ -267,44 +362,87 @@ def elastic_transform(img: Any, displacement: Tensor, interpolation: Any = BILIN
 
 # -- colours ---------------------------------------------------------------------------------------------------------------------------
 def adjust_brightness(img: Any, brightness_factor: float) -> Any:
-    """``img`` mixed with black: 0 is black, 1 ``img`` itself. Source: torchvision.transforms.functional.adjust_brightness."""
+    """``img`` mixed with black: 0 is black, 1 ``img`` itself. Source: torchvision.transforms.functional.adjust_brightness.
+
+    Example:
+        >>> colours = torch.tensor([0.2, 0.4, 0.6]).view(3, 1, 1)
+        >>> adjust_brightness(colours, 2.0).flatten()
+        tensor([0.4000, 0.8000, 1.0000])
+    """
     _check_colours(img)
     return color.adjust_brightness(img, brightness_factor)
 
 
 def adjust_contrast(img: Any, contrast_factor: float) -> Any:
-    """``img`` mixed with its mean brightness. Source: torchvision.transforms.functional.adjust_contrast."""
+    """``img`` mixed with its mean brightness. Source: torchvision.transforms.functional.adjust_contrast.
+
+    Example:
+        >>> colours = torch.tensor([0.2, 0.4, 0.6]).view(3, 1, 1)
+        >>> adjust_contrast(colours, 0.0).flatten()
+        tensor([0.3630, 0.3630, 0.3630])
+    """
     _check_colours(img)
     return color.adjust_contrast(img, contrast_factor)
 
 
 def adjust_saturation(img: Any, saturation_factor: float) -> Any:
-    """``img`` mixed with its grey image. Source: torchvision.transforms.functional.adjust_saturation."""
+    """``img`` mixed with its grey image. Source: torchvision.transforms.functional.adjust_saturation.
+
+    Example:
+        >>> colours = torch.tensor([0.2, 0.4, 0.6]).view(3, 1, 1)
+        >>> adjust_saturation(colours, 0.0).flatten()
+        tensor([0.3630, 0.3630, 0.3630])
+    """
     _check_colours(img)
     return color.adjust_saturation(img, saturation_factor)
 
 
 def adjust_hue(img: Any, hue_factor: float) -> Any:
-    """``img`` with its hues turned, by half a circle at -0.5 and 0.5. Source: torchvision.transforms.functional.adjust_hue."""
+    """``img`` with its hues turned, by half a circle at -0.5 and 0.5. Source: torchvision.transforms.functional.adjust_hue.
+
+    Example:
+        >>> colours = torch.tensor([0.2, 0.4, 0.6]).view(3, 1, 1)
+        >>> adjust_hue(colours, 0.5).flatten()
+        tensor([0.6000, 0.4000, 0.2000])
+    """
     _check_colours(img)
     return color.adjust_hue(img, hue_factor)
 
 
 def adjust_gamma(img: Any, gamma: float, gain: float = 1) -> Any:
-    """``gain * value ** gamma``, values from 0 to 1. Source: torchvision.transforms.functional.adjust_gamma."""
+    """``gain * value ** gamma``, values from 0 to 1. Source: torchvision.transforms.functional.adjust_gamma.
+
+    Example:
+        >>> colours = torch.tensor([0.2, 0.4, 0.6]).view(3, 1, 1)
+        >>> adjust_gamma(colours, 2.0).flatten()
+        tensor([0.0400, 0.1600, 0.3600])
+    """
     _check_colours(img)
     result = color.adjust_gamma(img, gamma, gain)
     return result.clamp(0, 1) if isinstance(img, Tensor) and img.is_floating_point() else result
 
 
 def adjust_sharpness(img: Any, sharpness_factor: float) -> Any:
-    """``img`` mixed with a smoothed image. Source: torchvision.transforms.functional.adjust_sharpness."""
+    """``img`` mixed with a smoothed image. Source: torchvision.transforms.functional.adjust_sharpness.
+
+    Example:
+        >>> img = torch.zeros(1, 3, 3)
+        >>> img[0, 1, 1] = 1.0
+        >>> adjust_sharpness(img, 0.0)[0, 1]
+        tensor([0.0000, 0.3846, 0.0000])
+    """
     _check_colours(img)
     return (color.adjust_sharpness_classically if isinstance(img, Tensor) else color.adjust_sharpness)(img, sharpness_factor)
 
 
 def to_grayscale(img: Any, num_output_channels: int = 1) -> Any:
-    """A PIL image in grey. Source: torchvision.transforms.functional.to_grayscale."""
+    """A PIL image in grey. Source: torchvision.transforms.functional.to_grayscale.
+
+    Example:
+        >>> from PIL import Image
+        >>> to_grayscale(Image.new('RGB', (2, 2), 'red'), 3).getpixel((0, 0))
+        (76, 76, 76)
+    """
     if not pil.is_pil_image(img):
         raise TypeError("Input should be PIL Image")
     return pil.to_grayscale(img, num_output_channels)
@@ -314,6 +452,10 @@ def rgb_to_grayscale(img: Any, num_output_channels: int = 1) -> Any:
     """``0.2989 R + 0.587 G + 0.114 B``, in one channel or three equal ones; a tensor of one channel keeps one.
 
     Source: torchvision.transforms.functional.rgb_to_grayscale.
+    Example:
+        >>> colours = torch.tensor([0.2, 0.4, 0.6]).view(3, 1, 1)
+        >>> rgb_to_grayscale(colours).flatten()
+        tensor([0.3630])
     """
     _check_colours(img)
     grey = color.rgb_to_grayscale(img, num_output_channels)
@@ -321,7 +463,13 @@ def rgb_to_grayscale(img: Any, num_output_channels: int = 1) -> Any:
 
 
 def invert(img: Any) -> Any:
-    """Black for white. Source: torchvision.transforms.functional.invert."""
+    """Black for white. Source: torchvision.transforms.functional.invert.
+
+    Example:
+        >>> colours = torch.tensor([0.2, 0.4, 0.6]).view(3, 1, 1)
+        >>> invert(colours).flatten()
+        tensor([0.8000, 0.6000, 0.4000])
+    """
     _check_colours(img)
     return color.invert(img)
 
@@ -333,7 +481,12 @@ def _check_bytes(img: Any) -> None:
 
 
 def posterize(img: Any, bits: int) -> Any:
-    """The most significant ``bits`` of each byte alone. Source: torchvision.transforms.functional.posterize."""
+    """The most significant ``bits`` of each byte alone. Source: torchvision.transforms.functional.posterize.
+
+    Example:
+        >>> posterize(torch.tensor([[[200, 255]]], dtype=torch.uint8), 1)
+        tensor([[[128, 128]]], dtype=torch.uint8)
+    """
     if not 0 <= bits <= 8:
         raise ValueError(f"The number if bits should be between 0 and 8. Got {bits}")
     _check_bytes(img)
@@ -341,7 +494,13 @@ def posterize(img: Any, bits: int) -> Any:
 
 
 def solarize(img: Any, threshold: float) -> Any:
-    """Values from ``threshold`` on inverted. Source: torchvision.transforms.functional.solarize."""
+    """Values from ``threshold`` on inverted. Source: torchvision.transforms.functional.solarize.
+
+    Example:
+        >>> colours = torch.tensor([0.2, 0.4, 0.6]).view(3, 1, 1)
+        >>> solarize(colours, 0.5).flatten()
+        tensor([0.2000, 0.4000, 0.4000])
+    """
     _check_colours(img)
     if isinstance(img, Tensor) and threshold > conversion.max_value(img.dtype):
         raise TypeError("Threshold should be less than bound of img.")
@@ -349,7 +508,12 @@ def solarize(img: Any, threshold: float) -> Any:
 
 
 def autocontrast(img: Any) -> Any:
-    """Each channel stretched from its least and most to black and white. Source: torchvision.transforms.functional.autocontrast."""
+    """Each channel stretched from its least and most to black and white. Source: torchvision.transforms.functional.autocontrast.
+
+    Example:
+        >>> autocontrast(torch.tensor([[[0.2, 0.3, 0.4]]]))
+        tensor([[[0.0000, 0.5000, 1.0000]]])
+    """
     _check_colours(img)
     return (color.autocontrast_classically if isinstance(img, Tensor) else color.autocontrast)(img)
 
@@ -358,6 +522,10 @@ def equalize(img: Any) -> Any:
     """Each channel of bytes with its levels moved so that about equally many pixels have each.
 
     Source: torchvision.transforms.functional.equalize.
+    Example:
+        >>> dark = torch.arange(1024).view(1, 32, 32).div(16).byte()
+        >>> dark.max().item(), equalize(dark).max().item()
+        (63, 255)
     """
     _check_bytes(img)
     if isinstance(img, Tensor) and img.ndim > 4:
@@ -370,6 +538,11 @@ def erase(img: Tensor, i: int, j: int, h: int, w: int, v: Tensor, inplace: bool 
     """A tensor with ``v`` in the window of size ``(h, w)`` at row ``i`` and column ``j``.
 
     Source: torchvision.transforms.functional.erase.
+    Example:
+        >>> img = torch.arange(4.0).view(1, 2, 2)
+        >>> erase(img, 0, 1, 1, 1, torch.tensor(9.0))
+        tensor([[[0., 9.],
+                 [2., 3.]]])
     """
     if not isinstance(img, Tensor):
         raise TypeError(f"img should be Tensor Image. Got {type(img)}")
@@ -380,6 +553,9 @@ def gaussian_blur(img: Any, kernel_size: Any, sigma: Any = None) -> Any:
     """``img`` smoothed by a Gaussian of odd ``kernel_size`` and deviation ``sigma``.
 
     Source: torchvision.transforms.functional.gaussian_blur.
+    Example:
+        >>> gaussian_blur(torch.ones(3, 5, 5), [3, 3]).shape
+        torch.Size([3, 5, 5])
     """
     if not isinstance(kernel_size, (int, list, tuple)):
         raise TypeError(f"kernel_size should be int or a sequence of integers. Got {type(kernel_size)}")

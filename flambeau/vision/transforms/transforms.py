@@ -95,7 +95,12 @@ class Compose:
 
 
 class Lambda:
-    """A function as a transform. Source: torchvision.transforms.Lambda."""
+    """A function as a transform. Source: torchvision.transforms.Lambda.
+
+    Example:
+        >>> Lambda(lambda image: image + 1)(torch.zeros(2))
+        tensor([1., 1.])
+    """
 
     def __init__(self, lambd: Callable[[Any], Any]):
         if not callable(lambd):
@@ -174,6 +179,9 @@ class ToTensor:
     """A PIL image or an array ``(H, W, C)`` as a tensor ``(C, H, W)``; bytes become numbers from 0 to 1.
 
     Source: torchvision.transforms.ToTensor.
+    Example:
+        >>> ToTensor()(np.array([[0, 255]], dtype=np.uint8))
+        tensor([[[0., 1.]]])
     """
 
     def __call__(self, pic: Any) -> Tensor:
@@ -218,7 +226,12 @@ class ToPILImage:
 
 
 class Normalize(_Shown):
-    """``(x - mean) / std`` for each channel of a tensor. Source: torchvision.transforms.Normalize."""
+    """``(x - mean) / std`` for each channel of a tensor. Source: torchvision.transforms.Normalize.
+
+    Example:
+        >>> Normalize([0.5], [0.5])(torch.ones(1, 1, 2))
+        tensor([[[1., 1.]]])
+    """
 
     shown = ("mean", "std")
 
@@ -239,6 +252,10 @@ class LinearTransformation(Module):
     Raises:
         ValueError: shapes, dtypes or devices that do not fit.
     Source: torchvision.transforms.LinearTransformation.
+    Example:
+        >>> LinearTransformation(torch.eye(4), torch.ones(4))(torch.ones(1, 2, 2))
+        tensor([[[0., 0.],
+                 [0., 0.]]])
     """
 
     def __init__(self, transformation_matrix: Tensor, mean_vector: Tensor):
@@ -264,6 +281,9 @@ class Resize(Module):
         max_size: the most that the longer side gets.
         antialias: widen the filter when the image shrinks; always for PIL images.
     Source: torchvision.transforms.Resize.
+    Example:
+        >>> Resize(4)(torch.ones(3, 8, 6)).shape
+        torch.Size([3, 5, 4])
     """
 
     def __init__(self, size: Any, interpolation: Any = BILINEAR, max_size: int | None = None, antialias: bool | None = True):
@@ -285,7 +305,12 @@ class Resize(Module):
 
 
 class CenterCrop(_Shown):
-    """The window of this size in the middle; zeros around smaller images. Source: torchvision.transforms.CenterCrop."""
+    """The window of this size in the middle; zeros around smaller images. Source: torchvision.transforms.CenterCrop.
+
+    Example:
+        >>> CenterCrop([2, 3])(torch.ones(3, 8, 6)).shape
+        torch.Size([3, 2, 3])
+    """
 
     shown = ("size",)
 
@@ -298,7 +323,14 @@ class CenterCrop(_Shown):
 
 
 class Pad(_Shown):
-    """A border around images; ``functional.pad`` has the arguments. Source: torchvision.transforms.Pad."""
+    """A border around images; ``functional.pad`` has the arguments. Source: torchvision.transforms.Pad.
+
+    Example:
+        >>> Pad(1)(torch.ones(1, 1, 1))
+        tensor([[[0., 0., 0.],
+                 [0., 1., 0.],
+                 [0., 0., 0.]]])
+    """
 
     shown = ("padding", "fill", "padding_mode")
 
@@ -329,6 +361,9 @@ class RandomCrop(_Shown):
     Raises:
         ValueError: when called with an image that is too small.
     Source: torchvision.transforms.RandomCrop.
+    Example:
+        >>> RandomCrop(4, padding=1)(torch.ones(3, 8, 6)).shape
+        torch.Size([3, 4, 4])
     """
 
     shown = ("size", "padding")
@@ -371,6 +406,9 @@ class RandomResizedCrop(Module):
         ratio: bounds of its width divided by its height.
         interpolation, antialias: as for :class:`Resize`.
     Source: torchvision.transforms.RandomResizedCrop. Szegedy et al. 2014, "Going Deeper with Convolutions".
+    Example:
+        >>> RandomResizedCrop(4)(torch.ones(3, 8, 6)).shape
+        torch.Size([3, 4, 4])
     """
 
     def __init__(
@@ -455,6 +493,9 @@ class RandomPerspective(_Shown):
     """With probability ``p`` an image whose corners are moved inwards by up to ``distortion_scale`` halves of its size.
 
     Source: torchvision.transforms.RandomPerspective.
+    Example:
+        >>> RandomPerspective(p=0.0)(torch.tensor([[[1.0, 2.0]]]))
+        tensor([[[1., 2.]]])
     """
 
     shown = ("p",)
@@ -486,6 +527,9 @@ class RandomRotation(Module):
         degrees: bounds of the angle, or its largest distance from 0.
         interpolation, expand, center, fill: as for ``functional.rotate``.
     Source: torchvision.transforms.RandomRotation.
+    Example:
+        >>> RandomRotation(10)(torch.ones(3, 8, 6)).shape
+        torch.Size([3, 8, 6])
     """
 
     def __init__(self, degrees: Any, interpolation: Any = NEAREST, expand: bool = False, center: Any = None, fill: Any = 0):
@@ -620,6 +664,9 @@ class ColorJitter(_Shown):
         brightness, contrast, saturation: bounds of the factor, or its largest distance from 1.
         hue: bounds of the turn between -0.5 and 0.5, or its largest distance from 0.
     Source: torchvision.transforms.ColorJitter.
+    Example:
+        >>> ColorJitter(brightness=0.5, hue=0.1)(torch.ones(3, 8, 6)).shape
+        torch.Size([3, 8, 6])
     """
 
     shown = ("brightness", "contrast", "saturation", "hue")
@@ -684,7 +731,12 @@ class _WithProbability(_Shown):
 
 
 class RandomHorizontalFlip(_WithProbability, function=F.hflip):
-    """Left and right exchanged with probability ``p``. Source: torchvision.transforms.RandomHorizontalFlip."""
+    """Left and right exchanged with probability ``p``. Source: torchvision.transforms.RandomHorizontalFlip.
+
+    Example:
+        >>> RandomHorizontalFlip(1.0)(torch.tensor([[[1, 2]]]))
+        tensor([[[2, 1]]])
+    """
 
 
 class RandomVerticalFlip(_WithProbability, function=F.vflip):
@@ -702,11 +754,21 @@ class RandomGrayscale(_WithProbability):
 
 
 class RandomInvert(_WithProbability, function=F.invert):
-    """Black for white with probability ``p``. Source: torchvision.transforms.RandomInvert."""
+    """Black for white with probability ``p``. Source: torchvision.transforms.RandomInvert.
+
+    Example:
+        >>> RandomInvert(1.0)(torch.tensor([[[0.25, 1.0]]]))
+        tensor([[[0.7500, 0.0000]]])
+    """
 
 
 class RandomPosterize(_WithProbability, function=F.posterize, passing=("bits",)):
-    """The most significant ``bits`` of each byte alone, with probability ``p``. Source: torchvision.transforms.RandomPosterize."""
+    """The most significant ``bits`` of each byte alone, with probability ``p``. Source: torchvision.transforms.RandomPosterize.
+
+    Example:
+        >>> RandomPosterize(1, p=1.0)(torch.tensor([[[100, 200]]], dtype=torch.uint8))
+        tensor([[[  0, 128]]], dtype=torch.uint8)
+    """
 
     def __init__(self, bits: int, p: float = 0.5):
         super().__init__(p)
@@ -714,7 +776,12 @@ class RandomPosterize(_WithProbability, function=F.posterize, passing=("bits",))
 
 
 class RandomSolarize(_WithProbability, function=F.solarize, passing=("threshold",)):
-    """Values from ``threshold`` on inverted, with probability ``p``. Source: torchvision.transforms.RandomSolarize."""
+    """Values from ``threshold`` on inverted, with probability ``p``. Source: torchvision.transforms.RandomSolarize.
+
+    Example:
+        >>> RandomSolarize(0.5, p=1.0)(torch.tensor([[[0.25, 0.75]]]))
+        tensor([[[0.2500, 0.2500]]])
+    """
 
     def __init__(self, threshold: float, p: float = 0.5):
         super().__init__(p)
@@ -748,6 +815,9 @@ class RandomErasing(_Shown):
         value: what stands there then: a number, one for each channel, or ``'random'``, normally distributed.
         inplace: write over the tensor.
     Source: torchvision.transforms.RandomErasing. Zhong et al. 2017.
+    Example:
+        >>> RandomErasing(p=1.0, value=0)(torch.ones(3, 8, 8)).shape
+        torch.Size([3, 8, 8])
     """
 
     shown = ("p", "scale", "ratio", "value", "inplace")
@@ -783,6 +853,9 @@ class GaussianBlur(_Shown):
         kernel_size: odd; ``(along x, along y)`` or one for both.
         sigma: the deviation in pixels, or its bounds.
     Source: torchvision.transforms.GaussianBlur.
+    Example:
+        >>> GaussianBlur(3)(torch.ones(3, 8, 6)).shape
+        torch.Size([3, 8, 6])
     """
 
     shown = ("kernel_size", "sigma")

@@ -47,6 +47,10 @@ def rgb_to_grayscale(inpt: Any, num_output_channels: int = 1) -> Any:
     """The brightness that the eye sees, ``0.2989 R + 0.587 G + 0.114 B``, in one channel or three equal ones.
 
     Source: torchvision.transforms.v2.functional.rgb_to_grayscale.
+    Example:
+        >>> colours = torch.tensor([0.2, 0.4, 0.6]).view(3, 1, 1)
+        >>> rgb_to_grayscale(colours).flatten()
+        tensor([0.3630])
     """
     return kernel_of(rgb_to_grayscale, type(inpt))(inpt, num_output_channels=num_output_channels)
 
@@ -87,7 +91,12 @@ def rgb_to_grayscale_image_pil(image: Any, num_output_channels: int = 1) -> Any:
 
 
 def grayscale_to_rgb(inpt: Any) -> Any:
-    """Grey images with three equal channels; others as they are. Source: torchvision.transforms.v2.functional.grayscale_to_rgb."""
+    """Grey images with three equal channels; others as they are. Source: torchvision.transforms.v2.functional.grayscale_to_rgb.
+
+    Example:
+        >>> grayscale_to_rgb(torch.ones(1, 2, 2)).shape
+        torch.Size([3, 2, 2])
+    """
     return kernel_of(grayscale_to_rgb, type(inpt))(inpt)
 
 
@@ -103,7 +112,13 @@ def grayscale_to_rgb_image_pil(image: Any) -> Any:
 
 # -- brightness, contrast, saturation, hue, sharpness --------------------------------------------------------------------------------------
 def adjust_brightness(inpt: Any, brightness_factor: float) -> Any:
-    """``inpt`` mixed with black: 0 is black, 1 ``inpt`` itself. Source: torchvision.transforms.v2.functional.adjust_brightness."""
+    """``inpt`` mixed with black: 0 is black, 1 ``inpt`` itself. Source: torchvision.transforms.v2.functional.adjust_brightness.
+
+    Example:
+        >>> colours = torch.tensor([0.2, 0.4, 0.6]).view(3, 1, 1)
+        >>> adjust_brightness(colours, 2.0).flatten()
+        tensor([0.4000, 0.8000, 1.0000])
+    """
     return kernel_of(adjust_brightness, type(inpt))(inpt, brightness_factor=brightness_factor)
 
 
@@ -115,7 +130,13 @@ def adjust_brightness_image(image: Tensor, brightness_factor: float) -> Tensor:
 
 
 def adjust_saturation(inpt: Any, saturation_factor: float) -> Any:
-    """``inpt`` mixed with its grey image. Source: torchvision.transforms.v2.functional.adjust_saturation."""
+    """``inpt`` mixed with its grey image. Source: torchvision.transforms.v2.functional.adjust_saturation.
+
+    Example:
+        >>> colours = torch.tensor([0.2, 0.4, 0.6]).view(3, 1, 1)
+        >>> adjust_saturation(colours, 0.0).flatten()
+        tensor([0.3630, 0.3630, 0.3630])
+    """
     return kernel_of(adjust_saturation, type(inpt))(inpt, saturation_factor=saturation_factor)
 
 
@@ -126,7 +147,13 @@ def adjust_saturation_image(image: Tensor, saturation_factor: float) -> Tensor:
 
 
 def adjust_contrast(inpt: Any, contrast_factor: float) -> Any:
-    """``inpt`` mixed with its mean brightness. Source: torchvision.transforms.v2.functional.adjust_contrast."""
+    """``inpt`` mixed with its mean brightness. Source: torchvision.transforms.v2.functional.adjust_contrast.
+
+    Example:
+        >>> colours = torch.tensor([0.2, 0.4, 0.6]).view(3, 1, 1)
+        >>> adjust_contrast(colours, 0.0).flatten()
+        tensor([0.3630, 0.3630, 0.3630])
+    """
     return kernel_of(adjust_contrast, type(inpt))(inpt, contrast_factor=contrast_factor)
 
 
@@ -141,7 +168,14 @@ def adjust_contrast_image(image: Tensor, contrast_factor: float) -> Tensor:
 
 
 def adjust_sharpness(inpt: Any, sharpness_factor: float) -> Any:
-    """``inpt`` mixed with a smoothed image; its border stays. Source: torchvision.transforms.v2.functional.adjust_sharpness."""
+    """``inpt`` mixed with a smoothed image; its border stays. Source: torchvision.transforms.v2.functional.adjust_sharpness.
+
+    Example:
+        >>> img = torch.zeros(1, 3, 3)
+        >>> img[0, 1, 1] = 1.0
+        >>> adjust_sharpness(img, 0.0)[0, 1]
+        tensor([0.0000, 0.3846, 0.0000])
+    """
     return kernel_of(adjust_sharpness, type(inpt))(inpt, sharpness_factor=sharpness_factor)
 
 
@@ -185,7 +219,13 @@ def adjust_sharpness_classically(image: Tensor, sharpness_factor: float) -> Tens
 
 
 def adjust_hue(inpt: Any, hue_factor: float) -> Any:
-    """``inpt`` with its hues turned, by half a circle at -0.5 and 0.5. Source: torchvision.transforms.v2.functional.adjust_hue."""
+    """``inpt`` with its hues turned, by half a circle at -0.5 and 0.5. Source: torchvision.transforms.v2.functional.adjust_hue.
+
+    Example:
+        >>> colours = torch.tensor([0.2, 0.4, 0.6]).view(3, 1, 1)
+        >>> adjust_hue(colours, 0.5).flatten()
+        tensor([0.6000, 0.4000, 0.2000])
+    """
     return kernel_of(adjust_hue, type(inpt))(inpt, hue_factor=hue_factor)
 
 
@@ -238,7 +278,13 @@ def adjust_hue_image(image: Tensor, hue_factor: float) -> Tensor:
 
 # -- curves ----------------------------------------------------------------------------------------------------------------------------
 def adjust_gamma(inpt: Any, gamma: float, gain: float = 1) -> Any:
-    """``gain * value ** gamma``, values from 0 to 1. Source: torchvision.transforms.v2.functional.adjust_gamma."""
+    """``gain * value ** gamma``, values from 0 to 1. Source: torchvision.transforms.v2.functional.adjust_gamma.
+
+    Example:
+        >>> colours = torch.tensor([0.2, 0.4, 0.6]).view(3, 1, 1)
+        >>> adjust_gamma(colours, 2.0).flatten()
+        tensor([0.0400, 0.1600, 0.3600])
+    """
     return kernel_of(adjust_gamma, type(inpt))(inpt, gamma=gamma, gain=gain)
 
 
@@ -254,7 +300,12 @@ def adjust_gamma_image(image: Tensor, gamma: float, gain: float = 1.0) -> Tensor
 
 
 def posterize(inpt: Any, bits: int) -> Any:
-    """The most significant ``bits`` of each value alone. Source: torchvision.transforms.v2.functional.posterize."""
+    """The most significant ``bits`` of each value alone. Source: torchvision.transforms.v2.functional.posterize.
+
+    Example:
+        >>> posterize(torch.tensor([[[200, 255]]], dtype=torch.uint8), 1)
+        tensor([[[128, 128]]], dtype=torch.uint8)
+    """
     return kernel_of(posterize, type(inpt))(inpt, bits=bits)
 
 
@@ -270,7 +321,13 @@ def posterize_image(image: Tensor, bits: int) -> Tensor:
 
 
 def solarize(inpt: Any, threshold: float) -> Any:
-    """Values from ``threshold`` on inverted. Source: torchvision.transforms.v2.functional.solarize."""
+    """Values from ``threshold`` on inverted. Source: torchvision.transforms.v2.functional.solarize.
+
+    Example:
+        >>> colours = torch.tensor([0.2, 0.4, 0.6]).view(3, 1, 1)
+        >>> solarize(colours, 0.5).flatten()
+        tensor([0.2000, 0.4000, 0.4000])
+    """
     return kernel_of(solarize, type(inpt))(inpt, threshold=threshold)
 
 
@@ -282,7 +339,13 @@ def solarize_image(image: Tensor, threshold: float) -> Tensor:
 
 
 def invert(inpt: Any) -> Any:
-    """Black for white. Source: torchvision.transforms.v2.functional.invert."""
+    """Black for white. Source: torchvision.transforms.v2.functional.invert.
+
+    Example:
+        >>> colours = torch.tensor([0.2, 0.4, 0.6]).view(3, 1, 1)
+        >>> invert(colours).flatten()
+        tensor([0.8000, 0.6000, 0.4000])
+    """
     return kernel_of(invert, type(inpt))(inpt)
 
 
@@ -295,7 +358,12 @@ def invert_image(image: Tensor) -> Tensor:
 
 # -- by all pixels ---------------------------------------------------------------------------------------------------------------------
 def autocontrast(inpt: Any) -> Any:
-    """Each channel stretched from its least and most to black and white. Source: torchvision.transforms.v2.functional.autocontrast."""
+    """Each channel stretched from its least and most to black and white. Source: torchvision.transforms.v2.functional.autocontrast.
+
+    Example:
+        >>> autocontrast(torch.tensor([[[0.2, 0.3, 0.4]]]))
+        tensor([[[0.0000, 0.5000, 1.0000]]])
+    """
     return kernel_of(autocontrast, type(inpt))(inpt)
 
 
@@ -328,6 +396,10 @@ def equalize(inpt: Any) -> Any:
     """Each channel with its 256 levels moved so that about equally many pixels have each.
 
     Source: torchvision.transforms.v2.functional.equalize.
+    Example:
+        >>> dark = torch.arange(1024).view(1, 32, 32).div(16).byte()
+        >>> dark.max().item(), equalize(dark).max().item()
+        (63, 255)
     """
     return kernel_of(equalize, type(inpt))(inpt)
 
@@ -354,7 +426,13 @@ def equalize_image(image: Tensor) -> Tensor:
 
 # -- channels --------------------------------------------------------------------------------------------------------------------------
 def permute_channels(inpt: Any, permutation: Any) -> Any:
-    """Channels in another order: the first is channel ``permutation[0]``. Source: torchvision.transforms.v2.functional.permute_channels."""
+    """Channels in another order: the first is channel ``permutation[0]``. Source: torchvision.transforms.v2.functional.permute_channels.
+
+    Example:
+        >>> colours = torch.tensor([0.2, 0.4, 0.6]).view(3, 1, 1)
+        >>> permute_channels(colours, [2, 1, 0]).flatten()
+        tensor([0.6000, 0.4000, 0.2000])
+    """
     return kernel_of(permute_channels, type(inpt))(inpt, permutation=permutation)
 
 

@@ -36,6 +36,10 @@ def to_tensor(pic: Any) -> Tensor:
         TypeError: neither an image nor an array.
         ValueError: an array of another number of dimensions.
     Source: torchvision.transforms.functional.to_tensor.
+    Example:
+        >>> to_tensor(np.array([[0, 51], [102, 255]], dtype=np.uint8))
+        tensor([[[0.0000, 0.2000],
+                 [0.4000, 1.0000]]])
     """
     if isinstance(pic, np.ndarray):
         if pic.ndim not in (2, 3):
@@ -82,6 +86,10 @@ def to_pil_image(pic: Any, mode: str | None = None) -> PIL.Image.Image:
         TypeError: neither a tensor nor an array, or a dtype that no mode has.
         ValueError: other dimensions, too many channels, or a mode that does not fit.
     Source: torchvision.transforms.functional.to_pil_image.
+    Example:
+        >>> picture = to_pil_image(torch.ones(3, 4, 5))
+        >>> picture.size, picture.mode
+        ((5, 4), 'RGB')
     """
     if isinstance(pic, Tensor):
         pixels = (pic.permute(1, 2, 0) if pic.ndim == 3 else pic).numpy(force=True)
@@ -106,6 +114,9 @@ def to_image(inpt: Any) -> tv_tensors.Image:
     Raises:
         TypeError: none of these.
     Source: torchvision.transforms.v2.functional.to_image.
+    Example:
+        >>> type(to_image(torch.ones(3, 4, 5))).__name__
+        'Image'
     """
     if isinstance(inpt, np.ndarray):
         inpt = ops.from_numpy(np.ascontiguousarray(np.atleast_3d(inpt).transpose(2, 0, 1)))
@@ -139,6 +150,9 @@ def to_dtype(inpt: Any, dtype: Dtype = dtypes.float32, scale: bool = False) -> A
     Raises:
         RuntimeError: floating point to whole numbers that have more bits than it.
     Source: torchvision.transforms.v2.functional.to_dtype.
+    Example:
+        >>> to_dtype(torch.tensor([0, 51, 255], dtype=torch.uint8), torch.float32, scale=True)
+        tensor([0.0000, 0.2000, 1.0000])
     """
     return kernel_of(to_dtype, type(inpt))(inpt, dtype=dtype, scale=scale)
 
@@ -179,5 +193,10 @@ def check_precision(source: Dtype, dtype: Dtype, word: str) -> None:
 
 
 def convert_image_dtype(image: Tensor, dtype: Dtype = dtypes.float32) -> Tensor:
-    """``to_dtype`` with ``scale=True``. Source: torchvision.transforms.v2.functional.convert_image_dtype."""
+    """``to_dtype`` with ``scale=True``. Source: torchvision.transforms.v2.functional.convert_image_dtype.
+
+    Example:
+        >>> convert_image_dtype(torch.tensor([0, 51, 255], dtype=torch.uint8))
+        tensor([0.0000, 0.2000, 1.0000])
+    """
     return to_dtype_image(image, dtype=dtype, scale=True)

@@ -32,6 +32,9 @@ def normalize(inpt: Any, mean: Any, std: Any, inplace: bool = False) -> Any:
         TypeError: whole numbers.
         ValueError: fewer than three dimensions, or a deviation of 0.
     Source: torchvision.transforms.v2.functional.normalize.
+    Example:
+        >>> normalize(torch.ones(3, 1, 1), [0.5, 0.5, 1.0], [0.5, 1.0, 1.0]).flatten()
+        tensor([1.0000, 0.5000, 0.0000])
     """
     return kernel_of(normalize, type(inpt))(inpt, mean=mean, std=std, inplace=inplace)
 
@@ -89,6 +92,9 @@ def gaussian_blur(inpt: Any, kernel_size: Any, sigma: Any = None) -> Any:
     Raises:
         ValueError: sizes that are even or below zero, deviations that are not above zero.
     Source: torchvision.transforms.v2.functional.gaussian_blur.
+    Example:
+        >>> gaussian_blur(torch.ones(3, 5, 5), [3, 3]).shape
+        torch.Size([3, 5, 5])
     """
     return kernel_of(gaussian_blur, type(inpt))(inpt, kernel_size=kernel_size, sigma=sigma)
 
@@ -149,6 +155,10 @@ def gaussian_noise(inpt: Any, mean: float = 0.0, sigma: float = 0.1, clip: bool 
     Raises:
         ValueError: a deviation below zero, another dtype, or a PIL image.
     Source: torchvision.transforms.v2.functional.gaussian_noise.
+    Example:
+        >>> gaussian_noise(torch.full((1, 2, 2), 0.5), sigma=0.0)
+        tensor([[[0.5000, 0.5000],
+                 [0.5000, 0.5000]]])
     """
     return kernel_of(gaussian_noise, type(inpt))(inpt, mean=mean, sigma=sigma, clip=clip)
 
@@ -177,6 +187,11 @@ def erase(inpt: Any, i: int, j: int, h: int, w: int, v: Tensor, inplace: bool = 
     """``inpt`` with ``v`` in the window of size ``(h, w)`` at row ``i`` and column ``j``.
 
     Source: torchvision.transforms.v2.functional.erase.
+    Example:
+        >>> img = torch.arange(4.0).view(1, 2, 2)
+        >>> erase(img, 0, 1, 1, 1, torch.tensor(9.0))
+        tensor([[[0., 9.],
+                 [2., 3.]]])
     """
     return kernel_of(erase, type(inpt))(inpt, i=i, j=j, h=h, w=w, v=v, inplace=inplace)
 
@@ -195,7 +210,12 @@ def erase_image_pil(image: Any, i: int, j: int, h: int, w: int, v: Tensor, inpla
 
 # -- compression -----------------------------------------------------------------------------------------------------------------------
 def jpeg(image: Any, quality: int) -> Any:
-    """``image`` as it comes back from a JPEG file of this quality, from 1 to 100. Source: torchvision.transforms.v2.functional.jpeg."""
+    """``image`` as it comes back from a JPEG file of this quality, from 1 to 100. Source: torchvision.transforms.v2.functional.jpeg.
+
+    Example:
+        >>> jpeg(torch.zeros(3, 8, 8, dtype=torch.uint8), quality=50).shape
+        torch.Size([3, 8, 8])
+    """
     return kernel_of(jpeg, type(image))(image, quality=quality)
 
 
@@ -224,6 +244,9 @@ def uniform_temporal_subsample(inpt: Any, num_samples: int) -> Any:
     """``num_samples`` frames at equal distances, the first and the last among them.
 
     Source: torchvision.transforms.v2.functional.uniform_temporal_subsample.
+    Example:
+        >>> uniform_temporal_subsample(torch.arange(5.0).view(5, 1, 1, 1), 3).flatten()
+        tensor([0., 2., 4.])
     """
     return kernel_of(uniform_temporal_subsample, type(inpt))(inpt, num_samples=num_samples)
 

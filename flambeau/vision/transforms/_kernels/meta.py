@@ -26,7 +26,12 @@ _IMAGES = (Tensor, tv_tensors.Image, tv_tensors.Video)
 
 # -- sizes ---------------------------------------------------------------------------------------------------------------------------
 def get_dimensions(inpt: Any) -> list[int]:
-    """Channels, height and width. Source: torchvision.transforms.v2.functional.get_dimensions."""
+    """Channels, height and width. Source: torchvision.transforms.v2.functional.get_dimensions.
+
+    Example:
+        >>> get_dimensions(torch.ones(3, 4, 5))
+        [3, 4, 5]
+    """
     return kernel_of(get_dimensions, type(inpt))(inpt)
 
 
@@ -42,7 +47,12 @@ register(get_dimensions, PIL.Image.Image)(pil.dimensions)
 
 
 def get_num_channels(inpt: Any) -> int:
-    """Number of channels. Source: torchvision.transforms.v2.functional.get_num_channels."""
+    """Number of channels. Source: torchvision.transforms.v2.functional.get_num_channels.
+
+    Example:
+        >>> get_num_channels(torch.ones(3, 4, 5))
+        3
+    """
     return kernel_of(get_num_channels, type(inpt))(inpt)
 
 
@@ -56,7 +66,12 @@ register(get_num_channels, PIL.Image.Image)(pil.num_channels)
 
 
 def get_size(inpt: Any) -> list[int]:
-    """Height and width; those of the image for boxes and points. Source: torchvision.transforms.v2.functional.get_size."""
+    """Height and width; those of the image for boxes and points. Source: torchvision.transforms.v2.functional.get_size.
+
+    Example:
+        >>> get_size(torch.ones(3, 4, 5))
+        [4, 5]
+    """
     return kernel_of(get_size, type(inpt))(inpt)
 
 
@@ -81,7 +96,12 @@ get_size_keypoints = get_size_bounding_boxes
 
 
 def get_num_frames(inpt: Any) -> int:
-    """Number of frames of a video. Source: torchvision.transforms.v2.functional.get_num_frames."""
+    """Number of frames of a video. Source: torchvision.transforms.v2.functional.get_num_frames.
+
+    Example:
+        >>> get_num_frames(torch.ones(7, 3, 4, 5))
+        7
+    """
     return kernel_of(get_num_frames, type(inpt))(inpt)
 
 
@@ -220,6 +240,9 @@ def convert_bounding_box_format(inpt: Any, old_format: Any = None, new_format: A
         TypeError: no ``new_format``, or something else than boxes.
         ValueError: ``old_format`` missing or superfluous, or turned boxes to others.
     Source: torchvision.transforms.v2.functional.convert_bounding_box_format.
+    Example:
+        >>> convert_bounding_box_format(torch.tensor([[0, 0, 4, 2]]), 'XYXY', 'CXCYWH')
+        tensor([[2, 1, 4, 2]])
     """
     if new_format is None:
         raise TypeError("convert_bounding_box_format() missing 1 required argument: 'new_format'")
@@ -264,6 +287,9 @@ def clamp_bounding_boxes(inpt: Any, format: Any = None, canvas_size: Any = None,
         TypeError: something else than boxes.
         ValueError: arguments missing or superfluous, or another mode.
     Source: torchvision.transforms.v2.functional.clamp_bounding_boxes.
+    Example:
+        >>> clamp_bounding_boxes(torch.tensor([[-1, 2, 9, 4]]), 'XYXY', (6, 8), 'soft')
+        tensor([[0, 2, 8, 4]])
     """
     if clamping_mode not in (None, "soft", "hard", "auto"):
         raise ValueError(f"clamping_mode must be soft, hard, auto or None, got {clamping_mode}")
@@ -286,6 +312,9 @@ def clamp_keypoints(inpt: Any, canvas_size: Any = None) -> Any:
         TypeError: something else than points.
         ValueError: ``canvas_size`` missing for plain points, or given for others.
     Source: torchvision.transforms.v2.functional.clamp_keypoints.
+    Example:
+        >>> clamp_keypoints(torch.tensor([[9, -1]]), canvas_size=(6, 8))
+        tensor([[7, 0]])
     """
     if is_pure_tensor(inpt):
         if canvas_size is None:
@@ -328,6 +357,9 @@ def sanitize_bounding_boxes(
         min_size: the least width and height.
         min_area: the least area.
     Source: torchvision.transforms.v2.functional.sanitize_bounding_boxes.
+    Example:
+        >>> sanitize_bounding_boxes(torch.tensor([[0, 0, 4, 2], [0, 0, 9, 9]]), 'XYXY', (6, 8))
+        (tensor([[0, 0, 4, 2]]), tensor([ True, False]))
     """
     if is_pure_tensor(bounding_boxes):
         if format is None or canvas_size is None:
@@ -361,6 +393,9 @@ def sanitize_keypoints(key_points: Any, canvas_size: Any = None) -> tuple[Any, T
     """The rows whose points all lie in their image, and for each row whether it is one of them.
 
     Source: torchvision.transforms.v2.functional.sanitize_keypoints.
+    Example:
+        >>> sanitize_keypoints(torch.tensor([[1, 2], [9, 9]]), (6, 8))
+        (tensor([[1, 2]]), tensor([ True, False]))
     """
     if is_pure_tensor(key_points):
         if canvas_size is None:

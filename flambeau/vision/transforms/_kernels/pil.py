@@ -44,7 +44,12 @@ def num_channels(img: Any) -> int:
 
 
 def pil_to_tensor(pic: Any) -> Tensor:
-    """A PIL image as a tensor ``(C, H, W)`` with the image's own values. Source: torchvision.transforms.functional.pil_to_tensor."""
+    """A PIL image as a tensor ``(C, H, W)`` with the image's own values. Source: torchvision.transforms.functional.pil_to_tensor.
+
+    Example:
+        >>> pil_to_tensor(Image.new('RGB', (5, 4))).shape
+        torch.Size([3, 4, 5])
+    """
     if not is_pil_image(pic):
         raise TypeError(f"pic should be PIL Image. Got {type(pic)}")
     pixels = np.array(pic, copy=True).reshape(pic.height, pic.width, num_channels(pic))

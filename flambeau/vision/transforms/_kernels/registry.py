@@ -21,7 +21,12 @@ _DESCRIPTIONS = ("format", "canvas_size", "clamping_mode")
 
 
 def is_pure_tensor(inpt: Any) -> bool:
-    """Whether ``inpt`` is a tensor that does not say what it shows."""
+    """Whether ``inpt`` is a tensor that does not say what it shows.
+
+    Example:
+        >>> is_pure_tensor(tv_tensors.Image(torch.ones(3, 2, 2)))
+        False
+    """
     return isinstance(inpt, Tensor) and not isinstance(inpt, tv_tensors.TVTensor)
 
 

@@ -165,6 +165,11 @@ def affine(
         fill: what comes in from outside.
         center: ``(x, y)`` of the fixed point; the middle unless told.
     Source: torchvision.transforms.v2.functional.affine.
+    Example:
+        >>> img = torch.arange(4.0).view(1, 2, 2)
+        >>> affine(img, 0.0, [1, 0], 1.0, [0.0, 0.0])
+        tensor([[[0., 0.],
+                 [0., 2.]]])
     """
     placed = {"angle": angle, "translate": translate, "scale": scale, "shear": shear, "center": center}
     return kernel_of(affine, type(inpt))(inpt, **placed, interpolation=interpolation, fill=fill)
@@ -312,6 +317,11 @@ def rotate(inpt: Any, angle: float, interpolation: Any = NEAREST, expand: bool =
         interpolation, fill, center: as for :func:`affine`.
         expand: make the image large enough to hold all of the result.
     Source: torchvision.transforms.v2.functional.rotate.
+    Example:
+        >>> img = torch.arange(4.0).view(1, 2, 2)
+        >>> rotate(img, 90.0)
+        tensor([[[1., 3.],
+                 [0., 2.]]])
     """
     options = {"interpolation": interpolation, "expand": expand, "fill": fill, "center": center}
     return kernel_of(rotate, type(inpt))(inpt, angle=angle, **options)
@@ -421,6 +431,11 @@ def perspective(
         interpolation, fill: as for :func:`affine`.
         coefficients: instead of points, the eight numbers of the map from the result's places to the image's.
     Source: torchvision.transforms.v2.functional.perspective.
+    Example:
+        >>> img = torch.arange(9.0).view(1, 3, 3)
+        >>> corners = [[0, 0], [2, 0], [2, 2], [0, 2]]
+        >>> perspective(img, corners, corners).round()[0, 1]
+        tensor([3., 4., 5.])
     """
     points = {"startpoints": startpoints, "endpoints": endpoints, "coefficients": coefficients}
     return kernel_of(perspective, type(inpt))(inpt, **points, interpolation=interpolation, fill=fill)
@@ -519,6 +534,11 @@ def elastic(inpt: Any, displacement: Tensor, interpolation: Any = BILINEAR, fill
         displacement: ``(1, H, W, 2)``; 2 is the whole width or height.
         interpolation, fill: as for :func:`affine`.
     Source: torchvision.transforms.v2.functional.elastic.
+    Example:
+        >>> img = torch.arange(4.0).view(1, 2, 2)
+        >>> elastic(img, torch.zeros(1, 2, 2, 2))
+        tensor([[[0., 1.],
+                 [2., 3.]]])
     """
     return kernel_of(elastic, type(inpt))(inpt, displacement=displacement, interpolation=interpolation, fill=fill)
 

@@ -47,12 +47,26 @@ def offset_for(format: BoundingBoxFormat, x: float, y: float) -> list[float]:
 
 # -- mirrors -----------------------------------------------------------------------------------------------------------------------------
 def horizontal_flip(inpt: Any) -> Any:
-    """Left and right exchanged. Source: torchvision.transforms.v2.functional.horizontal_flip."""
+    """Left and right exchanged. Source: torchvision.transforms.v2.functional.horizontal_flip.
+
+    Example:
+        >>> img = torch.arange(4.0).view(1, 2, 2)
+        >>> horizontal_flip(img)
+        tensor([[[1., 0.],
+                 [3., 2.]]])
+    """
     return kernel_of(horizontal_flip, type(inpt))(inpt)
 
 
 def vertical_flip(inpt: Any) -> Any:
-    """Top and bottom exchanged. Source: torchvision.transforms.v2.functional.vertical_flip."""
+    """Top and bottom exchanged. Source: torchvision.transforms.v2.functional.vertical_flip.
+
+    Example:
+        >>> img = torch.arange(4.0).view(1, 2, 2)
+        >>> vertical_flip(img)
+        tensor([[[2., 3.],
+                 [0., 1.]]])
+    """
     return kernel_of(vertical_flip, type(inpt))(inpt)
 
 
@@ -180,6 +194,10 @@ def resize(inpt: Any, size: Any, interpolation: Any = BILINEAR, max_size: int | 
         max_size: the most that the longer side gets.
         antialias: widen the filter when the image shrinks; always for PIL images.
     Source: torchvision.transforms.v2.functional.resize.
+    Example:
+        >>> resize(torch.arange(4.0).view(1, 2, 2), [2, 4])
+        tensor([[[0.0000, 0.2500, 0.7500, 1.0000],
+                 [2.0000, 2.2500, 2.7500, 3.0000]]])
     """
     options = {"interpolation": interpolation, "max_size": max_size, "antialias": antialias}
     return kernel_of(resize, type(inpt))(inpt, size=size, **options)
@@ -287,6 +305,11 @@ def pad(inpt: Any, padding: Any, fill: Any = None, padding_mode: str = "constant
         padding_mode: ``'constant'``; ``'edge'``, the outermost pixels again; ``'reflect'`` and ``'symmetric'``, the image mirrored without
             its outermost pixels and with them. For boxes and points ``'constant'`` alone.
     Source: torchvision.transforms.v2.functional.pad.
+    Example:
+        >>> img = torch.arange(4.0).view(1, 2, 2)
+        >>> pad(img, [1, 0], fill=9.0)
+        tensor([[[9., 0., 1., 9.],
+                 [9., 2., 3., 9.]]])
     """
     return kernel_of(pad, type(inpt))(inpt, padding=padding, fill=fill, padding_mode=padding_mode)
 
@@ -381,6 +404,10 @@ def crop(inpt: Any, top: int, left: int, height: int, width: int) -> Any:
     """The window of this size whose upper left corner is at ``(top, left)``; zeros where it leaves the image.
 
     Source: torchvision.transforms.v2.functional.crop.
+    Example:
+        >>> crop(torch.arange(9.0).view(1, 3, 3), 1, 0, 2, 2)
+        tensor([[[3., 4.],
+                 [6., 7.]]])
     """
     return kernel_of(crop, type(inpt))(inpt, top=top, left=left, height=height, width=width)
 
@@ -446,6 +473,10 @@ def center_crop(inpt: Any, output_size: Any) -> Any:
     """The window of this size in the middle; zeros around images that are smaller.
 
     Source: torchvision.transforms.v2.functional.center_crop.
+    Example:
+        >>> center_crop(torch.arange(16.0).view(1, 4, 4), [2, 2])
+        tensor([[[ 5.,  6.],
+                 [ 9., 10.]]])
     """
     return kernel_of(center_crop, type(inpt))(inpt, output_size=output_size)
 
@@ -493,7 +524,12 @@ def center_crop_bounding_boxes(
 def resized_crop(
     inpt: Any, top: int, left: int, height: int, width: int, size: Any, interpolation: Any = BILINEAR, antialias: bool | None = True
 ) -> Any:
-    """``crop``, then ``resize`` to ``size``. Source: torchvision.transforms.v2.functional.resized_crop."""
+    """``crop``, then ``resize`` to ``size``. Source: torchvision.transforms.v2.functional.resized_crop.
+
+    Example:
+        >>> resized_crop(torch.arange(16.0).view(1, 4, 4), 0, 0, 2, 2, [4, 4]).shape
+        torch.Size([1, 4, 4])
+    """
     window = {"top": top, "left": left, "height": height, "width": width}
     return kernel_of(resized_crop, type(inpt))(inpt, **window, size=size, interpolation=interpolation, antialias=antialias)
 
@@ -545,12 +581,20 @@ def five_crop(inpt: Any, size: Any) -> tuple[Any, ...]:
     Raises:
         ValueError: a size that is not two numbers, or larger than the image.
     Source: torchvision.transforms.v2.functional.five_crop.
+    Example:
+        >>> [tuple(window.shape) for window in five_crop(torch.ones(3, 8, 8), [4, 6])]
+        [(3, 4, 6), (3, 4, 6), (3, 4, 6), (3, 4, 6), (3, 4, 6)]
     """
     return kernel_of(five_crop, type(inpt))(inpt, size=size)
 
 
 def ten_crop(inpt: Any, size: Any, vertical_flip: bool = False) -> tuple[Any, ...]:
-    """``five_crop`` of the image and of its mirror image. Source: torchvision.transforms.v2.functional.ten_crop."""
+    """``five_crop`` of the image and of its mirror image. Source: torchvision.transforms.v2.functional.ten_crop.
+
+    Example:
+        >>> len(ten_crop(torch.ones(3, 8, 8), [4, 6]))
+        10
+    """
     return kernel_of(ten_crop, type(inpt))(inpt, size=size, vertical_flip=vertical_flip)
 
 
