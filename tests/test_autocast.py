@@ -18,7 +18,7 @@ from oracle import pytorch
 import flambeau as torch
 from flambeau import nn
 from flambeau.core import state
-from flambeau.core.calls import dispatch as dispatching
+from flambeau.core.calls import autocast, dispatch as dispatching
 from flambeau.utils.checkpoint import checkpoint
 
 sys.path.append(str(Path(__file__).parent))
@@ -270,15 +270,15 @@ def loss_of(layer: nn.Module, x: Any) -> Any:
 def casts_of(function: Callable[[], Any], monkeypatch: pytest.MonkeyPatch) -> int:
     """How many casts a function makes."""
     count = 0
-    to = torch.Tensor.to
+    copy = autocast._to_copy()
 
-    def counted(self: Any, *args: Any, **kwargs: Any) -> Any:
+    def counted(*args: Any) -> Any:
         nonlocal count
         count += 1
-        return to(self, *args, **kwargs)
+        return copy(*args)
 
     with monkeypatch.context() as patch:
-        patch.setattr(torch.Tensor, "to", counted)
+        patch.setattr(autocast, "_to_copy", lambda: counted)
         function()
     return count
 
@@ -350,14 +350,14 @@ def test_the_cache_keeps_one_cast_for_each_dtype_and_nothing_afterwards() -> Non
 def slow_calls(function: Callable[[], Any], monkeypatch: pytest.MonkeyPatch) -> set[str]:
     """The operations that ``function`` sends the slow path."""
     seen: set[str] = set()
-    run = dispatching.Call.run
+    proceed = dispatching.Call.proceed
 
     def noted(call: Any) -> Any:
         seen.add(call.op.name)
-        return run(call)
+        return proceed(call)
 
     with monkeypatch.context() as patch:
-        patch.setattr(dispatching.Call, "run", noted)
+        patch.setattr(dispatching.Call, "proceed", noted)
         function()
     return seen
 

@@ -123,3 +123,20 @@ def test_files_of_two_tensors() -> None:
     data = saved(value).getvalue()
     counts = calls_of(lambda: torch.load(io.BytesIO(data)))
     assert counts.total() <= 250, counts.most_common(30)
+
+
+def test_a_linear_layer_under_autocast() -> None:
+    layer, x = torch.nn.Linear(4, 4), torch.randn(2, 4)
+
+    def run() -> None:
+        with torch.autocast("cpu"):
+            layer(x)
+
+    counts = calls_of(run)
+    assert counts.total() <= 40, counts.most_common(30)  # of which the region is 14
+    with torch.autocast("cpu"):
+        counts = calls_of(lambda: layer(x))
+    assert counts.total() <= 25, counts.most_common(30)
+    half, weight = x.bfloat16(), layer.weight.bfloat16()
+    counts = calls_of(lambda: torch.nn.functional.linear(half, weight))
+    assert counts.total() <= 6, counts.most_common(30)

@@ -127,7 +127,7 @@ def assert_same_both_ways(record: Record, sample: Sample, where: str, *, strides
 @every_record
 def test_the_fast_path_equals_the_slow_path(record: Record) -> None:
     for dtype in record.dtypes:
-        if dtype not in ("float32", "float64", "int64", "bool"):
+        if dtype not in ("float32", "float64", "int64", "bool", "float16", "bfloat16"):
             continue
         for sample in record.samples(Maker(dtype, record.name)):
             assert_same_both_ways(record, sample, describe(record, sample))
@@ -160,7 +160,7 @@ INPLACE = {
 @pytest.mark.parametrize("record", INPLACE.values(), ids=INPLACE.keys())
 def test_in_place_the_fast_path_equals_the_slow_path(record: Record) -> None:
     for dtype in record.dtypes:
-        if dtype not in ("float32", "float64", "int64", "bool"):
+        if dtype not in ("float32", "float64", "int64", "bool", "float16", "bfloat16"):
             continue
         for sample in record.samples(Maker(dtype, record.name)):
             if not sample.args or not isinstance(sample.args[0], np.ndarray):

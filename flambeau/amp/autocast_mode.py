@@ -177,7 +177,7 @@ class autocast:
     def __init__(self, device_type: str, dtype: DType | None = None, enabled: bool = True, cache_enabled: bool | None = None):
         if not isinstance(device_type, str):
             raise ValueError(f"Expected `device_type` of type `str`, got: `{type(device_type)}`")
-        self._type = device(device_type).type
+        self._type = device_type if device_type in ("cpu", "cuda") else device(device_type).type
         if self._type not in regions.DTYPES:
             raise RuntimeError(f"User specified an unsupported autocast device_type '{device_type}'")
         self.device = device_type

@@ -200,11 +200,11 @@ def alias(input: Tensor) -> Tensor:
 view_of_all = alias
 
 
-_float32, _float64 = dtypes.float32, dtypes.float64
+_float32, _float64, _float16, _bfloat16 = dtypes.float32, dtypes.float64, dtypes.float16, dtypes.bfloat16
 _SMALL_CAST = (
-    "ignoring_fp(a.astype, dtype.numpy) if memory_format is None and (dtype is _float32 or dtype is _float64) and "
-    "(d is F32 or d is F64 or d is I64) and a.size <= LIMIT and a.flags.c_contiguous and 1 not in a.shape "
-    "else ignoring_fp(_copied_as, a, dtype, memory_format)"
+    "ignoring_fp(a.astype, dtype.numpy) if memory_format is None and (((dtype is _float32 or dtype is _float64) and "
+    "(d is F32 or d is F64 or d is I64)) or (d is F32 and (dtype is _bfloat16 or dtype is _float16))) and "
+    "a.size <= LIMIT and a.flags.c_contiguous and 1 not in a.shape else ignoring_fp(_copied_as, a, dtype, memory_format)"
 )
 
 

@@ -12,7 +12,6 @@ from typing import Any
 
 import numpy as np
 
-from ..core import dtype as dtypes
 from ..core.arrays import native
 from ..core.calls.annotations import Tensor
 from ..core.calls.registry import composite, op
@@ -40,13 +39,8 @@ def _check_numbers(stride: Ints, padding: Ints, dilation: Ints, output_padding: 
     _require(groups > 0, "non-positive groups is not supported")
 
 
-def _check_operands(
-    x: Ints, w: Ints, bias: Ints | None, x_dtype: np.dtype, w_dtype: np.dtype, bias_dtype: np.dtype | None, transposed: bool, groups: int
-) -> None:
-    """Raise RuntimeError where shapes or dtypes of a convolution's operands do not fit; see ``_geometry``."""
-    if x_dtype != w_dtype or (bias is not None and bias_dtype != x_dtype):
-        other, name = (w_dtype, "weight") if x_dtype != w_dtype else (bias_dtype, "bias")
-        raise RuntimeError(f"Input type ({_type_name(x_dtype)}) and {name} type ({_type_name(other)}) should be the same")
+def _check_shapes(x: Ints, w: Ints, bias: Ints | None, transposed: bool, groups: int) -> None:
+    """Raise RuntimeError where shapes of a convolution's operands do not fit; see ``_geometry``."""
     size = list(w)
     _require(
         len(x) == len(w),
@@ -98,9 +92,6 @@ def _geometry(
     x: Ints,
     w: Ints,
     bias: Ints | None,
-    x_dtype: np.dtype,
-    w_dtype: np.dtype,
-    bias_dtype: np.dtype | None,
     stride: Ints,
     padding: Ints,
     dilation: Ints,
@@ -108,14 +99,14 @@ def _geometry(
     output_padding: Ints,
     groups: int,
 ) -> tuple[Ints, int, Callable[..., np.ndarray] | None]:
-    """For operands of ``convolution`` of these shapes and dtypes: the result's sizes if transposed, its multiply-adds, about, and the
+    """For operands of ``convolution`` of these shapes: the result's sizes if transposed, its multiply-adds, about, and the
     function that makes one product of matrices of it where that is the best way, which takes them contiguous.
 
     Raises:
         RuntimeError: what is wrong with them.
     """
     _check_numbers(stride, padding, dilation, output_padding, groups)
-    _check_operands(x, w, bias, x_dtype, w_dtype, bias_dtype, transposed, groups)
+    _check_shapes(x, w, bias, transposed, groups)
     work = math.prod(x) * math.prod(w)
     if transposed:
         return _transposed_sizes(x, w, stride, padding, dilation, output_padding), work // w[0], None
@@ -135,10 +126,6 @@ def _geometry(
         elif places <= _FEW_PLACES and math.prod(w) >= _LARGE_WEIGHT:
             by_product = correlate_few
     return (), work // (max(w[1], 1) * math.prod(stride)), by_product
-
-
-def _type_name(dtype: Any) -> str:
-    return "torch." + dtypes.of_array(np.empty(0, dtype)).legacy + "Tensor"
 
 
 @lru_cache(maxsize=4096)
@@ -162,6 +149,8 @@ def _derivatives(
 ) -> tuple[Any, Any, Any]:
     """Gradients of ``convolution``: the other kind of convolution, the correlation with the input, and a sum."""
     rank = weight._array.ndim - 2
+    if not (stride.__class__ is padding.__class__ is dilation.__class__ is tuple and len(stride) == len(padding) == len(dilation) == rank):
+        stride, padding, dilation = (ints(given, rank, "", "") for given in (stride, padding, dilation))  # as kernels below a mode get them
     to_input = to_weight = to_bias = None
     if needs[0]:
         spatial = input.shape[2:]
@@ -185,6 +174,10 @@ def _canonicalize(
     input: Any, weight: Any, bias: Any, stride: Any, padding: Any, dilation: Any, transposed: bool, output_padding: Any, groups: int
 ) -> tuple[Any, ...]:
     """The geometry as tuples, which functions of ``nn.functional`` give at once: the fast path takes nothing else."""
+    for name, operand in (("weight", weight), ("bias", bias)):
+        if operand is not None and operand.dtype is not input.dtype:
+            types = f"Input type (torch.{input.dtype.legacy}Tensor) and {name} type (torch.{operand.dtype.legacy}Tensor)"
+            raise RuntimeError(f"{types} should be the same")
     rank = weight.ndim - 2
     stride, padding = ints(stride, rank, "convolution", "stride"), ints(padding, rank, "convolution", "padding")
     dilation = ints(dilation, rank, "convolution", "dilation")
@@ -202,11 +195,10 @@ def _convolution(
     output_padding: Ints,
     groups: int,
 ) -> np.ndarray:
-    bias_is = (None, None) if bias is None else (bias.shape, bias.dtype)
+    bias_shape = None if bias is None else bias.shape
     spatial, work, by_product = _geometry(
-        input.shape, weight.shape, bias_is[0], input.dtype, weight.dtype, bias_is[1],
-        stride, padding, dilation, bool(transposed), output_padding, groups,
-    )  # fmt: skip
+        input.shape, weight.shape, bias_shape, stride, padding, dilation, bool(transposed), output_padding, groups
+    )
     if by_product is not None and input.flags.c_contiguous and weight.flags.c_contiguous:
         result = by_product(input, weight, stride, padding, dilation)
         if bias is not None:
@@ -228,18 +220,12 @@ def _convolution(
     return in_layout(result, last)
 
 
-# float16 and bfloat16 are computed in float32
-_FAST_CONVOLUTION = (
-    "ignoring_fp(_convolution, a, b0, b1, stride, padding, dilation, transposed, output_padding, groups) if d.itemsize != 2 else None"
-)
-
-
 @op(
-    promotion="keep",
+    promotion="same",
     method=False,
     out=False,
     canonicalize=_canonicalize,
-    fast=_FAST_CONVOLUTION,
+    fast=_convolution,
     grad={"input, weight, bias": _derivatives},
     autocast={"cuda": "narrow"},
     forward="bilinear",
@@ -277,15 +263,7 @@ def convolution(
         >>> torch.convolution(x, w, None, [1], [0], [1], True, [0], 1)
         tensor([[[-1., -1., -2.,  4.]]])
     """
-    return _with_halves(_convolution, (input, weight, bias), stride, padding, dilation, transposed, output_padding, groups)
-
-
-def _with_halves(function: Any, arrays: tuple[Any, ...], *geometry: Any) -> np.ndarray:
-    """``function`` with float16 and bfloat16 computed in float32."""
-    first = arrays[0].dtype
-    if dtypes.of_array(arrays[0]) not in dtypes.REDUCED or any(a is not None and a.dtype != first for a in arrays):
-        return function(*arrays, *geometry)
-    return function(*[None if a is None else a.astype(np.float32) for a in arrays], *geometry).astype(first)
+    return _convolution(input, weight, bias, stride, padding, dilation, transposed, output_padding, groups)
 
 
 def _weight_input(grad: Any, other: Any, stride: Ints, padding: Ints, dilation: Ints, groups: int, input_shape: Any) -> Any:

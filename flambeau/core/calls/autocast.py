@@ -11,7 +11,8 @@ The casts are recorded operations. A parameter's is kept until the thread's oute
 from __future__ import annotations
 
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -19,6 +20,7 @@ import numpy as np
 from .. import dtype as dtypes
 from ..state import grad_enabled, set_autocast, thread
 from ..tensor import Tensor
+from .registry import resolve
 
 if TYPE_CHECKING:
     from .dispatch import Call
@@ -78,11 +80,10 @@ class Region:
         found = None if call.out is not None or not call.form.casts else self._policy(call)
         if found is None:
             return call.run()
-        kind, policy = found
-        call = self._cast(call, kind, policy)
+        values = self._cast(call, *found)
         was, thread.autocast = thread.autocast, None
         try:
-            return call.run()
+            return call.run_with(values)
         finally:
             thread.autocast = was
 
@@ -92,23 +93,27 @@ class Region:
         policies: dict[str, str] = op.autocast
         if not policies or (op.autocast_except is not None and op.autocast_except(*call.values)):
             return None
-        kinds = {type_of(operand) for operand in call.operands if isinstance(operand, Tensor)}
+        kinds = set()
+        for operand in call.operands:
+            if isinstance(operand, Tensor):
+                kinds.add("cpu" if operand._array.__class__ is np.ndarray else operand.device.type)
         for kind in sorted(kinds & self.types.keys(), reverse=True):  # the CPU last: a number may lie there
             if kind in policies:
                 return kind, policies[kind]
         return None
 
-    def _cast(self, call: Call, kind: str, policy: str) -> Call:
+    def _cast(self, call: Call, kind: str, policy: str) -> tuple[Any, ...]:
+        """The call's arguments, cast."""
         op, values = call.op, call.values
         if policy == "untouched":
-            return call
+            return values
         if policy == "banned":
             raise RuntimeError(_BANNED)
         if policy == "result":
             place = [param.name for param in op.params].index("dtype")
             if values[place] is None and is_eligible(values[0], kind):
                 values = (*values[:place], dtypes.float32, *values[place + 1 :])
-            return call.with_values(values)
+            return values
         wanted = dtypes.float32 if policy == "float32" else self.types[kind]
         if policy == "widest":
             wanted = widest(call.operands, kind, wanted)
@@ -117,7 +122,7 @@ class Region:
         modes = thread.function_override, thread.function_modes
         thread.function_override, thread.function_modes = False, ()  # who wants to see the call has seen it
         try:
-            return call.with_values(tuple([cast(value, kind, wanted) for value in values]))
+            return tuple([cast(value, kind, wanted) for value in values])
         finally:
             thread.function_override, thread.function_modes = modes
 
@@ -170,18 +175,25 @@ def with_state(name: str, values: tuple[Any, ...], narrow: DType) -> DType:
 def cast(value: Any, kind: str, dtype: DType) -> Any:
     """``value``, a tensor or a sequence with tensors, with what is eligible in it as ``dtype``."""
     if isinstance(value, Tensor):
-        if value.dtype is dtype or not is_eligible(value, kind):
+        array = value._array
+        have = dtypes.BY_NUM[array.dtype.num]
+        if have is dtype or not have.is_floating_point or have is dtypes.float64:
             return value
-        if current().keeps and value.dtype is dtypes.float32 and dtype is not dtypes.float32 and _is_parameter(value):
+        if (kind != "cpu" or array.__class__ is not np.ndarray) and type_of(value) != kind:
+            return value
+        is_parameter = value._node is None and value._requires_grad is True and value._view_of is None
+        if is_parameter and have is dtypes.float32 and dtype is not have and (thread.autocast_region or _outside).keeps:
             return _kept(value, dtype)
-        return value.to(dtype)
+        return _to_copy()(value, dtype)
     if value.__class__ is list or value.__class__ is tuple:
         return type(value)([cast(item, kind, dtype) for item in value])
     return value
 
 
-def _is_parameter(tensor: Tensor) -> bool:
-    return tensor._node is None and tensor._requires_grad is True and tensor._view_of is None
+@cache
+def _to_copy() -> Callable[[Tensor, DType], Tensor]:
+    function: Callable[[Tensor, DType], Tensor] = resolve("torch", "_to_copy")
+    return function
 
 
 def _kept(tensor: Tensor, dtype: DType) -> Tensor:
@@ -189,7 +201,7 @@ def _kept(tensor: Tensor, dtype: DType) -> Tensor:
     found = kept.casts.get((id(tensor), dtype))
     if found is not None and found[0] is tensor and (found[1]._requires_grad is True or not grad_enabled()):
         return found[1]
-    made = tensor.to(dtype)
+    made = _to_copy()(tensor, dtype)
     kept.casts[id(tensor), dtype] = tensor, made
     return made
 
@@ -211,15 +223,15 @@ def is_on(kind: str) -> bool:
 
 def enter(kind: str, dtype: DType, enabled: bool, keeps: bool, owner: Any) -> None:
     """Begin a region."""
-    around = thread.autocast
+    outer, around = thread.autocast_region or _outside, thread.autocast
     types = {} if around is None else around.types
-    region = Region(current(), _with(types, kind, dtype if enabled else None), {**current().dtypes, kind: dtype}, keeps, owner)
+    region = Region(outer, _with(types, kind, dtype if enabled else None), {**outer.dtypes, kind: dtype}, keeps, owner)
     set_autocast(region, region if region.types else None)
 
 
 def leave(owner: Any) -> None:
     """End the region that ``owner`` began, and forget the casts that are kept if no other is around it."""
-    region = current()
+    region: Any = thread.autocast_region or _outside
     while region.owner is not owner:
         if region.outer is None:
             return
@@ -258,8 +270,11 @@ def adjust(kind: str | None = None, enabled: bool | None = None, dtype: DType | 
 
 
 def _with(types: dict[str, DType], kind: str, dtype: DType | None) -> dict[str, DType]:
-    others = {other: value for other, value in types.items() if other != kind}
-    return others if dtype is None else {**others, kind: dtype}
+    changed = dict(types)
+    changed.pop(kind, None)
+    if dtype is not None:
+        changed[kind] = dtype
+    return changed
 
 
 def add_nesting(step: int) -> int:

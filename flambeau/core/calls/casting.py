@@ -19,6 +19,7 @@ _NUMBERS = (int, float, complex, np.number, np.bool_)
 
 _PAIRS = dtypes.PAIR.num
 _SINGLE = np.dtype(np.float32).num
+_REDUCED = frozenset(dtype.numpy.num for dtype in dtypes.REDUCED)
 _HALF, _DOUBLES = np.dtype(np.float16).num, (np.dtype(np.float64).num, np.dtype(np.complex128).num)
 
 
@@ -72,6 +73,11 @@ def cast_array(array: np.ndarray, dtype: dtypes.dtype) -> np.ndarray:
     if source.kind == "f" and target.kind == "u":
         array = array.astype(np.int64)  # a negative float wraps, as C does through int64
     return array.astype(target, order="C" if 0 in array.strides else "K")
+
+
+def opmath(array: np.ndarray) -> np.ndarray:
+    """The array in the dtype that kernels compute in: float16 and bfloat16 as float32."""
+    return cast_array(array, dtypes.float32) if array.dtype.num in _REDUCED else array
 
 
 def number_array(value: Any, dtype: dtypes.dtype) -> np.ndarray:

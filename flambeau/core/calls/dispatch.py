@@ -94,6 +94,14 @@ class Call:
         operands = composite_operands(self.op, values) if self.form is COMPOSITE else operands_of(self.op, values)
         return Call(self.op, values, operands, self.out, self.form)
 
+    def run_with(self, values: tuple[Any, ...]) -> Any:
+        """Do the call with other operands, which nobody who might take it over is to see."""
+        if self.form is FUNCTION and self.op.reduced_wrapper is not None:
+            result = self.op.reduced_wrapper(*values)
+            if result is not NotImplemented:
+                return result
+        return self.with_values(values).run()
+
     def run(self) -> Any:
         """Do the call as it is: by modes and classes that have ``__torch_dispatch__``, or on its operands' device."""
         if interposed:

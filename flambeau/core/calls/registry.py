@@ -73,6 +73,11 @@ class Entry(Declared, Op):
         return wrappers.make_wrapper(self)
 
     @made_once
+    def reduced_wrapper(self) -> Any:
+        """The fast path of operands in half precision; None where there is none."""
+        return wrappers.make_reduced(self) if wrappers.is_widened(self) else None
+
+    @made_once
     def inplace_wrapper(self) -> Any:
         return wrappers.make_inplace(self, self.name + "_")
 

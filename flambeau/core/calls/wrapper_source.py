@@ -9,8 +9,10 @@ import sys
 import weakref
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 
+from ..arrays import native
 from ..arrays.kinds import as_array, host
 from ..dtype import BY_NUM
 from ..shape import overlaps_itself
@@ -34,6 +36,7 @@ from ..tape.history import inherited, view_of
 from ..tape.node import Output
 from ..tape.saved import check_saved, complain_inference
 from ..tensor import Parameter, Tensor, blanks, new_storage, note_order, storage_of
+from .casting import cast_array, opmath
 from .dispatch import IN_PLACE, IN_PLACE_VIEW, dispatch, dispatch_old_order, settled
 from .interruption import GENERATED, is_interruption, source_files
 from .operation import KEEP, REQUIRED, SAME, Op
@@ -89,6 +92,8 @@ ENVIRONMENT = {
     "F64": np.dtype(np.float64),
     "I64": np.dtype(np.int64),
     "B8": np.dtype(np.bool_),
+    "F16": np.dtype(np.float16),
+    "BF16": np.dtype(ml_dtypes.bfloat16),
 }
 
 
@@ -478,8 +483,13 @@ def _expression_source(source: Source, expression: str) -> str:
     return expression.replace("THRESHOLD", str(choice.threshold))
 
 
-def add_call(source: Source, indent: int, arguments: str, fallback: str, check: bool, before: str | None = None) -> None:
-    """Lines that run the kernel (after line ``before``); whatever goes wrong is the slow path's to explain."""
+def add_call(
+    source: Source, indent: int, arguments: str, fallback: str, check: bool, before: str | None = None, is_reduced: bool = False
+) -> None:
+    """Lines that run the kernel (after line ``before``), around which operands are widened where ``is_reduced``.
+
+    Whatever goes wrong is the slow path's to explain.
+    """
     op = source.op
     if isinstance(op.fast, str):
         call = _expression_source(source, op.fast)
@@ -487,7 +497,17 @@ def add_call(source: Source, indent: int, arguments: str, fallback: str, check: 
         call = f"{sized_kernel(source)}({arguments})"
     else:
         call = f"ignoring_fp({sized_kernel(source)}, {arguments})"
-    source.add(indent, "try:", *([] if before is None else [f"    {before}"]), f"    r = {call}")
+    source.add(indent, "try:", *([] if before is None else [f"    {before}"]))
+    if is_reduced:
+        source.env.update(LARGE=native.LARGE, opmath=opmath, cast_array=cast_array)
+        for name, array in source.arrays.items():
+            given = f"if {array} is not None: " if op.params[op.names.index(name)].kind == "optional" else ""
+            small = f"{array}.size < LARGE and {array}.flags.c_contiguous"
+            source.add(indent + 1, f"{given}{array} = {array}.astype(F32) if {small} else opmath({array})")
+    source.add(indent + 1, f"r = {call}")
+    if is_reduced:
+        narrow = "ignoring_fp(r.astype, d) if r.size < LARGE else ignoring_fp(cast_array, r, BY_NUM[d.num])"
+        source.add(indent + 1, f"if r is not None: r = {narrow}")
     add_fallback(source, indent, fallback)
     declines = op.fast is not op.ufunc
     declined = f"if r is None: return {fallback}"

@@ -97,6 +97,25 @@ def make_wrapper(op: Op, name: str | None = None, *, operator: bool = False) -> 
     return function
 
 
+def is_widened(op: Op) -> bool:
+    """Whether operands in half precision are cast to float32 around the fast kernel, as ``Call.run`` does around the other."""
+    if op.promotion != SAME or op.opmath != "float32" or op.fast is None or op.elementwise or op.is_view or op.is_multi_output:
+        return False
+    return all(p.kind in ("tensor", "optional", "attr") for p in op.params)
+
+
+def make_reduced(op: Op) -> Any:
+    """A function of an operation's arguments in their order: the fast path where all operands are float16 or bfloat16.
+
+    It returns NotImplemented for anything else, so that whoever calls it goes on.
+    """
+    source = Source(op)
+    source.add(0, f"def {op.name}({', '.join(op.names)}):")
+    _add_fast(source, "NotImplemented", False, False, is_reduced=True)
+    source.add(1, "return NotImplemented")
+    return source.compile(op.name)
+
+
 def make_factory(entry: Any) -> Any:
     """The public function of a factory."""
     source = Source(entry)
@@ -192,7 +211,8 @@ def make_sized(op: Op, name: str, general: Any) -> Any:
     return function
 
 
-def _add_fast(source: Source, fallback: str, with_out: bool, operator: bool) -> None:
+def _add_fast(source: Source, fallback: str, with_out: bool, operator: bool, is_reduced: bool = False) -> None:
+    """Lines of the fast path; those of half precision alone where ``is_reduced``."""
     op = source.op
     source.env["kernel"] = op.fast
     if isinstance(op.fast, str):
@@ -222,7 +242,7 @@ def _add_fast(source: Source, fallback: str, with_out: bool, operator: bool) -> 
     if op.fast is not op.ufunc and not op.is_view:  # ufuncs and views ask the array itself
         source.add(2, f"if a.__class__ is not ndarray: return {fallback}")
     source.arrays = {first.name: "a"}
-    gate = _add_arrays(source, strict)
+    gate = _add_arrays(source, strict, "(d is F16 or d is BF16)" if is_reduced else _common_dtypes(op))
     if number is not None:
         _add_fast_number(source, number.name, gate, passed, fallback)
         return
@@ -230,11 +250,23 @@ def _add_fast(source: Source, fallback: str, with_out: bool, operator: bool) -> 
     if gate:
         source.add(2, f"if {' and '.join(gate)}:")
         indent = 3
-    add_call(source, indent, _arguments(source, passed, {}), fallback, _checks_tensors(op))
+    add_call(source, indent, _arguments(source, passed, {}), fallback, _checks_tensors(op), is_reduced=is_reduced)
+    if is_reduced:
+        source.arrays = {}  # what a node keeps of the operands are facts of the tensors
     add_finish(source, indent)
+    if not is_reduced and is_widened(op):
+        source.add(2, "if d is F16 or d is BF16:", f"    r = op.reduced_wrapper({', '.join(op.names)})")
+        source.add(3, "if r is not NotImplemented: return r")
 
 
-def _add_arrays(source: Source, strict: list[Any]) -> list[str]:
+def _common_dtypes(op: Op) -> str:
+    """What must hold of the dtype that all operands have."""
+    if op.promotion in CHECKED and not _keeps_dtype(op, "fd" + INT64_CHAR + ("?" if op.fast_bool else "")) and _keeps_dtype(op, "fd"):
+        return "(d is F32 or d is F64)"  # the results of others are not what PyTorch's are
+    return f"(d is F32 or d is F64 or d is I64{' or d is B8' if op.fast_bool else ''})"
+
+
+def _add_arrays(source: Source, strict: list[Any], allowed: str) -> list[str]:
     """Lines that take the arrays of the operands behind the first; returned is what must hold of all dtypes."""
     op, same = source.op, []
     for k, p in enumerate(strict):
@@ -245,12 +277,7 @@ def _add_arrays(source: Source, strict: list[Any]) -> list[str]:
         else:
             source.add(2, f"b{k} = {p.name}._array")
             same.append(f"b{k}.dtype is d")
-    if op.promotion == KEEP:
-        return []
-    allowed = f"(d is F32 or d is F64 or d is I64{' or d is B8' if op.fast_bool else ''})"
-    if op.promotion in CHECKED and not _keeps_dtype(op, "fd" + INT64_CHAR + ("?" if op.fast_bool else "")) and _keeps_dtype(op, "fd"):
-        allowed = "(d is F32 or d is F64)"  # the results of others are not what PyTorch's are
-    return [*same, allowed]
+    return [] if op.promotion == KEEP else [*same, allowed]
 
 
 def _add_fast_number(source: Source, n: str, gate: list[str], passed: list[str], fallback: str) -> None:
