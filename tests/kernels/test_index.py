@@ -77,7 +77,7 @@ def byte_code(folder: Path) -> None:
                 target.with_suffix(".pyc").write_bytes(kept.read_bytes())
             else:
                 py_compile.compile(str(path), str(target.with_suffix(".pyc")), doraise=True)
-        elif path.suffix == ".txt":
+        elif path.is_file() and path.suffix != ".pyc":
             target.parent.mkdir(parents=True, exist_ok=True)
             target.write_bytes(path.read_bytes())
 
