@@ -8,7 +8,7 @@ top level         files and folders of the package
 circles           groups of files that import each other, imports inside of functions and ``import_module`` counted
 lines             of the package, examples of docstrings not counted
 long functions    above 60 lines, outside of kernels
-docstrings        of public functions and classes: those that give shapes, arguments, results, errors, an example
+docstrings        of operations, and by package of other public classes and functions: those that give shapes, arguments, and so on
 """
 
 from __future__ import annotations
@@ -21,7 +21,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
-from typing import Any
+
+from tools import docstrings
 
 ROOT = Path(__file__).resolve().parent.parent
 PACKAGE = ROOT / "flambeau"
@@ -232,34 +233,6 @@ def long_functions() -> list[tuple[int, str]]:
     return sorted(found, reverse=True)
 
 
-# -- docstrings ---------------------------------------------------------------------------------------------------------------------------
-PARTS = {
-    "source": r"(?i)\bSource\b",
-    "shapes": r"``\(.*?\)``|shape|elements|0-d|1-d|2-d|any size|number",
-    "arguments": r"Args:|Arguments:",
-    "results": r"Returns?:|Yields:",
-    "errors": r"Raises",
-    "example": r">>> ",
-}
-
-
-def documented() -> dict[str, tuple[int, int]]:
-    """For each part of a docstring, how many public operations have it, of how many that need it."""
-    from flambeau.core.calls.registry import entries
-
-    counts = {part: [0, 0] for part in PARTS}
-    for entry in entries():
-        if entry.name.startswith("_"):
-            continue
-        text = entry.doc or ""
-        for part, pattern in PARTS.items():
-            if part == "arguments" and not getattr(entry, "params", ()):
-                continue
-            counts[part][1] += 1
-            counts[part][0] += bool(re.search(pattern, text))
-    return {part: (have, of) for part, (have, of) in counts.items()}
-
-
 # -- all of it ----------------------------------------------------------------------------------------------------------------------------
 def main() -> None:
     tables = side_tables()
@@ -287,8 +260,14 @@ def main() -> None:
     print(f"functions above {LONG} lines outside of kernels, docstrings not counted: {len(functions)}")
     for length, where in functions:
         print(f"  {length:4} {where}")
-    shares: list[Any] = [f"{part} {have} of {of} ({have / of:.0%})" for part, (have, of) in documented().items()]
-    print(f"docstrings of operations: {', '.join(shares)}")
+    print(f"docstrings of operations: {shares(docstrings.of_operations())}")
+    print("docstrings of other public classes and functions:")
+    for package in docstrings.packages():
+        print(f"  {package}: {shares(docstrings.of_package(package))}")
+
+
+def shares(counts: dict[str, tuple[int, int]]) -> str:
+    return ", ".join(f"{part} {have} of {of} ({have / of:.0%})" for part, (have, of) in counts.items())
 
 
 if __name__ == "__main__":
