@@ -11,6 +11,7 @@ from typing import Any
 
 from ... import nn
 from ...core.tensor import Tensor
+from .._signatures import taking
 from ..ops.misc import Conv2dNormActivation, SqueezeExcitation
 from ..ops.stochastic_depth import StochasticDepth
 from ._builders import Built, Layer, builder_and_weights, initialize
@@ -68,17 +69,9 @@ class MBConvConfig(_MBConvConfig):
 class FusedMBConvConfig(_MBConvConfig):
     """A stage of :class:`FusedMBConv`: a row of table 4 of the second paper."""
 
-    def __init__(
-        self,
-        expand_ratio: float,
-        kernel: int,
-        stride: int,
-        input_channels: int,
-        out_channels: int,
-        num_layers: int,
-        block: Layer | None = None,
-    ) -> None:
-        super().__init__(expand_ratio, kernel, stride, input_channels, out_channels, num_layers, block or FusedMBConv)
+    @taking(_MBConvConfig.__init__)
+    def __init__(self, *, block: Layer | None = None, **stage: Any) -> None:
+        super().__init__(**stage, block=block or FusedMBConv)
 
 
 class _Residual(nn.Module):

@@ -34,12 +34,12 @@ class KeypointRCNN(FasterRCNN):
     Source: torchvision.models.detection.KeypointRCNN. He et al. 2017, section 5.
     """
 
-    @taking(FasterRCNN.__init__, min_size=None)
+    @taking(FasterRCNN.__init__)
     def __init__(
         self,
         *,
         backbone: Any,
-        min_size: Any,
+        min_size: Any = None,
         keypoint_roi_pool: MultiScaleRoIAlign | None = None,
         keypoint_head: nn.Module | None = None,
         keypoint_predictor: nn.Module | None = None,

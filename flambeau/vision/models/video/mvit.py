@@ -217,21 +217,10 @@ class MultiscaleBlock(nn.Module):
         channels = cnf.output_channels if proj_after_attn else cnf.input_channels
         self.norm1, self.norm2 = norm_layer(cnf.input_channels), norm_layer(channels)
         self.needs_transposal = isinstance(self.norm1, nn.BatchNorm1d)
-        self.attn = MultiscaleAttention(
-            input_size,
-            cnf.input_channels,
-            channels,
-            cnf.num_heads,
-            kernel_q=cnf.kernel_q,
-            kernel_kv=cnf.kernel_kv,
-            stride_q=cnf.stride_q,
-            stride_kv=cnf.stride_kv,
-            rel_pos_embed=rel_pos_embed,
-            residual_pool=residual_pool,
-            residual_with_cls_embed=residual_with_cls_embed,
-            dropout=dropout,
-            norm_layer=norm_layer,
-        )
+        poolings: Any = {name: getattr(cnf, name) for name in ("kernel_q", "kernel_kv", "stride_q", "stride_kv")}
+        poolings |= {"residual_pool": residual_pool, "residual_with_cls_embed": residual_with_cls_embed, "rel_pos_embed": rel_pos_embed}
+        sizes = (input_size, cnf.input_channels, channels, cnf.num_heads)
+        self.attn = MultiscaleAttention(*sizes, **poolings, dropout=dropout, norm_layer=norm_layer)
         self.mlp = MLP(channels, [4 * channels, cnf.output_channels], activation_layer=nn.GELU, dropout=dropout, inplace=None)
         self.stochastic_depth = StochasticDepth(stochastic_depth_prob, "row")
         self.project = None

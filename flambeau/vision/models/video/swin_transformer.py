@@ -9,10 +9,11 @@ from typing import Any
 
 from .... import nn
 from ....core.tensor import Tensor
+from ..._signatures import taking
 from .. import swin_transformer as swin
 from .._builders import Built, builder_and_weights, initialize
 from .._relative_positions import relative_position_bias
-from ..swin_transformer import PatchMerging, SwinTransformerBlock
+from ..swin_transformer import PatchMerging as PatchMerging, SwinTransformer, SwinTransformerBlock
 
 __all__ = ["Swin3D_B_Weights", "Swin3D_S_Weights", "Swin3D_T_Weights", "SwinTransformer3d", "swin3d_b", "swin3d_s", "swin3d_t"]
 
@@ -132,32 +133,26 @@ class SwinTransformer3d(nn.Module):
     Source: torchvision.models.video.SwinTransformer3d. Liu et al. 2022, "Video Swin Transformer".
     """
 
+    @taking(SwinTransformer.__init__)
     def __init__(
         self,
+        *,
         patch_size: list[int],
         embed_dim: int,
-        depths: list[int],
-        num_heads: list[int],
-        window_size: list[int],
-        mlp_ratio: float = 4.0,
         dropout: float = 0.0,
-        attention_dropout: float = 0.0,
-        stochastic_depth_prob: float = 0.1,
         num_classes: int = 400,
         norm_layer: Layer | None = None,
         block: Layer | None = None,
-        downsample_layer: Layer = PatchMerging,
         patch_embed: Layer | None = None,
+        **stages: Any,
     ) -> None:
         super().__init__()
         self.num_classes = num_classes
         norm: Layer = norm_layer or partial(nn.LayerNorm, eps=1e-5)
-        make: Layer = block or SwinTransformerBlock
         self.patch_embed = (patch_embed or PatchEmbed3d)(patch_size=patch_size, embed_dim=embed_dim, norm_layer=norm)
         self.pos_drop = nn.Dropout(p=dropout)
-        settings: dict[str, Any] = {"mlp_ratio": mlp_ratio, "dropout": dropout, "attention_dropout": attention_dropout}
-        stages = (embed_dim, depths, num_heads, window_size, stochastic_depth_prob, norm, downsample_layer, make)
-        layers, dim = swin.stages_of(*stages, **settings, attn_layer=ShiftedWindowAttention3d)
+        stages |= {"norm_layer": norm, "block": block or SwinTransformerBlock, "dropout": dropout, "attn_layer": ShiftedWindowAttention3d}
+        layers, dim = swin.stages_of(embed_dim, **stages)
         self.features = nn.Sequential(*layers)
         self.num_features = dim
         self.norm = norm(dim)
