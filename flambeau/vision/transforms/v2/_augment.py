@@ -25,6 +25,9 @@ class RandomErasing(RandomApplyTransform, PassingBoxes):
     """With probability ``p`` a window of random area and shape erased; the arguments are those of the classic form.
 
     Source: torchvision.transforms.v2.RandomErasing. Zhong et al. 2017.
+    Example:
+        >>> RandomErasing(p=1.0)(torch.ones(3, 8, 6)).shape
+        torch.Size([3, 8, 6])
     """
 
     get_params = staticmethod(classic.RandomErasing.get_params)
@@ -55,6 +58,9 @@ class JPEG(Transform, functional=filters.jpeg):
     Args:
         quality: from 1 to 100, or its bounds, both included.
     Source: torchvision.transforms.v2.JPEG.
+    Example:
+        >>> JPEG(50)(torch.zeros(3, 8, 8, dtype=torch.uint8)).shape
+        torch.Size([3, 8, 8])
     """
 
     def __init__(self, quality: Any):
@@ -153,6 +159,10 @@ class MixUp(_Mixing):
         num_classes: the length of one-hot labels; needed where labels are numbers of classes.
         labels_getter: takes the labels out of the inputs; ``'default'`` takes the second input, or what has ``label`` in its name.
     Source: torchvision.transforms.v2.MixUp. Zhang et al. 2017.
+    Example:
+        >>> images, labels = MixUp(num_classes=2)(torch.ones(4, 3, 8, 8), torch.tensor([0, 1, 0, 1]))
+        >>> labels.sum(dim=1)
+        tensor([1., 1., 1., 1.])
     """
 
     def make_params(self, flat_inputs: list[Any]) -> dict[str, Any]:
@@ -169,6 +179,10 @@ class CutMix(_Mixing):
     """Images of a batch with a window of another one, and their labels in proportion; the arguments are those of :class:`MixUp`.
 
     Source: torchvision.transforms.v2.CutMix. Yun et al. 2019.
+    Example:
+        >>> images, labels = CutMix(num_classes=2)(torch.ones(4, 3, 8, 8), torch.tensor([0, 1, 0, 1]))
+        >>> images.shape, labels.shape
+        (torch.Size([4, 3, 8, 8]), torch.Size([4, 2]))
     """
 
     def make_params(self, flat_inputs: list[Any]) -> dict[str, Any]:

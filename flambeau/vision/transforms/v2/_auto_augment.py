@@ -79,6 +79,9 @@ class AutoAugment(_Augmentation):
     """A pair of operations from a learned policy; the arguments are those of the classic form.
 
     Source: torchvision.transforms.v2.AutoAugment. Cubuk et al. 2018.
+    Example:
+        >>> AutoAugment()(torch.ones(3, 8, 8, dtype=torch.uint8)).shape
+        torch.Size([3, 8, 8])
     """
 
     get_params = staticmethod(classic.AutoAugment.get_params)
@@ -100,6 +103,9 @@ class RandAugment(_Augmentation):
     """Operations drawn with equal probability, all of one strength; the arguments are those of the classic form.
 
     Source: torchvision.transforms.v2.RandAugment. Cubuk et al. 2019.
+    Example:
+        >>> RandAugment()(torch.ones(3, 8, 8, dtype=torch.uint8)).shape
+        torch.Size([3, 8, 8])
     """
 
     def __init__(
@@ -121,6 +127,9 @@ class TrivialAugmentWide(_Augmentation):
     """One operation of one strength, both drawn with equal probability.
 
     Source: torchvision.transforms.v2.TrivialAugmentWide. Müller and Hutter 2021.
+    Example:
+        >>> TrivialAugmentWide()(torch.ones(3, 8, 8, dtype=torch.uint8)).shape
+        torch.Size([3, 8, 8])
     """
 
     def __init__(self, num_magnitude_bins: int = 31, interpolation: Any = "nearest", fill: Any = None):
@@ -136,6 +145,9 @@ class AugMix(_Augmentation):
     """The image mixed with chains of augmented ones; the arguments are those of the classic form.
 
     Source: torchvision.transforms.v2.AugMix. Hendrycks et al. 2020.
+    Example:
+        >>> AugMix()(torch.ones(3, 8, 8, dtype=torch.uint8)).shape
+        torch.Size([3, 8, 8])
     """
 
     def __init__(

@@ -17,7 +17,12 @@ __all__ = [
 
 
 class Grayscale(Transform, functional=color.rgb_to_grayscale, passing=("num_output_channels",)):
-    """Images in grey, of one channel or three equal ones. Source: torchvision.transforms.v2.Grayscale."""
+    """Images in grey, of one channel or three equal ones. Source: torchvision.transforms.v2.Grayscale.
+
+    Example:
+        >>> Grayscale(3)(torch.ones(3, 8, 6)).shape
+        torch.Size([3, 8, 6])
+    """
 
     def __init__(self, num_output_channels: int = 1):
         super().__init__()
@@ -25,7 +30,12 @@ class Grayscale(Transform, functional=color.rgb_to_grayscale, passing=("num_outp
 
 
 class RandomGrayscale(RandomApplyTransform, functional=color.rgb_to_grayscale):
-    """Grey with as many channels as before, with probability ``p``. Source: torchvision.transforms.v2.RandomGrayscale."""
+    """Grey with as many channels as before, with probability ``p``. Source: torchvision.transforms.v2.RandomGrayscale.
+
+    Example:
+        >>> RandomGrayscale(1.0)(torch.ones(3, 8, 6)).shape
+        torch.Size([3, 8, 6])
+    """
 
     def __init__(self, p: float = 0.1):
         super().__init__(p=p)
@@ -35,7 +45,12 @@ class RandomGrayscale(RandomApplyTransform, functional=color.rgb_to_grayscale):
 
 
 class RGB(Transform, functional=color.grayscale_to_rgb):
-    """Grey images with three equal channels; others as they are. Source: torchvision.transforms.v2.RGB."""
+    """Grey images with three equal channels; others as they are. Source: torchvision.transforms.v2.RGB.
+
+    Example:
+        >>> RGB()(torch.ones(1, 8, 6)).shape
+        torch.Size([3, 8, 6])
+    """
 
 
 _ADJUSTING = {
@@ -53,6 +68,9 @@ class ColorJitter(Transform):
         brightness, contrast, saturation: bounds of the factor, or its largest distance from 1; None for no change.
         hue: bounds of the turn between -0.5 and 0.5, or its largest distance from 0.
     Source: torchvision.transforms.v2.ColorJitter.
+    Example:
+        >>> ColorJitter(brightness=0.5, hue=0.1)(torch.ones(3, 8, 6)).shape
+        torch.Size([3, 8, 6])
     """
 
     get_params = staticmethod(_ClassicColorJitter.get_params)
@@ -79,7 +97,12 @@ class ColorJitter(Transform):
 
 
 class RandomChannelPermutation(Transform, functional=color.permute_channels):
-    """Channels in random order. Source: torchvision.transforms.v2.RandomChannelPermutation."""
+    """Channels in random order. Source: torchvision.transforms.v2.RandomChannelPermutation.
+
+    Example:
+        >>> RandomChannelPermutation()(torch.ones(3, 8, 6)).shape
+        torch.Size([3, 8, 6])
+    """
 
     def make_params(self, flat_inputs: list[Any]) -> dict[str, Any]:
         return {"permutation": ops.randperm(query_chw(flat_inputs)[0])}
@@ -92,6 +115,9 @@ class RandomPhotometricDistort(Transform):
         brightness, contrast, saturation, hue: bounds.
         p: the probability of each.
     Source: torchvision.transforms.v2.RandomPhotometricDistort. Liu et al. 2016, "SSD".
+    Example:
+        >>> RandomPhotometricDistort()(torch.ones(3, 8, 6)).shape
+        torch.Size([3, 8, 6])
     """
 
     def __init__(
@@ -128,15 +154,30 @@ class RandomPhotometricDistort(Transform):
 
 
 class RandomEqualize(RandomApplyTransform, functional=color.equalize):
-    """The histogram made even with probability ``p``. Source: torchvision.transforms.v2.RandomEqualize."""
+    """The histogram made even with probability ``p``. Source: torchvision.transforms.v2.RandomEqualize.
+
+    Example:
+        >>> RandomEqualize(1.0)(torch.ones(1, 2, 2, dtype=torch.uint8)).shape
+        torch.Size([1, 2, 2])
+    """
 
 
 class RandomInvert(RandomApplyTransform, functional=color.invert):
-    """Black for white with probability ``p``. Source: torchvision.transforms.v2.RandomInvert."""
+    """Black for white with probability ``p``. Source: torchvision.transforms.v2.RandomInvert.
+
+    Example:
+        >>> RandomInvert(1.0)(torch.tensor([[[0.25, 1.0]]]))
+        tensor([[[0.7500, 0.0000]]])
+    """
 
 
 class RandomPosterize(RandomApplyTransform, functional=color.posterize, passing=("bits",)):
-    """The most significant ``bits`` of each value alone, with probability ``p``. Source: torchvision.transforms.v2.RandomPosterize."""
+    """The most significant ``bits`` of each value alone, with probability ``p``. Source: torchvision.transforms.v2.RandomPosterize.
+
+    Example:
+        >>> RandomPosterize(1, p=1.0)(torch.tensor([[[100, 200]]], dtype=torch.uint8))
+        tensor([[[  0, 128]]], dtype=torch.uint8)
+    """
 
     def __init__(self, bits: int, p: float = 0.5):
         super().__init__(p=p)
@@ -144,7 +185,12 @@ class RandomPosterize(RandomApplyTransform, functional=color.posterize, passing=
 
 
 class RandomSolarize(RandomApplyTransform, functional=color.solarize, passing=("threshold",)):
-    """Values from ``threshold`` on inverted, with probability ``p``. Source: torchvision.transforms.v2.RandomSolarize."""
+    """Values from ``threshold`` on inverted, with probability ``p``. Source: torchvision.transforms.v2.RandomSolarize.
+
+    Example:
+        >>> RandomSolarize(0.5, p=1.0)(torch.tensor([[[0.25, 0.75]]]))
+        tensor([[[0.2500, 0.2500]]])
+    """
 
     def __init__(self, threshold: float, p: float = 0.5):
         super().__init__(p=p)
@@ -152,11 +198,21 @@ class RandomSolarize(RandomApplyTransform, functional=color.solarize, passing=("
 
 
 class RandomAutocontrast(RandomApplyTransform, functional=color.autocontrast):
-    """Contrast stretched with probability ``p``. Source: torchvision.transforms.v2.RandomAutocontrast."""
+    """Contrast stretched with probability ``p``. Source: torchvision.transforms.v2.RandomAutocontrast.
+
+    Example:
+        >>> RandomAutocontrast(1.0)(torch.tensor([[[0.25, 0.75]]]))
+        tensor([[[0., 1.]]])
+    """
 
 
 class RandomAdjustSharpness(RandomApplyTransform, functional=color.adjust_sharpness, passing=("sharpness_factor",)):
-    """Sharpness changed by a factor with probability ``p``. Source: torchvision.transforms.v2.RandomAdjustSharpness."""
+    """Sharpness changed by a factor with probability ``p``. Source: torchvision.transforms.v2.RandomAdjustSharpness.
+
+    Example:
+        >>> RandomAdjustSharpness(2.0, p=1.0)(torch.ones(1, 4, 4)).sum()
+        tensor(16.)
+    """
 
     def __init__(self, sharpness_factor: float, p: float = 0.5):
         super().__init__(p=p)

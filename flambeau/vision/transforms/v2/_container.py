@@ -35,7 +35,13 @@ class _Container(Transform):
 
 
 class Compose(_Container):
-    """``transforms`` one after another. Source: torchvision.transforms.v2.Compose."""
+    """``transforms`` one after another. Source: torchvision.transforms.v2.Compose.
+
+    Example:
+        >>> from flambeau.vision.transforms import v2
+        >>> Compose([v2.CenterCrop(4), v2.Grayscale()])(torch.ones(3, 8, 6)).shape
+        torch.Size([1, 4, 4])
+    """
 
     def __init__(self, transforms: Sequence[Callable[..., Any]]):
         super().__init__()
@@ -47,7 +53,13 @@ class Compose(_Container):
 
 
 class RandomApply(_Container):
-    """All of ``transforms`` with probability ``p``, otherwise none. Source: torchvision.transforms.v2.RandomApply."""
+    """All of ``transforms`` with probability ``p``, otherwise none. Source: torchvision.transforms.v2.RandomApply.
+
+    Example:
+        >>> from flambeau.vision.transforms import v2
+        >>> RandomApply([v2.CenterCrop(4)], p=1.0)(torch.ones(3, 8, 6)).shape
+        torch.Size([3, 4, 4])
+    """
 
     def __init__(self, transforms: Any, p: float = 0.5):
         super().__init__()
@@ -62,7 +74,13 @@ class RandomApply(_Container):
 
 
 class RandomChoice(_Container):
-    """One of ``transforms``, drawn with weights ``p``. Source: torchvision.transforms.v2.RandomChoice."""
+    """One of ``transforms``, drawn with weights ``p``. Source: torchvision.transforms.v2.RandomChoice.
+
+    Example:
+        >>> from flambeau.vision.transforms import v2
+        >>> RandomChoice([v2.CenterCrop(4), v2.Resize((4, 4))])(torch.ones(3, 8, 6)).shape
+        torch.Size([3, 4, 4])
+    """
 
     def __init__(self, transforms: Sequence[Callable[..., Any]], p: Sequence[float] | None = None):
         _check(transforms)
@@ -80,7 +98,13 @@ class RandomChoice(_Container):
 
 
 class RandomOrder(_Container):
-    """All of ``transforms`` in random order. Source: torchvision.transforms.v2.RandomOrder."""
+    """All of ``transforms`` in random order. Source: torchvision.transforms.v2.RandomOrder.
+
+    Example:
+        >>> from flambeau.vision.transforms import v2
+        >>> RandomOrder([v2.CenterCrop(4), v2.Grayscale()])(torch.ones(3, 8, 6)).shape
+        torch.Size([1, 4, 4])
+    """
 
     def __init__(self, transforms: Sequence[Callable[..., Any]]):
         _check(transforms)

@@ -37,11 +37,22 @@ _TWO_SIZES = "Please provide only two dimensions (h, w) for size."
 
 
 class RandomHorizontalFlip(RandomApplyTransform, functional=windows.horizontal_flip):
-    """Left and right exchanged with probability ``p``. Source: torchvision.transforms.v2.RandomHorizontalFlip."""
+    """Left and right exchanged with probability ``p``. Source: torchvision.transforms.v2.RandomHorizontalFlip.
+
+    Example:
+        >>> RandomHorizontalFlip(1.0)(torch.tensor([[[1, 2]]]))
+        tensor([[[2, 1]]])
+    """
 
 
 class RandomVerticalFlip(RandomApplyTransform, functional=windows.vertical_flip):
-    """Top and bottom exchanged with probability ``p``. Source: torchvision.transforms.v2.RandomVerticalFlip."""
+    """Top and bottom exchanged with probability ``p``. Source: torchvision.transforms.v2.RandomVerticalFlip.
+
+    Example:
+        >>> RandomVerticalFlip(1.0)(torch.tensor([[[1], [2]]]))
+        tensor([[[2],
+                 [1]]])
+    """
 
 
 # -- sizes -------------------------------------------------------------------------------------------------------------------------------
@@ -68,6 +79,10 @@ class Resize(_Resizing):
         max_size: the most that the longer side gets.
         antialias: widen the filter when the image shrinks; always for PIL images.
     Source: torchvision.transforms.v2.Resize.
+    Example:
+        >>> boxes = tv_tensors.BoundingBoxes([[0, 0, 4, 2]], format='XYXY', canvas_size=(8, 6))
+        >>> Resize((4, 3))(boxes).canvas_size
+        (4, 3)
     """
 
     def __init__(self, size: Any, interpolation: Any = "bilinear", max_size: int | None = None, antialias: bool | None = True):
@@ -88,6 +103,9 @@ class ScaleJitter(_Resizing):
     """Resized to fit ``target_size``, times a random factor.
 
     Source: torchvision.transforms.v2.ScaleJitter. Ghiasi et al. 2020, "Simple Copy-Paste".
+    Example:
+        >>> ScaleJitter((16, 16), scale_range=(1.0, 1.0))(torch.ones(3, 8, 6)).shape
+        torch.Size([3, 16, 12])
     """
 
     def __init__(self, target_size: Any, scale_range: Any = (0.1, 2.0), interpolation: Any = "bilinear", antialias: bool | None = True):
@@ -106,6 +124,9 @@ class RandomShortestSize(_Resizing):
     """Resized such that the shorter side has one of the lengths ``min_size``, and the longer at most ``max_size``.
 
     Source: torchvision.transforms.v2.RandomShortestSize.
+    Example:
+        >>> RandomShortestSize(3)(torch.ones(3, 8, 6)).shape
+        torch.Size([3, 4, 3])
     """
 
     def __init__(self, min_size: Any, max_size: int | None = None, interpolation: Any = "bilinear", antialias: bool | None = True):
@@ -125,6 +146,9 @@ class RandomResize(_Resizing):
     """Resized such that the shorter side has a length from ``min_size`` to below ``max_size``.
 
     Source: torchvision.transforms.v2.RandomResize.
+    Example:
+        >>> RandomResize(3, 4)(torch.ones(3, 8, 6)).shape
+        torch.Size([3, 4, 3])
     """
 
     def __init__(self, min_size: int, max_size: int, interpolation: Any = "bilinear", antialias: bool | None = True):
@@ -138,7 +162,13 @@ class RandomResize(_Resizing):
 
 # -- windows -----------------------------------------------------------------------------------------------------------------------------
 class CenterCrop(Transform):
-    """The window of this size in the middle; zeros around smaller images. Source: torchvision.transforms.v2.CenterCrop."""
+    """The window of this size in the middle; zeros around smaller images. Source: torchvision.transforms.v2.CenterCrop.
+
+    Example:
+        >>> boxes = tv_tensors.BoundingBoxes([[0, 0, 4, 2]], format='XYXY', canvas_size=(8, 6))
+        >>> CenterCrop(4)(boxes).tolist()
+        [[0, 0, 3, 0]]
+    """
 
     def __init__(self, size: Any):
         super().__init__()
@@ -157,6 +187,9 @@ class RandomResizedCrop(Transform, functional=windows.resized_crop, passing=("si
         ratio: bounds of its width divided by its height.
         interpolation, antialias: as for :class:`Resize`.
     Source: torchvision.transforms.v2.RandomResizedCrop.
+    Example:
+        >>> RandomResizedCrop(4)(torch.ones(3, 8, 6)).shape
+        torch.Size([3, 4, 4])
     """
 
     get_params = staticmethod(classic.RandomResizedCrop.get_params)
@@ -203,7 +236,12 @@ class _Crops(PassingBoxes):
 
 
 class FiveCrop(_Crops, functional=windows.five_crop, passing=("size",)):
-    """A tuple of the windows in the four corners and in the middle. Source: torchvision.transforms.v2.FiveCrop."""
+    """A tuple of the windows in the four corners and in the middle. Source: torchvision.transforms.v2.FiveCrop.
+
+    Example:
+        >>> len(FiveCrop(4)(torch.ones(3, 8, 6)))
+        5
+    """
 
     def __init__(self, size: Any):
         super().__init__()
@@ -211,7 +249,12 @@ class FiveCrop(_Crops, functional=windows.five_crop, passing=("size",)):
 
 
 class TenCrop(_Crops, functional=windows.ten_crop, passing=("size", "vertical_flip")):
-    """A tuple of :class:`FiveCrop` of the image and of its mirror image. Source: torchvision.transforms.v2.TenCrop."""
+    """A tuple of :class:`FiveCrop` of the image and of its mirror image. Source: torchvision.transforms.v2.TenCrop.
+
+    Example:
+        >>> len(TenCrop(4)(torch.ones(3, 8, 6)))
+        10
+    """
 
     def __init__(self, size: Any, vertical_flip: bool = False):
         super().__init__()
@@ -223,6 +266,11 @@ class Pad(Transform, functional=windows.pad, passing=("padding", "fill", "paddin
     """A border around inputs; ``functional.pad`` has the arguments, and ``fill`` may be a dictionary from types of input.
 
     Source: torchvision.transforms.v2.Pad.
+    Example:
+        >>> boxes = tv_tensors.BoundingBoxes([[0, 0, 4, 2]], format='XYXY', canvas_size=(8, 6))
+        >>> padded = Pad(1)(boxes)
+        >>> padded.tolist(), padded.canvas_size
+        ([[1, 1, 5, 3]], (10, 8))
     """
 
     def __init__(self, padding: Any, fill: Any = 0, padding_mode: str = "constant"):
@@ -239,6 +287,9 @@ class RandomZoomOut(RandomApplyTransform, functional=windows.pad, passing=("fill
     """With probability ``p`` at a random place of a canvas that is larger by a factor within ``side_range``.
 
     Source: torchvision.transforms.v2.RandomZoomOut. Liu et al. 2016, "SSD".
+    Example:
+        >>> RandomZoomOut(side_range=(2.0, 2.0), p=1.0)(torch.ones(3, 8, 6)).shape
+        torch.Size([3, 16, 12])
     """
 
     def __init__(self, fill: Any = 0, side_range: Sequence[float] = (1.0, 4.0), p: float = 0.5):
@@ -271,6 +322,9 @@ class RandomCrop(Transform):
     Raises:
         ValueError: when called with inputs that are too small.
     Source: torchvision.transforms.v2.RandomCrop.
+    Example:
+        >>> RandomCrop(4, padding=1)(torch.ones(3, 8, 6)).shape
+        torch.Size([3, 4, 4])
     """
 
     get_params = staticmethod(classic.RandomCrop.get_params)
@@ -337,6 +391,11 @@ class RandomIoUCrop(Transform):
         sampler_options: the overlaps to choose from; 1 or more keeps the whole image.
         trials: windows that are tried before another overlap is drawn.
     Source: torchvision.transforms.v2.RandomIoUCrop. Liu et al. 2016, "SSD".
+    Example:
+        >>> boxes = tv_tensors.BoundingBoxes([[0, 0, 4, 2]], format='XYXY', canvas_size=(8, 6))
+        >>> image, boxes = RandomIoUCrop()(torch.ones(3, 8, 6), boxes)
+        >>> boxes.canvas_size == tuple(image.shape[-2:])
+        True
     """
 
     def __init__(
@@ -418,6 +477,9 @@ class RandomRotation(Transform, functional=warps.rotate, passing=("interpolation
     """Inputs turned by a random angle; the arguments are those of the classic form, and ``fill`` may be a dictionary from types of input.
 
     Source: torchvision.transforms.v2.RandomRotation.
+    Example:
+        >>> RandomRotation(10)(torch.ones(3, 8, 6)).shape
+        torch.Size([3, 8, 6])
     """
 
     get_params = staticmethod(classic.RandomRotation.get_params)
@@ -439,6 +501,9 @@ class RandomAffine(Transform, functional=warps.affine, passing=("interpolation",
     """Inputs turned, moved, scaled and sheared; the arguments are those of the classic form.
 
     Source: torchvision.transforms.v2.RandomAffine.
+    Example:
+        >>> RandomAffine(10, translate=(0.1, 0.1))(torch.ones(3, 8, 6)).shape
+        torch.Size([3, 8, 6])
     """
 
     get_params = staticmethod(classic.RandomAffine.get_params)
@@ -470,6 +535,9 @@ class RandomPerspective(RandomApplyTransform):
     """With probability ``p`` inputs whose corners are moved inwards by up to ``distortion_scale`` halves of the size.
 
     Source: torchvision.transforms.v2.RandomPerspective.
+    Example:
+        >>> RandomPerspective(p=1.0)(torch.ones(3, 8, 6)).shape
+        torch.Size([3, 8, 6])
     """
 
     get_params = staticmethod(classic.RandomPerspective.get_params)
@@ -498,6 +566,9 @@ class ElasticTransform(Transform, functional=warps.elastic, passing=("interpolat
         sigma: the deviation of the Gaussian that smooths them, in pixels.
         interpolation, fill: as for ``functional.elastic``.
     Source: torchvision.transforms.v2.ElasticTransform. Simard et al. 2003.
+    Example:
+        >>> ElasticTransform(alpha=10.0)(torch.ones(3, 32, 32)).shape
+        torch.Size([3, 32, 32])
     """
 
     get_params = staticmethod(classic.ElasticTransform.get_params)

@@ -27,14 +27,24 @@ __all__ = [
 
 
 class Identity(Transform):
-    """Inputs as they are. Source: torchvision.transforms.v2.Identity."""
+    """Inputs as they are. Source: torchvision.transforms.v2.Identity.
+
+    Example:
+        >>> Identity()(3)
+        3
+    """
 
     def transform(self, inpt: Any, params: dict[str, Any]) -> Any:
         return inpt
 
 
 class Lambda(Transform):
-    """A function of all inputs that are of one of ``types``. Source: torchvision.transforms.v2.Lambda."""
+    """A function of all inputs that are of one of ``types``. Source: torchvision.transforms.v2.Lambda.
+
+    Example:
+        >>> Lambda(lambda image: image + 1, torch.Tensor)([torch.zeros(2), "label"])
+        [tensor([1., 1.]), 'label']
+    """
 
     _transformed_types = (object,)
 
@@ -53,7 +63,12 @@ class Lambda(Transform):
 
 # -- conversion --------------------------------------------------------------------------------------------------------------------------
 class PILToTensor(Transform):
-    """PIL images as plain tensors with the image's own values. Source: torchvision.transforms.v2.PILToTensor."""
+    """PIL images as plain tensors with the image's own values. Source: torchvision.transforms.v2.PILToTensor.
+
+    Example:
+        >>> PILToTensor()(PIL.Image.new('RGB', (5, 4))).shape
+        torch.Size([3, 4, 5])
+    """
 
     _transformed_types = (PIL.Image.Image,)
 
@@ -62,7 +77,12 @@ class PILToTensor(Transform):
 
 
 class ToImage(Transform):
-    """Plain tensors, PIL images and arrays as ``tv_tensors.Image``. Source: torchvision.transforms.v2.ToImage."""
+    """Plain tensors, PIL images and arrays as ``tv_tensors.Image``. Source: torchvision.transforms.v2.ToImage.
+
+    Example:
+        >>> type(ToImage()(torch.ones(3, 4, 5))).__name__
+        'Image'
+    """
 
     _transformed_types = (is_pure_tensor, PIL.Image.Image, np.ndarray)
 
@@ -71,7 +91,12 @@ class ToImage(Transform):
 
 
 class ToPILImage(Transform):
-    """Tensors and arrays as PIL images. Source: torchvision.transforms.v2.ToPILImage."""
+    """Tensors and arrays as PIL images. Source: torchvision.transforms.v2.ToPILImage.
+
+    Example:
+        >>> ToPILImage()(torch.ones(3, 4, 5)).size
+        (5, 4)
+    """
 
     _transformed_types = (is_pure_tensor, tv_tensors.Image, np.ndarray)
 
@@ -84,7 +109,12 @@ class ToPILImage(Transform):
 
 
 class ToPureTensor(Transform):
-    """Images, boxes and so on as plain tensors. Source: torchvision.transforms.v2.ToPureTensor."""
+    """Images, boxes and so on as plain tensors. Source: torchvision.transforms.v2.ToPureTensor.
+
+    Example:
+        >>> type(ToPureTensor()(tv_tensors.Image(torch.ones(3, 4, 5)))).__name__
+        'Tensor'
+    """
 
     _transformed_types = (tv_tensors.TVTensor,)
 
@@ -111,7 +141,12 @@ class ToTensor(Transform):
 
 
 class ConvertImageDtype(Transform):
-    """Images and videos as ``dtype``; black stays black and white white. Source: torchvision.transforms.v2.ConvertImageDtype."""
+    """Images and videos as ``dtype``; black stays black and white white. Source: torchvision.transforms.v2.ConvertImageDtype.
+
+    Example:
+        >>> ConvertImageDtype(torch.float32)(torch.tensor([[[0, 255]]], dtype=torch.uint8))
+        tensor([[[0., 1.]]])
+    """
 
     def __init__(self, dtype: Dtype = dtypes.float32):
         super().__init__()
@@ -130,6 +165,9 @@ class ToDtype(Transform):
     Raises:
         ValueError: neither, or when called with a type that the dictionary does not know.
     Source: torchvision.transforms.v2.ToDtype.
+    Example:
+        >>> ToDtype(torch.float32, scale=True)(torch.tensor([[[0, 255]]], dtype=torch.uint8))
+        tensor([[[0., 1.]]])
     """
 
     _transformed_types = (Tensor,)
@@ -175,7 +213,13 @@ def _refuse_pictures(transform: Any, flat_inputs: list[Any]) -> None:
 
 
 class LinearTransformation(Transform):
-    """``(x - mean_vector) @ transformation_matrix`` of flattened images. Source: torchvision.transforms.v2.LinearTransformation."""
+    """``(x - mean_vector) @ transformation_matrix`` of flattened images. Source: torchvision.transforms.v2.LinearTransformation.
+
+    Example:
+        >>> LinearTransformation(torch.eye(4), torch.ones(4))(torch.ones(1, 2, 2))
+        tensor([[[0., 0.],
+                 [0., 0.]]])
+    """
 
     _transformed_types = (is_pure_tensor, tv_tensors.Image, tv_tensors.Video)
 
@@ -193,7 +237,12 @@ class LinearTransformation(Transform):
 
 
 class Normalize(Transform, functional=filters.normalize, passing=("mean", "std", "inplace")):
-    """``(x - mean) / std`` for each channel of images and videos. Source: torchvision.transforms.v2.Normalize."""
+    """``(x - mean) / std`` for each channel of images and videos. Source: torchvision.transforms.v2.Normalize.
+
+    Example:
+        >>> Normalize([0.5], [0.5])(torch.ones(1, 1, 2))
+        tensor([[[1., 1.]]])
+    """
 
     def __init__(self, mean: Any, std: Any, inplace: bool = False):
         super().__init__()
@@ -212,6 +261,9 @@ class GaussianBlur(Transform, functional=filters.gaussian_blur, passing=("kernel
         kernel_size: odd; ``(along x, along y)`` or one for both.
         sigma: the deviation in pixels, or its bounds.
     Source: torchvision.transforms.v2.GaussianBlur.
+    Example:
+        >>> GaussianBlur(3)(torch.ones(3, 8, 6)).shape
+        torch.Size([3, 8, 6])
     """
 
     get_params = staticmethod(_ClassicGaussianBlur.get_params)
@@ -230,7 +282,12 @@ class GaussianBlur(Transform, functional=filters.gaussian_blur, passing=("kernel
 
 
 class GaussianNoise(Transform, functional=filters.gaussian_noise, passing=("mean", "sigma", "clip")):
-    """Images and normally distributed noise; its mean and deviation count 1 for white. Source: torchvision.transforms.v2.GaussianNoise."""
+    """Images and normally distributed noise; its mean and deviation count 1 for white. Source: torchvision.transforms.v2.GaussianNoise.
+
+    Example:
+        >>> GaussianNoise(sigma=0.0)(torch.full((1, 1, 2), 0.5))
+        tensor([[[0.5000, 0.5000]]])
+    """
 
     def __init__(self, mean: float = 0.0, sigma: float = 0.1, clip: bool = True):
         super().__init__()
@@ -238,7 +295,12 @@ class GaussianNoise(Transform, functional=filters.gaussian_noise, passing=("mean
 
 
 class UniformTemporalSubsample(Transform, functional=filters.uniform_temporal_subsample, passing=("num_samples",)):
-    """``num_samples`` frames of videos at equal distances. Source: torchvision.transforms.v2.UniformTemporalSubsample."""
+    """``num_samples`` frames of videos at equal distances. Source: torchvision.transforms.v2.UniformTemporalSubsample.
+
+    Example:
+        >>> UniformTemporalSubsample(3)(torch.arange(5.0).view(5, 1, 1, 1)).flatten()
+        tensor([0., 2., 4.])
+    """
 
     _transformed_types = (Tensor,)
 
@@ -249,7 +311,13 @@ class UniformTemporalSubsample(Transform, functional=filters.uniform_temporal_su
 
 # -- boxes and points --------------------------------------------------------------------------------------------------------------------
 class ConvertBoundingBoxFormat(Transform):
-    """Boxes in another format. Source: torchvision.transforms.v2.ConvertBoundingBoxFormat."""
+    """Boxes in another format. Source: torchvision.transforms.v2.ConvertBoundingBoxFormat.
+
+    Example:
+        >>> boxes = tv_tensors.BoundingBoxes([[0, 0, 4, 2]], format='XYXY', canvas_size=(8, 6))
+        >>> ConvertBoundingBoxFormat('CXCYWH')(boxes).tolist()
+        [[2, 1, 4, 2]]
+    """
 
     _transformed_types = (tv_tensors.BoundingBoxes,)
 
@@ -262,7 +330,13 @@ class ConvertBoundingBoxFormat(Transform):
 
 
 class ClampBoundingBoxes(Transform):
-    """Boxes cut to their image. Source: torchvision.transforms.v2.ClampBoundingBoxes."""
+    """Boxes cut to their image. Source: torchvision.transforms.v2.ClampBoundingBoxes.
+
+    Example:
+        >>> boxes = tv_tensors.BoundingBoxes([[-1, 0, 9, 2]], format='XYXY', canvas_size=(8, 6))
+        >>> ClampBoundingBoxes()(boxes).tolist()
+        [[0, 0, 6, 2]]
+    """
 
     _transformed_types = (tv_tensors.BoundingBoxes,)
 
@@ -275,7 +349,12 @@ class ClampBoundingBoxes(Transform):
 
 
 class ClampKeyPoints(Transform):
-    """Points moved to the nearest pixel of their image. Source: torchvision.transforms.v2.ClampKeyPoints."""
+    """Points moved to the nearest pixel of their image. Source: torchvision.transforms.v2.ClampKeyPoints.
+
+    Example:
+        >>> ClampKeyPoints()(tv_tensors.KeyPoints([[9, -1]], canvas_size=(8, 6))).tolist()
+        [[5, 0]]
+    """
 
     _transformed_types = (tv_tensors.KeyPoints,)
 
@@ -284,7 +363,13 @@ class ClampKeyPoints(Transform):
 
 
 class SetClampingMode(Transform):
-    """Boxes that are cut in another way from here on. Source: torchvision.transforms.v2.SetClampingMode."""
+    """Boxes that are cut in another way from here on. Source: torchvision.transforms.v2.SetClampingMode.
+
+    Example:
+        >>> boxes = tv_tensors.BoundingBoxes([[0, 0, 4, 2]], format='XYXY', canvas_size=(8, 6))
+        >>> SetClampingMode('hard')(boxes).clamping_mode
+        'hard'
+    """
 
     _transformed_types = (tv_tensors.BoundingBoxes,)
 
@@ -352,6 +437,10 @@ class SanitizeBoundingBoxes(_Sanitizing):
         min_area: the least area, at least 1.
         labels_getter: takes the labels, a tensor or several, out of the inputs; ``'default'`` looks for a name with ``label`` in it.
     Source: torchvision.transforms.v2.SanitizeBoundingBoxes.
+    Example:
+        >>> boxes = tv_tensors.BoundingBoxes([[0, 0, 4, 2], [0, 0, 9, 2]], format='XYXY', canvas_size=(8, 6))
+        >>> SanitizeBoundingBoxes()({'boxes': boxes, 'labels': torch.tensor([1, 2])})['labels']
+        tensor([1])
     """
 
     _transformed_types = (tv_tensors.BoundingBoxes, tv_tensors.Mask)
@@ -374,7 +463,12 @@ class SanitizeBoundingBoxes(_Sanitizing):
 
 
 class SanitizeKeyPoints(_Sanitizing):
-    """Without rows that have points outside of the image, and without their labels. Source: torchvision.transforms.v2.SanitizeKeyPoints."""
+    """Without rows that have points outside of the image, and without their labels. Source: torchvision.transforms.v2.SanitizeKeyPoints.
+
+    Example:
+        >>> SanitizeKeyPoints()(tv_tensors.KeyPoints([[1, 2], [9, 9]], canvas_size=(8, 6))).tolist()
+        [[1, 2]]
+    """
 
     _transformed_types = (tv_tensors.KeyPoints,)
     _words = "keypoints"

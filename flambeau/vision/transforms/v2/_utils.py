@@ -21,17 +21,32 @@ _WITH_SIZE: tuple[Check, ...] = (*_WITH_CHANNELS, tv_tensors.Mask, tv_tensors.Bo
 
 # -- inputs ------------------------------------------------------------------------------------------------------------------------------
 def check_type(obj: Any, types_or_checks: Iterable[Check]) -> bool:
-    """Whether ``obj`` is of one of the types or passes one of the checks."""
+    """Whether ``obj`` is of one of the types or passes one of the checks.
+
+    Example:
+        >>> check_type(3, [int, str])
+        True
+    """
     return any(isinstance(obj, check) if isinstance(check, type) else check(obj) for check in types_or_checks)
 
 
 def has_any(flat_inputs: Sequence[Any], *types_or_checks: Check) -> bool:
-    """Whether one of the inputs is of one of the types."""
+    """Whether one of the inputs is of one of the types.
+
+    Example:
+        >>> has_any([1, "a"], str, float)
+        True
+    """
     return any(check_type(inpt, types_or_checks) for inpt in flat_inputs)
 
 
 def has_all(flat_inputs: Sequence[Any], *types_or_checks: Check) -> bool:
-    """Whether there is an input of each of the types."""
+    """Whether there is an input of each of the types.
+
+    Example:
+        >>> has_all([1, "a"], str, float)
+        False
+    """
     return all(has_any(flat_inputs, check) for check in types_or_checks)
 
 
@@ -43,12 +58,24 @@ def _first(flat_inputs: Sequence[Any], kind: type, words: str) -> Any:
 
 
 def get_bounding_boxes(flat_inputs: Sequence[Any]) -> tv_tensors.BoundingBoxes:
-    """The first boxes among the inputs."""
+    """The first boxes among the inputs.
+
+    Example:
+        >>> boxes = tv_tensors.BoundingBoxes([[0, 0, 4, 2]], format='XYXY', canvas_size=(8, 6))
+        >>> get_bounding_boxes(["label", boxes]) is boxes
+        True
+    """
     return _first(flat_inputs, tv_tensors.BoundingBoxes, "bounding boxes")
 
 
 def get_keypoints(flat_inputs: Sequence[Any]) -> tv_tensors.KeyPoints:
-    """The first points among the inputs."""
+    """The first points among the inputs.
+
+    Example:
+        >>> points = tv_tensors.KeyPoints([[1, 2]], canvas_size=(8, 6))
+        >>> get_keypoints(["label", points]) is points
+        True
+    """
     return _first(flat_inputs, tv_tensors.KeyPoints, "keypoints")
 
 
@@ -67,6 +94,9 @@ def query_chw(flat_inputs: Sequence[Any]) -> tuple[int, int, int]:
     Raises:
         TypeError: there is none.
         ValueError: they differ.
+    Example:
+        >>> query_chw([tv_tensors.Image(torch.ones(3, 4, 5)), "label"])
+        (3, 4, 5)
     """
     found = {tuple(get_dimensions(inpt)) for inpt in flat_inputs if check_type(inpt, _WITH_CHANNELS)}
     channels, height, width = _one(found, "image or video", "CxHxW")
@@ -79,6 +109,9 @@ def query_size(flat_inputs: Sequence[Any]) -> tuple[int, int]:
     Raises:
         TypeError: there is none.
         ValueError: they differ.
+    Example:
+        >>> query_size([tv_tensors.Image(torch.ones(3, 4, 5)), "label"])
+        (4, 5)
     """
     found = {tuple(get_size(inpt)) for inpt in flat_inputs if check_type(inpt, _WITH_SIZE)}
     height, width = _one(found, "image, video, mask, bounding box of keypoint", "HxW")
