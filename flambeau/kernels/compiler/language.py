@@ -651,15 +651,7 @@ class Builder:
         self.lines.append(f"{name}:")
         self.block = name
 
-    def loop(
-        self,
-        start: Any,
-        stop: Any,
-        body: Callable[..., Any],
-        *,
-        step: Any = 1,
-        carried: Sequence[Value] = (),
-    ) -> Any:
+    def loop(self, start: Any, stop: Any, body: Callable[..., Any], *, step: Any = 1, carried: Sequence[Value] = ()) -> Any:
         """``for i in range(start, stop, step)``: ``body(i, *carried)`` returns the next values of ``carried`` (a tuple, or one Value).
 
         Returns the last ones: a tuple, or one Value where there is one.
@@ -769,14 +761,7 @@ class Builder:
         return self.indices(lanes, "i32") < self.splat(left, lanes)
 
     def vector_loop(
-        self,
-        start: Any,
-        stop: Any,
-        lanes: int,
-        body: Callable[..., Any],
-        *,
-        carried: Sequence[Value] = (),
-        unroll: int = 1,
+        self, start: Any, stop: Any, lanes: int, body: Callable[..., Any], *, carried: Sequence[Value] = (), unroll: int = 1
     ) -> Any:
         """``body(i, mask, *carried)`` for every ``lanes`` elements from ``start`` to ``stop``.
 

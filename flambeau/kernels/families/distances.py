@@ -59,11 +59,7 @@ def all_distances(k: Builder, kind: str, norm: str) -> None:
     def unit(u: Value) -> None:
         b = u // blocks
         first = (u - b * blocks) * _ROWS
-        k.when(
-            first + _ROWS <= rows,
-            lambda: several(b, first, _ROWS),
-            lambda: k.loop(first, rows, lambda i: several(b, i, 1)),
-        )
+        k.when(first + _ROWS <= rows, lambda: several(b, first, _ROWS), lambda: k.loop(first, rows, lambda i: several(b, i, 1)))
 
     k.for_chunks(lambda c: k.loop(c * per, k.least((c + 1) * per, units), unit))
 
