@@ -9,4 +9,5 @@ report.py       shares, the JSON report and the page docs/conformance.md
 import sys
 from pathlib import Path
 
-sys.path.append(str(Path(__file__).parent.parent / "tests"))  # both libraries side by side: tests/libraries.py
+_TESTS = Path(__file__).parent.parent / "tests"
+sys.path += map(str, (_TESTS, _TESTS / "helpers"))  # both libraries side by side: tests/helpers/libraries.py

@@ -1,14 +1,12 @@
-"""Autocast: regions, casts, the cache of parameters, threads, backward passes. ``tests.autocast_dtypes`` has the lists."""
+"""Autocast: regions, casts, the cache of parameters, threads, backward passes. ``tests.programs.autocast_dtypes`` has the lists."""
 
 from __future__ import annotations
 
 import gc
-import sys
 import threading
 import warnings
 import weakref
 from collections.abc import Callable
-from pathlib import Path
 from types import ModuleType
 from typing import Any
 
@@ -20,8 +18,6 @@ from flambeau import nn
 from flambeau.core import state
 from flambeau.core.calls import autocast, dispatch as dispatching
 from flambeau.utils.checkpoint import checkpoint
-
-sys.path.append(str(Path(__file__).parent))
 
 F = nn.functional
 
@@ -228,7 +224,7 @@ def test_a_program_does_as_in_pytorch(oracle: ModuleType, program: Callable[[Any
 
 @pytest.mark.oracle
 def test_lists_are_pytorchs() -> None:
-    """Dtypes of products, and of some of the others; ``python -m tests.autocast_dtypes`` takes every operation and more samples."""
+    """Dtypes of products, and of some of the others; ``python -m tests.programs.autocast_dtypes`` takes every operation."""
     pytorch()
     pytest.importorskip("expecttest")
     from autocast_dtypes import FUNCTIONS, GAPS, differences

@@ -1,4 +1,4 @@
-"""A part of ``python -m tests.decompositions``: each case once, in one of its dtypes, alone or in a batch, without all of its entries."""
+"""A part of ``python -m tests.programs.decompositions``: each case once, in one of its dtypes, alone or in a batch."""
 
 from __future__ import annotations
 

@@ -188,6 +188,6 @@ def test_every_operation_with_a_fast_kernel_takes_it() -> None:
         "FLAMBEAU_KERNELS": "numpy",
         "FLAMBEAU_KERNELS_FROM": "",
     }  # large gradients' rules run as one kernel, without the operations in them
-    done = subprocess.run([sys.executable, "-m", "tests.fast_paths"], cwd=ROOT, env=reference_only, capture_output=True, text=True)
+    done = subprocess.run([sys.executable, "-m", "tests.programs.fast_paths"], cwd=ROOT, env=reference_only, capture_output=True, text=True)
     assert done.returncode == 0, done.stdout[-4000:] + done.stderr[-4000:]
     assert "operations with a fast kernel" in done.stdout

@@ -1,4 +1,4 @@
-"""Every composition of ``python -m tests.func_compositions`` once, against PyTorch."""
+"""Every composition of ``python -m tests.programs.func_compositions`` once, against PyTorch."""
 
 from __future__ import annotations
 

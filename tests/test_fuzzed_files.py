@@ -223,7 +223,7 @@ def test_files_damaged_at_random() -> None:
     """In a process of its own: the audit hook stays for good."""
     root = pathlib.Path(__file__).parent.parent
     done = subprocess.run(
-        [sys.executable, "-m", "tests.hostile_files", "--fuzz", "1000", "--seed", "7"],
+        [sys.executable, "-m", "tests.programs.hostile_files", "--fuzz", "1000", "--seed", "7"],
         capture_output=True,
         text=True,
         timeout=300,

@@ -18,13 +18,12 @@ import pytest
 @pytest.mark.skipif(os.name != "posix", reason="alarm signals")
 @pytest.mark.parametrize("form", ["zip", "legacy"])
 def test_hostile_files_are_errors_and_soon(form: str) -> None:
-    here = Path(__file__).parent
     done = subprocess.run(
-        [sys.executable, str(here / "hostile_files.py"), form, "6000"],
+        [sys.executable, "-m", "tests.programs.hostile_files", form, "6000"],
         capture_output=True,
         text=True,
         timeout=600,
-        env={**os.environ, "PYTHONPATH": str(here.parent)},
+        env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[1])},
     )
     said = done.stdout.splitlines()
     assert done.returncode == 0, f"ended with {done.returncode} at: {said[-1:]}\n{done.stderr[-2000:]}"

@@ -16,7 +16,7 @@ import pytest
 from flambeau._library.opcheck import OpCheckError
 
 import flambeau as torch
-from tests.library_programs import PROGRAMS, shown
+from tests.programs.library_programs import PROGRAMS, shown
 
 counter = itertools.count()
 
@@ -315,7 +315,7 @@ WHERE = "When comparing the output of tests_library.{}.default on FakeTensor and
 
 
 def test_opcheck_finds_registrations_that_are_wrong():
-    """The words are PyTorch's; ``python -m tests.library_programs`` compares."""
+    """The words are PyTorch's; ``python -m tests.programs.library_programs`` compares."""
     x, moving = torch.randn(3), torch.randn(3, requires_grad=True)
     good = twice("good")
     good.register_fake(torch.empty_like)

@@ -15,7 +15,7 @@ pytestmark = pytest.mark.slow
 
 PROGRAM = """
 import sys
-sys.path[:0] = ["tests"]
+sys.path[:0] = ["tests", "tests/helpers"]
 import numpy as np
 import flambeau as torch
 from mutants import swapping
@@ -46,7 +46,8 @@ def test_a_changed_rule_gives_another_gradient():
 
 def test_what_compiles_to_the_same_is_no_change():
     program = (
-        "import sys; sys.path[:0] = ['tests']\nimport flambeau\nfrom mutants import swapping\nfrom mutants.changes import PACKAGE, Site\n"
+        "import sys; sys.path[:0] = ['tests', 'tests/helpers']\nimport flambeau\n"
+        "from mutants import swapping\nfrom mutants.changes import PACKAGE, Site\n"
         "text = (PACKAGE / 'ops/special.py').read_text()\nat = text.index('import numpy')\n"
         "swapping.apply(Site('ops/special.py', 1, '', '', 'import', 'import', at, at + 6))"
     )

@@ -23,7 +23,7 @@ from pathlib import Path
 import pytest
 from oracle import pytorch
 
-sys.path.append(str(Path(__file__).parent))  # for `python -m tests.test_op_db`; pytest does it by itself
+sys.path.append(str(Path(__file__).parents[0] / "helpers"))  # for `python -m tests.test_op_db`; pytest does it by itself
 
 from op_db_gaps import GAPS, Gap
 

@@ -21,7 +21,7 @@ PYTORCH = ("torch", "torchvision")
 IMPORTERS = {"import_module", "importorskip", "__import__"}
 FILES = sorted(path for path in TESTS.rglob("*.py") if path.name != "oracle.py")
 # Programs that run with ``torch`` meaning flambeau.
-ALIASED = {"processes/spawned.py", "visdom_client.py", "whole_models.py"}
+ALIASED = {"processes/spawned.py", "programs/visdom_client.py", "helpers/whole_models.py"}
 
 
 def is_pytorch(name: str | None) -> bool:
@@ -64,7 +64,7 @@ def imported_files(path: Path, statement: ast.stmt) -> Iterator[Path]:
     else:
         return
     level = getattr(statement, "level", 0)
-    roots = [path.parents[level - 1]] if level else [TESTS, ROOT]
+    roots = [path.parents[level - 1]] if level else [TESTS, TESTS / "helpers", TESTS / "programs", ROOT]
     for name in names:
         for root in roots:
             file = root / f"{name.replace('.', '/')}.py"
@@ -109,7 +109,7 @@ def test_what_asks_rests_and_is_counted(tmp_path: Path) -> None:
         "@pytest.mark.skip(reason='another')\ndef test_skipped(): pass\n"
     )
     options = ["-p", "no:cacheprovider", "-p", "no:xdist", "-ra", "-c", "/dev/null", "--rootdir", str(tmp_path), str(tmp_path)]
-    options += ["-o", "markers=oracle", "-o", f"pythonpath={TESTS} {ROOT}"]
+    options += ["-o", "markers=oracle", "-o", f"pythonpath={TESTS} {TESTS / 'helpers'} {ROOT}"]
     environment = {name: value for name, value in os.environ.items() if name != "FLAMBEAU_REQUIRE_ORACLE"}
     done = subprocess.run([sys.executable, "-m", "pytest", *options], capture_output=True, text=True, timeout=120, env=environment)
     assert done.returncode == 0, done.stdout + done.stderr

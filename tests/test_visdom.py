@@ -11,7 +11,7 @@ import pytest
 from flambeau.visdom import ELSEWHERE, Visdom
 
 import flambeau as torch
-from tests import visdom_client
+from tests.programs import visdom_client
 
 
 def curves(vis: Any, win: str) -> list[tuple[str, list[float], list[float]]]:

@@ -27,7 +27,7 @@ from flambeau.serialization.homes import public_object, spelling
 torch = pytorch()
 pytestmark = [pytest.mark.oracle, pytest.mark.filterwarnings("ignore:`torch.nn.utils.weight_norm` is deprecated:FutureWarning")]
 
-SOURCE = Path(__file__).parent / "whole_models.py"
+SOURCE = Path(__file__).parent / "helpers" / "whole_models.py"
 KINDS = ("mlp_with_hooks", "convolutions", "lstm", "gru", "transformer", "normed", "gpt")
 FORMS = pytest.mark.parametrize("is_zip", [True, False], ids=["zip", "legacy"])
 

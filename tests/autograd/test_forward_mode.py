@@ -362,7 +362,7 @@ def test_a_word_that_is_none():
 @pytest.mark.oracle
 @pytest.mark.parametrize("part", range(3))
 def test_database(part):
-    """A few operations of each kind; ``python -m tests.forward_operations`` takes all."""
+    """A few operations of each kind; ``python -m tests.programs.forward_operations`` takes all."""
     pytorch()
     pytest.importorskip("expecttest")
     with warnings.catch_warnings():

@@ -19,5 +19,5 @@ other, and those after it run in a new process.
 import sys
 from pathlib import Path
 
-if str(Path(__file__).parents[1]) not in sys.path:
-    sys.path.append(str(Path(__file__).parents[1]))  # areas use what other tests have, such as ``libraries`` and ``records``
+_TESTS = Path(__file__).parents[1]  # areas use what other tests have, such as ``libraries`` and ``records``
+sys.path += [folder for folder in map(str, (_TESTS, _TESTS / "helpers")) if folder not in sys.path]

@@ -24,7 +24,7 @@ from typing import Any
 
 import numpy as np
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+sys.path.extend(str(Path(__file__).resolve().parents[1] / folder) for folder in ("", "helpers"))
 
 import precision
 import records

@@ -9,7 +9,7 @@ import numpy as np
 
 import flambeau
 from flambeau.core.arrays import native
-from tests.oracle import HAS_ORACLE, pytorch
+from tests.helpers.oracle import HAS_ORACLE, pytorch
 
 from .drawing import Bound, Program, numpy_dtype
 from .layouts import Arena, random_layout

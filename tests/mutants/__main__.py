@@ -45,7 +45,7 @@ def main() -> int:
     parser.add_argument("--list", action="store_true", help="show the changes and stop")
     parser.add_argument("--show", action="store_true", help="show the results and stop")
     options = parser.parse_args()
-    sys.path[:0] = [str(ROOT / "tests"), str(ROOT)]
+    sys.path[:0] = [str(ROOT / "tests"), str(ROOT / "tests" / "helpers"), str(ROOT)]
     from mutants.changes import drawn
 
     results = options.results or Path(tempfile.gettempdir()) / f"mutants-{options.seed}-{options.count}.jsonl"

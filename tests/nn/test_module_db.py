@@ -23,7 +23,7 @@ import numpy as np
 import pytest
 from oracle import pytorch
 
-sys.path.append(str(Path(__file__).parent.parent))  # for `python -m tests.nn.test_module_db`; pytest does it by itself
+sys.path.append(str(Path(__file__).parents[1] / "helpers"))  # for `python -m tests.nn.test_module_db`; pytest does it by itself
 
 from libraries import OURS, flat
 

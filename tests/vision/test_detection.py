@@ -1,6 +1,6 @@
 """``vision.models.detection`` and ``segmentation``: small models against torchvision's, part by part and as wholes.
 
-Every named model is compared by ``python -m tests.vision_tasks``.
+Every named model is compared by ``python -m tests.programs.vision_tasks``.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ import pytest
 import flambeau as torch
 from flambeau.vision import models
 from flambeau.vision.models import detection
-from tests import vision_tasks
-from tests.oracle_vision import detecting_torchvision
+from tests.helpers.oracle_vision import detecting_torchvision
+from tests.programs import vision_tasks
 
 PACKAGES = ("detection", "segmentation")
 SHAPES = "fasterrcnn_mobilenet_v3_large_320_fpn fcos_resnet50_fpn lraspp_mobilenet_v3_large deeplabv3_mobilenet_v3_large".split()

@@ -1,6 +1,6 @@
 """``vision.models``: names, weights and builders as torchvision has them; models of each family against it.
 
-Every model is compared by ``python -m tests.vision_models``.
+Every model is compared by ``python -m tests.programs.vision_models``.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from oracle import pytorch
 import flambeau as torch
 from flambeau.vision import models
 from flambeau.vision.models import _api, _utils
-from tests import vision_models
-from tests.oracle_vision import torchvision
+from tests.helpers.oracle_vision import torchvision
+from tests.programs import vision_models
 
 ONE_OF_EACH_FAMILY = (
     "alexnet convnext_tiny densenet121 efficientnet_b0 efficientnet_v2_s googlenet inception_v3 maxvit_t mnasnet0_75 mobilenet_v2 "

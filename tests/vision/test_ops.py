@@ -10,7 +10,7 @@ import pytest
 
 import flambeau as torch
 from flambeau.vision import ops
-from tests.oracle_vision import torchvision
+from tests.helpers.oracle_vision import torchvision
 
 rng = np.random.default_rng(0)
 

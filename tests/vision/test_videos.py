@@ -1,6 +1,6 @@
 """``vision.models.video`` and ``optical_flow``: small models against torchvision's.
 
-Every named model is compared by ``python -m tests.vision_tasks``.
+Every named model is compared by ``python -m tests.programs.vision_tasks``.
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ import pytest
 
 import flambeau as torch
 from flambeau.vision import models
-from tests import vision_tasks
-from tests.oracle_vision import detecting_torchvision
-from tests.vision_models import relative_difference, state_of, stir, unequal_weights
+from tests.helpers.oracle_vision import detecting_torchvision
+from tests.programs import vision_tasks
+from tests.programs.vision_models import relative_difference, state_of, stir, unequal_weights
 
 PACKAGES = ("video", "optical_flow")
 VIDEO = np.random.default_rng(0).standard_normal((2, 3, 5, 32, 40))

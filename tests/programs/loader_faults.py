@@ -1,4 +1,4 @@
-"""Loaders whose workers or programs die at random moments: ``python -m tests.loader_faults --count N [--seed S]``.
+"""Loaders whose workers or programs die at random moments: ``python -m tests.programs.loader_faults --count N [--seed S]``.
 
 Each trial is a program of its own. It has to end in time, with the error that belongs to its fault, and leave no process and no file.
 """
@@ -109,7 +109,7 @@ def trial(seed: int) -> str:
     draw = random.Random(seed)
     fault = draw.choice(FAULTS)
     before = set(os.listdir("/dev/shm"))
-    command = [sys.executable, "-W", "ignore", "-m", "tests.loader_faults", "--program", fault, "--seed", str(seed)]
+    command = [sys.executable, "-W", "ignore", "-m", "tests.programs.loader_faults", "--program", fault, "--seed", str(seed)]
     complaints = tempfile.TemporaryFile("w+")
     child = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=complaints, text=True, start_new_session=True)
     try:

@@ -1,4 +1,4 @@
-"""``python -m tests.vision_tasks [NAME ...]``: models that detect, segment, see videos or flow, against real torchvision's.
+"""``python -m tests.programs.vision_tasks [NAME ...]``: models that detect, segment, see videos or flow, against real torchvision's.
 
 Compared are the keys and shapes of the state and its initial values after the same seed, to the bit; results on small inputs; of
 detectors, in double precision, also losses and gradients after one batch, whose anchors are drawn at random.
@@ -14,13 +14,12 @@ import warnings
 from typing import Any
 
 import numpy as np
+from oracle import pytorch
+from oracle_vision import detecting_torchvision
+from vision_models import relative_difference, state_of, stir, unequal_weights
 
 import flambeau
 from flambeau.vision import models
-from tests.oracle import pytorch
-
-from .oracle_vision import detecting_torchvision
-from .vision_models import relative_difference, state_of, stir, unequal_weights
 
 TASKS = ("detection", "segmentation", "video", "optical_flow")
 RELATIVE = 1e-4
@@ -199,7 +198,7 @@ def compare(name: str, parts: set[str]) -> tuple[str, bool]:
 
 def main() -> int:
     every = [name for task in TASKS for name in models.list_models(getattr(models, task))]
-    parser = argparse.ArgumentParser(prog="python -m tests.vision_tasks", description=str(__doc__).splitlines()[0])
+    parser = argparse.ArgumentParser(prog="python -m tests.programs.vision_tasks", description=str(__doc__).splitlines()[0])
     parser.add_argument("names", nargs="*", help="models; all of these tasks unless told")
     parser.add_argument("--parts", nargs="+", choices=("keys", "results"), default=["keys", "results"])
     arguments = parser.parse_args()

@@ -1,7 +1,7 @@
 """Samples of PyTorch's own database of operations, kept in a file, so that they are tried where PyTorch is not installed.
 
-``python -m tests.record_oracle`` chooses them: small ones of each entry, of which both libraries give the same.  What PyTorch gives of
-them is recorded as everything else (``recording.py``); arrays stand for tensors as in ``records``.
+``python -m tests.programs.record_oracle`` chooses them: small ones of each entry, of which both libraries give the same.  What PyTorch
+gives of them is recorded as everything else (``recording.py``); arrays stand for tensors as in ``records``.
 """
 
 from __future__ import annotations
@@ -10,10 +10,7 @@ import functools
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
-
-sys.path.append(str(Path(__file__).parent))
 
 import numpy as np
 from libraries import OURS, Library, flat, gradients, relevant_strides

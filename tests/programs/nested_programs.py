@@ -1,6 +1,6 @@
 """Nested tensors of the jagged layout beside PyTorch's: values, shapes and gradients of one operation after another.
 
-``python -m tests.nested_programs``. PyTorch runs in a process of its own, for some of its backward passes end
+``python -m tests.programs.nested_programs``. PyTorch runs in a process of its own, for some of its backward passes end
 it; what it does not do is counted and named. The gradient of ``softmax`` over the sequences differs: PyTorch's adds over the whole
 batch instead of each sequence (``test_a_batch_is_its_sequences`` has the right one).
 """

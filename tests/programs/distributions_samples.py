@@ -1,4 +1,4 @@
-"""Samples of every distribution against SciPy: ``python -m tests.distributions_samples [--count 200000] [NAME ...]``.
+"""Samples of every distribution against SciPy: ``python -m tests.programs.distributions_samples [--count 200000] [NAME ...]``.
 
 Numbers are compared with SciPy's distribution function by Kolmogorov and Smirnov's test, counts by chi-squared; what SciPy has no name for,
 vectors and matrices too, by the mean of each element, and its variance, in standard errors. A row fails below a probability of 1e-4, or
@@ -14,11 +14,10 @@ import warnings
 from typing import Any
 
 import numpy as np
+from distributions_table import CASES, build
 from scipy import stats
 
 import flambeau as torch
-
-from .distributions_table import CASES, build
 
 LEAST_PROBABILITY, MOST_ERRORS = 1e-4, 5.0
 

@@ -1,6 +1,6 @@
 """A plugin of pytest that fills new memory: what reads an element that nothing has written gives NaN or a huge integer, always.
 
-    FLAMBEAU_KERNELS_FROM=1 python -m pytest -p tests.poisoned_memory tests/test_op_db.py
+    FLAMBEAU_KERNELS_FROM=1 python -m pytest -p tests.helpers.poisoned_memory tests/test_op_db.py
 
 Memory that comes as ``empty`` usually holds zeros or what a small test computed last, so that such reads are rarely seen. Bools
 stay as they come, and so does ``np.empty_like``: an exception with a frame of ours would count as none of a kernel's, which the errors of

@@ -6,11 +6,11 @@ by an exception of the same kind, which is whether it is a NotImplementedError. 
     as on the CPU     PyTorch's meta device differs from its CPU, whose shape, dtype and strides are those here
     computed          PyTorch's meta device has no kernel, and the shape, dtype and strides here are those of its CPU
 
-    python -m tests.meta_shapes             the percentages of samples and of entries, and the entries that differ
-    python -m tests.meta_shapes NAME...     every difference of these entries
-    python -m tests.meta_shapes --factories the same of factory functions, in every dtype and form
-    python -m tests.meta_shapes --fake      entries under ``FakeTensorMode`` in place of the meta device
-    python -m tests.meta_shapes --huge      the time of operations on shapes that no memory could hold
+    python -m tests.programs.meta_shapes             the percentages of samples and of entries, and the entries that differ
+    python -m tests.programs.meta_shapes NAME...     every difference of these entries
+    python -m tests.programs.meta_shapes --factories the same of factory functions, in every dtype and form
+    python -m tests.programs.meta_shapes --fake      entries under ``FakeTensorMode`` in place of the meta device
+    python -m tests.programs.meta_shapes --huge      the time of operations on shapes that no memory could hold
 """
 
 from __future__ import annotations
@@ -23,10 +23,7 @@ import time
 import warnings
 import zlib
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
-
-sys.path.append(str(Path(__file__).parent))
 
 import numpy as np
 import torch
@@ -314,7 +311,7 @@ def show_huge() -> None:
 
 
 def main(arguments: list[str]) -> int:
-    parser = argparse.ArgumentParser(prog="python -m tests.meta_shapes", description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(prog="python -m tests.programs.meta_shapes", description=__doc__.splitlines()[0])
     parser.add_argument("names", nargs="*", metavar="NAME", help="names in PyTorch's database")
     parser.add_argument("--few", action="store_true", help="two samples of each dtype")
     parser.add_argument("--fake", action="store_true", help="under FakeTensorMode in place of the meta device")

@@ -7,7 +7,7 @@ from functools import cache
 from types import ModuleType
 from typing import Any
 
-from tests.oracle import pytorch
+from tests.helpers.oracle import pytorch
 
 
 @cache

@@ -3,8 +3,8 @@
 Each program is a line of source that runs on both libraries under a ``TorchDispatchMode``; what it returns is then differentiated under a
 mode of its own.  A program is equal if both lists of names are.
 
-    python -m tests.dispatch_sequences             how many are equal, and which are not, each with the reason
-    python -m tests.dispatch_sequences NAME...     the lists of these programs, where they differ
+    python -m tests.programs.dispatch_sequences             how many are equal, and which are not, each with the reason
+    python -m tests.programs.dispatch_sequences NAME...     the lists of these programs, where they differ
 """
 
 from __future__ import annotations
@@ -17,8 +17,9 @@ import warnings
 from collections.abc import Callable
 from typing import Any
 
+from oracle import pytorch
+
 import flambeau
-from tests.oracle import pytorch
 
 # Not compared: detached results that PyTorch's tape keeps, and ranges that profilers name.
 UNSEEN = ("aten.detach.default", "profiler.")
@@ -566,7 +567,7 @@ def compare(names: Any, library: Any) -> dict[str, tuple[Any, Any]]:
 def main(arguments: list[str]) -> int:
     torch = pytorch()
 
-    parser = argparse.ArgumentParser(prog="python -m tests.dispatch_sequences", description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(prog="python -m tests.programs.dispatch_sequences", description=__doc__.splitlines()[0])
     parser.add_argument("names", nargs="*", metavar="NAME", help="programs, by a part of their source")
     options = parser.parse_args(arguments)
     warnings.simplefilter("ignore")

@@ -3,9 +3,9 @@
 A case is a function of matrices, which come plain, batched, in empty batches, and degenerate: singular, of deficient rank, with eigenvalues
 or singular values that are equal.  Where no derivative exists, there is an error, or a value that is not finite, as in PyTorch.
 
-    python -m tests.decompositions              all cases; exit code 1 where one fails
-    python -m tests.decompositions --only eig   those whose names contain this
-    python -m tests.decompositions --pytorch    the same cases for PyTorch, where it is installed
+    python -m tests.programs.decompositions              all cases; exit code 1 where one fails
+    python -m tests.programs.decompositions --only eig   those whose names contain this
+    python -m tests.programs.decompositions --pytorch    the same cases for PyTorch, where it is installed
 """
 
 from __future__ import annotations
@@ -19,8 +19,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-
-from tests.oracle import pytorch
+from oracle import pytorch
 
 DTYPES = ("float64", "complex128")
 FUNCTION = Callable[..., Any]
@@ -328,7 +327,7 @@ def outcomes(library: Any, only: str = "") -> Iterator[tuple[str, str]]:
 
 
 def main(arguments: list[str]) -> int:
-    parser = argparse.ArgumentParser(prog="python -m tests.decompositions", description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(prog="python -m tests.programs.decompositions", description=__doc__.splitlines()[0])
     parser.add_argument("--only", default="", help="cases whose names contain this")
     parser.add_argument("--pytorch", action="store_true", help="check PyTorch")
     options = parser.parse_args(arguments)

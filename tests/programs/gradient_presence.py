@@ -3,8 +3,8 @@
 First gradients are taken with a graph of their own; then the gradients of those, for the same inputs. A sample agrees if in both libraries
 the same gradients are None, and the same are refused.
 
-    python -m tests.gradient_presence           how many samples agree, and the entries that differ
-    python -m tests.gradient_presence NAME...   every difference of these entries
+    python -m tests.programs.gradient_presence           how many samples agree, and the entries that differ
+    python -m tests.programs.gradient_presence NAME...   every difference of these entries
 """
 
 from __future__ import annotations
@@ -149,7 +149,7 @@ def compare(name: str, limit: int | None = None) -> tuple[int, list[str]]:
 
 
 def main(arguments: list[str]) -> int:
-    parser = argparse.ArgumentParser(prog="python -m tests.gradient_presence", description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(prog="python -m tests.programs.gradient_presence", description=__doc__.splitlines()[0])
     parser.add_argument("names", nargs="*", metavar="NAME", help="names in PyTorch's database")
     parser.add_argument("--count", type=int, default=3, help="samples of an entry")
     options = parser.parse_args(arguments)

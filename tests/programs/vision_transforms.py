@@ -1,4 +1,4 @@
-"""``python -m tests.vision_transforms [--seeds N] [NAME ...]``: the cases of transforms with many seeds, beside torchvision.
+"""``python -m tests.programs.vision_transforms [--seeds N] [NAME ...]``: the cases of transforms with many seeds, beside torchvision.
 
 Prints the cases whose results differ by more than they may, and returns 1 if there are any; the suite runs few seeds of each.
 """
@@ -8,9 +8,6 @@ from __future__ import annotations
 import argparse
 import sys
 import warnings
-from pathlib import Path
-
-sys.path.insert(0, str(Path(__file__).parent))
 
 from oracle import pytorch
 from oracle_vision import torchvision

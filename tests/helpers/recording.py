@@ -3,7 +3,7 @@
 An outcome is what a call returned or raised, tensors in it as ``Kept``: dtype, shape, strides and values.  It has a key: the digest of
 a call's function and operands, or the name of a test with a number.  An outcome that is not there lets the test rest.
 
-    python -m tests.record_oracle       runs the tests that use it with PyTorch, and writes the files again
+    python -m tests.programs.record_oracle       runs the tests that use it with PyTorch, and writes the files again
 
 A file of ``tests/recorded`` is compressed: the keys and the outcomes' structure as JSON, then the values of all tensors, dtype by
 dtype, their first bytes together, their second ones, and so on, which compresses better.
@@ -31,7 +31,7 @@ import ml_dtypes
 import numpy as np
 from oracle import HAS_ORACLE, pytorch, rest
 
-FOLDER = Path(__file__).resolve().parent / "recorded"
+FOLDER = Path(__file__).resolve().parents[1] / "recorded"
 RECORDS = os.environ.get("FLAMBEAU_RECORD") == "1"
 # Elements of the largest tensor that is recorded: of calls of functions, of which there are many, and of programs.
 LARGEST = {"operations": 400, "gradients": 400}
@@ -320,7 +320,7 @@ def outcome(area: str, key: str, compute: Callable[[], Any], *, exact: bool = Tr
             pass
     elif key in found.forms:
         problem = difference(kept(result), found[key], exact)
-        assert not problem, f"what is recorded of PyTorch is not what it gives, {problem}: python -m tests.record_oracle"
+        assert not problem, f"what is recorded of PyTorch is not what it gives, {problem}: python -m tests.programs.record_oracle"
     return result
 
 

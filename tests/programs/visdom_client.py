@@ -1,4 +1,4 @@
-"""The messages of visdom's own client and of ``flambeau.visdom``, sent to one server, compared: ``python -m tests.visdom_client``.
+"""The messages of visdom's own client and of ``flambeau.visdom``, sent to one server, compared: ``python -m tests.programs.visdom_client``.
 
 By hand, in an environment with the visdom package and without PyTorch, for which flambeau stands in: visdom's client is given its tensors.
 """

@@ -1,6 +1,6 @@
 """Random drawings of ``vision.utils`` beside torchvision's, and masks beside the COCO API's; by hand.
 
-python -m tests.drawings --count 300
+python -m tests.programs.drawings --count 300
 
 Grids, boxes, masks and key points have to be equal pixel by pixel. Flows may differ by one level in a few of a million numbers, where an
 angle's last bit does. Masks of COCO's outlines are compared where pycocotools is installed.
@@ -10,19 +10,15 @@ from __future__ import annotations
 
 import argparse
 import importlib.util
-import sys
-from pathlib import Path
 from typing import Any
 
 import numpy as np
+from oracle import pytorch
+from oracle_vision import torchvision
 
 import flambeau
 from flambeau.vision import utils
 from flambeau.vision.datasets.coco_masks import mask_of
-from tests.oracle import pytorch
-
-sys.path.append(str(Path(__file__).parent))
-from oracle_vision import torchvision
 
 
 def both(name: str, *arrays: Any, **options: Any) -> tuple[Any, Any]:

@@ -1,4 +1,4 @@
-"""Which operations take their fast kernels: ``python -m tests.fast_paths`` counts over the samples of all records.
+"""Which operations take their fast kernels: ``python -m tests.programs.fast_paths`` counts over the samples of all records.
 
 The functions that users call are generated; here they are generated with a counter around each, before the first is made.  A call took the
 fast path if it returned without asking the slow path of its operation.
@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import sys
 from collections import Counter
-from pathlib import Path
 from typing import Any
 
 from flambeau.core.calls import wrapper_source, wrappers
@@ -67,7 +66,6 @@ def reach_the_rest() -> None:
 
 def main() -> int:
     count_calls()
-    sys.path[:0] = [str(Path(__file__).resolve().parent)]
     from libraries import OURS, differentiable_inputs, flat
     from records import RECORDS
     from records.record import Maker

@@ -4,13 +4,13 @@ Every input of a sample that can require grad gets a tangent.  PyTorch's answer 
 it is two of its reverse passes.  A sample agrees where all tangents do, one that is missing counting as zeros; it *raises* where flambeau
 says that it cannot; everything else is wrong.
 
-    python -m tests.forward_operations              shares, and what is wrong or raises
-    python -m tests.forward_operations NAME...      every difference of these operations, and the way that each call took
-    python -m tests.forward_operations --ways       which way each operation takes
-    python -m tests.forward_operations --in-place   the in-place forms instead
-    python -m tests.forward_operations --nested     two tangents at once, by vmap, against one after the other, and tangents of
+    python -m tests.programs.forward_operations              shares, and what is wrong or raises
+    python -m tests.programs.forward_operations NAME...      every difference of these operations, and the way that each call took
+    python -m tests.programs.forward_operations --ways       which way each operation takes
+    python -m tests.programs.forward_operations --in-place   the in-place forms instead
+    python -m tests.programs.forward_operations --nested     two tangents at once, by vmap, against one after the other, and tangents of
                                                     tangents against two reverse passes
-    python -m tests.forward_operations --times      a few operations beside PyTorch, in microseconds
+    python -m tests.programs.forward_operations --times      a few operations beside PyTorch, in microseconds
 """
 
 from __future__ import annotations
@@ -24,10 +24,7 @@ import warnings
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
-
-sys.path.append(str(Path(__file__).parent))
 
 import numpy as np
 import torch
@@ -385,7 +382,7 @@ def least(function: Callable[[], Any], rounds: int = 60, calls: int = 20) -> flo
 
 # -- by hand ------------------------------------------------------------------------------------------------------------------
 def main(arguments: list[str]) -> int:
-    parser = argparse.ArgumentParser(prog="python -m tests.forward_operations", description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(prog="python -m tests.programs.forward_operations", description=__doc__.splitlines()[0])
     parser.add_argument("names", nargs="*", metavar="NAME", help="names in PyTorch's database, or patterns")
     parser.add_argument("--count", type=int, default=6, help="samples of each dtype, evenly spaced; 0 takes all")
     parser.add_argument("--ways", action="store_true", help="which way each primitive takes")

@@ -1,4 +1,4 @@
-"""``python -m tests.vision_models [NAME ...]``: models for images against real torchvision's, one after the other.
+"""``python -m tests.programs.vision_models [NAME ...]``: models for images against real torchvision's, one after the other.
 
 Compared are the keys, shapes and dtypes of the state and the number of parameters; the initial weights after the same seed, to the
 bit; the results with the oracle's weights, in evaluation and in training (which draws for dropout and stochastic depth). A model of
@@ -19,12 +19,11 @@ from typing import Any
 from unittest import mock
 
 import numpy as np
+from oracle import pytorch
+from oracle_vision import torchvision
 
 import flambeau
 from flambeau.vision import models
-from tests.oracle import pytorch
-
-from .oracle_vision import torchvision
 
 IMAGE_SIZES = {"inception_v3": 299, "vit_h_14": 224, "maxvit_t": 224, "alexnet": 64}
 RELATIVE = 1e-4
@@ -171,7 +170,7 @@ def compare(name: str, parts: set[str]) -> tuple[str, bool]:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(prog="python -m tests.vision_models", description=str(__doc__).splitlines()[0])
+    parser = argparse.ArgumentParser(prog="python -m tests.programs.vision_models", description=str(__doc__).splitlines()[0])
     parser.add_argument("names", nargs="*", help="models; all for classification unless told")
     parser.add_argument("--parts", nargs="+", choices=("keys", "initial", "results"), default=["keys", "initial", "results"])
     arguments = parser.parse_args()

@@ -3,8 +3,8 @@
 Each sample of float32, bfloat16 and float16 is called in both libraries inside a region of bfloat16, and of float16; the results' dtypes
 must agree, or both must raise. ``test_autocast_lists`` takes a few samples of the operations that are listed.
 
-    python -m tests.autocast_dtypes              all of it; a line for each operation that differs
-    python -m tests.autocast_dtypes NAME...      these operations, each difference (patterns such as 'fft.*' are understood)
+    python -m tests.programs.autocast_dtypes              all of it; a line for each operation that differs
+    python -m tests.programs.autocast_dtypes NAME...      these operations, each difference (patterns such as 'fft.*' are understood)
 """
 
 from __future__ import annotations
@@ -13,10 +13,7 @@ import fnmatch
 import sys
 import warnings
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import Any
-
-sys.path.append(str(Path(__file__).parent))
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")

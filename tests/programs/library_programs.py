@@ -12,8 +12,7 @@ from types import FunctionType
 from typing import Any
 
 import numpy as np
-
-from tests.oracle import pytorch
+from oracle import pytorch
 
 PROGRAMS: list[Callable[..., Any]] = []
 
@@ -541,7 +540,7 @@ def what_opcheck_finds(torch: Any, ns: str) -> Any:
 
 
 def main() -> None:
-    """``python -m tests.library_programs``: what ``opcheck`` says, with PyTorch and with flambeau; PyTorch takes long over it."""
+    """``python -m tests.programs.library_programs``: what ``opcheck`` says, with PyTorch and with flambeau; PyTorch takes long over it."""
     torch = pytorch()
 
     import flambeau

@@ -1,4 +1,4 @@
-"""``python -m tests.record_oracle [FILE ...]``: tests that compare with what is recorded run with PyTorch, and record it again.
+"""``python -m tests.programs.record_oracle [FILE ...]``: tests that compare with what is recorded run with PyTorch, and record it again.
 
 Without names all of them; with names, such as ``tests/nn/test_rnn.py``, what these tests alone use.  See ``recording.py``.
 """
@@ -10,7 +10,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parent.parent
+ROOT = Path(__file__).resolve().parents[2]
 ASKS = ("of_pytorch", "(same", "recorded_oracle")  # how a test asks for what is recorded
 
 
@@ -21,7 +21,7 @@ def main(names: list[str]) -> int:
     if not names:
         for path in (ROOT / "tests" / "recorded").glob("*.xz"):
             path.unlink()
-        commands.insert(0, ["tests.recorded_database"])
+        commands.insert(0, ["tests.programs.recorded_database"])
     done = [subprocess.run([sys.executable, "-m", *command], cwd=ROOT, env=os.environ | settings, check=False) for command in commands]
     return max(each.returncode for each in done)
 

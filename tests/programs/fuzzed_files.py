@@ -1,6 +1,6 @@
 """Files damaged at random, and pickles of random instructions: whatever is in a file, a restricted load answers with data or an error.
 
-    python -m tests.hostile_files --fuzz 100000 --seed 0 [--start N]
+    python -m tests.programs.hostile_files --fuzz 100000 --seed 0 [--start N]
 
 Of each file it is checked that nothing runs (an audit hook hears of imports, files, processes and sockets), that the answer comes soon,
 that it takes no more memory than twice the file and ``SLACK``, that tensors lie in memory of their own, and that nothing of what lay in

@@ -1,4 +1,6 @@
-"""TensorBoard's own page in headless Chromium, on files that flambeau wrote: ``python -m tests.tensorboard_page [FOLDER FOR PICTURES]``.
+"""TensorBoard's own page in headless Chromium, on files that flambeau wrote.
+
+    python -m tests.programs.tensorboard_page [FOLDER FOR PICTURES]
 
 By hand: Chromium has to be installed, and the page takes some seconds to draw itself.
 """

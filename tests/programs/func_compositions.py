@@ -1,16 +1,13 @@
 """Compositions of ``torch.func``'s transforms, each written once for both libraries, and compared.
 
-python -m tests.func_compositions           a table: differences and times; exit code 1 where one is not PyTorch's
-python -m tests.func_compositions NAME...   those whose names contain one of these
+python -m tests.programs.func_compositions           a table: differences and times; exit code 1 where one is not PyTorch's
+python -m tests.programs.func_compositions NAME...   those whose names contain one of these
 """
 
 from __future__ import annotations
 
 import sys
 import time
-from pathlib import Path
-
-sys.path.append(str(Path(__file__).parent))
 
 import func_nesting
 import func_networks

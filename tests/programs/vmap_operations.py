@@ -3,9 +3,9 @@
 Each sample becomes a stack of three examples, the batch at one dimension or another of each operand, some operands without it, nested or in
 place. A case is right if it equals the loop in values, shape and dtype; what raises is listed with its operation, and nothing may be wrong.
 
-    python -m tests.vmap_operations                     the percentage, what raises, and what is called example by example
-    python -m tests.vmap_operations --ops NAME...       every case of these operations that is not right (patterns such as 'fft.*')
-    python -m tests.vmap_operations --gradients         gradients through vmap too, and vmap of gradients
+    python -m tests.programs.vmap_operations                     the percentage, what raises, and what is called example by example
+    python -m tests.programs.vmap_operations --ops NAME...       every case of these operations that is not right (patterns such as 'fft.*')
+    python -m tests.programs.vmap_operations --gradients         gradients through vmap too, and vmap of gradients
 """
 
 from __future__ import annotations
@@ -17,10 +17,7 @@ import warnings
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
-
-sys.path.append(str(Path(__file__).parent))
 
 import numpy as np
 import torch
@@ -288,7 +285,7 @@ def outcome_of(name: str, count: int | None, modes: tuple[str, ...] = MODES, gra
 
 
 def main(arguments: list[str]) -> int:
-    parser = argparse.ArgumentParser(prog="python -m tests.vmap_operations", description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(prog="python -m tests.programs.vmap_operations", description=__doc__.splitlines()[0])
     parser.add_argument("--ops", nargs="*", metavar="NAME", help="names in PyTorch's database, or patterns")
     parser.add_argument("--count", type=int, default=4, help="samples of each of two dtypes")
     parser.add_argument("--nested", action="store_true", help="nested cases only")

@@ -45,7 +45,7 @@ def _asks(function: Any, seen: set[CodeType]) -> bool:
     if names & NAMES:
         return True
     called = [inspect.unwrap(part) for part in map(function.__globals__.get, names) if callable(part)]
-    here = Path(__file__).parent
+    here = Path(__file__).parents[1]
     return any(
         isinstance(part, FunctionType)
         and part.__code__ not in seen

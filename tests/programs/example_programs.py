@@ -1,7 +1,7 @@
 """The example programs on flambeau and on real PyTorch: what they print, and the losses in it.
 
-python -m tests.example_programs                  every program in full on both: times and the first losses
-python -m tests.example_programs char_gpt --steps 20
+python -m tests.programs.example_programs                  every program in full on both: times and the first losses
+python -m tests.programs.example_programs char_gpt --steps 20
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import tempfile
 import time
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parent.parent
+ROOT = Path(__file__).resolve().parents[2]
 
 # Arguments that make 20 steps quick and leave everything in them.
 QUICK = {
@@ -54,7 +54,7 @@ for path, arguments in json.loads(sys.argv[1]):
         runpy.run_path(path, run_name="__main__")
     outputs.append(output.getvalue())
 json.dump(outputs, sys.stdout)
-""".replace("TESTS", str(ROOT / "tests"))
+""".replace("TESTS", str(ROOT / "tests" / "helpers"))
 
 
 def run(*words: object, folder: Path) -> str:

@@ -5,7 +5,7 @@ PyTorch's stubs say the names of each overload of what is compiled, its Python f
 method and in place, and as every alias; what PyTorch computes then must come out here too. Of overloads that no sample reaches
 (``unreached``), the names are looked for in what our function is declared to take.
 
-    python -m tests.keyword_calls [NAME ...]
+    python -m tests.programs.keyword_calls [NAME ...]
 """
 
 from __future__ import annotations
@@ -22,8 +22,6 @@ from typing import Any, NamedTuple
 import torch
 
 import flambeau
-
-sys.path[:0] = [path for path in (str(Path(__file__).parent), str(Path(__file__).parents[1])) if path not in sys.path]
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")

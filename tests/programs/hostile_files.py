@@ -1,7 +1,7 @@
 """A program for ``test_hostile_files``: every place in a pickle where a file's object is looked at, with every kind of object in it.
 
-    python tests/hostile_files.py zip 6000      # or legacy; how deeply objects are nested
-    python -m tests.hostile_files --fuzz 100000 --seed 0      # see fuzzed_files
+    python tests/programs/hostile_files.py zip 6000      # or legacy; how deeply objects are nested
+    python -m tests.programs.hostile_files --fuzz 100000 --seed 0      # see fuzzed_files
 
 It says what it tries, so that the last line names the file that ended it.  The stack is a small one: hashing 5,000 tuples inside of one
 another ends the process, as it would with 150,000 and the usual stack.
@@ -185,7 +185,7 @@ def run() -> None:
 
 if __name__ == "__main__":
     if "--fuzz" in sys.argv:
-        from tests import fuzzed_files
+        import fuzzed_files
 
         fuzzed_files.main(sys.argv[1:])
     else:
