@@ -140,3 +140,17 @@ def test_a_linear_layer_under_autocast() -> None:
     half, weight = x.bfloat16(), layer.weight.bfloat16()
     counts = calls_of(lambda: torch.nn.functional.linear(half, weight))
     assert counts.total() <= 6, counts.most_common(30)
+
+
+@pytest.mark.parametrize(
+    ("function", "sizes", "most"),
+    [(lambda w, x: (w * x).sum().sin(), (4,), 220), (lambda w, x: torch.tanh(x @ w).sum(), (4, 4), 250)],
+    ids=["elementwise", "product"],
+)
+def test_gradients_of_a_batch(function: Callable[..., Any], sizes: tuple[int, ...], most: int) -> None:
+    gradients = torch.func.vmap(torch.func.grad(function), in_dims=(None, 0))
+    w, x = torch.randn(sizes), torch.randn(3, 4)
+    counts = calls_of(lambda: gradients(w, x))
+    assert counts.total() <= most, counts.most_common(30)
+    counts = calls_of(lambda: torch.func.vmap(torch.sin)(x))
+    assert counts.total() <= 50, counts.most_common(30)

@@ -11,6 +11,7 @@ need not know about broadcasting, promotion or real inputs of complex functions.
 from __future__ import annotations
 
 import heapq
+import operator
 import os
 import sys
 import threading
@@ -535,7 +536,7 @@ def _find_needed(roots: Sequence[Tensor], targets: list[Any], work: _Pass) -> No
         if isinstance(node, Node):
             work.captured[node] = None
     leading: set[Any] = set()
-    for node in sorted(seen.values(), key=lambda n: n.seq):
+    for node in sorted(seen.values(), key=operator.attrgetter("seq")):
         for edge in node.edges:
             before = edge.node if edge.__class__ is Output else edge
             if before is not None and (id(before) in wanted or (isinstance(before, Node) and before in leading)):

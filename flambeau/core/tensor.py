@@ -724,10 +724,7 @@ def storage_of(tensor: Tensor) -> UntypedStorage:
     """The tensor's storage, to be shared: made now if nobody needed it before, and knowing this tensor."""
     storage = tensor._storage
     if storage is None:
-        made = UntypedStorage._of_array(tensor._array)
-        storage = tensor._storage  # looked at again after the last call: another thread may have made one meanwhile
-        if storage is None:
-            storage = tensor._storage = made
+        storage = new_storage(tensor)
     if not storage._aliases:
         storage._add_alias(tensor)
     return storage

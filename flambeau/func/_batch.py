@@ -80,14 +80,24 @@ class Batch(Interpreter):
 
     def repeated(self, value: Tensor, mark: Any = True) -> Any:
         """A tensor of a lower level as one of this level, the same for all examples."""
-        made = self.wrap(self.inside(value) if mark is True else self.inside(value).clone(memory_format=contiguous_format))
+        with below(self):
+            inner = self.inside(value)
+        made = self.wrap(inner if mark is True else inner.clone(memory_format=contiguous_format))
         made._is_repeated = mark
         self.repeats = True
         return made
 
     def are_repeated(self, values: Any) -> bool:
         """Whether none among ``values`` can differ from example to example."""
-        return self.repeats and all(each._is_repeated for each in flat(values) if self.has(each))
+        if not self.repeats:
+            return False
+        for each in values:
+            if each.__class__ is Wrapped:
+                if each._owner is self and not each._is_repeated:
+                    return False
+            elif (each.__class__ is list or each.__class__ is tuple) and not self.are_repeated(each):
+                return False
+        return True
 
     def marked(self, made: Any) -> Any:
         """``made``, computed from nothing that differs."""
@@ -211,15 +221,20 @@ class Batch(Interpreter):
         made = rule(self, op, *values)
         if made is NotImplemented:
             made = self.looped(op, values)
-        return self.marked(made) if self.are_repeated(values) else made
+        return self.marked(made) if self.repeats and self.are_repeated(values) else made
 
     def aligned(self, op: Any, values: Sequence[Any]) -> list[Any]:
         """Operands of an element-wise operation, the batch in front of the most dimensions that any has."""
-        tensors = [values[i] for i in op.positions if isinstance(values[i], Tensor)]
-        ranks = [each._array.ndim for each in tensors]
+        tensors, ranks, dtypes = [], [], set()
+        for i in op.positions:
+            each = values[i]
+            if isinstance(each, Tensor):
+                tensors.append(each)
+                ranks.append(each._array.ndim)
+                dtypes.add(each._array.dtype)
         rank = max(ranks)
         made = list(values)
-        if not min(ranks) and op.promotion != KEEP and any(each._array.dtype is not tensors[0]._array.dtype for each in tensors):
+        if not min(ranks) and op.promotion != KEEP and len(dtypes) > 1:
             dtype = common_dtype(tensors)  # a 0-d tensor must not raise the dtype as one with the batch's dimension does
             made = [each.to(dtype) if isinstance(each, Tensor) else each for each in made]
         for i in op.positions:

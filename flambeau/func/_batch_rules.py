@@ -266,15 +266,16 @@ def _matmul(batch: Any, op: Any, a: Any, b: Any) -> Any:
         return NotImplemented  # the loop complains
     if op.name == "bmm" and a._array.shape[0] != b._array.shape[0]:
         return NotImplemented
-    x, y = (each._inner if batch.has(each) else each for each in (a, b))
-    if x is b or (not batch.has(b) and ranks[0] > 1 and ranks[1] <= 2):
+    has_a, has_b = batch.has(a), batch.has(b)
+    x, y = a._inner if has_a else a, b._inner if has_b else b
+    if not has_b and ranks[0] > 1 and ranks[1] <= 2:
         return batch.wrap(matmul(x, y))  # rows of all examples times one matrix or vector
     if ranks[0] == 1:
         x = x.unsqueeze(-2)
     if ranks[1] == 1:
         y = y.unsqueeze(-1)
     rank = max(*ranks, 2)
-    made = matmul(*[batch.lead(inner, rank) if batch.has(given) else inner for inner, given in ((x, a), (y, b))])
+    made = matmul(batch.lead(x, rank) if has_a else x, batch.lead(y, rank) if has_b else y)
     if ranks[1] == 1:
         made = made.squeeze(-1)
     if ranks[0] == 1:

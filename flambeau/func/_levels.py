@@ -337,7 +337,9 @@ class Interpreter:
         """A tensor of this level, which shows ``inner`` without its first ``drop`` dimensions."""
         made = _new(Wrapped)
         made._inner, made._owner, made._tangent = inner, self, tangent
-        made._array = Frame(inner._array, drop)
+        made._array = frame = _new(Frame)  # ``Frame(inner._array, drop)`` spelled out, for its cost in every call
+        array = inner._array
+        frame.dtype, frame.shape, frame.strides, frame.ndim = array.dtype, array.shape[drop:], array.strides[drop:], array.ndim - drop
         return made
 
     def wrap(self, inner: Tensor, tangent: Any = None) -> Any:
@@ -481,13 +483,19 @@ def interpret(call: Call) -> Any:
             f"Batching rule not implemented for aten::{call.op.name}.out; the fallback path doesn't work on out= or view ops. "
             f"{call.op.name}: out= is not supported inside torch.func transforms"
         )
-    with below(owner):
+    levels = thread.levels
+    try:  # ``with below(owner)`` spelled out, for its cost in every call
+        thread.levels = levels[: owner.level - 1]
+        thread.modes += len(thread.levels) - len(levels)
         if form is FUNCTION:
             made = owner.call(call.op, call.values)
             if call.op.is_view or call.op.is_multi_view:
                 _note_views(made, call)
             return made
         return owner.write(call.op, call.values) if form is IN_PLACE else owner.write_view(call.op, call.values)
+    finally:
+        thread.modes += len(levels) - len(thread.levels)
+        thread.levels = levels
 
 
 def _note_views(made: Any, call: Call) -> None:

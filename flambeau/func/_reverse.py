@@ -104,9 +104,13 @@ def zeros_of(tensor: Any) -> Any:
 
 def _plain(tensor: Any) -> list[Any]:
     """The plain tensors that a tensor consists of, at the bottom of all levels."""
-    if tensor is None:
-        return []
-    return [*_plain(tensor._inner), *_plain(tensor._tangent)] if tensor.__class__ is Wrapped else [tensor]
+    found, waiting = [], [tensor]
+    for each in waiting:  # grows meanwhile
+        if each.__class__ is Wrapped:
+            waiting += [each._inner, each._tangent]
+        elif each is not None:
+            found.append(each)
+    return found
 
 
 class Recording:
@@ -148,7 +152,11 @@ class Recording:
     # -- when the function has run -------------------------------------------------------------------------------------------------
     def is_connected(self, tensor: Any) -> bool:
         """Whether a tensor was computed from somebody else's variables."""
-        return self.kept and any(each.requires_grad and _has_variables(each) for each in _plain(tensor))
+        if self.kept:
+            for each in _plain(tensor):
+                if each.requires_grad and _has_variables(each):
+                    return True
+        return False
 
     def result(self, tensor: Any) -> Any:
         """A tensor as the transform returns it."""
@@ -194,7 +202,8 @@ def gradients(outs: Sequence[Any], inputs: Sequence[Any], seeds: Sequence[Any], 
         seeds: the vectors of the product; None for ones.
         record: whether the gradients are to be differentiated. keep: whether the graph is used again.
     """
-    keep = keep or any(level.records for level in thread.levels)  # what is recorded runs through these graphs again
+    for level in thread.levels:
+        keep = keep or level.records  # what is recorded runs through these graphs again
     owner = highest([*outs, *inputs])
     recorder = _recorder_in(seeds) if owner is None or not owner.records else owner
     if recorder is not None and (owner is None or owner.level <= recorder.level):
@@ -203,7 +212,7 @@ def gradients(outs: Sequence[Any], inputs: Sequence[Any], seeds: Sequence[Any], 
         used = [i for i, out in enumerate(outs) if out.requires_grad]
         if not used:
             return [None] * len(inputs)
-        ones = [out.detach().new_ones(out._array.shape) if seed is None else seed for out, seed in zip(outs, seeds, strict=True)]
+        ones = [out.new_ones(out._array.shape) if seed is None else seed for out, seed in zip(outs, seeds, strict=True)]
         return run_backward([outs[i] for i in used], [ones[i] for i in used], keep, record, inputs, accumulates=False)
     with below(owner):
         if owner.__class__ is Batch:
@@ -319,7 +328,7 @@ class Chosen:
         chosen = args[numbers[0]] if isinstance(argnums, int) else tuple([args[i] for i in numbers])
         self._spec: TreeSpec | None = None  # of a single tensor
         self.leaves = [chosen]
-        if chosen.__class__ is not Tensor:
+        if chosen.__class__ is not Tensor and chosen.__class__ is not Wrapped:
             self.leaves, self._spec = tree_flatten(chosen)
 
     def tree(self, leaves: Sequence[Any]) -> Any:
@@ -356,7 +365,7 @@ def tensors_of(made: Any, words: str) -> tuple[list[Any], TreeSpec | None]:
     Raises:
         RuntimeError: something else, or nothing.
     """
-    if made.__class__ is Tensor:
+    if made.__class__ is Tensor or made.__class__ is Wrapped:
         return [made], None
     leaves, spec = tree_flatten(made)
     if not leaves or leaves == [None]:
@@ -405,8 +414,12 @@ def _gradient_and_value(func: Any, argnums: Any, has_aux: bool, args: tuple[Any,
     record = recording.is_connected(value)
     found = gradients([value], fresh, [None], record, record)
     gradient = chosen.tree([zeros_of(x) if g is None else g for g, x in zip(found, fresh, strict=True)])
-    value = recording.result(value) if record or value.__class__ is Wrapped else conversion.detach(value)
+    value = recording.result(value) if record else _detached(value)
     return gradient, (value, recording.aux(aux)) if has_aux else value
+
+
+def _detached(tensor: Any) -> Any:
+    return tensor._owner.rewrapped(tensor, _detached) if tensor.__class__ is Wrapped else conversion.detach(tensor)
 
 
 def grad(func: Callable[..., Any], argnums: int | tuple[int, ...] = 0, has_aux: bool = False) -> Callable[..., Any]:

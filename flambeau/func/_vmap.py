@@ -73,9 +73,16 @@ def _arguments(args: tuple[Any, ...], in_dims: Any, name: str) -> tuple[list[Any
             f"vmap({name})(<inputs>): got no inputs. Maybe you forgot to add inputs, or you are trying to vmap over a function with no "
             "inputs. The latter is unsupported."
         )
-    flat, spec = pytree.tree_flatten(args)
-    dims = pytree._broadcast_to_and_flatten(in_dims, spec)
+    flat, spec = _leaves(args)
+    dims: Any = None
+    if spec is not None:
+        dims = pytree._broadcast_to_and_flatten(in_dims, spec)
+    elif isinstance(in_dims, int):
+        dims = [in_dims] * len(flat)
+    elif len(in_dims) == len(flat):
+        dims = in_dims
     if dims is None:
+        spec = pytree.tree_flatten(args)[1]
         raise ValueError(
             f"vmap({name}, in_dims={in_dims}, ...)(<inputs>): in_dims is not compatible with the structure of `inputs`. in_dims has "
             f"structure {pytree.tree_flatten(in_dims)[1]} but inputs has structure {spec}."
@@ -104,11 +111,19 @@ def _arguments(args: tuple[Any, ...], in_dims: Any, name: str) -> tuple[list[Any
         sizes.append(each._array.shape[dim])
     if not sizes:
         raise ValueError("vmap: Expected at least one Tensor to vmap over")
-    if any(size != sizes[0] for size in sizes):
+    if len(set(sizes)) > 1:
         raise ValueError(
             f"vmap: Expected all tensors to have the same size in the mapped dimension, got sizes {sizes} for the mapped dimension"
         )
     return flat, spec, counted, sizes[0]
+
+
+def _leaves(args: tuple[Any, ...]) -> tuple[list[Any], Any]:
+    """Arguments one by one, and their structure; None where each is a tensor."""
+    for each in args:
+        if each.__class__ is not Tensor and each.__class__ is not Wrapped:
+            return pytree.tree_flatten(args)
+    return list(args), None
 
 
 @unwound
@@ -120,22 +135,25 @@ def _over_batch(
         given = [
             each if dim is None else batch.wrap(each if dim == 0 else each.movedim(dim, 0)) for each, dim in zip(flat, dims, strict=True)
         ]
-        made = func(*pytree.tree_unflatten(given, spec), **kwargs)
+        made = func(*(given if spec is None else pytree.tree_unflatten(given, spec)), **kwargs)
+    if made.__class__ is Tensor or made.__class__ is Wrapped:
+        return _unwrapped(batch, made, _result_dims(None, made, out_dims, name)[0], name)
     results, structure = pytree.tree_flatten(made)
-    dims_out = _result_dims(results, structure, made, out_dims, name)
+    dims_out = _result_dims(structure, made, out_dims, name)
     found = [_unwrapped(batch, each, dim, name) for each, dim in zip(results, dims_out, strict=True)]
     return pytree.tree_unflatten(found, structure)
 
 
-def _result_dims(results: list[Any], structure: Any, made: Any, out_dims: Any, name: str) -> list[Any]:
+def _result_dims(structure: Any, made: Any, out_dims: Any, name: str) -> list[Any]:
     """For each result, where the batch is to come."""
-    if not all(each is None or isinstance(each, int) for each in pytree.tree_leaves(out_dims)):
+    is_one = out_dims is None or isinstance(out_dims, int)
+    if not is_one and not all(each is None or isinstance(each, int) for each in pytree.tree_leaves(out_dims)):
         raise ValueError(
             f"vmap({name}, ..., out_dims={out_dims}): `out_dims` must be an int, None or a python collection of ints representing where in "
             "the outputs the vmapped dimension should appear."
         )
     if isinstance(made, Tensor):  # a tuple of one is understood too
-        if isinstance(out_dims, int) or out_dims is None:
+        if is_one:
             return [out_dims]
         if isinstance(out_dims, (tuple, list)) and len(out_dims) == 1:
             return [out_dims[0]]
@@ -145,7 +163,7 @@ def _result_dims(results: list[Any], structure: Any, made: Any, out_dims: Any, n
     if dims is None:
         raise ValueError(
             f"vmap({name}, ..., out_dims={out_dims})(<inputs>): out_dims is not compatible with the structure of `outputs`. out_dims has "
-            f"structure {pytree.tree_flatten(out_dims)[1]} but outputs has structure {structure}."
+            f"structure {pytree.tree_flatten(out_dims)[1]} but outputs has structure {pytree.tree_flatten(made)[1]}."
         )
     return dims
 
@@ -189,7 +207,7 @@ def _in_chunks(
         given = [each if dim is None else each.narrow(dim, start, length) for each, dim in zip(flat, dims, strict=True)]
         made = _over_batch(func, name, given, spec, dims, length, out_dims, randomness, kwargs)
         results, structure = pytree.tree_flatten(made)
-        joined_at = _result_dims(results, structure, made, out_dims, name)
+        joined_at = _result_dims(structure, made, out_dims, name)
         parts.append(results)
     columns = zip(*parts, strict=True)
     joined = [column[0] if dim is None else joining.cat(list(column), dim) for column, dim in zip(columns, joined_at, strict=True)]

@@ -62,9 +62,7 @@ def view_shape(input: Tensor, shape: Sequence[int]) -> Tensor:
 
 
 def _asked(name: str, input: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """What the modes that see this call by the method's name return; NotImplemented without one."""
-    if not thread.function_modes:
-        return NotImplemented
+    """What the modes that see this call by the method's name return."""
     return call_override(getattr(TensorType, name), (input,), (input, *args), kwargs)
 
 
@@ -89,7 +87,7 @@ def view_method(input: Tensor, *shape: Any, dtype: Any = None, size: Any = None)
         >>> torch.tensor([1.0]).view(torch.int32)  # the bits
         tensor([1065353216], dtype=torch.int32)
     """
-    if active:
+    if active and thread.function_modes:
         named = {name: value for name, value in (("dtype", dtype), ("size", size)) if value is not None}
         result = _asked("view", input, shape, named)
         if result is not NotImplemented:
@@ -213,7 +211,7 @@ def reshape_method(input: Tensor, *sizes: Any, shape: Any = None) -> Tensor:
         tensor([[0, 1],
                 [2, 3]])
     """
-    if active:
+    if active and thread.function_modes:
         result = _asked("reshape", input, sizes, {} if shape is None else {"shape": shape})
         if result is not NotImplemented:
             return result
@@ -766,7 +764,7 @@ def expand_method(input: Tensor, *sizes: Any, size: Any = None, implicit: bool =
         (torch.Size([3, 2, 2]), tensor([[1, 1, 1],
                 [2, 2, 2]]))
     """
-    if active:
+    if active and thread.function_modes:
         named = {"implicit": True} if implicit else {}
         result = _asked("expand", input, sizes, named if size is None else {"size": size, **named})
         if result is not NotImplemented:

@@ -64,6 +64,7 @@ from ._pytree_nodes import (
     _namedtuple_serialize as _namedtuple_serialize,
     _namedtuple_unflatten as _namedtuple_unflatten,
     _node_def as _node_def,
+    _node_of,
     _odict_unflatten as _odict_unflatten,
     _ordereddict_flatten as _ordereddict_flatten,
     _ordereddict_flatten_with_keys as _ordereddict_flatten_with_keys,
@@ -114,8 +115,8 @@ class TreeSpec:
     def __init__(self, type: Any, context: Context, children_specs: list[TreeSpec]):
         self.type, self._context, self._children = type, context, children_specs
         self.num_children = len(children_specs)
-        self.num_nodes: int = 1 + sum(child.num_nodes for child in children_specs)
-        self.num_leaves: int = sum(child.num_leaves for child in children_specs) if type is not None else 1
+        self.num_nodes: int = 1 + sum([child.num_nodes for child in children_specs])
+        self.num_leaves: int = sum([child.num_leaves for child in children_specs]) if type is not None else 1
 
     @property
     def context(self) -> Context:
@@ -228,10 +229,9 @@ class TreeSpec:
         return self._unflatten(iter(leaves))
 
     def _unflatten(self, leaves: Iterator[Any]) -> PyTree:
-        if self.is_leaf():
+        if self.type is None:
             return next(leaves)
-        node = _node_def(self.type)
-        assert node is not None
+        node = SUPPORTED_NODES[self.type]
         return node.unflatten_fn([child._unflatten(leaves) for child in self._children], self._context)
 
 
@@ -300,7 +300,7 @@ def _retrieve_constant(spec: TreeSpec) -> Any:
 # -- taking apart and putting together ------------------------------------------------------------------------------------------
 def tree_is_leaf(tree: PyTree, is_leaf: IsLeaf = None) -> bool:
     """Whether ``tree`` is a leaf: of no registered type, or one that ``is_leaf`` takes for a leaf."""
-    return (is_leaf is not None and is_leaf(tree)) or _node_def(_get_node_type(tree)) is None
+    return (is_leaf is not None and is_leaf(tree)) or _node_of(tree) is None
 
 
 _is_leaf = tree_is_leaf
@@ -323,7 +323,7 @@ def tree_flatten(tree: PyTree, is_leaf: IsLeaf = None) -> tuple[list[Any], TreeS
 
 
 def _flatten(tree: PyTree, leaves: list[Any], is_leaf: IsLeaf) -> TreeSpec:
-    node = None if is_leaf is not None and is_leaf(tree) else _node_def(_get_node_type(tree))
+    node = None if is_leaf is not None and is_leaf(tree) else _node_of(tree)
     if node is None:
         leaves.append(tree)
         return _LEAF_SPEC
@@ -344,7 +344,7 @@ def tree_unflatten(leaves: Iterable[Any], treespec: TreeSpec) -> PyTree:
 
 def tree_iter(tree: PyTree, is_leaf: IsLeaf = None) -> Iterator[Any]:
     """A tree's leaves, one by one."""
-    node = None if is_leaf is not None and is_leaf(tree) else _node_def(_get_node_type(tree))
+    node = None if is_leaf is not None and is_leaf(tree) else _node_of(tree)
     if node is None:
         yield tree
         return
@@ -464,7 +464,7 @@ def tree_leaves_with_path(tree: PyTree, is_leaf: IsLeaf = None) -> list[tuple[Ke
 
 
 def _generate_key_paths(key_path: KeyPath, tree: PyTree, is_leaf: IsLeaf = None) -> Iterator[tuple[KeyPath, Any]]:
-    node = None if is_leaf is not None and is_leaf(tree) else _node_def(_get_node_type(tree))
+    node = None if is_leaf is not None and is_leaf(tree) else _node_of(tree)
     if node is None:
         yield key_path, tree
         return

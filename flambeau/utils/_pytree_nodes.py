@@ -180,6 +180,14 @@ def _node_def(node_type: Any) -> NodeDef | None:
     return node
 
 
+def _node_of(tree: Any) -> NodeDef | None:
+    """How ``tree`` is taken apart; None for leaves."""
+    kind = type(tree)
+    if kind is not tuple and issubclass(kind, tuple):
+        return _node_def(_get_node_type(tree))
+    return SUPPORTED_NODES.get(kind)
+
+
 def register_pytree_node(
     cls: type[Any],
     flatten_fn: FlattenFn,

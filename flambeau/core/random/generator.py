@@ -559,20 +559,20 @@ class _Watched(Generator):
 
 
 _Watched.__name__, _Watched.__qualname__ = Generator.__name__, Generator.__qualname__
-_watching: weakref.WeakSet[Any] = weakref.WeakSet()  # who watches; one whose end was interrupted is gone when nothing refers to it
+_watching: set[weakref.ref[Any]] = set()  # who watches; one whose end was interrupted is gone when nothing refers to it
 
 
 def watch(who: Any) -> None:
     """From now on ``drawn_here`` counts, until ``unwatch(who)``."""
-    late.alone(_show, _watching.add, who)
+    late.alone(_show, _watching.add, weakref.ref(who, _watching.discard))
 
 
 def unwatch(who: Any) -> None:
     """``who`` need not know any more."""
-    late.alone(_show, _watching.discard, who)
+    late.alone(_show, _watching.discard, weakref.ref(who))
 
 
-def _show(change: Callable[[Any], None], who: Any) -> None:
+def _show(change: Callable[[Any], None], who: weakref.ref[Any]) -> None:
     change(who)
     default_generator.__class__ = _Watched if _watching else Generator
 

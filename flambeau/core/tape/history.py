@@ -65,12 +65,13 @@ def view_of(base: Tensor) -> Any:
     shown, word = base._view_of, base._requires_grad
     if not without_grad or thread.grad is True:
         return base if shown is None else shown
-    root = base if shown is None else root_of(base)
+    is_noted = shown.__class__ is ViewMeta
+    root = base if shown is None else shown.root if is_noted else shown
     if word is INFERENCE:
         return root
     if word is not False:
         watch(storage_of(base))
-    return ViewMeta(root, "inference" if thread.inference or (shown is not None and _is_of_inference(base)) else "no_grad")
+    return ViewMeta(root, "inference" if thread.inference or (is_noted and shown.creation_meta == "inference") else "no_grad")
 
 
 def set_creation_meta(view: Tensor, creation_meta: str) -> None:
