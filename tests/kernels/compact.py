@@ -55,8 +55,8 @@ def leaf(*shape: int, dtype: Any = torch.float32) -> torch.Tensor:
 
 # -- element-wise -------------------------------------------------------------------------------------------------------------------
 def _special(dtype: Any) -> torch.Tensor:
-    infinity, opmath = float("inf"), [2.0**22 + 0.5, 2.0**23 - 0.5, 2.0**51 + 0.5]
-    edges = [0.0, -0.0, 0.5, -0.5, 1.5, 2.5, -2.5, 3.7, *opmath, float("nan"), infinity, -infinity]
+    infinity, halves = float("inf"), [2.0**22 + 0.5, 2.0**23 - 0.5, 2.0**51 + 0.5]
+    edges = [0.0, -0.0, 0.5, -0.5, 1.5, 2.5, -2.5, 3.7, *halves, float("nan"), infinity, -infinity]
     return torch.cat([torch.tensor(edges, dtype=torch.float64), torch.randn(67, dtype=torch.float64) * 3]).to(dtype)
 
 

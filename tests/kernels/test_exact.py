@@ -10,7 +10,7 @@ import pytest
 import flambeau as torch
 from flambeau.core.arrays import native
 from flambeau.kernels.compiler import build
-from flambeau.kernels.compiler.language import KINDS
+from flambeau.kernels.compiler.language import ELEMENTS
 from flambeau.kernels.mathematics import exact
 
 from .test_vectors import TARGETS, special_values
@@ -22,13 +22,13 @@ INTEGERS = [np.int8, np.int16, np.int32, np.int64, np.uint8, np.uint16, np.uint3
 COUNT = 20_000
 
 
-def mapped(k, name, kinds, result, lanes):
+def mapped(k, name, elements, result, lanes):
     """y = function(x, ...) over arrays."""
-    sources = [k.array() for _ in kinds]
+    sources = [k.array() for _ in elements]
     y, n = k.array(), k.integer()
 
     def step(i, mask):
-        values = [k.load(x, i, kind, lanes, mask) for x, kind in zip(sources, kinds, strict=True)]
+        values = [k.load(x, i, element, lanes, mask) for x, element in zip(sources, elements, strict=True)]
         k.store(getattr(exact, name)(k, *values), y, i, result, mask)
 
     k.vector_loop(0, n, lanes, step)
@@ -36,9 +36,9 @@ def mapped(k, name, kinds, result, lanes):
 
 def computed(processor, name, *x, result=None):
     result = np.dtype(result or x[0].dtype)
-    kinds = tuple(KINDS[array.dtype] for array in x)
+    elements = tuple(ELEMENTS[array.dtype] for array in x)
     lanes = processor.width // x[0].itemsize if processor.has_masks else 1
-    k = build.source_of(mapped, (name, kinds, KINDS[result], lanes), processor)
+    k = build.source_of(mapped, (name, elements, ELEMENTS[result], lanes), processor)
     y = np.empty(x[0].shape, result)
     build.Kernel(build.compiled(k.text(), k.name, processor), k.slots)(1, *[id(array) for array in x], id(y), y.size)
     return y

@@ -171,8 +171,8 @@ def test_mixed_and_other_dtypes_are_left_alone():
         torch.randn(200, 200) @ doubled
     whole = torch.arange(40000).reshape(200, 200)
     assert torch.equal(whole @ whole, torch.from_numpy(whole.numpy() @ whole.numpy()))
-    opmath = torch.randn(200, 200).to(torch.bfloat16)
-    assert torch.allclose((opmath @ opmath).float(), opmath.float() @ opmath.float(), rtol=1e-2, atol=0.2)
+    halves = torch.randn(200, 200).to(torch.bfloat16)
+    assert torch.allclose((halves @ halves).float(), halves.float() @ halves.float(), rtol=1e-2, atol=0.2)
 
 
 BAD = {

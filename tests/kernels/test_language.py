@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from flambeau.kernels.compiler.language import KINDS, SIZES, Builder, literal
+from flambeau.kernels.compiler.language import ELEMENTS, SIZES, Builder, literal
 from flambeau.kernels.compiler.target import AVX2, NEON, PLAIN
 
 from .guard import guarded
@@ -89,18 +89,18 @@ OF_UNSIGNED = {
 
 
 @every_target
-@pytest.mark.parametrize("kind", [*FLOATS, *SIGNED, *UNSIGNED])
-def test_arithmetic_comparisons_and_bits(kind, target):
-    table = ARITHMETIC | (OF_FLOATS if kind in FLOATS else OF_INTEGERS) | (OF_UNSIGNED if kind in UNSIGNED else {})
+@pytest.mark.parametrize("element", [*FLOATS, *SIGNED, *UNSIGNED])
+def test_arithmetic_comparisons_and_bits(element, target):
+    table = ARITHMETIC | (OF_FLOATS if element in FLOATS else OF_INTEGERS) | (OF_UNSIGNED if element in UNSIGNED else {})
     makers, references = zip(*table.values(), strict=True)
-    check(makers, references, [samples(kind, COUNT, 1), samples(kind, COUNT, 2)], target)
+    check(makers, references, [samples(element, COUNT, 1), samples(element, COUNT, 2)], target)
 
 
 @every_target
-@pytest.mark.parametrize("kind", FLOATS)
-def test_minimum_and_maximum_pass_nan_on(kind, target):
+@pytest.mark.parametrize("element", FLOATS)
+def test_minimum_and_maximum_pass_nan_on(element, target):
     makers = [lambda k, a, b: k.minimum(a, b), lambda k, a, b: k.maximum(a, b)]
-    a, b = samples(kind, COUNT, 1), samples(kind, COUNT, 2)
+    a, b = samples(element, COUNT, 1), samples(element, COUNT, 2)
     a[(a == 0) & (b == 0)] = 1  # which of two zeros is smaller is left open
     check(makers, [np.minimum, np.maximum], [a, b], target)
 
@@ -120,27 +120,27 @@ def test_truth_values(target):
 
 
 @every_target
-@pytest.mark.parametrize("kind", FLOATS)
-def test_fma_rounds_once_where_the_processor_can(kind, target):
+@pytest.mark.parametrize("element", FLOATS)
+def test_fma_rounds_once_where_the_processor_can(element, target):
     rng = np.random.default_rng(0)
-    a, b, c = (rng.standard_normal(COUNT).astype(DTYPES[kind]) for _ in range(3))
+    a, b, c = (rng.standard_normal(COUNT).astype(DTYPES[element]) for _ in range(3))
     (result,) = apply(lambda k, *v: [k.fma(*v)], a, b, c, target=target)
-    if kind == "f32" and target.has_fma:  # a product of two float32 is exact in float64; the sum is rounded twice at worst
+    if element == "f32" and target.has_fma:  # a product of two float32 is exact in float64; the sum is rounded twice at worst
         np.testing.assert_allclose(result, a.astype(float) * b + c, rtol=2**-23.9, atol=0)
     elif not target.has_fma:
         same(result, a * b + c)
     else:
         np.testing.assert_allclose(result, a * b + c, rtol=1e-12, atol=1e-15)
-    one, small = np.ones(3, DTYPES[kind]), np.full(3, 1 + np.finfo(DTYPES[kind]).eps, DTYPES[kind])
+    one, small = np.ones(3, DTYPES[element]), np.full(3, 1 + np.finfo(DTYPES[element]).eps, DTYPES[element])
     (exact,) = apply(lambda k, a, b: [k.fma(a, a, -(b + 2 * (a - b)))], small, one, target=target)
     assert np.all((exact != 0) == target.has_fma)  # (1 + e)**2 - (1 + 2 e) = e**2, which two roundings lose
-    check([lambda k, a: k.fma(2, a, 1)], [lambda a: 2 * a + 1], [np.arange(9, dtype=DTYPES[kind])], target)
+    check([lambda k, a: k.fma(2, a, 1)], [lambda a: 2 * a + 1], [np.arange(9, dtype=DTYPES[element])], target)
 
 
 # -- rounding to whole numbers ------------------------------------------------------------------------------------------------------
-def _around(kind):
-    """Numbers around the limits between which a float still has opmath, quarters and so on, and special ones."""
-    dtype, digits = DTYPES[kind], 23 if kind == "f32" else 52
+def _around(element):
+    """Numbers around the limits between which a float still has halves, quarters and so on, and special ones."""
+    dtype, digits = DTYPES[element], 23 if element == "f32" else 52
     steps = np.arange(-64, 65)
     near = [2.0**p + steps * max(2.0 ** (p - digits - 1), 2.0**-4) for p in range(digits - 4, digits + 3)]
     small = np.concatenate([steps / 4, steps / 8 + 1000, [1e-30, 0.49999997, 0.5 - 2**-54, np.finfo(dtype).max, np.finfo(dtype).tiny]])
@@ -149,25 +149,25 @@ def _around(kind):
 
 
 @every_target
-@pytest.mark.parametrize("kind", FLOATS)
-def test_rounding_functions(kind, target):
+@pytest.mark.parametrize("element", FLOATS)
+def test_rounding_functions(element, target):
     makers = [lambda k, a, name=name: getattr(k, name)(a) for name in ("floor", "ceil", "trunc", "rint")]
-    check(makers, [np.floor, np.ceil, np.trunc, np.rint], [_around(kind)], target)
+    check(makers, [np.floor, np.ceil, np.trunc, np.rint], [_around(element)], target)
 
 
 @every_target
-@pytest.mark.parametrize("kind", FLOATS)
-def test_round_even_below_its_limit(kind, target):
-    a = _around(kind)
-    a = a[np.abs(a) < (2.0**22 if kind == "f32" else 2.0**51)]
+@pytest.mark.parametrize("element", FLOATS)
+def test_round_even_below_its_limit(element, target):
+    a = _around(element)
+    a = a[np.abs(a) < (2.0**22 if element == "f32" else 2.0**51)]
     (result,) = apply(lambda k, x: [k.round_even(x)], a, target=target)
     np.testing.assert_array_equal(result, np.rint(a))  # the sign of a zero is left open
 
 
 # -- casts ----------------------------------------------------------------------------------------------------------------------------
-def _castable(kind, wanted):
-    a = samples(kind, COUNT)
-    if kind in FLOATS and wanted not in (*FLOATS, "b1"):
+def _castable(element, wanted):
+    a = samples(element, COUNT)
+    if element in FLOATS and wanted not in (*FLOATS, "b1"):
         limits = np.iinfo(DTYPES[wanted])
         high = min(float(limits.max), 2.0**62)
         a = np.where(np.isfinite(a) & (a > max(float(limits.min), -(2.0**62))) & (a < high), a, np.asarray(1.75, a.dtype))
@@ -175,12 +175,12 @@ def _castable(kind, wanted):
 
 
 @every_target
-@pytest.mark.parametrize("kind", ["b1", *FLOATS, *SIGNED, *UNSIGNED])
-def test_casts_follow_c(kind, target):
-    kinds = ["b1", *FLOATS, *SIGNED, *UNSIGNED]
-    sources = [_castable(kind, wanted) for wanted in kinds]
-    results = apply(lambda k, *values: [k.cast(v, wanted) for v, wanted in zip(values, kinds, strict=True)], *sources, target=target)
-    for result, source, wanted in zip(results, sources, kinds, strict=True):
+@pytest.mark.parametrize("element", ["b1", *FLOATS, *SIGNED, *UNSIGNED])
+def test_casts_follow_c(element, target):
+    elements = ["b1", *FLOATS, *SIGNED, *UNSIGNED]
+    sources = [_castable(element, wanted) for wanted in elements]
+    results = apply(lambda k, *values: [k.cast(v, wanted) for v, wanted in zip(values, elements, strict=True)], *sources, target=target)
+    for result, source, wanted in zip(results, sources, elements, strict=True):
         same(result, source.astype(DTYPES[wanted]))
 
 
@@ -191,15 +191,15 @@ def test_float_to_narrow_unsigned_wraps_like_numpy(target):
 
 
 # -- memory -------------------------------------------------------------------------------------------------------------------------
-def _copy(k, kind, lanes, other=None):
+def _copy(k, element, lanes, other=None):
     """y = x; with ``other``, y = the sum of all loaded lanes instead, masked ones counting ``other``."""
     x, y, start, stop = k.array(), k.array(), k.integer(), k.integer()
     if other is None:
-        k.for_chunks(lambda _: k.vector_loop(start, stop, lanes, lambda i, m: k.store(k.load(x, i, kind, lanes, m), y, i, kind, m)))
+        k.for_chunks(lambda _: k.vector_loop(start, stop, lanes, lambda i, m: k.store(k.load(x, i, element, lanes, m), y, i, element, m)))
         return
 
     def step(i, mask, total):
-        return total + k.cast(k.load(x, i, kind, lanes, mask, other=other), "f64")
+        return total + k.cast(k.load(x, i, element, lanes, mask, other=other), "f64")
 
     total = k.vector_loop(start, stop, lanes, step, carried=(k.const(0, "f64", lanes),))
     k.store(k.sum(total), y, 0, "f64")
@@ -216,30 +216,30 @@ def built(generator, *specification, target):
 
 
 @every_target
-@pytest.mark.parametrize("kind", [k for k in SIZES if k != "ptr"])
+@pytest.mark.parametrize("element", [k for k in SIZES if k != "ptr"])
 @given(count=st.integers(0, 200), start=st.integers(0, 40), end=st.booleans())
 @settings(max_examples=15)
-def test_masked_copies_touch_what_they_should(kind, target, count, start, end):
-    if kind == "f16" and not target.has_halves:
+def test_masked_copies_touch_what_they_should(element, target, count, start, end):
+    if element == "f16" and not target.has_halves:
         return
-    lanes = 16 if kind == "f64" else target.width // SIZES[kind]
-    x = guarded(samples(kind, count + start, count), end)
+    lanes = 16 if element == "f64" else target.width // SIZES[element]
+    x = guarded(samples(element, count + start, count), end)
     y = guarded(np.zeros_like(x), end)
-    built(_copy, kind, lanes, target=target)(0, 1, id(x), id(y), start, count + start)
+    built(_copy, element, lanes, target=target)(0, 1, id(x), id(y), start, count + start)
     same(y[start:], x[start:])
     assert not y[:start].any()
 
 
 @every_target
-@pytest.mark.parametrize("kind", ["f32", "f64", "bf16", "f16", "i16", "u8", "i64", "b8"])
+@pytest.mark.parametrize("element", ["f32", "f64", "bf16", "f16", "i16", "u8", "i64", "b8"])
 @given(count=st.integers(0, 70))
 @settings(max_examples=10)
-def test_masked_lanes_take_the_other_value(kind, target, count):
-    if kind == "f16" and not target.has_halves:
+def test_masked_lanes_take_the_other_value(element, target, count):
+    if element == "f16" and not target.has_halves:
         return
-    lanes, other = 8, 1 if kind == "b8" else 3
-    x, y = guarded(np.ones(count, DTYPES[kind])), np.empty(1)
-    built(_copy, kind, lanes, other, target=target)(0, 1, id(x), id(y), 0, count)
+    lanes, other = 8, 1 if element == "b8" else 3
+    x, y = guarded(np.ones(count, DTYPES[element])), np.empty(1)
+    built(_copy, element, lanes, other, target=target)(0, 1, id(x), id(y), 0, count)
     assert y[0] == count + other * (-count % lanes)
 
 
@@ -254,9 +254,9 @@ def test_all_bfloat16_load_as_float32(target):
 def test_all_float16_load_as_float32(target):
     if not target.has_halves:
         pytest.skip("no instructions for float16")
-    opmath = np.arange(65536, dtype=np.uint16).view(np.float16)
-    (result,) = apply(lambda k, a: [a + 0.0], opmath, target=target)
-    np.testing.assert_array_equal(result, opmath.astype(np.float32))
+    halves = np.arange(65536, dtype=np.uint16).view(np.float16)
+    (result,) = apply(lambda k, a: [a + 0.0], halves, target=target)
+    np.testing.assert_array_equal(result, halves.astype(np.float32))
 
 
 def _between_halves(dtype):
@@ -275,13 +275,13 @@ def _between_halves(dtype):
 
 
 @every_target
-@pytest.mark.parametrize("kind", ["f16", "bf16"])
-def test_stores_of_halves_round_to_even(kind, target):
-    if kind == "f16" and not target.has_halves:
+@pytest.mark.parametrize("element", ["f16", "bf16"])
+def test_stores_of_halves_round_to_even(element, target):
+    if element == "f16" and not target.has_halves:
         pytest.skip("no instructions for float16")
-    a = _between_halves(DTYPES[kind])
-    (result,) = apply(lambda k, x: [x], a, target=target, kinds=[kind])
-    wanted = a.astype(DTYPES[kind])
+    a = _between_halves(DTYPES[element])
+    (result,) = apply(lambda k, x: [x], a, target=target, elements=[element])
+    wanted = a.astype(DTYPES[element])
     nan = np.isnan(a)
     np.testing.assert_array_equal(result.view(np.uint16)[~nan], wanted.view(np.uint16)[~nan])
     assert np.isnan(result[nan].astype(np.float32)).all()
@@ -289,23 +289,23 @@ def test_stores_of_halves_round_to_even(kind, target):
 
 
 @every_target
-@pytest.mark.parametrize("kind", [k for k in SIZES if k != "ptr"])
-def test_gather_and_strided_loads(kind, target):
-    if kind == "f16" and not target.has_halves:
+@pytest.mark.parametrize("element", [k for k in SIZES if k != "ptr"])
+def test_gather_and_strided_loads(element, target):
+    if element == "f16" and not target.has_halves:
         pytest.skip("no instructions for float16")
-    lanes, register = 8, KINDS[DTYPES[kind]]
+    lanes, register = 8, ELEMENTS[DTYPES[element]]
 
     def kernel(k):
         x, at, y, n, stride = k.array(), k.array(), k.array(), k.integer(), k.integer()
 
         def step(i, mask):
-            k.store(k.gather(x, k.load(at, i, "i64", lanes, mask), kind, mask), y, i, register, mask)
-            k.store(k.load_strided(x, i * stride, stride, kind, lanes, mask), y, i + n, register, mask)
-            k.store(k.load_strided(x, i * stride, stride, kind, 1), y, i + 2 * n, register)
+            k.store(k.gather(x, k.load(at, i, "i64", lanes, mask), element, mask), y, i, register, mask)
+            k.store(k.load_strided(x, i * stride, stride, element, lanes, mask), y, i + n, register, mask)
+            k.store(k.load_strided(x, i * stride, stride, element, 1), y, i + 2 * n, register)
 
         k.vector_loop(0, n, lanes, step)
 
-    x, n, stride = guarded(samples(kind, 301)), 61, 5
+    x, n, stride = guarded(samples(element, 301)), 61, 5
     at = np.random.default_rng(1).integers(0, 301, n)
     at[-1], at[0] = 300, 0
     y = np.zeros(3 * n, x.dtype)
@@ -317,19 +317,19 @@ def test_gather_and_strided_loads(kind, target):
 
 
 @every_target
-def test_arguments_arrive_as_their_kinds(target):
-    kinds = ["f32", "f64", "i8", "i32", "i64", "u8", "b8", "f16", "bf16"]
+def test_arguments_arrive_as_their_elements(target):
+    elements = ["f32", "f64", "i8", "i32", "i64", "u8", "b8", "f16", "bf16"]
 
     def kernel(k):
-        results, numbers, whole, address = k.array(), [k.number(kind) for kind in kinds], k.integer(), k.pointer()
+        results, numbers, whole, address = k.array(), [k.number(element) for element in elements], k.integer(), k.pointer()
         for i, number in enumerate(numbers):
             k.store(k.cast(number, "f64"), results, i, "f64")
-        k.store(k.cast(whole, "f64"), results, len(kinds), "f64")
-        k.store(k.load(address, 1, "f64"), results, len(kinds) + 1, "f64")
-        k.store(k.cast(k.first + k.last, "f64"), results, len(kinds) + 2, "f64")
+        k.store(k.cast(whole, "f64"), results, len(elements), "f64")
+        k.store(k.load(address, 1, "f64"), results, len(elements) + 1, "f64")
+        k.store(k.cast(k.first + k.last, "f64"), results, len(elements) + 2, "f64")
         k.prefetch(results, 0, "f64")
 
-    y, source = np.zeros(len(kinds) + 3), np.array([1.0, 2.5])
+    y, source = np.zeros(len(elements) + 3), np.array([1.0, 2.5])
     build(kernel, target=target)(3, 8, id(y), 0.1, 0.1, -3, -(2**31), 2**62, 200, 7, 0.1, 3.0, -5, source.ctypes.data)
     assert y.tolist() == [float(np.float32(0.1)), 0.1, -3, -(2**31), 2.0**62, 200, 1, float(np.float32(0.1)), 3, -5, 2.5, 11]
 
@@ -353,32 +353,32 @@ def test_tables_and_scratch_memory(target):
 
 # -- lanes --------------------------------------------------------------------------------------------------------------------------
 @every_target
-@pytest.mark.parametrize("kind", ["f32", "f64", "i8", "i16", "i32", "i64", "u8"])
+@pytest.mark.parametrize("element", ["f32", "f64", "i8", "i16", "i32", "i64", "u8"])
 @pytest.mark.parametrize("lanes", [1, 2, 4, 16])
-def test_folds(kind, lanes, target):
+def test_folds(element, lanes, target):
     def kernel(k):
         x, y = k.array(), k.array()
 
         def chunk(c):
-            a = k.load(x, c * lanes, kind, lanes)
+            a = k.load(x, c * lanes, element, lanes)
             results = [
                 k.sum(a),
                 k.fold(a, k.least),
                 k.fold(a, k.maximum),
                 k.extract(a, lanes - 1),
-                k.select(k.any(a.eq(1)), k.const(1, kind), k.const(0, kind)),
-                k.select(k.any(a < -100) if kind != "u8" else k.any(a > 250), k.const(1, kind), k.const(0, kind)),
+                k.select(k.any(a.eq(1)), k.const(1, element), k.const(0, element)),
+                k.select(k.any(a < -100) if element != "u8" else k.any(a > 250), k.const(1, element), k.const(0, element)),
             ]
             for i, value in enumerate(results):
-                k.store(value, y, c * len(results) + i, kind)
+                k.store(value, y, c * len(results) + i, element)
 
         k.for_chunks(chunk)
 
     rng, chunks = np.random.default_rng(lanes), 25
-    x = rng.integers(0 if kind == "u8" else -128, 256 if kind == "u8" else 128, (chunks, lanes)).astype(DTYPES[kind])
+    x = rng.integers(0 if element == "u8" else -128, 256 if element == "u8" else 128, (chunks, lanes)).astype(DTYPES[element])
     y = np.zeros((chunks, 6), x.dtype)
     build(kernel, target=target)(0, chunks, id(x), id(y))
-    low = (x > 250) if kind == "u8" else (x < -100)
+    low = (x > 250) if element == "u8" else (x < -100)
     wanted = [x.sum(1, dtype=x.dtype), x.min(1), x.max(1), x[:, -1], (x == 1).any(1), low.any(1)]
     np.testing.assert_array_equal(y, np.stack(wanted, 1).astype(x.dtype))
 
@@ -403,7 +403,7 @@ def test_shuffles_halves_and_indices(target):
         a, b = k.load(x, 0, "i32", 8), k.load(x, 8, "i32", 8)
         k.store(k.shuffle(a, [7, 6, 5, 4, 3, 2, 1, 0]), y, 0, "i32")
         k.store(k.shuffle(a, [0, 8, 1, 9], b), y, 8, "i32")
-        low, high = k.opmath(a)
+        low, high = k.halves(a)
         k.store(low + high, y, 12, "i32")
         k.store(k.indices(8, "i32") + k.indices(1, "i32"), y, 16, "i32")
 
@@ -506,46 +506,46 @@ def test_functions_are_written_once_and_return_several_values(target):
 
 
 # -- constants ------------------------------------------------------------------------------------------------------------------------
-@pytest.mark.parametrize("kind", [*SIGNED, *UNSIGNED])
-def test_integer_literals_wrap(kind):
-    bits = SIZES[kind] * 8
-    assert literal(-1, kind) == "-1"
-    assert literal(2**bits - 1, kind) == "-1"
-    assert literal(2 ** (bits - 1), kind) == str(-(2 ** (bits - 1)))
-    assert literal(2 ** (bits - 1) - 1, kind) == str(2 ** (bits - 1) - 1)
+@pytest.mark.parametrize("element", [*SIGNED, *UNSIGNED])
+def test_integer_literals_wrap(element):
+    bits = SIZES[element] * 8
+    assert literal(-1, element) == "-1"
+    assert literal(2**bits - 1, element) == "-1"
+    assert literal(2 ** (bits - 1), element) == str(-(2 ** (bits - 1)))
+    assert literal(2 ** (bits - 1) - 1, element) == str(2 ** (bits - 1) - 1)
 
 
 @every_target
-@pytest.mark.parametrize("kind", FLOATS)
-def test_float_constants_are_exact(kind, target):
+@pytest.mark.parametrize("element", FLOATS)
+def test_float_constants_are_exact(element, target):
     numbers = [0.1, -0.0, np.inf, -np.inf, np.nan, 1e-45, 3.4e38, np.pi]
-    results = apply(lambda k, a: [k.const(v, kind) for v in numbers], np.zeros(3, DTYPES[kind]), target=target)
+    results = apply(lambda k, a: [k.const(v, element) for v in numbers], np.zeros(3, DTYPES[element]), target=target)
     for result, number in zip(results, numbers, strict=True):
-        same(result, np.full(3, number, DTYPES[kind]))
+        same(result, np.full(3, number, DTYPES[element]))
 
 
 def test_lanes_fill_a_register():
     for target in (*RUNNABLE, NEON):
         k = Builder("x", target)
-        for kind, size in {"f32": 4, "f64": 8, "bf16": 4, "f16": 4, "b8": 1, "i8": 1, "u16": 2, "i64": 8}.items():
-            assert k.lanes(kind) == target.width // size
+        for element, size in {"f32": 4, "f64": 8, "bf16": 4, "f16": 4, "b8": 1, "i8": 1, "u16": 2, "i64": 8}.items():
+            assert k.lanes(element) == target.width // size
 
 
 # -- errors ---------------------------------------------------------------------------------------------------------------------------
-def test_mixed_kinds_and_lanes_are_errors():
+def test_mixed_elements_and_lanes_are_errors():
     k = Builder("wrong", AVX2)
     a, b = k.const(1, "f32"), k.const(1, "f64")
-    with pytest.raises(TypeError, match="wrong: operands of kinds f32 and f64; cast one first"):
+    with pytest.raises(TypeError, match="wrong: operands of element types f32 and f64; cast one first"):
         a + b
-    with pytest.raises(TypeError, match="kinds f32 and f64"):
+    with pytest.raises(TypeError, match="element types f32 and f64"):
         a < b  # noqa: B015
-    with pytest.raises(TypeError, match="expected a value of kind f32, got f64"):
+    with pytest.raises(TypeError, match="expected elements of type f32, got f64"):
         k.like(b, a)
     with pytest.raises(TypeError, match="cannot spread 4 lanes over 8"):
         k.splat(k.const(1, "f32", 4), 8)
-    with pytest.raises(TypeError, match="cannot store a value of kind f32 as i32"):
+    with pytest.raises(TypeError, match="cannot store elements of type f32 as i32"):
         k.store(a, k.array(), 0, "i32")
-    with pytest.raises(TypeError, match="cannot store a value of kind f64 as bf16"):
+    with pytest.raises(TypeError, match="cannot store elements of type f64 as bf16"):
         k.store(b, k.array(), 0, "bf16")
 
 
@@ -558,4 +558,4 @@ def test_bodies_that_return_too_little_are_errors():
 
 
 def test_ml_dtypes_bfloat16_is_what_bf16_means():
-    assert KINDS[np.dtype(ml_dtypes.bfloat16)] == "bf16"
+    assert ELEMENTS[np.dtype(ml_dtypes.bfloat16)] == "bf16"

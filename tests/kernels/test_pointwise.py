@@ -16,7 +16,7 @@ from flambeau.core.calls.registry import TABLES, entries
 from flambeau.core.layout import elementwise_strides
 from flambeau.kernels.compiler import target as targets
 from flambeau.kernels.compiler.expression import Program
-from flambeau.kernels.compiler.language import KINDS, register_kind
+from flambeau.kernels.compiler.language import ELEMENTS, register_element
 from flambeau.kernels.compiler.pool import pool
 from flambeau.kernels.families import pointwise as kernels
 
@@ -459,7 +459,7 @@ def test_nothing_outside_the_arrays_is_touched(shape, count, last, program, memo
         step = int(rng.integers(1, 3))
         base = guarded(rng.integers(0, 2, [*sizes[:-1], (sizes[-1] - 1) * step + 1]).astype(memory), end)
         arrays.append(base[..., ::step].transpose(np.argsort(order)))
-    made_of = [("input", register_kind(KINDS[memory]), i) for i in range(count)]
+    made_of = [("input", register_element(ELEMENTS[memory]), i) for i in range(count)]
     instructions, number = [*made_of], 0
     for i in range(count):
         instructions.append(("cast", "f32", i))
@@ -467,10 +467,10 @@ def test_nothing_outside_the_arrays_is_touched(shape, count, last, program, memo
             ("add", "f32", number, len(instructions) - 1) if i else ("exp" if program == "exp" else "negative", "f32", count)
         )
         number = len(instructions) - 1
-    kinds = tuple((KINDS[memory], register_kind(KINDS[memory])) for _ in range(count))
+    elements = tuple((ELEMENTS[memory], register_element(ELEMENTS[memory])) for _ in range(count))
     key = program, count, memory
     if key not in _plans:
-        _plans[key] = kernels.Plan(Program(tuple(instructions), (number,)), kinds, (False,) * count, np.dtype(np.float32))
+        _plans[key] = kernels.Plan(Program(tuple(instructions), (number,)), elements, (False,) * count, np.dtype(np.float32))
     result = _plans[key].run(*arrays)
     values = [array.astype(np.float32) for array in arrays]
     wanted = np.exp(values[0]) if program == "exp" else -values[0]

@@ -87,9 +87,9 @@ def amplitude(name, *arguments):
 
 
 @cache
-def samples(name, kind, count=COUNT):
+def samples(name, element, count=COUNT):
     """Arguments and exact values."""
-    rng, dtype = np.random.default_rng(0), np.float32 if kind == "f32" else np.float64
+    rng, dtype = np.random.default_rng(0), np.float32 if element == "f32" else np.float64
     x = [np.concatenate([rng.uniform(low, high, count) for low, high in RANGES[name]]).astype(dtype)]
     if name == "zeta":
         x.insert(0, rng.choice([2, 3, 4, 11, 40], x[0].size).astype(dtype))
@@ -97,20 +97,20 @@ def samples(name, kind, count=COUNT):
         return x, [REFERENCES[name](*[mpf(float(v)) for v in values]) for values in zip(*x, strict=True)]
 
 
-def mapped(k, name, count, kind, lanes):
+def mapped(k, name, count, element, lanes):
     """y = function(x, ...) over arrays."""
     sources = [k.array() for _ in range(count)]
     y, n = k.array(), k.integer()
 
     def step(i, mask):
-        k.store(special.FUNCTIONS[name](k, *(k.load(x, i, kind, lanes, mask) for x in sources)), y, i, kind, mask)
+        k.store(special.FUNCTIONS[name](k, *(k.load(x, i, element, lanes, mask) for x in sources)), y, i, element, mask)
 
     k.vector_loop(0, n, lanes, step)
 
 
 def computed(processor, name, *x):
-    kind = "f32" if x[0].dtype == np.float32 else "f64"
-    k = build.source_of(mapped, (name, len(x), kind, processor.width // x[0].itemsize), processor)
+    element = "f32" if x[0].dtype == np.float32 else "f64"
+    k = build.source_of(mapped, (name, len(x), element, processor.width // x[0].itemsize), processor)
     y = np.empty_like(x[0])
     build.Kernel(build.compiled(k.text(), k.name, processor), k.slots)(1, *map(id, x), id(y), y.size)
     return y

@@ -63,14 +63,14 @@ def test_all_families_on_plain():
 @pytest.mark.parametrize("processor", list(ALL.values()), ids=lambda t: t.name)
 def test_every_function_compiles_for_every_class(processor):
     """All functions that expressions may contain, in one kernel for each kind; nothing undefined may remain."""
-    for kind in ("f32", "f64", "i32"):
+    for element in ("f32", "f64", "i32"):
         known = []
 
-        def everything(k, kind=kind, known=known):
+        def everything(k, element=element, known=known):
             x, y, z = k.array(), k.array(), k.array()
-            a, b = (k.load(pointer, 0, kind, k.lanes(kind)) for pointer in (x, y))
+            a, b = (k.load(pointer, 0, element, k.lanes(element)) for pointer in (x, y))
             for name, lowered in expression._LOWERED.items():
-                if kind != "i32" and name.startswith(("bitwise", "invert")):
+                if element != "i32" and name.startswith(("bitwise", "invert")):
                     continue
                 for operands in ((a,), (a, b), (a > b, a, b)):
                     lines = len(k.lines)
@@ -84,13 +84,13 @@ def test_every_function_compiles_for_every_class(processor):
                     break
 
         k = build.source_of(everything, (), processor)
-        assert len(known) > (60 if kind != "i32" else 25)
+        assert len(known) > (60 if element != "i32" else 25)
         assert image.is_whole(image.link(image.compile_object(k.text(), processor), k.name))
 
 
 def test_generators_know_what_was_built_of_them():
     @build.kernel
-    def nothing(k, kind):
+    def nothing(k, element):
         k.array()
 
     (generator,) = [candidate for candidate in build.GENERATORS if candidate.__name__ == "nothing"]

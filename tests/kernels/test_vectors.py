@@ -54,20 +54,20 @@ def reference(name, *x):
         return (REFERENCES.get(name) or getattr(np, name))(*x)
 
 
-def mapped(k, name, kind, lanes):
+def mapped(k, name, element, lanes):
     """y = function(x, ...) over arrays."""
     sources = [k.array() for _ in range(2 if name in OF_TWO else 1)]
     y, n = k.array(), k.integer()
 
     def step(i, mask):
-        k.store(getattr(vectors, name)(k, *(k.load(x, i, kind, lanes, mask) for x in sources)), y, i, kind, mask)
+        k.store(getattr(vectors, name)(k, *(k.load(x, i, element, lanes, mask) for x in sources)), y, i, element, mask)
 
     k.vector_loop(0, n, lanes, step)
 
 
 def computed(processor, name, *x, lanes=None):
-    kind = "f32" if x[0].dtype == np.float32 else "f64"
-    k = build.source_of(mapped, (name, kind, lanes or processor.width // x[0].itemsize), processor)
+    element = "f32" if x[0].dtype == np.float32 else "f64"
+    k = build.source_of(mapped, (name, element, lanes or processor.width // x[0].itemsize), processor)
     x = [np.ascontiguousarray(v) for v in x]
     y = np.empty_like(x[0])
     build.Kernel(machine_code.compiled(k.text(), k.name, processor), k.slots)(1, *map(id, x), id(y), y.size)
@@ -87,21 +87,21 @@ def ulps(got, exact):
     return np.where(special_one, np.where(equal, 0, np.inf), distance)
 
 
-def bound(name, kind, processor):
+def bound(name, element, processor):
     with_fma, without = vectors.MAX_ULP[name]
-    return (with_fma if processor.has_fma else without)[kind == "f64"]
+    return (with_fma if processor.has_fma else without)[element == "f64"]
 
 
-def hold(name, kind, processor, *x):
+def hold(name, element, processor, *x):
     got = computed(processor, name, *x)
     with np.errstate(all="ignore"):
-        exact = reference(name, *(v.astype(HIGHER[kind]) for v in x))
+        exact = reference(name, *(v.astype(HIGHER[element]) for v in x))
     if name == "log_sigmoid":  # PyTorch's zero is 0 - 0
         exact = np.where(exact.astype(got.dtype) == 0, exact.dtype.type(0), exact)
     far = ulps(got, exact)
     at = int(np.argmax(far))
     place = tuple(v[at] for v in x)
-    assert far[at] <= bound(name, kind, processor), f"{name}{place}: expected {exact[at]}, got {got[at]}, {far[at]:.3f} ULP off"
+    assert far[at] <= bound(name, element, processor), f"{name}{place}: expected {exact[at]}, got {got[at]}, {far[at]:.3f} ULP off"
     return far[at]
 
 
@@ -112,11 +112,11 @@ def special_values(dtype):
     return np.array([*one, *odd, *(-v for v in one + odd)]).astype(dtype)
 
 
-def arguments(name, kind, count):
+def arguments(name, element, count):
     """Special values, random bits, and values where reductions and branches of the functions change."""
-    dtype, rng = DTYPES[kind], np.random.default_rng(1)
+    dtype, rng = DTYPES[element], np.random.default_rng(1)
     info = np.finfo(dtype)
-    bits = np.uint32 if kind == "f32" else np.uint64
+    bits = np.uint32 if element == "f32" else np.uint64
     whole = rng.integers(-1200, 1200, count)
     steps = rng.choice([0, 1, -1, 3, -3, 40, -40], count)
     bends = [0.5, 0.55, 0.75, 1.0, 1.5, 2.0, 9.5, 18.0, 20.0, 28.0, 38.0, 88.72, 89.4, 103.9, 709.78, 710.47, 745.1, 2.0**17, 2.0**20]
@@ -152,27 +152,27 @@ def test_float64_is_within_its_bound(name, processor):
 
 
 @needs_long_double
-@pytest.mark.parametrize("kind", DTYPES)
+@pytest.mark.parametrize("element", DTYPES)
 @pytest.mark.parametrize("processor", TARGETS, ids=lambda t: t.name)
 @pytest.mark.parametrize("name", OF_TWO)
-def test_functions_of_two_are_within_their_bounds(name, processor, kind):
-    dtype, n, rng = DTYPES[kind], 20000, np.random.default_rng(2)
+def test_functions_of_two_are_within_their_bounds(name, processor, element):
+    dtype, n, rng = DTYPES[element], 20000, np.random.default_rng(2)
     pairs = np.meshgrid(special_values(dtype), special_values(dtype))
-    both = [arguments(name, kind, 3000), arguments(name, kind, 3000)]
+    both = [arguments(name, element, 3000), arguments(name, element, 3000)]
     rng.shuffle(both[1])
     x = [pairs[0].ravel(), both[0], np.exp2(rng.uniform(-130, 130, n)), 1 + rng.uniform(-1, 1, n) * np.exp2(-rng.uniform(1, 25, n))]
     y = [pairs[1].ravel(), both[1], rng.uniform(-2, 2, n), rng.uniform(-1, 1, n) * np.exp2(rng.uniform(0, 30, n))]
     x, y = [*x, rng.uniform(-9, 9, n)], [*y, np.round(rng.uniform(-9, 9, n))]
     with np.errstate(over="ignore"):
         x, y = (np.concatenate([part.astype(dtype) for part in parts]) for parts in (x, y))
-    hold(name, kind, processor, x, y)
+    hold(name, element, processor, x, y)
 
 
 @pytest.mark.parametrize("lanes", [1, 2, 8, 32])
 @pytest.mark.parametrize("name", ["exp", "log", "tanh", "sin", "erfc", "rsqrt", "log1p"])
 def test_any_number_of_lanes(name, lanes):
-    for kind, dtype in DTYPES.items():
-        x = arguments(name, kind, 50)
+    for element, dtype in DTYPES.items():
+        x = arguments(name, element, 50)
         got, usual = (computed(target.current(), name, x, lanes=n) for n in (lanes, None))
         both_nan = np.isnan(got) & np.isnan(usual)
         if name == "rsqrt":  # another way to the result, of the same accuracy

@@ -12,11 +12,11 @@ import numpy as np
 
 from flambeau.kernels.compiler import image
 from flambeau.kernels.compiler.build import source_of
-from flambeau.kernels.compiler.language import KINDS, Builder, Value
+from flambeau.kernels.compiler.language import ELEMENTS, Builder, Value
 from flambeau.kernels.compiler.target import AVX2, AVX512, PLAIN, Target, host
 
 RUNNABLE = [t for t in (AVX512, AVX2, PLAIN) if t.triple == host().triple and t.width <= host().width] or [host()]
-DTYPES = {kind: dtype for dtype, kind in KINDS.items()} | {"b1": np.dtype(bool)}
+DTYPES = {element: dtype for dtype, element in ELEMENTS.items()} | {"b1": np.dtype(bool)}
 BFLOAT16 = np.dtype(ml_dtypes.bfloat16)
 
 
@@ -33,34 +33,34 @@ def build(generator: Callable[..., None], *specification: Any, target: Target) -
     return run
 
 
-def apply(function: Callable[..., Any], *arrays: np.ndarray, target: Target, lanes: int = 0, kinds: Any = None) -> list[np.ndarray]:
-    """What ``function(k, *values)`` makes of arrays of equal length, element by element; stored as ``kinds`` where these are given."""
-    made_kinds: list[str] = []
+def apply(function: Callable[..., Any], *arrays: np.ndarray, target: Target, lanes: int = 0, elements: Any = None) -> list[np.ndarray]:
+    """What ``function(k, *values)`` makes of arrays of equal length, element by element; stored as ``elements`` where these are given."""
+    made_elements: list[str] = []
 
     def kernel(k: Builder) -> None:
         sources, table, n = [k.array() for _ in arrays], k.array(), k.integer()
-        memory = [KINDS[array.dtype] for array in arrays]
-        width = lanes or min(k.lanes(kind) for kind in memory)
+        memory = [ELEMENTS[array.dtype] for array in arrays]
+        width = lanes or min(k.lanes(element) for element in memory)
 
         def step(i: Value, mask: Value | None) -> None:
-            results = function(k, *[k.load(source, i, kind, width, mask) for source, kind in zip(sources, memory, strict=True)])
-            made_kinds[:] = kinds or [KINDS[DTYPES[result.kind]] for result in results]
-            for place, (value, kind) in enumerate(zip(results, made_kinds, strict=True)):
-                k.store(k.splat(value, width), k.data_of(k.load(table, place, "i64")), i, kind, mask)
+            results = function(k, *[k.load(source, i, element, width, mask) for source, element in zip(sources, memory, strict=True)])
+            made_elements[:] = elements or [ELEMENTS[DTYPES[result.element]] for result in results]
+            for place, (value, element) in enumerate(zip(results, made_elements, strict=True)):
+                k.store(k.splat(value, width), k.data_of(k.load(table, place, "i64")), i, element, mask)
 
         k.for_chunks(lambda _: k.vector_loop(0, n, width, step))
 
     run = build(kernel, target=target)
-    outputs = [np.empty(arrays[0].size, DTYPES[kind]) for kind in made_kinds]
+    outputs = [np.empty(arrays[0].size, DTYPES[element]) for element in made_elements]
     table = np.array([id(output) for output in outputs], np.int64)  # which lives until the kernel has run
     run(0, 1, *map(id, arrays), id(table), arrays[0].size)
     return outputs
 
 
-def samples(kind: str, count: int, seed: int = 0) -> np.ndarray:
-    """Random numbers of a kind with its special values among them."""
-    rng, dtype = np.random.default_rng(seed), DTYPES[kind]
-    if kind in ("b8", "b1"):
+def samples(element: str, count: int, seed: int = 0) -> np.ndarray:
+    """Random numbers of an element type with its special values among them."""
+    rng, dtype = np.random.default_rng(seed), DTYPES[element]
+    if element in ("b8", "b1"):
         return rng.random(count) < 0.5
     if dtype.kind in "iu":
         limits = np.iinfo(dtype)

@@ -18,10 +18,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ...core.calls.interruption import pass_on
-from .language import KINDS, Builder, Value, register_kind
+from .language import ELEMENTS, Builder, Value, register_element
 
-# (name, kind, operand numbers...), ("input", kind, index) or ("constant", kind, value, its repr, since 0.0 equals -0.0); a repeated step's
-# name is its Program
+# (name, element type, operand numbers...), ("input", element type, index) or ("constant", element type, value, its repr, since 0.0 equals
+# -0.0); a repeated step's name is its Program
 Instruction = tuple[Any, ...]
 
 
@@ -70,11 +70,11 @@ class _Writer:
         return self.numbers[instruction]
 
 
-def _kind(dtype: np.dtype) -> str:
-    kind = KINDS.get(dtype)
-    if kind is None or kind in ("f16", "bf16"):
+def _element(dtype: np.dtype) -> str:
+    element = ELEMENTS.get(dtype)
+    if element is None or element in ("f16", "bf16"):
         raise Untraceable(f"no instructions for {dtype}")
-    return register_kind(kind)
+    return register_element(element)
 
 
 class Symbol:
@@ -100,7 +100,7 @@ class Symbol:
             number = self._operand(self, mantissa)
             return tuple(
                 [
-                    Symbol(self.writer, self.writer.add(f"frexp_{part}", _kind(mantissa), number), dtype)
+                    Symbol(self.writer, self.writer.add(f"frexp_{part}", _element(mantissa), number), dtype)
                     for part, dtype in (("mantissa", mantissa), ("exponent", exponent))
                 ]
             )
@@ -127,19 +127,19 @@ class Symbol:
             pass_on(error)
             raise Untraceable(str(error)) from error
         numbers = [self._operand(operand, dtype) for operand, dtype in zip(inputs, loop, strict=True)]
-        return Symbol(self.writer, self.writer.add(ufunc.__name__, _kind(loop[0]), *numbers), result)
+        return Symbol(self.writer, self.writer.add(ufunc.__name__, _element(loop[0]), *numbers), result)
 
     def _operand(self, value: Any, dtype: np.dtype) -> int:
         """Number of ``value`` as an operand of ``dtype``."""
-        kind = _kind(dtype)
+        element = _element(dtype)
         if isinstance(value, Symbol):
-            have = _kind(value.dtype)
-            return value.number if have == kind else self.writer.add("cast", kind, value.number)
+            have = _element(value.dtype)
+            return value.number if have == element else self.writer.add("cast", element, value.number)
         array = np.asarray(value)
         if array.ndim:
             raise Untraceable("an array among the operands")
         value = array.astype(dtype).item()
-        return self.writer.add("constant", kind, value, repr(value))
+        return self.writer.add("constant", element, value, repr(value))
 
     def _become(self, other: Symbol) -> Symbol:
         """What ``out=`` and in-place operators do: this array has other contents from now on."""
@@ -158,13 +158,13 @@ class Symbol:
         dtype = np.result_type(*[value.dtype if isinstance(value, Symbol) else value for value in values])
         if name not in _LOWERED or dtype.kind != "f":
             raise Untraceable(name)
-        return Symbol(self.writer, self.writer.add(name, _kind(dtype), *[self._operand(value, dtype) for value in values]), dtype)
+        return Symbol(self.writer, self.writer.add(name, _element(dtype), *[self._operand(value, dtype) for value in values]), dtype)
 
     def repeated(self, degree: Any, first: Any, step: Callable[..., Any]) -> Symbol:
         """Of 1, ``first``, ... the value number ``degree``; ``step(k, x, now, before)`` says which follows number k, x being this one."""
         program = trace(step, [None] * 4, [self.dtype] * 4)
         operands = [self._operand(operand, dtype) for operand, dtype in ((self, self.dtype), (degree, degree.dtype), (first, self.dtype))]
-        return Symbol(self.writer, self.writer.add(program, _kind(self.dtype), *operands), self.dtype)
+        return Symbol(self.writer, self.writer.add(program, _element(self.dtype), *operands), self.dtype)
 
     def row_major(self) -> Symbol:
         """This result has to be row-major."""
@@ -228,7 +228,7 @@ _operators()
 def _where(symbol: Symbol, mask: Any, a: Any, b: Any) -> Symbol:
     dtype = np.result_type(*[operand.dtype if isinstance(operand, Symbol) else operand for operand in (a, b)])
     numbers = [symbol._operand(mask, np.dtype(bool)), symbol._operand(a, dtype), symbol._operand(b, dtype)]
-    return Symbol(symbol.writer, symbol.writer.add("where", _kind(dtype), *numbers), dtype)
+    return Symbol(symbol.writer, symbol.writer.add("where", _element(dtype), *numbers), dtype)
 
 
 def _constant(value: int) -> Callable[..., Symbol]:
@@ -271,7 +271,7 @@ def trace(function: Callable[..., Any], arguments: list[Any], dtypes: list[np.dt
     values, count = list(arguments), 0
     for i, dtype in enumerate(dtypes):
         if dtype is not None:
-            values[i] = Symbol(writer, writer.add("input", _kind(dtype), count), dtype)
+            values[i] = Symbol(writer, writer.add("input", _element(dtype), count), dtype)
             count += 1
     output = function(*values)
     results = output if isinstance(output, tuple) else (output,)
@@ -301,13 +301,13 @@ def needed(program: Program) -> Program:
 def lower(k: Builder, program: Program, inputs: list[Value]) -> list[Value]:
     """Write a program's instructions; the results' values."""
     values: list[Value] = []
-    for name, kind, *rest in program.instructions:
+    for name, element, *rest in program.instructions:
         if name == "input":
             values.append(inputs[rest[0]])
         elif name == "constant":
-            values.append(k.const(rest[0], kind))
+            values.append(k.const(rest[0], element))
         elif name == "cast":
-            values.append(k.cast(values[rest[0]], kind))
+            values.append(k.cast(values[rest[0]], element))
         elif isinstance(name, Program):
             values.append(_repeated(k, name, *[values[i] for i in rest]))
         else:
@@ -323,10 +323,10 @@ def _repeated(k: Builder, step: Program, x: Value, degree: Value, first: Value) 
     start = k.select(degree.eq(0), one, k.select(degree.eq(1), first, none))
 
     def body(i: Value, before: Value, now: Value, result: Value) -> tuple[Value, ...]:
-        (following,) = lower(k, step, [k.splat(k.cast(i, x.kind), lanes), x, now, before])
+        (following,) = lower(k, step, [k.splat(k.cast(i, x.element), lanes), x, now, before])
         return now, following, k.select(degree.eq(i + 1), following, result)
 
-    return k.loop(k.const(1, degree.kind), k.fold(degree, k.most), body, carried=(one, first, start))[2]
+    return k.loop(k.const(1, degree.element), k.fold(degree, k.most), body, carried=(one, first, start))[2]
 
 
 def _floats(function: Callable[..., Value]) -> Callable[..., Value]:
@@ -346,7 +346,7 @@ def _truth(combine: Callable[[Value, Value], Value]) -> Callable[..., Value]:
 
 def _sign(k: Builder, x: Value) -> Value:
     one, none = k.like(1, x), k.like(0, x)
-    signed = k.select(x > 0, one, k.select(x < 0, -one, none)) if x.kind[0] != "u" else k.select(x > 0, one, none)
+    signed = k.select(x > 0, one, k.select(x < 0, -one, none)) if x.element[0] != "u" else k.select(x > 0, one, none)
     return k.select(x.is_nan(), x, signed) if x.is_float else signed
 
 
@@ -358,7 +358,7 @@ def _arithmetic(name: str) -> Callable[..., Value]:
     """Sum and product, of truth values 'or' and 'and' as in NumPy."""
 
     def lowered(k: Builder, a: Value, b: Value) -> Value:
-        if a.kind == "b1":
+        if a.element == "b1":
             return a | b if name == "add" else a & b
         return a + b if name == "add" else a * b
 
@@ -400,15 +400,15 @@ def _exact(name: str, of_floats: bool | None = False) -> Callable[..., Value]:
     def lowered(k: Builder, *values: Value) -> Value:
         from ..mathematics import exact
 
-        if values[0].kind == "b1" or (of_floats is not None and values[0].is_float is not of_floats):
-            raise Untraceable(f"no {name} of {values[0].kind}")
+        if values[0].element == "b1" or (of_floats is not None and values[0].is_float is not of_floats):
+            raise Untraceable(f"no {name} of {values[0].element}")
         lanes = max(value.lanes for value in values)
         return getattr(exact, name)(k, *[k.splat(value, lanes) for value in values])
 
     return lowered
 
 
-def _by_kind(floats: Callable[..., Value], integers: Callable[..., Value]) -> Callable[..., Value]:
+def _by_element(floats: Callable[..., Value], integers: Callable[..., Value]) -> Callable[..., Value]:
     return lambda k, *values: (floats if values[0].is_float else integers)(k, *values)
 
 
@@ -423,13 +423,13 @@ _LOWERED: dict[str, Callable[..., Value]] = {
     "divide": _floats(lambda k, a, b: a / b),
     "negative": lambda k, x: -x,
     "positive": lambda k, x: x,
-    "absolute": lambda k, x: x if x.kind == "b1" else k.abs(x),
+    "absolute": lambda k, x: x if x.element == "b1" else k.abs(x),
     "fabs": _floats(lambda k, x: k.abs(x)),
     "square": _square,
     "sqrt": _floats(lambda k, x: k.sqrt(x)),
     "reciprocal": _floats(lambda k, x: 1.0 / x),
-    "maximum": lambda k, a, b: a | b if a.kind == "b1" else k.maximum(a, b),
-    "minimum": lambda k, a, b: a & b if a.kind == "b1" else k.minimum(a, b),
+    "maximum": lambda k, a, b: a | b if a.element == "b1" else k.maximum(a, b),
+    "minimum": lambda k, a, b: a & b if a.element == "b1" else k.minimum(a, b),
     "fmax": _fmax,
     "fmin": _fmin,
     "sign": _sign,
@@ -458,7 +458,7 @@ _LOWERED: dict[str, Callable[..., Value]] = {
     "invert": lambda k, x: ~x,
     "logaddexp": _floats(_logaddexp),
     "logaddexp2": _floats(_logaddexp2),
-    "fmod": _by_kind(_exact("fmod", True), _exact("truncated_remainder")),
+    "fmod": _by_element(_exact("fmod", True), _exact("truncated_remainder")),
     "remainder": _exact("floor_remainder"),
     "floor_divide": _exact("floor_quotient"),
     "gcd": _exact("gcd"),
@@ -529,4 +529,4 @@ def _special(name: str) -> Callable[..., Value]:
 
 _LOWERED.update({ufunc: _vector_maths(name) for ufunc, name in _VECTOR_MATHS.items()})
 _LOWERED.update({name: _floats(_special(name)) for name in _SPECIAL})
-_LOWERED["power"] = _by_kind(_LOWERED["power"], _exact("power"))
+_LOWERED["power"] = _by_element(_LOWERED["power"], _exact("power"))

@@ -4,11 +4,11 @@ A kernel is a Python function that receives a ``Builder`` and computes with ``Va
 loops, functions and tables unroll and specialise; ``k.loop`` makes loops of the machine.
 
     @kernel
-    def scale(k, kind):                          # y = a * x over chunks of 4096 elements
-        x, y, n, a = k.array(), k.array(), k.integer(), k.number(kind)
-        lanes = k.lanes(kind)
+    def scale(k, element):                       # y = a * x over chunks of 4096 elements
+        x, y, n, a = k.array(), k.array(), k.integer(), k.number(element)
+        lanes = k.lanes(element)
         def step(i, mask):
-            k.store(k.load(x, i, kind, lanes, mask) * a, y, i, kind, mask)
+            k.store(k.load(x, i, element, lanes, mask) * a, y, i, element, mask)
         def chunk(c):
             k.vector_loop(c * 4096, k.least((c + 1) * 4096, n), lanes, step)
         k.for_chunks(chunk)
@@ -21,9 +21,10 @@ order of these calls.  It returns 0, or 1 where an object that it was given as a
 ``array_class``, ``numpy.ndarray``.  That is looked at wherever the header of an array is read (``data_of``), so that nobody can have a
 kernel read something else as one.
 
-Kinds of elements.  In registers: ``f32 f64 i8 i16 i32 i64 u8 u16 u32 u64``, ``b1`` (truth values) and ``ptr``.  In memory also ``b8``
-(bools, b1 in registers), ``f16`` and ``bf16`` (f32 in registers).  A Value has one kind and a number of lanes; operators take equal
-kinds, or a Python number, and spread one lane over many.  Arithmetic is IEEE's, without fast-math: what is written is computed.
+Element types (``element`` in code).  In registers: ``f32 f64 i8 i16 i32 i64 u8 u16 u32 u64``, ``b1`` (truth values) and ``ptr``.  In
+memory also ``b8`` (bools, b1 in registers), ``f16`` and ``bf16`` (f32 in registers).  A Value has one element type and a number of lanes.
+Operators take equal element types, or a Python number, and spread one lane over many.  Arithmetic is IEEE's, without fast-math: what is
+written is computed.
 """
 
 from __future__ import annotations
@@ -38,8 +39,8 @@ import numpy as np
 from . import target as targets
 from .arguments import Record, fields_of
 
-# Kinds by NumPy dtype, their sizes in bytes, and LLVM's names of them.
-KINDS = {
+# Element types by NumPy dtype, their sizes in bytes, and LLVM's names of them.
+ELEMENTS = {
     np.dtype(np.float32): "f32",
     np.dtype(np.float64): "f64",
     np.dtype(np.float16): "f16",
@@ -49,49 +50,49 @@ KINDS = {
 }
 SIZES = {"f32": 4, "f64": 8, "f16": 2, "bf16": 2, "b8": 1, "ptr": 8}
 SIZES.update({f"{sign}{8 * size}": size for sign in "iu" for size in (1, 2, 4, 8)})
-REGISTER = {"b8": "b1", "f16": "f32", "bf16": "f32"}  # the kind in registers, where it differs from the one in memory
+REGISTER = {"b8": "b1", "f16": "f32", "bf16": "f32"}  # the element type in registers, where it differs from the one in memory
 _NAMES = {"f32": "float", "f64": "double", "f16": "half", "b1": "i1", "ptr": "ptr", "b8": "i8"}
 _BITS_OF = {"f32": "i32", "f64": "i64"}
 R = TypeVar("R", bound=Record)
 
 
-def register_kind(kind: str) -> str:
-    return REGISTER.get(kind, kind)
+def register_element(element: str) -> str:
+    return REGISTER.get(element, element)
 
 
-def llvm_name(kind: str, lanes: int = 1) -> str:
-    element = _NAMES.get(kind) or "i" + kind[1:]
-    return element if lanes == 1 else f"<{lanes} x {element}>"
+def llvm_name(element: str, lanes: int = 1) -> str:
+    llvm = _NAMES.get(element) or "i" + element[1:]
+    return llvm if lanes == 1 else f"<{lanes} x {llvm}>"
 
 
-def literal(value: Any, kind: str) -> str:
+def literal(value: Any, element: str) -> str:
     """A number as LLVM writes it; floats as the hexadecimal of a double, which is exact."""
-    if kind in ("f32", "f64"):
-        number = float(np.float32(value)) if kind == "f32" else float(value)
+    if element in ("f32", "f64"):
+        number = float(np.float32(value)) if element == "f32" else float(value)
         return f"0x{struct.unpack('<Q', struct.pack('<d', number))[0]:016X}"
-    if kind == "b1":
+    if element == "b1":
         return "true" if value else "false"
-    bits = int(kind[1:])
+    bits = int(element[1:])
     number = int(value) & ((1 << bits) - 1)
     return str(number - (1 << bits) if number >> (bits - 1) else number)
 
 
 class Value:
-    """A value in a register: ``lanes`` elements of one kind."""
+    """A value in a register: ``lanes`` elements of one type."""
 
-    __slots__ = ("k", "kind", "lanes", "text")
+    __slots__ = ("element", "k", "lanes", "text")
     __array_ufunc__ = None  # NumPy's numbers leave operators to us
 
-    def __init__(self, k: Builder, text: str, kind: str, lanes: int = 1):
-        self.k, self.text, self.kind, self.lanes = k, text, kind, lanes
+    def __init__(self, k: Builder, text: str, element: str, lanes: int = 1):
+        self.k, self.text, self.element, self.lanes = k, text, element, lanes
 
     @property
     def type(self) -> str:
-        return llvm_name(self.kind, self.lanes)
+        return llvm_name(self.element, self.lanes)
 
     @property
     def is_float(self) -> bool:
-        return self.kind in ("f32", "f64")
+        return self.element in ("f32", "f64")
 
     def __repr__(self) -> str:
         return f"Value({self.type} {self.text})"
@@ -129,7 +130,7 @@ class Value:
         return self.k.binary("shl", self, other)
 
     def __rshift__(self, other: Any) -> Value:
-        return self.k.binary("lshr" if self.kind[0] == "u" else "ashr", self, other)
+        return self.k.binary("lshr" if self.element[0] == "u" else "ashr", self, other)
 
     def __radd__(self, other: Any) -> Value:
         return self.k.like(other, self) + self
@@ -145,11 +146,11 @@ class Value:
 
     def __neg__(self) -> Value:
         if self.is_float:
-            return self.k.emit(f"fneg {self.type} {self.text}", self.kind, self.lanes)
+            return self.k.emit(f"fneg {self.type} {self.text}", self.element, self.lanes)
         return self.k.like(0, self) - self
 
     def __invert__(self) -> Value:
-        return self.k.binary("xor", self, True if self.kind == "b1" else -1)
+        return self.k.binary("xor", self, True if self.element == "b1" else -1)
 
     def __lt__(self, other: Any) -> Value:
         return self.k.compare("lt", self, other)
@@ -191,7 +192,7 @@ class Builder:
         self.lines: list[str] = []
         self.scratches: list[str] = []  # of the entry block, where LLVM wants them
         self.declared: dict[str, str] = {}
-        self._functions: dict[str, list[tuple[str, int]]] = {}  # kinds and lanes of the results of those among the declared
+        self._functions: dict[str, list[tuple[str, int]]] = {}  # element types and lanes of the results of those among the declared
         self.slots = ""
         self.block = "entry"
         self.count = 0
@@ -204,22 +205,22 @@ class Builder:
         self.count += 1
         return f"%v{self.count}"
 
-    def emit(self, instruction: str, kind: str, lanes: int = 1) -> Value:
+    def emit(self, instruction: str, element: str, lanes: int = 1) -> Value:
         """Append an instruction; its result as a Value."""
         name = self.fresh()
         self.lines.append(f"  {name} = {instruction}")
-        return Value(self, name, kind, lanes)
+        return Value(self, name, element, lanes)
 
     def effect(self, instruction: str) -> None:
         self.lines.append("  " + instruction)
 
-    def call(self, name: str, kind: str, lanes: int, *operands: Value, more: str = "") -> Value:
+    def call(self, name: str, element: str, lanes: int, *operands: Value, more: str = "") -> Value:
         """Call an intrinsic, declared at its first use; ``more`` are further immediate operands with their types."""
-        result = llvm_name(kind, lanes)
-        kinds = [v.type for v in operands] + [part.split()[0] for part in filter(None, more.split(", "))]
-        self.declared[name] = f"declare {result} @{name}({', '.join(kinds)})"
+        result = llvm_name(element, lanes)
+        elements = [v.type for v in operands] + [part.split()[0] for part in filter(None, more.split(", "))]
+        self.declared[name] = f"declare {result} @{name}({', '.join(elements)})"
         passed = ", ".join([f"{v.type} {v.text}" for v in operands] + ([more] if more else []))
-        return self.emit(f"call {result} @{name}({passed})", kind, lanes)
+        return self.emit(f"call {result} @{name}({passed})", element, lanes)
 
     def text(self) -> str:
         """The module: this kernel and what it declares."""
@@ -244,12 +245,12 @@ class Builder:
             return getattr(self, word)()
         return word(**{name: self._argument(inner) for name, inner in fields_of(word).items()})
 
-    def _slot(self, letter: str, kind: str) -> Value:
+    def _slot(self, letter: str, element: str) -> Value:
         if self.record is not None:
             raise TypeError(f"{self.name}: arguments beside those of {self.record.__name__}")
         at = self.emit(f"getelementptr i64, ptr %arguments, i64 {len(self.slots)}", "ptr")
         self.slots += letter
-        return self.emit(f"load {llvm_name(kind)}, ptr {at.text}, align 8", kind)
+        return self.emit(f"load {llvm_name(element)}, ptr {at.text}, align 8", element)
 
     def array(self) -> Value:
         """Pointer to the data of a NumPy array, which is passed as ``id(array)``: the kernel reads the array's own header."""
@@ -260,7 +261,7 @@ class Builder:
 
         The kernel ends here where the object there is no array.
         """
-        if header.kind != "ptr":
+        if header.element != "ptr":
             header = self.emit(f"inttoptr i64 {header.text} to ptr", "ptr")
         at = self.emit(f"getelementptr i8, ptr {header.text}, i64 {targets.CLASS}", "ptr")
         found = self.emit(f"load ptr, ptr {at.text}, align 8", "ptr")
@@ -278,24 +279,24 @@ class Builder:
     def integer(self) -> Value:
         return self._slot("q", "i64")
 
-    def number(self, kind: str = "f64") -> Value:
-        """A Python number as a Value of ``kind``: floats are passed as double, everything else as int64."""
-        kind = register_kind(kind)
-        if kind in ("f32", "f64"):
-            return self.cast(self._slot("d", "f64"), kind)
-        return self.cast(self._slot("q", "i64"), kind)
+    def number(self, element: str = "f64") -> Value:
+        """A Python number as a Value of ``element``: floats are passed as double, everything else as int64."""
+        element = register_element(element)
+        if element in ("f32", "f64"):
+            return self.cast(self._slot("d", "f64"), element)
+        return self.cast(self._slot("q", "i64"), element)
 
     # -- constants and spreading --------------------------------------------------------------------------------------------
-    def const(self, value: Any, kind: str, lanes: int = 1) -> Value:
-        text = literal(value, kind)
-        return Value(self, text if lanes == 1 else f"splat ({llvm_name(kind)} {text})", kind, lanes)
+    def const(self, value: Any, element: str, lanes: int = 1) -> Value:
+        text = literal(value, element)
+        return Value(self, text if lanes == 1 else f"splat ({llvm_name(element)} {text})", element, lanes)
 
     def like(self, value: Any, model: Value) -> Value:
-        """``value`` with the kind and lanes of ``model``."""
+        """``value`` with the element type and lanes of ``model``."""
         if not isinstance(value, Value):
-            return self.const(value, model.kind, model.lanes)
-        if value.kind != model.kind:
-            raise TypeError(f"{self.name}: expected a value of kind {model.kind}, got {value.kind}; cast it first")
+            return self.const(value, model.element, model.lanes)
+        if value.element != model.element:
+            raise TypeError(f"{self.name}: expected elements of type {model.element}, got {value.element}; cast it first")
         return self.splat(value, model.lanes)
 
     def splat(self, value: Value, lanes: int) -> Value:
@@ -305,32 +306,32 @@ class Builder:
         if value.lanes != 1:
             raise TypeError(f"{self.name}: cannot spread {value.lanes} lanes over {lanes}")
         if not value.text.startswith("%"):
-            return Value(self, f"splat ({value.type} {value.text})", value.kind, lanes)
-        wide = llvm_name(value.kind, lanes)
-        one = self.emit(f"insertelement {wide} poison, {value.type} {value.text}, i32 0", value.kind, lanes)
-        return self.emit(f"shufflevector {wide} {one.text}, {wide} poison, <{lanes} x i32> zeroinitializer", value.kind, lanes)
+            return Value(self, f"splat ({value.type} {value.text})", value.element, lanes)
+        wide = llvm_name(value.element, lanes)
+        one = self.emit(f"insertelement {wide} poison, {value.type} {value.text}, i32 0", value.element, lanes)
+        return self.emit(f"shufflevector {wide} {one.text}, {wide} poison, <{lanes} x i32> zeroinitializer", value.element, lanes)
 
     def pair(self, a: Any, b: Any) -> tuple[Value, Value]:
-        """Two operands with equal kinds and lanes."""
+        """Two operands with equal element types and lanes."""
         if not isinstance(a, Value):
-            a = self.const(a, b.kind)
+            a = self.const(a, b.element)
         b = self.like(b, a) if not isinstance(b, Value) else b
-        if a.kind != b.kind:
-            raise TypeError(f"{self.name}: operands of kinds {a.kind} and {b.kind}; cast one first")
+        if a.element != b.element:
+            raise TypeError(f"{self.name}: operands of element types {a.element} and {b.element}; cast one first")
         lanes = max(a.lanes, b.lanes)
         return self.splat(a, lanes), self.splat(b, lanes)
 
-    def indices(self, lanes: int, kind: str = "i64") -> Value:
+    def indices(self, lanes: int, element: str = "i64") -> Value:
         """0, 1, 2, ... in as many lanes."""
         if lanes == 1:
-            return self.const(0, kind)
-        element = llvm_name(kind)
-        return Value(self, "<" + ", ".join(f"{element} {i}" for i in range(lanes)) + ">", kind, lanes)
+            return self.const(0, element)
+        llvm = llvm_name(element)
+        return Value(self, "<" + ", ".join(f"{llvm} {i}" for i in range(lanes)) + ">", element, lanes)
 
     # -- arithmetic -----------------------------------------------------------------------------------------------------------
     def binary(self, instruction: str, a: Any, b: Any) -> Value:
         a, b = self.pair(a, b)
-        return self.emit(f"{instruction} {a.type} {a.text}, {b.text}", a.kind, a.lanes)
+        return self.emit(f"{instruction} {a.type} {a.text}, {b.text}", a.element, a.lanes)
 
     def compare(self, relation: str, a: Any, b: Any) -> Value:
         """Ordered comparison; ``ne`` alone is true of NaN."""
@@ -340,7 +341,7 @@ class Builder:
         elif relation in ("eq", "ne"):
             word = "icmp " + relation
         else:
-            word = "icmp " + ("u" if a.kind[0] in "ub" or a.kind == "ptr" else "s") + relation
+            word = "icmp " + ("u" if a.element[0] in "ub" or a.element == "ptr" else "s") + relation
         return self.emit(f"{word} {a.type} {a.text}, {b.text}", "b1", a.lanes)
 
     def select(self, mask: Value, a: Any, b: Any) -> Value:
@@ -348,14 +349,14 @@ class Builder:
         a, b = self.pair(a, b)
         lanes = max(mask.lanes, a.lanes)
         a, b = self.splat(a, lanes), self.splat(b, lanes)
-        return self.emit(f"select {mask.type} {mask.text}, {a.type} {a.text}, {b.type} {b.text}", a.kind, lanes)
+        return self.emit(f"select {mask.type} {mask.text}, {a.type} {a.text}, {b.type} {b.text}", a.element, lanes)
 
     def _intrinsic(self, name: str, *values: Any) -> Value:
         model = max((v for v in values if isinstance(v, Value)), key=lambda v: v.lanes)
         operands = [self.like(v, model) for v in values]
-        element = model.kind if model.is_float else "i" + model.kind[1:]
-        suffix = element if model.lanes == 1 else f"v{model.lanes}{element}"
-        return self.call(f"llvm.{name}.{suffix}", model.kind, model.lanes, *operands)
+        llvm = model.element if model.is_float else "i" + model.element[1:]
+        suffix = llvm if model.lanes == 1 else f"v{model.lanes}{llvm}"
+        return self.call(f"llvm.{name}.{suffix}", model.element, model.lanes, *operands)
 
     def fma(self, a: Any, b: Any, c: Any) -> Value:
         """``a * b + c``: one rounding where the processor has the instruction, two elsewhere."""
@@ -369,14 +370,14 @@ class Builder:
         product = a * b
         if self.target.has_fma:
             return product, self.fma(a, b, -product)
-        splitter = 2.0**27 + 1.0 if a.kind == "f64" else 2.0**12 + 1.0  # Dekker 1971: opmath whose products are exact
+        splitter = 2.0**27 + 1.0 if a.element == "f64" else 2.0**12 + 1.0  # Dekker 1971: halves whose products are exact
 
-        def opmath(v: Value) -> tuple[Value, Value]:
+        def halves(v: Value) -> tuple[Value, Value]:
             c = v * splitter
             high = c - (c - v)
             return high, v - high
 
-        (ah, al), (bh, bl) = opmath(a), opmath(b)
+        (ah, al), (bh, bl) = halves(a), halves(b)
         return product, ((ah * bh - product) + ah * bl + al * bh) + al * bl
 
     def sqrt(self, a: Value) -> Value:
@@ -385,7 +386,7 @@ class Builder:
     def abs(self, a: Value) -> Value:
         if a.is_float:
             return self._intrinsic("fabs", a)
-        return a if a.kind[0] == "u" else self.select(a < 0, -a, a)
+        return a if a.element[0] == "u" else self.select(a < 0, -a, a)
 
     def copysign(self, magnitude: Any, sign: Value) -> Value:
         """``magnitude`` with the sign of ``sign``."""
@@ -413,7 +414,7 @@ class Builder:
 
     def round_even(self, a: Value) -> Value:
         """To the nearest whole number, ties to even, for |a| below 2**22 (float32) or 2**51 (float64)."""
-        magic = 1.5 * 2.0**23 if a.kind == "f32" else 1.5 * 2.0**52
+        magic = 1.5 * 2.0**23 if a.element == "f32" else 1.5 * 2.0**52
         return (a + magic) - magic
 
     def floor(self, a: Value) -> Value:
@@ -433,7 +434,7 @@ class Builder:
         """Rounding functions; on processors without the instruction by the sum with a number from which on floats are whole."""
         if self.target.has_rounding:
             return self._intrinsic(name, a)
-        whole = 2.0**23 if a.kind == "f32" else 2.0**52
+        whole = 2.0**23 if a.element == "f32" else 2.0**52
         size = self.abs(a)
         near = (size + whole) - whole  # the size rounded to even; right for all below ``whole``
         if name == "trunc":
@@ -446,56 +447,56 @@ class Builder:
         return self.select(size < whole, near, a)
 
     # -- conversions ----------------------------------------------------------------------------------------------------------
-    def bits(self, a: Value, kind: str | None = None) -> Value:
-        """The same bits as another kind of the same size: by default a float's as integer, an integer's as float."""
-        if kind is None:
-            kind = _BITS_OF[a.kind] if a.is_float else "f" + a.kind[1:]
-        return self.emit(f"bitcast {a.type} {a.text} to {llvm_name(kind, a.lanes)}", kind, a.lanes)
+    def bits(self, a: Value, element: str | None = None) -> Value:
+        """The same bits as another element type of the same size: by default a float's as integer, an integer's as float."""
+        if element is None:
+            element = _BITS_OF[a.element] if a.is_float else "f" + a.element[1:]
+        return self.emit(f"bitcast {a.type} {a.text} to {llvm_name(element, a.lanes)}", element, a.lanes)
 
-    def cast(self, a: Value, kind: str) -> Value:
-        """``a`` as another kind, by C's rules: floats are truncated, integers wrap."""
-        if a.kind == kind:
+    def cast(self, a: Value, element: str) -> Value:
+        """``a`` as another element type, by C's rules: floats are truncated, integers wrap."""
+        if a.element == element:
             return a
-        if kind == "b1":
+        if element == "b1":
             return a.ne(0)
-        if a.kind == "b1":
-            if kind in ("f32", "f64"):
-                return self.select(a, self.const(1, kind, a.lanes), self.const(0, kind, a.lanes))
-            return self._convert("zext", a, kind)
-        if a.is_float and kind in ("f32", "f64"):
-            return self._convert("fpext" if kind == "f64" else "fptrunc", a, kind)
+        if a.element == "b1":
+            if element in ("f32", "f64"):
+                return self.select(a, self.const(1, element, a.lanes), self.const(0, element, a.lanes))
+            return self._convert("zext", a, element)
+        if a.is_float and element in ("f32", "f64"):
+            return self._convert("fpext" if element == "f64" else "fptrunc", a, element)
         if a.is_float:
             # to narrow integers through wider ones: out of range they wrap, as C's compilers make it on the usual processors
-            through = "i64" if kind in ("i64", "u64", "u8", "u16", "u32") else "i32"
-            return self.cast(self._convert("fptosi", a, through), kind)
-        if kind in ("f32", "f64"):
-            return self._convert("uitofp" if a.kind[0] == "u" else "sitofp", a, kind)
-        have, want = int(a.kind[1:]), int(kind[1:])
+            through = "i64" if element in ("i64", "u64", "u8", "u16", "u32") else "i32"
+            return self.cast(self._convert("fptosi", a, through), element)
+        if element in ("f32", "f64"):
+            return self._convert("uitofp" if a.element[0] == "u" else "sitofp", a, element)
+        have, want = int(a.element[1:]), int(element[1:])
         if have == want:
-            return Value(self, a.text, kind, a.lanes)
-        return self._convert("trunc" if want < have else "zext" if a.kind[0] == "u" else "sext", a, kind)
+            return Value(self, a.text, element, a.lanes)
+        return self._convert("trunc" if want < have else "zext" if a.element[0] == "u" else "sext", a, element)
 
-    def _convert(self, instruction: str, a: Value, kind: str) -> Value:
-        return self.emit(f"{instruction} {a.type} {a.text} to {llvm_name(kind, a.lanes)}", kind, a.lanes)
+    def _convert(self, instruction: str, a: Value, element: str) -> Value:
+        return self.emit(f"{instruction} {a.type} {a.text} to {llvm_name(element, a.lanes)}", element, a.lanes)
 
     # -- memory -----------------------------------------------------------------------------------------------------------------
-    def at(self, pointer: Value, index: Any, kind: str) -> Value:
-        """Pointer to element ``index`` (counted in elements of ``kind``)."""
+    def at(self, pointer: Value, index: Any, element: str) -> Value:
+        """Pointer to element ``index`` (counted in elements of ``element``)."""
         index = self.like(index, self.const(0, "i64")) if not isinstance(index, Value) else index
         if index.text == "0":
             return pointer
-        return self.emit(f"getelementptr {_memory_name(kind)}, ptr {pointer.text}, i64 {index.text}", "ptr")
+        return self.emit(f"getelementptr {_memory_name(element)}, ptr {pointer.text}, i64 {index.text}", "ptr")
 
-    def load(self, pointer: Value, index: Any, kind: str, lanes: int = 1, mask: Value | None = None, other: Any = 0) -> Value:
+    def load(self, pointer: Value, index: Any, element: str, lanes: int = 1, mask: Value | None = None, other: Any = 0) -> Value:
         """``lanes`` neighbouring elements from ``index`` on; where ``mask`` is false nothing is read and the lane is ``other``."""
-        at = self.at(pointer, index, kind)
-        memory = "i16" if kind == "bf16" else kind
-        size = SIZES[kind]
+        at = self.at(pointer, index, element)
+        memory = "i16" if element == "bf16" else element
+        size = SIZES[element]
         if mask is None or lanes == 1:
             got = self.emit(f"load {llvm_name(memory, lanes)}, ptr {at.text}, align {size}", memory, lanes)
         else:
-            raw = self.const(0 if kind in REGISTER else other, "i16" if kind == "f16" else memory, lanes)
-            if kind == "f16":
+            raw = self.const(0 if element in REGISTER else other, "i16" if element == "f16" else memory, lanes)
+            if element == "f16":
                 raw = Value(self, "zeroinitializer", "f16", lanes)
             name = f"llvm.masked.load.v{lanes}{'i8' if memory == 'b8' else _intrinsic_element(memory)}.p0"
             result = llvm_name(memory, lanes)
@@ -503,17 +504,17 @@ class Builder:
             got = self.emit(
                 f"call {result} @{name}(ptr {at.text}, i32 {size}, <{lanes} x i1> {mask.text}, {result} {raw.text})", memory, lanes
             )
-        value = self._from_memory(got, kind)
-        if mask is not None and lanes > 1 and kind in REGISTER and not (isinstance(other, (int, float)) and other == 0):
+        value = self._from_memory(got, element)
+        if mask is not None and lanes > 1 and element in REGISTER and not (isinstance(other, (int, float)) and other == 0):
             value = self.select(mask, value, other)
         return value
 
-    def store(self, value: Value, pointer: Value, index: Any, kind: str, mask: Value | None = None) -> None:
+    def store(self, value: Value, pointer: Value, index: Any, element: str, mask: Value | None = None) -> None:
         """Write ``value``'s lanes as neighbouring elements from ``index`` on, those where ``mask`` is false excepted."""
-        at = self.at(pointer, index, kind)
-        raw = self._to_memory(value, kind)
-        memory = "i16" if kind == "bf16" else kind
-        size = SIZES[kind]
+        at = self.at(pointer, index, element)
+        raw = self._to_memory(value, element)
+        memory = "i16" if element == "bf16" else element
+        size = SIZES[element]
         if mask is None or value.lanes == 1:
             self.effect(f"store {raw.type} {raw.text}, ptr {at.text}, align {size}")
             return
@@ -521,102 +522,102 @@ class Builder:
         self.declared[name] = f"declare void @{name}({raw.type}, ptr, i32, <{value.lanes} x i1>)"
         self.effect(f"call void @{name}({raw.type} {raw.text}, ptr {at.text}, i32 {size}, <{value.lanes} x i1> {mask.text})")
 
-    def blend(self, value: Value, pointer: Value, index: Any, kind: str, mask: Value) -> None:
+    def blend(self, value: Value, pointer: Value, index: Any, element: str, mask: Value) -> None:
         """``store`` for memory that no other thread writes to: lanes where ``mask`` is false are read and written back.
 
         AMD's processors take some 18 cycles for AVX2's masked store. The load is volatile lest LLVM makes one of this, too.
         """
         if self.target.has_masks:
-            self.store(value, pointer, index, kind, mask)
+            self.store(value, pointer, index, element, mask)
             return
-        at = self.at(pointer, index, kind)
-        old = self.emit(f"load volatile {value.type}, ptr {at.text}, align {SIZES[kind]}", value.kind, value.lanes)
-        self.store(self.select(mask, value, old), at, 0, kind)
+        at = self.at(pointer, index, element)
+        old = self.emit(f"load volatile {value.type}, ptr {at.text}, align {SIZES[element]}", value.element, value.lanes)
+        self.store(self.select(mask, value, old), at, 0, element)
 
-    def gather(self, pointer: Value, index: Value, kind: str, mask: Value | None = None, step: str | None = None) -> Value:
+    def gather(self, pointer: Value, index: Value, element: str, mask: Value | None = None, step: str | None = None) -> Value:
         """The elements at ``index`` (i64, one per lane); masked lanes are not read and are zero.
 
-        ``index`` counts elements of ``step`` where that is another kind: with ``u8``, elements begin at any byte.
+        ``index`` counts elements of ``step`` where that is another type: with ``u8``, elements begin at any byte.
         """
         if index.lanes == 1:
-            return self.load(self.at(pointer, index, step), 0, kind) if step else self.load(pointer, index, kind)
-        memory = "i16" if kind == "bf16" else kind
+            return self.load(self.at(pointer, index, step), 0, element) if step else self.load(pointer, index, element)
+        memory = "i16" if element == "bf16" else element
         n = index.lanes
-        at = self.emit(f"getelementptr {_memory_name(step or kind)}, ptr {pointer.text}, {index.type} {index.text}", "ptr", n)
+        at = self.emit(f"getelementptr {_memory_name(step or element)}, ptr {pointer.text}, {index.type} {index.text}", "ptr", n)
         name = f"llvm.masked.gather.v{n}{'i8' if memory == 'b8' else _intrinsic_element(memory)}.v{n}p0"
         result = llvm_name(memory, n)
         self.declared[name] = f"declare {result} @{name}(<{n} x ptr>, i32, <{n} x i1>, {result})"
         lanes = mask.text if mask is not None else "splat (i1 true)"
         got = self.emit(
-            f"call {result} @{name}(<{n} x ptr> {at.text}, i32 {SIZES[step or kind]}, <{n} x i1> {lanes}, {result} zeroinitializer)",
+            f"call {result} @{name}(<{n} x ptr> {at.text}, i32 {SIZES[step or element]}, <{n} x i1> {lanes}, {result} zeroinitializer)",
             memory,
             n,
         )
-        return self._from_memory(got, kind)
+        return self._from_memory(got, element)
 
-    def load_strided(self, pointer: Value, index: Value, stride: Value, kind: str, lanes: int, mask: Value | None = None) -> Value:
+    def load_strided(self, pointer: Value, index: Value, stride: Value, element: str, lanes: int, mask: Value | None = None) -> Value:
         """Elements ``index``, ``index + stride``, ... of as many lanes."""
         if lanes == 1:
-            return self.load(pointer, index, kind)
-        return self.gather(pointer, self.splat(index, lanes) + self.indices(lanes) * stride, kind, mask)
+            return self.load(pointer, index, element)
+        return self.gather(pointer, self.splat(index, lanes) + self.indices(lanes) * stride, element, mask)
 
-    def _from_memory(self, raw: Value, kind: str) -> Value:
-        if kind == "b8":
+    def _from_memory(self, raw: Value, element: str) -> Value:
+        if element == "b8":
             zero = "0" if raw.lanes == 1 else "zeroinitializer"
             return self.emit(f"icmp ne {llvm_name('i8', raw.lanes)} {raw.text}, {zero}", "b1", raw.lanes)
-        if kind == "f16":
+        if element == "f16":
             return self._convert("fpext", raw, "f32")
-        if kind == "bf16":
+        if element == "bf16":
             return self.bits(self._convert("zext", raw, "i32") << 16)
         return raw
 
-    def _to_memory(self, value: Value, kind: str) -> Value:
-        if value.kind != register_kind(kind):
-            raise TypeError(f"{self.name}: cannot store a value of kind {value.kind} as {kind}; cast it first")
-        if kind == "b8":
+    def _to_memory(self, value: Value, element: str) -> Value:
+        if value.element != register_element(element):
+            raise TypeError(f"{self.name}: cannot store elements of type {value.element} as {element}; cast it first")
+        if element == "b8":
             return Value(self, self._convert("zext", value, "i8").text, "b8", value.lanes)
-        if kind == "f16":
+        if element == "f16":
             return self._convert("fptrunc", value, "f16")
-        if kind == "bf16":  # round to nearest even by adding just below half; a NaN keeps its upper bits, made quiet
+        if element == "bf16":  # round to nearest even by adding just below half; a NaN keeps its upper bits, made quiet
             bits = Value(self, self.bits(value).text, "u32", value.lanes)
             rounded = (bits + 0x7FFF + ((bits >> 16) & 1)) >> 16
             quiet = (bits >> 16) | 0x40
             return self._convert("trunc", self.select(value.is_nan(), quiet, rounded), "i16")
         return value
 
-    def prefetch(self, pointer: Value, index: Any, kind: str) -> None:
-        at = self.at(pointer, index, kind)
+    def prefetch(self, pointer: Value, index: Any, element: str) -> None:
+        at = self.at(pointer, index, element)
         self.declared["llvm.prefetch.p0"] = "declare void @llvm.prefetch.p0(ptr, i32, i32, i32)"
         self.effect(f"call void @llvm.prefetch.p0(ptr {at.text}, i32 0, i32 3, i32 1)")
 
-    def scratch(self, count: int, kind: str) -> Value:
+    def scratch(self, count: int, element: str) -> Value:
         """Memory of ``count`` elements on the thread's stack, for at most some 64 KB; 64-byte aligned. Call it before any loop."""
         name = self.fresh()
-        self.scratches.append(f"  {name} = alloca [{count} x {_memory_name(kind)}], align 64")
+        self.scratches.append(f"  {name} = alloca [{count} x {_memory_name(element)}], align 64")
         return Value(self, name, "ptr")
 
-    def table(self, values: Sequence[Any], kind: str) -> Value:
+    def table(self, values: Sequence[Any], element: str) -> Value:
         """Pointer to constants that the kernel carries with it; equal tables are stored once."""
-        element = llvm_name(kind)
-        body = f"[{len(values)} x {element}] [{', '.join(f'{element} {literal(v, kind)}' for v in values)}], align 64"
+        llvm = llvm_name(element)
+        body = f"[{len(values)} x {llvm}] [{', '.join(f'{llvm} {literal(v, element)}' for v in values)}], align 64"
         name = next((n for n, text in self.declared.items() if text.endswith(body)), f"table{len(self.declared)}")
         self.declared[name] = f"@{name} = private unnamed_addr constant {body}"
         return Value(self, "@" + name, "ptr")
 
     # -- lanes ---------------------------------------------------------------------------------------------------------------------
-    def lanes(self, kind: str) -> int:
-        """How many elements of ``kind``, as it is in registers, one vector register holds."""
-        size = 4 if kind in REGISTER and kind != "b8" else SIZES.get(kind, 1)
+    def lanes(self, element: str) -> int:
+        """How many elements of ``element``, as it is in registers, one vector register holds."""
+        size = 4 if element in REGISTER and element != "b8" else SIZES.get(element, 1)
         return self.target.width // size
 
     def extract(self, a: Value, lane: int) -> Value:
-        return a if a.lanes == 1 else self.emit(f"extractelement {a.type} {a.text}, i32 {lane}", a.kind)
+        return a if a.lanes == 1 else self.emit(f"extractelement {a.type} {a.text}, i32 {lane}", a.element)
 
     def shuffle(self, a: Value, order: Sequence[int], b: Value | None = None) -> Value:
         """Lanes in another order, from ``a`` and (counted on) ``b``."""
         second = "poison" if b is None else b.text
         mask = ", ".join(f"i32 {i}" for i in order)
-        return self.emit(f"shufflevector {a.type} {a.text}, {a.type} {second}, <{len(order)} x i32> <{mask}>", a.kind, len(order))
+        return self.emit(f"shufflevector {a.type} {a.text}, {a.type} {second}, <{len(order)} x i32> <{mask}>", a.element, len(order))
 
     def sum(self, a: Value) -> Value:
         """The sum of all lanes."""
@@ -625,10 +626,10 @@ class Builder:
     def fold(self, a: Value, combine: Callable[[Value, Value], Value]) -> Value:
         """All lanes combined pairwise to one by ``combine``; always in the same order."""
         while a.lanes > 1:
-            a = combine(*self.opmath(a))
+            a = combine(*self.halves(a))
         return a
 
-    def opmath(self, a: Value) -> tuple[Value, Value]:
+    def halves(self, a: Value) -> tuple[Value, Value]:
         """The lower and the upper lanes.
 
         Folds take values of half the lanes, not whole ones whose upper lanes nobody reads: with those, LLVM 22 shuffles the wrong
@@ -663,8 +664,8 @@ class Builder:
         before, head, inside, after = self.block, f"head{n}", f"body{n}", f"after{n}"
         self.effect(f"br label %{head}")
         self.label(head)
-        index = Value(self, f"%i{n}", model.kind)
-        slots = [Value(self, self.fresh(), v.kind, v.lanes) for v in carried]
+        index = Value(self, f"%i{n}", model.element)
+        slots = [Value(self, self.fresh(), v.element, v.lanes) for v in carried]
         place = len(self.lines)
         self.lines += [""] * (1 + len(slots))
         more = index < stop
@@ -689,7 +690,7 @@ class Builder:
         before, head = self.block, f"head{n}"
         self.effect(f"br label %{head}")
         self.label(head)
-        slots = [Value(self, self.fresh(), v.kind, v.lanes) for v in carried]
+        slots = [Value(self, self.fresh(), v.element, v.lanes) for v in carried]
         place = len(self.lines)
         self.lines += [""] * len(slots)
         condition = more(*slots)
@@ -704,7 +705,7 @@ class Builder:
         return tuple(slots) if len(slots) != 1 else slots[0]
 
     def when(self, condition: Value, then: Callable[[], Any], otherwise: Callable[[], Any] | None = None) -> Any:
-        """A branch; both sides return values of the same kinds (a tuple, one Value, or None), which are the result."""
+        """A branch; both sides return values of the same types (a tuple, one Value, or None), which are the result."""
         self.count += 1
         n = self.count
         self.effect(f"br i1 {condition.text}, label %then{n}, label %else{n}")
@@ -720,7 +721,7 @@ class Builder:
         if len(yes) != len(no):
             raise TypeError(f"{self.name}: the sides of a branch return {len(yes)} and {len(no)} values")
         results = tuple(
-            self.emit(f"phi {a.type} [{a.text}, %{yes_block}], [{b.text}, %{no_block}]", a.kind, a.lanes)
+            self.emit(f"phi {a.type} [{a.text}, %{yes_block}], [{b.text}, %{no_block}]", a.element, a.lanes)
             for a, b in zip(yes, no, strict=True)
         )
         return results if len(results) != 1 else results[0]
@@ -730,26 +731,28 @@ class Builder:
 
         ``name`` and the operands' types must determine what ``body`` writes.
         """
-        full = name + "".join(f".{v.kind}.{v.lanes}" for v in operands)
+        full = name + "".join(f".{v.element}.{v.lanes}" for v in operands)
         if full not in self.declared:
             self.declared[full] = ""  # keeps its place, so that names of tables stay different
             inner = Builder(full, self.target)
             inner.declared, inner._functions = self.declared, self._functions
-            results = body(inner, *(Value(inner, f"%a{i}", v.kind, v.lanes) for i, v in enumerate(operands)))
+            results = body(inner, *(Value(inner, f"%a{i}", v.element, v.lanes) for i, v in enumerate(operands)))
             together, aggregate = f"{{{', '.join(v.type for v in results)}}}", "poison"
             for i, v in enumerate(results):
                 aggregate = inner.emit(f"insertvalue {together} {aggregate}, {v.type} {v.text}, {i}", "ptr").text
             lines = "\n".join(inner.scratches + inner.lines)
             passed = ", ".join(f"{v.type} %a{i}" for i, v in enumerate(operands))
-            self._functions[full] = [(v.kind, v.lanes) for v in results]
+            self._functions[full] = [(v.element, v.lanes) for v in results]
             self.declared[full] = (
                 f'define internal {together} @{full}({passed}) noinline nounwind "no-builtins" {{\nentry:\n{lines}\n'
                 f"  ret {together} {aggregate}\n}}"
             )
-        kinds = self._functions[full]
-        together = f"{{{', '.join(llvm_name(kind, lanes) for kind, lanes in kinds)}}}"
+        elements = self._functions[full]
+        together = f"{{{', '.join(llvm_name(element, lanes) for element, lanes in elements)}}}"
         all_results = self.emit(f"call {together} @{full}({', '.join(f'{v.type} {v.text}' for v in operands)})", "ptr")
-        return tuple(self.emit(f"extractvalue {together} {all_results.text}, {i}", kind, lanes) for i, (kind, lanes) in enumerate(kinds))
+        return tuple(
+            self.emit(f"extractvalue {together} {all_results.text}, {i}", element, lanes) for i, (element, lanes) in enumerate(elements)
+        )
 
     def for_chunks(self, body: Callable[[Value], Any]) -> None:
         """Run ``body(chunk)`` for every chunk that this call of the kernel was given."""
@@ -795,9 +798,9 @@ def _as_tuple(values: Any) -> tuple[Value, ...]:
     return tuple(values) if isinstance(values, (tuple, list)) else (values,)
 
 
-def _memory_name(kind: str) -> str:
-    return "i16" if kind == "bf16" else llvm_name(kind)
+def _memory_name(element: str) -> str:
+    return "i16" if element == "bf16" else llvm_name(element)
 
 
-def _intrinsic_element(kind: str) -> str:
-    return kind if kind[0] == "f" else "i" + kind[1:]
+def _intrinsic_element(element: str) -> str:
+    return element if element[0] == "f" else "i" + element[1:]

@@ -13,7 +13,7 @@ from ...core.arrays.native import native
 from ...core.layout import fused_gradient_strides, is_fused_attention, laid_out, preserved_strides
 from ...core.shape import contiguous_strides, restrided
 from ..compiler.arguments import fields_of
-from ..compiler.language import KINDS
+from ..compiler.language import ELEMENTS
 from ..compiler.memory import empty
 from ..compiler.pool import pool
 from ..compiler.target import current
@@ -60,13 +60,13 @@ def _table(layouts: tuple[Layout, ...], lead: tuple[int, ...]) -> np.ndarray:
 def _plan_forward(dtype: np.dtype, layouts: tuple[Layout, ...], mask: Mask | None, is_causal: bool, scale: float, threads: int) -> Plan:
     (_, by_query), (key_shape, by_key), (_, by_value), (out_shape, by_out), *masked = layouts
     lead, (length, out_depth), (keys, depth) = out_shape[:-2], out_shape[-2:], key_shape[-2:]
-    target, kind = current(), KINDS[dtype]
+    target, element = current(), ELEMENTS[dtype]
     lanes = target.width // dtype.itemsize
     vectors = _vectors(length, lanes, 4 if target.registers > 16 else 2)
     blocks = -(-length // (lanes * vectors))
     size = (2 * TILE + sum(-(-d // lanes) * lanes for d in (depth, out_depth))) * lanes * vectors
     scratch = Scratch(size + 64, dtype)
-    run = attend(kind, vectors, is_causal, mask).bind(
+    run = attend(element, vectors, is_causal, mask).bind(
         math.prod(lead) * blocks, table=_table(layouts, lead), pieces=scratch.pieces, size=size, blocks=blocks, length=length, keys=keys,
         depth=depth, out_depth=out_depth, by_query=by_query[-2], by_key=by_key[-2], by_value=by_value[-2], by_out=by_out[-2],
         by_mask=masked[0][1][-2] if masked else 0, scale=scale,
@@ -78,14 +78,14 @@ def _plan_forward(dtype: np.dtype, layouts: tuple[Layout, ...], mask: Mask | Non
 def _plan_backward(dtype: np.dtype, layouts: tuple[Layout, ...], mask: Mask | None, is_causal: bool, scale: float, threads: int) -> Plan:
     key_shape, out_shape = layouts[2][0], layouts[0][0]
     lead, (length, out_depth), (keys, depth) = out_shape[:-2], out_shape[-2:], key_shape[-2:]
-    target, kind = current(), KINDS[dtype]
+    target, element = current(), ELEMENTS[dtype]
     lanes = target.width // dtype.itemsize
     vectors = _vectors(keys, lanes, 4 if target.registers > 16 else 2)
     wide, wide_out = (-(-d // lanes) * lanes for d in (depth, out_depth))
     size = (2 * TILE + 3 * wide + 2 * wide_out) * lanes * vectors + -(-length // (lanes * vectors)) * lanes * vectors
     scratch = Scratch(size + 64, dtype)
     by = dict(zip(fields_of(OfOperands), [strides[-2] for _, strides in layouts], strict=False))
-    run = attention_slopes(kind, vectors, is_causal, mask).bind(
+    run = attention_slopes(element, vectors, is_causal, mask).bind(
         math.prod(lead), table=_table(layouts, lead), pieces=scratch.pieces, size=size, length=length, keys=keys, depth=depth,
         out_depth=out_depth, by=OfOperands(**{"mask": 0, **by}), scale=scale,
     )  # fmt: skip
@@ -101,7 +101,7 @@ def _mask_of(attn_mask: np.ndarray | None, keys: int, dtype: np.dtype) -> tuple[
     if attn_mask.ndim == 1:
         attn_mask = attn_mask[None]
     attn_mask = _with_rows(attn_mask)
-    return (attn_mask,), Mask(KINDS[attn_mask.dtype], attn_mask.shape[-2] == 1 or attn_mask.strides[-2] == 0)
+    return (attn_mask,), Mask(ELEMENTS[attn_mask.dtype], attn_mask.shape[-2] == 1 or attn_mask.strides[-2] == 0)
 
 
 def _with_rows(array: np.ndarray) -> np.ndarray:
@@ -119,7 +119,7 @@ def _empty(shape: tuple[int, ...], strides: tuple[int, ...], dtype: np.dtype) ->
 def _operands(*arrays: np.ndarray) -> tuple[np.ndarray, ...] | None:
     """Operands with rows of neighbours; None where there is no kernel for them."""
     dtype = arrays[0].dtype
-    if KINDS.get(dtype) not in ("f32", "f64"):
+    if ELEMENTS.get(dtype) not in ("f32", "f64"):
         return None
     if any(array.dtype != dtype or not array.size or array.shape[-1] > _DEEPEST for array in arrays):
         return None

@@ -36,9 +36,9 @@ _Group = tuple[Value, Value, range]  # lines from, to, and which registers of th
 
 
 class Mask(NamedTuple):
-    """What a kernel knows of a mask: its kind in memory, and whether all queries share one line of it."""
+    """What a kernel knows of a mask: its element type in memory, and whether all queries share one line of it."""
 
-    kind: str
+    element: str
     is_shared: bool
 
 
@@ -87,33 +87,33 @@ class AttentionArguments(Record):
 
 
 @kernel
-def attend(k: Builder, kind: str, vectors: int, is_causal: bool, mask: Mask | None) -> None:
+def attend(k: Builder, element: str, vectors: int, is_causal: bool, mask: Mask | None) -> None:
     """A chunk is a block of queries of one matrix."""
-    t = Tiles(k, kind, vectors)
+    t = Tiles(k, element, vectors)
     a = k.arguments(AttentionArguments, without=() if mask else ("mask",))
-    scale = k.cast(a.scale, kind)
+    scale = k.cast(a.scale, element)
     arrays = {"query": a.query, "key": a.key, "value": a.value, "out": a.out, **({"mask": a.mask} if mask else {})}
-    elements = {**dict.fromkeys(arrays, kind), "mask": mask.kind if mask else ""}
+    elements = {**dict.fromkeys(arrays, element), "mask": mask.element if mask else ""}
 
     def unit(u: Value) -> None:
         matrix, first = u // a.blocks, u % a.blocks * t.width
         count = k.least(a.length - first, t.width)
         here = _matrix(k, arrays, elements, a.table, matrix)
         piece = borrow(k, a.flags, a.pieces)
-        forward = _Forward(t, a, scale, k.at(aligned(k, a.room), piece * a.size, kind))
-        t.pack(k.at(here["query"], first * a.by_query, kind), a.by_query, (count, a.depth), forward.queries, lambda v: v)
+        forward = _Forward(t, a, scale, k.at(aligned(k, a.room), piece * a.size, element))
+        t.pack(k.at(here["query"], first * a.by_query, element), a.by_query, (count, a.depth), forward.queries, lambda v: v)
         t.clear(forward.total, a.out_depth)
-        state = [k.const(_LOWEST, kind, t.lanes)] * vectors + [t.zero] * vectors
+        state = [k.const(_LOWEST, element, t.lanes)] * vectors + [t.zero] * vectors
 
         def rows(at: Value) -> tuple[Value, Value]:
-            return k.at(here["key"], at * a.by_key, kind), k.at(here["value"], at * a.by_value, kind)
+            return k.at(here["key"], at * a.by_key, element), k.at(here["value"], at * a.by_value, element)
 
         def tile(at: Value, *state: Value) -> Any:
             height = k.least(stop - at, TILE)
             group, operands = (k.const(0, "i64"), height, t.every), rows(at)
             if mask is None:
                 return forward.add(*operands, [group], state)
-            corner = k.at(here["mask"], at if mask.is_shared else first * a.by_mask + at, mask.kind)
+            corner = k.at(here["mask"], at if mask.is_shared else first * a.by_mask + at, mask.element)
             seen = forward.add_mask(corner, mask, count, height)
             return k.when(seen, lambda: forward.add(*operands, [group], state, mask), lambda: state)
 
@@ -135,28 +135,28 @@ class _Forward:
     def __init__(self, t: Tiles, a: AttentionArguments, scale: Value, room: Value):
         k = self.k = t.k
         self.t, self.a, self.scale, self.scores = t, a, scale, room
-        self.bias = k.at(room, TILE * t.width, t.kind)
-        self.queries = k.at(self.bias, TILE * t.width, t.kind)
-        self.total = k.at(self.queries, (a.depth + t.lanes - 1) // t.lanes * t.lanes * t.width, t.kind)
+        self.bias = k.at(room, TILE * t.width, t.element)
+        self.queries = k.at(self.bias, TILE * t.width, t.element)
+        self.total = k.at(self.queries, (a.depth + t.lanes - 1) // t.lanes * t.lanes * t.width, t.element)
 
     def add_mask(self, corner: Value, mask: Mask, count: Value, height: Value) -> Value:
         """Put a tile of the mask beside the scores; whether it lets anything through."""
         k, t = self.k, self.t
-        other = False if mask.kind == "b8" else _LOWEST
-        lowest = k.const(_LOWEST, t.kind, t.lanes)
+        other = False if mask.element == "b8" else _LOWEST
+        lowest = k.const(_LOWEST, t.element, t.lanes)
 
         def change(value: Value) -> Value:
-            return register_of(mask.kind, t.kind, k, value)
+            return register_of(mask.element, t.element, k, value)
 
         if mask.is_shared:
 
             def some(c: Value, seen: Value) -> Value:
-                value = change(k.load(corner, c, mask.kind, t.lanes, below(k, height - c, t.lanes), other))
-                k.store(value, self.bias, c, t.kind)
+                value = change(k.load(corner, c, mask.element, t.lanes, below(k, height - c, t.lanes), other))
+                k.store(value, self.bias, c, t.element)
                 return seen | value.ne(lowest)
 
             return k.any(k.loop(0, height, some, step=t.lanes, carried=[k.const(False, "b1", t.lanes)]))
-        t.pack(corner, self.a.by_mask, (count, height), self.bias, change, mask.kind, other)
+        t.pack(corner, self.a.by_mask, (count, height), self.bias, change, mask.element, other)
 
         def look(j: Value, *seen: Value) -> list[Value]:
             return [before | value.ne(lowest) for before, value in zip(seen, t.line(self.bias, j, t.every), strict=True)]
@@ -199,12 +199,17 @@ class _Forward:
         self, key: Value, lines: tuple[Value, Value], span: range, top: list[Value], mask: Mask | None, on_diagonal: bool
     ) -> tuple[Value, ...]:
         k, t = self.k, self.t
-        lowest = k.const(_LOWEST, t.kind, t.lanes)
+        lowest = k.const(_LOWEST, t.element, t.lanes)
 
         def some(j: Value, rows: int, *top: Value) -> list[Value]:
-            lines_of_keys = [k.at(key, (j + r) * self.a.by_key, t.kind) for r in range(rows)]
+            lines_of_keys = [k.at(key, (j + r) * self.a.by_key, t.element) for r in range(rows)]
             sums = t.product(
-                lambda r, d: k.load(lines_of_keys[r], d, t.kind), rows, self.queries, (0, self.a.depth), span, [t.zero] * (rows * len(span))
+                lambda r, d: k.load(lines_of_keys[r], d, t.element),
+                rows,
+                self.queries,
+                (0, self.a.depth),
+                span,
+                [t.zero] * (rows * len(span)),
             )
             highest = list(top)
             for r in range(rows):
@@ -224,7 +229,7 @@ class _Forward:
         """Minus infinity where the mask is, whatever the score."""
         k, t = self.k, self.t
         if mask.is_shared:
-            bias = k.splat(k.load(self.bias, j, t.kind), t.lanes)
+            bias = k.splat(k.load(self.bias, j, t.element), t.lanes)
         else:
             bias = t.line(self.bias, j, range(v, v + 1))[0]
         return k.select(bias.eq(_LOWEST), bias, score + bias)
@@ -234,11 +239,11 @@ class _Forward:
 
         def some(e: Value, rows: int) -> None:
             total = [old * factor for r in range(rows) for old, factor in zip(t.line(self.total, e + r, t.every), shrink, strict=True)]
-            here = k.at(value, e, t.kind)
+            here = k.at(value, e, t.element)
             for start, stop, span in groups:
                 places = [r * t.vectors + v for r in range(rows) for v in span]
                 later = t.product(
-                    lambda r, j: k.load(here, j * self.a.by_value + r, t.kind),
+                    lambda r, j: k.load(here, j * self.a.by_value + r, t.element),
                     *(rows, self.scores, (start, stop), span, [total[place] for place in places]),
                 )
                 for place, value_of in zip(places, later, strict=True):
@@ -255,19 +260,19 @@ class _Forward:
         for v, (top, total) in enumerate(zip(state[: t.vectors], state[t.vectors :], strict=True)):
             nothing = total.eq(0.0)
             divisors.append(k.select(nothing, 1.0, total))
-            result = k.select(nothing, k.const(math.inf, t.kind, t.lanes), top + log(k, total))
-            k.store(result, self.a.log_sums, start + first + v * t.lanes, t.kind, below(k, count - v * t.lanes, t.lanes))
+            result = k.select(nothing, k.const(math.inf, t.element, t.lanes), top + log(k, total))
+            k.store(result, self.a.log_sums, start + first + v * t.lanes, t.element, below(k, count - v * t.lanes, t.lanes))
         t.put(divisors, self.scores, 0, t.every)
         t.put([1.0 / divisor for divisor in divisors], self.scores, 1, t.every)
 
         def divided(value: Value, column: Value) -> Value:
             """A quotient by multiplications, corrected once; infinities stay."""
-            divisor, inverse = (k.load(self.scores, column + line * t.width, t.kind, t.lanes) for line in range(2))
+            divisor, inverse = (k.load(self.scores, column + line * t.width, t.element, t.lanes) for line in range(2))
             quotient = value * inverse
             rest = k.fma(-quotient, divisor, value)
             return k.select(rest.is_nan(), quotient, k.fma(rest, inverse, quotient))
 
-        t.unpack(self.total, k.at(out, first * self.a.by_out, t.kind), self.a.by_out, (count, self.a.out_depth), divided)
+        t.unpack(self.total, k.at(out, first * self.a.by_out, t.element), self.a.by_out, (count, self.a.out_depth), divided)
 
 
 # -- backward ----------------------------------------------------------------------------------------------------------------------
@@ -310,18 +315,18 @@ class SlopeArguments(Record):
 
 
 @kernel
-def attention_slopes(k: Builder, kind: str, vectors: int, is_causal: bool, mask: Mask | None) -> None:
+def attention_slopes(k: Builder, element: str, vectors: int, is_causal: bool, mask: Mask | None) -> None:
     """A chunk is one matrix: its blocks of keys in turn add to the gradient of all queries."""
-    t = Tiles(k, kind, vectors)
+    t = Tiles(k, element, vectors)
     a = k.arguments(SlopeArguments, without=() if mask else ("mask",))
-    scale = k.cast(a.scale, kind)
+    scale = k.cast(a.scale, element)
     arrays = {name: getattr(a, name) for name in vars(a.by) if mask or name != "mask"}
-    elements = {**dict.fromkeys(arrays, kind), "mask": mask.kind if mask else ""}
+    elements = {**dict.fromkeys(arrays, element), "mask": mask.element if mask else ""}
 
     def unit(matrix: Value) -> None:
         piece = borrow(k, a.flags, a.pieces)
         here = OfOperands(**{"mask": None, **_matrix(k, arrays, elements, a.table, matrix)})
-        b = _Backward(t, a, scale, here, k.at(aligned(k, a.room), piece * a.size, kind), matrix)
+        b = _Backward(t, a, scale, here, k.at(aligned(k, a.room), piece * a.size, element), matrix)
         b.begin()
 
         def block(first: Value) -> None:
@@ -333,7 +338,7 @@ def attention_slopes(k: Builder, kind: str, vectors: int, is_causal: bool, mask:
                 if mask is None:
                     b.add(at, count, groups)
                     return
-                corner = k.at(here.mask, first if mask.is_shared else at * a.by.mask + first, mask.kind)
+                corner = k.at(here.mask, first if mask.is_shared else at * a.by.mask + first, mask.element)
                 k.when(b.is_seen(corner, mask, groups[0][1], count), lambda: b.add(at, count, groups, mask, corner))
 
             if is_causal:
@@ -358,9 +363,9 @@ class _Backward:
         places = []
         for lines in (k.const(TILE, "i64"), k.const(TILE, "i64"), self.pitch, wide_out, self.pitch, wide_out, self.pitch):
             places.append(room)
-            room = k.at(room, lines * t.width, t.kind)
+            room = k.at(room, lines * t.width, t.element)
         self.p, self.of_scores, self.key, self.value, self.of_key, self.of_value, self.key_rows = places
-        self.deltas, self.log_sums = room, k.at(a.log_sums, matrix * a.length, t.kind)
+        self.deltas, self.log_sums = room, k.at(a.log_sums, matrix * a.length, t.element)
 
     def begin(self) -> None:
         """No gradient of the queries yet; of each row, the sum of the output times its gradient."""
@@ -370,7 +375,7 @@ class _Backward:
         def block(first: Value) -> None:
             limits = k.least(self.a.length - first, t.width), self.a.out_depth
             for rows, by, panel in ((self.here.grad, self.by.grad, self.value), (self.here.out, self.by.out, self.of_value)):
-                t.pack(k.at(rows, first * by, t.kind), by, limits, panel, lambda v: v)
+                t.pack(k.at(rows, first * by, t.element), by, limits, panel, lambda v: v)
 
             def add(e: Value, *total: Value) -> list[Value]:
                 # in the order in which products of gradients and values are summed: where these are equal, differences are 0
@@ -378,17 +383,17 @@ class _Backward:
                 return [k.fma(a, b, c) for a, b, c in zip(slopes, outputs, total, strict=True)]
 
             total = as_values(k.loop(0, self.a.out_depth, add, carried=[t.zero] * t.vectors))
-            t.put(total, k.at(self.deltas, first, t.kind), 0, t.every)
+            t.put(total, k.at(self.deltas, first, t.element), 0, t.every)
 
         k.loop(0, self.a.length, block, step=t.width)
 
     def _clear(self, i: Value, d: Value, mask: Value | None) -> None:
-        self.k.store(self.t.zero, self.here.of_query, i * self.by.of_query + d, self.t.kind, mask)
+        self.k.store(self.t.zero, self.here.of_query, i * self.by.of_query + d, self.t.element, mask)
 
     def take(self, first: Value, count: Value) -> None:
         """Pack a block of keys and values; rows of keys are multiplied by the scale, for the queries' gradient."""
         k, t = self.k, self.t
-        key, value = k.at(self.here.key, first * self.by.key, t.kind), k.at(self.here.value, first * self.by.value, t.kind)
+        key, value = k.at(self.here.key, first * self.by.key, t.element), k.at(self.here.value, first * self.by.value, t.element)
         t.pack(key, self.by.key, (count, self.a.depth), self.key, lambda v: v)
         t.pack(value, self.by.value, (count, self.a.out_depth), self.value, lambda v: v)
         t.clear(self.of_key, self.a.depth)
@@ -396,8 +401,8 @@ class _Backward:
 
         def row(j: Value) -> None:
             def some(d: Value) -> None:
-                values = k.load(key, j * self.by.key + d, t.kind, t.lanes, below(k, self.a.depth - d, t.lanes))
-                k.store(values * self.scale, self.key_rows, j * self.pitch + d, t.kind)
+                values = k.load(key, j * self.by.key + d, t.element, t.lanes, below(k, self.a.depth - d, t.lanes))
+                k.store(values * self.scale, self.key_rows, j * self.pitch + d, t.element)
 
             k.loop(0, self.a.depth, some, step=t.lanes)
 
@@ -406,8 +411,8 @@ class _Backward:
     def give(self, first: Value, count: Value) -> None:
         """Write the gradients of a block of keys and values."""
         k, t = self.k, self.t
-        of_key = k.at(self.here.of_key, first * self.by.of_key, t.kind)
-        of_value = k.at(self.here.of_value, first * self.by.of_value, t.kind)
+        of_key = k.at(self.here.of_key, first * self.by.of_key, t.element)
+        of_value = k.at(self.here.of_value, first * self.by.of_value, t.element)
         t.unpack(self.of_key, of_key, self.by.of_key, (count, self.a.depth), lambda v, _: v * self.scale)
         t.unpack(self.of_value, of_value, self.by.of_value, (count, self.a.out_depth), lambda v, _: v)
 
@@ -429,16 +434,16 @@ class _Backward:
     def _bias(self, corner: Value, mask: Mask, i: Value, v: int, count: Value) -> Value:
         k, t = self.k, self.t
         at = k.const(v * t.lanes, "i64") if mask.is_shared else i * self.by.mask + v * t.lanes
-        other = False if mask.kind == "b8" else _LOWEST
-        value = k.load(corner, at, mask.kind, t.lanes, below(k, count - v * t.lanes, t.lanes), other)
-        return register_of(mask.kind, t.kind, k, value)
+        other = False if mask.element == "b8" else _LOWEST
+        value = k.load(corner, at, mask.element, t.lanes, below(k, count - v * t.lanes, t.lanes), other)
+        return register_of(mask.element, t.element, k, value)
 
     def add(
         self, at: Value, count: Value, groups: list[_Group], mask: Mask | None = None, corner: Any = None, *, on_diagonal: bool = False
     ) -> None:
         """What a tile of queries adds to the gradients."""
         k, t = self.k, self.t
-        grad, query = k.at(self.here.grad, at * self.by.grad, t.kind), k.at(self.here.query, at * self.by.query, t.kind)
+        grad, query = k.at(self.here.grad, at * self.by.grad, t.element), k.at(self.here.query, at * self.by.query, t.element)
         for start, stop, span in groups:
             self._probabilities(at, query, (start, stop), span, count, mask, corner, on_diagonal)
             self._slopes(at, grad, (start, stop), span)
@@ -450,15 +455,15 @@ class _Backward:
     def _products(self, factor: Value, by: Value, i: Value, rows: int, panel: Value, depth: Value, span: range) -> list[list[Value]]:
         """Of each row of a factor, its products with the panel's columns."""
         k, t = self.k, self.t
-        lines = [k.at(factor, (i + r) * by, t.kind) for r in range(rows)]
-        sums = t.product(lambda r, d: k.load(lines[r], d, t.kind), rows, panel, (0, depth), span, [t.zero] * (rows * len(span)))
+        lines = [k.at(factor, (i + r) * by, t.element) for r in range(rows)]
+        sums = t.product(lambda r, d: k.load(lines[r], d, t.element), rows, panel, (0, depth), span, [t.zero] * (rows * len(span)))
         return [list(sums[r * len(span) : (r + 1) * len(span)]) for r in range(rows)]
 
     def _probabilities(
         self, at: Value, query: Value, lines: tuple[Value, Value], span: range, count: Value, mask: Any, corner: Any, on_diagonal: bool
     ) -> None:
         k, t = self.k, self.t
-        lane, lowest = k.indices(t.lanes, "i32"), k.const(_LOWEST, t.kind, t.lanes)
+        lane, lowest = k.indices(t.lanes, "i32"), k.const(_LOWEST, t.element, t.lanes)
 
         def some(i: Value, rows: int) -> None:
             for r, products in enumerate(self._products(query, self.by.query, i, rows, self.key, self.a.depth, span)):
@@ -469,7 +474,7 @@ class _Backward:
                 if mask is not None:
                     biases = [self._bias(corner, mask, line, v, count) for v in span]
                     scores = [k.select(bias.eq(_LOWEST), bias, s + bias) for s, bias in zip(scores, biases, strict=True)]
-                log_sum = k.load(self.log_sums, at + line, t.kind)
+                log_sum = k.load(self.log_sums, at + line, t.element)
                 t.put([exp(k, s - log_sum) for s in scores], self.p, line, span)
 
         by_rows(k, t.rows, *lines, some)
@@ -480,7 +485,7 @@ class _Backward:
 
         def some(i: Value, rows: int) -> None:
             for r, of_p in enumerate(self._products(grad, self.by.grad, i, rows, self.value, self.a.out_depth, span)):
-                delta = k.load(self.deltas, at + i + r, t.kind)
+                delta = k.load(self.deltas, at + i + r, t.element)
                 p = t.line(self.p, i + r, span)
                 slopes = [a * (b - delta) for a, b in zip(p, of_p, strict=True)]
                 t.put([*slopes, *[t.zero] * (t.vectors - len(span))], self.of_scores, i + r, t.every)
@@ -493,11 +498,11 @@ class _Backward:
 
         def some(e: Value, rows: int) -> None:
             sums = [value for r in range(rows) for value in t.line(total, e + r, t.every)]
-            here = k.at(factor, e, t.kind)
+            here = k.at(factor, e, t.element)
             for start, stop, span in groups:
                 places = [r * t.vectors + v for r in range(rows) for v in span]
                 later = t.product(
-                    lambda r, i: k.load(here, i * by + r, t.kind), rows, panel, (start, stop), span, [sums[place] for place in places]
+                    lambda r, i: k.load(here, i * by + r, t.element), rows, panel, (start, stop), span, [sums[place] for place in places]
                 )
                 for place, value in zip(places, later, strict=True):
                     sums[place] = value
@@ -524,13 +529,13 @@ class _Backward:
                 def some(i: Value, rows: int) -> None:
                     places = [((at + i + r) * by + d + v * t.lanes) for r in range(rows) for v in span]
                     sums = t.product(
-                        lambda r, j: k.load(self.of_scores, (i + r) * t.width + j, t.kind),
-                        *(rows, k.at(self.key_rows, d, t.kind), (0, seen(i + (rows - 1))), span),
-                        [k.load(of_query, place, t.kind, t.lanes, part) for place in places],
+                        lambda r, j: k.load(self.of_scores, (i + r) * t.width + j, t.element),
+                        *(rows, k.at(self.key_rows, d, t.element), (0, seen(i + (rows - 1))), span),
+                        [k.load(of_query, place, t.element, t.lanes, part) for place in places],
                         self.pitch,
                     )
                     for place, value in zip(places, sums, strict=True):
-                        k.store(value, of_query, place, t.kind, part)
+                        k.store(value, of_query, place, t.element, part)
 
                 by_rows(k, rows_at_once(k, len(span)), *lines, some)
 

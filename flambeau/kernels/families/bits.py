@@ -8,7 +8,7 @@ import numpy as np
 
 from ...core.arrays.native import native
 from ..compiler.build import kernel
-from ..compiler.language import KINDS, Builder, Value
+from ..compiler.language import ELEMENTS, Builder, Value
 from ..compiler.memory import empty
 
 _SPAN = 1 << 16  # elements of a chunk
@@ -16,14 +16,14 @@ _SIGN = -(1 << 63)
 
 
 @kernel
-def exclusive_or(k: Builder, kind: str) -> None:
+def exclusive_or(k: Builder, element: str) -> None:
     """``partial[chunk]``: all elements of a chunk, as float64 or int64, combined bit by bit."""
     x, partial, n = k.array(), k.array(), k.integer()
     lanes = k.lanes("i64")
 
     def chunk(c: Value) -> None:
         def some(i: Value, mask: Value | None, total: Value) -> Value:
-            value = k.load(x, i, kind, lanes, mask)
+            value = k.load(x, i, element, lanes, mask)
             return total ^ (k.bits(k.cast(value, "f64")) if value.is_float else k.cast(value, "i64"))
 
         nothing = k.const(0, "i64", lanes)
@@ -36,13 +36,13 @@ def exclusive_or(k: Builder, kind: str) -> None:
 @native("hash_tensor")
 def hash_tensor(input: np.ndarray, dim: Any, keepdim: bool, mode: int) -> np.ndarray | None:
     """Over all dimensions of row-major memory."""
-    kind = KINDS.get(input.dtype)
-    if kind not in ("f32", "f64", "i8", "i16", "i32", "i64", "u8") or len(dim) != input.ndim or not input.size:
+    element = ELEMENTS.get(input.dtype)
+    if element not in ("f32", "f64", "i8", "i16", "i32", "i64", "u8") or len(dim) != input.ndim or not input.size:
         return None
     if not input.flags.c_contiguous:
         return None
     partial = np.empty(-(-input.size // _SPAN), np.int64)
-    exclusive_or(kind)(partial.size, id(input), id(partial), input.size)
+    exclusive_or(element)(partial.size, id(input), id(partial), input.size)
     total = np.bitwise_xor.reduce(partial, keepdims=True).view(np.uint64)
     return total.reshape((1,) * input.ndim if keepdim else ())
 

@@ -12,7 +12,7 @@ import numpy as np
 from ..compiler import target as targets
 from ..compiler.arguments import Array, Integer, Record
 from ..compiler.build import kernel
-from ..compiler.language import KINDS, Builder, Value
+from ..compiler.language import ELEMENTS, Builder, Value
 from ..compiler.memory import empty
 from .microkernel import strides_of
 from .tiles import as_values
@@ -32,23 +32,23 @@ class TurnArguments(Record):
 
 
 @kernel
-def turn(k: Builder, kind: str) -> None:
+def turn(k: Builder, element: str) -> None:
     """``(n, rows, columns)`` to ``(n, columns, rows)``, in squares of as many elements as a register has; a chunk is a strip of columns."""
-    lanes = k.lanes(kind)
+    lanes = k.lanes(element)
     a = k.arguments(TurnArguments)
     strips = (a.columns + (lanes - 1)) // lanes
 
     def chunk(index: Value) -> None:
         n, c = index // strips, (index % strips) * lanes
-        source, target = k.at(a.x, n * a.by_image + c, kind), k.at(a.out, n * a.to_image + c * a.column_pitch, kind)
+        source, target = k.at(a.x, n * a.by_image + c, element), k.at(a.out, n * a.to_image + c * a.column_pitch, element)
         across = k.mask_below(c, a.columns, lanes)
 
         def square(r: Value) -> None:
             down = k.mask_below(r, a.rows, lanes)
             last = a.rows - 1
-            lines = transposed(k, [k.load(source, k.least(r + i, last) * a.row_pitch, kind, lanes, across) for i in range(lanes)])
+            lines = transposed(k, [k.load(source, k.least(r + i, last) * a.row_pitch, element, lanes, across) for i in range(lanes)])
             for i in reversed(range(lanes)):
-                k.when(c + i < a.columns, partial(k.store, lines[i], target, r + i * a.column_pitch, kind, down))
+                k.when(c + i < a.columns, partial(k.store, lines[i], target, r + i * a.column_pitch, element, down))
 
         k.loop(0, a.rows, square, step=lanes)
 
@@ -102,13 +102,13 @@ class PixelArguments(Record):
 
 
 @kernel
-def each_pixel(k: Builder, kind: str) -> None:
+def each_pixel(k: Builder, element: str) -> None:
     """Depthwise convolution, channels in the lanes; a chunk is some rows of the result."""
     a = k.arguments(PixelArguments)
 
     def line(which: Value) -> None:
         n, oy = which // a.out_height, which % a.out_height
-        row = _Row(k, kind, a, oy, k.at(a.x, n * a.source.n, kind), k.at(a.out, n * a.result.n + oy * a.result.y, kind))
+        row = _Row(k, element, a, oy, k.at(a.x, n * a.source.n, element), k.at(a.out, n * a.result.n + oy * a.result.y, element))
         left = k.least(a.first, a.out_width)
         middle = left + k.most(a.last - left, 0) // 4 * 4
         k.loop(0, left, partial(row.pixels, 1))
@@ -123,7 +123,7 @@ class _Row:
     """Row ``oy`` of a result: the image at ``source``, and the row's place."""
 
     k: Builder
-    kind: str
+    element: str
     a: PixelArguments
     oy: Value
     source: Value
@@ -131,7 +131,7 @@ class _Row:
 
     def pixels(self, count: int, ox: Value) -> None:
         """All channels of ``count`` pixels from ``ox`` on; of several only where all taps lie within their row."""
-        k, channels, lanes = self.k, self.a.channels, self.k.lanes(self.kind)
+        k, channels, lanes = self.k, self.a.channels, self.k.lanes(self.element)
         wide = min(4, (k.target.registers - 2) // (count + 1))
         main = channels // (wide * lanes) * (wide * lanes)
         k.loop(0, main, lambda c: self.block((ox, c), count, wide, None), step=wide * lanes)
@@ -139,7 +139,7 @@ class _Row:
 
     def block(self, first: tuple[Value, Value], pixels: int, wide: int, mask: Value | None) -> None:
         """``pixels`` pixels by ``wide`` registers of channels, from ``first`` on."""
-        k, kind, a, lanes = self.k, self.kind, self.a, self.k.lanes(self.kind)
+        k, element, a, lanes = self.k, self.element, self.a, self.k.lanes(self.element)
         ox, c = first
 
         def tap(t: Value, *total: Value) -> Any:
@@ -150,21 +150,21 @@ class _Row:
                 seen = seen & (ix >= 0) & (ix < a.width)
             return k.when(seen, lambda: self.added(t, (iy, ix, c), total, wide, mask), lambda: total)
 
-        start = [k.load(a.bias, c + u * lanes, kind, lanes, mask) for u in range(wide)] * pixels
+        start = [k.load(a.bias, c + u * lanes, element, lanes, mask) for u in range(wide)] * pixels
         for i, value in enumerate(as_values(k.loop(0, a.taps, tap, carried=start))):
-            k.store(value, self.target, (ox + i // wide) * a.result.x + c + i % wide * lanes, kind, mask)
+            k.store(value, self.target, (ox + i // wide) * a.result.x + c + i % wide * lanes, element, mask)
 
     def added(self, t: Value, seen: tuple[Value, Value, Value], total: tuple[Value, ...], wide: int, mask: Value | None) -> list[Value]:
         """``total`` and what a tap sees, times its factors."""
-        k, kind, a, lanes = self.k, self.kind, self.a, self.k.lanes(self.kind)
+        k, element, a, lanes = self.k, self.element, self.a, self.k.lanes(self.element)
         iy, ix, c = seen
-        factors = k.at(a.weight, t * a.channels + c, kind)
-        factor = [k.load(factors, u * lanes, kind, lanes, mask) for u in range(wide)]
+        factors = k.at(a.weight, t * a.channels + c, element)
+        factor = [k.load(factors, u * lanes, element, lanes, mask) for u in range(wide)]
         sums = []
         for i in range(len(total) // wide):
-            values = k.at(self.source, iy * a.source.y + (ix + a.step_x * i) * a.source.x + c, kind)
+            values = k.at(self.source, iy * a.source.y + (ix + a.step_x * i) * a.source.x + c, element)
             for u in range(wide):
-                sums.append(k.fma(k.load(values, u * lanes, kind, lanes, mask), factor[u], total[i * wide + u]))
+                sums.append(k.fma(k.load(values, u * lanes, element, lanes, mask), factor[u], total[i * wide + u]))
         return sums
 
 
@@ -189,22 +189,22 @@ class PixelProductArguments(Record):
 
 
 @kernel
-def pixel_products(k: Builder, kind: str) -> None:
+def pixel_products(k: Builder, element: str) -> None:
     """The weight gradient of a depthwise convolution, channels in the lanes; a chunk is a register of channels and a range of images."""
-    lanes = k.lanes(kind)
+    lanes = k.lanes(element)
     a = k.arguments(PixelProductArguments)
     groups = (a.channels + (lanes - 1)) // lanes
 
     def chunk(index: Value) -> None:
         c, first = (index % groups) * lanes, (index // groups) * a.per_chunk
         mask = k.mask_below(c, a.channels, lanes)
-        mine = k.at(a.out, (index // groups) * a.taps * a.channels + c, kind)
-        k.loop(0, a.taps, lambda t: k.store(k.const(0, kind, lanes), mine, t * a.channels, kind, mask))
+        mine = k.at(a.out, (index // groups) * a.taps * a.channels + c, element)
+        k.loop(0, a.taps, lambda t: k.store(k.const(0, element, lanes), mine, t * a.channels, element, mask))
 
         def image(n: Value) -> None:
             def line(y: Value) -> None:
-                grad = k.at(a.grad, n * a.grads.n + y * a.grads.y + c, kind)
-                row = _RowProducts(k, kind, a, mask, (n, y, c), grad, mine)
+                grad = k.at(a.grad, n * a.grads.n + y * a.grads.y + c, element)
+                row = _RowProducts(k, element, a, mask, (n, y, c), grad, mine)
                 k.loop(0, a.taps - a.taps % 3, partial(row.taps, 3), step=3)
                 k.loop(a.taps - a.taps % 3, a.taps, partial(row.taps, 1))
 
@@ -223,7 +223,7 @@ class _RowProducts:
     """
 
     k: Builder
-    kind: str
+    element: str
     a: PixelProductArguments
     mask: Value
     place: tuple[Value, Value, Value]
@@ -232,7 +232,7 @@ class _RowProducts:
 
     def taps(self, count: int, t: Value) -> None:
         """Sums of ``count`` taps; for the pixels that all of them see the gradient is read once."""
-        k, kind, lanes, channels = self.k, self.kind, self.k.lanes(self.kind), self.a.channels
+        k, element, lanes, channels = self.k, self.element, self.k.lanes(self.element), self.a.channels
         seen, low, high = zip(*[self.seen(t, i) for i in range(count)], strict=True)
         left, right = reduce(k.most, low), reduce(k.least, high)
         right = left + k.most(right - left, 0) // 2 * 2
@@ -241,19 +241,19 @@ class _RowProducts:
             values = [self.load(self.grad, ox * self.a.grads.x), self.load(self.grad, (ox + 1) * self.a.grads.x)]
             return [self.added(seen[i // 2], ox + i % 2, values[i % 2], s) for i, s in enumerate(total)]
 
-        total = k.loop(left, right, two, step=2, carried=[k.const(0, kind, lanes)] * (2 * count))
+        total = k.loop(left, right, two, step=2, carried=[k.const(0, element, lanes)] * (2 * count))
         for i in range(count):
             one = partial(self.one, seen[i])
             start = k.loop(low[i], k.least(high[i], left), one, carried=[self.load(self.sums, (t + i) * channels)])
             rest = k.loop(k.most(low[i], right), high[i], one, carried=[start])
-            k.store(rest + (total[2 * i] + total[2 * i + 1]), self.sums, (t + i) * channels, kind, self.mask)
+            k.store(rest + (total[2 * i] + total[2 * i + 1]), self.sums, (t + i) * channels, element, self.mask)
 
     def seen(self, t: Value, i: int) -> tuple[Value, Value, Value]:
         """What tap ``t + i`` sees for the row's first pixel, and the range of pixels for which it is within the image."""
         k, a, (n, y, c) = self.k, self.a, self.place
         iy, dx = y * a.step_y + k.load(a.table, (t + i) * 3, "i64"), k.load(a.table, (t + i) * 3 + 1, "i64")
         low, high = _within(k, dx, a.step_x, k.select((iy >= 0) & (iy < a.height), a.width, 0), a.out_width)
-        return k.at(a.x, n * a.source.n + iy * a.source.y + dx * a.source.x + c, self.kind), low, high
+        return k.at(a.x, n * a.source.n + iy * a.source.y + dx * a.source.x + c, self.element), low, high
 
     def one(self, seen: Value, ox: Value, total: Value) -> Value:
         return self.added(seen, ox, self.load(self.grad, ox * self.a.grads.x), total)
@@ -262,7 +262,7 @@ class _RowProducts:
         return self.k.fma(self.load(seen, ox * self.a.step_x * self.a.source.x), value, total)
 
     def load(self, pointer: Value, index: Value) -> Value:
-        return self.k.load(pointer, index, self.kind, self.k.lanes(self.kind), self.mask)
+        return self.k.load(pointer, index, self.element, self.k.lanes(self.element), self.mask)
 
 
 def _within(k: Builder, offset: Value, step: Value, size: Value, count: Value) -> tuple[Value, Value]:
@@ -288,7 +288,7 @@ def from_planes(x: np.ndarray, out: np.ndarray) -> None:
 def _turn(x: np.ndarray, out: np.ndarray, n: int, rows: int, columns: int) -> None:
     lanes = targets.current().width // x.itemsize
     size = rows * columns
-    turn(KINDS[x.dtype]).launch(
+    turn(ELEMENTS[x.dtype]).launch(
         n * -(-columns // lanes), x=x, out=out, rows=rows, columns=columns, row_pitch=columns, column_pitch=rows, by_image=size,
         to_image=size,
     )  # fmt: skip
@@ -308,7 +308,7 @@ def convolution(x: np.ndarray, weight: np.ndarray, taps: np.ndarray, step: tuple
     per_chunk = max(1, CHUNK // (channels * width))
     columns = taps[:, 1].tolist() or [0]
     first, last = max(0, -(min(columns) // step[1])), min(width, (x.shape[3] - 1 - max(columns)) // step[1] + 1)
-    convolve = each_pixel(KINDS[x.dtype]).bind(
+    convolve = each_pixel(ELEMENTS[x.dtype]).bind(
         -(-n * height // per_chunk), table=taps, taps=len(taps), channels=channels, lines=n * height, per_chunk=per_chunk,
         height=x.shape[2], width=x.shape[3], out_height=height, out_width=width, step_y=step[0], step_x=step[1], source=_lines_of(x),
         result=_lines_of(out), first=first, last=last,
@@ -333,7 +333,7 @@ def weight_gradient(x: np.ndarray, grad: np.ndarray, taps: np.ndarray, step: tup
     per_chunk = -(-n // max(1, min(n, 32 // groups)))
     parts = -(-n // per_chunk)
     shape = (parts, len(taps), channels)
-    multiply = pixel_products(KINDS[dtype]).bind(
+    multiply = pixel_products(ELEMENTS[dtype]).bind(
         parts * groups, table=taps, taps=len(taps), channels=channels, images=n, per_chunk=per_chunk, height=x.shape[2], width=x.shape[3],
         out_height=height, out_width=width, step_y=step[0], step_x=step[1], source=_lines_of(x), grads=_lines_of(grad),
     )  # fmt: skip

@@ -22,7 +22,7 @@ import numpy as np
 
 from ...core.arrays.native import native
 from ..compiler import target as targets
-from ..compiler.language import KINDS
+from ..compiler.language import ELEMENTS
 from ..compiler.memory import empty
 from ..compiler.pool import pool
 from . import channels_last, depthwise, volumes
@@ -184,18 +184,18 @@ def _product(
 
     ``by_weight`` are the weight's strides from group to group, output to output and channel to channel.
     """
-    kind, dtype, count = KINDS[x.dtype], x.dtype, len(table)
+    element, dtype, count = ELEMENTS[x.dtype], x.dtype, len(table)
     outputs, target = out.shape[1] // groups, targets.current()
     rows = _rows(outputs, target.registers)
     strips, block = -(-outputs // rows), _even(channels, DEPTH // max(1, count))
     cut = _Product(x, out, table, step, groups, block, panel=tile_width(target, rows) * (target.width // x.itemsize)).cut()
     strip_block = max(1, -(-strips // max(1, CHUNKS // (groups * cut.blocks))))
     factors_shape, scratch = (groups * strips * rows * channels * count,), Scratch(cut.size, dtype)
-    pack = pack_weight(kind, rows).bind(
+    pack = pack_weight(element, rows).bind(
         groups * strips, taps=table, count=count, channels=channels, block=block, outputs=outputs,
         by_group=by_weight[0], by_output=by_weight[1], by_channel=by_weight[2],
     )  # fmt: skip
-    multiply = windows_times_weight(kind, mode_of(x, step[1]), store_mode(out), rows, cut.place is not _NOWHERE).bind(
+    multiply = windows_times_weight(element, mode_of(x, step[1]), store_mode(out), rows, cut.place is not _NOWHERE).bind(
         groups * cut.blocks * -(-strips // strip_block), table=cut.table, place=cut.place,
         images=_images_of(x, step, out.shape[2:], table, cut.group), pieces=scratch.pieces, room_size=scratch.size, apart=cut.apart,
         channels=channels, block=block, outputs=outputs, pixels=cut.pixels, pixel_block=cut.pixel_block, strip_block=strip_block,
@@ -429,7 +429,7 @@ def _sum_panels(x: np.ndarray, grad: np.ndarray, count: int, groups: int) -> _Su
 
 def _sums(x: np.ndarray, grad: np.ndarray, table: np.ndarray, step: Pair, groups: int, shape: tuple[int, ...]) -> Plan:
     """What computes a weight gradient of ``shape``: a function of (x, grad)."""
-    kind, dtype, count = KINDS[x.dtype], x.dtype, len(table)
+    element, dtype, count = ELEMENTS[x.dtype], x.dtype, len(table)
     channels, outputs = x.shape[1] // groups, grad.shape[1] // groups
     target = targets.current()
     lanes, (rows, columns) = target.width // dtype.itemsize, sums_tile(target)
@@ -441,13 +441,13 @@ def _sums(x: np.ndarray, grad: np.ndarray, table: np.ndarray, step: Pair, groups
     apart = blocks * output_tiles * -(-cut.block * count // columns) * (-(-rows * columns // lanes) * lanes)
     scratch = Scratch(cut.room + output_block * cut.pitch, dtype)
     out = grad.shape[2:]
-    multiply = windows_times_grad(kind, mode_of(x, step[1]), mode_of(grad, 1), cut.place is not _NOWHERE).bind(
+    multiply = windows_times_grad(element, mode_of(x, step[1]), mode_of(grad, 1), cut.place is not _NOWHERE).bind(
         splits * blocks, table=cut.table, images=_images_of(x, step, out, table), grads=_images_of(grad, (1, 1), out, _CENTRE),
         place=cut.place, pieces=scratch.pieces, room_size=scratch.size, room_panel=cut.room, between_channels=cut.apart,
         channels=channels, block=cut.block, outputs=outputs, output_block=output_block, pixels=cut.pixels, pixel_block=cut.pixel_block,
         split=split, apart=apart,
     )  # fmt: skip
-    join = join_partial(kind).bind(
+    join = join_partial(element).bind(
         blocks * output_tiles, count=count, channels=channels, block=cut.block, outputs=outputs, splits=splits, apart=apart
     )
 
@@ -526,5 +526,5 @@ def sums_of_channels(x: np.ndarray) -> np.ndarray | None:
         return None
     out = empty((x.shape[1],), x.dtype)
     size = x[0, 0].size
-    channel_sums(KINDS[x.dtype]).launch(x.shape[1], x=x, out=out, images=len(x), size=size, by_image=x.shape[1] * size, by_channel=size)
+    channel_sums(ELEMENTS[x.dtype]).launch(x.shape[1], x=x, out=out, images=len(x), size=size, by_image=x.shape[1] * size, by_channel=size)
     return out

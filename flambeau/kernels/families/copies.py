@@ -37,7 +37,7 @@ _STEPS, _OUTER = (
 
 # -- kernels -------------------------------------------------------------------------------------------------------------------
 @kernel
-def strided_copy(k: Builder, mode: str, kind: str) -> None:
+def strided_copy(k: Builder, mode: str, element: str) -> None:
     """Copy by a plan. ``mode`` is how a block is copied: see ``_MODES``."""
     source, target, table = k.array(), k.array(), k.array()
     number = {place: k.load(table, place, "i64") for place in range(_OUTER)}
@@ -59,7 +59,7 @@ def strided_copy(k: Builder, mode: str, kind: str) -> None:
 
         _, s, t = k.loop(0, number[_DIMS], place, carried=(outer, top * s_row + left * s_column, top * t_row + left * t_column))
         height, width = k.least(row_block, rows - top), k.least(column_block, columns - left)
-        copy_block(k, kind, k.at(source, s, "u8"), k.at(target, t, "u8"), height, width, (s_row, s_column, t_row, t_column))
+        copy_block(k, element, k.at(source, s, "u8"), k.at(target, t, "u8"), height, width, (s_row, s_column, t_row, t_column))
 
     def chunk(c: Value) -> None:
         first = c * number[_PER]
@@ -68,19 +68,19 @@ def strided_copy(k: Builder, mode: str, kind: str) -> None:
     k.for_chunks(chunk)
 
 
-def copy_row(k: Builder, kind: str, source: Value, target: Value, count: Value) -> None:
+def copy_row(k: Builder, element: str, source: Value, target: Value, count: Value) -> None:
     """Copy neighbours to neighbours."""
-    _run(k, kind, target, count, lambda i, lanes: k.load(source, i, kind, lanes))
+    _run(k, element, target, count, lambda i, lanes: k.load(source, i, element, lanes))
 
 
-def _run(k: Builder, kind: str, target: Value, count: Value, value: Any) -> None:
+def _run(k: Builder, element: str, target: Value, count: Value, value: Any) -> None:
     """Write ``value(i, lanes)`` to ``count`` neighbours; where there are many, in aligned vectors. Ends overlap what is next to them."""
-    lanes = k.lanes(kind)
+    lanes = k.lanes(element)
 
     def step(i: Value, unroll: int = 1) -> None:
         vectors = [value(i + u * lanes, lanes) for u in range(unroll)]
         for u, vector in enumerate(vectors):
-            k.store(vector, target, i + u * lanes, kind)
+            k.store(vector, target, i + u * lanes, element)
 
     def vectors(start: Value) -> None:
         wide = count - ((count - start) & (4 * lanes - 1))
@@ -92,44 +92,44 @@ def _run(k: Builder, kind: str, target: Value, count: Value, value: Any) -> None
     def first_aligned() -> Value:
         step(k.const(0, "i64"))
         address = k.emit(f"ptrtoint ptr {target.text} to i64", "i64")
-        return (-address & (k.target.width - 1)) // SIZES[kind]
+        return (-address & (k.target.width - 1)) // SIZES[element]
 
     def many() -> None:
         vectors(k.when(count >= 16 * lanes, first_aligned, lambda: k.const(0, "i64")))
 
-    k.when(count >= lanes, many, lambda: k.loop(0, count, lambda i: k.store(value(i, 1), target, i, kind)))
+    k.when(count >= lanes, many, lambda: k.loop(0, count, lambda i: k.store(value(i, 1), target, i, element)))
 
 
 def _each_row(k: Builder, height: Value, s: Value, t: Value, steps: Sequence[Value], copy: Any) -> None:
     k.loop(0, height, lambda r: copy(k.at(s, r * steps[0], "u8"), k.at(t, r * steps[2], "u8")))
 
 
-def _rows(k: Builder, kind: str, s: Value, t: Value, height: Value, width: Value, steps: Sequence[Value]) -> None:
-    _each_row(k, height, s, t, steps, lambda s, t: copy_row(k, kind, s, t, width))
+def _rows(k: Builder, element: str, s: Value, t: Value, height: Value, width: Value, steps: Sequence[Value]) -> None:
+    _each_row(k, height, s, t, steps, lambda s, t: copy_row(k, element, s, t, width))
 
 
-def _spread(k: Builder, kind: str, s: Value, t: Value, height: Value, width: Value, steps: Sequence[Value]) -> None:
+def _spread(k: Builder, element: str, s: Value, t: Value, height: Value, width: Value, steps: Sequence[Value]) -> None:
     def row(s: Value, t: Value) -> None:
-        one = k.load(s, 0, kind)
-        _run(k, kind, t, width, lambda i, lanes: k.splat(one, lanes))
+        one = k.load(s, 0, element)
+        _run(k, element, t, width, lambda i, lanes: k.splat(one, lanes))
 
     _each_row(k, height, s, t, steps, row)
 
 
-def _reversed(k: Builder, kind: str, s: Value, t: Value, height: Value, width: Value, steps: Sequence[Value]) -> None:
+def _reversed(k: Builder, element: str, s: Value, t: Value, height: Value, width: Value, steps: Sequence[Value]) -> None:
     def backwards(s: Value, i: Value, lanes: int) -> Value:
-        vector = k.load(s, 1 - i - lanes, kind, lanes)
+        vector = k.load(s, 1 - i - lanes, element, lanes)
         return k.shuffle(vector, range(lanes - 1, -1, -1)) if lanes > 1 else vector
 
-    _each_row(k, height, s, t, steps, lambda s, t: _run(k, kind, t, width, lambda i, lanes: backwards(s, i, lanes)))
+    _each_row(k, height, s, t, steps, lambda s, t: _run(k, element, t, width, lambda i, lanes: backwards(s, i, lanes)))
 
 
-def _strided(k: Builder, kind: str, s: Value, t: Value, height: Value, width: Value, steps: Sequence[Value]) -> None:
+def _strided(k: Builder, element: str, s: Value, t: Value, height: Value, width: Value, steps: Sequence[Value]) -> None:
     def row(s: Value, t: Value) -> None:
         def some(c: Value, count: int = 1) -> None:
-            vectors = [k.load(k.at(s, (c + u) * steps[1], "u8"), 0, kind) for u in range(count)]
+            vectors = [k.load(k.at(s, (c + u) * steps[1], "u8"), 0, element) for u in range(count)]
             for u, vector in enumerate(vectors):
-                k.store(vector, k.at(t, (c + u) * steps[3], "u8"), 0, kind)
+                k.store(vector, k.at(t, (c + u) * steps[3], "u8"), 0, element)
 
         fours = width - (width & 3)
         k.loop(0, fours, lambda c: some(c, 4), step=4)
@@ -138,22 +138,22 @@ def _strided(k: Builder, kind: str, s: Value, t: Value, height: Value, width: Va
     _each_row(k, height, s, t, steps, row)
 
 
-def tile_of(k: Builder, kind: str) -> int:
-    return min(16, k.target.width // SIZES[kind])
+def tile_of(k: Builder, element: str) -> int:
+    return min(16, k.target.width // SIZES[element])
 
 
-def _tiles(k: Builder, kind: str, s: Value, t: Value, height: Value, width: Value, steps: Sequence[Value]) -> None:
+def _tiles(k: Builder, element: str, s: Value, t: Value, height: Value, width: Value, steps: Sequence[Value]) -> None:
     """Rows lie together in the source, columns in the target: squares are turned in registers, what remains goes one by one."""
-    side = tile_of(k, kind)
+    side = tile_of(k, element)
     tall, wide = height - (height & (side - 1)), width - (width & (side - 1))
 
     def square(r: Value, c: Value) -> None:
-        lines = [k.load(k.at(s, (c + j) * steps[1], "u8"), r, kind, side) for j in range(side)]
+        lines = [k.load(k.at(s, (c + j) * steps[1], "u8"), r, element, side) for j in range(side)]
         for i, line in enumerate(transposed(k, lines)):
-            k.store(line, k.at(t, (r + i) * steps[2], "u8"), c, kind)
+            k.store(line, k.at(t, (r + i) * steps[2], "u8"), c, element)
 
     def single(r: Value, c: Value) -> None:
-        k.store(k.load(k.at(s, c * steps[1], "u8"), r, kind), k.at(t, r * steps[2], "u8"), c, kind)
+        k.store(k.load(k.at(s, c * steps[1], "u8"), r, element), k.at(t, r * steps[2], "u8"), c, element)
 
     k.loop(0, tall, lambda r: k.loop(0, wide, lambda c: square(r, c), step=side), step=side)
     k.loop(0, tall, lambda r: k.loop(wide, width, lambda c: single(r, c)))
@@ -175,7 +175,7 @@ def transposed(k: Builder, lines: list[Value]) -> list[Value]:
 
 
 @kernel
-def join(k: Builder, kind: str) -> None:
+def join(k: Builder, element: str) -> None:
     """Rows of several arrays side by side: unit ``u`` is one part of one row, ``parts`` holds array, length, place per part."""
     target, parts, count, pitch, units, per = k.array(), k.array(), k.integer(), k.integer(), k.integer(), k.integer()
 
@@ -183,7 +183,7 @@ def join(k: Builder, kind: str) -> None:
         row = u // count
         header, start, length, own_pitch, place = (k.load(parts, (u - row * count) * 5 + i, "i64") for i in range(5))
         data = k.data_of(header)
-        copy_row(k, kind, k.at(data, row * own_pitch + start, kind), k.at(target, row * pitch + place, kind), length)
+        copy_row(k, element, k.at(data, row * own_pitch + start, element), k.at(target, row * pitch + place, element), length)
 
     k.for_chunks(lambda c: k.loop(c * per, k.least((c + 1) * per, units), unit))
 

@@ -20,7 +20,7 @@ import numpy as np
 from ..compiler import target as targets
 from ..compiler.arguments import Array, Integer, Record
 from ..compiler.build import kernel
-from ..compiler.language import KINDS, Builder, Value
+from ..compiler.language import ELEMENTS, Builder, Value
 from ..compiler.memory import empty
 from .microkernel import (
     Filling,
@@ -42,11 +42,11 @@ OUTPUTS = 8  # of a chunk of the weight gradient, at most
 PLANES = 4096  # pixels of the planes of a chunk, at least
 
 
-def _zeros_behind(k: Builder, kind: str, plane: Value, place: Place) -> None:
+def _zeros_behind(k: Builder, element: str, plane: Value, place: Place) -> None:
     """The last pixels see what lies behind the plane."""
-    lanes = k.lanes(kind)
-    end = k.at(plane, place.phases_y * place.phases_x * place.rows * place.pitch, kind)
-    k.loop(0, place.pitch + 4 * lanes, lambda v: k.store(k.const(0, kind, lanes), end, v, kind), step=lanes)
+    lanes = k.lanes(element)
+    end = k.at(plane, place.phases_y * place.phases_x * place.rows * place.pitch, element)
+    k.loop(0, place.pitch + 4 * lanes, lambda v: k.store(k.const(0, element, lanes), end, v, element), step=lanes)
 
 
 # -- forward and input gradient -----------------------------------------------------------------------------------------------------
@@ -74,22 +74,22 @@ class PlaneArguments(Record):
 
 
 @kernel
-def each_plane(k: Builder, kind: str, mode: str, store: str) -> None:
+def each_plane(k: Builder, element: str, mode: str, store: str) -> None:
     """The convolution of ``times`` windows with each plane; a chunk is some planes."""
     a = k.arguments(PlaneArguments)
-    fill = Filling(k, kind, mode)
+    fill = Filling(k, element, mode)
 
     def chunk(index: Value) -> None:
         piece = borrow(k, a.flags, a.pieces)
-        plane = k.at(a.room, piece * a.room_size, kind)
-        results = k.at(plane, a.buffer, kind)
+        plane = k.at(a.room, piece * a.room_size, element)
+        results = k.at(plane, a.buffer, element)
 
         def one(which: Value) -> None:
             n, c = which // a.channels, which % a.channels
-            source = k.at(a.x, n * a.source.n + c * a.source.c, kind)
+            source = k.at(a.x, n * a.source.n + c * a.source.c, element)
             fill(plane, source, a.source, a.place)
-            _zeros_behind(k, kind, plane, a.place)
-            k.loop(0, a.times, lambda m: _output(k, kind, store, a, (plane, results), n, c * a.times + m))
+            _zeros_behind(k, element, plane, a.place)
+            k.loop(0, a.times, lambda m: _output(k, element, store, a, (plane, results), n, c * a.times + m))
 
         k.loop(index * a.per_chunk, k.least((index + 1) * a.per_chunk, a.planes), one)
         give_back(k, a.flags, piece)
@@ -97,12 +97,12 @@ def each_plane(k: Builder, kind: str, mode: str, store: str) -> None:
     k.for_chunks(chunk)
 
 
-def _output(k: Builder, kind: str, store: str, a: PlaneArguments, memory: tuple[Value, Value], n: Value, o: Value) -> None:
+def _output(k: Builder, element: str, store: str, a: PlaneArguments, memory: tuple[Value, Value], n: Value, o: Value) -> None:
     """Output ``o`` of image ``n``, from a plane and by way of ``results``."""
     plane, results = memory
-    pitch, lanes = a.place.pitch, k.lanes(kind)
-    factors, bias = k.at(a.weight, o * a.by_weight, kind), k.load(a.bias, o, kind)
-    target = k.at(a.out, n * a.result.n + o * a.result.c, kind)
+    pitch, lanes = a.place.pitch, k.lanes(element)
+    factors, bias = k.at(a.weight, o * a.by_weight, element), k.load(a.bias, o, element)
+    target = k.at(a.out, n * a.result.n + o * a.result.c, element)
 
     def rows(y: Value) -> None:
         last = k.least(y + a.band, a.result.height)
@@ -110,13 +110,13 @@ def _output(k: Builder, kind: str, store: str, a: PlaneArguments, memory: tuple[
         length = (last - y) * pitch
         main = length // (8 * lanes) * (8 * lanes)
         for start, end, wide in ((0, main, 8), (main, length, 2)):
-            pixels = partial(_weighted_sums, k, kind, a, (plane, factors, bias, results), q0, wide)
+            pixels = partial(_weighted_sums, k, element, a, (plane, factors, bias, results), q0, wide)
             k.loop(start, end, pixels, step=wide * lanes)
 
         def copy(r: Value) -> None:
-            to = k.at(target, (y + r) * a.result.y, kind)
-            line = k.at(results, r * pitch, kind)
-            copy_line(k, kind, store, line, to, a.result.width, a.result.x, lambda value, old: value)
+            to = k.at(target, (y + r) * a.result.y, element)
+            line = k.at(results, r * pitch, element)
+            copy_line(k, element, store, line, to, a.result.width, a.result.x, lambda value, old: value)
 
         k.loop(0, last - y, copy)
 
@@ -124,20 +124,20 @@ def _output(k: Builder, kind: str, store: str, a: PlaneArguments, memory: tuple[
 
 
 def _weighted_sums(
-    k: Builder, kind: str, a: PlaneArguments, memory: tuple[Value, Value, Value, Value], q0: Value, wide: int, q: Value
+    k: Builder, element: str, a: PlaneArguments, memory: tuple[Value, Value, Value, Value], q0: Value, wide: int, q: Value
 ) -> None:
     """``wide`` registers of results, from pixel ``q`` of those that begin with ``q0``."""
     plane, factors, bias, results = memory
-    lanes = k.lanes(kind)
-    seen = k.at(plane, q0 + q, kind)
+    lanes = k.lanes(element)
+    seen = k.at(plane, q0 + q, element)
 
     def tap(t: Value, *total: Value) -> list[Value]:
-        from_here = k.at(seen, k.load(a.table, t * 2, "i64"), kind)
-        factor = k.splat(k.load(factors, k.load(a.table, t * 2 + 1, "i64"), kind), lanes)
-        return [k.fma(factor, k.load(from_here, u * lanes, kind, lanes), s) for u, s in enumerate(total)]
+        from_here = k.at(seen, k.load(a.table, t * 2, "i64"), element)
+        factor = k.splat(k.load(factors, k.load(a.table, t * 2 + 1, "i64"), element), lanes)
+        return [k.fma(factor, k.load(from_here, u * lanes, element, lanes), s) for u, s in enumerate(total)]
 
     for u, value in enumerate(k.loop(0, a.taps, tap, carried=[k.splat(bias, lanes)] * wide)):
-        k.store(value, results, q + u * lanes, kind)
+        k.store(value, results, q + u * lanes, element)
 
 
 # -- weight gradient ------------------------------------------------------------------------------------------------------------------
@@ -164,12 +164,12 @@ class PlaneProductArguments(Record):
 
 
 @kernel
-def plane_products(k: Builder, kind: str, mode: str, grad_mode: str) -> None:
+def plane_products(k: Builder, element: str, mode: str, grad_mode: str) -> None:
     """The weight gradient: for each tap the sum of a plane times a plane of the gradient.
 
     A chunk is ``block`` outputs and a range of images; planes are taken in the order in which they lie in memory.
     """
-    _PlaneProducts(k, kind, mode, grad_mode).run()
+    _PlaneProducts(k, element, mode, grad_mode).run()
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,41 +184,41 @@ class _Memory:
 class _PlaneProducts:
     """The loops of ``plane_products``."""
 
-    def __init__(self, k: Builder, kind: str, mode: str, grad_mode: str):
-        self.k, self.kind, self.lanes = k, kind, k.lanes(kind)
+    def __init__(self, k: Builder, element: str, mode: str, grad_mode: str):
+        self.k, self.element, self.lanes = k, element, k.lanes(element)
         self.a = a = k.arguments(PlaneProductArguments)
-        self.fill, self.fill_grad = Filling(k, kind, mode), Filling(k, kind, grad_mode)
-        self.zero = k.const(0, kind, self.lanes)
+        self.fill, self.fill_grad = Filling(k, element, mode), Filling(k, element, grad_mode)
+        self.zero = k.const(0, element, self.lanes)
         self.blocks = (a.outputs + a.block - 1) // a.block
 
     def run(self) -> None:
         self.k.for_chunks(self.chunk)
 
     def chunk(self, index: Value) -> None:
-        k, kind, lanes, a = self.k, self.kind, self.lanes, self.a
+        k, element, lanes, a = self.k, self.element, self.lanes, self.a
         piece = borrow(k, a.flags, a.pieces)
-        plane = k.at(a.room, piece * a.room_size, kind)
-        memory = _Memory(plane, k.at(plane, a.buffer, kind), k.at(plane, a.second, kind))
+        plane = k.at(a.room, piece * a.room_size, element)
+        memory = _Memory(plane, k.at(plane, a.buffer, element), k.at(plane, a.second, element))
         number, o0 = index // self.blocks, (index % self.blocks) * a.block
         count, first = k.least(a.block, a.outputs - o0), number * a.per_chunk
-        k.loop(0, count * a.taps, lambda t: k.store(self.zero, memory.sums, t * lanes, kind))
+        k.loop(0, count * a.taps, lambda t: k.store(self.zero, memory.sums, t * lanes, element))
 
         def image(n: Value) -> None:
-            k.loop(0, count, lambda i: self.plane(memory, n, o0 + i, k.at(memory.sums, i * a.taps * lanes, kind)))
+            k.loop(0, count, lambda i: self.plane(memory, n, o0 + i, k.at(memory.sums, i * a.taps * lanes, element)))
 
         k.loop(first, k.least(first + a.per_chunk, a.images), image)
-        target = k.at(a.out, (number * a.outputs + o0) * a.taps, kind)
-        k.loop(0, count * a.taps, lambda t: k.store(k.sum(k.load(memory.sums, t * lanes, kind, lanes)), target, t, kind))
+        target = k.at(a.out, (number * a.outputs + o0) * a.taps, element)
+        k.loop(0, count * a.taps, lambda t: k.store(k.sum(k.load(memory.sums, t * lanes, element, lanes)), target, t, element))
         give_back(k, a.flags, piece)
 
     def plane(self, memory: _Memory, n: Value, o: Value, sums: Value) -> None:
         """Add the products of output ``o`` of image ``n``."""
-        k, kind, a = self.k, self.kind, self.a
+        k, element, a = self.k, self.element, self.a
         whole = whole_plane(k, a.grads.height, a.place.pitch)
-        self.fill(memory.plane, k.at(a.x, n * a.source.n + (o // a.times) * a.source.c, kind), a.source, a.place)
-        _zeros_behind(k, kind, memory.plane, a.place)
-        self.fill_grad(memory.grad, k.at(a.grad, n * a.grads.n + o * a.grads.c, kind), a.grads, whole)
-        _zeros_behind(k, kind, memory.grad, whole)
+        self.fill(memory.plane, k.at(a.x, n * a.source.n + (o // a.times) * a.source.c, element), a.source, a.place)
+        _zeros_behind(k, element, memory.plane, a.place)
+        self.fill_grad(memory.grad, k.at(a.grad, n * a.grads.n + o * a.grads.c, element), a.grads, whole)
+        _zeros_behind(k, element, memory.grad, whole)
         size = a.grads.height * a.place.pitch
 
         def part(q0: Value) -> None:
@@ -231,21 +231,21 @@ class _PlaneProducts:
 
     def taps(self, memory: _Memory, pixels: tuple[Value, Value], sums: Value, count: int, t: Value) -> None:
         """Sums of ``count`` taps at once, for which the gradient is read once."""
-        k, kind, lanes = self.k, self.kind, self.lanes
-        seen = [k.at(memory.plane, k.load(self.a.table, (t + i) * 2, "i64"), kind) for i in range(count)]
+        k, element, lanes = self.k, self.element, self.lanes
+        seen = [k.at(memory.plane, k.load(self.a.table, (t + i) * 2, "i64"), element) for i in range(count)]
 
         def step(q: Value, *total: Value) -> list[Value]:
             sums = list(total)
             for u in range(4):
-                value = k.load(memory.grad, q + u * lanes, kind, lanes)
+                value = k.load(memory.grad, q + u * lanes, element, lanes)
                 for i in range(count):
-                    sums[i * 4 + u] = k.fma(k.load(seen[i], q + u * lanes, kind, lanes), value, total[i * 4 + u])
+                    sums[i * 4 + u] = k.fma(k.load(seen[i], q + u * lanes, element, lanes), value, total[i * 4 + u])
             return sums
 
         partial_sums = k.loop(*pixels, step, step=4 * lanes, carried=[self.zero] * (4 * count))
         for i in range(count):
             whole = (partial_sums[4 * i] + partial_sums[4 * i + 1]) + (partial_sums[4 * i + 2] + partial_sums[4 * i + 3])
-            k.store(k.load(sums, (t + i) * lanes, kind, lanes) + whole, sums, (t + i) * lanes, kind)
+            k.store(k.load(sums, (t + i) * lanes, element, lanes) + whole, sums, (t + i) * lanes, element)
 
 
 # -- calls ----------------------------------------------------------------------------------------------------------------------------
@@ -264,7 +264,7 @@ def convolution(x: np.ndarray, by_weight: int, taps: np.ndarray, step: tuple[int
     scratch = Scratch(buffer + min(band, height) * pitch + 8 * lanes, x.dtype)
     planes = n * channels
     per_chunk = max(1, min(PLANES // (place.rows * pitch), planes // 16))
-    convolve = each_plane(KINDS[x.dtype], mode_of(x, step[1]), store_mode(out)).bind(
+    convolve = each_plane(ELEMENTS[x.dtype], mode_of(x, step[1]), store_mode(out)).bind(
         -(-planes // per_chunk), table=table, pieces=scratch.pieces, room_size=scratch.size, buffer=buffer, planes=planes,
         per_chunk=per_chunk, channels=channels, times=out.shape[1] // channels, taps=len(table), source=planes_of(x), place=place,
         result=planes_of(out), by_weight=by_weight, band=band,
@@ -291,7 +291,7 @@ def weight_gradient(x: np.ndarray, grad: np.ndarray, taps: np.ndarray, step: tup
     per_chunk = -(-n // parts)
     parts = -(-n // per_chunk)
     shape = (parts, outputs, len(table))
-    multiply = plane_products(KINDS[dtype], mode_of(x, step[1]), mode_of(grad, 1)).bind(
+    multiply = plane_products(ELEMENTS[dtype], mode_of(x, step[1]), mode_of(grad, 1)).bind(
         parts * -(-outputs // block), table=table, pieces=scratch.pieces, room_size=scratch.size, buffer=buffer, second=second, images=n,
         per_chunk=per_chunk, outputs=outputs, block=block, times=outputs // x.shape[1], taps=len(table), source=planes_of(x), place=place,
         grads=planes_of(grad),

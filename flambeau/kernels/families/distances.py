@@ -13,12 +13,12 @@ from ..compiler.language import Builder, Value
 from ..compiler.memory import empty
 
 _ROWS = 4
-_KINDS = {np.dtype(np.float32): "f32", np.dtype(np.float64): "f64"}
+_ELEMENTS = {np.dtype(np.float32): "f32", np.dtype(np.float64): "f64"}
 _CHUNK = 1 << 17  # differences
 _NORMS = {1.0: "sum", 2.0: "euclidean", math.inf: "largest"}
 
 
-def _norms(k: Builder, kind: str, norm: str, x1: Value, first: Value, count: int, x2: Value, columns: Value, width: Value) -> Any:
+def _norms(k: Builder, element: str, norm: str, x1: Value, first: Value, count: int, x2: Value, columns: Value, width: Value) -> Any:
     """A function of ``j`` and a mask: norms of ``x1[first + r] - x2[:, j]`` for ``count`` rows r, for a register of j."""
 
     def add(total: Value, apart: Value) -> Value:
@@ -28,33 +28,33 @@ def _norms(k: Builder, kind: str, norm: str, x1: Value, first: Value, count: int
         return total + size if norm == "sum" else k.select(size > total, size, k.select(size.is_nan(), size, total))
 
     def norms(j: Value, mask: Value | None) -> tuple[Value, ...]:
-        lanes = k.lanes(kind)
+        lanes = k.lanes(element)
 
-        def element(e: Value, *totals: Value) -> tuple[Value, ...]:
-            value = k.load(x2, e * columns + j, kind, lanes, mask)
-            return tuple(add(total, k.load(x1, (first + r) * width + e, kind) - value) for r, total in enumerate(totals))
+        def one(e: Value, *totals: Value) -> tuple[Value, ...]:
+            value = k.load(x2, e * columns + j, element, lanes, mask)
+            return tuple(add(total, k.load(x1, (first + r) * width + e, element) - value) for r, total in enumerate(totals))
 
-        totals = k.loop(0, width, element, carried=[k.const(0, kind, lanes)] * count)
+        totals = k.loop(0, width, one, carried=[k.const(0, element, lanes)] * count)
         return tuple(k.sqrt(total) if norm == "euclidean" else total for total in (totals if count > 1 else (totals,)))
 
     return norms
 
 
 @kernel
-def all_distances(k: Builder, kind: str, norm: str) -> None:
+def all_distances(k: Builder, element: str, norm: str) -> None:
     """``y[b, i, j]``, the norm of ``x1[b, i] - x2[b, :, j]``; a unit is four ``i``."""
     x1, x2, y = k.array(), k.array(), k.array()
     rows, columns, width, units, per, blocks = (k.integer() for _ in range(6))
 
     def several(b: Value, first: Value, count: int) -> None:
         here = b * rows + first
-        norms = _norms(k, kind, norm, x1, here, count, k.at(x2, b * width * columns, kind), columns, width)
+        norms = _norms(k, element, norm, x1, here, count, k.at(x2, b * width * columns, element), columns, width)
 
         def some(j: Value, mask: Value | None) -> None:
             for r, distance in enumerate(norms(j, mask)):
-                k.store(distance, y, (here + r) * columns + j, kind, mask)
+                k.store(distance, y, (here + r) * columns + j, element, mask)
 
-        k.vector_loop(0, columns, k.lanes(kind), some)
+        k.vector_loop(0, columns, k.lanes(element), some)
 
     def unit(u: Value) -> None:
         b = u // blocks
@@ -65,7 +65,7 @@ def all_distances(k: Builder, kind: str, norm: str) -> None:
 
 
 @kernel
-def distances_of_pairs(k: Builder, kind: str, norm: str) -> None:
+def distances_of_pairs(k: Builder, element: str, norm: str) -> None:
     """The norms of ``x[i] - turned[:, j]`` for ``i < j``, row by row without gaps; a chunk is every ``chunks``-th four ``i``.
 
     Four rows share the columns behind the last of them; the up to three columns before those are each row's own.
@@ -74,14 +74,14 @@ def distances_of_pairs(k: Builder, kind: str, norm: str) -> None:
     rows, width, units, chunks = (k.integer() for _ in range(4))
 
     def several(first: Value, count: int, begin: Value, end: Value) -> None:
-        norms = _norms(k, kind, norm, x, first, count, turned, rows, width)
+        norms = _norms(k, element, norm, x, first, count, turned, rows, width)
 
         def some(j: Value, mask: Value | None) -> None:
             for r, distance in enumerate(norms(j, mask)):
                 i = first + r
-                k.store(distance, y, i * (rows + rows - i - 3) // 2 + j - 1, kind, mask)
+                k.store(distance, y, i * (rows + rows - i - 3) // 2 + j - 1, element, mask)
 
-        k.vector_loop(begin, end, k.lanes(kind), some)
+        k.vector_loop(begin, end, k.lanes(element), some)
 
     def unit(u: Value) -> None:
         first, end = u * _ROWS, k.least((u + 1) * _ROWS, rows)
@@ -93,7 +93,7 @@ def distances_of_pairs(k: Builder, kind: str, norm: str) -> None:
 
 @native("cdist")
 def cdist(x1: np.ndarray, x2: np.ndarray, p: float = 2.0, compute_mode: str | None = None) -> np.ndarray | None:
-    if x1.dtype not in _KINDS or x1.dtype != x2.dtype or float(p) not in _NORMS or not x1.size or not x2.size:
+    if x1.dtype not in _ELEMENTS or x1.dtype != x2.dtype or float(p) not in _NORMS or not x1.size or not x2.size:
         return None
     lead = x1.shape[:-2]
     if lead != x2.shape[:-2]:
@@ -104,19 +104,19 @@ def cdist(x1: np.ndarray, x2: np.ndarray, p: float = 2.0, compute_mode: str | No
     blocks = -(-rows // _ROWS)
     units = math.prod(lead) * blocks
     per = max(_CHUNK // (_ROWS * columns * width), 1)
-    run = all_distances(_KINDS[x1.dtype], _NORMS[float(p)])
+    run = all_distances(_ELEMENTS[x1.dtype], _NORMS[float(p)])
     run(-(-units // per), id(first), id(second), id(result), rows, columns, width, units, per, blocks)
     return result
 
 
 @native("_pdist")
 def pdist(input: np.ndarray, p: float = 2.0) -> np.ndarray | None:
-    if input.dtype not in _KINDS or float(p) not in _NORMS or not input.size:
+    if input.dtype not in _ELEMENTS or float(p) not in _NORMS or not input.size:
         return None
     rows, width = input.shape
     result = empty((rows * (rows - 1) // 2,), input.dtype)
     points, turned = contiguous(input), contiguous(input.T)
     units = -(-rows // _ROWS)
     chunks = max(1, min(units, rows * rows // 2 * width // _CHUNK))
-    distances_of_pairs(_KINDS[input.dtype], _NORMS[float(p)])(chunks, id(points), id(turned), id(result), rows, width, units, chunks)
+    distances_of_pairs(_ELEMENTS[input.dtype], _NORMS[float(p)])(chunks, id(points), id(turned), id(result), rows, width, units, chunks)
     return result

@@ -19,7 +19,7 @@ import numpy as np
 
 from ...core.arrays.native import native, zeros
 from ..compiler.build import kernel
-from ..compiler.language import KINDS, Builder, Value
+from ..compiler.language import ELEMENTS, Builder, Value
 from ..compiler.memory import empty
 from .copies import able, contiguous, copy_row
 
@@ -27,16 +27,16 @@ CHUNK = 1 << 17  # bytes
 _SPAN = 1 << 14  # indices that one chunk looks at
 _BUCKETS = 256
 _COLUMNS = 512  # columns of a row that one chunk adds to
-_INDEX_KINDS = {np.dtype(np.int64): "i64", np.dtype(np.int32): "i32"}
+_INDEX_ELEMENTS = {np.dtype(np.int64): "i64", np.dtype(np.int32): "i32"}
 _FLOATS = {np.dtype(np.float32): "f32", np.dtype(np.float64): "f64"}
 
 
 # -- kernels -------------------------------------------------------------------------------------------------------------------
 def _place(
-    k: Builder, indices: Value, at: Value, kind: str, size: Value, wrap: Value | None, lanes: int = 1, mask: Value | None = None
+    k: Builder, indices: Value, at: Value, element: str, size: Value, wrap: Value | None, lanes: int = 1, mask: Value | None = None
 ) -> tuple[Value, Value]:
     """An index, counted from the front, and whether it is in range; ``wrap`` is what is added to negative ones."""
-    place = k.cast(k.load(indices, at, kind, lanes, mask), "i64")
+    place = k.cast(k.load(indices, at, element, lanes, mask), "i64")
     if wrap is not None:
         place = place + k.select(place < 0, wrap, 0)
     return place, Value(k, place.text, "u64", lanes) < Value(k, size.text, "u64")
@@ -47,7 +47,7 @@ def _mark(k: Builder, bad: Value, wrong: Value) -> None:
 
 
 @kernel
-def take_rows(k: Builder, index_kind: str, kind: str) -> None:
+def take_rows(k: Builder, index_element: str, element: str) -> None:
     """``result[o, i, :] = source[o, indices[i], :]``; a chunk has ``block`` neighbouring ``i``."""
     source, indices, result, bad = k.array(), k.array(), k.array(), k.array()
     size, wrap, count, width, blocks, block = (k.integer() for _ in range(6))
@@ -57,9 +57,9 @@ def take_rows(k: Builder, index_kind: str, kind: str) -> None:
         first = (u - outer * blocks) * block
 
         def row(i: Value, wrong: Value) -> Value:
-            place, good = _place(k, indices, i, index_kind, size, wrap)
+            place, good = _place(k, indices, i, index_element, size, wrap)
             from_, to = (outer * size + place) * width, (outer * count + i) * width
-            k.when(good, lambda: copy_row(k, kind, k.at(source, from_, kind), k.at(result, to, kind), width))
+            k.when(good, lambda: copy_row(k, element, k.at(source, from_, element), k.at(result, to, element), width))
             return wrong | ~good
 
         _mark(k, bad, k.loop(first, k.least(first + block, count), row, carried=(k.const(False, "b1"),)))
@@ -68,7 +68,7 @@ def take_rows(k: Builder, index_kind: str, kind: str) -> None:
 
 
 @kernel
-def take_elements(k: Builder, index_kind: str, kind: str, along: bool) -> None:
+def take_elements(k: Builder, index_element: str, element: str, along: bool) -> None:
     """``result[a, b, c] = source[a, indices[a, b, c], c]``, or if ``along`` ``source[a, indices[a, b, c]]``.
 
     An entry of ``source`` has ``s_at`` elements, those of an ``a`` lie ``s_a`` apart, and the indices' steps are ``i_a`` and ``i_b``.
@@ -83,15 +83,15 @@ def take_elements(k: Builder, index_kind: str, kind: str, along: bool) -> None:
         first = (u - row * blocks) * block
         a = row // b_size
         b = row - a * b_size
-        from_, at = k.at(source, a * s_a, kind), k.at(indices, a * i_a + b * i_b, index_kind)
-        to = k.at(result, row * c_size, kind)
+        from_, at = k.at(source, a * s_a, element), k.at(indices, a * i_a + b * i_b, index_element)
+        to = k.at(result, row * c_size, element)
 
         def some(c: Value, mask: Value | None, wrong: Value) -> Value:
-            place, good = _place(k, at, c, index_kind, size, wrap, lanes, mask)
+            place, good = _place(k, at, c, index_element, size, wrap, lanes, mask)
             offsets = k.select(good, place, 0)
             if not along:
                 offsets = offsets * s_at + (k.splat(c, lanes) + k.indices(lanes))
-            k.store(k.gather(from_, offsets, kind, mask), to, c, kind, mask)
+            k.store(k.gather(from_, offsets, element, mask), to, c, element, mask)
             return wrong | ~good
 
         return k.vector_loop(first, k.least(first + block, c_size), lanes, some, carried=(wrong,))
@@ -109,7 +109,7 @@ _COMBINE: dict[str, Callable[[Builder, Value, Value], Value]] = {
 
 
 @kernel
-def add_elements(k: Builder, index_kind: str, kind: str, along: bool, reduce: str = "sum") -> None:
+def add_elements(k: Builder, index_element: str, element: str, along: bool, reduce: str = "sum") -> None:
     """Add ``source[a, b, c]`` at its index: to ``result[a, index, c]``, or if ``along`` to ``result[a, index]``; or combine it otherwise.
 
     A chunk owns some ``a``, and unless ``along`` a block of the columns ``c``.  Where an index is wrong, the sums are too.
@@ -120,20 +120,20 @@ def add_elements(k: Builder, index_kind: str, kind: str, along: bool, reduce: st
     def unit(u: Value, wrong: Value) -> Value:
         a = u // blocks
         first = (u - a * blocks) * block
-        to = k.at(result, a * size if along else a * size * c_size, kind)
+        to = k.at(result, a * size if along else a * size * c_size, element)
 
         def line(b: Value, wrong: Value) -> Value:
             row = (a * b_size + b) * c_size
-            index_row, source_row = k.at(indices, row, index_kind), k.at(source, row, kind)
+            index_row, source_row = k.at(indices, row, index_element), k.at(source, row, element)
 
-            def element(c: Value, wrong: Value) -> Value:
-                place, good = _place(k, index_row, c, index_kind, size, None)
+            def one(c: Value, wrong: Value) -> Value:
+                place, good = _place(k, index_row, c, index_element, size, None)
                 place = k.select(good, place, 0)
                 at = place if along else place * c_size + c
-                k.store(_COMBINE[reduce](k, k.load(to, at, kind), k.load(source_row, c, kind)), to, at, kind)
+                k.store(_COMBINE[reduce](k, k.load(to, at, element), k.load(source_row, c, element)), to, at, element)
                 return wrong | ~good
 
-            return k.loop(first, k.least(first + block, c_size), element, carried=(wrong,))
+            return k.loop(first, k.least(first + block, c_size), one, carried=(wrong,))
 
         return k.loop(0, b_size, line, carried=(wrong,))
 
@@ -142,14 +142,14 @@ def add_elements(k: Builder, index_kind: str, kind: str, along: bool, reduce: st
 
 
 @kernel
-def combine_rows(k: Builder, index_kind: str, kind: str, is_narrow: bool, reduce: str) -> None:
+def combine_rows(k: Builder, index_element: str, element: str, is_narrow: bool, reduce: str) -> None:
     """``result[a, indices[b], c]`` combined with ``source[a, b, c]``, in the order of ``b``.
 
     A chunk owns some ``a``, or of one ``a`` a block of the columns ``c``; ``is_narrow`` where there is one column.
     """
     source, indices, result, bad = k.array(), k.array(), k.array(), k.array()
     count, width, blocks, block, size, wrap, units, per = (k.integer() for _ in range(8))
-    lanes = k.lanes(kind)
+    lanes = k.lanes(element)
 
     def unit(u: Value, wrong: Value) -> Value:
         a = u // blocks
@@ -157,14 +157,14 @@ def combine_rows(k: Builder, index_kind: str, kind: str, is_narrow: bool, reduce
         stop = k.least(first + block, width)
 
         def entry(b: Value, wrong: Value) -> Value:
-            place, good = _place(k, indices, b, index_kind, size, wrap)
+            place, good = _place(k, indices, b, index_element, size, wrap)
             to = (a * size + k.select(good, place, 0)) * width
             from_ = (a * count + b) * width
 
             def some(c: Value, mask: Value | None) -> None:
                 many = 1 if is_narrow else lanes
-                old, new = k.load(result, to + c, kind, many, mask), k.load(source, from_ + c, kind, many, mask)
-                k.store(_COMBINE[reduce](k, old, new), result, to + c, kind, mask)
+                old, new = k.load(result, to + c, element, many, mask), k.load(source, from_ + c, element, many, mask)
+                k.store(_COMBINE[reduce](k, old, new), result, to + c, element, mask)
 
             some(first, None) if is_narrow else k.vector_loop(first, stop, lanes, some)
             return wrong | ~good
@@ -176,14 +176,14 @@ def combine_rows(k: Builder, index_kind: str, kind: str, is_narrow: bool, reduce
 
 
 @kernel
-def sort_into_buckets(k: Builder, index_kind: str) -> None:
+def sort_into_buckets(k: Builder, index_element: str) -> None:
     """Positions of the indices, bucket by bucket: those of bucket ``b`` end at ``ends[b]`` in ``order``. One chunk."""
     indices, order, ends, bad = k.array(), k.array(), k.array(), k.array()
     count, size, wrap, skipped, shift, buckets = (k.integer() for _ in range(6))
 
     def for_indices(visit: Any) -> None:
         def step(i: Value) -> None:
-            at, good = _place(k, indices, i, index_kind, size, wrap)
+            at, good = _place(k, indices, i, index_element, size, wrap)
             _mark(k, bad, ~good)
             k.when(good & at.ne(skipped), lambda: visit(i, k.emit(f"lshr i64 {at.text}, {shift.text}", "i64")))
 
@@ -211,11 +211,11 @@ def sort_into_buckets(k: Builder, index_kind: str) -> None:
 
 
 @kernel
-def add_rows(k: Builder, index_kind: str, kind: str, zeroed: bool) -> None:
+def add_rows(k: Builder, index_element: str, element: str, zeroed: bool) -> None:
     """``result[indices[i], :] += source[i, :] * factor`` for sorted ``i``; a chunk owns some columns of one bucket's rows."""
     source, indices, result, order, ends = k.array(), k.array(), k.array(), k.array(), k.array()
-    size, width, wrap, shift, column_blocks, factor = *(k.integer() for _ in range(5)), k.number(kind)
-    lanes = k.lanes(kind)
+    size, width, wrap, shift, column_blocks, factor = *(k.integer() for _ in range(5)), k.number(element)
+    lanes = k.lanes(element)
 
     def chunk(u: Value) -> None:
         bucket = u // column_blocks
@@ -224,23 +224,23 @@ def add_rows(k: Builder, index_kind: str, kind: str, zeroed: bool) -> None:
         if zeroed:
             top = k.emit(f"shl i64 {bucket.text}, {shift.text}", "i64")
             bottom = k.least(top + k.emit(f"shl i64 1, {shift.text}", "i64"), size)
-            none = k.const(0, kind, lanes)
+            none = k.const(0, element, lanes)
 
             def clear(row: Value) -> None:
-                k.vector_loop(left, right, lanes, lambda c, mask: k.store(none, result, row * width + c, kind, mask))
+                k.vector_loop(left, right, lanes, lambda c, mask: k.store(none, result, row * width + c, element, mask))
 
             k.loop(top, bottom, clear)
         first = k.when(bucket > 0, lambda: k.load(ends, bucket - 1, "i64"), lambda: k.const(0, "i64"))
 
         def add(p: Value) -> None:
             i = k.load(order, p, "i64")
-            row = k.cast(k.load(indices, i, index_kind), "i64")
+            row = k.cast(k.load(indices, i, index_element), "i64")
             row = row + k.select(row < 0, wrap, 0)
 
             def step(c: Value, mask: Value | None) -> None:
                 at = row * width + c
-                old = k.load(result, at, kind, lanes, mask)
-                k.store(k.fma(k.load(source, i * width + c, kind, lanes, mask), k.splat(factor, lanes), old), result, at, kind, mask)
+                old = k.load(result, at, element, lanes, mask)
+                k.store(k.fma(k.load(source, i * width + c, element, lanes, mask), k.splat(factor, lanes), old), result, at, element, mask)
 
             k.vector_loop(left, right, lanes, step)
 
@@ -250,17 +250,17 @@ def add_rows(k: Builder, index_kind: str, kind: str, zeroed: bool) -> None:
 
 
 @kernel
-def extremes(k: Builder, kind: str) -> None:
+def extremes(k: Builder, element: str) -> None:
     """Least and greatest element of each chunk of ``_SPAN``."""
     indices, results, count = k.array(), k.array(), k.integer()
-    lanes = k.lanes(kind)
+    lanes = k.lanes(element)
 
     def chunk(c: Value) -> None:
         start = c * _SPAN
-        some = k.splat(k.load(indices, start, kind), lanes)
+        some = k.splat(k.load(indices, start, element), lanes)
 
         def step(i: Value, mask: Value | None, low: Value, high: Value) -> tuple[Value, Value]:
-            here = k.load(indices, i, kind, lanes, mask)
+            here = k.load(indices, i, element, lanes, mask)
             here = here if mask is None else k.select(mask, here, some)
             return k.least(low, here), k.most(high, here)
 
@@ -274,8 +274,8 @@ def extremes(k: Builder, kind: str) -> None:
 # -- taking --------------------------------------------------------------------------------------------------------------------
 def rows_at(source: np.ndarray, indices: np.ndarray, dim: int, shape: tuple[int, ...], wrap: bool = False) -> np.ndarray | None:
     """``source`` at ``indices`` along ``dim``, as a new array of ``shape``; negative indices count from the end if ``wrap``."""
-    index_kind = _INDEX_KINDS.get(indices.dtype)
-    if index_kind is None or not able(source) or not source.flags.c_contiguous or not indices.size or not source.size:
+    index_element = _INDEX_ELEMENTS.get(indices.dtype)
+    if index_element is None or not able(source) or not source.flags.c_contiguous or not indices.size or not source.size:
         return None
     indices = indices if indices.flags.c_contiguous else contiguous(indices)
     size, outer = source.shape[dim], math.prod(source.shape[:dim])
@@ -288,7 +288,7 @@ def rows_at(source: np.ndarray, indices: np.ndarray, dim: int, shape: tuple[int,
         unit = math.gcd(length, 8)
         block = max(1, CHUNK // length)
         blocks = -(-indices.size // block)
-        run = take_rows(index_kind, f"u{8 * unit}")
+        run = take_rows(index_element, f"u{8 * unit}")
         run(outer * blocks, *map(id, (source, indices, result, bad)), size, turn, indices.size, length // unit, blocks, block)
     return None if bad[0] else result
 
@@ -309,18 +309,18 @@ def _take_elements(
     block = min(c, CHUNK // 8)
     blocks = -(-c // block)
     units, per = a * b * blocks, max(1, CHUNK // (8 * block))
-    run = take_elements(_INDEX_KINDS[indices.dtype], f"u{8 * source.itemsize}", along)
+    run = take_elements(_INDEX_ELEMENTS[indices.dtype], f"u{8 * source.itemsize}", along)
     run(-(-units // per), *map(id, (source, indices, result, bad)), b, c, blocks, block, size, wrap, units, per, *steps)
 
 
 @native("_limits")
 def limits(indices: np.ndarray) -> tuple[int, int] | None:
-    kind = _INDEX_KINDS.get(indices.dtype)
-    if kind is None or not indices.flags.c_contiguous or not indices.size:
+    element = _INDEX_ELEMENTS.get(indices.dtype)
+    if element is None or not indices.flags.c_contiguous or not indices.size:
         return None
     chunks = -(-indices.size // _SPAN)
     bounds = np.empty((chunks, 2), np.int64)
-    extremes(kind)(chunks, id(indices), id(bounds), indices.size)
+    extremes(element)(chunks, id(indices), id(bounds), indices.size)
     return int(bounds[:, 0].min()), int(bounds[:, 1].max())
 
 
@@ -351,7 +351,7 @@ def index(input: np.ndarray, indices: Sequence[Any]) -> np.ndarray | None:
 
 def _planes(source: np.ndarray, dim: int, index: np.ndarray) -> tuple[Any, ...] | None:
     """``index`` as (outer, along ``dim``, inner) contiguous dimensions, where ``source`` has the same outer and inner ones."""
-    if not source.ndim or index.ndim != source.ndim or not index.size or index.dtype not in _INDEX_KINDS:
+    if not source.ndim or index.ndim != source.ndim or not index.size or index.dtype not in _INDEX_ELEMENTS:
         return None
     outer, inner = index.shape[:dim], index.shape[dim + 1 :]
     if source.shape[:dim] != outer or source.shape[dim + 1 :] != inner:
@@ -381,9 +381,9 @@ def add_rows_at(
     grad: np.ndarray, indices: np.ndarray, result: np.ndarray, zeroed: bool, skipped: int = -1, wrap: bool = False, factor: float = 1
 ) -> np.ndarray | None:
     """``result``, whose rows are ``result[i]``, with the rows of ``grad`` added at ``indices`` (filled with 0 first if ``zeroed``)."""
-    kind, index_kind = _FLOATS.get(grad.dtype), _INDEX_KINDS.get(indices.dtype)
+    element, index_element = _FLOATS.get(grad.dtype), _INDEX_ELEMENTS.get(indices.dtype)
     rows = result.shape[0]
-    if kind is None or index_kind is None or not result.size or not indices.size:
+    if element is None or index_element is None or not result.size or not indices.size:
         return None
     grad = grad if grad.flags.c_contiguous else contiguous(grad)
     indices = indices if indices.flags.c_contiguous else contiguous(indices)
@@ -393,11 +393,11 @@ def add_rows_at(
     buckets = -(-rows // (1 << shift))
     order, ends, bad = empty((indices.size,), np.int64), np.empty(buckets, np.int64), np.zeros(1, np.int64)
     turn = rows if wrap else 0
-    sort_into_buckets(index_kind)(1, *map(id, (indices, order, ends, bad)), indices.size, rows, turn, skipped, shift, buckets)
+    sort_into_buckets(index_element)(1, *map(id, (indices, order, ends, bad)), indices.size, rows, turn, skipped, shift, buckets)
     if bad[0]:
         return None
     blocks = -(-width // _COLUMNS)
-    run = add_rows(index_kind, kind, zeroed)
+    run = add_rows(index_element, element, zeroed)
     run(buckets * blocks, *map(id, (grad, indices, result, order, ends)), rows, width, turn, shift, blocks, factor)
     return result
 
@@ -434,8 +434,14 @@ def index_add(input: np.ndarray, dim: int, index: np.ndarray, source: np.ndarray
 
 def combined_rows(result: np.ndarray, dim: int, index: np.ndarray, source: np.ndarray, reduce: str, wrap: bool = True) -> np.ndarray | None:
     """``result``, row-major, whose entries at the positions ``index`` of ``dim`` are combined with those of ``source``."""
-    kind, index_kind = KINDS.get(result.dtype), _INDEX_KINDS.get(index.dtype)
-    if kind not in ("f32", "f64", "i32", "i64") or index_kind is None or source.dtype != result.dtype or not result.size or not index.size:
+    element, index_element = ELEMENTS.get(result.dtype), _INDEX_ELEMENTS.get(index.dtype)
+    if (
+        element not in ("f32", "f64", "i32", "i64")
+        or index_element is None
+        or source.dtype != result.dtype
+        or not result.size
+        or not index.size
+    ):
         return None
     if source.shape != (*result.shape[:dim], index.size, *result.shape[dim + 1 :]):
         return None
@@ -446,7 +452,7 @@ def combined_rows(result: np.ndarray, dim: int, index: np.ndarray, source: np.nd
     blocks = -(-width // block)
     units, per = outer * blocks, max(1, CHUNK // (8 * index.size * block))
     size = result.shape[dim]
-    run = combine_rows(index_kind, kind, width == 1, reduce)
+    run = combine_rows(index_element, element, width == 1, reduce)
     arrays = source, index, result, bad
     run(-(-units // per), *map(id, arrays), index.size, width, blocks, block, size, size if wrap else 0, units, per)
     return None if bad[0] else result
@@ -505,7 +511,7 @@ def scatter_reduce(input: np.ndarray, dim: int, index: np.ndarray, src: np.ndarr
 
 @native("_scattered_sums")
 def scattered_sums(src: np.ndarray, dim: int, index: np.ndarray, shape: Sequence[int]) -> np.ndarray | None:
-    if not len(shape) or KINDS.get(src.dtype) not in ("f32", "f64"):
+    if not len(shape) or ELEMENTS.get(src.dtype) not in ("f32", "f64"):
         return None
     result = zeros(shape, src.dtype)
     return _combined(result, dim % len(shape), index, src, "sum", is_new=True)
@@ -514,8 +520,8 @@ def scattered_sums(src: np.ndarray, dim: int, index: np.ndarray, shape: Sequence
 def _combined(input: np.ndarray, dim: int, index: np.ndarray, src: np.ndarray, reduce: str, is_new: bool = False) -> np.ndarray | None:
     """A copy of ``input`` in which each element of ``src`` is combined with what stands at its index along ``dim``; itself if it is new."""
     planes = _planes(input, dim, index)
-    kind = KINDS.get(input.dtype)
-    if planes is None or not input.shape[dim] or src.shape != index.shape or kind not in ("f32", "f64", "i32", "i64"):
+    element = ELEMENTS.get(input.dtype)
+    if planes is None or not input.shape[dim] or src.shape != index.shape or element not in ("f32", "f64", "i32", "i64"):
         return None
     outer, n, inner = planes
     size = input.shape[dim]
@@ -525,6 +531,6 @@ def _combined(input: np.ndarray, dim: int, index: np.ndarray, src: np.ndarray, r
     block = n if inner == 1 else min(inner, 64 if outer < 16 else 1024)
     sizes = (1, n, 1, n) if inner == 1 else (n, inner, -(-inner // block), block)
     units, per = outer * sizes[2], max(1, CHUNK // (16 * sizes[0] * block))
-    run = add_elements(_INDEX_KINDS[index.dtype], kind, inner == 1, reduce)
+    run = add_elements(_INDEX_ELEMENTS[index.dtype], element, inner == 1, reduce)
     run(-(-units // per), *map(id, (src, index, result, bad)), *sizes, size, units, per)
     return None if bad[0] else result

@@ -15,7 +15,7 @@ import numpy as np
 
 from ...core.arrays.native import native
 from ..compiler.build import Call, kernel
-from ..compiler.language import KINDS, Builder, Value
+from ..compiler.language import ELEMENTS, Builder, Value
 from ..compiler.memory import empty
 from .blas import alone, library
 
@@ -33,7 +33,7 @@ _Layout = tuple[tuple[int, ...], tuple[int, ...]]  # shape and strides
 
 
 @kernel
-def product(k: Builder, kind: str, has_bias: bool) -> None:
+def product(k: Builder, element: str, has_bias: bool) -> None:
     """Blocks of ``c = a @ b (+ bias)``; see ``_plan`` for the arguments."""
     a, b, c = k.array(), k.array(), k.array()
     bias = k.array() if has_bias else None
@@ -44,8 +44,8 @@ def product(k: Builder, kind: str, has_bias: bool) -> None:
     heads, outer_a, inner_a, outer_b, inner_b = (k.integer() for _ in range(5))
     parts, rows, columns, units, per_chunk = k.integer(), k.integer(), k.integer(), k.integer(), k.integer()
     form_a, form_b = k.cast(form_a, "i32"), k.cast(form_b, "i32")
-    one, none = k.const(1, kind), k.const(0, kind)
-    lanes = k.lanes(kind)
+    one, none = k.const(1, element), k.const(0, element)
+    lanes = k.lanes(element)
 
     def unit(u: Value) -> None:
         batch, part = u // parts, u % parts
@@ -53,9 +53,9 @@ def product(k: Builder, kind: str, has_bias: bool) -> None:
         height = k.select(rows.eq(0), m, k.least(rows, m - m0))
         width = k.select(columns.eq(0), n, k.least(columns, n - n0))
         outer, head = batch // heads, batch % heads
-        left = k.at(a, outer * outer_a + head * inner_a + m0 * step_a, kind)
-        right = k.at(b, outer * outer_b + head * inner_b + n0 * step_b, kind)
-        target = k.at(c, batch * (m * n) + m0 * n + n0, kind)
+        left = k.at(a, outer * outer_a + head * inner_a + m0 * step_a, element)
+        right = k.at(b, outer * outer_b + head * inner_b + n0 * step_b, element)
+        target = k.at(c, batch * (m * n) + m0 * n + n0, element)
         order = k.const(_ROW_MAJOR, "i32")
         operands = (order, form_a, form_b, height, width, inner, one, left, lda, right, ldb, none, target, n)
         k.effect(f"call void {function.text}({', '.join(f'{v.type} {v.text}' for v in operands)})")
@@ -65,7 +65,7 @@ def product(k: Builder, kind: str, has_bias: bool) -> None:
         def add(row: Value) -> None:
             def step(i: Value, mask: Value | None) -> None:
                 at = row * n + i
-                k.store(k.load(target, at, kind, lanes, mask) + k.load(bias, n0 + i, kind, lanes, mask), target, at, kind, mask)
+                k.store(k.load(target, at, element, lanes, mask) + k.load(bias, n0 + i, element, lanes, mask), target, at, element, mask)
 
             k.vector_loop(0, width, lanes, step)
 
@@ -75,25 +75,25 @@ def product(k: Builder, kind: str, has_bias: bool) -> None:
 
 
 @kernel
-def rows_times_vector(k: Builder, kind: str, has_bias: bool) -> None:
+def rows_times_vector(k: Builder, element: str, has_bias: bool) -> None:
     """``out = matrix @ vector (+ bias)``, rows ``pitch`` elements apart; a chunk is some rows."""
     matrix, vector, out = k.array(), k.array(), k.array()
     bias = k.array() if has_bias else None
     rows, columns, pitch, per_chunk = k.integer(), k.integer(), k.integer(), k.integer()
-    lanes = k.lanes(kind)
+    lanes = k.lanes(element)
 
     def some(count: int) -> Callable[[Value], None]:
         def run(row: Value) -> None:
-            lines = [k.at(matrix, (row + i) * pitch, kind) for i in range(count)]
+            lines = [k.at(matrix, (row + i) * pitch, element) for i in range(count)]
 
             def step(i: Value, mask: Value | None, *sums: Value) -> list[Value]:
-                value = k.load(vector, i, kind, lanes, mask)
-                return [k.fma(k.load(line, i, kind, lanes, mask), value, s) for line, s in zip(lines, sums, strict=True)]
+                value = k.load(vector, i, element, lanes, mask)
+                return [k.fma(k.load(line, i, element, lanes, mask), value, s) for line, s in zip(lines, sums, strict=True)]
 
-            sums = k.vector_loop(0, columns, lanes, step, carried=[k.const(0, kind, lanes)] * count)
+            sums = k.vector_loop(0, columns, lanes, step, carried=[k.const(0, element, lanes)] * count)
             for i, value in enumerate(sums if count > 1 else [sums]):
                 total = k.sum(value)
-                k.store(total if bias is None else total + k.load(bias, row + i, kind), out, row + i, kind)
+                k.store(total if bias is None else total + k.load(bias, row + i, element), out, row + i, element)
 
         return run
 
@@ -115,7 +115,7 @@ def _by_vector(matrix: np.ndarray, vector: np.ndarray, bias: np.ndarray | None, 
     result = empty(shape, matrix.dtype)
     arrays = (matrix, vector, result) if bias is None else (matrix, vector, result, bias)
     per_chunk = -(-STRIP // columns // TOGETHER) * TOGETHER
-    kernel = rows_times_vector(KINDS[matrix.dtype], bias is not None)
+    kernel = rows_times_vector(ELEMENTS[matrix.dtype], bias is not None)
     kernel(-(-rows // per_chunk), *map(id, arrays), rows, columns, matrix.strides[0] // size, per_chunk)
     return result
 
@@ -153,7 +153,7 @@ def _plan(dtype: np.dtype, a: _Layout, b: _Layout, has_bias: bool) -> Call | Non
     count, heads = math.prod(a_shape[:-2]), (a_shape[-3] if len(a_shape) > 2 else 1)
     parts, rows, columns, per_chunk = _cut(count, m, n, inner)
     units = count * parts
-    return product(KINDS[dtype], has_bias).call(
+    return product(ELEMENTS[dtype], has_bias).call(
         -(-units // per_chunk),
         *(blas.sgemm if dtype.itemsize == 4 else blas.dgemm, m, n, inner),
         *(left[0], right[0], left[1], right[1], left[2], right[3]),
@@ -165,7 +165,7 @@ def _plan(dtype: np.dtype, a: _Layout, b: _Layout, has_bias: bool) -> Call | Non
 def multiply(a: np.ndarray, b: np.ndarray, bias: np.ndarray | None = None) -> np.ndarray | None:
     """``a @ b (+ bias)`` for ``(*, m, k)`` and ``(k, n)``, or equal batches of up to 2 dimensions; None where NumPy is to do it."""
     dtype = a.dtype
-    if KINDS.get(dtype) not in ("f32", "f64") or b.dtype is not dtype or a.ndim < 2 or b.ndim < 2:
+    if ELEMENTS.get(dtype) not in ("f32", "f64") or b.dtype is not dtype or a.ndim < 2 or b.ndim < 2:
         return None
     shape, columns = a.shape, b.shape[-1]
     if a.size * columns < SMALL and (a.size < LONG or columns > 1) and (b.size < LONG or a.size > shape[-1]):

@@ -24,7 +24,7 @@ from ..compiler.language import Builder, Value
 from ..compiler.memory import empty
 
 _SPAN = 1024  # places in a chunk
-_KINDS = {np.dtype(np.float32): "f32", np.dtype(np.float64): "f64"}
+_ELEMENTS = {np.dtype(np.float32): "f32", np.dtype(np.float64): "f64"}
 _CUBIC = -0.75  # the free parameter of Keys' cubic convolution, as in PyTorch
 
 
@@ -67,7 +67,7 @@ def _padded(k: Builder, way: _Way, place: Value, whole: Value) -> tuple[Value, V
     """Where a place outside of an image of ``whole`` pixels stands for one inside, and how it moves there; None where as the place."""
     if way.padding == "zeros":
         return place, None
-    one = k.const(1, place.kind, place.lanes)
+    one = k.const(1, place.element, place.lanes)
     most = k.splat(whole - 1, place.lanes)
     slope = one
     if way.padding == "reflection":  # mirrored at both limits as often as it takes
@@ -86,8 +86,8 @@ def _padded(k: Builder, way: _Way, place: Value, whole: Value) -> tuple[Value, V
 
 def _line(k: Builder, way: _Way, at: Value, size: Value, mask: Value | None) -> tuple[list[_Tap], Value]:
     """The taps of coordinates along a dimension of ``size`` pixels, and how much a place moves with its coordinate."""
-    kind, lanes = at.kind, at.lanes
-    whole = k.cast(size, kind)
+    element, lanes = at.element, at.lanes
+    whole = k.cast(size, element)
     rate = k.splat((whole - 1) / 2 if way.align_corners else whole / 2, lanes)
     place = (at + 1) / 2 * (whole - 1) if way.align_corners else ((at + 1) * whole - 1) / 2
     if way.mode != "bicubic":
@@ -95,7 +95,7 @@ def _line(k: Builder, way: _Way, at: Value, size: Value, mask: Value | None) -> 
         rate = rate if slope is None else rate * slope
     low = k.rint(place) if way.mode == "nearest" else k.floor(place)
     share = place - low
-    one = k.const(1, kind, lanes)
+    one = k.const(1, element, lanes)
     tried: list[tuple[Value, Value | None, Value | None]]
     if way.mode == "nearest":
         tried = [(low, None, None)]
@@ -123,12 +123,12 @@ def _corners(way: _Way, lines: list[list[_Tap]], sizes: list[Value]) -> list[tup
 
 
 def _lines_at(
-    k: Builder, way: _Way, grid: Value, i: Value, mask: Value | None, kind: str, sizes: list[Value]
+    k: Builder, way: _Way, grid: Value, i: Value, mask: Value | None, element: str, sizes: list[Value]
 ) -> tuple[list[list[_Tap]], list[Value]]:
     """Taps and rates of all dimensions for the places from ``i`` on; a grid names the last dimension first."""
     lines, rates = [], []
     for dim, size in enumerate(sizes):
-        at = k.load_strided(grid, i * way.rank + (way.rank - 1 - dim), k.const(way.rank, "i64"), kind, k.lanes(kind), mask)
+        at = k.load_strided(grid, i * way.rank + (way.rank - 1 - dim), k.const(way.rank, "i64"), element, k.lanes(element), mask)
         taps, rate = _line(k, way, at, size, mask)
         lines.append(taps)
         rates.append(rate)
@@ -138,14 +138,14 @@ def _lines_at(
 def _summed(k: Builder, way: _Way, corners: list[Any], pixels: list[Value], weight_of: Callable[[int, _Tap], Any]) -> Value:
     """The sum of the pixels at all corners, each times the weights of its taps; ``weight_of(dim, tap)`` is such a weight."""
     if way.mode == "bicubic":  # rows first, as PyTorch does it
-        total = k.const(0, pixels[0].kind, pixels[0].lanes)
+        total = k.const(0, pixels[0].element, pixels[0].lanes)
         for a in range(4):
-            row = k.const(0, pixels[0].kind, pixels[0].lanes)
+            row = k.const(0, pixels[0].element, pixels[0].lanes)
             for b in range(4):
                 row = pixels[4 * a + b] * weight_of(1, corners[4 * a + b][0][1]) + row
             total = row * weight_of(0, corners[4 * a][0][0]) + total
         return total
-    total = k.const(0, pixels[0].kind, pixels[0].lanes)
+    total = k.const(0, pixels[0].element, pixels[0].lanes)
     for (taps, _, _), pixel in zip(corners, pixels, strict=True):
         weights = [weight_of(dim, tap) for dim, tap in enumerate(taps)]
         total = pixel * functools.reduce(lambda product, weight: weight * product, reversed(weights)) + total
@@ -157,26 +157,26 @@ def _weight(dim: int, tap: _Tap) -> Any:
 
 
 @kernel
-def look_up(k: Builder, kind: str, rank: int, mode: str, padding: str, align_corners: bool) -> None:
+def look_up(k: Builder, element: str, rank: int, mode: str, padding: str, align_corners: bool) -> None:
     """``y[n, c, p]``, made of pixels around ``grid[n, p]``."""
     way = _Way(rank, mode, padding, align_corners)
     x, grid, y = k.array(), k.array(), k.array()
     channels, count, blocks, sizes = k.integer(), k.integer(), k.integer(), [k.integer() for _ in range(rank)]
-    lanes, area = k.lanes(kind), functools.reduce(lambda a, b: a * b, sizes)
+    lanes, area = k.lanes(element), functools.reduce(lambda a, b: a * b, sizes)
 
     def chunk(c: Value) -> None:
         n = c // blocks
         first = (c - n * blocks) * _SPAN
-        here, target = k.at(grid, n * count * rank, kind), k.at(y, n * channels * count, kind)
+        here, target = k.at(grid, n * count * rank, element), k.at(y, n * channels * count, element)
 
         def some(i: Value, mask: Value | None) -> None:
-            lines, _ = _lines_at(k, way, here, i, mask, kind, sizes)
+            lines, _ = _lines_at(k, way, here, i, mask, element, sizes)
             corners = _corners(way, lines, sizes)
 
             def channel(c: Value) -> None:
-                plane = k.at(x, (n * channels + c) * area, kind)
-                pixels = [k.gather(plane, place, kind, valid) for _, place, valid in corners]
-                k.store(pixels[0] if mode == "nearest" else _summed(k, way, corners, pixels, _weight), target, c * count + i, kind, mask)
+                plane = k.at(x, (n * channels + c) * area, element)
+                pixels = [k.gather(plane, place, element, valid) for _, place, valid in corners]
+                k.store(pixels[0] if mode == "nearest" else _summed(k, way, corners, pixels, _weight), target, c * count + i, element, mask)
 
             k.loop(0, channels, channel)
 
@@ -186,46 +186,48 @@ def look_up(k: Builder, kind: str, rank: int, mode: str, padding: str, align_cor
 
 
 @kernel
-def look_up_backward(k: Builder, kind: str, rank: int, mode: str, padding: str, align_corners: bool, to_input: bool, to_grid: bool) -> None:
+def look_up_backward(
+    k: Builder, element: str, rank: int, mode: str, padding: str, align_corners: bool, to_input: bool, to_grid: bool
+) -> None:
     """The gradients ``dx[n, c, pixel]``, zeros before, and ``dgrid[n, p, dimension]``; a chunk is an image."""
     way = _Way(rank, mode, padding, align_corners)
     grad, x, grid, dx, dgrid = (k.array() for _ in range(5))
     channels, count, sizes = k.integer(), k.integer(), [k.integer() for _ in range(rank)]
-    lanes, area = k.lanes(kind), functools.reduce(lambda a, b: a * b, sizes)
-    spots, shares = k.scratch(4**rank * lanes, "i64"), k.scratch(4**rank * lanes, kind)
-    zero = k.const(0, kind, lanes)
+    lanes, area = k.lanes(element), functools.reduce(lambda a, b: a * b, sizes)
+    spots, shares = k.scratch(4**rank * lanes, "i64"), k.scratch(4**rank * lanes, element)
+    zero = k.const(0, element, lanes)
 
     def chunk(n: Value) -> None:
-        here, slopes = k.at(grid, n * count * rank, kind), k.at(dgrid, n * count * rank, kind)
-        arrived = k.at(grad, n * channels * count, kind)
+        here, slopes = k.at(grid, n * count * rank, element), k.at(dgrid, n * count * rank, element)
+        arrived = k.at(grad, n * channels * count, element)
 
         def some(i: Value, mask: Value | None) -> None:
-            lines, rates = _lines_at(k, way, here, i, mask, kind, sizes)
+            lines, rates = _lines_at(k, way, here, i, mask, element, sizes)
             corners = _corners(way, lines, sizes)
             for number, (_, place, _) in enumerate(corners):
                 k.store(place, spots, number * lanes, "i64")
             left = k.least(count - i, lanes)
 
             def channel(c: Value, *sums: Value) -> Any:
-                value = k.load(arrived, c * count + i, kind, lanes, mask)
+                value = k.load(arrived, c * count + i, element, lanes, mask)
                 if to_input:
                     for number, (taps, _, valid) in enumerate(corners):
                         share = value
                         for tap in taps:
                             share = share if tap.weight is None else share * tap.weight
-                        k.store(k.select(valid, share, zero), shares, number * lanes, kind)
-                    plane = k.at(dx, (n * channels + c) * area, kind)
+                        k.store(k.select(valid, share, zero), shares, number * lanes, element)
+                    plane = k.at(dx, (n * channels + c) * area, element)
 
                     def add(j: Value) -> None:
                         for number in range(len(corners)):
                             at = k.load(spots, j + number * lanes, "i64")
-                            k.store(k.load(plane, at, kind) + k.load(shares, j + number * lanes, kind), plane, at, kind)
+                            k.store(k.load(plane, at, element) + k.load(shares, j + number * lanes, element), plane, at, element)
 
                     k.loop(0, left, add)
                 if not to_grid or mode == "nearest":
                     return sums
-                source = k.at(x, (n * channels + c) * area, kind)
-                pixels = [k.gather(source, place, kind, valid) for _, place, valid in corners]
+                source = k.at(x, (n * channels + c) * area, element)
+                pixels = [k.gather(source, place, element, valid) for _, place, valid in corners]
 
                 def changing(dim: int) -> Callable[[int, _Tap], Any]:
                     return lambda d, tap: tap.slope if d == dim else tap.weight
@@ -240,7 +242,7 @@ def look_up_backward(k: Builder, kind: str, rank: int, mode: str, padding: str, 
                         value = k.extract(total * rate, lane)
 
                         def put(lane: int = lane, value: Value = value, at: Value = at) -> None:
-                            k.store(value, slopes, at + lane * rank, kind)
+                            k.store(value, slopes, at + lane * rank, element)
 
                         put() if mask is None else k.when(left > lane, put)
 
@@ -250,7 +252,7 @@ def look_up_backward(k: Builder, kind: str, rank: int, mode: str, padding: str, 
 
 
 def _able(input: np.ndarray, grid: np.ndarray) -> bool:
-    return input.dtype in _KINDS and grid.dtype == input.dtype and bool(input.size and grid.size)
+    return input.dtype in _ELEMENTS and grid.dtype == input.dtype and bool(input.size and grid.size)
 
 
 @native("_grid_sample2d", "_grid_sample3d")
@@ -261,7 +263,7 @@ def grid_sample(input: np.ndarray, grid: np.ndarray, mode: str, padding: str, al
     count = math.prod(grid.shape[1:-1])
     result = empty((batch, channels, *grid.shape[1:-1]), input.dtype)
     blocks = -(-count // _SPAN)
-    run = look_up(_KINDS[input.dtype], len(sizes), mode, padding, align_corners)
+    run = look_up(_ELEMENTS[input.dtype], len(sizes), mode, padding, align_corners)
     arrays = contiguous(input), contiguous(grid), result
     run(batch * blocks, *map(id, arrays), channels, count, blocks, *sizes)
     return result
@@ -278,7 +280,7 @@ def grid_sample_backward(
     count = math.prod(grid.shape[1:-1])
     dx = np.zeros(input.shape if to_input else 0, input.dtype)
     dgrid = empty(grid.shape, input.dtype) if to_grid else dx
-    run = look_up_backward(_KINDS[input.dtype], len(sizes), mode, padding, align_corners, to_input, to_grid)
+    run = look_up_backward(_ELEMENTS[input.dtype], len(sizes), mode, padding, align_corners, to_input, to_grid)
     arrays = contiguous(grad), contiguous(input), contiguous(grid), dx, dgrid
     run(batch, *map(id, arrays), channels, count, *sizes)
     return dx, dgrid

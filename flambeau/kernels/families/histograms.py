@@ -9,7 +9,7 @@ import numpy as np
 
 from ...core.arrays.native import contiguous, native
 from ..compiler.build import kernel
-from ..compiler.language import KINDS, Builder, Value
+from ..compiler.language import ELEMENTS, Builder, Value
 
 _SPAN = 1 << 16  # elements of a chunk
 _CHUNKS = 16  # at most
@@ -17,17 +17,17 @@ _BINS = 1 << 14  # more of them do not stay in cache
 
 
 @kernel
-def count_in_bins(k: Builder, kind: str, has_edges: bool) -> None:
+def count_in_bins(k: Builder, element: str, has_edges: bool) -> None:
     """``counts[chunk, bin]``; an element's bin is at most one beside what arithmetic says where the ``edges`` are given."""
     x, counts, edges = k.array(), k.array(), k.array()
     n, bins, span, low, width, first, last = (
         *(k.integer() for _ in range(3)),
         k.number("f64"),
         k.number("f64"),
-        k.number(kind),
-        k.number(kind),
+        k.number(element),
+        k.number(element),
     )
-    lanes = k.lanes(kind)
+    lanes = k.lanes(element)
     places = k.scratch(lanes, "i64")
     most = bins - 1
 
@@ -35,12 +35,12 @@ def count_in_bins(k: Builder, kind: str, has_edges: bool) -> None:
         mine = k.at(counts, c * (bins + 1), "i64")
 
         def some(i: Value, mask: Value | None) -> None:
-            value = k.load(x, i, kind, lanes, mask)
+            value = k.load(x, i, element, lanes, mask)
             inside = (value >= first) & (value <= last)
             share = (k.cast(value, "f64") - low) / width * k.cast(bins, "f64")
             place = k.least(k.cast(k.select(inside, share, 0.0), "i64"), most)
             if has_edges:
-                below, above = value < k.gather(edges, place, kind), value >= k.gather(edges, place + 1, kind)
+                below, above = value < k.gather(edges, place, element), value >= k.gather(edges, place + 1, element)
                 place = place - k.select(below, k.const(1, "i64", lanes), 0) + k.select(above, k.const(1, "i64", lanes), 0)
                 place = k.least(k.most(place, 0), most)
             k.store(k.select(inside, place, bins), places, 0, "i64")
@@ -63,8 +63,8 @@ def count_in_bins(k: Builder, kind: str, has_edges: bool) -> None:
 @native("_equal_bins")
 def equal_bins(values: np.ndarray, bins: int, low: float, high: float, edges: np.ndarray | None) -> np.ndarray | None:
     """How many of the values, from ``low`` to ``high`` or between the ``edges``, lie in each of ``bins`` equal bins."""
-    kind = KINDS.get(values.dtype)
-    if kind not in ("f32", "f64") or not values.size or not 0 < bins <= _BINS:
+    element = ELEMENTS.get(values.dtype)
+    if element not in ("f32", "f64") or not values.size or not 0 < bins <= _BINS:
         return None
     first, last = (low, high) if edges is None else (float(edges[0]), float(edges[-1]))
     width = high - low
@@ -77,6 +77,6 @@ def equal_bins(values: np.ndarray, bins: int, low: float, high: float, edges: np
     chunks = min(-(-source.size // _SPAN), _CHUNKS)
     counts = np.zeros((chunks, bins + 1), np.int64)
     arrays = source, counts, source if edges is None else edges
-    run = count_in_bins(kind, edges is not None)
+    run = count_in_bins(element, edges is not None)
     run(chunks, *map(id, arrays), source.size, bins, -(-source.size // chunks), low, width, first, last)
     return counts.sum(0)[:bins]

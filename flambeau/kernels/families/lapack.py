@@ -54,8 +54,8 @@ def for_each_matrix(k: Builder, count: int, words: int) -> None:
 class Room:
     """Memory to work in, and how long it is, for which the routine asks: two arguments.  Of a given size: one."""
 
-    def __init__(self, kind: str, size: int = 0):
-        self.kind, self.size = kind, size
+    def __init__(self, dtype: str, size: int = 0):
+        self.dtype, self.size = dtype, size
 
 
 @cache
@@ -66,14 +66,14 @@ def _routine(name: str) -> tuple[Library, int] | None:
 
 
 @cache
-def _constant(value: int | float | str, kind: str) -> np.ndarray:
-    return np.frombuffer(value.encode(), np.uint8) if isinstance(value, str) else np.array([value], kind)
+def _constant(value: int | float | str, dtype: str) -> np.ndarray:
+    return np.frombuffer(value.encode(), np.uint8) if isinstance(value, str) else np.array([value], dtype)
 
 
 @lru_cache(maxsize=4096)
 def _rooms(name: str, arguments: tuple[Any, ...], rooms: tuple[tuple[int, str], ...]) -> list[int]:
     """How much memory the routine wants at these places, by its own word."""
-    asked = [np.zeros(1, kind) for _, kind in rooms]
+    asked = [np.zeros(1, dtype) for _, dtype in rooms]
     values: list[Any] = list(arguments)
     for (place, _), answer in zip(rooms, asked, strict=True):
         values[place : place + 2] = answer, -1
@@ -93,12 +93,12 @@ def _run(name: str, count: int, cost: int, *arguments: Any) -> None:
     for argument in arguments:
         flat.append(argument)
         if argument.__class__ is Room and not argument.size:
-            wanted.append((len(flat) - 1, argument.kind))
+            wanted.append((len(flat) - 1, argument.dtype))
             flat.append(None)
     if wanted:
         plain = tuple([None if argument.__class__ is np.ndarray or argument.__class__ is Room else argument for argument in flat])
-        for (place, kind), size in zip(wanted, _rooms(name, plain, tuple(wanted)), strict=True):
-            flat[place : place + 2] = Room(kind, size), size
+        for (place, dtype), size in zip(wanted, _rooms(name, plain, tuple(wanted)), strict=True):
+            flat[place : place + 2] = Room(dtype, size), size
     per = 1 if count == 1 else max(1, CHUNK // (cost + CALL), -(-count // CHUNKS))
     _launch(name, count, per, flat, count > 1 or cost < OWN**3)
 
@@ -110,18 +110,18 @@ def _launch(name: str, count: int, per: int, arguments: list[Any], by_itself: bo
     kept: list[np.ndarray] = []  # until the call returns
     for argument in arguments:
         step = part = 0
-        kind = argument.__class__
-        if kind is np.ndarray:
+        given = argument.__class__
+        if given is np.ndarray:
             array = argument
             if count > 1 and argument.shape[0] > 1:
                 step = argument.strides[0]
-        elif kind is int:
+        elif given is int:
             array = _constant(argument, integer)
-        elif kind is str:
+        elif given is str:
             array = _constant(argument, "")
             words += 1
         else:
-            array = np.empty((chunks, argument.size), argument.kind)
+            array = np.empty((chunks, argument.size), argument.dtype)
             part = array.strides[0]
         kept.append(array)
         places += (id(array), step, part)

@@ -12,13 +12,13 @@ import numpy as np
 from ...core.arrays.native import at_most, native
 from ...core.state import run_ignoring_fp
 from ..compiler.build import kernel
-from ..compiler.language import SIZES, Builder, Value, register_kind
+from ..compiler.language import SIZES, Builder, Value, register_element
 from ..compiler.memory import empty
 from ..mathematics.vectors import exp, log, log1p
-from .rows import Place, Row, View, float_kind, rows, run
+from .rows import Place, Row, View, float_element, rows, run
 from .softmax import exponentials
 
-_F32, _F64, _INT64 = (np.dtype(kind) for kind in (np.float32, np.float64, np.int64))
+_F32, _F64, _INT64 = (np.dtype(element) for element in (np.float32, np.float64, np.int64))
 _NOTHING = np.empty(0, np.float32)  # for an argument that the kernel does not read
 _FEW = 2048  # samples below which the mean of likelihoods is NumPy's
 _CHUNK = 1 << 15  # elements whose element-wise losses go into one sum
@@ -35,8 +35,8 @@ class _Class:
         self.ignored = label.eq(ignore)
         self.wrong = ~(inside | self.ignored)
         self.index = k.select(inside, label, 0)
-        one = k.const(1, row.kind, label.lanes)
-        factor = one if weight is None else k.gather(weight, self.index, row.kind, row.mask)
+        one = k.const(1, row.element, label.lanes)
+        factor = one if weight is None else k.gather(weight, self.index, row.element, row.mask)
         self.factor = k.select(self.ignored, 0.0, factor)
 
 
@@ -46,13 +46,13 @@ def _flag(k: Builder, mask: Value, flags: Value, index: int) -> None:
 
 
 @kernel
-def class_losses(k: Builder, kind: str, across: bool, scores: bool, weighted: bool, smooth: bool) -> None:
+def class_losses(k: Builder, element: str, across: bool, scores: bool, weighted: bool, smooth: bool) -> None:
     """Each row's loss and factor: minus x[class], with ``scores`` after log-softmax, with ``smooth`` in part the mean over classes.
 
     Flag 0 is set where a class is out of range, flag 1 where one is ignored.
     """
     x, target, weights, losses, factors, flags = (k.array() for _ in range(6))
-    ignore, part = k.integer(), k.number(register_kind(kind))
+    ignore, part = k.integer(), k.number(register_element(element))
 
     def body(row: Row) -> None:
         chosen = _Class(row, target, weights if weighted else None, ignore)
@@ -76,20 +76,20 @@ def class_losses(k: Builder, kind: str, across: bool, scores: bool, weighted: bo
         row.put(loss, losses)
         row.put(chosen.factor, factors)
 
-    rows(k, kind, across, body)
+    rows(k, element, across, body)
 
 
 @kernel
-def class_slopes(k: Builder, kind: str, across: bool, scores: bool, weighted: bool, smooth: bool, single: bool) -> None:
+def class_slopes(k: Builder, element: str, across: bool, scores: bool, weighted: bool, smooth: bool, single: bool) -> None:
     """The gradient of ``class_losses`` for x; ``single``: one gradient for all rows."""
     x, target, weights, grads, result = (k.array() for _ in range(5))
-    ignore, part, all_weights = k.integer(), *(k.number(register_kind(kind)) for _ in range(2))
-    keeps = scores and SIZES[kind] >= 4
+    ignore, part, all_weights = k.integer(), *(k.number(register_element(element)) for _ in range(2))
+    keeps = scores and SIZES[element] >= 4
 
     def body(row: Row) -> None:
         chosen = _Class(row, target, weights if weighted else None, ignore)
-        grad = k.load(grads, 0, row.kind) if single else row.take(grads)
-        share, even = grad * chosen.factor, k.const(0, row.kind)
+        grad = k.load(grads, 0, row.element) if single else row.take(grads)
+        share, even = grad * chosen.factor, k.const(0, row.element)
         nothing = chosen.factor.eq(0.0)
         if smooth:
             share, even, nothing = share * (1.0 - part), grad * (part / row.count), chosen.ignored
@@ -109,23 +109,23 @@ def class_slopes(k: Builder, kind: str, across: bool, scores: bool, weighted: bo
 
         row.map(step)
 
-    rows(k, kind, across, body)
+    rows(k, element, across, body)
 
 
 def _seen(input: np.ndarray, target: np.ndarray, weight: Any) -> tuple[str, View] | None:
-    """Kind and view; None for what the reference does, or complains about."""
-    kind = float_kind(input.dtype)
+    """Element type and view; None for what the reference does, or complains about."""
+    element = float_element(input.dtype)
     shape = input.shape
-    if kind is None or len(shape) < 2 or target.dtype != _INT64 or target.shape != (shape[0], *shape[2:]):
+    if element is None or len(shape) < 2 or target.dtype != _INT64 or target.shape != (shape[0], *shape[2:]):
         return None
     classes = shape[1]
     if weight is not None and (weight.shape != (classes,) or weight.dtype != input.dtype):
         return None
-    return kind, (shape[0], classes, math.prod(shape[2:]))
+    return element, (shape[0], classes, math.prod(shape[2:]))
 
 
-def _weights(weight: Any, kind: str) -> np.ndarray:
-    return _NOTHING if weight is None else np.ascontiguousarray(weight, np.float64 if kind == "f64" else np.float32)
+def _weights(weight: Any, element: str) -> np.ndarray:
+    return _NOTHING if weight is None else np.ascontiguousarray(weight, np.float64 if element == "f64" else np.float32)
 
 
 def _losses(
@@ -134,7 +134,7 @@ def _losses(
     seen = _seen(input, target, weight)
     if seen is None:
         return None
-    kind, view = seen
+    element, view = seen
     x = input
     if not x.flags.c_contiguous:
         moved = np.moveaxis(input, 1, -1)
@@ -142,12 +142,12 @@ def _losses(
             x, view = moved, (target.size, view[1], 1)
         else:
             x = np.ascontiguousarray(input)
-    wide = _F64 if kind == "f64" else _F32
+    wide = _F64 if element == "f64" else _F32
     losses, factors, flags = empty(target.shape, wide), empty(target.shape, wide), np.zeros(2, _INT64)
-    get = class_losses(kind, view[2] > 1, scores, weight is not None, smoothing > 0)
-    arrays = x, np.ascontiguousarray(target), _weights(weight, kind), losses, factors, flags
+    get = class_losses(element, view[2] > 1, scores, weight is not None, smoothing > 0)
+    arrays = x, np.ascontiguousarray(target), _weights(weight, element), losses, factors, flags
     few = 0 if scores else 1 + target.size // 16384  # chunks, where one element of each row is read
-    run(get, kind, view, *arrays, int(ignore_index), float(smoothing), chunks=few)
+    run(get, element, view, *arrays, int(ignore_index), float(smoothing), chunks=few)
     if flags[0]:
         return None
     if reduction != "none":
@@ -180,7 +180,7 @@ def _slopes(
 
 
 def _run_slopes(
-    kind: str,
+    element: str,
     view: View,
     scores: bool,
     x: np.ndarray,
@@ -193,16 +193,16 @@ def _run_slopes(
     smoothing: float,
 ) -> None:
     """Run ``class_slopes`` into ``result``."""
-    wide = np.float64 if kind == "f64" else np.float32
-    weights, grads = _weights(weight, kind), np.ascontiguousarray(grads, wide)
+    wide = np.float64 if element == "f64" else np.float32
+    weights, grads = _weights(weight, element), np.ascontiguousarray(grads, wide)
     if reduction == "mean":
         counted = target != ignore_index
         total = np.count_nonzero(counted) if weight is None else np.add.reduce(weights.take(target, mode="clip"), where=counted, axis=None)
         grads = np.divide(grads, wide(total)).astype(wide)
-    get = class_slopes(kind, view[2] > 1, scores, weight is not None, smoothing > 0, reduction != "none")
+    get = class_slopes(element, view[2] > 1, scores, weight is not None, smoothing > 0, reduction != "none")
     all_weights = view[1] if weight is None else np.add.reduce(weights)
     arrays = x, np.ascontiguousarray(target), weights, grads, result
-    run(get, kind, view, *arrays, int(ignore_index), float(smoothing), float(all_weights))
+    run(get, element, view, *arrays, int(ignore_index), float(smoothing), float(all_weights))
 
 
 @native("nn.functional._cross_entropy")
@@ -260,12 +260,12 @@ def nll_loss(input: np.ndarray, target: np.ndarray, weight: Any, reduction: str,
 def nll_loss_backward(
     grad_output: np.ndarray, target: np.ndarray, weight: Any, shape: Any, reduction: str, ignore_index: int
 ) -> np.ndarray | None:
-    kind = float_kind(grad_output.dtype)
-    if kind is None or len(shape) < 2 or target.dtype != np.int64 or (weight is not None and weight.dtype != grad_output.dtype):
+    element = float_element(grad_output.dtype)
+    if element is None or len(shape) < 2 or target.dtype != np.int64 or (weight is not None and weight.dtype != grad_output.dtype):
         return None
     result = empty(shape, grad_output.dtype)
     view = shape[0], shape[1], math.prod(shape[2:])
-    _run_slopes(kind, view, False, _NOTHING, result, grad_output, target, weight, reduction, ignore_index, 0.0)
+    _run_slopes(element, view, False, _NOTHING, result, grad_output, target, weight, reduction, ignore_index, 0.0)
     return result
 
 
@@ -295,17 +295,17 @@ _LOSSES: dict[str, Callable[..., Value]] = {"squared": _squared, "bounded": _bou
 
 
 @kernel
-def plain_losses(k: Builder, kind: str, loss: str, summed: bool) -> None:
+def plain_losses(k: Builder, element: str, loss: str, summed: bool) -> None:
     """Each element's loss, or each chunk's sum of losses as float64."""
     x, t, result, n = k.array(), k.array(), k.array(), k.integer()
-    numbers = k.number(register_kind(kind)), k.number(register_kind(kind))
+    numbers = k.number(register_element(element)), k.number(register_element(element))
 
     def value(at: Place) -> Value:
         return _LOSSES[loss](k, at.load(x), at.load(t), *numbers)
 
     def chunk(c: Value) -> None:
         start = c * _CHUNK
-        row = Row(k, kind, False, start, k.least(n - start, _CHUNK), n, c)
+        row = Row(k, element, False, start, k.least(n - start, _CHUNK), n, c)
         if summed:
             row.put(k.cast(row.total(value), "f64"), result, "f64")
         else:
@@ -316,8 +316,8 @@ def plain_losses(k: Builder, kind: str, loss: str, summed: bool) -> None:
 
 def _total(loss: str, input: np.ndarray, target: np.ndarray, reduction: str, *numbers: float) -> np.ndarray | None:
     """The reduced loss; None where operands are not alike."""
-    kind = float_kind(input.dtype)
-    if kind is None or target.dtype != input.dtype or target.shape != input.shape:
+    element = float_element(input.dtype)
+    if element is None or target.dtype != input.dtype or target.shape != input.shape:
         return None
     if not (input.flags.c_contiguous and target.flags.c_contiguous):
         if reduction == "none":
@@ -325,7 +325,7 @@ def _total(loss: str, input: np.ndarray, target: np.ndarray, reduction: str, *nu
         input, target = np.ascontiguousarray(input), np.ascontiguousarray(target)
     chunks = -(-input.size // _CHUNK)
     losses = empty(input.shape, input.dtype) if reduction == "none" else np.empty(chunks, np.float64)
-    get = plain_losses(kind, loss, reduction != "none")
+    get = plain_losses(element, loss, reduction != "none")
     get(chunks, id(input), id(target), id(losses), input.size, *(numbers or (0.0, 0.0)))
     if reduction == "none":
         return losses

@@ -18,21 +18,21 @@ _LONG = 1 << 17  # elements: BLAS's one thread is as quick for fewer
 
 
 @kernel
-def triangle(k: Builder, kind: str, lower: bool) -> None:
+def triangle(k: Builder, element: str, lower: bool) -> None:
     """Each row copied from the diagonal on, or for ``lower`` up to it; 0 elsewhere. ``first`` is where row 0 of a matrix changes."""
     x, result = k.array(), k.array()
     total, rows, columns, first, per = (k.integer() for _ in range(5))
-    lanes = k.lanes(kind)
+    lanes = k.lanes(element)
 
     def row(r: Value) -> None:
         begin = r * columns
         change = begin + k.most(k.least(r % rows + first, columns), 0)
 
         def copy(i: Value, mask: Value | None) -> None:
-            k.store(k.load(x, i, kind, lanes, mask), result, i, kind, mask)
+            k.store(k.load(x, i, element, lanes, mask), result, i, element, mask)
 
         def clear(i: Value, mask: Value | None) -> None:
-            k.store(k.const(0, kind, lanes), result, i, kind, mask)
+            k.store(k.const(0, element, lanes), result, i, element, mask)
 
         k.vector_loop(begin, change, lanes, copy if lower else clear)
         k.vector_loop(change, begin + columns, lanes, clear if lower else copy)

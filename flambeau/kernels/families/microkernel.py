@@ -112,9 +112,9 @@ class Packing:
     apart.
     """
 
-    def __init__(self, k: Builder, kind: str, mode: str, im: Images):
-        self.k, self.kind, self.mode, self.im = k, kind, mode, im
-        self.lanes = k.lanes(kind)
+    def __init__(self, k: Builder, element: str, mode: str, im: Images):
+        self.k, self.element, self.mode, self.im = k, element, mode, im
+        self.lanes = k.lanes(element)
 
     def __call__(self, data: Value, panel: Value, width: Any, pixels: Range, channels: Range, taps: tuple[Any, Value]) -> None:
         """Fill a panel, rows ``width`` apart, with what ``pixels`` see of the images at ``data``.
@@ -122,7 +122,7 @@ class Packing:
         ``pixels`` are given by the first and the last (excluded), ``channels`` by the first and how many.  Rows are in the order (tap,
         channel); only those of the range ``taps`` are written.
         """
-        k, kind, im = self.k, self.kind, self.im
+        k, element, im = self.k, self.element, self.im
         (first, stop), (c0, count) = pixels, channels
 
         def run(line: Value, start: Value, end: Value) -> None:
@@ -137,8 +137,8 @@ class Packing:
                 ix = x0 + k.load(im.taps, t * 3 + 1, "i64")
                 inside = (iy >= 0) & (iy < im.height)
                 limit = k.select(inside, im.width - ix, 0)
-                source = k.at(data, base + iy * im.y + ix * im.x, kind)
-                self._rows(source, k.at(panel, t * count * width + place, kind), count, width, (ix, limit, length))
+                source = k.at(data, base + iy * im.y + ix * im.x, element)
+                self._rows(source, k.at(panel, t * count * width + place, element), count, width, (ix, limit, length))
 
             k.loop(*taps, tap)
 
@@ -152,8 +152,8 @@ class Packing:
             fetch, keep = self._fetch(v, *columns)
 
             def one(_: Value, channel: Value, to: Value) -> tuple[Value, Value]:
-                k.blend(fetch(channel), to, v, self.kind, keep)
-                return k.at(channel, self.im.c, self.kind), k.at(to, width, self.kind)
+                k.blend(fetch(channel), to, v, self.element, keep)
+                return k.at(channel, self.im.c, self.element), k.at(to, width, self.element)
 
             def two(c: Value, channel: Value, to: Value) -> tuple[Value, Value]:
                 return one(c, *one(c, channel, to))
@@ -169,26 +169,26 @@ class Packing:
 
         The row begins at column ``ix`` of the image, of which ``limit`` columns are left.
         """
-        k, kind, lanes = self.k, self.kind, self.lanes
+        k, element, lanes = self.k, self.element, self.lanes
         left = length - v
         keep = k.mask_below(v, length, lanes)
         if self.mode == "row":
             seen = between(k, -(ix + v), k.least(left, limit - v), lanes)
-            return lambda channel: k.load(channel, v, kind, lanes, seen), keep
+            return lambda channel: k.load(channel, v, element, lanes, seen), keep
         if self.mode == "pair":
             at = v * 2
             low, high = -(ix + at), k.least(left * 2, limit - at)
             halves = [between(k, low - h * lanes, high - h * lanes, lanes) for h in range(2)]
 
             def every_second(channel: Value) -> Value:
-                a, b = (k.load(channel, at + h * lanes, kind, lanes, halves[h]) for h in range(2))
+                a, b = (k.load(channel, at + h * lanes, element, lanes, halves[h]) for h in range(2))
                 return k.shuffle(a, range(0, 2 * lanes, 2), b)
 
             return every_second, keep
         where = (k.splat(v, lanes) + k.indices(lanes)) * self.im.step_x
         seen = keep & (where + ix >= 0) & (where < limit)
         where = where * self.im.x
-        return lambda channel: k.gather(channel, where, kind, seen), keep
+        return lambda channel: k.gather(channel, where, element, seen), keep
 
 
 class Place(Record):
@@ -217,9 +217,9 @@ def whole_plane(k: Builder, rows: Value, pitch: Value) -> Place:
 class Filling:
     """Copies planes with zeros around them; ``mode`` is that of ``Packing``."""
 
-    def __init__(self, k: Builder, kind: str, mode: str):
-        self.k, self.kind, self.mode = k, kind, mode
-        self.lanes = k.lanes(kind)
+    def __init__(self, k: Builder, element: str, mode: str):
+        self.k, self.element, self.mode = k, element, mode
+        self.lanes = k.lanes(element)
 
     def __call__(self, plane: Value, data: Value, source: Planes, place: Place, lines: Value | None = None) -> None:
         """Copy the plane at ``data``, one of ``source``; the phases lie ``lines`` rows apart if not ``place.rows``."""
@@ -230,9 +230,9 @@ class Filling:
             self.k.loop(0, place.phases_y * place.phases_x, partial(self._phase, plane, data, source, place, lines))
 
     def _phase(self, plane: Value, data: Value, source: Planes, place: Place, lines: Value, f: Value) -> None:
-        k, kind, lanes = self.k, self.kind, self.lanes
+        k, element, lanes = self.k, self.element, self.lanes
         fy, fx = f // place.phases_x, f % place.phases_x
-        to = k.at(plane, f * lines * place.pitch, kind)
+        to = k.at(plane, f * lines * place.pitch, element)
 
         def row(j: Value) -> None:
             line, limit = self._row(data, source, j * place.step_y + fy + place.y0)
@@ -243,8 +243,8 @@ class Filling:
                     value = self._read(line, ix, limit)
                 else:
                     at = k.indices(lanes) * place.step_x + ix
-                    value = k.gather(line, at * source.x, kind, (at >= 0) & (at < limit))
-                k.store(value, to, j * place.pitch + v, kind)  # what it writes beyond the row is written again by the next one
+                    value = k.gather(line, at * source.x, element, (at >= 0) & (at < limit))
+                k.store(value, to, j * place.pitch + v, element)  # what it writes beyond the row is written again by the next one
 
             k.loop(0, place.pitch, register, step=lanes)
 
@@ -252,9 +252,9 @@ class Filling:
 
     def _two_phases(self, plane: Value, data: Value, source: Planes, place: Place, lines: Value, fy: Value) -> None:
         """With a step of 2: a row's even columns to one phase, its odd ones to the next, if that is wanted."""
-        k, kind, lanes = self.k, self.kind, self.lanes
-        even = k.at(plane, fy * place.phases_x * lines * place.pitch, kind)
-        odd, two = k.at(even, lines * place.pitch, kind), place.phases_x > 1
+        k, element, lanes = self.k, self.element, self.lanes
+        even = k.at(plane, fy * place.phases_x * lines * place.pitch, element)
+        odd, two = k.at(even, lines * place.pitch, element), place.phases_x > 1
 
         def row(j: Value) -> None:
             line, limit = self._row(data, source, j * place.step_y + fy + place.y0)
@@ -265,7 +265,7 @@ class Filling:
                 keep = k.mask_below(v, place.pitch, lanes)
                 for wanted, to, first in ((inside, even, 0), (two, odd, 1)):
                     value = k.shuffle(a, range(first, 2 * lanes, 2), b)
-                    k.when(wanted, partial(k.blend, value, to, j * place.pitch + v, kind, keep))
+                    k.when(wanted, partial(k.blend, value, to, j * place.pitch + v, element, keep))
 
             k.loop(0, place.pitch, register, step=lanes)
 
@@ -274,10 +274,10 @@ class Filling:
     def _row(self, data: Value, source: Planes, iy: Value) -> tuple[Value, Value]:
         """Where a row begins, and how long it is: 0 outside of the image."""
         k = self.k
-        return k.at(data, iy * source.y, self.kind), k.select((iy >= 0) & (iy < source.height), source.width, 0)
+        return k.at(data, iy * source.y, self.element), k.select((iy >= 0) & (iy < source.height), source.width, 0)
 
     def _read(self, line: Value, ix: Value, limit: Value) -> Value:
-        return self.k.load(line, ix, self.kind, self.lanes, between(self.k, -ix, limit - ix, self.lanes))
+        return self.k.load(line, ix, self.element, self.lanes, between(self.k, -ix, limit - ix, self.lanes))
 
 
 @dataclass(frozen=True, slots=True)
@@ -298,19 +298,19 @@ class Lines:
     pitch: Value | int
 
 
-def product(k: Builder, kind: str, rows: int, vectors: int, lines: Lines) -> list[list[Value]]:
+def product(k: Builder, element: str, rows: int, vectors: int, lines: Lines) -> list[list[Value]]:
     """The factors, transposed, times the lines of pixels, as ``rows`` by ``vectors`` registers."""
-    lanes = k.lanes(kind)
-    zero = k.const(0, kind, lanes)
+    lanes = k.lanes(element)
+    zero = k.const(0, element, lanes)
 
     def tap(t: Value, *total: Value) -> list[Value]:
-        seen, mine = lines.of(t), k.at(lines.factors, t * lines.channels * rows, kind)
+        seen, mine = lines.of(t), k.at(lines.factors, t * lines.channels * rows, element)
 
         def channel(c: Value, *total: Value) -> list[Value]:
-            line = [k.load(seen, c * lines.pitch + v * lanes, kind, lanes) for v in range(vectors)]
+            line = [k.load(seen, c * lines.pitch + v * lanes, element, lanes) for v in range(vectors)]
             sums = []
             for r in range(rows):
-                factor = k.splat(k.load(mine, c * rows + r, kind), lanes)
+                factor = k.splat(k.load(mine, c * rows + r, element), lanes)
                 sums += [k.fma(factor, line[v], total[r * vectors + v]) for v in range(vectors)]
             return sums
 
@@ -320,23 +320,23 @@ def product(k: Builder, kind: str, rows: int, vectors: int, lines: Lines) -> lis
     return [list(total[r * vectors : (r + 1) * vectors]) for r in range(rows)]
 
 
-def inner_products(k: Builder, kind: str, a: list[Value], b: list[Value], length: Value) -> list[Value]:
+def inner_products(k: Builder, element: str, a: list[Value], b: list[Value], length: Value) -> list[Value]:
     """Sums over ``length`` neighbours of the products of each line of ``a`` with each line of ``b``: registers full of sums.
 
     The sum of lines i and j is in lane ``i * len(b) + j``, counted on through the registers.  ``length`` is a multiple of the lanes.
     """
-    lanes, columns = k.lanes(kind), len(b)
+    lanes, columns = k.lanes(element), len(b)
 
     def step(at: Value, *total: Value) -> list[Value]:
-        first = [k.load(line, at, kind, lanes) for line in a]
+        first = [k.load(line, at, element, lanes) for line in a]
         sums = list(total)
         for j, line in enumerate(b):
-            value = k.load(line, at, kind, lanes)
+            value = k.load(line, at, element, lanes)
             for i in range(len(a)):
                 sums[i * columns + j] = k.fma(first[i], value, total[i * columns + j])
         return sums
 
-    zero = k.const(0, kind, lanes)
+    zero = k.const(0, element, lanes)
     total = list(k.loop(0, length, step, step=lanes, carried=[zero] * (len(a) * columns)))
     return [lane_sums(k, total[i : i + lanes]) for i in range(0, len(total), lanes)]
 
@@ -344,7 +344,7 @@ def inner_products(k: Builder, kind: str, a: list[Value], b: list[Value], length
 def lane_sums(k: Builder, values: list[Value]) -> Value:
     """One register whose lane i is the sum of ``values[i]``'s lanes; at most as many values as lanes, the rest is zero."""
     lanes = values[0].lanes
-    values = values + [k.const(0, values[0].kind, lanes)] * (lanes - len(values))
+    values = values + [k.const(0, values[0].element, lanes)] * (lanes - len(values))
     half = lanes // 2
     while half:
         # each register holds, for several values, ``2 * half`` partial sums of each; two registers become one with ``half`` of each
@@ -410,7 +410,7 @@ def planes_of(images: np.ndarray) -> Planes:
 
 def copy_line(
     k: Builder,
-    kind: str,
+    element: str,
     mode: str,
     line: Value,
     at: Value,
@@ -422,11 +422,11 @@ def copy_line(
 
     ``mode``: ``"row"`` where ``step`` is 1, ``"pair"`` where it is 2, else ``"any"``.
     """
-    lanes = k.lanes(kind)
+    lanes = k.lanes(element)
     if mode == "row":
 
         def some(i: Value, mask: Value | None = None, lanes: int = lanes) -> None:
-            k.store(change(k.load(line, i, kind, lanes, mask), lambda: k.load(at, i, kind, lanes, mask)), at, i, kind, mask)
+            k.store(change(k.load(line, i, element, lanes, mask), lambda: k.load(at, i, element, lanes, mask)), at, i, element, mask)
 
         if k.target.has_masks:
             k.vector_loop(0, length, lanes, some)
@@ -438,18 +438,18 @@ def copy_line(
         every_second = k.mask_below(k.const(0, "i64"), k.const(lanes, "i64"), lanes) & (k.indices(lanes, "i32") & 1).eq(0)
 
         def two(i: Value) -> None:
-            value = k.load(line, i, kind, lanes)
+            value = k.load(line, i, element, lanes)
             for half in range(2):
                 place = i * 2 + half * lanes
                 wide = k.shuffle(value, [half * lanes // 2 + lane // 2 for lane in range(lanes)])
-                k.blend(change(wide, partial(k.load, at, place, kind, lanes)), at, place, kind, every_second)
+                k.blend(change(wide, partial(k.load, at, place, element, lanes)), at, place, element, every_second)
 
         # the last element's neighbour may lie behind the array
         main = k.most(length - 1, 0) // lanes * lanes
         k.loop(0, main, two, step=lanes)
-        k.loop(main, length, lambda i: k.store(change(k.load(line, i, kind), lambda: k.load(at, i * 2, kind)), at, i * 2, kind))
+        k.loop(main, length, lambda i: k.store(change(k.load(line, i, element), lambda: k.load(at, i * 2, element)), at, i * 2, element))
     else:
-        k.loop(0, length, lambda i: k.store(change(k.load(line, i, kind), lambda: k.load(at, i * step, kind)), at, i * step, kind))
+        k.loop(0, length, lambda i: k.store(change(k.load(line, i, element), lambda: k.load(at, i * step, element)), at, i * step, element))
 
 
 @lru_cache(maxsize=1024)

@@ -18,16 +18,16 @@ import numpy as np
 
 from ...core.arrays.native import native
 from ..compiler.build import kernel
-from ..compiler.language import Builder, Value, register_kind
+from ..compiler.language import Builder, Value, register_element
 from ..compiler.memory import empty
-from .rows import Place, Row, float_kind, rows, rows_per_chunk, run
+from .rows import Place, Row, float_element, rows, rows_per_chunk, run
 
 _TILE = 128  # elements that a row with parameters along it should have at least; shorter ones are taken several at once
 _SUMMED = 1024  # rows whose sums along them go into one number: more would lose digits in float32
 _TOGETHER = 4  # rows that are summed in registers before they are added to the sums along them
 _PARTS = 32  # partial sums along rows at most, unless there are more than 1024 rows for each
 _FOLDED = 4096  # steps of 16 channels that a chunk should have
-_KEPT = 1024  # kinds of inputs that are remembered
+_KEPT = 1024  # forms of inputs that are remembered
 _NOTHING = np.empty(0, np.float32)  # for an argument that the kernel does not read
 
 Ints = tuple[int, ...]
@@ -36,16 +36,16 @@ Arrays = tuple[np.ndarray, ...]
 
 # -- kernels ----------------------------------------------------------------------------------------------------------------------------
 @kernel
-def layer_rows(k: Builder, kind: str, centred: bool, weight: bool, bias: bool) -> None:
+def layer_rows(k: Builder, element: str, centred: bool, weight: bool, bias: bool) -> None:
     """``(x - mean) / sqrt(variance + eps) * w + b``; not ``centred``, with 0 and the mean square instead."""
-    x, w, b, y, means, variances, eps = *(k.array() for _ in range(6)), k.number(register_kind(kind))
+    x, w, b, y, means, variances, eps = *(k.array() for _ in range(6)), k.number(register_element(element))
 
     def body(row: Row) -> None:
         if centred:
             mean, squares = row.moments(x)
             row.put(mean, means)
         else:
-            mean, squares = k.const(0, row.kind), row.total(lambda at: at.load(x) * at.load(x))
+            mean, squares = k.const(0, row.element), row.total(lambda at: at.load(x) * at.load(x))
         variance = squares / row.count
         row.put(variance, variances)
         scale = 1.0 / k.sqrt(variance + eps)
@@ -57,20 +57,20 @@ def layer_rows(k: Builder, kind: str, centred: bool, weight: bool, bias: bool) -
 
         row.map(step)
 
-    rows(k, kind, False, body)
+    rows(k, element, False, body)
 
 
 @kernel
-def layer_slope(k: Builder, kind: str, centred: bool, weight: bool) -> None:
+def layer_slope(k: Builder, element: str, centred: bool, weight: bool) -> None:
     """The gradient for x, and each chunk's sums of ``g * unit`` and ``g``."""
-    g, x, w, means, variances, result, to_weight, to_bias, eps = *(k.array() for _ in range(8)), k.number(register_kind(kind))
+    g, x, w, means, variances, result, to_weight, to_bias, eps = *(k.array() for _ in range(8)), k.number(register_element(element))
     parts: list[Value] = []
 
     def chunk(c: Value, count: Value, n: Value) -> None:
-        parts[:] = [_zeroed(k, kind, pointer, c, n) for pointer in (to_weight, to_bias)[: 1 + centred]]
+        parts[:] = [_zeroed(k, element, pointer, c, n) for pointer in (to_weight, to_bias)[: 1 + centred]]
 
     def body(row: Row) -> None:
-        mean = row.take(means) if centred else k.const(0, row.kind)
+        mean = row.take(means) if centred else k.const(0, row.element)
         scale = 1.0 / k.sqrt(row.take(variances) + eps)
 
         def both(at: Place) -> tuple[Value, Value]:
@@ -93,25 +93,25 @@ def layer_slope(k: Builder, kind: str, centred: bool, weight: bool) -> None:
 
         row.map(step)
 
-    rows(k, kind, False, body, chunk=chunk)
+    rows(k, element, False, body, chunk=chunk)
 
 
-def _zeroed(k: Builder, kind: str, sums: Value, c: Value, n: Value) -> Value:
+def _zeroed(k: Builder, element: str, sums: Value, c: Value, n: Value) -> Value:
     """Chunk c's row of ``sums``, filled with zeros."""
-    kind = register_kind(kind)
-    part, lanes = k.at(sums, c * n, kind), k.lanes(kind)
-    k.vector_loop(0, n, lanes, lambda j, mask: k.store(k.const(0, kind, lanes), part, j, kind, mask))
+    element = register_element(element)
+    part, lanes = k.at(sums, c * n, element), k.lanes(element)
+    k.vector_loop(0, n, lanes, lambda j, mask: k.store(k.const(0, element, lanes), part, j, element, mask))
     return part
 
 
 def _parameters(row: Row, along: bool, period: Value, *pointers: Value) -> Callable[[Any], list[Value]]:
     """The values at a place of parameters along the rows, or per row, ``period`` rows having different ones."""
-    fixed = [] if along else [row.k.load(pointer, row.index % period, row.kind) for pointer in pointers]
+    fixed = [] if along else [row.k.load(pointer, row.index % period, row.element) for pointer in pointers]
     return lambda at: [at.along(pointer) for pointer in pointers] if along else fixed
 
 
 @kernel
-def row_moments(k: Builder, kind: str) -> None:
+def row_moments(k: Builder, element: str) -> None:
     """Each row's mean and sum of squared differences from it."""
     x, means, squares = k.array(), k.array(), k.array()
 
@@ -119,17 +119,17 @@ def row_moments(k: Builder, kind: str) -> None:
         for value, array in zip(row.moments(x), (means, squares), strict=True):
             row.put(value, array)
 
-    rows(k, kind, False, body)
+    rows(k, element, False, body)
 
 
 @kernel
-def moments_along(k: Builder, kind: str) -> None:
+def moments_along(k: Builder, element: str) -> None:
     """Each chunk's sums along the rows, and sums of squared differences from the chunk's means."""
     x, sums, squares = k.array(), k.array(), k.array()
     state: list[Value] = []
 
     def chunk(c: Value, count: Value, n: Value) -> None:
-        state[:] = [*(_zeroed(k, kind, pointer, c, n) for pointer in (sums, squares)), 1.0 / k.cast(count, register_kind(kind))]
+        state[:] = [*(_zeroed(k, element, pointer, c, n) for pointer in (sums, squares)), 1.0 / k.cast(count, register_element(element))]
 
     def square(at: Place) -> None:
         middle, total = at.along(state[0]) * state[2], at.along(state[1])
@@ -139,7 +139,7 @@ def moments_along(k: Builder, kind: str) -> None:
     def add(at: Place) -> None:
         at.put_along(at.along(state[0]) + _sum(at.load_all(x)), state[0])
 
-    rows(k, kind, False, lambda row: row.map(add), lambda row: row.map(square), chunk=chunk, together=_TOGETHER)
+    rows(k, element, False, lambda row: row.map(add), lambda row: row.map(square), chunk=chunk, together=_TOGETHER)
 
 
 def _sum(values: list[Value]) -> Value:
@@ -149,7 +149,7 @@ def _sum(values: list[Value]) -> Value:
 
 
 @kernel
-def row_products(k: Builder, kind: str, scales: bool) -> None:
+def row_products(k: Builder, element: str, scales: bool) -> None:
     """Each row's sums of g and of ``g * (x - mean)``; with ``scales`` also ``g * factor``."""
     g, x, means, sums, products, factors, result, period = *(k.array() for _ in range(7)), k.integer()
 
@@ -166,17 +166,17 @@ def row_products(k: Builder, kind: str, scales: bool) -> None:
         for value, array in zip(row.total(terms, 2), (sums, products), strict=True):
             row.put(value, array)
 
-    rows(k, kind, False, body)
+    rows(k, element, False, body)
 
 
 @kernel
-def products_along(k: Builder, kind: str, scales: bool) -> None:
+def products_along(k: Builder, element: str, scales: bool) -> None:
     """Each chunk's sums along the rows of g and of ``g * (x - mean)``; with ``scales`` also ``g * factor``."""
     g, x, means, sums, products, factors, result, _ = *(k.array() for _ in range(7)), k.integer()
     parts: list[Value] = []
 
     def chunk(c: Value, count: Value, n: Value) -> None:
-        parts[:] = [_zeroed(k, kind, pointer, c, n) for pointer in (sums, products)]
+        parts[:] = [_zeroed(k, element, pointer, c, n) for pointer in (sums, products)]
 
     def step(at: Place) -> None:
         slope = at.load(g)
@@ -186,14 +186,14 @@ def products_along(k: Builder, kind: str, scales: bool) -> None:
         for part, total in zip(parts, totals, strict=True):
             at.put_along(total, part)
 
-    rows(k, kind, False, lambda row: row.map(step), chunk=chunk)
+    rows(k, element, False, lambda row: row.map(step), chunk=chunk)
 
 
 _MOMENTS, _PRODUCTS = (row_moments, moments_along), (row_products, products_along)
 
 
 @kernel
-def row_slopes(k: Builder, kind: str) -> None:
+def row_slopes(k: Builder, element: str) -> None:
     """What ``row_products`` gives, and the gradient for x of rows that are normalized on their own."""
     g, x, means, sums, products, scales, factors, result = (k.array() for _ in range(8))
 
@@ -210,11 +210,11 @@ def row_slopes(k: Builder, kind: str) -> None:
         middle, slope = total / row.count, product * scale * scale / row.count
         row.map(lambda at: at.store((at.load(g) - middle - (at.load(x) - mean) * slope) * factor, result))
 
-    rows(k, kind, False, body)
+    rows(k, element, False, body)
 
 
 @kernel
-def scaled(k: Builder, kind: str, along: bool) -> None:
+def scaled(k: Builder, element: str, along: bool) -> None:
     """``(x - mean) * factor + shift``."""
     x, means, factors, shifts, y, period = *(k.array() for _ in range(5)), k.integer()
 
@@ -227,11 +227,11 @@ def scaled(k: Builder, kind: str, along: bool) -> None:
 
         row.map(step, again=True)
 
-    rows(k, kind, False, body)
+    rows(k, element, False, body)
 
 
 @kernel
-def scaled_by_moments(k: Builder, kind: str, weight: bool, bias: bool) -> None:
+def scaled_by_moments(k: Builder, element: str, weight: bool, bias: bool) -> None:
     """``scaled`` for rows whose moments are given, with the parameters that ``channel_parameters`` makes of them."""
     x, means, variances, w, b, y, eps, period = *(k.array() for _ in range(6)), k.number(), k.integer()
 
@@ -239,18 +239,18 @@ def scaled_by_moments(k: Builder, kind: str, weight: bool, bias: bool) -> None:
         channel = row.index % period
 
         def take(pointer: Value) -> Value:
-            return k.load(pointer, channel, row.kind)
+            return k.load(pointer, channel, row.element)
 
         root = k.sqrt(k.cast(take(variances), "f64") + eps)
-        factor = k.cast((k.cast(take(w), "f64") if weight else k.const(1.0, "f64")) / root, row.kind)
-        mean, shift = take(means), take(b) if bias else k.const(0.0, row.kind)
+        factor = k.cast((k.cast(take(w), "f64") if weight else k.const(1.0, "f64")) / root, row.element)
+        mean, shift = take(means), take(b) if bias else k.const(0.0, row.element)
         row.map(lambda at: at.store(k.fma(at.load(x) - mean, factor, shift), y), again=True)
 
-    rows(k, kind, False, body)
+    rows(k, element, False, body)
 
 
 @kernel
-def combined(k: Builder, kind: str, along: bool) -> None:
+def combined(k: Builder, element: str, along: bool) -> None:
     """``a * g + b * (x - mean) + c``."""
     g, x, means, a, b, c, result, period = *(k.array() for _ in range(7)), k.integer()
 
@@ -263,7 +263,7 @@ def combined(k: Builder, kind: str, along: bool) -> None:
 
         row.map(step, again=True)
 
-    rows(k, kind, False, body)
+    rows(k, element, False, body)
 
 
 # -- kernels: once for each channel -------------------------------------------------------------------------------------------------------
@@ -273,8 +273,8 @@ class _Channels:
     The kernel's last arguments are those of ``_Rows.fold``.  Sums are added one after the other, as NumPy does it across rows.
     """
 
-    def __init__(self, k: Builder, kind: str):
-        self.k, self.kind, self.lanes = k, register_kind(kind), k.lanes("f64")
+    def __init__(self, k: Builder, element: str):
+        self.k, self.element, self.lanes = k, register_element(element), k.lanes("f64")
         self.channels, self.tile, self.width = (k.integer() for _ in range(3))
         self.j = k.const(0, "i64")
         self.mask: Value | None = None
@@ -294,16 +294,16 @@ class _Channels:
 
     def take(self, pointer: Value, row: Any = None) -> Value:
         index = self.j if row is None else row * self.channels + self.j
-        return self.k.cast(self.k.load(pointer, index, self.kind, self.lanes, self.mask), "f64")
+        return self.k.cast(self.k.load(pointer, index, self.element, self.lanes, self.mask), "f64")
 
-    def put(self, value: Value, pointer: Value, kind: str = "") -> None:
-        kind = kind or self.kind
-        self.k.store(self.k.cast(value, kind), pointer, self.j, kind, self.mask)
+    def put(self, value: Value, pointer: Value, element: str = "") -> None:
+        element = element or self.element
+        self.k.store(self.k.cast(value, element), pointer, self.j, element, self.mask)
 
     def put_tiled(self, value: Value, pointer: Value) -> None:
         """Write the channels' numbers ``tile`` times, as ``Place.along`` reads them."""
-        number = self.k.cast(value, self.kind)
-        self.k.loop(0, self.tile, lambda i: self.k.store(number, pointer, i * self.channels + self.j, self.kind, self.mask))
+        number = self.k.cast(value, self.element)
+        self.k.loop(0, self.tile, lambda i: self.k.store(number, pointer, i * self.channels + self.j, self.element, self.mask))
 
     def totals(self, rows: Value, count: int, terms: Callable[[Value], Any]) -> Any:
         """The sums of ``count`` terms over the rows."""
@@ -312,11 +312,11 @@ class _Channels:
 
 
 @kernel
-def channel_moments(k: Builder, kind: str, along: bool, weight: bool, bias: bool) -> None:
+def channel_moments(k: Builder, element: str, along: bool, weight: bool, bias: bool) -> None:
     """Mean and variance of channels from those of rows or parts, as in Chan, Golub, LeVeque 1979; with factor and shift."""
     sums, squares, w, b, means, variances, middles, factors, shifts = (k.array() for _ in range(9))
     rows, units, per, total, eps = k.integer(), k.integer(), k.integer(), k.number(), k.number()
-    at = _Channels(k, kind)
+    at = _Channels(k, element)
 
     def count(row: Value) -> Value:
         part = row // at.tile
@@ -349,10 +349,10 @@ def _put_parameters(
 
 
 @kernel
-def channel_parameters(k: Builder, kind: str, weight: bool, bias: bool) -> None:
+def channel_parameters(k: Builder, element: str, weight: bool, bias: bool) -> None:
     """What ``scaled`` takes, from given moments."""
     means, variances, w, b, middles, factors, shifts, eps = *(k.array() for _ in range(7)), k.number()
-    at = _Channels(k, kind)
+    at = _Channels(k, element)
 
     def body() -> None:
         given = w if weight else None, b if bias else None
@@ -362,10 +362,10 @@ def channel_parameters(k: Builder, kind: str, weight: bool, bias: bool) -> None:
 
 
 @kernel
-def channel_factors(k: Builder, kind: str, weight: bool) -> None:
+def channel_factors(k: Builder, element: str, weight: bool) -> None:
     """What ``row_products`` and ``products_along`` take with given moments."""
     means, variances, w, middles, factors, eps = *(k.array() for _ in range(5)), k.number()
-    at = _Channels(k, kind)
+    at = _Channels(k, element)
 
     def body() -> None:
         scale = 1.0 / k.sqrt(at.take(variances) + eps)
@@ -376,11 +376,11 @@ def channel_factors(k: Builder, kind: str, weight: bool) -> None:
 
 
 @kernel
-def channel_slopes(k: Builder, kind: str, grad_kind: str, along: bool, weight: bool) -> None:
-    """The coefficients of ``combined``, and the gradients for weight and bias, of kind ``grad_kind``, from the sums of products."""
+def channel_slopes(k: Builder, element: str, grad_element: str, along: bool, weight: bool) -> None:
+    """From sums of products: coefficients of ``combined``, and gradients for weight and bias, of element type ``grad_element``."""
     sums, products, w, variances, a, b, c, to_weight, to_bias = (k.array() for _ in range(9))
     rows, total, eps = k.integer(), k.number(), k.number()
-    at = _Channels(k, kind)
+    at = _Channels(k, element)
 
     def body() -> None:
         scale = 1.0 / k.sqrt(at.take(variances) + eps)
@@ -396,35 +396,35 @@ def channel_slopes(k: Builder, kind: str, grad_kind: str, along: bool, weight: b
         at.put_tiled(scale * factor, a)
         at.put_tiled(-k.fma(square, scale, rest * scale) * (of_units / total), b)
         at.put_tiled(-scale * (of_ones / total), c)
-        at.put(units * scale if along else units, to_weight, grad_kind)
-        at.put(ones, to_bias, grad_kind)
+        at.put(units * scale if along else units, to_weight, grad_element)
+        at.put(ones, to_bias, grad_element)
 
     at.each(body)
 
 
 @kernel
-def channel_gradients(k: Builder, kind: str, grad_kind: str) -> None:
-    """The gradients for weight and bias with given moments, of kind ``grad_kind``."""
+def channel_gradients(k: Builder, element: str, grad_element: str) -> None:
+    """The gradients for weight and bias with given moments, of element type ``grad_element``."""
     sums, products, variances, to_weight, to_bias, rows, eps = *(k.array() for _ in range(5)), k.integer(), k.number()
-    at = _Channels(k, kind)
+    at = _Channels(k, element)
 
     def body() -> None:
         scale = 1.0 / k.sqrt(at.take(variances) + eps)
         ones, units = at.totals(rows, 2, lambda row: (at.take(sums, row), at.take(products, row) * scale))
-        at.put(units, to_weight, grad_kind)
-        at.put(ones, to_bias, grad_kind)
+        at.put(units, to_weight, grad_element)
+        at.put(ones, to_bias, grad_element)
 
     at.each(body)
 
 
 # -- layer and RMS norm --------------------------------------------------------------------------------------------------------------------
-def _wide(kind: str) -> type:
+def _wide(element: str) -> type:
     """The dtype of statistics and parameters in kernels."""
-    return np.float64 if kind == "f64" else np.float32
+    return np.float64 if element == "f64" else np.float32
 
 
-def _parameter(array: np.ndarray | None, kind: str) -> np.ndarray:
-    return _NOTHING if array is None else np.ascontiguousarray(array, _wide(kind))
+def _parameter(array: np.ndarray | None, element: str) -> np.ndarray:
+    return _NOTHING if array is None else np.ascontiguousarray(array, _wide(element))
 
 
 def _by_channels(array: np.ndarray) -> bool:
@@ -432,36 +432,36 @@ def _by_channels(array: np.ndarray) -> bool:
     return array.ndim > 2 and not array.flags.c_contiguous and np.moveaxis(array, 1, -1).flags.c_contiguous
 
 
-def _kind(input: np.ndarray, *parameters: np.ndarray | None) -> str | None:
-    """The kind to compute with; None where the reference kernel is to do it, or to complain."""
+def _element(input: np.ndarray, *parameters: np.ndarray | None) -> str | None:
+    """The element type to compute with; None where the reference kernel is to do it, or to complain."""
     if not all(parameter is None or parameter.dtype in (input.dtype, np.float32) for parameter in parameters):
         return None
-    return float_kind(input.dtype)
+    return float_element(input.dtype)
 
 
 def _layer(input: np.ndarray, weight: Any, bias: Any, width: int, eps: float, centred: bool) -> Arrays | None:
-    kind = _kind(input, weight, bias)
-    if kind is None or (input.ndim > 3 and not input.flags.c_contiguous):  # which may be channels-last
+    element = _element(input, weight, bias)
+    if element is None or (input.ndim > 3 and not input.flags.c_contiguous):  # which may be channels-last
         return None
     result, count = empty(input.shape, input.dtype), input.size // width
-    mean, variance = np.empty((count, 1), _wide(kind)), np.empty((count, 1), _wide(kind))
-    get = layer_rows(kind, centred, weight is not None, bias is not None)
-    given = np.ascontiguousarray(input), _parameter(weight, kind), _parameter(bias, kind)
-    run(get, kind, (count, width, 1), *given, result, mean, variance, float(eps))
+    mean, variance = np.empty((count, 1), _wide(element)), np.empty((count, 1), _wide(element))
+    get = layer_rows(element, centred, weight is not None, bias is not None)
+    given = np.ascontiguousarray(input), _parameter(weight, element), _parameter(bias, element)
+    run(get, element, (count, width, 1), *given, result, mean, variance, float(eps))
     return result, mean, variance
 
 
 def _layer_backward(
     grad: np.ndarray, input: np.ndarray, weight: Any, mean: np.ndarray, variance: np.ndarray, width: int, eps: float, centred: bool
 ) -> Arrays | None:
-    kind = _kind(input, weight)
-    if kind is None or grad.dtype != input.dtype or (input.ndim > 3 and not input.flags.c_contiguous):
+    element = _element(input, weight)
+    if element is None or grad.dtype != input.dtype or (input.ndim > 3 and not input.flags.c_contiguous):
         return None
     result, view = empty(input.shape, input.dtype), (input.size // width, width, 1)
-    units, per = rows_per_chunk(kind, view, _PARTS)
-    sums = [np.empty((-(-units // per), width), _wide(kind)) for _ in range(1 + centred)]
-    given = np.ascontiguousarray(grad), np.ascontiguousarray(input), _parameter(weight, kind), mean, variance
-    run(layer_slope(kind, centred, weight is not None), kind, view, *given, result, sums[0], sums[-1], float(eps), chunks=_PARTS)
+    units, per = rows_per_chunk(element, view, _PARTS)
+    sums = [np.empty((-(-units // per), width), _wide(element)) for _ in range(1 + centred)]
+    given = np.ascontiguousarray(grad), np.ascontiguousarray(input), _parameter(weight, element), mean, variance
+    run(layer_slope(element, centred, weight is not None), element, view, *given, result, sums[0], sums[-1], float(eps), chunks=_PARTS)
     dtype, shape = (input.dtype, (width,)) if weight is None else (weight.dtype, weight.shape)
     return result, *[np.add.reduce(partial, 0).astype(dtype, copy=False).reshape(shape) for partial in sums]
 
@@ -496,9 +496,9 @@ class _Rows:
         folding: chunks, and the last arguments of kernels with one step for each channel.
     """
 
-    def __init__(self, input: np.ndarray, view: Ints, axes: Ints, kind: str):
+    def __init__(self, input: np.ndarray, view: Ints, axes: Ints, element: str):
         last = len(view) - 1
-        self.kind, self.dtype, self.moved = kind, _wide(kind), _by_channels(input)
+        self.element, self.dtype, self.moved = element, _wide(element), _by_channels(input)
         self.along = self.moved or (view[-1] == 1 and axes == (0, 2))
         self.count = math.prod([view[axis] for axis in axes])
         self.axes = tuple([axis for axis in axes if axis != last])
@@ -512,11 +512,11 @@ class _Rows:
             while self.tile * self.channels < _TILE and count % (2 * self.tile) == 0:
                 self.tile *= 2
             seen = count // self.tile, self.channels * self.tile, 1
-        units, per = rows_per_chunk(kind, seen)
+        units, per = rows_per_chunk(element, seen)
         self.mapping = self.summing = -(-units // per), (*seen[1:], units, per)
         self.partial, self.units, self.per, rows = self.lead, units, seen[1], view[0]
         if self.along:
-            self.per = per = min(rows_per_chunk(kind, seen, _PARTS)[1], _SUMMED)
+            self.per = per = min(rows_per_chunk(element, seen, _PARTS)[1], _SUMMED)
             parts = -(-units // per)
             self.summing, self.partial, rows = (parts, (*seen[1:], units, per)), (parts, seen[1]), parts * self.tile
         width = max(_FOLDED // max(rows, 1), 1) * 16
@@ -541,7 +541,7 @@ class _Rows:
         """Run a kernel whose last array is its result; the result, of the shape and memory layout of ``like``."""
         flat, result = self.result(like)
         chunks, more = self.mapping
-        kernel(self.kind, self.along)(chunks, *map(id, arguments), id(flat), arguments[-1].size, *more)
+        kernel(self.element, self.along)(chunks, *map(id, arguments), id(flat), arguments[-1].size, *more)
         return result
 
     def result(self, like: np.ndarray) -> Arrays:
@@ -561,7 +561,7 @@ class _Rows:
         """
         first, second = np.empty(self.partial, self.dtype), np.empty(self.partial, self.dtype)
         chunks, last = self.summing
-        kernels[self.along](self.kind, *flags)(chunks, *map(id, (*arrays, first, second, *more)), *period, *last)
+        kernels[self.along](self.element, *flags)(chunks, *map(id, (*arrays, first, second, *more)), *period, *last)
         return first, second
 
     def sums(self, kernels: tuple[Any, Any], flags: Any, arrays: Any, more: Any = (), period: Any = ()) -> tuple[np.ndarray, np.ndarray]:
@@ -609,12 +609,12 @@ def _rows_of(input: np.ndarray, view: Ints, axes: Ints, *parameters: np.ndarray 
 
 
 def _new_rows(input: np.ndarray, view: Ints, axes: Ints, *parameters: np.ndarray | None) -> _Rows | None:
-    kind = _kind(input, *parameters)
-    if kind is None or (axes != (0, 2) and (view[-1] < 8 or _by_channels(input))):
+    element = _element(input, *parameters)
+    if element is None or (axes != (0, 2) and (view[-1] < 8 or _by_channels(input))):
         return None
     if input.ndim > 3 and not input.flags.c_contiguous and not _by_channels(input):
         return None
-    return _Rows(input, view, axes, kind)
+    return _Rows(input, view, axes, element)
 
 
 def _in_shape(array: np.ndarray | None, shape: Ints, missing: float) -> np.ndarray:
@@ -631,8 +631,8 @@ def normalized(input: np.ndarray, weight: Any, bias: Any, view: Ints, axes: Ints
         sums = rows.partial_sums(_MOMENTS, (), (x,))
         mean, variance, (factor, shift) = np.empty(affine, rows.dtype), np.empty(affine, rows.dtype), rows.by_channels(2)
         middle = mean if rows.tile == 1 else rows.by_channels(1)[0]
-        arrays = *sums, _parameter(weight, rows.kind), _parameter(bias, rows.kind), mean, variance, middle, factor, shift
-        kernel = channel_moments(rows.kind, rows.along, weight is not None, bias is not None)
+        arrays = *sums, _parameter(weight, rows.element), _parameter(bias, rows.element), mean, variance, middle, factor, shift
+        kernel = channel_moments(rows.element, rows.along, weight is not None, bias is not None)
         rows.fold(kernel, arrays, rows.rows, rows.units, rows.per, rows.count, float(eps))
         return rows.map(scaled, input, x, middle, factor, shift), mean, variance
     mean, variance = rows.moments(x)
@@ -655,10 +655,10 @@ def normalized_backward(
     if rows.by_channel:
         middle = rows.tiled(mean)
         sums = rows.partial_sums(_PRODUCTS, (False,), (g, x, middle), (_NOTHING, _NOTHING), (middle.size,))
-        kind, (to_weight, to_bias) = _gradients(dtype, shape)
+        element, (to_weight, to_bias) = _gradients(dtype, shape)
         coefficients = rows.by_channels(3)
-        arrays = *sums, _parameter(weight, rows.kind), np.ascontiguousarray(variance, rows.dtype), *coefficients, to_weight, to_bias
-        kernel = channel_slopes(rows.kind, kind, rows.along, weight is not None)
+        arrays = *sums, _parameter(weight, rows.element), np.ascontiguousarray(variance, rows.dtype), *coefficients, to_weight, to_bias
+        kernel = channel_slopes(rows.element, element, rows.along, weight is not None)
         rows.fold(kernel, arrays, rows.rows, rows.count, float(eps))
         result = rows.map(combined, input, g, x, middle, *coefficients)
         return result, to_weight.astype(dtype, copy=False), to_bias.astype(dtype, copy=False)
@@ -678,9 +678,9 @@ def normalized_backward(
 
 
 def _gradients(dtype: np.dtype, shape: Ints) -> tuple[str, Arrays]:
-    """Arrays for gradients that shall have ``dtype``, and their kind: float64 where they are not float32, to be rounded once."""
-    kind = "f32" if dtype == np.float32 else "f64"
-    return kind, (np.empty(shape, _wide(kind)), np.empty(shape, _wide(kind)))
+    """Arrays for gradients that shall have ``dtype``, and their element type: float64 where they are not float32, to be rounded once."""
+    element = "f32" if dtype == np.float32 else "f64"
+    return element, (np.empty(shape, _wide(element)), np.empty(shape, _wide(element)))
 
 
 def _fixed_rows(input: np.ndarray, *parameters: np.ndarray | None) -> _Rows | None:
@@ -695,14 +695,14 @@ def batch_norm_fixed(input: np.ndarray, mean: np.ndarray, variance: np.ndarray, 
     rows = _fixed_rows(input, mean, variance, weight, bias)
     if rows is None:
         return None
-    given = [_parameter(parameter, rows.kind) for parameter in (mean, variance, weight, bias)]
+    given = [_parameter(parameter, rows.element) for parameter in (mean, variance, weight, bias)]
     if not rows.along:
         made, (chunks, more) = empty(input.shape, input.dtype), rows.mapping
-        kernel = scaled_by_moments(rows.kind, weight is not None, bias is not None)
+        kernel = scaled_by_moments(rows.element, weight is not None, bias is not None)
         kernel(chunks, id(input), *map(id, given), id(made), float(eps), rows.channels, *more)
         return made
     parameters = rows.by_channels(3)
-    rows.fold(channel_parameters(rows.kind, weight is not None, bias is not None), (*given, *parameters), float(eps))
+    rows.fold(channel_parameters(rows.element, weight is not None, bias is not None), (*given, *parameters), float(eps))
     return rows.map(scaled, input, rows.flat(input), *parameters)
 
 
@@ -715,11 +715,11 @@ def batch_norm_fixed_backward(
         return None
     dtype = input.dtype if weight is None else weight.dtype
     middle, factor = rows.by_channels(2)
-    means, variances, weights = (_parameter(parameter, rows.kind) for parameter in (mean, variance, weight))
-    rows.fold(channel_factors(rows.kind, weight is not None), (means, variances, weights, middle, factor), float(eps))
+    means, variances, weights = (_parameter(parameter, rows.element) for parameter in (mean, variance, weight))
+    rows.fold(channel_factors(rows.element, weight is not None), (means, variances, weights, middle, factor), float(eps))
     flat, result = rows.result(input)
     arrays = rows.flat(grad_output), rows.flat(input), middle
     sums = rows.partial_sums(_PRODUCTS, (True,), arrays, (factor, flat), (middle.size,))
-    kind, (to_weight, to_bias) = _gradients(dtype, variance.shape)
-    rows.fold(channel_gradients(rows.kind, kind), (*sums, variances, to_weight, to_bias), rows.rows, float(eps))
+    element, (to_weight, to_bias) = _gradients(dtype, variance.shape)
+    rows.fold(channel_gradients(rows.element, element), (*sums, variances, to_weight, to_bias), rows.rows, float(eps))
     return result, to_weight.astype(dtype, copy=False), to_bias.astype(dtype, copy=False)

@@ -24,7 +24,7 @@ import numpy as np
 from ...core.arrays.native import NoKernel, NotNow, native
 from ..compiler.build import Kernel, kernel
 from ..compiler.expression import Program, Untraceable, lower, trace
-from ..compiler.language import KINDS, Builder, Value
+from ..compiler.language import ELEMENTS, Builder, Value
 
 CHUNKS = 16  # as many at least, where they are within these bounds (in elements, multiples of every vector)
 LEAST, MOST = 1 << 13, 1 << 17
@@ -36,11 +36,11 @@ def _data(k: Builder, table: Value, at: Value) -> Value:
 
 
 @kernel
-def optimizer_step(k: Builder, program: Program, kind: str, states: int, count: int) -> None:
+def optimizer_step(k: Builder, program: Program, element: str, states: int, count: int) -> None:
     """One step over all chunks of a table, of a program over parameter, gradient, states and ``count`` numbers."""
     chunks, tensors, gradients, numbers = k.array(), k.array(), k.array(), k.array()
     chunk_size, per_tensor = k.integer(), k.integer()
-    lanes = k.lanes(kind)
+    lanes = k.lanes(element)
 
     def chunk(c: Value) -> None:
         tensor, start = k.load(chunks, c * 2, "i64"), k.load(chunks, c * 2 + 1, "i64")
@@ -48,13 +48,13 @@ def optimizer_step(k: Builder, program: Program, kind: str, states: int, count: 
         stop = k.least(start + chunk_size, k.load(tensors, row, "i64"))
         arrays = [_data(k, tensors, row + 1), _data(k, gradients, tensor), *(_data(k, tensors, row + 2 + state) for state in range(states))]
         first = tensor * per_tensor
-        values = [k.splat(k.cast(k.load(numbers, first + at, "f64"), kind), lanes) for at in range(count)]
+        values = [k.splat(k.cast(k.load(numbers, first + at, "f64"), element), lanes) for at in range(count)]
 
         def step(i: Value, mask: Value | None) -> None:
-            before = [k.load(array, i, kind, lanes, mask) for array in arrays]
+            before = [k.load(array, i, element, lanes, mask) for array in arrays]
             after = lower(k, program, [*before, *values])
             for value, array in zip(after, [arrays[0], *arrays[2:]], strict=True):
-                k.store(k.splat(value, lanes), array, i, kind, mask)
+                k.store(k.splat(value, lanes), array, i, element, mask)
 
         k.vector_loop(start, stop, lanes, step)
 
@@ -98,7 +98,7 @@ def _kernel_of(form: Any, dtype: np.dtype, states: int) -> Kernel | None:
         program = trace(
             lambda *symbols: tuple(form.on_arrays(symbols[: 2 + states], symbols[2 + states :])), [None] * length, [dtype] * length
         )
-        return optimizer_step(program, KINDS[dtype], states, count)
+        return optimizer_step(program, ELEMENTS[dtype], states, count)
     except NotNow:
         raise
     except (NoKernel, Untraceable) as error:
@@ -150,13 +150,13 @@ def _over_chunks(k: Builder, body: Callable[..., None]) -> None:
 
 
 @kernel
-def sums_of_squares(k: Builder, kind: str) -> None:
+def sums_of_squares(k: Builder, element: str) -> None:
     """The sum of the squares of each chunk, in float64 and in four sums side by side."""
     sums, lanes = k.array(), k.lanes("f64")
 
     def body(c: Value, pointer: Value, start: Value, stop: Value) -> None:
         def step(i: Value, mask: Value | None, first: Value, *others: Value) -> tuple[Value, ...]:
-            x = k.cast(k.load(pointer, i, kind, lanes, mask), "f64")
+            x = k.cast(k.load(pointer, i, element, lanes, mask), "f64")
             return *others, first + x * x
 
         a, b, c_, d = k.vector_loop(start, stop, lanes, step, carried=[k.const(0.0, "f64", lanes)] * 4, unroll=4)
@@ -166,12 +166,14 @@ def sums_of_squares(k: Builder, kind: str) -> None:
 
 
 @kernel
-def scale(k: Builder, kind: str) -> None:
+def scale(k: Builder, element: str) -> None:
     """Each array times a number, in place."""
-    factor, lanes = k.number(kind), k.lanes(kind)
+    factor, lanes = k.number(element), k.lanes(element)
 
     def body(c: Value, pointer: Value, start: Value, stop: Value) -> None:
-        k.vector_loop(start, stop, lanes, lambda i, mask: k.store(k.load(pointer, i, kind, lanes, mask) * factor, pointer, i, kind, mask))
+        k.vector_loop(
+            start, stop, lanes, lambda i, mask: k.store(k.load(pointer, i, element, lanes, mask) * factor, pointer, i, element, mask)
+        )
 
     _over_chunks(k, body)
 
@@ -187,7 +189,7 @@ def norms(arrays: list[np.ndarray]) -> np.ndarray | None:
     """The 2-norm of each of several dense arrays of one dtype; None where one is not finite, whatever the reason."""
     chunks, table, sizes, chunk_size = _listed(arrays)
     sums = np.empty(len(chunks))
-    sums_of_squares(KINDS[arrays[0].dtype])(len(chunks), id(sums), id(chunks), id(table), id(sizes), chunk_size)
+    sums_of_squares(ELEMENTS[arrays[0].dtype])(len(chunks), id(sums), id(chunks), id(table), id(sizes), chunk_size)
     result = np.sqrt(np.bincount(chunks[:, 0], sums, len(arrays)))
     return result.astype(arrays[0].dtype) if np.isfinite(result).all() else None
 
@@ -196,5 +198,5 @@ def norms(arrays: list[np.ndarray]) -> np.ndarray | None:
 def scale_arrays(arrays: list[np.ndarray], factor: float) -> bool:
     """Multiply dense arrays of one dtype, no two of which overlap, by a number in place."""
     chunks, table, sizes, chunk_size = _listed(arrays)
-    scale(KINDS[arrays[0].dtype])(len(chunks), factor, id(chunks), id(table), id(sizes), chunk_size)
+    scale(ELEMENTS[arrays[0].dtype])(len(chunks), factor, id(chunks), id(table), id(sizes), chunk_size)
     return True

@@ -16,7 +16,7 @@ import numpy as np
 
 from ...core.arrays.native import contiguous, native
 from ..compiler.build import kernel
-from ..compiler.language import KINDS, Builder, Value
+from ..compiler.language import ELEMENTS, Builder, Value
 from ..compiler.memory import empty
 from .copies import copy_row
 
@@ -24,7 +24,7 @@ _CHUNK = 1 << 15  # elements
 
 
 @kernel
-def extend_rows(k: Builder, kind: str) -> None:
+def extend_rows(k: Builder, element: str) -> None:
     """A unit is a row of the result."""
     x, y, at_d, at_h, at_w = (k.array() for _ in range(5))
     depth, height, width, out_depth, out_height, out_width = (k.integer() for _ in range(6))
@@ -34,26 +34,26 @@ def extend_rows(k: Builder, kind: str) -> None:
         above = u // out_height
         outer = above // out_depth
         plane = outer * depth + k.load(at_d, above - outer * out_depth, "i64")
-        source = k.at(x, (plane * height + k.load(at_h, u - above * out_height, "i64")) * width, kind)
-        target = k.at(y, u * out_width, kind)
+        source = k.at(x, (plane * height + k.load(at_h, u - above * out_height, "i64")) * width, element)
+        target = k.at(y, u * out_width, element)
 
         def single(j: Value) -> None:
-            k.store(k.load(source, k.load(at_w, j, "i64"), kind), target, j, kind)
+            k.store(k.load(source, k.load(at_w, j, "i64"), element), target, j, element)
 
         k.loop(0, left, single)
-        copy_row(k, kind, k.at(source, first, kind), k.at(target, left, kind), middle)
+        copy_row(k, element, k.at(source, first, element), k.at(target, left, element), middle)
         k.loop(left + middle, out_width, single)
 
     k.for_chunks(lambda c: k.loop(c * per, k.least((c + 1) * per, units), unit))
 
 
 @kernel
-def fold_rows(k: Builder, kind: str) -> None:
+def fold_rows(k: Builder, element: str) -> None:
     """The adjoint; a unit is a row of the result. ``ends_d[i]`` is the end of what ``from_d`` notes for plane ``i``."""
     x, y, ends_d, from_d, ends_h, from_h, at_w = (k.array() for _ in range(7))
     depth, height, width, out_depth, out_height, out_width = (k.integer() for _ in range(6))
     first, left, middle, units, per = (k.integer() for _ in range(5))
-    lanes = k.lanes(kind)
+    lanes = k.lanes(element)
 
     def noted(ends: Value, i: Value) -> tuple[Value, Value]:
         return k.load(ends, i, "i64"), k.load(ends, i + 1, "i64")
@@ -61,23 +61,23 @@ def fold_rows(k: Builder, kind: str) -> None:
     def unit(u: Value) -> None:
         above = u // height
         outer = above // depth
-        target = k.at(y, u * width, kind)
-        k.vector_loop(0, width, lanes, lambda j, mask: k.store(k.const(0, kind, lanes), target, j, kind, mask))
+        target = k.at(y, u * width, element)
+        k.vector_loop(0, width, lanes, lambda j, mask: k.store(k.const(0, element, lanes), target, j, element, mask))
         rows = noted(ends_h, u - above * height)
 
         def plane(a: Value) -> None:
-            lines = k.at(x, (outer * out_depth + k.load(from_d, a, "i64")) * out_height * out_width, kind)
+            lines = k.at(x, (outer * out_depth + k.load(from_d, a, "i64")) * out_height * out_width, element)
 
             def row(b: Value) -> None:
-                source = k.at(lines, k.load(from_h, b, "i64") * out_width, kind)
+                source = k.at(lines, k.load(from_h, b, "i64") * out_width, element)
 
                 def add(j: Value, mask: Value | None) -> None:
-                    value = k.load(source, left + j, kind, lanes, mask)
-                    k.store(k.load(target, first + j, kind, lanes, mask) + value, target, first + j, kind, mask)
+                    value = k.load(source, left + j, element, lanes, mask)
+                    k.store(k.load(target, first + j, element, lanes, mask) + value, target, first + j, element, mask)
 
                 def single(j: Value) -> None:
                     place = k.load(at_w, j, "i64")
-                    k.store(k.load(target, place, kind) + k.load(source, j, kind), target, place, kind)
+                    k.store(k.load(target, place, element) + k.load(source, j, element), target, place, element)
 
                 k.vector_loop(0, middle, lanes, add)
                 k.loop(0, left, single)
@@ -97,8 +97,8 @@ def extended(input: np.ndarray, held: Sequence[int], tables: Sequence[np.ndarray
     Args:
         row: where the middle of a row begins, there and in the result, and how long it is.
     """
-    kind = {1: "u8", 2: "u16", 4: "u32", 8: "u64"}.get(input.itemsize)
-    if kind is None or input.dtype.hasobject or not input.size:
+    element = {1: "u8", 2: "u16", 4: "u32", 8: "u64"}.get(input.itemsize)
+    if element is None or input.dtype.hasobject or not input.size:
         return None
     depth, height, width = sizes = [table.size for table in tables]
     outer = input.size // math.prod(held)
@@ -106,24 +106,24 @@ def extended(input: np.ndarray, held: Sequence[int], tables: Sequence[np.ndarray
     if result.size:
         units, per = outer * depth * height, max(_CHUNK // width, 1)
         source = contiguous(input)
-        extend_rows(kind)(-(-units // per), id(source), id(result), *map(id, tables), *held, *sizes, *row, units, per)
+        extend_rows(element)(-(-units // per), id(source), id(result), *map(id, tables), *held, *sizes, *row, units, per)
     return result
 
 
 @native("_folded_back")
 def folded_back(grad: np.ndarray, held: Sequence[int], tables: Sequence[np.ndarray], row: Sequence[int]) -> np.ndarray | None:
     """The adjoint of ``extended``: ``(outer, *held)``."""
-    kind = KINDS.get(grad.dtype)
-    if kind not in ("f32", "f64") or not grad.size or not math.prod(held):
+    element = ELEMENTS.get(grad.dtype)
+    if element not in ("f32", "f64") or not grad.size or not math.prod(held):
         return None
     sizes = [table.size for table in tables]
     outer = grad.size // math.prod(sizes)
     noted = []
     for size, table in zip(held[:2], tables[:2], strict=True):
-        noted += [np.searchsorted(np.sort(table), np.arange(size + 1)), table.argsort(kind="stable")]
+        noted += [np.searchsorted(np.sort(table), np.arange(size + 1)), table.argsort(element="stable")]
     result = empty((outer, *held), grad.dtype)
     units, per = outer * held[0] * held[1], max(_CHUNK // held[2], 1)
     source = contiguous(grad)
     arrays = [source, result, *noted, tables[2]]
-    fold_rows(kind)(-(-units // per), *map(id, arrays), *held, *sizes, *row, units, per)
+    fold_rows(element)(-(-units // per), *map(id, arrays), *held, *sizes, *row, units, per)
     return result

@@ -26,7 +26,7 @@ from ...core.state import active, run_ignoring_fp, thread
 from ...core.tensor import Tensor, wrap
 from ..compiler.build import Kernel, kernel
 from ..compiler.expression import Program, Untraceable, lower, trace
-from ..compiler.language import KINDS, SIZES, Builder, Value, register_kind
+from ..compiler.language import ELEMENTS, SIZES, Builder, Value, register_element
 from ..compiler.memory import empty
 from ..compiler.pool import pool
 
@@ -41,7 +41,7 @@ SHORT_ROW = at_most(24)  # elements: rows below this are NumPy's, whose cost per
 
 _SHOW = bool(os.environ.get("FLAMBEAU_SHOW_TRACES"))  # print why an expression has no program
 
-# An operand of a kernel: its kind in memory, the kind that the program computes with, and how it steps through a row:
+# An operand of a kernel: its element type in memory, the one that the program computes with, and how it steps through a row:
 # "c" element by element, "0" not at all, "s" by a stride, "n" a number passed by value.
 Operand = tuple[str, str, str]
 
@@ -81,7 +81,7 @@ def flat(k: Builder, program: Program, operands: tuple[Operand, ...], results: t
             for source, (memory, register, how) in zip(sources, operands, strict=True)
         ]
         for value, target, (memory, _, _) in zip(lower(k, program, inputs), targets, results, strict=True):
-            k.store(k.cast(k.splat(value, lanes), register_kind(memory)), target, i, memory, mask)
+            k.store(k.cast(k.splat(value, lanes), register_element(memory)), target, i, memory, mask)
 
     def chunk(c: Value) -> None:
         _steps(k, c * size, k.least((c + 1) * size, n), _lanes(k, operands, results), step)
@@ -133,7 +133,7 @@ def rows(k: Builder, program: Program, operands: tuple[Operand, ...], results: t
         def step(i: Value, mask: Value | None, lanes: int) -> None:
             values = lower(k, program, [read(j, i, mask, lanes) for j in range(len(operands))])
             for j, (value, target, (memory, _, _)) in enumerate(zip(values, targets, results, strict=True)):
-                k.store(k.cast(k.splat(value, lanes), register_kind(memory)), target, base[len(operands) + j] + i, memory, mask)
+                k.store(k.cast(k.splat(value, lanes), register_element(memory)), target, base[len(operands) + j] + i, memory, mask)
 
         _steps(k, segment * size, k.least((segment + 1) * size, length), _lanes(k, operands, results), step)
 
@@ -194,17 +194,17 @@ class Layout(NamedTuple):
 
 # -- plans --------------------------------------------------------------------------------------------------------------------------
 class Plan:
-    """A program with the kinds of its operands: what to run for calls that look alike.
+    """A program with the element types of its operands: what to run for calls that look alike.
 
     ``plan.run(*operands, out=None)`` gives the result for arrays and numbers, or None where NumPy would be as fast, for a number that the
     kernel has no register for (0.5 beside integers), and for an ``out`` that must not be written to.
     """
 
-    __slots__ = ("dtype", "kinds", "layouts", "numbers", "program", "result", "run", "size")
+    __slots__ = ("dtype", "elements", "layouts", "numbers", "program", "result", "run", "size")
 
-    def __init__(self, program: Program, kinds: tuple[tuple[str, str], ...], numbers: tuple[bool, ...], dtype: np.dtype):
-        self.program, self.kinds, self.numbers, self.dtype = program, kinds, numbers, dtype
-        self.result = ((KINDS[dtype], register_kind(KINDS[dtype]), "c"),)
+    def __init__(self, program: Program, elements: tuple[tuple[str, str], ...], numbers: tuple[bool, ...], dtype: np.dtype):
+        self.program, self.elements, self.numbers, self.dtype = program, elements, numbers, dtype
+        self.result = ((ELEMENTS[dtype], register_element(ELEMENTS[dtype]), "c"),)
         self.size = _chunk_size(program)
         self.layouts: dict[Any, Layout] = {}
         self.run = self._first_run
@@ -226,14 +226,14 @@ class Plan:
 
     def _has_no_zero(self, i: int, operand: Any) -> bool:
         """Whether no element of operand ``i`` is zero, as the kernel sees it: 2**31 beside int16 is."""
-        memory = self.kinds[i][0]
+        memory = self.elements[i][0]
         if isinstance(operand, int) and memory[0] in "iu":
             return operand & ((1 << 8 * SIZES[memory]) - 1) != 0
         return bool(np.all(operand))
 
     def _generate(self) -> Any:
         """Source of ``run``: what depends on the number of operands only is written out, for calls that take microseconds."""
-        how = tuple((*kind, "n" if number else "c") for kind, number in zip(self.kinds, self.numbers, strict=True))
+        how = tuple((*element, "n" if number else "c") for element, number in zip(self.elements, self.numbers, strict=True))
         kernel = flat(self.program, how, self.result)
         names = [f"x{i}" for i in range(len(how))]
         arrays = [name for name, number in zip(names, self.numbers, strict=True) if not number]
@@ -327,7 +327,7 @@ class Plan:
         if words[-1] != "c" or (depth and length < SHORT_ROW):
             return Layout(shape, order, None, 0, ())
         moving = iter(words)
-        how = tuple((*kind, "n" if number else next(moving)) for kind, number in zip(self.kinds, self.numbers, strict=True))
+        how = tuple((*element, "n" if number else next(moving)) for element, number in zip(self.elements, self.numbers, strict=True))
         units = result.size // length * -(-length // self.size)
         per_chunk = max(1, self.size // length)
         run = rows(self.program, how, self.result)
@@ -526,7 +526,7 @@ _COMMON = (DEFAULT, INT_TO_FLOAT, BOOL, BOOL_TO_LONG, COMPLEX_TO_FLOAT)  # promo
 
 
 def _operands(values: Any, looks: Any, compute: Any) -> list[Any]:
-    """What is passed to the kernel: arrays, and numbers as Python's own, rounded where they would become opmath."""
+    """What is passed to the kernel: arrays, and numbers as Python's own, rounded where they would become half precision."""
     passed = [value for value, look in zip(values, looks, strict=True) if not isinstance(look, tuple)]
     if compute in dtypes.REDUCED:
         passed = [operand if _is_array(operand) else np.array(operand).astype(compute.numpy) for operand in passed]
@@ -539,24 +539,24 @@ def _is_array(value: Any) -> bool:
 
 def _plan_of(op: Op, values: Any, looks: list[Any], compute: Any, result: Any, out: np.ndarray | None, part: int = 0) -> Plan:
     model = next((value for value in values if _is_array(value)), None)
-    opmath = [value.dtype for value in values if _is_array(value) and value.dtype in _HALVES]
-    if model is None or (opmath and (compute is None or op.opmath == "native")):
-        raise Untraceable("only numbers, or an expression that computes with opmath itself")
+    halves = [value.dtype for value in values if _is_array(value) and value.dtype in _HALVES]
+    if model is None or (halves and (compute is None or op.opmath == "native")):
+        raise Untraceable("only numbers, or an expression that computes in half precision itself")
     if op.promotion == SAME and any(_is_array(value) and value.dtype != model.dtype for value in values):
         raise Untraceable("operands of several dtypes, which are an error")
     if compute in dtypes.REDUCED and any(_is_array(value) and value.dtype != compute.numpy for value in values):
-        raise Untraceable("operands that are rounded to opmath first")
+        raise Untraceable("operands that are rounded to half precision first")
     computed = None if compute is None else np.dtype(np.float32) if compute in dtypes.REDUCED else compute.numpy
     inputs: list[np.dtype | None] = []
-    kinds: list[tuple[str, str]] = []
+    elements: list[tuple[str, str]] = []
     for look in looks:
         if isinstance(look, tuple):
             inputs.append(None)
             continue
         dtype = computed or (model.dtype if isinstance(look, str) else look)
-        memory = KINDS[dtype if isinstance(look, str) else look]
+        memory = ELEMENTS[dtype if isinstance(look, str) else look]
         inputs.append(dtype)
-        kinds.append((memory, register_kind(KINDS[dtype])))
+        elements.append((memory, register_element(ELEMENTS[dtype])))
     values = list(values)
     if compute is not None:
         for i in op.positions:
@@ -567,7 +567,7 @@ def _plan_of(op: Op, values: Any, looks: list[Any], compute: Any, result: Any, o
     if out is not None and out.dtype != wanted:
         raise Untraceable("a place for the result with another dtype")
     numbers = tuple([isinstance(look, str) for look in looks if isinstance(look, (str, np.dtype))])
-    return Plan(program, tuple(kinds), numbers, wanted)
+    return Plan(program, tuple(elements), numbers, wanted)
 
 
 def _traced(op: Op, values: list[Any], inputs: list[np.dtype | None], part: int) -> tuple[Program, np.dtype]:
@@ -585,12 +585,12 @@ def _traced(op: Op, values: list[Any], inputs: list[np.dtype | None], part: int)
 
 @lru_cache(maxsize=256)
 def _cast_plan(source: np.dtype, target: np.dtype) -> Plan | None:
-    memory, kind = KINDS.get(source), KINDS.get(target)
-    if memory is None or kind is None:
+    memory, element = ELEMENTS.get(source), ELEMENTS.get(target)
+    if memory is None or element is None:
         return None
     if target in _HALVES and source.itemsize > 2 and source != np.float32:
         return None  # by way of float32 it would be rounded twice
-    register = register_kind(memory)
+    register = register_element(memory)
     return Plan(Program((("input", register, 0),), (0,)), ((memory, register),), (False,), target)
 
 
@@ -607,11 +607,11 @@ def cast(array: np.ndarray, dtype: np.dtype) -> np.ndarray | None:
 
 @lru_cache(maxsize=32)
 def _sum_plan(dtype: np.dtype) -> Plan | None:
-    if dtype not in KINDS:
+    if dtype not in ELEMENTS:
         return None
-    register = register_kind(KINDS[dtype])
+    register = register_element(ELEMENTS[dtype])
     computed = np.dtype(np.float32) if dtype in _HALVES else dtype
-    return Plan(trace(np.add, [None, None], [computed, computed]), ((KINDS[dtype], register),) * 2, (False, False), dtype)
+    return Plan(trace(np.add, [None, None], [computed, computed]), ((ELEMENTS[dtype], register),) * 2, (False, False), dtype)
 
 
 def add(a: np.ndarray, b: np.ndarray, out: np.ndarray | None) -> np.ndarray | None:
@@ -666,9 +666,9 @@ def _plan_of_rule(rule: Callable[..., Any], arguments: tuple[Any, ...]) -> Plan:
         del active[-1]
     if program.length < 2:
         raise Untraceable("one operation, which has a kernel already")
-    kinds = tuple((KINDS[dtype], register_kind(KINDS[dtype])) for dtype in dtypes_of if dtype is not None)
-    return Plan(program, kinds, (False,) * len(kinds), natural[0])
+    elements = tuple((ELEMENTS[dtype], register_element(ELEMENTS[dtype])) for dtype in dtypes_of if dtype is not None)
+    return Plan(program, elements, (False,) * len(elements), natural[0])
 
 
-_HALVES = frozenset(dtype for dtype in KINDS if KINDS[dtype] in ("f16", "bf16"))
-_EXACT = frozenset(KINDS) - _HALVES
+_HALVES = frozenset(dtype for dtype in ELEMENTS if ELEMENTS[dtype] in ("f16", "bf16"))
+_EXACT = frozenset(ELEMENTS) - _HALVES

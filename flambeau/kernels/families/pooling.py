@@ -45,7 +45,7 @@ class _Limits:
 
 # -- columns together ------------------------------------------------------------------------------------------------------------
 @kernel
-def pool_planes(k: Builder, kind: str, way: str, stride: int) -> None:
+def pool_planes(k: Builder, element: str, way: str, stride: int) -> None:
     """Planes whose columns lie together.
 
     ``way`` is ``"sum"``, which is divided, ``"max"``, or ``"place"``: the maximum and its place in the plane, the first of equal ones or
@@ -53,9 +53,9 @@ def pool_planes(k: Builder, kind: str, way: str, stride: int) -> None:
     """
     x, y, places, rows, down, across = (k.array() for _ in range(6))
     height, width, high, wide, rate_y, rate_x, inner, inner_stop, taps, step, per, units = (k.integer() for _ in range(12))
-    lanes = k.lanes(kind)
+    lanes = k.lanes(element)
     vertical, horizontal = _Limits(k, down, high), _Limits(k, across, wide)
-    kinds = [kind, "i32"] if way == "place" else [kind]
+    elements = [element, "i32"] if way == "place" else [element]
     combined = _MORE[way]
     span = inner_stop - inner
     span = k.select(span >= lanes // 2, span, 0)
@@ -64,24 +64,24 @@ def pool_planes(k: Builder, kind: str, way: str, stride: int) -> None:
         plane = u // high
         out = u - plane * high
         top, bottom = vertical(out)
-        source = k.at(x, plane * height * width, kind)
+        source = k.at(x, plane * height * width, element)
 
         def fold(c: Value, mask: Value | None) -> None:
             def line(r: Value) -> list[Value]:
-                value = k.load(source, r * width + c, kind, lanes, mask)
-                return [value, k.splat(k.cast(r * width + c, "i32"), lanes) + k.indices(lanes, "i32")][: len(kinds)]
+                value = k.load(source, r * width + c, element, lanes, mask)
+                return [value, k.splat(k.cast(r * width + c, "i32"), lanes) + k.indices(lanes, "i32")][: len(elements)]
 
             kept = k.loop(top + rate_y, bottom, lambda r, *kept: combined(k, kept, line(r)), step=rate_y, carried=line(top))
-            for element, kind_, to in zip(_listed(kept), kinds, row, strict=True):
-                k.store(element, to, c, kind_, mask)
+            for value, stored, to in zip(_listed(kept), elements, row, strict=True):
+                k.store(value, to, c, stored, mask)
 
         k.vector_loop(0, width, lanes, fold)
 
         def finish(kept: Any, at: Value) -> None:
             value, *place = _listed(kept)
             if way == "sum":
-                value = value / k.splat(k.cast(vertical.divisor(out) * horizontal.divisor(at), kind), value.lanes)
-            k.store(value, y, u * wide + at, kind)
+                value = value / k.splat(k.cast(vertical.divisor(out) * horizontal.divisor(at), element), value.lanes)
+            k.store(value, y, u * wide + at, element)
             if place:
                 k.store(k.cast(place[0], "i64"), places, u * wide + at, "i64")
 
@@ -89,7 +89,7 @@ def pool_planes(k: Builder, kind: str, way: str, stride: int) -> None:
             start, stop = horizontal(at)
 
             def column(c: Value) -> list[Value]:
-                return [k.load(from_, c, kind_) for from_, kind_ in zip(row, kinds, strict=True)]
+                return [k.load(from_, c, stored) for from_, stored in zip(row, elements, strict=True)]
 
             more = k.loop(start + rate_x, stop, lambda c, *kept: combined(k, kept, column(c)), step=rate_x, carried=column(start))
             finish(more, at)
@@ -98,7 +98,9 @@ def pool_planes(k: Builder, kind: str, way: str, stride: int) -> None:
             start, _ = horizontal(at)
 
             def columns(i: Any) -> list[Value]:
-                return [_spaced(k, from_, start + i * rate_x, stride, step, kind_, lanes) for from_, kind_ in zip(row, kinds, strict=True)]
+                return [
+                    _spaced(k, from_, start + i * rate_x, stride, step, stored, lanes) for from_, stored in zip(row, elements, strict=True)
+                ]
 
             first = columns(k.const(0, "i64"))
             finish(k.loop(1, taps, lambda i, *carried: combined(k, carried, columns(i)), carried=first), at)
@@ -111,9 +113,9 @@ def pool_planes(k: Builder, kind: str, way: str, stride: int) -> None:
         k.loop(0, wide - span, lambda i: single(i + k.select(i >= inner, span, 0)))
 
     def chunk(c: Value) -> None:
-        row = [k.at(rows, c * (width * len(kinds)), kind)]
+        row = [k.at(rows, c * (width * len(elements)), element)]
         if way == "place":
-            row.append(k.at(row[0], width, kind))
+            row.append(k.at(row[0], width, element))
         k.loop(c * per, k.least((c + 1) * per, units), lambda u: unit(u, row))
 
     k.for_chunks(chunk)
@@ -138,16 +140,16 @@ _MORE = {
 }
 
 
-def _spaced(k: Builder, pointer: Value, start: Value, stride: int, step: Value, kind: str, lanes: int) -> Value:
+def _spaced(k: Builder, pointer: Value, start: Value, stride: int, step: Value, element: str, lanes: int) -> Value:
     """Every ``step``-th element from ``start`` on; nothing beyond the last of them is read."""
     if lanes == 1:
-        return k.load(pointer, start, kind)
+        return k.load(pointer, start, element)
     if not stride:
-        return k.load_strided(pointer, start, step, kind, lanes)
-    vector = k.load(pointer, start, kind, lanes)
+        return k.load_strided(pointer, start, step, element, lanes)
+    vector = k.load(pointer, start, element, lanes)
     for n in range(1, stride):  # the last vector ends with the last element wanted
         first = n * lanes if n < stride - 1 else n * (lanes - 1)
-        more = k.load(pointer, start + first, kind, lanes)
+        more = k.load(pointer, start + first, element, lanes)
         have = [i if n > 1 else i * stride for i in range(lanes)]  # where lane i is, if it is in ``vector``
         vector = k.shuffle(
             vector, [have[i] if i * stride < n * lanes else min(lanes + i * stride - first, 2 * lanes - 1) for i in range(lanes)], more
@@ -156,39 +158,39 @@ def _spaced(k: Builder, pointer: Value, start: Value, stride: int, step: Value, 
 
 
 @kernel
-def spread_planes(k: Builder, kind: str) -> None:
+def spread_planes(k: Builder, element: str) -> None:
     """The gradient of an average: each element of ``g``, divided, is added to its window. A chunk has whole planes."""
     g, y, rows, down, across = k.array(), k.array(), k.array(), k.array(), k.array()
     height, width, high, wide, per, units = (k.integer() for _ in range(6))
-    lanes = k.lanes(kind)
+    lanes = k.lanes(element)
     vertical, horizontal = _Limits(k, down, high), _Limits(k, across, wide)
 
     def line(start: Value, stop: Value, body: Any) -> None:
         k.vector_loop(start, stop, lanes, body)
 
     def unit(plane: Value, row: Value) -> None:
-        source, target = k.at(g, plane * high * wide, kind), k.at(y, plane * height * width, kind)
-        none = k.const(0, kind, lanes)
+        source, target = k.at(g, plane * high * wide, element), k.at(y, plane * height * width, element)
+        none = k.const(0, element, lanes)
 
         def output_row(out: Value, cleared: Value) -> Value:
             top, bottom = vertical(out)
             divisor = vertical.divisor(out)
-            line(k.const(0, "i64"), width, lambda c, mask: k.store(none, row, c, kind, mask))
+            line(k.const(0, "i64"), width, lambda c, mask: k.store(none, row, c, element, mask))
 
             def one(at: Value) -> None:
                 start, stop = horizontal(at)
-                share = k.load(source, out * wide + at, kind) / k.cast(divisor * horizontal.divisor(at), kind)
-                k.loop(start, stop, lambda c: k.store(k.load(row, c, kind) + share, row, c, kind))
+                share = k.load(source, out * wide + at, element) / k.cast(divisor * horizontal.divisor(at), element)
+                k.loop(start, stop, lambda c: k.store(k.load(row, c, element) + share, row, c, element))
 
             k.loop(0, wide, one)
 
             def write(r: Value) -> None:  # rows from ``cleared`` on have not been written yet
                 def old(c: Value, mask: Value | None) -> None:
-                    added = k.load(target, r * width + c, kind, lanes, mask) + k.load(row, c, kind, lanes, mask)
-                    k.store(added, target, r * width + c, kind, mask)
+                    added = k.load(target, r * width + c, element, lanes, mask) + k.load(row, c, element, lanes, mask)
+                    k.store(added, target, r * width + c, element, mask)
 
                 def new(c: Value, mask: Value | None) -> None:
-                    k.store(k.load(row, c, kind, lanes, mask), target, r * width + c, kind, mask)
+                    k.store(k.load(row, c, element, lanes, mask), target, r * width + c, element, mask)
 
                 k.when(r < cleared, lambda: line(k.const(0, "i64"), width, old), lambda: line(k.const(0, "i64"), width, new))
 
@@ -198,12 +200,12 @@ def spread_planes(k: Builder, kind: str) -> None:
             return k.most(cleared, bottom)
 
         def clear(start: Value, stop: Value) -> None:
-            line(start * width, k.most(start, stop) * width, lambda c, mask: k.store(none, target, c, kind, mask))
+            line(start * width, k.most(start, stop) * width, lambda c, mask: k.store(none, target, c, element, mask))
 
         clear(k.loop(0, high, output_row, carried=(k.const(0, "i64"),)), height)
 
     def chunk(c: Value) -> None:
-        row = k.at(rows, c * width, kind)
+        row = k.at(rows, c * width, element)
         k.loop(c * per, k.least((c + 1) * per, units), lambda u: unit(u, row))
 
     k.for_chunks(chunk)
@@ -211,11 +213,11 @@ def spread_planes(k: Builder, kind: str) -> None:
 
 # -- channels together -----------------------------------------------------------------------------------------------------------
 @kernel
-def pool_channels(k: Builder, kind: str, way: str) -> None:
+def pool_channels(k: Builder, element: str, way: str) -> None:
     """Pooling of ``(N, H, W, C)``."""
     x, y, down, across = k.array(), k.array(), k.array(), k.array()
     height, width, high, wide, rate_y, rate_x, channels, per, units = (k.integer() for _ in range(9))
-    lanes = k.lanes(kind)
+    lanes = k.lanes(element)
     vertical, horizontal = _Limits(k, down, high), _Limits(k, across, wide)
 
     def unit(u: Value) -> None:
@@ -224,21 +226,21 @@ def pool_channels(k: Builder, kind: str, way: str) -> None:
         image = line // high
         out = line - image * high
         (top, bottom), (left, right) = vertical(out), horizontal(at)
-        source, target = k.at(x, image * height * width * channels, kind), k.at(y, u * channels, kind)
-        divisor = k.cast(vertical.divisor(out) * horizontal.divisor(at), kind) if way == "sum" else None
+        source, target = k.at(x, image * height * width * channels, element), k.at(y, u * channels, element)
+        divisor = k.cast(vertical.divisor(out) * horizontal.divisor(at), element) if way == "sum" else None
 
         def some(c: Value, mask: Value | None) -> None:
             def tap(r: Value, q: Value, value: Value) -> Value:
-                return _MORE[way](k, [value], [k.load(source, (r * width + q) * channels + c, kind, lanes, mask)])[0]
+                return _MORE[way](k, [value], [k.load(source, (r * width + q) * channels + c, element, lanes, mask)])[0]
 
             value = k.loop(
                 top,
                 bottom,
                 lambda r, value: k.loop(left, right, lambda q, value: tap(r, q, value), step=rate_x, carried=(value,)),
                 step=rate_y,
-                carried=(k.const(_NONE[way], kind, lanes),),
+                carried=(k.const(_NONE[way], element, lanes),),
             )
-            k.store(value / k.splat(divisor, lanes) if divisor is not None else value, target, c, kind, mask)
+            k.store(value / k.splat(divisor, lanes) if divisor is not None else value, target, c, element, mask)
 
         k.vector_loop(0, channels, lanes, some)
 
@@ -246,11 +248,11 @@ def pool_channels(k: Builder, kind: str, way: str) -> None:
 
 
 @kernel
-def place_channels(k: Builder, kind: str) -> None:
+def place_channels(k: Builder, element: str) -> None:
     """Maxima of ``(N, H, W, C)`` and their places in the plane: the first of equal ones, or the last NaN."""
     x, y, places, down, across = k.array(), k.array(), k.array(), k.array(), k.array()
     height, width, high, wide, rate_y, rate_x, channels, per, units = (k.integer() for _ in range(9))
-    lanes = k.lanes(kind)
+    lanes = k.lanes(element)
     vertical, horizontal = _Limits(k, down, high), _Limits(k, across, wide)
 
     def unit(u: Value) -> None:
@@ -258,12 +260,12 @@ def place_channels(k: Builder, kind: str) -> None:
         at = u - line * wide
         image = line // high
         (top, bottom), (left, right) = vertical(line - image * high), horizontal(at)
-        source = k.at(x, image * height * width * channels, kind)
+        source = k.at(x, image * height * width * channels, element)
 
         def some(c: Value, mask: Value | None) -> None:
             def tap(r: Value, q: Value, best: Value, place: Value) -> tuple[Value, Value]:
                 here = r * width + q
-                value = k.load(source, here * channels + c, kind, lanes, mask)
+                value = k.load(source, here * channels + c, element, lanes, mask)
                 better = (value > best) | value.is_nan() | (place < 0)
                 return k.select(better, value, best), k.select(better, k.splat(k.cast(here, "i32"), lanes), place)
 
@@ -272,9 +274,9 @@ def place_channels(k: Builder, kind: str) -> None:
                 bottom,
                 lambda r, *old: k.loop(left, right, lambda q, *old: tap(r, q, *old), step=rate_x, carried=old),
                 step=rate_y,
-                carried=(k.const(-math.inf, kind, lanes), k.const(-1, "i32", lanes)),
+                carried=(k.const(-math.inf, element, lanes), k.const(-1, "i32", lanes)),
             )
-            k.store(best, y, u * channels + c, kind, mask)
+            k.store(best, y, u * channels + c, element, mask)
             k.store(k.cast(place, "i64"), places, u * channels + c, "i64", mask)
 
         k.vector_loop(0, channels, lanes, some)
@@ -284,21 +286,21 @@ def place_channels(k: Builder, kind: str) -> None:
 
 # -- gradients -------------------------------------------------------------------------------------------------------------------
 @kernel
-def add_at_places(k: Builder, kind: str) -> None:
+def add_at_places(k: Builder, element: str) -> None:
     """``y[n, places[n, i, c], c] += g[n, i, c]`` into zeros; a chunk has a block of the channels ``c`` of some ``n``."""
     g, places, y, bad = k.array(), k.array(), k.array(), k.array()
     area, count, channels, block, blocks, per, units = (k.integer() for _ in range(7))
-    lanes = k.lanes(kind)
+    lanes = k.lanes(element)
 
     def unit(u: Value, wrong: Value) -> Value:
         plane = u // blocks
         first = (u - plane * blocks) * block
         stop = k.least(first + block, channels)
-        target = k.at(y, plane * area * channels, kind)
-        none = k.const(0, kind, lanes)
+        target = k.at(y, plane * area * channels, element)
+        none = k.const(0, element, lanes)
 
         def clear(start: Value, stop: Value) -> None:
-            k.vector_loop(start, stop, lanes, lambda c, mask: k.store(none, target, c, kind, mask))
+            k.vector_loop(start, stop, lanes, lambda c, mask: k.store(none, target, c, element, mask))
 
         def clear_blocks() -> None:
             k.loop(0, area, lambda i: clear(i * channels + first, i * channels + stop))
@@ -309,7 +311,7 @@ def add_at_places(k: Builder, kind: str) -> None:
             place = k.load(places, i, "i64")
             good = Value(k, place.text, "u64") < Value(k, area.text, "u64")
             at = k.select(good, place, 0)
-            k.store(k.load(target, at, kind) + k.load(g, i, kind), target, at, kind)
+            k.store(k.load(target, at, element) + k.load(g, i, element), target, at, element)
             return wrong | ~good
 
         def channel(i: Value, c: Value, wrong: Value) -> Value:
@@ -317,7 +319,7 @@ def add_at_places(k: Builder, kind: str) -> None:
             place = k.load(places, from_, "i64")
             good = Value(k, place.text, "u64") < Value(k, area.text, "u64")
             at = k.select(good, place, 0) * channels + c
-            k.store(k.load(target, at, kind) + k.load(g, from_, kind), target, at, kind)
+            k.store(k.load(target, at, element) + k.load(g, from_, element), target, at, element)
             return wrong | ~good
 
         def by_channels() -> Value:
@@ -337,33 +339,33 @@ def add_at_places(k: Builder, kind: str) -> None:
 
 
 @kernel
-def spread_channels(k: Builder, kind: str) -> None:
+def spread_channels(k: Builder, element: str) -> None:
     """The gradient of an average over ``(N, H, W, C)``; a chunk has a block of the channels of one image."""
     g, y, down, across = k.array(), k.array(), k.array(), k.array()
     height, width, high, wide, channels, block, blocks = (k.integer() for _ in range(7))
-    lanes = k.lanes(kind)
+    lanes = k.lanes(element)
     vertical, horizontal = _Limits(k, down, high), _Limits(k, across, wide)
 
     def chunk(u: Value) -> None:
         image = u // blocks
         first = (u - image * blocks) * block
         stop = k.least(first + block, channels)
-        target = k.at(y, image * height * width * channels, kind)
-        none = k.const(0, kind, lanes)
+        target = k.at(y, image * height * width * channels, element)
+        none = k.const(0, element, lanes)
 
         def clear(at: Value) -> None:
-            k.vector_loop(first, stop, lanes, lambda c, mask: k.store(none, target, at * channels + c, kind, mask))
+            k.vector_loop(first, stop, lanes, lambda c, mask: k.store(none, target, at * channels + c, element, mask))
 
         def window(out: Value, at: Value) -> None:
             (top, bottom), (left, right) = vertical(out), horizontal(at)
-            divisor = k.cast(vertical.divisor(out) * horizontal.divisor(at), kind)
+            divisor = k.cast(vertical.divisor(out) * horizontal.divisor(at), element)
             from_ = ((image * high + out) * wide + at) * channels
 
             def some(c: Value, mask: Value | None) -> None:
-                share = k.load(g, from_ + c, kind, lanes, mask) / k.splat(divisor, lanes)
+                share = k.load(g, from_ + c, element, lanes, mask) / k.splat(divisor, lanes)
 
                 def tap(place: Value) -> None:
-                    k.store(k.load(target, place, kind, lanes, mask) + share, target, place, kind, mask)
+                    k.store(k.load(target, place, element, lanes, mask) + share, target, place, element, mask)
 
                 k.loop(top, bottom, lambda r: k.loop(left, right, lambda q: tap((r * width + q) * channels + c)))
 
@@ -534,9 +536,9 @@ def _planned(make: Callable[..., Plan], array: np.ndarray, axes: Callable[..., A
 
 def _pooling(input: np.ndarray, axes: Axes, rank: int, way: str) -> Plan:
     """Its result is for ``"place"`` two arrays, else one."""
-    kind, layout, dtype = _FLOATS.get(input.dtype), _layout(input), input.dtype
+    element, layout, dtype = _FLOATS.get(input.dtype), _layout(input), input.dtype
     y, x = axes
-    if kind is None or not layout or y.size * x.size >= 1 << 31:
+    if element is None or not layout or y.size * x.size >= 1 << 31:
         return _none  # places are counted in 32 bits
     shape = (*input.shape[: input.ndim - rank], *(y.count, x.count)[-rank:])
     both = way == "place"
@@ -546,12 +548,12 @@ def _pooling(input: np.ndarray, axes: Axes, rank: int, way: str) -> Plan:
     if layout == "channels":
         images, channels = input.shape[:2]
         chunks, per, units = _units(images * y.count * x.count, channels * taps * taps * input.itemsize)
-        kernel = place_channels(kind) if both else pool_channels(kind, way)
+        kernel = place_channels(element) if both else pool_channels(element, way)
         call = kernel.call(chunks, y.table, x.table, *sizes, channels, per, units)
     else:
         chunks, per, units = _units(input.size // (y.size * x.size) * y.count, x.size * taps * input.itemsize)
         rows_shape = (chunks, x.size * (2 if both else 1))
-        kernel = pool_planes(kind, way, x.step if x.step < 5 else 0)
+        kernel = pool_planes(element, way, x.step if x.step < 5 else 0)
         call = kernel.call(chunks, y.table, x.table, *sizes, x.inner, x.inner_stop, x.taps, x.step, per, units)
 
     def run(input: np.ndarray) -> Any:
@@ -606,10 +608,10 @@ def adaptive_max(input: np.ndarray, size: Any) -> tuple[np.ndarray, np.ndarray] 
 
 @native("nn.functional._scatter_planes")
 def scatter_planes(source: np.ndarray, indices: np.ndarray, spatial: Any) -> np.ndarray | None:
-    kind, rank = _FLOATS.get(source.dtype), len(spatial)
+    element, rank = _FLOATS.get(source.dtype), len(spatial)
     lead, area = source.shape[: source.ndim - rank], math.prod(spatial)
     layout = _layout(indices)
-    if kind is None or not layout or indices.dtype != np.int64 or indices.shape != source.shape or not source.size or not area:
+    if element is None or not layout or indices.dtype != np.int64 or indices.shape != source.shape or not source.size or not area:
         return None
     result, bad = _result((*lead, *spatial), layout, source.dtype), np.zeros(1, np.int64)
     planes, channels, block = math.prod(lead), 1, 1
@@ -621,13 +623,13 @@ def scatter_planes(source: np.ndarray, indices: np.ndarray, spatial: Any) -> np.
     blocks = -(-channels // block)
     chunks, per, units = _units(planes * blocks, area * block * source.itemsize)
     arrays = (id(source), id(indices), id(result), id(bad))
-    add_at_places(kind)(chunks, *arrays, area, source.size // (planes * channels), channels, block, blocks, per, units)
+    add_at_places(element)(chunks, *arrays, area, source.size // (planes * channels), channels, block, blocks, per, units)
     return None if bad[0] else result
 
 
 def _spreading(grad_output: np.ndarray, axes: Axes, shape: tuple[int, ...]) -> Plan:
-    kind, layout, dtype = _FLOATS.get(grad_output.dtype), _layout(grad_output), grad_output.dtype
-    if kind is None or not grad_output.size:
+    element, layout, dtype = _FLOATS.get(grad_output.dtype), _layout(grad_output), grad_output.dtype
+    if element is None or not grad_output.size:
         return _none
     y, x = axes
     sizes = (y.size, x.size, y.count, x.count)
@@ -635,7 +637,7 @@ def _spreading(grad_output: np.ndarray, axes: Axes, shape: tuple[int, ...]) -> P
         images, channels = shape[:2]
         block = min(channels, 64)
         blocks = -(-channels // block)
-        by_channels = spread_channels(kind).call(images * blocks, y.table, x.table, *sizes, channels, block, blocks)
+        by_channels = spread_channels(element).call(images * blocks, y.table, x.table, *sizes, channels, block, blocks)
 
         def run_channels(grad_output: np.ndarray) -> np.ndarray:
             result = _result(shape, layout, dtype)
@@ -645,7 +647,7 @@ def _spreading(grad_output: np.ndarray, axes: Axes, shape: tuple[int, ...]) -> P
         return run_channels
     area = y.size * x.size
     chunks, per, units = _units(math.prod(shape) // area, area * dtype.itemsize)
-    by_planes = spread_planes(kind).call(chunks, y.table, x.table, *sizes, per, units)
+    by_planes = spread_planes(element).call(chunks, y.table, x.table, *sizes, per, units)
 
     def run(grad_output: np.ndarray) -> np.ndarray:
         result = empty(shape, dtype)
@@ -682,7 +684,7 @@ def adaptive_average_backward(grad_output: np.ndarray, spatial: Any) -> np.ndarr
 
 # -- large bins -----------------------------------------------------------------------------------------------------------------------
 @kernel
-def bin_places(k: Builder, kind: str) -> None:
+def bin_places(k: Builder, element: str) -> None:
     """The largest element of each bin of a plane, and its place; a register holds neighbours of one row of the bin, a unit is a plane.
 
     Each lane keeps its first largest element or its last NaN; at the end the lanes are joined by the same rule.
@@ -696,7 +698,7 @@ def bin_places(k: Builder, kind: str) -> None:
         k.integer(),
         k.integer(),
     )
-    lanes = k.lanes(kind)
+    lanes = k.lanes(element)
     area, bins = depth * height * width, counts[0] * counts[1] * counts[2]
     offsets = [k.const(0, "i64"), counts[0] * 2, (counts[0] + counts[1]) * 2]
 
@@ -708,7 +710,7 @@ def bin_places(k: Builder, kind: str) -> None:
         return k.select(later, b[0], a[0]), k.select(later, b[1], a[1])
 
     def unit(u: Value) -> None:
-        plane = k.at(x, u * area, kind)
+        plane = k.at(x, u * area, element)
 
         def one(o: Value) -> None:
             down = o // counts[2]
@@ -721,7 +723,7 @@ def bin_places(k: Builder, kind: str) -> None:
                 row = (d * height + h) * width
 
                 def some(w: Value, mask: Value | None, best: Value, at: Value) -> tuple[Value, Value]:
-                    here = k.load(plane, row + w, kind, lanes, mask)
+                    here = k.load(plane, row + w, element, lanes, mask)
                     better = (here > best) | here.is_nan()
                     better = better if mask is None else better & mask
                     numbers = k.splat(k.cast(row + w, "i32"), lanes) + k.indices(lanes, "i32")
@@ -729,14 +731,14 @@ def bin_places(k: Builder, kind: str) -> None:
 
                 return k.vector_loop(left, right, lanes, some, carried=kept)
 
-            start = (k.const(float("-inf"), kind, lanes), k.splat(first, lanes))
+            start = (k.const(float("-inf"), element, lanes), k.splat(first, lanes))
             state = k.loop(
                 front, back, lambda d, *kept: k.loop(top, bottom, lambda h, *kept: line(d, h, *kept), carried=kept), carried=start
             )
             while state[0].lanes > 1:
-                (low, high), (low_at, high_at) = k.opmath(state[0]), k.opmath(state[1])
+                (low, high), (low_at, high_at) = k.halves(state[0]), k.halves(state[1])
                 state = joined((low, low_at), (high, high_at))
-            k.store(state[0], values, u * bins + o, kind)
+            k.store(state[0], values, u * bins + o, element)
             k.store(k.cast(state[1], "i64"), places, u * bins + o, "i64")
 
         k.loop(0, bins, one)
@@ -754,10 +756,10 @@ def _is_plain(input: np.ndarray) -> bool:
 
 @native("nn.functional._adaptive_max_pool3d")
 def largest_of_bins(input: np.ndarray, size: Any) -> tuple[np.ndarray, np.ndarray] | None:
-    rank, kind = len(size), _FLOATS.get(input.dtype)
+    rank, element = len(size), _FLOATS.get(input.dtype)
     lead, spatial = input.shape[: input.ndim - rank], input.shape[input.ndim - rank :]
     area = math.prod(spatial)
-    if kind is None or not input.size or 0 in size or area >= 1 << 31 or (input.ndim > 3 and not _is_plain(input)):
+    if element is None or not input.size or 0 in size or area >= 1 << 31 or (input.ndim > 3 and not _is_plain(input)):
         return None
     source = _together(input)
     sizes, counts = [1] * (3 - rank) + list(spatial), [1] * (3 - rank) + list(size)
@@ -772,5 +774,5 @@ def largest_of_bins(input: np.ndarray, size: Any) -> tuple[np.ndarray, np.ndarra
     )
     values, places = empty((*lead, *size), input.dtype), empty((*lead, *size), np.int64)
     chunks, per, units = _units(math.prod(lead), area * input.itemsize)
-    bin_places(kind)(chunks, *map(id, (source, values, places, limits)), *sizes, *counts, per, units)
+    bin_places(element)(chunks, *map(id, (source, values, places, limits)), *sizes, *counts, per, units)
     return values, places

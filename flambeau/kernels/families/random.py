@@ -27,7 +27,7 @@ from ...core.calls.interruption import pass_on
 from ...core.random import box_muller
 from ..compiler import target as targets
 from ..compiler.build import kernel
-from ..compiler.language import KINDS, Builder, Value, register_kind
+from ..compiler.language import ELEMENTS, Builder, Value, register_element
 from ..compiler.pool import pool
 
 BLOCK, MIDDLE = 624, 397  # words of the state, and the distance of the recurrence
@@ -42,8 +42,8 @@ class Rule(NamedTuple):
 
     Attributes:
         words: how many an element takes; None: one, or two where it has 8 bytes.
-        numbers: kinds of the rule's numbers.
-        write: ``write(k, words, out, start, n, kind, *numbers)`` writes elements ``start`` to ``start + n``.
+        numbers: element types of the rule's numbers.
+        write: ``write(k, words, out, start, n, element, *numbers)`` writes elements ``start`` to ``start + n``.
         is_fused: whether it rounds ``a * b + c`` once, which not all processors can.
         calls: functions of the C library, whose addresses come before the numbers.
         pairs: 1 where elements are made two at a time.
@@ -89,14 +89,14 @@ def temper(k: Builder, state: Value, words: Value) -> None:
 
 
 @kernel
-def draw(k: Builder, name: str, kind: str) -> None:
+def draw(k: Builder, name: str, element: str) -> None:
     """Fill ``out`` by rule ``name`` from words ``position`` to 624 of block ``old`` and the following ones; ``new`` gets the last one."""
     rule = RULES[name]
     state, old, new, position, out, count = k.pointer(), k.array(), k.array(), k.integer(), k.array(), k.integer()
     numbers = [k.pointer() for _ in rule.calls] + [
-        k.array() if number_kind == "array" else k.number(number_kind) for number_kind in rule.numbers
+        k.array() if number_element == "array" else k.number(number_element) for number_element in rule.numbers
     ]
-    width = words_of(rule, kind)
+    width = words_of(rule, element)
     buffer = k.scratch(BLOCK * (PIECE // BLOCK + 2) + SLACK, "u32")
     lanes = k.lanes("u32")
 
@@ -116,7 +116,7 @@ def draw(k: Builder, name: str, kind: str) -> None:
             temper(k, state, k.at(buffer, left + b * BLOCK, "u32"))
 
         k.loop(0, blocks, block)
-        rule.write(k, buffer, out, start, n, kind, *numbers)
+        rule.write(k, buffer, out, start, n, element, *numbers)
         rest = left + blocks * BLOCK - taken
         k.loop(0, rest, lambda i: keep(i, taken), step=lanes)
         return rest
@@ -127,22 +127,22 @@ def draw(k: Builder, name: str, kind: str) -> None:
     k.when(count * width > left, lambda: temper(k, state, new))
 
 
-def words_of(rule: Rule, kind: str) -> int:
-    return rule.words or (2 if kind in ("f64", "u64") else 1)
+def words_of(rule: Rule, element: str) -> int:
+    return rule.words or (2 if element in ("f64", "u64") else 1)
 
 
 # ---- rules: what words become
 
 
 def _each(lanes_of: str, value: Callable[..., Value]) -> Callable[..., None]:
-    """The rule that makes elements one by one: ``value(k, words, i, lanes, kind, *numbers)`` for as many as ``lanes_of`` has lanes."""
+    """The rule that makes elements one by one: ``value(k, words, i, lanes, element, *numbers)`` for as many as ``lanes_of`` has lanes."""
 
-    def write(k: Builder, words: Value, out: Value, start: Value, n: Value, kind: str, *numbers: Value) -> None:
-        lanes = k.lanes(lanes_of or kind)
+    def write(k: Builder, words: Value, out: Value, start: Value, n: Value, element: str, *numbers: Value) -> None:
+        lanes = k.lanes(lanes_of or element)
 
         def step(i: Value, mask: Value | None) -> None:
-            drawn = k.cast(value(k, words, i, lanes, kind, *numbers), register_kind(kind))
-            k.store(drawn, out, start + i, kind, mask)
+            drawn = k.cast(value(k, words, i, lanes, element, *numbers), register_element(element))
+            k.store(drawn, out, start + i, element, mask)
 
         k.vector_loop(0, n, lanes, step)
 
@@ -160,30 +160,30 @@ def _fraction(k: Builder, words: Value, i: Value, lanes: int) -> Value:
     return k.cast(_long(k, words, i, lanes) & ((1 << 53) - 1), "i64")
 
 
-def _uniform(k: Builder, words: Value, i: Value, lanes: int, kind: str) -> Value:
+def _uniform(k: Builder, words: Value, i: Value, lanes: int, element: str) -> Value:
     """In [0, 1): 24 bits of a word, 53 of two."""
-    if kind == "f64":
+    if element == "f64":
         return k.cast(_fraction(k, words, i, lanes), "f64") * 2.0**-53
     return k.cast(k.cast(k.load(words, i, "u32", lanes) & ((1 << 24) - 1), "i32"), "f32") * 2.0**-24
 
 
-def _between(k: Builder, words: Value, i: Value, lanes: int, kind: str, high: Value, factor: Value, low: Value) -> Value:
-    high, factor, low = (k.cast(number, kind) for number in (high, factor, low))
-    drawn = k.fma(_uniform(k, words, i, lanes, kind), factor, low)
+def _between(k: Builder, words: Value, i: Value, lanes: int, element: str, high: Value, factor: Value, low: Value) -> Value:
+    high, factor, low = (k.cast(number, element) for number in (high, factor, low))
+    drawn = k.fma(_uniform(k, words, i, lanes, element), factor, low)
     return k.select(drawn.eq(high), low, drawn)
 
 
-def _word(k: Builder, words: Value, i: Value, lanes: int, kind: str) -> Value:
-    return _long(k, words, i, lanes) if kind == "u64" else k.load(words, i, "u32", lanes)
+def _word(k: Builder, words: Value, i: Value, lanes: int, element: str) -> Value:
+    return _long(k, words, i, lanes) if element == "u64" else k.load(words, i, "u32", lanes)
 
 
-def _bernoulli(k: Builder, words: Value, i: Value, lanes: int, kind: str, bound: Value, kept: Value) -> Value:
+def _bernoulli(k: Builder, words: Value, i: Value, lanes: int, element: str, bound: Value, kept: Value) -> Value:
     """``kept`` where the uniform number of 53 bits is below ``bound``, else 0."""
     stays = _fraction(k, words, i, lanes) < bound
-    return stays if kind == "b8" else k.select(stays, k.cast(kept, register_kind(kind)), 0)
+    return stays if element == "b8" else k.select(stays, k.cast(kept, register_element(element)), 0)
 
 
-def _below(k: Builder, words: Value, i: Value, lanes: int, kind: str, span: Value, low: Value) -> Value:
+def _below(k: Builder, words: Value, i: Value, lanes: int, element: str, span: Value, low: Value) -> Value:
     """A word modulo ``span``, which is below 2**31, plus ``low``."""
     whole = k.cast(span, "f64")
     rest = _remainder(k, k.cast(k.load(words, i, "u32", lanes), "f64"), whole, 1.0 / whole)
@@ -197,7 +197,7 @@ def _remainder(k: Builder, x: Value, divisor: Value, inverse: Value) -> Value:
     return k.select(rest >= k.splat(divisor, rest.lanes), rest - divisor, rest)
 
 
-def _shuffle(k: Builder, words: Value, out: Value, start: Value, n: Value, kind: str, size: Value) -> None:
+def _shuffle(k: Builder, words: Value, out: Value, start: Value, n: Value, element: str, size: Value) -> None:
     """Swap element i with element i + word modulo (size - i), for each i in turn."""
     lanes, ahead = k.lanes("f64"), 24
 
@@ -207,12 +207,12 @@ def _shuffle(k: Builder, words: Value, out: Value, start: Value, n: Value, kind:
         k.store(k.cast(k.cast(rest, "i32"), "u32"), words, i, "u32", mask)
 
     def swap(i: Value) -> None:
-        k.prefetch(out, start + i + ahead + k.cast(k.load(words, i + ahead, "u32"), "i64"), kind)
+        k.prefetch(out, start + i + ahead + k.cast(k.load(words, i + ahead, "u32"), "i64"), element)
         here = start + i
         there = here + k.cast(k.load(words, i, "u32"), "i64")
-        a, b = k.load(out, here, kind), k.load(out, there, kind)
-        k.store(b, out, here, kind)
-        k.store(a, out, there, kind)
+        a, b = k.load(out, here, element), k.load(out, there, element)
+        k.store(b, out, here, element)
+        k.store(a, out, there, element)
 
     k.vector_loop(0, n, lanes, offsets)
     k.loop(0, n, swap)
@@ -261,15 +261,15 @@ def _sine_and_cosine(k: Builder, x: Value) -> tuple[Value, Value]:
     return k.bits(k.bits(sine) ^ ((octant & 4) << 29)), k.bits(k.bits(cosine) ^ (((octant + 2) & 4) << 29))
 
 
-def _normals(k: Builder, words: Value, out: Value, start: Value, n: Value, kind: str, std: Value, mean: Value) -> None:
+def _normals(k: Builder, words: Value, out: Value, start: Value, n: Value, element: str, std: Value, mean: Value) -> None:
     """float32 normals in groups of 16: radii of the first eight uniforms, angles of the others."""
-    std, mean = k.cast(std, kind), k.cast(mean, kind)
+    std, mean = k.cast(std, element), k.cast(mean, element)
 
     def group(i: Value) -> None:
-        radius = k.sqrt(_log(k, 1.0 - _uniform(k, words, i, 8, kind)) * -2.0)
-        sine, cosine = _sine_and_cosine(k, _uniform(k, words, i + 8, 8, kind) * (2.0 * math.pi))
-        k.store(k.fma(radius * cosine, std, mean), out, start + i, kind)
-        k.store(k.fma(radius * sine, std, mean), out, start + i + 8, kind)
+        radius = k.sqrt(_log(k, 1.0 - _uniform(k, words, i, 8, element)) * -2.0)
+        sine, cosine = _sine_and_cosine(k, _uniform(k, words, i + 8, 8, element) * (2.0 * math.pi))
+        k.store(k.fma(radius * cosine, std, mean), out, start + i, element)
+        k.store(k.fma(radius * sine, std, mean), out, start + i + 8, element)
 
     k.loop(0, n, group, step=16)
 
@@ -293,7 +293,7 @@ def normals_of_uniforms(k: Builder) -> None:
     k.for_chunks(chunk)
 
 
-def _normal_pairs(k: Builder, words: Value, out: Value, start: Value, n: Value, kind: str, *numbers: Value) -> None:
+def _normal_pairs(k: Builder, words: Value, out: Value, start: Value, n: Value, element: str, *numbers: Value) -> None:
     """Pairs, computed in float64: an angle of one uniform and a radius of the next.
 
     Where the second of the last pair has no place among ``size`` elements, it goes into the array ``kept``, unscaled.
@@ -304,10 +304,10 @@ def _normal_pairs(k: Builder, words: Value, out: Value, start: Value, n: Value, 
         angle = _uniform(k, words, i, 1, "f64") * (2.0 * math.pi)
         radius = k.sqrt(call_library(k, log1p, -_uniform(k, words, i + 1, 1, "f64")) * -2.0)
         first, second = radius * call_library(k, cos, angle), radius * call_library(k, sin, angle)
-        k.store(k.cast(k.fma(first, std, mean), kind), out, start + i, kind)
+        k.store(k.cast(k.fma(first, std, mean), element), out, start + i, element)
         at = start + i + 1
-        scaled = k.cast(k.fma(second, std, mean), kind)
-        k.when(at < size, lambda: k.store(scaled, out, at, kind), lambda: k.store(second, kept, 0, "f64"))
+        scaled = k.cast(k.fma(second, std, mean), element)
+        k.when(at < size, lambda: k.store(scaled, out, at, element), lambda: k.store(second, kept, 0, "f64"))
 
     k.loop(0, n, pair, step=2)
 
@@ -369,12 +369,12 @@ def drawing(name: str, dtype: np.dtype) -> Callable[..., int | None] | None:
         C-contiguous; ``state`` is the address of the raw state, whose outputs are ``old``; the first word is at ``position`` there.
         ``new`` gets the outputs of the last state that was needed, where ``old`` did not do.
     """
-    kind, rule = KINDS.get(dtype), RULES[name]
-    if kind is None or kind == "f16":  # not all processors convert float16, and few programs draw it
+    element, rule = ELEMENTS.get(dtype), RULES[name]
+    if element is None or element == "f16":  # not all processors convert float16, and few programs draw it
         return None
-    if name == "normal" and kind == "f64":
+    if name == "normal" and element == "f64":
         return _drawing_long_normals()
-    run, calls, width = draw(name, kind), [library_function(call) for call in rule.calls], words_of(rule, kind)
+    run, calls, width = draw(name, element), [library_function(call) for call in rule.calls], words_of(rule, element)
     pack, address, odd = run.pack, run.address, rule.pairs
     is_limited = rule.is_fused and not targets.current().has_fma
 

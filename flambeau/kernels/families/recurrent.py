@@ -27,7 +27,7 @@ from ...core.arrays.native import native
 from ..compiler import target as targets
 from ..compiler.build import Call, kernel
 from ..compiler.expression import Program, lower, trace
-from ..compiler.language import KINDS, Builder, Value
+from ..compiler.language import ELEMENTS, Builder, Value
 from ..compiler.memory import empty
 from .copies import transposed
 from .gemm import multiply
@@ -63,43 +63,43 @@ def _by_height(k: Builder, height: Value, most: int, body: Callable[[int], None]
 
 
 def _packed_sums(
-    k: Builder, kind: str, height: int, columns: int, left: Value, pitch: Value, weights: Value, length: Value, to: Value
+    k: Builder, element: str, height: int, columns: int, left: Value, pitch: Value, weights: Value, length: Value, to: Value
 ) -> None:
     """Store ``height`` by ``columns`` registers of ``left @ weights``: rows of ``left`` lie ``pitch`` apart, those of weights together."""
-    lanes = k.lanes(kind)
+    lanes = k.lanes(element)
 
     def step(i: Value, *total: Value) -> list[Value]:
-        line = [k.load(weights, i * (columns * lanes) + c * lanes, kind, lanes) for c in range(columns)]
+        line = [k.load(weights, i * (columns * lanes) + c * lanes, element, lanes) for c in range(columns)]
         sums = []
         for r in range(height):
-            factor = k.splat(k.load(left, i + pitch * r if r else i, kind), lanes)
+            factor = k.splat(k.load(left, i + pitch * r if r else i, element), lanes)
             sums += [k.fma(factor, line[c], total[r * columns + c]) for c in range(columns)]
         return sums
 
-    total = k.loop(k.const(0, "i64"), length, step, carried=[k.const(0, kind, lanes)] * (height * columns))
+    total = k.loop(k.const(0, "i64"), length, step, carried=[k.const(0, element, lanes)] * (height * columns))
     for n, value in enumerate(total if isinstance(total, tuple) else (total,)):
-        k.store(value, to, n * lanes, kind)
+        k.store(value, to, n * lanes, element)
 
 
 def _plain_sums(
-    k: Builder, kind: str, columns: int, left: Value, weights: Value, first: Value, hidden: Value, length: Value, to: Value
+    k: Builder, element: str, columns: int, left: Value, weights: Value, first: Value, hidden: Value, length: Value, to: Value
 ) -> None:
     """Store ``columns`` registers of sums for one row: products with rows ``first`` on of each gate's weights as they lie."""
-    lanes = k.lanes(kind)
+    lanes = k.lanes(element)
     group = min(lanes, GROUP)
     for c in range(columns):
         values: list[Value] = []
         for start in range(0, lanes, group):
             # lanes beyond the last feature repeat it; nobody reads their sums
             features = [k.least(first + (start + lane), hidden - 1) for lane in range(group)]
-            lines = [k.at(weights, (hidden * c + feature) * length, kind) for feature in features]
+            lines = [k.at(weights, (hidden * c + feature) * length, element) for feature in features]
 
             def step(i: Value, mask: Value | None, *total: Value, lines: list[Value] = lines) -> list[Value]:
-                factor = k.load(left, i, kind, lanes, mask)
-                return [k.fma(k.load(line, i, kind, lanes, mask), factor, sums) for line, sums in zip(lines, total, strict=True)]
+                factor = k.load(left, i, element, lanes, mask)
+                return [k.fma(k.load(line, i, element, lanes, mask), factor, sums) for line, sums in zip(lines, total, strict=True)]
 
-            values += k.vector_loop(0, length, lanes, step, carried=[k.const(0, kind, lanes)] * group)
-        k.store(lane_sums(k, values), to, c * lanes, kind)
+            values += k.vector_loop(0, length, lanes, step, carried=[k.const(0, element, lanes)] * group)
+        k.store(lane_sums(k, values), to, c * lanes, element)
 
 
 def _whole_or_masked(k: Builder, first: Value, stop: Value, lanes: int, body: Callable[[Value | None], None]) -> None:
@@ -109,20 +109,20 @@ def _whole_or_masked(k: Builder, first: Value, stop: Value, lanes: int, body: Ca
 
 # -- weights --------------------------------------------------------------------------------------------------------------------------
 @kernel
-def pack_gates(k: Builder, kind: str, gates: int) -> None:
+def pack_gates(k: Builder, element: str, gates: int) -> None:
     """Weights ``(gates * hidden, length)`` as (block of a register's features, length, gate, feature); a chunk is one block and gate."""
     weight, packed, hidden, length = k.array(), k.array(), k.integer(), k.integer()
-    lanes = k.lanes(kind)
+    lanes = k.lanes(element)
 
     def chunk(c: Value) -> None:
         block, gate = c // gates, c % gates
         features = [k.least(block * lanes + lane, hidden - 1) for lane in range(lanes)]
-        lines = [k.at(weight, (gate * hidden + feature) * length, kind) for feature in features]
-        target = k.at(packed, (block * (length * gates) + gate) * lanes, kind)
+        lines = [k.at(weight, (gate * hidden + feature) * length, element) for feature in features]
+        target = k.at(packed, (block * (length * gates) + gate) * lanes, element)
 
         def square(i: Value, mask: Value | None) -> None:
-            for j, line in enumerate(transposed(k, [k.load(line, i, kind, lanes, mask) for line in lines])):
-                put = partial(k.store, line, target, (i + j) * (gates * lanes), kind)
+            for j, line in enumerate(transposed(k, [k.load(line, i, element, lanes, mask) for line in lines])):
+                put = partial(k.store, line, target, (i + j) * (gates * lanes), element)
                 if mask is None:
                     put()
                 else:
@@ -134,18 +134,18 @@ def pack_gates(k: Builder, kind: str, gates: int) -> None:
 
 
 @kernel
-def pack_rows(k: Builder, kind: str) -> None:
+def pack_rows(k: Builder, element: str) -> None:
     """Weights ``(length, hidden)`` as (block of ``COLUMNS`` registers of features, length, feature); a chunk is one block."""
     weight, packed, hidden, length = k.array(), k.array(), k.integer(), k.integer()
-    lanes = k.lanes(kind)
+    lanes = k.lanes(element)
     wide = COLUMNS * lanes
 
     def chunk(block: Value) -> None:
         def line(i: Value) -> None:
             for c in range(COLUMNS):
                 at = block * wide + c * lanes
-                value = k.load(weight, i * hidden + at, kind, lanes, k.mask_below(at, hidden, lanes))
-                k.store(value, packed, (block * length + i) * wide + c * lanes, kind)
+                value = k.load(weight, i * hidden + at, element, lanes, k.mask_below(at, hidden, lanes))
+                k.store(value, packed, (block * length + i) * wide + c * lanes, element)
 
         k.loop(k.const(0, "i64"), length, line)
 
@@ -154,13 +154,13 @@ def pack_rows(k: Builder, kind: str) -> None:
 
 # -- forwards -------------------------------------------------------------------------------------------------------------------------
 @kernel
-def input_products(k: Builder, kind: str, gates: int, has_bias: bool) -> None:
+def input_products(k: Builder, element: str, gates: int, has_bias: bool) -> None:
     """Products of the input's rows with packed weights; a chunk is a block of rows."""
     x, weight, products, bias = (k.array() for _ in range(4))
     total, hidden, length, rows = (k.integer() for _ in range(4))
-    lanes = k.lanes(kind)
+    lanes = k.lanes(element)
     most = _tile_rows(k.target, gates)
-    sums = k.scratch(most * gates * lanes, kind)
+    sums = k.scratch(most * gates * lanes, element)
 
     def chunk(c: Value) -> None:
         start = c * rows
@@ -168,15 +168,15 @@ def input_products(k: Builder, kind: str, gates: int, has_bias: bool) -> None:
 
         def block(u: Value) -> None:
             def tile(r: Value, height: Value) -> None:
-                source, weights = k.at(x, r * length, kind), k.at(weight, u * (length * gates), kind)
-                _by_height(k, height, most, lambda count: _packed_sums(k, kind, count, gates, source, length, weights, length, sums))
+                source, weights = k.at(x, r * length, element), k.at(weight, u * (length * gates), element)
+                _by_height(k, height, most, lambda count: _packed_sums(k, element, count, gates, source, length, weights, length, sums))
 
                 def put(mask: Value | None) -> None:
                     def row(n: Value) -> None:
                         for g in range(gates):
-                            value, at = k.load(sums, (n * gates + g) * lanes, kind, lanes), hidden * g + u
-                            value = value + k.load(bias, at, kind, lanes, mask) if has_bias else value
-                            k.store(value, products, (r + n) * (hidden * gates) + at, kind, mask)
+                            value, at = k.load(sums, (n * gates + g) * lanes, element, lanes), hidden * g + u
+                            value = value + k.load(bias, at, element, lanes, mask) if has_bias else value
+                            k.store(value, products, (r + n) * (hidden * gates) + at, element, mask)
 
                     k.loop(k.const(0, "i64"), height, row)
 
@@ -191,7 +191,7 @@ def input_products(k: Builder, kind: str, gates: int, has_bias: bool) -> None:
 
 @kernel
 def recurrent_forwards(
-    k: Builder, kind: str, program: Program, gates: int, has_cell: bool, has_part: bool, has_bias: bool, packed: bool
+    k: Builder, element: str, program: Program, gates: int, has_cell: bool, has_part: bool, has_bias: bool, packed: bool
 ) -> None:
     """Steps of some rows and features each: ``gates`` holds the input's products, and the gates afterwards.
 
@@ -201,36 +201,36 @@ def recurrent_forwards(
     products, kept, output, last, first, cells = (k.array() for _ in range(6))
     weight, bias, table = k.array(), k.array(), k.array()
     steps, batch, hidden, rows, parts = (k.integer() for _ in range(5))
-    lanes = k.lanes(kind)
+    lanes = k.lanes(element)
     most = _tile_rows(k.target, gates) if packed else 1
-    sums = k.scratch(most * gates * lanes, kind)
+    sums = k.scratch(most * gates * lanes, element)
 
     def formula(row: Value, place: Value, number: Value, u: Value, state: Value, mask: Value | None) -> None:
         """Of one row of the tile (``place`` among the batch, ``row`` among all steps'), the features from ``u`` on."""
 
         def sum_of(g: int) -> Value:
-            product = k.load(sums, (number * gates + g) * lanes, kind, lanes)
-            return product + k.load(bias, hidden * g + u, kind, lanes, mask) if has_bias else product
+            product = k.load(sums, (number * gates + g) * lanes, element, lanes)
+            return product + k.load(bias, hidden * g + u, element, lanes, mask) if has_bias else product
 
         at = row * hidden + u
         gate_at = [row * (hidden * gates) + (hidden * g + u) for g in range(gates)]
-        inputs = [k.load(products, gate_at[g], kind, lanes, mask) for g in range(gates)]
+        inputs = [k.load(products, gate_at[g], element, lanes, mask) for g in range(gates)]
         inputs = [value if has_part and g == gates - 1 else value + sum_of(g) for g, value in enumerate(inputs)]
         if has_part:
             part = sum_of(gates - 1)
-            inputs += [part, k.load(state, place * hidden + u, kind, lanes, mask)]
+            inputs += [part, k.load(state, place * hidden + u, element, lanes, mask)]
         if has_cell:
-            inputs.append(k.load(cells, place * hidden + u, kind, lanes, mask))
+            inputs.append(k.load(cells, place * hidden + u, element, lanes, mask))
         following, *results = lower(k, program, inputs)
-        k.store(following, output, at, kind, mask)
+        k.store(following, output, at, element, mask)
         if has_cell:
             cell, *results = results
-            k.store(cell, cells, place * hidden + u, kind, mask)
-            k.store(cell, kept, at, kind, mask)
+            k.store(cell, cells, place * hidden + u, element, mask)
+            k.store(cell, kept, at, element, mask)
         if has_part:
-            k.store(part, kept, at, kind, mask)
+            k.store(part, kept, at, element, mask)
         for value, place_of in zip(results, gate_at, strict=False):
-            k.store(value, products, place_of, kind, mask)
+            k.store(value, products, place_of, element, mask)
 
     def chunk(c: Value) -> None:
         part, start = c % parts, c // parts * rows
@@ -243,15 +243,15 @@ def recurrent_forwards(
 
             def block(u: Value) -> None:
                 def tile(r: Value, height: Value) -> None:
-                    source = k.at(state, r * hidden, kind)
+                    source = k.at(state, r * hidden, element)
                     if packed:
-                        weights = k.at(weight, u * (hidden * gates), kind)
+                        weights = k.at(weight, u * (hidden * gates), element)
                         _by_height(
                             *(k, height, most),
-                            lambda rows: _packed_sums(k, kind, rows, gates, source, hidden, weights, hidden, sums),
+                            lambda rows: _packed_sums(k, element, rows, gates, source, hidden, weights, hidden, sums),
                         )
                     else:
-                        _plain_sums(k, kind, gates, source, weight, u, hidden, hidden, sums)
+                        _plain_sums(k, element, gates, source, weight, u, hidden, hidden, sums)
 
                     def formulas(mask: Value | None) -> None:
                         k.loop(k.const(0, "i64"), height, lambda number: formula(at + r + number, r + number, number, u, state, mask))
@@ -264,7 +264,7 @@ def recurrent_forwards(
 
             def carry(r: Value) -> None:
                 def some(u: Value, mask: Value | None) -> None:
-                    k.store(k.load(output, (at + r) * hidden + u, kind, lanes, mask), last, r * hidden + u, kind, mask)
+                    k.store(k.load(output, (at + r) * hidden + u, element, lanes, mask), last, r * hidden + u, element, mask)
 
                 k.vector_loop(left, right, lanes, some)
 
@@ -278,7 +278,7 @@ def recurrent_forwards(
 # -- backwards ------------------------------------------------------------------------------------------------------------------------
 @kernel
 def recurrent_backwards(
-    k: Builder, kind: str, program: Program, gates: int, has_cell: bool, has_part: bool, has_gates: bool, has_grad: bool
+    k: Builder, element: str, program: Program, gates: int, has_cell: bool, has_part: bool, has_gates: bool, has_grad: bool
 ) -> None:
     """Steps of some rows each, from the last to the first: gradients at the gates' sums, and of first state and cell.
 
@@ -287,14 +287,14 @@ def recurrent_backwards(
     grad, products, kept, states, first = (k.array() for _ in range(5))
     d_products, d_part, d_state, d_cell, weight, table = (k.array() for _ in range(6))
     steps, batch, hidden, rows = (k.integer() for _ in range(4))
-    lanes = k.lanes(kind)
+    lanes = k.lanes(element)
     wide = COLUMNS * lanes
     most = _tile_rows(k.target, COLUMNS)
-    sums = k.scratch(most * wide, kind)
+    sums = k.scratch(most * wide, element)
 
     def formula(row: Value, place: Value, before: Value, u: Value, mask: Value | None) -> None:
         def load(array: Value, at: Value) -> Value:
-            return k.load(array, at, kind, lanes, mask)
+            return k.load(array, at, element, lanes, mask)
 
         at, here = row * hidden + u, place * hidden + u
         gate_at = [row * (hidden * gates) + (hidden * g + u) for g in range(gates)]
@@ -307,12 +307,12 @@ def recurrent_backwards(
             inputs += [load(kept, at), load(before, u)]
         results = lower(k, program, inputs)
         for value, place_of in zip(results, gate_at, strict=False):
-            k.store(value, d_products, place_of, kind, mask)
+            k.store(value, d_products, place_of, element, mask)
         if has_cell:
-            k.store(results[gates], d_cell, here, kind, mask)
+            k.store(results[gates], d_cell, here, element, mask)
         if has_part:
-            k.store(results[gates], d_part, at, kind, mask)
-            k.store(results[gates + 1], d_state, here, kind, mask)
+            k.store(results[gates], d_part, at, element, mask)
+            k.store(results[gates + 1], d_state, here, element, mask)
 
     def chunk(c: Value) -> None:
         start = c * rows
@@ -323,25 +323,25 @@ def recurrent_backwards(
             stop = k.least(limit, size)
 
             def line(r: Value) -> None:
-                before = k.select(r < before_size, k.at(states, (before_at + r) * hidden, kind), k.at(first, r * hidden, kind))
+                before = k.select(r < before_size, k.at(states, (before_at + r) * hidden, element), k.at(first, r * hidden, element))
                 k.vector_loop(0, hidden, lanes, lambda u, mask: formula(at + r, r, before, u, mask))
 
             k.loop(start, stop, line)
 
             def block(u: Value) -> None:
-                weights, width = k.at(weight, u * (hidden * gates), kind), k.least(hidden - u, wide)
+                weights, width = k.at(weight, u * (hidden * gates), element), k.least(hidden - u, wide)
 
                 def tile(r: Value, height: Value) -> None:
-                    source = k.at(d_products, (at + r) * (hidden * gates), kind)
+                    source = k.at(d_products, (at + r) * (hidden * gates), element)
                     _by_height(
                         *(k, height, most),
-                        lambda rows: _packed_sums(k, kind, rows, COLUMNS, source, hidden * gates, weights, hidden * gates, sums),
+                        lambda rows: _packed_sums(k, element, rows, COLUMNS, source, hidden * gates, weights, hidden * gates, sums),
                     )
 
                     def result(number: Value) -> None:
                         def some(i: Value, mask: Value | None) -> None:
-                            value, to = k.load(sums, number * wide + i, kind, lanes), (r + number) * hidden + u + i
-                            k.store(value + k.load(d_state, to, kind, lanes, mask) if has_part else value, d_state, to, kind, mask)
+                            value, to = k.load(sums, number * wide + i, element, lanes), (r + number) * hidden + u + i
+                            k.store(value + k.load(d_state, to, element, lanes, mask) if has_part else value, d_state, to, element, mask)
 
                         k.vector_loop(0, width, lanes, some)
 
@@ -415,10 +415,10 @@ def _input_products(gates: int, input: np.ndarray, weight: np.ndarray, bias: np.
 
 @lru_cache(maxsize=1024)
 def _products_plan(gates: int, dtype: np.dtype, has_bias: bool, total: int, hidden: int, length: int) -> _Plan:
-    kind, lanes = KINDS[dtype], targets.current().width // dtype.itemsize
+    element, lanes = ELEMENTS[dtype], targets.current().width // dtype.itemsize
     blocks, rows = -(-hidden // lanes), _rows_of_block(total, gates * hidden * length * total)
-    steps = input_products(kind, gates, has_bias).call(-(-total // rows), total, hidden, length, rows)
-    return _Plan(blocks * lanes * length * gates, pack_gates(kind, gates).call(blocks * gates, hidden, length), steps)
+    steps = input_products(element, gates, has_bias).call(-(-total // rows), total, hidden, length, rows)
+    return _Plan(blocks * lanes * length * gates, pack_gates(element, gates).call(blocks * gates, hidden, length), steps)
 
 
 def _products_of_some(gates: int, x: np.ndarray, weight: np.ndarray, bias: np.ndarray | None) -> np.ndarray:
@@ -451,17 +451,17 @@ def _fit(cell: Any, sizes: tuple[int, ...], states: tuple[np.ndarray, ...], inpu
 
 @lru_cache(maxsize=1024)
 def _forwards_plan(cell: Any, dtype: np.dtype, has_bias: bool, batch: int, count: int, total: int, hidden: int) -> _Plan:
-    kind, gates = KINDS[dtype], cell.gates
+    element, gates = ELEMENTS[dtype], cell.gates
     blocks, work = -(-hidden // (targets.current().width // dtype.itemsize)), gates * hidden * hidden * total
     few = total <= FEW
     rows, parts = (batch if few else _rows_of_block(batch, work)), 1
     if few and count == 1:
         parts = max(1, min(blocks, work // SHARED, 16))
     program = _program(cell.forwards, gates + cell.has_cell + 2 * cell.has_part, dtype)
-    run = recurrent_forwards(kind, program, gates, cell.has_cell, cell.has_part, has_bias, not few)
+    run = recurrent_forwards(element, program, gates, cell.has_cell, cell.has_part, has_bias, not few)
     steps = run.call(-(-batch // rows) * parts, count, batch, hidden, rows, parts)
     size = 0 if few else blocks * (targets.current().width // dtype.itemsize) * hidden * gates
-    return _Plan(size, None if few else pack_gates(kind, gates).call(blocks * gates, hidden, hidden), steps)
+    return _Plan(size, None if few else pack_gates(element, gates).call(blocks * gates, hidden, hidden), steps)
 
 
 def _forwards(
@@ -537,15 +537,15 @@ def _states_before(output: np.ndarray, first: np.ndarray, sizes: tuple[int, ...]
 
 @lru_cache(maxsize=1024)
 def _backwards_plan(cell: Any, dtype: np.dtype, has_grad: bool, batch: int, count: int, total: int, hidden: int) -> _Plan:
-    kind, gates = KINDS[dtype], cell.gates
+    element, gates = ELEMENTS[dtype], cell.gates
     wide = COLUMNS * (targets.current().width // dtype.itemsize)
     blocks, length, work = -(-hidden // wide), gates * hidden, gates * hidden * hidden * total
     has_more = cell.has_cell or cell.has_part
     program = _program(cell.backwards, 1 + cell.has_cell + (gates + 2 if has_more else 1), dtype)
-    run = recurrent_backwards(kind, program, gates, cell.has_cell, cell.has_part, has_more, has_grad)
+    run = recurrent_backwards(element, program, gates, cell.has_cell, cell.has_part, has_more, has_grad)
     rows = _rows_of_block(batch, work)
     steps = run.call(-(-batch // rows), count, batch, hidden, rows)
-    return _Plan(blocks * wide * length, pack_rows(kind).call(blocks, hidden, length), steps)
+    return _Plan(blocks * wide * length, pack_rows(element).call(blocks, hidden, length), steps)
 
 
 def _backwards(

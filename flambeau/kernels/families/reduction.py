@@ -28,10 +28,10 @@ from ...core.arrays.native import contiguous, native
 from ...core.shape import dims_to_sum
 from ..compiler import target as targets
 from ..compiler.build import Kernel
-from ..compiler.language import KINDS
+from ..compiler.language import ELEMENTS
 from ..compiler.memory import empty
 from ..compiler.pool import pool
-from .reduction_kernels import COLUMNS, join_pieces, memory_kind, reduce_columns, reduce_rows
+from .reduction_kernels import COLUMNS, join_pieces, memory_element, reduce_columns, reduce_rows
 from .reduction_rules import RULES
 
 _PIECE = 1 << 16  # elements: 256 KB of float32, which stay in the second cache from sweep to sweep
@@ -47,7 +47,7 @@ class _Plan:
         copy: order of dimensions to copy the input in first, if its layout does not fit.
         shape, outs: of the results; new: what makes arrays for them.
         first: the run over the input.
-        last: what joins pieces, if there are any; scratch, kinds: shape and dtypes of their states.
+        last: what joins pieces, if there are any; scratch, elements: shape and types of their states.
     """
 
     copy: tuple[int, ...] | None
@@ -57,11 +57,11 @@ class _Plan:
     first: Callable[..., None]
     last: Callable[..., None] | None = None
     scratch: tuple[int, ...] = ()
-    kinds: tuple[np.dtype, ...] = ()
+    elements: tuple[np.dtype, ...] = ()
 
 
 _plans: dict[Any, _Plan | None] = {}
-_DTYPES = {kind: dtype for dtype, kind in KINDS.items()}
+_DTYPES = {element: dtype for dtype, element in ELEMENTS.items()}
 
 
 def _bound(kernel: Kernel, chunks: int, arrays: int, *rest: Any) -> Callable[..., None]:
@@ -149,8 +149,8 @@ def _can_spread(kept: list[tuple[int, int]], size: int) -> bool:
 
 
 def _make_plan(name: str, a: np.ndarray, dims: tuple[int, ...], keepdim: bool, outs: tuple[str, ...], parameter: float) -> _Plan:
-    kind, size = KINDS[a.dtype], a.itemsize
-    rule = RULES[name](kind)
+    element, size = ELEMENTS[a.dtype], a.itemsize
+    rule = RULES[name](element)
     shape = tuple(1 if d in dims else n for d, n in enumerate(a.shape) if keepdim or d not in dims)
     copy, layout = None, _layout(a, dims, name in _ORDERED)
     if layout is None:
@@ -170,14 +170,14 @@ def _make_plan(name: str, a: np.ndarray, dims: tuple[int, ...], keepdim: bool, o
     integers = (units, group, pieces, no1, so2, so1, sr2)
     extent = (n2, n1, *steps)
     out_dtypes = tuple(_DTYPES[out] for out in outs)
-    states = tuple(_DTYPES[memory_kind(state)] for state in rule.state)
+    states = tuple(_DTYPES[memory_element(state)] for state in rule.state)
     arrays = 1 + len(outs if pieces == 1 else states)
     if layout.way == "rows":
-        first = _bound(reduce_rows(name, kind, outs, pieces == 1), -(-units // group), arrays, *integers, *extent, parameter)
+        first = _bound(reduce_rows(name, element, outs, pieces == 1), -(-units // group), arrays, *integers, *extent, parameter)
     else:
         across_them = (sr1, columns, across, blocks, layout.apart)
         first = _bound(
-            reduce_columns(name, kind, outs, pieces == 1, layout.way == "spread"),
+            reduce_columns(name, element, outs, pieces == 1, layout.way == "spread"),
             -(-units // group),
             arrays,
             *integers,
@@ -188,17 +188,17 @@ def _make_plan(name: str, a: np.ndarray, dims: tuple[int, ...], keepdim: bool, o
     if pieces == 1:
         return _Plan(copy, shape, out_dtypes, new, first)
     last = _bound(
-        join_pieces(name, kind, outs, layout.way != "rows"), no2 * no1, len(states) + len(outs), pieces, columns, *extent, parameter
+        join_pieces(name, element, outs, layout.way != "rows"), no2 * no1, len(states) + len(outs), pieces, columns, *extent, parameter
     )
     return _Plan(copy, shape, out_dtypes, new, first, last, (no2 * no1, pieces, columns), states)
 
 
 def _plan_for(name: str, a: np.ndarray, dims: Any, keepdim: bool, dtype: Any, parameter: float) -> _Plan | None:
     """The plan of a call whose arguments are as the user gave them; None for what the reference must do or explain."""
-    kind, ndim = KINDS.get(a.dtype, ""), a.ndim
-    if kind == "f16" and not targets.current().has_halves:
+    element, ndim = ELEMENTS.get(a.dtype, ""), a.ndim
+    if element == "f16" and not targets.current().has_halves:
         return None
-    if kind not in _TAKES.get(name, _NUMBERS) or not a.size or keepdim.__class__ is not bool:
+    if element not in _TAKES.get(name, _NUMBERS) or not a.size or keepdim.__class__ is not bool:
         return None
     if dtype is not None and dtype.numpy != a.dtype:
         return None
@@ -213,8 +213,8 @@ def _plan_for(name: str, a: np.ndarray, dims: Any, keepdim: bool, dtype: Any, pa
         return None
     if name in _ORDERED and (math.prod(a.shape[d] for d in wrapped) >= 1 << 31 or (len(wrapped) > 1 and not a.flags.c_contiguous)):
         return None
-    outs = _GIVES.get(name, lambda kind: (kind,))(kind)
-    if name in _TO_LONG and kind not in _FLOATS and dtype is None:
+    outs = _GIVES.get(name, lambda element: (element,))(element)
+    if name in _TO_LONG and element not in _FLOATS and dtype is None:
         outs = ("i64",)
     return _make_plan(name, a, wrapped, keepdim, outs, parameter)
 
@@ -246,7 +246,7 @@ def reduce(name: str, a: np.ndarray, dims: Any = None, keepdim: bool = False, dt
     if plan.last is None:
         plan.first(id(a), *ids)
     else:
-        states = [empty(plan.scratch, state_dtype) for state_dtype in plan.kinds]
+        states = [empty(plan.scratch, state_dtype) for state_dtype in plan.elements]
         state_ids = [id(state) for state in states]
         plan.first(id(a), *state_ids)
         plan.last(*state_ids, *ids)
@@ -259,19 +259,19 @@ _NUMBERS = _FLOATS | {"i8", "i16", "i32", "i64", "u8", "b8"}
 _ORDERED = frozenset({"argmax", "argmin", "max", "min"})  # which of the elements comes first matters
 _TO_LONG = frozenset({"sum", "nansum", "prod"})  # of integers
 
-# Kinds that a rule takes, and those of its results; where a rule is not named, all kinds and the input's.
+# Element types that a rule takes, and those of its results; where a rule is not named, all of them and the input's.
 _TAKES: dict[str, frozenset[str]] = {
     **dict.fromkeys(("mean", "var", "std", "norm 0", "norm 1", "norm 2", "norm inf", "norm -inf"), _FLOATS),
     **dict.fromkeys(("argmax", "argmin", "max", "min", "aminmax"), _NUMBERS - {"b8"}),
-    "norm p": _FLOATS - {"f64"},  # exp(p * log(x)) in float64 is exact enough for narrower kinds
+    "norm p": _FLOATS - {"f64"},  # exp(p * log(x)) in float64 is exact enough for narrower types
     "logsumexp": frozenset({"f32", "f64"}),
 }
 _GIVES: dict[str, Callable[[str], tuple[str, ...]]] = {
-    "aminmax": lambda kind: (kind, kind),
-    "max": lambda kind: (kind, "i64"),
-    "min": lambda kind: (kind, "i64"),
-    **dict.fromkeys(("argmax", "argmin", "count"), lambda kind: ("i64",)),
-    **dict.fromkeys(("any", "all"), lambda kind: ("u8" if kind == "u8" else "b8",)),
+    "aminmax": lambda element: (element, element),
+    "max": lambda element: (element, "i64"),
+    "min": lambda element: (element, "i64"),
+    **dict.fromkeys(("argmax", "argmin", "count"), lambda element: ("i64",)),
+    **dict.fromkeys(("any", "all"), lambda element: ("u8" if element == "u8" else "b8",)),
 }
 
 

@@ -43,17 +43,17 @@ def _extent(k: Builder) -> _Extent:
     return _Extent(*(k.integer() for _ in range(5)))
 
 
-def _lanes(k: Builder, sweep: Sweep, kind: str) -> int:
+def _lanes(k: Builder, sweep: Sweep, element: str) -> int:
     """Lanes of all values of a sweep."""
-    return min(k.lanes(value_kind) for value_kind in (kind, *(sweep.kinds or ("f64",))) if value_kind != "b1")
+    return min(k.lanes(value_element) for value_element in (element, *(sweep.elements or ("f64",))) if value_element != "b1")
 
 
-def _constants(k: Builder, kinds: Sequence[str], values: Sequence[float], lanes: int) -> State:
-    return tuple(k.const(value, kind, lanes) for kind, value in zip(kinds, values, strict=True))
+def _constants(k: Builder, elements: Sequence[str], values: Sequence[float], lanes: int) -> State:
+    return tuple(k.const(value, element, lanes) for element, value in zip(elements, values, strict=True))
 
 
-def _cast(k: Builder, state: State, kinds: Sequence[str]) -> State:
-    return tuple(k.cast(v, kind) for v, kind in zip(state, kinds, strict=True))
+def _cast(k: Builder, state: State, elements: Sequence[str]) -> State:
+    return tuple(k.cast(v, element) for v, element in zip(state, elements, strict=True))
 
 
 def _masked(k: Builder, mask: Value | None, new: State, old: State) -> State:
@@ -64,24 +64,24 @@ def _values(result: Any) -> State:
     return result if isinstance(result, tuple) else () if result is None else (result,)
 
 
-def memory_kind(kind: str) -> str:
-    return "b8" if kind == "b1" else kind
+def memory_element(element: str) -> str:
+    return "b8" if element == "b1" else element
 
 
-def _put(k: Builder, state: State, arrays: list[Value], kinds: Sequence[str], at: Value, mask: Value | None = None) -> None:
-    for value, pointer, kind in zip(state, arrays, kinds, strict=True):
-        k.store(k.cast(value, {"b8": "b1", "f16": "f32", "bf16": "f32"}.get(kind, kind)), pointer, at, kind, mask)
+def _put(k: Builder, state: State, arrays: list[Value], elements: Sequence[str], at: Value, mask: Value | None = None) -> None:
+    for value, pointer, element in zip(state, arrays, elements, strict=True):
+        k.store(k.cast(value, {"b8": "b1", "f16": "f32", "bf16": "f32"}.get(element, element)), pointer, at, element, mask)
 
 
-def _result_kinds(rule: Rule, outs: tuple[str, ...], whole: bool) -> tuple[str, ...]:
-    return outs if whole else tuple(map(memory_kind, rule.state))
+def _result_elements(rule: Rule, outs: tuple[str, ...], whole: bool) -> tuple[str, ...]:
+    return outs if whole else tuple(map(memory_element, rule.state))
 
 
 def _piece_state(k: Builder, rule: Rule, run: Callable[[Sweep], State], count: Value, parameter: Value) -> State:
     """Run the sweeps of a rule over a piece of rows."""
     if rule.guess is not None:
         guess = run(rule.guess)
-        totals = _values(k.when(rule.trust(k, guess), lambda: guess[: len(rule.sweep.kinds)], lambda: run(rule.sweep)))  # type: ignore[misc]
+        totals = _values(k.when(rule.trust(k, guess), lambda: guess[: len(rule.sweep.elements)], lambda: run(rule.sweep)))  # type: ignore[misc]
     else:
         totals = run(rule.sweep)
     if rule.second is None:
@@ -90,19 +90,19 @@ def _piece_state(k: Builder, rule: Rule, run: Callable[[Sweep], State], count: V
 
 
 # -- rows ------------------------------------------------------------------------------------------------------------------------------
-def _row_sweep(k: Builder, sweep: Sweep, kind: str, row: Callable[[Value], Value], bounds: Sequence[Value]) -> State:
+def _row_sweep(k: Builder, sweep: Sweep, element: str, row: Callable[[Value], Value], bounds: Sequence[Value]) -> State:
     """A sweep over rows ``row(r2)`` between bounds: one lane."""
-    if not sweep.kinds:
+    if not sweep.elements:
         return ()
-    lanes = _lanes(k, sweep, kind)
-    width, count = len(sweep.kinds), _ACCUMULATORS
+    lanes = _lanes(k, sweep, element)
+    width, count = len(sweep.elements), _ACCUMULATORS
     first2, last2, first1, last1 = bounds
-    start = _constants(k, sweep.kinds, sweep.start, lanes) * count
+    start = _constants(k, sweep.elements, sweep.start, lanes) * count
 
     def run(begin: Value, end: Value, pointer: Value, accumulators: State) -> State:
         def step(i: Value, mask: Value | None, *values: Value) -> State:
             state, rest = values[:width], values[width:]
-            x = k.load(pointer, i, kind, lanes, mask)
+            x = k.load(pointer, i, element, lanes, mask)
             new = sweep.step(k, state, x, lambda index: k.cast(i, index) + k.indices(lanes, index))
             return (*rest, *_masked(k, mask, new, state))  # accumulators take turns
 
@@ -134,17 +134,17 @@ def _folded(k: Builder, sweep: Sweep, state: State) -> State:
     if sweep.fold is not None:
         return sweep.fold(k, state)
     while state[0].lanes > 1:
-        low, high = zip(*map(k.opmath, state), strict=True)
+        low, high = zip(*map(k.halves, state), strict=True)
         state = sweep.merge(k, low, high)
     return state
 
 
 @kernel
-def reduce_rows(k: Builder, name: str, kind: str, outs: tuple[str, ...], whole: bool) -> None:
+def reduce_rows(k: Builder, name: str, element: str, outs: tuple[str, ...], whole: bool) -> None:
     """Units are rows if ``whole``, else pieces of rows; ``group`` of them make a chunk."""
-    rule = RULES[name](kind)
-    kinds = _result_kinds(rule, outs, whole)
-    x, results = k.array(), [k.array() for _ in kinds]
+    rule = RULES[name](element)
+    elements = _result_elements(rule, outs, whole)
+    x, results = k.array(), [k.array() for _ in elements]
     units, group, pieces, no1, so2, so1, sr2 = (k.integer() for _ in range(7))
     extent, parameter = _extent(k), k.number("f64")
 
@@ -154,9 +154,9 @@ def reduce_rows(k: Builder, name: str, kind: str, outs: tuple[str, ...], whole: 
             o, bounds = u // pieces, extent.piece(k, u % pieces)
         base = k.at(x, (o // no1) * so2 + (o % no1) * so1, "i8")
         count = extent.count(k, bounds)
-        run = lambda sweep: _row_sweep(k, sweep, kind, lambda r2: k.at(base, r2 * sr2, "i8"), bounds)  # noqa: E731
+        run = lambda sweep: _row_sweep(k, sweep, element, lambda r2: k.at(base, r2 * sr2, "i8"), bounds)  # noqa: E731
         state = _piece_state(k, rule, run, count, parameter)
-        _put(k, rule.finish(k, state, count, parameter) if whole else state, results, kinds, u)
+        _put(k, rule.finish(k, state, count, parameter) if whole else state, results, elements, u)
 
     k.for_chunks(lambda c: k.loop(c * group, k.least((c + 1) * group, units), unit))
 
@@ -172,7 +172,7 @@ class _Block:
     def __init__(
         self,
         k: Builder,
-        kind: str,
+        element: str,
         lanes: int,
         place: Callable[[Value, Value, Value], Value],
         bounds: Sequence[Value],
@@ -180,7 +180,7 @@ class _Block:
         stop: Value,
         apart: Value | None,
     ):
-        self.k, self.kind, self.lanes, self.place, self.bounds = k, kind, lanes, place, bounds
+        self.k, self.element, self.lanes, self.place, self.bounds = k, element, lanes, place, bounds
         self.first, self.stop, self.apart = first, stop, apart
 
     def each(self, body: Callable[[Value, list[Any]], None], registers: int = 0) -> None:
@@ -193,15 +193,15 @@ class _Block:
 
     def get(self, pointer: Value, i: int, mask: Value | None) -> Value:
         if self.apart is None:
-            return self.k.load(pointer, i, self.kind, self.lanes, mask)
-        return self.k.gather(pointer, (self.k.indices(self.lanes) + i) * self.apart, self.kind, mask)
+            return self.k.load(pointer, i, self.element, self.lanes, mask)
+        return self.k.gather(pointer, (self.k.indices(self.lanes) + i) * self.apart, self.element, mask)
 
     def totals(self, scratch: Sequence[tuple[Value, str]], j: Value) -> State:
-        return tuple(self.k.load(p, j - self.first, kind, self.lanes) for p, kind in scratch)
+        return tuple(self.k.load(p, j - self.first, element, self.lanes) for p, element in scratch)
 
     def keep(self, state: State, scratch: Sequence[tuple[Value, str]], j: Value) -> None:
-        for value, (pointer, kind) in zip(state, scratch, strict=True):
-            self.k.store(value, pointer, j - self.first, kind)
+        for value, (pointer, element) in zip(state, scratch, strict=True):
+            self.k.store(value, pointer, j - self.first, element)
 
     def sweep(self, sweep_at: Callable[[Value], Sweep], model: Sweep, scratch: Sequence[tuple[Value, str]]) -> None:
         """Run the sweep ``sweep_at(j)``, which is like ``model``, and leave its totals in ``scratch``."""
@@ -215,7 +215,7 @@ class _Block:
 
             def columns(j: Value, masks: list[Any]) -> None:
                 places = [j + i * lanes for i in range(len(masks))]
-                sweeps, width = [sweep_at(at) for at in places], len(model.kinds)
+                sweeps, width = [sweep_at(at) for at in places], len(model.elements)
 
                 def step(r: Value, *values: Value) -> State:
                     pointer = self.place(r2, r, j)
@@ -226,8 +226,8 @@ class _Block:
                     return tuple(new)
 
                 before = [self.totals(scratch, at) for at in places]
-                straight = model.kinds == model.totals
-                carried = sum(before, ()) if straight else _constants(k, model.kinds, model.start, lanes) * len(masks)
+                straight = model.elements == model.totals
+                carried = sum(before, ()) if straight else _constants(k, model.elements, model.start, lanes) * len(masks)
                 final = _values(k.loop(r1, end, step, carried=carried))
                 for i, (sweep, at) in enumerate(zip(sweeps, places, strict=True)):
                     state = final[i * width : (i + 1) * width]
@@ -239,19 +239,19 @@ class _Block:
 
 
 @kernel
-def reduce_columns(k: Builder, name: str, kind: str, outs: tuple[str, ...], whole: bool, spread: bool) -> None:
+def reduce_columns(k: Builder, name: str, element: str, outs: tuple[str, ...], whole: bool, spread: bool) -> None:
     """Units are blocks of ``across`` of the ``columns`` of one kept index and piece; ``group`` of them make a chunk.
 
     Columns are neighbours, or if ``spread``, ``apart`` elements from each other.
     """
-    rule = RULES[name](kind)
-    kinds = _result_kinds(rule, outs, whole)
-    x, results = k.array(), [k.array() for _ in kinds]
+    rule = RULES[name](element)
+    elements = _result_elements(rule, outs, whole)
+    x, results = k.array(), [k.array() for _ in elements]
     units, group, pieces, no1, so2, so1, sr2, sr1, columns, across, blocks, apart = (k.integer() for _ in range(12))
     extent, parameter = _extent(k), k.number("f64")
-    lanes = _lanes(k, rule.sweep, kind)
+    lanes = _lanes(k, rule.sweep, element)
     then = rule.second(()) if rule.second is not None else rule.sweep
-    memory = [(k.scratch(COLUMNS, total_kind), total_kind) for total_kind in map(memory_kind, rule.sweep.totals + then.totals)]
+    memory = [(k.scratch(COLUMNS, total_element), total_element) for total_element in map(memory_element, rule.sweep.totals + then.totals)]
     totals, others = memory[: len(rule.sweep.totals)], memory[len(rule.sweep.totals) :]
 
     def unit(u: Value) -> None:
@@ -264,10 +264,10 @@ def reduce_columns(k: Builder, name: str, kind: str, outs: tuple[str, ...], whol
         count = extent.count(k, bounds)
 
         def place(r2: Value, r1: Value, j: Value) -> Value:
-            return k.at(k.at(base, r2 * sr2 + r1 * sr1, "i8"), j * apart if spread else j, kind)
+            return k.at(k.at(base, r2 * sr2 + r1 * sr1, "i8"), j * apart if spread else j, element)
 
-        block = _Block(k, kind, lanes, place, bounds, first, k.least(first + across, columns), apart if spread else None)
-        if rule.sweep.kinds:
+        block = _Block(k, element, lanes, place, bounds, first, k.least(first + across, columns), apart if spread else None)
+        if rule.sweep.elements:
             block.sweep(lambda j: rule.sweep, rule.sweep, totals)
         if rule.second is not None:
             second, centre = rule.second, rule.centre
@@ -281,7 +281,7 @@ def reduce_columns(k: Builder, name: str, kind: str, outs: tuple[str, ...], whol
                 state = rule.piece(k, state, block.totals(others, j), count)
             if whole:
                 state = rule.finish(k, state, count, parameter)
-            _put(k, state, results, kinds, piece * columns + j, masks[0])
+            _put(k, state, results, elements, piece * columns + j, masks[0])
 
         block.each(put, 1)
 
@@ -290,20 +290,20 @@ def reduce_columns(k: Builder, name: str, kind: str, outs: tuple[str, ...], whol
 
 # -- pieces ----------------------------------------------------------------------------------------------------------------------------
 @kernel
-def join_pieces(k: Builder, name: str, kind: str, outs: tuple[str, ...], wide: bool) -> None:
+def join_pieces(k: Builder, name: str, element: str, outs: tuple[str, ...], wide: bool) -> None:
     """Results from the states ``[kept, pieces, columns]``, in order of pieces; one column if not ``wide``. A chunk is a kept index."""
-    rule = RULES[name](kind)
-    kinds = tuple(map(memory_kind, rule.state))
-    states, results = [k.array() for _ in kinds], [k.array() for _ in outs]
+    rule = RULES[name](element)
+    elements = tuple(map(memory_element, rule.state))
+    states, results = [k.array() for _ in elements], [k.array() for _ in outs]
     pieces, columns = k.integer(), k.integer()
     extent, parameter = _extent(k), k.number("f64")
-    lanes = min(k.lanes(state_kind) for state_kind in rule.state) if wide else 1
+    lanes = min(k.lanes(state_element) for state_element in rule.state) if wide else 1
 
     def kept(o: Value) -> None:
         def some(j: Value, mask: Value | None) -> None:
             def get(s: Value) -> State:
                 at = (o * pieces + s) * columns + j
-                return tuple(k.load(p, at, state_kind, lanes, mask) for p, state_kind in zip(states, kinds, strict=True))
+                return tuple(k.load(p, at, state_element, lanes, mask) for p, state_element in zip(states, elements, strict=True))
 
             def join(s: Value, count: Value, *state: Value) -> State:
                 more = extent.count(k, extent.piece(k, s))

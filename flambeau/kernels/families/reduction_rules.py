@@ -13,10 +13,10 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
-from ..compiler.language import Builder, Value, register_kind
+from ..compiler.language import Builder, Value, register_element
 from ..mathematics import vectors
 
-BLOCK = 32  # elements that one lane adds up in the narrow kind
+BLOCK = 32  # elements that one lane adds up in the narrow type
 
 State = tuple[Value, ...]
 
@@ -26,15 +26,15 @@ class Sweep:
     """One run over the elements.
 
     Attributes:
-        kinds: of the accumulators of one lane; ``start``: their first values.
-        totals: the kinds that accumulators are merged in after each block.
-        step: the accumulators ``(k, state, x, position)`` after element ``x``, whose index ``position`` gives, in a kind.
+        elements: types of the accumulators of one lane; ``start``: their first values.
+        totals: the element types that accumulators are merged in after each block.
+        step: the accumulators ``(k, state, x, position)`` after element ``x``, whose index ``position`` gives, in an element type.
         merge: two states ``(k, a, b)`` as one.
         block: steps of a lane until its accumulators are merged into the totals; 0 where that loses nothing and both are the same.
-        fold: all lanes of a state as one, where there is a quicker way than merging opmath.
+        fold: all lanes of a state as one, where there is a quicker way than merging halves.
     """
 
-    kinds: tuple[str, ...]
+    elements: tuple[str, ...]
     start: tuple[float, ...]
     totals: tuple[str, ...]
     step: Callable[[Builder, State, Value, Callable[[str], Value]], State]
@@ -45,15 +45,15 @@ class Sweep:
 
 @dataclass(frozen=True)
 class Rule:
-    """A reduction of elements of one kind.
+    """A reduction of elements of one type.
 
     Attributes:
         sweep: the first run.
-        state: kinds of what describes a piece.
+        state: element types of what describes a piece.
         finish: results, from the whole's state, its number of elements and a parameter (both float64).
         join: the states of two pieces and their numbers of elements, as one state.
         centre: what the second run needs, from the first one's totals, the number of elements and the parameter.
-        second: the run that follows, if any, from the centre; its kinds do not depend on that.
+        second: the run that follows, if any, from the centre; its element types do not depend on that.
         piece: the state, from both runs' totals and the number of elements.
         weight: cost of an element, in additions.
         guess: a quicker run over rows in place of ``sweep``, if ``trust`` finds its totals good; further ones may follow ``sweep``'s.
@@ -77,19 +77,19 @@ def _simple(sweep: Sweep, finish: Callable[[Builder, State, Value, Value], State
 
 
 # -- sums and products -------------------------------------------------------------------------------------------------------------
-def _narrow(kind: str) -> str:
-    """What a lane adds up elements of a kind in."""
-    kind = register_kind(kind)
-    return kind if kind in ("f32", "f64") else "i64" if kind in ("i32", "i64") else "i32"
+def _narrow(element: str) -> str:
+    """What a lane adds up elements of a type in."""
+    element = register_element(element)
+    return element if element in ("f32", "f64") else "i64" if element in ("i32", "i64") else "i32"
 
 
 def _plus(k: Builder, a: State, b: State) -> State:
     return tuple(x + y for x, y in zip(a, b, strict=True))
 
 
-def adding(kind: str, term: Callable[[Builder, Value], Value] | None = None, narrow: str = "") -> Sweep:
+def adding(element: str, term: Callable[[Builder, Value], Value] | None = None, narrow: str = "") -> Sweep:
     """The sweep that sums ``term(k, x)``, or ``x``, in ``narrow`` and then in 64 bits."""
-    narrow = narrow or _narrow(kind)
+    narrow = narrow or _narrow(element)
     wide = "f64" if narrow[0] == "f" else "i64"
 
     def step(k: Builder, state: State, x: Value, position: Any) -> State:
@@ -99,20 +99,20 @@ def adding(kind: str, term: Callable[[Builder, Value], Value] | None = None, nar
     return Sweep((narrow,), (0,), (wide,), step, _plus, 0 if narrow == "i64" else BLOCK)
 
 
-def _sum(kind: str) -> Rule:
-    return _simple(adding(kind))
+def _sum(element: str) -> Rule:
+    return _simple(adding(element))
 
 
-def _mean(kind: str) -> Rule:
-    return _simple(adding(kind), lambda k, s, n, p: (s[0] / n,))
+def _mean(element: str) -> Rule:
+    return _simple(adding(element), lambda k, s, n, p: (s[0] / n,))
 
 
-def _nansum(kind: str) -> Rule:
-    return _simple(adding(kind, lambda k, x: k.select(x.is_nan(), 0.0, x) if x.is_float else x))
+def _nansum(element: str) -> Rule:
+    return _simple(adding(element, lambda k, x: k.select(x.is_nan(), 0.0, x) if x.is_float else x))
 
 
-def _prod(kind: str) -> Rule:
-    narrow = register_kind(kind) if kind[-2:] != "b8" and kind[0] in "fb" else "i64"
+def _prod(element: str) -> Rule:
+    narrow = register_element(element) if element[-2:] != "b8" and element[0] in "fb" else "i64"
     wide = "f64" if narrow[0] == "f" else "i64"
 
     def times(k: Builder, a: State, b: State) -> State:
@@ -122,7 +122,7 @@ def _prod(kind: str) -> Rule:
     return _simple(sweep)
 
 
-def _count(kind: str) -> Rule:
+def _count(element: str) -> Rule:
     def step(k: Builder, state: State, x: Value, position: Any) -> State:
         return (state[0] + k.cast(k.cast(x, "b1"), "i32"),)
 
@@ -130,26 +130,26 @@ def _count(kind: str) -> Rule:
 
 
 # -- extrema and truth -------------------------------------------------------------------------------------------------------------
-def _ends(kind: str) -> tuple[float, float]:
+def _ends(element: str) -> tuple[float, float]:
     """The number below all others, and the one above."""
-    if kind[0] == "f":
+    if element[0] == "f":
         return -math.inf, math.inf
-    sign, bits = kind[0] == "i", int(kind[1:])
+    sign, bits = element[0] == "i", int(element[1:])
     return -sign << bits - 1, (1 << bits - sign) - 1
 
 
-def _truth(name: str, kind: str) -> Rule:
+def _truth(name: str, element: str) -> Rule:
     def either(k: Builder, a: State, b: State) -> State:
         return (a[0] | b[0] if name == "any" else a[0] & b[0],)
 
     return _simple(Sweep(("b1",), (name == "all",), ("b1",), lambda k, s, x, at: either(k, s, (k.cast(x, "b1"),)), either))
 
 
-def _extremes(wanted: tuple[str, ...], kind: str, size: bool = False) -> Rule:
+def _extremes(wanted: tuple[str, ...], element: str, size: bool = False) -> Rule:
     """``wanted`` are "maximum" and "minimum"; of absolute values if ``size``."""
-    value = register_kind(kind)
+    value = register_element(element)
     if value == "b1":
-        return _truth("any" if wanted == ("maximum",) else "all", kind)
+        return _truth("any" if wanted == ("maximum",) else "all", element)
     start = tuple(_ends(value)[name == "minimum"] for name in wanted)
 
     def merge(k: Builder, a: State, b: State) -> State:
@@ -159,8 +159,8 @@ def _extremes(wanted: tuple[str, ...], kind: str, size: bool = False) -> Rule:
         x = k.cast(x, value)
         return merge(k, (k.abs(x) if size else x,) * len(wanted), state)  # this way round the accumulator waits for one instruction
 
-    kinds = (value,) * len(wanted)
-    rule = _simple(Sweep(kinds, start, kinds, step, merge))
+    elements = (value,) * len(wanted)
+    rule = _simple(Sweep(elements, start, elements, step, merge))
     if value[0] != "f":
         return rule
 
@@ -179,7 +179,7 @@ def _extremes(wanted: tuple[str, ...], kind: str, size: bool = False) -> Rule:
         best = [k.fold(v, better(i)) for i, v in enumerate(state[:-1])]
         return (*best, k.select(k.any(state[-1].is_nan()), math.nan, k.const(0, value)))
 
-    guess = Sweep((*kinds, value), (*start, 0), (*kinds, value), quick, lambda k, a, b: (*plain(k, a, b), a[-1] + b[-1]), 0, fold)
+    guess = Sweep((*elements, value), (*start, 0), (*elements, value), quick, lambda k, a, b: (*plain(k, a, b), a[-1] + b[-1]), 0, fold)
     return replace(rule, guess=guess, trust=lambda k, state: ~state[-1].is_nan())
 
 
@@ -192,12 +192,12 @@ def _beats(k: Builder, x: Value, y: Value, largest: bool) -> Value:
     return k.emit(f"fcmp {order} {x.type} {x.text}, {y.text}", "b1", x.lanes) & ~y.is_nan()
 
 
-def _extreme_place(largest: bool, with_value: bool, kind: str) -> Rule:
+def _extreme_place(largest: bool, with_value: bool, element: str) -> Rule:
     """The extremum and the first place where it is.
 
     Lanes start at the value that nothing beats last and place 0, which is the answer where all elements have that value.
     """
-    value = register_kind(kind) if kind[0] in "fb" or kind == "i64" else "i32"
+    value = register_element(element) if element[0] in "fb" or element == "i64" else "i32"
     index = "i64" if value in ("f64", "i64") else "i32"
 
     def step(k: Builder, state: State, x: Value, position: Callable[[str], Value]) -> State:
@@ -212,29 +212,29 @@ def _extreme_place(largest: bool, with_value: bool, kind: str) -> Rule:
     def finish(k: Builder, state: State, count: Value, parameter: Value) -> State:
         return state if with_value else state[1:]
 
-    kinds = (value, index)
-    return _simple(Sweep(kinds, (_ends(value)[not largest], 0), kinds, step, merge), finish)
+    elements = (value, index)
+    return _simple(Sweep(elements, (_ends(value)[not largest], 0), elements, step, merge), finish)
 
 
 # -- norms -------------------------------------------------------------------------------------------------------------------------
-def _norm_1(kind: str) -> Rule:
-    return _simple(adding(kind, lambda k, x: k.abs(x)))
+def _norm_1(element: str) -> Rule:
+    return _simple(adding(element, lambda k, x: k.abs(x)))
 
 
-def _norm_2(kind: str) -> Rule:
+def _norm_2(element: str) -> Rule:
     """Squares in float64, as those of float32 overflow above 1.8e19; first in float32, whose sum shows whether some did, or vanished."""
     square = lambda k, x: x * x  # noqa: E731
-    rule = _simple(adding(kind, square, "f64"), lambda k, s, n, p: (k.sqrt(s[0]),))
-    if kind == "f64":
+    rule = _simple(adding(element, square, "f64"), lambda k, s, n, p: (k.sqrt(s[0]),))
+    if element == "f64":
         return rule
-    return replace(rule, guess=adding(kind, square), trust=lambda k, s: (s[0] > 1e-25) & (s[0] < math.inf))
+    return replace(rule, guess=adding(element, square), trust=lambda k, s: (s[0] > 1e-25) & (s[0] < math.inf))
 
 
 def _power(k: Builder, x: Value, exponent: Value) -> Value:
     return vectors.exp(k, vectors.log(k, x) * exponent)
 
 
-def _norm_p(kind: str) -> Rule:
+def _norm_p(element: str) -> Rule:
     none = Sweep((), (), (), lambda k, s, x, at: (), lambda k, a, b: ())  # only second runs know the parameter
     return Rule(
         none,
@@ -242,14 +242,14 @@ def _norm_p(kind: str) -> Rule:
         finish=lambda k, s, n, p: (_power(k, s[0], 1.0 / p),),
         join=lambda k, a, b, m, n: _plus(k, a, b),
         centre=lambda k, s, n, p: (p,),
-        second=lambda centre: adding(kind, lambda k, x: _power(k, k.abs(x), centre[0]), "f64"),
+        second=lambda centre: adding(element, lambda k, x: _power(k, k.abs(x), centre[0]), "f64"),
         piece=lambda k, first, then, n: then,
         weight=16,
     )
 
 
 # -- variance ------------------------------------------------------------------------------------------------------------------------
-def _variance(root: bool, kind: str) -> Rule:
+def _variance(root: bool, element: str) -> Rule:
     """State: mean, and the sum of squares of the distances from it."""
 
     def second(centre: State) -> Sweep:
@@ -275,19 +275,19 @@ def _variance(root: bool, kind: str) -> Rule:
         variance = state[1] / k.most(count - correction, 0.0)
         return (k.sqrt(variance) if root else variance,)
 
-    return Rule(adding(kind), ("f64", "f64"), finish, join, centre, second, piece, 4)
+    return Rule(adding(element), ("f64", "f64"), finish, join, centre, second, piece, 4)
 
 
 # -- logsumexp ------------------------------------------------------------------------------------------------------------------------
-def _logsumexp(kind: str) -> Rule:
+def _logsumexp(element: str) -> Rule:
     """State: the largest element, and the sum of exponentials of the distances from it."""
-    value = register_kind(kind)
+    value = register_element(element)
 
     def centre(k: Builder, first: State, count: Value, parameter: Value) -> State:
         return (k.select(k.abs(first[0]).eq(math.inf), 0.0, first[0]),)  # inf - inf would be NaN
 
     def second(centre: State) -> Sweep:
-        return adding(kind, lambda k, x: vectors.exp(k, x - centre[0]))
+        return adding(element, lambda k, x: vectors.exp(k, x - centre[0]))
 
     def join(k: Builder, a: State, b: State, m: Value, n: Value) -> State:
         top = k.maximum(a[0], b[0])
@@ -300,7 +300,7 @@ def _logsumexp(kind: str) -> Rule:
     def piece(k: Builder, first: State, then: State, count: Value) -> State:
         return first[0], then[0]
 
-    return Rule(_extremes(("maximum",), kind).sweep, (value, "f64"), finish, join, centre, second, piece, 4)
+    return Rule(_extremes(("maximum",), element).sweep, (value, "f64"), finish, join, centre, second, piece, 4)
 
 
 RULES: dict[str, Callable[[str], Rule]] = {

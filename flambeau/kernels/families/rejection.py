@@ -17,7 +17,7 @@ import numpy as np
 from ...core.arrays.native import native
 from ...core.random.rejection import SQUEEZE, STIRLING_TAIL, THIRD
 from ..compiler.build import kernel
-from ..compiler.language import KINDS, Builder, Value
+from ..compiler.language import ELEMENTS, Builder, Value
 from ..compiler.pool import pool
 from .random import BLOCK, advance, call_library, library_function, temper
 
@@ -66,8 +66,8 @@ class Rule(NamedTuple):
     Attributes:
         arrays: how many operands there are, arrays of the result's size and dtype.
         calls: functions of the C library.
-        draw: ``draw(k, stream, kind, kept, *operands)`` gives the element in kind ``kind``; ``kept`` points to a number that is kept from
-            element to element, and between calls.
+        draw: ``draw(k, stream, element, kept, *operands)`` gives a random number of type ``element``; ``kept`` points to a number that is
+            kept from one to the next, and between calls.
     """
 
     arrays: int
@@ -76,7 +76,7 @@ class Rule(NamedTuple):
 
 
 @kernel
-def draw_each(k: Builder, name: str, kind: str) -> None:
+def draw_each(k: Builder, name: str, element: str) -> None:
     """Fill ``out`` by rule ``name`` from words ``position`` to 624 of block ``old`` and the following ones; ``new`` gets the last one.
 
     ``used`` gets how many words were taken.
@@ -92,10 +92,10 @@ def draw_each(k: Builder, name: str, kind: str) -> None:
         k.store(value, place, index, "i64")
     stream = Stream(k, state, words, place, functions)
 
-    def element(i: Value) -> None:
-        k.store(rule.draw(k, stream, kind, kept, *(k.load(operand, i, kind) for operand in operands)), out, i, kind)
+    def one(i: Value) -> None:
+        k.store(rule.draw(k, stream, element, kept, *(k.load(operand, i, element) for operand in operands)), out, i, element)
 
-    k.loop(0, count, element)
+    k.loop(0, count, one)
     blocks = k.load(place, _BLOCKS, "i64")
     k.store(left + blocks * BLOCK - k.load(place, _END, "i64") + k.load(place, _AT, "i64"), used, 0, "i64")
     k.when(blocks > 0, lambda: temper(k, state, new))
@@ -122,10 +122,10 @@ def _both(k: Builder, first: Value, second: Callable[[], Value]) -> Value:
 
 
 # ---- Poisson
-def _poisson(k: Builder, stream: Stream, kind: str, kept: Value, rate: Value) -> Value:
+def _poisson(k: Builder, stream: Stream, element: str, kept: Value, rate: Value) -> Value:
     rate = k.cast(rate, "f64")
     count = k.when(rate >= 10.0, lambda: _poisson_large(k, stream, rate), lambda: _poisson_small(k, stream, rate))
-    return k.cast(count, kind)
+    return k.cast(count, element)
 
 
 def _poisson_small(k: Builder, stream: Stream, rate: Value) -> Value:
@@ -168,9 +168,9 @@ def _poisson_large(k: Builder, stream: Stream, rate: Value) -> Value:
 
 
 # ---- binomial
-def _binomial(k: Builder, stream: Stream, kind: str, kept: Value, count: Value, prob: Value) -> Value:
+def _binomial(k: Builder, stream: Stream, element: str, kept: Value, count: Value, prob: Value) -> Value:
     p = k.cast(prob, "f64")
-    folded = k.select(prob <= 0.5, prob, k.cast(1.0 - p, kind))
+    folded = k.select(prob <= 0.5, prob, k.cast(1.0 - p, element))
     n = k.cast(count, "f64")
 
     def draw() -> Value:
@@ -181,12 +181,12 @@ def _binomial(k: Builder, stream: Stream, kind: str, kept: Value, count: Value, 
     def certain() -> Value:
         return k.when(prob >= 1.0, lambda: n, lambda: k.when(prob.is_nan(), lambda: p, draw))
 
-    return k.cast(k.when((count <= 0.0) | (prob <= 0.0), lambda: k.const(0.0, "f64"), certain), kind)
+    return k.cast(k.when((count <= 0.0) | (prob <= 0.0), lambda: k.const(0.0, "f64"), certain), element)
 
 
 def _waiting_times(k: Builder, stream: Stream, count: Value, prob: Value) -> Value:
     failure = stream.call("log1p", -k.cast(prob, "f64"))
-    log_failure = k.cast(k.cast(failure, prob.kind), "f64")
+    log_failure = k.cast(k.cast(failure, prob.element), "f64")
 
     def wait(successes: Value, total: Value) -> tuple[Value, Value]:
         return successes + 1.0, total + k.ceil(stream.call("log", stream.next()) / log_failure)
@@ -240,7 +240,7 @@ def _rejected_trials(k: Builder, stream: Stream, count: Value, prob: Value) -> V
 
 
 # ---- gamma
-def _gamma(k: Builder, stream: Stream, kind: str, kept: Value, alpha: Value) -> Value:
+def _gamma(k: Builder, stream: Stream, element: str, kept: Value, alpha: Value) -> Value:
     """``kept`` is the second normal number of a pair, NaN where there is none."""
     small = alpha < 1.0
     d = k.cast(k.select(small, alpha + 1.0, alpha) - THIRD, "f64")
@@ -283,7 +283,7 @@ def _gamma(k: Builder, stream: Stream, kind: str, kept: Value, alpha: Value) -> 
         return scale * _accepted(k, draw)
 
     drawn = k.when(power.eq(math.inf), lambda: k.const(0.0, "f64"), number)
-    return k.most(k.cast(drawn, kind), float(np.finfo(np.float32 if kind == "f32" else np.float64).tiny))
+    return k.most(k.cast(drawn, element), float(np.finfo(np.float32 if element == "f32" else np.float64).tiny))
 
 
 RULES = {
@@ -296,11 +296,11 @@ RULES = {
 @native("random.draw_each")
 def drawing(name: str, dtype: np.dtype) -> Callable[..., int | None] | None:
     """What fills an array of ``dtype`` by rule ``name``, or None; as ``random.draw``, with the number that is kept and the operands."""
-    kind = KINDS.get(dtype)
-    if kind not in _FLOATS:
+    element = ELEMENTS.get(dtype)
+    if element not in _FLOATS:
         return None
     calls = [library_function(call) for call in RULES[name].calls]
-    run = draw_each(name, kind)
+    run = draw_each(name, element)
     pack, address = run.pack, run.address
 
     def fill(out: np.ndarray, state: int, old: np.ndarray, new: np.ndarray, position: int, kept: np.ndarray, *operands: Any) -> int | None:

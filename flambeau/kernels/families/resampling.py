@@ -25,23 +25,23 @@ from ..compiler.memory import empty
 
 _SPAN = 4096  # elements of the result in a chunk
 _FEW = 8  # along ``inner``: fewer are gathered
-_KINDS = {np.dtype(np.float32): "f32", np.dtype(np.float64): "f64"}
+_ELEMENTS = {np.dtype(np.float32): "f32", np.dtype(np.float64): "f64"}
 Table = tuple[np.ndarray, np.ndarray, np.ndarray | None]  # numbers (count), places and weights (taps, count)
 
 
 @kernel
-def resample_axis(k: Builder, kind: str, weighted: bool, across: bool) -> None:
+def resample_axis(k: Builder, element: str, weighted: bool, across: bool) -> None:
     """One dimension; a unit is a block of the result along it, or across, all of ``inner`` for one element."""
     x, y, numbers, places = k.array(), k.array(), k.array(), k.array()
     weights = k.array() if weighted else None
     size, count, inner, most, units, per, blocks = (k.integer() for _ in range(7))
-    lanes = k.lanes(kind)
-    zero = k.const(0, kind, lanes)
+    lanes = k.lanes(element)
+    zero = k.const(0, element, lanes)
 
     def block(u: Value) -> None:
         row = u // blocks
         first = (u - row * blocks) * _SPAN
-        source = k.at(x, row * size, kind)
+        source = k.at(x, row * size, element)
 
         def some(j: Value, mask: Value | None) -> None:
             number = k.load(numbers, j, "i32", lanes, mask)
@@ -49,29 +49,29 @@ def resample_axis(k: Builder, kind: str, weighted: bool, across: bool) -> None:
             def tap(t: Value, total: Value, at: Value) -> tuple[Value, Value]:
                 place = k.cast(k.load(places, at, "i32", lanes, mask), "i64")
                 is_there = number > k.splat(k.cast(t, "i32"), lanes)
-                value = k.gather(source, place, kind, is_there if mask is None else is_there & mask)
+                value = k.gather(source, place, element, is_there if mask is None else is_there & mask)
                 if weights is not None:
-                    value = value * k.load(weights, at, kind, lanes, mask)
+                    value = value * k.load(weights, at, element, lanes, mask)
                 return total + value, at + count
 
             total, _ = k.loop(0, most, tap, carried=(zero, j))
-            k.store(total, y, row * count + j, kind, mask)
+            k.store(total, y, row * count + j, element, mask)
 
         k.vector_loop(first, k.least(first + _SPAN, count), lanes, some)
 
     def plane(u: Value) -> None:
         outer = u // count
         j = u - outer * count
-        source, target = k.at(x, outer * size * inner, kind), k.at(y, u * inner, kind)
+        source, target = k.at(x, outer * size * inner, element), k.at(y, u * inner, element)
         number = k.cast(k.load(numbers, j, "i32"), "i64")
 
         def some(i: Value, mask: Value | None) -> None:
             def tap(t: Value, total: Value, at: Value) -> tuple[Value, Value]:
-                value = k.load(source, k.cast(k.load(places, at, "i32"), "i64") * inner + i, kind, lanes, mask)
-                return total + (value if weights is None else value * k.load(weights, at, kind)), at + count
+                value = k.load(source, k.cast(k.load(places, at, "i32"), "i64") * inner + i, element, lanes, mask)
+                return total + (value if weights is None else value * k.load(weights, at, element)), at + count
 
             total, _ = k.loop(0, number, tap, carried=(zero, j))
-            k.store(total, target, i, kind, mask)
+            k.store(total, target, i, element, mask)
 
         k.vector_loop(0, inner, lanes, some)
 
@@ -90,7 +90,7 @@ def _along(input: np.ndarray, axis: int, table: Table) -> np.ndarray:
     arrays = [input, result, numbers.astype(np.int32), np.ascontiguousarray(places, np.int32)]
     if weights is not None:
         arrays.append(weights)
-    run = resample_axis(_KINDS[input.dtype], weights is not None, inner != 1)
+    run = resample_axis(_ELEMENTS[input.dtype], weights is not None, inner != 1)
     run(-(-units // per), *map(id, arrays), size, count, inner, len(places), units, per, blocks)
     return result
 
@@ -103,7 +103,7 @@ def _forward(places: np.ndarray, weights: np.ndarray | None, size: int) -> Table
 def _adjoint(places: np.ndarray, weights: np.ndarray | None, size: int) -> Table:
     """The same with a column for each of ``size`` elements of the input."""
     flat = places.reshape(-1)
-    order = flat.argsort(kind="stable")
+    order = flat.argsort(element="stable")
     numbers = np.bincount(flat, minlength=size)
     begins = np.cumsum(numbers) - numbers
     column = flat[order]
@@ -118,7 +118,7 @@ def _adjoint(places: np.ndarray, weights: np.ndarray | None, size: int) -> Table
 
 
 def _each_axis(input: np.ndarray, plan: Any, sizes: Any, table: Any) -> np.ndarray | None:
-    if input.dtype not in _KINDS or not input.size or all(axis_plan is None for axis_plan in plan):
+    if input.dtype not in _ELEMENTS or not input.size or all(axis_plan is None for axis_plan in plan):
         return None
     if not input.flags.c_contiguous and input.ndim > 3 and is_contiguous_as(input, channels_last if input.ndim == 4 else channels_last_3d):
         return None

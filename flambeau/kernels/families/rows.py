@@ -9,18 +9,18 @@ belong to different rows, a register holds one element of each of them, and a bl
       row 1   [0 1 2 3|4 5 6 7| ..         [1 1 1 1|1 1 1 1] 1 1 ..
       row 2   [0 1 2 3|4 5 6 7| ..            |  down
 
-A kernel is written once for both: ``rows(k, kind, across, body)`` calls ``body(row)``, which makes the row's passes by ``row.total``,
+A kernel is written once for both: ``rows(k, element, across, body)`` calls ``body(row)``, which makes the row's passes by ``row.total``,
 ``row.most``, ``row.moments`` (reductions, whose results are one number a row) and ``row.map``.  A row stays in cache from pass to pass.
 
     @kernel
-    def centre(k, kind, across):
+    def centre(k, element, across):
         x, y = k.array(), k.array()
         def body(row):
             mean = row.total(lambda at: at.load(x)) / row.count
             row.map(lambda at: at.store(at.load(x) - mean, y))
-        rows(k, kind, across, body)
+        rows(k, element, across, body)
 
-    run(centre, KINDS[x.dtype], x.shape, dim, x, y)
+    run(centre, ELEMENTS[x.dtype], x.shape, dim, x, y)
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from typing import Any
 import numpy as np
 
 from ..compiler import target as targets
-from ..compiler.language import KINDS, SIZES, Builder, Value, register_kind
+from ..compiler.language import ELEMENTS, SIZES, Builder, Value, register_element
 
 View = tuple[int, int, int]
 
@@ -53,20 +53,20 @@ class Place:
         self.row, self.j, self.mask = row, j, mask
         self.index = row.start + (j * row.stride if row.across else j)
 
-    def load(self, pointer: Value, kind: str = "") -> Value:
-        return self.row.k.load(pointer, self.index, kind or self.row.memory, self.row.lanes, self.mask)
+    def load(self, pointer: Value, element: str = "") -> Value:
+        return self.row.k.load(pointer, self.index, element or self.row.memory, self.row.lanes, self.mask)
 
     def load_all(self, pointer: Value) -> list[Value]:
         """What ``load`` gives, for each of the rows that are taken together."""
         k, row = self.row.k, self.row
         return [k.load(pointer, self.index + row.n * i, row.memory, row.lanes, self.mask) for i in range(row.together)]
 
-    def store(self, value: Value, pointer: Value, kind: str = "") -> None:
-        self.row.k.store(value, pointer, self.index, kind or self.row.memory, self.mask)
+    def store(self, value: Value, pointer: Value, element: str = "") -> None:
+        self.row.k.store(value, pointer, self.index, element or self.row.memory, self.mask)
 
     def along(self, pointer: Value) -> Value:
         """What an array of n elements has for this place; across, one number."""
-        return self.row.k.load(pointer, self.j, self.row.kind, *(() if self.row.across else (self.row.lanes, self.mask)))
+        return self.row.k.load(pointer, self.j, self.row.element, *(() if self.row.across else (self.row.lanes, self.mask)))
 
     def numbers(self) -> Value:
         """Which elements of the row these are, as i32; across, one number."""
@@ -75,33 +75,35 @@ class Place:
 
     def put_along(self, value: Value, pointer: Value) -> None:
         """Write what an array of n elements has for this place (not across)."""
-        self.row.k.store(value, pointer, self.j, self.row.kind, self.mask)
+        self.row.k.store(value, pointer, self.j, self.row.element, self.mask)
 
 
 class Row:
     """A row, or across, as many rows as there are ``lanes``.
 
     Attributes:
-        memory, kind: kinds of the elements in memory and in registers.
-        n, count: number of elements, as integer and as float of ``kind``.
+        memory, element: types of the elements in memory and in registers.
+        n, count: number of elements, as integer and as float of ``element``.
         index: number of the (first) row.
         together: how many rows, this and the next ones, are taken together by what uses ``load_all``.
     """
 
-    def __init__(self, k: Builder, kind: str, across: bool, start: Value, n: Value, stride: Value, index: Value, mask: Value | None = None):
-        self.k, self.memory, self.kind, self.across = k, kind, register_kind(kind), across
+    def __init__(
+        self, k: Builder, element: str, across: bool, start: Value, n: Value, stride: Value, index: Value, mask: Value | None = None
+    ):
+        self.k, self.memory, self.element, self.across = k, element, register_element(element), across
         self.start, self.n, self.stride, self.index, self.mask = start, n, stride, index, mask
-        self.lanes = k.lanes(kind) * (_REGISTERS if across and mask is None else 1)
-        self.count = k.cast(n, self.kind)
+        self.lanes = k.lanes(element) * (_REGISTERS if across and mask is None else 1)
+        self.count = k.cast(n, self.element)
         self.together = 1
 
     # -- one element a row ----------------------------------------------------------------------------------------------------------
-    def take(self, pointer: Value, kind: str = "") -> Value:
+    def take(self, pointer: Value, element: str = "") -> Value:
         """What an array with one element for each row has for this one."""
-        return self.k.load(pointer, self.index, kind or self.kind, self.lanes if self.across else 1, self.mask)
+        return self.k.load(pointer, self.index, element or self.element, self.lanes if self.across else 1, self.mask)
 
-    def put(self, value: Value, pointer: Value, kind: str = "") -> None:
-        self.k.store(value, pointer, self.index, kind or self.kind, self.mask if self.across else None)
+    def put(self, value: Value, pointer: Value, element: str = "") -> None:
+        self.k.store(value, pointer, self.index, element or self.element, self.mask if self.across else None)
 
     def pick(self, pointer: Value, j: Value) -> Value:
         """Element ``j`` of the row, each row having its own ``j``."""
@@ -133,7 +135,7 @@ class Row:
 
         zeros = [k.const(0, wide, self.lanes if self.across else 1)] * count
         sums = k.loop(0, self.n, block, step=self._step, carried=zeros)
-        return k.cast(sums, self.kind) if count == 1 else tuple(k.cast(s, self.kind) for s in sums)
+        return k.cast(sums, self.element) if count == 1 else tuple(k.cast(s, self.element) for s in sums)
 
     def moments(self, pointer: Value) -> tuple[Value, Value]:
         """Mean, and sum of squared differences from it: of each block in two passes, joined as in Chan, Golub, LeVeque 1979."""
@@ -146,7 +148,7 @@ class Row:
             stop = self._end(start)
             here = k.cast(stop - start, wide)
             middle = k.cast(self._fold(start, stop, 1, 0.0, add, lambda at: at.load(pointer))[0], wide) / here
-            centre = k.cast(middle, self.kind)
+            centre = k.cast(middle, self.element)
 
             def square(at: Place) -> Value:
                 apart = at.load(pointer) - centre
@@ -158,11 +160,11 @@ class Row:
 
         zero = k.const(0, wide, self.lanes if self.across else 1)
         _, mean, squares = k.loop(0, self.n, block, step=self._step, carried=[k.const(0, wide), zero, zero])
-        return k.cast(mean, self.kind), k.cast(squares, self.kind)
+        return k.cast(mean, self.element), k.cast(squares, self.element)
 
     @property
     def _wide(self) -> str:
-        return self.kind if self.across else "f64"
+        return self.element if self.across else "f64"
 
     @property
     def _step(self) -> int:
@@ -185,7 +187,7 @@ class Row:
                 terms = tuple(k.select(mask, value, neutral) for value in terms)
             return (*kept[count:], *[join(a, b) for a, b in zip(kept, terms, strict=False)])
 
-        first = [k.const(neutral, self.kind, self.lanes)] * (count * ways)
+        first = [k.const(neutral, self.element, self.lanes)] * (count * ways)
         if self.across:
             kept = k.loop(start, stop, lambda j, *values: step(j, None, *values), carried=first)
             return (kept,) if count == 1 else kept
@@ -222,7 +224,7 @@ class Row:
 
 def rows(
     k: Builder,
-    kind: str,
+    element: str,
     across: bool,
     *sweeps: Callable[[Row], Any],
     chunk: Callable[[Value, Value, Value], Any] | None = None,
@@ -234,12 +236,12 @@ def rows(
     With ``together`` (not across) a sweep takes so many rows at a time, as long as there are so many.
     """
     n, inner, units, per = (k.integer() for _ in range(4))
-    lanes = k.lanes(kind)
+    lanes = k.lanes(element)
     wide = _REGISTERS * lanes
     blocks = (inner + (wide - 1)) // wide
 
     def straight(sweep: Callable[[Row], Any], row: Value, count: int = 1) -> None:
-        row_block = Row(k, kind, False, row * n, n, inner, row)
+        row_block = Row(k, element, False, row * n, n, inner, row)
         row_block.together = count
         sweep(row_block)
 
@@ -247,7 +249,7 @@ def rows(
         outer, column = unit // blocks, (unit % blocks) * wide
 
         def columns(column: Value, mask: Value | None) -> None:
-            sweep(Row(k, kind, True, outer * n * inner + column, n, inner, outer * inner + column, mask))
+            sweep(Row(k, element, True, outer * n * inner + column, n, inner, outer * inner + column, mask))
 
         k.when(
             column + wide <= inner,
@@ -270,14 +272,14 @@ def rows(
 
 
 @lru_cache(maxsize=4096)
-def rows_per_chunk(kind: str, view: View, chunks: int = 0) -> tuple[int, int]:
+def rows_per_chunk(element: str, view: View, chunks: int = 0) -> tuple[int, int]:
     """How many units of work there are (rows, or across, blocks of columns), and how many make a chunk of some 128 KB.
 
     Args:
         chunks: there shall be at most so many chunks, if not 0.
     """
     outer, n, inner = view
-    size = SIZES[kind]
+    size = SIZES[element]
     if inner > 1:
         wide = _REGISTERS * (targets.current().width // max(size, 4))
         units, cost = outer * -(-inner // wide), n * min(wide, inner) * size
@@ -287,9 +289,9 @@ def rows_per_chunk(kind: str, view: View, chunks: int = 0) -> tuple[int, int]:
     return units, max(per, -(-units // chunks)) if chunks else per
 
 
-def run(kernel: Any, kind: str, view: View, *arguments: Any, chunks: int = 0) -> None:
+def run(kernel: Any, element: str, view: View, *arguments: Any, chunks: int = 0) -> None:
     """Run a kernel made with ``rows`` over arrays seen as ``view``, ``(outer, n, inner)``; ``arguments`` are arrays and numbers."""
-    units, per = rows_per_chunk(kind, view, chunks)
+    units, per = rows_per_chunk(element, view, chunks)
     given = [id(a) if a.__class__ is np.ndarray else a for a in arguments]
     kernel(-(-units // per), *given, view[1], view[2], units, per)
 
@@ -299,9 +301,9 @@ def view_of(shape: tuple[int, ...], dim: int) -> View:
     return math.prod(shape[:dim]), shape[dim], math.prod(shape[dim + 1 :])
 
 
-def float_kind(dtype: np.dtype) -> str | None:
-    """The kind of floats that kernels can be had for here, else None."""
-    kind = KINDS.get(dtype)
-    if kind in ("f32", "f64", "bf16") or (kind == "f16" and targets.current().has_halves):
-        return kind
+def float_element(dtype: np.dtype) -> str | None:
+    """The type of floats that kernels can be had for here, else None."""
+    element = ELEMENTS.get(dtype)
+    if element in ("f32", "f64", "bf16") or (element == "f16" and targets.current().has_halves):
+        return element
     return None

@@ -21,10 +21,10 @@ from ...core.arrays.native import contiguous, native
 from ...core.calls.casting import cast_array
 from ...core.shape import wrap_dim
 from ..compiler.build import kernel
-from ..compiler.language import KINDS, SIZES, Builder, Value, register_kind
+from ..compiler.language import ELEMENTS, SIZES, Builder, Value, register_element
 from ..compiler.memory import empty
 from ..mathematics.vectors import exp, log
-from .rows import float_kind, view_of
+from .rows import float_element, view_of
 
 _CHUNK = 1 << 15  # elements
 _REGISTERS = 4  # of a block of columns
@@ -35,19 +35,19 @@ State = tuple[Value, ...]
 
 @dataclass(frozen=True, slots=True)
 class _Rule:
-    """What is joined: ``join(k, before, after)``, beginning with ``start(kind)``; with the places of what is kept if ``has_place``."""
+    """What is joined: ``join(k, before, after)``, beginning with ``start(element)``; with the places of what is kept if ``has_place``."""
 
     join: Callable[[Builder, Value, Value], Value]
     start: Callable[[str], float]
     has_place: bool = False
 
 
-def _lowest(kind: str) -> float:
-    return -np.inf if kind[0] == "f" else 0 if kind[0] == "u" else -(1 << int(kind[1:]) - 1)
+def _lowest(element: str) -> float:
+    return -np.inf if element[0] == "f" else 0 if element[0] == "u" else -(1 << int(element[1:]) - 1)
 
 
-def _highest(kind: str) -> float:
-    return np.inf if kind[0] == "f" else (1 << int(kind[1:]) - (kind[0] != "u")) - 1
+def _highest(element: str) -> float:
+    return np.inf if element[0] == "f" else (1 << int(element[1:]) - (element[0] != "u")) - 1
 
 
 def _log_sum(k: Builder, a: Value, b: Value) -> Value:
@@ -59,9 +59,9 @@ def _log_sum(k: Builder, a: Value, b: Value) -> Value:
 
 # Extrema join by whether the later one is kept: of equal elements the last, and NaN for good.
 _RULES = {
-    "sum": _Rule(lambda k, a, b: a + b, lambda kind: 0),
-    "prod": _Rule(lambda k, a, b: a * b, lambda kind: 1),
-    "log": _Rule(_log_sum, lambda kind: -np.inf),
+    "sum": _Rule(lambda k, a, b: a + b, lambda element: 0),
+    "prod": _Rule(lambda k, a, b: a * b, lambda element: 1),
+    "log": _Rule(_log_sum, lambda element: -np.inf),
     "max": _Rule(lambda k, a, b: b >= a, _lowest, True),
     "min": _Rule(lambda k, a, b: b <= a, _highest, True),
 }
@@ -87,23 +87,23 @@ def _within(k: Builder, rule: _Rule, state: State) -> State:
     return state
 
 
-def _total_kind(name: str, kind: str) -> str:
-    """The kind of elements in which totals are kept."""
+def _total_element(name: str, element: str) -> str:
+    """The element type in which totals are kept."""
     if _RULES[name].has_place:
-        return register_kind(kind)
+        return register_element(element)
     if name == "log":
         return "f64"
-    return {"f32": "f64", "f64": "f64", "f16": "f32", "bf16": "f32"}.get(kind, "i64")
+    return {"f32": "f64", "f64": "f64", "f16": "f32", "bf16": "f32"}.get(element, "i64")
 
 
 @kernel
-def scan(k: Builder, name: str, kind: str, across: bool) -> None:
+def scan(k: Builder, name: str, element: str, across: bool) -> None:
     """All running totals; a unit is a row, or across, a block of columns."""
-    rule, total = _RULES[name], _total_kind(name, kind)
+    rule, total = _RULES[name], _total_element(name, element)
     x, y = k.array(), k.array()
     places = k.array() if rule.has_place else None
     n, inner, units, per = (k.integer() for _ in range(4))
-    out = kind if kind in ("f16", "bf16") or rule.has_place or total != "i64" else "i64"
+    out = element if element in ("f16", "bf16") or rule.has_place or total != "i64" else "i64"
     lanes = min(k.lanes(total), k.lanes("i32"))
     first = rule.start(total)
 
@@ -111,10 +111,10 @@ def scan(k: Builder, name: str, kind: str, across: bool) -> None:
         return (k.const(first, total, lanes), *([k.const(0, "i32", lanes)] if rule.has_place else []))
 
     def load(i: Value, mask: Value | None) -> Value:
-        return k.cast(k.load(x, i, kind, lanes, mask, other=first), total)
+        return k.cast(k.load(x, i, element, lanes, mask, other=first), total)
 
     def store(state: State, i: Value, mask: Value | None) -> None:
-        k.store(k.cast(state[0], register_kind(out)), y, i, out, mask)
+        k.store(k.cast(state[0], register_element(out)), y, i, out, mask)
         if places is not None:
             k.store(k.cast(state[1], "i64"), places, i, "i64", mask)
 
@@ -160,26 +160,26 @@ def scan(k: Builder, name: str, kind: str, across: bool) -> None:
     k.for_chunks(lambda c: k.loop(c * per, k.least((c + 1) * per, units), block if across else row))
 
 
-def _lanes_of(name: str, kind: str) -> int:
+def _lanes_of(name: str, element: str) -> int:
     from ..compiler import target
 
-    total = _total_kind(name, kind)
+    total = _total_element(name, element)
     return target.current().width // max(SIZES[total], 4)
 
 
 def _run(name: str, input: np.ndarray, dim: int, *results: np.ndarray) -> None:
-    kind = KINDS[input.dtype]
+    element = ELEMENTS[input.dtype]
     outer, n, inner = view_of(input.shape, dim)
-    wide = _REGISTERS * _lanes_of(name, kind)
+    wide = _REGISTERS * _lanes_of(name, element)
     units, size = (outer, n) if inner == 1 else (outer * -(-inner // wide), n * min(wide, inner))
     per = max(_CHUNK // max(size, 1), 1)
-    scan(name, kind, inner > 1)(-(-units // per), id(input), *map(id, results), n, inner, units, per)
+    scan(name, element, inner > 1)(-(-units // per), id(input), *map(id, results), n, inner, units, per)
 
 
 def _able(input: np.ndarray, floats: bool = False) -> bool:
-    if not input.ndim or not input.size or input.dtype not in KINDS or not input.dtype.isnative:
+    if not input.ndim or not input.size or input.dtype not in ELEMENTS or not input.dtype.isnative:
         return False
-    return float_kind(input.dtype) is not None if floats or input.dtype.kind in "fV" else True
+    return float_element(input.dtype) is not None if floats or input.dtype.kind in "fV" else True
 
 
 def _accumulated(name: str, input: np.ndarray, dim: int, dtype: Any) -> np.ndarray | None:

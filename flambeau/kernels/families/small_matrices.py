@@ -13,7 +13,7 @@ from collections.abc import Callable
 import numpy as np
 
 from ..compiler.build import kernel
-from ..compiler.language import KINDS, Builder, Value
+from ..compiler.language import ELEMENTS, Builder, Value
 from ..compiler.memory import empty
 
 SIDE = 32  # of the largest matrix: 64 KB for as many as a vector has lanes
@@ -24,18 +24,18 @@ _CHUNK = 1 << 14  # multiplications
 class _Lanes:
     """As many matrices as a vector has lanes, of ``n`` rows, on the thread's stack."""
 
-    def __init__(self, k: Builder, kind: str, n: Value):
-        self.k, self.kind, self.n, self.lanes = k, kind, n, k.lanes(kind)
-        self.memory = k.scratch(SIDE * SIDE * self.lanes, kind)
+    def __init__(self, k: Builder, element: str, n: Value):
+        self.k, self.element, self.n, self.lanes = k, element, n, k.lanes(element)
+        self.memory = k.scratch(SIDE * SIDE * self.lanes, element)
 
     def place(self, i: Value, j: Value) -> Value:
         return (i * self.n + j) * self.lanes
 
     def load(self, i: Value, j: Value) -> Value:
-        return self.k.load(self.memory, self.place(i, j), self.kind, self.lanes)
+        return self.k.load(self.memory, self.place(i, j), self.element, self.lanes)
 
     def store(self, value: Value, i: Value, j: Value) -> None:
-        self.k.store(value, self.memory, self.place(i, j), self.kind)
+        self.k.store(value, self.memory, self.place(i, j), self.element)
 
     def read(self, x: Value, first: Value, count: Value) -> None:
         """Matrices ``first`` and following of ``count``, the last one in the place of those that are not there."""
@@ -43,7 +43,7 @@ class _Lanes:
 
         def lane(lane: Value) -> None:
             matrix = k.least(first + lane, count - 1) * size
-            k.loop(0, size, lambda e: k.store(k.load(x, matrix + e, self.kind), self.memory, e * self.lanes + lane, self.kind))
+            k.loop(0, size, lambda e: k.store(k.load(x, matrix + e, self.element), self.memory, e * self.lanes + lane, self.element))
 
         k.loop(0, self.lanes, lane)
 
@@ -57,11 +57,11 @@ class _Lanes:
             matrix = first + lane
 
             def row(i: Value) -> None:
-                def element(j: Value) -> None:
-                    value = k.load(self.memory, self.place(i, j) + lane, self.kind)
-                    k.store(value, out, matrix * n * n + (j * n + i if columns_first else i * n + j), self.kind)
+                def entry(j: Value) -> None:
+                    value = k.load(self.memory, self.place(i, j) + lane, self.element)
+                    k.store(value, out, matrix * n * n + (j * n + i if columns_first else i * n + j), self.element)
 
-                k.loop(0, n, element)
+                k.loop(0, n, entry)
 
             k.loop(0, n, row)
             if more is not None:
@@ -71,10 +71,10 @@ class _Lanes:
 
 
 @kernel
-def eliminate(k: Builder, kind: str) -> None:
+def eliminate(k: Builder, element: str) -> None:
     """Both factors of each matrix, column by column, the row of each pivot counted from 1, and the first pivot that is 0 (0: none)."""
     x, out, pivots, failures, count, n, per = k.array(), k.array(), k.array(), k.array(), k.integer(), k.integer(), k.integer()
-    a, number = _Lanes(k, kind, n), "i32" if kind == "f32" else "i64"
+    a, number = _Lanes(k, element, n), "i32" if element == "f32" else "i64"
     lanes = a.lanes
     chosen, failed = k.scratch(SIDE * lanes, number), k.scratch(lanes, number)
 
@@ -93,12 +93,12 @@ def eliminate(k: Builder, kind: str) -> None:
         def exchange(i: Value) -> None:
             here = row.eq(spread(i))
 
-            def element(j: Value) -> None:
+            def entry(j: Value) -> None:
                 upper, lower = a.load(s, j), a.load(i, j)
                 a.store(k.select(here, lower, upper), s, j)
                 a.store(k.select(here, upper, lower), i, j)
 
-            k.when(k.any(here), lambda: k.loop(0, n, element))
+            k.when(k.any(here), lambda: k.loop(0, n, entry))
 
         k.loop(s + 1, n, exchange)
         pivot = a.load(s, s)
@@ -130,23 +130,23 @@ def eliminate(k: Builder, kind: str) -> None:
 
 
 @kernel
-def take_roots(k: Builder, kind: str, upper: bool) -> None:
+def take_roots(k: Builder, element: str, upper: bool) -> None:
     """Cholesky's factor of each matrix, column by column, made from its lower or upper triangle; a flag is set where there is none."""
     x, out, flag, count, n, per = k.array(), k.array(), k.array(), k.integer(), k.integer(), k.integer()
-    a = _Lanes(k, kind, n)
+    a = _Lanes(k, element, n)
     lanes = a.lanes
 
-    def element(i: Value, j: Value) -> Value:
+    def entry(i: Value, j: Value) -> Value:
         """Of the matrix less the products of the factor's columns before ``j``; only the factor's lower half is ever stored."""
         whole = a.load(j, i) if upper else a.load(i, j)
         return k.loop(0, j, lambda s, rest: k.fma(-a.load(i, s), a.load(j, s), rest), carried=[whole])
 
     def column(j: Value, fine: Value) -> Value:
-        square = element(j, j)
+        square = entry(j, j)
         root = k.sqrt(square)
         a.store(root, j, j)
-        k.loop(j + 1, n, lambda i: a.store(element(i, j) / root, i, j))
-        k.loop(j + 1, n, lambda i: a.store(k.const(0, kind, lanes), j, i))
+        k.loop(j + 1, n, lambda i: a.store(entry(i, j) / root, i, j))
+        k.loop(j + 1, n, lambda i: a.store(k.const(0, element, lanes), j, i))
         return fine & (square > 0.0)
 
     def group(first: Value) -> None:
@@ -159,12 +159,12 @@ def take_roots(k: Builder, kind: str, upper: bool) -> None:
 
 
 def _taken(A: np.ndarray) -> tuple[str, np.ndarray, int, int] | None:
-    """Kind, row-major stack, its length and how many matrices make a chunk; None for other matrices than many small square ones."""
-    kind, (m, n) = KINDS.get(A.dtype, ""), A.shape[-2:]
-    if kind not in ("f32", "f64") or m != n or not 0 < n <= SIDE or A.size < MANY * n * n:
+    """Element type, row-major stack, its length and how many matrices make a chunk; None for other matrices than many small square ones."""
+    element, (m, n) = ELEMENTS.get(A.dtype, ""), A.shape[-2:]
+    if element not in ("f32", "f64") or m != n or not 0 < n <= SIDE or A.size < MANY * n * n:
         return None
     stack = np.ascontiguousarray(A).reshape(-1, n, n)
-    return kind, stack, len(stack), max(_CHUNK // (n**3 * 16), 1) * 16  # a multiple of every vector
+    return element, stack, len(stack), max(_CHUNK // (n**3 * 16), 1) * 16  # a multiple of every vector
 
 
 def factors(A: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray] | None:
@@ -172,10 +172,10 @@ def factors(A: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray] | None:
     taken = _taken(A)
     if taken is None:
         return None
-    kind, stack, count, per = taken
+    element, stack, count, per = taken
     n = stack.shape[-1]
     out, pivots, failures = empty(stack.shape, A.dtype), np.empty((count, n), np.int64), np.empty(count, np.int64)
-    eliminate(kind)(-(-count // per), id(stack), id(out), id(pivots), id(failures), count, n, per)
+    eliminate(element)(-(-count // per), id(stack), id(out), id(pivots), id(failures), count, n, per)
     return out, pivots, failures
 
 
@@ -184,7 +184,7 @@ def roots(A: np.ndarray, upper: bool) -> np.ndarray | None:
     taken = _taken(A)
     if taken is None:
         return None
-    kind, stack, count, per = taken
+    element, stack, count, per = taken
     out, flag = empty(stack.shape, A.dtype), np.zeros(1, np.int64)
-    take_roots(kind, upper)(-(-count // per), id(stack), id(out), id(flag), count, stack.shape[-1], per)
+    take_roots(element, upper)(-(-count // per), id(stack), id(out), id(flag), count, stack.shape[-1], per)
     return None if flag[0] else out

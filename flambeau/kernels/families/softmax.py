@@ -13,7 +13,7 @@ from ..compiler.build import Call, kernel
 from ..compiler.language import SIZES, Builder, Value
 from ..compiler.memory import empty
 from ..mathematics.vectors import exp, log
-from .rows import Place, Row, float_kind, rows, rows_per_chunk, view_of
+from .rows import Place, Row, float_element, rows, rows_per_chunk, view_of
 
 
 def exponentials(row: Row, x: Value, kept: Value | None = None) -> tuple[Value, Value]:
@@ -31,21 +31,21 @@ def exponentials(row: Row, x: Value, kept: Value | None = None) -> tuple[Value, 
 
 
 @kernel
-def softmax_rows(k: Builder, kind: str, across: bool) -> None:
+def softmax_rows(k: Builder, element: str, across: bool) -> None:
     """``exp(x - max) / sum``; half precisions compute the power again rather than round it twice."""
     x, y = k.array(), k.array()
-    keeps = SIZES[kind] >= 4
+    keeps = SIZES[element] >= 4
 
     def body(row: Row) -> None:
         top, total = exponentials(row, x, y if keeps else None)
         scale = 1.0 / total
         row.map(lambda at: at.store((at.load(y) if keeps else exp(k, at.load(x) - top)) * scale, y))
 
-    rows(k, kind, across, body)
+    rows(k, element, across, body)
 
 
 @kernel
-def log_softmax_rows(k: Builder, kind: str, across: bool) -> None:
+def log_softmax_rows(k: Builder, element: str, across: bool) -> None:
     """``x - max - log(sum)``."""
     x, y = k.array(), k.array()
 
@@ -54,11 +54,11 @@ def log_softmax_rows(k: Builder, kind: str, across: bool) -> None:
         spread = log(k, total)
         row.map(lambda at: at.store(at.load(x) - top - spread, y))
 
-    rows(k, kind, across, body)
+    rows(k, element, across, body)
 
 
 @kernel
-def softmax_slope(k: Builder, kind: str, across: bool) -> None:
+def softmax_slope(k: Builder, element: str, across: bool) -> None:
     """``y * (g - sum(g * y))``."""
     g, y, result = k.array(), k.array(), k.array()
 
@@ -66,11 +66,11 @@ def softmax_slope(k: Builder, kind: str, across: bool) -> None:
         dot = row.total(lambda at: at.load(g) * at.load(y))
         row.map(lambda at: at.store((at.load(g) - dot) * at.load(y), result))
 
-    rows(k, kind, across, body)
+    rows(k, element, across, body)
 
 
 @kernel
-def log_softmax_slope(k: Builder, kind: str, across: bool) -> None:
+def log_softmax_slope(k: Builder, element: str, across: bool) -> None:
     """``g - exp(y) * sum(g)``."""
     g, y, result = k.array(), k.array(), k.array()
 
@@ -78,18 +78,18 @@ def log_softmax_slope(k: Builder, kind: str, across: bool) -> None:
         total = row.total(lambda at: at.load(g))
         row.map(lambda at: at.store(at.load(g) - exp(k, at.load(y)) * total, result))
 
-    rows(k, kind, across, body)
+    rows(k, element, across, body)
 
 
 @lru_cache(maxsize=1024)
 def _planned(kernel: Any, dtype: np.dtype, shape: tuple[int, ...], dim: int) -> Call | None:
     """A kernel over contiguous arrays of one shape and dtype; None where there is none for the dtype."""
-    kind = float_kind(dtype)
-    if kind is None or not shape:
+    element = float_element(dtype)
+    if element is None or not shape:
         return None
     view = view_of(shape, wrap_dim(dim, len(shape)))
-    units, per = rows_per_chunk(kind, view)
-    return kernel(kind, view[2] > 1).call(-(-units // per), view[1], view[2], units, per)
+    units, per = rows_per_chunk(element, view)
+    return kernel(element, view[2] > 1).call(-(-units // per), view[1], view[2], units, per)
 
 
 def _along(kernel: Any, dim: int, *arrays: np.ndarray) -> np.ndarray | None:

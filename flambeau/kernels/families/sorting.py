@@ -15,9 +15,9 @@ import numpy as np
 from ...core.arrays.native import at_most, contiguous, copy_into, native
 from ...core.layout import empty_as, row_major
 from ..compiler.build import kernel
-from ..compiler.language import KINDS, SIZES, Builder, Value, register_kind
+from ..compiler.language import ELEMENTS, SIZES, Builder, Value, register_element
 from ..compiler.memory import empty
-from .rows import float_kind
+from .rows import float_element
 
 _CHUNKS = 64  # at most, each with scratch memory for a row
 _SHORT = 64  # elements: rows from here on pay for counting bytes
@@ -27,12 +27,12 @@ _FEW = 64  # elements that are found by putting each into its place among the be
 
 
 def _unsigned(value: Value) -> Value:
-    return Value(value.k, value.text, "u" + value.kind[1:], value.lanes)
+    return Value(value.k, value.text, "u" + value.element[1:], value.lanes)
 
 
-def _key_bits(kind: str) -> int:
-    """How many bits order the elements of a kind."""
-    register = register_kind(kind)
+def _key_bits(element: str) -> int:
+    """How many bits order elements of a type."""
+    register = register_element(element)
     return {"f32": 32, "f64": 64, "b1": 8}.get(register) or int(register[1:])
 
 
@@ -44,22 +44,22 @@ def _key(k: Builder, value: Value, bits: int, descending: bool) -> Value:
         sign = raw >> (bits - 1)
         key = k.select(value.is_nan(), -1, raw ^ (sign | (-1 << bits - 1)))
     else:
-        is_signed = value.kind[0] == "i"
+        is_signed = value.element[0] == "i"
         key = k.cast(k.cast(value, wide if is_signed else "u" + wide[1:]), wide)
         key = key + (1 << bits - 1) if is_signed else key
     return _unsigned(key ^ ((1 << bits) - 1) if descending else key)
 
 
 @kernel
-def radix_sort(k: Builder, kind: str, descending: bool) -> None:
+def radix_sort(k: Builder, element: str, descending: bool) -> None:
     """Rows of ``n`` elements in order, and their places; ``records`` has memory for two copies of a row for each chunk."""
     x, values, places, records = k.array(), k.array(), k.array(), k.array()
     n, rows, per = k.integer(), k.integer(), k.integer()
-    bits = _key_bits(kind)
+    bits = _key_bits(element)
     words = 2 if bits == 64 else 1  # of 64 bits in a record
     digits = bits // 8
     counts = k.scratch(digits * _BYTES, "i32")
-    as_bits = f"u{8 * SIZES[kind]}"
+    as_bits = f"u{8 * SIZES[element]}"
 
     def digit_of(word: Value, digit: Value | int) -> Value:
         shift = k.cast(digit, "u64") * 8 if isinstance(digit, Value) else k.const(digit * 8, "u64")
@@ -70,7 +70,7 @@ def radix_sort(k: Builder, kind: str, descending: bool) -> None:
         k.loop(0, digits * _BYTES, lambda i: k.store(k.const(0, "i32", 8), counts, i, "i32"), step=8)
 
         def enter(i: Value) -> None:
-            key = k.cast(_key(k, k.load(x, start + i, kind), bits, descending), "u64")
+            key = k.cast(_key(k, k.load(x, start + i, element), bits, descending), "u64")
             place = _unsigned(i)
             word = key if words == 2 else (key << 32) | place
             k.store(word, source, i * words, "u64")
@@ -130,21 +130,21 @@ def radix_sort(k: Builder, kind: str, descending: bool) -> None:
 
 def _sorted_rows(rows: np.ndarray, descending: bool) -> tuple[np.ndarray, np.ndarray]:
     """Contiguous rows in order, and the places that their elements come from."""
-    kind = KINDS[rows.dtype]
+    element = ELEMENTS[rows.dtype]
     n = rows.shape[-1]
     count = rows.size // n
     per = -(-count // _CHUNKS)
     chunks = -(-count // per)
-    records = empty((chunks * n * (4 if _key_bits(kind) == 64 else 2),), np.uint64)
+    records = empty((chunks * n * (4 if _key_bits(element) == 64 else 2),), np.uint64)
     values, places = empty(rows.shape, rows.dtype), empty(rows.shape, np.int64)
-    radix_sort(kind, descending)(chunks, id(rows), id(values), id(places), id(records), n, count, per)
+    radix_sort(element, descending)(chunks, id(rows), id(values), id(places), id(records), n, count, per)
     return values, places
 
 
 @native("sort")
 def sort(input: np.ndarray, dim: int = -1, descending: bool = False, stable: bool | None = False) -> tuple[np.ndarray, np.ndarray] | None:
-    kind = KINDS.get(input.dtype)
-    if not input.ndim or not input.size or kind is None or (input.dtype.kind in "fV" and float_kind(input.dtype) is None):
+    element = ELEMENTS.get(input.dtype)
+    if not input.ndim or not input.size or element is None or (input.dtype.kind in "fV" and float_element(input.dtype) is None):
         return None
     if not at_most(_SHORT) <= input.shape[dim] < 1 << 31:
         return None
@@ -159,11 +159,11 @@ def sort(input: np.ndarray, dim: int = -1, descending: bool = False, stable: boo
 
 # -- the first few ------------------------------------------------------------------------------------------------------------------------
 @kernel
-def first_few(k: Builder, kind: str, largest: bool) -> None:
+def first_few(k: Builder, element: str, largest: bool) -> None:
     """The ``count`` first elements of each row in order, and their places: what is better than the last of them is put in among them."""
     x, values, places = k.array(), k.array(), k.array()
     n, count, rows, per = (k.integer() for _ in range(4))
-    lanes = k.lanes(register_kind(kind))
+    lanes = k.lanes(register_element(element))
 
     def is_better(a: Value, b: Value) -> Value:
         """Whether ``a`` goes before ``b``, which comes first in the row."""
@@ -173,50 +173,50 @@ def first_few(k: Builder, kind: str, largest: bool) -> None:
         return better | (a.is_nan() & ~b.is_nan() if largest else b.is_nan() & ~a.is_nan())
 
     def one_row(r: Value) -> None:
-        source, best, where = k.at(x, r * n, kind), k.at(values, r * count, kind), k.at(places, r * count, "i64")
+        source, best, where = k.at(x, r * n, element), k.at(values, r * count, element), k.at(places, r * count, "i64")
 
         def insert(i: Value, value: Value, last: Value) -> None:
             """Put an element in, at place ``last`` or before it; what is there moves on."""
 
             def goes_before(j: Value) -> Value:
-                return k.when(j > 0, lambda: is_better(value, k.load(best, j - 1, kind)), lambda: k.const(False, "b1"))
+                return k.when(j > 0, lambda: is_better(value, k.load(best, j - 1, element)), lambda: k.const(False, "b1"))
 
             def move(j: Value) -> Value:
-                k.store(k.load(best, j - 1, kind), best, j, kind)
+                k.store(k.load(best, j - 1, element), best, j, element)
                 k.store(k.load(where, j - 1, "i64"), where, j, "i64")
                 return j - 1
 
             j = k.repeat(goes_before, move, (last,))
-            k.store(value, best, j, kind)
+            k.store(value, best, j, element)
             k.store(i, where, j, "i64")
 
-        k.loop(0, count, lambda i: insert(i, k.load(source, i, kind), i))
+        k.loop(0, count, lambda i: insert(i, k.load(source, i, element), i))
 
         def one(i: Value, bound: Value) -> Value:
-            value = k.load(source, i, kind)
+            value = k.load(source, i, element)
 
             def put() -> Value:
                 insert(i, value, count - 1)
-                return k.load(best, count - 1, kind)
+                return k.load(best, count - 1, element)
 
             return k.when(is_better(value, bound), put, lambda: bound)
 
         def some(i: Value, mask: Value | None, bound: Value) -> Value:
-            better = is_better(k.load(source, i, kind, lanes, mask), k.splat(bound, lanes))
+            better = is_better(k.load(source, i, element, lanes, mask), k.splat(bound, lanes))
             better = better if mask is None else better & mask
             return k.when(k.any(better), lambda: k.loop(i, k.least(i + lanes, n), one, carried=(bound,)), lambda: bound)
 
-        k.vector_loop(count, n, lanes, some, carried=(k.load(best, count - 1, kind),))
+        k.vector_loop(count, n, lanes, some, carried=(k.load(best, count - 1, element),))
 
     k.for_chunks(lambda c: k.loop(c * per, k.least((c + 1) * per, rows), one_row))
 
 
 @native("topk")
 def topk(input: np.ndarray, k: int, dim: int = -1, largest: bool = True, sorted: bool = True) -> tuple[np.ndarray, np.ndarray] | None:
-    kind = KINDS.get(input.dtype)
-    if not input.ndim or kind in (None, "b8") or not 0 < k <= min(_FEW, input.shape[dim]):
+    element = ELEMENTS.get(input.dtype)
+    if not input.ndim or element in (None, "b8") or not 0 < k <= min(_FEW, input.shape[dim]):
         return None
-    if input.dtype.kind in "fV" and float_kind(input.dtype) is None:
+    if input.dtype.kind in "fV" and float_element(input.dtype) is None:
         return None
     if dim not in (-1, input.ndim - 1):
         found = topk(np.moveaxis(input, dim, -1), k, -1, largest)
@@ -226,35 +226,35 @@ def topk(input: np.ndarray, k: int, dim: int = -1, largest: bool = True, sorted:
     rows = values.size // k
     per = max(_SPAN * 8 // n, 1)
     source = contiguous(input)
-    first_few(kind, bool(largest))(-(-rows // per), id(source), id(values), id(places), n, k, rows, per)
+    first_few(element, bool(largest))(-(-rows // per), id(source), id(values), id(places), n, k, rows, per)
     return values, places
 
 
 # -- search -------------------------------------------------------------------------------------------------------------------------------
 @kernel
-def search(k: Builder, kind: str, right: bool) -> None:
+def search(k: Builder, element: str, right: bool) -> None:
     """Where each value belongs in its sorted row: how many of the row's elements go before it. NaN goes last."""
     ranked, values, result = k.array(), k.array(), k.array()
     n, count, row_step, blocks = (k.integer() for _ in range(4))
-    lanes = min(k.lanes(kind), k.lanes("i32"))
+    lanes = min(k.lanes(element), k.lanes("i32"))
 
-    def is_before(element: Value, value: Value) -> Value:
+    def is_before(one: Value, value: Value) -> Value:
         if right:
-            before = ~(value < element)
-            return before & ~(element.is_nan() & ~value.is_nan()) if value.is_float else before
-        before = element < value
-        return before | (value.is_nan() & ~element.is_nan()) if value.is_float else before
+            before = ~(value < one)
+            return before & ~(one.is_nan() & ~value.is_nan()) if value.is_float else before
+        before = one < value
+        return before | (value.is_nan() & ~one.is_nan()) if value.is_float else before
 
     def chunk(c: Value) -> None:
         row = c // blocks
         first = (c - row * blocks) * _SPAN
-        here = k.at(ranked, row * row_step, kind)
+        here = k.at(ranked, row * row_step, element)
 
         def some(i: Value, mask: Value | None) -> None:
-            value = k.load(values, row * count + i, kind, lanes, mask)
+            value = k.load(values, row * count + i, element, lanes, mask)
 
             def advance(place: Value, step: Value) -> Value:
-                before = is_before(k.gather(here, place + (step - 1), kind), value)
+                before = is_before(k.gather(here, place + (step - 1), element), value)
                 return place + k.select(before, k.splat(step, lanes), 0)
 
             def halve(left: Value, place: Value) -> tuple[Value, Value]:
@@ -273,14 +273,14 @@ def search(k: Builder, kind: str, right: bool) -> None:
 @native("_search")
 def positions(ranked: np.ndarray, values: np.ndarray, right: bool) -> np.ndarray | None:
     """Places of ``values`` in ``ranked``, a row or as many rows as values have."""
-    kind = KINDS.get(ranked.dtype)
+    element = ELEMENTS.get(ranked.dtype)
     n = ranked.shape[-1]
-    if kind in (None, "b8") or not n or not values.size or (ranked.dtype.kind in "fV" and float_kind(ranked.dtype) is None):
+    if element in (None, "b8") or not n or not values.size or (ranked.dtype.kind in "fV" and float_element(ranked.dtype) is None):
         return None
     count = values.size if ranked.ndim == 1 else values.shape[-1]
     blocks = -(-count // _SPAN)
     result = empty(values.shape, np.int64)
     row_step = 0 if ranked.ndim == 1 else n
     arrays = contiguous(ranked), contiguous(values), result
-    search(kind, right)(blocks * (values.size // count), *map(id, arrays), n, count, row_step, blocks)
+    search(element, right)(blocks * (values.size // count), *map(id, arrays), n, count, row_step, blocks)
     return result

@@ -10,7 +10,7 @@ import numpy as np
 
 from ...core.arrays.native import contiguous, native
 from ..compiler.build import kernel
-from ..compiler.language import KINDS, Builder, Value
+from ..compiler.language import ELEMENTS, Builder, Value
 from ..compiler.memory import empty
 
 _CHUNK = 1 << 15  # multiplications that one chunk does, at least
@@ -18,25 +18,25 @@ _TILE = 4  # vectors of a row that are added up at once
 
 
 @kernel
-def rows_times_dense(k: Builder, kind: str) -> None:
+def rows_times_dense(k: Builder, element: str) -> None:
     """``result[r, :] = sum of values[p] * dense[columns[p], :]`` over ``p`` from ``starts[r]`` to ``starts[r + 1]``."""
     starts, columns, values, dense, result = (k.array() for _ in range(5))
     rows, width, per = (k.integer() for _ in range(3))
-    lanes = k.lanes(kind)
-    zero = k.const(0, kind, lanes)
+    lanes = k.lanes(element)
+    zero = k.const(0, element, lanes)
 
     def row(r: Value) -> None:
         first, last = k.load(starts, r, "i64"), k.load(starts, r + 1, "i64")
 
         def tile(c: Value, count: int, mask: Value | None) -> None:
             def entry(p: Value, *totals: Value) -> tuple[Value, ...]:
-                factor = k.splat(k.load(values, p, kind), lanes)
-                line = k.at(dense, k.load(columns, p, "i64") * width + c, kind)
-                return tuple([k.fma(factor, k.load(line, i * lanes, kind, lanes, mask), total) for i, total in enumerate(totals)])
+                factor = k.splat(k.load(values, p, element), lanes)
+                line = k.at(dense, k.load(columns, p, "i64") * width + c, element)
+                return tuple([k.fma(factor, k.load(line, i * lanes, element, lanes, mask), total) for i, total in enumerate(totals)])
 
             found = k.loop(first, last, entry, carried=(zero,) * count)
             for i, total in enumerate(found if count > 1 else (found,)):
-                k.store(total, result, r * width + c + i * lanes, kind, mask)
+                k.store(total, result, r * width + c + i * lanes, element, mask)
 
         tiles = width // (_TILE * lanes)
         k.loop(0, tiles, lambda t: tile(t * (_TILE * lanes), _TILE, None))
@@ -47,8 +47,8 @@ def rows_times_dense(k: Builder, kind: str) -> None:
 
 @native("_csr_times_dense")
 def csr_times_dense(starts: np.ndarray, columns: np.ndarray, values: np.ndarray, dense: np.ndarray) -> np.ndarray | None:
-    kind = KINDS.get(dense.dtype)
-    if kind not in ("f32", "f64") or values.dtype != dense.dtype or not dense.size or not dense.flags.c_contiguous:
+    element = ELEMENTS.get(dense.dtype)
+    if element not in ("f32", "f64") or values.dtype != dense.dtype or not dense.size or not dense.flags.c_contiguous:
         return None
     starts, columns, values = (
         np.ascontiguousarray(part) for part in (starts.astype(np.int64, copy=False), columns.astype(np.int64, copy=False), values)
@@ -56,25 +56,25 @@ def csr_times_dense(starts: np.ndarray, columns: np.ndarray, values: np.ndarray,
     rows, width = starts.size - 1, dense.shape[1]
     made = empty((rows, width), dense.dtype)
     per = max(1, rows * _CHUNK // max(values.size * width, 1))
-    rows_times_dense(kind)(-(-rows // per), id(starts), id(columns), id(values), id(dense), id(made), rows, width, per)
+    rows_times_dense(element)(-(-rows // per), id(starts), id(columns), id(values), id(dense), id(made), rows, width, per)
     return made
 
 
 @kernel
-def dots_at_places(k: Builder, kind: str) -> None:
+def dots_at_places(k: Builder, element: str) -> None:
     """``result[p]`` is the inner product of row ``rows[p]`` of ``a`` and row ``columns[p]`` of ``b``."""
     a, b, rows, columns, result = (k.array() for _ in range(5))
     count, width, per = (k.integer() for _ in range(3))
-    lanes = k.lanes(kind)
+    lanes = k.lanes(element)
     wide = _TILE * lanes
-    zero = k.const(0, kind, lanes)
+    zero = k.const(0, element, lanes)
 
     def entry(p: Value) -> None:
-        left = k.at(a, k.load(rows, p, "i64") * width, kind)
-        right = k.at(b, k.load(columns, p, "i64") * width, kind)
+        left = k.at(a, k.load(rows, p, "i64") * width, element)
+        right = k.at(b, k.load(columns, p, "i64") * width, element)
 
         def add(i: Value, mask: Value | None, total: Value) -> Value:
-            return k.fma(k.load(left, i, kind, lanes, mask), k.load(right, i, kind, lanes, mask), total)
+            return k.fma(k.load(left, i, element, lanes, mask), k.load(right, i, element, lanes, mask), total)
 
         whole = width - width % wide
         totals = k.loop(
@@ -85,7 +85,7 @@ def dots_at_places(k: Builder, kind: str) -> None:
             carried=(zero,) * _TILE,
         )
         rest = k.vector_loop(whole, width, lanes, add, carried=(zero,))
-        k.store(k.sum(((totals[0] + totals[1]) + (totals[2] + totals[3])) + rest), result, p, kind)
+        k.store(k.sum(((totals[0] + totals[1]) + (totals[2] + totals[3])) + rest), result, p, element)
 
     k.for_chunks(lambda chunk: k.loop(chunk * per, k.least((chunk + 1) * per, count), entry))
 
@@ -93,13 +93,13 @@ def dots_at_places(k: Builder, kind: str) -> None:
 @native("_dots_at_places")
 def elements_of_product(a: np.ndarray, b: np.ndarray, rows: np.ndarray, columns: np.ndarray) -> np.ndarray | None:
     """The elements of ``a @ b.T`` at ``(rows, columns)``."""
-    kind = KINDS.get(a.dtype)
-    if kind not in ("f32", "f64") or b.dtype != a.dtype or not rows.size:
+    element = ELEMENTS.get(a.dtype)
+    if element not in ("f32", "f64") or b.dtype != a.dtype or not rows.size:
         return None
     width = a.shape[1]
     places = [np.ascontiguousarray(part, np.int64) for part in (rows, columns)]
     made = empty((rows.size,), a.dtype)
     per = max(1, _CHUNK // max(width, 1))
     arrays = contiguous(a), contiguous(b), *places, made
-    dots_at_places(kind)(-(-rows.size // per), *map(id, arrays), rows.size, width, per)
+    dots_at_places(element)(-(-rows.size // per), *map(id, arrays), rows.size, width, per)
     return made

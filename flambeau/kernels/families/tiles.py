@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from ..compiler.language import Builder, Value, register_kind
+from ..compiler.language import Builder, Value, register_element
 
 Span = range  # of a panel's registers
 Change = Callable[[Value], Value]
@@ -28,29 +28,29 @@ def as_values(values: Any) -> tuple[Value, ...]:
 
 
 class Tiles:
-    """Tiles whose lines have ``vectors`` registers of one kind.
+    """Tiles whose lines have ``vectors`` registers of one element type.
 
     Attributes:
         width: elements in a line.
         rows: how many rows are summed at once.
     """
 
-    def __init__(self, k: Builder, kind: str, vectors: int):
-        self.k, self.kind, self.vectors = k, kind, vectors
-        self.lanes = k.lanes(kind)
+    def __init__(self, k: Builder, element: str, vectors: int):
+        self.k, self.element, self.vectors = k, element, vectors
+        self.lanes = k.lanes(element)
         self.width = self.lanes * vectors
         self.every = range(vectors)
-        self.zero = k.const(0, kind, self.lanes)
+        self.zero = k.const(0, element, self.lanes)
         self.rows = rows_at_once(k, vectors)
 
     def line(self, panel: Value, at: Value | int, span: Span, pitch: Value | int = 0) -> list[Value]:
         """The registers ``span`` of a line."""
         start = at * (pitch or self.width)
-        return [self.k.load(panel, start + v * self.lanes, self.kind, self.lanes) for v in span]
+        return [self.k.load(panel, start + v * self.lanes, self.element, self.lanes) for v in span]
 
     def put(self, values: Sequence[Value], panel: Value, at: Value | int, span: Span) -> None:
         for v, value in zip(span, values, strict=True):
-            self.k.store(value, panel, at * self.width + v * self.lanes, self.kind)
+            self.k.store(value, panel, at * self.width + v * self.lanes, self.element)
 
     def clear(self, panel: Value, lines: Value) -> None:
         self.k.loop(0, lines, lambda at: self.put([self.zero] * self.vectors, panel, at, self.every))
@@ -80,7 +80,7 @@ class Tiles:
 
         ``change`` is applied to each register of a row. The panel's lines are filled up to a multiple of the lanes.
         """
-        k, lanes, memory = self.k, self.lanes, memory or self.kind
+        k, lanes, memory = self.k, self.lanes, memory or self.element
 
         def block(first: Value) -> None:
             def some(c: Value) -> None:
@@ -89,7 +89,7 @@ class Tiles:
                     mask = self._inside(first + r, c, limits)
                     values.append(change(k.load(rows, (first + r) * by + c, memory, lanes, mask, other)))
                 for r, value in enumerate(transposed(k, values)):
-                    k.store(value, panel, (c + r) * self.width + first, self.kind)
+                    k.store(value, panel, (c + r) * self.width + first, self.element)
 
             k.loop(0, limits[1], some, step=lanes)
 
@@ -101,9 +101,9 @@ class Tiles:
 
         def block(first: Value) -> None:
             def some(c: Value) -> None:
-                values = [change(k.load(panel, (c + r) * self.width + first, self.kind, lanes), first) for r in range(lanes)]
+                values = [change(k.load(panel, (c + r) * self.width + first, self.element, lanes), first) for r in range(lanes)]
                 for r, value in enumerate(transposed(k, values)):
-                    k.store(value, rows, (first + r) * by + c, self.kind, self._inside(first + r, c, limits))
+                    k.store(value, rows, (first + r) * by + c, self.element, self._inside(first + r, c, limits))
 
             k.loop(0, limits[1], some, step=lanes)
 
@@ -152,8 +152,8 @@ def aligned(k: Builder, pointer: Value) -> Value:
     return k.emit(f"inttoptr i64 {((address + 63) & -64).text} to ptr", "ptr")
 
 
-def register_of(memory: str, kind: str, k: Builder, value: Value) -> Value:
+def register_of(memory: str, element: str, k: Builder, value: Value) -> Value:
     """A mask's register as what is added to scores: bools are 0 or minus infinity."""
-    if register_kind(memory) == "b1":
-        return k.select(value, k.const(0, kind, value.lanes), k.const(float("-inf"), kind, value.lanes))
-    return k.cast(value, kind)
+    if register_element(memory) == "b1":
+        return k.select(value, k.const(0, element, value.lanes), k.const(float("-inf"), element, value.lanes))
+    return k.cast(value, element)

@@ -53,7 +53,7 @@ class FactorArguments(Record):
 
 
 @kernel
-def pack_weight(k: Builder, kind: str, rows: int) -> None:
+def pack_weight(k: Builder, element: str, rows: int) -> None:
     """Weights as factors: (group, block of channels, strip of ``rows`` outputs, tap, channel, output); a chunk is a strip of a group."""
     a = k.arguments(FactorArguments)
     strips = (a.outputs + (rows - 1)) // rows
@@ -61,28 +61,28 @@ def pack_weight(k: Builder, kind: str, rows: int) -> None:
     def chunk(index: Value) -> None:
         group, strip = index // strips, index % strips
         first = strip * rows
-        source = k.at(a.weight, group * a.by_group, kind)
+        source = k.at(a.weight, group * a.by_group, element)
         # behind the last output comes the last one again: what is made with it is not stored
-        lines = [k.at(source, k.least(first + r, a.outputs - 1) * a.by_output, kind) for r in range(rows)]
+        lines = [k.at(source, k.least(first + r, a.outputs - 1) * a.by_output, element) for r in range(rows)]
         base = group * strips * rows * a.channels * a.count
 
         def block(c0: Value) -> None:
             n = k.least(a.block, a.channels - c0)
-            to = k.at(a.target, base + c0 * a.count * strips * rows + first * n * a.count, kind)
-            k.loop(0, a.count, partial(_pack_tap, k, kind, a, lines, to, (c0, n)))
+            to = k.at(a.target, base + c0 * a.count * strips * rows + first * n * a.count, element)
+            k.loop(0, a.count, partial(_pack_tap, k, element, a, lines, to, (c0, n)))
 
         k.loop(0, a.channels, block, step=a.block)
 
     k.for_chunks(chunk)
 
 
-def _pack_tap(k: Builder, kind: str, a: FactorArguments, lines: list[Value], to: Value, channels: tuple[Value, Value], t: Value) -> None:
+def _pack_tap(k: Builder, element: str, a: FactorArguments, lines: list[Value], to: Value, channels: tuple[Value, Value], t: Value) -> None:
     (c0, n), rows = channels, len(lines)
     offset = k.load(a.taps, t * 3 + 2, "i64")
 
     def one(c: Value) -> None:
         for r in range(rows):
-            k.store(k.load(lines[r], offset + (c0 + c) * a.by_channel, kind), to, (t * n + c) * rows + r, kind)
+            k.store(k.load(lines[r], offset + (c0 + c) * a.by_channel, element), to, (t * n + c) * rows + r, element)
 
     k.loop(0, n, one)
 
@@ -111,12 +111,12 @@ class WindowArguments(Record):
 
 
 @kernel
-def windows_times_weight(k: Builder, kind: str, mode: str, store: str, rows: int, band: bool) -> None:
+def windows_times_weight(k: Builder, element: str, mode: str, store: str, rows: int, band: bool) -> None:
     """The convolution: a block of pixels is packed, then multiplied with one strip of ``rows`` outputs after the other.
 
     ``mode`` and ``store`` are those of the input and the result, see ``mode_of``.
     """
-    (_BandProducts if band else _PanelProducts)(k, kind, mode, store, rows).run()
+    (_BandProducts if band else _PanelProducts)(k, element, mode, store, rows).run()
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,12 +158,12 @@ class _Products:
         tile: memory for a tile that is not stored from registers.
     """
 
-    def __init__(self, k: Builder, kind: str, mode: str, store: str, rows: int):
-        self.k, self.kind, self.mode, self.store, self.rows = k, kind, mode, store, rows
-        self.lanes, self.vectors = k.lanes(kind), tile_width(k.target, rows)
+    def __init__(self, k: Builder, element: str, mode: str, store: str, rows: int):
+        self.k, self.element, self.mode, self.store, self.rows = k, element, mode, store, rows
+        self.lanes, self.vectors = k.lanes(element), tile_width(k.target, rows)
         self.width = self.vectors * self.lanes
         self.a = a = k.arguments(WindowArguments)
-        self.tile, self.seen = k.scratch(rows * self.width, kind), k.scratch(2 * PIXELS, "i64")
+        self.tile, self.seen = k.scratch(rows * self.width, element), k.scratch(2 * PIXELS, "i64")
         self.strips = (a.outputs + (rows - 1)) // rows
         self.strip_groups = (self.strips + a.strip_block - 1) // a.strip_block
         self.pixel_blocks = (a.pixels + a.pixel_block - 1) // a.pixel_block
@@ -194,16 +194,16 @@ class _Products:
         self.k.for_chunks(lambda index: self.chunk(index, pixel_groups))
 
     def chunk(self, index: Value, pixel_groups: Value) -> None:
-        k, kind, a, im = self.k, self.kind, self.a, self.a.images
+        k, element, a, im = self.k, self.element, self.a, self.a.images
         piece = borrow(k, a.flags, a.pieces)
-        packed = k.at(a.room, piece * a.room_size, kind)
+        packed = k.at(a.room, piece * a.room_size, element)
         strip0, rest = (index % self.strip_groups) * a.strip_block, index // self.strip_groups
         which, group = rest % pixel_groups, rest // pixel_groups
         image, first = which // self.pixel_blocks, (which % self.pixel_blocks) * a.pixel_block
         stop = k.least(first + a.pixel_block, a.pixels)
-        data = k.at(a.source, group * a.channels * im.c, kind)
-        factors = k.at(a.factors, group * self.strips * self.rows * a.channels * im.count, kind)
-        bias, out = k.at(a.bias, group * a.outputs, kind), k.at(a.out, group * a.outputs * a.to.c, kind)
+        data = k.at(a.source, group * a.channels * im.c, element)
+        factors = k.at(a.factors, group * self.strips * self.rows * a.channels * im.count, element)
+        bias, out = k.at(a.bias, group * a.outputs, element), k.at(a.out, group * a.outputs * a.to.c, element)
         pixels = _Pixels(image, first, stop, data, factors, bias, out, packed)
         k.loop(0, a.channels, lambda c0: self.block(pixels, strip0, c0), step=a.block)
         give_back(k, a.flags, piece)
@@ -215,7 +215,7 @@ class _Products:
         self.pack(pixels, c0, channels)
 
         def strip(o: Value) -> None:
-            factors = k.at(pixels.factors, c0 * count * self.strips * rows + o * channels * count, self.kind)
+            factors = k.at(pixels.factors, c0 * count * self.strips * rows + o * channels * count, self.element)
             part = _Strip(pixels, c0, channels, o, factors)
             k.loop(pixels.first, pixels.stop, lambda p: self.one_tile(part, p), step=self.width)
 
@@ -229,8 +229,8 @@ class _Products:
 
     def multiply(self, strip: _Strip, p: Value, stop: Value, vectors: int) -> Value:
         """Compute a tile of so many registers, and store it if they are whole; whether it is stored, else it is in ``tile``."""
-        k, kind, lanes, line = self.k, self.kind, self.lanes, self.a.line
-        total = product(k, kind, self.rows, vectors, self.lines(strip, p))
+        k, element, lanes, line = self.k, self.element, self.lanes, self.a.line
+        total = product(k, element, self.rows, vectors, self.lines(strip, p))
         is_whole = k.const(False, "b1")
         if self.store == "row":  # registers of one run of the result are stored as they are
             is_whole = (stop - p).eq(vectors * lanes) & (p % line + vectors * lanes <= self.run_length())
@@ -238,7 +238,7 @@ class _Products:
         def put_aside() -> None:
             for r in range(self.rows):
                 for j in range(vectors):
-                    k.store(total[r][j], self.tile, r * self.width + j * lanes, kind)
+                    k.store(total[r][j], self.tile, r * self.width + j * lanes, element)
 
         k.when(is_whole, lambda: self.write_whole(strip, p, total), put_aside)
         return is_whole
@@ -248,37 +248,37 @@ class _Products:
         """Where pixel ``start``, which lies in run number ``run``, goes for the strip's first output."""
         to = self.a.to
         n, y = self.image_and_row(strip.pixels, run)
-        return self.k.at(strip.pixels.out, n * to.n + y * to.y + (start - run * self.a.line) * to.x + strip.first * to.c, self.kind)
+        return self.k.at(strip.pixels.out, n * to.n + y * to.y + (start - run * self.a.line) * to.x + strip.first * to.c, self.element)
 
     def write_whole(self, strip: _Strip, p: Value, total: list[list[Value]]) -> None:
         """From registers."""
-        k, kind, lanes = self.k, self.kind, self.lanes
+        k, element, lanes = self.k, self.element, self.lanes
         left, place = k.least(self.a.outputs - strip.first, self.rows), self.place_of(strip, p // self.a.line, p)
 
         def row(r: int) -> None:
-            first = k.splat(k.load(strip.pixels.bias, strip.first + r, kind), lanes)
-            to = k.at(place, r * self.a.to.c, kind)
+            first = k.splat(k.load(strip.pixels.bias, strip.first + r, element), lanes)
+            to = k.at(place, r * self.a.to.c, element)
             for j, value in enumerate(total[r]):
-                old = k.load(to, j * lanes, kind, lanes)
-                k.store(value + k.select(strip.c0.eq(0), first, old), to, j * lanes, kind)
+                old = k.load(to, j * lanes, element, lanes)
+                k.store(value + k.select(strip.c0.eq(0), first, old), to, j * lanes, element)
 
         for r in range(self.rows):
             k.when(left > r, partial(row, r))
 
     def write(self, strip: _Strip, p: Value, stop: Value) -> None:
         """From memory."""
-        k, kind, to = self.k, self.kind, self.a.to
+        k, element, to = self.k, self.element, self.a.to
         left = k.least(self.a.outputs - strip.first, self.rows)
 
         def part(run: Value, start: Value, end: Value) -> None:
             end = self.end_of(run, start, end)
             place = self.place_of(strip, run, start)
-            values, length = k.at(self.tile, start - p, kind), end - start
+            values, length = k.at(self.tile, start - p, element), end - start
 
             def row(r: Value) -> None:
-                first = k.load(strip.pixels.bias, strip.first + r, kind)
+                first = k.load(strip.pixels.bias, strip.first + r, element)
                 add = partial(self.added, strip, first)
-                copy_line(k, kind, self.store, k.at(values, r * self.width, kind), k.at(place, r * to.c, kind), length, to.x, add)
+                copy_line(k, element, self.store, k.at(values, r * self.width, element), k.at(place, r * to.c, element), length, to.x, add)
 
             k.loop(0, left, row)
 
@@ -302,8 +302,8 @@ class _BandProducts(_Products):
         return self.a.images.out_width
 
     def pack(self, pixels: _Pixels, c0: Value, channels: Value) -> None:
-        k, kind, a, im, place = self.k, self.kind, self.a, self.a.images, self.a.place
-        fill = Filling(k, kind, self.mode)
+        k, element, a, im, place = self.k, self.element, self.a, self.a.images, self.a.place
+        fill = Filling(k, element, self.mode)
 
         def channel(c: Value) -> None:
             row = pixels.first // a.line
@@ -313,8 +313,8 @@ class _BandProducts(_Products):
                     place.rows, (pixels.stop - pixels.first + (a.line - 1)) // a.line + place.rows - a.pixel_block // a.line
                 ),
             )  # fmt: skip
-            plane = k.at(pixels.packed, c * a.apart, kind)
-            data = k.at(pixels.data, pixels.image * im.n + (c0 + c) * im.c, kind)
+            plane = k.at(pixels.packed, c * a.apart, element)
+            data = k.at(pixels.data, pixels.image * im.n + (c0 + c) * im.c, element)
             fill(plane, data, im, held, place.rows)
 
         k.loop(0, channels, channel)
@@ -323,7 +323,7 @@ class _BandProducts(_Products):
         k, pixels = self.k, strip.pixels
 
         def of(t: Value) -> Value:
-            return k.at(pixels.packed, p - pixels.first + k.load(self.a.table, t * 2, "i64"), self.kind)
+            return k.at(pixels.packed, p - pixels.first + k.load(self.a.table, t * 2, "i64"), self.element)
 
         return Lines(factors=strip.factors, taps=(0, self.a.images.count), of=of, channels=strip.channels, pitch=self.a.apart)
 
@@ -345,7 +345,7 @@ class _PanelProducts(_Products):
 
     def pack(self, pixels: _Pixels, c0: Value, channels: Value) -> None:
         k, im = self.k, self.a.images
-        fill = Packing(k, self.kind, self.mode, im)
+        fill = Packing(k, self.element, self.mode, im)
 
         def panel(p: Value) -> None:
             stop = k.least(p + self.width, pixels.stop)
@@ -353,19 +353,19 @@ class _PanelProducts(_Products):
             number = (p - pixels.first) // self.width
             k.store(low, self.seen, number * 2, "i64")
             k.store(high, self.seen, number * 2 + 1, "i64")
-            to = k.at(pixels.packed, (p - pixels.first) * channels * im.count, self.kind)
+            to = k.at(pixels.packed, (p - pixels.first) * channels * im.count, self.element)
             fill(pixels.data, to, self.width, (p, stop), (c0, channels), (low, high))
 
         k.loop(pixels.first, pixels.stop, panel, step=self.width)
 
     def lines(self, strip: _Strip, p: Value) -> Lines:
-        k, kind, pixels, channels = self.k, self.kind, strip.pixels, strip.channels
+        k, element, pixels, channels = self.k, self.element, strip.pixels, strip.channels
         number = (p - pixels.first) // self.width
         low, high = (k.load(self.seen, number * 2 + i, "i64") for i in range(2))
         count = (high - low) * channels
-        factors = k.at(strip.factors, low * channels * self.rows, kind)
+        factors = k.at(strip.factors, low * channels * self.rows, element)
         start = (p - pixels.first) * channels * self.a.images.count + low * channels * self.width
-        panel = k.at(pixels.packed, start, kind)
+        panel = k.at(pixels.packed, start, element)
         return Lines(factors=factors, taps=(0, 1), of=lambda t: panel, channels=count, pitch=self.width)
 
     def image_and_row(self, pixels: _Pixels, run: Value) -> tuple[Value, Value]:
@@ -420,13 +420,13 @@ class SumArguments(Record):
 
 
 @kernel
-def windows_times_grad(k: Builder, kind: str, mode: str, grad_mode: str, band: bool) -> None:
+def windows_times_grad(k: Builder, element: str, mode: str, grad_mode: str, band: bool) -> None:
     """The weight gradient: sums over pixels, tiles of outputs times (tap, channel), each tile whole registers in ``partial``.
 
     A chunk is a range of pixels, a block of channels and a group; each range of pixels has sums of its own.  Of bands the gradient has
     zeros between its rows.
     """
-    (_BandSums if band else _PanelSums)(k, kind, mode, grad_mode).run()
+    (_BandSums if band else _PanelSums)(k, element, mode, grad_mode).run()
 
 
 @dataclass(frozen=True, slots=True)
@@ -469,9 +469,9 @@ class _PackedPixels:
 class _SumsOfProducts:
     """The loops of ``windows_times_grad``; ``pitch`` is from line to line."""
 
-    def __init__(self, k: Builder, kind: str, mode: str, grad_mode: str):
-        self.k, self.kind, self.mode, self.grad_mode = k, kind, mode, grad_mode
-        self.lanes = k.lanes(kind)
+    def __init__(self, k: Builder, element: str, mode: str, grad_mode: str):
+        self.k, self.element, self.mode, self.grad_mode = k, element, mode, grad_mode
+        self.lanes = k.lanes(element)
         self.rows, self.columns = sums_tile(k.target)
         self.size = -(-self.rows * self.columns // self.lanes) * self.lanes  # of a tile
         self.a = a = k.arguments(SumArguments)
@@ -481,7 +481,7 @@ class _SumsOfProducts:
         self.splits = (a.pixels + a.split - 1) // a.split
         # not a power of two, or all rows would lie in the same sets of the cache
         self.pitch = self.block_length() // self.lanes * self.lanes + 2 * self.lanes
-        self.zero = k.const(0, kind, self.lanes)
+        self.zero = k.const(0, element, self.lanes)
 
     # what bands and panels differ in
     def block_length(self) -> Value:
@@ -497,18 +497,18 @@ class _SumsOfProducts:
         self.k.for_chunks(self.chunk)
 
     def chunk(self, index: Value) -> None:
-        k, kind, a = self.k, self.kind, self.a
+        k, element, a = self.k, self.element, self.a
         piece = borrow(k, a.flags, a.pieces)
-        panel = k.at(a.room, piece * a.room_size, kind)
-        lines = k.at(panel, a.room_panel, kind)
+        panel = k.at(a.room, piece * a.room_size, element)
+        lines = k.at(panel, a.room_panel, element)
         number, c0, rest = index % self.splits, ((index // self.splits) % self.blocks) * a.block, index // self.splits
         group = rest // self.blocks
-        data = k.at(a.source, group * a.channels * a.images.c, kind)
-        grad = k.at(a.grad, group * a.outputs * a.grads.c, kind)
+        data = k.at(a.source, group * a.channels * a.images.c, element)
+        grad = k.at(a.grad, group * a.outputs * a.grads.c, element)
         channels = k.least(a.block, a.channels - c0)
         depth = channels * a.images.count
         start, end = number * a.split, k.least((number + 1) * a.split, a.pixels)
-        sums = k.at(a.partial, number * a.apart + rest * self.output_tiles * self.tiles * self.size, kind)
+        sums = k.at(a.partial, number * a.apart + rest * self.output_tiles * self.tiles * self.size, element)
         self.blocks_of(_Sums(data, grad, c0, channels, depth, start, sums, panel, lines), end)
         give_back(k, a.flags, piece)
 
@@ -526,24 +526,24 @@ class _SumsOfProducts:
 
     def tiles_of(self, part: _Sums, pixels: _PackedPixels, outputs: tuple[Value, Value], j: Value) -> None:
         """The tiles in column ``j`` of the outputs."""
-        k, kind, lanes = self.k, self.kind, self.lanes
+        k, element, lanes = self.k, self.element, self.lanes
         o0, o1 = outputs
         seen = [pixels.windows(j * self.columns + i) for i in range(self.columns)]
 
         def tile(o: Value) -> None:
-            grads = [k.at(part.lines, (o - o0 + i) * self.pitch, kind) for i in range(self.rows)]
-            sums = inner_products(k, kind, grads, seen, pixels.length)
-            at = k.at(part.sums, (o // self.rows * self.tiles + j) * self.size, kind)
+            grads = [k.at(part.lines, (o - o0 + i) * self.pitch, element) for i in range(self.rows)]
+            sums = inner_products(k, element, grads, seen, pixels.length)
+            at = k.at(part.sums, (o // self.rows * self.tiles + j) * self.size, element)
             for i, value in enumerate(sums):
-                old = k.when(pixels.first.eq(part.start), lambda: self.zero, partial(k.load, at, i * lanes, kind, lanes))
-                k.store(old + value, at, i * lanes, kind)
+                old = k.when(pixels.first.eq(part.start), lambda: self.zero, partial(k.load, at, i * lanes, element, lanes))
+                k.store(old + value, at, i * lanes, element)
 
         k.loop(o0, o1, tile, step=self.rows)
 
     def clear_ends(self, lines: Value, count: Value, length: Value) -> None:
         """Zeros in the last register of each line: what lies behind its end must not count."""
         k, lanes = self.k, self.lanes
-        k.loop(0, count, lambda r: k.store(self.zero, lines, r * self.pitch + (length - lanes), self.kind))
+        k.loop(0, count, lambda r: k.store(self.zero, lines, r * self.pitch + (length - lanes), self.element))
 
     def rounded(self, length: Value) -> Value:
         return (length + (self.lanes - 1)) // self.lanes * self.lanes
@@ -557,8 +557,8 @@ class _PanelSums(_SumsOfProducts):
 
     def blocks_of(self, part: _Sums, end: Value) -> None:
         k, im, gr, pitch = self.k, self.a.images, self.a.grads, self.pitch
-        pack = Packing(k, self.kind, self.mode, im)
-        pack_grad = Packing(k, self.kind, self.grad_mode, gr)
+        pack = Packing(k, self.element, self.mode, im)
+        pack_grad = Packing(k, self.element, self.grad_mode, gr)
 
         def block(p: Value) -> None:
             stop = k.least(p + self.a.pixel_block, end)
@@ -567,7 +567,7 @@ class _PanelSums(_SumsOfProducts):
             pack(part.data, part.panel, pitch, (p, stop), (part.c0, part.channels), (0, im.count))
 
             def windows(number: Value) -> Value:
-                return k.at(part.panel, number * pitch, self.kind)
+                return k.at(part.panel, number * pitch, self.element)
 
             def grads(o0: Value, count: Value) -> None:
                 pack_grad(part.grad, part.lines, pitch, (p, stop), (o0, count), (0, gr.count))
@@ -600,7 +600,7 @@ class _BandSums(_SumsOfProducts):
     def pack(self, part: _Sums, image: Value, y0: Value, high: Value) -> None:
         """The images' rows that ``high`` rows of windows from ``y0`` on see."""
         k, im, place = self.k, self.a.images, self.a.place
-        fill = Filling(k, self.kind, self.mode)
+        fill = Filling(k, self.element, self.mode)
         # further rows, because what is multiplied by the zeros between and behind rows must be numbers, too
         held = place.replace(
             y0=place.y0 + y0 * im.step_y,
@@ -608,8 +608,8 @@ class _BandSums(_SumsOfProducts):
         )
 
         def channel(c: Value) -> None:
-            data = k.at(part.data, image * im.n + (part.c0 + c) * im.c, self.kind)
-            fill(k.at(part.panel, c * self.a.between_channels, self.kind), data, im, held, place.rows)
+            data = k.at(part.data, image * im.n + (part.c0 + c) * im.c, self.element)
+            fill(k.at(part.panel, c * self.a.between_channels, self.element), data, im, held, place.rows)
 
         k.loop(0, part.channels, channel)
 
@@ -617,16 +617,16 @@ class _BandSums(_SumsOfProducts):
         k, channels = self.k, part.channels
         number = k.least(number, part.depth - 1)
         distance = number % channels * self.a.between_channels + k.load(self.a.table, number // channels * 2, "i64")
-        return k.at(part.panel, distance, self.kind)
+        return k.at(part.panel, distance, self.element)
 
     def pack_grads(self, part: _Sums, rows: tuple[Value, Value, Value], o0: Value, count: Value) -> None:
         k, gr = self.k, self.a.grads
         image, y0, high = rows
-        fill = Filling(k, self.kind, self.grad_mode)
+        fill = Filling(k, self.element, self.grad_mode)
 
         def output(o: Value) -> None:
-            data = k.at(part.grad, image * gr.n + (o0 + o) * gr.c + y0 * gr.y, self.kind)
-            plane = k.at(part.lines, o * self.pitch, self.kind)
+            data = k.at(part.grad, image * gr.n + (o0 + o) * gr.c + y0 * gr.y, self.element)
+            plane = k.at(part.lines, o * self.pitch, self.element)
             fill(plane, data, gr.replace(height=high), whole_plane(k, high, self.a.place.pitch))
 
         k.loop(0, count, output)
@@ -644,9 +644,9 @@ class JoinArguments(Record):
 
 
 @kernel
-def join_partial(k: Builder, kind: str) -> None:
+def join_partial(k: Builder, element: str) -> None:
     """The weight gradient from the partial sums: (output, channel, tap); a chunk is a tile of outputs of a block of channels of a group."""
-    lanes = k.lanes(kind)
+    lanes = k.lanes(element)
     rows, columns = sums_tile(k.target)
     size = -(-rows * columns // lanes) * lanes
     a = k.arguments(JoinArguments)
@@ -658,17 +658,17 @@ def join_partial(k: Builder, kind: str) -> None:
         tile, rest = index % output_tiles, index // output_tiles
         group, c0 = rest // blocks, (rest % blocks) * a.block
         some = k.least(a.block, a.channels - c0)
-        mine, left = k.at(a.partial, index * tiles * size, kind), k.least(a.outputs - tile * rows, rows)
-        k.when(a.splits > 1, lambda: _add_splits(k, kind, a, mine, tiles * size))
-        first = k.at(a.out, ((group * a.outputs + tile * rows) * a.channels + c0) * a.count, kind)
+        mine, left = k.at(a.partial, index * tiles * size, element), k.least(a.outputs - tile * rows, rows)
+        k.when(a.splits > 1, lambda: _add_splits(k, element, a, mine, tiles * size))
+        first = k.at(a.out, ((group * a.outputs + tile * rows) * a.channels + c0) * a.count, element)
 
         def channel(c: Value) -> None:
-            to = k.at(first, c * a.count, kind)
+            to = k.at(first, c * a.count, element)
 
             def tap(t: Value) -> None:
                 place = t * some + c
-                at = k.at(mine, (place // columns) * size + place % columns, kind)
-                _store_outputs(k, kind, a, at, k.at(to, t, kind), left)
+                at = k.at(mine, (place // columns) * size + place % columns, element)
+                _store_outputs(k, element, a, at, k.at(to, t, element), left)
 
             k.loop(0, a.count, tap)
 
@@ -677,25 +677,25 @@ def join_partial(k: Builder, kind: str) -> None:
     k.for_chunks(chunk)
 
 
-def _add_splits(k: Builder, kind: str, a: JoinArguments, sums: Value, size: Value) -> None:
+def _add_splits(k: Builder, element: str, a: JoinArguments, sums: Value, size: Value) -> None:
     """Sums of the first range plus those of the others."""
-    lanes = k.lanes(kind)
+    lanes = k.lanes(element)
 
     def register(i: Value) -> None:
         def split(number: Value, total: Value) -> Value:
-            return total + k.load(sums, number * a.apart + i, kind, lanes)
+            return total + k.load(sums, number * a.apart + i, element, lanes)
 
-        k.store(k.loop(0, a.splits, split, carried=[k.const(0, kind, lanes)]), sums, i, kind)
+        k.store(k.loop(0, a.splits, split, carried=[k.const(0, element, lanes)]), sums, i, element)
 
     k.loop(0, size, register, step=lanes)
 
 
-def _store_outputs(k: Builder, kind: str, a: JoinArguments, sums: Value, to: Value, left: Value) -> None:
+def _store_outputs(k: Builder, element: str, a: JoinArguments, sums: Value, to: Value, left: Value) -> None:
     """One (channel, tap) of a tile's outputs, of which ``left`` are there."""
     rows, columns = sums_tile(k.target)
 
     def output(r: Value | int) -> None:
-        k.store(k.load(sums, r * columns, kind), to, r * a.channels * a.count, kind)
+        k.store(k.load(sums, r * columns, element), to, r * a.channels * a.count, element)
 
     def all_outputs() -> None:
         for r in range(rows):
@@ -714,30 +714,30 @@ class ChannelSumArguments(Record):
 
 
 @kernel
-def channel_sums(k: Builder, kind: str) -> None:
+def channel_sums(k: Builder, element: str) -> None:
     """Sums of planes of neighbouring elements, one for each image and channel, over the images; a chunk is a channel."""
-    lanes = k.lanes(kind)
+    lanes = k.lanes(element)
     a = k.arguments(ChannelSumArguments)
-    zero = k.const(0, kind, lanes)
+    zero = k.const(0, element, lanes)
 
     def chunk(c: Value) -> None:
         def image(n: Value, total: Value) -> Value:
-            return total + _sum_of_plane(k, kind, k.at(a.x, n * a.by_image + c * a.by_channel, kind), a.size)
+            return total + _sum_of_plane(k, element, k.at(a.x, n * a.by_image + c * a.by_channel, element), a.size)
 
-        k.store(k.sum(k.loop(0, a.images, image, carried=[zero])), a.out, c, kind)
+        k.store(k.sum(k.loop(0, a.images, image, carried=[zero])), a.out, c, element)
 
     k.for_chunks(chunk)
 
 
-def _sum_of_plane(k: Builder, kind: str, plane: Value, size: Value) -> Value:
+def _sum_of_plane(k: Builder, element: str, plane: Value, size: Value) -> Value:
     """A register of sums, of four that are added to in turn."""
-    lanes = k.lanes(kind)
-    zero = k.const(0, kind, lanes)
+    lanes = k.lanes(element)
+    zero = k.const(0, element, lanes)
     main = size - size % (4 * lanes)
 
     def four(i: Value, *sums: Value) -> list[Value]:
-        return [s + k.load(plane, i + u * lanes, kind, lanes) for u, s in enumerate(sums)]
+        return [s + k.load(plane, i + u * lanes, element, lanes) for u, s in enumerate(sums)]
 
     sums = k.loop(0, main, four, step=4 * lanes, carried=[zero] * 4)
-    rest = k.vector_loop(main, size, lanes, lambda i, mask, s: s + k.load(plane, i, kind, lanes, mask), carried=[zero])
+    rest = k.vector_loop(main, size, lanes, lambda i, mask, s: s + k.load(plane, i, element, lanes, mask), carried=[zero])
     return ((sums[0] + sums[1]) + (sums[2] + sums[3])) + rest

@@ -31,9 +31,9 @@ def entries(file: str) -> dict[str, dict[str, Any]]:
 
 
 @cache
-def minimax(name: str, kind: str) -> tuple[float, ...]:
+def minimax(name: str, element: str) -> tuple[float, ...]:
     """Coefficients for float32 (``"f32"``) or float64 (``"f64"``), lowest power first."""
-    return tuple(entries("minimax.json")[name][kind]["coefficients"])
+    return tuple(entries("minimax.json")[name][element]["coefficients"])
 
 
 @cache

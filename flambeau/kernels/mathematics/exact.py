@@ -1,6 +1,6 @@
 """Functions without rounding errors: remainders and quotients, divisors and powers of integers, shifts, the neighbours of floats.
 
-Floats may be float32 or float64; integers of any kind wrap, as NumPy's do.  What repeats until every lane is done (``k.repeat``) leaves
+Floats may be float32 or float64; integers of any size wrap, as NumPy's do.  What repeats until every lane is done (``k.repeat``) leaves
 finished lanes as they are.
 """
 
@@ -35,7 +35,7 @@ def fmod(k: Builder, x: Value, y: Value, narrow: bool = False) -> Value:
     Without fma, digits are so short that the product with the divisor is exact: of float32 (``narrow``) 28 bits, of float64 one,
     where the difference of two numbers less than twice apart is exact (Sterbenz 1974).
     """
-    if x.kind == "f32":
+    if x.element == "f32":
         return k.cast(fmod(k, k.cast(x, "f64"), k.cast(y, "f64"), True), "f32")
     digits = 51 if k.target.has_fma else 28 if narrow else 0
     size, divisor = k.abs(x), k.abs(y)
@@ -61,14 +61,14 @@ def nextafter(k: Builder, x: Value, y: Value) -> Value:
     bits = k.bits(x)
     outward = ~((x > 0.0) ^ (y > x))
     moved = k.bits(bits + k.select(outward, k.like(1, bits), k.like(-1, bits)))
-    smallest = k.copysign(2.0**-149 if x.kind == "f32" else 2.0**-1074, y)
+    smallest = k.copysign(2.0**-149 if x.element == "f32" else 2.0**-1074, y)
     moved = k.select(x.eq(0.0), smallest, moved)
     return k.select(x.eq(y), y, k.select(x.is_nan() | y.is_nan(), math.nan, moved))
 
 
 def frexp(k: Builder, x: Value) -> tuple[Value, Value]:
     """The fraction in [0.5, 1) and the exponent, int32; zeros, infinities and NaN are their own fractions."""
-    bits, bias, smallest = (23, 126, 2.0**-126) if x.kind == "f32" else (52, 1022, _TINY)
+    bits, bias, smallest = (23, 126, 2.0**-126) if x.element == "f32" else (52, 1022, _TINY)
     small = k.abs(x) < smallest
     raw = k.bits(k.select(small, x * 2.0**_LIFT, x))
     exponent = (raw >> bits) & (2 * bias + 3)
@@ -88,17 +88,17 @@ def frexp_exponent(k: Builder, x: Value) -> Value:
 
 # -- integers ---------------------------------------------------------------------------------------------------------------------------
 def _is_signed(x: Value) -> bool:
-    return x.kind[0] == "i"
+    return x.element[0] == "i"
 
 
 def truncated_quotient(k: Builder, a: Value, b: Value) -> Value:
     """``a / b`` without its fraction; of a divisor that is zero, which no caller looks at, ``a``."""
     minus_one = b.eq(-1) if _is_signed(b) else k.const(False, "b1")  # the machine traps on the most negative number over -1
     divisor = k.select(b.eq(0) | minus_one, 1, b)
-    if a.kind in ("i64", "u64"):
+    if a.element in ("i64", "u64"):
         quotient = k.binary("sdiv" if _is_signed(a) else "udiv", a, divisor)
     else:  # by float64, which holds both and their quotient well enough to be cut at the point, and is divided by vector instructions
-        quotient = k.cast(k.trunc(k.cast(a, "f64") / k.cast(divisor, "f64")), a.kind)
+        quotient = k.cast(k.trunc(k.cast(a, "f64") / k.cast(divisor, "f64")), a.element)
     return k.select(minus_one, -a, quotient) if _is_signed(a) else quotient
 
 
@@ -123,9 +123,9 @@ def floor_remainder(k: Builder, a: Value, b: Value) -> Value:
 
 
 def _trailing_zeros(k: Builder, x: Value) -> Value:
-    element = "i" + x.kind[1:]
-    suffix = element if x.lanes == 1 else f"v{x.lanes}{element}"
-    return k.call(f"llvm.cttz.{suffix}", x.kind, x.lanes, x, more="i1 false")
+    llvm = "i" + x.element[1:]
+    suffix = llvm if x.lanes == 1 else f"v{x.lanes}{llvm}"
+    return k.call(f"llvm.cttz.{suffix}", x.element, x.lanes, x, more="i1 false")
 
 
 def _divisor_of_sizes(k: Builder, a: Value, b: Value) -> Value:
@@ -147,21 +147,21 @@ def _divisor_of_sizes(k: Builder, a: Value, b: Value) -> Value:
 
 
 def _size(k: Builder, x: Value) -> Value:
-    return k.cast(k.abs(x), "u" + x.kind[1:])
+    return k.cast(k.abs(x), "u" + x.element[1:])
 
 
 def gcd(k: Builder, a: Value, b: Value) -> Value:
-    return k.cast(_divisor_of_sizes(k, _size(k, a), _size(k, b)), a.kind)
+    return k.cast(_divisor_of_sizes(k, _size(k, a), _size(k, b)), a.element)
 
 
 def lcm(k: Builder, a: Value, b: Value) -> Value:
     first, second = _size(k, a), _size(k, b)
-    return k.cast(truncated_quotient(k, first, _divisor_of_sizes(k, first, second)) * second, a.kind)
+    return k.cast(truncated_quotient(k, first, _divisor_of_sizes(k, first, second)) * second, a.element)
 
 
 def power(k: Builder, base: Value, exponent: Value) -> Value:
     """``base ** exponent`` by squares, for exponents that are not negative."""
-    left = k.cast(exponent, "u" + exponent.kind[1:])
+    left = k.cast(exponent, "u" + exponent.element[1:])
 
     def step(result: Value, square: Value, left: Value) -> tuple[Value, ...]:
         return k.select((left & 1).ne(0), result * square, result), square * square, left >> 1
@@ -172,13 +172,13 @@ def power(k: Builder, base: Value, exponent: Value) -> Value:
 
 def left_shift(k: Builder, x: Value, count: Value) -> Value:
     """``x << count``; 0 where the count is negative or not below the number of bits."""
-    inside = k.cast(count, "u" + count.kind[1:]) < int(x.kind[1:])
+    inside = k.cast(count, "u" + count.element[1:]) < int(x.element[1:])
     return k.select(inside, x << k.select(inside, count, 0), 0)
 
 
 def right_shift(k: Builder, x: Value, count: Value) -> Value:
     """``x >> count``; the sign alone where the count is negative or not below the number of bits."""
-    bits = int(x.kind[1:])
-    inside = k.cast(count, "u" + count.kind[1:]) < bits
+    bits = int(x.element[1:])
+    inside = k.cast(count, "u" + count.element[1:]) < bits
     beyond = k.select(x < 0, k.like(-1, x), k.like(0, x)) if _is_signed(x) else k.like(0, x)
     return k.select(inside, x >> k.select(inside, count, 0), beyond)

@@ -55,18 +55,18 @@ MAX_ULP_SINGLE: dict[str, float] = {"erfinv": 1.25}
 
 
 def _function(*names: str) -> Callable[[Function], Function]:
-    """Decorator: a function of float64 values, as SciPy's of these names for values of any kind."""
+    """Decorator: a function of float64 values, as SciPy's of these names for values of any element type."""
 
     def declare(function: Function) -> Function:
         def of_any(k: Builder, *values: Value) -> Value:
-            kind, lanes = values[0].kind, max(value.lanes for value in values)
+            element, lanes = values[0].element, max(value.lanes for value in values)
             wide = [k.cast(k.splat(value, lanes), "f64") for value in values]
 
             def body(inner: Builder, *arguments: Value) -> tuple[Value]:
-                inner.is_single = kind == "f32"
+                inner.is_single = element == "f32"
                 return (function(inner, *arguments),)
 
-            return k.cast(k.function(f"{function.__name__}_{kind}", body, *wide)[0], kind)
+            return k.cast(k.function(f"{function.__name__}_{element}", body, *wide)[0], element)
 
         for name in names:
             FUNCTIONS[name] = of_any
@@ -281,7 +281,7 @@ def _single(table: Pieces) -> Pieces:
 
 
 _of_double_erfinv = FUNCTIONS["erfinv"]
-FUNCTIONS["erfinv"] = lambda k, x: _single_erfinv(k, x) if x.kind == "f32" else _of_double_erfinv(k, x)
+FUNCTIONS["erfinv"] = lambda k, x: _single_erfinv(k, x) if x.element == "f32" else _of_double_erfinv(k, x)
 
 
 @_function("ndtri")

@@ -75,18 +75,18 @@ _ROOT_LIMIT = {"f32": 2.0**30, "f64": 2.0**60}  # above, 1 + x is x
 
 def _half_pi(k: Builder, x: Value) -> list[float]:
     """pi / 2 as a sum whose products with whole numbers are exact, or are made exact by fma."""
-    return [part / 2 for part in (_PI[x.kind] if k.target.has_fma else _PI_SHORT)]
+    return [part / 2 for part in (_PI[x.element] if k.target.has_fma else _PI_SHORT)]
 
 
 # -- parts ----------------------------------------------------------------------------------------------------------------------------
 def polynomial(k: Builder, x: Value, coefficients: Sequence[float]) -> Value:
-    """The polynomial with these coefficients, lowest power first: Horner's rule, in two interleaved opmath where it is long."""
+    """The polynomial with these coefficients, lowest power first: Horner's rule, in two interleaved halves where it is long."""
     if len(coefficients) < 7:
         result = k.like(coefficients[-1], x)
         for c in coefficients[-2::-1]:
             result = k.fma(result, x, c)
         return result
-    square, later = x * x, coefficients[2:]  # the first two apart: the opmath alone can be much larger than their sum
+    square, later = x * x, coefficients[2:]  # the first two apart: the halves alone can be much larger than their sum
     rest = k.fma(polynomial(k, square, later[1::2]), x, polynomial(k, square, later[0::2]))
     return k.fma(k.fma(rest, x, coefficients[1]), x, coefficients[0])
 
@@ -98,7 +98,7 @@ def odd_polynomial(k: Builder, x: Value, coefficients: Sequence[float]) -> Value
 
 
 def constant(k: Builder, value: float, like: Value) -> Value:
-    return k.const(value, like.kind, like.lanes)
+    return k.const(value, like.element, like.lanes)
 
 
 def negate_where(k: Builder, mask: Value, x: Value) -> Value:
@@ -107,15 +107,15 @@ def negate_where(k: Builder, mask: Value, x: Value) -> Value:
 
 def _wide(k: Builder, x: Value) -> str:
     """The ending of AVX-512's instructions for values like ``x``; empty where there are none."""
-    bits = x.lanes * (32 if x.kind == "f32" else 64)
-    return f"{'ps' if x.kind == 'f32' else 'pd'}.{bits}" if k.target.name == "avx512" and bits in (128, 256, 512) else ""
+    bits = x.lanes * (32 if x.element == "f32" else 64)
+    return f"{'ps' if x.element == 'f32' else 'pd'}.{bits}" if k.target.name == "avx512" and bits in (128, 256, 512) else ""
 
 
 def _avx512(k: Builder, name: str, x: Value, *operands: Value) -> Value:
     """Call one of AVX-512's instructions on all lanes."""
     every = k.const(-1, f"i{max(x.lanes, 8)}")
     rounding = (k.const(4, "i32"),) if name.endswith("512") and "rsqrt" not in name else ()
-    return k.call(f"llvm.x86.avx512.{name}", x.kind, x.lanes, *operands, x, every, *rounding)
+    return k.call(f"llvm.x86.avx512.{name}", x.element, x.lanes, *operands, x, every, *rounding)
 
 
 def scale(k: Builder, x: Value, whole: Value, rounder: Value) -> Value:
@@ -124,23 +124,23 @@ def scale(k: Builder, x: Value, whole: Value, rounder: Value) -> Value:
     if wide:
         return _avx512(k, "mask.scalef." + wide, x, x, whole)
     # by two factors of about equal size, as one cannot always be written as a float
-    shift = _MANTISSA[x.kind]
+    shift = _MANTISSA[x.element]
     steps = k.bits(rounder) << shift
     half = (steps >> 1) & -(1 << shift)
-    bias = _BIAS[x.kind] << shift
+    bias = _BIAS[x.element] << shift
     return x * k.bits(half + bias) * k.bits(steps - half + bias)
 
 
 def power_of_two(k: Builder, rounder: Value) -> Value:
     """``2**n`` of a whole number n in the range of normal floats, given as n + _MAGIC."""
-    shift = _MANTISSA[rounder.kind]
-    return k.bits((k.bits(rounder) << shift) + (_BIAS[rounder.kind] << shift))
+    shift = _MANTISSA[rounder.element]
+    return k.bits((k.bits(rounder) << shift) + (_BIAS[rounder.element] << shift))
 
 
 def _whole(k: Builder, x: Value, factor: float) -> tuple[Value, Value]:
     """``x * factor`` rounded to a whole number, and the same + _MAGIC."""
-    rounder = k.fma(x, factor, _MAGIC[x.kind])
-    return rounder - _MAGIC[x.kind], rounder
+    rounder = k.fma(x, factor, _MAGIC[x.element])
+    return rounder - _MAGIC[x.element], rounder
 
 
 # -- exponentials -----------------------------------------------------------------------------------------------------------------------
@@ -159,18 +159,18 @@ def _clamp(k: Builder, x: Value, low: float, high: float) -> Value:
 def _exp_reduced(k: Builder, x: Value) -> tuple[Value, Value, Value]:
     """r, n and n + _MAGIC with x = r + n * log(2)."""
     n, rounder = _whole(k, x, 1 / math.log(2))
-    high, low = _LN2[x.kind]
+    high, low = _LN2[x.element]
     return k.fma(n, -low, k.fma(n, -high, x)), n, rounder
 
 
 def _exp_small(k: Builder, r: Value) -> Value:
     """exp(r) for |r| up to log(2) / 2."""
-    return k.fma(k.fma(r, polynomial(k, r, minimax("EXP", r.kind)), 1.0), r, 1.0)
+    return k.fma(k.fma(r, polynomial(k, r, minimax("EXP", r.element)), 1.0), r, 1.0)
 
 
 def _expm1_small(k: Builder, r: Value) -> Value:
     """exp(r) - 1 for |r| up to log(2) / 2."""
-    return k.fma(r * r, polynomial(k, r, minimax("EXP", r.kind)), r)
+    return k.fma(r * r, polynomial(k, r, minimax("EXP", r.element)), r)
 
 
 def _expm1_part(k: Builder, x: Value, fewer: int) -> Value:
@@ -182,42 +182,42 @@ def _expm1_part(k: Builder, x: Value, fewer: int) -> Value:
 
 def _exp_of_negative(k: Builder, x: Value) -> Value:
     """exp(-|x|)"""
-    r, n, rounder = _exp_reduced(k, k.most(_EXP_RANGE[x.kind][0], -k.abs(x)))
+    r, n, rounder = _exp_reduced(k, k.most(_EXP_RANGE[x.element][0], -k.abs(x)))
     return scale(k, _exp_small(k, r), n, rounder)
 
 
 def exp(k: Builder, x: Value) -> Value:
-    r, n, rounder = _exp_reduced(k, _clamp(k, x, *_EXP_RANGE[x.kind]))
+    r, n, rounder = _exp_reduced(k, _clamp(k, x, *_EXP_RANGE[x.element]))
     return scale(k, _exp_small(k, r), n, rounder)
 
 
 def exp2(k: Builder, x: Value) -> Value:
-    x = _clamp(k, x, *_EXP2_RANGE[x.kind])
+    x = _clamp(k, x, *_EXP2_RANGE[x.element])
     n, rounder = _whole(k, x, 1.0)
     return scale(k, _exp_small(k, (x - n) * math.log(2)), n, rounder)
 
 
 def expm1(k: Builder, x: Value) -> Value:
-    half = _expm1_part(k, _clamp(k, x, _EXPM1_LOW[x.kind], _EXP_RANGE[x.kind][1]), 1)
-    return k.select(k.abs(x) < _TINY[x.kind], x, half + half)
+    half = _expm1_part(k, _clamp(k, x, _EXPM1_LOW[x.element], _EXP_RANGE[x.element][1]), 1)
+    return k.select(k.abs(x) < _TINY[x.element], x, half + half)
 
 
 def tanh(k: Builder, x: Value) -> Value:
     size = k.abs(x)
-    bounded = k.least(9.5 if x.kind == "f32" else 20.0, size)
+    bounded = k.least(9.5 if x.element == "f32" else 20.0, size)
     e = _expm1_part(k, bounded + bounded, 0)
-    return k.copysign(k.select(size < 0.55, odd_polynomial(k, size, minimax("TANH", x.kind)), e / (e + 2.0)), x)
+    return k.copysign(k.select(size < 0.55, odd_polynomial(k, size, minimax("TANH", x.element)), e / (e + 2.0)), x)
 
 
 def sinh(k: Builder, x: Value) -> Value:
     size = k.abs(x)
-    quarter = _expm1_part(k, k.least(_EXP_RANGE[x.kind][1] + 0.5, size), 2)
+    quarter = _expm1_part(k, k.least(_EXP_RANGE[x.element][1] + 0.5, size), 2)
     half = quarter + quarter
-    return k.select(size < 1.0, odd_polynomial(k, x, minimax("SINH", x.kind)), k.copysign(half + quarter / (half + 0.5), x))
+    return k.select(size < 1.0, odd_polynomial(k, x, minimax("SINH", x.element)), k.copysign(half + quarter / (half + 0.5), x))
 
 
 def cosh(k: Builder, x: Value) -> Value:
-    r, n, rounder = _exp_reduced(k, k.least(_EXP_RANGE[x.kind][1] + 0.5, k.abs(x)))
+    r, n, rounder = _exp_reduced(k, k.least(_EXP_RANGE[x.element][1] + 0.5, k.abs(x)))
     half = scale(k, _exp_small(k, r), n - 1.0, rounder - 1.0)
     return half + 0.25 / half
 
@@ -239,12 +239,12 @@ def _split(k: Builder, x: Value) -> tuple[Value, Value]:
         x = x + 0.0  # not -0
         m = _avx512(k, "mask.getmant." + wide, x, x, k.const(11, "i32"))
         return m, _avx512(k, "mask.getexp." + wide, x, x) - _avx512(k, "mask.getexp." + wide, m, m)
-    shift, kind = _MANTISSA[x.kind], x.kind
-    small = x < (2.0**-126 if kind == "f32" else 2.0**-1022)
+    shift, element = _MANTISSA[x.element], x.element
+    small = x < (2.0**-126 if element == "f32" else 2.0**-1022)
     bits = k.bits(k.select(small, x * 2.0**60, x))
-    e = (bits - ((_BIAS[kind] << shift) - (1 << (shift - 1)))) >> shift
+    e = (bits - ((_BIAS[element] << shift) - (1 << (shift - 1)))) >> shift
     m = k.bits(bits - (e << shift))
-    return m, k.cast(e, kind) - k.select(small, constant(k, 60.0, x), 0.0)
+    return m, k.cast(e, element) - k.select(small, constant(k, 60.0, x), 0.0)
 
 
 def _log_edges(k: Builder, x: Value, result: Value) -> Value:
@@ -257,7 +257,7 @@ def _log_edges(k: Builder, x: Value, result: Value) -> Value:
 
 def _log_tail(k: Builder, f: Value) -> Value:
     """log(1 + f) - f for f from -1/4 to 1/2."""
-    if f.kind == "f32":
+    if f.element == "f32":
         return (f * f) * k.fma(polynomial(k, f, minimax("LOG", "f32")), f, -0.5)
     s = f / (f + 2.0)
     z = s * s
@@ -266,7 +266,7 @@ def _log_tail(k: Builder, f: Value) -> Value:
 
 def _log_joined(k: Builder, f: Value, e: Value) -> Value:
     """log(1 + f) + e * log(2)"""
-    high, low = _LN2[f.kind]
+    high, low = _LN2[f.element]
     return k.fma(e, high, f + k.fma(e, low, _log_tail(k, f)))
 
 
@@ -291,11 +291,11 @@ def log(k: Builder, x: Value) -> Value:
 
 
 def log2(k: Builder, x: Value) -> Value:
-    return _log_based(k, x, _LOG2_E[x.kind], (1.0, 0.0))
+    return _log_based(k, x, _LOG2_E[x.element], (1.0, 0.0))
 
 
 def log10(k: Builder, x: Value) -> Value:
-    return _log_based(k, x, _LOG10_E[x.kind], _LOG10_2[x.kind])
+    return _log_based(k, x, _LOG10_E[x.element], _LOG10_2[x.element])
 
 
 def _log1p(k: Builder, x: Value, doublings: Value | None = None, low: Any = 0.0) -> Value:
@@ -304,7 +304,7 @@ def _log1p(k: Builder, x: Value, doublings: Value | None = None, low: Any = 0.0)
     part = u - 1.0
     c = k.select(u < 2.0**60, (1.0 - (u - part)) + (x - part) + low, 0.0)  # what u lacks of 1 + x
     m, e = _split(k, u)
-    f = k.fma(c, power_of_two(k, _MAGIC[x.kind] - _clamp(k, e, -60.0, 60.0)), m - 1.0)
+    f = k.fma(c, power_of_two(k, _MAGIC[x.element] - _clamp(k, e, -60.0, 60.0)), m - 1.0)
     return _log_edges(k, u, _log_joined(k, f, e if doublings is None else e + doublings))
 
 
@@ -324,7 +324,7 @@ def log_sigmoid(k: Builder, x: Value) -> Value:
 
 def asinh(k: Builder, x: Value) -> Value:
     size = k.abs(x)
-    large = size > _ROOT_LIMIT[x.kind]
+    large = size > _ROOT_LIMIT[x.element]
     square = size * size
     inner = k.select(large, size, size + square / (k.sqrt(square + 1.0) + 1.0))
     result = _log1p(k, inner, k.select(large, constant(k, 1.0, x), 0.0))
@@ -332,7 +332,7 @@ def asinh(k: Builder, x: Value) -> Value:
 
 
 def acosh(k: Builder, x: Value) -> Value:
-    large = x > _ROOT_LIMIT[x.kind]
+    large = x > _ROOT_LIMIT[x.element]
     t = x - 1.0
     root = k.sqrt(k.select(t < 0.0, t, k.fma(t, t, t + t)))
     total = t + root
@@ -343,7 +343,7 @@ def acosh(k: Builder, x: Value) -> Value:
 def atanh(k: Builder, x: Value) -> Value:
     size = k.abs(x)
     half = _log1p(k, (size + size) / (1.0 - size)) * 0.5
-    return k.select(size < _TINY[x.kind], x, k.copysign(half, x))
+    return k.select(size < _TINY[x.element], x, k.copysign(half, x))
 
 
 # -- trigonometry -----------------------------------------------------------------------------------------------------------------------
@@ -364,11 +364,11 @@ def _reduced(k: Builder, x: Value, q: Value) -> tuple[Value, Value]:
 
 def _quadrant(k: Builder, x: Value, precise: bool = False) -> tuple[Value, Value, Value]:
     """r, |r| up to pi / 4, with x = r + q * pi / 2, what r lacks (zero unless ``precise``), and q in its low bits."""
-    if x.kind == "f32" and not k.target.has_fma:
+    if x.element == "f32" and not k.target.has_fma:
         wide, _, turns = _quadrant(k, k.cast(x, "f64"))
         r = k.cast(wide, "f32")
         return r, k.cast(wide - k.cast(r, "f64"), "f32"), k.cast(turns, "i32")
-    whole = "i32" if x.kind == "f32" else "i64"
+    whole = "i32" if x.element == "f32" else "i64"
     q, rounder = _whole(k, x, 2 / math.pi)
     if precise:
         r, low = _reduced(k, x, q)
@@ -378,12 +378,12 @@ def _quadrant(k: Builder, x: Value, precise: bool = False) -> tuple[Value, Value
             r = k.fma(q, -part, r)
     turns = k.bits(rounder)
     # further off, products with parts of pi are not exact (float64), or q is too far from the nearest one (float32)
-    large = k.abs(x) > (2.0**17 if x.kind == "f32" else 2.0**30 if k.target.has_fma else 2.0**20)
+    large = k.abs(x) > (2.0**17 if x.element == "f32" else 2.0**30 if k.target.has_fma else 2.0**20)
 
     def slow() -> tuple[Value, ...]:
         new_turns, exact, lost = reduced_huge(k, k.cast(k.select(large, x, 2.0**32), "f64"))
-        near = k.cast(exact, x.kind)
-        lost = k.cast(exact - k.cast(near, "f64"), x.kind) if x.kind == "f32" else lost
+        near = k.cast(exact, x.element)
+        lost = k.cast(exact - k.cast(near, "f64"), x.element) if x.element == "f32" else lost
         near = k.select(k.abs(x) < _INF, near, _NAN)
         negative = x < 0.0
         new_turns = k.cast(k.cast(new_turns, "i64"), whole)
@@ -398,13 +398,13 @@ def _quadrant(k: Builder, x: Value, precise: bool = False) -> tuple[Value, Value
 
 def _sine(k: Builder, x: Value, ahead: int) -> Value:
     """sin(x + ahead * pi / 2)"""
-    kind = x.kind
+    element = x.element
     r, _, turns = _quadrant(k, x)
     turns = turns + ahead if ahead else turns
     z = r * r
-    sine = k.fma(r * z, polynomial(k, z, minimax("SIN", kind)), r)
-    cosine = k.fma(z * z, polynomial(k, z, minimax("COS", kind)), k.fma(z, -0.5, 1.0))
-    top = 31 if kind == "f32" else 63
+    sine = k.fma(r * z, polynomial(k, z, minimax("SIN", element)), r)
+    cosine = k.fma(z * z, polynomial(k, z, minimax("COS", element)), k.fma(z, -0.5, 1.0))
+    top = 31 if element == "f32" else 63
     chosen = k.bits(k.select((turns << top) < 0, cosine, sine))
     return k.bits(chosen ^ ((turns << (top - 1)) & -(1 << top)))
 
@@ -420,7 +420,7 @@ def cos(k: Builder, x: Value) -> Value:
 def tan(k: Builder, x: Value) -> Value:
     r, low, turns = _quadrant(k, x, precise=True)
     z = r * r
-    more = r * z * polynomial(k, z, minimax("TAN", x.kind))
+    more = r * z * polynomial(k, z, minimax("TAN", x.element))
     t = r + more
     more = k.fma(k.fma(t, t, 1.0), low, more)
     t = r + more
@@ -434,8 +434,8 @@ def tan(k: Builder, x: Value) -> Value:
 def _arctangent(k: Builder, t: Value, complement: Value) -> Value:
     """atan(t) for t from 0 to 1, and pi / 2 - atan(t) where ``complement``."""
     z = t * t
-    w = t * z * polynomial(k, z, minimax("ATAN", t.kind))
-    high, low = _PI_2[t.kind]
+    w = t * z * polynomial(k, z, minimax("ATAN", t.element))
+    high, low = _PI_2[t.element]
     return k.select(complement, (high - t) - (w - low), t + w)
 
 
@@ -451,7 +451,7 @@ def atan2(k: Builder, y: Value, x: Value) -> Value:
     small, large = k.select(steep, run, rise), k.select(steep, rise, run)
     equal = k.select(small.eq(0.0), constant(k, 0.0, small), 1.0)  # also of two infinities
     r = _arctangent(k, k.select(small.eq(large), equal, small / large), steep)
-    high, low = _PI_2[x.kind]
+    high, low = _PI_2[x.element]
     r = k.select(k.bits(x) < 0, 2 * high - (r - 2 * low), r)
     return k.copysign(r, y)
 
@@ -462,18 +462,18 @@ def _arcsine(k: Builder, x: Value) -> tuple[Value, Value, Value]:
     large = size > 0.5
     z = k.select(large, (1.0 - size) * 0.5, size * size)
     s = k.select(large, k.sqrt(z), size)
-    return large, s, s * z * polynomial(k, z, minimax("ASIN", x.kind))
+    return large, s, s * z * polynomial(k, z, minimax("ASIN", x.element))
 
 
 def asin(k: Builder, x: Value) -> Value:
     large, s, w = _arcsine(k, x)
-    high, low = _PI_2[x.kind]
+    high, low = _PI_2[x.element]
     return k.copysign(k.select(large, (high - (s + s)) - (w + w - low), s + w), x)
 
 
 def acos(k: Builder, x: Value) -> Value:
     large, s, w = _arcsine(k, x)
-    high, low = _PI_2[x.kind]
+    high, low = _PI_2[x.element]
     twice, r = (s + w) + (s + w), k.copysign(s + w, x)
     far = k.select(x < 0.0, 2 * high - (twice - 2 * low), twice)
     return k.select(large, far, high - (r - low))
@@ -494,7 +494,7 @@ def _erf_single(k: Builder, x: Value, factor: float = 1.0, height: float = 1.0) 
 
 
 def erf(k: Builder, x: Value) -> Value:
-    if x.kind == "f32":
+    if x.element == "f32":
         return _erf_single(k, x)
     size = k.abs(x)
     near = k.fma(x, polynomial(k, x * x, minimax("ERF", "f64")), x)
@@ -506,17 +506,17 @@ def erf(k: Builder, x: Value) -> Value:
 
 def normal_area(k: Builder, x: Value) -> Value:
     """(1 + erf(x / sqrt(2))) / 2, as exact as a number near 1/2 is."""
-    half = _erf_single(k, x, math.sqrt(0.5), 0.5) if x.kind == "f32" else erf(k, x * math.sqrt(0.5)) * 0.5
+    half = _erf_single(k, x, math.sqrt(0.5), 0.5) if x.element == "f32" else erf(k, x * math.sqrt(0.5)) * 0.5
     return half + 0.5
 
 
 def erfc(k: Builder, x: Value) -> Value:
-    size = k.least(11.0 if x.kind == "f32" else 28.0, k.abs(x))
+    size = k.least(11.0 if x.element == "f32" else 28.0, k.abs(x))
     beyond = size + 2.0
     t = (size - 2.0) / beyond
     inverse = k.fma(t, -0.25, 0.25)
     lost = (size - (beyond - 2.0)) * inverse  # quotients by beyond are too large by this part of them
-    p = polynomial(k, k.fma(-t, lost, t), minimax("ERFC", x.kind))
+    p = polynomial(k, k.fma(-t, lost, t), minimax("ERFC", x.element))
     smooth = p / beyond
     rest = k.fma(-smooth, beyond, p) * inverse if k.target.has_fma else constant(k, 0.0, x)
     rest = k.fma(-smooth, lost, rest)
@@ -524,14 +524,14 @@ def erfc(k: Builder, x: Value) -> Value:
     r, n, rounder = _exp_reduced(k, -square)
     e = _expm1_small(k, r - left)
     far = scale(k, smooth + k.fma(smooth, e, k.fma(rest, e, rest)), n, rounder)
-    near = k.fma(x, polynomial(k, x * x, minimax("ERF", x.kind)), x)
+    near = k.fma(x, polynomial(k, x * x, minimax("ERF", x.element)), x)
     return k.select(size < 0.5, 1.0 - near, k.select(x < 0.0, 2.0 - far, far))
 
 
 # -- roots ------------------------------------------------------------------------------------------------------------------------------
 def hypot(k: Builder, x: Value, y: Value) -> Value:
     """sqrt(x**2 + y**2), with the squares kept in the range of numbers."""
-    if x.kind == "f32":
+    if x.element == "f32":
         a, b = k.cast(x, "f64"), k.cast(y, "f64")
         return k.select(k.abs(x).eq(_INF) | k.abs(y).eq(_INF), _INF, k.cast(k.sqrt(a * a + b * b), "f32"))
     a, b = k.most(k.abs(x), k.abs(y)), k.least(k.abs(x), k.abs(y))
@@ -548,7 +548,7 @@ def hypot(k: Builder, x: Value, y: Value) -> Value:
 # -- powers -------------------------------------------------------------------------------------------------------------------------------
 def rsqrt(k: Builder, x: Value) -> Value:
     wide = _wide(k, x)
-    if x.kind == "f64" or not k.target.has_fma:
+    if x.element == "f64" or not k.target.has_fma:
         return 1.0 / k.sqrt(x)
     near = _avx512(k, "rsqrt14." + wide, x, x) if wide else 1.0 / k.sqrt(x)
     error = k.fma(x * near, -near, 1.0)  # NaN for zero and infinity, where ``near`` is exact
@@ -583,7 +583,7 @@ def _log2_double(k: Builder, x: Value) -> tuple[Value, Value]:
 
 def _power_of_positive(k: Builder, x: Value, y: Value) -> Value:
     """x**y for finite x > 0."""
-    if x.kind == "f32":  # all in float64, where there is room for the logarithm's further bits and for any exponent
+    if x.element == "f32":  # all in float64, where there is room for the logarithm's further bits and for any exponent
         wide = k.cast(x, "f64")
         bits = k.bits(wide)
         e = (bits - ((1023 << 52) - (1 << 51))) >> 52
