@@ -175,7 +175,7 @@ def test_is_what_large_operands_meet(name: str, monkeypatch: pytest.MonkeyPatch)
     def watched(kernel: Any) -> Any:
         return lambda *given: reached.append(kernel(*given)) or reached[-1]
 
-    for operation in [operation for operation, family in FAMILIES.items() if family == "reduction"]:
+    for operation in [operation for operation, family in FAMILIES.items() if family == "families.reduction"]:
         monkeypatch.setitem(native._found, operation, watched(native.find(operation)))
     for dtype in [candidate for candidate in {**CASES, **ONE_DIM}[name][0] if candidate in ("float32", "bfloat16", "int64")]:
         reached.clear()
