@@ -120,7 +120,7 @@ def folded_back(grad: np.ndarray, held: Sequence[int], tables: Sequence[np.ndarr
     outer = grad.size // math.prod(sizes)
     noted = []
     for size, table in zip(held[:2], tables[:2], strict=True):
-        noted += [np.searchsorted(np.sort(table), np.arange(size + 1)), table.argsort(element="stable")]
+        noted += [np.searchsorted(np.sort(table), np.arange(size + 1)), table.argsort(kind="stable")]
     result = empty((outer, *held), grad.dtype)
     units, per = outer * held[0] * held[1], max(_CHUNK // held[2], 1)
     source = contiguous(grad)

@@ -103,7 +103,7 @@ def _forward(places: np.ndarray, weights: np.ndarray | None, size: int) -> Table
 def _adjoint(places: np.ndarray, weights: np.ndarray | None, size: int) -> Table:
     """The same with a column for each of ``size`` elements of the input."""
     flat = places.reshape(-1)
-    order = flat.argsort(element="stable")
+    order = flat.argsort(kind="stable")
     numbers = np.bincount(flat, minlength=size)
     begins = np.cumsum(numbers) - numbers
     column = flat[order]
