@@ -70,7 +70,7 @@ def resnet(library: Any) -> Any:
     if library is torch:
         from flambeau.vision.models import resnet18
     else:
-        from tests.helpers.oracle_vision import torchvision
+        from oracle_vision import torchvision
 
         resnet18 = torchvision().models.resnet18
     return resnet18()

@@ -14,9 +14,9 @@ import warnings
 import numpy as np
 import pytest
 from flambeau._library.opcheck import OpCheckError
+from library_programs import PROGRAMS, shown
 
 import flambeau as torch
-from tests.programs.library_programs import PROGRAMS, shown
 
 counter = itertools.count()
 

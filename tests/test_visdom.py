@@ -8,10 +8,10 @@ import unittest
 from typing import Any
 
 import pytest
+import visdom_client
 from flambeau.visdom import ELSEWHERE, Visdom
 
 import flambeau as torch
-from tests.programs import visdom_client
 
 
 def curves(vis: Any, win: str) -> list[tuple[str, list[float], list[float]]]:

@@ -7,7 +7,7 @@ from functools import cache
 from types import ModuleType
 from typing import Any
 
-from tests.helpers.oracle import pytorch
+from oracle import pytorch
 
 
 @cache

@@ -12,12 +12,12 @@ from typing import Any
 
 import numpy as np
 import pytest
+import vision_tasks
+from oracle_vision import detecting_torchvision
 
 import flambeau as torch
 from flambeau.vision import models
 from flambeau.vision.models import detection
-from tests.helpers.oracle_vision import detecting_torchvision
-from tests.programs import vision_tasks
 
 PACKAGES = ("detection", "segmentation")
 SHAPES = "fasterrcnn_mobilenet_v3_large_320_fpn fcos_resnet50_fpn lraspp_mobilenet_v3_large deeplabv3_mobilenet_v3_large".split()

@@ -15,13 +15,13 @@ from collections import OrderedDict
 from typing import Any
 
 import pytest
+import vision_models
 from oracle import pytorch
+from oracle_vision import torchvision
 
 import flambeau as torch
 from flambeau.vision import models
 from flambeau.vision.models import _api, _utils
-from tests.helpers.oracle_vision import torchvision
-from tests.programs import vision_models
 
 ONE_OF_EACH_FAMILY = (
     "alexnet convnext_tiny densenet121 efficientnet_b0 efficientnet_v2_s googlenet inception_v3 maxvit_t mnasnet0_75 mobilenet_v2 "

@@ -7,10 +7,10 @@ import math
 
 import numpy as np
 import pytest
+from oracle_vision import torchvision
 
 import flambeau as torch
 from flambeau.vision import ops
-from tests.helpers.oracle_vision import torchvision
 
 rng = np.random.default_rng(0)
 

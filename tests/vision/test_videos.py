@@ -10,12 +10,12 @@ from typing import Any
 
 import numpy as np
 import pytest
+import vision_tasks
+from oracle_vision import detecting_torchvision
+from vision_models import relative_difference, state_of, stir, unequal_weights
 
 import flambeau as torch
 from flambeau.vision import models
-from tests.helpers.oracle_vision import detecting_torchvision
-from tests.programs import vision_tasks
-from tests.programs.vision_models import relative_difference, state_of, stir, unequal_weights
 
 PACKAGES = ("video", "optical_flow")
 VIDEO = np.random.default_rng(0).standard_normal((2, 3, 5, 32, 40))
