@@ -19,7 +19,7 @@ from flambeau.core.calls.registry import TABLES
 
 INTEGERS = ("uint8", "int8", "int16", "int32", "int64")
 HALVES = {"float16": np.dtype(np.float16), "bfloat16": np.dtype(ml_dtypes.bfloat16)}
-SIZES = pytest.mark.parametrize("size", [1, 5, native.native_threshold(TABLES["torch"]["add"]) + 3], ids=["one", "few", "many"])
+SIZES = pytest.mark.parametrize("size", [1, 5, native.choice_for(TABLES["torch"]["add"]).threshold + 3], ids=["one", "few", "many"])
 
 
 # -- shifts ---------------------------------------------------------------------------------------------------------------------

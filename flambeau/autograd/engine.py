@@ -22,13 +22,14 @@ from weakref import ref
 import numpy as np
 
 from ..core import dtype as dtypes
+from ..core.arrays.copies import add
 from ..core.arrays.kinds import as_array, copied, on_device_of
-from ..core.arrays.native import ResultMemory, add
 from ..core.calls.casting import cast_array
 from ..core.calls.scalars import FLOATS32, FLOATS64
 from ..core.layout import empty_strided_array
 from ..core.shape import broadcast_or_none, contiguous_strides, element_strides, is_dense
 from ..core.state import active, as_user, crowded, dispatchers, grad_enabled, interposed, modes, set_inference, thread, tick
+from ..core.storage import ResultMemory
 from ..core.tape.hooks import RemovableHandle
 from ..core.tape.node import INHERITED, AccumulateGrad, Node, Output, StaleHistory, edge_of
 from ..core.tensor import Tensor, new_storage, wrap

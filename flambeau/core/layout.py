@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
 
 import numpy as np
 
@@ -93,6 +94,29 @@ def preserved_strides(array: np.ndarray) -> tuple[int, ...]:
     if is_dense(array) or not array.size:
         return element_strides(array)
     return strides_in_order(tuple([max(n, 1) for n in array.shape]), order_of_dims(array.shape, [array.strides]))
+
+
+def is_channels_last(array: np.ndarray) -> bool:
+    """Whether an array of 4 or 5 dimensions lies in memory with its channels innermost, as PyTorch decides it."""
+    if array.ndim not in (4, 5) or (array.flags.c_contiguous and array.shape[1] != 1):
+        return False
+    return _has_channels_last(array.shape, array.strides)
+
+
+@lru_cache(maxsize=4096)
+def _has_channels_last(shape: tuple[int, ...], strides: tuple[int, ...]) -> bool:
+    if strides[1] == 0:
+        return False
+    least = 0
+    for dim in (1, *range(len(shape) - 1, 1, -1), 0):
+        if shape[dim] == 0 or strides[dim] < least:
+            return False
+        if dim == 0 and least == strides[1]:
+            return False
+        least = strides[dim]
+        if shape[dim] > 1:
+            least *= shape[dim]
+    return True
 
 
 def suggested_format(array: np.ndarray) -> memory_format:

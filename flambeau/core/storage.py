@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Callable, Iterator
+from mmap import mmap
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -34,6 +35,12 @@ from .state import tick
 
 if TYPE_CHECKING:
     from .tensor import Tensor
+
+
+class ResultMemory(mmap):
+    """Memory of one large result, lent by ``kernels/memory``: nobody has it but the array whose base it is."""
+
+    __slots__ = ()
 
 
 def flat_bytes(array: np.ndarray) -> np.ndarray:

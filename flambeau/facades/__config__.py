@@ -27,7 +27,7 @@ def parallel_info() -> str:
     """How many threads compute, and what says so, as text for people. Source: torch.__config__.parallel_info."""
     import os
 
-    from ..core.arrays.native import Threads
+    from ..core.arrays.threads import Threads
 
     rows = [f"torch.get_num_threads() : {Threads.count}", f"hardware threads : {os.cpu_count()}", "Environment variables:"]
     rows += [f"\t{name} : {os.environ.get(name, '[not set]')}" for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")]

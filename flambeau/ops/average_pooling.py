@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from ..core import dtype as dtypes
-from ..core.arrays import native
+from ..core.arrays.copies import contiguous
 from ..core.calls.annotations import Tensor
 from ..core.calls.registry import composite, op
 from ..core.tape.ties import tied
@@ -101,7 +101,7 @@ def _average_backward(
             else:
                 place += part
         part = whole[(..., slice(p, p + length), *rest)] if reach != length else whole
-    return in_layout(native.contiguous(part), is_channels_last(grad_output))
+    return in_layout(contiguous(part), is_channels_last(grad_output))
 
 
 def _average_of_grad(
@@ -298,7 +298,7 @@ def _adaptive_average(input: np.ndarray, size: Ints) -> np.ndarray:
         for k, (start, stop) in enumerate(bins(length, count)):
             pieces[(..., k, *rest)] = means[(..., slice(start, stop), *rest)].sum(axis, dtype=means.dtype) / (stop - start)
         means = pieces
-    return in_layout(means.copy() if means is input else native.contiguous(means), is_channels_last(input))
+    return in_layout(means.copy() if means is input else contiguous(means), is_channels_last(input))
 
 
 def _adaptive_average_backward(grad_output: np.ndarray, spatial: Ints) -> np.ndarray:

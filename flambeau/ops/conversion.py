@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ..core import dtype as dtypes
-from ..core.arrays import native
+from ..core.arrays.copies import copy_into
 from ..core.arrays.kinds import copying, kind_of, moved, pinned, pinning_kind, place_of
 from ..core.calls.annotations import Tensor
 from ..core.calls.casting import cast_array
@@ -30,7 +30,7 @@ def copied(array: np.ndarray, form: Any, dtype: np.dtype) -> np.ndarray:
     if array.size and array.flags.c_contiguous and (form is None or form is preserve_format) and array.dtype is dtype:
         return _row_major_copy(array)
     copy = empty_as(array, form, array.shape, dtype)
-    native.copy_into(copy, array)
+    copy_into(copy, array)
     return copy
 
 

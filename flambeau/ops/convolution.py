@@ -19,7 +19,6 @@ from .arithmetic import conj
 from .convolution_kernels import correlate, correlate_few, correlate_pair, correlate_places, spread
 from .patches import Ints, in_layout, ints, is_channels_last
 
-_PER_ELEMENT = 12  # multiply-adds that take as long as an element of an element-wise operation
 _FEW_PLACES = 64  # of a result: below, a native kernel spends its time on laying out the weights
 _LARGE_WEIGHT = 1 << 16  # elements
 _NAMES = {1: "conv1d", 2: "conv2d", 3: "conv3d"}
@@ -98,18 +97,17 @@ def _geometry(
     transposed: bool,
     output_padding: Ints,
     groups: int,
-) -> tuple[Ints, int, Callable[..., np.ndarray] | None]:
-    """For operands of ``convolution`` of these shapes: the result's sizes if transposed, its multiply-adds, about, and the
-    function that makes one product of matrices of it where that is the best way, which takes them contiguous.
+) -> tuple[Ints, Callable[..., np.ndarray] | None]:
+    """For operands of ``convolution`` of these shapes: the result's sizes if transposed, and the function that makes
+    one product of matrices of it where that is the best way, which takes them contiguous.
 
     Raises:
         RuntimeError: what is wrong with them.
     """
     _check_numbers(stride, padding, dilation, output_padding, groups)
     _check_shapes(x, w, bias, transposed, groups)
-    work = math.prod(x) * math.prod(w)
     if transposed:
-        return _transposed_sizes(x, w, stride, padding, dilation, output_padding), work // w[0], None
+        return _transposed_sizes(x, w, stride, padding, dilation, output_padding), None
     have = [n + 2 * p for n, p in zip(x[2:], padding, strict=True)]
     need = [d * (k - 1) + 1 for d, k in zip(dilation, w[2:], strict=True)]
     _require(
@@ -125,7 +123,7 @@ def _geometry(
             by_product = correlate_places
         elif places <= _FEW_PLACES and math.prod(w) >= _LARGE_WEIGHT:
             by_product = correlate_few
-    return (), work // (max(w[1], 1) * math.prod(stride)), by_product
+    return (), by_product
 
 
 @lru_cache(maxsize=4096)
@@ -196,7 +194,7 @@ def _convolution(
     groups: int,
 ) -> np.ndarray:
     bias_shape = None if bias is None else bias.shape
-    spatial, work, by_product = _geometry(
+    spatial, by_product = _geometry(
         input.shape, weight.shape, bias_shape, stride, padding, dilation, bool(transposed), output_padding, groups
     )
     if by_product is not None and input.flags.c_contiguous and weight.flags.c_contiguous:
@@ -206,17 +204,36 @@ def _convolution(
         return result
     last = is_channels_last(input) or is_channels_last(weight)
     if transposed:
-        result = native.attempt("_spread", work // _PER_ELEMENT, input, weight, bias, spatial, stride, padding, dilation, groups, last)
-        if result is not None:
-            return result
-        result = spread(input, weight, spatial, stride, padding, dilation, groups)
-    else:
-        result = native.attempt("_correlate", work // _PER_ELEMENT, input, weight, bias, stride, padding, dilation, groups, last)
-        if result is not None:
-            return result
-        result = correlate(input, weight, stride, padding, padding, dilation, groups)
+        return _spread(input, weight, bias, spatial, stride, padding, dilation, groups, last)
+    return _correlated(input, weight, bias, stride, padding, dilation, groups, last)
+
+
+# Their work is the number of multiply-adds, about, of which 12 take as long as an element of an element-wise operation.
+@native.part("_correlate", work="input.size * weight.size // max(weight.shape[1] * prod(stride), 1) // 12")
+def _correlated(
+    input: np.ndarray, weight: np.ndarray, bias: Any, stride: Ints, padding: Ints, dilation: Ints, groups: int, last: bool
+) -> np.ndarray:
+    return _finished(correlate(input, weight, stride, padding, padding, dilation, groups), bias, last)
+
+
+@native.part("_spread", work="input.size * weight.size // len(weight) // 12")
+def _spread(
+    input: np.ndarray,
+    weight: np.ndarray,
+    bias: Any,
+    spatial: Ints,
+    stride: Ints,
+    padding: Ints,
+    dilation: Ints,
+    groups: int,
+    last: bool,
+) -> np.ndarray:
+    return _finished(spread(input, weight, spatial, stride, padding, dilation, groups), bias, last)
+
+
+def _finished(result: np.ndarray, bias: Any, last: bool) -> np.ndarray:
     if bias is not None:
-        result += bias.reshape(-1, *(1,) * len(stride))
+        result += bias.reshape(-1, *(1,) * (result.ndim - 2))
     return in_layout(result, last)
 
 
@@ -280,15 +297,11 @@ def _weight_other(grad: Any, input: Any, stride: Ints, padding: Ints, dilation: 
 
 
 def _pair(input: np.ndarray, other: np.ndarray, kernel_size: Any, stride: Ints, padding: Ints, dilation: Ints, groups: int) -> np.ndarray:
-    kernel_size = tuple(kernel_size)
-    work = other.size * input.shape[1] * math.prod(kernel_size) // groups
-    result = native.attempt("_correlate_pair", work // _PER_ELEMENT, input, other, kernel_size, stride, padding, dilation, groups)
-    if result is not None:
-        return result
-    return correlate_pair(input, other, kernel_size, stride, padding, dilation, groups)
+    return correlate_pair(input, other, tuple(kernel_size), stride, padding, dilation, groups)
 
 
 @op(
+    work="other.size * input.shape[1] * prod(kernel_size) // groups // 12",
     name="_convolution_weight",
     node_name="ConvolutionBackward0",
     method=False,

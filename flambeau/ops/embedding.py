@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 
 from ..core import dtype as dtypes
-from ..core.arrays import native
 from ..core.arrays.kinds import kind_of
 from ..core.calls.annotations import Tensor
 from ..core.calls.registry import composite, op
@@ -281,12 +280,6 @@ def _is_plain(table: Any) -> bool:
 
 
 def _sums_of_bags(weight: np.ndarray, indices: np.ndarray, bounds: Any, bags: Any, scale_grad_by_freq: bool) -> np.ndarray:
-    work = indices.size * weight.shape[1]
-    if native.pays(work):
-        dense = native.contiguous(weight)
-        result = native.attempt("_csr_times_dense", work, bounds, indices, np.ones(indices.size, weight.dtype), dense)
-        if result is not None:
-            return result
     result, filled = np.zeros((len(bounds) - 1, weight.shape[1]), weight.dtype), bounds[1:] > bounds[:-1]
     if filled.any():
         result[filled] = np.add.reduceat(weight.take(indices, axis=0), bounds[:-1][filled], axis=0)
@@ -302,6 +295,7 @@ def _rule_of_bags(grad: Any, indices: Any, weight_shape: Any, bags: Any, scale_g
     method=False,
     out=False,
     node_name="EmbeddingBagBackward0",
+    work="indices.size * weight.shape[1]",
     fast=_sums_of_bags,
     grad={"weight": _rule_of_bags},
     forward="linear",

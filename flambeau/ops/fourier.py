@@ -13,14 +13,15 @@ from typing import Any
 import numpy as np
 
 from ..core import dtype as dtypes
-from ..core.arrays import native
+from ..core.arrays import copies
+from ..core.arrays.threads import Threads
 from ..core.calls.annotations import Tensor
 from ..core.calls.casting import cast_array
 from ..core.calls.creation import Creation
 from ..core.calls.registry import composite, factory, op
 from ..core.shape import wrap_dim, wrap_dims
 from .padding import constant_pad_nd
-from .ranges import multiples
+from .ranges import progression
 
 UNSCALED, BY_ROOT, BY_COUNT = range(3)  # what a result is divided by: nothing, the root of the number of points, that number
 _FORWARD, _INVERSE = ("backward", "ortho", "forward"), ("forward", "ortho", "backward")  # SciPy's words for them, by direction
@@ -35,7 +36,7 @@ def _pocketfft(name: str, array: np.ndarray, *args: Any, norm: str) -> np.ndarra
         return np.ascontiguousarray(getattr(np.fft, name)(array, *args, norm=norm))
     from scipy import fft
 
-    return getattr(fft, name)(array, *args, norm=norm, workers=native.Threads.count if _is_shared(array) else 1)
+    return getattr(fft, name)(array, *args, norm=norm, workers=Threads.count if _is_shared(array) else 1)
 
 
 def _is_shared(array: np.ndarray) -> bool:
@@ -127,9 +128,9 @@ def _whole_spectra(input: np.ndarray, norm: str) -> np.ndarray:
     count = input.shape[-1]
     known = count // 2 + 1
     half = _pocketfft("rfft", input, norm=norm)
-    whole = native.zeros(input.shape, half.dtype)
-    native.copy_into(whole[..., :known], half)
-    native.copy_into(whole[..., known:], half[..., count - known : 0 : -1])
+    whole = copies.zeros(input.shape, half.dtype)
+    copies.copy_into(whole[..., :known], half)
+    copies.copy_into(whole[..., known:], half[..., count - known : 0 : -1])
     rest = whole[..., known:].imag
     np.negative(rest, out=rest)
     return whole
@@ -731,11 +732,8 @@ def _frequencies(new: Creation, n: Any, d: float, count: Callable[[int], int]) -
         raise RuntimeError(f"{new.name} requires a floating point or complex dtype")
     span = n * d
     step = 1 / span if span else math.copysign(math.inf, span)
-    result = multiples(count(n), step, kind)
-    if result is None:
-        with np.errstate(invalid="ignore"):
-            result = cast_array(np.arange(count(n)) * step, kind)
-    return result
+    with np.errstate(invalid="ignore"):
+        return cast_array(progression(kind.numpy, count(n), 0.0, step, None), kind)
 
 
 @factory(namespace="fft", out=True)

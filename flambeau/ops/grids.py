@@ -16,7 +16,7 @@ import numpy as np
 
 from ..autograd.api import grad as gradients_of
 from ..autograd.grad_mode import enable_grad, no_grad
-from ..core.arrays.native import attempt, is_there
+from ..core.arrays import native
 from ..core.calls.annotations import Tensor
 from ..core.calls.registry import composite, op
 from ..core.state import grad_enabled, in_mode
@@ -146,9 +146,9 @@ def _gradients(grad: Any, input: Any, grid: Any, mode: str, padding: str, align_
     is_recorded = grad_enabled()
     if not is_recorded:
         arrays = grad._array, input._array, grid._array
-        given = attempt("_grid_sample_backward", grid._array.size, *arrays, mode, padding, align_corners, *map(bool, needs))
-        if given is not None:
-            return tuple([wrap(array) if need else None for array, need in zip(given, needs, strict=True)])
+        made = _gradients_of_arrays(*arrays, mode, padding, align_corners, *map(bool, needs))
+        if made is not None:
+            return tuple([wrap(array) if need else None for array, need in zip(made, needs, strict=True)])
     with enable_grad():
         # Aliases: a gradient at an operand must not pass through it to another one that it was computed from.
         own, lines = [
@@ -159,6 +159,14 @@ def _gradients(grad: Any, input: Any, grid: Any, mode: str, padding: str, align_
     wanted = [alias for alias, need in zip((own, lines), needs, strict=True) if need]
     given = iter(gradients_of(result, wanted, grad, create_graph=is_recorded, allow_unused=True))
     return tuple([next(given) if need else None for need in needs])
+
+
+@native.part("_grid_sample_backward", work="grid.size")
+def _gradients_of_arrays(
+    grad: np.ndarray, input: np.ndarray, grid: np.ndarray, mode: str, padding: str, align_corners: bool, to_input: bool, to_grid: bool
+) -> tuple[np.ndarray, np.ndarray] | None:
+    """None where the composition gives them."""
+    return None
 
 
 def _of_kernel(rank: int) -> Any:
@@ -234,8 +242,9 @@ def grid_sampler(input: Tensor, grid: Tensor, interpolation_mode: int, padding_m
         raise NotImplementedError(f"\"grid_sampler_{rank}d_cpu_kernel_impl\" not implemented for '{input.dtype.legacy}'")
     align_corners = bool(align_corners)
     plain = input.__class__ is TensorType and grid.__class__ is TensorType and input._array.__class__ is np.ndarray and not in_mode()
-    if plain and input.dtype.numpy in _KERNELS_OF and input._array.size and is_there(f"_grid_sample{rank}d", grid._array.size):
-        return _SAMPLED[rank](input, grid, mode, padding, align_corners)
+    given = mode, padding, align_corners
+    if plain and input.dtype.numpy in _KERNELS_OF and input._array.size and native.runs(_SAMPLED[rank], input._array, grid._array, *given):
+        return _SAMPLED[rank].wrapper(input, grid, *given)
     return _composed(input, grid, mode, padding, align_corners)
 
 

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from ..core import dtype as dtypes
-from ..core.arrays import native
+from ..core.arrays.copies import copied, copied_in_order, limits
 from ..core.arrays.kinds import KINDS, device_of, is_array, kind_of
 from ..core.calls import wrappers
 from ..core.calls.annotations import Tensor
@@ -356,7 +356,7 @@ def plain_indices(indices: Sequence[Any], shape: tuple[int, ...]) -> Indices:
         if array is None or not array.size or dim in inside:
             continue
         size = shape[dim]
-        low, high = native.limits(array)
+        low, high = limits(array)
         if low < -size or high >= size:
             if size and _selects_nothing(plain, shape):  # then PyTorch does not look
                 plain[dim] = np.zeros_like(array)
@@ -657,7 +657,7 @@ def _put_value_gradient(grad: Any, indices: Any, values_shape: Any) -> Any:
 )
 def put_at(input: Tensor, indices: Any, values: Tensor, accumulate: bool) -> Tensor:
     """``input`` with ``values`` put, or added, at index arrays."""
-    result = native.copied_in_order(input)
+    result = copied_in_order(input)
     _put(result, indices, values, accumulate)
     return result
 
@@ -673,7 +673,7 @@ def _put(target: np.ndarray, indices: Any, values: np.ndarray, accumulate: bool)
 @op(name="_zero_at", method=False, grad={"input": lambda grad, node, indices: zero_at(grad, _unchanged(node, indices))}, forward="linear")
 def zero_at(input: Tensor, indices: Any) -> Tensor:
     """``input`` with zeros at index arrays."""
-    result = native.copied(input)
+    result = copied(input)
     result[numpy_key(plain_indices(indices, input.shape))] = 0
     return result
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from ..core.arrays import native
+from ..core.arrays.copies import copy_into, fill as fill_array
 from ..core.arrays.kinds import device_of, sent
 from ..core.calls.annotations import Number, Tensor
 from ..core.calls.casting import cast_array, filling_number
@@ -118,7 +118,7 @@ def fill(input: Tensor, value: Tensor | Number) -> Tensor:
     """
     dtype = of_array(input)
     result = empty_as(input, None, input.shape, input.dtype)
-    native.fill(result, (cast_array(value, dtype) if isinstance(value, np.ndarray) else filling_number(value, dtype))[()])
+    fill_array(result, (cast_array(value, dtype) if isinstance(value, np.ndarray) else filling_number(value, dtype))[()])
     return result
 
 
@@ -139,7 +139,7 @@ def zero(input: Tensor) -> Tensor:
         tensor([0, 0])
     """
     result = empty_as(input, None, input.shape, input.dtype)
-    native.fill(result, 0)
+    fill_array(result, 0)
     return result
 
 
@@ -179,7 +179,7 @@ def copy_(self: Any, other: Any, non_blocking: bool = False) -> Any:
             and (a.__class__ is np.ndarray or self.layout is strided_layout)
             and (other._storage is None or other._storage is not self._storage)
         ):
-            native.copy_into(a, b)
+            copy_into(a, b)
             storage_of(self)._bump()
             return self
     if isinstance(other, (int, float, complex)):
@@ -205,7 +205,7 @@ def fill_(self: Any, value: Any) -> Any:
     # no floating dtype overflows at 65504 or below; float16 is rounded to by way of float32
     exact = kind is int or (kind is float and self._array.dtype.num != _HALF)
     if exact and -65504 <= value <= 65504 and writable_now(self) and self._array.dtype.kind == "f":
-        native.fill(self._array, value)
+        fill_array(self._array, value)
         storage_of(self)._bump()
         return self
     return _slow_fill(self, value)

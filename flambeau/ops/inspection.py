@@ -10,7 +10,7 @@ import ml_dtypes
 import numpy as np
 
 from ..core import dtype as dtypes
-from ..core.arrays import native
+from ..core.arrays.threads import Threads, set_threads
 from ..core.calls.annotations import Tensor
 from ..core.calls.promotion import common_dtype
 from ..core.calls.registry import composite, method, other_names
@@ -223,7 +223,7 @@ def result_type(tensor: Any, other: Any) -> dtypes.dtype:
 other_names("result_type", scalar="other", scalar1="tensor", scalar2="other")
 
 
-_interop_threads = native.Threads.count
+_interop_threads = Threads.count
 
 
 @composite(method=False)
@@ -237,7 +237,7 @@ def get_num_threads() -> int:
         >>> torch.get_num_threads() >= 1
         True
     """
-    return native.Threads.count
+    return Threads.count
 
 
 @composite(method=False)
@@ -263,7 +263,7 @@ def set_num_threads(int: int) -> None:
     """
     if int < 1:
         raise RuntimeError("set_num_threads expects a positive integer")
-    native.set_threads(int)
+    set_threads(int)
 
 
 @composite(method=False)

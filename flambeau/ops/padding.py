@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
-from ..core.arrays import native
+from ..core.arrays.padding import places_of, sides_of
 from ..core.calls.annotations import Tensor
 from ..core.calls.interruption import pass_on
 from ..core.calls.registry import composite, op
@@ -31,11 +30,6 @@ def _amounts(pad: Any, operation: str) -> list[int]:
     except (AttributeError, TypeError) as error:
         pass_on(error)
         raise TypeError(f"{operation}(): argument 'pad' (position 2) must be tuple of ints, not {type(pad).__name__}") from None
-
-
-def _sides(pad: Sequence[int], ndim: int) -> tuple[list[int], list[int]]:
-    """Amounts before and after each of the last ``len(pad) / 2`` dimensions, in dimension order (``pad`` starts with the last one)."""
-    return list(pad[::2])[::-1], list(pad[1::2])[::-1]
 
 
 def _grad_constant(grad: Any, pad: Any) -> Any:
@@ -70,7 +64,7 @@ def constant_pad_nd(input: Tensor, pad: Any, value: Any = 0) -> Tensor:
             f"Length of pad should be no more than twice the number of dimensions of the input. Pad length is {len(amounts)} while the "
             f"input has {input.ndim} dimensions."
         )
-    before, after = _sides(amounts, input.ndim)
+    before, after = sides_of(amounts, input.ndim)
     lead = input.ndim - len(before)
     for k, (low, high) in enumerate(zip(before, after, strict=True)):
         size = input.shape[lead + k]
@@ -91,65 +85,26 @@ def constant_pad_nd(input: Tensor, pad: Any, value: Any = 0) -> Tensor:
     return in_layout(result, is_channels_last(input))
 
 
-def _places(size: int, low: int, high: int, mode: str) -> np.ndarray:
-    """Which of ``size`` elements stands at each place of the padded dimension."""
-    at = np.arange(-low, size + high)
-    if mode == "replicate":
-        return at.clip(0, size - 1)
-    if mode == "circular":  # what is cut off on one side does not come back on the other
-        kept = np.arange(max(-low, 0), size - max(-high, 0))
-        return kept[np.arange(-max(low, 0), kept.size + max(high, 0)) % max(kept.size, 1)]
-    at = np.abs(at)
-    return np.where(at >= size, 2 * (size - 1) - at, at)
-
-
-def _rows_of(sizes: Sequence[int], pad: Any, mode: str) -> tuple[list[int], list[np.ndarray], list[int]]:
-    """How a native kernel pads the last dimensions, whose ``sizes`` are those without padding, as three.
-
-    Returns:
-        The three sizes, the places of the elements along each, and of a row's middle, which is copied as it is, where it begins in the
-        row, where in the padded row, and its length.
-    """
-    before, after = _sides(pad, len(sizes))
-    more = 3 - len(before)
-    held = [1] * more + list(sizes[len(sizes) - len(before) :])
-    amounts = [(0, 0)] * more + list(zip(before, after, strict=True))
-    tables = [np.ascontiguousarray(_places(size, *both, mode)) for size, both in zip(held, amounts, strict=True)]
-    low, high = amounts[2]
-    first, last = max(-low, 0), held[2] - max(-high, 0)
-    return held, tables, [min(first, last), max(low, 0), max(last - first, 0)]
-
-
 def _extend(input: np.ndarray, pad: Any, mode: str) -> np.ndarray:
-    before, after = _sides(pad, input.ndim)
+    before, after = sides_of(pad, input.ndim)
     result, lead = input, input.ndim - len(before)
     last = is_channels_last(input)
-    if native.pays(input.size) and any(pad) and len(before) <= 3 and not last:
-        extended = native.attempt("_extended", input.size, input, *_rows_of(input.shape, pad, mode))
-        if extended is not None:
-            sides = zip(input.shape[lead:], before, after, strict=True)
-            return extended.reshape(*input.shape[:lead], *[n + low + high for n, low, high in sides])
     for k, (low, high) in enumerate(zip(before, after, strict=True)):
         if low or high:
-            result = result.take(_places(input.shape[lead + k], low, high, mode), axis=lead + k)
+            result = result.take(places_of(input.shape[lead + k], low, high, mode), axis=lead + k)
     return result.copy() if result is input else in_layout(np.ascontiguousarray(result), last)
 
 
 def _fold_back(grad: np.ndarray, pad: Any, mode: str) -> np.ndarray:
     """The adjoint of ``_extend``: what was copied into the padding is added where it came from."""
-    before, after = _sides(pad, grad.ndim)
+    before, after = sides_of(pad, grad.ndim)
     gradient, lead = grad, grad.ndim - len(before)
-    if native.pays(grad.size) and any(pad) and len(before) <= 3:
-        held = [n - low - high for n, low, high in zip(grad.shape[lead:], before, after, strict=True)]
-        folded = native.attempt("_folded_back", grad.size, grad, *_rows_of(held, pad, mode))
-        if folded is not None:
-            return folded.reshape(*grad.shape[:lead], *held)
     for k, (low, high) in enumerate(zip(before, after, strict=True)):
         if not low and not high:
             continue
         source = np.moveaxis(gradient, lead + k, 0)
         size = source.shape[0] - low - high
-        places = _places(size, low, high, mode)
+        places = places_of(size, low, high, mode)
         start = max(low, 0)
         stop = start + size - max(-low, 0) - max(-high, 0)
         total = np.zeros((size, *source.shape[1:]), source.dtype)

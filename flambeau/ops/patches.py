@@ -14,9 +14,10 @@ from typing import Any
 
 import numpy as np
 
-from ..core.arrays import native
+from ..core.arrays.copies import contiguous, copy_into, fill
 from ..core.arrays.kinds import view_at
 from ..core.calls.interruption import pass_on
+from ..core.layout import is_channels_last
 
 Ints = tuple[int, ...]
 
@@ -62,8 +63,8 @@ def padded(array: np.ndarray, before: Sequence[int], after: Sequence[int], value
     shape, target, source = _places(array.shape, tuple(before), tuple(after))
     result = new_like(array, shape, zeros=value == 0)
     if value != 0:
-        native.fill(result, value)
-    native.copy_into(result[target], array[source])
+        fill(result, value)
+    copy_into(result[target], array[source])
     return result
 
 
@@ -88,7 +89,7 @@ def window_count(size: int, kernel: int, stride: int, dilation: int) -> int:
 def windows(array: np.ndarray, kernel: Ints, stride: Ints, dilation: Ints, positions: Ints) -> np.ndarray:
     """A view ``(N, C, *kernel, *positions)``: element ``[n, c, k, p]`` is ``array[n, c, p * stride + k * dilation]``."""
     if not array.flags.c_contiguous:
-        array = native.contiguous(array)
+        array = contiguous(array)
     lead = array.ndim - len(kernel)
     steps = array.strides
     inner, outer = map(operator.mul, steps[lead:], dilation), map(operator.mul, steps[lead:], stride)
@@ -107,29 +108,6 @@ def add_windows(total: np.ndarray, columns: np.ndarray, kernel: Ints, stride: In
         total[(..., *where)] += columns[(slice(None), slice(None), *at)]
 
 
-def is_channels_last(array: np.ndarray) -> bool:
-    """Whether an array of 4 or 5 dimensions lies in memory with its channels innermost, as PyTorch decides it."""
-    if array.ndim not in (4, 5) or (array.flags.c_contiguous and array.shape[1] != 1):
-        return False
-    return _has_channels_last(array.shape, array.strides)
-
-
-@lru_cache(maxsize=4096)
-def _has_channels_last(shape: Ints, strides: Ints) -> bool:
-    if strides[1] == 0:
-        return False
-    least = 0
-    for dim in (1, *range(len(shape) - 1, 1, -1), 0):
-        if shape[dim] == 0 or strides[dim] < least:
-            return False
-        if dim == 0 and least == strides[1]:
-            return False
-        least = strides[dim]
-        if shape[dim] > 1:
-            least *= shape[dim]
-    return True
-
-
 def new_like(array: np.ndarray, shape: Sequence[int], *, zeros: bool) -> np.ndarray:
     """A new array with its channels innermost in memory if ``array`` has them there."""
     make = np.zeros if zeros else np.empty
@@ -141,8 +119,8 @@ def new_like(array: np.ndarray, shape: Sequence[int], *, zeros: bool) -> np.ndar
 def in_layout(array: np.ndarray, channels_last: bool) -> np.ndarray:
     """``array`` with its channels innermost in memory if asked for, else row-major."""
     if not channels_last:
-        return array if array.flags.c_contiguous else native.contiguous(array)
-    return np.moveaxis(native.contiguous(np.moveaxis(array, 1, -1)), -1, 1)
+        return array if array.flags.c_contiguous else contiguous(array)
+    return np.moveaxis(contiguous(np.moveaxis(array, 1, -1)), -1, 1)
 
 
 def product(values: Sequence[int]) -> int:

@@ -370,15 +370,15 @@ def _notes_places(rank: int, input: Any) -> bool:
         and input._requires_grad
         and grad_enabled()
         and array.dtype in _NOTED
-        and native.is_there(f"nn.functional._max_pool{rank}d_with_places", _size_inside(input))
+        and native.runs(_MAX_POOLS_WITH_INDICES[rank], _array_inside(input))
     )
 
 
-def _size_inside(input: Any) -> int:
-    """Elements of a tensor; of all examples, where it stands for a batch of them."""
+def _array_inside(input: Any) -> Any:
+    """The array of a tensor; of all examples, where it stands for a batch of them."""
     while interpreters and hasattr(input, "_inner"):
         input = input._inner
-    return input._array.size
+    return input._array
 
 
 @composite(namespace="nn.functional")

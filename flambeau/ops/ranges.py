@@ -111,13 +111,14 @@ def range_array(start: Any, end: Any, step: Any, dtype: dtypes.dtype) -> np.ndar
         return cast_array(np.arange(_steps(start, end, step), dtype=np.int64) * by + first, dtype)
     check_range(start, end, step)
     count = _steps(start, end, step)
-    result = native.attempt("_progression", count, dtype.numpy, count, start, step, None)
-    return cast_array(np.arange(count) * float(step) + float(start), dtype) if result is None else result
+    return cast_array(progression(dtype.numpy, count, start, step, None), dtype)
 
 
-def multiples(count: int, step: float, dtype: dtypes.dtype) -> np.ndarray | None:
-    """``0, step, 2 step, ...`` by a native kernel, computed in float64 and rounded once; None where that is left to NumPy."""
-    return native.attempt("_progression", count, dtype.numpy, count, 0.0, step, None)
+@native.part("_progression", work="count")
+def progression(dtype: Any, count: int, first: float, step: float, last: None = None) -> np.ndarray:
+    """``first``, ``first + step``, ...: in float64, or rounded to ``dtype`` once."""
+    points = np.arange(count) * float(step)
+    return points + float(first) if first else points
 
 
 def _steps(start: Any, end: Any, step: Any) -> int:
@@ -178,16 +179,17 @@ def spaced_array(start: Any, end: Any, steps: int, dtype: dtypes.dtype) -> np.nd
     if steps == 1:
         return cast_array(np.full(1, first), dtype)
     step = (last - first) / compute.type(max(steps - 1, 1))
-    if dtype.category == dtypes.FLOATING:
-        result = native.attempt("_progression", steps, dtype.numpy, steps, first, step, last)
-        if result is not None:
-            return result
-    half, places = steps // 2, np.arange(steps - steps // 2)
-    combined = _rounded_each if dtype in dtypes.REDUCED else _rounded_once
-    values = np.empty(steps, compute)
+    return cast_array(_from_both_ends(compute, steps, first, step, last), dtype)
+
+
+@native.part("_progression", work="count")
+def _from_both_ends(dtype: np.dtype, count: int, first: Any, step: Any, last: Any) -> np.ndarray:
+    half, places = count // 2, np.arange(count - count // 2)
+    combined = _rounded_each if dtypes.BY_NUM[dtype.num] in dtypes.REDUCED else _rounded_once
+    values = np.empty(count, dtype)
     values[:half] = combined(places[:half], step, first)
     values[half:] = combined(places[::-1], -step, last)
-    return cast_array(values, dtype)
+    return values
 
 
 def _rounded_each(places: np.ndarray, step: Any, offset: Any) -> np.ndarray:

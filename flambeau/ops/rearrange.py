@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from ..core import dtype as dtypes
-from ..core.arrays import native
+from ..core.arrays.copies import copy_into
 from ..core.arrays.kinds import MissingValue, kind_of
 from ..core.calls.annotations import Dim, Tensor
 from ..core.calls.registry import composite, method, op, resolve
@@ -330,7 +330,7 @@ def _rolled(source: np.ndarray, result: np.ndarray, shifts: Sequence[int], dims:
         k = shift % size if size else 0
         ways.append([(slice(k), slice(size - k, None)), (slice(k, None), slice(size - k))] if k else [(slice(None), slice(None))])
     for part in itertools.product(*ways):
-        native.copy_into(result[tuple(to for to, _ in part)], source[tuple(of for _, of in part)])
+        copy_into(result[tuple(to for to, _ in part)], source[tuple(of for _, of in part)])
     return result
 
 
@@ -370,5 +370,5 @@ def rot90(input: Tensor, k: int = 1, dims: Dim = (0, 1)) -> Tensor:
         return row_major(input.copy())
     a, b = dims
     result = array_like(input, input.dtype)
-    native.copy_into(result, np.flip(input, {1: (b,), 2: (a, b), 3: (a,)}[k]))
+    copy_into(result, np.flip(input, {1: (b,), 2: (a, b), 3: (a,)}[k]))
     return result if k == 2 else result.swapaxes(a, b)

@@ -426,11 +426,9 @@ def _deviation_scale(shape: Any, dim: Any, correction: float) -> float:
     return 2 / freedom if freedom else math.inf
 
 
+@native.part(None, work="input._array.size")
 def _deviations(scale: Any, input: Any, centre: Any) -> Any:
     return scale * (input - centre)
-
-
-_fused_deviations = native.fused_rule(_deviations)
 
 
 def _var_gradient(grad: Any, input: Any, dim: Any, correction: float, keepdim: bool) -> Any:
@@ -439,8 +437,7 @@ def _var_gradient(grad: Any, input: Any, dim: Any, correction: float, keepdim: b
     if (dim is None or not shape) and correction >= math.prod(shape):  # no degree of freedom is left; a constant, as in PyTorch
         return grad * resolve("torch", "where")(input == input.mean(), math.nan, math.inf).to(input.dtype)
     scaled = kept(grad, dims, keepdim, len(shape)) * _deviation_scale(shape, dim, correction)
-    run = _fused_deviations if native.pays(input._array.size) else _deviations
-    return run(scaled, input, input.mean(dims, True))
+    return _deviations(scaled, input, input.mean(dims, True))
 
 
 def _std_gradient(grad: Any, input: Any, result: Any, dim: Any, correction: float, keepdim: bool) -> Any:

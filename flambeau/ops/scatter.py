@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ..core import dtype as dtypes
-from ..core.arrays import native
+from ..core.arrays.copies import copied, copied_in_order, limits
 from ..core.calls.annotations import Number, Tensor
 from ..core.calls.casting import cast_array, checked_number, is_number
 from ..core.calls.operation import PARTS
@@ -28,7 +28,7 @@ def _require_index(operation: str, index: Any, *, also_int32: bool = True) -> No
 def _require_range(operation: str, index: np.ndarray, size: int, dim: int, error: type[Exception] = RuntimeError) -> None:
     if not index.size:
         return
-    low, high = native.limits(index)
+    low, high = limits(index)
     if low < 0 or high >= size:
         wrong = low if low < 0 else high
         raise error(f"index {wrong} is out of bounds for dimension {dim} with size {size}")
@@ -71,18 +71,16 @@ def _check_gather(operation: str, input: Any, dim: int, index: Any, limit: Any, 
                 f"Expected index {list(i.shape)} to be no larger than self {list(a.shape)} apart from dimension {dim} and to be no larger "
                 f"than src {list(limit._array.shape)}"
             )
-    if operation not in _CHECKED_LATE or not native.pays(i.size):
+    if operation not in _CHECKED_LATE:
         _require_range(operation, i, a.shape[dim] if a.ndim else 1, dim)
     return dim
 
 
-# Their native kernels check each index where they use it; for large indices the reference kernels do it first.
-_CHECKED_LATE = ("gather", "scatter_add")
+_CHECKED_LATE = ("gather", "scatter_add")  # their native kernels check each index where they use it, the reference kernels all at first
 
 
 def _check_late(operation: str, input: np.ndarray, dim: int, index: np.ndarray) -> None:
-    if native.pays(index.size):
-        _require_range(operation, index, input.shape[dim] if input.ndim else 1, dim)
+    _require_range(operation, index, input.shape[dim] if input.ndim else 1, dim)
 
 
 # -- gather and scatter -------------------------------------------------------------------------------------------------------------
@@ -239,7 +237,7 @@ def placed(part: Any, shape: Any) -> Any:
 )
 def scatter_values(input: Tensor, dim: int, index: Tensor, src: Tensor | Number) -> Tensor:
     """``input`` with ``src`` written at ``index`` along ``dim``."""
-    result = native.copied(input)
+    result = copied(input)
     if index.size:
         if not isinstance(src, np.ndarray):
             src = checked_number(src, dtypes.of_array(input))
@@ -280,7 +278,7 @@ def scatter_add(input: Tensor, dim: int, index: Tensor, src: Tensor) -> Tensor:
         tensor([  1.,   0., 110.])
     """
     _check_late("scatter_add", input, dim, index)
-    result = native.copied(input)
+    result = copied(input)
     if index.size:
         target = result.reshape(1) if not result.ndim else result
         np.add.at(target, _along(index, dim), _source_part(src, index).reshape(index.shape or (1,)))
@@ -521,7 +519,7 @@ def _canonicalize_rows(name: str) -> Any:
         if index._array.ndim > 1:
             raise IndexError(f"{name}(): Index is supposed to be a vector")
         size = array.shape[dim] if array.ndim else 1
-        if name == "index_fill" and index._array.size and -size <= native.limits(index._array)[0] < 0:  # it alone counts from the end
+        if name == "index_fill" and index._array.size and -size <= limits(index._array)[0] < 0:  # it alone counts from the end
             index = wrap(np.where(index._array < 0, index._array + size, index._array))
         _require_range(name, index._array, size, dim, IndexError)
         if rest and isinstance(rest[0], TensorType):
@@ -620,7 +618,7 @@ def index_select(input: Tensor, dim: int, index: Tensor) -> Tensor:
     forward="linear",
 )
 def index_add_rows(input: Tensor, dim: int, index: Tensor, source: Tensor, alpha: Number) -> Tensor:
-    result = native.copied(input)
+    result = copied(input)
     if alpha != 1:
         source = source * np.asarray(alpha).astype(source.dtype)
     target, places = (result.reshape(1), index.reshape(-1)) if not result.ndim else (result, _row_key(dim, index, result.ndim))
@@ -714,7 +712,7 @@ def index_copy(input: Tensor, dim: int, index: Tensor, source: Tensor) -> Tensor
         >>> torch.zeros(3).index_copy(0, torch.tensor([2, 0]), torch.tensor([5.0, 6.0]))
         tensor([6., 0., 5.])
     """
-    result = native.copied(input)
+    result = copied(input)
     if not result.ndim:
         result[...] = source.reshape(-1)[-1]
     else:
@@ -761,7 +759,7 @@ def index_fill(input: Tensor, dim: int, index: Tensor, value: Tensor | Number) -
         tensor([[7., 1., 7.],
                 [7., 1., 7.]])
     """
-    result = native.copied_in_order(input)
+    result = copied_in_order(input)
     dtype = dtypes.of_array(input)
     result[_row_key(dim, index, result.ndim)] = cast_array(value, dtype) if isinstance(value, np.ndarray) else checked_number(value, dtype)
     return result

@@ -510,12 +510,18 @@ def complex_(real: Tensor, imag: Tensor) -> Tensor:
         >>> torch.complex(torch.tensor([1.0, 2.0]), torch.tensor([3.0, 4.0]))
         tensor([1.+3.j, 2.+4.j])
     """
-    joined = native.attempt("_joined_parts", real.size, real, imag, False)
-    if joined is not None:
-        return joined
-    made = dtypes.of_array(real).to_complex()
-    result = np.empty_like(np.add(real, imag), dtypes.WIDENED.get(made, made).numpy)
-    result.real, result.imag = real, imag
+    return _joined(real, imag, False)
+
+
+@native.part("_joined_parts")
+def _joined(first: np.ndarray, second: np.ndarray, is_polar: bool) -> np.ndarray:
+    """The complex array with these real and imaginary parts, or with these moduli and arguments."""
+    made = dtypes.of_array(first).to_complex()
+    result = np.empty_like(np.add(first, second), dtypes.WIDENED.get(made, made).numpy)
+    if is_polar:
+        result.real, result.imag = np.multiply(first, np.cos(second)), np.multiply(first, np.sin(second))
+    else:
+        result.real, result.imag = first, second
     return cast_array(result, made)
 
 
@@ -547,13 +553,7 @@ def polar(abs: Tensor, angle: Tensor) -> Tensor:
         >>> torch.polar(torch.tensor([2.0]), torch.tensor([0.5]))  # 2 cos 0.5, 2 sin 0.5
         tensor([1.7552+0.9589j])
     """
-    joined = native.attempt("_joined_parts", abs.size, abs, angle, True)
-    if joined is not None:
-        return joined
-    made = dtypes.of_array(abs).to_complex()
-    output = np.empty_like(np.add(abs, angle), dtypes.WIDENED.get(made, made).numpy)
-    output.real, output.imag = np.multiply(abs, np.cos(angle)), np.multiply(abs, np.sin(angle))
-    return cast_array(output, made)
+    return _joined(abs, angle, True)
 
 
 def _set_part(name: str) -> Any:

@@ -7,8 +7,9 @@ from typing import Any
 
 import numpy as np
 
+from ..core.arrays import native
+from ..core.arrays.copies import contiguous, limits
 from ..core.arrays.kinds import kind_of, missing_values
-from ..core.arrays.native import attempt, contiguous, is_there, limits
 from ..core.calls.annotations import Number, Tensor
 from ..core.calls.casting import cast_array
 from ..core.calls.out import APART
@@ -27,13 +28,11 @@ _SAMPLE = 1 << 14  # elements of that sample
 
 
 # -- what they share ------------------------------------------------------------------------------------------------------------
+@native.part("_order_along")
 def order_along(array: np.ndarray, dim: int, descending: bool) -> np.ndarray:
     """Indices that sort ``array`` along ``dim``; equal elements keep their order in both directions."""
     if not array.ndim:
         return np.zeros((), _I8)
-    ranked = attempt("sort", array.size, array, dim, descending)
-    if ranked is not None:
-        return ranked[1]
     if array.dtype.kind == "V":
         array = array.astype(np.float32)
     if not descending:
@@ -188,7 +187,7 @@ def _leading_of_row(row: np.ndarray, k: int, largest: bool) -> np.ndarray | None
 def _leading(array: np.ndarray, k: int, dim: int, largest: bool) -> np.ndarray:
     """Indices of the first k along ``dim`` in descending or ascending order."""
     n = array.shape[dim]
-    if n < 256 or k > n // 8 or k == 0 or (n < _LONG and is_there("sort", array.size)):
+    if n < 256 or k > n // 8 or k == 0 or (n < _LONG and native.runs(order_along, array, dim, largest)):
         return order_along(array, dim, largest).take(np.arange(k), dim)
     if array.dtype.kind == "V":
         array = array.astype(np.float32)
@@ -438,9 +437,13 @@ def _begins(rows: np.ndarray) -> np.ndarray:
 
 def _numbered(first: np.ndarray) -> Any:
     """The number of the run in which each place lies, of runs that begin where ``first``."""
-    counted = attempt("cumsum", first.size, first, 0)
-    counted = first.cumsum() if counted is None else counted
+    counted = _counted(first, 0)
     return np.subtract(counted, 1, out=counted)
+
+
+@native.part("cumsum")
+def _counted(array: np.ndarray, dim: int) -> np.ndarray:
+    return array.cumsum(dim)
 
 
 def _unique_rows(rows: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -502,9 +505,15 @@ def positions(ranked: np.ndarray, values: np.ndarray, side: str, sorter: Any = N
     if ranked.dtype.kind == "V":
         ranked = ranked.astype(np.float32)
     values = values.astype(np.float32) if values.dtype.kind == "V" else values
-    looked_up = None if sorter is not None else attempt("_search", values.size, ranked, values, side == "right")
-    if looked_up is not None:
-        return looked_up
+    return _searched(ranked, values, side == "right") if sorter is None else _searched_by(sorter, ranked, values, side)
+
+
+@native.part("_search", work="values.size")
+def _searched(ranked: np.ndarray, values: np.ndarray, right: bool) -> np.ndarray:
+    return _searched_by(None, ranked, values, "right" if right else "left")
+
+
+def _searched_by(sorter: np.ndarray | None, ranked: np.ndarray, values: np.ndarray, side: str) -> np.ndarray:
     if ranked.ndim == 1:
         return np.asarray(ranked.searchsorted(values, side, sorter))
     n = ranked.shape[-1]

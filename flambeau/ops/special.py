@@ -8,7 +8,7 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
-from ..core.arrays.native import attempt
+from ..core.arrays import native
 from ..core.calls.annotations import Number, Tensor
 from ..core.calls.registry import TABLES, composite, other_names, pointwise
 from .arithmetic import conj, missing_derivative, order_of, reject, scipy_function
@@ -408,11 +408,9 @@ def mvlgamma(input: Tensor, p: int) -> Tensor:
     return (total + p * (p - 1) / 4 * math.log(math.pi)).contiguous()
 
 
+@native.part("_incomplete_gamma", work="8 * max(order.size, x.size)")
 def _incomplete_gamma(order: np.ndarray, x: np.ndarray, upper: bool) -> np.ndarray:
-    result = None
-    if order.__class__ is x.__class__ is np.ndarray:  # and no symbol, nor an array that lies elsewhere
-        result = attempt("_incomplete_gamma", 8 * max(order.size, x.size), order, x, upper)
-    return scipy_function("gammaincc" if upper else "gammainc")(order, x) if result is None else result
+    return scipy_function("gammaincc" if upper else "gammainc")(order, x)
 
 
 def _gamma_density(grad: Any, a: Any, x: Any) -> Any:

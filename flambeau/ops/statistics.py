@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 
 from ..core import dtype as dtypes
+from ..core.arrays import native
+from ..core.arrays.copies import limits
 from ..core.arrays.kinds import kind_of, missing_values, perhaps, surely
-from ..core.arrays.native import attempt, limits, pays
 from ..core.calls.annotations import Tensor
 from ..core.calls.registry import composite, op
 from ..core.layout import row_major
@@ -339,12 +340,17 @@ def histc(input: Tensor, bins: int = 100, min: float = 0, max: float = 0) -> Ten
     if low > high:
         raise RuntimeError("max must be larger than min")
     flat = input.reshape(-1)
-    counts = attempt("_equal_bins", flat.size, flat, bins, low, high, None)
-    if counts is not None:
-        return counts.astype(input.dtype)
-    flat = flat[(flat >= low) & (flat <= high)].astype(input.dtype)
-    place = ((flat.astype(np.float64) - low) / (high - low) * bins).astype(_I8)
-    return np.bincount(np.minimum(place, bins - 1), minlength=bins).astype(input.dtype)
+    return _counts_in_bins(flat, bins, low, high, None).astype(input.dtype)
+
+
+@native.part("_equal_bins")
+def _counts_in_bins(values: np.ndarray, bins: int, low: float, high: float, edges: np.ndarray | None) -> np.ndarray:
+    """How many of ``values``, 1-d, are in each of ``bins`` equal bins, which are those between ``edges`` where these are given."""
+    inside = values[(values >= low) & (values <= high)]
+    if edges is not None:
+        return np.bincount(np.minimum(positions(edges, inside, "right") - 1, bins - 1), minlength=bins)
+    place = ((inside.astype(np.float64) - low) / (high - low) * bins).astype(_I8)
+    return np.bincount(np.minimum(place, bins - 1), minlength=bins)
 
 
 @composite()
@@ -377,15 +383,14 @@ def bincount(input: Tensor, weights: Any = None, minlength: int = 0) -> Any:
         raise RuntimeError("weights should be 1-d and have the same length as input")
     kind = np.float32 if weights.dtype is dtypes.float32 else np.float64
     places, values = array.astype(_I8, copy=False), weights._array.astype(np.float64)
-    counts = None
-    if pays(places.size):
-        size = max(limits(places)[1] + 1, minlength)
-        if size <= max(places.size, minlength):
-            counts = attempt("_scattered_sums", places.size, values, 0, places, (int(size),))
-    if counts is None:
-        counts = np.bincount(places, values, minlength)
+    counts = _weighted_counts(places, values, minlength)
     result = wrap(counts.astype(kind))
     return without_derivative(result, weights, "bincount") if weights.requires_grad else result
+
+
+@native.part("_weighted_counts")
+def _weighted_counts(places: np.ndarray, weights: np.ndarray, minlength: int) -> np.ndarray:
+    return np.bincount(places, weights, minlength)
 
 
 def _edges_of(input: Any, bins: Any, range: Any) -> Any:
@@ -435,11 +440,9 @@ def histogram(input: Tensor, bins: Any = 100, *, range: Any = None, weight: Any 
     edges = _edges_of(input, bins, range)
     weights = None if weight is None else weight._array.reshape(-1)
     flat = input._array.reshape(-1)
-    counts = None
     if weights is None and isinstance(bins, int):
-        ends = edges._array[:1].item(), edges._array[-1:].item()
-        counts = attempt("_equal_bins", flat.size, flat, bins, *ends, edges._array)
-    if counts is None:
+        counts = _counts_in_bins(flat, bins, edges._array[:1].item(), edges._array[-1:].item(), edges._array)
+    else:
         inside = (flat >= edges._array[0]) & (flat <= edges._array[-1])
         if not inside.all():
             flat, weights = flat[inside], None if weights is None else weights[inside]

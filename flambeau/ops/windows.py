@@ -11,7 +11,7 @@ from ..core.calls.casting import cast_array
 from ..core.calls.creation import Creation
 from ..core.calls.registry import factory
 from ..core.tensor import wrap
-from .ranges import multiples
+from .ranges import progression
 
 
 def _window(new: Creation, length: Any, periodic: bool, step: float, values: Callable[[Any], Any]) -> Any:
@@ -36,10 +36,7 @@ def _window(new: Creation, length: Any, periodic: bool, step: float, values: Cal
         if new.where.type != "meta":
             raise NotImplementedError(f"\"arange_cpu\" not implemented for '{kind.legacy}'")
         return cast_array(values(wrap(np.arange(length, dtype=np.float64) * step))._array, kind)
-    points = multiples(length, step, kind)
-    if points is not None:
-        return values(wrap(points))._array
-    return cast_array(values(wrap(np.arange(length, dtype=np.float64) * step))._array, kind)
+    return cast_array(values(wrap(progression(kind.numpy, length, 0.0, step, None)))._array, kind)
 
 
 @factory()

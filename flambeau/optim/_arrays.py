@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from ..core.arrays.native import Budget, call_native
+from ..core.arrays import native
 from ..core.shape import is_dense
 from ..core.state import active, in_mode, tick
 from ..core.tensor import Parameter, Tensor, new_storage
@@ -99,6 +99,10 @@ class Plan:
             if current is not tensor or current._array is not array:
                 return False
         return True
+
+    def is_laid_out_as(self, grad: np.ndarray) -> bool:
+        """Whether the elements of parameter and gradient have the same order in memory."""
+        return _is_laid_out_as(grad, self.array)
 
     def flattened(self, array: np.ndarray) -> np.ndarray:
         """The elements in the order in which the parameter's lie in memory; a copy where ``array`` is laid out otherwise."""
@@ -210,31 +214,16 @@ def note_writes(rows: list[Row]) -> None:
             storage.changed = now
 
 
-_PRICE_OF_ROW = 512  # elements that a row's calls cost beside its own
-steps = Budget(price=0)
-
-
-def kernel_step(form: Any, rows: Rows, numbers: list[tuple[float, ...]]) -> bool:
-    """Update all rows by a native kernel, where there is one.
-
-    Getting a kernel takes milliseconds, so that small steps ask for it only when they have come to some dozens (``Budget``).
+# Getting a kernel takes milliseconds, so that small steps ask for it only when they have come to some dozens. A row's calls cost as much
+# as 512 elements.
+@native.part("optim.step", work="sum([grad.size + 512 for _, grad in rows])", budget=True)
+def update(form: Any, rows: Rows, numbers: list[tuple[float, ...]]) -> None:
+    """Update all rows: long ones in blocks and short ones in packs of about a block.
 
     Args:
         form: the rule (``elementwise.Form``).
         numbers: the rule's numbers for each row; the same tuple where they are equal.
-    Returns:
-        Whether that was done.
     """
-    if not steps.pays(0 if steps.is_spent else sum([grad.size + _PRICE_OF_ROW for _, grad in rows])):
-        return False
-    for plan, grad in rows:
-        if grad.strides != plan.strides and not _is_laid_out_as(grad, plan.array):
-            return False
-    return call_native("optim.step", form, rows, numbers) is True
-
-
-def pass_over(form: Any, rows: Rows, numbers: list[tuple[float, ...]]) -> None:
-    """Update all rows by NumPy, long ones in blocks and short ones in packs of about a block."""
     passes = passes_of(form, len(rows[0][0].entries))
     scratch: dict[np.dtype, np.ndarray] = {}
     longest = min(BLOCK, sum([grad.size for _, grad in rows]))

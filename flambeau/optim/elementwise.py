@@ -21,7 +21,7 @@ from typing import Any, ClassVar
 from .. import ops
 from ..core.state import run_ignoring_fp
 from ..core.tensor import Tensor
-from ._arrays import Rows, kernel_step, note_writes, pass_over
+from ._arrays import Rows, note_writes, update
 from ._stepping import GroupOptimizer, check_capturable, check_steps, new_scalar, number, refuse_scaling, scalar
 from ._words import Arrays, Tensors
 
@@ -192,8 +192,7 @@ class ElementwiseOptimizer(GroupOptimizer):
             else:
                 together = rows.joined([alike for alike, _ in parts])
                 values_of_rows = [values for alike, values in parts for _ in alike]
-            if not kernel_step(form, together, values_of_rows):
-                pass_over(form, together, values_of_rows)
+            update(form, together, values_of_rows)
         note_writes(rows)
 
     @classmethod

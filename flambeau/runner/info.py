@@ -45,7 +45,7 @@ def _kernels() -> str:
 
 def rows() -> list[tuple[str, str]]:
     """Names and values."""
-    from ..core.arrays.native import Threads
+    from ..core.arrays.threads import Threads
     from ..version import __version__, release
 
     result = [

@@ -245,14 +245,19 @@ def test_channel_sums() -> None:
 @pytest.mark.parametrize("transposed", [False, True])
 def test_operations_use_the_kernels(transposed: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     asked: dict[str, bool] = {}
-    attempt = native.attempt
 
-    def spy(name: str, *arguments: Any, **named: Any) -> Any:
-        result = attempt(name, *arguments, **named)
-        asked[name] = result is not None
-        return result
+    def spied(name: str) -> Any:
+        kernel: Any = native.find(name)
 
-    monkeypatch.setattr(native, "attempt", spy)
+        def spy(*arguments: Any) -> Any:
+            result = kernel(*arguments)
+            asked[name] = result is not None
+            return result
+
+        return spy
+
+    for name in ("_correlate", "_spread", "_convolution_weight"):
+        monkeypatch.setitem(native._found, name, spied(name))
     torch.manual_seed(0)
     x = torch.randn(4, 16, 20, 20, requires_grad=True)
     weight = torch.randn(16, 16, 3, 3, requires_grad=True)
@@ -260,7 +265,7 @@ def test_operations_use_the_kernels(transposed: bool, monkeypatch: pytest.Monkey
     function = F.conv_transpose2d if transposed else F.conv2d
     function(x, weight, bias, stride=2, padding=1).square().sum().backward()
     gradients = [x.grad, weight.grad, bias.grad]
-    assert all(asked[name] for name in ("_correlate", "_spread", "_correlate_pair"))
+    assert all(asked[name] for name in ("_correlate", "_spread", "_convolution_weight"))
     for tensor in (x, weight, bias):
         tensor.grad = None
     with native.disabled():
@@ -270,7 +275,9 @@ def test_operations_use_the_kernels(transposed: bool, monkeypatch: pytest.Monkey
 
 
 def test_second_derivatives(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(native, "LARGE", 0)
+    operations = sys.modules["flambeau.ops.convolution"]
+    for part in (operations._correlated, operations._spread):
+        monkeypatch.setitem(part.__globals__, "threshold", 0)
     torch.manual_seed(0)
     for groups in (1, 4):
         x = torch.randn(2, 4, 6, 5, dtype=torch.float64, requires_grad=True)

@@ -9,6 +9,7 @@ from hypothesis import given, settings, strategies as st
 
 import flambeau as torch
 from flambeau.core.arrays import native
+from flambeau.core.arrays.copies import fill
 from flambeau.kernels.compiler.pool import pool
 from flambeau.kernels.families import copies
 
@@ -125,11 +126,11 @@ def test_filling_writes_every_element_and_nothing_else(dtype):
     for shape in ((), (0, 3), (1,), (17,), (3, 5), (1000,), (40_000,), (2, 150, 131)):
         for end in (True, False):
             target = guarded(np.zeros(shape, dtype), end)
-            native.fill(target, 1)
+            fill(target, 1)
             assert target.tobytes() == np.ones(shape, dtype).tobytes()
     whole, touched = np.zeros((200, 300), dtype), np.zeros((200, 300), np.bool_)
     for part in (lambda a: a[:, 1:299], lambda a: a.T[3:200:2], lambda a: a[::3, ::2]):
-        native.fill(part(whole), 1)
+        fill(part(whole), 1)
         part(touched)[...] = True
         assert (whole == touched.astype(dtype)).all()
         whole[...], touched[...] = 0, False
@@ -139,9 +140,9 @@ def test_filling_refuses_what_numpy_refuses():
     frozen = np.zeros(100_000, np.float32)
     frozen.flags.writeable = False
     with pytest.raises(ValueError, match="read-only"):
-        native.fill(frozen, 1)
+        fill(frozen, 1)
     with pytest.raises(OverflowError):
-        native.fill(np.zeros(100_000, np.uint8), 300)
+        fill(np.zeros(100_000, np.uint8), 300)
 
 
 @pytest.mark.parametrize("size", [100, 40_000])

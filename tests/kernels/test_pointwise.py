@@ -723,7 +723,7 @@ def test_results_lie_in_memory_as_pytorchs(oracle, monkeypatch: pytest.MonkeyPat
         if not large:
             ours[0], theirs[0] = ours[0].double(), theirs[0].double()
         results = [(a[0] + a[1]) if trial % 2 else t.addcmul(*(a * 2)[:3]) for a, t in ((ours, torch), (theirs, oracle))]
-        if not large or ours[0].numel() >= native.native_threshold(TABLES["torch"]["add"]):
+        if not large or ours[0].numel() >= native.choice_for(TABLES["torch"]["add"]).threshold:
             where = [(tuple(tensor.shape), tensor.stride()) for tensor in theirs]
             got, want = (steps(result.stride(), result.shape) for result in results)
             assert got == want, where

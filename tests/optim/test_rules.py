@@ -65,7 +65,7 @@ def trained(kind, way, monkeypatch, steps=5, size=11):
     optimizer = kind(params)
     if way == "tensors":
         optimizer._update_arrays = lambda group: False
-    monkeypatch.setattr(_arrays.steps, "worked", 1 << 40)
+    monkeypatch.setattr(_arrays.update.part.budget, "is_spent", True)
     monkeypatch.setattr(native.switch, "on", native.switch.on and way == "kernel")
     for _ in range(steps):
         for param in params:

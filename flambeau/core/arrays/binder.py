@@ -16,8 +16,9 @@ _PACKAGE = __package__.partition(".")[0]
 # What deals with tensors, or with arrays of every kind, is the same for all.
 _SHARED = frozenset(
     f"{_PACKAGE}.core.{name}"
-    for name in "arrays.kinds arrays.native calls.dispatch calls.interruption calls.override calls.registry device late protocols.methods "
-    "protocols.printing protocols.rebuild random.generator state storage tape.history tape.hooks tape.node tape.saved tensor".split()
+    for name in "arrays.copies arrays.kinds arrays.native calls.dispatch calls.interruption calls.override calls.registry device late "
+    "protocols.methods protocols.printing protocols.rebuild random.generator state storage tape.history tape.hooks tape.node "
+    "tape.saved tensor".split()
 )
 
 
@@ -75,6 +76,8 @@ class _Copies:
             return function
         if function.__module__ in self.kind.hosted:
             return self._remembered(function, self.kind.on_host)
+        if hasattr(function, "part"):
+            return self.function(function.part.reference)
         entry = self._entry(function)
         if entry is not None:
             return entry[1]

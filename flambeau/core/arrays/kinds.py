@@ -32,6 +32,7 @@ from ..dtype import PAIR, dtype
 from ..state import crowded, interpreters, modes
 from . import native
 from .binder import Binder
+from .copies import fill
 
 _CORE = __package__.rpartition(".")[0]
 
@@ -213,7 +214,7 @@ class Host(Kind):
                 choice = native.choices[op]
             except KeyError:
                 choice = native.choice_for(op)
-            output = None if choice is None else choice.run(arrays)
+            output = native.call_native(choice.name, *arrays) if choice is not None and choice.pays(arrays) else None
             if output is not None:
                 return output
         return call_kernel(op.kernel, op, arrays) if op.keyword_names else op.kernel(*arrays)
@@ -400,7 +401,7 @@ def fill_array(array: Any, value: Any) -> None:
     if array.dtype == PAIR and not isinstance(value, np.void):
         value = np.array((value.real, value.imag), PAIR)[()]
     if array.__class__ is np.ndarray:
-        native.fill(array, value)
+        fill(array, value)
         return
     with on_device_of(array):
         array.fill(value.item() if isinstance(value, np.generic) else value)

@@ -1,8 +1,8 @@
 """LAPACK's routines that NumPy has no function for, over batches of matrices: SciPy's bindings, called once per matrix.
 
 Where a matrix is not very small, or there are many, ``kernels/families/lapack.py`` calls the routines of NumPy's library from a native
-loop. Matrices lie with their columns contiguous, as LAPACK reads and leaves them; a batch of them is ``(*, m, n)``. Other kinds of arrays
-than the host's are copied to it and back (``Kind.hosted``).
+loop; an element of a matrix costs about 16 of an element-wise operation. Matrices lie with their columns contiguous, as LAPACK reads and
+leaves them; a batch of them is ``(*, m, n)``. Other kinds of arrays than the host's are copied to it and back (``Kind.hosted``).
 """
 
 from __future__ import annotations
@@ -13,9 +13,8 @@ from typing import Any
 
 import numpy as np
 
-from .native import attempt
+from . import native
 
-COST = 16  # an element of a matrix, in elements of an element-wise operation
 MANY = 32  # matrices from which on a step of elimination over all of them costs less than a call of LAPACK for each
 SMALL = 32  # size up to which that holds
 
@@ -46,11 +45,9 @@ def _each(lead: tuple[int, ...], *stacks: np.ndarray) -> Iterator[tuple[Any, ...
 
 
 # -- LU -----------------------------------------------------------------------------------------------------------------------------
+@native.part("_lu_factor", work="16 * A.size")
 def lu_factor(A: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Both factors in one matrix, the pivots counted from 1, and the first zero on U's diagonal counted from 1 (0: none)."""
-    result = attempt("_lu_factor", COST * A.size, A)
-    if result is not None:
-        return result
     lead, (m, n) = A.shape[:-2], A.shape[-2:]
     factors, pivots = columns_of(A), np.empty((*lead, min(m, n)), np.int32)
     info = np.zeros(lead, np.int32)
@@ -127,9 +124,11 @@ def lu_solve(factors: np.ndarray, pivots: np.ndarray, B: np.ndarray, adjoint: bo
         raise RuntimeError(
             "Pivots given to lu_solve must all be smaller or equal to LU.size(-2). Did you properly pass the result of lu_factor?"
         )
-    result = attempt("_lu_solve", COST * B.size, factors, pivots, B, adjoint)
-    if result is not None:
-        return result
+    return _solved(factors, pivots, B, adjoint)
+
+
+@native.part("_lu_solve", work="16 * B.size")
+def _solved(factors: np.ndarray, pivots: np.ndarray, B: np.ndarray, adjoint: bool) -> np.ndarray:
     lead = np.broadcast_shapes(factors.shape[:-2], B.shape[:-2])
     X = by_columns((*lead, *B.shape[-2:]), B.dtype)
     X[...] = B
@@ -141,11 +140,9 @@ def lu_solve(factors: np.ndarray, pivots: np.ndarray, B: np.ndarray, adjoint: bo
 
 
 # -- triangles ------------------------------------------------------------------------------------------------------------------------
+@native.part("_solve_triangular", work="16 * B.size")
 def solve_triangular(A: np.ndarray, B: np.ndarray, upper: bool, left: bool, unitriangular: bool) -> np.ndarray:
     """``A X = B``, or ``X A = B``, for triangular A; batches are broadcast, and a zero on the diagonal divides."""
-    result = attempt("_solve_triangular", COST * B.size, A, B, upper, left, unitriangular)
-    if result is not None:
-        return result
     from scipy.linalg import blas
 
     lead = np.broadcast_shapes(A.shape[:-2], B.shape[:-2])
@@ -184,11 +181,9 @@ def _substitute(A: np.ndarray, X: np.ndarray, upper: bool, unitriangular: bool, 
 
 
 # -- reflections --------------------------------------------------------------------------------------------------------------------------
+@native.part("_orgqr", work="16 * A.size")
 def orgqr(A: np.ndarray, tau: np.ndarray) -> np.ndarray:
     """The first columns, as many as A has, of the product of the reflections that ``geqrf`` leaves."""
-    result = attempt("_orgqr", COST * A.size, A, tau)
-    if result is not None:
-        return result
     Q = columns_of(A)
     if Q.size:
         routine = _routine("ungqr" if A.dtype.kind == "c" else "orgqr", A.dtype)
@@ -197,11 +192,9 @@ def orgqr(A: np.ndarray, tau: np.ndarray) -> np.ndarray:
     return Q
 
 
+@native.part("_ormqr", work="16 * C.size")
 def ormqr(A: np.ndarray, tau: np.ndarray, C: np.ndarray, left: bool, adjoint: bool) -> np.ndarray:
     """``Q C`` or ``C Q`` with the whole product of the reflections, or with its adjoint."""
-    result = attempt("_ormqr", COST * C.size, A, tau, C, left, adjoint)
-    if result is not None:
-        return result
     product = columns_of(C)
     if product.size and tau.shape[-1]:
         word, routine = "T", _routine("ormqr", A.dtype) if A.dtype.kind != "c" else None
@@ -217,9 +210,6 @@ def ormqr(A: np.ndarray, tau: np.ndarray, C: np.ndarray, left: bool, adjoint: bo
 # -- symmetric matrices -----------------------------------------------------------------------------------------------------------------
 def cholesky(A: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Lower factors, and the order of the first leading minor that is not positive (0: none)."""
-    result = attempt("_cholesky", COST * A.size, A, False)
-    if result is not None:
-        return result
     factors, info = columns_of(A), np.zeros(A.shape[:-2], np.int32)
     if A.size:
         potrf = _routine("potrf", A.dtype)
@@ -234,11 +224,9 @@ def pivoted_cholesky(A: np.ndarray, upper: bool, tol: float) -> tuple[np.ndarray
     return np.asfortranarray(np.triu(factor) if upper else np.tril(factor)), order.astype(np.int32)
 
 
+@native.part("_ldl_factor", work="16 * A.size")
 def ldl_factor(A: np.ndarray, hermitian: bool) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Bunch and Kaufman's factors of the lower triangle in one matrix, the pivots, and the first zero in D (0: none)."""
-    result = attempt("_ldl_factor", COST * A.size, A, hermitian)
-    if result is not None:
-        return result
     factors, pivots = columns_of(A), np.empty(A.shape[:-1], np.int32)
     info = np.zeros(A.shape[:-2], np.int32)
     if A.size:
@@ -249,11 +237,9 @@ def ldl_factor(A: np.ndarray, hermitian: bool) -> tuple[np.ndarray, np.ndarray, 
     return factors, pivots, info
 
 
+@native.part("_ldl_solve", work="16 * B.size")
 def ldl_solve(factors: np.ndarray, pivots: np.ndarray, B: np.ndarray, hermitian: bool) -> np.ndarray:
     """``A X = B`` from what ``ldl_factor`` returned; batches are broadcast."""
-    result = attempt("_ldl_solve", COST * B.size, factors, pivots, B, hermitian)
-    if result is not None:
-        return result
     lead = np.broadcast_shapes(factors.shape[:-2], B.shape[:-2])
     X = by_columns((*lead, *B.shape[-2:]), B.dtype)
     X[...] = B
@@ -276,16 +262,11 @@ def least_squares(A: np.ndarray, B: np.ndarray, rcond: float, driver: str) -> tu
     if not min(m, n, count) or not rank.size:
         return X, rank, values, info
     if driver == "gelsy":
-        result = attempt("_gelsy", COST * A.size, A, X, rcond)
-        if result is not None:
-            return result[0], result[1], values, info
+        return *_of_least_norm(A, X, rcond), values, info
     solve = _routine(driver, A.dtype)
     for index, matrix in _each(lead, A, 2):
         if driver == "gels":
             _, X[index], info[index] = solve(matrix, X[index])
-        elif driver == "gelsy":
-            work = max(min(m, n) + 3 * n + 1, 2 * min(m, n) + count, 2 * n + 64 * (n + 1))
-            _, X[index], _, rank[index], _ = solve(matrix, X[index], np.zeros(n, np.int32), rcond, work)
         elif driver == "gelsd":
             sizes = _routine("gelsd_lwork", A.dtype)(m, n, count, rcond)
             work = [int(size.real) for size in sizes[:-1]]
@@ -293,3 +274,14 @@ def least_squares(A: np.ndarray, B: np.ndarray, rcond: float, driver: str) -> tu
         else:
             _, X[index], values[index], rank[index], _, info[index] = solve(matrix, X[index], rcond)
     return X, rank, values, info
+
+
+@native.part("_gelsy", work="16 * A.size")
+def _of_least_norm(A: np.ndarray, X: np.ndarray, rcond: float) -> tuple[np.ndarray, np.ndarray]:
+    """Solutions of least norm, by a complete orthogonal factorisation, in the place ``X`` of the right hand sides, and ranks."""
+    lead, (m, n), count = X.shape[:-2], A.shape[-2:], X.shape[-1]
+    rank, solve = np.zeros(lead, np.int64), _routine("gelsy", A.dtype)
+    room = max(min(m, n) + 3 * n + 1, 2 * min(m, n) + count, 2 * n + 64 * (n + 1))
+    for index, matrix in _each(lead, A, 2):
+        _, X[index], _, rank[index], _ = solve(matrix, X[index], np.zeros(n, np.int32), rcond, room)
+    return X, rank

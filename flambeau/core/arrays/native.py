@@ -1,17 +1,26 @@
 """Which kernel runs on the host's arrays: the reference kernel, or a native one where there is enough to do.
 
 An operation's reference kernel works on anything.  A native kernel, registered under the operation's name, takes the same arguments
-and returns the same result faster, or None where a call is not for it (a dtype, a layout); then the reference does the work.  Starting
-one costs some microseconds, so that it is asked for large calls only.  Which those are is decided here and nowhere else:
+and returns the same result faster, or None where a call is not for it (a dtype, a layout); then the reference does the work.  What is a
+part of operations and no operation itself (a copy, a sort, a factorisation) is declared as one, and chosen alike:
 
-    work         what a call has to do, in elements: its first operand's size, or what the operation's declaration says (``Op.work``)
-    threshold    the work from which on the native kernel is asked: ``LARGE``, or more or less by what an element costs
+    @part("_order_along")
+    def order_along(array, dim, descending):    # the reference; bodies call it as it stands
+        return array.argsort(dim)
+
+Starting a native kernel costs some microseconds, so that it is asked for large calls only.  Which those are is decided here and nowhere
+else:
+
+    work         what a call has to do, in elements of an element-wise operation: its first operand's size, or what the declaration
+                 says (``work=`` of an operation or of a part). A rate (``16 * A.size``, ``a.size // 4``) says what an element costs.
+    threshold    the work from which on the native kernel is asked: ``LARGE``, divided by the rate, so that what is compared is a size
     kernel       what is called then; it calls the reference itself where the native kernel declines
 
     generated wrapper    asks ``choice_for(op)`` when it is generated; the comparison is inline
-    slow path            ``Choice.run`` compares each call's work, by the same choice; ``run_elementwise``, see there
+    part                 a generated function of two lines, with the same comparison
+    slow path            ``Choice.pays`` compares each call's work, by the same choice; ``run_elementwise``, see there
     derivative rule      ``fused_threshold`` and ``fused_rule``: one kernel for all of a rule
-    everything else      ``attempt``: copies, limits of indices, the parts of a convolution, steps of optimizers
+    many small calls     ``Budget``: together they are worth a kernel (steps of optimizers, random numbers)
 
     FLAMBEAU_KERNELS=llvm     (the default) kernels are used where they exist and llvmlite is installed
     FLAMBEAU_KERNELS=numpy    reference kernels only
@@ -23,6 +32,7 @@ The back end is imported when the first large operand comes; this module knows o
 from __future__ import annotations
 
 import dis
+import functools
 import importlib
 import math
 import os
@@ -30,15 +40,13 @@ import re
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from mmap import mmap
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
 from .. import late
-from ..calls.interruption import is_busy
-from ..dtype import PAIR
-from ..state import active, grad_enabled, ignoring_fp, in_mode, run_ignoring_fp, wrappers
+from ..calls.interruption import GENERATED
+from ..state import active, grad_enabled, in_mode, wrappers
 
 if TYPE_CHECKING:
     from ..calls.operation import Op
@@ -54,7 +62,7 @@ _POINTWISE = "families.pointwise"  # the module of element-wise kernels
 _registered: dict[str, Callable[..., Any]] = {}  # by operation, filled by @native
 registering: dict[str, str] = {}  # the module that registered each, of which ``kernels/index.py`` is made
 _found: dict[str, Callable[..., Any] | None] = {}  # what ``find`` answered
-_parts: dict[str, Any] = {}  # modules of the back end that are there
+_modules: dict[str, Any] = {}  # modules of the back end that are there
 
 
 foreign: set[type] = set()  # classes of arrays that lie elsewhere than in the host's memory; ``arrays.register`` fills it
@@ -62,12 +70,6 @@ foreign: set[type] = set()  # classes of arrays that lie elsewhere than in the h
 
 def _any_foreign(arguments: Any) -> bool:
     return any(argument.__class__ in foreign or (argument.__class__ is list and _any_foreign(argument)) for argument in arguments)
-
-
-class ResultMemory(mmap):
-    """Memory of one large result, lent by ``kernels/memory``: nobody has it but the array whose base it is."""
-
-    __slots__ = ()
 
 
 class Switch:
@@ -111,7 +113,7 @@ def find(name: str) -> Callable[..., Any] | None:
 def _find(name: str) -> Callable[..., Any] | None:
     families = _families()
     family = families.get(name)
-    if not families or (family is not None and _part(family) is None):
+    if not families or (family is not None and _module(family) is None):
         return None
     kernel = _found[name] = _registered.get(name) if family is None else _registered[name]
     return kernel
@@ -122,44 +124,19 @@ def _families() -> dict[str, str]:
     return getattr(importlib.import_module(_BACKEND), "FAMILIES", {})
 
 
-def _part(name: str) -> Any:
+def _module(name: str) -> Any:
     """A module of the back end; None while this very thread imports it."""
     module = importlib.import_module(f"{_BACKEND}.{name}")
     if not late.is_whole(module):
         return None
-    _parts[name] = module
+    _modules[name] = module
     return module
 
 
 def _pointwise() -> Any:
     """The module of element-wise kernels, imported when first needed; None while this thread is making something late."""
-    part = _parts.get(_POINTWISE)
-    return late.make(_part, _POINTWISE) if part is None else part
-
-
-def _default_threads() -> int:
-    """One per core that this process may use, or what ``OMP_NUM_THREADS`` says."""
-    chosen = os.environ.get("OMP_NUM_THREADS", "")
-    if chosen.isdigit() and int(chosen):
-        return int(chosen)
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-
-
-class Threads:
-    """How many threads run inside operations, the caller's included."""
-
-    count = _default_threads()
-
-
-def set_threads(count: int) -> None:
-    """Have the pool of native threads, and NumPy's BLAS if it can be told, use ``count`` threads."""
-    Threads.count = count
-    pool = getattr(sys.modules.get(f"{_BACKEND}.compiler.pool"), "pool", None)
-    if pool is not None:
-        pool.set_threads(count)
-    blas = importlib.import_module(f"{_BACKEND}.families.blas").library()
-    if blas is not None:
-        blas.set_threads(count)
+    module = _modules.get(_POINTWISE)
+    return late.make(_module, _POINTWISE) if module is None else module
 
 
 @contextmanager
@@ -184,11 +161,6 @@ def key_of(op: Op) -> str:
     return op.name if op.namespace == "torch" else f"{op.namespace}.{op.name}"
 
 
-def pays(work: int) -> bool:
-    """Whether a native kernel is worth its start for this much work, in elements."""
-    return work >= LARGE
-
-
 def at_most(size: int) -> int:
     """``size``, below which a kernel leaves its operands to NumPy; less where kernels are to be used from fewer elements on."""
     return min(size, LARGE)
@@ -208,18 +180,6 @@ def call_native(name: str, *arguments: Any) -> Any:
         return None
 
 
-def attempt(name: str, work: int, *arguments: Any) -> Any:
-    """The result of native kernel ``name``, which is no operation's, for so much work; None where it is left to NumPy."""
-    if work < LARGE or not switch.on or (foreign and _any_foreign(arguments)):
-        return None
-    return call_native(name, *arguments)
-
-
-def is_there(name: str, work: int) -> bool:
-    """Whether native kernel ``name`` will be asked for so much work."""
-    return work >= LARGE and switch.on and find(name) is not None
-
-
 class Budget:
     """Kernels for calls that are small and many: one call is not worth getting the kernel, some hundreds are.
 
@@ -230,117 +190,115 @@ class Budget:
     """
 
     def __init__(self, price: int):
-        self.price, self.worked = price, 0
-
-    @property
-    def is_spent(self) -> bool:
-        return self.worked >= 16 * LARGE
+        self.price, self.worked, self.is_spent = price, 0, False
 
     def pays(self, work: int) -> bool:
         """Whether a call goes to a native kernel: a large one, or any after many."""
         if work < LARGE and not self.is_spent:
             self.worked += work + self.price
+            self.is_spent = self.worked >= 16 * LARGE
             return False
         return switch.on
 
 
-# -- work that is no operation's ----------------------------------------------------------------------------------------------------
-def copy_into(target: np.ndarray, source: np.ndarray) -> None:
-    """``target[...] = source``, by the native copy where much is to be copied."""
-    if target.size < LARGE or attempt("_copy_into", target.size, target, source) is None:
-        target[...] = source
+# -- how much a call has to do ----------------------------------------------------------------------------------------------------------
+_RATED = re.compile(r"(?:(\d+) \* )?(.+?)(?: // (\d+))?")
 
 
-def copied(array: np.ndarray) -> np.ndarray:
-    """``array.copy()``, by the native copy where there is much."""
-    result = attempt("_contiguous", array.size, array)
-    return array.copy() if result is None else result
+def work_and_threshold(work: str | None, first: str) -> tuple[str | None, int]:
+    """What is compared, None for the size of the operand ``first``, and from which value on a native kernel is asked: the rate that
+    ``work`` begins or ends with is in the threshold."""
+    rated = _RATED.fullmatch(work or f"{first}.size")
+    assert rated is not None
+    dear, size, cheap = rated[1] or 1, rated[2], rated[3] or 1
+    return None if size == f"{first}.size" else size, LARGE if _CHOSEN else LARGE * int(cheap) // int(dear)
 
 
-def copied_in_order(array: np.ndarray) -> np.ndarray:
-    """A copy whose dimensions lie in memory in the order of ``array``'s."""
-    return copied(array) if array.flags.c_contiguous else array.copy("K")
+# -- parts ----------------------------------------------------------------------------------------------------------------------------
+class Part:
+    """A part of operations that may run natively, as ``part`` declares it.
+
+    Attributes:
+        name: of the native kernel; None where it is made of the function's own expression.
+        reference: the declared function.
+        work: how much a call does, as it was declared; None for the size of the first argument.
+        threshold: from how much of it on ``large`` is called, without its rate.
+        large: what is called then.
+        function: what takes the declared function's place.
+    """
+
+    __slots__ = ("budget", "function", "large", "name", "reference", "threshold", "work")
+
+    def __init__(self, name: str | None, reference: Callable[..., Any], work: str | None, budget: Budget | bool):
+        self.name, self.reference, self.work = name, reference, work
+        self.budget = Budget(price=0) if budget is True else budget or None
+        names = _names_of(reference)
+        compared, self.threshold = work_and_threshold(work, names[0])
+        self.large = fused_rule(reference) if name is None else _large_part(name, reference)
+        self.function = self._generated(names, f"{names[0]}.size" if compared is None else compared)
+
+    def _generated(self, names: Sequence[str], work: str) -> Any:
+        is_small = f"{work} < threshold"
+        scope: dict[str, Any] = {"__name__": self.reference.__module__, "prod": math.prod, "threshold": self.threshold}
+        scope.update(large=self.large, reference=self.reference)
+        if self.budget is not None:
+            scope["budget"], is_small = self.budget, f"not (budget.is_spent or budget.pays({work}))"
+        arguments = ", ".join(names)
+        source = f"def {self.reference.__name__}({arguments}):\n    return (reference if {is_small} else large)({arguments})"
+        exec(compile(source, f"{GENERATED}{self.reference.__name__}>", "exec"), scope)
+        function: Any = functools.update_wrapper(scope[self.reference.__name__], self.reference)
+        function.__defaults__, function.part = self.reference.__defaults__, self
+        return function
+
+    def pays(self, arguments: Sequence[Any]) -> bool:
+        """Whether the native kernel is worth its start for these arguments, and may be asked."""
+        names = _names_of(self.reference)
+        work = _function_of(names[: len(arguments)], work_and_threshold(self.work, names[0])[0] or f"{names[0]}.size", {})
+        return work(*arguments) >= self.threshold and not (foreign and _any_foreign(arguments))
 
 
-FILL_THRESHOLD = LARGE if _CHOSEN else 4 * LARGE  # elements: NumPy fills fewer as quickly
+def _names_of(function: Callable[..., Any]) -> tuple[str, ...]:
+    code = function.__code__
+    return code.co_varnames[: code.co_argcount]
 
 
-def fill(array: np.ndarray, value: Any) -> None:
-    """``array.fill(value)``, by the native copy where much is to be written."""
-    if array.size < FILL_THRESHOLD or attempt("_fill", array.size, array, value) is None:
-        array.fill(value)
+parts: list[Part] = []  # all that were declared, for tables and tests
+Function = TypeVar("Function", bound=Callable[..., Any])
 
 
-def zeros(shape: Any, dtype: Any) -> np.ndarray:
-    """``np.zeros(shape, dtype)`` for a result that is written to at once: large ones in memory that is used again."""
-    size = math.prod(shape)
-    if size >= FILL_THRESHOLD:
-        result = attempt("_zeros", size, tuple(shape), dtype)
-        if result is not None:
-            return result
-    return np.zeros(shape, dtype)
+def part(name: str | None, work: str | None = None, budget: Budget | bool = False) -> Callable[[Function], Function]:
+    """Decorator: a part of operations that a native kernel does where there is much to do; the function is its reference.
+
+    Args:
+        name: under which the kernel is registered (``@native``), which takes the same arguments, by position. It returns the result, True
+            for a function without one, or None where the reference has to do it. Without a name, the function computes on tensors, element
+            by element, and is run as one kernel.
+        work: how much a call does, in elements of an element-wise operation: an expression over the parameters and ``prod``. A rate in
+            front or at the end is what an element costs: ``16 * A.size``, ``array.size // 4``. The first argument's size when None.
+        budget: whether small calls come to a large one together, or with those of another ``Budget``.
+    """
+
+    def declare(reference: Function) -> Function:
+        parts.append(declared := Part(name, reference, work, budget))
+        return declared.function
+
+    return declare
 
 
-def contiguous(array: np.ndarray) -> np.ndarray:
-    """``np.ascontiguousarray(array)``, by the native copy where much is to be copied."""
-    if not array.flags.c_contiguous:
-        result = attempt("_contiguous", array.size, array)
-        if result is not None:
-            return result
-    if array.__class__ is not np.ndarray:
-        return array if array.flags.c_contiguous else array.copy()
-    return np.ascontiguousarray(array)
+def runs(what: Any, *arguments: Any) -> bool:
+    """Whether a native kernel will be asked where a part, or an operation, is called with these arguments (arrays for its operands)."""
+    chosen = what.part if hasattr(what, "part") else choice_for(what)
+    return chosen is not None and switch.on and chosen.pays(arguments) and find(chosen.name) is not None
 
 
-def limits(indices: np.ndarray) -> tuple[int, int]:
-    """The least and the greatest of some indices."""
-    bounds = attempt("_limits", indices.size, indices)
-    return (indices.min(), indices.max()) if bounds is None else bounds
+def _large_part(name: str, reference: Callable[..., Any]) -> Callable[..., Any]:
+    def large(*arguments: Any) -> Any:
+        if not switch.on or (foreign and _any_foreign(arguments)):
+            return reference(*arguments)
+        result = call_native(name, *arguments)
+        return reference(*arguments) if result is None else None if result is True else result
 
-
-def cast(array: np.ndarray, dtype: np.dtype) -> np.ndarray | None:
-    """A large array as another dtype, in the same order of memory; None where NumPy has to do it."""
-    if array.size < LARGE or not switch.on or array.__class__ is not np.ndarray:
-        return None
-    part = _pointwise()
-    return None if part is None else part.cast(array, dtype)
-
-
-_np_add = np.add
-
-
-def add(a: np.ndarray, b: np.ndarray, out: np.ndarray | None = None) -> Any:
-    """Sum of two gradients of one shape and dtype; another array than ``out`` where that cannot hold it, as a sparse one a dense sum."""
-    kernel = _np_add if a.size < _ADD_LARGE else _add_large
-    try:
-        return ignoring_fp(kernel, a, b, out)
-    except TypeError:
-        if a.__class__ is np.ndarray and b.__class__ is np.ndarray and a.dtype == PAIR:
-            total = np.empty_like(a) if out is None else out
-            for part in ("real", "imag"):
-                total[part] = a[part] + b[part]
-            return total
-        if not other_sums or (a.__class__ is np.ndarray and b.__class__ is np.ndarray):
-            raise
-        return other_sums[0](a, b, out)
-    except RuntimeError as error:
-        if not is_busy(error):
-            raise
-        return run_ignoring_fp(kernel, a, b, out)
-
-
-other_sums: list[Callable[..., Any]] = []  # what adds arrays that NumPy cannot: sparse ones
-_ADD_LARGE = LARGE if _CHOSEN else _VECTORISED_FACTOR * LARGE
-
-
-def _add_large(a: np.ndarray, b: np.ndarray, out: np.ndarray | None) -> Any:
-    # the kernel reads an element before it writes it, but not those around it
-    if switch.on and a.__class__ is b.__class__ is np.ndarray and (out is None or not np.may_share_memory(out, b)):
-        part = _pointwise()
-        result = None if part is None else part.add(a, b, out)
-        if result is not None:
-            return result
-    return _np_add(a, b, out)
+    return large
 
 
 # -- operations -----------------------------------------------------------------------------------------------------------------------
@@ -354,17 +312,19 @@ class Choice:
         kernel: what a fast path calls in place of ``op.fast``.
     """
 
-    __slots__ = ("_first", "_name", "_scopes", "kernel", "threshold", "work", "work_of")
+    __slots__ = ("_first", "_scopes", "kernel", "name", "threshold", "work", "work_of")
 
     def __init__(self, op: Op):
-        _, self.work = _factor_and_work(op)
-        self.threshold = native_threshold(op)
-        self._name, self._first, self.work_of = key_of(op), op.positions[0] if op.positions else 0, _function_of(op, self.work)
+        self.work, self.threshold = work_and_threshold(op.work, op.names[0] if op.names else "")
+        if op.ufunc in _VECTORISED and not _CHOSEN:
+            self.threshold *= _VECTORISED_FACTOR
+        self.name, self._first = key_of(op), op.positions[0] if op.positions else 0
+        self.work_of = None if self.work is None else _function_of(op.names, self.work, sys.modules[op.module].__dict__)
         self._scopes: list[dict[str, Any]] = []
         self.kernel = native_kernel_for(op, self)
 
-    def run(self, arrays: Sequence[Any]) -> Any:
-        """The result of the native kernel on the slow path; None where the reference kernel has to do it."""
+    def pays(self, arrays: Sequence[Any]) -> bool:
+        """Whether the native kernel is worth its start for these arguments, and may be asked."""
         if self.work_of is not None:
             work = self.work_of(*arrays)
         else:
@@ -372,9 +332,7 @@ class Choice:
             if first.__class__ is list and first:
                 first = first[0]
             work = first.size if first.__class__ is np.ndarray else 0
-        if work < self.threshold or (foreign and _any_foreign(arrays)):
-            return None
-        return call_native(self._name, *arrays)
+        return work >= self.threshold and not (foreign and _any_foreign(arrays))
 
     def bind(self, scope: dict[str, Any]) -> None:
         """Let the name ``large`` of a wrapper be the kernel, and what takes its place later."""
@@ -408,32 +366,9 @@ def choice_for(op: Op) -> Choice | None:
     return choices.setdefault(op, Choice(op) if name in families or name in _registered else None)
 
 
-_SCALED = re.compile(r"(\d+) \* (.+)")
-
-
-def _factor_and_work(op: Op) -> tuple[int, str | None]:
-    """How many times LARGE's element an element of the work is, and the rest of ``op.work``."""
-    scaled = _SCALED.fullmatch(op.work or "")
-    if scaled is None:
-        return 1, op.work
-    rest = scaled[2]
-    return int(scaled[1]), None if rest == f"{op.names[0]}.size" else rest
-
-
-def native_threshold(op: Op) -> int:
-    """From how much work on the native kernel of ``op`` is asked."""
-    if _CHOSEN:
-        return LARGE
-    if op.ufunc in _VECTORISED:
-        return _VECTORISED_FACTOR * LARGE
-    return LARGE // _factor_and_work(op)[0]
-
-
-def _function_of(op: Op, work: str | None) -> Callable[..., int] | None:
+def _function_of(names: Sequence[str], work: str, scope: dict[str, Any]) -> Callable[..., int]:
     """``work`` as a function of the kernel's arguments."""
-    if work is None:
-        return None
-    return eval(f"lambda {', '.join(op.names)}: {work}", {**sys.modules[op.module].__dict__, "prod": math.prod})
+    return eval(f"lambda {', '.join(names)}: {work}", {**scope, "prod": math.prod})
 
 
 def native_kernel_for(op: Op, choice: Choice) -> Callable[..., Any]:
@@ -478,10 +413,10 @@ def _elementwise_kernel(op: Op, choice: Choice, reference: Callable[..., Any]) -
     def large(*arguments: Any, **named: Any) -> Any:
         if not switch.on or named or (foreign and _any_foreign(arguments)):
             return reference(*arguments, **named)
-        part = _pointwise()
-        if part is None:
+        module = _pointwise()
+        if module is None:
             return reference(*arguments)
-        kernel = part.kernel_of(op)
+        kernel = module.kernel_of(op)
         if not op.keyword_names or op.fast is op.ufunc:  # then nothing comes by keyword
             choice.settle(kernel)
         return kernel(*arguments)
@@ -511,8 +446,13 @@ def run_elementwise(op: Op, values: Sequence[Any], compute: Any, result: Any, ou
         return None
     if foreign and _any_foreign(values):
         return None
-    part = _pointwise()
-    return None if part is None else part.run(op, values, compute, result, out)
+    module = _pointwise()
+    return None if module is None else module.run(op, values, compute, result, out)
+
+
+def writes(op: Op, array: Any) -> bool:
+    """Whether ``run_elementwise`` may be asked to write the result of ``op`` to ``array``, a large one of the host's."""
+    return op.elementwise and array.__class__ is np.ndarray and array.size >= LARGE and switch.on
 
 
 def _negative(a: np.ndarray, out: np.ndarray | None = None) -> np.ndarray:
@@ -548,8 +488,8 @@ def fused_rule(rule: Callable[..., Any]) -> Callable[..., Any]:
         if wrappers and any(argument.__class__ in wrappers for argument in arguments):
             return rule(*arguments)
         if switch.on and not grad_enabled() and not (active and in_mode()):
-            part = _pointwise()
-            result = None if part is None else part.run_rule(rule, arguments)
+            module = _pointwise()
+            result = None if module is None else module.run_rule(rule, arguments)
             if result is not None:
                 return result
         return rule(*arguments)

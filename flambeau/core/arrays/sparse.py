@@ -24,6 +24,7 @@ from ..device import cpu, device
 from ..dtype import BY_NUM, dtype
 from ..layout import layout, sparse_bsc, sparse_bsr, sparse_coo, sparse_csc, sparse_csr
 from . import native
+from .copies import other_sums
 from .kinds import KINDS, Kind
 
 _FLAGS = SimpleNamespace(c_contiguous=False, f_contiguous=True, writeable=True)  # f_contiguous: no element overlaps another
@@ -224,7 +225,7 @@ def total_of(a: Any, b: Any, out: Any = None) -> Any:
     return out
 
 
-native.other_sums.append(total_of)
+other_sums.append(total_of)
 
 
 rules = Rules("sparse")  # functions over arrays, arguments in the signature's order
@@ -311,10 +312,10 @@ def keys_of(indices: np.ndarray, sizes: tuple[int, ...]) -> np.ndarray:
     return keys
 
 
+@native.part("_order_along")
 def stable_order(numbers: np.ndarray) -> np.ndarray:
     """Which of some whole numbers comes first, second, ...; equal ones in their order."""
-    ranked = native.attempt("sort", numbers.size, numbers, 0)
-    return numbers.argsort(kind="stable") if ranked is None else ranked[1]
+    return numbers.argsort(kind="stable")
 
 
 def coalesced(array: SparseArray) -> SparseArray:

@@ -57,9 +57,12 @@ def cast_array(array: np.ndarray, dtype: dtypes.dtype) -> np.ndarray:
         return cast_array(widened(array), dtype) if source.num == _PAIRS else _narrowed(array)
     if target.num == _HALF and source.num in _DOUBLES:
         array = array.real.astype(np.float32)  # PyTorch rounds twice
-    result = native.cast(array, target)
-    if result is not None:
-        return result
+    return _converted(array, target)
+
+
+@native.part("_cast")
+def _converted(array: np.ndarray, target: np.dtype) -> np.ndarray:
+    source, dtype = array.dtype, dtypes.BY_NUM[target.num]
     if source.kind == "c" and target.kind != "c" and target.kind != "b":
         array = array.real
     if dtypes.BY_NUM[source.num] in dtypes.FLOAT8 and target.num != _SINGLE:  # ml_dtypes has no casts between all of them

@@ -697,7 +697,7 @@ def make_node(op: Op, values: Sequence[Any], results: list[np.ndarray], tensors:
 # -- out= and in place ------------------------------------------------------------------------------------------
 def _into_out_directly(op: Op, values: Sequence[Any], operands: list[Any], out: Any) -> bool:
     """Have a native kernel write into ``out`` where it is large and fits exactly and nothing is recorded; whether it did."""
-    if out.__class__ is not Tensor or not op.elementwise or out._array.__class__ is not np.ndarray or not native.pays(out._array.size):
+    if out.__class__ is not Tensor or not native.writes(op, out._array):
         return False
     if grad_enabled() and any(isinstance(e, Tensor) and e._requires_grad for e in (out, *operands)):
         return False
@@ -716,7 +716,7 @@ def _write_directly(op: Op, values: Sequence[Any], operands: list[Any], target: 
 
     The kernel reads each element before it writes it, so ``target`` itself may be an operand, but no other view of its memory.
     """
-    if not op.elementwise or target._array.__class__ is not np.ndarray or not native.pays(target._array.size):
+    if not native.writes(op, target._array):
         return False
     storage = target._storage
     if storage is not None and any(isinstance(e, Tensor) and e is not target and e._storage is storage for e in operands):

@@ -158,6 +158,7 @@ class Factory(Declared):
         follows: the parameter from which device and dtype are taken where they are not given, if it is a tensor.
         fast: expression for the array of a plain call, whose result may be None: over the parameters, ``dtype``, the array ``a`` of a
             tensor that comes first, and names of the family's module. Other options but ``requires_grad`` are at their defaults then.
+        part: the part (``core.arrays.native``) of which ``fast`` writes the choice out: ``large`` and ``THRESHOLD`` are that part's.
         keeps: whether a tensor for ``follows`` is the result itself where no option is given.
     """
 
@@ -176,6 +177,7 @@ class Factory(Declared):
         self.out: Any = SILENT if out is True else out or None
         self.follows: str = given.pop("follows", "input")
         self.fast: str | None = given.pop("fast", None)
+        self.part: Any = given.pop("part", None)
         self.keeps: bool = given.pop("keeps", False)
         self.method = self.namespace == "Tensor"
         self.aliases = ()

@@ -141,7 +141,11 @@ def make_factory(entry: Any) -> Any:
         add_names(source, entry.fast)
         if first.kind == "tensor":
             source.add(2, f"a = {first.name}._array")
-        source.add(2, "try:", f"    r = {entry.fast}")
+        array = entry.fast
+        if entry.part is not None:
+            chosen = entry.part.part
+            source.env["large"], array = chosen.large, array.replace("THRESHOLD", str(chosen.threshold))
+        source.add(2, "try:", f"    r = {array}")
         add_fallback(source, 2, fallback)
         source.add(2, "if r is not None:")
         source.add(3, "t = next(blanks)", "t._array = r", "t._storage = t._node = t._view_of = None", f"t._requires_grad = {UNRECORDED}")

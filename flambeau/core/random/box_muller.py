@@ -21,7 +21,7 @@ from typing import Any
 
 import numpy as np
 
-from ..arrays.native import call_native
+from ..arrays import native
 from .generator import draws
 
 _ROWS = 512  # groups of 16 converted at a time: the temporaries stay in the first- and second-level cache
@@ -146,15 +146,13 @@ def standard_normal_float64(groups: np.ndarray) -> None:
     np.multiply(radius, turned.imag, out=groups[:, 8:])
 
 
+@native.part("libm", work="x.size", budget=draws)
 def libm(function: Callable[[float], float], x: np.ndarray) -> np.ndarray:
     """``function`` of the C library, element by element: NumPy's vector versions round some results differently.
 
     Args:
         function: called like the C library's but for underscores around the name; may differ from it only where that gives no number.
     """
-    result = call_native("libm", function.__name__.strip("_"), x) if draws.pays(x.size) else None
-    if result is not None:
-        return result
     return np.fromiter(map(function, x.ravel().tolist()), _F64, x.size).reshape(x.shape)
 
 

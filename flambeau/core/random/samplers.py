@@ -23,7 +23,7 @@ from typing import Any
 import numpy as np
 
 from .. import dtype as dtypes
-from ..arrays.native import attempt
+from ..arrays import native
 from ..calls.interruption import pass_on
 from ..dtype import BY_NUM, PAIR, REDUCED, bfloat16, bool_, dtype, float16, float32, float64, int64, of_array
 from ..layout import empty_as
@@ -675,16 +675,13 @@ def _multinomial_without(generator: Generator, probs: np.ndarray, count: int) ->
 def _multinomial_with(generator: Generator, probs: np.ndarray, count: int) -> np.ndarray:
     """Look each uniform number up in the cumulative distribution."""
     rows = np.atleast_2d(probs)
-    sums = attempt("random.running_sums", rows.size, rows)
-    if sums is None:
-        sums = _running_sums(rows)
+    sums = _running_sums(rows)
     shares = generator.doubles(len(rows) * count).reshape(-1, count)
-    out = attempt("random.first_reaching", 8 * shares.size, sums, shares)
-    if out is None:
-        out = _first_reaching(sums, shares)
+    out = _first_reaching(sums, shares)
     return out if probs.ndim == 2 else out[0]
 
 
+@native.part("random.running_sums")
 def _running_sums(rows: np.ndarray) -> np.ndarray:
     """Sums of each row up to each element, added one by one.
 
@@ -701,6 +698,7 @@ def _running_sums(rows: np.ndarray) -> np.ndarray:
     return sums
 
 
+@native.part("random.first_reaching", work="8 * shares.size")
 def _first_reaching(sums: np.ndarray, shares: np.ndarray) -> np.ndarray:
     """For each of a row's shares in [0, 1) the first of its running sums that reaches that share of the last one.
 

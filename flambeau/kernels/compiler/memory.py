@@ -20,8 +20,8 @@ from typing import Any
 
 import numpy as np
 
-from ...core.arrays.native import ResultMemory
 from ...core.calls.interruption import pass_on
+from ...core.storage import ResultMemory
 
 SMALL = 512 << 10  # bytes: below this the C library's allocator is quicker and keeps what it has
 HUGE = 4 << 20  # bytes: from here on the system is asked for pages of 2 MB, of which the processor can find more at once

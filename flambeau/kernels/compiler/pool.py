@@ -36,7 +36,7 @@ from functools import partial
 import numpy as np
 
 from ...core import late
-from ...core.arrays.native import Threads
+from ...core.arrays.threads import Threads
 from ...core.calls.interruption import NoArray
 from . import image, target as targets
 from .machine_code import compiled

@@ -509,11 +509,12 @@ def spread(
     return _planned(_spreading, grad, weight, spatial, stride, padding, dilation, groups, last)(grad, weight, bias)
 
 
-@native("_correlate_pair")
+@native("_convolution_weight")
 def correlate_pair(
     x: np.ndarray, grad: np.ndarray, kernel_size: Any, stride: Any, padding: Any, dilation: Any, groups: int
 ) -> np.ndarray | None:
     """The gradient with respect to the weight."""
+    kernel_size = tuple(kernel_size)
     if x.ndim == 5:
         unfit = _unfit(x, grad, ranks=(5,))
         return None if unfit else volumes.correlate_pair(correlate_pair, x, grad, kernel_size, stride, padding, dilation, groups)

@@ -11,7 +11,8 @@ import math
 
 import numpy as np
 
-from ...core.arrays.native import contiguous, native
+from ...core.arrays.copies import contiguous
+from ...core.arrays.native import native
 from ..compiler.build import kernel
 from ..compiler.language import ELEMENTS, Builder, Value
 from ..compiler.memory import empty

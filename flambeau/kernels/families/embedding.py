@@ -17,7 +17,8 @@ from typing import Any
 
 import numpy as np
 
-from ...core.arrays.native import native, zeros
+from ...core.arrays.copies import zeros
+from ...core.arrays.native import native
 from ..compiler.build import kernel
 from ..compiler.language import ELEMENTS, Builder, Value
 from ..compiler.memory import empty
@@ -515,6 +516,12 @@ def scattered_sums(src: np.ndarray, dim: int, index: np.ndarray, shape: Sequence
         return None
     result = zeros(shape, src.dtype)
     return _combined(result, dim % len(shape), index, src, "sum", is_new=True)
+
+
+@native("_weighted_counts")
+def weighted_counts(places: np.ndarray, weights: np.ndarray, minlength: int) -> np.ndarray | None:
+    size = max(int(places.max()) + 1, minlength)
+    return scattered_sums(weights, 0, places, (size,)) if size <= max(places.size, minlength) else None
 
 
 def _combined(input: np.ndarray, dim: int, index: np.ndarray, src: np.ndarray, reduce: str, is_new: bool = False) -> np.ndarray | None:

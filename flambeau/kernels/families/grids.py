@@ -18,7 +18,8 @@ from typing import Any
 
 import numpy as np
 
-from ...core.arrays.native import contiguous, native
+from ...core.arrays.copies import contiguous
+from ...core.arrays.native import native
 from ..compiler.build import kernel
 from ..compiler.language import Builder, Value
 from ..compiler.memory import empty

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from ...core.arrays.native import contiguous, native
+from ...core.arrays.copies import contiguous
+from ...core.arrays.native import native
 from ..compiler.build import kernel
 from ..compiler.language import ELEMENTS, Builder, Value
 

@@ -15,7 +15,8 @@ from collections.abc import Callable
 
 import numpy as np
 
-from ...core.arrays.native import contiguous, native
+from ...core.arrays.copies import contiguous
+from ...core.arrays.native import native
 from ..compiler.build import kernel
 from ..compiler.language import Builder, Value
 from ..compiler.memory import empty
@@ -111,6 +112,8 @@ def incomplete_gamma(k: Builder, upper: bool) -> None:
 @native("_incomplete_gamma")
 def shares(order: np.ndarray, x: np.ndarray, upper: bool) -> np.ndarray | None:
     """Of float32 orders above 0 up to ``MOST``, and finite ``x`` from 0 on; None for any others."""
+    if order.__class__ is not np.ndarray or x.__class__ is not np.ndarray:  # symbols of which an expression is made
+        return None
     if order.dtype != np.float32 or x.dtype != np.float32 or not (order.size and x.size):
         return None
     if not (order.min() > 0 and order.max() <= MOST and x.min() >= 0 and x.max() < np.inf):

@@ -222,6 +222,35 @@ def _swaps(pivots: np.ndarray, lead: tuple[int, ...]) -> np.ndarray:
     return np.ascontiguousarray(wide, library().integer).reshape(-1, pivots.shape[-1])  # type: ignore[union-attr]
 
 
+def _pivots_of(A: np.ndarray) -> np.ndarray | None:
+    """The diagonal of A's factor U, its first element with the sign of the rows' permutation."""
+    factors = lu_factor(A)
+    if factors is None:
+        return None
+    matrices, pivots, _ = factors
+    diagonal = matrices.diagonal(0, -2, -1).copy()
+    swapped = (pivots != np.arange(1, pivots.shape[-1] + 1)).sum(-1) % 2 == 1
+    diagonal[..., 0] = np.where(swapped, -diagonal[..., 0], diagonal[..., 0])
+    return diagonal
+
+
+@native("linalg.det")
+def det(A: np.ndarray) -> np.ndarray | None:
+    diagonal = _pivots_of(A)
+    return None if diagonal is None else np.multiply.reduce(diagonal, -1)
+
+
+@native("linalg.slogdet")
+def slogdet(A: np.ndarray) -> Arrays | None:
+    diagonal = _pivots_of(A)
+    return None if diagonal is None else (np.multiply.reduce(np.sign(diagonal), -1), np.log(np.abs(diagonal)).sum(-1))
+
+
+@native("_inverse")
+def inverse(A: np.ndarray) -> Arrays | None:
+    return solve(A, np.eye(A.shape[-1], dtype=A.dtype))
+
+
 @native("_lu_solve")
 def lu_solve(factors: np.ndarray, pivots: np.ndarray, B: np.ndarray, adjoint: bool) -> np.ndarray | None:
     letter, (n, columns) = _letter(B, "getrs"), B.shape[-2:]
@@ -352,7 +381,7 @@ def eigh(A: np.ndarray, UPLO: str, vectors: bool) -> Any:
 
 
 # -- QR -------------------------------------------------------------------------------------------------------------------------------
-@native("_geqrf")
+@native("geqrf")
 def geqrf(A: np.ndarray) -> Arrays | None:
     letter, (m, n) = _letter(A, "geqrf"), A.shape[-2:]
     if not letter:
@@ -391,7 +420,7 @@ def ormqr(A: np.ndarray, tau: np.ndarray, C: np.ndarray, left: bool, adjoint: bo
     return _matrices(result, lead)
 
 
-@native("_qr")
+@native("linalg.qr")
 def qr(A: np.ndarray, mode: str) -> Arrays | None:
     if not _letter(A, "geqrf", "ungqr" if A.dtype.kind == "c" else "orgqr"):
         return None

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
-from ...core.arrays.native import at_most, contiguous, native
+from ...core.arrays.copies import contiguous
+from ...core.arrays.native import at_most, native
 from ...core.calls.registry import primitive
 from ..compiler.build import kernel
 from ..compiler.language import Builder, Value
@@ -67,6 +70,13 @@ def outer(input: np.ndarray, vec2: np.ndarray) -> np.ndarray | None:
     if input.ndim != 1 or vec2.ndim != 1 or input.dtype != vec2.dtype:
         return None
     return run(primitive("mul"), (input[:, None], vec2))
+
+
+@native("addr")
+def addr(input: np.ndarray, vec1: np.ndarray, vec2: np.ndarray, beta: Any, alpha: Any) -> np.ndarray | None:
+    if beta != 1 or alpha != 1 or not input.dtype == vec1.dtype == vec2.dtype or input.dtype.kind == "b":
+        return None
+    return run(primitive("addcmul"), (input, vec1[:, None], vec2, 1))
 
 
 def _dot(input: np.ndarray, other: np.ndarray) -> np.ndarray | None:

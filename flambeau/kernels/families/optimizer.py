@@ -115,6 +115,9 @@ def step(form: Any, rows: Any, numbers: Sequence[tuple[float, ...]]) -> bool | N
         form: the rule, with ``names`` of its numbers and ``on_arrays(param and gradient and states, numbers)``.
         numbers: the rule's numbers for each row; the same tuple where they are equal.
     """
+    for plan, grad in rows:
+        if grad.strides != plan.strides and not plan.is_laid_out_as(grad):
+            return None
     plans = [plan for plan, _ in rows]
     table = rows.tables.get(id(plans[0]))
     if table is None or len(table.plans) != len(plans) or not all(map(is_, plans, table.plans)):

@@ -11,10 +11,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
-from ...core.arrays.native import contiguous, native
+from ...core.arrays.copies import contiguous
+from ...core.arrays.native import native
+from ...core.arrays.padding import places_of, sides_of
+from ...core.layout import is_channels_last
 from ..compiler.build import kernel
 from ..compiler.language import ELEMENTS, Builder, Value
 from ..compiler.memory import empty
@@ -90,7 +94,23 @@ def fold_rows(k: Builder, element: str) -> None:
     k.for_chunks(lambda c: k.loop(c * per, k.least((c + 1) * per, units), unit))
 
 
-@native("_extended")
+def _rows_of(sizes: Sequence[int], pad: Any, mode: str) -> tuple[list[int], list[np.ndarray], list[int]]:
+    """How a kernel pads the last dimensions, whose ``sizes`` are those without padding, as three.
+
+    Returns:
+        The three sizes, the places of the elements along each, and of a row's middle, which is copied as it is, where it begins in the
+        row, where in the padded row, and its length.
+    """
+    before, after = sides_of(pad, len(sizes))
+    more = 3 - len(before)
+    held = [1] * more + list(sizes[len(sizes) - len(before) :])
+    amounts = [(0, 0)] * more + list(zip(before, after, strict=True))
+    tables = [np.ascontiguousarray(places_of(size, *both, mode)) for size, both in zip(held, amounts, strict=True)]
+    low, high = amounts[2]
+    first, last = max(-low, 0), held[2] - max(-high, 0)
+    return held, tables, [min(first, last), max(low, 0), max(last - first, 0)]
+
+
 def extended(input: np.ndarray, held: Sequence[int], tables: Sequence[np.ndarray], row: Sequence[int]) -> np.ndarray | None:
     """``input``, row-major, as ``(outer, *held)``, with the elements whose places the three ``tables`` hold.
 
@@ -110,7 +130,6 @@ def extended(input: np.ndarray, held: Sequence[int], tables: Sequence[np.ndarray
     return result
 
 
-@native("_folded_back")
 def folded_back(grad: np.ndarray, held: Sequence[int], tables: Sequence[np.ndarray], row: Sequence[int]) -> np.ndarray | None:
     """The adjoint of ``extended``: ``(outer, *held)``."""
     element = ELEMENTS.get(grad.dtype)
@@ -127,3 +146,24 @@ def folded_back(grad: np.ndarray, held: Sequence[int], tables: Sequence[np.ndarr
     arrays = [source, result, *noted, tables[2]]
     fold_rows(element)(-(-units // per), *map(id, arrays), *held, *sizes, *row, units, per)
     return result
+
+
+@native("nn.functional._pad_by_copy")
+def pad_by_copy(input: np.ndarray, pad: Sequence[int], mode: str) -> np.ndarray | None:
+    before, after = sides_of(pad, input.ndim)
+    if not any(pad) or len(before) > 3 or is_channels_last(input):
+        return None
+    made, lead = extended(input, *_rows_of(input.shape, pad, mode)), input.ndim - len(before)
+    spatial = [n + low + high for n, low, high in zip(input.shape[lead:], before, after, strict=True)]
+    return None if made is None else made.reshape(*input.shape[:lead], *spatial)
+
+
+@native("nn.functional._pad_by_copy_backward")
+def pad_by_copy_backward(grad_output: np.ndarray, pad: Sequence[int], mode: str) -> np.ndarray | None:
+    before, after = sides_of(pad, grad_output.ndim)
+    if not any(pad) or len(before) > 3:
+        return None
+    lead = grad_output.ndim - len(before)
+    held = [n - low - high for n, low, high in zip(grad_output.shape[lead:], before, after, strict=True)]
+    made = folded_back(grad_output, *_rows_of(held, pad, mode))
+    return None if made is None else made.reshape(*grad_output.shape[:lead], *held)

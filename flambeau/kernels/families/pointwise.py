@@ -17,7 +17,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from ...core import dtype as dtypes
-from ...core.arrays.native import NoKernel, NotNow, at_most, contiguous, foreign, switch, writing
+from ...core.arrays.copies import contiguous
+from ...core.arrays.native import NoKernel, NotNow, at_most, foreign, native, switch, writing
 from ...core.calls.casting import number_array
 from ...core.calls.interruption import GENERATED, pass_on, source_files
 from ...core.calls.operation import BOOL, BOOL_TO_LONG, COMPLEX_TO_FLOAT, DEFAULT, INT_TO_FLOAT, SAME
@@ -594,6 +595,7 @@ def _cast_plan(source: np.dtype, target: np.dtype) -> Plan | None:
     return Plan(Program((("input", register, 0),), (0,)), ((memory, register),), (False,), target)
 
 
+@native("_cast")
 def cast(array: np.ndarray, dtype: np.dtype) -> np.ndarray | None:
     """``array`` as ``dtype``, by C's rules, laid out like ``array``; None for dtypes without instructions, and for symbols."""
     if array.__class__ is not np.ndarray:
@@ -614,8 +616,12 @@ def _sum_plan(dtype: np.dtype) -> Plan | None:
     return Plan(trace(np.add, [None, None], [computed, computed]), ((ELEMENTS[dtype], register),) * 2, (False, False), dtype)
 
 
+@native("_sum_of_two")
 def add(a: np.ndarray, b: np.ndarray, out: np.ndarray | None) -> np.ndarray | None:
-    """``a + b`` of one dtype; None where there is no kernel for it."""
+    """``a + b`` of one dtype; None where there is no kernel for it, or ``out`` shows parts of ``b``: an element is read before it is
+    written, but not those around it."""
+    if a.__class__ is not np.ndarray or b.__class__ is not np.ndarray or (out is not None and np.may_share_memory(out, b)):
+        return None
     try:
         plan = _sum_plan(a.dtype)
         return None if plan is None else plan.run(a, b, out=out)

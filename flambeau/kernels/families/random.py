@@ -404,9 +404,9 @@ def _drawing_long_normals() -> Callable[..., int | None]:
 
 
 @native("libm")
-def libm(name: str, x: np.ndarray) -> np.ndarray:
-    """Function ``name`` of the C library, for each element of a float64 array."""
+def libm(function: Callable[[float], float], x: np.ndarray) -> np.ndarray:
+    """The function of the C library that has the name of ``function`` but for underscores, for each element of a float64 array."""
     x = np.ascontiguousarray(x)
     y = np.empty_like(x)
-    apply()(-(-x.size // LIBM_CHUNK), library_function(name), id(x), id(y), x.size)
+    apply()(-(-x.size // LIBM_CHUNK), library_function(function.__name__.strip("_")), id(x), id(y), x.size)
     return y

@@ -24,7 +24,8 @@ from typing import Any, Literal
 
 import numpy as np
 
-from ...core.arrays.native import contiguous, native
+from ...core.arrays.copies import contiguous
+from ...core.arrays.native import native
 from ...core.shape import dims_to_sum
 from ..compiler import target as targets
 from ..compiler.build import Kernel

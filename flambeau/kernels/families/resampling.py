@@ -17,7 +17,8 @@ from typing import Any
 
 import numpy as np
 
-from ...core.arrays.native import contiguous, native
+from ...core.arrays.copies import contiguous
+from ...core.arrays.native import native
 from ...core.layout import channels_last, channels_last_3d, is_contiguous_as
 from ..compiler.build import kernel
 from ..compiler.language import Builder, Value

@@ -17,7 +17,8 @@ from typing import Any
 
 import numpy as np
 
-from ...core.arrays.native import contiguous, native
+from ...core.arrays.copies import contiguous
+from ...core.arrays.native import native
 from ...core.calls.casting import cast_array
 from ...core.shape import wrap_dim
 from ..compiler.build import kernel

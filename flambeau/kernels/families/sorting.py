@@ -12,7 +12,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from ...core.arrays.native import at_most, contiguous, copy_into, native
+from ...core.arrays.copies import contiguous, copy_into
+from ...core.arrays.native import at_most, native
 from ...core.layout import empty_as, row_major
 from ..compiler.build import kernel
 from ..compiler.language import ELEMENTS, SIZES, Builder, Value, register_element
@@ -209,6 +210,12 @@ def first_few(k: Builder, element: str, largest: bool) -> None:
         k.vector_loop(count, n, lanes, some, carried=(k.load(best, count - 1, element),))
 
     k.for_chunks(lambda c: k.loop(c * per, k.least((c + 1) * per, rows), one_row))
+
+
+@native("_order_along")
+def order_along(input: np.ndarray, dim: int = -1, descending: bool = False) -> np.ndarray | None:
+    ranked = sort(input, dim, descending)
+    return None if ranked is None else ranked[1]
 
 
 @native("topk")

@@ -6,9 +6,12 @@ not depend on the number of threads, which share the rows.
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
-from ...core.arrays.native import contiguous, native
+from ...core.arrays.copies import contiguous
+from ...core.arrays.native import native
 from ..compiler.build import kernel
 from ..compiler.language import ELEMENTS, Builder, Value
 from ..compiler.memory import empty
@@ -58,6 +61,12 @@ def csr_times_dense(starts: np.ndarray, columns: np.ndarray, values: np.ndarray,
     per = max(1, rows * _CHUNK // max(values.size * width, 1))
     rows_times_dense(element)(-(-rows // per), id(starts), id(columns), id(values), id(dense), id(made), rows, width, per)
     return made
+
+
+@native("_bag_sums")
+def sums_of_bags(weight: np.ndarray, indices: np.ndarray, bounds: np.ndarray, bags: Any, scale_grad_by_freq: bool) -> np.ndarray | None:
+    """Sums of rows of ``weight``: the product with a matrix of ones, whose rows are the bags."""
+    return csr_times_dense(bounds, indices, np.ones(indices.size, weight.dtype), contiguous(weight))
 
 
 @kernel

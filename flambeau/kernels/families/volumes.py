@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from ...core.arrays.native import contiguous, copy_into
+from ...core.arrays.copies import contiguous, copy_into
 from ..compiler.memory import empty
 
 _ROOM = 1 << 25  # bytes of the images of one step

@@ -14,7 +14,7 @@ import numpy as np
 from ... import ops
 from ...autograd.grad_mode import no_grad
 from ...core.arrays import native
-from ...core.state import active, grad_enabled, in_mode, tick
+from ...core.state import active, grad_enabled, in_mode, run_ignoring_fp, tick
 from ...core.tensor import Tensor, new_storage, wrap
 
 __all__ = ["clip_grad_norm", "clip_grad_norm_", "clip_grad_value_", "clip_grads_with_norm_", "get_total_norm"]
@@ -22,7 +22,6 @@ __all__ = ["clip_grad_norm", "clip_grad_norm_", "clip_grad_value_", "clip_grads_
 Tensors = Tensor | Iterable[Tensor]
 
 _FLOATS = frozenset((np.dtype(np.float32), np.dtype(np.float64)))
-_PRICE = 512  # what going through a tensor costs, in elements
 
 
 def get_total_norm(tensors: Tensors, norm_type: float = 2.0, error_if_nonfinite: bool = False, foreach: bool | None = None) -> Tensor:
@@ -81,8 +80,8 @@ def clip_grads_with_norm_(parameters: Tensors, max_norm: float, total_norm: Tens
 
 
 def _arrays_of(tensors: list[Any]) -> list[np.ndarray] | None:
-    """The arrays of plain dense tensors of one dtype, of which nothing is recorded; else None, or where there are few elements."""
-    if (active and in_mode()) or not tensors or not native.switch.on:
+    """The arrays of plain dense tensors of one dtype, of which nothing is recorded; else None."""
+    if (active and in_mode()) or not tensors:
         return None
     first = tensors[0]._array.dtype
     if first not in _FLOATS:
@@ -100,20 +99,34 @@ def _arrays_of(tensors: list[Any]) -> list[np.ndarray] | None:
         ):
             return None
         arrays.append(array)
-    return arrays if native.pays(sum([array.size + _PRICE for array in arrays])) else None
+    return arrays
+
+
+# Going through a tensor costs as much as 512 elements.
+@native.part("optim.norms", work="sum([array.size + 512 for array in arrays])")
+def _norms(arrays: list[np.ndarray]) -> np.ndarray | None:
+    """The 2-norm of each; None where operations on tensors compute them."""
+    return None
+
+
+@native.part("optim.scale", work="sum([array.size + 512 for array in arrays])")
+def _scale(arrays: list[np.ndarray], factor: float) -> None:
+    """Multiply all by a number in place."""
+    for array in arrays:
+        np.multiply(array, array.dtype.type(factor), array)
 
 
 def _total_of_arrays(tensors: list[Any]) -> Tensor | None:
     """The 2-norm of all, by a native kernel where that can be."""
     arrays = _arrays_of(tensors)
-    norms = native.call_native("optim.norms", arrays) if arrays is not None else None
+    norms = _norms(arrays) if arrays is not None else None
     if norms is None:
         return None
     return wrap(np.sqrt(np.square(norms, dtype=np.float64).sum(keepdims=True)).astype(norms.dtype).reshape(()))
 
 
 def _scale_arrays(grads: list[Any], factor: Tensor) -> bool:
-    """Multiply by ``factor`` in one launch; False where nothing was done."""
+    """Multiply by ``factor`` at once; False where nothing was done."""
     arrays = _arrays_of(grads)
     if arrays is None or factor._array.ndim:
         return False
@@ -123,8 +136,8 @@ def _scale_arrays(grads: list[Any], factor: Tensor) -> bool:
     if not all(array.flags.writeable for array in arrays):
         return False
     number = factor.item()
-    if number != 1.0 and not native.call_native("optim.scale", arrays, number):
-        return False
+    if number != 1.0:
+        run_ignoring_fp(_scale, arrays, number)
     now = tick()
     for storage in storages:
         storage.version += 1

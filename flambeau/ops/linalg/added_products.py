@@ -7,14 +7,13 @@ from typing import Any
 
 import numpy as np
 
-from ...core.arrays import native
 from ...core.calls.annotations import Tensor
 from ...core.calls.out import SILENT
 from ...core.calls.registry import old_order, op
 from ...core.layout import row_major
 from ...core.shape import broadcast_or_none
 from ...core.tensor import Tensor as TensorType
-from ..arithmetic import addcmul, conj
+from ..arithmetic import conj
 from .products import bmm, check_bmm, check_product, matmul, mm, mv, outer, require_dims, require_numbers, require_same_dtype
 
 
@@ -209,21 +208,15 @@ def _canonicalize_addr(input: Any, vec1: Any, vec2: Any, beta: Any, alpha: Any) 
     return (input, vec1, vec2, beta, alpha)
 
 
-_SUM_WITH_PRODUCT: Any = addcmul
-
-
 def _add_outer(input: np.ndarray, vec1: np.ndarray, vec2: np.ndarray, beta: Any, alpha: Any) -> np.ndarray:
     if input.dtype.kind == "b":
         product = np.logical_and.outer(vec1, vec2)
         return np.logical_or(product & bool(alpha), input) if beta else row_major(product & bool(alpha))
-    if beta == 1 and alpha == 1 and input.dtype == vec1.dtype == vec2.dtype and native.pays(vec1.size * vec2.size):
-        result = native.run_elementwise(_SUM_WITH_PRODUCT, (input, vec1[:, None], vec2, 1), None, None)
-        if result is not None:
-            return result
     return _plus(input, np.multiply.outer(vec1, vec2), beta, alpha)
 
 
 @op(
+    work="vec1.size * vec2.size",
     promotion="default",
     canonicalize=_canonicalize_addr,
     inplace=True,

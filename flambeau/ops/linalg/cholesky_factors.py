@@ -6,13 +6,12 @@ from typing import Any
 
 import numpy as np
 
-from ...core.arrays import lapack
+from ...core.arrays import lapack, native
 from ...core.calls.annotations import Tensor
 from ...core.calls.registry import composite, op, other_names
 from ...core.shape import broadcast_shape
 from .linear_systems import solve_triangular
 from .matrix_checks import (
-    by_lapack,
     check_info,
     columns,
     no_failures,
@@ -49,6 +48,17 @@ def _with_missing_pivots(A: np.ndarray, factor: np.ndarray, info: Any) -> np.nda
     return np.where((info == 0) & missing.any(-1), missing.argmax(-1) + 1, info).astype(np.int32)
 
 
+@native.part("_cholesky", work="16 * A.size")
+def _factored(A: Any, upper: bool) -> tuple[Any, Any]:
+    """Factors, and the order of the first leading minor that is not positive (0: none)."""
+    lower = A.swapaxes(-1, -2).conj() if upper else A
+    try:
+        factor, info = np.linalg.cholesky(lower), no_failures(A)
+    except np.linalg.LinAlgError:
+        factor, info = lapack.cholesky(lower)
+    return columns(factor.swapaxes(-1, -2).conj() if upper else factor), info
+
+
 @op(
     batch=2,
     name="cholesky_ex",
@@ -82,15 +92,7 @@ def cholesky_ex(A: Tensor, *, upper: bool = False, check_errors: Any = False) ->
         >>> torch.linalg.cholesky_ex(torch.tensor([[1.0, 0.0], [0.0, -1.0]])).info
         tensor(2, dtype=torch.int32)
     """
-    result = by_lapack("_cholesky", A, upper)
-    if result is None:
-        lower = A.swapaxes(-1, -2).conj() if upper else A
-        try:
-            factor, info = np.linalg.cholesky(lower), no_failures(A)
-        except np.linalg.LinAlgError:
-            factor, info = lapack.cholesky(lower)
-        result = columns(factor.swapaxes(-1, -2).conj() if upper else factor), info
-    factor, info = result
+    factor, info = _factored(A, upper)
     if factor.size and not np.isfinite(np.diagonal(factor, axis1=-2, axis2=-1)).all():
         info = _with_missing_pivots(A.swapaxes(-1, -2).conj() if upper else A, factor, info)
     if check_errors:
@@ -161,10 +163,8 @@ def _cholesky_solve_gradients(grad: Any, input2: Any, result: Any, upper: bool, 
     return grad_B, -(input2 @ both) if upper else -(both @ input2)
 
 
+@native.part("_cholesky_solve", work="16 * factor.size")
 def _solve_with_factor(factor: Any, B: Any, upper: bool) -> Any:
-    result = by_lapack("_cholesky_solve", factor, B, upper)
-    if result is not None:
-        return result
     adjoint = factor.swapaxes(-1, -2).conj()
     first, second = (adjoint, factor) if upper else (factor, adjoint)
     return lapack.solve_triangular(second, lapack.solve_triangular(first, B, False, True, False), True, True, False)
@@ -238,10 +238,12 @@ def cholesky_inverse(input: Tensor, upper: bool = False) -> Tensor:
     zero = input.diagonal(0, -2, -1) == 0
     if zero.any():
         check_info((zero.argmax(-1) + 1) * zero.any(-1), "cholesky_inverse")
-    result = by_lapack("_cholesky_inverse", input, upper)
-    if result is not None:
-        return result
-    return _solve_with_factor(input, np.eye(input.shape[-1], dtype=input.dtype), upper)
+    return _inverse_of_product(input, upper)
+
+
+@native.part("_cholesky_inverse", work="16 * factor.size")
+def _inverse_of_product(factor: Any, upper: bool) -> Any:
+    return _solve_with_factor(factor, np.eye(factor.shape[-1], dtype=factor.dtype), upper)
 
 
 for _name in ("cholesky", "cholesky_ex"):

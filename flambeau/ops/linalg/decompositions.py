@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from ...core import dtype as dtypes
-from ...core.arrays import lapack
+from ...core.arrays import lapack, native
 from ...core.arrays.kinds import kind_of, surely
 from ...core.calls.annotations import Tensor
 from ...core.calls.registry import composite, op, other_names, resolve
@@ -18,7 +18,6 @@ from ..joining import cat
 from .linear_systems import solve_ex, solve_triangular
 from .matrix_checks import (
     LinAlgError,
-    by_lapack,
     columns,
     not_differentiable,
     require_kernel,
@@ -78,6 +77,7 @@ def _canonicalize_qr(A: Any, mode: str) -> tuple[Any, ...]:
 
 
 @op(
+    work="16 * A.size",
     batch=2,
     name="qr",
     namespace="linalg",
@@ -109,9 +109,6 @@ def qr(A: Tensor, mode: str = "reduced") -> Tensor:
         (torch.Size([3, 2]), tensor([[5.0000, 2.2000],
                 [0.0000, 0.4000]]))
     """
-    factors = by_lapack("_qr", A, mode)
-    if factors is not None:
-        return factors
     if mode == "r":
         return np.empty((0,), A.dtype), columns(np.linalg.qr(A, mode="r"))
     q, r = np.linalg.qr(A, mode=mode)
@@ -149,6 +146,7 @@ def _canonicalize_geqrf(input: Any) -> tuple[Any, ...]:
 
 
 @op(
+    work="16 * input.size",
     batch=2,
     returns=("a", "tau"),
     promotion="same",
@@ -175,9 +173,6 @@ def geqrf(input: Tensor) -> Tensor:
     """
     if not input.size:
         return input.copy(), np.zeros((*input.shape[:-2], min(input.shape[-2:])), input.dtype)
-    factors = by_lapack("_geqrf", input)
-    if factors is not None:
-        return factors
     packed, tau = np.linalg.qr(input, mode="raw")
     return columns(packed.swapaxes(-1, -2).astype(input.dtype)), tau.astype(input.dtype)
 
@@ -436,15 +431,20 @@ def symmetric_decomposed(A: Any, UPLO: str) -> Any:
     """
     if not np.isfinite(A).all():
         return _without_infinities(A, UPLO, True)
-    result = by_lapack("_eigh", A, UPLO, True)
     try:
-        result = np.linalg.eigh(A, UPLO) if result is None else result
+        result = _eigen_of_symmetric(A, UPLO, True)
     except np.linalg.LinAlgError:
         raise _not_converged("linalg.eigh", A, np.zeros(A.shape[:-2], bool), _REPEATED) from None
     failed = ~np.isfinite(result[0]).all(-1)
     if failed.any():
         raise _not_converged("linalg.eigh", A, failed, _REPEATED)
     return result
+
+
+@native.part("_eigh", work="16 * A.size")
+def _eigen_of_symmetric(A: Any, UPLO: str, vectors: bool) -> Any:
+    """Eigenvalues, and eigenvectors where they are wanted."""
+    return np.linalg.eigh(A, UPLO) if vectors else np.linalg.eigvalsh(A, UPLO)
 
 
 def _without_infinities(A: Any, UPLO: str, vectors: bool) -> Any:
@@ -473,9 +473,8 @@ def _not_converged(operation: str, A: Any, failed: Any, what: str) -> LinAlgErro
 def _symmetric_values(A: Any, UPLO: str) -> Any:
     if not np.isfinite(A).all():
         return _without_infinities(A, UPLO, False)
-    values = by_lapack("_eigh", A, UPLO, False)
     try:
-        values = np.linalg.eigvalsh(A, UPLO) if values is None else values
+        values = _eigen_of_symmetric(A, UPLO, False)
     except np.linalg.LinAlgError:
         raise _not_converged("linalg.eigh", A, np.zeros(A.shape[:-2], bool), _REPEATED) from None
     failed = ~np.isfinite(values).all(-1)
@@ -574,8 +573,7 @@ def eig(A: Tensor) -> Tensor:
         (tensor([-1.5000,  1.5000]), True)
     """
     _require_finite(A)
-    result = by_lapack("_eig", A, True)
-    values, vectors = np.linalg.eig(A) if result is None else result
+    values, vectors = _eigen(A, True)
     return values.astype(_complex_of(A.dtype)), columns(vectors.astype(_complex_of(A.dtype)))
 
 
@@ -583,8 +581,13 @@ def eig(A: Tensor) -> Tensor:
 def _eigenvalues(A: Tensor) -> Tensor:
     """``linalg.eigvals`` where no derivative is wanted."""
     _require_finite(A)
-    values = by_lapack("_eig", A, False)
-    return (np.linalg.eigvals(A) if values is None else values).astype(_complex_of(A.dtype))
+    return _eigen(A, False).astype(_complex_of(A.dtype))
+
+
+@native.part("_eig", work="16 * A.size")
+def _eigen(A: Any, vectors: bool) -> Any:
+    """Eigenvalues, and eigenvectors where they are wanted."""
+    return np.linalg.eig(A) if vectors else np.linalg.eigvals(A)
 
 
 @composite(namespace="linalg", method=False, out=True, autocast={"cpu": "float32"})
@@ -682,10 +685,15 @@ def decomposed(A: Any, full_matrices: bool, vectors: bool) -> Any:
     return (U, S, Vh) if vectors else S
 
 
+@native.part("_svd", work="16 * A.size")
+def _singular(A: Any, full_matrices: bool, vectors: bool) -> Any:
+    """U, S and Vh, or S alone."""
+    return np.linalg.svd(A, full_matrices, vectors)
+
+
 def _svd_of_finite(finite: Any, A: Any, full_matrices: bool, vectors: bool) -> Any:
-    result = by_lapack("_svd", finite, full_matrices, vectors)
     try:
-        result = np.linalg.svd(finite, full_matrices, vectors) if result is None else result
+        result = _singular(finite, full_matrices, vectors)
     except np.linalg.LinAlgError:
         raise _not_converged("linalg.svd", A, np.zeros(A.shape[:-2], bool), "contained non-finite values") from None
     failed = ~np.isfinite(result[1] if vectors else result).all(-1)

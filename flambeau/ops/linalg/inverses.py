@@ -6,13 +6,13 @@ from typing import Any
 
 import numpy as np
 
-from ...core.arrays import lapack
+from ...core.arrays import lapack, native
 from ...core.arrays.kinds import perhaps
 from ...core.calls.annotations import Tensor
 from ...core.calls.registry import composite, op, resolve
 from ...core.calls.return_types import named_result
 from ..joining import cat
-from .matrix_checks import by_lapack, check_info, columns, identity, no_failures, precise, require_numbers, require_square
+from .matrix_checks import check_info, columns, identity, no_failures, precise, require_numbers, require_square
 
 _SLOGDET = named_result("slogdet", ("sign", "logabsdet"))
 
@@ -56,16 +56,19 @@ def inv_ex(A: Tensor, *, check_errors: Any = False) -> Tensor:
         (tensor([[0.5000, 0.0000],
                 [0.0000, 0.2500]]), tensor([0, 2], dtype=torch.int32))
     """
-    solution = by_lapack("_solve", A, np.eye(A.shape[-1], dtype=A.dtype))
-    if solution is None:
-        try:
-            return columns(np.linalg.inv(A)), no_failures(A)
-        except np.linalg.LinAlgError:
-            factors, pivots, info = lapack.lu_factor(A)
-            solution = lapack.lu_solve(factors, pivots, np.eye(A.shape[-1], dtype=A.dtype), False), info
+    inverse, info = _inverted(A)
     if check_errors:
-        check_info(solution[1], check_errors)
-    return solution
+        check_info(info, check_errors)
+    return inverse, info
+
+
+@native.part("_inverse", work="16 * A.size")
+def _inverted(A: Any) -> tuple[Any, Any]:
+    try:
+        return columns(np.linalg.inv(A)), no_failures(A)
+    except np.linalg.LinAlgError:
+        factors, pivots, info = lapack.lu_factor(A)
+        return lapack.lu_solve(factors, pivots, np.eye(A.shape[-1], dtype=A.dtype), False), info
 
 
 @composite(namespace="linalg", method=False, out=True, autocast={"cpu": "float32"})
@@ -166,6 +169,7 @@ def _det_gradient(grad: Any, A: Any, result: Any) -> Any:
 
 
 @op(
+    work="16 * A.size",
     batch=2,
     name="det",
     namespace="linalg",
@@ -191,18 +195,7 @@ def det(A: Tensor) -> Tensor:
         >>> torch.linalg.det(torch.tensor([[[1.0, 2.0], [0.0, 3.0]], [[1.0, 1.0], [1.0, 1.0]]]))
         tensor([3., 0.])
     """
-    factors = by_lapack("_lu_factor", A)
-    if factors is not None:
-        return np.multiply.reduce(_signed_diagonal(*factors[:2]), -1)
     return precise(np.asarray(np.linalg.det(A)), A.dtype)
-
-
-def _signed_diagonal(factors: Any, pivots: Any) -> Any:
-    """The diagonal of U, its first element with the sign of the rows' permutation."""
-    diagonal = factors.diagonal(0, -2, -1).copy()
-    swapped = (pivots != np.arange(1, pivots.shape[-1] + 1)).sum(-1) % 2 == 1
-    diagonal[..., 0] = np.where(swapped, -diagonal[..., 0], diagonal[..., 0])
-    return diagonal
 
 
 @composite(name="det", out=False)
@@ -239,6 +232,7 @@ def _slogdet_gradient(grads: Any, A: Any, result: Any) -> Any:
 
 
 @op(
+    work="16 * A.size",
     batch=2,
     name="slogdet",
     namespace="linalg",
@@ -266,11 +260,6 @@ def slogdet(A: Tensor) -> Tensor:
         >>> sign, size
         (tensor(-1.), tensor(138.1551))
     """
-    factors = by_lapack("_lu_factor", A)
-    if factors is not None:
-        diagonal = _signed_diagonal(*factors[:2])
-        sizes = np.abs(diagonal)
-        return np.multiply.reduce(np.sign(diagonal), -1), np.log(sizes).sum(-1)
     sign, size = np.linalg.slogdet(A)
     return precise(np.asarray(sign), A.dtype), precise(np.asarray(size), A.real.dtype)
 

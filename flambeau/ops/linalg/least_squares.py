@@ -8,8 +8,7 @@ from typing import Any
 import numpy as np
 
 from ...core import dtype as dtypes
-from ...core.arrays import lapack
-from ...core.arrays.native import attempt
+from ...core.arrays import lapack, native
 from ...core.calls.annotations import Number, Tensor
 from ...core.calls.registry import composite, op, other_names
 from ...core.calls.return_types import named_result
@@ -17,8 +16,8 @@ from ...core.shape import broadcast_shape, wrap_dim
 from ..joining import cat
 from .decompositions import decomposed, eigvalsh, svdvals, symmetric_decomposed
 from .inverses import inv, inv_ex
-from .linear_systems import is_vector, solve
-from .matrix_checks import by_lapack, check_info, require_floating, require_matrices, require_square
+from .linear_systems import is_vector, solve, solved
+from .matrix_checks import check_info, require_floating, require_matrices, require_square
 from .norms import matrix_norm
 from .products import matmul
 
@@ -431,10 +430,10 @@ def _canonicalize_exponential(A: Any) -> tuple[Any, ...]:
     return (A,)
 
 
+@native.part("matmul", work="8 * a.size")
 def _product(a: Any, b: Any) -> Any:
-    """``a @ b``, large ones by the pool's threads."""
-    product = attempt("matmul", 8 * a.size, a, b)
-    return a @ b if product is None else product
+    """``a @ b``; its kernel uses the pool's threads."""
+    return a @ b
 
 
 @op(
@@ -482,8 +481,7 @@ def matrix_exp(A: Tensor) -> Tensor:
         for k in (0, 1)
     ]  # fmt: skip
     odd = _product(scaled, odd)
-    solved = by_lapack("_solve", even - odd, even + odd)
-    result = np.linalg.solve(even - odd, even + odd) if solved is None else np.ascontiguousarray(solved[0])
+    result = np.ascontiguousarray(solved(even - odd, even + odd)[0])
     for step in range(int(squarings.max())):
         result = np.where(squarings > step, _product(result, result), result)
     return np.ascontiguousarray(result.astype(kind))

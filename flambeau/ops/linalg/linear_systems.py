@@ -6,14 +6,13 @@ from typing import Any
 
 import numpy as np
 
-from ...core.arrays import lapack
+from ...core.arrays import lapack, native
 from ...core.calls.annotations import Tensor
 from ...core.calls.registry import composite, op, other_names
 from ...core.calls.return_types import named_result
 from ...core.layout import contiguous_format
 from ...core.shape import broadcast_shape
 from .matrix_checks import (
-    by_lapack,
     check_info,
     columns,
     no_failures,
@@ -60,6 +59,20 @@ def _solve_gradients(grad: Any, A: Any, result: Any, B_shape: Any, left: bool) -
     return grad_A, grad_B.squeeze(-1) if vector else grad_B
 
 
+@native.part("_solve", work="16 * A.size")
+def solved(A: Any, B: Any) -> tuple[Any, Any]:
+    """``X`` with ``A X = B``, batches broadcast, and the first zero on the diagonal of A's factor U, counted from 1 (0: none)."""
+    try:
+        operands = [A, B]
+        if A.shape[:-2] != B.shape[:-2]:  # CuPy does not broadcast
+            batch = broadcast_shape(A.shape[:-2], B.shape[:-2])
+            operands = [np.broadcast_to(each, (*batch, *each.shape[-2:])) for each in operands]
+        return np.linalg.solve(*operands), no_failures(A)
+    except np.linalg.LinAlgError:
+        factors, pivots, info = lapack.lu_factor(A)
+        return lapack.lu_solve(factors, pivots, B, False), info
+
+
 @op(
     name="solve_ex",
     namespace="linalg",
@@ -95,16 +108,7 @@ def solve_ex(A: Tensor, B: Tensor, *, left: bool = True, check_errors: Any = Fal
     right = B[..., None] if vector else B
     matrix = A if left else A.swapaxes(-1, -2)
     right = right if left else right.swapaxes(-1, -2)
-    result = by_lapack("_solve", matrix, right)
-    if result is None:
-        try:
-            batch = broadcast_shape(matrix.shape[:-2], right.shape[:-2])  # CuPy does not broadcast
-            operands = [np.broadcast_to(each, (*batch, *each.shape[-2:])) for each in (matrix, right)]
-            result = np.linalg.solve(*operands), no_failures(A)
-        except np.linalg.LinAlgError:
-            factors, pivots, info = lapack.lu_factor(matrix)
-            result = lapack.lu_solve(factors, pivots, right, False), info
-    solution, info = result
+    solution, info = solved(matrix, right)
     if check_errors:
         check_info(info, check_errors)
     if vector:

@@ -10,6 +10,7 @@ import numpy as np
 
 from ...core import dtype as dtypes
 from ...core.arrays import native
+from ...core.arrays.copies import fill
 from ...core.calls.annotations import Tensor
 from ...core.calls.creation import Creation
 from ...core.calls.operation import PARTS
@@ -120,10 +121,17 @@ def _triangle_indices(new: Creation, row: int, col: int, is_lower: bool, offset:
     first, counts = (np.zeros_like(bounds), bounds) if is_lower else (bounds, col - bounds)
     ends = np.concatenate(([0], counts.cumsum()))
     result = np.empty((2, int(ends[-1])), kind.numpy)
-    if native.attempt("_triangle_places", result.size, result, first, ends) is None:
-        result[0] = np.repeat(np.arange(row), counts)
-        result[1] = np.arange(result.shape[1]) - np.repeat(ends[:-1] - first, counts)
+    _put_places(result, first, ends)
     return result
+
+
+@native.part("_triangle_places")
+def _put_places(result: np.ndarray, starts: np.ndarray, ends: np.ndarray) -> None:
+    """Write the row and the column of each place of a triangle; row ``r`` has those from ``ends[r]`` to ``ends[r + 1]``, and begins at
+    column ``starts[r]``."""
+    counts = np.diff(ends)
+    result[0] = np.repeat(np.arange(counts.size), counts)
+    result[1] = np.arange(result.shape[1]) - np.repeat(ends[:-1] - starts, counts)
 
 
 @factory()
@@ -212,7 +220,7 @@ def diag_embed(input: Tensor, offset: int = 0, dim1: int = -2, dim2: int = -1) -
     for dim in sorted((dim1, dim2)):
         shape.insert(dim, size)
     whole = np.empty(shape, input.dtype)
-    native.fill(whole, 0)
+    fill(whole, 0)
     view = np.moveaxis(whole, (dim1, dim2), (-2, -1))
     idx = np.arange(input.shape[-1])
     view[..., idx + max(-offset, 0), idx + max(offset, 0)] = input

@@ -8,8 +8,6 @@ from typing import Any, NoReturn
 import numpy as np
 
 from ...core import dtype as dtypes
-from ...core.arrays.lapack import COST
-from ...core.arrays.native import attempt
 from ...core.calls.casting import cast_array
 from ...core.calls.registry import resolve
 from ...core.once import warn_once
@@ -85,11 +83,6 @@ def require_fitting(operation: str, b: Any, A: Any) -> None:
             f"Incompatible matrix sizes for {operation}: each A matrix is {A.shape[-1]} by {A.shape[-1]} but each b matrix is "
             f"{b.shape[-2]} by {b.shape[-1]}"
         )
-
-
-def by_lapack(name: str, A: Any, *arguments: Any) -> Any:
-    """What ``kernels/families/lapack.py`` has under ``name``; None where NumPy is to do it: a small matrix, or an array elsewhere."""
-    return attempt(name, COST * A.size, A, *arguments)
 
 
 def columns(matrices: Any) -> Any:

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from ...core.arrays.native import attempt
+from ...core.arrays import native
 from ...core.calls.annotations import Tensor
 from ...core.calls.registry import composite, op, other_names
 from ...core.layout import row_major
@@ -482,14 +482,19 @@ _add = np.add
 def _linear(a: np.ndarray, weight: np.ndarray, bias: np.ndarray | None) -> Any:
     if weight.ndim != 2 or not a.ndim:
         return None
-    if a.size == weight.shape[1]:  # one row: NumPy's BLAS would wake its own threads for a large matrix
-        result = attempt("nn.functional.linear", weight.size // 16, a, weight, bias)
-        if result is not None:
-            return result
-    result = a.dot(weight.T) if a.ndim < 3 else ignoring_fp(multiply, a, weight.T)
+    if a.size == weight.shape[1]:
+        result = _row_product(a, weight)
+    else:
+        result = a.dot(weight.T) if a.ndim < 3 else ignoring_fp(multiply, a, weight.T)
     if bias is None:
         return result
     return ignoring_fp(_add, result, small_rows(bias, result.shape), result)
+
+
+@native.part("nn.functional.linear", work="weight.size // 16")
+def _row_product(a: np.ndarray, weight: np.ndarray) -> Any:
+    """``linear`` of one row: NumPy's BLAS would wake its own threads for a large matrix."""
+    return a.dot(weight.T)
 
 
 def _linear_weight_gradient(grad: Any, input: Any, weight_shape: Any) -> Any:

@@ -118,6 +118,7 @@ def _complain_derivative() -> None:
     raise RuntimeError("derivative for aten::_ctc_loss_backward is not implemented")
 
 
+@native.part("_ctc_alignments", work="len(log_probs) * states.size")
 def _alignments(log_probs: np.ndarray, states: np.ndarray, skips: np.ndarray) -> np.ndarray:
     """``alpha``, ``(N, T, states)``."""
     steps, batch, _ = log_probs.shape
@@ -154,15 +155,13 @@ def _ctc_loss(
     """The loss of each sample, and ``alpha``, ``(N, T, states)``."""
     input_lengths, target_lengths = tuple(input_lengths), tuple(target_lengths)
     _check(log_probs, targets, input_lengths, target_lengths, blank)
-    steps, batch, classes = log_probs.shape
+    _, batch, classes = log_probs.shape
     states = _states(targets, target_lengths, blank)
     if states.min() < 0 or states.max() >= classes:
         wrong = states[(states < 0) | (states >= classes)]
         raise RuntimeError(f"ctc_loss: expected labels from 0 to {classes - 1}, got {int(wrong[0])}")
     skips = _skips(states, log_probs.dtype)
-    alphas = native.attempt("_ctc_alignments", steps * states.size, log_probs, states, skips)
-    if alphas is None:
-        alphas = _alignments(log_probs, states, skips)
+    alphas = _alignments(log_probs, states, skips)
     samples, last = np.arange(batch), np.array(input_lengths) - 1
     at_blank, at_label = (alphas[samples, np.maximum(last, 0), end] for end in _ends(states, target_lengths))
     lengths = np.array(target_lengths)

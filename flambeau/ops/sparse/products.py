@@ -55,11 +55,13 @@ def rows_form(array: SparseArray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
 
 def scipy_rows(array: SparseArray) -> Any:
     """A matrix as SciPy's CSR, in a dtype that it computes with."""
+    return _csr_of(*rows_form(array), array.shape[1])
+
+
+def _csr_of(starts: np.ndarray, columns: np.ndarray, values: np.ndarray, width: int) -> Any:
     from scipy.sparse import csr_array
 
-    starts, columns, values = rows_form(array)
-    wider = _WIDER.get("V" if values.dtype.kind == "V" else values.dtype.char)
-    return csr_array((values if wider is None else values.astype(wider), columns, starts), shape=array.shape[:2])
+    return csr_array((_widened(values), columns, starts), shape=(starts.size - 1, width))
 
 
 def _widened(dense: np.ndarray) -> np.ndarray:
@@ -81,11 +83,12 @@ def times(a: Any, b: Any) -> Any:
     if a.__class__ is not SparseArray:
         left = scipy_rows(b)
         return np.ascontiguousarray((left.T @ _widened(a).T).T).astype(a.dtype, copy=False)
-    if b.dtype.kind == "f" and b.ndim == 2:
-        result = native.attempt("_csr_times_dense", a.nnz * b.shape[1], *rows_form(a), np.ascontiguousarray(b))
-        if result is not None:
-            return result
-    return np.ascontiguousarray(scipy_rows(a) @ _widened(b)).astype(b.dtype, copy=False)
+    return _rows_times_dense(*rows_form(a), np.ascontiguousarray(b))
+
+
+@native.part("_csr_times_dense", work="values.size * dense[:1].size")
+def _rows_times_dense(starts: np.ndarray, columns: np.ndarray, values: np.ndarray, dense: np.ndarray) -> np.ndarray:
+    return np.ascontiguousarray(_csr_of(starts, columns, values, len(dense)) @ _widened(dense)).astype(dense.dtype, copy=False)
 
 
 def _ones_at(matrix: Any) -> Any:
@@ -203,14 +206,17 @@ def sampled(a: np.ndarray, b: np.ndarray, mask: Any) -> np.ndarray:
         return entries_at(np.matmul(a, b), mask)
     row, column = mask.parts[0] if mask.layout is sparse_coo else places_of(mask)
     columns = np.ascontiguousarray(b.T)
-    found = native.attempt("_dots_at_places", row.size * a.shape[1], a, columns, row, column)
-    if found is not None:
-        return found
+    return _dots_at(a, columns, row, column)
+
+
+@native.part("_dots_at_places", work="row.size * a.shape[1]")
+def _dots_at(a: np.ndarray, b: np.ndarray, row: np.ndarray, column: np.ndarray) -> np.ndarray:
+    """The elements of ``a @ b.T`` at ``(row, column)``."""
     values = np.empty(row.size, np.result_type(a, b))
     step = max(1, (1 << 20) // max(a.shape[1], 1))  # rows that are gathered at once: 8 MB
     for start in range(0, row.size, step):
-        part = slice(start, start + step)
-        values[part] = np.einsum("ij,ij->i", a.take(row[part], axis=0), columns.take(column[part], axis=0))
+        some = slice(start, start + step)
+        values[some] = np.einsum("ij,ij->i", a.take(row[some], axis=0), b.take(column[some], axis=0))
     return values
 
 

@@ -1,0 +1,24 @@
+"""Where the elements of a padded dimension come from."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+
+def sides_of(pad: Sequence[int], ndim: int) -> tuple[list[int], list[int]]:
+    """Amounts before and after each of the last ``len(pad) / 2`` dimensions, in dimension order (``pad`` starts with the last one)."""
+    return list(pad[::2])[::-1], list(pad[1::2])[::-1]
+
+
+def places_of(size: int, low: int, high: int, mode: str) -> np.ndarray:
+    """Which of ``size`` elements stands at each place of the padded dimension."""
+    at = np.arange(-low, size + high)
+    if mode == "replicate":
+        return at.clip(0, size - 1)
+    if mode == "circular":  # what is cut off on one side does not come back on the other
+        kept = np.arange(max(-low, 0), size - max(-high, 0))
+        return kept[np.arange(-max(low, 0), kept.size + max(high, 0)) % max(kept.size, 1)]
+    at = np.abs(at)
+    return np.where(at >= size, 2 * (size - 1) - at, at)
