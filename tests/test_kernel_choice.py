@@ -15,51 +15,31 @@ import flambeau as torch
 from flambeau.core.arrays import native
 from flambeau.core.arrays.kinds import BY_DEVICE, host, kind_at
 from flambeau.core.calls.registry import TABLES, Entry, entries
+from flambeau.kernels import FAMILIES
 
 PACKAGE = Path(__file__).resolve().parent.parent / "flambeau"
 CHOOSER = PACKAGE / "core" / "arrays" / "native.py"
-PRIVATE = {"LARGE", "native_threshold", "native_kernel_for", "find", "_found", "_registered"}
+ENTRY_POINTS = {"part", "runs", "switch"}  # what files outside of core and kernels may use of the chooser
 SIZES = {"size", "numel", "nbytes", "work"}
 
-# Comparisons of sizes with large numbers that choose no native kernel: between ways of a reference kernel, or how something is shown.
-OTHERS = {
-    "core/arrays/shared_memory.py": {"nbytes > SEGMENT // 4", "process.used + nbytes > SEGMENT"},  # which descriptor memory comes from
-    "utils/data/_utils/collate.py": {"nbytes < shared_memory.SMALLEST"},  # what goes through a pipe
-    "utils/data/_utils/messages.py": {"buffer.raw().nbytes < SMALLEST"},
-    "utils/data/_utils/shared_memory.py": {"self._spare + size > self._in_use + _SPARE_BYTES"},
-    "core/arrays/lapack.py": {"info.size >= MANY", "X[..., 0, 0].size >= MANY"},  # all matrices at once, not one call for each
-    "aten/fake_tensor.py": {  # how large a tensor is whose values are kept
-        "result.numel() <= CONSTANT_NUMEL_LIMIT",
-        "tensor.numel() <= CONSTANT_NUMEL_LIMIT",
-    },
-    "core/arrays/meta_numpy.py": {"value.size > FEW"},  # how many values of an argument a shape may depend on
-    "core/protocols/printing.py": {"array.size > OPTIONS.threshold"},
-    "ops/exponential.py": {"input.size < _SMALL"},
-    "ops/extrema.py": {"a.size <= LIMIT"},
-    "ops/fourier.py": {"array.size >= _IN_PARALLEL"},  # SciPy's threads
-    "ops/joining.py": {"arrays[0].size <= LIMIT"},
-    "ops/limits.py": {"array.size < BRANCHLESS", "input.size >= BRANCHLESS"},
-    "ops/indexing.py": {"array.size < 4096"},  # row by row, or element by element
-    "ops/linalg/matrices.py": {"a.size > 4096"},
-    "ops/reduction.py": {"array.size > 1 << 14", "a.size > 16384"},
-    "ops/small.py": {"a.size > LIMIT", "0 < a.size <= LIMIT"},
-    "utils/tensorboard/summary.py": {"tensor.numel() * tensor.itemsize >= LARGEST_MESSAGE"},
-    "vision/ops/boxes.py": {"boxes.numel() > _SEPARATE_FROM"},  # classes one by one instead of all together
-    "ops/softmaxes.py": {"input.size > LIMIT"},
-    "serialization/archive.py": {"size >= LIMIT"},  # of a file's classic form
-    "optim/_arrays.py": {"array.size <= BLOCK", "grad.size < BLOCK", "size + grad.size > BLOCK"},  # blocks of passes by NumPy
-}
 
-
-def is_large_number(node: ast.expr) -> bool:
-    """A number from 1,000 on, or a constant by its name."""
+# -- comparisons of sizes -------------------------------------------------------------------------------------------------------------
+def is_number(node: ast.expr) -> bool:
+    """A number from 1,000 on."""
     if isinstance(node, ast.Constant):
         return isinstance(node.value, int) and node.value >= 1000
     if isinstance(node, ast.BinOp):
         is_shift = isinstance(node.op, ast.LShift) and isinstance(node.right, ast.Constant) and node.right.value >= 10
-        return is_shift or is_large_number(node.left) or is_large_number(node.right)
+        return is_shift or is_number(node.left) or is_number(node.right)
+    return False
+
+
+def is_limit(node: ast.expr) -> bool:
+    """A number from 1,000 on, or a constant by its name."""
+    if isinstance(node, ast.BinOp):
+        return is_number(node) or is_limit(node.left) or is_limit(node.right)
     name = node.id if isinstance(node, ast.Name) else node.attr if isinstance(node, ast.Attribute) else ""
-    return name.isupper() or name == "threshold"
+    return name.isupper() or is_number(node)
 
 
 def is_size(node: ast.expr) -> bool:
@@ -71,19 +51,42 @@ def is_size(node: ast.expr) -> bool:
     )
 
 
-def comparisons(tree: ast.AST) -> Iterator[str]:
-    """The comparisons of a size with a large number, those in expressions of fast paths included."""
+def comparisons(tree: ast.AST, is_bound: Any) -> Iterator[str]:
+    """The comparisons of a size with what ``is_bound`` recognises, those in expressions of fast paths included."""
     for node in ast.walk(tree):
-        if isinstance(node, ast.Compare) and isinstance(node.ops[0], ast.Lt | ast.LtE | ast.Gt | ast.GtE):
+        if isinstance(node, ast.Compare) and any(isinstance(sign, ast.Lt | ast.LtE | ast.Gt | ast.GtE) for sign in node.ops):
             operands = [node.left, *node.comparators]
-            if any(map(is_size, operands)) and any(is_large_number(operand) and not is_size(operand) for operand in operands):
+            if any(map(is_size, operands)) and any(is_bound(operand) and not is_size(operand) for operand in operands):
                 yield ast.unparse(node)
         elif isinstance(node, ast.Constant) and isinstance(node.value, str) and ".size" in node.value:
             try:
                 expression = ast.parse(f"({node.value})", mode="eval")
             except SyntaxError:
                 continue
-            yield from (text for text in comparisons(expression) if not text.endswith(("THRESHOLD", "LIMIT")))
+            yield from comparisons(expression, is_bound)
+
+
+def parts_of(tree: ast.Module) -> set[str]:
+    """The names of a file's functions that are declared as parts."""
+    return {
+        node.name
+        for node in ast.walk(tree)
+        if isinstance(node, ast.FunctionDef) and any(ast.unparse(mark).startswith("native.part(") for mark in node.decorator_list)
+    }
+
+
+def reaches_kernels(function: ast.FunctionDef, parts: set[str]) -> bool:
+    """Whether a function calls a part, or asks the chooser itself."""
+    called = {ast.unparse(node.func) for node in ast.walk(function) if isinstance(node, ast.Call) and node not in function.decorator_list}
+    return any(name.removeprefix("copies.") in parts or name.startswith("native.") for name in called)
+
+
+def second_choices(tree: ast.Module, shared: set[str]) -> Iterator[str]:
+    """Functions that compare a size before they call a part: they choose between kernels once more."""
+    parts = parts_of(tree) | shared
+    for node in ast.walk(tree):
+        if isinstance(node, ast.FunctionDef) and reaches_kernels(node, parts):
+            yield from (f"{node.name}: {text}" for text in comparisons(ast.Module(node.body, []), is_limit))
 
 
 def files() -> list[Path]:
@@ -92,40 +95,183 @@ def files() -> list[Path]:
 
 
 @pytest.mark.slow
-def test_sizes_are_compared_in_one_place() -> None:
-    got = {str(path.relative_to(PACKAGE)): set(comparisons(parsed(path))) for path in files()}
-    assert {name: texts for name, texts in got.items() if texts} == OTHERS
+def test_sizes_are_compared_with_limits_that_have_a_name() -> None:
+    """What chooses between two ways of a reference kernel, or how something is shown, says so by a constant's name."""
+    got = {str(path.relative_to(PACKAGE)): set(comparisons(parsed(path), is_number)) for path in files()}
+    assert not {name: texts for name, texts in got.items() if texts}
+
+
+@pytest.mark.slow
+def test_nobody_chooses_before_a_part_does() -> None:
+    shared = parts_of(parsed(PACKAGE / "core" / "arrays" / "copies.py"))
+    got = {str(path.relative_to(PACKAGE)): set(second_choices(parsed(path), shared)) for path in files()}
+    assert not {name: texts for name, texts in got.items() if texts}
 
 
 @pytest.mark.parametrize(
     "text",
     [
         "if a.size < 8192: pass",
-        "x = kernel if array.size >= LARGE else None",
-        "if work >= _LARGE: pass",
-        "if math.prod(shape) >= native.LARGE: pass",
+        "if math.prod(shape) >= 1 << 13: pass",
         "if a.size * n >= 1 << 18: pass",
+        "if 0 < a.size <= 1000: pass",
         'fast = "a.copy() if a.size < 8192 else None"',
     ],
 )
-def test_a_comparison_is_found(text: str) -> None:
-    assert list(comparisons(ast.parse(text)))
+def test_a_comparison_with_a_number_is_found(text: str) -> None:
+    assert list(comparisons(ast.parse(text), is_number))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "x = kernel(array) if array.size >= LARGE else None",
+        "if work >= _LARGE: return kernel(array)",
+        "if math.prod(shape) >= native.LARGE: return kernel(array)",
+        "if a.size < BRANCHLESS: return a.min()\n    return kernel(a)",
+        "return native.runs(kernel, a) and a.nbytes > FEW",
+    ],
+)
+def test_a_second_choice_is_found(text: str) -> None:
+    declared = f"@native.part('_kernel')\ndef kernel(array): pass\ndef body(array):\n    {text}"
+    assert list(second_choices(ast.parse(declared), set()))
+
+
+# -- who may ask the chooser ----------------------------------------------------------------------------------------------------------
+def used_of_chooser(path: Path) -> set[str]:
+    """By whatever name: ``native.LARGE``, ``from .native import LARGE``."""
+    names: set[str] = set()
+    for node in ast.walk(parsed(path)):
+        if isinstance(node, ast.ImportFrom) and (node.module or "").endswith("arrays.native"):
+            names |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == "native":
+            names.add(node.attr)
+    return names
+
+
+@pytest.mark.slow
+def test_the_chooser_has_three_entry_points() -> None:
+    outside = [path for path in files() if PACKAGE / "core" not in path.parents]
+    users = {str(path.relative_to(PACKAGE)): used_of_chooser(path) for path in outside}
+    assert set().union(*users.values()) == ENTRY_POINTS, {name: used - ENTRY_POINTS for name, used in users.items() if used - ENTRY_POINTS}
 
 
 @pytest.mark.slow
 def test_thresholds_are_used_in_one_place() -> None:
-    """By whatever name: ``native.LARGE``, ``from .native import LARGE``."""
-    users: dict[str, set[str]] = {}
-    for path in (*files(), *(PACKAGE / "kernels").glob("*.py")):
-        for node in ast.walk(parsed(path)):
-            names: set[str] = set()
-            if isinstance(node, ast.ImportFrom) and (node.module or "").endswith("native"):
-                names = {alias.name for alias in node.names}
-            elif isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == "native":
-                names = {node.attr}
-            if names & PRIVATE:
-                users.setdefault(str(path.relative_to(PACKAGE)), set()).update(names & PRIVATE)
-    assert users == {}
+    private = {"LARGE", "find", "_found", "_registered", "work_and_threshold"}
+    everywhere = [*files(), *(PACKAGE / "kernels").rglob("*.py")]
+    users = {str(path.relative_to(PACKAGE)): used_of_chooser(path) & private for path in everywhere}
+    assert not {name: used for name, used in users.items() if used}
+
+
+# -- parts ----------------------------------------------------------------------------------------------------------------------------
+def all_parts() -> list[native.Part]:
+    list(entries())  # families that are imported late, too
+    import flambeau.nn.utils.clip_grad
+    import flambeau.optim  # noqa: F401
+
+    return native.parts
+
+
+def test_each_part_has_a_kernel_with_its_arguments() -> None:
+    for part in all_parts():
+        if part.name is not None:
+            assert part.name in FAMILIES, f"{part.reference.__module__}.{part.reference.__name__}: nobody registers {part.name!r}"
+            kernel: Any = native.find(part.name)
+            if hasattr(kernel, "__code__"):
+                wanted = part.reference.__code__.co_argcount
+                least = kernel.__code__.co_argcount - len(kernel.__defaults__ or ())
+                assert least <= wanted <= kernel.__code__.co_argcount, (part.name, wanted)
+
+
+def test_each_kernel_is_an_operation_s_or_a_part_s_or_the_generator_s() -> None:
+    parts = {part.name for part in all_parts()}
+    operations = {entry.key for entry in entries()}
+    assert {*FAMILIES} - parts - operations == {"random.draw", "random.draw_each"}
+
+
+@pytest.mark.parametrize(
+    ("work", "size", "threshold"),
+    [
+        (None, None, 8192),
+        ("a.size", None, 8192),
+        ("b.size", "b.size", 8192),
+        ("16 * a.size", None, 512),
+        ("16 * b.size", "b.size", 512),
+        ("a.size // 4", None, 32768),
+        ("a.size * b.shape[1] // 16", "a.size * b.shape[1]", 131072),
+        ("8 * max(a.size, b.size)", "max(a.size, b.size)", 1024),
+        ("a.size // groups // 12", "a.size // groups", 98304),
+    ],
+)
+@pytest.mark.skipif(bool(native._CHOSEN), reason="FLAMBEAU_KERNELS_FROM chooses all thresholds")
+def test_a_rate_is_in_the_threshold(work: str | None, size: str | None, threshold: int) -> None:
+    assert native.work_and_threshold(work, "a") == (size, threshold)
+
+
+@pytest.fixture
+def doubling(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
+    """A part whose kernel is there, and what was called."""
+    called: list[Any] = []
+    monkeypatch.setattr(native, "parts", [])
+    monkeypatch.setattr(native.switch, "on", True)
+    monkeypatch.setitem(native._found, "_doubled", lambda a, by: called.append("kernel") or (a * by if a.dtype == np.float32 else None))
+    return called
+
+
+def declared(called: list[Any], **options: Any) -> Any:
+    @native.part("_doubled", **options)
+    def doubled(a: np.ndarray, by: float = 2.0) -> np.ndarray:
+        """Twice as much."""
+        called.append("reference")
+        return a * by
+
+    return doubled
+
+
+def test_a_part_asks_its_kernel_from_the_threshold_on(doubling: list[Any]) -> None:
+    doubled = declared(doubling, work="2 * a.size")
+    many = -(-native.LARGE // 2)
+    assert doubled.__name__ == "doubled" and doubled.__doc__ == "Twice as much." and doubled.part.threshold <= many
+    for size, dtype, called in ((many, "f4", ["kernel"]), (many, "f8", ["kernel", "reference"])):
+        doubling.clear()
+        assert (doubled(np.ones(size, dtype)) == 2).all() and doubling == called
+    if not native._CHOSEN:
+        doubling.clear()
+        assert doubled(np.ones(many - 1, np.float32), 3.0).max() == 3 and doubling == ["reference"]
+    assert native.runs(doubled, np.ones(many)) and (bool(native._CHOSEN) or not native.runs(doubled, np.ones(many - 1)))
+    with native.disabled():
+        doubling.clear()
+        doubled(np.ones(many, np.float32))
+        assert doubling == ["reference"] and not native.runs(doubled, np.ones(many))
+
+
+def test_arrays_that_lie_elsewhere_go_to_the_reference(doubling: list[Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    class Elsewhere(np.ndarray):
+        pass
+
+    monkeypatch.setattr(native, "foreign", {Elsewhere})
+    array = np.ones(native.LARGE, np.float32).view(Elsewhere)
+    declared(doubling)(array)
+    assert doubling == ["reference"] and not native.runs(declared(doubling), array)
+
+
+def test_a_kernel_that_returns_true_has_done_it(doubling: list[Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(native._found, "_doubled", lambda a, by: True)
+    assert declared(doubling)(np.ones(native.LARGE, np.float32)) is None and not doubling
+
+
+def test_small_calls_come_to_a_large_one_together(doubling: list[Any]) -> None:
+    doubled, few = declared(doubling, budget=True), np.ones(max(native.LARGE // 2, 1), np.float32)
+    for _ in range(40):
+        doubled(few)
+    assert doubling[-1] == "kernel" and (bool(native._CHOSEN) or doubling.count("reference") == 32)
+
+
+def test_other_kinds_of_arrays_run_the_reference_of_a_part() -> None:
+    meta: Any = kind_at(torch.device("meta"))
+    part = next(part for part in all_parts() if part.name == "_triangle_places")
+    assert meta.bound(part.function).__code__ is part.reference.__code__
 
 
 # -- what is decided ------------------------------------------------------------------------------------------------------------------
@@ -134,10 +280,20 @@ def entry_of(name: str) -> Any:
     return TABLES[namespace or "torch"][rest]
 
 
+PRODUCTS = "matmul mm bmm nn.functional.linear linalg.det linalg.slogdet linalg.qr geqrf".split()  # whose work has a rate only
+
+
 @pytest.mark.skipif(bool(native._CHOSEN), reason="FLAMBEAU_KERNELS_FROM chooses all thresholds")
 @pytest.mark.parametrize(
     ("name", "threshold"),
-    [("exp", 8192), ("sum", 8192), ("add", 32768), ("sqrt", 32768), ("matmul", 1024), ("mm", 1024), ("nn.functional.linear", 1024)],
+    [
+        ("exp", 8192),
+        ("sum", 8192),
+        ("add", 32768),
+        ("sqrt", 32768),
+        *((name, 1024) for name in PRODUCTS[:4]),
+        *((name, 512) for name in PRODUCTS[4:]),
+    ],
 )
 def test_threshold(name: str, threshold: int) -> None:
     choice = host.choice_for(entry_of(name))
@@ -184,6 +340,9 @@ WORK: dict[str, tuple[tuple[Any, ...], int]] = {
     "_lstm_layer_backward": ((None, None, None, *_LAYER[:1], *_STATE, *_STATE, *_LAYER[1:], *[None] * 6, False, True), 96),
     "_gru_layer_backward": ((None, None, *_LAYER[:1], *_STATE, *_LAYER[1:], *[None] * 5, False, True), 96),
     "_rnn_layer_backward": ((None, None, *_LAYER[:1], *_STATE, *_LAYER[1:], *[None] * 3, False, True), 96),
+    "_bag_sums": ((*arrays_of((50, 6)), INDEX, None, None, False), 72),
+    "addr": ((*arrays_of((4, 6), (4,), (6,)), 1, 1), 24),
+    "_convolution_weight": ((*arrays_of((2, 4, 9), (2, 6, 7)), (3,), (1,), (0,), (1,), 2), 504),
     "nn.functional._attention": ((*arrays_of((2, 3, 4), (2, 5, 4), (2, 5, 6)), None, False, 1.0, None, True), 120),
     "nn.functional._attention_backward": (
         (*arrays_of((2, 3, 6), (2, 3, 4), (2, 5, 4), (2, 5, 6)), None, *arrays_of((2, 3, 6), (2, 3)), False, 1.0, None, False, True),
@@ -200,8 +359,8 @@ def test_work(name: str) -> None:
 
 
 def test_all_stated_works_are_tested() -> None:
-    stated = {native.key_of(e) for e in entries() if isinstance(e, Entry) and e.work is not None}
-    assert stated == {*WORK, "matmul", "mm", "bmm", "nn.functional.linear"}
+    stated = {e.key for e in entries() if isinstance(e, Entry) and e.work is not None}
+    assert stated == {*WORK, *PRODUCTS}
 
 
 def test_the_slow_path_decides_as_the_wrapper_does(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,7 +10,6 @@ import re
 from collections.abc import Callable
 from typing import Any
 
-from ..core.arrays.native import key_of
 from ..core.calls.dispatch import COMPOSITE, FACTORY, FUNCTION, IN_PLACE, IN_PLACE_VIEW, Call, dispatch
 from ..core.calls.operation import Op
 from ..core.calls.registry import TABLES, entries
@@ -43,7 +42,7 @@ def kernels() -> dict[str, list[str]]:
     found = {}
     for entry in entries():
         if isinstance(entry, Op) and entry.aten is not None and (names := entry.aten.split() or alike(entry)):
-            found[key_of(entry)] = names
+            found[entry.key] = names
     return found
 
 
@@ -238,7 +237,7 @@ _FIXED = {("elu", "scale"): 1, ("elu", "input_scale"): 1, ("_leaky_relu_backward
 def translated(call: Call) -> tuple[OpOverload, tuple[Any, ...], dict[str, Any]]:
     """A call of a primitive in PyTorch's terms: the overload, its arguments, trailing defaults left out."""
     op, values, form = call.op, call.values, call.form
-    key = key_of(op)
+    key = op.key
     if key in _WITH_NUMBERS and thread.in_library and call.out is None and _is_number(values[1]):
         found = overload_named(f"{key}{'' if form is FUNCTION else '_'}.Scalar")
         return found, *pruned(found, values if key in ("add", "sub") else values[:2], {})

@@ -318,10 +318,13 @@ def _warn_byte_mask() -> None:
     warnings.warn("indexing with dtype torch.uint8 is now deprecated, please use a dtype torch.bool instead.", UserWarning, stacklevel=5)
 
 
+_MANY = 4096  # elements: from here on places are found row by row
+
+
 def places_of(array: np.ndarray) -> np.ndarray:
     """Row numbers, column numbers and so on of the elements that are not zero, ``(ndim, count)``."""
     plain = array.__class__ is np.ndarray and array.dtype.kind in "biuf" and array.flags.c_contiguous
-    if not plain or array.ndim < 2 or array.size < 4096 or array.shape[-1] < 32:
+    if not plain or array.ndim < 2 or array.size < _MANY or array.shape[-1] < 32:
         return np.stack(array.nonzero()).astype(np.int64, copy=False)
     width = array.shape[-1]
     mask = array if array.dtype == np.bool_ else array != 0

@@ -73,6 +73,7 @@ def accumulator(dtype: np.dtype) -> np.dtype:
 
 
 _BLOCK = 32
+_FEW = 1 << 14  # elements: of more the sums along outer dimensions are added up in blocks
 
 
 def add_reduce(array: np.ndarray, dims: tuple[int, ...], keepdim: bool, dtype: np.dtype) -> np.ndarray:
@@ -84,7 +85,7 @@ def add_reduce(array: np.ndarray, dims: tuple[int, ...], keepdim: bool, dtype: n
     shape = reduced_shape(array.shape, dims, keepdim)
     if len(dims) == array.ndim and array.flags.c_contiguous:
         array, dims, keepdim = array.reshape(-1), (0,), False
-    elif dims and array.size > 1 << 14 and dtype.kind in "fc":
+    elif dims and array.size > _FEW and dtype.kind in "fc":
         inner = min(range(array.ndim), key=lambda d: array.strides[d] if array.shape[d] > 1 else 1 << 62)
         outer = [d for d in dims if d != inner and array.shape[d] >= 4 * _BLOCK]
         if outer:
@@ -130,7 +131,7 @@ def _fast_sum(a: np.ndarray, dim: Any, keepdim: bool, dtype: Any) -> Any:
             return result
     if dim is None:
         return None if keepdim else ignoring_fp(np.add.reduce, a, None)
-    if a.size > 16384:
+    if a.size > _FEW:
         return None
     if dim.__class__ is not int:
         dim = tuple(dim)
@@ -241,7 +242,7 @@ def _fast_mean(a: np.ndarray, dim: Any, keepdim: bool, dtype: Any) -> Any:
             return ignoring_fp(
                 np.divide, result, (FLOATS32 if a.dtype is _F4 else FLOATS64)[float(a.size if dim is None else a.shape[dim])]
             )
-    if a.dtype.kind != "f" or (a.size > 16384 and dim is not None):
+    if a.dtype.kind != "f" or (a.size > _FEW and dim is not None):
         return None
     if dim is None:
         return None if keepdim else ignoring_fp(np.divide, ignoring_fp(np.add.reduce, a, None), a.dtype.type(a.size))
@@ -462,7 +463,7 @@ def _require_var_dtype(array: np.ndarray, name: str) -> None:
 
 
 def _fast_spread(a: np.ndarray, dim: Any, correction: float, keepdim: bool) -> Any:
-    if keepdim or a.dtype.kind != "f" or (dim is not None and dim.__class__ is not int) or a.size > 16384:
+    if keepdim or a.dtype.kind != "f" or (dim is not None and dim.__class__ is not int) or a.size > _FEW:
         return None
     count = a.size if dim is None else a.shape[dim]
     rest = a - np.add.reduce(a, dim, _F8, None, True) / count

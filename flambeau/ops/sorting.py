@@ -193,7 +193,7 @@ def _leading(array: np.ndarray, k: int, dim: int, largest: bool) -> np.ndarray:
         array = array.astype(np.float32)
     if dim % array.ndim != array.ndim - 1:  # a column at a time costs a copy of each
         return np.moveaxis(_leading(contiguous(np.moveaxis(array, dim, -1)), k, -1, largest), -1, dim)
-    chosen = _leading_of_row(array.reshape(-1), k, largest) if array.size == n >= _LONG else None
+    chosen = _leading_of_row(array.reshape(-1), k, largest) if n >= _LONG and array.size == n else None
     if chosen is not None:
         return chosen.reshape(*array.shape[:-1], k)
     bound = np.partition(array, n - k if largest else k - 1, -1)[..., n - k if largest else k - 1, None]

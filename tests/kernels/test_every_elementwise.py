@@ -20,7 +20,7 @@ pytestmark = pytest.mark.filterwarnings("ignore")
 COMPLEX = "the result is complex: its reference asks a kernel of its own to join the parts"
 SERIES = "the number of terms of its series and continued fractions depends on values"
 WITHOUT: dict[str, str] = {"complex": COMPLEX, "polar": COMPLEX, "igamma": SERIES, "igammac": SERIES}
-OPERATIONS = {native.key_of(e): e for e in entries() if isinstance(e, Entry) and e.elementwise}
+OPERATIONS = {e.key: e for e in entries() if isinstance(e, Entry) and e.elementwise}
 DTYPES = [torch.float32, torch.float64, torch.int64, torch.int32, torch.uint8, torch.bool]
 SHAPE = (3, 11003)  # more elements than any operation waits for before it asks for a kernel
 
@@ -45,13 +45,13 @@ def call(entry, dtype, shape=SHAPE):
     """Positional and keyword arguments for ``entry``."""
     rng = np.random.default_rng(0)
     positional, named = [], {}
-    given = ATTRIBUTES.get(native.key_of(entry), {})
+    given = ATTRIBUTES.get(entry.key, {})
     for param in entry.params:
         if param.kind == "attr":
             if param.name not in given:
                 continue
             value = given[param.name]
-        elif (native.key_of(entry), param.name) == ("masked_fill", "value"):
+        elif (entry.key, param.name) == ("masked_fill", "value"):
             value = 1
         elif param.name in MASKS:
             value = torch.from_numpy(rng.random(shape) < 0.5)
@@ -60,7 +60,7 @@ def call(entry, dtype, shape=SHAPE):
         elif param.name == "n":
             value = torch.from_numpy(rng.uniform(-1, 12, shape).astype(dtype.numpy))
         elif dtype.is_floating_point:
-            low = 0.1 if native.key_of(entry) in ABOVE_ZERO else -3
+            low = 0.1 if entry.key in ABOVE_ZERO else -3
             value = torch.from_numpy(rng.uniform(low, 3, shape).astype(dtype.numpy))
         else:
             value = rng.integers(1, 9, shape) * (1 if dtype is torch.uint8 else rng.choice([1, -1], shape))

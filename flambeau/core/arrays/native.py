@@ -157,10 +157,6 @@ class NotNow(NoKernel):
     """A kernel cannot be built at this moment: a signal handler asks for it while its thread is making something late."""
 
 
-def key_of(op: Op) -> str:
-    return op.name if op.namespace == "torch" else f"{op.namespace}.{op.name}"
-
-
 def at_most(size: int) -> int:
     """``size``, below which a kernel leaves its operands to NumPy; less where kernels are to be used from fewer elements on."""
     return min(size, LARGE)
@@ -318,7 +314,7 @@ class Choice:
         self.work, self.threshold = work_and_threshold(op.work, op.names[0] if op.names else "")
         if op.ufunc in _VECTORISED and not _CHOSEN:
             self.threshold *= _VECTORISED_FACTOR
-        self.name, self._first = key_of(op), op.positions[0] if op.positions else 0
+        self.name, self._first = op.key, op.positions[0] if op.positions else 0
         self.work_of = None if self.work is None else _function_of(op.names, self.work, sys.modules[op.module].__dict__)
         self._scopes: list[dict[str, Any]] = []
         self.kernel = native_kernel_for(op, self)
@@ -362,7 +358,7 @@ def choice_for(op: Op) -> Choice | None:
     families = _families()
     if not families:  # this very thread is importing them
         return Choice(op)
-    name = key_of(op)
+    name = op.key
     return choices.setdefault(op, Choice(op) if name in families or name in _registered else None)
 
 
@@ -379,7 +375,7 @@ def native_kernel_for(op: Op, choice: Choice) -> Callable[..., Any]:
     reference: Any = None if isinstance(op.fast, str) else op.fast
     if op.elementwise:
         return _elementwise_kernel(op, choice, writing(reference))
-    name = key_of(op)
+    name = op.key
 
     def large(*arguments: Any, **named: Any) -> Any:  # ``call_native`` spelled out, for its frame
         result = None

@@ -30,13 +30,16 @@ def _canonicalize_triangle(name: str) -> Any:
     return canonicalize
 
 
+_FEW = 4096  # elements: a mask of as many is kept
+
+
 @functools.lru_cache(64)
 def _small_mask(rows: int, columns: int, diagonal: int) -> np.ndarray:
     return np.tri(rows, columns, diagonal, dtype=np.bool_)
 
 
 def _fast_triangle(a: np.ndarray, diagonal: int, lower: bool) -> Any:
-    if a.ndim < 2 or not a.flags.c_contiguous or a.size > 4096:
+    if a.ndim < 2 or not a.flags.c_contiguous or a.size > _FEW:
         return None
     mask = _small_mask(a.shape[-2], a.shape[-1], diagonal if lower else diagonal - 1)
     zero = a.dtype.type(0)
