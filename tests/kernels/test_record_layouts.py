@@ -21,6 +21,7 @@ ELSEWHERE = {
     "optim.step": "test_optimizer",
     "optim.norms": "test_optimizer",
     "optim.scale": "test_optimizer",
+    "_csr_times_dense": "test_sparse",
     "_dots_at_places": "test_sparse",
 }
 
