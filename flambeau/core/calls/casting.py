@@ -78,6 +78,9 @@ def _converted(array: np.ndarray, target: np.dtype) -> np.ndarray:
     return array.astype(target, order="C" if 0 in array.strides else "K")
 
 
+CAST: native.Part = _converted.part  # type: ignore[attr-defined]  # generated wrappers write its choice out
+
+
 def opmath(array: np.ndarray) -> np.ndarray:
     """The array in the dtype that kernels compute in: float16 and bfloat16 as float32."""
     return cast_array(array, dtypes.float32) if array.dtype.num in _REDUCED else array

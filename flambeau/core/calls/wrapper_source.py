@@ -12,7 +12,6 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
-from ..arrays import native
 from ..arrays.kinds import as_array, host
 from ..dtype import BY_NUM
 from ..shape import overlaps_itself
@@ -36,7 +35,7 @@ from ..tape.history import inherited, view_of
 from ..tape.node import Output
 from ..tape.saved import check_saved, complain_inference
 from ..tensor import Parameter, Tensor, blanks, new_storage, note_order, storage_of
-from .casting import cast_array, opmath
+from .casting import CAST, cast_array, opmath
 from .dispatch import IN_PLACE, IN_PLACE_VIEW, dispatch, dispatch_old_order, settled
 from .interruption import GENERATED, is_interruption, source_files
 from .operation import KEEP, REQUIRED, SAME, Op
@@ -499,14 +498,14 @@ def add_call(
         call = f"ignoring_fp({sized_kernel(source)}, {arguments})"
     source.add(indent, "try:", *([] if before is None else [f"    {before}"]))
     if is_reduced:
-        source.env.update(LARGE=native.LARGE, opmath=opmath, cast_array=cast_array)
+        source.env.update(opmath=opmath, cast_array=cast_array)
         for name, array in source.arrays.items():
             given = f"if {array} is not None: " if op.params[op.names.index(name)].kind == "optional" else ""
-            small = f"{array}.size < LARGE and {array}.flags.c_contiguous"
+            small = f"{array}.size < {CAST.threshold} and {array}.flags.c_contiguous"
             source.add(indent + 1, f"{given}{array} = {array}.astype(F32) if {small} else opmath({array})")
     source.add(indent + 1, f"r = {call}")
     if is_reduced:
-        narrow = "ignoring_fp(r.astype, d) if r.size < LARGE else ignoring_fp(cast_array, r, BY_NUM[d.num])"
+        narrow = f"ignoring_fp(r.astype, d) if r.size < {CAST.threshold} else ignoring_fp(cast_array, r, BY_NUM[d.num])"
         source.add(indent + 1, f"if r is not None: r = {narrow}")
     add_fallback(source, indent, fallback)
     declines = op.fast is not op.ufunc
