@@ -249,7 +249,7 @@ def main() -> None:
     print(f"spellings: {dict(sum((table.spellings for table in tables), Counter()))}")
     points = entry_points()
     print(f"entry points of kernels: {len(points)} ({', '.join(f'{name} {count}' for name, count in points.most_common())})")
-    top = sorted(path.name for path in PACKAGE.iterdir() if path.name != "__pycache__")
+    top = sorted(path.name for path in PACKAGE.iterdir() if path.is_file() or any(path.rglob("*.py")))
     print(f"top level: {len(top)}")
     found = circles()
     print(f"circles: {len(found)}")
