@@ -395,6 +395,8 @@ def _rule_for(op: Any) -> Callable[..., Any]:
         return _elementwise
     if op.batch == "folded":
         return _folded
+    if op.batch in ("along", "along all", "along flat"):
+        return _batch_rules.along
     if op.batch is not None:
         return _leading
     if any(p.kind == "attr" and p.name in _DIMS for p in op.params):

@@ -165,12 +165,7 @@ def _diagonals_embedded(batch: Any, op: Any, input: Any, offset: int, dim1: int,
 
 
 # -- reductions -----------------------------------------------------------------------------------------------
-@batching(
-    *"sum nansum mean all any count_nonzero logsumexp amax amin _var _std linalg.vector_norm prod argmax argmin aminmax".split(),
-    *"_max_along _min_along _median_along _nanmedian_along mode kthvalue sort topk".split(),
-    *"softmax log_softmax cumsum cumprod cummax cummin logcumsumexp".split(),
-)
-def _along(batch: Any, op: Any, input: Any, *rest: Any) -> Any:
+def along(batch: Any, op: Any, input: Any, *rest: Any) -> Any:
     """Reductions and running values along ``dim``; a 0-d example is a row of one."""
     from ._batch import behind
 
@@ -188,19 +183,15 @@ def _along(batch: Any, op: Any, input: Any, *rest: Any) -> Any:
         found = behind(dim, rank)
         if found is None or (isinstance(found, list) and len(set(found)) != len(found)):
             return NotImplemented
-    elif op.name in _OF_ALL:
+    elif op.batch == "along all":
         if dim is not None and op.name in ("all", "any"):
             return NotImplemented
         found = list(range(1, rank + 1))
-    elif dim is None and not named.get("keepdim") and op.name in _FLAT:
+    elif dim is None and not named.get("keepdim") and op.batch == "along flat":
         inner, found = inner.reshape(batch.size, -1) if input._array.size or not batch.size else inner.flatten(1), 1
     else:
         return NotImplemented
     return batch.result(invoke(op, (inner, *rest[:at], found, *rest[at + 1 :])))
-
-
-_OF_ALL = frozenset("sum nansum mean all any count_nonzero logsumexp amax amin _var _std vector_norm".split())  # take several dimensions
-_FLAT = frozenset(("prod", "argmax", "argmin", "aminmax"))
 
 
 def _each(made: Any, function: Callable[[Any], Any]) -> Any:

@@ -65,6 +65,7 @@ def _fast_accumulate(ufunc: Any) -> Any:
     grad={"input": lambda grad, dim: reversed_cumsum(grad, dim)},
     autocast={"cuda": "result"},
     forward="linear",
+    batch="along",
 )
 def cumsum(input: Tensor, dim: int, *, dtype: Any = None) -> Tensor:
     """Running sum along ``dim``.
@@ -140,6 +141,7 @@ def _products_without_each(grad: Any, input: Any, dim: int) -> Any:
     fast=_fast_accumulate(np.multiply),
     grad={"input": _cumprod_gradient},
     autocast={"cuda": "result"},
+    batch="along",
 )
 def cumprod(input: Tensor, dim: int, *, dtype: Any = None) -> Tensor:
     """Running product along ``dim``.
@@ -186,7 +188,14 @@ def _running_gradient(grad: Any, result1: Any, dim: int, input_shape: Any) -> An
     return scattered_sums(grad, dim, result1, input_shape)
 
 
-@op(opmath="native", canonicalize=_prepare, returns=("values", "indices"), grad={"input": _running_gradient}, forward="selects")
+@op(
+    opmath="native",
+    canonicalize=_prepare,
+    returns=("values", "indices"),
+    grad={"input": _running_gradient},
+    forward="selects",
+    batch="along",
+)
 def cummax(input: Tensor, dim: int) -> Any:
     """Running maximum along ``dim`` and where it is; of equal elements the last, from a NaN on NaN.
 
@@ -207,7 +216,14 @@ def cummax(input: Tensor, dim: int) -> Any:
     return _running(np.maximum, np.greater_equal, input, dim)
 
 
-@op(opmath="native", canonicalize=_prepare, returns=("values", "indices"), grad={"input": _running_gradient}, forward="selects")
+@op(
+    opmath="native",
+    canonicalize=_prepare,
+    returns=("values", "indices"),
+    grad={"input": _running_gradient},
+    forward="selects",
+    batch="along",
+)
 def cummin(input: Tensor, dim: int) -> Any:
     """Running minimum along ``dim`` and where it is; of equal elements the last, from a NaN on NaN.
 
@@ -250,7 +266,7 @@ def _reversed_logcumsumexp(values: Any, dim: int) -> Any:
     return values.flip(dim).logcumsumexp(dim).flip(dim)
 
 
-@op(promotion="same", canonicalize=_prepare, grad={"input": _logcumsumexp_gradient})
+@op(promotion="same", canonicalize=_prepare, grad={"input": _logcumsumexp_gradient}, batch="along")
 def logcumsumexp(input: Tensor, dim: int) -> Tensor:
     """Running ``log(sum(exp(input)))`` along ``dim``, without overflow.
 

@@ -138,6 +138,7 @@ _EXTREMUM_OUT = Out(fits=same_dtype, complain=_complain_extremum)
     fast=_reduced(np.maximum),
     grad={"input": _shared_evenly},
     forward="reduces",
+    batch="along all",
 )
 def amax(input: Tensor, dim: Any = (), keepdim: bool = False) -> Tensor:
     """Largest element, of all or over ``dim``.
@@ -171,6 +172,7 @@ def amax(input: Tensor, dim: Any = (), keepdim: bool = False) -> Tensor:
     fast=_reduced(np.minimum),
     grad={"input": _shared_evenly},
     forward="reduces",
+    batch="along all",
 )
 def amin(input: Tensor, dim: Any = (), keepdim: bool = False) -> Tensor:
     """Smallest element, of all or over ``dim``.
@@ -291,6 +293,7 @@ def _extremum_along(name: str, ufunc: Any, finder: str) -> Any:
         grad={"input": _to_result_place},
         aten=f"{name}.dim",
         forward="selects",
+        batch="along",
     )(kernel)
 
 
@@ -403,6 +406,7 @@ def _fast_aminmax(a: np.ndarray, dim: Any, keepdim: bool) -> Any:
     fast=_fast_aminmax,
     returns=("min", "max"),
     grad={"input": _aminmax_gradient},
+    batch="along flat",
 )
 def aminmax(input: Tensor, *, dim: int | None = None, keepdim: bool = False) -> Any:
     """Smallest and largest element, of all or along one dimension.
@@ -488,7 +492,15 @@ def _position_op(name: str, which: str, shown: str) -> Any:
 
     kernel.__name__ = kernel.__qualname__ = name
     kernel.__doc__ = _POSITION_DOC.format(which=which, name=name, shown=shown)
-    return op(promotion="same", opmath="native", canonicalize=_canonicalize_position(name), fast=_fast_position(name), grad=None)(kernel)
+    declare = op(
+        promotion="same",
+        opmath="native",
+        canonicalize=_canonicalize_position(name),
+        fast=_fast_position(name),
+        grad=None,
+        batch="along flat",
+    )
+    return declare(kernel)
 
 
 argmax = _position_op("argmax", "largest", "(tensor(1), tensor([1, 0]))")

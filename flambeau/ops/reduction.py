@@ -161,6 +161,7 @@ _SMALL_SUM = (
     autocast={"cuda": "result"},
     forward="linear",
     aten="sum sum.dim_IntList",
+    batch="along all",
 )
 def sum_(input: Tensor, dim: Any = None, keepdim: bool = False, *, dtype: Any = None) -> Tensor:
     """Sum of ``input``, over all of it or over ``dim``.
@@ -199,7 +200,7 @@ def _nansum_gradient(grad: Any, input: Any, dim: Any, keepdim: bool) -> Any:
     return spread(grad, tuple(input.shape), dim, keepdim) * input.isnan().logical_not()
 
 
-@op(promotion="same", opmath="native", canonicalize=normal_dims, grad={"input": _nansum_gradient})
+@op(promotion="same", opmath="native", canonicalize=normal_dims, grad={"input": _nansum_gradient}, batch="along all")
 def nansum(input: Tensor, dim: Any = None, keepdim: bool = False, *, dtype: Any = None) -> Tensor:
     """Sum that counts NaN as 0.
 
@@ -271,6 +272,7 @@ def _mean_gradient(grad: Any, input_shape: Any, dim: Any, keepdim: bool) -> Any:
     fp_safe=True,
     grad={"input": _mean_gradient},
     forward="linear",
+    batch="along all",
 )
 def mean(input: Tensor, dim: Any = None, keepdim: bool = False, *, dtype: Any = None) -> Tensor:
     """Mean of ``input``, over all of it or over ``dim``: the sum divided by the number of elements.
@@ -382,6 +384,7 @@ def _fast_prod(a: np.ndarray, dim: Any, keepdim: bool, dtype: Any) -> Any:
     grad={"input": _prod_gradient},
     autocast={"cpu": "float32", "cuda": "result"},
     forward="reduces",
+    batch="along flat",
 )
 def prod(input: Tensor, dim: int | None = None, keepdim: bool = False, *, dtype: Any = None) -> Tensor:
     """Product of ``input``, over all of it or over one dimension.
@@ -494,6 +497,7 @@ def _fast_deviation(a: np.ndarray, dim: Any, correction: float, keepdim: bool) -
     grad={"input": _var_gradient},
     aten="var.correction",
     forward="reduces",
+    batch="along all",
 )
 def variance(input: Tensor, dim: Any, correction: float, keepdim: bool) -> Tensor:
     """Kernel of ``var``."""
@@ -512,6 +516,7 @@ def variance(input: Tensor, dim: Any, correction: float, keepdim: bool) -> Tenso
     grad={"input": _std_gradient},
     aten="std.correction",
     forward="reduces",
+    batch="along all",
 )
 def deviation(input: Tensor, dim: Any, correction: float, keepdim: bool) -> Tensor:
     """Kernel of ``std``."""
@@ -617,7 +622,7 @@ def _fast_truth(ufunc: Any) -> Any:
     return fast
 
 
-@op(name="all", canonicalize=listed_dims, promotion="same", opmath="native", fast=_fast_truth(np.logical_and), grad=None)
+@op(name="all", canonicalize=listed_dims, promotion="same", opmath="native", fast=_fast_truth(np.logical_and), grad=None, batch="along all")
 def all_(input: Tensor, dim: Any = None, keepdim: bool = False) -> Tensor:
     """Whether every element is true (not 0), over all of it or over ``dim``; NaN is true, nothing is true.
 
@@ -637,7 +642,7 @@ def all_(input: Tensor, dim: Any = None, keepdim: bool = False) -> Tensor:
     return _truth(np.logical_and, input, dim, keepdim)
 
 
-@op(name="any", canonicalize=listed_dims, promotion="same", opmath="native", fast=_fast_truth(np.logical_or), grad=None)
+@op(name="any", canonicalize=listed_dims, promotion="same", opmath="native", fast=_fast_truth(np.logical_or), grad=None, batch="along all")
 def any_(input: Tensor, dim: Any = None, keepdim: bool = False) -> Tensor:
     """Whether some element is true (not 0), over all of it or over ``dim``; NaN is true, nothing is false.
 
@@ -657,7 +662,7 @@ def any_(input: Tensor, dim: Any = None, keepdim: bool = False) -> Tensor:
     return _truth(np.logical_or, input, dim, keepdim)
 
 
-@op(canonicalize=normal_dims, promotion="same", opmath="native", out=False, grad=None)
+@op(canonicalize=normal_dims, promotion="same", opmath="native", out=False, grad=None, batch="along all")
 def count_nonzero(input: Tensor, dim: Any = None) -> Tensor:
     """How many elements are not 0, in all or over ``dim``.
 
@@ -693,6 +698,7 @@ def _canonicalize_logsumexp(input: Any, dim: Any, keepdim: bool) -> tuple[Any, .
     grad={"input": _logsumexp_gradient},
     autocast={"cuda": "float32"},
     forward="reduces",
+    batch="along all",
 )
 def logsumexp(input: Tensor, dim: Any, keepdim: bool = False) -> Tensor:
     """``log(sum(exp(input)))`` over ``dim``, without overflow.

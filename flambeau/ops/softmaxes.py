@@ -173,6 +173,7 @@ def log_softmax_backward_data(grad_output: Tensor, output: Tensor, dim: int, inp
     aten="_softmax",
     autocast={"cuda": "result"},
     forward="symmetric",
+    batch="along",
 )
 def softmax(input: Tensor, dim: int, dtype: Any = None) -> Tensor:
     """``exp(input)`` divided by its sum along ``dim``: probabilities.
@@ -204,6 +205,7 @@ def softmax(input: Tensor, dim: int, dtype: Any = None) -> Tensor:
     grad={"input": lambda grad, result, dim, input_dtype: log_softmax_backward_data(grad, result, dim, input_dtype)},
     aten="_log_softmax",
     autocast={"cuda": "result"},
+    batch="along",
 )
 def log_softmax(input: Tensor, dim: int, dtype: Any = None) -> Tensor:
     """Logarithm of ``softmax``, without overflow or underflow in between.

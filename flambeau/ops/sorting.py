@@ -85,6 +85,7 @@ def _fast_topk(a: np.ndarray, k: int, dim: Any, largest: bool, sorted: bool) -> 
     returns=("values", "indices"),
     grad={"input": _to_places},
     forward="selects",
+    batch="along",
 )
 def sort(input: Tensor, dim: Any = -1, descending: bool = False, *, stable: bool | None = False) -> Any:
     """The elements in order along ``dim``, and where they came from.
@@ -218,6 +219,7 @@ def _leading(array: np.ndarray, k: int, dim: int, largest: bool) -> np.ndarray:
     returns=("values", "indices"),
     grad={"input": _to_places},
     forward="selects",
+    batch="along",
 )
 def topk(input: Tensor, k: int, dim: Any = -1, largest: bool = True, sorted: bool = True) -> Any:
     """The k largest (or smallest) elements along ``dim``, and where they are.
@@ -299,6 +301,7 @@ def _place_in_row(row: np.ndarray, rank: int) -> np.ndarray:
         "input": lambda grad, result1, dim, keepdim, input_shape: to_place(grad, result1, -1 if dim is None else dim, keepdim, input_shape)
     },
     forward="selects",
+    batch="along",
 )
 def kthvalue(input: Tensor, k: int, dim: Any = -1, keepdim: bool = False) -> Any:
     """The k-th smallest element along ``dim`` (k counts from 1), and where it is.

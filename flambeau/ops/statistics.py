@@ -81,6 +81,7 @@ def _median_kernel(name: str, ignore_nan: bool) -> Any:
         grad={"input": _selected},
         aten=f"{name}.dim",
         forward="selects",
+        batch="along",
     )(kernel)
 
 
@@ -164,7 +165,14 @@ def nanmedian(input: Tensor, dim: int | None = None, keepdim: bool = False) -> A
     return _median_of("nanmedian", _nanmedian, _nanmedian_of_all, input, dim, keepdim)
 
 
-@op(opmath="native", canonicalize=_canonicalize_along("mode"), returns=("values", "indices"), grad={"input": _selected}, forward="selects")
+@op(
+    opmath="native",
+    canonicalize=_canonicalize_along("mode"),
+    returns=("values", "indices"),
+    grad={"input": _selected},
+    forward="selects",
+    batch="along",
+)
 def mode(input: Tensor, dim: int = -1, keepdim: bool = False) -> Any:
     """Most frequent element along ``dim``, the smallest of several, and the last place where it is.
 

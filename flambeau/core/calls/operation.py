@@ -55,6 +55,13 @@ AUTOCAST = {
     "untouched": "nothing is cast, neither here nor in the operations that it is made of",
     "banned": "an error",
 }
+# Words of ``batch``, beside numbers.
+BATCH = {
+    "folded": "the first dimension of all operands is a batch already, as in pooling",
+    "along": "``dim`` is reduced or run along, other dimensions are so many problems",
+    "along all": "the same, and no ``dim`` stands for all dimensions",
+    "along flat": "the same, and no ``dim`` stands for all elements in a row",
+}
 _LISTING = ("cpu", "cuda")  # the types of devices for which PyTorch has lists
 
 
@@ -155,8 +162,7 @@ class Op(Hung):
         old_orders: pairs of a number of arguments (None: any) and a function (op, *arguments) that understands an old order of them, as
             ``registry.old_order`` adds them.
         batch: how ``vmap`` makes one call of many, where that cannot be derived: how many of the last dimensions of each operand are one
-            problem, those in front being batches that broadcast (a number for all, or a tuple), or 'folded' (the first dimension of all
-            operands is a batch already).
+            problem, those in front being batches that broadcast (a number for all, or a tuple); or a word (``BATCH``).
         pointwise: whether each element of the result follows from the corresponding elements of the operands, where ``elementwise`` does
             not say it.
         moves: elements of the operands get to other places, or are left out; what they are does not matter.
@@ -200,6 +206,8 @@ class Op(Hung):
         self.aliases: tuple[str, ...] = options.pop("aliases", ())
         self.node_name: str | None = options.pop("node_name", None)
         self.batch: str | int | tuple[int, ...] | None = options.pop("batch", None)
+        if self.batch.__class__ is str and self.batch not in BATCH:
+            raise TypeError(f"{self.name}: batch={self.batch!r}; the words are {', '.join(BATCH)}")
         self.keeps_zero: bool = options.pop("keeps_zero", False)
         self.moves: bool = options.pop("moves", False)
         self.pointwise: bool = options.pop("pointwise", self.elementwise)

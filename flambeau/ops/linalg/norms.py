@@ -124,6 +124,7 @@ def _fast_vector_norm(a: np.ndarray, ord: Any, dim: Any, keepdim: bool, dtype: A
     grad={"x": _vector_norm_gradient},
     autocast={"cuda": "result"},
     forward="reduces",
+    batch="along all",
 )
 def vector_norm(x: Tensor, ord: Any = 2, dim: Any = None, keepdim: bool = False, *, dtype: Any = None) -> Tensor:
     """``sum(abs(x)**ord)**(1/ord)`` over ``dim``; the largest or smallest size for an infinite ``ord``.
