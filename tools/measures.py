@@ -1,8 +1,9 @@
 """Figures about the package itself, read off its source: ``python -m tools.measures``.
 
-side tables       collections and rows of calls that are keyed by operations' names, outside of their declarations
-places            files that name an operation: its declaration's and those of side tables
-spellings         how side tables name ``nn.functional.softmax``: whole, bare, or as the other end of a pair
+side tables       collections and rows of calls keyed by operations' names, outside of their declarations; a misspelt row fails nowhere
+rules             functions that hang on operations under their keys (``core/calls/tables.py``); a misspelt key is an error
+places            modules that say something of an operation: its declaration's, those of rules, of native kernels and of side tables
+spellings         how side tables and rules name ``nn.functional.softmax``: by its key, bare, or as the other end of a pair
 entry points      names of ``core.arrays.native`` that files outside of ``core`` and ``kernels`` use
 top level         files and folders of the package
 circles           groups of files that import each other, imports inside of functions and ``import_module`` counted
@@ -14,8 +15,10 @@ docstrings        of operations, and by package of other public classes and func
 from __future__ import annotations
 
 import ast
+import importlib
 import inspect
 import re
+import sys
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -26,6 +29,19 @@ from tools import docstrings
 
 ROOT = Path(__file__).resolve().parent.parent
 PACKAGE = ROOT / "flambeau"
+# Modules whose strings are other names than our operations', equal though many of them are.
+OTHER_NAMES = {
+    "aten/": "PyTorch's kernels",
+    "kernels/": "NumPy's ufuncs, and functions of the vector mathematics",
+    "core/arrays/meta_numpy.py": "NumPy's functions",
+    "testing/device_array.py": "NumPy's functions",
+    "vision/": "datasets and transforms",
+    "nn/init.py": "nonlinear functions, as calculate_gain names them",
+    "nn/functional.py": "what the module shows",
+    "sparse/__init__.py": "what the module shows",
+    "masked/_functions.py": "what the module shows",
+    "masked/_ops.py": "what the module shows",
+}
 LEAST = 8  # rows of a side table
 SHARE = 0.7  # of its rows that name operations
 LONG = 60
@@ -67,7 +83,7 @@ class SideTable:
         for word in self.words:
             name, _, other = word.partition("=")
             if name in operations():
-                self.spellings["pair" if other else "whole" if "." in name else "bare"] += 1
+                self.spellings["pair" if other else "key" if operations()[name] == name else "bare"] += 1
 
     @property
     def named(self) -> set[str]:
@@ -98,13 +114,27 @@ def outermost(node: ast.AST) -> Iterator[tuple[int, list[str]]]:
             yield from outermost(child)
 
 
+@cache
+def names_of_rules() -> set[str]:
+    """What the package calls its collections of rules; operations are looked for when one is hung."""
+    from flambeau.core.calls.tables import Rules
+
+    scopes = [vars(module) for name, module in list(sys.modules.items()) if name.startswith("flambeau.") and module is not None]
+    return {name for scope in scopes for name, value in list(scope.items()) if isinstance(value, Rules)}
+
+
 def side_tables() -> list[SideTable]:
+    for name in RULES_OF:
+        importlib.import_module(f"flambeau.{name}")
+    places = declared()
     found = []
     for path, tree in trees().items():
+        if shown(path).startswith(tuple(OTHER_NAMES)):
+            continue
         docstrings = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
         calls: dict[str, tuple[int, list[str]]] = {}
         for node in ast.walk(tree):
-            if isinstance(node, ast.Call) and not isinstance(node.func, ast.Call):
+            if isinstance(node, ast.Call) and not isinstance(node.func, ast.Call) and ast.unparse(node.func) not in names_of_rules():
                 words = [word for argument in node.args for word in words_of(argument) if len(words_of(argument)) < LEAST]
                 if words:
                     calls.setdefault(ast.unparse(node.func), (node.lineno, []))[1].extend(words[:1])
@@ -113,7 +143,8 @@ def side_tables() -> list[SideTable]:
         ]
         for line, words in (*collections, *calls.values()):
             table = SideTable(path, line, words)
-            if table.counts():
+            at_home = sum(places.get(name, "") == module_name(path) for name in table.named)
+            if table.counts() and 2 * at_home < len(table.named):  # otherwise these are declarations
                 found.append(table)
     return found
 
@@ -128,6 +159,23 @@ def declared() -> dict[str, str]:
         function = inspect.unwrap(getattr(entry, "kernel", None) or getattr(entry, "body", None) or entry.wrapper)
         places[whole] = getattr(function, "__module__", "")
     return places
+
+
+def hang(homes: dict[str, set[str]]) -> Counter[str]:
+    """Add the modules of the rules and native kernels of operations; how many rules there are of each subject."""
+    from flambeau.core.calls.registry import entries
+    from flambeau.kernels.index import FAMILIES
+
+    subjects: Counter[str] = Counter()
+    for entry in entries():
+        subjects.update(entry.hanging.keys())
+        homes[entry.key] |= {function.__module__ for function in entry.hanging.values()}
+        if entry.key in FAMILIES:
+            homes[entry.key].add(f"flambeau.kernels.{FAMILIES[entry.key]}")
+    return subjects
+
+
+RULES_OF = ("aten.below", "core.arrays.meta", "func._batch_index", "func._batch_layers", "func._forward_rules", "ops.sparse")
 
 
 # -- what imports what --------------------------------------------------------------------------------------------------------------------
@@ -239,7 +287,9 @@ def main() -> None:
     print(f"side tables: {len(tables)}, {sum(len(table.words) for table in tables)} rows")
     for table in sorted(tables, key=lambda table: -len(table.words)):
         print(f"  {len(table.words):4} rows, {dict(table.spellings)}: {shown(table.path)}:{table.line}")
-    homes: dict[str, set[str]] = {name: {module} for name, module in declared().items()}
+    homes = {name: {module} for name, module in declared().items()}
+    subjects = hang(homes)
+    print(f"rules: {sum(subjects.values())}, by subject: {dict(subjects.most_common())}")
     for table in tables:
         for name in table.named:
             homes.setdefault(name, set()).add(module_name(table.path))
