@@ -16,7 +16,7 @@ PAGE = ROOT / "docs" / "adding-an-operation.md"
 # Makes the two modules of the page, as if they were files of the two packages.
 PREPARE = """
 import re, sys, types
-sys.path[:0] = [{root!r}, {tests!r}]
+sys.path[:0] = [{root!r}, {tests!r}, {tests!r} + "/helpers"]
 import flambeau
 blocks = re.findall(r"```python\\n(.*?)```", open({page!r}).read(), re.S)
 
@@ -46,6 +46,28 @@ assert flambeau.softcap(x.detach(), out=out) is out and flambeau.equal(out, y)
 assert z.softcap_() is z and flambeau.equal(z, y)
 assert flambeau.softcap(flambeau.tensor([1, 2])).dtype == flambeau.float32
 assert flambeau.softcap(flambeau.ones(2, dtype=flambeau.bfloat16)).dtype == flambeau.bfloat16
+
+rows, ones = x.detach().reshape(2, 2), flambeau.ones(4)
+assert flambeau.equal(flambeau.vmap(flambeau.softcap)(rows).reshape(4), y)
+assert flambeau.allclose(flambeau.func.jvp(flambeau.softcap, (x.detach(),), (ones,))[1], x.grad)
+assert flambeau.equal(flambeau.vmap(flambeau.func.grad(flambeau.softcap))(x.detach()), x.grad)
+with flambeau.autocast("cpu"):
+    assert flambeau.softcap(flambeau.ones(2, dtype=flambeau.bfloat16)).dtype == flambeau.float32
+assert flambeau.softcap(flambeau.empty(2, 3, device="meta")).shape == (2, 3)
+sparse = flambeau.softcap(x.detach().to_sparse())
+assert sparse.layout == flambeau.sparse_coo and flambeau.equal(sparse.to_dense(), y)
+
+from flambeau.utils._python_dispatch import TorchDispatchMode
+
+class Seen(TorchDispatchMode):
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        names.append(str(func))
+        return func(*args, **(kwargs or {}))
+
+names = []
+with Seen():
+    flambeau.softcap(rows)
+assert names == ["flambeau.softcap.default"], names
 assert "softcap" in dir(flambeau) and flambeau.softcap.__doc__.startswith("``input / sqrt")
 print("row:", *row(TABLES["torch"]["softcap"]), sep="|")
 """
@@ -67,6 +89,9 @@ for shape in ((8200,), (100, 100), (3, 41, 77)):
             assert flambeau.equal(got, flambeau.extent(x)) and got.shape == x.shape[:-1], (shape, dtype)
         assert launches, (shape, dtype)
 assert flambeau.extent(flambeau.tensor([1.0, float("nan")])).isnan()
+assert flambeau.extent(flambeau.empty(2, 3, device="meta")).shape == (2,)
+x = flambeau.randn(5, 3, 4)
+assert flambeau.equal(flambeau.vmap(flambeau.extent)(x), flambeau.extent(x))
 """
 
 GENERATED = """
@@ -89,7 +114,8 @@ def test_the_function_gives_method_in_place_form_out_and_docs_row() -> None:
     assert process.returncode == 0, process.stderr
     shown = process.stdout.strip().split("|")
     assert shown[1:6] == ["`softcap`", "primitive", "int_to_float", "method, in-place, out=", "input"]
-    assert shown[6].startswith("``input / sqrt(1 + input**2)``")
+    assert shown[6] == "autocast float32; 0 at 0; native kernel"
+    assert shown[7].startswith("``input / sqrt(1 + input**2)``")
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="native kernels are for Linux")

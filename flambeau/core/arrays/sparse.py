@@ -269,7 +269,7 @@ class SparseKind(Kind):
         if rule is None:
             if not op.keeps_zero:
                 unsupported(op.name, *_arrays_in(values))
-            rule = op.hanging[rules.subject] = self.rule_at_zero(op.name)
+            rule = self.rule_at_zero(op.name)
         if getattr(rule, "takes_op", False):
             return rule(op, values, compute, result)
         if compute is not None:
