@@ -279,9 +279,9 @@ class Sparse(Area):
             when=lambda found: specifies_nothing(found),
         ),
         Known(
-            "PyTorch adds and multiplies a dense tensor to compressed masked ones without a look at its size",
+            "PyTorch adds and multiplies a dense or COO tensor to compressed masked ones without a look at its size",
             kind="exception",
-            ours="expected a number or a tensor of layout torch.sparse_.* beside a MaskedTensor",
+            ours="expected a number or a tensor of layout torch.sparse_.* beside a MaskedTensor|the same layout. Got torch.sparse_coo and",
         ),
         Known("PyTorch takes a bool tensor among masked ones for a mask", line="stack|cat", ours="mask must have dtype bool"),
         Known(
