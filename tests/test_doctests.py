@@ -23,6 +23,13 @@ MODULES = ["flambeau", *sorted(module.name for module in pkgutil.walk_packages(f
 PROGRAMS = {"flambeau.__main__", "flambeau.runner.aliased"}  # doing something is what importing them is for
 
 
+class Finder(doctest.DocTestFinder):
+    """Finds classes whose ``__module__`` is another name of their file, too."""
+
+    def _from_module(self, module, object):
+        return super()._from_module(module, object) or sys.modules.get(getattr(object, "__module__", None)) is module
+
+
 @pytest.mark.parametrize("name", [name for name in MODULES if name not in PROGRAMS])
 def test_the_examples_of(name):
     try:
@@ -32,7 +39,7 @@ def test_the_examples_of(name):
             raise
         pytest.skip(f"{error.name} is not installed")
     names = {**NAMES, "flambeau": flambeau, **vars(module)}
-    assert not failures(doctest.DocTestFinder().find(module, name, globs=names))
+    assert not failures(Finder().find(module, name, globs=names))
 
 
 # Declared operations are objects, which doctest does not look into.

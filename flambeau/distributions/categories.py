@@ -27,11 +27,19 @@ _CATEGORIES = {"probs": constraints.simplex, "logits": constraints.real_vector}
 
 
 class Categorical(Parametric):
-    """An index from 0 to K - 1.
-
+    """An index from 0 to K - 1, drawn with a probability of its own.
     Args:
-        probs: ``(*, K)``, not negative, normalized to the sum 1. logits: ``(*, K)``, log probabilities up to a constant.
+        probs: ``(*, K)``, not negative; normalized to the sum 1.
+        logits: ``(*, K)``, log probabilities up to a constant, in their place.
+        validate_args: whether parameters and values are checked.
+    Shape: ``batch_shape`` is ``(*)``; an event is one int64 index.
+    Raises:
+        ValueError: both or none of ``probs`` and ``logits``, one without a dimension, or a negative probability.
     Source: torch.distributions.Categorical.
+    Example:
+        >>> weather = Categorical(torch.tensor([2.0, 1.0, 1.0]))
+        >>> weather.probs, weather.log_prob(torch.tensor(0)).exp(), weather.mode
+        (tensor([0.5000, 0.2500, 0.2500]), tensor(0.5000), tensor(0))
     """
 
     arg_constraints = _CATEGORIES
@@ -149,10 +157,18 @@ class _OfCategorical(Distribution):
 
 class OneHotCategorical(_OfCategorical):
     """A vector with a single 1, the rest zeros.
-
     Args:
-        probs, logits: ``(*, K)``, as of ``Categorical``.
+        probs: ``(*, K)``, not negative; normalized to the sum 1.
+        logits: ``(*, K)``, log probabilities up to a constant, in their place.
+        validate_args: whether parameters and values are checked.
+    Shape: ``batch_shape`` is ``(*)``, ``event_shape`` ``(K,)``.
+    Raises:
+        ValueError: as of ``Categorical``; a value that is not one-hot.
     Source: torch.distributions.OneHotCategorical.
+    Example:
+        >>> choice = OneHotCategorical(torch.tensor([0.2, 0.3, 0.5]))
+        >>> choice.mode, choice.log_prob(torch.tensor([1.0, 0.0, 0.0])).exp()
+        (tensor([0., 0., 1.]), tensor(0.2000))
     """
 
     support = constraints.one_hot
@@ -194,9 +210,19 @@ class OneHotCategorical(_OfCategorical):
 
 class OneHotCategoricalStraightThrough(OneHotCategorical):
     """One-hot vectors whose gradient is that of the probabilities.
-
+    Args:
+        probs, logits, validate_args: as of ``OneHotCategorical``.
+    Shape: ``batch_shape`` is ``(*)``, ``event_shape`` ``(K,)``.
+    Raises:
+        ValueError: as of ``OneHotCategorical``.
     Source: torch.distributions.OneHotCategoricalStraightThrough. Bengio, Leonard and Courville 2013, "Estimating or propagating gradients
         through stochastic neurons for conditional computation".
+    Example:
+        >>> probs = torch.tensor([0.0, 1.0], requires_grad=True)
+        >>> sample = OneHotCategoricalStraightThrough(probs).rsample()
+        >>> sample[1].backward()
+        >>> sample, probs.grad
+        (tensor([0., 1.], grad_fn=<AddBackward0>), tensor([-1.,  0.]))
     """
 
     has_rsample = True
@@ -207,12 +233,19 @@ class OneHotCategoricalStraightThrough(OneHotCategorical):
 
 class Multinomial(_OfCategorical):
     """How often each category comes in ``total_count`` draws.
-
     Args:
-        total_count: one number for the whole batch. probs, logits: ``(*, K)``, as of ``Categorical``.
+        total_count: draws, one int for the whole batch.
+        probs: ``(*, K)``, not negative; normalized to the sum 1.
+        logits: ``(*, K)``, log probabilities up to a constant, in their place.
+        validate_args: whether parameters and values are checked.
+    Shape: ``batch_shape`` is ``(*)``, ``event_shape`` ``(K,)``.
     Raises:
-        NotImplementedError: several numbers of draws.
+        NotImplementedError: ``total_count`` not an int.
+        ValueError: both or none of ``probs`` and ``logits``, or values that are no counts.
     Source: torch.distributions.Multinomial.
+    Example:
+        >>> Multinomial(6, torch.tensor([0.5, 0.25, 0.25])).mean
+        tensor([3.0000, 1.5000, 1.5000])
     """
 
     total_count: int
@@ -264,11 +297,19 @@ class Multinomial(_OfCategorical):
 
 class ExpRelaxedCategorical(_OfCategorical):
     """The logarithm of a relaxed one-hot vector.
-
     Args:
-        temperature: 0 would make it a one-hot vector. probs, logits: ``(*, K)``, as of ``Categorical``.
+        temperature: positive; towards 0 the vector becomes one-hot.
+        probs: ``(*, K)``, as of ``Categorical``.
+        logits: ``(*, K)``, in their place.
+        validate_args: whether parameters and values are checked.
+    Shape: ``batch_shape`` is ``(*)``, ``event_shape`` ``(K,)``.
+    Raises:
+        ValueError: as of ``Categorical``.
     Source: torch.distributions.relaxed_categorical.ExpRelaxedCategorical. Maddison, Mnih and Teh 2017, "The concrete distribution",
         appendix C.3.
+    Example:
+        >>> ExpRelaxedCategorical(0.5, torch.ones(3)).rsample().exp().sum().round(decimals=4)
+        tensor(1.)
     """
 
     support = constraints.real_vector  # a constraint of the logarithms' sum aside
@@ -296,11 +337,20 @@ class ExpRelaxedCategorical(_OfCategorical):
 
 class RelaxedOneHotCategorical(FromBase):
     """A point of the simplex that stands for a one-hot vector, and is differentiable in the probabilities.
-
     Args:
-        temperature: 0 would make it a one-hot vector. probs, logits: ``(*, K)``, as of ``Categorical``.
+        temperature: positive; towards 0 the point becomes a corner.
+        probs: ``(*, K)``, as of ``Categorical``.
+        logits: ``(*, K)``, in their place.
+        validate_args: whether parameters and values are checked.
+    Shape: ``batch_shape`` is ``(*)``, ``event_shape`` ``(K,)``.
+    Raises:
+        ValueError: as of ``Categorical``.
     Source: torch.distributions.RelaxedOneHotCategorical. Maddison, Mnih and Teh 2017; Jang, Gu and Poole 2017, "Categorical
         reparameterization with Gumbel-softmax".
+    Example:
+        >>> point = RelaxedOneHotCategorical(0.5, logits=torch.zeros(2, 3, requires_grad=True)).rsample()
+        >>> point.shape, point.requires_grad, bool((point.sum(-1) - 1).abs().max() < 1e-6)
+        (torch.Size([2, 3]), True, True)
     """
 
     arg_constraints = _CATEGORIES

@@ -18,19 +18,38 @@ Factory = Callable[[Any], transforms.Transform]
 
 
 class ConstraintRegistry:
-    """Factories of transforms by the class of a constraint. Source: torch.distributions.constraint_registry."""
+    """Factories of transforms by the class of a constraint.
+    Returns: called with a constraint, the transform from all real numbers into it.
+    Raises:
+        NotImplementedError: called with a constraint that no factory is registered for.
+        TypeError: ``register`` of no constraint.
+    Source: torch.distributions.constraint_registry.ConstraintRegistry.
+    Example:
+        >>> to_positive = biject_to(constraints.positive)
+        >>> to_positive(torch.tensor([-1.0, 0.0]))
+        tensor([0.3679, 1.0000])
+    """
 
     def __init__(self) -> None:
         self._registry: dict[type, Factory] = {}
         super().__init__()
 
     def register(self, constraint: Any, factory: Factory | None = None) -> Any:
-        """Say what transforms to a class of constraints; a decorator when ``factory`` is left out.
-
+        """Registers the transform to a class of constraints; a decorator when ``factory`` is left out.
         Args:
-            constraint: a subclass of ``Constraint``, or one of its instances. factory: a transform from an instance.
+            constraint: a subclass of ``Constraint``, or one of its instances.
+            factory: a function from an instance to a transform.
+        Returns: ``factory``, or the decorator.
         Raises:
             TypeError: no constraint.
+        Source: torch.distributions.constraint_registry.ConstraintRegistry.register.
+        Example:
+            >>> class Negative(constraints.Constraint):
+            ...     pass
+            >>> registry = ConstraintRegistry()
+            >>> factory = registry.register(Negative, lambda constraint: transforms.AffineTransform(0.0, -1.0))
+            >>> registry(Negative())(torch.tensor(2.0))
+            tensor(-2.)
         """
         if factory is None:
             return lambda factory: self.register(constraint, factory)

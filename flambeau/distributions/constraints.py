@@ -1,7 +1,12 @@
-"""Sets of values: which parameters a distribution takes, and where its density is not zero.
+"""Sets of values: those that a distribution's parameters may take, and those where its density is not zero.
 
 ``constraint.check(value)`` tells element by element, or event by event, whether a value lies inside. ``event_dim`` says how many of
-the last dimensions make one value, ``is_discrete`` whether the set is countable. Source: torch.distributions.constraints.
+the last dimensions make one value, ``is_discrete`` whether the set is countable.
+
+Source: torch.distributions.constraints.
+Example:
+    >>> positive.check(torch.tensor([-1.0, 2.0])), simplex.check(torch.tensor([0.5, 0.5]))
+    (tensor([False,  True]), tensor(True))
 """
 
 from __future__ import annotations
@@ -24,10 +29,18 @@ __all__ = [
 
 class Constraint:
     """A set of values.
-
+    Shape: ``check`` drops the last ``event_dim`` dimensions.
     Attributes:
         is_discrete: whether it is countable.
         event_dim: how many of the last dimensions are one value.
+    Source: torch.distributions.constraints.Constraint.
+    Example:
+        >>> class Even(Constraint):
+        ...     is_discrete = True
+        ...     def check(self, value):
+        ...         return value % 2 == 0
+        >>> Even().check(torch.arange(3))
+        tensor([ True, False,  True])
     """
 
     is_discrete: Any = False
@@ -35,7 +48,14 @@ class Constraint:
     _arguments: tuple[str, ...] = ()  # attributes in the order in which ``repr`` shows them
 
     def check(self, value: Tensor) -> Tensor:
-        """Which values lie inside: a bool tensor of ``value``'s shape without its last ``event_dim`` dimensions."""
+        """Which values lie inside: a bool tensor of ``value``'s shape without its last ``event_dim`` dimensions.
+        Args:
+            value: ``(*, *event)``.
+        Returns: a bool tensor of shape ``(*)``.
+        Raises:
+            NotImplementedError: a subclass without it.
+            ValueError: a constraint that depends on an instance.
+        """
         raise NotImplementedError
 
     def __repr__(self) -> str:
@@ -75,14 +95,34 @@ class _Dependent(Constraint):
 
 
 def is_dependent(constraint: Any) -> bool:
-    """Whether a constraint is known of an instance only. Source: torch.distributions.constraints.is_dependent."""
+    """Whether a constraint is known of an instance only.
+    Args:
+        constraint: anything.
+    Returns: a bool.
+    Source: torch.distributions.constraints.is_dependent.
+    Example:
+        >>> is_dependent(torch.distributions.Uniform.support), is_dependent(torch.distributions.Uniform(0.0, 1.0).support)
+        (True, False)
+    """
     return isinstance(constraint, _Dependent)
 
 
 class _DependentProperty(property, _Dependent):
     """A property of an instance that gives a constraint; of the class, a dependent constraint.
-
-    Example: ``@constraints.dependent_property(is_discrete=False, event_dim=0)`` above ``def support(self)``.
+    Args:
+        fn: the method that gives the constraint.
+        is_discrete: what is known without an instance; left out, asking the class for it raises.
+        event_dim: likewise.
+    Raises:
+        NotImplementedError: ``is_discrete`` or ``event_dim`` of the class, where not given.
+    Source: torch.distributions.constraints.dependent_property.
+    Example:
+        >>> class Dice(torch.distributions.Distribution):
+        ...     @dependent_property(is_discrete=True, event_dim=0)
+        ...     def support(self):
+        ...         return integer_interval(1, 6)
+        >>> Dice.support.is_discrete, Dice(validate_args=False).support
+        (True, IntegerInterval(lower_bound=1, upper_bound=6))
     """
 
     def __init__(self, fn: Callable[[Any], Any] | None = None, *, is_discrete: Any = NotImplemented, event_dim: Any = NotImplemented):
@@ -95,9 +135,16 @@ class _DependentProperty(property, _Dependent):
 
 class _IndependentConstraint(Constraint):
     """A set of which the last dimensions of a batch must lie inside together.
-
     Args:
-        base_constraint: of one element. reinterpreted_batch_ndims: how many dimensions become part of one value.
+        base_constraint: of one element.
+        reinterpreted_batch_ndims: how many dimensions become part of one value.
+    Raises:
+        AssertionError: arguments of other types.
+        ValueError: ``check`` of a value with too few dimensions.
+    Source: torch.distributions.constraints.independent.
+    Example:
+        >>> independent(positive, 1).check(torch.tensor([[1.0, 2.0], [1.0, -2.0]]))
+        tensor([ True, False])
     """
 
     def __init__(self, base_constraint: Constraint, reinterpreted_batch_ndims: int):
@@ -132,10 +179,16 @@ class _IndependentConstraint(Constraint):
 
 
 class MixtureSameFamilyConstraint(Constraint):
-    """What lies inside for every component of a mixture.
-
+    """Values that lie inside for every component of a mixture.
     Args:
         base_constraint: of the components, which stand along the last dimension of the batch.
+    Shape: ``check`` drops the last ``event_dim`` dimensions.
+    Raises:
+        AssertionError: no constraint.
+    Source: torch.distributions.constraints.MixtureSameFamilyConstraint.
+    Example:
+        >>> MixtureSameFamilyConstraint(greater_than(torch.tensor([0.0, 1.0]))).check(torch.tensor([0.5, 2.0]))
+        tensor([False,  True])
     """
 
     def __init__(self, base_constraint: Constraint):
@@ -203,26 +256,61 @@ class _BothBounded(_Bounded):
 
 
 class _GreaterThan(_LowerBounded):
+    """Numbers above ``lower_bound``, a number or a tensor.
+    Source: torch.distributions.constraints.greater_than.
+    Example:
+        >>> greater_than(1.0).check(torch.tensor([1.0, 2.0]))
+        tensor([False,  True])
+    """
+
     def check(self, value: Tensor) -> Tensor:
         return self.lower_bound < value
 
 
 class _GreaterThanEq(_LowerBounded):
+    """Numbers from ``lower_bound`` on.
+    Source: torch.distributions.constraints.greater_than_eq.
+    Example:
+        >>> greater_than_eq(1.0).check(torch.tensor([1.0, 2.0]))
+        tensor([True, True])
+    """
+
     def check(self, value: Tensor) -> Tensor:
         return self.lower_bound <= value
 
 
 class _LessThan(_UpperBounded):
+    """Numbers below ``upper_bound``.
+    Source: torch.distributions.constraints.less_than.
+    Example:
+        >>> less_than(2.0).check(torch.tensor([1.0, 2.0]))
+        tensor([ True, False])
+    """
+
     def check(self, value: Tensor) -> Tensor:
         return value < self.upper_bound
 
 
 class _Interval(_BothBounded):
+    """Numbers from ``lower_bound`` to ``upper_bound``, both included.
+    Source: torch.distributions.constraints.interval.
+    Example:
+        >>> interval(0.0, 1.0).check(torch.tensor([0.0, 1.0, 2.0]))
+        tensor([ True,  True, False])
+    """
+
     def check(self, value: Tensor) -> Tensor:
         return (self.lower_bound <= value) & (value <= self.upper_bound)
 
 
 class _HalfOpenInterval(_BothBounded):
+    """Numbers from ``lower_bound`` to below ``upper_bound``.
+    Source: torch.distributions.constraints.half_open_interval.
+    Example:
+        >>> half_open_interval(0.0, 1.0).check(torch.tensor([0.0, 1.0, 2.0]))
+        tensor([ True, False, False])
+    """
+
     def check(self, value: Tensor) -> Tensor:
         return (self.lower_bound <= value) & (value < self.upper_bound)
 
@@ -233,6 +321,13 @@ def _whole(value: Tensor, inside: Tensor) -> Tensor:
 
 
 class _IntegerInterval(_BothBounded):
+    """Whole numbers from ``lower_bound`` to ``upper_bound``, both included.
+    Source: torch.distributions.constraints.integer_interval.
+    Example:
+        >>> integer_interval(0, 2).check(torch.tensor([0.0, 1.5, 2.0]))
+        tensor([ True, False,  True])
+    """
+
     is_discrete = True
 
     def check(self, value: Tensor) -> Tensor:
@@ -270,7 +365,12 @@ class _Simplex(Constraint):
 
 
 class _Multinomial(_UpperBounded):
-    """Counts whose sum is at most the bound."""
+    """Vectors of counts whose sum is at most ``upper_bound``.
+    Source: torch.distributions.constraints.multinomial.
+    Example:
+        >>> multinomial(3).check(torch.tensor([[1, 2], [2, 2]]))
+        tensor([ True, False])
+    """
 
     is_discrete = True
     event_dim = 1
@@ -356,9 +456,16 @@ class _Several(Constraint):
 
 class _Cat(_Several):
     """Constraints of parts that lie one behind the other along ``dim``, as ``torch.cat`` joins them.
-
     Args:
-        cseq: the constraints. dim: along which. lengths: of the parts; 1 each when None.
+        cseq: the constraints.
+        dim: along which the parts lie.
+        lengths: of the parts; 1 each when None.
+    Raises:
+        AssertionError: something else than constraints, or another number of lengths.
+    Source: torch.distributions.constraints.cat.
+    Example:
+        >>> cat([positive, real], lengths=[1, 2]).check(torch.tensor([-1.0, -1.0, -1.0]))
+        tensor([False,  True,  True])
     """
 
     def __init__(self, cseq: Sequence[Constraint], dim: int = 0, lengths: Sequence[int] | None = None):
@@ -378,9 +485,16 @@ class _Cat(_Several):
 
 class _Stack(_Several):
     """Constraints of the slices of a value along ``dim``, as ``torch.stack`` joins them.
-
     Args:
-        cseq: the constraints. dim: along which.
+        cseq: the constraints, one for each slice.
+        dim: along which the slices lie.
+    Raises:
+        AssertionError: something else than constraints.
+    Source: torch.distributions.constraints.stack.
+    Example:
+        >>> stack([positive, real]).check(torch.tensor([[-1.0, 1.0], [-1.0, 1.0]]))
+        tensor([[False,  True],
+                [ True,  True]])
     """
 
     def __init__(self, cseq: Sequence[Constraint], dim: int = 0):

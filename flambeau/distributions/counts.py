@@ -38,10 +38,17 @@ class _Chances(Binary):
 
 class Bernoulli(ExponentialFamily, _Chances):
     """1 with probability ``probs``, else 0.
-
     Args:
-        probs, logits: of a 1, as probability or as log odds.
+        probs: of a 1, from 0 to 1; ``(*)`` or a number.
+        logits: its log odds, in its place.
+        validate_args: whether parameters and values are checked.
+    Shape: ``batch_shape`` is that of ``probs`` or ``logits``; an event is 0 or 1, in the parameter's dtype.
+    Raises:
+        ValueError: both or none of ``probs`` and ``logits``, or a probability outside of 0 to 1.
     Source: torch.distributions.Bernoulli.
+    Example:
+        >>> Bernoulli(logits=torch.tensor([0.0, 2.0])).probs, Bernoulli(0.75).variance
+        (tensor([0.5000, 0.8808]), tensor(0.1875))
     """
 
     arg_constraints = _CHANCES
@@ -97,10 +104,20 @@ def _listed(distribution: Any, count: int, expand: bool) -> Tensor:
 
 class Binomial(_Chances):
     """How many of ``total_count`` trials succeed.
-
     Args:
-        total_count: how many trials. probs, logits: of a success, as probability or as log odds.
+        total_count: trials, whole and 0 or more; broadcasts with the other.
+        probs: of a success, from 0 to 1; ``(*)`` or a number.
+        logits: its log odds, in its place.
+        validate_args: whether parameters and values are checked.
+    Shape: ``batch_shape`` is that of the parameters broadcast; an event is one count.
+    Raises:
+        ValueError: both or none of ``probs`` and ``logits``, or parameters outside of their range.
+        NotImplementedError: ``entropy`` and ``enumerate_support`` of a batch with different counts.
     Source: torch.distributions.Binomial.
+    Example:
+        >>> coins = Binomial(4, torch.tensor([0.5, 0.75]))
+        >>> coins.mean, coins.log_prob(torch.tensor(2.0)).exp()
+        (tensor([2., 3.]), tensor([0.3750, 0.2109]))
     """
 
     arg_constraints = {"total_count": constraints.nonnegative_integer, **_CHANCES}
@@ -156,12 +173,17 @@ class Binomial(_Chances):
 
 class Geometric(_Chances):
     """How many trials fail before the first success: 0, 1, ...
-
     Args:
-        probs, logits: of a success, as probability or as log odds.
+        probs: of a success, above 0 and at most 1; ``(*)`` or a number.
+        logits: its log odds, in its place.
+        validate_args: whether parameters and values are checked.
+    Shape: ``batch_shape`` is that of ``probs`` or ``logits``; an event is one count.
     Raises:
-        ValueError: a probability of 0.
+        ValueError: both or none of ``probs`` and ``logits``, or a probability of 0 or outside of 0 to 1.
     Source: torch.distributions.Geometric.
+    Example:
+        >>> Geometric(0.25).mean, Geometric(0.5).log_prob(torch.tensor([0.0, 1.0, 2.0])).exp()
+        (tensor(3.), tensor([0.5000, 0.2500, 0.1250]))
     """
 
     arg_constraints = _CHANCES
@@ -207,10 +229,18 @@ class Geometric(_Chances):
 
 class NegativeBinomial(_Chances):
     """How many trials succeed before ``total_count`` have failed.
-
     Args:
-        total_count: failures, not necessarily whole. probs, logits: of a success, as probability or as log odds.
+        total_count: failures after which it ends, 0 or more, not necessarily whole.
+        probs: of a success, from 0 to below 1; ``(*)`` or a number.
+        logits: its log odds, in its place.
+        validate_args: whether parameters and values are checked.
+    Shape: ``batch_shape`` is that of the parameters broadcast; an event is one count.
+    Raises:
+        ValueError: both or none of ``probs`` and ``logits``, or parameters outside of their range.
     Source: torch.distributions.NegativeBinomial. Samples: Poisson numbers of gamma rates.
+    Example:
+        >>> NegativeBinomial(3.0, torch.tensor([0.25, 0.5])).mean
+        tensor([1., 3.])
     """
 
     arg_constraints = {
@@ -253,11 +283,17 @@ class NegativeBinomial(_Chances):
 
 
 class Poisson(ExponentialFamily, Parametric):
-    """How many events happen, of which each happens independently of the others.
-
+    """How many events happen in a unit of time, each independently of the others.
     Args:
-        rate: how many on average.
+        rate: how many on average, 0 or more; ``(*)`` or a number.
+        validate_args: whether parameters and values are checked.
+    Shape: ``batch_shape`` is that of ``rate``; an event is one count.
+    Raises:
+        ValueError: ``rate`` negative.
     Source: torch.distributions.Poisson.
+    Example:
+        >>> Poisson(2.0).log_prob(torch.tensor([0.0, 1.0, 2.0])).exp()
+        tensor([0.1353, 0.2707, 0.2707])
     """
 
     arg_constraints = {"rate": constraints.nonnegative}

@@ -22,14 +22,20 @@ class Distribution:
     ``log_prob`` gives one number for each event.
 
     Args:
-        batch_shape: of the parameters. event_shape: of one value.
+        batch_shape: the shape of the parameters.
+        event_shape: the shape of one value; ``()`` for single numbers.
         validate_args: whether parameters and values are checked; the class's default when None.
+    Shape: samples have ``(*sample_shape, *batch_shape, *event_shape)``, log probabilities ``(*sample_shape, *batch_shape)``.
     Attributes:
         has_rsample: whether samples are differentiable in the parameters.
         has_enumerate_support: whether all values can be listed.
     Raises:
         ValueError: a parameter outside of its constraint.
     Source: torch.distributions.Distribution.
+    Example:
+        >>> batch = torch.distributions.Dirichlet(torch.ones(2, 3))
+        >>> batch.batch_shape, batch.event_shape, batch.sample((5,)).shape
+        (torch.Size([2]), torch.Size([3]), torch.Size([5, 2, 3]))
     """
 
     has_rsample = False
@@ -41,9 +47,11 @@ class Distribution:
     @staticmethod
     def set_default_validate_args(value: bool) -> None:
         """Whether parameters and values are checked where a program does not say; on, unless Python runs with ``-O``.
-
+        Args:
+            value: True to check, False to trust.
         Raises:
             ValueError: neither True nor False.
+        Source: torch.distributions.Distribution.set_default_validate_args.
         """
         if value not in (True, False):
             raise ValueError
@@ -81,9 +89,17 @@ class Distribution:
 
     def expand(self, batch_shape: Any, _instance: Any = None) -> Any:
         """The distribution with its parameters expanded to ``batch_shape``, without copying or checking them again.
-
         Args:
-            batch_shape: the shape. _instance: the new distribution to fill in, for subclasses with an ``expand`` of their own.
+            batch_shape: the new shape of the parameters; the old one must broadcast to it.
+            _instance: the new distribution to fill in, for subclasses with an ``expand`` of their own.
+        Returns: a distribution of the same class; its parameters are views.
+        Raises:
+            RuntimeError: the shapes do not broadcast.
+            NotImplementedError: a subclass with an ``__init__`` of its own and no ``expand``.
+        Source: torch.distributions.Distribution.expand.
+        Example:
+            >>> torch.distributions.Normal(0.0, torch.ones(3)).expand((2, 3)).batch_shape
+            torch.Size([2, 3])
         """
         raise NotImplementedError
 
@@ -128,12 +144,33 @@ class Distribution:
         return self.variance.sqrt()
 
     def sample(self, sample_shape: Any = ()) -> Tensor:
-        """Values drawn without a gradient, of shape ``sample_shape + batch_shape + event_shape``."""
+        """Values drawn without a gradient, of shape ``sample_shape + batch_shape + event_shape``.
+        Args:
+            sample_shape: how often to draw, in each dimension.
+        Returns: a tensor of shape ``(*sample_shape, *batch_shape, *event_shape)``.
+        Source: torch.distributions.Distribution.sample.
+        Example:
+            >>> torch.distributions.Bernoulli(torch.tensor([0.0, 1.0])).sample((2,))
+            tensor([[0., 1.],
+                    [0., 1.]])
+        """
         with no_grad():
             return self.rsample(sample_shape)
 
     def rsample(self, sample_shape: Any = ()) -> Tensor:
-        """Values drawn so that gradients reach the parameters, where ``has_rsample``."""
+        """Values drawn so that gradients reach the parameters, where ``has_rsample``.
+        Args:
+            sample_shape: how often to draw, in each dimension.
+        Returns: a tensor of shape ``(*sample_shape, *batch_shape, *event_shape)``.
+        Raises:
+            NotImplementedError: the distribution has no such samples.
+        Source: torch.distributions.Distribution.rsample.
+        Example:
+            >>> loc = torch.zeros(3, requires_grad=True)
+            >>> torch.distributions.Normal(loc, 1.0).rsample((4,)).sum().backward()
+            >>> loc.grad
+            tensor([4., 4., 4.])
+        """
         raise NotImplementedError
 
     def sample_n(self, n: int) -> Tensor:
@@ -142,31 +179,83 @@ class Distribution:
         return self.sample(Size((n,)))
 
     def log_prob(self, value: Tensor) -> Tensor:
-        """The logarithm of the density, or of the probability, of ``value``."""
+        """The logarithm of the density, or of the probability, of ``value``.
+        Args:
+            value: one or more values; its shape broadcasts with ``(*batch_shape, *event_shape)``.
+        Returns: one number for each value, in nats.
+        Raises:
+            ValueError: a shape that does not fit, or a value outside of ``support``, where values are checked.
+        Source: torch.distributions.Distribution.log_prob.
+        Example:
+            >>> torch.distributions.Bernoulli(0.25).log_prob(torch.tensor([0.0, 1.0])).exp()
+            tensor([0.7500, 0.2500])
+        """
         raise NotImplementedError
 
     def cdf(self, value: Tensor) -> Tensor:
-        """The probability of all values up to ``value``."""
+        """The probability of all values up to ``value``.
+        Args:
+            value: numbers of a shape that broadcasts with ``batch_shape``.
+        Returns: probabilities, one for each number.
+        Raises:
+            NotImplementedError: a distribution whose function is not known in closed form.
+            ValueError: a value outside of ``support``, where values are checked.
+        Source: torch.distributions.Distribution.cdf.
+        Example:
+            >>> torch.distributions.Uniform(0.0, 4.0).cdf(torch.tensor([1.0, 3.0]))
+            tensor([0.2500, 0.7500])
+        """
         raise NotImplementedError
 
     def icdf(self, value: Tensor) -> Tensor:
-        """The number up to which the values have probability ``value``."""
+        """The number up to which the values have probability ``value``.
+        Args:
+            value: probabilities, from 0 to 1.
+        Returns: numbers; ``cdf`` undoes it.
+        Raises:
+            NotImplementedError: a distribution whose quantiles are not known in closed form.
+        Source: torch.distributions.Distribution.icdf.
+        Example:
+            >>> torch.distributions.Uniform(0.0, 4.0).icdf(torch.tensor([0.25, 0.75]))
+            tensor([1., 3.])
+        """
         raise NotImplementedError
 
     def enumerate_support(self, expand: bool = True) -> Tensor:
         """All values, along a new first dimension: the n-th value for every distribution of the batch.
-
         Args:
             expand: to the shape of the batch; else its dimensions have size 1.
+        Returns: a tensor of shape ``(values, *batch_shape, *event_shape)``.
+        Raises:
+            NotImplementedError: the values cannot be listed.
+        Source: torch.distributions.Distribution.enumerate_support.
+        Example:
+            >>> torch.distributions.Bernoulli(torch.tensor([0.1, 0.9])).enumerate_support()
+            tensor([[0., 0.],
+                    [1., 1.]])
         """
         raise NotImplementedError
 
     def entropy(self) -> Tensor:
-        """The entropy, in nats."""
+        """The entropy, in nats.
+        Returns: a tensor of shape ``batch_shape``.
+        Raises:
+            NotImplementedError: no closed form is known.
+        Source: torch.distributions.Distribution.entropy.
+        Example:
+            >>> torch.distributions.Bernoulli(torch.tensor([0.5, 0.9])).entropy()
+            tensor([0.6931, 0.3251])
+        """
         raise NotImplementedError
 
     def perplexity(self) -> Tensor:
-        """The exponential of the entropy."""
+        """The exponential of the entropy: how many equally likely values would be as uncertain.
+        Returns: a tensor of shape ``batch_shape``.
+        Source: torch.distributions.Distribution.perplexity.
+        Example:
+            >>> torch.distributions.Categorical(torch.ones(6)).perplexity().round(decimals=3)
+            tensor(6.)
+        """
         return self.entropy().exp()
 
     def _extended_shape(self, sample_shape: Any = ()) -> Size:

@@ -17,7 +17,16 @@ class ExponentialFamily(Distribution):
     Subclasses give ``_natural_params``, ``_log_normalizer`` and ``_mean_carrier_measure``, the expectation of ``log h``; the entropy, and
     divergences within a family, follow by differentiating ``F``, whose gradient is the expectation of ``t``.
 
+    Args:
+        batch_shape, event_shape, validate_args: as of ``Distribution``.
+    Shape: natural parameters have ``batch_shape``, those of vectors one dimension more.
+    Raises:
+        NotImplementedError: a subclass that leaves one of the three out, when its entropy is asked for.
     Source: torch.distributions.ExponentialFamily. Nielsen and Nock 2010, "Entropies and cross-entropies of exponential families".
+    Example:
+        >>> gamma = torch.distributions.Gamma(torch.tensor([1.0, 2.0]), 1.0)
+        >>> isinstance(gamma, ExponentialFamily), ExponentialFamily.entropy(gamma)
+        (True, tensor([1.0000, 1.5772], grad_fn=<SubBackward0>))
     """
 
     @property

@@ -16,12 +16,18 @@ __all__ = ["Independent"]
 
 class Independent(Distribution):
     """The last dimensions of a batch as one value, whose elements are independent: log probabilities are added up over them.
-
     Args:
-        base_distribution: the batch. reinterpreted_batch_ndims: how many of its last dimensions become part of the event.
+        base_distribution: the batch.
+        reinterpreted_batch_ndims: how many of its last dimensions become part of the event.
+        validate_args: accepted; the base has checked its parameters.
+    Shape: what ``base_distribution`` has as ``(*batch, *more)`` becomes ``batch_shape`` ``(*batch)`` and the first part of ``event_shape``.
     Raises:
         ValueError: more than the batch has.
     Source: torch.distributions.Independent.
+    Example:
+        >>> rows = Independent(torch.distributions.Normal(torch.zeros(2, 3), 1.0), 1)
+        >>> rows.batch_shape, rows.event_shape, rows.log_prob(torch.zeros(2, 3))
+        (torch.Size([2]), torch.Size([3]), tensor([-2.7568, -2.7568]))
     """
 
     arg_constraints: dict[str, constraints.Constraint] = {}

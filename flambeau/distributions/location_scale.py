@@ -44,11 +44,19 @@ class _Symmetric(Parametric):
 
 
 class Normal(ExponentialFamily, _Symmetric):
-    """The normal distribution.
-
+    """The normal distribution: density ``exp(-z**2 / 2) / (scale sqrt(2 pi))`` with ``z = (x - loc) / scale``.
     Args:
-        loc: the mean. scale: the standard deviation.
+        loc: the mean, ``(*)`` or a number.
+        scale: the standard deviation, positive; broadcasts with ``loc``.
+        validate_args: whether parameters and values are checked.
+    Shape: ``batch_shape`` is that of ``loc`` and ``scale`` broadcast; an event is one number.
+    Raises:
+        ValueError: ``scale`` not positive, or ``loc`` NaN.
     Source: torch.distributions.Normal.
+    Example:
+        >>> normal = Normal(torch.tensor([0.0, 2.0]), 2.0)
+        >>> normal.log_prob(torch.tensor(0.0)), normal.cdf(torch.tensor(0.0))
+        (tensor([-1.6121, -2.1121]), tensor([0.5000, 0.1587]))
     """
 
     _mean_carrier_measure = 0
@@ -97,11 +105,19 @@ class Normal(ExponentialFamily, _Symmetric):
 
 
 class LogNormal(FromBase):
-    """What has a normal logarithm.
-
+    """The distribution of ``exp(x)`` for a normal ``x``.
     Args:
-        loc, scale: mean and standard deviation of the logarithm.
+        loc: mean of the logarithm, ``(*)`` or a number.
+        scale: standard deviation of the logarithm, positive.
+        validate_args: whether parameters and values are checked.
+    Shape: ``batch_shape`` is that of ``loc`` and ``scale`` broadcast; an event is one positive number.
+    Raises:
+        ValueError: ``scale`` not positive.
     Source: torch.distributions.LogNormal.
+    Example:
+        >>> log_normal = LogNormal(0.0, torch.tensor([0.5, 1.0]))
+        >>> log_normal.mean, log_normal.mode
+        (tensor([1.1331, 1.6487]), tensor([0.7788, 0.3679]))
     """
 
     arg_constraints = _LOCATION_AND_SCALE
@@ -160,10 +176,16 @@ class _Half(FromBase):
 
 class HalfNormal(_Half):
     """The absolute value of a normal number of mean 0.
-
     Args:
-        scale: its standard deviation.
+        scale: the standard deviation of that number, not of the absolute value; positive, ``(*)`` or a number.
+        validate_args: whether parameters and values are checked.
+    Shape: ``batch_shape`` is that of ``scale``; an event is one number, 0 or more.
+    Raises:
+        ValueError: ``scale`` not positive.
     Source: torch.distributions.HalfNormal.
+    Example:
+        >>> HalfNormal(2.0).mean, HalfNormal(2.0).log_prob(torch.tensor(0.0))
+        (tensor(1.5958), tensor(-0.9189))
     """
 
     _of_base = ("scale",)
@@ -181,11 +203,18 @@ class HalfNormal(_Half):
 
 
 class Cauchy(_Symmetric):
-    """The Cauchy distribution, whose moments do not exist.
-
+    """The Cauchy distribution, with tails so heavy that mean and variance do not exist: ``mean`` is NaN, ``variance`` infinite.
     Args:
-        loc: the median. scale: half the distance of the quartiles.
+        loc: the median, ``(*)`` or a number.
+        scale: half the distance of the quartiles, positive.
+        validate_args: whether parameters and values are checked.
+    Shape: ``batch_shape`` is that of ``loc`` and ``scale`` broadcast; an event is one number.
+    Raises:
+        ValueError: ``scale`` not positive.
     Source: torch.distributions.Cauchy.
+    Example:
+        >>> Cauchy(0.0, 2.0).cdf(torch.tensor([-2.0, 0.0, 2.0]))
+        tensor([0.2500, 0.5000, 0.7500])
     """
 
     @property
@@ -216,10 +245,16 @@ class Cauchy(_Symmetric):
 
 class HalfCauchy(_Half):
     """The absolute value of a Cauchy number of median 0.
-
     Args:
-        scale: its median.
+        scale: its median, positive; ``(*)`` or a number.
+        validate_args: whether parameters and values are checked.
+    Shape: ``batch_shape`` is that of ``scale``; an event is one number, 0 or more.
+    Raises:
+        ValueError: ``scale`` not positive.
     Source: torch.distributions.HalfCauchy.
+    Example:
+        >>> HalfCauchy(3.0).icdf(torch.tensor(0.5)), HalfCauchy(3.0).mean
+        (tensor(3.), tensor(inf))
     """
 
     _of_base = ("scale",)
@@ -243,10 +278,17 @@ class HalfCauchy(_Half):
 
 class Laplace(_Symmetric):
     """The Laplace distribution: an exponential number on either side of ``loc``.
-
     Args:
-        loc: the mean. scale: the mean distance from it.
+        loc: the mean, ``(*)`` or a number.
+        scale: the mean distance from it, positive.
+        validate_args: whether parameters and values are checked.
+    Shape: ``batch_shape`` is that of ``loc`` and ``scale`` broadcast; an event is one number.
+    Raises:
+        ValueError: ``scale`` not positive.
     Source: torch.distributions.Laplace.
+    Example:
+        >>> Laplace(0.0, 1.0).log_prob(torch.tensor([-2.0, 0.0, 2.0])), Laplace(0.0, 1.0).variance
+        (tensor([-2.6931, -0.6931, -2.6931]), tensor(2.))
     """
 
     @property
@@ -286,10 +328,18 @@ class Laplace(_Symmetric):
 
 class Uniform(Parametric):
     """All numbers from ``low`` to ``high``, with equal density.
-
     Args:
-        low, high: the bounds; a sample may be ``low``, not ``high``.
+        low: the lower bound, ``(*)`` or a number; a sample may be ``low``.
+        high: the upper bound, above ``low``; no sample is ``high``.
+        validate_args: whether parameters and values are checked.
+    Shape: ``batch_shape`` is that of ``low`` and ``high`` broadcast; an event is one number.
+    Raises:
+        ValueError: ``high`` not above ``low``.
     Source: torch.distributions.Uniform.
+    Example:
+        >>> uniform = Uniform(torch.tensor([0.0, 2.0]), 4.0)
+        >>> uniform.mean, uniform.log_prob(torch.tensor(3.0)).exp()
+        (tensor([2., 3.]), tensor([0.2500, 0.5000]))
     """
 
     has_rsample = True
@@ -344,11 +394,18 @@ class Uniform(Parametric):
 
 
 class Gumbel(WithParameters):
-    """The Gumbel distribution of largest values.
-
+    """The Gumbel distribution, to which the largest of many values tends.
     Args:
-        loc: the mode. scale: of the distribution.
+        loc: the mode, ``(*)`` or a number.
+        scale: positive; the standard deviation is ``scale * pi / sqrt(6)``.
+        validate_args: whether parameters and values are checked.
+    Shape: ``batch_shape`` is that of ``loc`` and ``scale`` broadcast; an event is one number.
+    Raises:
+        ValueError: ``scale`` not positive.
     Source: torch.distributions.Gumbel.
+    Example:
+        >>> Gumbel(1.0, 2.0).mean, Gumbel(1.0, 2.0).cdf(torch.tensor(1.0))
+        (tensor(2.1544), tensor(0.3679))
     """
 
     arg_constraints = _LOCATION_AND_SCALE
@@ -396,10 +453,18 @@ class Gumbel(WithParameters):
 
 class StudentT(Parametric):
     """Student's t: a normal number over the root of an independent chi-squared one, divided by its degrees of freedom.
-
     Args:
-        df: degrees of freedom. loc, scale: what it is shifted and stretched by.
+        df: degrees of freedom, positive; no mean up to 1, infinite variance up to 2.
+        loc: the median, ``(*)`` or a number.
+        scale: what the number is multiplied with, positive.
+        validate_args: whether parameters and values are checked.
+    Shape: ``batch_shape`` is that of ``df``, ``loc`` and ``scale`` broadcast; an event is one number.
+    Raises:
+        ValueError: ``df`` or ``scale`` not positive.
     Source: torch.distributions.StudentT.
+    Example:
+        >>> StudentT(torch.tensor([1.0, 2.0, 4.0])).variance
+        tensor([nan, inf, 2.])
     """
 
     arg_constraints = {"df": constraints.positive, **_LOCATION_AND_SCALE}
@@ -450,12 +515,20 @@ class StudentT(Parametric):
 
 
 class VonMises(Parametric):
-    """The von Mises distribution of angles.
-
+    """The von Mises distribution of angles: density proportional to ``exp(concentration * cos(x - loc))``.
     Args:
-        loc: the mean direction, in radians. concentration: around it.
+        loc: the mean direction, in radians.
+        concentration: how narrow it is, positive; about ``1 / variance`` where large.
+        validate_args: whether parameters and values are checked.
+    Shape: ``batch_shape`` is that of ``loc`` and ``concentration`` broadcast; an event is one angle from -pi to pi.
+    Raises:
+        ValueError: ``concentration`` not positive.
     Source: torch.distributions.VonMises. Samples: Best and Fisher 1979, "Efficient simulation of the von Mises distribution". Bessel
         functions: Mardia and Jupp, "Directional statistics", 2000, section 3.5.4.
+    Example:
+        >>> circle = VonMises(0.0, torch.tensor([0.1, 10.0]))
+        >>> circle.variance, circle.sample((100,)).abs().max() <= np.pi
+        (tensor([0.9501, 0.0514]), tensor(True))
     """
 
     arg_constraints = {"loc": constraints.real, "concentration": constraints.positive}

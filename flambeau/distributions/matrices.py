@@ -25,13 +25,19 @@ __all__ = ["LKJCholesky", "Wishart"]
 
 class LKJCholesky(Distribution):
     """Lower Cholesky factors of matrices of correlations, whose density is a power of their determinant.
-
     Args:
-        dim: rows of a matrix. concentration: 1 makes all matrices of correlations equally likely, more those near the identity.
+        dim: rows of a matrix, 2 or more.
+        concentration: positive; 1 makes all matrices of correlations equally likely, more those near the identity.
+        validate_args: whether parameters and values are checked.
+    Shape: ``batch_shape`` is that of ``concentration``, ``event_shape`` ``(dim, dim)``.
     Raises:
-        ValueError: ``dim`` below 2.
+        ValueError: ``dim`` below 2, or ``concentration`` not positive.
     Source: torch.distributions.LKJCholesky. Lewandowski, Kurowicka and Joe 2009, "Generating random correlation matrices based on vines
         and extended onion method", section 3.2.
+    Example:
+        >>> factor = LKJCholesky(3, 0.5).sample()
+        >>> factor.shape, (factor @ factor.T).diagonal().round(decimals=4)
+        (torch.Size([3, 3]), tensor([1., 1., 1.]))
     """
 
     arg_constraints = {"concentration": constraints.positive}
@@ -85,14 +91,22 @@ def _mvdigamma(x: Tensor, p: int) -> Tensor:
 
 class Wishart(ExponentialFamily):
     """The Wishart distribution of positive-definite matrices, known by exactly one of three matrices.
-
     Args:
-        df: degrees of freedom, a number or ``(*)``, more than ``n - 1``. covariance_matrix, precision_matrix, scale_tril:
-            ``(*, n, n)``; the scale matrix, its inverse, or its lower Cholesky factor.
+        df: degrees of freedom, a number or ``(*)``, more than ``n - 1``.
+        covariance_matrix: the scale matrix, ``(*, n, n)``; the mean is ``df`` times it.
+        precision_matrix: its inverse, in its place.
+        scale_tril: its lower Cholesky factor, in its place.
+        validate_args: whether parameters and values are checked.
+    Shape: ``batch_shape`` is ``(*)``, ``event_shape`` ``(n, n)``.
     Raises:
-        ValueError: too few degrees of freedom, or matrices without rows and columns. AssertionError: none or several of the matrices.
+        ValueError: too few degrees of freedom, or matrices without rows and columns.
+        AssertionError: none or several of the matrices.
     Source: torch.distributions.Wishart. Samples: Bartlett's decomposition, Muirhead, "Aspects of multivariate statistical theory", 1982,
         section 3.2.4.
+    Example:
+        >>> Wishart(3.0, torch.eye(2)).mean
+        tensor([[3., 0.],
+                [0., 3.]])
     """
 
     support = constraints.positive_definite

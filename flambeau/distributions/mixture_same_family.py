@@ -17,13 +17,19 @@ __all__ = ["MixtureSameFamily"]
 
 class MixtureSameFamily(Distribution):
     """One of several components, drawn by a categorical distribution.
-
     Args:
-        mixture_distribution: a ``Categorical`` over the components. component_distribution: the components, along the last dimension
-            of its batch.
+        mixture_distribution: a ``Categorical`` over the ``k`` components.
+        component_distribution: the components, along the last dimension of its batch.
+        validate_args: whether values are checked.
+    Shape: the components have ``batch_shape`` ``(*, k)``, the mixture ``(*)``.
     Raises:
         ValueError: something else, or shapes that do not fit.
     Source: torch.distributions.MixtureSameFamily.
+    Example:
+        >>> normal = torch.distributions.Normal(torch.tensor([-1.0, 1.0]), 0.5)
+        >>> mixture = MixtureSameFamily(torch.distributions.Categorical(torch.tensor([0.25, 0.75])), normal)
+        >>> mixture.mean, mixture.variance
+        (tensor(0.5000), tensor(1.))
     """
 
     arg_constraints: dict[str, constraints.Constraint] = {}

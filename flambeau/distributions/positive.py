@@ -23,11 +23,17 @@ __all__ = ["Chi2", "Exponential", "FisherSnedecor", "Gamma", "GeneralizedPareto"
 
 
 class Exponential(ExponentialFamily, Parametric):
-    """The exponential distribution.
-
+    """The exponential distribution of times between events: density ``rate * exp(-rate * x)``.
     Args:
-        rate: the inverse of the mean.
+        rate: events per unit of time, the inverse of the mean; positive, ``(*)`` or a number.
+        validate_args: whether parameters and values are checked.
+    Shape: ``batch_shape`` is that of ``rate``; an event is one number, 0 or more.
+    Raises:
+        ValueError: ``rate`` not positive.
     Source: torch.distributions.Exponential.
+    Example:
+        >>> Exponential(0.5).mean, Exponential(0.5).cdf(torch.tensor([0.0, 2.0]))
+        (tensor(2.), tensor([0.0000, 0.6321]))
     """
 
     arg_constraints = {"rate": constraints.positive}
@@ -81,11 +87,19 @@ class Exponential(ExponentialFamily, Parametric):
 
 
 class Gamma(ExponentialFamily, Parametric):
-    """The gamma distribution.
-
+    """The gamma distribution: density proportional to ``x ** (concentration - 1) * exp(-rate * x)``.
     Args:
-        concentration: the shape. rate: the inverse scale.
+        concentration: the shape, positive; ``(*)`` or a number.
+        rate: the inverse scale, positive.
+        validate_args: whether parameters and values are checked.
+    Shape: ``batch_shape`` is that of both broadcast; an event is one number, 0 or more.
+    Raises:
+        ValueError: a parameter that is not positive.
     Source: torch.distributions.Gamma. Gradients of samples: Figurnov et al. 2018, "Implicit reparameterization gradients".
+    Example:
+        >>> gamma = Gamma(torch.tensor([1.0, 4.0]), 2.0)
+        >>> gamma.mean, gamma.mode, gamma.variance
+        (tensor([0.5000, 2.0000]), tensor([0.0000, 1.5000]), tensor([0.2500, 1.0000]))
     """
 
     arg_constraints = {"concentration": constraints.positive, "rate": constraints.positive}
@@ -140,10 +154,16 @@ class Gamma(ExponentialFamily, Parametric):
 
 class Chi2(Gamma):
     """The chi-squared distribution: the sum of ``df`` squares of standard normal numbers.
-
     Args:
-        df: degrees of freedom.
+        df: degrees of freedom, positive; ``(*)`` or a number.
+        validate_args: whether parameters and values are checked.
+    Shape: ``batch_shape`` is that of ``df``; an event is one number, 0 or more.
+    Raises:
+        ValueError: ``df`` not positive.
     Source: torch.distributions.Chi2.
+    Example:
+        >>> Chi2(torch.tensor([1.0, 5.0])).mean, Chi2(2.0).cdf(torch.tensor(2.0))
+        (tensor([1., 5.]), tensor(0.6321))
     """
 
     arg_constraints = {"df": constraints.positive}
@@ -163,11 +183,18 @@ class Chi2(Gamma):
 
 
 class InverseGamma(FromBase):
-    """The inverse of a gamma number.
-
+    """The distribution of ``1 / x`` for ``x`` of a gamma distribution.
     Args:
-        concentration, rate: of the gamma distribution.
+        concentration: of the gamma distribution, positive; the mean is infinite up to 1, the variance up to 2.
+        rate: of the gamma distribution, positive; it scales ``1 / x``.
+        validate_args: whether parameters and values are checked.
+    Shape: ``batch_shape`` is that of both broadcast; an event is one positive number.
+    Raises:
+        ValueError: a parameter that is not positive.
     Source: torch.distributions.InverseGamma.
+    Example:
+        >>> InverseGamma(torch.tensor([1.0, 3.0]), 2.0).mean, InverseGamma(3.0, 2.0).mode
+        (tensor([inf, 1.]), tensor(0.5000))
     """
 
     arg_constraints = {"concentration": constraints.positive, "rate": constraints.positive}
@@ -201,10 +228,17 @@ class InverseGamma(FromBase):
 
 class FisherSnedecor(Parametric):
     """Fisher's and Snedecor's F: the quotient of two chi-squared numbers, each divided by its degrees of freedom.
-
     Args:
-        df1, df2: degrees of freedom of numerator and denominator.
+        df1: degrees of freedom of the numerator, positive.
+        df2: degrees of freedom of the denominator, positive; no mean up to 2, no variance up to 4.
+        validate_args: whether parameters and values are checked.
+    Shape: ``batch_shape`` is that of both broadcast; an event is one positive number.
+    Raises:
+        ValueError: a parameter that is not positive.
     Source: torch.distributions.FisherSnedecor.
+    Example:
+        >>> FisherSnedecor(4.0, torch.tensor([2.0, 6.0])).mean
+        tensor([   nan, 1.5000])
     """
 
     arg_constraints = {"df1": constraints.positive, "df2": constraints.positive}
@@ -249,11 +283,18 @@ class FisherSnedecor(Parametric):
 
 
 class Weibull(WithParameters):
-    """The Weibull distribution.
-
+    """The Weibull distribution of times until failure: ``cdf(x) = 1 - exp(-(x / scale) ** concentration)``.
     Args:
-        scale: what it is stretched by. concentration: the shape.
+        scale: the time by which 63.2 % have failed, positive.
+        concentration: the shape, positive; failures grow rarer with age below 1, more frequent above.
+        validate_args: whether parameters and values are checked.
+    Shape: ``batch_shape`` is that of both broadcast; an event is one positive number.
+    Raises:
+        ValueError: a parameter that is not positive.
     Source: torch.distributions.Weibull.
+    Example:
+        >>> Weibull(2.0, torch.tensor([1.0, 2.0])).cdf(torch.tensor(2.0)), Weibull(2.0, 1.0).mean
+        (tensor([0.6321, 0.6321]), tensor(2.))
     """
 
     arg_constraints = {"scale": constraints.positive, "concentration": constraints.positive}
@@ -293,11 +334,18 @@ class Weibull(WithParameters):
 
 
 class Pareto(WithParameters):
-    """The Pareto distribution of the first kind.
-
+    """The Pareto distribution of the first kind: ``x`` exceeds ``t`` with probability ``(scale / t) ** alpha``.
     Args:
-        scale: the least value. alpha: the exponent of the tail.
+        scale: the least value, positive.
+        alpha: the exponent of the tail, positive; the mean is infinite up to 1, the variance up to 2.
+        validate_args: whether parameters and values are checked.
+    Shape: ``batch_shape`` is that of both broadcast; an event is one number, ``scale`` or more.
+    Raises:
+        ValueError: a parameter that is not positive.
     Source: torch.distributions.Pareto.
+    Example:
+        >>> Pareto(1.0, torch.tensor([1.0, 3.0])).mean, Pareto(1.0, 3.0).cdf(torch.tensor(2.0))
+        (tensor([   inf, 1.5000]), tensor(0.8750))
     """
 
     arg_constraints = {"alpha": constraints.positive, "scale": constraints.positive}
@@ -337,8 +385,18 @@ class GeneralizedPareto(Parametric):
     At concentration 0 the formulas are quotients of two zeros; their first two terms stand in for them, so that gradients are right.
 
     Args:
-        loc: the threshold. scale: what it is stretched by. concentration: the weight of the tail; exponential at 0, bounded below 0.
+        loc: the threshold, ``(*)`` or a number.
+        scale: what excesses are multiplied with, positive.
+        concentration: the weight of the tail; exponential at 0, bounded below 0.
+        validate_args: whether parameters and values are checked.
+    Shape: ``batch_shape`` is that of the three broadcast; an event is one number, ``loc`` or more.
+    Raises:
+        ValueError: ``scale`` not positive, or values checked that lie outside.
     Source: torch.distributions.GeneralizedPareto. Pickands 1975, "Statistical inference using extreme order statistics".
+    Example:
+        >>> tail = GeneralizedPareto(1.0, 2.0, torch.tensor([0.0, 0.25]))
+        >>> tail.mean, tail.cdf(torch.tensor(3.0))
+        (tensor([3.0000, 3.6667]), tensor([0.6321, 0.5904]))
     """
 
     arg_constraints = {"loc": constraints.real, "scale": constraints.positive, "concentration": constraints.real}

@@ -22,10 +22,17 @@ class TransformedDistribution(Distribution):
     The density follows by the change of variables: ``log p(y) = log p(x) - log |det dy/dx|``.
 
     Args:
-        base_distribution: of ``x``. transforms: one, or a list of them, the first one first.
+        base_distribution: of ``x``.
+        transforms: one, or a list of them, the first one first.
+        validate_args: whether values are checked.
+    Shape: the event has the dimensions of the last transform's ``codomain`` at least; those come off the batch.
     Raises:
         ValueError: no transforms, or fewer dimensions than they need.
     Source: torch.distributions.TransformedDistribution.
+    Example:
+        >>> log_normal = TransformedDistribution(torch.distributions.Normal(0.0, 1.0), torch.distributions.ExpTransform())
+        >>> log_normal.cdf(torch.tensor(1.0)), log_normal.support
+        (tensor(0.5000), GreaterThan(lower_bound=0.0))
     """
 
     arg_constraints: dict[str, constraints.Constraint] = {}

@@ -31,14 +31,21 @@ __all__ = [
 
 class Transform:
     """The base class: subclasses give ``_call``, ``_inverse``, ``log_abs_det_jacobian``, ``domain`` and ``codomain``.
-
     Args:
         cache_size: 1 keeps the last pair of ``x`` and ``y``, so that the inverse of what was just computed is exact and free; 0 nothing.
+    Shape: the last ``domain.event_dim`` dimensions of ``x`` become the last ``codomain.event_dim`` of ``y``.
     Attributes:
         bijective: whether ``t.inv(t(x)) == x`` and ``t(t.inv(y)) == y``.
         sign: of the derivative, for transforms of single numbers that rise or fall throughout.
     Raises:
         ValueError: another ``cache_size``.
+    Source: torch.distributions.Transform.
+    Example:
+        >>> transform = torch.distributions.ExpTransform(cache_size=1)
+        >>> x = torch.tensor([0.0, 1.0])
+        >>> y = transform(x)
+        >>> transform.inv(y) is x, transform.log_abs_det_jacobian(x, y)
+        (True, tensor([0., 1.]))
     """
 
     bijective: Any = False
@@ -58,6 +65,10 @@ class Transform:
 
     @property
     def event_dim(self) -> int:
+        """How many of the last dimensions are one value.
+        Raises:
+            ValueError: ``domain`` and ``codomain`` differ in it.
+        """
         if self.domain.event_dim != self.codomain.event_dim:
             raise ValueError("Please use either .domain.event_dim or .codomain.event_dim")
         return self.domain.event_dim
@@ -76,10 +87,22 @@ class Transform:
 
     @property
     def sign(self) -> Any:
+        """+1 where ``y`` rises with ``x``, -1 where it falls.
+        Raises:
+            NotImplementedError: a transform that does neither.
+        """
         raise NotImplementedError
 
     def with_cache(self, cache_size: int = 1) -> Any:
-        """The same with another ``cache_size``."""
+        """The same with another ``cache_size``.
+        Args:
+            cache_size: 0 or 1.
+        Returns: this transform where it has that size, else a new one.
+        Source: torch.distributions.Transform.with_cache.
+        Example:
+            >>> torch.distributions.TanhTransform().with_cache()._cache_size
+            1
+        """
         if self._cache_size == cache_size:
             return self
         if type(self).__init__ is not Transform.__init__:
@@ -118,7 +141,20 @@ class Transform:
         raise NotImplementedError
 
     def log_abs_det_jacobian(self, x: Tensor, y: Tensor) -> Tensor:
-        """The logarithm of ``|det dy/dx|`` for each event."""
+        """The logarithm of ``|det dy/dx|`` for each event.
+        Args:
+            x: the value before.
+            y: ``t(x)``.
+        Returns: a tensor of the shape of ``x`` without its ``domain.event_dim`` last dimensions.
+        Raises:
+            NotImplementedError: a transform that is no bijection.
+        Source: torch.distributions.Transform.log_abs_det_jacobian.
+        Example:
+            >>> scale = torch.distributions.AffineTransform(0.0, torch.tensor([2.0, 3.0]), event_dim=1)
+            >>> x = torch.ones(2)
+            >>> scale.log_abs_det_jacobian(x, scale(x)).exp()
+            tensor(6.)
+        """
         raise NotImplementedError
 
     def __repr__(self) -> str:
@@ -195,9 +231,17 @@ def _widened(constraint: Any, event_dim: int) -> Any:
 
 class ComposeTransform(Transform):
     """One transform after the other.
-
     Args:
-        parts: the transforms, the first one first. cache_size: of each.
+        parts: the transforms, the first one first.
+        cache_size: of each part.
+    Shape: each part takes the shape that the part before it gives.
+    Raises:
+        ValueError: another ``cache_size`` than 0 or 1.
+    Source: torch.distributions.ComposeTransform.
+    Example:
+        >>> both = ComposeTransform([ExpTransform(), AffineTransform(1.0, 2.0)])
+        >>> both(torch.tensor(0.0)), both.inv(torch.tensor(3.0)), both.codomain
+        (tensor(3.), tensor(0.), Real())
     """
 
     def __init__(self, parts: list[Transform], cache_size: int = 0):
@@ -281,9 +325,19 @@ identity_transform = ComposeTransform([])
 
 class IndependentTransform(Transform):
     """A transform of which the last dimensions of a batch are one value: the logarithms of its determinants are added up.
-
     Args:
-        base_transform: of one element. reinterpreted_batch_ndims: how many dimensions become part of a value.
+        base_transform: of one element.
+        reinterpreted_batch_ndims: how many dimensions become part of a value.
+        cache_size: of the base.
+    Shape: as of ``base_transform``; ``event_dim`` is larger by ``reinterpreted_batch_ndims``.
+    Raises:
+        ValueError: a value with fewer dimensions.
+    Source: torch.distributions.IndependentTransform.
+    Example:
+        >>> rows = IndependentTransform(ExpTransform(), 1)
+        >>> x = torch.ones(2, 3)
+        >>> rows.log_abs_det_jacobian(x, rows(x))
+        tensor([3., 3.])
     """
 
     def __init__(self, base_transform: Transform, reinterpreted_batch_ndims: int, cache_size: int = 0):
@@ -337,11 +391,17 @@ class IndependentTransform(Transform):
 
 class ReshapeTransform(Transform):
     """The last dimensions in another shape.
-
     Args:
-        in_shape, out_shape: of one value, before and after.
+        in_shape: of one value before.
+        out_shape: of one value after.
+        cache_size: 1 keeps the last pair.
+    Shape: ``(*, *in_shape)`` becomes ``(*, *out_shape)``.
     Raises:
-        ValueError: they have different numbers of elements.
+        ValueError: they have different numbers of elements, or a value does not end in them.
+    Source: torch.distributions.ReshapeTransform.
+    Example:
+        >>> ReshapeTransform((4,), (2, 2))(torch.arange(8.0).view(2, 4)).shape
+        torch.Size([2, 2, 2])
     """
 
     bijective = True
@@ -407,7 +467,17 @@ class _Rising(_Plain):
 
 
 class ExpTransform(_Rising):
-    """``exp(x)``."""
+    """``exp(x)``: from all numbers to the positive ones.
+    Args:
+        cache_size: 1 keeps the last pair.
+    Shape: elementwise, any.
+    Raises:
+        ValueError: another ``cache_size`` than 0 or 1.
+    Source: torch.distributions.ExpTransform.
+    Example:
+        >>> ExpTransform()(torch.tensor([0.0, 1.0])), ExpTransform().inv(torch.tensor(1.0))
+        (tensor([1.0000, 2.7183]), tensor(0.))
+    """
 
     codomain = constraints.positive
 
@@ -428,7 +498,17 @@ def _clipped_sigmoid(x: Tensor) -> Tensor:
 
 
 class SigmoidTransform(_Rising):
-    """``1 / (1 + exp(-x))``, kept inside of (0, 1)."""
+    """``1 / (1 + exp(-x))``, kept inside of (0, 1).
+    Args:
+        cache_size: 1 keeps the last pair.
+    Shape: elementwise, any.
+    Raises:
+        ValueError: another ``cache_size`` than 0 or 1.
+    Source: torch.distributions.SigmoidTransform.
+    Example:
+        >>> SigmoidTransform()(torch.tensor([0.0, 100.0])), SigmoidTransform().inv(torch.tensor(0.5))
+        (tensor([0.5000, 1.0000]), tensor(0.))
+    """
 
     codomain = constraints.unit_interval
 
@@ -445,7 +525,17 @@ class SigmoidTransform(_Rising):
 
 
 class SoftplusTransform(_Rising):
-    """``log(1 + exp(x))``."""
+    """``log(1 + exp(x))``: from all numbers to the positive ones, about ``x`` where ``x`` is large.
+    Args:
+        cache_size: 1 keeps the last pair.
+    Shape: elementwise, any.
+    Raises:
+        ValueError: another ``cache_size`` than 0 or 1.
+    Source: torch.distributions.SoftplusTransform.
+    Example:
+        >>> SoftplusTransform()(torch.tensor([0.0, 10.0]))
+        tensor([ 0.6931, 10.0000])
+    """
 
     codomain = constraints.positive
 
@@ -460,7 +550,19 @@ class SoftplusTransform(_Rising):
 
 
 class TanhTransform(_Rising):
-    """``tanh(x)``."""
+    """``tanh(x)``: from all numbers to those between -1 and 1.
+    Args:
+        cache_size: 1 keeps the last pair; the inverse of values near the ends is exact only with it.
+    Shape: elementwise, any.
+    Raises:
+        ValueError: another ``cache_size`` than 0 or 1.
+    Source: torch.distributions.TanhTransform.
+    Example:
+        >>> far = torch.tensor([0.0, 20.0])
+        >>> rounded, exact = TanhTransform(), TanhTransform(cache_size=1)
+        >>> rounded.inv(rounded(far)), exact.inv(exact(far))
+        (tensor([0., inf]), tensor([ 0., 20.]))
+    """
 
     codomain = constraints.interval(-1.0, 1.0)
 
@@ -475,7 +577,17 @@ class TanhTransform(_Rising):
 
 
 class AbsTransform(_Plain):
-    """``|x|``; its inverse gives the positive one of two."""
+    """``|x|``; its inverse gives the positive one of two.
+    Args:
+        cache_size: 1 keeps the last pair.
+    Shape: elementwise, any.
+    Raises:
+        NotImplementedError: its determinant is asked for; it is no bijection.
+    Source: torch.distributions.AbsTransform.
+    Example:
+        >>> AbsTransform()(torch.tensor([-2.0, 3.0])), AbsTransform().bijective
+        (tensor([2., 3.]), False)
+    """
 
     domain = constraints.real
     codomain = constraints.positive
@@ -488,7 +600,19 @@ class AbsTransform(_Plain):
 
 
 class PowerTransform(Transform):
-    """``x ** exponent`` of positive numbers."""
+    """``x ** exponent`` of positive numbers.
+    Args:
+        exponent: a number, or a tensor that broadcasts with ``x``.
+        cache_size: 1 keeps the last pair.
+    Shape: that of ``x`` and ``exponent`` broadcast.
+    Raises:
+        ValueError: another ``cache_size`` than 0 or 1.
+    Source: torch.distributions.PowerTransform.
+    Example:
+        >>> cube = PowerTransform(3.0)
+        >>> cube(torch.tensor(2.0)), cube.inv(torch.tensor(8.0)), PowerTransform(-1.0).sign
+        (tensor(8.), tensor(2.), tensor(-1.))
+    """
 
     domain = constraints.positive
     codomain = constraints.positive
@@ -527,9 +651,19 @@ class PowerTransform(Transform):
 
 class AffineTransform(Transform):
     """``loc + scale * x``.
-
     Args:
-        loc, scale: tensors or numbers. event_dim: how many dimensions are one value.
+        loc: a number, or a tensor that broadcasts with ``x``.
+        scale: the same; not 0.
+        event_dim: how many dimensions are one value.
+        cache_size: 1 keeps the last pair.
+    Shape: that of ``x``, ``loc`` and ``scale`` broadcast.
+    Raises:
+        ValueError: another ``cache_size`` than 0 or 1.
+    Source: torch.distributions.AffineTransform.
+    Example:
+        >>> celsius = AffineTransform(32.0, 1.8)
+        >>> celsius(torch.tensor([0.0, 100.0])), celsius.inv(torch.tensor(212.0))
+        (tensor([ 32., 212.]), tensor(100.))
     """
 
     bijective = True
@@ -599,7 +733,17 @@ def _at_least(dims: int, shape: Any) -> Any:
 
 
 class SoftmaxTransform(_Plain):
-    """``softmax(x)``, to the simplex; its inverse is one of many, the logarithm. Not bijective: it has no determinant."""
+    """``softmax(x)``, to the simplex; its inverse is one of many, the logarithm. Not bijective: it has no determinant.
+    Args:
+        cache_size: 1 keeps the last pair.
+    Shape: ``(*, n)``, before and after.
+    Raises:
+        NotImplementedError: its determinant is asked for.
+    Source: torch.distributions.SoftmaxTransform.
+    Example:
+        >>> SoftmaxTransform()(torch.tensor([0.0, 0.0])), SoftmaxTransform().inv(torch.tensor([0.5, 0.5]))
+        (tensor([0.5000, 0.5000]), tensor([-0.6931, -0.6931]))
+    """
 
     domain = constraints.real_vector
     codomain = constraints.simplex
@@ -619,9 +763,19 @@ class SoftmaxTransform(_Plain):
 
 
 class StickBreakingTransform(_Plain):
-    """From n numbers to the simplex of n + 1 shares: each number says which part of what is left of a stick is broken off.
+    """From n numbers to n + 1 shares with the sum 1: each number says which part of what is left of a stick is broken off.
 
-    ``x = 0`` gives equal shares. Source: Stan reference manual, "Unit simplex".
+    ``x = 0`` gives equal shares.
+
+    Args:
+        cache_size: 1 keeps the last pair.
+    Shape: ``(*, n)`` becomes ``(*, n + 1)``.
+    Raises:
+        ValueError: a shape without dimensions.
+    Source: torch.distributions.StickBreakingTransform; Stan reference manual, "Unit simplex".
+    Example:
+        >>> StickBreakingTransform()(torch.zeros(3)), StickBreakingTransform()(torch.tensor([9.0, 0.0, 0.0])).argmax()
+        (tensor([0.2500, 0.2500, 0.2500, 0.2500]), tensor(0))
     """
 
     domain = constraints.real_vector
@@ -655,7 +809,18 @@ class StickBreakingTransform(_Plain):
 
 # -- matrices ---------------------------------------------------------------------------------------------------------------------
 class LowerCholeskyTransform(_Plain):
-    """From square matrices to lower triangular ones with a positive diagonal: the exponential of the diagonal."""
+    """From square matrices to lower triangular ones with a positive diagonal: the exponential of the diagonal.
+    Args:
+        cache_size: 1 keeps the last pair.
+    Shape: ``(*, n, n)``, before and after; what is above the diagonal is dropped.
+    Raises:
+        NotImplementedError: its determinant is asked for.
+    Source: torch.distributions.LowerCholeskyTransform.
+    Example:
+        >>> LowerCholeskyTransform()(torch.tensor([[0.0, 9.0], [2.0, 0.0]]))
+        tensor([[1., 0.],
+                [2., 1.]])
+    """
 
     domain = constraints.independent(constraints.real, 2)
     codomain = constraints.lower_cholesky
@@ -668,7 +833,18 @@ class LowerCholeskyTransform(_Plain):
 
 
 class PositiveDefiniteTransform(_Plain):
-    """From square matrices to positive-definite ones: the product of a Cholesky factor with its transpose."""
+    """From square matrices to positive-definite ones: the product of a Cholesky factor with its transpose.
+    Args:
+        cache_size: 1 keeps the last pair.
+    Shape: ``(*, n, n)``, before and after.
+    Raises:
+        NotImplementedError: its determinant is asked for.
+    Source: torch.distributions.PositiveDefiniteTransform.
+    Example:
+        >>> PositiveDefiniteTransform()(torch.tensor([[0.0, 9.0], [2.0, 0.0]]))
+        tensor([[1., 2.],
+                [2., 5.]])
+    """
 
     domain = constraints.independent(constraints.real, 2)
     codomain = constraints.positive_definite
@@ -686,8 +862,19 @@ class CorrCholeskyTransform(Transform):
 
     ``tanh`` of a number is its element over the length that the elements before it leave to the row, whose length is 1.
 
-    Source: Lewandowski, Kurowicka and Joe 2009, "Generating random correlation matrices based on vines and extended onion method";
-    Stan reference manual, "Cholesky factors of correlation matrices".
+    Args:
+        cache_size: 1 keeps the last pair.
+    Shape: ``(*, n * (n - 1) / 2)`` becomes ``(*, n, n)``.
+    Raises:
+        RuntimeError: a number of elements that no matrix has below its diagonal; ``forward_shape`` of it is a ValueError.
+    Source: torch.distributions.CorrCholeskyTransform. Lewandowski, Kurowicka and Joe 2009, "Generating random correlation matrices based on
+        vines and extended onion method"; Stan reference manual, "Cholesky factors of correlation matrices".
+    Example:
+        >>> factor = CorrCholeskyTransform()(torch.tensor([1.0, 0.0, 0.0]))
+        >>> factor @ factor.T
+        tensor([[1.0000, 0.7616, 0.0000],
+                [0.7616, 1.0000, 0.0000],
+                [0.0000, 0.0000, 1.0000]])
     """
 
     domain = constraints.real_vector
@@ -749,9 +936,19 @@ class _Several(Transform):
 
 class CatTransform(_Several):
     """Transforms of parts that lie one behind the other along ``dim``, as ``torch.cat`` joins them.
-
     Args:
-        tseq: the transforms. dim: along which. lengths: of the parts; 1 each when None.
+        tseq: the transforms.
+        dim: along which the parts lie.
+        lengths: of the parts; 1 each when None.
+        cache_size: of each part.
+    Shape: the size along ``dim`` is the sum of ``lengths``, before and after.
+    Raises:
+        AssertionError: something else than transforms, another number of lengths than of transforms, or a value of another size.
+    Source: torch.distributions.CatTransform.
+    Example:
+        >>> parts = CatTransform([ExpTransform(), AffineTransform(0.0, 2.0)], lengths=[1, 2])
+        >>> parts(torch.tensor([0.0, 1.0, 2.0]))
+        tensor([1., 2., 4.])
     """
 
     def __init__(self, tseq: Sequence[Transform], dim: int = 0, lengths: Sequence[int] | None = None, cache_size: int = 0):
@@ -800,9 +997,19 @@ class CatTransform(_Several):
 
 class StackTransform(_Several):
     """Transforms of the slices of a value along ``dim``, as ``torch.stack`` joins them.
-
     Args:
-        tseq: the transforms. dim: along which.
+        tseq: the transforms, one for each slice.
+        dim: along which the slices lie.
+        cache_size: of each transform.
+    Shape: the size along ``dim`` is the number of transforms, before and after.
+    Raises:
+        AssertionError: something else than transforms, or a value of another size.
+    Source: torch.distributions.StackTransform.
+    Example:
+        >>> rows = StackTransform([ExpTransform(), AffineTransform(0.0, 2.0)])
+        >>> rows(torch.tensor([[0.0, 0.0], [1.0, 2.0]]))
+        tensor([[1., 1.],
+                [2., 4.]])
     """
 
     def __init__(self, tseq: Sequence[Transform], dim: int = 0, cache_size: int = 0):
@@ -836,9 +1043,17 @@ class StackTransform(_Several):
 
 class CumulativeDistributionTransform(Transform):
     """The distribution function of a distribution of single numbers: from its support to [0, 1].
-
     Args:
         distribution: with ``cdf``, ``icdf`` and ``log_prob``.
+        cache_size: 1 keeps the last pair.
+    Shape: elementwise, that of ``x`` and the distribution's batch broadcast.
+    Raises:
+        NotImplementedError: the distribution has no ``cdf``, or for the inverse no ``icdf``.
+    Source: torch.distributions.CumulativeDistributionTransform.
+    Example:
+        >>> rank = CumulativeDistributionTransform(torch.distributions.Normal(0.0, 1.0))
+        >>> rank(torch.tensor([-1.0, 0.0, 1.0])), rank.inv(torch.tensor(0.5))
+        (tensor([0.1587, 0.5000, 0.8413]), tensor(0.))
     """
 
     bijective = True

@@ -24,11 +24,19 @@ __all__ = ["Beta", "ContinuousBernoulli", "Kumaraswamy", "LogitRelaxedBernoulli"
 
 
 class Beta(ExponentialFamily):
-    """The beta distribution.
-
+    """The beta distribution of a share: density proportional to ``x ** (concentration1 - 1) * (1 - x) ** (concentration0 - 1)``.
     Args:
-        concentration1, concentration0: called alpha and beta.
+        concentration1: called alpha, positive; ``(*)`` or a number.
+        concentration0: called beta, positive.
+        validate_args: whether parameters and values are checked.
+    Shape: ``batch_shape`` is that of both broadcast; an event is one number from 0 to 1.
+    Raises:
+        ValueError: a parameter that is not positive.
     Source: torch.distributions.Beta. Gradients of samples: Figurnov et al. 2018, "Implicit reparameterization gradients".
+    Example:
+        >>> beta = Beta(torch.tensor([1.0, 8.0]), 2.0)
+        >>> beta.mean, beta.log_prob(torch.tensor(0.5)).exp()
+        (tensor([0.3333, 0.8000]), tensor([1.0000, 0.2812]))
     """
 
     arg_constraints = {"concentration1": constraints.positive, "concentration0": constraints.positive}
@@ -89,11 +97,18 @@ class Beta(ExponentialFamily):
 
 class Kumaraswamy(WithParameters):
     """Kumaraswamy's distribution: like the beta distribution, with a distribution function in closed form.
-
     Args:
-        concentration1, concentration0: called a and b.
+        concentration1: called a, positive; ``(*)`` or a number.
+        concentration0: called b, positive.
+        validate_args: whether parameters and values are checked.
+    Shape: ``batch_shape`` is that of both broadcast; an event is one number from 0 to 1.
+    Raises:
+        ValueError: a parameter that is not positive.
     Source: torch.distributions.Kumaraswamy. Jones 2009, "Kumaraswamy's distribution: a beta-type distribution with some tractability
         advantages".
+    Example:
+        >>> Kumaraswamy(2.0, 3.0).cdf(torch.tensor(0.5)), 1 - (1 - 0.5**2) ** 3
+        (tensor(0.5781), 0.578125)
     """
 
     arg_constraints = {"concentration1": constraints.positive, "concentration0": constraints.positive}
@@ -141,9 +156,19 @@ class ContinuousBernoulli(ExponentialFamily, Binary):
     Around ``p = 1/2`` the closed forms are quotients of two zeros; between the limits their series stand in for them.
 
     Args:
-        probs: p. logits: the log odds of p. lims: where the series are used.
+        probs: p, from 0 to 1; not the mean, unless 0.5.
+        logits: the log odds of p, in its place.
+        lims: between which ``p`` the series are used.
+        validate_args: whether parameters and values are checked.
+    Shape: ``batch_shape`` is that of ``probs`` or ``logits``; an event is one number from 0 to 1.
+    Raises:
+        ValueError: both or none of ``probs`` and ``logits``, or a value outside of 0 to 1 where values are checked.
     Source: torch.distributions.ContinuousBernoulli. Loaiza-Ganem and Cunningham 2019, "The continuous Bernoulli: fixing a pervasive error
         in variational autoencoders".
+    Example:
+        >>> pixel = ContinuousBernoulli(torch.tensor([0.5, 0.9]))
+        >>> pixel.mean, pixel.log_prob(torch.tensor(1.0))
+        (tensor([0.5000, 0.6699]), tensor([0.0000, 0.9050]))
     """
 
     arg_constraints = {"probs": constraints.unit_interval, "logits": constraints.real}
@@ -258,10 +283,19 @@ class ContinuousBernoulli(ExponentialFamily, Binary):
 
 class LogitRelaxedBernoulli(Binary):
     """The log odds of a relaxed Bernoulli number.
-
     Args:
-        temperature: 0 would make it a Bernoulli number. probs, logits: of a one.
+        temperature: positive; towards 0 it becomes a Bernoulli number.
+        probs: of a one, ``(*)`` or a number.
+        logits: its log odds, in its place.
+        validate_args: whether parameters and values are checked.
+    Shape: ``batch_shape`` is that of ``probs`` or ``logits``; an event is one number.
+    Raises:
+        ValueError: both or none of ``probs`` and ``logits``, or a probability outside of 0 to 1.
     Source: torch.distributions.relaxed_bernoulli.LogitRelaxedBernoulli. Maddison, Mnih and Teh 2017, "The concrete distribution".
+    Example:
+        >>> logit = LogitRelaxedBernoulli(0.5, probs=torch.tensor([0.5, 0.9]))
+        >>> logit.log_prob(torch.tensor(0.0))
+        tensor([-2.0794, -3.1011])
     """
 
     arg_constraints = {"probs": constraints.unit_interval, "logits": constraints.real}
@@ -296,11 +330,21 @@ class LogitRelaxedBernoulli(Binary):
 
 class RelaxedBernoulli(FromBase):
     """A number in (0, 1) that stands for a Bernoulli one, and is differentiable in its probability.
-
     Args:
-        temperature: 0 would make it a Bernoulli number. probs, logits: of a one.
+        temperature: positive; towards 0 it becomes a Bernoulli number.
+        probs: of a one, ``(*)`` or a number.
+        logits: its log odds, in its place.
+        validate_args: whether parameters and values are checked.
+    Shape: ``batch_shape`` is that of ``probs`` or ``logits``; an event is one number from 0 to 1.
+    Raises:
+        ValueError: both or none of ``probs`` and ``logits``, or a probability outside of 0 to 1.
     Source: torch.distributions.RelaxedBernoulli. Maddison, Mnih and Teh 2017; Jang, Gu and Poole 2017, "Categorical reparameterization
         with Gumbel-softmax".
+    Example:
+        >>> logits = torch.zeros(3, requires_grad=True)
+        >>> RelaxedBernoulli(0.1, logits=logits).rsample().sum().backward()
+        >>> logits.grad > 0
+        tensor([True, True, True])
     """
 
     arg_constraints = {"probs": constraints.unit_interval, "logits": constraints.real}

@@ -1,4 +1,4 @@
-"""What distributions share: parameters of one shape, probabilities and logits, properties computed late, triangles of matrices."""
+"""Helpers of distributions: parameters of one shape, probabilities and logits, properties computed late, triangles of matrices."""
 
 from __future__ import annotations
 
@@ -37,13 +37,16 @@ euler_constant = 0.57721566490153286060  # Euler and Mascheroni's
 
 def broadcast_all(*values: Any) -> tuple[Tensor, ...]:
     """Tensors of one shape.
-
     Args:
-        values: tensors, or what stands for them (``__torch_function__``), and numbers; a number takes dtype and device of the first
+        values: tensors, or objects that stand for them (``__torch_function__``), and numbers; a number takes dtype and device of the first
             tensor, or the default dtype where there is none.
+    Returns: a tuple of tensors, expanded views where they grew.
     Raises:
         ValueError: anything else among the values.
     Source: torch.distributions.utils.broadcast_all.
+    Example:
+        >>> broadcast_all(torch.tensor([1.0, 2.0]), 3)
+        (tensor([1., 2.]), tensor([3., 3.]))
     """
     if not all(is_tensor_like(value) or isinstance(value, Number) for value in values):
         raise ValueError("Input arguments must all be instances of Number, torch.Tensor or objects implementing __torch_function__.")
@@ -54,22 +57,46 @@ def broadcast_all(*values: Any) -> tuple[Tensor, ...]:
 
 def logits_to_probs(logits: Tensor, is_binary: bool = False) -> Tensor:
     """Probabilities from logits: log odds where ``is_binary``, else log probabilities along the last dimension, up to a constant.
-
+    Args:
+        logits: ``(*)`` where ``is_binary``, else ``(*, K)``.
+        is_binary: whether each number stands for itself.
+    Returns: a tensor of the same shape.
     Source: torch.distributions.utils.logits_to_probs.
+    Example:
+        >>> logits_to_probs(torch.zeros(2)), logits_to_probs(torch.tensor([0.0, 2.0]), is_binary=True)
+        (tensor([0.5000, 0.5000]), tensor([0.5000, 0.8808]))
     """
     return ops.sigmoid(logits) if is_binary else ops.softmax(logits, -1)
 
 
 def clamp_probs(probs: Tensor) -> Tensor:
-    """Probabilities kept away from 0 and 1 by the dtype's precision. Source: torch.distributions.utils.clamp_probs."""
+    """Probabilities kept away from 0 and 1 by the dtype's precision.
+    Args:
+        probs: ``(*)``, floating point.
+    Returns: a tensor of the same shape, from ``eps`` to ``1 - eps``.
+    Raises:
+        TypeError: no floating-point dtype.
+    Source: torch.distributions.utils.clamp_probs.
+    Example:
+        >>> clamp_probs(torch.tensor([0.0, 0.5, 1.0])) - torch.tensor([0.0, 0.5, 1.0])
+        tensor([ 1.1921e-07,  0.0000e+00, -1.1921e-07])
+    """
     eps = finfo(probs.dtype).eps
     return probs.clamp(min=eps, max=1 - eps)
 
 
 def probs_to_logits(probs: Tensor, is_binary: bool = False) -> Tensor:
     """Log odds of probabilities where ``is_binary``, else their logarithms; finite for 0 and 1.
-
+    Args:
+        probs: ``(*)`` where ``is_binary``, else ``(*, K)``.
+        is_binary: whether each number stands for itself.
+    Returns: a tensor of the same shape.
+    Raises:
+        TypeError: no floating-point dtype.
     Source: torch.distributions.utils.probs_to_logits.
+    Example:
+        >>> probs_to_logits(torch.tensor([0.5, 1.0])), probs_to_logits(torch.tensor([0.5, 1.0]), is_binary=True)
+        (tensor([-6.9315e-01, -1.1921e-07]), tensor([ 0.0000, 15.9424]))
     """
     clamped = clamp_probs(probs)
     return clamped.log() - (-clamped).log1p() if is_binary else clamped.log()
@@ -78,7 +105,15 @@ def probs_to_logits(probs: Tensor, is_binary: bool = False) -> Tensor:
 class lazy_property:
     """A property that is computed at its first use, with gradients on, and then is an attribute of the instance.
 
-    Assigning to it stores the value as any attribute. Source: torch.distributions.utils.lazy_property.
+    Assigning to it stores the value as any attribute.
+
+    Args:
+        wrapped: the method that computes it.
+    Source: torch.distributions.utils.lazy_property.
+    Example:
+        >>> chance = torch.distributions.Bernoulli(0.5)
+        >>> "logits" in vars(chance), chance.logits, "logits" in vars(chance)
+        (False, tensor(0.), True)
     """
 
     def __init__(self, wrapped: Callable[[Any], Any]):
@@ -119,12 +154,16 @@ def _lower_triangle(size: int, diag: int, device: Any) -> Tensor:
 
 def tril_matrix_to_vec(mat: Tensor, diag: int = 0) -> Tensor:
     """Elements on and below the diagonal ``diag`` of matrices, row by row.
-
     Args:
-        mat: ``(*, n, n)``. diag: 0 is the main diagonal.
+        mat: ``(*, n, n)``.
+        diag: 0 is the main diagonal, below it is negative.
+    Returns: a tensor of shape ``(*, elements)``.
     Raises:
         ValueError: ``diag`` outside of the matrix.
     Source: torch.distributions.utils.tril_matrix_to_vec.
+    Example:
+        >>> tril_matrix_to_vec(torch.tensor([[1, 0], [2, 3]])), tril_matrix_to_vec(torch.tensor([[1, 0], [2, 3]]), diag=-1)
+        (tensor([1, 2, 3]), tensor([2]))
     """
     n = mat.shape[-1]
     if not -n <= diag < n:
@@ -134,12 +173,17 @@ def tril_matrix_to_vec(mat: Tensor, diag: int = 0) -> Tensor:
 
 def vec_to_tril_matrix(vec: Tensor, diag: int = 0) -> Tensor:
     """Lower triangular matrices of which ``vec`` has the elements, row by row: the inverse of ``tril_matrix_to_vec``.
-
     Args:
-        vec: ``(*, elements)``. diag: the diagonal up to which the elements go.
+        vec: ``(*, elements)``.
+        diag: the diagonal up to which the elements go.
+    Returns: a tensor of shape ``(*, n, n)``, zero above.
     Raises:
         ValueError: a number of elements that no square matrix has there.
     Source: torch.distributions.utils.vec_to_tril_matrix.
+    Example:
+        >>> vec_to_tril_matrix(torch.tensor([1.0, 2.0, 3.0]))
+        tensor([[1., 0.],
+                [2., 3.]])
     """
     # n(n + 1)/2 + diag n, less the corner that a diagonal above the main one cuts off, are the elements; solved for n.
     n = (-(1 + 2 * diag) + ((1 + 2 * diag) ** 2 + 8 * vec.shape[-1] + 4 * abs(diag) * (diag + 1)) ** 0.5) / 2

@@ -21,10 +21,17 @@ __all__ = ["Dirichlet", "LogisticNormal", "LowRankMultivariateNormal", "Multivar
 
 class Dirichlet(ExponentialFamily, Parametric):
     """The Dirichlet distribution of shares that add up to 1.
-
     Args:
-        concentration: ``(*, shares)``.
+        concentration: ``(*, shares)``, positive.
+        validate_args: whether parameters and values are checked.
+    Shape: ``batch_shape`` is ``(*)``, ``event_shape`` ``(shares,)``.
+    Raises:
+        ValueError: ``concentration`` without a dimension or not positive; a value whose sum is not 1.
     Source: torch.distributions.Dirichlet. Gradients of samples: Figurnov et al. 2018, "Implicit reparameterization gradients".
+    Example:
+        >>> shares = Dirichlet(torch.tensor([2.0, 3.0, 5.0]))
+        >>> shares.mean, shares.variance
+        (tensor([0.2000, 0.3000, 0.5000]), tensor([0.0145, 0.0191, 0.0227]))
     """
 
     arg_constraints = {"concentration": constraints.independent(constraints.positive, 1)}
@@ -79,10 +86,18 @@ class Dirichlet(ExponentialFamily, Parametric):
 
 class LogisticNormal(FromBase):
     """Shares made by stick breaking from independent normal numbers, one less than shares.
-
     Args:
-        loc, scale: mean and standard deviation of the numbers.
+        loc: means of the numbers, ``(*, shares - 1)``.
+        scale: their standard deviations, positive; broadcasts with ``loc``.
+        validate_args: whether parameters and values are checked.
+    Shape: ``batch_shape`` is ``(*)``, ``event_shape`` ``(shares,)``.
+    Raises:
+        ValueError: ``scale`` not positive.
     Source: torch.distributions.LogisticNormal. Aitchison and Shen 1980, "Logistic-normal distributions".
+    Example:
+        >>> shares = LogisticNormal(torch.zeros(2), torch.ones(2))
+        >>> shares.event_shape, shares.sample().sum().round(decimals=4)
+        (torch.Size([3]), tensor(1.))
     """
 
     arg_constraints = {"loc": constraints.real, "scale": constraints.positive}
@@ -127,13 +142,21 @@ def _precision_to_scale_tril(P: Tensor) -> Tensor:
 
 class MultivariateNormal(Distribution):
     """The normal distribution of vectors, known by exactly one of three matrices.
-
     Args:
-        loc: the mean, ``(*, n)``. covariance_matrix, precision_matrix, scale_tril: ``(*, n, n)``; the covariance, its inverse, or its
-            lower Cholesky factor.
+        loc: the mean, ``(*, n)``.
+        covariance_matrix: ``(*, n, n)``, positive definite.
+        precision_matrix: its inverse, in its place.
+        scale_tril: its lower Cholesky factor, in its place; the quickest.
+        validate_args: whether parameters and values are checked.
+    Shape: ``batch_shape`` is ``(*)``, ``event_shape`` ``(n,)``.
     Raises:
-        ValueError: none or several of the matrices.
+        ValueError: none or several of the matrices, or one that is not positive definite.
     Source: torch.distributions.MultivariateNormal.
+    Example:
+        >>> normal = MultivariateNormal(torch.zeros(2), torch.tensor([[2.0, 0.0], [0.0, 8.0]]))
+        >>> normal.scale_tril, normal.log_prob(torch.zeros(2))
+        (tensor([[1.4142, 0.0000],
+                [0.0000, 2.8284]]), tensor(-3.2242))
     """
 
     arg_constraints = {
@@ -261,12 +284,20 @@ def _batch_lowrank_mahalanobis(W: Tensor, D: Tensor, x: Tensor, capacitance_tril
 
 class LowRankMultivariateNormal(Distribution):
     """The normal distribution of vectors with covariance ``W W^T + D``: linear in the number of their elements.
-
     Args:
-        loc: the mean, ``(*, n)``. cov_factor: W, ``(*, n, rank)``. cov_diag: the diagonal of D, ``(*, n)``.
+        loc: the mean, ``(*, n)``.
+        cov_factor: W, ``(*, n, rank)``.
+        cov_diag: the diagonal of D, ``(*, n)``, positive.
+        validate_args: whether parameters and values are checked.
+    Shape: ``batch_shape`` is ``(*)``, ``event_shape`` ``(n,)``.
     Raises:
-        ValueError: shapes that do not fit.
+        ValueError: shapes that do not fit, or ``cov_diag`` not positive.
     Source: torch.distributions.LowRankMultivariateNormal.
+    Example:
+        >>> normal = LowRankMultivariateNormal(torch.zeros(2), torch.tensor([[1.0], [2.0]]), torch.ones(2))
+        >>> normal.covariance_matrix
+        tensor([[2., 2.],
+                [2., 5.]])
     """
 
     arg_constraints = {
