@@ -107,12 +107,13 @@ def counts(thing: Any) -> bool:
 def needed(thing: Any) -> Iterator[str]:
     """The parts that a docstring should have."""
     yield from ("source", "example")
-    constructor = [vars(cls).get("__init__") for cls in getattr(thing, "__mro__", ()) if cls.__module__.startswith("flambeau")]
+    kinds = [cls for cls in getattr(thing, "__mro__", ()) if cls.__module__.startswith("flambeau")]
+    constructor = [vars(cls).get("__init__") for cls in kinds if cls is thing or cls.__qualname__ != "Module"]
     called = [thing] if not inspect.isclass(thing) else [next(filter(None, constructor), None), vars(thing).get("forward")]
     texts = [source(function) for function in called if function is not None]
     if inspect.isclass(thing):
         fields = is_dataclass(thing) or hasattr(thing, "_fields")
-        made = "".join(source(function) for function in constructor if function and function.__module__ != "flambeau.nn.module")
+        made = "".join(source(function) for function in constructor if function)
         if fields or re.search(r"Parameter\(|register_parameter\(|register_buffer\(", made):
             yield "attributes"
         if vars(thing).get("forward"):

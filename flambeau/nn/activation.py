@@ -157,6 +157,9 @@ class GELU(Module):
     Shape:
         ``(*)`` to the same.
     Source: torch.nn.GELU; Hendrycks and Gimpel 2016.
+    Example:
+        >>> nn.GELU()(torch.tensor([-1.0, 0.0, 1.0]))
+        tensor([-0.1587,  0.0000,  0.8413])
     """
 
     __constants__ = ["approximate"]
@@ -184,6 +187,9 @@ class Hardtanh(_Activation):
     Raises:
         AssertionError: ``max_val`` is not above ``min_val``.
     Source: torch.nn.Hardtanh.
+    Example:
+        >>> nn.Hardtanh(-2.0, 2.0)(torch.tensor([-3.0, 0.5, 3.0]))
+        tensor([-2.0000,  0.5000,  2.0000])
     """
 
     __constants__ = ["min_val", "max_val", "inplace"]
@@ -225,6 +231,9 @@ class ReLU6(Hardtanh):
     Shape:
         ``(*)`` to the same.
     Source: torch.nn.ReLU6.
+    Example:
+        >>> nn.ReLU6()(torch.tensor([-3.0, 3.0, 9.0]))
+        tensor([0., 3., 6.])
     """
 
     def __init__(self, inplace: bool = False) -> None:
@@ -248,6 +257,12 @@ class PReLU(_Activation):
     Attributes:
         weight: ``(num_parameters,)``, filled with ``init``.
     Source: torch.nn.PReLU; He et al. 2015.
+    Example:
+        >>> nn.PReLU()(torch.tensor([-4.0, 4.0]))
+        tensor([-1.,  4.], grad_fn=<PreluKernelBackward0>)
+        >>> nn.PReLU(num_parameters=3).weight
+        Parameter containing:
+        tensor([0.2500, 0.2500, 0.2500], requires_grad=True)
     """
 
     __constants__ = ["num_parameters"]
@@ -331,6 +346,9 @@ class Softmax2d(Module):
     Raises:
         ValueError: another number of dimensions.
     Source: torch.nn.Softmax2d.
+    Example:
+        >>> nn.Softmax2d()(torch.zeros(4, 2, 2))[:, 0, 0]
+        tensor([0.2500, 0.2500, 0.2500, 0.2500])
     """
 
     def forward(self, input: Tensor) -> Tensor:

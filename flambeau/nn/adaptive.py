@@ -39,6 +39,11 @@ class AdaptiveLogSoftmaxWithLoss(Module):
     Raises:
         ValueError: ``cutoffs`` that are no increasing numbers between 1 and ``n_classes - 1``.
     Source: torch.nn.AdaptiveLogSoftmaxWithLoss. Grave et al. 2017.
+    Example:
+        >>> layer = nn.AdaptiveLogSoftmaxWithLoss(16, n_classes=100, cutoffs=[10, 40])
+        >>> output, loss = layer(torch.zeros(3, 16), torch.tensor([0, 25, 99]))
+        >>> output.shape, loss.shape, layer.predict(torch.zeros(3, 16)).shape
+        (torch.Size([3]), torch.Size([]), torch.Size([3]))
     """
 
     def __init__(

@@ -19,6 +19,9 @@ class PairwiseDistance(Module):
     Shape:
         ``(N, D)`` or ``(D,)``, twice, to ``(N,)`` or ``()``.
     Source: torch.nn.PairwiseDistance.
+    Example:
+        >>> nn.PairwiseDistance()(torch.tensor([[0.0, 3.0]]), torch.tensor([[4.0, 0.0]]))
+        tensor([5.])
     """
 
     __constants__ = ["norm", "eps", "keepdim"]
@@ -42,6 +45,9 @@ class CosineSimilarity(Module):
     Shape:
         ``(*, D, *)``, twice, to ``(*, *)``.
     Source: torch.nn.CosineSimilarity.
+    Example:
+        >>> nn.CosineSimilarity(dim=0)(torch.tensor([1.0, 0.0]), torch.tensor([1.0, 1.0]))
+        tensor(0.7071)
     """
 
     __constants__ = ["dim", "eps"]

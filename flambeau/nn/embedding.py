@@ -65,6 +65,13 @@ class Embedding(_Table):
     Attributes:
         weight: ``(num_embeddings, embedding_dim)``, standard normal.
     Source: torch.nn.Embedding.
+    Example:
+        >>> table = nn.Embedding.from_pretrained(torch.tensor([[0.0, 0.0], [1.0, 2.0], [3.0, 4.0]]))
+        >>> table(torch.tensor([2, 0]))
+        tensor([[3., 4.],
+                [0., 0.]])
+        >>> nn.Embedding(1000, 16, padding_idx=0)(torch.tensor([[5, 9, 0]])).shape
+        torch.Size([1, 3, 16])
     """
 
     __constants__ = ["num_embeddings", "embedding_dim", "padding_idx", "max_norm", "norm_type", "scale_grad_by_freq", "sparse"]
@@ -148,6 +155,11 @@ class EmbeddingBag(_Table):
     Attributes:
         weight: ``(num_embeddings, embedding_dim)``, standard normal.
     Source: torch.nn.EmbeddingBag.
+    Example:
+        >>> bags = nn.EmbeddingBag.from_pretrained(torch.tensor([[1.0, 0.0], [0.0, 1.0], [2.0, 2.0]]), mode="sum")
+        >>> bags(torch.tensor([0, 1, 2, 2]), offsets=torch.tensor([0, 2]))
+        tensor([[1., 1.],
+                [4., 4.]])
     """
 
     __constants__ = [

@@ -19,6 +19,9 @@ class Flatten(Module):
     Shape:
         ``(*, S_start, ..., S_end, *)`` to ``(*, S_start * ... * S_end, *)``.
     Source: torch.nn.Flatten.
+    Example:
+        >>> nn.Flatten()(torch.zeros(8, 3, 4, 5)).shape
+        torch.Size([8, 60])
     """
 
     __constants__ = ["start_dim", "end_dim"]
@@ -47,6 +50,9 @@ class Unflatten(Module):
         TypeError: a size is not an int, or ``dim`` not a number.
         NotImplementedError: named dimensions.
     Source: torch.nn.Unflatten.
+    Example:
+        >>> nn.Unflatten(1, (3, -1))(torch.zeros(8, 60)).shape
+        torch.Size([8, 3, 20])
     """
 
     __constants__ = ["dim", "unflattened_size"]

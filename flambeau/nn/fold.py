@@ -22,6 +22,12 @@ class Unfold(Module):
     Shape:
         ``(N, C, H, W)`` or ``(C, H, W)`` to ``(N, C * kernel elements, windows)`` or without ``N``.
     Source: torch.nn.Unfold.
+    Example:
+        >>> nn.Unfold(2)(torch.arange(6.0).reshape(1, 1, 2, 3))
+        tensor([[[0., 1.],
+                 [1., 2.],
+                 [3., 4.],
+                 [4., 5.]]])
     """
 
     __constants__ = ["kernel_size", "dilation", "padding", "stride"]
@@ -47,6 +53,10 @@ class Fold(Module):
     Shape:
         ``(N, C * kernel elements, windows)`` or without ``N`` to ``(N, C, *output_size)`` or ``(C, *output_size)``.
     Source: torch.nn.Fold.
+    Example:
+        >>> nn.Fold(output_size=(2, 3), kernel_size=2)(torch.ones(1, 4, 2))
+        tensor([[[[1., 2., 1.],
+                  [1., 2., 1.]]]])
     """
 
     __constants__ = ["output_size", "kernel_size", "dilation", "padding", "stride"]

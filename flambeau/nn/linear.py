@@ -17,9 +17,16 @@ __all__ = ["Bilinear", "Identity", "LazyLinear", "Linear"]
 
 
 class Identity(Module):
-    """Returns its input; all arguments of the constructor are ignored.
+    """Returns its input as it is: a place holder for a layer that is left out.
 
+    Args:
+        *args, **kwargs: ignored, so that it can be made as the layer that it stands for.
+    Shape:
+        ``(*)`` to the same; the tensor itself, not a copy.
     Source: torch.nn.Identity.
+    Example:
+        >>> nn.Identity(16, bias=False)(torch.tensor([1.0, 2.0]))
+        tensor([1., 2.])
     """
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
@@ -42,6 +49,12 @@ class Linear(Module):
         weight: ``(out_features, in_features)``, uniform in ``±1 / sqrt(in_features)``.
         bias: ``(out_features,)``, the same; None without bias.
     Source: torch.nn.Linear.
+    Example:
+        >>> layer = nn.Linear(3, 2)
+        >>> layer(torch.zeros(5, 3)).shape
+        torch.Size([5, 2])
+        >>> layer.weight.shape, layer.bias.shape
+        (torch.Size([2, 3]), torch.Size([2]))
     """
 
     __constants__ = ["in_features", "out_features"]
@@ -79,6 +92,9 @@ class NonDynamicallyQuantizableLinear(Linear):
     """``Linear`` under the name that the last projection of attention has, so that it prints and pickles as in PyTorch.
 
     Source: torch.nn.modules.linear.NonDynamicallyQuantizableLinear.
+    Example:
+        >>> type(nn.MultiheadAttention(4, 2).out_proj).__name__
+        'NonDynamicallyQuantizableLinear'
     """
 
 
@@ -95,6 +111,9 @@ class Bilinear(Module):
         weight: ``(out_features, in1_features, in2_features)``, uniform in ``±1 / sqrt(in1_features)``.
         bias: ``(out_features,)``, the same; None without bias.
     Source: torch.nn.Bilinear.
+    Example:
+        >>> nn.Bilinear(3, 4, 2)(torch.ones(5, 3), torch.ones(5, 4)).shape
+        torch.Size([5, 2])
     """
 
     __constants__ = ["in1_features", "in2_features", "out_features"]
@@ -136,7 +155,17 @@ class LazyLinear(LazyModuleMixin, Linear):
     Args:
         out_features: size of the last dimension of the output.
         bias: whether there is a bias.
+    Shape:
+        ``(*, in_features)`` to ``(*, out_features)``.
+    Attributes:
+        weight, bias: without a shape until the first call, then those of ``Linear``.
     Source: torch.nn.LazyLinear.
+    Example:
+        >>> layer = nn.LazyLinear(2)
+        >>> layer(torch.zeros(5, 3)).shape
+        torch.Size([5, 2])
+        >>> layer
+        Linear(in_features=3, out_features=2, bias=True)
     """
 
     cls_to_become = Linear

@@ -28,6 +28,9 @@ class LinearCrossEntropyOptions:
     Raises:
         ValueError: an argument that is none of these.
     Source: torch.nn.LinearCrossEntropyOptions.
+    Example:
+        >>> nn.LinearCrossEntropyOptions(batch_chunk_size=256).acc_policy
+        'auto'
     """
 
     allow_retain_graph: bool = False
@@ -75,6 +78,12 @@ class LinearCrossEntropyLoss(_WeightedLoss):
     Raises:
         RuntimeError: ``weight`` of another shape, ``label_smoothing`` outside [0, 1].
     Source: torch.nn.LinearCrossEntropyLoss.
+    Example:
+        >>> loss = nn.LinearCrossEntropyLoss(4, num_classes=10)
+        >>> loss(torch.zeros(2, 4), torch.tensor([3, 7]))
+        tensor(2.3026, grad_fn=<NllLossBackward0>)
+        >>> loss.linear
+        Linear(in_features=4, out_features=10, bias=False)
     """
 
     __constants__ = ["num_classes", "out_features", "reduction", "ignore_index", "label_smoothing"]

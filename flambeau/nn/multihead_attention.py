@@ -37,6 +37,12 @@ class MultiheadAttention(Module):
         ValueError: sizes that are not positive.
         AssertionError: ``num_heads`` does not divide ``embed_dim``.
     Source: torch.nn.MultiheadAttention. Vaswani et al. 2017.
+    Example:
+        >>> attention = nn.MultiheadAttention(8, num_heads=2, batch_first=True)
+        >>> query, memory = torch.zeros(3, 5, 8), torch.zeros(3, 7, 8)
+        >>> result, weights = attention(query, memory, memory)
+        >>> result.shape, weights.shape
+        (torch.Size([3, 5, 8]), torch.Size([3, 5, 7]))
     """
 
     __constants__ = ["batch_first"]

@@ -281,6 +281,10 @@ class LayerNorm(Module):
     Attributes:
         weight, bias: ``normalized_shape``, 1 and 0.
     Source: torch.nn.LayerNorm; Ba et al. 2016.
+    Example:
+        >>> nn.LayerNorm(4)(torch.tensor([[1.0, 2.0, 3.0, 4.0]]))
+        tensor([[-1.3416, -0.4472,  0.4472,  1.3416]],
+               grad_fn=<NativeLayerNormBackward0>)
     """
 
     __constants__ = ["normalized_shape", "eps", "elementwise_affine"]
@@ -329,6 +333,10 @@ class GroupNorm(Module):
     Raises:
         ValueError: ``num_channels`` is not a multiple of ``num_groups``.
     Source: torch.nn.GroupNorm; Wu and He 2018.
+    Example:
+        >>> nn.GroupNorm(2, 4)(torch.tensor([[1.0, 3.0, 10.0, 30.0]]))
+        tensor([[-1.0000,  1.0000, -1.0000,  1.0000]],
+               grad_fn=<NativeGroupNormBackward0>)
     """
 
     __constants__ = ["num_groups", "num_channels", "eps", "affine"]
@@ -375,6 +383,9 @@ class RMSNorm(Module):
     Attributes:
         weight: ``normalized_shape``, 1.
     Source: torch.nn.RMSNorm; Zhang and Sennrich 2019.
+    Example:
+        >>> nn.RMSNorm(2)(torch.tensor([[3.0, 4.0]]))
+        tensor([[0.8485, 1.1314]], grad_fn=<MulBackward0>)
     """
 
     __constants__ = ["normalized_shape", "eps", "elementwise_affine"]
@@ -414,6 +425,9 @@ class LocalResponseNorm(Module):
     Shape:
         ``(N, C, *)`` to the same.
     Source: torch.nn.LocalResponseNorm; Krizhevsky et al. 2012.
+    Example:
+        >>> nn.LocalResponseNorm(size=2, alpha=1.0)(torch.ones(1, 3, 1)).flatten()
+        tensor([0.7378, 0.5946, 0.5946])
     """
 
     __constants__ = ["size", "alpha", "beta", "k"]
@@ -501,6 +515,9 @@ class CrossMapLRN2d(Module):
     Raises:
         ValueError: the input does not have 4 dimensions.
     Source: torch.nn.CrossMapLRN2d; Krizhevsky et al. 2012.
+    Example:
+        >>> nn.CrossMapLRN2d(size=2, alpha=1.0)(torch.ones(1, 3, 1, 1)).flatten()
+        tensor([0.7378, 0.5946, 0.5946])
     """
 
     def __init__(self, size: int, alpha: float = 1e-4, beta: float = 0.75, k: float = 1) -> None:

@@ -17,6 +17,10 @@ class PixelShuffle(Module):
     Shape:
         ``(*, C * r * r, H, W)`` to ``(*, C, H * r, W * r)``.
     Source: torch.nn.PixelShuffle. Shi et al. 2016.
+    Example:
+        >>> nn.PixelShuffle(2)(torch.arange(4.0).reshape(4, 1, 1))
+        tensor([[[0., 1.],
+                 [2., 3.]]])
     """
 
     __constants__ = ["upscale_factor"]
@@ -40,6 +44,12 @@ class PixelUnshuffle(Module):
     Shape:
         ``(*, C, H * r, W * r)`` to ``(*, C * r * r, H, W)``.
     Source: torch.nn.PixelUnshuffle.
+    Example:
+        >>> nn.PixelUnshuffle(2)(torch.arange(4.0).reshape(1, 2, 2)).flatten(1)
+        tensor([[0.],
+                [1.],
+                [2.],
+                [3.]])
     """
 
     __constants__ = ["downscale_factor"]
@@ -63,6 +73,9 @@ class ChannelShuffle(Module):
     Shape:
         ``(N, C, *)`` to the same; ``groups`` divides ``C``.
     Source: torch.nn.ChannelShuffle. Zhang et al. 2018.
+    Example:
+        >>> nn.ChannelShuffle(2)(torch.arange(4.0).reshape(1, 4, 1, 1)).flatten()
+        tensor([0., 2., 1., 3.])
     """
 
     __constants__ = ["groups"]

@@ -24,9 +24,15 @@ class SyncBatchNorm(_BatchNorm):
         bias: whether there is a bias, if ``affine``.
     Shape:
         ``(N, C, *)`` to the same.
+    Attributes:
+        weight, bias, running_mean, running_var, num_batches_tracked: as in ``BatchNorm2d``.
     Raises:
         ValueError: the input has fewer than 2 dimensions, or no channels.
     Source: torch.nn.SyncBatchNorm.
+    Example:
+        >>> network = nn.Sequential(nn.Conv2d(3, 8, 3), nn.BatchNorm2d(8))
+        >>> nn.SyncBatchNorm.convert_sync_batchnorm(network)[1]
+        SyncBatchNorm(8, eps=1e-05, momentum=0.1, affine=True, bias=True, track_running_stats=True)
     """
 
     def __init__(

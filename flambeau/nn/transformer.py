@@ -78,6 +78,10 @@ class TransformerEncoderLayer(Module):
     Shape:
         ``(S, N, E)``, ``(N, S, E)`` with ``batch_first``, or ``(S, E)``, to the same.
     Source: torch.nn.TransformerEncoderLayer. Vaswani et al. 2017; Xiong et al. 2020 for ``norm_first``.
+    Example:
+        >>> layer = nn.TransformerEncoderLayer(8, nhead=2, dim_feedforward=16, batch_first=True)
+        >>> layer(torch.zeros(3, 5, 8)).shape
+        torch.Size([3, 5, 8])
     """
 
     __constants__ = ["norm_first"]
@@ -159,6 +163,10 @@ class TransformerDecoderLayer(Module):
     Shape:
         ``(T, N, E)`` and memory ``(S, N, E)`` to ``(T, N, E)``; ``N`` first with ``batch_first``, or not there.
     Source: torch.nn.TransformerDecoderLayer. Vaswani et al. 2017.
+    Example:
+        >>> layer = nn.TransformerDecoderLayer(8, nhead=2, dim_feedforward=16, batch_first=True)
+        >>> layer(torch.zeros(3, 5, 8), memory=torch.zeros(3, 7, 8)).shape
+        torch.Size([3, 5, 8])
     """
 
     __constants__ = ["norm_first"]
@@ -273,6 +281,11 @@ class TransformerEncoder(Module):
     Shape:
         that of the layer.
     Source: torch.nn.TransformerEncoder.
+    Example:
+        >>> layer = nn.TransformerEncoderLayer(8, nhead=2, dim_feedforward=16, batch_first=True)
+        >>> encoder = nn.TransformerEncoder(layer, num_layers=3, norm=nn.LayerNorm(8))
+        >>> encoder(torch.zeros(3, 5, 8)).shape, len(encoder.layers)
+        (torch.Size([3, 5, 8]), 3)
     """
 
     __constants__ = ["norm"]
@@ -341,6 +354,11 @@ class TransformerDecoder(Module):
     Shape:
         that of the layer.
     Source: torch.nn.TransformerDecoder.
+    Example:
+        >>> layer = nn.TransformerDecoderLayer(8, nhead=2, dim_feedforward=16, batch_first=True)
+        >>> decoder = nn.TransformerDecoder(layer, num_layers=3)
+        >>> decoder(torch.zeros(3, 5, 8), memory=torch.zeros(3, 7, 8)).shape
+        torch.Size([3, 5, 8])
     """
 
     __constants__ = ["norm"]

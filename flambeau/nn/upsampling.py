@@ -26,6 +26,11 @@ class Upsample(Module):
     Shape:
         ``(N, C, *)`` to the same with other sizes.
     Source: torch.nn.Upsample.
+    Example:
+        >>> nn.Upsample(scale_factor=2, mode="linear")(torch.tensor([[[0.0, 4.0]]]))
+        tensor([[[0., 1., 3., 4.]]])
+        >>> nn.Upsample(size=(4, 6))(torch.zeros(1, 3, 2, 2)).shape
+        torch.Size([1, 3, 4, 6])
     """
 
     __constants__ = ["size", "scale_factor", "mode", "align_corners", "name", "recompute_scale_factor"]
@@ -70,6 +75,10 @@ class UpsamplingNearest2d(Upsample):
     Shape:
         ``(N, C, H, W)`` to the same with other sizes.
     Source: torch.nn.UpsamplingNearest2d.
+    Example:
+        >>> nn.UpsamplingNearest2d(scale_factor=2)(torch.tensor([[[[1.0, 2.0]]]]))
+        tensor([[[[1., 1., 2., 2.],
+                  [1., 1., 2., 2.]]]])
     """
 
     def __init__(self, size: Sizes | None = None, scale_factor: Factors | None = None) -> None:
@@ -85,6 +94,9 @@ class UpsamplingBilinear2d(Upsample):
     Shape:
         ``(N, C, H, W)`` to the same with other sizes.
     Source: torch.nn.UpsamplingBilinear2d.
+    Example:
+        >>> nn.UpsamplingBilinear2d(size=(1, 3))(torch.tensor([[[[1.0, 2.0]]]]))
+        tensor([[[[1.0000, 1.5000, 2.0000]]]])
     """
 
     def __init__(self, size: Sizes | None = None, scale_factor: Factors | None = None) -> None:
