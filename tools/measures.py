@@ -265,7 +265,7 @@ def entry_points() -> Counter[str]:
 
 # -- sizes --------------------------------------------------------------------------------------------------------------------------------
 def lines() -> int:
-    return sum(len(re.sub(r"(?m)^ *(>>> |\.\.\. ).*\n(?: +\S.*\n)*", "", path.read_text()).splitlines()) for path in trees())
+    return sum(len(re.sub(r"(?m)^ *(>>> |\.\.\. ).*\n(?: +(?!\"\"\")\S.*\n)*", "", path.read_text()).splitlines()) for path in trees())
 
 
 def long_functions() -> list[tuple[int, str]]:

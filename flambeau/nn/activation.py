@@ -34,6 +34,98 @@ class _Shrink(_Activation):
         return str(self.lambd)
 
 
+_EXAMPLES = {
+    "ReLU": """
+        >>> nn.ReLU()(torch.tensor([-2.0, 0.5, 2.0]))
+        tensor([0.0000, 0.5000, 2.0000])
+    """,
+    "SELU": """
+        >>> nn.SELU()(torch.tensor([-2.0, 0.5, 2.0]))
+        tensor([-1.5202,  0.5254,  2.1014])
+    """,
+    "SiLU": """
+        >>> nn.SiLU()(torch.tensor([-2.0, 0.5, 2.0]))
+        tensor([-0.2384,  0.3112,  1.7616])
+    """,
+    "Mish": """
+        >>> nn.Mish()(torch.tensor([-2.0, 0.5, 2.0]))
+        tensor([-0.2525,  0.3752,  1.9440])
+    """,
+    "Hardsigmoid": """
+        >>> nn.Hardsigmoid()(torch.tensor([-2.0, 0.5, 2.0]))
+        tensor([0.1667, 0.5833, 0.8333])
+    """,
+    "Hardswish": """
+        >>> nn.Hardswish()(torch.tensor([-2.0, 0.5, 2.0]))
+        tensor([-0.3333,  0.2917,  1.6667])
+    """,
+    "ELU": """
+        >>> nn.ELU(alpha=0.5)(torch.tensor([-2.0, 0.5, 2.0]))
+        tensor([-0.4323,  0.5000,  2.0000])
+    """,
+    "CELU": """
+        >>> nn.CELU(alpha=2.0)(torch.tensor([-2.0, 0.5, 2.0]))
+        tensor([-1.2642,  0.5000,  2.0000])
+    """,
+    "LeakyReLU": """
+        >>> nn.LeakyReLU(0.1)(torch.tensor([-2.0, 0.5, 2.0]))
+        tensor([-0.2000,  0.5000,  2.0000])
+    """,
+    "Softplus": """
+        >>> nn.Softplus()(torch.tensor([-2.0, 0.5, 2.0]))
+        tensor([0.1269, 0.9741, 2.1269])
+    """,
+    "Hardshrink": """
+        >>> nn.Hardshrink()(torch.tensor([-2.0, 0.5, 2.0]))
+        tensor([-2.,  0.,  2.])
+    """,
+    "Softshrink": """
+        >>> nn.Softshrink()(torch.tensor([-2.0, 0.5, 2.0]))
+        tensor([-1.5000,  0.0000,  1.5000])
+    """,
+    "Sigmoid": """
+        >>> nn.Sigmoid()(torch.tensor([-2.0, 0.5, 2.0]))
+        tensor([0.1192, 0.6225, 0.8808])
+    """,
+    "Tanh": """
+        >>> nn.Tanh()(torch.tensor([-2.0, 0.5, 2.0]))
+        tensor([-0.9640,  0.4621,  0.9640])
+    """,
+    "LogSigmoid": """
+        >>> nn.LogSigmoid()(torch.tensor([-2.0, 0.5, 2.0]))
+        tensor([-2.1269, -0.4741, -0.1269])
+    """,
+    "Softsign": """
+        >>> nn.Softsign()(torch.tensor([-2.0, 0.5, 2.0]))
+        tensor([-0.6667,  0.3333,  0.6667])
+    """,
+    "Tanhshrink": """
+        >>> nn.Tanhshrink()(torch.tensor([-2.0, 0.5, 2.0]))
+        tensor([-1.0360,  0.0379,  1.0360])
+    """,
+    "RReLU": """
+        >>> nn.RReLU(0.1, 0.3).eval()(torch.tensor([-2.0, 0.5, 2.0]))
+        tensor([-0.4000,  0.5000,  2.0000])
+    """,
+    "Threshold": """
+        >>> nn.Threshold(1.0, value=20.0)(torch.tensor([-2.0, 0.5, 2.0]))
+        tensor([20., 20.,  2.])
+    """,
+    "Softmax": """
+        >>> nn.Softmax(dim=0)(torch.tensor([1.0, 2.0, 3.0]))
+        tensor([0.0900, 0.2447, 0.6652])
+    """,
+    "Softmin": """
+        >>> nn.Softmin(dim=0)(torch.tensor([1.0, 2.0, 3.0]))
+        tensor([0.6652, 0.2447, 0.0900])
+    """,
+    "LogSoftmax": """
+        >>> nn.LogSoftmax(dim=0)(torch.tensor([1.0, 2.0, 3.0]))
+        tensor([-2.4076, -1.4076, -0.4076])
+    """,
+}
+
+
 def _doc(formula: str, name: str, arguments: str = "") -> str:
     args = f"\n    Args:{arguments}" if arguments else ""
     return f"""{formula}, element by element.
@@ -41,7 +133,7 @@ def _doc(formula: str, name: str, arguments: str = "") -> str:
     Shape:
         ``(*)`` to the same.
     Source: torch.nn.{name}.
-    """
+    Example:{_EXAMPLES[name]}"""
 
 
 _INPLACE = "\n        inplace: write the result into the input."
@@ -290,7 +382,7 @@ def _softmax_doc(formula: str, name: str) -> str:
     Shape:
         ``(*)`` to the same.
     Source: torch.nn.{name}.
-    """
+    Example:{_EXAMPLES[name]}"""
 
 
 class _AlongDim(_Activation):
@@ -311,7 +403,10 @@ GLU = layer(
         dim: dimension that is halved.
     Shape:
         ``(*, n, *)`` to ``(*, n / 2, *)``.
-    Source: torch.nn.GLU.
+    Source: torch.nn.GLU. Dauphin et al. 2017.
+    Example:
+        >>> nn.GLU()(torch.tensor([[1.0, 2.0, 0.0, 0.0]]))
+        tensor([[0.5000, 1.0000]])
     """,
     base=_Activation,
 )

@@ -23,6 +23,50 @@ __all__ = [
 _PADDINGS = {"same", "valid"}
 _PADDING_MODES = ("zeros", "reflect", "replicate", "circular")
 
+_EXAMPLES = {
+    "Conv1d": """
+        >>> layer = nn.Conv1d(3, 16, kernel_size=3, stride=2, padding=1)
+        >>> layer(torch.ones(5, 3, 10)).shape
+        torch.Size([5, 16, 5])
+        >>> layer.weight.shape
+        torch.Size([16, 3, 3])
+    """,
+    "ConvTranspose1d": """
+        >>> layer = nn.ConvTranspose1d(16, 3, kernel_size=4, stride=2, padding=1)
+        >>> layer(torch.ones(5, 16, 10)).shape
+        torch.Size([5, 3, 20])
+        >>> layer.weight.shape
+        torch.Size([16, 3, 4])
+    """,
+    "Conv2d": """
+        >>> layer = nn.Conv2d(3, 16, kernel_size=3, stride=2, padding=1)
+        >>> layer(torch.ones(5, 3, 10, 8)).shape
+        torch.Size([5, 16, 5, 4])
+        >>> layer.weight.shape
+        torch.Size([16, 3, 3, 3])
+    """,
+    "ConvTranspose2d": """
+        >>> layer = nn.ConvTranspose2d(16, 3, kernel_size=4, stride=2, padding=1)
+        >>> layer(torch.ones(5, 16, 10, 8)).shape
+        torch.Size([5, 3, 20, 16])
+        >>> layer.weight.shape
+        torch.Size([16, 3, 4, 4])
+    """,
+    "Conv3d": """
+        >>> layer = nn.Conv3d(3, 16, kernel_size=3, stride=2, padding=1)
+        >>> layer(torch.ones(5, 3, 10, 8, 6)).shape
+        torch.Size([5, 16, 5, 4, 3])
+        >>> layer.weight.shape
+        torch.Size([16, 3, 3, 3, 3])
+    """,
+    "ConvTranspose3d": """
+        >>> layer = nn.ConvTranspose3d(16, 3, kernel_size=4, stride=2, padding=1)
+        >>> layer(torch.ones(5, 16, 10, 8, 6)).shape
+        torch.Size([5, 3, 20, 16, 12])
+        >>> layer.weight.shape
+        torch.Size([16, 3, 4, 4, 4])
+    """,
+}
 _DOC = """Cross-correlation with ``out_channels`` kernels over {dims} dimension{s}.
 
     Args:
@@ -44,7 +88,7 @@ _DOC = """Cross-correlation with ``out_channels`` kernels over {dims} dimension{
     Raises:
         ValueError: ``groups`` does not fit the channels; an unknown padding; ``"same"`` with a stride.
     Source: torch.nn.Conv{dims}d.
-    """
+    Example:{example}"""
 
 
 class _ConvNd(Module):
@@ -186,7 +230,7 @@ class _Conv(_ConvNd):
 
 
 class Conv1d(_Conv):
-    __doc__ = _DOC.format(dims=1, s="", axes="L", outputs="L_out")
+    __doc__ = _DOC.format(example=_EXAMPLES["Conv1d"], dims=1, s="", axes="L", outputs="L_out")
     _dims = 1
 
     def forward(self, input: Tensor) -> Tensor:
@@ -196,7 +240,7 @@ class Conv1d(_Conv):
 
 
 class Conv2d(_Conv):
-    __doc__ = _DOC.format(dims=2, s="s", axes="H, W", outputs="H_out, W_out")
+    __doc__ = _DOC.format(example=_EXAMPLES["Conv2d"], dims=2, s="s", axes="H, W", outputs="H_out, W_out")
     _dims = 2
 
     def forward(self, input: Tensor) -> Tensor:
@@ -206,7 +250,7 @@ class Conv2d(_Conv):
 
 
 class Conv3d(_Conv):
-    __doc__ = _DOC.format(dims=3, s="s", axes="D, H, W", outputs="D_out, H_out, W_out")
+    __doc__ = _DOC.format(example=_EXAMPLES["Conv3d"], dims=3, s="s", axes="D, H, W", outputs="D_out, H_out, W_out")
     _dims = 3
 
     def forward(self, input: Tensor) -> Tensor:
@@ -236,8 +280,8 @@ _TRANSPOSED_DOC = """Transposed convolution over {dims} dimension{s}: enlarges i
         bias: ``(out_channels,)``, the same; None without bias.
     Raises:
         ValueError: ``groups`` does not fit the channels, or another padding mode.
-    Source: torch.nn.ConvTranspose{dims}d.
-    """
+    Source: torch.nn.ConvTranspose{dims}d. Zeiler et al. 2010.
+    Example:{example}"""
 
 
 class _ConvTransposeNd(_ConvNd):
@@ -314,17 +358,17 @@ class _ConvTransposeNd(_ConvNd):
 
 
 class ConvTranspose1d(_ConvTransposeNd):
-    __doc__ = _TRANSPOSED_DOC.format(dims=1, s="", axes="L", outputs="L_out")
+    __doc__ = _TRANSPOSED_DOC.format(example=_EXAMPLES["ConvTranspose1d"], dims=1, s="", axes="L", outputs="L_out")
     _dims, _function = 1, "conv_transpose1d"
 
 
 class ConvTranspose2d(_ConvTransposeNd):
-    __doc__ = _TRANSPOSED_DOC.format(dims=2, s="s", axes="H, W", outputs="H_out, W_out")
+    __doc__ = _TRANSPOSED_DOC.format(example=_EXAMPLES["ConvTranspose2d"], dims=2, s="s", axes="H, W", outputs="H_out, W_out")
     _dims, _function = 2, "conv_transpose2d"
 
 
 class ConvTranspose3d(_ConvTransposeNd):
-    __doc__ = _TRANSPOSED_DOC.format(dims=3, s="s", axes="D, H, W", outputs="D_out, H_out, W_out")
+    __doc__ = _TRANSPOSED_DOC.format(example=_EXAMPLES["ConvTranspose3d"], dims=3, s="s", axes="D, H, W", outputs="D_out, H_out, W_out")
     _dims, _function = 3, "conv_transpose3d"
 
 

@@ -25,6 +25,34 @@ class _DropoutNd(Module):
         return f"p={self.p}, inplace={self.inplace}"
 
 
+_EXAMPLES = {
+    "Dropout": """
+        >>> nn.Dropout(0.25).eval()(torch.tensor([1.0, 2.0]))
+        tensor([1., 2.])
+        >>> nn.Dropout(1.0)(torch.tensor([1.0, 2.0]))
+        tensor([0., 0.])
+    """,
+    "Dropout1d": """
+        >>> nn.Dropout1d(0.5)(torch.ones(8, 16, 3)).mean(-1).unique()
+        tensor([0., 2.])
+    """,
+    "Dropout2d": """
+        >>> nn.Dropout2d(0.5)(torch.ones(4, 8, 2, 2)).mean((-2, -1)).unique()
+        tensor([0., 2.])
+    """,
+    "Dropout3d": """
+        >>> nn.Dropout3d(0.5)(torch.ones(4, 8, 2, 2, 2)).mean((-3, -2, -1)).unique()
+        tensor([0., 2.])
+    """,
+    "AlphaDropout": """
+        >>> nn.AlphaDropout(0.5)(torch.ones(100)).unique()
+        tensor([-0.7792,  1.6656])
+    """,
+    "FeatureAlphaDropout": """
+        >>> nn.FeatureAlphaDropout(0.5)(torch.ones(8, 16, 3)).std(-1).unique()
+        tensor([0.])
+    """,
+}
 _DOC = """{what}
 
     Args:
@@ -35,11 +63,11 @@ _DOC = """{what}
     Raises:
         ValueError: ``p`` outside ``[0, 1]``.
     Source: torch.nn.{name}; {paper}.
-    """
+    Example:{example}"""
 
 
 def _doc(what: str, shape: str, name: str, paper: str) -> str:
-    return _DOC.format(what=what, shape=shape, name=name, paper=paper)
+    return _DOC.format(what=what, shape=shape, name=name, paper=paper, example=_EXAMPLES[name])
 
 
 class Dropout(_DropoutNd):

@@ -18,21 +18,127 @@ __all__ = [
     "TripletMarginWithDistanceLoss",
 ]  # fmt: skip
 
+_EXAMPLES = {
+    "L1Loss": """
+        >>> nn.L1Loss()(torch.tensor([1.0, 5.0]), torch.tensor([2.0, 2.0]))
+        tensor(2.)
+        >>> nn.L1Loss(reduction="sum")(torch.tensor([1.0, 5.0]), torch.tensor([2.0, 2.0]))
+        tensor(4.)
+    """,
+    "MSELoss": """
+        >>> nn.MSELoss()(torch.tensor([1.0, 5.0]), torch.tensor([2.0, 2.0]))
+        tensor(5.)
+        >>> nn.MSELoss(reduction="none")(torch.tensor([1.0, 5.0]), torch.tensor([2.0, 2.0]))
+        tensor([1., 9.])
+    """,
+    "SmoothL1Loss": """
+        >>> nn.SmoothL1Loss(beta=2.0, reduction="none")(torch.tensor([1.0, 5.0]), torch.tensor([2.0, 2.0]))
+        tensor([0.2500, 2.0000])
+    """,
+    "HuberLoss": """
+        >>> nn.HuberLoss(delta=2.0, reduction="none")(torch.tensor([1.0, 5.0]), torch.tensor([2.0, 2.0]))
+        tensor([0.5000, 4.0000])
+    """,
+    "NLLLoss": """
+        >>> scores = torch.tensor([[-0.5, -1.0], [-3.0, -0.1]])
+        >>> nn.NLLLoss()(scores, torch.tensor([0, 1]))
+        tensor(0.3000)
+        >>> nn.NLLLoss(weight=torch.tensor([1.0, 5.0]), reduction="none")(scores, torch.tensor([0, 1]))
+        tensor([0.5000, 0.5000])
+    """,
+    "CrossEntropyLoss": """
+        >>> scores = torch.tensor([[2.0, 0.0, 0.0], [0.0, 0.0, 0.0]])
+        >>> nn.CrossEntropyLoss(reduction="none")(scores, torch.tensor([0, 2]))
+        tensor([0.2395, 1.0986])
+        >>> nn.CrossEntropyLoss(label_smoothing=0.1)(scores, torch.tensor([0, 2]))
+        tensor(0.7357)
+    """,
+    "PoissonNLLLoss": """
+        >>> nn.PoissonNLLLoss(reduction="none")(torch.tensor([0.0, 1.0]), torch.tensor([2.0, 3.0]))
+        tensor([ 1.0000, -0.2817])
+    """,
+    "GaussianNLLLoss": """
+        >>> nn.GaussianNLLLoss()(torch.tensor([1.0, 2.0]), torch.tensor([1.5, 2.0]), torch.tensor([0.5, 1.0]))
+        tensor(-0.0483)
+    """,
+    "KLDivLoss": """
+        >>> guess, truth = torch.tensor([[0.5, 0.5]]), torch.tensor([[0.25, 0.75]])
+        >>> nn.KLDivLoss(reduction="batchmean")(guess.log(), truth)
+        tensor(0.1308)
+    """,
+    "BCELoss": """
+        >>> nn.BCELoss(reduction="none")(torch.tensor([0.9, 0.9]), torch.tensor([1.0, 0.0]))
+        tensor([0.1054, 2.3026])
+    """,
+    "BCEWithLogitsLoss": """
+        >>> logits, target = torch.tensor([2.0, -1.0]), torch.tensor([1.0, 1.0])
+        >>> nn.BCEWithLogitsLoss(reduction="none")(logits, target)
+        tensor([0.1269, 1.3133])
+        >>> nn.BCEWithLogitsLoss(pos_weight=torch.tensor(3.0))(logits, target)
+        tensor(2.1603)
+    """,
+    "HingeEmbeddingLoss": """
+        >>> nn.HingeEmbeddingLoss(reduction="none")(torch.tensor([0.25, 0.25]), torch.tensor([1.0, -1.0]))
+        tensor([0.2500, 0.7500])
+    """,
+    "SoftMarginLoss": """
+        >>> nn.SoftMarginLoss(reduction="none")(torch.tensor([2.0, 2.0]), torch.tensor([1.0, -1.0]))
+        tensor([0.1269, 2.1269])
+    """,
+    "CosineEmbeddingLoss": """
+        >>> first, second = torch.tensor([[1.0, 0.0]]), torch.tensor([[1.0, 1.0]])
+        >>> nn.CosineEmbeddingLoss()(first, second, torch.tensor([1.0]))
+        tensor(0.2929)
+        >>> nn.CosineEmbeddingLoss(margin=0.5)(first, second, torch.tensor([-1.0]))
+        tensor(0.2071)
+    """,
+    "MarginRankingLoss": """
+        >>> loss = nn.MarginRankingLoss(margin=0.5, reduction="none")
+        >>> loss(torch.tensor([1.0, 1.0]), torch.tensor([0.75, 3.0]), torch.tensor([1.0, 1.0]))
+        tensor([0.2500, 2.5000])
+    """,
+    "MultiMarginLoss": """
+        >>> nn.MultiMarginLoss()(torch.tensor([[0.5, 0.25, 2.0]]), torch.tensor([0]))
+        tensor(1.0833)
+    """,
+    "MultiLabelMarginLoss": """
+        >>> nn.MultiLabelMarginLoss()(torch.tensor([0.5, 0.25, 1.0]), torch.tensor([2, -1, 0]))
+        tensor(0.2500)
+    """,
+    "MultiLabelSoftMarginLoss": """
+        >>> nn.MultiLabelSoftMarginLoss()(torch.tensor([[2.0, -2.0]]), torch.tensor([[1.0, 0.0]]))
+        tensor(0.1269)
+    """,
+    "TripletMarginLoss": """
+        >>> anchor, positive, negative = torch.tensor([[[0.0, 0.0]], [[3.0, 4.0]], [[0.0, 5.5]]])
+        >>> nn.TripletMarginLoss()(anchor, positive, negative)
+        tensor(0.5000)
+    """,
+    "TripletMarginWithDistanceLoss": """
+        >>> loss = nn.TripletMarginWithDistanceLoss(distance_function=lambda x, y: (x - y).abs().amax(-1))
+        >>> loss(torch.tensor([[0.0, 0.0]]), torch.tensor([[3.0, 4.0]]), torch.tensor([[0.0, 4.5]]))
+        tensor(0.5000)
+    """,
+}
+
 # Every loss documents these alike, so they are described once.
 _COMMON = """
         reduction: ``"none"`` gives the single losses, ``"mean"`` their mean, ``"sum"`` their sum.
         size_average, reduce: deprecated; see ``reduction``."""
 
 
-def _doc(what: str, name: str, arguments: str, shape: str) -> str:
-    """A loss's docstring; ``arguments`` are those besides the reduction."""
+def _doc(what: str, name: str, arguments: str, shape: str, attributes: str = "", errors: str = "") -> str:
+    """A loss's docstring; ``arguments`` are those besides the reduction, ``errors`` whole lines."""
+    attributes = f"\n    Attributes:\n        {attributes}" if attributes else ""
     return f"""{what}
 
     Args:{arguments}{_COMMON if "reduction:" not in arguments else ""}
     Shape:
-        {shape} to ``()``, or to single losses with ``reduction="none"``.
+        {shape} to ``()``, or to single losses with ``reduction="none"``.{attributes}
+    Raises:
+        {errors}ValueError: an unknown ``reduction``, at the call.
     Source: torch.nn.{name}.
-    """
+    Example:{_EXAMPLES[name]}"""
 
 
 _SAME = "Input and target ``(*)``"
@@ -97,6 +203,7 @@ class HuberLoss(_Loss):
         "HuberLoss",
         '\n        reduction: ``"none"``, ``"mean"`` or ``"sum"``.\n        delta: where one form passes into the other.',
         _SAME,
+        errors="TypeError: ``delta`` is not a number.\n        ",
     )
     __constants__ = ["reduction", "delta"]
 
@@ -117,6 +224,7 @@ class NLLLoss(_WeightedLoss):
         "NLLLoss",
         "\n        weight: of each class.\n        ignore_index: target that does not count.",
         _CLASSES,
+        attributes="weight: that of the constructor, a buffer; or None.",
     )
     __constants__ = ["ignore_index", "reduction"]
 
@@ -136,7 +244,19 @@ class NLLLoss(_WeightedLoss):
 
 
 class NLLLoss2d(NLLLoss):
-    """Deprecated name of ``NLLLoss``. Source: torch.nn.NLLLoss2d."""
+    """``NLLLoss`` under its deprecated name, which needs no images.
+
+    Args:
+        weight, size_average, ignore_index, reduce, reduction: as in ``NLLLoss``.
+    Shape:
+        Input ``(N, C, *)``, target class numbers ``(N, *)`` to ``()``, or to ``(N, *)`` with ``reduction="none"``.
+    Attributes:
+        weight: that of the constructor, a buffer; or None.
+    Source: torch.nn.NLLLoss2d.
+    Example:
+        >>> nn.NLLLoss2d()(torch.full((1, 2, 3, 3), -0.5), torch.zeros(1, 3, 3, dtype=torch.int64))
+        tensor(0.5000)
+    """
 
     def __init__(
         self,
@@ -159,6 +279,7 @@ class CrossEntropyLoss(_WeightedLoss):
         "\n        weight: of each class.\n        ignore_index: target that does not count."
         "\n        label_smoothing: share of the target that is spread over all classes.",
         f"{_CLASSES}, or target probabilities of the input's shape,",
+        attributes="weight: that of the constructor, a buffer; or None.",
     )
     __constants__ = ["ignore_index", "reduction", "label_smoothing"]
 
@@ -257,6 +378,7 @@ class BCELoss(_WeightedLoss):
         "BCELoss",
         "\n        weight: of each element of a batch.",
         _SAME,
+        attributes="weight: that of the constructor, a buffer; or None.",
     )
 
     def forward(self, input: Tensor, target: Tensor) -> Tensor:
@@ -269,6 +391,7 @@ class BCEWithLogitsLoss(_Loss):
         "BCEWithLogitsLoss",
         "\n        weight: of each element of a batch.\n        pos_weight: of the positive examples of each class.",
         _SAME,
+        attributes="weight, pos_weight: those of the constructor, buffers; or None.",
     )
 
     def __init__(
@@ -352,6 +475,8 @@ class MultiMarginLoss(_WeightedLoss):
         "MultiMarginLoss",
         "\n        p: 1 or 2.\n        margin: as in the formula.\n        weight: of each class.",
         "Input ``(N, C)`` or ``(C,)``, target class numbers ``(N,)`` or ``()``,",
+        attributes="weight: that of the constructor, a buffer; or None.",
+        errors="ValueError: ``p`` neither 1 nor 2, or a ``weight`` that is not 1-d.\n        ",
     )
     __constants__ = ["p", "margin", "reduction"]
 
@@ -394,6 +519,7 @@ class MultiLabelSoftMarginLoss(_WeightedLoss):
         "MultiLabelSoftMarginLoss",
         "\n        weight: of each class.",
         "Input and target ``(N, C)``",
+        attributes="weight: that of the constructor, a buffer; or None.",
     )
 
     def forward(self, input: Tensor, target: Tensor) -> Tensor:
@@ -412,6 +538,7 @@ class TripletMarginLoss(_Loss):
         "\n        margin, p: as in the formula.\n        eps: keeps the distance's derivative finite."
         "\n        swap: use the distance from positive to negative where it is smaller than that from anchor to negative.",
         "Three inputs ``(N, D)`` or ``(D,)``",
+        errors="ValueError: ``margin`` is not above 0.\n        ",
     )
     __constants__ = ["margin", "p", "eps", "swap", "reduction"]
 
@@ -444,6 +571,7 @@ class TripletMarginWithDistanceLoss(_Loss):
         "\n        swap: use the distance from positive to negative where it is smaller than that from anchor to negative."
         '\n        reduction: ``"none"``, ``"mean"`` or ``"sum"``.',
         "Three inputs ``(N, *)``",
+        errors="ValueError: ``margin`` is not above 0.\n        ",
     )
     __constants__ = ["margin", "swap", "reduction"]
 
@@ -486,6 +614,10 @@ class CTCLoss(_Loss):
     Raises:
         RuntimeError: sizes or lengths that do not fit, or a label that is no class.
     Source: torch.nn.CTCLoss; Graves et al. 2006.
+    Example:
+        >>> scores = torch.zeros(5, 1, 3).log_softmax(-1)
+        >>> nn.CTCLoss()(scores, torch.tensor([[1, 2]]), input_lengths=[5], target_lengths=[2])
+        tensor(0.9689)
     """
 
     __constants__ = ["blank", "reduction"]

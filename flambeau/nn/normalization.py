@@ -124,6 +124,44 @@ class _BatchNorm(_NormBase):
         return F.batch_norm(input, mean, var, self.weight, self.bias, by_batch, momentum, self.eps)
 
 
+_EXAMPLES = {
+    "BatchNorm1d": """
+        >>> layer = nn.BatchNorm1d(2)
+        >>> layer(torch.tensor([[1.0, 10.0], [3.0, 30.0]])).detach()
+        tensor([[-1.0000, -1.0000],
+                [ 1.0000,  1.0000]])
+        >>> layer.running_mean
+        tensor([0.2000, 2.0000])
+    """,
+    "BatchNorm2d": """
+        >>> layer = nn.BatchNorm2d(3)
+        >>> layer(torch.full((4, 3, 8, 8), 5.0)).abs().max().item()
+        0.0
+        >>> layer.running_mean, layer.num_batches_tracked
+        (tensor([0.5000, 0.5000, 0.5000]), tensor(1))
+    """,
+    "BatchNorm3d": """
+        >>> layer = nn.BatchNorm3d(3).eval()
+        >>> layer(torch.ones(4, 3, 2, 8, 8)).shape
+        torch.Size([4, 3, 2, 8, 8])
+    """,
+    "InstanceNorm1d": """
+        >>> nn.InstanceNorm1d(2)(torch.tensor([[[1.0, 3.0], [10.0, 30.0]]]))
+        tensor([[[-1.0000,  1.0000],
+                 [-1.0000,  1.0000]]])
+    """,
+    "InstanceNorm2d": """
+        >>> nn.InstanceNorm2d(1)(torch.tensor([[[[1.0, 2.0], [3.0, 4.0]]]]))
+        tensor([[[[-1.3416, -0.4472],
+                  [ 0.4472,  1.3416]]]])
+    """,
+    "InstanceNorm3d": """
+        >>> layer = nn.InstanceNorm3d(3, affine=True)
+        >>> layer(torch.ones(4, 3, 2, 8, 8)).shape, layer.weight.shape
+        (torch.Size([4, 3, 2, 8, 8]), torch.Size([3]))
+    """,
+}
+
 _BATCH_DOC = """Normalizes each channel by its mean and variance over the batch and all positions.
 
     In training the statistics of the batch are used, and running averages of them are kept; in evaluation those averages are used.
@@ -144,21 +182,21 @@ _BATCH_DOC = """Normalizes each channel by its mean and variance over the batch 
     Raises:
         ValueError: the input has another number of dimensions.
     Source: torch.nn.BatchNorm{dims}d; Ioffe and Szegedy 2015.
-    """
+    Example:{example}"""
 
 
 class BatchNorm1d(_BatchNorm):
-    __doc__ = _BATCH_DOC.format(dims=1, shape="``(N, C)`` or ``(N, C, L)``")
+    __doc__ = _BATCH_DOC.format(example=_EXAMPLES["BatchNorm1d"], dims=1, shape="``(N, C)`` or ``(N, C, L)``")
     _allowed_dims = (2, 3)
 
 
 class BatchNorm2d(_BatchNorm):
-    __doc__ = _BATCH_DOC.format(dims=2, shape="``(N, C, H, W)``")
+    __doc__ = _BATCH_DOC.format(example=_EXAMPLES["BatchNorm2d"], dims=2, shape="``(N, C, H, W)``")
     _allowed_dims = (4,)
 
 
 class BatchNorm3d(_BatchNorm):
-    __doc__ = _BATCH_DOC.format(dims=3, shape="``(N, C, D, H, W)``")
+    __doc__ = _BATCH_DOC.format(example=_EXAMPLES["BatchNorm3d"], dims=3, shape="``(N, C, D, H, W)``")
     _allowed_dims = (5,)
 
 
@@ -250,21 +288,21 @@ _INSTANCE_DOC = """Normalizes each channel of each sample by its mean and varian
     Raises:
         ValueError: the input has another number of dimensions, or, if ``affine``, of channels.
     Source: torch.nn.InstanceNorm{dims}d; Ulyanov et al. 2016.
-    """
+    Example:{example}"""
 
 
 class InstanceNorm1d(_InstanceNorm):
-    __doc__ = _INSTANCE_DOC.format(dims=1, shape="``(N, C, L)`` or ``(C, L)``")
+    __doc__ = _INSTANCE_DOC.format(example=_EXAMPLES["InstanceNorm1d"], dims=1, shape="``(N, C, L)`` or ``(C, L)``")
     _allowed_dims = (2, 3)
 
 
 class InstanceNorm2d(_InstanceNorm):
-    __doc__ = _INSTANCE_DOC.format(dims=2, shape="``(N, C, H, W)`` or ``(C, H, W)``")
+    __doc__ = _INSTANCE_DOC.format(example=_EXAMPLES["InstanceNorm2d"], dims=2, shape="``(N, C, H, W)`` or ``(C, H, W)``")
     _allowed_dims = (3, 4)
 
 
 class InstanceNorm3d(_InstanceNorm):
-    __doc__ = _INSTANCE_DOC.format(dims=3, shape="``(N, C, D, H, W)`` or ``(C, D, H, W)``")
+    __doc__ = _INSTANCE_DOC.format(example=_EXAMPLES["InstanceNorm3d"], dims=3, shape="``(N, C, D, H, W)`` or ``(C, D, H, W)``")
     _allowed_dims = (4, 5)
 
 

@@ -19,6 +19,111 @@ __all__ = [
 Sizes = int | tuple[int, ...]
 
 _SHAPE = {1: "``(N, C, L)`` or ``(C, L)``", 2: "``(N, C, H, W)`` or ``(C, H, W)``", 3: "``(N, C, D, H, W)`` or ``(C, D, H, W)``"}
+
+_EXAMPLES = {
+    "MaxPool1d": """
+        >>> nn.MaxPool1d(2)(torch.arange(4.0).reshape(1, 1, 4)).flatten()
+        tensor([1., 3.])
+    """,
+    "MaxUnpool1d": """
+        >>> pool, unpool = nn.MaxPool1d(2, return_indices=True), nn.MaxUnpool1d(2)
+        >>> values, indices = pool(torch.ones(1, 3, 8))
+        >>> values.shape, unpool(values, indices).shape
+        (torch.Size([1, 3, 4]), torch.Size([1, 3, 8]))
+    """,
+    "AvgPool1d": """
+        >>> nn.AvgPool1d(2)(torch.arange(4.0).reshape(1, 1, 4)).flatten()
+        tensor([0.5000, 2.5000])
+    """,
+    "AdaptiveAvgPool1d": """
+        >>> nn.AdaptiveAvgPool1d(2)(torch.arange(4.0).reshape(1, 1, 4)).flatten()
+        tensor([0.5000, 2.5000])
+        >>> nn.AdaptiveAvgPool1d(5)(torch.ones(1, 3, 8)).shape
+        torch.Size([1, 3, 5])
+    """,
+    "AdaptiveMaxPool1d": """
+        >>> nn.AdaptiveMaxPool1d(2)(torch.arange(4.0).reshape(1, 1, 4)).flatten()
+        tensor([1., 3.])
+        >>> nn.AdaptiveMaxPool1d(5)(torch.ones(1, 3, 8)).shape
+        torch.Size([1, 3, 5])
+    """,
+    "LPPool1d": """
+        >>> nn.LPPool1d(2, kernel_size=2)(torch.ones(1, 1, 4)).flatten()
+        tensor([1.4142, 1.4142])
+    """,
+    "MaxPool2d": """
+        >>> nn.MaxPool2d(2)(torch.arange(16.0).reshape(1, 1, 4, 4)).flatten()
+        tensor([ 5.,  7., 13., 15.])
+    """,
+    "MaxUnpool2d": """
+        >>> pool, unpool = nn.MaxPool2d(2, return_indices=True), nn.MaxUnpool2d(2)
+        >>> values, indices = pool(torch.ones(1, 3, 8, 6))
+        >>> values.shape, unpool(values, indices).shape
+        (torch.Size([1, 3, 4, 3]), torch.Size([1, 3, 8, 6]))
+    """,
+    "AvgPool2d": """
+        >>> nn.AvgPool2d(2)(torch.arange(16.0).reshape(1, 1, 4, 4)).flatten()
+        tensor([ 2.5000,  4.5000, 10.5000, 12.5000])
+    """,
+    "AdaptiveAvgPool2d": """
+        >>> nn.AdaptiveAvgPool2d(2)(torch.arange(16.0).reshape(1, 1, 4, 4)).flatten()
+        tensor([ 2.5000,  4.5000, 10.5000, 12.5000])
+        >>> nn.AdaptiveAvgPool2d(5)(torch.ones(1, 3, 8, 6)).shape
+        torch.Size([1, 3, 5, 5])
+    """,
+    "AdaptiveMaxPool2d": """
+        >>> nn.AdaptiveMaxPool2d(2)(torch.arange(16.0).reshape(1, 1, 4, 4)).flatten()
+        tensor([ 5.,  7., 13., 15.])
+        >>> nn.AdaptiveMaxPool2d(5)(torch.ones(1, 3, 8, 6)).shape
+        torch.Size([1, 3, 5, 5])
+    """,
+    "LPPool2d": """
+        >>> nn.LPPool2d(2, kernel_size=2)(torch.ones(1, 1, 4, 2)).flatten()
+        tensor([2., 2.])
+    """,
+    "FractionalMaxPool2d": """
+        >>> nn.FractionalMaxPool2d(2, output_size=(5, 4))(torch.ones(1, 3, 8, 6)).shape
+        torch.Size([1, 3, 5, 4])
+        >>> nn.FractionalMaxPool2d(2, output_ratio=0.5)(torch.ones(1, 3, 8, 6)).shape
+        torch.Size([1, 3, 4, 3])
+    """,
+    "MaxPool3d": """
+        >>> nn.MaxPool3d(2)(torch.arange(64.0).reshape(1, 1, 4, 4, 4)).flatten()
+        tensor([21., 23., 29., 31., 53., 55., 61., 63.])
+    """,
+    "MaxUnpool3d": """
+        >>> pool, unpool = nn.MaxPool3d(2, return_indices=True), nn.MaxUnpool3d(2)
+        >>> values, indices = pool(torch.ones(1, 3, 8, 6, 4))
+        >>> values.shape, unpool(values, indices).shape
+        (torch.Size([1, 3, 4, 3, 2]), torch.Size([1, 3, 8, 6, 4]))
+    """,
+    "AvgPool3d": """
+        >>> nn.AvgPool3d(2)(torch.arange(64.0).reshape(1, 1, 4, 4, 4)).flatten()
+        tensor([10.5000, 12.5000, 18.5000, 20.5000, 42.5000, 44.5000, 50.5000, 52.5000])
+    """,
+    "AdaptiveAvgPool3d": """
+        >>> nn.AdaptiveAvgPool3d((1, 1, 2))(torch.arange(64.0).reshape(1, 1, 4, 4, 4)).flatten()
+        tensor([30.5000, 32.5000])
+        >>> nn.AdaptiveAvgPool3d(5)(torch.ones(1, 3, 8, 6, 4)).shape
+        torch.Size([1, 3, 5, 5, 5])
+    """,
+    "AdaptiveMaxPool3d": """
+        >>> nn.AdaptiveMaxPool3d((1, 1, 2))(torch.arange(64.0).reshape(1, 1, 4, 4, 4)).flatten()
+        tensor([61., 63.])
+        >>> nn.AdaptiveMaxPool3d(5)(torch.ones(1, 3, 8, 6, 4)).shape
+        torch.Size([1, 3, 5, 5, 5])
+    """,
+    "LPPool3d": """
+        >>> nn.LPPool3d(2, kernel_size=2)(torch.ones(1, 1, 4, 2, 2)).flatten()
+        tensor([2.8284, 2.8284])
+    """,
+    "FractionalMaxPool3d": """
+        >>> nn.FractionalMaxPool3d(2, output_size=(5, 4, 3))(torch.ones(1, 3, 8, 6, 4)).shape
+        torch.Size([1, 3, 5, 4, 3])
+        >>> nn.FractionalMaxPool3d(2, output_ratio=0.5)(torch.ones(1, 3, 8, 6, 4)).shape
+        torch.Size([1, 3, 4, 3, 2])
+    """,
+}
 _SIZE = "``(size + 2 * padding - dilation * (kernel_size - 1) - 1) // stride + 1``"
 
 
@@ -61,8 +166,10 @@ def _max_doc(dims: int) -> str:
     Shape:
         {_SHAPE[dims]}, to the same with sizes
         {_SIZE}.
+    Raises:
+        RuntimeError: padding above half the kernel, or an input smaller than the kernel.
     Source: torch.nn.MaxPool{dims}d.
-    """
+    Example:{_EXAMPLES[f"MaxPool{dims}d"]}"""
 
 
 class MaxPool1d(_MaxPoolNd):
@@ -113,7 +220,7 @@ def _unpool_doc(dims: int) -> str:
     Shape:
         What MaxPool{dims}d gives, twice (values and indices), to what it takes; ``output_size`` tells sizes apart that pool alike.
     Source: torch.nn.MaxUnpool{dims}d.
-    """
+    Example:{_EXAMPLES[f"MaxUnpool{dims}d"]}"""
 
 
 class MaxUnpool1d(_MaxUnpoolNd):
@@ -158,8 +265,10 @@ def _avg_doc(dims: int) -> str:
         count_include_pad: count the zeros of the padding as elements.{divisor}
     Shape:
         {_SHAPE[dims]}, to the same with sizes ``(size + 2 * padding - kernel_size) // stride + 1``.
+    Raises:
+        RuntimeError: padding above half the kernel, or an input smaller than the kernel.
     Source: torch.nn.AvgPool{dims}d.
-    """
+    Example:{_EXAMPLES[f"AvgPool{dims}d"]}"""
 
 
 class AvgPool1d(_AvgPoolNd):
@@ -240,7 +349,7 @@ def _adaptive_doc(what: str, name: str, dims: int, indices: str = "") -> str:
         {_SHAPE[dims]}, to the same with the wanted sizes. Window ``i`` of ``n`` reaches from ``floor(i * size / n)`` to
         ``ceil((i + 1) * size / n)``.
     Source: torch.nn.{name}{dims}d.
-    """
+    Example:{_EXAMPLES[f"{name}{dims}d"]}"""
 
 
 _INDICES = "\n        return_indices: return the positions of the maxima too."
@@ -305,7 +414,7 @@ def _lp_doc(dims: int) -> str:
     Shape:
         {_SHAPE[dims]}, to the same with sizes ``(size - kernel_size) // stride + 1``.
     Source: torch.nn.LPPool{dims}d.
-    """
+    Example:{_EXAMPLES[f"LPPool{dims}d"]}"""
 
 
 _LP_INIT = "norm_type: float, kernel_size: Sizes, stride: Sizes | None = None, ceil_mode: bool = False"
@@ -355,7 +464,7 @@ def _fractional_doc(dims: int) -> str:
     Raises:
         ValueError: not exactly one of ``output_size`` and ``output_ratio``; a ratio outside ``(0, 1)``.
     Source: torch.nn.FractionalMaxPool{dims}d; Graham 2014.
-    """
+    Example:{_EXAMPLES[f"FractionalMaxPool{dims}d"]}"""
 
 
 class FractionalMaxPool2d(_FractionalMaxPoolNd):

@@ -21,6 +21,43 @@ __all__ = ["GRU", "LSTM", "RNN", "GRUCell", "LSTMCell", "RNNBase", "RNNCell", "R
 
 _GATES = {"LSTM": 4, "GRU": 3, "RNN_TANH": 1, "RNN_RELU": 1}
 
+_EXAMPLES = {
+    "RNN": """
+        >>> layer = nn.RNN(4, 8, num_layers=2, batch_first=True)
+        >>> output, state = layer(torch.zeros(3, 5, 4))
+        >>> output.shape, state.shape
+        (torch.Size([3, 5, 8]), torch.Size([2, 3, 8]))
+    """,
+    "LSTM": """
+        >>> layer = nn.LSTM(4, 8, bidirectional=True)
+        >>> output, (state, cell) = layer(torch.zeros(5, 3, 4))
+        >>> output.shape, state.shape, cell.shape
+        (torch.Size([5, 3, 16]), torch.Size([2, 3, 8]), torch.Size([2, 3, 8]))
+    """,
+    "GRU": """
+        >>> layer = nn.GRU(4, 8)
+        >>> output, state = layer(torch.zeros(5, 3, 4), torch.ones(1, 3, 8))
+        >>> output.shape, state.shape
+        (torch.Size([5, 3, 8]), torch.Size([1, 3, 8]))
+    """,
+    "RNNCell": """
+        >>> cell, state = nn.RNNCell(4, 8, nonlinearity="relu"), None
+        >>> for element in torch.zeros(5, 3, 4):
+        ...     state = cell(element, state)
+        >>> state.shape
+        torch.Size([3, 8])
+    """,
+    "LSTMCell": """
+        >>> state, memory = nn.LSTMCell(4, 8)(torch.zeros(3, 4))
+        >>> state.shape, memory.shape
+        (torch.Size([3, 8]), torch.Size([3, 8]))
+    """,
+    "GRUCell": """
+        >>> nn.GRUCell(4, 8)(torch.zeros(3, 4), torch.zeros(3, 8)).shape
+        torch.Size([3, 8])
+    """,
+}
+
 _DOC = """{summary}
 
     Args:
@@ -41,7 +78,7 @@ _DOC = """{summary}
         ValueError, TypeError: sizes or a dropout probability that make no sense.
         RuntimeError: input or states that do not fit.
     Source: torch.nn.{name}; {source}.
-    """
+    Example:{example}"""
 
 
 def apply_permutation(tensor: Tensor, permutation: Tensor, dim: int = 1) -> Tensor:
@@ -53,12 +90,22 @@ def apply_permutation(tensor: Tensor, permutation: Tensor, dim: int = 1) -> Tens
 
 
 class RNNBase(Module):
-    """What the recurrent layers share: parameters, checks, and the list of parameters in the order in which the functions take them.
+    """Parameters, checks and calls that the recurrent layers share.
 
     Args:
         mode: ``"LSTM"``, ``"GRU"``, ``"RNN_TANH"`` or ``"RNN_RELU"``.
-        others: as the layers have them.
+        input_size, hidden_size: features of the input and of the state.
+        num_layers, bias, batch_first, dropout, bidirectional: as in ``LSTM``.
+        proj_size: features of a projected hidden state; 0 for no projection, and always 0 but for LSTM.
+    Attributes:
+        weight_ih_l0, weight_hh_l0, bias_ih_l0, bias_hh_l0, ...: as in ``LSTM``.
+        all_weights: the same as a list for each layer and direction.
+    Raises:
+        ValueError, TypeError: sizes or a dropout probability that make no sense, or an unknown ``mode``.
     Source: torch.nn.RNNBase.
+    Example:
+        >>> [weight.shape for weight in nn.RNNBase('GRU', 4, 8).all_weights[0]]
+        [torch.Size([24, 4]), torch.Size([24, 8]), torch.Size([24]), torch.Size([24])]
     """
 
     __constants__ = ["mode", "input_size", "hidden_size", "num_layers", "bias", "batch_first", "dropout", "bidirectional", "proj_size"]
@@ -304,6 +351,7 @@ class RNN(RNNBase):
         cell="",
         rows="hidden_size",
         name="RNN",
+        example=_EXAMPLES["RNN"],
         source="Elman 1990",
     )
 
@@ -332,6 +380,7 @@ class LSTM(RNNBase):
         cell=", and cells ``(layers * directions, N, hidden_size)``",
         rows="4 * hidden_size",
         name="LSTM",
+        example=_EXAMPLES["LSTM"],
         source="Hochreiter and Schmidhuber 1997, Gers et al. 2000, Sak et al. 2014 for the projection",
     )
 
@@ -378,6 +427,7 @@ class GRU(RNNBase):
         cell="",
         rows="3 * hidden_size",
         name="GRU",
+        example=_EXAMPLES["GRU"],
         source="Cho et al. 2014, with the reset gate behind the state's product",
     )
 
@@ -392,13 +442,20 @@ class GRU(RNNBase):
 
 # -- cells --------------------------------------------------------------------------------------------------------------------
 class RNNCellBase(Module):
-    """What the recurrent cells share: their parameters.
+    """Parameters and checks that the recurrent cells share.
 
     Args:
         input_size, hidden_size: features of input and state.
         bias: whether there are biases.
-        num_chunks: rows of the weights for each feature of the state.
+        num_chunks: rows of the weights for each feature of the state: 1, 3 for GRU, 4 for LSTM.
+    Attributes:
+        weight_ih: ``(num_chunks * hidden_size, input_size)``, uniform in ``±1 / sqrt(hidden_size)``.
+        weight_hh: ``(num_chunks * hidden_size, hidden_size)``, the same.
+        bias_ih, bias_hh: ``(num_chunks * hidden_size,)``, the same; None without bias.
     Source: torch.nn.RNNCellBase.
+    Example:
+        >>> nn.RNNCellBase(4, 8, bias=True, num_chunks=3).weight_ih.shape
+        torch.Size([24, 4])
     """
 
     __constants__ = ["input_size", "hidden_size", "bias"]
@@ -477,7 +534,7 @@ _CELL_DOC = """{summary}
         ValueError: another number of dimensions.
         RuntimeError: sizes that do not fit.
     Source: torch.nn.{name}.
-    """
+    Example:{example}"""
 
 
 class RNNCell(RNNCellBase):
@@ -488,6 +545,7 @@ class RNNCell(RNNCellBase):
         result="the next state, ``(N, hidden_size)``",
         rows="hidden_size",
         name="RNNCell",
+        example=_EXAMPLES["RNNCell"],
     )
     __constants__ = ["input_size", "hidden_size", "bias", "nonlinearity"]
     nonlinearity: str
@@ -512,6 +570,7 @@ class LSTMCell(RNNCellBase):
         result="the next hidden state and cell, a pair",
         rows="4 * hidden_size",
         name="LSTMCell",
+        example=_EXAMPLES["LSTMCell"],
     )
 
     def __init__(self, input_size: int, hidden_size: int, bias: bool = True, device: Any = None, dtype: Any = None) -> None:
@@ -540,6 +599,7 @@ class GRUCell(RNNCellBase):
         result="the next state, ``(N, hidden_size)``",
         rows="3 * hidden_size",
         name="GRUCell",
+        example=_EXAMPLES["GRUCell"],
     )
 
     def __init__(self, input_size: int, hidden_size: int, bias: bool = True, device: Any = None, dtype: Any = None) -> None:
