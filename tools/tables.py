@@ -1,7 +1,7 @@
 """Writes the tables of the documentation that can be derived: ``python -m tools.tables``.
 
     docs/operations.md       every operation, from the registry
-    docs/kernels.md          (its table only) how long the families of kernels are
+    docs/kernels.md          (its tables only) parts of operations with their work, and how long the families of kernels are
     docs/compatibility.md    PyTorch's public names beside flambeau's, and what raises NotImplementedError
 
 and, by ``tools.kernel_index``, the index of native kernels.
@@ -28,7 +28,7 @@ from typing import Any
 
 import flambeau
 from flambeau.aten import below, calls  # noqa: F401  # ``below`` hangs the rules about PyTorch's terms
-from flambeau.core.arrays import meta  # noqa: F401
+from flambeau.core.arrays import meta, native  # noqa: F401
 from flambeau.core.calls.registry import Composite, Factory, entries
 from flambeau.func import _batch_index, _batch_layers, _forward_rules  # noqa: F401
 from flambeau.kernels.index import FAMILIES
@@ -316,7 +316,7 @@ def code_lines(path: Path) -> int:
 
 
 def kernels() -> str:
-    """docs/kernels.md with its table of lines per family made anew."""
+    """docs/kernels.md with its tables made anew."""
     backend = ROOT / "flambeau" / "kernels"
     page = (ROOT / "docs" / "kernels.md").read_text()
     count = {family: len(names) for family, names in kernel_index.registered().items()}
@@ -326,9 +326,30 @@ def kernels() -> str:
     operations = {path: count.get(name.removesuffix(".py").replace("/", ".")) for path, name in files.items()}
     rows += [(f"`{files[path]}`", str(number), str(code_lines(path))) for path, number in operations.items() if number]
     rows += [(f"`{files[path]}` (shared)", "", str(code_lines(path))) for path, number in operations.items() if not number]
-    start, end = "<!-- lines -->\n", "<!-- /lines -->"
-    before, after = page[: page.index(start) + len(start)], page[page.index(end) :]
-    return before + table(("module", "operations", "lines"), rows) + after
+    page = with_table(page, "parts", table(("part", "native kernel", "work", "from"), parts()))
+    return with_table(page, "lines", table(("module", "operations", "lines"), rows))
+
+
+def with_table(page: str, name: str, text: str) -> str:
+    """``page`` with what stands between the marks of a table exchanged."""
+    start, end = f"<!-- {name} -->\n", f"<!-- /{name} -->"
+    return page[: page.index(start) + len(start)] + text + page[page.index(end) :]
+
+
+def parts() -> list[tuple[str, ...]]:
+    """Parts of operations that may run natively: where they are declared, their kernels, their work, and from how much of it on."""
+    for late in ("nn.utils.clip_grad", "optim._arrays"):
+        importlib.import_module(f"flambeau.{late}")
+    list(entries())  # families that are imported late declare some
+    rows = []
+    for part in native.parts:
+        reference = part.reference
+        where = f"`{reference.__module__.removeprefix('flambeau.')}.{reference.__name__}`"
+        first = reference.__code__.co_varnames[0]
+        kernel = "made of its expression" if part.name is None else f"`{part.name}`"
+        work = f"`{part.work or f'{first}.size'}`" + (", all calls together" if part.budget else "")
+        rows.append((where, kernel, work, f"{part.threshold:,}"))
+    return sorted(rows)
 
 
 TABLES = {"kernels.md": kernels, "operations.md": operations, "compatibility.md": compatibility}

@@ -51,7 +51,7 @@ def rows_times_dense(k: Builder, element: str) -> None:
 @native("_csr_times_dense")
 def csr_times_dense(starts: np.ndarray, columns: np.ndarray, values: np.ndarray, dense: np.ndarray) -> np.ndarray | None:
     element = ELEMENTS.get(dense.dtype)
-    if element not in ("f32", "f64") or values.dtype != dense.dtype or not dense.size or not dense.flags.c_contiguous:
+    if dense.ndim != 2 or element not in ("f32", "f64") or values.dtype != dense.dtype or not dense.size or not dense.flags.c_contiguous:
         return None
     starts, columns, values = (
         np.ascontiguousarray(part) for part in (starts.astype(np.int64, copy=False), columns.astype(np.int64, copy=False), values)
