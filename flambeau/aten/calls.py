@@ -139,7 +139,7 @@ def _run(schema: FunctionSchema, op: Any, form: Any, places: list[tuple[str, int
             values[place] = 1 if bound[name] is None and name == "correction" else bound[name]
         elif bound[name] != _FIXED[op.name, name]:
             raise NotImplementedError(f"torch.ops.{schema.name.replace('::', '.')}: {name}={bound[name]} is not supported")
-    if form is FUNCTION and not out:  # the public function is the short way
+    if form is FUNCTION and not out:  # the public function has the fast path
         split = len(values) - len(op.keyword_names)
         return op.wrapper(*values[:split], **dict(zip(op.keyword_names, values[split:], strict=True)))
     return dispatch(op, tuple(values), (out if len(out) > 1 else out[0]) if out else None, form)

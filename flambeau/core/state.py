@@ -1,6 +1,6 @@
 """Process-wide and per-thread state that the wrappers of operations look at.
 
-``active`` is the one flag of the fast path: a list that is not empty while any mode that must see operations is on in any thread
+``active`` closes fast paths: a list that is not empty while any mode that must see operations is on in any thread
 (function modes, saved-tensor hooks, a device for factories, ...).  It is a list because its truth is tested without loading an
 attribute.  While it is not empty, ``in_mode`` tells whether this thread is concerned; only then does a call take the slow path, which
 looks at the thread's own state.  So a fast path asks ``not (active and in_mode())``, and nobody reads ``active`` alone.
@@ -38,7 +38,7 @@ class Modes:
 
 modes = Modes()
 modes.on_record = None  # called with every node made on the slow path; anomaly detection, which is on for all threads, sets it
-modes.below = None  # ``ops.below``, once a mode or a class has ``__torch_dispatch__``; ``find_below`` imports it
+modes.below = None  # ``aten.below``, once a mode or a class has ``__torch_dispatch__``; ``find_below`` imports it
 modes.find_below = None
 modes.transforms = None  # what gives calls to transforms of ``torch.func``, once one has run; stays when ``interpreters`` is empty again
 
@@ -66,7 +66,7 @@ class ThreadState(threading.local):
         grad_mode: whether the user wants recording, which inference mode overrules.
         inference: whether inference mode is on.
         modes: how many modes are on that operations of this thread must look at.
-        dispatch_modes: modes that see calls below the tape, the innermost last; see ``ops.below``.
+        dispatch_modes: modes that see calls below the tape, the innermost last; see ``aten.below``.
         observers: who runs kernels in this thread, the innermost last; see ``observing``.
         forward_grad: whether tangents are computed, where tensors have them.
         levels: the transforms of ``torch.func`` that are running, the outermost first.

@@ -4,7 +4,7 @@
     host     numpy.ndarray    the CPU
     meta     MetaArray        shape, strides and dtype without values
     cuda     cupy.ndarray     NVIDIA GPUs
-    private  PrivateArray     ``privateuse1``: an array that refuses what CuPy refuses; tests run every operation on it
+    probe    ProbeArray       ``testing.probe``: an array that refuses what CuPy refuses; tests run every operation on it
     sparse   SparseArray      indices and values, in the CPU's memory (``sparse``)
 
 A tensor's device follows from the class of its array, so there is nothing to keep in step, and a tensor of the CPU is not larger for it.

@@ -465,10 +465,10 @@ class InplaceEntry:
 
 
 def op(**options: Any) -> Declare:
-    """Declare a primitive; see ``dispatch.Op`` for the options. ``grad`` must be given: rules, or None if not differentiable.
+    """Declare a primitive; see ``operation.Op`` for the options. ``grad`` must be given: rules, or None if not differentiable.
 
-    ``ufunc=np.f`` names the NumPy ufunc that is the kernel when every attribute has its default.  ``fast`` is a kernel for the short
-    way, True for the declared kernel itself; a ufunc is one by itself.
+    ``ufunc=np.f`` names the NumPy ufunc that is the kernel when every attribute has its default.  ``fast`` is a kernel for the fast
+    path, True for the declared kernel itself; a ufunc is one by itself.
     """
 
     def declare(kernel: Callable[..., Any]) -> Any:

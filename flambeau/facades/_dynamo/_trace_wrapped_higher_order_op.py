@@ -1,4 +1,4 @@
-"""``torch._dynamo._trace_wrapped_higher_order_op``: a name that waits for ``vmap``."""
+"""``torch._dynamo._trace_wrapped_higher_order_op``: a name of the tracer, which is not there yet."""
 
 from __future__ import annotations
 
