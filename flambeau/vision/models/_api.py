@@ -23,6 +23,7 @@ M = TypeVar("M", bound=nn.Module)
 Builder = Callable[..., nn.Module]
 
 BUILTIN_MODELS: dict[str, Builder] = {}
+_VISION = __package__.rpartition(".")[0]
 SUBPACKAGES = ("detection", "optical_flow", "segmentation", "video")  # of models, which register theirs when they are imported
 
 
@@ -129,7 +130,17 @@ def weights_enum(name: str, module: str) -> Any:
     for key, entry in table("weights")[name].items():
         members[key] = members[entry] if isinstance(entry, str) else _weights(**entry)
     make: Any = WeightsEnum  # the type checker takes the call for a look-up
-    return make(name, members, module=module)
+    enum = make(name, members, module=module)
+    shown = module.removeprefix(_VISION)
+    enum.__doc__ = f"""The official weights of a model. Source: torchvision{shown}.{name}.
+
+    Example:
+        >>> {name}.DEFAULT
+        {enum.DEFAULT!r}
+        >>> {name}.DEFAULT.meta["num_params"]
+        {enum.DEFAULT.meta["num_params"]}
+    """
+    return enum
 
 
 def get_weight(name: str) -> WeightsEnum:

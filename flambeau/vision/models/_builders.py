@@ -95,6 +95,15 @@ def builder_and_weights(
         weights: a member of ``{enum.__name__}``, or its name; initial weights when None.
         progress: whether to show a bar while a file of weights is downloaded.
         kwargs: arguments of the model's class.
+    Returns:
+        The model.
+    Raises:
+        KeyError: no weights of that name.
+        ValueError: ``kwargs`` that the weights do not fit.
+    Example:
+        >>> from flambeau.vision.models import get_model_builder
+        >>> get_model_builder("{name}") is {name}
+        True
     """
     old = handle_legacy_interface(weights=("pretrained", enum.__members__.get(pretrained)))
     return register_model()(old(builder)), enum

@@ -34,6 +34,39 @@ def plain(inpt: Any) -> Any:
     return inpt.as_subclass(Tensor) if isinstance(inpt, tv_tensors.TVTensor) else inpt
 
 
+_SHAPES = {
+    "image": "(..., C, H, W)",
+    "video": "(..., T, C, H, W)",
+    "mask": "(..., H, W)",
+    "bounding_boxes": "(N, 4)",
+    "keypoints": "(..., 2)",
+}
+
+
+def _describe(kernel: Kernel, functional: Kernel) -> None:
+    """Give a kernel that has no docstring the one that all of them share."""
+    name = functional.__name__
+    kind = kernel.__name__.removeprefix(f"{name}_")
+    if kernel.__doc__ is not None or kind not in _SHAPES:
+        return
+    signature = inspect.signature(kernel)
+    first, *others = signature.parameters
+    lines = [f"{first}: ``{_SHAPES[kind]}``{', or ``(N, 5)`` or ``(N, 8)``, turned' if kind == 'bounding_boxes' else ''}."]
+    known = [other for other in others if other in _DESCRIPTIONS]
+    lines += [f"{', '.join(known)}: what ``tv_tensors`` know of their elements."] if known else []
+    lines += [f"{', '.join(other for other in others if other not in known)}: as for ``{name}``."] if len(others) > len(known) else []
+    has_size = known and str(signature.return_annotation).startswith("tuple")
+    kernel.__doc__ = f"""``{name}`` of one kind, on plain tensors. Source: torchvision.transforms.v2.functional.{kernel.__name__}.
+
+    Args:
+        {f"{chr(10)}        ".join(lines)}
+    Returns:
+        What ``{name}`` returns, without the kind{"; and height and width of the image it lies in" if has_size else ""}.
+    Raises:
+        What ``{name}`` raises.
+    """
+
+
 def _enter(functional: Kernel, kind: type, kernel: Kernel) -> None:
     table = KERNELS.setdefault(functional, {})
     if kind in table:
@@ -56,6 +89,7 @@ def register(functional: Kernel, *kinds: type, wrap: bool = True) -> Callable[[K
     """Decorator: the kernel of ``functional`` for ``kinds``; results are of the input's kind unless ``wrap`` is False."""
 
     def decorator(kernel: Kernel) -> Kernel:
+        _describe(kernel, functional)
         for kind in kinds:
             _enter(functional, kind, _wrapping(kernel) if wrap and issubclass(kind, tv_tensors.TVTensor) else kernel)
         return kernel
@@ -67,6 +101,7 @@ def register_described(functional: Kernel, kind: type) -> Callable[[Kernel], Ker
     """Decorator: a kernel that may ask for ``format``, ``canvas_size`` and ``clamping_mode``, and may return a new size, too."""
 
     def decorator(kernel: Kernel) -> Kernel:
+        _describe(kernel, functional)
         accepted = inspect.signature(kernel).parameters
         described = [name for name in _DESCRIPTIONS if name in accepted and name in kind.__annotations__]
         names = list(inspect.signature(functional).parameters)[1:]
