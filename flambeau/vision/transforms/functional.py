@@ -53,8 +53,13 @@ def _mode(interpolation: Any) -> InterpolationMode:
 
 # -- sizes and dtypes ------------------------------------------------------------------------------------------------------------------
 def get_dimensions(img: Any) -> list[int]:
-    """Channels, height and width. Source: torchvision.transforms.functional.get_dimensions.
+    """Channels, height and width.
 
+    Args:
+        img: a PIL image or a tensor ``(..., C, H, W)``.
+    Returns:
+        Three numbers.
+    Source: torchvision.transforms.functional.get_dimensions.
     Example:
         >>> get_dimensions(torch.ones(3, 4, 5))
         [3, 4, 5]
@@ -66,8 +71,13 @@ def get_dimensions(img: Any) -> list[int]:
 
 
 def get_image_size(img: Any) -> list[int]:
-    """Width and height. Source: torchvision.transforms.functional.get_image_size.
+    """Width and height.
 
+    Args:
+        img: a PIL image or a tensor ``(..., C, H, W)``.
+    Returns:
+        Two numbers.
+    Source: torchvision.transforms.functional.get_image_size.
     Example:
         >>> get_image_size(torch.ones(3, 4, 5))
         [5, 4]
@@ -76,8 +86,13 @@ def get_image_size(img: Any) -> list[int]:
 
 
 def get_image_num_channels(img: Any) -> int:
-    """Number of channels. Source: torchvision.transforms.functional.get_image_num_channels.
+    """Number of channels.
 
+    Args:
+        img: a PIL image or a tensor ``(..., C, H, W)``.
+    Returns:
+        A number.
+    Source: torchvision.transforms.functional.get_image_num_channels.
     Example:
         >>> get_image_num_channels(torch.ones(3, 4, 5))
         3
@@ -88,6 +103,11 @@ def get_image_num_channels(img: Any) -> int:
 def convert_image_dtype(image: Tensor, dtype: Dtype = dtypes.float32) -> Tensor:
     """``image`` as ``dtype``, such that black stays black and white white; bool counts as a number of one bit.
 
+    Args:
+        image: ``(..., C, H, W)``.
+        dtype: of the result.
+    Returns:
+        ``image``'s shape; ``image`` itself if it is of that dtype.
     Raises:
         TypeError: no tensor.
         RuntimeError: floating point to whole numbers that have more bits than it.
@@ -112,6 +132,12 @@ def convert_image_dtype(image: Tensor, dtype: Dtype = dtypes.float32) -> Tensor:
 def normalize(tensor: Tensor, mean: Any, std: Any, inplace: bool = False) -> Tensor:
     """``(tensor - mean) / std`` for each channel of ``(..., C, H, W)``.
 
+    Args:
+        tensor: ``(..., C, H, W)``.
+        mean, std: a number for each channel.
+        inplace: write over the input.
+    Returns:
+        ``tensor``'s shape and dtype.
     Raises:
         TypeError: no tensor, or whole numbers.
         ValueError: fewer than three dimensions, or a deviation of 0.
@@ -135,6 +161,8 @@ def resize(img: Any, size: Any, interpolation: Any = BILINEAR, max_size: int | N
         interpolation: an :class:`InterpolationMode` or Pillow's number.
         max_size: the most that the longer side gets.
         antialias: widen the filter when the image shrinks, ``BILINEAR`` and ``BICUBIC`` alone; always for PIL images.
+    Returns:
+        An image of the same kind and of that size.
     Raises:
         TypeError: another kind of mode.
         ValueError: a size that is not one or two numbers, or ``max_size`` beside two.
@@ -171,6 +199,11 @@ def pad(img: Any, padding: Any, fill: Any = 0, padding_mode: str = "constant") -
         padding: the border's width; ``(left and right, top and bottom)``, or ``(left, top, right, bottom)``.
         fill: a number; for PIL images one for each channel, too.
         padding_mode: ``'constant'``, ``'edge'``, ``'reflect'`` or ``'symmetric'``.
+    Returns:
+        A larger image of the same kind.
+    Raises:
+        TypeError: arguments of another class.
+        ValueError: another mode, or a padding of other than 1, 2 or 4 numbers.
     Source: torchvision.transforms.functional.pad.
     Example:
         >>> img = torch.arange(4.0).view(1, 2, 2)
@@ -195,8 +228,15 @@ def pad(img: Any, padding: Any, fill: Any = 0, padding_mode: str = "constant") -
 
 
 def crop(img: Any, top: int, left: int, height: int, width: int) -> Any:
-    """The window of this size whose upper left corner is at ``(top, left)``. Source: torchvision.transforms.functional.crop.
+    """The window of this size whose upper left corner is at ``(top, left)``.
 
+    Args:
+        img: a PIL image or a tensor ``(..., C, H, W)``.
+        top, left: the window's first row and column.
+        height, width: its rows and columns.
+    Returns:
+        An image of the same kind with ``height`` rows and ``width`` columns.
+    Source: torchvision.transforms.functional.crop.
     Example:
         >>> crop(torch.arange(9.0).view(1, 3, 3), 1, 0, 2, 2)
         tensor([[[3., 4.],
@@ -207,8 +247,14 @@ def crop(img: Any, top: int, left: int, height: int, width: int) -> Any:
 
 
 def center_crop(img: Any, output_size: Any) -> Any:
-    """The window of this size in the middle. Source: torchvision.transforms.functional.center_crop.
+    """The window of this size in the middle.
 
+    Args:
+        img: a PIL image or a tensor ``(..., C, H, W)``.
+        output_size: ``(height, width)``, or one number for both.
+    Returns:
+        An image of the same kind and of that size.
+    Source: torchvision.transforms.functional.center_crop.
     Example:
         >>> center_crop(torch.arange(16.0).view(1, 4, 4), [2, 2])
         tensor([[[ 5.,  6.],
@@ -221,8 +267,18 @@ def center_crop(img: Any, output_size: Any) -> Any:
 def resized_crop(
     img: Any, top: int, left: int, height: int, width: int, size: Any, interpolation: Any = BILINEAR, antialias: bool | None = True
 ) -> Any:
-    """``crop``, then ``resize`` to ``size``. Source: torchvision.transforms.functional.resized_crop.
+    """``crop``, then ``resize`` to ``size``.
 
+    Args:
+        img: a PIL image or a tensor ``(..., C, H, W)``.
+        top, left: the window's first row and column.
+        height, width: its rows and columns.
+        size: ``(height, width)`` of the result, or one number for both.
+        interpolation: an ``InterpolationMode`` or Pillow's number.
+        antialias: widen the filter when the image shrinks.
+    Returns:
+        An image of the same kind and of that size.
+    Source: torchvision.transforms.functional.resized_crop.
     Example:
         >>> resized_crop(torch.arange(16.0).view(1, 4, 4), 0, 0, 2, 2, [4, 4]).shape
         torch.Size([1, 4, 4])
@@ -231,8 +287,13 @@ def resized_crop(
 
 
 def hflip(img: Any) -> Any:
-    """Left and right exchanged. Source: torchvision.transforms.functional.hflip.
+    """Left and right exchanged.
 
+    Args:
+        img: a PIL image or a tensor ``(..., C, H, W)``.
+    Returns:
+        An image of the same kind and shape.
+    Source: torchvision.transforms.functional.hflip.
     Example:
         >>> img = torch.arange(4.0).view(1, 2, 2)
         >>> hflip(img)
@@ -244,8 +305,13 @@ def hflip(img: Any) -> Any:
 
 
 def vflip(img: Any) -> Any:
-    """Top and bottom exchanged. Source: torchvision.transforms.functional.vflip.
+    """Top and bottom exchanged.
 
+    Args:
+        img: a PIL image or a tensor ``(..., C, H, W)``.
+    Returns:
+        An image of the same kind and shape.
+    Source: torchvision.transforms.functional.vflip.
     Example:
         >>> img = torch.arange(4.0).view(1, 2, 2)
         >>> vflip(img)
@@ -257,8 +323,14 @@ def vflip(img: Any) -> Any:
 
 
 def five_crop(img: Any, size: Any) -> tuple[Any, ...]:
-    """Windows of this size in the four corners and in the middle. Source: torchvision.transforms.functional.five_crop.
+    """Windows of this size in the four corners and in the middle.
 
+    Args:
+        img: a PIL image or a tensor ``(..., C, H, W)``.
+        size: ``(height, width)`` of the result, or one number for both.
+    Returns:
+        Five images of the same kind.
+    Source: torchvision.transforms.functional.five_crop.
     Example:
         >>> [tuple(window.shape) for window in five_crop(torch.ones(3, 8, 8), [4, 6])]
         [(3, 4, 6), (3, 4, 6), (3, 4, 6), (3, 4, 6), (3, 4, 6)]
@@ -268,8 +340,15 @@ def five_crop(img: Any, size: Any) -> tuple[Any, ...]:
 
 
 def ten_crop(img: Any, size: Any, vertical_flip: bool = False) -> tuple[Any, ...]:
-    """``five_crop`` of the image and of its mirror image. Source: torchvision.transforms.functional.ten_crop.
+    """``five_crop`` of the image and of its mirror image.
 
+    Args:
+        img: a PIL image or a tensor ``(..., C, H, W)``.
+        size: ``(height, width)`` of the result, or one number for both.
+        vertical_flip: mirror top and bottom, not left and right.
+    Returns:
+        Ten images of the same kind.
+    Source: torchvision.transforms.functional.ten_crop.
     Example:
         >>> len(ten_crop(torch.ones(3, 8, 8), [4, 6]))
         10
@@ -283,8 +362,16 @@ def _get_perspective_coeffs(startpoints: Any, endpoints: Any) -> list[float]:
 
 
 def perspective(img: Any, startpoints: Any, endpoints: Any, interpolation: Any = BILINEAR, fill: Any = None) -> Any:
-    """``img`` seen such that four points go from where they are to ``endpoints``. Source: torchvision.transforms.functional.perspective.
+    """``img`` seen such that four points go from where they are to ``endpoints``.
 
+    Args:
+        img: a PIL image or a tensor ``(..., C, H, W)``.
+        startpoints, endpoints: four points ``(x, y)``, and where they go.
+        interpolation: an ``InterpolationMode`` or Pillow's number.
+        fill: what comes in from outside.
+    Returns:
+        An image of the same kind and shape.
+    Source: torchvision.transforms.functional.perspective.
     Example:
         >>> img = torch.arange(9.0).view(1, 3, 3)
         >>> corners = [[0, 0], [2, 0], [2, 2], [0, 2]]
@@ -306,6 +393,10 @@ def rotate(img: Any, angle: float, interpolation: Any = NEAREST, expand: bool = 
         expand: make the image large enough to hold all of the result.
         center: ``(x, y)`` of the fixed point; the middle unless told.
         fill: what comes in from outside.
+    Returns:
+        An image of the same kind.
+    Raises:
+        TypeError: ``angle`` is no number, or ``center`` no sequence.
     Source: torchvision.transforms.functional.rotate.
     Example:
         >>> img = torch.arange(4.0).view(1, 2, 2)
@@ -325,8 +416,20 @@ def rotate(img: Any, angle: float, interpolation: Any = NEAREST, expand: bool = 
 def affine(
     img: Any, angle: float, translate: Any, scale: float, shear: Any, interpolation: Any = NEAREST, fill: Any = None, center: Any = None
 ) -> Any:
-    """``img`` turned, sheared, scaled and moved; angles in degrees. Source: torchvision.transforms.functional.affine.
+    """``img`` turned, sheared, scaled and moved; angles in degrees.
 
+    Args:
+        img: a PIL image or a tensor ``(..., C, H, W)``.
+        angle: degrees, clockwise.
+        translate: pixels to the right and down.
+        scale: a factor.
+        shear: degrees along x, or along x and y.
+        interpolation: an ``InterpolationMode`` or Pillow's number.
+        fill: what comes in from outside.
+        center: ``(x, y)`` of the fixed point; the middle unless told.
+    Returns:
+        An image of the same kind and shape.
+    Source: torchvision.transforms.functional.affine.
     Example:
         >>> img = torch.arange(4.0).view(1, 2, 2)
         >>> affine(img, 0.0, [1, 0], 1.0, [0.0, 0.0])
@@ -342,6 +445,15 @@ def affine(
 def elastic_transform(img: Any, displacement: Tensor, interpolation: Any = BILINEAR, fill: Any = None) -> Any:
     """``img`` with each pixel read at its place and ``displacement``, ``(1, H, W, 2)``.
 
+    Args:
+        img: a PIL image or a tensor ``(..., C, H, W)``.
+        displacement: ``(1, H, W, 2)``; 2 is the whole width or height.
+        interpolation: an ``InterpolationMode`` or Pillow's number.
+        fill: what comes in from outside.
+    Returns:
+        An image of the same kind and shape.
+    Raises:
+        TypeError: no image, or ``displacement`` is no tensor.
     Source: torchvision.transforms.functional.elastic_transform.
     Example:
         >>> img = torch.arange(4.0).view(1, 2, 2)
@@ -362,8 +474,14 @@ def elastic_transform(img: Any, displacement: Tensor, interpolation: Any = BILIN
 
 # -- colours ---------------------------------------------------------------------------------------------------------------------------
 def adjust_brightness(img: Any, brightness_factor: float) -> Any:
-    """``img`` mixed with black: 0 is black, 1 ``img`` itself. Source: torchvision.transforms.functional.adjust_brightness.
+    """``img`` mixed with black: 0 is black, 1 ``img`` itself.
 
+    Args:
+        img: a PIL image or a tensor ``(..., C, H, W)``.
+        brightness_factor: 0 is black, 1 changes nothing.
+    Returns:
+        An image of the same kind and shape.
+    Source: torchvision.transforms.functional.adjust_brightness.
     Example:
         >>> colours = torch.tensor([0.2, 0.4, 0.6]).view(3, 1, 1)
         >>> adjust_brightness(colours, 2.0).flatten()
@@ -374,8 +492,14 @@ def adjust_brightness(img: Any, brightness_factor: float) -> Any:
 
 
 def adjust_contrast(img: Any, contrast_factor: float) -> Any:
-    """``img`` mixed with its mean brightness. Source: torchvision.transforms.functional.adjust_contrast.
+    """``img`` mixed with its mean brightness.
 
+    Args:
+        img: a PIL image or a tensor ``(..., C, H, W)``.
+        contrast_factor: 0 is the mean, 1 changes nothing.
+    Returns:
+        An image of the same kind and shape.
+    Source: torchvision.transforms.functional.adjust_contrast.
     Example:
         >>> colours = torch.tensor([0.2, 0.4, 0.6]).view(3, 1, 1)
         >>> adjust_contrast(colours, 0.0).flatten()
@@ -386,8 +510,14 @@ def adjust_contrast(img: Any, contrast_factor: float) -> Any:
 
 
 def adjust_saturation(img: Any, saturation_factor: float) -> Any:
-    """``img`` mixed with its grey image. Source: torchvision.transforms.functional.adjust_saturation.
+    """``img`` mixed with its grey image.
 
+    Args:
+        img: a PIL image or a tensor ``(..., C, H, W)``.
+        saturation_factor: 0 is grey, 1 changes nothing.
+    Returns:
+        An image of the same kind and shape.
+    Source: torchvision.transforms.functional.adjust_saturation.
     Example:
         >>> colours = torch.tensor([0.2, 0.4, 0.6]).view(3, 1, 1)
         >>> adjust_saturation(colours, 0.0).flatten()
@@ -398,8 +528,14 @@ def adjust_saturation(img: Any, saturation_factor: float) -> Any:
 
 
 def adjust_hue(img: Any, hue_factor: float) -> Any:
-    """``img`` with its hues turned, by half a circle at -0.5 and 0.5. Source: torchvision.transforms.functional.adjust_hue.
+    """``img`` with its hues turned, by half a circle at -0.5 and 0.5.
 
+    Args:
+        img: a PIL image or a tensor ``(..., C, H, W)``.
+        hue_factor: turns of the circle of colours, from -0.5 to 0.5.
+    Returns:
+        An image of the same kind and shape.
+    Source: torchvision.transforms.functional.adjust_hue.
     Example:
         >>> colours = torch.tensor([0.2, 0.4, 0.6]).view(3, 1, 1)
         >>> adjust_hue(colours, 0.5).flatten()
@@ -410,8 +546,15 @@ def adjust_hue(img: Any, hue_factor: float) -> Any:
 
 
 def adjust_gamma(img: Any, gamma: float, gain: float = 1) -> Any:
-    """``gain * value ** gamma``, values from 0 to 1. Source: torchvision.transforms.functional.adjust_gamma.
+    """``gain * value ** gamma``, values from 0 to 1.
 
+    Args:
+        img: a PIL image or a tensor ``(..., C, H, W)``.
+        gamma: the exponent, not below 0.
+        gain: a factor.
+    Returns:
+        An image of the same kind and shape.
+    Source: torchvision.transforms.functional.adjust_gamma.
     Example:
         >>> colours = torch.tensor([0.2, 0.4, 0.6]).view(3, 1, 1)
         >>> adjust_gamma(colours, 2.0).flatten()
@@ -423,8 +566,14 @@ def adjust_gamma(img: Any, gamma: float, gain: float = 1) -> Any:
 
 
 def adjust_sharpness(img: Any, sharpness_factor: float) -> Any:
-    """``img`` mixed with a smoothed image. Source: torchvision.transforms.functional.adjust_sharpness.
+    """``img`` mixed with a smoothed image.
 
+    Args:
+        img: a PIL image or a tensor ``(..., C, H, W)``.
+        sharpness_factor: 0 is smooth, 1 changes nothing, 2 is sharp.
+    Returns:
+        An image of the same kind and shape.
+    Source: torchvision.transforms.functional.adjust_sharpness.
     Example:
         >>> img = torch.zeros(1, 3, 3)
         >>> img[0, 1, 1] = 1.0
@@ -436,8 +585,16 @@ def adjust_sharpness(img: Any, sharpness_factor: float) -> Any:
 
 
 def to_grayscale(img: Any, num_output_channels: int = 1) -> Any:
-    """A PIL image in grey. Source: torchvision.transforms.functional.to_grayscale.
+    """A PIL image in grey.
 
+    Args:
+        img: a PIL image or a tensor ``(..., C, H, W)``.
+        num_output_channels: 1 or 3.
+    Returns:
+        A PIL image.
+    Raises:
+        TypeError: no PIL image.
+    Source: torchvision.transforms.functional.to_grayscale.
     Example:
         >>> from PIL import Image
         >>> to_grayscale(Image.new('RGB', (2, 2), 'red'), 3).getpixel((0, 0))
@@ -451,6 +608,11 @@ def to_grayscale(img: Any, num_output_channels: int = 1) -> Any:
 def rgb_to_grayscale(img: Any, num_output_channels: int = 1) -> Any:
     """``0.2989 R + 0.587 G + 0.114 B``, in one channel or three equal ones; a tensor of one channel keeps one.
 
+    Args:
+        img: a PIL image or a tensor ``(..., C, H, W)``.
+        num_output_channels: 1 or 3.
+    Returns:
+        An image of the same kind with so many channels.
     Source: torchvision.transforms.functional.rgb_to_grayscale.
     Example:
         >>> colours = torch.tensor([0.2, 0.4, 0.6]).view(3, 1, 1)
@@ -463,8 +625,13 @@ def rgb_to_grayscale(img: Any, num_output_channels: int = 1) -> Any:
 
 
 def invert(img: Any) -> Any:
-    """Black for white. Source: torchvision.transforms.functional.invert.
+    """Black for white.
 
+    Args:
+        img: a PIL image or a tensor ``(..., C, H, W)``.
+    Returns:
+        An image of the same kind and shape.
+    Source: torchvision.transforms.functional.invert.
     Example:
         >>> colours = torch.tensor([0.2, 0.4, 0.6]).view(3, 1, 1)
         >>> invert(colours).flatten()
@@ -481,8 +648,17 @@ def _check_bytes(img: Any) -> None:
 
 
 def posterize(img: Any, bits: int) -> Any:
-    """The most significant ``bits`` of each byte alone. Source: torchvision.transforms.functional.posterize.
+    """The most significant ``bits`` of each byte alone.
 
+    Args:
+        img: a PIL image or a tensor ``(..., C, H, W)``.
+        bits: from 0 to 8.
+    Returns:
+        An image of the same kind and shape.
+    Raises:
+        ValueError: other ``bits``.
+        TypeError: a tensor of another dtype than uint8.
+    Source: torchvision.transforms.functional.posterize.
     Example:
         >>> posterize(torch.tensor([[[200, 255]]], dtype=torch.uint8), 1)
         tensor([[[128, 128]]], dtype=torch.uint8)
@@ -494,8 +670,16 @@ def posterize(img: Any, bits: int) -> Any:
 
 
 def solarize(img: Any, threshold: float) -> Any:
-    """Values from ``threshold`` on inverted. Source: torchvision.transforms.functional.solarize.
+    """Values from ``threshold`` on inverted.
 
+    Args:
+        img: a PIL image or a tensor ``(..., C, H, W)``.
+        threshold: in the values of the image.
+    Returns:
+        An image of the same kind and shape.
+    Raises:
+        TypeError: a threshold above white.
+    Source: torchvision.transforms.functional.solarize.
     Example:
         >>> colours = torch.tensor([0.2, 0.4, 0.6]).view(3, 1, 1)
         >>> solarize(colours, 0.5).flatten()
@@ -508,8 +692,13 @@ def solarize(img: Any, threshold: float) -> Any:
 
 
 def autocontrast(img: Any) -> Any:
-    """Each channel stretched from its least and most to black and white. Source: torchvision.transforms.functional.autocontrast.
+    """Each channel stretched from its least and most to black and white.
 
+    Args:
+        img: a PIL image or a tensor ``(..., C, H, W)``.
+    Returns:
+        An image of the same kind and shape.
+    Source: torchvision.transforms.functional.autocontrast.
     Example:
         >>> autocontrast(torch.tensor([[[0.2, 0.3, 0.4]]]))
         tensor([[[0.0000, 0.5000, 1.0000]]])
@@ -521,6 +710,12 @@ def autocontrast(img: Any) -> Any:
 def equalize(img: Any) -> Any:
     """Each channel of bytes with its levels moved so that about equally many pixels have each.
 
+    Args:
+        img: a PIL image or a tensor ``(..., C, H, W)``.
+    Returns:
+        An image of the same kind and shape.
+    Raises:
+        TypeError: a tensor of another dtype than uint8, or of more than four dimensions.
     Source: torchvision.transforms.functional.equalize.
     Example:
         >>> dark = torch.arange(1024).view(1, 32, 32).div(16).byte()
@@ -537,6 +732,15 @@ def equalize(img: Any) -> Any:
 def erase(img: Tensor, i: int, j: int, h: int, w: int, v: Tensor, inplace: bool = False) -> Tensor:
     """A tensor with ``v`` in the window of size ``(h, w)`` at row ``i`` and column ``j``.
 
+    Args:
+        img: a PIL image or a tensor ``(..., C, H, W)``.
+        i, j, h, w: row, column, height and width of the window.
+        v: what stands there.
+        inplace: write over the input.
+    Returns:
+        ``img``'s shape and dtype; ``img`` itself with ``inplace``.
+    Raises:
+        TypeError: no tensor.
     Source: torchvision.transforms.functional.erase.
     Example:
         >>> img = torch.arange(4.0).view(1, 2, 2)
@@ -552,6 +756,14 @@ def erase(img: Tensor, i: int, j: int, h: int, w: int, v: Tensor, inplace: bool 
 def gaussian_blur(img: Any, kernel_size: Any, sigma: Any = None) -> Any:
     """``img`` smoothed by a Gaussian of odd ``kernel_size`` and deviation ``sigma``.
 
+    Args:
+        img: a PIL image or a tensor ``(..., C, H, W)``.
+        kernel_size: odd; ``(along x, along y)`` or one for both.
+        sigma: the deviation in pixels.
+    Returns:
+        An image of the same kind and shape.
+    Raises:
+        TypeError: no image, or a size of another class.
     Source: torchvision.transforms.functional.gaussian_blur.
     Example:
         >>> gaussian_blur(torch.ones(3, 5, 5), [3, 3]).shape

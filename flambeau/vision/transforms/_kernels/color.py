@@ -46,6 +46,11 @@ def _blend(image: Tensor, other: Tensor, ratio: float) -> Tensor:
 def rgb_to_grayscale(inpt: Any, num_output_channels: int = 1) -> Any:
     """The brightness that the eye sees, ``0.2989 R + 0.587 G + 0.114 B``, in one channel or three equal ones.
 
+    Args:
+        inpt: an image or video ``(..., C, H, W)``.
+        num_output_channels: 1 or 3.
+    Returns:
+        An image of the same kind with so many channels.
     Source: torchvision.transforms.v2.functional.rgb_to_grayscale.
     Example:
         >>> colours = torch.tensor([0.2, 0.4, 0.6]).view(3, 1, 1)
@@ -91,8 +96,13 @@ def rgb_to_grayscale_image_pil(image: Any, num_output_channels: int = 1) -> Any:
 
 
 def grayscale_to_rgb(inpt: Any) -> Any:
-    """Grey images with three equal channels; others as they are. Source: torchvision.transforms.v2.functional.grayscale_to_rgb.
+    """Grey images with three equal channels; others as they are.
 
+    Args:
+        inpt: an image or video ``(..., C, H, W)``.
+    Returns:
+        An image of the same kind with three channels.
+    Source: torchvision.transforms.v2.functional.grayscale_to_rgb.
     Example:
         >>> grayscale_to_rgb(torch.ones(1, 2, 2)).shape
         torch.Size([3, 2, 2])
@@ -112,8 +122,14 @@ def grayscale_to_rgb_image_pil(image: Any) -> Any:
 
 # -- brightness, contrast, saturation, hue, sharpness --------------------------------------------------------------------------------------
 def adjust_brightness(inpt: Any, brightness_factor: float) -> Any:
-    """``inpt`` mixed with black: 0 is black, 1 ``inpt`` itself. Source: torchvision.transforms.v2.functional.adjust_brightness.
+    """``inpt`` mixed with black: 0 is black, 1 ``inpt`` itself.
 
+    Args:
+        inpt: an image or video ``(..., C, H, W)``.
+        brightness_factor: 0 is black, 1 changes nothing.
+    Returns:
+        An image of the same kind and shape.
+    Source: torchvision.transforms.v2.functional.adjust_brightness.
     Example:
         >>> colours = torch.tensor([0.2, 0.4, 0.6]).view(3, 1, 1)
         >>> adjust_brightness(colours, 2.0).flatten()
@@ -130,8 +146,14 @@ def adjust_brightness_image(image: Tensor, brightness_factor: float) -> Tensor:
 
 
 def adjust_saturation(inpt: Any, saturation_factor: float) -> Any:
-    """``inpt`` mixed with its grey image. Source: torchvision.transforms.v2.functional.adjust_saturation.
+    """``inpt`` mixed with its grey image.
 
+    Args:
+        inpt: an image or video ``(..., C, H, W)``.
+        saturation_factor: 0 is grey, 1 changes nothing.
+    Returns:
+        An image of the same kind and shape.
+    Source: torchvision.transforms.v2.functional.adjust_saturation.
     Example:
         >>> colours = torch.tensor([0.2, 0.4, 0.6]).view(3, 1, 1)
         >>> adjust_saturation(colours, 0.0).flatten()
@@ -147,8 +169,14 @@ def adjust_saturation_image(image: Tensor, saturation_factor: float) -> Tensor:
 
 
 def adjust_contrast(inpt: Any, contrast_factor: float) -> Any:
-    """``inpt`` mixed with its mean brightness. Source: torchvision.transforms.v2.functional.adjust_contrast.
+    """``inpt`` mixed with its mean brightness.
 
+    Args:
+        inpt: an image or video ``(..., C, H, W)``.
+        contrast_factor: 0 is the mean, 1 changes nothing.
+    Returns:
+        An image of the same kind and shape.
+    Source: torchvision.transforms.v2.functional.adjust_contrast.
     Example:
         >>> colours = torch.tensor([0.2, 0.4, 0.6]).view(3, 1, 1)
         >>> adjust_contrast(colours, 0.0).flatten()
@@ -168,8 +196,14 @@ def adjust_contrast_image(image: Tensor, contrast_factor: float) -> Tensor:
 
 
 def adjust_sharpness(inpt: Any, sharpness_factor: float) -> Any:
-    """``inpt`` mixed with a smoothed image; its border stays. Source: torchvision.transforms.v2.functional.adjust_sharpness.
+    """``inpt`` mixed with a smoothed image; its border stays.
 
+    Args:
+        inpt: an image or video ``(..., C, H, W)``.
+        sharpness_factor: 0 is smooth, 1 changes nothing, 2 is sharp.
+    Returns:
+        An image of the same kind and shape.
+    Source: torchvision.transforms.v2.functional.adjust_sharpness.
     Example:
         >>> img = torch.zeros(1, 3, 3)
         >>> img[0, 1, 1] = 1.0
@@ -219,8 +253,14 @@ def adjust_sharpness_classically(image: Tensor, sharpness_factor: float) -> Tens
 
 
 def adjust_hue(inpt: Any, hue_factor: float) -> Any:
-    """``inpt`` with its hues turned, by half a circle at -0.5 and 0.5. Source: torchvision.transforms.v2.functional.adjust_hue.
+    """``inpt`` with its hues turned, by half a circle at -0.5 and 0.5.
 
+    Args:
+        inpt: an image or video ``(..., C, H, W)``.
+        hue_factor: turns of the circle of colours, from -0.5 to 0.5.
+    Returns:
+        An image of the same kind and shape.
+    Source: torchvision.transforms.v2.functional.adjust_hue.
     Example:
         >>> colours = torch.tensor([0.2, 0.4, 0.6]).view(3, 1, 1)
         >>> adjust_hue(colours, 0.5).flatten()
@@ -278,8 +318,15 @@ def adjust_hue_image(image: Tensor, hue_factor: float) -> Tensor:
 
 # -- curves ----------------------------------------------------------------------------------------------------------------------------
 def adjust_gamma(inpt: Any, gamma: float, gain: float = 1) -> Any:
-    """``gain * value ** gamma``, values from 0 to 1. Source: torchvision.transforms.v2.functional.adjust_gamma.
+    """``gain * value ** gamma``, values from 0 to 1.
 
+    Args:
+        inpt: an image or video ``(..., C, H, W)``.
+        gamma: the exponent, not below 0.
+        gain: a factor.
+    Returns:
+        An image of the same kind and shape.
+    Source: torchvision.transforms.v2.functional.adjust_gamma.
     Example:
         >>> colours = torch.tensor([0.2, 0.4, 0.6]).view(3, 1, 1)
         >>> adjust_gamma(colours, 2.0).flatten()
@@ -300,8 +347,14 @@ def adjust_gamma_image(image: Tensor, gamma: float, gain: float = 1.0) -> Tensor
 
 
 def posterize(inpt: Any, bits: int) -> Any:
-    """The most significant ``bits`` of each value alone. Source: torchvision.transforms.v2.functional.posterize.
+    """The most significant ``bits`` of each value alone.
 
+    Args:
+        inpt: an image or video ``(..., C, H, W)``.
+        bits: from 0 to 8.
+    Returns:
+        An image of the same kind and shape.
+    Source: torchvision.transforms.v2.functional.posterize.
     Example:
         >>> posterize(torch.tensor([[[200, 255]]], dtype=torch.uint8), 1)
         tensor([[[128, 128]]], dtype=torch.uint8)
@@ -321,8 +374,14 @@ def posterize_image(image: Tensor, bits: int) -> Tensor:
 
 
 def solarize(inpt: Any, threshold: float) -> Any:
-    """Values from ``threshold`` on inverted. Source: torchvision.transforms.v2.functional.solarize.
+    """Values from ``threshold`` on inverted.
 
+    Args:
+        inpt: an image or video ``(..., C, H, W)``.
+        threshold: in the values of the image.
+    Returns:
+        An image of the same kind and shape.
+    Source: torchvision.transforms.v2.functional.solarize.
     Example:
         >>> colours = torch.tensor([0.2, 0.4, 0.6]).view(3, 1, 1)
         >>> solarize(colours, 0.5).flatten()
@@ -339,8 +398,13 @@ def solarize_image(image: Tensor, threshold: float) -> Tensor:
 
 
 def invert(inpt: Any) -> Any:
-    """Black for white. Source: torchvision.transforms.v2.functional.invert.
+    """Black for white.
 
+    Args:
+        inpt: an image or video ``(..., C, H, W)``.
+    Returns:
+        An image of the same kind and shape.
+    Source: torchvision.transforms.v2.functional.invert.
     Example:
         >>> colours = torch.tensor([0.2, 0.4, 0.6]).view(3, 1, 1)
         >>> invert(colours).flatten()
@@ -358,8 +422,13 @@ def invert_image(image: Tensor) -> Tensor:
 
 # -- by all pixels ---------------------------------------------------------------------------------------------------------------------
 def autocontrast(inpt: Any) -> Any:
-    """Each channel stretched from its least and most to black and white. Source: torchvision.transforms.v2.functional.autocontrast.
+    """Each channel stretched from its least and most to black and white.
 
+    Args:
+        inpt: an image or video ``(..., C, H, W)``.
+    Returns:
+        An image of the same kind and shape.
+    Source: torchvision.transforms.v2.functional.autocontrast.
     Example:
         >>> autocontrast(torch.tensor([[[0.2, 0.3, 0.4]]]))
         tensor([[[0.0000, 0.5000, 1.0000]]])
@@ -395,6 +464,10 @@ def autocontrast_classically(image: Tensor) -> Tensor:
 def equalize(inpt: Any) -> Any:
     """Each channel with its 256 levels moved so that about equally many pixels have each.
 
+    Args:
+        inpt: an image or video ``(..., C, H, W)``.
+    Returns:
+        An image of the same kind and shape.
     Source: torchvision.transforms.v2.functional.equalize.
     Example:
         >>> dark = torch.arange(1024).view(1, 32, 32).div(16).byte()
@@ -426,8 +499,14 @@ def equalize_image(image: Tensor) -> Tensor:
 
 # -- channels --------------------------------------------------------------------------------------------------------------------------
 def permute_channels(inpt: Any, permutation: Any) -> Any:
-    """Channels in another order: the first is channel ``permutation[0]``. Source: torchvision.transforms.v2.functional.permute_channels.
+    """Channels in another order: the first is channel ``permutation[0]``.
 
+    Args:
+        inpt: an image or video ``(..., C, H, W)``.
+        permutation: the number of a channel for each one of the result.
+    Returns:
+        An image of the same kind and shape.
+    Source: torchvision.transforms.v2.functional.permute_channels.
     Example:
         >>> colours = torch.tensor([0.2, 0.4, 0.6]).view(3, 1, 1)
         >>> permute_channels(colours, [2, 1, 0]).flatten()

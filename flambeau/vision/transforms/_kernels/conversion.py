@@ -82,6 +82,8 @@ def to_pil_image(pic: Any, mode: str | None = None) -> PIL.Image.Image:
     Args:
         pic: with 1 to 4 channels, or ``(H, W)``.
         mode: the image's mode; unless told, that which has as many channels.
+    Returns:
+        A PIL image.
     Raises:
         TypeError: neither a tensor nor an array, or a dtype that no mode has.
         ValueError: other dimensions, too many channels, or a mode that does not fit.
@@ -111,6 +113,10 @@ def to_pil_image(pic: Any, mode: str | None = None) -> PIL.Image.Image:
 def to_image(inpt: Any) -> tv_tensors.Image:
     """A tensor, array or PIL image as an :class:`~flambeau.vision.tv_tensors.Image`, with the values it has.
 
+    Args:
+        inpt: an image.
+    Returns:
+        ``(C, H, W)``.
     Raises:
         TypeError: none of these.
     Source: torchvision.transforms.v2.functional.to_image.
@@ -147,6 +153,8 @@ def to_dtype(inpt: Any, dtype: Dtype = dtypes.float32, scale: bool = False) -> A
         inpt: an image or video; boxes, points and masks are never scaled.
         dtype: the dtype of the result.
         scale: whole numbers from 0 to their largest value stand for 0 to 1.
+    Returns:
+        What came in; itself if it is of that dtype.
     Raises:
         RuntimeError: floating point to whole numbers that have more bits than it.
     Source: torchvision.transforms.v2.functional.to_dtype.
@@ -193,8 +201,14 @@ def check_precision(source: Dtype, dtype: Dtype, word: str) -> None:
 
 
 def convert_image_dtype(image: Tensor, dtype: Dtype = dtypes.float32) -> Tensor:
-    """``to_dtype`` with ``scale=True``. Source: torchvision.transforms.v2.functional.convert_image_dtype.
+    """``to_dtype`` with ``scale=True``.
 
+    Args:
+        image: an image or video ``(..., C, H, W)``.
+        dtype: of the result.
+    Returns:
+        ``image``'s shape.
+    Source: torchvision.transforms.v2.functional.convert_image_dtype.
     Example:
         >>> convert_image_dtype(torch.tensor([0, 51, 255], dtype=torch.uint8))
         tensor([0.0000, 0.2000, 1.0000])

@@ -28,6 +28,8 @@ def normalize(inpt: Any, mean: Any, std: Any, inplace: bool = False) -> Any:
         inpt: floating point, ``(..., C, H, W)``.
         mean, std: a number for each channel.
         inplace: write over ``inpt``.
+    Returns:
+        An image of the same kind and shape.
     Raises:
         TypeError: whole numbers.
         ValueError: fewer than three dimensions, or a deviation of 0.
@@ -89,6 +91,8 @@ def gaussian_blur(inpt: Any, kernel_size: Any, sigma: Any = None) -> Any:
         inpt: an image or video.
         kernel_size: odd; ``(along x, along y)`` or one for both.
         sigma: the deviation in pixels; 0.35 and 0.15 of ``kernel_size`` unless told.
+    Returns:
+        An image of the same kind and shape.
     Raises:
         ValueError: sizes that are even or below zero, deviations that are not above zero.
     Source: torchvision.transforms.v2.functional.gaussian_blur.
@@ -152,6 +156,8 @@ def gaussian_noise(inpt: Any, mean: float = 0.0, sigma: float = 0.1, clip: bool 
     Args:
         inpt: floating point or uint8.
         clip: keep values between black and white; bytes start again at the other end without it.
+    Returns:
+        An image of the same kind and shape.
     Raises:
         ValueError: a deviation below zero, another dtype, or a PIL image.
     Source: torchvision.transforms.v2.functional.gaussian_noise.
@@ -186,6 +192,13 @@ def gaussian_noise_image_pil(image: Any, mean: float = 0.0, sigma: float = 0.1, 
 def erase(inpt: Any, i: int, j: int, h: int, w: int, v: Tensor, inplace: bool = False) -> Any:
     """``inpt`` with ``v`` in the window of size ``(h, w)`` at row ``i`` and column ``j``.
 
+    Args:
+        inpt: an image or video ``(..., C, H, W)``.
+        i, j, h, w: row, column, height and width of the window.
+        v: what stands there.
+        inplace: write over the input.
+    Returns:
+        An image of the same kind and shape.
     Source: torchvision.transforms.v2.functional.erase.
     Example:
         >>> img = torch.arange(4.0).view(1, 2, 2)
@@ -210,8 +223,14 @@ def erase_image_pil(image: Any, i: int, j: int, h: int, w: int, v: Tensor, inpla
 
 # -- compression -----------------------------------------------------------------------------------------------------------------------
 def jpeg(image: Any, quality: int) -> Any:
-    """``image`` as it comes back from a JPEG file of this quality, from 1 to 100. Source: torchvision.transforms.v2.functional.jpeg.
+    """``image`` as it comes back from a JPEG file of this quality, from 1 to 100.
 
+    Args:
+        image: an image or video ``(..., C, H, W)``.
+        quality: from 1 to 100.
+    Returns:
+        An image of the same kind and shape.
+    Source: torchvision.transforms.v2.functional.jpeg.
     Example:
         >>> jpeg(torch.zeros(3, 8, 8, dtype=torch.uint8), quality=50).shape
         torch.Size([3, 8, 8])
@@ -243,6 +262,11 @@ def jpeg_image(image: Tensor, quality: int) -> Tensor:
 def uniform_temporal_subsample(inpt: Any, num_samples: int) -> Any:
     """``num_samples`` frames at equal distances, the first and the last among them.
 
+    Args:
+        inpt: an image or video ``(..., C, H, W)``.
+        num_samples: how many.
+    Returns:
+        A video with so many frames.
     Source: torchvision.transforms.v2.functional.uniform_temporal_subsample.
     Example:
         >>> uniform_temporal_subsample(torch.arange(5.0).view(5, 1, 1, 1), 3).flatten()

@@ -26,8 +26,13 @@ _IMAGES = (Tensor, tv_tensors.Image, tv_tensors.Video)
 
 # -- sizes ---------------------------------------------------------------------------------------------------------------------------
 def get_dimensions(inpt: Any) -> list[int]:
-    """Channels, height and width. Source: torchvision.transforms.v2.functional.get_dimensions.
+    """Channels, height and width.
 
+    Args:
+        inpt: an image or video ``(..., C, H, W)``, a mask, boxes or points.
+    Returns:
+        Three numbers.
+    Source: torchvision.transforms.v2.functional.get_dimensions.
     Example:
         >>> get_dimensions(torch.ones(3, 4, 5))
         [3, 4, 5]
@@ -47,8 +52,13 @@ register(get_dimensions, PIL.Image.Image)(pil.dimensions)
 
 
 def get_num_channels(inpt: Any) -> int:
-    """Number of channels. Source: torchvision.transforms.v2.functional.get_num_channels.
+    """Number of channels.
 
+    Args:
+        inpt: an image or video ``(..., C, H, W)``, a mask, boxes or points.
+    Returns:
+        A number.
+    Source: torchvision.transforms.v2.functional.get_num_channels.
     Example:
         >>> get_num_channels(torch.ones(3, 4, 5))
         3
@@ -66,8 +76,13 @@ register(get_num_channels, PIL.Image.Image)(pil.num_channels)
 
 
 def get_size(inpt: Any) -> list[int]:
-    """Height and width; those of the image for boxes and points. Source: torchvision.transforms.v2.functional.get_size.
+    """Height and width; those of the image for boxes and points.
 
+    Args:
+        inpt: an image or video ``(..., C, H, W)``, a mask, boxes or points.
+    Returns:
+        Two numbers.
+    Source: torchvision.transforms.v2.functional.get_size.
     Example:
         >>> get_size(torch.ones(3, 4, 5))
         [4, 5]
@@ -96,8 +111,13 @@ get_size_keypoints = get_size_bounding_boxes
 
 
 def get_num_frames(inpt: Any) -> int:
-    """Number of frames of a video. Source: torchvision.transforms.v2.functional.get_num_frames.
+    """Number of frames of a video.
 
+    Args:
+        inpt: a video ``(..., T, C, H, W)``.
+    Returns:
+        A number.
+    Source: torchvision.transforms.v2.functional.get_num_frames.
     Example:
         >>> get_num_frames(torch.ones(7, 3, 4, 5))
         7
@@ -236,6 +256,8 @@ def convert_bounding_box_format(inpt: Any, old_format: Any = None, new_format: A
         inpt: boxes; plain ones need ``old_format``, others must not have it.
         old_format, new_format: formats or their names.
         inplace: write the result over ``inpt``, where it has as many numbers.
+    Returns:
+        Boxes; plain ones for plain ones.
     Raises:
         TypeError: no ``new_format``, or something else than boxes.
         ValueError: ``old_format`` missing or superfluous, or turned boxes to others.
@@ -283,6 +305,8 @@ def clamp_bounding_boxes(inpt: Any, format: Any = None, canvas_size: Any = None,
         inpt: boxes; plain ones need all other arguments, others ``clamping_mode`` at most.
         format, canvas_size: of plain boxes.
         clamping_mode: ``'soft'``, ``'hard'``, None for not at all, or ``'auto'``, the boxes' own.
+    Returns:
+        Boxes; plain ones for plain ones.
     Raises:
         TypeError: something else than boxes.
         ValueError: arguments missing or superfluous, or another mode.
@@ -308,6 +332,11 @@ def clamp_bounding_boxes(inpt: Any, format: Any = None, canvas_size: Any = None,
 def clamp_keypoints(inpt: Any, canvas_size: Any = None) -> Any:
     """Points moved to the nearest pixel of their image.
 
+    Args:
+        inpt: points; plain ones need ``canvas_size``, others must not have it.
+        canvas_size: height and width of the image.
+    Returns:
+        Points; plain ones for plain ones.
     Raises:
         TypeError: something else than points.
         ValueError: ``canvas_size`` missing for plain points, or given for others.
@@ -356,6 +385,10 @@ def sanitize_bounding_boxes(
         bounding_boxes: boxes; plain ones need ``format`` and ``canvas_size``, others must not have them.
         min_size: the least width and height.
         min_area: the least area.
+    Returns:
+        The boxes, and ``(N,)``, bool.
+    Raises:
+        ValueError: no boxes, or arguments missing or superfluous.
     Source: torchvision.transforms.v2.functional.sanitize_bounding_boxes.
     Example:
         >>> sanitize_bounding_boxes(torch.tensor([[0, 0, 4, 2], [0, 0, 9, 9]]), 'XYXY', (6, 8))
@@ -392,6 +425,13 @@ def valid_keypoints(points: Tensor, canvas_size: Any) -> Tensor:
 def sanitize_keypoints(key_points: Any, canvas_size: Any = None) -> tuple[Any, Tensor]:
     """The rows whose points all lie in their image, and for each row whether it is one of them.
 
+    Args:
+        key_points: points; plain ones need ``canvas_size``, others must not have it.
+        canvas_size: height and width of the image.
+    Returns:
+        The rows, and ``(N,)``, bool.
+    Raises:
+        ValueError: no points, or ``canvas_size`` missing or superfluous.
     Source: torchvision.transforms.v2.functional.sanitize_keypoints.
     Example:
         >>> sanitize_keypoints(torch.tensor([[1, 2], [9, 9]]), (6, 8))

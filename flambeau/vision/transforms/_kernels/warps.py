@@ -164,6 +164,8 @@ def affine(
         interpolation: ``NEAREST`` or ``BILINEAR``; for PIL images ``BICUBIC``, too.
         fill: what comes in from outside.
         center: ``(x, y)`` of the fixed point; the middle unless told.
+    Returns:
+        What came in, moved.
     Source: torchvision.transforms.v2.functional.affine.
     Example:
         >>> img = torch.arange(4.0).view(1, 2, 2)
@@ -316,6 +318,8 @@ def rotate(inpt: Any, angle: float, interpolation: Any = NEAREST, expand: bool =
         angle: degrees.
         interpolation, fill, center: as for :func:`affine`.
         expand: make the image large enough to hold all of the result.
+    Returns:
+        What came in, moved.
     Source: torchvision.transforms.v2.functional.rotate.
     Example:
         >>> img = torch.arange(4.0).view(1, 2, 2)
@@ -430,6 +434,8 @@ def perspective(
         startpoints, endpoints: four points ``(x, y)`` and where they go: upper left, upper right, lower right, lower left.
         interpolation, fill: as for :func:`affine`.
         coefficients: instead of points, the eight numbers of the map from the result's places to the image's.
+    Returns:
+        What came in, moved.
     Source: torchvision.transforms.v2.functional.perspective.
     Example:
         >>> img = torch.arange(9.0).view(1, 3, 3)
@@ -533,6 +539,8 @@ def elastic(inpt: Any, displacement: Tensor, interpolation: Any = BILINEAR, fill
         inpt: an image, video, mask, boxes or points.
         displacement: ``(1, H, W, 2)``; 2 is the whole width or height.
         interpolation, fill: as for :func:`affine`.
+    Returns:
+        What came in, moved.
     Source: torchvision.transforms.v2.functional.elastic.
     Example:
         >>> img = torch.arange(4.0).view(1, 2, 2)

@@ -47,8 +47,13 @@ def offset_for(format: BoundingBoxFormat, x: float, y: float) -> list[float]:
 
 # -- mirrors -----------------------------------------------------------------------------------------------------------------------------
 def horizontal_flip(inpt: Any) -> Any:
-    """Left and right exchanged. Source: torchvision.transforms.v2.functional.horizontal_flip.
+    """Left and right exchanged.
 
+    Args:
+        inpt: an image or video ``(..., C, H, W)``, a mask, boxes or points.
+    Returns:
+        What came in, mirrored.
+    Source: torchvision.transforms.v2.functional.horizontal_flip.
     Example:
         >>> img = torch.arange(4.0).view(1, 2, 2)
         >>> horizontal_flip(img)
@@ -59,8 +64,13 @@ def horizontal_flip(inpt: Any) -> Any:
 
 
 def vertical_flip(inpt: Any) -> Any:
-    """Top and bottom exchanged. Source: torchvision.transforms.v2.functional.vertical_flip.
+    """Top and bottom exchanged.
 
+    Args:
+        inpt: an image or video ``(..., C, H, W)``, a mask, boxes or points.
+    Returns:
+        What came in, mirrored.
+    Source: torchvision.transforms.v2.functional.vertical_flip.
     Example:
         >>> img = torch.arange(4.0).view(1, 2, 2)
         >>> vertical_flip(img)
@@ -193,6 +203,8 @@ def resize(inpt: Any, size: Any, interpolation: Any = BILINEAR, max_size: int | 
         interpolation: an :class:`InterpolationMode`, its name, or Pillow's number; masks take the nearest pixel in any case.
         max_size: the most that the longer side gets.
         antialias: widen the filter when the image shrinks; always for PIL images.
+    Returns:
+        What came in, of another size.
     Source: torchvision.transforms.v2.functional.resize.
     Example:
         >>> resize(torch.arange(4.0).view(1, 2, 2), [2, 4])
@@ -304,6 +316,8 @@ def pad(inpt: Any, padding: Any, fill: Any = None, padding_mode: str = "constant
         fill: what the border consists of: a number, or one for each channel.
         padding_mode: ``'constant'``; ``'edge'``, the outermost pixels again; ``'reflect'`` and ``'symmetric'``, the image mirrored without
             its outermost pixels and with them. For boxes and points ``'constant'`` alone.
+    Returns:
+        What came in, of another size.
     Source: torchvision.transforms.v2.functional.pad.
     Example:
         >>> img = torch.arange(4.0).view(1, 2, 2)
@@ -403,6 +417,12 @@ def pad_bounding_boxes(
 def crop(inpt: Any, top: int, left: int, height: int, width: int) -> Any:
     """The window of this size whose upper left corner is at ``(top, left)``; zeros where it leaves the image.
 
+    Args:
+        inpt: an image or video ``(..., C, H, W)``, a mask, boxes or points.
+        top, left: the window's first row and column.
+        height, width: its rows and columns.
+    Returns:
+        What came in, of another size.
     Source: torchvision.transforms.v2.functional.crop.
     Example:
         >>> crop(torch.arange(9.0).view(1, 3, 3), 1, 0, 2, 2)
@@ -472,6 +492,11 @@ def _centre(size: Sequence[int], image_size: Sequence[int]) -> tuple[int, int]:
 def center_crop(inpt: Any, output_size: Any) -> Any:
     """The window of this size in the middle; zeros around images that are smaller.
 
+    Args:
+        inpt: an image or video ``(..., C, H, W)``, a mask, boxes or points.
+        output_size: ``(height, width)``, or one number for both.
+    Returns:
+        What came in, of another size.
     Source: torchvision.transforms.v2.functional.center_crop.
     Example:
         >>> center_crop(torch.arange(16.0).view(1, 4, 4), [2, 2])
@@ -524,8 +549,18 @@ def center_crop_bounding_boxes(
 def resized_crop(
     inpt: Any, top: int, left: int, height: int, width: int, size: Any, interpolation: Any = BILINEAR, antialias: bool | None = True
 ) -> Any:
-    """``crop``, then ``resize`` to ``size``. Source: torchvision.transforms.v2.functional.resized_crop.
+    """``crop``, then ``resize`` to ``size``.
 
+    Args:
+        inpt: an image or video ``(..., C, H, W)``, a mask, boxes or points.
+        top, left: the window's first row and column.
+        height, width: its rows and columns.
+        size: ``(height, width)`` of the result, or one number for both.
+        interpolation: an ``InterpolationMode`` or Pillow's number.
+        antialias: widen the filter when the image shrinks.
+    Returns:
+        What came in, of another size.
+    Source: torchvision.transforms.v2.functional.resized_crop.
     Example:
         >>> resized_crop(torch.arange(16.0).view(1, 4, 4), 0, 0, 2, 2, [4, 4]).shape
         torch.Size([1, 4, 4])
@@ -578,6 +613,11 @@ def resized_crop_bounding_boxes(
 def five_crop(inpt: Any, size: Any) -> tuple[Any, ...]:
     """Windows of this size in the four corners and in the middle.
 
+    Args:
+        inpt: an image or video ``(..., C, H, W)``, a mask, boxes or points.
+        size: ``(height, width)`` of the result, or one number for both.
+    Returns:
+        Five images of the same kind.
     Raises:
         ValueError: a size that is not two numbers, or larger than the image.
     Source: torchvision.transforms.v2.functional.five_crop.
@@ -589,8 +629,15 @@ def five_crop(inpt: Any, size: Any) -> tuple[Any, ...]:
 
 
 def ten_crop(inpt: Any, size: Any, vertical_flip: bool = False) -> tuple[Any, ...]:
-    """``five_crop`` of the image and of its mirror image. Source: torchvision.transforms.v2.functional.ten_crop.
+    """``five_crop`` of the image and of its mirror image.
 
+    Args:
+        inpt: an image or video ``(..., C, H, W)``, a mask, boxes or points.
+        size: ``(height, width)`` of the result, or one number for both.
+        vertical_flip: mirror top and bottom, not left and right.
+    Returns:
+        Ten images of the same kind.
+    Source: torchvision.transforms.v2.functional.ten_crop.
     Example:
         >>> len(ten_crop(torch.ones(3, 8, 8), [4, 6]))
         10
