@@ -22,12 +22,24 @@ IMG_EXTENSIONS = (".jpg", ".jpeg", ".png", ".ppm", ".bmp", ".pgm", ".tif", ".tif
 
 
 def has_file_allowed_extension(filename: str, extensions: Extensions) -> bool:
-    """Whether a name ends in one of these, in lower case. Source: torchvision.datasets.folder.has_file_allowed_extension."""
+    """Whether a name ends in one of these, in lower case.
+
+    Source: torchvision.datasets.folder.has_file_allowed_extension.
+    Example:
+        >>> has_file_allowed_extension('a.PNG', ('.png', '.jpg'))
+        True
+    """
     return filename.lower().endswith(extensions if isinstance(extensions, str) else tuple(extensions))
 
 
 def is_image_file(filename: str) -> bool:
-    """Whether a name ends as those of images do. Source: torchvision.datasets.folder.is_image_file."""
+    """Whether a name ends as those of images do.
+
+    Source: torchvision.datasets.folder.is_image_file.
+    Example:
+        >>> is_image_file('a.txt')
+        False
+    """
     return has_file_allowed_extension(filename, IMG_EXTENSIONS)
 
 

@@ -387,7 +387,13 @@ def list_files(root: PathLike, suffix: str | tuple[str, ...], prefix: bool = Fal
 
 
 def iterable_to_str(iterable: Iterable[Any]) -> str:
-    """What is in it, in quotation marks, with commas between. Source: torchvision.datasets.utils.iterable_to_str."""
+    """What is in it, in quotation marks, with commas between.
+
+    Source: torchvision.datasets.utils.iterable_to_str.
+    Example:
+        >>> iterable_to_str(['train', 'test'])
+        "'train', 'test'"
+    """
     return "'" + "', '".join(map(str, iterable)) + "'"
 
 
@@ -397,6 +403,9 @@ def verify_str_arg(value: _T, arg: str | None = None, valid_values: Iterable[_T]
     Raises:
         ValueError: something else; with ``custom_msg`` where there is one.
     Source: torchvision.datasets.utils.verify_str_arg.
+    Example:
+        >>> verify_str_arg('train', 'split', ('train', 'test'))
+        'train'
     """
     if not isinstance(value, str):
         name = "" if arg is None else f" for argument {arg}"

@@ -107,7 +107,13 @@ class Prepared(VisionDataset[_T_co]):
 
 
 class StandardTransform:
-    """A function of an image and one of its target, together. Source: torchvision.datasets.vision.StandardTransform."""
+    """A function of an image and one of its target, together.
+
+    Source: torchvision.datasets.vision.StandardTransform.
+    Example:
+        >>> StandardTransform(transform=lambda image: image + 1)(1, "label")
+        (2, 'label')
+    """
 
     def __init__(self, transform: Transform = None, target_transform: Transform = None) -> None:
         self.transform, self.target_transform = transform, target_transform

@@ -190,6 +190,12 @@ def decode_gif(input: Tensor) -> Tensor:
     Raises:
         RuntimeError: no GIF file, or damaged.
     Source: torchvision.io.decode_gif.
+    Example:
+        >>> from PIL import Image
+        >>> file = io.BytesIO()
+        >>> Image.new("RGB", (5, 4)).save(file, format="GIF")
+        >>> decode_gif(torch.frombuffer(bytearray(file.getvalue()), dtype=torch.uint8)).shape
+        torch.Size([3, 4, 5])
     """
     picture = _opened(input, "GIF")
     frames = []
@@ -210,6 +216,11 @@ def decode_webp(input: Tensor, mode: ImageReadMode | str = ImageReadMode.UNCHANG
     Raises:
         RuntimeError: no WebP file, or damaged.
     Source: torchvision.io.decode_webp.
+    Example:
+        >>> file = io.BytesIO()
+        >>> Image.new("RGB", (5, 4)).save(file, format="WEBP")
+        >>> decode_webp(torch.frombuffer(bytearray(file.getvalue()), dtype=torch.uint8)).shape
+        torch.Size([3, 4, 5])
     """
     return _decoded(input, mode, False, "WEBP")
 

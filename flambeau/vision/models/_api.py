@@ -150,6 +150,9 @@ def get_weight(name: str) -> WeightsEnum:
         ValueError: not such a name, or no such enum.
         KeyError: no such member.
     Source: torchvision.models.get_weight.
+    Example:
+        >>> get_weight('ResNet50_Weights.IMAGENET1K_V2')
+        ResNet50_Weights.IMAGENET1K_V2
     """
     enum_name, dot, member = name.partition(".")
     if not dot or "." in member:
@@ -169,6 +172,9 @@ def get_model_weights(name: Builder | str) -> type[WeightsEnum]:
     Raises:
         ValueError: unknown name, or a builder whose ``weights`` argument is missing or not annotated with an enum.
     Source: torchvision.models.get_model_weights.
+    Example:
+        >>> get_model_weights('resnet18').__name__
+        'ResNet18_Weights'
     """
     return _get_enum_from_fn(get_model_builder(name) if isinstance(name, str) else name)
 
@@ -222,6 +228,9 @@ def list_models(
         include: shell patterns, of which one must fit; all names when empty.
         exclude: shell patterns, of which none may fit.
     Source: torchvision.models.list_models.
+    Example:
+        >>> list_models(include='resnet*')[:2]
+        ['resnet101', 'resnet152']
     """
     subpackages()
     names = {name for name, fn in BUILTIN_MODELS.items() if module is None or fn.__module__.rpartition(".")[0] == module.__name__}
@@ -238,6 +247,9 @@ def get_model_builder(name: str) -> Builder:
     Raises:
         ValueError: unknown name.
     Source: torchvision.models.get_model_builder.
+    Example:
+        >>> get_model_builder('resnet18').__name__
+        'resnet18'
     """
     name = name.lower()
     if name not in BUILTIN_MODELS:
@@ -252,5 +264,8 @@ def get_model(name: str, **config: Any) -> nn.Module:
 
     Raises:
         ValueError: unknown name.
+    Example:
+        >>> type(get_model('squeezenet1_1', num_classes=10)).__name__
+        'SqueezeNet'
     """
     return get_model_builder(name)(**config)

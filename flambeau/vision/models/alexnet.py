@@ -18,6 +18,11 @@ class AlexNet(nn.Module):
     Shape:
         ``(N, 3, H, W)``, at least 63 by 63, to ``(N, num_classes)``.
     Source: torchvision.models.AlexNet. Krizhevsky 2014, "One weird trick for parallelizing convolutional neural networks".
+    Example:
+        >>> with torch.device('meta'):
+        ...     model = AlexNet(num_classes=10)
+        >>> model(torch.empty(1, 3, 224, 224, device='meta')).shape
+        torch.Size([1, 10])
     """
 
     def __init__(self, num_classes: int = 1000, dropout: float = 0.5) -> None:

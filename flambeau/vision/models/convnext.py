@@ -83,6 +83,11 @@ class ConvNeXt(nn.Module):
         ValueError: no stages.
         TypeError: stages of another class.
     Source: torchvision.models.ConvNeXt. Liu et al. 2022, "A ConvNet for the 2020s", section 3.
+    Example:
+        >>> with torch.device('meta'):
+        ...     model = ConvNeXt([CNBlockConfig(8, None, 2)], num_classes=10)
+        >>> model(torch.empty(1, 3, 32, 32, device='meta')).shape
+        torch.Size([1, 10])
     """
 
     def __init__(

@@ -91,6 +91,11 @@ class DenseNet(nn.Module):
     Shape:
         ``(N, 3, H, W)``, at least 29 by 29, to ``(N, num_classes)``.
     Source: torchvision.models.DenseNet. Huang et al. 2017, "Densely connected convolutional networks", table 1.
+    Example:
+        >>> with torch.device('meta'):
+        ...     model = DenseNet(8, (2, 2), 16, num_classes=10)
+        >>> model(torch.empty(1, 3, 64, 64, device='meta')).shape
+        torch.Size([1, 10])
     """
 
     def __init__(

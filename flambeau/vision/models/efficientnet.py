@@ -158,6 +158,11 @@ class EfficientNet(nn.Module):
         ValueError: no stages.
         TypeError: stages of another class.
     Source: torchvision.models.EfficientNet. Tan and Le 2019, "EfficientNet", table 1; 2021, "EfficientNetV2", table 4.
+    Example:
+        >>> with torch.device('meta'):
+        ...     model = EfficientNet([MBConvConfig(6, 3, 2, 16, 24, 2)], dropout=0.2, num_classes=10)
+        >>> model(torch.empty(1, 3, 32, 32, device='meta')).shape
+        torch.Size([1, 10])
     """
 
     def __init__(

@@ -46,6 +46,11 @@ class GoogLeNet(nn.Module):
     Raises:
         ValueError: other than three ``blocks``.
     Source: torchvision.models.GoogLeNet. Szegedy et al. 2015, "Going deeper with convolutions", table 1.
+    Example:
+        >>> with torch.device('meta'):
+        ...     model = GoogLeNet(10, init_weights=False).eval()
+        >>> model(torch.empty(1, 3, 64, 64, device='meta')).shape
+        torch.Size([1, 10])
     """
 
     __constants__ = ["aux_logits", "transform_input"]

@@ -32,6 +32,11 @@ class Inception3(nn.Module):
     Raises:
         ValueError: other than seven ``inception_blocks``.
     Source: torchvision.models.Inception3. Szegedy et al. 2016, "Rethinking the inception architecture", table 1.
+    Example:
+        >>> with torch.device('meta'):
+        ...     model = Inception3(10, init_weights=False).eval()
+        >>> model(torch.empty(1, 3, 128, 128, device='meta')).shape
+        torch.Size([1, 10])
     """
 
     def __init__(

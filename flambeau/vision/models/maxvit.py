@@ -344,6 +344,11 @@ class MaxVit(nn.Module):
     Raises:
         ValueError: sizes that the windows do not divide.
     Source: torchvision.models.MaxVit. Tu et al. 2022, "MaxViT: multi-axis vision transformer".
+    Example:
+        >>> with torch.device('meta'):
+        ...     model = MaxVit((64, 64), 8, 2, [8], [1], 4, 0.1, num_classes=10)
+        >>> model(torch.empty(1, 3, 64, 64, device='meta')).shape
+        torch.Size([1, 10])
     """
 
     def __init__(

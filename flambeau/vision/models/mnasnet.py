@@ -99,6 +99,11 @@ class MNASNet(nn.Module):
     Raises:
         ValueError: ``alpha`` not above 0.
     Source: torchvision.models.MNASNet. Tan et al. 2019, "MnasNet", figure 7.
+    Example:
+        >>> with torch.device('meta'):
+        ...     model = MNASNet(0.5, num_classes=10)
+        >>> model(torch.empty(1, 3, 64, 64, device='meta')).shape
+        torch.Size([1, 10])
     """
 
     _version = 2  # in version 1 the stem was not scaled by alpha

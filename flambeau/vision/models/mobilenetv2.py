@@ -65,6 +65,11 @@ class MobileNetV2(nn.Module):
     Raises:
         ValueError: no stages, or stages of other than four numbers.
     Source: torchvision.models.MobileNetV2. Sandler et al. 2018, "MobileNetV2", table 2.
+    Example:
+        >>> with torch.device('meta'):
+        ...     model = MobileNetV2(num_classes=10)
+        >>> model(torch.empty(1, 3, 64, 64, device='meta')).shape
+        torch.Size([1, 10])
     """
 
     def __init__(

@@ -112,6 +112,11 @@ class MobileNetV3(nn.Module):
         ValueError: no blocks.
         TypeError: rows of another class.
     Source: torchvision.models.MobileNetV3. Howard et al. 2019, "Searching for MobileNetV3", tables 1 and 2.
+    Example:
+        >>> with torch.device('meta'):
+        ...     model = MobileNetV3(*_mobilenet_v3_conf("mobilenet_v3_small"), num_classes=10)
+        >>> model(torch.empty(1, 3, 64, 64, device='meta')).shape
+        torch.Size([1, 10])
     """
 
     def __init__(

@@ -207,6 +207,11 @@ class RegNet(nn.Module):
     Shape:
         ``(N, 3, H, W)`` to ``(N, num_classes)``.
     Source: torchvision.models.RegNet. Radosavovic et al. 2020.
+    Example:
+        >>> with torch.device('meta'):
+        ...     model = RegNet(BlockParams.from_init_params(4, 16, 8.0, 2.0, 8), num_classes=10)
+        >>> model(torch.empty(1, 3, 64, 64, device='meta')).shape
+        torch.Size([1, 10])
     """
 
     def __init__(

@@ -146,6 +146,11 @@ class ResNet(nn.Module):
     Raises:
         ValueError: ``replace_stride_with_dilation`` of other than three elements.
     Source: torchvision.models.ResNet. He et al. 2016, "Deep residual learning for image recognition", table 1.
+    Example:
+        >>> with torch.device('meta'):
+        ...     model = ResNet(BasicBlock, [1, 1, 1, 1], num_classes=10)
+        >>> model(torch.empty(1, 3, 64, 64, device='meta')).shape
+        torch.Size([1, 10])
     """
 
     def __init__(

@@ -82,6 +82,11 @@ class ShuffleNetV2(nn.Module):
     Raises:
         ValueError: other than three stages, or five numbers of channels.
     Source: torchvision.models.ShuffleNetV2. Ma et al. 2018, "ShuffleNet V2", table 5.
+    Example:
+        >>> with torch.device('meta'):
+        ...     model = ShuffleNetV2([1, 1, 1], [8, 16, 32, 64, 128], num_classes=10)
+        >>> model(torch.empty(1, 3, 64, 64, device='meta')).shape
+        torch.Size([1, 10])
     """
 
     def __init__(

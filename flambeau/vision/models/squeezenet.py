@@ -50,6 +50,11 @@ class SqueezeNet(nn.Module):
     Raises:
         ValueError: another version.
     Source: torchvision.models.SqueezeNet. Iandola et al. 2016, "SqueezeNet", table 1.
+    Example:
+        >>> with torch.device('meta'):
+        ...     model = SqueezeNet('1_1', num_classes=10)
+        >>> model(torch.empty(1, 3, 64, 64, device='meta')).shape
+        torch.Size([1, 10])
     """
 
     def __init__(self, version: str = "1_0", num_classes: int = 1000, dropout: float = 0.5) -> None:

@@ -428,6 +428,11 @@ class SwinTransformer(nn.Module):
     Shape:
         ``(N, 3, H, W)`` to ``(N, num_classes)``.
     Source: torchvision.models.SwinTransformer. Liu et al. 2021, "Swin Transformer"; 2022, "Swin Transformer V2".
+    Example:
+        >>> with torch.device('meta'):
+        ...     model = SwinTransformer([4, 4], 16, [1, 1], [2, 4], [4, 4], num_classes=10)
+        >>> model(torch.empty(1, 3, 32, 32, device='meta')).shape
+        torch.Size([1, 10])
     """
 
     def __init__(

@@ -29,6 +29,11 @@ class VGG(nn.Module):
         features: convolutions, drawn from normal distributions by their number of outputs (Kaiming).
         classifier: linear layers, drawn from a normal distribution of standard deviation 0.01.
     Source: torchvision.models.VGG. Simonyan and Zisserman 2015, "Very deep convolutional networks", table 1.
+    Example:
+        >>> with torch.device('meta'):
+        ...     model = VGG(make_layers(cfgs['A']), num_classes=10)
+        >>> model(torch.empty(1, 3, 64, 64, device='meta')).shape
+        torch.Size([1, 10])
     """
 
     def __init__(self, features: nn.Module, num_classes: int = 1000, init_weights: bool = True, dropout: float = 0.5) -> None:

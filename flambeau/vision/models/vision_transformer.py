@@ -150,6 +150,11 @@ class VisionTransformer(nn.Module):
     Raises:
         AssertionError: images of another size, or a size that patches do not divide.
     Source: torchvision.models.VisionTransformer. Dosovitskiy et al. 2021, "An image is worth 16x16 words".
+    Example:
+        >>> with torch.device('meta'):
+        ...     model = VisionTransformer(32, 16, 1, 2, 16, 32, num_classes=10)
+        >>> model(torch.empty(1, 3, 32, 32, device='meta')).shape
+        torch.Size([1, 10])
     """
 
     def __init__(

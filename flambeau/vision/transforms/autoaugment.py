@@ -127,6 +127,10 @@ class RandAugment(_Augmentation):
 class TrivialAugmentWide(_Augmentation):
     """One operation of one strength, both drawn with equal probability.
 
+    Args:
+        num_magnitude_bins: the number of strengths.
+        interpolation: an ``InterpolationMode``, its name, or Pillow's number.
+        fill: what comes in from outside.
     Source: torchvision.transforms.TrivialAugmentWide. Müller and Hutter 2021.
     Example:
         >>> TrivialAugmentWide()(torch.ones(3, 8, 8, dtype=torch.uint8)).shape
@@ -155,6 +159,8 @@ class AugMix(_Augmentation):
         alpha: of the Dirichlet distribution of the proportions.
         all_ops: brightness, colour, contrast and sharpness, too.
         interpolation, fill: of operations that move pixels.
+    Raises:
+        ValueError: another ``severity``.
     Source: torchvision.transforms.AugMix. Hendrycks et al. 2020.
     Example:
         >>> AugMix()(torch.ones(3, 8, 8, dtype=torch.uint8)).shape

@@ -23,6 +23,9 @@ class AnchorGenerator(nn.Module):
     Shape:
         An ``ImageList`` and maps ``(N, C, H_i, W_i)`` to anchors ``(sum of H_i * W_i * A_i, 4)`` for each image.
     Source: torchvision.models.detection.anchor_utils.AnchorGenerator. Ren et al. 2015, section 3.1.1.
+    Example:
+        >>> AnchorGenerator(((32, 64),), ((0.5, 1.0, 2.0),)).num_anchors_per_location()
+        [6]
     """
 
     def __init__(self, sizes: Any = ((128, 256, 512),), aspect_ratios: Any = ((0.5, 1.0, 2.0),)) -> None:
@@ -98,6 +101,9 @@ class DefaultBoxGenerator(nn.Module):
     Raises:
         ValueError: another number of steps than of ratios.
     Source: torchvision.models.detection.anchor_utils.DefaultBoxGenerator. Liu et al. 2016, section 2.2.
+    Example:
+        >>> DefaultBoxGenerator([[2], [2, 3]]).num_anchors_per_location()
+        [4, 6]
     """
 
     def __init__(

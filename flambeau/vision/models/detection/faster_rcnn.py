@@ -245,7 +245,14 @@ def fasterrcnn_resnet50_fpn(choice: Choice, **kwargs: Any) -> FasterRCNN:
         weights_backbone: of the ResNet, where there are none of the detector.
         trainable_backbone_layers: parts of the ResNet that are trained, 0 to 5; 3 with weights.
         kwargs: of ``FasterRCNN``.
+    Returns:
+        The model.
     Source: torchvision.models.detection.fasterrcnn_resnet50_fpn.
+    Example:
+        >>> with torch.device('meta'):
+        ...     model = fasterrcnn_resnet50_fpn(weights_backbone=None, num_classes=3)
+        >>> type(model).__name__
+        'FasterRCNN'
     """
     model = FasterRCNN(resnet_pyramid(choice), num_classes=choice.num_classes, **kwargs)
     return choice.load(model, old_eps=FasterRCNN_ResNet50_FPN_Weights.COCO_V1)
@@ -261,9 +268,18 @@ def second_version(channels: int) -> dict[str, Any]:
 
 @detector_builder(FasterRCNN_ResNet50_FPN_V2_Weights, IMAGENET, from_pretrained=False)
 def fasterrcnn_resnet50_fpn_v2(choice: Choice, **kwargs: Any) -> FasterRCNN:
-    """Faster R-CNN over ResNet-50, second version; arguments as those of ``fasterrcnn_resnet50_fpn``.
+    """Faster R-CNN over ResNet-50, second version.
 
+    Args:
+        weights, progress, num_classes, weights_backbone, trainable_backbone_layers, kwargs: as those of ``fasterrcnn_resnet50_fpn``.
+    Returns:
+        The model.
     Source: torchvision.models.detection.fasterrcnn_resnet50_fpn_v2. Li et al. 2021.
+    Example:
+        >>> with torch.device('meta'):
+        ...     model = fasterrcnn_resnet50_fpn_v2(weights_backbone=None, num_classes=3)
+        >>> type(model).__name__
+        'FasterRCNN'
     """
     backbone = resnet_pyramid(choice, norm_layer=nn.BatchNorm2d, pyramid_norm=nn.BatchNorm2d)
     model = FasterRCNN(backbone, num_classes=choice.num_classes, **second_version(backbone.out_channels), **kwargs)
@@ -282,7 +298,16 @@ def _fasterrcnn_mobilenet_v3_large_fpn(choice: Choice, **kwargs: Any) -> FasterR
 def fasterrcnn_mobilenet_v3_large_320_fpn(choice: Choice, **kwargs: Any) -> FasterRCNN:
     """Faster R-CNN over MobileNet v3 with a pyramid, for images of 320 pixels; the backbone has six parts.
 
+    Args:
+        weights, progress, num_classes, weights_backbone, trainable_backbone_layers, kwargs: as those of ``fasterrcnn_resnet50_fpn``.
+    Returns:
+        The model.
     Source: torchvision.models.detection.fasterrcnn_mobilenet_v3_large_320_fpn.
+    Example:
+        >>> with torch.device('meta'):
+        ...     model = fasterrcnn_mobilenet_v3_large_320_fpn(weights_backbone=None, num_classes=3)
+        >>> type(model).__name__
+        'FasterRCNN'
     """
     small = {"min_size": 320, "max_size": 640, "rpn_pre_nms_top_n_test": 150, "rpn_post_nms_top_n_test": 150, "rpn_score_thresh": 0.05}
     return _fasterrcnn_mobilenet_v3_large_fpn(choice, **{**small, **kwargs})
@@ -292,6 +317,15 @@ def fasterrcnn_mobilenet_v3_large_320_fpn(choice: Choice, **kwargs: Any) -> Fast
 def fasterrcnn_mobilenet_v3_large_fpn(choice: Choice, **kwargs: Any) -> FasterRCNN:
     """Faster R-CNN over MobileNet v3 with a pyramid; the backbone has six parts.
 
+    Args:
+        weights, progress, num_classes, weights_backbone, trainable_backbone_layers, kwargs: as those of ``fasterrcnn_resnet50_fpn``.
+    Returns:
+        The model.
     Source: torchvision.models.detection.fasterrcnn_mobilenet_v3_large_fpn.
+    Example:
+        >>> with torch.device('meta'):
+        ...     model = fasterrcnn_mobilenet_v3_large_fpn(weights_backbone=None, num_classes=3)
+        >>> type(model).__name__
+        'FasterRCNN'
     """
     return _fasterrcnn_mobilenet_v3_large_fpn(choice, **{"rpn_score_thresh": 0.05, **kwargs})

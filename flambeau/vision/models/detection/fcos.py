@@ -277,9 +277,18 @@ FCOS_ResNet50_FPN_Weights = weights_enum("FCOS_ResNet50_FPN_Weights", __name__)
 
 @detector_builder(FCOS_ResNet50_FPN_Weights, IMAGENET)
 def fcos_resnet50_fpn(choice: Choice, **kwargs: Any) -> FCOS:
-    """FCOS over ResNet-50 with a pyramid; arguments as those of ``fasterrcnn_resnet50_fpn``.
+    """FCOS over ResNet-50 with a pyramid.
 
+    Args:
+        weights, progress, num_classes, weights_backbone, trainable_backbone_layers, kwargs: as those of ``fasterrcnn_resnet50_fpn``.
+    Returns:
+        The model.
     Source: torchvision.models.detection.fcos_resnet50_fpn.
+    Example:
+        >>> with torch.device('meta'):
+        ...     model = fcos_resnet50_fpn(weights_backbone=None, num_classes=3)
+        >>> type(model).__name__
+        'FCOS'
     """
     backbone = resnet_pyramid(choice, returned_layers=[2, 3, 4], extra_blocks=partial(LastLevelP6P7, 256, 256))
     return choice.load(FCOS(backbone, choice.num_classes, **kwargs))

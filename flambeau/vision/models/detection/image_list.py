@@ -16,6 +16,9 @@ class ImageList:
         tensors: ``(N, C, H, W)``.
         image_sizes: height and width of each before padding.
     Source: torchvision.models.detection.image_list.ImageList.
+    Example:
+        >>> ImageList(torch.zeros(1, 3, 8, 8), [(6, 8)]).image_sizes
+        [(6, 8)]
     """
 
     def __init__(self, tensors: Tensor, image_sizes: list[tuple[int, int]]) -> None:

@@ -120,7 +120,14 @@ def keypointrcnn_resnet50_fpn(choice: Choice, *, num_keypoints: int | None = Non
         num_keypoints: key points of an object; 17 without weights.
         weights, progress, num_classes, weights_backbone, trainable_backbone_layers, kwargs: as those of ``fasterrcnn_resnet50_fpn``;
             2 classes without weights.
+    Returns:
+        The model.
     Source: torchvision.models.detection.keypointrcnn_resnet50_fpn.
+    Example:
+        >>> with torch.device('meta'):
+        ...     model = keypointrcnn_resnet50_fpn(weights_backbone=None, num_classes=3)
+        >>> type(model).__name__
+        'KeypointRCNN'
     """
     if choice.weights is not None:
         num_keypoints = _ovewrite_value_param("num_keypoints", num_keypoints, len(choice.weights.meta["keypoint_names"]))

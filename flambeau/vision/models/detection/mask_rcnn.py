@@ -126,9 +126,18 @@ MaskRCNN_ResNet50_FPN_V2_Weights = weights_enum("MaskRCNN_ResNet50_FPN_V2_Weight
 
 @detector_builder(MaskRCNN_ResNet50_FPN_Weights, IMAGENET)
 def maskrcnn_resnet50_fpn(choice: Choice, **kwargs: Any) -> MaskRCNN:
-    """Mask R-CNN over ResNet-50 with a pyramid; arguments as those of ``fasterrcnn_resnet50_fpn``.
+    """Mask R-CNN over ResNet-50 with a pyramid.
 
+    Args:
+        weights, progress, num_classes, weights_backbone, trainable_backbone_layers, kwargs: as those of ``fasterrcnn_resnet50_fpn``.
+    Returns:
+        The model.
     Source: torchvision.models.detection.maskrcnn_resnet50_fpn.
+    Example:
+        >>> with torch.device('meta'):
+        ...     model = maskrcnn_resnet50_fpn(weights_backbone=None, num_classes=3)
+        >>> type(model).__name__
+        'MaskRCNN'
     """
     model = MaskRCNN(resnet_pyramid(choice), num_classes=choice.num_classes, **kwargs)
     return choice.load(model, old_eps=MaskRCNN_ResNet50_FPN_Weights.COCO_V1)
@@ -136,9 +145,18 @@ def maskrcnn_resnet50_fpn(choice: Choice, **kwargs: Any) -> MaskRCNN:
 
 @detector_builder(MaskRCNN_ResNet50_FPN_V2_Weights, IMAGENET, from_pretrained=False)
 def maskrcnn_resnet50_fpn_v2(choice: Choice, **kwargs: Any) -> MaskRCNN:
-    """Mask R-CNN over ResNet-50, second version; arguments as those of ``fasterrcnn_resnet50_fpn``.
+    """Mask R-CNN over ResNet-50, second version.
 
+    Args:
+        weights, progress, num_classes, weights_backbone, trainable_backbone_layers, kwargs: as those of ``fasterrcnn_resnet50_fpn``.
+    Returns:
+        The model.
     Source: torchvision.models.detection.maskrcnn_resnet50_fpn_v2. Li et al. 2021.
+    Example:
+        >>> with torch.device('meta'):
+        ...     model = maskrcnn_resnet50_fpn_v2(weights_backbone=None, num_classes=3)
+        >>> type(model).__name__
+        'MaskRCNN'
     """
     backbone = resnet_pyramid(choice, norm_layer=nn.BatchNorm2d, pyramid_norm=nn.BatchNorm2d)
     parts = second_version(backbone.out_channels)

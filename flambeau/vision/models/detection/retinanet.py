@@ -259,9 +259,18 @@ RetinaNet_ResNet50_FPN_V2_Weights = weights_enum("RetinaNet_ResNet50_FPN_V2_Weig
 
 @detector_builder(RetinaNet_ResNet50_FPN_Weights, IMAGENET)
 def retinanet_resnet50_fpn(choice: Choice, **kwargs: Any) -> RetinaNet:
-    """RetinaNet over ResNet-50 with a pyramid; arguments as those of ``fasterrcnn_resnet50_fpn``.
+    """RetinaNet over ResNet-50 with a pyramid.
 
+    Args:
+        weights, progress, num_classes, weights_backbone, trainable_backbone_layers, kwargs: as those of ``fasterrcnn_resnet50_fpn``.
+    Returns:
+        The model.
     Source: torchvision.models.detection.retinanet_resnet50_fpn.
+    Example:
+        >>> with torch.device('meta'):
+        ...     model = retinanet_resnet50_fpn(weights_backbone=None, num_classes=3)
+        >>> type(model).__name__
+        'RetinaNet'
     """
     backbone = resnet_pyramid(choice, returned_layers=[2, 3, 4], extra_blocks=partial(LastLevelP6P7, 256, 256))
     return choice.load(RetinaNet(backbone, choice.num_classes, **kwargs), old_eps=RetinaNet_ResNet50_FPN_Weights.COCO_V1)
@@ -271,7 +280,16 @@ def retinanet_resnet50_fpn(choice: Choice, **kwargs: Any) -> RetinaNet:
 def retinanet_resnet50_fpn_v2(choice: Choice, **kwargs: Any) -> RetinaNet:
     """RetinaNet over ResNet-50, second version: group norms in the head, the generalised IoU's loss of boxes.
 
+    Args:
+        weights, progress, num_classes, weights_backbone, trainable_backbone_layers, kwargs: as those of ``fasterrcnn_resnet50_fpn``.
+    Returns:
+        The model.
     Source: torchvision.models.detection.retinanet_resnet50_fpn_v2. Zhang et al. 2020.
+    Example:
+        >>> with torch.device('meta'):
+        ...     model = retinanet_resnet50_fpn_v2(weights_backbone=None, num_classes=3)
+        >>> type(model).__name__
+        'RetinaNet'
     """
     extra = partial(LastLevelP6P7, 2048, 256)
     backbone = resnet_pyramid(choice, norm_layer=nn.BatchNorm2d, returned_layers=[2, 3, 4], extra_blocks=extra)

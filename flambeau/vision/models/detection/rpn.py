@@ -29,6 +29,10 @@ class RPNHead(nn.Module):
     Attributes:
         conv, cls_logits, bbox_pred: convolutions; weights from a normal distribution of standard deviation 0.01, biases 0.
     Source: torchvision.models.detection.rpn.RPNHead. Ren et al. 2015, section 3.1.
+    Example:
+        >>> scores, offsets = RPNHead(8, 3)([torch.rand(1, 8, 4, 4)])
+        >>> scores[0].shape, offsets[0].shape
+        (torch.Size([1, 3, 4, 4]), torch.Size([1, 12, 4, 4]))
     """
 
     _version = 2
@@ -61,7 +65,13 @@ class RPNHead(nn.Module):
 
 
 def permute_and_flatten(layer: Tensor, N: int, A: int, C: int, H: int, W: int) -> Tensor:
-    """Predictions ``(N, A * C, H, W)`` as ``(N, H * W * A, C)``. Source: torchvision.models.detection.rpn.permute_and_flatten."""
+    """Predictions ``(N, A * C, H, W)`` as ``(N, H * W * A, C)``.
+
+    Source: torchvision.models.detection.rpn.permute_and_flatten.
+    Example:
+        >>> permute_and_flatten(torch.zeros(2, 12, 4, 4), 2, 3, 4, 4, 4).shape
+        torch.Size([2, 48, 4])
+    """
     return layer.view(N, A, C, H, W).permute(0, 3, 4, 1, 2).reshape(N, -1, C)
 
 

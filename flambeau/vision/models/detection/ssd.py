@@ -292,7 +292,16 @@ _FEATURES = VGG16_Weights.IMAGENET1K_FEATURES
 def ssd300_vgg16(choice: Choice, **kwargs: Any) -> SSD:
     """SSD over VGG-16 for images of 300 pixels; the backbone has five parts, of which 4 are trained with weights.
 
+    Args:
+        weights, progress, num_classes, weights_backbone, trainable_backbone_layers, kwargs: as those of ``fasterrcnn_resnet50_fpn``.
+    Returns:
+        The model.
     Source: torchvision.models.detection.ssd300_vgg16.
+    Example:
+        >>> with torch.device('meta'):
+        ...     model = ssd300_vgg16(weights_backbone=None, num_classes=3)
+        >>> type(model).__name__
+        'SSD'
     """
     warn_of_size(kwargs)
     backbone = _vgg_extractor(vgg16(weights=choice.weights_backbone, progress=choice.progress), False, choice.layers)

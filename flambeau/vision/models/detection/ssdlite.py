@@ -147,7 +147,14 @@ def ssdlite320_mobilenet_v3_large(choice: Choice, *, norm_layer: Norm | None = N
         norm_layer: normalisation; batch norms with an epsilon of 0.001 and a momentum of 0.03 when None.
         weights, progress, num_classes, weights_backbone, trainable_backbone_layers: as those of ``fasterrcnn_resnet50_fpn``.
         kwargs: of the MobileNet and of ``SSD``.
+    Returns:
+        The model.
     Source: torchvision.models.detection.ssdlite320_mobilenet_v3_large.
+    Example:
+        >>> with torch.device('meta'):
+        ...     model = ssdlite320_mobilenet_v3_large(weights_backbone=None, num_classes=3)
+        >>> type(model).__name__
+        'SSD'
     """
     warn_of_size(kwargs)
     norm = partial(nn.BatchNorm2d, eps=0.001, momentum=0.03) if norm_layer is None else norm_layer

@@ -27,13 +27,23 @@ def _ratios(new_size: Sequence[int], original_size: Sequence[int], device: Any) 
 
 
 def resize_boxes(boxes: Tensor, original_size: Sequence[int], new_size: Sequence[int]) -> Tensor:
-    """Boxes ``(N, 4)`` of an image, after its height and width became ``new_size``."""
+    """Boxes ``(N, 4)`` of an image, after its height and width became ``new_size``.
+
+    Example:
+        >>> resize_boxes(torch.tensor([[0.0, 0.0, 4.0, 2.0]]), (2, 4), (4, 4))
+        tensor([[0., 0., 4., 4.]])
+    """
     down, right = _ratios(new_size, original_size, boxes.device)
     return boxes * ops.stack((right, down, right, down))
 
 
 def resize_keypoints(keypoints: Tensor, original_size: Sequence[int], new_size: Sequence[int]) -> Tensor:
-    """Key points ``(N, K, 3)``, ``x, y, visibility``, after the image's height and width became ``new_size``."""
+    """Key points ``(N, K, 3)``, ``x, y, visibility``, after the image's height and width became ``new_size``.
+
+    Example:
+        >>> resize_keypoints(torch.tensor([[[1.0, 1.0, 1.0]]]), (2, 4), (4, 4))
+        tensor([[[1., 2., 1.]]])
+    """
     down, right = _ratios(new_size, original_size, keypoints.device)
     return ops.stack((keypoints[..., 0] * right, keypoints[..., 1] * down, keypoints[..., 2]), dim=-1)
 
@@ -63,6 +73,10 @@ class GeneralizedRCNNTransform(nn.Module):
     Shape:
         A list of ``(C, H_i, W_i)`` and targets to an ``ImageList`` and targets.
     Source: torchvision.models.detection.transform.GeneralizedRCNNTransform.
+    Example:
+        >>> images, _ = GeneralizedRCNNTransform(32, 64, [0.5] * 3, [0.5] * 3)([torch.rand(3, 20, 40)])
+        >>> images.tensors.shape, images.image_sizes
+        (torch.Size([1, 3, 32, 64]), [(32, 64)])
     """
 
     def __init__(

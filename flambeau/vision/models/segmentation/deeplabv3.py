@@ -97,27 +97,60 @@ def _deeplabv3_resnet(resnet: Callable[..., Any], weights: Any, num_classes: int
 
 @segmentation_builder(DeepLabV3_ResNet50_Weights, ResNet50_Weights)
 def deeplabv3_resnet50(weights: Any, num_classes: int, aux: bool | None) -> DeepLabV3:
-    """DeepLabV3 over a dilated ResNet-50; arguments as those of ``fcn_resnet50``.
+    """DeepLabV3 over a dilated ResNet-50.
 
+    Args:
+        weights, progress, num_classes, aux_loss, weights_backbone: as those of ``fcn_resnet50``.
+    Returns:
+        The model.
+    Raises:
+        TypeError: further arguments.
     Source: torchvision.models.segmentation.deeplabv3_resnet50.
+    Example:
+        >>> with torch.device('meta'):
+        ...     model = deeplabv3_resnet50(weights_backbone=None, num_classes=2)
+        >>> type(model).__name__
+        'DeepLabV3'
     """
     return _deeplabv3_resnet(resnet50, weights, num_classes, aux)
 
 
 @segmentation_builder(DeepLabV3_ResNet101_Weights, ResNet101_Weights)
 def deeplabv3_resnet101(weights: Any, num_classes: int, aux: bool | None) -> DeepLabV3:
-    """DeepLabV3 over a dilated ResNet-101; arguments as those of ``fcn_resnet50``.
+    """DeepLabV3 over a dilated ResNet-101.
 
+    Args:
+        weights, progress, num_classes, aux_loss, weights_backbone: as those of ``fcn_resnet50``.
+    Returns:
+        The model.
+    Raises:
+        TypeError: further arguments.
     Source: torchvision.models.segmentation.deeplabv3_resnet101.
+    Example:
+        >>> with torch.device('meta'):
+        ...     model = deeplabv3_resnet101(weights_backbone=None, num_classes=2)
+        >>> type(model).__name__
+        'DeepLabV3'
     """
     return _deeplabv3_resnet(resnet101, weights, num_classes, aux)
 
 
 @segmentation_builder(DeepLabV3_MobileNet_V3_Large_Weights, MobileNet_V3_Large_Weights)
 def deeplabv3_mobilenet_v3_large(weights: Any, num_classes: int, aux: bool | None) -> DeepLabV3:
-    """DeepLabV3 over a dilated MobileNet v3; arguments as those of ``fcn_resnet50``.
+    """DeepLabV3 over a dilated MobileNet v3.
 
+    Args:
+        weights, progress, num_classes, aux_loss, weights_backbone: as those of ``fcn_resnet50``.
+    Returns:
+        The model.
+    Raises:
+        TypeError: further arguments.
     Source: torchvision.models.segmentation.deeplabv3_mobilenet_v3_large.
+    Example:
+        >>> with torch.device('meta'):
+        ...     model = deeplabv3_mobilenet_v3_large(weights_backbone=None, num_classes=2)
+        >>> type(model).__name__
+        'DeepLabV3'
     """
     features = mobilenet_v3_large(weights=weights, dilated=True).features
     return with_classifiers(DeepLabV3, DeepLabHead, FCNHead, features, mobilenet_places(features, (-1, -4)), num_classes, aux)

@@ -54,17 +54,35 @@ def fcn_resnet50(weights: Any, num_classes: int, aux: bool | None) -> FCN:
         num_classes: classes, background included; 21 without weights.
         aux_loss: whether there is a second classifier, of an earlier map.
         weights_backbone: of the backbone, where there are none of the model.
+    Returns:
+        The model.
     Raises:
         TypeError: further arguments.
     Source: torchvision.models.segmentation.fcn_resnet50.
+    Example:
+        >>> with torch.device('meta'):
+        ...     model = fcn_resnet50(weights_backbone=None, num_classes=2)
+        >>> type(model).__name__
+        'FCN'
     """
     return _fcn_resnet(resnet50, weights, num_classes, aux)
 
 
 @segmentation_builder(FCN_ResNet101_Weights, ResNet101_Weights)
 def fcn_resnet101(weights: Any, num_classes: int, aux: bool | None) -> FCN:
-    """FCN over a dilated ResNet-101; arguments as those of ``fcn_resnet50``.
+    """FCN over a dilated ResNet-101.
 
+    Args:
+        weights, progress, num_classes, aux_loss, weights_backbone: as those of ``fcn_resnet50``.
+    Returns:
+        The model.
+    Raises:
+        TypeError: further arguments.
     Source: torchvision.models.segmentation.fcn_resnet101.
+    Example:
+        >>> with torch.device('meta'):
+        ...     model = fcn_resnet101(weights_backbone=None, num_classes=2)
+        >>> type(model).__name__
+        'FCN'
     """
     return _fcn_resnet(resnet101, weights, num_classes, aux)

@@ -72,12 +72,21 @@ LRASPP_MobileNet_V3_Large_Weights = weights_enum("LRASPP_MobileNet_V3_Large_Weig
 
 @segmentation_builder(LRASPP_MobileNet_V3_Large_Weights, MobileNet_V3_Large_Weights, has_auxiliary=False)
 def lraspp_mobilenet_v3_large(weights: Any, num_classes: int, aux: bool | None) -> LRASPP:
-    """LR-ASPP over a dilated MobileNet v3; arguments as those of ``fcn_resnet50``.
+    """LR-ASPP over a dilated MobileNet v3.
 
+    Args:
+        weights, progress, num_classes, weights_backbone: as those of ``fcn_resnet50``.
+    Returns:
+        The model.
     Raises:
         NotImplementedError: ``aux_loss``, which the model does not have.
         TypeError: further arguments.
     Source: torchvision.models.segmentation.lraspp_mobilenet_v3_large.
+    Example:
+        >>> with torch.device('meta'):
+        ...     model = lraspp_mobilenet_v3_large(weights_backbone=None, num_classes=2)
+        >>> type(model).__name__
+        'LRASPP'
     """
     features = mobilenet_v3_large(weights=weights, dilated=True).features
     (low, low_channels), (high, high_channels) = mobilenet_places(features, (-4, -1))

@@ -157,6 +157,11 @@ class VideoResNet(nn.Module):
     Shape:
         ``(N, 3, T, H, W)`` to ``(N, num_classes)``.
     Source: torchvision.models.video.VideoResNet. Tran et al. 2018, "A closer look at spatiotemporal convolutions".
+    Example:
+        >>> with torch.device('meta'):
+        ...     model = VideoResNet(BasicBlock, [Conv3DSimple] * 4, [1] * 4, BasicStem, num_classes=10)
+        >>> model(torch.empty(1, 3, 4, 32, 32, device='meta')).shape
+        torch.Size([1, 10])
     """
 
     def __init__(

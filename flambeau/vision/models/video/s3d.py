@@ -83,6 +83,11 @@ class S3D(nn.Module):
     Shape:
         ``(N, 3, T, H, W)``, at least 14 frames of 224 by 224, to ``(N, num_classes)``.
     Source: torchvision.models.video.S3D. Xie et al. 2018, "Rethinking spatiotemporal feature learning".
+    Example:
+        >>> with torch.device('meta'):
+        ...     model = S3D(num_classes=10)
+        >>> model(torch.empty(1, 3, 16, 224, 224, device='meta')).shape
+        torch.Size([1, 10])
     """
 
     def __init__(self, num_classes: int = 400, dropout: float = 0.2, norm_layer: Norm | None = None) -> None:

@@ -131,6 +131,11 @@ class SwinTransformer3d(nn.Module):
     Shape:
         ``(N, 3, T, H, W)`` to ``(N, num_classes)``.
     Source: torchvision.models.video.SwinTransformer3d. Liu et al. 2022, "Video Swin Transformer".
+    Example:
+        >>> with torch.device('meta'):
+        ...     model = SwinTransformer3d([2, 4, 4], 16, [1, 1], [2, 4], [2, 4, 4], num_classes=10)
+        >>> model(torch.empty(1, 3, 4, 32, 32, device='meta')).shape
+        torch.Size([1, 10])
     """
 
     @taking(SwinTransformer.__init__)

@@ -24,6 +24,12 @@ __all__ = ["CutMix", "JPEG", "MixUp", "RandomErasing"]
 class RandomErasing(RandomApplyTransform, PassingBoxes):
     """With probability ``p`` a window of random area and shape erased; the arguments are those of the classic form.
 
+    Args:
+        p: the probability.
+        scale: bounds of the window's share of the area.
+        ratio: bounds of height divided by width.
+        value: what stands there then.
+        inplace: write over the input.
     Source: torchvision.transforms.v2.RandomErasing. Zhong et al. 2017.
     Example:
         >>> RandomErasing(p=1.0)(torch.ones(3, 8, 6)).shape
@@ -57,6 +63,8 @@ class JPEG(Transform, functional=filters.jpeg):
 
     Args:
         quality: from 1 to 100, or its bounds, both included.
+    Raises:
+        TypeError, ValueError: another quality.
     Source: torchvision.transforms.v2.JPEG.
     Example:
         >>> JPEG(50)(torch.zeros(3, 8, 8, dtype=torch.uint8)).shape
@@ -178,6 +186,10 @@ class MixUp(_Mixing):
 class CutMix(_Mixing):
     """Images of a batch with a window of another one, and their labels in proportion; the arguments are those of :class:`MixUp`.
 
+    Args:
+        alpha: of the Beta distribution of the weight.
+        num_classes: the length of one-hot labels.
+        labels_getter: takes the labels out of the inputs; ``'default'`` looks for a name with ``label`` in it.
     Source: torchvision.transforms.v2.CutMix. Yun et al. 2019.
     Example:
         >>> images, labels = CutMix(num_classes=2)(torch.ones(4, 3, 8, 8), torch.tensor([0, 1, 0, 1]))

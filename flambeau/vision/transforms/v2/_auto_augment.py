@@ -78,6 +78,10 @@ class _Augmentation(Transform):
 class AutoAugment(_Augmentation):
     """A pair of operations from a learned policy; the arguments are those of the classic form.
 
+    Args:
+        policy: an ``AutoAugmentPolicy``.
+        interpolation: an ``InterpolationMode``, its name, or Pillow's number.
+        fill: what comes in from outside.
     Source: torchvision.transforms.v2.AutoAugment. Cubuk et al. 2018.
     Example:
         >>> AutoAugment()(torch.ones(3, 8, 8, dtype=torch.uint8)).shape
@@ -102,6 +106,14 @@ class AutoAugment(_Augmentation):
 class RandAugment(_Augmentation):
     """Operations drawn with equal probability, all of one strength; the arguments are those of the classic form.
 
+    Args:
+        num_ops: operations.
+        magnitude: the strength, from 0 to below ``num_magnitude_bins``.
+        num_magnitude_bins: the number of strengths.
+        interpolation: an ``InterpolationMode``, its name, or Pillow's number.
+        fill: what comes in from outside.
+    Raises:
+        ValueError: fewer than no operations.
     Source: torchvision.transforms.v2.RandAugment. Cubuk et al. 2019.
     Example:
         >>> RandAugment()(torch.ones(3, 8, 8, dtype=torch.uint8)).shape
@@ -126,6 +138,10 @@ class RandAugment(_Augmentation):
 class TrivialAugmentWide(_Augmentation):
     """One operation of one strength, both drawn with equal probability.
 
+    Args:
+        num_magnitude_bins: the number of strengths.
+        interpolation: an ``InterpolationMode``, its name, or Pillow's number.
+        fill: what comes in from outside.
     Source: torchvision.transforms.v2.TrivialAugmentWide. Müller and Hutter 2021.
     Example:
         >>> TrivialAugmentWide()(torch.ones(3, 8, 8, dtype=torch.uint8)).shape
@@ -144,6 +160,12 @@ class TrivialAugmentWide(_Augmentation):
 class AugMix(_Augmentation):
     """The image mixed with chains of augmented ones; the arguments are those of the classic form.
 
+    Args:
+        severity, mixture_width, chain_depth, alpha, all_ops: as in the classic form.
+        interpolation: an ``InterpolationMode``, its name, or Pillow's number.
+        fill: what comes in from outside.
+    Raises:
+        ValueError: another ``severity``.
     Source: torchvision.transforms.v2.AugMix. Hendrycks et al. 2020.
     Example:
         >>> AugMix()(torch.ones(3, 8, 8, dtype=torch.uint8)).shape

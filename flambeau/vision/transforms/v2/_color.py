@@ -17,8 +17,11 @@ __all__ = [
 
 
 class Grayscale(Transform, functional=color.rgb_to_grayscale, passing=("num_output_channels",)):
-    """Images in grey, of one channel or three equal ones. Source: torchvision.transforms.v2.Grayscale.
+    """Images in grey, of one channel or three equal ones.
 
+    Args:
+        num_output_channels: 1 or 3.
+    Source: torchvision.transforms.v2.Grayscale.
     Example:
         >>> Grayscale(3)(torch.ones(3, 8, 6)).shape
         torch.Size([3, 8, 6])
@@ -30,8 +33,11 @@ class Grayscale(Transform, functional=color.rgb_to_grayscale, passing=("num_outp
 
 
 class RandomGrayscale(RandomApplyTransform, functional=color.rgb_to_grayscale):
-    """Grey with as many channels as before, with probability ``p``. Source: torchvision.transforms.v2.RandomGrayscale.
+    """Grey with as many channels as before, with probability ``p``.
 
+    Args:
+        p: the probability.
+    Source: torchvision.transforms.v2.RandomGrayscale.
     Example:
         >>> RandomGrayscale(1.0)(torch.ones(3, 8, 6)).shape
         torch.Size([3, 8, 6])
@@ -154,8 +160,11 @@ class RandomPhotometricDistort(Transform):
 
 
 class RandomEqualize(RandomApplyTransform, functional=color.equalize):
-    """The histogram made even with probability ``p``. Source: torchvision.transforms.v2.RandomEqualize.
+    """The histogram made even with probability ``p``.
 
+    Args:
+        p: the probability.
+    Source: torchvision.transforms.v2.RandomEqualize.
     Example:
         >>> RandomEqualize(1.0)(torch.ones(1, 2, 2, dtype=torch.uint8)).shape
         torch.Size([1, 2, 2])
@@ -163,8 +172,11 @@ class RandomEqualize(RandomApplyTransform, functional=color.equalize):
 
 
 class RandomInvert(RandomApplyTransform, functional=color.invert):
-    """Black for white with probability ``p``. Source: torchvision.transforms.v2.RandomInvert.
+    """Black for white with probability ``p``.
 
+    Args:
+        p: the probability.
+    Source: torchvision.transforms.v2.RandomInvert.
     Example:
         >>> RandomInvert(1.0)(torch.tensor([[[0.25, 1.0]]]))
         tensor([[[0.7500, 0.0000]]])
@@ -172,8 +184,12 @@ class RandomInvert(RandomApplyTransform, functional=color.invert):
 
 
 class RandomPosterize(RandomApplyTransform, functional=color.posterize, passing=("bits",)):
-    """The most significant ``bits`` of each value alone, with probability ``p``. Source: torchvision.transforms.v2.RandomPosterize.
+    """The most significant ``bits`` of each value alone, with probability ``p``.
 
+    Args:
+        bits: from 0 to 8.
+        p: the probability.
+    Source: torchvision.transforms.v2.RandomPosterize.
     Example:
         >>> RandomPosterize(1, p=1.0)(torch.tensor([[[100, 200]]], dtype=torch.uint8))
         tensor([[[  0, 128]]], dtype=torch.uint8)
@@ -185,8 +201,12 @@ class RandomPosterize(RandomApplyTransform, functional=color.posterize, passing=
 
 
 class RandomSolarize(RandomApplyTransform, functional=color.solarize, passing=("threshold",)):
-    """Values from ``threshold`` on inverted, with probability ``p``. Source: torchvision.transforms.v2.RandomSolarize.
+    """Values from ``threshold`` on inverted, with probability ``p``.
 
+    Args:
+        threshold: in the values of images.
+        p: the probability.
+    Source: torchvision.transforms.v2.RandomSolarize.
     Example:
         >>> RandomSolarize(0.5, p=1.0)(torch.tensor([[[0.25, 0.75]]]))
         tensor([[[0.2500, 0.2500]]])
@@ -198,8 +218,11 @@ class RandomSolarize(RandomApplyTransform, functional=color.solarize, passing=("
 
 
 class RandomAutocontrast(RandomApplyTransform, functional=color.autocontrast):
-    """Contrast stretched with probability ``p``. Source: torchvision.transforms.v2.RandomAutocontrast.
+    """Contrast stretched with probability ``p``.
 
+    Args:
+        p: the probability.
+    Source: torchvision.transforms.v2.RandomAutocontrast.
     Example:
         >>> RandomAutocontrast(1.0)(torch.tensor([[[0.25, 0.75]]]))
         tensor([[[0., 1.]]])
@@ -207,8 +230,12 @@ class RandomAutocontrast(RandomApplyTransform, functional=color.autocontrast):
 
 
 class RandomAdjustSharpness(RandomApplyTransform, functional=color.adjust_sharpness, passing=("sharpness_factor",)):
-    """Sharpness changed by a factor with probability ``p``. Source: torchvision.transforms.v2.RandomAdjustSharpness.
+    """Sharpness changed by a factor with probability ``p``.
 
+    Args:
+        sharpness_factor: 0 is smooth, 1 changes nothing, 2 is sharp.
+        p: the probability.
+    Source: torchvision.transforms.v2.RandomAdjustSharpness.
     Example:
         >>> RandomAdjustSharpness(2.0, p=1.0)(torch.ones(1, 4, 4)).sum()
         tensor(16.)

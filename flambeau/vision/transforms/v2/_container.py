@@ -35,8 +35,11 @@ class _Container(Transform):
 
 
 class Compose(_Container):
-    """``transforms`` one after another. Source: torchvision.transforms.v2.Compose.
+    """``transforms`` one after another.
 
+    Args:
+        transforms: a sequence of transforms.
+    Source: torchvision.transforms.v2.Compose.
     Example:
         >>> from flambeau.vision.transforms import v2
         >>> Compose([v2.CenterCrop(4), v2.Grayscale()])(torch.ones(3, 8, 6)).shape
@@ -53,8 +56,14 @@ class Compose(_Container):
 
 
 class RandomApply(_Container):
-    """All of ``transforms`` with probability ``p``, otherwise none. Source: torchvision.transforms.v2.RandomApply.
+    """All of ``transforms`` with probability ``p``, otherwise none.
 
+    Args:
+        transforms: a sequence of transforms.
+        p: the probability.
+    Raises:
+        ValueError: another probability, or no transforms.
+    Source: torchvision.transforms.v2.RandomApply.
     Example:
         >>> from flambeau.vision.transforms import v2
         >>> RandomApply([v2.CenterCrop(4)], p=1.0)(torch.ones(3, 8, 6)).shape
@@ -74,8 +83,14 @@ class RandomApply(_Container):
 
 
 class RandomChoice(_Container):
-    """One of ``transforms``, drawn with weights ``p``. Source: torchvision.transforms.v2.RandomChoice.
+    """One of ``transforms``, drawn with weights ``p``.
 
+    Args:
+        transforms: a sequence of transforms.
+        p: weights.
+    Raises:
+        ValueError: as many weights as transforms are needed.
+    Source: torchvision.transforms.v2.RandomChoice.
     Example:
         >>> from flambeau.vision.transforms import v2
         >>> RandomChoice([v2.CenterCrop(4), v2.Resize((4, 4))])(torch.ones(3, 8, 6)).shape
@@ -98,8 +113,11 @@ class RandomChoice(_Container):
 
 
 class RandomOrder(_Container):
-    """All of ``transforms`` in random order. Source: torchvision.transforms.v2.RandomOrder.
+    """All of ``transforms`` in random order.
 
+    Args:
+        transforms: a sequence of transforms.
+    Source: torchvision.transforms.v2.RandomOrder.
     Example:
         >>> from flambeau.vision.transforms import v2
         >>> RandomOrder([v2.CenterCrop(4), v2.Grayscale()])(torch.ones(3, 8, 6)).shape

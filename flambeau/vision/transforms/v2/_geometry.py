@@ -37,8 +37,11 @@ _TWO_SIZES = "Please provide only two dimensions (h, w) for size."
 
 
 class RandomHorizontalFlip(RandomApplyTransform, functional=windows.horizontal_flip):
-    """Left and right exchanged with probability ``p``. Source: torchvision.transforms.v2.RandomHorizontalFlip.
+    """Left and right exchanged with probability ``p``.
 
+    Args:
+        p: the probability.
+    Source: torchvision.transforms.v2.RandomHorizontalFlip.
     Example:
         >>> RandomHorizontalFlip(1.0)(torch.tensor([[[1, 2]]]))
         tensor([[[2, 1]]])
@@ -46,8 +49,11 @@ class RandomHorizontalFlip(RandomApplyTransform, functional=windows.horizontal_f
 
 
 class RandomVerticalFlip(RandomApplyTransform, functional=windows.vertical_flip):
-    """Top and bottom exchanged with probability ``p``. Source: torchvision.transforms.v2.RandomVerticalFlip.
+    """Top and bottom exchanged with probability ``p``.
 
+    Args:
+        p: the probability.
+    Source: torchvision.transforms.v2.RandomVerticalFlip.
     Example:
         >>> RandomVerticalFlip(1.0)(torch.tensor([[[1], [2]]]))
         tensor([[[2],
@@ -78,6 +84,8 @@ class Resize(_Resizing):
         interpolation: an ``InterpolationMode``, its name, or Pillow's number.
         max_size: the most that the longer side gets.
         antialias: widen the filter when the image shrinks; always for PIL images.
+    Raises:
+        ValueError: another size.
     Source: torchvision.transforms.v2.Resize.
     Example:
         >>> boxes = tv_tensors.BoundingBoxes([[0, 0, 4, 2]], format='XYXY', canvas_size=(8, 6))
@@ -102,6 +110,11 @@ class Resize(_Resizing):
 class ScaleJitter(_Resizing):
     """Resized to fit ``target_size``, times a random factor.
 
+    Args:
+        target_size: ``(height, width)``.
+        scale_range: bounds of the factor.
+        interpolation: an ``InterpolationMode``, its name, or Pillow's number.
+        antialias: widen the filter when images shrink.
     Source: torchvision.transforms.v2.ScaleJitter. Ghiasi et al. 2020, "Simple Copy-Paste".
     Example:
         >>> ScaleJitter((16, 16), scale_range=(1.0, 1.0))(torch.ones(3, 8, 6)).shape
@@ -123,6 +136,11 @@ class ScaleJitter(_Resizing):
 class RandomShortestSize(_Resizing):
     """Resized such that the shorter side has one of the lengths ``min_size``, and the longer at most ``max_size``.
 
+    Args:
+        min_size: a length or several.
+        max_size: the most that the longer side gets.
+        interpolation: an ``InterpolationMode``, its name, or Pillow's number.
+        antialias: widen the filter when images shrink.
     Source: torchvision.transforms.v2.RandomShortestSize.
     Example:
         >>> RandomShortestSize(3)(torch.ones(3, 8, 6)).shape
@@ -145,6 +163,10 @@ class RandomShortestSize(_Resizing):
 class RandomResize(_Resizing):
     """Resized such that the shorter side has a length from ``min_size`` to below ``max_size``.
 
+    Args:
+        min_size, max_size: the least length, and that which it stays below.
+        interpolation: an ``InterpolationMode``, its name, or Pillow's number.
+        antialias: widen the filter when images shrink.
     Source: torchvision.transforms.v2.RandomResize.
     Example:
         >>> RandomResize(3, 4)(torch.ones(3, 8, 6)).shape
@@ -162,8 +184,11 @@ class RandomResize(_Resizing):
 
 # -- windows -----------------------------------------------------------------------------------------------------------------------------
 class CenterCrop(Transform):
-    """The window of this size in the middle; zeros around smaller images. Source: torchvision.transforms.v2.CenterCrop.
+    """The window of this size in the middle; zeros around smaller images.
 
+    Args:
+        size: ``(height, width)``, or one number for both.
+    Source: torchvision.transforms.v2.CenterCrop.
     Example:
         >>> boxes = tv_tensors.BoundingBoxes([[0, 0, 4, 2]], format='XYXY', canvas_size=(8, 6))
         >>> CenterCrop(4)(boxes).tolist()
@@ -186,6 +211,8 @@ class RandomResizedCrop(Transform, functional=windows.resized_crop, passing=("si
         scale: bounds of the window's share of the area.
         ratio: bounds of its width divided by its height.
         interpolation, antialias: as for :class:`Resize`.
+    Raises:
+        TypeError: bounds that are no pair.
     Source: torchvision.transforms.v2.RandomResizedCrop.
     Example:
         >>> RandomResizedCrop(4)(torch.ones(3, 8, 6)).shape
@@ -236,8 +263,11 @@ class _Crops(PassingBoxes):
 
 
 class FiveCrop(_Crops, functional=windows.five_crop, passing=("size",)):
-    """A tuple of the windows in the four corners and in the middle. Source: torchvision.transforms.v2.FiveCrop.
+    """A tuple of the windows in the four corners and in the middle.
 
+    Args:
+        size: ``(height, width)``, or one number for both.
+    Source: torchvision.transforms.v2.FiveCrop.
     Example:
         >>> len(FiveCrop(4)(torch.ones(3, 8, 6)))
         5
@@ -249,8 +279,12 @@ class FiveCrop(_Crops, functional=windows.five_crop, passing=("size",)):
 
 
 class TenCrop(_Crops, functional=windows.ten_crop, passing=("size", "vertical_flip")):
-    """A tuple of :class:`FiveCrop` of the image and of its mirror image. Source: torchvision.transforms.v2.TenCrop.
+    """A tuple of :class:`FiveCrop` of the image and of its mirror image.
 
+    Args:
+        size: ``(height, width)``, or one number for both.
+        vertical_flip: mirror top and bottom, not left and right.
+    Source: torchvision.transforms.v2.TenCrop.
     Example:
         >>> len(TenCrop(4)(torch.ones(3, 8, 6)))
         10
@@ -265,6 +299,10 @@ class TenCrop(_Crops, functional=windows.ten_crop, passing=("size", "vertical_fl
 class Pad(Transform, functional=windows.pad, passing=("padding", "fill", "padding_mode")):
     """A border around inputs; ``functional.pad`` has the arguments, and ``fill`` may be a dictionary from types of input.
 
+    Args:
+        padding: the border's width; ``(left and right, top and bottom)``, or ``(left, top, right, bottom)``.
+        fill: what comes in from outside.
+        padding_mode: ``'constant'``, ``'edge'``, ``'reflect'`` or ``'symmetric'``.
     Source: torchvision.transforms.v2.Pad.
     Example:
         >>> boxes = tv_tensors.BoundingBoxes([[0, 0, 4, 2]], format='XYXY', canvas_size=(8, 6))
@@ -286,6 +324,12 @@ class Pad(Transform, functional=windows.pad, passing=("padding", "fill", "paddin
 class RandomZoomOut(RandomApplyTransform, functional=windows.pad, passing=("fill",)):
     """With probability ``p`` at a random place of a canvas that is larger by a factor within ``side_range``.
 
+    Args:
+        fill: what comes in from outside.
+        side_range: bounds of the factor.
+        p: the probability.
+    Raises:
+        ValueError: bounds below 1, or falling.
     Source: torchvision.transforms.v2.RandomZoomOut. Liu et al. 2016, "SSD".
     Example:
         >>> RandomZoomOut(side_range=(2.0, 2.0), p=1.0)(torch.ones(3, 8, 6)).shape
@@ -476,6 +520,12 @@ def _overlaps(boxes: Tensor, window: tuple[int, int, int, int]) -> Tensor:
 class RandomRotation(Transform, functional=warps.rotate, passing=("interpolation", "expand", "center", "fill")):
     """Inputs turned by a random angle; the arguments are those of the classic form, and ``fill`` may be a dictionary from types of input.
 
+    Args:
+        degrees: bounds of the angle, or its largest distance from 0.
+        interpolation: an ``InterpolationMode``, its name, or Pillow's number.
+        expand: make images large enough to hold all of the result.
+        center: ``(x, y)`` of the fixed point; the middle unless told.
+        fill: what comes in from outside.
     Source: torchvision.transforms.v2.RandomRotation.
     Example:
         >>> RandomRotation(10)(torch.ones(3, 8, 6)).shape
@@ -500,6 +550,14 @@ class RandomRotation(Transform, functional=warps.rotate, passing=("interpolation
 class RandomAffine(Transform, functional=warps.affine, passing=("interpolation", "center", "fill")):
     """Inputs turned, moved, scaled and sheared; the arguments are those of the classic form.
 
+    Args:
+        degrees: bounds of the angle, or its largest distance from 0.
+        translate: largest shares of the width and the height.
+        scale: bounds of the factor.
+        shear: bounds of angles in degrees.
+        interpolation: an ``InterpolationMode``, its name, or Pillow's number.
+        fill: what comes in from outside.
+        center: ``(x, y)`` of the fixed point; the middle unless told.
     Source: torchvision.transforms.v2.RandomAffine.
     Example:
         >>> RandomAffine(10, translate=(0.1, 0.1))(torch.ones(3, 8, 6)).shape
@@ -534,6 +592,13 @@ class RandomAffine(Transform, functional=warps.affine, passing=("interpolation",
 class RandomPerspective(RandomApplyTransform):
     """With probability ``p`` inputs whose corners are moved inwards by up to ``distortion_scale`` halves of the size.
 
+    Args:
+        distortion_scale: from 0 to 1.
+        p: the probability.
+        interpolation: an ``InterpolationMode``, its name, or Pillow's number.
+        fill: what comes in from outside.
+    Raises:
+        ValueError: ``distortion_scale`` out of range.
     Source: torchvision.transforms.v2.RandomPerspective.
     Example:
         >>> RandomPerspective(p=1.0)(torch.ones(3, 8, 6)).shape

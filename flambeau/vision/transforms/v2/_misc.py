@@ -39,8 +39,12 @@ class Identity(Transform):
 
 
 class Lambda(Transform):
-    """A function of all inputs that are of one of ``types``. Source: torchvision.transforms.v2.Lambda.
+    """A function of all inputs that are of one of ``types``.
 
+    Args:
+        lambd: the function.
+        types: classes; of all inputs where there are none.
+    Source: torchvision.transforms.v2.Lambda.
     Example:
         >>> Lambda(lambda image: image + 1, torch.Tensor)([torch.zeros(2), "label"])
         [tensor([1., 1.]), 'label']
@@ -91,8 +95,11 @@ class ToImage(Transform):
 
 
 class ToPILImage(Transform):
-    """Tensors and arrays as PIL images. Source: torchvision.transforms.v2.ToPILImage.
+    """Tensors and arrays as PIL images.
 
+    Args:
+        mode: of the PIL image; by the number of channels when None.
+    Source: torchvision.transforms.v2.ToPILImage.
     Example:
         >>> ToPILImage()(torch.ones(3, 4, 5)).size
         (5, 4)
@@ -141,8 +148,11 @@ class ToTensor(Transform):
 
 
 class ConvertImageDtype(Transform):
-    """Images and videos as ``dtype``; black stays black and white white. Source: torchvision.transforms.v2.ConvertImageDtype.
+    """Images and videos as ``dtype``; black stays black and white white.
 
+    Args:
+        dtype: of the result.
+    Source: torchvision.transforms.v2.ConvertImageDtype.
     Example:
         >>> ConvertImageDtype(torch.float32)(torch.tensor([[[0, 255]]], dtype=torch.uint8))
         tensor([[[0., 1.]]])
@@ -213,8 +223,12 @@ def _refuse_pictures(transform: Any, flat_inputs: list[Any]) -> None:
 
 
 class LinearTransformation(Transform):
-    """``(x - mean_vector) @ transformation_matrix`` of flattened images. Source: torchvision.transforms.v2.LinearTransformation.
+    """``(x - mean_vector) @ transformation_matrix`` of flattened images.
 
+    Args:
+        transformation_matrix: ``(D, D)`` for ``D = C H W``.
+        mean_vector: ``(D)``.
+    Source: torchvision.transforms.v2.LinearTransformation.
     Example:
         >>> LinearTransformation(torch.eye(4), torch.ones(4))(torch.ones(1, 2, 2))
         tensor([[[0., 0.],
@@ -237,8 +251,12 @@ class LinearTransformation(Transform):
 
 
 class Normalize(Transform, functional=filters.normalize, passing=("mean", "std", "inplace")):
-    """``(x - mean) / std`` for each channel of images and videos. Source: torchvision.transforms.v2.Normalize.
+    """``(x - mean) / std`` for each channel of images and videos.
 
+    Args:
+        mean, std: a number for each channel.
+        inplace: write over the input.
+    Source: torchvision.transforms.v2.Normalize.
     Example:
         >>> Normalize([0.5], [0.5])(torch.ones(1, 1, 2))
         tensor([[[1., 1.]]])
@@ -260,6 +278,8 @@ class GaussianBlur(Transform, functional=filters.gaussian_blur, passing=("kernel
     Args:
         kernel_size: odd; ``(along x, along y)`` or one for both.
         sigma: the deviation in pixels, or its bounds.
+    Raises:
+        ValueError: an even kernel, or deviations that are not above 0.
     Source: torchvision.transforms.v2.GaussianBlur.
     Example:
         >>> GaussianBlur(3)(torch.ones(3, 8, 6)).shape
@@ -282,8 +302,12 @@ class GaussianBlur(Transform, functional=filters.gaussian_blur, passing=("kernel
 
 
 class GaussianNoise(Transform, functional=filters.gaussian_noise, passing=("mean", "sigma", "clip")):
-    """Images and normally distributed noise; its mean and deviation count 1 for white. Source: torchvision.transforms.v2.GaussianNoise.
+    """Images and normally distributed noise; its mean and deviation count 1 for white.
 
+    Args:
+        mean, sigma: mean and deviation of the noise.
+        clip: keep values between black and white.
+    Source: torchvision.transforms.v2.GaussianNoise.
     Example:
         >>> GaussianNoise(sigma=0.0)(torch.full((1, 1, 2), 0.5))
         tensor([[[0.5000, 0.5000]]])
@@ -295,8 +319,11 @@ class GaussianNoise(Transform, functional=filters.gaussian_noise, passing=("mean
 
 
 class UniformTemporalSubsample(Transform, functional=filters.uniform_temporal_subsample, passing=("num_samples",)):
-    """``num_samples`` frames of videos at equal distances. Source: torchvision.transforms.v2.UniformTemporalSubsample.
+    """``num_samples`` frames of videos at equal distances.
 
+    Args:
+        num_samples: how many.
+    Source: torchvision.transforms.v2.UniformTemporalSubsample.
     Example:
         >>> UniformTemporalSubsample(3)(torch.arange(5.0).view(5, 1, 1, 1)).flatten()
         tensor([0., 2., 4.])
@@ -311,8 +338,11 @@ class UniformTemporalSubsample(Transform, functional=filters.uniform_temporal_su
 
 # -- boxes and points --------------------------------------------------------------------------------------------------------------------
 class ConvertBoundingBoxFormat(Transform):
-    """Boxes in another format. Source: torchvision.transforms.v2.ConvertBoundingBoxFormat.
+    """Boxes in another format.
 
+    Args:
+        format: a format, or its name.
+    Source: torchvision.transforms.v2.ConvertBoundingBoxFormat.
     Example:
         >>> boxes = tv_tensors.BoundingBoxes([[0, 0, 4, 2]], format='XYXY', canvas_size=(8, 6))
         >>> ConvertBoundingBoxFormat('CXCYWH')(boxes).tolist()
@@ -330,8 +360,11 @@ class ConvertBoundingBoxFormat(Transform):
 
 
 class ClampBoundingBoxes(Transform):
-    """Boxes cut to their image. Source: torchvision.transforms.v2.ClampBoundingBoxes.
+    """Boxes cut to their image.
 
+    Args:
+        clamping_mode: ``'soft'``, ``'hard'``, None for not at all, or ``'auto'``, the boxes' own.
+    Source: torchvision.transforms.v2.ClampBoundingBoxes.
     Example:
         >>> boxes = tv_tensors.BoundingBoxes([[-1, 0, 9, 2]], format='XYXY', canvas_size=(8, 6))
         >>> ClampBoundingBoxes()(boxes).tolist()
@@ -363,8 +396,13 @@ class ClampKeyPoints(Transform):
 
 
 class SetClampingMode(Transform):
-    """Boxes that are cut in another way from here on. Source: torchvision.transforms.v2.SetClampingMode.
+    """Boxes that are cut in another way from here on.
 
+    Args:
+        clamping_mode: ``'soft'``, ``'hard'`` or None.
+    Raises:
+        ValueError: another mode.
+    Source: torchvision.transforms.v2.SetClampingMode.
     Example:
         >>> boxes = tv_tensors.BoundingBoxes([[0, 0, 4, 2]], format='XYXY', canvas_size=(8, 6))
         >>> SetClampingMode('hard')(boxes).clamping_mode
@@ -436,6 +474,8 @@ class SanitizeBoundingBoxes(_Sanitizing):
         min_size: the least width and height, at least 1.
         min_area: the least area, at least 1.
         labels_getter: takes the labels, a tensor or several, out of the inputs; ``'default'`` looks for a name with ``label`` in it.
+    Raises:
+        ValueError: limits below 1.
     Source: torchvision.transforms.v2.SanitizeBoundingBoxes.
     Example:
         >>> boxes = tv_tensors.BoundingBoxes([[0, 0, 4, 2], [0, 0, 9, 2]], format='XYXY', canvas_size=(8, 6))
@@ -463,8 +503,11 @@ class SanitizeBoundingBoxes(_Sanitizing):
 
 
 class SanitizeKeyPoints(_Sanitizing):
-    """Without rows that have points outside of the image, and without their labels. Source: torchvision.transforms.v2.SanitizeKeyPoints.
+    """Without rows that have points outside of the image, and without their labels.
 
+    Args:
+        labels_getter: takes the labels out of the inputs; ``'default'`` looks for a name with ``label`` in it.
+    Source: torchvision.transforms.v2.SanitizeKeyPoints.
     Example:
         >>> SanitizeKeyPoints()(tv_tensors.KeyPoints([[1, 2], [9, 9]], canvas_size=(8, 6))).tolist()
         [[1, 2]]

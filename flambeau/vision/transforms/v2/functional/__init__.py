@@ -56,7 +56,12 @@ def to_tensor(inpt: Any) -> Any:
 
 
 def get_image_size(inpt: Any) -> list[int]:
-    """Deprecated: ``get_size`` returns height and width, this width and height."""
+    """Deprecated: ``get_size`` returns height and width, this width and height.
+
+    Example:
+        >>> get_image_size(torch.ones(3, 4, 5))
+        [5, 4]
+    """
     warnings.warn(
         "The function `get_image_size(...)` is deprecated and will be removed in a future release. "
         "Instead, please use `get_size(...)` which returns `[h, w]` instead of `[w, h]`.",
