@@ -220,6 +220,7 @@ _ROTATED = ("XYWHR", "CXCYWHR", "XYXYXYXY")
 def is_rotated_bounding_format(format: BoundingBoxFormat | str) -> bool:
     """Whether boxes of this format may be turned.
 
+    Source: torchvision.tv_tensors.is_rotated_bounding_format.
     Example:
         >>> is_rotated_bounding_format('CXCYWHR')
         True

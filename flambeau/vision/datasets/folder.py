@@ -24,6 +24,11 @@ IMG_EXTENSIONS = (".jpg", ".jpeg", ".png", ".ppm", ".bmp", ".pgm", ".tif", ".tif
 def has_file_allowed_extension(filename: str, extensions: Extensions) -> bool:
     """Whether a name ends in one of these, in lower case.
 
+    Args:
+        filename: name of a file.
+        extensions: an ending or several, in lower case.
+    Returns:
+        A bool.
     Source: torchvision.datasets.folder.has_file_allowed_extension.
     Example:
         >>> has_file_allowed_extension('a.PNG', ('.png', '.jpg'))
@@ -35,6 +40,10 @@ def has_file_allowed_extension(filename: str, extensions: Extensions) -> bool:
 def is_image_file(filename: str) -> bool:
     """Whether a name ends as those of images do.
 
+    Args:
+        filename: name of a file.
+    Returns:
+        A bool.
     Source: torchvision.datasets.folder.is_image_file.
     Example:
         >>> is_image_file('a.txt')
@@ -46,6 +55,10 @@ def is_image_file(filename: str) -> bool:
 def find_classes(directory: Root) -> tuple[list[str], dict[str, int]]:
     """The names of a folder's folders, sorted, and the index of each.
 
+    Args:
+        directory: a folder.
+    Returns:
+        A list of names, and a dictionary of their indices.
     Raises:
         FileNotFoundError: there is none.
     Source: torchvision.datasets.folder.find_classes.
@@ -168,13 +181,27 @@ class DatasetFolder(VisionDataset[Any]):
 
 
 def pil_loader(path: Root) -> Any:
-    """Pillow's image of a file, in red, green and blue. Source: torchvision.datasets.folder.pil_loader."""
+    """Pillow's image of a file, in red, green and blue.
+
+    Args:
+        path: of a file.
+    Returns:
+        Pillow's image.
+    Source: torchvision.datasets.folder.pil_loader.
+    """
     with open(path, "rb") as file:
         return Image.open(file).convert("RGB")
 
 
 def accimage_loader(path: Root) -> Any:
-    """The image of a file by the package accimage; Pillow's where that fails. Source: torchvision.datasets.folder.accimage_loader."""
+    """The image of a file by the package accimage; Pillow's where that fails.
+
+    Args:
+        path: of a file.
+    Returns:
+        An image.
+    Source: torchvision.datasets.folder.accimage_loader.
+    """
     import accimage  # type: ignore[import-not-found]
 
     try:
@@ -184,7 +211,14 @@ def accimage_loader(path: Root) -> Any:
 
 
 def default_loader(path: Root) -> Any:
-    """The image of a file, by Pillow. Source: torchvision.datasets.folder.default_loader."""
+    """The image of a file, by Pillow.
+
+    Args:
+        path: of a file.
+    Returns:
+        An image.
+    Source: torchvision.datasets.folder.default_loader.
+    """
     return pil_loader(path)
 
 

@@ -48,7 +48,15 @@ UNSATISFIABLE = 416  # status: there is nothing behind the bytes that are there
 
 # -- checksums ------------------------------------------------------------------------------------------------------------
 def calculate_md5(fpath: PathLike, chunk_size: int = 1024 * 1024) -> str:
-    """MD5 of a file, in hexadecimal. Source: torchvision.datasets.utils.calculate_md5."""
+    """MD5 of a file, in hexadecimal.
+
+    Args:
+        fpath: of the file.
+        chunk_size: bytes that are read at once.
+    Returns:
+        The checksum, in hexadecimal.
+    Source: torchvision.datasets.utils.calculate_md5.
+    """
     digest = hashlib.md5(usedforsecurity=False)
     with open(fpath, "rb") as file:
         while chunk := file.read(chunk_size):
@@ -57,12 +65,28 @@ def calculate_md5(fpath: PathLike, chunk_size: int = 1024 * 1024) -> str:
 
 
 def check_md5(fpath: PathLike, md5: str, **kwargs: Any) -> bool:
-    """Whether a file has that MD5. Source: torchvision.datasets.utils.check_md5."""
+    """Whether a file has that MD5.
+
+    Args:
+        fpath: of the file.
+        md5: in hexadecimal; not looked at when None.
+    Returns:
+        A bool.
+    Source: torchvision.datasets.utils.check_md5.
+    """
     return md5 == calculate_md5(fpath, **kwargs)
 
 
 def check_integrity(fpath: PathLike, md5: str | None = None) -> bool:
-    """Whether a file is there, and has that MD5 where one is given. Source: torchvision.datasets.utils.check_integrity."""
+    """Whether a file is there, and has that MD5 where one is given.
+
+    Args:
+        fpath: of the file.
+        md5: in hexadecimal; not looked at when None.
+    Returns:
+        A bool.
+    Source: torchvision.datasets.utils.check_integrity.
+    """
     return os.path.isfile(fpath) and (md5 is None or check_md5(fpath, md5))
 
 
@@ -373,14 +397,31 @@ def download_and_extract_archive(
 
 # -- folders, arguments, formats ------------------------------------------------------------------------------------------
 def list_dir(root: PathLike, prefix: bool = False) -> list[str]:
-    """Folders in a folder, with its path before their names or without. Source: torchvision.datasets.utils.list_dir."""
+    """Folders in a folder, with its path before their names or without.
+
+    Args:
+        root: a folder.
+        prefix: whether names begin with the folder.
+    Returns:
+        A list of names.
+    Source: torchvision.datasets.utils.list_dir.
+    """
     root = os.path.expanduser(root)
     names = [name for name in os.listdir(root) if os.path.isdir(os.path.join(root, name))]
     return [os.path.join(root, name) for name in names] if prefix else names
 
 
 def list_files(root: PathLike, suffix: str | tuple[str, ...], prefix: bool = False) -> list[str]:
-    """Files in a folder whose names end so, with its path before them or without. Source: torchvision.datasets.utils.list_files."""
+    """Files in a folder whose names end so, with its path before them or without.
+
+    Args:
+        root: a folder.
+        suffix: what names end with.
+        prefix: whether names begin with the folder.
+    Returns:
+        A list of names.
+    Source: torchvision.datasets.utils.list_files.
+    """
     root = os.path.expanduser(root)
     names = [name for name in os.listdir(root) if name.endswith(suffix) and os.path.isfile(os.path.join(root, name))]
     return [os.path.join(root, name) for name in names] if prefix else names
@@ -389,6 +430,10 @@ def list_files(root: PathLike, suffix: str | tuple[str, ...], prefix: bool = Fal
 def iterable_to_str(iterable: Iterable[Any]) -> str:
     """What is in it, in quotation marks, with commas between.
 
+    Args:
+        iterable: things.
+    Returns:
+        A string.
     Source: torchvision.datasets.utils.iterable_to_str.
     Example:
         >>> iterable_to_str(['train', 'test'])
@@ -400,6 +445,13 @@ def iterable_to_str(iterable: Iterable[Any]) -> str:
 def verify_str_arg(value: _T, arg: str | None = None, valid_values: Iterable[_T] | None = None, custom_msg: str | None = None) -> _T:
     """``value``, where it is a string and one of those that are valid.
 
+    Args:
+        value: anything.
+        arg: name of the argument.
+        valid_values: the words that it may be; any when None.
+        custom_msg: message of the error.
+    Returns:
+        The value.
     Raises:
         ValueError: something else; with ``custom_msg`` where there is one.
     Source: torchvision.datasets.utils.verify_str_arg.

@@ -35,6 +35,10 @@ class ImageReadMode(enum.Enum):
 def read_file(path: str | os.PathLike[str]) -> Tensor:
     """The bytes of a file: ``(n,)``, uint8.
 
+    Args:
+        path: of the file.
+    Returns:
+        ``(n,)``, uint8.
     Raises:
         RuntimeError: it cannot be read.
     Source: torchvision.io.read_file.
@@ -244,7 +248,15 @@ def decode_avif(input: Tensor, mode: ImageReadMode | str = ImageReadMode.UNCHANG
 
 
 def decode_heic(input: Tensor, mode: ImageReadMode | str = ImageReadMode.UNCHANGED) -> Tensor:
-    """Not supported: Pillow has no decoder for HEIC. Source: torchvision.io.decode_heic."""
+    """Not supported: Pillow has no decoder for HEIC.
+
+    Args:
+        input: ``(n,)``, uint8, the file's bytes.
+        mode: colors of the result.
+    Returns:
+        Nothing.
+    Source: torchvision.io.decode_heic.
+    """
     raise NotImplementedError("decode_heic is not supported: Pillow reads no HEIC")
 
 
@@ -300,7 +312,16 @@ def decode_image(
 def read_image(
     path: str | os.PathLike[str], mode: ImageReadMode | str = ImageReadMode.UNCHANGED, apply_exif_orientation: bool = False
 ) -> Tensor:
-    """Older name of :func:`decode_image` of a file. Source: torchvision.io.read_image."""
+    """Older name of :func:`decode_image` of a file.
+
+    Args:
+        path: of the file.
+        mode: colors of the result.
+        apply_exif_orientation: turn it as its EXIF data say.
+    Returns:
+        ``(C, H, W)``, uint8.
+    Source: torchvision.io.read_image.
+    """
     return decode_image(read_file(path), mode, apply_exif_orientation)
 
 
@@ -344,7 +365,14 @@ def encode_png(input: Tensor, compression_level: int = 6) -> Tensor:
 
 
 def write_png(input: Tensor, filename: str | os.PathLike[str], compression_level: int = 6) -> None:
-    """Write a PNG file; arguments as for :func:`encode_png`. Source: torchvision.io.write_png."""
+    """Write a PNG file; arguments as for :func:`encode_png`.
+
+    Args:
+        input: ``(C, H, W)``, uint8.
+        filename: of the file.
+        compression_level: from 0 to 9.
+    Source: torchvision.io.write_png.
+    """
     write_file(filename, encode_png(input, compression_level))
 
 
@@ -374,5 +402,12 @@ def encode_jpeg(input: Tensor | list[Tensor], quality: int = 75) -> Any:
 
 
 def write_jpeg(input: Tensor, filename: str | os.PathLike[str], quality: int = 75) -> None:
-    """Write a JPEG file; arguments as for :func:`encode_jpeg`. Source: torchvision.io.write_jpeg."""
+    """Write a JPEG file; arguments as for :func:`encode_jpeg`.
+
+    Args:
+        input: ``(C, H, W)``, uint8.
+        filename: of the file.
+        quality: from 1 to 100.
+    Source: torchvision.io.write_jpeg.
+    """
     write_file(filename, encode_jpeg(input, quality))

@@ -56,7 +56,10 @@ def described(function: Callable[..., Any]) -> Any:
 
 
 class WeightsEnum(Enum):
-    """The weights that there are for a model: an enum of :class:`Weights`, whose ``DEFAULT`` is the best of them."""
+    """The weights that there are for a model: an enum of :class:`Weights`, whose ``DEFAULT`` is the best of them.
+
+    Source: torchvision.models.WeightsEnum.
+    """
 
     @classmethod
     def verify(cls, obj: Any) -> Any:
@@ -146,6 +149,10 @@ def weights_enum(name: str, module: str) -> Any:
 def get_weight(name: str) -> WeightsEnum:
     """Official weights by their full name, such as ``"ResNet50_Weights.IMAGENET1K_V2"``.
 
+    Args:
+        name: of the enum and the member.
+    Returns:
+        A member of an enum.
     Raises:
         ValueError: not such a name, or no such enum.
         KeyError: no such member.
@@ -169,6 +176,8 @@ def get_model_weights(name: Builder | str) -> type[WeightsEnum]:
 
     Args:
         name: of a registered model, or its builder.
+    Returns:
+        The enum.
     Raises:
         ValueError: unknown name, or a builder whose ``weights`` argument is missing or not annotated with an enum.
     Source: torchvision.models.get_model_weights.
@@ -198,10 +207,13 @@ def subpackages() -> list[ModuleType]:
 
 # -- models by name -------------------------------------------------------------------------------------------------------------
 def register_model(name: str | None = None) -> Callable[[Callable[..., M]], Callable[..., M]]:
-    """Decorates a builder: :func:`get_model` finds it under ``name``, or its own name. Source: torchvision.models.register_model.
+    """Decorates a builder: :func:`get_model` finds it under ``name``, or its own name.
 
+    Args:
+        name: under which it is found; its own name when None.
     Raises:
         ValueError: another one has that name.
+    Source: torchvision.models.register_model.
     """
 
     def register(fn: Callable[..., M]) -> Callable[..., M]:
@@ -227,6 +239,8 @@ def list_models(
         module: the package to which they belong, such as ``models`` or ``models.detection``; all when None.
         include: shell patterns, of which one must fit; all names when empty.
         exclude: shell patterns, of which none may fit.
+    Returns:
+        A list of names.
     Source: torchvision.models.list_models.
     Example:
         >>> list_models(include='resnet*')[:2]
@@ -244,6 +258,10 @@ def list_models(
 def get_model_builder(name: str) -> Builder:
     """The function that builds a registered model.
 
+    Args:
+        name: of a registered model.
+    Returns:
+        The function.
     Raises:
         ValueError: unknown name.
     Source: torchvision.models.get_model_builder.
@@ -260,10 +278,16 @@ def get_model_builder(name: str) -> Builder:
 
 
 def get_model(name: str, **config: Any) -> nn.Module:
-    """A registered model, built with ``config``. Source: torchvision.models.get_model.
+    """A registered model, built with ``config``.
 
+    Args:
+        name: of a registered model.
+        config: arguments of its builder.
+    Returns:
+        The model.
     Raises:
         ValueError: unknown name.
+    Source: torchvision.models.get_model.
     Example:
         >>> type(get_model('squeezenet1_1', num_classes=10)).__name__
         'SqueezeNet'

@@ -66,6 +66,7 @@ def padding_of_same_size(kernel_size: Size, dilation: Size) -> Size:
 class ConvNormActivation(nn.Sequential):
     """A convolution, its normalization and its activation; use the 2d and 3d forms.
 
+    Source: torchvision.ops.misc.ConvNormActivation.
     Example:
         >>> [type(layer).__name__ for layer in Conv2dNormActivation(3, 8)]
         ['Conv2d', 'BatchNorm2d', 'ReLU']

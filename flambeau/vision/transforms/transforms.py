@@ -470,7 +470,7 @@ class TenCrop(_Shown):
 
 # -- old names -----------------------------------------------------------------------------------------------------------------------------
 class Scale(Resize):
-    """The old name of :class:`Resize`."""
+    """The old name of :class:`Resize`. Source: torchvision.transforms.Scale."""
 
     def __init__(self, *args: Any, **kwargs: Any):
         warnings.warn("The use of the transforms.Scale transform is deprecated, please use transforms.Resize instead.", stacklevel=2)
@@ -478,7 +478,7 @@ class Scale(Resize):
 
 
 class RandomSizedCrop(RandomResizedCrop):
-    """The old name of :class:`RandomResizedCrop`."""
+    """The old name of :class:`RandomResizedCrop`. Source: torchvision.transforms.RandomSizedCrop."""
 
     def __init__(self, *args: Any, **kwargs: Any):
         warnings.warn(

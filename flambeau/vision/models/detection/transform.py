@@ -29,6 +29,7 @@ def _ratios(new_size: Sequence[int], original_size: Sequence[int], device: Any) 
 def resize_boxes(boxes: Tensor, original_size: Sequence[int], new_size: Sequence[int]) -> Tensor:
     """Boxes ``(N, 4)`` of an image, after its height and width became ``new_size``.
 
+    Source: torchvision.models.detection.transform.resize_boxes.
     Example:
         >>> resize_boxes(torch.tensor([[0.0, 0.0, 4.0, 2.0]]), (2, 4), (4, 4))
         tensor([[0., 0., 4., 4.]])
@@ -40,6 +41,7 @@ def resize_boxes(boxes: Tensor, original_size: Sequence[int], new_size: Sequence
 def resize_keypoints(keypoints: Tensor, original_size: Sequence[int], new_size: Sequence[int]) -> Tensor:
     """Key points ``(N, K, 3)``, ``x, y, visibility``, after the image's height and width became ``new_size``.
 
+    Source: torchvision.models.detection.transform.resize_keypoints.
     Example:
         >>> resize_keypoints(torch.tensor([[[1.0, 1.0, 1.0]]]), (2, 4), (4, 4))
         tensor([[[1., 2., 1.]]])

@@ -44,8 +44,15 @@ def num_channels(img: Any) -> int:
 
 
 def pil_to_tensor(pic: Any) -> Tensor:
-    """A PIL image as a tensor ``(C, H, W)`` with the image's own values. Source: torchvision.transforms.functional.pil_to_tensor.
+    """A PIL image as a tensor ``(C, H, W)`` with the image's own values.
 
+    Args:
+        pic: a PIL image.
+    Returns:
+        ``(C, H, W)``.
+    Raises:
+        TypeError: no PIL image.
+    Source: torchvision.transforms.functional.pil_to_tensor.
     Example:
         >>> pil_to_tensor(Image.new('RGB', (5, 4))).shape
         torch.Size([3, 4, 5])

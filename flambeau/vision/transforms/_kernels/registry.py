@@ -23,6 +23,11 @@ _DESCRIPTIONS = ("format", "canvas_size", "clamping_mode")
 def is_pure_tensor(inpt: Any) -> bool:
     """Whether ``inpt`` is a tensor that does not say what it shows.
 
+    Args:
+        inpt: anything.
+    Returns:
+        A bool.
+    Source: torchvision.transforms.v2.functional.is_pure_tensor.
     Example:
         >>> is_pure_tensor(tv_tensors.Image(torch.ones(3, 2, 2)))
         False
@@ -148,6 +153,8 @@ def register_kernel(functional: Any, tv_tensor_cls: type) -> Callable[[Kernel], 
     Args:
         functional: a function of ``transforms.v2.functional``, or its name.
         tv_tensor_cls: a class derived from ``TVTensor``.
+    Returns:
+        The decorator.
     Raises:
         ValueError: another function, another class, or one of the library's own kinds.
     Source: torchvision.transforms.v2.functional.register_kernel.

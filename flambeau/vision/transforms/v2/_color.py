@@ -164,6 +164,8 @@ class RandomEqualize(RandomApplyTransform, functional=color.equalize):
 
     Args:
         p: the probability.
+    Raises:
+        ValueError: a probability outside of 0 to 1.
     Source: torchvision.transforms.v2.RandomEqualize.
     Example:
         >>> RandomEqualize(1.0)(torch.ones(1, 2, 2, dtype=torch.uint8)).shape
@@ -176,6 +178,8 @@ class RandomInvert(RandomApplyTransform, functional=color.invert):
 
     Args:
         p: the probability.
+    Raises:
+        ValueError: a probability outside of 0 to 1.
     Source: torchvision.transforms.v2.RandomInvert.
     Example:
         >>> RandomInvert(1.0)(torch.tensor([[[0.25, 1.0]]]))
@@ -222,6 +226,8 @@ class RandomAutocontrast(RandomApplyTransform, functional=color.autocontrast):
 
     Args:
         p: the probability.
+    Raises:
+        ValueError: a probability outside of 0 to 1.
     Source: torchvision.transforms.v2.RandomAutocontrast.
     Example:
         >>> RandomAutocontrast(1.0)(torch.tensor([[[0.25, 0.75]]]))

@@ -41,6 +41,8 @@ class RandomHorizontalFlip(RandomApplyTransform, functional=windows.horizontal_f
 
     Args:
         p: the probability.
+    Raises:
+        ValueError: a probability outside of 0 to 1.
     Source: torchvision.transforms.v2.RandomHorizontalFlip.
     Example:
         >>> RandomHorizontalFlip(1.0)(torch.tensor([[[1, 2]]]))
@@ -53,6 +55,8 @@ class RandomVerticalFlip(RandomApplyTransform, functional=windows.vertical_flip)
 
     Args:
         p: the probability.
+    Raises:
+        ValueError: a probability outside of 0 to 1.
     Source: torchvision.transforms.v2.RandomVerticalFlip.
     Example:
         >>> RandomVerticalFlip(1.0)(torch.tensor([[[1], [2]]]))

@@ -23,6 +23,12 @@ _WITH_SIZE: tuple[Check, ...] = (*_WITH_CHANNELS, tv_tensors.Mask, tv_tensors.Bo
 def check_type(obj: Any, types_or_checks: Iterable[Check]) -> bool:
     """Whether ``obj`` is of one of the types or passes one of the checks.
 
+    Args:
+        obj: anything.
+        types_or_checks: classes, or functions that tell by an object.
+    Returns:
+        A bool.
+    Source: torchvision.transforms.v2.check_type.
     Example:
         >>> check_type(3, [int, str])
         True
@@ -33,6 +39,12 @@ def check_type(obj: Any, types_or_checks: Iterable[Check]) -> bool:
 def has_any(flat_inputs: Sequence[Any], *types_or_checks: Check) -> bool:
     """Whether one of the inputs is of one of the types.
 
+    Args:
+        flat_inputs: inputs, without their containers.
+        types_or_checks: classes, or functions that tell by an object.
+    Returns:
+        A bool.
+    Source: torchvision.transforms.v2.has_any.
     Example:
         >>> has_any([1, "a"], str, float)
         True
@@ -43,6 +55,12 @@ def has_any(flat_inputs: Sequence[Any], *types_or_checks: Check) -> bool:
 def has_all(flat_inputs: Sequence[Any], *types_or_checks: Check) -> bool:
     """Whether there is an input of each of the types.
 
+    Args:
+        flat_inputs: inputs, without their containers.
+        types_or_checks: classes, or functions that tell by an object.
+    Returns:
+        A bool.
+    Source: torchvision.transforms.v2.has_all.
     Example:
         >>> has_all([1, "a"], str, float)
         False
@@ -60,6 +78,13 @@ def _first(flat_inputs: Sequence[Any], kind: type, words: str) -> Any:
 def get_bounding_boxes(flat_inputs: Sequence[Any]) -> tv_tensors.BoundingBoxes:
     """The first boxes among the inputs.
 
+    Args:
+        flat_inputs: inputs, without their containers.
+    Returns:
+        The boxes.
+    Raises:
+        ValueError: there are none.
+    Source: torchvision.transforms.v2.get_bounding_boxes.
     Example:
         >>> boxes = tv_tensors.BoundingBoxes([[0, 0, 4, 2]], format='XYXY', canvas_size=(8, 6))
         >>> get_bounding_boxes(["label", boxes]) is boxes
@@ -71,6 +96,13 @@ def get_bounding_boxes(flat_inputs: Sequence[Any]) -> tv_tensors.BoundingBoxes:
 def get_keypoints(flat_inputs: Sequence[Any]) -> tv_tensors.KeyPoints:
     """The first points among the inputs.
 
+    Args:
+        flat_inputs: inputs, without their containers.
+    Returns:
+        The points.
+    Raises:
+        ValueError: there are none.
+    Source: torchvision.transforms.v2.get_keypoints.
     Example:
         >>> points = tv_tensors.KeyPoints([[1, 2]], canvas_size=(8, 6))
         >>> get_keypoints(["label", points]) is points
@@ -91,9 +123,14 @@ def _one(values: set[tuple[int, ...]], words: str, letters: str) -> tuple[int, .
 def query_chw(flat_inputs: Sequence[Any]) -> tuple[int, int, int]:
     """Channels, height and width of all images and videos.
 
+    Args:
+        flat_inputs: inputs, without their containers.
+    Returns:
+        Three numbers.
     Raises:
         TypeError: there is none.
         ValueError: they differ.
+    Source: torchvision.transforms.v2.query_chw.
     Example:
         >>> query_chw([tv_tensors.Image(torch.ones(3, 4, 5)), "label"])
         (3, 4, 5)
@@ -106,9 +143,14 @@ def query_chw(flat_inputs: Sequence[Any]) -> tuple[int, int, int]:
 def query_size(flat_inputs: Sequence[Any]) -> tuple[int, int]:
     """Height and width of all inputs that have them.
 
+    Args:
+        flat_inputs: inputs, without their containers.
+    Returns:
+        Two numbers.
     Raises:
         TypeError: there is none.
         ValueError: they differ.
+    Source: torchvision.transforms.v2.query_size.
     Example:
         >>> query_size([tv_tensors.Image(torch.ones(3, 4, 5)), "label"])
         (4, 5)

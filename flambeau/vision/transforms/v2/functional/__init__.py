@@ -46,7 +46,14 @@ globals().update(_shown())
 
 
 def to_tensor(inpt: Any) -> Any:
-    """Deprecated: ``to_image`` and ``to_dtype`` with ``scale=True`` do the same. Source: torchvision.transforms.v2.functional.to_tensor."""
+    """Deprecated: ``to_image`` and ``to_dtype`` with ``scale=True`` do the same.
+
+    Args:
+        inpt: a PIL image or a tensor ``(..., C, H, W)``.
+    Returns:
+        ``(C, H, W)``.
+    Source: torchvision.transforms.v2.functional.to_tensor.
+    """
     warnings.warn(
         "The function `to_tensor(...)` is deprecated and will be removed in a future release. "
         "Instead, please use `to_image(...)` followed by `to_dtype(..., dtype=torch.float32, scale=True)`.",
@@ -58,6 +65,11 @@ def to_tensor(inpt: Any) -> Any:
 def get_image_size(inpt: Any) -> list[int]:
     """Deprecated: ``get_size`` returns height and width, this width and height.
 
+    Args:
+        inpt: a PIL image or a tensor ``(..., C, H, W)``.
+    Returns:
+        Two numbers.
+    Source: torchvision.transforms.v2.functional.get_image_size.
     Example:
         >>> get_image_size(torch.ones(3, 4, 5))
         [5, 4]
