@@ -25,6 +25,7 @@ import numpy as np
 from ..core import dtype as dtypes
 from ..core.arrays.kinds import kind_at
 from ..core.calls.annotations import Tensor
+from ..core.calls.casting import opmath
 from ..core.calls.override import call_override
 from ..core.calls.registry import composite, op, resolve
 from ..core.device import device
@@ -83,7 +84,7 @@ class _Scores:
     ):
         self.lead = np.broadcast_shapes(query.shape[:-2], key.shape[:-2], value.shape[:-2])
         self.count, self.length, self.width = math.prod(self.lead), query.shape[-2], key.shape[-2]
-        self.queries, self.keys, self.values = (_Matrices(wide(array), self.lead) for array in (query, key, value))
+        self.queries, self.keys, self.values = (_Matrices(opmath(array), self.lead) for array in (query, key, value))
         self.mask = None if attn_mask is None else _Matrices(attn_mask.reshape((1,) * (2 - attn_mask.ndim) + attn_mask.shape), self.lead)
         self.is_causal, self.scale = is_causal, self.queries.stack.dtype.type(scale)
         self.dropout, self.stream = dropout, None if dropout is None else dropout.stream()
@@ -129,11 +130,6 @@ class _Scores:
         p = self.dropout.p
         mask = bernoulli_mask(self.stream, math.prod(shape), 1.0 - p).reshape(shape)[..., :columns]
         return np.multiply(np.asarray(mask), kind.type(1.0) / kind.type(1.0 - p))  # drawn on the host
-
-
-def wide(array: np.ndarray) -> np.ndarray:
-    """``array`` in the dtype to compute in."""
-    return array.astype(np.float32) if dtypes.of_array(array) in dtypes.REDUCED else array
 
 
 # -- the operations ------------------------------------------------------------------------------------------------------------
@@ -229,7 +225,7 @@ def attention_backward(
 ) -> Tensor:
     """Gradients of ``_attention`` for query, key and value, in the broadcast shape, and for the mask if ``to_mask``."""
     scores = _Scores(query, key, value, attn_mask, is_causal, scale, dropout)
-    grad, kind = wide(grad_output), scores.queries.stack.dtype
+    grad, kind = opmath(grad_output), scores.queries.stack.dtype
     grads, log_sums = _Matrices(grad, scores.lead), log_sum.reshape(scores.count, scores.length, 1)
     # The sum over a row of probabilities times their gradients is that over the output's row times its gradient, but for its rounding.
     is_rounded = output.dtype != grad.dtype

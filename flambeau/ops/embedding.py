@@ -9,6 +9,7 @@ import numpy as np
 from ..core import dtype as dtypes
 from ..core.arrays.kinds import kind_of
 from ..core.calls.annotations import Tensor
+from ..core.calls.casting import opmath
 from ..core.calls.registry import composite, op
 from ..core.state import wrappers
 from ..core.tensor import storage_of, wrap
@@ -89,9 +90,8 @@ def _rule_of_rows(grad: Any, indices: Any, rows: int, padding_idx: int, scale_gr
 )
 def embedding_backward(grad_output: Tensor, indices: Tensor, rows: int, padding_idx: int, scale_grad_by_freq: bool) -> Tensor:
     """The gradient of a table, from that of the vectors looked up."""
-    if dtypes.of_array(grad_output) in dtypes.REDUCED:
-        return _add_rows(grad_output.astype(np.float32), indices, rows, padding_idx, scale_grad_by_freq).astype(grad_output.dtype)
-    return _add_rows(grad_output, indices, rows, padding_idx, scale_grad_by_freq)
+    rows_of_grad = _add_rows(opmath(grad_output), indices, rows, padding_idx, scale_grad_by_freq)
+    return rows_of_grad.astype(grad_output.dtype, copy=False)
 
 
 def sparse_gradient(grad: Any, indices: Any, shape: tuple[int, ...], padding_idx: int, scale_grad_by_freq: bool) -> Any:

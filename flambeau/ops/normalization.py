@@ -18,6 +18,7 @@ import numpy as np
 
 from ..core import dtype as dtypes
 from ..core.calls.annotations import Tensor
+from ..core.calls.casting import opmath
 from ..core.calls.registry import composite, op, resolve
 from ..core.layout import row_major
 from ..core.state import grad_enabled
@@ -25,11 +26,6 @@ from ..core.tensor import storage_of
 from .average_pooling import avg_pool2d
 from .padding import constant_pad_nd
 from .patches import Ints, in_layout, is_channels_last, product
-
-
-def _wide(array: np.ndarray) -> np.ndarray:
-    """float16 and bfloat16 as float32."""
-    return array.astype(np.float32) if dtypes.of_array(array) in dtypes.REDUCED else array
 
 
 def _total(x: np.ndarray, axes: Ints) -> np.ndarray:
@@ -85,15 +81,15 @@ def normalized(input: Tensor, weight: Tensor | None, bias: Tensor | None, view: 
     if input.dtype.kind not in "fV" and dtypes.of_array(input) not in dtypes.REDUCED:
         raise NotImplementedError(f"\"normalization\" not implemented for '{dtypes.of_array(input).legacy}'")
     _same_types(input, (weight, bias), "mixed dtype (CPU): expect parameter to have scalar type of Float")
-    weight, bias = (None if parameter is None else _wide(parameter) for parameter in (weight, bias))
+    weight, bias = opmath(weight), opmath(bias)
     last = axes != (1,) and is_channels_last(input)  # layer norm gives rows
     if last and axes == (0, 2):
-        x = np.moveaxis(_wide(input), 1, -1)
+        x = np.moveaxis(opmath(input), 1, -1)
         mean, variance, centred = _moments(x.reshape(-1, view[1]), (0,))
         result = np.moveaxis(_scaled(centred, variance, weight, bias, (1, view[1]), eps).reshape(x.shape), -1, 1)
         mean, variance = mean.reshape(affine), variance.reshape(affine)
     else:
-        mean, variance, centred = _moments(_wide(input).reshape(view), axes)
+        mean, variance, centred = _moments(opmath(input).reshape(view), axes)
         result = row_major(_scaled(centred, variance, weight, bias, affine, eps).reshape(input.shape))
     return in_layout(result.astype(input.dtype, copy=False), last), mean, variance
 
@@ -123,7 +119,7 @@ def normalized_backward(
 ) -> Tensor:
     """Gradients of ``_normalized`` for input, weight and bias, from the saved moments."""
     last = is_channels_last(input)
-    g, x = _wide(grad_output), _wide(input)
+    g, x = opmath(grad_output), opmath(input)
     by_channel = last and axes == (0, 2)
     if by_channel:  # rows of channels, as they lie in memory
         g, x = (np.moveaxis(array, 1, -1).reshape(-1, view[1]) for array in (g, x))
@@ -139,12 +135,12 @@ def normalized_backward(
     products = np.multiply(g, unit)
     to_weight, to_bias = _total(products, summed), _total(g, summed)
     if summed == axes:  # the means over the axes are the sums for weight and bias
-        factor = scale if weight is None else scale * _wide(weight).reshape(affine)
+        factor = scale if weight is None else scale * opmath(weight).reshape(affine)
         of_unit, of_ones = to_weight, to_bias
     else:
         factor = scale
         if weight is not None:
-            weights = _wide(weight).reshape(affine)
+            weights = opmath(weight).reshape(affine)
             g = np.multiply(g, weights)
             np.multiply(products, weights, out=products)
         of_unit, of_ones = _total(products, axes), _total(g, axes)
@@ -203,11 +199,11 @@ def batch_norm_fixed_backward(
     grad_output: Tensor, input: Tensor, mean: Tensor, variance: Tensor, weight: Tensor | None, eps: float
 ) -> Tensor:
     """Gradients of ``_batch_norm_fixed`` for input, weight and bias."""
-    g, x = _wide(grad_output), _wide(input)
+    g, x = opmath(grad_output), opmath(input)
     ones, summed = (1, -1, *(1,) * (x.ndim - 2)), (0, *range(2, x.ndim))
-    mean, variance = _wide(mean), _wide(variance)
+    mean, variance = opmath(mean), opmath(variance)
     scale = 1 / np.sqrt(variance + variance.dtype.type(eps))
-    factor = scale if weight is None else scale * _wide(weight)
+    factor = scale if weight is None else scale * opmath(weight)
     gradient = np.multiply(g, factor.reshape(ones).astype(g.dtype, copy=False))
     products = np.subtract(x, mean.reshape(ones))
     np.multiply(products, g, out=products)
@@ -246,9 +242,9 @@ def _fixed_rule(grad: Any, input: Any, mean: Any, variance: Any, weight: Any, bi
 def batch_norm_fixed(input: Tensor, mean: Tensor, variance: Tensor, weight: Tensor | None, bias: Tensor | None, eps: float) -> Tensor:
     """``(input - mean) / sqrt(variance + eps) * weight + bias`` with given moments per channel."""
     _same_types(input, (mean, variance, weight, bias), "mixed dtype (CPU): all inputs must share same datatype.")
-    x = _wide(input)
+    x = opmath(input)
     ones = (1, -1, *(1,) * (x.ndim - 2))
-    mean, variance, weight, bias = (None if array is None else _wide(array) for array in (mean, variance, weight, bias))
+    mean, variance, weight, bias = opmath(mean), opmath(variance), opmath(weight), opmath(bias)
     scale = 1 / np.sqrt(variance + variance.dtype.type(eps))
     if weight is not None:
         scale = scale * weight
@@ -281,7 +277,7 @@ def _move(running: Any, value: Any, scale: float, momentum: float) -> None:
         array *= 1 - momentum
         array += more
     else:
-        array[...] = ((1 - momentum) * _wide(array) + more).astype(array.dtype, copy=False)
+        array[...] = ((1 - momentum) * opmath(array) + more).astype(array.dtype, copy=False)
     storage_of(running)._bump()
 
 

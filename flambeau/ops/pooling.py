@@ -15,6 +15,7 @@ import numpy as np
 from ..core import dtype as dtypes
 from ..core.arrays import native
 from ..core.calls.annotations import Tensor
+from ..core.calls.casting import opmath
 from ..core.calls.registry import composite, op
 from ..core.state import grad_enabled, interpreters
 from ..core.tape.ties import tied
@@ -323,11 +324,8 @@ def _with_indices(
 
 def max_pool_with_places(input: Tensor, kernel_size: Any, stride: Any, padding: Any, dilation: Any, ceil_mode: bool) -> Tensor:
     """The largest element of each window, and its place in the plane."""
-    of = dtypes.of_array(input)
-    if of in dtypes.REDUCED:
-        values, indices = _with_indices(input.astype(np.float32), kernel_size, stride, padding, dilation, ceil_mode)
-        return values.astype(input.dtype), indices
-    return _with_indices(input, kernel_size, stride, padding, dilation, ceil_mode)
+    values, indices = _with_indices(opmath(input), kernel_size, stride, padding, dilation, ceil_mode)
+    return values.astype(input.dtype, copy=False), indices
 
 
 _MAX_POOLS_WITH_INDICES: dict[int, Any] = {
@@ -618,8 +616,7 @@ def adaptive_max_pool(input: Tensor, size: Any) -> Tensor:
     """Maxima over bins, and their places."""
     size = tuple(size)
     last = is_channels_last(input)
-    wide = input.astype(np.float32) if dtypes.of_array(input) in dtypes.REDUCED else input
-    values, indices = _adaptive_max(wide, size)
+    values, indices = _adaptive_max(opmath(input), size)
     return in_layout(values.astype(input.dtype, copy=False), last), in_layout(indices, last)
 
 

@@ -11,6 +11,7 @@ import numpy as np
 
 from ..core import dtype as dtypes
 from ..core.calls.annotations import Tensor
+from ..core.calls.casting import opmath
 from ..core.calls.registry import composite, op, other_names
 from ..core.shape import wrap_dim
 from ..core.state import grad_enabled
@@ -54,8 +55,7 @@ def _on_steps(x: np.ndarray, scale: np.ndarray, zero_point: np.ndarray, quant_mi
 @op(name="_within_steps", method=False, out=False, grad=None)
 def within_steps(input: Tensor, scale: Tensor, zero_point: Tensor, quant_min: int, quant_max: int) -> Tensor:
     """Whether an element's step lies within the range."""
-    x = input.astype(np.float32) if dtypes.of_array(input) in dtypes.REDUCED else input
-    steps = _steps(x, scale, zero_point)
+    steps = _steps(opmath(input), scale, zero_point)
     return (steps >= quant_min) & (steps <= quant_max)
 
 
@@ -72,9 +72,7 @@ def within_steps(input: Tensor, scale: Tensor, zero_point: Tensor, quant_min: in
 )
 def fake_quantize(input: Tensor, scale: Tensor, zero_point: Tensor, quant_min: int, quant_max: int) -> Tensor:
     """The nearest multiples of ``scale`` whose numbers, from ``zero_point`` on, lie within the range; both broadcast."""
-    if dtypes.of_array(input) in dtypes.REDUCED:
-        return _on_steps(input.astype(np.float32), scale, zero_point, quant_min, quant_max).astype(input.dtype)
-    return _on_steps(input, scale, zero_point, quant_min, quant_max)
+    return _on_steps(opmath(input), scale, zero_point, quant_min, quant_max).astype(input.dtype, copy=False)
 
 
 @composite(method=False, autocast={"cpu": "float32"})

@@ -7,9 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from ..core import dtype as dtypes
 from ..core.calls.annotations import Tensor
-from ..core.calls.casting import cast_array
+from ..core.calls.casting import cast_array, opmath
 from ..core.calls.registry import TABLES, composite, op, resolve
 from ..core.layout import contiguous_format
 from ..core.shape import wrap_dim
@@ -30,8 +29,7 @@ def _widened(array: np.ndarray, dtype: Any, name: str) -> tuple[np.ndarray, np.d
         array = cast_array(array, dtype)
     if array.size:
         reject(name, array, "biuc")
-    result = array.dtype
-    return (array.astype(np.float32) if dtypes.of_array(array) in dtypes.REDUCED else array), result
+    return opmath(array), array.dtype
 
 
 def _softmax(input: np.ndarray, dim: int) -> np.ndarray:
@@ -108,8 +106,7 @@ def _log_softmax_slope(grad: np.ndarray, output: np.ndarray, dim: int) -> np.nda
 def _in_float32(kernel: Any) -> Any:
     def run(grad: np.ndarray, output: np.ndarray, dim: int, input_dtype: Any) -> np.ndarray:
         dtype = output.dtype if input_dtype is None else input_dtype.numpy
-        if dtypes.of_array(output) in dtypes.REDUCED:
-            grad, output = grad.astype(np.float32), output.astype(np.float32)
+        output = opmath(output)
         result = kernel(grad.astype(output.dtype, copy=False), output, wrap_dim(dim, output.ndim))
         return result.astype(dtype, copy=False)
 

@@ -9,6 +9,7 @@ import numpy as np
 
 from ..core import dtype as dtypes
 from ..core.calls.annotations import Tensor
+from ..core.calls.casting import opmath
 from ..core.calls.registry import composite, op
 from ..core.tape.ties import tied
 from .patches import Ints, in_layout, ints, is_channels_last, product
@@ -159,10 +160,8 @@ def _fractional(input: np.ndarray, samples: np.ndarray, kernel_size: Ints, size:
 
 def fractional_pool(input: Tensor, samples: Tensor, kernel_size: Any, size: Any) -> Tensor:
     """Maxima of windows that start at random places, and where they are."""
-    if dtypes.of_array(input) in dtypes.REDUCED:
-        values, indices = _fractional(input.astype(np.float32), samples.astype(np.float32), tuple(kernel_size), tuple(size))
-        return values.astype(input.dtype), indices
-    return _fractional(input, samples, tuple(kernel_size), tuple(size))
+    values, indices = _fractional(opmath(input), opmath(samples), tuple(kernel_size), tuple(size))
+    return values.astype(input.dtype, copy=False), indices
 
 
 _FRACTIONAL: dict[int, Any] = {

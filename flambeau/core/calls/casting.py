@@ -81,9 +81,9 @@ def _converted(array: np.ndarray, target: np.dtype) -> np.ndarray:
 CAST: native.Part = _converted.part  # type: ignore[attr-defined]  # generated wrappers write its choice out
 
 
-def opmath(array: np.ndarray) -> np.ndarray:
-    """The array in the dtype that kernels compute in: float16 and bfloat16 as float32."""
-    return cast_array(array, dtypes.float32) if array.dtype.num in _REDUCED else array
+def opmath(array: Any) -> Any:
+    """An operand in the dtype that kernels compute in: float16 and bfloat16 as float32. None is an operand that was left out."""
+    return array if array is None or array.dtype.num not in _REDUCED else cast_array(array, dtypes.float32)
 
 
 def number_array(value: Any, dtype: dtypes.dtype) -> np.ndarray:

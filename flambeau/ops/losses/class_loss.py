@@ -9,6 +9,7 @@ import numpy as np
 from ...core import dtype as dtypes
 from ...core.arrays.kinds import kind_of
 from ...core.calls.annotations import Tensor
+from ...core.calls.casting import opmath
 from ...core.calls.registry import composite, op, resolve
 from ...core.state import grad_enabled, run_ignoring_fp
 from ...core.tape.ties import tied
@@ -109,10 +110,6 @@ class _Picked:
         return np.broadcast_to(grad, self.index[:, 0].shape)[:, None]
 
 
-def _wide(array: Any) -> Any:
-    return array.astype(np.float32) if array is not None and dtypes.of_array(array) in dtypes.REDUCED else array
-
-
 def _take(values: np.ndarray, index: np.ndarray) -> np.ndarray:
     """``values`` ``(N, C, *)`` at one class each."""
     if values.ndim == 2:
@@ -132,15 +129,15 @@ def _nll(input: np.ndarray, target: np.ndarray, weight: Any, reduction: str, ign
     _check_classes(input, target, weight, ignore_index)
     if input.dtype.kind in "iubc":
         raise NotImplementedError(f"\"nll_loss_out_frame\" not implemented for '{dtypes.of_array(input).legacy}'")
-    x = _wide(input)
-    picked = _Picked(target, _wide(weight), ignore_index, input.ndim > 1, x.dtype)
+    x = opmath(input)
+    picked = _Picked(target, opmath(weight), ignore_index, input.ndim > 1, x.dtype)
     loss = picked.reduce(-_take(x if input.ndim > 1 else x[None], picked.index), reduction)
     return loss if x is input else np.asarray(loss).astype(input.dtype)
 
 
 def _nll_backward(grad_output: np.ndarray, target: np.ndarray, weight: Any, shape: Any, reduction: str, ignore_index: int) -> np.ndarray:
-    grad = _wide(grad_output)
-    picked = _Picked(target, _wide(weight), ignore_index, len(shape) > 1, grad.dtype)
+    grad = opmath(grad_output)
+    picked = _Picked(target, opmath(weight), ignore_index, len(shape) > 1, grad.dtype)
     gradient = np.zeros(shape, grad.dtype)
     _put(gradient if len(shape) > 1 else gradient[None], picked.index, -picked.shares(grad, reduction))
     return gradient.astype(grad_output.dtype, copy=False)
@@ -234,10 +231,10 @@ def _cross_entropy(input: np.ndarray, target: np.ndarray, weight: Any, reduction
     _check_classes(input, target, weight, ignore_index)
     if input.dtype.kind in "iubc":
         raise NotImplementedError(f"\"log_softmax_lastdim_kernel_impl\" not implemented for '{dtypes.of_array(input).legacy}'")
-    x = _wide(input)
+    x = opmath(input)
     batched = input.ndim > 1
     x = x if batched else x[None]
-    picked = _Picked(target, _wide(weight), ignore_index, batched, x.dtype)
+    picked = _Picked(target, opmath(weight), ignore_index, batched, x.dtype)
     # x - max: exp overflows above 88.7 in float32
     below = np.subtract(x, np.maximum.reduce(x, axis=1, keepdims=True)) if x.size else x
     spread = np.log(np.add.reduce(np.exp(below), axis=1))
@@ -258,10 +255,10 @@ def _fast_cross_entropy_backward(
 def _cross_entropy_backward(
     grad_output: np.ndarray, input: np.ndarray, target: np.ndarray, weight: Any, reduction: str, ignore_index: int
 ) -> np.ndarray:
-    x, grad = _wide(input), _wide(grad_output)
+    x, grad = opmath(input), opmath(grad_output)
     batched = input.ndim > 1
     x = x if batched else x[None]
-    picked = _Picked(target, _wide(weight), ignore_index, batched, x.dtype)
+    picked = _Picked(target, opmath(weight), ignore_index, batched, x.dtype)
     shares = picked.shares(grad, reduction)
     gradient = np.empty(x.shape, x.dtype)
     if x.size:
@@ -324,7 +321,7 @@ def _smoothed_losses(
     _check_classes(input, target, weight, ignore_index)
     if input.dtype.kind in "iubc":
         raise NotImplementedError(f"\"log_softmax_lastdim_kernel_impl\" not implemented for '{dtypes.of_array(input).legacy}'")
-    x, weight = _wide(input if input.ndim > 1 else input[None]), _wide(weight)
+    x, weight = opmath(input if input.ndim > 1 else input[None]), opmath(weight)
     picked = _Picked(target, weight, ignore_index, input.ndim > 1, x.dtype)
     scores = np.subtract(x, np.maximum.reduce(x, axis=1, keepdims=True)) if x.size else x
     scores = scores - np.log(np.add.reduce(np.exp(scores), axis=1, keepdims=True))
@@ -348,7 +345,7 @@ def smoothed_backward(
     grad_output: Tensor, input: Tensor, target: Tensor, weight: Tensor | None, reduction: str, ignore_index: int, label_smoothing: float
 ) -> Tensor:
     """The gradient of ``_smoothed_cross_entropy``: the softmax times the sum of all shares, minus each class's share."""
-    x, grad, weight = _wide(input if input.ndim > 1 else input[None]), _wide(grad_output), _wide(weight)
+    x, grad, weight = opmath(input if input.ndim > 1 else input[None]), opmath(grad_output), opmath(weight)
     picked = _Picked(target, weight, ignore_index, input.ndim > 1, x.dtype)
     own = picked.shares(grad, reduction) * (1 - label_smoothing)
     grad = np.broadcast_to(np.divide(grad, picked.total) if reduction == "mean" else grad, target.shape).reshape(picked.index.shape)
