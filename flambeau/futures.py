@@ -1,4 +1,4 @@
-"""``torch.futures``: results that somebody will bring, with callbacks."""
+"""``torch.futures``: results that arrive later, with callbacks."""
 
 from __future__ import annotations
 
@@ -117,7 +117,19 @@ class Future(Generic[T]):
 
 
 def collect_all(futures: list[Future[Any]]) -> Future[list[Future[Any]]]:
-    """A future of the list itself, done when each of them is. Source: torch.futures.collect_all."""
+    """A future of the list itself, done when each of them is.
+    Args:
+        futures: the futures.
+    Returns: a ``Future``.
+    Source: torch.futures.collect_all.
+    Example:
+        >>> first, second = Future(), Future()
+        >>> both = collect_all([first, second])
+        >>> first.set_result(1), second.set_result(2)
+        (None, None)
+        >>> [future.value() for future in both.wait()]
+        [1, 2]
+    """
     every: Future[list[Future[Any]]] = Future()
     waiting = len(futures)
     lock = threading.Lock()
@@ -138,5 +150,15 @@ def collect_all(futures: list[Future[Any]]) -> Future[list[Future[Any]]]:
 
 
 def wait_all(futures: list[Future[Any]]) -> list[Any]:
-    """The results of all, once they are there. Source: torch.futures.wait_all."""
+    """The results of all, once they are there.
+    Args:
+        futures: the futures.
+    Returns: a list of results.
+    Source: torch.futures.wait_all.
+    Example:
+        >>> done = Future()
+        >>> done.set_result("ready")
+        >>> wait_all([done, done])
+        ['ready', 'ready']
+    """
     return [future.wait() for future in collect_all(futures).wait()]

@@ -16,7 +16,6 @@ __all__ = ["SobolEngine"]
 
 class SobolEngine:
     """Sobol' sequences, plain or scrambled.
-
     Args:
         dimension: of the points, at least 1 and at most ``MAXDIM``.
         scramble: whether to scramble by a random lower triangular matrix for each dimension and a random shift.
@@ -28,6 +27,12 @@ class SobolEngine:
         ValueError: a dimension that is out of range.
     Source: torch.quasirandom.SobolEngine. Joe and Kuo 2008, "Constructing Sobol sequences with better two-dimensional projections", whose
         direction numbers come with SciPy; Matousek 1998, "On the L2-discrepancy for anchored boxes".
+    Example:
+        >>> torch.quasirandom.SobolEngine(2).draw(4)
+        tensor([[0.0000, 0.0000],
+                [0.5000, 0.5000],
+                [0.7500, 0.2500],
+                [0.2500, 0.7500]])
     """
 
     MAXBIT = 30
@@ -68,8 +73,8 @@ class SobolEngine:
 
     def draw(self, n: int = 1, out: Tensor | None = None, dtype: Any = None) -> Tensor:
         """The next ``n`` points.
-
         Args:
+            n: how many.
             out: where they go; it is resized.
             dtype: float32 or float64; the default dtype where there is none.
         Returns:
@@ -91,9 +96,10 @@ class SobolEngine:
 
     def draw_base2(self, m: int, out: Tensor | None = None, dtype: Any = None) -> Tensor:
         """The next ``2**m`` points, which are balanced where a power of 2 of them has been drawn then.
-
         Args:
+            m: the exponent.
             out, dtype: as for ``draw``.
+        Returns: ``(2**m, dimension)``.
         Raises:
             ValueError: the number of all points would be no power of 2.
         """
@@ -107,13 +113,19 @@ class SobolEngine:
         return self.draw(n, out, dtype)
 
     def reset(self) -> SobolEngine:
-        """Start again with the first point. Returns itself."""
+        """Starts again with the first point.
+        Returns: itself.
+        """
         self.quasi, self.num_generated = self.shift.clone(), 0
         self._first_point = (self.shift.to(float32) * 0.5**self.MAXBIT).reshape(1, -1)
         return self
 
     def fast_forward(self, n: int) -> SobolEngine:
-        """Skip ``n`` points. Returns itself."""
+        """Skips points.
+        Args:
+            n: how many.
+        Returns: itself.
+        """
         self._step(max(n - 1, 0) if self.num_generated == 0 else n)
         self.num_generated += n
         return self

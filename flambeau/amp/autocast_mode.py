@@ -1,4 +1,4 @@
-"""Autocast: regions in which listed operations choose their dtype. What they do there stands in ``core.calls.autocast``."""
+"""Autocast: regions in which listed operations choose their dtype; ``core.calls.autocast`` has the casts themselves."""
 
 from __future__ import annotations
 
@@ -29,10 +29,15 @@ def _type_of(device_type: Any, function: str) -> str:
 
 def is_autocast_available(device_type: str) -> bool:
     """Whether there is autocast for tensors of a device type.
-
+    Args:
+        device_type: its name, such as ``'cpu'``.
+    Returns: a bool.
     Raises:
         RuntimeError: no device type.
     Source: torch.amp.is_autocast_available.
+    Example:
+        >>> is_autocast_available("cpu"), is_autocast_available("meta")
+        (True, False)
     """
     return _type_of(device_type, "_is_autocast_available") in regions.DTYPES
 
@@ -45,14 +50,34 @@ def _listed_type(device_type: Any, function: str) -> str:
 
 
 def is_autocast_enabled(device_type: str | None = None) -> bool:
-    """Whether this thread autocasts for a device type, by default CUDA's. Source: torch.is_autocast_enabled."""
+    """Whether this thread autocasts for a device type, by default CUDA's.
+    Args:
+        device_type: its name; CUDA's when None.
+    Returns: a bool.
+    Raises:
+        RuntimeError: no device type with autocast.
+    Source: torch.is_autocast_enabled.
+    Example:
+        >>> with autocast("cpu"):
+        ...     is_autocast_enabled("cpu"), is_autocast_enabled("cuda")
+        (True, False)
+    """
     return regions.is_on("cuda" if device_type is None else _listed_type(device_type, "is_autocast_enabled"))
 
 
 def set_autocast_enabled(device_type: Any, enabled: bool | None = None) -> None:
-    """Switch autocast in this thread, for a device type or, with one argument, for CUDA. A region that ends puts it back.
-
+    """Switches autocast in this thread, for a device type or, with one argument, for CUDA; a region that ends puts it back.
+    Args:
+        device_type: its name; with one argument, the bool.
+        enabled: on or off.
+    Raises:
+        RuntimeError: no device type with autocast.
     Source: torch.set_autocast_enabled.
+    Example:
+        >>> with autocast("cpu"):
+        ...     set_autocast_enabled("cpu", False)
+        ...     is_autocast_enabled("cpu")
+        False
     """
     if enabled is None:
         device_type, enabled, place = "cuda", device_type, 1
@@ -64,7 +89,17 @@ def set_autocast_enabled(device_type: Any, enabled: bool | None = None) -> None:
 
 
 def get_autocast_dtype(device_type: str) -> DType:
-    """The dtype that autocast computes in on a device type. Source: torch.get_autocast_dtype."""
+    """The dtype that autocast computes in on a device type.
+    Args:
+        device_type: its name.
+    Returns: a dtype; bfloat16 on the CPU and float16 on CUDA at first.
+    Raises:
+        RuntimeError: no device type with autocast.
+    Source: torch.get_autocast_dtype.
+    Example:
+        >>> get_autocast_dtype("cpu"), get_autocast_dtype("cuda")
+        (torch.bfloat16, torch.float16)
+    """
     kind = _type_of(device_type, "get_autocast_dtype")
     dtype = regions.current().dtypes.get(kind)
     if dtype is None:
@@ -73,34 +108,78 @@ def get_autocast_dtype(device_type: str) -> DType:
 
 
 def set_autocast_dtype(device_type: str, dtype: DType) -> None:
-    """Choose the dtype that autocast computes in on a device type, in this thread. Source: torch.set_autocast_dtype."""
+    """Choose the dtype that autocast computes in on a device type, in this thread.
+    Args:
+        device_type: its name.
+        dtype: for the regions that name none.
+    Raises:
+        RuntimeError: no device type with autocast.
+    Source: torch.set_autocast_dtype.
+    Example:
+        >>> with autocast("cpu", torch.float16):
+        ...     set_autocast_dtype("cpu", torch.bfloat16)
+        ...     torch.mm(torch.ones(1, 1), torch.ones(1, 1)).dtype
+        torch.bfloat16
+    """
     if not isinstance(dtype, DType):
         raise TypeError(f"set_autocast_dtype(): argument 'dtype' (position 2) must be torch.dtype, not {type(dtype).__name__}")
     regions.adjust(_type_of(device_type, "set_autocast_dtype"), dtype=dtype)
 
 
 def is_autocast_cache_enabled() -> bool:
-    """Whether casts of parameters are kept for the region. Source: torch.is_autocast_cache_enabled."""
+    """Whether casts of parameters are kept for the region.
+    Returns: a bool; True at first.
+    Source: torch.is_autocast_cache_enabled.
+    Example:
+        >>> is_autocast_cache_enabled()
+        True
+    """
     return regions.current().keeps
 
 
 def set_autocast_cache_enabled(enabled: bool) -> None:
-    """Choose whether casts of parameters are kept. Source: torch.set_autocast_cache_enabled."""
+    """Choose whether casts of parameters are kept.
+    Args:
+        enabled: True to keep them.
+    Source: torch.set_autocast_cache_enabled.
+    Example:
+        >>> with autocast("cpu", cache_enabled=True):
+        ...     set_autocast_cache_enabled(False)
+        ...     is_autocast_cache_enabled()
+        False
+    """
     regions.adjust(keeps=bool(enabled))
 
 
 def clear_autocast_cache() -> None:
-    """Forget the casts of parameters that this thread keeps. Source: torch.clear_autocast_cache."""
+    """Forget the casts of parameters that this thread keeps.
+    Source: torch.clear_autocast_cache.
+    Example:
+        >>> with autocast("cpu"):
+        ...     clear_autocast_cache()
+    """
     regions.kept.casts = {}
 
 
 def autocast_increment_nesting() -> int:
-    """Count a region more, by hand; how many there are now. Source: torch.autocast_increment_nesting."""
+    """Counts a region more, by hand.
+    Returns: how many there are then.
+    Source: torch.autocast_increment_nesting.
+    Example:
+        >>> autocast_increment_nesting(), autocast_decrement_nesting()
+        (1, 0)
+    """
     return regions.add_nesting(1)
 
 
 def autocast_decrement_nesting() -> int:
-    """Count a region less, by hand; how many are left. Source: torch.autocast_decrement_nesting."""
+    """Counts a region less, by hand.
+    Returns: how many are left.
+    Source: torch.autocast_decrement_nesting.
+    Example:
+        >>> autocast_increment_nesting(), autocast_decrement_nesting()
+        (1, 0)
+    """
     return regions.add_nesting(-1)
 
 
@@ -109,37 +188,74 @@ def _deprecated(old: str, new: str) -> None:
 
 
 def is_autocast_cpu_enabled() -> bool:
-    """``is_autocast_enabled('cpu')``, which it is deprecated for. Source: torch.is_autocast_cpu_enabled."""
+    """``is_autocast_enabled('cpu')``, which it is deprecated for.
+    Returns: a bool.
+    Source: torch.is_autocast_cpu_enabled.
+    Example:
+        >>> is_autocast_cpu_enabled()
+        False
+    """
     _deprecated("is_autocast_cpu_enabled()", "is_autocast_enabled('cpu')")
     return is_autocast_enabled("cpu")
 
 
 def set_autocast_cpu_enabled(enabled: bool) -> None:
-    """``set_autocast_enabled('cpu', enabled)``, which it is deprecated for. Source: torch.set_autocast_cpu_enabled."""
+    """``set_autocast_enabled('cpu', enabled)``, which it is deprecated for.
+    Args:
+        enabled: on or off.
+    Source: torch.set_autocast_cpu_enabled.
+    Example:
+        >>> with autocast("cpu"):
+        ...     set_autocast_cpu_enabled(False)
+    """
     _deprecated("set_autocast_cpu_enabled(enabled)", "set_autocast_enabled('cpu', enabled)")
     set_autocast_enabled("cpu", enabled)
 
 
 def get_autocast_cpu_dtype() -> DType:
-    """``get_autocast_dtype('cpu')``, which it is deprecated for. Source: torch.get_autocast_cpu_dtype."""
+    """``get_autocast_dtype('cpu')``, which it is deprecated for.
+    Returns: a dtype.
+    Source: torch.get_autocast_cpu_dtype.
+    Example:
+        >>> get_autocast_cpu_dtype()
+        torch.bfloat16
+    """
     _deprecated("get_autocast_cpu_dtype()", "get_autocast_dtype('cpu')")
     return get_autocast_dtype("cpu")
 
 
 def set_autocast_cpu_dtype(dtype: DType) -> None:
-    """``set_autocast_dtype('cpu', dtype)``, which it is deprecated for. Source: torch.set_autocast_cpu_dtype."""
+    """``set_autocast_dtype('cpu', dtype)``, which it is deprecated for.
+    Args:
+        dtype: for the regions that name none.
+    Source: torch.set_autocast_cpu_dtype.
+    Example:
+        >>> set_autocast_cpu_dtype(torch.bfloat16)
+    """
     _deprecated("set_autocast_cpu_dtype(dtype)", "set_autocast_dtype('cpu', dtype)")
     set_autocast_dtype("cpu", dtype)
 
 
 def get_autocast_gpu_dtype() -> DType:
-    """``get_autocast_dtype('cuda')``, which it is deprecated for. Source: torch.get_autocast_gpu_dtype."""
+    """``get_autocast_dtype('cuda')``, which it is deprecated for.
+    Returns: a dtype.
+    Source: torch.get_autocast_gpu_dtype.
+    Example:
+        >>> get_autocast_gpu_dtype()
+        torch.float16
+    """
     _deprecated("get_autocast_gpu_dtype()", "get_autocast_dtype('cuda')")
     return get_autocast_dtype("cuda")
 
 
 def set_autocast_gpu_dtype(dtype: DType) -> None:
-    """``set_autocast_dtype('cuda', dtype)``, which it is deprecated for. Source: torch.set_autocast_gpu_dtype."""
+    """``set_autocast_dtype('cuda', dtype)``, which it is deprecated for.
+    Args:
+        dtype: for the regions that name none.
+    Source: torch.set_autocast_gpu_dtype.
+    Example:
+        >>> set_autocast_gpu_dtype(torch.float16)
+    """
     _deprecated("set_autocast_gpu_dtype(dtype)", "set_autocast_dtype('cuda', dtype)")
     set_autocast_dtype("cuda", dtype)
 
@@ -237,7 +353,17 @@ class autocast:
 
 
 def autocast_decorator(autocast_instance: autocast, func: Callable[..., Any]) -> Callable[..., Any]:
-    """``func``, inside the region whenever it is called. Source: torch.amp.autocast_mode.autocast_decorator."""
+    """``func``, inside the region whenever it is called.
+    Args:
+        autocast_instance: the region.
+        func: any function.
+    Returns: the function around it.
+    Source: torch.amp.autocast_mode.autocast_decorator.
+    Example:
+        >>> product = autocast_decorator(autocast("cpu"), torch.mm)
+        >>> product(torch.ones(1, 1), torch.ones(1, 1)).dtype
+        torch.bfloat16
+    """
 
     @functools.wraps(func)
     def inside(*args: Any, **kwargs: Any) -> Any:
@@ -287,12 +413,21 @@ def _cast(value: Any, kind: str, dtype: DType) -> Any:
 
 def custom_fwd(fwd: Any = None, *, device_type: str, cast_inputs: DType | None = None) -> Any:
     """Decorator of ``forward`` of an ``autograd.Function``: how it behaves where autocast is on. Elsewhere it changes nothing.
-
     Args:
+        fwd: the static method; when None, a decorator is returned.
         device_type: type of the tensors' device.
         cast_inputs: dtype to which floating point inputs on that device are cast where autocast is on, which is off inside then. When
             None, ``forward`` sees autocast as it is around.
+    Returns: the method, or the decorator.
+    Raises:
+        ValueError: ``device_type`` is no string.
     Source: torch.amp.custom_fwd.
+    Example:
+        >>> class Exp(torch.autograd.Function):
+        ...     forward = staticmethod(custom_fwd(lambda ctx, x: x.exp(), device_type="cpu", cast_inputs=torch.float32))
+        >>> with autocast("cpu"):
+        ...     Exp.apply(torch.ones(1, dtype=torch.bfloat16)).dtype
+        torch.float32
     """
     if not isinstance(device_type, str):
         raise ValueError(f"Expected `device_type` of type `str`, got: `{type(device_type)}`")
@@ -314,10 +449,17 @@ def custom_fwd(fwd: Any = None, *, device_type: str, cast_inputs: DType | None =
 
 def custom_bwd(bwd: Any = None, *, device_type: str) -> Any:
     """Decorator of ``backward`` of an ``autograd.Function``: autocast as it was in ``forward``.
-
     Args:
+        bwd: the static method; when None, a decorator is returned.
         device_type: type of the tensors' device.
+    Returns: the method, or the decorator.
+    Raises:
+        ValueError: ``device_type`` is no string.
     Source: torch.amp.custom_bwd.
+    Example:
+        >>> backward = custom_bwd(lambda ctx, grad: 2 * grad, device_type="cpu")
+        >>> callable(backward)
+        True
     """
     if not isinstance(device_type, str):
         raise ValueError(f"Expected `device_type` of type `str`, got: `{type(device_type)}`")

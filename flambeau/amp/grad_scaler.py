@@ -18,7 +18,12 @@ __all__ = ["GradScaler", "OptState"]
 
 
 class OptState(Enum):
-    """What was done with an optimizer's gradients since the last ``update``. Source: torch.amp.grad_scaler.OptState."""
+    """The state of an optimizer's gradients since the last ``update``: untouched, unscaled, or used for a step.
+    Source: torch.amp.grad_scaler.OptState.
+    Example:
+        >>> [state.name for state in OptState]
+        ['READY', 'UNSCALED', 'STEPPED']
+    """
 
     READY = 0
     UNSCALED = 1
@@ -44,6 +49,14 @@ class GradScaler:
     Raises:
         AssertionError: a factor out of its range; methods in another order than scale, unscale_, step, update.
     Source: torch.amp.GradScaler.
+    Example:
+        >>> x = torch.nn.Parameter(torch.ones(1))
+        >>> scaler, optimizer = GradScaler("cpu", init_scale=8.0), torch.optim.SGD([x], lr=0.5)
+        >>> scaler.scale(x.sum()).backward()
+        >>> scaler.step(optimizer), scaler.update()
+        (None, None)
+        >>> x.data, x.grad, scaler.get_scale()
+        (tensor([0.5000]), tensor([1.]), 8.0)
     """
 
     def __init__(
@@ -84,9 +97,12 @@ class GradScaler:
 
     def scale(self, outputs: Any) -> Any:
         """``outputs``, a tensor or an iterable of them at any depth, multiplied by the scale.
-
+        Args:
+            outputs: the tensor, or an iterable.
+        Returns: the same structure.
         Raises:
             ValueError: something else.
+        Source: torch.amp.GradScaler.scale.
         """
         if not self._enabled:
             return outputs
@@ -101,10 +117,12 @@ class GradScaler:
 
     def unscale_(self, optimizer: Any) -> None:
         """Divide the gradients of an optimizer's parameters by the scale, before they are clipped, say.
-
+        Args:
+            optimizer: whose ``param_groups`` have the parameters.
         Raises:
             RuntimeError: it was done since the last ``update``.
             ValueError: float16 gradients.
+        Source: torch.amp.GradScaler.unscale_.
         """
         if not self._enabled:
             return
@@ -149,10 +167,14 @@ class GradScaler:
         An optimizer whose ``_step_supports_amp_scaling`` is true does both itself: its ``step`` is called in any case and finds the tensors
         ``self.grad_scale``, None for gradients that are unscaled already, and ``self.found_inf``.
 
+        Args:
+            optimizer: the optimizer.
+            args, kwargs: of its ``step``.
         Returns:
             What the optimizer returned; None if the step was skipped.
         Raises:
             RuntimeError: a closure, or a second step since the last ``update``.
+        Source: torch.amp.GradScaler.step.
         """
         if not self._enabled:
             return optimizer.step(*args, **kwargs)
@@ -200,12 +222,12 @@ class GradScaler:
         return result
 
     def update(self, new_scale: Any = None) -> None:
-        """Adapt the scale to what the steps since the last call met, or set it.
-
+        """Adapts the scale to what the steps since the last call met, or sets it.
         Args:
             new_scale: a float or a tensor of one element.
         Raises:
             AssertionError: anything else, or no gradients that were looked at since the last call.
+        Source: torch.amp.GradScaler.update.
         """
         if not self._enabled:
             return
@@ -244,21 +266,27 @@ class GradScaler:
         return self._init_scale if self._scale is None else float(self._scale.item())
 
     def get_growth_factor(self) -> float:
+        """The factor by which the scale grows."""
         return self._growth_factor
 
     def set_growth_factor(self, new_factor: float) -> None:
+        """Sets the factor by which the scale grows."""
         self._growth_factor = new_factor
 
     def get_backoff_factor(self) -> float:
+        """The factor by which the scale shrinks."""
         return self._backoff_factor
 
     def set_backoff_factor(self, new_factor: float) -> None:
+        """Sets the factor by which the scale shrinks."""
         self._backoff_factor = new_factor
 
     def get_growth_interval(self) -> int:
+        """Number of steps in a row after which the scale grows."""
         return self._growth_interval
 
     def set_growth_interval(self, new_interval: int) -> None:
+        """Sets the number of steps in a row after which the scale grows."""
         self._growth_interval = new_interval
 
     def is_enabled(self) -> bool:
@@ -266,7 +294,10 @@ class GradScaler:
         return self._enabled
 
     def state_dict(self) -> dict[str, Any]:
-        """The scale and how it changes; empty for a scaler that is switched off."""
+        """The scale and how it changes; empty for a scaler that is switched off.
+        Returns: a dict of numbers.
+        Source: torch.amp.GradScaler.state_dict.
+        """
         if not self._enabled:
             return {}
         return {
@@ -278,10 +309,12 @@ class GradScaler:
         }
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Take over what ``state_dict`` gave.
-
+        """Takes over what ``state_dict`` gave.
+        Args:
+            state_dict: the dict.
         Raises:
             RuntimeError: it is empty.
+        Source: torch.amp.GradScaler.load_state_dict.
         """
         if not self._enabled:
             return

@@ -1,4 +1,4 @@
-"""Anomaly detection: where a backward pass failed or made NaN, show the forward call that is to blame."""
+"""Anomaly detection: shows the forward call behind a backward pass that failed or made NaN."""
 
 from __future__ import annotations
 
@@ -64,10 +64,18 @@ anomaly = _Anomaly()
 
 class detect_anomaly:
     """Context in which backward passes are checked for NaN and errors are traced to the forward call.
-
     Args:
         check_nan: search every gradient for NaN.
+    Raises:
+        RuntimeError: within the context, by a backward pass that makes NaN, where ``check_nan``.
     Source: torch.autograd.detect_anomaly.
+    Example:
+        >>> x = torch.zeros(1, requires_grad=True)
+        >>> with detect_anomaly():
+        ...     (x.sqrt() * 0).sum().backward()
+        Traceback (most recent call last):
+            ...
+        RuntimeError: Function 'SqrtBackward0' returned nan values in its 0th output.
     """
 
     def __init__(self, check_nan: bool = True):
@@ -88,11 +96,14 @@ class detect_anomaly:
 
 class set_detect_anomaly:
     """Switch anomaly detection by a flag; as a function, or as a context that restores the earlier state.
-
     Args:
         mode: on or off.
         check_nan: search every gradient for NaN.
     Source: torch.autograd.set_detect_anomaly.
+    Example:
+        >>> with set_detect_anomaly(True, check_nan=False):
+        ...     is_anomaly_enabled(), is_anomaly_check_nan_enabled()
+        (True, False)
     """
 
     def __init__(self, mode: bool, check_nan: bool = True):
@@ -107,10 +118,22 @@ class set_detect_anomaly:
 
 
 def is_anomaly_enabled() -> bool:
-    """Whether anomaly detection is on. Source: torch.is_anomaly_enabled."""
+    """Whether anomaly detection is on.
+    Returns: a bool; False unless switched on.
+    Source: torch.is_anomaly_enabled.
+    Example:
+        >>> is_anomaly_enabled()
+        False
+    """
     return anomaly.enabled
 
 
 def is_anomaly_check_nan_enabled() -> bool:
-    """Whether anomaly detection searches for NaN. Source: torch.is_anomaly_check_nan_enabled."""
+    """Whether anomaly detection searches for NaN.
+    Returns: a bool; True unless switched off.
+    Source: torch.is_anomaly_check_nan_enabled.
+    Example:
+        >>> is_anomaly_check_nan_enabled()
+        True
+    """
     return anomaly.check_nan

@@ -64,18 +64,23 @@ def backward(
     retain_variables: bool | None = None,
 ) -> None:
     """Add the gradients of ``tensors`` to ``grad`` of the leaves that they were computed from.
-
     Args:
         tensors: a tensor, or a sequence of tensors, of which to take the derivative.
-        grad_tensors: for each, the vector in the vector-Jacobian product; may be None for one-element tensors.
+        grad_tensors: for each, the vector in the vector-Jacobian product, of its shape; may be None for one-element tensors.
         retain_graph: keep what the graph saved, so that it can be used again; ``create_graph``'s value when None.
         create_graph: record the pass itself, for higher derivatives.
         inputs: accumulate into these tensors only.
         grad_variables, retain_variables: deprecated spellings of ``grad_tensors`` and ``retain_graph``.
+    Returns: None; ``grad`` of each leaf has the leaf's shape.
     Raises:
         RuntimeError: a root of several elements without gradient, a root without history, or a graph that was freed; inside of a
             transform of ``torch.func``.
     Source: torch.autograd.backward.
+    Example:
+        >>> x = torch.tensor([1.0, 2.0], requires_grad=True)
+        >>> backward([x.sum(), (3 * x).sum()])
+        >>> x.grad
+        tensor([4., 4.])
     """
     if grad_variables is not None:
         warnings.warn("`grad_variables` is deprecated. Use `grad_tensors` instead.", FutureWarning, stacklevel=2)
@@ -119,7 +124,6 @@ def grad(
     materialize_grads: bool = False,
 ) -> tuple[Tensor | None, ...]:
     """The gradients of ``outputs`` with respect to ``inputs``, returned instead of accumulated.
-
     Args:
         outputs, inputs: a tensor or a sequence of tensors; among the inputs also gradient edges.
         grad_outputs: for each output, the vector in the vector-Jacobian product.
@@ -128,10 +132,16 @@ def grad(
         allow_unused: return None for an input that did not take part, instead of raising; ``materialize_grads``'s value when None.
         is_grads_batched: ``grad_outputs`` have a further first dimension, and so will the gradients: many products at once, by ``vmap``.
         materialize_grads: return zeros for an input that did not take part.
+    Returns: a tuple with a tensor for each input, of the input's shape; None for an unused one where that is allowed.
     Raises:
         RuntimeError: an unused input, and what ``backward`` raises.
         ValueError: ``materialize_grads`` with ``allow_unused=False``.
     Source: torch.autograd.grad.
+    Example:
+        >>> x = torch.tensor(3.0, requires_grad=True)
+        >>> (slope,) = grad(x**2, x, create_graph=True)
+        >>> slope.detach(), grad(slope, x)
+        (tensor(6.), (tensor(2.),))
     """
     if not only_inputs:
         warnings.warn(
@@ -193,12 +203,18 @@ def tensor_backward(
     retain_variables: bool | None = None,
 ) -> None:
     """Add the gradient of this tensor to ``grad`` of the leaves it was computed from; see ``autograd.backward``.
-
     Args:
         gradient: of this tensor's shape; may be missing for a tensor of one element.
         retain_graph, create_graph, inputs: as in ``autograd.backward``.
         retain_variables: deprecated spelling of ``retain_graph``.
+    Raises:
+        RuntimeError: as of ``autograd.backward``.
     Source: torch.Tensor.backward.
+    Example:
+        >>> x = torch.ones(2, requires_grad=True)
+        >>> (x * x).backward(torch.tensor([1.0, 10.0]))
+        >>> x.grad
+        tensor([ 2., 20.])
     """
     if inputs is None and not create_graph and retain_variables is None and self.__class__ is Tensor:
         if thread.variables or thread.levels:

@@ -23,11 +23,14 @@ __all__ = ["UnpackedDualTensor", "dual_level", "enter_dual_level", "exit_dual_le
 
 
 class UnpackedDualTensor(NamedTuple):
-    """What ``unpack_dual`` returns.
-
+    """The result of ``unpack_dual``.
     Attributes:
-        primal: the value, without a tangent. tangent: None where there is none.
+        primal: the value, without a tangent.
+        tangent: of the same shape; None where there is none.
     Source: torch.autograd.forward_ad.UnpackedDualTensor.
+    Example:
+        >>> UnpackedDualTensor(primal=torch.ones(1), tangent=None).tangent is None
+        True
     """
 
     primal: Tensor
@@ -47,10 +50,14 @@ def _chosen(level: int | None) -> Any:
 
 def enter_dual_level() -> int:
     """Open a level in which tensors can have tangents, and return its number, 0.
-
+    Returns: 0.
     Raises:
         RuntimeError: one is open already.
     Source: torch.autograd.forward_ad.enter_dual_level.
+    Example:
+        >>> enter_dual_level()
+        0
+        >>> exit_dual_level()
     """
     if _levels():
         raise RuntimeError("Nested forward mode AD is not supported at the moment")
@@ -60,12 +67,14 @@ def enter_dual_level() -> int:
 
 def exit_dual_level(*, level: int | None = None) -> None:
     """Close the level: tensors lose their tangents.
-
     Args:
         level: its number; the last one opened when None.
     Raises:
         RuntimeError: no level is open, or another one.
     Source: torch.autograd.forward_ad.exit_dual_level.
+    Example:
+        >>> level = enter_dual_level()
+        >>> exit_dual_level(level=level)
     """
     found = _levels()
     if not found and level is None:
@@ -77,15 +86,20 @@ def exit_dual_level(*, level: int | None = None) -> None:
 
 def make_dual(tensor: Tensor, tangent: Tensor, *, level: int | None = None) -> Tensor:
     """``tensor`` with a tangent: a view of it, which requires grad if it does.
-
     Args:
         tensor: floating point or complex, without a tangent at this level.
         tangent: of the same shape; where it lies in memory as ``tensor`` does, the tangent is a view of it.
         level: the level; the innermost when None.
+    Returns: a tensor of the same shape.
     Raises:
         RuntimeError: no level is open, shapes differ, or a tangent on either of the two.
         ValueError: integers or bools.
     Source: torch.autograd.forward_ad.make_dual.
+    Example:
+        >>> with dual_level():
+        ...     x = make_dual(torch.tensor(3.0), torch.tensor(1.0))
+        ...     unpack_dual(x * x).tangent
+        tensor(6.)
     """
     owner = _chosen(level)
     if owner is None:
@@ -95,12 +109,19 @@ def make_dual(tensor: Tensor, tangent: Tensor, *, level: int | None = None) -> T
 
 def unpack_dual(tensor: Tensor, *, level: int | None = None) -> UnpackedDualTensor:
     """The value of a dual tensor, and its tangent.
-
+    Args:
+        tensor: any tensor, of any shape.
+        level: the level; the innermost when None.
     Returns:
         A named tuple (primal, tangent); the tangent of a tensor that has none is None.
     Raises:
         TypeError: no tensor.
     Source: torch.autograd.forward_ad.unpack_dual.
+    Example:
+        >>> with dual_level():
+        ...     x = make_dual(torch.zeros(2), torch.ones(2))
+        ...     unpack_dual(x.exp())
+        UnpackedDualTensor(primal=tensor([1., 1.]), tangent=tensor([1., 1.]))
     """
     if not isinstance(tensor, Tensor):
         raise TypeError(f"_unpack_dual(): argument 'dual' (position 1) must be Tensor, not {type(tensor).__name__}")
@@ -110,10 +131,14 @@ def unpack_dual(tensor: Tensor, *, level: int | None = None) -> UnpackedDualTens
 
 class dual_level(_ContextDecorator):
     """Context and decorator in which tensors can have tangents.
-
+    Returns: the context gives the level's number.
     Raises:
         RuntimeError: a level is open already.
     Source: torch.autograd.forward_ad.dual_level.
+    Example:
+        >>> with dual_level() as level:
+        ...     unpack_dual(torch.ones(1)).tangent is None
+        True
     """
 
     @unwound

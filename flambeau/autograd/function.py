@@ -23,13 +23,19 @@ from .grad_mode import no_grad
 
 
 class FunctionCtx:
-    """What ``forward`` leaves for ``backward``.
-
+    """The object that ``forward`` of a ``Function`` leaves tensors and attributes on, and ``backward`` reads.
     Attributes:
         saved_tensors: what ``save_for_backward`` stored, checked against in-place writes since.
         needs_input_grad: one bool per input of ``forward``.
         _runs_jvp: whether ``saved_tensors`` are asked for by ``jvp``, which gets those of ``save_for_forward``.
     Source: torch.autograd.function.FunctionCtx.
+    Example:
+        >>> class Scale(Function):
+        ...     @staticmethod
+        ...     def forward(ctx, x, factor):
+        ...         return print(ctx.needs_input_grad) or x * factor
+        >>> y = Scale.apply(torch.ones(1, requires_grad=True), 2.0)
+        (True, False)
     """
 
     needs_input_grad: tuple[bool, ...] = ()
@@ -43,25 +49,45 @@ class FunctionCtx:
     _saved: Any = ()
 
     def save_for_backward(self, *tensors: Any) -> None:
-        """Store inputs, outputs or intermediate tensors (or None) for ``backward``; to be called once, in ``forward``."""
+        """Store inputs, outputs or intermediate tensors (or None) for ``backward``; to be called once, in ``forward``.
+        Args:
+            tensors: what ``saved_tensors`` gives, in this order.
+        Source: torch.autograd.function.FunctionCtx.save_for_backward.
+        """
         _check_tensors("save_for_backward", tensors)
         self._to_save = tensors
 
     def save_for_forward(self, *tensors: Any) -> None:
-        """Store tensors (or None) for ``jvp``, which finds them in ``saved_tensors``; to be called once, in ``forward``."""
+        """Store tensors (or None) for ``jvp``, which finds them in ``saved_tensors``; to be called once, in ``forward``.
+        Args:
+            tensors: what ``saved_tensors`` gives in ``jvp``, in this order.
+        Source: torch.autograd.function.FunctionCtx.save_for_forward.
+        """
         _check_tensors("save_for_forward", tensors)
         self._to_save_forward = tensors
 
     def mark_dirty(self, *args: Any) -> None:
-        """Declare inputs that ``forward`` wrote in place; they must be among its outputs."""
+        """Declare inputs that ``forward`` wrote in place; they must be among its outputs.
+        Args:
+            args: the inputs written to.
+        Source: torch.autograd.function.FunctionCtx.mark_dirty.
+        """
         self._dirty = args
 
     def mark_non_differentiable(self, *args: Any) -> None:
-        """Declare outputs that never require grad."""
+        """Declare outputs that never require grad.
+        Args:
+            args: those outputs.
+        Source: torch.autograd.function.FunctionCtx.mark_non_differentiable.
+        """
         self._non_differentiable = args
 
     def set_materialize_grads(self, value: bool) -> None:
-        """Whether ``backward`` gets zeros (True, the default) or None for outputs without a gradient."""
+        """Chooses what ``backward`` gets for outputs without a gradient.
+        Args:
+            value: True, the default, for zeros; False for None.
+        Source: torch.autograd.function.FunctionCtx.set_materialize_grads.
+        """
         self.materialize_grads = value
 
     @property
@@ -220,9 +246,13 @@ class Function(metaclass=_FunctionMeta):
     @classmethod
     def apply(cls, *args: Any, **kwargs: Any) -> Any:
         """Call ``forward`` on the arguments and record the call.
-
+        Args:
+            args, kwargs: of ``forward``, without ``ctx``.
         Returns:
             What ``forward`` returned; its tensors require grad if an input does.
+        Raises:
+            NotImplementedError: the class has no ``forward``; during backward, no ``backward``.
+        Source: torch.autograd.Function.apply.
         """
         if interpreters and any(isinstance(arg, Tensor) and arg.__class__ not in (Tensor, Parameter) for arg in args):
             bound = _bound_arguments(cls.forward, args, kwargs, cls.setup_context is not Function.setup_context)
@@ -394,8 +424,19 @@ def _save(ctx: FunctionCtx, node: FunctionNode, outputs: dict[int, Any]) -> None
 
 def once_differentiable(backward: Any) -> Any:
     """Decorator for ``backward`` methods whose own computation must not be differentiated.
-
+    Args:
+        backward: the static method, called with ``ctx`` and the gradients.
+    Returns: a method whose results raise when they are differentiated again.
+    Raises:
+        RuntimeError: in a second backward pass through it.
     Source: torch.autograd.function.once_differentiable.
+    Example:
+        >>> class Double(Function):
+        ...     forward = staticmethod(lambda ctx, x: 2 * x)
+        ...     backward = staticmethod(once_differentiable(lambda ctx, grad: 2 * grad))
+        >>> x = torch.ones(1, requires_grad=True)
+        >>> torch.autograd.grad(Double.apply(x), x)
+        (tensor([2.]),)
     """
 
     @functools.wraps(backward)
@@ -426,7 +467,14 @@ class _Blocked(Function):
 
 
 class InplaceFunction(Function):
-    """Base of Functions with an ``inplace`` flag; kept for old programs. Source: torch.autograd.function.InplaceFunction."""
+    """Base of Functions with an ``inplace`` flag; kept for old programs.
+    Args:
+        inplace: the flag, kept as an attribute.
+    Source: torch.autograd.function.InplaceFunction.
+    Example:
+        >>> InplaceFunction(inplace=True).inplace
+        True
+    """
 
     def __init__(self, inplace: bool = False):
         super().__init__()

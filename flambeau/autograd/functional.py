@@ -19,7 +19,6 @@ Tensors = Tensor | tuple[Tensor, ...]
 
 def vjp(func: Callable[..., Any], inputs: Tensors, v: Any = None, create_graph: bool = False, strict: bool = False) -> tuple[Any, Any]:
     """``v`` times the Jacobian of ``func``.
-
     Args:
         func: takes tensors, returns a tensor or a tuple of tensors.
         inputs: a tensor or a tuple of tensors.
@@ -32,6 +31,9 @@ def vjp(func: Callable[..., Any], inputs: Tensors, v: Any = None, create_graph: 
         RuntimeError: a wrong ``v``, or a missing dependence in strict mode.
         TypeError: inputs or outputs that are no tensors.
     Source: torch.autograd.functional.vjp.
+    Example:
+        >>> vjp(lambda x: x**2, torch.tensor([1.0, 2.0]), torch.tensor([1.0, 10.0]))
+        (tensor([1., 4.]), tensor([ 2., 40.]))
     """
     with enable_grad():
         given, single = _as_tensors(inputs, "inputs", "vjp")
@@ -52,15 +54,19 @@ def vjp(func: Callable[..., Any], inputs: Tensors, v: Any = None, create_graph: 
 
 def jvp(func: Callable[..., Any], inputs: Tensors, v: Any = None, create_graph: bool = False, strict: bool = False) -> tuple[Any, Any]:
     """The Jacobian of ``func`` times ``v``, by differentiating the vector-Jacobian product with respect to its vector.
-
     Args:
+        func: takes tensors, returns a tensor or a tuple of tensors.
+        inputs: a tensor or a tuple of tensors.
         v: a tensor or tuple of the inputs' shapes; may be None where there is one input of one element.
-        func, inputs, create_graph, strict: as in ``vjp``.
+        create_graph, strict: as in ``vjp``.
     Returns:
         (what ``func`` returned, the product: one tensor per output).
     Raises:
         RuntimeError: a wrong ``v``, or a missing dependence in strict mode.
     Source: torch.autograd.functional.jvp.
+    Example:
+        >>> jvp(lambda x: x.sum() * x, torch.tensor([1.0, 2.0]), torch.tensor([1.0, 0.0]))
+        (tensor([3., 6.]), tensor([4., 2.]))
     """
     with enable_grad():
         given, single = _as_tensors(inputs, "inputs", "jvp")
@@ -91,7 +97,6 @@ def jacobian(
     strategy: str = "reverse-mode",
 ) -> Any:
     """The Jacobian of ``func``.
-
     Args:
         func, inputs, create_graph, strict: as in ``vjp``.
         vectorize: compute all rows, or columns, at once, by ``vmap``.
@@ -103,6 +108,10 @@ def jacobian(
         NotImplementedError: forward mode without ``vectorize``, or with ``create_graph``.
         RuntimeError: a missing dependence in strict mode; strict mode with ``vectorize`` or forward mode.
     Source: torch.autograd.functional.jacobian.
+    Example:
+        >>> jacobian(lambda x: x**2, torch.tensor([1.0, 2.0]))
+        tensor([[2., 0.],
+                [0., 4.]])
     """
     _check_strategy(strategy, vectorize, strict, create_graph)
     given, single = _as_tensors(inputs, "inputs", "jacobian")
@@ -168,7 +177,6 @@ def hessian(
     outer_jacobian_strategy: str = "reverse-mode",
 ) -> Any:
     """The Hessian of ``func``, which returns one number: the Jacobian of its gradient.
-
     Args:
         func, inputs, create_graph, strict: as in ``vjp``; ``func`` returns one tensor of one element.
         vectorize: compute all rows, or columns, of the outer Jacobian at once, by ``vmap``.
@@ -179,6 +187,10 @@ def hessian(
         RuntimeError: ``func`` returns something else, or a missing dependence in strict mode.
         NotImplementedError: forward mode without ``vectorize``, or with ``create_graph``.
     Source: torch.autograd.functional.hessian.
+    Example:
+        >>> hessian(lambda x: x[0] ** 2 * x[1], torch.tensor([1.0, 2.0]))
+        tensor([[4., 2.],
+                [2., 0.]])
     """
     if outer_jacobian_strategy not in ("forward-mode", "reverse-mode"):
         raise AssertionError('Expected strategy to be either "forward-mode" or "reverse-mode".')
@@ -199,13 +211,17 @@ def hessian(
 
 def vhp(func: Callable[..., Any], inputs: Tensors, v: Any = None, create_graph: bool = False, strict: bool = False) -> tuple[Any, Any]:
     """``v`` times the Hessian of ``func``, which returns one number.
-
     Args:
         v: a tensor or tuple of the inputs' shapes; may be None where there is one input of one element.
         func, inputs, create_graph, strict: as in ``hessian``.
     Returns:
         (what ``func`` returned, the product: one tensor per input).
+    Raises:
+        RuntimeError: ``func`` returns something else, or a wrong ``v``.
     Source: torch.autograd.functional.vhp.
+    Example:
+        >>> vhp(lambda x: (x**3).sum(), torch.tensor([1.0, 2.0]), torch.tensor([1.0, 1.0]))
+        (tensor(9.), tensor([ 6., 12.]))
     """
     with enable_grad():
         _, single, used, vector, outputs = _hessian_start(func, inputs, v, create_graph, strict, "vhp")
@@ -218,12 +234,16 @@ def vhp(func: Callable[..., Any], inputs: Tensors, v: Any = None, create_graph: 
 
 def hvp(func: Callable[..., Any], inputs: Tensors, v: Any = None, create_graph: bool = False, strict: bool = False) -> tuple[Any, Any]:
     """The Hessian of ``func``, which returns one number, times ``v``; ``vhp`` is cheaper and equal for smooth functions.
-
     Args:
         func, inputs, v, create_graph, strict: as in ``vhp``.
     Returns:
         (what ``func`` returned, the product: one tensor per input).
+    Raises:
+        RuntimeError: ``func`` returns something else, or a wrong ``v``.
     Source: torch.autograd.functional.hvp.
+    Example:
+        >>> hvp(lambda x: x[0] * x[1], torch.tensor([3.0, 4.0]), torch.tensor([1.0, 0.0]))
+        (tensor(12.), tensor([0., 1.]))
     """
     with enable_grad():
         _, single, used, vector, outputs = _hessian_start(func, inputs, v, create_graph, strict, "hvp")

@@ -99,8 +99,13 @@ class _NoParameters(_ContextDecorator):
 
 class no_grad(_NoParameters):
     """Context and decorator in which nothing is recorded; results do not require grad.
-
     Source: torch.no_grad.
+    Example:
+        >>> x = torch.ones(2, requires_grad=True)
+        >>> with no_grad():
+        ...     y = 2 * x
+        >>> y.requires_grad
+        False
     """
 
     _enabled = False
@@ -108,8 +113,13 @@ class no_grad(_NoParameters):
 
 class enable_grad(_NoParameters):
     """Context and decorator in which operations are recorded, also inside ``no_grad``.
-
     Source: torch.enable_grad.
+    Example:
+        >>> x = torch.ones(2, requires_grad=True)
+        >>> with no_grad(), enable_grad():
+        ...     y = 2 * x
+        >>> y.requires_grad
+        True
     """
 
     _enabled = True
@@ -117,10 +127,13 @@ class enable_grad(_NoParameters):
 
 class set_grad_enabled(_ContextDecorator):
     """Switch recording by a flag: at once as a function call, and restored on exit as a context.
-
     Args:
         mode: True to record.
     Source: torch.set_grad_enabled.
+    Example:
+        >>> with set_grad_enabled(False):
+        ...     is_grad_enabled()
+        False
     """
 
     def __init__(self, mode: bool):
@@ -159,10 +172,16 @@ class set_grad_enabled(_ContextDecorator):
 
 class inference_mode(_ContextDecorator):
     """Context and decorator for code that will never meet autograd: no recording, and results can never be recorded either.
-
     Args:
         mode: True to switch on, False to switch off.
+    Raises:
+        RuntimeError: outside of it, operations that would save one of its results for backward, or write to it.
     Source: torch.inference_mode.
+    Example:
+        >>> with inference_mode():
+        ...     x = torch.ones(2)
+        >>> x.is_inference(), x.requires_grad
+        (True, False)
     """
 
     def __new__(cls, mode: Any = True) -> Any:
@@ -200,10 +219,22 @@ class inference_mode(_ContextDecorator):
 
 
 def is_grad_enabled() -> bool:
-    """Whether this thread's grad mode is on; in inference mode nothing is recorded all the same. Source: torch.is_grad_enabled."""
+    """Whether this thread's grad mode is on; in inference mode nothing is recorded all the same.
+    Returns: a bool; True unless switched off in this thread.
+    Source: torch.is_grad_enabled.
+    Example:
+        >>> is_grad_enabled()
+        True
+    """
     return thread.grad_mode
 
 
 def is_inference_mode_enabled() -> bool:
-    """Whether inference mode is on in this thread. Source: torch.is_inference_mode_enabled."""
+    """Whether inference mode is on in this thread.
+    Returns: a bool, of this thread.
+    Source: torch.is_inference_mode_enabled.
+    Example:
+        >>> is_inference_mode_enabled()
+        False
+    """
     return thread.inference

@@ -26,7 +26,13 @@ from .function import Function
 
 
 class GradcheckError(RuntimeError):
-    """What ``gradcheck`` and ``gradgradcheck`` raise where a derivative is wrong. Source: torch.autograd.gradcheck.GradcheckError."""
+    """What ``gradcheck`` and ``gradgradcheck`` raise where a derivative is wrong.
+    Source: torch.autograd.gradcheck.GradcheckError.
+    Example:
+        >>> bent = lambda x: x.detach() + x
+        >>> gradcheck(bent, torch.ones(1, dtype=torch.float64, requires_grad=True), raise_exception=False)
+        False
+    """
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +67,6 @@ def gradcheck(
     masked: bool | None = None,
 ) -> bool:
     """Compare the gradients of ``func`` at ``inputs`` with central differences.
-
     Args:
         func: takes tensors and returns a tensor or a tuple of tensors; must be deterministic.
         inputs: a tensor or a sequence of arguments; those that require grad are checked, and should be of double precision.
@@ -84,6 +89,10 @@ def gradcheck(
         ValueError: no input requires grad.
         AssertionError: neither mode is to be checked, or one over a batch that is not.
     Source: torch.autograd.gradcheck.
+    Example:
+        >>> x = torch.tensor([0.5, 1.0], dtype=torch.float64, requires_grad=True)
+        >>> gradcheck(torch.sin, x)
+        True
     """
     if not check_forward_ad and not check_backward_ad:
         raise AssertionError("Expected at least one of check_forward_ad or check_backward_ad to be True")
@@ -124,7 +133,6 @@ def gradgradcheck(
     masked: bool = False,
 ) -> bool:
     """Compare the second derivatives of ``func`` with central differences of its gradients.
-
     Args:
         func, inputs: as in ``gradcheck``.
         grad_outputs: gradients of the outputs at which to check; random ones when None.
@@ -137,6 +145,10 @@ def gradgradcheck(
     Raises:
         GradcheckError: they disagree.
     Source: torch.autograd.gradgradcheck.
+    Example:
+        >>> x = torch.tensor([0.5, 1.0], dtype=torch.float64, requires_grad=True)
+        >>> gradgradcheck(lambda x: x**3, x)
+        True
     """
     if not check_fwd_over_rev and not check_rev_over_rev:
         raise AssertionError("Expected at least one of check_fwd_over_rev or check_rev_over_rev to be True")

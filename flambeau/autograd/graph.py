@@ -20,11 +20,17 @@ _disabled = threading.local()
 
 class saved_tensors_hooks:
     """Context in which every tensor saved for backward goes through ``pack``, and through ``unpack`` when it is needed.
-
     Args:
         pack_hook: function of the tensor; what it returns is kept instead.
         unpack_hook: function of that; must return a tensor with the same content.
+    Raises:
+        TypeError: in backward, where ``unpack_hook`` returns no tensor.
     Source: torch.autograd.graph.saved_tensors_hooks.
+    Example:
+        >>> x = torch.ones(2, requires_grad=True)
+        >>> with saved_tensors_hooks(lambda t: print("saved", t.shape) or t, lambda t: t):
+        ...     y = x.exp()
+        saved torch.Size([2])
     """
 
     def __init__(self, pack_hook: Callable[[Tensor], Any], unpack_hook: Callable[[Any], Tensor]):
@@ -46,11 +52,17 @@ class saved_tensors_hooks:
 
 class save_on_cpu(saved_tensors_hooks):
     """Context in which saved tensors are kept on the CPU; on CPU tensors it only copies.
-
     Args:
         pin_memory: not supported without an accelerator.
         device_type: the device they come from.
+    Raises:
+        NotImplementedError: ``pin_memory`` without an accelerator.
     Source: torch.autograd.graph.save_on_cpu.
+    Example:
+        >>> x = torch.ones(2, requires_grad=True)
+        >>> with save_on_cpu():
+        ...     y = (x * x).sum()
+        >>> y.backward()
     """
 
     def __init__(self, pin_memory: bool = False, device_type: str = "cuda"):
@@ -62,8 +74,16 @@ class save_on_cpu(saved_tensors_hooks):
 @contextmanager
 def disable_saved_tensors_hooks(error_message: str) -> Any:
     """Context in which entering ``saved_tensors_hooks`` raises ``error_message``.
-
+    Args:
+        error_message: text of the RuntimeError.
+    Returns: the context.
     Source: torch.autograd.graph.disable_saved_tensors_hooks.
+    Example:
+        >>> with disable_saved_tensors_hooks("no hooks here"), saved_tensors_hooks(abs, abs):
+        ...     pass
+        Traceback (most recent call last):
+            ...
+        RuntimeError: no hooks here
     """
     was = getattr(_disabled, "message", None)
     _disabled.message = error_message
@@ -74,7 +94,16 @@ def disable_saved_tensors_hooks(error_message: str) -> Any:
 
 
 class GradientEdge(NamedTuple):
-    """Where a gradient flows: a node and the index of its output. Source: torch.autograd.graph.GradientEdge."""
+    """The place where a gradient flows: a node and the index of its output.
+    Attributes:
+        node: of the tape.
+        output_nr: which of its outputs.
+    Source: torch.autograd.graph.GradientEdge.
+    Example:
+        >>> x = torch.ones(2, requires_grad=True)
+        >>> GradientEdge((x * 2).grad_fn, 0).output_nr
+        0
+    """
 
     node: Any
     output_nr: int
@@ -82,10 +111,17 @@ class GradientEdge(NamedTuple):
 
 def get_gradient_edge(tensor: Tensor) -> GradientEdge:
     """The edge through which ``tensor``'s gradient flows.
-
+    Args:
+        tensor: of any shape; one that requires grad.
+    Returns: a ``GradientEdge``.
     Raises:
         RuntimeError: the tensor does not require grad.
     Source: torch.autograd.graph.get_gradient_edge.
+    Example:
+        >>> x = torch.ones(2, requires_grad=True)
+        >>> hidden = x * 2
+        >>> torch.autograd.grad((hidden**2).sum(), get_gradient_edge(hidden))
+        (tensor([4., 4.]),)
     """
     if not tensor._requires_grad:
         raise RuntimeError("It is not possible to get the gradient edge for a Tensor that does not require gradients")
@@ -94,8 +130,14 @@ def get_gradient_edge(tensor: Tensor) -> GradientEdge:
 
 def increment_version(tensor: Any) -> None:
     """Note that ``tensor`` (or each of several) was written to by means that autograd does not see.
-
+    Args:
+        tensor: a tensor, or an iterable of them.
     Source: torch.autograd.graph.increment_version.
+    Example:
+        >>> x = torch.ones(2)
+        >>> increment_version(x)
+        >>> x._version
+        1
     """
     for written in (tensor,) if isinstance(tensor, Tensor) else tensor:
         storage_of(written)._bump()
@@ -120,13 +162,19 @@ class _MultiHandle(RemovableHandle):
 
 def register_multi_grad_hook(tensors: Sequence[Tensor], fn: Callable[..., Any], *, mode: str = "all") -> RemovableHandle:
     """Call ``fn`` once per backward pass for several tensors.
-
     Args:
+        tensors: those to wait for; all require grad.
         fn: with mode 'all' it gets the list of gradients when the last one is there; with 'any' the first gradient.
         mode: 'all' or 'any'.
+    Returns: a handle; its ``remove()`` ends the calls.
     Raises:
         ValueError: another mode.
     Source: torch.autograd.graph.register_multi_grad_hook.
+    Example:
+        >>> x, y = torch.ones(2, requires_grad=True), torch.ones(3, requires_grad=True)
+        >>> handle = register_multi_grad_hook([x, y], lambda grads: print([grad.shape for grad in grads]))
+        >>> (x.sum() + y.sum()).backward()
+        [torch.Size([2]), torch.Size([3])]
     """
     if mode not in ("all", "any"):
         raise ValueError(f"Expects mode to be one of ('all', 'any') but got {mode}")

@@ -9,11 +9,13 @@ __all__ = ["record_function"]
 
 class record_function(contextlib.ContextDecorator):
     """Give a range of the program a name in what a profiler records; also a decorator. Nothing is recorded yet.
-
     Args:
         name: the label.
         args: more text beside it.
     Source: torch.profiler.record_function.
+    Example:
+        >>> with record_function("first layer"):
+        ...     y = torch.ones(2) + 1
     """
 
     def __init__(self, name: str, args: str | None = None):

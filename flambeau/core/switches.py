@@ -30,10 +30,13 @@ _MODES = ("default", "warn", "error")
 
 def get_default_device() -> device:
     """The device on which factories such as ``torch.zeros`` make tensors when they are told none.
-
+    Returns: a device.
     Raises:
         AssertionError: it is a CUDA device, of which this machine has none.
     Source: torch.get_default_device.
+    Example:
+        >>> torch.get_default_device()
+        device(type='cpu')
     """
     chosen = cpu if thread.creation_device is None else thread.creation_device
     return place_of(chosen) if chosen.type == "cuda" else chosen
@@ -41,10 +44,14 @@ def get_default_device() -> device:
 
 def set_default_device(device: Any) -> None:
     """Choose the device on which this thread's factories make tensors; None is the CPU.
-
     Args:
         device: a device, its name or an index. One that does not exist is noticed when a tensor is to be made there.
     Source: torch.set_default_device.
+    Example:
+        >>> torch.set_default_device("meta")
+        >>> torch.zeros(2).device
+        device(type='meta')
+        >>> torch.set_default_device(None)
     """
     set_creation_device(None if device is None else _device(device))
 
@@ -56,16 +63,26 @@ _device = device
 
 
 def get_float32_matmul_precision() -> str:
-    """What ``set_float32_matmul_precision`` was given; 'highest' at first. Source: torch.get_float32_matmul_precision."""
+    """What ``set_float32_matmul_precision`` was given; 'highest' at first.
+    Returns: 'highest', 'high' or 'medium'.
+    Source: torch.get_float32_matmul_precision.
+    Example:
+        >>> torch.get_float32_matmul_precision()
+        'highest'
+    """
     return settings.matmul_precision
 
 
 def set_float32_matmul_precision(precision: str) -> None:
     """Say how precise float32 matrix products have to be at least; they are always computed in full float32.
-
     Args:
         precision: 'highest', 'high' or 'medium'; anything else warns and changes nothing.
     Source: torch.set_float32_matmul_precision.
+    Example:
+        >>> torch.set_float32_matmul_precision("high")
+        >>> torch.get_float32_matmul_precision()
+        'high'
+        >>> torch.set_float32_matmul_precision("highest")
     """
     if precision not in PRECISIONS:
         warnings.warn(f"{precision} is not one of 'highest', 'high', or 'medium'; the precision stays as it is", UserWarning, stacklevel=2)
@@ -75,10 +92,14 @@ def set_float32_matmul_precision(precision: str) -> None:
 
 def set_flush_denormal(mode: bool) -> bool:
     """Ask for denormal numbers to be taken as zero, which NumPy cannot do.
-
+    Args:
+        mode: True to ask for it.
     Returns:
         Whether the processor was switched: always False, and denormal numbers stay.
     Source: torch.set_flush_denormal.
+    Example:
+        >>> torch.set_flush_denormal(True)
+        False
     """
     return False
 
@@ -88,13 +109,17 @@ def set_flush_denormal(mode: bool) -> bool:
 
 def use_deterministic_algorithms(mode: bool, *, warn_only: bool = False) -> None:
     """Ask for operations that give the same result for the same input, which all operations here do.
-
     Args:
         mode: True to ask for them.
         warn_only: an operation without such an algorithm shall warn instead of raise; there is none.
     Raises:
         TypeError: not a bool.
     Source: torch.use_deterministic_algorithms.
+    Example:
+        >>> torch.use_deterministic_algorithms(True)
+        >>> torch.are_deterministic_algorithms_enabled()
+        True
+        >>> torch.use_deterministic_algorithms(False)
     """
     for name, value in (("mode", mode), ("warn_only", warn_only)):
         if not isinstance(value, bool):
@@ -103,24 +128,40 @@ def use_deterministic_algorithms(mode: bool, *, warn_only: bool = False) -> None
 
 
 def are_deterministic_algorithms_enabled() -> bool:
-    """Whether deterministic algorithms were asked for. Source: torch.are_deterministic_algorithms_enabled."""
+    """Whether deterministic algorithms were asked for.
+    Returns: a bool; False at first.
+    Source: torch.are_deterministic_algorithms_enabled.
+    Example:
+        >>> torch.are_deterministic_algorithms_enabled()
+        False
+    """
     return settings.deterministic
 
 
 def is_deterministic_algorithms_warn_only_enabled() -> bool:
-    """Whether they were asked for with ``warn_only``. Source: torch.is_deterministic_algorithms_warn_only_enabled."""
+    """Whether they were asked for with ``warn_only``.
+    Returns: a bool; False at first.
+    Source: torch.is_deterministic_algorithms_warn_only_enabled.
+    Example:
+        >>> torch.is_deterministic_algorithms_warn_only_enabled()
+        False
+    """
     return settings.warn_only
 
 
 def set_deterministic_debug_mode(debug_mode: int | str) -> None:
     """``use_deterministic_algorithms`` by level.
-
     Args:
         debug_mode: 'default' or 0 (not asked for), 'warn' or 1, 'error' or 2.
     Raises:
         TypeError: neither int nor str.
         RuntimeError: another level.
     Source: torch.set_deterministic_debug_mode.
+    Example:
+        >>> torch.set_deterministic_debug_mode("warn")
+        >>> torch.get_deterministic_debug_mode()
+        1
+        >>> torch.set_deterministic_debug_mode("default")
     """
     if isinstance(debug_mode, bool) or not isinstance(debug_mode, (int, str)):
         raise TypeError(f"debug_mode must be str or int, but got {type(debug_mode)}")
@@ -134,15 +175,28 @@ def set_deterministic_debug_mode(debug_mode: int | str) -> None:
 
 
 def get_deterministic_debug_mode() -> int:
-    """0 (not asked for), 1 (warn) or 2 (error). Source: torch.get_deterministic_debug_mode."""
+    """The level of ``set_deterministic_debug_mode``.
+    Returns: 0 (not asked for), 1 (warn) or 2 (error).
+    Source: torch.get_deterministic_debug_mode.
+    Example:
+        >>> torch.get_deterministic_debug_mode()
+        0
+    """
     return 0 if not settings.deterministic else 1 if settings.warn_only else 2
 
 
 def set_warn_always(mode: bool) -> None:
-    """Whether warnings that come once in a process come each time. Source: torch.set_warn_always.
-
+    """Chooses whether warnings that come once in a process come each time.
+    Args:
+        mode: True for each time.
     Raises:
         TypeError: not a bool.
+    Source: torch.set_warn_always.
+    Example:
+        >>> torch.set_warn_always(True)
+        >>> torch.is_warn_always_enabled()
+        True
+        >>> torch.set_warn_always(False)
     """
     if not isinstance(mode, bool):
         raise TypeError(f"setWarnOnlyOnce expects a bool, but got {type(mode).__name__}")
@@ -150,5 +204,11 @@ def set_warn_always(mode: bool) -> None:
 
 
 def is_warn_always_enabled() -> bool:
-    """Whether warnings that come once in a process come each time. Source: torch.is_warn_always_enabled."""
+    """Whether warnings that come once in a process come each time.
+    Returns: a bool; False at first.
+    Source: torch.is_warn_always_enabled.
+    Example:
+        >>> torch.is_warn_always_enabled()
+        False
+    """
     return settings.warn_always

@@ -16,7 +16,12 @@ __all__ = ["ProfilerAction", "ProfilerActivity", "kineto_available", "record_fun
 
 
 class ProfilerActivity(enum.Enum):
-    """What can be recorded. Source: torch.profiler.ProfilerActivity."""
+    """Kinds of work that a profiler records, by device.
+    Source: torch.profiler.ProfilerActivity.
+    Example:
+        >>> torch.profiler.ProfilerActivity.CPU.name
+        'CPU'
+    """
 
     CPU = 0
     XPU = 1
@@ -27,7 +32,12 @@ class ProfilerActivity(enum.Enum):
 
 
 class ProfilerAction(enum.Enum):
-    """What to do at a step. Source: torch.profiler.ProfilerAction."""
+    """The action of a profiler at a step.
+    Source: torch.profiler.ProfilerAction.
+    Example:
+        >>> [action.name for action in torch.profiler.ProfilerAction]
+        ['NONE', 'WARMUP', 'RECORD', 'RECORD_AND_SAVE', 'DEVICE_STOPPED']
+    """
 
     NONE = 0
     WARMUP = 1
@@ -37,28 +47,46 @@ class ProfilerAction(enum.Enum):
 
 
 def kineto_available() -> bool:
-    """Whether there is a recorder: not yet. Source: torch.profiler.kineto_available."""
+    """Whether there is a recorder: not yet.
+    Returns: False.
+    Source: torch.profiler.kineto_available.
+    Example:
+        >>> torch.profiler.kineto_available()
+        False
+    """
     return False
 
 
 def supported_activities() -> set[ProfilerActivity]:
-    """What can be recorded: nothing yet. Source: torch.profiler.supported_activities."""
+    """The kinds of work that can be recorded: none yet.
+    Returns: an empty set.
+    Source: torch.profiler.supported_activities.
+    Example:
+        >>> torch.profiler.supported_activities()
+        set()
+    """
     return set()
 
 
 def schedule(
     *, wait: int, warmup: int, active: int, repeat: int = 0, skip_first: int = 0, skip_first_wait: int = 0
 ) -> Callable[[int], ProfilerAction]:
-    """A function from a step's number to what to do: cycles of waiting, warming up and recording.
-
+    """A function from a step's number to the profiler's action: cycles of waiting, warming up and recording.
     Args:
-        wait, warmup, active: how many steps of each a cycle has.
+        wait: steps of each cycle in which nothing is done.
+        warmup: steps after them that are recorded and thrown away.
+        active: steps after them that are recorded.
         repeat: how many cycles; without end when 0.
         skip_first: steps before the first cycle.
         skip_first_wait: when not 0, the first cycle does not wait.
+    Returns: the function.
     Raises:
         AssertionError: a negative number, or no step to record.
     Source: torch.profiler.schedule.
+    Example:
+        >>> action = torch.profiler.schedule(wait=1, warmup=1, active=2)
+        >>> [action(step).name for step in range(5)]
+        ['NONE', 'WARMUP', 'RECORD', 'RECORD_AND_SAVE', 'NONE']
     """
     if min(wait, warmup, repeat, skip_first) < 0 or active <= 0:
         raise AssertionError(

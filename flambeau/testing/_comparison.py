@@ -70,7 +70,6 @@ def assert_close(
     msg: str | Callable[[str], str] | None = None,
 ) -> None:
     """Raise unless ``actual`` and ``expected`` are close: ``|actual - expected| <= atol + rtol * |expected|`` everywhere.
-
     Args:
         actual, expected: tensors, arrays, numbers, bools or None, or sequences and mappings of them, nested at will.
         allow_subclasses: compare a type with its subclasses too.
@@ -86,6 +85,12 @@ def assert_close(
         TypeError: a pair of types that cannot be compared.
         ValueError: only one of ``rtol`` and ``atol``.
     Source: torch.testing.assert_close.
+    Example:
+        >>> torch.testing.assert_close(torch.tensor(1.0), torch.tensor(1.0 + 1e-7))
+        >>> torch.testing.assert_close({"a": 1.0}, {"a": 1.5}, msg="too far")
+        Traceback (most recent call last):
+            ...
+        AssertionError: too far
     """
     if (rtol is None) != (atol is None):
         missing = "rtol" if rtol is None else "atol"
@@ -266,11 +271,14 @@ def assert_allclose(
     actual: Any, expected: Any, rtol: float | None = None, atol: float | None = None, equal_nan: bool = True, msg: str = ""
 ) -> None:
     """``assert_close`` without checks of dtype and stride. Deprecated: use ``assert_close``.
-
     Args:
         actual, expected: tensors, or what ``torch.tensor`` takes.
         rtol, atol, equal_nan, msg: as in ``assert_close``.
+    Raises:
+        AssertionError: they are not close.
     Source: torch.testing.assert_allclose.
+    Example:
+        >>> torch.testing.assert_allclose(torch.tensor([1, 2]), torch.tensor([1.0, 2.0]))
     """
     warnings.warn("`torch.testing.assert_allclose()` is deprecated; use `torch.testing.assert_close()`", FutureWarning, stacklevel=2)
     one, other = (value if isinstance(value, Tensor) else ops.tensor(value) for value in (actual, expected))

@@ -29,7 +29,6 @@ def make_tensor(
     memory_format: Any = None,
 ) -> Tensor:
     """A tensor of random values from ``[low, high)``, the same as PyTorch's for the same seed.
-
     Args:
         *shape: sizes one by one, or as one sequence.
         dtype: element type.
@@ -43,6 +42,10 @@ def make_tensor(
     Raises:
         ValueError: bounds that are NaN or not in order, gradients of integers, or ``noncontiguous`` with ``memory_format``.
     Source: torch.testing.make_tensor.
+    Example:
+        >>> x = torch.testing.make_tensor(2, 3, dtype=torch.int32, device="cpu", low=0, high=4)
+        >>> x.shape, bool((x >= 0).all() and (x < 4).all())
+        (torch.Size([2, 3]), True)
     """
     sizes = sizes_of(shape, "make_tensor") if shape else ()
     is_real_or_complex = dtype.is_floating_point or dtype.is_complex

@@ -45,7 +45,9 @@ SAC_IGNORED_OPS: set[Any] = set()  # operations that a selective checkpoint neve
 
 
 class CheckpointError(RuntimeError):
-    """The second run of a checkpointed function differed from the first."""
+    """Raised during backward: the second run of a checkpointed function saved other tensors than the first.
+    Source: torch.utils.checkpoint.CheckpointError.
+    """
 
 
 class _StopRecomputationError(Exception):
@@ -53,17 +55,23 @@ class _StopRecomputationError(Exception):
 
 
 def noop_context_fn() -> tuple[AbstractContextManager[Any], AbstractContextManager[Any]]:
-    """No contexts, for the first run and for the second."""
+    """The default ``context_fn``: two contexts that do nothing, for the first run and for the second.
+    Source: torch.utils.checkpoint.noop_context_fn.
+    """
     return nullcontext(), nullcontext()
 
 
 @contextmanager
 def set_checkpoint_early_stop(enable: bool) -> Iterator[None]:
     """Let the checkpoints made inside stop, or not, as soon as everything needed is computed again.
-
     Args:
         enable: takes the place of their ``early_stop``.
     Source: torch.utils.checkpoint.set_checkpoint_early_stop.
+    Example:
+        >>> x = torch.ones(2, requires_grad=True)
+        >>> with set_checkpoint_early_stop(False):
+        ...     y = checkpoint(torch.exp, x, use_reentrant=False)
+        >>> y.sum().backward()
     """
     global _early_stop_override
     previous, _early_stop_override = _early_stop_override, enable
@@ -76,10 +84,14 @@ def set_checkpoint_early_stop(enable: bool) -> Iterator[None]:
 @contextmanager
 def set_checkpoint_debug_enabled(enabled: bool | None) -> Iterator[None]:
     """Let the checkpoints made inside be debugged, or not.
-
     Args:
         enabled: takes the place of their ``debug``; None leaves it.
     Source: torch.utils.checkpoint.set_checkpoint_debug_enabled.
+    Example:
+        >>> with set_checkpoint_debug_enabled(False):
+        ...     y = checkpoint(torch.exp, torch.zeros(2, requires_grad=True), use_reentrant=False)
+        >>> y.detach()
+        tensor([1., 1.])
     """
     global _debug_override
     previous, _debug_override = _debug_override, enabled
@@ -111,8 +123,14 @@ class GraphExecGroup:
     Outside of one, every pass that needs something of it runs it again.
 
     Raises:
-        RuntimeError: one inside of another. CheckpointError: a pass that needs what another has used.
+        RuntimeError: one inside of another.
+        CheckpointError: a pass that needs what another has used.
     Source: torch.utils.checkpoint.GraphExecGroup.
+    Example:
+        >>> x = torch.ones(2, requires_grad=True)
+        >>> y = checkpoint(torch.exp, x, use_reentrant=False)
+        >>> with GraphExecGroup():
+        ...     gradient = torch.autograd.grad(y.sum(), x)
     """
 
     _current: GraphExecGroup | None = None
@@ -129,10 +147,16 @@ class GraphExecGroup:
 
 def detach_variable(inputs: tuple[Any, ...]) -> tuple[Any, ...]:
     """The tensors of a tuple without their history, requiring grad as they did; the rest as it is.
-
+    Args:
+        inputs: a tuple of tensors and other objects.
+    Returns: a tuple; its tensors share memory with the inputs.
     Raises:
         RuntimeError: no tuple.
     Source: torch.utils.checkpoint.detach_variable.
+    Example:
+        >>> x = torch.ones(2, requires_grad=True) * 2
+        >>> detach_variable((x, "text"))
+        (tensor([2., 2.], requires_grad=True), 'text')
     """
     if not isinstance(inputs, tuple):
         raise RuntimeError("Only tuple of tensors is supported. Got Unsupported input type: ", type(inputs).__name__)
@@ -140,15 +164,26 @@ def detach_variable(inputs: tuple[Any, ...]) -> tuple[Any, ...]:
 
 
 def check_backward_validity(inputs: Iterable[Any]) -> None:
-    """Warn where no tensor among the inputs requires grad. Source: torch.utils.checkpoint.check_backward_validity."""
+    """Warn where no tensor among the inputs requires grad.
+    Args:
+        inputs: tensors and other objects.
+    Source: torch.utils.checkpoint.check_backward_validity.
+    Example:
+        >>> check_backward_validity([torch.ones(1, requires_grad=True), 3])
+    """
     if not any(isinstance(arg, Tensor) and arg.requires_grad for arg in inputs):
         warnings.warn("None of the inputs have requires_grad=True. Gradients will be None", stacklevel=2)
 
 
 def get_device_states(*args: Any) -> tuple[list[int], list[Tensor]]:
     """Numbers of the CUDA devices on which tensors among the arguments (nested ones too) lie, and the states of their generators.
-
+    Args:
+        args: anything; mappings and sequences are searched.
+    Returns: a list of device numbers and a list of states, both empty without CUDA tensors.
     Source: torch.utils.checkpoint.get_device_states.
+    Example:
+        >>> get_device_states(torch.ones(2))
+        ([], [])
     """
     devices = _devices_of(args)
     return [device.index or 0 for device in devices], [_cuda().get_rng_state(device) for device in devices]
@@ -338,7 +373,6 @@ def checkpoint(
     **kwargs: Any,
 ) -> Any:
     """Call ``function(*args, **kwargs)`` without keeping what backward needs of it: it is called again during backward.
-
     Args:
         function: a part of the model; it has to do the same both times.
         args: its arguments.
@@ -358,6 +392,13 @@ def checkpoint(
         CheckpointError: during backward, when the second call saved other tensors than the first.
         NotImplementedError: ``debug``.
     Source: torch.utils.checkpoint.checkpoint. Chen et al. 2016.
+    Example:
+        >>> calls = []
+        >>> block = lambda x: calls.append("call") or x.sin().exp()
+        >>> x = torch.zeros(2, requires_grad=True)
+        >>> checkpoint(block, x, use_reentrant=False).sum().backward()
+        >>> calls, x.grad
+        (['call', 'call'], tensor([1., 1.]))
     """
     if _debug_override is not None:
         debug = _debug_override
@@ -428,11 +469,11 @@ def _checkpoint_recorded(
 
 
 class CheckpointPolicy(enum.Enum):
-    """What a selective checkpoint does with the result of an operation: keep it, or compute it again.
-
-    ``PREFER_...`` leaves the last word to a compiler, and without one is the same as ``MUST_...``.
-
+    """The treatment of an operation's result by a selective checkpoint: keep it, or compute it again.
     Source: torch.utils.checkpoint.CheckpointPolicy.
+    Example:
+        >>> [policy.name for policy in CheckpointPolicy][:2]
+        ['MUST_SAVE', 'PREFER_SAVE']
     """
 
     MUST_SAVE = 0
@@ -442,11 +483,13 @@ class CheckpointPolicy(enum.Enum):
 
 
 class SelectiveCheckpointContext:
-    """What a policy is given first.
-
-    Attributes:
+    """The first argument of a policy: says which of the two runs calls.
+    Args:
         is_recompute: whether this is the second run.
     Source: torch.utils.checkpoint.SelectiveCheckpointContext.
+    Example:
+        >>> SelectiveCheckpointContext(is_recompute=True).is_recompute
+        True
     """
 
     def __init__(self, *, is_recompute: bool) -> None:
@@ -526,7 +569,6 @@ _NAMES_OF_PARTS = dict.fromkeys(("conv1d", "conv2d", "conv3d", "conv_transpose1d
 
 def checkpoint_sequential(functions: Any, segments: int, input: Any, use_reentrant: bool | None = None, **kwargs: Any) -> Any:
     """Checkpoint a chain of functions in parts; the last part runs as always, since backward begins there.
-
     Args:
         functions: an ``nn.Sequential``, or a list of modules or functions.
         segments: number of parts.
@@ -538,6 +580,10 @@ def checkpoint_sequential(functions: Any, segments: int, input: Any, use_reentra
     Raises:
         ValueError: another keyword argument.
     Source: torch.utils.checkpoint.checkpoint_sequential.
+    Example:
+        >>> layers = [torch.nn.Linear(2, 2), torch.nn.ReLU(), torch.nn.Linear(2, 1)]
+        >>> checkpoint_sequential(layers, 2, torch.ones(3, 2, requires_grad=True), use_reentrant=False).shape
+        torch.Size([3, 1])
     """
     if use_reentrant is None:
         warnings.warn(

@@ -49,7 +49,6 @@ class _InfiniteConstantSampler(Sampler[None]):
 
 class DataLoader(Generic[_T_co]):
     """Iterates over a dataset in batches.
-
     Args:
         dataset: a :class:`Dataset` (anything with ``__getitem__`` and ``__len__``) or an :class:`IterableDataset`.
         batch_size: samples in a batch; None gives the samples as they are.
@@ -77,6 +76,13 @@ class DataLoader(Generic[_T_co]):
     Note: large arrays of a batch lie in memory that the worker uses again once no tensor shows it any more. An exception in a worker is
         raised here with the worker's traceback.
     Source: torch.utils.data.DataLoader.
+    Example:
+        >>> data = torch.utils.data.TensorDataset(torch.arange(5), torch.arange(5) ** 2)
+        >>> for number, square in DataLoader(data, batch_size=2):
+        ...     print(number.tolist(), square.tolist())
+        [0, 1] [0, 1]
+        [2, 3] [4, 9]
+        [4] [16]
     """
 
     def __init__(
@@ -140,7 +146,7 @@ class DataLoader(Generic[_T_co]):
 
     @property
     def multiprocessing_context(self) -> Any:
-        """How workers are started; None for the default."""
+        """The way workers are started; None for the default."""
         return self._multiprocessing_context
 
     @multiprocessing_context.setter
@@ -176,11 +182,17 @@ class DataLoader(Generic[_T_co]):
 
     def state_dict(self) -> dict[str, Any]:
         """Where the last iteration over this loader is.
-
         Returns:
             A dictionary of tensors, numbers, strings and containers of them, and of what ``state_dict`` of the dataset and the samplers
             gives where they have one. The program's own random state (``torch.get_rng_state()``) is not in it.
         Source: torchdata.stateful_dataloader.StatefulDataLoader.state_dict.
+        Example:
+            >>> loader = DataLoader(range(6), batch_size=2)
+            >>> first = next(iter(loader))
+            >>> later = DataLoader(range(6), batch_size=2)
+            >>> later.load_state_dict(loader.state_dict())
+            >>> [batch.tolist() for batch in later]
+            [[2, 3], [4, 5]]
         """
         if self._state_to_resume is not None:
             return dict(self._state_to_resume)
@@ -198,6 +210,13 @@ class DataLoader(Generic[_T_co]):
             TypeError: no dictionary.
             ValueError: a state of something else, or of a loader with other workers.
         Source: torchdata.stateful_dataloader.StatefulDataLoader.load_state_dict.
+        Example:
+            >>> loader = DataLoader(range(4))
+            >>> iterator = iter(loader)
+            >>> first = next(iterator), next(iterator)
+            >>> loader.load_state_dict(loader.state_dict())
+            >>> list(loader)
+            [tensor([2]), tensor([3])]
         """
         progress_of.check_state(self, state_dict)
         if self._iterator is not None:

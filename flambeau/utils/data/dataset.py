@@ -25,7 +25,15 @@ class Dataset(Generic[_T_co]):
     Subclasses define ``__getitem__``, mostly ``__len__`` (samplers need it), and where it is faster
     ``__getitems__(indices) -> list`` for a whole batch.
 
+    Raises:
+        NotImplementedError: an item of a subclass without ``__getitem__``.
     Source: torch.utils.data.Dataset.
+    Example:
+        >>> class Squares(Dataset):
+        ...     def __getitem__(self, index):
+        ...         return index**2
+        >>> Squares()[3]
+        9
     """
 
     def __getitem__(self, index: Any) -> _T_co:
@@ -44,6 +52,12 @@ class IterableDataset(Dataset[_T_co], Iterable[_T_co]):
     :func:`get_worker_info` which part is its own.
 
     Source: torch.utils.data.IterableDataset.
+    Example:
+        >>> class Countdown(IterableDataset):
+        ...     def __iter__(self):
+        ...         return iter([3, 2, 1])
+        >>> list(torch.utils.data.DataLoader(Countdown(), batch_size=2))
+        [tensor([3, 2]), tensor([1])]
     """
 
     def __add__(self, other: Dataset[_T_co]) -> ChainDataset:  # type: ignore[override]
@@ -52,12 +66,15 @@ class IterableDataset(Dataset[_T_co], Iterable[_T_co]):
 
 class TensorDataset(Dataset[tuple[Tensor, ...]]):
     """Samples are tuples of the rows of some tensors.
-
     Args:
-        tensors: tensors with the same first dimension.
+        tensors: tensors ``(n, *)`` with the same first dimension.
     Raises:
         AssertionError: different first dimensions.
     Source: torch.utils.data.TensorDataset.
+    Example:
+        >>> pairs = TensorDataset(torch.tensor([1, 2]), torch.tensor([10, 20]))
+        >>> len(pairs), pairs[1]
+        (2, (tensor(2), tensor(20)))
     """
 
     tensors: tuple[Tensor, ...]
@@ -76,13 +93,15 @@ class TensorDataset(Dataset[tuple[Tensor, ...]]):
 
 class StackDataset(Dataset[Any]):
     """Samples are tuples (or dicts) of the samples of several datasets, such as images and labels.
-
     Args:
         args: datasets of one length: samples are tuples.
         kwargs: datasets of one length: samples are dicts.
     Raises:
         ValueError: no dataset, both kinds, or different lengths.
     Source: torch.utils.data.StackDataset.
+    Example:
+        >>> StackDataset(["cat", "dog"], [0, 1])[1], StackDataset(name=["cat", "dog"], label=[0, 1])[1]
+        (('dog', 1), {'name': 'dog', 'label': 1})
     """
 
     datasets: tuple[Any, ...] | dict[str, Any]
@@ -130,7 +149,6 @@ def _items(dataset: Any, indices: list[Any]) -> Sequence[Any]:
 
 class ConcatDataset(Dataset[_T_co]):
     """Several datasets one behind the other.
-
     Args:
         datasets: datasets with an index.
     Attributes:
@@ -138,6 +156,10 @@ class ConcatDataset(Dataset[_T_co]):
     Raises:
         AssertionError: no dataset, or an IterableDataset.
     Source: torch.utils.data.ConcatDataset.
+    Example:
+        >>> both = ConcatDataset([["a", "b"], ["c"]])
+        >>> both[2], both.cumulative_sizes
+        ('c', [2, 3])
     """
 
     datasets: list[Dataset[_T_co]]
@@ -145,7 +167,11 @@ class ConcatDataset(Dataset[_T_co]):
 
     @staticmethod
     def cumsum(sequence: Sequence[Any]) -> list[int]:
-        """The running sums of the lengths."""
+        """The running sums of the lengths.
+        Args:
+            sequence: datasets with a length.
+        Returns: a list of ints.
+        """
         return list(itertools.accumulate(len(entry) for entry in sequence))
 
     def __init__(self, datasets: Iterable[Dataset[_T_co]]) -> None:
@@ -178,12 +204,17 @@ class ConcatDataset(Dataset[_T_co]):
 
 class ChainDataset(IterableDataset[Any]):
     """Several streams one after the other.
-
     Args:
         datasets: IterableDatasets; each is looked at when its turn comes.
     Raises:
         AssertionError: another kind of dataset, when its turn comes.
     Source: torch.utils.data.ChainDataset.
+    Example:
+        >>> class Letters(IterableDataset):
+        ...     def __iter__(self):
+        ...         return iter("ab")
+        >>> list(ChainDataset([Letters(), Letters()]))
+        ['a', 'b', 'a', 'b']
     """
 
     def __init__(self, datasets: Iterable[Dataset[Any]]) -> None:
@@ -206,13 +237,15 @@ class ChainDataset(IterableDataset[Any]):
 
 class Subset(Dataset[_T_co]):
     """The samples of a dataset at some indices.
-
     Args:
         dataset: the whole dataset.
         indices: the indices in it.
     Raises:
         NotImplementedError: a subclass that changes ``__getitem__`` but not ``__getitems__``, which the loader uses.
     Source: torch.utils.data.Subset.
+    Example:
+        >>> list(Subset(["a", "b", "c", "d"], [3, 0]))
+        ['d', 'a']
     """
 
     dataset: Dataset[_T_co]
@@ -243,7 +276,6 @@ class Subset(Dataset[_T_co]):
 
 def random_split(dataset: Dataset[_T], lengths: Sequence[int | float], generator: Generator | None = default_generator) -> list[Subset[_T]]:
     """Split a dataset at random into parts that do not overlap.
-
     Args:
         dataset: a dataset with a length.
         lengths: of the parts; or fractions that sum to 1, of which each part gets the whole number below, and the first parts one
@@ -254,6 +286,10 @@ def random_split(dataset: Dataset[_T], lengths: Sequence[int | float], generator
     Raises:
         ValueError: lengths that do not sum to the dataset's, or a fraction outside 0 to 1.
     Source: torch.utils.data.random_split.
+    Example:
+        >>> train, test = random_split(range(10), [0.8, 0.2], generator=torch.Generator().manual_seed(1))
+        >>> len(train), len(test), sorted([*train, *test]) == list(range(10))
+        (8, 2, True)
     """
     total = len(dataset)  # type: ignore[arg-type]
     if math.isclose(sum(lengths), 1) and sum(lengths) <= 1:

@@ -28,6 +28,9 @@ class DistributedSampler(Sampler[int]):
         ValueError: ``rank`` not below ``num_replicas``.
         RuntimeError: ``num_replicas`` or ``rank`` missing without the distributed package, ValueError without a process group.
     Source: torch.utils.data.distributed.DistributedSampler.
+    Example:
+        >>> [list(DistributedSampler(range(5), num_replicas=2, rank=rank, shuffle=False)) for rank in (0, 1)]
+        [[0, 2, 4], [1, 3, 0]]
     """
 
     def __init__(
@@ -71,8 +74,14 @@ class DistributedSampler(Sampler[int]):
 
     def set_epoch(self, epoch: int) -> None:
         """Shuffle in another way from the next iteration on.
-
         Args:
             epoch: added to the seed; the same on all ranks.
+        Source: torch.utils.data.distributed.DistributedSampler.set_epoch.
+        Example:
+            >>> sampler = DistributedSampler(range(100), num_replicas=2, rank=0)
+            >>> first = list(sampler)
+            >>> sampler.set_epoch(1)
+            >>> list(sampler) == first
+            False
         """
         self.epoch = epoch

@@ -29,10 +29,15 @@ def _is_positive_int(value: object) -> bool:
 
 class Sampler(Generic[_T_co]):
     """Base class of samplers: ``__iter__`` gives indices or lists of indices, ``__len__`` (where known) their number.
-
     Args:
         data_source: of no use to the base class; programs for earlier versions pass it.
     Source: torch.utils.data.Sampler.
+    Example:
+        >>> class Backwards(Sampler):
+        ...     def __iter__(self):
+        ...         return iter([2, 1, 0])
+        >>> [batch.tolist() for batch in torch.utils.data.DataLoader(torch.arange(3), batch_size=2, sampler=Backwards())]
+        [[2, 1], [0]]
     """
 
     def __init__(self, data_source: Sized | None = None) -> None:
@@ -46,10 +51,12 @@ class Sampler(Generic[_T_co]):
 
 class SequentialSampler(Sampler[int]):
     """All indices in order.
-
     Args:
         data_source: the dataset; only its length counts.
     Source: torch.utils.data.SequentialSampler.
+    Example:
+        >>> list(SequentialSampler("abc"))
+        [0, 1, 2]
     """
 
     data_source: Sized
@@ -66,7 +73,6 @@ class SequentialSampler(Sampler[int]):
 
 class RandomSampler(Sampler[int]):
     """Indices in random order, each once, or drawn with replacement.
-
     Args:
         data_source: the dataset; only its length counts.
         replacement: draw each index from all of them.
@@ -76,6 +82,10 @@ class RandomSampler(Sampler[int]):
         TypeError: ``replacement`` not a bool.
         ValueError: ``num_samples`` not a positive int.
     Source: torch.utils.data.RandomSampler.
+    Example:
+        >>> order = list(RandomSampler(range(4)))
+        >>> sorted(order), len(RandomSampler(range(4), replacement=True, num_samples=10))
+        ([0, 1, 2, 3], 10)
     """
 
     data_source: Sized
@@ -122,11 +132,13 @@ class RandomSampler(Sampler[int]):
 
 class SubsetRandomSampler(Sampler[int]):
     """Given indices in random order.
-
     Args:
         indices: the indices.
         generator: random numbers; the default generator when None.
     Source: torch.utils.data.SubsetRandomSampler.
+    Example:
+        >>> sorted(SubsetRandomSampler([2, 5, 7]))
+        [2, 5, 7]
     """
 
     indices: Sequence[int]
@@ -145,7 +157,6 @@ class SubsetRandomSampler(Sampler[int]):
 
 class WeightedRandomSampler(Sampler[int]):
     """Indices drawn with given probabilities.
-
     Args:
         weights: of the indices 0, 1, ...; they need not sum to 1.
         num_samples: how many indices.
@@ -156,6 +167,9 @@ class WeightedRandomSampler(Sampler[int]):
         ValueError: ``num_samples`` not a positive int, ``replacement`` not a bool, or weights that are not one-dimensional.
         TypeError: both ``replacement=False`` and ``replace`` given.
     Source: torch.utils.data.WeightedRandomSampler.
+    Example:
+        >>> list(WeightedRandomSampler([0.0, 1.0, 0.0], num_samples=3))
+        [1, 1, 1]
     """
 
     replacement: bool

@@ -1,4 +1,4 @@
-"""From samples to a batch: what the loader does with them unless it is given a ``collate_fn``."""
+"""Collating: how a loader makes a batch of samples, unless it is given a ``collate_fn``."""
 
 from __future__ import annotations
 
@@ -27,12 +27,14 @@ def _is_text(array: np.ndarray) -> bool:
 
 def default_convert(data: Any) -> Any:
     """NumPy arrays and numbers in ``data`` as tensors; the loader does this to samples that it does not batch.
-
     Args:
         data: anything; mappings, sequences and named tuples are searched.
     Returns:
         ``data`` with arrays and NumPy numbers replaced by tensors; a plain tuple becomes a list. Strings stay.
     Source: torch.utils.data.default_convert.
+    Example:
+        >>> default_convert({"name": "cat", "pixels": np.array([1, 2])})
+        {'name': 'cat', 'pixels': tensor([1, 2])}
     """
     if isinstance(data, Tensor):
         return data
@@ -53,7 +55,6 @@ def default_convert(data: Any) -> Any:
 
 def collate(batch: Sequence[Any], *, collate_fn_map: CollateMap | None = None) -> Any:
     """Join samples into one batch by the type of the first: by a function of ``collate_fn_map``, or item by item.
-
     Args:
         batch: the samples; all have the structure of the first.
         collate_fn_map: type, or tuple of types, to function ``f(batch, *, collate_fn_map)``; the first match counts.
@@ -63,6 +64,11 @@ def collate(batch: Sequence[Any], *, collate_fn_map: CollateMap | None = None) -
         TypeError: samples of another type.
         RuntimeError: sequences of different lengths.
     Source: torch.utils.data._utils.collate.collate.
+    Example:
+        >>> def longest(batch, *, collate_fn_map):
+        ...     return max(batch, key=len)
+        >>> collate([("ab", 1), ("abc", 2)], collate_fn_map={str: longest, int: collate_int_fn})
+        ['abc', tensor([1, 2])]
     """
     sample = batch[0]
     kind = type(sample)
@@ -158,7 +164,6 @@ default_collate_fn_map: CollateMap = {
 
 def default_collate(batch: Sequence[Any]) -> Any:
     """Join samples into one batch: tensors and arrays are stacked, numbers become tensors, containers keep their structure.
-
     Args:
         batch: the samples; all have the structure of the first.
     Returns:
@@ -167,5 +172,8 @@ def default_collate(batch: Sequence[Any]) -> Any:
         TypeError: samples of which no tensor can be made.
         RuntimeError: sequences of different lengths, or tensors of different shapes.
     Source: torch.utils.data.default_collate.
+    Example:
+        >>> default_collate([{"x": 1.5, "name": "a"}, {"x": 2.5, "name": "b"}])
+        {'x': tensor([1.5000, 2.5000], dtype=torch.float64), 'name': ['a', 'b']}
     """
     return collate(batch, collate_fn_map=default_collate_fn_map)

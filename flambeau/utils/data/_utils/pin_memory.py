@@ -18,13 +18,15 @@ def accelerator_available() -> bool:
 
 def pin_memory(data: Any, device: Any = None) -> Any:
     """``data`` with all tensors, and objects with a ``pin_memory`` method, in page-locked memory.
-
     Args:
         data: anything; mappings, sequences and tuples are searched.
         device: not needed any more; the current accelerator is used.
     Returns:
         The same structure.
     Source: torch.utils.data._utils.pin_memory.pin_memory.
+    Example:
+        >>> pin_memory(["label", 3])
+        ['label', 3]
     """
     if isinstance(data, Tensor) or hasattr(data, "pin_memory"):
         return data.pin_memory()

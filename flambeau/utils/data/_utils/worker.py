@@ -1,4 +1,4 @@
-"""What a worker of a loader does, and what it knows about itself."""
+"""A loader's workers: the loop that fetches batches, and what a worker is told about itself."""
 
 from __future__ import annotations
 
@@ -40,8 +40,7 @@ class _RNG:
 
 @dataclass(frozen=True)
 class WorkerInfo:
-    """Which worker of a loader this is.
-
+    """The number, seed and dataset of a loader's worker.
     Attributes:
         id: number of the worker, from 0.
         num_workers: how many there are.
@@ -50,6 +49,13 @@ class WorkerInfo:
         rng: generators of this thread's own; None in a process, where the global ones are.
         worker_method: ``'multiprocessing'`` or ``'thread'``.
     Source: torch.utils.data._utils.worker.WorkerInfo.
+    Example:
+        >>> class Shard(torch.utils.data.IterableDataset):
+        ...     def __iter__(self):
+        ...         info = get_worker_info()
+        ...         return iter(range(info.id, 6, info.num_workers))
+        >>> [int(x) for x in torch.utils.data.DataLoader(Shard(), num_workers=2, worker_method="thread")]
+        [0, 1, 2, 3, 4, 5]
     """
 
     id: int
@@ -71,11 +77,12 @@ _thread = _OfThread()
 
 
 def get_worker_info() -> WorkerInfo | None:
-    """What this process or thread is to a loader.
-
-    Returns:
-        In a worker its number, the number of workers, its seed and its dataset; None elsewhere.
+    """The calling worker's number, seed and dataset.
+    Returns: a ``WorkerInfo`` in a worker of a loader; None elsewhere.
     Source: torch.utils.data.get_worker_info.
+    Example:
+        >>> get_worker_info() is None
+        True
     """
     return _thread.info or _worker_info
 
