@@ -53,8 +53,7 @@ class GradScaler:
         >>> x = torch.nn.Parameter(torch.ones(1))
         >>> scaler, optimizer = GradScaler("cpu", init_scale=8.0), torch.optim.SGD([x], lr=0.5)
         >>> scaler.scale(x.sum()).backward()
-        >>> scaler.step(optimizer), scaler.update()
-        (None, None)
+        >>> _ = scaler.step(optimizer), scaler.update()
         >>> x.data, x.grad, scaler.get_scale()
         (tensor([0.5000]), tensor([1.]), 8.0)
     """
