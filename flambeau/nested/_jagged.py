@@ -8,7 +8,8 @@ values ``(H, L, D)``. With ``lengths`` there are holes: a sequence ends before t
 from __future__ import annotations
 
 import functools
-from typing import Any
+from collections.abc import Callable
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -38,6 +39,7 @@ class NestedTensor(WrapperTensor):
     _offsets: Tensor
     _lengths: Tensor | None
     _ragged_idx: int
+    _apply: ClassVar[Callable[..., Any]]  # answers calls; ``_operations``, which is written with this class, puts it here
     layout = jagged
     is_nested = True
 
@@ -167,9 +169,7 @@ class NestedTensor(WrapperTensor):
 
     @classmethod
     def __torch_function__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        from ._operations import apply  # the operations are written with this class
-
-        return apply(func, args, kwargs or {})
+        return NestedTensor._apply(func, args, kwargs or {})
 
 
 def rebuilt(values: Tensor, offsets: Tensor, lengths: Tensor | None, ragged_idx: int, requires_grad: bool) -> Any:

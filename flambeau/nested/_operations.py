@@ -569,3 +569,5 @@ _HANDLERS: dict[str, Callable[..., Any]] = {
     "unsqueeze": _unsqueeze,
     "to_padded_tensor": _conversion,
 }
+
+NestedTensor._apply = staticmethod(apply)

@@ -6,7 +6,7 @@ import contextlib
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from ..core.calls.override import getters
+from ..core.calls import getters
 from ..core.state import active, interposed, modes, thread
 from ..core.tensor import Tensor
 
@@ -52,7 +52,7 @@ class TorchDispatchMode:
         raise NotImplementedError(f"{type(self).__name__} must define __torch_dispatch__")
 
     def __enter__(self) -> Any:
-        getters().enter_below()
+        getters.enter_below()
         stack = _below().stack_with(self)
         thread.dispatch_modes = stack  # no call from here on: see ``state``
         thread.modes += 1
@@ -69,7 +69,7 @@ class TorchDispatchMode:
         thread.modes -= 1
         del active[-1:]
         del interposed[-1:]
-        getters().leave_below()
+        getters.leave_below()
 
     @classmethod
     def push(cls, *args: Any, **kwargs: Any) -> Any:

@@ -32,7 +32,7 @@ from .dispatch import COMPOSITE, dispatch
 from .interruption import GENERATED
 from .operation import BOOL, REQUIRED, Hung, Op, Param, other_keywords, pop_autocast
 from .out import SILENT
-from .override import call_override, default_torch_function, getters, plainly
+from .override import call_override, default_torch_function, plainly
 from .tables import TABLES, import_late, key_of, late_families
 
 # What a decorator for operations is to type checkers. With a callable as its result they know every declared operation from the
@@ -383,7 +383,9 @@ def show_methods(cls: type, **kwargs: Any) -> None:
             setattr(cls, name, _shown(name))
     own = cls.__dict__.get("__torch_function__")
     if isinstance(own, classmethod) and cls.__module__.partition(".")[0] != __name__.partition(".")[0]:  # ours answer for themselves
-        getters().show_getters(cls)
+        from . import getters  # late: few programs have such a class
+
+        getters.show_getters(cls)
         overriding.append(None)
     if getattr(cls, "__torch_dispatch__", None) is not None:
         learn(cls)
