@@ -12,6 +12,7 @@ from ..core.tensor import Tensor
 from ..nn import Module
 from ..nn.normalization import _BatchNorm
 from ..nn.utils.stateless import _functional_call
+from . import _functions as _functions
 from ._functionalize import debug_unwrap, functionalize
 from ._jacobians import hessian, jacfwd, jacrev
 from ._jvp import jvp

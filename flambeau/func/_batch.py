@@ -25,9 +25,10 @@ from ..core.random.generator import drawn_here, unwatch, watch
 from ..core.shape import element_strides
 from ..core.tape.history import is_differentiable
 from ..core.tensor import Tensor, storage_of
-from ..ops import joining, ranges
+from ..ops import joining
 from . import _batch_random
 from ._adoption import extent_of, family_of, put_inside, release, take
+from ._batch_dimensions import behind, dynamic
 from ._levels import Interpreter, NoValues, Wrapped, below, call_entry, flat, highest, invoke, invoke_in_place, mapped, needs_grad
 
 loops: dict[str, int] = {}  # how often an operation was called example by example, by its name; for tests
@@ -46,11 +47,6 @@ _DIMS = frozenset(("dim", "dims", "dim0", "dim1", "dim2", "dimension", "axis"))
 
 
 FRESH = 2  # ``_is_repeated`` of a new tensor that follows no other
-
-
-def dynamic(name: str) -> NoValues:
-    """The error for an operation whose result's shape depends on values."""
-    return NoValues(f"vmap: We do not support batching operators that can output dynamic shape. Attempted to vmap over aten::{name}.")
 
 
 class Batch(Interpreter):
@@ -461,18 +457,3 @@ def _shifted(batch: Batch, op: Any, *values: Any) -> Any:
 
 
 _ADD_ONE = frozenset(("unsqueeze", "stack", "diag_embed"))  # where dim counts in the result, which has one dimension more
-
-
-def behind(dim: Any, rank: int) -> Any:
-    """A dimension, or several, of an example of ``rank`` dimensions, counted behind the batch; None where that is none."""
-    if dim.__class__ is int:
-        return dim % rank + 1 if -rank <= dim < rank else None
-    if dim.__class__ is tuple or dim.__class__ is list:
-        found = [behind(each, rank) for each in dim]
-        return None if not found or None in found else found
-    return None
-
-
-def new_index(batch: Batch, rank: int) -> Tensor:
-    """The examples' numbers, as an index that broadcasts against index tensors of ``rank`` dimensions."""
-    return ranges.arange(batch.size).reshape(batch.size, *(1,) * rank)

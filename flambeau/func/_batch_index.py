@@ -11,6 +11,7 @@ from typing import Any
 
 from ..core.tensor import Tensor
 from ..ops.scatter import gather, scatter, scatter_add
+from ._batch_dimensions import new_index
 from ._batch_rules import batching
 from ._levels import Wrapped, flat, invoke
 
@@ -85,8 +86,6 @@ def _inner_key(batch: Any, key: Key, has_batch: bool) -> tuple[Any, ...]:
         found.append(_ALL if each is None else batch.lead(each._inner, key.rank) if batch.has(each) else each)
     if not has_batch:
         return tuple(found)
-    from ._batch import new_index
-
     return (new_index(batch, key.rank), *found)
 
 

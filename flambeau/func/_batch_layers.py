@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from ..core.tensor import Tensor
+from ._batch_dimensions import new_index
 from ._batch_rules import batching
 from ._levels import invoke
 
@@ -138,8 +139,6 @@ def _embedding(batch: Any, op: Any, weight: Any, indices: Any, padding_idx: Any,
         return NotImplemented  # rows of all examples without a gradient are more than one
     if any(rest) or weight._array.ndim != 2:
         return NotImplemented
-    from ._batch import new_index
-
     inner, (rows, width) = weight._inner, weight._array.shape
     own = batch.inside(indices)
     if not rows or not own._array.size or bool(((own < 0) | (own >= rows)).any()):

@@ -17,6 +17,7 @@ from ..core.calls.tables import Rules
 from ..core.shape import inferred_shape
 from ..ops.linalg.products import bmm, dot, matmul, mm, mv, outer
 from . import _batch_random
+from ._batch_dimensions import behind, dynamic
 from ._levels import call_entry, invoke
 
 batching = Rules("vmap")  # of primitives: (batch, operation, *values)
@@ -130,8 +131,6 @@ def _filled(batch: Any, op: Any, input: Any, mask: Any, value: Any) -> Any:
 
 @batching("cat")
 def _joined(batch: Any, op: Any, tensors: Any, dim: Any) -> Any:
-    from ._batch import behind
-
     kept = [each for each in tensors if each._array.shape != (0,)] or list(tensors)
     rank = kept[0]._array.ndim
     if not rank or any(each._array.ndim != rank for each in kept) or len({each._array.dtype for each in tensors}) > 1:
@@ -142,8 +141,6 @@ def _joined(batch: Any, op: Any, tensors: Any, dim: Any) -> Any:
 
 @batching("stack")
 def _stacked(batch: Any, op: Any, tensors: Any, dim: Any) -> Any:
-    from ._batch import behind
-
     at = behind(dim, tensors[0]._array.ndim + 1)
     if at is None or len({each._array.shape for each in tensors}) > 1:
         return NotImplemented
@@ -167,8 +164,6 @@ def _diagonals_embedded(batch: Any, op: Any, input: Any, offset: int, dim1: int,
 # -- reductions -----------------------------------------------------------------------------------------------
 def along(batch: Any, op: Any, input: Any, *rest: Any) -> Any:
     """Reductions and running values along ``dim``; a 0-d example is a row of one."""
-    from ._batch import behind
-
     at = op.names.index("dim") - 1
     dim = rest[at]
     inner, rank = input._inner, input._array.ndim
@@ -393,8 +388,6 @@ def _strided_put(batch: Any, call: Call) -> Any:
 @batching_whole("unique", "unique_consecutive", "nonzero", "argwhere")
 def _dynamic(batch: Any, call: Call) -> Any:
     """The shape of the result depends on values."""
-    from ._batch import dynamic
-
     if any(batch.has(each) for each in call.operands) and not batch.are_repeated(call.operands):
         raise dynamic(call.op.name)
     return NotImplemented
@@ -422,8 +415,6 @@ def _random(batch: Any, op: Any, input: Any, generator: Any) -> Any:
 
 @batching("_nonzero")
 def _places(batch: Any, op: Any, input: Any) -> Any:
-    from ._batch import dynamic
-
     if batch.are_repeated((input,)):
         return NotImplemented
     raise dynamic("nonzero")

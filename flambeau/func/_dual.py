@@ -33,7 +33,9 @@ from ..core.tape.derivatives import argument_names, fact_of, rule_inputs
 from ..core.tape.history import check_writable
 from ..core.tensor import Parameter, Tensor, storage_of
 from ._adoption import extent_of, family_of, put_inside, release, swap, take
-from ._levels import Interpreter, Wrapped, call_entry, invoke, mapped, needs_grad, unrecorded
+from ._forward_rules import forward
+from ._levels import Interpreter, Wrapped, call_entry, invoke, invoke_in_place, mapped, needs_grad, unrecorded
+from ._reverse import alias, batches_below, batches_in, gradients, spread, wrapped_at, zeros_of
 
 _DRAWN = frozenset("bernoulli poisson binomial multinomial".split())  # whose derivative is zero everywhere
 _FILLS = frozenset("normal_ uniform_ random_ bernoulli_ exponential_ geometric_ cauchy_ log_normal_".split())  # with random numbers
@@ -77,8 +79,6 @@ class Dual(Interpreter):
 
     def _own(self, tangent: Any) -> Any:
         """A new tangent over all batches that run below: those that are written into it may belong to any of them."""
-        from ._reverse import batches_below, spread, wrapped_at
-
         if batches := batches_below(self):
             tangent = spread(tangent, batches).clone(memory_format=contiguous_format)
         for each in thread.levels:
@@ -168,8 +168,6 @@ class Dual(Interpreter):
         Raises:
             NotImplementedError: a derivative that cannot be differentiated.
         """
-        from ._reverse import alias, batches_in, gradients, spread, zeros_of
-
         batches = batches_in([self.primal(each) for each in flat(values)])
         recorded, inference = grad_enabled(), thread.inference
         fresh: list[Any] = []
@@ -234,8 +232,6 @@ class Dual(Interpreter):
         return self.put(target, made, lambda part, value: part.copy_(value))
 
     def _without_tangent(self, op: Any, values: tuple[Any, ...]) -> Any:
-        from ._levels import invoke_in_place
-
         invoke_in_place(op, [self.primal(each) for each in values])
         return values[0]
 
@@ -413,8 +409,6 @@ def _way_of(op: Any) -> Callable[..., Any]:
         return constant
     if op.is_view:
         return view
-    from ._forward_rules import forward
-
     found = forward.of(op)
     if found is not None:
         return found

@@ -15,7 +15,7 @@ from ..core.tensor import Tensor, storage_of
 from ..utils._pytree import _broadcast_to_and_flatten, tree_flatten, tree_unflatten
 from ._batch import Batch
 from ._dual import Dual, check_tangent
-from ._levels import Wrapped, below, highest, mapped
+from ._levels import Hook, Wrapped, below, highest, mapped
 
 _PAGE = "For more details, please see https://pytorch.org/docs/main/notes/extending.func.html"
 
@@ -273,3 +273,6 @@ def _brought(batch: Batch, value: Any, dim: Any, summed: bool = True) -> Any:
     if dim == 0:
         return batch.inside(value)
     return value._inner.sum(0) if batch.has(value) and summed else value
+
+
+Hook.function = staticmethod(applied)

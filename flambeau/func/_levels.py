@@ -604,12 +604,7 @@ class Hook:
         """What stands on the tape of several tensors; None as it is."""
         return None if tensors is None else tuple([_plain(each) for each in tensors])
 
-    @staticmethod
-    def function(kind: Any, args: tuple[Any, ...]) -> Any:
-        """``kind.apply(*args)`` of a user's ``autograd.Function``."""
-        from . import _functions
-
-        return _functions.applied(kind, args)
+    function: Callable[[Any, tuple[Any, ...]], Any]  # ``kind.apply(*args)`` of a user's ``autograd.Function``; ``_functions`` puts it here
 
 
 modes.transforms = Hook

@@ -26,7 +26,6 @@ from ..core.tensor import Tensor, ViewMeta, root_of
 from ..ops import conversion
 from ..utils._pytree import TreeSpec, tree_flatten, tree_map, tree_unflatten, treespec_pprint
 from ._batch import Batch
-from ._dual import Dual
 from ._levels import Hook, Wrapped, below, highest, needs_grad
 
 
@@ -255,7 +254,7 @@ def _without(batch: Batch, tensor: Any) -> Any:
     return above.wrap(_without(batch, tensor._inner), _without(batch, tensor._tangent))
 
 
-def _parts(dual: Dual, tensor: Any) -> tuple[Any, Any]:
+def _parts(dual: Any, tensor: Any) -> tuple[Any, Any]:
     """A tensor's value and tangent (or None) at a level; both keep what is wrapped around that level."""
     if tensor.__class__ is not Wrapped or tensor._owner.level <= dual.level:
         return dual.primal(tensor), dual.tangent(tensor)
