@@ -7,7 +7,7 @@ import pytest
 
 import flambeau as torch
 from flambeau.core.arrays import native
-from flambeau.kernels import padding as kernels
+from flambeau.kernels.families import padding as kernels
 from flambeau.ops import padding
 
 from .guard import guarded
