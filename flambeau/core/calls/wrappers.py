@@ -24,6 +24,9 @@ What a generated wrapper looks like (``mul``):
             elif ...a Python number...
         return dispatch(op, (input, other), out)
 
+Operations whose operands must agree in dtype have a function like it for float16 and bfloat16 (``make_reduced``): it widens the operands,
+runs the same kernel and rounds its result. The wrapper calls it last, and autocast at once.
+
 Set ``FLAMBEAU_SHOW_WRAPPERS=1`` to print each wrapper as it is made.
 """
 
