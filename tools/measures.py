@@ -7,7 +7,7 @@ spellings         how side tables and rules name ``nn.functional.softmax``: by i
 entry points      names of ``core.arrays.native`` that files outside of ``core`` and ``kernels`` use
 top level         files and folders of the package
 circles           groups of files that import each other, imports inside of functions and ``import_module`` counted
-lines             of the package, examples of docstrings not counted
+lines             of the package, examples of docstrings not counted; and without docstrings
 long functions    above 60 lines, outside of kernels
 docstrings        of operations, and by package of other public classes and functions: those that give shapes, arguments, and so on
 """
@@ -268,6 +268,20 @@ def lines() -> int:
     return sum(len(re.sub(r"(?m)^ *(>>> |\.\.\. ).*\n(?: +(?!\"\"\")\S.*\n)*", "", path.read_text()).splitlines()) for path in trees())
 
 
+def lines_of_code() -> int:
+    """Lines that are no docstring."""
+    count = 0
+    for path, tree in trees().items():
+        count += len(path.read_text().splitlines())
+        for node in ast.walk(tree):
+            if (
+                isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef | ast.Module)
+                and ast.get_docstring(node, False) is not None
+            ):
+                count -= (node.body[0].end_lineno or 0) - node.body[0].lineno + 1
+    return count
+
+
 def long_functions() -> list[tuple[int, str]]:
     found = []
     for path, tree in trees().items():
@@ -305,7 +319,7 @@ def main() -> None:
     print(f"circles: {len(found)}")
     for group in found:
         print(f"  {len(group)}: {', '.join(group)}")
-    print(f"lines: {lines()}")
+    print(f"lines: {lines()}, without docstrings {lines_of_code()}")
     functions = long_functions()
     print(f"functions above {LONG} lines outside of kernels, docstrings not counted: {len(functions)}")
     for length, where in functions:
