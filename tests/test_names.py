@@ -104,3 +104,25 @@ def test_ranges_of_sizes_are_checked() -> None:
         flambeau.sym_constrain_range(3, min=4)
     with pytest.raises(RuntimeError, match="greater than 2"):
         flambeau.sym_constrain_range_for_size(3, max=2)
+
+
+def test_tables_of_tensors_around_tensors_name_functions() -> None:
+    """What they answer, they answer by the name that ``__torch_function__`` shows."""
+    from flambeau.core.calls.registry import TABLES, import_late
+    from flambeau.core.protocols import quantized
+    from flambeau.masked import _tensor as masked
+    from flambeau.nested import _operations as nested, _strided as strided
+
+    import_late()
+    places = (flambeau, flambeau.Tensor, flambeau.nn.functional, flambeau.ops.aten)
+    tables = (
+        masked._HANDLERS,
+        nested._HANDLERS,
+        nested._WRITING,
+        strided._HANDLERS,
+        strided._ON_BUFFER,
+        quantized._HANDLERS,
+        quantized._ANY,
+    )
+    for name in {name for table in tables for name in table}:
+        assert any(hasattr(place, name) for place in places) or any(table.declared(name) for table in TABLES.values()), name
