@@ -99,17 +99,44 @@ _names.update({value.name: value for value in vars(_layouts).values() if isinsta
 
 
 def is_tensor(obj: Any) -> bool:
-    """Whether ``obj`` is a tensor. Source: torch.is_tensor."""
+    """Whether ``obj`` is a tensor.
+
+    Args:
+        obj: anything.
+    Returns: a bool.
+    Source: torch.is_tensor.
+    Example:
+        >>> torch.is_tensor(torch.ones(1)), torch.is_tensor([1.0])
+        (True, False)
+    """
     return isinstance(obj, Tensor)
 
 
 def is_storage(obj: Any) -> bool:
-    """Whether ``obj`` is a storage. Source: torch.is_storage."""
+    """Whether ``obj`` is a storage.
+
+    Args:
+        obj: anything.
+    Returns: a bool.
+    Source: torch.is_storage.
+    Example:
+        >>> torch.is_storage(torch.ones(1).untyped_storage()), torch.is_storage(torch.ones(1))
+        (True, False)
+    """
     return isinstance(obj, (UntypedStorage, TypedStorage))
 
 
 def typename(obj: Any) -> str:
-    """Dotted name of an object's type; a tensor's legacy type name. Source: torch.typename."""
+    """Dotted name of an object's type; a tensor's legacy type name.
+
+    Args:
+        obj: anything.
+    Returns: a string.
+    Source: torch.typename.
+    Example:
+        >>> torch.typename(torch.ones(1)), torch.typename(3)
+        ('torch.FloatTensor', 'int')
+    """
     if isinstance(obj, Tensor):
         return obj.type()
     kind = obj if isinstance(obj, type) else type(obj)

@@ -118,6 +118,7 @@ class Future(Generic[T]):
 
 def collect_all(futures: list[Future[Any]]) -> Future[list[Future[Any]]]:
     """A future of the list itself, done when each of them is.
+
     Args:
         futures: the futures.
     Returns: a ``Future``.
@@ -151,6 +152,7 @@ def collect_all(futures: list[Future[Any]]) -> Future[list[Future[Any]]]:
 
 def wait_all(futures: list[Future[Any]]) -> list[Any]:
     """The results of all, once they are there.
+
     Args:
         futures: the futures.
     Returns: a list of results.

@@ -78,7 +78,11 @@ def get_dir() -> str:
 
     Without that variable it is below ``$XDG_CACHE_HOME/torch``, or ``~/.cache/torch``.
 
+    Returns: a path.
     Source: torch.hub.get_dir.
+    Example:
+        >>> torch.hub.get_dir().endswith("hub")
+        True
     """
     if os.getenv("TORCH_HUB"):
         warnings.warn("TORCH_HUB is deprecated, please use env TORCH_HOME instead", stacklevel=2)
@@ -86,9 +90,17 @@ def get_dir() -> str:
 
 
 def set_dir(d: str | os.PathLike[str]) -> None:
-    """Keep downloads in ``d``.
+    """Keeps downloads in ``d``.
 
+    Args:
+        d: path of the folder; ``~`` is the home folder.
     Source: torch.hub.set_dir.
+    Example:
+        >>> before = torch.hub.get_dir()
+        >>> torch.hub.set_dir("models")
+        >>> torch.hub.get_dir()
+        'models'
+        >>> torch.hub.set_dir(before)
     """
     global _dir
     _dir = os.path.expanduser(d)
@@ -148,6 +160,7 @@ def load_state_dict_from_url(
         check_hash: the name is ``name-<sha256>.ext``, with at least the first eight digits of the contents' hash, and is checked.
         file_name: name of the file, where it is not to be the URL's.
         weights_only: see ``torch.load``; with False the file can run any code.
+    Returns: the loaded object, mostly a dict from names to tensors.
     Raises:
         RuntimeError: another hash, or a file that cannot be read.
         ValueError: a zip archive of one file that would be unpacked outside of its folder.
@@ -411,6 +424,7 @@ def list(
     Args:
         github: ``owner/name`` or ``owner/name:ref``.
         force_reload, skip_validation, trust_repo, verbose: as for ``load``.
+    Returns: a list of strings.
     Source: torch.hub.list.
     """
     with _hubconf(_get_cache_or_reload(github, force_reload, trust_repo, verbose, skip_validation)) as module:
@@ -426,6 +440,7 @@ def help(
         github: ``owner/name`` or ``owner/name:ref``.
         model: the callable's name.
         force_reload, skip_validation, trust_repo: as for ``load``.
+    Returns: a string, or None where there is no docstring.
     Source: torch.hub.help.
     """
     with _hubconf(_get_cache_or_reload(github, force_reload, trust_repo, True, skip_validation)) as module:
@@ -464,6 +479,12 @@ def load(
         ValueError: another ``source``, or a ``ref`` that is not the repository's.
         RuntimeError: a dependency is missing, or there is no such callable.
     Source: torch.hub.load.
+    Example:
+        >>> import pathlib, tempfile
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     written = pathlib.Path(folder, "hubconf.py").write_text("def double(x): return 2 * x")
+        ...     torch.hub.load(folder, "double", 4, source="local")
+        8
     """
     source = source.lower()
     if source not in ("github", "local"):

@@ -28,7 +28,17 @@ from .core.tensor import Tensor
 
 
 class BaseTorchFunctionMode(TorchFunctionMode):
-    """A mode that changes nothing: it calls the function it is asked about. Source: torch.overrides.BaseTorchFunctionMode."""
+    """A mode that changes nothing: it calls the function that it is given.
+
+    Source: torch.overrides.BaseTorchFunctionMode.
+    Example:
+        >>> class Log(BaseTorchFunctionMode):
+        ...     def __torch_function__(self, func, types, args=(), kwargs=None):
+        ...         return print(func.__name__) or func(*args)
+        >>> with Log():
+        ...     y = torch.ones(2)
+        ones
+    """
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         return func(*args, **(kwargs or {}))
@@ -37,7 +47,13 @@ class BaseTorchFunctionMode(TorchFunctionMode):
 def has_torch_function(relevant_args: Iterable[Any]) -> bool:
     """Whether a call with these arguments goes through ``__torch_function__`` of a type or of an active mode.
 
+    Args:
+        relevant_args: arguments whose types may take over.
+    Returns: a bool.
     Source: torch.overrides.has_torch_function.
+    Example:
+        >>> has_torch_function([torch.ones(1), 2])
+        False
     """
     if thread.skip_override:
         thread.skip_override = False
@@ -48,12 +64,30 @@ def has_torch_function(relevant_args: Iterable[Any]) -> bool:
 
 
 def has_torch_function_unary(argument: Any) -> bool:
-    """``has_torch_function`` of one argument."""
+    """``has_torch_function`` of one argument.
+
+    Args:
+        argument: the one argument.
+    Returns: a bool.
+    Source: torch.overrides.has_torch_function_unary.
+    Example:
+        >>> has_torch_function_unary(torch.ones(1))
+        False
+    """
     return has_torch_function((argument,))
 
 
 def has_torch_function_variadic(*arguments: Any) -> bool:
-    """``has_torch_function`` of arguments given one by one."""
+    """``has_torch_function`` of arguments given one by one.
+
+    Args:
+        arguments: those whose types may take over.
+    Returns: a bool.
+    Source: torch.overrides.has_torch_function_variadic.
+    Example:
+        >>> has_torch_function_variadic(torch.ones(1), 2)
+        False
+    """
     return has_torch_function(arguments)
 
 
@@ -94,7 +128,14 @@ def wrap_torch_function(dispatcher: Callable[..., Iterable[Any]]) -> Callable[[C
 
     Args:
         dispatcher: takes the function's arguments, returns those whose types may take over.
+    Returns: the decorator.
     Source: torch.overrides.wrap_torch_function.
+    Example:
+        >>> @wrap_torch_function(lambda x: (x,))
+        ... def double(x):
+        ...     return 2 * x
+        >>> double(torch.ones(1))
+        tensor([2.])
     """
 
     def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -111,7 +152,16 @@ def wrap_torch_function(dispatcher: Callable[..., Iterable[Any]]) -> Callable[[C
 
 
 def is_tensor_like(inp: Any) -> bool:
-    """Whether ``inp`` is a tensor or its type has ``__torch_function__``. Source: torch.overrides.is_tensor_like."""
+    """Whether ``inp`` is a tensor or its type has ``__torch_function__``.
+
+    Args:
+        inp: anything.
+    Returns: a bool.
+    Source: torch.overrides.is_tensor_like.
+    Example:
+        >>> is_tensor_like(torch.ones(1)), is_tensor_like(np.ones(1))
+        (True, False)
+    """
     return isinstance(inp, Tensor) or hasattr(type(inp), "__torch_function__")
 
 
@@ -155,7 +205,11 @@ def _functions() -> dict[Any, tuple[str, list[Callable[..., Any]]]]:
 def get_overridable_functions() -> dict[Any, list[Callable[..., Any]]]:
     """Functions that ``__torch_function__`` is asked about, by namespace: modules, ``torch.Tensor`` and its properties.
 
+    Returns: a dict from modules and classes to lists of functions.
     Source: torch.overrides.get_overridable_functions.
+    Example:
+        >>> torch.add in torch.overrides.get_overridable_functions()[torch]
+        True
     """
     ignored = get_ignored_functions()
     overridable: dict[Any, list[Callable[..., Any]]] = {}
@@ -172,7 +226,11 @@ def get_overridable_functions() -> dict[Any, list[Callable[..., Any]]]:
 def get_ignored_functions() -> set[Callable[..., Any]]:
     """Functions that no type can take over, because no argument of theirs is a tensor.
 
+    Returns: a set of functions.
     Source: torch.overrides.get_ignored_functions.
+    Example:
+        >>> torch.zeros in torch.overrides.get_ignored_functions()
+        True
     """
     ignored = set()
     for name in names("torch"):
@@ -186,7 +244,11 @@ def get_ignored_functions() -> set[Callable[..., Any]]:
 def get_default_nowrap_functions() -> set[Callable[..., Any]]:
     """Functions whose results the ``__torch_function__`` that subclasses inherit leaves as they are.
 
+    Returns: a set of functions.
     Source: torch.overrides.get_default_nowrap_functions.
+    Example:
+        >>> torch.Tensor.grad.__get__ in get_default_nowrap_functions()
+        True
     """
     properties: Any = vars(Tensor)
     return {properties["_base"].__get__, properties["grad"].__get__}
@@ -196,7 +258,11 @@ def get_default_nowrap_functions() -> set[Callable[..., Any]]:
 def get_testing_overrides() -> dict[Callable[..., Any], Callable[..., Any]]:
     """For each function that can be taken over, a function with the same arguments that returns -1.
 
+    Returns: a dict from functions to functions.
     Source: torch.overrides.get_testing_overrides.
+    Example:
+        >>> torch.overrides.get_testing_overrides()[torch.add](torch.ones(1), 2)
+        -1
     """
     return {function: _override_of(function) for functions in get_overridable_functions().values() for function in functions}
 
@@ -218,7 +284,13 @@ def _override_of(function: Callable[..., Any]) -> Callable[..., Any]:
 def resolve_name(f: Callable[..., Any]) -> str | None:
     """The dotted name under which a function is found, such as ``'torch.add'``; None if it is not one of the library's.
 
+    Args:
+        f: any function.
+    Returns: a string or None.
     Source: torch.overrides.resolve_name.
+    Example:
+        >>> resolve_name(torch.add), resolve_name(torch.Tensor.add), resolve_name(print)
+        ('torch.add', 'torch.add', None)
     """
     if isinstance(f, (OpOverload, OpOverloadPacket)):
         return str(f)
@@ -232,7 +304,13 @@ def resolve_name(f: Callable[..., Any]) -> str | None:
 def is_tensor_method_or_property(func: Callable[..., Any]) -> bool:
     """Whether a function given to ``__torch_function__`` is a method or property of Tensor, and not in a module's namespace.
 
+    Args:
+        func: a function.
+    Returns: a bool.
     Source: torch.overrides.is_tensor_method_or_property.
+    Example:
+        >>> is_tensor_method_or_property(torch.Tensor.backward), is_tensor_method_or_property(torch.add)
+        (True, False)
     """
     if getattr(func, "__name__", None) == "__get__":
         return True
@@ -279,7 +357,11 @@ def _pop_mode_temporarily() -> Iterator[Any]:
 def enable_reentrant_dispatch() -> Iterator[None]:
     """Context for the body of a ``__torch_dispatch__`` in which calls are recorded and subclasses are asked, as outside of it.
 
+    Returns: the context.
     Source: torch.overrides.enable_reentrant_dispatch.
+    Example:
+        >>> with enable_reentrant_dispatch():
+        ...     y = torch.ones(2) + 1
     """
     was = thread.function_override
     thread.function_override = True
@@ -293,7 +375,15 @@ def enable_reentrant_dispatch() -> Iterator[None]:
 def redispatch_function(func: Callable[..., Any], types: Any, args: Any = (), kwargs: Any = None) -> Any:
     """Call ``func`` from a ``__torch_function__`` without asking about this call; what it calls in turn, subclasses are asked about.
 
+    Args:
+        func: the function.
+        types: those that ``__torch_function__`` was given.
+        args, kwargs: of the call.
+    Returns: what ``func`` returns.
     Source: torch.overrides.redispatch_function.
+    Example:
+        >>> redispatch_function(torch.add, (), (torch.ones(1), 2))
+        tensor([3.])
     """
     was, thread.skip_override = thread.skip_override, True
     try:

@@ -16,6 +16,7 @@ __all__ = ["SobolEngine"]
 
 class SobolEngine:
     """Sobol' sequences, plain or scrambled.
+
     Args:
         dimension: of the points, at least 1 and at most ``MAXDIM``.
         scramble: whether to scramble by a random lower triangular matrix for each dimension and a random shift.
@@ -73,6 +74,7 @@ class SobolEngine:
 
     def draw(self, n: int = 1, out: Tensor | None = None, dtype: Any = None) -> Tensor:
         """The next ``n`` points.
+
         Args:
             n: how many.
             out: where they go; it is resized.
@@ -96,6 +98,7 @@ class SobolEngine:
 
     def draw_base2(self, m: int, out: Tensor | None = None, dtype: Any = None) -> Tensor:
         """The next ``2**m`` points, which are balanced where a power of 2 of them has been drawn then.
+
         Args:
             m: the exponent.
             out, dtype: as for ``draw``.
@@ -114,6 +117,7 @@ class SobolEngine:
 
     def reset(self) -> SobolEngine:
         """Starts again with the first point.
+
         Returns: itself.
         """
         self.quasi, self.num_generated = self.shift.clone(), 0
@@ -122,6 +126,7 @@ class SobolEngine:
 
     def fast_forward(self, n: int) -> SobolEngine:
         """Skips points.
+
         Args:
             n: how many.
         Returns: itself.

@@ -29,6 +29,7 @@ def _type_of(device_type: Any, function: str) -> str:
 
 def is_autocast_available(device_type: str) -> bool:
     """Whether there is autocast for tensors of a device type.
+
     Args:
         device_type: its name, such as ``'cpu'``.
     Returns: a bool.
@@ -51,6 +52,7 @@ def _listed_type(device_type: Any, function: str) -> str:
 
 def is_autocast_enabled(device_type: str | None = None) -> bool:
     """Whether this thread autocasts for a device type, by default CUDA's.
+
     Args:
         device_type: its name; CUDA's when None.
     Returns: a bool.
@@ -67,6 +69,7 @@ def is_autocast_enabled(device_type: str | None = None) -> bool:
 
 def set_autocast_enabled(device_type: Any, enabled: bool | None = None) -> None:
     """Switches autocast in this thread, for a device type or, with one argument, for CUDA; a region that ends puts it back.
+
     Args:
         device_type: its name; with one argument, the bool.
         enabled: on or off.
@@ -90,6 +93,7 @@ def set_autocast_enabled(device_type: Any, enabled: bool | None = None) -> None:
 
 def get_autocast_dtype(device_type: str) -> DType:
     """The dtype that autocast computes in on a device type.
+
     Args:
         device_type: its name.
     Returns: a dtype; bfloat16 on the CPU and float16 on CUDA at first.
@@ -109,6 +113,7 @@ def get_autocast_dtype(device_type: str) -> DType:
 
 def set_autocast_dtype(device_type: str, dtype: DType) -> None:
     """Choose the dtype that autocast computes in on a device type, in this thread.
+
     Args:
         device_type: its name.
         dtype: for the regions that name none.
@@ -128,6 +133,7 @@ def set_autocast_dtype(device_type: str, dtype: DType) -> None:
 
 def is_autocast_cache_enabled() -> bool:
     """Whether casts of parameters are kept for the region.
+
     Returns: a bool; True at first.
     Source: torch.is_autocast_cache_enabled.
     Example:
@@ -139,6 +145,7 @@ def is_autocast_cache_enabled() -> bool:
 
 def set_autocast_cache_enabled(enabled: bool) -> None:
     """Choose whether casts of parameters are kept.
+
     Args:
         enabled: True to keep them.
     Source: torch.set_autocast_cache_enabled.
@@ -153,6 +160,7 @@ def set_autocast_cache_enabled(enabled: bool) -> None:
 
 def clear_autocast_cache() -> None:
     """Forget the casts of parameters that this thread keeps.
+
     Source: torch.clear_autocast_cache.
     Example:
         >>> with autocast("cpu"):
@@ -163,6 +171,7 @@ def clear_autocast_cache() -> None:
 
 def autocast_increment_nesting() -> int:
     """Counts a region more, by hand.
+
     Returns: how many there are then.
     Source: torch.autocast_increment_nesting.
     Example:
@@ -174,6 +183,7 @@ def autocast_increment_nesting() -> int:
 
 def autocast_decrement_nesting() -> int:
     """Counts a region less, by hand.
+
     Returns: how many are left.
     Source: torch.autocast_decrement_nesting.
     Example:
@@ -189,6 +199,7 @@ def _deprecated(old: str, new: str) -> None:
 
 def is_autocast_cpu_enabled() -> bool:
     """``is_autocast_enabled('cpu')``, which it is deprecated for.
+
     Returns: a bool.
     Source: torch.is_autocast_cpu_enabled.
     Example:
@@ -201,6 +212,7 @@ def is_autocast_cpu_enabled() -> bool:
 
 def set_autocast_cpu_enabled(enabled: bool) -> None:
     """``set_autocast_enabled('cpu', enabled)``, which it is deprecated for.
+
     Args:
         enabled: on or off.
     Source: torch.set_autocast_cpu_enabled.
@@ -214,6 +226,7 @@ def set_autocast_cpu_enabled(enabled: bool) -> None:
 
 def get_autocast_cpu_dtype() -> DType:
     """``get_autocast_dtype('cpu')``, which it is deprecated for.
+
     Returns: a dtype.
     Source: torch.get_autocast_cpu_dtype.
     Example:
@@ -226,6 +239,7 @@ def get_autocast_cpu_dtype() -> DType:
 
 def set_autocast_cpu_dtype(dtype: DType) -> None:
     """``set_autocast_dtype('cpu', dtype)``, which it is deprecated for.
+
     Args:
         dtype: for the regions that name none.
     Source: torch.set_autocast_cpu_dtype.
@@ -238,6 +252,7 @@ def set_autocast_cpu_dtype(dtype: DType) -> None:
 
 def get_autocast_gpu_dtype() -> DType:
     """``get_autocast_dtype('cuda')``, which it is deprecated for.
+
     Returns: a dtype.
     Source: torch.get_autocast_gpu_dtype.
     Example:
@@ -250,6 +265,7 @@ def get_autocast_gpu_dtype() -> DType:
 
 def set_autocast_gpu_dtype(dtype: DType) -> None:
     """``set_autocast_dtype('cuda', dtype)``, which it is deprecated for.
+
     Args:
         dtype: for the regions that name none.
     Source: torch.set_autocast_gpu_dtype.
@@ -354,6 +370,7 @@ class autocast:
 
 def autocast_decorator(autocast_instance: autocast, func: Callable[..., Any]) -> Callable[..., Any]:
     """``func``, inside the region whenever it is called.
+
     Args:
         autocast_instance: the region.
         func: any function.
@@ -413,6 +430,7 @@ def _cast(value: Any, kind: str, dtype: DType) -> Any:
 
 def custom_fwd(fwd: Any = None, *, device_type: str, cast_inputs: DType | None = None) -> Any:
     """Decorator of ``forward`` of an ``autograd.Function``: how it behaves where autocast is on. Elsewhere it changes nothing.
+
     Args:
         fwd: the static method; when None, a decorator is returned.
         device_type: type of the tensors' device.
@@ -449,6 +467,7 @@ def custom_fwd(fwd: Any = None, *, device_type: str, cast_inputs: DType | None =
 
 def custom_bwd(bwd: Any = None, *, device_type: str) -> Any:
     """Decorator of ``backward`` of an ``autograd.Function``: autocast as it was in ``forward``.
+
     Args:
         bwd: the static method; when None, a decorator is returned.
         device_type: type of the tensors' device.

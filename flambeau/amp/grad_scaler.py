@@ -19,6 +19,7 @@ __all__ = ["GradScaler", "OptState"]
 
 class OptState(Enum):
     """The state of an optimizer's gradients since the last ``update``: untouched, unscaled, or used for a step.
+
     Source: torch.amp.grad_scaler.OptState.
     Example:
         >>> [state.name for state in OptState]
@@ -96,6 +97,7 @@ class GradScaler:
 
     def scale(self, outputs: Any) -> Any:
         """``outputs``, a tensor or an iterable of them at any depth, multiplied by the scale.
+
         Args:
             outputs: the tensor, or an iterable.
         Returns: the same structure.
@@ -116,6 +118,7 @@ class GradScaler:
 
     def unscale_(self, optimizer: Any) -> None:
         """Divide the gradients of an optimizer's parameters by the scale, before they are clipped, say.
+
         Args:
             optimizer: whose ``param_groups`` have the parameters.
         Raises:
@@ -222,6 +225,7 @@ class GradScaler:
 
     def update(self, new_scale: Any = None) -> None:
         """Adapts the scale to what the steps since the last call met, or sets it.
+
         Args:
             new_scale: a float or a tensor of one element.
         Raises:
@@ -294,6 +298,7 @@ class GradScaler:
 
     def state_dict(self) -> dict[str, Any]:
         """The scale and how it changes; empty for a scaler that is switched off.
+
         Returns: a dict of numbers.
         Source: torch.amp.GradScaler.state_dict.
         """
@@ -309,6 +314,7 @@ class GradScaler:
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         """Takes over what ``state_dict`` gave.
+
         Args:
             state_dict: the dict.
         Raises:

@@ -64,6 +64,7 @@ anomaly = _Anomaly()
 
 class detect_anomaly:
     """Context in which backward passes are checked for NaN and errors are traced to the forward call.
+
     Args:
         check_nan: search every gradient for NaN.
     Raises:
@@ -96,6 +97,7 @@ class detect_anomaly:
 
 class set_detect_anomaly:
     """Switch anomaly detection by a flag; as a function, or as a context that restores the earlier state.
+
     Args:
         mode: on or off.
         check_nan: search every gradient for NaN.
@@ -119,6 +121,7 @@ class set_detect_anomaly:
 
 def is_anomaly_enabled() -> bool:
     """Whether anomaly detection is on.
+
     Returns: a bool; False unless switched on.
     Source: torch.is_anomaly_enabled.
     Example:
@@ -130,6 +133,7 @@ def is_anomaly_enabled() -> bool:
 
 def is_anomaly_check_nan_enabled() -> bool:
     """Whether anomaly detection searches for NaN.
+
     Returns: a bool; True unless switched off.
     Source: torch.is_anomaly_check_nan_enabled.
     Example:

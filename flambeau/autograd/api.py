@@ -64,6 +64,7 @@ def backward(
     retain_variables: bool | None = None,
 ) -> None:
     """Add the gradients of ``tensors`` to ``grad`` of the leaves that they were computed from.
+
     Args:
         tensors: a tensor, or a sequence of tensors, of which to take the derivative.
         grad_tensors: for each, the vector in the vector-Jacobian product, of its shape; may be None for one-element tensors.
@@ -124,6 +125,7 @@ def grad(
     materialize_grads: bool = False,
 ) -> tuple[Tensor | None, ...]:
     """The gradients of ``outputs`` with respect to ``inputs``, returned instead of accumulated.
+
     Args:
         outputs, inputs: a tensor or a sequence of tensors; among the inputs also gradient edges.
         grad_outputs: for each output, the vector in the vector-Jacobian product.
@@ -203,6 +205,7 @@ def tensor_backward(
     retain_variables: bool | None = None,
 ) -> None:
     """Add the gradient of this tensor to ``grad`` of the leaves it was computed from; see ``autograd.backward``.
+
     Args:
         gradient: of this tensor's shape; may be missing for a tensor of one element.
         retain_graph, create_graph, inputs: as in ``autograd.backward``.

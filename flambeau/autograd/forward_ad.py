@@ -24,6 +24,7 @@ __all__ = ["UnpackedDualTensor", "dual_level", "enter_dual_level", "exit_dual_le
 
 class UnpackedDualTensor(NamedTuple):
     """The result of ``unpack_dual``.
+
     Attributes:
         primal: the value, without a tangent.
         tangent: of the same shape; None where there is none.
@@ -50,6 +51,7 @@ def _chosen(level: int | None) -> Any:
 
 def enter_dual_level() -> int:
     """Open a level in which tensors can have tangents, and return its number, 0.
+
     Returns: 0.
     Raises:
         RuntimeError: one is open already.
@@ -67,6 +69,7 @@ def enter_dual_level() -> int:
 
 def exit_dual_level(*, level: int | None = None) -> None:
     """Close the level: tensors lose their tangents.
+
     Args:
         level: its number; the last one opened when None.
     Raises:
@@ -86,6 +89,7 @@ def exit_dual_level(*, level: int | None = None) -> None:
 
 def make_dual(tensor: Tensor, tangent: Tensor, *, level: int | None = None) -> Tensor:
     """``tensor`` with a tangent: a view of it, which requires grad if it does.
+
     Args:
         tensor: floating point or complex, without a tangent at this level.
         tangent: of the same shape; where it lies in memory as ``tensor`` does, the tangent is a view of it.
@@ -109,6 +113,7 @@ def make_dual(tensor: Tensor, tangent: Tensor, *, level: int | None = None) -> T
 
 def unpack_dual(tensor: Tensor, *, level: int | None = None) -> UnpackedDualTensor:
     """The value of a dual tensor, and its tangent.
+
     Args:
         tensor: any tensor, of any shape.
         level: the level; the innermost when None.
@@ -131,6 +136,7 @@ def unpack_dual(tensor: Tensor, *, level: int | None = None) -> UnpackedDualTens
 
 class dual_level(_ContextDecorator):
     """Context and decorator in which tensors can have tangents.
+
     Returns: the context gives the level's number.
     Raises:
         RuntimeError: a level is open already.

@@ -24,6 +24,7 @@ from .grad_mode import no_grad
 
 class FunctionCtx:
     """The object that ``forward`` of a ``Function`` leaves tensors and attributes on, and ``backward`` reads.
+
     Attributes:
         saved_tensors: what ``save_for_backward`` stored, checked against in-place writes since.
         needs_input_grad: one bool per input of ``forward``.
@@ -50,6 +51,7 @@ class FunctionCtx:
 
     def save_for_backward(self, *tensors: Any) -> None:
         """Store inputs, outputs or intermediate tensors (or None) for ``backward``; to be called once, in ``forward``.
+
         Args:
             tensors: what ``saved_tensors`` gives, in this order.
         Source: torch.autograd.function.FunctionCtx.save_for_backward.
@@ -59,6 +61,7 @@ class FunctionCtx:
 
     def save_for_forward(self, *tensors: Any) -> None:
         """Store tensors (or None) for ``jvp``, which finds them in ``saved_tensors``; to be called once, in ``forward``.
+
         Args:
             tensors: what ``saved_tensors`` gives in ``jvp``, in this order.
         Source: torch.autograd.function.FunctionCtx.save_for_forward.
@@ -68,6 +71,7 @@ class FunctionCtx:
 
     def mark_dirty(self, *args: Any) -> None:
         """Declare inputs that ``forward`` wrote in place; they must be among its outputs.
+
         Args:
             args: the inputs written to.
         Source: torch.autograd.function.FunctionCtx.mark_dirty.
@@ -76,6 +80,7 @@ class FunctionCtx:
 
     def mark_non_differentiable(self, *args: Any) -> None:
         """Declare outputs that never require grad.
+
         Args:
             args: those outputs.
         Source: torch.autograd.function.FunctionCtx.mark_non_differentiable.
@@ -84,6 +89,7 @@ class FunctionCtx:
 
     def set_materialize_grads(self, value: bool) -> None:
         """Chooses what ``backward`` gets for outputs without a gradient.
+
         Args:
             value: True, the default, for zeros; False for None.
         Source: torch.autograd.function.FunctionCtx.set_materialize_grads.
@@ -246,6 +252,7 @@ class Function(metaclass=_FunctionMeta):
     @classmethod
     def apply(cls, *args: Any, **kwargs: Any) -> Any:
         """Call ``forward`` on the arguments and record the call.
+
         Args:
             args, kwargs: of ``forward``, without ``ctx``.
         Returns:
@@ -424,6 +431,7 @@ def _save(ctx: FunctionCtx, node: FunctionNode, outputs: dict[int, Any]) -> None
 
 def once_differentiable(backward: Any) -> Any:
     """Decorator for ``backward`` methods whose own computation must not be differentiated.
+
     Args:
         backward: the static method, called with ``ctx`` and the gradients.
     Returns: a method whose results raise when they are differentiated again.
@@ -468,6 +476,7 @@ class _Blocked(Function):
 
 class InplaceFunction(Function):
     """Base of Functions with an ``inplace`` flag; kept for old programs.
+
     Args:
         inplace: the flag, kept as an attribute.
     Source: torch.autograd.function.InplaceFunction.

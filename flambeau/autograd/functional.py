@@ -19,6 +19,7 @@ Tensors = Tensor | tuple[Tensor, ...]
 
 def vjp(func: Callable[..., Any], inputs: Tensors, v: Any = None, create_graph: bool = False, strict: bool = False) -> tuple[Any, Any]:
     """``v`` times the Jacobian of ``func``.
+
     Args:
         func: takes tensors, returns a tensor or a tuple of tensors.
         inputs: a tensor or a tuple of tensors.
@@ -54,6 +55,7 @@ def vjp(func: Callable[..., Any], inputs: Tensors, v: Any = None, create_graph: 
 
 def jvp(func: Callable[..., Any], inputs: Tensors, v: Any = None, create_graph: bool = False, strict: bool = False) -> tuple[Any, Any]:
     """The Jacobian of ``func`` times ``v``, by differentiating the vector-Jacobian product with respect to its vector.
+
     Args:
         func: takes tensors, returns a tensor or a tuple of tensors.
         inputs: a tensor or a tuple of tensors.
@@ -97,6 +99,7 @@ def jacobian(
     strategy: str = "reverse-mode",
 ) -> Any:
     """The Jacobian of ``func``.
+
     Args:
         func, inputs, create_graph, strict: as in ``vjp``.
         vectorize: compute all rows, or columns, at once, by ``vmap``.
@@ -177,6 +180,7 @@ def hessian(
     outer_jacobian_strategy: str = "reverse-mode",
 ) -> Any:
     """The Hessian of ``func``, which returns one number: the Jacobian of its gradient.
+
     Args:
         func, inputs, create_graph, strict: as in ``vjp``; ``func`` returns one tensor of one element.
         vectorize: compute all rows, or columns, of the outer Jacobian at once, by ``vmap``.
@@ -211,6 +215,7 @@ def hessian(
 
 def vhp(func: Callable[..., Any], inputs: Tensors, v: Any = None, create_graph: bool = False, strict: bool = False) -> tuple[Any, Any]:
     """``v`` times the Hessian of ``func``, which returns one number.
+
     Args:
         v: a tensor or tuple of the inputs' shapes; may be None where there is one input of one element.
         func, inputs, create_graph, strict: as in ``hessian``.
@@ -234,6 +239,7 @@ def vhp(func: Callable[..., Any], inputs: Tensors, v: Any = None, create_graph: 
 
 def hvp(func: Callable[..., Any], inputs: Tensors, v: Any = None, create_graph: bool = False, strict: bool = False) -> tuple[Any, Any]:
     """The Hessian of ``func``, which returns one number, times ``v``; ``vhp`` is cheaper and equal for smooth functions.
+
     Args:
         func, inputs, v, create_graph, strict: as in ``vhp``.
     Returns:

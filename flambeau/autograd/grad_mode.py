@@ -99,6 +99,7 @@ class _NoParameters(_ContextDecorator):
 
 class no_grad(_NoParameters):
     """Context and decorator in which nothing is recorded; results do not require grad.
+
     Source: torch.no_grad.
     Example:
         >>> x = torch.ones(2, requires_grad=True)
@@ -113,6 +114,7 @@ class no_grad(_NoParameters):
 
 class enable_grad(_NoParameters):
     """Context and decorator in which operations are recorded, also inside ``no_grad``.
+
     Source: torch.enable_grad.
     Example:
         >>> x = torch.ones(2, requires_grad=True)
@@ -127,6 +129,7 @@ class enable_grad(_NoParameters):
 
 class set_grad_enabled(_ContextDecorator):
     """Switch recording by a flag: at once as a function call, and restored on exit as a context.
+
     Args:
         mode: True to record.
     Source: torch.set_grad_enabled.
@@ -172,6 +175,7 @@ class set_grad_enabled(_ContextDecorator):
 
 class inference_mode(_ContextDecorator):
     """Context and decorator for code that will never meet autograd: no recording, and results can never be recorded either.
+
     Args:
         mode: True to switch on, False to switch off.
     Raises:
@@ -220,6 +224,7 @@ class inference_mode(_ContextDecorator):
 
 def is_grad_enabled() -> bool:
     """Whether this thread's grad mode is on; in inference mode nothing is recorded all the same.
+
     Returns: a bool; True unless switched off in this thread.
     Source: torch.is_grad_enabled.
     Example:
@@ -231,6 +236,7 @@ def is_grad_enabled() -> bool:
 
 def is_inference_mode_enabled() -> bool:
     """Whether inference mode is on in this thread.
+
     Returns: a bool, of this thread.
     Source: torch.is_inference_mode_enabled.
     Example:

@@ -27,6 +27,7 @@ from .function import Function
 
 class GradcheckError(RuntimeError):
     """What ``gradcheck`` and ``gradgradcheck`` raise where a derivative is wrong.
+
     Source: torch.autograd.gradcheck.GradcheckError.
     Example:
         >>> bent = lambda x: x.detach() + x
@@ -67,6 +68,7 @@ def gradcheck(
     masked: bool | None = None,
 ) -> bool:
     """Compare the gradients of ``func`` at ``inputs`` with central differences.
+
     Args:
         func: takes tensors and returns a tensor or a tuple of tensors; must be deterministic.
         inputs: a tensor or a sequence of arguments; those that require grad are checked, and should be of double precision.
@@ -133,6 +135,7 @@ def gradgradcheck(
     masked: bool = False,
 ) -> bool:
     """Compare the second derivatives of ``func`` with central differences of its gradients.
+
     Args:
         func, inputs: as in ``gradcheck``.
         grad_outputs: gradients of the outputs at which to check; random ones when None.

@@ -20,6 +20,7 @@ _disabled = threading.local()
 
 class saved_tensors_hooks:
     """Context in which every tensor saved for backward goes through ``pack``, and through ``unpack`` when it is needed.
+
     Args:
         pack_hook: function of the tensor; what it returns is kept instead.
         unpack_hook: function of that; must return a tensor with the same content.
@@ -52,6 +53,7 @@ class saved_tensors_hooks:
 
 class save_on_cpu(saved_tensors_hooks):
     """Context in which saved tensors are kept on the CPU; on CPU tensors it only copies.
+
     Args:
         pin_memory: not supported without an accelerator.
         device_type: the device they come from.
@@ -74,6 +76,7 @@ class save_on_cpu(saved_tensors_hooks):
 @contextmanager
 def disable_saved_tensors_hooks(error_message: str) -> Any:
     """Context in which entering ``saved_tensors_hooks`` raises ``error_message``.
+
     Args:
         error_message: text of the RuntimeError.
     Returns: the context.
@@ -95,6 +98,7 @@ def disable_saved_tensors_hooks(error_message: str) -> Any:
 
 class GradientEdge(NamedTuple):
     """The place where a gradient flows: a node and the index of its output.
+
     Attributes:
         node: of the tape.
         output_nr: which of its outputs.
@@ -111,6 +115,7 @@ class GradientEdge(NamedTuple):
 
 def get_gradient_edge(tensor: Tensor) -> GradientEdge:
     """The edge through which ``tensor``'s gradient flows.
+
     Args:
         tensor: of any shape; one that requires grad.
     Returns: a ``GradientEdge``.
@@ -130,6 +135,7 @@ def get_gradient_edge(tensor: Tensor) -> GradientEdge:
 
 def increment_version(tensor: Any) -> None:
     """Note that ``tensor`` (or each of several) was written to by means that autograd does not see.
+
     Args:
         tensor: a tensor, or an iterable of them.
     Source: torch.autograd.graph.increment_version.
@@ -162,6 +168,7 @@ class _MultiHandle(RemovableHandle):
 
 def register_multi_grad_hook(tensors: Sequence[Tensor], fn: Callable[..., Any], *, mode: str = "all") -> RemovableHandle:
     """Call ``fn`` once per backward pass for several tensors.
+
     Args:
         tensors: those to wait for; all require grad.
         fn: with mode 'all' it gets the list of gradients when the last one is there; with 'any' the first gradient.

@@ -9,6 +9,7 @@ __all__ = ["record_function"]
 
 class record_function(contextlib.ContextDecorator):
     """Give a range of the program a name in what a profiler records; also a decorator. Nothing is recorded yet.
+
     Args:
         name: the label.
         args: more text beside it.

@@ -42,6 +42,9 @@ class device:
     Raises:
         RuntimeError: an unknown type, or an index given twice.
     Source: torch.device.
+    Example:
+        >>> torch.device("cuda:1").index, torch.device("cuda", 0), torch.device("cpu") == torch.zeros(1).device
+        (1, device(type='cuda', index=0), True)
     """
 
     __slots__ = ("_kind", "index")

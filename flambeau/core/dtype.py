@@ -24,6 +24,9 @@ class dtype:
         is_floating_point, is_complex, is_signed: category facts.
         numpy: the ``np.dtype`` of arrays of this type, None for a type that exists in name only.
     Source: torch.dtype.
+    Example:
+        >>> torch.float16.itemsize, torch.float16.is_floating_point, torch.complex64.to_real()
+        (2, True, torch.float32)
     """
 
     __slots__ = ("abbr", "category", "is_complex", "is_floating_point", "is_signed", "itemsize", "legacy", "name", "numpy")
@@ -208,7 +211,11 @@ _default = float32
 def get_default_dtype() -> dtype:
     """The dtype of ``torch.tensor(1.5)`` and of the float factories; float32 unless set.
 
+    Returns: a floating-point dtype.
     Source: torch.get_default_dtype.
+    Example:
+        >>> torch.get_default_dtype()
+        torch.float32
     """
     return _default
 
@@ -221,6 +228,11 @@ def set_default_dtype(d: dtype) -> None:
     Raises:
         TypeError: ``d`` is not a floating-point dtype.
     Source: torch.set_default_dtype.
+    Example:
+        >>> torch.set_default_dtype(torch.float64)
+        >>> torch.tensor(1.5).dtype
+        torch.float64
+        >>> torch.set_default_dtype(torch.float32)
     """
     global _default
     if not isinstance(d, dtype):
@@ -271,7 +283,14 @@ def result_dtype(dimensioned: list[dtype], zero_dim: list[dtype], numbers: list[
 def can_cast(from_: dtype, to: dtype) -> bool:
     """Whether an in-place or ``out=`` result of dtype ``from_`` may be written into ``to``: the category must not fall.
 
+    Args:
+        from_: dtype of the result.
+        to: dtype of the tensor that is written to.
+    Returns: a bool.
     Source: torch.can_cast.
+    Example:
+        >>> torch.can_cast(torch.float64, torch.float32), torch.can_cast(torch.float32, torch.int64)
+        (True, False)
     """
     if from_.is_complex and not to.is_complex:
         return False
@@ -302,6 +321,12 @@ def cpp_name(kind: dtype) -> str:
 def promote_types(type1: dtype, type2: dtype) -> dtype:
     """The dtype of smallest size and category that is not below either.
 
+    Args:
+        type1, type2: dtypes.
+    Returns: a dtype.
     Source: torch.promote_types.
+    Example:
+        >>> torch.promote_types(torch.int64, torch.float16), torch.promote_types(torch.uint8, torch.int8)
+        (torch.float16, torch.int16)
     """
     return promote(type1, type2)

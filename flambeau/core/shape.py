@@ -13,9 +13,12 @@ from .calls.interruption import pass_on
 
 
 class Size(tuple):
-    """Shape of a tensor: a tuple of ints that prints as ``torch.Size([2, 3])``.
+    """A tensor's shape: a tuple of ints that prints as ``torch.Size([2, 3])``.
 
     Source: torch.Size.
+    Example:
+        >>> torch.Size([2, 3]).numel(), torch.zeros(2, 3).shape[1]
+        (6, 3)
     """
 
     __slots__ = ()

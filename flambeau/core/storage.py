@@ -68,6 +68,10 @@ class UntypedStorage:
     Args:
         size: number of bytes, or a sequence of byte values, or nothing for an empty storage.
     Source: torch.UntypedStorage.
+    Example:
+        >>> x = torch.zeros(2, 3)
+        >>> x.untyped_storage().nbytes(), x[1].untyped_storage().data_ptr() == x.untyped_storage().data_ptr()
+        (24, True)
     """
 
     __slots__ = ("__weakref__", "_aliases", "_array", "_bytes", "_room", "changed", "uneven", "version")
@@ -377,6 +381,10 @@ class TypedStorage:
         wrap_storage: the bytes.
         dtype: element type.
     Source: torch.TypedStorage.
+    Example:
+        >>> storage = torch.TypedStorage([1.0, 2.0], dtype=torch.float64)
+        >>> len(storage), storage[1], storage.nbytes()
+        (2, 2.0, 16)
     """
 
     def __init__(self, *args: Any, wrap_storage: UntypedStorage | None = None, dtype: dtypes.dtype | None = None, device: Any = None):

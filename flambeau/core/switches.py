@@ -30,6 +30,7 @@ _MODES = ("default", "warn", "error")
 
 def get_default_device() -> device:
     """The device on which factories such as ``torch.zeros`` make tensors when they are told none.
+
     Returns: a device.
     Raises:
         AssertionError: it is a CUDA device, of which this machine has none.
@@ -44,6 +45,7 @@ def get_default_device() -> device:
 
 def set_default_device(device: Any) -> None:
     """Choose the device on which this thread's factories make tensors; None is the CPU.
+
     Args:
         device: a device, its name or an index. One that does not exist is noticed when a tensor is to be made there.
     Source: torch.set_default_device.
@@ -64,6 +66,7 @@ _device = device
 
 def get_float32_matmul_precision() -> str:
     """What ``set_float32_matmul_precision`` was given; 'highest' at first.
+
     Returns: 'highest', 'high' or 'medium'.
     Source: torch.get_float32_matmul_precision.
     Example:
@@ -75,6 +78,7 @@ def get_float32_matmul_precision() -> str:
 
 def set_float32_matmul_precision(precision: str) -> None:
     """Say how precise float32 matrix products have to be at least; they are always computed in full float32.
+
     Args:
         precision: 'highest', 'high' or 'medium'; anything else warns and changes nothing.
     Source: torch.set_float32_matmul_precision.
@@ -92,6 +96,7 @@ def set_float32_matmul_precision(precision: str) -> None:
 
 def set_flush_denormal(mode: bool) -> bool:
     """Ask for denormal numbers to be taken as zero, which NumPy cannot do.
+
     Args:
         mode: True to ask for it.
     Returns:
@@ -109,6 +114,7 @@ def set_flush_denormal(mode: bool) -> bool:
 
 def use_deterministic_algorithms(mode: bool, *, warn_only: bool = False) -> None:
     """Ask for operations that give the same result for the same input, which all operations here do.
+
     Args:
         mode: True to ask for them.
         warn_only: an operation without such an algorithm shall warn instead of raise; there is none.
@@ -129,6 +135,7 @@ def use_deterministic_algorithms(mode: bool, *, warn_only: bool = False) -> None
 
 def are_deterministic_algorithms_enabled() -> bool:
     """Whether deterministic algorithms were asked for.
+
     Returns: a bool; False at first.
     Source: torch.are_deterministic_algorithms_enabled.
     Example:
@@ -140,6 +147,7 @@ def are_deterministic_algorithms_enabled() -> bool:
 
 def is_deterministic_algorithms_warn_only_enabled() -> bool:
     """Whether they were asked for with ``warn_only``.
+
     Returns: a bool; False at first.
     Source: torch.is_deterministic_algorithms_warn_only_enabled.
     Example:
@@ -151,6 +159,7 @@ def is_deterministic_algorithms_warn_only_enabled() -> bool:
 
 def set_deterministic_debug_mode(debug_mode: int | str) -> None:
     """``use_deterministic_algorithms`` by level.
+
     Args:
         debug_mode: 'default' or 0 (not asked for), 'warn' or 1, 'error' or 2.
     Raises:
@@ -176,6 +185,7 @@ def set_deterministic_debug_mode(debug_mode: int | str) -> None:
 
 def get_deterministic_debug_mode() -> int:
     """The level of ``set_deterministic_debug_mode``.
+
     Returns: 0 (not asked for), 1 (warn) or 2 (error).
     Source: torch.get_deterministic_debug_mode.
     Example:
@@ -187,6 +197,7 @@ def get_deterministic_debug_mode() -> int:
 
 def set_warn_always(mode: bool) -> None:
     """Chooses whether warnings that come once in a process come each time.
+
     Args:
         mode: True for each time.
     Raises:
@@ -205,6 +216,7 @@ def set_warn_always(mode: bool) -> None:
 
 def is_warn_always_enabled() -> bool:
     """Whether warnings that come once in a process come each time.
+
     Returns: a bool; False at first.
     Source: torch.is_warn_always_enabled.
     Example:

@@ -38,6 +38,11 @@ class Tensor:
     Args:
         *args: sizes, a sequence of values, another tensor or an array; the default float type is used.
     Source: torch.Tensor.
+    Example:
+        >>> x = torch.tensor([[1.0, 2.0], [3.0, 4.0]], requires_grad=True)
+        >>> (x * x).sum().backward()
+        >>> x.shape, x[0].grad_fn is None, x.grad[1]
+        (torch.Size([2, 2]), False, tensor([6., 8.]))
     """
 
     __slots__ = ("__dict__", "__weakref__", "_array", "_grad", "_node", "_requires_grad", "_storage", "_view_of")
@@ -603,6 +608,11 @@ class Parameter(Tensor, metaclass=_ParameterMeta):
         data: values; shared, not copied. An empty tensor when None.
         requires_grad: whether operations on it are recorded.
     Source: torch.nn.Parameter.
+    Example:
+        >>> layer = torch.nn.Module()
+        >>> layer.scale = torch.nn.Parameter(torch.ones(2))
+        >>> [name for name, parameter in layer.named_parameters()]
+        ['scale']
     """
 
     def __new__(cls, data: Any = None, requires_grad: bool = True) -> Any:

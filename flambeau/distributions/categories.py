@@ -28,6 +28,7 @@ _CATEGORIES = {"probs": constraints.simplex, "logits": constraints.real_vector}
 
 class Categorical(Parametric):
     """An index from 0 to K - 1, drawn with a probability of its own.
+
     Args:
         probs: ``(*, K)``, not negative; normalized to the sum 1.
         logits: ``(*, K)``, log probabilities up to a constant, in their place.
@@ -157,6 +158,7 @@ class _OfCategorical(Distribution):
 
 class OneHotCategorical(_OfCategorical):
     """A vector with a single 1, the rest zeros.
+
     Args:
         probs: ``(*, K)``, not negative; normalized to the sum 1.
         logits: ``(*, K)``, log probabilities up to a constant, in their place.
@@ -210,6 +212,7 @@ class OneHotCategorical(_OfCategorical):
 
 class OneHotCategoricalStraightThrough(OneHotCategorical):
     """One-hot vectors whose gradient is that of the probabilities.
+
     Args:
         probs, logits, validate_args: as of ``OneHotCategorical``.
     Shape: ``batch_shape`` is ``(*)``, ``event_shape`` ``(K,)``.
@@ -233,6 +236,7 @@ class OneHotCategoricalStraightThrough(OneHotCategorical):
 
 class Multinomial(_OfCategorical):
     """How often each category comes in ``total_count`` draws.
+
     Args:
         total_count: draws, one int for the whole batch.
         probs: ``(*, K)``, not negative; normalized to the sum 1.
@@ -297,6 +301,7 @@ class Multinomial(_OfCategorical):
 
 class ExpRelaxedCategorical(_OfCategorical):
     """The logarithm of a relaxed one-hot vector.
+
     Args:
         temperature: positive; towards 0 the vector becomes one-hot.
         probs: ``(*, K)``, as of ``Categorical``.
@@ -337,6 +342,7 @@ class ExpRelaxedCategorical(_OfCategorical):
 
 class RelaxedOneHotCategorical(FromBase):
     """A point of the simplex that stands for a one-hot vector, and is differentiable in the probabilities.
+
     Args:
         temperature: positive; towards 0 the point becomes a corner.
         probs: ``(*, K)``, as of ``Categorical``.

@@ -19,6 +19,7 @@ Factory = Callable[[Any], transforms.Transform]
 
 class ConstraintRegistry:
     """Factories of transforms by the class of a constraint.
+
     Returns: called with a constraint, the transform from all real numbers into it.
     Raises:
         NotImplementedError: called with a constraint that no factory is registered for.
@@ -36,6 +37,7 @@ class ConstraintRegistry:
 
     def register(self, constraint: Any, factory: Factory | None = None) -> Any:
         """Registers the transform to a class of constraints; a decorator when ``factory`` is left out.
+
         Args:
             constraint: a subclass of ``Constraint``, or one of its instances.
             factory: a function from an instance to a transform.

@@ -29,6 +29,7 @@ __all__ = [
 
 class Constraint:
     """A set of values.
+
     Shape: ``check`` drops the last ``event_dim`` dimensions.
     Attributes:
         is_discrete: whether it is countable.
@@ -49,6 +50,7 @@ class Constraint:
 
     def check(self, value: Tensor) -> Tensor:
         """Which values lie inside: a bool tensor of ``value``'s shape without its last ``event_dim`` dimensions.
+
         Args:
             value: ``(*, *event)``.
         Returns: a bool tensor of shape ``(*)``.
@@ -96,6 +98,7 @@ class _Dependent(Constraint):
 
 def is_dependent(constraint: Any) -> bool:
     """Whether a constraint is known of an instance only.
+
     Args:
         constraint: anything.
     Returns: a bool.
@@ -109,6 +112,7 @@ def is_dependent(constraint: Any) -> bool:
 
 class _DependentProperty(property, _Dependent):
     """A property of an instance that gives a constraint; of the class, a dependent constraint.
+
     Args:
         fn: the method that gives the constraint.
         is_discrete: what is known without an instance; left out, asking the class for it raises.
@@ -135,6 +139,7 @@ class _DependentProperty(property, _Dependent):
 
 class _IndependentConstraint(Constraint):
     """A set of which the last dimensions of a batch must lie inside together.
+
     Args:
         base_constraint: of one element.
         reinterpreted_batch_ndims: how many dimensions become part of one value.
@@ -180,6 +185,7 @@ class _IndependentConstraint(Constraint):
 
 class MixtureSameFamilyConstraint(Constraint):
     """Values that lie inside for every component of a mixture.
+
     Args:
         base_constraint: of the components, which stand along the last dimension of the batch.
     Shape: ``check`` drops the last ``event_dim`` dimensions.
@@ -257,6 +263,7 @@ class _BothBounded(_Bounded):
 
 class _GreaterThan(_LowerBounded):
     """Numbers above ``lower_bound``, a number or a tensor.
+
     Source: torch.distributions.constraints.greater_than.
     Example:
         >>> greater_than(1.0).check(torch.tensor([1.0, 2.0]))
@@ -269,6 +276,7 @@ class _GreaterThan(_LowerBounded):
 
 class _GreaterThanEq(_LowerBounded):
     """Numbers from ``lower_bound`` on.
+
     Source: torch.distributions.constraints.greater_than_eq.
     Example:
         >>> greater_than_eq(1.0).check(torch.tensor([1.0, 2.0]))
@@ -281,6 +289,7 @@ class _GreaterThanEq(_LowerBounded):
 
 class _LessThan(_UpperBounded):
     """Numbers below ``upper_bound``.
+
     Source: torch.distributions.constraints.less_than.
     Example:
         >>> less_than(2.0).check(torch.tensor([1.0, 2.0]))
@@ -293,6 +302,7 @@ class _LessThan(_UpperBounded):
 
 class _Interval(_BothBounded):
     """Numbers from ``lower_bound`` to ``upper_bound``, both included.
+
     Source: torch.distributions.constraints.interval.
     Example:
         >>> interval(0.0, 1.0).check(torch.tensor([0.0, 1.0, 2.0]))
@@ -305,6 +315,7 @@ class _Interval(_BothBounded):
 
 class _HalfOpenInterval(_BothBounded):
     """Numbers from ``lower_bound`` to below ``upper_bound``.
+
     Source: torch.distributions.constraints.half_open_interval.
     Example:
         >>> half_open_interval(0.0, 1.0).check(torch.tensor([0.0, 1.0, 2.0]))
@@ -322,6 +333,7 @@ def _whole(value: Tensor, inside: Tensor) -> Tensor:
 
 class _IntegerInterval(_BothBounded):
     """Whole numbers from ``lower_bound`` to ``upper_bound``, both included.
+
     Source: torch.distributions.constraints.integer_interval.
     Example:
         >>> integer_interval(0, 2).check(torch.tensor([0.0, 1.5, 2.0]))
@@ -366,6 +378,7 @@ class _Simplex(Constraint):
 
 class _Multinomial(_UpperBounded):
     """Vectors of counts whose sum is at most ``upper_bound``.
+
     Source: torch.distributions.constraints.multinomial.
     Example:
         >>> multinomial(3).check(torch.tensor([[1, 2], [2, 2]]))
@@ -456,6 +469,7 @@ class _Several(Constraint):
 
 class _Cat(_Several):
     """Constraints of parts that lie one behind the other along ``dim``, as ``torch.cat`` joins them.
+
     Args:
         cseq: the constraints.
         dim: along which the parts lie.
@@ -485,6 +499,7 @@ class _Cat(_Several):
 
 class _Stack(_Several):
     """Constraints of the slices of a value along ``dim``, as ``torch.stack`` joins them.
+
     Args:
         cseq: the constraints, one for each slice.
         dim: along which the slices lie.

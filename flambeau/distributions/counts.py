@@ -38,6 +38,7 @@ class _Chances(Binary):
 
 class Bernoulli(ExponentialFamily, _Chances):
     """1 with probability ``probs``, else 0.
+
     Args:
         probs: of a 1, from 0 to 1; ``(*)`` or a number.
         logits: its log odds, in its place.
@@ -104,6 +105,7 @@ def _listed(distribution: Any, count: int, expand: bool) -> Tensor:
 
 class Binomial(_Chances):
     """How many of ``total_count`` trials succeed.
+
     Args:
         total_count: trials, whole and 0 or more; broadcasts with the other.
         probs: of a success, from 0 to 1; ``(*)`` or a number.
@@ -173,6 +175,7 @@ class Binomial(_Chances):
 
 class Geometric(_Chances):
     """How many trials fail before the first success: 0, 1, ...
+
     Args:
         probs: of a success, above 0 and at most 1; ``(*)`` or a number.
         logits: its log odds, in its place.
@@ -229,6 +232,7 @@ class Geometric(_Chances):
 
 class NegativeBinomial(_Chances):
     """How many trials succeed before ``total_count`` have failed.
+
     Args:
         total_count: failures after which it ends, 0 or more, not necessarily whole.
         probs: of a success, from 0 to below 1; ``(*)`` or a number.
@@ -284,6 +288,7 @@ class NegativeBinomial(_Chances):
 
 class Poisson(ExponentialFamily, Parametric):
     """How many events happen in a unit of time, each independently of the others.
+
     Args:
         rate: how many on average, 0 or more; ``(*)`` or a number.
         validate_args: whether parameters and values are checked.

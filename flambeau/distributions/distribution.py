@@ -47,6 +47,7 @@ class Distribution:
     @staticmethod
     def set_default_validate_args(value: bool) -> None:
         """Whether parameters and values are checked where a program does not say; on, unless Python runs with ``-O``.
+
         Args:
             value: True to check, False to trust.
         Raises:
@@ -89,6 +90,7 @@ class Distribution:
 
     def expand(self, batch_shape: Any, _instance: Any = None) -> Any:
         """The distribution with its parameters expanded to ``batch_shape``, without copying or checking them again.
+
         Args:
             batch_shape: the new shape of the parameters; the old one must broadcast to it.
             _instance: the new distribution to fill in, for subclasses with an ``expand`` of their own.
@@ -145,6 +147,7 @@ class Distribution:
 
     def sample(self, sample_shape: Any = ()) -> Tensor:
         """Values drawn without a gradient, of shape ``sample_shape + batch_shape + event_shape``.
+
         Args:
             sample_shape: how often to draw, in each dimension.
         Returns: a tensor of shape ``(*sample_shape, *batch_shape, *event_shape)``.
@@ -159,6 +162,7 @@ class Distribution:
 
     def rsample(self, sample_shape: Any = ()) -> Tensor:
         """Values drawn so that gradients reach the parameters, where ``has_rsample``.
+
         Args:
             sample_shape: how often to draw, in each dimension.
         Returns: a tensor of shape ``(*sample_shape, *batch_shape, *event_shape)``.
@@ -180,6 +184,7 @@ class Distribution:
 
     def log_prob(self, value: Tensor) -> Tensor:
         """The logarithm of the density, or of the probability, of ``value``.
+
         Args:
             value: one or more values; its shape broadcasts with ``(*batch_shape, *event_shape)``.
         Returns: one number for each value, in nats.
@@ -194,6 +199,7 @@ class Distribution:
 
     def cdf(self, value: Tensor) -> Tensor:
         """The probability of all values up to ``value``.
+
         Args:
             value: numbers of a shape that broadcasts with ``batch_shape``.
         Returns: probabilities, one for each number.
@@ -209,6 +215,7 @@ class Distribution:
 
     def icdf(self, value: Tensor) -> Tensor:
         """The number up to which the values have probability ``value``.
+
         Args:
             value: probabilities, from 0 to 1.
         Returns: numbers; ``cdf`` undoes it.
@@ -223,6 +230,7 @@ class Distribution:
 
     def enumerate_support(self, expand: bool = True) -> Tensor:
         """All values, along a new first dimension: the n-th value for every distribution of the batch.
+
         Args:
             expand: to the shape of the batch; else its dimensions have size 1.
         Returns: a tensor of shape ``(values, *batch_shape, *event_shape)``.
@@ -238,6 +246,7 @@ class Distribution:
 
     def entropy(self) -> Tensor:
         """The entropy, in nats.
+
         Returns: a tensor of shape ``batch_shape``.
         Raises:
             NotImplementedError: no closed form is known.
@@ -250,6 +259,7 @@ class Distribution:
 
     def perplexity(self) -> Tensor:
         """The exponential of the entropy: how many equally likely values would be as uncertain.
+
         Returns: a tensor of shape ``batch_shape``.
         Source: torch.distributions.Distribution.perplexity.
         Example:

@@ -16,6 +16,7 @@ __all__ = ["Independent"]
 
 class Independent(Distribution):
     """The last dimensions of a batch as one value, whose elements are independent: log probabilities are added up over them.
+
     Args:
         base_distribution: the batch.
         reinterpreted_batch_ndims: how many of its last dimensions become part of the event.

@@ -98,6 +98,7 @@ def _dispatch_kl(type_p: type, type_q: type) -> Any:
 
 def kl_divergence(p: Distribution, q: Distribution) -> Tensor:
     """The divergence of ``q`` from ``p``, for each of the batch.
+
     Args:
         p: the distribution that values come from.
         q: the distribution that is compared with it, of the same event shape.

@@ -45,6 +45,7 @@ class _Symmetric(Parametric):
 
 class Normal(ExponentialFamily, _Symmetric):
     """The normal distribution: density ``exp(-z**2 / 2) / (scale sqrt(2 pi))`` with ``z = (x - loc) / scale``.
+
     Args:
         loc: the mean, ``(*)`` or a number.
         scale: the standard deviation, positive; broadcasts with ``loc``.
@@ -106,6 +107,7 @@ class Normal(ExponentialFamily, _Symmetric):
 
 class LogNormal(FromBase):
     """The distribution of ``exp(x)`` for a normal ``x``.
+
     Args:
         loc: mean of the logarithm, ``(*)`` or a number.
         scale: standard deviation of the logarithm, positive.
@@ -176,6 +178,7 @@ class _Half(FromBase):
 
 class HalfNormal(_Half):
     """The absolute value of a normal number of mean 0.
+
     Args:
         scale: the standard deviation of that number, not of the absolute value; positive, ``(*)`` or a number.
         validate_args: whether parameters and values are checked.
@@ -204,6 +207,7 @@ class HalfNormal(_Half):
 
 class Cauchy(_Symmetric):
     """The Cauchy distribution, with tails so heavy that mean and variance do not exist: ``mean`` is NaN, ``variance`` infinite.
+
     Args:
         loc: the median, ``(*)`` or a number.
         scale: half the distance of the quartiles, positive.
@@ -245,6 +249,7 @@ class Cauchy(_Symmetric):
 
 class HalfCauchy(_Half):
     """The absolute value of a Cauchy number of median 0.
+
     Args:
         scale: its median, positive; ``(*)`` or a number.
         validate_args: whether parameters and values are checked.
@@ -278,6 +283,7 @@ class HalfCauchy(_Half):
 
 class Laplace(_Symmetric):
     """The Laplace distribution: an exponential number on either side of ``loc``.
+
     Args:
         loc: the mean, ``(*)`` or a number.
         scale: the mean distance from it, positive.
@@ -328,6 +334,7 @@ class Laplace(_Symmetric):
 
 class Uniform(Parametric):
     """All numbers from ``low`` to ``high``, with equal density.
+
     Args:
         low: the lower bound, ``(*)`` or a number; a sample may be ``low``.
         high: the upper bound, above ``low``; no sample is ``high``.
@@ -395,6 +402,7 @@ class Uniform(Parametric):
 
 class Gumbel(WithParameters):
     """The Gumbel distribution, to which the largest of many values tends.
+
     Args:
         loc: the mode, ``(*)`` or a number.
         scale: positive; the standard deviation is ``scale * pi / sqrt(6)``.
@@ -453,6 +461,7 @@ class Gumbel(WithParameters):
 
 class StudentT(Parametric):
     """Student's t: a normal number over the root of an independent chi-squared one, divided by its degrees of freedom.
+
     Args:
         df: degrees of freedom, positive; no mean up to 1, infinite variance up to 2.
         loc: the median, ``(*)`` or a number.
@@ -516,6 +525,7 @@ class StudentT(Parametric):
 
 class VonMises(Parametric):
     """The von Mises distribution of angles: density proportional to ``exp(concentration * cos(x - loc))``.
+
     Args:
         loc: the mean direction, in radians.
         concentration: how narrow it is, positive; about ``1 / variance`` where large.

@@ -25,6 +25,7 @@ __all__ = ["LKJCholesky", "Wishart"]
 
 class LKJCholesky(Distribution):
     """Lower Cholesky factors of matrices of correlations, whose density is a power of their determinant.
+
     Args:
         dim: rows of a matrix, 2 or more.
         concentration: positive; 1 makes all matrices of correlations equally likely, more those near the identity.
@@ -91,6 +92,7 @@ def _mvdigamma(x: Tensor, p: int) -> Tensor:
 
 class Wishart(ExponentialFamily):
     """The Wishart distribution of positive-definite matrices, known by exactly one of three matrices.
+
     Args:
         df: degrees of freedom, a number or ``(*)``, more than ``n - 1``.
         covariance_matrix: the scale matrix, ``(*, n, n)``; the mean is ``df`` times it.

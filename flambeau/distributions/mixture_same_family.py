@@ -17,6 +17,7 @@ __all__ = ["MixtureSameFamily"]
 
 class MixtureSameFamily(Distribution):
     """One of several components, drawn by a categorical distribution.
+
     Args:
         mixture_distribution: a ``Categorical`` over the ``k`` components.
         component_distribution: the components, along the last dimension of its batch.

@@ -24,6 +24,7 @@ __all__ = ["Chi2", "Exponential", "FisherSnedecor", "Gamma", "GeneralizedPareto"
 
 class Exponential(ExponentialFamily, Parametric):
     """The exponential distribution of times between events: density ``rate * exp(-rate * x)``.
+
     Args:
         rate: events per unit of time, the inverse of the mean; positive, ``(*)`` or a number.
         validate_args: whether parameters and values are checked.
@@ -88,6 +89,7 @@ class Exponential(ExponentialFamily, Parametric):
 
 class Gamma(ExponentialFamily, Parametric):
     """The gamma distribution: density proportional to ``x ** (concentration - 1) * exp(-rate * x)``.
+
     Args:
         concentration: the shape, positive; ``(*)`` or a number.
         rate: the inverse scale, positive.
@@ -154,6 +156,7 @@ class Gamma(ExponentialFamily, Parametric):
 
 class Chi2(Gamma):
     """The chi-squared distribution: the sum of ``df`` squares of standard normal numbers.
+
     Args:
         df: degrees of freedom, positive; ``(*)`` or a number.
         validate_args: whether parameters and values are checked.
@@ -184,6 +187,7 @@ class Chi2(Gamma):
 
 class InverseGamma(FromBase):
     """The distribution of ``1 / x`` for ``x`` of a gamma distribution.
+
     Args:
         concentration: of the gamma distribution, positive; the mean is infinite up to 1, the variance up to 2.
         rate: of the gamma distribution, positive; it scales ``1 / x``.
@@ -228,6 +232,7 @@ class InverseGamma(FromBase):
 
 class FisherSnedecor(Parametric):
     """Fisher's and Snedecor's F: the quotient of two chi-squared numbers, each divided by its degrees of freedom.
+
     Args:
         df1: degrees of freedom of the numerator, positive.
         df2: degrees of freedom of the denominator, positive; no mean up to 2, no variance up to 4.
@@ -284,6 +289,7 @@ class FisherSnedecor(Parametric):
 
 class Weibull(WithParameters):
     """The Weibull distribution of times until failure: ``cdf(x) = 1 - exp(-(x / scale) ** concentration)``.
+
     Args:
         scale: the time by which 63.2 % have failed, positive.
         concentration: the shape, positive; failures grow rarer with age below 1, more frequent above.
@@ -335,6 +341,7 @@ class Weibull(WithParameters):
 
 class Pareto(WithParameters):
     """The Pareto distribution of the first kind: ``x`` exceeds ``t`` with probability ``(scale / t) ** alpha``.
+
     Args:
         scale: the least value, positive.
         alpha: the exponent of the tail, positive; the mean is infinite up to 1, the variance up to 2.

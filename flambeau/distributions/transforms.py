@@ -31,6 +31,7 @@ __all__ = [
 
 class Transform:
     """The base class: subclasses give ``_call``, ``_inverse``, ``log_abs_det_jacobian``, ``domain`` and ``codomain``.
+
     Args:
         cache_size: 1 keeps the last pair of ``x`` and ``y``, so that the inverse of what was just computed is exact and free; 0 nothing.
     Shape: the last ``domain.event_dim`` dimensions of ``x`` become the last ``codomain.event_dim`` of ``y``.
@@ -66,6 +67,7 @@ class Transform:
     @property
     def event_dim(self) -> int:
         """How many of the last dimensions are one value.
+
         Raises:
             ValueError: ``domain`` and ``codomain`` differ in it.
         """
@@ -88,6 +90,7 @@ class Transform:
     @property
     def sign(self) -> Any:
         """+1 where ``y`` rises with ``x``, -1 where it falls.
+
         Raises:
             NotImplementedError: a transform that does neither.
         """
@@ -95,6 +98,7 @@ class Transform:
 
     def with_cache(self, cache_size: int = 1) -> Any:
         """The same with another ``cache_size``.
+
         Args:
             cache_size: 0 or 1.
         Returns: this transform where it has that size, else a new one.
@@ -142,6 +146,7 @@ class Transform:
 
     def log_abs_det_jacobian(self, x: Tensor, y: Tensor) -> Tensor:
         """The logarithm of ``|det dy/dx|`` for each event.
+
         Args:
             x: the value before.
             y: ``t(x)``.
@@ -231,6 +236,7 @@ def _widened(constraint: Any, event_dim: int) -> Any:
 
 class ComposeTransform(Transform):
     """One transform after the other.
+
     Args:
         parts: the transforms, the first one first.
         cache_size: of each part.
@@ -325,6 +331,7 @@ identity_transform = ComposeTransform([])
 
 class IndependentTransform(Transform):
     """A transform of which the last dimensions of a batch are one value: the logarithms of its determinants are added up.
+
     Args:
         base_transform: of one element.
         reinterpreted_batch_ndims: how many dimensions become part of a value.
@@ -391,6 +398,7 @@ class IndependentTransform(Transform):
 
 class ReshapeTransform(Transform):
     """The last dimensions in another shape.
+
     Args:
         in_shape: of one value before.
         out_shape: of one value after.
@@ -468,6 +476,7 @@ class _Rising(_Plain):
 
 class ExpTransform(_Rising):
     """``exp(x)``: from all numbers to the positive ones.
+
     Args:
         cache_size: 1 keeps the last pair.
     Shape: elementwise, any.
@@ -499,6 +508,7 @@ def _clipped_sigmoid(x: Tensor) -> Tensor:
 
 class SigmoidTransform(_Rising):
     """``1 / (1 + exp(-x))``, kept inside of (0, 1).
+
     Args:
         cache_size: 1 keeps the last pair.
     Shape: elementwise, any.
@@ -526,6 +536,7 @@ class SigmoidTransform(_Rising):
 
 class SoftplusTransform(_Rising):
     """``log(1 + exp(x))``: from all numbers to the positive ones, about ``x`` where ``x`` is large.
+
     Args:
         cache_size: 1 keeps the last pair.
     Shape: elementwise, any.
@@ -551,6 +562,7 @@ class SoftplusTransform(_Rising):
 
 class TanhTransform(_Rising):
     """``tanh(x)``: from all numbers to those between -1 and 1.
+
     Args:
         cache_size: 1 keeps the last pair; the inverse of values near the ends is exact only with it.
     Shape: elementwise, any.
@@ -578,6 +590,7 @@ class TanhTransform(_Rising):
 
 class AbsTransform(_Plain):
     """``|x|``; its inverse gives the positive one of two.
+
     Args:
         cache_size: 1 keeps the last pair.
     Shape: elementwise, any.
@@ -601,6 +614,7 @@ class AbsTransform(_Plain):
 
 class PowerTransform(Transform):
     """``x ** exponent`` of positive numbers.
+
     Args:
         exponent: a number, or a tensor that broadcasts with ``x``.
         cache_size: 1 keeps the last pair.
@@ -651,6 +665,7 @@ class PowerTransform(Transform):
 
 class AffineTransform(Transform):
     """``loc + scale * x``.
+
     Args:
         loc: a number, or a tensor that broadcasts with ``x``.
         scale: the same; not 0.
@@ -734,6 +749,7 @@ def _at_least(dims: int, shape: Any) -> Any:
 
 class SoftmaxTransform(_Plain):
     """``softmax(x)``, to the simplex; its inverse is one of many, the logarithm. Not bijective: it has no determinant.
+
     Args:
         cache_size: 1 keeps the last pair.
     Shape: ``(*, n)``, before and after.
@@ -810,6 +826,7 @@ class StickBreakingTransform(_Plain):
 # -- matrices ---------------------------------------------------------------------------------------------------------------------
 class LowerCholeskyTransform(_Plain):
     """From square matrices to lower triangular ones with a positive diagonal: the exponential of the diagonal.
+
     Args:
         cache_size: 1 keeps the last pair.
     Shape: ``(*, n, n)``, before and after; what is above the diagonal is dropped.
@@ -834,6 +851,7 @@ class LowerCholeskyTransform(_Plain):
 
 class PositiveDefiniteTransform(_Plain):
     """From square matrices to positive-definite ones: the product of a Cholesky factor with its transpose.
+
     Args:
         cache_size: 1 keeps the last pair.
     Shape: ``(*, n, n)``, before and after.
@@ -936,6 +954,7 @@ class _Several(Transform):
 
 class CatTransform(_Several):
     """Transforms of parts that lie one behind the other along ``dim``, as ``torch.cat`` joins them.
+
     Args:
         tseq: the transforms.
         dim: along which the parts lie.
@@ -997,6 +1016,7 @@ class CatTransform(_Several):
 
 class StackTransform(_Several):
     """Transforms of the slices of a value along ``dim``, as ``torch.stack`` joins them.
+
     Args:
         tseq: the transforms, one for each slice.
         dim: along which the slices lie.
@@ -1043,6 +1063,7 @@ class StackTransform(_Several):
 
 class CumulativeDistributionTransform(Transform):
     """The distribution function of a distribution of single numbers: from its support to [0, 1].
+
     Args:
         distribution: with ``cdf``, ``icdf`` and ``log_prob``.
         cache_size: 1 keeps the last pair.

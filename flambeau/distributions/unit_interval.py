@@ -25,6 +25,7 @@ __all__ = ["Beta", "ContinuousBernoulli", "Kumaraswamy", "LogitRelaxedBernoulli"
 
 class Beta(ExponentialFamily):
     """The beta distribution of a share: density proportional to ``x ** (concentration1 - 1) * (1 - x) ** (concentration0 - 1)``.
+
     Args:
         concentration1: called alpha, positive; ``(*)`` or a number.
         concentration0: called beta, positive.
@@ -97,6 +98,7 @@ class Beta(ExponentialFamily):
 
 class Kumaraswamy(WithParameters):
     """Kumaraswamy's distribution: like the beta distribution, with a distribution function in closed form.
+
     Args:
         concentration1: called a, positive; ``(*)`` or a number.
         concentration0: called b, positive.
@@ -283,6 +285,7 @@ class ContinuousBernoulli(ExponentialFamily, Binary):
 
 class LogitRelaxedBernoulli(Binary):
     """The log odds of a relaxed Bernoulli number.
+
     Args:
         temperature: positive; towards 0 it becomes a Bernoulli number.
         probs: of a one, ``(*)`` or a number.
@@ -330,6 +333,7 @@ class LogitRelaxedBernoulli(Binary):
 
 class RelaxedBernoulli(FromBase):
     """A number in (0, 1) that stands for a Bernoulli one, and is differentiable in its probability.
+
     Args:
         temperature: positive; towards 0 it becomes a Bernoulli number.
         probs: of a one, ``(*)`` or a number.

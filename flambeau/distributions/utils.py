@@ -37,6 +37,7 @@ euler_constant = 0.57721566490153286060  # Euler and Mascheroni's
 
 def broadcast_all(*values: Any) -> tuple[Tensor, ...]:
     """Tensors of one shape.
+
     Args:
         values: tensors, or objects that stand for them (``__torch_function__``), and numbers; a number takes dtype and device of the first
             tensor, or the default dtype where there is none.
@@ -57,6 +58,7 @@ def broadcast_all(*values: Any) -> tuple[Tensor, ...]:
 
 def logits_to_probs(logits: Tensor, is_binary: bool = False) -> Tensor:
     """Probabilities from logits: log odds where ``is_binary``, else log probabilities along the last dimension, up to a constant.
+
     Args:
         logits: ``(*)`` where ``is_binary``, else ``(*, K)``.
         is_binary: whether each number stands for itself.
@@ -71,6 +73,7 @@ def logits_to_probs(logits: Tensor, is_binary: bool = False) -> Tensor:
 
 def clamp_probs(probs: Tensor) -> Tensor:
     """Probabilities kept away from 0 and 1 by the dtype's precision.
+
     Args:
         probs: ``(*)``, floating point.
     Returns: a tensor of the same shape, from ``eps`` to ``1 - eps``.
@@ -87,6 +90,7 @@ def clamp_probs(probs: Tensor) -> Tensor:
 
 def probs_to_logits(probs: Tensor, is_binary: bool = False) -> Tensor:
     """Log odds of probabilities where ``is_binary``, else their logarithms; finite for 0 and 1.
+
     Args:
         probs: ``(*)`` where ``is_binary``, else ``(*, K)``.
         is_binary: whether each number stands for itself.
@@ -154,6 +158,7 @@ def _lower_triangle(size: int, diag: int, device: Any) -> Tensor:
 
 def tril_matrix_to_vec(mat: Tensor, diag: int = 0) -> Tensor:
     """Elements on and below the diagonal ``diag`` of matrices, row by row.
+
     Args:
         mat: ``(*, n, n)``.
         diag: 0 is the main diagonal, below it is negative.
@@ -173,6 +178,7 @@ def tril_matrix_to_vec(mat: Tensor, diag: int = 0) -> Tensor:
 
 def vec_to_tril_matrix(vec: Tensor, diag: int = 0) -> Tensor:
     """Lower triangular matrices of which ``vec`` has the elements, row by row: the inverse of ``tril_matrix_to_vec``.
+
     Args:
         vec: ``(*, elements)``.
         diag: the diagonal up to which the elements go.

@@ -21,6 +21,7 @@ __all__ = ["Dirichlet", "LogisticNormal", "LowRankMultivariateNormal", "Multivar
 
 class Dirichlet(ExponentialFamily, Parametric):
     """The Dirichlet distribution of shares that add up to 1.
+
     Args:
         concentration: ``(*, shares)``, positive.
         validate_args: whether parameters and values are checked.
@@ -86,6 +87,7 @@ class Dirichlet(ExponentialFamily, Parametric):
 
 class LogisticNormal(FromBase):
     """Shares made by stick breaking from independent normal numbers, one less than shares.
+
     Args:
         loc: means of the numbers, ``(*, shares - 1)``.
         scale: their standard deviations, positive; broadcasts with ``loc``.
@@ -142,6 +144,7 @@ def _precision_to_scale_tril(P: Tensor) -> Tensor:
 
 class MultivariateNormal(Distribution):
     """The normal distribution of vectors, known by exactly one of three matrices.
+
     Args:
         loc: the mean, ``(*, n)``.
         covariance_matrix: ``(*, n, n)``, positive definite.
@@ -284,6 +287,7 @@ def _batch_lowrank_mahalanobis(W: Tensor, D: Tensor, x: Tensor, capacitance_tril
 
 class LowRankMultivariateNormal(Distribution):
     """The normal distribution of vectors with covariance ``W W^T + D``: linear in the number of their elements.
+
     Args:
         loc: the mean, ``(*, n)``.
         cov_factor: W, ``(*, n, rank)``.

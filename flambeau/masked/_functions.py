@@ -104,10 +104,17 @@ def sum(
 
     Args:
         input: any dtype; small integers and bools are added as int64.
-        dim: dimensions, by default all; keepdim: keep them with size 1; dtype: of the result; mask: broadcasts to ``input``'s shape.
+        dim: dimensions; all when None.
+        keepdim: keep them with size 1.
+        dtype: of the result.
+        mask: bool, broadcasts to ``input``'s shape; True shows an element, None shows all.
+    Returns: ``input``'s shape without ``dim``.
     Raises:
         IndexError: ``dim`` out of range, or a mask of more dimensions.
     Source: torch.masked.sum.
+    Example:
+        >>> torch.masked.sum(torch.tensor([[1, 2], [3, 4]]), 1, mask=torch.tensor([[True, False], [True, True]]))
+        tensor([1, 7])
     """
     wide = (dtypes.int64 if input.dtype in _SMALL else input.dtype) if dtype is None else dtype
     return resolve("torch", "sum")(_hidden_as(0, input.to(wide), mask), _dims_of(input, dim), bool(keepdim))
@@ -117,7 +124,16 @@ def sum(
 def prod(
     input: Tensor, dim: _Dims = None, *, keepdim: bool | None = False, dtype: Dtype | None = None, mask: Tensor | None = None
 ) -> Tensor:
-    """Product of the elements that ``mask`` shows; 1 where there are none. Arguments as for ``sum``. Source: torch.masked.prod."""
+    """Product of the elements that ``mask`` shows; 1 where there are none.
+
+    Args:
+        input, dim, keepdim, dtype, mask: as for ``sum``.
+    Returns: ``input``'s shape without ``dim``.
+    Source: torch.masked.prod.
+    Example:
+        >>> torch.masked.prod(torch.tensor([2.0, 0.0, 3.0]), mask=torch.tensor([True, False, True]))
+        tensor(6.)
+    """
     wide = (dtypes.int64 if input.dtype in _SMALL else input.dtype) if dtype is None else dtype
     result = _hidden_as(1, input.to(wide), mask)
     for place in sorted(_dims_of(input, dim), reverse=True):
@@ -138,8 +154,10 @@ def _extremum(name: str, is_greatest: bool) -> Callable[..., Tensor]:
     extremum.__name__ = extremum.__qualname__ = name
     extremum.__doc__ = (
         f"{word} of the elements that ``mask`` shows; where there are none, the {'least' if is_greatest else 'greatest'} number of the "
-        "dtype. Arguments as for ``sum``.\n\n    Raises:\n        NotImplementedError: bools with a mask.\n"
-        f"    Source: torch.masked.{name}."
+        "dtype.\n\n    Args:\n        input, dim, keepdim, dtype, mask: as for ``sum``.\n    Returns: ``input``'s shape without ``dim``.\n"
+        f"    Raises:\n        NotImplementedError: bools with a mask.\n    Source: torch.masked.{name}.\n    Example:\n"
+        f"        >>> torch.masked.{name}(torch.tensor([1.0, 9.0, 3.0]), mask=torch.tensor([True, False, True]))\n"
+        f"        tensor({3 if is_greatest else 1}.)\n    "
     )
     return extremum
 
@@ -159,7 +177,10 @@ def _place_of_extremum(name: str, is_greatest: bool) -> Callable[..., Tensor]:
     place.__name__ = place.__qualname__ = name
     place.__doc__ = (
         f"Position of the {'greatest' if is_greatest else 'least'} of the elements that ``mask`` shows, in ``input``'s dtype or ``dtype``; "
-        f"0 where there are none.\n\n    Source: torch.masked.{name}."
+        "0 where there are none.\n\n    Args:\n        input, keepdim, dtype, mask: as for ``sum``.\n        dim: one dimension; all when None.\n"
+        f"    Returns: ``input``'s shape without ``dim``.\n    Source: torch.masked.{name}.\n    Example:\n"
+        f"        >>> torch.masked.{name}(torch.tensor([1.0, 9.0, 3.0]), 0, mask=torch.tensor([True, False, True]))\n"
+        f"        tensor({2 if is_greatest else 0}.)\n    "
     )
     return place
 
@@ -175,9 +196,13 @@ def mean(
 
     Args:
         input, dim, keepdim, dtype, mask: as for ``sum``.
+    Returns: ``input``'s shape without ``dim``.
     Raises:
         ValueError: integers without ``dtype``.
     Source: torch.masked.mean.
+    Example:
+        >>> torch.masked.mean(torch.tensor([1.0, 100.0, 3.0]), mask=torch.tensor([True, False, True]))
+        tensor(2.)
     """
     dtype = _floating_dtype("mean", input, dtype)
     dims = _dims_of(input, dim)
@@ -188,9 +213,17 @@ def mean(
 def median(input: Tensor, dim: int = -1, *, keepdim: bool = False, dtype: Dtype | None = None, mask: Tensor | None = None) -> Tensor:
     """The lower median of the elements that ``mask`` shows, NaN where there are none.
 
+    Args:
+        input: at least one dimension.
+        dim: one dimension.
+        keepdim, dtype, mask: as for ``sum``.
+    Returns: ``input``'s shape without ``dim``.
     Raises:
         ValueError: rows of integers of which nothing is shown.
     Source: torch.masked.median.
+    Example:
+        >>> torch.masked.median(torch.tensor([5.0, 1.0, 3.0]), 0, mask=torch.tensor([True, False, True]))
+        tensor(3.)
     """
     dtype = input.dtype if dtype is None else dtype
     if dtype.is_floating_point:
@@ -202,7 +235,16 @@ def median(input: Tensor, dim: int = -1, *, keepdim: bool = False, dtype: Dtype 
 
 @_of_masked_tensors
 def logsumexp(input: Tensor, dim: _Dims = None, *, keepdim: bool = False, dtype: Dtype | None = None, mask: Tensor | None = None) -> Tensor:
-    """Logarithm of the sum of the exponentials that ``mask`` shows; minus infinity where there are none. Source: torch.masked.logsumexp."""
+    """Logarithm of the sum of the exponentials that ``mask`` shows; minus infinity where there are none.
+
+    Args:
+        input: any shape; the others as for ``sum``: dim, keepdim, dtype, mask.
+    Returns: ``input``'s shape without ``dim``.
+    Source: torch.masked.logsumexp.
+    Example:
+        >>> torch.masked.logsumexp(torch.tensor([0.0, 0.0, 9.0]), 0, mask=torch.tensor([True, True, False]))
+        tensor(0.6931)
+    """
     wide = input if dtype is None else input.to(dtype)
     shown = wide if mask is None else _hidden_as(_limit("logsumexp", wide.dtype, True), wide, mask)
     return resolve("torch", "logsumexp")(shown, _dims_of(input, dim), bool(keepdim)).to(wide.dtype)
@@ -221,10 +263,15 @@ def norm(
     """Norm of the elements that ``mask`` shows; 0, or infinity for a negative order, where there are none.
 
     Args:
-        ord: order; the others as for ``sum``.
+        input, dim, keepdim, dtype, mask: as for ``sum``.
+        ord: order of the norm; infinite ones take the largest or the least absolute value.
+    Returns: ``input``'s shape without ``dim``.
     Raises:
         ValueError: integers without ``dtype``.
     Source: torch.masked.norm.
+    Example:
+        >>> torch.masked.norm(torch.tensor([3.0, 9.0, 4.0]), 2.0, 0, mask=torch.tensor([True, False, True]))
+        tensor(5.)
     """
     dtype = _floating_dtype("norm", input, dtype)
     order = 2.0 if ord is None else float(ord)
@@ -245,11 +292,16 @@ def var(
     """Variance of the elements that ``mask`` shows; NaN where there are too few.
 
     Args:
-        unbiased: divide by one less than the number of elements; correction: by how many less instead, 1 unless told.
         input, dim, keepdim, dtype, mask: as for ``sum``; integers count as the default float dtype.
+        unbiased: divide by one less than the number of elements.
+        correction: by how many less instead; 1 when neither is given.
+    Returns: ``input``'s shape without ``dim``.
     Raises:
         RuntimeError: both ``unbiased`` and ``correction``.
     Source: torch.masked.var.
+    Example:
+        >>> torch.masked.var(torch.tensor([1.0, 50.0, 3.0]), mask=torch.tensor([True, False, True]))
+        tensor(2.)
     """
     if unbiased is not None and correction is not None:
         raise RuntimeError("Only one of correction and unbiased may be given")
@@ -277,28 +329,66 @@ def std(
     dtype: Dtype | None = None,
     mask: Tensor | None = None,
 ) -> Tensor:
-    """Standard deviation of the elements that ``mask`` shows: the root of ``var``, with its arguments. Source: torch.masked.std."""
+    """Standard deviation of the elements that ``mask`` shows: the root of ``var``.
+
+    Args:
+        input, dim, unbiased, correction, keepdim, dtype, mask: as for ``var``.
+    Returns: ``input``'s shape without ``dim``.
+    Source: torch.masked.std.
+    Example:
+        >>> torch.masked.std(torch.tensor([1.0, 50.0, 3.0]), unbiased=False, mask=torch.tensor([True, False, True]))
+        tensor(1.)
+    """
     return var(input, dim, unbiased, correction=correction, keepdim=keepdim, dtype=dtype, mask=mask).sqrt()
 
 
 # -- along one dimension ----------------------------------------------------------------------------------------------------------------
 @_of_masked_tensors
 def softmax(input: Tensor, dim: int, *, dtype: Dtype | None = None, mask: Tensor | None = None) -> Tensor:
-    """Softmax over the elements that ``mask`` shows; hidden ones are 0, or NaN where all are hidden. Source: torch.masked.softmax."""
+    """Softmax over the elements that ``mask`` shows; hidden ones are 0, or NaN where all are hidden.
+
+    Args:
+        input: floating point, at least one dimension.
+        dim: the dimension along which the results add up to 1.
+        dtype, mask: as for ``sum``.
+    Returns: ``input``'s shape.
+    Source: torch.masked.softmax.
+    Example:
+        >>> torch.masked.softmax(torch.tensor([1.0, 9.0, 1.0]), 0, mask=torch.tensor([True, False, True]))
+        tensor([0.5000, 0.0000, 0.5000])
+    """
     wide = input if dtype is None else input.to(dtype)
     return _hidden_as(-math.inf, wide, mask).softmax(dim)
 
 
 @_of_masked_tensors
 def log_softmax(input: Tensor, dim: int, *, dtype: Dtype | None = None, mask: Tensor | None = None) -> Tensor:
-    """Logarithm of ``softmax``; hidden elements are minus infinity. Source: torch.masked.log_softmax."""
+    """Logarithm of ``softmax``; hidden elements are minus infinity.
+
+    Args:
+        input, dim, dtype, mask: as for ``softmax``.
+    Returns: ``input``'s shape.
+    Source: torch.masked.log_softmax.
+    Example:
+        >>> torch.masked.log_softmax(torch.tensor([1.0, 9.0, 1.0]), 0, mask=torch.tensor([True, False, True]))
+        tensor([-0.6931,    -inf, -0.6931])
+    """
     wide = input if dtype is None else input.to(dtype)
     return _hidden_as(-math.inf, wide, mask).log_softmax(dim)
 
 
 @_of_masked_tensors
 def softmin(input: Tensor, dim: int, *, dtype: Dtype | None = None, mask: Tensor | None = None) -> Tensor:
-    """``softmax`` of ``-input``. Source: torch.masked.softmin."""
+    """``softmax`` of ``-input``.
+
+    Args:
+        input, dim, dtype, mask: as for ``softmax``.
+    Returns: ``input``'s shape.
+    Source: torch.masked.softmin.
+    Example:
+        >>> torch.masked.softmin(torch.tensor([1.0, -9.0, 1.0]), 0, mask=torch.tensor([True, False, True]))
+        tensor([0.5000, 0.0000, 0.5000])
+    """
     return softmax(-(input if dtype is None else input.to(dtype)), dim, mask=mask)
 
 
@@ -306,7 +396,17 @@ def softmin(input: Tensor, dim: int, *, dtype: Dtype | None = None, mask: Tensor
 def normalize(input: Tensor, ord: float, dim: int, *, eps: float = 1e-12, dtype: Dtype | None = None, mask: Tensor | None = None) -> Tensor:
     """The elements that ``mask`` shows over their norm along ``dim``, which counts as ``eps`` at least; hidden ones are 0.
 
+    Args:
+        input: floating point.
+        ord: order of the norm.
+        dim: one dimension.
+        eps: least divisor.
+        dtype, mask: as for ``sum``.
+    Returns: ``input``'s shape.
     Source: torch.masked.normalize.
+    Example:
+        >>> torch.masked.normalize(torch.tensor([3.0, 9.0, 4.0]), 2.0, 0, mask=torch.tensor([True, False, True]))
+        tensor([0.6000, 0.0000, 0.8000])
     """
     dtype = input.dtype if dtype is None else dtype
     length = norm(input, ord, dim, keepdim=True, dtype=dtype, mask=mask)
@@ -315,19 +415,52 @@ def normalize(input: Tensor, ord: float, dim: int, *, eps: float = 1e-12, dtype:
 
 @_of_masked_tensors
 def cumsum(input: Tensor, dim: int, *, dtype: Dtype | None = None, mask: Tensor | None = None) -> Tensor:
-    """Running sums of the elements that ``mask`` shows. Source: torch.masked.cumsum."""
+    """Running sums of the elements that ``mask`` shows.
+
+    Args:
+        input: at least one dimension.
+        dim: one dimension.
+        dtype, mask: as for ``sum``.
+    Returns: ``input``'s shape; hidden elements repeat the sum before them.
+    Source: torch.masked.cumsum.
+    Example:
+        >>> torch.masked.cumsum(torch.tensor([1.0, 9.0, 2.0]), 0, mask=torch.tensor([True, False, True]))
+        tensor([1., 1., 3.])
+    """
     return _hidden_as(0, input if dtype is None else input.to(dtype), mask).cumsum(dim, dtype=dtype or input.dtype)
 
 
 @_of_masked_tensors
 def cumprod(input: Tensor, dim: int, *, dtype: Dtype | None = None, mask: Tensor | None = None) -> Tensor:
-    """Running products of the elements that ``mask`` shows. Source: torch.masked.cumprod."""
+    """Running products of the elements that ``mask`` shows.
+
+    Args:
+        input: at least one dimension.
+        dim: one dimension.
+        dtype, mask: as for ``sum``.
+    Returns: ``input``'s shape; hidden elements repeat the product before them.
+    Source: torch.masked.cumprod.
+    Example:
+        >>> torch.masked.cumprod(torch.tensor([2.0, 9.0, 3.0]), 0, mask=torch.tensor([True, False, True]))
+        tensor([2., 2., 6.])
+    """
     return _hidden_as(1, input if dtype is None else input.to(dtype), mask).cumprod(dim, dtype=dtype or input.dtype)
 
 
 def logaddexp(
     input: Tensor, other: Tensor, *, dtype: Dtype | None = None, input_mask: Tensor | None = None, other_mask: Tensor | None = None
 ) -> Tensor:
-    """``log(exp(input) + exp(other))``, to which hidden elements add nothing. Source: torch.masked.logaddexp."""
+    """``log(exp(input) + exp(other))``, to which hidden elements add nothing.
+
+    Args:
+        input, other: of shapes that broadcast.
+        dtype: of the result.
+        input_mask, other_mask: of each; None shows all.
+    Returns: the broadcast shape.
+    Source: torch.masked.logaddexp.
+    Example:
+        >>> torch.masked.logaddexp(torch.zeros(2), torch.zeros(2), other_mask=torch.tensor([True, False]))
+        tensor([0.6931, 0.0000])
+    """
     dtype = input.dtype if dtype is None else dtype
     return _hidden_as(-math.inf, input.to(dtype), input_mask).logaddexp(_hidden_as(-math.inf, other.to(dtype), other_mask))

@@ -203,12 +203,30 @@ def _rebuilt(data: Tensor, mask: Tensor, requires_grad: bool) -> Any:
 
 
 def is_masked_tensor(obj: Any) -> bool:
-    """Whether ``obj`` is a ``MaskedTensor``. Source: torch.masked.is_masked_tensor."""
+    """Whether ``obj`` is a ``MaskedTensor``.
+
+    Args:
+        obj: anything.
+    Returns: a bool.
+    Source: torch.masked.is_masked_tensor.
+    Example:
+        >>> torch.masked.is_masked_tensor(torch.ones(1))
+        False
+    """
     return isinstance(obj, MaskedTensor)
 
 
 def masked_tensor(data: Any, mask: Any, requires_grad: bool = False) -> Any:
-    """A ``MaskedTensor`` that is a leaf: a copy, without history. Arguments are those of the class. Source: torch.masked.masked_tensor."""
+    """A ``MaskedTensor`` that is a leaf: a copy, without history.
+
+    Args:
+        data, mask, requires_grad: as for ``MaskedTensor``.
+    Returns: a ``MaskedTensor``.
+    Source: torch.masked.masked_tensor.
+    Example:
+        >>> torch.masked.masked_tensor(torch.tensor([1.0, 2.0]), torch.tensor([True, False])).to_tensor(0)
+        tensor([1., 0.])
+    """
     return MaskedTensor(data, mask, requires_grad)
 
 
@@ -217,16 +235,15 @@ def as_masked_tensor(data: Any, mask: Any) -> Any:
 
     Args:
         data, mask: as for ``MaskedTensor``.
+    Returns: a ``MaskedTensor``.
+    Source: torch.masked.as_masked_tensor.
     Example:
-        >>> import flambeau as torch
         >>> x, divisor = torch.ones(2, requires_grad=True), torch.tensor([0.0, 1.0])
         >>> torch.masked.as_masked_tensor(x / divisor, divisor != 0).sum().backward()
         >>> x.grad
         MaskedTensor(
           [      --,   1.0000]
         )
-
-    Source: torch.masked.as_masked_tensor.
     """
     data, mask = _checked(data, mask)
     return _made(_Shown.apply(data, mask.detach()).clone(), mask.detach().clone())

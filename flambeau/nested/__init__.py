@@ -41,11 +41,18 @@ def nested_tensor(
 
     Args:
         tensor_list: tensors, or what ``torch.as_tensor`` takes. For the jagged layout their sizes may differ in one dimension only.
-        dtype, device: those of the first tensor when None. layout: ``torch.strided`` (when None) or ``torch.jagged``.
-        requires_grad: whether operations are recorded. pin_memory: in page-locked memory.
+        dtype, device: those of the first tensor when None.
+        layout: ``torch.strided`` (when None) or ``torch.jagged``.
+        requires_grad: whether operations are recorded.
+        pin_memory: in page-locked memory.
+    Returns: a tensor whose first dimension counts the sequences.
     Raises:
         RuntimeError: tensors that do not go together, or another layout.
     Source: torch.nested.nested_tensor.
+    Example:
+        >>> batch = torch.nested.nested_tensor([[1.0, 2.0], [3.0]], layout=torch.jagged)
+        >>> batch.size(0), [row.tolist() for row in batch.unbind()]
+        (2, [[1.0, 2.0], [3.0]])
     """
     layout = strided if layout is None else layout
     if layout not in (strided, jagged):
@@ -69,10 +76,19 @@ def as_nested_tensor(ts: Any, dtype: Any = None, device: Any = None, layout: Lay
     Args:
         ts: tensors of one number of dimensions, which are copied; a tensor of two dimensions or more, whose rows are taken and whose
             memory is used where it can be; or a nested tensor of that layout.
-        dtype, device: converted to, unless None. layout: ``torch.strided`` (when None) or ``torch.jagged``.
+        dtype, device: converted to, unless None.
+        layout: ``torch.strided`` (when None) or ``torch.jagged``.
+    Returns: a nested tensor; gradients go back to ``ts``.
     Raises:
-        TypeError: ``ts`` is something else. RuntimeError: too few dimensions, or another layout.
+        TypeError: ``ts`` is something else.
+        RuntimeError: too few dimensions, or another layout.
     Source: torch.nested.as_nested_tensor.
+    Example:
+        >>> x = torch.ones(3, requires_grad=True)
+        >>> batch = torch.nested.as_nested_tensor([x, torch.zeros(1)], layout=torch.jagged)
+        >>> (batch * 2).values().sum().backward()
+        >>> x.grad
+        tensor([2., 2., 2.])
     """
     is_list = isinstance(ts, (list, tuple)) and all(isinstance(tensor, Tensor) for tensor in ts)
     if not isinstance(ts, Tensor) and not is_list:
@@ -114,15 +130,16 @@ def nested_tensor_from_jagged(
         lengths: ``(B,)``. With ``offsets`` too there are holes: a sequence may end before the next one begins.
         jagged_dim: the ragged dimension, 1 when None.
         min_seqlen, max_seqlen: the least and the greatest length, which are looked up here anyway.
+    Returns: a nested tensor, a view of ``values``.
     Raises:
-        RuntimeError: neither offsets nor lengths. ValueError: ``jagged_dim`` less than 1.
+        RuntimeError: neither offsets nor lengths.
+        ValueError: ``jagged_dim`` less than 1.
+    Source: torch.nested.nested_tensor_from_jagged.
     Example:
         >>> import flambeau as torch
         >>> batch = torch.nested.nested_tensor_from_jagged(torch.arange(6.0), torch.tensor([0, 2, 6]))
         >>> batch.unbind()
         (tensor([0., 1.]), tensor([2., 3., 4., 5.]))
-
-    Source: torch.nested.nested_tensor_from_jagged.
     """
     if offsets is None:
         if lengths is None:
@@ -140,11 +157,19 @@ def narrow(tensor: Tensor, dim: int, start: Any, length: Any, layout: Layout = s
 
     Args:
         tensor: at least two dimensions.
-        dim: 1 for the jagged layout. start, length: numbers, or for the jagged layout tensors that have one for each row.
+        dim: 1 for the jagged layout.
+        start: a number, or for the jagged layout a tensor with one for each row.
+        length: likewise.
         layout: ``torch.jagged`` shows the memory of ``tensor``; ``torch.strided`` copies.
+    Returns: a nested tensor with as many rows as ``tensor``.
     Raises:
         RuntimeError: arguments of other types, another ``dim`` or layout.
     Source: torch.nested.narrow.
+    Example:
+        >>> rows = torch.arange(8.0).view(2, 4)
+        >>> part = torch.nested.narrow(rows, 1, torch.tensor([0, 1]), torch.tensor([1, 3]), layout=torch.jagged)
+        >>> [row.tolist() for row in part.unbind()]
+        [[0.0], [5.0, 6.0, 7.0]]
     """
     for value, name in ((start, "start"), (length, "length")):
         if not isinstance(value, (int, Tensor)):
@@ -175,10 +200,16 @@ def masked_select(tensor: Tensor, mask: Tensor) -> Any:
     """The elements where ``mask`` holds, row by row: a nested tensor of the jagged layout with one sequence for each row.
 
     Args:
-        tensor: strided. mask: bool, broadcasts to ``tensor``'s shape.
+        tensor: strided.
+        mask: bool, broadcasts to ``tensor``'s shape.
+    Returns: a nested tensor.
     Raises:
         RuntimeError: another layout.
     Source: torch.nested.masked_select.
+    Example:
+        >>> x = torch.tensor([[1, 2], [3, 4]])
+        >>> [row.tolist() for row in torch.nested.masked_select(x, x > 1).unbind()]
+        [[2], [3, 4]]
     """
     for value, name in ((tensor, "tensor"), (mask, "mask")):
         if value.layout is not strided:
@@ -192,17 +223,18 @@ def to_padded_tensor(input: Any, padding: float, output_size: Any = None, out: T
 
     Args:
         input: a nested tensor.
+        padding: the number behind short sequences.
         output_size: the result's shape, or None for the greatest sizes. The jagged layout looks at the ragged dimension's only, and cuts.
         out: written into, where given.
+    Returns: a tensor of shape ``(B, longest, *)``.
     Raises:
         RuntimeError: no nested tensor, one with holes, or for the strided layout a size that is too small.
+    Source: torch.nested.to_padded_tensor.
     Example:
         >>> import flambeau as torch
         >>> torch.nested.to_padded_tensor(torch.nested.nested_tensor([[1.0, 2.0], [3.0]]), 0.0)
         tensor([[1., 2.],
                 [3., 0.]])
-
-    Source: torch.nested.to_padded_tensor.
     """
     if not isinstance(input, (NestedTensor, StridedNestedTensor)):
         raise RuntimeError("to_padded_tensor: expected a nested tensor")

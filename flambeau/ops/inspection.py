@@ -379,6 +379,9 @@ class finfo:
     Raises:
         TypeError: a dtype of integers.
     Source: torch.finfo.
+    Example:
+        >>> torch.finfo(torch.float16).max, torch.finfo(torch.float32).eps
+        (65504.0, 1.1920928955078125e-07)
     """
 
     __slots__ = ("bits", "dtype", "eps", "max", "min", "resolution", "smallest_normal", "tiny")
@@ -418,6 +421,9 @@ class iinfo:
     Raises:
         TypeError: another dtype.
     Source: torch.iinfo.
+    Example:
+        >>> torch.iinfo(torch.int8).min, torch.iinfo(torch.int8).max
+        (-128, 127)
     """
 
     __slots__ = ("bits", "dtype", "max", "min")

@@ -146,7 +146,13 @@ def fork_rng(
         devices: CUDA devices whose generators are kept too; all that are in use for None.
         enabled: whether to do anything.
         device_type: the devices' type.
+    Returns: the context.
     Source: torch.random.fork_rng.
+    Example:
+        >>> with torch.random.fork_rng():
+        ...     inside = torch.rand(2)
+        >>> torch.equal(inside, torch.rand(2))
+        True
     """
     if not enabled:
         yield

@@ -17,6 +17,7 @@ __all__ = ["ProfilerAction", "ProfilerActivity", "kineto_available", "record_fun
 
 class ProfilerActivity(enum.Enum):
     """Kinds of work that a profiler records, by device.
+
     Source: torch.profiler.ProfilerActivity.
     Example:
         >>> torch.profiler.ProfilerActivity.CPU.name
@@ -33,6 +34,7 @@ class ProfilerActivity(enum.Enum):
 
 class ProfilerAction(enum.Enum):
     """The action of a profiler at a step.
+
     Source: torch.profiler.ProfilerAction.
     Example:
         >>> [action.name for action in torch.profiler.ProfilerAction]
@@ -48,6 +50,7 @@ class ProfilerAction(enum.Enum):
 
 def kineto_available() -> bool:
     """Whether there is a recorder: not yet.
+
     Returns: False.
     Source: torch.profiler.kineto_available.
     Example:
@@ -59,6 +62,7 @@ def kineto_available() -> bool:
 
 def supported_activities() -> set[ProfilerActivity]:
     """The kinds of work that can be recorded: none yet.
+
     Returns: an empty set.
     Source: torch.profiler.supported_activities.
     Example:
@@ -72,6 +76,7 @@ def schedule(
     *, wait: int, warmup: int, active: int, repeat: int = 0, skip_first: int = 0, skip_first_wait: int = 0
 ) -> Callable[[int], ProfilerAction]:
     """A function from a step's number to the profiler's action: cycles of waiting, warming up and recording.
+
     Args:
         wait: steps of each cycle in which nothing is done.
         warmup: steps after them that are recorded and thrown away.

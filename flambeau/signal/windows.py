@@ -54,6 +54,7 @@ def _window(
 
 def exponential(M: int, *, center: float | None = None, tau: float = 1.0, sym: bool = True, **options: Any) -> Tensor:
     """The exponential window: ``exp(-|i - center| / tau)`` at point ``i``.
+
     Args:
         M: number of points.
         center: the place of the largest, in points; the middle when None.
@@ -77,6 +78,7 @@ def exponential(M: int, *, center: float | None = None, tau: float = 1.0, sym: b
 
 def cosine(M: int, *, sym: bool = True, **options: Any) -> Tensor:
     """Half a wave of the sine: ``sin(pi (i + 1/2) / (n + 1))`` at point ``i``, ``n`` being the last one.
+
     Args:
         M: number of points.
         sym: symmetric (for filters), or False for periodic (for spectra).
@@ -94,6 +96,7 @@ def cosine(M: int, *, sym: bool = True, **options: Any) -> Tensor:
 
 def gaussian(M: int, *, std: float = 1.0, sym: bool = True, **options: Any) -> Tensor:
     """The normal density's shape: ``exp(-((i - n / 2) / std)**2 / 2)`` at point ``i``, ``n`` being the last one.
+
     Args:
         M: number of points.
         std: standard deviation, in points.
@@ -114,6 +117,7 @@ def gaussian(M: int, *, std: float = 1.0, sym: bool = True, **options: Any) -> T
 
 def kaiser(M: int, *, beta: float = 12.0, sym: bool = True, **options: Any) -> Tensor:
     """Kaiser's window: ``I0(beta sqrt(1 - (2 i / n - 1)**2)) / I0(beta)``, I0 being the modified Bessel function of order 0.
+
     Args:
         M: number of points.
         beta: shape; a larger one is narrower, and 0 is a rectangle.
@@ -134,6 +138,7 @@ def kaiser(M: int, *, beta: float = 12.0, sym: bool = True, **options: Any) -> T
 
 def hamming(M: int, *, sym: bool = True, **options: Any) -> Tensor:
     """Hamming's window: ``0.54 - 0.46 cos(2 pi i / n)``.
+
     Args:
         M: number of points.
         sym: symmetric (for filters), or False for periodic (for spectra).
@@ -151,6 +156,7 @@ def hamming(M: int, *, sym: bool = True, **options: Any) -> Tensor:
 
 def hann(M: int, *, sym: bool = True, **options: Any) -> Tensor:
     """Von Hann's window: ``0.5 - 0.5 cos(2 pi i / n)``.
+
     Args:
         M: number of points.
         sym: symmetric (for filters), or False for periodic (for spectra).
@@ -168,6 +174,7 @@ def hann(M: int, *, sym: bool = True, **options: Any) -> Tensor:
 
 def blackman(M: int, *, sym: bool = True, **options: Any) -> Tensor:
     """Blackman's window: ``0.42 - 0.5 cos(2 pi i / n) + 0.08 cos(4 pi i / n)``.
+
     Args:
         M: number of points.
         sym: symmetric (for filters), or False for periodic (for spectra).
@@ -185,6 +192,7 @@ def blackman(M: int, *, sym: bool = True, **options: Any) -> Tensor:
 
 def bartlett(M: int, *, sym: bool = True, **options: Any) -> Tensor:
     """Bartlett's window: a triangle, ``1 - |2 i / n - 1|``.
+
     Args:
         M: number of points.
         sym: symmetric (for filters), or False for periodic (for spectra).
@@ -202,6 +210,7 @@ def bartlett(M: int, *, sym: bool = True, **options: Any) -> Tensor:
 
 def general_cosine(M: int, *, a: Iterable[float], sym: bool = True, **options: Any) -> Tensor:
     """A sum of cosines: ``a[0] - a[1] cos(2 pi i / n) + a[2] cos(4 pi i / n) - ...``.
+
     Args:
         M: number of points.
         a: the coefficients; those of a window whose largest value is 1 add up to 1.
@@ -230,6 +239,7 @@ def general_cosine(M: int, *, a: Iterable[float], sym: bool = True, **options: A
 
 def general_hamming(M: int, *, alpha: float = 0.54, sym: bool = True, **options: Any) -> Tensor:
     """A raised cosine: ``alpha - (1 - alpha) cos(2 pi i / n)``; Hamming's window at 0.54, von Hann's at 0.5.
+
     Args:
         M: number of points.
         alpha: the mean; the ends have the value ``2 alpha - 1``.
@@ -248,6 +258,7 @@ def general_hamming(M: int, *, alpha: float = 0.54, sym: bool = True, **options:
 
 def nuttall(M: int, *, sym: bool = True, **options: Any) -> Tensor:
     """Nuttall's window of the least side lobes: four terms of ``general_cosine``.
+
     Args:
         M: number of points.
         sym: symmetric (for filters), or False for periodic (for spectra).

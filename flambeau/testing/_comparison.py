@@ -70,6 +70,7 @@ def assert_close(
     msg: str | Callable[[str], str] | None = None,
 ) -> None:
     """Raise unless ``actual`` and ``expected`` are close: ``|actual - expected| <= atol + rtol * |expected|`` everywhere.
+
     Args:
         actual, expected: tensors, arrays, numbers, bools or None, or sequences and mappings of them, nested at will.
         allow_subclasses: compare a type with its subclasses too.
@@ -271,6 +272,7 @@ def assert_allclose(
     actual: Any, expected: Any, rtol: float | None = None, atol: float | None = None, equal_nan: bool = True, msg: str = ""
 ) -> None:
     """``assert_close`` without checks of dtype and stride. Deprecated: use ``assert_close``.
+
     Args:
         actual, expected: tensors, or what ``torch.tensor`` takes.
         rtol, atol, equal_nan, msg: as in ``assert_close``.

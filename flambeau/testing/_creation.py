@@ -29,6 +29,7 @@ def make_tensor(
     memory_format: Any = None,
 ) -> Tensor:
     """A tensor of random values from ``[low, high)``, the same as PyTorch's for the same seed.
+
     Args:
         *shape: sizes one by one, or as one sequence.
         dtype: element type.

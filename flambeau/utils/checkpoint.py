@@ -46,6 +46,7 @@ SAC_IGNORED_OPS: set[Any] = set()  # operations that a selective checkpoint neve
 
 class CheckpointError(RuntimeError):
     """Raised during backward: the second run of a checkpointed function saved other tensors than the first.
+
     Source: torch.utils.checkpoint.CheckpointError.
     """
 
@@ -56,6 +57,7 @@ class _StopRecomputationError(Exception):
 
 def noop_context_fn() -> tuple[AbstractContextManager[Any], AbstractContextManager[Any]]:
     """The default ``context_fn``: two contexts that do nothing, for the first run and for the second.
+
     Source: torch.utils.checkpoint.noop_context_fn.
     """
     return nullcontext(), nullcontext()
@@ -64,6 +66,7 @@ def noop_context_fn() -> tuple[AbstractContextManager[Any], AbstractContextManag
 @contextmanager
 def set_checkpoint_early_stop(enable: bool) -> Iterator[None]:
     """Let the checkpoints made inside stop, or not, as soon as everything needed is computed again.
+
     Args:
         enable: takes the place of their ``early_stop``.
     Source: torch.utils.checkpoint.set_checkpoint_early_stop.
@@ -84,6 +87,7 @@ def set_checkpoint_early_stop(enable: bool) -> Iterator[None]:
 @contextmanager
 def set_checkpoint_debug_enabled(enabled: bool | None) -> Iterator[None]:
     """Let the checkpoints made inside be debugged, or not.
+
     Args:
         enabled: takes the place of their ``debug``; None leaves it.
     Source: torch.utils.checkpoint.set_checkpoint_debug_enabled.
@@ -147,6 +151,7 @@ class GraphExecGroup:
 
 def detach_variable(inputs: tuple[Any, ...]) -> tuple[Any, ...]:
     """The tensors of a tuple without their history, requiring grad as they did; the rest as it is.
+
     Args:
         inputs: a tuple of tensors and other objects.
     Returns: a tuple; its tensors share memory with the inputs.
@@ -165,6 +170,7 @@ def detach_variable(inputs: tuple[Any, ...]) -> tuple[Any, ...]:
 
 def check_backward_validity(inputs: Iterable[Any]) -> None:
     """Warn where no tensor among the inputs requires grad.
+
     Args:
         inputs: tensors and other objects.
     Source: torch.utils.checkpoint.check_backward_validity.
@@ -177,6 +183,7 @@ def check_backward_validity(inputs: Iterable[Any]) -> None:
 
 def get_device_states(*args: Any) -> tuple[list[int], list[Tensor]]:
     """Numbers of the CUDA devices on which tensors among the arguments (nested ones too) lie, and the states of their generators.
+
     Args:
         args: anything; mappings and sequences are searched.
     Returns: a list of device numbers and a list of states, both empty without CUDA tensors.
@@ -373,6 +380,7 @@ def checkpoint(
     **kwargs: Any,
 ) -> Any:
     """Call ``function(*args, **kwargs)`` without keeping what backward needs of it: it is called again during backward.
+
     Args:
         function: a part of the model; it has to do the same both times.
         args: its arguments.
@@ -470,6 +478,7 @@ def _checkpoint_recorded(
 
 class CheckpointPolicy(enum.Enum):
     """The treatment of an operation's result by a selective checkpoint: keep it, or compute it again.
+
     Source: torch.utils.checkpoint.CheckpointPolicy.
     Example:
         >>> [policy.name for policy in CheckpointPolicy][:2]
@@ -484,6 +493,7 @@ class CheckpointPolicy(enum.Enum):
 
 class SelectiveCheckpointContext:
     """The first argument of a policy: says which of the two runs calls.
+
     Args:
         is_recompute: whether this is the second run.
     Source: torch.utils.checkpoint.SelectiveCheckpointContext.
@@ -569,6 +579,7 @@ _NAMES_OF_PARTS = dict.fromkeys(("conv1d", "conv2d", "conv3d", "conv_transpose1d
 
 def checkpoint_sequential(functions: Any, segments: int, input: Any, use_reentrant: bool | None = None, **kwargs: Any) -> Any:
     """Checkpoint a chain of functions in parts; the last part runs as always, since backward begins there.
+
     Args:
         functions: an ``nn.Sequential``, or a list of modules or functions.
         segments: number of parts.

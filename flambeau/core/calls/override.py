@@ -10,7 +10,14 @@ from ..tensor import Parameter, Tensor
 
 
 class DisableTorchFunctionSubclass:
-    """Context in which subclasses' ``__torch_function__`` is not called. Source: torch._C.DisableTorchFunctionSubclass."""
+    """Context in which subclasses' ``__torch_function__`` is not called.
+
+    Source: torch._C.DisableTorchFunctionSubclass.
+    Example:
+        >>> with torch._C.DisableTorchFunctionSubclass():
+        ...     torch.overrides.has_torch_function([torch.ones(1)])
+        False
+    """
 
     def __enter__(self) -> None:
         self._was = thread.function_override
@@ -21,7 +28,14 @@ class DisableTorchFunctionSubclass:
 
 
 class DisableTorchFunction(DisableTorchFunctionSubclass):
-    """Context in which neither subclasses nor modes are asked."""
+    """Context in which neither the ``__torch_function__`` of subclasses nor that of modes is called.
+
+    Source: torch._C.DisableTorchFunction.
+    Example:
+        >>> with torch.overrides.BaseTorchFunctionMode(), torch._C.DisableTorchFunction():
+        ...     torch.overrides.has_torch_function([torch.ones(1)])
+        False
+    """
 
     def __enter__(self) -> None:
         super().__enter__()

@@ -177,6 +177,11 @@ def set_default_tensor_type(t: Any) -> None:
     Args:
         t: ``torch.DoubleTensor``, ``'torch.cuda.FloatTensor'`` and the like.
     Source: torch.set_default_tensor_type.
+    Example:
+        >>> torch.set_default_tensor_type(torch.DoubleTensor)
+        >>> torch.tensor(1.5).dtype
+        torch.float64
+        >>> torch.set_default_tensor_type(torch.FloatTensor)
     """
     dtype, where = parse_type(t)
     text = (

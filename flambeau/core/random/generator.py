@@ -138,6 +138,10 @@ class Generator:
     Raises:
         RuntimeError: another device, or one that is absent.
     Source: torch.Generator. Matsumoto and Nishimura 1998, "Mersenne twister", with the seeding of the authors' 2002 version.
+    Example:
+        >>> one, other = torch.Generator().manual_seed(7), torch.Generator().manual_seed(7)
+        >>> torch.rand(2, generator=one), torch.rand(2, generator=other)
+        (tensor([0.5349, 0.1988]), tensor([0.5349, 0.1988]))
     """
 
     __slots__ = (
@@ -590,9 +594,14 @@ def manual_seed(seed: Any) -> Generator:
 
     Args:
         seed: a number from -2**63 to 2**64 - 1; anything that ``int`` takes.
+    Returns: a ``Generator``.
     Raises:
         ValueError: out of range, or a string that is no number.
     Source: torch.manual_seed.
+    Example:
+        >>> generator = torch.manual_seed(3)
+        >>> torch.initial_seed(), generator.initial_seed()
+        (3, 3)
     """
     for generator in followers:
         generator.manual_seed(int(seed))
@@ -602,7 +611,11 @@ def manual_seed(seed: Any) -> Generator:
 def seed() -> int:
     """Seed the default generator from the system's entropy, and return the seed.
 
+    Returns: an int of 64 bits.
     Source: torch.seed.
+    Example:
+        >>> torch.seed() == torch.initial_seed()
+        True
     """
     chosen = default_generator.seed()
     for generator in followers:
@@ -613,6 +626,11 @@ def seed() -> int:
 def initial_seed() -> int:
     """The seed of the default generator.
 
+    Returns: an int.
     Source: torch.initial_seed.
+    Example:
+        >>> generator = torch.manual_seed(5)
+        >>> torch.initial_seed()
+        5
     """
     return default_generator.initial_seed()

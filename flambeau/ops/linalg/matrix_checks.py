@@ -15,7 +15,16 @@ from ...core.shape import broadcast_shape
 
 
 class LinAlgError(RuntimeError):
-    """A factorisation or an inverse that does not exist. Source: torch.linalg.LinAlgError."""
+    """A factorisation or an inverse that does not exist.
+
+    Source: torch.linalg.LinAlgError.
+    Example:
+        >>> try:
+        ...     torch.linalg.inv(torch.zeros(2, 2))
+        ... except torch.linalg.LinAlgError as error:
+        ...     print(type(error).__name__)
+        _LinAlgError
+    """
 
 
 LinAlgError.__name__ = LinAlgError.__qualname__ = "_LinAlgError"  # as PyTorch shows it

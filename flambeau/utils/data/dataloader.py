@@ -49,6 +49,7 @@ class _InfiniteConstantSampler(Sampler[None]):
 
 class DataLoader(Generic[_T_co]):
     """Iterates over a dataset in batches.
+
     Args:
         dataset: a :class:`Dataset` (anything with ``__getitem__`` and ``__len__``) or an :class:`IterableDataset`.
         batch_size: samples in a batch; None gives the samples as they are.
@@ -182,6 +183,7 @@ class DataLoader(Generic[_T_co]):
 
     def state_dict(self) -> dict[str, Any]:
         """Where the last iteration over this loader is.
+
         Returns:
             A dictionary of tensors, numbers, strings and containers of them, and of what ``state_dict`` of the dataset and the samplers
             gives where they have one. The program's own random state (``torch.get_rng_state()``) is not in it.

@@ -66,6 +66,7 @@ class IterableDataset(Dataset[_T_co], Iterable[_T_co]):
 
 class TensorDataset(Dataset[tuple[Tensor, ...]]):
     """Samples are tuples of the rows of some tensors.
+
     Args:
         tensors: tensors ``(n, *)`` with the same first dimension.
     Raises:
@@ -93,6 +94,7 @@ class TensorDataset(Dataset[tuple[Tensor, ...]]):
 
 class StackDataset(Dataset[Any]):
     """Samples are tuples (or dicts) of the samples of several datasets, such as images and labels.
+
     Args:
         args: datasets of one length: samples are tuples.
         kwargs: datasets of one length: samples are dicts.
@@ -149,6 +151,7 @@ def _items(dataset: Any, indices: list[Any]) -> Sequence[Any]:
 
 class ConcatDataset(Dataset[_T_co]):
     """Several datasets one behind the other.
+
     Args:
         datasets: datasets with an index.
     Attributes:
@@ -168,6 +171,7 @@ class ConcatDataset(Dataset[_T_co]):
     @staticmethod
     def cumsum(sequence: Sequence[Any]) -> list[int]:
         """The running sums of the lengths.
+
         Args:
             sequence: datasets with a length.
         Returns: a list of ints.
@@ -204,6 +208,7 @@ class ConcatDataset(Dataset[_T_co]):
 
 class ChainDataset(IterableDataset[Any]):
     """Several streams one after the other.
+
     Args:
         datasets: IterableDatasets; each is looked at when its turn comes.
     Raises:
@@ -237,6 +242,7 @@ class ChainDataset(IterableDataset[Any]):
 
 class Subset(Dataset[_T_co]):
     """The samples of a dataset at some indices.
+
     Args:
         dataset: the whole dataset.
         indices: the indices in it.
@@ -276,6 +282,7 @@ class Subset(Dataset[_T_co]):
 
 def random_split(dataset: Dataset[_T], lengths: Sequence[int | float], generator: Generator | None = default_generator) -> list[Subset[_T]]:
     """Split a dataset at random into parts that do not overlap.
+
     Args:
         dataset: a dataset with a length.
         lengths: of the parts; or fractions that sum to 1, of which each part gets the whole number below, and the first parts one

@@ -74,6 +74,7 @@ class DistributedSampler(Sampler[int]):
 
     def set_epoch(self, epoch: int) -> None:
         """Shuffle in another way from the next iteration on.
+
         Args:
             epoch: added to the seed; the same on all ranks.
         Source: torch.utils.data.distributed.DistributedSampler.set_epoch.

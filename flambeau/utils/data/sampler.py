@@ -29,6 +29,7 @@ def _is_positive_int(value: object) -> bool:
 
 class Sampler(Generic[_T_co]):
     """Base class of samplers: ``__iter__`` gives indices or lists of indices, ``__len__`` (where known) their number.
+
     Args:
         data_source: of no use to the base class; programs for earlier versions pass it.
     Source: torch.utils.data.Sampler.
@@ -51,6 +52,7 @@ class Sampler(Generic[_T_co]):
 
 class SequentialSampler(Sampler[int]):
     """All indices in order.
+
     Args:
         data_source: the dataset; only its length counts.
     Source: torch.utils.data.SequentialSampler.
@@ -73,6 +75,7 @@ class SequentialSampler(Sampler[int]):
 
 class RandomSampler(Sampler[int]):
     """Indices in random order, each once, or drawn with replacement.
+
     Args:
         data_source: the dataset; only its length counts.
         replacement: draw each index from all of them.
@@ -132,6 +135,7 @@ class RandomSampler(Sampler[int]):
 
 class SubsetRandomSampler(Sampler[int]):
     """Given indices in random order.
+
     Args:
         indices: the indices.
         generator: random numbers; the default generator when None.
@@ -157,6 +161,7 @@ class SubsetRandomSampler(Sampler[int]):
 
 class WeightedRandomSampler(Sampler[int]):
     """Indices drawn with given probabilities.
+
     Args:
         weights: of the indices 0, 1, ...; they need not sum to 1.
         num_samples: how many indices.

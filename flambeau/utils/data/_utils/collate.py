@@ -27,6 +27,7 @@ def _is_text(array: np.ndarray) -> bool:
 
 def default_convert(data: Any) -> Any:
     """NumPy arrays and numbers in ``data`` as tensors; the loader does this to samples that it does not batch.
+
     Args:
         data: anything; mappings, sequences and named tuples are searched.
     Returns:
@@ -55,6 +56,7 @@ def default_convert(data: Any) -> Any:
 
 def collate(batch: Sequence[Any], *, collate_fn_map: CollateMap | None = None) -> Any:
     """Join samples into one batch by the type of the first: by a function of ``collate_fn_map``, or item by item.
+
     Args:
         batch: the samples; all have the structure of the first.
         collate_fn_map: type, or tuple of types, to function ``f(batch, *, collate_fn_map)``; the first match counts.
@@ -164,6 +166,7 @@ default_collate_fn_map: CollateMap = {
 
 def default_collate(batch: Sequence[Any]) -> Any:
     """Join samples into one batch: tensors and arrays are stacked, numbers become tensors, containers keep their structure.
+
     Args:
         batch: the samples; all have the structure of the first.
     Returns:

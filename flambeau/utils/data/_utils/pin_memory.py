@@ -18,6 +18,7 @@ def accelerator_available() -> bool:
 
 def pin_memory(data: Any, device: Any = None) -> Any:
     """``data`` with all tensors, and objects with a ``pin_memory`` method, in page-locked memory.
+
     Args:
         data: anything; mappings, sequences and tuples are searched.
         device: not needed any more; the current accelerator is used.

@@ -41,6 +41,7 @@ class _RNG:
 @dataclass(frozen=True)
 class WorkerInfo:
     """The number, seed and dataset of a loader's worker.
+
     Attributes:
         id: number of the worker, from 0.
         num_workers: how many there are.
@@ -78,6 +79,7 @@ _thread = _OfThread()
 
 def get_worker_info() -> WorkerInfo | None:
     """The calling worker's number, seed and dataset.
+
     Returns: a ``WorkerInfo`` in a worker of a loader; None elsewhere.
     Source: torch.utils.data.get_worker_info.
     Example:
