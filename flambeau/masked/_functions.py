@@ -177,7 +177,8 @@ def _place_of_extremum(name: str, is_greatest: bool) -> Callable[..., Tensor]:
     place.__name__ = place.__qualname__ = name
     place.__doc__ = (
         f"Position of the {'greatest' if is_greatest else 'least'} of the elements that ``mask`` shows, in ``input``'s dtype or ``dtype``; "
-        "0 where there are none.\n\n    Args:\n        input, keepdim, dtype, mask: as for ``sum``.\n        dim: one dimension; all when None.\n"
+        "0 where there are none.\n\n    Args:\n        input, keepdim, dtype, mask: as for ``sum``.\n"
+        "        dim: one dimension; all when None.\n"
         f"    Returns: ``input``'s shape without ``dim``.\n    Source: torch.masked.{name}.\n    Example:\n"
         f"        >>> torch.masked.{name}(torch.tensor([1.0, 9.0, 3.0]), 0, mask=torch.tensor([True, False, True]))\n"
         f"        tensor({2 if is_greatest else 0}.)\n    "
