@@ -12,6 +12,13 @@ class TorchFunctionMode:
     """A context whose ``__torch_function__(func, types, args, kwargs)`` sees every operation called inside it.
 
     Source: torch.overrides.TorchFunctionMode.
+    Example:
+        >>> class Count(torch.overrides.TorchFunctionMode):
+        ...     def __torch_function__(self, func, types, args=(), kwargs=None):
+        ...         return print("called", func.__name__) or func(*args, **(kwargs or {}))
+        >>> with Count():
+        ...     y = torch.ones(2)
+        called ones
     """
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
