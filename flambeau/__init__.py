@@ -87,7 +87,7 @@ def _share_in_pickles() -> None:
 
 _shared_memory.process.when_made = _share_in_pickles
 _modes.find_below = lambda: importlib.import_module(".aten.below", _PACKAGE)
-ops.custom.find = lambda name: importlib.import_module(".aten.overloads", _PACKAGE).ops.find(name)
+ops.custom.find = lambda name: importlib.import_module(".aten.namespaces", _PACKAGE).ops.find(name)
 if "multiprocessing.reduction" in sys.modules:
     _share_in_pickles()
 

@@ -10,6 +10,7 @@ import re
 from collections.abc import Callable
 from typing import Any
 
+from .. import ops as _operations
 from ..core.calls.dispatch import COMPOSITE, FACTORY, FUNCTION, IN_PLACE, IN_PLACE_VIEW, Call, dispatch
 from ..core.calls.operation import Op
 from ..core.calls.registry import TABLES, entries
@@ -19,7 +20,6 @@ from ..core.dtype import dtype as Dtype
 from ..core.layout import layout as Layout, memory_format as MemoryFormat
 from ..core.state import thread
 from ..core.tensor import Tensor
-from . import overloads
 from .overloads import OpOverload, OpOverloadPacket
 from .schema import Argument, FunctionSchema, parse_schema
 
@@ -69,10 +69,16 @@ def primitives() -> dict[str, list[str]]:
 
 
 # -- kernels that are called ------------------------------------------------------------------------------------------------------
+@functools.cache
+def _aten() -> Any:
+    """``torch.ops.aten``."""
+    return _operations.aten
+
+
 def overload_named(name: str) -> OpOverload:
     """``'add.Tensor'`` as an object."""
     base, _, overload = name.partition(".")
-    found: OpOverload = getattr(getattr(overloads.ops.namespace("aten"), base), overload or "default")
+    found: OpOverload = getattr(getattr(_aten(), base), overload or "default")
     return found
 
 
@@ -86,7 +92,7 @@ _ALIAS = re.compile(r"\([^)]*\)")
 
 def _schemas(packet: str) -> dict[str, FunctionSchema]:
     """The schemas of PyTorch's kernels of a name, by overload."""
-    found = getattr(overloads.ops.namespace("aten"), packet, None)
+    found = getattr(_aten(), packet, None)
     return {} if found is None else {overload: schema for overload, (schema, _) in found._of_aten.items()}
 
 
@@ -379,7 +385,7 @@ def whole(call: Call) -> tuple[OpOverload, tuple[Any, ...], dict[str, Any]]:
     """A call of a composite as one kernel, PyTorch's where it has the same arguments."""
     entry, values = call.op, call.values
     kwargs = {} if call.out is None else {"out": call.out}
-    found = getattr(getattr(overloads.ops.namespace("aten"), entry.name, None), "default", None)
+    found = getattr(getattr(_aten(), entry.name, None), "default", None)
     if found is None or call.out is not None or len(found._schema.positional) != len(values):
         return private(entry, COMPOSITE), values, kwargs
     return found, *pruned(found, values, {})

@@ -9,8 +9,6 @@ torch.ops.mine.twice.default   the only overload of an operation that a program 
 from __future__ import annotations
 
 import functools
-import importlib
-import importlib.util
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -25,14 +23,11 @@ from ..core.calls.registry import TABLES
 from ..core.late import made_once
 from ..core.state import thread
 from ..core.tensor import Parameter, Tensor, wrap
-from ..facades import unsupported
-from ..ops import foreach
 from .schema import FunctionSchema, parse_schema
 from .tags import DispatchKey, Tag
 
 __all__ = ["DispatchKey", "OpOverload", "OpOverloadPacket", "OperatorBase"]
 
-_FAMILIES = {"linalg": "linalg", "fft": "fft", "special": "special"}  # aten::linalg_inv is torch.linalg.inv
 # Operations of PyTorch that take a number where their schema has a tensor.
 _TAKE_NUMBERS = frozenset("add sub mul div divide multiply subtract true_divide floor_divide remainder fmod copy _to_copy to".split())
 
@@ -155,11 +150,12 @@ class OpOverload(OperatorBase):
 class OpOverloadPacket:
     """All overloads of an operation; calling it finds the one that the arguments fit. Source: torch._ops.OpOverloadPacket."""
 
-    def __init__(self, namespace: str, name: str, op: Callable[..., Any] | None = None):
+    def __init__(self, namespace: str, name: str, op: Callable[..., Any] | None = None, implementation: Any = None):
         self._qualified_op_name, self.__name__ = f"{namespace}::{name}", name
         self.__module__ = f"{_operations.__name__}.{namespace}"
         self.__doc__ = op.__doc__ if op is not None else None
         self._namespace, self._op = namespace, op
+        self._implementation = implementation  # what finds a function for one overload, by the name and the schema
         self._defined: dict[str, OpOverload] = {}
 
     def define(self, overload: OpOverload) -> None:
@@ -194,7 +190,7 @@ class OpOverloadPacket:
             raise AttributeError(f"'{self}' can't have an overload name beginning with '__' and the underlying op has no attribute {name}")
         if self._op is not None and name in self._of_aten:
             schema, tags = self._of_aten[name]
-            op = _calls().implementation(self.__name__, schema) or self._op
+            op = (self._implementation and self._implementation(self.__name__, schema)) or self._op
             return self.__dict__.setdefault(name, OpOverload(self, op, schema, [*tags, Tag.pt2_compliant_tag]))
         raise AttributeError(f"The underlying op of '{self}' has no overload name '{name}'")
 
@@ -268,7 +264,7 @@ def _with_tensors(schema: FunctionSchema, args: Sequence[Any]) -> list[Any]:
 
 def _named(namespace: str, *names: str) -> Any:
     """An operation or an overload, by its name; for pickle."""
-    found: Any = ops.namespace(namespace)
+    found: Any = getattr(_operations, namespace)
     for name in names:
         found = getattr(found, name)
     return found
@@ -323,56 +319,6 @@ class _OpNamespace(ModuleType):
         return f"<module 'torch.ops.{self.name}' from 'torch.ops'>"
 
 
-_OPERATORS = frozenset(f"__{in_place}{name}__" for in_place in ("", "i") for name in ("and", "or", "xor", "lshift", "rshift"))
-
-
-class _Aten(_OpNamespace):
-    """``torch.ops.aten``: every operation by the name of PyTorch's kernel."""
-
-    def __getattr__(self, name: str) -> Any:
-        function = None if name.startswith("__") and name not in _OPERATORS else function_of(name)
-        if function is None:
-            return super().__getattr__(name)
-        return self.__dict__.setdefault(name, OpOverloadPacket("aten", name, function))
-
-    def __dir__(self) -> list[str]:
-        return sorted({*TABLES["ops.aten"], *TABLES["torch"]})
-
-
-def function_of(name: str) -> Callable[..., Any] | None:
-    """The function of flambeau that is ``aten::name``."""
-    if name in _calls().IMPLEMENTED:
-        return _by_position(_calls().IMPLEMENTED[name])
-    if name.startswith("_foreach_"):
-        return foreach.function(name) if name in foreach.names() else None
-    for table in ("ops.aten", "torch", "nn.functional"):
-        if name in TABLES[table]:
-            return _by_position(TABLES[table][name].wrapper)
-    prefix, _, rest = name.partition("_")
-    if prefix in _FAMILIES and rest in TABLES[_FAMILIES[prefix]]:
-        return _by_position(TABLES[_FAMILIES[prefix]][rest].wrapper)
-    method = getattr(Tensor, name, None)
-    return _by_position(method) if callable(method) else _calls().function_of(name)
-
-
-def _calls() -> Any:
-    """What knows calls of kernels as calls of flambeau's operations, and back."""
-    for part in ("rules", "formulas", "kernels", "composites", "names"):  # what fills the tables of the module that is returned
-        importlib.import_module(f".{part}", __package__)
-    return importlib.import_module(".calls", __package__)
-
-
-def _by_position(function: Callable[..., Any]) -> Callable[..., Any]:
-    """A function that takes its first argument as ``self`` too, as schemas call it."""
-
-    def called(*args: Any, **kwargs: Any) -> Any:
-        return function(kwargs.pop("self"), **kwargs) if "self" in kwargs and not args else function(*args, **kwargs)
-
-    called.__name__ = getattr(function, "__name__", "")
-    called.__doc__, called.__wrapped__ = function.__doc__, function  # type: ignore[attr-defined]
-    return called
-
-
 _aten_lines: dict[str, list[tuple[str, str]]] = {}
 
 
@@ -386,50 +332,3 @@ def aten_schemas() -> dict[str, list[tuple[str, str]]]:
             found.setdefault(text.partition("(")[0].partition(".")[0], []).append((text, tags))
         _aten_lines = found
     return _aten_lines
-
-
-class _Ops:
-    """The namespaces of ``torch.ops``, which shows them beside what its package has itself."""
-
-    def __init__(self) -> None:
-        self._namespaces: dict[str, _OpNamespace] = {"aten": _Aten("aten")}
-
-    def namespace(self, name: str) -> _OpNamespace:
-        """A namespace, made where there is none yet; one that has operations is ``torch.ops.NAME`` before anything else of that name."""
-        found = self._namespaces.get(name)
-        return self._namespaces.setdefault(name, _OpNamespace(name)) if found is None else found
-
-    def find(self, name: str) -> _OpNamespace:
-        """``torch.ops.NAME`` where its package has nothing of that name: a namespace, whether it has operations or not.
-
-        Raises:
-            AttributeError: a module of the package, which an import may ask for; a name of Python's.
-        """
-        if name == "aten":
-            return self.namespace(name)
-        if name.startswith("__") or importlib.util.find_spec(f"{_operations.__name__}.{name}") is not None:
-            raise AttributeError(f"module '{_operations.__name__}' has no attribute '{name}'")
-        return self.namespace(name)
-
-    def show(self, name: str) -> _OpNamespace:
-        """A namespace that operations are defined in. It comes before anything else of that name, which is found behind it."""
-        if importlib.util.find_spec(f"{_operations.__name__}.{name}") is not None:
-            importlib.import_module(f"{_operations.__name__}.{name}")  # first: an import puts the module into its package
-        namespace = self.namespace(name)
-        setattr(_operations, name, namespace)
-        return namespace
-
-    def __getattr__(self, name: str) -> Any:
-        if name.startswith("_"):
-            raise AttributeError(name)
-        return getattr(_operations, name)
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._namespaces)
-
-    def __repr__(self) -> str:
-        return "<module 'torch.ops' from '_ops.py'>"
-
-
-ops = _Ops()
-globals().update(unsupported.names("_ops", "", "HigherOrderOperator TorchBindOpOverload"))

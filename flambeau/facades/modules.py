@@ -1,6 +1,6 @@
 """Modules under the names that PyTorch has for them, where this package keeps what is in them at another place.
 
-``ELSEWHERE`` has whole modules: ``flambeau._ops`` is ``flambeau.aten.overloads``. ``NAMES`` has modules that only show what others define:
+``ELSEWHERE`` has whole modules: ``flambeau._ops`` is ``flambeau.aten.namespaces``. ``NAMES`` has modules that only show what others define:
 ``from flambeau._functorch.apis import vmap`` gives ``flambeau.func.vmap``. Importing the package puts a ``Facade`` into ``sys.modules`` for
 each, which imports nothing until it is asked for a name.
 """
@@ -20,7 +20,7 @@ _PACKAGE = __name__.partition(".")[0]
 # Modules that lie elsewhere in this package, by their names.
 ELSEWHERE = {
     "_library": "aten.library",
-    "_ops": "aten.overloads",
+    "_ops": "aten.namespaces",
     "_subclasses.fake_tensor": "aten.fake_tensor",
     **{f"_library.{name}": f"aten.library.{name}" for name in "autograd custom_ops infer_schema opcheck".split()},
     **{

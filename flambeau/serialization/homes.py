@@ -19,6 +19,7 @@ from .names import DATA_NAMES, PACKAGE
 ELSEWHERE: dict[str, str] = {
     "autograd.anomaly": "autograd.anomaly_mode",
     "autograd.api": "autograd",
+    "aten.overloads": "_ops",
     "aten.tags": "",
     "compiler.eager": "",
     "core.random.generator": "_C",

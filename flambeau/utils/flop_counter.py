@@ -10,7 +10,8 @@ from contextlib import ExitStack
 from types import TracebackType
 from typing import Any
 
-from ..aten.overloads import OpOverloadPacket, ops
+from ..aten.namespaces import ops
+from ..aten.overloads import OpOverloadPacket
 from ..core.state import thread
 from ..core.tensor import Tensor
 from ..nn import Module

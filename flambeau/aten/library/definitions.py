@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from ...core.device import device
-from .. import overloads
+from .. import namespaces, overloads
 from ..schema import FunctionSchema
 from ..tags import DispatchKey, Tag
 from .operation import _BACKENDS, Operation
@@ -53,7 +53,7 @@ def define(schema: FunctionSchema, operation: Operation, tags: Sequence[Tag], re
         RuntimeError: it is there already, unless ``replace``.
     """
     namespace, _, name = schema.name.partition("::")
-    packet = overloads.ops.show(namespace).packet(name)
+    packet = namespaces.ops.show(namespace).packet(name)
     overload_name = schema.overload_name or "default"
     if overload_name in packet._defined and not replace:
         raise RuntimeError(
@@ -113,7 +113,7 @@ def undefine(overload: Any) -> None:
     packet = overload.overloadpacket
     packet.undefine(overload._overloadname)
     if not packet._defined:
-        overloads.ops.namespace(overload.namespace).forget(overload._opname)
+        namespaces.ops.namespace(overload.namespace).forget(overload._opname)
 
 
 def find(name: Any) -> Any:
@@ -132,7 +132,7 @@ def find(name: Any) -> Any:
     else:
         namespace, _, rest = name.partition("::")
         short, _, overload = rest.partition(".")
-        packet = getattr(overloads.ops.namespace(namespace), short)
+        packet = getattr(namespaces.ops.namespace(namespace), short)
         found = getattr(packet, overload or "default")
     if not isinstance(found._op, Operation):
         raise NotImplementedError(f"{found.name()}: rules and kernels of operations that flambeau has itself cannot be registered")
