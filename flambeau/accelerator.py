@@ -33,7 +33,12 @@ def current_accelerator(check_available: bool = False) -> _device | None:
 
     Args:
         check_available: ask whether it can be used, too.
+    Returns: a device or None.
     Source: torch.accelerator.current_accelerator.
+    Example:
+        >>> found = torch.accelerator.current_accelerator()
+        >>> found is None or found.index is None
+        True
     """
     if "privateuseone" in BY_DEVICE:
         found = _device("privateuseone")
@@ -47,12 +52,26 @@ def current_accelerator(check_available: bool = False) -> _device | None:
 
 
 def is_available() -> bool:
-    """Whether there is an accelerator that can be used. Source: torch.accelerator.is_available."""
+    """Whether there is an accelerator that can be used.
+
+    Returns: a bool.
+    Source: torch.accelerator.is_available.
+    Example:
+        >>> torch.accelerator.is_available() == (torch.accelerator.device_count() > 0)
+        True
+    """
     return _asked("is_available", bool(current_accelerator()))
 
 
 def device_count() -> int:
-    """Number of the accelerator's devices; 0 without an accelerator. Source: torch.accelerator.device_count."""
+    """Number of the accelerator's devices; 0 without an accelerator.
+
+    Returns: an int.
+    Source: torch.accelerator.device_count.
+    Example:
+        >>> torch.accelerator.device_count() >= 0
+        True
+    """
     return _asked("device_count", int(current_accelerator() is not None))
 
 
@@ -67,9 +86,13 @@ def get_device_module(device: Any = None) -> Any:
 
     Args:
         device: a device or its name; the accelerator, or the CPU without one, when None.
+    Returns: a module.
     Raises:
         RuntimeError: there is no such module.
     Source: torch.get_device_module.
+    Example:
+        >>> torch.get_device_module("cuda").__name__.split(".")[-1]
+        'cuda'
     """
     if device is None:
         accelerator = current_accelerator()
@@ -171,7 +194,12 @@ def current_device_index() -> int:
 
 
 def set_device_index(device: Any, /) -> None:
-    """Make a device the thread's current one; a negative index changes nothing. Source: torch.accelerator.set_device_index."""
+    """Make a device the thread's current one; a negative index changes nothing.
+
+    Args:
+        device: an index or a device.
+    Source: torch.accelerator.set_device_index.
+    """
     index = _index(device)
     if index >= 0:
         _exchange(index)
@@ -188,7 +216,12 @@ def _exchange(index: int) -> None:
 class device_index:
     """Context in which another device of the accelerator is the current one; None changes nothing.
 
+    Args:
+        device: the index.
     Source: torch.accelerator.device_index.
+    Example:
+        >>> with torch.accelerator.device_index(None):
+        ...     x = torch.ones(1)
     """
 
     def __init__(self, device: int | None, /):
@@ -239,13 +272,21 @@ def get_device_capability(device: Any = None, /) -> dict[str, Any]:
 
 
 def current_stream(device: Any = None, /) -> Any:
-    """The stream that work on a device goes to. Source: torch.accelerator.current_stream."""
+    """The stream that work on a device goes to.
+
+    Args:
+        device: an index or a device; the current one when None.
+    Returns: a stream.
+    Source: torch.accelerator.current_stream.
+    """
     return _function("current_stream")(_index(device, optional=True))
 
 
 def set_stream(stream: Any) -> None:
     """Make a stream the current one, and its device the current device.
 
+    Args:
+        stream: the stream.
     Raises:
         TypeError: no stream.
     Source: torch.accelerator.set_stream.
@@ -256,7 +297,12 @@ def set_stream(stream: Any) -> None:
 
 
 def synchronize(device: Any = None, /) -> None:
-    """Wait for all work on a device. Source: torch.accelerator.synchronize."""
+    """Wait for all work on a device.
+
+    Args:
+        device: an index or a device; the current one when None.
+    Source: torch.accelerator.synchronize.
+    """
     index = _index(device, optional=True)
     module = _module()
     if module is not None:
@@ -277,42 +323,88 @@ def empty_host_cache() -> None:
 
 
 def memory_stats(device_index: Any = None, /) -> dict[str, Any]:
-    """The allocator's statistics; see ``torch.cuda.memory_stats``. Source: torch.accelerator.memory_stats."""
+    """The allocator's statistics; see ``torch.cuda.memory_stats``.
+
+    Args:
+        device_index: which device; the current one when None.
+    Returns: a dict from names to numbers.
+    Source: torch.accelerator.memory_stats.
+    """
     return _function("memory_stats")(_index(device_index, optional=True))
 
 
 def memory_allocated(device_index: Any = None, /) -> int:
-    """Bytes of a device's memory that tensors have. Source: torch.accelerator.memory_allocated."""
+    """Bytes of a device's memory that tensors have.
+
+    Args:
+        device_index: which device; the current one when None.
+    Returns: an int.
+    Source: torch.accelerator.memory_allocated.
+    """
     return _function("memory_allocated")(_index(device_index, optional=True))
 
 
 def max_memory_allocated(device_index: Any = None, /) -> int:
-    """Most bytes that tensors had since the last reset. Source: torch.accelerator.max_memory_allocated."""
+    """Most bytes that tensors had since the last reset.
+
+    Args:
+        device_index: which device; the current one when None.
+    Returns: an int.
+    Source: torch.accelerator.max_memory_allocated.
+    """
     return _function("max_memory_allocated")(_index(device_index, optional=True))
 
 
 def memory_reserved(device_index: Any = None, /) -> int:
-    """Bytes that were taken from a device. Source: torch.accelerator.memory_reserved."""
+    """Bytes that were taken from a device.
+
+    Args:
+        device_index: which device; the current one when None.
+    Returns: an int.
+    Source: torch.accelerator.memory_reserved.
+    """
     return _function("memory_reserved")(_index(device_index, optional=True))
 
 
 def max_memory_reserved(device_index: Any = None, /) -> int:
-    """Most bytes that were taken from a device since the last reset. Source: torch.accelerator.max_memory_reserved."""
+    """Most bytes that were taken from a device since the last reset.
+
+    Args:
+        device_index: which device; the current one when None.
+    Returns: an int.
+    Source: torch.accelerator.max_memory_reserved.
+    """
     return _function("max_memory_reserved")(_index(device_index, optional=True))
 
 
 def reset_peak_memory_stats(device_index: Any = None, /) -> None:
-    """Let the peaks start again from what is in use. Source: torch.accelerator.reset_peak_memory_stats."""
+    """Let the peaks start again from what is in use.
+
+    Args:
+        device_index: which device; the current one when None.
+    Source: torch.accelerator.reset_peak_memory_stats.
+    """
     _function("reset_peak_memory_stats")(_index(device_index, optional=True))
 
 
 def reset_accumulated_memory_stats(device_index: Any = None, /) -> None:
-    """Let the counts start again from 0. Source: torch.accelerator.reset_accumulated_memory_stats."""
+    """Let the counts start again from 0.
+
+    Args:
+        device_index: which device; the current one when None.
+    Source: torch.accelerator.reset_accumulated_memory_stats.
+    """
     _function("reset_accumulated_memory_stats")(_index(device_index, optional=True))
 
 
 def get_memory_info(device_index: Any = None, /) -> tuple[int, int]:
-    """Free and total bytes of a device's memory. Source: torch.accelerator.get_memory_info."""
+    """Free and total bytes of a device's memory.
+
+    Args:
+        device_index: which device; the current one when None.
+    Returns: a pair of ints.
+    Source: torch.accelerator.get_memory_info.
+    """
     return _function("mem_get_info")(_index(device_index, optional=True))
 
 

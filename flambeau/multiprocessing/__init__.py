@@ -68,6 +68,10 @@ def set_sharing_strategy(new_strategy: str) -> None:
     Raises:
         AssertionError: any other word.
     Source: torch.multiprocessing.set_sharing_strategy.
+    Example:
+        >>> before = torch.multiprocessing.get_sharing_strategy()
+        >>> torch.multiprocessing.set_sharing_strategy("file_system")
+        >>> torch.multiprocessing.set_sharing_strategy(before)
     """
     if new_strategy not in _STRATEGIES:
         raise AssertionError(f"invalid sharing strategy {new_strategy!r}, expected one of {set(_STRATEGIES)}")
@@ -75,10 +79,24 @@ def set_sharing_strategy(new_strategy: str) -> None:
 
 
 def get_sharing_strategy() -> str:
-    """How memory of the CPU is shared: "file_descriptor" or "file_system". Source: torch.multiprocessing.get_sharing_strategy."""
+    """How memory of the CPU is shared: "file_descriptor" or "file_system".
+
+    Returns: a string.
+    Source: torch.multiprocessing.get_sharing_strategy.
+    Example:
+        >>> torch.multiprocessing.get_sharing_strategy() in torch.multiprocessing.get_all_sharing_strategies()
+        True
+    """
     return "file_system" if _process.spares_descriptors else "file_descriptor"
 
 
 def get_all_sharing_strategies() -> set[str]:
-    """The words that ``set_sharing_strategy`` knows on this system. Source: torch.multiprocessing.get_all_sharing_strategies."""
+    """The words that ``set_sharing_strategy`` knows on this system.
+
+    Returns: a set of strings.
+    Source: torch.multiprocessing.get_all_sharing_strategies.
+    Example:
+        >>> sorted(torch.multiprocessing.get_all_sharing_strategies())
+        ['file_descriptor', 'file_system']
+    """
     return set(_STRATEGIES)

@@ -54,6 +54,12 @@ def save(
         AttributeError: ``f`` is neither a name nor has ``write``.
         RuntimeError: the folder of ``f`` does not exist, or tensors of different dtypes share memory.
     Source: torch.save.
+    Example:
+        >>> import tempfile
+        >>> with tempfile.NamedTemporaryFile() as file:
+        ...     torch.save({"weight": torch.ones(2)}, file.name)
+        ...     torch.load(file.name)
+        {'weight': tensor([1., 1.])}
     """
     path = os.fspath(f) if isinstance(f, (str, os.PathLike)) else None
     if path is None and not hasattr(f, "write"):
@@ -128,6 +134,12 @@ def load(
         RuntimeError: the file is damaged or incomplete, or needs a device that is not there.
         EOFError: the file is empty or ends too early.
     Source: torch.load.
+    Example:
+        >>> import io
+        >>> file = io.BytesIO()
+        >>> torch.save([torch.zeros(2), "note"], file)
+        >>> torch.load(io.BytesIO(file.getvalue()))
+        [tensor([0., 0.]), 'note']
     """
     weights_only = _effective_weights_only(weights_only, pickle_module)
     if weights_only and pickle_module is not None:
@@ -302,9 +314,16 @@ def get_unsafe_globals_in_checkpoint(f: Any) -> list[str]:
 
     Args:
         f: name of a file, or a seekable object with ``read``.
+    Returns: a list of full names.
     Raises:
         ValueError: the file was not written by ``save``.
     Source: torch.serialization.get_unsafe_globals_in_checkpoint.
+    Example:
+        >>> import io, fractions
+        >>> file = io.BytesIO()
+        >>> torch.save(fractions.Fraction(1, 2), file)
+        >>> get_unsafe_globals_in_checkpoint(io.BytesIO(file.getvalue()))
+        ['fractions.Fraction']
     """
     if isinstance(f, (str, os.PathLike)):
         with open(f, "rb") as opened:

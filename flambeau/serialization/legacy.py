@@ -27,9 +27,12 @@ PROTOCOL_VERSION = 1001
 
 
 class SourceChangeWarning(Warning):
-    """The source of a saved module's class is not the one it was saved with. Sources are not compared here, so nothing issues it.
+    """Warning that the source of a saved module's class has changed. Sources are not compared here, so nothing issues it.
 
     Source: torch.serialization.SourceChangeWarning.
+    Example:
+        >>> issubclass(SourceChangeWarning, Warning)
+        True
     """
 
 

@@ -32,9 +32,15 @@ def register_package(priority: int, tagger: Tagger, deserializer: Deserializer) 
 def location_tag(storage: Any) -> str:
     """The tag that a storage gets in a file.
 
+    Args:
+        storage: a typed or untyped storage.
+    Returns: a string.
     Raises:
         RuntimeError: no registered package knows the storage.
     Source: torch.serialization.location_tag.
+    Example:
+        >>> location_tag(torch.ones(1).untyped_storage())
+        'cpu'
     """
     for _, tagger, _ in _packages:
         tag = tagger(storage)
@@ -49,9 +55,14 @@ def default_restore_location(storage: Any, location: str) -> Any:
     Args:
         storage: in host memory.
         location: the tag.
+    Returns: the storage.
     Raises:
         RuntimeError: the device is not there, or the tag is unknown.
     Source: torch.serialization.default_restore_location.
+    Example:
+        >>> storage = torch.ones(1).untyped_storage()
+        >>> default_restore_location(storage, "cpu") is storage
+        True
     """
     for _, _, deserializer in _packages:
         placed = deserializer(storage, location)
@@ -145,9 +156,18 @@ def _missing(kind: str) -> RuntimeError:
 def validate_cuda_device(location: Any) -> int:
     """The index of the CUDA device that a tag names.
 
+    Args:
+        location: the tag, such as ``'cuda:0'``.
+    Returns: an int.
     Raises:
         RuntimeError: the device is not there.
     Source: torch.serialization.validate_cuda_device.
+    Example:
+        >>> try:
+        ...     validate_cuda_device("cuda:99")
+        ... except RuntimeError:
+        ...     print("not there")
+        not there
     """
     from ..cuda import device_count
 
@@ -163,9 +183,18 @@ def validate_cuda_device(location: Any) -> int:
 def validate_hpu_device(location: Any) -> int:
     """PyTorch's check of a Gaudi device, of which there are none here.
 
+    Args:
+        location: the tag.
+    Returns: nothing: it always raises.
     Raises:
         RuntimeError: always.
     Source: torch.serialization.validate_hpu_device.
+    Example:
+        >>> try:
+        ...     validate_hpu_device("hpu:0")
+        ... except RuntimeError:
+        ...     print("not there")
+        not there
     """
     raise RuntimeError(
         "The HPU device module is not registered. If you are running on a CPU-only machine, please use torch.load with "

@@ -14,6 +14,9 @@ class LoadEndianness(enum.Enum):
     """Byte order of files that do not state theirs.
 
     Source: torch.serialization.LoadEndianness.
+    Example:
+        >>> [order.name for order in LoadEndianness]
+        ['NATIVE', 'LITTLE', 'BIG']
     """
 
     NATIVE = 1
@@ -70,17 +73,28 @@ load_options, save_options, thread_options = LoadOptions(), SaveOptions(), _Thre
 def get_default_load_endianness() -> LoadEndianness | None:
     """The byte order assumed for files that do not state theirs; None means little.
 
+    Returns: a ``LoadEndianness`` or None.
     Source: torch.serialization.get_default_load_endianness.
+    Example:
+        >>> get_default_load_endianness() is None
+        True
     """
     return load_options.endianness
 
 
 def set_default_load_endianness(endianness: LoadEndianness | None) -> None:
-    """Set the byte order assumed for files that do not state theirs.
+    """Sets the byte order assumed for files that do not state theirs.
 
+    Args:
+        endianness: the order; None for little.
     Raises:
         TypeError: not a ``LoadEndianness``.
     Source: torch.serialization.set_default_load_endianness.
+    Example:
+        >>> set_default_load_endianness(LoadEndianness.BIG)
+        >>> get_default_load_endianness().name
+        'BIG'
+        >>> set_default_load_endianness(None)
     """
     if endianness is not None and not isinstance(endianness, LoadEndianness):
         raise TypeError(f"set_default_load_endianness: expected a LoadEndianness or None, got {type(endianness).__name__}")
@@ -90,15 +104,26 @@ def set_default_load_endianness(endianness: LoadEndianness | None) -> None:
 def get_crc32_options() -> bool:
     """Whether ``save`` computes checksums.
 
+    Returns: a bool; True at first.
     Source: torch.serialization.get_crc32_options.
+    Example:
+        >>> get_crc32_options()
+        True
     """
     return save_options.compute_crc32
 
 
 def set_crc32_options(compute_crc32: bool) -> None:
-    """Choose whether ``save`` computes checksums. Without them saving is faster and damage goes unnoticed.
+    """Chooses whether ``save`` computes checksums. Without them saving is faster and damage goes unnoticed.
 
+    Args:
+        compute_crc32: True to compute them.
     Source: torch.serialization.set_crc32_options.
+    Example:
+        >>> set_crc32_options(False)
+        >>> get_crc32_options()
+        False
+        >>> set_crc32_options(True)
     """
     save_options.compute_crc32 = bool(compute_crc32)
 
@@ -106,7 +131,12 @@ def set_crc32_options(compute_crc32: bool) -> None:
 def get_default_mmap_options() -> int:
     """The flags of ``load(mmap=True)``.
 
+    Returns: an int.
     Source: torch.serialization.get_default_mmap_options.
+    Example:
+        >>> import mmap
+        >>> get_default_mmap_options() == mmap.MAP_PRIVATE
+        True
     """
     return load_options.mmap_flags
 
@@ -120,6 +150,11 @@ class set_default_mmap_options:
     Raises:
         ValueError: any other flags.
     Source: torch.serialization.set_default_mmap_options.
+    Example:
+        >>> import mmap
+        >>> with set_default_mmap_options(mmap.MAP_SHARED):
+        ...     get_default_mmap_options() == mmap.MAP_SHARED
+        True
     """
 
     def __init__(self, flags: int) -> None:
@@ -143,6 +178,11 @@ class skip_data:
     Raises:
         NotImplementedError: ``materialize_fake_tensors``.
     Source: torch.serialization.skip_data.
+    Example:
+        >>> import io
+        >>> file = io.BytesIO()
+        >>> with skip_data():
+        ...     torch.save(torch.ones(2), file)
     """
 
     def __init__(self, materialize_fake_tensors: bool = False) -> None:

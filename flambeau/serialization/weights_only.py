@@ -51,14 +51,24 @@ def add_safe_globals(safe_globals: list[Any]) -> None:
     Args:
         safe_globals: classes and functions, or pairs (object, full name that the file uses for it).
     Source: torch.serialization.add_safe_globals.
+    Example:
+        >>> import fractions
+        >>> torch.serialization.add_safe_globals([fractions.Fraction])
+        >>> fractions.Fraction in torch.serialization.get_safe_globals()
+        True
+        >>> torch.serialization.clear_safe_globals()
     """
     _marked_safe.extend(value for value in safe_globals if value not in _marked_safe)
 
 
 def get_safe_globals() -> list[Any]:
-    """What was added by ``add_safe_globals`` and not taken back.
+    """The classes and functions that were added by ``add_safe_globals`` and not taken back.
 
+    Returns: a list.
     Source: torch.serialization.get_safe_globals.
+    Example:
+        >>> torch.serialization.get_safe_globals()
+        []
     """
     return list(_marked_safe)
 
@@ -67,6 +77,8 @@ def clear_safe_globals() -> None:
     """Forget all that was added by ``add_safe_globals``.
 
     Source: torch.serialization.clear_safe_globals.
+    Example:
+        >>> torch.serialization.clear_safe_globals()
     """
     _marked_safe.clear()
 
@@ -77,6 +89,11 @@ class safe_globals:
     Args:
         safe_globals: as for ``add_safe_globals``.
     Source: torch.serialization.safe_globals.
+    Example:
+        >>> import fractions
+        >>> with torch.serialization.safe_globals([fractions.Fraction]):
+        ...     torch.serialization.get_safe_globals()
+        [<class 'fractions.Fraction'>]
     """
 
     def __init__(self, safe_globals: list[Any]) -> None:

@@ -10,7 +10,13 @@ from_dlpack, to_dlpack = ops.resolve("torch", "from_dlpack"), ops.resolve("torch
 
 
 class DLDeviceType(enum.IntEnum):
-    """Kinds of devices by DLPack's numbers; tensors are ``kDLCPU``. Source: dlpack.h."""
+    """Kinds of devices by DLPack's numbers; tensors in host memory are ``kDLCPU``.
+
+    Source: dlpack.h.
+    Example:
+        >>> torch.ones(1).__dlpack_device__()[0] == DLDeviceType.kDLCPU
+        True
+    """
 
     kDLCPU = 1
     kDLCUDA = 2

@@ -15,18 +15,29 @@ _Hook = TypeVar("_Hook", bound=Callable[..., object])
 
 
 def unserializable_hook(f: _Hook) -> _Hook:
-    """Mark a hook that is dropped without a warning when its tensor is pickled.
+    """Marks a hook that is dropped without a warning when its tensor is pickled.
 
+    Args:
+        f: the hook.
+    Returns: the same function.
     Source: torch.utils.hooks.unserializable_hook.
+    Example:
+        >>> hook = unserializable_hook(lambda grad: 2 * grad)
+        >>> hook(1.5)
+        3.0
     """
     f.__torch_unserializable__ = True  # type: ignore[attr-defined]
     return f
 
 
 def warn_if_has_hooks(tensor: Tensor) -> None:
-    """Warn about each backward hook of a tensor that pickling would lose.
+    """Warns about each backward hook of a tensor that pickling would lose.
 
+    Args:
+        tensor: of any shape.
     Source: torch.utils.hooks.warn_if_has_hooks.
+    Example:
+        >>> warn_if_has_hooks(torch.ones(1))
     """
     for hook in (getattr(tensor, "_backward_hooks", None) or {}).values():
         if not hasattr(hook, "__torch_unserializable__"):

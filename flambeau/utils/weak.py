@@ -16,7 +16,17 @@ __all__ = ["TensorWeakRef", "WeakIdKeyDictionary", "WeakIdRef", "WeakTensorKeyDi
 
 
 class WeakIdRef(weakref.ref[Any]):
-    """A weak reference that is equal to others of the same object, and whose hash is the object's identity."""
+    """A weak reference that is equal to others of the same object, and whose hash is the object's identity.
+
+    Args:
+        key: the object.
+        callback: called with the reference when the object goes.
+    Source: torch.utils.weak.WeakIdRef.
+    Example:
+        >>> x = torch.ones(2)
+        >>> WeakIdRef(x) == WeakIdRef(x), WeakIdRef(x) == WeakIdRef(torch.ones(2))
+        (True, False)
+    """
 
     __slots__ = ("_id",)
 
@@ -64,6 +74,11 @@ class WeakIdKeyDictionary(MutableMapping[Any, Any]):
         dict: what it begins with.
         ref_type: the class of the references, ``WeakIdRef`` or one like it.
     Source: torch.utils.weak.WeakIdKeyDictionary.
+    Example:
+        >>> x = torch.ones(2)
+        >>> notes = WeakIdKeyDictionary({x: "weights"})
+        >>> notes[x], torch.ones(2) in notes
+        ('weights', False)
     """
 
     def __init__(self, dict: Any = None, ref_type: Any = WeakIdRef) -> None:
@@ -154,7 +169,15 @@ WeakTensorKeyDictionary = WeakIdKeyDictionary
 class TensorWeakRef:
     """A weak reference to a tensor: calling it gives the tensor, or None when there is none any more.
 
+    Args:
+        tensor: the tensor.
+    Raises:
+        AssertionError: no tensor.
     Source: torch.utils.weak.TensorWeakRef.
+    Example:
+        >>> x = torch.ones(2)
+        >>> TensorWeakRef(x)() is x
+        True
     """
 
     def __init__(self, tensor: Tensor) -> None:

@@ -14,9 +14,12 @@ END = "\033[0m\033[0m"
 
 
 class Colorize(enum.Enum):
-    """What the best time of is looked for.
+    """The scope in which a table's best time is looked for.
 
     Source: torch.utils.benchmark.Colorize.
+    Example:
+        >>> [choice.name for choice in torch.utils.benchmark.Colorize]
+        ['NONE', 'COLUMNWISE', 'ROWWISE']
     """
 
     NONE = "none"
@@ -28,8 +31,14 @@ class Compare:
     """Tables of measurements: one for each label, a row for each sub-label, a column for each description.
 
     Args:
-        results: what ``Timer`` measured; the same task may be there several times.
+        results: measurements by ``Timer``; the same task may be there several times.
     Source: torch.utils.benchmark.Compare.
+    Example:
+        >>> from flambeau.utils.benchmark import Compare, Measurement, TaskSpec
+        >>> task = TaskSpec("x + x", "pass", label="sums", description="flambeau")
+        >>> table = str(Compare([Measurement(1, [2e-6, 2e-6], task)]))
+        >>> "sums" in table, "flambeau" in table, "2.0" in table
+        (True, True, True)
     """
 
     def __init__(self, results: list[Measurement]) -> None:
@@ -43,8 +52,10 @@ class Compare:
         return "\n".join(self._render())
 
     def extend_results(self, results: Iterable[Measurement]) -> None:
-        """Add measurements.
+        """Adds measurements.
 
+        Args:
+            results: measurements.
         Raises:
             ValueError: something else.
         Source: torch.utils.benchmark.Compare.extend_results.

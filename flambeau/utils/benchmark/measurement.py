@@ -1,4 +1,4 @@
-"""What was measured, and how it is printed."""
+"""Measurements: the times that tasks took, and how they are printed."""
 
 from __future__ import annotations
 
@@ -22,9 +22,16 @@ _Key = TypeVar("_Key", bound=Hashable)
 
 @dataclasses.dataclass(init=True, repr=False, eq=True, frozen=True)
 class TaskSpec:
-    """What was measured, but for its times: the arguments of a ``Timer``.
+    """The description of a measured task: the arguments of a ``Timer``.
 
+    Attributes:
+        stmt, setup, global_setup: the statement and what runs before it.
+        label, sub_label, description, env: its names in tables.
+        num_threads: threads of the kernels while it ran.
     Source: torch.utils.benchmark.TaskSpec.
+    Example:
+        >>> TaskSpec("x + x", "x = 1", label="sums").title
+        'sums'
     """
 
     stmt: str
@@ -72,6 +79,10 @@ class Measurement:
         significant_figures: how many digits of the median mean something.
         has_warnings: whether the quartiles lie further apart than a tenth of the median.
     Source: torch.utils.benchmark.Measurement.
+    Example:
+        >>> measured = Measurement(10, [1e-5, 2e-5, 3e-5], TaskSpec("x + x", "pass"))
+        >>> measured.median, measured.meets_confidence(0.1)
+        (2.0000000000000003e-06, False)
     """
 
     number_per_run: int
@@ -161,7 +172,13 @@ class Measurement:
 def select_unit(t: float) -> tuple[str, float]:
     """The unit in which a time of ``t`` seconds is read best, and its seconds.
 
+    Args:
+        t: seconds.
+    Returns: the unit's name and its length in seconds.
     Source: torch.utils.benchmark.select_unit.
+    Example:
+        >>> select_unit(0.002)
+        ('ms', 0.001)
     """
     for unit in ("s", "ms", "us"):
         if t >= UNITS[unit][1]:
@@ -172,7 +189,13 @@ def select_unit(t: float) -> tuple[str, float]:
 def unit_to_english(u: str) -> str:
     """``us`` in words: microsecond.
 
+    Args:
+        u: 'ns', 'us', 'ms' or 's'.
+    Returns: a string.
     Source: torch.utils.benchmark.unit_to_english.
+    Example:
+        >>> unit_to_english("us")
+        'microsecond'
     """
     return UNITS[u][0]
 
@@ -180,7 +203,14 @@ def unit_to_english(u: str) -> str:
 def trim_sigfig(x: float, n: int) -> float:
     """``x`` rounded to ``n`` significant digits.
 
+    Args:
+        x: the number.
+        n: how many digits.
+    Returns: a float.
     Source: torch.utils.benchmark.trim_sigfig.
+    Example:
+        >>> trim_sigfig(123456.0, 2)
+        120000.0
     """
     if not x:
         return x
@@ -191,16 +221,29 @@ def trim_sigfig(x: float, n: int) -> float:
 def ordered_unique(elements: Iterable[_Key]) -> list[_Key]:
     """Each element once, in the order in which they came.
 
+    Args:
+        elements: anything that can be hashed.
+    Returns: a list.
     Source: torch.utils.benchmark.ordered_unique.
+    Example:
+        >>> ordered_unique([3, 1, 3])
+        [3, 1]
     """
     return list(dict.fromkeys(elements))
 
 
 @contextlib.contextmanager
 def set_torch_threads(n: int) -> Iterator[None]:
-    """Another number of threads inside the ``with`` block.
+    """Context in which the kernels have another number of threads.
 
+    Args:
+        n: the number.
+    Returns: the context.
     Source: torch.utils.benchmark.set_torch_threads.
+    Example:
+        >>> with set_torch_threads(1):
+        ...     torch.get_num_threads()
+        1
     """
     before = get_num_threads()
     try:

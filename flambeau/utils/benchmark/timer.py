@@ -15,9 +15,12 @@ from .measurement import Measurement, TaskSpec, set_torch_threads
 
 
 class Language(enum.Enum):
-    """What statements are written in.
+    """The languages of statements.
 
     Source: torch.utils.benchmark.Language.
+    Example:
+        >>> [language.name for language in Language]
+        ['PYTHON', 'CPP']
     """
 
     PYTHON = 0
@@ -25,9 +28,14 @@ class Language(enum.Enum):
 
 
 def timer() -> float:
-    """Seconds, once the devices have done what they were given.
+    """The time in seconds, once the devices have done all their work.
 
+    Returns: a float; only differences mean anything.
     Source: torch.utils.benchmark.timer.
+    Example:
+        >>> before = timer()
+        >>> timer() >= before
+        True
     """
     if is_available():
         synchronize()

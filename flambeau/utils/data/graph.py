@@ -33,6 +33,10 @@ def traverse_dps(datapipe: DataPipe) -> DataPipeGraph:
     Returns:
         ``{id: (pipe, sources)}``, where ``sources`` has the same form.
     Source: torch.utils.data.graph.traverse_dps.
+    Example:
+        >>> pipe = torch.utils.data.datapipes.iter.IterableWrapper("ab").map(str)
+        >>> [type(last).__name__ for last, sources in traverse_dps(pipe).values()]
+        ['MapperIterDataPipe']
     """
     return _graph(datapipe, set())
 

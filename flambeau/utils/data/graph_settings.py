@@ -15,7 +15,17 @@ __all__ = ["apply_random_seed", "apply_sharding", "apply_shuffle_seed", "apply_s
 
 
 def get_all_graph_pipes(graph: DataPipeGraph) -> list[DataPipe]:
-    """The pipes of a graph, each once, those that come last first."""
+    """The pipes of a graph, each once, those that come last first.
+
+    Args:
+        graph: from ``traverse_dps``.
+    Returns: a list of pipes.
+    Source: torch.utils.data.graph_settings.get_all_graph_pipes.
+    Example:
+        >>> pipe = torch.utils.data.datapipes.iter.IterableWrapper("ab").map(str)
+        >>> len(get_all_graph_pipes(torch.utils.data.graph.traverse_dps(pipe)))
+        2
+    """
     pipes: dict[int, DataPipe] = {}
 
     def collect(graph: DataPipeGraph) -> None:
@@ -37,9 +47,19 @@ def apply_sharding(
 ) -> DataPipe:
     """Tell the pipes that divide their samples (``sharding_filter``) which part is theirs.
 
+    Args:
+        datapipe: the last pipe.
+        num_of_instances: among how many the samples are divided.
+        instance_id: which of them this is, from 0.
+        sharding_group: the group that is meant.
+    Returns: ``datapipe``.
     Raises:
         RuntimeError: one of them behind another one.
     Source: torch.utils.data.graph_settings.apply_sharding.
+    Example:
+        >>> pipe = torch.utils.data.datapipes.iter.IterableWrapper(range(4)).sharding_filter().map(str)
+        >>> list(apply_sharding(pipe, 2, 0))
+        ['0', '2']
     """
 
     def apply(graph: DataPipeGraph, before: Any) -> None:
@@ -66,7 +86,15 @@ def _shufflers(pipes: list[DataPipe]) -> list[Any]:
 def apply_shuffle_settings(datapipe: DataPipe, shuffle: bool | None = None) -> DataPipe:
     """Switch the shuffling of all pipes on or off, or leave it for None; a shuffling pipe is added where there is none.
 
+    Args:
+        datapipe: the last pipe.
+        shuffle: on, off, or None.
+    Returns: the last pipe, which may be a new one.
     Source: torch.utils.data.graph_settings.apply_shuffle_settings.
+    Example:
+        >>> pipe = torch.utils.data.datapipes.iter.IterableWrapper(range(4)).shuffle()
+        >>> list(apply_shuffle_settings(pipe, False))
+        [0, 1, 2, 3]
     """
     if shuffle is None:
         return datapipe
@@ -87,7 +115,15 @@ def apply_shuffle_settings(datapipe: DataPipe, shuffle: bool | None = None) -> D
 def apply_random_seed(datapipe: DataPipe, rng: Generator) -> DataPipe:
     """Give each pipe that draws random numbers (with a method ``set_seed``) a seed.
 
+    Args:
+        datapipe: the last pipe.
+        rng: a generator; one number is drawn for each such pipe.
+    Returns: ``datapipe``.
     Source: torch.utils.data.graph_settings.apply_random_seed.
+    Example:
+        >>> pipe = torch.utils.data.datapipes.iter.IterableWrapper(range(4)).shuffle()
+        >>> apply_random_seed(pipe, torch.Generator()) is pipe
+        True
     """
     for pipe in get_all_graph_pipes(traverse_dps(datapipe)):
         if _has_method(pipe, "set_seed"):
@@ -96,7 +132,17 @@ def apply_random_seed(datapipe: DataPipe, rng: Generator) -> DataPipe:
 
 
 def apply_shuffle_seed(datapipe: DataPipe, rng: Generator) -> DataPipe:
-    """The former name of :func:`apply_random_seed`."""
+    """The former name of :func:`apply_random_seed`.
+
+    Args:
+        datapipe, rng: as for ``apply_random_seed``.
+    Returns: ``datapipe``.
+    Source: torch.utils.data.graph_settings.apply_shuffle_seed.
+    Example:
+        >>> pipe = torch.utils.data.datapipes.iter.IterableWrapper(range(4)).shuffle()
+        >>> apply_shuffle_seed(pipe, torch.Generator()) is pipe
+        True
+    """
     warnings.warn(
         "`apply_shuffle_seed` is deprecated since 1.12 and will be removed in the future releases. Please use `apply_random_seed` instead.",
         FutureWarning,

@@ -22,6 +22,13 @@ class functional_datapipe:
         TypeError: ``name`` not a string.
         NotImplementedError: ``enable_df_api_tracing``.
     Source: torch.utils.data.functional_datapipe.
+    Example:
+        >>> @functional_datapipe("every_other")
+        ... class EveryOther(torch.utils.data.IterDataPipe):
+        ...     __init__ = lambda self, source: setattr(self, "source", source)
+        ...     __iter__ = lambda self: iter(list(self.source)[::2])
+        >>> list(torch.utils.data.datapipes.iter.IterableWrapper("abcd").every_other())
+        ['a', 'c']
     """
 
     def __init__(self, name: str, enable_df_api_tracing: bool = False) -> None:
@@ -46,6 +53,9 @@ class guaranteed_datapipes_determinism:
     """Context in which pipes that give something else each time cannot be made.
 
     Source: torch.utils.data.guaranteed_datapipes_determinism.
+    Example:
+        >>> with guaranteed_datapipes_determinism():
+        ...     pipe = torch.utils.data.datapipes.iter.IterableWrapper("ab")
     """
 
     def __init__(self) -> None:

@@ -184,7 +184,13 @@ class IterDataPipe(_Pipe, IterableDataset[_T_co]):
 
 
 class DFIterDataPipe(IterDataPipe[Any]):
-    """Base class of streams of data frames."""
+    """Base class of streams of data frames.
+
+    Source: torch.utils.data.DFIterDataPipe.
+    Example:
+        >>> issubclass(torch.utils.data.DFIterDataPipe, torch.utils.data.IterDataPipe)
+        True
+    """
 
     def _is_dfpipe(self) -> bool:
         return True
@@ -207,7 +213,12 @@ class MapDataPipe(_Pipe, Dataset[_T_co]):
 class DataChunk(list[_T]):
     """A list that pipes know for a batch: the default wrapper of ``batch`` and ``groupby``.
 
+    Args:
+        items: the samples.
     Source: torch.utils.data.DataChunk.
+    Example:
+        >>> DataChunk([1, 2]).as_str()
+        '[1, 2]'
     """
 
     def __init__(self, items: Iterable[_T]) -> None:

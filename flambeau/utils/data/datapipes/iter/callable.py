@@ -35,6 +35,10 @@ class MapperIterDataPipe(IterDataPipe[Any]):
     Raises:
         ValueError: ``output_col`` without ``input_col``, more than one, or an ``fn`` with another number of arguments.
     Source: torch.utils.data.datapipes.iter.Mapper.
+    Example:
+        >>> source = torch.utils.data.datapipes.iter.IterableWrapper([(1, 2), (3, 4)])
+        >>> list(source.map(str, input_col=0))
+        [('1', 2), ('3', 4)]
     """
 
     def __init__(self, datapipe: IterDataPipe[Any], fn: Callable[..., Any], input_col: Any = None, output_col: Any = None) -> None:
@@ -88,6 +92,10 @@ class CollatorIterDataPipe(MapperIterDataPipe):
     Raises:
         NotImplementedError: a dictionary of conversions, which is for data frames.
     Source: torch.utils.data.datapipes.iter.Collator.
+    Example:
+        >>> source = torch.utils.data.datapipes.iter.IterableWrapper([1, 2, 3])
+        >>> list(source.batch(2).collate())
+        [tensor([1, 2]), tensor([3])]
     """
 
     def __init__(

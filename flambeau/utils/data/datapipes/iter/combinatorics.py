@@ -14,13 +14,17 @@ __all__ = ["SamplerIterDataPipe", "ShufflerIterDataPipe"]
 
 
 class SamplerIterDataPipe(IterDataPipe[Any]):
-    """What a sampler gives for a pipe.
+    """The indices that a sampler gives for a pipe.
 
     Args:
         datapipe: with a length.
         sampler: class of the sampler.
         sampler_args, sampler_kwargs: its arguments.
     Source: torch.utils.data.datapipes.iter.Sampler.
+    Example:
+        >>> source = torch.utils.data.datapipes.iter.IterableWrapper("abc")
+        >>> list(SamplerIterDataPipe(source))
+        [0, 1, 2]
     """
 
     def __init__(
@@ -57,6 +61,10 @@ class ShufflerIterDataPipe(Shuffling):
     Raises:
         AssertionError: no buffer.
     Source: torch.utils.data.datapipes.iter.Shuffler.
+    Example:
+        >>> source = torch.utils.data.datapipes.iter.IterableWrapper(range(4))
+        >>> sorted(source.shuffle(buffer_size=2))
+        [0, 1, 2, 3]
     """
 
     def __init__(self, datapipe: IterDataPipe[Any], *, buffer_size: int = 10000, unbatch_level: int = 0) -> None:

@@ -28,8 +28,13 @@ class ConcaterIterDataPipe(IterDataPipe[Any]):
     Args:
         datapipes: the streams.
     Raises:
-        ValueError: none. TypeError: something else than a stream.
+        ValueError: no stream.
+        TypeError: something else than a stream.
     Source: torch.utils.data.datapipes.iter.Concater.
+    Example:
+        >>> one, two = (torch.utils.data.datapipes.iter.IterableWrapper(word) for word in ("ab", "c"))
+        >>> list(one.concat(two))
+        ['a', 'b', 'c']
     """
 
     def __init__(self, *datapipes: IterDataPipe[Any]) -> None:
@@ -56,6 +61,10 @@ class ZipperIterDataPipe(IterDataPipe[tuple[Any, ...]]):
     Raises:
         TypeError: something else than a stream.
     Source: torch.utils.data.datapipes.iter.Zipper.
+    Example:
+        >>> one, two = (torch.utils.data.datapipes.iter.IterableWrapper(word) for word in ("ab", "cd"))
+        >>> list(one.zip(two))
+        [('a', 'c'), ('b', 'd')]
     """
 
     def __init__(self, *datapipes: IterDataPipe[Any]) -> None:
@@ -78,6 +87,10 @@ class MultiplexerIterDataPipe(IterDataPipe[Any]):
     Args:
         datapipes: the streams.
     Source: torch.utils.data.datapipes.iter.Multiplexer.
+    Example:
+        >>> one, two = (torch.utils.data.datapipes.iter.IterableWrapper(word) for word in ("ab", "cd"))
+        >>> list(one.mux(two))
+        ['a', 'c', 'b', 'd']
     """
 
     def __init__(self, *datapipes: IterDataPipe[Any]) -> None:
@@ -231,8 +244,13 @@ class ForkerIterDataPipe(IterDataPipe[Any]):
     Returns:
         The streams; ``datapipe`` itself for one.
     Raises:
-        ValueError: no stream, or another kind of copy. BufferError: while iterating, one is too far ahead.
+        ValueError: no stream, or another kind of copy.
+        BufferError: while iterating, one is too far ahead.
     Source: torch.utils.data.datapipes.iter.Forker.
+    Example:
+        >>> one, two = torch.utils.data.datapipes.iter.IterableWrapper(range(3)).fork(2)
+        >>> list(one), list(two)
+        ([0, 1, 2], [0, 1, 2])
     """
 
     def __new__(cls, datapipe: IterDataPipe[Any], num_instances: int, buffer_size: int = 1000, copy: str | None = None) -> Any:
@@ -288,8 +306,13 @@ class DemultiplexerIterDataPipe(IterDataPipe[Any]):
     Returns:
         The streams.
     Raises:
-        ValueError: no stream. BufferError: while iterating, too many wait.
+        ValueError: no stream.
+        BufferError: while iterating, too many wait.
     Source: torch.utils.data.datapipes.iter.Demultiplexer.
+    Example:
+        >>> even, odd = torch.utils.data.datapipes.iter.IterableWrapper(range(5)).demux(2, lambda number: number % 2)
+        >>> list(even), list(odd)
+        ([0, 2, 4], [1, 3])
     """
 
     def __new__(

@@ -25,6 +25,12 @@ class FileListerIterDataPipe(IterDataPipe[str]):
         non_deterministic: as the system gives them, instead of in order.
         length: what ``len`` says; an error when -1.
     Source: torch.utils.data.datapipes.iter.FileLister.
+    Example:
+        >>> import pathlib, tempfile
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     pathlib.Path(folder, "a.txt").touch()
+        ...     [pathlib.Path(name).name for name in FileListerIterDataPipe(folder, "*.txt")]
+        ['a.txt']
     """
 
     def __init__(

@@ -26,6 +26,12 @@ class FileOpenerIterDataPipe(IterDataPipe[tuple[str, Any]]):
     Raises:
         ValueError: another mode, or an encoding of bytes.
     Source: torch.utils.data.datapipes.iter.FileOpener.
+    Example:
+        >>> import pathlib, tempfile
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     written = pathlib.Path(folder, "a.txt").write_text("hello")
+        ...     [file.read() for name, file in FileOpenerIterDataPipe([f"{folder}/a.txt"])]
+        ['hello']
     """
 
     def __init__(self, datapipe: Iterable[str], mode: str = "r", encoding: str | None = None, length: int = -1) -> None:

@@ -25,6 +25,9 @@ class BatcherIterDataPipe(IterDataPipe[Any]):
     Raises:
         AssertionError: ``batch_size`` below 1.
     Source: torch.utils.data.datapipes.iter.Batcher.
+    Example:
+        >>> list(torch.utils.data.datapipes.iter.IterableWrapper(range(5)).batch(2, drop_last=True))
+        [[0, 1], [2, 3]]
     """
 
     def __init__(self, datapipe: IterDataPipe[Any], batch_size: int, drop_last: bool = False, wrapper_class: type[Any] = DataChunk) -> None:
@@ -53,12 +56,15 @@ class BatcherIterDataPipe(IterDataPipe[Any]):
 
 @functional_datapipe("unbatch")
 class UnBatcherIterDataPipe(IterDataPipe[Any]):
-    """What is in batches, or in batches of batches.
+    """The elements of batches, or of batches of batches.
 
     Args:
         datapipe: lists.
         unbatch_level: how many levels are taken apart; all for -1.
     Source: torch.utils.data.datapipes.iter.UnBatcher.
+    Example:
+        >>> list(torch.utils.data.datapipes.iter.IterableWrapper([[1, 2], [3]]).unbatch())
+        [1, 2, 3]
     """
 
     def __init__(self, datapipe: IterDataPipe[Any], unbatch_level: int = 1) -> None:
@@ -97,6 +103,10 @@ class GrouperIterDataPipe(IterDataPipe[Any]):
     Raises:
         AssertionError: sizes that do not fit one another.
     Source: torch.utils.data.datapipes.iter.Grouper.
+    Example:
+        >>> words = torch.utils.data.datapipes.iter.IterableWrapper(["a", "bb", "c", "dd"])
+        >>> list(words.groupby(len))
+        [['a', 'c'], ['bb', 'dd']]
     """
 
     def __init__(

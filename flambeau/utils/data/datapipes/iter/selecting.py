@@ -22,6 +22,9 @@ class FilterIterDataPipe(IterDataPipe[Any]):
         filter_fn: a function of a sample, or of its columns, that gives a bool.
         input_col: index or key of what ``filter_fn`` gets; several in a list. The whole sample when None.
     Source: torch.utils.data.datapipes.iter.Filter.
+    Example:
+        >>> list(torch.utils.data.datapipes.iter.IterableWrapper(range(5)).filter(lambda number: number > 2))
+        [3, 4]
     """
 
     def __init__(self, datapipe: IterDataPipe[Any], filter_fn: Callable[..., Any], input_col: Any = None) -> None:

@@ -13,7 +13,13 @@ __all__ = ["SHARDING_PRIORITIES", "ShardingFilterIterDataPipe"]
 
 
 class SHARDING_PRIORITIES(IntEnum):
-    """Who divides a stream: everybody at once, or processes of a group first and then each one's workers."""
+    """The groups that divide a stream: all at once, or processes of a group first and then each one's workers.
+
+    Source: torch.utils.data.datapipes.iter.sharding.SHARDING_PRIORITIES.
+    Example:
+        >>> [group.name for group in SHARDING_PRIORITIES]
+        ['DEFAULT', 'DISTRIBUTED', 'MULTIPROCESSING']
+    """
 
     DEFAULT = 1
     DISTRIBUTED = 2
@@ -35,6 +41,11 @@ class ShardingFilterIterDataPipe(_ShardingIterDataPipe):
         source_datapipe: the samples.
         sharding_group_filter: heed only what is said for this group.
     Source: torch.utils.data.datapipes.iter.ShardingFilter.
+    Example:
+        >>> pipe = torch.utils.data.datapipes.iter.IterableWrapper(range(5)).sharding_filter()
+        >>> pipe.apply_sharding(2, 1)
+        >>> list(pipe)
+        [1, 3]
     """
 
     def __init__(self, source_datapipe: IterDataPipe[Any], sharding_group_filter: SHARDING_PRIORITIES | None = None) -> None:

@@ -19,6 +19,10 @@ class StreamReaderIterDataPipe(IterDataPipe[Any]):
         datapipe: pairs of a name and an open file.
         chunk: size of the pieces; the whole when None.
     Source: torch.utils.data.datapipes.iter.StreamReader.
+    Example:
+        >>> import io
+        >>> list(StreamReaderIterDataPipe([("a", io.StringIO("hello"))], chunk=3))
+        [('a', 'hel'), ('a', 'lo')]
     """
 
     def __init__(self, datapipe: IterDataPipe[Any], chunk: int | None = None) -> None:

@@ -19,6 +19,9 @@ class IterableWrapperIterDataPipe(IterDataPipe[Any]):
         iterable: what is iterated.
         deepcopy: iterate over a copy, so that what one pass does to the samples does not show in the next; where it can be copied.
     Source: torch.utils.data.datapipes.iter.IterableWrapper.
+    Example:
+        >>> list(IterableWrapperIterDataPipe([1, 2]))
+        [1, 2]
     """
 
     def __init__(self, iterable: Iterable[Any], deepcopy: bool = True) -> None:

@@ -13,7 +13,16 @@ __all__ = ["MapperMapDataPipe", "default_fn"]
 
 
 def default_fn(data: Any) -> Any:
-    """The sample itself."""
+    """The sample itself.
+
+    Args:
+        data: the sample.
+    Returns: the same object.
+    Source: torch.utils.data.datapipes.map.callable.default_fn.
+    Example:
+        >>> default_fn(3)
+        3
+    """
     return data
 
 
@@ -25,6 +34,9 @@ class MapperMapDataPipe(MapDataPipe[Any]):
         datapipe: the samples.
         fn: a function of a sample.
     Source: torch.utils.data.datapipes.map.Mapper.
+    Example:
+        >>> torch.utils.data.datapipes.map.SequenceWrapper([1, 2]).map(str)[0]
+        '1'
     """
 
     def __init__(self, datapipe: MapDataPipe[Any], fn: Callable[[Any], Any] = default_fn) -> None:

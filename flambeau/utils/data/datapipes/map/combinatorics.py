@@ -18,6 +18,9 @@ class ShufflerIterDataPipe(Shuffling):
         datapipe: the samples.
         indices: of the samples; from 0 on when None.
     Source: torch.utils.data.datapipes.map.Shuffler.
+    Example:
+        >>> sorted(torch.utils.data.datapipes.map.SequenceWrapper("abc").shuffle())
+        ['a', 'b', 'c']
     """
 
     def __init__(self, datapipe: MapDataPipe[Any], *, indices: list[Any] | None = None) -> None:

@@ -27,6 +27,10 @@ class ConcaterMapDataPipe(MapDataPipe[Any]):
     Args:
         datapipes: the pipes, with indices from 0.
     Source: torch.utils.data.datapipes.map.Concater.
+    Example:
+        >>> one, two = (torch.utils.data.datapipes.map.SequenceWrapper(word) for word in ("ab", "c"))
+        >>> one.concat(two)[2]
+        'c'
     """
 
     def __init__(self, *datapipes: MapDataPipe[Any]) -> None:
@@ -52,6 +56,10 @@ class ZipperMapDataPipe(MapDataPipe[tuple[Any, ...]]):
     Args:
         datapipes: the pipes.
     Source: torch.utils.data.datapipes.map.Zipper.
+    Example:
+        >>> one, two = (torch.utils.data.datapipes.map.SequenceWrapper(word) for word in ("ab", "cd"))
+        >>> one.zip(two)[1]
+        ('b', 'd')
     """
 
     def __init__(self, *datapipes: MapDataPipe[Any]) -> None:

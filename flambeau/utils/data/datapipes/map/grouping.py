@@ -22,6 +22,9 @@ class BatcherMapDataPipe(MapDataPipe[Any]):
     Raises:
         AssertionError: ``batch_size`` below 1.
     Source: torch.utils.data.datapipes.map.Batcher.
+    Example:
+        >>> torch.utils.data.datapipes.map.SequenceWrapper(range(5)).batch(2)[1]
+        [2, 3]
     """
 
     def __init__(self, datapipe: MapDataPipe[Any], batch_size: int, drop_last: bool = False, wrapper_class: type[Any] = DataChunk) -> None:

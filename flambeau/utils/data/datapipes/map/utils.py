@@ -19,6 +19,9 @@ class SequenceWrapperMapDataPipe(MapDataPipe[Any]):
         sequence: the samples.
         deepcopy: keep a copy, where it can be copied.
     Source: torch.utils.data.datapipes.map.SequenceWrapper.
+    Example:
+        >>> SequenceWrapperMapDataPipe({"a": 1})["a"]
+        1
     """
 
     sequence: Sequence[Any] | Mapping[Any, Any]

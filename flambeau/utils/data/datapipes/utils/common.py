@@ -32,11 +32,16 @@ def _check_unpickable_fn(fn: Callable[..., Any]) -> None:
 
 
 def validate_input_col(fn: Callable[..., Any], input_col: Any) -> None:
-    """Check that a function takes as many arguments as it gets columns.
+    """Checks that a function takes as many arguments as it gets columns.
 
+    Args:
+        fn: the function.
+        input_col: index or key of a column; several in a list.
     Raises:
         ValueError: it takes more or fewer, or needs keywords.
     Source: torch.utils.data.datapipes.utils.common.validate_input_col.
+    Example:
+        >>> validate_input_col(lambda x, y: x + y, [0, 1])
     """
     try:
         parameters = list(inspect.signature(fn).parameters.values())
@@ -58,7 +63,17 @@ def validate_input_col(fn: Callable[..., Any], input_col: Any) -> None:
 
 
 def match_masks(name: str, masks: str | list[str]) -> bool:
-    """Whether a file's name matches one of some patterns; no pattern matches all."""
+    """Whether a file's name matches one of some patterns; no pattern matches all.
+
+    Args:
+        name: of a file.
+        masks: patterns such as ``'*.txt'``.
+    Returns: a bool.
+    Source: torch.utils.data.datapipes.utils.common.match_masks.
+    Example:
+        >>> match_masks("a.txt", ["*.csv", "*.txt"]), match_masks("a.txt", "*.csv")
+        (True, False)
+    """
     return not masks or any(fnmatch.fnmatch(name, mask) for mask in ([masks] if isinstance(masks, str) else masks))
 
 
