@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from ..core import dtype as dtypes
-from ..core.arrays.copies import fill, zeros as zeros_of
+from ..core.arrays.copies import fill, filling, zeroing
 from ..core.arrays.kinds import fill_array
 from ..core.calls.annotations import Tensor as TensorLike
 from ..core.calls.casting import filling_number, fits_integers, number_array
@@ -72,7 +72,7 @@ def zeros(new: Creation, *sizes: Any, size: Any = None) -> Any:
     return new.make(np.zeros, _positive(new, sizes, size), new.dtype_or_default().numpy)
 
 
-@factory(out=True, fast=_OF_DEFAULT(array=_ONES.format("shape", "kind")), part=fill)
+@factory(out=True, fast=_OF_DEFAULT(array=_ONES.format("shape", "kind")), part=filling)
 def ones(new: Creation, *sizes: Any, size: Any = None) -> Any:
     """A tensor of the given sizes, filled with 1.
 
@@ -165,7 +165,7 @@ def fitting(value: Any, dtype: dtypes.dtype) -> Any:
     out=True,
     fast=f"{_FILLED.format('size', 'dtypes._default.numpy', 'fill_value')} if fill_value.__class__ is float and dtype is None "
     "and (size.__class__ is tuple or size.__class__ is list) and (-3e38 < fill_value < 3e38 or fill_value - fill_value) else None",
-    part=fill,
+    part=filling,
 )  # the difference of what is not finite is NaN, which is true
 def full(new: Creation, size: Sequence[int], fill_value: Any) -> Any:
     """A tensor of the given sizes, filled with one value.
@@ -215,7 +215,7 @@ def in_place_of(made: np.ndarray | None, array: np.ndarray) -> np.ndarray | None
 _LIKE = "(in_place_of({0}, a) if 1 in a.shape else {0}) if a.flags.c_contiguous and dtype is memory_format is None else None"
 
 
-@factory(fast=_LIKE.format("(large if a.size >= THRESHOLD else np.zeros)(a.shape, a.dtype)"), part=zeros_of)
+@factory(fast=_LIKE.format("(large if a.size >= THRESHOLD else np.zeros)(a.shape, a.dtype)"), part=zeroing)
 def zeros_like(new: Creation, input: TensorLike, *, memory_format: Any = None) -> Any:
     """A tensor filled with 0, of another tensor's shape and dtype.
 
@@ -236,7 +236,7 @@ def zeros_like(new: Creation, input: TensorLike, *, memory_format: Any = None) -
     return _like(new, input, memory_format, 0)
 
 
-@factory(fast=_LIKE.format(_ONES.format("a.shape", "a.dtype")), part=fill)
+@factory(fast=_LIKE.format(_ONES.format("a.shape", "a.dtype")), part=filling)
 def ones_like(new: Creation, input: TensorLike, *, memory_format: Any = None) -> Any:
     """A tensor filled with 1, of another tensor's shape and dtype.
 
@@ -280,7 +280,7 @@ _OF_ANY_FLOAT = "(fill_value.__class__ is float or fill_value.__class__ is int) 
 _FULL_LIKE = _LIKE.format(_FILLED.format("a.shape", "a.dtype", "fill_value"))
 
 
-@factory(fast=f"({_FULL_LIKE}) if (a.dtype is F32 or a.dtype is F64) and {_OF_ANY_FLOAT} else None", part=fill)
+@factory(fast=f"({_FULL_LIKE}) if (a.dtype is F32 or a.dtype is F64) and {_OF_ANY_FLOAT} else None", part=filling)
 def full_like(new: Creation, input: TensorLike, fill_value: Any, *, memory_format: Any = None) -> Any:
     """A tensor filled with one value, of another tensor's shape and dtype.
 
@@ -394,7 +394,7 @@ def new_zeros(new: Creation, input: TensorLike, *sizes: Any, size: Any = None) -
     return new.make(np.zeros, new.sizes(sizes, size), new.dtype_or_default().numpy)
 
 
-@new_factory(fast=_OF_INPUT(array=_ONES.format("shape", "kind")), part=fill)
+@new_factory(fast=_OF_INPUT(array=_ONES.format("shape", "kind")), part=filling)
 def new_ones(new: Creation, input: TensorLike, *sizes: Any, size: Any = None) -> Any:
     """A tensor filled with 1, of this tensor's dtype.
 

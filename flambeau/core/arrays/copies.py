@@ -1,4 +1,8 @@
-"""Copies, fills, limits and sums of arrays: parts that many operations share, each with a native kernel for large arrays."""
+"""Copies, fills, limits and sums of arrays: parts that many operations share, each with a native kernel for large arrays.
+
+What nearly every call comes by (copies into memory, fills, sums of gradients) writes its part's choice out, as generated wrappers do:
+that spares two calls of Python functions.
+"""
 
 from __future__ import annotations
 
@@ -15,9 +19,19 @@ from . import native
 
 # -- copies ---------------------------------------------------------------------------------------------------------------------------
 @native.part("_copy_into")
+def _assigned(target: np.ndarray, source: np.ndarray) -> None:
+    target[...] = source
+
+
+_copy: native.Part = _assigned.part  # type: ignore[attr-defined]
+
+
 def copy_into(target: np.ndarray, source: np.ndarray) -> None:
     """``target[...] = source``."""
-    target[...] = source
+    if target.size < _copy.threshold:
+        target[...] = source
+    else:
+        _copy.large(target, source)
 
 
 @native.part("_contiguous")
@@ -41,15 +55,28 @@ def contiguous(array: np.ndarray) -> np.ndarray:
 # -- fills ----------------------------------------------------------------------------------------------------------------------------
 # NumPy fills with vector instructions: an element costs a quarter of one of an element-wise operation.
 @native.part("_fill", work="array.size // 4")
+def _filled(array: np.ndarray, value: Any) -> None:
+    array.fill(value)
+
+
+filling: native.Part = _filled.part  # type: ignore[attr-defined]
+
+
 def fill(array: np.ndarray, value: Any) -> None:
     """``array.fill(value)``."""
-    array.fill(value)
+    if array.size < filling.threshold:
+        array.fill(value)
+    else:
+        filling.large(array, value)
 
 
 @native.part("_zeros", work="prod(shape) // 4")
 def zeros(shape: Any, dtype: Any) -> np.ndarray:
     """``np.zeros(shape, dtype)`` for a result that is written to at once: large ones in memory that is used again."""
     return np.zeros(shape, dtype)
+
+
+zeroing: native.Part = zeros.part  # type: ignore[attr-defined]
 
 
 # -- limits and sums ------------------------------------------------------------------------------------------------------------------
@@ -70,7 +97,7 @@ other_sums: list[Callable[..., Any]] = []  # what adds arrays that NumPy cannot:
 
 def add(a: np.ndarray, b: np.ndarray, out: np.ndarray | None = None) -> Any:
     """Sum of two gradients of one shape and dtype; another array than ``out`` where that cannot hold it, as a sparse one a dense sum."""
-    kernel = np.add if a.size < _sum.threshold else _sum.large  # as the part itself does, for its frame
+    kernel = np.add if a.size < _sum.threshold else _sum.large
     try:
         return ignoring_fp(kernel, a, b, out)
     except TypeError:

@@ -146,7 +146,7 @@ def make_factory(entry: Any) -> Any:
             source.add(2, f"a = {first.name}._array")
         array = entry.fast
         if entry.part is not None:
-            chosen = entry.part.part
+            chosen = entry.part
             source.env["large"], array = chosen.large, array.replace("THRESHOLD", str(chosen.threshold))
         source.add(2, "try:", f"    r = {array}")
         add_fallback(source, 2, fallback)
