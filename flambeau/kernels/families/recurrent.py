@@ -25,6 +25,7 @@ import numpy as np
 
 from ...core.arrays.native import native
 from ..compiler import target as targets
+from ..compiler.arguments import Array, Integer, Record
 from ..compiler.build import Call, kernel
 from ..compiler.expression import Program, lower, trace
 from ..compiler.language import ELEMENTS, Builder, Value
@@ -189,171 +190,232 @@ def input_products(k: Builder, element: str, gates: int, has_bias: bool) -> None
     k.for_chunks(chunk)
 
 
+class ForwardArguments(Record):
+    products: Array  # the input's products, and the gates afterwards
+    kept: Array  # all cells, or the state's parts of the last gate
+    output: Array
+    last: Array  # states: of the last step, and before the first one
+    first: Array
+    cells: Array
+    weight: Array
+    bias: Array  # of the state's product
+    table: Array  # see ``_table``
+    steps: Integer
+    batch: Integer
+    hidden: Integer
+    rows: Integer  # of a chunk
+    parts: Integer  # that features are shared out in, where there is one step
+
+
 @kernel
 def recurrent_forwards(
     k: Builder, element: str, program: Program, gates: int, has_cell: bool, has_part: bool, has_bias: bool, packed: bool
 ) -> None:
-    """Steps of some rows and features each: ``gates`` holds the input's products, and the gates afterwards.
+    """Steps of some rows and features each."""
+    _Forwards(k, element, program, gates, has_cell, has_part, has_bias, packed).run()
 
-    ``kept`` gets all cells, or the state's parts of the last gate; ``bias`` belongs to the state's product. Features are only shared
-    out where there is one step.
-    """
-    products, kept, output, last, first, cells = (k.array() for _ in range(6))
-    weight, bias, table = k.array(), k.array(), k.array()
-    steps, batch, hidden, rows, parts = (k.integer() for _ in range(5))
-    lanes = k.lanes(element)
-    most = _tile_rows(k.target, gates) if packed else 1
-    sums = k.scratch(most * gates * lanes, element)
 
-    def formula(row: Value, place: Value, number: Value, u: Value, state: Value, mask: Value | None) -> None:
-        """Of one row of the tile (``place`` among the batch, ``row`` among all steps'), the features from ``u`` on."""
+class _Forwards:
+    """The loops of ``recurrent_forwards``: steps, blocks of a register's features, tiles of rows."""
 
-        def sum_of(g: int) -> Value:
-            product = k.load(sums, (number * gates + g) * lanes, element, lanes)
-            return product + k.load(bias, hidden * g + u, element, lanes, mask) if has_bias else product
+    def __init__(
+        self, k: Builder, element: str, program: Program, gates: int, has_cell: bool, has_part: bool, has_bias: bool, packed: bool
+    ):
+        self.k, self.element, self.program, self.gates, self.lanes = k, element, program, gates, k.lanes(element)
+        self.has_cell, self.has_part, self.has_bias, self.packed = has_cell, has_part, has_bias, packed
+        self.a = k.arguments(ForwardArguments)
+        self.most = _tile_rows(k.target, gates) if packed else 1
+        self.sums = k.scratch(self.most * gates * self.lanes, element)
 
-        at = row * hidden + u
-        gate_at = [row * (hidden * gates) + (hidden * g + u) for g in range(gates)]
-        inputs = [k.load(products, gate_at[g], element, lanes, mask) for g in range(gates)]
-        inputs = [value if has_part and g == gates - 1 else value + sum_of(g) for g, value in enumerate(inputs)]
-        if has_part:
-            part = sum_of(gates - 1)
-            inputs += [part, k.load(state, place * hidden + u, element, lanes, mask)]
-        if has_cell:
-            inputs.append(k.load(cells, place * hidden + u, element, lanes, mask))
-        following, *results = lower(k, program, inputs)
-        k.store(following, output, at, element, mask)
-        if has_cell:
-            cell, *results = results
-            k.store(cell, cells, place * hidden + u, element, mask)
-            k.store(cell, kept, at, element, mask)
-        if has_part:
-            k.store(part, kept, at, element, mask)
-        for value, place_of in zip(results, gate_at, strict=False):
-            k.store(value, products, place_of, element, mask)
+    def run(self) -> None:
+        self.k.for_chunks(self.chunk)
 
-    def chunk(c: Value) -> None:
-        part, start = c % parts, c // parts * rows
-        limit, blocks = k.least(start + rows, batch), (hidden + (lanes - 1)) // lanes
-        left, right = part * blocks // parts * lanes, k.least((part + 1) * blocks // parts * lanes, hidden)
+    def chunk(self, c: Value) -> None:
+        k, a, lanes = self.k, self.a, self.lanes
+        part, start = c % a.parts, c // a.parts * a.rows
+        limit, blocks = k.least(start + a.rows, a.batch), (a.hidden + (lanes - 1)) // lanes
+        left, right = part * blocks // a.parts * lanes, k.least((part + 1) * blocks // a.parts * lanes, a.hidden)
 
         def step(t: Value) -> None:
-            at, stop = k.load(table, t * 4, "i64"), k.least(limit, k.load(table, t * 4 + 1, "i64"))
-            state = k.select(t.eq(0), first, last)
+            at, stop = k.load(a.table, t * 4, "i64"), k.least(limit, k.load(a.table, t * 4 + 1, "i64"))
+            state = k.select(t.eq(0), a.first, a.last)
 
             def block(u: Value) -> None:
-                def tile(r: Value, height: Value) -> None:
-                    source = k.at(state, r * hidden, element)
-                    if packed:
-                        weights = k.at(weight, u * (hidden * gates), element)
-                        _by_height(
-                            *(k, height, most),
-                            lambda rows: _packed_sums(k, element, rows, gates, source, hidden, weights, hidden, sums),
-                        )
-                    else:
-                        _plain_sums(k, element, gates, source, weight, u, hidden, hidden, sums)
-
-                    def formulas(mask: Value | None) -> None:
-                        k.loop(k.const(0, "i64"), height, lambda number: formula(at + r + number, r + number, number, u, state, mask))
-
-                    _whole_or_masked(k, u, hidden, lanes, formulas)
-
-                _tiles(k, start, stop, most, tile)
+                _tiles(k, start, stop, self.most, lambda r, height: self.tile(at, state, u, r, height))
 
             k.loop(left, right, block, step=lanes)
+            k.loop(start, stop, lambda r: self.carry(at, (left, right), r))
 
-            def carry(r: Value) -> None:
-                def some(u: Value, mask: Value | None) -> None:
-                    k.store(k.load(output, (at + r) * hidden + u, element, lanes, mask), last, r * hidden + u, element, mask)
+        k.loop(k.const(0, "i64"), a.steps, step)
 
-                k.vector_loop(left, right, lanes, some)
+    def tile(self, at: Value, state: Value, u: Value, r: Value, height: Value) -> None:
+        """Features from ``u`` on of ``height`` rows of the batch, from ``r`` on; row 0 of the step is row ``at`` of all steps'."""
+        k, a, element = self.k, self.a, self.element
+        source = k.at(state, r * a.hidden, element)
+        if self.packed:
+            weights = k.at(a.weight, u * (a.hidden * self.gates), element)
+            sums_of = partial(self._packed_sums, source, weights)
+            _by_height(k, height, self.most, sums_of)
+        else:
+            _plain_sums(k, element, self.gates, source, a.weight, u, a.hidden, a.hidden, self.sums)
 
-            k.loop(start, stop, carry)
+        def formulas(mask: Value | None) -> None:
+            k.loop(k.const(0, "i64"), height, lambda number: self.formula(at + r + number, r + number, number, u, state, mask))
 
-        k.loop(k.const(0, "i64"), steps, step)
+        _whole_or_masked(k, u, a.hidden, self.lanes, formulas)
 
-    k.for_chunks(chunk)
+    def _packed_sums(self, source: Value, weights: Value, rows: int) -> None:
+        hidden = self.a.hidden
+        _packed_sums(self.k, self.element, rows, self.gates, source, hidden, weights, hidden, self.sums)
+
+    def formula(self, row: Value, place: Value, number: Value, u: Value, state: Value, mask: Value | None) -> None:
+        """Of one row of the tile (``place`` among the batch, ``row`` among all steps'), the features from ``u`` on."""
+        k, a, element, lanes, gates = self.k, self.a, self.element, self.lanes, self.gates
+
+        def sum_of(g: int) -> Value:
+            product = k.load(self.sums, (number * gates + g) * lanes, element, lanes)
+            return product + k.load(a.bias, a.hidden * g + u, element, lanes, mask) if self.has_bias else product
+
+        at = row * a.hidden + u
+        gate_at = [row * (a.hidden * gates) + (a.hidden * g + u) for g in range(gates)]
+        inputs = [k.load(a.products, gate_at[g], element, lanes, mask) for g in range(gates)]
+        inputs = [value if self.has_part and g == gates - 1 else value + sum_of(g) for g, value in enumerate(inputs)]
+        if self.has_part:
+            part = sum_of(gates - 1)
+            inputs += [part, k.load(state, place * a.hidden + u, element, lanes, mask)]
+        if self.has_cell:
+            inputs.append(k.load(a.cells, place * a.hidden + u, element, lanes, mask))
+        following, *results = lower(k, self.program, inputs)
+        k.store(following, a.output, at, element, mask)
+        if self.has_cell:
+            cell, *results = results
+            k.store(cell, a.cells, place * a.hidden + u, element, mask)
+            k.store(cell, a.kept, at, element, mask)
+        if self.has_part:
+            k.store(part, a.kept, at, element, mask)
+        for value, place_of in zip(results, gate_at, strict=False):
+            k.store(value, a.products, place_of, element, mask)
+
+    def carry(self, at: Value, features: tuple[Value, Value], r: Value) -> None:
+        """A row of the step's output as the state that the next one begins with."""
+        k, a, element = self.k, self.a, self.element
+
+        def some(u: Value, mask: Value | None) -> None:
+            k.store(k.load(a.output, (at + r) * a.hidden + u, element, self.lanes, mask), a.last, r * a.hidden + u, element, mask)
+
+        k.vector_loop(*features, self.lanes, some)
 
 
 # -- backwards ------------------------------------------------------------------------------------------------------------------------
+class BackwardArguments(Record):
+    grad: Array
+    products: Array
+    kept: Array
+    states: Array  # what the formula wants from before the step, cells (LSTM) or states (GRU), and the same before the first step
+    first: Array
+    d_products: Array  # gradients: at the gates' sums, at the last gate's part, and of first state and cell
+    d_part: Array
+    d_state: Array
+    d_cell: Array
+    weight: Array
+    table: Array  # see ``_table``
+    steps: Integer
+    batch: Integer
+    hidden: Integer
+    rows: Integer  # of a chunk
+
+
 @kernel
 def recurrent_backwards(
     k: Builder, element: str, program: Program, gates: int, has_cell: bool, has_part: bool, has_gates: bool, has_grad: bool
 ) -> None:
-    """Steps of some rows each, from the last to the first: gradients at the gates' sums, and of first state and cell.
+    """Steps of some rows each, from the last to the first: gradients at the gates' sums, and of first state and cell."""
+    _Backwards(k, element, program, gates, has_cell, has_part, has_gates, has_grad).run()
 
-    ``states`` and ``first`` are what the formula wants from before the step: cells (LSTM) or states (GRU).
-    """
-    grad, products, kept, states, first = (k.array() for _ in range(5))
-    d_products, d_part, d_state, d_cell, weight, table = (k.array() for _ in range(6))
-    steps, batch, hidden, rows = (k.integer() for _ in range(4))
-    lanes = k.lanes(element)
-    wide = COLUMNS * lanes
-    most = _tile_rows(k.target, COLUMNS)
-    sums = k.scratch(most * wide, element)
 
-    def formula(row: Value, place: Value, before: Value, u: Value, mask: Value | None) -> None:
-        def load(array: Value, at: Value) -> Value:
-            return k.load(array, at, element, lanes, mask)
+class _Backwards:
+    """The loops of ``recurrent_backwards``: steps; for each, rows for the formula, then blocks of features and tiles of rows."""
 
-        at, here = row * hidden + u, place * hidden + u
-        gate_at = [row * (hidden * gates) + (hidden * g + u) for g in range(gates)]
-        arrived = load(d_state, here)
-        inputs = [arrived + load(grad, at) if has_grad else arrived]
-        if has_cell:
-            inputs.append(load(d_cell, here))
-        inputs += [load(products, place_of) for place_of in gate_at] if has_gates else [load(states, at)]
-        if has_cell or has_part:
-            inputs += [load(kept, at), load(before, u)]
-        results = lower(k, program, inputs)
-        for value, place_of in zip(results, gate_at, strict=False):
-            k.store(value, d_products, place_of, element, mask)
-        if has_cell:
-            k.store(results[gates], d_cell, here, element, mask)
-        if has_part:
-            k.store(results[gates], d_part, at, element, mask)
-            k.store(results[gates + 1], d_state, here, element, mask)
+    def __init__(
+        self, k: Builder, element: str, program: Program, gates: int, has_cell: bool, has_part: bool, has_gates: bool, has_grad: bool
+    ):
+        self.k, self.element, self.program, self.gates, self.lanes = k, element, program, gates, k.lanes(element)
+        self.has_cell, self.has_part, self.has_gates, self.has_grad = has_cell, has_part, has_gates, has_grad
+        self.a = k.arguments(BackwardArguments)
+        self.wide, self.most = COLUMNS * self.lanes, _tile_rows(k.target, COLUMNS)
+        self.sums = k.scratch(self.most * self.wide, element)
 
-    def chunk(c: Value) -> None:
-        start = c * rows
-        limit = k.least(start + rows, batch)
+    def run(self) -> None:
+        self.k.for_chunks(self.chunk)
+
+    def chunk(self, c: Value) -> None:
+        k, a = self.k, self.a
+        start = c * a.rows
+        limit = k.least(start + a.rows, a.batch)
 
         def step(t: Value) -> None:
-            at, size, before_at, before_size = (k.load(table, (steps - 1 - t) * 4 + n, "i64") for n in range(4))
+            at, size, before_at, before_size = (k.load(a.table, (a.steps - 1 - t) * 4 + n, "i64") for n in range(4))
             stop = k.least(limit, size)
-
-            def line(r: Value) -> None:
-                before = k.select(r < before_size, k.at(states, (before_at + r) * hidden, element), k.at(first, r * hidden, element))
-                k.vector_loop(0, hidden, lanes, lambda u, mask: formula(at + r, r, before, u, mask))
-
-            k.loop(start, stop, line)
+            k.loop(start, stop, lambda r: self.line(at, before_at, before_size, r))
 
             def block(u: Value) -> None:
-                weights, width = k.at(weight, u * (hidden * gates), element), k.least(hidden - u, wide)
+                weights, width = k.at(a.weight, u * (a.hidden * self.gates), self.element), k.least(a.hidden - u, self.wide)
+                _tiles(k, start, stop, self.most, lambda r, height: self.tile(at, weights, (u, width), r, height))
 
-                def tile(r: Value, height: Value) -> None:
-                    source = k.at(d_products, (at + r) * (hidden * gates), element)
-                    _by_height(
-                        *(k, height, most),
-                        lambda rows: _packed_sums(k, element, rows, COLUMNS, source, hidden * gates, weights, hidden * gates, sums),
-                    )
+            k.loop(k.const(0, "i64"), a.hidden, block, step=self.wide)
 
-                    def result(number: Value) -> None:
-                        def some(i: Value, mask: Value | None) -> None:
-                            value, to = k.load(sums, number * wide + i, element, lanes), (r + number) * hidden + u + i
-                            k.store(value + k.load(d_state, to, element, lanes, mask) if has_part else value, d_state, to, element, mask)
+        k.loop(k.const(0, "i64"), a.steps, step)
 
-                        k.vector_loop(0, width, lanes, some)
+    def line(self, at: Value, before_at: Value, before_size: Value, r: Value) -> None:
+        """The formula for all features of a row."""
+        k, a = self.k, self.a
+        is_running, hidden = r < before_size, a.hidden
+        before = k.select(is_running, k.at(a.states, (before_at + r) * hidden, self.element), k.at(a.first, r * hidden, self.element))
+        k.vector_loop(0, a.hidden, self.lanes, lambda u, mask: self.formula(at + r, r, before, u, mask))
 
-                    k.loop(k.const(0, "i64"), height, result)
+    def formula(self, row: Value, place: Value, before: Value, u: Value, mask: Value | None) -> None:
+        k, a, element, gates = self.k, self.a, self.element, self.gates
 
-                _tiles(k, start, stop, most, tile)
+        def load(array: Value, at: Value) -> Value:
+            return k.load(array, at, element, self.lanes, mask)
 
-            k.loop(k.const(0, "i64"), hidden, block, step=wide)
+        at, here = row * a.hidden + u, place * a.hidden + u
+        gate_at = [row * (a.hidden * gates) + (a.hidden * g + u) for g in range(gates)]
+        arrived = load(a.d_state, here)
+        inputs = [arrived + load(a.grad, at) if self.has_grad else arrived]
+        if self.has_cell:
+            inputs.append(load(a.d_cell, here))
+        inputs += [load(a.products, place_of) for place_of in gate_at] if self.has_gates else [load(a.states, at)]
+        if self.has_cell or self.has_part:
+            inputs += [load(a.kept, at), load(before, u)]
+        results = lower(k, self.program, inputs)
+        for value, place_of in zip(results, gate_at, strict=False):
+            k.store(value, a.d_products, place_of, element, mask)
+        if self.has_cell:
+            k.store(results[gates], a.d_cell, here, element, mask)
+        if self.has_part:
+            k.store(results[gates], a.d_part, at, element, mask)
+            k.store(results[gates + 1], a.d_state, here, element, mask)
 
-        k.loop(k.const(0, "i64"), steps, step)
+    def tile(self, at: Value, weights: Value, features: tuple[Value, Value], r: Value, height: Value) -> None:
+        """The gradients of ``height`` rows' states: of ``width`` features from ``u`` on."""
+        k, a, element, (u, width) = self.k, self.a, self.element, features
+        source = k.at(a.d_products, (at + r) * (a.hidden * self.gates), element)
 
-    k.for_chunks(chunk)
+        def sums_of(rows: int) -> None:
+            _packed_sums(k, element, rows, COLUMNS, source, a.hidden * self.gates, weights, a.hidden * self.gates, self.sums)
+
+        _by_height(k, height, self.most, sums_of)
+
+        def result(number: Value) -> None:
+            def some(i: Value, mask: Value | None) -> None:
+                value, to = k.load(self.sums, number * self.wide + i, element, self.lanes), (r + number) * a.hidden + u + i
+                value = value + k.load(a.d_state, to, element, self.lanes, mask) if self.has_part else value
+                k.store(value, a.d_state, to, element, mask)
+
+            k.vector_loop(0, width, self.lanes, some)
+
+        k.loop(k.const(0, "i64"), height, result)
 
 
 # -- calls ----------------------------------------------------------------------------------------------------------------------------
@@ -362,7 +424,7 @@ class _Plan(NamedTuple):
 
     size: int
     pack: Call | None
-    steps: Call
+    steps: Callable[..., None]
 
 
 @lru_cache(maxsize=64)
@@ -459,7 +521,7 @@ def _forwards_plan(cell: Any, dtype: np.dtype, has_bias: bool, batch: int, count
         parts = max(1, min(blocks, work // SHARED, 16))
     program = _program(cell.forwards, gates + cell.has_cell + 2 * cell.has_part, dtype)
     run = recurrent_forwards(element, program, gates, cell.has_cell, cell.has_part, has_bias, not few)
-    steps = run.call(-(-batch // rows) * parts, count, batch, hidden, rows, parts)
+    steps = run.bind(-(-batch // rows) * parts, steps=count, batch=batch, hidden=hidden, rows=rows, parts=parts)
     size = 0 if few else blocks * (targets.current().width // dtype.itemsize) * hidden * gates
     return _Plan(size, None if few else pack_gates(element, gates).call(blocks * gates, hidden, hidden), steps)
 
@@ -485,7 +547,10 @@ def _forwards(
     first = np.ascontiguousarray(states[0])
     last, cells = first.copy(), states[1].copy() if cell.has_cell else first
     bias_hh = first if bias_hh is None else np.ascontiguousarray(bias_hh)
-    plan.steps(products, kept, output, last, first, cells, weight, bias_hh, _table(sizes, reverse))
+    plan.steps(
+        products=products, kept=kept, output=output, last=last, first=first, cells=cells, weight=weight, bias=bias_hh,
+        table=_table(sizes, reverse),
+    )  # fmt: skip
     output = output.reshape(*input.shape[:-1], hidden)
     if cell.has_cell:
         return output, last, cells, products, kept
@@ -544,7 +609,7 @@ def _backwards_plan(cell: Any, dtype: np.dtype, has_grad: bool, batch: int, coun
     program = _program(cell.backwards, 1 + cell.has_cell + (gates + 2 if has_more else 1), dtype)
     run = recurrent_backwards(element, program, gates, cell.has_cell, cell.has_part, has_more, has_grad)
     rows = _rows_of_block(batch, work)
-    steps = run.call(-(-batch // rows), count, batch, hidden, rows)
+    steps = run.bind(-(-batch // rows), steps=count, batch=batch, hidden=hidden, rows=rows)
     return _Plan(blocks * wide * length, pack_rows(element).call(blocks, hidden, length), steps)
 
 
@@ -578,7 +643,10 @@ def _backwards(
     products, kept = [np.ascontiguousarray(array) for array in saved] if saved else (output, output)
     before, first = (kept, states[1]) if cell.has_cell else (output, states[0])
     first = np.ascontiguousarray(first)
-    plan.steps(arrived, products, kept, before, first, d_products, d_part, started[0], started[-1], packed, _table(sizes, reverse))
+    plan.steps(
+        grad=arrived, products=products, kept=kept, states=before, first=first, d_products=d_products, d_part=d_part,
+        d_state=started[0], d_cell=started[-1], weight=packed, table=_table(sizes, reverse),
+    )  # fmt: skip
     d_weight_hh = _product(d_products.T, _states_before(output, states[0], sizes, reverse))
     d_bias_hh = np.add.reduce(d_products, axis=0)
     d_bias_ih = d_bias_hh.copy()
