@@ -19,7 +19,7 @@ def test_the_code_of_the_page_runs() -> None:
     except target.UnsupportedMachine as reason:
         pytest.skip(str(reason))
     blocks = re.findall(r"```python\n(.*?)```", PAGE.read_text(), re.S)
-    assert len(blocks) == 6
+    assert len(blocks) == 7
     scope: dict[str, object] = {"__name__": "page"}
     for number, block in enumerate(blocks):
         exec(compile(block, f"{PAGE.name}, block {number + 1}", "exec", dont_inherit=True), scope)
