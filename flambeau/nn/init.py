@@ -36,9 +36,15 @@ def calculate_gain(nonlinearity: str, param: float | None = None) -> float:
     Args:
         nonlinearity: a function's name, as in ``nn.functional``.
         param: the negative slope of ``leaky_relu``; 0.01 when None.
+    Returns:
+        The factor, a float: 1 for linear layers and ``sigmoid``, 5 / 3 for ``tanh``, ``sqrt(2)`` for ``relu``, 3 / 4 for ``selu``,
+        ``sqrt(2 / (1 + param**2))`` for ``leaky_relu``.
     Raises:
         ValueError: an unknown name, or a slope that is not a number.
     Source: torch.nn.init.calculate_gain; He et al. 2015 for the rectifiers.
+    Example:
+        >>> nn.init.calculate_gain("leaky_relu", 0.2)
+        1.3867504905630728
     """
     if nonlinearity == "leaky_relu":
         if param is None:
@@ -53,13 +59,42 @@ def calculate_gain(nonlinearity: str, param: float | None = None) -> float:
 
 # -- fixed distributions ------------------------------------------------------------------------------------------------------
 def uniform_(tensor: Tensor, a: float = 0.0, b: float = 1.0, generator: Any = None) -> Tensor:
-    """Fill with numbers drawn uniformly from ``[a, b)``. Source: torch.nn.init.uniform_."""
+    """Fill with numbers drawn uniformly from ``[a, b)``.
+
+    Args:
+        tensor: any shape, floating point; filled in place.
+        a, b: the ends of the interval, ``a`` not above ``b``.
+        generator: source of random numbers; the default generator when None.
+    Returns:
+        ``tensor`` itself.
+    Raises:
+        RuntimeError: ``a`` is above ``b``.
+    Source: torch.nn.init.uniform_.
+    Example:
+        >>> nn.init.uniform_(torch.empty(100), 2.0, 3.0).floor().unique()
+        tensor([2.])
+    """
     with no_grad():
         return tensor.uniform_(a, b, generator=generator)
 
 
 def normal_(tensor: Tensor, mean: float = 0.0, std: float = 1.0, generator: Any = None) -> Tensor:
-    """Fill with normal numbers. Source: torch.nn.init.normal_."""
+    """Fill with numbers drawn from a normal distribution.
+
+    Args:
+        tensor: any shape, floating point or complex; filled in place.
+        mean, std: of the distribution.
+        generator: source of random numbers; the default generator when None.
+    Returns:
+        ``tensor`` itself.
+    Raises:
+        RuntimeError: ``std`` is negative.
+    Source: torch.nn.init.normal_.
+    Example:
+        >>> nn.init.normal_(torch.empty(2, 3), mean=5.0, std=0.0)
+        tensor([[5., 5., 5.],
+                [5., 5., 5.]])
+    """
     with no_grad():
         return tensor.normal_(mean, std, generator=generator)
 
@@ -71,11 +106,16 @@ def trunc_normal_(tensor: Tensor, mean: float = 0.0, std: float = 1.0, a: float 
     the uniform one, of which each is kept with a probability that follows the normal density.
 
     Args:
-        tensor: floating point.
+        tensor: any shape, floating point; filled in place.
         mean, std: of the normal distribution before it is cut.
         a, b: the ends of the interval, in absolute numbers.
         generator: source of random numbers.
+    Returns:
+        ``tensor`` itself.
     Source: torch.nn.init.trunc_normal_.
+    Example:
+        >>> nn.init.trunc_normal_(torch.empty(1000), std=5.0).abs().max() <= 2
+        tensor(True)
     """
     if tensor.is_meta:
         return tensor
@@ -118,28 +158,68 @@ def _normal_cdf(x: float) -> float:
 
 
 def constant_(tensor: Tensor, val: float) -> Tensor:
-    """Fill with ``val``. Source: torch.nn.init.constant_."""
+    """Fill with one number.
+
+    Args:
+        tensor: any shape and dtype; filled in place.
+        val: the number.
+    Returns:
+        ``tensor`` itself.
+    Source: torch.nn.init.constant_.
+    Example:
+        >>> nn.init.constant_(torch.empty(3), 0.3)
+        tensor([0.3000, 0.3000, 0.3000])
+    """
     with no_grad():
         return tensor.fill_(val)
 
 
 def ones_(tensor: Tensor) -> Tensor:
-    """Fill with ones. Source: torch.nn.init.ones_."""
+    """Fill with ones.
+
+    Args:
+        tensor: any shape and dtype; filled in place.
+    Returns:
+        ``tensor`` itself.
+    Source: torch.nn.init.ones_.
+    Example:
+        >>> nn.init.ones_(torch.empty(3))
+        tensor([1., 1., 1.])
+    """
     return constant_(tensor, 1.0)
 
 
 def zeros_(tensor: Tensor) -> Tensor:
-    """Fill with zeros. Source: torch.nn.init.zeros_."""
+    """Fill with zeros.
+
+    Args:
+        tensor: any shape and dtype; filled in place.
+    Returns:
+        ``tensor`` itself.
+    Source: torch.nn.init.zeros_.
+    Example:
+        >>> nn.init.zeros_(nn.Parameter(torch.empty(3)))
+        Parameter containing:
+        tensor([0., 0., 0.], requires_grad=True)
+    """
     with no_grad():
         return tensor.zero_()
 
 
 def eye_(tensor: Tensor) -> Tensor:
-    """Make a matrix the identity: what a linear layer needs to keep as many inputs as it can.
+    """Make a matrix the identity, with which a linear layer keeps as many of its inputs as it can.
 
+    Args:
+        tensor: ``(m, n)``, filled in place.
+    Returns:
+        ``tensor`` itself.
     Raises:
         ValueError: not two dimensions.
     Source: torch.nn.init.eye_.
+    Example:
+        >>> nn.init.eye_(torch.empty(2, 3))
+        tensor([[1., 0., 0.],
+                [0., 1., 0.]])
     """
     if tensor.ndimension() != 2:
         raise ValueError("Only tensors with 2 dimensions are supported")
@@ -154,9 +234,17 @@ def dirac_(tensor: Tensor, groups: int = 1) -> Tensor:
     Args:
         tensor: ``(out, in, *kernel)`` with 1 to 3 kernel dimensions.
         groups: the convolution's groups, each of which keeps as many channels as it can.
+    Returns:
+        ``tensor`` itself.
     Raises:
         ValueError: another number of dimensions, or ``out`` not a multiple of ``groups``.
     Source: torch.nn.init.dirac_.
+    Example:
+        >>> weight = nn.init.dirac_(torch.empty(2, 2, 3))
+        >>> weight[0], nn.functional.conv1d(torch.tensor([[1.0, 2.0], [3.0, 4.0]]), weight, padding=1)
+        (tensor([[0., 1., 0.],
+                [0., 0., 0.]]), tensor([[1., 2.],
+                [3., 4.]]))
     """
     if tensor.ndimension() not in (3, 4, 5):
         raise ValueError("Only tensors with 3, 4, or 5 dimensions are supported")
@@ -191,20 +279,40 @@ def _calculate_correct_fan(tensor: Tensor, mode: str) -> int:
 def xavier_uniform_(tensor: Tensor, gain: float = 1.0, generator: Any = None) -> Tensor:
     """Fill uniformly from ``(-bound, bound)`` with ``bound = gain * sqrt(6 / (fan_in + fan_out))``.
 
+    Args:
+        tensor: ``(out, in, *kernel)``, at least two dimensions; filled in place. ``fan_in`` is ``in`` times the kernel's elements,
+            ``fan_out`` is ``out`` times them.
+        gain: factor for the function after the layer, see ``calculate_gain``.
+        generator: source of random numbers; the default generator when None.
+    Returns:
+        ``tensor`` itself.
     Raises:
         ValueError: fewer than two dimensions.
     Source: torch.nn.init.xavier_uniform_; Glorot and Bengio 2010.
+    Example:
+        >>> nn.init.xavier_uniform_(torch.empty(3, 3)).abs().max() < 1
+        tensor(True)
     """
     bound = math.sqrt(3.0) * _xavier_std(tensor, gain)
     return uniform_(tensor, -bound, bound, generator)
 
 
 def xavier_normal_(tensor: Tensor, gain: float = 1.0, generator: Any = None) -> Tensor:
-    """Fill with normal numbers of ``std = gain * sqrt(2 / (fan_in + fan_out))``.
+    """Fill with normal numbers of mean 0 and ``std = gain * sqrt(2 / (fan_in + fan_out))``.
 
+    Args:
+        tensor: ``(out, in, *kernel)``, at least two dimensions; filled in place. ``fan_in`` is ``in`` times the kernel's elements,
+            ``fan_out`` is ``out`` times them.
+        gain: factor for the function after the layer, see ``calculate_gain``.
+        generator: source of random numbers; the default generator when None.
+    Returns:
+        ``tensor`` itself.
     Raises:
         ValueError: fewer than two dimensions.
     Source: torch.nn.init.xavier_normal_; Glorot and Bengio 2010.
+    Example:
+        >>> nn.init.xavier_normal_(torch.empty(100, 100)).std().mul(10).round()
+        tensor(1.)
     """
     return normal_(tensor, 0.0, _xavier_std(tensor, gain), generator)
 
@@ -217,12 +325,19 @@ def kaiming_uniform_(tensor: Tensor, a: float = 0, mode: str = "fan_in", nonline
     """Fill uniformly from ``(-bound, bound)`` with ``bound = gain * sqrt(3 / fan)``.
 
     Args:
-        tensor: at least two dimensions.
+        tensor: ``(out, in, *kernel)``, at least two dimensions; filled in place.
         a: negative slope of the rectifier after the layer (``leaky_relu`` only).
         mode: ``"fan_in"`` keeps the variance in the forward pass, ``"fan_out"`` in the backward pass.
-        nonlinearity: name of the function after the layer.
-        generator: source of random numbers.
+        nonlinearity: name of the function after the layer, see ``calculate_gain``.
+        generator: source of random numbers; the default generator when None.
+    Returns:
+        ``tensor`` itself.
+    Raises:
+        ValueError: fewer than two dimensions, an unknown ``mode`` or an unknown ``nonlinearity``.
     Source: torch.nn.init.kaiming_uniform_; He et al. 2015.
+    Example:
+        >>> nn.init.kaiming_uniform_(torch.empty(4, 6), nonlinearity="relu").abs().max() < 1
+        tensor(True)
     """
     if _is_empty(tensor):
         return tensor
@@ -231,9 +346,22 @@ def kaiming_uniform_(tensor: Tensor, a: float = 0, mode: str = "fan_in", nonline
 
 
 def kaiming_normal_(tensor: Tensor, a: float = 0, mode: str = "fan_in", nonlinearity: str = "leaky_relu", generator: Any = None) -> Tensor:
-    """Fill with normal numbers of ``std = gain / sqrt(fan)``; arguments as in ``kaiming_uniform_``.
+    """Fill with normal numbers of mean 0 and ``std = gain / sqrt(fan)``.
 
+    Args:
+        tensor: ``(out, in, *kernel)``, at least two dimensions; filled in place.
+        a: negative slope of the rectifier after the layer (``leaky_relu`` only).
+        mode: ``"fan_in"`` keeps the variance in the forward pass, ``"fan_out"`` in the backward pass.
+        nonlinearity: name of the function after the layer, see ``calculate_gain``.
+        generator: source of random numbers; the default generator when None.
+    Returns:
+        ``tensor`` itself.
+    Raises:
+        ValueError: fewer than two dimensions, an unknown ``mode`` or an unknown ``nonlinearity``.
     Source: torch.nn.init.kaiming_normal_; He et al. 2015.
+    Example:
+        >>> nn.init.kaiming_normal_(torch.empty(100, 200), nonlinearity="relu").std().mul(10).round()
+        tensor(1.)
     """
     if _is_empty(tensor):
         return tensor
@@ -259,9 +387,16 @@ def orthogonal_(tensor: Tensor, gain: float = 1, generator: Any = None) -> Tenso
         tensor: at least two dimensions; all but the first are taken together.
         gain: factor.
         generator: source of random numbers.
+    Returns:
+        ``tensor`` itself.
     Raises:
         ValueError: fewer than two dimensions.
     Source: torch.nn.init.orthogonal_; Saxe et al. 2013. Signs as in Mezzadri 2007.
+    Example:
+        >>> weight = nn.init.orthogonal_(torch.empty(2, 5))
+        >>> (weight @ weight.T).round().abs()
+        tensor([[1., 0.],
+                [0., 1.]])
     """
     if tensor.ndimension() < 2:
         raise ValueError("Only tensors with 2 or more dimensions are supported")
@@ -289,9 +424,14 @@ def sparse_(tensor: Tensor, sparsity: float, std: float = 0.01, generator: Any =
         sparsity: the part of each column that becomes zero.
         std: of the normal numbers.
         generator: source of random numbers.
+    Returns:
+        ``tensor`` itself.
     Raises:
         ValueError: not two dimensions.
     Source: torch.nn.init.sparse_; Martens 2010.
+    Example:
+        >>> (nn.init.sparse_(torch.empty(10, 3), sparsity=0.7) == 0).sum(dim=0)
+        tensor([7, 7, 7])
     """
     if tensor.ndimension() != 2:
         raise ValueError("Only tensors with 2 dimensions are supported")
@@ -305,6 +445,22 @@ def sparse_(tensor: Tensor, sparsity: float, std: float = 0.01, generator: Any =
 
 
 # -- the names without underscore ---------------------------------------------------------------------------------------------
+_DEPRECATED_DOC = """``{new}`` under its deprecated name.
+
+    Args:
+        As of ``{new}``: a tensor of a shape that it takes, which is filled in place.
+    Returns:
+        The tensor itself.
+    Raises:
+        The errors of ``{new}``; a FutureWarning always.
+    Source: torch.nn.init.{old}.
+    Example:
+        >>> weight = torch.empty({shape})
+        >>> nn.init.{old}(weight{more}) is weight
+        True
+    """
+
+
 def _deprecated(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
     """``function`` under its old name, with a warning."""
     new = function.__name__
@@ -316,7 +472,9 @@ def _deprecated(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
         return function(*args, **kwargs)
 
     deprecated_init.__name__ = deprecated_init.__qualname__ = old
-    deprecated_init.__doc__ = f"Deprecated name of ``{new}``."
+    deprecated_init.__doc__ = _DEPRECATED_DOC.format(
+        old=old, new=new, shape="4, 6, 3" if old == "dirac" else "4, 6", more={"constant": ", 0.5", "sparse": ", sparsity=0.5"}.get(old, "")
+    )
     return deprecated_init
 
 

@@ -23,12 +23,21 @@ def swap_in_optimizer_params_and_state(
 
     Args:
         optimizer: has made a step, so that it has a state.
-        swapin_parameters: the tensors to step on, in the order of the optimizer's parameters.
+        swapin_parameters: the tensors to step on by name, in the order and with the shapes of the optimizer's parameters.
         swapin_optim_state: the state and the options for them, in the form of ``optimizer.state_dict()``. What is written to its tensors
             in place stays; all else that changes inside is dropped.
+    Returns:
+        A context manager, which gives None.
     Raises:
         RuntimeError: the optimizer has no state, or what is given does not fit its groups.
     Source: torch.optim.swap_in_optimizer_params_and_state.
+    Example:
+        >>> weight, other = nn.Parameter(torch.ones(1)), nn.Parameter(torch.zeros(1))
+        >>> weight.grad = other.grad = torch.ones(1)
+        >>> (optimizer := torch.optim.Adam([weight], lr=0.1)).step()
+        >>> with swap_in_optimizer_params_and_state(optimizer, {"weight": other}, optimizer.state_dict()): optimizer.step()
+        >>> print(weight.data, other.data)
+        tensor([0.9000]) tensor([-0.1000])
     """
     if not optimizer.state:
         raise RuntimeError(f"{_NAME} requires initialized optimizer state.")

@@ -27,6 +27,13 @@ class Adadelta(ElementwiseOptimizer):
         ValueError: an option out of its range.
         RuntimeError: sparse gradients.
     Source: torch.optim.Adadelta. Zeiler 2012.
+    Example:
+        >>> weight = nn.Parameter(torch.tensor([1.0, -2.0]))
+        >>> optimizer = torch.optim.Adadelta([weight], lr=100.0)
+        >>> (weight**2).sum().backward()
+        >>> optimizer.step()
+        >>> weight.data
+        tensor([ 0.6838, -1.6838])
     """
 
     _options = "lr rho eps weight_decay maximize capturable foreach differentiable"
@@ -62,4 +69,12 @@ adadelta = functional(
     "params, grads, square_avgs, acc_deltas, state_steps, capturable=False, foreach=None, differentiable=False, has_complex=False, "
     "*, lr, rho, eps, weight_decay, maximize",
     "square_avg acc_delta step",
+    """
+        >>> param, grad = torch.tensor([1.0]), torch.tensor([2.0])
+        >>> square, delta, step = torch.zeros(1), torch.zeros(1), torch.zeros(())
+        >>> torch.optim.adadelta.adadelta([param], [grad], [square], [delta], [step],
+        ...     lr=100.0, rho=0.9, eps=1e-6, weight_decay=0.0, maximize=False)
+        >>> param
+        tensor([0.6838])
+    """,
 )

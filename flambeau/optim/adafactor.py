@@ -32,6 +32,13 @@ class Adafactor(GroupOptimizer):
         ValueError: an option out of its range.
         RuntimeError: complex parameters or sparse gradients.
     Source: torch.optim.Adafactor. Shazeer and Stern 2018.
+    Example:
+        >>> weight = nn.Parameter(torch.tensor([1.0, -2.0]))
+        >>> optimizer = torch.optim.Adafactor([weight], lr=0.1)
+        >>> (weight**2).sum().backward()
+        >>> optimizer.step()
+        >>> weight.data
+        tensor([ 0.8419, -1.8419])
     """
 
     _options = "lr beta2_decay eps d weight_decay foreach maximize"
@@ -111,10 +118,25 @@ def adafactor(
 ) -> None:
     """Update ``params``, the second moments and the counters in place by one step of Adafactor.
 
-    Args: as in :class:`Adafactor`; ``foreach`` and ``has_complex`` change nothing.
+    Args:
+        params, grads: the tensors to update, and their gradients of the same shapes.
+        row_vars, col_vars: second moments ``(*, m, 1)`` and ``(*, 1, n)`` of parameters ``(*, m, n)``; None for others.
+        variances: second moments of parameters of fewer dimensions, of their shape; None for others.
+        state_steps: counters, 0-d tensors.
+        d, lr, beta2_decay, weight_decay, maximize: as in :class:`Adafactor`.
+        eps1, eps2: the two entries of its ``eps``.
+        foreach, has_complex: change nothing.
+        grad_scale, found_inf: None: not supported.
     Raises:
         NotImplementedError: ``grad_scale`` or ``found_inf`` given.
+        RuntimeError: counters that are not tensors.
     Source: torch.optim._adafactor.adafactor.
+    Example:
+        >>> param, grad, variance, step = torch.ones(2), torch.ones(2), torch.zeros(2), torch.zeros(())
+        >>> torch.optim.adafactor.adafactor([param], [grad], [None], [None], [variance], [step],
+        ...     d=1.0, lr=0.1, beta2_decay=-0.8, weight_decay=0.0, eps1=None, eps2=1e-3, maximize=False)
+        >>> param, step
+        (tensor([0.9000, 0.9000]), tensor(1.))
     """
     refuse_scaling(grad_scale, found_inf)
     check_steps(state_steps)

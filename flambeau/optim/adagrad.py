@@ -28,6 +28,13 @@ class Adagrad(ElementwiseOptimizer):
         ValueError: an option out of its range.
         RuntimeError: ``weight_decay`` with sparse gradients, or ``fused`` with ``foreach`` or ``differentiable``.
     Source: torch.optim.Adagrad. Duchi et al. 2011.
+    Example:
+        >>> weight = nn.Parameter(torch.tensor([1.0, -2.0]))
+        >>> optimizer = torch.optim.Adagrad([weight], lr=0.5)
+        >>> (weight**2).sum().backward()
+        >>> optimizer.step()
+        >>> weight.data
+        tensor([ 0.5000, -1.5000])
     """
 
     _options = "lr lr_decay eps weight_decay initial_accumulator_value foreach maximize differentiable fused"
@@ -83,4 +90,12 @@ adagrad = functional(
     "params, grads, state_sums, state_steps, fused=None, grad_scale=None, found_inf=None, has_sparse_grad=False, foreach=None, "
     "differentiable=False, has_complex=False, *, lr, weight_decay, lr_decay, eps, maximize",
     "sum step",
+    """
+        >>> param, grad = torch.tensor([1.0]), torch.tensor([2.0])
+        >>> total, step = torch.zeros(1), torch.zeros(())
+        >>> torch.optim.adagrad.adagrad([param], [grad], [total], [step],
+        ...     lr=0.5, lr_decay=0.0, weight_decay=0.0, eps=1e-10, maximize=False)
+        >>> param
+        tensor([0.5000])
+    """,
 )

@@ -29,6 +29,13 @@ class Adam(ElementwiseOptimizer):
         ValueError: an option out of its range.
         RuntimeError: sparse gradients, or ``fused`` with ``foreach`` or ``differentiable``.
     Source: torch.optim.Adam. Kingma and Ba 2015, algorithm 1; AMSGrad: Reddi et al. 2018.
+    Example:
+        >>> weight = nn.Parameter(torch.tensor([1.0, -2.0]))
+        >>> optimizer = torch.optim.Adam([weight], lr=0.1)
+        >>> (weight**2).sum().backward()
+        >>> optimizer.step()
+        >>> weight.data
+        tensor([ 0.9000, -1.9000])
     """
 
     _options = "lr betas eps weight_decay amsgrad maximize foreach capturable differentiable fused decoupled_weight_decay"
@@ -96,10 +103,19 @@ class AdamW(Adam):
         weight_decay: by which part (times ``lr``) the parameters shrink in a step.
         amsgrad: divide by the largest second moment so far.
         foreach: accepted; the mathematics is the same, but ``lr`` and ``betas`` have to be numbers.
+    Attributes:
+        state: per parameter ``step``, ``exp_avg``, ``exp_avg_sq``, with ``amsgrad`` also ``max_exp_avg_sq``, as Adam's.
     Raises:
         ValueError: an option out of its range.
         RuntimeError: sparse gradients, or ``fused`` with ``foreach`` or ``differentiable``.
     Source: torch.optim.AdamW. Loshchilov and Hutter 2019.
+    Example:
+        >>> weight = nn.Parameter(torch.tensor([1.0, -2.0]))
+        >>> optimizer = torch.optim.AdamW([weight], lr=0.1, weight_decay=0.5)
+        >>> (weight**2).sum().backward()
+        >>> optimizer.step()
+        >>> weight.data
+        tensor([ 0.8500, -1.8000])
     """
 
     def __init__(
@@ -121,4 +137,12 @@ adam = functional(
     "grad_scale=None, found_inf=None, has_complex=False, decoupled_weight_decay=False, "
     "*, amsgrad, beta1, beta2, lr, weight_decay, eps, maximize",
     "exp_avg exp_avg_sq max_exp_avg_sq step",
+    """
+        >>> param, grad = torch.tensor([1.0]), torch.tensor([2.0])
+        >>> mean, square, step = torch.zeros(1), torch.zeros(1), torch.zeros(())
+        >>> torch.optim.adam.adam([param], [grad], [mean], [square], [], [step],
+        ...     lr=0.1, beta1=0.9, beta2=0.999, eps=1e-8, weight_decay=0.0, amsgrad=False, maximize=False)
+        >>> param
+        tensor([0.9000])
+    """,
 )

@@ -26,6 +26,13 @@ class Adamax(ElementwiseOptimizer):
         ValueError: an option out of its range.
         RuntimeError: sparse gradients.
     Source: torch.optim.Adamax. Kingma and Ba 2015, algorithm 2.
+    Example:
+        >>> weight = nn.Parameter(torch.tensor([1.0, -2.0]))
+        >>> optimizer = torch.optim.Adamax([weight], lr=0.5)
+        >>> (weight**2).sum().backward()
+        >>> optimizer.step()
+        >>> weight.data
+        tensor([ 0.5000, -1.5000])
     """
 
     _options = "lr betas eps weight_decay foreach maximize differentiable capturable"
@@ -56,4 +63,11 @@ adamax = functional(
     "params, grads, exp_avgs, exp_infs, state_steps, foreach=None, maximize=False, differentiable=False, capturable=False, "
     "has_complex=False, *, eps, beta1, beta2, lr, weight_decay",
     "exp_avg exp_inf step",
+    """
+        >>> param, grad = torch.tensor([1.0]), torch.tensor([2.0])
+        >>> mean, largest, step = torch.zeros(1), torch.zeros(1), torch.zeros(())
+        >>> torch.optim.adamax.adamax([param], [grad], [mean], [largest], [step], lr=0.1, beta1=0.9, beta2=0.999, eps=1e-8, weight_decay=0.0)
+        >>> param
+        tensor([0.9000])
+    """,
 )

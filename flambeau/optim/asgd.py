@@ -28,6 +28,13 @@ class ASGD(ElementwiseOptimizer):
         ValueError: an option out of its range.
         RuntimeError: sparse gradients.
     Source: torch.optim.ASGD. Polyak and Juditsky 1992.
+    Example:
+        >>> weight = nn.Parameter(torch.tensor([1.0, -2.0]))
+        >>> optimizer = torch.optim.ASGD([weight], lr=0.1)
+        >>> (weight**2).sum().backward()
+        >>> optimizer.step()
+        >>> weight.data
+        tensor([ 0.8000, -1.6000])
     """
 
     _options = "lr lambd alpha t0 weight_decay foreach maximize differentiable capturable"
@@ -66,4 +73,12 @@ asgd = functional(
     "params, grads, axs, mus, etas, state_steps, foreach=None, maximize=False, differentiable=False, capturable=False, has_complex=False, "
     "*, lambd, lr, t0, alpha, weight_decay",
     "ax mu eta step",
+    """
+        >>> param, grad = torch.tensor([1.0]), torch.tensor([2.0])
+        >>> mean, step = torch.zeros(1), torch.zeros(())
+        >>> torch.optim.asgd.asgd([param], [grad], [mean], [torch.ones(())], [torch.tensor(0.1)], [step],
+        ...     lr=0.1, lambd=0.0, t0=1e6, alpha=0.75, weight_decay=0.0)
+        >>> param
+        tensor([0.8000])
+    """,
 )

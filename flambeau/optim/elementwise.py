@@ -242,15 +242,21 @@ def moments(f: Any, n: Any, grad: Any, exp_avg: Any, exp_avg_sq: Any) -> tuple[A
 
 # Options that a function takes apart, as PyTorch's do.
 _PARTS = {"betas": ("beta1", "beta2"), "etas": ("etaminus", "etaplus"), "step_sizes": ("step_size_min", "step_size_max")}
+# What such functions take besides, and what it does.
+_UNUSED = {name: "changes nothing." for name in ("foreach", "fused", "has_complex", "has_sparse_grad")} | {
+    "grad_scale": "None: not supported.",
+    "found_inf": "None: not supported.",
+}
 
 
-def functional(kind: type[ElementwiseOptimizer], parameters: str, entries: str) -> Callable[..., None]:
+def functional(kind: type[ElementwiseOptimizer], parameters: str, entries: str, example: str) -> Callable[..., None]:
     """The function under which PyTorch has one step of an optimizer over lists of tensors.
 
     Args:
         kind: the optimizer.
         parameters: the signature: parameters, gradients, lists of state entries, flags, ``*``, options.
         entries: which state entries the lists have, in their order.
+        example: of the docstring.
     """
     signature, names = _signature(parameters), entries.split()
     lists = list(signature.parameters)[: 2 + len(names)]
@@ -274,14 +280,22 @@ def functional(kind: type[ElementwiseOptimizer], parameters: str, entries: str) 
     update.__name__ = update.__qualname__ = kind.__name__.lower()
     update.__module__ = kind.__module__
     update.__signature__ = signature  # type: ignore[attr-defined]
+    rows = {
+        ", ".join(lists[:2]): "the tensors to update, and their gradients of the same shapes.",
+        ", ".join(lists[2:]): "a list for each entry of the state, in the order of the tensors.",
+        ", ".join(name for name in signature.parameters if name not in (*lists, *_UNUSED)): f"as in :class:`{kind.__name__}`.",
+        **{name: text for name, text in _UNUSED.items() if name in signature.parameters},
+    }
+    described = "\n        ".join(f"{name}: {text}" for name, text in rows.items())
     update.__doc__ = f"""Update ``params``, their state and the counters in place by one step of {kind.__name__}.
 
-    Args: lists of tensors, then the options of :class:`{kind.__name__}`; ``foreach``, ``fused`` and ``has_complex`` change nothing.
+    Args:
+        {described}
     Raises:
-        NotImplementedError: ``grad_scale`` or ``found_inf`` given.
-        RuntimeError: counters that are not tensors.
+        NotImplementedError: ``grad_scale`` or ``found_inf``, where there are such arguments, is not None.
+        RuntimeError: ``state_steps``, where there are any, are not tensors.
     Source: {kind.__module__.replace("flambeau", "torch")}.{kind.__name__.lower()}.
-    """
+    Example:{example}"""
     return update
 
 

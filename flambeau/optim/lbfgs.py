@@ -37,6 +37,13 @@ class LBFGS(Optimizer):
         ValueError: a negative learning rate, or more than one parameter group.
         RuntimeError: an unknown line search (at the first step).
     Source: torch.optim.LBFGS. Nocedal and Wright 2006, algorithms 7.4, 3.5 and 3.6.
+    Example:
+        >>> point = nn.Parameter(torch.tensor([4.0, -3.0]))
+        >>> def loss():
+        ...     point.grad = 2 * (point.detach() - 1)
+        ...     return ((point - 1) ** 2).sum()
+        >>> print(torch.optim.LBFGS([point]).step(loss).item(), point.data)
+        25.0 tensor([1.0000, 1.0000])
     """
 
     def __init__(

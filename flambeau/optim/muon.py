@@ -37,6 +37,13 @@ class Muon(GroupOptimizer):
         ValueError: an option out of its range, or a parameter that is not a matrix.
         RuntimeError: complex parameters or sparse gradients.
     Source: torch.optim.Muon. Jordan et al. 2024; shape factors: Liu et al. 2025.
+    Example:
+        >>> weight = nn.Parameter(torch.eye(2))
+        >>> optimizer = torch.optim.Muon([weight], lr=0.1)
+        >>> (weight @ torch.tensor([[1.0, 2.0], [0.0, 1.0]])).sum().backward()
+        >>> optimizer.step()
+        >>> weight.shape
+        torch.Size([2, 2])
     """
 
     _options = "lr weight_decay momentum nesterov ns_coefficients eps ns_steps adjust_lr_fn"
@@ -90,10 +97,21 @@ def muon(
 ) -> None:
     """Update ``params`` and the buffers in place by one step of Muon.
 
-    Args: as in :class:`Muon`; ``foreach`` and ``has_complex`` change nothing.
+    Args:
+        params, grads: matrices ``(m, n)`` to update, and their gradients of the same shapes.
+        muon_momentum_bufs: the buffers of the momentum, of the same shapes.
+        lr, weight_decay, momentum, nesterov, ns_coefficients, ns_steps, eps, adjust_lr_fn: as in :class:`Muon`.
+        foreach, has_complex: change nothing.
     Raises:
         ValueError: a gradient that is not a matrix.
     Source: torch.optim._muon.muon.
+    Example:
+        >>> param, grad, buffer = torch.zeros(2, 2), torch.eye(2), torch.zeros(2, 2)
+        >>> options = torch.optim.Muon([nn.Parameter(param)], lr=0.1, momentum=0.5).defaults
+        >>> torch.optim.muon.muon([param], [grad], [buffer], **{k: v for k, v in options.items() if k != "differentiable"})
+        >>> buffer
+        tensor([[0.5000, 0.0000],
+                [0.0000, 0.5000]])
     """
     lr = scalar(lr)
     for param, grad, buffer in zip(params, grads, muon_momentum_bufs, strict=True):

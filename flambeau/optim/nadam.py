@@ -26,6 +26,13 @@ class NAdam(ElementwiseOptimizer):
         ValueError: an option out of its range.
         RuntimeError: sparse gradients.
     Source: torch.optim.NAdam. Dozat 2016.
+    Example:
+        >>> weight = nn.Parameter(torch.tensor([1.0, -2.0]))
+        >>> optimizer = torch.optim.NAdam([weight], lr=0.1)
+        >>> (weight**2).sum().backward()
+        >>> optimizer.step()
+        >>> weight.data
+        tensor([ 0.8944, -1.8944])
     """
 
     _options = "lr betas eps weight_decay momentum_decay decoupled_weight_decay maximize foreach capturable differentiable"
@@ -68,4 +75,12 @@ nadam = functional(
     "params, grads, exp_avgs, exp_avg_sqs, mu_products, state_steps, decoupled_weight_decay=False, foreach=None, capturable=False, "
     "differentiable=False, has_complex=False, maximize=False, *, beta1, beta2, lr, weight_decay, momentum_decay, eps",
     "exp_avg exp_avg_sq mu_product step",
+    """
+        >>> param, grad = torch.tensor([1.0]), torch.tensor([2.0])
+        >>> mean, square, step = torch.zeros(1), torch.zeros(1), torch.zeros(())
+        >>> torch.optim.nadam.nadam([param], [grad], [mean], [square], [torch.ones(())], [step],
+        ...     lr=0.1, beta1=0.9, beta2=0.999, eps=1e-8, weight_decay=0.0, momentum_decay=0.004)
+        >>> param
+        tensor([0.8944])
+    """,
 )

@@ -60,6 +60,11 @@ def register_optimizer_step_pre_hook(hook: GlobalOptimizerPreHook) -> RemovableH
     Returns:
         A handle whose ``remove()`` takes the hook away.
     Source: torch.optim.optimizer.register_optimizer_step_pre_hook.
+    Example:
+        >>> handle = torch.optim.optimizer.register_optimizer_step_pre_hook(lambda *args: print("before"))
+        >>> torch.optim.SGD([nn.Parameter(torch.zeros(1))]).step()
+        before
+        >>> handle.remove()
     """
     return _register(_global_step_pre_hooks, hook)
 
@@ -72,6 +77,11 @@ def register_optimizer_step_post_hook(hook: GlobalOptimizerPostHook) -> Removabl
     Returns:
         A handle whose ``remove()`` takes the hook away.
     Source: torch.optim.optimizer.register_optimizer_step_post_hook.
+    Example:
+        >>> handle = torch.optim.optimizer.register_optimizer_step_post_hook(lambda *args: print("after"))
+        >>> torch.optim.SGD([nn.Parameter(torch.zeros(1))]).step()
+        after
+        >>> handle.remove()
     """
     return _register(_global_step_post_hooks, hook)
 
@@ -99,6 +109,12 @@ class Optimizer:
         TypeError: ``params`` is one tensor, or a group holds something else than tensors.
         ValueError: no parameter at all, a non-leaf tensor, or a parameter in two groups.
     Source: torch.optim.Optimizer.
+    Example:
+        >>> layer = nn.Linear(3, 2)
+        >>> groups = [{"params": layer.weight, "weight_decay": 0.1}, {"params": layer.bias}]
+        >>> optimizer = torch.optim.Adam(groups, lr=0.01)
+        >>> [(group["lr"], group["weight_decay"]) for group in optimizer.param_groups]
+        [(0.01, 0.1), (0.01, 0)]
     """
 
     OptimizerPreHook: TypeAlias = Callable[["Optimizer", Args, Kwargs], tuple[Args, Kwargs] | None]

@@ -24,6 +24,13 @@ class RAdam(ElementwiseOptimizer):
         ValueError: an option out of its range.
         RuntimeError: sparse gradients.
     Source: torch.optim.RAdam. Liu et al. 2020.
+    Example:
+        >>> weight = nn.Parameter(torch.tensor([1.0, -2.0]))
+        >>> optimizer = torch.optim.RAdam([weight], lr=0.1)
+        >>> (weight**2).sum().backward()
+        >>> optimizer.step()
+        >>> weight.data
+        tensor([ 0.8000, -1.6000])
     """
 
     _options = "lr betas eps weight_decay maximize foreach capturable decoupled_weight_decay differentiable"
@@ -67,4 +74,11 @@ radam = functional(
     "params, grads, exp_avgs, exp_avg_sqs, state_steps, decoupled_weight_decay=False, foreach=None, differentiable=False, "
     "capturable=False, has_complex=False, maximize=False, *, beta1, beta2, lr, weight_decay, eps",
     "exp_avg exp_avg_sq step",
+    """
+        >>> param, grad = torch.tensor([1.0]), torch.tensor([2.0])
+        >>> mean, square, step = torch.zeros(1), torch.zeros(1), torch.zeros(())
+        >>> torch.optim.radam.radam([param], [grad], [mean], [square], [step], lr=0.1, beta1=0.9, beta2=0.999, eps=1e-8, weight_decay=0.0)
+        >>> param
+        tensor([0.8000])
+    """,
 )

@@ -26,6 +26,13 @@ class RMSprop(ElementwiseOptimizer):
         ValueError: an option out of its range.
         RuntimeError: sparse gradients.
     Source: torch.optim.RMSprop. Hinton's lecture 6e; centered: Graves 2013.
+    Example:
+        >>> weight = nn.Parameter(torch.tensor([1.0, -2.0]))
+        >>> optimizer = torch.optim.RMSprop([weight], lr=0.05)
+        >>> (weight**2).sum().backward()
+        >>> optimizer.step()
+        >>> weight.data
+        tensor([ 0.5000, -1.5000])
     """
 
     _options = "lr momentum alpha eps centered weight_decay capturable foreach maximize differentiable"
@@ -74,4 +81,11 @@ rmsprop = functional(
     "params, grads, square_avgs, grad_avgs, momentum_buffer_list, state_steps, foreach=None, maximize=False, differentiable=False, "
     "capturable=False, has_complex=False, *, lr, alpha, eps, weight_decay, momentum, centered",
     "square_avg grad_avg momentum_buffer step",
+    """
+        >>> param, grad = torch.tensor([1.0]), torch.tensor([2.0])
+        >>> square, step = torch.zeros(1), torch.zeros(())
+        >>> torch.optim.rmsprop.rmsprop([param], [grad], [square], [], [], [step], lr=0.1, alpha=0.99, eps=1e-8, weight_decay=0.0, momentum=0.0, centered=False)
+        >>> param
+        tensor([5.9605e-08])
+    """,
 )

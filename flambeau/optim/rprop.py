@@ -29,6 +29,13 @@ class Rprop(ElementwiseOptimizer):
         ValueError: an option out of its range.
         RuntimeError: sparse gradients.
     Source: torch.optim.Rprop. Riedmiller and Braun 1993.
+    Example:
+        >>> weight = nn.Parameter(torch.tensor([1.0, -2.0]))
+        >>> optimizer = torch.optim.Rprop([weight], lr=0.25)
+        >>> (weight**2).sum().backward()
+        >>> optimizer.step()
+        >>> weight.data
+        tensor([ 0.7500, -1.7500])
     """
 
     _options = "lr etas step_sizes foreach maximize differentiable capturable"
@@ -73,4 +80,12 @@ rprop = functional(
     "params, grads, prevs, step_sizes, state_steps, foreach=None, capturable=False, maximize=False, differentiable=False, "
     "has_complex=False, *, step_size_min, step_size_max, etaminus, etaplus",
     "prev step_size step",
+    """
+        >>> param, grad = torch.tensor([1.0]), torch.tensor([2.0])
+        >>> previous, step = torch.zeros(1), torch.zeros(())
+        >>> torch.optim.rprop.rprop([param], [grad], [previous], [torch.tensor([0.25])], [step],
+        ...     etaminus=0.5, etaplus=1.2, step_size_min=1e-6, step_size_max=50.0)
+        >>> param
+        tensor([0.7500])
+    """,
 )

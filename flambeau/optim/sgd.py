@@ -27,6 +27,13 @@ class SGD(ElementwiseOptimizer):
         ValueError: a negative option, or Nesterov without momentum or with dampening.
         RuntimeError: ``fused`` with ``foreach`` or ``differentiable``.
     Source: torch.optim.SGD. Nesterov momentum: Sutskever et al. 2013.
+    Example:
+        >>> weight = nn.Parameter(torch.tensor([1.0, -2.0]))
+        >>> optimizer = torch.optim.SGD([weight], lr=0.1, momentum=0.9)
+        >>> (weight**2).sum().backward()
+        >>> optimizer.step()
+        >>> weight.data
+        tensor([ 0.8000, -1.6000])
     """
 
     _options = "lr momentum dampening weight_decay nesterov maximize foreach differentiable fused"
@@ -90,4 +97,10 @@ sgd = functional(
     "params, d_p_list, momentum_buffer_list, has_sparse_grad=False, foreach=None, fused=None, grad_scale=None, found_inf=None, "
     "*, weight_decay, momentum, lr, dampening, nesterov, maximize",
     "momentum_buffer",
+    """
+        >>> param, grad = torch.tensor([1.0]), torch.tensor([2.0])
+        >>> torch.optim.sgd.sgd([param], [grad], [None], lr=0.1, momentum=0.0, dampening=0.0, weight_decay=0.0, nesterov=False, maximize=False)
+        >>> param
+        tensor([0.8000])
+    """,
 )

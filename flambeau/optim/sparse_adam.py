@@ -25,6 +25,13 @@ class SparseAdam(GroupOptimizer):
         ValueError: an option out of its range, or sparse or complex parameters.
         RuntimeError: dense gradients.
     Source: torch.optim.SparseAdam. Kingma and Ba 2015.
+    Example:
+        >>> table = nn.Embedding.from_pretrained(torch.zeros(3, 1), freeze=False, sparse=True)
+        >>> optimizer = torch.optim.SparseAdam(table.parameters(), lr=0.5)
+        >>> table(torch.tensor([1])).sum().backward()
+        >>> optimizer.step()
+        >>> print(table.weight.data.flatten())
+        tensor([ 0.0000, -0.5000,  0.0000])
     """
 
     _options = "lr betas eps maximize"
@@ -69,7 +76,24 @@ def sparse_adam(
     params: list[Tensor], grads: list[Tensor], exp_avgs: list[Tensor], exp_avg_sqs: list[Tensor], state_steps: list[int], *,
     eps: float, beta1: float, beta2: float, lr: float, maximize: bool
 ) -> None:  # fmt: skip
-    """One step of ``SparseAdam`` over lists of tensors, in place. Source: torch.optim._functional.sparse_adam."""
+    """Update ``params`` and the moments in place by one step of SparseAdam.
+
+    Args:
+        params: dense tensors to update.
+        grads: their gradients, COO tensors of the same shapes.
+        exp_avgs, exp_avg_sqs: dense moments of the same shapes.
+        state_steps: the number of each parameter's steps with this one, ints.
+        eps, lr, maximize: as in :class:`SparseAdam`.
+        beta1, beta2: the two entries of its ``betas``.
+    Source: torch.optim._functional.sparse_adam.
+    Example:
+        >>> param, mean, square = torch.zeros(3), torch.zeros(3), torch.zeros(3)
+        >>> grad = torch.tensor([0.0, 2.0, 0.0]).to_sparse()
+        >>> torch.optim.sparse_adam.sparse_adam([param], [grad], [mean], [square], [1],
+        ...     lr=0.1, beta1=0.9, beta2=0.999, eps=1e-8, maximize=False)
+        >>> param
+        tensor([ 0.0000, -0.1000,  0.0000])
+    """
     for param, grad, exp_avg, exp_avg_sq, step in zip(params, grads, exp_avgs, exp_avg_sqs, state_steps, strict=True):
         grad = grad.coalesce()  # the update is not linear, so that each element must be there once
         values = -grad._values() if maximize else grad._values()

@@ -36,9 +36,14 @@ def get_ema_avg_fn(decay: float = 0.999) -> AverageFn:
 
     Args:
         decay: between 0 and 1.
+    Returns:
+        A function of two tensors of one shape and a number, which returns a tensor of that shape.
     Raises:
         ValueError: ``decay`` outside 0 to 1.
     Source: torch.optim.swa_utils.get_ema_avg_fn.
+    Example:
+        >>> torch.optim.swa_utils.get_ema_avg_fn(0.75)(torch.tensor([1.0]), torch.tensor([5.0]), 1)
+        tensor([2.])
     """
     _check_decay(decay)
 
@@ -52,7 +57,12 @@ def get_ema_avg_fn(decay: float = 0.999) -> AverageFn:
 def get_swa_avg_fn() -> AverageFn:
     """The function ``(average, new, count) -> average + (new - average) / (count + 1)``.
 
+    Returns:
+        A function of two tensors of one shape and the number of models in the average; it returns a tensor of that shape.
     Source: torch.optim.swa_utils.get_swa_avg_fn.
+    Example:
+        >>> torch.optim.swa_utils.get_swa_avg_fn()(torch.tensor([1.0]), torch.tensor([5.0]), 1)
+        tensor([3.])
     """
 
     @no_grad()
@@ -67,9 +77,16 @@ def get_ema_multi_avg_fn(decay: float = 0.999) -> MultiAverageFn:
 
     Args:
         decay: between 0 and 1.
+    Returns:
+        A function of two lists of tensors and a number, which changes the first list's tensors.
     Raises:
         ValueError: ``decay`` outside 0 to 1.
     Source: torch.optim.swa_utils.get_ema_multi_avg_fn.
+    Example:
+        >>> averages = [torch.tensor([1.0])]
+        >>> torch.optim.swa_utils.get_ema_multi_avg_fn(0.75)(averages, [torch.tensor([5.0])], 1)
+        >>> averages
+        [tensor([2.])]
     """
     _check_decay(decay)
 
@@ -87,7 +104,14 @@ def get_ema_multi_avg_fn(decay: float = 0.999) -> MultiAverageFn:
 def get_swa_multi_avg_fn() -> MultiAverageFn:
     """As :func:`get_swa_avg_fn`, for lists of tensors and in place.
 
+    Returns:
+        A function of two lists of tensors and the number of models in the average, which changes the first list's tensors.
     Source: torch.optim.swa_utils.get_swa_multi_avg_fn.
+    Example:
+        >>> averages = [torch.tensor([1.0])]
+        >>> torch.optim.swa_utils.get_swa_multi_avg_fn()(averages, [torch.tensor([5.0])], 1)
+        >>> averages
+        [tensor([3.])]
     """
 
     @no_grad()
@@ -111,12 +135,21 @@ class AveragedModel(nn.Module):
         avg_fn: ``(average, new, count) -> average`` for one tensor; the mean of all when None.
         multi_avg_fn: ``(averages, news, count)`` for lists of tensors, in place; instead of ``avg_fn``.
         use_buffers: average the buffers too, instead of taking over the newest.
+    Shape:
+        That of the model.
     Attributes:
         module: the copy.
         n_averaged: how many models are in the average (0-d int64).
     Raises:
         AssertionError: both ``avg_fn`` and ``multi_avg_fn``.
     Source: torch.optim.swa_utils.AveragedModel. Izmailov et al. 2018.
+    Example:
+        >>> average = torch.optim.swa_utils.AveragedModel(model := nn.Linear(2, 1))
+        >>> for value in (1.0, 3.0):
+        ...     model.weight.data = torch.full((1, 2), value)
+        ...     average.update_parameters(model)
+        >>> print(average.module.weight.data)
+        tensor([[2., 2.]])
     """
 
     n_averaged: Tensor
@@ -189,6 +222,11 @@ def update_bn(loader: Iterable[Any], model: nn.Module, device: Any = None) -> No
         model: usually an :class:`AveragedModel`, whose statistics no batch has gone through.
         device: where the batches are moved.
     Source: torch.optim.swa_utils.update_bn.
+    Example:
+        >>> model = nn.Sequential(nn.BatchNorm1d(1))
+        >>> torch.optim.swa_utils.update_bn([torch.tensor([[1.0], [3.0]]), torch.tensor([[6.0], [6.0]])], model)
+        >>> model[0].running_mean
+        tensor([4.])
     """
     momenta = {}
     for module in model.modules():
@@ -221,6 +259,13 @@ class SWALR(LRScheduler):
     Raises:
         ValueError: an unknown strategy, or a negative ``anneal_epochs``.
     Source: torch.optim.swa_utils.SWALR.
+    Example:
+        >>> optimizer = torch.optim.SGD([nn.Parameter(torch.zeros(1))], lr=1.0)
+        >>> scheduler = torch.optim.swa_utils.SWALR(optimizer, swa_lr=0.2, anneal_epochs=4, anneal_strategy="linear")
+        >>> for _ in range(5):
+        ...     optimizer.step(); scheduler.step()
+        ...     print(f"{scheduler.get_last_lr()[0]:.2f}", end=" ")
+        0.80 0.60 0.40 0.20 0.20
     """
 
     def __init__(

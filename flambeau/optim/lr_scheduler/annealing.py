@@ -21,6 +21,13 @@ class CosineAnnealingLR(LRScheduler):
         eta_min: smallest rate.
         last_epoch: how many steps were done before, -1 for a new schedule.
     Source: torch.optim.lr_scheduler.CosineAnnealingLR. Loshchilov and Hutter 2017, without the restarts.
+    Example:
+        >>> optimizer = torch.optim.SGD([nn.Parameter(torch.zeros(1))], lr=1.0)
+        >>> scheduler = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, T_max=4)
+        >>> for _ in range(5):
+        ...     optimizer.step(); scheduler.step()
+        ...     print(f"{scheduler.get_last_lr()[0]:.2f}", end=" ")
+        0.85 0.50 0.15 0.00 0.15
     """
 
     def __init__(self, optimizer: Optimizer, T_max: int, eta_min: float = 0.0, last_epoch: int = -1) -> None:
@@ -64,6 +71,13 @@ class CosineAnnealingWarmRestarts(LRScheduler):
     Raises:
         ValueError: ``T_0`` or ``T_mult`` not a positive int, or ``eta_min`` not a number.
     Source: torch.optim.lr_scheduler.CosineAnnealingWarmRestarts. Loshchilov and Hutter 2017.
+    Example:
+        >>> optimizer = torch.optim.SGD([nn.Parameter(torch.zeros(1))], lr=1.0)
+        >>> scheduler = torch.optim.lr_scheduler.CosineAnnealingWarmRestarts(optimizer, T_0=3)
+        >>> for _ in range(7):
+        ...     optimizer.step(); scheduler.step()
+        ...     print(f"{scheduler.get_last_lr()[0]:.2f}", end=" ")
+        0.75 0.25 1.00 0.75 0.25 1.00 0.75
     """
 
     def __init__(self, optimizer: Optimizer, T_0: int, T_mult: int = 1, eta_min: float = 0.0, last_epoch: int = -1) -> None:

@@ -72,6 +72,13 @@ class LRScheduler:
         TypeError: ``optimizer`` is not an Optimizer.
         KeyError: resuming without ``"initial_lr"``.
     Source: torch.optim.lr_scheduler.LRScheduler.
+    Example:
+        >>> class Halved(torch.optim.lr_scheduler.LRScheduler):
+        ...     def get_lr(self):
+        ...         return [lr / 2**self.last_epoch for lr in self.base_lrs]
+        >>> optimizer = torch.optim.SGD([nn.Parameter(torch.zeros(1))], lr=1.0)
+        >>> print(Halved(optimizer, last_epoch=-1).get_last_lr())
+        [1.0]
     """
 
     _get_lr_called_within_step: bool = False
@@ -180,7 +187,18 @@ class LRScheduler:
 
 
 class _LRScheduler(LRScheduler):
-    """The name of the base class in earlier versions, for programs that derive from it."""
+    """The base class of the schedules under its earlier name, for programs that derive from it.
+
+    Args:
+        optimizer, last_epoch: as in ``LRScheduler``.
+    Raises:
+        TypeError: ``optimizer`` is not an Optimizer.
+        KeyError: resuming without ``"initial_lr"``.
+    Source: torch.optim.lr_scheduler._LRScheduler.
+    Example:
+        >>> issubclass(torch.optim.lr_scheduler._LRScheduler, torch.optim.lr_scheduler.LRScheduler)
+        True
+    """
 
 
 @contextmanager

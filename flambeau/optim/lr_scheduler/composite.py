@@ -56,6 +56,12 @@ class SequentialLR(_CompositeScheduler):
         ValueError: no schedule, a wrong number of milestones, another optimizer's schedule, or a ReduceLROnPlateau.
         TypeError: a part without an optimizer.
     Source: torch.optim.lr_scheduler.SequentialLR.
+    Example:
+        >>> optimizer = torch.optim.SGD([nn.Parameter(torch.zeros(1))], lr=1.0)
+        >>> parts = [torch.optim.lr_scheduler.ConstantLR(optimizer, 0.1, 2), torch.optim.lr_scheduler.ExponentialLR(optimizer, 0.5)]
+        >>> scheduler = torch.optim.lr_scheduler.SequentialLR(optimizer, parts, milestones=[2])
+        >>> print([(optimizer.step(), scheduler.step(), scheduler.get_last_lr()[0])[-1] for _ in range(4)])
+        [0.1, 1.0, 0.5, 0.25]
     """
 
     def __init__(self, optimizer: Optimizer, schedulers: list[LRScheduler], milestones: list[int], last_epoch: int = -1) -> None:
@@ -114,6 +120,12 @@ class ChainedScheduler(_CompositeScheduler):
         ValueError: no schedule, another optimizer's schedule, or a ReduceLROnPlateau.
         TypeError: a part without an optimizer.
     Source: torch.optim.lr_scheduler.ChainedScheduler.
+    Example:
+        >>> optimizer = torch.optim.SGD([nn.Parameter(torch.zeros(1))], lr=1.0)
+        >>> parts = [torch.optim.lr_scheduler.ConstantLR(optimizer, 0.5, 2), torch.optim.lr_scheduler.ExponentialLR(optimizer, 0.5)]
+        >>> scheduler = torch.optim.lr_scheduler.ChainedScheduler(parts)
+        >>> print([(optimizer.step(), scheduler.step(), scheduler.get_last_lr()[0])[-1] for _ in range(4)])
+        [0.25, 0.25, 0.125, 0.0625]
     """
 
     def __init__(self, schedulers: Sequence[LRScheduler], optimizer: Optimizer | None = None) -> None:

@@ -62,6 +62,13 @@ class CyclicLR(_MomentumScheduler):
         TypeError: ``optimizer`` is not an Optimizer.
         ValueError: an unknown mode, a wrong number of values, or ``cycle_momentum`` with an optimizer without momentum.
     Source: torch.optim.lr_scheduler.CyclicLR. Smith 2017.
+    Example:
+        >>> optimizer = torch.optim.SGD([nn.Parameter(torch.zeros(1))], lr=1.0)
+        >>> scheduler = torch.optim.lr_scheduler.CyclicLR(optimizer, base_lr=0.5, max_lr=1.0, step_size_up=2, cycle_momentum=False)
+        >>> for _ in range(5):
+        ...     optimizer.step(); scheduler.step()
+        ...     print(f"{scheduler.get_last_lr()[0]:.2f}", end=" ")
+        0.75 1.00 0.75 0.50 0.75
     """
 
     def __init__(
@@ -180,6 +187,13 @@ class OneCycleLR(_MomentumScheduler):
         TypeError: ``optimizer`` is not an Optimizer.
         ValueError: an option out of its range, or at a step: more steps than ``total_steps``.
     Source: torch.optim.lr_scheduler.OneCycleLR. Smith and Topin 2019.
+    Example:
+        >>> optimizer = torch.optim.SGD([nn.Parameter(torch.zeros(1))], lr=1.0)
+        >>> scheduler = torch.optim.lr_scheduler.OneCycleLR(optimizer, max_lr=1.0, total_steps=6, cycle_momentum=False)
+        >>> for _ in range(5):
+        ...     optimizer.step(); scheduler.step()
+        ...     print(f"{scheduler.get_last_lr()[0]:.2f}", end=" ")
+        0.99 0.81 0.46 0.13 0.00
     """
 
     def __init__(

@@ -50,6 +50,13 @@ class LambdaLR(_FunctionLR):
     Raises:
         ValueError: another number of functions than groups.
     Source: torch.optim.lr_scheduler.LambdaLR.
+    Example:
+        >>> optimizer = torch.optim.SGD([nn.Parameter(torch.zeros(1))], lr=1.0)
+        >>> scheduler = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: 1 / (step + 1))
+        >>> for _ in range(5):
+        ...     optimizer.step(); scheduler.step()
+        ...     print(f"{scheduler.get_last_lr()[0]:.2f}", end=" ")
+        0.50 0.33 0.25 0.20 0.17
     """
 
     def __init__(
@@ -74,6 +81,13 @@ class MultiplicativeLR(_FunctionLR):
         ValueError: another number of functions than groups.
         TypeError: something that cannot be called.
     Source: torch.optim.lr_scheduler.MultiplicativeLR.
+    Example:
+        >>> optimizer = torch.optim.SGD([nn.Parameter(torch.zeros(1))], lr=1.0)
+        >>> scheduler = torch.optim.lr_scheduler.MultiplicativeLR(optimizer, lambda step: 0.5)
+        >>> for _ in range(5):
+        ...     optimizer.step(); scheduler.step()
+        ...     print(f"{scheduler.get_last_lr()[0]:.2f}", end=" ")
+        0.50 0.25 0.12 0.06 0.03
     """
 
     def __init__(
@@ -102,6 +116,13 @@ class StepLR(LRScheduler):
         gamma: the factor.
         last_epoch: how many steps were done before, -1 for a new schedule.
     Source: torch.optim.lr_scheduler.StepLR.
+    Example:
+        >>> optimizer = torch.optim.SGD([nn.Parameter(torch.zeros(1))], lr=1.0)
+        >>> scheduler = torch.optim.lr_scheduler.StepLR(optimizer, step_size=2, gamma=0.5)
+        >>> for _ in range(5):
+        ...     optimizer.step(); scheduler.step()
+        ...     print(f"{scheduler.get_last_lr()[0]:.2f}", end=" ")
+        1.00 0.50 0.50 0.25 0.25
     """
 
     def __init__(self, optimizer: Optimizer, step_size: int, gamma: float = 0.1, last_epoch: int = -1) -> None:
@@ -129,6 +150,13 @@ class MultiStepLR(LRScheduler):
         gamma: the factor.
         last_epoch: how many steps were done before, -1 for a new schedule.
     Source: torch.optim.lr_scheduler.MultiStepLR.
+    Example:
+        >>> optimizer = torch.optim.SGD([nn.Parameter(torch.zeros(1))], lr=1.0)
+        >>> scheduler = torch.optim.lr_scheduler.MultiStepLR(optimizer, milestones=[1, 4])
+        >>> for _ in range(5):
+        ...     optimizer.step(); scheduler.step()
+        ...     print(f"{scheduler.get_last_lr()[0]:.2f}", end=" ")
+        0.10 0.10 0.10 0.01 0.01
     """
 
     def __init__(self, optimizer: Optimizer, milestones: Iterable[int], gamma: float = 0.1, last_epoch: int = -1) -> None:
@@ -159,6 +187,13 @@ class ConstantLR(LRScheduler):
     Raises:
         ValueError: ``factor`` outside 0 to 1.
     Source: torch.optim.lr_scheduler.ConstantLR.
+    Example:
+        >>> optimizer = torch.optim.SGD([nn.Parameter(torch.zeros(1))], lr=1.0)
+        >>> scheduler = torch.optim.lr_scheduler.ConstantLR(optimizer, factor=0.5, total_iters=3)
+        >>> for _ in range(5):
+        ...     optimizer.step(); scheduler.step()
+        ...     print(f"{scheduler.get_last_lr()[0]:.2f}", end=" ")
+        0.50 0.50 1.00 1.00 1.00
     """
 
     def __init__(self, optimizer: Optimizer, factor: float = 1.0 / 3, total_iters: int = 5, last_epoch: int = -1) -> None:
@@ -192,6 +227,13 @@ class LinearLR(LRScheduler):
     Raises:
         ValueError: a factor out of its range.
     Source: torch.optim.lr_scheduler.LinearLR.
+    Example:
+        >>> optimizer = torch.optim.SGD([nn.Parameter(torch.zeros(1))], lr=1.0)
+        >>> scheduler = torch.optim.lr_scheduler.LinearLR(optimizer, start_factor=0.2, total_iters=4)
+        >>> for _ in range(5):
+        ...     optimizer.step(); scheduler.step()
+        ...     print(f"{scheduler.get_last_lr()[0]:.2f}", end=" ")
+        0.40 0.60 0.80 1.00 1.00
     """
 
     def __init__(
@@ -228,6 +270,13 @@ class ExponentialLR(LRScheduler):
         gamma: the factor.
         last_epoch: how many steps were done before, -1 for a new schedule.
     Source: torch.optim.lr_scheduler.ExponentialLR.
+    Example:
+        >>> optimizer = torch.optim.SGD([nn.Parameter(torch.zeros(1))], lr=1.0)
+        >>> scheduler = torch.optim.lr_scheduler.ExponentialLR(optimizer, gamma=0.5)
+        >>> for _ in range(5):
+        ...     optimizer.step(); scheduler.step()
+        ...     print(f"{scheduler.get_last_lr()[0]:.2f}", end=" ")
+        0.50 0.25 0.12 0.06 0.03
     """
 
     def __init__(self, optimizer: Optimizer, gamma: float, last_epoch: int = -1) -> None:
@@ -252,6 +301,13 @@ class PolynomialLR(LRScheduler):
         power: power of the polynomial.
         last_epoch: how many steps were done before, -1 for a new schedule.
     Source: torch.optim.lr_scheduler.PolynomialLR.
+    Example:
+        >>> optimizer = torch.optim.SGD([nn.Parameter(torch.zeros(1))], lr=1.0)
+        >>> scheduler = torch.optim.lr_scheduler.PolynomialLR(optimizer, total_iters=4, power=2.0)
+        >>> for _ in range(5):
+        ...     optimizer.step(); scheduler.step()
+        ...     print(f"{scheduler.get_last_lr()[0]:.2f}", end=" ")
+        0.56 0.25 0.06 0.00 0.00
     """
 
     def __init__(self, optimizer: Optimizer, total_iters: int = 5, power: float = 1.0, last_epoch: int = -1) -> None:

@@ -31,6 +31,13 @@ class ReduceLROnPlateau(LRScheduler):
         ValueError: ``factor`` of 1 or more, an unknown mode, or another number of ``min_lr`` than groups.
         TypeError: ``optimizer`` is not an Optimizer.
     Source: torch.optim.lr_scheduler.ReduceLROnPlateau.
+    Example:
+        >>> optimizer = torch.optim.SGD([nn.Parameter(torch.zeros(1))], lr=1.0)
+        >>> scheduler = torch.optim.lr_scheduler.ReduceLROnPlateau(optimizer, factor=0.5, patience=1)
+        >>> for loss in (3.0, 2.0, 2.0, 2.0, 1.0):
+        ...     scheduler.step(loss)
+        ...     print(scheduler.get_last_lr()[0], end=" ")
+        1.0 1.0 1.0 0.5 0.5
     """
 
     def __init__(
