@@ -65,7 +65,18 @@ def _add(hooks: Any, hook: Hook, prepend: bool = False, flags: Iterable[Any] = (
 def register_module_parameter_registration_hook(hook: Hook) -> RemovableHandle:
     """Call ``hook(module, name, parameter)`` whenever a parameter is registered; what it returns is registered instead.
 
+    Args:
+        hook: gets the module, the name, and the parameter or None; returns None to register that itself.
+    Returns:
+        A handle whose ``remove()`` takes the hook away.
     Source: torch.nn.modules.module.register_module_parameter_registration_hook.
+    Example:
+        >>> names = []
+        >>> handle = nn.modules.module.register_module_parameter_registration_hook(lambda module, name, _: names.append(name))
+        >>> layer = nn.Linear(2, 1)
+        >>> handle.remove()
+        >>> names
+        ['weight', 'bias']
     """
     return _add(_global_parameter_registration_hooks, hook)
 
@@ -73,7 +84,18 @@ def register_module_parameter_registration_hook(hook: Hook) -> RemovableHandle:
 def register_module_buffer_registration_hook(hook: Hook) -> RemovableHandle:
     """Call ``hook(module, name, buffer)`` whenever a buffer is registered; what it returns is registered instead.
 
+    Args:
+        hook: gets the module, the name, and the buffer or None; returns None to register that itself.
+    Returns:
+        A handle whose ``remove()`` takes the hook away.
     Source: torch.nn.modules.module.register_module_buffer_registration_hook.
+    Example:
+        >>> names = []
+        >>> handle = nn.modules.module.register_module_buffer_registration_hook(lambda module, name, _: names.append(name))
+        >>> layer = nn.BatchNorm1d(2)
+        >>> handle.remove()
+        >>> names
+        ['running_mean', 'running_var', 'num_batches_tracked']
     """
     return _add(_global_buffer_registration_hooks, hook)
 
@@ -81,7 +103,18 @@ def register_module_buffer_registration_hook(hook: Hook) -> RemovableHandle:
 def register_module_module_registration_hook(hook: Hook) -> RemovableHandle:
     """Call ``hook(module, name, submodule)`` whenever a submodule is registered; what it returns is registered instead.
 
+    Args:
+        hook: gets the module, the name, and the submodule or None; returns None to register that itself.
+    Returns:
+        A handle whose ``remove()`` takes the hook away.
     Source: torch.nn.modules.module.register_module_module_registration_hook.
+    Example:
+        >>> names = []
+        >>> handle = nn.modules.module.register_module_module_registration_hook(lambda module, name, _: names.append(name))
+        >>> layer = nn.Sequential(nn.ReLU())
+        >>> handle.remove()
+        >>> names
+        ['0']
     """
     return _add(_global_module_registration_hooks, hook)
 
@@ -89,7 +122,16 @@ def register_module_module_registration_hook(hook: Hook) -> RemovableHandle:
 def register_module_forward_pre_hook(hook: Hook) -> RemovableHandle:
     """Call ``hook(module, args)`` before the forward of every module; what it returns replaces the arguments.
 
+    Args:
+        hook: returns None to leave the arguments; what is no tuple is the only argument.
+    Returns:
+        A handle whose ``remove()`` takes the hook away.
     Source: torch.nn.modules.module.register_module_forward_pre_hook.
+    Example:
+        >>> handle = nn.modules.module.register_module_forward_pre_hook(lambda module, args: args[0] + 1)
+        >>> nn.ReLU()(torch.tensor([0.0]))
+        tensor([1.])
+        >>> handle.remove()
     """
     return _add(_global_forward_pre_hooks, hook)
 
@@ -101,7 +143,14 @@ def register_module_forward_hook(hook: Hook, *, with_kwargs: bool = False, alway
         hook: gets ``(module, args, kwargs, output)`` if ``with_kwargs``.
         with_kwargs: hand the keyword arguments over too.
         always_call: call the hook even if forward raised.
+    Returns:
+        A handle whose ``remove()`` takes the hook away.
     Source: torch.nn.modules.module.register_module_forward_hook.
+    Example:
+        >>> handle = nn.modules.module.register_module_forward_hook(lambda module, args, output: output * 2)
+        >>> nn.ReLU()(torch.tensor([1.5]))
+        tensor([3.])
+        >>> handle.remove()
     """
     flags = [_global_forward_hooks_with_kwargs] * with_kwargs + [_global_forward_hooks_always_called] * always_call
     return _add(_global_forward_hooks, hook, flags=flags)
@@ -110,7 +159,19 @@ def register_module_forward_hook(hook: Hook, *, with_kwargs: bool = False, alway
 def register_module_backward_hook(hook: Hook) -> RemovableHandle:
     """Deprecated form of ``register_module_full_backward_hook``: sees the last operation of the module only.
 
+    Args:
+        hook: gets the module and two tuples of gradients; returns None to leave the first.
+    Returns:
+        A handle whose ``remove()`` takes the hook away.
+    Raises:
+        RuntimeError: a hook of the other kind has been registered for all modules.
     Source: torch.nn.modules.module.register_module_backward_hook.
+    Example:
+        >>> nn.modules.module.register_module_full_backward_hook(print).remove()
+        >>> nn.modules.module.register_module_backward_hook(print)
+        Traceback (most recent call last):
+            ...
+        RuntimeError: Cannot use both regular backward hooks and full backward hooks on a global Module. Please use only one of them.
     """
     return _add_global_backward_hook(hook, full=False)
 
@@ -118,7 +179,18 @@ def register_module_backward_hook(hook: Hook) -> RemovableHandle:
 def register_module_full_backward_pre_hook(hook: Hook) -> RemovableHandle:
     """Call ``hook(module, grad_output)`` when the gradients of any module's output arrive; what it returns replaces them.
 
+    Args:
+        hook: gets the module and a tuple of gradients; returns None to leave them.
+    Returns:
+        A handle whose ``remove()`` takes the hook away.
     Source: torch.nn.modules.module.register_module_full_backward_pre_hook.
+    Example:
+        >>> handle = nn.modules.module.register_module_full_backward_pre_hook(lambda module, grads: (grads[0] * 10,))
+        >>> x = torch.ones(1, requires_grad=True)
+        >>> nn.ReLU()(x).backward()
+        >>> handle.remove()
+        >>> x.grad
+        tensor([10.])
     """
     return _add(_global_backward_pre_hooks, hook)
 
@@ -126,7 +198,20 @@ def register_module_full_backward_pre_hook(hook: Hook) -> RemovableHandle:
 def register_module_full_backward_hook(hook: Hook) -> RemovableHandle:
     """Call ``hook(module, grad_input, grad_output)`` when the gradients of any module's inputs are known; may replace them.
 
+    Args:
+        hook: gets the module and two tuples of gradients; returns None to leave the first.
+    Returns:
+        A handle whose ``remove()`` takes the hook away.
+    Raises:
+        RuntimeError: a hook of the other kind has been registered for all modules.
     Source: torch.nn.modules.module.register_module_full_backward_hook.
+    Example:
+        >>> handle = nn.modules.module.register_module_full_backward_hook(lambda module, inputs, outputs: (-inputs[0],))
+        >>> x = torch.ones(1, requires_grad=True)
+        >>> nn.ReLU()(x).backward()
+        >>> handle.remove()
+        >>> x.grad
+        tensor([-1.])
     """
     return _add_global_backward_hook(hook, full=True)
 

@@ -18,7 +18,7 @@ EXTRA_STATE = "_extra_state"  # key, after the prefix, of what get_extra_state r
 
 
 class _IncompatibleKeys(namedtuple("_IncompatibleKeys", ["missing_keys", "unexpected_keys"])):
-    """What ``load_state_dict`` returns: the keys that were not found, and those that nobody wanted."""
+    """The result of ``load_state_dict``: keys that were not found, and keys that belong to nothing."""
 
     __slots__ = ()
 

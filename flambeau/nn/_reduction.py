@@ -1,4 +1,4 @@
-"""How losses are reduced, and the two old arguments that said so."""
+"""Reductions of losses, and the two old arguments for them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What layers print of themselves."""
+"""Arguments that layers print only where they are unusual."""
 
 from __future__ import annotations
 

@@ -16,7 +16,17 @@ __all__ = ["Container", "ModuleDict", "ModuleList", "ParameterDict", "ParameterL
 
 
 class Container(Module):
-    """Deprecated: a module of the keyword arguments' modules. Subclass ``Module`` instead. Source: torch.nn.Container."""
+    """A module of the keyword arguments' modules, deprecated: subclass ``Module`` instead.
+
+    Args:
+        **kwargs: the modules under their names.
+    Raises:
+        TypeError: an argument that is neither a module nor None.
+    Source: torch.nn.Container.
+    Example:
+        >>> [name for name, _ in nn.Container(first=nn.ReLU(), last=nn.Tanh()).named_children()]
+        ['first', 'last']
+    """
 
     def __init__(self, **kwargs: Any) -> None:
         warnings.warn(
@@ -74,7 +84,15 @@ class Sequential(Module):
         *args: modules, named "0", "1", ...; or one ``OrderedDict`` of named modules.
     Shape:
         What the first module takes, and what the last one gives.
+    Raises:
+        TypeError: an argument that is neither a module nor None.
     Source: torch.nn.Sequential.
+    Example:
+        >>> network = nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 2))
+        >>> network(torch.zeros(3, 4)).shape
+        torch.Size([3, 2])
+        >>> network[-1]
+        Linear(in_features=8, out_features=2, bias=True)
     """
 
     def __init__(self, *args: Any) -> None:
@@ -182,7 +200,15 @@ class ModuleList(Module):
 
     Args:
         modules: the modules; an entry may be None.
+    Raises:
+        TypeError: ``modules`` is not iterable, or an entry is neither a module nor None.
     Source: torch.nn.ModuleList.
+    Example:
+        >>> layers = nn.ModuleList([nn.Linear(4, 4) for _ in range(3)])
+        >>> len(layers), len(list(layers.parameters()))
+        (3, 6)
+        >>> layers[1]
+        Linear(in_features=4, out_features=4, bias=True)
     """
 
     def __init__(self, modules: Iterable[Module] | None = None) -> None:
@@ -276,7 +302,15 @@ class ModuleDict(Module):
 
     Args:
         modules: a mapping, or pairs, of names and modules. A name may not be that of an attribute of Module.
+    Raises:
+        TypeError: ``modules`` is neither a mapping nor pairs.
+        ValueError: an entry that is not a pair.
+        KeyError: a name that is taken, empty or has a dot.
     Source: torch.nn.ModuleDict.
+    Example:
+        >>> choices = nn.ModuleDict({"relu": nn.ReLU(), "tanh": nn.Tanh()})
+        >>> choices["relu"](torch.tensor([-1.0, 1.0]))
+        tensor([0., 1.])
     """
 
     def __init__(self, modules: Any = None) -> None:
@@ -360,7 +394,13 @@ class ParameterList(Module):
 
     Args:
         values: the entries.
+    Raises:
+        TypeError: ``values`` is not iterable, or is a single tensor.
     Source: torch.nn.ParameterList.
+    Example:
+        >>> weights = nn.ParameterList([torch.zeros(2), torch.zeros(2, 3)])
+        >>> [tuple(weight.shape) for weight in weights.parameters()]
+        [(2,), (2, 3)]
     """
 
     def __init__(self, values: Iterable[Any] | None = None) -> None:
@@ -426,7 +466,14 @@ class ParameterDict(Module):
 
     Args:
         parameters: a mapping, or pairs, of names and values.
+    Raises:
+        TypeError: ``parameters`` is neither a mapping nor pairs, or a name is not a string.
+        ValueError: an entry that is not a pair.
     Source: torch.nn.ParameterDict.
+    Example:
+        >>> weights = nn.ParameterDict({"scale": torch.ones(2), "shift": torch.zeros(2)})
+        >>> [name for name, _ in weights.named_parameters()]
+        ['scale', 'shift']
     """
 
     def __init__(self, parameters: Any = None) -> None:

@@ -92,7 +92,7 @@ _DOC = """Cross-correlation with ``out_channels`` kernels over {dims} dimension{
 
 
 class _ConvNd(Module):
-    """What all convolution layers share. ``transposed`` layers hold their weight as ``(in, out / groups, *kernel)``."""
+    """Base class of all convolution layers. ``transposed`` layers hold their weight as ``(in, out / groups, *kernel)``."""
 
     __constants__ = [
         "stride", "padding", "dilation", "groups", "padding_mode", "output_padding", "in_channels", "out_channels", "kernel_size",
@@ -374,7 +374,7 @@ class ConvTranspose3d(_ConvTransposeNd):
 
 # -- layers that take their channels from the first input -------------------------------------------------------------------------
 class _LazyConvXdMixin(LazyModuleMixin):
-    """What lazy convolution layers share."""
+    """Methods of all lazy convolution layers."""
 
     in_channels: int
     out_channels: int

@@ -23,7 +23,7 @@ def _wrapped_padding(padding_idx: int | None, num_embeddings: int, what: str) ->
 
 
 class _Table(Module):
-    """What both layers share: the table."""
+    """Base class of both layers: the table."""
 
     num_embeddings: int
     embedding_dim: int
@@ -64,6 +64,9 @@ class Embedding(_Table):
         ``(*)`` of integers to ``(*, embedding_dim)``.
     Attributes:
         weight: ``(num_embeddings, embedding_dim)``, standard normal.
+    Raises:
+        AssertionError: ``padding_idx`` is no row, or ``_weight`` of another shape.
+        IndexError: at the call, an index that is no row.
     Source: torch.nn.Embedding.
     Example:
         >>> table = nn.Embedding.from_pretrained(torch.tensor([[0.0, 0.0], [1.0, 2.0], [3.0, 4.0]]))
@@ -154,6 +157,8 @@ class EmbeddingBag(_Table):
         ``(B, N)`` of integers, or ``(N,)`` with ``offsets`` ``(B,)`` where each bag begins, to ``(B, embedding_dim)``.
     Attributes:
         weight: ``(num_embeddings, embedding_dim)``, standard normal.
+    Raises:
+        AssertionError: ``padding_idx`` is no row, or ``_weight`` of another shape.
     Source: torch.nn.EmbeddingBag.
     Example:
         >>> bags = nn.EmbeddingBag.from_pretrained(torch.tensor([[1.0, 0.0], [0.0, 1.0], [2.0, 2.0]]), mode="sum")

@@ -262,7 +262,7 @@ def dirac_(tensor: Tensor, groups: int = 1) -> Tensor:
 
 # -- distributions that depend on the shape -----------------------------------------------------------------------------------
 def _calculate_fan_in_and_fan_out(tensor: Tensor) -> tuple[int, int]:
-    """How many inputs one output of the layer depends on, and how many outputs one input reaches."""
+    """The number of inputs that an output of the layer depends on, and the number of outputs that an input reaches."""
     if tensor.dim() < 2:
         raise ValueError("Fan in and fan out can not be computed for tensor with fewer than 2 dimensions")
     out_features, in_features, *kernel = tensor.shape

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import itertools
 from typing import Any
 
@@ -11,9 +12,21 @@ from .parameter import is_lazy
 
 __all__ = ["LazyModuleMixin"]
 
-_DOC = """A{n} ``{name}`` whose ``{sizes}`` is taken from its first input; the other arguments are the same.
+_DOC = """A{n} ``{name}`` whose ``{sizes}`` is taken from its first input, when it becomes a{n} ``{name}``.
 
+    Args:
+        {arguments}: as in ``{name}``{note}.
+    Shape:
+        As of ``{name}``.
+    Attributes:
+        {attributes}: without a shape until the first call, then as in ``{name}``.
     Source: torch.nn.Lazy{name}.
+    Example:
+        >>> layer = nn.Lazy{name}({example})
+        >>> type(layer(torch.zeros({shape}))).__name__, type(layer).__name__
+        ('Tensor', '{name}')
+        >>> layer.{sizes}
+        3
     """
 
 
@@ -23,18 +36,19 @@ class LazyModuleMixin(Module):
     A subclass makes uninitialized parameters and buffers, and defines ``initialize_parameters``, which is called with the arguments of the
     first call. Until then such a module can be moved, cast, saved and loaded; a state that has shapes gives them to it.
 
+    Args:
+        *args, **kwargs: those of the class that it is mixed into.
     Attributes:
         cls_to_become: the class of the module after its first call; None where it stays what it is.
-
+    Raises:
+        RuntimeError: at the first call, ``initialize_parameters`` leaves a tensor without a shape.
+    Source: torch.nn.modules.lazy.LazyModuleMixin.
     Example:
-        >>> import flambeau as torch
-        >>> layer = torch.nn.LazyLinear(3)
+        >>> layer = nn.LazyLinear(3)
         >>> layer(torch.ones(2, 5)).shape
         torch.Size([2, 3])
         >>> layer
         Linear(in_features=5, out_features=3, bias=True)
-
-    Source: torch.nn.modules.lazy.LazyModuleMixin.
     """
 
     cls_to_become: Any = None
@@ -95,5 +109,15 @@ class LazyModuleMixin(Module):
 
 def lazy_variant(kind: type[Module], bases: tuple[type, ...], sizes: str, **attributes: Any) -> Any:
     """The class ``Lazy<kind>``, whose instances become a ``kind`` at their first call; ``sizes`` names the argument that it gives."""
-    doc = _DOC.format(n="n" if kind.__name__[0] in "AEIOU" else "", name=kind.__name__, sizes=sizes)
-    return type(f"Lazy{kind.__name__}", bases, {"__doc__": doc, "__module__": kind.__module__, "cls_to_become": kind, **attributes})
+    name, init = kind.__name__, next(vars(base)["__init__"] for base in bases[0].__mro__ if "__init__" in vars(base))
+    doc = _DOC.format(
+        n="n" if name[0] in "AEIOU" else "",
+        name=name,
+        sizes=sizes,
+        arguments=", ".join([argument for argument in inspect.signature(init).parameters if argument != "self"]),
+        attributes="weight, bias" if "Conv" in name else "weight, bias, running_mean, running_var",
+        note="; ``affine`` and ``track_running_stats`` are True where they are not given" if "Instance" in name else "",
+        example="8, kernel_size=3" if "Conv" in name else "",
+        shape=", ".join(["2, 3", *"5" * int(name[-2])]),
+    )
+    return type(f"Lazy{name}", bases, {"__doc__": doc, "__module__": kind.__module__, "cls_to_become": kind, **attributes})

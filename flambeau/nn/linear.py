@@ -110,6 +110,8 @@ class Bilinear(Module):
     Attributes:
         weight: ``(out_features, in1_features, in2_features)``, uniform in ``±1 / sqrt(in1_features)``.
         bias: ``(out_features,)``, the same; None without bias.
+    Raises:
+        ValueError: ``in1_features`` is not positive.
     Source: torch.nn.Bilinear.
     Example:
         >>> nn.Bilinear(3, 4, 2)(torch.ones(5, 3), torch.ones(5, 4)).shape

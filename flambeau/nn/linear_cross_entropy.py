@@ -17,7 +17,7 @@ __all__ = ["LinearCrossEntropyLoss", "LinearCrossEntropyOptions"]
 
 @dataclasses.dataclass(slots=True, frozen=True)
 class LinearCrossEntropyOptions:
-    """How PyTorch may cut the batch to save memory. The loss is the same for all; here the scores are computed at once.
+    """Options with which PyTorch cuts the batch to save memory. The loss is the same for all; here the scores are computed at once.
 
     Args:
         allow_retain_graph: whether a second backward pass is possible; here it always is.

@@ -72,22 +72,23 @@ class Module(HookMethods, ConvertMethods, StateMethods):
     A subclass calls ``super().__init__()``, assigns parameters and submodules as attributes, and defines ``forward``. An assigned
     ``Parameter`` or ``Module`` is registered: ``parameters()``, ``to()``, ``state_dict()`` and ``train()`` find it.
 
+    Args:
+        *args, **kwargs: only for a subclass that sets ``call_super_init``, which hands them on.
+    Shape:
+        What ``forward`` of the subclass takes, to what it gives.
     Attributes:
         training: True at first; switched by ``train`` and ``eval`` for the module and its descendants.
-
+    Raises:
+        TypeError: arguments without ``call_super_init``.
+        NotImplementedError: at the call, a subclass without ``forward``.
+    Source: torch.nn.Module.
     Example:
-        >>> import flambeau as torch
-        >>> class Scale(torch.nn.Module):
+        >>> class Scale(nn.Module):
         ...     def __init__(self):
         ...         super().__init__()
-        ...         self.factor = torch.nn.Parameter(torch.tensor(2.0))
-        ...
-        ...     def forward(self, input):
-        ...         return input * self.factor
+        ...         self.factor = nn.Parameter(torch.tensor(2.0))
         >>> [name for name, _ in Scale().named_parameters()]
         ['factor']
-
-    Source: torch.nn.Module.
     """
 
     training: bool
@@ -409,7 +410,7 @@ class Module(HookMethods, ConvertMethods, StateMethods):
         recurse: bool = True,
         remove_duplicate: bool = True,
     ) -> Iterator[tuple[str, Any]]:
-        """What ``get_members_fn`` finds in each module, except None, with paths."""
+        """Paths and members that ``get_members_fn`` finds in each module, except None."""
         given: set[Any] = set()
         for path, module in self.named_modules(prefix=prefix, remove_duplicate=remove_duplicate) if recurse else [(prefix, self)]:
             for name, member in get_members_fn(module):
@@ -528,7 +529,7 @@ class Module(HookMethods, ConvertMethods, StateMethods):
         return type(self).__name__
 
     def extra_repr(self) -> str:
-        """What stands between the parentheses of the printed module, before its submodules; for subclasses to define."""
+        """The text between the parentheses of the printed module, before its submodules; for subclasses to define."""
         return ""
 
     def __repr__(self) -> str:
@@ -543,7 +544,7 @@ class Module(HookMethods, ConvertMethods, StateMethods):
         return f"{self._get_name()}(\n  " + "\n  ".join(lines) + "\n)"
 
     def _repr_html_(self) -> str:
-        """What a notebook shows: a tree that opens and closes."""
+        """HTML for a notebook: a tree that opens and closes."""
         from .notebook import module_html
 
         return module_html(self)
@@ -555,7 +556,7 @@ def _indented(text: str) -> str:
 
 
 def _ask(registration_hooks: dict[int, Any], module: Module, name: str, value: Any) -> Any:
-    """What the registration hooks make of ``value``."""
+    """``value`` after the registration hooks."""
     for hook in registration_hooks.values():
         replaced = hook(module, name, value)
         if replaced is not None:

@@ -35,7 +35,7 @@ def _reset_affine(module: Module) -> None:
 
 
 class _NormBase(Module):
-    """What batch and instance normalization share: the channels' weights and running statistics."""
+    """Base class of batch and instance normalization: the channels' weights and running statistics."""
 
     _version = 2  # 2: has num_batches_tracked
     __constants__ = ["track_running_stats", "momentum", "eps", "num_features", "affine"]
@@ -484,7 +484,7 @@ class LocalResponseNorm(Module):
 
 # -- layers that take their channels from the first input -------------------------------------------------------------------------
 class _LazyNormBase(LazyModuleMixin, _NormBase):
-    """What lazy normalization layers share."""
+    """Base class of the lazy normalization layers."""
 
     weight: Any
     bias: Any

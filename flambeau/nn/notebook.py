@@ -1,4 +1,4 @@
-"""What a notebook shows of a module: a tree that opens and closes, with the number of parameters of each branch."""
+"""Modules in a notebook: a tree that opens and closes, with the number of parameters of each branch."""
 
 from __future__ import annotations
 

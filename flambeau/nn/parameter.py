@@ -28,6 +28,11 @@ class Buffer(Tensor, metaclass=_BufferMeta):
         data: values; shared, not copied. An empty tensor when None.
         persistent: whether the module's ``state_dict`` holds it.
     Source: torch.nn.Buffer.
+    Example:
+        >>> layer = nn.Module()
+        >>> layer.mean = nn.Buffer(torch.zeros(2))
+        >>> layer.state_dict()
+        OrderedDict([('mean', tensor([0., 0.]))])
     """
 
     def __new__(cls, data: Tensor | None = None, *, persistent: bool = True) -> Any:
@@ -57,10 +62,16 @@ def _refused(name: str) -> Any:
 
 
 class UninitializedTensorMixin:
-    """What uninitialized parameters and buffers share: nothing but conversions can be done with them until they have a shape.
+    """Methods of uninitialized parameters and buffers: nothing but conversions can be done with them until they have a shape.
 
     Attributes:
         cls_to_become: the class of the tensor once it has a shape.
+    Source: torch.nn.parameter.UninitializedTensorMixin.
+    Example:
+        >>> weight = nn.parameter.UninitializedParameter(dtype=torch.float64)
+        >>> weight.materialize((2, 3))
+        >>> weight.shape, weight.dtype
+        (torch.Size([2, 3]), torch.float64)
     """
 
     cls_to_become: Any = Tensor
@@ -121,7 +132,15 @@ class UninitializedParameter(UninitializedTensorMixin, Parameter):
     Args:
         requires_grad: whether operations on it are recorded.
         device, dtype: as for ``torch.empty``.
+    Raises:
+        TypeError: ``requires_grad`` is not a bool.
+        ValueError: any operation before ``materialize``.
     Source: torch.nn.parameter.UninitializedParameter.
+    Example:
+        >>> weight = nn.parameter.UninitializedParameter()
+        >>> weight.materialize((2, 3))
+        >>> type(weight).__name__, weight.shape
+        ('Parameter', torch.Size([2, 3]))
     """
 
     cls_to_become = Parameter
@@ -146,7 +165,14 @@ class UninitializedBuffer(UninitializedTensorMixin, Tensor):
         requires_grad: whether operations on it are recorded.
         device, dtype: as for ``torch.empty``.
         persistent: whether the module's ``state_dict`` holds it.
+    Raises:
+        ValueError: any operation before ``materialize``.
     Source: torch.nn.parameter.UninitializedBuffer.
+    Example:
+        >>> statistics = nn.parameter.UninitializedBuffer()
+        >>> statistics.materialize((3,))
+        >>> type(statistics).__name__, statistics.shape
+        ('Tensor', torch.Size([3]))
     """
 
     cls_to_become = Tensor
@@ -161,5 +187,15 @@ class UninitializedBuffer(UninitializedTensorMixin, Tensor):
 
 
 def is_lazy(param: Any) -> bool:
-    """Whether a tensor is an uninitialized parameter or buffer. Source: torch.nn.parameter.is_lazy."""
+    """Whether a tensor is an uninitialized parameter or buffer.
+
+    Args:
+        param: any object.
+    Returns:
+        A bool.
+    Source: torch.nn.parameter.is_lazy.
+    Example:
+        >>> nn.parameter.is_lazy(nn.LazyLinear(2).weight), nn.parameter.is_lazy(nn.Linear(3, 2).weight)
+        (True, False)
+    """
     return isinstance(param, UninitializedTensorMixin)

@@ -411,7 +411,13 @@ class Transformer(Module):
         source ``(S, N, E)`` and target ``(T, N, E)`` to ``(T, N, E)``; ``N`` first with ``batch_first``, or not there.
     Attributes:
         All weights of two dimensions are Xavier-uniform.
+    Raises:
+        RuntimeError: at the call, batches of different sizes, or elements of another size than ``d_model``.
     Source: torch.nn.Transformer. Vaswani et al. 2017.
+    Example:
+        >>> model = nn.Transformer(8, nhead=2, num_encoder_layers=1, num_decoder_layers=1, dim_feedforward=16, batch_first=True)
+        >>> model(torch.zeros(3, 5, 8), torch.zeros(3, 7, 8)).shape
+        torch.Size([3, 7, 8])
     """
 
     def __init__(

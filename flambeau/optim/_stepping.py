@@ -1,4 +1,4 @@
-"""What the optimizers share: their options and the texts about them, one step over all groups, checks, scalars that may be tensors."""
+"""Parts that all optimizers use: their options and the texts about them, one step over all groups, checks, scalars that may be tensors."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ class GroupOptimizer(Optimizer):
             complete_docstring(cls)
 
     def _begin(self, params: ParamsT, given: dict[str, Any]) -> None:
-        """What ``__init__`` does with its arguments: ``given`` has the options, and may have more."""
+        """Check and store the arguments of ``__init__``: ``given`` has the options, and may have more."""
         options = {name: given[name] for name in self._options.split()}
         self._check(options)
         super().__init__(params, options)

@@ -66,7 +66,8 @@ adamax = functional(
     """
         >>> param, grad = torch.tensor([1.0]), torch.tensor([2.0])
         >>> mean, largest, step = torch.zeros(1), torch.zeros(1), torch.zeros(())
-        >>> torch.optim.adamax.adamax([param], [grad], [mean], [largest], [step], lr=0.1, beta1=0.9, beta2=0.999, eps=1e-8, weight_decay=0.0)
+        >>> torch.optim.adamax.adamax([param], [grad], [mean], [largest], [step],
+        ...     lr=0.1, beta1=0.9, beta2=0.999, eps=1e-8, weight_decay=0.0)
         >>> param
         tensor([0.9000])
     """,

@@ -83,7 +83,7 @@ class ElementwiseOptimizer(GroupOptimizer):
 
     @staticmethod
     def _numbers(group: dict[str, Any], *counters: Any) -> dict[str, Any]:
-        """What the rule needs besides state, by name: numbers, and None or truth values that decide which terms there are.
+        """The rule's constants by name: numbers, and None or truth values that decide which terms there are.
 
         Args:
             group: its options; ``lr`` has no dimensions.
@@ -243,9 +243,9 @@ def moments(f: Any, n: Any, grad: Any, exp_avg: Any, exp_avg_sq: Any) -> tuple[A
 # Options that a function takes apart, as PyTorch's do.
 _PARTS = {"betas": ("beta1", "beta2"), "etas": ("etaminus", "etaplus"), "step_sizes": ("step_size_min", "step_size_max")}
 # What such functions take besides, and what it does.
-_UNUSED = {name: "changes nothing." for name in ("foreach", "fused", "has_complex", "has_sparse_grad")} | {
-    "grad_scale": "None: not supported.",
-    "found_inf": "None: not supported.",
+_UNUSED = {
+    **dict.fromkeys(("foreach", "fused", "has_complex", "has_sparse_grad"), "changes nothing."),
+    **dict.fromkeys(("grad_scale", "found_inf"), "None: not supported."),
 }
 
 

@@ -219,7 +219,7 @@ class _Point:
 
 
 def _cubic_minimum(a: _Point, b: _Point, bounds: tuple[Any, Any] | None = None) -> Any:
-    """Where the cubic through two points with their slopes is smallest, within ``bounds`` (default: between the points)."""
+    """The minimum of the cubic through two points with their slopes, within ``bounds`` (default: between the points)."""
     low, high = bounds if bounds is not None else ((a.length, b.length) if a.length <= b.length else (b.length, a.length))
     d1 = a.slope + b.slope - 3 * (a.loss - b.loss) / (a.length - b.length)
     square = d1**2 - a.slope * b.slope

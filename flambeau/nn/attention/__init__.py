@@ -22,6 +22,9 @@ class SDPBackend(enum.Enum):
     """The implementations that PyTorch chooses from; here ``MATH`` is the reference, ``FLASH_ATTENTION`` native kernels if there are any.
 
     Source: torch.nn.attention.SDPBackend.
+    Example:
+        >>> nn.attention.SDPBackend.MATH, int(nn.attention.SDPBackend.FLASH_ATTENTION)
+        (<SDPBackend.MATH: 0>, 1)
     """
 
     ERROR = -1
@@ -58,9 +61,15 @@ def sdpa_kernel(backends: list[SDPBackend] | SDPBackend, set_priority: bool = Fa
     Args:
         backends: one or several. With neither ``MATH`` nor ``FLASH_ATTENTION`` attention raises RuntimeError.
         set_priority: whether their order is one of preference; ``FLASH_ATTENTION`` goes first here.
+    Returns:
+        A context manager, which gives None.
     Raises:
         AssertionError: ``backends`` is neither an ``SDPBackend`` nor a list.
     Source: torch.nn.attention.sdpa_kernel.
+    Example:
+        >>> with nn.attention.sdpa_kernel(nn.attention.SDPBackend.MATH):
+        ...     nn.functional.scaled_dot_product_attention(*torch.zeros(3, 1, 2, 5, 4)).shape
+        torch.Size([1, 2, 5, 4])
     """
     if not isinstance(backends, (list, SDPBackend)):
         raise AssertionError(f"Backend must be an instance of SDPBackend or a list of SDPBackend instances, got {type(backends).__name__}")

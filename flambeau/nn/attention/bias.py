@@ -18,6 +18,9 @@ class CausalVariant(enum.IntEnum):
     """The corner of a causal mask where the diagonal ends: for as many keys as queries both are one.
 
     Source: torch.nn.attention.bias.CausalVariant.
+    Example:
+        >>> nn.attention.bias.CausalVariant.LOWER_RIGHT
+        <CausalVariant.LOWER_RIGHT: 2>
     """
 
     UPPER_LEFT = 1
@@ -31,9 +34,15 @@ class CausalBias(Tensor):
         variant: the corner where the diagonal ends.
         seq_len_q: rows.
         seq_len_kv: columns.
+    Shape:
+        ``(seq_len_q, seq_len_kv)`` as a mask; as a tensor it has no elements.
     Raises:
         AssertionError: ``variant`` is no ``CausalVariant``.
     Source: torch.nn.attention.bias.CausalBias.
+    Example:
+        >>> nn.attention.bias.CausalBias(nn.attention.bias.CausalVariant.LOWER_RIGHT, 2, 3)
+        tensor([[ True,  True, False],
+                [ True,  True,  True]])
     """
 
     def __new__(cls, variant: CausalVariant, seq_len_q: int, seq_len_kv: int) -> CausalBias:
@@ -83,9 +92,17 @@ def _attend(
 def causal_upper_left(*size: int) -> CausalBias:
     """The causal mask of ``size``, rows and columns, whose diagonal begins in the upper left corner.
 
+    Args:
+        *size: two ints, queries and keys.
+    Returns:
+        A ``CausalBias`` of this size.
     Raises:
         AssertionError: not two sizes.
     Source: torch.nn.attention.bias.causal_upper_left.
+    Example:
+        >>> nn.attention.bias.causal_upper_left(2, 3)
+        tensor([[ True, False, False],
+                [ True,  True, False]])
     """
     if len(size) != 2:
         raise AssertionError("causal_upper_left only supports 2D tensors")
@@ -95,9 +112,17 @@ def causal_upper_left(*size: int) -> CausalBias:
 def causal_lower_right(*size: int) -> CausalBias:
     """The causal mask of ``size``, rows and columns, whose diagonal ends in the lower right corner.
 
+    Args:
+        *size: two ints, queries and keys.
+    Returns:
+        A ``CausalBias`` of this size.
     Raises:
         AssertionError: not two sizes.
     Source: torch.nn.attention.bias.causal_lower_right.
+    Example:
+        >>> nn.attention.bias.causal_lower_right(2, 3)
+        tensor([[ True,  True, False],
+                [ True,  True,  True]])
     """
     if len(size) != 2:
         raise AssertionError("causal_lower_right only supports 2D tensors")

@@ -31,6 +31,11 @@ def consume_prefix_in_state_dict_if_present(state_dict: dict[str, Any], prefix: 
         state_dict: its metadata, if there is any, is renamed too.
         prefix: with its dot, as ``"module."``.
     Source: torch.nn.modules.utils.consume_prefix_in_state_dict_if_present.
+    Example:
+        >>> state = {"module.weight": 1, "module.bias": 2}
+        >>> nn.modules.utils.consume_prefix_in_state_dict_if_present(state, "module.")
+        >>> state
+        {'weight': 1, 'bias': 2}
     """
     for key in list(state_dict):
         if key.startswith(prefix):

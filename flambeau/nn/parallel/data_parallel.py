@@ -62,17 +62,17 @@ class DataParallel(Module):
         device_ids: CUDA devices; all there are when None.
         output_device: where results are joined; the first one when None.
         dim: the dimension of the batch.
-
+    Shape:
+        That of the module.
     Attributes:
         module: the module, whose parameters have the prefix ``module.`` in ``state_dict``.
-
+    Raises:
+        RuntimeError: at the call, a parameter that does not lie on the first device.
+    Source: torch.nn.DataParallel.
     Example:
-        >>> import flambeau as torch
-        >>> model = torch.nn.DataParallel(torch.nn.Linear(3, 2))
+        >>> model = nn.DataParallel(nn.Linear(3, 2))
         >>> list(model.state_dict())
         ['module.weight', 'module.bias']
-
-    Source: torch.nn.DataParallel.
     """
 
     module: Module
@@ -119,7 +119,7 @@ class DataParallel(Module):
         return scatter_kwargs(inputs, kwargs, device_ids, dim=self.dim)
 
     def parallel_apply(self, replicas: Sequence[Any], inputs: Sequence[Any], kwargs: Any) -> list[Any]:
-        """What each copy gives."""
+        """The results of the copies."""
         return parallel_apply(replicas, inputs, kwargs, self.device_ids[: len(replicas)])
 
     def gather(self, outputs: Any, output_device: Any) -> Any:
@@ -144,9 +144,17 @@ def data_parallel(
         output_device: where results are joined, -1 for the CPU; the first one when None.
         dim: the dimension of the batch.
         module_kwargs: its keyword arguments.
+    Returns:
+        What the module gives, joined along ``dim`` on ``output_device``.
     Raises:
         RuntimeError: there is no CUDA device, or a parameter lies elsewhere.
     Source: torch.nn.parallel.data_parallel.
+    Example:
+        >>> try:
+        ...     nn.parallel.data_parallel(nn.Linear(3, 2), torch.ones(4, 3), device_ids=[])
+        ... except (IndexError, RuntimeError) as error:
+        ...     print("no devices")
+        no devices
     """
     if not isinstance(inputs, tuple):
         inputs = (inputs,) if inputs is not None else ()

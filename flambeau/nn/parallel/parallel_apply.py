@@ -17,7 +17,17 @@ __all__ = ["get_a_var", "parallel_apply"]
 
 
 def get_a_var(obj: Any) -> Tensor | None:
-    """The first tensor in a structure; None when there is none. Source: torch.nn.parallel.parallel_apply.get_a_var."""
+    """The first tensor in a structure.
+
+    Args:
+        obj: a tensor of any shape, or lists, tuples and dictionaries of them.
+    Returns:
+        The tensor itself; None when there is none.
+    Source: torch.nn.parallel.parallel_apply.get_a_var.
+    Example:
+        >>> get_a_var([{'x': torch.ones(2)}, 3])
+        tensor([1., 1.])
+    """
     if isinstance(obj, Tensor):
         return obj
     if isinstance(obj, (list, tuple, dict)):
@@ -46,6 +56,9 @@ def parallel_apply(
     Raises:
         AssertionError: numbers differ. What a module raises is raised with the original traceback in its message.
     Source: torch.nn.parallel.parallel_apply.
+    Example:
+        >>> nn.parallel.parallel_apply([nn.ReLU(), nn.Tanh()], [torch.tensor([-1.0]), torch.tensor([0.0])])
+        [tensor([0.]), tensor([0.])]
     """
     for name, given in (("inputs", inputs), ("kwargs_tup", kwargs_tup), ("devices", devices)):
         if given is not None and len(given) != len(modules):

@@ -26,7 +26,13 @@ def replicate(network: Module, devices: Sequence[Any], detach: bool = False) -> 
         A module for each device.
     Raises:
         RuntimeError: the network does not lie on the first device.
+        ValueError: a device that is not CUDA's.
     Source: torch.nn.parallel.replicate.
+    Example:
+        >>> nn.parallel.replicate(nn.ReLU(), ["cpu"])
+        Traceback (most recent call last):
+            ...
+        ValueError: Expected a cuda device, but got: cpu
     """
     places = _devices(devices)
     for tensor in (*network.parameters(), *network.buffers()):

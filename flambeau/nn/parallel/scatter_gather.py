@@ -25,7 +25,12 @@ def scatter(inputs: Any, target_gpus: Sequence[Any], dim: int = 0) -> Any:
         dim: the dimension to split tensors in.
     Returns:
         A sequence with the structure for each device; shorter than ``target_gpus`` where a tensor has fewer parts.
+    Raises:
+        ValueError: a device that is not CUDA's, where there are tensors.
     Source: torch.nn.parallel.scatter.
+    Example:
+        >>> nn.parallel.scatter({"rate": 0.1}, target_gpus=[0, 1])
+        [{'rate': 0.1}, {'rate': 0.1}]
     """
     if isinstance(inputs, Tensor):
         return comm.scatter(inputs, target_gpus, dim=dim)
@@ -46,7 +51,17 @@ def scatter_kwargs(
 ) -> tuple[tuple[Any, ...], tuple[dict[str, Any], ...]]:
     """Positional and keyword arguments for each device, as many of the one as of the other.
 
+    Args:
+        inputs: positional arguments.
+        kwargs: keyword arguments; None for none.
+        target_gpus: CUDA devices.
+        dim: the dimension to split tensors in.
+    Returns:
+        Two tuples of the same length: positional arguments, and keyword arguments, of each device.
     Source: torch.nn.parallel.scatter_gather.scatter_kwargs.
+    Example:
+        >>> nn.parallel.scatter_gather.scatter_kwargs((1,), {"a": 2}, [0, 1])
+        (((1,), (1,)), ({'a': 2}, {'a': 2}))
     """
     args = list(scatter(inputs, target_gpus, dim)) if inputs else []
     keywords = list(scatter(kwargs, target_gpus, dim)) if kwargs else []
@@ -68,7 +83,7 @@ def _gather_tensors(tensors: Sequence[Tensor], target_device: Any, dim: int) -> 
 
 
 def gather(outputs: Any, target_device: Any, dim: int = 0) -> Any:
-    """What several devices gave, joined on one.
+    """Results of several devices, joined on one.
 
     Args:
         outputs: for each device a tensor, or a structure of tensors; None stays None.
@@ -80,6 +95,9 @@ def gather(outputs: Any, target_device: Any, dim: int = 0) -> Any:
         AssertionError: a tensor of the CPU.
         ValueError: dictionaries of different lengths.
     Source: torch.nn.parallel.gather.
+    Example:
+        >>> nn.parallel.gather([None, None], "cpu") is None
+        True
     """
     first = outputs[0]
     if isinstance(first, Tensor):

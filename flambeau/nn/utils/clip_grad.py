@@ -37,6 +37,9 @@ def get_total_norm(tensors: Tensors, norm_type: float = 2.0, error_if_nonfinite:
     Raises:
         RuntimeError: the norm is not finite and ``error_if_nonfinite``.
     Source: torch.nn.utils.get_total_norm.
+    Example:
+        >>> nn.utils.get_total_norm([torch.tensor([3.0]), torch.tensor([[4.0]])])
+        tensor(5.)
     """
     norm_type = float(norm_type)
     tensors = _as_list(tensors)
@@ -61,11 +64,17 @@ def clip_grads_with_norm_(parameters: Tensors, max_norm: float, total_norm: Tens
     """Scale gradients in place by ``max_norm / total_norm``, unless that is above 1.
 
     Args:
-        parameters: one tensor or several; those without gradient are left alone.
+        parameters: one tensor or several, of any shapes; those without gradient are left alone.
         max_norm: norm that the gradients have at most afterwards.
         total_norm: what ``get_total_norm`` gave.
         foreach: without effect on the result.
     Source: torch.nn.utils.clip_grads_with_norm_.
+    Example:
+        >>> weight = nn.Parameter(torch.zeros(2))
+        >>> weight.grad = torch.tensor([3.0, 4.0])
+        >>> nn.utils.clip_grads_with_norm_(weight, max_norm=1.0, total_norm=torch.tensor(5.0))
+        >>> weight.grad
+        tensor([0.6000, 0.8000])
     """
     grads = _gradients(parameters)
     if not grads:
@@ -157,10 +166,17 @@ def clip_grad_norm_(
         error_if_nonfinite: whether an infinite or undefined norm is an error.
         foreach: without effect on the result.
     Returns:
-        The norm before.
+        The norm before, a 0-d tensor.
     Raises:
         RuntimeError: the norm is not finite and ``error_if_nonfinite``.
     Source: torch.nn.utils.clip_grad_norm_; Pascanu et al. 2013.
+    Example:
+        >>> weight = nn.Parameter(torch.zeros(2))
+        >>> weight.grad = torch.tensor([3.0, 4.0])
+        >>> nn.utils.clip_grad_norm_([weight], max_norm=1.0)
+        tensor(5.)
+        >>> weight.grad
+        tensor([0.6000, 0.8000])
     """
     parameters = _as_list(parameters)
     with no_grad():
@@ -172,7 +188,19 @@ def clip_grad_norm_(
 def clip_grad_norm(
     parameters: Tensors, max_norm: float, norm_type: float = 2.0, error_if_nonfinite: bool = False, foreach: bool | None = None
 ) -> Tensor:
-    """Deprecated name of ``clip_grad_norm_``. Source: torch.nn.utils.clip_grad_norm."""
+    """``clip_grad_norm_`` under its deprecated name.
+
+    Args:
+        parameters, max_norm, norm_type, error_if_nonfinite, foreach: as in ``clip_grad_norm_``.
+    Returns:
+        The norm before, a 0-d tensor.
+    Source: torch.nn.utils.clip_grad_norm.
+    Example:
+        >>> weight = nn.Parameter(torch.zeros(2))
+        >>> weight.grad = torch.tensor([3.0, 4.0])
+        >>> nn.utils.clip_grad_norm([weight], max_norm=1.0)
+        tensor(5.)
+    """
     warnings.warn(
         "`torch.nn.utils.clip_grad_norm` is now deprecated in favor of `torch.nn.utils.clip_grad_norm_`.", FutureWarning, stacklevel=2
     )
@@ -183,10 +211,16 @@ def clip_grad_value_(parameters: Tensors, clip_value: float, foreach: bool | Non
     """Cut every element of the gradients to ``[-clip_value, clip_value]``, in place.
 
     Args:
-        parameters: one tensor or several; those without gradient are left alone.
+        parameters: one tensor or several, of any shapes; those without gradient are left alone.
         clip_value: the largest absolute value that stays.
         foreach: without effect on the result.
     Source: torch.nn.utils.clip_grad_value_.
+    Example:
+        >>> weight = nn.Parameter(torch.zeros(2))
+        >>> weight.grad = torch.tensor([3.0, 4.0])
+        >>> nn.utils.clip_grad_value_([weight], clip_value=3.5)
+        >>> weight.grad
+        tensor([3.0000, 3.5000])
     """
     clip_value = float(clip_value)
     with no_grad():

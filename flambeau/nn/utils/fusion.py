@@ -29,9 +29,16 @@ def fuse_conv_bn_eval(conv: Any, bn: Any, transpose: bool = False) -> Any:
         conv: the convolution; copied.
         bn: the batch normalization.
         transpose: whether ``conv`` is a transposed convolution.
+    Returns:
+        A convolution of ``conv``'s class, with a bias.
     Raises:
         AssertionError: one of them is in training, or ``bn`` has no running statistics.
     Source: torch.nn.utils.fuse_conv_bn_eval.
+    Example:
+        >>> conv, norm, x = nn.Conv2d(3, 8, 3).eval(), nn.BatchNorm2d(8).eval(), torch.randn(1, 3, 5, 5)
+        >>> fused = nn.utils.fuse_conv_bn_eval(conv, norm)
+        >>> torch.allclose(fused(x), norm(conv(x)), atol=1e-6)
+        True
     """
     _check(conv, bn)
     fused = copy.deepcopy(conv)
@@ -50,7 +57,14 @@ def fuse_conv_bn_weights(
         bn_rm, bn_rv, bn_eps: running mean and variance, and what is added to the variance.
         bn_w, bn_b: of the normalization; may be None.
         transpose: whether channels of the result are the weight's second dimension.
+    Returns:
+        Weight and bias, parameters of the shapes ``conv_w``'s and ``(out,)``.
     Source: torch.nn.utils.fuse_conv_bn_weights.
+    Example:
+        >>> weight, bias = nn.utils.fuse_conv_bn_weights(
+        ...     torch.ones(2, 3, 1), None, torch.zeros(2), torch.full((2,), 4.0), 0.0, None, torch.ones(2))
+        >>> weight[0, 0].item(), bias.data
+        (0.5, tensor([1., 1.]))
     """
     bias = ops.zeros_like(bn_rm) if conv_b is None else conv_b
     gain = ops.ones_like(bn_rm) if bn_w is None else bn_w
@@ -69,9 +83,16 @@ def fuse_linear_bn_eval(linear: Any, bn: Any) -> Any:
     Args:
         linear: the layer; copied.
         bn: the batch normalization, of as many features or of 1.
+    Returns:
+        A linear layer with a bias.
     Raises:
         AssertionError: one of them is in training, features do not fit, or ``bn`` has no running statistics.
     Source: torch.nn.utils.fuse_linear_bn_eval.
+    Example:
+        >>> linear, norm, x = nn.Linear(3, 2).eval(), nn.BatchNorm1d(2).eval(), torch.randn(4, 3)
+        >>> fused = nn.utils.fuse_linear_bn_eval(linear, norm)
+        >>> torch.allclose(fused(x), norm(linear(x)), atol=1e-6)
+        True
     """
     _check(linear, bn)
     fused = copy.deepcopy(linear)
@@ -88,9 +109,20 @@ def fuse_linear_bn_eval(linear: Any, bn: Any) -> Any:
 def fuse_linear_bn_weights(
     linear_w: Any, linear_b: Any, bn_rm: Any, bn_rv: Any, bn_eps: float, bn_w: Any, bn_b: Any
 ) -> tuple[Parameter, Parameter]:
-    """Weight and bias of a linear layer with the batch normalization after it; the arguments are those of ``fuse_conv_bn_weights``.
+    """Weight and bias of a linear layer with the batch normalization after it.
 
+    Args:
+        linear_w, linear_b: ``(out, in)`` and ``(out,)`` of the layer; the bias may be None.
+        bn_rm, bn_rv, bn_eps: running mean and variance, ``(out,)`` or ``(1,)``, and what is added to the variance.
+        bn_w, bn_b: of the normalization, of the same shape.
+    Returns:
+        Weight ``(out, in)`` and bias ``(out,)``, parameters.
     Source: torch.nn.utils.fuse_linear_bn_weights.
+    Example:
+        >>> weight, bias = nn.utils.fuse_linear_bn_weights(
+        ...     torch.ones(1, 2), torch.ones(1), torch.ones(1), torch.full((1,), 4.0), 0.0, torch.ones(1), torch.zeros(1))
+        >>> weight.data, bias.data
+        (tensor([[0.5000, 0.5000]]), tensor([0.]))
     """
     bias = ops.zeros_like(bn_rm) if linear_b is None else linear_b
     scale = bn_w * ops.rsqrt(bn_rv + bn_eps)

@@ -16,13 +16,14 @@ def skip_init(module_cls: type[Module], *args: Any, **kwargs: Any) -> Module:
     Args:
         module_cls: a class of modules that take ``device``, and whose ``__init__`` does nothing but make and initialise parameters.
         *args, **kwargs: for ``module_cls``; with ``device`` where the module shall be, the CPU if it is not there.
+    Returns:
+        The module, whose parameters hold whatever was in memory.
     Raises:
         RuntimeError: ``module_cls`` is no class of modules, or takes no ``device``.
-    Example:
-        >>> torch.nn.utils.skip_init(torch.nn.Linear, 5, 1)
-        Linear(in_features=5, out_features=1, bias=True)
-
     Source: torch.nn.utils.skip_init.
+    Example:
+        >>> nn.utils.skip_init(nn.Linear, 5, 1)
+        Linear(in_features=5, out_features=1, bias=True)
     """
     if not issubclass(module_cls, Module):
         raise RuntimeError(f"Expected a Module; got {module_cls}")

@@ -19,9 +19,16 @@ def _convert(module: Any, kinds: Any, memory_format: Any) -> Any:
 def convert_conv2d_weight_memory_format(module: Any, memory_format: Any) -> Any:
     """Bring the weights of all convolutions of images in ``module`` to ``memory_format``, in place.
 
+    Args:
+        module: a convolution, transposed or not, or a module that holds some.
+        memory_format: ``torch.channels_last`` or ``torch.contiguous_format``.
     Returns:
         ``module``.
     Source: torch.nn.utils.convert_conv2d_weight_memory_format.
+    Example:
+        >>> layer = nn.utils.convert_conv2d_weight_memory_format(nn.Conv2d(4, 8, 3), torch.channels_last)
+        >>> layer.weight.shape, layer.weight.stride()
+        (torch.Size([8, 4, 3, 3]), (36, 1, 12, 4))
     """
     return _convert(module, (Conv2d, ConvTranspose2d), memory_format)
 
@@ -29,8 +36,15 @@ def convert_conv2d_weight_memory_format(module: Any, memory_format: Any) -> Any:
 def convert_conv3d_weight_memory_format(module: Any, memory_format: Any) -> Any:
     """Bring the weights of all convolutions of volumes in ``module`` to ``memory_format``, in place.
 
+    Args:
+        module: a convolution, transposed or not, or a module that holds some.
+        memory_format: ``torch.channels_last_3d`` or ``torch.contiguous_format``.
     Returns:
         ``module``.
     Source: torch.nn.utils.convert_conv3d_weight_memory_format.
+    Example:
+        >>> layer = nn.utils.convert_conv3d_weight_memory_format(nn.Conv3d(4, 8, 3), torch.channels_last_3d)
+        >>> layer.weight.shape, layer.weight.stride()
+        (torch.Size([8, 4, 3, 3, 3]), (108, 1, 36, 12, 4))
     """
     return _convert(module, (Conv3d, ConvTranspose3d), memory_format)

@@ -118,6 +118,10 @@ def orthogonal(module: Any, name: str = "weight", orthogonal_map: str | None = N
     Raises:
         ValueError: no such weight, fewer than 2 dimensions, or another map.
     Source: torch.nn.utils.parametrizations.orthogonal. Lezcano-Casado 2019.
+    Example:
+        >>> layer = nn.utils.parametrizations.orthogonal(nn.Linear(3, 2))
+        >>> torch.allclose(layer.weight @ layer.weight.T, torch.eye(2), atol=1e-5)
+        True
     """
     weight: Any = getattr(module, name, None)
     if not isinstance(weight, Tensor):
@@ -156,6 +160,10 @@ def weight_norm(module: Any, name: str = "weight", dim: int = 0) -> Any:
     Returns:
         ``module``.
     Source: torch.nn.utils.parametrizations.weight_norm. Salimans and Kingma 2016.
+    Example:
+        >>> layer = nn.utils.parametrizations.weight_norm(nn.Linear(3, 2))
+        >>> [(name, tuple(parameter.shape)) for name, parameter in layer.named_parameters()][1:]
+        [('parametrizations.weight.original0', (2, 1)), ('parametrizations.weight.original1', (2, 3))]
     """
     parametrize.register_parametrization(module, name, _WeightNorm(dim), unsafe=True)
 
@@ -232,6 +240,10 @@ def spectral_norm(module: Any, name: str = "weight", n_power_iterations: int = 1
         ValueError: no such weight, or no steps.
         IndexError: ``dim`` out of range.
     Source: torch.nn.utils.parametrizations.spectral_norm. Miyato et al. 2018.
+    Example:
+        >>> layer = nn.utils.parametrizations.spectral_norm(nn.Linear(3, 3), n_power_iterations=100)
+        >>> torch.linalg.matrix_norm(layer.weight, 2).detach().round(decimals=3)
+        tensor(1.)
     """
     weight = getattr(module, name, None)
     if not isinstance(weight, Tensor):

@@ -29,7 +29,19 @@ _cache: dict[tuple[int, str], Tensor | None] = {}
 
 @contextmanager
 def cached() -> Iterator[None]:
-    """Compute each parametrized tensor once only, inside ``with``. Source: torch.nn.utils.parametrize.cached."""
+    """Compute each parametrized tensor once only, inside ``with``.
+
+    Returns:
+        A context manager, which gives None.
+    Source: torch.nn.utils.parametrize.cached.
+    Example:
+        >>> layer = nn.utils.parametrize.register_parametrization(nn.Linear(2, 1), "weight", nn.Tanh())
+        >>> with nn.utils.parametrize.cached():
+        ...     print(layer.weight is layer.weight)
+        True
+        >>> layer.weight is layer.weight
+        False
+    """
     global _cache_enabled
     _cache_enabled += 1
     try:
@@ -60,11 +72,17 @@ class ParametrizationList(ModuleList):
         modules: the parametrizations.
         original: the tensor, which their ``right_inverse`` are applied to, last one first, where they have one.
         unsafe: whether the result may have another shape or dtype than ``original``.
+    Shape:
+        No arguments, to the parametrized tensor.
     Attributes:
         original: what the first one is called with; ``original0``, ``original1``, ... where its ``right_inverse`` gives several.
     Raises:
         ValueError: a parametrization that returns no tensor, or one of another shape or dtype.
     Source: torch.nn.utils.parametrize.ParametrizationList.
+    Example:
+        >>> layer = nn.utils.parametrize.register_parametrization(nn.Linear(2, 1), "weight", nn.Tanh())
+        >>> len(layer.parametrizations.weight), layer.parametrizations.weight.original.shape
+        (1, torch.Size([1, 2]))
     """
 
     original: Tensor
@@ -87,7 +105,7 @@ class ParametrizationList(ModuleList):
             _check_result(self(), shape, dtype)
 
     def _inverted(self, original: Tensor) -> Any:
-        """What the first parametrization has to be called with to give ``original``."""
+        """The arguments of the first parametrization that give ``original``."""
         start: Any = original
         with no_grad():
             for module in reversed(list(self)):
@@ -255,16 +273,14 @@ def register_parametrization(module: Any, tensor_name: str, parametrization: Any
         ``module``.
     Raises:
         ValueError: there is no such tensor, or the parametrization changes shape or dtype.
+    Source: torch.nn.utils.parametrize.register_parametrization.
     Example:
-        >>> import flambeau as torch
-        >>> class Symmetric(torch.nn.Module):
+        >>> class Symmetric(nn.Module):
         ...     def forward(self, X):
         ...         return X.triu() + X.triu(1).T
-        >>> layer = torch.nn.utils.parametrize.register_parametrization(torch.nn.Linear(3, 3), "weight", Symmetric())
-        >>> bool((layer.weight == layer.weight.T).all())
+        >>> layer = nn.utils.parametrize.register_parametrization(nn.Linear(3, 3), "weight", Symmetric())
+        >>> torch.equal(layer.weight, layer.weight.T)
         True
-
-    Source: torch.nn.utils.parametrize.register_parametrization.
     """
     parametrization.train(module.training)
     if is_parametrized(module, tensor_name):
@@ -317,7 +333,19 @@ def _check_further(module: Any, name: str, parametrization: Any) -> None:
 
 
 def is_parametrized(module: Any, tensor_name: str | None = None) -> bool:
-    """Whether a tensor of ``module``, or any if no name is given, is parametrized. Source: torch.nn.utils.parametrize.is_parametrized."""
+    """Whether a tensor of ``module``, or any if no name is given, is parametrized.
+
+    Args:
+        module: any module.
+        tensor_name: of the tensor; all when None.
+    Returns:
+        A bool.
+    Source: torch.nn.utils.parametrize.is_parametrized.
+    Example:
+        >>> layer = nn.utils.parametrize.register_parametrization(nn.Linear(2, 1), "weight", nn.Tanh())
+        >>> nn.utils.parametrize.is_parametrized(layer), nn.utils.parametrize.is_parametrized(layer, "bias")
+        (True, False)
+    """
     parametrizations = getattr(module, "parametrizations", None)
     if not isinstance(parametrizations, ModuleDict):
         return False
@@ -336,6 +364,12 @@ def remove_parametrizations(module: Any, tensor_name: str, leave_parametrized: b
     Raises:
         ValueError: the tensor is not parametrized, or has several originals and ``leave_parametrized`` is False.
     Source: torch.nn.utils.parametrize.remove_parametrizations.
+    Example:
+        >>> layer = nn.utils.parametrize.register_parametrization(nn.Linear(2, 1), "weight", nn.Tanh())
+        >>> nn.utils.parametrize.remove_parametrizations(layer, "weight")
+        Linear(in_features=2, out_features=1, bias=True)
+        >>> type(layer.weight).__name__
+        'Parameter'
     """
     if not is_parametrized(module, tensor_name):
         raise ValueError(f"Module {module} does not have a parametrization on {tensor_name}")
@@ -365,7 +399,15 @@ def remove_parametrizations(module: Any, tensor_name: str, leave_parametrized: b
 def type_before_parametrizations(module: Any) -> type:
     """The class that ``module`` had before its tensors were parametrized.
 
+    Args:
+        module: any module.
+    Returns:
+        The class; the module's own where nothing is parametrized.
     Source: torch.nn.utils.parametrize.type_before_parametrizations.
+    Example:
+        >>> layer = nn.utils.parametrize.register_parametrization(nn.Linear(2, 1), "weight", nn.Tanh())
+        >>> type(layer).__name__, nn.utils.parametrize.type_before_parametrizations(layer).__name__
+        ('ParametrizedLinear', 'Linear')
     """
     return type(module).__bases__[0] if is_parametrized(module) else type(module)
 
@@ -380,6 +422,11 @@ def transfer_parametrizations_and_params(from_module: Any, to_module: Any, tenso
     Returns:
         ``to_module``.
     Source: torch.nn.utils.parametrize.transfer_parametrizations_and_params.
+    Example:
+        >>> layer = nn.utils.parametrize.register_parametrization(nn.Linear(2, 1), "weight", nn.Tanh())
+        >>> other = nn.utils.parametrize.transfer_parametrizations_and_params(layer, nn.Linear(2, 1))
+        >>> torch.equal(other.weight, layer.weight)
+        True
     """
     if not is_parametrized(from_module):
         return to_module

@@ -23,6 +23,13 @@ class BasePruningMethod(ABC):
     ``"structured"``: the channels that are left, ``"global"``: everything), and defines ``compute_mask``.
 
     Source: torch.nn.utils.prune.BasePruningMethod.
+    Example:
+        >>> class Negative(nn.utils.prune.BasePruningMethod):
+        ...     PRUNING_TYPE = "unstructured"
+        ...     def compute_mask(self, t, default_mask):
+        ...         return default_mask * (t > 0)
+        >>> print(Negative().prune(torch.tensor([-1.0, 2.0])))
+        tensor([-0., 2.])
     """
 
     _tensor_name: str
@@ -136,7 +143,15 @@ class PruningContainer(BasePruningMethod):
 
     Args:
         *args: methods.
+    Raises:
+        TypeError: one of several entries is not a ``BasePruningMethod``.
+        ValueError: a method of another parameter.
     Source: torch.nn.utils.prune.PruningContainer.
+    Example:
+        >>> layer = nn.utils.prune.random_unstructured(nn.Linear(4, 2), "weight", amount=2)
+        >>> layer = nn.utils.prune.random_unstructured(layer, "weight", amount=2)
+        >>> [len(hook) for hook in layer._forward_pre_hooks.values()], (layer.weight == 0).sum()
+        ([2], tensor(4))
     """
 
     def __init__(self, *args: Any) -> None:
@@ -200,7 +215,13 @@ def _looked_at(method: Any, t: Any, mask: Any) -> Any:
 
 # -- methods -------------------------------------------------------------------------------------------------------------------
 class Identity(BasePruningMethod):
-    """Prunes nothing, but makes the mask. Source: torch.nn.utils.prune.Identity."""
+    """A method that prunes nothing, but makes the mask.
+
+    Source: torch.nn.utils.prune.Identity.
+    Example:
+        >>> nn.utils.prune.Identity().prune(torch.tensor([0.5, -2.0]))
+        tensor([ 0.5000, -2.0000])
+    """
 
     PRUNING_TYPE = "unstructured"
 
@@ -231,8 +252,14 @@ class RandomUnstructured(_Amount):
     """Prunes elements at random.
 
     Args:
-        amount: a number, or a share between 0 and 1.
+        amount: an int, how many are pruned; or a float between 0 and 1, which part of them.
+    Raises:
+        ValueError: ``amount`` is negative or a float above 1; at the call, an int above the number of elements.
+        TypeError: ``amount`` is not a number.
     Source: torch.nn.utils.prune.RandomUnstructured.
+    Example:
+        >>> (nn.utils.prune.RandomUnstructured(amount=0.25).prune(torch.ones(8)) == 0).sum()
+        tensor(2)
     """
 
     PRUNING_TYPE = "unstructured"
@@ -253,8 +280,14 @@ class L1Unstructured(_Amount):
     """Prunes the elements of least absolute value.
 
     Args:
-        amount: a number, or a share between 0 and 1.
+        amount: an int, how many are pruned; or a float between 0 and 1, which part of them.
+    Raises:
+        ValueError: ``amount`` is negative or a float above 1; at the call, an int above the number of elements.
+        TypeError: ``amount`` is not a number.
     Source: torch.nn.utils.prune.L1Unstructured.
+    Example:
+        >>> nn.utils.prune.L1Unstructured(amount=2).prune(torch.tensor([0.1, -3.0, 0.5, 2.0]))
+        tensor([ 0., -3.,  0.,  2.])
     """
 
     PRUNING_TYPE = "unstructured"
@@ -295,9 +328,15 @@ class RandomStructured(_Channels):
     """Prunes channels at random.
 
     Args:
-        amount: a number, or a share between 0 and 1.
+        amount: an int, how many are pruned; or a float between 0 and 1, which part of them.
         dim: dimension of the channels.
+    Raises:
+        ValueError: ``amount`` is negative or a float above 1; at the call, an int above the number of channels.
+        TypeError: ``amount`` is not a number.
     Source: torch.nn.utils.prune.RandomStructured.
+    Example:
+        >>> nn.utils.prune.RandomStructured(amount=1, dim=0).prune(torch.ones(3, 2)).sum()
+        tensor(4.)
     """
 
     def __init__(self, amount: Any, dim: int = -1) -> None:
@@ -320,10 +359,17 @@ class LnStructured(_Channels):
     """Prunes the channels of least norm.
 
     Args:
-        amount: a number, or a share between 0 and 1.
+        amount: an int, how many are pruned; or a float between 0 and 1, which part of them.
         n: order of the norm.
         dim: dimension of the channels.
+    Raises:
+        ValueError: ``amount`` is negative or a float above 1; at the call, an int above the number of channels.
+        TypeError: ``amount`` is not a number.
     Source: torch.nn.utils.prune.LnStructured.
+    Example:
+        >>> nn.utils.prune.LnStructured(amount=1, n=2, dim=0).prune(torch.tensor([[0.1, 0.2], [3.0, 4.0]]))
+        tensor([[0., 0.],
+                [3., 4.]])
     """
 
     def __init__(self, amount: Any, n: Any, dim: int = -1) -> None:
@@ -346,7 +392,12 @@ class CustomFromMask(BasePruningMethod):
 
     Args:
         mask: ones where elements stay, of the parameter's shape.
+    Raises:
+        AssertionError: at the call, a mask of another shape than the parameter's.
     Source: torch.nn.utils.prune.CustomFromMask.
+    Example:
+        >>> nn.utils.prune.CustomFromMask(torch.tensor([1.0, 0.0])).prune(torch.tensor([5.0, 6.0]))
+        tensor([5., 0.])
     """
 
     PRUNING_TYPE = "global"
@@ -366,31 +417,116 @@ class CustomFromMask(BasePruningMethod):
 
 # -- functions -----------------------------------------------------------------------------------------------------------------
 def identity(module: Any, name: str) -> Any:
-    """Give a parameter a mask of ones. Source: torch.nn.utils.prune.identity."""
+    """Give a parameter a mask of ones.
+
+    Args:
+        module: changed in place: ``name`` becomes the pruned tensor, ``<name>_orig`` the parameter, ``<name>_mask`` a buffer.
+        name: of the parameter.
+    Returns:
+        ``module``.
+    Source: torch.nn.utils.prune.identity.
+    Example:
+        >>> layer = nn.Linear(4, 1)
+        >>> layer.weight.data = torch.tensor([[0.1, -3.0, 0.5, 2.0]])
+        >>> nn.utils.prune.identity(layer, "weight").weight_mask
+        tensor([[1., 1., 1., 1.]])
+    """
     Identity.apply(module, name)
     return module
 
 
 def random_unstructured(module: Any, name: str, amount: Any) -> Any:
-    """Prune elements of a parameter at random. Source: torch.nn.utils.prune.random_unstructured."""
+    """Prune elements of a parameter at random.
+
+    Args:
+        module: changed in place: ``name`` becomes the pruned tensor, ``<name>_orig`` the parameter, ``<name>_mask`` a buffer.
+        name: of the parameter.
+        amount: an int, how many are pruned; or a float between 0 and 1, which part of them.
+    Returns:
+        ``module``.
+    Raises:
+        ValueError: ``amount`` is negative, or above the number of elements or 1.
+        TypeError: ``amount`` is not a number.
+    Source: torch.nn.utils.prune.random_unstructured.
+    Example:
+        >>> layer = nn.utils.prune.random_unstructured(nn.Linear(4, 2), "weight", amount=0.5)
+        >>> (layer.weight == 0).sum(), sorted(layer.state_dict())
+        (tensor(4), ['bias', 'weight_mask', 'weight_orig'])
+    """
     RandomUnstructured.apply(module, name, amount)
     return module
 
 
 def l1_unstructured(module: Any, name: str, amount: Any, importance_scores: Any = None) -> Any:
-    """Prune the elements of a parameter of least absolute value. Source: torch.nn.utils.prune.l1_unstructured."""
+    """Prune the elements of a parameter of least absolute value.
+
+    Args:
+        module: changed in place: ``name`` becomes the pruned tensor, ``<name>_orig`` the parameter, ``<name>_mask`` a buffer.
+        name: of the parameter.
+        amount: an int, how many are pruned; or a float between 0 and 1, which part of them.
+        importance_scores: of the parameter's shape, what is compared in place of its values; those when None.
+    Returns:
+        ``module``.
+    Raises:
+        ValueError: ``amount`` is negative, or above the number of elements or 1.
+        TypeError: ``amount`` is not a number.
+    Source: torch.nn.utils.prune.l1_unstructured.
+    Example:
+        >>> layer = nn.Linear(4, 1)
+        >>> layer.weight.data = torch.tensor([[0.1, -3.0, 0.5, 2.0]])
+        >>> nn.utils.prune.l1_unstructured(layer, "weight", amount=2).weight.detach()
+        tensor([[ 0., -3.,  0.,  2.]])
+    """
     L1Unstructured.apply(module, name, amount=amount, importance_scores=importance_scores)
     return module
 
 
 def random_structured(module: Any, name: str, amount: Any, dim: int) -> Any:
-    """Prune channels of a parameter along ``dim`` at random. Source: torch.nn.utils.prune.random_structured."""
+    """Prune channels of a parameter along ``dim`` at random.
+
+    Args:
+        module: changed in place: ``name`` becomes the pruned tensor, ``<name>_orig`` the parameter, ``<name>_mask`` a buffer.
+        name: of the parameter.
+        amount: an int, how many are pruned; or a float between 0 and 1, which part of them.
+        dim: dimension of the channels.
+    Returns:
+        ``module``.
+    Raises:
+        ValueError: ``amount`` is negative, or above the number of channels or 1.
+        TypeError: ``amount`` is not a number.
+    Source: torch.nn.utils.prune.random_structured.
+    Example:
+        >>> layer = nn.utils.prune.random_structured(nn.Linear(4, 3), "weight", amount=1, dim=0)
+        >>> (layer.weight == 0).all(dim=1).sum()
+        tensor(1)
+    """
     RandomStructured.apply(module, name, amount, dim)
     return module
 
 
 def ln_structured(module: Any, name: str, amount: Any, n: Any, dim: int, importance_scores: Any = None) -> Any:
-    """Prune the channels of a parameter along ``dim`` whose norm of order ``n`` is least. Source: torch.nn.utils.prune.ln_structured."""
+    """Prune the channels of a parameter along ``dim`` whose norm of order ``n`` is least.
+
+    Args:
+        module: changed in place: ``name`` becomes the pruned tensor, ``<name>_orig`` the parameter, ``<name>_mask`` a buffer.
+        name: of the parameter.
+        amount: an int, how many are pruned; or a float between 0 and 1, which part of them.
+        n: order of the norm.
+        dim: dimension of the channels.
+        importance_scores: of the parameter's shape, what is compared in place of its values; those when None.
+    Returns:
+        ``module``.
+    Raises:
+        ValueError: ``amount`` is negative, or above the number of channels or 1.
+        TypeError: ``amount`` is not a number.
+    Source: torch.nn.utils.prune.ln_structured.
+    Example:
+        >>> layer = nn.Linear(2, 2)
+        >>> layer.weight.data = torch.tensor([[0.1, 0.2], [3.0, 4.0]])
+        >>> nn.utils.prune.ln_structured(layer, "weight", amount=1, n=2, dim=0).weight.detach()
+        tensor([[0., 0.],
+                [3., 4.]])
+    """
     LnStructured.apply(module, name, amount, n, dim, importance_scores=importance_scores)
     return module
 
@@ -406,6 +542,12 @@ def global_unstructured(parameters: Any, pruning_method: Any, importance_scores:
     Raises:
         TypeError: ``parameters`` or ``importance_scores`` of another kind, or a method of another type.
     Source: torch.nn.utils.prune.global_unstructured.
+    Example:
+        >>> layer = nn.Linear(8, 8)
+        >>> pairs = [(layer, "weight"), (layer, "bias")]
+        >>> nn.utils.prune.global_unstructured(pairs, nn.utils.prune.L1Unstructured, amount=0.5)
+        >>> (layer.weight == 0).sum() + (layer.bias == 0).sum()
+        tensor(36)
     """
     if not isinstance(parameters, Iterable):
         raise TypeError("global_unstructured(): parameters is not an Iterable")
@@ -433,7 +575,23 @@ def global_unstructured(parameters: Any, pruning_method: Any, importance_scores:
 
 
 def custom_from_mask(module: Any, name: str, mask: Any) -> Any:
-    """Prune the elements of a parameter where ``mask`` is 0. Source: torch.nn.utils.prune.custom_from_mask."""
+    """Prune the elements of a parameter where ``mask`` is 0.
+
+    Args:
+        module: changed in place: ``name`` becomes the pruned tensor, ``<name>_orig`` the parameter, ``<name>_mask`` a buffer.
+        name: of the parameter.
+        mask: ones where elements stay, of the parameter's shape.
+    Returns:
+        ``module``.
+    Raises:
+        AssertionError: a mask of another shape.
+    Source: torch.nn.utils.prune.custom_from_mask.
+    Example:
+        >>> layer = nn.Linear(4, 1)
+        >>> layer.weight.data = torch.tensor([[0.1, -3.0, 0.5, 2.0]])
+        >>> nn.utils.prune.custom_from_mask(layer, "weight", torch.tensor([[1, 0, 0, 1]])).weight.detach()
+        tensor([[0.1000, -0.0000, 0.0000, 2.0000]])
+    """
     CustomFromMask.apply(module, name, mask)
     return module
 
@@ -441,9 +599,19 @@ def custom_from_mask(module: Any, name: str, mask: Any) -> Any:
 def remove(module: Any, name: str) -> Any:
     """Make the pruned tensor the parameter; the pruning itself stays.
 
+    Args:
+        module: changed in place.
+        name: of the parameter.
+    Returns:
+        ``module``.
     Raises:
         ValueError: the parameter is not pruned.
     Source: torch.nn.utils.prune.remove.
+    Example:
+        >>> layer = nn.utils.prune.l1_unstructured(nn.Linear(4, 1), "weight", amount=2)
+        >>> layer = nn.utils.prune.remove(layer, "weight")
+        >>> sorted(layer.state_dict()), (layer.weight == 0).sum()
+        (['bias', 'weight'], tensor(2))
     """
     for key, hook in module._forward_pre_hooks.items():
         if isinstance(hook, BasePruningMethod) and hook._tensor_name == name:
@@ -454,7 +622,18 @@ def remove(module: Any, name: str) -> Any:
 
 
 def is_pruned(module: Any) -> bool:
-    """Whether a parameter of the module or of a descendant is pruned. Source: torch.nn.utils.prune.is_pruned."""
+    """Whether a parameter of the module or of a descendant is pruned.
+
+    Args:
+        module: any module.
+    Returns:
+        A bool.
+    Source: torch.nn.utils.prune.is_pruned.
+    Example:
+        >>> layer = nn.Linear(4, 1)
+        >>> nn.utils.prune.is_pruned(layer), nn.utils.prune.is_pruned(nn.utils.prune.identity(layer, "weight"))
+        (False, True)
+    """
     return any(isinstance(hook, BasePruningMethod) for part in module.modules() for hook in part._forward_pre_hooks.values())
 
 

@@ -33,6 +33,10 @@ class PackedSequence(PackedSequence_):
         sorted_indices: which sequence stands where after sorting by length; None where they came sorted.
         unsorted_indices: the inverse of that permutation.
     Source: torch.nn.utils.rnn.PackedSequence.
+    Example:
+        >>> packed = nn.utils.rnn.pack_sequence([torch.tensor([1.0, 2.0, 3.0]), torch.tensor([4.0])])
+        >>> packed.data, packed.batch_sizes
+        (tensor([1., 4., 2., 3.]), tensor([2, 1, 1]))
     """
 
     def __new__(
@@ -129,7 +133,17 @@ class PackedSequence(PackedSequence_):
 
 
 def invert_permutation(permutation: Tensor | None) -> Tensor | None:
-    """The permutation that undoes another one; None for None. Source: torch.nn.utils.rnn.invert_permutation."""
+    """The permutation that undoes another one.
+
+    Args:
+        permutation: ``(n,)``, the numbers from 0 to ``n - 1``; or None.
+    Returns:
+        ``(n,)``, of the same dtype; None for None.
+    Source: torch.nn.utils.rnn.invert_permutation.
+    Example:
+        >>> nn.utils.rnn.invert_permutation(torch.tensor([2, 0, 1]))
+        tensor([1, 2, 0])
+    """
     if permutation is None:
         return None
     inverse = ops.empty_like(permutation)
@@ -144,9 +158,15 @@ def pack_padded_sequence(input: Tensor, lengths: Any, batch_first: bool = False,
         lengths: of the sequences, a list or an integer tensor on the CPU.
         batch_first: whether the batch is the first dimension.
         enforce_sorted: whether the sequences must come longest first; otherwise they are sorted.
+    Returns:
+        A ``PackedSequence``, whose data are ``(sum of lengths, *)``.
     Raises:
         RuntimeError: lengths that do not fit the input, or are not sorted where they must be.
     Source: torch.nn.utils.rnn.pack_padded_sequence.
+    Example:
+        >>> padded = torch.tensor([[1.0, 2.0, 3.0], [4.0, 0.0, 0.0]])
+        >>> nn.utils.rnn.pack_padded_sequence(padded, [3, 1], batch_first=True).data
+        tensor([1., 4., 2., 3.])
     """
     lengths = ops.as_tensor(lengths, dtype=dtypes.int64, device="cpu")
     sorted_indices = None
@@ -173,6 +193,11 @@ def pad_packed_sequence(
     Raises:
         ValueError: ``total_length`` is shorter than the longest sequence.
     Source: torch.nn.utils.rnn.pad_packed_sequence.
+    Example:
+        >>> packed = nn.utils.rnn.pack_sequence([torch.tensor([1.0, 2.0, 3.0]), torch.tensor([4.0])])
+        >>> nn.utils.rnn.pad_packed_sequence(packed, batch_first=True)
+        (tensor([[1., 2., 3.],
+                [4., 0., 0.]]), tensor([3, 1]))
     """
     longest = sequence.batch_sizes.size(0)
     if total_length is not None and total_length < longest:
@@ -199,9 +224,15 @@ def pad_sequence(
         batch_first: whether the result is ``(N, T, *)`` instead of ``(T, N, *)``.
         padding_value: what the shorter ones are filled up with.
         padding_side: ``"right"`` behind them, ``"left"`` before them.
+    Returns:
+        ``(T, N, *)``, or ``(N, T, *)`` with ``batch_first``; ``T`` is the greatest length.
     Raises:
         RuntimeError: no sequences, another ``padding_side``, or features of different sizes.
     Source: torch.nn.utils.rnn.pad_sequence.
+    Example:
+        >>> nn.utils.rnn.pad_sequence([torch.tensor([1.0, 2.0, 3.0]), torch.tensor([4.0])], batch_first=True, padding_value=-1.0)
+        tensor([[ 1.,  2.,  3.],
+                [ 4., -1., -1.]])
     """
     if isinstance(sequences, Tensor):
         sequences = sequences.unbind(0)
@@ -235,7 +266,12 @@ def unpad_sequence(padded_sequences: Tensor, lengths: Tensor, batch_first: bool 
         padded_sequences: ``(T, N, *)``, or ``(N, T, *)`` with ``batch_first``.
         lengths: ``(N,)``.
         batch_first: whether the batch is the first dimension.
+    Returns:
+        A list of ``N`` tensors, each ``(length, *)``.
     Source: torch.nn.utils.rnn.unpad_sequence.
+    Example:
+        >>> nn.utils.rnn.unpad_sequence(torch.tensor([[1.0, 2.0], [4.0, 0.0]]), torch.tensor([2, 1]), batch_first=True)
+        [tensor([1., 2.]), tensor([4.])]
     """
     if not batch_first:
         padded_sequences = padded_sequences.transpose(0, 1)
@@ -248,13 +284,30 @@ def pack_sequence(sequences: Any, enforce_sorted: bool = True) -> PackedSequence
     Args:
         sequences: longest first, if ``enforce_sorted``.
         enforce_sorted: whether they must come so; otherwise they are sorted.
+    Returns:
+        A ``PackedSequence``, whose data are ``(sum of lengths, *)``.
+    Raises:
+        RuntimeError: sequences that are not sorted where they must be, or features of different sizes.
     Source: torch.nn.utils.rnn.pack_sequence.
+    Example:
+        >>> nn.utils.rnn.pack_sequence([torch.tensor([1.0, 2.0, 3.0]), torch.tensor([4.0])]).data
+        tensor([1., 4., 2., 3.])
     """
     lengths = ops.as_tensor([sequence.size(0) for sequence in sequences])
     return pack_padded_sequence(pad_sequence(sequences), lengths, enforce_sorted=enforce_sorted)
 
 
 def unpack_sequence(packed_sequences: PackedSequence) -> list[Tensor]:
-    """The sequences that ``pack_sequence`` packed, in their order. Source: torch.nn.utils.rnn.unpack_sequence."""
+    """The sequences that ``pack_sequence`` packed, in their order.
+
+    Args:
+        packed_sequences: what to unpack.
+    Returns:
+        A list of tensors, each ``(length, *)``.
+    Source: torch.nn.utils.rnn.unpack_sequence.
+    Example:
+        >>> nn.utils.rnn.unpack_sequence(nn.utils.rnn.pack_sequence([torch.tensor([1.0, 2.0, 3.0]), torch.tensor([4.0])]))
+        [tensor([1., 2., 3.]), tensor([4.])]
+    """
     padded, lengths = pad_packed_sequence(packed_sequences, batch_first=True)
     return unpad_sequence(padded, lengths, batch_first=True)

@@ -27,6 +27,10 @@ class SpectralNorm:
     Raises:
         ValueError: no steps.
     Source: torch.nn.utils.spectral_norm.SpectralNorm.
+    Example:
+        >>> layer = nn.utils.spectral_norm(nn.Linear(3, 2))
+        >>> [type(hook).__name__ for hook in layer._forward_pre_hooks.values()]
+        ['SpectralNorm']
     """
 
     _version: int = 1  # of the layout of the state: 1 has the right singular vector
@@ -105,7 +109,16 @@ class SpectralNorm:
 
 
 class SpectralNormLoadStateDictPreHook:
-    """Adds the right singular vector to states that were saved before it was in them."""
+    """Adds the right singular vector to states that were saved before it was in them.
+
+    Args:
+        fn: the hook of the weight.
+    Source: torch.nn.utils.spectral_norm.SpectralNormLoadStateDictPreHook.
+    Example:
+        >>> layer = nn.utils.spectral_norm(nn.Linear(3, 2))
+        >>> len(layer._load_state_dict_pre_hooks)
+        1
+    """
 
     def __init__(self, fn: SpectralNorm) -> None:
         self.fn = fn
@@ -138,7 +151,18 @@ class SpectralNormLoadStateDictPreHook:
 
 
 class SpectralNormStateDictHook:
-    """Writes the version of the layout into the state's metadata."""
+    """Writes the version of the layout into the state's metadata.
+
+    Args:
+        fn: the hook of the weight.
+    Raises:
+        RuntimeError: at the call, the metadata has the version of this weight already.
+    Source: torch.nn.utils.spectral_norm.SpectralNormStateDictHook.
+    Example:
+        >>> layer = nn.utils.spectral_norm(nn.Linear(3, 2))
+        >>> layer.state_dict()._metadata[""]
+        {'version': 1, 'spectral_norm': {'weight.version': 1}}
+    """
 
     def __init__(self, fn: SpectralNorm) -> None:
         self.fn = fn
@@ -165,6 +189,10 @@ def spectral_norm(module: Any, name: str = "weight", n_power_iterations: int = 1
     Raises:
         RuntimeError: the weight has such a hook already.
     Source: torch.nn.utils.spectral_norm. Miyato et al. 2018.
+    Example:
+        >>> layer = nn.utils.spectral_norm(nn.Linear(3, 2))
+        >>> sorted(layer.state_dict())
+        ['bias', 'weight_orig', 'weight_u', 'weight_v']
     """
     if dim is None:
         dim = 1 if isinstance(module, (ConvTranspose1d, ConvTranspose2d, ConvTranspose3d)) else 0
@@ -175,9 +203,18 @@ def spectral_norm(module: Any, name: str = "weight", n_power_iterations: int = 1
 def remove_spectral_norm(module: Any, name: str = "weight") -> Any:
     """Undo ``spectral_norm``; the weight keeps its value.
 
+    Args:
+        module: changed in place.
+        name: of the weight.
+    Returns:
+        ``module``.
     Raises:
         ValueError: the weight has no such hook.
     Source: torch.nn.utils.remove_spectral_norm.
+    Example:
+        >>> layer = nn.utils.remove_spectral_norm(nn.utils.spectral_norm(nn.Linear(3, 2)))
+        >>> sorted(layer.state_dict())
+        ['bias', 'weight']
     """
     for key, hook in module._forward_pre_hooks.items():
         if isinstance(hook, SpectralNorm) and hook.name == name:

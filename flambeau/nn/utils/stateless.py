@@ -120,10 +120,16 @@ def functional_call(
         kwargs: of the call.
         tie_weights: let tensors that the module shares be shared.
         strict: whether all tensors have to be given, and no others.
+    Returns:
+        What the module gives.
     Raises:
         RuntimeError: missing or unexpected tensors, if ``strict``.
         ValueError: different tensors for one that is shared.
     Source: torch.nn.utils.stateless.functional_call.
+    Example:
+        >>> layer = nn.Linear(1, 1)
+        >>> nn.utils.stateless.functional_call(layer, {"weight": torch.ones(1, 1), "bias": torch.ones(1)}, torch.tensor([2.0]))
+        tensor([3.])
     """
     warnings.warn(
         "`torch.nn.utils.stateless.functional_call` is deprecated as of PyTorch 2.0 and will be removed in a future version of "

@@ -18,6 +18,10 @@ class WeightNorm:
         name: of the weight.
         dim: dimension whose indices have magnitudes of their own; None for one magnitude.
     Source: torch.nn.utils.weight_norm.WeightNorm.
+    Example:
+        >>> layer = nn.utils.weight_norm(nn.Linear(3, 2))
+        >>> [(hook.name, hook.dim) for hook in layer._forward_pre_hooks.values()]
+        [('weight', 0)]
     """
 
     name: str
@@ -85,6 +89,10 @@ def weight_norm(module: Any, name: str = "weight", dim: int = 0) -> Any:
     Raises:
         RuntimeError: the weight has such a hook already.
     Source: torch.nn.utils.weight_norm. Salimans and Kingma 2016.
+    Example:
+        >>> layer = nn.utils.weight_norm(nn.Linear(3, 2))
+        >>> [(name, tuple(parameter.shape)) for name, parameter in layer.named_parameters()]
+        [('bias', (2,)), ('weight_g', (2, 1)), ('weight_v', (2, 3))]
     """
     WeightNorm.apply(module, name, dim)
     return module
@@ -93,9 +101,18 @@ def weight_norm(module: Any, name: str = "weight", dim: int = 0) -> Any:
 def remove_weight_norm(module: Any, name: str = "weight") -> Any:
     """Undo ``weight_norm``; the weight keeps its value.
 
+    Args:
+        module: changed in place.
+        name: of the weight.
+    Returns:
+        ``module``.
     Raises:
         ValueError: the weight has no such hook.
     Source: torch.nn.utils.remove_weight_norm.
+    Example:
+        >>> layer = nn.utils.remove_weight_norm(nn.utils.weight_norm(nn.Linear(3, 2)))
+        >>> sorted(layer.state_dict())
+        ['bias', 'weight']
     """
     for key, hook in module._forward_pre_hooks.items():
         if isinstance(hook, WeightNorm) and hook.name == name:

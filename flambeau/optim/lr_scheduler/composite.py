@@ -12,7 +12,7 @@ from .plateau import ReduceLROnPlateau
 
 
 class _CompositeScheduler(LRScheduler):
-    """What composite schedules share: the checks of their parts, and saving these with them."""
+    """Base class of composite schedules: the checks of their parts, and saving these with them."""
 
     _schedulers: Sequence[LRScheduler]
 
