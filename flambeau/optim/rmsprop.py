@@ -84,7 +84,8 @@ rmsprop = functional(
     """
         >>> param, grad = torch.tensor([1.0]), torch.tensor([2.0])
         >>> square, step = torch.zeros(1), torch.zeros(())
-        >>> torch.optim.rmsprop.rmsprop([param], [grad], [square], [], [], [step], lr=0.1, alpha=0.99, eps=1e-8, weight_decay=0.0, momentum=0.0, centered=False)
+        >>> torch.optim.rmsprop.rmsprop([param], [grad], [square], [], [], [step],
+        ...     lr=0.1, alpha=0.99, eps=1e-8, weight_decay=0.0, momentum=0.0, centered=False)
         >>> param
         tensor([5.9605e-08])
     """,

@@ -99,7 +99,8 @@ sgd = functional(
     "momentum_buffer",
     """
         >>> param, grad = torch.tensor([1.0]), torch.tensor([2.0])
-        >>> torch.optim.sgd.sgd([param], [grad], [None], lr=0.1, momentum=0.0, dampening=0.0, weight_decay=0.0, nesterov=False, maximize=False)
+        >>> torch.optim.sgd.sgd([param], [grad], [None],
+        ...     lr=0.1, momentum=0.0, dampening=0.0, weight_decay=0.0, nesterov=False, maximize=False)
         >>> param
         tensor([0.8000])
     """,
