@@ -344,6 +344,7 @@ class PReLU(_Activation):
     Args:
         num_parameters: 1, or the number of channels (dimension 1) for a slope of each.
         init: first value of the slope.
+        device, dtype: of the parameters; the default ones when None.
     Shape:
         ``(*)`` to the same; the channels are dimension 1.
     Attributes:

@@ -31,6 +31,7 @@ class AdaptiveLogSoftmaxWithLoss(Module):
         cutoffs: where clusters begin, increasing.
         div_value: by which each further cluster's inner size is smaller.
         head_bias: whether the head has a bias.
+        device, dtype: of the parameters; the default ones when None.
     Shape:
         ``(N, in_features)`` and targets ``(N,)``, or without ``N``, to ``output`` like the targets and a scalar ``loss``.
     Attributes:

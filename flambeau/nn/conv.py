@@ -79,6 +79,7 @@ _DOC = """Cross-correlation with ``out_channels`` kernels over {dims} dimension{
         groups: blocks of channels that do not see each other; divides both channel numbers.
         bias: whether there is a bias.
         padding_mode: ``"zeros"``, ``"reflect"``, ``"replicate"`` or ``"circular"``.
+        device, dtype: of the parameters; the default ones when None.
     Shape:
         ``(N, in_channels, {axes})`` to ``(N, out_channels, {outputs})``, both with or without ``N``, where each
         output size is ``(size + 2 * padding - dilation * (kernel_size - 1) - 1) // stride + 1``.
@@ -272,6 +273,7 @@ _TRANSPOSED_DOC = """Transposed convolution over {dims} dimension{s}: enlarges i
         bias: whether there is a bias.
         dilation: distance of neighbouring kernel elements in the output.
         padding_mode: ``"zeros"`` only.
+        device, dtype: of the parameters; the default ones when None.
     Shape:
         ``(N, in_channels, {axes})`` to ``(N, out_channels, {outputs})``, both with or without ``N``, where each output size is
         ``(size - 1) * stride - 2 * padding + dilation * (kernel_size - 1) + output_padding + 1``.

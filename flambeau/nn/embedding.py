@@ -60,6 +60,7 @@ class Embedding(_Table):
         sparse: give the table's gradient as a sparse tensor.
         _weight: table to start with.
         _freeze: whether the table is not trained.
+        device, dtype: of the parameters; the default ones when None.
     Shape:
         ``(*)`` of integers to ``(*, embedding_dim)``.
     Attributes:
@@ -153,6 +154,7 @@ class EmbeddingBag(_Table):
         mode: ``"sum"``, ``"mean"`` or ``"max"``.
         include_last_offset: ``offsets`` ends with the number of indices.
         padding_idx: row that does not count.
+        device, dtype: of the parameters; the default ones when None.
     Shape:
         ``(B, N)`` of integers, or ``(N,)`` with ``offsets`` ``(B,)`` where each bag begins, to ``(B, embedding_dim)``.
     Attributes:

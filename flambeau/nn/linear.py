@@ -43,6 +43,7 @@ class Linear(Module):
         in_features: size of the last dimension of the input.
         out_features: size of the last dimension of the output.
         bias: whether there is a bias.
+        device, dtype: of the parameters; the default ones when None.
     Shape:
         ``(*, in_features)`` to ``(*, out_features)``.
     Attributes:
@@ -105,6 +106,7 @@ class Bilinear(Module):
         in1_features, in2_features: sizes of the last dimensions of the two inputs.
         out_features: size of the last dimension of the output.
         bias: whether there is a bias.
+        device, dtype: of the parameters; the default ones when None.
     Shape:
         ``(*, in1_features)`` and ``(*, in2_features)`` to ``(*, out_features)``; the leading dimensions are equal.
     Attributes:
@@ -157,6 +159,7 @@ class LazyLinear(LazyModuleMixin, Linear):
     Args:
         out_features: size of the last dimension of the output.
         bias: whether there is a bias.
+        device, dtype: of the parameters; the default ones when None.
     Shape:
         ``(*, in_features)`` to ``(*, out_features)``.
     Attributes:

@@ -70,6 +70,7 @@ class LinearCrossEntropyLoss(_WeightedLoss):
         ignore_index: class that does not count; -100 when None.
         label_smoothing: share of the target that is spread over all classes.
         options: see ``LinearCrossEntropyOptions``.
+        device, dtype: of the parameters; the default ones when None.
     Shape:
         ``(N, in_features)`` and classes ``(N, d1, ..., dK)``, or probabilities ``(N, C, d1, ..., dK)``, to a scalar, or to
         ``(N, d1, ..., dK)`` unreduced.

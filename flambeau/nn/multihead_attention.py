@@ -25,6 +25,7 @@ class MultiheadAttention(Module):
         add_zero_attn: whether key and value get a position of zeros more.
         kdim, vdim: sizes of key and value; ``embed_dim`` when None.
         batch_first: whether the batch is the first dimension rather than the second.
+        device, dtype: of the parameters; the default ones when None.
     Shape:
         query ``(L, N, E)``, key ``(S, N, kdim)`` and value ``(S, N, vdim)`` to ``(L, N, E)`` and weights ``(N, L, S)``; ``N`` comes first
         with ``batch_first``, or is not there at all.

@@ -173,6 +173,7 @@ _BATCH_DOC = """Normalizes each channel by its mean and variance over the batch 
         affine: whether there are a weight and a bias.
         track_running_stats: whether running statistics are kept; without them the batch's are used in evaluation too.
         bias: whether there is a bias, if ``affine``.
+        device, dtype: of the parameters; the default ones when None.
     Shape:
         {shape} to the same.
     Attributes:
@@ -280,6 +281,7 @@ _INSTANCE_DOC = """Normalizes each channel of each sample by its mean and varian
         affine: whether there are a weight and a bias.
         track_running_stats: whether running statistics are kept, and used in evaluation.
         bias: whether there is a bias, if ``affine``.
+        device, dtype: of the parameters; the default ones when None.
     Shape:
         {shape} to the same.
     Attributes:
@@ -314,6 +316,7 @@ class LayerNorm(Module):
         eps: added to the variance.
         elementwise_affine: whether there are a weight and a bias.
         bias: whether there is a bias, if ``elementwise_affine``.
+        device, dtype: of the parameters; the default ones when None.
     Shape:
         ``(*, *normalized_shape)`` to the same.
     Attributes:
@@ -364,6 +367,7 @@ class GroupNorm(Module):
         eps: added to the variance.
         affine: whether there are a weight and a bias.
         bias: whether there is a bias, if ``affine``.
+        device, dtype: of the parameters; the default ones when None.
     Shape:
         ``(N, C, *)`` to the same.
     Attributes:
@@ -416,6 +420,7 @@ class RMSNorm(Module):
         normalized_shape: sizes of those dimensions; one number for the last dimension.
         eps: added to the mean square; the dtype's machine epsilon when None.
         elementwise_affine: whether there is a weight.
+        device, dtype: of the parameters; the default ones when None.
     Shape:
         ``(*, *normalized_shape)`` to the same.
     Attributes:

@@ -68,7 +68,8 @@ _DOC = """{summary}
         batch_first: whether input and output are ``(N, T, *)`` instead of ``(T, N, *)``; states never are.
         dropout: probability of an element between layers to be zeroed, in training.
         bidirectional: whether each layer runs in both directions, whose outputs are put side by side.
-{projection}    Shape:
+{projection}        device, dtype: of the parameters; the default ones when None.
+    Shape:
         ``(T, N, input_size)``, or ``(T, input_size)`` without a batch, to ``(T, N, directions * {output})``; a packed sequence to a packed
         sequence. States: ``(layers * directions, N, {output})``{cell}; zeros where none are passed.
     Attributes:
@@ -97,6 +98,7 @@ class RNNBase(Module):
         input_size, hidden_size: features of the input and of the state.
         num_layers, bias, batch_first, dropout, bidirectional: as in ``LSTM``.
         proj_size: features of a projected hidden state; 0 for no projection, and always 0 but for LSTM.
+        device, dtype: of the parameters; the default ones when None.
     Attributes:
         weight_ih_l0, weight_hh_l0, bias_ih_l0, bias_hh_l0, ...: as in ``LSTM``.
         all_weights: the same as a list for each layer and direction.
@@ -448,6 +450,7 @@ class RNNCellBase(Module):
         input_size, hidden_size: features of input and state.
         bias: whether there are biases.
         num_chunks: rows of the weights for each feature of the state: 1, 3 for GRU, 4 for LSTM.
+        device, dtype: of the parameters; the default ones when None.
     Attributes:
         weight_ih: ``(num_chunks * hidden_size, input_size)``, uniform in ``±1 / sqrt(hidden_size)``.
         weight_hh: ``(num_chunks * hidden_size, hidden_size)``, the same.
@@ -526,7 +529,8 @@ _CELL_DOC = """{summary}
     Args:
         input_size, hidden_size: features of input and state.
         bias: whether there are biases.
-{nonlinearity}    Shape:
+{nonlinearity}        device, dtype: of the parameters; the default ones when None.
+    Shape:
         ``(N, input_size)`` and ``(N, hidden_size)``{states}, both with or without ``N``, to {result}. Zeros where no state is passed.
     Attributes:
         weight_ih, weight_hh, bias_ih, bias_hh: ``({rows}, *)``, uniform in ``±1 / sqrt(hidden_size)``.

@@ -22,6 +22,7 @@ class SyncBatchNorm(_BatchNorm):
         track_running_stats: whether running statistics are kept.
         process_group: the processes that share statistics; all when None.
         bias: whether there is a bias, if ``affine``.
+        device, dtype: of the parameters; the default ones when None.
     Shape:
         ``(N, C, *)`` to the same.
     Attributes:

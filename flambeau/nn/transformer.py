@@ -75,6 +75,7 @@ class TransformerEncoderLayer(Module):
         batch_first: whether the batch is the first dimension rather than the second.
         norm_first: normalize before attention and network rather than after the residual connection.
         bias: whether linear layers and normalizations have biases.
+        device, dtype: of the parameters; the default ones when None.
     Shape:
         ``(S, N, E)``, ``(N, S, E)`` with ``batch_first``, or ``(S, E)``, to the same.
     Source: torch.nn.TransformerEncoderLayer. Vaswani et al. 2017; Xiong et al. 2020 for ``norm_first``.
@@ -160,6 +161,7 @@ class TransformerDecoderLayer(Module):
     Args:
         d_model, nhead, dim_feedforward, dropout, activation, layer_norm_eps, batch_first, norm_first, bias: as for
             ``TransformerEncoderLayer``.
+        device, dtype: of the parameters; the default ones when None.
     Shape:
         ``(T, N, E)`` and memory ``(S, N, E)`` to ``(T, N, E)``; ``N`` first with ``batch_first``, or not there.
     Source: torch.nn.TransformerDecoderLayer. Vaswani et al. 2017.
@@ -407,6 +409,7 @@ class Transformer(Module):
         num_encoder_layers, num_decoder_layers: layers of each.
         dim_feedforward, dropout, activation, layer_norm_eps, batch_first, norm_first, bias: as for ``TransformerEncoderLayer``.
         custom_encoder, custom_decoder: modules to use instead, or None.
+        device, dtype: of the parameters; the default ones when None.
     Shape:
         source ``(S, N, E)`` and target ``(T, N, E)`` to ``(T, N, E)``; ``N`` first with ``batch_first``, or not there.
     Attributes:
