@@ -144,6 +144,8 @@ class Tensor:
     def size(self, dim: int | None = None) -> Any:
         """The shape, or the size of one dimension.
 
+        Args:
+            dim: which dimension; all when None.
         Raises:
             IndexError: ``dim`` out of range.
         """
@@ -241,7 +243,12 @@ class Tensor:
 
     # -- memory -----------------------------------------------------------------------------------------------------------
     def stride(self, dim: int | None = None) -> Any:
-        """Strides in elements: of every dimension as a tuple, or of one."""
+        """Strides in elements: of every dimension as a tuple, or of one.
+
+        Example:
+            >>> torch.zeros(2, 3).t().stride()
+            (1, 3)
+        """
         strides = element_strides(self._array)
         return strides if dim is None else strides[wrap_dim(dim, len(strides))]
 
@@ -318,10 +325,14 @@ class Tensor:
         self.requires_grad_(value)
 
     def requires_grad_(self, requires_grad: bool = True) -> Tensor:
-        """Switch recording of operations on this leaf on or off, in place.
+        """Switches recording of operations on this leaf on or off, in place.
 
+        Returns: the tensor itself.
         Raises:
             RuntimeError: an integer or bool tensor, or a tensor that is not a leaf being switched off.
+        Example:
+            >>> torch.ones(2).requires_grad_()
+            tensor([1., 1.], requires_grad=True)
         """
         if requires_grad:
             if self._requires_grad is not True:
@@ -451,6 +462,9 @@ class Tensor:
 
         Raises:
             RuntimeError: the tensor has not exactly one element.
+        Example:
+            >>> torch.tensor([[2.5]]).item()
+            2.5
         """
         array = self._array
         if interposed and modes.below.is_handled((self,)):
@@ -463,7 +477,12 @@ class Tensor:
         return complex(*value) if value.__class__ is tuple else float(value)
 
     def tolist(self) -> Any:
-        """The values as nested lists of Python numbers; a number for a 0-d tensor."""
+        """The values as nested lists of Python numbers; a number for a 0-d tensor.
+
+        Example:
+            >>> torch.tensor([[1, 2], [3, 4]]).tolist()
+            [[1, 2], [3, 4]]
+        """
         array = self._array
         if array.__class__ is not np.ndarray and interposed and modes.below.is_handled((self,)):
             raise RuntimeError(f".tolist() is not supported for tensor subclasses, got {type(self).__name__}")
@@ -479,6 +498,11 @@ class Tensor:
         Raises:
             RuntimeError: the tensor requires grad, and operations are recorded; or it is one around others.
             TypeError: the dtype has no NumPy counterpart (bfloat16, float8).
+        Example:
+            >>> x = torch.zeros(2)
+            >>> x.numpy()[0] = 5
+            >>> x
+            tensor([5., 0.])
         """
         if self._requires_grad and not force and grad_enabled():
             raise RuntimeError("Can't call numpy() on Tensor that requires grad. Use tensor.detach().numpy() instead.")
@@ -550,10 +574,16 @@ class Tensor:
         return iter(self.unbind(0))
 
     def register_hook(self, hook: Any) -> RemovableHandle:
-        """Call ``hook(grad)`` whenever this tensor's gradient was computed; a returned tensor replaces it.
+        """Calls ``hook(grad)`` whenever this tensor's gradient was computed; a returned tensor replaces it.
 
         Raises:
             RuntimeError: the tensor does not require grad.
+        Example:
+            >>> x = torch.ones(2, requires_grad=True)
+            >>> handle = x.register_hook(lambda grad: 10 * grad)
+            >>> x.sum().backward()
+            >>> x.grad
+            tensor([10., 10.])
         """
         if not self._requires_grad:
             raise RuntimeError("cannot register a hook on a tensor that doesn't require gradient")
@@ -582,6 +612,12 @@ class Tensor:
 
         Raises:
             RuntimeError: the tensor does not require grad.
+        Example:
+            >>> y = torch.ones(2, requires_grad=True) * 2
+            >>> y.retain_grad()
+            >>> (y * y).sum().backward()
+            >>> y.grad
+            tensor([4., 4.])
         """
         if not self._requires_grad:
             raise RuntimeError("can't retain_grad on Tensor that has requires_grad=False")

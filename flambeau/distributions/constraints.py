@@ -264,6 +264,10 @@ class _BothBounded(_Bounded):
 class _GreaterThan(_LowerBounded):
     """Numbers above ``lower_bound``, a number or a tensor.
 
+    Args:
+        lower_bound: the bound, itself outside.
+    Raises:
+        TypeError: another number of bounds.
     Source: torch.distributions.constraints.greater_than.
     Example:
         >>> greater_than(1.0).check(torch.tensor([1.0, 2.0]))
@@ -277,6 +281,10 @@ class _GreaterThan(_LowerBounded):
 class _GreaterThanEq(_LowerBounded):
     """Numbers from ``lower_bound`` on.
 
+    Args:
+        lower_bound: the bound, itself inside.
+    Raises:
+        TypeError: another number of bounds.
     Source: torch.distributions.constraints.greater_than_eq.
     Example:
         >>> greater_than_eq(1.0).check(torch.tensor([1.0, 2.0]))
@@ -290,6 +298,10 @@ class _GreaterThanEq(_LowerBounded):
 class _LessThan(_UpperBounded):
     """Numbers below ``upper_bound``.
 
+    Args:
+        upper_bound: the bound, itself outside.
+    Raises:
+        TypeError: another number of bounds.
     Source: torch.distributions.constraints.less_than.
     Example:
         >>> less_than(2.0).check(torch.tensor([1.0, 2.0]))
@@ -303,6 +315,10 @@ class _LessThan(_UpperBounded):
 class _Interval(_BothBounded):
     """Numbers from ``lower_bound`` to ``upper_bound``, both included.
 
+    Args:
+        lower_bound, upper_bound: the bounds, themselves inside.
+    Raises:
+        TypeError: another number of bounds.
     Source: torch.distributions.constraints.interval.
     Example:
         >>> interval(0.0, 1.0).check(torch.tensor([0.0, 1.0, 2.0]))
@@ -316,6 +332,10 @@ class _Interval(_BothBounded):
 class _HalfOpenInterval(_BothBounded):
     """Numbers from ``lower_bound`` to below ``upper_bound``.
 
+    Args:
+        lower_bound, upper_bound: the bounds, of which only the lower one is inside.
+    Raises:
+        TypeError: another number of bounds.
     Source: torch.distributions.constraints.half_open_interval.
     Example:
         >>> half_open_interval(0.0, 1.0).check(torch.tensor([0.0, 1.0, 2.0]))
@@ -334,6 +354,10 @@ def _whole(value: Tensor, inside: Tensor) -> Tensor:
 class _IntegerInterval(_BothBounded):
     """Whole numbers from ``lower_bound`` to ``upper_bound``, both included.
 
+    Args:
+        lower_bound, upper_bound: the bounds, themselves inside.
+    Raises:
+        TypeError: another number of bounds.
     Source: torch.distributions.constraints.integer_interval.
     Example:
         >>> integer_interval(0, 2).check(torch.tensor([0.0, 1.5, 2.0]))
@@ -379,6 +403,10 @@ class _Simplex(Constraint):
 class _Multinomial(_UpperBounded):
     """Vectors of counts whose sum is at most ``upper_bound``.
 
+    Args:
+        upper_bound: the greatest sum.
+    Raises:
+        TypeError: another number of bounds.
     Source: torch.distributions.constraints.multinomial.
     Example:
         >>> multinomial(3).check(torch.tensor([[1, 2], [2, 2]]))

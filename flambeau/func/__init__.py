@@ -42,21 +42,21 @@ def functional_call(
 
     Args:
         module: unchanged afterwards.
-        parameter_and_buffer_dicts: tensors by path, in one dictionary or several; the others stay. A buffer that the module replaces is
-            replaced here.
+        parameter_and_buffer_dicts: tensors of any shape by path, in one dictionary or several; the others stay. A buffer that the
+            module replaces is replaced here.
         args: of the call; what is no tuple is the only one.
         kwargs: of the call.
         tie_weights: let tensors that the module shares be shared.
         strict: whether all tensors have to be given, and no others.
+    Returns: what the module returns.
     Raises:
         ValueError: no dictionaries, a name in two of them, or different tensors for one that is shared.
         RuntimeError: missing or unexpected tensors, if ``strict``.
+    Source: torch.func.functional_call.
     Example:
         >>> layer = torch.nn.Linear(2, 1)
         >>> torch.func.functional_call(layer, {"weight": torch.ones(1, 2), "bias": torch.zeros(1)}, torch.tensor([3.0, 4.0]))
         tensor([7.])
-
-    Source: torch.func.functional_call.
     """
     if isinstance(parameter_and_buffer_dicts, dict):
         given = parameter_and_buffer_dicts
@@ -84,6 +84,11 @@ def stack_module_state(models: Sequence[Module]) -> tuple[dict[str, Any], dict[s
     Raises:
         RuntimeError: no models, or models that differ.
     Source: torch.func.stack_module_state.
+    Example:
+        >>> models = [torch.nn.Linear(2, 3) for _ in range(4)]
+        >>> parameters, buffers = torch.func.stack_module_state(models)
+        >>> parameters["weight"].shape
+        torch.Size([4, 3, 2])
     """
     models = list(models)
     if not models:
@@ -109,7 +114,12 @@ def replace_all_batch_norm_modules_(root: Module) -> Module:
 
     Args:
         root: changed in place, and returned.
+    Returns: ``root`` itself.
     Source: torch.func.replace_all_batch_norm_modules_.
+    Example:
+        >>> net = torch.func.replace_all_batch_norm_modules_(torch.nn.Sequential(torch.nn.BatchNorm1d(2)))
+        >>> net[0].running_mean is None
+        True
     """
     for module in root.modules():
         if isinstance(module, _BatchNorm):

@@ -20,13 +20,13 @@ def functionalize(func: Callable[..., Any], *, remove: str = "mutations") -> Cal
 
     Args:
         remove: "mutations"; or "mutations_and_views", where what is returned is never a view of something else.
+    Returns: a function with the arguments of ``func``.
     Raises:
         RuntimeError: another ``remove``.
+    Source: torch.func.functionalize.
     Example:
         >>> torch.func.functionalize(lambda x: x.clone().mul_(2).view(4))(torch.ones(2, 2))
         tensor([2., 2., 2., 2.])
-
-    Source: torch.func.functionalize.
     """
     if remove not in ("mutations", "mutations_and_views"):
         raise RuntimeError(
@@ -59,10 +59,15 @@ def debug_unwrap(tensor: Tensor, *, recurse: bool = True) -> Tensor:
     A variable of ``grad`` is a plain tensor already.
 
     Args:
-        recurse: whether to take off all transforms, not the innermost only.
+        tensor: of any shape, seen inside of a transform.
+        recurse: through all levels, or one.
+    Returns: the tensor inside; ``tensor`` itself outside of transforms.
     Raises:
         TypeError: no tensor.
     Source: torch.func.debug_unwrap.
+    Example:
+        >>> _ = torch.vmap(lambda row: print(torch.func.debug_unwrap(row).shape) or row)(torch.ones(2, 3))
+        torch.Size([2, 3])
     """
     if not isinstance(tensor, Tensor):
         raise TypeError(f"debug_unwrap(): expected a Tensor, got {type(tensor).__name__}")

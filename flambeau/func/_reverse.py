@@ -426,15 +426,15 @@ def grad(func: Callable[..., Any], argnums: int | tuple[int, ...] = 0, has_aux: 
 
     Args:
         func, argnums, has_aux: as in ``grad_and_value``.
+    Returns: a function with the arguments of ``func``; gradients have the shapes of the arguments ``argnums``.
     Raises:
         RuntimeError, ValueError: as ``grad_and_value``.
+    Source: torch.func.grad.
     Example:
         >>> torch.func.grad(torch.sin)(torch.tensor(0.0))
         tensor(1.)
         >>> torch.func.grad(torch.func.grad(lambda x: x**3))(torch.tensor(2.0))
         tensor(12.)
-
-    Source: torch.func.grad.
     """
 
     @functools.wraps(func)

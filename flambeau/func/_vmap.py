@@ -30,16 +30,16 @@ def vmap(
         out_dims: where the batch comes in the results; None for a result that is the same for all examples.
         randomness: random numbers inside of ``func`` are an ``"error"``, ``"different"`` for each example, or the ``"same"``.
         chunk_size: how many examples are computed at a time; all when None.
+    Returns: a function of batches.
     Raises:
         ValueError: dimensions that do not fit the arguments or results, batches of several sizes, no tensor at all.
         RuntimeError: in ``func``: ``item()``, a tensor in ``if``, results whose shape depends on values, a batch written in place into a
             tensor that has none.
+    Source: torch.vmap.
     Example:
         >>> rows = torch.arange(6.0).reshape(2, 3)
         >>> torch.vmap(torch.dot)(rows, rows)
         tensor([ 5., 50.])
-
-    Source: torch.vmap.
     """
     if randomness not in _RANDOMNESS:
         raise RuntimeError(f"Only allowed values for randomness are 'error', 'different', or 'same'. Got {randomness}")

@@ -79,7 +79,13 @@ def as_sparse_gradcheck(gradcheck: Callable[..., Any]) -> Callable[..., Any]:
 
     Args:
         gradcheck: ``torch.autograd.gradcheck`` or ``gradgradcheck``.
+    Returns: a function with the arguments of ``gradcheck``.
     Source: torch.sparse.as_sparse_gradcheck.
+    Example:
+        >>> check = torch.sparse.as_sparse_gradcheck(torch.autograd.gradcheck)
+        >>> x = torch.eye(2, dtype=torch.float64).to_sparse().requires_grad_()
+        >>> check(lambda x: x.to_dense(), x, masked=True)
+        True
     """
 
     @functools.wraps(gradcheck)

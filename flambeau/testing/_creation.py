@@ -40,6 +40,7 @@ def make_tensor(
         noncontiguous: leave gaps in the last dimension.
         exclude_zero: replace zeros by the smallest positive number (1 for integers and bool).
         memory_format: of the result; not together with ``noncontiguous``.
+    Returns: a tensor of that shape, dtype and device.
     Raises:
         ValueError: bounds that are NaN or not in order, gradients of integers, or ``noncontiguous`` with ``memory_format``.
     Source: torch.testing.make_tensor.
