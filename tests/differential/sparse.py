@@ -203,7 +203,7 @@ class Sparse(Area):
         Known("PyTorch's products of integers, in place, read what they have written", kind="^values$", line=r"\.addmm_\("),
         Known(
             "in place, sparse tensors get new values: what shares them keeps the old",
-            kind="values|col_indices|row_indices|crow|ccol|nnz|shape",
+            kind="values|col_indices|row_indices|crow|ccol|nnz|shape|requires_grad",
             when=lambda found: writes(found.line) and not found.ours.startswith(f"{written(found.line)}:"),
         ),
         Known("to_sparse of masked tensors looks at its options", line=r"to_sparse\(.", ours="masked tensor|Only 2D tensors"),
