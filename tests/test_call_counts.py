@@ -13,6 +13,7 @@ import pytest
 import flambeau as torch
 from flambeau.autograd import api
 from flambeau.core.calls import dispatch, override
+from flambeau.nn import _module_hooks
 
 
 def calls_of(function: Callable[[], Any]) -> Counter[str]:
@@ -125,7 +126,8 @@ def test_files_of_two_tensors() -> None:
     assert counts.total() <= 250, counts.most_common(30)
 
 
-def test_a_linear_layer_under_autocast() -> None:
+def test_a_linear_layer_under_autocast(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_module_hooks, "registered", False)  # as long as no test before has registered a hook
     layer, x = torch.nn.Linear(4, 4), torch.randn(2, 4)
 
     def run() -> None:

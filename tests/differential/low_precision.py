@@ -126,7 +126,7 @@ class LowPrecision(Area):
         ),
         Known("which check comes first", kind="^exception$", ours="^(?!no exception)", theirs="^(?!no exception)"),
         Known("PyTorch's slope of 1/6 is rounded to float32", kind="^values$", line="hardsigmoid"),
-        Known("hardswish's slope at NaN is 1 in PyTorch's loops of single elements", kind="^values$", line=r"grads\(.*hardswish", ours="nan"),
+        Known("hardswish's slope at NaN is 1 in PyTorch's scalar loops", kind="^values$", line=r"grads\(.*hardswish", ours="nan"),
         Known(
             "PyTorch lets products of nothing pass unchecked",
             kind="^exception$",
