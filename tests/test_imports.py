@@ -13,6 +13,8 @@ from pathlib import Path
 import pytest
 from sources import parsed
 
+from tools import measures
+
 ROOT = Path(__file__).resolve().parent.parent
 PACKAGE = ROOT / "flambeau"
 FILES = sorted(PACKAGE.rglob("*.py"))
@@ -178,45 +180,33 @@ def test_heavy_libraries_are_imported_late_and_pytorch_never():
     assert not wrong, "\n".join(wrong)
 
 
-COUNTING_LATE = ("flambeau.core.", "flambeau.ops.", "flambeau.autograd.", "flambeau.kernels.")  # no circle there, late imports counted
-
-
-def circle_in(edges: dict[str, set[str]]) -> list[str]:
-    """One way through the graph that comes back to where it began; empty where there is none."""
-    finished: set[str] = set()
-
-    def walk(name: str, above: list[str]) -> list[str]:
-        if name in above:
-            return [*above[above.index(name) :], name]
-        if name not in finished:
-            for target in sorted(edges.get(name, ())):
-                if circle := walk(target, [*above, name]):
-                    return circle
-            finished.add(name)
-        return []
-
-    return next((found for name in sorted(edges) if (found := walk(name, []))), [])
-
-
 def test_the_search_for_circles_finds_one():
-    assert circle_in({"a": {"b"}, "b": {"c", "d"}, "c": set(), "d": {"b"}}) == ["b", "d", "b"]
-    assert circle_in({"a": {"b", "c"}, "b": {"c"}, "c": set()}) == []
+    groups = list(measures.strongly_connected({"a": {"b"}, "b": {"c", "d"}, "c": set(), "d": {"b"}}))
+    assert sorted(sorted(group) for group in groups) == [["a"], ["b", "d"], ["c"]]
+    assert all(len(group) == 1 for group in measures.strongly_connected({"a": {"b", "c"}, "b": {"c"}, "c": set()}))
 
 
+@pytest.mark.slow
 def test_no_file_imports_itself_in_a_circle():
-    """Imports between the files of the package form no cycle; in its lower layers not even those inside of functions.
+    """Imports between the files of the package form no circle, those inside of functions and by ``import_module`` counted.
 
     Packages' ``__init__`` files, which only collect, are left out.
     """
-    collecting = {module_name(path) for path in FILES if path.name == "__init__.py"}
-    edges: dict[str, set[str]] = {}
-    for path in FILES:
-        name = module_name(path)
-        if name not in collecting:
-            counted = [statement for statement in imports_of(path) if statement.eager or name.startswith(COUNTING_LATE)]
-            edges[name] = {statement.target for statement in counted if statement.target in NAMES - collecting}
-    circle = circle_in(edges)
-    assert not circle, " -> ".join(circle)
+    assert not measures.circles()
+
+
+def test_imports_by_name_are_seen():
+    path = PACKAGE / "nn" / "init.py"
+    written = """
+from importlib import import_module
+import_module("..core.tensor", __package__), importlib.import_module(f"{__package__}.modules"), import_module("flambeau.ops")
+"""
+    calls = [node for node in ast.walk(ast.parse(written)) if isinstance(node, ast.Call)]
+    assert {name for call in calls for name in measures.targets(path, call, NAMES)} == {
+        "flambeau.core.tensor",
+        "flambeau.nn.modules",
+        "flambeau.ops",
+    }
 
 
 STATE = """

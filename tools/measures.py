@@ -193,7 +193,7 @@ def targets(path: Path, node: ast.AST, names: set[str]) -> Iterator[str]:
         base = ".".join(filter(None, [base, node.module]))
         for alias in node.names:
             yield f"{base}.{alias.name}" if f"{base}.{alias.name}" in names else base
-    elif isinstance(node, ast.Call) and ast.unparse(node.func).endswith("import_module") and node.args:
+    elif isinstance(node, ast.Call) and getattr(node.func, "attr", getattr(node.func, "id", "")) == "import_module" and node.args:
         first = node.args[0]
         text = first.value if isinstance(first, ast.Constant) else ""
         if isinstance(first, ast.JoinedStr):
