@@ -19,7 +19,7 @@ COMMAND = "python -m tools.kernel_index"
 WIDTH = 140
 _PACKAGE = flambeau.kernels.__name__
 
-_BEGINNING = f'''"""Which module has the native kernel of an operation or of a part of one. Written by ``{COMMAND}``; do not edit.
+_BEGINNING = f'''"""Modules that have the native kernels of operations and of parts. Written by ``{COMMAND}``; do not edit.
 
 So the module is imported when an operation first meets large operands, and no source has to be there. A test compares with what the
 ``@native`` decorators register.

@@ -1,4 +1,4 @@
-"""Which module has the native kernel of an operation or of a part of one. Written by ``python -m tools.kernel_index``; do not edit.
+"""Modules that have the native kernels of operations and of parts. Written by ``python -m tools.kernel_index``; do not edit.
 
 So the module is imported when an operation first meets large operands, and no source has to be there. A test compares with what the
 ``@native`` decorators register.

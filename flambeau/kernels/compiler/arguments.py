@@ -58,7 +58,7 @@ def fields_of(record: type[Record]) -> dict[str, Any]:
 
 
 def slots_of(word: Any, value: Any) -> Iterator[Any]:
-    """What is passed for a field: one object, or those of the record's fields."""
+    """Values passed for a field: one object, or those of the record's fields."""
     if isinstance(word, str):
         yield value
     else:

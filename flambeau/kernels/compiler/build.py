@@ -37,7 +37,7 @@ class Kernel:
         pool.launch(self.address, self.pack(*arguments), chunks)
 
     def call(self, chunks: int, *fixed: Any) -> Call:
-        """What runs the kernel again and again with the same last arguments, given first arrays only; arrays in ``fixed`` are kept."""
+        """Function that runs the kernel with the same last arguments each time, given the first arrays; arrays in ``fixed`` are kept."""
         return Call(self, chunks, fixed)
 
 
@@ -56,7 +56,7 @@ class NamedKernel(Kernel):
         self.launch = _launcher("chunks, ", (*self.fields.items(),))(pool, address, self.pack, b"", 0)
 
     def bind(self, chunks: int, **values: Any) -> Callable[..., None]:
-        """What runs the kernel again and again with these values, which it keeps: a function of the other arguments, by name.
+        """Function of the other arguments, by name, that runs the kernel with these values each time and keeps them.
 
         Raises:
             TypeError: for names that the record does not have, and where others than arrays, or than the record's first, are missing.

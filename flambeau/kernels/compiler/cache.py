@@ -29,7 +29,7 @@ _written = itertools.count()
 
 @cache
 def directory() -> str | None:
-    """Where compiled kernels are kept; None where no safe directory can be had."""
+    """Directory of compiled kernels; None if no safe directory can be had."""
     chosen = os.environ.get("FLAMBEAU_CACHE")
     if chosen is not None and not chosen:
         return None  # FLAMBEAU_CACHE= switches the cache off

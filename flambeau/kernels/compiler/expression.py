@@ -30,7 +30,7 @@ class Untraceable(Exception):
 
 
 class Program(NamedTuple):
-    """What a function computes.
+    """Instructions of a function.
 
     Attributes:
         instructions: in order; ``results``: which of their values are the results.
@@ -45,7 +45,7 @@ class Program(NamedTuple):
 
     @property
     def length(self) -> int:
-        """How many instructions compute something."""
+        """Number of instructions that compute something."""
         return sum(instruction[0] not in ("input", "constant", "cast") for instruction in self.instructions)
 
     @property
@@ -142,7 +142,7 @@ class Symbol:
         return self.writer.add("constant", element, value, repr(value))
 
     def _become(self, other: Symbol) -> Symbol:
-        """What ``out=`` and in-place operators do: this array has other contents from now on."""
+        """Implement ``out=`` and in-place operators: from now on this array has other contents."""
         self.number = self._operand(other, self.dtype)
         return self
 

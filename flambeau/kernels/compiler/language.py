@@ -606,7 +606,7 @@ class Builder:
 
     # -- lanes ---------------------------------------------------------------------------------------------------------------------
     def lanes(self, element: str) -> int:
-        """How many elements of ``element``, as it is in registers, one vector register holds."""
+        """Number of elements of type ``element``, as it is in registers, that one vector register holds."""
         size = 4 if element in REGISTER and element != "b8" else SIZES.get(element, 1)
         return self.target.width // size
 
@@ -759,7 +759,7 @@ class Builder:
         self.loop(self.first, self.last, body)
 
     def mask_below(self, index: Value, stop: Value, lanes: int) -> Value:
-        """Which of the elements ``index``, ``index + 1``, ... lie below ``stop``."""
+        """Mask of the elements ``index``, ``index + 1``, ... lie below ``stop``."""
         left = self.cast(stop - index, "i32")
         return self.indices(lanes, "i32") < self.splat(left, lanes)
 

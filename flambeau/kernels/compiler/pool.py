@@ -304,7 +304,7 @@ class Pool:
         self.launch: Callable[[int, bytes, int], None] = self._start
 
     def set_threads(self, count: int) -> None:
-        """How many threads run a kernel, the caller's included."""
+        """Set the number of threads that run a kernel, the caller's included."""
         self.threads = count
         if self.crew is not None:
             late.make(self.crew.grow, count)

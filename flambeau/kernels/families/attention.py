@@ -24,7 +24,7 @@ Layout = tuple[tuple[int, ...], tuple[int, ...]]  # shape, and strides in elemen
 
 
 class Plan(NamedTuple):
-    """How calls with one layout of operands run."""
+    """Execution plan for all calls with one layout of operands."""
 
     run: Callable[..., None]
     scratch: Scratch

@@ -36,14 +36,14 @@ _Group = tuple[Value, Value, range]  # lines from, to, and which registers of th
 
 
 class Mask(NamedTuple):
-    """What a kernel knows of a mask: its element type in memory, and whether all queries share one line of it."""
+    """Properties of a mask that a kernel depends on: its element type in memory, and whether all queries share one line of it."""
 
     element: str
     is_shared: bool
 
 
 def _matrix(k: Builder, arrays: dict[str, Value], elements: dict[str, str], table: Value, matrix: Value) -> dict[str, Value]:
-    """Where a matrix of each operand begins, which the table has."""
+    """Pointers to one matrix of each operand, whose offsets are in the table."""
     count = len(arrays)
     return {name: k.at(array, k.load(table, matrix * count + i, "i64"), elements[name]) for i, (name, array) in enumerate(arrays.items())}
 
@@ -441,7 +441,7 @@ class _Backward:
     def add(
         self, at: Value, count: Value, groups: list[_Group], mask: Mask | None = None, corner: Any = None, *, on_diagonal: bool = False
     ) -> None:
-        """What a tile of queries adds to the gradients."""
+        """Add the contributions of a tile of queries to the gradients."""
         k, t = self.k, self.t
         grad, query = k.at(self.here.grad, at * self.by.grad, t.element), k.at(self.here.query, at * self.by.query, t.element)
         for start, stop, span in groups:

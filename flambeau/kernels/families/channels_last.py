@@ -249,7 +249,7 @@ class _RowProducts:
             k.store(rest + (total[2 * i] + total[2 * i + 1]), self.sums, (t + i) * channels, element, self.mask)
 
     def seen(self, t: Value, i: int) -> tuple[Value, Value, Value]:
-        """What tap ``t + i`` sees for the row's first pixel, and the range of pixels for which it is within the image."""
+        """Pointer to what tap ``t + i`` reads for the row's first output, and the range of outputs that see it within the image."""
         k, a, (n, y, c) = self.k, self.a, self.place
         iy, dx = y * a.step_y + k.load(a.table, (t + i) * 3, "i64"), k.load(a.table, (t + i) * 3 + 1, "i64")
         low, high = _within(k, dx, a.step_x, k.select((iy >= 0) & (iy < a.height), a.width, 0), a.out_width)
@@ -300,7 +300,7 @@ def _lines_of(images: np.ndarray) -> Lines:
 
 
 def convolution(x: np.ndarray, weight: np.ndarray, taps: np.ndarray, step: tuple[int, int], out: np.ndarray) -> Callable[..., None]:
-    """What convolves each channel of ``x`` with its window: a function of (x, weight, out, bias).
+    """Function of (x, weight, out, bias) that convolves each channel of ``x`` with its window.
 
     Channels of ``x`` and ``out`` are innermost; ``taps`` has rows ``(dy, dx, place of the weight)``.
     """
@@ -325,7 +325,7 @@ def convolution(x: np.ndarray, weight: np.ndarray, taps: np.ndarray, step: tuple
 
 
 def weight_gradient(x: np.ndarray, grad: np.ndarray, taps: np.ndarray, step: tuple[int, int]) -> Callable[..., np.ndarray]:
-    """What makes the weight gradient ``(channel, tap)`` of a depthwise convolution: a function of (x, grad)."""
+    """Function of (x, grad) that computes the weight gradient ``(channel, tap)`` of a depthwise convolution."""
     n, channels, height, width = grad.shape
     dtype = x.dtype
     lanes = targets.current().width // x.itemsize

@@ -64,7 +64,7 @@ def _images_of(array: np.ndarray, step: Pair, out: Pair, table: np.ndarray, grou
 
 
 def _band_costs(line: int, width: int, outputs: int, count: int) -> float:
-    """What a pixel costs if rows are packed as they are, in units of its multiplications: pixels between rows are computed, too."""
+    """Cost of a pixel, in units of its multiplications, if rows are packed as they are: pixels between rows are computed, too."""
     return line / width * (1 + 8 / (outputs * count))
 
 
@@ -89,7 +89,7 @@ def _spread_over_sets(elements: int) -> int:
 # -- products: forward, and the input gradient ------------------------------------------------------------------------------------
 @dataclass(frozen=True, slots=True)
 class _Cut:
-    """How the pixels of a product are cut into blocks; lengths are in elements.
+    """Division of the pixels of a product into blocks; lengths are in elements.
 
     Attributes:
         place, table: of a band, and of the distances in it; ``_NOWHERE`` for panels.
@@ -180,7 +180,7 @@ def _rows(outputs: int, registers: int) -> int:
 def _product(
     x: np.ndarray, by_weight: tuple[int, int, int], table: np.ndarray, step: Pair, out: np.ndarray, groups: int, channels: int
 ) -> Callable[..., None]:
-    """What computes a ``_Product``: a function of (x, weight, out, bias).
+    """Function of (x, weight, out, bias) that computes a ``_Product``.
 
     ``by_weight`` are the weight's strides from group to group, output to output and channel to channel.
     """
@@ -328,7 +328,7 @@ def _spreading(
     grad, out = (grad, _empty_last(shape, dtype)) if innermost else (_planes(grad), empty(shape, dtype))
 
     def part(ry: int, rx: int) -> tuple[tuple[slice, ...], Callable[..., None]]:
-        """What computes each ``sy``-th row and ``sx``-th column from ``ry`` and ``rx`` on, and where these lie."""
+        """Slices of each ``sy``-th row and ``sx``-th column from ``ry`` and ``rx`` on, and the function that computes these."""
         table = _turned_table((kh, kw), (ry + py, rx + px), (ey, ex), (sy, sx), (by[2], by[3]))
         where = (slice(None), slice(None), slice(ry, None, sy), slice(rx, None, sx))
         if innermost:
@@ -375,7 +375,7 @@ def _turned_table(size: Pair, offset: Pair, dilation: Pair, stride: Pair, by: Pa
 # -- sums of products: the weight gradient ------------------------------------------------------------------------------------------
 @dataclass(frozen=True, slots=True)
 class _SumCut:
-    """How the pixels of a weight gradient are cut into blocks; lengths are in elements.
+    """Division of the pixels of a weight gradient into blocks; lengths are in elements.
 
     Attributes:
         place, table: of a band, and of the distances in it; ``_NOWHERE`` for panels.
@@ -428,7 +428,7 @@ def _sum_panels(x: np.ndarray, grad: np.ndarray, count: int, groups: int) -> _Su
 
 
 def _sums(x: np.ndarray, grad: np.ndarray, table: np.ndarray, step: Pair, groups: int, shape: tuple[int, ...]) -> Plan:
-    """What computes a weight gradient of ``shape``: a function of (x, grad)."""
+    """Function of (x, grad) that computes a weight gradient of ``shape``."""
     element, dtype, count = ELEMENTS[x.dtype], x.dtype, len(table)
     channels, outputs = x.shape[1] // groups, grad.shape[1] // groups
     target = targets.current()

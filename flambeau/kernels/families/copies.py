@@ -195,7 +195,7 @@ _MODES = {"rows": _rows, "spread": _spread, "reversed": _reversed, "strided": _s
 # -- plans ---------------------------------------------------------------------------------------------------------------------
 @lru_cache(maxsize=512)
 def plan(shape: tuple[int, ...], source: tuple[int, ...], target: tuple[int, ...], size: int) -> tuple[Any, int, np.ndarray]:
-    """How to copy elements of ``size`` bytes between arrays of the given steps: kernel, number of chunks, table."""
+    """Kernel, number of chunks and table to copy elements of ``size`` bytes between arrays of the given steps."""
     dims = [dim for dim in zip(shape, source, target, strict=True) if dim[0] != 1]
     dims.sort(key=lambda dim: -dim[2])
     if size == 16:

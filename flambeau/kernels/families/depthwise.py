@@ -250,7 +250,7 @@ class _PlaneProducts:
 
 # -- calls ----------------------------------------------------------------------------------------------------------------------------
 def convolution(x: np.ndarray, by_weight: int, taps: np.ndarray, step: tuple[int, int], out: np.ndarray) -> Callable[..., None]:
-    """What convolves each channel of ``x`` with ``out.shape[1] // x.shape[1]`` windows: a function of (x, weight, out, bias).
+    """Function of (x, weight, out, bias) that convolves each channel of ``x`` with ``out.shape[1] // x.shape[1]`` windows.
 
     ``taps`` has rows ``(dy, dx, place of the weight)``.
     """
@@ -278,7 +278,7 @@ def convolution(x: np.ndarray, by_weight: int, taps: np.ndarray, step: tuple[int
 
 
 def weight_gradient(x: np.ndarray, grad: np.ndarray, taps: np.ndarray, step: tuple[int, int]) -> Callable[..., np.ndarray]:
-    """What makes the weight gradient ``(output, tap)``: a function of (x, grad)."""
+    """Function of (x, grad) that computes the weight gradient ``(output, tap)``."""
     n, outputs, height, width = grad.shape
     dtype = x.dtype
     lanes = targets.current().width // x.itemsize

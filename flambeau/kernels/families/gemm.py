@@ -131,7 +131,7 @@ def _form(rows: int, columns: int, row_stride: int, column_stride: int) -> tuple
 
 
 def _matrices(shape: tuple[int, ...], strides: tuple[int, ...], size: int) -> tuple[tuple[int, int, int, int] | None, int, int]:
-    """How one matrix of an array of 2 to 4 dimensions lies, and the steps to the next in its first and second batch dimension."""
+    """Layout of one matrix of an array of 2 to 4 dimensions, and the steps to the next in its first and second batch dimension."""
     if any(s % size for s in strides):
         return None, 0, 0
     *batch, row, column = [s // size for s in strides]
@@ -141,7 +141,7 @@ def _matrices(shape: tuple[int, ...], strides: tuple[int, ...], size: int) -> tu
 
 @lru_cache(maxsize=1024)
 def _plan(dtype: np.dtype, a: _Layout, b: _Layout, has_bias: bool) -> Call | None:
-    """What computes products of arrays of these shapes and strides: ``plan(a, b, result[, bias])``; None: there is nothing."""
+    """Function ``plan(a, b, result[, bias])`` for products of arrays of these shapes and strides; None if there is nothing to compute."""
     (a_shape, a_strides), (b_shape, b_strides) = a, b
     if len(a_shape) > 4 or a_shape[:-2] != b_shape[:-2] or a_shape[-1] != b_shape[-2] or (blas := library()) is None:
         return None

@@ -41,7 +41,7 @@ class _Tap:
 
 @dataclass(frozen=True, slots=True)
 class _Way:
-    """How a grid is read: the arguments of ``grid_sample``."""
+    """Settings by which a grid is read: the arguments of ``grid_sample``."""
 
     rank: int
     mode: str
@@ -65,7 +65,7 @@ def _cubic_weights(share: Value) -> list[tuple[Value, Value]]:
 
 
 def _padded(k: Builder, way: _Way, place: Value, whole: Value) -> tuple[Value, Value | None]:
-    """Where a place outside of an image of ``whole`` pixels stands for one inside, and how it moves there; None where as the place."""
+    """Place within an image of ``whole`` pixels that one outside stands for, and its slope; None as slope if the place is kept."""
     if way.padding == "zeros":
         return place, None
     one = k.const(1, place.element, place.lanes)

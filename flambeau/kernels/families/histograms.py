@@ -63,7 +63,7 @@ def count_in_bins(k: Builder, element: str, has_edges: bool) -> None:
 
 @native("_equal_bins")
 def equal_bins(values: np.ndarray, bins: int, low: float, high: float, edges: np.ndarray | None) -> np.ndarray | None:
-    """How many of the values, from ``low`` to ``high`` or between the ``edges``, lie in each of ``bins`` equal bins."""
+    """Number of values, from ``low`` to ``high`` or between the ``edges``, in each of ``bins`` equal bins."""
     element = ELEMENTS.get(values.dtype)
     if element not in ("f32", "f64") or not values.size or not 0 < bins <= _BINS:
         return None

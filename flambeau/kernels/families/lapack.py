@@ -72,7 +72,7 @@ def _constant(value: int | float | str, dtype: str) -> np.ndarray:
 
 @lru_cache(maxsize=4096)
 def _rooms(name: str, arguments: tuple[Any, ...], rooms: tuple[tuple[int, str], ...]) -> list[int]:
-    """How much memory the routine wants at these places, by its own word."""
+    """Sizes of the work arrays that the routine requests at these places."""
     asked = [np.zeros(1, dtype) for _, dtype in rooms]
     values: list[Any] = list(arguments)
     for (place, _), answer in zip(rooms, asked, strict=True):

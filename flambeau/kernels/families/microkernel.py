@@ -86,7 +86,7 @@ Range = tuple[Value, Value]
 
 
 def tile_width(target: Target, rows: int) -> int:
-    """How many vectors wide a tile of ``rows`` rows may be, so that accumulators, one row of the panel and a factor fit the registers."""
+    """Width in vectors up to which the accumulators of a tile of ``rows`` rows, one row of the panel and a factor fit the registers."""
     return max(1, (target.registers - 2) // (rows + 1))
 
 
@@ -100,7 +100,7 @@ def runs(k: Builder, first: Value, stop: Value, size: Value, body: Callable[[Val
 
 
 def between(k: Builder, low: Value, high: Value, lanes: int) -> Value:
-    """Which lanes lie in ``low`` (included) to ``high``."""
+    """Mask of the lanes from ``low`` (included) to ``high``."""
     idx = k.indices(lanes, "i32")
     return (idx >= k.splat(k.cast(low, "i32"), lanes)) & (idx < k.splat(k.cast(high, "i32"), lanes))
 
@@ -165,7 +165,7 @@ class Packing:
         k.loop(0, columns[2], register, step=self.lanes)
 
     def _fetch(self, v: Value, ix: Value, limit: Value, length: Value) -> tuple[Callable[[Value], Value], Value]:
-        """What reads register ``v`` of a row of ``length`` pixels, and its lanes within them.
+        """Function that reads register ``v`` of a row of ``length`` pixels, and the mask of its lanes within them.
 
         The row begins at column ``ix`` of the image, of which ``limit`` columns are left.
         """
@@ -192,7 +192,7 @@ class Packing:
 
 
 class Place(Record):
-    """Where a copy of a plane with zeros around it begins, and how it lies; see ``plane_layout``.
+    """Offset and strides of a copy of a plane with zeros around it; see ``plane_layout``.
 
     With steps there are several such copies, *phases*: each has every ``step_y``-th row and every ``step_x``-th column, from one of the
     first on.
@@ -272,7 +272,7 @@ class Filling:
         k.loop(0, place.rows, row)
 
     def _row(self, data: Value, source: Planes, iy: Value) -> tuple[Value, Value]:
-        """Where a row begins, and how long it is: 0 outside of the image."""
+        """Pointer to the beginning of a row, and its length: 0 outside of the image."""
         k = self.k
         return k.at(data, iy * source.y, self.element), k.select((iy >= 0) & (iy < source.height), source.width, 0)
 
@@ -473,7 +473,7 @@ def plane_layout(taps: bytes, step: tuple[int, int], height: int, width: int) ->
 
 
 def mode_of(array: np.ndarray, step: int) -> str:
-    """How elements ``step`` columns apart lie in memory: ``"row"`` side by side, ``"pair"`` every second, ``"any"``."""
+    """Name of the distance in memory of elements ``step`` columns apart: ``"row"`` side by side, ``"pair"`` every second, ``"any"``."""
     stride = array.strides[3] // array.itemsize
     return "row" if stride * step == 1 else "pair" if stride == 1 and step == 2 else "any"
 

@@ -194,7 +194,7 @@ _MOMENTS, _PRODUCTS = (row_moments, moments_along), (row_products, products_alon
 
 @kernel
 def row_slopes(k: Builder, element: str) -> None:
-    """What ``row_products`` gives, and the gradient for x of rows that are normalized on their own."""
+    """Compute the sums that ``row_products`` does, and the gradient for x of rows that are normalized on their own."""
     g, x, means, sums, products, scales, factors, result = (k.array() for _ in range(8))
 
     def body(row: Row) -> None:
@@ -350,7 +350,7 @@ def _put_parameters(
 
 @kernel
 def channel_parameters(k: Builder, element: str, weight: bool, bias: bool) -> None:
-    """What ``scaled`` takes, from given moments."""
+    """Compute the arguments of ``scaled`` from given moments."""
     means, variances, w, b, middles, factors, shifts, eps = *(k.array() for _ in range(7)), k.number()
     at = _Channels(k, element)
 
@@ -363,7 +363,7 @@ def channel_parameters(k: Builder, element: str, weight: bool, bias: bool) -> No
 
 @kernel
 def channel_factors(k: Builder, element: str, weight: bool) -> None:
-    """What ``row_products`` and ``products_along`` take with given moments."""
+    """Compute the arguments of ``row_products`` and ``products_along`` from given moments."""
     means, variances, w, middles, factors, eps = *(k.array() for _ in range(5)), k.number()
     at = _Channels(k, element)
 
@@ -484,7 +484,7 @@ def rms_norm_backward(grad_output: np.ndarray, input: np.ndarray, weight: Any, s
 
 # -- batch, group and instance norm --------------------------------------------------------------------------------------------------------
 class _Rows:
-    """How batch, group or instance norm sees an input of shape ``view``, whose ``axes`` are averaged over; the same for all inputs alike.
+    """View of an input of batch, group or instance norm: shape ``view``, averaged over ``axes``; the same for all inputs alike.
 
     Attributes:
         along: whether parameters lie along the rows, of which then ``tile`` are taken as one; ``moved``: whether channels are innermost.

@@ -95,7 +95,7 @@ def fold_rows(k: Builder, element: str) -> None:
 
 
 def _rows_of(sizes: Sequence[int], pad: Any, mode: str) -> tuple[list[int], list[np.ndarray], list[int]]:
-    """How a kernel pads the last dimensions, whose ``sizes`` are those without padding, as three.
+    """The padding of the last dimensions, whose ``sizes`` are those without padding, as the kernel takes it: for three dimensions.
 
     Returns:
         The three sizes, the places of the elements along each, and of a row's middle, which is copied as it is, where it begins in the

@@ -174,7 +174,7 @@ def _step_word(stride: int) -> str:
 
 
 class Layout(NamedTuple):
-    """How a plan's operands lie, found out once per combination of shapes and strides.
+    """Layout of a plan's operands, computed once per combination of shapes and strides.
 
     Attributes:
         shape, order: of the result's memory, and the transposition that makes the result of it (None: none).
@@ -415,7 +415,7 @@ def _run_part(op: Op, values: Any, compute: Any, result: Any, out: np.ndarray | 
 
 @cache
 def kernel_of(op: Op) -> Callable[..., Any]:
-    """What the fast path of ``op`` calls with large operands of one dtype: the kernel for what they look like, or the reference."""
+    """Function that the fast path of ``op`` calls with large operands of one dtype: the kernel for such operands, or the reference."""
     reference: Any = writing(op.fast)
     is_ufunc = op.fast is op.ufunc
     defaults = tuple([p.default for p in op.params if p.kind == "attr"]) if is_ufunc else ()
@@ -510,7 +510,7 @@ def _plan_prepared(op: Op, values: tuple[Any, ...], looks: list[Any]) -> Plan:
 
 
 def _look(op: Op, value: Any) -> Any:
-    """What a plan depends on of an operand: an array's dtype; 'number', which takes the others' dtype; or its value."""
+    """Key of an operand in a plan: the dtype of an array; 'number' for one that takes the others' dtype; otherwise its value."""
     if value.__class__ is np.ndarray:
         if not value.ndim and op.constants and value.item() in op.constants:
             return (*fixed(value.item()), value.dtype)
@@ -519,7 +519,7 @@ def _look(op: Op, value: Any) -> Any:
 
 
 def fixed(value: Any) -> tuple[Any, ...]:
-    """What a plan made for a value depends on: 2 is not 2.0, 1 is not True, and 0.0 is not -0.0, although they are equal."""
+    """Key of a value in a plan: 2 is not 2.0, 1 is not True, and 0.0 is not -0.0, although they are equal."""
     return value.__class__, value or repr(value)
 
 
@@ -527,7 +527,7 @@ _COMMON = (DEFAULT, INT_TO_FLOAT, BOOL, BOOL_TO_LONG, COMPLEX_TO_FLOAT)  # promo
 
 
 def _operands(values: Any, looks: Any, compute: Any) -> list[Any]:
-    """What is passed to the kernel: arrays, and numbers as Python's own, rounded where they would become half precision."""
+    """Arguments of the kernel: arrays, and numbers as Python's own, rounded where they would become half precision."""
     passed = [value for value, look in zip(values, looks, strict=True) if not isinstance(look, tuple)]
     if compute in dtypes.REDUCED:
         passed = [operand if _is_array(operand) else np.array(operand).astype(compute.numpy) for operand in passed]

@@ -133,7 +133,7 @@ def _pair(axes: list[Axis | None]) -> Axes | None:
 
 # -- operations ------------------------------------------------------------------------------------------------------------------
 def _layout(input: np.ndarray) -> str:
-    """How the planes lie: ``"columns"`` or ``"channels"`` together; ``""`` for anything else."""
+    """Layout of the planes: ``"columns"``, or ``"channels"`` that lie together; ``""`` for anything else."""
     if input.flags.c_contiguous:
         one = input.ndim == 4 and input.shape[1] == 1 and input.strides[1] < input.strides[2] * input.shape[2]
         return "" if one else "columns"  # one channel may be told to lie innermost, and then does in the result
@@ -157,7 +157,7 @@ def _units(count: int, size: int) -> tuple[int, int, int]:
 
 
 def _sizes_of(axes: Axes) -> dict[str, Any]:
-    """What all kernels are told of the windows."""
+    """Sizes of the windows, as all kernels take them."""
     y, x = axes
     return {"down": y.table, "across": x.table, "height": y.size, "width": x.size, "high": y.count, "wide": x.count}
 
@@ -172,7 +172,7 @@ def _none(_: np.ndarray) -> None:
 
 
 def _planned(make: Callable[..., Plan], array: np.ndarray, axes: Callable[..., Axes | None], given: Any, *more: Any) -> Plan:
-    """What computes arrays like this one: ``make(array, axes(*given), *more)``, made once.
+    """Function for arrays like this one: ``make(array, axes(*given), *more)``, made once.
 
     What is ``given`` counts as it is written, because ``True`` and ``1`` are equal but not both right.
     """

@@ -13,7 +13,7 @@ _NONE = {"sum": 0.0, "max": -math.inf}
 
 
 class _Limits:
-    """Where output ``at`` starts and stops along a dimension, and by what its sum is divided; read from a table of three rows."""
+    """Start and stop of output ``at`` along a dimension, and the divisor of its sum; read from a table of three rows."""
 
     def __init__(self, k: Builder, table: Value, count: Value):
         self.k, self.table, self.count = k, table, count

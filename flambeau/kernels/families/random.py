@@ -38,7 +38,7 @@ _F64 = np.dtype(np.float64)
 
 
 class Rule(NamedTuple):
-    """How a piece of the result comes from words.
+    """Rule that makes a piece of the result from random words.
 
     Attributes:
         words: how many an element takes; None: one, or two where it has 8 bytes.
@@ -362,7 +362,7 @@ def apply(k: Builder) -> None:
 # ---- what the core calls
 @native("random.draw")
 def drawing(name: str, dtype: np.dtype) -> Callable[..., int | None] | None:
-    """What fills an array of ``dtype`` by rule ``name``, or None.
+    """Function that fills an array of ``dtype`` by rule ``name``, or None.
 
     Returns:
         ``fill(out, state, old, new, position, *numbers)``, which returns how many words it took, or None where it did nothing. ``out`` is

@@ -420,7 +420,7 @@ class _Backwards:
 
 # -- calls ----------------------------------------------------------------------------------------------------------------------------
 class _Plan(NamedTuple):
-    """What computes with arrays of certain sizes: lays the weights out anew (``size`` elements) if at all, and does the steps."""
+    """Function for arrays of certain sizes: copies the weights to another layout (``size`` elements) if that pays, and does the steps."""
 
     size: int
     pack: Call | None

@@ -42,7 +42,7 @@ _SHORT = 16  # rows of fewer elements are taken side by side, one register for a
 # -- plans -----------------------------------------------------------------------------------------------------------------------------
 @dataclass(frozen=True, slots=True)
 class _Plan:
-    """How one kind of call is done: everything that does not depend on the data.
+    """Execution plan for one kind of call: everything that does not depend on the data.
 
     Attributes:
         copy: order of dimensions to copy the input in first, if its layout does not fit.
@@ -121,7 +121,7 @@ class _Layout:
 
 
 def _layout(a: np.ndarray, dims: tuple[int, ...], ordered: bool) -> _Layout | None:
-    """How to see an array; None if it fits neither layout."""
+    """View of an array in one of the two layouts; None if it fits neither."""
     size = a.itemsize
     kept = _joined([(a.shape[d], a.strides[d]) for d in range(a.ndim) if d not in dims])
     reduced = [(a.shape[d], a.strides[d]) for d in range(a.ndim) if d in dims]

@@ -18,7 +18,7 @@ _ROWS = 8  # taken at a time: rows a power of two apart compete for the same 8 p
 # -- what both layouts share ---------------------------------------------------------------------------------------------------------
 @dataclass(frozen=True, slots=True)
 class _Extent:
-    """How pieces are cut: ``steps1`` of the ``n1`` and ``steps2`` of the ``n2`` elements each; ``along`` pieces lie along r1."""
+    """Division into pieces: ``steps1`` of the ``n1`` and ``steps2`` of the ``n2`` elements each; ``along`` pieces lie along r1."""
 
     n2: Value
     n1: Value

@@ -1,4 +1,4 @@
-"""What each reduction does with an element: the table that ``reduction.py`` makes kernels from.
+"""The table of rules from which ``reduction.py`` makes kernels: the state and the steps of each reduction.
 
 A reduction runs once (``Sweep``) or twice over a piece of the input, which lies in cache the second time.  Sums of float32 are kept in
 float32 for ``BLOCK`` elements a lane and in float64 beyond, so that their error does not grow with their length; variances and
@@ -78,7 +78,7 @@ def _simple(sweep: Sweep, finish: Callable[[Builder, State, Value, Value], State
 
 # -- sums and products -------------------------------------------------------------------------------------------------------------
 def _narrow(element: str) -> str:
-    """What a lane adds up elements of a type in."""
+    """Type in which a lane accumulates elements of a type."""
     element = register_element(element)
     return element if element in ("f32", "f64") else "i64" if element in ("i32", "i64") else "i32"
 

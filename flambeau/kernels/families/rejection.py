@@ -61,7 +61,7 @@ def more_words(k: Builder, state: Value, words: Value, place: Value) -> tuple[Va
 
 
 class Rule(NamedTuple):
-    """How an element comes from the stream.
+    """Rule that makes an element from the stream of random numbers.
 
     Attributes:
         arrays: how many operands there are, arrays of the result's size and dtype.
@@ -295,7 +295,7 @@ RULES = {
 
 @native("random.draw_each")
 def drawing(name: str, dtype: np.dtype) -> Callable[..., int | None] | None:
-    """What fills an array of ``dtype`` by rule ``name``, or None; as ``random.draw``, with the number that is kept and the operands."""
+    """Function that fills an array of ``dtype`` by rule ``name``, or None; like ``random.draw``, with the saved number and the operands."""
     element = ELEMENTS.get(dtype)
     if element not in _FLOATS:
         return None

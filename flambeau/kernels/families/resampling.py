@@ -187,7 +187,7 @@ def resample_bytes_axis(k: Builder, across: bool, step: int) -> None:
 
 
 def _in_a_word(step: int) -> int:
-    """How many bytes that are ``step`` apart lie in a word of four."""
+    """Number of bytes, ``step`` apart, that lie in a word of four."""
     return 1 + 3 // step
 
 

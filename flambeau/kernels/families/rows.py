@@ -45,7 +45,7 @@ _CHUNK = 1 << 17  # bytes
 
 
 class Place:
-    """Where a pass is: elements ``j`` and following of a row, or across, element ``j`` of several rows."""
+    """Position of a pass: elements ``j`` and following of a row, or across, element ``j`` of several rows."""
 
     __slots__ = ("index", "j", "mask", "row")
 
@@ -57,7 +57,7 @@ class Place:
         return self.row.k.load(pointer, self.index, element or self.row.memory, self.row.lanes, self.mask)
 
     def load_all(self, pointer: Value) -> list[Value]:
-        """What ``load`` gives, for each of the rows that are taken together."""
+        """Elements at this place of each of the rows that are taken together, as a list."""
         k, row = self.row.k, self.row
         return [k.load(pointer, self.index + row.n * i, row.memory, row.lanes, self.mask) for i in range(row.together)]
 
@@ -65,11 +65,11 @@ class Place:
         self.row.k.store(value, pointer, self.index, element or self.row.memory, self.mask)
 
     def along(self, pointer: Value) -> Value:
-        """What an array of n elements has for this place; across, one number."""
+        """Elements of an array of length n at this place; across, one number."""
         return self.row.k.load(pointer, self.j, self.row.element, *(() if self.row.across else (self.row.lanes, self.mask)))
 
     def numbers(self) -> Value:
-        """Which elements of the row these are, as i32; across, one number."""
+        """Positions of these elements in the row, as i32; across, one number."""
         k, j = self.row.k, self.row.k.cast(self.j, "i32")
         return j if self.row.across else k.indices(self.row.lanes, "i32") + j
 
@@ -99,7 +99,7 @@ class Row:
 
     # -- one element a row ----------------------------------------------------------------------------------------------------------
     def take(self, pointer: Value, element: str = "") -> Value:
-        """What an array with one element for each row has for this one."""
+        """The element for this row of an array with one element for each row; across, one for each of several rows."""
         return self.k.load(pointer, self.index, element or self.element, self.lanes if self.across else 1, self.mask)
 
     def put(self, value: Value, pointer: Value, element: str = "") -> None:
@@ -273,7 +273,7 @@ def rows(
 
 @lru_cache(maxsize=4096)
 def rows_per_chunk(element: str, view: View, chunks: int = 0) -> tuple[int, int]:
-    """How many units of work there are (rows, or across, blocks of columns), and how many make a chunk of some 128 KB.
+    """Number of units of work (rows, or across, blocks of columns), and number of them in a chunk of some 128 KB.
 
     Args:
         chunks: there shall be at most so many chunks, if not 0.

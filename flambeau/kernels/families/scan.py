@@ -36,7 +36,7 @@ State = tuple[Value, ...]
 
 @dataclass(frozen=True, slots=True)
 class _Rule:
-    """What is joined: ``join(k, before, after)``, beginning with ``start(element)``; with the places of what is kept if ``has_place``."""
+    """Scan by ``join(k, before, after)`` from ``start(element)``; ``has_place`` if the positions of the results are returned too."""
 
     join: Callable[[Builder, Value, Value], Value]
     start: Callable[[str], float]

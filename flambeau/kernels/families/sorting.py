@@ -32,7 +32,7 @@ def _unsigned(value: Value) -> Value:
 
 
 def _key_bits(element: str) -> int:
-    """How many bits order elements of a type."""
+    """Number of bits of the key by which elements of a type are sorted."""
     register = register_element(element)
     return {"f32": 32, "f64": 64, "b1": 8}.get(register) or int(register[1:])
 
@@ -240,7 +240,7 @@ def topk(input: np.ndarray, k: int, dim: int = -1, largest: bool = True, sorted:
 # -- search -------------------------------------------------------------------------------------------------------------------------------
 @kernel
 def search(k: Builder, element: str, right: bool) -> None:
-    """Where each value belongs in its sorted row: how many of the row's elements go before it. NaN goes last."""
+    """Position of each value in its sorted row: the number of the row's elements that go before it. NaN goes last."""
     ranked, values, result = k.array(), k.array(), k.array()
     n, count, row_step, blocks = (k.integer() for _ in range(4))
     lanes = min(k.lanes(element), k.lanes("i32"))

@@ -110,7 +110,7 @@ class Tiles:
         k.loop(0, self.width, block, step=lanes)
 
     def _inside(self, row: Value, column: Value, limits: tuple[Value, Value]) -> Value:
-        """Which lanes of a row's register from ``column`` on lie within the limits: none where the row does not."""
+        """Mask of the lanes of a row's register from ``column`` on that lie within the limits; none if the row does not."""
         return below(self.k, self.k.select(row < limits[0], limits[1] - column, 0), self.lanes)
 
 

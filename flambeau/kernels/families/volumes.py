@@ -51,7 +51,7 @@ def _flat_weight(weight: np.ndarray) -> np.ndarray:
 
 
 def _steps(samples: int, size: int) -> Iterator[slice]:
-    """Which samples are taken together, of which each needs ``size`` bytes."""
+    """Slices of samples that are computed together; each sample needs ``size`` bytes."""
     several = max(1, _ROOM // max(size, 1))
     for start in range(0, samples, several):
         yield slice(start, min(start + several, samples))

@@ -121,7 +121,7 @@ def windows_times_weight(k: Builder, element: str, mode: str, store: str, rows: 
 
 @dataclass(frozen=True, slots=True)
 class _Pixels:
-    """What one chunk of ``windows_times_weight`` computes: pixels ``first`` to ``stop`` of one group's outputs.
+    """Pixels that one chunk of ``windows_times_weight`` computes: ``first`` to ``stop`` of one group's outputs.
 
     Attributes:
         image: which image they are of, for bands.
@@ -170,7 +170,7 @@ class _Products:
 
     # what bands and panels differ in
     def pixel_groups(self) -> Value:
-        """How many blocks of pixels there are in all."""
+        """Number of blocks of pixels in all."""
         raise NotImplementedError
 
     def run_length(self) -> Value:
@@ -185,7 +185,7 @@ class _Products:
         raise NotImplementedError
 
     def image_and_row(self, pixels: _Pixels, run: Value) -> tuple[Value, Value]:
-        """Where a run of the result lies."""
+        """Image and row of a run of the result."""
         raise NotImplementedError
 
     # the loops
@@ -245,7 +245,7 @@ class _Products:
 
     # -- the result: a tile is added to the bias, or where this is not the first block of channels to what is there
     def place_of(self, strip: _Strip, run: Value, start: Value) -> Value:
-        """Where pixel ``start``, which lies in run number ``run``, goes for the strip's first output."""
+        """Pointer to the result for pixel ``start`` of run number ``run``, for the strip's first output."""
         to = self.a.to
         n, y = self.image_and_row(strip.pixels, run)
         return self.k.at(strip.pixels.out, n * to.n + y * to.y + (start - run * self.a.line) * to.x + strip.first * to.c, self.element)
@@ -288,7 +288,7 @@ class _Products:
         return value + self.k.select(strip.c0.eq(0), bias, old())
 
     def end_of(self, run: Value, start: Value, end: Value) -> Value:
-        """Which is the last (excluded) of the pixels ``start`` to ``end`` of a run that is wanted."""
+        """End (excluded) of the pixels ``start`` to ``end`` of a run that are wanted."""
         return end
 
 
@@ -374,7 +374,7 @@ class _PanelProducts(_Products):
 
 
 def by_width(k: Builder, length: Value, lanes: int, vectors: int, body: Callable[[int], Value]) -> Value:
-    """What ``body(v)`` returns for a number of registers, up to ``vectors``, that holds ``length`` elements."""
+    """Result of ``body(v)`` for a number of registers, up to ``vectors``, that holds ``length`` elements."""
 
     def choose(choices: list[int]) -> Any:
         if len(choices) == 1:
@@ -431,7 +431,7 @@ def windows_times_grad(k: Builder, element: str, mode: str, grad_mode: str, band
 
 @dataclass(frozen=True, slots=True)
 class _Sums:
-    """What one chunk of ``windows_times_grad`` sums up.
+    """Sums that one chunk of ``windows_times_grad`` computes.
 
     Attributes:
         data, grad: of the group.

@@ -457,7 +457,7 @@ def atan2(k: Builder, y: Value, x: Value) -> Value:
 
 
 def _arcsine(k: Builder, x: Value) -> tuple[Value, Value, Value]:
-    """Where |x| is above 1/2, and s and w: asin(|x|) is s + w, there pi / 2 - 2 * (s + w)."""
+    """Mask of |x| above 1/2, and s and w: asin(|x|) is s + w, where the mask is set pi / 2 - 2 * (s + w)."""
     size = k.abs(x)
     large = size > 0.5
     z = k.select(large, (1.0 - size) * 0.5, size * size)
