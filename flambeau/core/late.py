@@ -1,4 +1,4 @@
-"""How things are made late: what an operation needs beyond its table row is made at its first use.
+"""Things made at their first use: all of an operation beyond its table row.
 
 A first use may happen in two threads at once, be interrupted at any bytecode by what a signal handler raises (Ctrl-C), be entered a
 second time by a handler that computes something itself, and a process may be forked in its midst.  Three rules keep that harmless:
@@ -88,7 +88,7 @@ def adopt(package: str) -> None:
 
 
 def submodule(package: str, name: str, names: Collection[str]) -> Any:
-    """What the ``__getattr__`` of a package returns whose submodules ``names`` are imported when they are first asked for.
+    """Implement the ``__getattr__`` of a package whose submodules ``names`` are imported at their first use.
 
     Raises:
         AttributeError: another name, or one that this installation lacks.

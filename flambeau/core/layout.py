@@ -27,7 +27,7 @@ class Constant:
 
 
 class layout(Constant):
-    """How a tensor's values are laid out: ``torch.strided``, a sparse layout, or ``torch.jagged``. Source: torch.layout."""
+    """Layout of a tensor's values: ``torch.strided``, a sparse layout, or ``torch.jagged``. Source: torch.layout."""
 
     __slots__ = ()
 
@@ -205,7 +205,7 @@ def elementwise_strides(shape: tuple[int, ...], arrays: Sequence[np.ndarray], ha
 
 
 def laid_out_elementwise(result: np.ndarray, arrays: Sequence[np.ndarray], has_numbers: bool) -> np.ndarray:
-    """What an element-wise operation made of ``arrays``, with PyTorch's strides; a copy if elements move."""
+    """Result of an element-wise operation on ``arrays``, with PyTorch's strides; a copy if elements move."""
     if result.size and 1 not in result.shape and all(array.flags.c_contiguous for array in arrays):
         return result
     return laid_out(result, elementwise_strides(result.shape, arrays, has_numbers))

@@ -37,7 +37,7 @@ def _library() -> Any:
 
 
 def _slept(native_id: int) -> tuple[bytes, ...] | None:
-    """How often a sleeping thread has run so far; None for one that runs."""
+    """Number of times that a sleeping thread has run so far, as the system counts; None for a thread that runs."""
     library, buffer = _library()
     descriptor = library.open(b"/proc/self/task/%d/status" % native_id, os.O_RDONLY | os.O_CLOEXEC)
     if descriptor < 0:

@@ -11,7 +11,7 @@ from .layout import Constant
 
 
 class qscheme(Constant):
-    """How integers of a quantized tensor stand for numbers. Source: torch.qscheme."""
+    """Scheme that maps integers of a quantized tensor to numbers. Source: torch.qscheme."""
 
     __slots__ = ()
 
@@ -56,7 +56,7 @@ class Quantizer:
         return np.clip(steps, limits.min, limits.max).astype(kind)
 
     def numbers(self, integers: np.ndarray) -> np.ndarray:
-        """What integers stand for, as float32."""
+        """Numbers that integers represent, as float32."""
         scale, zero_point = (self._along_axis(part, integers.ndim) for part in (self.scale, self.zero_point))
         steps = (integers.astype(np.float64) - zero_point).astype(np.float32)
         return np.asarray(steps * np.asarray(scale).astype(np.float32), np.float32)

@@ -12,7 +12,7 @@ class OutOfMemoryError(RuntimeError):
 
 
 class Settings:
-    """What was last asked for by ``torch.set_...`` and ``torch.backends``.
+    """Settings of ``torch.set_...`` and ``torch.backends``.
 
     Attributes:
         attention: which implementations of attention may be used; see ``torch.nn.attention.sdpa_kernel``.

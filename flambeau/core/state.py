@@ -59,7 +59,7 @@ INFERENCE = 0  # falsy as False is, and told apart from it by ``is``
 
 
 class ThreadState(threading.local):
-    """What is switched per thread; class attributes are the defaults of a new thread.
+    """Modes and switches of a thread; class attributes are the defaults of a new thread.
 
     Attributes:
         grad: what is done with calls: True, False or ``INFERENCE``.
@@ -127,7 +127,7 @@ def grad_enabled() -> bool:
 
 
 def unrecorded() -> bool | int:
-    """What goes into ``_requires_grad`` of a tensor that is made now and not recorded: False, or ``INFERENCE``."""
+    """Value of ``_requires_grad`` for a tensor that is made now and not recorded: False, or ``INFERENCE``."""
     return thread.grad and False if inferring else False
 
 

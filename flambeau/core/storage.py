@@ -370,7 +370,7 @@ _INTEGERS = {dtypes.qint8: np.dtype(np.int8), dtypes.qint32: np.dtype(np.int32)}
 
 
 def _element_of(dtype: dtypes.dtype) -> np.dtype[Any]:
-    """What NumPy reads and writes as an element of a storage."""
+    """NumPy's dtype for an element of a storage."""
     return _INTEGERS.get(dtype, np.dtype(np.uint8)) if dtype.numpy is None else dtype.numpy
 
 

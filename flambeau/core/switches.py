@@ -65,7 +65,7 @@ _device = device
 
 
 def get_float32_matmul_precision() -> str:
-    """What ``set_float32_matmul_precision`` was given; 'highest' at first.
+    """Current precision of float32 matrix products, as ``set_float32_matmul_precision`` sets it; 'highest' at first.
 
     Returns: 'highest', 'high' or 'medium'.
     Source: torch.get_float32_matmul_precision.

@@ -48,7 +48,7 @@ class Binder:
         return late.alone(self._completed, _Copies.function, function) if entry is None else entry[1]
 
     def value(self, value: Any) -> Any:
-        """What stands for a global, a default or a closed-over value in the copies."""
+        """The value, in the copies, of a global, a default or a closed-over variable."""
         entry = self.made.get(id(value))
         return late.alone(self._completed, _Copies.value, value) if entry is None else entry[1]
 

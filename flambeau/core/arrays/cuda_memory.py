@@ -4,7 +4,7 @@ from __future__ import annotations
 
 
 class DeviceMemory:
-    """What is known of one device's memory beyond what CuPy's pool counts.
+    """State of one device's memory beyond the counts of CuPy's pool.
 
     Attributes:
         peak, reserved_peak: most bytes in use, and taken from the device, since the last reset.

@@ -128,7 +128,7 @@ def _each_array(value: Any, function: Callable[[Any], Any]) -> Any:
 
 
 class Namespace:
-    """What the name ``np`` means in a kernel bound to device arrays.
+    """The module that the name ``np`` stands for in a kernel bound to device arrays.
 
     Args:
         module: CuPy, or what stands in for it, or a sub-module of either.

@@ -46,7 +46,7 @@ class HollowArray(MetaArray):
 
 
 class Hollow(Meta):
-    """What the package must know of these arrays."""
+    """Interface between the package and these arrays."""
 
     name, array_class = "hollow", HollowArray
 

@@ -120,7 +120,7 @@ class Kind:
         return self._binder.function(function)
 
     def make(self, where: device, function: Callable[..., Any], *args: Any) -> Any:
-        """What ``function``, which makes an array, makes on a device of this kind."""
+        """Array that ``function`` makes, on a device of this kind."""
         return self.bound(function)(*args)
 
     def choice_for(self, op: Op) -> native.Choice | None:
@@ -128,7 +128,7 @@ class Kind:
         return None
 
     def run(self, op: Op, values: list[Any], compute: dtype | None, result: dtype | None) -> Any:
-        """What the kernel of ``op`` returns for operands of this kind.
+        """Result of the kernel of ``op`` for operands of this kind.
 
         Args:
             values: arrays, numbers and attributes in the signature's order.
@@ -326,7 +326,7 @@ def place_of(where: Any, operation: str = "tensor") -> device:
 
 
 def make_at(where: device, function: Callable[..., Any], *args: Any) -> Any:
-    """What ``function(*args)``, which makes an array, makes on that device."""
+    """Array that ``function(*args)`` makes, on that device."""
     return function(*args) if where is cpu else BY_DEVICE[where._kind].make(where, function, *args)
 
 
@@ -436,7 +436,7 @@ def check_same_device(target: Any, array: Any) -> None:
 
 
 def kind_of_call(op: Any, arrays: Sequence[Any]) -> Kind:
-    """Whose kernels a call gets. 0-d arrays of the CPU may stand beside any other.
+    """Kind of array whose kernels a call gets. 0-d arrays of the CPU may stand beside any other.
 
     Raises:
         RuntimeError: operands on two devices.

@@ -86,7 +86,7 @@ def _eliminate(factors: np.ndarray, pivots: np.ndarray, info: np.ndarray) -> tup
 
 
 def permutation(pivots: np.ndarray, rows: int) -> np.ndarray:
-    """Where each row comes from after the swaps that ``pivots`` tell.
+    """The row from which each row comes after the swaps in ``pivots``.
 
     Raises:
         RuntimeError: a pivot that is no row.

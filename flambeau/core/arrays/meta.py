@@ -49,7 +49,7 @@ class Meta(Kind):
         return view_at(base, shape, kind, offset, strides)
 
     def on_host(self, function: Callable[..., Any]) -> Callable[..., Any]:
-        """What stands for a function of random numbers: nothing is drawn."""
+        """Replacement for a function of random numbers: nothing is drawn."""
         return _DRAWN.get(function.__name__, lambda *args, **kwargs: None)
 
     def run(self, op: Op, values: list[Any], compute: dtype | None, result: dtype | None) -> Any:

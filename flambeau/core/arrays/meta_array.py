@@ -223,7 +223,7 @@ def empty_strided(shape: Sequence[int], strides: Sequence[int], kind: np.dtype) 
 
 
 def empty_like(array: Any, kind: Any = None, order: Any = "K", shape: Any = None) -> MetaArray:
-    """What ``np.empty_like`` makes: dense, dimensions in the order of ``array``'s strides."""
+    """Array as ``np.empty_like`` makes it: dense, dimensions in the order of ``array``'s strides."""
     kind, sizes = np.dtype(array.dtype if kind is None else kind), tuple(array.shape if shape is None else shape)
     is_column_major = array.flags.f_contiguous and not array.flags.c_contiguous
     if order == "F" or (order == "A" and is_column_major):
@@ -251,5 +251,5 @@ def view_at(base: Any, shape: Sequence[int], kind: np.dtype, offset: int, stride
 
 
 def empty_elementwise(shape: tuple[int, ...], kind: np.dtype, operands: Sequence[Any]) -> MetaArray:
-    """What an element-wise operation on ``operands`` returns."""
+    """Array as an element-wise operation on ``operands`` returns it."""
     return empty_strided(shape, elementwise_strides(shape, operands, False), kind)

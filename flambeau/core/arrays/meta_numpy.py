@@ -171,7 +171,7 @@ def emptied(value: Any) -> Any:
 
 
 def computed(function: Callable[..., Any], args: Any, kwargs: dict[str, Any]) -> Any:
-    """What a function without a rule returns, by its result for a few ones."""
+    """Result of a function without a rule, computed with ones in place of the elements."""
     out = kwargs.pop("out", None)
     with np.errstate(all="ignore"):
         result = function(*_ones(tuple(args)), **{key: _ones(value) for key, value in kwargs.items()})

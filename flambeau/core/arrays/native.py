@@ -1,4 +1,4 @@
-"""Which kernel runs on the host's arrays: the reference kernel, or a native one where there is enough to do.
+"""Choice of the kernel for the host's arrays: the reference kernel, or a native one if there is enough to do.
 
 An operation's reference kernel works on anything.  A native kernel, registered under the operation's name, takes the same arguments
 and returns the same result faster, or None where a call is not for it (a dtype, a layout); then the reference does the work.  What is a
@@ -120,7 +120,7 @@ def _find(name: str) -> Callable[..., Any] | None:
 
 
 def _families() -> dict[str, str]:
-    """Which module has an operation's kernels; empty while this very thread imports the table."""
+    """Modules of the operations' kernels; empty while this very thread imports the table."""
     return getattr(importlib.import_module(_BACKEND), "FAMILIES", {})
 
 
@@ -163,7 +163,7 @@ def at_most(size: int) -> int:
 
 
 def call_native(name: str, *arguments: Any) -> Any:
-    """What native kernel ``name`` returns, however much there is to do (``Budget`` tells); None where there is none or it declines."""
+    """Result of native kernel ``name``, however little there is to do (``Budget`` decides); None if there is none or it declines."""
     if not switch.on:
         return None
     try:
@@ -202,8 +202,8 @@ _RATED = re.compile(r"(?:(\d+) \* )?(.+?)(?: // (\d+))?")
 
 
 def work_and_threshold(work: str | None, first: str) -> tuple[str | None, int]:
-    """What is compared, None for the size of the operand ``first``, and from which value on a native kernel is asked: the rate that
-    ``work`` begins or ends with is in the threshold."""
+    """The expression to compare, None for the size of the operand ``first``, and the value from which on a native kernel is chosen:
+    it includes the rate that ``work`` begins or ends with."""
     rated = _RATED.fullmatch(work or f"{first}.size")
     assert rated is not None
     dear, size, cheap = rated[1] or 1, rated[2], rated[3] or 1
@@ -299,7 +299,7 @@ def _large_part(name: str, reference: Callable[..., Any]) -> Callable[..., Any]:
 
 # -- operations -----------------------------------------------------------------------------------------------------------------------
 class Choice:
-    """What is decided about an operation that has a native kernel.
+    """Choice of kernels for an operation that has a native one.
 
     Attributes:
         work: how much a call does, as an expression over the operation's parameters with arrays for its operands; None for the size
@@ -346,7 +346,7 @@ choices: dict[Any, Choice | None] = {}
 
 
 def choice_for(op: Op) -> Choice | None:
-    """What is decided about ``op``; None where it has no native kernel."""
+    """Choice of kernels for ``op``; None if it has no native kernel."""
     try:
         return choices[op]
     except KeyError:
@@ -368,7 +368,7 @@ def _function_of(names: Sequence[str], work: str, scope: dict[str, Any]) -> Call
 
 
 def native_kernel_for(op: Op, choice: Choice) -> Callable[..., Any]:
-    """What a fast path calls with large operands instead of ``op.fast``.
+    """Function that a fast path calls with large operands instead of ``op.fast``.
 
     Where ``op.fast`` is an expression, the kernel is called ``large`` there and returns None where it declines.
     """
@@ -463,7 +463,7 @@ _WRITING: dict[Any, Callable[..., Any]] = {np.negative: _negative}
 
 
 def writing(ufunc: Any) -> Any:
-    """What is called where a ufunc gets a place for its result: the ufunc, unless NumPy gets that wrong."""
+    """Function to call when a ufunc gets a place for its result: the ufunc, unless NumPy gets that wrong."""
     return _WRITING.get(ufunc, ufunc)
 
 
@@ -478,7 +478,7 @@ def fused_threshold(op: Op, rule: Callable[..., Any]) -> int | None:
 
 
 def fused_rule(rule: Callable[..., Any]) -> Callable[..., Any]:
-    """What a node calls with a large gradient: one kernel for the whole rule, unless the gradient's own graph is wanted."""
+    """Function that a node calls with a large gradient: one kernel for the whole rule, unless the gradient's own graph is wanted."""
 
     def large(*arguments: Any) -> Any:
         if wrappers and any(argument.__class__ in wrappers for argument in arguments):

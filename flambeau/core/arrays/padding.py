@@ -1,4 +1,4 @@
-"""Where the elements of a padded dimension come from."""
+"""Sources of the elements of a padded dimension."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ def sides_of(pad: Sequence[int], ndim: int) -> tuple[list[int], list[int]]:
 
 
 def places_of(size: int, low: int, high: int, mode: str) -> np.ndarray:
-    """Which of ``size`` elements stands at each place of the padded dimension."""
+    """Index, among ``size`` elements, of the one at each place of the padded dimension."""
     at = np.arange(-low, size + high)
     if mode == "replicate":
         return at.clip(0, size - 1)

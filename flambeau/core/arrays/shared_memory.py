@@ -35,7 +35,7 @@ def _system_calls() -> tuple[Any, Any]:
 
 
 class _Process:
-    """What this process knows of shared memory.
+    """Shared memory of this process.
 
     Attributes:
         memories: those it has, by their identity.

@@ -264,7 +264,7 @@ class SparseKind(Kind):
         return bodies.get(function, function)
 
     def run(self, op: Op, values: list[Any], compute: dtype | None, result: dtype | None) -> Any:
-        """What the rule of ``op`` makes of operands of which at least one is sparse."""
+        """Result of the rule of ``op`` for operands of which at least one is sparse."""
         rule = rules.of(op)
         if rule is None:
             if not op.keeps_zero:
@@ -314,7 +314,7 @@ def keys_of(indices: np.ndarray, sizes: tuple[int, ...]) -> np.ndarray:
 
 @native.part("_order_along")
 def stable_order(numbers: np.ndarray) -> np.ndarray:
-    """Which of some whole numbers comes first, second, ...; equal ones in their order."""
+    """Indices that sort whole numbers; equal ones stay in their order."""
     return numbers.argsort(kind="stable")
 
 

@@ -1,4 +1,4 @@
-"""What factories make of a sparse layout: tensors without elements, or values at the places of another tensor."""
+"""Factories for sparse layouts: tensors without elements, or with the indices of another tensor."""
 
 from __future__ import annotations
 

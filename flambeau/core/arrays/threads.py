@@ -1,4 +1,4 @@
-"""How many threads run inside operations."""
+"""Number of threads that run inside operations."""
 
 from __future__ import annotations
 

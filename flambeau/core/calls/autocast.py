@@ -50,7 +50,7 @@ kept = _Kept()
 
 
 class Region:
-    """What a thread's ``with autocast`` block has set, and who casts the operands of its calls. It never changes.
+    """Settings of a thread's ``with autocast`` block, and the devices that it casts for. It never changes.
 
     Attributes:
         types: the dtypes to compute in, by the types of devices that it casts for. here, elsewhere: whether the CPU is one, or others.

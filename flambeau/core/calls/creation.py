@@ -1,4 +1,4 @@
-"""What all factories share: the options ``out``, ``dtype``, ``layout``, ``device``, ``pin_memory`` and ``requires_grad``, and sizes."""
+"""Options and sizes that all factories share: ``out``, ``dtype``, ``layout``, ``device``, ``pin_memory`` and ``requires_grad``."""
 
 from __future__ import annotations
 
@@ -132,7 +132,7 @@ class Creation:
                 raise RuntimeError(f"dtype {self.dtype.legacy} does not match dtype of out parameter ({self.out.dtype.legacy})")
 
     def make(self, function: Callable[..., Any], *args: Any) -> Any:
-        """What ``function(*args)``, which makes an array with NumPy's functions, makes on the device."""
+        """Array that ``function(*args)``, with NumPy's functions, makes on the device."""
         return make_at(self.where, function, *args)
 
     def dtype_or_default(self) -> dtypes.dtype:

@@ -52,7 +52,7 @@ from .return_types import named_result
 
 
 class Form:
-    """How an operation was called.
+    """Form in which an operation is called.
 
     Attributes:
         run: what runs the call. public: which attribute of the operation is the function that ``__torch_function__`` is shown.
@@ -117,7 +117,7 @@ class Call:
 
     @property
     def kind(self) -> Kind:
-        """Whose kernels it gets."""
+        """Kind of array whose kernels it gets."""
         arrays = []
         foreign = False
         for operand in self.operands:
@@ -137,7 +137,7 @@ class Call:
         return recorded
 
     def overridden(self) -> Any:
-        """What a mode or a subclass returns for this call; NotImplemented if nobody takes it."""
+        """Result of a mode or a subclass for this call; NotImplemented if none takes it."""
         params, values = self.op.params, self.values
         args: list[Any] = []
         rest: tuple[Any, ...] = ()
@@ -261,7 +261,7 @@ def operands_of(op: Op, values: Sequence[Any]) -> list[Any]:
 
 
 def composite_operands(entry: Any, values: Sequence[Any]) -> list[Any]:
-    """What may take a composite call over: tensors and their like, also in lists.
+    """Operands that may override a composite call: tensors and their like, also in lists.
 
     Raises:
         TypeError: something else where a tensor is expected.

@@ -73,7 +73,7 @@ def asked_getter(tensor: Any, name: str) -> Any:
 
 
 def asked_method(name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """What a method of a tensor returns, by the mode or the class that takes it."""
+    """Result of a tensor's method from the mode or the class that overrides it."""
     if (thread.function_modes or (thread.dispatch_modes and name == "detach")) and args and not _of_library():
         if thread.function_modes:
             result = call_override(_functions[name], (args[0],), args, kwargs)

@@ -117,7 +117,7 @@ class Hung:
 
     @made_once
     def arity(self) -> int:
-        """How many operands there are."""
+        """Number of operands."""
         return sum(param.kind != "attr" for param in self.params)
 
     @made_once

@@ -33,7 +33,7 @@ def complain_other(have: dtypes.dtype, want: dtypes.dtype) -> Exception:
 
 
 class Out:
-    """What an operation asks of ``out=``, where it is not the usual.
+    """Rules of an operation for ``out=`` that are not the usual ones.
 
     Attributes:
         fits: function (result's dtype, ``out``'s) -> whether one can be written into the other; the usual is ``can_cast``.

@@ -1,4 +1,4 @@
-"""Which dtype a call computes in, and which its result has."""
+"""Type promotion: the dtype in which a call computes, and the dtype of its result."""
 
 from __future__ import annotations
 

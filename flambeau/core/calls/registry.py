@@ -129,7 +129,7 @@ class Composite(Hung):
 
     @made_once
     def general(self) -> Any:
-        """What looks for overrides; the body itself where nothing is to be looked at."""
+        """Wrapper that looks for overrides; the body itself if there is nothing to look at."""
         return _composite_wrapper(self)
 
     @made_once
@@ -208,7 +208,7 @@ class Factory(Declared):
 
     @made_once
     def arguments(self) -> tuple[int, int | None, list[tuple[str, int]]]:
-        """What the body takes: how many arguments by position, the place of any number of further ones, names and places of keywords."""
+        """Arguments of the body: number of positional ones, position of any number of further ones, names and positions of keywords."""
         own = [(p, i) for i, p in enumerate(self.params) if p.name not in self.option_names]
         rest = next((i for p, i in own if p.kind == "rest"), None)
         return (
@@ -334,7 +334,7 @@ def _variadic_wrapper(body: Any) -> Any:
 
 
 def _overridden(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """What a mode or an operand's class returns; NotImplemented where nobody takes the call. Tensors around tensors see its parts."""
+    """Result of a mode or an operand's class; NotImplemented if none takes the call. Tensors around tensors see its parts."""
     operands: list[Any] = []
     for arg in args:
         operands += arg if isinstance(arg, (tuple, list)) else (arg,)

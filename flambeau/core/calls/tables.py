@@ -55,7 +55,7 @@ TABLES = {name: Namespace() for name in ("torch", "nn.functional", "Tensor", "li
 
 
 def key_of(name: str, namespace: str) -> str:
-    """How an operation is named wherever a name is needed: ``sum``, ``nn.functional.linear``."""
+    """Key of an operation wherever a name is needed: ``sum``, ``nn.functional.linear``."""
     return name if namespace == "torch" else f"{namespace}.{name}"
 
 

@@ -1,4 +1,4 @@
-"""How a wrapper's source is written: parameters, operands, the kernel's call, wrapping, recording. A whole one stands in ``wrappers``."""
+"""Source of a wrapper: parameters, operands, the kernel's call, wrapping, recording. A whole one stands in ``wrappers``."""
 
 from __future__ import annotations
 

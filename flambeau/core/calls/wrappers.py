@@ -267,7 +267,7 @@ def _add_fast(source: Source, fallback: str, with_out: bool, operator: bool, is_
 
 
 def _common_dtypes(op: Op) -> str:
-    """What must hold of the dtype that all operands have."""
+    """Condition on the dtype that all operands share, as source."""
     if op.promotion in CHECKED and not _keeps_dtype(op, "fd" + INT64_CHAR + ("?" if op.fast_bool else "")) and _keeps_dtype(op, "fd"):
         return "(d is F32 or d is F64)"  # the results of others are not what PyTorch's are
     return f"(d is F32 or d is F64 or d is I64{' or d is B8' if op.fast_bool else ''})"

@@ -1,1 +1,1 @@
-"""What stands above tensors and is put on them: printing, pickling, old constructors."""
+"""Protocols above tensors whose methods are put on them: printing, pickling, old constructors."""

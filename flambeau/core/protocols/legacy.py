@@ -19,7 +19,7 @@ from ..tensor import Tensor, share, wrap
 
 
 def construct(cls: type, dtype: dtypes.dtype, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Tensor:
-    """What ``torch.Tensor(...)`` makes: uninitialised for sizes, values for a sequence, an alias for a tensor or storage.
+    """Tensor for ``torch.Tensor(...)``: uninitialised for sizes, values for a sequence, an alias for a tensor or storage.
 
     Raises:
         TypeError: another kind of argument, or a tensor or storage of another dtype.

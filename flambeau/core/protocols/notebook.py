@@ -1,4 +1,4 @@
-"""What a notebook shows of a tensor: a table for what is small and has one or two dimensions, the printed text for the rest."""
+"""Tensors in a notebook: a table for small ones of one or two dimensions, the printed text for the rest."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def _about(tensor: Any) -> str:
 
 
 def _shown(size: int, most: int) -> list[int | None]:
-    """Which rows or columns are shown; None stands for those left out."""
+    """Rows or columns that are shown; None stands for those left out."""
     if size <= most:
         return list(range(size))
     return [*range(most // 2), None, *range(size - most // 2, size)]

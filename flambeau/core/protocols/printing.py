@@ -23,7 +23,7 @@ __all__ = ["get_printoptions", "printoptions", "set_printoptions", "tensor_forma
 
 @dataclasses.dataclass(slots=True)
 class _Options:
-    """What ``set_printoptions`` sets."""
+    """Options of ``set_printoptions``."""
 
     precision: int = 4
     threshold: float = 1000
@@ -290,7 +290,7 @@ def _with_suffixes(text: str, suffixes: list[str], indent: int, breaks_first: bo
 
 
 def _history_suffix(tensor: Any) -> str | None:
-    """How the tensor takes part in the graph: by its node, as a leaf, or not at all (None)."""
+    """Text for the tensor's part in the graph: its node, a leaf, or None for neither."""
     try:
         node = tensor.grad_fn
     except RuntimeError:  # raised by a subclass's own code, perhaps

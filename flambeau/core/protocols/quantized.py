@@ -73,7 +73,7 @@ class QuantizedTensor(WrapperTensor):
         return wrap(self._quantizer.numbers(self._inner._array))
 
     def qscheme(self) -> qscheme:
-        """How the integers stand for numbers. Source: torch.Tensor.qscheme."""
+        """Scheme that maps the integers to numbers. Source: torch.Tensor.qscheme."""
         return self._quantizer.scheme
 
     def _part(self, name: str, per_channel: bool) -> Any:

@@ -1,4 +1,4 @@
-"""How tensors are taken apart for pickle and ``copy.deepcopy``, and put together again.
+"""Tensors taken apart for pickle and ``copy.deepcopy``, and put together again.
 
 The functions named ``_rebuild_...`` are what files call: their names and arguments are those of PyTorch's file format. They check every
 number they are given, for a file may come from anybody, and a wrong stride would reach memory outside the storage.
@@ -48,7 +48,7 @@ _RESOLVED: WeakKeyDictionary[UntypedStorage, dict[Any, ReferenceType[UntypedStor
 
 # -- taking apart ---------------------------------------------------------------------------------------------------------
 def reduce_tensor(tensor: Tensor, protocol: Any) -> tuple[Any, ...]:
-    """What ``Tensor.__reduce_ex__`` returns: values, shape, strides, ``requires_grad``, and for subclasses type and attributes.
+    """Implement ``Tensor.__reduce_ex__``: values, shape, strides, ``requires_grad``, and for subclasses type and attributes.
 
     A tensor computed from others comes back as a leaf; hooks are left out, with a warning.
 
@@ -63,7 +63,7 @@ def reduce_tensor(tensor: Tensor, protocol: Any) -> tuple[Any, ...]:
 
 
 def reduce_parameter(parameter: Parameter, protocol: Any) -> tuple[Any, ...]:
-    """What ``Parameter.__reduce_ex__`` returns; see ``reduce_tensor``.
+    """Implement ``Parameter.__reduce_ex__``; see ``reduce_tensor``.
 
     Source: torch.nn.Parameter.__reduce_ex__.
     """
@@ -94,7 +94,7 @@ def _parts(tensor: Tensor, requires_grad: bool) -> tuple[Any, tuple[Any, ...]]:
 
 
 def _sparse_parts(tensor: Tensor) -> tuple[Any, ...]:
-    """What files hold of a sparse tensor, in PyTorch's order."""
+    """Parts of a sparse tensor in files, in PyTorch's order."""
     array: Any = tensor._array
     tensors = [wrap(part) for part in (*array.parts, array.values)]
     return (*tensors, Size(array.shape), *([array.coalesced] if tensor.layout is sparse_coo else []))
@@ -369,7 +369,7 @@ def _rebuild_storage(data: bytes, device: str = "cpu") -> UntypedStorage:
 
 
 def reduce_storage(storage: UntypedStorage, protocol: Any) -> tuple[Any, ...]:
-    """What pickle gets of a storage: its bytes. Pickled once, it is shared by all tensors in the same pickle."""
+    """Pickle a storage by its bytes. Pickled once, it is shared by all tensors in the same pickle."""
     where = storage.device
     return _rebuild_storage, (storage._host_bytes.tobytes(), *(() if where == cpu else (str(where),)))
 
@@ -384,7 +384,7 @@ def _copied_storage(storage: UntypedStorage, memo: dict[Any, Any]) -> UntypedSto
 
 
 def deepcopy_tensor(tensor: Tensor, memo: dict[Any, Any]) -> Any:
-    """What ``Tensor.__deepcopy__`` does: copies storage (once for all views in the same deepcopy), gradient and attributes.
+    """Implement ``Tensor.__deepcopy__``: copies storage (once for all views in the same deepcopy), gradient and attributes.
 
     Raises:
         RuntimeError: the tensor was computed from others that require grad.
@@ -423,7 +423,7 @@ def deepcopy_tensor(tensor: Tensor, memo: dict[Any, Any]) -> Any:
 
 
 def module_load(input: Any, other: Any, assign: bool = False) -> Any:
-    """What ``Module.load_state_dict`` exchanges ``input`` for when modules swap their tensors (``torch.__future__``).
+    """Tensor that ``Module.load_state_dict`` exchanges ``input`` for when modules swap their tensors (``torch.__future__``).
 
     A subclass may define it otherwise; it returns a new tensor.
 

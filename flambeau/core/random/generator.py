@@ -553,7 +553,7 @@ def _counting(method: Any) -> Any:
 
 
 class _Watched(Generator):
-    """What the default generator is while somebody asks whether a thread draws from it; others draw at the same time."""
+    """Class of the default generator while draws of one thread are counted; other threads draw at the same time."""
 
     __slots__ = ()
     drawn, words, word, long_words, floats, doubles = map(

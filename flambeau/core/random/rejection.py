@@ -24,7 +24,7 @@ def _checked(array: np.ndarray, operation: str, reduced: bool) -> None:
 
 
 def _drawn(generator: Generator, rule: str, *operands: np.ndarray) -> np.ndarray | None:
-    """What a native kernel draws for each element of arrays of one shape and dtype; None where it is left to Python.
+    """Numbers that a native kernel draws for each element of arrays of one shape and dtype; None if that is left to Python.
 
     With infinite operands a loop might have no end, which Python's can be interrupted in.
     """

@@ -1,4 +1,4 @@
-"""How gamma and Dirichlet numbers move with their parameters, the uniform numbers behind them held fixed.
+"""Derivatives of gamma and Dirichlet numbers by their parameters, the uniform numbers behind them held fixed.
 
 A number ``x`` with distribution function ``F(x; a)`` and density ``p`` moves by ``dx/da = -(dF/da) / p``: the implicit function
 theorem on ``F(x; a) = u``.  For these two families ``dF/da`` is an integral of the density times a logarithm, over the tail below

@@ -1,1 +1,1 @@
-"""What the tape is made of: nodes, derivative rules, saved tensors, the history of views, hooks."""
+"""Parts of the tape: nodes, derivative rules, saved tensors, the history of views, hooks."""

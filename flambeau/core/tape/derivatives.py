@@ -57,7 +57,7 @@ class OpNode(Node):
 
     @classmethod
     def collect(cls, values: Any, required: dict[str, bool], results: list[Tensor]) -> tuple[Any, Any]:
-        """What a node for this call keeps: (tensors, other values)."""
+        """Values that a node for this call keeps: (tensors, other values)."""
         saved: list[Any] = []
         for item in cls.tensors:
             for name in item.needed_for:
@@ -89,7 +89,7 @@ def argument_names(rule: Any) -> tuple[str, ...]:
 
 
 def plan_items(op: Op) -> list[Item]:
-    """What nodes of ``op`` keep, in order of first use."""
+    """Values that nodes of ``op`` keep, in order of first use."""
     items: dict[str, Item] = {}
     for key, rule in (op.rules or {}).items():
         for name in argument_names(rule):

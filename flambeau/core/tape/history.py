@@ -61,7 +61,7 @@ def inherited(base: Tensor, array: np.ndarray) -> Any:
 
 
 def view_of(base: Tensor) -> Any:
-    """What goes into ``_view_of`` of a view of ``base``."""
+    """Value of ``_view_of`` for a view of ``base``."""
     shown, word = base._view_of, base._requires_grad
     if not without_grad or thread.grad is True:
         return base if shown is None else shown
@@ -165,7 +165,7 @@ def scattered(grad: Tensor, shape: Any, strides: Any, view: Any, dtype: dtypes.d
 
 
 def positions_of(shape: tuple[int, ...], strides: tuple[int, ...], offset: int) -> np.ndarray:
-    """Where each element of a strided view lies, in elements, as a flat int64 array."""
+    """Position of each element of a strided view, in elements, as a flat int64 array."""
     positions = np.full((), offset, np.int64)
     for n, step in zip(shape, strides, strict=True):
         positions = positions[..., None] + np.arange(n) * step

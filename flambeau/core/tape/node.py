@@ -145,7 +145,7 @@ class StaleHistory:
 
 
 class AccumulateGrad:
-    """What a leaf looks like in ``next_functions``: the place where its ``.grad`` is added to."""
+    """Node of a leaf in ``next_functions``: adds to the leaf's ``.grad``."""
 
     def __init__(self, variable: Tensor):
         self.variable = variable
@@ -184,7 +184,7 @@ class AccumulateGrad:
 
 
 def edge_of(tensor: Tensor) -> Any:
-    """What a node keeps of an input: where its gradient must go."""
+    """Edge of an input: the node that its gradient goes to."""
     if not tensor._requires_grad:
         return None
     return tensor if tensor._node is None else tensor._node

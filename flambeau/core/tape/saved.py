@@ -1,4 +1,4 @@
-"""What nodes save for backward, and how it is unpacked: checked against writes since, wrapped again where it was a bare result.
+"""Values that nodes save for backward and unpack: checked against writes since, wrapped again if it was a bare result.
 
 A saved operand is the tensor itself.  A saved result of the node's own call is a tuple (array, storage, output index): the tensor
 would point back at the node and close a reference cycle.
@@ -33,7 +33,7 @@ class Packed:
         self.payload, self.unpack_hook, self.edge = payload, unpack_hook, edge
 
     def unpack(self, node: Node) -> Tensor:
-        """What the unpack hook gives, on the history of what was saved.
+        """Result of the unpack hook, with the history of the saved tensor.
 
         Raises:
             TypeError: the hook returned something else than a tensor.
@@ -163,7 +163,7 @@ def pack_saved(node: Node, item: Any, pack: Any, unpack_hook: Any) -> Any:
 
 
 class SavedTensor:
-    """What a node keeps of one tensor, as ``grad_fn._raw_saved_<name>`` shows it."""
+    """A tensor that a node keeps, as ``grad_fn._raw_saved_<name>`` shows it."""
 
     __slots__ = ("_index", "_node")
 
