@@ -39,7 +39,7 @@ _STRIP = 1 << 18  # elements of scores at a time: 1 MB of float32 stays in the s
 
 
 class Dropout:
-    """Which scores a call drops: the probability, and the state of the device's generator before the first draw."""
+    """Scores that a call drops: the probability, and the state of the device's generator before the first draw."""
 
     __slots__ = ("last", "p", "state", "where")
 
@@ -123,7 +123,7 @@ class _Scores:
         return stack[which] if mask.rows is None else stack[mask.rows[which]]
 
     def kept(self, which: slice, rows: slice, columns: int, kind: np.dtype) -> np.ndarray | None:
-        """What dropout multiplies a strip by; strips must be asked for in order."""
+        """Factors of a strip under dropout, None without dropout; strips must be taken in order."""
         if self.stream is None:
             return None
         shape = (which.stop - which.start, rows.stop - rows.start, self.width)

@@ -499,7 +499,7 @@ def type_as(input: Tensor, other: Tensor) -> Tensor:
 
 @method()
 def new(input: Tensor, *args: Any, **kwargs: Any) -> Tensor:
-    """What ``torch.Tensor(...)`` makes of the arguments, with ``input``'s dtype. Old: use ``new_tensor`` or ``new_empty``.
+    """Tensor that ``torch.Tensor(...)`` makes of the arguments, with ``input``'s dtype. Old: use ``new_tensor`` or ``new_empty``.
 
     Args:
         input: tensor whose dtype and device are taken.

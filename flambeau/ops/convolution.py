@@ -128,7 +128,7 @@ def _geometry(
 
 @lru_cache(maxsize=4096)
 def _rest(spatial: Ints, positions: Ints, kernel: Ints, stride: Ints, padding: Ints, dilation: Ints) -> Ints:
-    """How many elements behind the last window no window sees: the output padding of the transposed convolution."""
+    """Number of elements behind the last window that no window sees: the output padding of the transposed convolution."""
     geometry = zip(spatial, positions, stride, padding, dilation, kernel, strict=True)
     return tuple([size + 2 * p - (n - 1) * s - d * (k - 1) - 1 for size, n, s, p, d, k in geometry])
 

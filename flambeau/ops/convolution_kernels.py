@@ -29,7 +29,7 @@ _LONG_RUN = 16
 
 @lru_cache(maxsize=4096)
 def _positions(spatial: Ints, before: Ints, after: Ints, kernel: Ints, stride: Ints, dilation: Ints) -> Ints:
-    """How many windows fit along each dimension of an input with zeros around it."""
+    """Number of windows that fit along each dimension of an input with zeros around it."""
     geometry = zip(spatial, before, after, kernel, stride, dilation, strict=True)
     return tuple([window_count(size + low + high, k, s, d) for size, low, high, k, s, d in geometry])
 

@@ -1,4 +1,4 @@
-"""Where ``torch.ops`` looks for what its package does not have: namespaces of operations, ``aten`` and those that programs define."""
+"""Namespaces behind ``torch.ops``: ``aten`` and those that programs define, with operations that its package does not have."""
 
 from __future__ import annotations
 

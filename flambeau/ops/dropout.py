@@ -27,7 +27,7 @@ def _check_p(p: Any) -> float:
 
 
 def _noise(input: Any, feature: bool, kind: Any) -> np.ndarray:
-    """Where to say which elements stay, in memory order of ``input``; for feature dropout one element a channel, to be broadcast."""
+    """Empty array for the mask of elements to keep, in ``input``'s memory order; for feature dropout one element a channel."""
     array = input._array
     of = dtypes.of_array(array)
     if of.is_complex:
@@ -69,7 +69,7 @@ def _choose(mask: np.ndarray, kept: Any, dropped: Any, of: np.dtype) -> Any:
 
 
 def kept_scale(p: float, of: np.dtype) -> float:
-    """What elements that stay are multiplied with."""
+    """Factor of elements that are kept."""
     return float(run_ignoring_fp(np.divide, _rounded(1.0, of), _rounded(1.0 - p, of)))
 
 

@@ -39,7 +39,7 @@ def _standard_gamma(input: Tensor, generator: Generator | None = None) -> Tensor
 
 @op(name="_standard_gamma_grad", method=False, out=False, promotion="same", grad=None, aten=None)
 def _standard_gamma_grad(input: Tensor, output: Tensor) -> Tensor:
-    """How gamma numbers ``output`` of shapes ``input`` move with the shapes.
+    """Derivative of gamma numbers ``output`` by their shapes ``input``.
 
     Source: torch._standard_gamma_grad, which is right to about four digits; this to eleven. Figurnov et al. 2018.
     """
@@ -70,7 +70,7 @@ def _sample_dirichlet(input: Tensor, generator: Generator | None = None) -> Tens
 
 @op(name="_dirichlet_grad", method=False, out=False, promotion="same", grad=None, aten=None)
 def _dirichlet_grad(x: Tensor, alpha: Tensor, total: Tensor) -> Tensor:
-    """How a coordinate ``x`` of a Dirichlet point moves with its concentration ``alpha``, over ``1 - x``.
+    """Derivative of a coordinate ``x`` of a Dirichlet point by its concentration ``alpha``, over ``1 - x``.
 
     Args:
         x, alpha, total: of one shape; ``total`` is the sum of all concentrations of the point.

@@ -58,7 +58,7 @@ def _reflected(place: Any, twice_low: int, twice_high: int) -> Any:
 
 
 def _padded(place: Any, size: int, padding: str, align_corners: bool) -> Any:
-    """Where a place outside of the image stands for one inside."""
+    """Place within the image that one outside stands for."""
     if padding == "zeros":
         return place
     if padding == "reflection":

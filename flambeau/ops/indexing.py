@@ -125,7 +125,7 @@ def _index_tensors(key: Any, ndim: int) -> Indices | None:
 
 
 def _inserted_at(key: tuple[Any, ...], ndim: int) -> int | None:
-    """Where the only None of a key puts in a dimension, if the rest of the key takes everything."""
+    """Position at which the only None of a key inserts a dimension, if the rest of the key takes everything."""
     at, dim, has_ellipsis = None, 0, False
     for part in key:
         if part is None and at is None:
@@ -223,7 +223,7 @@ def _whole(tensor: Any) -> Any:
 
 
 def _consumed(part: Any) -> int:
-    """How many of the tensor's dimensions a part of a key uses up."""
+    """Number of the tensor's dimensions that a part of a key consumes."""
     if part is None or part is Ellipsis or part.__class__ is bool:
         return 0
     if part.__class__ is not int and is_array(part) and part.dtype.kind == "b":
@@ -394,7 +394,7 @@ def _check_places(input: Any, indices: Any) -> None:
 
 
 def _taken_size(input: np.ndarray, indices: Sequence[Any]) -> int:
-    """How many elements index arrays take."""
+    """Number of elements that index arrays take."""
     given = [(array.size, n) for array, n in zip(indices, input.shape) if array is not None]
     return max([count for count, _ in given], default=1) * (input.size // max(math.prod([n for _, n in given]), 1))
 

@@ -82,7 +82,7 @@ def _places(whole: Ints, before: Ints, after: Ints) -> tuple[Ints, tuple[slice, 
 
 
 def window_count(size: int, kernel: int, stride: int, dilation: int) -> int:
-    """How many windows fit into ``size`` elements; 0 or less where none does."""
+    """Number of windows that fit into ``size`` elements; 0 or less if none does."""
     return (size - dilation * (kernel - 1) - 1) // stride + 1
 
 

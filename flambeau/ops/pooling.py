@@ -217,7 +217,7 @@ def max_pool_backward(
     forward="linear",
 )
 def max_pool_pick(source: Tensor, input: Tensor, kernel_size: Any, stride: Any, padding: Any, dilation: Any, ceil_mode: bool) -> Tensor:
-    """What ``source`` has at the place of each window's maximum of ``input``."""
+    """Elements of ``source`` at the position of each window's maximum of ``input``."""
     return _max_pick(source, input, kernel_size, stride, padding, dilation, ceil_mode)
 
 
@@ -276,7 +276,7 @@ def scatter_planes(source: Tensor, indices: Tensor, spatial: Any) -> Tensor:
     forward="linear",
 )
 def gather_planes(source: Tensor, indices: Tensor, rank: int) -> Tensor:
-    """What ``source`` has at ``indices``, which count through the last ``rank`` dimensions: one plane."""
+    """Elements of ``source`` at ``indices``, which count through the last ``rank`` dimensions: one plane."""
     planes, area = product(source.shape[:-rank]), product(source.shape[-rank:])
     return source.reshape(-1).take(_flat(indices, planes, area)).reshape(indices.shape)
 

@@ -77,7 +77,7 @@ def fake_quantize(input: Tensor, scale: Tensor, zero_point: Tensor, quant_min: i
 
 @composite(method=False, autocast={"cpu": "float32"})
 def fake_quantize_per_tensor_affine(input: Tensor, scale: Any, zero_point: Any, quant_min: int, quant_max: int) -> Tensor:
-    """What quantizing ``input`` and going back gives: ``(clamp(round(input / scale) + zero_point) - zero_point) * scale``.
+    """Quantize ``input`` and dequantize it: ``(clamp(round(input / scale) + zero_point) - zero_point) * scale``.
 
     Args:
         input: any shape, floating point.
@@ -212,7 +212,7 @@ _declare("q_per_channel_axis", "The dimension of the channels")
 
 @composite(namespace="Tensor")
 def qscheme(input: Tensor) -> Any:
-    """How integers of a quantized tensor stand for numbers; there are no quantized tensors here.
+    """Scheme that maps integers of a quantized tensor to numbers; there are no quantized tensors here.
 
     Args:
         input: any shape.

@@ -67,7 +67,7 @@ class _OnTensors:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Cell:
-    """What happens in one step behind the products, element by element.
+    """Step of a cell behind the products, element by element.
 
     Attributes:
         gates: rows of the weights for each feature of the state.

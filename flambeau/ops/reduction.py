@@ -61,12 +61,12 @@ def spread(grad: Any, shape: tuple[int, ...], dim: Any, keepdim: bool) -> Any:
 
 
 def count_of(shape: tuple[int, ...], dim: Any) -> int:
-    """How many elements one result of a reduction stands for."""
+    """Number of elements that one result of a reduction is made of."""
     return math.prod([shape[d] for d in wrap_dims(dim, len(shape))]) if shape else 1
 
 
 def accumulator(dtype: np.dtype) -> np.dtype:
-    """What to add numbers of ``dtype`` in."""
+    """Dtype in which numbers of ``dtype`` are accumulated."""
     if dtype.kind in "fV":
         return _F8 if dtype.itemsize > 4 else _F4
     return _I8 if dtype.kind in "biu" else dtype
@@ -664,7 +664,7 @@ def any_(input: Tensor, dim: Any = None, keepdim: bool = False) -> Tensor:
 
 @op(canonicalize=normal_dims, promotion="same", opmath="native", out=False, grad=None, batch="along all")
 def count_nonzero(input: Tensor, dim: Any = None) -> Tensor:
-    """How many elements are not 0, in all or over ``dim``.
+    """Number of elements that are not 0, in all or over ``dim``.
 
     Args:
         input: any shape and dtype; NaN is not 0.

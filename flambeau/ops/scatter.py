@@ -567,7 +567,7 @@ def _select_gradient(grad: Any, input_shape: Any, dim: int, index: Any) -> Any:
 
 
 def _selected_size(input: np.ndarray, dim: int, index: np.ndarray) -> int:
-    """How many elements the entries of ``dim`` at some positions have."""
+    """Number of elements in the entries of ``dim`` at some positions."""
     return index.size * (input.size // max(input.shape[dim], 1) if input.ndim else 1)
 
 

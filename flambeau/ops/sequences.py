@@ -19,7 +19,7 @@ from ..core.tensor import wrap
 
 
 def _packed_rows(batch_sizes: Any, batch: int) -> np.ndarray:
-    """Where each row of packed data lies among the ``T * batch`` rows of padded data."""
+    """Row, among the ``T * batch`` rows of padded data, of each row of packed data."""
     sizes = np.asarray(batch_sizes)
     starts = np.cumsum(sizes) - sizes
     return np.arange(sizes.sum()) + np.repeat(np.arange(sizes.size) * batch - starts, sizes)

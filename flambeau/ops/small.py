@@ -50,7 +50,7 @@ _places: dict[tuple[int, ...], np.ndarray] = {}  # shape of a small matrix -> wh
 
 
 def row_places(shape: tuple[int, ...]) -> np.ndarray:
-    """Where the rows of a small matrix begin when it is flattened."""
+    """Offsets of the rows of a small matrix when it is flattened."""
     begins = _places.get(shape)
     if begins is None:
         begins = _places[shape] = np.arange(shape[0]) * shape[1]
@@ -62,7 +62,7 @@ _columns: dict[tuple[int, ...], tuple[np.ndarray, tuple[int, ...]]] = {}
 
 
 def small_rows(row: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
-    """What to add to a matrix of ``shape`` to have ``row`` added to each of its rows: ``row`` itself, or a small matrix of such rows.
+    """Summand that adds ``row`` to each row of a matrix of ``shape``: ``row`` itself, or a small matrix of such rows.
 
     NumPy takes twice as long to broadcast a small row as to repeat it and add.
     """

@@ -166,7 +166,7 @@ def _canonicalize_topk(input: Any, k: Any, dim: Any, largest: bool, sorted: bool
 
 
 def _bounds(row: np.ndarray, rank: int) -> tuple[Any, Any] | None:
-    """What the element with ``rank`` others before it very likely lies between, by a sample of the row; None where that does not tell."""
+    """Likely bounds of the element with ``rank`` others before it, by a sample of the row; None if the sample gives none."""
     sample = np.sort(row[:: max(row.size // _SAMPLE, 1)])
     place = rank * sample.size // row.size
     margin = 4 * math.isqrt(min(place, sample.size - place)) + 8  # eight standard deviations, or more
@@ -271,7 +271,7 @@ def place_of_rank(array: np.ndarray, rank: int, dim: int) -> np.ndarray:
 
 
 def _first_equal(rows: np.ndarray, value: np.ndarray) -> np.ndarray:
-    """Where in each row its ``value`` comes first; NaN is equal to NaN."""
+    """First position of ``value`` in each row; NaN is equal to NaN."""
     found = rows == value
     if rows.dtype.kind == "f":
         found |= np.isnan(rows) & np.isnan(value)
@@ -430,7 +430,7 @@ def _counted_elements(flat: np.ndarray, return_inverse: bool) -> tuple[np.ndarra
 
 
 def _begins(rows: np.ndarray) -> np.ndarray:
-    """Which rows, or elements, differ from the one before."""
+    """Mask of the rows, or elements, that differ from the one before."""
     first: Any = np.ones(len(rows), np.bool_)
     if len(rows) > 1:
         changed = rows[1:] != rows[:-1]
@@ -504,7 +504,7 @@ def _side(right: bool, side: str | None, operation: str) -> str:
 
 
 def positions(ranked: np.ndarray, values: np.ndarray, side: str, sorter: Any = None) -> np.ndarray:
-    """Where ``values`` belong in ``ranked``, row by row where there are rows."""
+    """Positions of ``values`` in ``ranked``, row by row if there are rows."""
     if ranked.dtype.kind == "V":
         ranked = ranked.astype(np.float32)
     values = values.astype(np.float32) if values.dtype.kind == "V" else values
@@ -564,7 +564,7 @@ def searchsorted(
     side: str | None = None,
     sorter: Any = None,
 ) -> Any:
-    """Where each value would have to be inserted into a sorted sequence.
+    """Positions where values would be inserted into a sorted sequence.
 
     Args:
         sorted_sequence: ``(n,)``, or ``(*, n)`` with one sequence for each row of ``input``.

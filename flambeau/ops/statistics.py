@@ -353,7 +353,7 @@ def histc(input: Tensor, bins: int = 100, min: float = 0, max: float = 0) -> Ten
 
 @native.part("_equal_bins")
 def _counts_in_bins(values: np.ndarray, bins: int, low: float, high: float, edges: np.ndarray | None) -> np.ndarray:
-    """How many of ``values``, 1-d, are in each of ``bins`` equal bins, which are those between ``edges`` where these are given."""
+    """Number of ``values``, 1-d, in each of ``bins`` equal bins, which are those between ``edges`` if these are given."""
     inside = values[(values >= low) & (values <= high)]
     if edges is not None:
         return np.bincount(np.minimum(positions(edges, inside, "right") - 1, bins - 1), minlength=bins)
@@ -363,7 +363,7 @@ def _counts_in_bins(values: np.ndarray, bins: int, low: float, high: float, edge
 
 @composite()
 def bincount(input: Tensor, weights: Any = None, minlength: int = 0) -> Any:
-    """How often each value occurs in a tensor of non-negative integers.
+    """Number of times that each value occurs in a tensor of non-negative integers.
 
     Args:
         input: 1-d, integers, not negative.

@@ -123,7 +123,7 @@ for _rank, _shape, _printed in (
 
 # -- fractional ------------------------------------------------------------------------------------------------------------------
 def _starts(samples: np.ndarray, size: int, count: int, kernel_size: int) -> np.ndarray:
-    """Where each of ``count`` windows starts, for every sample in [0, 1): pseudo-random steps, the last window at the end."""
+    """Starts of ``count`` windows for every sample in [0, 1): pseudo-random steps, the last window at the end."""
     starts = np.full((*samples.shape, count), size - kernel_size, np.int64)
     if count > 1:
         alpha = samples.dtype.type((size - kernel_size) / (count - 1))

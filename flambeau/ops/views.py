@@ -62,7 +62,7 @@ def view_shape(input: Tensor, shape: Sequence[int]) -> Tensor:
 
 
 def _asked(name: str, input: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """What the modes that see this call by the method's name return."""
+    """Result of the modes that see this call by the method's name."""
     return call_override(getattr(TensorType, name), (input,), (input, *args), kwargs)
 
 

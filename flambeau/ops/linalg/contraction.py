@@ -547,7 +547,7 @@ def pdist(input: Tensor, p: float = 2.0) -> Any:
     forward="linear",
 )
 def above_diagonal(input: Tensor) -> Tensor:
-    """What stands above the diagonal of a square matrix, row by row."""
+    """Elements above the diagonal of a square matrix, row by row."""
     return np.concatenate([input.reshape(-1)[:0], *[row[i:] for i, row in enumerate(input, 1)]])
 
 

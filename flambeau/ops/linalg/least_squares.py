@@ -26,7 +26,7 @@ _LSTSQ = named_result("linalg_lstsq", ("solution", "residuals", "rank", "singula
 
 # -- tolerances ---------------------------------------------------------------------------------------------------------------------
 def _tolerances(name: str, A: Any, atol: Any, rtol: Any) -> tuple[Any, Any]:
-    """What singular values are compared with: by itself, and as a share of the largest."""
+    """Thresholds for singular values: absolute, and relative to the largest."""
     for word, value in (("atol", atol), ("rtol", rtol)):
         if hasattr(value, "dtype") and value.dtype.is_complex:
             raise RuntimeError(f"torch.linalg.{name}: {word} tensor of complex type is not supported. Got {value.dtype.legacy}")

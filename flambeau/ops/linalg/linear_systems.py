@@ -219,7 +219,7 @@ def triangular_solve(input: Tensor, A: Tensor, upper: bool = True, transpose: bo
 
 
 def triangular_solution(input: Any, A: Any, upper: bool, transpose: bool, unitriangular: bool) -> Any:
-    """What ``triangular_solve`` gives, under whatever name it was asked for."""
+    """Solution and copy of ``A`` as ``triangular_solve`` returns them, for each of its names."""
     for word, operand in (("b", input), ("A", A)):
         if operand.ndim < 2:
             raise RuntimeError(

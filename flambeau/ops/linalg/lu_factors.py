@@ -200,7 +200,7 @@ def _permutation(LU_pivots: Tensor, rows: int, like: Tensor) -> Tensor:
 
 @op(batch=2, name="_unit_lower", method=False, out=False, grad={"input": lambda grad: grad.tril(-1)})
 def _unit_lower(input: Tensor) -> Tensor:
-    """What stands below the diagonal of matrices, with ones on it and zeros above."""
+    """Elements below the diagonal of matrices, with ones on it and zeros above."""
     below, ones = np.tri(*input.shape[-2:], -1, dtype=bool), np.eye(*input.shape[-2:], dtype=input.dtype)
     return row_major(np.where(below, row_major(input), ones))
 

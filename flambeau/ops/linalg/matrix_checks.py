@@ -1,4 +1,4 @@
-"""What functions of matrices require of their operands, and how they say that a matrix has no inverse or no factors."""
+"""Checks of matrices: requirements on operands, and errors for a matrix without an inverse or factors."""
 
 from __future__ import annotations
 

@@ -592,7 +592,7 @@ def bilinear(input1: Tensor, input2: Tensor, weight: Tensor, bias: Tensor | None
 
 # -- chains ---------------------------------------------------------------------------------------------------------------------
 def best_order(sizes: Sequence[int]) -> list[list[int]]:
-    """Where to split each run of factors for the fewest multiplications; factor i is ``(sizes[i], sizes[i + 1])``.
+    """Place to split each run of factors for the fewest multiplications; factor i is ``(sizes[i], sizes[i + 1])``.
 
     Source: Cormen et al., Introduction to Algorithms, section 15.2.
     """

@@ -100,7 +100,7 @@ class _Picked:
         return np.divide(total, self.total) if reduction == "mean" else total
 
     def shares(self, grad: np.ndarray, reduction: str) -> np.ndarray:
-        """What arrives at each sample, with the class dimension."""
+        """Gradient of each sample's loss, with the class dimension."""
         if reduction == "mean":
             grad = np.divide(grad, self.total)
         elif reduction == "none":

@@ -54,7 +54,7 @@ def _log_sum(stay: np.ndarray, next_: np.ndarray, skip: np.ndarray) -> np.ndarra
 
 
 def _skips(states: np.ndarray, dtype: np.dtype) -> np.ndarray:
-    """What is added where each state is reached from the one before the last: 0, or minus infinity where it must not be."""
+    """Terms for reaching each state from the one before the last: 0, or minus infinity if that is not allowed."""
     skips = np.zeros(states.shape, dtype)
     skips[:, 2:][states[:, 2:] == states[:, :-2]] = -np.inf
     return skips

@@ -34,7 +34,7 @@ def reduction_of(reduction: str, size_average: bool | None = None, reduce: bool 
 
 
 def legacy_reduction(size_average: bool | None, reduce: bool | None) -> str:
-    """What ``size_average`` and ``reduce`` mean in terms of ``reduction``; warns that they are old."""
+    """Value of ``reduction`` for ``size_average`` and ``reduce``; warns that they are old."""
     kind = "none" if reduce is False else "sum" if size_average is False else "mean"
     warnings.warn(f"size_average and reduce args will be deprecated, please use reduction='{kind}' instead.", UserWarning, stacklevel=5)
     return kind
@@ -59,7 +59,7 @@ def share(grad: Any, count: int, reduction: str) -> Any:
 
 
 def _numel(first: Any, second: Any) -> int:
-    """How many losses there are, to divide their gradient by; 1 where there are none, and no gradient."""
+    """Number of losses, by which their gradient is divided; 1 if there are none, and no gradient."""
     a, b = tuple(first.shape), tuple(second.shape)
     return max(math.prod(a if a == b else np.broadcast_shapes(a, b)), 1)
 

@@ -428,7 +428,7 @@ for _name, _forms, _position, _across, _along in (
 
 @method()
 def sparse_dim(input: Tensor) -> int:
-    """How many dimensions have indices.
+    """Number of sparse dimensions, those that have indices.
 
     Args:
         input: any shape and layout.
@@ -446,7 +446,7 @@ def sparse_dim(input: Tensor) -> int:
 
 @method()
 def dense_dim(input: Tensor) -> int:
-    """How many dimensions the values have beyond the first.
+    """Number of dense dimensions, those of the values beyond the first.
 
     Args:
         input: any shape and layout.
@@ -476,7 +476,7 @@ def dense_dim_old(input: Tensor) -> int:
 
 @method(name="_nnz")
 def count_of_entries(input: Tensor) -> int:
-    """How many elements (or blocks; in each batch) are specified. Source: torch.Tensor._nnz."""
+    """Number of specified elements (or blocks; in each batch). Source: torch.Tensor._nnz."""
     if input.layout not in BACKENDS:
         unsupported("_nnz", input._array)
     return input._array.nnz

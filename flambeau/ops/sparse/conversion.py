@@ -124,7 +124,7 @@ def in_layout(array: Any, form: Any, sparse_dim: int | None, block: tuple[int, i
 
 # -- the operations ---------------------------------------------------------------------------------------------------------------------
 def facts_of(tensor: Any) -> tuple[Any, ...]:
-    """What brings a gradient back to a tensor's layout: the layout, sparse dimensions, block, dense dimensions."""
+    """Facts by which a gradient is brought back to a tensor's layout: the layout, sparse dimensions, block, dense dimensions."""
     array = tensor._array
     if array.__class__ is not SparseArray:
         return (strided, None, None, None)
