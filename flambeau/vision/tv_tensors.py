@@ -41,7 +41,7 @@ class _Restored:
 
 
 def set_return_type(return_type: str) -> _Restored:
-    """What operations on these tensors return: ``'Tensor'``, as at first, or ``'TVTensor'``, their own kind.
+    """Set what operations on these tensors return: ``'Tensor'``, as at first, or ``'TVTensor'``, their own kind.
 
     Transforms return the kind they are given whatever is set.
 
@@ -201,7 +201,7 @@ class Mask(TVTensor):
 
 
 class BoundingBoxFormat(Enum):
-    """What the numbers of a box are: two corners, or one or the centre with width and height; ``R``: and an angle in degrees.
+    """Meaning of a box's numbers: two corners, or one or the centre with width and height; ``R``: and an angle in degrees.
 
     ``XYXYXYXY`` gives the four corners of a box that may be turned. Source: torchvision.tv_tensors.BoundingBoxFormat.
     """

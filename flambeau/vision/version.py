@@ -1,4 +1,4 @@
-"""What ``torchvision.version`` tells about a build: there is none to compile."""
+"""Facts of a build under the name ``torchvision.version``: there is none to compile."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What data sets share whose arrays come in a few files of one archive."""
+"""Base class of data sets whose arrays come in a few files of one archive."""
 
 from __future__ import annotations
 

@@ -34,7 +34,7 @@ class _Arrays(pickle.Unpickler):
 
 
 def read_pickle(path: str) -> Any:
-    """What a pickled file of arrays holds.
+    """Contents of a pickled file of arrays.
 
     Raises:
         RuntimeError: damaged, or something else in it.

@@ -1,4 +1,4 @@
-"""What data sets share that are a list of image files with a label each."""
+"""Base class of data sets that are a list of image files with a label each."""
 
 from __future__ import annotations
 

@@ -105,7 +105,7 @@ class _Redirects(HTTPRedirectHandler):
 
 
 def _get_google_drive_file_id(url: str) -> str | None:
-    """What a file is called on Google Drive; None for an address of another place."""
+    """Identifier of a file on Google Drive; None for an address of another place."""
     parts = urlparse(url)
     match = re.match(r"/file/d/(?P<id>[^/]*)", parts.path)
     return match["id"] if match and re.match(r"(drive|docs)[.]google[.]com", parts.netloc) else None
@@ -428,7 +428,7 @@ def list_files(root: PathLike, suffix: str | tuple[str, ...], prefix: bool = Fal
 
 
 def iterable_to_str(iterable: Iterable[Any]) -> str:
-    """What is in it, in quotation marks, with commas between.
+    """Elements as text, in quotation marks, with commas between.
 
     Args:
         iterable: things.

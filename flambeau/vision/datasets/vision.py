@@ -1,4 +1,4 @@
-"""What all data sets of images share. Source: torchvision.datasets.vision."""
+"""Base class of all data sets of images. Source: torchvision.datasets.vision."""
 
 from __future__ import annotations
 

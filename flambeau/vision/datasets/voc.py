@@ -17,7 +17,7 @@ _URL = "https://thor.robots.ox.ac.uk/pascal/VOC/"
 
 
 def _archive(folder: str, filename: str, md5: str, base_dir: str, saved_as: str | None = None) -> dict[str, str]:
-    """Where an archive is, under which name it is kept, its checksum, and where in it the data are."""
+    """Address of an archive, the name under which it is kept, its checksum, and the folder in it that has the data."""
     return {
         "url": f"{_URL}{folder}/{filename}",
         "filename": saved_as or filename,

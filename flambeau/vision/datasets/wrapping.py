@@ -95,7 +95,7 @@ class _Wrapped:
 
 
 def _converter(dataset: Any, target_keys: Keys) -> Convert:
-    """What wraps the samples of a data set."""
+    """Function that wraps the samples of a data set."""
     kind = type(dataset)
     if not isinstance(dataset, VisionDataset):
         raise TypeError(

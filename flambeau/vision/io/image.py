@@ -21,7 +21,7 @@ CHANNELS = {1: "L", 3: "RGB"}  # that are encoded
 
 
 class ImageReadMode(enum.Enum):
-    """What a decoder makes of an image's colors. Functions take the names, too. Source: torchvision.io.ImageReadMode."""
+    """Mode by which a decoder converts an image's colors. Functions take the names, too. Source: torchvision.io.ImageReadMode."""
 
     UNCHANGED = 0
     GRAY = 1

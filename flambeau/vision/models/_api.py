@@ -51,7 +51,7 @@ class Weights:
 
 
 def described(function: Callable[..., Any]) -> Any:
-    """What makes two functions the same one."""
+    """Key of a function, equal for two that are the same one."""
     return (function.func, function.args, function.keywords) if isinstance(function, partial) else function
 
 

@@ -1,4 +1,4 @@
-"""What the families of models share: the functions that build a model by its name, and how layers are initialized."""
+"""Helpers of the families of models: functions that build a model by its name, and the initialization of layers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What GoogLeNet and Inception v3 share: their convolution, images prepared for another normalization, and auxiliary classifiers."""
+"""Parts that GoogLeNet and Inception v3 share: convolution, images prepared for another normalization, and auxiliary classifiers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What builders of models share with other packages' builders: old spellings of their arguments, and parts of a model by name."""
+"""Helpers for builders of models: old spellings of their arguments, and parts of a model by name."""
 
 from __future__ import annotations
 

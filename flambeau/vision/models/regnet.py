@@ -114,7 +114,7 @@ class AnyStage(nn.Sequential):
 
 @dataclass(eq=False, repr=False)
 class BlockParams:
-    """What a RegNet's stages look like, a list with an entry for each.
+    """Parameters of a RegNet's stages, a list with an entry for each.
 
     Args:
         depths: blocks.

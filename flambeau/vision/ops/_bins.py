@@ -167,7 +167,7 @@ def rounded(values: np.ndarray) -> np.ndarray:
 
 
 def whole_spans(start: np.ndarray, size: np.ndarray, bins: int, limit: int, dtype: Any) -> np.ndarray:
-    """Where bins of whole pixels begin and end along one axis, ``(K, bins, 2)``; neighbours may share a pixel."""
+    """Beginnings and ends of bins of whole pixels along one axis, ``(K, bins, 2)``; neighbours may share a pixel."""
     step = size.astype(dtype)[:, None] / np.asarray(bins, dtype=dtype)
     first = np.floor(np.arange(bins, dtype=dtype) * step).astype(np.int64)
     last = np.ceil(np.arange(1, bins + 1, dtype=dtype) * step).astype(np.int64)

@@ -44,7 +44,7 @@ def _area(corners: np.ndarray) -> np.ndarray:
 
 
 def _inside(points: np.ndarray, corners: np.ndarray) -> np.ndarray:
-    """Which of ``points``, ``(*, 4, 2)``, lie in the rectangle ``corners``, ``(*, 4, 2)``."""
+    """Mask of the ``points``, ``(*, 4, 2)``, that lie in the rectangle ``corners``, ``(*, 4, 2)``."""
     origin = corners[..., :1, :]
     sides = corners[..., 1:2, :] - origin, corners[..., 3:4, :] - origin
     result = np.ones(points.shape[:-1], dtype=bool)

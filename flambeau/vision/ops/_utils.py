@@ -1,4 +1,4 @@
-"""What several operations on boxes share: promotion, reductions of losses, boxes as one tensor."""
+"""Helpers of several operations on boxes: promotion, reductions of losses, boxes as one tensor."""
 
 from __future__ import annotations
 

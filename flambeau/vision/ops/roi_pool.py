@@ -52,7 +52,7 @@ def roi_pool(input: Tensor, boxes: Any, output_size: Any, spatial_scale: float =
 
 
 def _largest(images: np.ndarray, numbers: np.ndarray, rows: np.ndarray, columns: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Where each bin's largest value lies in the flat image, ``(K, C, PH, PW)``, and which bins ``(K, PH, PW)`` are empty."""
+    """Position of each bin's largest value in the flat image, ``(K, C, PH, PW)``, and mask of the empty bins ``(K, PH, PW)``."""
     _, channels, height, width = images.shape
     regions, bins = len(numbers), (rows.shape[1], columns.shape[1])
     places = np.zeros((regions, channels, *bins), dtype=np.int64)

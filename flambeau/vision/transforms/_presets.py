@@ -1,4 +1,4 @@
-"""What the models' weights do to images before the model sees them."""
+"""Transforms that the models' weights prescribe for images before the model sees them."""
 
 from __future__ import annotations
 

@@ -707,7 +707,7 @@ class Grayscale(_Shown):
 
 
 class _WithProbability(_Shown):
-    """What ``function`` does with probability ``p``; it gets the attributes ``passing``, which are shown, too."""
+    """Apply ``function`` with probability ``p``; it gets the attributes ``passing``, which are shown, too."""
 
     shown: tuple[str, ...] = ("p",)
     separator = ","

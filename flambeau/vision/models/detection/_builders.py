@@ -1,4 +1,4 @@
-"""What the functions that build detectors share: which weights, how many classes, how much of the backbone is trained."""
+"""Helpers of the functions that build detectors: weights, number of classes, share of the backbone that is trained."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ IMAGENET = ResNet50_Weights.IMAGENET1K_V1
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """How a detector is built.
+    """Weights and sizes with which a detector is built.
 
     Attributes:
         weights: of the whole detector, or None.

@@ -1,4 +1,4 @@
-"""What detectors share: matching of boxes with targets, sampling, and how boxes are written as offsets from others."""
+"""Parts that detectors share: matching of boxes with targets, sampling, and boxes written as offsets from others."""
 
 from __future__ import annotations
 
@@ -242,7 +242,7 @@ def retrieve_out_channels(model: Any, size: tuple[int, int]) -> list[int]:
 
 
 def _topk_min(input: Tensor, orig_kval: int, axis: int) -> int:
-    """How many of the largest there are to take: ``orig_kval``, or all."""
+    """Number of the largest to take: ``orig_kval``, or all."""
     return min(orig_kval, input.size(axis))
 
 
@@ -309,7 +309,7 @@ def sizes_of_images(images: Sequence[Tensor]) -> list[tuple[int, int]]:
 
 
 class Detector(nn.Module):
-    """What detectors of one stage and of two share: their inputs, and what they return."""
+    """Base class of detectors of one stage and of two: their inputs, and what they return."""
 
     transform: Any
     backbone: Any

@@ -63,7 +63,7 @@ def _builder(family: str, name: str) -> Any:
 
 
 def _first_weights(family: str) -> Callable[[dict[str, Any]], Any]:
-    """What ``pretrained=True`` stands for, by the name of the backbone."""
+    """Weights for ``pretrained=True``, by the name of the backbone."""
     return lambda kwargs: _get_enum_from_fn(_builder(family, kwargs["backbone_name"]))["IMAGENET1K_V1"]
 
 
@@ -116,7 +116,7 @@ def _resnet_fpn_extractor(
 
 
 def _validate_trainable_layers(is_trained: bool, trainable_backbone_layers: int | None, max_value: int, default_value: int) -> int:
-    """How many parts of a backbone are trained: all where it has initial weights.
+    """Number of parts of a backbone that are trained: all if it has initial weights.
 
     Raises:
         ValueError: more than there are, or fewer than none.
@@ -165,7 +165,7 @@ def mobilenet_backbone(
 
 
 def stages_of_mobilenet(features: Any) -> list[int]:
-    """Where stages begin: the first block, those that halve the map, and the last one."""
+    """Positions at which stages begin: the first block, those that halve the map, and the last one."""
     return [0, *(place for place, block in enumerate(features) if getattr(block, "_is_cn", False)), len(features) - 1]
 
 

@@ -107,7 +107,7 @@ KeypointRCNN_ResNet50_FPN_Weights = weights_enum("KeypointRCNN_ResNet50_FPN_Weig
 
 
 def _old_weights(kwargs: dict[str, Any]) -> Any:
-    """What ``pretrained=True`` and ``pretrained="legacy"`` stand for."""
+    """Weights for ``pretrained=True`` and ``pretrained="legacy"``."""
     legacy = kwargs["pretrained"] == "legacy"
     return KeypointRCNN_ResNet50_FPN_Weights.COCO_LEGACY if legacy else KeypointRCNN_ResNet50_FPN_Weights.COCO_V1
 

@@ -43,7 +43,7 @@ def maskrcnn_inference(x: Tensor, labels: Tensors) -> Any:
 
 
 def project_masks_on_boxes(gt_masks: Tensor, boxes: Tensor, matched_idxs: Tensor, M: int) -> Tensor:
-    """What boxes ``(N, 4)`` see of the masks ``(K, H, W)`` that they belong to, as ``(N, M, M)``."""
+    """Crop the masks ``(K, H, W)`` to the boxes ``(N, 4)`` that belong to them, as ``(N, M, M)``."""
     rois = ops.cat([matched_idxs.to(boxes)[:, None], boxes], dim=1)
     return roi_align(gt_masks[:, None].to(rois), rois, (M, M), 1.0)[:, 0]
 
@@ -116,7 +116,7 @@ def keypoints_to_heatmap(keypoints: Tensor, rois: Tensor, heatmap_size: int) -> 
 
 
 def heatmaps_to_keypoints(maps: Tensor, rois: Tensor) -> tuple[Tensor, Tensor]:
-    """Where heat maps are highest, after they were resized to their boxes by bicubic interpolation.
+    """Positions of the maxima of heat maps, after these were resized to their boxes by bicubic interpolation.
 
     Args:
         maps: ``(N, K, M, M)``.
@@ -335,7 +335,7 @@ class RoIHeads(nn.Module):
         return result, {}
 
     def _predicted(self, part: str, features: dict[str, Tensor], boxes: list[Tensor], shapes: list[tuple[int, int]]) -> Any:
-        """What the heads of one kind predict of boxes."""
+        """Predictions of the heads of one kind for boxes."""
         pool, head, predictor = (getattr(self, f"{part}_{name}") for name in ("roi_pool", "head", "predictor"))
         return predictor(head(pool(features, boxes, shapes)))
 

@@ -1,4 +1,4 @@
-"""What a detector does with images and targets first and with its results last: sizes and values."""
+"""First and last step of a detector: sizes and values of images and targets, and of its results."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What segmentation models share: a backbone, one or two classifiers of pixels, and the functions that build them."""
+"""Parts that segmentation models share: a backbone, one or two classifiers of pixels, and the functions that build them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What both forms of transforms do their work with: functions that look up a kernel by the type of their input, and the kernels.
+"""Functions of both forms of transforms, which look up a kernel by the type of their input, and the kernels.
 
 ``transforms.v2.functional`` shows these functions as they are; ``transforms.functional`` checks and orders its arguments and calls them.
 """

@@ -142,7 +142,7 @@ def num_value_bits(dtype: Dtype) -> int:
 
 
 def max_value(dtype: Dtype) -> int:
-    """What stands for white in a dtype: 1 for floating point, the largest value for whole numbers."""
+    """Value of white in a dtype: 1 for floating point, the largest value for whole numbers."""
     return (1 << _VALUE_BITS[dtype]) - 1 if dtype in _VALUE_BITS else 1
 
 

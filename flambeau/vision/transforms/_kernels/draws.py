@@ -1,4 +1,4 @@
-"""What random transforms draw, from PyTorch's generator and in torchvision's order: equal seeds give equal transforms."""
+"""Draws of random transforms, from PyTorch's generator and in torchvision's order: equal seeds give equal transforms."""
 
 from __future__ import annotations
 

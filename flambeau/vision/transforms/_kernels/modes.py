@@ -9,7 +9,7 @@ from PIL.Image import Resampling
 
 
 class InterpolationMode(Enum):
-    """How values between pixels are taken; ``BOX`` and ``HAMMING`` are for PIL images alone.
+    """Interpolation between pixels; ``BOX`` and ``HAMMING`` are for PIL images alone.
 
     Source: torchvision.transforms.InterpolationMode.
     """

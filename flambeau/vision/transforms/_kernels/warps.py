@@ -140,7 +140,7 @@ def _places(x: Tensor, y: Tensor) -> Tensor:
 
 
 def _affine_grid(matrix: list[float], size: tuple[int, int], output_size: tuple[int, int], dtype: Any) -> Tensor:
-    """Where each pixel of the result is read, for sizes ``(height, width)`` and a map about the image's middle."""
+    """Position at which each pixel of the result is read, for sizes ``(height, width)`` and a map about the image's middle."""
     height, width = size
     rows, columns = output_size
     x = ops.linspace((1.0 - columns) * 0.5, (columns - 1.0) * 0.5, columns, dtype=dtype)
@@ -332,7 +332,7 @@ def rotate(inpt: Any, angle: float, interpolation: Any = NEAREST, expand: bool =
 
 
 def _quarter_turns(image: Tensor, angle: float, expand: bool) -> int | None:
-    """How many quarter turns ``angle`` is, where they need no interpolation."""
+    """Number of quarter turns in ``angle``, if these need no interpolation."""
     if angle in (0, 180):
         return int(angle) // 90
     if angle in (90, 270) and (expand or image.shape[-1] == image.shape[-2]):
@@ -481,7 +481,7 @@ def perspective_mask(mask: Tensor, startpoints: Any, endpoints: Any, fill: Any =
 
 
 def _forwards(coefficients: Any, points: Tensor, dtype: Any) -> Tensor:
-    """Where points ``(N, 2)`` go under the inverse of the map that ``coefficients`` give."""
+    """Images of points ``(N, 2)`` under the inverse of the map that ``coefficients`` give."""
     a, b, c, d, e, f, g, h = coefficients
     determinant = a * e - b * d
     if determinant == 0:
@@ -590,7 +590,7 @@ def elastic_mask(mask: Tensor, displacement: Tensor, fill: Any = None) -> Tensor
 
 
 def _displaced(points: Tensor, displacement: Tensor, canvas_size: Any) -> Tensor:
-    """Where points ``(N, 2)`` go, to the nearest pixel and to first order: against the displacement."""
+    """Points ``(N, 2)`` after the displacement, to the nearest pixel and to first order: they move against it."""
     rows, columns = canvas_size
     inverse = _identity_grid(canvas_size, displacement.dtype).to(points.device).sub_(displacement.to(points.device))
     x, y = points.long().unbind(-1)

@@ -37,7 +37,7 @@ def as_image(kernel: Callable[..., Tensor], mask: Tensor, *args: Any, **kwargs: 
 
 
 def offset_for(format: BoundingBoxFormat, x: float, y: float) -> list[float]:
-    """What is added to the numbers of a box that is moved by ``(x, y)``."""
+    """Numbers to add to those of a box that is moved by ``(x, y)``."""
     if format == _F.XYXYXYXY:
         return [x, y] * 4
     if format == _F.XYXY:

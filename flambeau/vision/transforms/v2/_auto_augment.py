@@ -31,7 +31,7 @@ class _Augmentation(Transform):
         self._fill = setup_fill(fill)
 
     def _place(self, flat_inputs: list[Any]) -> int:
-        """Where the image or video stands.
+        """Position of the image or video among the inputs.
 
         Raises:
             TypeError: there is none, several, or boxes, points or masks.

@@ -52,7 +52,7 @@ class Transform(Module):
         """Raises where the inputs do not fit."""
 
     def make_params(self, flat_inputs: list[Any]) -> dict[str, Any]:
-        """What :meth:`transform` is told, drawn once for all inputs."""
+        """Parameters for :meth:`transform`, drawn once for all inputs."""
         return {}
 
     def _call_kernel(self, functional: Any, inpt: Any, *args: Any, **kwargs: Any) -> Any:

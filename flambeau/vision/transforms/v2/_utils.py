@@ -1,4 +1,4 @@
-"""What v2 transforms ask their inputs and arguments."""
+"""Queries and checks of v2 transforms for their inputs and arguments."""
 
 from __future__ import annotations
 
