@@ -131,7 +131,7 @@ def _register_device_module(device_type: str, module: Any) -> None:
 
 
 def _asked(name: str, otherwise: Any) -> Any:
-    """What a query of the accelerator's module answers; ``otherwise`` where there is no module."""
+    """Result of a query of the accelerator's module; ``otherwise`` if there is no module."""
     found = current_accelerator()
     module = None if found is None else device_module(found.type)
     return otherwise if module is None else getattr(module, name)()
@@ -254,7 +254,7 @@ set_device_idx = _deprecated("set_device_idx", set_device_index)
 
 
 def get_device_capability(device: Any = None, /) -> dict[str, Any]:
-    """What a device can do.
+    """Capabilities of a device.
 
     Args:
         device: which; the current one for None.

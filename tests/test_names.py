@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import ast
+import re
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -126,3 +129,16 @@ def test_tables_of_tensors_around_tensors_name_functions() -> None:
     )
     for name in {name for table in tables for name in table}:
         assert any(hasattr(place, name) for place in places) or any(table.declared(name) for table in TABLES.values()), name
+
+
+def test_docstrings_begin_with_what_they_describe() -> None:
+    question = re.compile(r"(What|Who|Whose|Where|When|How|Which)\b")
+    described = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
+    package = Path(flambeau.__file__).parent
+    found = [
+        f"{path.relative_to(package)}:{node.body[0].lineno}"
+        for path in package.rglob("*.py")
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, described) and question.match(ast.get_docstring(node) or "")
+    ]
+    assert not found, f"docstrings that begin with a question's word: {' '.join(sorted(found))}"

@@ -392,7 +392,7 @@ def autocast_decorator(autocast_instance: autocast, func: Callable[..., Any]) ->
 
 
 def _level(instance: autocast) -> int:
-    """How far up the caller of the constructor is: the older spellings' stand between."""
+    """Number of frames between the constructor and its caller: the older spellings' lie between."""
     return 3 if type(instance) is autocast else 4
 
 

@@ -32,7 +32,7 @@ class OptState(Enum):
 
 
 def _refresh_per_optimizer_state() -> dict[str, Any]:
-    """What a scaler knows of an optimizer at first: its stage, and by device whether a gradient was not finite (1, otherwise 0)."""
+    """Initial state of an optimizer in a scaler: its stage, and by device whether a gradient was not finite (1, otherwise 0)."""
     return {"stage": OptState.READY, "found_inf_per_device": {}}
 
 

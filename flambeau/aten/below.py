@@ -186,7 +186,7 @@ def _composite(call: Call, in_library: bool = False) -> Any:
 
 
 def _result_of(call: Call) -> Any:
-    """What the kernel of a call returns, as modes and classes make it; and the operation, with its values, that the tape takes it for."""
+    """Result of a call's kernel, as modes and classes make it; and the operation, with its values, under which the tape records it."""
     lowered = aten.LOWERED.of(call.op) if call.form is FUNCTION and call.out is None else None
     if lowered is not None:
         result = below(lowered, *call.values)

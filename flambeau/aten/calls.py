@@ -122,7 +122,7 @@ def function_of(name: str) -> Callable[..., Any] | None:
 
 
 def implementation(name: str, schema: FunctionSchema) -> Callable[..., Any] | None:
-    """What does the work of an overload, with the schema's arguments; None where the packet's function does."""
+    """Function that does the work of an overload, with the schema's arguments; None if the packet's function does."""
     overload = f"{name}.{schema.overload_name}" if schema.overload_name else f"{name}.default"
     found = IMPLEMENTED.get(overload) or IMPLEMENTED.get(name)
     if found is not None:
@@ -178,7 +178,7 @@ def bound_arguments(schema: FunctionSchema, args: tuple[Any, ...], kwargs: dict[
 
 
 def default_of(argument: Argument) -> Any:
-    """What stands for an argument that is left out."""
+    """Value of an argument that is left out."""
     value = argument.default_value
     if value.__class__ is int and "ScalarType" in argument.real_type.text():
         return None  # a dtype by its number in PyTorch's list, the one that the factory chooses itself
@@ -363,7 +363,7 @@ def _is_default(argument: Argument, value: Any) -> bool:
 
 
 def private(op: Any, form: Any) -> OpOverload:
-    """What PyTorch has no counterpart of, as ``torch.ops.flambeau.NAME``."""
+    """Overload ``torch.ops.flambeau.NAME`` for an operation without a counterpart in PyTorch."""
     key = (op, form)
     if key not in PRIVATE:
         ending = "_" if form is IN_PLACE or form is IN_PLACE_VIEW else ""

@@ -1,4 +1,4 @@
-"""What PyTorch makes of several kernels where one operation, or other ones, do it here; and the calls that its library makes.
+"""Operations of ours that PyTorch composes of several kernels, or of other ones; and the calls that its library makes.
 
 Numbers stay numbers in what PyTorch composes without Python (``in_library``): ``add.Scalar`` where a program's ``x + 1`` is ``add.Tensor``.
 """

@@ -382,7 +382,7 @@ class FakeTensorMode(TorchDispatchMode):
         return self._common_device(fakes, kwargs), args, kwargs
 
     def _common_device(self, fakes: list[Any], kwargs: dict[str, Any]) -> Any:
-        """Where all arguments lie; numbers in tensors of the CPU may lie beside."""
+        """Device of all arguments; numbers in tensors of the CPU may lie beside."""
         found: Any = None
         for fake in fakes:
             where = fake.device

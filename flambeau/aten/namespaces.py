@@ -51,7 +51,7 @@ def function_of(name: str) -> Callable[..., Any] | None:
 
 
 def _calls() -> Any:
-    """What knows calls of kernels as calls of flambeau's operations, and back."""
+    """Module that translates between calls of kernels and calls of flambeau's operations."""
     for part in ("rules", "formulas", "kernels", "composites", "names"):  # what fills the tables of the module that is returned
         importlib.import_module(f".{part}", __package__)
     return importlib.import_module(".calls", __package__)

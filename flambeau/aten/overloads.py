@@ -46,7 +46,7 @@ def tensors_in(values: Sequence[Any]) -> list[Any]:
 
 
 def overridden(operation: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """What a mode or a subclass returns for a call; NotImplemented if nobody takes it."""
+    """Result of a mode or a subclass for a call; NotImplemented if none takes it."""
     operands = tensors_in((*args, *kwargs.values()))
     if not thread.function_modes:
         for operand in operands:
@@ -58,7 +58,7 @@ def overridden(operation: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) ->
 
 
 class OperatorBase:
-    """What overloads and other operators have in common. Source: torch._ops.OperatorBase."""
+    """Base class of overloads and other operators. Source: torch._ops.OperatorBase."""
 
 
 class OpOverload(OperatorBase):
@@ -94,12 +94,12 @@ class OpOverload(OperatorBase):
 
     @property
     def op(self) -> Callable[..., Any]:
-        """What a call runs."""
+        """Function that a call runs."""
         return self._op
 
     @property
     def tags(self) -> list[Tag]:
-        """What compilers may know about it."""
+        """Properties of the operation for compilers."""
         return self._tags
 
     def name(self) -> str:
@@ -178,7 +178,7 @@ class OpOverloadPacket:
 
     @property
     def op(self) -> Callable[..., Any] | None:
-        """What a call runs."""
+        """Function that a call runs."""
         return self._op
 
     def overloads(self) -> list[str]:
@@ -289,7 +289,7 @@ class _OpNamespace(ModuleType):
         self._packets.pop(name, None)
 
     def _behind(self) -> Any:
-        """What the package of operations itself has of this name."""
+        """Attribute of this name of the package of operations itself."""
         own = vars(self).get("name", "")
         module = sys.modules.get(f"{_operations.__name__}.{own}")
         return module or (TABLES["torch"][own].wrapper if own in TABLES["torch"] else None)

@@ -1,4 +1,4 @@
-"""What the table of signatures cannot say: calls of ours that are others, or several, in PyTorch's terms; and the way back."""
+"""Rules beyond the table of signatures: calls of ours that are others, or several, in PyTorch's terms; and the way back."""
 
 from __future__ import annotations
 

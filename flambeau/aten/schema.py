@@ -55,7 +55,7 @@ _NAMED_DEFAULTS |= {"contiguous_format": 0, "preserve_format": 1, "channels_last
 
 
 class AliasInfo(NamedTuple):
-    """Which memory an argument shares: ``(a!)`` names a set of tensors, and says that it is written to. Source: torch._C._AliasInfo."""
+    """Memory that an argument shares: ``(a!)`` names a set of tensors, and says that it is written to. Source: torch._C._AliasInfo."""
 
     is_write: bool
     before_set: frozenset[str]
@@ -105,7 +105,7 @@ class Type:
         return f"{self.name}{self.alias or ''}"
 
     def aliases(self) -> Iterator[AliasInfo]:
-        """What this type and the types in it say about memory."""
+        """Memory that this type and the types in it share, as the schema writes it."""
         if self.alias is not None:
             yield self.alias
         for part in self.parts:
@@ -144,12 +144,12 @@ class Argument:
 
     @property
     def N(self) -> int | None:
-        """How long a list of fixed length is."""
+        """Length of a list of fixed length."""
         return self.real_type.size
 
     @property
     def default_value(self) -> Any:
-        """What stands for the argument where it is left out; None where it may not be."""
+        """Default of the argument; None if it may not be left out."""
         return None if self._default is _NONE else self._default
 
     def has_default_value(self) -> bool:
@@ -158,7 +158,7 @@ class Argument:
 
     @property
     def alias_info(self) -> AliasInfo | None:
-        """Which memory it shares, None where the schema says nothing; that of a list's elements has no names."""
+        """Memory that it shares, None if the schema says nothing; that of a list's elements has no names."""
         inner = self.real_type.parts[0] if self.real_type.name == "Optional" else self.real_type
         if inner.alias is not None:
             return inner.alias
@@ -210,7 +210,7 @@ def _constant(value: Any) -> str:
 
 
 class FunctionSchema:
-    """What an operation takes and gives. Source: torch._C.FunctionSchema.
+    """Arguments and results of an operation. Source: torch._C.FunctionSchema.
 
     Attributes:
         name: ``'ns::name'``. overload_name: of this overload, empty for the default one.
@@ -345,7 +345,7 @@ WRONG = object()
 
 
 def _details(kind: Type, value: Any) -> str:
-    """What PyTorch says about a value that is of another type."""
+    """Text of PyTorch's error for a value of another type."""
     if kind.name == "Optional":
         kind = kind.parts[0]
     if kind.name == "Tensor":

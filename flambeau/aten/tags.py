@@ -6,7 +6,7 @@ import enum
 
 
 class Tag(enum.Enum):
-    """What compilers may know about an operation. Source: torch.Tag."""
+    """Property of an operation for compilers. Source: torch.Tag."""
 
     core = 0
     cudagraph_unsafe = 1

@@ -232,7 +232,7 @@ class _Pass:
 
 
 def _prepared(node: Node, grad: Any) -> Any:
-    """What the node's own pre-hooks make of its gradients; neither retained nor returned gradients show it."""
+    """Gradients after the node's own pre-hooks; neither retained nor returned gradients show it."""
     grads = grad if node.is_multi_output else [grad]
     for hook in list(node.hooks.pre.values()):
         replaced = as_user(hook, tuple(grads))
@@ -339,7 +339,7 @@ def accumulate(leaf: Tensor, entry: list[Any], record: bool) -> None:
 
 
 def _require_none(given: Any) -> None:
-    """What a hook of an accumulated gradient may return; PyTorch's types of errors."""
+    """Refuse results of a hook of an accumulated gradient, with PyTorch's types of errors."""
     if given is not None:
         kind = RuntimeError if isinstance(given, Tensor) else TypeError
         raise kind(f"Tensor post accumulate grad hooks should return None, got {type(given).__name__}")
@@ -481,7 +481,7 @@ def watch(leaf: Tensor, watcher: Callable[[Tensor, Tensor], None]) -> RemovableH
 
 
 def _edges_to_watched(roots: Sequence[Tensor], needed: set[Any] | None) -> dict[int, int]:
-    """How many edges of nodes that will run lead to each watched leaf, by the leaf's id."""
+    """Number of edges that lead from nodes that will run to each watched leaf, by the leaf's id."""
     leaves = [leaf for reference in list(_watching) if (leaf := reference()) is not None]
     counts = {id(leaf): 0 for leaf in leaves if leaf.__dict__.get("_gradient_watchers")}
     seen: set[int] = set()

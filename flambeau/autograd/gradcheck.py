@@ -26,7 +26,7 @@ from .function import Function
 
 
 class GradcheckError(RuntimeError):
-    """What ``gradcheck`` and ``gradgradcheck`` raise where a derivative is wrong.
+    """Error of ``gradcheck`` and ``gradgradcheck`` for a wrong derivative.
 
     Source: torch.autograd.gradcheck.GradcheckError.
     Example:

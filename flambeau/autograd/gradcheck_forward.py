@@ -1,4 +1,4 @@
-"""What ``gradcheck`` checks of forward mode, and of derivatives over a batch."""
+"""Checks of ``gradcheck`` for forward mode, and for derivatives over a batch."""
 
 from __future__ import annotations
 

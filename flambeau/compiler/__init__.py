@@ -106,7 +106,7 @@ def assume_constant_result(fn: Callable[..., Any]) -> Callable[..., Any]:
 
 
 class set_stance(contextlib.ContextDecorator):
-    """How eagerly to compile from here on; also a context manager and a decorator. Everything runs as it is in every stance.
+    """Set how eagerly to compile from here on; also a context manager and a decorator. Everything runs as it is in every stance.
 
     Args:
         stance: 'default', 'force_eager', 'eager_on_recompile', 'fail_on_recompile', 'eager_then_compile' or 'aot_eager_then_compile'.

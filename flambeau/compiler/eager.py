@@ -16,7 +16,7 @@ _told = False  # whether the user knows that nothing is compiled
 
 
 class OptimizedModule(Module):
-    """What ``torch.compile`` makes of a module: the module is its ``_orig_mod``, so that keys of its ``state_dict`` begin with that name.
+    """Module that ``torch.compile`` makes of another: that is its ``_orig_mod``, so that keys of its ``state_dict`` begin with that name.
 
     Other attributes are those of the module.
     """

@@ -197,7 +197,7 @@ def synchronize(device: Any = None) -> None:
 
 @dataclass(frozen=True, slots=True)
 class _CudaDeviceProperties:
-    """What the CUDA runtime says of a device; sizes in bytes."""
+    """Properties of a device as the CUDA runtime reports them; sizes in bytes."""
 
     name: str
     major: int
@@ -239,7 +239,7 @@ _PROPERTIES = {
 
 
 def get_device_properties(device: Any = None) -> _CudaDeviceProperties:
-    """What the CUDA runtime says of a device; of the current one for None. Source: torch.cuda.get_device_properties."""
+    """Properties of a device as the CUDA runtime reports them; of the current one for None. Source: torch.cuda.get_device_properties."""
     where = _device_at(device)
     said = _required().runtime.getDeviceProperties(where.index)
     rest = {name: said[key] for name, key in _PROPERTIES.items()}

@@ -1,4 +1,4 @@
-"""What the modules of ``torch.cuda`` share: whether there are devices, and which one an argument names."""
+"""Helpers of the modules of ``torch.cuda``: whether there are devices, and which one an argument names."""
 
 from __future__ import annotations
 

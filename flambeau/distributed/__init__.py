@@ -35,7 +35,7 @@ class DistStoreError(DistError):
 
 
 class ReduceOp(enum.Enum):
-    """How values of several processes become one: for signatures, as nothing is reduced yet. Source: torch.distributed.ReduceOp."""
+    """Reductions of several processes' values to one: for signatures, as nothing is reduced yet. Source: torch.distributed.ReduceOp."""
 
     SUM = 0
     AVG = 1
@@ -55,7 +55,7 @@ class group:
 
 
 class GroupMember:
-    """What stands for a group that this process is in, or is not in. Source: torch.distributed.GroupMember."""
+    """Constants for a group that this process is in, or is not in. Source: torch.distributed.GroupMember."""
 
     WORLD = None
     NON_GROUP_MEMBER = -100
@@ -124,7 +124,7 @@ def get_rank(group: Any = None) -> int:
 
 
 def get_world_size(group: Any = None) -> int:
-    """How many processes the group has.
+    """Number of processes in the group.
 
     Raises:
         ValueError: always, as there is no group.

@@ -235,7 +235,7 @@ class OneHotCategoricalStraightThrough(OneHotCategorical):
 
 
 class Multinomial(_OfCategorical):
-    """How often each category comes in ``total_count`` draws.
+    """Number of times that each category comes in ``total_count`` draws.
 
     Args:
         total_count: draws, one int for the whole batch.

@@ -89,7 +89,7 @@ def _to_interval(constraint: Any) -> transforms.Transform:
 
 
 def _register(constraint: Any, bijection: Factory | None, transform: Factory | None = None) -> None:
-    """What leads to a class of constraints, in each of the two registries; the bijection serves for both where it stands alone."""
+    """Register factories for a class of constraints in both registries; a bijection without a transform serves for both."""
     if bijection is not None:
         biject_to.register(constraint, bijection)
     transform_to.register(constraint, transform or bijection)

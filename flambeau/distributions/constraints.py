@@ -49,7 +49,7 @@ class Constraint:
     _arguments: tuple[str, ...] = ()  # attributes in the order in which ``repr`` shows them
 
     def check(self, value: Tensor) -> Tensor:
-        """Which values lie inside: a bool tensor of ``value``'s shape without its last ``event_dim`` dimensions.
+        """Whether each value lies inside: a bool tensor of ``value``'s shape without its last ``event_dim`` dimensions.
 
         Args:
             value: ``(*, *event)``.
@@ -347,7 +347,7 @@ class _HalfOpenInterval(_BothBounded):
 
 
 def _whole(value: Tensor, inside: Tensor) -> Tensor:
-    """Which of the values inside are whole numbers."""
+    """Mask of the values inside that are whole numbers."""
     return inside & (ops.remainder(value, 1) == 0) if value.is_floating_point() else inside
 
 

@@ -104,7 +104,7 @@ def _listed(distribution: Any, count: int, expand: bool) -> Tensor:
 
 
 class Binomial(_Chances):
-    """How many of ``total_count`` trials succeed.
+    """Number of successes in ``total_count`` trials.
 
     Args:
         total_count: trials, whole and 0 or more; broadcasts with the other.
@@ -174,7 +174,7 @@ class Binomial(_Chances):
 
 
 class Geometric(_Chances):
-    """How many trials fail before the first success: 0, 1, ...
+    """Number of failures before the first success: 0, 1, ...
 
     Args:
         probs: of a success, above 0 and at most 1; ``(*)`` or a number.
@@ -231,7 +231,7 @@ class Geometric(_Chances):
 
 
 class NegativeBinomial(_Chances):
-    """How many trials succeed before ``total_count`` have failed.
+    """Number of successes before ``total_count`` failures.
 
     Args:
         total_count: failures after which it ends, 0 or more, not necessarily whole.
@@ -287,7 +287,7 @@ class NegativeBinomial(_Chances):
 
 
 class Poisson(ExponentialFamily, Parametric):
-    """How many events happen in a unit of time, each independently of the others.
+    """Number of events in a unit of time, each independent of the others.
 
     Args:
         rate: how many on average, 0 or more; ``(*)`` or a number.

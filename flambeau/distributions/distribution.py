@@ -386,7 +386,7 @@ class Binary(Parametric):
 
 
 def _only_one(probs: Any, logits: Any) -> str:
-    """Which of the two was given.
+    """Name of the argument that was given.
 
     Raises:
         ValueError: both or none.

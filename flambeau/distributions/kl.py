@@ -74,7 +74,7 @@ def register_kl(type_p: Any, type_q: Any) -> Callable[[Rule], Rule]:
 
 
 def _distance(kind: type, base: type) -> int:
-    """How far a base class is from a class; abstract ones that only say so are the farthest."""
+    """Distance of a base class from a class; abstract ones that only say so are the farthest."""
     return kind.__mro__.index(base) if base in kind.__mro__ else len(kind.__mro__)
 
 
@@ -351,7 +351,7 @@ _LOG_MEAN_EXP: dict[type, Callable[[Any, Tensor], Tensor]] = {  # log E[exp(-t x
 
 
 def _expectation(table: dict[type, Any], p: Distribution, *arguments: Tensor) -> Tensor:
-    """What a table has for a distribution, or for the class that it is a subclass of."""
+    """Expectation under a distribution, by the table's function for its class or the nearest base class."""
     return next(table[kind] for kind in type(p).__mro__ if kind in table)(p, *arguments)
 
 

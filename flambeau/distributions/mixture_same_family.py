@@ -118,7 +118,7 @@ class MixtureSameFamily(Distribution):
         return value.unsqueeze(-1 - self._event_ndims)
 
     def _pad_mixture_dimensions(self, value: Tensor) -> Tensor:
-        """What belongs to the components, with dimensions of size 1 for the event."""
+        """``value`` with dimensions of size 1 for the event, as the components have."""
         return value.reshape(value.shape + (1,) * self._event_ndims)
 
     def __repr__(self) -> str:

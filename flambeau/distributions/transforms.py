@@ -66,7 +66,7 @@ class Transform:
 
     @property
     def event_dim(self) -> int:
-        """How many of the last dimensions are one value.
+        """Number of last dimensions that are one value.
 
         Raises:
             ValueError: ``domain`` and ``codomain`` differ in it.
@@ -799,7 +799,7 @@ class StickBreakingTransform(_Plain):
     bijective = True
 
     def _parts_left(self, x: Tensor) -> Tensor:
-        """How many shares each break leaves behind itself: n, n - 1, ..., 1."""
+        """Number of shares that each break leaves behind itself: n, n - 1, ..., 1."""
         return x.shape[-1] + 1 - x.new_ones(x.shape[-1]).cumsum(-1)
 
     def _call(self, x: Tensor) -> Tensor:

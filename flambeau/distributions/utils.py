@@ -134,7 +134,7 @@ class lazy_property:
 
 
 class _lazy_property_and_property(lazy_property, property):
-    """What a lazy property is to those who read it from the class: tools that write documentation look for a ``property``."""
+    """Form of a lazy property on the class: tools that write documentation look for a ``property``."""
 
     def __init__(self, wrapped: Callable[[Any], Any]):
         property.__init__(self, wrapped)
@@ -151,7 +151,7 @@ def _sum_rightmost(value: Tensor, dim: int) -> Tensor:
 
 
 def _lower_triangle(size: int, diag: int, device: Any) -> Tensor:
-    """Which elements of a square matrix lie on or below a diagonal."""
+    """Mask of the elements of a square matrix that lie on or below a diagonal."""
     position = ops.arange(size, device=device)
     return position < position.view(-1, 1) + (diag + 1)
 

@@ -60,7 +60,7 @@ class Dirichlet(ExponentialFamily, Parametric):
 
     @property
     def mode(self) -> Tensor:
-        """Where all concentrations are below 1, the corner of the largest one."""
+        """Mode; if all concentrations are below 1, the corner of the largest one."""
         excess = (self.concentration - 1).clamp(min=0.0)
         mode = excess / excess.sum(-1, True)
         corner = functional.one_hot(mode.argmax(-1), mode.shape[-1]).to(mode)

@@ -24,7 +24,7 @@ def show() -> str:
 
 
 def parallel_info() -> str:
-    """How many threads compute, and what says so, as text for people. Source: torch.__config__.parallel_info."""
+    """Number of threads that compute, and the variables that set it, as text for people. Source: torch.__config__.parallel_info."""
     import os
 
     from ..core.arrays.threads import Threads

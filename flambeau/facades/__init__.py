@@ -1,4 +1,4 @@
-"""What programs expect by PyTorch's names, or another library's, and what is little more than names here; ``modules`` has the table.
+"""Façades for names that programs expect from PyTorch, or from another library, with little behind them; ``modules`` has the table.
 
 unsupported       names that raise ``NotImplementedError``
 more_names        names of ``torch`` that are neither operations nor settings

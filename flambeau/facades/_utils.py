@@ -1,4 +1,4 @@
-"""What files, plain pickles and packages of PyTorch's call, under the name of PyTorch's module. Source: torch._utils."""
+"""Functions that files, plain pickles and packages of PyTorch's call, under the name of PyTorch's module. Source: torch._utils."""
 
 from __future__ import annotations
 

@@ -55,7 +55,7 @@ def module(name: str) -> Any:
 
 
 class Facade(ModuleType):
-    """What an import of a module finds that lies elsewhere, or has only names: it looks them up where they are."""
+    """Module whose names lie elsewhere, or are only names: it looks them up where they are."""
 
     __slots__ = ("_path",)
 

@@ -22,7 +22,7 @@ class InvalidVersion(ValueError):
 
 
 def version_key(version: str) -> tuple[Any, ...]:
-    """What orders versions as PEP 440 does.
+    """Key that orders versions as PEP 440 does.
 
     Raises:
         InvalidVersion: no version.

@@ -171,7 +171,7 @@ class Visdom:
             return False
 
     def _kept(self, msg: dict[str, Any], endpoint: str) -> Any:
-        """What a server would do with a message."""
+        """Apply a message as a server would."""
         windows: dict[Any, Any] = self._windows.setdefault(msg["eid"], {})
         name = msg.get("win")
         if endpoint == "events":
@@ -239,7 +239,7 @@ class Visdom:
             time.sleep(0.1)
 
     def get_window_data(self, win: str | None = None, env: str | None = None) -> Any:
-        """What a window shows, or all windows of a page, as JSON. Source: visdom.Visdom.get_window_data."""
+        """Contents of a window, or of all windows of a page, as JSON. Source: visdom.Visdom.get_window_data."""
         return self._send({"win": win, "eid": env}, endpoint="win_data", create=False)
 
     def get_env_list(self) -> list[str]:

@@ -185,7 +185,7 @@ class Batch(Interpreter):
         ]
 
     def result(self, made: Any) -> Any:
-        """What an operation returned for inner tensors, as a value of this level."""
+        """Result of an operation on inner tensors, as a value of this level."""
         return mapped(made, self.wrap) if made.__class__ is not Tensor else self._wrapped(made, None, 1)
 
     def lead(self, inner: Tensor, rank: int) -> Tensor:
@@ -380,7 +380,7 @@ _chosen: dict[Any, Callable[..., Any]] = {}
 
 
 def _rule_for(op: Any) -> Callable[..., Any]:
-    """How an operation is called over all examples."""
+    """Function that calls an operation over all examples."""
     from . import _batch_index, _batch_layers, _batch_rules
 
     del _batch_index, _batch_layers  # which declare rules

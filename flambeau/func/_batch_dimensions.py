@@ -1,4 +1,4 @@
-"""What ``vmap``'s interpreter and its rules share: dimensions of an example behind the batch, and the examples' numbers as an index."""
+"""Helpers of ``vmap``'s interpreter and its rules: dimensions of an example behind the batch, and the examples' numbers as an index."""
 
 from __future__ import annotations
 

@@ -63,7 +63,7 @@ class Dual(Interpreter):
         return f"DualTensor(lvl={self.level}, value={value._inner!r}, tangent={value._tangent!r})"
 
     def primal(self, value: Any) -> Any:
-        """What is computed with in place of an argument."""
+        """Value to compute with in place of an argument."""
         if value.__class__ is Tensor or value.__class__ is int:
             return value
         if value.__class__ is list or value.__class__ is tuple:
@@ -143,7 +143,7 @@ class Dual(Interpreter):
         return NotImplemented
 
     def factory(self, call: Call) -> Any:
-        """What follows a tensor of an outer transform with a tangent gets one too, of zeros: it can take none in place (``adopt``)."""
+        """Result of a factory, with a zero tangent if it follows an outer transform's tensor with one: ``adopt`` cannot add one."""
         entry = call.op
         if entry.name in ("normal", "tensor"):  # whose derivative is zero
             return call_entry(entry, [self.primal(each) for each in call.values])
@@ -404,7 +404,7 @@ _ways: dict[Any, Callable[..., Any]] = {}
 
 
 def _way_of(op: Any) -> Callable[..., Any]:
-    """How the tangents of an operation's results are found."""
+    """Function that computes the tangents of an operation's results."""
     if op.rules is None:
         return constant
     if op.is_view:
@@ -595,7 +595,7 @@ def called_rule(op: Any, reverse: Any, values: Any, made: Any, grad: Any) -> Any
 
 
 def _source(op: Any, name: str) -> tuple[int, str]:
-    """Where an argument of a rule comes from: (place among the values, or below 0 for ``grad`` and ``result``; what of it)."""
+    """Source of an argument of a rule: (position among the values, or below 0 for ``grad`` and ``result``; which of its facts)."""
     if name in ("grad", "result"):
         return (-2 if name == "grad" else -1), ""
     if name in op.names:

@@ -54,7 +54,7 @@ def _is_view(value: Any) -> bool:
 
 
 def debug_unwrap(tensor: Tensor, *, recurse: bool = True) -> Tensor:
-    """What a tensor inside of transforms computes with: with the dimensions of ``vmap``, and without tangents. For debugging only.
+    """Value that a tensor inside of transforms computes with: with the dimensions of ``vmap``, and without tangents. For debugging only.
 
     A variable of ``grad`` is a plain tensor already.
 

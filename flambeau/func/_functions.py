@@ -21,7 +21,7 @@ _PAGE = "For more details, please see https://pytorch.org/docs/main/notes/extend
 
 
 class VmapInfo(NamedTuple):
-    """What a Function's ``vmap`` learns of the batch.
+    """Facts about the batch that a Function's ``vmap`` gets.
 
     Attributes:
         batch_size: number of examples. randomness: as given to ``vmap``.
@@ -81,7 +81,7 @@ def _with_tangents(dual: Dual, cls: Any, args: tuple[Any, ...]) -> Any:
 
 
 def _given(dual: Dual, ctx: Any, arg: Any, primal: Any) -> Any:
-    """What ``jvp`` gets for an argument: its tangent, zeros for a tensor without one, or None."""
+    """Argument of ``jvp`` for an argument: its tangent, zeros for a tensor without one, or None."""
     if dual.has(arg):
         return arg._tangent
     return dual.zeros(primal) if isinstance(primal, Tensor) and ctx.materialize_grads else None

@@ -217,7 +217,7 @@ def _primal_tree(dual: Dual, batch: Batch, tree: Any) -> Any:
 
 @unwound
 def batched_gradients(outs: Sequence[Any], seeds: Sequence[Any], pull: Callable[[Sequence[Any]], Sequence[Any]]) -> list[Any]:
-    """What ``pull`` makes of seeds with a further first dimension, all at once; ``autograd.grad`` with ``is_grads_batched``.
+    """Results of ``pull`` for seeds with a further first dimension, all at once; ``autograd.grad`` with ``is_grads_batched``.
 
     Raises:
         RuntimeError: a shape that does not fit.

@@ -49,7 +49,7 @@ _REFUSED = (
 
 
 class Frame:
-    """What a wrapped tensor has for an array: shape, strides and dtype, without the first ``drop`` dimensions of what is inside.
+    """Stand-in for the array of a wrapped tensor: shape, strides and dtype, without the first ``drop`` dimensions of what is inside.
 
     It refuses to be computed with, so that nothing passes a transform by.
     """
@@ -361,7 +361,7 @@ class Interpreter:
         return False
 
     def requires(self, value: Any) -> Any:
-        """What ``_requires_grad`` of a tensor says: whether a composite must go a way that has derivatives."""
+        """Value of a tensor's ``_requires_grad``: whether a composite must go a way that has derivatives."""
         return value._has_tangent or needs_grad(value)
 
     # -- what it must answer: ``values`` are in the signature's order; tensors among them may be of lower levels, or plain ----------
@@ -566,7 +566,7 @@ def _made(call: Call) -> Any:
 
 
 class Hook:
-    """What the call path asks (``modes.transforms``)."""
+    """Functions of transforms that the call path uses (``modes.transforms``)."""
 
     call = staticmethod(interpret)
 
@@ -601,7 +601,7 @@ class Hook:
 
     @staticmethod
     def plain(tensors: Any) -> Any:
-        """What stands on the tape of several tensors; None as it is."""
+        """The tensors on the tape that are inside of several tensors; None as it is."""
         return None if tensors is None else tuple([_plain(each) for each in tensors])
 
     function: Callable[[Any, tuple[Any, ...]], Any]  # ``kind.apply(*args)`` of a user's ``autograd.Function``; ``_functions`` puts it here

@@ -29,7 +29,7 @@ from ._reverse import Recording, batches_in, gradients, over_batches_of, spread,
 
 
 class Place:
-    """Where a step finds an argument, or leaves a result, in each run."""
+    """Place from which a step takes an argument, or in which it leaves a result, in each run."""
 
     __slots__ = ()
 
@@ -210,7 +210,7 @@ def _fresh(tensor: Any) -> Any:
 
 
 def _changed(kept: Any) -> int:
-    """When a tensor's memory was written to last."""
+    """Time of the last write to a tensor's memory."""
     while kept.__class__ is Wrapped:
         kept = kept._inner
     return 0 if not isinstance(kept, Tensor) or kept._storage is None else kept._storage.changed

@@ -164,7 +164,7 @@ class Recording:
         return conversion.detach(tensor) if tensor.requires_grad and not self.is_connected(tensor) else tensor
 
     def aux(self, tree: Any) -> Any:
-        """What a function returned beside its value, as the transform returns it.
+        """Auxiliary output of a function, as the transform returns it.
 
         Raises:
             RuntimeError: something that is no tensor.
@@ -331,7 +331,7 @@ class Chosen:
             self.leaves, self._spec = tree_flatten(chosen)
 
     def tree(self, leaves: Sequence[Any]) -> Any:
-        """What stands for these leaves' arguments, with other leaves."""
+        """These leaves' arguments, with other leaves."""
         return leaves[0] if self._spec is None else tree_unflatten(leaves, self._spec)
 
     def all(self, leaves: Sequence[Any]) -> Sequence[Any]:
@@ -543,7 +543,7 @@ def vjp(func: Callable[..., Any], *primals: Any, has_aux: bool = False) -> Any:
 
 
 def gradients_at_levels(outs: Sequence[Any], inputs: Sequence[Any], seeds: Sequence[Any], keep: bool, record: bool) -> list[Any]:
-    """What ``torch.autograd.grad`` returns inside of transforms, where tensors have levels."""
+    """Gradients as ``torch.autograd.grad`` returns them inside of transforms, where tensors have levels."""
     return gradients(outs, inputs, seeds, record, keep)
 
 

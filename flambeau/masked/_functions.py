@@ -74,7 +74,7 @@ def _floating_dtype(name: str, input: Tensor, dtype: Dtype | None) -> Dtype:
 
 
 def _count(input: Tensor, dims: tuple[int, ...], keepdim: bool, mask: Tensor | None) -> Tensor:
-    """How many elements each result is made of, int64."""
+    """Number of elements that each result is made of, int64."""
     shown = input.new_ones(input.shape, dtype=dtypes.bool_) if mask is None else _mask_for(input, mask)
     return shown.sum(dims, keepdim=keepdim) if input.ndim else shown.long()
 

@@ -29,7 +29,7 @@ def _canonical_dim(dim: Any, ndim: int) -> tuple[int, ...]:
 
 
 def _reduction_identity(op_name: str, input: Tensor, *args: Any) -> Tensor | None:
-    """What an operation gives for no elements, as a 0-d tensor of ``input``'s dtype; None where there is no such number.
+    """Result of an operation on no elements, as a 0-d tensor of ``input``'s dtype; None if there is no such number.
 
     Raises:
         NotImplementedError: another operation, or a dtype without such a number.

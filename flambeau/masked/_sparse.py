@@ -77,7 +77,7 @@ def operand(value: Tensor, places: Tensor, name: str) -> Tensor:
 
 
 def position(place: Tensor, mask: Tensor, dtype: dtypes.dtype) -> Tensor:
-    """Where the element at a place of the values is in the dense tensor, row by row.
+    """Row-by-row position in the dense tensor of the element at a place of the values.
 
     Raises:
         NotImplementedError: places of more than one element.

@@ -178,7 +178,7 @@ class MaskedTensor(WrapperTensor):
 
 @functools.cache
 def _handler_of(name: str) -> Callable[..., Any] | None:
-    """Who answers a function of that name: a row below, or what follows from the operation's declaration."""
+    """Function that handles calls of that name: a row below, or what follows from the operation's declaration."""
     if name in _HANDLERS:
         return _HANDLERS[name]
     declared = declared_as(name)
@@ -365,7 +365,7 @@ def _sum_of_gradients(one: MaskedTensor, other: MaskedTensor) -> Any:
 
 
 def _passed_through(func: Any, name: str, args: Any, kwargs: Any) -> Any:
-    """What moves elements moves their masks likewise."""
+    """Move the masks as the data move."""
     if args and isinstance(args[0], (list, tuple)) and not all(map(is_masked_tensor, args[0])):
         raise TypeError("mask must have dtype bool.")
     return _joined(func(*_of_data(args), **kwargs), func(*_mapped(args, MaskedTensor.get_mask), **kwargs))

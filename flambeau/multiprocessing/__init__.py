@@ -79,7 +79,7 @@ def set_sharing_strategy(new_strategy: str) -> None:
 
 
 def get_sharing_strategy() -> str:
-    """How memory of the CPU is shared: "file_descriptor" or "file_system".
+    """Strategy to share the CPU's memory: "file_descriptor" or "file_system".
 
     Returns: a string.
     Source: torch.multiprocessing.get_sharing_strategy.

@@ -1,4 +1,4 @@
-"""What a child does first after a fork. Source: torch.multiprocessing._atfork."""
+"""First steps of a child after a fork. Source: torch.multiprocessing._atfork."""
 
 from __future__ import annotations
 

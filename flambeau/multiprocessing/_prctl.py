@@ -1,4 +1,4 @@
-"""What Linux's ``prctl`` says of a process: the signal that its parent's death sends, and its thread's name."""
+"""Linux's ``prctl`` for a process: the signal that its parent's death sends, and its thread's name."""
 
 from __future__ import annotations
 

@@ -12,7 +12,7 @@ __all__: list[str] = []
 
 
 class _CarryingMemory:
-    """What a context makes in another way than the standard one."""
+    """Parts of a context that differ from the standard one."""
 
     def get_context(self, method: str | None = None) -> Any:
         """The context of a start method; the one that is set when None. Source: multiprocessing.get_context."""

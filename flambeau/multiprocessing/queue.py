@@ -19,7 +19,7 @@ def _exchange_pipe(queue: Any) -> None:
 
 
 def _packed(obj: Any) -> Any:
-    """What is put for an object. None, by which pools say that there is no more, stays itself: they do so when modules are gone, too."""
+    """Object to put into a queue for ``obj``. None, which ends a pool's work, stays itself: pools put it when modules are gone, too."""
     return Parcel(obj) if CARRIES_MEMORY and obj is not None else obj
 
 

@@ -1,4 +1,4 @@
-"""How tensors are taken apart for other processes: a handle of the memory instead of the values.
+"""Pickling of tensors for other processes: a handle of the memory instead of the values.
 
 ``ForkingPickler``, by which ``multiprocessing`` pickles whatever it passes on, gets functions for tensors, storages and memory here. A
 storage is moved to shared memory when it is first sent. All tensors over it in one pickle stay views of one another, and memory that a
@@ -35,7 +35,7 @@ __all__: list[str] = []
 
 
 class _Passing(threading.local):
-    """What this thread passes on beside messages.
+    """Memories that this thread passes on beside messages.
 
     Attributes:
         outgoing: memories in what is being pickled, where they go beside it.

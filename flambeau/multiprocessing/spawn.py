@@ -78,7 +78,7 @@ class ProcessExitedException(ProcessException):
 
 
 def _wrap(fn: Any, i: int, args: Any, error_file: str) -> None:
-    """What a process runs: the function; what it raises is written down for the parent."""
+    """Run the function in a process; what it raises is written down for the parent."""
     parent = multiprocessing.parent_process()
     if sys.platform == "linux":
         # Ends with its parent, also where Ctrl-C is ignored, as it is in what a shell runs in the background.
@@ -166,7 +166,7 @@ class ProcessContext:
             process.join()
 
     def _report(self, index: int) -> ProcessException:
-        """How a process that did not end well ended."""
+        """Error for a process that failed: its signal, its exit code or its exception."""
         process = self.processes[index]
         try:
             with open(self.error_files[index], encoding="utf-8") as file:

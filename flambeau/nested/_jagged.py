@@ -67,7 +67,7 @@ class NestedTensor(WrapperTensor):
         return self._inner.view(self._inner.shape)
 
     def offsets(self) -> Tensor:
-        """Where each sequence begins in the values, and the end of the last one: ``(B + 1,)``. Source: NestedTensor.offsets."""
+        """Position of each sequence's beginning in the values, and the end of the last one: ``(B + 1,)``. Source: NestedTensor.offsets."""
         return self._offsets
 
     def lengths(self) -> Tensor | None:
@@ -75,7 +75,7 @@ class NestedTensor(WrapperTensor):
         return self._lengths
 
     def _bounds(self) -> tuple[np.ndarray, np.ndarray]:
-        """Where sequences begin, and how long they are, as arrays on the host."""
+        """Beginnings and lengths of sequences, as arrays on the host."""
         offsets = self._offsets.cpu().numpy()
         return offsets[:-1], np.diff(offsets) if self._lengths is None else self._lengths.cpu().numpy()
 

@@ -89,7 +89,7 @@ def _elementwise(func: Any, name: str, args: Any, kwargs: Any) -> Any:
 
 
 def _values_beside(nested: NestedTensor, other: Tensor, name: str) -> Tensor:
-    """What stands beside ``nested``'s values for another operand.
+    """Values of another operand that align with ``nested``'s values.
 
     Raises:
         RuntimeError: sequences of other lengths, or shapes that do not broadcast. NotImplementedError: an operand of more dimensions.
@@ -242,7 +242,7 @@ def _chunk_batch(nested: NestedTensor, chunks: int) -> Any:
 
 
 def _offsets_of(lengths: Tensor) -> Tensor:
-    """Where sequences of these lengths begin, and the end."""
+    """Beginnings of sequences of these lengths, and the end."""
     return resolve("torch", "cat")([lengths.new_zeros(1), lengths.cumsum(0)])
 
 
@@ -357,7 +357,7 @@ _IDENTITIES: dict[str, Any] = {"sum": 0, "mean": 0, "prod": 1, "any": False, "al
 
 
 def _padding_of(name: str, dtype: Any) -> Any:
-    """What changes no result of a reduction."""
+    """Value that changes no result of a reduction."""
     if name in _IDENTITIES:
         return _IDENTITIES[name]
     least = name in ("max", "amax", "argmax")

@@ -98,7 +98,7 @@ class ElementwiseOptimizer(GroupOptimizer):
 
     @classmethod
     def _kept(cls, group: dict[str, Any]) -> tuple[str, ...]:
-        """Which of the moments there are under the group's options."""
+        """Names of the moments that exist under the group's options."""
         return cls._moments
 
     def _check_group(self, group: dict[str, Any]) -> None:

@@ -120,7 +120,7 @@ class AliasFinder(MetaPathFinder):
         return alias
 
     def find_distributions(self, context: Any = None) -> Iterator[Any]:
-        """What ``importlib.metadata`` is told of torch and torchvision."""
+        """Distributions of torch and torchvision for ``importlib.metadata``."""
         asked = getattr(context, "name", None)
         for name in ALIASES if asked is None else {asked.lower()} & set(ALIASES):
             from .distribution import AliasDistribution
@@ -129,7 +129,7 @@ class AliasFinder(MetaPathFinder):
 
 
 class Installation:
-    """What :func:`install` returns: ends the aliasing with ``uninstall()`` or at the end of a ``with`` block."""
+    """Handle that :func:`install` returns: ends the aliasing with ``uninstall()`` or at the end of a ``with`` block."""
 
     def __init__(self) -> None:
         self._finder: AliasFinder | None = None

@@ -97,7 +97,7 @@ class AliasDistribution(metadata.Distribution):
 
 
 def site_packages() -> Path:
-    """Where the current environment keeps packages in Python."""
+    """Directory of the current environment for packages in Python."""
     return Path(sysconfig.get_paths()["purelib"])
 
 
@@ -158,7 +158,7 @@ def remove() -> str:
 
 
 def status() -> str:
-    """What ``import torch`` and ``import torchvision`` mean in the current environment, a line for each."""
+    """Meaning of ``import torch`` and ``import torchvision`` in the current environment, a line for each."""
     folder = site_packages()
     lines = []
     for name, owner in OWNERS.items():

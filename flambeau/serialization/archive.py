@@ -71,7 +71,7 @@ class ArchiveWriter:
         self._write(behind)
 
     def _framed(self, name: str, size: int, crc: int) -> tuple[bytes, bytes]:
-        """What stands before and behind the data of a record that begins here, which is noted for the directory."""
+        """Header and footer around the data of a record that begins here, which is noted for the directory."""
         path, position = f"{self._name}/{name}".encode(), self._position
         wide = _wide_fields(size, position)
         start = position + 30 + len(path) + 4 + len(wide)
@@ -170,7 +170,7 @@ class ArchiveReader:
         return self._entry(name).file_size
 
     def offset(self, name: str) -> int:
-        """Where a record's data starts in the file."""
+        """Position of a record's data in the file."""
         return self._start(name, self._entry(name))
 
     def _start(self, name: str, entry: zipfile.ZipInfo) -> int:
@@ -187,7 +187,7 @@ class ArchiveReader:
         return entry.header_offset + 30 + name_length + extra_length
 
     def checksum_places(self) -> Iterator[int]:
-        """Where in the file the directory has the records' checksums."""
+        """Positions of the records' checksums in the file's directory."""
         place = self._zip.start_dir
         for _ in self._entries:
             self._file.seek(place)

@@ -300,7 +300,7 @@ def _effective_weights_only(weights_only: bool | None, pickle_module: Any) -> bo
 
 
 def _refusal(reason: str) -> str:
-    """What a restricted load says when it stops, and what can be done."""
+    """Message of a restricted load that stops, with what can be done."""
     if "was not an allowed global by default" in reason:
         return (
             "Weights only load failed. There are two ways to load this file, \033[1mboth only for a file whose source you trust\033[0m. "

@@ -1,5 +1,5 @@
-"""Where PyTorch defines the classes and functions of this package, so that files of whole modules, optimizers and so on name what PyTorch
-would: ``flambeau.nn.linear.Linear`` is ``torch.nn.modules.linear.Linear`` in a file.
+"""Modules in which PyTorch defines the classes and functions of this package, so that files of whole modules, optimizers and so on name
+what PyTorch would: ``flambeau.nn.linear.Linear`` is ``torch.nn.modules.linear.Linear`` in a file.
 
 The rule: what ``flambeau.x.y`` defines, PyTorch defines in ``torch.x.y``, and what ``flambeau.vision.x`` does, torchvision in
 ``torchvision.x``; what lies in a folder that PyTorch does not have, it has in a public namespace. Exceptions are whole files and stand in

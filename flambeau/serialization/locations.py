@@ -1,4 +1,4 @@
-"""Where storages lie: tags in files, and what becomes of a storage with such a tag when it is loaded."""
+"""Locations of storages: tags in files, and the device of a storage with such a tag when it is loaded."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def _type_name(storage: Any) -> str:
 
 
 def restorer(map_location: Any) -> Deserializer:
-    """What to do with each storage of a file, from ``load``'s argument.
+    """Function for each storage of a file, from ``load``'s argument.
 
     Raises:
         TypeError: ``map_location`` is none of a device, a string, a dict and a callable.

@@ -1,4 +1,4 @@
-"""What the names in PyTorch's files mean here, and which names our files use: one explicit table, read in both directions.
+"""Names in PyTorch's files with their meaning here, and names that our files use: one explicit table, read in both directions.
 
 A file says ``torch._utils _rebuild_tensor_v2``; it must never decide by itself what gets imported. Names of data are looked up in ``DATA``.
 Names of modules, optimizers and so on, which only an unrestricted load may ask for, are the matter of ``homes``.
@@ -20,7 +20,7 @@ PACKAGE = __name__.partition(".")[0]
 
 
 class StorageType:
-    """What a file's ``torch.FloatStorage`` stands for: a storage and the dtype of its elements.
+    """Meaning of a file's ``torch.FloatStorage``: a storage and the dtype of its elements.
 
     Attributes:
         dtype: the element type.

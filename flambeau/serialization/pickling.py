@@ -27,7 +27,7 @@ class SavedStorages:
         self._keys: dict[Any, str] = {}
 
     def identify(self, value: Any) -> tuple[Any, ...] | None:
-        """What stands in the pickle for a storage; None for anything else.
+        """Persistent identifier of a storage in the pickle; None for anything else.
 
         Raises:
             RuntimeError: the same memory was mentioned with another dtype, which the format cannot say.
@@ -107,7 +107,7 @@ class NamingPickler(PYTHON_PICKLER):
             self.memoize(obj)
 
     def reducer_override(self, obj: Any) -> Any:
-        """How PyTorch's files make results with names, and generators, whose state is a tensor in them."""
+        """Reduce results with names, and generators, whose state is a tensor, as PyTorch's files do."""
         if isinstance(obj, NamedResult):
             return type(obj), (tuple(obj), {})
         if isinstance(obj, Generator):

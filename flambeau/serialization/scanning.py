@@ -1,4 +1,4 @@
-"""Which storages a pickle mentions, found without making or calling anything.
+"""Storages that a pickle mentions, found without making or calling anything.
 
 Files from before PyTorch 1.6 hold the storages' bytes behind the object, and how many bytes belong to which storage stands in the
 object alone. So its pickle is looked through first, the storages are read, and then the object is made: what looks at values meanwhile
@@ -115,7 +115,7 @@ class _Machine:
                 self.ids.append(taken[0])
 
     def _taken(self, wanted: list[Any]) -> list[Any]:
-        """What an instruction takes from the stack, without marks."""
+        """Values that an instruction takes from the stack, without marks."""
         taken = []
         if pickletools.markobject in wanted:
             while (item := self.stack.pop()) is not _MARK:
@@ -125,7 +125,7 @@ class _Machine:
 
 
 def _made(name: str, argument: Any, taken: list[Any]) -> Any:
-    """What stands on the stack for an instruction's result."""
+    """Value on the stack for an instruction's result."""
     if name in ("TUPLE", "TUPLE3"):
         # An id has six items, one of them a tuple of three. Larger and deeper ones would only take time to be taken apart.
         are_plain = len(taken) <= 8 and not any(type(item) is tuple and any(type(inner) is tuple for inner in item) for item in taken)

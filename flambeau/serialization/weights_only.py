@@ -119,7 +119,7 @@ def allowed_names() -> set[str]:
 
 
 def _names_of_marked() -> dict[str, Any]:
-    """What is marked as safe, by its names in files: who marked flambeau's Linear means torch.nn.modules.linear.Linear as well."""
+    """Objects marked as safe, by their names in files: flambeau's Linear is torch.nn.modules.linear.Linear as well."""
     named = dict(_full_name(entry) for entry in _marked_safe)
     for entry in _marked_safe:
         spelled = None if isinstance(entry, tuple) else spelling(entry)

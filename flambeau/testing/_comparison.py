@@ -52,7 +52,7 @@ class _Rules:
 
 
 class _Mismatch(Exception):
-    """What differs."""
+    """Description of a difference."""
 
 
 def assert_close(
@@ -247,7 +247,7 @@ def _wide(tensor: Tensor) -> np.ndarray:
 
 
 def _difference(actual: np.ndarray, expected: np.ndarray, matches: np.ndarray, rtol: float, atol: float) -> str:
-    """How many elements differ, and by how much at most."""
+    """Number of elements that differ, and the largest difference."""
     with np.errstate(all="ignore"):
         absolute = np.where(matches, 0, np.abs(actual - expected))
         # Quotients of integers are of the default dtype.

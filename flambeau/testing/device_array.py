@@ -42,7 +42,7 @@ _VIEWS = frozenset("transpose swapaxes squeeze view diagonal broadcast_to moveax
 
 
 class Reads:
-    """How often the host read a value of a device."""
+    """Counter of the host's reads of values of a device."""
 
     count = 0
     copies = 0
@@ -329,7 +329,7 @@ def call_ufunc(kind: type[DeviceArray], ufunc: Any, method: str, inputs: Any, kw
 
 
 def _in_cupys_order(result: Any, operands: list[Any]) -> Any:
-    """What a ufunc computed, row by row or, where every operand is so, column by column: CuPy keeps no other order of dimensions."""
+    """Result of a ufunc, row by row or, if every operand is so, column by column: CuPy keeps no other order of dimensions."""
     if isinstance(result, tuple):
         return tuple([_in_cupys_order(part, operands) for part in result])
     if result.__class__ is not np.ndarray or result.flags.c_contiguous:
@@ -339,7 +339,7 @@ def _in_cupys_order(result: Any, operands: list[Any]) -> Any:
 
 
 class DeviceUfunc:
-    """What ``cupy.add`` is: gives device arrays, whatever it is given."""
+    """Counterpart of ``cupy.add``: gives device arrays, whatever it is given."""
 
     def __init__(self, kind: type[DeviceArray], ufunc: Any):
         self._kind, self._ufunc, self.__name__ = kind, ufunc, ufunc.__name__
@@ -357,7 +357,7 @@ class DeviceUfunc:
 
 
 class Module:
-    """What the module ``cupy`` is to its arrays: NumPy's names over arrays of class ``kind``, where CuPy has them.
+    """Counterpart of the module ``cupy``: NumPy's names over arrays of class ``kind``, as far as CuPy has them.
 
     Args:
         kind: the class of its arrays.

@@ -1,4 +1,4 @@
-"""What one forward pass of a module computes, as a graph: inputs, parameters, operations with the modules they ran in, outputs.
+"""Graph of one forward pass of a module: inputs, parameters, operations with the modules they ran in, outputs.
 
 The pass runs once, with a mode that sees every public operation and hooks that see every module. Tensors are known by identity, and an
 in-place operation makes its node the source of the tensor and of the other tensors over the same memory.
@@ -146,7 +146,7 @@ class Recorder:
             self._kept[id(tensor)] = tensor
 
     def _value(self, tensor: Tensor) -> Value:
-        """Where a tensor comes from; what nothing is known of is a parameter, a buffer or a constant."""
+        """Node of the graph that a tensor comes from; one of unknown origin is a parameter, a buffer or a constant."""
         if id(tensor) not in self._values:
             kind, name, scope = self._states.get(id(tensor), ("constant", "constant", tuple(self._scope)))
             self._add(Node(kind, name, scope), [tensor])

@@ -108,7 +108,7 @@ DEFAULT_TREESPEC_SERIALIZATION_PROTOCOL = 1
 
 # -- descriptions -------------------------------------------------------------------------------------------------------------
 class TreeSpec:
-    """What a tree is but for its leaves: the container's type and context, and a description of each child."""
+    """Structure of a tree without its leaves: the container's type and context, and a description of each child."""
 
     __slots__ = ("_children", "_context", "num_children", "num_leaves", "num_nodes", "type")
 
@@ -120,7 +120,7 @@ class TreeSpec:
 
     @property
     def context(self) -> Context:
-        """What the container's ``flatten_fn`` said beside the children."""
+        """Context that the container's ``flatten_fn`` returned beside the children."""
         return self._context
 
     @property

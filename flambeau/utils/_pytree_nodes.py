@@ -1,4 +1,4 @@
-"""Which types are containers of trees, and how each is taken apart: what ``_pytree`` works with."""
+"""Types of containers of trees, with their functions that take them apart: the registry of ``_pytree``."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ def key_get(obj: Any, kp: KeyPath) -> Any:
 
 # -- what is a container ------------------------------------------------------------------------------------------------------
 class NodeDef(NamedTuple):
-    """How instances of a type are taken apart and put together."""
+    """Functions that take instances of a type apart and put them together."""
 
     type: Any
     flatten_fn: FlattenFn
@@ -171,7 +171,7 @@ def _get_node_type(tree: Any) -> Any:
 
 
 def _node_def(node_type: Any) -> NodeDef | None:
-    """How a type's instances are taken apart; None for leaves."""
+    """Functions for a type's instances; None for leaves."""
     node = SUPPORTED_NODES.get(node_type)
     # The classes of results are made when operations are first called.
     if node is None and isinstance(node_type, type) and issubclass(node_type, NamedResult) and node_type is not NamedResult:
@@ -181,7 +181,7 @@ def _node_def(node_type: Any) -> NodeDef | None:
 
 
 def _node_of(tree: Any) -> NodeDef | None:
-    """How ``tree`` is taken apart; None for leaves."""
+    """Functions for the container ``tree``; None for leaves."""
     kind = type(tree)
     if kind is not tuple and issubclass(kind, tuple):
         return _node_def(_get_node_type(tree))
@@ -264,7 +264,7 @@ def _private_register_pytree_node(
     from_dumpable_context: FromDumpableContextFn | None = None,
     flatten_with_keys_fn: FlattenWithKeysFn | None = None,
 ) -> None:
-    """What the public forms do; a type that is registered already is registered anew."""
+    """Implement the public forms; a type that is registered already is registered anew."""
     if (to_dumpable_context is None) ^ (from_dumpable_context is None):
         raise ValueError(f"Both to_dumpable_context and from_dumpable_context for {cls} must be None or registered.")
     name = NO_SERIALIZED_TYPE_NAME_FOUND if serialized_type_name is None else serialized_type_name

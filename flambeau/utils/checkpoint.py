@@ -272,7 +272,7 @@ class CheckpointFunction(Function):
 
 
 class _Holder:
-    """What a node keeps instead of a tensor: the tensor's position among those that the function saved."""
+    """Stand-in that a node keeps for a tensor: the tensor's position among those that the function saved."""
 
     __slots__ = ("__weakref__", "position")
 

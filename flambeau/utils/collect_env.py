@@ -1,4 +1,4 @@
-"""What a report of a problem should say of the machine: ``python -m torch.utils.collect_env``."""
+"""Report of the machine for a report of a problem: ``python -m torch.utils.collect_env``."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ __all__ = ["SystemEnv", "get_env_info", "get_pretty_env_info", "main"]
 
 
 class SystemEnv(NamedTuple):
-    """What is told; fields that ask for a GPU's tools or a compiler say that there is none.
+    """Fields of the report; those of a GPU's tools or a compiler say that there is none.
 
     Source: torch.utils.collect_env.SystemEnv, whose fields these are as far as they say something here.
     """

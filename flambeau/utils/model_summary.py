@@ -102,7 +102,7 @@ def _bytes_of(tensors: Any) -> int:
 
 @dataclass(slots=True)
 class ModelSummary:
-    """What :func:`summary` returns; its text is the table.
+    """Result of :func:`summary`; its text is the table.
 
     Attributes:
         layers: every call of every module in the order of the calls, a module before those inside of it.
@@ -140,7 +140,7 @@ class ModelSummary:
             yield (name, _shape_text(layer.input_shapes), _shape_text(layer.output_shapes), *(("-", "-") if holds_shown else cells))
 
     def totals(self) -> list[tuple[str, str]]:
-        """What stands below the table: a name and a number each."""
+        """Lines below the table: a name and a number each."""
         megabytes = 1e6
         return [
             ("Parameters", f"{self.total_parameters:,}"),

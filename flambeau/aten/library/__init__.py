@@ -1,4 +1,4 @@
-"""What ``torch.library`` is made of: calls of operations that programs define, their derivatives, and checks of them."""
+"""Parts of ``torch.library``: calls of operations that programs define, their derivatives, and checks of them."""
 
 from __future__ import annotations
 

@@ -39,7 +39,7 @@ class Formula:
 
 
 class _CallOf:
-    """What a node needs to know of its call; the last argument of its function.
+    """Description of a call for its node; the last argument of its function.
 
     Attributes:
         inputs, outputs: how lists of tensors among arguments and results are put together; None where there are none.

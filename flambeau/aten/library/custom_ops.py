@@ -24,7 +24,7 @@ Devices = str | Sequence[str] | None
 
 
 class CustomOpDef:
-    """What :func:`custom_op` makes of a function: to be called as it is, or as ``torch.ops.NAMESPACE.NAME``.
+    """Operation that :func:`custom_op` makes of a function: called as it is, or as ``torch.ops.NAMESPACE.NAME``.
 
     Its methods add what the operation does on other devices, on tensors without values, and in transforms.
 

@@ -1,4 +1,4 @@
-"""Where operations are defined and kernels registered; ``Library`` and ``custom_op`` stand on it."""
+"""Definitions of operations and registration of kernels; ``Library`` and ``custom_op`` stand on it."""
 
 from __future__ import annotations
 
@@ -147,7 +147,7 @@ _running = _Context()
 
 
 class FakeImplCtx:
-    """What a fake kernel may ask for, by ``torch.library.get_ctx()``. Source: torch._library.fake_impl.FakeImplCtx."""
+    """Context of a fake kernel, by ``torch.library.get_ctx()``. Source: torch._library.fake_impl.FakeImplCtx."""
 
     def __init__(self, overload: Any):
         self._overload = overload

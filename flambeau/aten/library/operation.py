@@ -61,7 +61,7 @@ def backend_of(tensors: Sequence[Any]) -> str | None:
 
 
 class Operation:
-    """What an overload that a program defined does when it is called.
+    """Calls of an overload that a program defined.
 
     Attributes:
         overload: the overload. kernels: functions by the dispatch key that they were registered for.
@@ -83,7 +83,7 @@ class Operation:
 
     @made_once
     def schema(self) -> Any:
-        """What the operation takes and gives."""
+        """Arguments and results of the operation."""
         return self.overload._schema
 
     @made_once
@@ -181,7 +181,7 @@ class Operation:
         return returned.checked(self.schema, taker.ask(self.overload, args, kwargs))
 
     def computed(self, values: list[Any], tensors: list[Any]) -> Any:
-        """What the kernel returns, checked."""
+        """Results of the kernel, checked."""
         kernel = self._kernel(values, tensors)
         args, kwargs = self.schema.split(values)
         result = returned.checked(self.schema, kernel(*args, **kwargs))
@@ -233,7 +233,7 @@ class Operation:
 
 
 def _by_rule(overload: Any, cls: type, rule: Callable[..., Any], tensors: list[Any], args: Any, kwargs: Any) -> Any:
-    """What a rule of ``register_torch_dispatch`` makes of a call that the innermost mode, or an operand's class, would get."""
+    """Result of a rule of ``register_torch_dispatch`` for a call that the innermost mode, or an operand's class, would get."""
     types = tuple([type(tensor) for tensor in tensors if getattr(type(tensor), "__torch_dispatch__", None) is not None])
     modes = thread.dispatch_modes
     if modes:

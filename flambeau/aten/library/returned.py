@@ -1,4 +1,4 @@
-"""What kernels of users' operations return, checked against the schema."""
+"""Checks of the results of users' kernels against the schema."""
 
 from __future__ import annotations
 

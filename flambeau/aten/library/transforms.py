@@ -12,7 +12,7 @@ from ...utils import _pytree
 
 
 class VmapInfo(NamedTuple):
-    """What a rule for ``vmap`` is told. Source: torch._functorch.autograd_function.VmapInfo."""
+    """Facts about the batch that a rule for ``vmap`` gets. Source: torch._functorch.autograd_function.VmapInfo."""
 
     batch_size: int
     randomness: str

@@ -38,7 +38,7 @@ def _log_api_usage_once(event: str) -> None:
 
 
 def _get_tracing_state() -> None:
-    """What a trace is being written to: None, as nothing is traced."""
+    """State of the trace that is being written: None, as nothing is traced."""
 
 
 def _is_tracing() -> bool:
@@ -63,7 +63,7 @@ def _is_torch_function_mode_enabled() -> bool:
 
 
 def _len_torch_function_stack() -> int:
-    """How many modes see the calls of operations."""
+    """Number of modes that see the calls of operations."""
     return len(thread.function_modes)
 
 

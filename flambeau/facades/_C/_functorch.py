@@ -49,7 +49,7 @@ def maybe_get_level(tensor: Any) -> int:
 
 
 def get_unwrapped(tensor: Any) -> Any:
-    """What is inside a tensor of a transform.
+    """Value inside a tensor of a transform.
 
     Raises:
         RuntimeError: there is none.

@@ -34,7 +34,7 @@ __all__ = ["initialize", "load_state_dict", "master_params", "scale_loss", "stat
 
 @dataclass(slots=True)
 class _Level:
-    """What a level means; each can be chosen on its own."""
+    """Settings of a level; each can be chosen on its own."""
 
     cast_model_type: DType | None
     autocasts: bool
@@ -72,7 +72,7 @@ class _LossScaler:
 
 
 class _State:
-    """What ``initialize`` set up: the scalers, one for each loss; none where it is switched off or was not called."""
+    """State that ``initialize`` sets up: the scalers, one for each loss; none if it is switched off or was not called."""
 
     def __init__(self) -> None:
         self.scalers: list[_LossScaler] = []
@@ -87,7 +87,7 @@ def _through(method: Callable[..., Any]) -> Callable[..., Any]:
 
 
 class _Stepper:
-    """What an optimizer does about scaled gradients.
+    """Handling of scaled gradients by an optimizer.
 
     Attributes:
         pairs: the parameters of models that have a float32 copy, each with it.
@@ -117,7 +117,7 @@ class _Stepper:
         return master
 
     def params(self) -> list[Tensor]:
-        """What the optimizer steps on."""
+        """Parameters that the optimizer steps on."""
         return [param for group in self.optimizer.param_groups for param in group["params"]]
 
     def prepare(self) -> None:
@@ -372,7 +372,7 @@ def scale_loss(
 
 
 def master_params(optimizer: Any) -> Iterator[Tensor]:
-    """What an optimizer steps on, float32 copies where there are any: whose gradients are to be clipped. Source: apex.amp.master_params."""
+    """Parameters that an optimizer steps on, float32 copies if there are any: clip their gradients. Source: apex.amp.master_params."""
     for group in optimizer.param_groups:
         yield from group["params"]
 

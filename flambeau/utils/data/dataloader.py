@@ -160,7 +160,7 @@ class DataLoader(Generic[_T_co]):
 
     @property
     def _index_sampler(self) -> Any:
-        """What the samples of one step are chosen by: lists of indices when batches are made, else single indices."""
+        """Sampler of the indices of one step: lists of indices when batches are made, else single indices."""
         return self.batch_sampler if self._auto_collation else self.sampler
 
     def _get_iterator(self) -> _BaseDataLoaderIter:
@@ -182,7 +182,7 @@ class DataLoader(Generic[_T_co]):
         return self.__dict__ | {"_iterator": None, "_progress": None}
 
     def state_dict(self) -> dict[str, Any]:
-        """Where the last iteration over this loader is.
+        """Position of the last iteration over this loader.
 
         Returns:
             A dictionary of tensors, numbers, strings and containers of them, and of what ``state_dict`` of the dataset and the samplers

@@ -1,4 +1,4 @@
-"""What a loader sets in all pipes that a pipe is made of: shares, shuffling, seeds."""
+"""Settings of a loader in all pipes that a pipe is made of: shares, shuffling, seeds."""
 
 from __future__ import annotations
 

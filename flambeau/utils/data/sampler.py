@@ -108,7 +108,7 @@ class RandomSampler(Sampler[int]):
 
     @property
     def num_samples(self) -> int:
-        """How many indices an iteration gives; follows the dataset's length unless it was set."""
+        """Number of indices that an iteration gives; follows the dataset's length unless it was set."""
         return len(self.data_source) if self._num_samples is None else self._num_samples
 
     def __iter__(self) -> Iterator[int]:

@@ -66,7 +66,7 @@ def make_mat(matlist: Iterable[Any], save_path: str) -> None:
 
 
 def get_embedding_info(metadata: Any, label_img: Any, subdir: str, global_step: Any, tag: str) -> EmbeddingInfo:
-    """What the projector's configuration says of one embedding. Source: torch.utils.tensorboard._embedding.get_embedding_info."""
+    """The projector's configuration for one embedding. Source: torch.utils.tensorboard._embedding.get_embedding_info."""
     info = EmbeddingInfo(tensor_name=f"{tag}:{str(global_step).zfill(5)}", tensor_path=_join(subdir, "tensors.tsv"))
     if metadata is not None:
         info.metadata_path = _join(subdir, "metadata.tsv")

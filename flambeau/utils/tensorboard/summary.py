@@ -188,7 +188,7 @@ def make_histogram(values: np.ndarray, bins: Any, max_bins: int | None = None) -
 
 # -- images -----------------------------------------------------------------------------------------------------------------
 def _calc_scale_factor(tensor: Any) -> int:
-    """What brings values to [0, 255]: 1 for uint8, 255 for everything else."""
+    """Factor that brings values to [0, 255]: 1 for uint8, 255 for everything else."""
     return 1 if make_np(tensor).dtype == np.uint8 else 255
 
 
@@ -331,7 +331,7 @@ def text(tag: str, text: str) -> Summary:
 
 # -- charts -----------------------------------------------------------------------------------------------------------------
 def custom_scalars(layout: dict[str, dict[str, list[Any]]]) -> Summary:
-    """Which curves TensorBoard draws together.
+    """Summary of the curves that TensorBoard draws together.
 
     Args:
         layout: from categories to charts, from a chart to ``["Multiline", tags]`` or ``["Margin", [value, lower, upper]]``.

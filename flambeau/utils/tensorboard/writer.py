@@ -217,7 +217,7 @@ class SummaryWriter:
         walltime: float | None = None,
         max_bins: int | None = None,
     ) -> None:
-        """How values are distributed.
+        """Write a histogram of values.
 
         Args:
             tag: the histogram.
@@ -491,7 +491,7 @@ class SummaryWriter:
         self._add(summaries.custom_scalars({category: {title: ["Margin", tags]}}))
 
     def add_custom_scalars(self, layout: dict[str, dict[str, list[Any]]]) -> None:
-        """Which curves TensorBoard draws together; the last layout counts.
+        """Choose the curves that TensorBoard draws together; the last layout counts.
 
         Args:
             layout: from categories to charts, from a chart to ``["Multiline", tags]`` or ``["Margin", [value, lower, upper]]``.

@@ -23,7 +23,7 @@ _PATIENCE = 5.0  # seconds that a worker has to finish its sample when the loade
 
 
 class Answer:
-    """What a worker said about one task; a batch in shared memory is looked at when its turn comes."""
+    """Reply of a worker about one task; a batch in shared memory is unpacked when its turn comes."""
 
     __slots__ = ("_crew", "_reply", "ended", "epoch", "number", "state", "worker")
 

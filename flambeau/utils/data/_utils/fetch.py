@@ -1,4 +1,4 @@
-"""How samples are taken out of the two kinds of datasets."""
+"""Fetchers of samples from the two kinds of datasets."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 
 
 class _BaseDatasetFetcher:
-    """What both kinds share. With ``auto_collation`` an index is a list of indices, one batch."""
+    """Base class of both kinds. With ``auto_collation`` an index is a list of indices, one batch."""
 
     def __init__(self, dataset: Any, auto_collation: bool, collate_fn: Callable[[Any], Any], drop_last: bool) -> None:
         self.dataset, self.auto_collation, self.collate_fn = dataset, auto_collation, collate_fn
@@ -20,7 +20,7 @@ class _BaseDatasetFetcher:
         raise NotImplementedError
 
     def state(self) -> Any:
-        """What :meth:`load_state` needs to go on from here: the dataset's own state, where it has one."""
+        """State with which :meth:`load_state` goes on from here: the dataset's own state, if it has one."""
         return {"dataset": own_state(self.dataset)}
 
     def load_state(self, state: Any, before_batch: Callable[[int], None] | None = None) -> None:
@@ -30,7 +30,7 @@ class _BaseDatasetFetcher:
 
 
 def own_state(value: Any) -> Any:
-    """What ``state_dict`` of an object gives, as it is now; None without such a method."""
+    """Result of an object's ``state_dict``, as it is now; None without such a method."""
     get_state = getattr(value, "state_dict", None)
     return copy.deepcopy(get_state()) if callable(get_state) and hasattr(value, "load_state_dict") else None
 

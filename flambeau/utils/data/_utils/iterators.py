@@ -36,7 +36,7 @@ def _completed(loader: Any) -> None:
 
 
 class _BaseDataLoaderIter:
-    """What both kinds of passes share: the indices, the seeds, and how many batches came so far."""
+    """Base class of both kinds of passes: the indices, the seeds, and the number of batches that came so far."""
 
     def __init__(self, loader: DataLoader[Any]) -> None:
         _completed(loader)

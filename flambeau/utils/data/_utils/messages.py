@@ -1,4 +1,4 @@
-"""What a loader and its workers send one another: frames on a socket, and batches whose large arrays lie in shared memory.
+"""Messages between a loader and its workers: frames on a socket, and batches whose large arrays lie in shared memory.
 
 Tensors are pickled as always, but their storages (and NumPy's arrays) leave the pickle as buffers: large ones go to a range of the
 worker's :class:`Arena`, unless they lie there already.
@@ -28,7 +28,7 @@ _MOST_DESCRIPTORS = 8
 
 
 class Reply(NamedTuple):
-    """What a worker says about one task."""
+    """Message of a worker about one task."""
 
     epoch: int
     number: int
@@ -146,7 +146,7 @@ def _copied(source: np.ndarray, arena: Arena) -> Range:
 
 
 def unpack(reply: Reply, mappings: Mappings) -> Any:
-    """What was packed, over the same memory."""
+    """Object that was packed, over the same memory."""
     arrays = [mappings.array(at) for at in reply.ranges]
     body = reply.body
     return pickle.loads(body if isinstance(body, bytes) else mappings.array(body), buffers=arrays)

@@ -1,4 +1,4 @@
-"""Where a loader is in its dataset: what ``DataLoader.state_dict`` gives, and how a loader goes on from there."""
+"""Position of a loader in its dataset: what ``DataLoader.state_dict`` gives, and how a loader goes on from there."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _FORMAT = 1
 
 @dataclass
 class Progress:
-    """What one pass over a loader knows of itself. The loader keeps it when the iterator is gone."""
+    """Progress of one pass over a loader. The loader keeps it when the iterator is gone."""
 
     start: tuple[Any, ...]  # the program's streams before the pass
     samplers: list[dict[str, Any]]  # their generators and own states then
@@ -121,7 +121,7 @@ def _plain_worker(pickled: bytes | None) -> Any:
 
 
 def worker_state(state: Any) -> Any:
-    """What a worker goes on from, of what :func:`state_dict` gave."""
+    """Part of a state of :func:`state_dict` from which a worker goes on."""
     if state is None:
         return None
     return state | {name: None if state[name] is None else streams.from_plain(state[name]) for name in ("start", "now")}

@@ -36,7 +36,7 @@ def batch_seeds(base_seed: int, number: int) -> tuple[int, list[int]]:
 
 
 def noted() -> tuple[Any, ...]:
-    """Where the program's streams are."""
+    """Positions of the program's streams."""
     return default_generator.state_bytes(), random.getstate(), np.random.get_state()
 
 
@@ -73,7 +73,7 @@ class OwnStreams:
         self._torch, self._python, self._numpy = rng.torch_generator, rng.random_generator, rng.numpy_generator
 
     def noted(self) -> tuple[Any, ...]:
-        """Where the streams are."""
+        """Positions of the streams."""
         return self._torch.state_bytes(), self._python.getstate(), self._numpy.get_state()
 
     def put_back(self, state: tuple[Any, ...]) -> None:
@@ -113,7 +113,7 @@ def plain(state: tuple[Any, ...]) -> dict[str, Any]:
 
 
 def from_plain(state: dict[str, Any]) -> tuple[Any, ...]:
-    """What :func:`plain` was made of."""
+    """State from which :func:`plain` made this one."""
     version, words, gauss = state["python"]
     name, key, position, has_gauss, cached = state["numpy"]
     return np.array(state["torch"]), (version, tuple(words), gauss), (name, np.array(key, np.uint32), position, has_gauss, cached)

@@ -91,7 +91,7 @@ def get_worker_info() -> WorkerInfo | None:
 
 @dataclass
 class Job:
-    """What a loader tells its workers when they start."""
+    """Description of the work for workers, sent when they start."""
 
     dataset: Any
     dataset_kind: int
@@ -105,13 +105,13 @@ class Job:
     shards: bool  # whether workers divide what a pipe gives
 
     def fetcher(self) -> _BaseDatasetFetcher:
-        """What takes samples out of the dataset, from its beginning."""
+        """Fetcher of samples from the dataset, from its beginning."""
         return make_fetcher(self.dataset_kind, self.dataset, self.auto_collation, self.collate_fn, self.drop_last)
 
 
 @dataclass
 class Epoch:
-    """What a loader tells its workers at the beginning of each pass."""
+    """Message of a loader to its workers at the beginning of each pass."""
 
     number: int
     base_seed: int
@@ -178,7 +178,7 @@ class TaskLoop:
             self._fetcher = None
 
     def _start_streams(self, number: int) -> None:
-        """Where each batch has streams of its own, start those of one."""
+        """Start the streams of one batch, if each has streams of its own."""
         if self.job.deterministic:
             self.streams.seed_batch(self._base_seed, number)
 
@@ -202,7 +202,7 @@ class TaskLoop:
             return [self.error()]
 
     def state(self) -> bytes | None:
-        """What the next batch depends on, pickled; None when it is what it was after the last task."""
+        """State on which the next batch depends, pickled; None if it is the same as after the last task."""
         if self._fetcher is None:
             return None
         now = None if self.job.deterministic else self.streams.noted()

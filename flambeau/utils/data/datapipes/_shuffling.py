@@ -1,4 +1,4 @@
-"""What pipes in random order share."""
+"""Shuffling that pipes in random order share."""
 
 from __future__ import annotations
 

@@ -74,7 +74,7 @@ def _single(iterate: Callable[..., Iterator[Any]]) -> Callable[..., Iterator[Any
 
 
 class _Pipe:
-    """What both kinds of pipes share: the functional form, and hooks of pickling and printing."""
+    """Base class of both kinds of pipes: the functional form, and hooks of pickling and printing."""
 
     functions: ClassVar[dict[str, Callable[..., Any]]]
     getstate_hook: ClassVar[Callable[..., Any] | None] = None

@@ -105,7 +105,7 @@ class MultiplexerIterDataPipe(IterDataPipe[Any]):
 
 
 class _Divided(IterDataPipe[Any]):
-    """What the children of one stream share: the stream's iterator, and what some of them have not taken yet.
+    """State that the children of one stream share: the stream's iterator, and elements that some of them have not taken yet.
 
     A pass of the stream is over when a child starts a second time in it; then all start again.
     """

@@ -1,4 +1,4 @@
-"""What several pipes need: checks of functions and columns, files that close themselves."""
+"""Helpers of several pipes: checks of functions and columns, files that close themselves."""
 
 from __future__ import annotations
 
