@@ -478,6 +478,144 @@ CALLS += [
     f"{M}.unique()",
 ]  # fmt: skip
 
+INTS = "torch.ones(1, 2, 2, dtype=torch.{})"
+OUT_OF = "torch.empty(0, dtype=torch.{})"
+CALLS += [
+    # results of another dtype than asked for
+    *(
+        f"torch.{call}, out={OUT_OF.format(dtype)})"
+        for call in (
+            "nonzero(torch.ones(3)",
+            "nonzero_static(torch.ones(3), size=3",
+            "argmax(torch.ones(3)",
+            "argmin(torch.ones(3), 0",
+            "searchsorted(torch.ones(3), torch.ones(3)",
+            "bucketize(torch.ones(3), torch.ones(3)",
+            "index_select(torch.ones(3), 0, torch.tensor([1])",
+            "take(torch.ones(3), torch.tensor([1])",
+            "masked_select(torch.ones(3), torch.ones(3) > 0",
+            "msort(torch.ones(3)",
+        )
+        for dtype in ("int32", "float64", "int64")
+    ),
+    *(
+        f"torch.{call}, out=({OUT_OF.format(values)}, {OUT_OF.format(places)}))"
+        for call in (
+            "sort(torch.ones(3)",
+            "topk(torch.ones(3), 2",
+            "kthvalue(torch.ones(3), 2",
+            "median(torch.arange(3.), 0",
+            "mode(torch.tensor([1., 2.]), 0",
+            "cummax(torch.ones(3), 0",
+            "cummin(torch.ones(3), 0",
+            "frexp(torch.ones(3)",
+        )
+        for values, places in (("float32", "int32"), ("float64", "int64"), ("float32", "int64"))
+    ),
+    # dimensions, steps and shapes
+    *(f"torch.slice_copy(torch.ones({size}), {dim})" for size in ("3", "3, 2", "()") for dim in (-3, -2, 0, 1, 2)),
+    *(
+        f"{call}(torch.ones(3), {more}0, 0, 3, {step})"
+        for call, more in (("torch.ops.aten.slice", ""), ("torch.slice_copy", ""), ("torch.slice_scatter", "torch.ones(3), "))
+        for step in (-1, 0, 1)
+    ),
+    "torch.ops.aten.slice(torch.tensor(1.), 0)",
+    *(
+        f"torch.ops.aten.max_pool2d_with_indices_backward(torch.ones({grad}), torch.ones(1, 4, 4), [2, 2], [2, 2], [0, 0], [1, 1], False, "
+        f"torch.zeros({at}, dtype=torch.int64))"
+        for grad in ("1, 2, 2", "1, 3, 2", "1, 3, 3", "2, 2")
+        for at in ("1, 2, 2", "1, 3, 2", "1, 3, 3", "2, 2")
+    ),
+    "torch.ops.aten.max_pool3d_with_indices_backward(torch.ones(1, 2, 2, 2), torch.ones(1, 4, 4, 4), [2, 2, 2], [2, 2, 2], [0, 0, 0], "
+    "[1, 1, 1], False, torch.zeros(1, 3, 2, 2, dtype=torch.int64))",
+    "torch.ops.aten.adaptive_max_pool2d_backward(torch.ones(1, 2, 2), torch.ones(1, 4, 4), torch.zeros(1, 3, 2, dtype=torch.int64))",
+    *(
+        f"torch.linalg.vecdot(torch.ones({x}), torch.ones({y}), dim={dim})"
+        for x, y in (("2", "2"), ("1", "2"), ("2, 2", "2"))
+        for dim in (-3, 0, 1)
+    ),
+    *(
+        f"torch.linalg.vecdot(torch.ones(2, dtype=torch.{x}), torch.ones(2, dtype=torch.{y}))"
+        for x, y in (("int64", "int64"), ("bool", "bool"), ("float32", "float64"))
+    ),
+    *(f"torch.fft.{name}({n})" for name in ("fftfreq", "rfftfreq") for n in (-5, -4, -3, -1, 0)),
+    *(
+        f"torch.index_select(torch.ones({size}), {dim}, torch.tensor([5]))"
+        for size, dim in (("0", 0), ("0, 3", 0), ("3, 0", 0), ("3, 0", 1), ("3, 2", 0))
+    ),
+    *(f"torch.ones(2).expand(2, 2)[{part}].dim_order(ambiguity_check=True)" for part in (":", ":, :1")),
+    *(f"torch.ones({size}).dim_order(ambiguity_check=True)" for size in ("2, 3", "2, 1", "2")),
+    "torch.ones(2, 1).expand(2, 2).dim_order(ambiguity_check=True)",
+    # what is no tensor
+    *(
+        f"torch.{call}"
+        for call in (
+            "kron(torch.ones(2), 1.)",
+            "kron(2, 3)",
+            "dequantize(3)",
+            "dequantize([3.5])",
+            *(f"atleast_{n}d({x})" for n in (1, 2, 3) for x in ("3", "3, 4", "[torch.ones(1), 4]", "None")),
+            "block_diag(torch.ones(2), 3)",
+            "cartesian_prod(3)",
+            "broadcast_tensors(3, 4)",
+            "chain_matmul(3)",
+            "vstack((3,))",
+            "einsum('i', 3)",
+            "from_dlpack(3)",
+            "from_dlpack(None)",
+            "frombuffer(3, dtype=torch.float32)",
+            "frombuffer([1], dtype=torch.float32)",
+            "asarray(torch)",
+            *(f"set_num_{kind}threads({count})" for kind in ("", "interop_") for count in ("'a'", "1.5", "None", "0")),
+        )
+    ),
+    *(
+        f"torch.ones(2).{name}({other})"
+        for name in ("type_as", "is_set_to", "expand_as", "reshape_as", "view_as", "equal")
+        for other in ("5", "None")
+    ),
+    # arguments that are not among those there are
+    "torch.scatter(torch.ones(3), 0, torch.tensor([0]), 2., inplace=True)",
+    "torch.ones(3).scatter(0, torch.tensor([0]), 2., inplace=True)",
+    *(f"torch.cdist(torch.ones(2, 2), torch.ones(2, 2), compute_mode={mode})" for mode in ("'x'", "None", "'use_mm_for_euclid_dist'")),
+    *(
+        f"torch.zeros(3).{name}({at}, torch.tensor(1.))"
+        for name in ("index_put", "index_put_")
+        for at in ("torch.tensor([0])", "3", "(3,)", "[torch.tensor([0])]")
+    ),
+    *(
+        f"torch.ones(2).{call}"
+        for call in ("cpu(5)", "float(torch.preserve_format)", "float(memory_format=5)", "clone(memory_format=5)", "long(5)")
+    ),
+    *(
+        f"torch.ones(2).to({kind})"
+        for kind in ("3.0", "True", "3j", "float", "int", "bool", "complex", "dtype=float", "'cpu', float", "2.5, copy=True", "str")
+    ),
+    *(f"torch.ones(2).to({name}=3.0)" for name in ("other", "dtype")),
+    # formats and dtypes
+    *(f"torch.ones(2, 3){part}.contiguous(memory_format=torch.preserve_format)" for part in ("", ".t()", "[:, ::2]")),
+    *(f"torch.ones(2, 3){part}.is_contiguous(memory_format=torch.preserve_format)" for part in ("", ".t()")),
+    *(f"torch.{name}(torch.ones({size}, dtype=torch.complex64), 0)" for name in ("cummax", "cummin") for size in ("2", "0", "()")),
+    *(
+        f"F.adaptive_{kind}_pool2d({INTS.format(dtype)}, {size})"
+        for kind in ("avg", "max")
+        for dtype in ("int64", "uint8", "bool")
+        for size in (1, 2)
+    ),
+    *(f"F.adaptive_avg_pool1d({INTS.format(dtype)}, {size})" for dtype in ("int64", "complex64") for size in (1, 2)),
+    *(f"F.dropout3d(torch.ones({size}), 0.5)" for size in ("3", "3, 3", "3, 3, 3", "2, 3, 2, 2", "2, 3, 2, 2, 2")),
+    # Python functions of elements
+    *(f"torch.ones(2).map_({other}, lambda a, b: a)" for other in ("torch.ones(3)", "torch.ones(2, 2)", "torch.ones(2).double()", "3")),
+    *(
+        f"torch.ones(2).map2_({x}, {y}, lambda a, b, c: a)"
+        for x, y in (("torch.ones(3)", "torch.ones(2)"), ("torch.ones(2)", "torch.ones(2, 2)"), ("torch.ones(2)", "torch.ones(2).long()"))
+    ),
+    *(f"torch.ones(2).map_(torch.ones(2), lambda a, b: {made})" for made in ("'x'", "None", "2", "True")),
+    "torch.ones(2).map_(torch.ones(2, requires_grad=True), lambda a, b: a)",
+    "torch.ones(2).apply_(lambda a: None)",
+    "torch.ones(2).reinforce(3)",
+]
+
 
 def outcome(torch: Any, call: str) -> Any:
     torch.manual_seed(0)

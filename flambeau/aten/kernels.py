@@ -14,6 +14,7 @@ from ..core.calls.registry import primitive, resolve
 from ..core.state import PARTS, thread
 from ..ops import resampling
 from ..ops.activation import SELU_ALPHA, SELU_SCALE
+from ..ops.pooling import pool_geometry
 from .calls import COMPOSED, IMPLEMENTED, LEAVES
 from .derivatives import RULES, call, gradients_of, kernel, slope, slopes, torch
 
@@ -383,8 +384,23 @@ def _declare_pooling(rank: int) -> None:
             f"max_pool{rank}d_with_indices_backward", grad, self, kernel_size, stride, padding, dilation, ceil_mode, result1
         )
     }
-    places = lambda grad, self, indices: ours("_scatter_planes", grad, indices, tuple(self.shape[-rank:]))  # noqa: E731
-    kernel(f"max_pool{rank}d_with_indices_backward")(lambda grad, self, *rest: places(grad, self, rest[-1]))
+
+    def places(grad: Any, self: Any, indices: Any) -> Any:
+        if grad.shape != indices.shape or grad.shape[:-rank] != self.shape[:-rank]:
+            raise RuntimeError(
+                f"the gradient of pooling {list(self.shape)} has its channels, and the shape of the indices, {list(indices.shape)}; "
+                f"got {list(grad.shape)}"
+            )
+        return ours("_scatter_planes", grad, indices, tuple(self.shape[-rank:]))
+
+    def places_of_windows(grad: Any, self: Any, *rest: Any) -> Any:
+        *windows, indices = rest
+        size = pool_geometry(f"max_pool{rank}d", rank, tuple(self.shape), *windows)[-1]
+        if tuple(grad.shape[-rank:]) != size:
+            raise RuntimeError(f"max_pool{rank}d_with_indices_backward: expected a gradient of {list(size)}, got {list(grad.shape)}")
+        return places(grad, self, indices)
+
+    kernel(f"max_pool{rank}d_with_indices_backward")(places_of_windows)
     kernel(f"avg_pool{rank}d")(
         lambda self, kernel_size, stride=(), *rest: functional(f"avg_pool{rank}d", self, kernel_size, stride or None, *rest)
     )

@@ -55,6 +55,8 @@ def format_strides(shape: tuple[int, ...], form: memory_format) -> tuple[int, ..
     if form is contiguous_format:
         return contiguous_strides(shape)
     count = _CHANNELS.get(form)
+    if not isinstance(form, memory_format):
+        raise TypeError(f"argument 'memory_format' must be torch.memory_format, not {type(form).__name__}")
     if count is None:
         raise RuntimeError(f"unsupported memory format option {form}")
     if len(shape) != count:
@@ -65,10 +67,10 @@ def format_strides(shape: tuple[int, ...], form: memory_format) -> tuple[int, ..
 def is_contiguous_as(array: np.ndarray, form: memory_format) -> bool:
     """Whether an array is dense in that format; sizes of 1 fit any stride."""
     shape = array.shape
-    if form is not contiguous_format and len(shape) != _CHANNELS.get(form):
-        return False
-    if form is contiguous_format:
+    if form is contiguous_format or form is preserve_format:
         return bool(array.flags.c_contiguous)
+    if len(shape) != _CHANNELS.get(form):
+        return False
     strides, expected = element_strides(array), 1
     for dim in (1, *range(array.ndim - 1, 1, -1), 0):  # from the innermost dimension out
         if shape[dim] != 1:

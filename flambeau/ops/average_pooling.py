@@ -8,9 +8,11 @@ import numpy as np
 
 from ..core import dtype as dtypes
 from ..core.arrays.copies import contiguous
+from ..core.arrays.kinds import kind_of
 from ..core.calls.annotations import Tensor
 from ..core.calls.registry import composite, op
 from ..core.tape.ties import tied
+from .arithmetic import reject
 from .patches import Ints, in_layout, ints, is_channels_last, padded, product
 from .pooling import adaptive_size, bins, pool_geometry
 
@@ -281,8 +283,8 @@ def _adaptive_average(input: np.ndarray, size: Ints) -> np.ndarray:
     rank = len(size)
     if not input.size:
         return np.empty((*input.shape[: input.ndim - rank], *size), input.dtype)
-    if input.dtype.kind in "cb":
-        raise NotImplementedError(f"\"adaptive_avg_pool2d\" not implemented for '{dtypes.of_array(input).legacy}'")
+    if kind_of(input).has_values:
+        reject("adaptive_avg_pool2d", input, "biuc")
     means = input
     for dim, count in enumerate(size):
         axis = input.ndim - rank + dim
@@ -291,7 +293,7 @@ def _adaptive_average(input: np.ndarray, size: Ints) -> np.ndarray:
             continue
         if count and length % count == 0:
             means = means.reshape(*means.shape[:axis], count, length // count, *means.shape[axis + 1 :]).sum(axis + 1, dtype=means.dtype)
-            means = np.divide(means, length // count, dtype=means.dtype) if means.dtype.kind == "f" else means // (length // count)
+            means = np.divide(means, length // count, dtype=means.dtype)
             continue
         rest = (slice(None),) * (rank - 1 - dim)
         pieces = np.empty((*means.shape[:axis], count, *means.shape[axis + 1 :]), means.dtype)
@@ -361,7 +363,7 @@ _ADAPTIVE: dict[int, Any] = {
 
 def _adaptive(rank: int, input: Any, output_size: Any) -> Any:
     size = adaptive_size(f"adaptive_avg_pool{rank}d", rank, output_size, tuple(input.shape))
-    if size == (1,) * rank and rank > 1 and (input.is_floating_point() or input.is_complex()):
+    if size == (1,) * rank and (rank > 1 or input.is_complex()):
         return input.mean(tuple(range(-rank, 0)), keepdim=True)
     return _ADAPTIVE[rank].wrapper(input, size)
 

@@ -80,7 +80,7 @@ def contiguous(input: Tensor, *, memory_format: Any = contiguous_format) -> Tens
     Returns:
         ``input``'s shape and dtype; ``input`` itself where nothing is to be moved.
     Raises:
-        RuntimeError: ``preserve_format``, or a format for another number of dimensions.
+        RuntimeError: ``preserve_format`` of a tensor that does not lie row by row, or a format for another number of dimensions.
     Gradient: ``grad``.
     Source: torch.Tensor.contiguous.
     Example:
@@ -88,10 +88,11 @@ def contiguous(input: Tensor, *, memory_format: Any = contiguous_format) -> Tens
         >>> x.stride(), x.contiguous().stride(), x.contiguous() is x
         ((1, 3), (2, 1), False)
     """
-    if memory_format is contiguous_format:
+    if memory_format is contiguous_format or memory_format is preserve_format:
         if input.is_contiguous():
             return input
-    elif memory_format is preserve_format:
+        if memory_format is contiguous_format:
+            return input.clone(memory_format=memory_format)
         raise RuntimeError("preserve memory format is unsupported by the contiguous operator")
     elif is_contiguous_as(input._array, memory_format):
         return input
@@ -266,7 +267,7 @@ def to(input: Tensor, *args: Any, **kwargs: Any) -> Tensor:
 
     Args:
         *args, **kwargs: ``to(dtype)``, ``to(device, dtype)`` or ``to(other)``, each followed by ``non_blocking=False, copy=False`` and
-            with ``memory_format=``.
+            with ``memory_format=``. A class of numbers stands for its dtype (``float`` for float64), and so does a number, but for ints.
     Returns:
         ``input``'s shape; the tensor itself when nothing changes and ``copy`` is False.
     Raises:
@@ -299,6 +300,9 @@ def relocated(input: Any, where: device, dtype: Any = None, copy: bool = False, 
     return converted(elsewhere, None, False, form)
 
 
+_OF_CLASS = {bool: dtypes.bool_, int: dtypes.int64, float: dtypes.float64, complex: dtypes.complex128}
+
+
 def parse_to(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, Any, bool, Any, bool]:
     """Arguments of ``Tensor.to`` as (device, dtype, copy, memory format, non-blocking).
 
@@ -308,21 +312,27 @@ def parse_to(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, Any, b
     given = dict(kwargs)
     rest = list(args)
     where: Any = None
-    dtype = None
+    dtype: Any = None
     if rest:
         first = rest.pop(0)
         if isinstance(first, dtypes.dtype):
+            dtype = first
+        elif isinstance(first, (bool, float, complex)):  # as the class of the number, but an int is a device
+            dtype = type(first)
+        elif isinstance(first, type):
             dtype = first
         elif isinstance(first, TensorType):
             where, dtype = first.device, first.dtype
         elif first is None or isinstance(first, (str, device, int)):
             where = first
-            if rest and (isinstance(rest[0], dtypes.dtype) or rest[0] is None):
+            if rest and (isinstance(rest[0], (dtypes.dtype, type)) or rest[0] is None):
                 dtype = rest.pop(0)
         else:
             raise TypeError(f"to() received an invalid combination of arguments - got ({type(first).__name__})")
     elif "other" in given:
         other = given.pop("other")
+        if not isinstance(other, TensorType):
+            raise TypeError(f"to(): argument 'other' must be Tensor, not {type(other).__name__}")
         where, dtype = other.device, other.dtype
     where = given.pop("device", where)
     dtype = given.pop("dtype", dtype)
@@ -335,11 +345,15 @@ def parse_to(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, Any, b
         raise TypeError(f"to() received an invalid combination of arguments - unexpected {sorted(given) or rest}")
     if form is not None and not isinstance(form, memory_format):
         raise TypeError(f"to(): argument 'memory_format' must be torch.memory_format, not {type(form).__name__}")
+    if isinstance(dtype, type):
+        dtype = _OF_CLASS.get(dtype, dtype)
+    if dtype is not None and not isinstance(dtype, dtypes.dtype):
+        raise TypeError(f"to() received an invalid combination of arguments - got dtype={dtype!r}")
     return where, dtype, bool(copy), form, non_blocking
 
 
 def _cast_method(name: str, dtype: Any) -> None:
-    def cast(self: Any, memory_format: Any = preserve_format) -> Any:
+    def cast(self: Any, *, memory_format: Any = preserve_format) -> Any:
         if self.dtype is dtype and memory_format is preserve_format:
             return self
         return converted(self, dtype, False, memory_format)
@@ -368,7 +382,7 @@ for _name, _dtype in {
 
 
 @method(name="cpu")
-def to_cpu(input: Tensor, memory_format: Any = preserve_format) -> Tensor:
+def to_cpu(input: Tensor, *, memory_format: Any = preserve_format) -> Tensor:
     """The tensor on the CPU.
 
     Args:
@@ -487,7 +501,7 @@ def type_as(input: Tensor, other: Tensor) -> Tensor:
     Returns:
         ``input``'s shape; ``input`` itself when nothing changes.
     Raises:
-        AttributeError: an ``other`` that is no tensor.
+        TypeError: an ``other`` that is no tensor.
     Gradient: ``grad`` with ``input``'s dtype.
     Source: torch.Tensor.type_as.
     Example:
@@ -585,7 +599,7 @@ def is_set_to(input: Tensor, tensor: Tensor) -> bool:
     Returns:
         A Python bool.
     Raises:
-        AttributeError: a ``tensor`` that is none.
+        TypeError: a ``tensor`` that is none.
     Source: torch.Tensor.is_set_to.
     Example:
         >>> x = torch.tensor([1, 2])

@@ -7,13 +7,14 @@ from typing import Any
 import numpy as np
 
 from ..core import dtype as dtypes
-from ..core.arrays.kinds import perhaps
+from ..core.arrays.kinds import kind_of, perhaps
 from ..core.calls.annotations import Tensor
 from ..core.calls.casting import cast_array
-from ..core.calls.out import Out
+from ..core.calls.out import EXACT, Out
 from ..core.calls.registry import composite, op
 from ..core.shape import wrap_dim, wrap_dims
 from ..core.state import grad_enabled
+from .arithmetic import reject
 from .exponential import complex_logaddexp
 from .masks import where
 from .reduction import cast_operand
@@ -168,6 +169,8 @@ def _running(ufunc: Any, at_least: Any, input: np.ndarray, dim: int) -> tuple[np
     """Running extremum, and where it was last met."""
     if not input.ndim:
         return input.copy(), np.zeros((), np.int64)
+    if input.size and kind_of(input).has_values:
+        reject(f"cum{ufunc.__name__[:3]}", input, "c")
     values = np.empty(input.shape, input.dtype)
     if input.size:
         ufunc.accumulate(input, axis=dim, out=values)
@@ -190,6 +193,7 @@ def _running_gradient(grad: Any, result1: Any, dim: int, input_shape: Any) -> An
 
 @op(
     opmath="native",
+    out=EXACT,
     canonicalize=_prepare,
     returns=("values", "indices"),
     grad={"input": _running_gradient},
@@ -206,6 +210,7 @@ def cummax(input: Tensor, dim: int) -> Any:
         A named tuple (values, indices) of ``input``'s shape; indices are int64.
     Raises:
         IndexError: ``dim`` out of range.
+        NotImplementedError: complex input.
     Gradient: ``grad`` summed at the places.
     Source: torch.cummax.
     Example:
@@ -218,6 +223,7 @@ def cummax(input: Tensor, dim: int) -> Any:
 
 @op(
     opmath="native",
+    out=EXACT,
     canonicalize=_prepare,
     returns=("values", "indices"),
     grad={"input": _running_gradient},
@@ -234,6 +240,7 @@ def cummin(input: Tensor, dim: int) -> Any:
         A named tuple (values, indices) of ``input``'s shape; indices are int64.
     Raises:
         IndexError: ``dim`` out of range.
+        NotImplementedError: complex input.
     Gradient: ``grad`` summed at the places.
     Source: torch.cummin.
     Example:

@@ -495,6 +495,7 @@ def _position_op(name: str, which: str, shown: str) -> Any:
     declare = op(
         promotion="same",
         opmath="native",
+        out=EXACT,
         canonicalize=_canonicalize_position(name),
         fast=_fast_position(name),
         grad=None,

@@ -732,8 +732,11 @@ def _frequencies(new: Creation, n: Any, d: float, count: Callable[[int], int]) -
         raise RuntimeError(f"{new.name} requires a floating point or complex dtype")
     span = n * d
     step = 1 / span if span else math.copysign(math.inf, span)
+    length = count(n)
+    if length < 0:
+        raise RuntimeError(f"Trying to create tensor with negative dimension {length}: [{length}]")
     with np.errstate(invalid="ignore"):
-        return cast_array(progression(kind.numpy, count(n), 0.0, step, None), kind)
+        return cast_array(progression(kind.numpy, length, 0.0, step, None), kind)
 
 
 @factory(namespace="fft", out=True)
@@ -753,13 +756,7 @@ def fftfreq(new: Creation, n: int, d: float = 1.0) -> Any:
         >>> torch.fft.fftfreq(5, d=0.2)
         tensor([ 0.,  1.,  2., -2., -1.])
     """
-
-    def count(n: int) -> int:
-        if n < 0:
-            raise RuntimeError(f"Trying to create tensor with negative dimension {n}: [{n}]")
-        return n // 2 + 1
-
-    positive = _frequencies(new, n, d, count)
+    positive = _frequencies(new, n, d, lambda n: n // 2 + 1 if n >= 0 else n)
     return np.concatenate((positive[: (n + 1) // 2], -positive[n // 2 : 0 : -1]))
 
 
@@ -772,7 +769,7 @@ def rfftfreq(new: Creation, n: int, d: float = 1.0) -> Any:
     Returns:
         A new tensor ``(n // 2 + 1,)``.
     Raises:
-        RuntimeError: an integer dtype.
+        RuntimeError: an integer dtype, or an ``n`` below -3.
     Source: torch.fft.rfftfreq.
     Example:
         >>> torch.fft.rfftfreq(5, d=0.2)

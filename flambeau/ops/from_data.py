@@ -429,7 +429,7 @@ def _shared_source(obj: Any, dtype: dtypes.dtype | None) -> Tensor | None:
     if hasattr(obj, "__dlpack__"):
         return from_dlpack(obj)
     try:
-        return frombuffer(obj, dtype=dtype or dtypes.get_default_dtype())
+        return frombuffer(memoryview(obj), dtype=dtype or dtypes.get_default_dtype())
     except (TypeError, BufferError) as error:
         pass_on(error)
         return None
@@ -486,7 +486,7 @@ def frombuffer(buffer: Any, *, dtype: Any, count: int = -1, offset: int = 0, req
     Returns:
         A tensor ``(count,)`` on the buffer's memory.
     Raises:
-        ValueError: an empty buffer, or sizes that do not fit.
+        ValueError: no buffer, an empty one, or sizes that do not fit.
     Source: torch.frombuffer.
     Example:
         >>> buffer = bytearray([1, 0, 2, 0])
@@ -494,7 +494,10 @@ def frombuffer(buffer: Any, *, dtype: Any, count: int = -1, offset: int = 0, req
         (tensor([2, 0], dtype=torch.uint8), tensor([1, 2], dtype=torch.int16))
     """
     kind = dtype_of(dtype, "frombuffer")
-    view = memoryview(buffer)
+    try:
+        view = memoryview(buffer)
+    except TypeError as error:
+        raise ValueError("object does not implement Python buffer protocol.") from error
     length, size = view.nbytes, kind.itemsize
     if length == 0 or count == 0:
         raise ValueError(f"both buffer length ({length}) and count ({count}) must not be 0")
@@ -535,7 +538,8 @@ def from_dlpack(new: Creation, ext_tensor: Any, *, copy: bool | None = None) -> 
     Returns:
         A tensor of the other's shape, strides and element type, on its memory unless copied.
     Raises:
-        ValueError: an object that is neither, or ``copy=False`` for another device.
+        RuntimeError: an object that is neither.
+        ValueError: ``copy=False`` for another device.
     Source: torch.from_dlpack.
     Example:
         >>> array = np.array([1.0, 2.0])
@@ -545,6 +549,8 @@ def from_dlpack(new: Creation, ext_tensor: Any, *, copy: bool | None = None) -> 
         tensor([7., 2.], dtype=torch.float64)
     """
     source = ext_tensor if hasattr(ext_tensor, "__dlpack__") else _Capsule(ext_tensor)
+    if source is not ext_tensor and type(ext_tensor).__name__ != "PyCapsule":
+        raise RuntimeError(f"from_dlpack: expected an object with __dlpack__ or a capsule, got {type(ext_tensor).__name__}")
     array = np.from_dlpack(source)
     if new.where != cpu:
         if copy is False:

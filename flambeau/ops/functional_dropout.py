@@ -217,4 +217,4 @@ def dropout3d(input: Tensor, p: float = 0.5, training: bool = True, inplace: boo
             "to provide channel-wise dropout on inputs with 3 spatial dimensions, a channel dimension, and an optional batch dimension "
             "(i.e. 4D or 5D inputs).",
         )
-    return _of_channels(input, p, training, inplace, ndim != 4)
+    return _of_channels(input, p, training, inplace, ndim == 5)

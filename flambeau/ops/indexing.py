@@ -682,6 +682,11 @@ def zero_at(input: Tensor, indices: Any) -> Tensor:
 
 
 def _index_arrays(indices: Any) -> Indices:
+    if not isinstance(indices, (tuple, list)):
+        raise TypeError(f"index_put(): argument 'indices' (position 1) must be tuple of Tensors, not {type(indices).__name__}")
+    for place, entry in enumerate(indices):
+        if entry is not None and not isinstance(entry, TensorType):
+            raise TypeError(f"index_put(): expected Tensor as element {place} of 'indices', but got {type(entry).__name__}")
     arrays = [
         None if entry is None else _part(entry) if isinstance(entry, TensorType) and entry._array.ndim else np.asarray(_part(entry))
         for entry in indices
@@ -726,6 +731,7 @@ def index_put(input: Tensor, indices: Any, values: Tensor, accumulate: bool = Fa
     Raises:
         RuntimeError: another dtype, or values that do not broadcast.
         IndexError: an index out of range.
+        TypeError: ``indices`` that are no tuple or list of tensors.
     Gradient: ``grad`` to ``input``, 0 where it was overwritten; ``grad`` at the positions to ``values``.
     Source: torch.index_put.
     Example:

@@ -449,6 +449,13 @@ def numel(input: Tensor) -> int:
     return math.prod(input._array.shape)
 
 
+def _number(value: Any) -> Any:
+    """What a Python function made of an element, which NumPy would read from a string and take None for NaN."""
+    if value is None or isinstance(value, (str, bytes)):
+        raise TypeError(f"must be real number, not {type(value).__name__}")
+    return value
+
+
 @method()
 def apply_(input: Tensor, callable: Any) -> Tensor:
     """Replace every element by what a Python function makes of it.
@@ -468,7 +475,7 @@ def apply_(input: Tensor, callable: Any) -> Tensor:
     check_writable(input, False, may_overlap=True)
     array = input._array
     for place in np.ndindex(array.shape):
-        array[place] = callable(array[place].item())
+        array[place] = _number(callable(array[place].item()))
     storage_of(input)._bump()
     return input
 
@@ -479,24 +486,19 @@ def map_(input: Tensor, other: Tensor, callable: Any) -> Tensor:
 
     Args:
         input: any shape, on the CPU.
-        other: broadcastable to ``input``'s shape.
+        other: of ``input``'s dtype, broadcastable to its shape.
         callable: function of two Python numbers.
     Returns:
         ``input`` itself.
     Raises:
-        RuntimeError: a leaf that requires a gradient.
-        ValueError: an ``other`` that does not broadcast.
+        RuntimeError: a tensor that requires a gradient, or an ``other`` that does not broadcast.
+        TypeError: an ``other`` of another dtype.
     Source: torch.Tensor.map_.
     Example:
         >>> torch.tensor([1, 2, 3]).map_(torch.tensor([10, 10, 10]), lambda a, b: a * b)
         tensor([10, 20, 30])
     """
-    check_writable(input, False, may_overlap=True)
-    array, second = input._array, np.broadcast_to(other._array, input._array.shape)
-    for place in np.ndindex(array.shape):
-        array[place] = callable(array[place].item(), second[place].item())
-    storage_of(input)._bump()
-    return input
+    return _mapped("map_", input, {"other": other}, callable)
 
 
 @method(name="map2_")
@@ -505,23 +507,35 @@ def map2_(input: Tensor, x: Tensor, y: Tensor, callable: Any) -> Tensor:
 
     Args:
         input: any shape, on the CPU.
-        x, y: broadcastable to ``input``'s shape.
+        x, y: of ``input``'s dtype, broadcastable to its shape.
         callable: function of three Python numbers.
     Returns:
         ``input`` itself.
     Raises:
-        RuntimeError: a leaf that requires a gradient.
-        ValueError: an operand that does not broadcast.
+        RuntimeError: a tensor that requires a gradient, or an operand that does not broadcast.
+        TypeError: an operand of another dtype.
     Source: torch.Tensor.map2_.
     Example:
         >>> x, y = torch.tensor([10, 20]), torch.tensor([3, 4])
         >>> torch.tensor([1, 2]).map2_(x, y, lambda a, b, c: a + b * c)
         tensor([31, 82])
     """
+    return _mapped("map2_", input, {"x": x, "y": y}, callable)
+
+
+def _mapped(name: str, input: Any, others: dict[str, Any], callable: Any) -> Any:
+    """``input`` with every element replaced by what a Python function makes of it and the matching ones of other tensors."""
+    for word, other in others.items():
+        if not isinstance(other, TensorType):
+            raise TypeError(f"{name}(): argument '{word}' must be Tensor, not {type(other).__name__}")
+        if other.requires_grad:
+            raise RuntimeError(f"Can't call {name}() on Variable that requires grad. Use var.detach().{name}() instead.")
+        if other.dtype is not input.dtype:
+            raise TypeError(f"{name}: expected torch.{input.dtype.legacy}Tensor for '{word}' (got torch.{other.dtype.legacy}Tensor)")
     check_writable(input, False, may_overlap=True)
     array = input._array
-    first, second = (np.broadcast_to(other._array, array.shape) for other in (x, y))
+    beside = [other.expand(array.shape)._array for other in others.values()]
     for place in np.ndindex(array.shape):
-        array[place] = callable(array[place].item(), first[place].item(), second[place].item())
+        array[place] = _number(callable(array[place].item(), *[other[place].item() for other in beside]))
     storage_of(input)._bump()
     return input

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+import numbers
 from typing import Any
 
 import ml_dtypes
@@ -226,6 +227,11 @@ other_names("result_type", scalar="other", scalar1="tensor", scalar2="other")
 _interop_threads = Threads.count
 
 
+def _check_count(name: str, count: Any) -> None:
+    if not isinstance(count, numbers.Integral) or isinstance(count, bool):
+        raise RuntimeError(f"{name} expects an int, but got {type(count).__name__}")
+
+
 @composite(method=False)
 def get_num_threads() -> int:
     """Number of threads used inside operations.
@@ -252,7 +258,7 @@ def set_num_threads(int: int) -> None:
     Returns:
         None.
     Raises:
-        RuntimeError: a number below 1.
+        RuntimeError: no int, or one below 1.
     Source: torch.set_num_threads.
     Example:
         >>> before = torch.get_num_threads()
@@ -261,6 +267,7 @@ def set_num_threads(int: int) -> None:
         1
         >>> torch.set_num_threads(before)
     """
+    _check_count("set_num_threads", int)
     if int < 1:
         raise RuntimeError("set_num_threads expects a positive integer")
     set_threads(int)
@@ -289,12 +296,13 @@ def set_num_interop_threads(int: int) -> None:
     Returns:
         None.
     Raises:
-        RuntimeError: a number below 1.
+        RuntimeError: no int, or one below 1.
     Source: torch.set_num_interop_threads.
     Example:
         >>> torch.set_num_interop_threads(torch.get_num_interop_threads())
     """
     global _interop_threads
+    _check_count("set_num_interop_threads", int)
     if int < 1:
         raise RuntimeError("set_num_interop_threads expects a positive integer")
     _interop_threads = int
@@ -325,7 +333,8 @@ def dim_order(input: Tensor, *, ambiguity_check: Any = False) -> tuple[int, ...]
     if formats:
         unique = sum(input.is_contiguous(memory_format=form) for form in formats) == 1
     else:
-        unique = not ambiguity_check or (1 not in input.shape and not any(a == b for a, b in itertools.pairwise(strides)))
+        told = 1 not in input.shape and not any(a == b or not a or not b for a, b in itertools.pairwise(strides))
+        unique = told or not ambiguity_check
     if not unique:
         raise RuntimeError("The tensor does not have unique dim order, or cannot map to exact one of the given memory formats.")
     return tuple(order_of_dims(tuple(input.shape), [strides])[::-1])
@@ -364,9 +373,12 @@ def reinforce(input: Tensor, reward: Any) -> Tensor:
         >>> torch.ones(2).reinforce(1.0)
         Traceback (most recent call last):
         RuntimeError: reinforce() was removed.
-        Use torch.distributions instead: log_prob of the action, times the reward.
+        Use torch.distributions instead.
+        Its loss is minus log_prob of the action, times the reward.
     """
-    raise RuntimeError("reinforce() was removed.\nUse torch.distributions instead: log_prob of the action, times the reward.")
+    raise RuntimeError(
+        "reinforce() was removed.\nUse torch.distributions instead.\nIts loss is minus log_prob of the action, times the reward."
+    )
 
 
 class finfo:

@@ -12,7 +12,7 @@ from ..core.arrays.kinds import kind_of, missing_values, view_at
 from ..core.calls.annotations import Number, Tensor
 from ..core.calls.casting import checked_number, filling_number
 from ..core.calls.operation import PARTS
-from ..core.calls.out import APART
+from ..core.calls.out import EXACT, EXACT_APART
 from ..core.calls.promotion import common_dtype
 from ..core.calls.registry import composite, method, op, pointwise
 from ..core.shape import broadcast_shape
@@ -78,7 +78,7 @@ def _canonicalize_select_mask(input: Any, mask: Any) -> tuple[Any, ...]:
 @op(
     broadcasts=True,
     elementwise=False,
-    out=APART,
+    out=EXACT_APART,
     canonicalize=_canonicalize_select_mask,
     grad={"input": lambda grad, input_shape, mask: masked_select_gradient(grad, input_shape, mask)},
     forward="linear",
@@ -253,7 +253,7 @@ def where_method(input: Tensor, condition: Tensor, other: Any) -> Tensor:
     return where(condition, input, other)
 
 
-@op(name="_nonzero", method=False, grad=None, aten="nonzero")
+@op(name="_nonzero", method=False, out=EXACT, grad=None, aten="nonzero")
 def nonzero_rows(input: Tensor) -> Tensor:
     if not kind_of(input).has_values:
         missing_values("nonzero")

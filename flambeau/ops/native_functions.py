@@ -581,14 +581,14 @@ def slice_of(input: Tensor, dim: int = 0, start: int | None = None, end: int | N
     Returns:
         ``input``'s shape but along ``dim``; a view.
     Raises:
-        IndexError: ``dim`` out of range.
-        ValueError: a ``step`` of 0 or less.
+        IndexError: ``dim`` out of range, or no dimensions.
+        RuntimeError: a ``step`` of 0 or less.
     Source: torch.ops.aten.
     Example:
         >>> torch.ops.aten.slice(torch.arange(10), 0, 1, 8, 3)
         tensor([1, 4, 7])
     """
-    return part(input, wrap_dim(dim, input.ndim), start, end, step)
+    return part(input, dim, start, end, step)
 
 
 @composite()

@@ -9,13 +9,14 @@ from typing import Any
 from ..core import dtype as dtypes
 from ..core.arrays.kinds import kind_of
 from ..core.calls.annotations import Tensor
+from ..core.calls.out import EXACT
 from ..core.calls.registry import composite
 from ..core.layout import contiguous_format
 from .joining import cat, stack
 from .masks import nonzero_rows
 
 
-@composite(out=True)
+@composite(out=EXACT)
 def nonzero_static(input: Tensor, *, size: int, fill_value: int = -1) -> Tensor:
     """The first ``size`` rows of ``nonzero``, continued by rows of ``fill_value`` where there are fewer.
 

@@ -14,11 +14,13 @@ import numpy as np
 
 from ..core import dtype as dtypes
 from ..core.arrays import native
+from ..core.arrays.kinds import kind_of
 from ..core.calls.annotations import Tensor
 from ..core.calls.casting import opmath
 from ..core.calls.registry import composite, op
 from ..core.state import grad_enabled, interpreters
 from ..core.tape.ties import tied
+from .arithmetic import reject
 from .patches import Ints, in_layout, ints, is_channels_last, new_like, padded, product, taps
 
 
@@ -581,8 +583,8 @@ def adaptive_size(name: str, rank: int, output_size: Any, shape: Ints) -> Ints:
 
 def _adaptive_max(input: np.ndarray, size: Ints) -> tuple[np.ndarray, np.ndarray]:
     """Maxima of the bins and their places."""
-    if input.dtype.kind in "cb":
-        raise NotImplementedError(f"\"adaptive_max_pool2d_cpu\" not implemented for '{dtypes.of_array(input).legacy}'")
+    if kind_of(input).has_values:
+        reject("adaptive_max_pool2d", input, "biuc")
     rank = len(size)
     spatial = input.shape[-rank:]
     lead = input.shape[:-rank]

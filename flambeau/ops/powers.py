@@ -9,6 +9,7 @@ import numpy as np
 from ..core import dtype as dtypes
 from ..core.calls.annotations import Number, Tensor
 from ..core.calls.casting import fits_integers
+from ..core.calls.out import EXACT
 from ..core.calls.promotion import common_dtype
 from ..core.calls.registry import add_method, composite, overload, pointwise, primitive
 from ..core.tensor import Tensor as TensorType
@@ -325,6 +326,7 @@ def ldexp(input: Tensor, other: Tensor) -> Tensor:
 @pointwise(
     promotion="keep",
     inplace=False,
+    out=EXACT,
     returns=("mantissa", "exponent"),
     grad={"input": lambda grad, result1: grad / pow_(2.0, result1)},
 )

@@ -15,6 +15,7 @@ from ..core.calls.casting import opmath
 from ..core.calls.registry import composite, op, other_names
 from ..core.shape import wrap_dim
 from ..core.state import grad_enabled
+from ..core.tensor import Tensor as TensorType
 
 
 # -- rounding to steps ------------------------------------------------------------------------------------------------------------------
@@ -173,8 +174,11 @@ def dequantize(input: Any) -> Any:
         >>> torch.dequantize(torch.tensor([1, 2]))
         tensor([1., 2.])
     """
-    if isinstance(input, (list, tuple)):
-        return tuple([tensor.dequantize() for tensor in input])
+    tensors = input if isinstance(input, (list, tuple)) else (input,)
+    if wrong := [type(tensor).__name__ for tensor in tensors if not isinstance(tensor, TensorType)]:
+        raise TypeError(f"dequantize(): argument 'input' must be a Tensor or a sequence of Tensors, got {wrong[0]}")
+    if tensors is input:
+        return tuple([tensor.dequantize() for tensor in tensors])
     return input.dequantize() if input.is_quantized else input.to(dtypes.float32)
 
 

@@ -12,7 +12,7 @@ from ..core.arrays.copies import copied, copied_in_order, limits
 from ..core.calls.annotations import Number, Tensor
 from ..core.calls.casting import cast_array, checked_number, is_number
 from ..core.calls.operation import PARTS
-from ..core.calls.out import APART, Out, complain_other, same_dtype
+from ..core.calls.out import EXACT_APART
 from ..core.calls.registry import TABLES, composite, method, op
 from ..core.shape import wrap_dim
 from ..core.tensor import Tensor as TensorType, storage_of, wrap
@@ -100,7 +100,7 @@ def _sparse_gradient(grad: Any, shape: tuple[int, ...], dim: int, index: Any) ->
 
 @op(
     work="index.size",
-    out=Out(fits=same_dtype, complain=complain_other, apart=True),
+    out=EXACT_APART,
     canonicalize=_canonicalize_gather,
     grad={
         "input": lambda grad, input_shape, dim, index, sparse_grad: (
@@ -288,9 +288,22 @@ def scatter_add(input: Tensor, dim: int, index: Tensor, src: Tensor) -> Tensor:
 _REDUCE = {"add": "sum", "multiply": "prod"}
 
 
-def scatter(
-    input: Any, dim: int, index: Any, src: Any = None, *, value: Any = None, reduce: str | None = None, inplace: bool = False
-) -> Any:
+def _scattered(input: Any, dim: int, index: Any, src: Any, reduce: str | None, inplace: bool) -> Any:
+    if src is None:
+        raise TypeError("scatter(): expected 'src' or 'value'")
+    if reduce is None:
+        return input._scatter_(dim, index, src) if inplace else scatter_values(input, dim, index, src)
+    if reduce not in _REDUCE:
+        raise RuntimeError("reduce argument must be either add or multiply.")
+    if is_number(src):
+        src = wrap(np.full(index._array.shape, checked_number(src, input.dtype)))
+    if inplace:
+        return input._scatter_reduce_(dim, index, src, _REDUCE[reduce], True)
+    return scatter_reduce_values(input, dim, index, src, _REDUCE[reduce], True)
+
+
+@composite(out=True)
+def scatter(input: Tensor, dim: int, index: Tensor, src: Any = None, *, value: Any = None, reduce: str | None = None) -> Any:
     """``input`` with ``src`` written at ``index`` along ``dim``: ``out[index[i][j]][j] = src[i][j]`` for ``dim=0``.
 
     Args:
@@ -313,21 +326,7 @@ def scatter(
         tensor([[0., 0., 1.],
                 [1., 0., 0.]])
     """
-    src = value if src is None else src
-    if src is None:
-        raise TypeError("scatter(): expected 'src' or 'value'")
-    if reduce is None:
-        return input._scatter_(dim, index, src) if inplace else scatter_values(input, dim, index, src)
-    if reduce not in _REDUCE:
-        raise RuntimeError("reduce argument must be either add or multiply.")
-    if is_number(src):
-        src = wrap(np.full(index._array.shape, checked_number(src, input.dtype)))
-    if inplace:
-        return input._scatter_reduce_(dim, index, src, _REDUCE[reduce], True)
-    return scatter_reduce_values(input, dim, index, src, _REDUCE[reduce], True)
-
-
-composite(out=True)(scatter)
+    return _scattered(input, dim, index, value if src is None else src, reduce, inplace=False)
 
 
 @method()
@@ -348,7 +347,7 @@ def scatter_(input: Tensor, dim: int, index: Tensor, src: Any = None, *, value: 
         >>> torch.ones(4).scatter_(0, torch.tensor([1, 3]), 5.0, reduce="add")
         tensor([1., 6., 1., 6.])
     """
-    return scatter(input, dim, index, src, value=value, reduce=reduce, inplace=True)
+    return _scattered(input, dim, index, value if src is None else src, reduce, inplace=True)
 
 
 _IDENTITY = {"sum": 0, "mean": 0, "prod": 1, "amax": "low", "amin": "high"}
@@ -521,7 +520,8 @@ def _canonicalize_rows(name: str) -> Any:
         size = array.shape[dim] if array.ndim else 1
         if name == "index_fill" and index._array.size and -size <= limits(index._array)[0] < 0:  # it alone counts from the end
             index = wrap(np.where(index._array < 0, index._array + size, index._array))
-        _require_range(name, index._array, size, dim, IndexError)
+        of_nothing = name == "index_select" and array.ndim > 1 and not array.size
+        _require_range(name, index._array, size, dim, RuntimeError if of_nothing else IndexError)
         if rest and isinstance(rest[0], TensorType):
             source = rest[0]
             if name in ("index_add", "index_reduce", "index_copy"):
@@ -573,7 +573,7 @@ def _selected_size(input: np.ndarray, dim: int, index: np.ndarray) -> int:
 
 @op(
     work="_selected_size(input, dim, index)",
-    out=APART,
+    out=EXACT_APART,
     canonicalize=_canonicalize_rows("index_select"),
     grad={"input": _select_gradient},
     forward="linear",
@@ -590,7 +590,7 @@ def index_select(input: Tensor, dim: int, index: Tensor) -> Tensor:
         ``input``'s shape with ``index``'s size along ``dim``; a copy.
     Raises:
         IndexError: a position or ``dim`` out of range, or an index that is no vector.
-        RuntimeError: an index of another dtype.
+        RuntimeError: an index of another dtype, or a position out of range in an empty ``input`` of two dimensions or more.
     Gradient: ``grad`` added at the positions.
     Source: torch.index_select.
     Example:
@@ -858,7 +858,7 @@ def _canonicalize_take(input: Any, index: Any, *rest: Any) -> tuple[Any, ...]:
 
 
 @op(
-    out=APART,
+    out=EXACT_APART,
     canonicalize=_canonicalize_take,
     grad={"input": lambda grad, input_shape, index: grad.new_zeros(input_shape).put(index, grad, accumulate=True)},
     forward="linear",
@@ -993,13 +993,15 @@ def slice_scatter(input: Tensor, src: Tensor, dim: int = 0, start: int | None = 
         ``input``'s shape, dtype and strides.
     Raises:
         IndexError: ``dim`` out of range.
-        RuntimeError: ``src`` of another shape.
+        RuntimeError: ``src`` of another shape, or a ``step`` of 0 or less.
     Source: torch.slice_scatter.
     Example:
         >>> torch.slice_scatter(torch.zeros(6), torch.ones(2), start=1, end=5, step=2)
         tensor([0., 1., 0., 1., 0., 0.])
     """
     wrapped = wrap_dim(dim, input._array.ndim)
+    if step <= 0:
+        raise RuntimeError("slice step must be positive")
     return _with_part(input, src, lambda x: x[(slice(None),) * wrapped + (slice(start, end, step),)])
 
 

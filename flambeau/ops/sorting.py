@@ -12,7 +12,7 @@ from ..core.arrays.copies import contiguous, limits
 from ..core.arrays.kinds import kind_of, missing_values
 from ..core.calls.annotations import Number, Tensor
 from ..core.calls.casting import cast_array
-from ..core.calls.out import APART
+from ..core.calls.out import EXACT, EXACT_APART
 from ..core.calls.promotion import common_dtype
 from ..core.calls.registry import composite, op
 from ..core.layout import row_major
@@ -80,6 +80,7 @@ def _fast_topk(a: np.ndarray, k: int, dim: Any, largest: bool, sorted: bool) -> 
 @op(
     promotion="same",
     opmath="native",
+    out=EXACT,
     canonicalize=_canonicalize_sort,
     fast=_fast_sort,
     returns=("values", "indices"),
@@ -115,7 +116,7 @@ def sort(input: Tensor, dim: Any = -1, descending: bool = False, *, stable: bool
     return values, indices
 
 
-@composite(out=True)
+@composite(out=EXACT)
 def argsort(input: Tensor, dim: int = -1, descending: bool = False, *, stable: bool = False) -> Any:
     """Indices that sort ``input`` along ``dim``.
 
@@ -135,7 +136,7 @@ def argsort(input: Tensor, dim: int = -1, descending: bool = False, *, stable: b
     return sort(input.detach(), dim, descending, stable=stable)[1]
 
 
-@composite(out=True)
+@composite(out=EXACT)
 def msort(input: Tensor) -> Any:
     """``input`` sorted along its first dimension: each column by itself.
 
@@ -214,6 +215,7 @@ def _leading(array: np.ndarray, k: int, dim: int, largest: bool) -> np.ndarray:
 @op(
     promotion="same",
     opmath="native",
+    out=EXACT,
     canonicalize=_canonicalize_topk,
     fast=_fast_topk,
     returns=("values", "indices"),
@@ -294,7 +296,7 @@ def _place_in_row(row: np.ndarray, rank: int) -> np.ndarray:
 @op(
     promotion="same",
     opmath="native",
-    out=APART,
+    out=EXACT_APART,
     canonicalize=_canonicalize_kth,
     returns=("values", "indices"),
     grad={
@@ -554,7 +556,7 @@ def _check_search(sorted_sequence: Any, values: Any, sorter: Any) -> None:
         raise RuntimeError("torch.searchsorted(): sorter index out of range")
 
 
-@composite(method=False, out=True)
+@composite(method=False, out=EXACT)
 def searchsorted(
     sorted_sequence: Tensor,
     input: Tensor | Number,
@@ -594,7 +596,7 @@ def searchsorted(
     return wrap(places.astype(np.int32 if out_int32 else _I8))
 
 
-@composite(method=False, out=True)
+@composite(method=False, out=EXACT)
 def bucketize(input: Tensor | Number, boundaries: Tensor, *, out_int32: bool = False, right: bool = False) -> Any:
     """The number of the interval between ``boundaries`` in which each value lies.
 

@@ -12,6 +12,7 @@ from ..core.arrays import native
 from ..core.arrays.copies import limits
 from ..core.arrays.kinds import kind_of, missing_values, perhaps, surely
 from ..core.calls.annotations import Tensor
+from ..core.calls.out import EXACT
 from ..core.calls.registry import composite, op
 from ..core.layout import row_major
 from ..core.shape import wrap_dim
@@ -119,7 +120,7 @@ def _median_of(name: str, along: Any, of_all: Any, input: Any, dim: Any, keepdim
     return of_all(input)
 
 
-@composite(out=True)
+@composite(out=EXACT)
 def median(input: Tensor, dim: int | None = None, keepdim: bool = False) -> Any:
     """Middle of the sorted elements, of all or along ``dim``; the lower one of two. NaN where there is one.
 
@@ -143,7 +144,7 @@ def median(input: Tensor, dim: int | None = None, keepdim: bool = False) -> Any:
     return _median_of("median", _median, _median_of_all, input, dim, keepdim)
 
 
-@composite(out=True)
+@composite(out=EXACT)
 def nanmedian(input: Tensor, dim: int | None = None, keepdim: bool = False) -> Any:
     """Middle of the sorted elements that are no NaN, of all or along ``dim``; NaN where there is nothing else.
 
@@ -167,6 +168,7 @@ def nanmedian(input: Tensor, dim: int | None = None, keepdim: bool = False) -> A
 
 @op(
     opmath="native",
+    out=EXACT,
     canonicalize=_canonicalize_along("mode"),
     returns=("values", "indices"),
     grad={"input": _selected},

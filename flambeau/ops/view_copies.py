@@ -14,6 +14,7 @@ from ..core.calls.annotations import Tensor
 from ..core.calls.out import LISTED
 from ..core.calls.registry import Declared, composite, resolve
 from ..core.layout import contiguous_format
+from ..core.shape import wrap_dim
 from ..core.state import grad_enabled
 from .parts import diagonal, narrow, select, split, split_with_sizes, unbind, unfold
 from .sorting import without_derivative
@@ -85,7 +86,12 @@ def _viewed(input: Tensor, size: Any = None, *, dtype: Any = None) -> Tensor:
 
 
 def part(input: Tensor, dim: int = 0, start: int | None = None, end: int | None = None, step: int = 1) -> Tensor:
-    return input[(slice(None),) * (dim % input.ndim if input.ndim else dim) + (slice(start, end, step),)]
+    if not input.ndim:
+        raise IndexError("slice() cannot be applied to a 0-dim tensor.")
+    dim = wrap_dim(dim, input.ndim)
+    if step <= 0:
+        raise RuntimeError("slice step must be positive")
+    return input[(slice(None),) * dim + (slice(start, end, step),)]
 
 
 def _split(input: Tensor, split_size: int, dim: int = 0) -> tuple[Tensor, ...]:
@@ -112,7 +118,12 @@ permute_copy = _declare(
 )
 select_copy = _declare("select_copy", select, "(torch.tensor([[1, 2], [3, 4]]), 1, 0)", "tensor([1, 3])", _DIMS)
 slice_copy = _declare(
-    "slice_copy", part, "(torch.arange(6), 0, 1, 6, 2)", "tensor([1, 3, 5])", "ValueError: ``step`` not positive.", "Tensor.__getitem__"
+    "slice_copy",
+    part,
+    "(torch.arange(6), 0, 1, 6, 2)",
+    "tensor([1, 3, 5])",
+    _DIMS + "\n        RuntimeError: a ``step`` of 0 or less.",
+    "Tensor.__getitem__",
 )
 split_copy = _declare("split_copy", _split, "(torch.arange(3), 2)", "(tensor([0, 1]), tensor([2]))", "RuntimeError: a negative size.")
 split_with_sizes_copy = _declare(

@@ -278,6 +278,21 @@ def composite_operands(entry: Any, values: Sequence[Any]) -> list[Any]:
     return operands
 
 
+def check_elements(values: Any, position: int = 0) -> None:
+    """TypeError if a sequence of tensors has something else in it (a string may be an equation)."""
+    for place, value in enumerate(values):
+        if not isinstance(value, (str, tuple, list)) and not hasattr(type(value), "__torch_function__"):
+            raise TypeError(f"expected Tensor as element {place} in argument {position}, but got {type(value).__name__}") from None
+
+
+def check_operands(entry: Any, values: Sequence[Any]) -> None:
+    """TypeError if a composite's body was given something else where tensors are expected."""
+    composite_operands(entry, values)
+    for position, (param, value) in enumerate(zip(entry.params, values, strict=True)):
+        if param.kind == "list" and isinstance(value, (tuple, list)):
+            check_elements(value, position)
+
+
 def operand_shapes(op: Op, values: Sequence[Any]) -> list[tuple[int, ...]]:
     shapes = []
     for i in op.positions:

@@ -65,7 +65,7 @@ def same_dtype(have: dtypes.dtype, want: dtypes.dtype) -> bool:
 
 USUAL, SILENT, APART = Out(), Out(warns=False), Out(apart=True)
 LISTED = Out()  # a list of any length: the call returns nothing then
-EXACT = Out(fits=same_dtype, complain=complain_other)
+EXACT, EXACT_APART = (Out(fits=same_dtype, complain=complain_other, apart=apart) for apart in (False, True))
 
 
 def with_dtype_of(op: Op, values: tuple[Any, ...], out: Any) -> tuple[Any, ...]:

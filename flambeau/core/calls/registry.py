@@ -28,7 +28,7 @@ from ..tape.derivatives import OpNode, make_node_class
 from ..tensor import Parameter, Tensor
 from . import wrapper_source, wrappers
 from .creation import OPTIONS
-from .dispatch import COMPOSITE, dispatch
+from .dispatch import COMPOSITE, check_elements, check_operands, dispatch
 from .interruption import GENERATED
 from .operation import BOOL, REQUIRED, Hung, Op, Param, other_keywords, pop_autocast
 from .out import SILENT
@@ -301,10 +301,18 @@ def _composite_wrapper(entry: Composite) -> Any:
     if others_asked:
         env["overriding"], env["overrides"] = overriding, overrides
         out_test += f" and not (overriding and overrides({', '.join(others_asked)}))"
+    call = f"return body({', '.join(passed)})"
+    if entry.namespace != "nn.functional" and any(p.kind in ("tensor", "list") and p.name != first for p in params):
+        # PyTorch looks at the operands before it begins; here the body finds out, and on one line the ``try`` costs nothing
+        env["check_operands"] = check_operands
+        call = (
+            f"try: {call}\n        except AttributeError:\n"
+            f"            check_operands(entry, ({''.join(p.name + ', ' for p in params)}))\n            raise"
+        )
     text = (
         f"def {entry.name}({', '.join(parts)}):\n{''.join(lines)}"
         f"    if {plain}{no_mode}{out_test}:\n"
-        f"        return body({', '.join(passed)})\n"
+        f"        {call}\n"
         f"    return dispatch(entry, ({''.join(p.name + ', ' for p in params)}), {out_value}, COMPOSITE)"
     )
     exec(compile(text, f"{GENERATED}{entry.name}>", "exec"), env)
@@ -328,7 +336,11 @@ def _variadic_wrapper(body: Any) -> Any:
             result = _overridden(function, args, kwargs)
             if result is not NotImplemented:
                 return result
-        return body(*args, **kwargs)
+        try:
+            return body(*args, **kwargs)
+        except AttributeError:
+            check_elements(args[0] if len(args) == 1 and isinstance(args[0], (tuple, list)) else args)
+            raise
 
     return function
 

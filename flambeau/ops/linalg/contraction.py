@@ -325,12 +325,12 @@ def vecdot(x: Tensor, y: Tensor, *, dim: int = -1) -> Any:
     """Sum over ``dim`` of ``conj(x) * y``: the dot product of vectors in a batch.
 
     Args:
-        x, y: broadcastable, floating point or complex.
-        dim: the vectors' dimension.
+        x, y: broadcastable, of one dtype, floating point or complex.
+        dim: the vectors' dimension; of two vectors it is not looked at.
     Returns:
         The broadcast shape without ``dim``.
     Raises:
-        RuntimeError: shapes that do not broadcast.
+        RuntimeError: integers, two dtypes, or shapes that do not broadcast; of two vectors, that are of different sizes.
         IndexError: ``dim`` out of range.
     Gradient: ``conj(grad) * y`` and ``grad * x``.
     Source: torch.linalg.vecdot.
@@ -338,6 +338,17 @@ def vecdot(x: Tensor, y: Tensor, *, dim: int = -1) -> Any:
         >>> torch.linalg.vecdot(torch.tensor([[1.0, 2.0], [3.0, 4.0]]), torch.tensor([1.0, 10.0]))
         tensor([21., 43.])
     """
+    if not (x.is_floating_point() or x.is_complex()):
+        raise RuntimeError(f"linalg.vecdot: Expected a floating point or complex tensor as input. Got {x.dtype.legacy}")
+    if x.dtype is not y.dtype:
+        raise RuntimeError(
+            f"linalg.vecdot: Expected x and y to have the same dtype, but found x of type {x.dtype.legacy} and y of type "
+            f"{y.dtype.legacy} instead"
+        )
+    if x.ndim == y.ndim == 1:
+        if x.shape != y.shape:
+            raise RuntimeError(f"linalg.vecdot: expected two vectors of one size, got {x.shape[0]} and {y.shape[0]} elements")
+        dim = 0
     x = x.conj() if x.is_complex() else x
     return (x * y).sum(dim)
 
@@ -426,7 +437,12 @@ def _distance_gradients(grad: Any, x1: Any, x2: Any, result: Any, p: float, need
     return slope.sum(-2) if needs[0] else None, -slope.sum(-3) if needs[1] else None
 
 
-def _canonicalize_cdist(x1: Any, x2: Any, p: float, compute_mode: str | None) -> tuple[Any, ...]:
+_COMPUTE_MODES = frozenset(f"{word}_mm_for_euclid_dist{when}" for word, when in (("use", "_if_necessary"), ("use", ""), ("donot_use", "")))
+
+
+def _canonicalize_cdist(x1: Any, x2: Any, p: float, compute_mode: Any = "use_mm_for_euclid_dist") -> tuple[Any, ...]:
+    if compute_mode not in _COMPUTE_MODES:
+        raise ValueError(f"{compute_mode} is not a valid value for compute_mode")
     for position, points in ((1, x1), (2, x2)):
         if points._array.dtype.kind not in "fV":
             raise RuntimeError(f"cdist only supports floating-point dtypes, X{position} got: {points.dtype.legacy}")
@@ -470,10 +486,11 @@ def cdist(x1: Tensor, x2: Tensor, p: float = 2.0, compute_mode: str | None = "us
     Args:
         x1, x2: ``(*, n, d)`` and ``(*, m, d)``, floating point; leading dimensions are broadcast.
         p: the norm, not negative.
-        compute_mode: accepted; the distance is always computed from the differences, which is exact for near points.
+        compute_mode: one of PyTorch's three; the distance is always computed from the differences, which is exact for near points.
     Returns:
         ``(*, n, m)``.
     Raises:
+        ValueError: another ``compute_mode``.
         RuntimeError: integers, vectors, different numbers of columns, or a negative ``p``.
     Gradient: for p 2 the sum of ``grad * (x1 - x2) / distance`` over the other's rows; 0 at distance 0.
     Source: torch.cdist.
@@ -490,7 +507,7 @@ def cdist(x1: Tensor, x2: Tensor, p: float = 2.0, compute_mode: str | None = "us
 def _canonicalize_pdist(input: Any, p: float) -> tuple[Any, ...]:
     if input.ndim != 2:
         raise RuntimeError(f"pdist only supports 2D tensors, got: {input.ndim}D tensors")
-    _canonicalize_cdist(input, input, p, None)
+    _canonicalize_cdist(input, input, p)
     return (input, p)
 
 
