@@ -283,7 +283,7 @@ def _adaptive_average(input: np.ndarray, size: Ints) -> np.ndarray:
     rank = len(size)
     if not input.size:
         return np.empty((*input.shape[: input.ndim - rank], *size), input.dtype)
-    if kind_of(input).has_values:
+    if input.dtype.kind in "biuc" and kind_of(input).has_values:
         reject("adaptive_avg_pool2d", input, "biuc")
     means = input
     for dim, count in enumerate(size):

@@ -169,7 +169,7 @@ def _running(ufunc: Any, at_least: Any, input: np.ndarray, dim: int) -> tuple[np
     """Running extremum, and where it was last met."""
     if not input.ndim:
         return input.copy(), np.zeros((), np.int64)
-    if input.size and kind_of(input).has_values:
+    if input.dtype.kind == "c" and input.size and kind_of(input).has_values:
         reject(f"cum{ufunc.__name__[:3]}", input, "c")
     values = np.empty(input.shape, input.dtype)
     if input.size:

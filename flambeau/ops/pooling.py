@@ -583,7 +583,7 @@ def adaptive_size(name: str, rank: int, output_size: Any, shape: Ints) -> Ints:
 
 def _adaptive_max(input: np.ndarray, size: Ints) -> tuple[np.ndarray, np.ndarray]:
     """Maxima of the bins and their places."""
-    if kind_of(input).has_values:
+    if input.dtype.kind in "biuc" and kind_of(input).has_values:
         reject("adaptive_max_pool2d", input, "biuc")
     rank = len(size)
     spatial = input.shape[-rank:]
