@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import builtins
 import doctest
 import importlib
 import pkgutil
@@ -38,7 +39,8 @@ def test_the_examples_of(name):
         if error.name is None or error.name.startswith("flambeau"):
             raise
         pytest.skip(f"{error.name} is not installed")
-    names = {**NAMES, "flambeau": flambeau, **vars(module)}
+    own = {name: value for name, value in vars(module).items() if not hasattr(builtins, name)}  # ``flambeau.int`` is a dtype
+    names = {**NAMES, "flambeau": flambeau, **own}
     assert not failures(Finder().find(module, name, globs=names))
 
 

@@ -8,10 +8,10 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from flambeau._subclasses import DynamicOutputShapeException, FakeTensor, FakeTensorMode
-from flambeau._subclasses.fake_tensor import DataDependentOutputException, is_fake, maybe_get_fake_mode, unset_fake_temporarily
 
 import flambeau as torch
+from flambeau._subclasses import DynamicOutputShapeException, FakeTensor, FakeTensorMode
+from flambeau._subclasses.fake_tensor import DataDependentOutputException, is_fake, maybe_get_fake_mode, unset_fake_temporarily
 
 
 def block(library: Any, width: int, heads: int) -> Any:

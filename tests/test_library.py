@@ -13,10 +13,10 @@ import warnings
 
 import numpy as np
 import pytest
-from flambeau._library.opcheck import OpCheckError
 from library_programs import PROGRAMS, shown
 
 import flambeau as torch
+from flambeau._library.opcheck import OpCheckError
 
 counter = itertools.count()
 

@@ -9,9 +9,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-from flambeau.apex import amp
 
 import flambeau as torch
+from flambeau.apex import amp
 
 nn = torch.nn
 INFINITY = float("inf")

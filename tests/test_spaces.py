@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from flambeau.spaces import Discrete
 
 import flambeau as torch
+from flambeau.spaces import Discrete
 
 
 def test_samples_come_from_the_spaces_own_generator():

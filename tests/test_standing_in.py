@@ -12,12 +12,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from flambeau.torch_version import TorchVersion
 from oracle import pytorch
 
 import flambeau as torch
 from flambeau.facades import unsupported
 from flambeau.runner import distribution
+from flambeau.torch_version import TorchVersion
 
 ROOT = Path(__file__).resolve().parent.parent
 VERSIONS = (

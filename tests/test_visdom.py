@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 import visdom_client
-from flambeau.visdom import ELSEWHERE, Visdom
 
 import flambeau as torch
+from flambeau.visdom import ELSEWHERE, Visdom
 
 
 def curves(vis: Any, win: str) -> list[tuple[str, list[float], list[float]]]:

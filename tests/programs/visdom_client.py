@@ -89,9 +89,10 @@ def main() -> int:
     import flambeau.runner
 
     flambeau.runner.install()
-    import flambeau.visdom
     import torch
     from visdom import Visdom
+
+    import flambeau.visdom
 
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
