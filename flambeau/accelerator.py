@@ -32,7 +32,7 @@ def current_accelerator(check_available: bool = False) -> _device | None:
     """The accelerator's device type, as a device without an index; None without an accelerator.
 
     Args:
-        check_available: ask whether it can be used, too.
+        check_available: whether to test that it can be used, too.
     Returns: a device or None.
     Source: torch.accelerator.current_accelerator.
     Example:

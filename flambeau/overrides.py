@@ -92,7 +92,7 @@ def has_torch_function_variadic(*arguments: Any) -> bool:
 
 
 def handle_torch_function(public_api: Callable[..., Any], relevant_args: Iterable[Any], *args: Any, **kwargs: Any) -> Any:
-    """Let modes and the types of ``relevant_args`` answer a call of ``public_api``.
+    """Let modes and the types of ``relevant_args`` take a call of ``public_api``.
 
     Args:
         public_api: the function that was called.
@@ -101,7 +101,7 @@ def handle_torch_function(public_api: Callable[..., Any], relevant_args: Iterabl
     Returns:
         What the first ``__torch_function__`` returned that was not NotImplemented.
     Raises:
-        TypeError: nobody takes the call.
+        TypeError: no mode and no type takes the call.
     Example:
         >>> import flambeau as torch
         >>> from flambeau.overrides import handle_torch_function, has_torch_function
@@ -203,7 +203,7 @@ def _functions() -> dict[Any, tuple[str, list[Callable[..., Any]]]]:
 
 @functools.cache
 def get_overridable_functions() -> dict[Any, list[Callable[..., Any]]]:
-    """Functions that ``__torch_function__`` is asked about, by namespace: modules, ``torch.Tensor`` and its properties.
+    """Functions that ``__torch_function__`` gets, by namespace: modules, ``torch.Tensor`` and its properties.
 
     Returns: a dict from modules and classes to lists of functions.
     Source: torch.overrides.get_overridable_functions.
@@ -355,7 +355,7 @@ def _pop_mode_temporarily() -> Iterator[Any]:
 
 @contextlib.contextmanager
 def enable_reentrant_dispatch() -> Iterator[None]:
-    """Context for the body of a ``__torch_dispatch__`` in which calls are recorded and subclasses are asked, as outside of it.
+    """Context for the body of a ``__torch_dispatch__`` in which calls are recorded and subclasses take them, as outside of it.
 
     Returns: the context.
     Source: torch.overrides.enable_reentrant_dispatch.

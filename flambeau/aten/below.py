@@ -86,7 +86,7 @@ def ask(func: Any, args: Any, kwargs: Any) -> Any:
     """Have the innermost mode, or else the classes of the arguments, do a call; nothing is recorded meanwhile.
 
     Raises:
-        TypeError: nobody takes it.
+        TypeError: no mode and no class takes it.
     """
     overloaded = classes_of(tensors_in(args, kwargs))
     types = tuple([operand.__class__ for operand in overloaded])
@@ -117,7 +117,7 @@ def ask(func: Any, args: Any, kwargs: Any) -> Any:
 
 
 def below(function: Callable[..., Any], *args: Any) -> Any:
-    """``function(*args)``, whose calls are asked about one by one, without recording."""
+    """``function(*args)``, whose calls modes and classes see one by one, without recording."""
     was = thread.grad
     try:
         if was is True:

@@ -4,8 +4,9 @@ A rule is written as those of ``ops`` are, and by the kernel's own names of argu
 
     RULES["avg_pool2d"] = {"self": lambda grad, self, kernel_size, ...: call("avg_pool2d_backward", grad, self, kernel_size, ...)}
 
-They are asked in the alphabetical order of the arguments, as PyTorch asks its own. A kernel without an entry here has the rules of our
-primitive. The tape's node is an ordinary one, made for a ``Kernel`` in an operation's place. Where nobody looks, nothing of this file runs.
+They are called in the alphabetical order of the arguments, as PyTorch calls its own. A kernel without an entry here has the rules of our
+primitive. The tape's node is an ordinary one, made for a ``Kernel`` in an operation's place. Nothing of this file runs without modes and
+classes that look.
 """
 
 from __future__ import annotations

@@ -52,7 +52,7 @@ class DynamicOutputShapeException(_OfKernel):
 
 
 class DataDependentOutputException(_OfKernel):
-    """A value is asked for, which is not there."""
+    """A value is read, which is not there."""
 
 
 class UnsupportedOperatorException(_OfKernel):

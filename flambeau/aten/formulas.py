@@ -53,7 +53,7 @@ def zero_of(tensor: Any) -> Any:
 
 
 def _kept(grad: Any, condition: Any) -> Any:
-    """``grad`` where a condition holds, which is asked after the 0 was made."""
+    """``grad`` where a condition holds, which is computed after the 0 was made."""
     zero = zero_of(grad)
     return torch("where", condition(), grad, zero)
 

@@ -574,7 +574,7 @@ def _nll_loss(input: Any, target: Any, weight: Any, reduction: Any, ignore_index
 
 
 def _nll_of_bodies(input: Any, target: Any, weight: Any, reduction: str, ignore_index: int) -> Any:
-    """Other numbers of dimensions than PyTorch's kernels know, as images."""
+    """Other numbers of dimensions than PyTorch's kernels take, as images."""
     n, c = input.shape[:2]
     images, labels = input.contiguous(), target.contiguous()
     images = images.view([n, c, 0, 0]) if not images.numel() else images.view([n, c, 1, -1])

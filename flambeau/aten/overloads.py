@@ -65,7 +65,7 @@ class OpOverload(OperatorBase):
     """One overload of an operation. Source: torch._ops.OpOverload.
 
     Attributes:
-        _schema: what it takes and gives. tags: what compilers may know about it.
+        _schema: its arguments and results. tags: its properties for compilers.
         overloadpacket: all overloads of the operation. namespace: where the operation lies.
     """
 

@@ -381,7 +381,7 @@ class ToDevice(Function):
 
 
 def moved(input: Any, where: Any, dtype: Any = None, copy: bool = False, form: Any = None, non_blocking: bool = False) -> Any:
-    """``Tensor.to`` where a mode or a class takes calls: on any device that they know."""
+    """``Tensor.to`` where a mode or a class takes calls: on any device of theirs."""
     if where is None or same_device(where, input.device):
         if dtype is None or dtype is input.dtype:
             if form is not None and form.name != "preserve_format" and not input.is_contiguous(memory_format=form):

@@ -5,7 +5,7 @@ contribution to its output's gradient has arrived; no recursion, no counting of 
 added to ``.grad`` at the end, so a pass that fails changes nothing.
 
 A gradient arriving at an input is brought to that input's shape, dtype and realness here, in one place: derivative rules
-need not know about broadcasting, promotion or real inputs of complex functions.
+need not handle broadcasting, promotion or real inputs of complex functions.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ def _add(have: Tensor, more: Tensor, record: bool) -> Tensor:
 
 
 def _add_to_leaf(entry: list[Any], grad: Tensor, record: bool) -> None:
-    """Add to the gradient ``entry[1]`` of a leaf; ``entry[2]`` says whether that is a sum that was made here, which nobody else has."""
+    """Add to the gradient ``entry[1]`` of a leaf; ``entry[2]`` says whether that is a sum that was made here and has no other owner."""
     if entry[2] and grad.__class__ is Tensor:
         have = entry[1]._array
         total = add(have, grad._array, have)

@@ -398,7 +398,7 @@ def _filled(grads: Sequence[Any], like: Sequence[Tensor], strict: bool, create_g
     """Gradients with zeros where there are none.
 
     Raises:
-        RuntimeError: one is missing in strict mode, or cannot be differentiated again although that was asked for.
+        RuntimeError: one is missing in strict mode, or cannot be differentiated again although that was requested.
     """
     results = []
     for i, (gradient, other) in enumerate(zip(grads, like, strict=True)):

@@ -49,7 +49,7 @@ def cudagraph_mark_step_begin() -> None:
 
 
 def list_backends(exclude_tags: tuple[str, ...] | None = ("debug", "experimental")) -> list[str]:
-    """Names that ``torch.compile(backend=...)`` knows beside 'eager', which is a debugging one: none.
+    """Names that ``torch.compile(backend=...)`` takes beside 'eager', which is a debugging one: none.
 
     Args:
         exclude_tags: kinds of back ends to leave out.

@@ -17,7 +17,7 @@ _MESSAGE = (
 
 
 class _Unknown:
-    """A number that only a compiler knows: there are none."""
+    """A symbolic number of a compiler: there are none."""
 
     def __new__(cls, *args: Any, **kwargs: Any) -> Any:
         raise NotImplementedError(f"torch.{cls.__name__} is not supported yet")

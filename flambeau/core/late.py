@@ -9,7 +9,7 @@ second time by a handler that computes something itself, and a process may be fo
                     A handler that comes in its midst is told so, gets None and takes the reference kernel. ``alone`` is the same for
                     what a handler can do in between.
     not in a fork   A fork waits until no other thread is in ``make``, imports something of ours, or runs native code (a product, say):
-                    the child would find locks that nobody opens again. Other locks that may be held then are made anew in the child.
+                    the child would find locks that are never opened again. Other locks that may be held then are made anew in the child.
 """
 
 from __future__ import annotations
@@ -115,7 +115,7 @@ held_in_forks: list[Callable[[], list[Any]]] = []  # functions that name locks a
 
 
 def _imports(frame: FrameType | None) -> bool:
-    """Whether a thread's stack is in the midst of an import of ours, or of an import that our code asked for."""
+    """Whether a thread's stack is in the midst of an import of ours, or of an import that our code started."""
     while frame is not None:
         code = frame.f_code
         if code.co_name == "_find_and_load" and code.co_filename == "<frozen importlib._bootstrap>":

@@ -1,4 +1,4 @@
-"""Warnings that come once in a process, or each time where ``set_warn_always`` asks for that."""
+"""Warnings that come once in a process, or each time under ``set_warn_always``."""
 
 from __future__ import annotations
 

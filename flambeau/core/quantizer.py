@@ -1,4 +1,4 @@
-"""Schemes of quantization, and what a quantized tensor knows beside its integers."""
+"""Schemes of quantization, and the facts of a quantized tensor beside its integers."""
 
 from __future__ import annotations
 

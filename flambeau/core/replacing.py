@@ -15,7 +15,7 @@ from .calls.interruption import pass_on
 def replace_file(path: Any, write: Callable[[IO[bytes]], Any], *, prefix: str = ".", permissions: int | None = None) -> None:
     """Write a file under a temporary name beside ``path``, and rename it when all went well. On an error the old file stays.
 
-    Interrupts may come at any place: what writes is a function, for a ``with`` block of ours could be left before it is entered.
+    Interrupts may come at any place: what writes is a function, because a ``with`` block of ours could be left before it is entered.
 
     Args:
         path: links are followed.

@@ -3,10 +3,10 @@
 ``active`` closes fast paths: a list that is not empty while any mode that must see operations is on in any thread
 (function modes, saved-tensor hooks, a device for factories, ...).  It is a list because its truth is tested without loading an
 attribute.  While it is not empty, ``in_mode`` tells whether this thread is concerned; only then does a call take the slow path, which
-looks at the thread's own state.  So a fast path asks ``not (active and in_mode())``, and nobody reads ``active`` alone.
+looks at the thread's own state.  So a fast path tests ``not (active and in_mode())``, and never ``active`` alone.
 ``without_grad`` is built alike: it is empty while every thread records; while it is not, ``thread.grad`` tells what this thread does.
 So is ``inferring``, for inference mode. Asking a thread takes about 60 ns, which these lists spare most calls.
-``autocasting`` is one more, asked by operations that autocast lists alone: while it is not empty, ``thread.autocast`` tells who casts the
+``autocasting`` is one more, tested by operations that autocast lists alone: while it is not empty, ``thread.autocast`` tells who casts the
 operands of this thread's calls.
 
 What switches a mode on sets the thread's word, adds 1 to ``thread.modes`` and puts an entry into ``active``, in plain statements: there is
@@ -47,7 +47,7 @@ crowded: list[None] = []  # not empty once several devices of one kind are in us
 overriding: list[None] = []  # not empty once a class of a program's own has ``__torch_function__``: then composites look at all operands
 interposed: list[None] = []  # not empty once calls may have to go through ``__torch_dispatch__``, of whatever thread
 dispatchers: set[Any] = set()  # classes of tensors with ``__torch_dispatch__``
-wrappers: set[Any] = set()  # classes of tensors around tensors, asked about every call, even where subclasses are switched off
+wrappers: set[Any] = set()  # classes of tensors around tensors, which get every call, even where subclasses are switched off
 interpreters: list[None] = []  # one entry per transform of ``torch.func`` that runs in any thread; its calls go to ``modes.transforms``
 
 clock = itertools.count(1)  # one clock orders nodes of the tape and writes to storages
@@ -83,7 +83,7 @@ class ThreadState(threading.local):
     modes = 0
     function_override = True  # whether __torch_function__ of subclasses is honoured
     function_modes: tuple[Any, ...] = ()
-    skip_override = False  # whether nobody is asked about the next call
+    skip_override = False  # whether the next call skips overrides
     dispatch_modes: tuple[Any, ...] = ()
     observers: tuple[Any, ...] = ()
     forward_grad = True
@@ -92,13 +92,13 @@ class ThreadState(threading.local):
     entered = 0
     depth = 0
     in_library: bool | int = False
-    overridden: Any = None  # the call that __torch_function__ was last asked about
+    overridden: Any = None  # the call that __torch_function__ got last
     running: Any = None  # the backward pass of this thread; functions in its ``at_end`` are called when gradients are there
     outside: tuple[bool, tuple[Any, ...], Any] = (True, (), None)  # overrides and autocast as they were before the running backward pass
     saved_hooks: tuple[Any, ...] = ()
     creation_device: Any = None  # where factories make tensors; None is the CPU
     creation_devices: tuple[Any, ...] = ()  # what it was outside the `with device:` blocks that are open
-    autocast: Any = None  # who casts the operands of listed operations, a ``calls.autocast.Region``; None while nobody does
+    autocast: Any = None  # the ``calls.autocast.Region`` that casts the operands of listed operations; None without one
     autocast_region: Any = None  # the innermost region, also while none casts: inside of a call that was cast, and of a backward pass
 
 
@@ -111,7 +111,7 @@ autocasting_others: list[None] = []  # and for other devices
 
 
 def in_mode() -> bool:
-    """Whether a mode that operations must look at is on for this thread; asked while ``active`` is not empty."""
+    """Whether a mode that operations must look at is on for this thread; called while ``active`` is not empty."""
     return thread.modes > 0 or modes.on_record is not None or len(crowded) > 0
 
 
@@ -186,7 +186,7 @@ def set_autocast(region: Any, casting: Any) -> None:
 
     Args:
         region: a ``calls.autocast.Region``, or None outside of all.
-        casting: the same, or another one inside of a call or a backward pass, or None for nobody.
+        casting: the same, or another one inside of a call or a backward pass, or None for none.
     """
     was = thread.autocast
     here, others = casting is not None and casting.here, casting is not None and casting.elsewhere
@@ -250,7 +250,7 @@ def _fp_ignoring_context() -> Context:
 
 
 # NumPy's error state is a context variable.  Kernels run in a context of their own in which it is 'ignore', so that an overflow
-# warns nobody and the host program's state is never touched; entering costs 25 ns where ``np.errstate`` costs a microsecond.
+# gives no warning and the host program's state is never touched; entering costs 25 ns where ``np.errstate`` costs a microsecond.
 # A context cannot be entered by two threads at once, nor twice: the wrappers catch that RuntimeError and take the slow path.
 ignoring_fp = _fp_ignoring_context().run
 

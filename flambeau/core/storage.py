@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
 
 class ResultMemory(mmap):
-    """Memory of one large result, lent by ``kernels/memory``: nobody has it but the array whose base it is."""
+    """Memory of one large result, lent by ``kernels/memory``: only the array whose base it is has it."""
 
     __slots__ = ()
 
@@ -314,7 +314,7 @@ class UntypedStorage:
         return self
 
     def _shared_place(self) -> tuple[SharedMemory, tuple[tuple[int, int], int, int]]:
-        """The shared memory of this storage, and the key by which this process knows it: memory, first byte, number of bytes."""
+        """The shared memory of this storage, and its key in this process: memory, first byte, number of bytes."""
         memory = memory_of(self._array)
         assert memory is not None
         return memory, (memory.identity, address(self._array) - memory.address, self.nbytes())

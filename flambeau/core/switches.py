@@ -98,7 +98,7 @@ def set_flush_denormal(mode: bool) -> bool:
     """Ask for denormal numbers to be taken as zero, which NumPy cannot do.
 
     Args:
-        mode: True to ask for it.
+        mode: True to switch it on.
     Returns:
         Whether the processor was switched: always False, and denormal numbers stay.
     Source: torch.set_flush_denormal.
@@ -116,7 +116,7 @@ def use_deterministic_algorithms(mode: bool, *, warn_only: bool = False) -> None
     """Ask for operations that give the same result for the same input, which all operations here do.
 
     Args:
-        mode: True to ask for them.
+        mode: True to switch them on.
         warn_only: an operation without such an algorithm shall warn instead of raise; there is none.
     Raises:
         TypeError: not a bool.
@@ -134,7 +134,7 @@ def use_deterministic_algorithms(mode: bool, *, warn_only: bool = False) -> None
 
 
 def are_deterministic_algorithms_enabled() -> bool:
-    """Whether deterministic algorithms were asked for.
+    """Whether deterministic algorithms are required.
 
     Returns: a bool; False at first.
     Source: torch.are_deterministic_algorithms_enabled.
@@ -146,7 +146,7 @@ def are_deterministic_algorithms_enabled() -> bool:
 
 
 def is_deterministic_algorithms_warn_only_enabled() -> bool:
-    """Whether they were asked for with ``warn_only``.
+    """Whether they are required with ``warn_only``.
 
     Returns: a bool; False at first.
     Source: torch.is_deterministic_algorithms_warn_only_enabled.
@@ -161,7 +161,7 @@ def set_deterministic_debug_mode(debug_mode: int | str) -> None:
     """``use_deterministic_algorithms`` by level.
 
     Args:
-        debug_mode: 'default' or 0 (not asked for), 'warn' or 1, 'error' or 2.
+        debug_mode: 'default' or 0 (not required), 'warn' or 1, 'error' or 2.
     Raises:
         TypeError: neither int nor str.
         RuntimeError: another level.
@@ -186,7 +186,7 @@ def set_deterministic_debug_mode(debug_mode: int | str) -> None:
 def get_deterministic_debug_mode() -> int:
     """The level of ``set_deterministic_debug_mode``.
 
-    Returns: 0 (not asked for), 1 (warn) or 2 (error).
+    Returns: 0 (not required), 1 (warn) or 2 (error).
     Source: torch.get_deterministic_debug_mode.
     Example:
         >>> torch.get_deterministic_debug_mode()

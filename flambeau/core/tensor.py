@@ -30,7 +30,7 @@ class Tensor:
 
     Slots:
         _array: strided array; strides are never negative. Views are views of the same memory.
-        _storage: what it shares with its views; None until somebody needs it.
+        _storage: what it shares with its views; None until it is needed.
         _node: None for a leaf, the tape's node (or ``Output`` of one) otherwise.
         _view_of: None, the root tensor of which this is a view, or a ``ViewMeta`` naming it.
         _requires_grad, _grad: as the public attributes; ``_grad`` may be unset where there is no gradient.
@@ -703,7 +703,7 @@ blanks = starmap(_new, repeat((Tensor,)))
 
 
 def wrap(array: np.ndarray) -> Tensor:
-    """A new leaf around an array that nobody else uses."""
+    """A new leaf around an array that nothing else uses."""
     tensor = next(blanks)
     tensor._array = array
     tensor._storage = tensor._node = tensor._view_of = tensor._grad = None
@@ -712,7 +712,7 @@ def wrap(array: np.ndarray) -> Tensor:
 
 
 def swap(a: Tensor, b: Tensor) -> None:
-    """Exchange everything of two tensors but their identity; their storages know them by their new places."""
+    """Exchange everything of two tensors but their identity; their storages have them in their new places."""
     slots = [_slots_of(type(tensor)) for tensor in (a, b)]
     if slots[0] != slots[1]:
         raise RuntimeError("Cannot swap t1 and t2 if they have different slots")
@@ -757,7 +757,7 @@ def share(array: np.ndarray, storage: UntypedStorage, mark: bool | int | None = 
 
 
 def _leaf_around(array: np.ndarray, storage: UntypedStorage, mark: bool | int | None) -> Tensor:
-    """``share`` where the storage knows already in what order the array lies."""
+    """``share`` where the storage has the order of the array already."""
     tensor = next(blanks)
     tensor._array, tensor._storage = array, storage
     tensor._node = tensor._view_of = None
@@ -767,7 +767,7 @@ def _leaf_around(array: np.ndarray, storage: UntypedStorage, mark: bool | int | 
 
 
 def storage_of(tensor: Tensor) -> UntypedStorage:
-    """The tensor's storage, to be shared: made now if nobody needed it before, and knowing this tensor."""
+    """The tensor's storage, to be shared: made now if there is none, with this tensor in its list."""
     storage = tensor._storage
     if storage is None:
         storage = new_storage(tensor)
@@ -777,7 +777,7 @@ def storage_of(tensor: Tensor) -> UntypedStorage:
 
 
 def new_storage(tensor: Tensor) -> UntypedStorage:
-    """The tensor's storage, made now if there is none, for watching writes only: it need not know this tensor yet."""
+    """The tensor's storage, made now if there is none, for watching writes only: this tensor need not be in its list yet."""
     storage = tensor._storage
     if storage is None:  # ``_of_array`` spelled out, for its cost in every recorded call that saves its result
         made = _new(UntypedStorage)

@@ -130,7 +130,7 @@ def _dual_result(
 
 
 def _shares(a: Any, b: Any) -> bool:
-    """Whether two plain tensors show the same memory; for wrapped ones nobody can tell."""
+    """Whether two plain tensors show the same memory; unknown for wrapped ones."""
     if not isinstance(a, Tensor) or not isinstance(b, Tensor) or a.__class__ is Wrapped or b.__class__ is Wrapped:
         return a is b
     return a._storage is not None and storage_of(a) is storage_of(b)

@@ -568,7 +568,7 @@ def pin_memory(input: Tensor, device: Any = None) -> Tensor:
 
 @method()
 def record_stream(input: Tensor, s: Any) -> None:
-    """Keep the tensor's memory, once nobody has it, until the work queued on ``s`` by then is done.
+    """Keep the tensor's memory, once the tensor is gone, until the work queued on ``s`` by then is done.
 
     Args:
         input: a CUDA tensor of any shape.

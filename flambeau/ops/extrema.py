@@ -92,7 +92,7 @@ def _canonicalize_extremum(operation: str) -> Any:
             require_elements(operation, array, None)
         dims = array_dims(dim, array)
         require_elements(operation, array, dims or None)
-        if array.size:  # of nothing nobody asks which is larger
+        if array.size:  # of nothing there is no largest
             require_real(operation, array)
         return (input, dims, keepdim)
 

@@ -117,7 +117,7 @@ def new_like(array: np.ndarray, shape: Sequence[int], *, zeros: bool) -> np.ndar
 
 
 def in_layout(array: np.ndarray, channels_last: bool) -> np.ndarray:
-    """``array`` with its channels innermost in memory if asked for, else row-major."""
+    """``array`` with its channels innermost in memory on request, else row-major."""
     if not channels_last:
         return array if array.flags.c_contiguous else contiguous(array)
     return np.moveaxis(contiguous(np.moveaxis(array, 1, -1)), -1, 1)

@@ -1,6 +1,6 @@
 """Rounding to the steps of a quantization, whose derivative passes on what lies within the steps; questions to quantized tensors.
 
-Quantized tensors are a class of their own (``flambeau/_quantized.py``), which answers for itself; what stands here answers for others.
+Quantized tensors are a class of their own (``flambeau/_quantized.py``), which has these functions of its own; those here are for others.
 """
 
 from __future__ import annotations

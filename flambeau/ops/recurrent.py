@@ -7,7 +7,7 @@ Sequences of several lengths come packed (``sequences.py``), the longest first: 
 row for every sequence, and a step changes the first ``sizes[t]`` rows. Forwards the others have reached their end and stay; in the reverse
 direction they have not begun and still hold the first state. Padded sequences are the case in which all sizes are equal.
 
-What one step computes behind the products is declared once (``Cell``), in words that arrays, tensors and symbols know: the loops here run
+What one step computes behind the products is declared once (``Cell``), in words that arrays, tensors and symbols have: the loops here run
 it on arrays, second derivatives on tensors, and of symbols ``kernels/families/recurrent.py`` makes the body of a native loop over time.
 """
 
@@ -206,7 +206,7 @@ def _check(gates: int, input: Any, h: Any, hidden: int, weight_ih: Any, weight_h
 
 
 def _to_input(d_gates: np.ndarray, input: np.ndarray, weight: np.ndarray, needed: bool) -> np.ndarray:
-    """The input's gradient; nothing where nobody needs it."""
+    """The input's gradient; nothing if it is not needed."""
     return np.dot(d_gates, weight).reshape(input.shape) if needed else d_gates[:0]
 
 

@@ -26,7 +26,7 @@ _F8, _F4, _I8 = np.dtype(np.float64), np.dtype(np.float32), np.dtype(np.int64)
 
 # -- what reductions share ----------------------------------------------------------------------------------------------------
 def array_dims(dim: Any, array: np.ndarray) -> tuple[int, ...]:
-    """The dimensions to reduce, wrapped; none for a 0-d array, whatever was asked for."""
+    """The dimensions to reduce, wrapped; none for a 0-d array, whatever ``dim`` is."""
     dims = wrap_dims(dim, array.ndim)
     return dims if array.ndim else ()
 

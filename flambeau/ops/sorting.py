@@ -366,7 +366,7 @@ def unique(input: Tensor, sorted: bool = True, return_inverse: bool = False, ret
         return_counts: also how often each value occurs.
         dim: compare slices along it; all elements when None.
     Returns:
-        1-d, or ``input``'s shape with fewer slices along ``dim``; or a tuple (values, inverse, counts) of what was asked for. Each NaN is
+        1-d, or ``input``'s shape with fewer slices along ``dim``; or a tuple (values, inverse, counts) of the requested ones. Each NaN is
         distinct.
     Raises:
         IndexError: ``dim`` out of range.
@@ -469,7 +469,7 @@ def unique_consecutive(input: Tensor, return_inverse: bool = False, return_count
         input: any shape and dtype.
         return_inverse, return_counts, dim: as for ``torch.unique``.
     Returns:
-        1-d, or ``input``'s shape with fewer slices along ``dim``; or a tuple of it and what was asked for, int64.
+        1-d, or ``input``'s shape with fewer slices along ``dim``; or a tuple of it and the requested ones, int64.
     Raises:
         IndexError: ``dim`` out of range.
         RuntimeError: another dimension than ``dim`` is empty; in the backward pass, always.

@@ -26,7 +26,7 @@ Row = tuple["Plan", np.ndarray]
 
 
 class Rows(list[Row]):
-    """Plans of a group with their gradients; ``tables`` is where a kernel keeps what it knows of them."""
+    """Plans of a group with their gradients; ``tables`` is where a kernel keeps its tables of them."""
 
     __slots__ = ("tables",)
 

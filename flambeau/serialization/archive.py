@@ -62,7 +62,7 @@ class ArchiveWriter:
         self._write(behind)
 
     def write_gap(self, name: str, size: int) -> None:
-        """Add a record of ``size`` zero bytes, to be filled in by somebody else."""
+        """Add a record of ``size`` zero bytes, to be filled in later."""
         before, behind = self._framed(name, size, 0)
         self._write(before)
         zeros = bytes(min(size, CHUNK))
@@ -120,7 +120,7 @@ EXPANSION, SLACK = 2, 1 << 16
 
 
 class _Directory(zipfile.ZipFile):
-    """The directory of an archive that somebody else closes."""
+    """The directory of an archive that its opener closes."""
 
     # ZipFile's own runs Python code, and an interrupt that comes in a finalizer is lost.
     __del__ = object.__init__

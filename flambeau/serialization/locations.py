@@ -20,7 +20,7 @@ def register_package(priority: int, tagger: Tagger, deserializer: Deserializer) 
     """Teach ``save`` and ``load`` a further place where storages may lie.
 
     Args:
-        priority: lower ones are asked first; the CPU has 10.
+        priority: lower ones are tried first; the CPU has 10.
         tagger: from a storage to its tag in the file, None for storages of other places.
         deserializer: from a storage in host memory and a tag to the storage in its place, None for other tags.
     Source: torch.serialization.register_package.

@@ -1,4 +1,4 @@
-"""Picklers and unpicklers that know storages and PyTorch's names."""
+"""Picklers and unpicklers for storages and PyTorch's names."""
 
 from __future__ import annotations
 

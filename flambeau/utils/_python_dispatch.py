@@ -225,5 +225,5 @@ def return_and_correct_aliasing(func: Any, args: Any, kwargs: Any, out: Any) -> 
 
 
 def autograd_would_have_decomposed(func: Any, flat_args: list[Any]) -> bool:
-    """Whether a composite arrived undivided: False, for what is composite is divided before."""
+    """Whether a composite arrived undivided: False, as composites are divided before."""
     return False

@@ -513,7 +513,7 @@ def create_selective_checkpoint_contexts(
 
     Args:
         policy_fn_or_list: functions whose results are kept, such as ``[torch.mm, torch.nn.functional.linear]``; or
-            ``policy(ctx, function, *args)``, which is asked about each call and returns a ``CheckpointPolicy``. A call of several
+            ``policy(ctx, function, *args)``, which is called for each call and returns a ``CheckpointPolicy``. A call of several
             operations is not shown, but its parts are; views are not shown.
         allow_cache_entry_mutation: what is kept is a copy here, which nobody can change, so that both settings do the same.
     Returns:

@@ -113,7 +113,7 @@ class Operation:
     # -- the path of a call ---------------------------------------------------------------------------------------------------------
     @unwound
     def run(self, values: list[Any]) -> Any:
-        """The call with bound arguments; who may take it over by ``__torch_function__`` was asked."""
+        """The call with bound arguments, after ``__torch_function__``."""
         tensors = overloads.tensors_in(values)
         if state.interpreters:
             for tensor in tensors:

@@ -1,10 +1,10 @@
-"""NVIDIA GPUs: the kind of array that CuPy makes, the devices, their generators and their memory.  Imported when CUDA is first asked for.
+"""NVIDIA GPUs: the kind of array that CuPy makes, the devices, their generators and their memory.  Imported at the first use of CUDA.
 
 CuPy starts its work on the thread's current device and current stream; PyTorch does it where the operands lie.  As long as one device is
 in use, and it is device 0, both are the same.  From the first use of another one on, every call goes the slow path, which makes its
 operands' device the current one (``state.crowded``), since the fast path's ufuncs would run on whichever is current.
 
-Memory comes from CuPy's pool through ``_allocate``, the one place that knows of peaks and turns CuPy's error into PyTorch's.
+Memory comes from CuPy's pool through ``_allocate``, the one place that counts peaks and turns CuPy's error into PyTorch's.
 
 Tests run it on a stand-in for CuPy (``tests/devices/fake_cupy.py``), and on CuPy itself where there is a GPU (``with_cupy.py``).
 """
@@ -197,7 +197,7 @@ class Cuda(Kind):
         self.in_flight = [(event, kept) for event, kept in self.in_flight if not event.done]
 
     def hold_for(self, storage: Any, stream: Any) -> None:
-        """Keep a storage's block, once nobody has the storage, until the work queued on ``stream`` by then is done."""
+        """Keep a storage's block, once the storage is gone, until the work queued on ``stream`` by then is done."""
         weakref.finalize(storage, self.keep_until_done, storage._array.data.mem, stream).atexit = False
 
     def pinned_like(self, array: np.ndarray) -> np.ndarray:

@@ -8,7 +8,7 @@ class DeviceMemory:
 
     Attributes:
         peak, reserved_peak: most bytes in use, and taken from the device, since the last reset.
-        allocations: blocks asked for. failures: how many of them there was no memory for.
+        allocations: number of requested blocks. failures: number of those for which there was no memory.
     """
 
     __slots__ = ("allocations", "failures", "peak", "reserved_peak")

@@ -8,7 +8,7 @@
     sparse   SparseArray      indices and values, in the CPU's memory (``sparse``)
 
 A tensor's device follows from the class of its array, so there is nothing to keep in step, and a tensor of the CPU is not larger for it.
-The generated fast paths know NumPy arrays only; on the slow path ``kind_of_call`` decides, once per call, which kind's ``run`` gets it.
+The generated fast paths take NumPy arrays only; on the slow path ``kind_of_call`` decides, once per call, which kind's ``run`` gets it.
 
 Reference kernels are written with the global name ``np``.  For another kind they are made again around the same code with ``np`` bound to
 that kind's own module (``Binder``), so that they need no further argument, and the CPU pays nothing.
@@ -38,7 +38,7 @@ _CORE = __package__.rpartition(".")[0]
 
 
 class Kind:
-    """One class of arrays, and what the package must know of it.
+    """One class of arrays, and its interface to the package.
 
     Attributes:
         name: the device type that shows it.
@@ -267,11 +267,11 @@ def perhaps(condition: Any) -> bool:
 
 
 class MissingValue(RuntimeError):
-    """A number is asked for, which is not there."""
+    """A number is read, which is not there."""
 
 
 class MissingValues(NotImplementedError):
-    """An array's values are asked for, which has none."""
+    """Values are read of an array that has none."""
 
 
 def missing_values(name: str) -> NoReturn:
@@ -354,7 +354,7 @@ class Copying(threading.local):
 
     @contextmanager
     def without_waiting(self, non_blocking: bool) -> Iterator[None]:
-        """Context in which ``non_blocking`` is what the caller of ``Tensor.to`` asked for."""
+        """Context in which ``non_blocking`` is that of the caller of ``Tensor.to``."""
         before, self.non_blocking = self.non_blocking, non_blocking
         try:
             yield

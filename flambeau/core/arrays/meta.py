@@ -3,7 +3,7 @@
 x + y          broadcast, promotion, and PyTorch's rule for strides: no kernel runs
 x.T, x[2:5]    the kernels of views, on the frames of ``MetaArray``
 masked_fill    ``SHAPE_RULES``, where a kernel looks at values
-softmax(x)     the reference kernel with ``np`` bound to ``meta_numpy.xp``, whose functions know shapes and element types only
+softmax(x)     the reference kernel with ``np`` bound to ``meta_numpy.xp``, whose functions compute shapes and element types only
 """
 
 from __future__ import annotations

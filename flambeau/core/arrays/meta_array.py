@@ -1,11 +1,11 @@
 """Arrays of the meta device: shape, strides and element type without values.
 
-A ``MetaArray`` holds a NumPy array of the right shape and strides over a buffer of one element, its frame, which nobody may read.
+A ``MetaArray`` holds a NumPy array of the right shape and strides over a buffer of one element, its frame, which must not be read.
 
     frame          as_strided(one element, (200000, 200000), (800000, 4))       160 GB that are not there
     x.T, x[2:5]    made by NumPy on the frame: exact, and free
 
-Kernels ask for values in their checks only.  Such a question is answered so that the check passes: ``np.all`` is true, everything else is
+Kernels read values in their checks only.  The result is such that the check passes: ``np.all`` is true, everything else is
 not.  What cannot be answered, a number or how many elements a mask takes, raises as in PyTorch.
 """
 

@@ -1,4 +1,4 @@
-"""Shapes and strides of what linear algebra returns, for the meta device: a line for each kernel that asks LAPACK."""
+"""Shapes and strides of what linear algebra returns, for the meta device: a line for each kernel that calls LAPACK."""
 
 from __future__ import annotations
 

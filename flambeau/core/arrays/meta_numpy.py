@@ -22,7 +22,7 @@ FEW = 1 << 16  # elements up to which a function without a rule is computed
 
 
 class NeedsRule(NotImplementedError):
-    """A function of large arrays that no rule knows."""
+    """A function of large arrays without a rule."""
 
 
 def is_array(value: Any) -> bool:

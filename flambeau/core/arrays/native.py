@@ -8,15 +8,15 @@ part of operations and no operation itself (a copy, a sort, a factorisation) is 
     def order_along(array, dim, descending):    # the reference; bodies call it as it stands
         return array.argsort(dim)
 
-Starting a native kernel costs some microseconds, so that it is asked for large calls only.  Which those are is decided here and nowhere
+Starting a native kernel costs some microseconds, so that it is called for large operands only.  Which those are is decided here and nowhere
 else:
 
     work         what a call has to do, in elements of an element-wise operation: its first operand's size, or what the declaration
                  says (``work=`` of an operation or of a part). A rate (``16 * A.size``, ``a.size // 4``) says what an element costs.
-    threshold    the work from which on the native kernel is asked: ``LARGE``, divided by the rate, so that what is compared is a size
+    threshold    the work from which on the native kernel is called: ``LARGE``, divided by the rate, so that what is compared is a size
     kernel       what is called then; it calls the reference itself where the native kernel declines
 
-    generated wrapper    asks ``choice_for(op)`` when it is generated; the comparison is inline
+    generated wrapper    calls ``choice_for(op)`` when it is generated; the comparison is inline
     part                 a generated function of two lines, with the same comparison
     slow path            ``Choice.pays`` compares each call's work, by the same choice; ``run_elementwise``, see there
     derivative rule      ``fused_threshold`` and ``fused_rule``: one kernel for all of a rule
@@ -26,7 +26,7 @@ else:
     FLAMBEAU_KERNELS=numpy    reference kernels only
     FLAMBEAU_KERNELS_FROM=1   every threshold is that number (tests do, so that small samples reach kernels)
 
-The back end is imported when the first large operand comes; this module knows only its name.
+The back end is imported when the first large operand comes; this module has only its name.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ _POINTWISE = "families.pointwise"  # the module of element-wise kernels
 
 _registered: dict[str, Callable[..., Any]] = {}  # by operation, filled by @native
 registering: dict[str, str] = {}  # the module that registered each, of which ``kernels/index.py`` is made
-_found: dict[str, Callable[..., Any] | None] = {}  # what ``find`` answered
+_found: dict[str, Callable[..., Any] | None] = {}  # results of ``find``
 _modules: dict[str, Any] = {}  # modules of the back end that are there
 
 
@@ -154,7 +154,7 @@ class NoKernel(RuntimeError):
 
 
 class NotNow(NoKernel):
-    """A kernel cannot be built at this moment: a signal handler asks for it while its thread is making something late."""
+    """A kernel cannot be built at this moment: a signal handler needs it while its thread is making something late."""
 
 
 def at_most(size: int) -> int:
@@ -247,7 +247,7 @@ class Part:
         return function
 
     def pays(self, arguments: Sequence[Any]) -> bool:
-        """Whether the native kernel is worth its start for these arguments, and may be asked."""
+        """Whether the native kernel is worth its start for these arguments, and may be called."""
         names = _names_of(self.reference)
         work = _function_of(names[: len(arguments)], work_and_threshold(self.work, names[0])[0] or f"{names[0]}.size", {})
         return work(*arguments) >= self.threshold and not (foreign and _any_foreign(arguments))
@@ -282,7 +282,7 @@ def part(name: str | None, work: str | None = None, budget: Budget | bool = Fals
 
 
 def runs(what: Any, *arguments: Any) -> bool:
-    """Whether a native kernel will be asked where a part, or an operation, is called with these arguments (arrays for its operands)."""
+    """Whether a native kernel will be called if a part, or an operation, is called with these arguments (arrays for its operands)."""
     chosen = what.part if hasattr(what, "part") else choice_for(what)
     return chosen is not None and switch.on and chosen.pays(arguments) and find(chosen.name) is not None
 
@@ -320,7 +320,7 @@ class Choice:
         self.kernel = native_kernel_for(op, self)
 
     def pays(self, arrays: Sequence[Any]) -> bool:
-        """Whether the native kernel is worth its start for these arguments, and may be asked."""
+        """Whether the native kernel is worth its start for these arguments, and may be called."""
         if self.work_of is not None:
             work = self.work_of(*arrays)
         else:
@@ -447,7 +447,7 @@ def run_elementwise(op: Op, values: Sequence[Any], compute: Any, result: Any, ou
 
 
 def writes(op: Op, array: Any) -> bool:
-    """Whether ``run_elementwise`` may be asked to write the result of ``op`` to ``array``, a large one of the host's."""
+    """Whether ``run_elementwise`` may write the result of ``op`` to ``array``, a large one of the host's."""
     return op.elementwise and array.__class__ is np.ndarray and array.size >= LARGE and switch.on
 
 

@@ -1,7 +1,7 @@
 """Autocast: operands are cast as calls come by, and gradients come back through the casts.
 
 The wrapper of an operation that declares ``autocast=`` looks at one more list (``state.autocasting``). So its fast path is closed to a
-thread that autocasts; other wrappers know nothing of it. On the slow path the thread's ``Region`` takes the call:
+thread that autocasts; other wrappers have no test for it. On the slow path the thread's ``Region`` takes the call:
 
     mm(x, weight)  ->  dispatch  ->  overrides  ->  Call.proceed  ->  Region.run  ->  casts  ->  mm(x', weight') as it is
 

@@ -56,7 +56,7 @@ class Form:
 
     Attributes:
         run: what runs the call. public: which attribute of the operation is the function that ``__torch_function__`` is shown.
-        is_new: whether results are tensors that nobody else has.
+        is_new: whether results are tensors without another owner.
         casts: whether autocast may change the operands.
     """
 
@@ -84,7 +84,7 @@ class Call:
         self.op, self.values, self.operands, self.out, self.form = op, values, operands, out, form
 
     def proceed(self) -> Any:
-        """Do the call; who may take it over was asked."""
+        """Do the call, after modes and classes that may take it over."""
         if autocasting and thread.autocast is not None:
             return thread.autocast.run(self)
         return self.run()
@@ -95,7 +95,7 @@ class Call:
         return Call(self.op, values, operands, self.out, self.form)
 
     def run_with(self, values: tuple[Any, ...]) -> Any:
-        """Do the call with other operands, which nobody who might take it over is to see."""
+        """Do the call with other operands, hidden from modes and classes that might take it over."""
         if self.form is FUNCTION and self.op.reduced_wrapper is not None:
             result = self.op.reduced_wrapper(*values)
             if result is not NotImplemented:
@@ -131,7 +131,7 @@ class Call:
         if self.op.rules is None or not grad_enabled():
             return False
         recorded = False
-        for operand in self.operands:  # all of them are asked, before anything is written: a stale one raises
+        for operand in self.operands:  # all of them are tested, before anything is written: a stale one raises
             if isinstance(operand, Tensor) and operand._requires_grad:
                 recorded = True
         return recorded
@@ -566,12 +566,12 @@ def _keeps_strides(op: Op, array: np.ndarray) -> bool:
 
 
 def _dense_twin(array: np.ndarray) -> np.ndarray:
-    """An array of the strides that a cast of ``array`` has; nobody reads its elements."""
+    """An array of the strides that a cast of ``array`` has; its elements are not read."""
     return array if is_dense(array) else stand_in(array.shape, preserved_strides(array))
 
 
 def stand_in(shape: tuple[int, ...], strides: tuple[int, ...]) -> np.ndarray:
-    """An array of a shape and strides whose elements nobody reads."""
+    """An array of a shape and strides whose elements are not read."""
     return np.lib.stride_tricks.as_strided(np.empty(1, np.bool_), shape, strides)
 
 

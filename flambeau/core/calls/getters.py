@@ -1,9 +1,9 @@
-"""``Tensor.shape.__get__``, ``Tensor.size`` and the like through ``__torch_function__``: modes and classes that have one are asked too.
+"""``Tensor.shape.__get__``, ``Tensor.size`` and the like through ``__torch_function__`` of modes and classes.
 
-Plain tensors must not pay for the question. While a mode is on in some thread, the code of each property's function, and that of methods
-which are no operations, is exchanged for code that asks; the property itself stays what it is, so that ``Tensor.shape.__get__`` always
-compares equal. A class with a ``__torch_function__`` of its own gets properties and methods that ask. What the library itself reads,
-nobody is asked about.
+Plain tensors must not pay for the test. While a mode is on in some thread, the code of each property's function is exchanged for code that
+calls the modes, and so is that of methods which are no operations. The property itself stays what it is, so that ``Tensor.shape.__get__``
+always compares equal. A class with a ``__torch_function__`` of its own gets properties and methods that call it. The library's own reads
+are not shown to either.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _PACKAGE = __name__.partition(".")[0]
 _on: list[None] = []  # one entry per mode that is on, of all threads
 _below: list[None] = []  # one entry per mode below the tape that is on, of all threads
 _functions: dict[str, FunctionType] = {}  # of properties and methods, whose code is exchanged
-_asking: dict[str, CodeType] = {}  # the code that asks
+_asking: dict[str, CodeType] = {}  # the code that calls modes
 _plain: dict[str, FunctionType] = {}  # the functions as they are
 _HIDDEN = frozenset(("creator", "names"))  # not PyTorch's
 _METHODS = """
@@ -31,7 +31,7 @@ byte cdouble cfloat chalf char data_ptr detach dim double element_size flip floa
 is_floating_point is_inference is_neg is_pinned is_shared is_signed item long ndimension nelement numel numpy register_hook repeat
 register_post_accumulate_grad_hook requires_grad_ resize_ retain_grad share_memory_ short size storage storage_offset stride tile to tolist
 uniform_ random_ untyped_storage
-""".split()  # that do not ask by themselves, or under the name of a primitive
+""".split()  # that do not call modes by themselves, or under the name of a primitive
 
 
 def _prepare() -> None:
@@ -85,7 +85,7 @@ def asked_method(name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> An
 
 
 def enter_mode() -> None:
-    """A mode is on: properties and methods ask."""
+    """A mode is on: properties and methods call it."""
     late.alone(_count, _on, 1)
 
 
@@ -117,7 +117,7 @@ def _count(modes_on: list[None], more: int) -> None:
 
 
 def show_getters(cls: type) -> None:
-    """Give a class with a ``__torch_function__`` of its own properties and methods that ask it."""
+    """Give a class with a ``__torch_function__`` of its own properties and methods that call it."""
     own = {name for base in cls.__mro__[: cls.__mro__.index(Tensor)] for name in base.__dict__}
     for name, value in list(vars(Tensor).items()):
         if isinstance(value, property) and name not in _HIDDEN and name not in own:

@@ -1,13 +1,13 @@
 """Telling a kernel's errors from exceptions that merely arrived while a kernel ran.
 
-A fast path answers a kernel's error by taking the slow path, which does the work or explains why it cannot be done.  But a signal
+After a kernel's error a fast path takes the slow path, which does the work or explains why it cannot be done.  But a signal
 handler (a timeout, say) may raise at any bytecode, and so may another thread by ``PyThreadState_SetAsyncExc``.  Such an exception is not
 about the operands: it must reach the caller, and what was already written must not be written a second time.
 
 A kernel's error has one of a few builtin types and was raised in NumPy, SciPy, Python's own library or this package, so that every
-frame of its traceback below the fast path's own belongs to one of them.  A handler's frame is somebody else's.
+frame of its traceback below the fast path's own belongs to one of them.  A handler's frame is foreign.
 
-NumPy's functions that are also methods of arrays (``np.take``, ``np.argsort``, ...) answer a TypeError by a second attempt, whoever raised
+NumPy's functions that are also methods of arrays (``np.take``, ``np.argsort``, ...) make a second attempt after a TypeError, whoever raised
 it; this package calls the methods.
 """
 

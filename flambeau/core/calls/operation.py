@@ -43,7 +43,7 @@ FORWARD = {
 }
 
 # Words of ``autocast``. A call of an operation that has one gets its floating point tensors cast, those of float64 excepted, and what runs
-# inside of it is not asked again. Which operations those are is PyTorch's choice; others take their operands as they come.
+# inside of it is not cast again. Which operations those are is PyTorch's choice; others take their operands as they come.
 # Source: torch.amp, "Autocast Op Reference".
 AUTOCAST = {
     "narrow": "to the dtype of the region: products, which are fast in few bits and forgiving",
@@ -139,7 +139,7 @@ class Op(Hung):
         fast: kernel of the fast path, or None where there is none; it may return None to take the slow path. A string is an
             expression over ``a`` (the first operand's array), ``d`` (its dtype), the attributes and names of the family's module, put
             into the wrapper as it is.
-        out: whether it takes ``out=``, or an ``out.Out`` that says what it asks of it.
+        out: whether it takes ``out=``, or an ``out.Out`` with its requirements.
         work: how much a call has to do, in elements, where that is not its first operand's size: an expression over the parameters,
             with arrays for the operands, and ``prod``. A factor in front (``8 * input.size``) says that an element costs as much as that
             many of an element-wise operation. ``native`` decides by it whether a native kernel runs; in an expression ``fast`` that
@@ -158,7 +158,7 @@ class Op(Hung):
             elements get the same then; PARTS where elements are written over or left alone, so that a place is written if any of them is.
         may_share: operands of the in-place form may show parts of the target's memory; all of them are read before anything is written.
         writes: the kernel accepts a last argument ``out`` (a ufunc), so that in-place forms need no temporary.
-        overloads: functions (op, *values) that answer calls of other types, as ``registry.overload`` adds them.
+        overloads: functions (op, *values) that serve calls of other types, as ``registry.overload`` adds them.
         old_orders: pairs of a number of arguments (None: any) and a function (op, *arguments) that understands an old order of them, as
             ``registry.old_order`` adds them.
         batch: how ``vmap`` makes one call of many, where that cannot be derived: how many of the last dimensions of each operand are one

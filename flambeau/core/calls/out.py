@@ -1,6 +1,6 @@
 """``out=``: how results come into tensors that the caller gave.
 
-Every operation that says ``out`` gets it from here, composites and factories too; what PyTorch asks of the tensors beyond the usual is
+Every operation that says ``out`` gets it from here, composites and factories too; what PyTorch requires of the tensors beyond the usual is
 an ``Out`` in the operation's declaration.
 """
 

@@ -64,10 +64,10 @@ def overloaded_args(operands: Any, type_of: Callable[[Any], type] = type) -> lis
 
 
 def call_override(func: Any, operands: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """Ask the innermost mode, then the operands' types; NotImplemented when there is nobody to ask.
+    """Call the innermost mode, then the operands' types; NotImplemented if there are none.
 
     Raises:
-        TypeError: all that were asked returned NotImplemented.
+        TypeError: all of them returned NotImplemented.
     """
     if thread.skip_override:
         thread.skip_override = False
@@ -109,10 +109,10 @@ def default_torch_function(cls: type, func: Any, types: Any, args: Any = (), kwa
     was, thread.function_override = thread.function_override, False
     try:
         call = thread.overridden
-        if call is not None and call.args is args and not kwargs:  # the call that was asked about, as it was: its arguments are bound
+        if call is not None and call.args is args and not kwargs:  # the call that was interrupted, as it was: its arguments are bound
             result = call.form.run(call) if not autocasting and not interposed else call.proceed()
             if call.form.is_new and result.__class__ is Tensor and cls.__basicsize__ == Tensor.__basicsize__:
-                result.__class__ = cls  # nobody else has it, so that it need not be another tensor
+                result.__class__ = cls  # it has no other owner, so that it need not be another tensor
                 return result
         else:
             result = func(*args, **(kwargs or {}))

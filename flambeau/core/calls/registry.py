@@ -247,7 +247,7 @@ def overwritten(input: Tensor, result: Tensor) -> Tensor:
 
 
 def overrides(*operands: Any) -> bool:
-    """Whether the class of an operand, or of one in a list of them, is to be asked who answers a call."""
+    """Whether the class of an operand, or of one in a list of them, may take a call over."""
     for operand in operands:
         for value in operand if isinstance(operand, (tuple, list)) else (operand,):
             kind = value.__class__
@@ -361,7 +361,7 @@ def _overridden(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) ->
 
 @functools.cache
 def methods_without_wrapper() -> tuple[str, ...]:
-    """Names of methods whose body is the method itself, so that nobody asks who overrides them."""
+    """Names of methods whose body is the method itself, without a test for overrides."""
     listed = []
     for namespace in ("torch", "Tensor"):
         for name, entry in list(TABLES[namespace].items()):  # another thread may import a late family meanwhile
@@ -373,7 +373,7 @@ def methods_without_wrapper() -> tuple[str, ...]:
 
 
 def _shown(name: str) -> Any:
-    """The method ``name`` of a subclass: ``Tensor``'s, after the override machinery was asked."""
+    """The method ``name`` of a subclass: ``Tensor``'s, after the override machinery."""
     function = getattr(Tensor, name)
 
     @functools.wraps(function)
@@ -394,7 +394,7 @@ def show_methods(cls: type, **kwargs: Any) -> None:
         if all(name not in base.__dict__ for base in cls.__mro__[: cls.__mro__.index(Tensor)]):
             setattr(cls, name, _shown(name))
     own = cls.__dict__.get("__torch_function__")
-    if isinstance(own, classmethod) and cls.__module__.partition(".")[0] != __name__.partition(".")[0]:  # ours answer for themselves
+    if isinstance(own, classmethod) and cls.__module__.partition(".")[0] != __name__.partition(".")[0]:  # ours have methods of their own
         from . import getters  # late: few programs have such a class
 
         getters.show_getters(cls)
@@ -404,7 +404,7 @@ def show_methods(cls: type, **kwargs: Any) -> None:
 
 
 def learn(cls: Any) -> None:
-    """Let a class with ``__torch_dispatch__`` be asked below the tape."""
+    """Let a class with ``__torch_dispatch__`` see calls below the tape."""
     modes.find_below().know(cls)
     if getattr(cls.__torch_function__, "__func__", None) is default_torch_function:
         cls.__torch_function__ = staticmethod(plainly)  # what it returns from below is the result
@@ -504,9 +504,9 @@ def op(**options: Any) -> Declare:
 
 
 def overload(name: str) -> Declare:
-    """Declare what is asked first on the slow path of operation ``name``.
+    """Declare an overload that the slow path of operation ``name`` tries first.
 
-    The function (op, *values) returns the operation that answers a call of these types with the same arguments, or None.
+    The function (op, *values) returns the operation for a call of these types with the same arguments, or None.
     """
 
     def declare(function: Callable[..., Any]) -> Any:

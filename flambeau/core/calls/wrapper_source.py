@@ -168,7 +168,7 @@ def inplace_doc(entry: Any) -> str:
 def signature_of(op: Op, source: Source, with_out: bool) -> str:
     """The parameter list of a wrapper, defaults passed through the environment; other spellings follow as keywords.
 
-    Python spends 10 ns on each keyword-only parameter that is left out.  A parameter ``_``, which nobody may pass, takes the place of
+    Python spends 10 ns on each keyword-only parameter that is left out.  A parameter ``_``, which must not be passed, takes the place of
     the star where it can.
     """
     parts, starred = [], False
@@ -524,7 +524,7 @@ def add_call(
 
 
 def add_fallback(source: Source, indent: int, fallback: str, *undo: str) -> None:
-    """Lines that answer a kernel's error by the slow path, and pass on what interrupted it (after lines ``undo``)."""
+    """Lines that take the slow path after a kernel's error, and pass on what interrupted it (after lines ``undo``)."""
     op = source.op
     own = source_files(op.kernel, op.fast)
     test = f"if is_interruption(error{''.join(f', {operand!r}' for operand in own)}):"

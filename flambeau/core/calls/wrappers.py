@@ -246,7 +246,7 @@ def _add_fast(source: Source, fallback: str, with_out: bool, operator: bool, is_
         conditions.append(f"({p.name} is None or {is_plain(p.name)})" if p.kind == "optional" else is_plain(p.name))
     source.add(1, f"if {' and '.join(conditions)}:")
     source.add(2, f"a = {first.name}._array", "d = a.dtype")
-    if op.fast is not op.ufunc and not op.is_view:  # ufuncs and views ask the array itself
+    if op.fast is not op.ufunc and not op.is_view:  # ufuncs and views dispatch on the array itself
         source.add(2, f"if a.__class__ is not ndarray: return {fallback}")
     source.arrays = {first.name: "a"}
     gate = _add_arrays(source, strict, "(d is F16 or d is BF16)" if is_reduced else _common_dtypes(op))
@@ -520,7 +520,7 @@ def _add_fast_inplace(source: Source, fallback: str, operator: bool) -> None:
     _add_inplace_call(source, 3, "a, b, a", fallback, scalar_source(n))
 
 
-# Whether no two elements of array ``a`` share a place; an array that owns its memory is asked soonest.
+# Whether no two elements of array ``a`` share a place; an array that owns its memory is found soonest.
 _DISJOINT = "a.base is None or a.flags.c_contiguous or not overlaps_itself(a)"
 
 
@@ -571,7 +571,7 @@ def _add_written_inplace(source: Source, fallback: str, kernel: Any) -> None:
 def _add_written_large(source: Source, fallback: str, passed: list[str], others: list[str]) -> None:
     """Lines that let the native kernel write straight into a large operand, unless ``others`` may show part of the same memory.
 
-    Where a ufunc is the fast path, the slow path has the kernel that knows the other arguments.
+    Where a ufunc is the fast path, the slow path has the kernel that takes the other arguments.
     """
     op = source.op
     choice = native.choice_for(op)

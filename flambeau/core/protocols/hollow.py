@@ -35,7 +35,7 @@ def make_wrapper_subclass(
     _extra_dispatch_keys: Any = None,
     storage_size: int | None = None,
 ) -> Any:
-    """A tensor of class ``cls`` without values, whose ``__torch_dispatch__`` answers every call.
+    """A tensor of class ``cls`` without values, whose ``__torch_dispatch__`` takes every call.
 
     Args:
         size, strides, storage_offset, dtype, device: what it says of itself.

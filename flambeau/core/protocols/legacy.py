@@ -75,7 +75,7 @@ def values_array(values: Any, dtype: dtypes.dtype) -> np.ndarray:
 
 
 class _TypedMeta(type):
-    """Makes ``isinstance(t, torch.FloatTensor)`` ask for the tensor's dtype and device."""
+    """Makes ``isinstance(t, torch.FloatTensor)`` test the tensor's dtype and device."""
 
     dtype: dtypes.dtype
     is_cuda: bool

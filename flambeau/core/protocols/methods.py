@@ -1,6 +1,6 @@
 """Methods of tensors and storages that stand above them: printing, pickling, copying, old constructors.
 
-``tensor`` and ``storage`` know nothing of these modules, so that imports point downwards.  They are put on the classes here, and each is
+``tensor`` and ``storage`` do not import these modules, so that imports point downwards.  They are put on the classes here, and each is
 imported when one of its methods is first called.
 """
 

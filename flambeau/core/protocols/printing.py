@@ -57,7 +57,7 @@ def set_printoptions(
         edgeitems: elements shown at each end of each dimension of a summarised tensor.
         linewidth: characters in a line before the elements wrap.
         profile: ``"default"``, ``"short"`` or ``"full"``, a set of values for the four arguments above; those that are also given win.
-        sci_mode: scientific notation always (True), never (False) or where the magnitudes ask for it (None). Every call sets it.
+        sci_mode: scientific notation always (True), never (False) or where the magnitudes need it (None). Every call sets it.
     Raises:
         ValueError: unknown ``profile``.
     Source: torch.set_printoptions.
@@ -111,7 +111,7 @@ class _Number:
         self.is_integral = True
         self.uses_exponent = False
         self.width = 1
-        # PyTorch finds float8_e8m0fnu's NaN finite, for that type has no infinity to compare with.
+        # PyTorch finds float8_e8m0fnu's NaN finite, because that type has no infinity to compare with.
         counts_nan = zero != 0.0
         values = sample[(np.isfinite(sample) | counts_nan) & (sample != zero)]
         if values.size == 0:

@@ -400,7 +400,7 @@ def _per_channel(scales: Tensor, zero_points: Tensor, axis: int, dtype: Any) -> 
 
 
 def quantize_per_tensor_dynamic(input: Tensor, dtype: Any, reduce_range: bool) -> QuantizedTensor:
-    """``quantize_per_tensor`` with the scale and the zero point that ``input``'s least and greatest elements, and 0, ask for.
+    """``quantize_per_tensor`` with the scale and the zero point that ``input``'s least and greatest elements, and 0, require.
 
     Args:
         input: float32.

@@ -1,7 +1,7 @@
 """Tensors taken apart for pickle and ``copy.deepcopy``, and put together again.
 
 The functions named ``_rebuild_...`` are what files call: their names and arguments are those of PyTorch's file format. They check every
-number they are given, for a file may come from anybody, and a wrong stride would reach memory outside the storage.
+number they are given, because a file may come from anybody, and a wrong stride would reach memory outside the storage.
 """
 
 from __future__ import annotations

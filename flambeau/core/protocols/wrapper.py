@@ -1,7 +1,7 @@
 """Tensors that say more of another tensor: which of its elements count (``MaskedTensor``), where its sequences end (``NestedTensor``).
 
 The tensor inside is a plain one, and it alone stands on the tape, so that views, writes and gradients need nothing of their own. A
-wrapper's class is asked about every call (``__torch_function__``), those that derivative rules make included, and answers with calls on
+wrapper's class gets every call (``__torch_function__``), those that derivative rules make included, and replaces it by calls on
 what is inside.
 """
 

@@ -72,7 +72,7 @@ _all: weakref.WeakSet[Generator] = weakref.WeakSet()
 
 def _locks() -> list[Any]:
     """The locks of all generators."""
-    references: list[Any] = list(_all.data)  # type: ignore[attr-defined] # in one call, for other threads make generators
+    references: list[Any] = list(_all.data)  # type: ignore[attr-defined] # in one call, as other threads make generators
     return [generator._lock for reference in references if (generator := reference()) is not None]
 
 

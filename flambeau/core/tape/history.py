@@ -11,7 +11,7 @@ at it again:
       AsStrided <--- v                              AsStrided <--- v  (and every other live view of x)
 
 ``CopySlices`` sends to A the gradient of ``x`` with the part that ``v`` shows replaced by what N's derivative makes of it.
-Views know their root (``_view_of``), roots find their views through the storage's weak list of aliases.
+Views point to their root (``_view_of``), roots find their views through the storage's weak list of aliases.
 
 A view made without grad mode, or by an operation that returns several views, cannot be pointed at the new history (nobody knows
 whether the write was meant to be seen through it): using it afterwards is an error, which ``StaleHistory`` raises, also after writes
@@ -366,7 +366,7 @@ class WatchedStorage(UntypedStorage):
     """The storage of a tensor that requires grad and has restricted views: any write, recorded or not, ends their histories.
 
     Storages become one when such a view is made, or a tensor with views is detached in place. Writes count ``version`` up, wherever they
-    are, so that nothing else needs to know.
+    are, so that nothing else depends on it.
     """
 
     __slots__ = ()

@@ -53,7 +53,7 @@ class Packed:
 
 
 class Kept(Packed):
-    """A saved result of a class with ``__torch_dispatch__``: the tensor, detached, for its array says nothing."""
+    """A saved result of a class with ``__torch_dispatch__``: the tensor, detached, as its array has no values."""
 
     __slots__ = ()
 

@@ -1,6 +1,6 @@
 """Arguments of kernels, declared once and by name.
 
-A kernel with more than a few arguments has a *record* of them.  Its order is the order in memory, and nobody else states one:
+A kernel with more than a few arguments has a *record* of them.  Its order is the order in memory, and stands nowhere else:
 
     class TableArguments(Record):
         x: Array

@@ -24,7 +24,7 @@ GENERATORS: dict[Callable[..., None], dict[tuple[Any, ...], Kernel | NoKernel]] 
 class Kernel:
     """A compiled kernel: ``kernel(chunks, *arguments)`` runs it on the pool.
 
-    Arguments are given in the order in which the kernel asked for them: ``id(array)``, integers and numbers.  The arrays must stay alive
+    Arguments are given in the order in which the kernel declared them: ``id(array)``, integers and numbers.  The arrays must stay alive
     and unchanged in shape until the call returns, and nothing checks their sizes: that is the caller's job.
     """
 

@@ -632,7 +632,7 @@ class Builder:
     def halves(self, a: Value) -> tuple[Value, Value]:
         """The lower and the upper lanes.
 
-        Folds take values of half the lanes, not whole ones whose upper lanes nobody reads: with those, LLVM 22 shuffles the wrong
+        Folds take values of half the lanes, not whole ones whose upper lanes are never read: with those, LLVM 22 shuffles the wrong
         lanes at times (in the least of int16, as int32).
         """
         if a.lanes == 2:

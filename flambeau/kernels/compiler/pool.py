@@ -5,7 +5,7 @@ Python threads and cannot delay its exit.  A launch hands out the chunks of one 
 
       caller                          ticket = | epoch : 32 | back : 16 | front : 16 |           worker (any number of them)
       ------                                                                                    ------
-      epoch += 1, "nothing left"   -->  nobody takes anything while the job is written
+      epoch += 1, "nothing left"   -->  no thread takes anything while the job is written
       write function, arguments, n
       epoch += 1, front = back = 0 -->  chunks are there; wake sleepers, if there are any
       take chunks from the front   <->  compare-and-swap of the whole ticket: the chunk is ours   read the job, take chunks from the back

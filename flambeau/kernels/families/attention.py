@@ -93,7 +93,7 @@ def _plan_backward(dtype: np.dtype, layouts: tuple[Layout, ...], mask: Mask | No
 
 
 def _mask_of(attn_mask: np.ndarray | None, keys: int, dtype: np.dtype) -> tuple[tuple[np.ndarray, ...], Mask | None] | None:
-    """The mask, if there is one, with rows of neighbours, and what a kernel has to know of it; None where there is no kernel."""
+    """The mask, if there is one, with rows of neighbours, and its properties for a kernel; None where there is no kernel."""
     if attn_mask is None:
         return (), None
     if attn_mask.dtype not in (np.bool_, dtype) or not attn_mask.ndim or attn_mask.shape[-1] != keys:

@@ -75,7 +75,7 @@ def _loaded(word: str) -> list[str]:
 
 
 _inside: dict[int, object] = {}  # calls of ``alone`` that run, in all threads
-_before = [1]  # the library's own number of threads, when nobody was inside
+_before = [1]  # the library's own number of threads, when no call was inside
 _lock = threading.RLock()
 
 

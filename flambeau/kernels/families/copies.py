@@ -265,7 +265,7 @@ def contiguous(source: np.ndarray) -> np.ndarray:
 
 
 def able(source: np.ndarray) -> bool:
-    """Whether the elements are plain bytes of a size that the kernels know."""
+    """Whether the elements are plain bytes of a size for which there is a kernel."""
     return source.itemsize in (1, 2, 4, 8, 16) and not source.dtype.hasobject
 
 

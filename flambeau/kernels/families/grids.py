@@ -274,7 +274,7 @@ def grid_sample(input: np.ndarray, grid: np.ndarray, mode: str, padding: str, al
 def grid_sample_backward(
     grad: np.ndarray, input: np.ndarray, grid: np.ndarray, mode: str, padding: str, align_corners: bool, to_input: bool, to_grid: bool
 ) -> tuple[np.ndarray, np.ndarray] | None:
-    """The gradients of input and grid; of what is not asked for, nothing that means anything."""
+    """The gradients of input and grid; a gradient that is not needed has no meaning."""
     if not _able(input, grid) or grad.dtype != input.dtype:
         return None
     batch, channels, *sizes = input.shape

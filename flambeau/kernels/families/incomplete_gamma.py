@@ -4,7 +4,7 @@
     x above          Q = E a / (x + 1 - a - 1 (1 - a) / (x + 3 - a - ...))
     these, a below 1 Q = 1 - x**a / gamma(a + 1) - E' a (-x / (a + 1) + x**2 / (2 (a + 2)) - ...), where 1 - P would cancel
 
-Each in turn for the lanes that ask for it, with as many terms as the slowest of them needs.  Orders above ``MOST`` would need hundreds.
+Each in turn for the lanes that need it, with as many terms as the slowest of them needs.  Orders above ``MOST`` would need hundreds.
 
 Source: Press et al. 2007, "Numerical recipes", section 6.2, with Lentz's way of evaluating the continued fraction.
 """
@@ -85,7 +85,7 @@ def _shares(k: Builder, a: Value, x: Value, upper: bool) -> Value:
     nothing = k.const(0.0, "f64", a.lanes)
 
     def wanted(mask: Value, value: Callable[..., Value], spare: float) -> Value:
-        """``value(a, x)`` where ``mask``; not computed where no lane asks for it, and elsewhere of operands that end soon."""
+        """``value(a, x)`` where ``mask``; not computed where no lane needs it, and elsewhere of operands that end soon."""
         return k.when(k.any(mask), lambda: value(k, k.select(mask, a, 1.0), k.select(mask, x, spare)), lambda: nothing)
 
     if not upper:

@@ -1,7 +1,7 @@
 """LAPACK over batches of matrices: the routines of NumPy's own library, called for one matrix after another by the pool's threads.
 
 NumPy has functions for a part of them, which compute float32 in double precision, and SciPy's bindings are called from Python once per
-matrix.  Here a generated loop calls any routine: Fortran takes every argument by its address, so that the loop needs to know only how far
+matrix.  Here a generated loop calls any routine: Fortran takes every argument by its address, so that the loop needs only how far
 each address moves from matrix to matrix (``_run``).  Matrices lie with their columns contiguous.
 """
 
@@ -52,7 +52,7 @@ def for_each_matrix(k: Builder, count: int, words: int) -> None:
 
 
 class Room:
-    """Memory to work in, and how long it is, for which the routine asks: two arguments.  Of a given size: one."""
+    """Memory to work in, and how long it is, which the routine requests: two arguments.  Of a given size: one."""
 
     def __init__(self, dtype: str, size: int = 0):
         self.dtype, self.size = dtype, size

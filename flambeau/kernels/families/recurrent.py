@@ -91,7 +91,7 @@ def _plain_sums(
     for c in range(columns):
         values: list[Value] = []
         for start in range(0, lanes, group):
-            # lanes beyond the last feature repeat it; nobody reads their sums
+            # lanes beyond the last feature repeat it; their sums are not read
             features = [k.least(first + (start + lane), hidden - 1) for lane in range(group)]
             lines = [k.at(weights, (hidden * c + feature) * length, element) for feature in features]
 

@@ -144,7 +144,7 @@ def _widened(k: Builder, a: Value, lanes: int) -> Value:
 
 
 def _by_range(k: Builder, is_near: Value, near: Callable[[], Value], far: Callable[[], Value]) -> Value:
-    """``near()`` where ``is_near``, else ``far()``; neither is computed where no lane asks for it."""
+    """``near()`` where ``is_near``, else ``far()``; neither is computed where no lane needs it."""
     nothing = k.const(0.0, "f64", is_near.lanes)
     return k.select(is_near, k.when(k.any(is_near), near, lambda: nothing), k.when(k.any(~is_near), far, lambda: nothing))
 

@@ -203,7 +203,7 @@ def _without_repeats(operand: Any, labels: list[Any], i: int) -> tuple[Any, list
 
 
 def _summed(operand: Any, labels: list[Any], keep: set[Any]) -> tuple[Any, list[Any]]:
-    """``operand`` without the labels that nobody else needs."""
+    """``operand`` without the labels that nothing else needs."""
     dims = [d for d, label in enumerate(labels) if label not in keep]
     if not dims:
         return operand, labels

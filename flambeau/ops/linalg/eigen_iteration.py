@@ -34,7 +34,7 @@ class LOBPCG:
 
     Attributes:
         A, B, iK: the matrices; None for the identity.
-        iparams, fparams, bparams: what was asked for: sizes, tolerances, choices.
+        iparams, fparams, bparams: the request: sizes, tolerances, choices.
         ivars, fvars, bvars, tvars: ``istep``, ``iterations_left``, ``converged_count``, ``converged_end`` (columns of S in use); norms;
             ``force_stop``, which a tracker may set; ``rerr``, the relative residuals.
         E, X, R, S: eigenvalues ``(n,)``, eigenvectors ``(m, n)``, residuals ``(m, n)``, the basis ``(m, 3 n)``.

@@ -366,7 +366,7 @@ def pr_curve_raw(
         tag: the tag.
         tp, fp, tn, fn: true and false positives and negatives at each threshold.
         precision, recall: at each threshold.
-        num_thresholds: how many there are; 127 at most, for TensorBoard reads no more.
+        num_thresholds: how many there are; 127 at most, as TensorBoard reads no more.
         weights: not looked at, as in PyTorch.
     Source: torch.utils.tensorboard.summary.pr_curve_raw.
     """

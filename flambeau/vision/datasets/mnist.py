@@ -271,7 +271,7 @@ class QMNIST(MNIST):
         return (data, targets) if part is None else (data[part].clone(), targets[part].clone())
 
     def download(self) -> None:
-        """Download the two files of what was asked for."""
+        """Download the two files of the chosen part."""
         if self._missing() is None:
             return
         for url, md5 in self.resources[self.subsets[self.what]]:

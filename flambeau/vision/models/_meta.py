@@ -1,4 +1,4 @@
-"""The names of the classes that official weights know."""
+"""The names of the classes of official weights."""
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ _CALL = re.compile(r"(.+)_(\d+)$")
 
 
 class _Complete(Exception):
-    """All that was asked for is there."""
+    """All requested nodes are there: the forward pass may stop."""
 
 
 def place_of(model: nn.Module, node: str) -> Place:

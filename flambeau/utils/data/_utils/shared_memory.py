@@ -229,7 +229,7 @@ class Mappings:
         return memory
 
     def discard(self, ranges: list[Range]) -> None:
-        """Ranges that nobody is going to look at."""
+        """Ranges that nothing is going to read."""
         self._freed.extend(at[:2] for at in ranges)
 
     def freed(self) -> list[tuple[int, int]]:
