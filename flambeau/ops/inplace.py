@@ -450,7 +450,7 @@ def numel(input: Tensor) -> int:
 
 
 def _number(value: Any) -> Any:
-    """What a Python function made of an element, which NumPy would read from a string and take None for NaN."""
+    """``value`` as a Python function returned it; text and None are errors, though NumPy would convert them."""
     if value is None or isinstance(value, (str, bytes)):
         raise TypeError(f"must be real number, not {type(value).__name__}")
     return value
