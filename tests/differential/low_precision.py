@@ -163,6 +163,7 @@ class LowPrecision(Area):
         Known("a dtype without a zero, or a sign", kind="^values$", line=r"grads\(", program="e8m0"),
         Known("complex targets of 16 bits", kind="^dtype$", line="cross_entropy", program="complex32"),
         Known("PyTorch multiplies infinite complex numbers by 1 + 0j", kind="^values$", theirs=r"nanj|nan[+-]"),
+        Known("a BLAS multiplies infinities by 1 + 0j", kind="^values$", line=r"grads\(.*outer", ours="nan", theirs="inf"),
         Known(
             "0 to the power of a complex 0 is 1; PyTorch's is NaN, but of a number",
             kind="^values$",

@@ -201,6 +201,7 @@ class Sparse(Area):
             line=r"add|sub|[-+*]|mul|square|pow",
         ),
         Known("PyTorch's products of integers, in place, read what they have written", kind="^values$", line=r"\.addmm_\("),
+        Known("PyTorch reads what it has written through a view", kind="^values$", line=r"[-+*]=", program="diagonal"),
         Known(
             "in place, sparse tensors get new values: what shares them keeps the old",
             kind="values|col_indices|row_indices|crow|ccol|nnz|shape|requires_grad",
@@ -275,8 +276,9 @@ class Sparse(Area):
             when=lambda found: is_with_zeros(found.ours, found.theirs),
         ),
         Known(
-            "PyTorch looks at no dtypes where a factor has no specified elements",
-            ours="to have the same dtype|of one dtype|for 'Bool'|hspmm|matrices expected|operation has no sparse form|expected strided",
+            "PyTorch looks at no dtypes where an operand has no specified elements",
+            ours="to have the same dtype|of one dtype|for 'Bool'|softmax\" not implemented|hspmm|matrices expected"
+            "|operation has no sparse form|expected strided",
             when=lambda found: "exception" in found.kind and specifies_nothing(found),
         ),
         Known(
@@ -295,9 +297,9 @@ class Sparse(Area):
             "PyTorch's softmax of a transposed masked tensor is along another dimension", kind="values", line="softmax", program=TRANSPOSED
         ),
         Known(
-            "a view by transposition of a tensor that is written into gets a dense gradient in PyTorch",
+            "a part of a tensor that is written into, or its transposition, gets a dense gradient in PyTorch",
             kind="^grad layout",
-            program=r"(?s)(transpose|\.t\(|permute|mT).*\w_\(",
+            program=r"(?s)(transpose|\.t\(|permute|mT|\w\[).*\w_\(",
             theirs="strided",
         ),
         Known("sparse_mask coalesces its input in PyTorch, which then is no leaf any more", kind="is_leaf", line="sparse_mask"),
