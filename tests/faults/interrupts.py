@@ -107,7 +107,7 @@ def imports(delay: float, wanted: dict[str, Any]) -> dict[str, Any]:
     compute()
     contents = {
         name: sorted(attribute for attribute in dir(module) if not attribute.startswith("__"))
-        for name, module in sys.modules.items()
+        for name, module in list(sys.modules.items())  # a module whose names are asked for may import another
         if name.partition(".")[0] == "flambeau" and not name.endswith("__main__")
     }
     return {"came": came, "contents": contents, "modes": None if at_exit else programs.state()["modes"]}

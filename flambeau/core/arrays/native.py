@@ -283,6 +283,8 @@ def part(name: str | None, work: str | None = None, budget: Budget | bool = Fals
 
 def runs(what: Any, *arguments: Any) -> bool:
     """Whether a native kernel will be called if a part, or an operation, is called with these arguments (arrays for its operands)."""
+    if not hasattr(what, "part") and not hasattr(what, "is_view"):
+        return False  # a part that was made again for another kind of array, which has no kernels
     chosen = what.part if hasattr(what, "part") else choice_for(what)
     return chosen is not None and switch.on and chosen.pays(arguments) and find(chosen.name) is not None
 
