@@ -82,7 +82,7 @@ def test_a_bound_array_is_kept(fill):
         ({"size": SIZE, "factor": 2.0, "x": X}, "first"),  # arrays of each launch are the record's first
         ({"size": 3, "factor": 2.0}, "expected Size, got int"),
     ],
-    ids=str,
+    ids=["no size", "no factor", "an unknown name", "an array of the launch", "another type"],
 )
 def test_binding_refuses_wrong_names(fill, values, words):
     with pytest.raises(TypeError, match=words):
