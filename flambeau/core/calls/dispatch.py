@@ -316,8 +316,11 @@ def run_function(call: Call) -> Any:
         values = with_dtype_of(op, values, out)
     if op.canonicalize is not None:
         values = op.canonicalize(*values) if kind is host else kind.bound(op.canonicalize)(*values)
-    if out is not None and _into_out_directly(op, values, operands, out):
-        return out
+    if out is not None:
+        if op.elementwise and out.__class__ is Tensor:
+            check_overlap(out, operands)
+        if _into_out_directly(op, values, operands, out):
+            return out
     results, is_tuple = compute(op, values, operands, kind)
     if op.is_view and kind.has_views:
         viewed = values[op.positions[0]]
@@ -719,7 +722,6 @@ def _into_out_directly(op: Op, values: Sequence[Any], operands: list[Any], out: 
     if op.broadcasts and broadcast_shape(*operand_shapes(op, values)) != out._array.shape:
         return False
     check_writable(out, False)
-    check_overlap(out, operands)
     if not _write_directly(op, values, operands, out):
         return False
     storage_of(out)._bump()
