@@ -48,6 +48,7 @@ def test_the_examples_of(name):
 OPERATIONS = {f"{entry.module}.{entry.namespace}.{entry.name}": entry for entry in entries() if ">>> " in (entry.doc or "")}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", OPERATIONS)
 def test_the_examples_of_the_operation(name):
     test = doctest.DocTestParser().get_doctest(OPERATIONS[name].doc, dict(NAMES), name, None, None)
@@ -111,6 +112,7 @@ LACKING = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("package", docstrings.packages())
 def test_public_classes_and_functions_have_the_parts(package):
     allowed = LACKING.get(package, {})
