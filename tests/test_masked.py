@@ -210,3 +210,16 @@ def test_masked_tensors_in_place_and_out_of_reach() -> None:
     ]:
         with pytest.raises(error):
             call()
+
+
+def test_functions_follow_from_their_declarations() -> None:
+    """Element by element with one operand or two, and what moves elements; no in-place form moves."""
+    x = torch.masked.masked_tensor(torch.tensor([[1.0, -2.0], [3.0, -4.0]]), torch.tensor([[True, True], [False, True]]))
+    slope, length = torch.nn.functional.leaky_relu(x, 0.5), torch.hypot(x, x)
+    assert slope.get_data()[x.get_mask()].tolist() == [1.0, -1.0, -2.0] and torch.equal(slope.get_mask(), x.get_mask())
+    assert torch.allclose(length.get_data(), x.get_data().abs() * 2**0.5) and torch.equal(length.get_mask(), x.get_mask())
+    assert x.swapaxes(0, 1).get_mask().tolist() == [[True, False], [True, True]]
+    for call in (x.t_, lambda: x.squeeze_(0), lambda: torch.frexp(x), lambda: torch.lerp(x, x, x)):
+        with pytest.raises(TypeError, match="Multiple dispatch failed"):
+            call()
+    assert x.shape == (2, 2) and x.get_mask().tolist() == [[True, True], [False, True]]

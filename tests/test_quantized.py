@@ -179,3 +179,12 @@ def test_a_copied_quantized_tensor_brings_its_scale_along(oracle: Any) -> None:
 def test_a_quantized_copy_does_not_narrow_its_range() -> None:
     target, source = made(flambeau), flambeau.quantize_per_tensor(flambeau.tensor([[1000.0] * 4] * 2), 4.0, 0, flambeau.quint8)
     assert target.copy_(source).dequantize().tolist() == [[1000.0] * 4] * 2
+
+
+def test_in_place_forms_move_nothing() -> None:
+    x = flambeau.quantize_per_tensor(flambeau.arange(6.0).reshape(2, 3), 0.1, 0, flambeau.qint8)
+    assert x.unfold(1, 2, 1).dequantize().tolist() == flambeau.arange(6.0).reshape(2, 3).unfold(1, 2, 1).tolist()
+    for call in (x.t_, lambda: x.unsqueeze_(0)):
+        with pytest.raises(NotImplementedError, match="call dequantize first"):
+            call()
+    assert x.shape == (2, 3)

@@ -16,7 +16,7 @@ from typing import Any
 
 from ..autograd.function import Function
 from ..core import dtype as dtypes
-from ..core.calls.registry import declared_as
+from ..core.calls.registry import declared_as, is_moving
 from ..core.layout import sparse_coo, sparse_csr
 from ..core.protocols.wrapper import WrapperTensor
 from ..core.shape import wrap_dims
@@ -181,9 +181,9 @@ def _handler_of(name: str) -> Callable[..., Any] | None:
     """Function that handles calls of that name: a row below, or what follows from the operation's declaration."""
     if name in _HANDLERS:
         return _HANDLERS[name]
-    declared = declared_as(name)
-    if declared is not None and declared.moves:
+    if is_moving(name):
         return _passed_through
+    declared = declared_as(name)
     if declared is None or not declared.pointwise or name.startswith("_") or getattr(declared, "is_multi_output", False):
         return None
     return {1: _unary, 2: _binary}.get(declared.arity)

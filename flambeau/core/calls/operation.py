@@ -107,8 +107,8 @@ def other_keywords(params: Sequence[Param]) -> dict[str, str]:
     return {other: name for other, name in (("axis", "dim"), ("keepdims", "keepdim")) if name in names and other not in names}
 
 
-class Hung:
-    """A declaration on which rules hang."""
+class Sheet:
+    """An operation's sheet: what its declaration says of it, and the rules that hang on it."""
 
     key: str
     params: Any
@@ -126,7 +126,7 @@ class Hung:
         return rules_of(self.key)
 
 
-class Op(Hung):
+class Op(Sheet):
     """One declared operation.
 
     Attributes:

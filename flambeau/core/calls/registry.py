@@ -30,7 +30,7 @@ from . import wrapper_source, wrappers
 from .creation import OPTIONS
 from .dispatch import COMPOSITE, check_elements, check_operands, dispatch
 from .interruption import GENERATED
-from .operation import BOOL, REQUIRED, Hung, Op, Param, other_keywords, pop_autocast
+from .operation import BOOL, REQUIRED, Op, Param, Sheet, other_keywords, pop_autocast
 from .out import SILENT
 from .override import call_override, default_torch_function, plainly
 from .tables import TABLES, import_late, key_of, late_families
@@ -46,7 +46,7 @@ def declared_name(function: Callable[..., Any]) -> str:
     return name[:-1] if name.endswith("_") and hasattr(builtins, name[:-1]) else name
 
 
-class Declared(Hung):
+class Declared(Sheet):
     """A declaration that its family's module may call."""
 
     module: str
@@ -92,7 +92,7 @@ class Entry(Declared, Op):
         return make_node_class(self)
 
 
-class Composite(Hung):
+class Composite(Sheet):
     """A declared composite: its body is the function itself; the wrapper adds overrides and ``out=``."""
 
     overloads = ()
@@ -611,6 +611,12 @@ def declared_as(name: str) -> Any:
     plain = name.removesuffix("_")
     found = (table[plain] for table in (TABLES["torch"], TABLES["Tensor"], TABLES["nn.functional"], TABLES["special"]) if plain in table)
     return next(found, None)
+
+
+def is_moving(name: str) -> bool:
+    """Whether a function or method of that name only moves elements, to a result of its own: no in-place form does."""
+    declared = None if name.endswith("_") else declared_as(name)
+    return declared is not None and declared.moves
 
 
 def names(namespace: str) -> list[str]:

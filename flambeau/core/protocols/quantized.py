@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from .. import dtype as dtypes
-from ..calls.registry import declared_as, resolve
+from ..calls.registry import is_moving, resolve
 from ..once import warn_once
 from ..quantizer import Quantizer, per_channel_affine, per_channel_affine_float_qparams, per_tensor_affine, qscheme
 from ..shape import wrap_dim
@@ -172,7 +172,7 @@ class QuantizedTensor(WrapperTensor):
         own = QuantizedTensor.__dict__.get(name)
         if own is not None and callable(own) and isinstance(args[0], QuantizedTensor):
             return own(*args, **kwargs)
-        if isinstance(args[0], QuantizedTensor) and (name in _ANY or name == "__getitem__" or _moves(name)):
+        if isinstance(args[0], QuantizedTensor) and (name in _ANY or name == "__getitem__" or is_moving(name)):
             return _moved(func, name, args, kwargs)
         handler = _HANDLERS.get(name)
         if handler is None:
@@ -185,11 +185,6 @@ class QuantizedTensor(WrapperTensor):
 
 # -- what becomes of the arguments of functions ----------------------------------------------------------------------------------
 _ANY = ("clone", "contiguous", "detach", "alias", "requires_grad_", "cpu")
-
-
-def _moves(name: str) -> bool:
-    declared = declared_as(name)
-    return declared is not None and declared.moves
 
 
 def _moved(func: Any, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
