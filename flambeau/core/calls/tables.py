@@ -67,8 +67,8 @@ def import_late() -> None:
     """
     for _ in late_imports():
         pass
-    while _unseen:
-        _check(_unseen.pop())
+    for key in list(_unseen):
+        _check(key)
 
 
 def _check(key: str) -> None:
@@ -78,6 +78,7 @@ def _check(key: str) -> None:
     if table.declared(name):
         if table[name].key != key:
             raise TypeError(f"a rule for {key}, which is an alias of {table[name].key}")
+        _unseen.discard(key)
     elif all(module in sys.modules and is_whole(sys.modules[module]) for module in late_families):
         raise TypeError(f"a rule for {key}, which is no operation")
     else:
