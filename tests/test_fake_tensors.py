@@ -239,6 +239,13 @@ def test_a_programs_mode_sees_calls_before_it() -> None:
     assert seen == ["aten.ones.default", "aten.sin.default"]
 
 
+def test_dropout_of_attention_on_a_device_that_is_not_there() -> None:
+    with FakeTensorMode():
+        x = torch.randn(1, 2, 4, 8, device="cuda")
+        attended = torch.nn.functional.scaled_dot_product_attention(x, x, x, dropout_p=0.1)
+    assert (attended.shape, attended.device.type, attended.dtype) == ((1, 2, 4, 8), "cuda", torch.float32)
+
+
 def test_what_is_not_supported_is_not_ignored():
     from flambeau._subclasses import FakeTensor, FakeTensorMode
 

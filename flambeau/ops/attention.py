@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from contextlib import nullcontext
 from typing import Any
 
 import numpy as np
@@ -518,8 +519,8 @@ def scaled_dot_product_attention(
 def _with_dropout(p: float, *args: Any) -> Any:
     """The call with numbers from the default generator of its device, which stands behind them afterwards."""
     where = args[0].device
-    kind: Any = kind_at(where)
-    with kind.drawing(where), default_generator._lock:
+    kind = kind_at(where)
+    with nullcontext() if kind is None else kind.drawing(where), default_generator._lock:  # a fake tensor claims any device
         dropout = Dropout(float(p), default_generator.state_bytes(), where)
         result = attention(*args, dropout)[0]
         if dropout.last is not None:
