@@ -736,7 +736,7 @@ def _frequencies(new: Creation, n: Any, d: float, count: Callable[[int], int]) -
     if length < 0:
         raise RuntimeError(f"Trying to create tensor with negative dimension {length}: [{length}]")
     with np.errstate(invalid="ignore"):
-        return cast_array(progression(kind.numpy, length, 0.0, step, None), kind)
+        return cast_array(progression(kind.numpy, length, -0.0, step, None), kind)
 
 
 @factory(namespace="fft", out=True)

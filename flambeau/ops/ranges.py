@@ -116,9 +116,8 @@ def range_array(start: Any, end: Any, step: Any, dtype: dtypes.dtype) -> np.ndar
 
 @native.part("_progression", work="count")
 def progression(dtype: Any, count: int, first: float, step: float, last: None = None) -> np.ndarray:
-    """``first``, ``first + step``, ...: in float64, or rounded to ``dtype`` once."""
-    points = np.arange(count) * float(step)
-    return points + float(first) if first else points
+    """``first``, ``first + step``, ...: in float64, or rounded to ``dtype`` once. A ``first`` of -0.0 changes no sign of a zero."""
+    return np.arange(count) * float(step) + float(first)
 
 
 def _steps(start: Any, end: Any, step: Any) -> int:

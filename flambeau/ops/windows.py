@@ -36,7 +36,7 @@ def _window(new: Creation, length: Any, periodic: bool, step: float, values: Cal
         if new.where.type != "meta":
             raise NotImplementedError(f"\"arange_cpu\" not implemented for '{kind.legacy}'")
         return cast_array(values(wrap(np.arange(length, dtype=np.float64) * step))._array, kind)
-    return cast_array(values(wrap(progression(kind.numpy, length, 0.0, step, None)))._array, kind)
+    return cast_array(values(wrap(progression(kind.numpy, length, -0.0, step, None)))._array, kind)
 
 
 @factory()
