@@ -614,6 +614,11 @@ CALLS += [
     "torch.ones(2).map_(torch.ones(2, requires_grad=True), lambda a, b: a)",
     "torch.ones(2).apply_(lambda a: None)",
     "torch.ones(2).reinforce(3)",
+    # signs of zeros
+    "torch.arange(0, -3, -1.0).signbit()",
+    "torch.arange(0, -20000, -1.0).signbit()[:2]",
+    "torch.fft.fftfreq(4, -1.0).signbit()",
+    "torch.fft.fftfreq(20000, -1.0).signbit()[:2]",
 ]
 
 
