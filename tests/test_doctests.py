@@ -5,6 +5,7 @@ from __future__ import annotations
 import builtins
 import doctest
 import importlib
+import inspect
 import pkgutil
 import re
 import sys
@@ -67,7 +68,7 @@ def test_every_argument_is_named():
     missing = []
     for entry in entries():
         if not entry.name.startswith("_"):
-            section = re.split(r"\n    (?=\S)", (entry.doc or "").partition("Args:")[2])[0]
+            section = re.split(r"\n(?=\S)", inspect.cleandoc(entry.doc or "").partition("Args:")[2])[0]
             named = [p.name for p in entry.params if p.name not in ("bounds", "named")][entry.namespace == "Tensor" :]
             missing += [(entry.name, name) for name in named if not re.search(rf"\b{name}\b", section)]
     assert missing == []

@@ -31,8 +31,8 @@ class Buffer(Tensor, metaclass=_BufferMeta):
     Example:
         >>> layer = nn.Module()
         >>> layer.mean = nn.Buffer(torch.zeros(2))
-        >>> layer.state_dict()
-        OrderedDict([('mean', tensor([0., 0.]))])
+        >>> list(layer.state_dict())
+        ['mean']
     """
 
     def __new__(cls, data: Tensor | None = None, *, persistent: bool = True) -> Any:
