@@ -93,11 +93,10 @@ def test_the_examples_of_what_is_made(name):
 # How many public classes and functions outside of the registry lack a part. No number may grow; what is reached is written here.
 LACKING = {
     "accelerator": {"arguments": 2, "results": 3, "example": 19},
-    "amp": {"source": 2, "arguments": 2, "results": 1, "example": 2},
-    "autograd": {"source": 10, "shapes": 5, "arguments": 9, "results": 3, "errors": 3, "example": 11},
+    "autograd": {"source": 4, "arguments": 3, "results": 1, "errors": 1, "example": 5},
     "backends": {"arguments": 8, "results": 21, "example": 26},
     "compiler": {"source": 2, "shapes": 1, "arguments": 4, "results": 6, "errors": 1, "example": 13},
-    "cuda": {"source": 23, "shapes": 7, "arguments": 48, "results": 49, "errors": 3, "example": 118},
+    "cuda": {"shapes": 3},
     "distributed": {"arguments": 5, "results": 12, "example": 20},
     "fx": {"arguments": 2, "results": 2, "example": 2},
     "hub": {"example": 4},

@@ -20,7 +20,7 @@ from ..core.calls.registry import resolve
 from ..core.layout import sparse_bsc, sparse_bsr, strided
 from ..core.shape import element_strides
 from ..core.tensor import Tensor, wrap
-from . import gradcheck_forward as forward
+from . import _gradcheck_forward as forward
 from .api import grad
 from .function import Function
 

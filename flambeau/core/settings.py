@@ -4,11 +4,23 @@ from __future__ import annotations
 
 
 class AcceleratorError(RuntimeError):
-    """An error that an accelerator reports. Source: torch.AcceleratorError."""
+    """An error that an accelerator reports.
+
+    Source: torch.AcceleratorError.
+    Example:
+        >>> issubclass(torch.AcceleratorError, RuntimeError)
+        True
+    """
 
 
 class OutOfMemoryError(RuntimeError):
-    """No memory left on an accelerator. Source: torch.OutOfMemoryError."""
+    """No memory left on an accelerator.
+
+    Source: torch.OutOfMemoryError.
+    Example:
+        >>> issubclass(torch.OutOfMemoryError, RuntimeError)
+        True
+    """
 
 
 class Settings:

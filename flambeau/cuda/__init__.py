@@ -34,23 +34,52 @@ has_magma = False
 
 
 class CudaError(RuntimeError):
-    """An error code of the CUDA runtime. Source: torch.cuda.CudaError."""
+    """An error code of the CUDA runtime.
+
+    Source: torch.cuda.CudaError.
+    Example:
+        >>> issubclass(torch.cuda.CudaError, RuntimeError)
+        True
+    """
 
 
 class DeferredCudaCallError(Exception):
-    """A call put off until CUDA is there went wrong. Source: torch.cuda.DeferredCudaCallError."""
+    """A call put off until CUDA is there went wrong.
+
+    Source: torch.cuda.DeferredCudaCallError.
+    Example:
+        >>> issubclass(torch.cuda.DeferredCudaCallError, Exception)
+        True
+    """
 
 
 # ---- what there is
 
 
 def is_available() -> bool:
-    """Whether there is a CUDA device, and CuPy to use it. Source: torch.cuda.is_available."""
+    """Whether there is a CUDA device, and CuPy to use it.
+
+    Returns:
+        True where tensors can be made on ``'cuda'``.
+    Source: torch.cuda.is_available.
+    Example:
+        >>> device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+        >>> torch.ones(2, device=device).sum().item()
+        2.0
+    """
     return _usable() is not None
 
 
 def is_initialized() -> bool:
-    """Whether CUDA was started, which the first use does. Source: torch.cuda.is_initialized."""
+    """Whether CUDA was started, which the first use does.
+
+    Returns:
+        False before the first use of a device.
+    Source: torch.cuda.is_initialized.
+    Example:
+        >>> torch.cuda.is_initialized() in (False, True)
+        True
+    """
     from sys import modules
 
     found = modules.get("flambeau.core.arrays.cuda")
@@ -59,7 +88,15 @@ def is_initialized() -> bool:
 
 @_without_cuda(int)
 def device_count() -> int:
-    """Number of CUDA devices that may be used; ``CUDA_VISIBLE_DEVICES`` chooses. Source: torch.cuda.device_count."""
+    """Number of CUDA devices that may be used; ``CUDA_VISIBLE_DEVICES`` chooses.
+
+    Returns:
+        The number; 0 without CUDA.
+    Source: torch.cuda.device_count.
+    Example:
+        >>> (torch.cuda.device_count() > 0) == torch.cuda.is_available()
+        True
+    """
     return len(_required().devices)
 
 
@@ -69,30 +106,66 @@ def is_bf16_supported(including_emulation: bool = True) -> bool:
 
     Args:
         including_emulation: count devices before compute capability 8.0, which compute it in software.
+    Returns:
+        False without a device.
     Source: torch.cuda.is_bf16_supported.
+    Example:
+        >>> dtype = torch.bfloat16 if torch.cuda.is_bf16_supported() else torch.float32
     """
     return including_emulation or get_device_capability()[0] >= 8
 
 
 @_without_cuda(bool)
 def is_tf32_supported() -> bool:
-    """Whether the current device computes with TensorFloat-32. Source: torch.cuda.is_tf32_supported."""
+    """Whether the current device computes with TensorFloat-32.
+
+    Returns:
+        False without a device, and for compute capabilities before 8.0.
+    Source: torch.cuda.is_tf32_supported.
+    Example:
+        >>> torch.cuda.is_tf32_supported() <= torch.cuda.is_available()
+        True
+    """
     return get_device_capability()[0] >= 8
 
 
 def get_arch_list() -> list[str]:
-    """The CUDA architectures that the package was built for: none, CuPy compiles where it runs. Source: torch.cuda.get_arch_list."""
+    """The CUDA architectures that the package was built for: none, CuPy compiles where it runs.
+
+    Returns:
+        An empty list.
+    Source: torch.cuda.get_arch_list.
+    Example:
+        >>> torch.cuda.get_arch_list()
+        []
+    """
     return []
 
 
 def get_gencode_flags() -> str:
-    """The compiler flags for those architectures: none. Source: torch.cuda.get_gencode_flags."""
+    """The compiler flags for those architectures: none.
+
+    Returns:
+        An empty string.
+    Source: torch.cuda.get_gencode_flags.
+    Example:
+        >>> torch.cuda.get_gencode_flags()
+        ''
+    """
     return ""
 
 
 @_without_cuda(bool)
 def is_current_stream_capturing() -> bool:
-    """Whether a graph of the current stream's work is being captured. Source: torch.cuda.is_current_stream_capturing."""
+    """Whether a graph of the current stream's work is being captured.
+
+    Returns:
+        False without a device.
+    Source: torch.cuda.is_current_stream_capturing.
+    Example:
+        >>> torch.cuda.is_current_stream_capturing()
+        False
+    """
     return _required().cupy.cuda.get_current_stream().is_capturing()
 
 
@@ -102,6 +175,9 @@ def init() -> None:
     Raises:
         AssertionError: there is no device.
     Source: torch.cuda.init.
+    Example:
+        >>> if torch.cuda.is_available():
+        ...     torch.cuda.init()
     """
     _required()
 
@@ -113,17 +189,32 @@ _lazy_init = init
 
 
 def current_device() -> int:
-    """Index of the thread's current device, where new CUDA tensors are made. Source: torch.cuda.current_device."""
+    """Index of the thread's current device, where new CUDA tensors are made.
+
+    Returns:
+        The index.
+    Raises:
+        AssertionError: there is no device.
+    Source: torch.cuda.current_device.
+    Example:
+        >>> if torch.cuda.is_available():
+        ...     assert torch.cuda.current_device() < torch.cuda.device_count()
+    """
     return _required().current()
 
 
 def set_device(device: Any) -> None:
     """Make a CUDA device the thread's current one; a negative index changes nothing.
 
+    Args:
+        device: a device, its name or its index.
     Raises:
         AssertionError: there is no device.
         AcceleratorError: there is no such device.
     Source: torch.cuda.set_device.
+    Example:
+        >>> if torch.cuda.is_available():
+        ...     torch.cuda.set_device(0)
     """
     index = _index_of(device, optional=True) if _usable() is not None else _named_index(device)
     if index >= 0:
@@ -149,6 +240,10 @@ class device:
         ValueError: a device of another type.
         RuntimeError: on entering with an index, where there is no CUDA device.
     Source: torch.cuda.device.
+    Example:
+        >>> if torch.cuda.is_available():
+        ...     with torch.cuda.device(0):
+        ...         assert torch.ones(2, device="cuda").get_device() == 0
     """
 
     def __init__(self, device: Any):
@@ -178,6 +273,9 @@ class device_of(device):
     Args:
         obj: a tensor or storage.
     Source: torch.cuda.device_of.
+    Example:
+        >>> with torch.cuda.device_of(torch.ones(2)):
+        ...     pass
     """
 
     def __init__(self, obj: Any):
@@ -185,7 +283,17 @@ class device_of(device):
 
 
 def synchronize(device: Any = None) -> None:
-    """Wait for all work on a device; on the current one for None. Source: torch.cuda.synchronize."""
+    """Wait for all work on a device; on the current one for None.
+
+    Args:
+        device: a device, its name or its index; the current device for None.
+    Raises:
+        AssertionError: there is no device.
+    Source: torch.cuda.synchronize.
+    Example:
+        >>> if torch.cuda.is_available():
+        ...     torch.cuda.synchronize()
+    """
     kind, where = _required(), _device_at(device)
     with kind.on(where):
         kind.runtime.deviceSynchronize()
@@ -239,7 +347,19 @@ _PROPERTIES = {
 
 
 def get_device_properties(device: Any = None) -> _CudaDeviceProperties:
-    """Properties of a device as the CUDA runtime reports them; of the current one for None. Source: torch.cuda.get_device_properties."""
+    """Properties of a device as the CUDA runtime reports them.
+
+    Args:
+        device: a device, its name or its index; the current device for None.
+    Returns:
+        An object with ``name``, ``major``, ``minor``, ``total_memory`` (bytes), ``multi_processor_count`` and more as attributes.
+    Raises:
+        AssertionError: there is no device.
+    Source: torch.cuda.get_device_properties.
+    Example:
+        >>> if torch.cuda.is_available():
+        ...     assert torch.cuda.get_device_properties(0).total_memory > 0
+    """
     where = _device_at(device)
     said = _required().runtime.getDeviceProperties(where.index)
     rest = {name: said[key] for name, key in _PROPERTIES.items()}
@@ -247,12 +367,36 @@ def get_device_properties(device: Any = None) -> _CudaDeviceProperties:
 
 
 def get_device_name(device: Any = None) -> str:
-    """Name of a device; of the current one for None. Source: torch.cuda.get_device_name."""
+    """Name of a device.
+
+    Args:
+        device: a device, its name or its index; the current device for None.
+    Returns:
+        The name, as ``'NVIDIA H100'``.
+    Raises:
+        AssertionError: there is no device.
+    Source: torch.cuda.get_device_name.
+    Example:
+        >>> if torch.cuda.is_available():
+        ...     assert torch.cuda.get_device_name() == torch.cuda.get_device_properties().name
+    """
     return get_device_properties(device).name
 
 
 def get_device_capability(device: Any = None) -> tuple[int, int]:
-    """Compute capability of a device; of the current one for None. Source: torch.cuda.get_device_capability."""
+    """Compute capability of a device.
+
+    Args:
+        device: a device, its name or its index; the current device for None.
+    Returns:
+        Its major and minor number.
+    Raises:
+        AssertionError: there is no device.
+    Source: torch.cuda.get_device_capability.
+    Example:
+        >>> if torch.cuda.is_available():
+        ...     assert torch.cuda.get_device_capability() >= (3, 0)
+    """
     said = get_device_properties(device)
     return said.major, said.minor
 
@@ -260,9 +404,17 @@ def get_device_capability(device: Any = None) -> tuple[int, int]:
 def can_device_access_peer(device: Any, peer_device: Any) -> bool:
     """Whether one device reads another's memory.
 
+    Args:
+        device: the device that reads.
+        peer_device: the device whose memory is read.
+    Returns:
+        False for a device and itself.
     Raises:
         AssertionError: there is no such device.
     Source: torch.cuda.can_device_access_peer.
+    Example:
+        >>> if torch.cuda.device_count() > 1:
+        ...     assert torch.cuda.can_device_access_peer(0, 1) in (False, True)
     """
     kind = _required()
     index, peer = _index_of(device, optional=True), _index_of(peer_device, optional=True)
@@ -274,7 +426,17 @@ def can_device_access_peer(device: Any, peer_device: Any) -> bool:
 
 
 def current_blas_handle() -> int:
-    """The handle of cuBLAS that products on the current device use. Source: torch.cuda.current_blas_handle."""
+    """The handle of cuBLAS that products on the current device use.
+
+    Returns:
+        The handle's address.
+    Raises:
+        AssertionError: there is no device.
+    Source: torch.cuda.current_blas_handle.
+    Example:
+        >>> if torch.cuda.is_available():
+        ...     assert torch.cuda.current_blas_handle() != 0
+    """
     return _required().cupy.cuda.get_cublas_handle()
 
 
@@ -290,7 +452,13 @@ def caching_allocator_alloc(size: int, device: Any = None, stream: Any = None) -
         stream: whose work will use them; the current one for None.
     Returns:
         The address.
+    Raises:
+        AssertionError: there is no device.
     Source: torch.cuda.caching_allocator_alloc.
+    Example:
+        >>> if torch.cuda.is_available():
+        ...     address = torch.cuda.caching_allocator_alloc(512)
+        ...     torch.cuda.caching_allocator_delete(address)
     """
     kind, where = _required(), _device_at(device)
     with kind.on(where):
@@ -304,7 +472,18 @@ def caching_allocator_alloc(size: int, device: Any = None, stream: Any = None) -
 
 
 def caching_allocator_delete(mem_ptr: int) -> None:
-    """Give back what ``caching_allocator_alloc`` gave. Source: torch.cuda.caching_allocator_delete."""
+    """Give back what ``caching_allocator_alloc`` gave.
+
+    Args:
+        mem_ptr: the address.
+    Raises:
+        AssertionError: there is no device.
+        KeyError: no such block was given.
+    Source: torch.cuda.caching_allocator_delete.
+    Example:
+        >>> if torch.cuda.is_available():
+        ...     torch.cuda.caching_allocator_delete(torch.cuda.caching_allocator_alloc(512))
+    """
     _required()
     del _blocks[mem_ptr]
 
@@ -334,8 +513,13 @@ def _not_supported(name: str, what: str) -> Callable[..., Any]:
     function.__name__ = function.__qualname__ = name
     function.__module__ = __name__
     function.__doc__ = (
-        f"{what}: not supported.\n\nRaises:\n    AssertionError: there is no CUDA device.\n    NotImplementedError: there is one.\n"
-        f"Source: torch.cuda.{name}."
+        f"{what}: not supported.\n\n"
+        "Args:\n    *args, **kwargs: what PyTorch takes.\n"
+        "Returns:\n    Nothing: it always raises.\n"
+        "Raises:\n    AssertionError: there is no CUDA device.\n    NotImplementedError: there is one.\n"
+        f"Source: torch.cuda.{name}.\n"
+        "Example:\n    >>> import contextlib\n    >>> with contextlib.suppress(AssertionError, NotImplementedError):\n"
+        f"    ...     torch.cuda.{name}()"
     )
     return function
 
@@ -343,10 +527,18 @@ def _not_supported(name: str, what: str) -> Callable[..., Any]:
 class CUDAGraph:
     """A recorded graph of work.
 
+    Args:
+        keep_graph: whether the captured graph can be changed afterwards.
     Raises:
         RuntimeError: there is no CUDA device.
         NotImplementedError: there is one; graphs are not supported.
     Source: torch.cuda.CUDAGraph.
+    Example:
+        >>> if not torch.cuda.is_available():
+        ...     try:
+        ...         torch.cuda.CUDAGraph()
+        ...     except RuntimeError as error:
+        ...         assert "requires CUDA" in str(error)
     """
 
     def __new__(cls, keep_graph: bool = False) -> CUDAGraph:
@@ -370,15 +562,29 @@ def _storage_class(name: str, kind: Any) -> type:
         _required()
         return kind(*args, **{"device": "cuda", **kwargs})
 
-    return _StorageMeta(name, (), {"__new__": make, "kind": kind, "__module__": __name__, "__doc__": f"Storage on a CUDA device: {name}."})
+    body = {"__new__": make, "kind": kind, "__module__": __name__}
+    body["__doc__"] = (
+        f"{kind.__doc__.partition('.')[0]} on a CUDA device.\n\n"
+        "Args:\n    *args: a number of elements, or a sequence of values.\n"
+        "Raises:\n    AssertionError: there is no CUDA device.\n"
+        f"Source: torch.cuda.{name}.\n"
+        f"Example:\n    >>> if torch.cuda.is_available():\n    ...     assert torch.cuda.{name}(3).size() == 3"
+    )
+    return _StorageMeta(name, (), body)
 
 
 class graph:
     """Recording of a graph of work within a block: not supported.
 
+    Args:
+        *args, **kwargs: what PyTorch takes.
     Raises:
         NotImplementedError: always.
     Source: torch.cuda.graph.
+    Example:
+        >>> torch.cuda.graph(None)
+        Traceback (most recent call last):
+        NotImplementedError: torch.cuda.graph: graphs are not supported
     """
 
     def __init__(self, *args: Any, **kwargs: Any):

@@ -34,25 +34,66 @@ def _peaks(pool: Any, known: DeviceMemory) -> None:
 
 @without_cuda(int)
 def memory_allocated(device: Any = None) -> int:
-    """Bytes of a device's memory that tensors have; 0 without a device. Source: torch.cuda.memory_allocated."""
+    """Bytes of a device's memory that tensors have; 0 without a device.
+
+    Args:
+        device: a device, its name or its index; the current device for None.
+    Returns:
+        The number of bytes; 0 without a device.
+    Source: torch.cuda.memory_allocated.
+    Example:
+        >>> before = torch.cuda.memory_allocated()
+        >>> before == 0 or torch.cuda.is_available()
+        True
+    """
     return _pooled(device, lambda pool, known: pool.used_bytes())
 
 
 @without_cuda(int)
 def max_memory_allocated(device: Any = None) -> int:
-    """Most bytes that tensors had since the last reset; 0 without a device. Source: torch.cuda.max_memory_allocated."""
+    """Most bytes that tensors had since the last reset; 0 without a device.
+
+    Args:
+        device: a device, its name or its index; the current device for None.
+    Returns:
+        The number of bytes; 0 without a device.
+    Source: torch.cuda.max_memory_allocated.
+    Example:
+        >>> torch.cuda.max_memory_allocated() >= torch.cuda.memory_allocated()
+        True
+    """
     return _pooled(device, lambda pool, known: max(known.peak, pool.used_bytes()))
 
 
 @without_cuda(int)
 def memory_reserved(device: Any = None) -> int:
-    """Bytes that were taken from the device, unused ones included; 0 without a device. Source: torch.cuda.memory_reserved."""
+    """Bytes that were taken from the device, unused ones included; 0 without a device.
+
+    Args:
+        device: a device, its name or its index; the current device for None.
+    Returns:
+        The number of bytes; 0 without a device.
+    Source: torch.cuda.memory_reserved.
+    Example:
+        >>> torch.cuda.memory_reserved() >= torch.cuda.memory_allocated()
+        True
+    """
     return _pooled(device, lambda pool, known: pool.total_bytes())
 
 
 @without_cuda(int)
 def max_memory_reserved(device: Any = None) -> int:
-    """Most bytes that were taken from the device since the last reset; 0 without one. Source: torch.cuda.max_memory_reserved."""
+    """Most bytes that were taken from the device since the last reset; 0 without one.
+
+    Args:
+        device: a device, its name or its index; the current device for None.
+    Returns:
+        The number of bytes; 0 without a device.
+    Source: torch.cuda.max_memory_reserved.
+    Example:
+        >>> torch.cuda.max_memory_reserved() >= torch.cuda.memory_reserved()
+        True
+    """
     return _pooled(device, lambda pool, known: max(known.reserved_peak, pool.total_bytes()))
 
 
@@ -63,7 +104,14 @@ def _renamed(old: str, function: Callable[..., int]) -> Callable[..., int]:
 
     call.__name__ = call.__qualname__ = old
     call.__module__ = __name__
-    call.__doc__ = f"Deprecated: use ``torch.cuda.{function.__name__}``. Source: torch.cuda.{old}."
+    call.__doc__ = (
+        f"Deprecated: use ``torch.cuda.{function.__name__}``.\n\n"
+        "Args:\n    device: a device, its name or its index; the current device for None.\n"
+        "Returns:\n    The number of bytes; 0 without a device.\n"
+        f"Source: torch.cuda.{old}.\n"
+        "Example:\n    >>> import warnings\n    >>> with warnings.catch_warnings(action='ignore'):\n"
+        f"    ...     assert torch.cuda.{old}() == torch.cuda.{function.__name__}()"
+    )
     return call
 
 
@@ -73,20 +121,45 @@ max_memory_cached = _renamed("max_memory_cached", max_memory_reserved)
 
 @without_cuda(lambda: None)
 def reset_peak_memory_stats(device: Any = None) -> None:
-    """Let the peaks start again from what is in use. Source: torch.cuda.reset_peak_memory_stats."""
+    """Let the peaks start again from what is in use.
+
+    Args:
+        device: a device, its name or its index; the current device for None.
+    Source: torch.cuda.reset_peak_memory_stats.
+    Example:
+        >>> torch.cuda.reset_peak_memory_stats()
+        >>> torch.cuda.max_memory_allocated() == torch.cuda.memory_allocated()
+        True
+    """
     _pooled(device, _peaks)
 
 
 @without_cuda(lambda: None)
 def reset_max_memory_allocated(device: Any = None) -> None:
-    """Deprecated: resets all peaks, as ``reset_peak_memory_stats``. Source: torch.cuda.reset_max_memory_allocated."""
+    """Deprecated: resets all peaks, as ``reset_peak_memory_stats``.
+
+    Args:
+        device: a device, its name or its index; the current device for None.
+    Source: torch.cuda.reset_max_memory_allocated.
+    Example:
+        >>> if torch.cuda.is_available():
+        ...     torch.cuda.reset_max_memory_allocated()  # warns
+    """
     _resets_all("reset_max_memory_allocated")
     _pooled(device, _peaks)
 
 
 @without_cuda(lambda: None)
 def reset_max_memory_cached(device: Any = None) -> None:
-    """Deprecated: resets all peaks, as ``reset_peak_memory_stats``. Source: torch.cuda.reset_max_memory_cached."""
+    """Deprecated: resets all peaks, as ``reset_peak_memory_stats``.
+
+    Args:
+        device: a device, its name or its index; the current device for None.
+    Source: torch.cuda.reset_max_memory_cached.
+    Example:
+        >>> if torch.cuda.is_available():
+        ...     torch.cuda.reset_max_memory_cached()  # warns
+    """
     _resets_all("reset_max_memory_cached")
     _pooled(device, _peaks)
 
@@ -101,7 +174,16 @@ def _resets_all(name: str) -> None:
 
 @without_cuda(lambda: None)
 def reset_accumulated_memory_stats(device: Any = None) -> None:
-    """Let the counts of blocks and failures start again from 0. Source: torch.cuda.reset_accumulated_memory_stats."""
+    """Let the counts of blocks and failures start again from 0.
+
+    Args:
+        device: a device, its name or its index; the current device for None.
+    Source: torch.cuda.reset_accumulated_memory_stats.
+    Example:
+        >>> torch.cuda.reset_accumulated_memory_stats()
+        >>> torch.cuda.memory_stats().get("num_ooms", 0)
+        0
+    """
 
     def reset(pool: Any, known: DeviceMemory) -> None:
         known.allocations = known.failures = 0
@@ -113,10 +195,15 @@ def reset_accumulated_memory_stats(device: Any = None) -> None:
 def memory_stats(device: Any = None) -> dict[str, Any]:
     """The allocator's statistics, sorted by name; empty without a device.
 
+    Args:
+        device: a device, its name or its index; the current device for None.
     Returns:
         ``allocated_bytes.all.current`` and ``.peak``, the same of ``active_bytes`` and ``reserved_bytes``, ``allocation.all.allocated``
         (blocks asked for) and ``num_ooms``. CuPy's pool tells no more.
     Source: torch.cuda.memory_stats.
+    Example:
+        >>> torch.cuda.memory_stats().get("reserved_bytes.all.current", 0) >= 0
+        True
     """
 
     def collect(pool: Any, known: DeviceMemory) -> dict[str, int]:
@@ -138,7 +225,17 @@ def memory_stats(device: Any = None) -> dict[str, Any]:
 
 @without_cuda(dict)
 def memory_stats_as_nested_dict(device: Any = None) -> dict[str, Any]:
-    """``memory_stats`` as nested dicts; empty without a device. Source: torch.cuda.memory_stats_as_nested_dict."""
+    """``memory_stats`` as nested dicts; empty without a device.
+
+    Args:
+        device: a device, its name or its index; the current device for None.
+    Returns:
+        ``memory_stats``' entries, a dict for each part of their names between points.
+    Source: torch.cuda.memory_stats_as_nested_dict.
+    Example:
+        >>> isinstance(torch.cuda.memory_stats_as_nested_dict(), dict)
+        True
+    """
     nested: dict[str, Any] = {}
     for name, value in memory_stats(device).items():
         *outer, last = name.split(".")
@@ -155,7 +252,12 @@ def memory_summary(device: Any = None, abbreviated: bool = False) -> str:
     Args:
         device: whose; the current one for None.
         abbreviated: leave out the counts.
+    Returns:
+        The table's lines.
     Source: torch.cuda.memory_summary.
+    Example:
+        >>> if torch.cuda.is_available():
+        ...     print(torch.cuda.memory_summary(abbreviated=True))
     """
     where, stats = device_at(device), memory_stats(device)
     rows = [
@@ -170,7 +272,20 @@ def memory_summary(device: Any = None, abbreviated: bool = False) -> str:
 
 
 def mem_get_info(device: Any = None) -> tuple[int, int]:
-    """Free and total bytes of a device's memory. Source: torch.cuda.mem_get_info."""
+    """Free and total bytes of a device's memory.
+
+    Args:
+        device: a device, its name or its index; the current device for None.
+    Returns:
+        Both numbers, as the CUDA runtime has them: memory of other programs is not free.
+    Raises:
+        AssertionError: there is no device.
+    Source: torch.cuda.mem_get_info.
+    Example:
+        >>> if torch.cuda.is_available():
+        ...     free, total = torch.cuda.mem_get_info()
+        ...     assert 0 <= free <= total
+    """
     kind, where = required(), device_at(device)
     with kind.on(where):
         free, total = kind.runtime.memGetInfo()
@@ -179,7 +294,12 @@ def mem_get_info(device: Any = None) -> tuple[int, int]:
 
 @without_cuda(lambda: None)
 def empty_cache() -> None:
-    """Give memory that no tensor has back to the devices; nothing happens without one. Source: torch.cuda.empty_cache."""
+    """Give memory that no tensor has back to the devices; nothing happens without one.
+
+    Source: torch.cuda.empty_cache.
+    Example:
+        >>> torch.cuda.empty_cache()
+    """
     kind = required()
     kind.collect()
     for where in kind.devices:
@@ -189,14 +309,26 @@ def empty_cache() -> None:
 
 
 def empty_host_cache() -> None:
-    """Give page-locked memory that no tensor has back to the host; for ``torch.accelerator``."""
+    """Give page-locked memory that no tensor has back to the host.
+
+    Source: torch.accelerator.memory.empty_host_cache.
+    Example:
+        >>> if torch.cuda.is_available():
+        ...     torch.cuda.memory.empty_host_cache()
+    """
     kind = required()
     kind.collect()
     kind.cupy.get_default_pinned_memory_pool().free_all_blocks()
 
 
 def ipc_collect() -> None:
-    """Free memory that other processes no longer use: none is shared with them. Source: torch.cuda.ipc_collect."""
+    """Free memory that other processes no longer use: none is shared with them.
+
+    Source: torch.cuda.ipc_collect.
+    Example:
+        >>> if torch.cuda.is_available():
+        ...     torch.cuda.ipc_collect()
+    """
     required().collect()
 
 
@@ -209,6 +341,9 @@ def set_per_process_memory_fraction(fraction: float, device: Any = None) -> None
     Raises:
         TypeError: not a float. ValueError: out of range.
     Source: torch.cuda.set_per_process_memory_fraction.
+    Example:
+        >>> if torch.cuda.is_available():
+        ...     torch.cuda.set_per_process_memory_fraction(0.5)
     """
     required()
     if not isinstance(fraction, float):
@@ -221,13 +356,33 @@ def set_per_process_memory_fraction(fraction: float, device: Any = None) -> None
 
 
 def get_per_process_memory_fraction(device: Any = None) -> float:
-    """The part of a device's memory that may be taken; 1.0 without a limit. Source: torch.cuda.get_per_process_memory_fraction."""
+    """The part of a device's memory that may be taken; 1.0 without a limit.
+
+    Args:
+        device: a device, its name or its index; the current device for None.
+    Returns:
+        A number from 0 to 1.
+    Source: torch.cuda.get_per_process_memory_fraction.
+    Example:
+        >>> if torch.cuda.is_available():
+        ...     assert 0 < torch.cuda.get_per_process_memory_fraction() <= 1
+    """
     _, total = mem_get_info(device)
     limit = _pooled(device, lambda pool, known: pool.get_limit())
     return limit / total if limit else 1.0
 
 
 def get_allocator_backend() -> str:
-    """Name of the allocator: ``'cupy'``. Source: torch.cuda.get_allocator_backend."""
+    """Name of the allocator: ``'cupy'``.
+
+    Returns:
+        The name; PyTorch's is ``'native'``.
+    Raises:
+        AssertionError: there is no device.
+    Source: torch.cuda.get_allocator_backend.
+    Example:
+        >>> if torch.cuda.is_available():
+        ...     assert torch.cuda.get_allocator_backend() == "cupy"
+    """
     required()
     return "cupy"

@@ -22,6 +22,12 @@ class Stream:
     Raises:
         RuntimeError: there is no CUDA device.
     Source: torch.cuda.Stream.
+    Example:
+        >>> if torch.cuda.is_available():
+        ...     side = torch.cuda.Stream()
+        ...     with torch.cuda.stream(side):
+        ...         x = torch.ones(3, device="cuda") * 2
+        ...     torch.cuda.current_stream().wait_stream(side)
     """
 
     device: Device
@@ -116,7 +122,13 @@ class ExternalStream(Stream):
     Args:
         stream_ptr: CUDA's handle.
         device: where it is; the current device for None.
+    Raises:
+        RuntimeError: there is no CUDA device.
     Source: torch.cuda.ExternalStream.
+    Example:
+        >>> if torch.cuda.is_available():
+        ...     theirs = torch.cuda.current_stream().cuda_stream  # a handle, as a library gives it
+        ...     assert torch.cuda.ExternalStream(theirs).query() in (False, True)
     """
 
     def __new__(cls, stream_ptr: int, device: Any = None) -> Self:
@@ -138,6 +150,12 @@ class Event:
         RuntimeError: there is no CUDA device.
         NotImplementedError: ``interprocess`` or ``external``.
     Source: torch.cuda.Event.
+    Example:
+        >>> if torch.cuda.is_available():
+        ...     start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+        ...     start.record(), end.record()
+        ...     end.synchronize()
+        ...     assert start.elapsed_time(end) >= 0
     """
 
     def __init__(self, enable_timing: bool = False, blocking: bool = False, interprocess: bool = False, external: bool = False):
@@ -209,20 +227,48 @@ def _required_by(cls: type) -> Any:
 
 
 def current_stream(device: Any = None) -> Stream:
-    """The stream that work on a device goes to; on the current device for None. Source: torch.cuda.current_stream."""
+    """The stream that work on a device goes to; on the current device for None.
+
+    Args:
+        device: a device, its name or its index; the current device for None.
+    Returns:
+        A new object for it, equal to others for it.
+    Raises:
+        AssertionError: there is no device.
+    Source: torch.cuda.current_stream.
+    Example:
+        >>> if torch.cuda.is_available():
+        ...     torch.cuda.current_stream().synchronize()
+    """
     where = device_at(device)
     return Stream._around(required().cupy.cuda.get_current_stream(where.index), where)
 
 
 def default_stream(device: Any = None) -> Stream:
-    """The stream that work goes to at first. Source: torch.cuda.default_stream."""
+    """The stream that work goes to at first.
+
+    Args:
+        device: a device, its name or its index; the current device for None.
+    Returns:
+        A new object for it, equal to others for it.
+    Raises:
+        AssertionError: there is no device.
+    Source: torch.cuda.default_stream.
+    Example:
+        >>> if torch.cuda.is_available():
+        ...     assert torch.cuda.default_stream().query() in (False, True)
+    """
     return Stream._around(required().cupy.cuda.Stream.null, device_at(device))
 
 
 def set_stream(stream: Stream | None) -> None:
     """Make ``stream`` the current one, and its device the current device; None changes nothing.
 
+    Args:
+        stream: the stream, or None.
     Source: torch.cuda.set_stream.
+    Example:
+        >>> torch.cuda.set_stream(None)
     """
     if stream is None:
         return
@@ -234,7 +280,12 @@ def set_stream(stream: Stream | None) -> None:
 class StreamContext:
     """Context in which a stream is the current one, and its device the current device; None changes nothing.
 
+    Args:
+        stream: the stream, or None.
     Source: torch.cuda.StreamContext.
+    Example:
+        >>> with torch.cuda.StreamContext(None):
+        ...     pass
     """
 
     def __init__(self, stream: Stream | None):
@@ -252,5 +303,15 @@ class StreamContext:
 
 
 def stream(stream: Stream | None) -> StreamContext:
-    """Context in which ``stream`` is the current one; None changes nothing. Source: torch.cuda.stream."""
+    """Context in which ``stream`` is the current one; None changes nothing.
+
+    Args:
+        stream: the stream, or None.
+    Returns:
+        The context, which also works as a decorator's body: ``with torch.cuda.stream(s): ...``.
+    Source: torch.cuda.stream.
+    Example:
+        >>> with torch.cuda.stream(None):
+        ...     x = torch.ones(3)
+    """
     return StreamContext(stream)

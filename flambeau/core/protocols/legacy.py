@@ -105,7 +105,15 @@ def typed_constructor(dtype: dtypes.dtype, is_cuda: bool = False) -> Any:
         return construct(Tensor, dtype, args, kwargs)
 
     body = {"__new__": make, "dtype": dtype, "is_cuda": is_cuda, "__module__": "torch.cuda" if is_cuda else "torch"}
-    body["__doc__"] = f"Old constructor of {dtype} tensors: sizes, or a sequence of values. Source: torch.{dtype.legacy}Tensor."
+    module, name = body["__module__"], f"{dtype.legacy}Tensor"
+    made = f"assert {module}.{name}(2, 3).shape == (2, 3)"
+    body["__doc__"] = (
+        f"Old constructor of {dtype} tensors: sizes, or a sequence of values.\n\n"
+        "Args:\n    *args: sizes, of elements that nothing was written to; or one sequence, array or tensor of values.\n"
+        f"    device: where; of type ``'{'cuda' if is_cuda else 'cpu'}'``.\n"
+        f"Source: {module}.{name}.\n"
+        "Example:\n    >>> " + (f"if torch.cuda.is_available():\n    ...     {made}" if is_cuda else made)
+    )
     return _TypedMeta(f"{dtype.legacy}Tensor", (), body)
 
 
@@ -160,8 +168,15 @@ def _storage_class(dtype: dtypes.dtype) -> Any:
     def from_file(filename: str, shared: bool = False, size: int = 0) -> TypedStorage:
         return TypedStorage(wrap_storage=UntypedStorage.from_file(filename, shared, size * dtype.itemsize), dtype=dtype)
 
+    name = f"{dtype.legacy}Storage"
     body = {"__new__": make, "from_file": staticmethod(from_file), "dtype": dtype, "__module__": "torch"}
-    return _StorageMeta(f"{dtype.legacy}Storage", (), {**body, "__doc__": f"Storage of {dtype} elements."})
+    body["__doc__"] = (
+        f"Storage of {dtype} elements.\n\n"
+        "Args:\n    *args: a number of elements, or a sequence of values.\n"
+        f"Source: torch.{name}.\n"
+        f"Example:\n    >>> torch.{name}(3).size()\n    3"
+    )
+    return _StorageMeta(name, (), body)
 
 
 STORAGES = {f"{d.legacy}Storage": _storage_class(d) for d in dtypes.ALL.values() if d.numpy is not None}

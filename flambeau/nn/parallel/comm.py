@@ -47,6 +47,10 @@ def broadcast(tensor: Tensor, devices: Sequence[Any] | None = None, *, out: Sequ
     Raises:
         RuntimeError: both or none of ``devices`` and ``out``, or an ``out`` on the CPU or of another shape.
     Source: torch.nn.parallel.comm.broadcast.
+    Example:
+        >>> if torch.cuda.device_count() > 1:
+        ...     first, second = torch.cuda.comm.broadcast(torch.ones(2), [0, 1])
+        ...     assert second.get_device() == 1
     """
     if (devices is None) == (out is None):
         raise RuntimeError(f"Exactly one of 'devices' and 'out' must be specified, but got devices={devices} and out={out}")
@@ -81,6 +85,10 @@ def broadcast_coalesced(tensors: Sequence[Tensor], devices: Sequence[Any], buffe
     Raises:
         RuntimeError: the first device is not the tensors' own, or a size that is no buffer's.
     Source: torch.nn.parallel.comm.broadcast_coalesced.
+    Example:
+        >>> if torch.cuda.device_count() > 1:
+        ...     copies = torch.cuda.comm.broadcast_coalesced([torch.ones(2).cuda(0)], [0, 1])
+        ...     assert copies[1][0].get_device() == 1
     """
     _checked_size(buffer_size)
     places = _devices(devices)
@@ -102,9 +110,15 @@ def reduce_add(inputs: Sequence[Tensor], destination: Any = None) -> Tensor:
     Args:
         inputs: CUDA tensors of one shape.
         destination: the device of the result, on which one of ``inputs`` lies; the current one for None.
+    Returns:
+        A tensor of the inputs' shape on ``destination``.
     Raises:
         ValueError: shapes differ. RuntimeError: no input lies there.
     Source: torch.nn.parallel.comm.reduce_add.
+    Example:
+        >>> if torch.cuda.device_count() > 1:
+        ...     parts = [torch.ones(2).cuda(0), torch.ones(2).cuda(1)]
+        ...     assert torch.cuda.comm.reduce_add(parts).tolist() == [2.0, 2.0]
     """
     index = _index(destination, optional=True)
     _on_cuda(inputs, "reduce_add")
@@ -131,7 +145,13 @@ def reduce_add_coalesced(inputs: Sequence[Sequence[Tensor]], destination: Any = 
         inputs: for each device its tensors.
         destination: the device of the results; the current one for None.
         buffer_size: bytes that PyTorch sends at once; every tensor is sent by itself here, so that nothing depends on it.
+    Returns:
+        A tensor on ``destination`` for each place in the sequences.
     Source: torch.nn.parallel.comm.reduce_add_coalesced.
+    Example:
+        >>> if torch.cuda.device_count() > 1:
+        ...     parts = [[torch.ones(2).cuda(0)], [torch.ones(2).cuda(1)]]
+        ...     assert torch.cuda.comm.reduce_add_coalesced(parts)[0].tolist() == [2.0, 2.0]
     """
     _checked_size(buffer_size)
     return tuple([reduce_add(tensors, destination) for tensors in zip(*inputs, strict=True)])
@@ -160,6 +180,10 @@ def scatter(
     Raises:
         RuntimeError: no devices, sizes that do not add up, or ``out`` with what it replaces.
     Source: torch.nn.parallel.comm.scatter.
+    Example:
+        >>> if torch.cuda.device_count() > 1:
+        ...     halves = torch.cuda.comm.scatter(torch.arange(4.0), [0, 1])
+        ...     assert halves[1].tolist() == [2.0, 3.0]
     """
     if out is not None:
         for name, value in (("devices", devices), ("chunk_sizes", chunk_sizes)):
@@ -217,9 +241,15 @@ def gather(tensors: Sequence[Tensor], dim: int = 0, destination: Any = None, *, 
         dim: the dimension to join them in.
         destination: the device of the result, or the CPU; the current one for None.
         out: the tensor to write to, in place of ``destination``.
+    Returns:
+        The joined tensor, on ``destination``.
     Raises:
         RuntimeError: a tensor of the CPU, or ``out`` with ``destination``.
     Source: torch.nn.parallel.comm.gather.
+    Example:
+        >>> if torch.cuda.device_count() > 1:
+        ...     halves = torch.cuda.comm.scatter(torch.arange(4.0), [0, 1])
+        ...     assert torch.cuda.comm.gather(halves, destination="cpu").tolist() == [0.0, 1.0, 2.0, 3.0]
     """
     if out is not None and destination is not None:
         raise RuntimeError(f"'destination' must not be specified when 'out' is specified, but got destination={destination}")
