@@ -66,7 +66,7 @@ def get_dimensions(img: Any) -> list[int]:
     """
     if isinstance(img, Tensor):
         _check_image(img)
-        return meta.get_dimensions_image(img)
+        return meta.get_dimensions.kernel(img)
     return pil.dimensions(img)
 
 
@@ -148,7 +148,7 @@ def normalize(tensor: Tensor, mean: Any, std: Any, inplace: bool = False) -> Ten
     """
     if not isinstance(tensor, Tensor):
         raise TypeError(f"img should be Tensor Image. Got {type(tensor)}")
-    return filters.normalize_image(tensor, mean, std, inplace)
+    return filters.normalize.kernel(tensor, mean, std, inplace)
 
 
 # -- geometry --------------------------------------------------------------------------------------------------------------------------
@@ -186,8 +186,8 @@ def resize(img: Any, size: Any, interpolation: Any = BILINEAR, max_size: int | N
         smooth = bool(antialias) and mode in (BILINEAR, InterpolationMode.BICUBIC)
         if img.dtype is dtypes.uint8 and mode in (BILINEAR, InterpolationMode.BICUBIC):
             # in floating point, rounded once: the kernel of bytes rounds after the rows, too
-            return windows.resize_image(img.float(), size, mode, max_size, smooth).round_().clamp_(0, 255).to(img.dtype)
-        return windows.resize_image(img, size, mode, max_size, smooth)
+            return windows.resize.kernel(img.float(), size, mode, max_size, smooth).round_().clamp_(0, 255).to(img.dtype)
+        return windows.resize.kernel(img, size, mode, max_size, smooth)
     return windows.resize_image_pil(img, size, mode, max_size, antialias)
 
 
@@ -214,17 +214,8 @@ def pad(img: Any, padding: Any, fill: Any = 0, padding_mode: str = "constant") -
     if not isinstance(img, Tensor):
         return pil.pad(img, padding, fill, padding_mode)
     _check_image(img)
-    if not isinstance(padding, (int, tuple, list)):
-        raise TypeError("Got inappropriate padding arg")
-    if fill is not None and not isinstance(fill, (int, float)):
-        raise TypeError("Got inappropriate fill arg")
-    if not isinstance(padding_mode, str):
-        raise TypeError("Got inappropriate padding_mode arg")
-    if isinstance(padding, (tuple, list)) and len(padding) not in (1, 2, 4):
-        raise ValueError(f"Padding must be an int or a 1, 2, or 4 element tuple, not a {len(padding)} element tuple")
-    if padding_mode not in pil.PADDING_MODES:
-        raise ValueError("Padding mode should be either constant, edge, reflect or symmetric")
-    return windows.as_image(windows.pad_image, img, padding, fill, padding_mode)
+    pil.check_padding(padding, fill, padding_mode, (int, tuple, list), (int, float))
+    return windows.as_image(windows.pad.kernel, img, padding, fill, padding_mode)
 
 
 def crop(img: Any, top: int, left: int, height: int, width: int) -> Any:
@@ -243,7 +234,7 @@ def crop(img: Any, top: int, left: int, height: int, width: int) -> Any:
                  [6., 7.]]])
     """
     _check_image(img)
-    return (windows.crop_image if isinstance(img, Tensor) else pil.crop)(img, top, left, height, width)
+    return (windows.crop.kernel if isinstance(img, Tensor) else pil.crop)(img, top, left, height, width)
 
 
 def center_crop(img: Any, output_size: Any) -> Any:
@@ -750,7 +741,7 @@ def erase(img: Tensor, i: int, j: int, h: int, w: int, v: Tensor, inplace: bool 
     """
     if not isinstance(img, Tensor):
         raise TypeError(f"img should be Tensor Image. Got {type(img)}")
-    return filters.erase_image(img, i, j, h, w, v, inplace)
+    return filters.erase.kernel(img, i, j, h, w, v, inplace)
 
 
 def gaussian_blur(img: Any, kernel_size: Any, sigma: Any = None) -> Any:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import PIL.Image
+from PIL import ImageOps
 
 from .... import ops
 from ....core import dtype as dtypes
@@ -12,11 +13,10 @@ from ....core.tensor import Tensor
 from ....nn import functional
 from ... import tv_tensors
 from . import pil
-from .conversion import max_value, num_value_bits, to_dtype_image, to_pil_image
+from .conversion import max_value, num_value_bits, to_dtype, to_pil_image
 from .pil import pil_to_tensor
-from .registry import kernel_of, register
+from .registry import IMAGES, functional_of, register
 
-_IMAGES = (Tensor, tv_tensors.Image, tv_tensors.Video)
 _STILLS = (Tensor, tv_tensors.Image)
 _LUMA = (0.2989, 0.587, 0.114)  # ITU-R BT.601
 
@@ -43,26 +43,6 @@ def _blend(image: Tensor, other: Tensor, ratio: float) -> Tensor:
 
 
 # -- grey --------------------------------------------------------------------------------------------------------------------------------
-def rgb_to_grayscale(inpt: Any, num_output_channels: int = 1) -> Any:
-    """The brightness that the eye sees, ``0.2989 R + 0.587 G + 0.114 B``, in one channel or three equal ones.
-
-    Args:
-        inpt: an image or video ``(..., C, H, W)``.
-        num_output_channels: 1 or 3.
-    Returns:
-        An image of the same kind with so many channels.
-    Source: torchvision.transforms.v2.functional.rgb_to_grayscale.
-    Example:
-        >>> colours = torch.tensor([0.2, 0.4, 0.6]).view(3, 1, 1)
-        >>> rgb_to_grayscale(colours).flatten()
-        tensor([0.3630])
-    """
-    return kernel_of(rgb_to_grayscale, type(inpt))(inpt, num_output_channels=num_output_channels)
-
-
-to_grayscale = rgb_to_grayscale
-
-
 def _luma(image: Tensor) -> Tensor:
     """The brightness in floating point, ``(..., 1, H, W)``."""
     red, green, blue = image.unbind(-3)
@@ -80,13 +60,29 @@ def _check_outputs(num_output_channels: int) -> None:
         raise ValueError(f"num_output_channels must be 1 or 3, got {num_output_channels}.")
 
 
-@register(rgb_to_grayscale, *_STILLS)
-def rgb_to_grayscale_image(image: Tensor, num_output_channels: int = 1) -> Tensor:
+@functional_of(*_STILLS)
+def rgb_to_grayscale(image: Tensor, num_output_channels: int = 1) -> Tensor:
+    """The brightness that the eye sees, ``0.2989 R + 0.587 G + 0.114 B``, in one channel or three equal ones.
+
+    Args:
+        inpt: an image or video ``(..., C, H, W)``.
+        num_output_channels: 1 or 3.
+    Returns:
+        An image of the same kind with so many channels.
+    Source: torchvision.transforms.v2.functional.rgb_to_grayscale.
+    Example:
+        >>> colours = torch.tensor([0.2, 0.4, 0.6]).view(3, 1, 1)
+        >>> rgb_to_grayscale(colours).flatten()
+        tensor([0.3630])
+    """
     _check_outputs(num_output_channels)
     if image.shape[-3] == 1:
         return image.clone() if num_output_channels == 1 else image.repeat_interleave(3, -3)
     grey = _luma(image).to(image.dtype)
     return grey.expand(image.shape) if num_output_channels == 3 else grey
+
+
+to_grayscale = rgb_to_grayscale
 
 
 @register(rgb_to_grayscale, PIL.Image.Image)
@@ -95,7 +91,8 @@ def rgb_to_grayscale_image_pil(image: Any, num_output_channels: int = 1) -> Any:
     return pil.to_grayscale(image, num_output_channels)
 
 
-def grayscale_to_rgb(inpt: Any) -> Any:
+@functional_of(*_STILLS)
+def grayscale_to_rgb(image: Tensor) -> Tensor:
     """Grey images with three equal channels; others as they are.
 
     Args:
@@ -107,12 +104,7 @@ def grayscale_to_rgb(inpt: Any) -> Any:
         >>> grayscale_to_rgb(torch.ones(1, 2, 2)).shape
         torch.Size([3, 2, 2])
     """
-    return kernel_of(grayscale_to_rgb, type(inpt))(inpt)
-
-
-@register(grayscale_to_rgb, *_STILLS)
-def grayscale_to_rgb_image(image: Tensor) -> Tensor:
-    return image if image.shape[-3] >= 3 else rgb_to_grayscale_image(image, 3)
+    return image if image.shape[-3] >= 3 else rgb_to_grayscale.kernel(image, 3)
 
 
 @register(grayscale_to_rgb, PIL.Image.Image)
@@ -121,7 +113,8 @@ def grayscale_to_rgb_image_pil(image: Any) -> Any:
 
 
 # -- brightness, contrast, saturation, hue, sharpness --------------------------------------------------------------------------------------
-def adjust_brightness(inpt: Any, brightness_factor: float) -> Any:
+@functional_of(*IMAGES, pillow=pil.adjust_brightness)
+def adjust_brightness(image: Tensor, brightness_factor: float) -> Tensor:
     """``inpt`` mixed with black: 0 is black, 1 ``inpt`` itself.
 
     Args:
@@ -135,17 +128,13 @@ def adjust_brightness(inpt: Any, brightness_factor: float) -> Any:
         >>> adjust_brightness(colours, 2.0).flatten()
         tensor([0.4000, 0.8000, 1.0000])
     """
-    return kernel_of(adjust_brightness, type(inpt))(inpt, brightness_factor=brightness_factor)
-
-
-@register(adjust_brightness, *_IMAGES)
-def adjust_brightness_image(image: Tensor, brightness_factor: float) -> Tensor:
     _check_factor("brightness_factor", brightness_factor)
     _channels(image)
     return _bounded(image.mul(float(brightness_factor)), image)
 
 
-def adjust_saturation(inpt: Any, saturation_factor: float) -> Any:
+@functional_of(*IMAGES, pillow=pil.adjust_saturation)
+def adjust_saturation(image: Tensor, saturation_factor: float) -> Tensor:
     """``inpt`` mixed with its grey image.
 
     Args:
@@ -159,16 +148,12 @@ def adjust_saturation(inpt: Any, saturation_factor: float) -> Any:
         >>> adjust_saturation(colours, 0.0).flatten()
         tensor([0.3630, 0.3630, 0.3630])
     """
-    return kernel_of(adjust_saturation, type(inpt))(inpt, saturation_factor=saturation_factor)
-
-
-@register(adjust_saturation, *_IMAGES)
-def adjust_saturation_image(image: Tensor, saturation_factor: float) -> Tensor:
     _check_factor("saturation_factor", saturation_factor)
     return image if _channels(image) == 1 else _blend(image, _grey(image), saturation_factor)
 
 
-def adjust_contrast(inpt: Any, contrast_factor: float) -> Any:
+@functional_of(*IMAGES, pillow=pil.adjust_contrast)
+def adjust_contrast(image: Tensor, contrast_factor: float) -> Tensor:
     """``inpt`` mixed with its mean brightness.
 
     Args:
@@ -182,11 +167,6 @@ def adjust_contrast(inpt: Any, contrast_factor: float) -> Any:
         >>> adjust_contrast(colours, 0.0).flatten()
         tensor([0.3630, 0.3630, 0.3630])
     """
-    return kernel_of(adjust_contrast, type(inpt))(inpt, contrast_factor=contrast_factor)
-
-
-@register(adjust_contrast, *_IMAGES)
-def adjust_contrast_image(image: Tensor, contrast_factor: float) -> Tensor:
     _check_factor("contrast_factor", contrast_factor)
     if _channels(image) == 3:
         grey = _grey(image)
@@ -195,7 +175,16 @@ def adjust_contrast_image(image: Tensor, contrast_factor: float) -> Tensor:
     return _blend(image, grey.mean(dim=(-3, -2, -1), keepdim=True), contrast_factor)
 
 
-def adjust_sharpness(inpt: Any, sharpness_factor: float) -> Any:
+def _smoothed(images: Tensor) -> Tensor:
+    """Images ``(N, C, H, W)`` without their border, each pixel mixed with its neighbours."""
+    channels = images.shape[1]
+    weight = ops.full((channels, 1, 3, 3), 1 / 13, dtype=images.dtype, device=images.device)
+    weight[..., 1, 1] = 5 / 13
+    return functional.conv2d(images, weight, groups=channels)
+
+
+@functional_of(*IMAGES, pillow=pil.adjust_sharpness)
+def adjust_sharpness(image: Tensor, sharpness_factor: float) -> Tensor:
     """``inpt`` mixed with a smoothed image; its border stays.
 
     Args:
@@ -210,19 +199,6 @@ def adjust_sharpness(inpt: Any, sharpness_factor: float) -> Any:
         >>> adjust_sharpness(img, 0.0)[0, 1]
         tensor([0.0000, 0.3846, 0.0000])
     """
-    return kernel_of(adjust_sharpness, type(inpt))(inpt, sharpness_factor=sharpness_factor)
-
-
-def _smoothed(images: Tensor) -> Tensor:
-    """Images ``(N, C, H, W)`` without their border, each pixel mixed with its neighbours."""
-    channels = images.shape[1]
-    weight = ops.full((channels, 1, 3, 3), 1 / 13, dtype=images.dtype, device=images.device)
-    weight[..., 1, 1] = 5 / 13
-    return functional.conv2d(images, weight, groups=channels)
-
-
-@register(adjust_sharpness, *_IMAGES)
-def adjust_sharpness_image(image: Tensor, sharpness_factor: float) -> Tensor:
     channels = _channels(image)
     _check_factor("sharpness_factor", sharpness_factor)
     height, width = image.shape[-2:]
@@ -250,23 +226,6 @@ def adjust_sharpness_classically(image: Tensor, sharpness_factor: float) -> Tens
     other[..., 1:-1, 1:-1] = smoothed if image.is_floating_point() else smoothed.round_()
     factor = float(sharpness_factor)
     return _bounded(exact.mul(factor) + other.mul_(1.0 - factor).reshape(image.shape), image)
-
-
-def adjust_hue(inpt: Any, hue_factor: float) -> Any:
-    """``inpt`` with its hues turned, by half a circle at -0.5 and 0.5.
-
-    Args:
-        inpt: an image or video ``(..., C, H, W)``.
-        hue_factor: turns of the circle of colours, from -0.5 to 0.5.
-    Returns:
-        An image of the same kind and shape.
-    Source: torchvision.transforms.v2.functional.adjust_hue.
-    Example:
-        >>> colours = torch.tensor([0.2, 0.4, 0.6]).view(3, 1, 1)
-        >>> adjust_hue(colours, 0.5).flatten()
-        tensor([0.6000, 0.4000, 0.2000])
-    """
-    return kernel_of(adjust_hue, type(inpt))(inpt, hue_factor=hue_factor)
 
 
 def _wrapped(turns: Tensor) -> Tensor:
@@ -305,19 +264,33 @@ def _from_hue_saturation_value(hue: Tensor, saturation: Tensor, value: Tensor) -
     return choices.gather(-3, chosen.moveaxis(0, -3))
 
 
-@register(adjust_hue, *_IMAGES)
-def adjust_hue_image(image: Tensor, hue_factor: float) -> Tensor:
+@functional_of(*IMAGES, pillow=pil.adjust_hue)
+def adjust_hue(image: Tensor, hue_factor: float) -> Tensor:
+    """``inpt`` with its hues turned, by half a circle at -0.5 and 0.5.
+
+    Args:
+        inpt: an image or video ``(..., C, H, W)``.
+        hue_factor: turns of the circle of colours, from -0.5 to 0.5.
+    Returns:
+        An image of the same kind and shape.
+    Source: torchvision.transforms.v2.functional.adjust_hue.
+    Example:
+        >>> colours = torch.tensor([0.2, 0.4, 0.6]).view(3, 1, 1)
+        >>> adjust_hue(colours, 0.5).flatten()
+        tensor([0.6000, 0.4000, 0.2000])
+    """
     if not -0.5 <= hue_factor <= 0.5:
         raise ValueError(f"hue_factor ({hue_factor}) is not in [-0.5, 0.5].")
     if _channels(image) == 1 or not image.numel():
         return image
-    hue, saturation, value = _hue_saturation_value(to_dtype_image(image, dtypes.float32, scale=True))
+    hue, saturation, value = _hue_saturation_value(to_dtype.kernel(image, dtypes.float32, scale=True))
     turned = _from_hue_saturation_value(_wrapped(hue.add_(hue_factor)), saturation, value)
-    return to_dtype_image(turned, image.dtype, scale=True)
+    return to_dtype.kernel(turned, image.dtype, scale=True)
 
 
 # -- curves ----------------------------------------------------------------------------------------------------------------------------
-def adjust_gamma(inpt: Any, gamma: float, gain: float = 1) -> Any:
+@functional_of(*IMAGES, pillow=pil.adjust_gamma)
+def adjust_gamma(image: Tensor, gamma: float, gain: float = 1) -> Tensor:
     """``gain * value ** gamma``, values from 0 to 1.
 
     Args:
@@ -332,21 +305,17 @@ def adjust_gamma(inpt: Any, gamma: float, gain: float = 1) -> Any:
         >>> adjust_gamma(colours, 2.0).flatten()
         tensor([0.0400, 0.1600, 0.3600])
     """
-    return kernel_of(adjust_gamma, type(inpt))(inpt, gamma=gamma, gain=gain)
-
-
-@register(adjust_gamma, *_IMAGES)
-def adjust_gamma_image(image: Tensor, gamma: float, gain: float = 1.0) -> Tensor:
     if gamma < 0:
         raise ValueError("Gamma should be a non-negative real number")
-    exact = image if image.is_floating_point() else to_dtype_image(image, dtypes.float32, scale=True)
+    exact = image if image.is_floating_point() else to_dtype.kernel(image, dtypes.float32, scale=True)
     curved = exact.pow(gamma)
     if gain != 1.0:
         curved = curved.mul_(gain).clamp_(0.0, 1.0)
-    return to_dtype_image(curved, image.dtype, scale=True)
+    return to_dtype.kernel(curved, image.dtype, scale=True)
 
 
-def posterize(inpt: Any, bits: int) -> Any:
+@functional_of(*IMAGES, pillow=ImageOps.posterize)
+def posterize(image: Tensor, bits: int) -> Tensor:
     """The most significant ``bits`` of each value alone.
 
     Args:
@@ -359,11 +328,6 @@ def posterize(inpt: Any, bits: int) -> Any:
         >>> posterize(torch.tensor([[[200, 255]]], dtype=torch.uint8), 1)
         tensor([[[128, 128]]], dtype=torch.uint8)
     """
-    return kernel_of(posterize, type(inpt))(inpt, bits=bits)
-
-
-@register(posterize, *_IMAGES)
-def posterize_image(image: Tensor, bits: int) -> Tensor:
     if not isinstance(bits, int) or not 0 <= bits <= 8:
         raise TypeError(f"bits must be a positive integer in the range [0, 8], got {bits} instead.")
     if image.is_floating_point():
@@ -373,7 +337,8 @@ def posterize_image(image: Tensor, bits: int) -> Tensor:
     return image if dropped <= 0 else image & (((1 << bits) - 1) << dropped)
 
 
-def solarize(inpt: Any, threshold: float) -> Any:
+@functional_of(*IMAGES, pillow=ImageOps.solarize)
+def solarize(image: Tensor, threshold: float) -> Tensor:
     """Values from ``threshold`` on inverted.
 
     Args:
@@ -387,17 +352,13 @@ def solarize(inpt: Any, threshold: float) -> Any:
         >>> solarize(colours, 0.5).flatten()
         tensor([0.2000, 0.4000, 0.4000])
     """
-    return kernel_of(solarize, type(inpt))(inpt, threshold=threshold)
-
-
-@register(solarize, *_IMAGES)
-def solarize_image(image: Tensor, threshold: float) -> Tensor:
     if threshold > max_value(image.dtype):
         raise TypeError(f"Threshold should be less or equal the maximum value of the dtype, but got {threshold}")
-    return ops.where(image >= threshold, invert_image(image), image)
+    return ops.where(image >= threshold, invert.kernel(image), image)
 
 
-def invert(inpt: Any) -> Any:
+@functional_of(*IMAGES, pillow=ImageOps.invert)
+def invert(image: Tensor) -> Tensor:
     """Black for white.
 
     Args:
@@ -410,18 +371,14 @@ def invert(inpt: Any) -> Any:
         >>> invert(colours).flatten()
         tensor([0.8000, 0.6000, 0.4000])
     """
-    return kernel_of(invert, type(inpt))(inpt)
-
-
-@register(invert, *_IMAGES)
-def invert_image(image: Tensor) -> Tensor:
     if image.is_floating_point():
         return 1.0 - image
     return image.bitwise_not() if image.dtype is dtypes.uint8 else image.bitwise_xor((1 << num_value_bits(image.dtype)) - 1)
 
 
 # -- by all pixels ---------------------------------------------------------------------------------------------------------------------
-def autocontrast(inpt: Any) -> Any:
+@functional_of(*IMAGES, pillow=ImageOps.autocontrast)
+def autocontrast(image: Tensor) -> Tensor:
     """Each channel stretched from its least and most to black and white.
 
     Args:
@@ -433,11 +390,6 @@ def autocontrast(inpt: Any) -> Any:
         >>> autocontrast(torch.tensor([[[0.2, 0.3, 0.4]]]))
         tensor([[[0.0000, 0.5000, 1.0000]]])
     """
-    return kernel_of(autocontrast, type(inpt))(inpt)
-
-
-@register(autocontrast, *_IMAGES)
-def autocontrast_image(image: Tensor) -> Tensor:
     _channels(image)
     if not image.numel():
         return image
@@ -461,7 +413,8 @@ def autocontrast_classically(image: Tensor) -> Tensor:
     return _bounded(stretched, image)
 
 
-def equalize(inpt: Any) -> Any:
+@functional_of(*IMAGES, pillow=ImageOps.equalize)
+def equalize(image: Tensor) -> Tensor:
     """Each channel with its 256 levels moved so that about equally many pixels have each.
 
     Args:
@@ -474,14 +427,9 @@ def equalize(inpt: Any) -> Any:
         >>> dark.max().item(), equalize(dark).max().item()
         (63, 255)
     """
-    return kernel_of(equalize, type(inpt))(inpt)
-
-
-@register(equalize, *_IMAGES)
-def equalize_image(image: Tensor) -> Tensor:
     if not image.numel():
         return image
-    levels = to_dtype_image(image, dtypes.uint8, scale=True)
+    levels = to_dtype.kernel(image, dtypes.uint8, scale=True)
     flat = levels.flatten(0, -3).flatten(1).long() if levels.ndim > 2 else levels.reshape(1, -1).long()
     offsets = 256 * ops.arange(flat.shape[0], device=flat.device).unsqueeze(1)
     counts = ops.bincount((flat + offsets).reshape(-1), minlength=256 * flat.shape[0]).view(-1, 256)
@@ -494,11 +442,12 @@ def equalize_image(image: Tensor) -> Tensor:
     equalized = table.gather(1, flat).to(dtypes.uint8)
     if not step.all():  # a channel with one level, or nearly
         equalized = ops.where(step != 0, equalized, levels.reshape(flat.shape))
-    return to_dtype_image(equalized.reshape(image.shape), image.dtype, scale=True)
+    return to_dtype.kernel(equalized.reshape(image.shape), image.dtype, scale=True)
 
 
 # -- channels --------------------------------------------------------------------------------------------------------------------------
-def permute_channels(inpt: Any, permutation: Any) -> Any:
+@functional_of(*IMAGES)
+def permute_channels(image: Tensor, permutation: Any) -> Tensor:
     """Channels in another order: the first is channel ``permutation[0]``.
 
     Args:
@@ -512,11 +461,6 @@ def permute_channels(inpt: Any, permutation: Any) -> Any:
         >>> permute_channels(colours, [2, 1, 0]).flatten()
         tensor([0.6000, 0.4000, 0.2000])
     """
-    return kernel_of(permute_channels, type(inpt))(inpt, permutation=permutation)
-
-
-@register(permute_channels, *_IMAGES)
-def permute_channels_image(image: Tensor, permutation: Any) -> Tensor:
     channels = image.shape[-3]
     if len(permutation) != channels:
         raise ValueError(f"Length of permutation does not match number of channels: {len(permutation)} != {channels}")
@@ -525,13 +469,4 @@ def permute_channels_image(image: Tensor, permutation: Any) -> Tensor:
 
 @register(permute_channels, PIL.Image.Image)
 def permute_channels_image_pil(image: Any, permutation: Any) -> Any:
-    return to_pil_image(permute_channels_image(pil_to_tensor(image), permutation))
-
-
-for _functional, _by_pillow in (
-    *((adjust_brightness, pil.adjust_brightness), (adjust_contrast, pil.adjust_contrast), (adjust_saturation, pil.adjust_saturation)),
-    *((adjust_sharpness, pil.adjust_sharpness), (adjust_hue, pil.adjust_hue), (adjust_gamma, pil.adjust_gamma)),
-    *((posterize, pil.posterize), (solarize, pil.solarize), (invert, pil.invert)),
-    *((autocontrast, pil.autocontrast), (equalize, pil.equalize)),
-):
-    register(_functional, PIL.Image.Image)(_by_pillow)
+    return to_pil_image(permute_channels.kernel(pil_to_tensor(image), permutation))

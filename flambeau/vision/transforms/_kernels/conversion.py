@@ -15,7 +15,7 @@ from ....core.tensor import Tensor, wrap
 from ... import tv_tensors
 from . import pil
 from .pil import pil_to_tensor
-from .registry import kernel_of, register
+from .registry import IMAGES, functional_of, register
 
 _SHORT = "I;16" if sys.byteorder == "little" else "I;16B"
 _ARRAY_OF_MODE = {"I": np.int32, _SHORT: np.int16, "F": np.float32}
@@ -133,6 +133,15 @@ def to_image(inpt: Any) -> tv_tensors.Image:
     return tv_tensors.Image(inpt)
 
 
+def register_by_tensors(functional: Any) -> None:
+    """PIL images are transformed as tensors."""
+
+    def kernel(image: Any, *args: Any, **kwargs: Any) -> PIL.Image.Image:
+        return to_pil_image(functional.kernel(pil_to_tensor(image), *args, **kwargs), mode=image.mode)
+
+    register(functional, PIL.Image.Image)(kernel)
+
+
 # -- dtypes ----------------------------------------------------------------------------------------------------------------------------
 def num_value_bits(dtype: Dtype) -> int:
     """Bits of a whole number that are no sign."""
@@ -146,7 +155,15 @@ def max_value(dtype: Dtype) -> int:
     return (1 << _VALUE_BITS[dtype]) - 1 if dtype in _VALUE_BITS else 1
 
 
-def to_dtype(inpt: Any, dtype: Dtype = dtypes.float32, scale: bool = False) -> Any:
+def shifted(image: Tensor, dtype: Dtype, more: int) -> Tensor:
+    """Whole numbers with ``more`` bits than they have, fewer where that is below 0."""
+    if dtypes.uint16 in (image.dtype, dtype):  # has no shifts
+        return (image / 2**-more).to(dtype) if more < 0 else image.to(dtype) * 2**more
+    return image.bitwise_right_shift(-more).to(dtype) if more < 0 else image.to(dtype).bitwise_left_shift_(more)
+
+
+@functional_of(*IMAGES)
+def to_dtype(image: Tensor, dtype: Dtype = dtypes.float32, scale: bool = False) -> Tensor:
     """``inpt`` as ``dtype``, with ``scale`` such that black stays black and white white.
 
     Args:
@@ -162,18 +179,6 @@ def to_dtype(inpt: Any, dtype: Dtype = dtypes.float32, scale: bool = False) -> A
         >>> to_dtype(torch.tensor([0, 51, 255], dtype=torch.uint8), torch.float32, scale=True)
         tensor([0.0000, 0.2000, 1.0000])
     """
-    return kernel_of(to_dtype, type(inpt))(inpt, dtype=dtype, scale=scale)
-
-
-def shifted(image: Tensor, dtype: Dtype, more: int) -> Tensor:
-    """Whole numbers with ``more`` bits than they have, fewer where that is below 0."""
-    if dtypes.uint16 in (image.dtype, dtype):  # has no shifts
-        return (image / 2**-more).to(dtype) if more < 0 else image.to(dtype) * 2**more
-    return image.bitwise_right_shift(-more).to(dtype) if more < 0 else image.to(dtype).bitwise_left_shift_(more)
-
-
-@register(to_dtype, Tensor, tv_tensors.Image, tv_tensors.Video)
-def to_dtype_image(image: Tensor, dtype: Dtype = dtypes.float32, scale: bool = False) -> Tensor:
     if image.dtype == dtype:
         return image
     if not scale:
@@ -213,4 +218,4 @@ def convert_image_dtype(image: Tensor, dtype: Dtype = dtypes.float32) -> Tensor:
         >>> convert_image_dtype(torch.tensor([0, 51, 255], dtype=torch.uint8))
         tensor([0.0000, 0.2000, 1.0000])
     """
-    return to_dtype_image(image, dtype=dtype, scale=True)
+    return to_dtype.kernel(image, dtype=dtype, scale=True)

@@ -10,7 +10,7 @@ from typing import Any
 from .... import ops
 from ....core import dtype as dtypes
 from ....core.tensor import Tensor
-from .filters import gaussian_blur_image
+from .filters import gaussian_blur
 
 Bounds = Sequence[float]
 
@@ -111,6 +111,6 @@ def displacement(alpha: Bounds, sigma: Bounds, height: int, width: int) -> Tenso
         part = ops.rand(1, 1, height, width) * 2 - 1
         if deviation > 0.0:
             size = int(8 * deviation + 1) | 1
-            part = gaussian_blur_image(part, [size, size], list(sigma))
+            part = gaussian_blur.kernel(part, [size, size], list(sigma))
         parts.append(part * strength / length)
     return ops.cat(parts, 1).permute(0, 2, 3, 1)

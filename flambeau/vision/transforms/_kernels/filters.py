@@ -14,14 +14,13 @@ from ....core import dtype as dtypes
 from ....core.tensor import Tensor, wrap
 from ....nn import functional
 from ... import tv_tensors
-from .conversion import to_pil_image
+from .conversion import register_by_tensors, to_pil_image
 from .pil import pil_to_tensor
-from .registry import kernel_of, register
-
-_IMAGES = (Tensor, tv_tensors.Image, tv_tensors.Video)
+from .registry import IMAGES, functional_of, kernel_of, register
 
 
-def normalize(inpt: Any, mean: Any, std: Any, inplace: bool = False) -> Any:
+@functional_of(*IMAGES)
+def normalize(image: Tensor, mean: Any, std: Any, inplace: bool = False) -> Tensor:
     """``(inpt - mean) / std`` for each channel.
 
     Args:
@@ -38,11 +37,6 @@ def normalize(inpt: Any, mean: Any, std: Any, inplace: bool = False) -> Any:
         >>> normalize(torch.ones(3, 1, 1), [0.5, 0.5, 1.0], [0.5, 1.0, 1.0]).flatten()
         tensor([1.0000, 0.5000, 0.0000])
     """
-    return kernel_of(normalize, type(inpt))(inpt, mean=mean, std=std, inplace=inplace)
-
-
-@register(normalize, *_IMAGES)
-def normalize_image(image: Tensor, mean: Any, std: Any, inplace: bool = False) -> Tensor:
     if not image.is_floating_point():
         raise TypeError(f"Input tensor should be a float tensor. Got {image.dtype}.")
     if image.ndim < 3:
@@ -84,25 +78,6 @@ def linearly_mapped(tensor: Tensor, matrix: Tensor, mean: Tensor) -> Tensor:
 
 
 # -- smoothing -------------------------------------------------------------------------------------------------------------------------
-def gaussian_blur(inpt: Any, kernel_size: Any, sigma: Any = None) -> Any:
-    """``inpt`` smoothed by a Gaussian; at the border it is mirrored.
-
-    Args:
-        inpt: an image or video.
-        kernel_size: odd; ``(along x, along y)`` or one for both.
-        sigma: the deviation in pixels; 0.35 and 0.15 of ``kernel_size`` unless told.
-    Returns:
-        An image of the same kind and shape.
-    Raises:
-        ValueError: sizes that are even or below zero, deviations that are not above zero.
-    Source: torchvision.transforms.v2.functional.gaussian_blur.
-    Example:
-        >>> gaussian_blur(torch.ones(3, 5, 5), [3, 3]).shape
-        torch.Size([3, 5, 5])
-    """
-    return kernel_of(gaussian_blur, type(inpt))(inpt, kernel_size=kernel_size, sigma=sigma)
-
-
 def _blur_arguments(kernel_size: Any, sigma: Any) -> tuple[list[int], list[float]]:
     sizes = [kernel_size] * 2 if isinstance(kernel_size, int) else list(kernel_size)
     if len(sizes) != 2:
@@ -128,8 +103,23 @@ def _gaussian(size: int, sigma: float, dtype: Any) -> Tensor:
     return ops.softmax(ops.linspace(-reach, reach, size, dtype=dtype).div_(sigma).pow_(2).neg_(), 0)
 
 
-@register(gaussian_blur, *_IMAGES)
-def gaussian_blur_image(image: Tensor, kernel_size: Any, sigma: Any = None) -> Tensor:
+@functional_of(*IMAGES)
+def gaussian_blur(image: Tensor, kernel_size: Any, sigma: Any = None) -> Tensor:
+    """``inpt`` smoothed by a Gaussian; at the border it is mirrored.
+
+    Args:
+        inpt: an image or video.
+        kernel_size: odd; ``(along x, along y)`` or one for both.
+        sigma: the deviation in pixels; 0.35 and 0.15 of ``kernel_size`` unless told.
+    Returns:
+        An image of the same kind and shape.
+    Raises:
+        ValueError: sizes that are even or below zero, deviations that are not above zero.
+    Source: torchvision.transforms.v2.functional.gaussian_blur.
+    Example:
+        >>> gaussian_blur(torch.ones(3, 5, 5), [3, 3]).shape
+        torch.Size([3, 5, 5])
+    """
     (width, height), sigmas = _blur_arguments(kernel_size, sigma)
     if not image.numel():
         return image
@@ -144,13 +134,12 @@ def gaussian_blur_image(image: Tensor, kernel_size: Any, sigma: Any = None) -> T
     return (images if image.is_floating_point() else images.round_().to(image.dtype)).reshape(image.shape)
 
 
-@register(gaussian_blur, PIL.Image.Image)
-def gaussian_blur_image_pil(image: Any, kernel_size: Any, sigma: Any = None) -> Any:
-    return to_pil_image(gaussian_blur_image(pil_to_tensor(image), kernel_size, sigma), mode=image.mode)
+register_by_tensors(gaussian_blur)
 
 
 # -- noise -----------------------------------------------------------------------------------------------------------------------------
-def gaussian_noise(inpt: Any, mean: float = 0.0, sigma: float = 0.1, clip: bool = True) -> Any:
+@functional_of(*IMAGES)
+def gaussian_noise(image: Tensor, mean: float = 0.0, sigma: float = 0.1, clip: bool = True) -> Tensor:
     """``inpt`` and normally distributed noise, whose mean and deviation count 1 for white.
 
     Args:
@@ -166,11 +155,6 @@ def gaussian_noise(inpt: Any, mean: float = 0.0, sigma: float = 0.1, clip: bool 
         tensor([[[0.5000, 0.5000],
                  [0.5000, 0.5000]]])
     """
-    return kernel_of(gaussian_noise, type(inpt))(inpt, mean=mean, sigma=sigma, clip=clip)
-
-
-@register(gaussian_noise, *_IMAGES)
-def gaussian_noise_image(image: Tensor, mean: float = 0.0, sigma: float = 0.1, clip: bool = True) -> Tensor:
     if sigma < 0:
         raise ValueError(f"sigma shouldn't be negative. Got {sigma}")
     if image.is_floating_point():
@@ -189,7 +173,8 @@ def gaussian_noise_image_pil(image: Any, mean: float = 0.0, sigma: float = 0.1, 
 
 
 # -- erasing ---------------------------------------------------------------------------------------------------------------------------
-def erase(inpt: Any, i: int, j: int, h: int, w: int, v: Tensor, inplace: bool = False) -> Any:
+@functional_of(*IMAGES)
+def erase(image: Tensor, i: int, j: int, h: int, w: int, v: Tensor, inplace: bool = False) -> Tensor:
     """``inpt`` with ``v`` in the window of size ``(h, w)`` at row ``i`` and column ``j``.
 
     Args:
@@ -206,19 +191,12 @@ def erase(inpt: Any, i: int, j: int, h: int, w: int, v: Tensor, inplace: bool = 
         tensor([[[0., 9.],
                  [2., 3.]]])
     """
-    return kernel_of(erase, type(inpt))(inpt, i=i, j=j, h=h, w=w, v=v, inplace=inplace)
-
-
-@register(erase, *_IMAGES)
-def erase_image(image: Tensor, i: int, j: int, h: int, w: int, v: Tensor, inplace: bool = False) -> Tensor:
     result = image if inplace else image.clone()
     result[..., i : i + h, j : j + w] = v.to(image.dtype)
     return result
 
 
-@register(erase, PIL.Image.Image)
-def erase_image_pil(image: Any, i: int, j: int, h: int, w: int, v: Tensor, inplace: bool = False) -> Any:
-    return to_pil_image(erase_image(pil_to_tensor(image), i, j, h, w, v, True), mode=image.mode)
+register_by_tensors(erase)
 
 
 # -- compression -----------------------------------------------------------------------------------------------------------------------
@@ -245,7 +223,7 @@ def jpeg_image_pil(image: Any, quality: int) -> Any:
     return PIL.Image.open(file).copy()
 
 
-@register(jpeg, *_IMAGES)
+@register(jpeg, *IMAGES)
 def jpeg_image(image: Tensor, quality: int) -> Tensor:
     if image.dtype is not dtypes.uint8:
         raise RuntimeError(f"jpeg: expected an image of dtype torch.uint8, got {image.dtype}")
@@ -259,7 +237,8 @@ def jpeg_image(image: Tensor, quality: int) -> Tensor:
 
 
 # -- frames ----------------------------------------------------------------------------------------------------------------------------
-def uniform_temporal_subsample(inpt: Any, num_samples: int) -> Any:
+@functional_of(Tensor, tv_tensors.Video)
+def uniform_temporal_subsample(video: Tensor, num_samples: int) -> Tensor:
     """``num_samples`` frames at equal distances, the first and the last among them.
 
     Args:
@@ -272,9 +251,4 @@ def uniform_temporal_subsample(inpt: Any, num_samples: int) -> Any:
         >>> uniform_temporal_subsample(torch.arange(5.0).view(5, 1, 1, 1), 3).flatten()
         tensor([0., 2., 4.])
     """
-    return kernel_of(uniform_temporal_subsample, type(inpt))(inpt, num_samples=num_samples)
-
-
-@register(uniform_temporal_subsample, Tensor, tv_tensors.Video)
-def uniform_temporal_subsample_video(video: Tensor, num_samples: int) -> Tensor:
     return video.index_select(-4, ops.linspace(0, video.shape[-4] - 1, num_samples, device=video.device).long())

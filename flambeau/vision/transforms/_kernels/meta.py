@@ -8,9 +8,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from functools import partial
 from typing import Any
-
-import PIL.Image
 
 from .... import ops
 from ....core import dtype as dtypes
@@ -18,14 +17,13 @@ from ....core.tensor import Tensor
 from ... import tv_tensors
 from ...tv_tensors import BoundingBoxFormat, is_rotated_bounding_format
 from . import pil
-from .registry import is_pure_tensor, kernel_of, plain, register
+from .registry import IMAGES, functional_of, is_pure_tensor, plain, register
 from .rotated import clamp_rotated
-
-_IMAGES = (Tensor, tv_tensors.Image, tv_tensors.Video)
 
 
 # -- sizes ---------------------------------------------------------------------------------------------------------------------------
-def get_dimensions(inpt: Any) -> list[int]:
+@functional_of(*IMAGES, wrap=False, pillow=pil.dimensions)
+def get_dimensions(image: Tensor) -> list[int]:
     """Channels, height and width.
 
     Args:
@@ -37,21 +35,14 @@ def get_dimensions(inpt: Any) -> list[int]:
         >>> get_dimensions(torch.ones(3, 4, 5))
         [3, 4, 5]
     """
-    return kernel_of(get_dimensions, type(inpt))(inpt)
-
-
-@register(get_dimensions, *_IMAGES, wrap=False)
-def get_dimensions_image(image: Tensor) -> list[int]:
     dimensions = list(image.shape[-3:])
     if len(dimensions) < 2:
         raise TypeError(f"Input tensor should have at least two dimensions, but got {len(dimensions)}")
     return dimensions if len(dimensions) == 3 else [1, *dimensions]
 
 
-register(get_dimensions, PIL.Image.Image)(pil.dimensions)
-
-
-def get_num_channels(inpt: Any) -> int:
+@functional_of(*IMAGES, wrap=False, pillow=pil.num_channels)
+def get_num_channels(image: Tensor) -> int:
     """Number of channels.
 
     Args:
@@ -63,19 +54,14 @@ def get_num_channels(inpt: Any) -> int:
         >>> get_num_channels(torch.ones(3, 4, 5))
         3
     """
-    return kernel_of(get_num_channels, type(inpt))(inpt)
-
-
-@register(get_num_channels, *_IMAGES, wrap=False)
-def get_num_channels_image(image: Tensor) -> int:
-    return get_dimensions_image(image)[0]
+    return get_dimensions.kernel(image)[0]
 
 
 get_image_num_channels = get_num_channels
-register(get_num_channels, PIL.Image.Image)(pil.num_channels)
 
 
-def get_size(inpt: Any) -> list[int]:
+@functional_of(*IMAGES, tv_tensors.Mask, wrap=False, pillow=pil.size)
+def get_size(image: Tensor) -> list[int]:
     """Height and width; those of the image for boxes and points.
 
     Args:
@@ -87,19 +73,13 @@ def get_size(inpt: Any) -> list[int]:
         >>> get_size(torch.ones(3, 4, 5))
         [4, 5]
     """
-    return kernel_of(get_size, type(inpt))(inpt)
-
-
-@register(get_size, *_IMAGES, tv_tensors.Mask, wrap=False)
-def get_size_image(image: Tensor) -> list[int]:
     size = list(image.shape[-2:])
     if len(size) != 2:
         raise TypeError(f"Input tensor should have at least two dimensions, but got {len(size)}")
     return size
 
 
-get_size_mask = get_size_image
-register(get_size, PIL.Image.Image)(pil.size)
+get_size_mask = get_size.kernel
 
 
 @register(get_size, tv_tensors.BoundingBoxes, tv_tensors.KeyPoints, wrap=False)
@@ -110,7 +90,8 @@ def get_size_bounding_boxes(bounding_box: Any) -> list[int]:
 get_size_keypoints = get_size_bounding_boxes
 
 
-def get_num_frames(inpt: Any) -> int:
+@functional_of(Tensor, tv_tensors.Video, wrap=False)
+def get_num_frames(video: Tensor) -> int:
     """Number of frames of a video.
 
     Args:
@@ -122,11 +103,6 @@ def get_num_frames(inpt: Any) -> int:
         >>> get_num_frames(torch.ones(7, 3, 4, 5))
         7
     """
-    return kernel_of(get_num_frames, type(inpt))(inpt)
-
-
-@register(get_num_frames, Tensor, tv_tensors.Video, wrap=False)
-def get_num_frames_video(video: Tensor) -> int:
     return video.shape[-4]
 
 
@@ -184,20 +160,11 @@ def _turned(boxes: Tensor) -> tuple[Tensor, ...]:
     return x, y, width, height, angle, radians.cos(), radians.sin()
 
 
-def _cxcywhr_to_xywhr(boxes: Tensor) -> Tensor:
+def _with_moved_point(boxes: Tensor, share: float) -> Tensor:
+    """Turned boxes whose point goes by this share of the width along the box, and by that of the height across it."""
     x, y, width, height, angle, cos, sin = _turned(boxes)
-    half_width, half_height = width / 2, height / 2
-    x = x - half_width * cos - half_height * sin
-    y = y + half_width * sin - half_height * cos
-    return ops.stack([x, y, width, height, angle], -1)
-
-
-def _xywhr_to_cxcywhr(boxes: Tensor) -> Tensor:
-    x, y, width, height, angle, cos, sin = _turned(boxes)
-    half_width, half_height = width / 2, height / 2
-    x = x + half_width * cos + half_height * sin
-    y = y - half_width * sin + half_height * cos
-    return ops.stack([x, y, width, height, angle], -1)
+    along, across = share * width, share * height
+    return ops.stack([x + along * cos + across * sin, y - along * sin + across * cos, width, height, angle], -1)
 
 
 def _xywhr_to_corners(boxes: Tensor) -> Tensor:
@@ -225,8 +192,8 @@ _DIRECTLY: dict[tuple[Any, Any], Callable[[Tensor], Tensor]] = {
     (_F.CXCYWH, _F.XYWH): _cxcywh_to_xywh,
     (_F.CXCYWH, _F.XYXY): _cxcywh_to_xyxy,
     (_F.XYXY, _F.CXCYWH): _xyxy_to_cxcywh,
-    (_F.CXCYWHR, _F.XYWHR): _cxcywhr_to_xywhr,
-    (_F.XYWHR, _F.CXCYWHR): _xywhr_to_cxcywhr,
+    (_F.CXCYWHR, _F.XYWHR): partial(_with_moved_point, share=-0.5),
+    (_F.XYWHR, _F.CXCYWHR): partial(_with_moved_point, share=0.5),
     (_F.XYWHR, _F.XYXYXYXY): _xywhr_to_corners,
     (_F.XYXYXYXY, _F.XYWHR): _corners_to_xywhr,
 }

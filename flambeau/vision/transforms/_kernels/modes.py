@@ -24,15 +24,7 @@ class InterpolationMode(Enum):
 
 
 NEAREST, BILINEAR = InterpolationMode.NEAREST, InterpolationMode.BILINEAR  # the defaults of functions
-PIL_MODES = {
-    InterpolationMode.NEAREST: int(Resampling.NEAREST),
-    InterpolationMode.BILINEAR: int(Resampling.BILINEAR),
-    InterpolationMode.BICUBIC: int(Resampling.BICUBIC),
-    InterpolationMode.NEAREST_EXACT: int(Resampling.NEAREST),
-    InterpolationMode.BOX: int(Resampling.BOX),
-    InterpolationMode.HAMMING: int(Resampling.HAMMING),
-    InterpolationMode.LANCZOS: int(Resampling.LANCZOS),
-}
+PIL_MODES = {mode: int(Resampling[mode.name.removesuffix("_EXACT")]) for mode in InterpolationMode}
 _OF_PIL = {number: mode for mode, number in PIL_MODES.items() if mode is not InterpolationMode.NEAREST_EXACT}
 _OF_NAME = {mode.value: mode for mode in InterpolationMode}
 

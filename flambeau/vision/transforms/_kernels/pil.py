@@ -64,52 +64,37 @@ def pil_to_tensor(pic: Any) -> Tensor:
 
 
 # -- geometry ------------------------------------------------------------------------------------------------------------------------
-def hflip(img: Any) -> Any:
-    check(img)
-    return img.transpose(Image.Transpose.FLIP_LEFT_RIGHT)
-
-
-def vflip(img: Any) -> Any:
-    check(img)
-    return img.transpose(Image.Transpose.FLIP_TOP_BOTTOM)
-
-
 def crop(img: Any, top: int, left: int, height: int, width: int) -> Any:
-    check(img)
     return img.crop((left, top, left + width, top + height))
 
 
 def colour_of(fill: Any, img: Any) -> Any:
     """``fill`` as Pillow wants it: a number for each band, whole ones but for mode ``F``."""
     bands = num_channels(img)
-    if fill is None:
-        fill = 0
-    if isinstance(fill, (int, float)):
-        fill = [fill] * bands
-        single = bands == 1
-    else:
-        single = False
-        if len(fill) == 1:
-            fill = list(fill) * bands
-        elif len(fill) != bands:
-            raise ValueError(
-                f"The number of elements in 'fill' does not match the number of channels of the image ({len(fill)} != {bands})"
-            )
-    values = tuple(fill) if img.mode == "F" else tuple([int(value) for value in fill])
-    return values[0] if single else values
+    fill = 0 if fill is None else fill
+    fills = [fill] if isinstance(fill, (int, float)) else list(fill)
+    if len(fills) not in (1, bands):
+        raise ValueError(f"The number of elements in 'fill' does not match the number of channels of the image ({len(fills)} != {bands})")
+    values = tuple(fills if img.mode == "F" else [int(value) for value in fills]) * (bands // len(fills))
+    return values[0] if bands == 1 and isinstance(fill, (int, float)) else values
 
 
-def _check_padding(padding: Any, fill: Any, padding_mode: Any) -> None:
-    if not isinstance(padding, (Number, tuple, list)):
+def check_padding_mode(padding_mode: Any) -> None:
+    if padding_mode not in PADDING_MODES:
+        raise ValueError("Padding mode should be either constant, edge, reflect or symmetric")
+
+
+def check_padding(padding: Any, fill: Any, padding_mode: Any, paddings: Any, fills: Any) -> None:
+    """Arguments of ``pad``; ``paddings`` and ``fills`` are the types that the first two may be of."""
+    if not isinstance(padding, paddings):
         raise TypeError("Got inappropriate padding arg")
-    if fill is not None and not isinstance(fill, (Number, tuple, list)):
+    if fill is not None and not isinstance(fill, fills):
         raise TypeError("Got inappropriate fill arg")
     if not isinstance(padding_mode, str):
         raise TypeError("Got inappropriate padding_mode arg")
     if isinstance(padding, (tuple, list)) and len(padding) not in (1, 2, 4):
         raise ValueError(f"Padding must be an int or a 1, 2, or 4 element tuple, not a {len(padding)} element tuple")
-    if padding_mode not in PADDING_MODES:
-        raise ValueError("Padding mode should be either constant, edge, reflect or symmetric")
+    check_padding_mode(padding_mode)
 
 
 def _pad_by_edges(img: Any, padding: Any, padding_mode: str) -> Any:
@@ -128,7 +113,7 @@ def _pad_by_edges(img: Any, padding: Any, padding_mode: str) -> Any:
 
 def pad(img: Any, padding: Any, fill: Any = 0, padding_mode: str = "constant") -> Any:
     check(img)
-    _check_padding(padding, fill, padding_mode)
+    check_padding(padding, fill, padding_mode, (Number, tuple, list), (Number, tuple, list))
     if isinstance(padding, (tuple, list)):
         padding = padding[0] if len(padding) == 1 else tuple(padding)
     if padding_mode != "constant":
@@ -140,24 +125,20 @@ def pad(img: Any, padding: Any, fill: Any = 0, padding_mode: str = "constant") -
 
 
 def affine(img: Any, matrix: Any, interpolation: int, fill: Any = None) -> Any:
-    check(img)
     return img.transform(img.size, Image.Transform.AFFINE, matrix, interpolation, fillcolor=colour_of(fill, img))
 
 
 def rotate(img: Any, angle: float, interpolation: int, expand: bool = False, center: Any = None, fill: Any = None) -> Any:
-    check(img)
     return img.rotate(angle, interpolation, expand, center, fillcolor=colour_of(fill, img))
 
 
 def perspective(img: Any, coefficients: Any, interpolation: int, fill: Any = None) -> Any:
-    check(img)
     return img.transform(img.size, Image.Transform.PERSPECTIVE, coefficients, interpolation, fillcolor=colour_of(fill, img))
 
 
 # -- colour --------------------------------------------------------------------------------------------------------------------------
 def _enhanced(enhancer: Any) -> Any:
     def enhance(img: Any, *factor: float, **named: float) -> Any:  # ``brightness_factor`` and so on
-        check(img)
         return enhancer(img).enhance(*factor, *named.values())
 
     return enhance
@@ -172,7 +153,6 @@ adjust_sharpness = _enhanced(ImageEnhance.Sharpness)
 def adjust_hue(img: Any, hue_factor: float) -> Any:
     if not -0.5 <= hue_factor <= 0.5:
         raise ValueError(f"hue_factor ({hue_factor}) is not in [-0.5, 0.5].")
-    check(img)
     if img.mode in ("L", "1", "I", "F"):
         return img
     hue, saturation, value = img.convert("HSV").split()
@@ -181,7 +161,6 @@ def adjust_hue(img: Any, hue_factor: float) -> Any:
 
 
 def adjust_gamma(img: Any, gamma: float, gain: float = 1.0) -> Any:
-    check(img)
     if gamma < 0:
         raise ValueError("Gamma should be a non-negative real number")
     table = [int((255 + 1 - 1e-3) * gain * (level / 255.0) ** gamma) for level in range(256)]
@@ -189,23 +168,7 @@ def adjust_gamma(img: Any, gamma: float, gain: float = 1.0) -> Any:
 
 
 def to_grayscale(img: Any, num_output_channels: int) -> Any:
-    check(img)
     if num_output_channels not in (1, 3):
         raise ValueError("num_output_channels should be either 1 or 3")
     grey = img.convert("L")
     return grey if num_output_channels == 1 else Image.merge("RGB", (grey, grey, grey))
-
-
-def _by(function: Any) -> Any:
-    def run(img: Any, *args: Any, **kwargs: Any) -> Any:
-        check(img)
-        return function(img, *args, **kwargs)
-
-    return run
-
-
-invert = _by(ImageOps.invert)
-posterize = _by(ImageOps.posterize)
-solarize = _by(ImageOps.solarize)
-autocontrast = _by(ImageOps.autocontrast)
-equalize = _by(ImageOps.equalize)

@@ -3,6 +3,8 @@
 A functional such as ``resize`` asks :func:`kernel_of` for the function that serves the type of its input. Kernels of images and videos work
 on plain tensors; :func:`register` wraps their result as the kind that came in. Kernels of boxes, points and masks are told what the tensor
 knows of itself; :func:`register_described` looks at their signature, passes it on, and leaves out what they do not ask for.
+
+A functional is declared as its kernel of images: signature and docstring of that function are the functional's (:func:`functional_of`).
 """
 
 from __future__ import annotations
@@ -12,12 +14,21 @@ import inspect
 from collections.abc import Callable
 from typing import Any
 
+import PIL.Image
+
 from ....core.tensor import Tensor
 from ... import tv_tensors
 
 Kernel = Callable[..., Any]
 KERNELS: dict[Kernel, dict[type, Kernel]] = {}
+IMAGES = (Tensor, tv_tensors.Image, tv_tensors.Video)
 _DESCRIPTIONS = ("format", "canvas_size", "clamping_mode")
+_FUNCTIONAL = """\
+def make(kernel_of):
+    def {name}(inpt{parameters}):
+        return kernel_of({name}, type(inpt))(inpt{passed})
+    return {name}
+"""
 
 
 def is_pure_tensor(inpt: Any) -> bool:
@@ -123,6 +134,41 @@ def register_described(functional: Kernel, kind: type) -> Callable[[Kernel], Ker
 
         _enter(functional, kind, run)
         return kernel
+
+    return decorator
+
+
+def _looking_up(kernel: Kernel) -> Any:
+    """The functional with the name, the docstring and, but for the first argument, the signature of ``kernel``."""
+    name, (_, *others) = kernel.__name__, inspect.signature(kernel).parameters
+    passed = "".join([f", {other}={other}" for other in others])
+    source = _FUNCTIONAL.format(name=name, parameters="".join([f", {other}" for other in others]), passed=passed)
+    made: dict[str, Any] = {}
+    exec(compile(source, f"<{kernel.__module__}.{name}>", "exec"), kernel.__globals__, made)
+    functional = made["make"](kernel_of)
+    functional.__qualname__, functional.__doc__, functional.__defaults__ = name, kernel.__doc__, kernel.__defaults__
+    (_, *annotated), result = kernel.__annotations__.items(), kernel.__annotations__["return"].replace("Tensor", "Any")
+    functional.__annotations__ = {"inpt": "Any", **dict(annotated), "return": result}
+    return functional
+
+
+def functional_of(*kinds: type, wrap: bool = True, pillow: Kernel | None = None) -> Callable[[Kernel], Any]:
+    """Decorator: the functional whose kernel for ``kinds`` is the function below it; ``pillow`` is that for PIL images.
+
+    Of ``crop(image, top)`` it makes ``crop(inpt, top)``, which looks up the kernel for the type of its input. The function itself is
+    ``crop.kernel``, and ``crop_image`` among the module's names.
+    """
+
+    def decorator(kernel: Kernel) -> Any:
+        functional = _looking_up(kernel)
+        kind = next(iter(inspect.signature(kernel).parameters))
+        kernel.__name__ = kernel.__qualname__ = f"{functional.__name__}_{kind}"
+        kernel.__doc__ = None  # it is the functional's; the kernel gets that of all kernels
+        kernel.__globals__[kernel.__name__] = kernel
+        functional.kernel = register(functional, *kinds, wrap=wrap)(kernel)
+        if pillow is not None:
+            register(functional, PIL.Image.Image)(pillow)
+        return functional
 
     return decorator
 

@@ -32,17 +32,10 @@ def parallelogram_to_box(corners: Tensor) -> Tensor:
     height = ops.where(along > across, across * sin, across + along * cos * sign)
     angle = ops.where(across > along, angle_across + math.pi / 2, angle_along)
     cos, sin = angle.cos(), angle.sin()
-    half_width, half_height = width / 2, height / 2
-    corners_of_box = [
-        centre_x - half_width * cos - half_height * sin,
-        centre_y - half_height * cos + half_width * sin,
-        centre_x + half_width * cos - half_height * sin,
-        centre_y - half_height * cos - half_width * sin,
-        centre_x + half_width * cos + half_height * sin,
-        centre_y + half_height * cos - half_width * sin,
-        centre_x - half_width * cos + half_height * sin,
-        centre_y + half_height * cos + half_width * sin,
-    ]
+    corners_of_box = []
+    for right, down in ((-1, -1), (1, -1), (1, 1), (-1, 1)):
+        half_width, half_height = right * width / 2, down * height / 2
+        corners_of_box += [centre_x + half_width * cos + half_height * sin, centre_y + half_height * cos - half_width * sin]
     return ops.stack(corners_of_box, -1).reshape(corners.shape).to(corners.dtype)
 
 

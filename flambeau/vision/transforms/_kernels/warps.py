@@ -21,15 +21,13 @@ from ....nn import functional
 from ... import tv_tensors
 from ...tv_tensors import BoundingBoxFormat, is_rotated_bounding_format
 from . import pil
-from .conversion import to_pil_image
+from .conversion import register_by_tensors
 from .meta import clamped, converted
 from .modes import BILINEAR, NEAREST, PIL_MODES, InterpolationMode, checked_mode
-from .pil import pil_to_tensor
-from .registry import kernel_of, register, register_described
+from .registry import IMAGES, functional_of, register, register_described
 from .rotated import parallelogram_to_box
 from .windows import as_image
 
-_IMAGES = (Tensor, tv_tensors.Image, tv_tensors.Video)
 _F: Any = BoundingBoxFormat
 _CORNERS = [[0, 1], [2, 1], [2, 3], [0, 3]]  # of a box XYXY
 
@@ -150,9 +148,21 @@ def _affine_grid(matrix: list[float], size: tuple[int, int], output_size: tuple[
     return ops.matmul(_places(x, y), theta.T).view(1, rows, columns, 2)
 
 
+def _from_middle(center: Any, image: Tensor) -> list[float]:
+    return [0.0, 0.0] if center is None else [place - size * 0.5 for place, size in zip(center, image.shape[:-3:-1])]
+
+
+@functional_of(*IMAGES)
 def affine(
-    inpt: Any, angle: float, translate: Any, scale: float, shear: Any, interpolation: Any = NEAREST, fill: Any = None, center: Any = None
-) -> Any:
+    image: Tensor,
+    angle: float,
+    translate: Any,
+    scale: float,
+    shear: Any,
+    interpolation: Any = NEAREST,
+    fill: Any = None,
+    center: Any = None,
+) -> Tensor:
     """``inpt`` turned, sheared, scaled and moved.
 
     Args:
@@ -173,25 +183,6 @@ def affine(
         tensor([[[0., 0.],
                  [0., 2.]]])
     """
-    placed = {"angle": angle, "translate": translate, "scale": scale, "shear": shear, "center": center}
-    return kernel_of(affine, type(inpt))(inpt, **placed, interpolation=interpolation, fill=fill)
-
-
-def _from_middle(center: Any, image: Tensor) -> list[float]:
-    return [0.0, 0.0] if center is None else [place - size * 0.5 for place, size in zip(center, image.shape[:-3:-1])]
-
-
-@register(affine, *_IMAGES)
-def affine_image(
-    image: Tensor,
-    angle: float,
-    translate: Any,
-    scale: float,
-    shear: Any,
-    interpolation: Any = NEAREST,
-    fill: Any = None,
-    center: Any = None,
-) -> Tensor:
     mode = checked_mode(interpolation)
     angle, translate, shear, center = affine_arguments(angle, translate, scale, shear, center)
     _check_sampling(image, mode, fill)
@@ -212,7 +203,7 @@ def affine_image_pil(
 
 @register_described(affine, tv_tensors.Mask)
 def affine_mask(mask: Tensor, angle: float, translate: Any, scale: float, shear: Any, fill: Any = None, center: Any = None) -> Tensor:
-    return as_image(affine_image, mask, angle, translate, scale, shear, fill=fill, center=center)
+    return as_image(affine.kernel, mask, angle, translate, scale, shear, fill=fill, center=center)
 
 
 def _mapped(points: Tensor, matrix: Tensor) -> Tensor:
@@ -310,7 +301,17 @@ def affine_bounding_boxes(
 
 
 # -- turning -------------------------------------------------------------------------------------------------------------------------
-def rotate(inpt: Any, angle: float, interpolation: Any = NEAREST, expand: bool = False, center: Any = None, fill: Any = None) -> Any:
+def _quarter_turns(image: Tensor, angle: float, expand: bool) -> int | None:
+    """Number of quarter turns in ``angle``, if these need no interpolation."""
+    if angle in (0, 180):
+        return int(angle) // 90
+    if angle in (90, 270) and (expand or image.shape[-1] == image.shape[-2]):
+        return int(angle) // 90
+    return None
+
+
+@functional_of(*IMAGES)
+def rotate(image: Tensor, angle: float, interpolation: Any = NEAREST, expand: bool = False, center: Any = None, fill: Any = None) -> Tensor:
     """``inpt`` turned by ``angle`` degrees, anticlockwise.
 
     Args:
@@ -327,23 +328,6 @@ def rotate(inpt: Any, angle: float, interpolation: Any = NEAREST, expand: bool =
         tensor([[[1., 3.],
                  [0., 2.]]])
     """
-    options = {"interpolation": interpolation, "expand": expand, "fill": fill, "center": center}
-    return kernel_of(rotate, type(inpt))(inpt, angle=angle, **options)
-
-
-def _quarter_turns(image: Tensor, angle: float, expand: bool) -> int | None:
-    """Number of quarter turns in ``angle``, if these need no interpolation."""
-    if angle in (0, 180):
-        return int(angle) // 90
-    if angle in (90, 270) and (expand or image.shape[-1] == image.shape[-2]):
-        return int(angle) // 90
-    return None
-
-
-@register(rotate, *_IMAGES)
-def rotate_image(
-    image: Tensor, angle: float, interpolation: Any = NEAREST, expand: bool = False, center: Any = None, fill: Any = None
-) -> Tensor:
     angle = angle % 360
     turns = None if center is not None else _quarter_turns(image, angle, expand)
     if turns is not None:
@@ -365,7 +349,7 @@ def rotate_image_pil(
 
 @register_described(rotate, tv_tensors.Mask)
 def rotate_mask(mask: Tensor, angle: float, expand: bool = False, center: Any = None, fill: Any = None) -> Tensor:
-    return as_image(rotate_image, mask, angle, expand=expand, center=center, fill=fill)
+    return as_image(rotate.kernel, mask, angle, expand=expand, center=center, fill=fill)
 
 
 def _turning(angle: float, center: Any) -> dict[str, Any]:
@@ -424,9 +408,20 @@ def _coefficients(startpoints: Any, endpoints: Any, coefficients: Any) -> Any:
     return coefficients
 
 
+def _perspective_grid(coefficients: Any, size: Any, dtype: Any) -> Tensor:
+    rows, columns = size
+    a, b, c, d, e, f, g, h = coefficients
+    places = _places(ops.linspace(0.5, columns - 0.5, columns, dtype=dtype), ops.linspace(0.5, rows - 0.5, rows, dtype=dtype))
+    half = ops.tensor([[0.5 * columns], [0.5 * rows]], dtype=dtype)
+    above = ops.matmul(places, ops.tensor([[a, b, c], [d, e, f]], dtype=dtype).div_(half).T)
+    below = ops.matmul(places, ops.tensor([[g, h, 1.0], [g, h, 1.0]], dtype=dtype).T)
+    return above.div_(below).sub_(1.0).view(1, rows, columns, 2)
+
+
+@functional_of(*IMAGES)
 def perspective(
-    inpt: Any, startpoints: Any, endpoints: Any, interpolation: Any = BILINEAR, fill: Any = None, coefficients: Any = None
-) -> Any:
+    image: Tensor, startpoints: Any, endpoints: Any, interpolation: Any = BILINEAR, fill: Any = None, coefficients: Any = None
+) -> Tensor:
     """``inpt`` seen from another side.
 
     Args:
@@ -443,24 +438,6 @@ def perspective(
         >>> perspective(img, corners, corners).round()[0, 1]
         tensor([3., 4., 5.])
     """
-    points = {"startpoints": startpoints, "endpoints": endpoints, "coefficients": coefficients}
-    return kernel_of(perspective, type(inpt))(inpt, **points, interpolation=interpolation, fill=fill)
-
-
-def _perspective_grid(coefficients: Any, size: Any, dtype: Any) -> Tensor:
-    rows, columns = size
-    a, b, c, d, e, f, g, h = coefficients
-    places = _places(ops.linspace(0.5, columns - 0.5, columns, dtype=dtype), ops.linspace(0.5, rows - 0.5, rows, dtype=dtype))
-    half = ops.tensor([[0.5 * columns], [0.5 * rows]], dtype=dtype)
-    above = ops.matmul(places, ops.tensor([[a, b, c], [d, e, f]], dtype=dtype).div_(half).T)
-    below = ops.matmul(places, ops.tensor([[g, h, 1.0], [g, h, 1.0]], dtype=dtype).T)
-    return above.div_(below).sub_(1.0).view(1, rows, columns, 2)
-
-
-@register(perspective, *_IMAGES)
-def perspective_image(
-    image: Tensor, startpoints: Any, endpoints: Any, interpolation: Any = BILINEAR, fill: Any = None, coefficients: Any = None
-) -> Tensor:
     numbers = _coefficients(startpoints, endpoints, coefficients)
     mode = checked_mode(interpolation)
     _check_sampling(image, mode, fill)
@@ -477,7 +454,7 @@ def perspective_image_pil(
 
 @register_described(perspective, tv_tensors.Mask)
 def perspective_mask(mask: Tensor, startpoints: Any, endpoints: Any, fill: Any = None, coefficients: Any = None) -> Tensor:
-    return as_image(perspective_image, mask, startpoints, endpoints, NEAREST, fill, coefficients)
+    return as_image(perspective.kernel, mask, startpoints, endpoints, NEAREST, fill, coefficients)
 
 
 def _forwards(coefficients: Any, points: Tensor, dtype: Any) -> Tensor:
@@ -532,28 +509,6 @@ def perspective_bounding_boxes(
 
 
 # -- displacement --------------------------------------------------------------------------------------------------------------------
-def elastic(inpt: Any, displacement: Tensor, interpolation: Any = BILINEAR, fill: Any = None) -> Any:
-    """``inpt`` with each pixel read at its place and a displacement.
-
-    Args:
-        inpt: an image, video, mask, boxes or points.
-        displacement: ``(1, H, W, 2)``; 2 is the whole width or height.
-        interpolation, fill: as for :func:`affine`.
-    Returns:
-        What came in, moved.
-    Source: torchvision.transforms.v2.functional.elastic.
-    Example:
-        >>> img = torch.arange(4.0).view(1, 2, 2)
-        >>> elastic(img, torch.zeros(1, 2, 2, 2))
-        tensor([[[0., 1.],
-                 [2., 3.]]])
-    """
-    return kernel_of(elastic, type(inpt))(inpt, displacement=displacement, interpolation=interpolation, fill=fill)
-
-
-elastic_transform = elastic
-
-
 def _check_displacement(displacement: Any, size: Any) -> None:
     if not isinstance(displacement, Tensor):
         raise TypeError("Argument displacement should be a Tensor")
@@ -569,8 +524,23 @@ def _identity_grid(size: Any, dtype: Any) -> Tensor:
     return ops.stack([x.expand(rows, columns), y.expand(rows, columns)], -1).unsqueeze(0)
 
 
-@register(elastic, *_IMAGES)
-def elastic_image(image: Tensor, displacement: Tensor, interpolation: Any = BILINEAR, fill: Any = None) -> Tensor:
+@functional_of(*IMAGES)
+def elastic(image: Tensor, displacement: Tensor, interpolation: Any = BILINEAR, fill: Any = None) -> Tensor:
+    """``inpt`` with each pixel read at its place and a displacement.
+
+    Args:
+        inpt: an image, video, mask, boxes or points.
+        displacement: ``(1, H, W, 2)``; 2 is the whole width or height.
+        interpolation, fill: as for :func:`affine`.
+    Returns:
+        What came in, moved.
+    Source: torchvision.transforms.v2.functional.elastic.
+    Example:
+        >>> img = torch.arange(4.0).view(1, 2, 2)
+        >>> elastic(img, torch.zeros(1, 2, 2, 2))
+        tensor([[[0., 1.],
+                 [2., 3.]]])
+    """
     size = tuple(image.shape[-2:])
     _check_displacement(displacement, size)
     dtype = dtypes.float32 if image.dtype is dtypes.float16 else _grid_dtype(image)
@@ -579,14 +549,13 @@ def elastic_image(image: Tensor, displacement: Tensor, interpolation: Any = BILI
     return _sampled(exact, grid, checked_mode(interpolation), fill).to(image.dtype)
 
 
-@register(elastic, PIL.Image.Image)
-def elastic_image_pil(image: Any, displacement: Tensor, interpolation: Any = BILINEAR, fill: Any = None) -> Any:
-    return to_pil_image(elastic_image(pil_to_tensor(image), displacement, interpolation, fill), mode=image.mode)
+elastic_transform = elastic
+register_by_tensors(elastic)
 
 
 @register_described(elastic, tv_tensors.Mask)
 def elastic_mask(mask: Tensor, displacement: Tensor, fill: Any = None) -> Tensor:
-    return as_image(elastic_image, mask, displacement, NEAREST, fill)
+    return as_image(elastic.kernel, mask, displacement, NEAREST, fill)
 
 
 def _displaced(points: Tensor, displacement: Tensor, canvas_size: Any) -> Tensor:

@@ -9,6 +9,7 @@ from numbers import Number
 from typing import Any
 
 import PIL.Image
+from PIL import ImageOps
 
 from .... import ops
 from ....core import dtype as dtypes
@@ -17,12 +18,11 @@ from ....nn import functional
 from ... import tv_tensors
 from ...tv_tensors import BoundingBoxFormat, is_rotated_bounding_format
 from . import pil
-from .meta import clamped, converted
+from .meta import clamped, converted, get_size
 from .modes import BILINEAR, NEAREST, PIL_MODES, InterpolationMode, checked_mode
-from .registry import kernel_of, register, register_described
+from .registry import IMAGES, functional_of, register, register_described
 from .rotated import parallelogram_to_box
 
-_IMAGES = (Tensor, tv_tensors.Image, tv_tensors.Video)
 _LINEAR = (BILINEAR, InterpolationMode.BICUBIC, InterpolationMode.LANCZOS)
 _ROUNDED = (dtypes.uint8, dtypes.int8, dtypes.int16, dtypes.int32, dtypes.int64)  # others are cut off; bool is True where not 0
 _NEAREST = (NEAREST, InterpolationMode.NEAREST_EXACT)
@@ -46,7 +46,8 @@ def offset_for(format: BoundingBoxFormat, x: float, y: float) -> list[float]:
 
 
 # -- mirrors -----------------------------------------------------------------------------------------------------------------------------
-def horizontal_flip(inpt: Any) -> Any:
+@functional_of(*IMAGES, tv_tensors.Mask, pillow=ImageOps.mirror)
+def horizontal_flip(image: Tensor) -> Tensor:
     """Left and right exchanged.
 
     Args:
@@ -60,10 +61,11 @@ def horizontal_flip(inpt: Any) -> Any:
         tensor([[[1., 0.],
                  [3., 2.]]])
     """
-    return kernel_of(horizontal_flip, type(inpt))(inpt)
+    return image.flip(-1)
 
 
-def vertical_flip(inpt: Any) -> Any:
+@functional_of(*IMAGES, tv_tensors.Mask, pillow=ImageOps.flip)
+def vertical_flip(image: Tensor) -> Tensor:
     """Top and bottom exchanged.
 
     Args:
@@ -77,26 +79,12 @@ def vertical_flip(inpt: Any) -> Any:
         tensor([[[2., 3.],
                  [0., 1.]]])
     """
-    return kernel_of(vertical_flip, type(inpt))(inpt)
-
-
-hflip, vflip = horizontal_flip, vertical_flip
-
-
-@register(horizontal_flip, *_IMAGES, tv_tensors.Mask)
-def horizontal_flip_image(image: Tensor) -> Tensor:
-    return image.flip(-1)
-
-
-@register(vertical_flip, *_IMAGES, tv_tensors.Mask)
-def vertical_flip_image(image: Tensor) -> Tensor:
     return image.flip(-2)
 
 
-horizontal_flip_mask = horizontal_flip_image
-vertical_flip_mask = vertical_flip_image
-register(horizontal_flip, PIL.Image.Image)(pil.hflip)
-register(vertical_flip, PIL.Image.Image)(pil.vflip)
+hflip, vflip = horizontal_flip, vertical_flip
+horizontal_flip_mask = horizontal_flip.kernel
+vertical_flip_mask = vertical_flip.kernel
 
 
 @register_described(horizontal_flip, tv_tensors.KeyPoints)
@@ -111,54 +99,35 @@ def vertical_flip_keypoints(keypoints: Tensor, canvas_size: tuple[int, int]) -> 
     return ops.stack([x, canvas_size[0] - 1 - y], -1)
 
 
-def _radians(angle: Tensor) -> Tensor:
-    return angle.mul(math.pi).div(180)
+def _mirrored_boxes(boxes: Tensor, format: BoundingBoxFormat, axis: int, length: int) -> Tensor:
+    """Boxes of any format, mirrored along ``axis``, 0 for x and 1 for y, in an image of that ``length``."""
+    numbers = list(boxes.unbind(-1))
+    if format == _F.XYWH:  # the corner that was the lower right one comes first
+        numbers[axis] = numbers[axis] + numbers[2 + axis]
+    elif format == _F.XYWHR:  # the next corner comes first
+        radians = numbers[4].mul(math.pi).div(180)
+        numbers[0] = numbers[0] + numbers[2] * radians.cos()
+        numbers[1] = numbers[1] - numbers[2] * radians.sin()
+    elif format == _F.XYXY:
+        numbers[axis], numbers[2 + axis] = numbers[2 + axis], numbers[axis]
+    elif format == _F.XYXYXYXY:
+        numbers = [numbers[place] for place in (2, 3, 0, 1, 6, 7, 4, 5)]
+    coordinates = range(axis, len(numbers), 2) if format in (_F.XYXY, _F.XYXYXYXY) else [axis]
+    for place in coordinates:
+        numbers[place] = length - numbers[place]
+    if format in (_F.XYWHR, _F.CXCYWHR):
+        numbers[4] = 180 - numbers[4] if axis else -numbers[4]
+    return ops.stack(numbers, -1)
 
 
 @register_described(horizontal_flip, tv_tensors.BoundingBoxes)
 def horizontal_flip_bounding_boxes(bounding_boxes: Tensor, format: BoundingBoxFormat, canvas_size: tuple[int, int]) -> Tensor:
-    width = canvas_size[1]
-    x, y, *rest = bounding_boxes.unbind(-1)
-    if format == _F.XYXY:
-        x2, y2 = rest
-        flipped = [width - x2, y, width - x, y2]
-    elif format == _F.XYWH:
-        flipped = [width - (x + rest[0]), y, *rest]
-    elif format == _F.CXCYWH:
-        flipped = [width - x, y, *rest]
-    elif format == _F.XYXYXYXY:  # the corners change places, too
-        x2, y2, x3, y3, x4, y4 = rest
-        flipped = [width - x2, y2, width - x, y, width - x4, y4, width - x3, y3]
-    elif format == _F.XYWHR:
-        along, across, angle = rest
-        radians = _radians(angle)
-        flipped = [width - (x + along * radians.cos()), y - along * radians.sin(), along, across, -angle]
-    else:
-        flipped = [width - x, y, *rest[:2], -rest[2]]
-    return ops.stack(flipped, -1)
+    return _mirrored_boxes(bounding_boxes, format, 0, canvas_size[1])
 
 
 @register_described(vertical_flip, tv_tensors.BoundingBoxes)
 def vertical_flip_bounding_boxes(bounding_boxes: Tensor, format: BoundingBoxFormat, canvas_size: tuple[int, int]) -> Tensor:
-    height = canvas_size[0]
-    x, y, *rest = bounding_boxes.unbind(-1)
-    if format == _F.XYXY:
-        x2, y2 = rest
-        flipped = [x, height - y2, x2, height - y]
-    elif format == _F.XYWH:
-        flipped = [x, height - (y + rest[1]), *rest]
-    elif format == _F.CXCYWH:
-        flipped = [x, height - y, *rest]
-    elif format == _F.XYXYXYXY:
-        x2, y2, x3, y3, x4, y4 = rest
-        flipped = [x2, height - y2, x, height - y, x4, height - y4, x3, height - y3]
-    elif format == _F.XYWHR:
-        along, across, angle = rest
-        radians = _radians(angle)
-        flipped = [x + along * radians.cos(), height - (y - along * radians.sin()), along, across, 180 - angle]
-    else:
-        flipped = [x, height - y, *rest[:2], 180 - rest[2]]
-    return ops.stack(flipped, -1)
+    return _mirrored_boxes(bounding_boxes, format, 1, canvas_size[0])
 
 
 # -- resizing ----------------------------------------------------------------------------------------------------------------------------
@@ -194,7 +163,13 @@ def resized_size(canvas_size: Sequence[int], size: Any, max_size: int | None = N
     return (new_long, new_short) if width <= height else (new_short, new_long)
 
 
-def resize(inpt: Any, size: Any, interpolation: Any = BILINEAR, max_size: int | None = None, antialias: bool | None = True) -> Any:
+def _interpolated(image: Tensor, sizes: tuple[int, int], mode: InterpolationMode, antialias: bool) -> Tensor:
+    align_corners = False if mode in _LINEAR else None
+    return functional.interpolate(image, size=list(sizes), mode=mode.value, align_corners=align_corners, antialias=antialias)
+
+
+@functional_of(*IMAGES)
+def resize(image: Tensor, size: Any, interpolation: Any = BILINEAR, max_size: int | None = None, antialias: bool | None = True) -> Tensor:
     """``inpt`` at another size.
 
     Args:
@@ -211,19 +186,6 @@ def resize(inpt: Any, size: Any, interpolation: Any = BILINEAR, max_size: int | 
         tensor([[[0.0000, 0.2500, 0.7500, 1.0000],
                  [2.0000, 2.2500, 2.7500, 3.0000]]])
     """
-    options = {"interpolation": interpolation, "max_size": max_size, "antialias": antialias}
-    return kernel_of(resize, type(inpt))(inpt, size=size, **options)
-
-
-def _interpolated(image: Tensor, sizes: tuple[int, int], mode: InterpolationMode, antialias: bool) -> Tensor:
-    align_corners = False if mode in _LINEAR else None
-    return functional.interpolate(image, size=list(sizes), mode=mode.value, align_corners=align_corners, antialias=antialias)
-
-
-@register(resize, *_IMAGES)
-def resize_image(
-    image: Tensor, size: Any, interpolation: Any = BILINEAR, max_size: int | None = None, antialias: bool | None = True
-) -> Tensor:
     mode = checked_mode(interpolation)
     antialias = bool(antialias) and mode in _LINEAR
     if mode is InterpolationMode.LANCZOS and not antialias:
@@ -258,7 +220,7 @@ def resize_image_pil(
 def resize_mask(mask: Tensor, size: Any, interpolation: Any = BILINEAR, max_size: int | None = None) -> Tensor:
     mode = checked_mode(interpolation)
     mode = mode if mode in _NEAREST else NEAREST
-    return as_image(resize_image, mask, size, mode, max_size)
+    return as_image(resize.kernel, mask, size, mode, max_size)
 
 
 @register_described(resize, tv_tensors.KeyPoints)
@@ -307,27 +269,6 @@ def padding_sides(padding: Any) -> list[int]:
     return [left, right, top, bottom]
 
 
-def pad(inpt: Any, padding: Any, fill: Any = None, padding_mode: str = "constant") -> Any:
-    """``inpt`` with a border around it.
-
-    Args:
-        inpt: an image, video, mask, boxes or points.
-        padding: the border's width; ``(left and right, top and bottom)``, or ``(left, top, right, bottom)``. Below zero it cuts off.
-        fill: what the border consists of: a number, or one for each channel.
-        padding_mode: ``'constant'``; ``'edge'``, the outermost pixels again; ``'reflect'`` and ``'symmetric'``, the image mirrored without
-            its outermost pixels and with them. For boxes and points ``'constant'`` alone.
-    Returns:
-        What came in, of another size.
-    Source: torchvision.transforms.v2.functional.pad.
-    Example:
-        >>> img = torch.arange(4.0).view(1, 2, 2)
-        >>> pad(img, [1, 0], fill=9.0)
-        tensor([[[9., 0., 1., 9.],
-                 [9., 2., 3., 9.]]])
-    """
-    return kernel_of(pad, type(inpt))(inpt, padding=padding, fill=fill, padding_mode=padding_mode)
-
-
 def _mirrored(size: int, before: int, after: int) -> Tensor:
     """The places that a row of ``size`` pixels is read at to be mirrored at both ends, or cut."""
     inside = list(range(max(-before, 0), size - max(-after, 0)))
@@ -346,8 +287,25 @@ def _padded(images: Tensor, sides: list[int], fill: float, padding_mode: str) ->
     return functional.pad(exact, sides, mode=mode).to(images.dtype)
 
 
-@register(pad, *_IMAGES)
-def pad_image(image: Tensor, padding: Any, fill: Any = None, padding_mode: str = "constant") -> Tensor:
+@functional_of(*IMAGES, pillow=pil.pad)
+def pad(image: Tensor, padding: Any, fill: Any = None, padding_mode: str = "constant") -> Tensor:
+    """``inpt`` with a border around it.
+
+    Args:
+        inpt: an image, video, mask, boxes or points.
+        padding: the border's width; ``(left and right, top and bottom)``, or ``(left, top, right, bottom)``. Below zero it cuts off.
+        fill: what the border consists of: a number, or one for each channel.
+        padding_mode: ``'constant'``; ``'edge'``, the outermost pixels again; ``'reflect'`` and ``'symmetric'``, the image mirrored without
+            its outermost pixels and with them. For boxes and points ``'constant'`` alone.
+    Returns:
+        What came in, of another size.
+    Source: torchvision.transforms.v2.functional.pad.
+    Example:
+        >>> img = torch.arange(4.0).view(1, 2, 2)
+        >>> pad(img, [1, 0], fill=9.0)
+        tensor([[[9., 0., 1., 9.],
+                 [9., 2., 3., 9.]]])
+    """
     sides = padding_sides(padding)
     if padding_mode not in pil.PADDING_MODES:
         raise ValueError(
@@ -375,14 +333,11 @@ def pad_image(image: Tensor, padding: Any, fill: Any = None, padding_mode: str =
     return result.reshape(*batch, *result.shape[1:])
 
 
-register(pad, PIL.Image.Image)(pil.pad)
-
-
 @register_described(pad, tv_tensors.Mask)
 def pad_mask(mask: Tensor, padding: Any, fill: Any = None, padding_mode: str = "constant") -> Tensor:
     if isinstance(fill, (tuple, list)):
         raise ValueError("Non-scalar fill value is not supported")
-    return as_image(pad_image, mask, padding, fill, padding_mode)
+    return as_image(pad.kernel, mask, padding, fill, padding_mode)
 
 
 @register_described(pad, tv_tensors.KeyPoints)
@@ -414,7 +369,8 @@ def pad_bounding_boxes(
 
 
 # -- cutting out -------------------------------------------------------------------------------------------------------------------------
-def crop(inpt: Any, top: int, left: int, height: int, width: int) -> Any:
+@functional_of(*IMAGES, pillow=pil.crop)
+def crop(image: Tensor, top: int, left: int, height: int, width: int) -> Tensor:
     """The window of this size whose upper left corner is at ``(top, left)``; zeros where it leaves the image.
 
     Args:
@@ -429,11 +385,6 @@ def crop(inpt: Any, top: int, left: int, height: int, width: int) -> Any:
         tensor([[[3., 4.],
                  [6., 7.]]])
     """
-    return kernel_of(crop, type(inpt))(inpt, top=top, left=left, height=height, width=width)
-
-
-@register(crop, *_IMAGES)
-def crop_image(image: Tensor, top: int, left: int, height: int, width: int) -> Tensor:
     rows, columns = image.shape[-2:]
     bottom, right = top + height, left + width
     if top >= 0 and left >= 0 and bottom <= rows and right <= columns:
@@ -448,12 +399,9 @@ def crop_image(image: Tensor, top: int, left: int, height: int, width: int) -> T
     return functional.pad(inside, sides)
 
 
-register(crop, PIL.Image.Image)(pil.crop)
-
-
 @register_described(crop, tv_tensors.Mask)
 def crop_mask(mask: Tensor, top: int, left: int, height: int, width: int) -> Tensor:
-    return as_image(crop_image, mask, top, left, height, width)
+    return as_image(crop.kernel, mask, top, left, height, width)
 
 
 @register_described(crop, tv_tensors.KeyPoints)
@@ -489,7 +437,8 @@ def _centre(size: Sequence[int], image_size: Sequence[int]) -> tuple[int, int]:
     return top, left
 
 
-def center_crop(inpt: Any, output_size: Any) -> Any:
+@functional_of(*IMAGES)
+def center_crop(image: Tensor, output_size: Any) -> Tensor:
     """The window of this size in the middle; zeros around images that are smaller.
 
     Args:
@@ -503,11 +452,6 @@ def center_crop(inpt: Any, output_size: Any) -> Any:
         tensor([[[ 5.,  6.],
                  [ 9., 10.]]])
     """
-    return kernel_of(center_crop, type(inpt))(inpt, output_size=output_size)
-
-
-@register(center_crop, *_IMAGES)
-def center_crop_image(image: Tensor, output_size: Any) -> Tensor:
     size = two_sizes(output_size)
     if not image.numel():
         return image.reshape(*image.shape[:-2], *size)
@@ -515,7 +459,7 @@ def center_crop_image(image: Tensor, output_size: Any) -> Tensor:
     if any(borders):
         left, top, right, bottom = borders
         image = functional.pad(image, [left, right, top, bottom])
-    return crop_image(image, *_centre(size, image.shape[-2:]), *size)
+    return crop.kernel(image, *_centre(size, image.shape[-2:]), *size)
 
 
 @register(center_crop, PIL.Image.Image)
@@ -529,7 +473,7 @@ def center_crop_image_pil(image: Any, output_size: Any) -> Any:
 
 @register_described(center_crop, tv_tensors.Mask)
 def center_crop_mask(mask: Tensor, output_size: Any) -> Tensor:
-    return as_image(center_crop_image, mask, output_size)
+    return as_image(center_crop.kernel, mask, output_size)
 
 
 @register_described(center_crop, tv_tensors.KeyPoints)
@@ -546,9 +490,10 @@ def center_crop_bounding_boxes(
     return crop_bounding_boxes(bounding_boxes, format, *_centre(size, canvas_size), *size, clamping_mode=clamping_mode)
 
 
+@functional_of(*IMAGES)
 def resized_crop(
-    inpt: Any, top: int, left: int, height: int, width: int, size: Any, interpolation: Any = BILINEAR, antialias: bool | None = True
-) -> Any:
+    image: Tensor, top: int, left: int, height: int, width: int, size: Any, interpolation: Any = BILINEAR, antialias: bool | None = True
+) -> Tensor:
     """``crop``, then ``resize`` to ``size``.
 
     Args:
@@ -565,15 +510,7 @@ def resized_crop(
         >>> resized_crop(torch.arange(16.0).view(1, 4, 4), 0, 0, 2, 2, [4, 4]).shape
         torch.Size([1, 4, 4])
     """
-    window = {"top": top, "left": left, "height": height, "width": width}
-    return kernel_of(resized_crop, type(inpt))(inpt, **window, size=size, interpolation=interpolation, antialias=antialias)
-
-
-@register(resized_crop, *_IMAGES)
-def resized_crop_image(
-    image: Tensor, top: int, left: int, height: int, width: int, size: Any, interpolation: Any = BILINEAR, antialias: bool | None = True
-) -> Tensor:
-    return resize_image(crop_image(image, top, left, height, width), size, interpolation, antialias=antialias)
+    return resize.kernel(crop.kernel(image, top, left, height, width), size, interpolation, antialias=antialias)
 
 
 @register(resized_crop, PIL.Image.Image)
@@ -610,7 +547,8 @@ def resized_crop_bounding_boxes(
 
 
 # -- five and ten windows ----------------------------------------------------------------------------------------------------------------
-def five_crop(inpt: Any, size: Any) -> tuple[Any, ...]:
+@functional_of(*IMAGES, PIL.Image.Image)
+def five_crop(image: Tensor, size: Any) -> tuple[Tensor, ...]:
     """Windows of this size in the four corners and in the middle.
 
     Args:
@@ -625,10 +563,18 @@ def five_crop(inpt: Any, size: Any) -> tuple[Any, ...]:
         >>> [tuple(window.shape) for window in five_crop(torch.ones(3, 8, 8), [4, 6])]
         [(3, 4, 6), (3, 4, 6), (3, 4, 6), (3, 4, 6), (3, 4, 6)]
     """
-    return kernel_of(five_crop, type(inpt))(inpt, size=size)
+    sizes, image_size = two_sizes(size), get_size(image)
+    if len(sizes) != 2:
+        raise ValueError("Please provide only two dimensions (h, w) for size.")
+    bottom, right = [there - wanted for wanted, there in zip(sizes, image_size)]
+    if bottom < 0 or right < 0:
+        raise ValueError(f"Requested crop size {size} is bigger than input size {tuple(image_size)}")
+    corners = [(0, 0), (0, right), (bottom, 0), (bottom, right)]
+    return (*[crop(image, top, left, *sizes) for top, left in corners], center_crop(image, sizes))
 
 
-def ten_crop(inpt: Any, size: Any, vertical_flip: bool = False) -> tuple[Any, ...]:
+@functional_of(*IMAGES, PIL.Image.Image)
+def ten_crop(image: Tensor, size: Any, vertical_flip: bool = False) -> tuple[Tensor, ...]:
     """``five_crop`` of the image and of its mirror image.
 
     Args:
@@ -642,37 +588,5 @@ def ten_crop(inpt: Any, size: Any, vertical_flip: bool = False) -> tuple[Any, ..
         >>> len(ten_crop(torch.ones(3, 8, 8), [4, 6]))
         10
     """
-    return kernel_of(ten_crop, type(inpt))(inpt, size=size, vertical_flip=vertical_flip)
-
-
-def _five(image: Any, size: Any, image_size: Sequence[int], crop: Any, center_crop: Any) -> tuple[Any, ...]:
-    sizes = two_sizes(size)
-    if len(sizes) != 2:
-        raise ValueError("Please provide only two dimensions (h, w) for size.")
-    bottom, right = [there - wanted for wanted, there in zip(sizes, image_size)]
-    if bottom < 0 or right < 0:
-        raise ValueError(f"Requested crop size {size} is bigger than input size {tuple(image_size)}")
-    corners = [(0, 0), (0, right), (bottom, 0), (bottom, right)]
-    return (*[crop(image, top, left, *sizes) for top, left in corners], center_crop(image, sizes))
-
-
-@register(five_crop, *_IMAGES)
-def five_crop_image(image: Tensor, size: Any) -> tuple[Tensor, ...]:
-    return _five(image, size, image.shape[-2:], crop_image, center_crop_image)
-
-
-@register(ten_crop, *_IMAGES)
-def ten_crop_image(image: Tensor, size: Any, vertical_flip: bool = False) -> tuple[Tensor, ...]:
-    mirrored = vertical_flip_image(image) if vertical_flip else horizontal_flip_image(image)
-    return five_crop_image(image, size) + five_crop_image(mirrored, size)
-
-
-@register(five_crop, PIL.Image.Image)
-def five_crop_image_pil(image: Any, size: Any) -> tuple[Any, ...]:
-    return _five(image, size, pil.size(image), pil.crop, center_crop_image_pil)
-
-
-@register(ten_crop, PIL.Image.Image)
-def ten_crop_image_pil(image: Any, size: Any, vertical_flip: bool = False) -> tuple[Any, ...]:
-    mirrored = pil.vflip(image) if vertical_flip else pil.hflip(image)
-    return five_crop_image_pil(image, size) + five_crop_image_pil(mirrored, size)
+    mirrored = (vflip if vertical_flip else hflip)(image)
+    return five_crop(image, size) + five_crop(mirrored, size)
