@@ -6,11 +6,11 @@ from typing import Any
 
 from ... import ops
 from ...core.tensor import Tensor
-from ...nn import Module
 from . import functional as F
 from ._kernels import augmentation
 from ._kernels.augmentation import AutoAugmentPolicy, Space
 from ._kernels.modes import BILINEAR, NEAREST, InterpolationMode
+from .transforms import _fill_for, _Shown
 
 __all__ = ["AugMix", "AutoAugment", "AutoAugmentPolicy", "RandAugment", "TrivialAugmentWide"]
 
@@ -18,22 +18,11 @@ _WHITE = 255.0
 _BINS_OF_MIX = 10
 
 
-def _fill_for(fill: Any, img: Any) -> Any:
-    """``fill`` with a number for each channel of a tensor."""
-    if fill is None or not isinstance(img, Tensor):
-        return fill
-    return [float(fill)] * F.get_image_num_channels(img) if isinstance(fill, (int, float)) else [float(value) for value in fill]
+class _Augmentation(_Shown):
+    """The base of policies."""
 
-
-class _Augmentation(Module):
-    """The base of policies: shows ``shown`` of its attributes."""
-
-    shown: tuple[str, ...] = ()
     interpolation: Any
     fill: Any
-
-    def __repr__(self) -> str:
-        return f"{type(self).__name__}({', '.join(f'{name}={getattr(self, name)}' for name in self.shown)})"
 
     def _drawn_step(self, img: Any, space: Space, bins: int, size: list[int], fill: Any, magnitude_index: Any) -> Any:
         """``img`` after an operation that is drawn, and its magnitude and sign where it has them."""
@@ -45,7 +34,7 @@ class _Augmentation(Module):
         return augmentation.applied(F, name, img, magnitude, self.interpolation, fill)
 
 
-class AutoAugment(_Augmentation):
+class AutoAugment(_Augmentation, shown=("policy", "fill")):
     """A pair of operations from a learned policy, each with its probability and strength.
 
     Args:
@@ -56,8 +45,6 @@ class AutoAugment(_Augmentation):
         >>> AutoAugment()(torch.ones(3, 8, 8, dtype=torch.uint8)).shape
         torch.Size([3, 8, 8])
     """
-
-    shown = ("policy", "fill")
 
     def __init__(
         self, policy: AutoAugmentPolicy = AutoAugmentPolicy.IMAGENET, interpolation: InterpolationMode = NEAREST, fill: Any = None
@@ -88,7 +75,7 @@ class AutoAugment(_Augmentation):
         return img
 
 
-class RandAugment(_Augmentation):
+class RandAugment(_Augmentation, shown=("num_ops", "magnitude", "num_magnitude_bins", "interpolation", "fill")):
     """``num_ops`` operations drawn with equal probability, all of one strength.
 
     Args:
@@ -101,8 +88,6 @@ class RandAugment(_Augmentation):
         >>> RandAugment()(torch.ones(3, 8, 8, dtype=torch.uint8)).shape
         torch.Size([3, 8, 8])
     """
-
-    shown = ("num_ops", "magnitude", "num_magnitude_bins", "interpolation", "fill")
 
     def __init__(
         self,
@@ -124,7 +109,7 @@ class RandAugment(_Augmentation):
         return img
 
 
-class TrivialAugmentWide(_Augmentation):
+class TrivialAugmentWide(_Augmentation, shown=("num_magnitude_bins", "interpolation", "fill")):
     """One operation of one strength, both drawn with equal probability.
 
     Args:
@@ -137,8 +122,6 @@ class TrivialAugmentWide(_Augmentation):
         torch.Size([3, 8, 8])
     """
 
-    shown = ("num_magnitude_bins", "interpolation", "fill")
-
     def __init__(self, num_magnitude_bins: int = 31, interpolation: InterpolationMode = NEAREST, fill: Any = None):
         super().__init__()
         self.num_magnitude_bins, self.interpolation, self.fill = num_magnitude_bins, interpolation, fill
@@ -149,7 +132,7 @@ class TrivialAugmentWide(_Augmentation):
         return self._drawn_step(img, augmentation.TRIVIAL_WIDE, bins, size, fill, lambda: int(ops.randint(bins, (1,))))
 
 
-class AugMix(_Augmentation):
+class AugMix(_Augmentation, shown=("severity", "mixture_width", "chain_depth", "alpha", "all_ops", "interpolation", "fill")):
     """The image mixed with chains of augmented ones.
 
     Args:
@@ -166,8 +149,6 @@ class AugMix(_Augmentation):
         >>> AugMix()(torch.ones(3, 8, 8, dtype=torch.uint8)).shape
         torch.Size([3, 8, 8])
     """
-
-    shown = ("severity", "mixture_width", "chain_depth", "alpha", "all_ops", "interpolation", "fill")
 
     def __init__(
         self,

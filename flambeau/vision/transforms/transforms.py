@@ -13,7 +13,7 @@ from ...core.dtype import dtype as Dtype
 from ...core.tensor import Tensor
 from ...nn import Module
 from . import functional as F
-from ._kernels import arguments, draws, filters
+from ._kernels import arguments, draws, filters, pil
 from ._kernels.modes import BILINEAR, NEAREST, InterpolationMode, mode_from_int
 
 __all__ = [
@@ -27,19 +27,32 @@ __all__ = [
 _TWO_SIZES = "Please provide only two dimensions (h, w) for size."
 
 
-def _shown(transform: Any, *names: str, separator: str = ", ") -> str:
-    """``transform`` as it is printed, with these attributes."""
-    return f"{type(transform).__name__}({separator.join(f'{name}={getattr(transform, name)}' for name in names)})"
-
-
 class _Shown(Module):
-    """A transform that is printed with the attributes ``shown``."""
+    """The base of transforms by ``function``, which gets the attributes ``passing``; printed with the attributes ``shown``.
 
-    shown: tuple[str, ...] = ()
-    separator = ", "
+    What is passed is shown unless told.
+    """
+
+    _function: Any
+    _passing: tuple[str, ...] = ()
+    _shown: tuple[str, ...] = ()
+    _separator = ", "
+
+    def __init_subclass__(cls, function: Any = None, passing: tuple[str, ...] = (), shown: tuple[str, ...] = (), **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        if function is not None:
+            cls._function, cls._passing = staticmethod(function), passing
+        if passing or shown:
+            cls._shown = shown or passing
+
+    def _transformed(self, img: Any) -> Any:
+        return self._function(img, *[getattr(self, name) for name in self._passing])
+
+    def forward(self, img: Any) -> Any:
+        return self._transformed(img)
 
     def __repr__(self) -> str:
-        return _shown(self, *self.shown, separator=self.separator)
+        return f"{type(self).__name__}({self._separator.join(f'{name}={getattr(self, name)}' for name in self._shown)})"
 
 
 def _lines(transform: Any, *lines: Any) -> str:
@@ -60,7 +73,7 @@ def _checked_fill(fill: Any) -> Any:
 
 def _fill_for(fill: Any, img: Any) -> Any:
     """``fill`` with a number for each channel of a tensor."""
-    if not isinstance(img, Tensor):
+    if fill is None or not isinstance(img, Tensor):
         return fill
     return [float(fill)] * F.get_image_num_channels(img) if isinstance(fill, (int, float)) else [float(value) for value in fill]
 
@@ -225,15 +238,13 @@ class ToPILImage:
         return f"{type(self).__name__}({'' if self.mode is None else f'mode={self.mode}'})"
 
 
-class Normalize(_Shown):
+class Normalize(_Shown, shown=("mean", "std")):
     """``(x - mean) / std`` for each channel of a tensor. Source: torchvision.transforms.Normalize.
 
     Example:
         >>> Normalize([0.5], [0.5])(torch.ones(1, 1, 2))
         tensor([[[1., 1.]]])
     """
-
-    shown = ("mean", "std")
 
     def __init__(self, mean: Any, std: Any, inplace: bool = False):
         super().__init__()
@@ -272,7 +283,7 @@ class LinearTransformation(Module):
 
 
 # -- sizes and windows -------------------------------------------------------------------------------------------------------------------
-class Resize(Module):
+class Resize(_Shown, function=F.resize, passing=("size", "interpolation", "max_size", "antialias")):
     """Images at another size.
 
     Args:
@@ -296,15 +307,12 @@ class Resize(Module):
         self.interpolation = _mode(interpolation)
         self.antialias = antialias
 
-    def forward(self, img: Any) -> Any:
-        return F.resize(img, self.size, self.interpolation, self.max_size, self.antialias)
-
     def __repr__(self) -> str:
         detail = f"(size={self.size}, interpolation={self.interpolation.value}, max_size={self.max_size}, antialias={self.antialias})"
         return f"{type(self).__name__}{detail}"
 
 
-class CenterCrop(_Shown):
+class CenterCrop(_Shown, function=F.center_crop, passing=("size",)):
     """The window of this size in the middle; zeros around smaller images. Source: torchvision.transforms.CenterCrop.
 
     Example:
@@ -312,17 +320,12 @@ class CenterCrop(_Shown):
         torch.Size([3, 2, 3])
     """
 
-    shown = ("size",)
-
     def __init__(self, size: Any):
         super().__init__()
         self.size = arguments.setup_size(size, _TWO_SIZES)
 
-    def forward(self, img: Any) -> Any:
-        return F.center_crop(img, self.size)
 
-
-class Pad(_Shown):
+class Pad(_Shown, function=F.pad, passing=("padding", "fill", "padding_mode")):
     """A border around images; ``functional.pad`` has the arguments. Source: torchvision.transforms.Pad.
 
     Example:
@@ -332,25 +335,19 @@ class Pad(_Shown):
                  [0., 0., 0.]]])
     """
 
-    shown = ("padding", "fill", "padding_mode")
-
     def __init__(self, padding: Any, fill: Any = 0, padding_mode: str = "constant"):
         super().__init__()
         if not isinstance(padding, (Number, tuple, list)):
             raise TypeError("Got inappropriate padding arg")
         if not isinstance(fill, (Number, tuple, list)):
             raise TypeError("Got inappropriate fill arg")
-        if padding_mode not in ("constant", "edge", "reflect", "symmetric"):
-            raise ValueError("Padding mode should be either constant, edge, reflect or symmetric")
+        pil.check_padding_mode(padding_mode)
         if isinstance(padding, Sequence) and len(padding) not in (1, 2, 4):
             raise ValueError(f"Padding must be an int or a 1, 2, or 4 element tuple, not a {len(padding)} element tuple")
         self.padding, self.fill, self.padding_mode = padding, fill, padding_mode
 
-    def forward(self, img: Any) -> Any:
-        return F.pad(img, self.padding, self.fill, self.padding_mode)
 
-
-class RandomCrop(_Shown):
+class RandomCrop(_Shown, shown=("size", "padding")):
     """A window of this size at a random place.
 
     Args:
@@ -365,8 +362,6 @@ class RandomCrop(_Shown):
         >>> RandomCrop(4, padding=1)(torch.ones(3, 8, 6)).shape
         torch.Size([3, 4, 4])
     """
-
-    shown = ("size", "padding")
 
     def __init__(self, size: Any, padding: Any = None, pad_if_needed: bool = False, fill: Any = 0, padding_mode: str = "constant"):
         super().__init__()
@@ -441,31 +436,21 @@ class RandomResizedCrop(Module):
         return f"{type(self).__name__}(size={self.size}, scale={scale}, ratio={ratio}, {more})"
 
 
-class FiveCrop(_Shown):
+class FiveCrop(_Shown, function=F.five_crop, passing=("size",)):
     """A tuple of the windows in the four corners and in the middle. Source: torchvision.transforms.FiveCrop."""
-
-    shown = ("size",)
 
     def __init__(self, size: Any):
         super().__init__()
         self.size = arguments.setup_size(size, _TWO_SIZES)
 
-    def forward(self, img: Any) -> tuple[Any, ...]:
-        return F.five_crop(img, self.size)
 
-
-class TenCrop(_Shown):
+class TenCrop(_Shown, function=F.ten_crop, passing=("size", "vertical_flip")):
     """A tuple of :class:`FiveCrop` of the image and of its mirror image. Source: torchvision.transforms.TenCrop."""
-
-    shown = ("size", "vertical_flip")
 
     def __init__(self, size: Any, vertical_flip: bool = False):
         super().__init__()
         self.size = arguments.setup_size(size, _TWO_SIZES)
         self.vertical_flip = vertical_flip
-
-    def forward(self, img: Any) -> tuple[Any, ...]:
-        return F.ten_crop(img, self.size, self.vertical_flip)
 
 
 # -- old names -----------------------------------------------------------------------------------------------------------------------------
@@ -489,7 +474,7 @@ class RandomSizedCrop(RandomResizedCrop):
 
 
 # -- maps ----------------------------------------------------------------------------------------------------------------------------------
-class RandomPerspective(_Shown):
+class RandomPerspective(_Shown, shown=("p",)):
     """With probability ``p`` an image whose corners are moved inwards by up to ``distortion_scale`` halves of its size.
 
     Source: torchvision.transforms.RandomPerspective.
@@ -497,8 +482,6 @@ class RandomPerspective(_Shown):
         >>> RandomPerspective(p=0.0)(torch.tensor([[[1.0, 2.0]]]))
         tensor([[[1., 2.]]])
     """
-
-    shown = ("p",)
 
     def __init__(self, distortion_scale: float = 0.5, p: float = 0.5, interpolation: Any = BILINEAR, fill: Any = 0):
         super().__init__()
@@ -624,7 +607,7 @@ def _two_floats(value: Any, name: str) -> Any:
     return value
 
 
-class ElasticTransform(_Shown):
+class ElasticTransform(_Shown, shown=("alpha", "sigma", "interpolation", "fill")):
     """Images with each pixel displaced at random, and smoothly.
 
     Args:
@@ -633,8 +616,6 @@ class ElasticTransform(_Shown):
         interpolation, fill: as for ``functional.elastic_transform``.
     Source: torchvision.transforms.ElasticTransform. Simard et al. 2003.
     """
-
-    shown = ("alpha", "sigma", "interpolation", "fill")
 
     def __init__(self, alpha: Any = 50.0, sigma: Any = 5.0, interpolation: Any = BILINEAR, fill: Any = 0):
         super().__init__()
@@ -657,7 +638,7 @@ class ElasticTransform(_Shown):
 
 
 # -- colours -------------------------------------------------------------------------------------------------------------------------------
-class ColorJitter(_Shown):
+class ColorJitter(_Shown, shown=("brightness", "contrast", "saturation", "hue")):
     """Brightness, contrast, saturation and hue changed at random, in random order.
 
     Args:
@@ -668,8 +649,6 @@ class ColorJitter(_Shown):
         >>> ColorJitter(brightness=0.5, hue=0.1)(torch.ones(3, 8, 6)).shape
         torch.Size([3, 8, 6])
     """
-
-    shown = ("brightness", "contrast", "saturation", "hue")
 
     def __init__(self, brightness: Any = 0, contrast: Any = 0, saturation: Any = 0, hue: Any = 0):
         super().__init__()
@@ -693,41 +672,28 @@ class ColorJitter(_Shown):
         return img
 
 
-class Grayscale(_Shown):
+class Grayscale(_Shown, function=F.rgb_to_grayscale, passing=("num_output_channels",)):
     """Images in grey, of one channel or three equal ones. Source: torchvision.transforms.Grayscale."""
-
-    shown = ("num_output_channels",)
 
     def __init__(self, num_output_channels: int = 1):
         super().__init__()
         self.num_output_channels = num_output_channels
 
-    def forward(self, img: Any) -> Any:
-        return F.rgb_to_grayscale(img, num_output_channels=self.num_output_channels)
 
+class _WithProbability(_Shown, shown=("p",)):
+    """The base of what is done with probability ``p``, which is shown, too."""
 
-class _WithProbability(_Shown):
-    """Apply ``function`` with probability ``p``; it gets the attributes ``passing``, which are shown, too."""
+    _separator = ","
 
-    shown: tuple[str, ...] = ("p",)
-    separator = ","
-    _function: Any
-    _passing: tuple[str, ...] = ()
-
-    def __init_subclass__(cls, function: Any = None, passing: tuple[str, ...] = (), **kwargs: Any) -> None:
-        super().__init_subclass__(**kwargs)
-        if function is not None:
-            cls._function, cls._passing, cls.shown = staticmethod(function), passing, (*passing, "p")
+    def __init_subclass__(cls, passing: tuple[str, ...] = (), **kwargs: Any) -> None:
+        super().__init_subclass__(passing=passing, shown=(*passing, "p") if passing else (), **kwargs)
 
     def __init__(self, p: float = 0.5):
         super().__init__()
         self.p = p
 
-    def transformed(self, img: Any) -> Any:
-        return self._function(img, *[getattr(self, name) for name in self._passing])
-
     def forward(self, img: Any) -> Any:
-        return self.transformed(img) if draws.happens(self.p) else img
+        return self._transformed(img) if draws.happens(self.p) else img
 
 
 class RandomHorizontalFlip(_WithProbability, function=F.hflip):
@@ -749,7 +715,7 @@ class RandomGrayscale(_WithProbability):
     def __init__(self, p: float = 0.1):
         super().__init__(p)
 
-    def transformed(self, img: Any) -> Any:
+    def _transformed(self, img: Any) -> Any:
         return F.rgb_to_grayscale(img, num_output_channels=F.get_image_num_channels(img))
 
 
@@ -805,7 +771,7 @@ class RandomEqualize(_WithProbability, function=F.equalize):
 
 
 # -- erasing and smoothing -----------------------------------------------------------------------------------------------------------------
-class RandomErasing(_Shown):
+class RandomErasing(_Shown, shown=("p", "scale", "ratio", "value", "inplace")):
     """With probability ``p`` a window of random area and shape erased, of tensors alone.
 
     Args:
@@ -819,8 +785,6 @@ class RandomErasing(_Shown):
         >>> RandomErasing(p=1.0, value=0)(torch.ones(3, 8, 8)).shape
         torch.Size([3, 8, 8])
     """
-
-    shown = ("p", "scale", "ratio", "value", "inplace")
 
     def __init__(self, p: float = 0.5, scale: Any = (0.02, 0.33), ratio: Any = (0.3, 3.3), value: Any = 0, inplace: bool = False):
         super().__init__()
@@ -846,7 +810,7 @@ class RandomErasing(_Shown):
         return F.erase(img, *self.get_params(img, self.scale, self.ratio, value), self.inplace)
 
 
-class GaussianBlur(_Shown):
+class GaussianBlur(_Shown, shown=("kernel_size", "sigma")):
     """Images smoothed by a Gaussian of random deviation.
 
     Args:
@@ -857,8 +821,6 @@ class GaussianBlur(_Shown):
         >>> GaussianBlur(3)(torch.ones(3, 8, 6)).shape
         torch.Size([3, 8, 6])
     """
-
-    shown = ("kernel_size", "sigma")
 
     def __init__(self, kernel_size: Any, sigma: Any = (0.1, 2.0)):
         super().__init__()
