@@ -20,16 +20,5 @@ from ._utils import *
 
 _late.adopt(__name__)
 
-__all__ = sorted(
-    [
-        *("AutoAugmentPolicy", "InterpolationMode", "functional"),
-        *_augment.__all__,
-        *_auto_augment.__all__,
-        *_color.__all__,
-        *_container.__all__,
-        *_geometry.__all__,
-        *_misc.__all__,
-        *_transform.__all__,
-        *_utils.__all__,
-    ]
-)
+_modules = (_augment, _auto_augment, _color, _container, _geometry, _misc, _transform, _utils)
+__all__ = sorted(["AutoAugmentPolicy", "InterpolationMode", "functional", *[name for module in _modules for name in module.__all__]])

@@ -12,15 +12,16 @@ from ._transform import Transform
 __all__ = ["Compose", "RandomApply", "RandomChoice", "RandomOrder"]
 
 
-def _check(transforms: Any, *kinds: type) -> None:
-    if not isinstance(transforms, (Sequence, *kinds)):
-        raise TypeError("Argument transforms should be a sequence of callables")
-    if not transforms:
-        raise ValueError("Pass at least one transform")
-
-
 class _Container(Transform):
-    transforms: Sequence[Callable[..., Any]]
+    _kinds: tuple[type, ...] = (Sequence,)  # of what holds the transforms
+
+    def __init__(self, transforms: Sequence[Callable[..., Any]]):
+        super().__init__()
+        if not isinstance(transforms, self._kinds):
+            raise TypeError("Argument transforms should be a sequence of callables")
+        if not transforms:
+            raise ValueError("Pass at least one transform")
+        self.transforms = transforms
 
     def _applied(self, transforms: Any, inputs: tuple[Any, ...]) -> Any:
         """``inputs`` after each of ``transforms``; one input goes in and comes out by itself."""
@@ -46,11 +47,6 @@ class Compose(_Container):
         torch.Size([1, 4, 4])
     """
 
-    def __init__(self, transforms: Sequence[Callable[..., Any]]):
-        super().__init__()
-        _check(transforms)
-        self.transforms = transforms
-
     def forward(self, *inputs: Any) -> Any:
         return self._applied(self.transforms, inputs)
 
@@ -70,10 +66,10 @@ class RandomApply(_Container):
         torch.Size([3, 4, 4])
     """
 
+    _kinds = (Sequence, ModuleList)
+
     def __init__(self, transforms: Any, p: float = 0.5):
-        super().__init__()
-        _check(transforms, ModuleList)
-        self.transforms = transforms
+        super().__init__(transforms)
         if not 0.0 <= p <= 1.0:
             raise ValueError("`p` should be a floating point value in the interval [0.0, 1.0].")
         self.p = p
@@ -98,12 +94,10 @@ class RandomChoice(_Container):
     """
 
     def __init__(self, transforms: Sequence[Callable[..., Any]], p: Sequence[float] | None = None):
-        _check(transforms)
+        super().__init__(transforms)
         weights = [1] * len(transforms) if p is None else p
         if len(weights) != len(transforms):
             raise ValueError(f"Length of p doesn't match the number of transforms: {len(weights)} != {len(transforms)}")
-        super().__init__()
-        self.transforms = transforms
         self.p = [weight / sum(weights) for weight in weights]
 
     def forward(self, *inputs: Any) -> Any:
@@ -123,11 +117,6 @@ class RandomOrder(_Container):
         >>> RandomOrder([v2.CenterCrop(4), v2.Grayscale()])(torch.ones(3, 8, 6)).shape
         torch.Size([1, 4, 4])
     """
-
-    def __init__(self, transforms: Sequence[Callable[..., Any]]):
-        _check(transforms)
-        super().__init__()
-        self.transforms = transforms
 
     def forward(self, *inputs: Any) -> Any:
         return self._applied([self.transforms[index] for index in ops.randperm(len(self.transforms)).tolist()], inputs)

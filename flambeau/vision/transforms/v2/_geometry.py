@@ -11,12 +11,13 @@ import PIL.Image
 from .... import ops
 from ....core.tensor import Tensor
 from ... import tv_tensors
+from ..._signatures import taking
 from .. import transforms as classic
 from .._kernels import arguments, draws, meta, warps, windows
+from .._kernels.pil import check_padding_mode
 from ._transform import RandomApplyTransform, Transform
 from ._utils import (
     check_padding,
-    check_padding_mode,
     fill_for,
     get_bounding_boxes,
     has_all,
@@ -225,14 +226,8 @@ class RandomResizedCrop(Transform, functional=windows.resized_crop, passing=("si
 
     get_params = staticmethod(classic.RandomResizedCrop.get_params)
 
-    def __init__(
-        self,
-        size: Any,
-        scale: Any = (0.08, 1.0),
-        ratio: Any = (3.0 / 4.0, 4.0 / 3.0),
-        interpolation: Any = "bilinear",
-        antialias: bool | None = True,
-    ):
+    @taking(classic.RandomResizedCrop.__init__, interpolation="bilinear")
+    def __init__(self, size: Any, scale: Any, ratio: Any, interpolation: Any, antialias: bool | None):
         super().__init__()
         self.size = arguments.setup_size(size, _TWO_SIZES)
         for name, bounds in (("Scale", scale), ("Ratio", ratio)):
@@ -570,16 +565,8 @@ class RandomAffine(Transform, functional=warps.affine, passing=("interpolation",
 
     get_params = staticmethod(classic.RandomAffine.get_params)
 
-    def __init__(
-        self,
-        degrees: Any,
-        translate: Any = None,
-        scale: Any = None,
-        shear: Any = None,
-        interpolation: Any = "nearest",
-        fill: Any = 0,
-        center: Any = None,
-    ):
+    @taking(classic.RandomAffine.__init__, interpolation="nearest")
+    def __init__(self, degrees: Any, translate: Any, scale: Any, shear: Any, interpolation: Any, fill: Any, center: Any):
         super().__init__()
         self.degrees, angles_of_shear = arguments.setup_affine(degrees, translate, scale, shear, center)
         self.translate, self.scale = translate, scale

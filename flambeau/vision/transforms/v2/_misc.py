@@ -38,7 +38,7 @@ class Identity(Transform):
         return inpt
 
 
-class Lambda(Transform):
+class Lambda(Transform, types=(object,)):
     """A function of all inputs that are of one of ``types``.
 
     Args:
@@ -50,12 +50,10 @@ class Lambda(Transform):
         [tensor([1., 1.]), 'label']
     """
 
-    _transformed_types = (object,)
-
     def __init__(self, lambd: Callable[[Any], Any], *types: type):
         super().__init__()
         self.lambd = lambd
-        self.types = types or self._transformed_types
+        self.types = types or (object,)
 
     def transform(self, inpt: Any, params: dict[str, Any]) -> Any:
         return self.lambd(inpt) if isinstance(inpt, self.types) else inpt
@@ -66,7 +64,7 @@ class Lambda(Transform):
 
 
 # -- conversion --------------------------------------------------------------------------------------------------------------------------
-class PILToTensor(Transform):
+class PILToTensor(Transform, functional=conversion.pil_to_tensor, types=(PIL.Image.Image,)):
     """PIL images as plain tensors with the image's own values. Source: torchvision.transforms.v2.PILToTensor.
 
     Example:
@@ -74,13 +72,8 @@ class PILToTensor(Transform):
         torch.Size([3, 4, 5])
     """
 
-    _transformed_types = (PIL.Image.Image,)
 
-    def transform(self, inpt: Any, params: dict[str, Any]) -> Any:
-        return conversion.pil_to_tensor(inpt)
-
-
-class ToImage(Transform):
+class ToImage(Transform, functional=conversion.to_image, types=(is_pure_tensor, PIL.Image.Image, np.ndarray)):
     """Plain tensors, PIL images and arrays as ``tv_tensors.Image``. Source: torchvision.transforms.v2.ToImage.
 
     Example:
@@ -88,13 +81,8 @@ class ToImage(Transform):
         'Image'
     """
 
-    _transformed_types = (is_pure_tensor, PIL.Image.Image, np.ndarray)
 
-    def transform(self, inpt: Any, params: dict[str, Any]) -> Any:
-        return conversion.to_image(inpt)
-
-
-class ToPILImage(Transform):
+class ToPILImage(Transform, functional=conversion.to_pil_image, passing=("mode",), types=(is_pure_tensor, tv_tensors.Image, np.ndarray)):
     """Tensors and arrays as PIL images.
 
     Args:
@@ -105,17 +93,12 @@ class ToPILImage(Transform):
         (5, 4)
     """
 
-    _transformed_types = (is_pure_tensor, tv_tensors.Image, np.ndarray)
-
     def __init__(self, mode: str | None = None):
         super().__init__()
         self.mode = mode
 
-    def transform(self, inpt: Any, params: dict[str, Any]) -> Any:
-        return conversion.to_pil_image(inpt, mode=self.mode)
 
-
-class ToPureTensor(Transform):
+class ToPureTensor(Transform, types=(tv_tensors.TVTensor,)):
     """Images, boxes and so on as plain tensors. Source: torchvision.transforms.v2.ToPureTensor.
 
     Example:
@@ -123,16 +106,12 @@ class ToPureTensor(Transform):
         'Tensor'
     """
 
-    _transformed_types = (tv_tensors.TVTensor,)
-
     def transform(self, inpt: Any, params: dict[str, Any]) -> Any:
         return inpt.as_subclass(Tensor)
 
 
-class ToTensor(Transform):
+class ToTensor(Transform, functional=conversion.to_tensor, types=(PIL.Image.Image, np.ndarray)):
     """Deprecated: :class:`ToImage` and :class:`ToDtype` with ``scale=True`` do the same. Source: torchvision.transforms.v2.ToTensor."""
-
-    _transformed_types = (PIL.Image.Image, np.ndarray)
 
     def __init__(self) -> None:
         warnings.warn(
@@ -142,9 +121,6 @@ class ToTensor(Transform):
             stacklevel=2,
         )
         super().__init__()
-
-    def transform(self, inpt: Any, params: dict[str, Any]) -> Any:
-        return conversion.to_tensor(inpt)
 
 
 class ConvertImageDtype(Transform):
@@ -166,7 +142,7 @@ class ConvertImageDtype(Transform):
         return self._call_kernel(conversion.to_dtype, inpt, dtype=self.dtype, scale=True)
 
 
-class ToDtype(Transform):
+class ToDtype(Transform, types=(Tensor,)):
     """Tensors as another dtype.
 
     Args:
@@ -179,8 +155,6 @@ class ToDtype(Transform):
         >>> ToDtype(torch.float32, scale=True)(torch.tensor([[[0, 255]]], dtype=torch.uint8))
         tensor([[[0., 1.]]])
     """
-
-    _transformed_types = (Tensor,)
 
     def __init__(self, dtype: Any, scale: bool = False):
         super().__init__()
@@ -222,7 +196,7 @@ def _refuse_pictures(transform: Any, flat_inputs: list[Any]) -> None:
         raise TypeError(f"{type(transform).__name__}() does not support PIL images.")
 
 
-class LinearTransformation(Transform):
+class LinearTransformation(Transform, types=(is_pure_tensor, tv_tensors.Image, tv_tensors.Video)):
     """``(x - mean_vector) @ transformation_matrix`` of flattened images.
 
     Args:
@@ -234,8 +208,6 @@ class LinearTransformation(Transform):
         tensor([[[0., 0.],
                  [0., 0.]]])
     """
-
-    _transformed_types = (is_pure_tensor, tv_tensors.Image, tv_tensors.Video)
 
     def __init__(self, transformation_matrix: Tensor, mean_vector: Tensor):
         super().__init__()
@@ -318,7 +290,7 @@ class GaussianNoise(Transform, functional=filters.gaussian_noise, passing=("mean
         self.mean, self.sigma, self.clip = mean, sigma, clip
 
 
-class UniformTemporalSubsample(Transform, functional=filters.uniform_temporal_subsample, passing=("num_samples",)):
+class UniformTemporalSubsample(Transform, functional=filters.uniform_temporal_subsample, passing=("num_samples",), types=(Tensor,)):
     """``num_samples`` frames of videos at equal distances.
 
     Args:
@@ -329,15 +301,13 @@ class UniformTemporalSubsample(Transform, functional=filters.uniform_temporal_su
         tensor([0., 2., 4.])
     """
 
-    _transformed_types = (Tensor,)
-
     def __init__(self, num_samples: int):
         super().__init__()
         self.num_samples = num_samples
 
 
 # -- boxes and points --------------------------------------------------------------------------------------------------------------------
-class ConvertBoundingBoxFormat(Transform):
+class ConvertBoundingBoxFormat(Transform, types=(tv_tensors.BoundingBoxes,)):
     """Boxes in another format.
 
     Args:
@@ -349,8 +319,6 @@ class ConvertBoundingBoxFormat(Transform):
         [[2, 1, 4, 2]]
     """
 
-    _transformed_types = (tv_tensors.BoundingBoxes,)
-
     def __init__(self, format: Any):
         super().__init__()
         self.format = format
@@ -359,7 +327,7 @@ class ConvertBoundingBoxFormat(Transform):
         return meta.convert_bounding_box_format(inpt, new_format=self.format)
 
 
-class ClampBoundingBoxes(Transform):
+class ClampBoundingBoxes(Transform, functional=meta.clamp_bounding_boxes, passing=("clamping_mode",), types=(tv_tensors.BoundingBoxes,)):
     """Boxes cut to their image.
 
     Args:
@@ -371,17 +339,12 @@ class ClampBoundingBoxes(Transform):
         [[0, 0, 6, 2]]
     """
 
-    _transformed_types = (tv_tensors.BoundingBoxes,)
-
     def __init__(self, clamping_mode: str | None = "auto"):
         super().__init__()
         self.clamping_mode = clamping_mode
 
-    def transform(self, inpt: Any, params: dict[str, Any]) -> Any:
-        return meta.clamp_bounding_boxes(inpt, clamping_mode=self.clamping_mode)
 
-
-class ClampKeyPoints(Transform):
+class ClampKeyPoints(Transform, functional=meta.clamp_keypoints, types=(tv_tensors.KeyPoints,)):
     """Points moved to the nearest pixel of their image. Source: torchvision.transforms.v2.ClampKeyPoints.
 
     Example:
@@ -389,13 +352,8 @@ class ClampKeyPoints(Transform):
         [[5, 0]]
     """
 
-    _transformed_types = (tv_tensors.KeyPoints,)
 
-    def transform(self, inpt: Any, params: dict[str, Any]) -> Any:
-        return meta.clamp_keypoints(inpt)
-
-
-class SetClampingMode(Transform):
+class SetClampingMode(Transform, types=(tv_tensors.BoundingBoxes,)):
     """Boxes that are cut in another way from here on.
 
     Args:
@@ -408,8 +366,6 @@ class SetClampingMode(Transform):
         >>> SetClampingMode('hard')(boxes).clamping_mode
         'hard'
     """
-
-    _transformed_types = (tv_tensors.BoundingBoxes,)
 
     def __init__(self, clamping_mode: str | None):
         super().__init__()
@@ -467,7 +423,7 @@ class _Sanitizing(Transform):
             return inpt
 
 
-class SanitizeBoundingBoxes(_Sanitizing):
+class SanitizeBoundingBoxes(_Sanitizing, types=(tv_tensors.BoundingBoxes, tv_tensors.Mask)):
     """Without boxes that leave the image or are too small, and without their labels and masks.
 
     Args:
@@ -483,7 +439,6 @@ class SanitizeBoundingBoxes(_Sanitizing):
         tensor([1])
     """
 
-    _transformed_types = (tv_tensors.BoundingBoxes, tv_tensors.Mask)
     _words = "boxes"
 
     def __init__(self, min_size: float = 1.0, min_area: float = 1.0, labels_getter: Any = "default"):
@@ -502,7 +457,7 @@ class SanitizeBoundingBoxes(_Sanitizing):
         return meta.valid_boxes(rows, rows.format, rows.canvas_size, self.min_size, self.min_area)
 
 
-class SanitizeKeyPoints(_Sanitizing):
+class SanitizeKeyPoints(_Sanitizing, types=(tv_tensors.KeyPoints,)):
     """Without rows that have points outside of the image, and without their labels.
 
     Args:
@@ -513,7 +468,6 @@ class SanitizeKeyPoints(_Sanitizing):
         [[1, 2]]
     """
 
-    _transformed_types = (tv_tensors.KeyPoints,)
     _words = "keypoints"
 
     def __init__(self, labels_getter: Any = None):

@@ -17,7 +17,7 @@ from ....core.tensor import Tensor
 from ....nn import Module
 from ....utils._pytree import tree_flatten, tree_unflatten
 from ... import tv_tensors
-from .._kernels.registry import kernel_of
+from .._kernels.registry import KERNELS, kernel_of
 from ._utils import Check, check_type, fill_for, has_any, is_pure_tensor
 
 __all__ = ["Transform"]
@@ -42,11 +42,13 @@ class Transform(Module):
     _functional: Any = None
     _passing: tuple[str, ...] = ()
 
-    def __init_subclass__(cls, functional: Any = None, passing: tuple[str, ...] = (), **kwargs: Any) -> None:
-        """A class of this package may say which ``functional`` transforms an input, and which attributes that gets beside parameters."""
+    def __init_subclass__(cls, functional: Any = None, passing: tuple[str, ...] = (), types: tuple[Check, ...] = (), **kwargs: Any) -> None:
+        """A class of this package may say which ``functional`` transforms inputs of which ``types``, and which attributes it is passed."""
         super().__init_subclass__(**kwargs)
         if functional is not None:
             cls._functional, cls._passing = staticmethod(functional), passing
+        if types:
+            cls._transformed_types = types
 
     def check_inputs(self, flat_inputs: list[Any]) -> None:
         """Raises where the inputs do not fit."""
@@ -63,6 +65,8 @@ class Transform(Module):
         if self._functional is None:
             raise NotImplementedError
         passed = {name: fill_for(self._fill, type(inpt)) if name == "fill" else getattr(self, name) for name in self._passing}
+        if self._functional not in KERNELS:  # a function for all types of input
+            return self._functional(inpt, **passed, **params)
         return self._call_kernel(self._functional, inpt, **passed, **params)
 
     def forward(self, *inputs: Any) -> Any:

@@ -232,8 +232,3 @@ def check_padding(padding: Any) -> None:
     whole = [padding] if isinstance(padding, int) else padding
     if not isinstance(whole, (tuple, list)) or len(whole) not in (1, 2, 4) or not all(isinstance(side, int) for side in whole):
         raise ValueError(f"Padding must be an int or a 1, 2, or 4 element of tuple or list, got {padding}.")
-
-
-def check_padding_mode(padding_mode: Any) -> None:
-    if padding_mode not in ("constant", "edge", "reflect", "symmetric"):
-        raise ValueError("Padding mode should be either constant, edge, reflect or symmetric")
