@@ -6,7 +6,7 @@ A transform of :mod:`~flambeau.vision.transforms.v2` treats each kind in its own
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from enum import Enum
 from typing import Any
 
@@ -64,8 +64,20 @@ def set_return_type(return_type: str) -> _Restored:
     return _Restored(before)
 
 
+def _of_plain(name: str) -> Any:
+    """The property of plain tensors, read without ``__torch_function__``."""
+
+    def read(self: Any) -> Any:
+        with DisableTorchFunctionSubclass():
+            return getattr(super(TVTensor, self), name)
+
+    return property(read)
+
+
 class TVTensor(Tensor):
     """The base of all kinds; a kind of one's own derives from it. Source: torchvision.tv_tensors.TVTensor."""
+
+    _known: tuple[str, ...] = ()  # attributes besides the elements, which ``_wrap`` sets
 
     @staticmethod
     def _to_tensor(data: Any, dtype: Any = None, device: Any = None, requires_grad: bool | None = None) -> Tensor:
@@ -82,9 +94,13 @@ class TVTensor(Tensor):
         return output
 
     @classmethod
+    def _wrap(cls, tensor: Tensor, **described: Any) -> Any:
+        return tensor.as_subclass(cls)
+
+    @classmethod
     def wrap(cls, tensor: Tensor, like: Any, **kwargs: Any) -> Any:
         """``tensor`` as this kind, with what ``like`` knows besides its elements."""
-        return tensor.as_subclass(cls)
+        return cls._wrap(tensor, **{name: kwargs.get(name, getattr(like, name)) for name in cls._known})
 
     @classmethod
     def __torch_function__(cls, func: Callable[..., Any], types: Any, args: Sequence[Any] = (), kwargs: Any = None) -> Any:
@@ -113,25 +129,10 @@ class TVTensor(Tensor):
     def data(self, value: Tensor) -> None:
         vars(Tensor)["data"].__set__(self, value)
 
-    @property
-    def shape(self) -> Any:
-        with DisableTorchFunctionSubclass():
-            return super().shape
-
-    @property
-    def ndim(self) -> Any:
-        with DisableTorchFunctionSubclass():
-            return super().ndim
-
-    @property
-    def device(self) -> Any:
-        with DisableTorchFunctionSubclass():
-            return super().device
-
-    @property
-    def dtype(self) -> Any:
-        with DisableTorchFunctionSubclass():
-            return super().dtype
+    shape = _of_plain("shape")
+    ndim = _of_plain("ndim")
+    device = _of_plain("device")
+    dtype = _of_plain("dtype")
 
     def __deepcopy__(self, memo: Any) -> Any:
         return self.detach().clone().requires_grad_(self.requires_grad)
@@ -230,10 +231,16 @@ def is_rotated_bounding_format(format: BoundingBoxFormat | str) -> bool:
     return (format if isinstance(format, str) else format.value) in _ROTATED
 
 
-def _described(args: Any, kwargs: Any, kind: type) -> Any:
-    """The first of a call's operands that is of this kind: a result is described as it is."""
+def _described_output(kind: type[TVTensor], output: Any, args: Any, kwargs: Any) -> Any:
+    """A call's results as tensors of this kind, described as the first of its operands that is one."""
     operands, _ = tree_flatten((tuple(args), kwargs or {}))
-    return next(operand for operand in operands if isinstance(operand, kind))
+    like = next(operand for operand in operands if isinstance(operand, kind))
+    described = {name: getattr(like, name) for name in kind._known}
+    if isinstance(output, Tensor) and not isinstance(output, kind):
+        return kind._wrap(output, **described, check_dims=False)
+    if isinstance(output, (tuple, list)):
+        return type(output)(kind._wrap(part, **described, check_dims=False) for part in output)
+    return output
 
 
 class BoundingBoxes(TVTensor):
@@ -258,9 +265,10 @@ class BoundingBoxes(TVTensor):
     format: BoundingBoxFormat
     canvas_size: tuple[int, int]
     clamping_mode: str | None
+    _known = ("format", "canvas_size", "clamping_mode")
 
     @classmethod
-    def _wrap(
+    def _wrap(  # type: ignore[override]
         cls, tensor: Tensor, *, format: Any, canvas_size: tuple[int, int], clamping_mode: str | None = "soft", check_dims: bool = True
     ) -> BoundingBoxes:
         if check_dims:
@@ -275,11 +283,6 @@ class BoundingBoxes(TVTensor):
         boxes.canvas_size = canvas_size
         boxes.clamping_mode = clamping_mode
         return boxes
-
-    @classmethod
-    def wrap(cls, tensor: Tensor, like: Any, **kwargs: Any) -> BoundingBoxes:
-        described = {name: kwargs.get(name, getattr(like, name)) for name in ("format", "canvas_size", "clamping_mode")}
-        return cls._wrap(tensor, **described)
 
     def __new__(
         cls,
@@ -299,13 +302,7 @@ class BoundingBoxes(TVTensor):
 
     @classmethod
     def _wrap_output(cls, output: Any, args: Sequence[Any] = (), kwargs: Any = None) -> Any:
-        like = _described(args, kwargs, BoundingBoxes)
-
-        def wrapped(part: Tensor) -> BoundingBoxes:
-            described = {"format": like.format, "canvas_size": like.canvas_size, "clamping_mode": like.clamping_mode}
-            return BoundingBoxes._wrap(part, **described, check_dims=False)
-
-        return _each_tensor(output, BoundingBoxes, wrapped)
+        return _described_output(BoundingBoxes, output, args, kwargs)
 
     def __repr__(self, *, tensor_contents: Any = None) -> str:
         return self._make_repr(format=self.format, canvas_size=self.canvas_size, clamping_mode=self.clamping_mode)
@@ -327,9 +324,10 @@ class KeyPoints(TVTensor):
     """
 
     canvas_size: tuple[int, int]
+    _known = ("canvas_size",)
 
     @classmethod
-    def _wrap(cls, tensor: Tensor, *, canvas_size: tuple[int, int], check_dims: bool = True) -> KeyPoints:
+    def _wrap(cls, tensor: Tensor, *, canvas_size: tuple[int, int], check_dims: bool = True) -> KeyPoints:  # type: ignore[override]
         if check_dims:
             if tensor.ndim == 1:
                 tensor = tensor.unsqueeze(0)
@@ -339,10 +337,6 @@ class KeyPoints(TVTensor):
         points.canvas_size = canvas_size
         return points
 
-    @classmethod
-    def wrap(cls, tensor: Tensor, like: Any, **kwargs: Any) -> KeyPoints:
-        return cls._wrap(tensor, canvas_size=kwargs.get("canvas_size", like.canvas_size))
-
     def __new__(
         cls, data: Any, *, canvas_size: tuple[int, int], dtype: Any = None, device: Any = None, requires_grad: bool | None = None
     ) -> KeyPoints:
@@ -350,24 +344,10 @@ class KeyPoints(TVTensor):
 
     @classmethod
     def _wrap_output(cls, output: Any, args: Sequence[Any] = (), kwargs: Any = None) -> Any:
-        canvas_size = _described(args, kwargs, KeyPoints).canvas_size
-        return _each_tensor(output, KeyPoints, lambda part: KeyPoints._wrap(part, canvas_size=canvas_size, check_dims=False))
+        return _described_output(KeyPoints, output, args, kwargs)
 
     def __repr__(self, *, tensor_contents: Any = None) -> str:
         return self._make_repr(canvas_size=self.canvas_size)
-
-
-def _each_tensor(output: Any, kind: type, wrapped: Callable[[Tensor], Any]) -> Any:
-    if isinstance(output, Tensor) and not isinstance(output, kind):
-        return wrapped(output)
-    if isinstance(output, (tuple, list)):
-
-        def parts() -> Iterator[Any]:
-            for part in output:
-                yield wrapped(part)
-
-        return type(output)(parts())
-    return output
 
 
 def wrap(wrappee: Tensor, *, like: Any, **kwargs: Any) -> Any:
