@@ -19,6 +19,7 @@ from ... import nn, ops
 from ...autograd.function import Function
 from ...core import dtype as dtypes
 from ...core.tensor import Tensor
+from ._utils import rois_of
 
 
 class _SparseProduct(Function):
@@ -34,22 +35,21 @@ class _SparseProduct(Function):
         return _SparseProduct.apply(grads[0].contiguous(), ctx.matrix.T), None
 
 
-def pooled(input: Tensor, matrix: Any, shape: tuple[int, ...]) -> Tensor:
-    """``matrix`` times the pixels ``(P, C)`` of ``input``, reshaped; narrow floats are summed in float32."""
-    wide = input if input.dtype in (dtypes.float32, dtypes.float64) else input.float()
-    return _SparseProduct.apply(wide.contiguous(), matrix).to(input.dtype).reshape(shape)
+def pooled(pixels: Tensor, matrix: Any, bins: tuple[int, int]) -> Tensor:
+    """``matrix`` times ``pixels``, ``(P, C)``, as ``(K, C, *bins)``; narrow floats are summed in float32."""
+    wide = pixels if pixels.dtype in (dtypes.float32, dtypes.float64) else pixels.float()
+    sums = _SparseProduct.apply(wide.contiguous(), matrix).to(pixels.dtype)
+    return sums.reshape(matrix.shape[0] // (bins[0] * bins[1]), *bins, pixels.shape[1]).permute(0, 3, 1, 2).contiguous()
 
 
-def region_array(rois: Tensor, input: Tensor) -> np.ndarray:
-    """The regions ``(K, 5)`` in the dtype in which ``input`` is pooled."""
-    wide = np.float64 if input.dtype is dtypes.float64 else np.float32
-    return rois.detach().cpu().to(dtypes.float64).numpy().astype(wide)
+def regions_of(operation: str, input: Tensor, boxes: Any) -> np.ndarray:
+    """The regions ``(K, 5)`` in the dtype in which ``input`` is pooled.
 
-
-def check_pooling(operation: str, input: Tensor, rois: Tensor) -> None:
-    """Raises:
-    RuntimeError: ``input`` or ``rois`` of another number of dimensions or of different dtypes.
+    Raises:
+        AssertionError: ``boxes`` of another shape.
+        RuntimeError: ``input`` or ``boxes`` of another number of dimensions or of different dtypes.
     """
+    rois = rois_of(boxes)
     if input.dim() != 4:
         raise RuntimeError(f"{operation}: expected input of 4 dimensions (N, C, H, W), got {input.dim()}")
     if rois.dim() != 2 or rois.size(1) != 5:
@@ -59,6 +59,8 @@ def check_pooling(operation: str, input: Tensor, rois: Tensor) -> None:
             f"Expected tensor for argument #1 'input' to have the same type as tensor for argument #2 'rois'; but type "
             f"{input.type()} does not equal {rois.type()} (while checking arguments for {operation})"
         )
+    wide = np.float64 if input.dtype is dtypes.float64 else np.float32
+    return rois.detach().cpu().to(dtypes.float64).numpy().astype(wide)
 
 
 def interpolated(start: np.ndarray, size: np.ndarray, bins: int, grid: int, length: int) -> tuple[np.ndarray, np.ndarray]:
@@ -86,24 +88,27 @@ def interpolated(start: np.ndarray, size: np.ndarray, bins: int, grid: int, leng
 
 
 def bilinear_matrix(
-    regions: np.ndarray, size: np.ndarray, start: np.ndarray, bins: tuple[int, int], ratio: int, image: tuple[int, int, int], split: bool
+    regions: np.ndarray, scale: float, bins: tuple[int, int], ratio: int, image: tuple[int, int, int], *, aligned: bool, split: bool
 ) -> Any:
     """The weights of averages over interpolated points.
 
     Args:
-        regions: ``(K,)``, the image each region lies in.
-        size: ``(K, 2)``, heights and widths in pixels.
-        start: ``(K, 2)``, their first corners, ``y, x``.
+        regions: ``(K, 5)``, image number and two corners.
+        scale: from the corners' coordinates to pixels.
         bins: bins vertically and horizontally.
         ratio: points a bin along each axis; 0 or less for one a pixel, rounded up.
         image: number of images, height and width.
+        aligned: whether pixels have their values in the middle; otherwise regions are at least one pixel wide.
         split: whether each bin has pixels of its own, numbered last (position-sensitive pooling).
     Returns:
         A SciPy CSR matrix ``(K * bins, N * H * W)``, or ``(K * bins, N * H * W * bins)``.
     """
     from scipy.sparse import coo_matrix
 
-    count = len(regions)
+    kind = regions.dtype.type
+    start, end = (corner * kind(scale) - kind(0.5 if aligned else 0.0) for corner in (regions[:, 2:0:-1], regions[:, 4:2:-1]))
+    size = end - start if aligned else np.maximum(end - start, kind(1))
+    count, numbers = len(regions), regions[:, 0].astype(np.int64)
     per_bin = np.asarray(bins)
     grids = np.full((count, 2), ratio) if ratio > 0 else np.ceil(size / per_bin.astype(size.dtype)).astype(np.int64)
     _, height, width = image
@@ -116,7 +121,7 @@ def bilinear_matrix(
         y, weight_y = interpolated(start[members, 0], size[members, 0], bins[0], int(grid[0]), height)
         x, weight_x = interpolated(start[members, 1], size[members, 1], bins[1], int(grid[1]), width)
         weight = weight_y[:, :, None, :, None] * weight_x[:, None, :, None, :] / size.dtype.type(grid[0] * grid[1])
-        base = regions[members, None, None, None, None] * (height * width)
+        base = numbers[members, None, None, None, None] * (height * width)
         column = base + y[:, :, None, :, None] * width + x[:, None, :, None, :]
         bin_number = np.arange(number_of_bins).reshape(1, *bins, 1, 1)
         if split:
@@ -166,12 +171,28 @@ def rounded(values: np.ndarray) -> np.ndarray:
     return (np.sign(values) * np.floor(np.abs(values) + 0.5)).astype(np.int64)
 
 
-def whole_spans(start: np.ndarray, size: np.ndarray, bins: int, limit: int, dtype: Any) -> np.ndarray:
-    """Beginnings and ends of bins of whole pixels along one axis, ``(K, bins, 2)``; neighbours may share a pixel."""
-    step = size.astype(dtype)[:, None] / np.asarray(bins, dtype=dtype)
-    first = np.floor(np.arange(bins, dtype=dtype) * step).astype(np.int64)
-    last = np.ceil(np.arange(1, bins + 1, dtype=dtype) * step).astype(np.int64)
-    return np.clip(np.stack([first, last], axis=-1) + start[:, None, None], 0, limit)
+def whole_spans(
+    regions: np.ndarray, scale: float, bins: tuple[int, int], limits: tuple[int, int], last: int
+) -> tuple[np.ndarray, np.ndarray]:
+    """Beginnings and ends of bins of whole pixels, ``(K, bins, 2)`` vertically and horizontally; neighbours may share a pixel.
+
+    Args:
+        regions: ``(K, 5)``, image number and two corners.
+        scale: from the corners' coordinates to pixels; they are then rounded.
+        bins: bins vertically and horizontally.
+        limits: where the pixels that may be read end, likewise.
+        last: 1 if the second corner belongs to the region, else 0.
+    """
+    corners = rounded(regions[:, 1:] * regions.dtype.type(scale))
+    sizes = np.maximum(corners[:, 2:] - corners[:, :2] + last, 1)
+
+    def along(axis: int, bins: int, limit: int) -> np.ndarray:
+        step = sizes[:, axis].astype(regions.dtype)[:, None] / np.asarray(bins, dtype=regions.dtype)
+        first = np.floor(np.arange(bins, dtype=regions.dtype) * step).astype(np.int64)
+        end = np.ceil(np.arange(1, bins + 1, dtype=regions.dtype) * step).astype(np.int64)
+        return np.clip(np.stack([first, end], axis=-1) + corners[:, axis, None, None], 0, limit)
+
+    return along(1, bins[0], limits[0]), along(0, bins[1], limits[1])
 
 
 class RegionPool(nn.Module):

@@ -4,18 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-
 from ...core.tensor import Tensor
 from ...nn.modules.utils import _pair
-from ._bins import RegionPool, bilinear_matrix, check_pooling, pooled, region_array
-from ._utils import rois_of
+from ._bins import RegionPool, bilinear_matrix, pooled, regions_of
 
 __all__ = ["PSRoIAlign", "ps_roi_align"]
 
 
-def channels_by_bin(operation: str, input: Tensor, bins: tuple[int, int]) -> tuple[Tensor, int]:
-    """Pixels ``(N * H * W * bins, C / bins)`` of an image whose channels are ``(C / bins, *bins)``, and ``C / bins``.
+def channels_by_bin(input: Tensor, bins: tuple[int, int]) -> Tensor:
+    """Pixels ``(N * H * W * bins, C / bins)`` of an image whose channels are ``(C / bins, *bins)``.
 
     Raises:
         RuntimeError: a number of channels that the bins do not divide.
@@ -24,7 +21,7 @@ def channels_by_bin(operation: str, input: Tensor, bins: tuple[int, int]) -> tup
     if channels % (bins[0] * bins[1]) != 0:
         raise RuntimeError("input channels must be a multiple of pooling height * pooling width")
     per_bin = channels // (bins[0] * bins[1])
-    return input.reshape(images, per_bin, *bins, height, width).permute(0, 4, 5, 2, 3, 1).reshape(-1, per_bin), per_bin
+    return input.reshape(images, per_bin, *bins, height, width).permute(0, 4, 5, 2, 3, 1).reshape(-1, per_bin)
 
 
 def ps_roi_align(input: Tensor, boxes: Any, output_size: Any, spatial_scale: float = 1.0, sampling_ratio: int = -1) -> Tensor:
@@ -47,16 +44,10 @@ def ps_roi_align(input: Tensor, boxes: Any, output_size: Any, spatial_scale: flo
         >>> ps_roi_align(torch.ones(1, 8, 4, 4), [torch.tensor([[0.0, 0.0, 4.0, 4.0]])], 2).shape
         torch.Size([1, 2, 2, 2])
     """
-    rois = rois_of(boxes)
-    check_pooling("ps_roi_align", input, rois)
-    bins = _pair(output_size)
-    regions = region_array(rois, input)
-    pixels, channels = channels_by_bin("ps_roi_align", input, bins)
-    scale, half = regions.dtype.type(spatial_scale), regions.dtype.type(0.5)
-    start, end = regions[:, 2:0:-1] * scale - half, regions[:, 4:2:-1] * scale - half
+    regions, bins = regions_of("ps_roi_align", input, boxes), _pair(output_size)
+    pixels = channels_by_bin(input, bins)
     image = (input.shape[0], input.shape[2], input.shape[3])
-    matrix = bilinear_matrix(regions[:, 0].astype(np.int64), end - start, start, bins, sampling_ratio, image, True)
-    return pooled(pixels, matrix, (len(regions), *bins, channels)).permute(0, 3, 1, 2).contiguous()
+    return pooled(pixels, bilinear_matrix(regions, spatial_scale, bins, sampling_ratio, image, aligned=True, split=True), bins)
 
 
 class PSRoIAlign(RegionPool):

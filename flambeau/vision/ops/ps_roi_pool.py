@@ -8,8 +8,7 @@ import numpy as np
 
 from ...core.tensor import Tensor
 from ...nn.modules.utils import _pair
-from ._bins import RegionPool, check_pooling, mean_matrix, pooled, region_array, rounded, whole_spans
-from ._utils import rois_of
+from ._bins import RegionPool, mean_matrix, pooled, regions_of, whole_spans
 from .ps_roi_align import channels_by_bin
 
 __all__ = ["PSRoIPool", "ps_roi_pool"]
@@ -34,20 +33,12 @@ def ps_roi_pool(input: Tensor, boxes: Any, output_size: Any, spatial_scale: floa
         >>> ps_roi_pool(torch.ones(1, 8, 4, 4), [torch.tensor([[0.0, 0.0, 4.0, 4.0]])], 2).shape
         torch.Size([1, 2, 2, 2])
     """
-    rois = rois_of(boxes)
-    check_pooling("ps_roi_pool", input, rois)
-    bins = _pair(output_size)
-    regions = region_array(rois, input)
-    pixels, channels = channels_by_bin("ps_roi_pool", input, bins)
-    corners = rounded(regions[:, 1:] * regions.dtype.type(spatial_scale))
-    size = np.maximum(corners[:, 2:] - corners[:, :2], 1)
+    regions, bins = regions_of("ps_roi_pool", input, boxes), _pair(output_size)
+    pixels = channels_by_bin(input, bins)
     images, _, height, width = input.shape
-    spans = (
-        whole_spans(corners[:, 1], size[:, 1], bins[0], height - 1, regions.dtype),
-        whole_spans(corners[:, 0], size[:, 0], bins[1], width - 1, regions.dtype),
-    )
+    spans = whole_spans(regions, spatial_scale, bins, (height - 1, width - 1), last=0)
     matrix = mean_matrix(regions[:, 0].astype(np.int64), spans, bins, (images, height, width)).astype(regions.dtype)
-    return pooled(pixels, matrix, (len(regions), *bins, channels)).permute(0, 3, 1, 2).contiguous()
+    return pooled(pixels, matrix, bins)
 
 
 class PSRoIPool(RegionPool):

@@ -4,12 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-
 from ...core.tensor import Tensor
 from ...nn.modules.utils import _pair
-from ._bins import RegionPool, bilinear_matrix, check_pooling, pooled, region_array
-from ._utils import rois_of
+from ._bins import RegionPool, bilinear_matrix, pooled, regions_of
 
 __all__ = ["RoIAlign", "roi_align"]
 
@@ -40,18 +37,11 @@ def roi_align(
         tensor([[[[ 2.5000,  4.5000],
                   [10.5000, 12.5000]]]])
     """
-    rois = rois_of(boxes)
-    check_pooling("roi_align", input, rois)
-    bins = _pair(output_size)
-    regions = region_array(rois, input)
-    scale = regions.dtype.type(spatial_scale)
-    shift = regions.dtype.type(0.5 if aligned else 0.0)
-    start, end = regions[:, 2:0:-1] * scale - shift, regions[:, 4:2:-1] * scale - shift
-    size = end - start if aligned else np.maximum(end - start, regions.dtype.type(1))
+    regions, bins = regions_of("roi_align", input, boxes), _pair(output_size)
     images, channels, height, width = input.shape
-    matrix = bilinear_matrix(regions[:, 0].astype(np.int64), size, start, bins, sampling_ratio, (images, height, width), False)
-    pixels = input.permute(0, 2, 3, 1).reshape(-1, channels)
-    return pooled(pixels, matrix, (len(regions), *bins, channels)).permute(0, 3, 1, 2).contiguous()
+    image = (images, height, width)
+    matrix = bilinear_matrix(regions, spatial_scale, bins, sampling_ratio, image, aligned=aligned, split=False)
+    return pooled(input.permute(0, 2, 3, 1).reshape(-1, channels), matrix, bins)
 
 
 class RoIAlign(RegionPool):

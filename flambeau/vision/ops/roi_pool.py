@@ -9,8 +9,7 @@ import numpy as np
 from ... import ops
 from ...core.tensor import Tensor
 from ...nn.modules.utils import _pair
-from ._bins import RegionPool, check_pooling, region_array, rounded, whole_spans
-from ._utils import rois_of
+from ._bins import RegionPool, regions_of, whole_spans
 
 __all__ = ["RoIPool", "roi_pool"]
 
@@ -36,15 +35,9 @@ def roi_pool(input: Tensor, boxes: Any, output_size: Any, spatial_scale: float =
         tensor([[[[ 5.,  7.],
                   [13., 15.]]]])
     """
-    rois = rois_of(boxes)
-    check_pooling("roi_pool", input, rois)
-    bins = _pair(output_size)
-    regions = region_array(rois, input)
-    corners = rounded(regions[:, 1:] * regions.dtype.type(spatial_scale))
-    size = np.maximum(corners[:, 2:] - corners[:, :2] + 1, 1)
+    regions, bins = regions_of("roi_pool", input, boxes), _pair(output_size)
     _, channels, height, width = input.shape
-    rows = whole_spans(corners[:, 1], size[:, 1], bins[0], height, regions.dtype)
-    columns = whole_spans(corners[:, 0], size[:, 0], bins[1], width, regions.dtype)
+    rows, columns = whole_spans(regions, spatial_scale, bins, (height, width), last=1)
     places, empty = _largest(input.detach().cpu().numpy(), regions[:, 0].astype(np.int64), rows, columns)
     index = ops.as_tensor(places, device=input.device)
     values = input.reshape(-1)[index.reshape(-1)].reshape(len(regions), channels, *bins)
