@@ -43,28 +43,30 @@ _SUBMODULES = frozenset(
     + ("storage", "accelerator", "cuda", "backends", "amp", "compiler", "distributed", "fx", "jit", "onnx", "signal", "masked", "func")
     + ("multiprocessing", "hub", "distributions", "futures", "library", "profiler", "nested", "sparse", "vision", "quasirandom")
 )
-_SERIALIZATION = frozenset(("save", "load"))
-_AUTOCAST = frozenset(
-    ("autocast", "clear_autocast_cache", "get_autocast_dtype", "is_autocast_cache_enabled", "is_autocast_enabled", "set_autocast_dtype")
-    + ("is_autocast_cpu_enabled", "get_autocast_cpu_dtype", "get_autocast_gpu_dtype", "set_autocast_cache_enabled", "set_autocast_enabled")
-    + ("set_autocast_cpu_dtype", "set_autocast_cpu_enabled", "set_autocast_gpu_dtype", "autocast_increment_nesting")
-    + ("autocast_decrement_nesting",)
-)
-_PRINTING = frozenset(("set_printoptions",))
-_SETTINGS = frozenset(
-    ("get_default_device", "set_default_device", "AcceleratorError", "OutOfMemoryError")
-    + ("get_float32_matmul_precision", "set_float32_matmul_precision", "set_flush_denormal", "set_warn_always", "is_warn_always_enabled")
-    + ("use_deterministic_algorithms", "are_deterministic_algorithms_enabled", "is_deterministic_algorithms_warn_only_enabled")
-    + ("set_deterministic_debug_mode", "get_deterministic_debug_mode")
-)
-_DEVICE_MODULES = frozenset(("get_device_module", "_register_device_module"))
-_CHECKS = frozenset(
-    ("SymBool", "SymFloat", "SymInt", "sym_float", "sym_int", "sym_ite", "sym_max", "sym_min", "sym_not", "sym_sqrt", "sym_sum", "_assert")
-    + ("_assert_async", "_check", "_check_index", "_check_is_size", "_check_not_implemented", "_check_tensor_all", "_check_tensor_all_with")
-    + ("_check_type", "_check_value", "_check_with")
-)
-_MORE = frozenset(
-    (
+# Names that lie in other modules, which are imported when one of them is first used.
+_NAMES_OF_MODULES = {
+    "serialization": "save load",
+    "core.protocols.printing": "set_printoptions",
+    "core.switches": (
+        "get_default_device set_default_device AcceleratorError OutOfMemoryError get_float32_matmul_precision set_float32_matmul_precision "
+        "set_flush_denormal set_warn_always is_warn_always_enabled use_deterministic_algorithms are_deterministic_algorithms_enabled "
+        "is_deterministic_algorithms_warn_only_enabled set_deterministic_debug_mode get_deterministic_debug_mode"
+    ),
+    "core.checks": (
+        "SymBool SymFloat SymInt sym_float sym_int sym_ite sym_max sym_min sym_not sym_sqrt sym_sum _assert _assert_async _check "
+        "_check_index _check_is_size _check_not_implemented _check_tensor_all _check_tensor_all_with _check_type _check_value _check_with"
+    ),
+    "amp.autocast_mode": (
+        "autocast clear_autocast_cache get_autocast_dtype is_autocast_cache_enabled is_autocast_enabled set_autocast_dtype "
+        "is_autocast_cpu_enabled get_autocast_cpu_dtype get_autocast_gpu_dtype set_autocast_cache_enabled set_autocast_enabled "
+        "set_autocast_cpu_dtype set_autocast_cpu_enabled set_autocast_gpu_dtype autocast_increment_nesting autocast_decrement_nesting"
+    ),
+    "accelerator": "get_device_module _register_device_module",
+    "aten.tags": "Tag",
+    "compiler": "compile",
+    "func": "vmap",
+    "facades._C": "PyTorchFileReader PyTorchFileWriter ScriptFunction ScriptModule DisableTorchFunctionSubclass Future",
+    "facades.more_names": (
         "DisableTorchFunction Event FatalError GradScaler JITException StorageBase Stream compiled_with_cxx11_abi "
         "get_file_path has_lapack has_mkl has_openmp has_spectral init_num_threads is_vulkan_available "
         "legacy_contiguous_format prepare_multiprocessing_environment set_anomaly_enabled sym_constrain_range sym_constrain_range_for_size "
@@ -72,9 +74,9 @@ _MORE = frozenset(
         "_empty_affine_quantized _make_per_channel_quantized_tensor _make_per_tensor_quantized_tensor empty_quantized per_channel_affine "
         "per_channel_affine_float_qparams per_channel_symmetric per_tensor_affine per_tensor_symmetric qscheme quantize_per_channel "
         "quantize_per_tensor quantize_per_tensor_dynamic"
-    ).split()
-)
-_OF_C = frozenset(("PyTorchFileReader", "PyTorchFileWriter", "ScriptFunction", "ScriptModule", "DisableTorchFunctionSubclass", "Future"))
+    ),
+}
+_MODULE_OF = {name: module for module, names in _NAMES_OF_MODULES.items() for name in names.split()}
 Storage = TypedStorage
 newaxis = None
 _PACKAGE: Any = __package__  # ``__name__`` is "torch" where flambeau stands in for PyTorch
@@ -155,50 +157,14 @@ def __getattr__(name: str) -> Any:
             raise AttributeError(f"module 'torch' has no attribute '{name}'") from None
     if name in _FACADES:
         attribute = _facades.module(name)
-    elif name in _SERIALIZATION:
-        from . import serialization
-
-        attribute = getattr(serialization, name)
-    elif name in _PRINTING:
-        from .core.protocols import printing
-
-        attribute = getattr(printing, name)
+    elif name in _MODULE_OF:
+        attribute = getattr(importlib.import_module(f".{_MODULE_OF[name]}", _PACKAGE), name)
     elif name == "torch":  # packages write torch.torch
         attribute = sys.modules[_PACKAGE]
-    elif name == "compile":
-        from .compiler import compile as attribute
-    elif name == "vmap":
-        from .func import vmap as attribute
     elif name.startswith("_foreach_"):
         from .ops import foreach
 
         attribute = foreach.function(name)
-    elif name == "Tag":
-        from .aten.tags import Tag as attribute
-    elif name in _OF_C:
-        from .facades import _C
-
-        attribute = getattr(_C, name)
-    elif name in _CHECKS:
-        from .core import checks
-
-        attribute = getattr(checks, name)
-    elif name in _AUTOCAST:
-        from . import amp
-
-        attribute = getattr(amp.autocast_mode, name)
-    elif name in _SETTINGS:
-        from .core import switches
-
-        attribute = getattr(switches, name)
-    elif name in _DEVICE_MODULES:
-        from . import accelerator
-
-        attribute = getattr(accelerator, name)
-    elif name in _MORE:
-        from .facades import more_names
-
-        attribute = getattr(more_names, name)
     else:
         attribute = ops.resolve("torch", name)
     _names[name] = attribute
@@ -206,8 +172,7 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    late = (_SUBMODULES, _FACADES, _SERIALIZATION, _PRINTING, _SETTINGS, _DEVICE_MODULES, _AUTOCAST, _CHECKS, _MORE, _OF_C)
-    return sorted({"Tag", "compile", "torch", "vmap", *_names, *ops.names("torch")}.union(*late))
+    return sorted({"torch", *_names, *ops.names("torch"), *_SUBMODULES, *_FACADES, *_MODULE_OF})
 
 
 __all__ = [

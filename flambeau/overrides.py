@@ -16,12 +16,7 @@ from typing import Any
 from .aten.overloads import OpOverload, OpOverloadPacket
 from .autograd.grad_mode import enable_grad
 from .core.calls.function_modes import TorchFunctionMode, pop_mode, push_mode
-from .core.calls.override import (
-    DisableTorchFunction,
-    DisableTorchFunctionSubclass,
-    call_override,
-    overloaded_args,
-)
+from .core.calls.override import DisableTorchFunction, DisableTorchFunctionSubclass, call_override, overloaded_args
 from .core.calls.registry import TABLES, names, resolve
 from .core.state import thread
 from .core.tensor import Tensor

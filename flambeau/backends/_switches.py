@@ -9,40 +9,8 @@ from typing import Any
 _PRECISIONS = ("none", "ieee", "tf32", "bf16")
 
 
-def switch(setter: str, value: bool) -> Any:
-    """A property that holds a bool; ``setter`` names it in the error."""
-    current = value
-
-    def read(self: Any) -> bool:
-        return current
-
-    def write(self: Any, new: bool) -> None:
-        nonlocal current
-        if not isinstance(new, bool):
-            raise RuntimeError(f"{setter} expects a bool, but got {type(new).__name__}")
-        current = new
-
-    return property(read, write)
-
-
-def precision(value: str) -> Any:
-    """A property that holds one of the names of float32 precisions."""
-    current = value
-
-    def read(self: Any) -> str:
-        return current
-
-    def write(self: Any, new: str) -> None:
-        nonlocal current
-        if new not in _PRECISIONS:
-            raise RuntimeError(f"Unknown precision: {new}; expected one of {', '.join(_PRECISIONS)}")
-        current = new
-
-    return property(read, write)
-
-
-def plain(value: Any) -> Any:
-    """A property that holds anything."""
+def _held(value: Any, check: Callable[[Any], None]) -> Any:
+    """A property that holds what ``check`` lets pass."""
     current = value
 
     def read(self: Any) -> Any:
@@ -50,9 +18,35 @@ def plain(value: Any) -> Any:
 
     def write(self: Any, new: Any) -> None:
         nonlocal current
+        check(new)
         current = new
 
     return property(read, write)
+
+
+def switch(setter: str, value: bool) -> Any:
+    """A property that holds a bool; ``setter`` names it in the error."""
+
+    def check(new: Any) -> None:
+        if not isinstance(new, bool):
+            raise RuntimeError(f"{setter} expects a bool, but got {type(new).__name__}")
+
+    return _held(value, check)
+
+
+def precision(value: str) -> Any:
+    """A property that holds one of the names of float32 precisions."""
+
+    def check(new: Any) -> None:
+        if new not in _PRECISIONS:
+            raise RuntimeError(f"Unknown precision: {new}; expected one of {', '.join(_PRECISIONS)}")
+
+    return _held(value, check)
+
+
+def plain(value: Any) -> Any:
+    """A property that holds anything."""
+    return _held(value, lambda new: None)
 
 
 def flags_of(module: Any, defaults: dict[str, Any]) -> Callable[..., Any]:

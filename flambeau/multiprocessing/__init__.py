@@ -21,30 +21,28 @@ Hogwild training is several processes that step optimizers of their own on param
 Source: torch.multiprocessing.
 """
 
+# ruff: noqa: F401, F403 - PyTorch has these names here
+
 from __future__ import annotations
 
 import multiprocessing
 import sys
-from multiprocessing import *  # noqa: F403
+from multiprocessing import *
 
 from ..core import late as _late
 from ..core.arrays.shared_memory import process as _process
-from . import _atfork as _atfork, reductions as reductions
-from ._prctl import (
-    _get_thread_name as _get_thread_name,
-    _prctl_pr_set_pdeathsig as _prctl_pr_set_pdeathsig,
-    _set_thread_name as _set_thread_name,
-)
+from . import _atfork, reductions
+from ._prctl import _get_thread_name, _prctl_pr_set_pdeathsig, _set_thread_name
 from .context import default as _default
-from .reductions import init_reductions as init_reductions
+from .reductions import init_reductions
 from .spawn import (
-    ENV_VAR_PARALLEL_START as ENV_VAR_PARALLEL_START,
-    ProcessContext as ProcessContext,
-    ProcessExitedException as ProcessExitedException,
-    ProcessRaisedException as ProcessRaisedException,
-    SpawnContext as SpawnContext,
-    spawn as spawn,
-    start_processes as start_processes,
+    ENV_VAR_PARALLEL_START,
+    ProcessContext,
+    ProcessExitedException,
+    ProcessRaisedException,
+    SpawnContext,
+    spawn,
+    start_processes,
 )
 
 _late.adopt(__name__)

@@ -24,6 +24,7 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+from numpy.lib.mixins import NDArrayOperatorsMixin
 
 from ..core.arrays.device_numpy import REDUCED, SCATTERED
 
@@ -67,8 +68,8 @@ class Flags:
         self.c_contiguous, self.f_contiguous, self.owndata = flags.c_contiguous, flags.f_contiguous, flags.owndata
 
 
-class DeviceArray:
-    """A strided, mutable array on a device; subclasses say which, in ``_placed`` and ``_used``."""
+class DeviceArray(NDArrayOperatorsMixin):
+    """A strided, mutable array on a device; subclasses say which, in ``_placed`` and ``_used``. Operators are calls of ufuncs."""
 
     __slots__ = ("__weakref__", "_host")
     _host: np.ndarray
@@ -234,45 +235,6 @@ _METHODS = frozenset(
 )
 for _name in _METHODS:
     _method(_name)
-
-
-def _operator(name: str, ufunc: Any, *, reflected: bool = False, in_place: bool = False) -> None:
-    if reflected:
-        setattr(DeviceArray, f"__r{name}__", lambda self, other: call_ufunc(type(self), ufunc, "__call__", (other, self), {}))
-    if in_place:
-        setattr(DeviceArray, f"__i{name}__", lambda self, other: call_ufunc(type(self), ufunc, "__call__", (self, other), {"out": (self,)}))
-    setattr(DeviceArray, f"__{name}__", lambda self, *other: call_ufunc(type(self), ufunc, "__call__", (self, *other), {}))
-
-
-for _name, _ufunc in {
-    "add": np.add,
-    "sub": np.subtract,
-    "mul": np.multiply,
-    "truediv": np.divide,
-    "floordiv": np.floor_divide,
-    "mod": np.remainder,
-    "pow": np.power,
-    "and": np.bitwise_and,
-    "or": np.bitwise_or,
-    "xor": np.bitwise_xor,
-    "lshift": np.left_shift,
-    "rshift": np.right_shift,
-    "matmul": np.matmul,
-}.items():
-    _operator(_name, _ufunc, reflected=True, in_place=True)
-for _name, _ufunc in {
-    "lt": np.less,
-    "le": np.less_equal,
-    "gt": np.greater,
-    "ge": np.greater_equal,
-    "eq": np.equal,
-    "ne": np.not_equal,
-    "neg": np.negative,
-    "abs": np.absolute,
-    "invert": np.invert,
-    "pos": np.positive,
-}.items():
-    _operator(_name, _ufunc)
 
 
 def call(kind: type[DeviceArray], function: Any, args: Any, kwargs: dict[str, Any]) -> Any:

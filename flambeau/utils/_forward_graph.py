@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from functools import lru_cache
 from itertools import takewhile
@@ -69,6 +69,18 @@ def tensors_in(value: Any) -> Iterator[Tensor]:
 def arguments_of(inputs: Any) -> tuple[Any, ...]:
     """A tuple of arguments; anything else is the only argument."""
     return inputs if isinstance(inputs, tuple) else (inputs,)
+
+
+@contextmanager
+def evaluating(model: Module) -> Iterator[None]:
+    """Context in which a module is in evaluation mode; it and those below it get back the modes that they had."""
+    modes = {module: module.training for module in model.modules()}
+    model.eval()
+    try:
+        yield
+    finally:
+        for module, training in modes.items():
+            module.training = training
 
 
 def trace_forward(model: Module, inputs: Any) -> tuple[list[Node], Any]:

@@ -6,6 +6,8 @@ type: instances of subclasses are leaves, but those of named tuples, which all s
 Source: torch.utils._pytree.
 """
 
+# ruff: noqa: F403, F405 - the registry's names are this module's, too
+
 from __future__ import annotations
 
 import enum
@@ -17,79 +19,7 @@ from collections import defaultdict, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
-from ._pytree_nodes import (
-    BUILTIN_TYPES as BUILTIN_TYPES,
-    CONSTANT_NODES as CONSTANT_NODES,
-    NO_SERIALIZED_TYPE_NAME_FOUND as NO_SERIALIZED_TYPE_NAME_FOUND,
-    SERIALIZED_TYPE_TO_PYTHON_TYPE as SERIALIZED_TYPE_TO_PYTHON_TYPE,
-    STANDARD_DICT_TYPES as STANDARD_DICT_TYPES,
-    SUPPORTED_NODES as SUPPORTED_NODES,
-    SUPPORTED_SERIALIZED_TYPES as SUPPORTED_SERIALIZED_TYPES,
-    ConstantNode as ConstantNode,
-    Context as Context,
-    DumpableContext as DumpableContext,
-    FlattenFn as FlattenFn,
-    FlattenWithKeysFn as FlattenWithKeysFn,
-    FromDumpableContextFn as FromDumpableContextFn,
-    GetAttrKey as GetAttrKey,
-    KeyEntry as KeyEntry,
-    KeyPath as KeyPath,
-    MappingKey as MappingKey,
-    NodeDef as NodeDef,
-    PyTree as PyTree,
-    SequenceKey as SequenceKey,
-    ToDumpableContextFn as ToDumpableContextFn,
-    UnflattenFn as UnflattenFn,
-    _check_fields as _check_fields,
-    _defaultdict_deserialize as _defaultdict_deserialize,
-    _defaultdict_flatten as _defaultdict_flatten,
-    _defaultdict_flatten_with_keys as _defaultdict_flatten_with_keys,
-    _defaultdict_serialize as _defaultdict_serialize,
-    _defaultdict_unflatten as _defaultdict_unflatten,
-    _deque_flatten as _deque_flatten,
-    _deque_flatten_with_keys as _deque_flatten_with_keys,
-    _deque_unflatten as _deque_unflatten,
-    _deregister_pytree_node as _deregister_pytree_node,
-    _dict_flatten as _dict_flatten,
-    _dict_flatten_with_keys as _dict_flatten_with_keys,
-    _dict_unflatten as _dict_unflatten,
-    _get_node_type as _get_node_type,
-    _is_namedtuple_instance as _is_namedtuple_instance,
-    _list_flatten as _list_flatten,
-    _list_flatten_with_keys as _list_flatten_with_keys,
-    _list_unflatten as _list_unflatten,
-    _namedtuple_deserialize as _namedtuple_deserialize,
-    _namedtuple_flatten as _namedtuple_flatten,
-    _namedtuple_flatten_with_keys as _namedtuple_flatten_with_keys,
-    _namedtuple_serialize as _namedtuple_serialize,
-    _namedtuple_unflatten as _namedtuple_unflatten,
-    _node_def as _node_def,
-    _node_of,
-    _odict_unflatten as _odict_unflatten,
-    _ordereddict_flatten as _ordereddict_flatten,
-    _ordereddict_flatten_with_keys as _ordereddict_flatten_with_keys,
-    _ordereddict_unflatten as _ordereddict_unflatten,
-    _private_register_pytree_node as _private_register_pytree_node,
-    _register_namedtuple as _register_namedtuple,
-    _register_pytree_node as _register_pytree_node,
-    _register_sequence as _register_sequence,
-    _SerializeNodeDef as _SerializeNodeDef,
-    _tuple_flatten as _tuple_flatten,
-    _tuple_flatten_with_keys as _tuple_flatten_with_keys,
-    _tuple_unflatten as _tuple_unflatten,
-    is_constant_class as is_constant_class,
-    is_namedtuple as is_namedtuple,
-    is_namedtuple_class as is_namedtuple_class,
-    is_namedtuple_instance as is_namedtuple_instance,
-    is_structseq as is_structseq,
-    is_structseq_class as is_structseq_class,
-    is_structseq_instance as is_structseq_instance,
-    key_get as key_get,
-    keystr as keystr,
-    register_constant as register_constant,
-    register_dataclass as register_dataclass,
-    register_pytree_node as register_pytree_node,
-)
+from ._pytree_nodes import *
 
 __all__ = [
     "Context", "DumpableContext", "FlattenFn", "FromDumpableContextFn", "LeafSpec", "PyTree", "PyTreeSpec", "ToDumpableContextFn",

@@ -12,6 +12,22 @@ from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 from ..core.calls.return_types import NamedResult
 from ..core.shape import Size
 
+__all__ = [
+    "BUILTIN_TYPES", "CONSTANT_NODES", "NO_SERIALIZED_TYPE_NAME_FOUND", "SERIALIZED_TYPE_TO_PYTHON_TYPE", "STANDARD_DICT_TYPES",
+    "SUPPORTED_NODES", "SUPPORTED_SERIALIZED_TYPES", "ConstantNode", "Context", "DumpableContext", "FlattenFn", "FlattenWithKeysFn",
+    "FromDumpableContextFn", "GetAttrKey", "KeyEntry", "KeyPath", "MappingKey", "NodeDef", "PyTree", "SequenceKey", "ToDumpableContextFn",
+    "UnflattenFn", "_check_fields", "_defaultdict_deserialize", "_defaultdict_flatten", "_defaultdict_flatten_with_keys",
+    "_defaultdict_serialize", "_defaultdict_unflatten", "_deque_flatten", "_deque_flatten_with_keys", "_deque_unflatten",
+    "_deregister_pytree_node", "_dict_flatten", "_dict_flatten_with_keys", "_dict_unflatten", "_get_node_type", "_is_namedtuple_instance",
+    "_list_flatten", "_list_flatten_with_keys", "_list_unflatten", "_namedtuple_deserialize", "_namedtuple_flatten",
+    "_namedtuple_flatten_with_keys", "_namedtuple_serialize", "_namedtuple_unflatten", "_node_def", "_node_of", "_odict_unflatten",
+    "_ordereddict_flatten", "_ordereddict_flatten_with_keys", "_ordereddict_unflatten", "_private_register_pytree_node",
+    "_register_namedtuple", "_register_pytree_node", "_register_sequence", "_SerializeNodeDef", "_tuple_flatten",
+    "_tuple_flatten_with_keys", "_tuple_unflatten", "is_constant_class", "is_namedtuple", "is_namedtuple_class", "is_namedtuple_instance",
+    "is_structseq", "is_structseq_class", "is_structseq_instance", "key_get", "keystr", "register_constant", "register_dataclass",
+    "register_pytree_node",
+]  # fmt: skip
+
 K = TypeVar("K")
 PyTree = Any
 Context = Any
@@ -213,15 +229,8 @@ def register_pytree_node(
     """
     if cls in SUPPORTED_NODES:
         raise ValueError(f"{cls} is already registered as pytree node.")
-    _private_register_pytree_node(
-        cls,
-        flatten_fn,
-        unflatten_fn,
-        serialized_type_name=serialized_type_name,
-        to_dumpable_context=to_dumpable_context,
-        from_dumpable_context=from_dumpable_context,
-        flatten_with_keys_fn=flatten_with_keys_fn,
-    )
+    node = NodeDef(cls, flatten_fn, unflatten_fn, flatten_with_keys_fn)
+    _register(node, serialized_type_name, to_dumpable_context, from_dumpable_context)
 
 
 def _register_pytree_node(
@@ -243,15 +252,8 @@ def _register_pytree_node(
             FutureWarning,
             stacklevel=2,
         )
-    _private_register_pytree_node(
-        cls,
-        flatten_fn,
-        unflatten_fn,
-        serialized_type_name=serialized_type_name,
-        to_dumpable_context=to_dumpable_context,
-        from_dumpable_context=from_dumpable_context,
-        flatten_with_keys_fn=flatten_with_keys_fn,
-    )
+    node = NodeDef(cls, flatten_fn, unflatten_fn, flatten_with_keys_fn)
+    _register(node, serialized_type_name, to_dumpable_context, from_dumpable_context)
 
 
 def _private_register_pytree_node(
@@ -264,13 +266,20 @@ def _private_register_pytree_node(
     from_dumpable_context: FromDumpableContextFn | None = None,
     flatten_with_keys_fn: FlattenWithKeysFn | None = None,
 ) -> None:
-    """Implement the public forms; a type that is registered already is registered anew."""
-    if (to_dumpable_context is None) ^ (from_dumpable_context is None):
-        raise ValueError(f"Both to_dumpable_context and from_dumpable_context for {cls} must be None or registered.")
-    name = NO_SERIALIZED_TYPE_NAME_FOUND if serialized_type_name is None else serialized_type_name
-    SUPPORTED_NODES[cls] = NodeDef(cls, flatten_fn, unflatten_fn, flatten_with_keys_fn)
-    SUPPORTED_SERIALIZED_TYPES[cls] = _SerializeNodeDef(cls, name, to_dumpable_context, from_dumpable_context)
-    SERIALIZED_TYPE_TO_PYTHON_TYPE[name] = cls
+    """The form that registers a type anew, where it is registered already."""
+    node = NodeDef(cls, flatten_fn, unflatten_fn, flatten_with_keys_fn)
+    _register(node, serialized_type_name, to_dumpable_context, from_dumpable_context)
+
+
+def _register(
+    node: NodeDef, name: str | None, to_dumpable: ToDumpableContextFn | None = None, from_dumpable: FromDumpableContextFn | None = None
+) -> None:
+    if (to_dumpable is None) ^ (from_dumpable is None):
+        raise ValueError(f"Both to_dumpable_context and from_dumpable_context for {node.type} must be None or registered.")
+    name = NO_SERIALIZED_TYPE_NAME_FOUND if name is None else name
+    SUPPORTED_NODES[node.type] = node
+    SUPPORTED_SERIALIZED_TYPES[node.type] = _SerializeNodeDef(node.type, name, to_dumpable, from_dumpable)
+    SERIALIZED_TYPE_TO_PYTHON_TYPE[name] = node.type
 
 
 def _deregister_pytree_node(cls: type[Any]) -> None:
@@ -318,9 +327,7 @@ def register_dataclass(
         present, absent = context
         return cls(**dict(zip(present, values, strict=True)), **dict.fromkeys(absent))
 
-    _private_register_pytree_node(
-        cls, flatten, unflatten, serialized_type_name=serialized_type_name, flatten_with_keys_fn=lambda obj: flatten(obj, GetAttrKey)
-    )
+    _register(NodeDef(cls, flatten, unflatten, lambda obj: flatten(obj, GetAttrKey)), serialized_type_name)
 
 
 def _check_fields(cls: type[Any], field_names: list[str], dropped: list[str]) -> None:
@@ -351,12 +358,11 @@ def register_constant(cls: type[Any]) -> None:
     for method in ("__eq__", "__hash__"):
         if getattr(cls, method) in (getattr(object, method), None):
             raise TypeError(f"register_constant(cls) expects `cls` to have a non-default `{method}` implementation.")
-    _private_register_pytree_node(
-        cls,
-        lambda obj: ([], ConstantNode(obj)),
-        lambda values, context: context.value,
-        flatten_with_keys_fn=lambda obj: ([], ConstantNode(obj)),
-    )
+
+    def flatten(obj: Any) -> tuple[list[Any], Context]:
+        return [], ConstantNode(obj)
+
+    _register(NodeDef(cls, flatten, lambda values, context: context.value, flatten), None)
     CONSTANT_NODES.add(cls)
 
 
@@ -486,40 +492,17 @@ def _register_namedtuple(cls: type[Any], *, serialized_type_name: str) -> None:
 
 
 def _register_sequence(cls: type[Any], unflatten: UnflattenFn) -> None:
-    _private_register_pytree_node(
-        cls,
-        _tuple_flatten,
-        unflatten,
-        serialized_type_name=f"torch.return_types.{cls.__name__}" if issubclass(cls, NamedResult) else "torch.Size",
-        flatten_with_keys_fn=_list_flatten_with_keys,
-    )
+    name = f"torch.return_types.{cls.__name__}" if issubclass(cls, NamedResult) else "torch.Size"
+    _register(NodeDef(cls, _tuple_flatten, unflatten, _list_flatten_with_keys), name)
 
 
-for _type, _flatten, _unflatten, _keys, _name in (
-    (tuple, _tuple_flatten, _tuple_unflatten, _tuple_flatten_with_keys, "builtins.tuple"),
-    (list, _list_flatten, _list_unflatten, _list_flatten_with_keys, "builtins.list"),
-    (dict, _dict_flatten, _dict_unflatten, _dict_flatten_with_keys, "builtins.dict"),
-    (OrderedDict, _ordereddict_flatten, _ordereddict_unflatten, _ordereddict_flatten_with_keys, "collections.OrderedDict"),
-    (deque, _deque_flatten, _deque_unflatten, _deque_flatten_with_keys, "collections.deque"),
-):
-    _private_register_pytree_node(_type, _flatten, _unflatten, serialized_type_name=_name, flatten_with_keys_fn=_keys)
-_private_register_pytree_node(
-    namedtuple,
-    _namedtuple_flatten,
-    _namedtuple_unflatten,
-    serialized_type_name="collections.namedtuple",
-    to_dumpable_context=_namedtuple_serialize,
-    from_dumpable_context=_namedtuple_deserialize,
-    flatten_with_keys_fn=_namedtuple_flatten_with_keys,
-)
-_private_register_pytree_node(
-    defaultdict,
-    _defaultdict_flatten,
-    _defaultdict_unflatten,
-    serialized_type_name="collections.defaultdict",
-    to_dumpable_context=_defaultdict_serialize,
-    from_dumpable_context=_defaultdict_deserialize,
-    flatten_with_keys_fn=_defaultdict_flatten_with_keys,
-)
+_OF_NAMED_TUPLES = NodeDef(namedtuple, _namedtuple_flatten, _namedtuple_unflatten, _namedtuple_flatten_with_keys)
+_OF_DEFAULT_DICTS = NodeDef(defaultdict, _defaultdict_flatten, _defaultdict_unflatten, _defaultdict_flatten_with_keys)
+_register(NodeDef(tuple, _tuple_flatten, _tuple_unflatten, _tuple_flatten_with_keys), "builtins.tuple")
+_register(NodeDef(list, _list_flatten, _list_unflatten, _list_flatten_with_keys), "builtins.list")
+_register(NodeDef(dict, _dict_flatten, _dict_unflatten, _dict_flatten_with_keys), "builtins.dict")
+_register(NodeDef(OrderedDict, _ordereddict_flatten, _ordereddict_unflatten, _ordereddict_flatten_with_keys), "collections.OrderedDict")
+_register(NodeDef(deque, _deque_flatten, _deque_unflatten, _deque_flatten_with_keys), "collections.deque")
+_register(_OF_NAMED_TUPLES, "collections.namedtuple", _namedtuple_serialize, _namedtuple_deserialize)
+_register(_OF_DEFAULT_DICTS, "collections.defaultdict", _defaultdict_serialize, _defaultdict_deserialize)
 _register_sequence(Size, _tuple_unflatten)
-del _type, _flatten, _unflatten, _keys, _name

@@ -411,12 +411,7 @@ def checkpoint(
     if _debug_override is not None:
         debug = _debug_override
     if use_reentrant is None:
-        warnings.warn(
-            "torch.utils.checkpoint: the use_reentrant parameter should be passed explicitly: use_reentrant=False is recommended, "
-            "use_reentrant=True keeps what happens without it.",
-            stacklevel=2,
-        )
-        use_reentrant = True
+        use_reentrant = _default_reentrant("torch.utils.checkpoint")
     preserve_rng_state = kwargs.pop("preserve_rng_state", True)
     if use_reentrant:
         if kwargs:
@@ -429,6 +424,16 @@ def checkpoint(
     if determinism_check not in _DETERMINISM_CHECKS:
         raise ValueError(f"determinism_check should be one of {list(_DETERMINISM_CHECKS)}, but got {determinism_check}")
     return _checkpoint_recorded(function, args, kwargs, preserve_rng_state, context_fn, determinism_check, early_stop)
+
+
+def _default_reentrant(function: str) -> bool:
+    """Warn that ``use_reentrant`` was not given, and what it is then."""
+    warnings.warn(
+        f"{function}: the use_reentrant parameter should be passed explicitly: use_reentrant=False is recommended, "
+        "use_reentrant=True keeps what happens without it.",
+        stacklevel=3,
+    )
+    return True
 
 
 def _kept(arg: Any) -> Callable[[], Any]:
@@ -597,12 +602,7 @@ def checkpoint_sequential(functions: Any, segments: int, input: Any, use_reentra
         torch.Size([3, 1])
     """
     if use_reentrant is None:
-        warnings.warn(
-            "torch.utils.checkpoint.checkpoint_sequential: the use_reentrant parameter should be passed explicitly: "
-            "use_reentrant=False is recommended, use_reentrant=True keeps what happens without it.",
-            stacklevel=2,
-        )
-        use_reentrant = True
+        use_reentrant = _default_reentrant("torch.utils.checkpoint.checkpoint_sequential")
     preserve_rng_state = kwargs.pop("preserve_rng_state", True)
     if kwargs:
         raise ValueError("Unexpected keyword arguments: " + ",".join(kwargs))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import math
 from collections import defaultdict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import ExitStack
 from types import TracebackType
 from typing import Any
@@ -16,6 +16,7 @@ from ..core.state import thread
 from ..core.tensor import Tensor
 from ..nn import Module
 from ..nn.module import register_module_forward_hook, register_module_forward_pre_hook
+from ._forward_graph import tensors_in
 from ._python_dispatch import TorchDispatchMode
 from ._pytree import tree_map
 
@@ -140,16 +141,6 @@ def _turned(shape: Shape) -> Shape:
     return (shape[1], shape[0], *shape[2:])
 
 
-def _tensors(values: Any) -> Iterator[Tensor]:
-    if isinstance(values, Tensor):
-        yield values
-    elif isinstance(values, (list, tuple)):
-        for value in values:
-            yield from _tensors(value)
-    elif isinstance(values, dict):
-        yield from _tensors(tuple(values.values()))
-
-
 class _Counting(TorchDispatchMode):
     """Shows a counter each kernel's call."""
 
@@ -224,14 +215,14 @@ class FlopCounterMode:
     def _enter_module(self, module: Module, args: Any) -> None:
         name = self._name(module)
         self._inside.append(name)
-        for tensor in _tensors(args):
+        for tensor in tensors_in(args):
             if tensor.requires_grad and tensor.grad_fn is not None:
                 tensor.register_hook(lambda grad: self._drop(name))
 
     def _leave_module(self, module: Module, args: Any, result: Any) -> None:
         name = self._name(module)
         self._drop(name)
-        for tensor in _tensors(result):
+        for tensor in tensors_in(result):
             if tensor.requires_grad:
                 tensor.register_hook(lambda grad: self._enter_backward(name))
 

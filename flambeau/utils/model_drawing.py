@@ -13,7 +13,7 @@ from typing import Any
 from ..autograd import no_grad
 from ..core.replacing import replace_file
 from ..nn import Module
-from ._forward_graph import Node, trace_forward
+from ._forward_graph import Node, evaluating, trace_forward
 from .model_summary import inputs_of
 
 __all__ = ["GraphDrawing", "draw_graph"]
@@ -82,14 +82,8 @@ def draw_graph(
     if depth is not None and depth < 1:
         raise ValueError(f"draw_graph: expected a depth of 1 or more, got {depth}")
     arguments = inputs_of(model, input_size, input_data, dtypes, device)
-    modes = {module: module.training for module in model.modules()}
-    model.eval()
-    try:
-        with no_grad():
-            nodes, _ = trace_forward(model, arguments)
-    finally:
-        for module, training in modes.items():
-            module.training = training
+    with evaluating(model), no_grad():
+        nodes, _ = trace_forward(model, arguments)
     return GraphDrawing(_document(_placed(_boxes(nodes, depth)), type(model).__name__))
 
 

@@ -15,7 +15,7 @@ from ..core.tensor import Tensor
 from ..nn import Module
 from ..nn.module import register_module_forward_hook, register_module_forward_pre_hook
 from ..ops.creation import zeros
-from ._forward_graph import arguments_of, tensors_in
+from ._forward_graph import arguments_of, evaluating, tensors_in
 
 __all__ = ["LayerSummary", "ModelSummary", "summary"]
 
@@ -25,37 +25,29 @@ HEADINGS = ("Layer (type)", "Input shape", "Output shape", "Parameters", "Multip
 Shape = tuple[int, ...]
 
 
-def _product(a: Shape, b: Shape, result: Shape) -> tuple[str, int] | None:
-    if len(a) < 2 or len(b) < 2:
-        return None  # PyTorch counts no products with vectors
-    return "aten.bmm" if len(a) > 2 and len(b) > 2 else "aten.mm", 2 * math.prod(result) * a[-1]
+def _product(a: Shape, b: Shape, result: Shape) -> int:
+    return math.prod(result) * a[-1] if len(a) > 1 and len(b) > 1 else math.prod(a)
 
 
-def _linear(input: Shape, weight: Shape, *rest: Any) -> tuple[str, int] | None:
+def _added_product(added: Shape, a: Shape, b: Shape, result: Shape) -> int:
+    return _product(a, b, result)
+
+
+def _linear(input: Shape, weight: Shape, *rest: Any) -> int:
     *bias, result = rest
-    if len(input) == 1 and not bias:
-        return None
-    return "aten.addmm" if bias else "aten.mm", 2 * math.prod(result) * weight[-1]
+    return math.prod(result) * weight[-1] if bias or len(input) > 1 else 0  # PyTorch counts no products with vectors
 
 
-def _added(name: str) -> Callable[..., tuple[str, int]]:
-    return lambda added, a, b, result: (name, 2 * math.prod(result) * a[-1])
-
-
-def _convolution(input: Shape, weight: Shape, *rest: Any) -> tuple[str, int]:
+def _convolution(input: Shape, weight: Shape, *rest: Any) -> int:
     *_, result, transposed = rest
-    places = (input if transposed else result)[2:]
-    return "aten.convolution", 2 * input[0] * math.prod(places) * math.prod(weight)
+    return input[0] * math.prod((input if transposed else result)[2:]) * math.prod(weight)
 
 
-# By our primitives, from the shapes of tensors and of the result.
-FORMULAS: dict[str, Callable[..., tuple[str, int] | None]] = {
-    "mm": _product,
-    "bmm": _product,
-    "matmul": _product,
+# By our primitives, from the shapes of tensors and of the result: multiplications, each with an addition.
+FORMULAS: dict[str, Callable[..., int]] = {
+    **dict.fromkeys(("mm", "bmm", "matmul"), _product),
+    **dict.fromkeys(("addmm", "baddbmm"), _added_product),
     "linear": _linear,
-    "addmm": _added("aten.addmm"),
-    "baddbmm": _added("aten.baddbmm"),
     "convolution": _convolution,
 }
 
@@ -239,8 +231,7 @@ def _multiply_adds(op: Any, values: tuple[Any, ...], result: tuple[int, ...]) ->
         shapes.append(result)
         if op.name == "convolution":
             shapes.append(values[op.names.index("transposed")])
-        counted = FORMULAS[op.name](*shapes)
-        return counted[1] // 2 if counted is not None else math.prod(shapes[0]) if op.name == "matmul" else 0
+        return FORMULAS[op.name](*shapes)
     if op.name == "_attention":
         query, key, value = (tuple(operand.shape) for operand in values[:3])
         return math.prod(query[:-1]) * key[-2] * (query[-1] + value[-1])
@@ -289,18 +280,13 @@ def summary(
     """
     arguments = inputs_of(model, input_size, input_data, dtypes, device)
     observer = _Observer(model)
-    modes = {module: module.training for module in model.modules()}
-    model.eval()
-    try:
-        with ExitStack() as stack:
-            stack.enter_context(no_grad())
-            stack.enter_context(register_module_forward_pre_hook(observer.enter))
-            stack.enter_context(register_module_forward_hook(observer.leave, always_call=True))
-            stack.enter_context(observing(observer.operation))
-            model(*arguments)
-    finally:
-        for module, training in modes.items():
-            module.training = training
+    with ExitStack() as stack:
+        stack.enter_context(evaluating(model))
+        stack.enter_context(no_grad())
+        stack.enter_context(register_module_forward_pre_hook(observer.enter))
+        stack.enter_context(register_module_forward_hook(observer.leave, always_call=True))
+        stack.enter_context(observing(observer.operation))
+        model(*arguments)
     parameters = list(model.parameters())
     return ModelSummary(
         observer.layers,

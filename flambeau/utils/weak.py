@@ -46,25 +46,21 @@ class WeakIdRef(weakref.ref[Any]):
         return self is other
 
 
-class _WeakHashRef(weakref.ref[Any]):
+class _WeakHashRef(WeakIdRef):
     """A weak reference with the hash of the object, which outlives it, and equal to those of equal objects."""
 
-    __slots__ = ("_hash",)
+    __slots__ = ()
 
     def __init__(self, key: Any, callback: Any = None) -> None:
-        self._hash = hash(key)
-
-    def __call__(self) -> Any:
-        return super().__call__()
-
-    def __hash__(self) -> int:
-        return self._hash
+        self._id = hash(key)
 
     def __eq__(self, other: object) -> bool:
         mine = self()
         if mine is not None and isinstance(other, weakref.ref) and (theirs := other()) is not None:
             return bool(mine == theirs)
         return self is other
+
+    __hash__ = WeakIdRef.__hash__
 
 
 class WeakIdKeyDictionary(MutableMapping[Any, Any]):

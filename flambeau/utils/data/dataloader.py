@@ -302,14 +302,10 @@ def _check_own_options(dataset: Any, num_workers: int, method: str, context: Any
 
 def _check_stream_options(shuffle: Any, sampler: Any, batch_sampler: Any) -> None:
     """A stream comes in its own order."""
-    if shuffle not in (False, None):
-        raise ValueError(f"DataLoader with IterableDataset: expected unspecified shuffle option, but got shuffle={shuffle}")
-    if sampler is not None:
-        raise ValueError(f"DataLoader with IterableDataset: expected unspecified sampler option, but got sampler={sampler}")
-    if batch_sampler is not None:
-        raise ValueError(
-            f"DataLoader with IterableDataset: expected unspecified batch_sampler option, but got batch_sampler={batch_sampler}"
-        )
+    shuffle = None if shuffle in (False, None) else shuffle
+    for name, value in (("shuffle", shuffle), ("sampler", sampler), ("batch_sampler", batch_sampler)):
+        if value is not None:
+            raise ValueError(f"DataLoader with IterableDataset: expected unspecified {name} option, but got {name}={value}")
 
 
 def _check_batching_options(batch_size: Any, shuffle: Any, sampler: Any, batch_sampler: Any, drop_last: bool) -> None:

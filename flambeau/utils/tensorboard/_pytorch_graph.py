@@ -15,7 +15,7 @@ from tensorboard.compat.proto.tensor_shape_pb2 import TensorShapeProto
 from tensorboard.compat.proto.versions_pb2 import VersionDef
 
 from ...nn import Module
-from .._forward_graph import Node, trace_forward
+from .._forward_graph import Node, evaluating, trace_forward
 
 OPS = {"input": "IO Node", "output": "IO Node", "parameter": "prim::GetAttr", "buffer": "prim::GetAttr", "constant": "prim::Constant"}
 FOLDERS = {"input": ("input",), "output": ("output",)}
@@ -35,10 +35,9 @@ def graph(model: Module, args: Any, verbose: bool = False, use_strict_trace: boo
         RuntimeError: with ``use_strict_trace``, a list or a dictionary is returned; what the module raises.
     Source: torch.utils.tensorboard._pytorch_graph.graph.
     """
-    modes = {module: module.training for module in model.modules()}
-    model.eval()
     try:
-        nodes, result = trace_forward(model, args)
+        with evaluating(model):
+            nodes, result = trace_forward(model, args)
         if use_strict_trace and isinstance(result, (list, dict)):
             kind = "list" if isinstance(result, list) else "dictionary"
             raise RuntimeError(
@@ -49,9 +48,6 @@ def graph(model: Module, args: Any, verbose: bool = False, use_strict_trace: boo
         print(error)
         print("Error occurs, No graph saved")
         raise
-    finally:
-        for module, training in modes.items():
-            module.training = training
     messages = _messages(nodes)
     if verbose:
         for message in messages:

@@ -7,34 +7,12 @@ from typing import Any
 from ...core import late as _late
 from ...facades.unsupported import names as _unsupported_names
 from ._optical_flow import HD1K, FlyingChairs, FlyingThings3D, KittiFlow, Sintel
-from ._stereo_matching import (
-    CarlaStereo,
-    CREStereo,
-    ETH3DStereo,
-    FallingThingsStereo,
-    InStereo2k,
-    Kitti2012Stereo,
-    Kitti2015Stereo,
-    Middlebury2014Stereo,
-    SceneFlowStereo,
-    SintelStereo,
-)
+from ._stereo_matching import *
 from .arrays import FER2013, PCAM, MovingMNIST
 from .caltech import Caltech101, Caltech256
 from .captions import SBU, Flickr8k, Flickr30k
 from .cifar import CIFAR10, CIFAR100
-from .classification import (
-    DTD,
-    GTSRB,
-    SUN397,
-    CLEVRClassification,
-    Country211,
-    EuroSAT,
-    FGVCAircraft,
-    Imagenette,
-    RenderedSST2,
-    StanfordCars,
-)
+from .classification import *
 from .coco import CocoCaptions, CocoDetection
 from .detection import Cityscapes, Kitti, OxfordIIITPet, SBDataset, WIDERFace
 from .faces import CelebA, LFWPairs, LFWPeople

@@ -24,6 +24,38 @@ def sorted_paths(*parts: Any) -> list[str]:
     return sorted(glob(os.path.join(*map(str, parts))))
 
 
+def each_of(value: str, arg: str, *words: str) -> tuple[str, ...]:
+    """The words that an argument stands for: one of ``words``, or all of them for ``"both"``.
+
+    Raises:
+        ValueError: another word.
+    """
+    verify_str_arg(value, arg, valid_values=(*words, "both"))
+    return words if value == "both" else (value,)
+
+
+def _read_flo(file_name: str) -> Any:
+    """``(2, H, W)``, float32, of a file of Middlebury's format.
+
+    Raises:
+        ValueError: no such file, or cut.
+    """
+    with open(file_name, "rb") as file:
+        content = file.read()
+    if content[:4] != b"PIEH":
+        raise ValueError(f"Magic number incorrect. Invalid .flo file: {file_name}")
+    width, height = np.frombuffer(content[4:12], "<i4").tolist()
+    if len(content) != 12 + 8 * width * height:
+        raise ValueError(f"Invalid .flo file: {file_name} is cut")
+    return np.frombuffer(content, "<f4", offset=12).reshape(height, width, 2).transpose(2, 0, 1).copy()
+
+
+def _read_16bits_png_with_flow_and_valid_mask(file_name: str) -> tuple[Any, Any]:
+    """``(2, H, W)``, float32, and ``(H, W)``, bool: the first two channels are 64ths above -512, the third tells where they hold."""
+    levels = decode_png(read_file(file_name)).numpy().astype(np.float32)
+    return (levels[:2] - 2**15) / 64, levels[2].astype(bool)
+
+
 class FlowDataset(VisionDataset[Any]):
     """Samples: two images, the flow ``(2, H, W)``, and the mask ``(H, W)`` of where it is known, for data sets that have one.
 
@@ -77,9 +109,8 @@ class Sintel(FlowDataset):
     ) -> None:
         super().__init__(root, transforms, loader)
         verify_str_arg(split, "split", valid_values=("train", "test"))
-        verify_str_arg(pass_name, "pass_name", valid_values=("clean", "final", "both"))
         base = Path(root) / "Sintel"
-        for name in ("clean", "final") if pass_name == "both" else (pass_name,):
+        for name in each_of(pass_name, "pass_name", "clean", "final"):
             folder = base / ("training" if split == "train" else split) / name
             for scene in os.listdir(folder):
                 images = sorted_paths(folder, scene, "*.png")
@@ -87,8 +118,7 @@ class Sintel(FlowDataset):
                 if split == "train":
                     self._flow_list += sorted_paths(base, "training", "flow", scene, "*.flo")
 
-    def _read_flow(self, file_name: str) -> Any:
-        return _read_flo(file_name)
+    _read_flow = staticmethod(_read_flo)
 
 
 class KittiFlow(FlowDataset):
@@ -115,8 +145,7 @@ class KittiFlow(FlowDataset):
         if split == "train":
             self._flow_list = sorted_paths(folder, "flow_occ", "*_10.png")
 
-    def _read_flow(self, file_name: str) -> Any:
-        return _read_16bits_png_with_flow_and_valid_mask(file_name)
+    _read_flow = staticmethod(_read_16bits_png_with_flow_and_valid_mask)
 
 
 def _pairs(first: list[str], second: list[str], name: str) -> list[list[str]]:
@@ -159,8 +188,7 @@ class FlyingChairs(FlowDataset):
                 self._flow_list.append(flow)
                 self._image_list.append(images[2 * idx : 2 * idx + 2])
 
-    def _read_flow(self, file_name: str) -> Any:
-        return _read_flo(file_name)
+    _read_flow = staticmethod(_read_flo)
 
 
 class FlyingThings3D(FlowDataset):
@@ -190,10 +218,8 @@ class FlyingThings3D(FlowDataset):
     ) -> None:
         super().__init__(root, transforms, loader)
         verify_str_arg(split, "split", valid_values=("train", "test"))
-        verify_str_arg(pass_name, "pass_name", valid_values=("clean", "final", "both"))
-        verify_str_arg(camera, "camera", valid_values=("left", "right", "both"))
-        passes = ("clean", "final") if pass_name == "both" else (pass_name,)
-        cameras = ("left", "right") if camera == "both" else (camera,)
+        passes = each_of(pass_name, "pass_name", "clean", "final")
+        cameras = each_of(camera, "camera", "left", "right")
         base, part = Path(root) / "FlyingThings3D", split.upper()
         for name, side, direction in itertools.product(passes, cameras, ("into_future", "into_past")):
             image_folders = sorted_paths(base, f"frames_{name}pass", part, "*/*")
@@ -206,8 +232,7 @@ class FlyingThings3D(FlowDataset):
                     self._image_list.append([pair[1], pair[0]] if is_past else [pair[0], pair[1]])
                     self._flow_list.append(flows[idx + is_past])
 
-    def _read_flow(self, file_name: str) -> Any:
-        return _read_pfm(file_name)
+    _read_flow = staticmethod(_read_pfm)
 
 
 class HD1K(FlowDataset):
@@ -242,27 +267,4 @@ class HD1K(FlowDataset):
         if not self._image_list:
             raise FileNotFoundError("Could not find the HD1K images. Please make sure the directory structure is correct.")
 
-    def _read_flow(self, file_name: str) -> Any:
-        return _read_16bits_png_with_flow_and_valid_mask(file_name)
-
-
-def _read_flo(file_name: str) -> Any:
-    """``(2, H, W)``, float32, of a file of Middlebury's format.
-
-    Raises:
-        ValueError: no such file, or cut.
-    """
-    with open(file_name, "rb") as file:
-        content = file.read()
-    if content[:4] != b"PIEH":
-        raise ValueError(f"Magic number incorrect. Invalid .flo file: {file_name}")
-    width, height = np.frombuffer(content[4:12], "<i4").tolist()
-    if len(content) != 12 + 8 * width * height:
-        raise ValueError(f"Invalid .flo file: {file_name} is cut")
-    return np.frombuffer(content, "<f4", offset=12).reshape(height, width, 2).transpose(2, 0, 1).copy()
-
-
-def _read_16bits_png_with_flow_and_valid_mask(file_name: str) -> tuple[Any, Any]:
-    """``(2, H, W)``, float32, and ``(H, W)``, bool: the first two channels are 64ths above -512, the third tells where they hold."""
-    levels = decode_png(read_file(file_name)).numpy().astype(np.float32)
-    return (levels[:2] - 2**15) / 64, levels[2].astype(bool)
+    _read_flow = staticmethod(_read_16bits_png_with_flow_and_valid_mask)

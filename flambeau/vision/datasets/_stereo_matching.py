@@ -13,10 +13,15 @@ from typing import Any
 import numpy as np
 from PIL import Image
 
-from ._optical_flow import sorted_paths
+from ._optical_flow import each_of, sorted_paths
 from .folder import pil_loader
 from .utils import _read_pfm, download_and_extract_archive, verify_str_arg
 from .vision import Root, Transform, VisionDataset
+
+__all__ = [
+    *("CREStereo", "CarlaStereo", "ETH3DStereo", "FallingThingsStereo", "InStereo2k", "Kitti2012Stereo", "Kitti2015Stereo"),
+    *("Middlebury2014Stereo", "SceneFlowStereo", "SintelStereo"),
+]
 
 Pair = tuple[Any, Any]
 
@@ -54,7 +59,7 @@ def _scan(left: Path, right: Path | None = None) -> list[Pair]:
 class StereoMatchingDataset(VisionDataset[Any]):
     """Samples: left and right image, the shift ``(1, H, W)``, and the mask ``(H, W)`` of where it is known, for data sets that have one.
 
-    ``transforms`` is a function of three pairs, of the images, shifts and masks on both sides.
+    ``transforms`` is a function of three pairs, of the images, shifts and masks on both sides. There are no shifts to test with.
     """
 
     _has_built_in_disparity_mask = False
@@ -74,7 +79,8 @@ class StereoMatchingDataset(VisionDataset[Any]):
 
     def __getitem__(self, index: int) -> tuple[Any, ...]:
         images: Pair = tuple(map(self._read_img, self._images[index]))
-        sides = [(None, None) if path is None else self._read_disparity(path) for path in self._disparities[index]]
+        paths = self._disparities[index] if self._disparities else (None, None)
+        sides = [(None, None) if path is None else self._read_disparity(path) for path in paths]
         shifts, masks = zip(*sides)
         if self.transforms is not None:
             images, shifts, masks = self.transforms(images, shifts, masks)
@@ -128,11 +134,9 @@ class _KittiStereo(StereoMatchingDataset):
         verify_str_arg(split, "split", valid_values=("train", "test"))
         folder = Path(root) / self._FOLDER / f"{split}ing"
         self._images = _scan(folder / self._IMAGES[0], folder / self._IMAGES[1])
-        left, right = self._DISPARITIES
-        is_train = split == "train"
-        self._disparities = (
-            _scan(folder / left, None if right is None else folder / right) if is_train else [(None, None) for _ in self._images]
-        )
+        if split == "train":
+            left, right = self._DISPARITIES
+            self._disparities = _scan(folder / left, None if right is None else folder / right)
 
     _read_disparity = _without_mask(lambda path: _values(path)[None] / 256.0)
 
@@ -237,8 +241,6 @@ class Middlebury2014Stereo(StereoMatchingDataset):
             self._images += _scan(scenes / "im0.png", scenes / "im1.png")
             if split != "test":
                 self._disparities += _scan(scenes / "disp0.pfm", scenes / "disp1.pfm")
-        if split == "test":
-            self._disparities = [(None, None) for _ in self._images]
 
     def _read_img(self, file_path: Root) -> Any:
         path = Path(file_path)
@@ -312,8 +314,7 @@ class FallingThingsStereo(StereoMatchingDataset):
 
     def __init__(self, root: Root, variant: str = "single", transforms: Transform = None) -> None:
         super().__init__(root, transforms)
-        verify_str_arg(variant, "variant", valid_values=("single", "mixed", "both"))
-        for name in ("single", "mixed") if variant == "both" else (variant,):
+        for name in each_of(variant, "variant", "single", "mixed"):
             folder = Path(root) / "FallingThings" / name / ("*/*" if name == "single" else "*")
             self._images += _scan(folder / "*.left.jpg", folder / "*.right.jpg")
             self._disparities += _scan(folder / "*.left.depth.png", folder / "*.right.depth.png")
@@ -342,9 +343,8 @@ class SceneFlowStereo(StereoMatchingDataset):
     def __init__(self, root: Root, variant: str = "FlyingThings3D", pass_name: str = "clean", transforms: Transform = None) -> None:
         super().__init__(root, transforms)
         verify_str_arg(variant, "variant", valid_values=("FlyingThings3D", "Driving", "Monkaa"))
-        verify_str_arg(pass_name, "pass_name", valid_values=("clean", "final", "both"))
         base, scenes = Path(root) / "SceneFlow" / variant, "*" if variant == "Monkaa" else "*/*/*"
-        for name in ("clean", "final") if pass_name == "both" else (pass_name,):
+        for name in each_of(pass_name, "pass_name", "clean", "final"):
             images, shifts = base / f"frames_{name}pass" / scenes, base / "disparity" / scenes
             self._images += _scan(images / "left" / "*.png", images / "right" / "*.png")
             self._disparities += _scan(shifts / "left" / "*.pfm", shifts / "right" / "*.pfm")
@@ -369,9 +369,8 @@ class SintelStereo(StereoMatchingDataset):
 
     def __init__(self, root: Root, pass_name: str = "final", transforms: Transform = None) -> None:
         super().__init__(root, transforms)
-        verify_str_arg(pass_name, "pass_name", valid_values=("final", "clean", "both"))
         base = Path(root) / "Sintel" / "training"
-        for name in ("final", "clean") if pass_name == "both" else (pass_name,):
+        for name in each_of(pass_name, "pass_name", "final", "clean"):
             self._images += _scan(base / f"{name}_left" / "*" / "*.png", base / f"{name}_right" / "*" / "*.png")
             self._disparities += _scan(base / "disparities" / "*" / "*.png")
 
@@ -429,9 +428,8 @@ class ETH3DStereo(StereoMatchingDataset):
         base = Path(root) / "ETH3D"
         scenes = base / ("two_view_training" if split == "train" else "two_view_test") / "*"
         self._images = _scan(scenes / "im0.png", scenes / "im1.png")
-        self._disparities = (
-            [(None, None) for _ in self._images] if split == "test" else _scan(base / "two_view_training_gt" / "*" / "disp0GT.pfm")
-        )
+        if split == "train":
+            self._disparities = _scan(base / "two_view_training_gt" / "*" / "disp0GT.pfm")
 
     def _read_disparity(self, file_path: str) -> Pair:
         return _read_float_map(file_path), _values(Path(file_path).parent / "mask0nocc.png").astype(bool)

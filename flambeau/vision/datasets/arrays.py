@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import os
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ import numpy as np
 from PIL import Image
 
 from ... import ops
+from .tables import tuples
 from .utils import _decompress, check_integrity, download_file_from_google_drive, download_url, verify_str_arg
 from .vision import NOT_FOUND, Prepared, Root, Transform, VisionDataset
 
@@ -58,17 +60,11 @@ class MovingMNIST(Prepared[Any]):
     def __getitem__(self, idx: int) -> Any:
         return self._transformed(self.data[idx], None)[0]
 
-    def __len__(self) -> int:
-        return len(self.data)
+    def _files(self) -> Iterable[tuple[Root, None]]:
+        return ((os.path.join(self._base_folder, self._filename), None),)
 
-    def _missing(self) -> str | None:
-        path = os.path.join(self._base_folder, self._filename)
-        return None if os.path.exists(path) else path
-
-    def download(self) -> None:
-        """Download the file, unless it is there."""
-        if self._missing() is not None:
-            download_url(self._URL, self._base_folder, self._filename, self._MD5)
+    def _fetch(self) -> None:
+        download_url(self._URL, self._base_folder, self._filename, self._MD5)
 
 
 class FER2013(VisionDataset[Any]):
@@ -85,13 +81,9 @@ class FER2013(VisionDataset[Any]):
     Source: torchvision.datasets.FER2013.
     """
 
-    _RESOURCES = {
-        "train": ("train.csv", "3f0dfb3d3fd99c811a1299cb947e3131"),
-        "test": ("test.csv", "b02c2298636a634e8c2faabbf3ea9a23"),
-        "fer": ("fer2013.csv", "f8428a1edbd21e88f42c73edd2a14f95"),
-        "icml": ("icml_face_data.csv", "b114b9e04e6949e5fe8b6a98b3892b1d"),
-    }
+    _RESOURCES = tuples("FER2013")
     _USAGES = {"train": ("Training",), "test": ("PublicTest", "PrivateTest")}
+    _SHOWN = "split={0._split}"
 
     def __init__(self, root: Root, split: str = "train", transform: Transform = None, target_transform: Transform = None) -> None:
         self._split = verify_str_arg(split, "split", ("train", "test"))
@@ -117,9 +109,6 @@ class FER2013(VisionDataset[Any]):
     def __len__(self) -> int:
         return len(self._samples)
 
-    def extra_repr(self) -> str:
-        return f"split={self._split}"
-
 
 def _face(levels: str) -> Any:
     return np.array(levels.split(), np.uint8).reshape(48, 48)
@@ -139,20 +128,7 @@ class PCAM(Prepared[Any]):
     Source: torchvision.datasets.PCAM.
     """
 
-    _FILES = {  # name, number on Google Drive, MD5 of the packed file
-        "train": {
-            "images": ("camelyonpatch_level_2_split_train_x.h5", "1Ka0XfEMiwgCYPdTI-vv6eUElOBnKFKQ2", "1571f514728f59376b705fc836ff4b63"),
-            "targets": ("camelyonpatch_level_2_split_train_y.h5", "1269yhu3pZDP8UYFQs-NYs3FPwuK-nGSG", "35c2d7259d906cfc8143347bb8e05be7"),
-        },
-        "test": {
-            "images": ("camelyonpatch_level_2_split_test_x.h5", "1qV65ZqZvWzuIVthK8eVDhIwrbnsJdbg_", "d8c2d60d490dbd479f8199bdfa0cf6ec"),
-            "targets": ("camelyonpatch_level_2_split_test_y.h5", "17BHrSrwWKjYsOgTMmoqrIjDy6Fa2o_gP", "60a7035772fbdb7f34eb86d4420cf66a"),
-        },
-        "val": {
-            "images": ("camelyonpatch_level_2_split_valid_x.h5", "1hgshYGWK8V-eGRy8LToWJJgDU_rXWVJ3", "d5b63470df7cfa627aeec8b9dc0c066e"),
-            "targets": ("camelyonpatch_level_2_split_valid_y.h5", "1bH8ZRbhSVAhScTS0p9-ZzGnX91cHT3uO", "2b85f58b927af9964a4c15b8f7e8f179"),
-        },
-    }
+    _FILES = tuples("PCAM")  # name, number on Google Drive, MD5 of the packed file
 
     def __init__(
         self, root: Root, split: str = "train", transform: Transform = None, target_transform: Transform = None, download: bool = False
@@ -180,13 +156,10 @@ class PCAM(Prepared[Any]):
         with self.h5py.File(self._path("images")) as images:
             return int(images["x"].shape[0])
 
-    def _missing(self) -> str | None:
-        return next((str(self._path(part)) for part in ("images", "targets") if not self._path(part).exists()), None)
+    def _files(self) -> Iterable[tuple[Root, None]]:
+        return [(self._path(part), None) for part in ("images", "targets")]
 
-    def download(self) -> None:
-        """Download the files of the split and unpack them, unless they are there."""
-        if self._missing() is None:
-            return
+    def _fetch(self) -> None:
         for name, file_id, md5 in self._FILES[self._split].values():
             download_file_from_google_drive(file_id, str(self._base_folder), filename=f"{name}.gz", md5=md5)
             _decompress(self._base_folder / f"{name}.gz")

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable
 from typing import Any
 
-from .utils import check_integrity, download_and_extract_archive
-from .vision import Prepared
+from .utils import download_and_extract_archive
+from .vision import Prepared, Root
 
 
 class ArchivedBatches(Prepared[Any]):
@@ -24,19 +25,12 @@ class ArchivedBatches(Prepared[Any]):
     tgz_md5: str
     train_list: list[list[str]]
     test_list: list[list[str]]
-    data: Any
 
     def _path(self, name: str) -> str:
         return os.path.join(self.root, self.base_folder, name)
 
-    def __len__(self) -> int:
-        return len(self.data)
+    def _files(self) -> Iterable[tuple[Root, str]]:
+        return [(self._path(name), md5) for name, md5 in self.train_list + self.test_list]
 
-    def _missing(self) -> str | None:
-        files = [(self._path(name), md5) for name, md5 in self.train_list + self.test_list]
-        return next((path for path, md5 in files if not check_integrity(path, md5)), None)
-
-    def download(self) -> None:
-        """Download the archive and unpack it, unless all is there."""
-        if self._missing() is not None:
-            download_and_extract_archive(self.url, self.root, filename=self.filename, md5=self.tgz_md5)
+    def _fetch(self) -> None:
+        download_and_extract_archive(self.url, self.root, filename=self.filename, md5=self.tgz_md5)

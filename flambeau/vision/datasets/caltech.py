@@ -4,25 +4,16 @@ from __future__ import annotations
 
 import os
 import shutil
+from collections.abc import Iterable
 from typing import Any
 
-from PIL import Image
-
-from .labelled import missing_folder
+from .annotated import opened
 from .matlab import read_mat
 from .utils import download_and_extract_archive, extract_archive, verify_str_arg
 from .vision import DAMAGED, Prepared, Root, Transform
 
 # Classes whose outlines lie in folders of other names.
 OUTLINES = {"Faces": "Faces_2", "Faces_easy": "Faces_3", "Motorbikes": "Motorbikes_16", "airplanes": "Airplanes_Side_2"}
-
-
-def opened(path: Root) -> Any:
-    """Pillow's image of a file, read whole, in its own colors."""
-    with open(path, "rb") as file:
-        image = Image.open(file)
-        image.load()
-    return image
 
 
 class _Caltech(Prepared[Any]):
@@ -53,8 +44,8 @@ class _Caltech(Prepared[Any]):
     def __len__(self) -> int:
         return len(self.index)
 
-    def _missing(self) -> str | None:
-        return missing_folder(os.path.join(self.root, self._IMAGES))
+    def _folders(self) -> Iterable[Root]:
+        return (os.path.join(self.root, self._IMAGES),)
 
 
 class Caltech101(_Caltech):
@@ -74,6 +65,7 @@ class Caltech101(_Caltech):
     _IMAGES = "101_ObjectCategories"
     _URL = "https://data.caltech.edu/records/mzrjq-6wc02/files/caltech-101.zip"
     _MD5 = "3138e1922a9193bfa496528edbbc45d0"
+    _SHOWN = "Target type: {0.target_type}"
 
     def __init__(
         self,
@@ -99,10 +91,7 @@ class Caltech101(_Caltech):
         folder = self.annotation_categories[self.y[index]]
         return read_mat(os.path.join(self.root, "Annotations", folder, f"annotation_{self.index[index]:04d}.mat"))["obj_contour"]
 
-    def download(self) -> None:
-        """Download the archive and unpack it and the archives in it, unless what is in them is there."""
-        if self._missing() is None:
-            return
+    def _fetch(self) -> None:
         download_and_extract_archive(self._URL, download_root=self.root, filename="caltech-101.zip", md5=self._MD5)
         packed = os.path.join(self.root, "caltech-101")
         for name in os.listdir(packed):
@@ -110,9 +99,6 @@ class Caltech101(_Caltech):
                 extract_archive(os.path.join(packed, name), self.root)
         shutil.rmtree(packed)
         os.remove(os.path.join(self.root, "caltech-101.zip"))
-
-    def extra_repr(self) -> str:
-        return f"Target type: {self.target_type}"
 
 
 class Caltech256(_Caltech):
@@ -137,8 +123,3 @@ class Caltech256(_Caltech):
 
     def __getitem__(self, index: int) -> tuple[Any, Any]:
         return self._transformed(self._image(index, "{0:03d}_{1:04d}.jpg"), self.y[index])
-
-    def download(self) -> None:
-        """Download the archive and unpack it, unless what is in it is there."""
-        if self._missing() is not None:
-            download_and_extract_archive(self._URL, self.root, filename="256_ObjectCategories.tar", md5=self._MD5)

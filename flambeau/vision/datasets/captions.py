@@ -6,11 +6,12 @@ import contextlib
 import glob
 import os
 from collections import defaultdict
+from collections.abc import Iterable
 from html.parser import HTMLParser
 from typing import Any
 
 from .folder import Loader, default_loader
-from .utils import check_integrity, download_and_extract_archive, download_url
+from .utils import download_and_extract_archive, download_url
 from .vision import DAMAGED, Prepared, Root, Transform, VisionDataset
 
 
@@ -168,14 +169,10 @@ class SBU(Prepared[Any]):
     def __len__(self) -> int:
         return len(self.photos)
 
-    def _missing(self) -> str | None:
-        path = os.path.join(self.root, self.filename)
-        return None if check_integrity(path, self.md5_checksum) else path
+    def _files(self) -> Iterable[tuple[Root, str]]:
+        return ((os.path.join(self.root, self.filename), self.md5_checksum),)
 
-    def download(self) -> None:
-        """Download the archive, unless it is there, and the photographs that still are."""
-        if self._missing() is None:
-            return
+    def _fetch(self) -> None:
         download_and_extract_archive(self.url, self.root, self.root, self.filename, self.md5_checksum)
         for url in self._lines("urls"):
             with contextlib.suppress(OSError):  # their owners may have removed them

@@ -9,6 +9,7 @@ import numpy as np
 from PIL import Image
 
 from .batches import ArchivedBatches
+from .tables import table
 from .utils import check_integrity
 from .vision import DAMAGED, Root, Transform
 
@@ -67,14 +68,8 @@ class CIFAR10(ArchivedBatches):
     url = "https://www.cs.toronto.edu/~kriz/cifar-10-python.tar.gz"
     filename = "cifar-10-python.tar.gz"
     tgz_md5 = "c58f30108f718f92721af3b95e74349a"
-    train_list = [
-        ["data_batch_1", "c99cafc152244af753f735de768cd75f"],
-        ["data_batch_2", "d4bba439e000b95fd0a9bffe97cbabec"],
-        ["data_batch_3", "54ebc095f3ab1f0389bbae665268c751"],
-        ["data_batch_4", "634d18415352ddfa80567beed471001a"],
-        ["data_batch_5", "482c414d41f54cd18b22e5b47cb7c3cb"],
-    ]
-    test_list = [["test_batch", "40351d587109b95175f43aff81a1287e"]]
+    train_list, test_list = table("CIFAR10")["train"], table("CIFAR10")["test"]
+    _SHOWN = "Split: {0._half}"
     meta = {"filename": "batches.meta", "key": "label_names", "md5": "5ff9c542aee3614f3951f8cda6e48888"}
 
     def __init__(
@@ -94,9 +89,6 @@ class CIFAR10(ArchivedBatches):
 
     def __getitem__(self, index: int) -> tuple[Any, Any]:
         return self._transformed(Image.fromarray(self.data[index]), self.targets[index])
-
-    def extra_repr(self) -> str:
-        return f"Split: {'Train' if self.train is True else 'Test'}"
 
 
 class CIFAR100(CIFAR10):

@@ -7,12 +7,19 @@ import json
 import os
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 from .folder import ImageFolder, Loader, default_loader, find_classes, make_dataset
-from .labelled import LabelledFiles, SplitFiles, missing_folder
+from .labelled import LabelledFiles, SplitFiles
 from .matlab import read_mat
+from .tables import tuples
 from .utils import download_and_extract_archive, verify_str_arg
-from .vision import DAMAGED, NOT_FOUND, Root, Transform
+from .vision import DAMAGED, NOT_FOUND, Prepared, Root, Transform
+
+__all__ = [
+    *("DTD", "GTSRB", "SUN397", "CLEVRClassification", "Country211", "EuroSAT", "FGVCAircraft", "Imagenette", "RenderedSST2"),
+    "StanfordCars",
+]
 
 
 class DTD(SplitFiles):
@@ -34,7 +41,7 @@ class DTD(SplitFiles):
     _URL = "https://www.robots.ox.ac.uk/~vgg/data/dtd/download/dtd-r1.0.1.tar.gz"
     _MD5 = "fff73e5086ae6bdbea199a49dfb8a4c1"
     _FOLDER = _UNPACKED_IN = "dtd"
-    _SHOWN = ("split", "partition")
+    _SHOWN = "split={0._split}, partition={0._partition}"
 
     def __init__(
         self,
@@ -119,13 +126,7 @@ class GTSRB(SplitFiles):
     """
 
     _URL = "https://sid.erda.dk/public/archives/daaeac0d7ce1152aea9b61d9f1e19370/"
-    _ARCHIVES = {
-        "train": [("GTSRB-Training_fixed.zip", "513f3c79a4c5141765e10e952eaa2478")],
-        "test": [
-            ("GTSRB_Final_Test_Images.zip", "c7e4e6327067d32654124b0fe9e82185"),
-            ("GTSRB_Final_Test_GT.zip", "fe31e9c9270bbcd7b84b7f21a9d9d9e5"),
-        ],
-    }
+    _ARCHIVES = tuples("GTSRB")
 
     _FOLDER = "gtsrb"
     _SPLITS = ("train", "test")
@@ -147,11 +148,9 @@ class GTSRB(SplitFiles):
                 rows = list(csv.DictReader(file, delimiter=";", skipinitialspace=True))
             self._set_samples([(os.path.join(folder, row["Filename"]), int(row["ClassId"])) for row in rows])
 
-    def download(self) -> None:
-        """Download the archives of the split and unpack them, unless what is in them is there."""
-        if self._missing() is not None:
-            for name, md5 in self._ARCHIVES[self._split]:
-                download_and_extract_archive(f"{self._URL}{name}", download_root=str(self._base_folder), md5=md5)
+    def _fetch(self) -> None:
+        for name, md5 in self._ARCHIVES[self._split]:
+            download_and_extract_archive(f"{self._URL}{name}", download_root=str(self._base_folder), md5=md5)
 
 
 class RenderedSST2(SplitFiles):
@@ -173,7 +172,7 @@ class RenderedSST2(SplitFiles):
     _MD5 = "2384d08e9dcfa4bd55b324e610496ee5"
     _FOLDER = "rendered-sst2"
     _PARTS = {"train": "train", "val": "valid", "test": "test"}
-    _SHOWN = ("split",)
+    _SHOWN = "split={0._split}"
 
     def _folders(self) -> Sequence[Root]:
         return [self._base_folder / self._PARTS[self._split] / name for name in ("negative", "positive")]
@@ -213,8 +212,8 @@ class StanfordCars(SplitFiles):
     def _folders(self) -> Sequence[Root]:
         return self._base_folder / "devkit", self._base_folder / f"cars_{self._split}"
 
-    def _missing(self) -> str | None:
-        return super()._missing() if self._annotations().exists() else str(self._annotations())
+    def _files(self) -> Sequence[tuple[Root, None]]:
+        return [(self._annotations(), None)]
 
     def _read(self) -> None:
         devkit, images = map(Path, self._folders())
@@ -272,7 +271,7 @@ class CLEVRClassification(SplitFiles):
 
     _FOLDER = _UNPACKED_IN = "clevr"
     _MESSAGE = DAMAGED
-    _SHOWN = ("split",)
+    _SHOWN = "split={0._split}"
 
     def _folders(self) -> Sequence[Root]:
         return (self._base_folder / "CLEVR_v1.0",)
@@ -309,23 +308,8 @@ class Imagenette(SplitFiles):
 
     _SPLITS = ("train", "val")
     _MESSAGE = f"{NOT_FOUND}."
-    _ARCHIVES = {
-        "full": ("https://s3.amazonaws.com/fast-ai-imageclas/imagenette2.tgz", "fe2fc210e6bb7c5664d602c3cd71e612"),
-        "320px": ("https://s3.amazonaws.com/fast-ai-imageclas/imagenette2-320.tgz", "3df6f0d01a2c9592104656642f5e78a3"),
-        "160px": ("https://s3.amazonaws.com/fast-ai-imageclas/imagenette2-160.tgz", "e793b78cc4c9e9a4ccc0c1155377a412"),
-    }
-    _WNID_TO_CLASS = {
-        "n01440764": ("tench", "Tinca tinca"),
-        "n02102040": ("English springer", "English springer spaniel"),
-        "n02979186": ("cassette player",),
-        "n03000684": ("chain saw", "chainsaw"),
-        "n03028079": ("church", "church building"),
-        "n03394916": ("French horn", "horn"),
-        "n03417042": ("garbage truck", "dustcart"),
-        "n03425413": ("gas pump", "gasoline pump", "petrol pump", "island dispenser"),
-        "n03445777": ("golf ball",),
-        "n03888257": ("parachute", "chute"),
-    }
+    _ARCHIVES = tuples("Imagenette")["archives"]
+    _WNID_TO_CLASS = tuples("Imagenette")["classes"]
 
     def __init__(
         self,
@@ -350,14 +334,11 @@ class Imagenette(SplitFiles):
         self._set_samples(make_dataset(folder, self.wnid_to_idx, extensions=".jpeg"))
 
 
-class _ArchivedFolder(ImageFolder):
+class _ArchivedFolder(ImageFolder, Prepared[Any]):
     """Images of an archive, in one folder for each class."""
 
-    _URL: str
-    _MD5: str
     _FOLDER: str  # of the files, below the root
     _CLASSES: str  # folder in that of the classes' folders
-    _UNPACKED_IN = ""  # where the archive is unpacked, below the root
 
     def __init__(
         self,
@@ -367,21 +348,13 @@ class _ArchivedFolder(ImageFolder):
         download: bool = False,
         loader: Loader = default_loader,
     ) -> None:
-        self.root = os.path.expanduser(os.fspath(root))
-        if download:
-            self.download()
-        if self._missing() is not None:
-            raise RuntimeError(f"{NOT_FOUND} (missing or damaged: {self._missing()})")
-        super().__init__(os.path.join(self.root, self._FOLDER, self._CLASSES), transform, target_transform, loader)
-        self.root = os.path.expanduser(os.fspath(root))
+        folder = self.root = os.path.expanduser(os.fspath(root))
+        self._prepare(download)
+        super().__init__(os.path.join(folder, self._FOLDER, self._CLASSES), transform, target_transform, loader)
+        self.root = folder
 
-    def _missing(self) -> str | None:
-        return missing_folder(os.path.join(self.root, self._FOLDER, self._CLASSES))
-
-    def download(self) -> None:
-        """Download the archive and unpack it, unless what is in it is there."""
-        if self._missing() is not None:
-            download_and_extract_archive(self._URL, download_root=os.path.join(self.root, self._UNPACKED_IN), md5=self._MD5)
+    def _folders(self) -> Sequence[Root]:
+        return (os.path.join(self.root, self._FOLDER, self._CLASSES),)
 
 
 class EuroSAT(_ArchivedFolder):
@@ -435,5 +408,5 @@ class Country211(_ArchivedFolder):
         self._CLASSES = self._split = verify_str_arg(split, "split", ("train", "valid", "test"))
         super().__init__(root, transform, target_transform, download, loader)
 
-    def _missing(self) -> str | None:
-        return missing_folder(os.path.join(self.root, self._FOLDER))
+    def _folders(self) -> Sequence[Root]:
+        return (os.path.join(self.root, self._FOLDER),)

@@ -108,10 +108,7 @@ class CocoDetection(VisionDataset[Any]):
     def __getitem__(self, index: int) -> tuple[Any, Any]:
         if not isinstance(index, int):
             raise ValueError(f"Index must be of type integer, got {type(index)} instead.")
-        image, target = self._load_image(self.ids[index]), self._load_target(self.ids[index])
-        if self.transforms is not None:
-            image, target = self.transforms(image, target)
-        return image, target
+        return self._transformed_together(self._load_image(self.ids[index]), self._load_target(self.ids[index]))
 
     def __len__(self) -> int:
         return len(self.ids)

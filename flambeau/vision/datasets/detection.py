@@ -7,7 +7,7 @@ import json
 import os
 import shutil
 from collections import namedtuple
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,10 +15,10 @@ import numpy as np
 from PIL import Image
 
 from ... import ops
-from .caltech import opened
+from .annotated import Annotated, opened
 from .folder import pil_loader
-from .labelled import missing_folder
 from .matlab import read_mat
+from .tables import tuples
 from .utils import (
     download_and_extract_archive,
     download_file_from_google_drive,
@@ -27,7 +27,7 @@ from .utils import (
     iterable_to_str,
     verify_str_arg,
 )
-from .vision import DAMAGED, NOT_FOUND, Prepared, Root, Transform, VisionDataset
+from .vision import DAMAGED, NOT_FOUND, Prepared, Root, Transform, missing_folder
 
 
 def one_or_all(targets: list[Any]) -> Any:
@@ -35,7 +35,7 @@ def one_or_all(targets: list[Any]) -> Any:
     return (targets[0] if len(targets) == 1 else tuple(targets)) if targets else None
 
 
-class SBDataset(Prepared[Any]):
+class SBDataset(Annotated, Prepared[Any]):
     """11,355 photographs of Pascal VOC 2011 with the outlines or the class of their pixels.
 
     Args:
@@ -56,6 +56,7 @@ class SBDataset(Prepared[Any]):
     voc_train_url = "https://www.cs.cornell.edu/~bharathh/train_noval.txt"
     voc_split_filename = "train_noval.txt"
     voc_split_md5 = "79bff800c5f0b1ec6b21080a3c066722"
+    _SHOWN = "Image set: {0.image_set}\nMode: {0.mode}"
 
     def __init__(
         self, root: Root, image_set: str = "train", mode: str = "boundaries", download: bool = False, transforms: Transform = None
@@ -70,13 +71,15 @@ class SBDataset(Prepared[Any]):
         self.images = [os.path.join(self.root, "img", f"{name}.jpg") for name in names]
         self.masks = [os.path.join(self.root, "cls", f"{name}.mat") for name in names]
 
-    def _missing(self) -> str | None:
-        paths = [os.path.join(self.root, name) for name in ("img", "cls", f"{self.image_set}.txt")]
-        return next((path for path in paths if not os.path.exists(path)), None)
+    def _folders(self) -> Iterable[Root]:
+        return [os.path.join(self.root, name) for name in ("img", "cls")]
+
+    def _files(self) -> Iterable[tuple[Root, None]]:
+        return ((os.path.join(self.root, f"{self.image_set}.txt"), None),)
 
     def download(self) -> None:
         """Download the archive and move what is in it to its place, unless it is there."""
-        if missing_folder(os.path.join(self.root, "img"), os.path.join(self.root, "cls")) is not None:
+        if missing_folder(*self._folders()) is not None:
             download_and_extract_archive(self.url, self.root, filename=self.filename, md5=self.md5)
             unpacked = os.path.join(self.root, "benchmark_RELEASE", "dataset")
             for name in ("cls", "img", "inst", "train.txt", "val.txt"):
@@ -84,19 +87,11 @@ class SBDataset(Prepared[Any]):
         if self.image_set == "train_noval":
             download_url(self.voc_train_url, self.root, self.voc_split_filename, self.voc_split_md5)
 
-    def __getitem__(self, index: int) -> tuple[Any, Any]:
-        image, record = pil_loader(self.images[index]), read_mat(self.masks[index])["GTcls"][0]
+    def _target(self, index: int) -> Any:
+        record = read_mat(self.masks[index])["GTcls"][0]
         if self.mode == "segmentation":
-            target = Image.fromarray(record["Segmentation"][0])
-        else:
-            target = np.stack([record["Boundaries"][0][number][0].toarray() for number in range(self.num_classes)])
-        return (image, target) if self.transforms is None else self.transforms(image, target)
-
-    def __len__(self) -> int:
-        return len(self.images)
-
-    def extra_repr(self) -> str:
-        return f"Image set: {self.image_set}\nMode: {self.mode}"
+            return Image.fromarray(record["Segmentation"][0])
+        return np.stack([record["Boundaries"][0][number][0].toarray() for number in range(self.num_classes)])
 
 
 # Words of a line of KITTI's labels: name, first word, word after the last, type.
@@ -112,7 +107,7 @@ KITTI_FIELDS = (
 )
 
 
-class Kitti(Prepared[Any]):
+class Kitti(Annotated, Prepared[Any]):
     """Photographs of streets, seen by the left camera of a car, with boxes around what is on them.
 
     Args:
@@ -149,9 +144,11 @@ class Kitti(Prepared[Any]):
         labels = [os.path.join(self._folder, self.labels_dir_name, f"{name.split('.')[0]}.txt") for name in names]
         self.targets = labels if train else []
 
-    def __getitem__(self, index: int) -> tuple[Any, Any]:
-        image, target = opened(self.images[index]), self._parse_target(index) if self.train else None
-        return (image, target) if self.transforms is None else self.transforms(image, target)
+    def _image(self, index: int) -> Any:
+        return opened(self.images[index])
+
+    def _target(self, index: int) -> Any:
+        return self._parse_target(index) if self.train else None
 
     def _parse_target(self, index: int) -> list[dict[str, Any]]:
         with open(self.targets[index]) as file:
@@ -164,21 +161,15 @@ class Kitti(Prepared[Any]):
             for row in rows
         ]
 
-    def __len__(self) -> int:
-        return len(self.images)
-
     @property
     def _raw_folder(self) -> str:
         return os.path.join(self.root, type(self).__name__, "raw")
 
-    def _missing(self) -> str | None:
+    def _folders(self) -> Iterable[Root]:
         names = [self.image_dir_name, *([self.labels_dir_name] if self.train else [])]
-        return missing_folder(*(os.path.join(self._folder, name) for name in names))
+        return [os.path.join(self._folder, name) for name in names]
 
-    def download(self) -> None:
-        """Download the archives and unpack them, unless what is in them is there."""
-        if self._missing() is None:
-            return
+    def _fetch(self) -> None:
         for name in self.resources:
             download_and_extract_archive(f"{self.data_url}{name}", download_root=self._raw_folder, filename=name)
 
@@ -243,16 +234,13 @@ class OxfordIIITPet(Prepared[Any]):
         return self._labels[idx] if kind == "category" else self._bin_labels[idx]
 
     def __getitem__(self, idx: int) -> tuple[Any, Any]:
-        image, target = pil_loader(self._images[idx]), one_or_all([self._target(kind, idx) for kind in self._target_types])
-        return self.transforms(image, target) if self.transforms else (image, target)
+        target = one_or_all([self._target(kind, idx) for kind in self._target_types])
+        return self._transformed_together(pil_loader(self._images[idx]), target)
 
-    def _missing(self) -> str | None:
-        return missing_folder(self._images_folder, self._anns_folder)
+    def _folders(self) -> Iterable[Root]:
+        return self._images_folder, self._anns_folder
 
-    def download(self) -> None:
-        """Download the archives and unpack them, unless what is in them is there."""
-        if self._missing() is None:
-            return
+    def _fetch(self) -> None:
         for url, md5 in self._RESOURCES:
             download_and_extract_archive(url, download_root=str(self._base_folder), md5=md5)
 
@@ -276,16 +264,9 @@ class WIDERFace(Prepared[Any]):
     """
 
     BASE_FOLDER = "widerface"
-    FILE_LIST = [  # on Google Drive
-        ("15hGDLhsx8bLgLcIRD5DhYt5iBxnjNF1M", "3fedf70df600953d25982bcd13d91ba2", "WIDER_train.zip"),
-        ("1GUCogbp16PMGa39thoMMeWxp7Rp5oM8Q", "dfa7d7e790efa35df3788964cf0bbaea", "WIDER_val.zip"),
-        ("1HIfDbVEWKmsYKJZm4lchTBDLW5N7dY5T", "e5d8f4248ed24c334bbd12f49c29dd40", "WIDER_test.zip"),
-    ]
-    ANNOTATIONS_FILE = (
-        "http://shuoyang1213.me/WIDERFACE/support/bbx_annotation/wider_face_split.zip",
-        "0e3767bcf0e326556d407bf5bff5d27c",
-        "wider_face_split.zip",
-    )
+    FILE_LIST = tuples("WIDERFace")["images"]  # on Google Drive
+    ANNOTATIONS_FILE = tuples("WIDERFace")["annotations"]
+    _SHOWN = "Split: {0.split}"
 
     def __init__(
         self, root: Root, split: str = "train", transform: Transform = None, target_transform: Transform = None, download: bool = False
@@ -314,22 +295,16 @@ class WIDERFace(Prepared[Any]):
     def __len__(self) -> int:
         return len(self.img_info)
 
-    def _missing(self) -> str | None:
+    def _folders(self) -> Iterable[Root]:
         names = [os.path.splitext(name)[0] for _, _, name in [*self.FILE_LIST, self.ANNOTATIONS_FILE]]
-        return missing_folder(*(os.path.join(self.root, name) for name in names))
+        return [os.path.join(self.root, name) for name in names]
 
-    def download(self) -> None:
-        """Download the archives and unpack them, unless what is in them is there."""
-        if self._missing() is None:
-            return
+    def _fetch(self) -> None:
         for file_id, md5, name in self.FILE_LIST:
             download_file_from_google_drive(file_id, self.root, name, md5)
             extract_archive(os.path.join(self.root, name))
         url, md5, _ = self.ANNOTATIONS_FILE
         download_and_extract_archive(url, download_root=self.root, md5=md5)
-
-    def extra_repr(self) -> str:
-        return f"Split: {self.split}"
 
 
 CityscapesClass = namedtuple(
@@ -337,43 +312,7 @@ CityscapesClass = namedtuple(
 )
 _CATEGORIES = ("void", "flat", "construction", "object", "nature", "sky", "human", "vehicle")
 # Name, number, number to train with (255 and -1: none), category, color.
-_CLASSES = (
-    ("unlabeled", 0, 255, "void", (0, 0, 0)),
-    ("ego vehicle", 1, 255, "void", (0, 0, 0)),
-    ("rectification border", 2, 255, "void", (0, 0, 0)),
-    ("out of roi", 3, 255, "void", (0, 0, 0)),
-    ("static", 4, 255, "void", (0, 0, 0)),
-    ("dynamic", 5, 255, "void", (111, 74, 0)),
-    ("ground", 6, 255, "void", (81, 0, 81)),
-    ("road", 7, 0, "flat", (128, 64, 128)),
-    ("sidewalk", 8, 1, "flat", (244, 35, 232)),
-    ("parking", 9, 255, "flat", (250, 170, 160)),
-    ("rail track", 10, 255, "flat", (230, 150, 140)),
-    ("building", 11, 2, "construction", (70, 70, 70)),
-    ("wall", 12, 3, "construction", (102, 102, 156)),
-    ("fence", 13, 4, "construction", (190, 153, 153)),
-    ("guard rail", 14, 255, "construction", (180, 165, 180)),
-    ("bridge", 15, 255, "construction", (150, 100, 100)),
-    ("tunnel", 16, 255, "construction", (150, 120, 90)),
-    ("pole", 17, 5, "object", (153, 153, 153)),
-    ("polegroup", 18, 255, "object", (153, 153, 153)),
-    ("traffic light", 19, 6, "object", (250, 170, 30)),
-    ("traffic sign", 20, 7, "object", (220, 220, 0)),
-    ("vegetation", 21, 8, "nature", (107, 142, 35)),
-    ("terrain", 22, 9, "nature", (152, 251, 152)),
-    ("sky", 23, 10, "sky", (70, 130, 180)),
-    ("person", 24, 11, "human", (220, 20, 60)),
-    ("rider", 25, 12, "human", (255, 0, 0)),
-    ("car", 26, 13, "vehicle", (0, 0, 142)),
-    ("truck", 27, 14, "vehicle", (0, 0, 70)),
-    ("bus", 28, 15, "vehicle", (0, 60, 100)),
-    ("caravan", 29, 255, "vehicle", (0, 0, 90)),
-    ("trailer", 30, 255, "vehicle", (0, 0, 110)),
-    ("train", 31, 16, "vehicle", (0, 80, 100)),
-    ("motorcycle", 32, 17, "vehicle", (0, 0, 230)),
-    ("bicycle", 33, 18, "vehicle", (119, 11, 32)),
-    ("license plate", -1, -1, "vehicle", (0, 0, 142)),
-)
+_CLASSES = tuples("Cityscapes")
 
 
 def _city_class(name: str, number: int, train_id: int, category: str, color: tuple[int, int, int]) -> Any:
@@ -382,7 +321,7 @@ def _city_class(name: str, number: int, train_id: int, category: str, color: tup
     return CityscapesClass(name, number, train_id, category, category_id, has_instances, train_id in (255, -1), color)
 
 
-class Cityscapes(VisionDataset[Any]):
+class Cityscapes(Annotated):
     """Photographs of streets in fifty cities with the class of each pixel.
 
     Args:
@@ -402,6 +341,7 @@ class Cityscapes(VisionDataset[Any]):
 
     CityscapesClass = CityscapesClass
     classes = [_city_class(*row) for row in _CLASSES]
+    _SHOWN = "Split: {0.split}\nMode: {0.mode}\nType: {0.target_type}"
     _ENDINGS = {"instance": "instanceIds.png", "semantic": "labelIds.png", "color": "color.png", "polygon": "polygons.json"}
 
     def __init__(
@@ -426,7 +366,7 @@ class Cityscapes(VisionDataset[Any]):
         self.targets_dir = os.path.join(self.root, self.mode, split)
         if missing_folder(self.images_dir, self.targets_dir) is not None:
             self._unpack()
-        self.images: list[str] = []
+        self.images = []
         self.targets: list[list[str]] = []
         for city in os.listdir(self.images_dir):
             for name in os.listdir(os.path.join(self.images_dir, city)):
@@ -451,16 +391,8 @@ class Cityscapes(VisionDataset[Any]):
         for archive in archives:
             extract_archive(archive, self.root)
 
-    def __getitem__(self, index: int) -> tuple[Any, Any]:
-        image = pil_loader(self.images[index])
-        target = one_or_all([_polygons(path) if path.endswith(".json") else opened(path) for path in self.targets[index]])
-        return (image, target) if self.transforms is None else self.transforms(image, target)
-
-    def __len__(self) -> int:
-        return len(self.images)
-
-    def extra_repr(self) -> str:
-        return f"Split: {self.split}\nMode: {self.mode}\nType: {self.target_type}"
+    def _target(self, index: int) -> Any:
+        return one_or_all([_polygons(path) if path.endswith(".json") else opened(path) for path in self.targets[index]])
 
 
 def _polygons(path: str) -> Any:

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
 
 from ... import ops
-from .caltech import opened
+from .annotated import opened
 from .detection import one_or_all
 from .folder import Loader, default_loader
-from .utils import check_integrity, download_file_from_google_drive, extract_archive, verify_str_arg
+from .tables import table, tuples
+from .utils import download_file_from_google_drive, extract_archive, verify_str_arg
 from .vision import DAMAGED, Prepared, Root, Transform
 
 
@@ -36,15 +38,9 @@ class CelebA(Prepared[Any]):
     """
 
     base_folder = "celeba"
-    file_list = [  # on Google Drive
-        ("0B7EVK8r0v71pZjFTYXZWM3FlRnM", "00d2c5bc6d35e252742224ab0c1e8fcb", "img_align_celeba.zip"),
-        ("0B7EVK8r0v71pblRyaVFSWGxPY0U", "75e246fa4810816ffd6ee81facbd244c", "list_attr_celeba.txt"),
-        ("1_ee_0u7vcNLOfNLegJRHmolfH5ICW-XS", "32bd1bd63d3c78cd57e08160ec5ed1e2", "identity_CelebA.txt"),
-        ("0B7EVK8r0v71pbThiMVRxWXZ4dU0", "00566efa6fedff7a56946cd1c10f1c16", "list_bbox_celeba.txt"),
-        ("0B7EVK8r0v71pd0FJY3Blby1HUTQ", "cc24ecafdb5b50baae59b03474781f8c", "list_landmarks_align_celeba.txt"),
-        ("0B7EVK8r0v71pY0NSMzRuSXJEVkk", "d32c9cbf5e040fd4025c592c306e6668", "list_eval_partition.txt"),
-    ]
+    file_list = tuples("CelebA")  # on Google Drive
     _PARTS = ("train", "valid", "test", "all")
+    _SHOWN = "Target type: {0.target_type}\nSplit: {0.split}"
 
     def __init__(
         self,
@@ -96,25 +92,18 @@ class CelebA(Prepared[Any]):
     def __len__(self) -> int:
         return len(self.attr)
 
-    def _missing(self) -> str | None:
-        folder = os.path.join(self.root, self.base_folder)
-        for _, md5, name in self.file_list:
-            if not name.endswith(".zip") and not check_integrity(os.path.join(folder, name), md5):
-                return os.path.join(folder, name)
-        images = os.path.join(folder, "img_align_celeba")
-        return None if os.path.isdir(images) else images
+    def _folders(self) -> Iterable[Root]:
+        return (os.path.join(self.root, self.base_folder, "img_align_celeba"),)
 
-    def download(self) -> None:
-        """Download the files and unpack the images, unless all is there."""
-        if self._missing() is None:
-            return
+    def _files(self) -> Iterable[tuple[Root, str]]:
+        lists = [(name, md5) for _, md5, name in self.file_list if not name.endswith(".zip")]
+        return [(os.path.join(self.root, self.base_folder, name), md5) for name, md5 in lists]
+
+    def _fetch(self) -> None:
         folder = os.path.join(self.root, self.base_folder)
         for file_id, md5, name in self.file_list:
             download_file_from_google_drive(file_id, folder, name, md5)
         extract_archive(os.path.join(folder, "img_align_celeba.zip"))
-
-    def extra_repr(self) -> str:
-        return f"Target type: {self.target_type}\nSplit: {self.split}"
 
 
 class _LFW(Prepared[Any]):
@@ -122,22 +111,11 @@ class _LFW(Prepared[Any]):
 
     base_folder = "lfw-py"
     download_url_prefix = "http://vis-www.cs.umass.edu/lfw/"
-    file_dict = {
-        "original": ("lfw", "lfw.tgz", "a17d05bd522c52d84eca14327a23d494"),
-        "funneled": ("lfw_funneled", "lfw-funneled.tgz", "1b42dfed7d15c9b2dd63d5e5840c86ad"),
-        "deepfunneled": ("lfw-deepfunneled", "lfw-deepfunneled.tgz", "68331da3eb755a505a502b5aacb3c201"),
-    }
-    checksums = {
-        "pairs.txt": "9f1ba174e4e1c508ff7cdf10ac338a7d",
-        "pairsDevTest.txt": "5132f7440eb68cf58910c8a45a2ac10b",
-        "pairsDevTrain.txt": "4f27cbf15b2da4a85c1907eb4181ad21",
-        "people.txt": "450f0863dd89e85e73936a6d71a3474b",
-        "peopleDevTest.txt": "e4bf5be0a43b5dcd9dc5ccfcb8fb19c5",
-        "peopleDevTrain.txt": "54eaac34beb6d042ed3a7d883e247a21",
-        "lfw-names.txt": "a6d0a479bd074669f656265a6e693f6d",
-    }
+    file_dict = tuples("LFW")["archives"]
+    checksums = table("LFW")["checksums"]
     annot_file = {"10fold": "", "train": "DevTrain", "test": "DevTest"}
     names = "lfw-names.txt"
+    _SHOWN = "Alignment: {0.image_set}\nSplit: {0.split}"
 
     _VIEW: str
 
@@ -157,7 +135,7 @@ class _LFW(Prepared[Any]):
         self.view = self._VIEW
         self.split = verify_str_arg(split.lower(), "split", ["10fold", "train", "test"])
         self.labels_file = f"{self.view}{self.annot_file[self.split]}.txt"
-        self.data: list[Any] = []
+        self.data = []
         self.targets: list[int] = []
         if download:
             self.download()
@@ -170,11 +148,11 @@ class _LFW(Prepared[Any]):
         """Fill the lists of images and targets."""
         raise NotImplementedError
 
-    def _missing(self) -> str | None:
+    def _files(self) -> Iterable[tuple[Root, str]]:
         files = [(self.filename, self.md5), (self.labels_file, self.checksums[self.labels_file])]
         if self.view == "people":
             files.append((self.names, self.checksums[self.names]))
-        return next((name for name, md5 in files if not check_integrity(os.path.join(self.root, name), md5)), None)
+        return [(os.path.join(self.root, name), md5) for name, md5 in files]
 
     def download(self) -> None:
         """Raises ValueError: the archives are no longer where they were."""
@@ -189,12 +167,6 @@ class _LFW(Prepared[Any]):
 
     def _get_path(self, identity: str, no: int | str) -> str:
         return os.path.join(self.images_dir, identity, f"{identity}_{int(no):04d}.jpg")
-
-    def __len__(self) -> int:
-        return len(self.data)
-
-    def extra_repr(self) -> str:
-        return f"Alignment: {self.image_set}\nSplit: {self.split}"
 
 
 class LFWPeople(_LFW):

@@ -30,7 +30,7 @@ class Food101(SplitFiles):
 
     _FOLDER = "food-101"
     _SPLITS = ("train", "test")
-    _SHOWN = ("split",)
+    _SHOWN = "split={0._split}"
 
     def _folders(self) -> Sequence[Root]:
         return self._base_folder / "meta", self._base_folder / "images"

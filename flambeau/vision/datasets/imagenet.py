@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import tempfile
+from collections.abc import Iterator
 from typing import Any
 
 from ...serialization import load, save
 from .folder import ImageFolder
 from .matlab import read_mat
+from .tables import tuples
 from .utils import check_integrity, extract_archive, verify_str_arg
 from .vision import Root
 
-ARCHIVE_META = {
-    "train": ("ILSVRC2012_img_train.tar", "1d675b47d978889d74fa0da5fadfb00e"),
-    "val": ("ILSVRC2012_img_val.tar", "29b22e2961454d5413ddabcf34fc5622"),
-    "devkit": ("ILSVRC2012_devkit_t12.tar.gz", "fa75699e90414af021442c21a62c3abf"),
-}
+ARCHIVE_META: dict[str, tuple[str, str]] = tuples("ImageNet")
 META_FILE = "meta.bin"
 
 
@@ -37,6 +36,8 @@ class ImageNet(ImageFolder):
         RuntimeError: an archive is missing or damaged.
     Source: torchvision.datasets.ImageNet.
     """
+
+    _SHOWN = "Split: {0.split}"
 
     def __init__(self, root: Root, split: str = "train", **kwargs: Any) -> None:
         root = self.root = os.path.expanduser(root)
@@ -59,9 +60,6 @@ class ImageNet(ImageFolder):
     @property
     def split_folder(self) -> str:
         return os.path.join(self.root, self.split)
-
-    def extra_repr(self) -> str:
-        return f"Split: {self.split}"
 
 
 def load_meta_file(root: Root, file: str | None = None) -> Any:
@@ -96,6 +94,16 @@ def _archive(root: Root, part: str, file: str | None) -> str:
     return path
 
 
+@contextlib.contextmanager
+def _unpacked(archive: str, root: Root, folder: str) -> Iterator[str]:
+    """Context that puts an archive's images in order; the folder appears at its end, as one that is there counts as whole."""
+    with tempfile.TemporaryDirectory(dir=root, prefix=".extracting-") as scratch:
+        images = os.path.join(scratch, folder)
+        extract_archive(archive, images)
+        yield images
+        os.rename(images, os.path.join(root, folder))
+
+
 def parse_devkit_archive(root: Root, file: str | None = None) -> None:
     """Collect what an archive says of the classes into ``meta.bin``. Source: torchvision.datasets.imagenet.parse_devkit_archive."""
     path = _archive(root, "devkit", file)
@@ -114,14 +122,10 @@ def parse_devkit_archive(root: Root, file: str | None = None) -> None:
 
 def parse_train_archive(root: Root, file: str | None = None, folder: str = "train") -> None:
     """Unpack the archive of the images to train with, and the archives in it. Source: torchvision.datasets.imagenet.parse_train_archive."""
-    path, target = _archive(root, "train", file), os.path.join(root, folder)
-    with tempfile.TemporaryDirectory(dir=root, prefix=".extracting-") as scratch:
-        images = os.path.join(scratch, folder)
-        extract_archive(path, images)
+    with _unpacked(_archive(root, "train", file), root, folder) as images:
         for name in os.listdir(images):
             packed = os.path.join(images, name)
             extract_archive(packed, os.path.splitext(packed)[0], remove_finished=True)
-        os.rename(images, target)  # only now: a folder that is there counts as whole
 
 
 def parse_val_archive(root: Root, file: str | None = None, wnids: list[str] | None = None, folder: str = "val") -> None:
@@ -135,13 +139,9 @@ def parse_val_archive(root: Root, file: str | None = None, wnids: list[str] | No
     Source: torchvision.datasets.imagenet.parse_val_archive.
     """
     classes: list[str] = load_meta_file(root)[1] if wnids is None else wnids
-    path, target = _archive(root, "val", file), os.path.join(root, folder)
-    with tempfile.TemporaryDirectory(dir=root, prefix=".extracting-") as scratch:
-        images = os.path.join(scratch, folder)
-        extract_archive(path, images)
+    with _unpacked(_archive(root, "val", file), root, folder) as images:
         names = sorted(os.listdir(images))
         for wnid in set(classes):
             os.mkdir(os.path.join(images, wnid))
         for wnid, name in zip(classes, names):
             os.rename(os.path.join(images, name), os.path.join(images, wnid, name))
-        os.rename(images, target)

@@ -5,29 +5,15 @@ from __future__ import annotations
 import os
 from typing import Any
 
-from .caltech import opened
+from .annotated import opened
 from .folder import Loader
+from .tables import table
 from .utils import download_and_extract_archive, verify_str_arg
 from .vision import DAMAGED, Prepared, Root, Transform
 
 CATEGORIES_2021 = ["kingdom", "phylum", "class", "order", "family", "genus"]
-_URL = "https://ml-inat-competition-datasets.s3.amazonaws.com/"
-DATASET_URLS = {
-    "2017": f"{_URL}2017/train_val_images.tar.gz",
-    "2018": f"{_URL}2018/train_val2018.tar.gz",
-    "2019": f"{_URL}2019/train_val2019.tar.gz",
-    "2021_train": f"{_URL}2021/train.tar.gz",
-    "2021_train_mini": f"{_URL}2021/train_mini.tar.gz",
-    "2021_valid": f"{_URL}2021/val.tar.gz",
-}
-DATASET_MD5 = {
-    "2017": "7c784ea5e424efaec655bd392f87301f",
-    "2018": "b1c6952ce38f31868cc50ea72d066cc3",
-    "2019": "c60a6e2962c9b8ccbd458d12c8582644",
-    "2021_train": "e0526d53c7f7b2e3167b2b43bb2690ed",
-    "2021_train_mini": "db6ed8330e634445efc8fec83ae81442",
-    "2021_valid": "f6f6e0e242e3d4c9569ba56400938afc",
-}
+DATASET_URLS: dict[str, str] = {version: url for version, (url, _) in table("INaturalist").items()}
+DATASET_MD5: dict[str, str] = {version: md5 for version, (_, md5) in table("INaturalist").items()}
 
 
 class INaturalist(Prepared[Any]):
@@ -139,10 +125,7 @@ class INaturalist(Prepared[Any]):
     def _missing(self) -> str | None:
         return None if os.path.isdir(self.root) and os.listdir(self.root) else self.root
 
-    def download(self) -> None:
-        """Download the archive and unpack it, unless what is in it is there."""
-        if self._missing() is None:
-            return
+    def _fetch(self) -> None:
         url, folder = DATASET_URLS[self.version], os.path.dirname(self.root)
         download_and_extract_archive(url, folder, filename=f"{self.version}.tgz", md5=DATASET_MD5[self.version])
         unpacked = os.path.join(folder, os.path.basename(url).removesuffix(".tar.gz"))

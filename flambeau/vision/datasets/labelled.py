@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from .folder import Loader, default_loader
-from .utils import download_and_extract_archive, verify_str_arg
+from .utils import verify_str_arg
 from .vision import NOT_FOUND, Prepared, Root, Transform
 
 
@@ -21,12 +20,8 @@ class LabelledFiles(Prepared[Any]):
         loader: function of a path that gives an image.
     """
 
-    _URL: str
-    _MD5: str | None = None
     _FOLDER: str  # of the files, below the root
-    _UNPACKED_IN = ""  # where the archive is unpacked, below the root
     _MESSAGE = NOT_FOUND
-    _SHOWN: tuple[str, ...] = ()  # what ``repr`` shows
 
     _image_files: Sequence[Any] = ()
     _labels: Sequence[Any] = ()
@@ -68,19 +63,7 @@ class LabelledFiles(Prepared[Any]):
         return self._transformed(self.loader(self._image_files[idx]), self._labels[idx])
 
     def _folders(self) -> Sequence[Root]:
-        """The folders without which files are missing."""
         return (self._base_folder,)
-
-    def _missing(self) -> str | None:
-        return missing_folder(*self._folders())
-
-    def download(self) -> None:
-        """Download the archive and unpack it, unless what is in it is there."""
-        if self._missing() is not None:
-            download_and_extract_archive(self._URL, download_root=os.path.join(self.root, self._UNPACKED_IN), md5=self._MD5)
-
-    def extra_repr(self) -> str:
-        return ", ".join(f"{name}={getattr(self, f'_{name}')}" for name in self._SHOWN)
 
 
 class SplitFiles(LabelledFiles):
@@ -99,8 +82,3 @@ class SplitFiles(LabelledFiles):
     ) -> None:
         self._split = verify_str_arg(split, "split", self._SPLITS)
         super().__init__(root, transform, target_transform, download, loader)
-
-
-def missing_folder(*folders: Root) -> str | None:
-    """The first path that is no folder."""
-    return next((os.fspath(folder) for folder in folders if not os.path.isdir(folder)), None)

@@ -71,6 +71,8 @@ class LSUN(VisionDataset[Any]):
     Source: torchvision.datasets.LSUN.
     """
 
+    _SHOWN = "Classes: {0.classes}"
+
     def __init__(
         self, root: Root, classes: str | list[str] = "train", transform: Transform = None, target_transform: Transform = None
     ) -> None:
@@ -89,9 +91,6 @@ class LSUN(VisionDataset[Any]):
 
     def __len__(self) -> int:
         return self.length
-
-    def extra_repr(self) -> str:
-        return f"Classes: {self.classes}"
 
 
 def _checked_classes(classes: Any) -> list[str]:

@@ -6,6 +6,7 @@ import os
 import shutil
 import string
 import warnings
+from collections.abc import Iterable
 from typing import Any
 from urllib.error import URLError
 
@@ -16,18 +17,13 @@ from ... import ops
 from ...core.dtype import uint8
 from ...core.tensor import Tensor
 from ...serialization import load
+from .tables import tuples
 from .utils import check_integrity, download_and_extract_archive, extract_archive, verify_str_arg
 from .vision import NOT_FOUND, Prepared, Root, Transform
 
 # Element types of IDX files, by the third byte.
 IDX_TYPES = {8: "u1", 9: "i1", 11: ">i2", 12: ">i4", 13: ">f4", 14: ">f8"}
 DIGITS = [f"{digit} - {name}" for digit, name in enumerate("zero one two three four five six seven eight nine".split())]
-PARTS = ("train-images-idx3-ubyte.gz", "train-labels-idx1-ubyte.gz", "t10k-images-idx3-ubyte.gz", "t10k-labels-idx1-ubyte.gz")
-
-
-def _parts(images_and_labels: str, tests: str) -> list[tuple[str, str]]:
-    """The files of MNIST with their checksums, of what is there to train with and to test with."""
-    return list(zip(PARTS, f"{images_and_labels} {tests}".split()))
 
 
 def _renamed(old: str, name: str) -> Any:
@@ -57,13 +53,11 @@ class MNIST(Prepared[Any]):
     """
 
     mirrors = ["https://ossci-datasets.s3.amazonaws.com/mnist/", "http://yann.lecun.com/exdb/mnist/"]
-    resources: Any = _parts(
-        "f68b3c2dcbeaaa9fbdd348bbdeb94873 d53e105ee54ea40749a09fcbcd1e9432",
-        "9fb629c4189551a2d022fa330f9573f3 ec29112dd5afa0611ce80d1b7f02629c",
-    )
+    resources: Any = tuples("MNIST")
     training_file = "training.pt"
     test_file = "test.pt"
     classes = DIGITS
+    _SHOWN = "Split: {0._half}"
 
     train_labels, test_labels = _renamed("train_labels", "targets"), _renamed("test_labels", "targets")
     train_data, test_data = _renamed("train_data", "data"), _renamed("test_data", "data")
@@ -82,20 +76,19 @@ class MNIST(Prepared[Any]):
         self.data, self.targets = self._load_data()
 
     def _load_data(self) -> tuple[Tensor, Tensor]:
-        images, labels = self._files()
+        images, labels = self._paths()
         return read_image_file(images), read_label_file(labels)
 
-    def _files(self) -> tuple[str, str]:
-        """Paths of the images and of the labels."""
+    def _names(self) -> tuple[str, str]:
+        """Names of the files of the images and of the labels."""
         part = "train" if self.train else "t10k"
-        names = (f"{part}-images-idx3-ubyte", f"{part}-labels-idx1-ubyte")
-        return os.path.join(self.raw_folder, names[0]), os.path.join(self.raw_folder, names[1])
+        return f"{part}-images-idx3-ubyte", f"{part}-labels-idx1-ubyte"
+
+    def _paths(self) -> list[str]:
+        return [os.path.join(self.raw_folder, name) for name in self._names()]
 
     def __getitem__(self, index: int) -> tuple[Any, Any]:
         return self._transformed(Image.fromarray(self.data[index].numpy()), int(self.targets[index]))
-
-    def __len__(self) -> int:
-        return len(self.data)
 
     @property
     def raw_folder(self) -> str:
@@ -109,14 +102,11 @@ class MNIST(Prepared[Any]):
     def class_to_idx(self) -> dict[str, int]:
         return {name: index for index, name in enumerate(self.classes)}
 
-    def _missing(self) -> str | None:
-        paths = [os.path.join(self.raw_folder, os.path.splitext(name)[0]) for name, _ in self.resources]
-        return next((path for path in paths if not os.path.isfile(path)), None)
+    def _files(self) -> Iterable[tuple[Root, None]]:
+        return [(os.path.join(self.raw_folder, os.path.splitext(name)[0]), None) for name, _ in self.resources]
 
-    def download(self) -> None:
-        """Download the files that are missing, from the first mirror that gives them."""
-        if self._missing() is None:
-            return
+    def _fetch(self) -> None:
+        """Download each file from the first mirror that gives it."""
         os.makedirs(self.raw_folder, exist_ok=True)
         for name, md5 in self.resources:
             problems = ""
@@ -129,18 +119,12 @@ class MNIST(Prepared[Any]):
             else:
                 raise RuntimeError(f"Error downloading {name}:\n{problems}")
 
-    def extra_repr(self) -> str:
-        return f"Split: {'Train' if self.train is True else 'Test'}"
-
 
 class FashionMNIST(MNIST):
     """Articles of clothing in MNIST's format. Arguments as for :class:`MNIST`. Source: torchvision.datasets.FashionMNIST."""
 
     mirrors = ["http://fashion-mnist.s3-website.eu-central-1.amazonaws.com/"]
-    resources = _parts(
-        "8d4fb7e6c68d591d4c3dfef9ec88bf0d 25c81989df183df01b3e8a0aad5dffbe",
-        "bef4ecab320f06d8554ea6380940ec79 bb300cfdad3c16e7a12a480ee83cd310",
-    )
+    resources = tuples("FashionMNIST")
     classes = ["T-shirt/top", "Trouser", "Pullover", "Dress", "Coat", "Sandal", "Shirt", "Sneaker", "Bag", "Ankle boot"]
 
 
@@ -148,18 +132,25 @@ class KMNIST(MNIST):
     """Cursive Japanese characters in MNIST's format. Arguments as for :class:`MNIST`. Source: torchvision.datasets.KMNIST."""
 
     mirrors = ["http://codh.rois.ac.jp/kmnist/dataset/kmnist/"]
-    resources = _parts(
-        "bdb82020997e1d708af4cf47b453dcf7 e144d726b3acfaa3e44228e80efcd344",
-        "5c965bf0a639b31b8f53240b1b52f4d7 7320c461ea6c1c855c0b718fb2a4b134",
-    )
+    resources = tuples("KMNIST")
     classes = ["o", "ki", "su", "tsu", "na", "ha", "ma", "ya", "re", "wo"]
+
+
+class _ChosenPart(MNIST):
+    """A set of which the chosen part alone has to be there."""
+
+    images_file = property(lambda self: self._paths()[0])
+    labels_file = property(lambda self: self._paths()[1])
+
+    def _files(self) -> Iterable[tuple[Root, None]]:
+        return [(path, None) for path in self._paths()]
 
 
 _ALIKE = set("cijklmopsuvwxyz")  # letters that look the same in upper case
 _CHARACTERS = set(string.digits + string.ascii_letters)
 
 
-class EMNIST(MNIST):
+class EMNIST(_ChosenPart):
     """Handwritten letters and digits in MNIST's format, divided in six ways.
 
     Args:
@@ -190,21 +181,12 @@ class EMNIST(MNIST):
         super().__init__(root, **kwargs)
         self.classes = self.classes_split_dict[self.split]
 
-    def _files(self) -> tuple[str, str]:
+    def _names(self) -> tuple[str, str]:
         prefix = f"emnist-{self.split}-{'train' if self.train else 'test'}"
-        names = (f"{prefix}-images-idx3-ubyte", f"{prefix}-labels-idx1-ubyte")
-        return os.path.join(self.raw_folder, names[0]), os.path.join(self.raw_folder, names[1])
+        return f"{prefix}-images-idx3-ubyte", f"{prefix}-labels-idx1-ubyte"
 
-    images_file = property(lambda self: self._files()[0])
-    labels_file = property(lambda self: self._files()[1])
-
-    def _missing(self) -> str | None:
-        return next((path for path in self._files() if not os.path.isfile(path)), None)
-
-    def download(self) -> None:
+    def _fetch(self) -> None:
         """Download the one archive that has all six divisions."""
-        if self._missing() is None:
-            return
         os.makedirs(self.raw_folder, exist_ok=True)
         download_and_extract_archive(self.url, download_root=self.raw_folder, md5=self.md5)
         packed = os.path.join(self.raw_folder, "gzip")
@@ -214,10 +196,7 @@ class EMNIST(MNIST):
         shutil.rmtree(packed)
 
 
-_QMNIST = "https://raw.githubusercontent.com/facebookresearch/qmnist/master/"
-
-
-class QMNIST(MNIST):
+class QMNIST(_ChosenPart):
     """MNIST's digits with all that is known of each: writer, series, place in the files of NIST.
 
     Args:
@@ -232,21 +211,9 @@ class QMNIST(MNIST):
     Source: torchvision.datasets.QMNIST.
     """
 
+    _SHOWN = "Split: {0.what}"
     subsets = {"train": "train", "test": "test", "test10k": "test", "test50k": "test", "nist": "nist"}
-    resources = {
-        "train": [
-            (f"{_QMNIST}qmnist-train-images-idx3-ubyte.gz", "ed72d4157d28c017586c42bc6afe6370"),
-            (f"{_QMNIST}qmnist-train-labels-idx2-int.gz", "0058f8dd561b90ffdd0f734c6a30e5e4"),
-        ],
-        "test": [
-            (f"{_QMNIST}qmnist-test-images-idx3-ubyte.gz", "1394631089c404de565df7b7aeaf9412"),
-            (f"{_QMNIST}qmnist-test-labels-idx2-int.gz", "5b5b05890a5e13444e108efe57b788aa"),
-        ],
-        "nist": [
-            (f"{_QMNIST}xnist-images-idx3-ubyte.xz", "7f124b3b8ab81486c9d8c2749c17f834"),
-            (f"{_QMNIST}xnist-labels-idx2-int.xz", "5ed0e788978e45d4a8bd4b7caec3d79d"),
-        ],
-    }
+    resources = tuples("QMNIST")
 
     def __init__(self, root: Root, what: str | None = None, compat: bool = True, train: bool = True, **kwargs: Any) -> None:
         self.what = verify_str_arg(what or ("train" if train else "test"), "what", tuple(self.subsets))
@@ -254,35 +221,24 @@ class QMNIST(MNIST):
         self.data_file = self.training_file = self.test_file = f"{self.what}.pt"
         super().__init__(root, train, **kwargs)
 
-    def _files(self) -> tuple[str, str]:
+    def _names(self) -> tuple[str, str]:
         images, labels = (os.path.splitext(os.path.basename(url))[0] for url, _ in self.resources[self.subsets[self.what]])
-        return os.path.join(self.raw_folder, images), os.path.join(self.raw_folder, labels)
-
-    images_file = property(lambda self: self._files()[0])
-    labels_file = property(lambda self: self._files()[1])
-
-    def _missing(self) -> str | None:
-        return next((path for path in self._files() if not os.path.isfile(path)), None)
+        return images, labels
 
     def _load_data(self) -> tuple[Tensor, Tensor]:
-        images, labels = self._files()
+        images, labels = self._paths()
         data, targets = read_image_file(images), _checked(read_sn3_pascalvincent_tensor(labels), labels, 2).long()
         part = {"test10k": slice(10000), "test50k": slice(10000, None)}.get(self.what)
         return (data, targets) if part is None else (data[part].clone(), targets[part].clone())
 
-    def download(self) -> None:
+    def _fetch(self) -> None:
         """Download the two files of the chosen part."""
-        if self._missing() is None:
-            return
         for url, md5 in self.resources[self.subsets[self.what]]:
             download_and_extract_archive(url, self.raw_folder, md5=md5)
 
     def __getitem__(self, index: int) -> tuple[Any, Any]:
         target = self.targets[index]
         return self._transformed(Image.fromarray(self.data[index].numpy()), int(target[0]) if self.compat else target)
-
-    def extra_repr(self) -> str:
-        return f"Split: {self.what}"
 
 
 # -- the format -----------------------------------------------------------------------------------------------------------

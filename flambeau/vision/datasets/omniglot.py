@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable
 from typing import Any
 
 from PIL import Image
 
 from .folder import Loader
-from .utils import check_integrity, download_and_extract_archive, list_dir, list_files
+from .utils import download_and_extract_archive, list_dir, list_files
 from .vision import DAMAGED, Prepared, Root, Transform
 
 
@@ -67,15 +68,10 @@ class Omniglot(Prepared[Any]):
     def _get_target_folder(self) -> str:
         return "images_background" if self.background else "images_evaluation"
 
-    def _missing(self) -> str | None:
+    def _files(self) -> Iterable[tuple[Root, str]]:
         name = self._get_target_folder()
-        path = os.path.join(self.root, f"{name}.zip")
-        return None if check_integrity(path, self.zips_md5[name]) else path
+        return ((os.path.join(self.root, f"{name}.zip"), self.zips_md5[name]),)
 
-    def download(self) -> None:
-        """Download the archive and unpack it, unless it is there."""
-        if self._missing() is None:
-            return
+    def _fetch(self) -> None:
         name = self._get_target_folder()
-        url = f"{self.download_url_prefix}/{name}.zip"
-        download_and_extract_archive(url, self.root, filename=f"{name}.zip", md5=self.zips_md5[name])
+        download_and_extract_archive(f"{self.download_url_prefix}/{name}.zip", self.root, md5=self.zips_md5[name])

@@ -11,20 +11,13 @@ from PIL import Image
 from ... import ops
 from ...core.tensor import Tensor
 from ...serialization import load, save
+from .tables import table
 from .utils import download_url, extract_archive
 from .vision import DAMAGED, Prepared, Root, Transform
 
-_NEW, _OLD = "http://matthewalunbrown.com/patchdata/", "http://icvl.ee.ic.ac.uk/vbalnt/"
 SIZE = 64  # of a patch
 # Number of patches, their mean and standard deviation, where the archive is and its checksum.
-_SETS = {
-    "notredame": (468159, 0.4854, 0.1864, _OLD, "509eda8535847b8c0a90bbb210c83484"),
-    "yosemite": (633587, 0.4844, 0.1818, _OLD, "533b2e8eb7ede31be40abc317b2fd4f0"),
-    "liberty": (450092, 0.4437, 0.2019, _OLD, "fdd9152f138ea5ef2091746689176414"),
-    "notredame_harris": (325295, 0.4854, 0.1864, _NEW, "69f8c90f78e171349abdf0307afefe4d"),
-    "yosemite_harris": (450912, 0.4844, 0.1818, _NEW, "a73253d1c6fbd3ba2613c45065c00d46"),
-    "liberty_harris": (379587, 0.4437, 0.2019, _NEW, "c731fcfb3abb4091110d0ae8c7ba182c"),
-}
+_SETS = table("PhotoTour")
 
 
 class PhotoTour(Prepared[Any]):
@@ -51,6 +44,7 @@ class PhotoTour(Prepared[Any]):
     stds = {name: std for name, (_, _, std, *_) in _SETS.items()}
     lens = {name: count for name, (count, *_) in _SETS.items()}
     image_ext = "bmp"
+    _SHOWN = "Split: {0._half}"
     info_file = "info.txt"
     matches_files = "m50_100000_100000_0.txt"
 
@@ -78,10 +72,7 @@ class PhotoTour(Prepared[Any]):
     def _missing(self) -> str | None:
         return None if os.path.exists(self.data_file) or os.path.exists(self.data_dir) else self.data_dir
 
-    def download(self) -> None:
-        """Download the archive and unpack it, unless what is in it is there."""
-        if self._missing() is None:
-            return
+    def _fetch(self) -> None:
         url, filename, md5 = self.urls[self.name]
         download_url(url, self.root, filename, md5)
         extract_archive(os.path.join(self.root, filename), self.data_dir, remove_finished=True)
@@ -94,9 +85,6 @@ class PhotoTour(Prepared[Any]):
             read_matches_files(self.data_dir, self.matches_files),
         )
         save(content, self.data_file)
-
-    def extra_repr(self) -> str:
-        return f"Split: {'Train' if self.train is True else 'Test'}"
 
 
 def read_image_file(data_dir: str, image_ext: str, n: int) -> Tensor:

@@ -6,6 +6,7 @@ import os
 from typing import Any
 
 from .folder import Loader, default_loader
+from .tables import tuples
 from .utils import check_integrity, download_and_extract_archive, verify_str_arg
 from .vision import Root, Transform, VisionDataset
 
@@ -32,27 +33,8 @@ class Places365(VisionDataset[Any]):
 
     _SPLITS = ("train-standard", "train-challenge", "val", "test")
     _BASE_URL = "http://data.csail.mit.edu/places/places365/"
-    _DEVKIT_META = {
-        "standard": ("filelist_places365-standard.tar", "35a0585fee1fa656440f3ab298f8479c"),
-        "challenge": ("filelist_places365-challenge.tar", "70a8307e459c3de41690a7c76c931734"),
-    }
-    _CATEGORIES_META = ("categories_places365.txt", "06c963b85866bd0649f97cb43dd16673")
-    _FILE_LIST_META = {
-        "train-standard": ("places365_train_standard.txt", "30f37515461640559006b8329efbed1a"),
-        "train-challenge": ("places365_train_challenge.txt", "b2931dc997b8c33c27e7329c073a6b57"),
-        "val": ("places365_val.txt", "e9f2fd57bfd9d07630173f4e8708e4b1"),
-        "test": ("places365_test.txt", "2fce8233fe493576d724142e45d93653"),
-    }
-    _IMAGES_META = {  # by split, and whether they are small
-        ("train-standard", False): ("train_large_places365standard.tar", "67e186b496a84c929568076ed01a8aa1"),
-        ("train-challenge", False): ("train_large_places365challenge.tar", "605f18e68e510c82b958664ea134545f"),
-        ("val", False): ("val_large.tar", "9b71c4993ad89d2d8bcbdc4aef38042f"),
-        ("test", False): ("test_large.tar", "41a4b6b724b1d2cd862fb3871ed59913"),
-        ("train-standard", True): ("train_256_places365standard.tar", "53ca1c756c3d1e7809517cc47c5561c5"),
-        ("train-challenge", True): ("train_256_places365challenge.tar", "741915038a5e3471ec7332404dfb64ef"),
-        ("val", True): ("val_256.tar", "e27b17d8d44f4af9a78502beb927f808"),
-        ("test", True): ("test_256.tar", "f532f6ad7b582262a2ec8009075e186b"),
-    }
+    _SHOWN = "Split: {0.split}\nSmall: {0.small}"
+    _TABLE = tuples("Places365")  # names and checksums of what is fetched
 
     def __init__(
         self,
@@ -74,8 +56,7 @@ class Places365(VisionDataset[Any]):
 
     def __getitem__(self, index: int) -> tuple[Any, Any]:
         path, target = self.imgs[index]
-        image = self.loader(path)
-        return (image, target) if self.transforms is None else self.transforms(image, target)
+        return self._transformed_together(self.loader(path), target)
 
     def __len__(self) -> int:
         return len(self.imgs)
@@ -106,29 +87,26 @@ class Places365(VisionDataset[Any]):
 
     def load_categories(self, download: bool = True) -> tuple[list[str], dict[str, int]]:
         """The classes, sorted, and the index of each."""
-        indices = {name: int(index) for name, index in self._lines(*self._CATEGORIES_META, download)}
+        indices = {name: int(index) for name, index in self._lines(*self._TABLE["categories"], download)}
         return sorted(indices), indices
 
     def load_file_list(self, download: bool = True) -> tuple[list[tuple[str, int | None]], list[int | None]]:
         """Pairs of path and index, and the indices."""
-        rows = self._lines(*self._FILE_LIST_META[self.split], download)
+        rows = self._lines(*self._TABLE["lists"][self.split], download)
         paths = [os.path.join(self.images_dir, row[0].lstrip("/").replace("/", os.sep)) for row in rows]
         targets = [int(row[1]) if len(row) > 1 else None for row in rows]
         return list(zip(paths, targets)), targets
 
     def download_devkit(self) -> None:
         """Download the lists of the classes and files, and unpack them."""
-        name, md5 = self._DEVKIT_META[self.variant]
+        name, md5 = self._TABLE["devkit"][self.variant]
         download_and_extract_archive(f"{self._BASE_URL}{name}", self.root, md5=md5)
 
     def download_images(self) -> None:
         """Download the images and unpack them, unless they are there."""
         if os.path.exists(self.images_dir):
             return
-        name, md5 = self._IMAGES_META[self.split, self.small]
+        name, md5 = self._TABLE["images"]["small" if self.small else "large"][self.split]
         download_and_extract_archive(f"{self._BASE_URL}{name}", self.root, md5=md5)
         if self.split.startswith("train"):
             os.rename(self.images_dir.rsplit("_", 1)[0], self.images_dir)
-
-    def extra_repr(self) -> str:
-        return f"Split: {self.split}\nSmall: {self.small}"

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
 from PIL import Image
 
-from .utils import check_integrity, download_url
+from .utils import download_url
 from .vision import DAMAGED, Prepared, Root, Transform
 
 
@@ -41,13 +42,8 @@ class SEMEION(Prepared[Any]):
     def __getitem__(self, index: int) -> tuple[Any, Any]:
         return self._transformed(Image.fromarray(self.data[index]), int(self.labels[index]))
 
-    def __len__(self) -> int:
-        return len(self.data)
+    def _files(self) -> Iterable[tuple[Root, str]]:
+        return ((os.path.join(self.root, self.filename), self.md5_checksum),)
 
-    def _missing(self) -> str | None:
-        path = os.path.join(self.root, self.filename)
-        return None if check_integrity(path, self.md5_checksum) else path
-
-    def download(self) -> None:
-        """Download the file, unless it is there."""
+    def _fetch(self) -> None:
         download_url(self.url, self.root, self.filename, self.md5_checksum)

@@ -9,6 +9,7 @@ import numpy as np
 from PIL import Image
 
 from .batches import ArchivedBatches
+from .tables import table
 from .utils import verify_str_arg
 from .vision import DAMAGED, Root, Transform
 
@@ -38,13 +39,9 @@ class STL10(ArchivedBatches):
     tgz_md5 = "91f7769df0f17e558f3565bffb0c7dfb"
     class_names_file = "class_names.txt"
     folds_list_file = "fold_indices.txt"
-    train_list = [
-        ["train_X.bin", "918c2871b30a85fa023e0c44e0bee87f"],
-        ["train_y.bin", "5a34089d4802c674881badbb80307741"],
-        ["unlabeled_X.bin", "5242ba1fed5e4be9e1e742405eb56ca4"],
-    ]
-    test_list = [["test_X.bin", "7f263ba9f9e0b06b93213547f721ac82"], ["test_y.bin", "36f9794fa4beb8a2c72628de14fa638e"]]
+    train_list, test_list = table("STL10")["train"], table("STL10")["test"]
     splits = ("train", "train+unlabeled", "unlabeled", "test")
+    _SHOWN = "Split: {0.split}"
 
     def __init__(
         self,
@@ -82,9 +79,6 @@ class STL10(ArchivedBatches):
 
     def __getitem__(self, index: int) -> tuple[Any, Any]:
         return self._transformed(Image.fromarray(self.data[index].transpose(1, 2, 0)), int(self.labels[index]))
-
-    def extra_repr(self) -> str:
-        return f"Split: {self.split}"
 
 
 def _checked_fold(fold: Any) -> int | None:

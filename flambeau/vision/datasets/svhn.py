@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
 from PIL import Image
 
 from .matlab import read_mat
-from .utils import check_integrity, download_url, verify_str_arg
+from .utils import download_url, verify_str_arg
 from .vision import DAMAGED, Prepared, Root, Transform
 
 _URL = "http://ufldl.stanford.edu/housenumbers/"
@@ -37,6 +38,7 @@ class SVHN(Prepared[Any]):
         "test": [f"{_URL}test_32x32.mat", "test_32x32.mat", "eb5a983be6a315427106f1b164d9cef3"],
         "extra": [f"{_URL}extra_32x32.mat", "extra_32x32.mat", "a93ce644f1a588dc4d68dda5feec44a7"],
     }
+    _SHOWN = "Split: {0.split}"
 
     def __init__(
         self, root: Root, split: str = "train", transform: Transform = None, target_transform: Transform = None, download: bool = False
@@ -53,16 +55,8 @@ class SVHN(Prepared[Any]):
     def __getitem__(self, index: int) -> tuple[Any, Any]:
         return self._transformed(Image.fromarray(self.data[index].transpose(1, 2, 0)), int(self.labels[index]))
 
-    def __len__(self) -> int:
-        return len(self.data)
+    def _files(self) -> Iterable[tuple[Root, str]]:
+        return ((os.path.join(self.root, self.filename), self.file_md5),)
 
-    def _missing(self) -> str | None:
-        path = os.path.join(self.root, self.filename)
-        return None if check_integrity(path, self.file_md5) else path
-
-    def download(self) -> None:
-        """Download the file, unless it is there."""
+    def _fetch(self) -> None:
         download_url(self.url, self.root, self.filename, self.file_md5)
-
-    def extra_repr(self) -> str:
-        return f"Split: {self.split}"

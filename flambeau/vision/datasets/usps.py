@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import bz2
 import os
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -56,14 +57,9 @@ class USPS(Prepared[Any]):
     def __getitem__(self, index: int) -> tuple[Any, Any]:
         return self._transformed(Image.fromarray(self.data[index]), int(self.targets[index]))
 
-    def __len__(self) -> int:
-        return len(self.data)
+    def _files(self) -> Iterable[tuple[Root, None]]:
+        return ((os.path.join(self.root, self._file[1]), None),)
 
-    def _missing(self) -> str | None:
-        path = os.path.join(self.root, self._file[1])
-        return None if os.path.exists(path) else path
-
-    def download(self) -> None:
-        """Download the file, unless it is there."""
+    def _fetch(self) -> None:
         url, filename, md5 = self._file
         download_url(url, self.root, filename, md5)

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any, TypeVar
 
 from ...utils.data.dataset import Dataset
+from .utils import check_integrity, download_and_extract_archive
 
 __all__ = ["StandardTransform", "VisionDataset"]
 
@@ -39,6 +40,7 @@ class VisionDataset(Dataset[_T_co]):
     """
 
     _repr_indent = 4
+    _SHOWN = ""  # what ``repr`` says besides, as a format of the data set
 
     def __init__(
         self, root: Root | None = None, transforms: Transform = None, transform: Transform = None, target_transform: Transform = None
@@ -58,11 +60,11 @@ class VisionDataset(Dataset[_T_co]):
 
     def _transformed(self, sample: Any, target: Any) -> tuple[Any, Any]:
         """An image and its target after the function of each."""
-        if self.transform is not None:
-            sample = self.transform(sample)
-        if self.target_transform is not None:
-            target = self.target_transform(target)
-        return sample, target
+        return StandardTransform(self.transform, self.target_transform)(sample, target)
+
+    def _transformed_together(self, image: Any, target: Any) -> tuple[Any, Any]:
+        """An image and its target after the function of both."""
+        return (image, target) if self.transforms is None else self.transforms(image, target)
 
     def __repr__(self) -> str:
         body = [f"Number of datapoints: {len(self)}"]
@@ -78,19 +80,49 @@ class VisionDataset(Dataset[_T_co]):
 
     def extra_repr(self) -> str:
         """Lines that ``repr`` shows beside the number of samples and the folder."""
-        return ""
+        return self._SHOWN.format(self)
 
 
 class Prepared(VisionDataset[_T_co]):
-    """A data set that can be downloaded: subclasses say what is missing, and how it is fetched."""
+    """A data set that can be downloaded: subclasses say what has to be there, and how it is fetched.
+
+    Attributes:
+        data: the samples, where they are in one container.
+        train: whether they are those to train with, where there are two halves.
+    """
+
+    _URL: str  # of the archive
+    _MD5: str | None = None
+    _UNPACKED_IN = ""  # below the root
+
+    data: Any
+    train: bool
+    _half = property(lambda self: "Train" if self.train is True else "Test")  # as ``repr`` calls it
+
+    def __len__(self) -> int:
+        return len(self.data)
+
+    def _folders(self) -> Iterable[Root]:
+        """The folders that have to be there."""
+        return ()
+
+    def _files(self) -> Iterable[tuple[Root, str | None]]:
+        """The files that have to be there, each with its MD5 where that is known."""
+        return ()
 
     def _missing(self) -> str | None:
         """Path of something that is missing or damaged; None where all is there."""
-        raise NotImplementedError
+        damaged = (os.fspath(path) for path, md5 in self._files() if not check_integrity(path, md5))
+        return missing_folder(*self._folders()) or next(damaged, None)
+
+    def _fetch(self) -> None:
+        """Download what has to be there, and unpack it."""
+        download_and_extract_archive(self._URL, os.path.join(self.root, self._UNPACKED_IN), md5=self._MD5)
 
     def download(self) -> None:
-        """Download what is missing."""
-        raise NotImplementedError
+        """Download what has to be there and unpack it, unless nothing is missing."""
+        if self._missing() is not None:
+            self._fetch()
 
     def _prepare(self, download: bool, message: str = NOT_FOUND) -> None:
         """Download where that is wanted and needed, and see to it that all is there.
@@ -104,6 +136,11 @@ class Prepared(VisionDataset[_T_co]):
             path = self._missing()
         if path is not None:
             raise RuntimeError(f"{message} (missing or damaged: {path})")
+
+
+def missing_folder(*folders: Root) -> str | None:
+    """The first path that is no folder."""
+    return next((os.fspath(folder) for folder in folders if not os.path.isdir(folder)), None)
 
 
 class StandardTransform:

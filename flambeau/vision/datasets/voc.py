@@ -4,46 +4,22 @@ from __future__ import annotations
 
 import os
 from collections import defaultdict
+from collections.abc import Iterable
 from typing import Any
 from xml.etree import ElementTree
 
-from .caltech import opened
-from .folder import pil_loader
-from .labelled import missing_folder
+from .annotated import Annotated, opened
+from .tables import table
 from .utils import download_and_extract_archive, verify_str_arg
 from .vision import DAMAGED, Prepared, Root, Transform
 
-_URL = "https://thor.robots.ox.ac.uk/pascal/VOC/"
-
-
-def _archive(folder: str, filename: str, md5: str, base_dir: str, saved_as: str | None = None) -> dict[str, str]:
-    """Address of an archive, the name under which it is kept, its checksum, and the folder in it that has the data."""
-    return {
-        "url": f"{_URL}{folder}/{filename}",
-        "filename": saved_as or filename,
-        "md5": md5,
-        "base_dir": os.path.join(*base_dir.split("/")),
-    }
-
-
-DATASET_YEAR_DICT = {
-    "2012": _archive("voc2012", "VOCtrainval_11-May-2012.tar", "6cd6e144f989b92b3379bac3b3de84fd", "VOCdevkit/VOC2012"),
-    "2011": _archive("voc2011", "VOCtrainval_25-May-2011.tar", "6c3384ef61512963050cb5d687e5bf1e", "TrainVal/VOCdevkit/VOC2011"),
-    "2010": _archive("voc2010", "VOCtrainval_03-May-2010.tar", "da459979d0c395079b5c75ee67908abb", "VOCdevkit/VOC2010"),
-    "2009": _archive("voc2009", "VOCtrainval_11-May-2009.tar", "a3e00b113cfcfebf17e343f59da3caa1", "VOCdevkit/VOC2009"),
-    "2008": _archive(
-        "voc2008",
-        "VOCtrainval_14-Jul-2008.tar",
-        "2629fa636546599198acfcfbfcf1904a",
-        "VOCdevkit/VOC2008",
-        saved_as="VOCtrainval_11-May-2012.tar",
-    ),
-    "2007": _archive("voc2007", "VOCtrainval_06-Nov-2007.tar", "c52e279531787c972589f7e41ab4ae64", "VOCdevkit/VOC2007"),
-    "2007-test": _archive("voc2007", "VOCtest_06-Nov-2007.tar", "b6e924de25625d8de591ea690078ad9f", "VOCdevkit/VOC2007"),
+# By year: address of an archive, the name under which it is kept, its checksum, and the folder in it that has the data.
+DATASET_YEAR_DICT: dict[str, dict[str, str]] = {
+    year: {**archive, "base_dir": os.path.join(*archive["base_dir"].split("/"))} for year, archive in table("VOC").items()
 }
 
 
-class _VOCBase(Prepared[Any]):
+class _VOCBase(Annotated, Prepared[Any]):
     """Images of Pascal VOC of one year, with a file of targets each."""
 
     _SPLITS_DIR: str
@@ -74,26 +50,15 @@ class _VOCBase(Prepared[Any]):
         self.images = [os.path.join(self._folder, "JPEGImages", f"{name}.jpg") for name in names]
         self.targets = [os.path.join(self._folder, self._TARGET_DIR, f"{name}{self._TARGET_FILE_EXT}") for name in names]
 
-    def _missing(self) -> str | None:
+    def _folders(self) -> Iterable[Root]:
+        return (self._folder,)
+
+    def _files(self) -> Iterable[tuple[Root, None]]:
         # Two archives of 2007 lie in one folder; the list of the images tells which.
-        return missing_folder(self._folder) or (None if os.path.isfile(self._split_file) else self._split_file)
+        return ((self._split_file, None),)
 
-    def download(self) -> None:
-        """Download the year's archive and unpack it, unless what is in it is there."""
-        if self._missing() is not None:
-            download_and_extract_archive(self.url, self.root, filename=self.filename, md5=self.md5)
-
-    def _target(self, path: str) -> Any:
-        raise NotImplementedError
-
-    def __getitem__(self, index: int) -> tuple[Any, Any]:
-        image, target = pil_loader(self.images[index]), self._target(self.targets[index])
-        if self.transforms is not None:
-            image, target = self.transforms(image, target)
-        return image, target
-
-    def __len__(self) -> int:
-        return len(self.images)
+    def _fetch(self) -> None:
+        download_and_extract_archive(self.url, self.root, filename=self.filename, md5=self.md5)
 
 
 class VOCSegmentation(_VOCBase):
@@ -120,8 +85,8 @@ class VOCSegmentation(_VOCBase):
     def masks(self) -> list[str]:
         return self.targets
 
-    def _target(self, path: str) -> Any:
-        return opened(path)
+    def _target(self, index: int) -> Any:
+        return opened(self.targets[index])
 
 
 class VOCDetection(_VOCBase):
@@ -148,7 +113,8 @@ class VOCDetection(_VOCBase):
     def annotations(self) -> list[str]:
         return self.targets
 
-    def _target(self, path: str) -> Any:
+    def _target(self, index: int) -> Any:
+        path = self.targets[index]
         try:
             return self.parse_voc_xml(ElementTree.parse(path).getroot())
         except ElementTree.ParseError as error:

@@ -268,23 +268,21 @@ class ThreadCrew:
         """A worker has no more to do, and ends by itself."""
         self._tasks[number].put(None)
 
+    @staticmethod
+    def unpack(worker: int, reply: Any) -> Any:
+        """The data of a reply, which lies in it."""
+        return reply.body.pop()
+
+    @staticmethod
+    def discard(worker: int, reply: Any) -> None:
+        """Forget the data of a reply."""
+        reply.body.clear()
+
     def close(self, patience: float = 0.0) -> None:
         """End all workers after their samples, without waiting for them: a thread cannot be ended from outside."""
         self._ending.set()
         for tasks in self._tasks:
             tasks.put(None)
-
-
-class _ThreadAnswers:
-    """Stands where a crew of processes unpacks: batches of threads lie in the reply."""
-
-    @staticmethod
-    def unpack(worker: int, reply: Any) -> Any:
-        return reply.body.pop()
-
-    @staticmethod
-    def discard(worker: int, reply: Any) -> None:
-        reply.body.clear()
 
 
 def _thread_main(job: Job, number: int, tasks: Any, answers: Any, ending: threading.Event) -> None:
@@ -306,5 +304,5 @@ def _thread_main(job: Job, number: int, tasks: Any, answers: Any, ending: thread
                 state = loop.state()
             except Exception:
                 box, state = [loop.error()], None
-            answers.put(Answer(_ThreadAnswers, number, messages.Reply(loop.epoch, task, loop.ended, box, [], state)))
+            answers.put(Answer(ThreadCrew, number, messages.Reply(loop.epoch, task, loop.ended, box, [], state)))
             del box

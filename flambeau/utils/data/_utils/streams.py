@@ -35,33 +35,6 @@ def batch_seeds(base_seed: int, number: int) -> tuple[int, list[int]]:
     return (words[4] << 32 | words[5]) & ((1 << 63) - 1), words[:4]
 
 
-def noted() -> tuple[Any, ...]:
-    """Positions of the program's streams."""
-    return default_generator.state_bytes(), random.getstate(), np.random.get_state()
-
-
-def put_back(state: tuple[Any, ...]) -> None:
-    """Let the program's streams go on from where they were."""
-    torch_state, python_state, numpy_state = state
-    default_generator.load_state_bytes(torch_state)
-    random.setstate(python_state)
-    np.random.set_state(numpy_state)
-
-
-class ProgramStreams:
-    """The streams that everybody draws from: those of a worker process."""
-
-    noted = staticmethod(noted)
-    put_back = staticmethod(put_back)
-
-    def seed_batch(self, base_seed: int, number: int) -> None:
-        """Start the streams of one batch."""
-        seed, words = batch_seeds(base_seed, number)
-        random.seed(seed)
-        manual_seed(seed)
-        np.random.seed(words)
-
-
 class OwnStreams:
     """The streams of a worker that is a thread.
 
@@ -86,8 +59,24 @@ class OwnStreams:
         """Start the streams of one batch."""
         seed, words = batch_seeds(base_seed, number)
         self._python.seed(seed)
-        self._torch.manual_seed(seed)
+        self._seed_torch(seed)
         self._numpy.seed(words)
+
+    def _seed_torch(self, seed: int) -> None:
+        self._torch.manual_seed(seed)
+
+
+class ProgramStreams(OwnStreams):
+    """The streams that everybody draws from: those of a worker process."""
+
+    def __init__(self) -> None:
+        self._torch, self._python, self._numpy = default_generator, random, np.random
+
+    def _seed_torch(self, seed: int) -> None:
+        manual_seed(seed)  # devices have streams, too
+
+
+noted, put_back = ProgramStreams().noted, ProgramStreams().put_back
 
 
 @contextmanager

@@ -128,7 +128,7 @@ class TaskLoop:
         own_streams: the random numbers that its datasets draw.
     """
 
-    def __init__(self, job: Job, worker: int, own_streams: streams.ProgramStreams | streams.OwnStreams) -> None:
+    def __init__(self, job: Job, worker: int, own_streams: streams.OwnStreams) -> None:
         self.job, self.worker, self.streams = job, worker, own_streams
         self.ended = False
         self.epoch = self._base_seed = 0

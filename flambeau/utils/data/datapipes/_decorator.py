@@ -95,9 +95,7 @@ class non_deterministic:
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         if self.cls is not None:
-            if _determinism:
-                raise TypeError(_refusal(self.cls.__name__, "You can turn off determinism for this DataPipe if that is acceptable"))
-            return self.cls(*args, **kwargs)
+            return self._made(True, args, kwargs)
         if not (len(args) == 1 and inspect.isclass(args[0]) and issubclass(args[0], IterDataPipe)):
             raise TypeError(f"Only `IterDataPipe` can be decorated, but {getattr(args[0], '__name__', args[0])} is found")
         self.cls = args[0]
@@ -109,10 +107,12 @@ class non_deterministic:
             raise TypeError(
                 f"deterministic_fn of `non_deterministic` decorator is required to return a boolean value, but {type(verdict)} is found"
             )
-        if _determinism and verdict:
-            raise TypeError(_refusal(self.cls.__name__, "You can turn off determinism for this DataPipe if that is acceptable"))
+        return self._made(verdict, args, kwargs)
+
+    def _made(self, is_random: bool, args: Any, kwargs: Any) -> Any:
+        if _determinism and is_random:
+            raise TypeError(
+                f"{self.cls.__name__} is non-deterministic, but you set 'guaranteed_datapipes_determinism'. You can turn off determinism "
+                "for this DataPipe if that is acceptable for your application"
+            )
         return self.cls(*args, **kwargs)
-
-
-def _refusal(name: str, advice: str) -> str:
-    return f"{name} is non-deterministic, but you set 'guaranteed_datapipes_determinism'. {advice} for your application"

@@ -9,7 +9,7 @@ from typing import Any
 from ..._utils.collate import default_collate
 from .._decorator import functional_datapipe
 from ..datapipe import IterDataPipe
-from ..utils.common import _check_unpickable_fn, validate_input_col
+from ..utils.common import _check_unpickable_fn, length_of, validate_input_col
 
 __all__ = ["CollatorIterDataPipe", "MapperIterDataPipe"]
 
@@ -76,9 +76,7 @@ class MapperIterDataPipe(IterDataPipe[Any]):
             yield self._apply_fn(data)
 
     def __len__(self) -> int:
-        if hasattr(self.datapipe, "__len__"):
-            return len(self.datapipe)
-        raise TypeError(f"{type(self).__name__} instance doesn't have valid length")
+        return length_of(self, self.datapipe)
 
 
 @functional_datapipe("collate")

@@ -9,6 +9,7 @@ from ...sampler import Sampler, SequentialSampler
 from .._decorator import functional_datapipe
 from .._shuffling import Shuffling
 from ..datapipe import IterDataPipe
+from ..utils.common import length_of
 
 __all__ = ["SamplerIterDataPipe", "ShufflerIterDataPipe"]
 
@@ -45,9 +46,7 @@ class SamplerIterDataPipe(IterDataPipe[Any]):
         return iter(self.sampler)
 
     def __len__(self) -> int:
-        if hasattr(self.sampler, "__len__"):
-            return len(self.sampler)
-        raise TypeError(f"{type(self).__name__} instance doesn't have valid length")
+        return length_of(self, self.sampler)
 
 
 @functional_datapipe("shuffle")
@@ -90,6 +89,4 @@ class ShufflerIterDataPipe(Shuffling):
             yield buffer.pop(self._rng.randint(0, len(buffer) - 1))
 
     def __len__(self) -> int:
-        if hasattr(self.datapipe, "__len__"):
-            return len(self.datapipe)
-        raise TypeError(f"{type(self).__name__} instance doesn't have valid length")
+        return length_of(self, self.datapipe)

@@ -5,20 +5,14 @@ from __future__ import annotations
 import copy as copies
 import warnings
 from collections import deque
-from collections.abc import Callable, Iterator, Sized
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from .._decorator import functional_datapipe
 from ..datapipe import IterDataPipe, described
-from ..utils.common import _check_unpickable_fn
+from ..utils.common import _check_unpickable_fn, length_of
 
 __all__ = ["ConcaterIterDataPipe", "DemultiplexerIterDataPipe", "ForkerIterDataPipe", "MultiplexerIterDataPipe", "ZipperIterDataPipe"]
-
-
-def _length(pipe: Any, sources: Any) -> list[int]:
-    if not all(isinstance(source, Sized) for source in sources):
-        raise TypeError(f"{type(pipe).__name__} instance doesn't have valid length")
-    return [len(source) for source in sources]
 
 
 @functional_datapipe("concat")
@@ -49,7 +43,7 @@ class ConcaterIterDataPipe(IterDataPipe[Any]):
             yield from pipe
 
     def __len__(self) -> int:
-        return sum(_length(self, self.datapipes))
+        return sum(length_of(self, pipe) for pipe in self.datapipes)
 
 
 @functional_datapipe("zip")
@@ -77,7 +71,7 @@ class ZipperIterDataPipe(IterDataPipe[tuple[Any, ...]]):
         yield from zip(*self.datapipes, strict=False)
 
     def __len__(self) -> int:
-        return min(_length(self, self.datapipes))
+        return min(length_of(self, pipe) for pipe in self.datapipes)
 
 
 @functional_datapipe("mux")
@@ -101,7 +95,7 @@ class MultiplexerIterDataPipe(IterDataPipe[Any]):
             yield from samples
 
     def __len__(self) -> int:
-        return min(_length(self, self.datapipes)) * len(self.datapipes)
+        return min(length_of(self, pipe) for pipe in self.datapipes) * len(self.datapipes)
 
 
 class _Divided(IterDataPipe[Any]):

@@ -8,7 +8,7 @@ from typing import Any
 
 from .._decorator import functional_datapipe
 from ..datapipe import DataChunk, IterDataPipe
-from ..utils.common import _check_unpickable_fn
+from ..utils.common import _check_unpickable_fn, length_of
 
 __all__ = ["BatcherIterDataPipe", "GrouperIterDataPipe", "UnBatcherIterDataPipe"]
 
@@ -48,9 +48,7 @@ class BatcherIterDataPipe(IterDataPipe[Any]):
             yield self.wrapper_class(batch)
 
     def __len__(self) -> int:
-        if not hasattr(self.datapipe, "__len__"):
-            raise TypeError(f"{type(self).__name__} instance doesn't have valid length")
-        count = len(self.datapipe)
+        count = length_of(self, self.datapipe)
         return count // self.batch_size if self.drop_last else -(-count // self.batch_size)
 
 

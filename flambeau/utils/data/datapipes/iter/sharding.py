@@ -8,6 +8,7 @@ from typing import Any
 
 from .._decorator import functional_datapipe
 from ..datapipe import IterDataPipe
+from ..utils.common import length_of
 
 __all__ = ["SHARDING_PRIORITIES", "ShardingFilterIterDataPipe"]
 
@@ -82,7 +83,5 @@ class ShardingFilterIterDataPipe(_ShardingIterDataPipe):
                 yield sample
 
     def __len__(self) -> int:
-        if not hasattr(self.source_datapipe, "__len__"):
-            raise TypeError(f"{type(self).__name__} instance doesn't have valid length")
-        count, rest = divmod(len(self.source_datapipe), self.num_of_instances)
+        count, rest = divmod(length_of(self, self.source_datapipe), self.num_of_instances)
         return count + (self.instance_id < rest)

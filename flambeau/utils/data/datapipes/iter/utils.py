@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import copy
-import warnings
-from collections.abc import Iterable, Iterator, Sized
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from ..datapipe import IterDataPipe
+from ..utils.common import copied, length_of
 
 __all__ = ["IterableWrapperIterDataPipe"]
 
@@ -29,18 +28,7 @@ class IterableWrapperIterDataPipe(IterDataPipe[Any]):
         self.deepcopy = deepcopy
 
     def __iter__(self) -> Iterator[Any]:
-        source = self.iterable
-        if self.deepcopy:
-            try:
-                source = copy.deepcopy(source)
-            except TypeError:
-                warnings.warn(
-                    "The input iterable can not be deepcopied, please be aware of in-place modification would affect source data.",
-                    stacklevel=2,
-                )
-        yield from source
+        yield from copied(self.iterable, "iterable") if self.deepcopy else self.iterable
 
     def __len__(self) -> int:
-        if isinstance(self.iterable, Sized):
-            return len(self.iterable)
-        raise TypeError(f"{type(self).__name__} instance doesn't have valid length")
+        return length_of(self, self.iterable)

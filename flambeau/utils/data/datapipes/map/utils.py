@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import copy
-import warnings
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ..datapipe import MapDataPipe
+from ..utils.common import copied
 
 __all__ = ["SequenceWrapperMapDataPipe"]
 
@@ -27,15 +26,7 @@ class SequenceWrapperMapDataPipe(MapDataPipe[Any]):
     sequence: Sequence[Any] | Mapping[Any, Any]
 
     def __init__(self, sequence: Sequence[Any] | Mapping[Any, Any], deepcopy: bool = True) -> None:
-        self.sequence = sequence
-        if deepcopy:
-            try:
-                self.sequence = copy.deepcopy(sequence)
-            except TypeError:
-                warnings.warn(
-                    "The input sequence can not be deepcopied, please be aware of in-place modification would affect source data.",
-                    stacklevel=2,
-                )
+        self.sequence = copied(sequence, "sequence") if deepcopy else sequence
 
     def __getitem__(self, index: Any) -> Any:
         return self.sequence[index]

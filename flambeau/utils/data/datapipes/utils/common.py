@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import fnmatch
 import functools
 import inspect
@@ -60,6 +61,28 @@ def validate_input_col(fn: Callable[..., Any], input_col: Any) -> None:
     needed = [parameter for parameter in positional if parameter.default is parameter.empty]
     if len(needed) > count or (len(positional) < count and not takes_any):
         raise ValueError(f"The function {name} takes {len(positional)} positional parameters, but {count} are required.")
+
+
+def length_of(pipe: Any, source: Any) -> int:
+    """The length of what a pipe takes its samples from.
+
+    Raises:
+        TypeError: it has none, and so the pipe has none.
+    """
+    if not hasattr(source, "__len__"):
+        raise TypeError(f"{type(pipe).__name__} instance doesn't have valid length")
+    return len(source)
+
+
+def copied(samples: Any, kind: str) -> Any:
+    """A deep copy of samples, or they themselves, with a warning, where they cannot be copied."""
+    try:
+        return copy.deepcopy(samples)
+    except TypeError:
+        warnings.warn(
+            f"The input {kind} can not be deepcopied, please be aware of in-place modification would affect source data.", stacklevel=3
+        )
+        return samples
 
 
 def match_masks(name: str, masks: str | list[str]) -> bool:
