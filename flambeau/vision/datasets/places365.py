@@ -71,12 +71,13 @@ class Places365(VisionDataset[Any]):
         name = f"data_{size}_{self.variant}" if self.split.startswith("train") else f"{self.split}_{size}"
         return os.path.join(self.root, name)
 
-    def _lines(self, name: str, md5: str, download: bool) -> list[list[str]]:
-        """The words of each line of a file of the lists, which are fetched where they are missing.
+    def _lines(self, listed: tuple[str, str], download: bool) -> list[list[str]]:
+        """The words of each line of one of the lists, which are fetched where they are missing.
 
         Raises:
             RuntimeError: the file is missing or damaged, and is not to be fetched.
         """
+        name, md5 = listed
         path = os.path.join(self.root, name)
         if not check_integrity(path, md5):
             if not download:
@@ -87,12 +88,12 @@ class Places365(VisionDataset[Any]):
 
     def load_categories(self, download: bool = True) -> tuple[list[str], dict[str, int]]:
         """The classes, sorted, and the index of each."""
-        indices = {name: int(index) for name, index in self._lines(*self._TABLE["categories"], download)}
+        indices = {name: int(index) for name, index in self._lines(self._TABLE["categories"], download)}
         return sorted(indices), indices
 
     def load_file_list(self, download: bool = True) -> tuple[list[tuple[str, int | None]], list[int | None]]:
         """Pairs of path and index, and the indices."""
-        rows = self._lines(*self._TABLE["lists"][self.split], download)
+        rows = self._lines(self._TABLE["lists"][self.split], download)
         paths = [os.path.join(self.images_dir, row[0].lstrip("/").replace("/", os.sep)) for row in rows]
         targets = [int(row[1]) if len(row) > 1 else None for row in rows]
         return list(zip(paths, targets)), targets
