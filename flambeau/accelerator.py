@@ -188,7 +188,16 @@ def _index(where: Any, optional: bool = False) -> int:
 
 
 def current_device_index() -> int:
-    """Index of the thread's current device. Source: torch.accelerator.current_device_index."""
+    """Index of the thread's current device.
+
+    Returns: an int.
+    Raises:
+        RuntimeError: there is no accelerator.
+    Source: torch.accelerator.current_device_index.
+    Example:
+        >>> if torch.accelerator.current_accelerator() == torch.device("cuda"):
+        ...     assert torch.accelerator.current_device_index() >= 0
+    """
     module = _module()
     return 0 if module is None else module.current_device()
 
@@ -199,6 +208,9 @@ def set_device_index(device: Any, /) -> None:
     Args:
         device: an index or a device.
     Source: torch.accelerator.set_device_index.
+    Example:
+        >>> if torch.accelerator.current_accelerator() == torch.device("cuda"):
+        ...     torch.accelerator.set_device_index(0)
     """
     index = _index(device)
     if index >= 0:
@@ -245,7 +257,16 @@ def _deprecated(old: str, function: Callable[..., Any]) -> Callable[..., Any]:
 
     call.__name__ = call.__qualname__ = old
     call.__module__ = __name__
-    call.__doc__ = f"Deprecated: use ``torch.accelerator.{function.__name__}``. Source: torch.accelerator.{old}."
+    call.__doc__ = f"""Deprecated: use ``torch.accelerator.{function.__name__}``.
+
+    Args:
+        args: those of that function.
+    Returns: what that function returns.
+    Source: torch.accelerator.{old}.
+    Example:
+        >>> torch.accelerator.{old}.__name__
+        '{old}'
+    """
     return call
 
 
@@ -261,6 +282,9 @@ def get_device_capability(device: Any = None, /) -> dict[str, Any]:
     Returns:
         ``supported_dtypes``: dtypes whose tensors it can hold.
     Source: torch.accelerator.get_device_capability.
+    Example:
+        >>> if torch.accelerator.current_accelerator() == torch.device("cuda"):
+        ...     assert torch.float32 in torch.accelerator.get_device_capability()["supported_dtypes"]
     """
     _module()
     _index(device, optional=True)
@@ -278,6 +302,9 @@ def current_stream(device: Any = None, /) -> Any:
         device: an index or a device; the current one when None.
     Returns: a stream.
     Source: torch.accelerator.current_stream.
+    Example:
+        >>> if torch.accelerator.current_accelerator() == torch.device("cuda"):
+        ...     stream = torch.accelerator.current_stream()
     """
     return _function("current_stream")(_index(device, optional=True))
 
@@ -290,6 +317,9 @@ def set_stream(stream: Any) -> None:
     Raises:
         TypeError: no stream.
     Source: torch.accelerator.set_stream.
+    Example:
+        >>> if torch.accelerator.current_accelerator() == torch.device("cuda"):
+        ...     torch.accelerator.set_stream(torch.accelerator.current_stream())
     """
     if not hasattr(stream, "device") or not hasattr(stream, "wait_stream"):
         raise TypeError(f"_accelerator_setStream(): expected a torch.Stream, got {type(stream).__name__}")
@@ -302,6 +332,9 @@ def synchronize(device: Any = None, /) -> None:
     Args:
         device: an index or a device; the current one when None.
     Source: torch.accelerator.synchronize.
+    Example:
+        >>> if torch.accelerator.current_accelerator() == torch.device("cuda"):
+        ...     torch.accelerator.synchronize()
     """
     index = _index(device, optional=True)
     module = _module()
@@ -313,12 +346,24 @@ def synchronize(device: Any = None, /) -> None:
 
 
 def empty_cache() -> None:
-    """Give memory that no tensor has back to the devices. Source: torch.accelerator.empty_cache."""
+    """Give memory that no tensor has back to the devices.
+
+    Source: torch.accelerator.empty_cache.
+    Example:
+        >>> if torch.accelerator.current_accelerator() == torch.device("cuda"):
+        ...     torch.accelerator.empty_cache()
+    """
     _function("empty_cache")()
 
 
 def empty_host_cache() -> None:
-    """Give page-locked memory that no tensor has back to the host. Source: torch.accelerator.empty_host_cache."""
+    """Give page-locked memory that no tensor has back to the host.
+
+    Source: torch.accelerator.empty_host_cache.
+    Example:
+        >>> if torch.accelerator.current_accelerator() == torch.device("cuda"):
+        ...     torch.accelerator.empty_host_cache()
+    """
     _function("empty_host_cache")()
 
 
@@ -329,6 +374,9 @@ def memory_stats(device_index: Any = None, /) -> dict[str, Any]:
         device_index: which device; the current one when None.
     Returns: a dict from names to numbers.
     Source: torch.accelerator.memory_stats.
+    Example:
+        >>> if torch.accelerator.current_accelerator() == torch.device("cuda"):
+        ...     statistics = torch.accelerator.memory_stats()
     """
     return _function("memory_stats")(_index(device_index, optional=True))
 
@@ -340,6 +388,9 @@ def memory_allocated(device_index: Any = None, /) -> int:
         device_index: which device; the current one when None.
     Returns: an int.
     Source: torch.accelerator.memory_allocated.
+    Example:
+        >>> if torch.accelerator.current_accelerator() == torch.device("cuda"):
+        ...     assert torch.accelerator.memory_allocated() >= 0
     """
     return _function("memory_allocated")(_index(device_index, optional=True))
 
@@ -351,6 +402,9 @@ def max_memory_allocated(device_index: Any = None, /) -> int:
         device_index: which device; the current one when None.
     Returns: an int.
     Source: torch.accelerator.max_memory_allocated.
+    Example:
+        >>> if torch.accelerator.current_accelerator() == torch.device("cuda"):
+        ...     assert torch.accelerator.max_memory_allocated() >= 0
     """
     return _function("max_memory_allocated")(_index(device_index, optional=True))
 
@@ -362,6 +416,9 @@ def memory_reserved(device_index: Any = None, /) -> int:
         device_index: which device; the current one when None.
     Returns: an int.
     Source: torch.accelerator.memory_reserved.
+    Example:
+        >>> if torch.accelerator.current_accelerator() == torch.device("cuda"):
+        ...     assert torch.accelerator.memory_reserved() >= 0
     """
     return _function("memory_reserved")(_index(device_index, optional=True))
 
@@ -373,6 +430,9 @@ def max_memory_reserved(device_index: Any = None, /) -> int:
         device_index: which device; the current one when None.
     Returns: an int.
     Source: torch.accelerator.max_memory_reserved.
+    Example:
+        >>> if torch.accelerator.current_accelerator() == torch.device("cuda"):
+        ...     assert torch.accelerator.max_memory_reserved() >= 0
     """
     return _function("max_memory_reserved")(_index(device_index, optional=True))
 
@@ -383,6 +443,9 @@ def reset_peak_memory_stats(device_index: Any = None, /) -> None:
     Args:
         device_index: which device; the current one when None.
     Source: torch.accelerator.reset_peak_memory_stats.
+    Example:
+        >>> if torch.accelerator.current_accelerator() == torch.device("cuda"):
+        ...     torch.accelerator.reset_peak_memory_stats()
     """
     _function("reset_peak_memory_stats")(_index(device_index, optional=True))
 
@@ -393,6 +456,9 @@ def reset_accumulated_memory_stats(device_index: Any = None, /) -> None:
     Args:
         device_index: which device; the current one when None.
     Source: torch.accelerator.reset_accumulated_memory_stats.
+    Example:
+        >>> if torch.accelerator.current_accelerator() == torch.device("cuda"):
+        ...     torch.accelerator.reset_accumulated_memory_stats()
     """
     _function("reset_accumulated_memory_stats")(_index(device_index, optional=True))
 
@@ -404,6 +470,9 @@ def get_memory_info(device_index: Any = None, /) -> tuple[int, int]:
         device_index: which device; the current one when None.
     Returns: a pair of ints.
     Source: torch.accelerator.get_memory_info.
+    Example:
+        >>> if torch.accelerator.current_accelerator() == torch.device("cuda"):
+        ...     free, total = torch.accelerator.get_memory_info()
     """
     return _function("mem_get_info")(_index(device_index, optional=True))
 
@@ -415,6 +484,12 @@ class Graph:
         RuntimeError: there is no accelerator.
         NotImplementedError: there is one; graphs are not supported.
     Source: torch.accelerator.Graph.
+    Example:
+        >>> try:
+        ...     torch.accelerator.Graph()
+        ... except (RuntimeError, NotImplementedError):
+        ...     print("no graph")
+        no graph
     """
 
     def __new__(cls, keep_graph: bool = False, *, pool: Any = None, capture_error_mode: str = "default") -> Graph:

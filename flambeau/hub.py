@@ -118,6 +118,13 @@ def download_url_to_file(url: str, dst: str, hash_prefix: str | None = None, pro
     Raises:
         RuntimeError: another hash, or fewer bytes than the server announced.
     Source: torch.hub.download_url_to_file.
+    Example:
+        >>> import pathlib, tempfile
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     size = pathlib.Path(folder, "a.txt").write_text("hello")
+        ...     torch.hub.download_url_to_file(pathlib.Path(folder, "a.txt").as_uri(), f"{folder}/b.txt", progress=False)
+        ...     pathlib.Path(folder, "b.txt").read_text()
+        'hello'
     """
     request = Request(url, headers={"User-Agent": "torch.hub"})
     dst = os.path.expanduser(dst)
@@ -165,6 +172,12 @@ def load_state_dict_from_url(
         RuntimeError: another hash, or a file that cannot be read.
         ValueError: a zip archive of one file that would be unpacked outside of its folder.
     Source: torch.hub.load_state_dict_from_url.
+    Example:
+        >>> import pathlib, tempfile
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     torch.save({"bias": torch.ones(2)}, f"{folder}/weights.pt")
+        ...     torch.hub.load_state_dict_from_url(pathlib.Path(folder, "weights.pt").as_uri(), folder)
+        {'bias': tensor([1., 1.])}
     """
     if os.getenv("TORCH_MODEL_ZOO"):
         warnings.warn("TORCH_MODEL_ZOO is deprecated, please use env TORCH_HOME instead", stacklevel=2)

@@ -189,9 +189,21 @@ def define(qualname: Any, schema: Any = None, alias_analysis: Any = "", *, lib: 
 
     The old form ``@define(lib, 'name(Tensor x) -> Tensor')`` takes the function as the kernel for all devices.
 
+    Args:
+        qualname: namespace and name; in the old form a ``Library``.
+        schema: arguments and results.
+        alias_analysis: '' or 'CONSERVATIVE'; for compilers.
+        lib: the library that the definition goes with; it stays for ever when None.
+        tags: ``torch.Tag``, or several of them.
+    Returns: None; in the old form a decorator.
     Raises:
         ValueError: no text, no namespace or a schema with a name. RuntimeError: see ``Library.define``.
     Source: torch.library.define.
+    Example:
+        >>> torch.library.define("pages_library_3::less", "(Tensor x) -> Tensor")
+        >>> torch.library.impl("pages_library_3::less", "cpu", lambda x: x - 1)
+        >>> torch.ops.pages_library_3.less(torch.ones(1))
+        tensor([0.])
     """
     if isinstance(qualname, Library):
 
@@ -213,10 +225,19 @@ def impl(qualname: Any, types: Any = "", func: Any = None, *, lib: Library | Non
     """Register a kernel for some kinds of devices, ``impl('NAMESPACE::NAME', 'cpu', function)``; also a decorator.
 
     Args:
+        qualname: namespace and name; in the old form a ``Library``, with the name in place of ``types``.
         types: a kind of device, several of them, a dispatch key, or 'default' for all devices.
+        func: the kernel.
+        lib: the library that the kernel goes with; it stays for ever when None.
+    Returns: None; a decorator without ``func``.
     Raises:
         RuntimeError: no such kind of device.
     Source: torch.library.impl.
+    Example:
+        >>> torch.library.define("pages_library_4::more", "(Tensor x) -> Tensor")
+        >>> torch.library.impl("pages_library_4::more", "default", lambda x: x + 1)
+        >>> torch.ops.pages_library_4.more(torch.ones(1))
+        tensor([2.])
     """
     if isinstance(qualname, Library):
 
@@ -238,10 +259,15 @@ def impl(qualname: Any, types: Any = "", func: Any = None, *, lib: Library | Non
 
 
 def fallthrough_kernel() -> NoReturn:
-    """Given to ``Library.impl`` in place of a function: the dispatch key is passed by. Source: torch.library.fallthrough_kernel.
+    """Given to ``Library.impl`` in place of a function: the dispatch key is passed by.
 
     Raises:
         NotImplementedError: when it is called.
+    Source: torch.library.fallthrough_kernel.
+    Example:
+        >>> lib = torch.library.Library("pages_library_5", "DEF")
+        >>> name = lib.define("same(Tensor x) -> Tensor")
+        >>> lib.impl(name, torch.library.fallthrough_kernel, "AutocastCPU")
     """
     raise NotImplementedError("fallthrough_kernel() should never be called.")
 
@@ -273,7 +299,21 @@ def _forget(table: dict[Any, Any], value: Any) -> None:
 
 
 def register_kernel(op: Any, device_types: Any, func: Any = None, /, *, lib: Library | None = None) -> Any:
-    """Register a kernel for some kinds of devices, for all when None; also a decorator. Source: torch.library.register_kernel."""
+    """Register a kernel for some kinds of devices, for all when None; also a decorator.
+
+    Args:
+        op: ``'NAMESPACE::NAME'``, an overload, or what ``custom_op`` returned.
+        device_types: a kind of device such as 'cpu', or several.
+        func: the kernel.
+        lib: the library that the kernel goes with; it stays for ever when None.
+    Returns: a decorator without ``func``.
+    Source: torch.library.register_kernel.
+    Example:
+        >>> torch.library.define("pages_library_6::half", "(Tensor x) -> Tensor")
+        >>> torch.library.register_kernel("pages_library_6::half", "cpu", lambda x: x / 2)
+        >>> torch.ops.pages_library_6.half(torch.ones(1))
+        tensor([0.5000])
+    """
     _check_operation("register_kernel", op)
     if func is None:
         return lambda function: register_kernel(op, device_types, function, lib=lib)
@@ -290,10 +330,17 @@ def register_fake(op: Any, func: Any = None, /, *, lib: Library | None = None, _
     Args:
         op: ``'NAMESPACE::NAME'``, an overload, or what ``custom_op`` returned.
         func: gets the operation's arguments and returns tensors of the right shapes, strides and dtypes, such as ``torch.empty_like(x)``.
+        lib: the library that the function goes with; it stays for ever when None.
         allow_override: whether there may be one already.
+    Returns: ``func``; a decorator without it.
     Raises:
         RuntimeError: no such operation, or a kernel that is there already.
     Source: torch.library.register_fake.
+    Example:
+        >>> torch.library.define("pages_library_7::pair", "(Tensor x) -> Tensor")
+        >>> shapes = torch.library.register_fake("pages_library_7::pair", lambda x: x.new_empty((2, *x.shape)))
+        >>> torch.ops.pages_library_7.pair(torch.ones(3, device="meta")).shape
+        torch.Size([2, 3])
     """
     _check_operation("register_fake", op)
     if func is None:
@@ -313,7 +360,18 @@ def register_fake(op: Any, func: Any = None, /, *, lib: Library | None = None, _
 
 
 def impl_abstract(qualname: Any, func: Any = None, *, lib: Library | None = None, _stacklevel: int = 1) -> Any:
-    """The old name of ``register_fake``. Source: torch.library.impl_abstract."""
+    """The old name of ``register_fake``.
+
+    Args:
+        qualname, func, lib: as ``op``, ``func`` and ``lib`` there.
+    Returns: ``func``; a decorator without it.
+    Source: torch.library.impl_abstract.
+    Example:
+        >>> torch.library.define("pages_library_8::one", "(Tensor x) -> Tensor")
+        >>> shapes = torch.library.impl_abstract("pages_library_8::one", lambda x: x.new_empty(()))
+        >>> torch.ops.pages_library_8.one(torch.ones(3, device="meta")).shape
+        torch.Size([])
+    """
     return register_fake(qualname, func, lib=lib)
 
 
@@ -322,6 +380,13 @@ def register_autograd(
 ) -> None:
     """Give an operation a derivative; see ``CustomOpDef.register_autograd``.
 
+    Args:
+        op: ``'NAMESPACE::NAME'``, an overload, or what ``custom_op`` returned.
+        backward: called with the context and a gradient of each result; gives a gradient of each argument, or None.
+        setup_context: called with the context, the arguments and the results, to keep what ``backward`` needs.
+        lib: the library that the derivative goes with; it stays for ever when None.
+    Raises:
+        RuntimeError: the operation writes to its arguments, or its results are views of them.
     Example:
         >>> torch.library.define("pages_library_2::cube", "(Tensor x) -> Tensor")
         >>> torch.library.impl("pages_library_2::cube", "default", lambda x: x**3)
@@ -354,7 +419,21 @@ def register_autograd(
 
 
 def register_vmap(op: Any, func: Any = None, /, *, lib: Library | None = None) -> Any:
-    """Use a rule inside ``vmap``; also a decorator. See ``CustomOpDef.register_vmap``. Source: torch.library.register_vmap."""
+    """Use a rule inside ``vmap``; also a decorator. See ``CustomOpDef.register_vmap``.
+
+    Args:
+        op: ``'NAMESPACE::NAME'``, an overload, or what ``custom_op`` returned.
+        func: called with ``info``, the batch dimension of each argument, and the arguments; gives the results and their batch dimensions.
+        lib: the library that the rule goes with; it stays for ever when None.
+    Returns: a decorator without ``func``.
+    Source: torch.library.register_vmap.
+    Example:
+        >>> torch.library.define("pages_library_9::twice", "(Tensor x) -> Tensor")
+        >>> torch.library.impl("pages_library_9::twice", "default", lambda x: 2 * x)
+        >>> torch.library.register_vmap("pages_library_9::twice", lambda info, in_dims, x: (2 * x, in_dims[0]))
+        >>> torch.vmap(torch.ops.pages_library_9.twice)(torch.ones(2))
+        tensor([2., 2.])
+    """
     _check_operation("register_vmap", op)
     operation = _definitions.find(op)._op
 
@@ -368,7 +447,20 @@ def register_vmap(op: Any, func: Any = None, /, *, lib: Library | None = None) -
 def register_autocast(op: Any, device_type: str, cast_inputs: Any, /, *, lib: Library | None = None) -> Any:
     """Cast floating point arguments to a dtype inside ``autocast`` regions, which the operation does not see itself.
 
+    Args:
+        op: ``'NAMESPACE::NAME'``, an overload, or what ``custom_op`` returned.
+        device_type: the kind of device whose regions are meant.
+        cast_inputs: the dtype.
+        lib: the library that the rule goes with; it stays for ever when None.
+    Returns: the kernel that casts.
     Source: torch.library.register_autocast.
+    Example:
+        >>> torch.library.define("pages_library_10::same", "(Tensor x) -> Tensor")
+        >>> torch.library.impl("pages_library_10::same", "default", lambda x: x.clone())
+        >>> kernel = torch.library.register_autocast("pages_library_10::same", "cpu", torch.bfloat16)
+        >>> with torch.autocast("cpu"):
+        ...     torch.ops.pages_library_10.same(torch.ones(1)).dtype
+        torch.bfloat16
     """
     _check_operation("register_autocast", op)
     kind = _device(device_type).type
@@ -381,7 +473,20 @@ def register_autocast(op: Any, device_type: str, cast_inputs: Any, /, *, lib: Li
 def register_torch_dispatch(op: Any, torch_dispatch_class: Any, func: Any = None, /, *, lib: Library | None = None) -> Any:
     """Use a rule where a mode or a tensor subclass with ``__torch_dispatch__`` sees the operation; also a decorator.
 
+    Args:
+        op: ``'NAMESPACE::NAME'``, an overload, or what ``custom_op`` returned.
+        torch_dispatch_class: the mode's class, or the subclass.
+        func: called with the mode (or the subclass), the operation, ``types``, ``args`` and ``kwargs``.
+        lib: the library that the rule goes with; it stays for ever when None.
+    Returns: ``func``; a decorator without it.
     Source: torch.library.register_torch_dispatch.
+    Example:
+        >>> Mode = torch.utils._python_dispatch.BaseTorchDispatchMode
+        >>> torch.library.define("pages_library_11::same", "(Tensor x) -> Tensor")
+        >>> rule = torch.library.register_torch_dispatch("pages_library_11::same", Mode, lambda mode, op, types, args, kwargs: -args[0])
+        >>> with Mode():
+        ...     torch.ops.pages_library_11.same(torch.ones(1))
+        tensor([-1.])
     """
     _check_operation("register_torch_dispatch", op)
     rules = _definitions.find(op)._op.rules

@@ -6,9 +6,13 @@ __all__ = ["get_cpu_capability"]
 
 
 def get_cpu_capability() -> str:
-    """The widest vector instructions that NumPy uses on this processor: 'AVX512', 'AVX2', 'SVE256' or 'DEFAULT'.
+    """The widest vector instructions that NumPy uses on this processor.
 
+    Returns: 'AVX512', 'AVX2', 'SVE256' or 'DEFAULT'.
     Source: torch.backends.cpu.get_cpu_capability.
+    Example:
+        >>> torch.backends.cpu.get_cpu_capability() in ("AVX512", "AVX2", "SVE256", "DEFAULT")
+        True
     """
     from numpy._core._multiarray_umath import __cpu_features__ as features
 

@@ -14,14 +14,28 @@ __all__ = [
 
 
 def is_built() -> bool:
-    """Whether the package uses CUDA, which it does where there are CuPy and a device. Source: torch.backends.cuda.is_built."""
+    """Whether the package uses CUDA, which it does where there are CuPy and a device.
+
+    Returns: a bool.
+    Source: torch.backends.cuda.is_built.
+    Example:
+        >>> torch.backends.cuda.is_built() == torch.cuda.is_available()
+        True
+    """
     from ..cuda import is_available
 
     return is_available()
 
 
 def is_flash_attention_available() -> bool:
-    """Whether there is a kernel of FlashAttention: False. Source: torch.backends.cuda.is_flash_attention_available."""
+    """Whether there is a kernel of FlashAttention.
+
+    Returns: False.
+    Source: torch.backends.cuda.is_flash_attention_available.
+    Example:
+        >>> torch.backends.cuda.is_flash_attention_available()
+        False
+    """
     return False
 
 
@@ -60,40 +74,96 @@ cufft_plan_cache = _PlanCaches()
 
 
 def flash_sdp_enabled() -> bool:
-    """Whether attention may use FlashAttention. Source: torch.backends.cuda.flash_sdp_enabled."""
+    """Whether attention may use FlashAttention.
+
+    Returns: a bool.
+    Source: torch.backends.cuda.flash_sdp_enabled.
+    Example:
+        >>> torch.backends.cuda.flash_sdp_enabled()
+        True
+    """
     return settings.attention["flash"]
 
 
 def enable_flash_sdp(enabled: bool) -> None:
-    """Let attention on CUDA use FlashAttention, or not. Source: torch.backends.cuda.enable_flash_sdp."""
+    """Let attention on CUDA use FlashAttention, or not.
+
+    Args:
+        enabled: whether it may.
+    Source: torch.backends.cuda.enable_flash_sdp.
+    Example:
+        >>> torch.backends.cuda.enable_flash_sdp(True)
+    """
     settings.attention["flash"] = bool(enabled)
 
 
 def math_sdp_enabled() -> bool:
-    """Whether attention may use plain operations. Source: torch.backends.cuda.math_sdp_enabled."""
+    """Whether attention may use plain operations.
+
+    Returns: a bool.
+    Source: torch.backends.cuda.math_sdp_enabled.
+    Example:
+        >>> torch.backends.cuda.math_sdp_enabled()
+        True
+    """
     return settings.attention["math"]
 
 
 def enable_math_sdp(enabled: bool) -> None:
-    """Let attention on CUDA use plain operations, or not. Source: torch.backends.cuda.enable_math_sdp."""
+    """Let attention on CUDA use plain operations, or not.
+
+    Args:
+        enabled: whether it may.
+    Source: torch.backends.cuda.enable_math_sdp.
+    Example:
+        >>> torch.backends.cuda.enable_math_sdp(True)
+    """
     settings.attention["math"] = bool(enabled)
 
 
 def mem_efficient_sdp_enabled() -> bool:
-    """Whether attention may use the memory-efficient kernel. Source: torch.backends.cuda.mem_efficient_sdp_enabled."""
+    """Whether attention may use the memory-efficient kernel.
+
+    Returns: a bool.
+    Source: torch.backends.cuda.mem_efficient_sdp_enabled.
+    Example:
+        >>> torch.backends.cuda.mem_efficient_sdp_enabled()
+        True
+    """
     return settings.attention["mem_efficient"]
 
 
 def enable_mem_efficient_sdp(enabled: bool) -> None:
-    """Let attention on CUDA use the memory-efficient kernel, or not. Source: torch.backends.cuda.enable_mem_efficient_sdp."""
+    """Let attention on CUDA use the memory-efficient kernel, or not.
+
+    Args:
+        enabled: whether it may.
+    Source: torch.backends.cuda.enable_mem_efficient_sdp.
+    Example:
+        >>> torch.backends.cuda.enable_mem_efficient_sdp(True)
+    """
     settings.attention["mem_efficient"] = bool(enabled)
 
 
 def cudnn_sdp_enabled() -> bool:
-    """Whether attention may use cuDNN. Source: torch.backends.cuda.cudnn_sdp_enabled."""
+    """Whether attention may use cuDNN.
+
+    Returns: a bool.
+    Source: torch.backends.cuda.cudnn_sdp_enabled.
+    Example:
+        >>> torch.backends.cuda.cudnn_sdp_enabled()
+        True
+    """
     return settings.attention["cudnn"]
 
 
 def enable_cudnn_sdp(enabled: bool) -> None:
-    """Let attention on CUDA use cuDNN, or not. Source: torch.backends.cuda.enable_cudnn_sdp."""
+    """Let attention on CUDA use cuDNN, or not.
+
+    Args:
+        enabled: whether it may.
+    Source: torch.backends.cuda.enable_cudnn_sdp.
+    Example:
+        >>> torch.backends.cuda.enable_cudnn_sdp(True)
+    """
     settings.attention["cudnn"] = bool(enabled)

@@ -10,17 +10,40 @@ from ._switches import flags_of, plain, precision, switch
 
 
 def is_available() -> bool:
-    """Whether cuDNN is there: False. Source: torch.backends.cudnn.is_available."""
+    """Whether cuDNN is there.
+
+    Returns: False.
+    Source: torch.backends.cudnn.is_available.
+    Example:
+        >>> torch.backends.cudnn.is_available()
+        False
+    """
     return False
 
 
 def version() -> int | None:
-    """Version of cuDNN: None. Source: torch.backends.cudnn.version."""
+    """Version of cuDNN.
+
+    Returns: None, as it is not there.
+    Source: torch.backends.cudnn.version.
+    Example:
+        >>> torch.backends.cudnn.version() is None
+        True
+    """
     return None
 
 
 def is_acceptable(tensor: Any) -> bool:
-    """Whether cuDNN could compute with ``tensor``: False. Source: torch.backends.cudnn.is_acceptable."""
+    """Whether cuDNN could compute with a tensor.
+
+    Args:
+        tensor: any tensor.
+    Returns: False.
+    Source: torch.backends.cudnn.is_acceptable.
+    Example:
+        >>> torch.backends.cudnn.is_acceptable(torch.ones(2))
+        False
+    """
     return False
 
 

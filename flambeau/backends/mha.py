@@ -8,11 +8,25 @@ _enabled = True
 
 
 def get_fastpath_enabled() -> bool:
-    """Whether the fast path may be taken; the result is the same. Source: torch.backends.mha.get_fastpath_enabled."""
+    """Whether the fast path may be taken; the result is the same.
+
+    Returns: a bool.
+    Source: torch.backends.mha.get_fastpath_enabled.
+    Example:
+        >>> torch.backends.mha.get_fastpath_enabled()
+        True
+    """
     return _enabled
 
 
 def set_fastpath_enabled(value: bool) -> None:
-    """Allow the fast path or not. Source: torch.backends.mha.set_fastpath_enabled."""
+    """Allow the fast path or not.
+
+    Args:
+        value: whether it may be taken.
+    Source: torch.backends.mha.set_fastpath_enabled.
+    Example:
+        >>> torch.backends.mha.set_fastpath_enabled(True)
+    """
     global _enabled
     _enabled = bool(value)

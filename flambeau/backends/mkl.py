@@ -6,5 +6,12 @@ __all__ = ["is_available"]
 
 
 def is_available() -> bool:
-    """Whether Intel's Math Kernel Library computes: False. Source: torch.backends.mkl.is_available."""
+    """Whether Intel's Math Kernel Library computes.
+
+    Returns: False.
+    Source: torch.backends.mkl.is_available.
+    Example:
+        >>> torch.backends.mkl.is_available()
+        False
+    """
     return False

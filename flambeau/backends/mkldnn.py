@@ -10,7 +10,14 @@ from ._switches import flags_of, plain, precision, switch
 
 
 def is_available() -> bool:
-    """Whether oneDNN is there: False. Source: torch.backends.mkldnn.is_available."""
+    """Whether oneDNN is there.
+
+    Returns: False.
+    Source: torch.backends.mkldnn.is_available.
+    Example:
+        >>> torch.backends.mkldnn.is_available()
+        False
+    """
     return False
 
 

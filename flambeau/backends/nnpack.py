@@ -6,5 +6,12 @@ __all__ = ["is_available"]
 
 
 def is_available() -> bool:
-    """Whether NNPACK computes: False. Source: torch.backends.nnpack.is_available."""
+    """Whether NNPACK computes.
+
+    Returns: False.
+    Source: torch.backends.nnpack.is_available.
+    Example:
+        >>> torch.backends.nnpack.is_available()
+        False
+    """
     return False

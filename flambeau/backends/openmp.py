@@ -6,5 +6,12 @@ __all__ = ["is_available"]
 
 
 def is_available() -> bool:
-    """Whether OpenMP computes: False. Source: torch.backends.openmp.is_available."""
+    """Whether OpenMP computes.
+
+    Returns: False.
+    Source: torch.backends.openmp.is_available.
+    Example:
+        >>> torch.backends.openmp.is_available()
+        False
+    """
     return False

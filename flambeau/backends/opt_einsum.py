@@ -8,12 +8,26 @@ from typing import Any
 
 
 def is_available() -> bool:
-    """Whether opt_einsum is used: False. Source: torch.backends.opt_einsum.is_available."""
+    """Whether opt_einsum is used.
+
+    Returns: False.
+    Source: torch.backends.opt_einsum.is_available.
+    Example:
+        >>> torch.backends.opt_einsum.is_available()
+        False
+    """
     return False
 
 
 def get_opt_einsum() -> Any:
-    """The package opt_einsum: None. Source: torch.backends.opt_einsum.get_opt_einsum."""
+    """The package opt_einsum.
+
+    Returns: None, as it is not used.
+    Source: torch.backends.opt_einsum.get_opt_einsum.
+    Example:
+        >>> torch.backends.opt_einsum.get_opt_einsum() is None
+        True
+    """
     return None
 
 

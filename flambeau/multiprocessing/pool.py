@@ -19,6 +19,10 @@ class Pool(multiprocessing.pool.Pool):
         maxtasksperchild: after how many tasks a process is replaced.
         context: a context of this package; that of the start method that is set when None.
     Source: multiprocessing.Pool.
+    Example:
+        >>> with torch.multiprocessing.get_context("fork").Pool(1) as pool:
+        ...     pool.map(abs, [-1, 2])
+        [1, 2]
     """
 
     def __init__(

@@ -28,7 +28,13 @@ class Queue(multiprocessing.queues.Queue):
 
     Args:
         maxsize: how many objects it holds at most; the system's limit when 0.
+        ctx: the context of a start method.
     Source: multiprocessing.Queue.
+    Example:
+        >>> queue = torch.multiprocessing.Queue()
+        >>> queue.put(torch.ones(2))
+        >>> queue.get()
+        tensor([1., 1.])
     """
 
     def __init__(self, maxsize: int = 0, *, ctx: Any):
@@ -47,11 +53,33 @@ class Queue(multiprocessing.queues.Queue):
 
 
 class JoinableQueue(Queue, multiprocessing.queues.JoinableQueue):
-    """A queue that counts what was put until ``task_done`` is called for it. Source: multiprocessing.JoinableQueue."""
+    """A queue that counts what was put until ``task_done`` is called for it.
+
+    Args:
+        maxsize, ctx: as for ``Queue``.
+    Source: multiprocessing.JoinableQueue.
+    Example:
+        >>> queue = torch.multiprocessing.JoinableQueue()
+        >>> queue.put("task")
+        >>> queue.get()
+        'task'
+        >>> queue.task_done(), queue.join()
+        (None, None)
+    """
 
 
 class SimpleQueue(multiprocessing.queues.SimpleQueue):
-    """A queue without a thread: ``put`` waits while the pipe is full. Source: multiprocessing.SimpleQueue."""
+    """A queue without a thread: ``put`` waits while the pipe is full.
+
+    Args:
+        ctx: the context of a start method.
+    Source: multiprocessing.SimpleQueue.
+    Example:
+        >>> queue = torch.multiprocessing.SimpleQueue()
+        >>> queue.put(torch.ones(2))
+        >>> queue.get()
+        tensor([1., 1.])
+    """
 
     def __init__(self, *, ctx: Any):
         super().__init__(ctx=ctx)

@@ -39,6 +39,10 @@ class ProcessException(Exception):
     Attributes:
         error_index, error_pid, pid: as given.
     Source: torch.multiprocessing.spawn.ProcessException.
+    Example:
+        >>> error = ProcessException("ended", error_index=1, pid=4711)
+        >>> error.error_index, error.error_pid
+        (1, 4711)
     """
 
     def __init__(self, msg: str, error_index: int, pid: int):
@@ -54,7 +58,16 @@ class ProcessException(Exception):
 
 
 class ProcessRaisedException(ProcessException):
-    """An exception left a process's function; the message has its traceback. Source: torch.multiprocessing.ProcessRaisedException."""
+    """An exception left a process's function; the message has its traceback.
+
+    Source: torch.multiprocessing.ProcessRaisedException.
+    Example:
+        >>> try:
+        ...     start_processes(divmod, (0,), start_method="fork")
+        ... except ProcessRaisedException as error:
+        ...     print(error.error_index, str(error).splitlines()[-1].partition(":")[0])
+        0 ZeroDivisionError
+    """
 
     def __init__(self, msg: str, error_index: int, error_pid: int):
         super().__init__(msg, error_index, error_pid)
@@ -67,6 +80,12 @@ class ProcessExitedException(ProcessException):
         exit_code: its status; the signal's number, negative, where one ended it.
         signal_name: the signal's name.
     Source: torch.multiprocessing.ProcessExitedException.
+    Example:
+        >>> try:
+        ...     start_processes(os._exit, start_method="fork", nprocs=2)
+        ... except ProcessExitedException as error:
+        ...     print(error.error_index, error.exit_code)
+        1 1
     """
 
     def __init__(self, msg: str, error_index: int, error_pid: int, exit_code: int, signal_name: str | None = None):
@@ -116,6 +135,12 @@ class ProcessContext:
         processes, error_files: as given.
         sentinels: index of each process that has not been joined, by its sentinel.
     Source: torch.multiprocessing.ProcessContext.
+    Example:
+        >>> context = start_processes(abs, nprocs=2, join=False, start_method="fork")
+        >>> while not context.join():
+        ...     pass
+        >>> [process.exitcode for process in context.processes]
+        [0, 0]
     """
 
     def __init__(self, processes: list[Any], error_files: list[str]):
@@ -187,7 +212,15 @@ class ProcessContext:
 
 
 class SpawnContext(ProcessContext):
-    """The old name of ``ProcessContext``. Source: torch.multiprocessing.SpawnContext."""
+    """The old name of ``ProcessContext``.
+
+    Args:
+        processes, error_files: as there.
+    Source: torch.multiprocessing.SpawnContext.
+    Example:
+        >>> SpawnContext([], []).pids()
+        []
+    """
 
     def __init__(self, processes: list[Any], error_files: list[str]):
         warnings.warn("SpawnContext is renamed to ProcessContext since 1.4 release.", stacklevel=2)
@@ -210,6 +243,8 @@ def start_processes(
         ProcessException: see ``ProcessContext.join``.
         ValueError: there is no such start method.
     Source: torch.multiprocessing.start_processes.
+    Example:
+        >>> start_processes(abs, nprocs=2, start_method="fork")
     """
     context = of_method(start_method)
     token = os.path.join(tempfile.gettempdir(), f"flambeau-error-{secrets.token_hex(8)}")
@@ -246,6 +281,8 @@ def spawn(
     Raises:
         ProcessException: see ``ProcessContext.join``.
     Source: torch.multiprocessing.spawn.
+    Example:
+        >>> spawn(abs)
     """
     if start_method != "spawn":
         warnings.warn(

@@ -28,7 +28,20 @@ class CustomOpDef:
 
     Its methods add what the operation does on other devices, on tensors without values, and in transforms.
 
+    Args:
+        namespace, name: of the operation.
+        schema: its arguments and results.
+        fn: the function.
+        tags: ``torch.Tag``, or several of them, for compilers.
+    Raises:
+        NotImplementedError: tensors among the arguments that are given by keyword alone.
     Source: torch.library.CustomOpDef.
+    Example:
+        >>> @torch.library.custom_op("pages::thrice", mutates_args=())
+        ... def thrice(x: torch.Tensor) -> torch.Tensor:
+        ...     return 3 * x
+        >>> thrice, torch.ops.pages.thrice(torch.ones(1))
+        (<CustomOpDef(pages::thrice)>, tensor([3.]))
     """
 
     def __init__(self, namespace: str, name: str, schema: FunctionSchema, fn: Callable[..., Any], tags: Sequence[Tag] = ()):
@@ -211,6 +224,8 @@ def custom_op(
         device_types: kinds of devices that the function is for; all when None.
         schema: the signature as text, ``'(Tensor x, int n=2) -> Tensor'``; by default it is inferred from the annotations.
         tags: ``torch.Tag``, or several of them, for compilers.
+    Returns:
+        A ``CustomOpDef``; a decorator without ``fn``.
     Raises:
         ValueError: a name without a namespace, no or unknown annotations, or a schema that does not write to ``mutates_args``.
     Example:

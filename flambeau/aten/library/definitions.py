@@ -168,7 +168,14 @@ class FakeImplCtx:
 
 
 def get_ctx() -> Any:
-    """Inside a fake kernel: what it may ask for; None elsewhere. Source: torch.library.get_ctx."""
+    """Inside a fake kernel: what it may ask for.
+
+    Returns: a context with the method ``new_dynamic_size``; None elsewhere.
+    Source: torch.library.get_ctx.
+    Example:
+        >>> torch.library.get_ctx() is None
+        True
+    """
     return _running.current
 
 

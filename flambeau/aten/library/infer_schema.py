@@ -79,6 +79,7 @@ def infer_schema(prototype_function: Callable[..., Any], /, *, mutates_args: str
         prototype_function: every parameter and the result are annotated.
         mutates_args: names of the arguments that it writes to, or 'unknown'.
         op_name: put in front.
+    Returns: a string.
     Raises:
         ValueError: a missing or unknown annotation, ``*args``, or a name in ``mutates_args`` that is no argument.
     Example:

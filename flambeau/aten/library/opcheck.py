@@ -60,6 +60,9 @@ def opcheck(
     Raises:
         OpCheckError: a test failed. ValueError: no operation, or no such test.
     Source: torch.library.opcheck.
+    Example:
+        >>> torch.library.opcheck(torch.ops.aten.sin.default, (torch.ones(2),), test_utils="test_schema")
+        {'test_schema': 'SUCCESS'}
     """
     if hasattr(op, "_opoverload"):
         op = op._opoverload
