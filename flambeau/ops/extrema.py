@@ -220,11 +220,11 @@ def over_all(name: str, kernel: Any, canonicalize: Any, node_name: str, **option
     """Declare ``_NAME_of_all``: one of all elements, whose gradient goes in equal parts to those that are equal to it."""
     return op(
         name=f"_{name}_of_all",
-        method=False,
         promotion="same",
         opmath="native",
         canonicalize=canonicalize,
         node_name=node_name,
+        out=True,
         grad={"input": evenly_over_all},
         aten=name,
         forward="reduces",
@@ -282,7 +282,6 @@ def _extremum_along(name: str, ufunc: Any, finder: str) -> Any:
     kernel.__name__ = name
     return op(
         name=f"_{name}_along",
-        method=False,
         promotion="same",
         opmath="native",
         canonicalize=_canonicalize_along(name),
@@ -290,6 +289,7 @@ def _extremum_along(name: str, ufunc: Any, finder: str) -> Any:
         fp_safe=True,  # neither comparing nor choosing raises floating-point errors
         returns=("values", "indices"),
         node_name=f"{name.title()}Backward0",
+        out=True,
         grad={"input": _to_result_place},
         aten=f"{name}.dim",
         forward="selects",

@@ -70,10 +70,10 @@ def _last(count: int) -> tuple[int, ...]:
 
 @op(
     name="_fft_c2c",
-    method=False,
     opmath="native",
     fast=True,
     node_name="FftC2CBackward0",
+    out=True,
     grad={"input": lambda grad, dim, normalization, forward: fft_c2c(grad, dim, normalization, not forward)},
     forward="linear",
 )
@@ -99,9 +99,7 @@ def _real_gradient(grad: Any, input_shape: Any, dim: Any, normalization: int, on
     return fft_c2c(grad, dim, normalization, not forward).real
 
 
-@op(
-    name="_fft_r2c", method=False, opmath="native", fast=True, node_name="FftR2CBackward0", grad={"input": _real_gradient}, forward="linear"
-)
+@op(name="_fft_r2c", opmath="native", fast=True, node_name="FftR2CBackward0", out=True, grad={"input": _real_gradient}, forward="linear")
 def fft_r2c(input: Tensor, dim: Sequence[int], normalization: int, onesided: bool, forward: bool = True) -> Tensor:
     """Transform of real numbers along the dimensions ``dim``; ``forward`` has the minus sign in the exponent.
 
@@ -149,10 +147,10 @@ def _hermitian_gradient(grad: Any, dim: Any, normalization: int) -> Any:
 
 @op(
     name="_fft_c2r",
-    method=False,
     opmath="native",
     fast=True,
     node_name="FftC2RBackward0",
+    out=True,
     grad={"input": lambda grad, dim, normalization: _hermitian_gradient(grad, dim, normalization)},
     forward="linear",
 )

@@ -340,8 +340,8 @@ def _block_gradients(grad: Any, tensors_shape: Any) -> list[Any]:
     name="_block_diag",
     promotion="default",
     opmath="native",
-    method=False,
     node_name="BlockDiagBackward0",
+    out=True,
     grad={"tensors": _block_gradients},
     forward="linear",
 )

@@ -149,8 +149,8 @@ def _limit_gradients(which: str) -> Any:
 
 @pointwise(
     name="_clamp_tensors",
-    method=False,
     node_name="ClampBackward0",
+    out=True,
     grad={
         "input": lambda grad, input, min, max: keep_where(grad, _within(input, min, max)),
         "min": _limit_gradients("min"),

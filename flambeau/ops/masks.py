@@ -168,11 +168,11 @@ def _fast_where(condition: np.ndarray, a: Any, b: np.ndarray) -> np.ndarray | No
 
 @pointwise(
     name="_where",
-    method=False,
     inplace=False,
     fast=_fast_where,
     node_name="WhereBackward0",
     promotion="keep",
+    out=True,
     grad={
         "input": lambda grad, condition: where_select(condition, grad, 0),
         "other": lambda grad, condition: where_select(condition, 0, grad),
@@ -253,7 +253,7 @@ def where_method(input: Tensor, condition: Tensor, other: Any) -> Tensor:
     return where(condition, input, other)
 
 
-@op(name="_nonzero", method=False, out=EXACT, grad=None, aten="nonzero")
+@op(name="_nonzero", out=EXACT, grad=None, aten="nonzero")
 def nonzero_rows(input: Tensor) -> Tensor:
     if not kind_of(input).has_values:
         missing_values("nonzero")

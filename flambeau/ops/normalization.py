@@ -113,7 +113,7 @@ def _derivatives_again(grad: Any, input: Any, weight: Any, view: Ints, axes: Int
     return to_input, to_weight, to_bias
 
 
-@op(name="_normalized_backward", namespace="nn.functional", out=False, multi_output=True, opmath="native", fast=True, grad=None)
+@op(name="_normalized_backward", namespace="nn.functional", multi_output=True, opmath="native", fast=True, grad=None)
 def normalized_backward(
     grad_output: Tensor, input: Tensor, weight: Tensor | None, mean: Tensor, variance: Tensor, view: Any, axes: Any, affine: Any, eps: float
 ) -> Tensor:
@@ -183,7 +183,6 @@ NORMS: dict[str, Any] = {
         name=f"_{kind.lower()}_norm",
         namespace="nn.functional",
         node_name=f"Native{kind}NormBackward0",
-        out=False,
         multi_output=True,
         opmath="native",
         fast=normalized,
@@ -194,7 +193,7 @@ NORMS: dict[str, Any] = {
 
 
 # -- batch norm ----------------------------------------------------------------------------------------------------------------
-@op(name="_batch_norm_fixed_backward", namespace="nn.functional", out=False, multi_output=True, opmath="native", fast=True, grad=None)
+@op(name="_batch_norm_fixed_backward", namespace="nn.functional", multi_output=True, opmath="native", fast=True, grad=None)
 def batch_norm_fixed_backward(
     grad_output: Tensor, input: Tensor, mean: Tensor, variance: Tensor, weight: Tensor | None, eps: float
 ) -> Tensor:
@@ -234,7 +233,6 @@ def _fixed_rule(grad: Any, input: Any, mean: Any, variance: Any, weight: Any, bi
     name="_batch_norm_fixed",
     namespace="nn.functional",
     node_name="NativeBatchNormBackward0",
-    out=False,
     opmath="native",
     fast=True,
     grad={"input, weight, bias": _fixed_rule},
@@ -646,7 +644,7 @@ def torch_group_norm(
     return group_norm(input, num_groups, weight, bias, eps)
 
 
-@op(name="_rms_norm_backward", namespace="nn.functional", out=False, multi_output=True, fast=True, grad=None)
+@op(name="_rms_norm_backward", namespace="nn.functional", multi_output=True, fast=True, grad=None)
 def rms_normalized_backward(grad_output: Tensor, input: Tensor, weight: Tensor | None, square: Tensor, width: int, eps: float) -> Tensor:
     """Gradients of ``_rms_norm`` for input and weight, from the saved mean squares."""
     g, x = grad_output.reshape(-1, width), input.reshape(-1, width)
@@ -680,7 +678,6 @@ def _rms_rule(grad: Any, input: Any, weight: Any, result1: Any, width: int, eps:
     namespace="nn.functional",
     node_name="MulBackward0",
     promotion="same",
-    out=False,
     multi_output=True,
     fast=True,
     grad={"input, weight": _rms_rule},

@@ -120,7 +120,6 @@ def _fold_back(grad: np.ndarray, pad: Any, mode: str) -> np.ndarray:
     batch=0,
     name="_pad_by_copy",
     namespace="nn.functional",
-    out=False,
     opmath="native",
     grad={
         "input": lambda grad, pad, mode, node: tied(pad_by_copy_backward(grad, pad, mode), None if mode == "circular" else node.edges[0])
@@ -138,7 +137,6 @@ def pad_by_copy(input: Tensor, pad: Any, mode: str) -> Tensor:
     batch=0,
     name="_pad_by_copy_backward",
     namespace="nn.functional",
-    out=False,
     promotion="same",
     grad={"grad_output": lambda grad, pad, mode: pad_by_copy(grad, pad, mode)},
     forward="linear",

@@ -24,13 +24,7 @@ from ..core.tensor import Tensor as TensorType, storage_of
 
 
 # -- parts --------------------------------------------------------------------------------------------------------------------
-@op(
-    name="_scatter_part",
-    method=False,
-    node_name="SliceBackward0",
-    grad={"input": lambda grad, key: take_slice(grad, key)},
-    forward="linear",
-)
+@op(name="_scatter_part", node_name="SliceBackward0", out=True, grad={"input": lambda grad, key: take_slice(grad, key)}, forward="linear")
 def scatter_part(input: Tensor, shape: Sequence[int], key: Any) -> Tensor:
     """Zeros of ``shape`` with ``input`` at the basic index ``key``: the derivative of taking a part."""
     whole = np.zeros(shape, input.dtype)
@@ -188,9 +182,9 @@ def _key_shape(shape: Any, key: Any) -> tuple[int, ...]:
 
 @op(
     name="_put_parts",
-    method=False,
     work="prod(shape)",
     node_name="SplitBackward0",
+    out=True,
     grad={"parts": lambda grad, keys: [take_slice(grad, key) for key in keys]},
     forward="linear",
 )
@@ -639,7 +633,7 @@ def unfold(input: Tensor, dimension: int, size: int, step: int) -> Tensor:
     return restrided(input, shape, strides)
 
 
-@op(name="_unfold_backward", method=False, grad={"input": lambda grad, dim, size, step: grad.unfold(dim, size, step)}, forward="linear")
+@op(name="_unfold_backward", out=True, grad={"input": lambda grad, dim, size, step: grad.unfold(dim, size, step)}, forward="linear")
 def unfold_gradient(input: Tensor, shape: Sequence[int], dim: int, size: int, step: int) -> Tensor:
     """Windows added back to the places they were taken from."""
     whole = np.zeros(shape, input.dtype)
@@ -716,8 +710,8 @@ def _diagonal_of(input: np.ndarray, offset: int, dim1: int, dim2: int) -> np.nda
 
 @op(
     name="_diagonal_backward",
-    method=False,
     node_name="DiagonalBackwardBackward0",
+    out=True,
     grad={"input": lambda grad, offset, dim1, dim2: grad.diagonal(offset, dim1, dim2)},
     forward="linear",
 )

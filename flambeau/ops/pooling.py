@@ -188,7 +188,6 @@ def _max_pick(
     batch="folded",
     name="_max_pool_backward",
     namespace="nn.functional",
-    out=False,
     promotion="same",
     fast=_max_backward,
     grad={
@@ -209,7 +208,6 @@ def max_pool_backward(
     batch="folded",
     name="_max_pool_pick",
     namespace="nn.functional",
-    out=False,
     promotion="same",
     grad={
         "source": lambda grad, input, kernel_size, stride, padding, dilation, ceil_mode: max_pool_backward(
@@ -234,7 +232,6 @@ _MAX_POOLS: dict[int, Any] = {
         batch="folded",
         namespace="nn.functional",
         node_name=f"MaxPool{max(rank, 2)}DWithIndicesBackward0",
-        out=False,
         promotion="same",
         fast=_max,
         grad={
@@ -252,7 +249,6 @@ _MAX_POOLS: dict[int, Any] = {
     batch="folded",
     name="_scatter_planes",
     namespace="nn.functional",
-    out=False,
     work="prod(source.shape[: source.ndim - len(spatial)]) * prod(spatial)",
     grad={"source": lambda grad, indices, spatial: gather_planes(grad, indices, len(spatial))},
     forward="linear",
@@ -273,7 +269,6 @@ def scatter_planes(source: Tensor, indices: Tensor, spatial: Any) -> Tensor:
     batch="folded",
     name="_gather_planes",
     namespace="nn.functional",
-    out=False,
     grad={"source": lambda grad, indices, rank, source_shape: scatter_planes(grad, indices, source_shape[-rank:])},
     forward="linear",
 )
@@ -336,7 +331,6 @@ _MAX_POOLS_WITH_INDICES: dict[int, Any] = {
         batch="folded",
         namespace="nn.functional",
         node_name=f"MaxPool{max(rank, 2)}DWithIndicesBackward0",
-        out=False,
         multi_output=True,
         fast=max_pool_with_places,
         grad={
@@ -628,7 +622,6 @@ _ADAPTIVE_MAX: dict[int, Any] = {
         batch="folded",
         namespace="nn.functional",
         node_name=f"AdaptiveMaxPool{max(rank, 2)}DBackward0",
-        out=False,
         multi_output=True,
         fast=adaptive_max_pool,
         grad={

@@ -53,7 +53,7 @@ def _on_steps(x: np.ndarray, scale: np.ndarray, zero_point: np.ndarray, quant_mi
     return ((steps - zero_point).astype(x.dtype) * scale.astype(x.dtype)).astype(x.dtype, copy=False)
 
 
-@op(name="_within_steps", method=False, out=False, grad=None)
+@op(name="_within_steps", grad=None)
 def within_steps(input: Tensor, scale: Tensor, zero_point: Tensor, quant_min: int, quant_max: int) -> Tensor:
     """Whether an element's step lies within the range."""
     steps = _steps(opmath(input), scale, zero_point)
@@ -62,8 +62,6 @@ def within_steps(input: Tensor, scale: Tensor, zero_point: Tensor, quant_min: in
 
 @op(
     name="_fake_quantize",
-    method=False,
-    out=False,
     node_name="FakeQuantizePerTensorAffineCachemaskBackward0",
     grad={
         "input": lambda grad, input, scale, zero_point, quant_min, quant_max: (

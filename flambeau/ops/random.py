@@ -808,7 +808,7 @@ def binomial(count: Tensor, prob: Tensor, generator: Generator | None = None) ->
 # ---- in-place fills
 
 
-@method(name="uniform_")
+@method()
 def uniform_(input: Tensor, *bounds: Any, generator: Generator | None = None, **named: Any) -> Tensor:
     """Fill with uniform numbers in [from, to): ``uniform_(from=0, to=1)``.
 
@@ -847,7 +847,7 @@ def _from_to(bounds: tuple[Any, ...], named: dict[str, Any], operation: str, def
     return values.get("from", defaults[0]), values.get("to", defaults[1])
 
 
-@method(name="normal_")
+@method()
 def normal_(input: Tensor, mean: float = 0, std: float = 1, *, generator: Generator | None = None) -> Tensor:
     """Fill with normal numbers.
 
@@ -869,7 +869,7 @@ def normal_(input: Tensor, mean: float = 0, std: float = 1, *, generator: Genera
     return _fill(input, _normal_filler(stream, _float(mean, "mean", "normal_"), _float(std, "std", "normal_", 2)), "NormalBackward0")
 
 
-@method(name="random_")
+@method()
 def random_(input: Tensor, *bounds: Any, generator: Generator | None = None, **named: Any) -> Tensor:
     """Fill with integers: ``random_()``, ``random_(to)`` or ``random_(from, to)``, ``to`` itself excluded.
 
@@ -901,7 +901,7 @@ def random_(input: Tensor, *bounds: Any, generator: Generator | None = None, **n
     return _fill(input, _range_filler(stream, _int(low, "from", "random_"), bound), "RandomBackward0")
 
 
-@method(name="bernoulli_")
+@method()
 def bernoulli_(input: Tensor, p: Any = 0.5, *, generator: Generator | None = None) -> Tensor:
     """Fill with ones with probability ``p``, else zeros.
 
@@ -925,7 +925,7 @@ def bernoulli_(input: Tensor, p: Any = 0.5, *, generator: Generator | None = Non
     return _fill(input, fill, "BernoulliBackward1" if is_tensor else "BernoulliBackward2")
 
 
-@method(name="exponential_")
+@method()
 def exponential_(input: Tensor, lambd: float = 1, *, generator: Generator | None = None) -> Tensor:
     """Fill with exponential numbers of rate ``lambd``.
 
@@ -947,7 +947,7 @@ def exponential_(input: Tensor, lambd: float = 1, *, generator: Generator | None
     return _fill(input, lambda array: samplers.fill_exponential(stream, array, rate), "ExponentialBackward0")
 
 
-@method(name="geometric_")
+@method()
 def geometric_(input: Tensor, p: float, *, generator: Generator | None = None) -> Tensor:
     """Fill with numbers of trials up to the first success, of probability ``p``: 1, 2, ...
 
@@ -969,7 +969,7 @@ def geometric_(input: Tensor, p: float, *, generator: Generator | None = None) -
     return _fill(input, lambda array: samplers.fill_geometric(stream, array, chance), "GeometricBackward0")
 
 
-@method(name="log_normal_")
+@method()
 def log_normal_(input: Tensor, mean: float = 1, std: float = 2, *, generator: Generator | None = None) -> Tensor:
     """Fill with numbers whose logarithms are normal with the given mean and standard deviation.
 
@@ -992,7 +992,7 @@ def log_normal_(input: Tensor, mean: float = 1, std: float = 2, *, generator: Ge
     return _fill(input, lambda array: samplers.fill_log_normal(stream, array, m, s), "LogNormalBackward0")
 
 
-@method(name="cauchy_")
+@method()
 def cauchy_(input: Tensor, median: float = 0, sigma: float = 1, *, generator: Generator | None = None) -> Tensor:
     """Fill with Cauchy numbers, which have a median but no mean.
 

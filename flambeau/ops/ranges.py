@@ -126,7 +126,7 @@ def _steps(start: Any, end: Any, step: Any) -> int:
     return math.ceil((end - start) / step)
 
 
-@factory(name="range", out=_FILLED)
+@factory(out=_FILLED)
 def range_(new: Creation, start: Any = 0, end: Any = None, step: Any = 1) -> Any:
     """Numbers from ``start`` to ``end``, both inclusive. Deprecated; use ``arange``, which leaves out the end.
 

@@ -29,9 +29,9 @@ def _repeat_gradient(grad: Any, input_shape: Any, repeats: Any) -> Any:
 
 @op(
     name="_repeat",
-    method=False,
     work="input.size * prod(repeats)",
     node_name="RepeatBackward0",
+    out=True,
     grad={"input": _repeat_gradient},
     aten="repeat",
     forward="linear",
@@ -165,9 +165,9 @@ def _canonicalize_flip(input: Any, dims: Any) -> tuple[Any, ...]:
 
 @op(
     name="_flip",
-    method=False,
     canonicalize=_canonicalize_flip,
     node_name="FlipBackward0",
+    out=True,
     grad={"input": lambda grad, dims: flip(grad, dims)},
     aten="flip",
     forward="linear",

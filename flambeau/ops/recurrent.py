@@ -253,7 +253,7 @@ def _only_needed(gradients: Sequence[Any], needs: Sequence[bool]) -> tuple[Any, 
 
 
 # -- tanh and relu -----------------------------------------------------------------------------------------------------------------
-@op(name="_rnn_layer_backward", out=False, method=False, multi_output=True, fast=True, work=_WORK, grad=None)
+@op(name="_rnn_layer_backward", multi_output=True, fast=True, work=_WORK, grad=None)
 def rnn_layer_backward(
     grad_output: Tensor | None,
     grad_h: Tensor | None,
@@ -318,15 +318,7 @@ def _rnn_rule(
     return _recorded(layer, (input, h, weight_ih, weight_hh, bias_ih, bias_hh), grads, needs)
 
 
-@op(
-    name="_rnn_layer",
-    out=False,
-    method=False,
-    multi_output=True,
-    fast=True,
-    work=_WORK,
-    grad={"input, h, weight_ih, weight_hh, bias_ih, bias_hh": _rnn_rule},
-)
+@op(name="_rnn_layer", multi_output=True, fast=True, work=_WORK, grad={"input, h, weight_ih, weight_hh, bias_ih, bias_hh": _rnn_rule})
 def rnn_layer(
     input: Tensor,
     h: Tensor,
@@ -366,7 +358,7 @@ def rnn_layer(
 
 
 # -- LSTM --------------------------------------------------------------------------------------------------------------------------
-@op(name="_lstm_layer_backward", out=False, method=False, multi_output=True, fast=True, work=_WORK, grad=None)
+@op(name="_lstm_layer_backward", multi_output=True, fast=True, work=_WORK, grad=None)
 def lstm_layer_backward(
     grad_output: Tensor | None,
     grad_h: Tensor | None,
@@ -456,8 +448,6 @@ def _lstm_rule(
 
 @op(
     name="_lstm_layer",
-    out=False,
-    method=False,
     multi_output=True,
     fast=True,
     work=_WORK,
@@ -505,7 +495,7 @@ def lstm_layer(
 
 
 # -- GRU ---------------------------------------------------------------------------------------------------------------------------
-@op(name="_gru_layer_backward", out=False, method=False, multi_output=True, fast=True, work=_WORK, grad=None)
+@op(name="_gru_layer_backward", multi_output=True, fast=True, work=_WORK, grad=None)
 def gru_layer_backward(
     grad_output: Tensor | None,
     grad_h: Tensor | None,
@@ -584,15 +574,7 @@ def _gru_rule(
     return _recorded(layer, (input, h, weight_ih, weight_hh, bias_ih, bias_hh), grads[:2], needs)
 
 
-@op(
-    name="_gru_layer",
-    out=False,
-    method=False,
-    multi_output=True,
-    fast=True,
-    work=_WORK,
-    grad={"input, h, weight_ih, weight_hh, bias_ih, bias_hh": _gru_rule},
-)
+@op(name="_gru_layer", multi_output=True, fast=True, work=_WORK, grad={"input, h, weight_ih, weight_hh, bias_ih, bias_hh": _gru_rule})
 def gru_layer(
     input: Tensor,
     h: Tensor,

@@ -488,12 +488,12 @@ def _fast_deviation(a: np.ndarray, dim: Any, correction: float, keepdim: bool) -
 
 @op(
     name="_var",
-    method=False,
     promotion="same",
     opmath="native",
     canonicalize=normal_dims,
     fast=_fast_variance,
     node_name="VarBackward0",
+    out=True,
     grad={"input": _var_gradient},
     aten="var.correction",
     forward="reduces",
@@ -507,12 +507,12 @@ def variance(input: Tensor, dim: Any, correction: float, keepdim: bool) -> Tenso
 
 @op(
     name="_std",
-    method=False,
     promotion="same",
     opmath="native",
     canonicalize=normal_dims,
     fast=_fast_deviation,
     node_name="StdBackward0",
+    out=True,
     grad={"input": _std_gradient},
     aten="std.correction",
     forward="reduces",
@@ -622,7 +622,7 @@ def _fast_truth(ufunc: Any) -> Any:
     return fast
 
 
-@op(name="all", canonicalize=listed_dims, promotion="same", opmath="native", fast=_fast_truth(np.logical_and), grad=None, batch="along all")
+@op(canonicalize=listed_dims, promotion="same", opmath="native", fast=_fast_truth(np.logical_and), grad=None, batch="along all")
 def all_(input: Tensor, dim: Any = None, keepdim: bool = False) -> Tensor:
     """Whether every element is true (not 0), over all of it or over ``dim``; NaN is true, nothing is true.
 
@@ -642,7 +642,7 @@ def all_(input: Tensor, dim: Any = None, keepdim: bool = False) -> Tensor:
     return _truth(np.logical_and, input, dim, keepdim)
 
 
-@op(name="any", canonicalize=listed_dims, promotion="same", opmath="native", fast=_fast_truth(np.logical_or), grad=None, batch="along all")
+@op(canonicalize=listed_dims, promotion="same", opmath="native", fast=_fast_truth(np.logical_or), grad=None, batch="along all")
 def any_(input: Tensor, dim: Any = None, keepdim: bool = False) -> Tensor:
     """Whether some element is true (not 0), over all of it or over ``dim``; NaN is true, nothing is false.
 

@@ -200,8 +200,6 @@ _SCATTER_RULES = {
 
 @op(
     name="_scattered_sums",
-    method=False,
-    out=False,
     work="prod(shape)",
     opmath="native",
     grad={"src": lambda grad, dim, index: grad.gather(dim, index)},
@@ -228,9 +226,9 @@ def placed(part: Any, shape: Any) -> Any:
 @op(
     name="_scatter",
     inplace=True,
-    method=False,
     canonicalize=_canonicalize_scatter("scatter"),
     node_name="ScatterBackward0",
+    out=True,
     grad=_SCATTER_RULES,
     aten="scatter.src scatter.value",
     forward="linear",
@@ -436,11 +434,11 @@ def _product_gradients(grad: Any, input: Any, dim: int, index: Any, src: Any, in
 
 @op(
     name="_scatter_reduce",
-    method=False,
     inplace=True,
     work="src.size",
     canonicalize=_canonicalize_reduce,
     node_name="ScatterReduceBackward0",
+    out=True,
     grad={
         "input, src": lambda grad, input, dim, index, src, reduce, include_self, result: _reduce_gradients(
             grad, input, dim, index, src, reduce, include_self, result
@@ -606,10 +604,10 @@ def index_select(input: Tensor, dim: int, index: Tensor) -> Tensor:
 @op(
     name="_index_add",
     inplace=True,
-    method=False,
     work="source.size",
     canonicalize=_canonicalize_rows("index_add"),
     node_name="IndexAddBackward0",
+    out=True,
     grad={
         "input": lambda grad: grad,
         "source": lambda grad, dim, index, alpha, source_shape: _row_gradient(grad, dim, index, source_shape, alpha),
@@ -781,8 +779,6 @@ def _spread_index(index: Any, dim: int, shape: Any) -> Any:
 
 @op(
     name="_index_reduce",
-    method=False,
-    out=False,
     work="source.size",
     node_name="IndexReduceBackward0",
     grad={

@@ -21,13 +21,7 @@ def _require(condition: bool, message: str) -> None:
         raise RuntimeError(message)
 
 
-@op(
-    name="_segment_sums",
-    method=False,
-    out=False,
-    grad={"data": lambda grad, bounds, axis, data_shape: spread(grad, bounds, axis, data_shape)},
-    forward="linear",
-)
+@op(name="_segment_sums", grad={"data": lambda grad, bounds, axis, data_shape: spread(grad, bounds, axis, data_shape)}, forward="linear")
 def segment_sums(data: Tensor, bounds: Any, axis: int) -> Tensor:
     """Sums of neighbours along ``axis``: segment ``k`` of row ``b`` is from ``bounds[b, k]`` to ``bounds[b, k + 1]``."""
     lead, trailing = data.shape[:axis], data.shape[axis + 1 :]
@@ -39,13 +33,7 @@ def segment_sums(data: Tensor, bounds: Any, axis: int) -> Tensor:
     return result.reshape(*lead, bounds.shape[1] - 1, *trailing)
 
 
-@op(
-    name="_segment_spread",
-    method=False,
-    out=False,
-    grad={"sums": lambda grad, bounds, axis: segment_sums(grad, bounds, axis)},
-    forward="linear",
-)
+@op(name="_segment_spread", grad={"sums": lambda grad, bounds, axis: segment_sums(grad, bounds, axis)}, forward="linear")
 def spread(sums: Tensor, bounds: Any, axis: int, shape: Any) -> Tensor:
     """The adjoint of ``_segment_sums``: each segment's value at all of its elements."""
     trailing = shape[axis + 1 :]

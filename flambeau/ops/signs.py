@@ -283,16 +283,7 @@ def _next_in_bits(input: np.ndarray, other: np.ndarray) -> np.ndarray:
 
 
 # -- complex numbers ------------------------------------------------------------------------------------------------------------
-@op(
-    batch=0,
-    name="_conj",
-    method=False,
-    out=False,
-    node_name="ConjBackward0",
-    grad={"input": lambda grad: grad.conj()},
-    aten="conj_physical",
-    forward="linear",
-)
+@op(batch=0, name="_conj", node_name="ConjBackward0", grad={"input": lambda grad: grad.conj()}, aten="conj_physical", forward="linear")
 def conjugated(input: Tensor) -> Tensor:
     """The complex conjugate, computed at once."""
     return np.conjugate(input, out=empty_as(input, preserve_format, input.shape, input.dtype))
@@ -378,13 +369,13 @@ def _embedded_real(grad: Any) -> Any:
     return grad.to(grad.dtype.to_complex())
 
 
-@view(batch=0, name="_real", method=False, node_name="SelectBackward0", grad={"input": lambda grad: _embedded_real(grad)})
+@view(batch=0, name="_real", node_name="SelectBackward0", grad={"input": lambda grad: _embedded_real(grad)})
 def real_part(input: Tensor) -> Tensor:
     """View of the real parts."""
     return input.real if input.dtype.kind == "c" else input["real"]
 
 
-@view(batch=0, name="_imag", method=False, node_name="SelectBackward0", grad={"input": lambda grad: _embedded_real(grad) * 1j})
+@view(batch=0, name="_imag", node_name="SelectBackward0", grad={"input": lambda grad: _embedded_real(grad) * 1j})
 def imag_part(input: Tensor) -> Tensor:
     """View of the imaginary parts."""
     return input.imag if input.dtype.kind == "c" else input["imag"]

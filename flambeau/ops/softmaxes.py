@@ -125,8 +125,8 @@ def _output_gradient(grad: Any, grad_output: Any, output: Any, dim: int) -> Any:
 
 
 @op(
-    method=False,
     fast=lambda g, y, dim, input_dtype: _softmax_backward(g, y, dim, input_dtype) if y.dtype is g.dtype else None,
+    out=True,
     grad={
         "grad_output": lambda grad, output, dim, input_dtype: softmax_backward_data(grad, output, dim, output.dtype),
         "output": _output_gradient,
@@ -143,8 +143,8 @@ def softmax_backward_data(grad_output: Tensor, output: Tensor, dim: int, input_d
 
 
 @op(
-    method=False,
     fast=lambda g, y, dim, input_dtype: _log_softmax_backward(g, y, dim, input_dtype) if y.dtype is g.dtype else None,
+    out=True,
     grad={
         "grad_output": lambda grad, output, dim: grad - _dot(grad, output.exp(), dim),
         "output": lambda grad, grad_output, output, dim: (

@@ -334,7 +334,7 @@ def kthvalue(input: Tensor, k: int, dim: Any = -1, keepdim: bool = False) -> Any
 
 
 # -- unique ---------------------------------------------------------------------------------------------------------------------
-@op(name="_without_derivative", method=False, opmath="native", grad={"source": lambda grad, operation: complain_derivative(operation)})
+@op(name="_without_derivative", opmath="native", out=True, grad={"source": lambda grad, operation: complain_derivative(operation)})
 def without_derivative(values: Tensor, source: Tensor, operation: str) -> Tensor:
     """``values`` computed from ``source``, with an error instead of a derivative."""
     return values.copy()

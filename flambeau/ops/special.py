@@ -334,7 +334,7 @@ def digamma(input: Tensor) -> Tensor:
     name="_polygamma",
     promotion="int_to_float",
     inplace=False,
-    method=False,
+    out=True,
     grad={"input": lambda grad, n, input: grad * polygamma(n + 1, input)},
     aten="polygamma",
 )

@@ -74,11 +74,11 @@ def _median_kernel(name: str, ignore_nan: bool) -> Any:
     kernel.__doc__, kernel.__name__ = f"Kernel of ``{name}`` along a dimension.", name
     return op(
         name=f"_{name}_along",
-        method=False,
         opmath="native",
         canonicalize=_canonicalize_along(name),
         returns=("values", "indices"),
         node_name=f"{name.title()}Backward1",
+        out=True,
         grad={"input": _selected},
         aten=f"{name}.dim",
         forward="selects",

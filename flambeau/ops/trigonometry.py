@@ -263,9 +263,7 @@ def _tanh_slope(grad: np.ndarray, result: np.ndarray) -> np.ndarray:
 
 @pointwise(
     name="_tanh_backward",
-    method=False,
     inplace=False,
-    out=False,
     fast=_tanh_slope,
     grad={
         "grad_output": lambda grad, output: grad * (1 - output * output),

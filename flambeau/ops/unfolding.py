@@ -41,7 +41,6 @@ def _positions(spatial: Ints, kernel_size: Ints, dilation: Ints, padding: Ints, 
     name="_im2col",
     namespace="nn.functional",
     node_name="Im2ColBackward0",
-    out=False,
     promotion="same",
     grad={
         "input": lambda grad, kernel_size, dilation, padding, stride, input_shape: columns_to_image(
@@ -64,7 +63,6 @@ def image_to_columns(input: Tensor, kernel_size: Any, dilation: Any, padding: An
     name="_col2im",
     namespace="nn.functional",
     node_name="Col2ImBackward0",
-    out=False,
     promotion="same",
     grad={
         "input": lambda grad, size, kernel_size, dilation, padding, stride: image_to_columns(grad, kernel_size, dilation, padding, stride)

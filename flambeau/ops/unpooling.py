@@ -49,7 +49,6 @@ _UNPOOLS: dict[int, Any] = {
         namespace="nn.functional",
         node_name=f"MaxUnpool{max(rank, 2)}DBackward0",
         forward="linear",
-        out=False,
         grad={"input": lambda grad, indices, spatial: gather_planes(grad, indices, len(spatial))},
     )(max_unpool)
     for rank in (1, 2, 3)
@@ -170,7 +169,6 @@ _FRACTIONAL: dict[int, Any] = {
         batch="folded",
         namespace="nn.functional",
         node_name=f"FractionalMaxPool{rank}DBackward0",
-        out=False,
         multi_output=True,
         grad={
             "input": lambda grad, result1, kernel_size, input_shape, node: tied(

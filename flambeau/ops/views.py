@@ -42,7 +42,6 @@ def _quick_view(array: np.ndarray, shape: Any) -> np.ndarray | None:
 
 @view(
     name="_view",
-    method=False,
     fast="(a.reshape(shape) if 1 not in a.shape else _quick_view(a, shape)) if a.flags.c_contiguous else None",
     canonicalize=_canonicalize_view,
     node_name="ViewBackward0",
@@ -125,6 +124,7 @@ def _canonicalize_view_dtype(input: Any, dtype: Any) -> tuple[Any, ...]:
     name="_view_dtype",
     canonicalize=_canonicalize_view_dtype,
     node_name="ViewBackward0",
+    method=True,
     grad={"input": lambda grad, input_dtype: grad.view(input_dtype)},
     aten="view.dtype",
 )
@@ -181,9 +181,9 @@ def reshape(input: Tensor, shape: Sequence[int]) -> Tensor:
 
 @op(
     name="_reshaped_copy",
-    method=False,
     fast=True,
     node_name="UnsafeViewBackward0",
+    out=True,
     grad={"input": lambda grad, input_shape: grad.reshape(input_shape)},
     forward="linear",
 )
@@ -599,7 +599,6 @@ def _quick_squeeze(array: np.ndarray, dim: Any) -> np.ndarray | None:
 
 
 @view(
-    name="squeeze",
     fast="(a.squeeze() if dim is None else _quick_squeeze(a, dim)) if a.size else None",
     inplace=True,
     grad={"input": lambda grad, input_shape: grad.reshape(input_shape)},
@@ -726,7 +725,6 @@ def _quick_expand(array: np.ndarray, size: Sequence[int], implicit: bool) -> np.
 
 @view(
     name="_expand",
-    method=False,
     fast=_quick_expand,
     canonicalize=_canonicalize_expand,
     node_name="ExpandBackward0",
@@ -829,6 +827,8 @@ def sum_to_shape_array(input: np.ndarray, shape: Sequence[int]) -> np.ndarray:
     name="_sum_to_size",
     promotion="bool_to_long",
     fast=_quick_sum_to,
+    out=True,
+    method=True,
     grad={"input": lambda grad, input_shape: grad.expand(input_shape)},
     node_name="SumBackward1",
     forward="linear",

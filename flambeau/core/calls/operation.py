@@ -139,6 +139,8 @@ class Op(Sheet):
         fast: kernel of the fast path, or None where there is none; it may return None to take the slow path. A string is an
             expression over ``a`` (the first operand's array), ``d`` (its dtype), the attributes and names of the family's module, put
             into the wrapper as it is.
+        method: whether it is a method too. Where nothing is said, it is, and it takes ``out=``; one whose name begins with an underscore,
+            which only other operations call, is and does neither.
         out: whether it takes ``out=``, or an ``out.Out`` with its requirements.
         work: how much a call has to do, in elements, where that is not its first operand's size: an expression over the parameters,
             with arrays for the operands, and ``prod``. A factor in front (``8 * input.size``) says that an element costs as much as that
@@ -197,12 +199,13 @@ class Op(Sheet):
         self.row_major: bool = options.pop("row_major", False)
         self.keeps_strides: bool | str = options.pop("keeps_strides", False)
         self.ufunc: Any = options.pop("ufunc", None)
-        self.method: bool = options.pop("method", True)
+        is_internal = self.name.startswith("_")
+        self.method: bool = options.pop("method", not is_internal)
         self.operator: str | None = options.pop("operator", None)
         self.inplace: bool = options.pop("inplace", False)
         self.may_overlap: bool | str = options.pop("may_overlap", False)
         self.may_share: bool = options.pop("may_share", False)
-        self.out: Any = options.pop("out", True)
+        self.out: Any = options.pop("out", not is_internal)
         self.aliases: tuple[str, ...] = options.pop("aliases", ())
         self.node_name: str | None = options.pop("node_name", None)
         self.batch: str | int | tuple[int, ...] | None = options.pop("batch", None)

@@ -61,9 +61,7 @@ def _factored(A: Any, upper: bool) -> tuple[Any, Any]:
 
 @op(
     batch=2,
-    name="cholesky_ex",
     namespace="linalg",
-    method=False,
     returns=("L", "info"),
     promotion="same",
     canonicalize=_canonicalize_cholesky,

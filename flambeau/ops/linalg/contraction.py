@@ -518,10 +518,7 @@ def _pair_gradient(grad: Any, input: Any, result: Any, p: float) -> Any:
 
 
 @op(
-    name="_pdist",
-    method=False,
     promotion="same",
-    out=False,
     canonicalize=_canonicalize_pdist,
     node_name="PdistBackward0",
     work="input.shape[0] * input.size",
@@ -556,19 +553,14 @@ def pdist(input: Tensor, p: float = 2.0) -> Any:
 
 
 @op(
-    name="_above_diagonal",
-    method=False,
-    out=False,
-    opmath="native",
-    grad={"input": lambda grad, input_shape: below_to_zero(grad, input_shape[0])},
-    forward="linear",
+    name="_above_diagonal", opmath="native", grad={"input": lambda grad, input_shape: below_to_zero(grad, input_shape[0])}, forward="linear"
 )
 def above_diagonal(input: Tensor) -> Tensor:
     """Elements above the diagonal of a square matrix, row by row."""
     return np.concatenate([input.reshape(-1)[:0], *[row[i:] for i, row in enumerate(input, 1)]])
 
 
-@op(name="_above_diagonal_backward", method=False, out=False, opmath="native", grad={"grad": lambda grad: above_diagonal(grad)})
+@op(name="_above_diagonal_backward", opmath="native", grad={"grad": lambda grad: above_diagonal(grad)})
 def below_to_zero(grad: Tensor, size: int) -> Tensor:
     """The adjoint of ``_above_diagonal``: a square matrix with zeros on and below the diagonal."""
     whole, end = np.zeros((size, size), grad.dtype), 0

@@ -79,9 +79,7 @@ def _canonicalize_qr(A: Any, mode: str) -> tuple[Any, ...]:
 @op(
     work="16 * A.size",
     batch=2,
-    name="qr",
     namespace="linalg",
-    method=False,
     returns=("Q", "R"),
     promotion="same",
     canonicalize=_canonicalize_qr,
@@ -195,13 +193,13 @@ def _by_lapack(*operands: Any) -> bool:
     return not any(map(is_differentiated, operands)) and all(a.__class__ is np.ndarray or not kind_of(a).has_values for a in arrays)
 
 
-@op(batch=(2, 1), name="_product_of_reflections", method=False, out=False, grad=None)
+@op(batch=(2, 1), grad=None)
 def _product_of_reflections(A: Tensor, tau: Tensor) -> Tensor:
     """``linalg.householder_product`` where no derivative is wanted."""
     return lapack.orgqr(A, tau)
 
 
-@op(batch=(2, 1, 2), name="_apply_reflections", method=False, out=False, grad=None)
+@op(batch=(2, 1, 2), grad=None)
 def _apply_reflections(A: Tensor, tau: Tensor, other: Tensor, left: bool, transpose: bool) -> Tensor:
     """``ormqr`` where no derivative is wanted."""
     return lapack.ormqr(A, tau, other, left, transpose)
@@ -388,9 +386,7 @@ def _canonicalize_eigh(A: Any, UPLO: str) -> tuple[Any, ...]:
 
 @op(
     batch=2,
-    name="eigh",
     namespace="linalg",
-    method=False,
     returns=("eigenvalues", "eigenvectors"),
     promotion="same",
     canonicalize=_canonicalize_eigh,
@@ -483,7 +479,7 @@ def _symmetric_values(A: Any, UPLO: str) -> Any:
     return values
 
 
-@op(batch=2, name="_eigvalsh", namespace="linalg", method=False, promotion="same", canonicalize=_canonicalize_eigh, grad=None)
+@op(batch=2, name="_eigvalsh", namespace="linalg", promotion="same", canonicalize=_canonicalize_eigh, out=True, grad=None)
 def _eigenvalues_of_symmetric(A: Tensor, UPLO: str = "L") -> Tensor:
     """``linalg.eigvalsh`` where no derivative is wanted."""
     return _symmetric_values(A, UPLO)
@@ -546,9 +542,7 @@ def _complex_of(kind: Any) -> Any:
 
 @op(
     batch=2,
-    name="eig",
     namespace="linalg",
-    method=False,
     returns=("eigenvalues", "eigenvectors"),
     canonicalize=_canonicalize_eig("linalg.eig"),
     node_name="LinalgEigBackward0",
@@ -577,7 +571,7 @@ def eig(A: Tensor) -> Tensor:
     return values.astype(_complex_of(A.dtype)), columns(vectors.astype(_complex_of(A.dtype)))
 
 
-@op(batch=2, name="_eigvals", namespace="linalg", method=False, canonicalize=_canonicalize_eig("linalg.eigvals"), grad=None)
+@op(batch=2, name="_eigvals", namespace="linalg", canonicalize=_canonicalize_eig("linalg.eigvals"), out=True, grad=None)
 def _eigenvalues(A: Tensor) -> Tensor:
     """``linalg.eigvals`` where no derivative is wanted."""
     _require_finite(A)
@@ -704,9 +698,7 @@ def _svd_of_finite(finite: Any, A: Any, full_matrices: bool, vectors: bool) -> A
 
 @op(
     batch=2,
-    name="svd",
     namespace="linalg",
-    method=False,
     returns=("U", "S", "Vh"),
     promotion="same",
     canonicalize=_canonicalize_svd,
@@ -739,7 +731,7 @@ def svd(A: Tensor, full_matrices: bool = True, *, driver: Any = None) -> Tensor:
     return columns(U), S, columns(Vh)
 
 
-@op(batch=2, name="_svdvals", namespace="linalg", method=False, promotion="same", grad=None)
+@op(batch=2, name="_svdvals", namespace="linalg", promotion="same", out=True, grad=None)
 def _singular_values(A: Tensor) -> Tensor:
     """``linalg.svdvals`` where no derivative is wanted."""
     return decomposed(A, False, False)

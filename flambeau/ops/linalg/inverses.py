@@ -26,9 +26,7 @@ def _canonicalize_inverse(A: Any, check_errors: Any) -> tuple[Any, ...]:
 
 @op(
     batch=2,
-    name="inv_ex",
     namespace="linalg",
-    method=False,
     returns=("inverse", "info"),
     promotion="same",
     canonicalize=_canonicalize_inverse,
@@ -171,9 +169,7 @@ def _det_gradient(grad: Any, A: Any, result: Any) -> Any:
 @op(
     work="16 * A.size",
     batch=2,
-    name="det",
     namespace="linalg",
-    method=False,
     promotion="same",
     canonicalize=_canonicalize_det,
     node_name="LinalgDetBackward0",
@@ -234,9 +230,7 @@ def _slogdet_gradient(grads: Any, A: Any, result: Any) -> Any:
 @op(
     work="16 * A.size",
     batch=2,
-    name="slogdet",
     namespace="linalg",
-    method=False,
     returns=("sign", "logabsdet"),
     promotion="same",
     canonicalize=_canonicalize_slogdet,

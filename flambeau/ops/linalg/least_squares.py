@@ -60,8 +60,8 @@ def pinv_gradient(grad: Any, A: Any, P: Any) -> Any:
     batch=(2, 0, 0),
     name="_pinv",
     namespace="linalg",
-    method=False,
     node_name="LinalgPinvBackward0",
+    out=True,
     grad={"A": lambda grad, A, result: pinv_gradient(grad, A, result)},
 )
 def _pseudo_inverse(A: Tensor, atol: Tensor | Number, rtol: Tensor | Number, hermitian: bool) -> Tensor:
@@ -248,11 +248,11 @@ def _lstsq_gradients(grads: Any, A: Any, B: Any, result: Any, needs: Any) -> Any
 @op(
     name="_lstsq",
     namespace="linalg",
-    method=False,
     multi_output=True,
     promotion="same",
     canonicalize=_canonicalize_lstsq,
     node_name="LinalgLstsqBackward0",
+    out=True,
     grad={"A, B": _lstsq_gradients},
 )
 def _least_squares(A: Tensor, B: Tensor, rcond: Any, driver: Any) -> Tensor:
@@ -438,9 +438,7 @@ def _product(a: Any, b: Any) -> Any:
 
 @op(
     batch=2,
-    name="matrix_exp",
     namespace="linalg",
-    method=False,
     promotion="same",
     out=False,
     canonicalize=_canonicalize_exponential,

@@ -74,9 +74,7 @@ def solved(A: Any, B: Any) -> tuple[Any, Any]:
 
 
 @op(
-    name="solve_ex",
     namespace="linalg",
-    method=False,
     returns=("result", "info"),
     promotion="same",
     canonicalize=_canonicalize_solve,
@@ -159,9 +157,7 @@ def _triangular_gradients(grad: Any, A: Any, result: Any, upper: bool, left: boo
 
 @op(
     batch=2,
-    name="solve_triangular",
     namespace="linalg",
-    method=False,
     promotion="default",
     canonicalize=_canonicalize_triangular,
     node_name="LinalgSolveTriangularBackward0",

@@ -73,9 +73,7 @@ def _lu_gradient(grad: Any, result: Any, result1: Any) -> Any:
 
 @op(
     batch=2,
-    name="lu_factor_ex",
     namespace="linalg",
-    method=False,
     returns=("LU", "pivots", "info"),
     promotion="same",
     canonicalize=_canonicalize_lu,
@@ -189,7 +187,7 @@ def lu(input: Tensor, pivot: bool = True, get_infos: bool = False, out: Any = No
     return _LU_WITH_INFO(factors) if get_infos else tuple(factors[:2])
 
 
-@op(name="_permutation", method=False, out=False, grad=None, forward="constant")
+@op(grad=None, forward="constant")
 def _permutation(LU_pivots: Tensor, rows: int, like: Tensor) -> Tensor:
     """The permutation that pivots tell, as a matrix of the dtype of ``like``."""
     order = lapack.permutation(LU_pivots, rows)
@@ -198,7 +196,7 @@ def _permutation(LU_pivots: Tensor, rows: int, like: Tensor) -> Tensor:
     return result
 
 
-@op(batch=2, name="_unit_lower", method=False, out=False, grad={"input": lambda grad: grad.tril(-1)})
+@op(batch=2, grad={"input": lambda grad: grad.tril(-1)})
 def _unit_lower(input: Tensor) -> Tensor:
     """Elements below the diagonal of matrices, with ones on it and zeros above."""
     below, ones = np.tri(*input.shape[-2:], -1, dtype=bool), np.eye(*input.shape[-2:], dtype=input.dtype)
@@ -278,9 +276,7 @@ def _lu_solve_gradients(grad: Any, LU: Any, pivots: Any, result: Any, left: bool
 
 @op(
     batch=(2, 1, 2),
-    name="lu_solve",
     namespace="linalg",
-    method=False,
     canonicalize=_canonicalize_lu_solve,
     node_name="LinalgLuSolveBackward0",
     grad={"LU, B": _lu_solve_gradients},
@@ -343,9 +339,7 @@ def _canonicalize_ldl(A: Any, hermitian: bool, check_errors: Any) -> tuple[Any, 
 
 @op(
     batch=2,
-    name="ldl_factor_ex",
     namespace="linalg",
-    method=False,
     returns=("LD", "pivots", "info"),
     promotion="same",
     canonicalize=_canonicalize_ldl,
@@ -415,9 +409,7 @@ def _canonicalize_ldl_solve(LD: Any, pivots: Any, B: Any, hermitian: bool) -> tu
 
 @op(
     batch=(2, 1, 2),
-    name="ldl_solve",
     namespace="linalg",
-    method=False,
     canonicalize=_canonicalize_ldl_solve,
     grad={"LD": not_differentiable("linalg_ldl_solve"), "B": not_differentiable("linalg_ldl_solve")},
     aten=None,

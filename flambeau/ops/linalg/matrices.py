@@ -318,7 +318,7 @@ def _trace(input: np.ndarray) -> Any:
     return np.add.reduce(input.diagonal(), dtype=np.int64 if input.dtype.kind in "biu" else None)
 
 
-@op(name="_on_diagonal", method=False, opmath="native", grad={"input": lambda grad: grad.diagonal().sum()}, forward="linear")
+@op(name="_on_diagonal", opmath="native", out=True, grad={"input": lambda grad: grad.diagonal().sum()}, forward="linear")
 def on_diagonal(input: Tensor, shape: Any) -> Tensor:
     """A matrix of ``shape`` with one number along its diagonal."""
     whole = np.zeros(shape, input.dtype)
@@ -391,7 +391,6 @@ def _cross_kernel(input: np.ndarray, other: np.ndarray, dim: int) -> np.ndarray:
 @op(
     name="cross",
     namespace="linalg",
-    method=False,
     promotion="default",
     broadcasts=True,
     elementwise=False,
@@ -444,7 +443,7 @@ def cross(input: Tensor, other: Tensor, dim: int | None = None) -> Any:
     return linalg_cross(input, other, dim=dim)
 
 
-@op(name="_identity_of", method=False, opmath="native", grad={"input": lambda grad, input_shape: grad.new_zeros(input_shape)})
+@op(name="_identity_of", opmath="native", out=True, grad={"input": lambda grad, input_shape: grad.new_zeros(input_shape)})
 def identity_of(input: Tensor) -> Tensor:
     """Identity matrices of ``input``'s shape, with the derivative 0."""
     result = np.empty(input.shape, input.dtype)

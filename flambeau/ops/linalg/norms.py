@@ -113,9 +113,7 @@ def _fast_vector_norm(a: np.ndarray, ord: Any, dim: Any, keepdim: bool, dtype: A
 
 
 @op(
-    name="vector_norm",
     namespace="linalg",
-    method=False,
     promotion="same",
     opmath="native",
     canonicalize=_canonicalize_vector_norm,

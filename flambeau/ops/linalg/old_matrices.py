@@ -210,7 +210,7 @@ def potrs(input: Tensor, input2: Tensor, upper: bool = True) -> Any:
     return cholesky_solve(input, input2, upper)
 
 
-@op(name="_pivoted_cholesky", method=False, multi_output=True, promotion="same", grad=None)
+@op(multi_output=True, promotion="same", out=True, grad=None)
 def _pivoted_cholesky(input: Tensor, upper: bool, tol: float) -> Tensor:
     """Factor and order of ``pstrf``."""
     return lapack.pivoted_cholesky(input, upper, tol)

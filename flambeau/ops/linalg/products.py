@@ -515,7 +515,6 @@ def _linear_input_gradient(grad: Any, weight: Any) -> Any:
 @op(
     namespace="nn.functional",
     promotion="same",
-    method=False,
     fast_bool=False,
     canonicalize=_canonicalize_linear,
     work="8 * input.size",

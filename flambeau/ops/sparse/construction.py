@@ -30,8 +30,6 @@ checking = _Checking()
 # -- the operations: values into a sparse tensor and out of it --------------------------------------------------------------------------
 @op(
     name="_sparse_coo_tensor",
-    method=False,
-    out=False,
     node_name="SparseCooTensorWithDimsAndTensorsBackward0",
     grad={"values": lambda grad, result: entries(grad, result)},
 )
@@ -44,8 +42,6 @@ def coo_tensor(indices: Tensor, values: Tensor, shape: Any, is_coalesced: bool) 
 
 @op(
     name="_sparse_compressed_tensor",
-    method=False,
-    out=False,
     node_name="SparseCompressedTensorBackward0",
     grad={"values": lambda grad, result: entries(grad, result)},
 )
@@ -54,15 +50,13 @@ def compressed_tensor(compressed_indices: Tensor, plain_indices: Tensor, values:
     return sparse_array(form, shape, (compressed_indices, plain_indices), values)
 
 
-@op(name="_sparse_with_values", method=False, out=False, grad={"values": lambda grad, mask: entries(grad, mask)})
+@op(name="_sparse_with_values", grad={"values": lambda grad, mask: entries(grad, mask)})
 def with_values(values: Tensor, mask: Tensor) -> Tensor:
     """Values at the places of another sparse tensor."""
     return mask.with_values(values)
 
 
-@op(
-    name="_sparse_entries", method=False, out=False, node_name="ValuesBackward0", grad={"input": lambda grad, mask: with_values(grad, mask)}
-)
+@op(name="_sparse_entries", node_name="ValuesBackward0", grad={"input": lambda grad, mask: with_values(grad, mask)})
 def entries(input: Tensor, mask: Tensor) -> Tensor:
     """The elements of ``input``, dense or sparse, at the places of a sparse tensor, in its order; 0 where nothing is specified."""
     return entries_at(input, mask)

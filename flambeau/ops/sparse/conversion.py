@@ -170,14 +170,7 @@ def converted(tensor: Any, facts: tuple[Any, ...]) -> Any:
     return _OPERATIONS[facts[0]](tensor, *facts, facts_of(tensor))
 
 
-@op(
-    name="_to_dense",
-    method=False,
-    out=False,
-    node_name="ToDenseBackward0",
-    grad={"input": lambda grad, input: masked_back(grad, input)},
-    aten=None,
-)
+@op(name="_to_dense", node_name="ToDenseBackward0", grad={"input": lambda grad, input: masked_back(grad, input)}, aten=None)
 def to_dense_masked(input: Tensor) -> Tensor:
     """A dense tensor, whose gradient is taken at the specified elements only."""
     return dense_from(input)
@@ -360,7 +353,7 @@ for _name, _form, _values in (
     _declare_method(f"to_sparse_{_name}", _form, _values)
 
 
-@op(name="_coalesce", method=False, out=False, node_name="CoalesceBackward0", grad={"input": lambda grad: grad}, aten=None)
+@op(node_name="CoalesceBackward0", grad={"input": lambda grad: grad}, aten=None)
 def _coalesce(input: Tensor) -> Tensor:
     """A COO tensor with sorted, distinct indices."""
     return coalesced(input)

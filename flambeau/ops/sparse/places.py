@@ -30,13 +30,7 @@ rules["_sparse_entries"] = entries_at
 rules["_sparse_with_values"] = lambda values, mask: mask.with_values(values)
 
 
-@op(
-    name="_sparse_mask",
-    method=False,
-    out=False,
-    node_name="SparseMaskBackward0",
-    grad={"input": lambda grad, mask, dense: masked_gradient(grad, mask, dense)},
-)
+@op(name="_sparse_mask", node_name="SparseMaskBackward0", grad={"input": lambda grad, mask, dense: masked_gradient(grad, mask, dense)})
 def _masked(input: Tensor, mask: Tensor, dense: bool) -> Tensor:
     """The elements of ``input`` at the places of ``mask``."""
     return rule_of_mask(input, mask, dense)

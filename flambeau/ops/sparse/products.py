@@ -222,8 +222,6 @@ def _dots_at(a: np.ndarray, b: np.ndarray, row: np.ndarray, column: np.ndarray) 
 
 @op(
     name="_sampled_product",
-    method=False,
-    out=False,
     grad={
         "a": lambda grad, b, mask: plain_mm(with_values(grad, mask), conj(b).t()),
         "b": lambda grad, a, mask: plain_mm(with_values(grad, mask).t(), conj(a)).t(),
@@ -265,8 +263,6 @@ def _masking(tensor: Any) -> Any:
 @op(
     name="_sparse_mm",
     promotion="same",
-    method=False,
-    out=False,
     node_name="SparseAddmmBackward0",
     grad={
         "input": lambda grad, input, mat2: gradient_at_left(grad, input, mat2),
@@ -338,8 +334,6 @@ def _row_counts(matrix: Any) -> np.ndarray:
 @op(
     name="_sparse_mm_mean",
     promotion="same",
-    method=False,
-    out=False,
     node_name="SparseMmReduceImplBackward0",
     grad={
         "input": lambda grad, input, mat2: gradient_at_left(over_counts(grad, input.detach()), input, mat2),
@@ -358,7 +352,7 @@ def over_counts_of(rows: np.ndarray, matrix: Any) -> np.ndarray:
     return rows / _row_counts(matrix)[:, None].astype(rows.dtype)
 
 
-@op(name="_sparse_over_counts", method=False, out=False, grad={"rows": lambda grad, matrix: over_counts(grad, matrix)})
+@op(name="_sparse_over_counts", grad={"rows": lambda grad, matrix: over_counts(grad, matrix)})
 def over_counts(rows: Tensor, matrix: Tensor) -> Tensor:
     """Rows over how many elements the rows of a CSR matrix specify."""
     return over_counts_of(rows, matrix)
@@ -370,8 +364,6 @@ rules["_sparse_over_counts"] = over_counts_of
 @op(
     name="_sparse_mm_extreme",
     promotion="same",
-    method=False,
-    out=False,
     multi_output=True,
     node_name="SparseMmReduceImplBackward0",
     grad={
@@ -406,7 +398,7 @@ def _padded(array: np.ndarray) -> np.ndarray:
     return np.concatenate((array, np.zeros((1, *array.shape[1:]), array.dtype)))
 
 
-@op(name="_sparse_extreme_left", method=False, out=False, grad=None)
+@op(name="_sparse_extreme_left", grad=None)
 def extreme_left(grad: Tensor, mat2: Tensor, chosen: Tensor, mask: Tensor) -> Tensor:
     """The gradient of the elements that were chosen."""
     return unsupported("_sparse_mm_reduce_impl", grad)
@@ -420,7 +412,7 @@ def rule_of_extreme_left(grad: np.ndarray, mat2: np.ndarray, chosen: np.ndarray,
     return total[:-1]
 
 
-@op(name="_sparse_extreme_right", method=False, out=False, grad=None)
+@op(name="_sparse_extreme_right", grad=None)
 def extreme_right(grad: Tensor, values: Tensor, chosen: Tensor, mask: Tensor, shape: Any) -> Tensor:
     """The gradient of the dense factor."""
     return unsupported("_sparse_mm_reduce_impl", grad)
@@ -536,10 +528,7 @@ def _at_places(grad: Any, input: Any) -> Any:
 
 
 @op(
-    name="_sampled_addmm",
     promotion="same",
-    method=False,
-    out=False,
     node_name="SparseSampledAddmmBackward0",
     grad={
         "input": lambda grad, beta: _scaled(grad, conj(beta)),
@@ -622,7 +611,7 @@ def sspaddmm(input: Tensor, mat1: Tensor, mat2: Tensor, *, beta: Any = 1, alpha:
     return out
 
 
-@op(name="_sspmm", promotion="same", method=False, out=False, grad=dict.fromkeys(("input", "mat2"), not_differentiable("sspaddmm")))
+@op(name="_sspmm", promotion="same", grad=dict.fromkeys(("input", "mat2"), not_differentiable("sspaddmm")))
 def spread_product(input: Tensor, mat2: Tensor) -> Tensor:
     """The product of a COO and a dense matrix, with the rows that have elements specified whole."""
     return unsupported("sspaddmm", input)
@@ -645,7 +634,7 @@ def rule_of_sspmm(input: SparseArray, mat2: np.ndarray) -> SparseArray:
 rules["_sspmm"] = rule_of_sspmm
 
 
-@op(name="hspmm", promotion="same", method=False, grad=dict.fromkeys(("mat1", "mat2"), not_differentiable("hspmm")), aten=None)
+@op(promotion="same", method=False, grad=dict.fromkeys(("mat1", "mat2"), not_differentiable("hspmm")), aten=None)
 def hspmm(mat1: Tensor, mat2: Tensor) -> Tensor:
     """Product of a COO and a dense matrix, as a COO tensor of rows: one sparse and one dense dimension.
 

@@ -108,8 +108,6 @@ bodies[TABLES["torch"]["norm"].body] = norm
 # -- torch.sparse.sum -------------------------------------------------------------------------------------------------------------------
 @op(
     name="_sparse_sum",
-    method=False,
-    out=False,
     node_name="SparseSumBackward0",
     grad={"input": lambda grad, input, dim: _spread_over(grad, input.detach().coalesce(), dim)},
     aten=None,
@@ -126,7 +124,7 @@ def _spread_over(grad: Any, mask: Any, dim: Any) -> Any:
 rules["_sparse_sum"] = lambda input, dim: rule_of_sum(input, dim, False, dtypes.of_array(input))
 
 
-@op(name="_sparse_spread", method=False, out=False, grad={"grad_output": lambda grad, mask, dim: _sum(with_values(grad, mask), dim)})
+@op(name="_sparse_spread", grad={"grad_output": lambda grad, mask, dim: _sum(with_values(grad, mask), dim)})
 def spread_entries(grad_output: Tensor, mask: Tensor, dim: Any) -> Tensor:
     """A summed tensor's elements at the places of what was summed over ``dim``."""
     return unsupported("_sparse_sum_backward", grad_output)
@@ -232,8 +230,6 @@ def rule_of_softmax_backward(grad: Any, result: SparseArray, dim: int, log: bool
 
 @op(
     name="_sparse_softmax",
-    method=False,
-    out=False,
     node_name="SparseSoftmaxBackward0",
     grad={"input": lambda grad, result, dim, log: softmax_backward(grad, result, dim, log)},
     aten=None,
@@ -243,7 +239,7 @@ def _softmax(input: Tensor, dim: int, log: bool) -> Tensor:
     return unsupported("_sparse_softmax", input)
 
 
-@op(name="_sparse_softmax_backward", method=False, out=False, grad=None)
+@op(name="_sparse_softmax_backward", grad=None)
 def softmax_backward(grad_output: Tensor, result: Tensor, dim: int, log: bool) -> Tensor:
     """The gradient of a softmax over specified elements."""
     return unsupported("_sparse_softmax_backward_data", grad_output)
@@ -314,13 +310,7 @@ for _name, _function in (("softmax", softmax), ("log_softmax", log_softmax)):
 
 
 # -- diagonals --------------------------------------------------------------------------------------------------------------------------
-@op(
-    name="_spdiags",
-    method=False,
-    out=False,
-    grad={"diagonals": lambda grad, offsets, diagonals_shape: diagonals_of(grad, offsets, diagonals_shape)},
-    aten=None,
-)
+@op(grad={"diagonals": lambda grad, offsets, diagonals_shape: diagonals_of(grad, offsets, diagonals_shape)}, aten=None)
 def _spdiags(diagonals: Tensor, offsets: Tensor, shape: Any, form: Any) -> Tensor:
     """A sparse matrix of its diagonals."""
     row, column, values = [], [], []
@@ -335,7 +325,7 @@ def _spdiags(diagonals: Tensor, offsets: Tensor, shape: Any, form: Any) -> Tenso
     return array if form is sparse_coo else compressed_of(array, form)
 
 
-@op(name="_spdiags_backward", method=False, out=False, grad=None)
+@op(name="_spdiags_backward", grad=None)
 def diagonals_of(grad_output: Tensor, offsets: Tensor, shape: Any) -> Tensor:
     """The diagonals of a matrix, in the shape that ``spdiags`` was given."""
     return rule_of_diagonals(grad_output, offsets, shape)
