@@ -15,7 +15,7 @@ import numpy as np
 from ..core.arrays.kinds import kind_of
 from ..core.calls.annotations import Tensor
 from ..core.calls.out import SILENT
-from ..core.calls.registry import composite, method, op, view
+from ..core.calls.registry import composite, documented, method, op, view
 from ..core.layout import contiguous_format
 from ..core.shape import part_of, restrided, sizes_of, strided, with_strides, wrap_dim
 from ..core.state import grad_enabled
@@ -42,7 +42,6 @@ def _part(name: str, aten: str | None, node_name: str, fast: str = "a[key] if a.
     take.__name__ = name
     return view(
         name=name,
-        method=False,
         fast=fast,
         aten=aten,
         node_name=node_name,
@@ -210,7 +209,6 @@ def _parts(name: str, aten: str, node_name: str) -> Any:
     take.__name__ = name
     return op(
         name=name,
-        method=False,
         view=True,
         multi_output=True,
         node_name=node_name,
@@ -423,8 +421,27 @@ def _cut(input: Any, dim: int, bounds: Sequence[int]) -> tuple[Tensor, ...]:
     return tuple(exact_slice(input, dim_key(dim, slice(a, max(a, b)))) for a, b in pairwise(bounds))
 
 
-def _axis_split(name: str, least: int, dim_of: Any, which: str, example: str) -> Any:
+def _declare_axis_split(name: str, least: int, dim_of: Any, **words: str) -> Any:
+    """Declare one of the functions that split along a certain dimension; ``words`` are those of its documentation."""
+
+    @composite(name=name, moves=True)
+    @documented(name=name, least=least, **words)
     def split_along(input: Tensor, indices_or_sections: Any = None, *, indices: Any = None, sections: Any = None) -> tuple[Tensor, ...]:
+        """Pieces along {which}: a number of equal ones, or cut at the given indices.
+
+        Args:
+            input: at least {least}-d.
+            indices_or_sections: a number of pieces, or the indices where to cut; by keyword also ``sections`` or ``indices``.
+        Returns:
+            A tuple of views.
+        Raises:
+            RuntimeError: fewer dimensions, or a number of pieces that does not divide the size.
+            TypeError: no pieces are named, or in two ways.
+        Source: torch.{name}.
+        Example:
+            >>> torch.{name}({example})
+            {printed}
+        """
         indices_or_sections = _places_of_cuts(name, indices_or_sections, indices, sections)
         ndim = input._array.ndim
         if ndim < least:
@@ -442,47 +459,32 @@ def _axis_split(name: str, least: int, dim_of: Any, which: str, example: str) ->
             )
         return tensor_split(input, indices_or_sections, dim)
 
-    split_along.__name__ = name
-    split_along.__doc__ = f"""Pieces along {which}: a number of equal ones, or cut at the given indices.
-
-    Args:
-        input: at least {least}-d.
-        indices_or_sections: a number of pieces, or the indices where to cut; by keyword also ``sections`` or ``indices``.
-    Returns:
-        A tuple of views.
-    Raises:
-        RuntimeError: fewer dimensions, or a number of pieces that does not divide the size.
-        TypeError: no pieces are named, or in two ways.
-    Source: torch.{name}.
-    Example:
-        {example}
-    """
-    return composite(moves=True)(split_along)
+    return split_along
 
 
-hsplit = _axis_split(
+hsplit = _declare_axis_split(
     "hsplit",
     1,
     lambda ndim: 0 if ndim == 1 else 1,
-    "dimension 1, or the only one of a vector",
-    """>>> torch.hsplit(torch.tensor([[1, 2, 3]]), (1,))
-        (tensor([[1]]), tensor([[2, 3]]))""",
+    which="dimension 1, or the only one of a vector",
+    example="torch.tensor([[1, 2, 3]]), (1,)",
+    printed="(tensor([[1]]), tensor([[2, 3]]))",
 )
-vsplit = _axis_split(
+vsplit = _declare_axis_split(
     "vsplit",
     2,
     lambda ndim: 0,
-    "dimension 0",
-    """>>> torch.vsplit(torch.tensor([[1, 2], [3, 4]]), 2)
-        (tensor([[1, 2]]), tensor([[3, 4]]))""",
+    which="dimension 0",
+    example="torch.tensor([[1, 2], [3, 4]]), 2",
+    printed="(tensor([[1, 2]]), tensor([[3, 4]]))",
 )
-dsplit = _axis_split(
+dsplit = _declare_axis_split(
     "dsplit",
     3,
     lambda ndim: 2,
-    "dimension 2",
-    """>>> torch.dsplit(torch.tensor([[[1, 2, 3]]]), 3)
-        (tensor([[[1]]]), tensor([[[2]]]), tensor([[[3]]]))""",
+    which="dimension 2",
+    example="torch.tensor([[[1, 2, 3]]]), 3",
+    printed="(tensor([[[1]]]), tensor([[[2]]]), tensor([[[3]]]))",
 )
 
 

@@ -17,7 +17,7 @@ from ..core.arrays import native
 from ..core.arrays.kinds import kind_of
 from ..core.calls.annotations import Tensor
 from ..core.calls.casting import opmath
-from ..core.calls.registry import composite, op
+from ..core.calls.registry import composite, documented, op
 from ..core.state import grad_enabled, interpreters
 from ..core.tape.ties import tied
 from .arithmetic import reject
@@ -100,14 +100,6 @@ def _check_max(array: np.ndarray) -> None:
         raise NotImplementedError(f"\"max_pool2d\" not implemented for '{dtypes.of_array(array).legacy}'")
 
 
-def _max(input: np.ndarray, kernel_size: Any, stride: Any, padding: Any, dilation: Any, ceil_mode: bool) -> np.ndarray:
-    _check_max(input)
-    geometry = pool_geometry(
-        f"max_pool{len(kernel_size)}d", len(kernel_size), input.shape, kernel_size, stride, padding, dilation, ceil_mode
-    )
-    return in_layout(_maxima(input, geometry), is_channels_last(input))
-
-
 def _maxima(input: np.ndarray, geometry: tuple[Ints, ...]) -> np.ndarray:
     framed = _framed(input, geometry, lowest(input.dtype))
     kernel_size, stride, _, dilation, size = geometry
@@ -148,9 +140,23 @@ def _last_nans(input: np.ndarray, values: np.ndarray, geometry: tuple[Ints, ...]
     return last
 
 
-def _max_backward(
-    grad_output: np.ndarray, input: np.ndarray, kernel_size: Any, stride: Any, padding: Any, dilation: Any, ceil_mode: bool
-) -> np.ndarray:
+@op(
+    batch="folded",
+    name="_max_pool_backward",
+    namespace="nn.functional",
+    promotion="same",
+    fast=True,
+    grad={
+        "grad_output": lambda grad, input, kernel_size, stride, padding, dilation, ceil_mode: max_pool_pick(
+            grad, input, kernel_size, stride, padding, dilation, ceil_mode
+        ),
+        "input": lambda grad: grad.new_zeros(grad.shape),
+    },
+)
+def max_pool_backward(
+    grad_output: Tensor, input: Tensor, kernel_size: Any, stride: Any, padding: Any, dilation: Any, ceil_mode: bool
+) -> Tensor:
+    """``grad_output`` at the place of each window's maximum."""
     rank = len(kernel_size)
     geometry = pool_geometry("max_pool", rank, input.shape, kernel_size, stride, padding, dilation, ceil_mode)
     kernel_size, stride, padding, dilation, size = geometry
@@ -173,37 +179,6 @@ def _max_backward(
     return in_layout(gradient, is_channels_last(input))
 
 
-def _max_pick(
-    source: np.ndarray, input: np.ndarray, kernel_size: Any, stride: Any, padding: Any, dilation: Any, ceil_mode: bool
-) -> np.ndarray:
-    geometry = pool_geometry("max_pool", len(kernel_size), input.shape, kernel_size, stride, padding, dilation, ceil_mode)
-    framed = _framed(source, geometry, 0)
-    result = np.zeros((*input.shape[: -len(kernel_size)], *geometry[4]), source.dtype)
-    for where, chosen in _shares(input, geometry):
-        np.copyto(result, framed[(..., *where)], where=chosen)
-    return result
-
-
-@op(
-    batch="folded",
-    name="_max_pool_backward",
-    namespace="nn.functional",
-    promotion="same",
-    fast=_max_backward,
-    grad={
-        "grad_output": lambda grad, input, kernel_size, stride, padding, dilation, ceil_mode: max_pool_pick(
-            grad, input, kernel_size, stride, padding, dilation, ceil_mode
-        ),
-        "input": lambda grad: grad.new_zeros(grad.shape),
-    },
-)
-def max_pool_backward(
-    grad_output: Tensor, input: Tensor, kernel_size: Any, stride: Any, padding: Any, dilation: Any, ceil_mode: bool
-) -> Tensor:
-    """``grad_output`` at the place of each window's maximum."""
-    return _max_backward(grad_output, input, kernel_size, stride, padding, dilation, ceil_mode)
-
-
 @op(
     batch="folded",
     name="_max_pool_pick",
@@ -218,12 +193,20 @@ def max_pool_backward(
 )
 def max_pool_pick(source: Tensor, input: Tensor, kernel_size: Any, stride: Any, padding: Any, dilation: Any, ceil_mode: bool) -> Tensor:
     """Elements of ``source`` at the position of each window's maximum of ``input``."""
-    return _max_pick(source, input, kernel_size, stride, padding, dilation, ceil_mode)
+    geometry = pool_geometry("max_pool", len(kernel_size), input.shape, kernel_size, stride, padding, dilation, ceil_mode)
+    framed = _framed(source, geometry, 0)
+    result = np.zeros((*input.shape[: -len(kernel_size)], *geometry[4]), source.dtype)
+    for where, chosen in _shares(input, geometry):
+        np.copyto(result, framed[(..., *where)], where=chosen)
+    return result
 
 
 def max_pool(input: Tensor, kernel_size: Any, stride: Any, padding: Any, dilation: Any, ceil_mode: bool) -> Tensor:
-    """The largest element of each window; ``kernel`` is a tuple."""
-    return _max(input, kernel_size, stride, padding, dilation, ceil_mode)
+    """The largest element of each window; ``kernel_size`` is a tuple."""
+    _check_max(input)
+    rank = len(kernel_size)
+    geometry = pool_geometry(f"max_pool{rank}d", rank, input.shape, kernel_size, stride, padding, dilation, ceil_mode)
+    return in_layout(_maxima(input, geometry), is_channels_last(input))
 
 
 _MAX_POOLS: dict[int, Any] = {
@@ -233,7 +216,7 @@ _MAX_POOLS: dict[int, Any] = {
         namespace="nn.functional",
         node_name=f"MaxPool{max(rank, 2)}DWithIndicesBackward0",
         promotion="same",
-        fast=_max,
+        fast=True,
         grad={
             "input": lambda grad, input, kernel_size, stride, padding, dilation, ceil_mode: max_pool_backward(
                 grad, input, kernel_size, stride, padding, dilation, ceil_mode
@@ -278,6 +261,11 @@ def gather_planes(source: Tensor, indices: Tensor, rank: int) -> Tensor:
     return source.reshape(-1).take(_flat(indices, planes, area)).reshape(indices.shape)
 
 
+def to_places(grad: Any, places: Any, rank: int, input_shape: Any, node: Any) -> Any:
+    """The gradient of elements that were chosen as the largest: ``grad`` at their places."""
+    return tied(scatter_planes(grad, places, input_shape[-rank:]), node.edges[0])
+
+
 def _flat(indices: np.ndarray, planes: int, area: int) -> np.ndarray:
     return (indices.reshape(planes, indices.size // max(planes, 1)) + np.arange(planes)[:, None] * area).reshape(-1)
 
@@ -306,23 +294,15 @@ def _max_places(framed: np.ndarray, source_at: tuple[np.ndarray, ...], spatial: 
     return best, places
 
 
-def _with_indices(
-    input: np.ndarray, kernel_size: Any, stride: Any, padding: Any, dilation: Any, ceil_mode: bool
-) -> tuple[np.ndarray, np.ndarray]:
-    _check_max(input)
-    rank = len(kernel_size)
-    geometry = pool_geometry(f"max_pool{rank}d", rank, input.shape, kernel_size, stride, padding, dilation, ceil_mode)
-    framed = _framed(input, geometry, lowest(input.dtype))
-    starts = tuple([np.arange(n) * s - p for n, s, p in zip(geometry[4], geometry[1], geometry[2], strict=True)])
-    values, indices = _max_places(framed, starts, input.shape[-rank:], geometry)
-    last = is_channels_last(input)
-    return in_layout(values, last), in_layout(indices, last)
-
-
 def max_pool_with_places(input: Tensor, kernel_size: Any, stride: Any, padding: Any, dilation: Any, ceil_mode: bool) -> Tensor:
     """The largest element of each window, and its place in the plane."""
-    values, indices = _with_indices(opmath(input), kernel_size, stride, padding, dilation, ceil_mode)
-    return values.astype(input.dtype, copy=False), indices
+    wide, rank, last = opmath(input), len(kernel_size), is_channels_last(input)
+    _check_max(wide)
+    geometry = pool_geometry(f"max_pool{rank}d", rank, input.shape, kernel_size, stride, padding, dilation, ceil_mode)
+    framed = _framed(wide, geometry, lowest(wide.dtype))
+    starts = tuple([np.arange(n) * s - p for n, s, p in zip(geometry[4], geometry[1], geometry[2], strict=True)])
+    values, indices = _max_places(framed, starts, input.shape[-rank:], geometry)
+    return in_layout(values, last).astype(input.dtype, copy=False), in_layout(indices, last)
 
 
 _MAX_POOLS_WITH_INDICES: dict[int, Any] = {
@@ -332,12 +312,8 @@ _MAX_POOLS_WITH_INDICES: dict[int, Any] = {
         namespace="nn.functional",
         node_name=f"MaxPool{max(rank, 2)}DWithIndicesBackward0",
         multi_output=True,
-        fast=max_pool_with_places,
-        grad={
-            "input": lambda grad, result1, kernel_size, input_shape, node: tied(
-                scatter_planes(grad, result1, input_shape[-len(kernel_size) :]), node.edges[0]
-            )
-        },
+        fast=True,
+        grad={"input": lambda grad, result1, kernel_size, input_shape, node: to_places(grad, result1, len(kernel_size), input_shape, node)},
     )(max_pool_with_places)
     for rank in (1, 2, 3)
 }
@@ -474,10 +450,31 @@ def max_pool3d(
 
 def _declare_forms(rank: int, shape: str, places: list[int]) -> None:
     """``torch.max_pool2d`` (no indices) and ``max_pool2d_with_indices`` (always)."""
+    example = f"torch.arange({4**rank}.0).view(1{rank * ', 4'})"
+    with_words = documented(rank=rank, shape=shape, example=example, places=places, values=[float(place) for place in places])
 
+    @composite(name=f"max_pool{rank}d", method=False, autocast={"cpu": "float32"} if rank == 3 else None)
+    @with_words
     def plain(input: Tensor, kernel_size: Any, stride: Any = (), padding: Any = 0, dilation: Any = 1, ceil_mode: bool = False) -> Any:
+        """Largest element of each window: ``nn.functional.max_pool{rank}d`` without indices.
+
+        Args:
+            input: ``(N, C, {shape})`` or ``(C, {shape})``, numbers.
+            kernel_size, stride, padding, dilation, ceil_mode: as for ``nn.functional.max_pool2d``.
+        Returns:
+            ``(N, C, *)``, ``input``'s dtype.
+        Raises:
+            RuntimeError: a window or a padding that does not fit.
+            NotImplementedError: bool or complex input.
+        Source: torch.max_pool{rank}d.
+        Example:
+            >>> torch.max_pool{rank}d({example}, 2).flatten().tolist()
+            {values}
+        """
         return _pool(rank, input, kernel_size, stride, padding, dilation, ceil_mode, False)
 
+    @composite(name=f"max_pool{rank}d_with_indices", namespace="nn.functional")
+    @with_words
     def indexed(
         input: Tensor,
         kernel_size: Any,
@@ -487,40 +484,23 @@ def _declare_forms(rank: int, shape: str, places: list[int]) -> None:
         ceil_mode: bool = False,
         return_indices: bool = False,
     ) -> Any:
+        """Largest element of each window, and its place: ``max_pool{rank}d`` with ``return_indices=True``.
+
+        Args:
+            input: ``(N, C, {shape})`` or ``(C, {shape})``, numbers.
+            kernel_size, stride, padding, dilation, ceil_mode: as for ``nn.functional.max_pool2d``.
+            return_indices: without effect.
+        Returns:
+            ``(N, C, *)`` in ``input``'s dtype, and int64 indices of that shape.
+        Raises:
+            RuntimeError: a window or a padding that does not fit.
+            NotImplementedError: bool or complex input.
+        Source: torch.nn.functional.max_pool{rank}d_with_indices.
+        Example:
+            >>> F.max_pool{rank}d_with_indices({example}, 2)[1].flatten().tolist()
+            {places}
+        """
         return _pool(rank, input, kernel_size, stride, padding, dilation, ceil_mode, True)
-
-    arguments = f"""Args:
-        input: ``(N, C, {shape})`` or ``(C, {shape})``, numbers.
-        kernel_size, stride, padding, dilation, ceil_mode: as for ``nn.functional.max_pool2d``"""
-    errors = """Raises:
-        RuntimeError: a window or a padding that does not fit.
-        NotImplementedError: bool or complex input."""
-    example = f"torch.arange({4**rank}.0).view(1{rank * ', 4'})"
-    plain.__doc__ = f"""Largest element of each window: ``nn.functional.max_pool{rank}d`` without indices.
-
-    {arguments}.
-    Returns:
-        ``(N, C, *)``, ``input``'s dtype.
-    {errors}
-    Source: torch.max_pool{rank}d.
-    Example:
-        >>> torch.max_pool{rank}d({example}, 2).flatten().tolist()
-        {[float(place) for place in places]}
-    """
-    indexed.__doc__ = f"""Largest element of each window, and its place: ``max_pool{rank}d`` with ``return_indices=True``.
-
-    {arguments}.
-        return_indices: without effect.
-    Returns:
-        ``(N, C, *)`` in ``input``'s dtype, and int64 indices of that shape.
-    {errors}
-    Source: torch.nn.functional.max_pool{rank}d_with_indices.
-    Example:
-        >>> F.max_pool{rank}d_with_indices({example}, 2)[1].flatten().tolist()
-        {places}
-    """
-    composite(name=f"max_pool{rank}d", method=False, autocast={"cpu": "float32"} if rank == 3 else None)(plain)
-    composite(name=f"max_pool{rank}d_with_indices", namespace="nn.functional")(indexed)
 
 
 for _rank, _shape, _places in (
@@ -623,12 +603,8 @@ _ADAPTIVE_MAX: dict[int, Any] = {
         namespace="nn.functional",
         node_name=f"AdaptiveMaxPool{max(rank, 2)}DBackward0",
         multi_output=True,
-        fast=adaptive_max_pool,
-        grad={
-            "input": lambda grad, result1, size, input_shape, node: tied(
-                scatter_planes(grad, result1, input_shape[-len(size) :]), node.edges[0]
-            )
-        },
+        fast=True,
+        grad={"input": lambda grad, result1, size, input_shape, node: to_places(grad, result1, len(size), input_shape, node)},
     )(adaptive_max_pool)
     for rank in (1, 2, 3)
 }
@@ -641,47 +617,50 @@ def _adaptive(rank: int, input: Any, output_size: Any, return_indices: bool) -> 
 
 
 def _declare_adaptive(rank: int, shape: str, places: list[int]) -> None:
+    example = f"torch.arange({5**rank}.0).view(1{rank * ', 5'})"
+    with_words = documented(rank=rank, shape=shape, example=example, places=places, values=[float(place) for place in places])
+
+    @composite(name=f"adaptive_max_pool{rank}d", namespace="nn.functional", autocast={"cpu": "float32"} if rank == 3 else None)
+    @with_words
     def adaptive(input: Tensor, output_size: Any, return_indices: bool = False) -> Any:
+        """Largest element of each of a given number of bins along each dimension; neighbours may share an element.
+
+        Args:
+            input: ``(N, C, {shape})`` or ``(C, {shape})``, real.
+            output_size: number of bins, an int or one per dimension; None keeps a dimension's size.
+            return_indices: also return the maxima's places, counted through the plane.
+        Returns:
+            ``(N, C, *output_size)``, ``input``'s dtype; or a tuple of it and int64 indices of that shape.
+        Raises:
+            RuntimeError: an empty or misshapen input, or a wrong number of sizes.
+            NotImplementedError: bool or complex input.
+        Source: torch.nn.functional.adaptive_max_pool{rank}d.
+        Example:
+            >>> F.adaptive_max_pool{rank}d({example}, 2).flatten().tolist()
+            {values}
+        """
         return _adaptive(rank, input, output_size, return_indices)
 
+    @composite(name=f"adaptive_max_pool{rank}d_with_indices", namespace="nn.functional")
+    @with_words
     def indexed(input: Tensor, output_size: Any, return_indices: bool = False) -> Any:
+        """Largest element of each bin, and its place: ``adaptive_max_pool{rank}d`` with ``return_indices=True``.
+
+        Args:
+            input: ``(N, C, {shape})`` or ``(C, {shape})``, real.
+            output_size: number of bins, an int or one per dimension; None keeps a dimension's size.
+            return_indices: without effect.
+        Returns:
+            ``(N, C, *output_size)`` in ``input``'s dtype, and int64 indices of that shape.
+        Raises:
+            RuntimeError: an empty or misshapen input, or a wrong number of sizes.
+            NotImplementedError: bool or complex input.
+        Source: torch.nn.functional.adaptive_max_pool{rank}d_with_indices.
+        Example:
+            >>> F.adaptive_max_pool{rank}d_with_indices({example}, 2)[1].flatten().tolist()
+            {places}
+        """
         return _adaptive(rank, input, output_size, True)
-
-    example = f"torch.arange({5**rank}.0).view(1{rank * ', 5'})"
-    adaptive.__doc__ = f"""Largest element of each of a given number of bins along each dimension; neighbours may share an element.
-
-    Args:
-        input: ``(N, C, {shape})`` or ``(C, {shape})``, real.
-        output_size: number of bins, an int or one per dimension; None keeps a dimension's size.
-        return_indices: also return the maxima's places, counted through the plane.
-    Returns:
-        ``(N, C, *output_size)``, ``input``'s dtype; or a tuple of it and int64 indices of that shape.
-    Raises:
-        RuntimeError: an empty or misshapen input, or a wrong number of sizes.
-        NotImplementedError: bool or complex input.
-    Source: torch.nn.functional.adaptive_max_pool{rank}d.
-    Example:
-        >>> F.adaptive_max_pool{rank}d({example}, 2).flatten().tolist()
-        {[float(place) for place in places]}
-    """
-    indexed.__doc__ = f"""Largest element of each bin, and its place: ``adaptive_max_pool{rank}d`` with ``return_indices=True``.
-
-    Args:
-        input: ``(N, C, {shape})`` or ``(C, {shape})``, real.
-        output_size: number of bins, an int or one per dimension; None keeps a dimension's size.
-        return_indices: without effect.
-    Returns:
-        ``(N, C, *output_size)`` in ``input``'s dtype, and int64 indices of that shape.
-    Raises:
-        RuntimeError: an empty or misshapen input, or a wrong number of sizes.
-        NotImplementedError: bool or complex input.
-    Source: torch.nn.functional.adaptive_max_pool{rank}d_with_indices.
-    Example:
-        >>> F.adaptive_max_pool{rank}d_with_indices({example}, 2)[1].flatten().tolist()
-        {places}
-    """
-    composite(name=f"adaptive_max_pool{rank}d", namespace="nn.functional", autocast={"cpu": "float32"} if rank == 3 else None)(adaptive)
-    composite(name=f"adaptive_max_pool{rank}d_with_indices", namespace="nn.functional")(indexed)
 
 
 for _rank, _shape, _places in (

@@ -12,7 +12,7 @@ import numpy as np
 from ..core import dtype as dtypes
 from ..core.calls.annotations import Tensor
 from ..core.calls.casting import opmath
-from ..core.calls.registry import composite, op, other_names
+from ..core.calls.registry import composite, documented, op, other_names
 from ..core.shape import wrap_dim
 from ..core.state import grad_enabled
 from ..core.tensor import Tensor as TensorType
@@ -184,24 +184,24 @@ other_names("dequantize", tensors="input")
 
 
 def _declare(name: str, gives: str) -> None:
+    @composite(name=name)
+    @documented(name=name, gives=gives)
     def refused(input: Tensor) -> Any:
+        """{gives} of a quantized tensor; there are no quantized tensors here.
+
+        Args:
+            input: any shape.
+        Returns:
+            Nothing: it always raises.
+        Raises:
+            NotImplementedError: every tensor.
+        Source: torch.{name}.
+        Example:
+            >>> torch.{name}(torch.ones(2))
+            Traceback (most recent call last):
+            NotImplementedError: Could not run 'aten::{name}': expected a quantized tensor, got one of dtype torch.float32
+        """
         raise NotImplementedError(f"Could not run 'aten::{name}': expected a quantized tensor, got one of dtype {input.dtype}")
-
-    refused.__doc__ = f"""{gives} of a quantized tensor; there are no quantized tensors here.
-
-    Args:
-        input: any shape.
-    Returns:
-        Nothing: it always raises.
-    Raises:
-        NotImplementedError: every tensor.
-    Source: torch.{name}.
-    Example:
-        >>> torch.{name}(torch.ones(2))
-        Traceback (most recent call last):
-        NotImplementedError: Could not run 'aten::{name}': expected a quantized tensor, got one of dtype torch.float32
-    """
-    composite(name=name, method=True)(refused)
 
 
 _declare("int_repr", "The integers")

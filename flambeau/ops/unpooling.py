@@ -10,10 +10,9 @@ import numpy as np
 from ..core import dtype as dtypes
 from ..core.calls.annotations import Tensor
 from ..core.calls.casting import opmath
-from ..core.calls.registry import composite, op
-from ..core.tape.ties import tied
+from ..core.calls.registry import composite, documented, op
 from .patches import Ints, in_layout, ints, is_channels_last, product
-from .pooling import gather_planes, scatter_planes
+from .pooling import gather_planes, to_places
 
 
 # -- unpooling -----------------------------------------------------------------------------------------------------------------
@@ -79,9 +78,30 @@ def _unpooled_size(shape: Ints, kernel_size: Ints, stride: Ints, padding: Ints, 
 
 
 def _declare_unpool(rank: int, shape: str, printed: str) -> None:
+    @composite(name=f"max_unpool{rank}d", namespace="nn.functional", autocast={"cpu": "float32"})
+    @documented(rank=rank, shape=shape, printed=printed, one=f"(1{rank * ', 1'})", place=rank % 2 + 1, size=4 if rank == 1 else 2)
     def max_unpool_nd(
         input: Tensor, indices: Tensor, kernel_size: Any, stride: Any = None, padding: Any = 0, output_size: Any = None
     ) -> Any:
+        """Zeros with the maxima of ``max_pool{rank}d`` where they came from.
+
+        Args:
+            input: ``(N, C, {shape})`` or ``(C, {shape})``, the maxima.
+            indices: ``input``'s shape, int64: their places, from ``return_indices=True``.
+            kernel_size, stride, padding: of the pooling.
+            output_size: size before the pooling, where several are possible.
+        Returns:
+            ``(N, C, *)`` of the size before the pooling, ``input``'s dtype.
+        Raises:
+            ValueError: an impossible ``output_size``.
+            RuntimeError: indices of another shape or beyond the output.
+        Gradient: ``grad`` at the indices.
+        Source: torch.nn.functional.max_unpool{rank}d.
+        Example:
+            >>> maxima, places = torch.full({one}, 5.0), torch.full({one}, {place})
+            >>> F.max_unpool{rank}d(maxima, places, {size}).flatten()
+            {printed}
+        """
         name = f"max_unpool{rank}d"
         kernel_size = ints(kernel_size, rank, name, "kernel_size", what="pooling")
         steps = kernel_size if stride is None else ints(stride, rank, name, "stride", what="pooling")
@@ -89,27 +109,6 @@ def _declare_unpool(rank: int, shape: str, printed: str) -> None:
             raise RuntimeError(f"strides should be greater than zero, but got stride: {list(steps)}")
         sizes = _unpooled_size(tuple(input.shape), kernel_size, steps, ints(padding, rank, name, "padding", what="pooling"), output_size)
         return _UNPOOLS[rank].wrapper(input, indices, sizes)
-
-    max_unpool_nd.__doc__ = f"""Zeros with the maxima of ``max_pool{rank}d`` where they came from.
-
-    Args:
-        input: ``(N, C, {shape})`` or ``(C, {shape})``, the maxima.
-        indices: ``input``'s shape, int64: their places, from ``return_indices=True``.
-        kernel_size, stride, padding: of the pooling.
-        output_size: size before the pooling, where several are possible.
-    Returns:
-        ``(N, C, *)`` of the size before the pooling, ``input``'s dtype.
-    Raises:
-        ValueError: an impossible ``output_size``.
-        RuntimeError: indices of another shape or beyond the output.
-    Gradient: ``grad`` at the indices.
-    Source: torch.nn.functional.max_unpool{rank}d.
-    Example:
-        >>> maxima, places = torch.full((1{rank * ", 1"}), 5.0), torch.full((1{rank * ", 1"}), {rank % 2 + 1})
-        >>> F.max_unpool{rank}d(maxima, places, {4 if rank == 1 else 2}).flatten()
-        {printed}
-    """
-    composite(name=f"max_unpool{rank}d", namespace="nn.functional", autocast={"cpu": "float32"})(max_unpool_nd)
 
 
 for _rank, _shape, _printed in (
@@ -170,11 +169,7 @@ _FRACTIONAL: dict[int, Any] = {
         namespace="nn.functional",
         node_name=f"FractionalMaxPool{rank}DBackward0",
         multi_output=True,
-        grad={
-            "input": lambda grad, result1, kernel_size, input_shape, node: tied(
-                scatter_planes(grad, result1, input_shape[-len(kernel_size) :]), node.edges[0]
-            )
-        },
+        grad={"input": lambda grad, result1, kernel_size, input_shape, node: to_places(grad, result1, len(kernel_size), input_shape, node)},
     )(fractional_pool)
     for rank in (2, 3)
 }
@@ -221,6 +216,11 @@ def _fractional_call(
 
 
 def _declare_fractional(rank: int, shape: str, places: list[int]) -> None:
+    example = f"torch.arange({3**rank}.0).view(1{rank * ', 3'}), kernel_size=2, output_size=2"
+    with_words = documented(rank=rank, shape=shape, example=example, places=places, values=[float(place) for place in places])
+
+    @composite(name=f"fractional_max_pool{rank}d", namespace="nn.functional", autocast={"cpu": "float32"})
+    @with_words
     def fractional(
         input: Tensor,
         kernel_size: Any,
@@ -229,8 +229,29 @@ def _declare_fractional(rank: int, shape: str, places: list[int]) -> None:
         return_indices: bool = False,
         _random_samples: Tensor | None = None,
     ) -> Any:
+        """Largest element of windows whose distances vary at random, so that any output size is possible.
+
+        Args:
+            input: ``(N, C, {shape})`` or ``(C, {shape})``.
+            kernel_size: size of the windows.
+            output_size: number of windows per dimension.
+            output_ratio: instead of it, a fraction of the input size.
+            return_indices: also return the maxima's places, counted through the plane.
+            _random_samples: numbers in [0, 1), ``(N, C, {rank})``, that choose the windows; drawn when None.
+        Returns:
+            ``(N, C, *output_size)``, ``input``'s dtype; or a tuple of it and int64 indices of that shape.
+        Raises:
+            ValueError: neither size nor ratio given.
+            RuntimeError: windows that do not fit.
+        Source: torch.nn.functional.fractional_max_pool{rank}d. Graham 2014, "Fractional max-pooling".
+        Example:
+            >>> F.fractional_max_pool{rank}d({example}).flatten().tolist()
+            {values}
+        """
         return _fractional_call(rank, input, kernel_size, output_size, output_ratio, return_indices, _random_samples)
 
+    @composite(name=f"fractional_max_pool{rank}d_with_indices", namespace="nn.functional")
+    @with_words
     def indexed(
         input: Tensor,
         kernel_size: Any,
@@ -239,46 +260,23 @@ def _declare_fractional(rank: int, shape: str, places: list[int]) -> None:
         return_indices: bool = False,
         _random_samples: Tensor | None = None,
     ) -> Any:
+        """Largest elements and their places: ``fractional_max_pool{rank}d`` with ``return_indices=True``.
+
+        Args:
+            input: ``(N, C, {shape})`` or ``(C, {shape})``.
+            kernel_size, output_size, output_ratio, _random_samples: as for ``fractional_max_pool{rank}d``.
+            return_indices: without effect.
+        Returns:
+            ``(N, C, *output_size)`` in ``input``'s dtype, and int64 indices of that shape.
+        Raises:
+            ValueError: neither size nor ratio given.
+            RuntimeError: windows that do not fit.
+        Source: torch.nn.functional.fractional_max_pool{rank}d_with_indices.
+        Example:
+            >>> F.fractional_max_pool{rank}d_with_indices({example})[1].flatten().tolist()
+            {places}
+        """
         return _fractional_call(rank, input, kernel_size, output_size, output_ratio, True, _random_samples)
-
-    example = f"torch.arange({3**rank}.0).view(1{rank * ', 3'}), kernel_size=2, output_size=2"
-    fractional.__doc__ = f"""Largest element of windows whose distances vary at random, so that any output size is possible.
-
-    Args:
-        input: ``(N, C, {shape})`` or ``(C, {shape})``.
-        kernel_size: size of the windows.
-        output_size: number of windows per dimension.
-        output_ratio: instead of it, a fraction of the input size.
-        return_indices: also return the maxima's places, counted through the plane.
-        _random_samples: numbers in [0, 1), ``(N, C, {rank})``, that choose the windows; drawn when None.
-    Returns:
-        ``(N, C, *output_size)``, ``input``'s dtype; or a tuple of it and int64 indices of that shape.
-    Raises:
-        ValueError: neither size nor ratio given.
-        RuntimeError: windows that do not fit.
-    Source: torch.nn.functional.fractional_max_pool{rank}d. Graham 2014, "Fractional max-pooling".
-    Example:
-        >>> F.fractional_max_pool{rank}d({example}).flatten().tolist()
-        {[float(place) for place in places]}
-    """
-    indexed.__doc__ = f"""Largest elements and their places: ``fractional_max_pool{rank}d`` with ``return_indices=True``.
-
-    Args:
-        input: ``(N, C, {shape})`` or ``(C, {shape})``.
-        kernel_size, output_size, output_ratio, _random_samples: as for ``fractional_max_pool{rank}d``.
-        return_indices: without effect.
-    Returns:
-        ``(N, C, *output_size)`` in ``input``'s dtype, and int64 indices of that shape.
-    Raises:
-        ValueError: neither size nor ratio given.
-        RuntimeError: windows that do not fit.
-    Source: torch.nn.functional.fractional_max_pool{rank}d_with_indices.
-    Example:
-        >>> F.fractional_max_pool{rank}d_with_indices({example})[1].flatten().tolist()
-        {places}
-    """
-    composite(name=f"fractional_max_pool{rank}d", namespace="nn.functional", autocast={"cpu": "float32"})(fractional)
-    composite(name=f"fractional_max_pool{rank}d_with_indices", namespace="nn.functional")(indexed)
 
 
 for _rank, _shape, _places in ((2, "H, W", [4, 5, 7, 8]), (3, "D, H, W", [13, 14, 16, 17, 22, 23, 25, 26])):

@@ -12,7 +12,7 @@ from typing import Any
 from ..core import dtype as dtypes
 from ..core.calls.annotations import Tensor
 from ..core.calls.out import LISTED
-from ..core.calls.registry import Declared, composite, resolve
+from ..core.calls.registry import Declared, composite, documented, resolve
 from ..core.layout import contiguous_format
 from ..core.shape import wrap_dim
 from ..core.state import grad_enabled
@@ -37,25 +37,33 @@ def _declare(name: str, view: Any, call: str, printed: str, error: str, method: 
     is_declared = isinstance(view, Declared)
     several = name in ("split_copy", "split_with_sizes_copy", "unbind_copy")
 
+    @documented(
+        name=name,
+        call=call,
+        printed=printed,
+        error=error,
+        view=method or f"torch.{name.removesuffix('_copy')}",
+        parameters=", ".join(signature.parameters),
+        what="views in a tuple, with their shapes" if several else "shape",
+    )
     def copy(*args: Any, **kwargs: Any) -> Any:
+        """What ``{view}`` returns, copied into memory of its own.
+
+        Args:
+            {parameters}: as for ``{view}``.
+        Returns:
+            The {what} and dtype, row-major; never a view.
+        Raises:
+            {error}
+        Source: torch.{name}.
+        Example:
+            >>> torch.{name}{call}
+            {printed}
+        """
         result = (view.wrapper if is_declared else view)(*args, **kwargs)
         return tuple(map(_copied, result)) if several else _copied(result)
 
     copy.__signature__, copy.__name__, copy.__module__ = signature, name, __name__  # type: ignore[attr-defined]
-    shown = method or f"torch.{name.removesuffix('_copy')}"
-    copy.__doc__ = f"""What ``{shown}`` returns, copied into memory of its own.
-
-    Args:
-        {", ".join(signature.parameters)}: as for ``{shown}``.
-    Returns:
-        The {"views in a tuple, with their shapes" if several else "shape"} and dtype, row-major; never a view.
-    Raises:
-        {error}
-    Source: torch.{name}.
-    Example:
-        >>> torch.{name}{call}
-        {printed}
-    """
     return composite(name=name, method=False, out=LISTED if several else True)(copy)
 
 
@@ -122,7 +130,7 @@ slice_copy = _declare(
     part,
     "(torch.arange(6), 0, 1, 6, 2)",
     "tensor([1, 3, 5])",
-    _DIMS + "\n        RuntimeError: a ``step`` of 0 or less.",
+    _DIMS + "\n    RuntimeError: a ``step`` of 0 or less.",
     "Tensor.__getitem__",
 )
 split_copy = _declare("split_copy", _split, "(torch.arange(3), 2)", "(tensor([0, 1]), tensor([2]))", "RuntimeError: a negative size.")

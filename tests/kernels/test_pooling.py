@@ -8,6 +8,7 @@ from hypothesis import given, settings, strategies as st
 
 import flambeau as torch
 from flambeau.core.arrays import native
+from flambeau.core.calls.registry import primitive
 from flambeau.kernels.compiler.pool import pool
 from flambeau.kernels.families import pooling as kernels
 from flambeau.ops import average_pooling, pooling
@@ -60,11 +61,11 @@ def test_maxima_places_and_gradients(seed, dtype, end, ceil_mode, special):
         x[rng.random(x.shape) < 0.3] = special
     arguments = (*windows(rng, rank, True), ceil_mode)
     try:
-        wanted, places = pooling._with_indices(x, *arguments)
+        wanted, places = pooling.max_pool_with_places(x, *arguments)
     except RuntimeError:
         assert kernels.max_pool(x, *arguments) is None
         return
-    same(kernels.max_pool(x, *arguments), pooling._max(x, *arguments))
+    same(kernels.max_pool(x, *arguments), pooling.max_pool(x, *arguments))
     results = kernels.max_pool_with_places(x, *arguments)
     if results is not None:
         same(results[0], wanted)
@@ -72,7 +73,7 @@ def test_maxima_places_and_gradients(seed, dtype, end, ceil_mode, special):
     if (places >= 0).all():
         g = of_layout(rng.integers(-3, 4, wanted.shape).astype(dtype), x, end)
         gradient = kernels.scatter_planes(g, of_layout(places, x, end), x.shape[-rank:])
-        np.testing.assert_array_equal(gradient, pooling._max_backward(g, x, *arguments))
+        np.testing.assert_array_equal(gradient, primitive("_max_pool_backward", "nn.functional").kernel(g, x, *arguments))
 
 
 @given(

@@ -17,7 +17,7 @@ import importlib
 import inspect
 import sys
 from collections.abc import Callable, Iterator
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, TypeVar
 
 import numpy as np
 
@@ -38,6 +38,7 @@ from .tables import TABLES, import_late, key_of, late_families
 # What a decorator for operations is to type checkers. With a callable as its result they know every declared operation from the
 # start, also in the rules of decorators that stand above its definition.
 Declare: TypeAlias = Callable[[Callable[..., Any]], Callable[..., Any]]
+_Function = TypeVar("_Function", bound=Callable[..., Any])
 
 
 def declared_name(function: Callable[..., Any]) -> str:
@@ -503,6 +504,17 @@ def op(**options: Any) -> Declare:
     return declare
 
 
+def documented(**words: Any) -> Callable[[_Function], _Function]:
+    """Put words in the places of their names, in braces, in a docstring that several operations share."""
+
+    def fill(function: _Function) -> _Function:
+        if function.__doc__ is not None:  # Python may leave docstrings out
+            function.__doc__ = inspect.cleandoc(function.__doc__).format(**words)
+        return function
+
+    return fill
+
+
 def overload(name: str) -> Declare:
     """Declare an overload that the slow path of operation ``name`` tries first.
 
@@ -636,6 +648,6 @@ def entries() -> Iterator[Any]:
 
 
 __all__ = [
-    "TABLES", "composite", "entries", "factory", "import_late", "method", "names", "old_order", "op", "other_names", "overload",
-    "overwritten", "pointwise", "primitive", "resolve", "view",
+    "TABLES", "composite", "documented", "entries", "factory", "import_late", "method", "names", "old_order", "op", "other_names",
+    "overload", "overwritten", "pointwise", "primitive", "resolve", "view",
 ]  # fmt: skip

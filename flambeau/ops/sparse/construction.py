@@ -11,7 +11,7 @@ from ...core.arrays.sparse import BACKENDS, BLOCKED, BY_ROW, SparseArray, coo, e
 from ...core.arrays.sparse_checks import WORDS, check_compressed, check_coo
 from ...core.calls.annotations import Tensor
 from ...core.calls.creation import dtype_of
-from ...core.calls.registry import composite, method, op
+from ...core.calls.registry import composite, documented, method, op
 from ...core.device import cpu
 from ...core.layout import layout as Layout, sparse_bsc, sparse_bsr, sparse_coo, sparse_csc, sparse_csr, strided
 from ...core.shape import Size
@@ -389,25 +389,29 @@ def raw_values(input: Tensor) -> Tensor:
 def _declare_indices(name: str, forms: Any, position: int, across: str, along: str) -> None:
     words = f"sparse {'row' if sparse_csr in forms else 'column'} compressed tensor layout"
 
+    @method(name=name)
+    @documented(
+        name=name,
+        across=across,
+        which=f"The {along} of each entry (or block)" if position else f"Where the entries of each {across} (of blocks) begin",
+        size="nnz" if position else "n + 1",
+        printed=[1, 0, 1] if position else [0, 1, 3],
+    )
     def part(input: Tensor) -> Tensor:
+        """{which}, of a tensor that is compressed by {across}s.
+
+        Args:
+            input: of layout ``torch.sparse_cs{across[0]}`` or ``torch.sparse_bs{across[0]}``.
+        Returns:
+            ``(*batch, {size})``, int64 or int32; shares the tensor's memory.
+        Raises:
+            RuntimeError: another layout.
+        Source: torch.Tensor.{name}.
+        Example:
+            >>> torch.tensor([[0, 7], [5, 6]]).to_sparse_cs{across[0]}().{name}()
+            tensor({printed})
+        """
         return wrap(sparse_part(name, input, forms, words).parts[position])
-
-    part.__name__ = name
-    which = f"The {along} of each entry (or block)" if position else f"Where the entries of each {across} (of blocks) begin"
-    part.__doc__ = f"""{which}, of a tensor that is compressed by {across}s.
-
-    Args:
-        input: of layout ``torch.sparse_cs{across[0]}`` or ``torch.sparse_bs{across[0]}``.
-    Returns:
-        ``(*batch, {"nnz" if position else "n + 1"})``, int64 or int32; shares the tensor's memory.
-    Raises:
-        RuntimeError: another layout.
-    Source: torch.Tensor.{name}.
-    Example:
-        >>> torch.tensor([[0, 7], [5, 6]]).to_sparse_cs{across[0]}().{name}()
-        tensor({[1, 0, 1] if position else [0, 1, 3]})
-    """
-    method()(part)
 
 
 _BY_COLUMN = frozenset((sparse_csc, sparse_bsc))

@@ -21,7 +21,7 @@ from ...core.arrays.sparse import (
     sparse_array,
 )
 from ...core.calls.annotations import Tensor
-from ...core.calls.registry import composite, method, op
+from ...core.calls.registry import composite, documented, method, op
 from ...core.layout import layout as Layout, sparse_bsc, sparse_bsr, sparse_coo, sparse_csc, sparse_csr, strided
 from .construction import entries, sparse_part, with_values
 
@@ -137,22 +137,14 @@ def back(grad: Any, source: tuple[Any, ...]) -> Any:
     return grad if grad.layout is source[0] else converted(grad, source)
 
 
-def _convert(input: Tensor, form: Any, sparse_dim: Any, block: Any, dense_dim: Any, source: Any) -> Tensor:
-    """``input`` in another layout."""
-    return in_layout(input, form, sparse_dim, block, dense_dim)
-
-
 def _declare(name: str, node_name: str, rule: Any) -> Any:
     def convert(input: Tensor, form: Any, sparse_dim: Any, block: Any, dense_dim: Any, source: Any) -> Tensor:
+        """``input`` in another layout."""
         return in_layout(input, form, sparse_dim, block, dense_dim)
 
-    convert.__name__, convert.__doc__, convert.__module__ = name, _convert.__doc__, __name__
-    rules[name] = in_layout_rule
-    return op(name=name, method=False, out=False, node_name=node_name, grad={"input": rule}, aten=None)(convert)
-
-
-def in_layout_rule(input: Any, form: Any, sparse_dim: Any, block: Any, dense_dim: Any, source: Any) -> Any:
-    return in_layout(input, form, sparse_dim, block, dense_dim)
+    convert.__name__ = name
+    rules[name] = convert
+    return op(name=name, node_name=node_name, grad={"input": rule}, aten=None)(convert)
 
 
 _OPERATIONS: dict[Any, Any] = {
@@ -316,32 +308,45 @@ def to_sparse_coo(input: Tensor) -> Tensor:
 
 def _declare_method(name: str, form: Any, values: str) -> None:
     def without_blocks(input: Tensor, dense_dim: int | None = None) -> Tensor:
+        """The elements that are not zero, in layout ``{form}``: ``to_sparse(layout={form})``.
+
+        Args:
+            input: ``(*batch, n, m, *dense dims)``, of any layout.
+            dense_dim: how many of the last dimensions belong to the values; 0 when None.
+        Returns:
+            ``input``'s shape and dtype; itself where it has that layout.
+        Raises:
+            IndexError: fewer than two dimensions beside ``dense_dim``.
+            RuntimeError: a ``dense_dim`` for another sparse layout.
+        Source: torch.Tensor.{name}.
+        Example:
+            >>> torch.tensor([[0, 7], [5, 6]]).{name}().values()
+            tensor({values})
+        """
         return _to_compressed(input, form, None, dense_dim)
 
     def with_blocks(input: Tensor, blocksize: Any, dense_dim: int | None = None) -> Tensor:
+        """The elements that are not zero, in layout ``{form}``: ``to_sparse(layout={form})``.
+
+        Args:
+            input: ``(*batch, n, m, *dense dims)``, of any layout.
+            blocksize: rows and columns of a block, a number or two; they divide the matrix.
+            dense_dim: how many of the last dimensions belong to the values; 0 when None.
+        Returns:
+            ``input``'s shape and dtype; itself where it has that layout.
+        Raises:
+            IndexError: fewer than two dimensions beside ``dense_dim``.
+            RuntimeError: blocks that do not divide the matrix.
+        Source: torch.Tensor.{name}.
+        Example:
+            >>> torch.tensor([[0, 7], [5, 6]]).{name}((1, 2)).values()
+            tensor({values})
+        """
         if blocksize is None:
             raise TypeError(f"to_sparse_{name}(): argument 'blocksize' must be a number or a tuple of two, not None")
         return _to_compressed(input, form, _block(blocksize), dense_dim)
 
-    convert = with_blocks if form in BLOCKED else without_blocks
-    convert.__name__ = convert.__qualname__ = name
-    size = "\n        blocksize: rows and columns of a block, a number or two; they divide the matrix." if form in BLOCKED else ""
-    convert.__doc__ = f"""The elements that are not zero, in layout ``{form}``: ``to_sparse(layout={form})``.
-
-    Args:
-        input: ``(*batch, n, m, *dense dims)``, of any layout.{size}
-        dense_dim: how many of the last dimensions belong to the values; 0 when None.
-    Returns:
-        ``input``'s shape and dtype; itself where it has that layout.
-    Raises:
-        IndexError: fewer than two dimensions beside ``dense_dim``.
-        RuntimeError: {"blocks that do not divide the matrix" if form in BLOCKED else "a ``dense_dim`` for another sparse layout"}.
-    Source: torch.Tensor.{name}.
-    Example:
-        >>> torch.tensor([[0, 7], [5, 6]]).{name}({(1, 2) if form in BLOCKED else ""}).values()
-        tensor({values})
-    """
-    method()(convert)
+    method(name=name)(documented(name=name, form=form, values=values)(with_blocks if form in BLOCKED else without_blocks))
 
 
 for _name, _form, _values in (
@@ -412,25 +417,24 @@ def rule_of_copy(input: Any, src: Any, non_blocking: bool = False) -> Any:
 rules["clone"], rules["_to_copy"], rules["copy"] = rule_of_clone, rule_of_to_copy, rule_of_copy
 
 
-def _part_copy(name: str, layout: str, printed: str) -> None:
+def _declare_part_copy(name: str, layout: str, printed: str) -> None:
+    @composite(name=f"{name}_copy", method=False, out=True)
+    @documented(name=name, layout=layout, printed=printed)
     def copy(input: Tensor) -> Tensor:
+        """``Tensor.{name}()`` as a copy, in memory of its own.
+
+        Args:
+            input: of a layout that has them.
+        Returns:
+            The shape and dtype of ``input.{name}()``.
+        Raises:
+            RuntimeError: another layout.
+        Source: torch.{name}_copy.
+        Example:
+            >>> torch.{name}_copy(torch.tensor([[0, 7], [5, 6]]).to_sparse{layout}())
+            tensor({printed})
+        """
         return getattr(input, name)().clone()
-
-    copy.__name__ = copy.__qualname__ = f"{name}_copy"
-    copy.__doc__ = f"""``Tensor.{name}()`` as a copy, in memory of its own.
-
-    Args:
-        input: of a layout that has them.
-    Returns:
-        The shape and dtype of ``input.{name}()``.
-    Raises:
-        RuntimeError: another layout.
-    Source: torch.{name}_copy.
-    Example:
-        >>> torch.{name}_copy(torch.tensor([[0, 7], [5, 6]]).to_sparse{layout}())
-        tensor({printed})
-    """
-    composite(method=False, out=True)(copy)
 
 
 for _name, _layout, _printed in (
@@ -441,4 +445,4 @@ for _name, _layout, _printed in (
     ("ccol_indices", "_csc", "[0, 1, 3]"),
     ("row_indices", "_csc", "[1, 0, 1]"),
 ):
-    _part_copy(_name, _layout, _printed)
+    _declare_part_copy(_name, _layout, _printed)
