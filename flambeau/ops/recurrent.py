@@ -25,7 +25,7 @@ from ..autograd.api import grad as gradients_of
 from ..autograd.grad_mode import enable_grad
 from ..core import dtype as dtypes
 from ..core.calls.annotations import Tensor
-from ..core.calls.registry import composite, op
+from ..core.calls.registry import composite, documented, op
 from ..core.state import grad_enabled
 from .dropout import dropout as drop
 from .joining import cat, stack
@@ -131,14 +131,16 @@ def _sizes_of(input: Any, sizes: Sizes | None) -> Sizes:
     return (input.shape[1],) * input.shape[0] if sizes is None else sizes
 
 
-def _steps(sizes: Sizes, backwards: bool, *arrays: np.ndarray) -> Iterator[Any]:
-    """For each step how many rows it has, and its rows of each array."""
+def _steps(sizes: Sizes, backwards: bool, states: Sequence[np.ndarray], *arrays: np.ndarray) -> Iterator[Any]:
+    """For each step the rows of ``states`` that it changes, and its rows of each array."""
     if sizes[0] == sizes[-1]:
+        running = [[state[: sizes[0]]] * len(sizes) for state in states]
         parts = [list(array.reshape(len(sizes), sizes[0], *array.shape[1:])) for array in arrays]
     else:
         stops = np.cumsum(sizes).tolist()
+        running = [[state[:size] for size in sizes] for state in states]
         parts = [[array[stop - size : stop] for size, stop in zip(sizes, stops, strict=True)] for array in arrays]
-    steps = list(zip(sizes, *parts, strict=True))
+    steps = list(zip(*running, *parts, strict=True))
     return reversed(steps) if backwards else iter(steps)
 
 
@@ -147,7 +149,7 @@ def _before(sizes: Sizes, reverse: bool, states: np.ndarray, first: np.ndarray) 
     if sizes[0] == sizes[-1]:
         batch = sizes[0]
         return np.concatenate([states[batch:], first] if reverse else [first, states[: states.shape[0] - batch]])
-    rows = [part for _, part in _steps(sizes, False, states)]
+    rows = [part for (part,) in _steps(sizes, False, (), states)]
     pieces = []
     for step, size in enumerate(sizes):
         if reverse:
@@ -220,27 +222,37 @@ def _linear(x: Any, weight: Any, bias: Any) -> Any:
     return product if bias is None else product + bias
 
 
-def _step_by_step(step: Callable[..., Any], input: Any, states: Sequence[Any], sizes: Sizes | None, reverse: bool) -> tuple[Any, ...]:
-    """A layer in operations of the tape: ``step(rows of the input, states)`` gives the states after it, the first being the output."""
+def _again(cell: Cell, operands: Sequence[Any], sizes: Sizes | None, reverse: bool) -> tuple[Any, ...]:
+    """A layer in operations of the tape, step by step: the output, and the last states."""
+    input, *states = operands[: 3 if cell.has_cell else 2]
+    weight_ih, weight_hh, bias_ih, bias_hh, *projection = operands[1 + len(states) :]
     sizes = _sizes_of(input, sizes)
     rows = input.reshape(sum(sizes), input.shape[-1]).split(sizes)
     outputs: list[Any] = [None] * len(sizes)
     for t in reversed(range(len(sizes))) if reverse else range(len(sizes)):
-        size = sizes[t]
-        changed = step(rows[t], [state[:size] for state in states])
+        before = [state[: sizes[t]] for state in states]
+        of_input, of_state = _linear(rows[t], weight_ih, bias_ih), _linear(before[0], weight_hh, bias_hh)
+        if cell.has_part:
+            (*inputs, last), (*hidden, part) = of_input.chunk(cell.gates, 1), of_state.chunk(cell.gates, 1)
+            values = (*[a + b for a, b in zip(inputs, hidden, strict=True)], last, part, before[0])
+        else:
+            values = (*(of_input + of_state).chunk(cell.gates, 1), *before[1:])
+        changed = list(cell.step(_OnTensors, *values)[: len(states)])
+        if projection and projection[0] is not None:
+            changed[0] = changed[0] @ projection[0].t()
         outputs[t] = changed[0]
-        states = [cat([new, old[size:]]) if size < old.shape[0] else new for new, old in zip(changed, states, strict=True)]
+        states = [cat([new, old[sizes[t] :]]) if sizes[t] < old.shape[0] else new for new, old in zip(changed, states, strict=True)]
     return cat(outputs).reshape(*input.shape[:-1], states[0].shape[1]), *states
 
 
 def _recorded(
-    layer: Callable[..., tuple[Any, ...]], operands: Sequence[Any], grads: Sequence[Any], needs: Sequence[bool]
+    cell: Cell, operands: Sequence[Any], grads: Sequence[Any], sizes: Sizes | None, reverse: bool, needs: Sequence[bool]
 ) -> tuple[Any, ...]:
     """Gradients that can be differentiated: the layer again, step by step, and the tape's derivative of that."""
     with enable_grad():
         # Aliases: a gradient at an operand must not pass through it to another one that it was computed from.
         aliases = [operand if operand is None else operand.view_as(operand) for operand in operands]
-        results = layer(*aliases)
+        results = _again(cell, aliases, sizes, reverse)
     arrived = [(result, grad) for result, grad in zip(results, grads) if grad is not None]
     wanted = [alias for alias, need in zip(aliases, needs, strict=True) if need]
     given = gradients_of([result for result, _ in arrived], wanted, [grad for _, grad in arrived], create_graph=True, allow_unused=True)
@@ -273,10 +285,7 @@ def rnn_layer_backward(
     d_gates = np.empty_like(output)
     arrived = np.zeros_like(output) if grad_output is None else grad_output.reshape(output.shape)
     d_h = _start(grad_h, h)
-    active = -1
-    for size, gate, state, arrives in _steps(sizes, not reverse, d_gates, output, arrived):
-        if size != active:
-            active, running = size, d_h[:size]
+    for running, gate, state, arrives in _steps(sizes, not reverse, (d_h,), d_gates, output, arrived):
         running += arrives
         (gate[...],) = cell.backwards(running, state)
         np.dot(gate, weight_hh, out=running)
@@ -305,17 +314,10 @@ def _rnn_rule(
     reverse: bool,
     needs: Any,
 ) -> Any:
-    if not grad_enabled():
-        gradients = rnn_layer_backward(*grads, input, h, weight_ih, weight_hh, result, cell, sizes, reverse, needs[0])
-        return _only_needed(gradients, needs)
-
-    def layer(input: Any, h: Any, weight_ih: Any, weight_hh: Any, bias_ih: Any, bias_hh: Any) -> Any:
-        def step(x: Any, states: Any) -> Any:
-            return cell.step(_OnTensors, _linear(x, weight_ih, bias_ih) + _linear(states[0], weight_hh, bias_hh))
-
-        return _step_by_step(step, input, [h], sizes, reverse)
-
-    return _recorded(layer, (input, h, weight_ih, weight_hh, bias_ih, bias_hh), grads, needs)
+    if grad_enabled():
+        return _recorded(cell, (input, h, weight_ih, weight_hh, bias_ih, bias_hh), grads, sizes, reverse, needs)
+    gradients = rnn_layer_backward(*grads, input, h, weight_ih, weight_hh, result, cell, sizes, reverse, needs[0])
+    return _only_needed(gradients, needs)
 
 
 @op(name="_rnn_layer", multi_output=True, fast=True, work=_WORK, grad={"input, h, weight_ih, weight_hh, bias_ih, bias_hh": _rnn_rule})
@@ -345,11 +347,7 @@ def rnn_layer(
     gates = _products(input, weight_ih, bias_ih, bias_hh)
     sizes = _sizes_of(input, sizes)
     h, recurrent = h.copy(), _transposed(weight_hh, sizes)
-    product = np.empty_like(h)
-    active = -1
-    for size, gate in _steps(sizes, reverse, gates):
-        if size != active:
-            active, running, products = size, h[:size], product[:size]
+    for running, products, gate in _steps(sizes, reverse, (h, np.empty_like(h)), gates):
         np.dot(running, recurrent, out=products)
         gate += products
         (gate[...],) = cell.forwards(gate)
@@ -385,13 +383,12 @@ def lstm_layer_backward(
     arrived = np.zeros_like(output) if grad_output is None else grad_output.reshape(output.shape)
     projected = arrived if weight_hr is None else np.empty(arrived.shape, arrived.dtype)  # gradients behind the projection
     d_h, d_c = _start(grad_h, h), _start(grad_c, c)
-    before_projection = d_h if weight_hr is None else np.empty(c.shape, c.dtype)
-    active = -1
-    by_gate = _columns(d_gates, 4)
+    states = (d_h, d_c, d_h if weight_hr is None else np.empty(c.shape, c.dtype))  # the last one before the projection
+    gradients = (arrived, projected, d_gates, *_columns(d_gates, 4))
     saved = (i, f, g, o, cells, _before(sizes, reverse, cells, c))
-    for size, arrives, behind, gate, d_i, d_f, d_g, d_o, *step in _steps(sizes, not reverse, arrived, projected, d_gates, *by_gate, *saved):
-        if size != active:
-            active, running_h, running_c, hidden = size, d_h[:size], d_c[:size], before_projection[:size]
+    for running_h, running_c, hidden, arrives, behind, gate, d_i, d_f, d_g, d_o, *step in _steps(
+        sizes, not reverse, states, *gradients, *saved
+    ):
         running_h += arrives
         if weight_hr is not None:
             behind[...] = running_h
@@ -429,21 +426,12 @@ def _lstm_rule(
     reverse: bool,
     needs: Any,
 ) -> Any:
-    if not grad_enabled():
-        gradients = lstm_layer_backward(
-            *grads[:3], input, h, c, weight_ih, weight_hh, weight_hr, result, result3, result4, cell, sizes, reverse, needs[0]
-        )
-        return _only_needed(gradients, needs)
-
-    def layer(input: Any, h: Any, c: Any, weight_ih: Any, weight_hh: Any, bias_ih: Any, bias_hh: Any, weight_hr: Any) -> Any:
-        def step(x: Any, states: Any) -> Any:
-            sums = (_linear(x, weight_ih, bias_ih) + _linear(states[0], weight_hh, bias_hh)).chunk(4, 1)
-            hidden, c, *_ = cell.step(_OnTensors, *sums, states[1])
-            return [hidden if weight_hr is None else hidden @ weight_hr.t(), c]
-
-        return _step_by_step(step, input, [h, c], sizes, reverse)
-
-    return _recorded(layer, (input, h, c, weight_ih, weight_hh, bias_ih, bias_hh, weight_hr), grads[:3], needs)
+    if grad_enabled():
+        return _recorded(cell, (input, h, c, weight_ih, weight_hh, bias_ih, bias_hh, weight_hr), grads[:3], sizes, reverse, needs)
+    gradients = lstm_layer_backward(
+        *grads[:3], input, h, c, weight_ih, weight_hh, weight_hr, result, result3, result4, cell, sizes, reverse, needs[0]
+    )
+    return _only_needed(gradients, needs)
 
 
 @op(
@@ -477,11 +465,9 @@ def lstm_layer(
     output = np.empty((gates.shape[0], h.shape[1]), gates.dtype)
     sizes = _sizes_of(input, sizes)
     h, c, recurrent = h.copy(), c.copy(), _transposed(weight_hh, sizes)
-    product = np.empty((h.shape[0], gates.shape[1]), gates.dtype)
-    active = -1
-    for size, gate, i, f, g, o, after, out in _steps(sizes, reverse, gates, *_columns(gates, 4), cells, output):
-        if size != active:
-            active, running_h, running_c, products = size, h[:size], c[:size], product[:size]
+    states = (h, c, np.empty((h.shape[0], gates.shape[1]), gates.dtype))
+    results = (gates, *_columns(gates, 4), cells, output)
+    for running_h, running_c, products, gate, i, f, g, o, after, out in _steps(sizes, reverse, states, *results):
         np.dot(running_h, recurrent, out=products)
         products += gate
         hidden, after[...], i[...], f[...], g[...], o[...] = cell.forwards(*_columns(products, 4), running_c)
@@ -519,13 +505,10 @@ def gru_layer_backward(
     d_hidden, of_input = np.empty_like(gates), np.empty_like(output)
     arrived = np.zeros_like(output) if grad_output is None else grad_output.reshape(output.shape)
     d_h = _start(grad_h, h)
-    scratch = np.empty(h.shape, h.dtype)
-    active = -1
     by_gate = _columns(d_hidden, 3)
+    states, gradients = (d_h, np.empty(h.shape, h.dtype)), (arrived, d_hidden, *by_gate, of_input)
     saved = (r, z, n, candidates, before)
-    for size, arrives, gate, d_r, d_z, d_n, d_part, *step in _steps(sizes, not reverse, arrived, d_hidden, *by_gate, of_input, *saved):
-        if size != active:
-            active, running, room = size, d_h[:size], scratch[:size]
+    for running, room, arrives, gate, d_r, d_z, d_n, d_part, *step in _steps(sizes, not reverse, states, *gradients, *saved):
         running += arrives
         d_r[...], d_z[...], d_n[...], d_part[...], running[...] = cell.backwards(running, *step)
         np.dot(gate, weight_hh, out=room)
@@ -559,19 +542,10 @@ def _gru_rule(
     reverse: bool,
     needs: Any,
 ) -> Any:
-    if not grad_enabled():
-        gradients = gru_layer_backward(*grads[:2], input, h, weight_ih, weight_hh, result, result2, result3, cell, sizes, reverse, needs[0])
-        return _only_needed(gradients, needs)
-
-    def layer(input: Any, h: Any, weight_ih: Any, weight_hh: Any, bias_ih: Any, bias_hh: Any) -> Any:
-        def step(x: Any, states: Any) -> Any:
-            r, z, n = _linear(x, weight_ih, bias_ih).chunk(3, 1)
-            hidden_r, hidden_z, part = _linear(states[0], weight_hh, bias_hh).chunk(3, 1)
-            return cell.step(_OnTensors, r + hidden_r, z + hidden_z, n, part, states[0])[:1]
-
-        return _step_by_step(step, input, [h], sizes, reverse)
-
-    return _recorded(layer, (input, h, weight_ih, weight_hh, bias_ih, bias_hh), grads[:2], needs)
+    if grad_enabled():
+        return _recorded(cell, (input, h, weight_ih, weight_hh, bias_ih, bias_hh), grads[:2], sizes, reverse, needs)
+    gradients = gru_layer_backward(*grads[:2], input, h, weight_ih, weight_hh, result, result2, result3, cell, sizes, reverse, needs[0])
+    return _only_needed(gradients, needs)
 
 
 @op(name="_gru_layer", multi_output=True, fast=True, work=_WORK, grad={"input, h, weight_ih, weight_hh, bias_ih, bias_hh": _gru_rule})
@@ -598,11 +572,9 @@ def gru_layer(
     sizes = _sizes_of(input, sizes)
     h, recurrent = h.copy(), _transposed(weight_hh, sizes)
     product = np.empty((h.shape[0], gates.shape[1]), gates.dtype)
-    active = -1
-    for size, two, r, z, n, candidate, out in _steps(sizes, reverse, gates[:, : 2 * hidden], *_columns(gates, 3), candidates, output):
-        if size != active:
-            active, running, products = size, h[:size], product[:size]
-            of_two, part = products[:, : 2 * hidden], products[:, 2 * hidden :]
+    states = (h, product, product[:, : 2 * hidden], product[:, 2 * hidden :])
+    results = (gates[:, : 2 * hidden], *_columns(gates, 3), candidates, output)
+    for running, products, of_two, part, two, r, z, n, candidate, out in _steps(sizes, reverse, states, *results):
         np.dot(running, recurrent, out=products)
         if bias_hh is not None:
             products += bias_hh
@@ -618,7 +590,7 @@ def gru_layer(
 
 def _layers(
     name: str,
-    layer: Callable[..., Any],
+    cell: Cell,
     input: Any,
     hx: Any,
     params: Any,
@@ -629,7 +601,7 @@ def _layers(
     bidirectional: bool,
     batch_first: bool,
 ) -> tuple[Any, ...]:
-    """The output and the last states; ``layer(input, states, parameters, sizes, reverse)`` is one layer in one direction."""
+    """The output and the last states."""
     sizes = None
     if isinstance(has_biases, (list, tuple)):  # the other form: (data, batch_sizes, hx, params, has_biases, ...)
         batch_sizes, hx, params, has_biases, num_layers, dropout, train, bidirectional = (
@@ -665,7 +637,7 @@ def _layers(
     for number in range(num_layers):
         outputs = []
         for k in range(number * directions, (number + 1) * directions):
-            output, *after = layer(x, [state[k] for state in states], parameters[k], sizes, k % directions == 1)
+            output, *after = _layer(cell, x, [state[k] for state in states], parameters[k], sizes, k % directions == 1)
             outputs.append(output)
             lasts.append(after)
         x = outputs[0] if directions == 1 else cat(outputs, -1)
@@ -705,20 +677,12 @@ def _grouped(name: str, params: Any, groups: int, has_biases: bool, projected: b
     return listed
 
 
-def _lstm_in_layers(x: Any, states: Any, parameters: Any, sizes: Any, reverse: bool) -> Any:
-    return lstm_layer(x, *states, *parameters, LSTM, sizes, reverse)[:3]
-
-
-def _gru_in_layers(x: Any, states: Any, parameters: Any, sizes: Any, reverse: bool) -> Any:
-    return gru_layer(x, *states, *parameters[:4], GRU, sizes, reverse)[:2]
-
-
-def _tanh_in_layers(x: Any, states: Any, parameters: Any, sizes: Any, reverse: bool) -> Any:
-    return rnn_layer(x, *states, *parameters[:4], TANH, sizes, reverse)
-
-
-def _relu_in_layers(x: Any, states: Any, parameters: Any, sizes: Any, reverse: bool) -> Any:
-    return rnn_layer(x, *states, *parameters[:4], RELU, sizes, reverse)
+def _layer(cell: Cell, x: Any, states: Sequence[Any], parameters: Sequence[Any], sizes: Sizes | None, reverse: bool) -> Any:
+    """One layer in one direction: its output, and its last states."""
+    if cell.has_cell:
+        return lstm_layer(x, *states, *parameters, cell, sizes, reverse)[:3]
+    layer = gru_layer if cell.has_part else rnn_layer
+    return layer(x, *states, *parameters[:4], cell, sizes, reverse)[:2]
 
 
 @composite(method=False, autocast={"cpu": "state", "cuda": "narrow"})
@@ -759,37 +723,14 @@ def lstm(
         >>> output.shape, torch.equal(output[-1], h[0])
         (torch.Size([5, 2, 4]), True)
     """
-    return _layers("lstm", _lstm_in_layers, input, hx, params, has_biases, num_layers, dropout, train, bidirectional, batch_first)
+    return _layers("lstm", LSTM, input, hx, params, has_biases, num_layers, dropout, train, bidirectional, batch_first)
 
 
-_DOC = """{summary}
+def _of_one_state(name: str, cell: Cell, **words: str) -> Any:
+    """Declare a recurrent function whose layers carry one state; ``words`` are those of its documentation."""
 
-    A packed sequence is passed as for ``lstm``.
-
-    Args:
-        input: ``(T, N, features)``, or ``(N, T, features)`` with ``batch_first``.
-        hx: first states, ``(layers * directions, N, hidden)``.
-        params: of each layer and direction ``weight_ih`` ``({gates}hidden, features)``, ``weight_hh`` and, with ``has_biases``, two
-            biases.
-        has_biases, num_layers, dropout, train, bidirectional, batch_first: as for ``lstm``.
-    Returns:
-        The last layer's output, ``(T, N, directions * hidden)``, and the last states, in ``hx``'s shape.
-    Raises:
-        RuntimeError: shapes or dtypes that do not fit.
-        TypeError: an option of another type.
-    Source: torch.{name}. {source}.
-    Example:
-        >>> weights = {weight}, {weight}
-        >>> output, h = torch.{name}(torch.{steps}(3, 1, 1), torch.{first}(1, 1, 1), weights, False, 1, 0.0, False, False, False)
-        >>> output.flatten()
-        {printed}
-    """
-_STEP = "Layers of ``h = {}(weight_ih @ x + bias_ih + weight_hh @ h + bias_hh)``."
-
-
-def _of_one_state(name: str, layer: Callable[..., Any], summary: str, source: str, **words: str) -> Any:
-    """Declare a recurrent function whose layers carry one state; ``words`` are those of its example."""
-
+    @composite(name=name, method=False, autocast={"cpu": "state" if name == "gru" else "narrow", "cuda": "narrow"})
+    @documented(name=name, **words)
     def function(
         input: Tensor,
         hx: Tensor,
@@ -801,40 +742,62 @@ def _of_one_state(name: str, layer: Callable[..., Any], summary: str, source: st
         bidirectional: bool,
         batch_first: bool,
     ) -> Any:
-        return _layers(name, layer, input, hx, params, has_biases, num_layers, dropout, train, bidirectional, batch_first)
+        """{summary}
 
-    function.__doc__ = _DOC.format(summary=summary, name=name, source=source, **words)
-    return composite(name=name, method=False, autocast={"cpu": "state" if name == "gru" else "narrow", "cuda": "narrow"})(function)
+        A packed sequence is passed as for ``lstm``.
+
+        Args:
+            input: ``(T, N, features)``, or ``(N, T, features)`` with ``batch_first``.
+            hx: first states, ``(layers * directions, N, hidden)``.
+            params: of each layer and direction ``weight_ih`` ``({gates}hidden, features)``, ``weight_hh`` and, with ``has_biases``, two
+                biases.
+            has_biases, num_layers, dropout, train, bidirectional, batch_first: as for ``lstm``.
+        Returns:
+            The last layer's output, ``(T, N, directions * hidden)``, and the last states, in ``hx``'s shape.
+        Raises:
+            RuntimeError: shapes or dtypes that do not fit.
+            TypeError: an option of another type.
+        Source: torch.{name}. {source}.
+        Example:
+            >>> weights = {weight}, {weight}
+            >>> output, h = torch.{name}(torch.{steps}(3, 1, 1), torch.{first}(1, 1, 1), weights, False, 1, 0.0, False, False, False)
+            >>> output.flatten()
+            {printed}
+        """
+        return _layers(name, cell, input, hx, params, has_biases, num_layers, dropout, train, bidirectional, batch_first)
+
+    return function
 
 
 gru = _of_one_state(
     "gru",
-    _gru_in_layers,
-    "Gated recurrent units: layers that carry one state, which a reset and an update gate keep or replace.",
-    "Cho et al. 2014, with the reset gate behind the state's product",
+    GRU,
+    summary="Gated recurrent units: layers that carry one state, which a reset and an update gate keep or replace.",
+    source="Cho et al. 2014, with the reset gate behind the state's product",
     gates="3 * ",
     weight="torch.zeros(3, 1)",
     steps="zeros",
     first="ones",
     printed="tensor([0.5000, 0.2500, 0.1250])",
 )
+_STEP = "Layers of ``h = {}(weight_ih @ x + bias_ih + weight_hh @ h + bias_hh)``."
 _PLAIN = {"gates": "", "weight": "torch.ones(1, 1)", "steps": "ones", "first": "zeros"}
 rnn_tanh = _of_one_state(
-    "rnn_tanh", _tanh_in_layers, _STEP.format("tanh"), "Elman 1990", printed="tensor([0.7616, 0.9427, 0.9597])", **_PLAIN
+    "rnn_tanh", TANH, summary=_STEP.format("tanh"), source="Elman 1990", printed="tensor([0.7616, 0.9427, 0.9597])", **_PLAIN
 )
 rnn_relu = _of_one_state(
     "rnn_relu",
-    _relu_in_layers,
-    _STEP.format("relu"),
-    "Elman 1990, with another nonlinearity",
+    RELU,
+    summary=_STEP.format("relu"),
+    source="Elman 1990, with another nonlinearity",
     printed="tensor([1., 2., 3.])",
     **_PLAIN,
 )
 
 
 # -- single steps ------------------------------------------------------------------------------------------------------------------
-def _one_step(input: Any, *states: Any) -> tuple[int, ...]:
-    """The sizes of a sequence of one step.
+def _one_step(cell: Cell, input: Any, states: Any, *parameters: Any) -> Any:
+    """The states after one step.
 
     Raises:
         RuntimeError: batches of other sizes.
@@ -842,7 +805,7 @@ def _one_step(input: Any, *states: Any) -> tuple[int, ...]:
     for number, state in enumerate(states):
         if state.shape[0] != input.shape[0]:
             raise RuntimeError(f"Input batch size {input.shape[0]} doesn't match hidden{number} batch size {state.shape[0]}")
-    return (input.shape[0],)
+    return _layer(cell, input, states, (*parameters, None), (input.shape[0],), False)[1:]
 
 
 @composite(method=False, autocast={"cpu": "state", "cuda": "narrow"})
@@ -866,7 +829,7 @@ def lstm_cell(input: Tensor, hx: Any, w_ih: Tensor, w_hh: Tensor, b_ih: Tensor |
     """
     if len(hx) != 2:
         raise RuntimeError("lstm_cell expects two hidden states")
-    return lstm_layer(input, *hx, w_ih, w_hh, b_ih, b_hh, None, LSTM, _one_step(input, *hx), False)[1:3]
+    return _one_step(LSTM, input, hx, w_ih, w_hh, b_ih, b_hh)
 
 
 @composite(method=False, autocast={"cpu": "state", "cuda": "narrow"})
@@ -887,7 +850,7 @@ def gru_cell(input: Tensor, hx: Tensor, w_ih: Tensor, w_hh: Tensor, b_ih: Tensor
         >>> torch.gru_cell(torch.zeros(1, 1), torch.tensor([[4.0]]), torch.zeros(3, 1), torch.zeros(3, 1))  # half of the state stays
         tensor([[2.]])
     """
-    return gru_layer(input, hx, w_ih, w_hh, b_ih, b_hh, GRU, _one_step(input, hx), False)[1]
+    return _one_step(GRU, input, [hx], w_ih, w_hh, b_ih, b_hh)[0]
 
 
 @composite(method=False, autocast="narrow")
@@ -908,7 +871,7 @@ def rnn_tanh_cell(input: Tensor, hx: Tensor, w_ih: Tensor, w_hh: Tensor, b_ih: T
         >>> torch.rnn_tanh_cell(torch.tensor([[2.0]]), torch.tensor([[-2.0]]), torch.ones(1, 1), torch.ones(1, 1))  # tanh(2 - 2)
         tensor([[0.]])
     """
-    return rnn_layer(input, hx, w_ih, w_hh, b_ih, b_hh, TANH, _one_step(input, hx), False)[1]
+    return _one_step(TANH, input, [hx], w_ih, w_hh, b_ih, b_hh)[0]
 
 
 @composite(method=False, autocast="narrow")
@@ -929,4 +892,4 @@ def rnn_relu_cell(input: Tensor, hx: Tensor, w_ih: Tensor, w_hh: Tensor, b_ih: T
         >>> torch.rnn_relu_cell(torch.tensor([[2.0]]), torch.tensor([[5.0]]), torch.ones(1, 1), torch.ones(1, 1))
         tensor([[7.]])
     """
-    return rnn_layer(input, hx, w_ih, w_hh, b_ih, b_hh, RELU, _one_step(input, hx), False)[1]
+    return _one_step(RELU, input, [hx], w_ih, w_hh, b_ih, b_hh)[0]
