@@ -9,7 +9,7 @@ import numpy as np
 
 from ...core.calls.annotations import Tensor
 from ...core.calls.out import SILENT
-from ...core.calls.registry import old_order, op
+from ...core.calls.registry import Declare, old_order, op
 from ...core.layout import row_major
 from ...core.shape import broadcast_or_none
 from ...core.tensor import Tensor as TensorType
@@ -45,8 +45,8 @@ def _check_expands(input: Any, shape: tuple[int, ...]) -> None:
                 )
 
 
-def _added(name: str, ranks: tuple[int, int], shape_of: Any, check: Any, product: Any, rules: Any, doc: str, words: tuple[str, str]) -> Any:
-    """Declare ``beta * input + alpha * product(a, b)``."""
+def _sum_with_product(ranks: tuple[int, int], check: Any, shape_of: Any, product: Any, **options: Any) -> Declare:
+    """Declare ``beta * input + alpha * product(a, b)`` of factors that ``check`` looks at, with a product of the shape ``shape_of(a, b)``."""
 
     def canonicalize(input: Any, a: Any, b: Any, beta: Any, alpha: Any) -> tuple[Any, ...]:
         check(a, b)
@@ -61,48 +61,7 @@ def _added(name: str, ranks: tuple[int, int], shape_of: Any, check: Any, product
         result += input  # raises where input does not broadcast to the product
         return result
 
-    left, right = rules
-    body = (
-        f"def {name}(input: Tensor, {words[0]}: Tensor, {words[1]}: Tensor, *, beta: Any = 1, alpha: Any = 1) -> Tensor:\n"
-        f"    return plus(input, product({words[0]}, {words[1]}), beta, alpha)\n"
-        f"def left_rule(grad, {words[1]}, alpha, {words[0]}_shape):\n    return left(scaled(grad, alpha), {words[1]}, {words[0]}_shape)\n"
-        f"def right_rule(grad, {words[0]}, alpha, {words[1]}_shape):\n    return right(scaled(grad, alpha), {words[0]}, {words[1]}_shape)\n"
-    )
-    env: dict[str, Any] = {"plus": _plus, "product": product, "left": left, "right": right, "scaled": _scaled, "__name__": __name__}
-    exec("from __future__ import annotations\n" + body, env)
-    kernel = env[name]
-    kernel.__doc__ = doc
-    return op(
-        promotion="same",
-        canonicalize=canonicalize,
-        fast=fast,
-        fast_bool=False,
-        inplace=True,
-        may_share=True,
-        out=SILENT if name == "addbmm" else True,
-        grad={"input": lambda grad, beta: _scaled(grad, beta), words[0]: env["left_rule"], words[1]: env["right_rule"]},
-        aten=name,  # without the overloads that say what dtype to add up in
-        autocast={"cuda": "narrow"} if name == "addmv" else "narrow",
-    )(kernel)
-
-
-def _added_doc(name: str, product: str, shape: str, words: str, *example: str) -> str:
-    shown = "\n        ".join(example)
-    return f"""``beta * input + alpha * {product}``.
-
-    Args:
-        input: broadcastable to the product's shape; ignored where beta is 0, so that its NaN do not show.
-        {words}
-        beta, alpha: factors. The old argument orders ``(beta, input, alpha, ...)`` and ``(input, beta, alpha, ...)`` are understood.
-    Returns:
-        A new tensor ``{shape}`` of the operands' dtype.
-    Raises:
-        RuntimeError: sizes that do not fit, or different dtypes.
-    Gradient: ``beta * grad`` to ``input``; ``alpha * grad`` times the other factor, conjugated and transposed, to each factor.
-    Source: torch.{name}.
-    Example:
-        {shown}
-    """
+    return op(promotion="same", canonicalize=canonicalize, fast=fast, fast_bool=False, inplace=True, may_share=True, **options)
 
 
 def _check_mm(a: Any, b: Any) -> None:
@@ -112,26 +71,6 @@ def _check_mm(a: Any, b: Any) -> None:
     require_numbers(a, b)
 
 
-addmm = _added(
-    "addmm",
-    (2, 2),
-    lambda a, b: (a.shape[0], b.shape[1]),
-    _check_mm,
-    lambda a, b: a.dot(b),
-    (lambda grad, b, shape: mm(grad, conj(b).t()), lambda grad, a, shape: mm(conj(a).t(), grad)),
-    _added_doc(
-        "addmm",
-        "(mat1 @ mat2)",
-        "(n, p)",
-        "mat1, mat2: matrices ``(n, m)`` and ``(m, p)``.",
-        ">>> torch.addmm(torch.tensor([1.0, 2.0]), torch.eye(2), torch.tensor([[10.0, 20.0], [30.0, 40.0]]), beta=100)",
-        "tensor([[110., 220.],",
-        "        [130., 240.]])",
-    ),
-    ("mat1", "mat2"),
-)
-
-
 def _check_mv(a: Any, b: Any) -> None:
     if a._array.ndim != 2 or b._array.ndim != 1:
         raise RuntimeError(f"vector + matrix @ vector expected, got 1, {a._array.ndim}, {b._array.ndim}")
@@ -139,65 +78,140 @@ def _check_mv(a: Any, b: Any) -> None:
     require_numbers(a, b)
 
 
-addmv = _added(
-    "addmv",
-    (2, 1),
-    lambda a, b: (a.shape[0],),
-    _check_mv,
+@_sum_with_product(
+    (2, 2),
+    _check_mm,
+    lambda a, b: (a.shape[0], b.shape[1]),
     lambda a, b: a.dot(b),
-    (lambda grad, b, shape: outer(grad, conj(b)), lambda grad, a, shape: mv(conj(a).t(), grad)),
-    _added_doc(
-        "addmv",
-        "(mat @ vec)",
-        "(n)",
-        "mat, vec: a matrix ``(n, m)`` and a vector ``(m)``.",
-        ">>> ignored = torch.tensor([float('nan'), 5.0])",
-        ">>> torch.addmv(ignored, torch.tensor([[1.0, 2.0], [3.0, 4.0]]), torch.tensor([1.0, 10.0]), beta=0)",
-        "tensor([21., 43.])",
-    ),
-    ("mat", "vec"),
+    grad={
+        "input": lambda grad, beta: _scaled(grad, beta),
+        "mat1": lambda grad, mat2, alpha: mm(_scaled(grad, alpha), conj(mat2).t()),
+        "mat2": lambda grad, mat1, alpha: mm(conj(mat1).t(), _scaled(grad, alpha)),
+    },
+    aten="addmm",  # without the overloads that say what dtype to add up in
+    autocast="narrow",
 )
+def addmm(input: Tensor, mat1: Tensor, mat2: Tensor, *, beta: Any = 1, alpha: Any = 1) -> Tensor:
+    """``beta * input + alpha * (mat1 @ mat2)``.
+
+    Args:
+        input: broadcastable to the product's shape; ignored where beta is 0, so that its NaN do not show.
+        mat1, mat2: matrices ``(n, m)`` and ``(m, p)``.
+        beta, alpha: factors. The old argument orders ``(beta, input, alpha, ...)`` and ``(input, beta, alpha, ...)`` are understood.
+    Returns:
+        A new tensor ``(n, p)`` of the operands' dtype.
+    Raises:
+        RuntimeError: sizes that do not fit, or different dtypes.
+    Gradient: ``beta * grad`` to ``input``; ``alpha * grad`` times the other factor, conjugated and transposed, to each factor.
+    Source: torch.addmm.
+    Example:
+        >>> torch.addmm(torch.tensor([1.0, 2.0]), torch.eye(2), torch.tensor([[10.0, 20.0], [30.0, 40.0]]), beta=100)
+        tensor([[110., 220.],
+                [130., 240.]])
+    """
+    return _plus(input, mat1.dot(mat2), beta, alpha)
 
 
-def _check_bmm(a: Any, b: Any) -> None:
-    check_bmm(a, b)
+@_sum_with_product(
+    (2, 1),
+    _check_mv,
+    lambda a, b: (a.shape[0],),
+    lambda a, b: a.dot(b),
+    grad={
+        "input": lambda grad, beta: _scaled(grad, beta),
+        "mat": lambda grad, vec, alpha: outer(_scaled(grad, alpha), conj(vec)),
+        "vec": lambda grad, mat, alpha: mv(conj(mat).t(), _scaled(grad, alpha)),
+    },
+    aten="addmv",
+    autocast={"cuda": "narrow"},
+)
+def addmv(input: Tensor, mat: Tensor, vec: Tensor, *, beta: Any = 1, alpha: Any = 1) -> Tensor:
+    """``beta * input + alpha * (mat @ vec)``.
+
+    Args:
+        input: broadcastable to the product's shape; ignored where beta is 0, so that its NaN do not show.
+        mat, vec: a matrix ``(n, m)`` and a vector ``(m)``.
+        beta, alpha: factors. The old argument orders ``(beta, input, alpha, ...)`` and ``(input, beta, alpha, ...)`` are understood.
+    Returns:
+        A new tensor ``(n)`` of the operands' dtype.
+    Raises:
+        RuntimeError: sizes that do not fit, or different dtypes.
+    Gradient: ``beta * grad`` to ``input``; ``alpha * grad`` times the other factor, conjugated and transposed, to each factor.
+    Source: torch.addmv.
+    Example:
+        >>> ignored = torch.tensor([float('nan'), 5.0])
+        >>> torch.addmv(ignored, torch.tensor([[1.0, 2.0], [3.0, 4.0]]), torch.tensor([1.0, 10.0]), beta=0)
+        tensor([21., 43.])
+    """
+    return _plus(input, mat.dot(vec), beta, alpha)
 
 
-addbmm = _added(
-    "addbmm",
+@_sum_with_product(
     (3, 3),
+    check_bmm,
     lambda a, b: (a.shape[1], b.shape[2]),
-    _check_bmm,
     lambda a, b: np.matmul(a, b).sum(0, dtype=a.dtype),
-    (lambda grad, b, shape: matmul(grad, conj(b).transpose(1, 2)), lambda grad, a, shape: matmul(conj(a).transpose(1, 2), grad)),
-    _added_doc(
-        "addbmm",
-        "(the sum of batch1[i] @ batch2[i])",
-        "(n, p)",
-        "batch1, batch2: ``(b, n, m)`` and ``(b, m, p)``.",
-        ">>> torch.addbmm(torch.zeros(2, 2), torch.ones(3, 2, 4), torch.ones(3, 4, 2))",
-        "tensor([[12., 12.],",
-        "        [12., 12.]])",
-    ),
-    ("batch1", "batch2"),
+    grad={
+        "input": lambda grad, beta: _scaled(grad, beta),
+        "batch1": lambda grad, batch2, alpha: matmul(_scaled(grad, alpha), conj(batch2).transpose(1, 2)),
+        "batch2": lambda grad, batch1, alpha: matmul(conj(batch1).transpose(1, 2), _scaled(grad, alpha)),
+    },
+    out=SILENT,
+    aten="addbmm",
+    autocast="narrow",
 )
-baddbmm = _added(
-    "baddbmm",
+def addbmm(input: Tensor, batch1: Tensor, batch2: Tensor, *, beta: Any = 1, alpha: Any = 1) -> Tensor:
+    """``beta * input + alpha * (the sum of batch1[i] @ batch2[i])``.
+
+    Args:
+        input: broadcastable to the product's shape; ignored where beta is 0, so that its NaN do not show.
+        batch1, batch2: ``(b, n, m)`` and ``(b, m, p)``.
+        beta, alpha: factors. The old argument orders ``(beta, input, alpha, ...)`` and ``(input, beta, alpha, ...)`` are understood.
+    Returns:
+        A new tensor ``(n, p)`` of the operands' dtype.
+    Raises:
+        RuntimeError: sizes that do not fit, or different dtypes.
+    Gradient: ``beta * grad`` to ``input``; ``alpha * grad`` times the other factor, conjugated and transposed, to each factor.
+    Source: torch.addbmm.
+    Example:
+        >>> torch.addbmm(torch.zeros(2, 2), torch.ones(3, 2, 4), torch.ones(3, 4, 2))
+        tensor([[12., 12.],
+                [12., 12.]])
+    """
+    return _plus(input, np.matmul(batch1, batch2).sum(0, dtype=batch1.dtype), beta, alpha)
+
+
+@_sum_with_product(
     (3, 3),
+    check_bmm,
     lambda a, b: (a.shape[0], a.shape[1], b.shape[2]),
-    _check_bmm,
     lambda a, b: np.matmul(a, b),
-    (lambda grad, b, shape: bmm(grad, conj(b).transpose(1, 2)), lambda grad, a, shape: bmm(conj(a).transpose(1, 2), grad)),
-    _added_doc(
-        "baddbmm",
-        "(batch1 @ batch2)",
-        "(b, n, p)",
-        "batch1, batch2: ``(b, n, m)`` and ``(b, m, p)``.",
-        ">>> torch.baddbmm(torch.tensor(1.0), torch.ones(2, 1, 4), torch.ones(2, 4, 2), alpha=0.5).shape",
-        "torch.Size([2, 1, 2])",
-    ),
-    ("batch1", "batch2"),
+    grad={
+        "input": lambda grad, beta: _scaled(grad, beta),
+        "batch1": lambda grad, batch2, alpha: bmm(_scaled(grad, alpha), conj(batch2).transpose(1, 2)),
+        "batch2": lambda grad, batch1, alpha: bmm(conj(batch1).transpose(1, 2), _scaled(grad, alpha)),
+    },
+    aten="baddbmm",
+    autocast="narrow",
 )
+def baddbmm(input: Tensor, batch1: Tensor, batch2: Tensor, *, beta: Any = 1, alpha: Any = 1) -> Tensor:
+    """``beta * input + alpha * (batch1 @ batch2)``.
+
+    Args:
+        input: broadcastable to the product's shape; ignored where beta is 0, so that its NaN do not show.
+        batch1, batch2: ``(b, n, m)`` and ``(b, m, p)``.
+        beta, alpha: factors. The old argument orders ``(beta, input, alpha, ...)`` and ``(input, beta, alpha, ...)`` are understood.
+    Returns:
+        A new tensor ``(b, n, p)`` of the operands' dtype.
+    Raises:
+        RuntimeError: sizes that do not fit, or different dtypes.
+    Gradient: ``beta * grad`` to ``input``; ``alpha * grad`` times the other factor, conjugated and transposed, to each factor.
+    Source: torch.baddbmm.
+    Example:
+        >>> torch.baddbmm(torch.tensor(1.0), torch.ones(2, 1, 4), torch.ones(2, 4, 2), alpha=0.5).shape
+        torch.Size([2, 1, 2])
+    """
+    return _plus(input, np.matmul(batch1, batch2), beta, alpha)
 
 
 def _canonicalize_addr(input: Any, vec1: Any, vec2: Any, beta: Any, alpha: Any) -> tuple[Any, ...]:

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Any
+import functools
+from collections.abc import Callable
+from typing import Any, NoReturn
 
 import numpy as np
 
 from ...core.arrays.kinds import place_of
-from ...core.arrays.sparse import BACKENDS, BLOCKED, BY_ROW, SparseArray, coo, entries_at, keys_of, sparse_array, unsupported
+from ...core.arrays.sparse import BACKENDS, BLOCKED, BY_ROW, SparseArray, coo, entries_at, keys_of, rules, sparse_array, unsupported
 from ...core.arrays.sparse_checks import WORDS, check_compressed, check_coo
 from ...core.calls.annotations import Tensor
 from ...core.calls.creation import dtype_of
-from ...core.calls.registry import composite, documented, method, op
+from ...core.calls.registry import Declare, composite, documented, method, op
 from ...core.device import cpu
 from ...core.layout import layout as Layout, sparse_bsc, sparse_bsr, sparse_coo, sparse_csc, sparse_csr, strided
 from ...core.shape import Size
@@ -28,6 +30,31 @@ checking = _Checking()
 
 
 # -- the operations: values into a sparse tensor and out of it --------------------------------------------------------------------------
+def sparse_op(refused: str | None = None, **options: Any) -> Declare:
+    """Declare an operation of which the function is the rule for sparse operands.
+
+    Args:
+        refused: the kernel of PyTorch that complains where no operand is sparse; None where the function serves dense ones as well.
+    """
+
+    def declare(rule: Callable[..., Any]) -> Any:
+        entry = op(**options)(rule if refused is None else _refusing(refused, rule))
+        rules[entry.key] = rule  # type: ignore[attr-defined]
+        return entry
+
+    return declare
+
+
+def _refusing(name: str, rule: Callable[..., Any]) -> Callable[..., Any]:
+    """A kernel with the signature of ``rule`` that takes no dense operands."""
+
+    @functools.wraps(rule)
+    def refuse(*operands: Any) -> NoReturn:
+        unsupported(name, operands[0])
+
+    return refuse
+
+
 @op(
     name="_sparse_coo_tensor",
     node_name="SparseCooTensorWithDimsAndTensorsBackward0",
@@ -50,13 +77,13 @@ def compressed_tensor(compressed_indices: Tensor, plain_indices: Tensor, values:
     return sparse_array(form, shape, (compressed_indices, plain_indices), values)
 
 
-@op(name="_sparse_with_values", grad={"values": lambda grad, mask: entries(grad, mask)})
+@sparse_op(name="_sparse_with_values", grad={"values": lambda grad, mask: entries(grad, mask)})
 def with_values(values: Tensor, mask: Tensor) -> Tensor:
     """Values at the places of another sparse tensor."""
     return mask.with_values(values)
 
 
-@op(name="_sparse_entries", node_name="ValuesBackward0", grad={"input": lambda grad, mask: with_values(grad, mask)})
+@sparse_op(name="_sparse_entries", node_name="ValuesBackward0", grad={"input": lambda grad, mask: with_values(grad, mask)})
 def entries(input: Tensor, mask: Tensor) -> Tensor:
     """The elements of ``input``, dense or sparse, at the places of a sparse tensor, in its order; 0 where nothing is specified."""
     return entries_at(input, mask)

@@ -21,9 +21,9 @@ from ...core.arrays.sparse import (
     sparse_array,
 )
 from ...core.calls.annotations import Tensor
-from ...core.calls.registry import composite, documented, method, op
+from ...core.calls.registry import composite, documented, method
 from ...core.layout import layout as Layout, sparse_bsc, sparse_bsr, sparse_coo, sparse_csc, sparse_csr, strided
-from .construction import entries, sparse_part, with_values
+from .construction import entries, sparse_op, sparse_part, with_values
 
 
 # -- arrays -----------------------------------------------------------------------------------------------------------------------------
@@ -143,8 +143,7 @@ def _declare(name: str, node_name: str, rule: Any) -> Any:
         return in_layout(input, form, sparse_dim, block, dense_dim)
 
     convert.__name__ = name
-    rules[name] = convert
-    return op(name=name, node_name=node_name, grad={"input": rule}, aten=None)(convert)
+    return sparse_op(name=name, node_name=node_name, grad={"input": rule}, aten=None)(convert)
 
 
 _OPERATIONS: dict[Any, Any] = {
@@ -162,13 +161,10 @@ def converted(tensor: Any, facts: tuple[Any, ...]) -> Any:
     return _OPERATIONS[facts[0]](tensor, *facts, facts_of(tensor))
 
 
-@op(name="_to_dense", node_name="ToDenseBackward0", grad={"input": lambda grad, input: masked_back(grad, input)}, aten=None)
+@sparse_op(name="_to_dense", node_name="ToDenseBackward0", grad={"input": lambda grad, input: masked_back(grad, input)}, aten=None)
 def to_dense_masked(input: Tensor) -> Tensor:
     """A dense tensor, whose gradient is taken at the specified elements only."""
     return dense_from(input)
-
-
-rules["_to_dense"] = dense_from
 
 
 def masked_back(grad: Any, input: Any) -> Any:
@@ -358,13 +354,10 @@ for _name, _form, _values in (
     _declare_method(f"to_sparse_{_name}", _form, _values)
 
 
-@op(node_name="CoalesceBackward0", grad={"input": lambda grad: grad}, aten=None)
+@sparse_op(node_name="CoalesceBackward0", grad={"input": lambda grad: grad}, aten=None)
 def _coalesce(input: Tensor) -> Tensor:
     """A COO tensor with sorted, distinct indices."""
     return coalesced(input)
-
-
-rules["_coalesce"] = lambda input: coalesced(input)
 
 
 @method()
@@ -388,16 +381,19 @@ def coalesce(input: Tensor) -> Tensor:
 
 
 # -- rules of the operations that copy and convert --------------------------------------------------------------------------------------
+@rules("clone")
 def rule_of_clone(input: Any, memory_format: Any = None) -> Any:
     if memory_format is not None and repr(memory_format) != "torch.preserve_format":
         raise RuntimeError("unsupported memory format option " + repr(memory_format)[6:])
     return input.copy()
 
 
+@rules("_to_copy")
 def rule_of_to_copy(input: Any, dtype: Any, memory_format: Any = None) -> Any:
     return input.copy() if input.dtype == dtype.numpy else input.astype(dtype.numpy)
 
 
+@rules("copy")
 def rule_of_copy(input: Any, src: Any, non_blocking: bool = False) -> Any:
     if input.__class__ is not src.__class__:
         words = [f"torch.{'sparse.' if a.__class__ is SparseArray else ''}{dtypes.of_array(a).legacy}Tensor" for a in (input, src)]
@@ -412,9 +408,6 @@ def rule_of_copy(input: Any, src: Any, non_blocking: bool = False) -> Any:
     if input.layout is not sparse_coo and input.nnz != src.nnz:
         raise RuntimeError("torch.copy_: only sparse compressed tensors with the same number of specified elements are supported.")
     return src.copy().astype(input.dtype)
-
-
-rules["clone"], rules["_to_copy"], rules["copy"] = rule_of_clone, rule_of_to_copy, rule_of_copy
 
 
 def _declare_part_copy(name: str, layout: str, printed: str) -> None:

@@ -52,6 +52,7 @@ for _name in _LINEAR:
 SparseKind.rule_at_zero = staticmethod(valuewise)
 
 
+@rules("fill")
 def rule_of_fill(input: SparseArray, value: Any) -> SparseArray:
     if isinstance(value, np.ndarray):
         unsupported("fill_.Tensor", input)
@@ -60,7 +61,7 @@ def rule_of_fill(input: SparseArray, value: Any) -> SparseArray:
     return filled
 
 
-rules["zero"], rules["fill"] = SparseArray.emptied, rule_of_fill
+rules["zero"] = SparseArray.emptied
 
 
 def with_number(name: str, is_allowed: Callable[[Any], bool]) -> Callable[..., Any]:
@@ -101,6 +102,7 @@ def require_same_shape(name: str, a: Any, b: Any) -> None:
         raise RuntimeError(f"{name}: expected sizes of 'self' and 'other' to match, but {list(a.shape)} != {list(b.shape)}")
 
 
+@rules("add")
 def total(input: Any, other: Any, alpha: Any = 1, name: str = "add") -> Any:
     """``input + alpha * other`` where at least one is sparse; sparse where both are.
 
@@ -147,13 +149,13 @@ def _onto_dense(input: np.ndarray, other: SparseArray, alpha: Any) -> np.ndarray
     return result
 
 
+@rules("sub")
 def difference(input: Any, other: Any, alpha: Any = 1) -> Any:
     if (input if input.__class__ is SparseArray else other).dtype.kind == "b":
         unsupported("sub", input, other)
     return total(input, other, -alpha, "sub")
 
 
-rules["add"], rules["sub"] = total, difference
 rules["rsub"] = lambda input, other, alpha=1: difference(other, input, alpha)
 
 
@@ -184,6 +186,7 @@ def expanded(array: SparseArray, shape: tuple[int, ...]) -> SparseArray:
     return coalesced(result) if array.coalesced else result
 
 
+@rules("mul")
 def product(input: Any, other: Any) -> Any:
     """``input * other`` where at least one is sparse: a sparse array.
 
@@ -230,16 +233,11 @@ def _common(a: SparseArray, b: SparseArray) -> SparseArray:
     return coo(a.parts[0][:, left], a.values[left] * b.values[right], a.shape, True)
 
 
-rules["mul"] = product
-
-
+@rules("_threshold_backward")
 def rule_of_threshold_backward(grad: Any, input: SparseArray, *rest: Any) -> Any:
     """``grad`` where a value lies above the threshold; what is not specified lies below it."""
     threshold = rest[0] if rest else 0
     return product(grad, input.with_values((input.values > threshold).astype(grad.dtype)))
-
-
-rules["_threshold_backward"] = rule_of_threshold_backward
 
 
 # -- quotients --------------------------------------------------------------------------------------------------------------------------

@@ -21,30 +21,22 @@ from ...core.arrays.sparse import (
     unsupported,
 )
 from ...core.calls.annotations import Tensor
-from ...core.calls.registry import TABLES, method, op
+from ...core.calls.registry import TABLES, method
 from ...core.layout import sparse_coo, sparse_csr, strided
 from ...core.shape import wrap_dim
-from .construction import entries, with_values
-
-rules["_sparse_entries"] = entries_at
-rules["_sparse_with_values"] = lambda values, mask: mask.with_values(values)
+from .construction import entries, sparse_op, with_values
 
 
-@op(name="_sparse_mask", node_name="SparseMaskBackward0", grad={"input": lambda grad, mask, dense: masked_gradient(grad, mask, dense)})
+@sparse_op(
+    name="_sparse_mask", node_name="SparseMaskBackward0", grad={"input": lambda grad, mask, dense: masked_gradient(grad, mask, dense)}
+)
 def _masked(input: Tensor, mask: Tensor, dense: bool) -> Tensor:
     """The elements of ``input`` at the places of ``mask``."""
-    return rule_of_mask(input, mask, dense)
-
-
-def rule_of_mask(input: Any, mask: SparseArray, dense: bool) -> SparseArray:
     if input.__class__ is SparseArray and input.layout is mask.layout is sparse_csr:  # then only what both specify, as in PyTorch
         return rules["mul"](input, mask.with_values(np.ones_like(mask.values, input.dtype)))
     if input.__class__ is SparseArray and input.layout is sparse_coo:
         input = coalesced(input)
     return mask.with_values(entries_at(input, mask))
-
-
-rules["_sparse_mask"] = rule_of_mask
 
 
 def masked_gradient(grad: Any, mask: Any, dense: bool) -> Any:
@@ -81,8 +73,10 @@ def sparse_mask(input: Tensor, mask: Tensor) -> Tensor:
 
 
 # -- the order of dimensions ------------------------------------------------------------------------------------------------------------
-def permuted(input: SparseArray, dims: tuple[int, ...]) -> SparseArray:
+@rules("permute")
+def permuted(input: SparseArray, dims: Any) -> SparseArray:
     """Dimensions in another order; sparse ones stay among themselves."""
+    dims = tuple(dims)
     if input.layout is not sparse_coo:
         if dims == tuple(range(input.ndim)):
             return input.copy()
@@ -104,6 +98,7 @@ def permuted(input: SparseArray, dims: tuple[int, ...]) -> SparseArray:
     return result
 
 
+@rules("transpose")
 def rule_of_transpose(input: SparseArray, dim0: int, dim1: int) -> SparseArray:
     dims = list(range(input.ndim))
     if dims:
@@ -113,7 +108,7 @@ def rule_of_transpose(input: SparseArray, dim0: int, dim1: int) -> SparseArray:
         raise RuntimeError(
             f"sparse transpose: transposed dimensions must be sparse Got sparse_dim: {count}, d0: {min(dim0, dim1)}, d1: {max(dim0, dim1)}"
         )
-    result = permuted(input, tuple(dims))
+    result = permuted(input, dims)
     if input.layout is not sparse_coo:
         return result
     result.coalesced = result.coalesced or (input.coalesced and not result.nnz)
@@ -125,13 +120,11 @@ def apart(result: SparseArray, input: SparseArray) -> SparseArray:
     return result.with_values(result.values.copy()) if np.may_share_memory(result.values, input.values) else result
 
 
+@rules("t")
 def rule_of_t(input: SparseArray) -> SparseArray:
     if input.ndim > 2:
         raise RuntimeError(f"t() expects a tensor with <= 2 sparse and 0 dense dimensions, but self is {input.ndim}D")
     return rule_of_transpose(input, 0, 1) if input.ndim == 2 else input.copy()
-
-
-rules["transpose"], rules["t"], rules["permute"] = rule_of_transpose, rule_of_t, lambda input, dims: permuted(input, tuple(dims))
 
 
 # -- parts ------------------------------------------------------------------------------------------------------------------------------
@@ -165,6 +158,7 @@ def _selected_of_compressed(input: SparseArray, dim: int, index: int) -> SparseA
     return sparse_array(input.layout, shape, tuple([part.copy() for part in input.parts]), values)
 
 
+@rules("unsqueeze")
 def inserted(input: SparseArray, dim: int) -> SparseArray:
     """A dimension of size 1 put in; the result does not count as coalesced, as in PyTorch."""
     if input.layout is not sparse_coo:
@@ -182,6 +176,7 @@ def whole_key(key: Any, ndim: int) -> list[Any]:
     return [*key[:at], *[slice(None)] * (ndim - used), *key[at + 1 :]]
 
 
+@rules("_select", "_slice", "_exact_select", "_exact_slice", "_index_unsqueeze")
 def rule_of_part(input: Any, key: Any) -> Any:
     """A basic index: whole numbers, None, and slices without steps."""
     dim = 0
@@ -203,6 +198,7 @@ def rule_of_part(input: Any, key: Any) -> Any:
     return input
 
 
+@rules("_scatter_part")
 def rule_of_scatter_part(input: SparseArray, shape: Any, key: Any) -> Any:
     """The gradient of a part: entries with the indices that were selected."""
     if input.layout is not sparse_coo:
@@ -224,12 +220,7 @@ def rule_of_scatter_part(input: SparseArray, shape: Any, key: Any) -> Any:
     return array
 
 
-for _name in ("_select", "_slice", "_exact_select", "_exact_slice", "_index_unsqueeze"):
-    rules[_name] = rule_of_part
-rules["_scatter_part"] = rule_of_scatter_part
-rules["unsqueeze"] = inserted
-
-
+@rules("index_select")
 def rule_of_index_select(input: SparseArray, dim: int, index: np.ndarray) -> SparseArray:
     if input.layout is not sparse_coo:
         unsupported("index_select", input)
@@ -247,9 +238,6 @@ def rule_of_index_select(input: SparseArray, dim: int, index: np.ndarray) -> Spa
     indices = input.parts[0][:, source]
     indices[dim] = places
     return coo(indices, input.values[source], shape)
-
-
-rules["index_select"] = rule_of_index_select
 
 
 def narrowed(input: SparseArray, dim: int, start: int, length: int) -> SparseArray:
@@ -295,14 +283,13 @@ bodies[TABLES["torch"]["narrow_copy"].body] = narrow_copy
 bodies[TABLES["torch"]["unbind"].body] = unbind
 
 
+@rules("_expand")
 def rule_of_expand(input: SparseArray, *rest: Any) -> Any:
     raise RuntimeError("expand is unsupported for Sparse tensors")
 
 
-rules["_expand"] = rule_of_expand
-
-
 # -- joining ----------------------------------------------------------------------------------------------------------------------------
+@rules("cat")
 def rule_of_cat(tensors: Sequence[Any], dim: int) -> SparseArray:
     first = tensors[0]
     for position, array in enumerate(tensors):
@@ -327,6 +314,7 @@ def rule_of_cat(tensors: Sequence[Any], dim: int) -> SparseArray:
     return coo(indices, np.concatenate([array.values for array in widened_arrays]), shape, False)
 
 
+@rules("stack")
 def rule_of_stack(tensors: Sequence[Any], dim: int) -> SparseArray:
     for position, array in enumerate(tensors):
         if array.__class__ is not SparseArray:
@@ -337,9 +325,6 @@ def rule_of_stack(tensors: Sequence[Any], dim: int) -> SparseArray:
                 f"{list(array.shape)} at entry {position}"
             )
     return rule_of_cat([inserted(array, dim) for array in tensors], dim)
-
-
-rules["cat"], rules["stack"] = rule_of_cat, rule_of_stack
 
 
 def compressed_like(array: SparseArray, template: SparseArray) -> SparseArray:

@@ -30,7 +30,7 @@ from ...core.layout import sparse_coo, sparse_csc, sparse_csr, strided
 from ..arithmetic import conj
 from ..linalg.matrix_checks import not_differentiable
 from ..linalg.products import matmul as plain_matmul, mm as plain_mm
-from .construction import entries, sparse_compressed_tensor, with_values
+from .construction import entries, sparse_compressed_tensor, sparse_op, with_values
 from .places import compressed_like
 
 _WIDER = {"e": np.float32, "V": np.float32, "?": np.uint8}  # by dtype.char: what SciPy computes instead
@@ -75,6 +75,7 @@ def _require_matrices(a: Any, b: Any) -> None:
             raise RuntimeError(f"addmm: matrices expected, got {operand.ndim}D tensor with {operand.dense_dim} dense dimensions")
 
 
+@rules("mm")
 def times(a: Any, b: Any) -> Any:
     """``a @ b`` of matrices, at least one of them sparse: dense, or COO (CSR) where both are sparse."""
     _require_matrices(a, b)
@@ -119,6 +120,7 @@ def _sparse_times_sparse(a: SparseArray, b: SparseArray) -> SparseArray:
     return matrix if a.layout is not b.layout or a.layout not in BLOCKED else compressed_like(coo_from(matrix), a)
 
 
+@rules("mv")
 def times_vector(a: Any, b: Any) -> np.ndarray:
     """A matrix times a vector, one of them sparse; the vector in COO."""
     if b.__class__ is not SparseArray:
@@ -136,6 +138,7 @@ def _flat_batch(array: SparseArray) -> SparseArray:
     return coo(indices, coalesced(coo_from(array)).values, (batch * rows, batch * columns), True)
 
 
+@rules("bmm")
 def times_batched(a: Any, b: Any) -> np.ndarray:
     if a.__class__ is not SparseArray or b.__class__ is SparseArray or a.layout is not sparse_coo or a.dense_dim:
         unsupported("bmm", a, b)
@@ -143,6 +146,7 @@ def times_batched(a: Any, b: Any) -> np.ndarray:
     return flat.reshape(a.shape[0], a.shape[1], b.shape[2])
 
 
+@rules("matmul")
 def rule_of_matmul(a: Any, b: Any) -> Any:
     ranks = (a.ndim, b.ndim)
     if ranks == (2, 2):
@@ -166,10 +170,8 @@ def rule_of_matmul(a: Any, b: Any) -> Any:
     return unsupported("matmul", a, b)
 
 
-rules["mm"], rules["mv"], rules["bmm"], rules["matmul"] = times, times_vector, times_batched, rule_of_matmul
-
-
-def rule_of_addmm(input: Any, a: Any, b: Any, *, beta: Any = 1, alpha: Any = 1) -> Any:
+@rules("addmm")
+def rule_of_addmm(input: Any, a: Any, b: Any, beta: Any = 1, alpha: Any = 1) -> Any:
     """``beta * input + alpha * a @ b``; sparse where all of them are."""
     if input.__class__ is SparseArray and (a.__class__ is not SparseArray or b.__class__ is not SparseArray or input.layout is sparse_coo):
         raise RuntimeError(f"addmm_sparse_dense: expected strided result tensor, got tensor with layout {input.layout}")
@@ -188,16 +190,13 @@ def rule_of_addmm(input: Any, a: Any, b: Any, *, beta: Any = 1, alpha: Any = 1) 
     return np.ascontiguousarray((input if beta == 1 else input * input.dtype.type(beta)) + product)
 
 
+@rules("nn.functional.linear")
 def rule_of_linear(input: Any, weight: Any, bias: Any = None) -> np.ndarray:
     if input.__class__ is SparseArray or weight.ndim != 2:
         unsupported("linear", input, weight)
     rows = times(np.ascontiguousarray(input).reshape(-1, input.shape[-1]), transposed(weight))
     result = rows.reshape(*input.shape[:-1], weight.shape[0])
     return result if bias is None else result + bias
-
-
-rules["nn.functional.linear"] = rule_of_linear
-rules["addmm"] = lambda input, a, b, beta=1, alpha=1: rule_of_addmm(input, a, b, beta=beta, alpha=alpha)
 
 
 def sampled(a: np.ndarray, b: np.ndarray, mask: Any) -> np.ndarray:
@@ -220,7 +219,7 @@ def _dots_at(a: np.ndarray, b: np.ndarray, row: np.ndarray, column: np.ndarray) 
     return values
 
 
-@op(
+@sparse_op(
     name="_sampled_product",
     grad={
         "a": lambda grad, b, mask: plain_mm(with_values(grad, mask), conj(b).t()),
@@ -230,9 +229,6 @@ def _dots_at(a: np.ndarray, b: np.ndarray, row: np.ndarray, column: np.ndarray) 
 def sampled_product(a: Tensor, b: Tensor, mask: Tensor) -> Tensor:
     """The elements of ``a @ b`` at the places of a sparse matrix."""
     return sampled(a, b, mask)
-
-
-rules["_sampled_product"] = sampled
 
 
 # -- torch.sparse.mm --------------------------------------------------------------------------------------------------------------------
@@ -331,7 +327,8 @@ def _row_counts(matrix: Any) -> np.ndarray:
     return np.maximum(np.diff(matrix.parts[0]), 1)
 
 
-@op(
+@sparse_op(
+    "_sparse_mm_reduce_impl",
     name="_sparse_mm_mean",
     promotion="same",
     node_name="SparseMmReduceImplBackward0",
@@ -342,26 +339,21 @@ def _row_counts(matrix: Any) -> np.ndarray:
 )
 def mean_product(input: Tensor, mat2: Tensor) -> Tensor:
     """``input @ mat2`` over how many elements each row specifies."""
-    return unsupported("_sparse_mm_reduce_impl", input)
-
-
-rules["_sparse_mm_mean"] = lambda input, mat2: over_counts_of(times(input, mat2), input)
+    return over_counts_of(times(input, mat2), input)
 
 
 def over_counts_of(rows: np.ndarray, matrix: Any) -> np.ndarray:
     return rows / _row_counts(matrix)[:, None].astype(rows.dtype)
 
 
-@op(name="_sparse_over_counts", grad={"rows": lambda grad, matrix: over_counts(grad, matrix)})
+@sparse_op(name="_sparse_over_counts", grad={"rows": lambda grad, matrix: over_counts(grad, matrix)})
 def over_counts(rows: Tensor, matrix: Tensor) -> Tensor:
     """Rows over how many elements the rows of a CSR matrix specify."""
     return over_counts_of(rows, matrix)
 
 
-rules["_sparse_over_counts"] = over_counts_of
-
-
-@op(
+@sparse_op(
+    "_sparse_mm_reduce_impl",
     name="_sparse_mm_extreme",
     promotion="same",
     multi_output=True,
@@ -373,10 +365,6 @@ rules["_sparse_over_counts"] = over_counts_of
 )
 def extreme_product(input: Tensor, mat2: Tensor, largest: bool) -> tuple[Tensor, Tensor]:
     """The largest (or least) product of each row's elements with ``mat2``'s rows, and which element it is (nnz for none)."""
-    return unsupported("_sparse_mm_reduce_impl", input)
-
-
-def rule_of_extreme(input: SparseArray, mat2: np.ndarray, largest: bool) -> tuple[np.ndarray, np.ndarray]:
     starts, columns, values = rows_form(input)
     products = values[:, None] * mat2[columns]
     filled = np.flatnonzero(np.diff(starts))
@@ -391,20 +379,13 @@ def rule_of_extreme(input: SparseArray, mat2: np.ndarray, largest: bool) -> tupl
     return result, chosen
 
 
-rules["_sparse_mm_extreme"] = rule_of_extreme
-
-
 def _padded(array: np.ndarray) -> np.ndarray:
     return np.concatenate((array, np.zeros((1, *array.shape[1:]), array.dtype)))
 
 
-@op(name="_sparse_extreme_left", grad=None)
+@sparse_op("_sparse_mm_reduce_impl", name="_sparse_extreme_left", grad=None)
 def extreme_left(grad: Tensor, mat2: Tensor, chosen: Tensor, mask: Tensor) -> Tensor:
     """The gradient of the elements that were chosen."""
-    return unsupported("_sparse_mm_reduce_impl", grad)
-
-
-def rule_of_extreme_left(grad: np.ndarray, mat2: np.ndarray, chosen: np.ndarray, mask: SparseArray) -> np.ndarray:
     _, columns, values = rows_form(mask)
     total = np.zeros(values.size + 1, grad.dtype)
     column = _padded(columns)
@@ -412,20 +393,13 @@ def rule_of_extreme_left(grad: np.ndarray, mat2: np.ndarray, chosen: np.ndarray,
     return total[:-1]
 
 
-@op(name="_sparse_extreme_right", grad=None)
+@sparse_op("_sparse_mm_reduce_impl", name="_sparse_extreme_right", grad=None)
 def extreme_right(grad: Tensor, values: Tensor, chosen: Tensor, mask: Tensor, shape: Any) -> Tensor:
     """The gradient of the dense factor."""
-    return unsupported("_sparse_mm_reduce_impl", grad)
-
-
-def rule_of_extreme_right(grad: np.ndarray, values: np.ndarray, chosen: np.ndarray, mask: SparseArray, shape: Any) -> np.ndarray:
     _, columns, _ = rows_form(mask)
     total = np.zeros(shape, grad.dtype)
     np.add.at(total, (_padded(columns)[chosen], np.broadcast_to(np.arange(shape[1]), chosen.shape)), grad * _padded(values)[chosen])
     return total
-
-
-rules["_sparse_extreme_left"], rules["_sparse_extreme_right"] = rule_of_extreme_left, rule_of_extreme_right
 
 
 _BY_ELEMENT = frozenset((sparse_coo, sparse_csr, sparse_csc))
@@ -527,7 +501,8 @@ def _at_places(grad: Any, input: Any) -> Any:
     return masked if mask.ndim == 2 else masked.to_dense(masked_grad=False)
 
 
-@op(
+@sparse_op(
+    "sparse_sampled_addmm",
     promotion="same",
     node_name="SparseSampledAddmmBackward0",
     grad={
@@ -538,18 +513,11 @@ def _at_places(grad: Any, input: Any) -> Any:
 )
 def _sampled_addmm(input: Tensor, mat1: Tensor, mat2: Tensor, beta: Any, alpha: Any) -> Tensor:
     """``torch.sparse.sampled_addmm`` of checked operands."""
-    return unsupported("sparse_sampled_addmm", input)
-
-
-def rule_of_sampled_addmm(input: SparseArray, mat1: np.ndarray, mat2: np.ndarray, beta: Any, alpha: Any) -> SparseArray:
     values = sampled(mat1, mat2, input)
     values = values if alpha == 1 else values * values.dtype.type(alpha)
     if beta != 0:
         values = (input.values if beta == 1 else input.values * values.dtype.type(beta)) + values
     return input.with_values(values)
-
-
-rules["_sampled_addmm"] = rule_of_sampled_addmm
 
 
 @composite()
@@ -611,12 +579,6 @@ def sspaddmm(input: Tensor, mat1: Tensor, mat2: Tensor, *, beta: Any = 1, alpha:
     return out
 
 
-@op(name="_sspmm", promotion="same", grad=dict.fromkeys(("input", "mat2"), not_differentiable("sspaddmm")))
-def spread_product(input: Tensor, mat2: Tensor) -> Tensor:
-    """The product of a COO and a dense matrix, with the rows that have elements specified whole."""
-    return unsupported("sspaddmm", input)
-
-
 def rows_of_product(input: SparseArray, mat2: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """The rows of the product that are specified: which, and their values."""
     array = coalesced(input)
@@ -624,17 +586,16 @@ def rows_of_product(input: SparseArray, mat2: np.ndarray) -> tuple[np.ndarray, n
     return rows, np.ascontiguousarray(times(array, mat2)[rows])
 
 
-def rule_of_sspmm(input: SparseArray, mat2: np.ndarray) -> SparseArray:
+@sparse_op("sspaddmm", name="_sspmm", promotion="same", grad=dict.fromkeys(("input", "mat2"), not_differentiable("sspaddmm")))
+def spread_product(input: Tensor, mat2: Tensor) -> Tensor:
+    """The product of a COO and a dense matrix, with the rows that have elements specified whole."""
     rows, values = rows_of_product(input, mat2)
     width = mat2.shape[1]
     indices = np.stack((np.repeat(rows, width), np.tile(np.arange(width), rows.size)))
     return coo(indices, values.reshape(-1), (input.shape[0], width), False)
 
 
-rules["_sspmm"] = rule_of_sspmm
-
-
-@op(promotion="same", method=False, grad=dict.fromkeys(("mat1", "mat2"), not_differentiable("hspmm")), aten=None)
+@sparse_op("hspmm", promotion="same", method=False, grad=dict.fromkeys(("mat1", "mat2"), not_differentiable("hspmm")), aten=None)
 def hspmm(mat1: Tensor, mat2: Tensor) -> Tensor:
     """Product of a COO and a dense matrix, as a COO tensor of rows: one sparse and one dense dimension.
 
@@ -652,19 +613,12 @@ def hspmm(mat1: Tensor, mat2: Tensor) -> Tensor:
         >>> x.indices(), x.values()
         (tensor([[0]]), tensor([[2., 2., 2.]]))
     """
-    return unsupported("hspmm", mat1)
-
-
-def rule_of_hspmm(mat1: Any, mat2: Any) -> SparseArray:
     if mat1.__class__ is not SparseArray or mat1.layout is not sparse_coo or mat2.__class__ is SparseArray:
         unsupported("hspmm", mat1, mat2)
     if mat1.shape[1] != mat2.shape[0]:
         raise RuntimeError(f"hspmm: Argument #3: Expected dim 0 size {mat1.shape[1]}, got {mat2.shape[0]}")
     rows, values = rows_of_product(mat1, mat2)
     return coo(rows[None], values, (mat1.shape[0], mat2.shape[1]), rows.size < 2)
-
-
-rules["hspmm"] = rule_of_hspmm
 
 
 @composite(method=False, aliases=("dsmm", "hsmm"))

@@ -24,7 +24,7 @@ from ...core.calls.annotations import Tensor
 from ...core.calls.registry import TABLES, composite, op
 from ...core.layout import sparse_coo, sparse_csc, sparse_csr
 from ...core.shape import wrap_dims
-from .construction import with_values
+from .construction import sparse_op, with_values
 
 
 def _sum_dtype(array: Any, dtype: Any) -> np.dtype:
@@ -33,6 +33,7 @@ def _sum_dtype(array: Any, dtype: Any) -> np.dtype:
     return np.dtype(np.int64) if array.dtype.kind in "biu" else array.dtype
 
 
+@rules("sum")
 def rule_of_sum(input: SparseArray, dim: Any = None, keepdim: bool = False, dtype: Any = None) -> Any:
     """Sum over dimensions: dense where no sparse dimension is left."""
     kind = _sum_dtype(input, dtype)
@@ -69,11 +70,8 @@ def _sum_of_compressed(input: SparseArray, dims: tuple[int, ...], keepdim: bool)
     return compressed_of(total, input.layout)
 
 
-rules["sum"] = rule_of_sum
-rules["_sum_to_size"] = lambda input, shape: _to_size(input, tuple(shape))
-
-
-def _to_size(input: SparseArray, shape: tuple[int, ...]) -> Any:
+@rules("_sum_to_size")
+def _to_size(input: SparseArray, shape: Any) -> Any:
     lead = input.ndim - len(shape)
     reduced = rule_of_sum(input, tuple(range(lead)), False) if lead else input
     ones = tuple([d for d, n in enumerate(shape) if n == 1 and reduced.shape[d] != 1])
@@ -82,13 +80,11 @@ def _to_size(input: SparseArray, shape: tuple[int, ...]) -> Any:
     return rule_of_sum(reduced, ones, True) if reduced.__class__ is SparseArray else reduced.sum(ones, keepdims=True)
 
 
+@rules("any")
 def rule_of_any(input: SparseArray, dim: Any = None, keepdim: bool = False) -> Any:
     if dim is not None and len(dim) < input.ndim:
         unsupported("any", input)
     return np.asarray(bool((coalesced(input) if input.layout is sparse_coo else input).values.any()))
-
-
-rules["any"] = rule_of_any
 
 
 def norm(input: Any, p: Any = "fro", dim: Any = None, keepdim: bool = False, *, dtype: Any = None) -> Any:
@@ -106,7 +102,8 @@ bodies[TABLES["torch"]["norm"].body] = norm
 
 
 # -- torch.sparse.sum -------------------------------------------------------------------------------------------------------------------
-@op(
+@sparse_op(
+    "_sparse_sum",
     name="_sparse_sum",
     node_name="SparseSumBackward0",
     grad={"input": lambda grad, input, dim: _spread_over(grad, input.detach().coalesce(), dim)},
@@ -114,23 +111,16 @@ bodies[TABLES["torch"]["norm"].body] = norm
 )
 def _sum(input: Tensor, dim: Any) -> Tensor:
     """Sum over dimensions, with a gradient at the specified elements only."""
-    return unsupported("_sparse_sum", input)
+    return rule_of_sum(input, dim, False, dtypes.of_array(input))
 
 
 def _spread_over(grad: Any, mask: Any, dim: Any) -> Any:
     return with_values(spread_entries(grad, mask, dim), mask)
 
 
-rules["_sparse_sum"] = lambda input, dim: rule_of_sum(input, dim, False, dtypes.of_array(input))
-
-
-@op(name="_sparse_spread", grad={"grad_output": lambda grad, mask, dim: _sum(with_values(grad, mask), dim)})
+@sparse_op("_sparse_sum_backward", name="_sparse_spread", grad={"grad_output": lambda grad, mask, dim: _sum(with_values(grad, mask), dim)})
 def spread_entries(grad_output: Tensor, mask: Tensor, dim: Any) -> Tensor:
     """A summed tensor's elements at the places of what was summed over ``dim``."""
-    return unsupported("_sparse_sum_backward", grad_output)
-
-
-def rule_of_spread(grad_output: Any, mask: SparseArray, dim: Any) -> np.ndarray:
     count = mask.sparse_dim
     dims = tuple(range(mask.ndim)) if dim is None else tuple(d % mask.ndim for d in dim)
     left = [d for d in range(count) if d not in dims]
@@ -141,9 +131,6 @@ def rule_of_spread(grad_output: Any, mask: SparseArray, dim: Any) -> np.ndarray:
         values = entries_at(grad_output, coo(mask.parts[0][left], np.empty((mask.nnz, *shape[len(left) :]), mask.dtype), shape))
     values = np.expand_dims(values, tuple(d - count + 1 for d in dims if d >= count))
     return np.broadcast_to(values, mask.values.shape).astype(mask.dtype)
-
-
-rules["_sparse_spread"] = rule_of_spread
 
 
 @composite(name="sum", namespace="sparse", method=False)
@@ -204,7 +191,16 @@ def _by_group(array: SparseArray, dim: int, function: Any) -> np.ndarray:
     return result
 
 
-def rule_of_softmax(input: SparseArray, dim: int, log: bool) -> SparseArray:
+@sparse_op(
+    "_sparse_softmax",
+    name="_sparse_softmax",
+    node_name="SparseSoftmaxBackward0",
+    grad={"input": lambda grad, result, dim, log: softmax_backward(grad, result, dim, log)},
+    aten=None,
+)
+def _softmax(input: Tensor, dim: int, log: bool) -> Tensor:
+    """Softmax over the specified elements."""
+
     def function(values: np.ndarray, reduce: Any) -> np.ndarray:
         shifted = values - reduce(np.maximum, values)
         powers = np.exp(shifted)
@@ -215,8 +211,10 @@ def rule_of_softmax(input: SparseArray, dim: int, log: bool) -> SparseArray:
     return array.with_values(_by_group(array, dim, function))
 
 
-def rule_of_softmax_backward(grad: Any, result: SparseArray, dim: int, log: bool) -> SparseArray:
-    given = result.with_values(entries_at(grad, result))
+@sparse_op("_sparse_softmax_backward_data", name="_sparse_softmax_backward", grad=None)
+def softmax_backward(grad_output: Tensor, result: Tensor, dim: int, log: bool) -> Tensor:
+    """The gradient of a softmax over specified elements."""
+    given = result.with_values(entries_at(grad_output, result))
 
     def function(pairs: np.ndarray, reduce: Any) -> np.ndarray:
         along, outputs = pairs[..., 0], pairs[..., 1]
@@ -226,26 +224,6 @@ def rule_of_softmax_backward(grad: Any, result: SparseArray, dim: int, log: bool
 
     both = coo(result.parts[0], np.stack((given.values, result.values), -1), (*result.shape, 2), True)
     return result.with_values(np.ascontiguousarray(_by_group(both, dim, function)[..., 0]))
-
-
-@op(
-    name="_sparse_softmax",
-    node_name="SparseSoftmaxBackward0",
-    grad={"input": lambda grad, result, dim, log: softmax_backward(grad, result, dim, log)},
-    aten=None,
-)
-def _softmax(input: Tensor, dim: int, log: bool) -> Tensor:
-    """Softmax over the specified elements."""
-    return unsupported("_sparse_softmax", input)
-
-
-@op(name="_sparse_softmax_backward", grad=None)
-def softmax_backward(grad_output: Tensor, result: Tensor, dim: int, log: bool) -> Tensor:
-    """The gradient of a softmax over specified elements."""
-    return unsupported("_sparse_softmax_backward_data", grad_output)
-
-
-rules["_sparse_softmax"], rules["_sparse_softmax_backward"] = rule_of_softmax, rule_of_softmax_backward
 
 
 def _specified_softmax(input: Any, dim: int, dtype: Any, log: bool) -> Any:
@@ -325,13 +303,9 @@ def _spdiags(diagonals: Tensor, offsets: Tensor, shape: Any, form: Any) -> Tenso
     return array if form is sparse_coo else compressed_of(array, form)
 
 
-@op(name="_spdiags_backward", grad=None)
+@sparse_op(name="_spdiags_backward", grad=None)
 def diagonals_of(grad_output: Tensor, offsets: Tensor, shape: Any) -> Tensor:
     """The diagonals of a matrix, in the shape that ``spdiags`` was given."""
-    return rule_of_diagonals(grad_output, offsets, shape)
-
-
-def rule_of_diagonals(grad_output: Any, offsets: np.ndarray, shape: Any) -> np.ndarray:
     whole = dense_from(grad_output) if grad_output.__class__ is SparseArray else grad_output
     result = np.zeros(shape, whole.dtype)
     for target, offset in zip(result, offsets.reshape(-1).tolist(), strict=True):
@@ -339,9 +313,6 @@ def rule_of_diagonals(grad_output: Any, offsets: np.ndarray, shape: Any) -> np.n
         along = np.arange(first, max(last, first))
         target[along] = whole[along - offset, along]
     return result
-
-
-rules["_spdiags_backward"] = rule_of_diagonals
 
 
 @composite(namespace="sparse", method=False)
