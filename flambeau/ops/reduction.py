@@ -14,7 +14,7 @@ from ..core.arrays.kinds import perhaps
 from ..core.calls.annotations import Tensor
 from ..core.calls.casting import cast_array
 from ..core.calls.out import Out
-from ..core.calls.registry import composite, op, resolve
+from ..core.calls.registry import composite, documented, op, resolve
 from ..core.calls.scalars import FLOATS32, FLOATS64
 from ..core.layout import row_major
 from ..core.shape import reduced_shape, wrap_dims
@@ -542,65 +542,66 @@ def _spread_arguments(name: str, input: Any, dim: Any, unbiased: Any, keepdim: b
     return dim, correction, keepdim
 
 
-_SPREAD_ARGS = """
-    Args:
-        input: any shape, floating point or complex.
-        dim: dimension or dimensions to reduce; all when None.
-        unbiased: divide by n - 1 (the default) instead of n.
-        keepdim: keep each reduced dimension with size 1.
-        correction: divide by ``n - correction`` instead; 1 is Bessel's correction.
-    Returns:
-        {result}
-    Raises:
-        RuntimeError: integer input.
-        IndexError: ``dim`` out of range.
-        TypeError: ``unbiased`` and ``correction`` both.
-    Source: torch.{name}. Two-pass algorithm: Chan, Golub, LeVeque 1983.
-    Example:
-        >>> x = torch.tensor([[1.0, 3.0], [10.0, 30.0]])
-        >>> torch.{name}(x, dim=1, correction=0)
-        {printed}
-    """
+def _spread_measure(name: str, measure: Any, **words: str) -> Any:
+    """Declare a measure of how far apart elements are; ``words`` are those of its documentation."""
 
-
-def _spread_measure(name: str, first_line: str, result: str, printed: str, measure: Any) -> Any:
+    @composite(name=name, out=True)
+    @documented(name=name, **words)
     def body(
         input: Tensor, dim: Any = None, unbiased: bool | None = None, keepdim: bool = False, *, correction: float | None = None
     ) -> Any:
+        """{measures} over all elements or over ``dim``.
+
+        Args:
+            input: any shape, floating point or complex.
+            dim: dimension or dimensions to reduce; all when None.
+            unbiased: divide by n - 1 (the default) instead of n.
+            keepdim: keep each reduced dimension with size 1.
+            correction: divide by ``n - correction`` instead; 1 is Bessel's correction.
+        Returns:
+            {result} of ``input``'s shape without ``dim``.
+        Raises:
+            RuntimeError: integer input.
+            IndexError: ``dim`` out of range.
+            TypeError: ``unbiased`` and ``correction`` both.
+        Source: torch.{name}. Two-pass algorithm: Chan, Golub, LeVeque 1983.
+        Example:
+            >>> x = torch.tensor([[1.0, 3.0], [10.0, 30.0]])
+            >>> torch.{name}(x, dim=1, correction=0)
+            {printed}
+        """
         return measure(input, *_spread_arguments(name, input, dim, unbiased, keepdim, correction))
 
-    body.__name__ = body.__qualname__ = name
-    body.__doc__ = first_line + "\n" + _SPREAD_ARGS.format(name=name, result=result, printed=printed)
-    return composite(out=True)(body)
+    return body
 
 
 var = _spread_measure(
     "var",
-    "Variance over all elements or over ``dim``.",
-    "A real tensor of ``input``'s shape without ``dim``.",
-    "tensor([  1., 100.])",
     lambda input, dim, correction, keepdim: variance(input, dim, correction, keepdim),
+    measures="Variance",
+    result="A real tensor",
+    printed="tensor([  1., 100.])",
 )
 std = _spread_measure(
     "std",
-    "Standard deviation over all elements or over ``dim``.",
-    "A real tensor of ``input``'s shape without ``dim``.",
-    "tensor([ 1., 10.])",
     lambda input, dim, correction, keepdim: deviation(input, dim, correction, keepdim),
+    measures="Standard deviation",
+    result="A real tensor",
+    printed="tensor([ 1., 10.])",
 )
 var_mean = _spread_measure(
     "var_mean",
-    "Variance and mean over all elements or over ``dim``.",
-    "A tuple (variance, mean) of tensors of ``input``'s shape without ``dim``.",
-    "(tensor([  1., 100.]), tensor([ 2., 20.]))",
     lambda input, dim, correction, keepdim: (variance(input, dim, correction, keepdim), mean(input, dim, keepdim)),
+    measures="Variance and mean",
+    result="A tuple (variance, mean) of tensors",
+    printed="(tensor([  1., 100.]), tensor([ 2., 20.]))",
 )
 std_mean = _spread_measure(
     "std_mean",
-    "Standard deviation and mean over all elements or over ``dim``.",
-    "A tuple (standard deviation, mean) of tensors of ``input``'s shape without ``dim``.",
-    "(tensor([ 1., 10.]), tensor([ 2., 20.]))",
     lambda input, dim, correction, keepdim: (deviation(input, dim, correction, keepdim), mean(input, dim, keepdim)),
+    measures="Standard deviation and mean",
+    result="A tuple (standard deviation, mean) of tensors",
+    printed="(tensor([ 1., 10.]), tensor([ 2., 20.]))",
 )
 
 

@@ -830,29 +830,16 @@ def airy_ai(input: Tensor) -> Tensor:
 
 
 # -- the names of torch.special ------------------------------------------------------------------------------------------------------
-_ELSEWHERE = {
-    "digamma": ("digamma", "psi"),
-    "erf": ("erf",),
-    "erfc": ("erfc",),
-    "erfinv": ("erfinv",),
-    "exp2": ("exp2",),
-    "expm1": ("expm1",),
-    "i0": ("i0",),
-    "igamma": ("gammainc",),
-    "igammac": ("gammaincc",),
-    "lgamma": ("gammaln",),
-    "log1p": ("log1p",),
-    "logit": ("logit",),
-    "mvlgamma": ("multigammaln",),
-    "polygamma": ("polygamma",),
-    "sigmoid": ("expit",),
-    "sinc": ("sinc",),
-    "xlogy": ("xlogy",),
+_SAME_NAMES = ("digamma", "erf", "erfc", "erfinv", "exp2", "expm1", "i0", "log1p", "logit", "polygamma", "sinc", "xlogy")
+_OTHER_NAMES = {
+    "expit": "sigmoid",
+    "gammainc": "igamma",
+    "gammaincc": "igammac",
+    "gammaln": "lgamma",
+    "multigammaln": "mvlgamma",
+    "psi": "digamma",
 }
-for _name, _spellings in _ELSEWHERE.items():
-    for _spelling in _spellings:
-        TABLES["special"][_spelling] = TABLES["torch"][_name]
-
-
+for _spelling, _name in {**{name: name for name in _SAME_NAMES}, **_OTHER_NAMES}.items():
+    TABLES["special"][_spelling] = TABLES["torch"][_name]
 for _name in ("airy_ai", "scaled_modified_bessel_k0", "scaled_modified_bessel_k1", "spherical_bessel_j0"):
     other_names(_name, "special", x="input")

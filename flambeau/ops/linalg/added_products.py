@@ -45,8 +45,15 @@ def _check_expands(input: Any, shape: tuple[int, ...]) -> None:
                 )
 
 
-def _sum_with_product(ranks: tuple[int, int], check: Any, shape_of: Any, product: Any, **options: Any) -> Declare:
-    """Declare ``beta * input + alpha * product(a, b)`` of factors that ``check`` looks at, with a product of the shape ``shape_of(a, b)``."""
+def _sum_with_product(ranks: tuple[int, int], check: Any, shape_of: Any, product: Any, grad: dict[str, Any], **options: Any) -> Declare:
+    """Declare ``beta * input + alpha * product(a, b)``.
+
+    Args:
+        ranks: numbers of dimensions of the factors, which ``check`` looks at.
+        shape_of: the product's shape.
+        grad: the rules of the factors.
+    """
+    rules = {"input": lambda grad, beta: _scaled(grad, beta), **grad}
 
     def canonicalize(input: Any, a: Any, b: Any, beta: Any, alpha: Any) -> tuple[Any, ...]:
         check(a, b)
@@ -61,7 +68,7 @@ def _sum_with_product(ranks: tuple[int, int], check: Any, shape_of: Any, product
         result += input  # raises where input does not broadcast to the product
         return result
 
-    return op(promotion="same", canonicalize=canonicalize, fast=fast, fast_bool=False, inplace=True, may_share=True, **options)
+    return op(promotion="same", canonicalize=canonicalize, fast=fast, fast_bool=False, inplace=True, may_share=True, grad=rules, **options)
 
 
 def _check_mm(a: Any, b: Any) -> None:
@@ -84,7 +91,6 @@ def _check_mv(a: Any, b: Any) -> None:
     lambda a, b: (a.shape[0], b.shape[1]),
     lambda a, b: a.dot(b),
     grad={
-        "input": lambda grad, beta: _scaled(grad, beta),
         "mat1": lambda grad, mat2, alpha: mm(_scaled(grad, alpha), conj(mat2).t()),
         "mat2": lambda grad, mat1, alpha: mm(conj(mat1).t(), _scaled(grad, alpha)),
     },
@@ -118,7 +124,6 @@ def addmm(input: Tensor, mat1: Tensor, mat2: Tensor, *, beta: Any = 1, alpha: An
     lambda a, b: (a.shape[0],),
     lambda a, b: a.dot(b),
     grad={
-        "input": lambda grad, beta: _scaled(grad, beta),
         "mat": lambda grad, vec, alpha: outer(_scaled(grad, alpha), conj(vec)),
         "vec": lambda grad, mat, alpha: mv(conj(mat).t(), _scaled(grad, alpha)),
     },
@@ -152,7 +157,6 @@ def addmv(input: Tensor, mat: Tensor, vec: Tensor, *, beta: Any = 1, alpha: Any 
     lambda a, b: (a.shape[1], b.shape[2]),
     lambda a, b: np.matmul(a, b).sum(0, dtype=a.dtype),
     grad={
-        "input": lambda grad, beta: _scaled(grad, beta),
         "batch1": lambda grad, batch2, alpha: matmul(_scaled(grad, alpha), conj(batch2).transpose(1, 2)),
         "batch2": lambda grad, batch1, alpha: matmul(conj(batch1).transpose(1, 2), _scaled(grad, alpha)),
     },
@@ -187,7 +191,6 @@ def addbmm(input: Tensor, batch1: Tensor, batch2: Tensor, *, beta: Any = 1, alph
     lambda a, b: (a.shape[0], a.shape[1], b.shape[2]),
     lambda a, b: np.matmul(a, b),
     grad={
-        "input": lambda grad, beta: _scaled(grad, beta),
         "batch1": lambda grad, batch2, alpha: bmm(_scaled(grad, alpha), conj(batch2).transpose(1, 2)),
         "batch2": lambda grad, batch1, alpha: bmm(conj(batch1).transpose(1, 2), _scaled(grad, alpha)),
     },
