@@ -225,13 +225,6 @@ def _canonicalize_addr(input: Any, vec1: Any, vec2: Any, beta: Any, alpha: Any) 
     return (input, vec1, vec2, beta, alpha)
 
 
-def _add_outer(input: np.ndarray, vec1: np.ndarray, vec2: np.ndarray, beta: Any, alpha: Any) -> np.ndarray:
-    if input.dtype.kind == "b":
-        product = np.logical_and.outer(vec1, vec2)
-        return np.logical_or(product & bool(alpha), input) if beta else row_major(product & bool(alpha))
-    return _plus(input, np.multiply.outer(vec1, vec2), beta, alpha)
-
-
 @op(
     work="vec1.size * vec2.size",
     promotion="default",
@@ -262,7 +255,10 @@ def addr(input: Tensor, vec1: Tensor, vec2: Tensor, *, beta: Any = 1, alpha: Any
         tensor([[10.5000, 20.5000, 30.5000],
                 [20.5000, 40.5000, 60.5000]])
     """
-    return _add_outer(input, vec1, vec2, beta, alpha)
+    if input.dtype.kind == "b":
+        product = np.logical_and.outer(vec1, vec2)
+        return np.logical_or(product & bool(alpha), input) if beta else row_major(product & bool(alpha))
+    return _plus(input, np.multiply.outer(vec1, vec2), beta, alpha)
 
 
 @old_order("addmm", "addmv", "addr", "addbmm", "baddbmm")

@@ -17,16 +17,10 @@ from .matrix_checks import (
     no_failures,
     require_fitting,
     require_kernel,
-    require_numbers,
     require_square,
+    square_numbers,
     warn_superseded,
 )
-
-
-def _canonicalize_cholesky(A: Any, upper: bool, check_errors: Any) -> tuple[Any, ...]:
-    require_square("linalg.cholesky", A)
-    require_numbers("linalg.cholesky", A, "cholesky_cpu")
-    return (A, upper, "linalg.cholesky_ex" if check_errors is True else check_errors)
 
 
 def _cholesky_gradient(grad: Any, result: Any, upper: bool) -> Any:
@@ -64,7 +58,7 @@ def _factored(A: Any, upper: bool) -> tuple[Any, Any]:
     namespace="linalg",
     returns=("L", "info"),
     promotion="same",
-    canonicalize=_canonicalize_cholesky,
+    canonicalize=square_numbers("linalg.cholesky", "cholesky_cpu"),
     node_name="LinalgCholeskyExBackward0",
     grad={"A": _cholesky_gradient},
     autocast={"cpu": "float32"},
@@ -93,8 +87,7 @@ def cholesky_ex(A: Tensor, *, upper: bool = False, check_errors: Any = False) ->
     factor, info = _factored(A, upper)
     if factor.size and not np.isfinite(np.diagonal(factor, axis1=-2, axis2=-1)).all():
         info = _with_missing_pivots(A.swapaxes(-1, -2).conj() if upper else A, factor, info)
-    if check_errors:
-        check_info(info, check_errors)
+    check_info(info, "linalg.cholesky_ex", check_errors)
     return factor, info
 
 

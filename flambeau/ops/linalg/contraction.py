@@ -14,6 +14,7 @@ from ...core.calls.annotations import Tensor
 from ...core.calls.registry import composite, op, resolve
 from ...core.layout import row_major
 from ...core.shape import broadcast_shape, wrap_dim
+from .matrix_checks import require_floating, require_one_dtype
 from .products import bmm, dot, mm
 
 
@@ -171,7 +172,7 @@ def _expand_ellipses(operands: list[Any], terms: list[list[Any]], output: list[A
     return output
 
 
-def _check_sizes(operands: list[Any], terms: list[list[Any]]) -> dict[Any, int]:
+def _check_sizes(operands: list[Any], terms: list[list[Any]]) -> None:
     sizes: dict[Any, int] = {}
     for i, (operand, labels) in enumerate(zip(operands, terms, strict=True)):
         for dim, label in enumerate(labels):
@@ -182,7 +183,6 @@ def _check_sizes(operands: list[Any], terms: list[list[Any]]) -> dict[Any, int]:
                     f"einsum(): subscript {label} has size {n} for operand {i} which does not broadcast with previously seen size {have}"
                 )
             sizes[label] = n if have == 1 else have
-    return sizes
 
 
 def _without_repeats(operand: Any, labels: list[Any], i: int) -> tuple[Any, list[Any]]:
@@ -338,13 +338,8 @@ def vecdot(x: Tensor, y: Tensor, *, dim: int = -1) -> Any:
         >>> torch.linalg.vecdot(torch.tensor([[1.0, 2.0], [3.0, 4.0]]), torch.tensor([1.0, 10.0]))
         tensor([21., 43.])
     """
-    if not (x.is_floating_point() or x.is_complex()):
-        raise RuntimeError(f"linalg.vecdot: Expected a floating point or complex tensor as input. Got {x.dtype.legacy}")
-    if x.dtype is not y.dtype:
-        raise RuntimeError(
-            f"linalg.vecdot: Expected x and y to have the same dtype, but found x of type {x.dtype.legacy} and y of type "
-            f"{y.dtype.legacy} instead"
-        )
+    require_floating("linalg.vecdot", x)
+    require_one_dtype("linalg.vecdot", x, y, ("x", "y"))
     if x.ndim == y.ndim == 1:
         if x.shape != y.shape:
             raise RuntimeError(f"linalg.vecdot: expected two vectors of one size, got {x.shape[0]} and {y.shape[0]} elements")

@@ -419,19 +419,19 @@ def eigh(A: Tensor, UPLO: str = "L") -> Tensor:
     return values, columns(vectors)
 
 
-def symmetric_decomposed(A: Any, UPLO: str) -> Any:
-    """Eigenvalues, rising, and eigenvectors of symmetric or Hermitian matrices.
+def symmetric_decomposed(A: Any, UPLO: str, vectors: bool = True) -> Any:
+    """Eigenvalues, rising, of symmetric or Hermitian matrices, and eigenvectors where they are wanted.
 
     Raises:
-        LinAlgError: the iteration does not converge.
+        LinAlgError: LAPACK finds none.
     """
     if not np.isfinite(A).all():
-        return _without_infinities(A, UPLO, True)
+        return _without_infinities(A, UPLO, vectors)
     try:
-        result = _eigen_of_symmetric(A, UPLO, True)
+        result = _eigen_of_symmetric(A, UPLO, vectors)
     except np.linalg.LinAlgError:
         raise _not_converged("linalg.eigh", A, np.zeros(A.shape[:-2], bool), _REPEATED) from None
-    failed = ~np.isfinite(result[0]).all(-1)
+    failed = ~np.isfinite(result[0] if vectors else result).all(-1)
     if failed.any():
         raise _not_converged("linalg.eigh", A, failed, _REPEATED)
     return result
@@ -454,9 +454,9 @@ def _without_infinities(A: Any, UPLO: str, vectors: bool) -> Any:
     if A.shape[-1] > 2 and hopeless.any():
         raise _not_converged("linalg.eigh", A, hopeless, _REPEATED)
     tame = np.where(finite[..., None, None], triangle, A.dtype.type(0))  # LAPACK may iterate for ever on infinities
-    made = symmetric_decomposed(tame, UPLO) if vectors else (_symmetric_values(tame, UPLO), None)
-    lost = np.real(A[..., 0]) if A.shape[-1] == 1 else made[0].dtype.type(np.nan)
-    values = np.where(finite[..., None], made[0], lost)
+    made = symmetric_decomposed(tame, UPLO, vectors)
+    values = made[0] if vectors else made
+    values = np.where(finite[..., None], values, np.real(A[..., 0]) if A.shape[-1] == 1 else values.dtype.type(np.nan))
     return (values, np.where(finite[..., None, None], made[1], A.dtype.type(np.nan))) if vectors else values
 
 
@@ -466,23 +466,10 @@ def _not_converged(operation: str, A: Any, failed: Any, what: str) -> LinAlgErro
     return LinAlgError(f"{operation}:{where} The algorithm failed to converge because the input matrix {what}.")
 
 
-def _symmetric_values(A: Any, UPLO: str) -> Any:
-    if not np.isfinite(A).all():
-        return _without_infinities(A, UPLO, False)
-    try:
-        values = _eigen_of_symmetric(A, UPLO, False)
-    except np.linalg.LinAlgError:
-        raise _not_converged("linalg.eigh", A, np.zeros(A.shape[:-2], bool), _REPEATED) from None
-    failed = ~np.isfinite(values).all(-1)
-    if failed.any():
-        raise _not_converged("linalg.eigh", A, failed, _REPEATED)
-    return values
-
-
 @op(batch=2, name="_eigvalsh", namespace="linalg", promotion="same", canonicalize=_canonicalize_eigh, out=True, grad=None)
 def _eigenvalues_of_symmetric(A: Tensor, UPLO: str = "L") -> Tensor:
     """``linalg.eigvalsh`` where no derivative is wanted."""
-    return _symmetric_values(A, UPLO)
+    return symmetric_decomposed(A, UPLO, False)
 
 
 @composite(namespace="linalg", method=False, out=True, autocast={"cpu": "float32"})

@@ -12,24 +12,18 @@ from ...core.calls.annotations import Tensor
 from ...core.calls.registry import composite, op, resolve
 from ...core.calls.return_types import named_result
 from ..joining import cat
-from .matrix_checks import check_info, columns, identity, no_failures, precise, require_numbers, require_square
+from .matrix_checks import check_info, columns, identity, no_failures, precise, require_numbers, require_square, square_numbers
 
 _SLOGDET = named_result("slogdet", ("sign", "logabsdet"))
 
 
 # -- inverse ------------------------------------------------------------------------------------------------------------------------
-def _canonicalize_inverse(A: Any, check_errors: Any) -> tuple[Any, ...]:
-    require_square("linalg.inv", A)
-    require_numbers("linalg.inv", A)
-    return (A, "linalg.inv_ex" if check_errors is True else check_errors)
-
-
 @op(
     batch=2,
     namespace="linalg",
     returns=("inverse", "info"),
     promotion="same",
-    canonicalize=_canonicalize_inverse,
+    canonicalize=square_numbers("linalg.inv"),
     node_name="LinalgInvExBackward0",
     grad={"A": lambda grad, result: -(result.mH @ grad @ result.mH)},
     autocast={"cpu": "float32"},
@@ -55,8 +49,7 @@ def inv_ex(A: Tensor, *, check_errors: Any = False) -> Tensor:
                 [0.0000, 0.2500]]), tensor([0, 2], dtype=torch.int32))
     """
     inverse, info = _inverted(A)
-    if check_errors:
-        check_info(info, check_errors)
+    check_info(info, "linalg.inv_ex", check_errors)
     return inverse, info
 
 
@@ -112,12 +105,6 @@ def inverse(input: Tensor) -> Any:
 
 
 # -- determinants -------------------------------------------------------------------------------------------------------------------
-def _canonicalize_det(A: Any) -> tuple[Any, ...]:
-    require_square("linalg.det", A)
-    require_numbers("linalg.det", A, "lu_cpu")
-    return (A,)
-
-
 def _products_of_others(values: Any) -> Any:
     """For each element of the last dimension the product of the others."""
     ones = values.new_ones((*values.shape[:-1], 1))
@@ -171,7 +158,7 @@ def _det_gradient(grad: Any, A: Any, result: Any) -> Any:
     batch=2,
     namespace="linalg",
     promotion="same",
-    canonicalize=_canonicalize_det,
+    canonicalize=square_numbers("linalg.det", "lu_cpu"),
     node_name="LinalgDetBackward0",
     grad={"A": _det_gradient},
     aten=None,
@@ -213,12 +200,6 @@ def top_level_det(input: Tensor) -> Any:
     return det(input)
 
 
-def _canonicalize_slogdet(A: Any) -> tuple[Any, ...]:
-    require_square("linalg.slogdet", A)
-    require_numbers("linalg.slogdet", A)
-    return (A,)
-
-
 def _slogdet_gradient(grads: Any, A: Any, result: Any) -> Any:
     grad_sign, grad_log = grads
     scale = result.new_zeros(result.shape) if grad_log is None else grad_log
@@ -233,7 +214,7 @@ def _slogdet_gradient(grads: Any, A: Any, result: Any) -> Any:
     namespace="linalg",
     returns=("sign", "logabsdet"),
     promotion="same",
-    canonicalize=_canonicalize_slogdet,
+    canonicalize=square_numbers("linalg.slogdet"),
     node_name="LinalgSlogdetBackward0",
     grad={"A": _slogdet_gradient},
     aten=None,

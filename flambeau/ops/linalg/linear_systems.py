@@ -21,6 +21,7 @@ from .matrix_checks import (
     require_floating,
     require_kernel,
     require_matrices,
+    require_one_dtype,
     require_square,
     warn_superseded,
 )
@@ -37,17 +38,13 @@ def is_vector(A_shape: Any, B_shape: Any) -> bool:
 def _canonicalize_solve(A: Any, B: Any, left: bool, check_errors: Any) -> tuple[Any, ...]:
     require_square("linalg.solve", A)
     require_floating("linalg.solve", A)
-    if A.dtype is not B.dtype:
-        raise RuntimeError(
-            f"linalg.solve: Expected A and B to have the same dtype, but found A of type {A.dtype.legacy} and B of type "
-            f"{B.dtype.legacy} instead"
-        )
+    require_one_dtype("linalg.solve", A, B)
     require_kernel("lu_cpu", A)
     vector = is_vector(A.shape, B.shape)
     if not vector:
         require_matrices("linalg.solve", B, "B")
     require_equation("linalg.solve", A, B.unsqueeze(-1) if vector else B, left)
-    return (A, B, left, "torch.linalg.solve_ex" if check_errors is True else check_errors)
+    return (A, B, left, check_errors)
 
 
 def _solve_gradients(grad: Any, A: Any, result: Any, B_shape: Any, left: bool) -> Any:
@@ -107,8 +104,7 @@ def solve_ex(A: Tensor, B: Tensor, *, left: bool = True, check_errors: Any = Fal
     matrix = A if left else A.swapaxes(-1, -2)
     right = right if left else right.swapaxes(-1, -2)
     solution, info = solved(matrix, right)
-    if check_errors:
-        check_info(info, check_errors)
+    check_info(info, "torch.linalg.solve_ex", check_errors)
     if vector:
         solution = solution[..., 0]
         return (columns(solution) if left and solution.ndim > 1 else np.ascontiguousarray(solution)), info

@@ -25,7 +25,9 @@ from .matrix_checks import (
     require_kernel,
     require_matrices,
     require_numbers,
+    require_one_dtype,
     require_square,
+    square_numbers,
     warn_superseded,
 )
 
@@ -43,7 +45,7 @@ def _canonicalize_lu(A: Any, pivot: bool, check_errors: Any) -> tuple[Any, ...]:
     require_kernel("lu_cpu", A)
     if not pivot:
         raise RuntimeError("linalg.lu_factor: LU without pivoting is not implemented on the CPU")
-    return (A, pivot, "torch.linalg.lu_factor_ex" if check_errors is True else check_errors)
+    return (A, pivot, check_errors)
 
 
 def _lu_gradient(grad: Any, result: Any, result1: Any) -> Any:
@@ -102,8 +104,7 @@ def lu_factor_ex(A: Tensor, *, pivot: bool = True, check_errors: Any = False) ->
                 [0.2500, 1.0000]]), tensor([2, 2], dtype=torch.int32), tensor(0, dtype=torch.int32))
     """
     factors, pivots, info = lapack.lu_factor(A)
-    if check_errors:
-        check_info(info, check_errors)
+    check_info(info, "torch.linalg.lu_factor_ex", check_errors)
     return factors, pivots, info
 
 
@@ -245,11 +246,7 @@ def _canonicalize_lu_solve(LU: Any, pivots: Any, B: Any, left: bool, adjoint: bo
     require_square("torch.linalg.lu_solve", LU)
     require_floating("torch.linalg.lu_solve", LU)
     require_kernel("linalg.lu_solve_cpu", LU)
-    if LU.dtype is not B.dtype:
-        raise RuntimeError(
-            f"linalg.lu_solve: Expected LU and B to have the same dtype, but found LU of type {LU.dtype.legacy} and B of type "
-            f"{B.dtype.legacy} instead"
-        )
+    require_one_dtype("linalg.lu_solve", LU, B, ("LU", "B"))
     if pivots.dtype is not dtypes.int32:
         raise RuntimeError("linalg.lu_solve: pivots should be a Tensor of scalar type torch.int32")
     require_matrices("linalg.lu_solve", B, "B")
@@ -331,18 +328,12 @@ def top_level_lu_solve(input: Tensor, LU_data: Tensor, LU_pivots: Tensor) -> Any
 
 
 # -- LDL ----------------------------------------------------------------------------------------------------------------------------
-def _canonicalize_ldl(A: Any, hermitian: bool, check_errors: Any) -> tuple[Any, ...]:
-    require_square("torch.linalg.ldl_factor_ex", A)
-    require_numbers("torch.linalg.ldl_factor_ex", A, "ldl_factor_kernel_cpu")
-    return (A, hermitian, "torch.linalg.ldl_factor_ex" if check_errors is True else check_errors)
-
-
 @op(
     batch=2,
     namespace="linalg",
     returns=("LD", "pivots", "info"),
     promotion="same",
-    canonicalize=_canonicalize_ldl,
+    canonicalize=square_numbers("torch.linalg.ldl_factor_ex", "ldl_factor_kernel_cpu"),
     grad={"A": not_differentiable("linalg_ldl_factor_ex")},
 )
 def ldl_factor_ex(A: Tensor, *, hermitian: bool = False, check_errors: Any = False) -> Tensor:
@@ -365,8 +356,7 @@ def ldl_factor_ex(A: Tensor, *, hermitian: bool = False, check_errors: Any = Fal
                 [ 0.5000, -2.0000]]), tensor([1, 2], dtype=torch.int32), tensor(0, dtype=torch.int32))
     """
     factors, pivots, info = lapack.ldl_factor(A, hermitian)
-    if check_errors:
-        check_info(info, check_errors)
+    check_info(info, "torch.linalg.ldl_factor_ex", check_errors)
     return factors, pivots, info
 
 

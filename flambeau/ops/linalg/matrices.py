@@ -14,22 +14,13 @@ from ...core.arrays.copies import fill
 from ...core.calls.annotations import Tensor
 from ...core.calls.creation import Creation
 from ...core.calls.operation import PARTS
-from ...core.calls.registry import composite, factory, op, other_names, resolve
+from ...core.calls.registry import Declare, composite, factory, op, other_names, resolve
 from ...core.layout import contiguous_format, row_major
 from ...core.shape import broadcast_shape, wrap_dim
+from ..arithmetic import conj
 from .products import matmul
 
-
 # -- triangles ------------------------------------------------------------------------------------------------------------------
-def _canonicalize_triangle(name: str) -> Any:
-    def canonicalize(input: Any, diagonal: int) -> tuple[Any, ...]:
-        if input._array.ndim < 2:
-            raise RuntimeError(f"{name}: input tensor must have at least 2 dimensions")
-        return (input, diagonal)
-
-    return canonicalize
-
-
 _FEW = 4096  # elements: a mask of as many is kept
 
 
@@ -52,16 +43,27 @@ def _triangle(array: np.ndarray, diagonal: int, lower: bool) -> np.ndarray:
     return row_major(np.where(inside if lower else ~inside, row_major(array), np.zeros((), array.dtype)))
 
 
-@op(
-    batch=2,
-    opmath="native",
-    inplace=True,
-    may_overlap=PARTS,
-    canonicalize=_canonicalize_triangle("tril"),
-    fast=lambda a, k: _fast_triangle(a, k, True),
-    grad={"input": lambda grad, diagonal: grad.tril(diagonal)},
-    forward="linear",
-)
+def _of_triangle(name: str, lower: bool) -> Declare:
+    """Declare the operation ``name``, which keeps one triangle of a matrix and clears the rest."""
+
+    def canonicalize(input: Any, diagonal: int) -> tuple[Any, ...]:
+        if input._array.ndim < 2:
+            raise RuntimeError(f"{name}: input tensor must have at least 2 dimensions")
+        return (input, diagonal)
+
+    return op(
+        batch=2,
+        opmath="native",
+        inplace=True,
+        may_overlap=PARTS,
+        canonicalize=canonicalize,
+        fast=lambda a, k: _fast_triangle(a, k, lower),
+        grad={"input": lambda grad, diagonal: grad.tril(diagonal) if lower else grad.triu(diagonal)},
+        forward="linear",
+    )
+
+
+@_of_triangle("tril", True)
 def tril(input: Tensor, diagonal: int = 0) -> Tensor:
     """The lower triangle of each matrix, 0 above it.
 
@@ -83,16 +85,7 @@ def tril(input: Tensor, diagonal: int = 0) -> Tensor:
     return _triangle(input, diagonal, True)
 
 
-@op(
-    batch=2,
-    opmath="native",
-    inplace=True,
-    may_overlap=PARTS,
-    canonicalize=_canonicalize_triangle("triu"),
-    fast=lambda a, k: _fast_triangle(a, k, False),
-    grad={"input": lambda grad, diagonal: grad.triu(diagonal)},
-    forward="linear",
-)
+@_of_triangle("triu", False)
 def triu(input: Tensor, diagonal: int = 0) -> Tensor:
     """The upper triangle of each matrix, 0 below it.
 
@@ -277,10 +270,6 @@ def diagflat(input: Tensor, offset: int = 0) -> Any:
     return diag_embed(input.reshape(-1), offset)
 
 
-def _trace_gradient(grad: Any, input_shape: Any) -> Any:
-    return on_diagonal(grad, input_shape)
-
-
 def _canonicalize_trace(input: Any) -> tuple[Any, ...]:
     if input._array.ndim != 2:
         raise RuntimeError(f"trace: expected a matrix, but got tensor with dim {input._array.ndim}")
@@ -292,7 +281,7 @@ def _canonicalize_trace(input: Any) -> tuple[Any, ...]:
     out=False,
     canonicalize=_canonicalize_trace,
     fast=lambda input: np.asarray(_trace(input)) if input.ndim == 2 else None,
-    grad={"input": _trace_gradient},
+    grad={"input": lambda grad, input_shape: on_diagonal(grad, input_shape)},
     autocast={"cpu": "float32"},
     forward="linear",
 )
@@ -358,14 +347,6 @@ def kron(input: Tensor, other: Tensor) -> Any:
     return (left * right).reshape([m * n for m, n in zip(a, b, strict=True)])
 
 
-def _cross_left(grad: Any, other: Any, dim: int) -> Any:
-    return linalg_cross(other.conj() if other.is_complex() else other, grad, dim=dim)
-
-
-def _cross_right(grad: Any, input: Any, dim: int) -> Any:
-    return linalg_cross(grad, input.conj() if input.is_complex() else input, dim=dim)
-
-
 def _canonicalize_cross(input: Any, other: Any, dim: int) -> tuple[Any, ...]:
     if input._array.ndim != other._array.ndim:
         raise RuntimeError("linalg.cross: inputs must have the same number of dimensions.")
@@ -379,15 +360,6 @@ def _canonicalize_cross(input: Any, other: Any, dim: int) -> tuple[Any, ...]:
     return (input, other, wrapped)
 
 
-def _cross_kernel(input: np.ndarray, other: np.ndarray, dim: int) -> np.ndarray:
-    result = np.empty(broadcast_shape(input.shape, other.shape), input.dtype)
-    a, b, c = (np.moveaxis(array, dim, 0) for array in (input, other, result))
-    for k in range(3):
-        i, j = (k + 1) % 3, (k + 2) % 3
-        c[k] = a[i] * b[j] - a[j] * b[i]
-    return result
-
-
 @op(
     name="cross",
     namespace="linalg",
@@ -396,7 +368,10 @@ def _cross_kernel(input: np.ndarray, other: np.ndarray, dim: int) -> np.ndarray:
     elementwise=False,
     row_major=True,
     canonicalize=_canonicalize_cross,
-    grad={"input": _cross_left, "other": _cross_right},
+    grad={
+        "input": lambda grad, other, dim: linalg_cross(conj(other), grad, dim=dim),
+        "other": lambda grad, input, dim: linalg_cross(grad, conj(input), dim=dim),
+    },
 )
 def linalg_cross(input: Tensor, other: Tensor, *, dim: int = -1) -> Tensor:
     """Vector product along a dimension of size 3.
@@ -416,7 +391,12 @@ def linalg_cross(input: Tensor, other: Tensor, *, dim: int = -1) -> Tensor:
         >>> torch.linalg.cross(torch.tensor([1, 0, 0]), torch.tensor([0, 1, 0]))
         tensor([0, 0, 1])
     """
-    return _cross_kernel(input, other, dim)
+    result = np.empty(broadcast_shape(input.shape, other.shape), input.dtype)
+    a, b, c = (np.moveaxis(array, dim, 0) for array in (input, other, result))
+    for k in range(3):
+        i, j = (k + 1) % 3, (k + 2) % 3
+        c[k] = a[i] * b[j] - a[j] * b[i]
+    return result
 
 
 @composite(out=True, autocast={"cuda": "widest"})

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any, NoReturn
 
 import numpy as np
@@ -58,6 +59,25 @@ def require_numbers(operation: str, A: Any, kernel: str = "") -> None:
         if kernel:
             raise NotImplementedError(f"\"{kernel}\" not implemented for '{A.dtype.legacy}'")
         raise RuntimeError(f"{operation}: Low precision dtypes not supported. Got {A.dtype.legacy}")
+
+
+def square_numbers(operation: str, kernel: str = "") -> Callable[..., tuple[Any, ...]]:
+    """``canonicalize`` of an operation of square matrices: their checks, arguments as they are."""
+
+    def canonicalize(A: Any, *rest: Any) -> tuple[Any, ...]:
+        require_square(operation, A)
+        require_numbers(operation, A, kernel)
+        return (A, *rest)
+
+    return canonicalize
+
+
+def require_one_dtype(operation: str, A: Any, B: Any, words: tuple[str, str] = ("A", "B")) -> None:
+    if A.dtype is not B.dtype:
+        raise RuntimeError(
+            f"{operation}: Expected {words[0]} and {words[1]} to have the same dtype, but found {words[0]} of type {A.dtype.legacy} and "
+            f"{words[1]} of type {B.dtype.legacy} instead"
+        )
 
 
 def require_kernel(kernel: str, A: Any) -> None:
@@ -131,15 +151,20 @@ _FAILURES = {
 }
 
 
-def check_info(info: Any, operation: str) -> None:
+def check_info(info: Any, operation: str, check_errors: Any = True) -> None:
     """Complain about the first matrix of a batch for which LAPACK reports a failure.
 
+    Args:
+        check_errors: whether to look; or the name of the function that looks, in place of ``operation``.
     Raises:
         LinAlgError: there is one; a RuntimeError for factors that can be had in another way.
     """
+    if not check_errors:
+        return
     failed = np.flatnonzero(np.asarray(info))
     if len(failed):
-        fail(operation, int(np.asarray(info).reshape(-1)[failed[0]]), int(failed[0]) if np.ndim(info) else None)
+        name = operation if check_errors is True else check_errors
+        fail(name, int(np.asarray(info).reshape(-1)[failed[0]]), int(failed[0]) if np.ndim(info) else None)
 
 
 def fail(operation: str, code: int, place: int | None) -> NoReturn:

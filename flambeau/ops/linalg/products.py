@@ -11,6 +11,7 @@ import numpy as np
 
 from ...core.arrays import native
 from ...core.calls.annotations import Tensor
+from ...core.calls.out import write_result
 from ...core.calls.registry import composite, op, other_names
 from ...core.layout import row_major
 from ...core.shape import broadcast_or_none, broadcast_shape
@@ -176,22 +177,6 @@ def require_dims(operand: Any, ndim: int, message: str) -> None:
         raise RuntimeError(message)
 
 
-def _mm_left(grad: Any, mat2: Any) -> Any:
-    return mm(grad, conj(mat2).t())
-
-
-def _mm_right(grad: Any, input: Any) -> Any:
-    return mm(conj(input).t(), grad)
-
-
-def _bmm_left(grad: Any, mat2: Any) -> Any:
-    return bmm(grad, conj(mat2).transpose(1, 2))
-
-
-def _bmm_right(grad: Any, input: Any) -> Any:
-    return bmm(conj(input).transpose(1, 2), grad)
-
-
 def _canonicalize_mm(input: Any, mat2: Any) -> tuple[Any, ...]:
     require_dims(input, 2, "self must be a matrix")
     require_dims(mat2, 2, "mat2 must be a matrix")
@@ -204,7 +189,7 @@ def _canonicalize_mm(input: Any, mat2: Any) -> tuple[Any, ...]:
     canonicalize=_canonicalize_mm,
     work="8 * input.size",
     fast=lambda a, b: a.dot(b) if a.ndim == 2 and b.ndim == 2 else None,
-    grad={"input": _mm_left, "mat2": _mm_right},
+    grad={"input": lambda grad, mat2: mm(grad, conj(mat2).t()), "mat2": lambda grad, input: mm(conj(input).t(), grad)},
     aten="mm",
     autocast="narrow",
     forward="bilinear",
@@ -246,7 +231,10 @@ def check_bmm(input: Any, mat2: Any) -> tuple[Any, ...]:
     canonicalize=check_bmm,
     work="8 * input.size",
     fast=lambda a, b: np.matmul(a, b) if a.ndim == 3 and b.ndim == 3 and len(a) == len(b) else None,
-    grad={"input": _bmm_left, "mat2": _bmm_right},
+    grad={
+        "input": lambda grad, mat2: bmm(grad, conj(mat2).transpose(1, 2)),
+        "mat2": lambda grad, input: bmm(conj(input).transpose(1, 2), grad),
+    },
     aten="bmm",
     autocast="narrow",
     forward="bilinear",
@@ -690,11 +678,7 @@ def multi_dot(tensors: Sequence[Tensor], *, out: Any = None) -> Any:
                 "cannot be multiplied"
             )
     result = _chain(listed).reshape(tuple(shape))
-    return result if out is None else _write(out, result)
-
-
-def _write(out: Any, result: Any) -> Any:
-    from ...core.calls.out import write_result
-
+    if out is None:
+        return result
     write_result(out, result._array)
     return out
