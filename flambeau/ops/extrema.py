@@ -55,13 +55,13 @@ def _shared_evenly(grad: Any, input: Any, result: Any, dim: Any, keepdim: bool) 
     return chosen * (grad / chosen.sum(wrap_dims(dim, ndim), True))
 
 
-def to_place(grad: Any, indices: Any, dim: int, keepdim: bool, shape: tuple[int, ...]) -> Any:
+def to_place(grad: Any, result1: Any, dim: int, keepdim: bool, input_shape: Any) -> Any:
     """The gradient of a selection along ``dim``: ``grad`` at the place that was selected, 0 elsewhere."""
-    if not shape:
+    if not input_shape:
         return grad
     if not keepdim:
-        grad, indices = grad.unsqueeze(dim), indices.unsqueeze(dim)
-    return scattered_sums(grad, dim, indices, shape)
+        grad, result1 = grad.unsqueeze(dim), result1.unsqueeze(dim)
+    return scattered_sums(grad, dim, result1, input_shape)
 
 
 def index_along(finder: str, array: np.ndarray, dim: int, keepdim: bool) -> np.ndarray:

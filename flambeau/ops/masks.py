@@ -22,13 +22,9 @@ from .indexing import places_of, put_at
 
 
 # -- masks ------------------------------------------------------------------------------------------------------------------------
-def _require_bool(operation: str, mask: Any) -> None:
-    if mask.dtype is not dtypes.bool_:
-        raise RuntimeError(f"{operation} only supports boolean masks, but got mask with dtype {mask.dtype}")
-
-
 def _canonicalize_mask_fill(input: Any, mask: Any, value: Any) -> tuple[Any, ...]:
-    _require_bool("masked_fill_", mask)
+    if mask.dtype is not dtypes.bool_:
+        raise RuntimeError(f"masked_fill_ only supports boolean masks, but got mask with dtype {mask.dtype}")
     if isinstance(value, TensorType) and value._array.ndim:
         raise RuntimeError(
             f"masked_fill_ only supports a 0-dimensional value tensor, but got tensor with {value._array.ndim} dimension(s)."
@@ -80,7 +76,9 @@ def _canonicalize_select_mask(input: Any, mask: Any) -> tuple[Any, ...]:
     elementwise=False,
     out=EXACT_APART,
     canonicalize=_canonicalize_select_mask,
-    grad={"input": lambda grad, input_shape, mask: masked_select_gradient(grad, input_shape, mask)},
+    grad={
+        "input": lambda grad, input_shape, mask: grad.new_zeros(broadcast_shape(input_shape, mask._array.shape)).masked_scatter(mask, grad)
+    },
     forward="linear",
 )
 def masked_select(input: Tensor, mask: Tensor) -> Tensor:
@@ -103,10 +101,6 @@ def masked_select(input: Tensor, mask: Tensor) -> Tensor:
     shape = np.broadcast_shapes(input.shape, mask.shape)
     chosen = np.broadcast_to(mask, shape).reshape(-1).nonzero()[0]
     return np.broadcast_to(input, shape).reshape(-1).take(chosen)
-
-
-def masked_select_gradient(grad: Any, input_shape: Any, mask: Any) -> Any:
-    return grad.new_zeros(broadcast_shape(input_shape, mask._array.shape)).masked_scatter(mask, grad)
 
 
 @op(
@@ -182,14 +176,8 @@ def _fast_where(condition: np.ndarray, a: Any, b: np.ndarray) -> np.ndarray | No
 )
 def where_select(condition: Tensor, input: Tensor | Number, other: Tensor | Number) -> Tensor:
     """``input`` where ``condition`` holds, ``other`` elsewhere; promotion was done by ``where``."""
-    return np.where(condition, input, other).astype(_where_dtype(input, other), copy=False)
-
-
-def _where_dtype(a: Any, b: Any) -> Any:
-    """The array operand's dtype where the other one is a plain number."""
-    if isinstance(a, np.ndarray):
-        return a.dtype
-    return b.dtype
+    dtype = (input if isinstance(input, np.ndarray) else other).dtype  # the other one may be a plain number
+    return np.where(condition, input, other).astype(dtype, copy=False)
 
 
 @composite(method=False, out=True)

@@ -25,7 +25,18 @@ from .embedding import bags_of
 from .indexing import index_put
 from .joining import cat
 from .linalg.norms import matrix_norm, vector_norm
-from .normalization import NORMS, check_channels, check_float, check_parameters, normalized_batch, of_nothing, sizes_of_norm, update_running
+from .normalization import (
+    NORMS,
+    check_channels,
+    check_constant,
+    check_float,
+    check_groups,
+    check_parameters,
+    normalized_batch,
+    of_nothing,
+    sizes_of_norm,
+    update_running,
+)
 from .padding import constant_pad_nd
 from .parts import as_strided
 from .patches import product
@@ -95,17 +106,7 @@ def native_group_norm(input: Tensor, weight: Tensor | None, bias: Tensor | None,
         >>> torch.native_group_norm(x, None, None, 1, 4, 1, 2, 0.0)[1:]
         (tensor([[2., 7.]]), tensor([[1.0000, 0.5000]]))
     """
-    if group <= 0 or C % group:
-        raise RuntimeError(
-            f"Expected number of channels in input to be divisible by num_groups, but got input of shape {list(input.shape)} and "
-            f"num_groups={group}"
-        )
-    for name, parameter in (("weight", weight), ("bias", bias)):
-        if parameter is not None and tuple(parameter.shape) != (C,):
-            raise RuntimeError(
-                f"Expected {name} to be a vector of size equal to the number of channels in input, but got {name} of shape "
-                f"{list(parameter.shape)} and input of shape {list(input.shape)}"
-            )
+    check_groups(input.shape, C, group, weight=weight, bias=bias)
     if input.numel() != N * C * HxW:
         raise RuntimeError(f"native_group_norm: expected input of {N} x {C} x {HxW} elements, got shape {list(input.shape)}")
     check_float(input, "GroupNormKernelImpl")
@@ -130,12 +131,7 @@ def _with_moments(
     if not training:
         result = normalized_batch(input, running_mean, running_var, weight, bias, False, momentum, eps)
         return result, input.new_empty((0,), dtype=wide), input.new_empty((0,), dtype=wide)
-    for name, statistic in (("running_mean", running_mean), ("running_var", running_var)):
-        if statistic is not None and statistic.requires_grad and grad_enabled():
-            raise RuntimeError(
-                f"The function 'native_batch_norm' is not differentiable with respect to argument '{name}'. This input cannot have "
-                "requires_grad True."
-            )
+    check_constant(running_mean=running_mean, running_var=running_var)
     if not input._array.size:
         return of_nothing(input, weight, bias), input.new_zeros((channels,)), input.new_zeros((channels,))
     check_channels(input, channels, running_mean=running_mean, running_var=running_var, weight=weight, bias=bias)

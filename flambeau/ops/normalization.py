@@ -259,6 +259,30 @@ def check_channels(input: Any, channels: int, **parameters: Any) -> None:
             raise RuntimeError(f"{name} should contain {channels} elements not {parameter.numel()}")
 
 
+def check_constant(**moments: Any) -> None:
+    for name, moment in moments.items():
+        if moment is not None and moment.requires_grad and grad_enabled():
+            raise RuntimeError(
+                f"The function 'native_batch_norm' is not differentiable with respect to argument '{name}'. This input cannot have "
+                "requires_grad True."
+            )
+
+
+def check_groups(shape: Any, channels: int, groups: int, **parameters: Any) -> None:
+    """Raise where channels do not make as many groups, or where parameters do not have an element for each channel."""
+    if groups <= 0 or channels % groups:
+        raise RuntimeError(
+            f"Expected number of channels in input to be divisible by num_groups, but got input of shape {list(shape)} and "
+            f"num_groups={groups}"
+        )
+    for name, parameter in parameters.items():
+        if parameter is not None and tuple(parameter.shape) != (channels,):
+            raise RuntimeError(
+                f"Expected {name} to be a vector of size equal to the number of channels in input, but got {name} of shape "
+                f"{list(parameter.shape)} and input of shape {list(shape)}"
+            )
+
+
 def check_float(input: Any, word: str) -> None:
     if not input.is_floating_point():
         raise NotImplementedError(f"\"{word}\" not implemented for '{input.dtype.legacy}'")
@@ -304,12 +328,7 @@ def normalized_batch(
     channels = shape[1] if len(shape) > 1 else 0
     check_channels(input, channels, running_mean=running_mean, running_var=running_var, weight=weight, bias=bias)
     check_float(input, "batch_norm")
-    for name, statistic in (("running_mean", running_mean), ("running_var", running_var)):
-        if statistic is not None and statistic.requires_grad and grad_enabled():
-            raise RuntimeError(
-                f"The function 'native_batch_norm' is not differentiable with respect to argument '{name}'. This input cannot have "
-                "requires_grad True."
-            )
+    check_constant(running_mean=running_mean, running_var=running_var)
     if not training:
         if running_mean is None or running_var is None:
             raise RuntimeError(f"{'running_mean' if running_mean is None else 'running_var'} must be defined in evaluation mode")
@@ -606,17 +625,7 @@ def group_norm(input: Tensor, num_groups: int, weight: Tensor | None = None, bia
     n, channels, area = shape[0], shape[1], product(shape[2:])
     if n and n * channels * area // num_groups == n and channels == num_groups and area == 1 and n == 1:
         raise ValueError(f"Expected more than 1 value per channel when training, got input size {list(shape)}")
-    if channels % num_groups:
-        raise RuntimeError(
-            f"Expected number of channels in input to be divisible by num_groups, but got input of shape {list(shape)} and "
-            f"num_groups={num_groups}"
-        )
-    for name, parameter in (("weight", weight), ("bias", bias)):
-        if parameter is not None and tuple(parameter.shape) != (channels,):
-            raise RuntimeError(
-                f"Expected {name} to be a vector of size equal to the number of channels in input, but got {name} of shape "
-                f"{list(parameter.shape)} and input of shape {list(shape)}"
-            )
+    check_groups(shape, channels, num_groups, weight=weight, bias=bias)
     check_float(input, "GroupNormKernelImpl")
     group_size = channels // num_groups
     return NORMS["Group"].wrapper(input, weight, bias, (n, num_groups, group_size, area), (2, 3), (1, num_groups, group_size, 1), eps)[0]

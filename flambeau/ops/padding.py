@@ -32,11 +32,7 @@ def _amounts(pad: Any, operation: str) -> list[int]:
         raise TypeError(f"{operation}(): argument 'pad' (position 2) must be tuple of ints, not {type(pad).__name__}") from None
 
 
-def _grad_constant(grad: Any, pad: Any) -> Any:
-    return constant_pad_nd(grad, [-amount for amount in pad], 0)
-
-
-@op(method=False, out=False, opmath="native", grad={"input": _grad_constant})
+@op(method=False, out=False, opmath="native", grad={"input": lambda grad, pad: constant_pad_nd(grad, [-amount for amount in pad], 0)})
 def constant_pad_nd(input: Tensor, pad: Any, value: Any = 0) -> Tensor:
     """``input`` with ``value`` before and after its last dimensions.
 
@@ -85,37 +81,6 @@ def constant_pad_nd(input: Tensor, pad: Any, value: Any = 0) -> Tensor:
     return in_layout(result, is_channels_last(input))
 
 
-def _extend(input: np.ndarray, pad: Any, mode: str) -> np.ndarray:
-    before, after = sides_of(pad, input.ndim)
-    result, lead = input, input.ndim - len(before)
-    last = is_channels_last(input)
-    for k, (low, high) in enumerate(zip(before, after, strict=True)):
-        if low or high:
-            result = result.take(places_of(input.shape[lead + k], low, high, mode), axis=lead + k)
-    return result.copy() if result is input else in_layout(np.ascontiguousarray(result), last)
-
-
-def _fold_back(grad: np.ndarray, pad: Any, mode: str) -> np.ndarray:
-    """The adjoint of ``_extend``: what was copied into the padding is added where it came from."""
-    before, after = sides_of(pad, grad.ndim)
-    gradient, lead = grad, grad.ndim - len(before)
-    for k, (low, high) in enumerate(zip(before, after, strict=True)):
-        if not low and not high:
-            continue
-        source = np.moveaxis(gradient, lead + k, 0)
-        size = source.shape[0] - low - high
-        places = places_of(size, low, high, mode)
-        start = max(low, 0)
-        stop = start + size - max(-low, 0) - max(-high, 0)
-        total = np.zeros((size, *source.shape[1:]), source.dtype)
-        if stop > start:
-            total[places[start:stop]] = source[start:stop]
-        for at in (*range(start), *range(max(stop, start), source.shape[0])):
-            total[places[at]] += source[at]
-        gradient = np.moveaxis(total, 0, lead + k)
-    return gradient.copy() if gradient is grad else np.ascontiguousarray(gradient)
-
-
 @op(
     batch=0,
     name="_pad_by_copy",
@@ -130,7 +95,13 @@ def _fold_back(grad: np.ndarray, pad: Any, mode: str) -> np.ndarray:
 )
 def pad_by_copy(input: Tensor, pad: Any, mode: str) -> Tensor:
     """``input`` extended by copies of its own elements."""
-    return _extend(input, pad, mode)
+    before, after = sides_of(pad, input.ndim)
+    result, lead = input, input.ndim - len(before)
+    last = is_channels_last(input)
+    for k, (low, high) in enumerate(zip(before, after, strict=True)):
+        if low or high:
+            result = result.take(places_of(input.shape[lead + k], low, high, mode), axis=lead + k)
+    return result.copy() if result is input else in_layout(np.ascontiguousarray(result), last)
 
 
 @op(
@@ -142,8 +113,24 @@ def pad_by_copy(input: Tensor, pad: Any, mode: str) -> Tensor:
     forward="linear",
 )
 def pad_by_copy_backward(grad_output: Tensor, pad: Any, mode: str) -> Tensor:
-    """The adjoint of ``_pad_by_copy``."""
-    return _fold_back(grad_output, pad, mode)
+    """The adjoint of ``_pad_by_copy``: what was copied into the padding is added where it came from."""
+    before, after = sides_of(pad, grad_output.ndim)
+    gradient, lead = grad_output, grad_output.ndim - len(before)
+    for k, (low, high) in enumerate(zip(before, after, strict=True)):
+        if not low and not high:
+            continue
+        source = np.moveaxis(gradient, lead + k, 0)
+        size = source.shape[0] - low - high
+        places = places_of(size, low, high, mode)
+        start = max(low, 0)
+        stop = start + size - max(-low, 0) - max(-high, 0)
+        total = np.zeros((size, *source.shape[1:]), source.dtype)
+        if stop > start:
+            total[places[start:stop]] = source[start:stop]
+        for at in (*range(start), *range(max(stop, start), source.shape[0])):
+            total[places[at]] += source[at]
+        gradient = np.moveaxis(total, 0, lead + k)
+    return gradient.copy() if gradient is grad_output else np.ascontiguousarray(gradient)
 
 
 def _check_extension(input: Any, pad: list[int], mode: str) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import cmath
+import math
 from typing import Any
 
 import numpy as np
@@ -51,22 +53,15 @@ def _pow_exponent_gradient(grad: Any, input: Any, exponent: Any, result: Any) ->
     if not isinstance(input, TensorType):
         if input == 0:
             return (grad * conj(result * -np.inf)).masked_fill(_not_negative(exponent), 0)
-        import cmath
-
-        log = cmath.log(input) if isinstance(input, complex) or (input < 0 and exponent.is_complex()) else _real_log(input)
-        return grad * conj(result * log)
+        if isinstance(input, complex) or (input < 0 and exponent.is_complex()):
+            return grad * conj(result * cmath.log(input))
+        return grad * conj(result * (math.log(input) if input > 0 else math.nan))
     gradient = grad * conj(result * log_of(input, result.dtype))
     return gradient.masked_fill((input == 0).logical_and(_not_negative(exponent)), 0)
 
 
 def _not_negative(exponent: Any) -> Any:
     return exponent.real >= 0 if exponent.is_complex() else exponent >= 0
-
-
-def _real_log(value: float) -> float:
-    import math
-
-    return math.log(value) if value > 0 else math.nan
 
 
 def _canonicalize_pow(input: Any, exponent: Any) -> tuple[Any, ...]:

@@ -48,11 +48,6 @@ def _steps(x: np.ndarray, scale: np.ndarray, zero_point: np.ndarray) -> np.ndarr
     return np.where(np.isnan(steps), -np.inf, steps)
 
 
-def _on_steps(x: np.ndarray, scale: np.ndarray, zero_point: np.ndarray, quant_min: int, quant_max: int) -> np.ndarray:
-    steps = np.clip(_steps(x, scale, zero_point), quant_min, quant_max)
-    return ((steps - zero_point).astype(x.dtype) * scale.astype(x.dtype)).astype(x.dtype, copy=False)
-
-
 @op(name="_within_steps", grad=None)
 def within_steps(input: Tensor, scale: Tensor, zero_point: Tensor, quant_min: int, quant_max: int) -> Tensor:
     """Whether an element's step lies within the range."""
@@ -71,7 +66,9 @@ def within_steps(input: Tensor, scale: Tensor, zero_point: Tensor, quant_min: in
 )
 def fake_quantize(input: Tensor, scale: Tensor, zero_point: Tensor, quant_min: int, quant_max: int) -> Tensor:
     """The nearest multiples of ``scale`` whose numbers, from ``zero_point`` on, lie within the range; both broadcast."""
-    return _on_steps(opmath(input), scale, zero_point, quant_min, quant_max).astype(input.dtype, copy=False)
+    x = opmath(input)
+    steps = np.clip(_steps(x, scale, zero_point), quant_min, quant_max)
+    return ((steps - zero_point).astype(x.dtype) * scale.astype(x.dtype)).astype(input.dtype, copy=False)
 
 
 @composite(method=False, autocast={"cpu": "float32"})

@@ -286,17 +286,13 @@ class NotDifferentiable(Node):
     __slots__ = ()
 
 
-def _node_class(name: str, base: type[Node] = ZeroBackward) -> type[Node]:
-    return type(name, (base,), {"__slots__": (), "__module__": __name__})
-
-
 _NODES: dict[tuple[str, type[Node]], type[Node]] = {}  # each kind of array has a base of its own
 
 
 def _history(name: str, *inputs: Any, base: type[Node] = ZeroBackward) -> Node:
     kind = _NODES.get((name, base))
     if kind is None:
-        kind = _NODES[name, base] = _node_class(name, base)
+        kind = _NODES[name, base] = type(name, (base,), {"__slots__": (), "__module__": __name__})
     first = inputs[0]._array
     node = new_node(kind, tuple(edge_of(tensor) for tensor in inputs), (), None, first.shape, first.dtype)
     node.attrs = tuple((tensor._array.shape, tensor._array.dtype) for tensor in inputs)

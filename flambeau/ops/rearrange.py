@@ -159,13 +159,9 @@ def repeat_interleave(input: Tensor, repeats: Any = None, dim: int | None = None
     return input.index_select(dim, resolve("torch", "as_tensor")(index, device=input.device))
 
 
-def _canonicalize_flip(input: Any, dims: Any) -> tuple[Any, ...]:
-    return input, wrap_dims((dims,) if isinstance(dims, int) else tuple(dims), input._array.ndim, empty_is_all=False)
-
-
 @op(
     name="_flip",
-    canonicalize=_canonicalize_flip,
+    canonicalize=lambda input, dims: (input, wrap_dims(_as_dims(dims), input._array.ndim, empty_is_all=False)),
     node_name="FlipBackward0",
     out=True,
     grad={"input": lambda grad, dims: flip(grad, dims)},

@@ -14,7 +14,7 @@ from ..core.arrays.kinds import perhaps
 from ..core.calls.annotations import Tensor
 from ..core.calls.casting import cast_array
 from ..core.calls.out import Out
-from ..core.calls.registry import composite, documented, op, resolve
+from ..core.calls.registry import Declare, composite, documented, op, resolve
 from ..core.calls.scalars import FLOATS32, FLOATS64
 from ..core.layout import row_major
 from ..core.shape import reduced_shape, wrap_dims
@@ -196,11 +196,13 @@ def sum_array(array: np.ndarray, dims: tuple[int, ...], keepdim: bool, dtype: An
     return total if total.dtype == wanted else total.astype(wanted)
 
 
-def _nansum_gradient(grad: Any, input: Any, dim: Any, keepdim: bool) -> Any:
-    return spread(grad, tuple(input.shape), dim, keepdim) * input.isnan().logical_not()
-
-
-@op(promotion="same", opmath="native", canonicalize=normal_dims, grad={"input": _nansum_gradient}, batch="along all")
+@op(
+    promotion="same",
+    opmath="native",
+    canonicalize=normal_dims,
+    grad={"input": lambda grad, input, dim, keepdim: spread(grad, tuple(input.shape), dim, keepdim) * input.isnan().logical_not()},
+    batch="along all",
+)
 def nansum(input: Tensor, dim: Any = None, keepdim: bool = False, *, dtype: Any = None) -> Tensor:
     """Sum that counts NaN as 0.
 
@@ -362,10 +364,6 @@ def _prod_gradient(grad: Any, input: Any, result: Any, dim: Any, keepdim: bool, 
     return grad * (result / input).conj()
 
 
-def _canonicalize_prod(input: Any, dim: Any, keepdim: bool, dtype: Any) -> tuple[Any, ...]:
-    return (input, None if dim is None else array_dims(dim, input._array), keepdim, dtype)
-
-
 def _fast_prod(a: np.ndarray, dim: Any, keepdim: bool, dtype: Any) -> Any:
     if dtype is not None or (dim.__class__ is not int and (dim is not None or keepdim)):
         return None
@@ -378,7 +376,7 @@ def _fast_prod(a: np.ndarray, dim: Any, keepdim: bool, dtype: Any) -> Any:
 @op(
     promotion="same",
     opmath="native",
-    canonicalize=_canonicalize_prod,
+    canonicalize=lambda input, dim, *rest: (input, None if dim is None else array_dims(dim, input._array), *rest),
     fast=_fast_prod,
     out=Out(dtype="dtype"),
     grad={"input": _prod_gradient},
@@ -425,11 +423,6 @@ def _warn_freedom(shape: Any, dim: Any, correction: float, name: str) -> None:
         )
 
 
-def _deviation_scale(shape: Any, dim: Any, correction: float) -> float:
-    freedom = count_of(tuple(shape), dim) - correction
-    return 2 / freedom if freedom else math.inf
-
-
 @native.part(None, work="input._array.size")
 def _deviations(scale: Any, input: Any, centre: Any) -> Any:
     return scale * (input - centre)
@@ -440,8 +433,9 @@ def _var_gradient(grad: Any, input: Any, dim: Any, correction: float, keepdim: b
     dims = wrap_dims(dim, len(shape)) if shape else ()
     if (dim is None or not shape) and correction >= math.prod(shape):  # no degree of freedom is left; a constant, as in PyTorch
         return grad * resolve("torch", "where")(input == input.mean(), math.nan, math.inf).to(input.dtype)
-    scaled = kept(grad, dims, keepdim, len(shape)) * _deviation_scale(shape, dim, correction)
-    return _deviations(scaled, input, input.mean(dims, True))
+    freedom = count_of(shape, dim) - correction
+    scale = 2 / freedom if freedom else math.inf
+    return _deviations(kept(grad, dims, keepdim, len(shape)) * scale, input, input.mean(dims, True))
 
 
 def _std_gradient(grad: Any, input: Any, result: Any, dim: Any, correction: float, keepdim: bool) -> Any:
@@ -486,38 +480,31 @@ def _fast_deviation(a: np.ndarray, dim: Any, correction: float, keepdim: bool) -
     return None if total is None else np.sqrt(total, total).astype(a.dtype, "C")
 
 
-@op(
-    name="_var",
-    promotion="same",
-    opmath="native",
-    canonicalize=normal_dims,
-    fast=_fast_variance,
-    node_name="VarBackward0",
-    out=True,
-    grad={"input": _var_gradient},
-    aten="var.correction",
-    forward="reduces",
-    batch="along all",
-)
+def _of_spread(name: str, fast: Any, rule: Any) -> Declare:
+    """Declare the kernel of ``var`` or ``std``."""
+    return op(
+        name=f"_{name}",
+        promotion="same",
+        opmath="native",
+        canonicalize=normal_dims,
+        fast=fast,
+        node_name=f"{name.title()}Backward0",
+        out=True,
+        grad={"input": rule},
+        aten=f"{name}.correction",
+        forward="reduces",
+        batch="along all",
+    )
+
+
+@_of_spread("var", _fast_variance, _var_gradient)
 def variance(input: Tensor, dim: Any, correction: float, keepdim: bool) -> Tensor:
     """Kernel of ``var``."""
     _require_var_dtype(input, "std and var")
     return np.asarray(variance_of(input, dim, correction, keepdim)).astype(_real(input.dtype))
 
 
-@op(
-    name="_std",
-    promotion="same",
-    opmath="native",
-    canonicalize=normal_dims,
-    fast=_fast_deviation,
-    node_name="StdBackward0",
-    out=True,
-    grad={"input": _std_gradient},
-    aten="std.correction",
-    forward="reduces",
-    batch="along all",
-)
+@_of_spread("std", _fast_deviation, _std_gradient)
 def deviation(input: Tensor, dim: Any, correction: float, keepdim: bool) -> Tensor:
     """Kernel of ``std``."""
     _require_var_dtype(input, "std and var")
@@ -689,13 +676,9 @@ def _logsumexp_gradient(grad: Any, input: Any, result: Any, dim: Any, keepdim: b
     return kept(grad, dim, keepdim, ndim) * (input - result).exp().conj()
 
 
-def _canonicalize_logsumexp(input: Any, dim: Any, keepdim: bool) -> tuple[Any, ...]:
-    return (input, array_dims(dim, input._array), keepdim)
-
-
 @op(
     promotion="int_to_float",
-    canonicalize=_canonicalize_logsumexp,
+    canonicalize=normal_dims,
     grad={"input": _logsumexp_gradient},
     autocast={"cuda": "float32"},
     forward="reduces",

@@ -20,6 +20,7 @@ from ..core.calls.annotations import Tensor
 from ..core.calls.registry import composite, op, resolve
 from ..core.layout import contiguous_format, suggested_format
 from .patches import Ints, in_layout, is_channels_last
+from .sorting import complain_derivative
 
 _RANKS = {"linear": 1, "bilinear": 2, "bicubic": 2, "lanczos": 2, "trilinear": 3}
 _CUBIC = -0.75  # the free parameter of Keys' cubic convolution, as in PyTorch
@@ -529,11 +530,13 @@ def channel_shuffle(input: Tensor, groups: int) -> Tensor:
     return _rearranged(input.reshape(n, groups, channels // groups, *rest).transpose(1, 2), (n, channels, *rest), input)
 
 
-def _no_derivative(grad: Any) -> Any:
-    raise RuntimeError("derivative for aten::native_channel_shuffle is not implemented")
-
-
-@op(batch="folded", method=False, out=False, grad={"input": _no_derivative}, forward="linear")
+@op(
+    batch="folded",
+    method=False,
+    out=False,
+    grad={"input": lambda grad: complain_derivative("aten::native_channel_shuffle")},
+    forward="linear",
+)
 def native_channel_shuffle(input: Tensor, groups: int) -> Tensor:
     """``channel_shuffle`` as PyTorch's kernel, which has no derivative.
 

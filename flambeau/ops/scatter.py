@@ -84,10 +84,6 @@ def _check_late(operation: str, input: np.ndarray, dim: int, index: np.ndarray) 
 
 
 # -- gather and scatter -------------------------------------------------------------------------------------------------------------
-def _canonicalize_gather(input: Any, dim: int, index: Any, sparse_grad: bool) -> tuple[Any, ...]:
-    return input, _check_gather("gather", input, dim, index, None, True), index, sparse_grad
-
-
 def _sparse_gradient(grad: Any, shape: tuple[int, ...], dim: int, index: Any) -> Any:
     """The gradient of ``gather`` as a COO tensor, one entry for each index."""
     from .sparse.construction import coo_tensor
@@ -101,7 +97,7 @@ def _sparse_gradient(grad: Any, shape: tuple[int, ...], dim: int, index: Any) ->
 @op(
     work="index.size",
     out=EXACT_APART,
-    canonicalize=_canonicalize_gather,
+    canonicalize=lambda input, dim, index, *rest: (input, _check_gather("gather", input, dim, index, None, True), index, *rest),
     grad={
         "input": lambda grad, input_shape, dim, index, sparse_grad: (
             _sparse_gradient(grad, input_shape, dim, index) if sparse_grad else scattered_sums(grad, dim, index, input_shape)
@@ -439,11 +435,7 @@ def _product_gradients(grad: Any, input: Any, dim: int, index: Any, src: Any, in
     canonicalize=_canonicalize_reduce,
     node_name="ScatterReduceBackward0",
     out=True,
-    grad={
-        "input, src": lambda grad, input, dim, index, src, reduce, include_self, result: _reduce_gradients(
-            grad, input, dim, index, src, reduce, include_self, result
-        )
-    },
+    grad={"input, src": _reduce_gradients},
     aten="scatter_reduce.two",
 )
 def scatter_reduce_values(input: Tensor, dim: int, index: Tensor, src: Tensor, reduce: str, include_self: bool) -> Tensor:

@@ -17,6 +17,7 @@ from ..core.calls.casting import cast_array
 from ..core.calls.out import Out, same_dtype
 from ..core.calls.registry import add_method, composite, op, pointwise, primitive, view
 from ..core.layout import empty_as, preserve_format
+from ..core.tensor import Tensor as TensorType
 from .arithmetic import dtype_of, missing_derivative, order_of, reject, zeros
 from .limits import keep_where
 
@@ -190,13 +191,9 @@ def heaviside(input: Tensor, values: Tensor) -> Tensor:
 
 
 def _nan_to_num_gradient(grad: Any, input: Any) -> Any:
-    return grad * (input.isfinite()) if not input.is_complex() else _by_parts(grad, input)
-
-
-def _by_parts(grad: Any, input: Any) -> Any:
-    from ..core.calls.registry import resolve
-
-    return resolve("torch", "complex")(grad.real * input.real.isfinite(), grad.imag * input.imag.isfinite())
+    if not input.is_complex():
+        return grad * input.isfinite()
+    return complex_(grad.real * input.real.isfinite(), grad.imag * input.imag.isfinite())
 
 
 def _canonicalize_nan_to_num(input: Any, nan: float | None, posinf: float | None, neginf: float | None) -> tuple[Any, ...]:
@@ -470,12 +467,12 @@ def _canonicalize_parts(kinds: str) -> Any:
     return canonicalize
 
 
-def _complain_parts(have: Any, want: Any) -> Exception:
-    words = f"Expected object of scalar type {have.legacy} but got scalar type {want.legacy} for argument 'out'"
-    return RuntimeError(words)
-
-
-_PARTS_OUT = Out(fits=same_dtype, complain=_complain_parts)
+_PARTS_OUT = Out(
+    fits=same_dtype,
+    complain=lambda have, want: RuntimeError(
+        f"Expected object of scalar type {have.legacy} but got scalar type {want.legacy} for argument 'out'"
+    ),
+)
 
 
 @pointwise(
@@ -547,20 +544,11 @@ def polar(abs: Tensor, angle: Tensor) -> Tensor:
     return _joined(abs, angle, True)
 
 
-def _set_part(name: str) -> Any:
-    part = real if name == "real" else imag
-
+def _property_of(part: Any) -> Any:
     def write(self: Any, value: Any) -> None:
         part(self).copy_(value)
 
     return property(lambda self: part(self), write, doc=part.__doc__)
 
 
-def _install_parts() -> None:
-    from ..core.tensor import Tensor as TensorType
-
-    for name in ("real", "imag"):
-        setattr(TensorType, name, _set_part(name))
-
-
-_install_parts()
+TensorType.real, TensorType.imag = _property_of(real), _property_of(imag)  # type: ignore[attr-defined]

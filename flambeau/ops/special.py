@@ -10,7 +10,7 @@ import numpy as np
 
 from ..core.arrays import native
 from ..core.calls.annotations import Number, Tensor
-from ..core.calls.registry import TABLES, composite, other_names, pointwise
+from ..core.calls.registry import TABLES, add_method, composite, other_names, overwritten, pointwise
 from .arithmetic import conj, missing_derivative, order_of, reject, scipy_function
 from .rounding import round_
 
@@ -285,10 +285,6 @@ def special_round(input: Tensor, *, decimals: int = 0) -> Tensor:
 
 
 # -- gamma function -------------------------------------------------------------------------------------------------------------
-def _poles(input: np.ndarray) -> np.ndarray:
-    return (input == np.floor(input)) & (input < 0)
-
-
 @pointwise(promotion="int_to_float", grad={"input": lambda grad, input: grad * input.digamma()})
 def lgamma(input: Tensor) -> Tensor:
     """Logarithm of the absolute value of the gamma function; infinite at 0 and negative whole numbers.
@@ -326,8 +322,8 @@ def digamma(input: Tensor) -> Tensor:
         tensor([-0.5772,  0.4228,    -inf,     nan])
     """
     _real("digamma", input)
-    values = scipy_function("psi")(input)
-    return np.where(input == 0, np.copysign(input.dtype.type(np.inf), -input), np.where(_poles(input), np.nan, values)).astype(input.dtype)
+    values = np.where((input == np.floor(input)) & (input < 0), np.nan, scipy_function("psi")(input))
+    return np.where(input == 0, np.copysign(input.dtype.type(np.inf), -input), values).astype(input.dtype)
 
 
 @pointwise(
@@ -372,14 +368,8 @@ def polygamma(n: int, input: Tensor) -> Tensor:
     return digamma(input) if n == 0 else polygamma_of(n, input)
 
 
-def _install_polygamma() -> None:
-    from ..core.calls.registry import add_method, overwritten
-
-    add_method("polygamma", lambda: lambda self, n: polygamma(n, self))
-    add_method("polygamma_", lambda: lambda self, n: overwritten(self, polygamma(n, self)))
-
-
-_install_polygamma()
+add_method("polygamma", lambda: lambda self, n: polygamma(n, self))
+add_method("polygamma_", lambda: lambda self, n: overwritten(self, polygamma(n, self)))
 
 
 @composite(out=True, inplace=True)

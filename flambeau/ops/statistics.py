@@ -14,6 +14,7 @@ from ..core.arrays.kinds import kind_of, missing_values, perhaps, surely
 from ..core.calls.annotations import Tensor
 from ..core.calls.out import EXACT
 from ..core.calls.registry import composite, op
+from ..core.calls.return_types import named_result
 from ..core.layout import row_major
 from ..core.shape import wrap_dim
 from ..core.tensor import Tensor as TensorType, wrap
@@ -63,10 +64,6 @@ def _canonicalize_along(name: str) -> Any:
     return canonicalize
 
 
-def _selected(grad: Any, result1: Any, dim: int, keepdim: bool, input_shape: Any) -> Any:
-    return to_place(grad, result1, dim, keepdim, input_shape)
-
-
 def _median_kernel(name: str, ignore_nan: bool) -> Any:
     def kernel(input: Tensor, dim: int, keepdim: bool) -> Any:
         return _median_along(input, dim, keepdim, ignore_nan)
@@ -79,7 +76,7 @@ def _median_kernel(name: str, ignore_nan: bool) -> Any:
         returns=("values", "indices"),
         node_name=f"{name.title()}Backward1",
         out=True,
-        grad={"input": _selected},
+        grad={"input": to_place},
         aten=f"{name}.dim",
         forward="selects",
         batch="along",
@@ -113,8 +110,6 @@ _median_of_all, _nanmedian_of_all = _median_of_all_kernel("median", False), _med
 
 
 def _median_of(name: str, along: Any, of_all: Any, input: Any, dim: Any, keepdim: bool) -> Any:
-    from ..core.calls.return_types import named_result
-
     if dim is not None:
         return named_result(name, ("values", "indices"))(along(input, dim, keepdim))
     return of_all(input)
@@ -171,7 +166,7 @@ def nanmedian(input: Tensor, dim: int | None = None, keepdim: bool = False) -> A
     out=EXACT,
     canonicalize=_canonicalize_along("mode"),
     returns=("values", "indices"),
-    grad={"input": _selected},
+    grad={"input": to_place},
     forward="selects",
     batch="along",
 )
@@ -439,8 +434,6 @@ def histogram(input: Tensor, bins: Any = 100, *, range: Any = None, weight: Any 
         >>> torch.histogram(torch.tensor([0.5, 1.5, 1.7]), 2, range=(0.0, 4.0)).bin_edges
         tensor([0., 2., 4.])
     """
-    from ..core.calls.return_types import named_result
-
     if not input.dtype.is_floating_point:
         raise RuntimeError(f"torch.histogram: input tensor must have a floating dtype, got {input.dtype}")
     if weight is not None and tuple(weight.shape) != tuple(input.shape):
@@ -518,8 +511,6 @@ def histogramdd(input: Tensor, bins: Any, range: Any = None, weight: Any = None,
         tensor([[1.],
                 [2.]])
     """
-    from ..core.calls.return_types import named_result
-
     if input.ndim < 2:
         raise RuntimeError(f"torch.histogramdd: input tensor should have at least 2 dimensions, but got {input.ndim}")
     if not input.dtype.is_floating_point:

@@ -130,10 +130,11 @@ def _starts(samples: np.ndarray, size: int, count: int, kernel_size: int) -> np.
     return starts
 
 
-def _fractional(input: np.ndarray, samples: np.ndarray, kernel_size: Ints, size: Ints) -> tuple[np.ndarray, np.ndarray]:
-    rank = len(kernel_size)
+def fractional_pool(input: Tensor, samples: Tensor, kernel_size: Any, size: Any) -> Tensor:
+    """Maxima of windows that start at random places, and where they are."""
+    wide, samples, rank = opmath(input), opmath(samples), len(kernel_size)
     batched = input.ndim == rank + 2
-    x = input if batched else input[None]
+    x = wide if batched else wide[None]
     spatial = x.shape[2:]
     # PyTorch's 2-d pooling takes the width's sample first, its 3-d pooling the depth's
     order = range(rank) if rank == 3 else range(rank - 1, -1, -1)
@@ -152,14 +153,8 @@ def _fractional(input: np.ndarray, samples: np.ndarray, kernel_size: Ints, size:
         np.maximum(chosen, np.multiply(better, number, dtype=np.int32), out=chosen)  # no branch for each element
         largest = np.maximum(largest, other)
     places = corners + np.array(offsets).take(chosen)
-    values, indices = flat.take(places), places - planes
+    values, indices = flat.take(places).astype(input.dtype, copy=False), places - planes
     return (values, indices) if batched else (values[0], indices[0])
-
-
-def fractional_pool(input: Tensor, samples: Tensor, kernel_size: Any, size: Any) -> Tensor:
-    """Maxima of windows that start at random places, and where they are."""
-    values, indices = _fractional(opmath(input), opmath(samples), tuple(kernel_size), tuple(size))
-    return values.astype(input.dtype, copy=False), indices
 
 
 _FRACTIONAL: dict[int, Any] = {

@@ -27,10 +27,6 @@ from .small import small_sum
 
 
 # -- shape ------------------------------------------------------------------------------------------------------------------
-def _canonicalize_view(input: Any, shape: Any) -> tuple[Any, ...]:
-    return input, inferred_shape(sizes_of(tuple(shape), "view"), input._array.size)
-
-
 def _quick_view(array: np.ndarray, shape: Any) -> np.ndarray | None:
     """Row-major memory in another shape, where a size of 1 may have any stride: it tells in the same shape, and in the last place."""
     result = array.reshape(shape)
@@ -43,7 +39,7 @@ def _quick_view(array: np.ndarray, shape: Any) -> np.ndarray | None:
 @view(
     name="_view",
     fast="(a.reshape(shape) if 1 not in a.shape else _quick_view(a, shape)) if a.flags.c_contiguous else None",
-    canonicalize=_canonicalize_view,
+    canonicalize=lambda input, shape: (input, inferred_shape(sizes_of(tuple(shape), "view"), input._array.size)),
     node_name="ViewBackward0",
     grad={"input": lambda grad, input_shape: grad.reshape(input_shape)},
     aten="view",
@@ -338,14 +334,9 @@ def unflatten(input: Tensor, dim: int, sizes: Sequence[int]) -> Tensor:
 
 
 # -- order of dimensions ------------------------------------------------------------------------------------------------------
-def _canonicalize_dims(input: Any, dim0: int, dim1: int) -> tuple[Any, ...]:
-    ndim = input._array.ndim
-    return input, wrap_dim(dim0, ndim), wrap_dim(dim1, ndim)
-
-
 @view(
     fast="a.swapaxes(dim0, dim1) if a.size else None",
-    canonicalize=_canonicalize_dims,
+    canonicalize=lambda input, dim0, dim1: (input, wrap_dim(dim0, input._array.ndim), wrap_dim(dim1, input._array.ndim)),
     inplace=True,
     aliases=("swapaxes", "swapdims"),
     grad={"input": lambda grad, dim0, dim1: grad.transpose(dim0, dim1)},
@@ -529,14 +520,6 @@ _IDENTITY = "This function is the identity in these cases."
 _USE_CONJ = "Consider using x.conj()."
 
 
-def _matrix_transpose(input: Any) -> Any:
-    return _swapped(input, "tensor.mT", _IDENTITY)
-
-
-def _matrix_adjoint(input: Any) -> Any:
-    return _swapped(input, "tensor.mH", _USE_CONJ).conj()
-
-
 def _adjoint_of_matrix(input: Any) -> Any:
     ndim = input._array.ndim
     if ndim not in (0, 2):
@@ -581,8 +564,12 @@ def adjoint(input: Tensor) -> Tensor:
 
 
 TensorType.T = property(_reverse_dims, doc="All dimensions in reverse order, a view.")  # type: ignore[attr-defined]
-TensorType.mT = property(_matrix_transpose, doc="The last two dimensions exchanged, a view.")  # type: ignore[attr-defined]
-TensorType.mH = property(_matrix_adjoint, doc="Conjugate transpose of the last two dimensions.")  # type: ignore[attr-defined]
+TensorType.mT = property(  # type: ignore[attr-defined]
+    lambda input: _swapped(input, "tensor.mT", _IDENTITY), doc="The last two dimensions exchanged, a view."
+)
+TensorType.mH = property(  # type: ignore[attr-defined]
+    lambda input: _swapped(input, "tensor.mH", _USE_CONJ).conj(), doc="Conjugate transpose of the last two dimensions."
+)
 TensorType.H = property(_adjoint_of_matrix, doc="Conjugate transpose of a matrix.")  # type: ignore[attr-defined]
 
 
@@ -626,10 +613,6 @@ def squeeze(input: Tensor, dim: Any = None) -> Tensor:
     return _squeezed(input, tuple(d for d in wrap_dims(dim, input.ndim, empty_is_all=False) if input.ndim))
 
 
-def _canonicalize_unsqueeze(input: Any, dim: int) -> tuple[Any, ...]:
-    return input, wrap_dim(dim, input._array.ndim + 1)
-
-
 def _unsqueezed(array: np.ndarray, dim: int) -> np.ndarray | None:
     """A dimension of size 1 put in at ``dim``; None for a ``dim`` out of range."""
     shape, strides = array.shape, array.strides
@@ -647,7 +630,7 @@ def _unsqueezed(array: np.ndarray, dim: int) -> np.ndarray | None:
     # NumPy gives a size of 1 that it puts before another dimension PyTorch's stride, unless others of size 1 or 0 are there
     fast="(a.reshape((1,) + s) if dim == 0 and s else a.reshape(s[:dim] + (1,) + s[dim:]) if 0 < dim < len(s) else _unsqueezed(a, dim)) "
     "if a.__class__ is ndarray and 1 not in (s := a.shape) and 0 not in s else _unsqueezed(a, dim) if a.size else None",
-    canonicalize=_canonicalize_unsqueeze,
+    canonicalize=lambda input, dim: (input, wrap_dim(dim, input._array.ndim + 1)),
     inplace=True,
     grad={"input": lambda grad, input_shape: grad.reshape(input_shape)},
     moves=True,

@@ -323,10 +323,6 @@ def sparse_mm_function(mat1: Tensor, mat2: Tensor, reduce: str | None = None) ->
     return extreme_product(mat1, mat2, reduce == "amax")[0]
 
 
-def _row_counts(matrix: Any) -> np.ndarray:
-    return np.maximum(np.diff(matrix.parts[0]), 1)
-
-
 @sparse_op(
     "_sparse_mm_reduce_impl",
     name="_sparse_mm_mean",
@@ -343,7 +339,8 @@ def mean_product(input: Tensor, mat2: Tensor) -> Tensor:
 
 
 def over_counts_of(rows: np.ndarray, matrix: Any) -> np.ndarray:
-    return rows / _row_counts(matrix)[:, None].astype(rows.dtype)
+    counts = np.maximum(np.diff(matrix.parts[0]), 1)
+    return rows / counts[:, None].astype(rows.dtype)
 
 
 @sparse_op(name="_sparse_over_counts", grad={"rows": lambda grad, matrix: over_counts(grad, matrix)})
