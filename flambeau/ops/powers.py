@@ -18,6 +18,7 @@ from ..core.tensor import Tensor as TensorType
 from .arithmetic import conj, reject, zeros
 from .exponential import log_of
 
+_analytic = {"promotion": "int_to_float", "forward": "holomorphic"}
 # x ** n as PyTorch computes it for these n, with the accuracy of the plain operations
 _BY_EXPONENT = {
     0.5: np.sqrt,
@@ -189,13 +190,7 @@ def square(input: Tensor) -> Tensor:
     return np.square(input)
 
 
-@pointwise(
-    ufunc=np.sqrt,
-    promotion="int_to_float",
-    grad={"input": lambda grad, result: grad / (2 * conj(result))},
-    forward="holomorphic",
-    keeps_zero=True,
-)
+@pointwise(**_analytic, ufunc=np.sqrt, grad={"input": lambda grad, result: grad / (2 * conj(result))}, keeps_zero=True)
 def sqrt(input: Tensor) -> Tensor:
     """Square root, element by element; NaN for negative real numbers.
 
@@ -221,11 +216,10 @@ def _reciprocal_root(input: np.ndarray) -> np.ndarray:
 
 
 @pointwise(
+    **_analytic,
     fast=lambda a: _reciprocal_root(a) if a.dtype.kind == "f" else None,
-    promotion="int_to_float",
     grad={"input": lambda grad, result: grad * (-0.5 * conj(result) ** 3)},
     autocast={"cuda": "float32"},
-    forward="holomorphic",
 )
 def rsqrt(input: Tensor) -> Tensor:
     """``1 / sqrt(input)``, element by element.
@@ -246,11 +240,10 @@ def rsqrt(input: Tensor) -> Tensor:
 
 
 @pointwise(
+    **_analytic,
     fast=lambda a: np.divide(a.dtype.type(1), a) if a.dtype.kind == "f" else None,
-    promotion="int_to_float",
     grad={"input": lambda grad, result: -grad * conj(result * result)},
     autocast={"cuda": "float32"},
-    forward="holomorphic",
 )
 def reciprocal(input: Tensor) -> Tensor:
     """``1 / input``, element by element.

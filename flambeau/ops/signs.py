@@ -15,7 +15,7 @@ from ..core.calls import wrappers
 from ..core.calls.annotations import Number, Tensor
 from ..core.calls.casting import cast_array
 from ..core.calls.out import Out, same_dtype
-from ..core.calls.registry import add_method, composite, op, pointwise, primitive, view
+from ..core.calls.registry import Declare, add_method, composite, op, pointwise, primitive, view
 from ..core.layout import empty_as, preserve_format
 from ..core.tensor import Tensor as TensorType
 from .arithmetic import dtype_of, missing_derivative, order_of, reject, zeros
@@ -450,23 +450,6 @@ def angle(input: Tensor) -> Tensor:
     return angles if input.dtype.kind in "biu" else np.where(np.isnan(input), input, angles)
 
 
-def _canonicalize_parts(kinds: str) -> Any:
-    def canonicalize(first: Any, second: Any) -> tuple[Any, ...]:
-        allowed = (dtypes.float16, dtypes.float32, dtypes.float64)
-        if first.dtype not in allowed or second.dtype not in allowed:
-            raise RuntimeError(
-                f"Expected both inputs to be Half, Float or Double tensors but got {first.dtype.legacy} and {second.dtype.legacy}"
-            )
-        if first.dtype is not second.dtype:
-            raise RuntimeError(
-                f"{kinds}: Expected object of scalar type {first.dtype.legacy} but got scalar type {second.dtype.legacy} for second "
-                "argument"
-            )
-        return first, second
-
-    return canonicalize
-
-
 _PARTS_OUT = Out(
     fits=same_dtype,
     complain=lambda have, want: RuntimeError(
@@ -475,14 +458,25 @@ _PARTS_OUT = Out(
 )
 
 
-@pointwise(
-    promotion="keep",
-    inplace=False,
-    method=False,
-    out=_PARTS_OUT,
-    canonicalize=_canonicalize_parts("complex"),
-    grad={"real": lambda grad: grad.real, "imag": lambda grad: grad.imag},
-)
+def _of_parts(name: str, **options: Any) -> Declare:
+    """Declare a function of two real tensors of one dtype that makes complex numbers."""
+
+    def canonicalize(first: Any, second: Any) -> tuple[Any, ...]:
+        allowed = (dtypes.float16, dtypes.float32, dtypes.float64)
+        if first.dtype not in allowed or second.dtype not in allowed:
+            raise RuntimeError(
+                f"Expected both inputs to be Half, Float or Double tensors but got {first.dtype.legacy} and {second.dtype.legacy}"
+            )
+        if first.dtype is not second.dtype:
+            raise RuntimeError(
+                f"{name}: Expected object of scalar type {first.dtype.legacy} but got scalar type {second.dtype.legacy} for second argument"
+            )
+        return first, second
+
+    return pointwise(promotion="keep", inplace=False, method=False, out=_PARTS_OUT, canonicalize=canonicalize, **options)
+
+
+@_of_parts("complex", grad={"real": lambda grad: grad.real, "imag": lambda grad: grad.imag})
 def complex_(real: Tensor, imag: Tensor) -> Tensor:
     """The complex tensor with these parts.
 
@@ -513,12 +507,8 @@ def _joined(first: np.ndarray, second: np.ndarray, is_polar: bool) -> np.ndarray
     return cast_array(result, made)
 
 
-@pointwise(
-    promotion="keep",
-    inplace=False,
-    method=False,
-    out=_PARTS_OUT,
-    canonicalize=_canonicalize_parts("polar"),
+@_of_parts(
+    "polar",
     grad={
         "abs": lambda grad, result: (grad.conj() * result.sgn()).real,
         "angle": lambda grad, result: (grad.conj() * (result * 1j)).real,

@@ -14,6 +14,8 @@ from ..core.calls.registry import TABLES, add_method, composite, other_names, ov
 from .arithmetic import conj, missing_derivative, order_of, reject, scipy_function
 from .rounding import round_
 
+_special = {"namespace": "special", "promotion": "int_to_float", "inplace": False}
+
 
 def _real(name: str, input: np.ndarray) -> None:
     reject(name, input, "c")
@@ -103,12 +105,7 @@ def erfinv(input: Tensor) -> Tensor:
     return np.where(input == 0, input, _erfinv(input))
 
 
-@pointwise(
-    namespace="special",
-    promotion="int_to_float",
-    inplace=False,
-    grad={"input": lambda grad, input, result: grad * (2 * input * result - _TWO_BY_ROOT_PI)},
-)
+@pointwise(**_special, grad={"input": lambda grad, input, result: grad * (2 * input * result - _TWO_BY_ROOT_PI)})
 def erfcx(input: Tensor) -> Tensor:
     """``exp(input**2) * erfc(input)``, which neither overflows nor vanishes for large numbers.
 
@@ -147,12 +144,7 @@ def ndtr(input: Tensor) -> Tensor:
     return (1 + erf(scaled)) * 0.5
 
 
-@pointwise(
-    namespace="special",
-    promotion="int_to_float",
-    inplace=False,
-    grad={"input": lambda grad, result: grad * ((result * result * 0.5).exp() * math.sqrt(2 * math.pi))},
-)
+@pointwise(**_special, grad={"input": lambda grad, result: grad * ((result * result * 0.5).exp() * math.sqrt(2 * math.pi))})
 def ndtri(input: Tensor) -> Tensor:
     """The number up to which the standard normal density has the area ``input``: the inverse of ``ndtr``.
 
@@ -172,12 +164,7 @@ def ndtri(input: Tensor) -> Tensor:
     return scipy_function("ndtri")(input)
 
 
-@pointwise(
-    namespace="special",
-    promotion="int_to_float",
-    inplace=False,
-    grad={"input": lambda grad, input: grad / erfcx(input * -math.sqrt(0.5)) * math.sqrt(2 / math.pi)},
-)
+@pointwise(**_special, grad={"input": lambda grad, input: grad / erfcx(input * -math.sqrt(0.5)) * math.sqrt(2 / math.pi)})
 def log_ndtr(input: Tensor) -> Tensor:
     """Logarithm of ``ndtr``, exact in the lower tail.
 
@@ -197,7 +184,7 @@ def log_ndtr(input: Tensor) -> Tensor:
     return scipy_function("log_ndtr")(input)
 
 
-@pointwise(namespace="special", promotion="int_to_float", inplace=False, grad={"input": lambda grad, input: -grad * (1 + input.log())})
+@pointwise(**_special, grad={"input": lambda grad, input: -grad * (1 + input.log())})
 def entr(input: Tensor) -> Tensor:
     """``-input * log(input)``, element by element: 0 at 0, minus infinity below.
 
@@ -462,9 +449,7 @@ def igammac(input: Tensor, other: Tensor) -> Tensor:
 
 
 @pointwise(
-    namespace="special",
-    promotion="int_to_float",
-    inplace=False,
+    **_special,
     grad={
         "input": missing_derivative("special.zeta", "input"),
         "other": lambda grad, input, other: grad * (-input * zeta(input + 1, other)),
@@ -511,9 +496,6 @@ def i0(input: Tensor) -> Tensor:
     """
     _real("i0", input)
     return scipy_function("i0")(input)
-
-
-_special = {"namespace": "special", "promotion": "int_to_float", "inplace": False}
 
 
 @pointwise(**_special, grad={"input": lambda grad, input, result: grad * (i1e(input) - input.sgn() * result)})

@@ -11,14 +11,10 @@ from ..core.calls.annotations import Number, Tensor
 from ..core.calls.registry import pointwise
 from .arithmetic import conj, reject
 
+_analytic = {"promotion": "int_to_float", "forward": "holomorphic"}  # of real and of complex angles
 
-@pointwise(
-    ufunc=np.sin,
-    promotion="int_to_float",
-    grad={"input": lambda grad, input: grad * conj(input.cos())},
-    forward="holomorphic",
-    keeps_zero=True,
-)
+
+@pointwise(**_analytic, ufunc=np.sin, grad={"input": lambda grad, input: grad * conj(input.cos())}, keeps_zero=True)
 def sin(input: Tensor) -> Tensor:
     """Sine of an angle in radians.
 
@@ -37,7 +33,7 @@ def sin(input: Tensor) -> Tensor:
     return np.sin(input)
 
 
-@pointwise(ufunc=np.cos, promotion="int_to_float", grad={"input": lambda grad, input: grad * -conj(input.sin())}, forward="holomorphic")
+@pointwise(**_analytic, ufunc=np.cos, grad={"input": lambda grad, input: grad * -conj(input.sin())})
 def cos(input: Tensor) -> Tensor:
     """Cosine of an angle in radians.
 
@@ -57,11 +53,10 @@ def cos(input: Tensor) -> Tensor:
 
 
 @pointwise(
+    **_analytic,
     ufunc=np.tan,
-    promotion="int_to_float",
     grad={"input": lambda grad, result: grad * conj(1 + result * result)},
     autocast={"cuda": "float32"},
-    forward="holomorphic",
     keeps_zero=True,
 )
 def tan(input: Tensor) -> Tensor:
@@ -83,12 +78,11 @@ def tan(input: Tensor) -> Tensor:
 
 
 @pointwise(
+    **_analytic,
     ufunc=np.arcsin,
     aliases=("arcsin",),
-    promotion="int_to_float",
     grad={"input": lambda grad, input: grad * conj((1 - input * input).rsqrt())},
     autocast={"cuda": "float32"},
-    forward="holomorphic",
     keeps_zero=True,
 )
 def asin(input: Tensor) -> Tensor:
@@ -110,12 +104,11 @@ def asin(input: Tensor) -> Tensor:
 
 
 @pointwise(
+    **_analytic,
     ufunc=np.arccos,
     aliases=("arccos",),
-    promotion="int_to_float",
     grad={"input": lambda grad, input: grad * -conj((1 - input * input).rsqrt())},
     autocast={"cuda": "float32"},
-    forward="holomorphic",
 )
 def acos(input: Tensor) -> Tensor:
     """Inverse cosine: the angle in [0, pi] with this cosine; NaN outside [-1, 1].
@@ -136,12 +129,7 @@ def acos(input: Tensor) -> Tensor:
 
 
 @pointwise(
-    ufunc=np.arctan,
-    aliases=("arctan",),
-    promotion="int_to_float",
-    grad={"input": lambda grad, input: grad / conj(input * input + 1)},
-    forward="holomorphic",
-    keeps_zero=True,
+    **_analytic, ufunc=np.arctan, aliases=("arctan",), grad={"input": lambda grad, input: grad / conj(input * input + 1)}, keeps_zero=True
 )
 def atan(input: Tensor) -> Tensor:
     """Inverse tangent: the angle in (-pi/2, pi/2) with this tangent.
@@ -204,12 +192,7 @@ def atan2(input: Tensor, other: Tensor) -> Tensor:
 
 
 @pointwise(
-    ufunc=np.sinh,
-    promotion="int_to_float",
-    grad={"input": lambda grad, input: grad * conj(input.cosh())},
-    autocast={"cuda": "float32"},
-    forward="holomorphic",
-    keeps_zero=True,
+    **_analytic, ufunc=np.sinh, grad={"input": lambda grad, input: grad * conj(input.cosh())}, autocast={"cuda": "float32"}, keeps_zero=True
 )
 def sinh(input: Tensor) -> Tensor:
     """Hyperbolic sine, ``(exp(input) - exp(-input)) / 2``.
@@ -229,13 +212,7 @@ def sinh(input: Tensor) -> Tensor:
     return np.sinh(input)
 
 
-@pointwise(
-    ufunc=np.cosh,
-    promotion="int_to_float",
-    grad={"input": lambda grad, input: grad * conj(input.sinh())},
-    autocast={"cuda": "float32"},
-    forward="holomorphic",
-)
+@pointwise(**_analytic, ufunc=np.cosh, grad={"input": lambda grad, input: grad * conj(input.sinh())}, autocast={"cuda": "float32"})
 def cosh(input: Tensor) -> Tensor:
     """Hyperbolic cosine, ``(exp(input) + exp(-input)) / 2``.
 
@@ -278,10 +255,9 @@ def tanh_backward(grad_output: Tensor, output: Tensor) -> Tensor:
 
 
 @pointwise(
+    **_analytic,
     ufunc=np.tanh,
-    promotion="int_to_float",
     grad={"input": lambda grad, result: grad * conj(1 - result * result) if result.is_complex() else tanh_backward(grad, result)},
-    forward="holomorphic",
     keeps_zero=True,
 )
 def tanh(input: Tensor) -> Tensor:
@@ -303,11 +279,10 @@ def tanh(input: Tensor) -> Tensor:
 
 
 @pointwise(
+    **_analytic,
     ufunc=np.arcsinh,
     aliases=("arcsinh",),
-    promotion="int_to_float",
     grad={"input": lambda grad, input: grad * conj((input * input + 1).rsqrt())},
-    forward="holomorphic",
     keeps_zero=True,
 )
 def asinh(input: Tensor) -> Tensor:
@@ -328,7 +303,7 @@ def asinh(input: Tensor) -> Tensor:
     return np.arcsinh(input)
 
 
-@pointwise(ufunc=np.arccosh, aliases=("arccosh",), promotion="int_to_float", grad={"input": _acosh_gradient}, forward="holomorphic")
+@pointwise(**_analytic, ufunc=np.arccosh, aliases=("arccosh",), grad={"input": _acosh_gradient})
 def acosh(input: Tensor) -> Tensor:
     """Inverse hyperbolic cosine, ``log(input + sqrt(input**2 - 1))``; NaN below 1.
 
@@ -348,12 +323,7 @@ def acosh(input: Tensor) -> Tensor:
 
 
 @pointwise(
-    ufunc=np.arctanh,
-    aliases=("arctanh",),
-    promotion="int_to_float",
-    grad={"input": lambda grad, input: grad / conj(1 - input * input)},
-    forward="holomorphic",
-    keeps_zero=True,
+    **_analytic, ufunc=np.arctanh, aliases=("arctanh",), grad={"input": lambda grad, input: grad / conj(1 - input * input)}, keeps_zero=True
 )
 def atanh(input: Tensor) -> Tensor:
     """Inverse hyperbolic tangent, ``log((1 + input) / (1 - input)) / 2``; infinite at -1 and 1, NaN outside.

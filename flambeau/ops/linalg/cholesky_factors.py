@@ -14,6 +14,7 @@ from .linear_systems import solve_triangular
 from .matrix_checks import (
     check_info,
     columns,
+    matrix_op,
     no_failures,
     require_fitting,
     require_kernel,
@@ -53,11 +54,8 @@ def _factored(A: Any, upper: bool) -> tuple[Any, Any]:
     return columns(factor.swapaxes(-1, -2).conj() if upper else factor), info
 
 
-@op(
-    batch=2,
-    namespace="linalg",
+@matrix_op(
     returns=("L", "info"),
-    promotion="same",
     canonicalize=square_numbers("linalg.cholesky", "cholesky_cpu"),
     node_name="LinalgCholeskyExBackward0",
     grad={"A": _cholesky_gradient},

@@ -19,6 +19,7 @@ from .linear_systems import solve_ex, solve_triangular
 from .matrix_checks import (
     LinAlgError,
     columns,
+    matrix_op,
     not_differentiable,
     require_kernel,
     require_matrices,
@@ -76,12 +77,9 @@ def _canonicalize_qr(A: Any, mode: str) -> tuple[Any, ...]:
     return (A, mode)
 
 
-@op(
+@matrix_op(
     work="16 * A.size",
-    batch=2,
-    namespace="linalg",
     returns=("Q", "R"),
-    promotion="same",
     canonicalize=_canonicalize_qr,
     grad={"A": _qr_gradient},
     node_name="LinalgQrBackward0",
@@ -384,11 +382,8 @@ def _canonicalize_eigh(A: Any, UPLO: str) -> tuple[Any, ...]:
     return (A, UPLO.upper())
 
 
-@op(
-    batch=2,
-    namespace="linalg",
+@matrix_op(
     returns=("eigenvalues", "eigenvectors"),
-    promotion="same",
     canonicalize=_canonicalize_eigh,
     node_name="LinalgEighBackward0",
     grad={"A": _eigh_gradient},
@@ -466,7 +461,7 @@ def _not_converged(operation: str, A: Any, failed: Any, what: str) -> LinAlgErro
     return LinAlgError(f"{operation}:{where} The algorithm failed to converge because the input matrix {what}.")
 
 
-@op(batch=2, name="_eigvalsh", namespace="linalg", promotion="same", canonicalize=_canonicalize_eigh, out=True, grad=None)
+@matrix_op(name="_eigvalsh", canonicalize=_canonicalize_eigh, out=True, grad=None)
 def _eigenvalues_of_symmetric(A: Tensor, UPLO: str = "L") -> Tensor:
     """``linalg.eigvalsh`` where no derivative is wanted."""
     return symmetric_decomposed(A, UPLO, False)
@@ -683,11 +678,8 @@ def _svd_of_finite(finite: Any, A: Any, full_matrices: bool, vectors: bool) -> A
     return result
 
 
-@op(
-    batch=2,
-    namespace="linalg",
+@matrix_op(
     returns=("U", "S", "Vh"),
-    promotion="same",
     canonicalize=_canonicalize_svd,
     node_name="LinalgSvdBackward0",
     grad={"A": _svd_gradient},
@@ -718,7 +710,7 @@ def svd(A: Tensor, full_matrices: bool = True, *, driver: Any = None) -> Tensor:
     return columns(U), S, columns(Vh)
 
 
-@op(batch=2, name="_svdvals", namespace="linalg", promotion="same", out=True, grad=None)
+@matrix_op(name="_svdvals", out=True, grad=None)
 def _singular_values(A: Tensor) -> Tensor:
     """``linalg.svdvals`` where no derivative is wanted."""
     return decomposed(A, False, False)

@@ -9,20 +9,17 @@ import numpy as np
 from ...core.arrays import lapack, native
 from ...core.arrays.kinds import perhaps
 from ...core.calls.annotations import Tensor
-from ...core.calls.registry import composite, op, resolve
+from ...core.calls.registry import composite, resolve
 from ...core.calls.return_types import named_result
 from ..joining import cat
-from .matrix_checks import check_info, columns, identity, no_failures, precise, require_numbers, require_square, square_numbers
+from .matrix_checks import check_info, columns, identity, matrix_op, no_failures, precise, require_numbers, require_square, square_numbers
 
 _SLOGDET = named_result("slogdet", ("sign", "logabsdet"))
 
 
 # -- inverse ------------------------------------------------------------------------------------------------------------------------
-@op(
-    batch=2,
-    namespace="linalg",
+@matrix_op(
     returns=("inverse", "info"),
-    promotion="same",
     canonicalize=square_numbers("linalg.inv"),
     node_name="LinalgInvExBackward0",
     grad={"A": lambda grad, result: -(result.mH @ grad @ result.mH)},
@@ -153,11 +150,8 @@ def _det_gradient(grad: Any, A: Any, result: Any) -> Any:
     return (grad[..., None, None] * of_singular).where(chosen, regular)
 
 
-@op(
+@matrix_op(
     work="16 * A.size",
-    batch=2,
-    namespace="linalg",
-    promotion="same",
     canonicalize=square_numbers("linalg.det", "lu_cpu"),
     node_name="LinalgDetBackward0",
     grad={"A": _det_gradient},
@@ -208,12 +202,9 @@ def _slogdet_gradient(grads: Any, A: Any, result: Any) -> Any:
     return scale[..., None, None] * inv_ex(A)[0].mH
 
 
-@op(
+@matrix_op(
     work="16 * A.size",
-    batch=2,
-    namespace="linalg",
     returns=("sign", "logabsdet"),
-    promotion="same",
     canonicalize=square_numbers("linalg.slogdet"),
     node_name="LinalgSlogdetBackward0",
     grad={"A": _slogdet_gradient},

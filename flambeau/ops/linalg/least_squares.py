@@ -17,7 +17,7 @@ from ..joining import cat
 from .decompositions import decomposed, eigvalsh, svdvals, symmetric_decomposed
 from .inverses import inv, inv_ex
 from .linear_systems import is_vector, solve, solved
-from .matrix_checks import check_info, require_floating, require_matrices, require_square
+from .matrix_checks import check_info, matrix_op, require_floating, require_matrices, require_square
 from .norms import matrix_norm
 from .products import matmul
 
@@ -436,15 +436,7 @@ def _product(a: Any, b: Any) -> Any:
     return a @ b
 
 
-@op(
-    batch=2,
-    namespace="linalg",
-    promotion="same",
-    out=False,
-    canonicalize=_canonicalize_exponential,
-    node_name="LinalgMatrixExpBackward0",
-    grad={"A": _exponential_gradient},
-)
+@matrix_op(out=False, canonicalize=_canonicalize_exponential, node_name="LinalgMatrixExpBackward0", grad={"A": _exponential_gradient})
 def matrix_exp(A: Tensor) -> Tensor:
     """Exponential function of a square matrix, or of each in a batch.
 

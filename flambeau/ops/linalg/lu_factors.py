@@ -18,6 +18,7 @@ from .linear_systems import solve_triangular
 from .matrix_checks import (
     check_info,
     identity,
+    matrix_op,
     not_differentiable,
     require_equation,
     require_fitting,
@@ -73,15 +74,7 @@ def _lu_gradient(grad: Any, result: Any, result1: Any) -> Any:
     return P @ inside
 
 
-@op(
-    batch=2,
-    namespace="linalg",
-    returns=("LU", "pivots", "info"),
-    promotion="same",
-    canonicalize=_canonicalize_lu,
-    node_name="LinalgLuFactorExBackward0",
-    grad={"A": _lu_gradient},
-)
+@matrix_op(returns=("LU", "pivots", "info"), canonicalize=_canonicalize_lu, node_name="LinalgLuFactorExBackward0", grad={"A": _lu_gradient})
 def lu_factor_ex(A: Tensor, *, pivot: bool = True, check_errors: Any = False) -> Tensor:
     """LU factors with partial pivoting, packed into one matrix, and which matrices are singular.
 
@@ -328,11 +321,8 @@ def top_level_lu_solve(input: Tensor, LU_data: Tensor, LU_pivots: Tensor) -> Any
 
 
 # -- LDL ----------------------------------------------------------------------------------------------------------------------------
-@op(
-    batch=2,
-    namespace="linalg",
+@matrix_op(
     returns=("LD", "pivots", "info"),
-    promotion="same",
     canonicalize=square_numbers("torch.linalg.ldl_factor_ex", "ldl_factor_kernel_cpu"),
     grad={"A": not_differentiable("linalg_ldl_factor_ex")},
 )

@@ -10,7 +10,7 @@ import numpy as np
 
 from ...core import dtype as dtypes
 from ...core.calls.casting import cast_array
-from ...core.calls.registry import resolve
+from ...core.calls.registry import Declare, op, resolve
 from ...core.once import warn_once
 from ...core.shape import broadcast_shape
 
@@ -59,6 +59,11 @@ def require_numbers(operation: str, A: Any, kernel: str = "") -> None:
         if kernel:
             raise NotImplementedError(f"\"{kernel}\" not implemented for '{A.dtype.legacy}'")
         raise RuntimeError(f"{operation}: Low precision dtypes not supported. Got {A.dtype.legacy}")
+
+
+def matrix_op(**options: Any) -> Declare:
+    """Declare an operation of ``torch.linalg`` on matrices, or on each in a batch."""
+    return op(batch=2, namespace="linalg", promotion="same", **options)
 
 
 def square_numbers(operation: str, kernel: str = "") -> Callable[..., tuple[Any, ...]]:

@@ -15,6 +15,7 @@ from ...core.calls.annotations import Tensor
 from ...core.calls.creation import dtype_of
 from ...core.calls.registry import Declare, composite, documented, method, op
 from ...core.device import cpu
+from ...core.dtype import get_default_dtype
 from ...core.layout import layout as Layout, sparse_bsc, sparse_bsr, sparse_coo, sparse_csc, sparse_csr, strided
 from ...core.shape import Size
 from ...core.tensor import Tensor as TensorType, wrap
@@ -174,7 +175,7 @@ def sparse_coo_tensor(
         shape = _check_sizes(size)
         kind = dtype_of(dtype, name).numpy if dtype is not None else None
         given = _options(name, np.zeros(0, np.float32 if kind is None else kind), None, device, requires_grad, pin_memory)
-        given = given if kind is not None else given.to(_default())
+        given = given if kind is not None else given.to(get_default_dtype())
         made = coo_tensor(wrap(np.zeros((len(shape), 0), np.int64)), given, shape, is_coalesced is not False)
         return made.requires_grad_() if requires_grad else made
     given = _options(name, values, dtype, device, requires_grad, pin_memory)
@@ -210,12 +211,6 @@ def sparse_coo_tensor(
             raise RuntimeError("cannot set is_coalesced to true if indices correspond to uncoalesced COO tensor")
     made = coo_tensor(wrap(places), given, shape, places.shape[1] < 2 if is_coalesced is None else bool(is_coalesced))
     return made.requires_grad_() if requires_grad else made
-
-
-def _default() -> Any:
-    from ...core.dtype import get_default_dtype
-
-    return get_default_dtype()
 
 
 def _compressed(
@@ -533,6 +528,16 @@ def mark_coalesced(input: Tensor, coalesced: bool) -> Tensor:
     return input
 
 
+def _divided_sizes(size: Any, sparse_dim: int, dense_dim: int) -> tuple[int, ...]:
+    shape = _check_sizes(size)
+    if len(shape) != sparse_dim + dense_dim:
+        raise RuntimeError(
+            f"'len(size) == sparse_dim + dense_dim' is not satisfied: len(size) = {len(shape)}, sparse_dim = {sparse_dim}, "
+            f"dense_dim = {dense_dim}"
+        )
+    return shape
+
+
 @method()
 def sparse_resize_(input: Tensor, size: Any, sparse_dim: int, dense_dim: int) -> Tensor:
     """Another size with the same elements, in place.
@@ -552,12 +557,7 @@ def sparse_resize_(input: Tensor, size: Any, sparse_dim: int, dense_dim: int) ->
                 [0., 1., 0.],
                 [0., 0., 0.]])
     """
-    array, shape = _plain_coo("sparse_resize_", input), _check_sizes(size)
-    if len(shape) != sparse_dim + dense_dim:
-        raise RuntimeError(
-            f"'len(size) == sparse_dim + dense_dim' is not satisfied: len(size) = {len(shape)}, sparse_dim = {sparse_dim}, "
-            f"dense_dim = {dense_dim}"
-        )
+    array, shape = _plain_coo("sparse_resize_", input), _divided_sizes(size, sparse_dim, dense_dim)
     if array.nnz:
         if sparse_dim != array.sparse_dim:
             raise RuntimeError("changing the number of sparse dimensions on a non-empty sparse tensor is not supported")
@@ -590,12 +590,7 @@ def sparse_resize_and_clear_(input: Tensor, size: Any, sparse_dim: int, dense_di
         tensor([[0., 0., 0.],
                 [0., 0., 0.]])
     """
-    array, shape = _plain_coo("sparse_resize_and_clear_", input), _check_sizes(size)
-    if len(shape) != sparse_dim + dense_dim:
-        raise RuntimeError(
-            f"'len(size) == sparse_dim + dense_dim' is not satisfied: len(size) = {len(shape)}, sparse_dim = {sparse_dim}, "
-            f"dense_dim = {dense_dim}"
-        )
+    array, shape = _plain_coo("sparse_resize_and_clear_", input), _divided_sizes(size, sparse_dim, dense_dim)
     values = np.zeros((0, *shape[sparse_dim:]), array.dtype)
     array.adopt(coo(np.zeros((sparse_dim, 0), np.int64), values, shape, True))
     return input

@@ -232,23 +232,14 @@ def sampled_product(a: Tensor, b: Tensor, mask: Tensor) -> Tensor:
 
 
 # -- torch.sparse.mm --------------------------------------------------------------------------------------------------------------------
-def gradient_at_left(grad: Any, input: Any, mat2: Any) -> Any:
-    """The gradient of a sparse factor at its specified elements; of a dense one as of ``mm``."""
-    if input.layout is strided:
-        return plain_mm(grad, conj(mat2).t())
-    mask = _masking(input)
-    if grad.layout is strided and mat2.layout is strided:
-        return with_values(sampled_product(grad, conj(mat2).t(), mask), mask)
-    return with_values(entries(plain_mm(grad, conj(mat2).t()), mask), mask)
-
-
-def gradient_at_right(grad: Any, input: Any, mat2: Any) -> Any:
-    if mat2.layout is strided:
-        return plain_mm(conj(input).t(), grad)
-    mask = _masking(mat2)
-    if grad.layout is strided and input.layout is strided:
-        return with_values(sampled_product(conj(input).t(), grad, mask), mask)
-    return with_values(entries(plain_mm(conj(input).t(), grad), mask), mask)
+def gradient_at(factor: Any, a: Any, b: Any) -> Any:
+    """The gradient ``a @ b`` of a factor: of a sparse one at its specified elements."""
+    if factor.layout is strided:
+        return plain_mm(a, b)
+    mask = _masking(factor)
+    if a.layout is strided and b.layout is strided:
+        return with_values(sampled_product(a, b, mask), mask)
+    return with_values(entries(plain_mm(a, b), mask), mask)
 
 
 def _masking(tensor: Any) -> Any:
@@ -261,8 +252,8 @@ def _masking(tensor: Any) -> Any:
     promotion="same",
     node_name="SparseAddmmBackward0",
     grad={
-        "input": lambda grad, input, mat2: gradient_at_left(grad, input, mat2),
-        "mat2": lambda grad, input, mat2: gradient_at_right(grad, input, mat2),
+        "input": lambda grad, input, mat2: gradient_at(input, grad, conj(mat2).t()),
+        "mat2": lambda grad, input, mat2: gradient_at(mat2, conj(input).t(), grad),
     },
     aten=None,
 )
@@ -329,7 +320,7 @@ def sparse_mm_function(mat1: Tensor, mat2: Tensor, reduce: str | None = None) ->
     promotion="same",
     node_name="SparseMmReduceImplBackward0",
     grad={
-        "input": lambda grad, input, mat2: gradient_at_left(over_counts(grad, input.detach()), input, mat2),
+        "input": lambda grad, input, mat2: gradient_at(input, over_counts(grad, input.detach()), conj(mat2).t()),
         "mat2": lambda grad, input: plain_mm(conj(input).t(), over_counts(grad, input.detach())),
     },
 )
