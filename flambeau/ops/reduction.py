@@ -36,6 +36,9 @@ def normal_dims(input: Any, dim: Any, *rest: Any) -> tuple[Any, ...]:
     return (input, array_dims(dim, input._array), *rest)
 
 
+_over_dims = {"promotion": "same", "opmath": "native", "canonicalize": normal_dims, "batch": "along all"}
+
+
 def listed_dims(input: Any, dim: Any, *rest: Any) -> tuple[Any, ...]:
     """``canonicalize`` of reductions for which no dimensions means none, and only None means all."""
     dims = wrap_dims(dim, input._array.ndim, empty_is_all=False)
@@ -152,16 +155,13 @@ _SMALL_SUM = (
 
 
 @op(
-    promotion="same",
-    opmath="native",
-    canonicalize=normal_dims,
+    **_over_dims,
     fast=_SMALL_SUM,
     out=Out(dtype="dtype"),
     grad={"input": lambda grad, input_shape, dim, keepdim: spread(grad, input_shape, dim, keepdim)},
     autocast={"cuda": "result"},
     forward="linear",
     aten="sum sum.dim_IntList",
-    batch="along all",
 )
 def sum_(input: Tensor, dim: Any = None, keepdim: bool = False, *, dtype: Any = None) -> Tensor:
     """Sum of ``input``, over all of it or over ``dim``.
@@ -197,11 +197,8 @@ def sum_array(array: np.ndarray, dims: tuple[int, ...], keepdim: bool, dtype: An
 
 
 @op(
-    promotion="same",
-    opmath="native",
-    canonicalize=normal_dims,
+    **_over_dims,
     grad={"input": lambda grad, input, dim, keepdim: spread(grad, tuple(input.shape), dim, keepdim) * input.isnan().logical_not()},
-    batch="along all",
 )
 def nansum(input: Tensor, dim: Any = None, keepdim: bool = False, *, dtype: Any = None) -> Tensor:
     """Sum that counts NaN as 0.
@@ -266,16 +263,7 @@ def _mean_gradient(grad: Any, input_shape: Any, dim: Any, keepdim: bool) -> Any:
     return spread(grad / count, input_shape, dim, keepdim) if count else spread(grad, input_shape, dim, keepdim)
 
 
-@op(
-    promotion="same",
-    opmath="native",
-    canonicalize=normal_dims,
-    fast=_fast_mean,
-    fp_safe=True,
-    grad={"input": _mean_gradient},
-    forward="linear",
-    batch="along all",
-)
+@op(**_over_dims, fast=_fast_mean, fp_safe=True, grad={"input": _mean_gradient}, forward="linear")
 def mean(input: Tensor, dim: Any = None, keepdim: bool = False, *, dtype: Any = None) -> Tensor:
     """Mean of ``input``, over all of it or over ``dim``: the sum divided by the number of elements.
 
@@ -484,16 +472,13 @@ def _of_spread(name: str, fast: Any, rule: Any) -> Declare:
     """Declare the kernel of ``var`` or ``std``."""
     return op(
         name=f"_{name}",
-        promotion="same",
-        opmath="native",
-        canonicalize=normal_dims,
+        **_over_dims,
         fast=fast,
         node_name=f"{name.title()}Backward0",
         out=True,
         grad={"input": rule},
         aten=f"{name}.correction",
         forward="reduces",
-        batch="along all",
     )
 
 
@@ -650,7 +635,7 @@ def any_(input: Tensor, dim: Any = None, keepdim: bool = False) -> Tensor:
     return _truth(np.logical_or, input, dim, keepdim)
 
 
-@op(canonicalize=normal_dims, promotion="same", opmath="native", out=False, grad=None, batch="along all")
+@op(**_over_dims, out=False, grad=None)
 def count_nonzero(input: Tensor, dim: Any = None) -> Tensor:
     """Number of elements that are not 0, in all or over ``dim``.
 

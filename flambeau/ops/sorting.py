@@ -27,6 +27,10 @@ _LONG = 1 << 15  # elements of a row of which a sample tells where a rank lies
 _SAMPLE = 1 << 14  # elements of that sample
 
 
+# Options of operations that give elements of an operand along ``dim``, and their places.
+selecting = {"opmath": "native", "returns": ("values", "indices"), "forward": "selects", "batch": "along"}
+
+
 # -- what they share ------------------------------------------------------------------------------------------------------------
 @native.part("_order_along")
 def order_along(array: np.ndarray, dim: int, descending: bool) -> np.ndarray:
@@ -77,17 +81,7 @@ def _fast_topk(a: np.ndarray, k: int, dim: Any, largest: bool, sorted: bool) -> 
     return a[order], order if largest else order.copy()
 
 
-@op(
-    promotion="same",
-    opmath="native",
-    out=EXACT,
-    canonicalize=_canonicalize_sort,
-    fast=_fast_sort,
-    returns=("values", "indices"),
-    grad={"input": _to_places},
-    forward="selects",
-    batch="along",
-)
+@op(**selecting, promotion="same", out=EXACT, canonicalize=_canonicalize_sort, fast=_fast_sort, grad={"input": _to_places})
 def sort(input: Tensor, dim: Any = -1, descending: bool = False, *, stable: bool | None = False) -> Any:
     """The elements in order along ``dim``, and where they came from.
 
@@ -212,17 +206,7 @@ def _leading(array: np.ndarray, k: int, dim: int, largest: bool) -> np.ndarray:
     return np.take_along_axis(chosen, inner, -1)
 
 
-@op(
-    promotion="same",
-    opmath="native",
-    out=EXACT,
-    canonicalize=_canonicalize_topk,
-    fast=_fast_topk,
-    returns=("values", "indices"),
-    grad={"input": _to_places},
-    forward="selects",
-    batch="along",
-)
+@op(**selecting, promotion="same", out=EXACT, canonicalize=_canonicalize_topk, fast=_fast_topk, grad={"input": _to_places})
 def topk(input: Tensor, k: int, dim: Any = -1, largest: bool = True, sorted: bool = True) -> Any:
     """The k largest (or smallest) elements along ``dim``, and where they are.
 
@@ -294,16 +278,13 @@ def _place_in_row(row: np.ndarray, rank: int) -> np.ndarray:
 
 
 @op(
+    **selecting,
     promotion="same",
-    opmath="native",
     out=EXACT_APART,
     canonicalize=_canonicalize_kth,
-    returns=("values", "indices"),
     grad={
         "input": lambda grad, result1, dim, keepdim, input_shape: to_place(grad, result1, -1 if dim is None else dim, keepdim, input_shape)
     },
-    forward="selects",
-    batch="along",
 )
 def kthvalue(input: Tensor, k: int, dim: Any = -1, keepdim: bool = False) -> Any:
     """The k-th smallest element along ``dim`` (k counts from 1), and where it is.

@@ -19,7 +19,7 @@ from ..core.layout import row_major
 from ..core.shape import wrap_dim
 from ..core.tensor import Tensor as TensorType, wrap
 from .extrema import over_all, require_elements, require_real, taken_along, to_place
-from .sorting import order_along, place_of_rank, positions, without_derivative
+from .sorting import order_along, place_of_rank, positions, selecting, without_derivative
 
 _I8 = np.dtype(np.int64)
 
@@ -71,15 +71,12 @@ def _median_kernel(name: str, ignore_nan: bool) -> Any:
     kernel.__doc__, kernel.__name__ = f"Kernel of ``{name}`` along a dimension.", name
     return op(
         name=f"_{name}_along",
-        opmath="native",
+        **selecting,
         canonicalize=_canonicalize_along(name),
-        returns=("values", "indices"),
         node_name=f"{name.title()}Backward1",
         out=True,
         grad={"input": to_place},
         aten=f"{name}.dim",
-        forward="selects",
-        batch="along",
     )(kernel)
 
 
@@ -161,15 +158,7 @@ def nanmedian(input: Tensor, dim: int | None = None, keepdim: bool = False) -> A
     return _median_of("nanmedian", _nanmedian, _nanmedian_of_all, input, dim, keepdim)
 
 
-@op(
-    opmath="native",
-    out=EXACT,
-    canonicalize=_canonicalize_along("mode"),
-    returns=("values", "indices"),
-    grad={"input": to_place},
-    forward="selects",
-    batch="along",
-)
+@op(**selecting, out=EXACT, canonicalize=_canonicalize_along("mode"), grad={"input": to_place})
 def mode(input: Tensor, dim: int = -1, keepdim: bool = False) -> Any:
     """Most frequent element along ``dim``, the smallest of several, and the last place where it is.
 

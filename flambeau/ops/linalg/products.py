@@ -12,13 +12,14 @@ import numpy as np
 from ...core.arrays import native
 from ...core.calls.annotations import Tensor
 from ...core.calls.out import write_result
-from ...core.calls.registry import composite, op, other_names
+from ...core.calls.registry import Declare, composite, op, other_names
 from ...core.layout import row_major
 from ...core.shape import broadcast_or_none, broadcast_shape
 from ...core.state import ignoring_fp
 from ..arithmetic import conj
 from ..small import small_rows
 
+_product = {"promotion": "same", "fast_bool": False, "forward": "bilinear"}
 _C_WORDS = {"float32": "float", "float64": "double", "int64": "long", "int32": "int", "float16": "c10::Half", "bfloat16": "c10::BFloat16"}
 
 
@@ -137,16 +138,14 @@ _PRODUCT = (
 
 
 @op(
-    promotion="same",
+    **_product,
     operator="matmul",
-    fast_bool=False,
     canonicalize=_canonicalize_matmul,
     work="8 * input.size",  # small matrices may have many products
     fast=_PRODUCT,
     grad={"input": _left_gradient, "other": _right_gradient},
     aten=None,
     autocast="narrow",
-    forward="bilinear",
 )
 def matmul(input: Tensor, other: Tensor) -> Tensor:
     """Product of matrices and vectors, in batches where there are more than two dimensions.
@@ -184,15 +183,13 @@ def _canonicalize_mm(input: Any, mat2: Any) -> tuple[Any, ...]:
 
 
 @op(
-    promotion="same",
-    fast_bool=False,
+    **_product,
     canonicalize=_canonicalize_mm,
     work="8 * input.size",
     fast=lambda a, b: a.dot(b) if a.ndim == 2 and b.ndim == 2 else None,
     grad={"input": lambda grad, mat2: mm(grad, conj(mat2).t()), "mat2": lambda grad, input: mm(conj(input).t(), grad)},
     aten="mm",
     autocast="narrow",
-    forward="bilinear",
 )
 def mm(input: Tensor, mat2: Tensor) -> Tensor:
     """Product of two matrices.
@@ -226,8 +223,7 @@ def check_bmm(input: Any, mat2: Any) -> tuple[Any, ...]:
 
 
 @op(
-    promotion="same",
-    fast_bool=False,
+    **_product,
     canonicalize=check_bmm,
     work="8 * input.size",
     fast=lambda a, b: np.matmul(a, b) if a.ndim == 3 and b.ndim == 3 and len(a) == len(b) else None,
@@ -237,7 +233,6 @@ def check_bmm(input: Any, mat2: Any) -> tuple[Any, ...]:
     },
     aten="bmm",
     autocast="narrow",
-    forward="bilinear",
 )
 def bmm(input: Tensor, mat2: Tensor) -> Tensor:
     """Products of matrices pairwise.
@@ -267,13 +262,11 @@ def _canonicalize_mv(input: Any, vec: Any) -> tuple[Any, ...]:
 
 
 @op(
-    promotion="same",
-    fast_bool=False,
+    **_product,
     canonicalize=_canonicalize_mv,
     fast=lambda a, b: a.dot(b) if a.ndim == 2 and b.ndim == 1 else None,
     grad={"input": lambda grad, vec: grad.outer(conj(vec)), "vec": lambda grad, input: conj(input).t().mv(grad)},
     autocast={"cuda": "narrow"},
-    forward="bilinear",
 )
 def mv(input: Tensor, vec: Tensor) -> Tensor:
     """Product of a matrix and a vector.
@@ -294,7 +287,9 @@ def mv(input: Tensor, vec: Tensor) -> Tensor:
     return row_major(input.dot(vec))
 
 
-def _canonicalize_dot(name: str) -> Any:
+def _of_vectors(name: str, **options: Any) -> Declare:
+    """Declare a product of two vectors."""
+
     def canonicalize(input: Any, other: Any) -> tuple[Any, ...]:
         a, b = input._array, other._array
         if a.ndim != 1 or b.ndim != 1:
@@ -312,17 +307,13 @@ def _canonicalize_dot(name: str) -> Any:
             raise NotImplementedError(f"\"{name}\" not implemented for 'Bool'")
         return (input, other)
 
-    return canonicalize
+    return op(**_product, canonicalize=canonicalize, autocast={"cuda": "widest"}, **options)
 
 
-@op(
-    promotion="same",
-    fast_bool=False,
-    canonicalize=_canonicalize_dot("dot"),
+@_of_vectors(
+    "dot",
     fast=lambda a, b: a.dot(b) if a.ndim == 1 and b.ndim == 1 else None,
     grad={"input": lambda grad, other: grad * conj(other), "other": lambda grad, input: grad * conj(input)},
-    autocast={"cuda": "widest"},
-    forward="bilinear",
 )
 def dot(input: Tensor, other: Tensor) -> Tensor:
     """Sum of the products of two vectors' elements, without conjugation.
@@ -346,14 +337,7 @@ def dot(input: Tensor, other: Tensor) -> Tensor:
 other_names("dot", tensor="other")
 
 
-@op(
-    promotion="same",
-    fast_bool=False,
-    canonicalize=_canonicalize_dot("vdot"),
-    grad={"input": lambda grad, other: conj(grad) * other, "other": lambda grad, input: grad * input},
-    autocast={"cuda": "widest"},
-    forward="bilinear",
-)
+@_of_vectors("vdot", grad={"input": lambda grad, other: conj(grad) * other, "other": lambda grad, input: grad * input})
 def vdot(input: Tensor, other: Tensor) -> Tensor:
     """Sum of the products of two vectors' elements, the first conjugated.
 
@@ -501,9 +485,8 @@ def _linear_input_gradient(grad: Any, weight: Any) -> Any:
 
 
 @op(
+    **_product,
     namespace="nn.functional",
-    promotion="same",
-    fast_bool=False,
     canonicalize=_canonicalize_linear,
     work="8 * input.size",
     fast=_linear,
@@ -512,7 +495,6 @@ def _linear_input_gradient(grad: Any, weight: Any) -> Any:
     grad={"input": _linear_input_gradient, "weight": _linear_weight_gradient, "bias": lambda grad: grad},
     aten=None,
     autocast="narrow",
-    forward="bilinear",
 )
 def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     """``input @ weight.T + bias``.
