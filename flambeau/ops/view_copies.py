@@ -47,7 +47,7 @@ def _declare(name: str, view: Any, call: str, printed: str, error: str, method: 
         what="views in a tuple, with their shapes" if several else "shape",
     )
     def copy(*args: Any, **kwargs: Any) -> Any:
-        """What ``{view}`` returns, copied into memory of its own.
+        """Copy of what ``{view}`` returns, in memory of its own.
 
         Args:
             {parameters}: as for ``{view}``.
