@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import functools
 import inspect
+import itertools
 import warnings
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
 from ... import nn
+from ...core.tensor import Tensor
 from ._api import WeightsEnum
 
 __all__ = ["IntermediateLayerGetter"]
@@ -60,11 +62,43 @@ class IntermediateLayerGetter(nn.ModuleDict):
         return results
 
 
+class Classifier(nn.Module):
+    """Base of classifiers: features, a pooling and a classifier; models that compute otherwise have another ``_forward_impl``."""
+
+    def _forward_impl(self, x: Tensor) -> Tensor:
+        return self.classifier(self.avgpool(self.features(x)).flatten(1))
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self._forward_impl(x)
+
+
+class RenamedLayers(nn.Module):
+    """Base of modules some of whose layers had other names in files of version 1."""
+
+    _version = 2
+
+    def _old_names(self) -> dict[str, str]:
+        """For the old name of each of these layers the new one."""
+        raise NotImplementedError
+
+    def _load_from_state_dict(self, state_dict: dict[str, Any], prefix: str, local_metadata: dict[str, Any], *arguments: Any) -> None:
+        if local_metadata.get("version", None) in (None, 1):
+            for (old, new), kind in itertools.product(self._old_names().items(), ("weight", "bias")):
+                if f"{prefix}{old}.{kind}" in state_dict:
+                    state_dict[f"{prefix}{new}.{kind}"] = state_dict.pop(f"{prefix}{old}.{kind}")
+        super()._load_from_state_dict(state_dict, prefix, local_metadata, *arguments)
+
+
 def _make_divisible(v: float, divisor: int, min_value: int | None = None) -> int:
     """The multiple of ``divisor`` nearest to ``v``, at least ``min_value`` (``divisor`` when None) and nine tenths of ``v``."""
     least = divisor if min_value is None else min_value
     rounded = max(least, int(v + divisor / 2) // divisor * divisor)
     return rounded + divisor if rounded < 0.9 * v else rounded
+
+
+def stages_of_mobilenet(features: Any) -> list[int]:
+    """Positions at which stages begin: the first block, those that halve the map, and the last one."""
+    return [0, *(place for place, block in enumerate(features) if getattr(block, "_is_cn", False)), len(features) - 1]
 
 
 # -- old spellings of arguments ---------------------------------------------------------------------------------------------------

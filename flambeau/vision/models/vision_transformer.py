@@ -11,7 +11,7 @@ from ... import nn, ops
 from ...core.tensor import Tensor
 from ..ops.misc import MLP, Conv2dNormActivation
 from ._builders import Built, Layer, builder_and_weights
-from ._utils import _ovewrite_named_param
+from ._utils import RenamedLayers, _ovewrite_named_param
 
 __all__ = [
     *("VisionTransformer", "ViT_B_16_Weights", "ViT_B_32_Weights", "ViT_L_16_Weights", "ViT_L_32_Weights", "ViT_H_14_Weights"),
@@ -38,22 +38,15 @@ def draw_perceptron(perceptron: nn.Module) -> None:
                 nn.init.normal_(module.bias, std=1e-6)
 
 
-class MLPBlock(MLP):
+class MLPBlock(RenamedLayers, MLP):
     """The perceptron of a block: ``in_dim`` to ``mlp_dim`` and back, with GELU between and dropout after both."""
-
-    _version = 2  # in version 1 the layers were called linear_1 and linear_2
 
     def __init__(self, in_dim: int, mlp_dim: int, dropout: float) -> None:
         super().__init__(in_dim, [mlp_dim, in_dim], activation_layer=nn.GELU, inplace=None, dropout=dropout)
         draw_perceptron(self)
 
-    def _load_from_state_dict(self, state_dict: dict[str, Any], prefix: str, local_metadata: dict[str, Any], *arguments: Any) -> None:
-        if local_metadata.get("version", None) in (None, 1):
-            for old, new in (("linear_1", "0"), ("linear_2", "3")):
-                for kind in ("weight", "bias"):
-                    if f"{prefix}{old}.{kind}" in state_dict:
-                        state_dict[f"{prefix}{new}.{kind}"] = state_dict.pop(f"{prefix}{old}.{kind}")
-        super()._load_from_state_dict(state_dict, prefix, local_metadata, *arguments)
+    def _old_names(self) -> dict[str, str]:
+        return {"linear_1": "0", "linear_2": "3"}
 
 
 def _check_sequence(input: Tensor) -> None:
@@ -230,10 +223,7 @@ def _stem(configs: list[ConvStemConfig], hidden_dim: int) -> nn.Sequential:
     layers: OrderedDict[str, nn.Module] = OrderedDict()
     channels = 3
     for i, config in enumerate(configs):
-        options: dict[str, Any] = {"norm_layer": config.norm_layer, "activation_layer": config.activation_layer}
-        layers[f"conv_bn_relu_{i}"] = Conv2dNormActivation(
-            channels, config.out_channels, kernel_size=config.kernel_size, stride=config.stride, **options
-        )
+        layers[f"conv_bn_relu_{i}"] = Conv2dNormActivation(channels, **config._asdict())
         channels = config.out_channels
     layers["conv_last"] = nn.Conv2d(channels, hidden_dim, kernel_size=1)
     return nn.Sequential(layers)
@@ -279,17 +269,13 @@ def interpolate_embeddings(
     return OrderedDict((key, value) for key, value in model_state.items() if not key.startswith("heads"))
 
 
-def _vision_transformer(**kwargs: Any) -> VisionTransformer:
-    return VisionTransformer(**{"image_size": 224, **kwargs})
-
-
 def _prepare(weights: Any, kwargs: dict[str, Any]) -> None:
     _ovewrite_named_param(kwargs, "image_size", weights.meta["min_size"][0])
 
 
 def _builder(name: str, *sizes: int) -> Built[VisionTransformer]:
-    settings = dict(zip(("patch_size", "num_layers", "num_heads", "hidden_dim", "mlp_dim"), sizes))
-    build = partial(_vision_transformer, **settings)
+    settings: dict[str, Any] = dict(zip(("patch_size", "num_layers", "num_heads", "hidden_dim", "mlp_dim"), sizes))
+    build = partial(VisionTransformer, image_size=224, **settings)
     return builder_and_weights(name, __name__, build, prepare=_prepare)
 
 

@@ -37,42 +37,6 @@ class Choice:
     layers: int
     progress: bool
 
-    def load(self, model: nn.Module, old_eps: Any = None) -> Any:
-        """``model`` with the weights; those of ``old_eps`` were trained with frozen norms without an epsilon."""
-        if self.weights is not None:
-            model.load_state_dict(self.weights.get_state_dict(progress=self.progress, check_hash=True))
-            if self.weights == old_eps:
-                overwrite_eps(model, 0.0)
-        return model
-
-
-def choose(
-    enums: tuple[Any, Any],
-    weights: Any,
-    weights_backbone: Any,
-    num_classes: int | None,
-    trainable_backbone_layers: int | None,
-    progress: bool,
-    *,
-    stages: tuple[int, int] = (5, 3),
-    classes: int = 91,
-) -> Choice:
-    """Weights by name or member, and what follows from them.
-
-    Args:
-        enums: of the detector's and of the backbone's weights.
-        weights, weights_backbone, num_classes, trainable_backbone_layers, progress: the builder's arguments.
-        stages: parts that the backbone has, and how many of them are trained unless it is said.
-        classes: how many there are unless it is said.
-    """
-    chosen, backbone = enums[0].verify(weights), enums[1].verify(weights_backbone)
-    if chosen is not None:
-        backbone = None
-        num_classes = _ovewrite_value_param("num_classes", num_classes, len(chosen.meta["categories"]))
-    trained = chosen is not None or backbone is not None
-    layers = _validate_trainable_layers(trained, trainable_backbone_layers, *stages)
-    return Choice(chosen, backbone, classes if num_classes is None else num_classes, trained, layers, progress)
-
 
 def detector_builder(
     enum: Any,
@@ -80,21 +44,24 @@ def detector_builder(
     *,
     from_pretrained: bool = True,
     pretrained: Any = None,
+    without_eps: str = "",
     stages: tuple[int, int] = (5, 3),
     classes: int = 91,
     after: str = "trainable_backbone_layers",
 ) -> Callable[[Callable[..., Any]], Any]:
-    """Decorates ``build(choice, *, own=None, **kwargs)``: the function that is registered takes weights and gives it a :class:`Choice`.
+    """Decorates ``build(choice, *, own=None, **kwargs)``: the function that is registered chooses, builds, and loads the weights.
 
     Args:
         enum: of the detector's weights.
         pretrained_backbone: the backbone's weights that ``pretrained_backbone=True`` stands for.
         from_pretrained: whether the backbone has these where nothing is said.
         pretrained: what ``pretrained=True`` stands for; COCO_V1 when None.
-        stages, classes: see :func:`choose`.
+        without_eps: name of the weights that were trained with frozen norms without an epsilon.
+        stages: parts that the backbone has, and how many of them are trained unless it is said.
+        classes: how many there are unless it is said.
         after: argument behind which the own ones stand.
     """
-    enums = enum, type(pretrained_backbone)
+    backbone_enum = type(pretrained_backbone)
     default = pretrained_backbone if from_pretrained else None
 
     def decorate(build: Callable[..., Any]) -> Any:
@@ -107,11 +74,22 @@ def detector_builder(
             trainable_backbone_layers: int | None = None,
             **kwargs: Any,
         ) -> Any:
-            given = weights, weights_backbone, num_classes, trainable_backbone_layers, progress
-            return build(choose(enums, *given, stages=stages, classes=classes), **kwargs)
+            chosen, backbone = enum.verify(weights), backbone_enum.verify(weights_backbone)
+            if chosen is not None:
+                backbone = None
+                num_classes = _ovewrite_value_param("num_classes", num_classes, len(chosen.meta["categories"]))
+            trained = chosen is not None or backbone is not None
+            layers = _validate_trainable_layers(trained, trainable_backbone_layers, *stages)
+            count = classes if num_classes is None else num_classes
+            model = build(Choice(chosen, backbone, count, trained, layers, progress), **kwargs)
+            if chosen is not None:
+                model.load_state_dict(chosen.get_state_dict(progress=progress, check_hash=True))
+                if chosen.name == without_eps:
+                    overwrite_eps(model, 0.0)
+            return model
 
         meant = enum.COCO_V1 if pretrained is None else pretrained
-        return shown_as(build, builder, after, weights=(enum, meant), weights_backbone=(enums[1], pretrained_backbone))
+        return shown_as(build, builder, after, weights=(enum, meant), weights_backbone=(backbone_enum, pretrained_backbone))
 
     return decorate
 
@@ -133,4 +111,4 @@ def resnet_pyramid(choice: Choice, norm_layer: Any = None, pyramid_norm: Any = N
     return _resnet_fpn_extractor(backbone, choice.layers, norm_layer=pyramid_norm, **extractor)
 
 
-__all__ = ["IMAGENET", "Choice", "choose", "detector_builder", "resnet_pyramid"]
+__all__ = ["IMAGENET", "Choice", "detector_builder", "resnet_pyramid"]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from typing import Any
 
@@ -272,6 +272,11 @@ def rows_of_predictions(maps: Tensor, columns: int) -> Tensor:
     """Predictions ``(N, A * columns, H, W)`` as rows ``(N, H * W * A, columns)``."""
     images, _, height, width = maps.shape
     return maps.view(images, -1, columns, height, width).permute(0, 3, 4, 1, 2).reshape(images, -1, columns)
+
+
+def joined_rows(maps: Iterable[Tensor], columns: int) -> Tensor:
+    """The rows of predictions of all maps, map after map."""
+    return ops.cat([rows_of_predictions(predictions, columns) for predictions in maps], dim=1)
 
 
 # -- what models are called with --------------------------------------------------------------------------------------------------

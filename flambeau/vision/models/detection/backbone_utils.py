@@ -12,11 +12,11 @@ from ....core.tensor import Tensor
 from ...ops import misc
 from ...ops.feature_pyramid_network import ExtraFPNBlock, FeaturePyramidNetwork, LastLevelMaxPool
 from .._api import _get_enum_from_fn
-from .._utils import IntermediateLayerGetter, handle_legacy_interface
+from .._builders import Layer
+from .._utils import IntermediateLayerGetter, handle_legacy_interface, stages_of_mobilenet
 
 __all__ = ["BackboneWithFPN", "mobilenet_backbone", "resnet_fpn_backbone"]
 
-Norm = Callable[..., Any]
 _CHANNELS = 256  # of the pyramid
 
 
@@ -45,7 +45,7 @@ class BackboneWithFPN(nn.Module):
         in_channels_list: Sequence[int],
         out_channels: int,
         extra_blocks: ExtraFPNBlock | None = None,
-        norm_layer: Norm | None = None,
+        norm_layer: Layer | None = None,
     ) -> None:
         super().__init__()
         self.body = IntermediateLayerGetter(backbone, return_layers=return_layers)
@@ -72,7 +72,7 @@ def resnet_fpn_backbone(
     *,
     backbone_name: str,
     weights: Any,
-    norm_layer: Norm = misc.FrozenBatchNorm2d,
+    norm_layer: Layer = misc.FrozenBatchNorm2d,
     trainable_layers: int = 3,
     returned_layers: list[int] | None = None,
     extra_blocks: ExtraFPNBlock | None = None,
@@ -99,7 +99,7 @@ def _resnet_fpn_extractor(
     trainable_layers: int,
     returned_layers: list[int] | None = None,
     extra_blocks: ExtraFPNBlock | None = None,
-    norm_layer: Norm | None = None,
+    norm_layer: Layer | None = None,
 ) -> BackboneWithFPN:
     if not 0 <= trainable_layers <= 5:
         raise ValueError(f"Trainable layers should be in the range [0,5], got {trainable_layers}")
@@ -141,7 +141,7 @@ def mobilenet_backbone(
     backbone_name: str,
     weights: Any,
     fpn: bool,
-    norm_layer: Norm = misc.FrozenBatchNorm2d,
+    norm_layer: Layer = misc.FrozenBatchNorm2d,
     trainable_layers: int = 2,
     returned_layers: list[int] | None = None,
     extra_blocks: ExtraFPNBlock | None = None,
@@ -164,11 +164,6 @@ def mobilenet_backbone(
     return _mobilenet_extractor(backbone, fpn, trainable_layers, returned_layers, extra_blocks)
 
 
-def stages_of_mobilenet(features: Any) -> list[int]:
-    """Positions at which stages begin: the first block, those that halve the map, and the last one."""
-    return [0, *(place for place, block in enumerate(features) if getattr(block, "_is_cn", False)), len(features) - 1]
-
-
 def freeze_stages(features: Any, stages: Sequence[int], trainable_layers: int) -> None:
     """Stop gradients of all blocks before the last ``trainable_layers`` stages."""
     end = len(features) if trainable_layers == 0 else stages[len(stages) - trainable_layers]
@@ -183,7 +178,7 @@ def _mobilenet_extractor(
     trainable_layers: int,
     returned_layers: list[int] | None = None,
     extra_blocks: ExtraFPNBlock | None = None,
-    norm_layer: Norm | None = None,
+    norm_layer: Layer | None = None,
 ) -> nn.Module:
     features = backbone.features
     stages = stages_of_mobilenet(features)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import partial
+from itertools import pairwise
 from typing import Any
 
 from .... import nn
@@ -12,6 +13,7 @@ from ....nn import functional as F
 from ...ops import FrozenBatchNorm2d, MultiScaleRoIAlign
 from ...ops.misc import Conv2dNormActivation
 from .._api import weights_enum
+from .._builders import Layer, kaiming_fan_out
 from ..mobilenetv3 import MobileNet_V3_Large_Weights, mobilenet_v3_large
 from ._builders import IMAGENET, Choice, detector_builder, resnet_pyramid
 from ._utils import draw_convolutions
@@ -167,9 +169,7 @@ class TwoMLPHead(nn.Module):
         return F.relu(self.fc7(F.relu(self.fc6(x.flatten(start_dim=1)))))
 
 
-def initialise_convolutions(module: nn.Module) -> None:
-    """Normal weights by their number of outputs (Kaiming), biases 0."""
-    draw_convolutions(module, partial(nn.init.kaiming_normal_, mode="fan_out", nonlinearity="relu"))
+initialise_convolutions = partial(draw_convolutions, draw=kaiming_fan_out)  # weights by their number of outputs, biases 0
 
 
 class FastRCNNConvFCHead(nn.Sequential):
@@ -184,22 +184,14 @@ class FastRCNNConvFCHead(nn.Sequential):
     """
 
     def __init__(
-        self,
-        input_size: tuple[int, int, int],
-        conv_layers: Sequence[int],
-        fc_layers: Sequence[int],
-        norm_layer: Callable[..., Any] | None = None,
+        self, input_size: tuple[int, int, int], conv_layers: Sequence[int], fc_layers: Sequence[int], norm_layer: Layer | None = None
     ) -> None:
-        channels, height, width = input_size
-        blocks: list[nn.Module] = []
-        for size in conv_layers:
-            blocks.append(Conv2dNormActivation(channels, size, norm_layer=norm_layer))
-            channels = size
+        in_channels, height, width = input_size
+        widths = (in_channels, *conv_layers)
+        blocks: list[nn.Module] = [Conv2dNormActivation(*channels, norm_layer=norm_layer) for channels in pairwise(widths)]
         blocks.append(nn.Flatten())
-        features = channels * height * width
-        for size in fc_layers:
-            blocks += [nn.Linear(features, size), nn.ReLU(inplace=True)]
-            features = size
+        for features in pairwise((widths[-1] * height * width, *fc_layers)):
+            blocks += [nn.Linear(*features), nn.ReLU(inplace=True)]
         super().__init__(*blocks)
         initialise_convolutions(self)
 
@@ -234,7 +226,7 @@ FasterRCNN_MobileNet_V3_Large_320_FPN_Weights = weights_enum("FasterRCNN_MobileN
 _MOBILE = MobileNet_V3_Large_Weights.IMAGENET1K_V1
 
 
-@detector_builder(FasterRCNN_ResNet50_FPN_Weights, IMAGENET)
+@detector_builder(FasterRCNN_ResNet50_FPN_Weights, IMAGENET, without_eps="COCO_V1")
 def fasterrcnn_resnet50_fpn(choice: Choice, **kwargs: Any) -> FasterRCNN:
     """Faster R-CNN over ResNet-50 with a pyramid.
 
@@ -254,8 +246,7 @@ def fasterrcnn_resnet50_fpn(choice: Choice, **kwargs: Any) -> FasterRCNN:
         >>> type(model).__name__
         'FasterRCNN'
     """
-    model = FasterRCNN(resnet_pyramid(choice), num_classes=choice.num_classes, **kwargs)
-    return choice.load(model, old_eps=FasterRCNN_ResNet50_FPN_Weights.COCO_V1)
+    return FasterRCNN(resnet_pyramid(choice), num_classes=choice.num_classes, **kwargs)
 
 
 def second_version(channels: int) -> dict[str, Any]:
@@ -282,8 +273,7 @@ def fasterrcnn_resnet50_fpn_v2(choice: Choice, **kwargs: Any) -> FasterRCNN:
         'FasterRCNN'
     """
     backbone = resnet_pyramid(choice, norm_layer=nn.BatchNorm2d, pyramid_norm=nn.BatchNorm2d)
-    model = FasterRCNN(backbone, num_classes=choice.num_classes, **second_version(backbone.out_channels), **kwargs)
-    return choice.load(model)
+    return FasterRCNN(backbone, num_classes=choice.num_classes, **second_version(backbone.out_channels), **kwargs)
 
 
 def _fasterrcnn_mobilenet_v3_large_fpn(choice: Choice, **kwargs: Any) -> FasterRCNN:
@@ -291,7 +281,7 @@ def _fasterrcnn_mobilenet_v3_large_fpn(choice: Choice, **kwargs: Any) -> FasterR
     mobilenet = mobilenet_v3_large(weights=choice.weights_backbone, progress=choice.progress, norm_layer=norm_layer)
     backbone = _mobilenet_extractor(mobilenet, True, choice.layers)
     anchors = AnchorGenerator(((32, 64, 128, 256, 512),) * 3, ((0.5, 1.0, 2.0),) * 3)
-    return choice.load(FasterRCNN(backbone, choice.num_classes, rpn_anchor_generator=anchors, **kwargs))
+    return FasterRCNN(backbone, choice.num_classes, rpn_anchor_generator=anchors, **kwargs)
 
 
 @detector_builder(FasterRCNN_MobileNet_V3_Large_320_FPN_Weights, _MOBILE, stages=(6, 3))

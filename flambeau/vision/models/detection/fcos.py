@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
@@ -10,12 +10,13 @@ from .... import nn, ops
 from ....core import dtype as dtypes
 from ....core.tensor import Tensor
 from ....nn import functional as F
-from ...ops import boxes as box_ops, generalized_box_iou_loss, sigmoid_focal_loss
+from ...ops import generalized_box_iou_loss, sigmoid_focal_loss
 from ...ops.feature_pyramid_network import LastLevelP6P7
 from .._api import weights_enum
+from .._builders import Layer
 from ._builders import IMAGENET, Choice, detector_builder, resnet_pyramid
-from ._dense import DenseDetector, best_of_level, split_by_level, unmatched
-from ._utils import BoxLinearCoder, Target, draw_convolutions, rows_of_predictions
+from ._dense import PyramidDetector
+from ._utils import BoxLinearCoder, Target, draw_convolutions, joined_rows
 from .anchor_utils import AnchorGenerator
 from .faster_rcnn import check_parts
 from .retinanet import rarely
@@ -23,10 +24,8 @@ from .transform import image_transform
 
 __all__ = ["FCOS", "FCOS_ResNet50_FPN_Weights", "fcos_resnet50_fpn"]
 
-Norm = Callable[..., Any]
 
-
-def _tower(channels: int, count: int, norm_layer: Norm | None) -> nn.Sequential:
+def _tower(channels: int, count: int, norm_layer: Layer | None) -> nn.Sequential:
     """Convolutions, group norms and ReLUs."""
     norm = partial(nn.GroupNorm, 32) if norm_layer is None else norm_layer
     layers: list[nn.Module] = []
@@ -122,7 +121,7 @@ class FCOSClassificationHead(nn.Module):
         num_classes: int,
         num_convs: int = 4,
         prior_probability: float = 0.01,
-        norm_layer: Norm | None = None,
+        norm_layer: Layer | None = None,
     ) -> None:
         super().__init__()
         self.num_classes, self.num_anchors = num_classes, num_anchors
@@ -132,7 +131,7 @@ class FCOSClassificationHead(nn.Module):
         rarely(self.cls_logits, prior_probability)
 
     def forward(self, x: list[Tensor]) -> Tensor:
-        return ops.cat([rows_of_predictions(self.cls_logits(self.conv(feature)), self.num_classes) for feature in x], dim=1)
+        return joined_rows((self.cls_logits(self.conv(feature)) for feature in x), self.num_classes)
 
 
 class FCOSRegressionHead(nn.Module):
@@ -146,7 +145,7 @@ class FCOSRegressionHead(nn.Module):
     Source: torchvision.models.detection.fcos.FCOSRegressionHead.
     """
 
-    def __init__(self, in_channels: int, num_anchors: int, num_convs: int = 4, norm_layer: Norm | None = None) -> None:
+    def __init__(self, in_channels: int, num_anchors: int, num_convs: int = 4, norm_layer: Layer | None = None) -> None:
         super().__init__()
         self.conv = _tower(in_channels, num_convs, norm_layer)
         self.bbox_reg = nn.Conv2d(in_channels, num_anchors * 4, kernel_size=3, stride=1, padding=1)
@@ -155,15 +154,12 @@ class FCOSRegressionHead(nn.Module):
             draw_convolutions(part)
 
     def forward(self, x: list[Tensor]) -> tuple[Tensor, Tensor]:
-        distances, centrality = [], []
-        for feature in x:
-            hidden = self.conv(feature)
-            distances.append(rows_of_predictions(F.relu(self.bbox_reg(hidden)), 4))
-            centrality.append(rows_of_predictions(self.bbox_ctrness(hidden), 1))
-        return ops.cat(distances, dim=1), ops.cat(centrality, dim=1)
+        hidden = [self.conv(feature) for feature in x]
+        distances = joined_rows((F.relu(self.bbox_reg(feature)) for feature in hidden), 4)
+        return distances, joined_rows((self.bbox_ctrness(feature) for feature in hidden), 1)
 
 
-class FCOS(DenseDetector):
+class FCOS(PyramidDetector):
     """FCOS over a backbone.
 
     Args:
@@ -224,21 +220,17 @@ class FCOS(DenseDetector):
         self, targets: Sequence[Target], head_outputs: dict[str, Tensor], anchors: Sequence[Tensor], num_anchors_per_level: Sequence[int]
     ) -> dict[str, Tensor]:
         """The losses of pixels that are matched with targets."""
-        matches = []
-        for own, target in zip(anchors, targets):
-            boxes = target["boxes"]
-            matches.append(unmatched(own) if boxes.numel() == 0 else self._matches(own, boxes, num_anchors_per_level))
-        return self.head.compute_loss(targets, head_outputs, anchors, matches)
+        return self.head.compute_loss(targets, head_outputs, anchors, self._matched(targets, anchors, num_anchors_per_level))
 
-    def _matches(self, anchors: Tensor, boxes: Tensor, per_level: Sequence[int]) -> Tensor:
+    def _match(self, anchors: Tensor, boxes: Tensor, pixels: Sequence[int]) -> Tensor:
         """For each pixel the smallest target that it lies in, near the centre of, and on the map of the scale of; -1 for none."""
         centres, places = (boxes[:, :2] + boxes[:, 2:]) / 2, (anchors[:, :2] + anchors[:, 2:]) / 2
         step = anchors[:, 2] - anchors[:, 0]
         away = (places[:, None, :] - centres[None, :, :]).abs().max(dim=2)[0]
         distances = ops.cat((places[:, None] - boxes[None, :, :2], boxes[None, :, 2:] - places[:, None]), dim=2)
         least, most = step * 4, step * 8
-        least[: per_level[0]] = 0
-        most[-per_level[-1] :] = float("inf")
+        least[: pixels[0]] = 0
+        most[-pixels[-1] :] = float("inf")
         farthest = distances.max(dim=2)[0]
         fits = (away < self.center_sampling_radius * step[:, None]) & (distances.min(dim=2)[0] > 0)
         fits &= (farthest > least[:, None]) & (farthest < most[:, None])
@@ -250,26 +242,11 @@ class FCOS(DenseDetector):
     def _losses(self, targets: list[Target], outputs: dict[str, Tensor], anchors: list[Tensor], pixels: list[int]) -> dict[str, Tensor]:
         return self.compute_loss(targets, outputs, anchors, pixels)
 
-    def postprocess_detections(
-        self, head_outputs: dict[str, list[Tensor]], anchors: list[list[Tensor]], image_shapes: list[tuple[int, int]]
-    ) -> list[Target]:
-        """The detections of each image, from predictions and anchors map by map."""
-        detections = []
-        names = ("cls_logits", "bbox_regression", "bbox_ctrness")
-        for index, shape in enumerate(image_shapes):
-            parts = []
-            for logits, distances, centrality, own in zip(*(head_outputs[name] for name in names), anchors[index]):
-                mixed = ops.sqrt(ops.sigmoid(logits[index]) * ops.sigmoid(centrality[index]))
-                scores, places, labels = best_of_level(mixed, self.score_thresh, self.topk_candidates)
-                boxes = self.box_coder.decode(distances[index][places], own[places])
-                parts.append((box_ops.clip_boxes_to_image(boxes, shape), scores, labels))
-            detections.append(self._suppressed(parts))
-        return detections
+    def _scores(self, outputs: dict[str, Tensor]) -> Tensor:
+        return ops.sqrt(ops.sigmoid(outputs["cls_logits"]) * ops.sigmoid(outputs["bbox_ctrness"]))
 
-    def _detections(
-        self, outputs: dict[str, Tensor], anchors: list[Tensor], shapes: list[tuple[int, int]], pixels: list[int]
-    ) -> list[Target]:
-        return self.postprocess_detections(*split_by_level(outputs, anchors, pixels), shapes)
+    def _boxes(self, offsets: Tensor, anchors: Tensor) -> Tensor:
+        return self.box_coder.decode(offsets, anchors)
 
 
 FCOS_ResNet50_FPN_Weights = weights_enum("FCOS_ResNet50_FPN_Weights", __name__)
@@ -291,4 +268,4 @@ def fcos_resnet50_fpn(choice: Choice, **kwargs: Any) -> FCOS:
         'FCOS'
     """
     backbone = resnet_pyramid(choice, returned_layers=[2, 3, 4], extra_blocks=partial(LastLevelP6P7, 256, 256))
-    return choice.load(FCOS(backbone, choice.num_classes, **kwargs))
+    return FCOS(backbone, choice.num_classes, **kwargs)

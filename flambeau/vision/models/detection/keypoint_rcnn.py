@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import Any
 
 from .... import nn
@@ -73,9 +74,8 @@ class KeypointRCNNHeads(nn.Sequential):
 
     def __init__(self, in_channels: int, layers: Sequence[int]) -> None:
         blocks: list[nn.Module] = []
-        for channels in layers:
-            blocks += [nn.Conv2d(in_channels, channels, 3, stride=1, padding=1), nn.ReLU(inplace=True)]
-            in_channels = channels
+        for inputs, outputs in pairwise((in_channels, *layers)):
+            blocks += [nn.Conv2d(inputs, outputs, 3, stride=1, padding=1), nn.ReLU(inplace=True)]
         super().__init__(*blocks)
         initialise_convolutions(self)
 
@@ -112,7 +112,9 @@ def _old_weights(kwargs: dict[str, Any]) -> Any:
     return KeypointRCNN_ResNet50_FPN_Weights.COCO_LEGACY if legacy else KeypointRCNN_ResNet50_FPN_Weights.COCO_V1
 
 
-@detector_builder(KeypointRCNN_ResNet50_FPN_Weights, IMAGENET, pretrained=_old_weights, classes=2, after="num_classes")
+@detector_builder(
+    KeypointRCNN_ResNet50_FPN_Weights, IMAGENET, pretrained=_old_weights, without_eps="COCO_V1", classes=2, after="num_classes"
+)
 def keypointrcnn_resnet50_fpn(choice: Choice, *, num_keypoints: int | None = None, **kwargs: Any) -> KeypointRCNN:
     """Keypoint R-CNN over ResNet-50 with a pyramid, for persons where it is not said otherwise.
 
@@ -132,5 +134,4 @@ def keypointrcnn_resnet50_fpn(choice: Choice, *, num_keypoints: int | None = Non
     if choice.weights is not None:
         num_keypoints = _ovewrite_value_param("num_keypoints", num_keypoints, len(choice.weights.meta["keypoint_names"]))
     points = 17 if num_keypoints is None else num_keypoints
-    model = KeypointRCNN(resnet_pyramid(choice), choice.num_classes, num_keypoints=points, **kwargs)
-    return choice.load(model, old_eps=KeypointRCNN_ResNet50_FPN_Weights.COCO_V1)
+    return KeypointRCNN(resnet_pyramid(choice), choice.num_classes, num_keypoints=points, **kwargs)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from functools import partial
+from itertools import pairwise
 from typing import Any
 
 from .... import nn
@@ -11,6 +13,8 @@ from ..._signatures import taking
 from ...ops import MultiScaleRoIAlign
 from ...ops.misc import Conv2dNormActivation
 from .._api import weights_enum
+from .._builders import Layer
+from .._utils import RenamedLayers
 from ._builders import IMAGENET, Choice, detector_builder, resnet_pyramid
 from .faster_rcnn import FasterRCNN, check_parts, initialise_convolutions, pyramid_pool, second_version
 
@@ -60,7 +64,7 @@ class MaskRCNN(FasterRCNN):
         self.roi_heads.mask_predictor = mask_predictor
 
 
-class MaskRCNNHeads(nn.Sequential):
+class MaskRCNNHeads(RenamedLayers, nn.Sequential):
     """Convolutions of 3x3 with ReLU.
 
     Args:
@@ -71,30 +75,13 @@ class MaskRCNNHeads(nn.Sequential):
     Source: torchvision.models.detection.mask_rcnn.MaskRCNNHeads.
     """
 
-    _version = 2
-
-    def __init__(self, in_channels: int, layers: Sequence[int], dilation: int, norm_layer: Callable[..., Any] | None = None) -> None:
-        blocks = []
-        for channels in layers:
-            blocks.append(
-                Conv2dNormActivation(
-                    in_channels, channels, kernel_size=3, stride=1, padding=dilation, dilation=dilation, norm_layer=norm_layer
-                )
-            )
-            in_channels = channels
-        super().__init__(*blocks)
+    def __init__(self, in_channels: int, layers: Sequence[int], dilation: int, norm_layer: Layer | None = None) -> None:
+        convolution = partial(Conv2dNormActivation, padding=dilation, dilation=dilation, norm_layer=norm_layer)
+        super().__init__(*(convolution(*channels) for channels in pairwise((in_channels, *layers))))
         initialise_convolutions(self)
 
-    def _load_from_state_dict(self, state_dict: Any, prefix: str, local_metadata: Any, *args: Any) -> None:
-        """Files of version 1 name the convolutions ``mask_fcn1`` and so on."""
-        version = local_metadata.get("version", None)
-        if version is None or version < 2:
-            for place in range(len(self)):
-                for name in ("weight", "bias"):
-                    old = f"{prefix}mask_fcn{place + 1}.{name}"
-                    if old in state_dict:
-                        state_dict[f"{prefix}{place}.0.{name}"] = state_dict.pop(old)
-        super()._load_from_state_dict(state_dict, prefix, local_metadata, *args)
+    def _old_names(self) -> dict[str, str]:
+        return {f"mask_fcn{place + 1}": f"{place}.0" for place in range(len(self))}
 
 
 class MaskRCNNPredictor(nn.Sequential):
@@ -124,7 +111,7 @@ MaskRCNN_ResNet50_FPN_Weights = weights_enum("MaskRCNN_ResNet50_FPN_Weights", __
 MaskRCNN_ResNet50_FPN_V2_Weights = weights_enum("MaskRCNN_ResNet50_FPN_V2_Weights", __name__)
 
 
-@detector_builder(MaskRCNN_ResNet50_FPN_Weights, IMAGENET)
+@detector_builder(MaskRCNN_ResNet50_FPN_Weights, IMAGENET, without_eps="COCO_V1")
 def maskrcnn_resnet50_fpn(choice: Choice, **kwargs: Any) -> MaskRCNN:
     """Mask R-CNN over ResNet-50 with a pyramid.
 
@@ -139,8 +126,7 @@ def maskrcnn_resnet50_fpn(choice: Choice, **kwargs: Any) -> MaskRCNN:
         >>> type(model).__name__
         'MaskRCNN'
     """
-    model = MaskRCNN(resnet_pyramid(choice), num_classes=choice.num_classes, **kwargs)
-    return choice.load(model, old_eps=MaskRCNN_ResNet50_FPN_Weights.COCO_V1)
+    return MaskRCNN(resnet_pyramid(choice), num_classes=choice.num_classes, **kwargs)
 
 
 @detector_builder(MaskRCNN_ResNet50_FPN_V2_Weights, IMAGENET, from_pretrained=False)
@@ -161,4 +147,4 @@ def maskrcnn_resnet50_fpn_v2(choice: Choice, **kwargs: Any) -> MaskRCNN:
     backbone = resnet_pyramid(choice, norm_layer=nn.BatchNorm2d, pyramid_norm=nn.BatchNorm2d)
     parts = second_version(backbone.out_channels)
     mask_head = MaskRCNNHeads(backbone.out_channels, [256, 256, 256, 256], 1, norm_layer=nn.BatchNorm2d)
-    return choice.load(MaskRCNN(backbone, num_classes=choice.num_classes, mask_head=mask_head, **parts, **kwargs))
+    return MaskRCNN(backbone, num_classes=choice.num_classes, mask_head=mask_head, **parts, **kwargs)

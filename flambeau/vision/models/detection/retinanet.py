@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
 from .... import nn, ops
 from ....core.tensor import Tensor
-from ...ops import Conv2dNormActivation, boxes as box_ops, sigmoid_focal_loss
+from ...ops import Conv2dNormActivation, sigmoid_focal_loss
 from ...ops.feature_pyramid_network import LastLevelP6P7
 from .._api import weights_enum
+from .._builders import Layer
+from .._utils import RenamedLayers
 from ._builders import IMAGENET, Choice, detector_builder, resnet_pyramid
-from ._dense import DenseDetector, best_of_level, split_by_level, unmatched
-from ._utils import BoxCoder, Matcher, Target, _box_loss, draw_convolutions, rows_of_predictions
+from ._dense import PyramidDetector
+from ._utils import BoxCoder, Matcher, Target, _box_loss, draw_convolutions, joined_rows
 from .anchor_utils import AnchorGenerator
 from .faster_rcnn import check_parts
 from .transform import image_transform
@@ -23,8 +25,6 @@ __all__ = [
     *("RetinaNet", "RetinaNet_ResNet50_FPN_V2_Weights", "RetinaNet_ResNet50_FPN_Weights", "retinanet_resnet50_fpn"),
     "retinanet_resnet50_fpn_v2",
 ]
-
-Norm = Callable[..., Any]
 
 
 def _default_anchorgen() -> AnchorGenerator:
@@ -39,23 +39,14 @@ def rarely(layer: Any, probability: float) -> None:
     nn.init.constant_(layer.bias, -math.log((1 - probability) / probability))
 
 
-class _Tower(nn.Module):
+class _Tower(RenamedLayers):
     """Four convolutions over each map; files of version 1 count the activations among them."""
 
-    _version = 2
-
-    def _load_from_state_dict(self, state_dict: Any, prefix: str, local_metadata: Any, *args: Any) -> None:
-        version = local_metadata.get("version", None)
-        if version is None or version < 2:
-            for place in range(4):
-                for name in ("weight", "bias"):
-                    old = f"{prefix}conv.{2 * place}.{name}"
-                    if old in state_dict:
-                        state_dict[f"{prefix}conv.{place}.0.{name}"] = state_dict.pop(old)
-        super()._load_from_state_dict(state_dict, prefix, local_metadata, *args)
+    def _old_names(self) -> dict[str, str]:
+        return {f"conv.{2 * place}": f"conv.{place}.0" for place in range(4)}
 
 
-def _convolutions(channels: int, norm_layer: Norm | None) -> nn.Sequential:
+def _convolutions(channels: int, norm_layer: Layer | None) -> nn.Sequential:
     return nn.Sequential(*(Conv2dNormActivation(channels, channels, norm_layer=norm_layer) for _ in range(4)))
 
 
@@ -72,7 +63,7 @@ class RetinaNetHead(nn.Module):
     Source: torchvision.models.detection.retinanet.RetinaNetHead.
     """
 
-    def __init__(self, in_channels: int, num_anchors: int, num_classes: int, norm_layer: Norm | None = None) -> None:
+    def __init__(self, in_channels: int, num_anchors: int, num_classes: int, norm_layer: Layer | None = None) -> None:
         super().__init__()
         self.classification_head = RetinaNetClassificationHead(in_channels, num_anchors, num_classes, norm_layer=norm_layer)
         self.regression_head = RetinaNetRegressionHead(in_channels, num_anchors, norm_layer=norm_layer)
@@ -103,7 +94,7 @@ class RetinaNetClassificationHead(_Tower):
     """
 
     def __init__(
-        self, in_channels: int, num_anchors: int, num_classes: int, prior_probability: float = 0.01, norm_layer: Norm | None = None
+        self, in_channels: int, num_anchors: int, num_classes: int, prior_probability: float = 0.01, norm_layer: Layer | None = None
     ) -> None:
         super().__init__()
         self.conv = _convolutions(in_channels, norm_layer)
@@ -125,7 +116,7 @@ class RetinaNetClassificationHead(_Tower):
         return ops.stack(losses).sum() / len(targets)
 
     def forward(self, x: list[Tensor]) -> Tensor:
-        return ops.cat([rows_of_predictions(self.cls_logits(self.conv(feature)), self.num_classes) for feature in x], dim=1)
+        return joined_rows((self.cls_logits(self.conv(feature)) for feature in x), self.num_classes)
 
 
 class RetinaNetRegressionHead(_Tower):
@@ -138,7 +129,7 @@ class RetinaNetRegressionHead(_Tower):
     Source: torchvision.models.detection.retinanet.RetinaNetRegressionHead.
     """
 
-    def __init__(self, in_channels: int, num_anchors: int, norm_layer: Norm | None = None) -> None:
+    def __init__(self, in_channels: int, num_anchors: int, norm_layer: Layer | None = None) -> None:
         super().__init__()
         self.conv = _convolutions(in_channels, norm_layer)
         self.bbox_reg = nn.Conv2d(in_channels, num_anchors * 4, kernel_size=3, stride=1, padding=1)
@@ -160,10 +151,10 @@ class RetinaNetRegressionHead(_Tower):
         return ops.stack(losses).sum() / max(1, len(targets))
 
     def forward(self, x: list[Tensor]) -> Tensor:
-        return ops.cat([rows_of_predictions(self.bbox_reg(self.conv(feature)), 4) for feature in x], dim=1)
+        return joined_rows((self.bbox_reg(self.conv(feature)) for feature in x), 4)
 
 
-class RetinaNet(DenseDetector):
+class RetinaNet(PyramidDetector):
     """RetinaNet over a backbone.
 
     Args:
@@ -223,41 +214,20 @@ class RetinaNet(DenseDetector):
 
     def compute_loss(self, targets: Sequence[Target], head_outputs: dict[str, Tensor], anchors: Sequence[Tensor]) -> dict[str, Tensor]:
         """The losses of anchors that are matched with targets."""
-        matches = []
-        for own, target in zip(anchors, targets):
-            empty = target["boxes"].numel() == 0
-            matches.append(unmatched(own) if empty else self.proposal_matcher(box_ops.box_iou(target["boxes"], own)))
-        return self.head.compute_loss(targets, head_outputs, anchors, matches)
+        return self.head.compute_loss(targets, head_outputs, anchors, self._matched(targets, anchors))
 
-    def _losses(self, targets: list[Target], outputs: dict[str, Tensor], anchors: list[Tensor], pixels: list[int]) -> dict[str, Tensor]:
-        return self.compute_loss(targets, outputs, anchors)
+    def _scores(self, outputs: dict[str, Tensor]) -> Tensor:
+        return ops.sigmoid(outputs["cls_logits"])
 
-    def postprocess_detections(
-        self, head_outputs: dict[str, list[Tensor]], anchors: list[list[Tensor]], image_shapes: list[tuple[int, int]]
-    ) -> list[Target]:
-        """The detections of each image, from predictions and anchors map by map."""
-        detections = []
-        for index, shape in enumerate(image_shapes):
-            parts = []
-            for logits, offsets, own in zip(head_outputs["cls_logits"], head_outputs["bbox_regression"], anchors[index]):
-                scores, places, labels = best_of_level(ops.sigmoid(logits[index]), self.score_thresh, self.topk_candidates)
-                boxes = self.box_coder.decode_single(offsets[index][places], own[places])
-                parts.append((box_ops.clip_boxes_to_image(boxes, shape), scores, labels))
-            detections.append(self._suppressed(parts))
-        return detections
-
-    def _detections(
-        self, outputs: dict[str, Tensor], anchors: list[Tensor], shapes: list[tuple[int, int]], pixels: list[int]
-    ) -> list[Target]:
-        per_pixel = outputs["cls_logits"].size(1) // sum(pixels)
-        return self.postprocess_detections(*split_by_level(outputs, anchors, [count * per_pixel for count in pixels]), shapes)
+    def _boxes(self, offsets: Tensor, anchors: Tensor) -> Tensor:
+        return self.box_coder.decode_single(offsets, anchors)
 
 
 RetinaNet_ResNet50_FPN_Weights = weights_enum("RetinaNet_ResNet50_FPN_Weights", __name__)
 RetinaNet_ResNet50_FPN_V2_Weights = weights_enum("RetinaNet_ResNet50_FPN_V2_Weights", __name__)
 
 
-@detector_builder(RetinaNet_ResNet50_FPN_Weights, IMAGENET)
+@detector_builder(RetinaNet_ResNet50_FPN_Weights, IMAGENET, without_eps="COCO_V1")
 def retinanet_resnet50_fpn(choice: Choice, **kwargs: Any) -> RetinaNet:
     """RetinaNet over ResNet-50 with a pyramid.
 
@@ -273,7 +243,7 @@ def retinanet_resnet50_fpn(choice: Choice, **kwargs: Any) -> RetinaNet:
         'RetinaNet'
     """
     backbone = resnet_pyramid(choice, returned_layers=[2, 3, 4], extra_blocks=partial(LastLevelP6P7, 256, 256))
-    return choice.load(RetinaNet(backbone, choice.num_classes, **kwargs), old_eps=RetinaNet_ResNet50_FPN_Weights.COCO_V1)
+    return RetinaNet(backbone, choice.num_classes, **kwargs)
 
 
 @detector_builder(RetinaNet_ResNet50_FPN_V2_Weights, IMAGENET, from_pretrained=False)
@@ -297,4 +267,4 @@ def retinanet_resnet50_fpn_v2(choice: Choice, **kwargs: Any) -> RetinaNet:
     per_pixel = anchors.num_anchors_per_location()[0]
     head = RetinaNetHead(backbone.out_channels, per_pixel, choice.num_classes, norm_layer=partial(nn.GroupNorm, 32))
     head.regression_head._loss_type = "giou"
-    return choice.load(RetinaNet(backbone, choice.num_classes, anchor_generator=anchors, head=head, **kwargs))
+    return RetinaNet(backbone, choice.num_classes, anchor_generator=anchors, head=head, **kwargs)

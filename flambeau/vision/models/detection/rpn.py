@@ -3,21 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 from .... import nn, ops
 from ....core import dtype as dtypes
 from ....core.tensor import Tensor
 from ....nn import functional as F
 from ...ops import Conv2dNormActivation, boxes as box_ops
-from ._utils import BalancedPositiveNegativeSampler, BoxCoder, Matcher, Target, _topk_min, draw_convolutions, rows_of_predictions
+from .._utils import RenamedLayers
+from ._utils import BalancedPositiveNegativeSampler, BoxCoder, Matcher, Target, _topk_min, draw_convolutions, joined_rows
 from .anchor_utils import AnchorGenerator
 from .image_list import ImageList
 
 __all__ = ["RPNHead", "RegionProposalNetwork", "concat_box_prediction_layers", "permute_and_flatten"]
 
 
-class RPNHead(nn.Module):
+class RPNHead(RenamedLayers):
     """For every anchor a score of there being something, and offsets of its box.
 
     Args:
@@ -35,8 +35,6 @@ class RPNHead(nn.Module):
         (torch.Size([1, 3, 4, 4]), torch.Size([1, 12, 4, 4]))
     """
 
-    _version = 2
-
     def __init__(self, in_channels: int, num_anchors: int, conv_depth: int = 1) -> None:
         super().__init__()
         self.conv = nn.Sequential(
@@ -46,22 +44,12 @@ class RPNHead(nn.Module):
         self.bbox_pred = nn.Conv2d(in_channels, num_anchors * 4, kernel_size=1, stride=1)
         draw_convolutions(self)
 
-    def _load_from_state_dict(self, state_dict: Any, prefix: str, local_metadata: Any, *args: Any) -> None:
-        """Files of version 1 have one convolution, under a shorter name."""
-        version = local_metadata.get("version", None)
-        if version is None or version < 2:
-            for name in ("weight", "bias"):
-                if f"{prefix}conv.{name}" in state_dict:
-                    state_dict[f"{prefix}conv.0.0.{name}"] = state_dict.pop(f"{prefix}conv.{name}")
-        super()._load_from_state_dict(state_dict, prefix, local_metadata, *args)
+    def _old_names(self) -> dict[str, str]:
+        return {"conv": "conv.0.0"}
 
     def forward(self, x: list[Tensor]) -> tuple[list[Tensor], list[Tensor]]:
         hidden = [self.conv(feature) for feature in x]
-        logits, offsets = [], []
-        for feature in hidden:
-            logits.append(self.cls_logits(feature))
-            offsets.append(self.bbox_pred(feature))
-        return logits, offsets
+        return [self.cls_logits(feature) for feature in hidden], [self.bbox_pred(feature) for feature in hidden]
 
 
 def permute_and_flatten(layer: Tensor, N: int, A: int, C: int, H: int, W: int) -> Tensor:
@@ -80,10 +68,8 @@ def concat_box_prediction_layers(box_cls: Sequence[Tensor], box_regression: Sequ
 
     Source: torchvision.models.detection.rpn.concat_box_prediction_layers.
     """
-    anchors = [offsets.shape[1] // 4 for offsets in box_regression]
-    scores = [rows_of_predictions(logits, logits.shape[1] // count) for logits, count in zip(box_cls, anchors)]
-    offsets = [rows_of_predictions(values, 4) for values in box_regression]
-    return ops.cat(scores, dim=1).flatten(0, -2), ops.cat(offsets, dim=1).reshape(-1, 4)
+    anchors = box_regression[0].shape[1] // 4
+    return joined_rows(box_cls, box_cls[0].shape[1] // anchors).flatten(0, -2), joined_rows(box_regression, 4).reshape(-1, 4)
 
 
 class RegionProposalNetwork(nn.Module):

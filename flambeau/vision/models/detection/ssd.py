@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 from collections import OrderedDict
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 from .... import nn, ops
@@ -13,10 +14,11 @@ from ....core.tensor import Tensor
 from ....nn import functional as F
 from ...ops import boxes as box_ops
 from .._api import weights_enum
+from .._builders import Draw, Layer
 from ..vgg import VGG16_Weights, vgg16
 from ._builders import Choice, detector_builder
-from ._dense import DenseDetector, unmatched
-from ._utils import BoxCoder, SSDMatcher, Target, _topk_min, draw_convolutions, retrieve_out_channels, rows_of_predictions
+from ._dense import DenseDetector
+from ._utils import BoxCoder, SSDMatcher, Target, _topk_min, draw_convolutions, joined_rows, retrieve_out_channels
 from .anchor_utils import DefaultBoxGenerator
 from .backbone_utils import freeze_stages
 from .transform import image_transform
@@ -24,8 +26,7 @@ from .transform import image_transform
 __all__ = ["SSD300_VGG16_Weights", "ssd300_vgg16"]
 
 
-def _xavier_init(conv: nn.Module) -> None:
-    draw_convolutions(conv, nn.init.xavier_uniform_)
+_xavier_init = partial(draw_convolutions, draw=nn.init.xavier_uniform_)
 
 
 class SSDHead(nn.Module):
@@ -63,30 +64,31 @@ class SSDScoringHead(nn.Module):
         self.module_list, self.num_columns = module_list, num_columns
 
     def forward(self, x: list[Tensor]) -> Tensor:
-        return ops.cat([rows_of_predictions(module(feature), self.num_columns) for module, feature in zip(self.module_list, x)], dim=1)
+        return joined_rows((module(feature) for module, feature in zip(self.module_list, x)), self.num_columns)
 
 
-def _predictors(in_channels: Sequence[int], num_anchors: Sequence[int], columns: int) -> nn.ModuleList:
-    """A convolution for each map."""
-    modules = nn.ModuleList(
-        nn.Conv2d(channels, columns * anchors, kernel_size=3, padding=1) for channels, anchors in zip(in_channels, num_anchors)
-    )
-    _xavier_init(modules)
+def predictors(make: Layer, draw: Draw, in_channels: Sequence[int], num_anchors: Sequence[int], columns: int) -> nn.ModuleList:
+    """A module for each map, made of its channels and those of its predictions, and drawn."""
+    modules = nn.ModuleList(make(channels, columns * anchors) for channels, anchors in zip(in_channels, num_anchors))
+    draw(modules)
     return modules
+
+
+_convolutions = partial(predictors, partial(nn.Conv2d, kernel_size=3, padding=1), _xavier_init)
 
 
 class SSDClassificationHead(SSDScoringHead):
     """Logits of classes for each box. Source: torchvision.models.detection.ssd.SSDClassificationHead."""
 
     def __init__(self, in_channels: Sequence[int], num_anchors: Sequence[int], num_classes: int) -> None:
-        super().__init__(_predictors(in_channels, num_anchors, num_classes), num_classes)
+        super().__init__(_convolutions(in_channels, num_anchors, num_classes), num_classes)
 
 
 class SSDRegressionHead(SSDScoringHead):
     """Offsets for each box. Source: torchvision.models.detection.ssd.SSDRegressionHead."""
 
     def __init__(self, in_channels: Sequence[int], num_anchors: Sequence[int]) -> None:
-        super().__init__(_predictors(in_channels, num_anchors, 4), 4)
+        super().__init__(_convolutions(in_channels, num_anchors, 4), 4)
 
 
 class SSD(DenseDetector):
@@ -174,11 +176,7 @@ class SSD(DenseDetector):
         return losses[matched].sum() + losses[rank < wanted].sum()
 
     def _losses(self, targets: list[Target], outputs: dict[str, Tensor], anchors: list[Tensor], pixels: list[int]) -> dict[str, Tensor]:
-        matches = []
-        for own, target in zip(anchors, targets):
-            empty = target["boxes"].numel() == 0
-            matches.append(unmatched(own) if empty else self.proposal_matcher(box_ops.box_iou(target["boxes"], own)))
-        return self.compute_loss(targets, outputs, anchors, matches)
+        return self.compute_loss(targets, outputs, anchors, self._matched(targets, anchors))
 
     def postprocess_detections(
         self, head_outputs: dict[str, Tensor], image_anchors: Sequence[Tensor], image_shapes: Sequence[tuple[int, int]]
@@ -309,4 +307,4 @@ def ssd300_vgg16(choice: Choice, **kwargs: Any) -> SSD:
         [[2], [2, 3], [2, 3], [2, 3], [2], [2]], scales=[0.07, 0.15, 0.33, 0.51, 0.69, 0.87, 1.05], steps=[8, 16, 32, 64, 100, 300]
     )
     values = {"image_mean": [0.48235, 0.45882, 0.40784], "image_std": [1.0 / 255.0, 1.0 / 255.0, 1.0 / 255.0]}
-    return choice.load(SSD(backbone, anchors, (300, 300), choice.num_classes, **{**values, **kwargs}))
+    return SSD(backbone, anchors, (300, 300), choice.num_classes, **{**values, **kwargs})

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
@@ -11,19 +11,19 @@ from .... import nn
 from ....core.tensor import Tensor
 from ...ops.misc import Conv2dNormActivation
 from .._api import weights_enum
+from .._builders import Layer
+from .._utils import stages_of_mobilenet
 from ..mobilenetv3 import MobileNet_V3_Large_Weights, mobilenet_v3_large
 from ._builders import Choice, detector_builder
 from ._utils import draw_convolutions, retrieve_out_channels
 from .anchor_utils import DefaultBoxGenerator
-from .backbone_utils import freeze_stages, stages_of_mobilenet
-from .ssd import SSD, SSDScoringHead, check_maps, warn_of_size
+from .backbone_utils import freeze_stages
+from .ssd import SSD, SSDScoringHead, check_maps, predictors, warn_of_size
 
 __all__ = ["SSDLite320_MobileNet_V3_Large_Weights", "ssdlite320_mobilenet_v3_large"]
 
-Norm = Callable[..., Any]
 
-
-def _prediction_block(in_channels: int, out_channels: int, kernel_size: int, norm_layer: Norm) -> nn.Sequential:
+def _prediction_block(in_channels: int, out_channels: int, kernel_size: int, norm_layer: Layer) -> nn.Sequential:
     """A convolution of each channel and one of each pixel."""
     separate = Conv2dNormActivation(
         in_channels, in_channels, kernel_size=kernel_size, groups=in_channels, norm_layer=norm_layer, activation_layer=nn.ReLU6
@@ -31,7 +31,7 @@ def _prediction_block(in_channels: int, out_channels: int, kernel_size: int, nor
     return nn.Sequential(separate, nn.Conv2d(in_channels, out_channels, 1))
 
 
-def _extra_block(in_channels: int, out_channels: int, norm_layer: Norm) -> nn.Sequential:
+def _extra_block(in_channels: int, out_channels: int, norm_layer: Layer) -> nn.Sequential:
     """Convolutions that halve the map."""
     hidden = out_channels // 2
     layer = partial(Conv2dNormActivation, norm_layer=norm_layer, activation_layer=nn.ReLU6)
@@ -42,8 +42,7 @@ def _extra_block(in_channels: int, out_channels: int, norm_layer: Norm) -> nn.Se
     )
 
 
-def _normal_init(conv: nn.Module) -> None:
-    draw_convolutions(conv, partial(nn.init.normal_, std=0.03))
+_normal_init = partial(draw_convolutions, draw=partial(nn.init.normal_, std=0.03))
 
 
 class SSDLiteHead(nn.Module):
@@ -57,7 +56,7 @@ class SSDLiteHead(nn.Module):
     Source: torchvision.models.detection.ssdlite.SSDLiteHead.
     """
 
-    def __init__(self, in_channels: Sequence[int], num_anchors: Sequence[int], num_classes: int, norm_layer: Norm) -> None:
+    def __init__(self, in_channels: Sequence[int], num_anchors: Sequence[int], num_classes: int, norm_layer: Layer) -> None:
         super().__init__()
         self.classification_head = SSDLiteClassificationHead(in_channels, num_anchors, num_classes, norm_layer)
         self.regression_head = SSDLiteRegressionHead(in_channels, num_anchors, norm_layer)
@@ -66,26 +65,22 @@ class SSDLiteHead(nn.Module):
         return {"bbox_regression": self.regression_head(x), "cls_logits": self.classification_head(x)}
 
 
-def _predictors(in_channels: Sequence[int], num_anchors: Sequence[int], columns: int, norm_layer: Norm) -> nn.ModuleList:
-    modules = nn.ModuleList(
-        _prediction_block(channels, columns * anchors, 3, norm_layer) for channels, anchors in zip(in_channels, num_anchors)
-    )
-    _normal_init(modules)
-    return modules
+def _predictors(norm_layer: Layer, *sizes: Any) -> nn.ModuleList:
+    return predictors(partial(_prediction_block, kernel_size=3, norm_layer=norm_layer), _normal_init, *sizes)
 
 
 class SSDLiteClassificationHead(SSDScoringHead):
     """Logits of classes for each box. Source: torchvision.models.detection.ssdlite.SSDLiteClassificationHead."""
 
-    def __init__(self, in_channels: Sequence[int], num_anchors: Sequence[int], num_classes: int, norm_layer: Norm) -> None:
-        super().__init__(_predictors(in_channels, num_anchors, num_classes, norm_layer), num_classes)
+    def __init__(self, in_channels: Sequence[int], num_anchors: Sequence[int], num_classes: int, norm_layer: Layer) -> None:
+        super().__init__(_predictors(norm_layer, in_channels, num_anchors, num_classes), num_classes)
 
 
 class SSDLiteRegressionHead(SSDScoringHead):
     """Offsets for each box. Source: torchvision.models.detection.ssdlite.SSDLiteRegressionHead."""
 
-    def __init__(self, in_channels: Sequence[int], num_anchors: Sequence[int], norm_layer: Norm) -> None:
-        super().__init__(_predictors(in_channels, num_anchors, 4, norm_layer), 4)
+    def __init__(self, in_channels: Sequence[int], num_anchors: Sequence[int], norm_layer: Layer) -> None:
+        super().__init__(_predictors(norm_layer, in_channels, num_anchors, 4), 4)
 
 
 class SSDLiteFeatureExtractorMobileNet(nn.Module):
@@ -104,7 +99,7 @@ class SSDLiteFeatureExtractorMobileNet(nn.Module):
     Source: torchvision.models.detection.ssdlite.SSDLiteFeatureExtractorMobileNet. Howard et al. 2019, section 6.3.
     """
 
-    def __init__(self, backbone: Any, c4_pos: int, norm_layer: Norm, width_mult: float = 1.0, min_depth: int = 16) -> None:
+    def __init__(self, backbone: Any, c4_pos: int, norm_layer: Layer, width_mult: float = 1.0, min_depth: int = 16) -> None:
         super().__init__()
         divided = backbone[c4_pos]
         if divided.use_res_connect:
@@ -126,7 +121,7 @@ class SSDLiteFeatureExtractorMobileNet(nn.Module):
         return OrderedDict((str(place), feature) for place, feature in enumerate(maps))
 
 
-def _mobilenet_extractor(backbone: Any, trainable_layers: int, norm_layer: Norm) -> SSDLiteFeatureExtractorMobileNet:
+def _mobilenet_extractor(backbone: Any, trainable_layers: int, norm_layer: Layer) -> SSDLiteFeatureExtractorMobileNet:
     features = backbone.features
     stages = stages_of_mobilenet(features)
     if not 0 <= trainable_layers <= len(stages):
@@ -140,7 +135,7 @@ _MOBILE = MobileNet_V3_Large_Weights.IMAGENET1K_V1
 
 
 @detector_builder(SSDLite320_MobileNet_V3_Large_Weights, _MOBILE, stages=(6, 6))
-def ssdlite320_mobilenet_v3_large(choice: Choice, *, norm_layer: Norm | None = None, **kwargs: Any) -> SSD:
+def ssdlite320_mobilenet_v3_large(choice: Choice, *, norm_layer: Layer | None = None, **kwargs: Any) -> SSD:
     """SSDLite over MobileNet v3 for images of 320 pixels; the backbone has six parts, all of them trained where it is not said.
 
     Args:
@@ -171,4 +166,4 @@ def ssdlite320_mobilenet_v3_large(choice: Choice, *, norm_layer: Norm | None = N
     head = SSDLiteHead(channels, anchors.num_anchors_per_location(), choice.num_classes, norm)
     settings: dict[str, Any] = {"score_thresh": 0.001, "nms_thresh": 0.55, "detections_per_img": 300, "topk_candidates": 300}
     settings |= {"image_mean": [0.5, 0.5, 0.5], "image_std": [0.5, 0.5, 0.5]}
-    return choice.load(SSD(backbone, anchors, (320, 320), choice.num_classes, head=head, **{**settings, **kwargs}))
+    return SSD(backbone, anchors, (320, 320), choice.num_classes, head=head, **{**settings, **kwargs})

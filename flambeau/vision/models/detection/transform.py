@@ -17,13 +17,10 @@ from .roi_heads import paste_masks_in_image
 __all__ = ["GeneralizedRCNNTransform", "resize_boxes", "resize_keypoints"]
 
 
-def _ratios(new_size: Sequence[int], original_size: Sequence[int], device: Any) -> tuple[Tensor, Tensor]:
+def _ratios(new_size: Sequence[int], original_size: Sequence[int], device: Any) -> Any:
     """New by old height and width, in float32."""
-    heights, widths = (
-        ops.tensor(float(new), dtype=dtypes.float32, device=device) / ops.tensor(float(old), dtype=dtypes.float32, device=device)
-        for new, old in zip(new_size, original_size)
-    )
-    return heights, widths
+    new, old = (ops.tensor(size, dtype=dtypes.float32, device=device) for size in (new_size, original_size))
+    return (new / old).unbind()
 
 
 def resize_boxes(boxes: Tensor, original_size: Sequence[int], new_size: Sequence[int]) -> Tensor:
