@@ -14,8 +14,9 @@ from ...core.tensor import Tensor
 from .._signatures import taking
 from ..ops.misc import Conv2dNormActivation, SqueezeExcitation
 from ..ops.stochastic_depth import StochasticDepth
+from ._api import table
 from ._builders import Built, Layer, builder_and_weights, initialize
-from ._utils import _make_divisible
+from ._utils import Classifier, _make_divisible
 
 __all__ = [
     *("EfficientNet", "EfficientNet_B0_Weights", "EfficientNet_B1_Weights", "EfficientNet_B2_Weights", "EfficientNet_B3_Weights"),
@@ -142,7 +143,7 @@ def _draw_linear(weight: Tensor) -> None:
     nn.init.uniform_(weight, -bound, bound)
 
 
-class EfficientNet(nn.Module):
+class EfficientNet(Classifier):
     """A strided convolution, stages of blocks, a 1x1 convolution, the mean over places, and a linear layer.
 
     Args:
@@ -201,39 +202,18 @@ class EfficientNet(nn.Module):
         self.classifier = nn.Sequential(nn.Dropout(p=dropout, inplace=True), nn.Linear(last_channel, num_classes))
         initialize(self, {nn.Conv2d: partial(nn.init.kaiming_normal_, mode="fan_out"), nn.Linear: _draw_linear})
 
-    def _forward_impl(self, x: Tensor) -> Tensor:
-        return self.classifier(self.avgpool(self.features(x)).flatten(1))
 
-    def forward(self, x: Tensor) -> Tensor:
-        return self._forward_impl(x)
-
-
-# Widening, kernel, stride, channels of the input and the result, blocks; the first rows of v2 are fused.
-V1 = (
-    *((1, 3, 1, 32, 16, 1), (6, 3, 2, 16, 24, 2), (6, 5, 2, 24, 40, 2), (6, 3, 2, 40, 80, 3)),
-    *((6, 5, 1, 80, 112, 3), (6, 5, 2, 112, 192, 4), (6, 3, 1, 192, 320, 1)),
-)
-FUSED = {
-    "s": ((1, 3, 1, 24, 24, 2), (4, 3, 2, 24, 48, 4), (4, 3, 2, 48, 64, 4)),
-    "m": ((1, 3, 1, 24, 24, 3), (4, 3, 2, 24, 48, 5), (4, 3, 2, 48, 80, 5)),
-    "l": ((1, 3, 1, 32, 32, 4), (4, 3, 2, 32, 64, 7), (4, 3, 2, 64, 96, 7)),
-}
-UNFUSED = {
-    "s": ((4, 3, 2, 64, 128, 6), (6, 3, 1, 128, 160, 9), (6, 3, 2, 160, 256, 15)),
-    "m": ((4, 3, 2, 80, 160, 7), (6, 3, 1, 160, 176, 14), (6, 3, 2, 176, 304, 18), (6, 3, 1, 304, 512, 5)),
-    "l": ((4, 3, 2, 96, 192, 10), (6, 3, 1, 192, 224, 19), (6, 3, 2, 224, 384, 25), (6, 3, 1, 384, 640, 7)),
-}
-
-
+# Rows of stages: widening, kernel, stride, channels of the input and the result, blocks.
 def _v1(name: str, width_mult: float, depth_mult: float, dropout: float, **options: Any) -> Built[EfficientNet]:
-    stages = [MBConvConfig(*row, width_mult=width_mult, depth_mult=depth_mult) for row in V1]
+    scaled = partial(MBConvConfig, width_mult=width_mult, depth_mult=depth_mult)
+    stages = [scaled(*row) for row in table("stages")["efficientnet_v1"]]
     build = partial(EfficientNet, stages, dropout=dropout, last_channel=None, **options)
     return builder_and_weights(name, __name__, build)
 
 
 def _v2(name: str, dropout: float) -> Built[EfficientNet]:
-    size = name[-1]
-    stages: list[Any] = [*(FusedMBConvConfig(*row) for row in FUSED[size]), *(MBConvConfig(*row) for row in UNFUSED[size])]
+    rows = table("stages")["efficientnet_v2"][name[-1]]
+    stages: list[Any] = [*(FusedMBConvConfig(*row) for row in rows["fused"]), *(MBConvConfig(*row) for row in rows["unfused"])]
     build = partial(EfficientNet, stages, dropout=dropout, last_channel=1280, norm_layer=partial(nn.BatchNorm2d, eps=1e-03))
     return builder_and_weights(name, __name__, build)
 

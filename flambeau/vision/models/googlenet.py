@@ -2,31 +2,100 @@
 
 from __future__ import annotations
 
+import warnings
 from collections import namedtuple
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from ... import nn, ops
 from ...core.tensor import Tensor
+from ._api import table
 from ._builders import Layer, builder_and_weights
-from ._inceptions import BasicConv2d, asked_to_draw, draw_truncated, from_imagenet_normalization, prepare_auxiliary
+from ._utils import _ovewrite_named_param
 
 __all__ = ["GoogLeNet", "GoogLeNetOutputs", "GoogLeNet_Weights", "_GoogLeNetOutputs", "googlenet"]
 
+
+# -- shared with Inception v3 ---------------------------------------------------------------------------------------------------------
+class BasicConv2d(nn.Module):
+    """A convolution without bias, batch normalization and ReLU. ``kwargs`` are the convolution's."""
+
+    def __init__(self, in_channels: int, out_channels: int, **kwargs: Any) -> None:
+        super().__init__()
+        self.conv = nn.Conv2d(in_channels, out_channels, bias=False, **kwargs)
+        self.bn = nn.BatchNorm2d(out_channels, eps=0.001)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return nn.functional.relu(self.bn(self.conv(x)), inplace=True)
+
+
+class Branches(nn.Module):
+    """A module whose ``_forward`` gives results of several branches, which are joined."""
+
+    def _forward(self, x: Tensor) -> list[Tensor]:
+        raise NotImplementedError
+
+    def forward(self, x: Tensor) -> Tensor:
+        return ops.cat(self._forward(x), 1)
+
+
+MEANS, DEVIATIONS = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)  # of ImageNet's red, green and blue
+
+
+def from_imagenet_normalization(x: Tensor) -> Tensor:
+    """Images normalized by ImageNet's means and deviations, in the range of -1 to 1 that the first weights were trained with."""
+    channels = (x[:, i : i + 1] * (DEVIATIONS[i] / 0.5) + (MEANS[i] - 0.5) / 0.5 for i in range(3))
+    return ops.cat(tuple(channels), 1)
+
+
+def asked_to_draw(init_weights: bool | None, model: str) -> bool:
+    """Whether to draw weights; the default is yes, with a warning."""
+    if init_weights is not None:
+        return init_weights
+    warnings.warn(
+        f"The default weight initialization of {model} will be changed in future releases of torchvision. If you wish to keep the old "
+        "behavior (which leads to long initialization times due to scipy/scipy#11299), please set init_weights=True.",
+        FutureWarning,
+        stacklevel=3,
+    )
+    return True
+
+
+def draw_truncated(model: nn.Module, std: float) -> None:
+    """Draw weights from truncated normal distributions: of ``std``, or of a layer's own ``stddev``."""
+    for module in model.modules():
+        if isinstance(module, nn.Conv2d | nn.Linear):
+            nn.init.trunc_normal_(module.weight, mean=0.0, std=float(getattr(module, "stddev", std)), a=-2, b=2)
+        elif isinstance(module, nn.BatchNorm2d):
+            nn.init.ones_(module.weight)
+            nn.init.zeros_(module.bias)
+
+
+def prepare_auxiliary(kwargs: dict[str, Any], wanted: bool, heads: tuple[str, ...], warning: str = "") -> Callable[[nn.Module], None]:
+    """Build for a file of weights, which has the auxiliary classifiers; afterwards those that are not wanted go."""
+    kwargs.setdefault("transform_input", True)
+    _ovewrite_named_param(kwargs, "aux_logits", True)
+    _ovewrite_named_param(kwargs, "init_weights", False)
+
+    def finish(model: nn.Module) -> None:
+        if wanted:
+            if warning:
+                warnings.warn(warning)
+            return
+        model.aux_logits = False
+        for head in heads:
+            setattr(model, head, None)
+
+    return finish
+
+
+# -- the model -----------------------------------------------------------------------------------------------------------------------
 GoogLeNetOutputs = namedtuple("GoogLeNetOutputs", ["logits", "aux_logits2", "aux_logits1"])
 _GoogLeNetOutputs = GoogLeNetOutputs
 
 # By name: channels of the input, of the 1x1 branch, of the second branch's two convolutions, of the third's, and of the fourth.
-INCEPTIONS = {
-    "inception3a": (192, 64, 96, 128, 16, 32, 32),
-    "inception3b": (256, 128, 128, 192, 32, 96, 64),
-    "inception4a": (480, 192, 96, 208, 16, 48, 64),
-    "inception4b": (512, 160, 112, 224, 24, 64, 64),
-    "inception4c": (512, 128, 128, 256, 24, 64, 64),
-    "inception4d": (512, 112, 144, 288, 32, 64, 64),
-    "inception4e": (528, 256, 160, 320, 32, 128, 128),
-    "inception5a": (832, 256, 160, 320, 32, 128, 128),
-    "inception5b": (832, 384, 192, 384, 48, 128, 128),
-}
+INCEPTIONS: dict[str, list[int]] = table("stages")["googlenet"]
 POOLED_AFTER = {"inception3b": ("maxpool3", 3), "inception4e": ("maxpool4", 2)}
 
 
@@ -110,7 +179,7 @@ class GoogLeNet(nn.Module):
         return self.eager_outputs(*self._forward(from_imagenet_normalization(x) if self.transform_input else x))
 
 
-class Inception(nn.Module):
+class Inception(Branches):
     """A 1x1 convolution, two pairs of a 1x1 and a 3x3 one, and a pooling with a 1x1 one, side by side.
 
     The third branch's kernel has 3x3 places, not the paper's 5x5: that is how the official weights were trained.
@@ -130,21 +199,13 @@ class Inception(nn.Module):
         super().__init__()
         conv_block = conv_block or BasicConv2d
         self.branch1 = conv_block(in_channels, ch1x1, kernel_size=1)
-        self.branch2 = nn.Sequential(
-            conv_block(in_channels, ch3x3red, kernel_size=1), conv_block(ch3x3red, ch3x3, kernel_size=3, padding=1)
-        )
-        self.branch3 = nn.Sequential(
-            conv_block(in_channels, ch5x5red, kernel_size=1), conv_block(ch5x5red, ch5x5, kernel_size=3, padding=1)
-        )
-        self.branch4 = nn.Sequential(
-            nn.MaxPool2d(kernel_size=3, stride=1, padding=1, ceil_mode=True), conv_block(in_channels, pool_proj, kernel_size=1)
-        )
+        point, wide = partial(conv_block, kernel_size=1), partial(conv_block, kernel_size=3, padding=1)
+        self.branch2 = nn.Sequential(point(in_channels, ch3x3red), wide(ch3x3red, ch3x3))
+        self.branch3 = nn.Sequential(point(in_channels, ch5x5red), wide(ch5x5red, ch5x5))
+        self.branch4 = nn.Sequential(nn.MaxPool2d(kernel_size=3, stride=1, padding=1, ceil_mode=True), point(in_channels, pool_proj))
 
     def _forward(self, x: Tensor) -> list[Tensor]:
         return [self.branch1(x), self.branch2(x), self.branch3(x), self.branch4(x)]
-
-    def forward(self, x: Tensor) -> Tensor:
-        return ops.cat(self._forward(x), 1)
 
 
 class InceptionAux(nn.Module):

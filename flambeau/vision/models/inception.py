@@ -9,7 +9,7 @@ from typing import Any
 from ... import nn, ops
 from ...core.tensor import Tensor
 from ._builders import Layer, builder_and_weights
-from ._inceptions import BasicConv2d, asked_to_draw, draw_truncated, from_imagenet_normalization, prepare_auxiliary
+from .googlenet import BasicConv2d, Branches, asked_to_draw, draw_truncated, from_imagenet_normalization, prepare_auxiliary
 
 __all__ = ["Inception3", "InceptionOutputs", "Inception_V3_Weights", "_InceptionOutputs", "inception_v3"]
 
@@ -96,16 +96,6 @@ class Inception3(nn.Module):
 
     def forward(self, x: Tensor) -> Any:
         return self.eager_outputs(*self._forward(from_imagenet_normalization(x) if self.transform_input else x))
-
-
-class Branches(nn.Module):
-    """A module whose ``_forward`` gives results of several branches, which are joined."""
-
-    def _forward(self, x: Tensor) -> list[Tensor]:
-        raise NotImplementedError
-
-    def forward(self, x: Tensor) -> Tensor:
-        return ops.cat(self._forward(x), 1)
 
 
 class InceptionA(Branches):

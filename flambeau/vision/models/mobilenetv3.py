@@ -9,8 +9,9 @@ from typing import Any
 from ... import nn
 from ...core.tensor import Tensor
 from ..ops.misc import Conv2dNormActivation, SqueezeExcitation
+from ._api import table
 from ._builders import Built, Layer, builder_and_weights, initialize, normal
-from ._utils import _make_divisible
+from ._utils import Classifier, _make_divisible
 
 __all__ = ["MobileNetV3", "MobileNet_V3_Large_Weights", "MobileNet_V3_Small_Weights", "mobilenet_v3_large", "mobilenet_v3_small"]
 
@@ -95,7 +96,7 @@ class InvertedResidual(nn.Module):
         return result
 
 
-class MobileNetV3(nn.Module):
+class MobileNetV3(Classifier):
     """A strided convolution, inverted residuals, a 1x1 convolution, the mean over places, and two linear layers.
 
     Args:
@@ -150,53 +151,10 @@ class MobileNetV3(nn.Module):
         )
         initialize(self, {nn.Conv2d: partial(nn.init.kaiming_normal_, mode="fan_out"), nn.Linear: normal(0.01)})
 
-    def _forward_impl(self, x: Tensor) -> Tensor:
-        return self.classifier(self.avgpool(self.features(x)).flatten(1))
-
-    def forward(self, x: Tensor) -> Tensor:
-        return self._forward_impl(x)
-
 
 # Blocks: input channels, kernel, expanded channels, channels of the result, squeeze and excitation, activation, stride. The last three
 # are the tail, whose channels may be halved (those of the first one's input and middle stay) and which may dilate.
-BLOCKS: dict[str, tuple[list[tuple[int, int, int, int, bool, str, int]], int]] = {
-    "mobilenet_v3_large": (
-        [
-            (16, 3, 16, 16, False, "RE", 1),
-            (16, 3, 64, 24, False, "RE", 2),
-            (24, 3, 72, 24, False, "RE", 1),
-            (24, 5, 72, 40, True, "RE", 2),
-            (40, 5, 120, 40, True, "RE", 1),
-            (40, 5, 120, 40, True, "RE", 1),
-            (40, 3, 240, 80, False, "HS", 2),
-            (80, 3, 200, 80, False, "HS", 1),
-            (80, 3, 184, 80, False, "HS", 1),
-            (80, 3, 184, 80, False, "HS", 1),
-            (80, 3, 480, 112, True, "HS", 1),
-            (112, 3, 672, 112, True, "HS", 1),
-            (112, 5, 672, 160, True, "HS", 2),
-            (160, 5, 960, 160, True, "HS", 1),
-            (160, 5, 960, 160, True, "HS", 1),
-        ],
-        1280,
-    ),
-    "mobilenet_v3_small": (
-        [
-            (16, 3, 16, 16, True, "RE", 2),
-            (16, 3, 72, 24, False, "RE", 2),
-            (24, 3, 88, 24, False, "RE", 1),
-            (24, 5, 96, 40, True, "HS", 2),
-            (40, 5, 240, 40, True, "HS", 1),
-            (40, 5, 240, 40, True, "HS", 1),
-            (40, 5, 120, 48, True, "HS", 1),
-            (48, 5, 144, 48, True, "HS", 1),
-            (48, 5, 288, 96, True, "HS", 2),
-            (96, 5, 576, 96, True, "HS", 1),
-            (96, 5, 576, 96, True, "HS", 1),
-        ],
-        1024,
-    ),
-}
+MODELS: dict[str, Any] = table("stages")["mobilenet_v3"]
 
 
 def _mobilenet_v3_conf(
@@ -207,9 +165,9 @@ def _mobilenet_v3_conf(
     Raises:
         ValueError: another model.
     """
-    if arch not in BLOCKS:
+    if arch not in MODELS:
         raise ValueError(f"Unsupported model type {arch}")
-    rows, last_channel = BLOCKS[arch]
+    rows, last_channel = MODELS[arch]["blocks"], MODELS[arch]["last_channel"]
     divider = 2 if reduced_tail else 1
     settings = []
     for i, (inputs, kernel, expanded, outputs, use_se, activation, stride) in enumerate(rows):

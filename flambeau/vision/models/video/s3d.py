@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import partial
 from typing import Any
 
 from .... import nn, ops
 from ....core.tensor import Tensor
 from ...ops.misc import Conv3dNormActivation
-from .._builders import builder_and_weights
+from .._builders import Layer, builder_and_weights
+from ..googlenet import INCEPTIONS
 
 __all__ = ["S3D", "S3D_Weights", "s3d"]
 
-Norm = Callable[..., Any]
+
+POOLED_AFTER = {"inception3b": (3, 1), "inception4e": (2, 0)}  # size and padding
 
 
 class TemporalSeparableConv(nn.Sequential):
@@ -27,25 +28,11 @@ class TemporalSeparableConv(nn.Sequential):
     Source: torchvision.models.video.s3d.TemporalSeparableConv.
     """
 
-    def __init__(self, in_planes: int, out_planes: int, kernel_size: int, stride: int, padding: int, norm_layer: Norm) -> None:
-        super().__init__(
-            Conv3dNormActivation(
-                *(in_planes, out_planes),
-                kernel_size=(1, kernel_size, kernel_size),
-                stride=(1, stride, stride),
-                padding=(0, padding, padding),
-                bias=False,
-                norm_layer=norm_layer,
-            ),
-            Conv3dNormActivation(
-                *(out_planes, out_planes),
-                kernel_size=(kernel_size, 1, 1),
-                stride=(stride, 1, 1),
-                padding=(padding, 0, 0),
-                bias=False,
-                norm_layer=norm_layer,
-            ),
-        )
+    def __init__(self, in_planes: int, out_planes: int, kernel_size: int, stride: int, padding: int, norm_layer: Layer) -> None:
+        frames: Any = {"kernel_size": (1, kernel_size, kernel_size), "stride": (1, stride, stride), "padding": (0, padding, padding)}
+        times: Any = {"kernel_size": (kernel_size, 1, 1), "stride": (stride, 1, 1), "padding": (padding, 0, 0)}
+        convolution = partial(Conv3dNormActivation, bias=False, norm_layer=norm_layer)
+        super().__init__(convolution(in_planes, out_planes, **frames), convolution(out_planes, out_planes, **times))
 
 
 class SepInceptionBlock3D(nn.Module):
@@ -59,7 +46,7 @@ class SepInceptionBlock3D(nn.Module):
     """
 
     def __init__(
-        self, in_planes: int, b0_out: int, b1_mid: int, b1_out: int, b2_mid: int, b2_out: int, b3_out: int, norm_layer: Norm
+        self, in_planes: int, b0_out: int, b1_mid: int, b1_out: int, b2_mid: int, b2_out: int, b3_out: int, norm_layer: Layer
     ) -> None:
         super().__init__()
         point = partial(Conv3dNormActivation, kernel_size=1, stride=1, norm_layer=norm_layer)
@@ -90,28 +77,22 @@ class S3D(nn.Module):
         torch.Size([1, 10])
     """
 
-    def __init__(self, num_classes: int = 400, dropout: float = 0.2, norm_layer: Norm | None = None) -> None:
+    def __init__(self, num_classes: int = 400, dropout: float = 0.2, norm_layer: Layer | None = None) -> None:
         super().__init__()
         norm = partial(nn.BatchNorm3d, eps=0.001, momentum=0.001) if norm_layer is None else norm_layer
         space = partial(nn.MaxPool3d, kernel_size=(1, 3, 3), stride=(1, 2, 2), padding=(0, 1, 1))
-        self.features = nn.Sequential(
-            TemporalSeparableConv(3, 64, 7, 2, 3, norm),
-            space(),
+        layers: list[nn.Module] = [
+            *(TemporalSeparableConv(3, 64, 7, 2, 3, norm), space()),
             Conv3dNormActivation(64, 64, kernel_size=1, stride=1, norm_layer=norm),
-            TemporalSeparableConv(64, 192, 3, 1, 1, norm),
-            space(),
-            SepInceptionBlock3D(192, 64, 96, 128, 16, 32, 32, norm),
-            SepInceptionBlock3D(256, 128, 128, 192, 32, 96, 64, norm),
-            nn.MaxPool3d(kernel_size=(3, 3, 3), stride=(2, 2, 2), padding=(1, 1, 1)),
-            SepInceptionBlock3D(480, 192, 96, 208, 16, 48, 64, norm),
-            SepInceptionBlock3D(512, 160, 112, 224, 24, 64, 64, norm),
-            SepInceptionBlock3D(512, 128, 128, 256, 24, 64, 64, norm),
-            SepInceptionBlock3D(512, 112, 144, 288, 32, 64, 64, norm),
-            SepInceptionBlock3D(528, 256, 160, 320, 32, 128, 128, norm),
-            nn.MaxPool3d(kernel_size=(2, 2, 2), stride=(2, 2, 2), padding=(0, 0, 0)),
-            SepInceptionBlock3D(832, 256, 160, 320, 32, 128, 128, norm),
-            SepInceptionBlock3D(832, 384, 192, 384, 48, 128, 128, norm),
-        )
+            *(TemporalSeparableConv(64, 192, 3, 1, 1, norm), space()),
+        ]
+        block = partial(SepInceptionBlock3D, norm_layer=norm)
+        for name, channels in INCEPTIONS.items():
+            layers.append(block(*channels))
+            if name in POOLED_AFTER:
+                size, padding = POOLED_AFTER[name]
+                layers.append(nn.MaxPool3d(kernel_size=(size,) * 3, stride=(2, 2, 2), padding=(padding,) * 3))
+        self.features = nn.Sequential(*layers)
         self.avgpool = nn.AvgPool3d(kernel_size=(2, 7, 7), stride=1)
         self.classifier = nn.Sequential(nn.Dropout(p=dropout), nn.Conv3d(1024, num_classes, kernel_size=1, stride=1, bias=True))
 
