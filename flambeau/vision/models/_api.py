@@ -23,7 +23,7 @@ M = TypeVar("M", bound=nn.Module)
 Builder = Callable[..., nn.Module]
 
 BUILTIN_MODELS: dict[str, Builder] = {}
-_VISION = __package__.rpartition(".")[0]
+VISION = __package__.rpartition(".")[0]
 SUBPACKAGES = ("detection", "optical_flow", "segmentation", "video")  # of models, which register theirs when they are imported
 
 
@@ -134,7 +134,7 @@ def weights_enum(name: str, module: str) -> Any:
         members[key] = members[entry] if isinstance(entry, str) else _weights(**entry)
     make: Any = WeightsEnum  # the type checker takes the call for a look-up
     enum = make(name, members, module=module)
-    shown = module.removeprefix(_VISION)
+    shown = module.removeprefix(VISION)
     enum.__doc__ = f"""The official weights of a model. Source: torchvision{shown}.{name}.
 
     Example:

@@ -8,7 +8,7 @@ from functools import partial
 from typing import Any, TypeVar
 
 from ... import nn
-from ._api import WeightsEnum, register_model, table, weights_enum
+from ._api import VISION, WeightsEnum, register_model, table, weights_enum
 from ._utils import _ovewrite_named_param, handle_legacy_interface
 
 M = TypeVar("M", bound=nn.Module)
@@ -18,6 +18,7 @@ Built = tuple[Callable[..., M], Any]  # a function that builds a model, and the 
 
 NORMS = (nn.BatchNorm2d, nn.GroupNorm)
 
+truncated: Draw = partial(nn.init.trunc_normal_, std=0.02)
 kaiming_fan_out: Draw = partial(nn.init.kaiming_normal_, mode="fan_out", nonlinearity="relu")
 
 
@@ -42,9 +43,24 @@ def initialize(model: nn.Module, draws: Mapping[type[nn.Module], Draw | None], n
             if draw is not None:
                 draw(module.weight)
         else:
-            nn.init.ones_(module.weight)
+            if module.weight is not None:
+                nn.init.ones_(module.weight)
         if module.bias is not None:
             nn.init.zeros_(module.bias)
+
+
+def enum_of(name: str, module: str) -> Any:
+    """The enum of the weights of a function that builds a model, whose name has other capitals in the table."""
+    return weights_enum(next(key for key in table("weights") if key.lower() == f"{name}_weights"), module)
+
+
+def name_builder(builder: Callable[..., Any], name: str, module: str, enum: Any, **words: str) -> None:
+    """Give a function its name and its place, and the words that its documentation and its signature lack."""
+    builder.__name__ = builder.__qualname__ = name
+    builder.__module__ = module
+    builder.__annotations__["weights"] = enum | None
+    package = module.rpartition(".")[0].removeprefix(VISION)
+    builder.__doc__ = (builder.__doc__ or "").format(name=name, package=package, enum=enum.__name__, **words)
 
 
 def builder_and_weights(
@@ -68,9 +84,25 @@ def builder_and_weights(
         renamed: gives the entries of a file of weights the names that they have in the model.
         enforced: keyword arguments of ``build`` that may be given no other values.
     """
-    enum = weights_enum(next(key for key in table("weights") if key.lower() == f"{name}_weights"), module)
+    enum = enum_of(name, module)
 
     def builder(*, weights: Any = None, progress: bool = True, **kwargs: Any) -> M:
+        """The model {name}. Source: torchvision{package}.{name}.
+
+        Args:
+            weights: a member of ``{enum}``, or its name; initial weights when None.
+            progress: whether to show a bar while a file of weights is downloaded.
+            kwargs: arguments of the model's class.
+        Returns:
+            The model.
+        Raises:
+            KeyError: no weights of that name.
+            ValueError: ``kwargs`` that the weights do not fit.
+        Example:
+            >>> from flambeau.vision.models import get_model_builder
+            >>> get_model_builder("{name}") is {name}
+            True
+        """
         chosen = enum.verify(weights)
         for parameter, value in enforced.items():
             _ovewrite_named_param(kwargs, parameter, value)
@@ -86,25 +118,9 @@ def builder_and_weights(
             finish(model)
         return model
 
-    builder.__name__ = builder.__qualname__ = name
-    builder.__module__ = module
-    builder.__annotations__["weights"] = enum | None
-    builder.__doc__ = f"""The model {name}. Source: torchvision.models.{name}.
-
-    Args:
-        weights: a member of ``{enum.__name__}``, or its name; initial weights when None.
-        progress: whether to show a bar while a file of weights is downloaded.
-        kwargs: arguments of the model's class.
-    Returns:
-        The model.
-    Raises:
-        KeyError: no weights of that name.
-        ValueError: ``kwargs`` that the weights do not fit.
-    Example:
-        >>> from flambeau.vision.models import get_model_builder
-        >>> get_model_builder("{name}") is {name}
-        True
-    """
+    name_builder(builder, name, module, enum)
+    made: Any = build.func if isinstance(build, partial) else build
+    builder.__annotations__["return"] = made.__name__ if isinstance(made, type) else made.__annotations__["return"]
     old = handle_legacy_interface(weights=("pretrained", enum.__members__.get(pretrained)))
     return register_model()(old(builder)), enum
 

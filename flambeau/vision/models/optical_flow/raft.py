@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 from .... import nn, ops
 from ....core.tensor import Tensor
 from ....nn import functional as F
 from ...ops.misc import Conv2dNormActivation
-from .._api import register_model, weights_enum
-from .._utils import handle_legacy_interface
+from .._builders import builder_and_weights
 from ._utils import grid_sample, make_coords_grid, upsample_flow
 
 __all__ = ["RAFT", "Raft_Large_Weights", "Raft_Small_Weights", "raft_large", "raft_small"]
@@ -386,9 +386,6 @@ class RAFT(nn.Module):
         return ops.tanh(hidden), F.relu(context)
 
 
-Raft_Large_Weights = weights_enum("Raft_Large_Weights", __name__)
-Raft_Small_Weights = weights_enum("Raft_Small_Weights", __name__)
-
 LARGE: dict[str, Any] = {
     "feature": {"block": ResidualBlock, "layers": (64, 64, 96, 128, 256), "norm_layer": nn.InstanceNorm2d},
     "context": {"block": ResidualBlock, "layers": (64, 64, 96, 128, 256), "norm_layer": nn.BatchNorm2d},
@@ -409,8 +406,8 @@ SMALL: dict[str, Any] = {
 }
 
 
-def _raft(sizes: dict[str, Any], weights: Any, progress: bool, parts: dict[str, Any]) -> RAFT:
-    """A RAFT of ``sizes``, in which ``parts`` replace those of the same name, with weights where there are any."""
+def _raft(sizes: dict[str, Any], **parts: Any) -> RAFT:
+    """A RAFT of ``sizes``, in which ``parts`` replace those of the same name."""
     features = parts.pop("feature_encoder", None) or FeatureEncoder(**sizes["feature"])
     context = parts.pop("context_encoder", None) or FeatureEncoder(**sizes["context"])
     correlation = parts.pop("corr_block", None) or CorrBlock(**sizes["correlation"])
@@ -425,29 +422,9 @@ def _raft(sizes: dict[str, Any], weights: Any, progress: bool, parts: dict[str, 
     mask = parts.pop("mask_predictor", None)
     if mask is None and sizes["mask"]:
         mask = MaskPredictor(in_channels=hidden_size, hidden_size=256, multiplier=0.25)
-    model = RAFT(
-        feature_encoder=features, context_encoder=context, corr_block=correlation, update_block=update, mask_predictor=mask, **parts
-    )
-    if weights is not None:
-        model.load_state_dict(weights.get_state_dict(progress=progress, check_hash=True))
-    return model
+    encoders = {"feature_encoder": features, "context_encoder": context}
+    return RAFT(**encoders, corr_block=correlation, update_block=update, mask_predictor=mask, **parts)
 
 
-def _builder(name: str, enum: Any, pretrained: Any, sizes: dict[str, Any]) -> Callable[..., RAFT]:
-    def builder(*, weights: Any = None, progress: bool = True, **kwargs: Any) -> RAFT:
-        return _raft(sizes, enum.verify(weights), progress, kwargs)
-
-    builder.__name__ = builder.__qualname__ = name
-    builder.__annotations__["weights"] = enum | None
-    builder.__doc__ = f"""RAFT. Source: torchvision.models.optical_flow.{name}.
-
-    Args:
-        weights: a member of ``{enum.__name__}``, or its name; initial weights when None.
-        progress: whether downloads show a bar.
-        kwargs: parts of :class:`RAFT` in place of the usual ones.
-    """
-    return register_model()(handle_legacy_interface(weights=("pretrained", pretrained))(builder))
-
-
-raft_large = _builder("raft_large", Raft_Large_Weights, Raft_Large_Weights.C_T_SKHT_V2, LARGE)
-raft_small = _builder("raft_small", Raft_Small_Weights, Raft_Small_Weights.C_T_V2, SMALL)
+raft_large, Raft_Large_Weights = builder_and_weights("raft_large", __name__, partial(_raft, LARGE), pretrained="C_T_SKHT_V2")
+raft_small, Raft_Small_Weights = builder_and_weights("raft_small", __name__, partial(_raft, SMALL), pretrained="C_T_V2")

@@ -9,8 +9,8 @@ from typing import Any
 from .... import nn
 from ....core.tensor import Tensor
 from ....nn import functional as F
-from .._builders import shown_as
-from .._utils import IntermediateLayerGetter, _ovewrite_value_param
+from .._builders import enum_of, name_builder, shown_as
+from .._utils import IntermediateLayerGetter, _ovewrite_value_param, stages_of_mobilenet
 
 
 def _enlarged(x: Tensor, size: Any) -> Tensor:
@@ -61,49 +61,85 @@ def with_classifiers(
     return model(layers, head(channels, classes), auxiliary)
 
 
-RESNET_PLACES = (("layer4", 2048), ("layer3", 1024))
-
-
 def mobilenet_places(features: Any, stages: tuple[int, ...]) -> list[tuple[str, int]]:
     """Name and channels of blocks of a MobileNet, by the numbers of the stages that they begin; -1 is the last block."""
-    begins = [0, *(place for place, block in enumerate(features) if getattr(block, "_is_cn", False)), len(features) - 1]
+    begins = stages_of_mobilenet(features)
     return [(str(begins[stage]), features[begins[stage]].out_channels) for stage in stages]
 
 
-def segmentation_builder(enum: Any, backbone_enum: Any, has_auxiliary: bool = True) -> Callable[[Callable[..., Any]], Any]:
-    """Decorates ``make(weights_backbone, num_classes, aux_loss)``: the function that is registered takes weights of the whole model, too.
+def segmentation_model(
+    name: str, module: str, about: str, model: type, make: Callable[..., Any], backbone_enum: Any, has_auxiliary: bool = True
+) -> tuple[Any, Any]:
+    """The function ``name``, registered, and the enum of its weights.
 
     Args:
-        enum: of the model's weights.
-        backbone_enum: of the backbone's.
-        has_auxiliary: whether the model can have a second classifier, which ``aux_loss`` asks for; otherwise ``make`` need not look at it.
+        name: of the function.
+        module: which has both.
+        about: what the model is.
+        model: its class.
+        make: makes it of weights of the backbone, the number of classes, and whether there is a second classifier.
+        backbone_enum: of the backbone's weights.
+        has_auxiliary: whether there can be a second classifier; otherwise ``make`` need not look at it.
     """
-    default = backbone_enum.IMAGENET1K_V1
+    enum, default = enum_of(name, module), backbone_enum.IMAGENET1K_V1
 
-    def decorate(make: Callable[..., Any]) -> Any:
-        def builder(
-            *,
-            weights: Any = None,
-            progress: bool = True,
-            num_classes: int | None = None,
-            aux_loss: bool | None = None,
-            weights_backbone: Any = default,
-            **kwargs: Any,
-        ) -> Any:
-            if aux_loss and not has_auxiliary:
-                raise NotImplementedError("This model does not use auxiliary loss")
-            if kwargs:
-                raise TypeError(f"unexpected keyword arguments of a segmentation model: {', '.join(kwargs)}")
-            chosen, backbone = enum.verify(weights), backbone_enum.verify(weights_backbone)
-            if chosen is None:
-                return make(backbone, 21 if num_classes is None else num_classes, aux_loss)
-            classes = _ovewrite_value_param("num_classes", num_classes, len(chosen.meta["categories"]))
-            model = make(None, classes, _ovewrite_value_param("aux_loss", aux_loss, True) if has_auxiliary else None)
-            model.load_state_dict(chosen.get_state_dict(progress=progress, check_hash=True))
-            return model
+    def builder(
+        *,
+        weights: Any = None,
+        progress: bool = True,
+        num_classes: int | None = None,
+        aux_loss: bool | None = None,
+        weights_backbone: Any = default,
+        **kwargs: Any,
+    ) -> Any:
+        """{about}
 
-        hidden = () if has_auxiliary else ("aux_loss",)
-        meant = enum.COCO_WITH_VOC_LABELS_V1
-        return shown_as(make, builder, hidden=hidden, weights=(enum, meant), weights_backbone=(backbone_enum, default))
+        Args:
+            weights: of the model.
+            progress: whether downloads show a bar.
+            num_classes: classes, background included; 21 without weights.
+            aux_loss: whether there is a second classifier, of an earlier map; LR-ASPP has none.
+            weights_backbone: of the backbone, where there are none of the model.
+        Returns:
+            The model.
+        Raises:
+            NotImplementedError: ``aux_loss`` of a model that does not have it.
+            TypeError: further arguments.
+        Source: torchvision{package}.{name}.
+        Example:
+            >>> with torch.device('meta'):
+            ...     model = {name}(weights_backbone=None, num_classes=2)
+            >>> type(model).__name__
+            '{model}'
+        """
+        if aux_loss and not has_auxiliary:
+            raise NotImplementedError("This model does not use auxiliary loss")
+        if kwargs:
+            raise TypeError(f"unexpected keyword arguments of a segmentation model: {', '.join(kwargs)}")
+        chosen, backbone = enum.verify(weights), backbone_enum.verify(weights_backbone)
+        if chosen is None:
+            return make(backbone, 21 if num_classes is None else num_classes, aux_loss)
+        classes = _ovewrite_value_param("num_classes", num_classes, len(chosen.meta["categories"]))
+        built = make(None, classes, _ovewrite_value_param("aux_loss", aux_loss, True) if has_auxiliary else None)
+        built.load_state_dict(chosen.get_state_dict(progress=progress, check_hash=True))
+        return built
 
-    return decorate
+    name_builder(builder, name, module, enum, about=about, model=model.__name__)
+    builder.__annotations__["return"] = model.__name__
+    hidden = () if has_auxiliary else ("aux_loss",)
+    pairs: dict[str, Any] = {"weights": (enum, enum.COCO_WITH_VOC_LABELS_V1), "weights_backbone": (backbone_enum, default)}
+    return shown_as(builder, builder, hidden=hidden, **pairs), enum
+
+
+def over_resnet(
+    model: type, head: Callable[..., Any], aux_head: Callable[..., Any], module: str, resnet: Callable[..., Any], backbone_enum: Any
+) -> tuple[Any, Any]:
+    """:func:`segmentation_model` over a dilated ResNet."""
+
+    def make(weights: Any, num_classes: int, aux: bool | None) -> Any:
+        backbone = resnet(weights=weights, replace_stride_with_dilation=[False, True, True])
+        return with_classifiers(model, head, aux_head, backbone, (("layer4", 2048), ("layer3", 1024)), num_classes, aux)
+
+    family, depth = model.__name__, resnet.__name__.removeprefix("resnet")
+    about = f"{family} over a dilated ResNet-{depth}."
+    return segmentation_model(f"{family.lower()}_{resnet.__name__}", module, about, model, make, backbone_enum)

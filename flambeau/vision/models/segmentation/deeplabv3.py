@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from .... import nn, ops
 from ....core.tensor import Tensor
 from ....nn import functional as F
-from .._api import weights_enum
 from ..mobilenetv3 import MobileNet_V3_Large_Weights, mobilenet_v3_large
 from ..resnet import ResNet50_Weights, ResNet101_Weights, resnet50, resnet101
-from ._utils import RESNET_PLACES, _SimpleSegmentationModel, mobilenet_places, segmentation_builder, with_classifiers
+from ._utils import _SimpleSegmentationModel, mobilenet_places, over_resnet, segmentation_model, with_classifiers
 from .fcn import FCNHead
 
 __all__ = [
@@ -85,72 +84,14 @@ class ASPP(nn.Module):
         return self.project(ops.cat([part(x) for part in self.convs], dim=1))
 
 
-DeepLabV3_ResNet50_Weights = weights_enum("DeepLabV3_ResNet50_Weights", __name__)
-DeepLabV3_ResNet101_Weights = weights_enum("DeepLabV3_ResNet101_Weights", __name__)
-DeepLabV3_MobileNet_V3_Large_Weights = weights_enum("DeepLabV3_MobileNet_V3_Large_Weights", __name__)
-
-
-def _deeplabv3_resnet(resnet: Callable[..., Any], weights: Any, num_classes: int, aux: bool | None) -> DeepLabV3:
-    backbone = resnet(weights=weights, replace_stride_with_dilation=[False, True, True])
-    return with_classifiers(DeepLabV3, DeepLabHead, FCNHead, backbone, RESNET_PLACES, num_classes, aux)
-
-
-@segmentation_builder(DeepLabV3_ResNet50_Weights, ResNet50_Weights)
-def deeplabv3_resnet50(weights: Any, num_classes: int, aux: bool | None) -> DeepLabV3:
-    """DeepLabV3 over a dilated ResNet-50.
-
-    Args:
-        weights, progress, num_classes, aux_loss, weights_backbone: as those of ``fcn_resnet50``.
-    Returns:
-        The model.
-    Raises:
-        TypeError: further arguments.
-    Source: torchvision.models.segmentation.deeplabv3_resnet50.
-    Example:
-        >>> with torch.device('meta'):
-        ...     model = deeplabv3_resnet50(weights_backbone=None, num_classes=2)
-        >>> type(model).__name__
-        'DeepLabV3'
-    """
-    return _deeplabv3_resnet(resnet50, weights, num_classes, aux)
-
-
-@segmentation_builder(DeepLabV3_ResNet101_Weights, ResNet101_Weights)
-def deeplabv3_resnet101(weights: Any, num_classes: int, aux: bool | None) -> DeepLabV3:
-    """DeepLabV3 over a dilated ResNet-101.
-
-    Args:
-        weights, progress, num_classes, aux_loss, weights_backbone: as those of ``fcn_resnet50``.
-    Returns:
-        The model.
-    Raises:
-        TypeError: further arguments.
-    Source: torchvision.models.segmentation.deeplabv3_resnet101.
-    Example:
-        >>> with torch.device('meta'):
-        ...     model = deeplabv3_resnet101(weights_backbone=None, num_classes=2)
-        >>> type(model).__name__
-        'DeepLabV3'
-    """
-    return _deeplabv3_resnet(resnet101, weights, num_classes, aux)
-
-
-@segmentation_builder(DeepLabV3_MobileNet_V3_Large_Weights, MobileNet_V3_Large_Weights)
-def deeplabv3_mobilenet_v3_large(weights: Any, num_classes: int, aux: bool | None) -> DeepLabV3:
-    """DeepLabV3 over a dilated MobileNet v3.
-
-    Args:
-        weights, progress, num_classes, aux_loss, weights_backbone: as those of ``fcn_resnet50``.
-    Returns:
-        The model.
-    Raises:
-        TypeError: further arguments.
-    Source: torchvision.models.segmentation.deeplabv3_mobilenet_v3_large.
-    Example:
-        >>> with torch.device('meta'):
-        ...     model = deeplabv3_mobilenet_v3_large(weights_backbone=None, num_classes=2)
-        >>> type(model).__name__
-        'DeepLabV3'
-    """
+def _over_mobilenet(weights: Any, num_classes: int, aux: bool | None) -> DeepLabV3:
     features = mobilenet_v3_large(weights=weights, dilated=True).features
     return with_classifiers(DeepLabV3, DeepLabHead, FCNHead, features, mobilenet_places(features, (-1, -4)), num_classes, aux)
+
+
+deeplabv3_resnet50, DeepLabV3_ResNet50_Weights = over_resnet(DeepLabV3, DeepLabHead, FCNHead, __name__, resnet50, ResNet50_Weights)
+deeplabv3_resnet101, DeepLabV3_ResNet101_Weights = over_resnet(DeepLabV3, DeepLabHead, FCNHead, __name__, resnet101, ResNet101_Weights)
+deeplabv3_mobilenet_v3_large, DeepLabV3_MobileNet_V3_Large_Weights = segmentation_model(
+    *("deeplabv3_mobilenet_v3_large", __name__, "DeepLabV3 over a dilated MobileNet v3.", DeepLabV3),
+    *(_over_mobilenet, MobileNet_V3_Large_Weights),
+)

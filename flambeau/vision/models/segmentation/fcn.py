@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
-
 from .... import nn
-from .._api import weights_enum
 from ..resnet import ResNet50_Weights, ResNet101_Weights, resnet50, resnet101
-from ._utils import RESNET_PLACES, _SimpleSegmentationModel, segmentation_builder, with_classifiers
+from ._utils import _SimpleSegmentationModel, over_resnet
 
 __all__ = ["FCN", "FCN_ResNet50_Weights", "FCN_ResNet101_Weights", "fcn_resnet50", "fcn_resnet101"]
 
@@ -35,54 +31,5 @@ class FCNHead(nn.Sequential):
         )
 
 
-FCN_ResNet50_Weights = weights_enum("FCN_ResNet50_Weights", __name__)
-FCN_ResNet101_Weights = weights_enum("FCN_ResNet101_Weights", __name__)
-
-
-def _fcn_resnet(resnet: Callable[..., Any], weights: Any, num_classes: int, aux: bool | None) -> FCN:
-    backbone = resnet(weights=weights, replace_stride_with_dilation=[False, True, True])
-    return with_classifiers(FCN, FCNHead, FCNHead, backbone, RESNET_PLACES, num_classes, aux)
-
-
-@segmentation_builder(FCN_ResNet50_Weights, ResNet50_Weights)
-def fcn_resnet50(weights: Any, num_classes: int, aux: bool | None) -> FCN:
-    """FCN over a dilated ResNet-50.
-
-    Args:
-        weights: of the model.
-        progress: whether downloads show a bar.
-        num_classes: classes, background included; 21 without weights.
-        aux_loss: whether there is a second classifier, of an earlier map.
-        weights_backbone: of the backbone, where there are none of the model.
-    Returns:
-        The model.
-    Raises:
-        TypeError: further arguments.
-    Source: torchvision.models.segmentation.fcn_resnet50.
-    Example:
-        >>> with torch.device('meta'):
-        ...     model = fcn_resnet50(weights_backbone=None, num_classes=2)
-        >>> type(model).__name__
-        'FCN'
-    """
-    return _fcn_resnet(resnet50, weights, num_classes, aux)
-
-
-@segmentation_builder(FCN_ResNet101_Weights, ResNet101_Weights)
-def fcn_resnet101(weights: Any, num_classes: int, aux: bool | None) -> FCN:
-    """FCN over a dilated ResNet-101.
-
-    Args:
-        weights, progress, num_classes, aux_loss, weights_backbone: as those of ``fcn_resnet50``.
-    Returns:
-        The model.
-    Raises:
-        TypeError: further arguments.
-    Source: torchvision.models.segmentation.fcn_resnet101.
-    Example:
-        >>> with torch.device('meta'):
-        ...     model = fcn_resnet101(weights_backbone=None, num_classes=2)
-        >>> type(model).__name__
-        'FCN'
-    """
-    return _fcn_resnet(resnet101, weights, num_classes, aux)
+fcn_resnet50, FCN_ResNet50_Weights = over_resnet(FCN, FCNHead, FCNHead, __name__, resnet50, ResNet50_Weights)
+fcn_resnet101, FCN_ResNet101_Weights = over_resnet(FCN, FCNHead, FCNHead, __name__, resnet101, ResNet101_Weights)

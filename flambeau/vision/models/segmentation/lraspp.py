@@ -8,10 +8,9 @@ from typing import Any
 from .... import nn
 from ....core.tensor import Tensor
 from ....nn import functional as F
-from .._api import weights_enum
 from .._utils import IntermediateLayerGetter
 from ..mobilenetv3 import MobileNet_V3_Large_Weights, mobilenet_v3_large
-from ._utils import mobilenet_places, segmentation_builder
+from ._utils import mobilenet_places, segmentation_model
 
 __all__ = ["LRASPP", "LRASPP_MobileNet_V3_Large_Weights", "lraspp_mobilenet_v3_large"]
 
@@ -67,28 +66,14 @@ class LRASPPHead(nn.Module):
         return self.low_classifier(low) + self.high_classifier(weighted)
 
 
-LRASPP_MobileNet_V3_Large_Weights = weights_enum("LRASPP_MobileNet_V3_Large_Weights", __name__)
-
-
-@segmentation_builder(LRASPP_MobileNet_V3_Large_Weights, MobileNet_V3_Large_Weights, has_auxiliary=False)
-def lraspp_mobilenet_v3_large(weights: Any, num_classes: int, aux: bool | None) -> LRASPP:
-    """LR-ASPP over a dilated MobileNet v3.
-
-    Args:
-        weights, progress, num_classes, weights_backbone: as those of ``fcn_resnet50``.
-    Returns:
-        The model.
-    Raises:
-        NotImplementedError: ``aux_loss``, which the model does not have.
-        TypeError: further arguments.
-    Source: torchvision.models.segmentation.lraspp_mobilenet_v3_large.
-    Example:
-        >>> with torch.device('meta'):
-        ...     model = lraspp_mobilenet_v3_large(weights_backbone=None, num_classes=2)
-        >>> type(model).__name__
-        'LRASPP'
-    """
+def _over_mobilenet(weights: Any, num_classes: int, aux: bool | None) -> LRASPP:
     features = mobilenet_v3_large(weights=weights, dilated=True).features
     (low, low_channels), (high, high_channels) = mobilenet_places(features, (-4, -1))
     layers = IntermediateLayerGetter(features, return_layers={low: "low", high: "high"})
     return LRASPP(layers, low_channels, high_channels, num_classes)
+
+
+lraspp_mobilenet_v3_large, LRASPP_MobileNet_V3_Large_Weights = segmentation_model(
+    *("lraspp_mobilenet_v3_large", __name__, "LR-ASPP over a dilated MobileNet v3.", LRASPP),
+    *(_over_mobilenet, MobileNet_V3_Large_Weights, False),
+)
