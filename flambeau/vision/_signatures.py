@@ -16,7 +16,7 @@ def taking(base: Init, without: tuple[str, ...] = (), **changed: Any) -> Callabl
     The function gets all of them by name, those that are not given with their defaults.
 
     Args:
-        base: another ``__init__``. Arguments of it that are named again keep its place, and have the default that is said there.
+        base: another ``__init__``. Arguments of it that are named again keep its place, and are as there unless another default is said.
         without: arguments of ``base`` that are not taken.
         changed: arguments of ``base`` that have other defaults.
     """
@@ -28,7 +28,8 @@ def taking(base: Init, without: tuple[str, ...] = (), **changed: Any) -> Callabl
         for parameter in inherited:
             if parameter.kind is parameter.POSITIONAL_OR_KEYWORD:
                 usual = parameter.replace(default=changed.get(parameter.name, parameter.default))
-                shown.append(own.pop(parameter.name, usual))
+                named = own.pop(parameter.name, usual)
+                shown.append(usual if named.default is named.empty else named)
         shown += own.values()
         names = [p.name for p in shown]
         defaults = {p.name: p.default for p in shown if p.default is not p.empty}

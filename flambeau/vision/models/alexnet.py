@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from ... import nn
-from ...core.tensor import Tensor
 from ._builders import builder_and_weights
+from ._utils import Classifier
 
 __all__ = ["AlexNet", "AlexNet_Weights", "alexnet"]
 
 
-class AlexNet(nn.Module):
+class AlexNet(Classifier):
     """Five convolutions and three linear layers, in the narrow form of the later paper.
 
     Args:
@@ -42,9 +42,6 @@ class AlexNet(nn.Module):
             *(nn.Dropout(p=dropout), nn.Linear(4096, 4096), nn.ReLU(inplace=True)),
             nn.Linear(4096, num_classes),
         )
-
-    def forward(self, x: Tensor) -> Tensor:
-        return self.classifier(self.avgpool(self.features(x)).flatten(1))
 
 
 alexnet, AlexNet_Weights = builder_and_weights("alexnet", __name__, AlexNet)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -10,7 +11,8 @@ from ... import nn, ops
 from ...core.tensor import Tensor
 from ..ops.misc import Conv2dNormActivation, Permute
 from ..ops.stochastic_depth import StochasticDepth
-from ._builders import Built, Layer, builder_and_weights, initialize
+from ._builders import Built, Layer, builder_and_weights, initialize, truncated
+from ._utils import Classifier
 
 __all__ = [
     *("ConvNeXt", "ConvNeXt_Tiny_Weights", "ConvNeXt_Small_Weights", "ConvNeXt_Base_Weights", "ConvNeXt_Large_Weights"),
@@ -56,17 +58,16 @@ class CNBlock(nn.Module):
         return result
 
 
+@dataclass(eq=False)
 class CNBlockConfig:
     """A stage: channels, those after the convolution that halves the size (None where there is none), and blocks."""
 
-    def __init__(self, input_channels: int, out_channels: int | None, num_layers: int) -> None:
-        self.input_channels, self.out_channels, self.num_layers = input_channels, out_channels, num_layers
-
-    def __repr__(self) -> str:
-        return f"{type(self).__name__}({', '.join(f'{name}={value}' for name, value in vars(self).items())})"
+    input_channels: int
+    out_channels: int | None
+    num_layers: int
 
 
-class ConvNeXt(nn.Module):
+class ConvNeXt(Classifier):
     """Patches of 4 by 4, stages of blocks, the mean over places, normalization, and a linear layer.
 
     Args:
@@ -121,14 +122,10 @@ class ConvNeXt(nn.Module):
         last = block_setting[-1]
         channels = last.input_channels if last.out_channels is None else last.out_channels
         self.classifier = nn.Sequential(norm_layer(channels), nn.Flatten(1), nn.Linear(channels, num_classes))
-        draw = partial(nn.init.trunc_normal_, std=0.02)
-        initialize(self, {nn.Conv2d: draw, nn.Linear: draw}, norms=())
+        initialize(self, {nn.Conv2d: truncated, nn.Linear: truncated}, norms=())
 
     def _forward_impl(self, x: Tensor) -> Tensor:
         return self.classifier(self.avgpool(self.features(x)))
-
-    def forward(self, x: Tensor) -> Tensor:
-        return self._forward_impl(x)
 
 
 def _builder(name: str, width: int, depth: int, stochastic_depth_prob: float) -> Built[ConvNeXt]:

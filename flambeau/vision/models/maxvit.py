@@ -11,11 +11,12 @@ import numpy as np
 
 from ... import nn, ops
 from ...core.tensor import Tensor
+from .._signatures import taking
 from ..ops.misc import Conv2dNormActivation, SqueezeExcitation
 from ..ops.stochastic_depth import StochasticDepth
 from ._builders import Layer, builder_and_weights, initialize, normal
-from ._relative_positions import relative_position_bias, relative_position_index
 from ._utils import _ovewrite_named_param
+from .swin_transformer import relative_position_bias, relative_position_index
 
 __all__ = ["MaxVit", "MaxVit_T_Weights", "maxvit_t"]
 
@@ -242,26 +243,10 @@ class MaxVitLayer(nn.Module):
             *(in_channels, out_channels, expansion_ratio, squeeze_ratio, stride),
             *(activation_layer, norm_layer, p_stochastic_dropout),
         )
-        attention = partial(
-            PartitionAttentionLayer,
-            in_channels=out_channels,
-            head_dim=head_dim,
-            partition_size=partition_size,
-            grid_size=grid_size,
-            mlp_ratio=mlp_ratio,
-            activation_layer=activation_layer,
-            norm_layer=nn.LayerNorm,
-            attention_dropout=attention_dropout,
-            mlp_dropout=mlp_dropout,
-            p_stochastic_dropout=p_stochastic_dropout,
-        )
-        self.layers = nn.Sequential(
-            OrderedDict(
-                MBconv=convolution,
-                window_attention=attention(partition_type="window"),
-                grid_attention=attention(partition_type="grid"),
-            )
-        )
+        sizes = (out_channels, head_dim, partition_size)
+        settings: Any = (grid_size, mlp_ratio, activation_layer, nn.LayerNorm, attention_dropout, mlp_dropout, p_stochastic_dropout)
+        window, grid = (PartitionAttentionLayer(*sizes, kind, *settings) for kind in ("window", "grid"))
+        self.layers = nn.Sequential(OrderedDict(MBconv=convolution, window_attention=window, grid_attention=grid))
 
     def forward(self, x: Tensor) -> Tensor:
         return self.layers(x)
@@ -279,49 +264,23 @@ class MaxVitBlock(nn.Module):
         ValueError: another number of probabilities.
     """
 
+    @taking(MaxVitLayer.__init__, without=("stride", "p_stochastic_dropout", "grid_size"))
     def __init__(
-        self,
-        in_channels: int,
-        out_channels: int,
-        squeeze_ratio: float,
-        expansion_ratio: float,
-        norm_layer: Layer,
-        activation_layer: Layer,
-        head_dim: int,
-        mlp_ratio: int,
-        mlp_dropout: float,
-        attention_dropout: float,
-        partition_size: int,
-        input_grid_size: Size,
-        n_layers: int,
-        p_stochastic: list[float],
+        self, *, in_channels: int, out_channels: int, input_grid_size: Size, n_layers: int, p_stochastic: list[float], **settings: Any
     ) -> None:
         super().__init__()
         if len(p_stochastic) != n_layers:
             raise ValueError(f"p_stochastic must have length n_layers={n_layers}, got p_stochastic={p_stochastic}.")
         self.grid_size = _get_conv_output_shape(input_grid_size, kernel_size=3, stride=2, padding=1)
-        layer = partial(
-            MaxVitLayer,
-            out_channels=out_channels,
-            squeeze_ratio=squeeze_ratio,
-            expansion_ratio=expansion_ratio,
-            norm_layer=norm_layer,
-            activation_layer=activation_layer,
-            head_dim=head_dim,
-            mlp_ratio=mlp_ratio,
-            mlp_dropout=mlp_dropout,
-            attention_dropout=attention_dropout,
-            partition_size=partition_size,
-            grid_size=self.grid_size,
-        )
+        settings |= {"out_channels": out_channels, "grid_size": self.grid_size}
         self.layers = nn.ModuleList()
         for i, probability in enumerate(p_stochastic):
             channels, stride = (in_channels, 2) if i == 0 else (out_channels, 1)
-            self.layers.append(layer(in_channels=channels, stride=stride, p_stochastic_dropout=probability))
+            self.layers.append(MaxVitLayer(in_channels=channels, stride=stride, p_stochastic_dropout=probability, **settings))
 
     def forward(self, x: Tensor) -> Tensor:
-        for layer in self.layers:
-            x = layer(x)
+        for part in self.layers:
+            x = part(x)
         return x
 
 
@@ -385,24 +344,16 @@ class MaxVit(nn.Module):
             Conv2dNormActivation(stem_channels, stem_channels, 3, norm_layer=None, activation_layer=None, bias=True),
         )
         self.partition_size = partition_size
-        block = partial(
-            MaxVitBlock,
-            squeeze_ratio=squeeze_ratio,
-            expansion_ratio=expansion_ratio,
-            norm_layer=norm_layer,
-            activation_layer=activation_layer,
-            head_dim=head_dim,
-            mlp_ratio=mlp_ratio,
-            mlp_dropout=mlp_dropout,
-            attention_dropout=attention_dropout,
-            partition_size=partition_size,
-        )
+        settings: dict[str, Any] = {"squeeze_ratio": squeeze_ratio, "expansion_ratio": expansion_ratio, "mlp_ratio": mlp_ratio}
+        settings |= {"norm_layer": norm_layer, "activation_layer": activation_layer, "head_dim": head_dim}
+        settings |= {"mlp_dropout": mlp_dropout, "attention_dropout": attention_dropout, "partition_size": partition_size}
         probabilities = np.linspace(0, stochastic_depth_prob, sum(block_layers)).tolist()
         channels, grid = stem_channels, _get_conv_output_shape(input_size, kernel_size=3, stride=2, padding=1)
         self.blocks = nn.ModuleList()
         for outputs, count in zip(block_channels, block_layers):
             own, probabilities = probabilities[:count], probabilities[count:]
-            self.blocks.append(block(in_channels=channels, out_channels=outputs, input_grid_size=grid, n_layers=count, p_stochastic=own))
+            block = {"in_channels": channels, "out_channels": outputs, "input_grid_size": grid}
+            self.blocks.append(MaxVitBlock(**block, n_layers=count, p_stochastic=own, **settings))
             channels, grid = outputs, _get_conv_output_shape(grid, kernel_size=3, stride=2, padding=1)
         self.classifier = nn.Sequential(
             *(nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.LayerNorm(channels)),
@@ -417,13 +368,10 @@ class MaxVit(nn.Module):
         return self.classifier(x)
 
 
-def _maxvit_t(**kwargs: Any) -> MaxVit:
-    sizes = {"input_size": (224, 224), "block_channels": [64, 128, 256, 512], "block_layers": [2, 2, 5, 2]}
-    return MaxVit(**{**sizes, "stem_channels": 64, "head_dim": 32, "stochastic_depth_prob": 0.2, "partition_size": 7, **kwargs})
-
-
 def _prepare(weights: Any, kwargs: dict[str, Any]) -> None:
     _ovewrite_named_param(kwargs, "input_size", weights.meta["min_size"])
 
 
-maxvit_t, MaxVit_T_Weights = builder_and_weights("maxvit_t", __name__, _maxvit_t, prepare=_prepare)
+_blocks: dict[str, Any] = {"block_channels": [64, 128, 256, 512], "block_layers": [2, 2, 5, 2], "head_dim": 32, "partition_size": 7}
+_tiny = partial(MaxVit, input_size=(224, 224), stem_channels=64, stochastic_depth_prob=0.2, **_blocks)
+maxvit_t, MaxVit_T_Weights = builder_and_weights("maxvit_t", __name__, _tiny, prepare=_prepare)

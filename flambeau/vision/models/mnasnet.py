@@ -10,6 +10,7 @@ from typing import Any
 from ... import nn
 from ...core.tensor import Tensor
 from ._builders import Built, builder_and_weights, initialize, kaiming_fan_out
+from ._utils import _make_divisible
 
 __all__ = [
     *("MNASNet", "MNASNet0_5_Weights", "MNASNet0_75_Weights", "MNASNet1_0_Weights", "MNASNet1_3_Weights"),
@@ -58,21 +59,9 @@ def _stack(in_ch: int, out_ch: int, kernel_size: int, stride: int, exp_factor: i
     return nn.Sequential(block(in_ch, out_ch, kernel_size, stride), *(block(out_ch, out_ch, kernel_size, 1) for _ in range(1, repeats)))
 
 
-def _round_to_multiple_of(val: float, divisor: int, round_up_bias: float = 0.9) -> int:
-    """The multiple of ``divisor`` nearest to ``val``, at least ``divisor`` and ``round_up_bias * val``.
-
-    Raises:
-        ValueError: a bias not between 0 and 1.
-    """
-    if not 0.0 < round_up_bias < 1.0:
-        raise ValueError(f"round_up_bias should be greater than 0.0 and smaller than 1.0 instead of {round_up_bias}")
-    rounded = max(divisor, int(val + divisor / 2) // divisor * divisor)
-    return rounded if rounded >= round_up_bias * val else rounded + divisor
-
-
 def _get_depths(alpha: float) -> list[int]:
     """The channels of the stages."""
-    return [_round_to_multiple_of(depth * alpha, 8) for depth in (32, 16, 24, 40, 80, 96, 192, 320)]
+    return [_make_divisible(depth * alpha, 8) for depth in (32, 16, 24, 40, 80, 96, 192, 320)]
 
 
 def _stem(first: int, second: int) -> list[nn.Module]:

@@ -8,7 +8,7 @@ from ... import nn
 from ...core.tensor import Tensor
 from ..ops.misc import Conv2dNormActivation
 from ._builders import Layer, builder_and_weights, initialize, normal
-from ._utils import _make_divisible
+from ._utils import Classifier, _make_divisible
 
 __all__ = ["MobileNetV2", "MobileNet_V2_Weights", "mobilenet_v2"]
 
@@ -49,7 +49,7 @@ class InvertedResidual(nn.Module):
 STAGES = [[1, 16, 1, 1], [6, 24, 2, 2], [6, 32, 3, 2], [6, 64, 4, 2], [6, 96, 3, 1], [6, 160, 3, 2], [6, 320, 1, 1]]
 
 
-class MobileNetV2(nn.Module):
+class MobileNetV2(Classifier):
     """A strided convolution, stages of inverted residuals, a 1x1 convolution, the mean over places, and a linear layer.
 
     Args:
@@ -103,9 +103,6 @@ class MobileNetV2(nn.Module):
 
     def _forward_impl(self, x: Tensor) -> Tensor:
         return self.classifier(nn.functional.adaptive_avg_pool2d(self.features(x), (1, 1)).flatten(1))
-
-    def forward(self, x: Tensor) -> Tensor:
-        return self._forward_impl(x)
 
 
 mobilenet_v2, MobileNet_V2_Weights = builder_and_weights("mobilenet_v2", __name__, MobileNetV2)

@@ -13,6 +13,7 @@ import numpy as np
 
 from ... import nn
 from ...core.tensor import Tensor
+from .._signatures import taking
 from ..ops.misc import Conv2dNormActivation, SqueezeExcitation
 from ._builders import Built, Layer, builder_and_weights, initialize, normal
 from ._utils import _make_divisible
@@ -63,16 +64,9 @@ class BottleneckTransform(nn.Sequential):
 class ResBottleneckBlock(nn.Module):
     """A bottleneck to which the input is added, through a 1x1 convolution where the shape changes."""
 
+    @taking(BottleneckTransform.__init__, group_width=1, bottleneck_multiplier=1.0, se_ratio=None)
     def __init__(
-        self,
-        width_in: int,
-        width_out: int,
-        stride: int,
-        norm_layer: Layer,
-        activation_layer: Layer,
-        group_width: int = 1,
-        bottleneck_multiplier: float = 1.0,
-        se_ratio: float | None = None,
+        self, *, width_in: int, width_out: int, stride: int, norm_layer: Layer, activation_layer: Layer, **bottleneck: Any
     ) -> None:
         super().__init__()
         self.proj = None
@@ -80,8 +74,7 @@ class ResBottleneckBlock(nn.Module):
             self.proj = Conv2dNormActivation(
                 width_in, width_out, kernel_size=1, stride=stride, norm_layer=norm_layer, activation_layer=None
             )
-        layers = (norm_layer, activation_layer)
-        self.f = BottleneckTransform(width_in, width_out, stride, *layers, group_width, bottleneck_multiplier, se_ratio)
+        self.f = BottleneckTransform(width_in, width_out, stride, norm_layer, activation_layer, **bottleneck)
         self.activation = activation_layer(inplace=True)
 
     def forward(self, x: Tensor) -> Tensor:

@@ -7,7 +7,9 @@ from typing import Any
 
 from ... import nn
 from ...core.tensor import Tensor
+from .._signatures import taking
 from ._builders import Built, Layer, builder_and_weights, initialize, kaiming_fan_out
+from ._utils import Classifier
 
 __all__ = [
     *("ResNet", "ResNet18_Weights", "ResNet34_Weights", "ResNet50_Weights", "ResNet101_Weights", "ResNet152_Weights"),
@@ -95,16 +97,9 @@ class Bottleneck(nn.Module):
 
     expansion = 4
 
+    @taking(BasicBlock.__init__)
     def __init__(
-        self,
-        inplanes: int,
-        planes: int,
-        stride: int = 1,
-        downsample: nn.Module | None = None,
-        groups: int = 1,
-        base_width: int = 64,
-        dilation: int = 1,
-        norm_layer: Layer | None = None,
+        self, *, inplanes: int, planes: int, stride: int, downsample: Any, groups: int, base_width: int, dilation: int, norm_layer: Any
     ) -> None:
         super().__init__()
         norm_layer = norm_layer or nn.BatchNorm2d
@@ -127,7 +122,7 @@ class Bottleneck(nn.Module):
         return self.relu(out)
 
 
-class ResNet(nn.Module):
+class ResNet(Classifier):
     """A strided 7x7 convolution and a pooling, four stages of blocks, the mean over places, and a linear layer.
 
     Args:
@@ -214,9 +209,6 @@ class ResNet(nn.Module):
         x = self.maxpool(self.relu(self.bn1(self.conv1(x))))
         x = self.layer4(self.layer3(self.layer2(self.layer1(x))))
         return self.fc(self.avgpool(x).flatten(1))
-
-    def forward(self, x: Tensor) -> Tensor:
-        return self._forward_impl(x)
 
 
 def _builder(name: str, block: type[BasicBlock | Bottleneck], *layers: int, **enforced: Any) -> Built[ResNet]:

@@ -7,6 +7,7 @@ from functools import partial
 from ... import nn, ops
 from ...core.tensor import Tensor
 from ._builders import Built, Layer, builder_and_weights
+from ._utils import Classifier
 
 __all__ = [
     *("ShuffleNetV2", "ShuffleNet_V2_X0_5_Weights", "ShuffleNet_V2_X1_0_Weights", "ShuffleNet_V2_X1_5_Weights"),
@@ -69,7 +70,7 @@ class InvertedResidual(nn.Module):
         return channel_shuffle(out, 2)
 
 
-class ShuffleNetV2(nn.Module):
+class ShuffleNetV2(Classifier):
     """A strided convolution and a pooling, three stages, a 1x1 convolution, the mean over places, and a linear layer.
 
     Args:
@@ -115,9 +116,6 @@ class ShuffleNetV2(nn.Module):
     def _forward_impl(self, x: Tensor) -> Tensor:
         x = self.stage4(self.stage3(self.stage2(self.maxpool(self.conv1(x)))))
         return self.fc(self.conv5(x).mean([2, 3]))
-
-    def forward(self, x: Tensor) -> Tensor:
-        return self._forward_impl(x)
 
 
 def _builder(name: str, *channels: int) -> Built[ShuffleNetV2]:

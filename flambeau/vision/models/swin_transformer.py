@@ -8,13 +8,12 @@ from functools import partial
 from typing import Any
 
 from ... import nn, ops
-from ...core.dtype import float32
+from ...core.dtype import float32, int64
 from ...core.tensor import Tensor
 from .._signatures import taking
 from ..ops.misc import MLP, Permute
 from ..ops.stochastic_depth import StochasticDepth
-from ._builders import Built, Layer, builder_and_weights, initialize
-from ._relative_positions import relative_position_bias, relative_position_index
+from ._builders import Built, Layer, builder_and_weights, initialize, truncated
 from .vision_transformer import draw_perceptron
 
 __all__ = [
@@ -65,6 +64,22 @@ class PatchMergingV2(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         return self.norm(self.reduction(_patch_merging_pad(x)))
+
+
+# -- biases by the difference of two places in a window -----------------------------------------------------------------------------
+def relative_position_index(*sides: int) -> Tensor:
+    """For each two places of a window the row of the table of biases that belongs to their difference: ``(places, places)``."""
+    index = ops.zeros((), dtype=int64)
+    for axis, side in zip(ops.meshgrid(*map(ops.arange, sides), indexing="ij"), sides):
+        place = axis.flatten()
+        difference = place[:, None] - place[None, :] + (side - 1)  # 0 and up
+        index = index * (2 * side - 1) + difference
+    return index
+
+
+def relative_position_bias(table: Tensor, index: Tensor, places: int) -> Tensor:
+    """``(1, heads, places, places)`` of a table of shape ``(differences, heads)``."""
+    return table[index.view(-1)].view(places, places, -1).permute(2, 0, 1).contiguous().unsqueeze(0)
 
 
 # -- attention in windows -----------------------------------------------------------------------------------------------------------
@@ -466,24 +481,20 @@ class SwinTransformer(nn.Module):
         self.avgpool = nn.AdaptiveAvgPool2d(1)
         self.flatten = nn.Flatten(1)
         self.head = nn.Linear(dim, num_classes)
-        initialize(self, {nn.Linear: partial(nn.init.trunc_normal_, std=0.02)}, norms=())
+        initialize(self, {nn.Linear: truncated}, norms=())
 
     def forward(self, x: Tensor) -> Tensor:
         return self.head(self.flatten(self.avgpool(self.permute(self.norm(self.features(x))))))
 
 
+def sizes_of(embed_dim: int, depth: int) -> dict[str, Any]:
+    """Arguments of a model of four stages, of which the third has ``depth`` blocks; heads are of 32 channels."""
+    return {"embed_dim": embed_dim, "depths": [2, 2, depth, 2], "num_heads": [embed_dim // 32 * 2**stage for stage in range(4)]}
+
+
 def _builder(name: str, embed_dim: int, depth: int, window: int, stochastic_depth_prob: float, **version: Any) -> Built[SwinTransformer]:
-    build = partial(
-        SwinTransformer,
-        patch_size=[4, 4],
-        embed_dim=embed_dim,
-        depths=[2, 2, depth, 2],
-        num_heads=[embed_dim // 32 * 2**stage for stage in range(4)],
-        window_size=[window, window],
-        stochastic_depth_prob=stochastic_depth_prob,
-        **version,
-    )
-    return builder_and_weights(name, __name__, build)
+    build = partial(SwinTransformer, patch_size=[4, 4], window_size=[window, window], **sizes_of(embed_dim, depth), **version)
+    return builder_and_weights(name, __name__, partial(build, stochastic_depth_prob=stochastic_depth_prob))
 
 
 _V2: dict[str, Any] = {"block": SwinTransformerBlockV2, "downsample_layer": PatchMergingV2}

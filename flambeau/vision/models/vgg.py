@@ -6,8 +6,8 @@ from functools import partial
 from typing import Any
 
 from ... import nn
-from ...core.tensor import Tensor
 from ._builders import Built, builder_and_weights, initialize, kaiming_fan_out, normal
+from ._utils import Classifier
 
 __all__ = [
     *("VGG", "VGG11_Weights", "VGG11_BN_Weights", "VGG13_Weights", "VGG13_BN_Weights", "VGG16_Weights", "VGG16_BN_Weights"),
@@ -15,7 +15,7 @@ __all__ = [
 ]
 
 
-class VGG(nn.Module):
+class VGG(Classifier):
     """Convolutions, then three linear layers.
 
     Args:
@@ -48,9 +48,6 @@ class VGG(nn.Module):
         if init_weights:
             initialize(self, {nn.Conv2d: kaiming_fan_out, nn.Linear: normal(0.01)}, norms=(nn.BatchNorm2d,))
 
-    def forward(self, x: Tensor) -> Tensor:
-        return self.classifier(self.avgpool(self.features(x)).flatten(1))
-
 
 def make_layers(cfg: list[str | int], batch_norm: bool = False) -> nn.Sequential:
     """The convolutions of a row of the table: channels, and ``"M"`` for a pooling."""
@@ -68,17 +65,11 @@ def make_layers(cfg: list[str | int], batch_norm: bool = False) -> nn.Sequential
     return nn.Sequential(*layers)
 
 
-def configuration(*repeats: int) -> list[str | int]:
-    """A row of the table: how often there are 64, 128, 256, 512 and 512 channels."""
-    rows = ([channels] * count + ["M"] for channels, count in zip((64, 128, 256, 512, 512), repeats))
-    return [entry for row in rows for entry in row]
-
-
-cfgs = {
-    "A": configuration(1, 1, 2, 2, 2),
-    "B": configuration(2, 2, 2, 2, 2),
-    "D": configuration(2, 2, 3, 3, 3),
-    "E": configuration(2, 2, 4, 4, 4),
+cfgs: dict[str, list[str | int]] = {
+    "A": [64, "M", 128, "M", 256, 256, "M", 512, 512, "M", 512, 512, "M"],
+    "B": [64, 64, "M", 128, 128, "M", 256, 256, "M", 512, 512, "M", 512, 512, "M"],
+    "D": [64, 64, "M", 128, 128, "M", 256, 256, 256, "M", 512, 512, 512, "M", 512, 512, 512, "M"],
+    "E": [64, 64, "M", 128, 128, "M", 256, 256, 256, 256, "M", 512, 512, 512, 512, "M", 512, 512, 512, 512, "M"],
 }
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -11,13 +11,12 @@ from typing import Any
 from .... import nn, ops
 from ....core.tensor import Tensor
 from ...ops import MLP, StochasticDepth
-from .._builders import Built, builder_and_weights
+from .._builders import Built, Layer, builder_and_weights, initialize, truncated
 from .._utils import _ovewrite_named_param
 
 __all__ = ["MViT", "MViT_V1_B_Weights", "MViT_V2_S_Weights", "mvit_v1_b", "mvit_v2_s"]
 
 F: Any = nn.functional
-Layer = Callable[..., Any]
 Sizes = tuple[int, int, int]
 
 
@@ -321,41 +320,18 @@ class MViT(nn.Module):
         size = [length // step for length, step in zip((temporal_size, *spatial_size), self.conv_proj.stride)]
         self.pos_encoding = PositionalEncoding(channels, (size[1], size[2]), size[0], rel_pos_embed)
         self.blocks = nn.ModuleList()
+        settings: Any = {"residual_pool": residual_pool, "residual_with_cls_embed": residual_with_cls_embed, "rel_pos_embed": rel_pos_embed}
+        settings |= {"proj_after_attn": proj_after_attn, "dropout": attention_dropout, "norm_layer": norm}
         for place, setting in enumerate(block_setting):
-            self.blocks.append(
-                (block or MultiscaleBlock)(
-                    input_size=size,
-                    cnf=setting,
-                    residual_pool=residual_pool,
-                    residual_with_cls_embed=residual_with_cls_embed,
-                    rel_pos_embed=rel_pos_embed,
-                    proj_after_attn=proj_after_attn,
-                    dropout=attention_dropout,
-                    stochastic_depth_prob=stochastic_depth_prob * place / (len(block_setting) - 1.0),
-                    norm_layer=norm,
-                )
-            )
+            probability = stochastic_depth_prob * place / (len(block_setting) - 1.0)
+            self.blocks.append((block or MultiscaleBlock)(input_size=size, cnf=setting, stochastic_depth_prob=probability, **settings))
             if len(setting.stride_q) > 0:
                 size = [length // step for length, step in zip(size, setting.stride_q)]
         self.norm = norm(last)
         self.head = nn.Sequential(nn.Dropout(dropout, inplace=True), nn.Linear(last, num_classes))
-        self._initialise()
-
-    def _initialise(self) -> None:
-        draw = partial(nn.init.trunc_normal_, std=0.02)
-        for module in self.modules():
-            if isinstance(module, nn.Linear):
-                draw(module.weight)
-                if module.bias is not None:
-                    nn.init.zeros_(module.bias)
-            elif isinstance(module, nn.LayerNorm):
-                if module.weight is not None:
-                    nn.init.ones_(module.weight)
-                if module.bias is not None:
-                    nn.init.zeros_(module.bias)
-            elif isinstance(module, PositionalEncoding):
-                for parameter in module.parameters():
-                    draw(parameter)
+        for parameter in self.pos_encoding.parameters():
+            truncated(parameter)
+        initialize(self, {nn.Linear: truncated}, norms=(nn.LayerNorm,))
 
     def forward(self, x: Tensor) -> Tensor:
         if x.dim() not in (4, 5):
@@ -375,17 +351,9 @@ def _settings(inputs: Sequence[int], outputs: Sequence[int], pooled: bool) -> li
     for place, scale in enumerate(scales):
         begins = place > 0 and scales[place - 1] != scale
         coarse = 2 ** (3 - scale)
-        settings.append(
-            MSBlockConfig(
-                num_heads=2**scale,
-                input_channels=inputs[place],
-                output_channels=outputs[place],
-                kernel_q=[3, 3, 3] if begins or pooled else [],
-                kernel_kv=[3, 3, 3],
-                stride_q=[1, 2, 2] if begins else [1, 1, 1] if pooled else [],
-                stride_kv=[1, coarse, coarse],
-            )
-        )
+        queries = [3, 3, 3] if begins or pooled else [], [1, 2, 2] if begins else [1, 1, 1] if pooled else []
+        pooling = {"kernel_q": queries[0], "kernel_kv": [3, 3, 3], "stride_q": queries[1], "stride_kv": [1, coarse, coarse]}
+        settings.append(MSBlockConfig(2**scale, inputs[place], outputs[place], **pooling))
     return settings
 
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
 from .... import nn
 from ....core.tensor import Tensor
-from .._builders import Built, builder_and_weights, initialize, kaiming_fan_out, normal
+from .._builders import Built, Layer, builder_and_weights, initialize, kaiming_fan_out, normal
 
 __all__ = ["MC3_18_Weights", "R2Plus1D_18_Weights", "R3D_18_Weights", "VideoResNet", "mc3_18", "r2plus1d_18", "r3d_18"]
 
@@ -44,10 +44,7 @@ class Conv2Plus1D(nn.Sequential):
             nn.Conv3d(midplanes, out_planes, **times, bias=False),
         )
 
-    @staticmethod
-    def get_downsample_stride(stride: int) -> tuple[int, int, int]:
-        """The stride of a shortcut beside it."""
-        return stride, stride, stride
+    get_downsample_stride = staticmethod(Conv3DSimple.get_downsample_stride)
 
 
 class Conv3DNoTemporal(nn.Conv3d):
@@ -86,9 +83,7 @@ class BasicBlock(nn.Module):
 
     expansion = 1
 
-    def __init__(
-        self, inplanes: int, planes: int, conv_builder: Callable[..., Any], stride: int = 1, downsample: nn.Module | None = None
-    ) -> None:
+    def __init__(self, inplanes: int, planes: int, conv_builder: Layer, stride: int = 1, downsample: nn.Module | None = None) -> None:
         super().__init__()
         middle = _midplanes(inplanes, planes)
         self.conv1 = _normalized(conv_builder(inplanes, planes, middle, stride), planes, nn.ReLU(inplace=True))
@@ -109,9 +104,7 @@ class Bottleneck(nn.Module):
 
     expansion = 4
 
-    def __init__(
-        self, inplanes: int, planes: int, conv_builder: Callable[..., Any], stride: int = 1, downsample: nn.Module | None = None
-    ) -> None:
+    def __init__(self, inplanes: int, planes: int, conv_builder: Layer, stride: int = 1, downsample: nn.Module | None = None) -> None:
         super().__init__()
         wide = planes * self.expansion
         self.conv1 = _normalized(nn.Conv3d(inplanes, planes, kernel_size=1, bias=False), planes, nn.ReLU(inplace=True))
@@ -169,7 +162,7 @@ class VideoResNet(nn.Module):
         block: Any,
         conv_makers: Sequence[Any],
         layers: Sequence[int],
-        stem: Callable[..., Any],
+        stem: Layer,
         num_classes: int = 400,
         zero_init_residual: bool = False,
     ) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
@@ -11,14 +11,12 @@ from .... import nn
 from ....core.tensor import Tensor
 from ..._signatures import taking
 from .. import swin_transformer as swin
-from .._builders import Built, builder_and_weights, initialize
-from .._relative_positions import relative_position_bias
+from .._builders import Built, Layer, builder_and_weights, initialize, truncated
 from ..swin_transformer import PatchMerging as PatchMerging, SwinTransformer, SwinTransformerBlock
 
 __all__ = ["Swin3D_B_Weights", "Swin3D_S_Weights", "Swin3D_T_Weights", "SwinTransformer3d", "swin3d_b", "swin3d_s", "swin3d_t"]
 
 F: Any = nn.functional
-Layer = Callable[..., Any]
 
 
 def shifted_window_attention_3d(
@@ -80,7 +78,9 @@ class ShiftedWindowAttention3d(swin.WindowAttention):
     def get_relative_position_bias(self, window_size: Sequence[int]) -> Tensor:
         """``(1, num_heads, places, places)`` for windows that may be smaller."""
         places = math.prod(window_size)
-        return relative_position_bias(self.relative_position_bias_table, self.relative_position_index[:places, :places].reshape(-1), places)
+        return swin.relative_position_bias(
+            self.relative_position_bias_table, self.relative_position_index[:places, :places].reshape(-1), places
+        )
 
     def forward(self, x: Tensor) -> Tensor:
         whole = [length <= side for length, side in zip(x.shape[1:4], self.window_size)]
@@ -163,7 +163,7 @@ class SwinTransformer3d(nn.Module):
         self.norm = norm(dim)
         self.avgpool = nn.AdaptiveAvgPool3d(1)
         self.head = nn.Linear(dim, num_classes)
-        initialize(self, {nn.Linear: partial(nn.init.trunc_normal_, std=0.02)}, norms=())
+        initialize(self, {nn.Linear: truncated}, norms=())
 
     def forward(self, x: Tensor) -> Tensor:
         x = self.norm(self.features(self.pos_drop(self.patch_embed(x))))
@@ -171,16 +171,8 @@ class SwinTransformer3d(nn.Module):
 
 
 def _builder(name: str, embed_dim: int, depth: int) -> Built[SwinTransformer3d]:
-    build = partial(
-        SwinTransformer3d,
-        patch_size=[2, 4, 4],
-        embed_dim=embed_dim,
-        depths=[2, 2, depth, 2],
-        num_heads=[embed_dim // 32 * 2**stage for stage in range(4)],
-        window_size=[8, 7, 7],
-        stochastic_depth_prob=0.1,
-    )
-    return builder_and_weights(name, __name__, build, pretrained="KINETICS400_V1")
+    build = partial(SwinTransformer3d, patch_size=[2, 4, 4], window_size=[8, 7, 7], **swin.sizes_of(embed_dim, depth))
+    return builder_and_weights(name, __name__, partial(build, stochastic_depth_prob=0.1), pretrained="KINETICS400_V1")
 
 
 swin3d_t, Swin3D_T_Weights = _builder("swin3d_t", 96, 6)
