@@ -138,9 +138,13 @@ def register_described(functional: Kernel, kind: type) -> Callable[[Kernel], Ker
     return decorator
 
 
+def _arguments(kernel: Kernel) -> tuple[str, ...]:
+    return kernel.__code__.co_varnames[: kernel.__code__.co_argcount]
+
+
 def _looking_up(kernel: Kernel) -> Any:
     """The functional with the name, the docstring and, but for the first argument, the signature of ``kernel``."""
-    name, (_, *others) = kernel.__name__, inspect.signature(kernel).parameters
+    name, others = kernel.__name__, _arguments(kernel)[1:]
     passed = "".join([f", {other}={other}" for other in others])
     source = _FUNCTIONAL.format(name=name, parameters="".join([f", {other}" for other in others]), passed=passed)
     made: dict[str, Any] = {}
@@ -161,8 +165,7 @@ def functional_of(*kinds: type, wrap: bool = True, pillow: Kernel | None = None)
 
     def decorator(kernel: Kernel) -> Any:
         functional = _looking_up(kernel)
-        kind = next(iter(inspect.signature(kernel).parameters))
-        kernel.__name__ = kernel.__qualname__ = f"{functional.__name__}_{kind}"
+        kernel.__name__ = kernel.__qualname__ = f"{functional.__name__}_{_arguments(kernel)[0]}"
         kernel.__doc__ = None  # it is the functional's; the kernel gets that of all kernels
         kernel.__globals__[kernel.__name__] = kernel
         functional.kernel = register(functional, *kinds, wrap=wrap)(kernel)
