@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import PIL.Image
-from PIL import ImageOps
+from PIL import ImageEnhance, ImageOps
 
 from .... import ops
 from ....core import dtype as dtypes
@@ -113,7 +113,7 @@ def grayscale_to_rgb_image_pil(image: Any) -> Any:
 
 
 # -- brightness, contrast, saturation, hue, sharpness --------------------------------------------------------------------------------------
-@functional_of(*IMAGES, pillow=pil.adjust_brightness)
+@functional_of(*IMAGES, pillow=pil.enhanced_by(ImageEnhance.Brightness))
 def adjust_brightness(image: Tensor, brightness_factor: float) -> Tensor:
     """``inpt`` mixed with black: 0 is black, 1 ``inpt`` itself.
 
@@ -133,7 +133,7 @@ def adjust_brightness(image: Tensor, brightness_factor: float) -> Tensor:
     return _bounded(image.mul(float(brightness_factor)), image)
 
 
-@functional_of(*IMAGES, pillow=pil.adjust_saturation)
+@functional_of(*IMAGES, pillow=pil.enhanced_by(ImageEnhance.Color))
 def adjust_saturation(image: Tensor, saturation_factor: float) -> Tensor:
     """``inpt`` mixed with its grey image.
 
@@ -152,7 +152,7 @@ def adjust_saturation(image: Tensor, saturation_factor: float) -> Tensor:
     return image if _channels(image) == 1 else _blend(image, _grey(image), saturation_factor)
 
 
-@functional_of(*IMAGES, pillow=pil.adjust_contrast)
+@functional_of(*IMAGES, pillow=pil.enhanced_by(ImageEnhance.Contrast))
 def adjust_contrast(image: Tensor, contrast_factor: float) -> Tensor:
     """``inpt`` mixed with its mean brightness.
 
@@ -183,7 +183,7 @@ def _smoothed(images: Tensor) -> Tensor:
     return functional.conv2d(images, weight, groups=channels)
 
 
-@functional_of(*IMAGES, pillow=pil.adjust_sharpness)
+@functional_of(*IMAGES, pillow=pil.enhanced_by(ImageEnhance.Sharpness))
 def adjust_sharpness(image: Tensor, sharpness_factor: float) -> Tensor:
     """``inpt`` mixed with a smoothed image; its border stays.
 

@@ -6,7 +6,7 @@ from numbers import Number
 from typing import Any
 
 import numpy as np
-from PIL import Image, ImageEnhance, ImageOps
+from PIL import Image, ImageOps
 
 from .... import ops
 from ....core.tensor import Tensor
@@ -124,30 +124,22 @@ def pad(img: Any, padding: Any, fill: Any = 0, padding_mode: str = "constant") -
     return padded
 
 
-def affine(img: Any, matrix: Any, interpolation: int, fill: Any = None) -> Any:
-    return img.transform(img.size, Image.Transform.AFFINE, matrix, interpolation, fillcolor=colour_of(fill, img))
+def transform(img: Any, method: Image.Transform, numbers: Any, interpolation: int, fill: Any = None) -> Any:
+    return img.transform(img.size, method, numbers, interpolation, fillcolor=colour_of(fill, img))
 
 
 def rotate(img: Any, angle: float, interpolation: int, expand: bool = False, center: Any = None, fill: Any = None) -> Any:
     return img.rotate(angle, interpolation, expand, center, fillcolor=colour_of(fill, img))
 
 
-def perspective(img: Any, coefficients: Any, interpolation: int, fill: Any = None) -> Any:
-    return img.transform(img.size, Image.Transform.PERSPECTIVE, coefficients, interpolation, fillcolor=colour_of(fill, img))
-
-
 # -- colour --------------------------------------------------------------------------------------------------------------------------
-def _enhanced(enhancer: Any) -> Any:
+def enhanced_by(enhancer: Any) -> Any:
+    """The kernel that mixes an image with another one, as ``enhancer`` of Pillow's does."""
+
     def enhance(img: Any, *factor: float, **named: float) -> Any:  # ``brightness_factor`` and so on
         return enhancer(img).enhance(*factor, *named.values())
 
     return enhance
-
-
-adjust_brightness = _enhanced(ImageEnhance.Brightness)
-adjust_contrast = _enhanced(ImageEnhance.Contrast)
-adjust_saturation = _enhanced(ImageEnhance.Color)
-adjust_sharpness = _enhanced(ImageEnhance.Sharpness)
 
 
 def adjust_hue(img: Any, hue_factor: float) -> Any:

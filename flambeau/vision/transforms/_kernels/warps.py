@@ -198,7 +198,8 @@ def affine_image_pil(
     mode = checked_mode(interpolation)
     angle, translate, shear, center = affine_arguments(angle, translate, scale, shear, center)
     middle = [image.width * 0.5, image.height * 0.5] if center is None else center
-    return pil.affine(image, affine_matrix(middle, angle, translate, scale, shear), PIL_MODES[mode], fill)
+    matrix = affine_matrix(middle, angle, translate, scale, shear)
+    return pil.transform(image, PIL.Image.Transform.AFFINE, matrix, PIL_MODES[mode], fill)
 
 
 @register_described(affine, tv_tensors.Mask)
@@ -449,7 +450,7 @@ def perspective_image_pil(
     image: Any, startpoints: Any, endpoints: Any, interpolation: Any = BILINEAR, fill: Any = None, coefficients: Any = None
 ) -> Any:
     numbers = _coefficients(startpoints, endpoints, coefficients)
-    return pil.perspective(image, numbers, PIL_MODES[checked_mode(interpolation)], fill)
+    return pil.transform(image, PIL.Image.Transform.PERSPECTIVE, numbers, PIL_MODES[checked_mode(interpolation)], fill)
 
 
 @register_described(perspective, tv_tensors.Mask)
