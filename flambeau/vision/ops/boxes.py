@@ -14,7 +14,7 @@ from ... import ops
 from ...autograd.grad_mode import no_grad
 from ...core import dtype as dtypes
 from ...core.tensor import Tensor
-from ._box_convert import FORMATS, STEPS, _box_cxcywh_to_xyxy, _box_xywh_to_xyxy
+from ._box_convert import FORMATS, STEPS
 from ._rotated import rotated_iou
 from ._utils import _upcast
 
@@ -266,10 +266,8 @@ def _box_inter_union(boxes1: Tensor, boxes2: Tensor, fmt: str = "xyxy") -> tuple
     if fmt not in _ALIGNED:
         raise ValueError(f"Unsupported Box IoU Calculation for given fmt {fmt}.")
     area1, area2 = box_area(boxes1, fmt), box_area(boxes2, fmt)
-    if fmt == "xywh":
-        boxes1, boxes2 = _box_xywh_to_xyxy(boxes1), _box_xywh_to_xyxy(boxes2)
-    elif fmt == "cxcywh":
-        boxes1, boxes2 = _box_cxcywh_to_xyxy(boxes1), _box_cxcywh_to_xyxy(boxes2)
+    if fmt != "xyxy":
+        boxes1, boxes2 = box_convert(boxes1, fmt, "xyxy"), box_convert(boxes2, fmt, "xyxy")
     low = ops.max(boxes1[..., None, :2], boxes2[..., None, :, :2])
     high = ops.min(boxes1[..., None, 2:], boxes2[..., None, :, 2:])
     width, height = _upcast(high - low).clamp(min=0).unbind(-1)

@@ -224,8 +224,6 @@ class RandomResizedCrop(Transform, functional=windows.resized_crop, passing=("si
         torch.Size([3, 4, 4])
     """
 
-    get_params = staticmethod(classic.RandomResizedCrop.get_params)
-
     @taking(classic.RandomResizedCrop.__init__, interpolation="bilinear")
     def __init__(self, size: Any, scale: Any, ratio: Any, interpolation: Any, antialias: bool | None):
         super().__init__()
@@ -370,8 +368,6 @@ class RandomCrop(Transform):
         torch.Size([3, 4, 4])
     """
 
-    get_params = staticmethod(classic.RandomCrop.get_params)
-
     def __init__(self, size: Any, padding: Any = None, pad_if_needed: bool = False, fill: Any = 0, padding_mode: str = "constant"):
         super().__init__()
         self.size = arguments.setup_size(size, _TWO_SIZES)
@@ -474,6 +470,8 @@ class RandomIoUCrop(Transform):
         return (top, left, new_height, new_width) if new_width and new_height else None
 
     def make_params(self, flat_inputs: list[Any]) -> dict[str, Any]:
+        from ...ops.boxes import box_iou  # late: other transforms need none of these operations
+
         height, width = query_size(flat_inputs)
         described = get_bounding_boxes(flat_inputs)
         boxes = meta.converted(described.as_subclass(Tensor), described.format, tv_tensors.BoundingBoxFormat.XYXY)
@@ -485,8 +483,10 @@ class RandomIoUCrop(Transform):
                 window = self._window(height, width)
                 if window is None:
                     continue
+                top, left, window_height, window_width = window
+                corners = boxes.new_tensor([[left, top, left + window_width, top + window_height]])
                 is_inside = _has_middle_inside(boxes, window)
-                if is_inside.any() and _overlaps(boxes[is_inside], window).max() >= overlap:
+                if is_inside.any() and box_iou(boxes[is_inside], corners).max() >= overlap:
                     return {**dict(zip(("top", "left", "height", "width"), window)), "is_within_crop_area": is_inside}
 
     def transform(self, inpt: Any, params: dict[str, Any]) -> Any:
@@ -505,16 +505,6 @@ def _has_middle_inside(boxes: Tensor, window: tuple[int, int, int, int]) -> Tens
     return (left < x) & (x < left + width) & (top < y) & (y < top + height)
 
 
-def _overlaps(boxes: Tensor, window: tuple[int, int, int, int]) -> Tensor:
-    """Intersection over union of each box with the window."""
-    top, left, height, width = window
-    x1, y1, x2, y2 = (boxes if boxes.is_floating_point() else boxes.float()).unbind(-1)
-    across = (x2.clamp(max=left + width) - x1.clamp(min=left)).clamp(min=0)
-    down = (y2.clamp(max=top + height) - y1.clamp(min=top)).clamp(min=0)
-    common = across * down
-    return common / ((x2 - x1) * (y2 - y1) + height * width - common)
-
-
 # -- maps --------------------------------------------------------------------------------------------------------------------------------
 class RandomRotation(Transform, functional=warps.rotate, passing=("interpolation", "expand", "center", "fill")):
     """Inputs turned by a random angle; the arguments are those of the classic form, and ``fill`` may be a dictionary from types of input.
@@ -530,8 +520,6 @@ class RandomRotation(Transform, functional=warps.rotate, passing=("interpolation
         >>> RandomRotation(10)(torch.ones(3, 8, 6)).shape
         torch.Size([3, 8, 6])
     """
-
-    get_params = staticmethod(classic.RandomRotation.get_params)
 
     def __init__(self, degrees: Any, interpolation: Any = "nearest", expand: bool = False, center: Any = None, fill: Any = 0):
         super().__init__()
@@ -562,8 +550,6 @@ class RandomAffine(Transform, functional=warps.affine, passing=("interpolation",
         >>> RandomAffine(10, translate=(0.1, 0.1))(torch.ones(3, 8, 6)).shape
         torch.Size([3, 8, 6])
     """
-
-    get_params = staticmethod(classic.RandomAffine.get_params)
 
     @taking(classic.RandomAffine.__init__, interpolation="nearest")
     def __init__(self, degrees: Any, translate: Any, scale: Any, shear: Any, interpolation: Any, fill: Any, center: Any):
@@ -596,8 +582,6 @@ class RandomPerspective(RandomApplyTransform):
         torch.Size([3, 8, 6])
     """
 
-    get_params = staticmethod(classic.RandomPerspective.get_params)
-
     def __init__(self, distortion_scale: float = 0.5, p: float = 0.5, interpolation: Any = "bilinear", fill: Any = 0):
         super().__init__(p=p)
         if not 0 <= distortion_scale <= 1:
@@ -626,8 +610,6 @@ class ElasticTransform(Transform, functional=warps.elastic, passing=("interpolat
         >>> ElasticTransform(alpha=10.0)(torch.ones(3, 32, 32)).shape
         torch.Size([3, 32, 32])
     """
-
-    get_params = staticmethod(classic.ElasticTransform.get_params)
 
     def __init__(self, alpha: Any = 50.0, sigma: Any = 5.0, interpolation: Any = "bilinear", fill: Any = 0):
         super().__init__()
