@@ -107,7 +107,14 @@ class Compose:
         return _lines(self, *self.transforms)
 
 
-class Lambda:
+class _Unnamed:
+    """A transform that is printed without its arguments."""
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}()"
+
+
+class Lambda(_Unnamed):
     """A function as a transform. Source: torchvision.transforms.Lambda.
 
     Example:
@@ -122,9 +129,6 @@ class Lambda:
 
     def __call__(self, img: Any) -> Any:
         return self.lambd(img)
-
-    def __repr__(self) -> str:
-        return f"{type(self).__name__}()"
 
 
 class RandomTransforms:
@@ -188,7 +192,7 @@ class RandomChoice(RandomTransforms):
 
 
 # -- conversion --------------------------------------------------------------------------------------------------------------------------
-class ToTensor:
+class ToTensor(_Unnamed):
     """A PIL image or an array ``(H, W, C)`` as a tensor ``(C, H, W)``; bytes become numbers from 0 to 1.
 
     Source: torchvision.transforms.ToTensor.
@@ -200,18 +204,12 @@ class ToTensor:
     def __call__(self, pic: Any) -> Tensor:
         return F.to_tensor(pic)
 
-    def __repr__(self) -> str:
-        return f"{type(self).__name__}()"
 
-
-class PILToTensor:
+class PILToTensor(_Unnamed):
     """A PIL image as a tensor ``(C, H, W)`` with the image's own values. Source: torchvision.transforms.PILToTensor."""
 
     def __call__(self, pic: Any) -> Tensor:
         return F.pil_to_tensor(pic)
-
-    def __repr__(self) -> str:
-        return f"{type(self).__name__}()"
 
 
 class ConvertImageDtype(Module):

@@ -6,6 +6,7 @@ Plain tensors and PIL images are images. What a transform does not know passes a
 from __future__ import annotations
 
 from ....core import late as _late
+from ... import transforms as _classic
 from .._kernels.augmentation import AutoAugmentPolicy
 from .._kernels.modes import InterpolationMode
 from . import _augment, _auto_augment, _color, _container, _geometry, _misc, _transform, _utils, functional
@@ -22,3 +23,8 @@ _late.adopt(__name__)
 
 _modules = (_augment, _auto_augment, _color, _container, _geometry, _misc, _transform, _utils)
 __all__ = sorted(["AutoAugmentPolicy", "InterpolationMode", "functional", *[name for module in _modules for name in module.__all__]])
+
+# The draws of a random transform by themselves are those of its classic form.
+for _name in __all__:
+    if hasattr(getattr(_classic, _name, None), "get_params"):
+        globals()[_name].get_params = staticmethod(getattr(_classic, _name).get_params)

@@ -12,7 +12,6 @@ from ....core.tensor import Tensor
 from ....nn import functional
 from ....utils._pytree import tree_flatten, tree_unflatten
 from ... import tv_tensors
-from .. import transforms as classic
 from .._kernels import arguments, draws, filters
 from ._geometry import PassingBoxes
 from ._transform import RandomApplyTransform, Transform
@@ -35,8 +34,6 @@ class RandomErasing(RandomApplyTransform, PassingBoxes):
         >>> RandomErasing(p=1.0)(torch.ones(3, 8, 6)).shape
         torch.Size([3, 8, 6])
     """
-
-    get_params = staticmethod(classic.RandomErasing.get_params)
 
     def __init__(self, p: float = 0.5, scale: Any = (0.02, 0.33), ratio: Any = (0.3, 3.3), value: Any = 0.0, inplace: bool = False):
         super().__init__(p=p)

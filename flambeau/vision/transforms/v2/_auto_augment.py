@@ -11,7 +11,6 @@ from .... import ops
 from ....core.tensor import Tensor
 from ....utils._pytree import tree_flatten, tree_unflatten
 from ... import tv_tensors
-from .. import autoaugment as classic
 from .._kernels import augmentation
 from .._kernels.augmentation import AutoAugmentPolicy, Space
 from .._kernels.meta import get_size
@@ -87,8 +86,6 @@ class AutoAugment(_Augmentation):
         >>> AutoAugment()(torch.ones(3, 8, 8, dtype=torch.uint8)).shape
         torch.Size([3, 8, 8])
     """
-
-    get_params = staticmethod(classic.AutoAugment.get_params)
 
     def __init__(self, policy: AutoAugmentPolicy = AutoAugmentPolicy.IMAGENET, interpolation: Any = "nearest", fill: Any = None):
         super().__init__(interpolation=interpolation, fill=fill)

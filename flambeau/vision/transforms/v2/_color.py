@@ -6,7 +6,6 @@ from typing import Any
 
 from .... import ops
 from .._kernels import arguments, color, draws
-from ..transforms import ColorJitter as _ClassicColorJitter
 from ._transform import RandomApplyTransform, Transform
 from ._utils import query_chw
 
@@ -78,8 +77,6 @@ class ColorJitter(Transform):
         >>> ColorJitter(brightness=0.5, hue=0.1)(torch.ones(3, 8, 6)).shape
         torch.Size([3, 8, 6])
     """
-
-    get_params = staticmethod(_ClassicColorJitter.get_params)
 
     def __init__(self, brightness: Any = None, contrast: Any = None, saturation: Any = None, hue: Any = None):
         super().__init__()

@@ -15,7 +15,6 @@ from ....core.tensor import Tensor
 from ....utils._pytree import tree_flatten, tree_unflatten
 from ... import tv_tensors
 from .._kernels import arguments, conversion, draws, filters, meta
-from ..transforms import GaussianBlur as _ClassicGaussianBlur
 from ._transform import Transform
 from ._utils import check_type, get_bounding_boxes, get_keypoints, has_any, is_pure_tensor, parse_labels_getter, setup_number_or_seq
 
@@ -191,12 +190,13 @@ class ToDtype(Transform, types=(Tensor,)):
 
 
 # -- values ------------------------------------------------------------------------------------------------------------------------------
-def _refuse_pictures(transform: Any, flat_inputs: list[Any]) -> None:
-    if has_any(flat_inputs, PIL.Image.Image):
-        raise TypeError(f"{type(transform).__name__}() does not support PIL images.")
+class _OfTensors(Transform):
+    def check_inputs(self, flat_inputs: list[Any]) -> None:
+        if has_any(flat_inputs, PIL.Image.Image):
+            raise TypeError(f"{type(self).__name__}() does not support PIL images.")
 
 
-class LinearTransformation(Transform, types=(is_pure_tensor, tv_tensors.Image, tv_tensors.Video)):
+class LinearTransformation(_OfTensors, types=(is_pure_tensor, tv_tensors.Image, tv_tensors.Video)):
     """``(x - mean_vector) @ transformation_matrix`` of flattened images.
 
     Args:
@@ -214,15 +214,12 @@ class LinearTransformation(Transform, types=(is_pure_tensor, tv_tensors.Image, t
         arguments.check_linear_map(transformation_matrix, mean_vector)
         self.transformation_matrix, self.mean_vector = transformation_matrix, mean_vector
 
-    def check_inputs(self, flat_inputs: list[Any]) -> None:
-        _refuse_pictures(self, flat_inputs)
-
     def transform(self, inpt: Any, params: dict[str, Any]) -> Any:
         mapped = filters.linearly_mapped(inpt, self.transformation_matrix, self.mean_vector)
         return mapped if is_pure_tensor(inpt) else tv_tensors.wrap(mapped, like=inpt)
 
 
-class Normalize(Transform, functional=filters.normalize, passing=("mean", "std", "inplace")):
+class Normalize(_OfTensors, functional=filters.normalize, passing=("mean", "std", "inplace")):
     """``(x - mean) / std`` for each channel of images and videos.
 
     Args:
@@ -240,9 +237,6 @@ class Normalize(Transform, functional=filters.normalize, passing=("mean", "std",
         self.std = list(std)
         self.inplace = inplace
 
-    def check_inputs(self, flat_inputs: list[Any]) -> None:
-        _refuse_pictures(self, flat_inputs)
-
 
 class GaussianBlur(Transform, functional=filters.gaussian_blur, passing=("kernel_size",)):
     """Images smoothed by a Gaussian of random deviation.
@@ -257,8 +251,6 @@ class GaussianBlur(Transform, functional=filters.gaussian_blur, passing=("kernel
         >>> GaussianBlur(3)(torch.ones(3, 8, 6)).shape
         torch.Size([3, 8, 6])
     """
-
-    get_params = staticmethod(_ClassicGaussianBlur.get_params)
 
     def __init__(self, kernel_size: Any, sigma: Any = (0.1, 2.0)):
         super().__init__()

@@ -8,7 +8,8 @@ are labels and the like.
 from __future__ import annotations
 
 import enum
-from typing import Any
+from collections.abc import Callable
+from typing import Any, ClassVar
 
 import PIL.Image
 
@@ -38,6 +39,7 @@ class Transform(Module):
     Source: torchvision.transforms.v2.Transform.
     """
 
+    get_params: ClassVar[Callable[..., Any]]  # of transforms whose classic form has it
     _transformed_types: tuple[Check, ...] = (Tensor, PIL.Image.Image)
     _functional: Any = None
     _passing: tuple[str, ...] = ()
