@@ -103,8 +103,6 @@ def bilinear_matrix(
     Returns:
         A SciPy CSR matrix ``(K * bins, N * H * W)``, or ``(K * bins, N * H * W * bins)``.
     """
-    from scipy.sparse import coo_matrix
-
     kind = regions.dtype.type
     start, end = (corner * kind(scale) - kind(0.5 if aligned else 0.0) for corner in (regions[:, 2:0:-1], regions[:, 4:2:-1]))
     size = end - start if aligned else np.maximum(end - start, kind(1))
@@ -128,15 +126,17 @@ def bilinear_matrix(
             column = column * number_of_bins + bin_number
         row = np.broadcast_to(members[:, None, None, None, None] * number_of_bins + bin_number, column.shape)
         parts.append((weight.ravel(), row.ravel(), column.ravel()))
-    return _matrix(coo_matrix, parts, count * number_of_bins, image, number_of_bins if split else 1, size.dtype)
+    return _matrix(parts, count * number_of_bins, image, number_of_bins if split else 1, size.dtype)
 
 
-def _matrix(make: Any, parts: list[Any], rows: int, image: tuple[int, int, int], times: int, dtype: Any) -> Any:
+def _matrix(parts: list[Any], rows: int, image: tuple[int, int, int], times: int, dtype: Any) -> Any:
+    from scipy.sparse import coo_matrix
+
     shape = (rows, image[0] * image[1] * image[2] * times)
     if not parts:
-        return make(shape, dtype=dtype).tocsr()
+        return coo_matrix(shape, dtype=dtype).tocsr()
     weight, row, column = (np.concatenate(arrays) for arrays in zip(*parts))
-    return make((weight, (row, column)), shape=shape).tocsr()
+    return coo_matrix((weight, (row, column)), shape=shape).tocsr()
 
 
 def mean_matrix(regions: np.ndarray, spans: tuple[np.ndarray, np.ndarray], bins: tuple[int, int], image: tuple[int, int, int]) -> Any:
@@ -150,8 +150,6 @@ def mean_matrix(regions: np.ndarray, spans: tuple[np.ndarray, np.ndarray], bins:
     Returns:
         A SciPy CSR matrix ``(K * bins, N * H * W * bins)``; empty bins have no weights.
     """
-    from scipy.sparse import coo_matrix
-
     _, height, width = image
     number_of_bins = bins[0] * bins[1]
     parts = []
@@ -163,7 +161,7 @@ def mean_matrix(regions: np.ndarray, spans: tuple[np.ndarray, np.ndarray], bins:
             pixels = (number * height + np.arange(top, bottom)[:, None]) * width + np.arange(left, right)
             column = pixels.ravel() * number_of_bins + b
             parts.append((np.full(column.size, 1 / column.size), np.full(column.size, k * number_of_bins + b), column))
-    return _matrix(coo_matrix, parts, len(regions) * number_of_bins, image, number_of_bins, np.float64)
+    return _matrix(parts, len(regions) * number_of_bins, image, number_of_bins, np.float64)
 
 
 def rounded(values: np.ndarray) -> np.ndarray:

@@ -104,7 +104,8 @@ class ConvNormActivation(nn.Sequential):
             )
 
 
-_DOC = """A {n}-dimensional convolution, then ``norm_layer`` of its channels, then ``activation_layer``: a ``Sequential`` of up to three.
+class Conv2dNormActivation(ConvNormActivation):
+    """A 2-dimensional convolution, then ``norm_layer`` of its channels, then ``activation_layer``: a ``Sequential`` of up to three.
 
     Args:
         in_channels, out_channels: of the convolution.
@@ -115,12 +116,8 @@ _DOC = """A {n}-dimensional convolution, then ``norm_layer`` of its channels, th
         bias: whether the convolution has one; when None, only if no normalization follows.
     Attributes:
         out_channels: channels of the result.
-    Source: torchvision.ops.Conv{n}dNormActivation.
+    Source: torchvision.ops.Conv2dNormActivation.
     """
-
-
-class Conv2dNormActivation(ConvNormActivation):
-    __doc__ = _DOC.format(n=2)
 
     @taking(ConvNormActivation.__init__, without=("conv_layer",))
     def __init__(self, **settings: Any) -> None:
@@ -128,7 +125,7 @@ class Conv2dNormActivation(ConvNormActivation):
 
 
 class Conv3dNormActivation(ConvNormActivation):
-    __doc__ = _DOC.format(n=3)
+    __doc__ = (Conv2dNormActivation.__doc__ or "").replace("2", "3")
 
     @taking(ConvNormActivation.__init__, without=("conv_layer",), norm_layer=nn.BatchNorm3d)
     def __init__(self, **settings: Any) -> None:

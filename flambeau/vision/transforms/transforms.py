@@ -310,17 +310,19 @@ class Resize(_Shown, function=F.resize, passing=("size", "interpolation", "max_s
         return f"{type(self).__name__}{detail}"
 
 
-class CenterCrop(_Shown, function=F.center_crop, passing=("size",)):
+class _Sized(_Shown):
+    def __init__(self, size: Any):
+        super().__init__()
+        self.size = arguments.setup_size(size, _TWO_SIZES)
+
+
+class CenterCrop(_Sized, function=F.center_crop, passing=("size",)):
     """The window of this size in the middle; zeros around smaller images. Source: torchvision.transforms.CenterCrop.
 
     Example:
         >>> CenterCrop([2, 3])(torch.ones(3, 8, 6)).shape
         torch.Size([3, 2, 3])
     """
-
-    def __init__(self, size: Any):
-        super().__init__()
-        self.size = arguments.setup_size(size, _TWO_SIZES)
 
 
 class Pad(_Shown, function=F.pad, passing=("padding", "fill", "padding_mode")):
@@ -434,20 +436,15 @@ class RandomResizedCrop(Module):
         return f"{type(self).__name__}(size={self.size}, scale={scale}, ratio={ratio}, {more})"
 
 
-class FiveCrop(_Shown, function=F.five_crop, passing=("size",)):
+class FiveCrop(_Sized, function=F.five_crop, passing=("size",)):
     """A tuple of the windows in the four corners and in the middle. Source: torchvision.transforms.FiveCrop."""
 
-    def __init__(self, size: Any):
-        super().__init__()
-        self.size = arguments.setup_size(size, _TWO_SIZES)
 
-
-class TenCrop(_Shown, function=F.ten_crop, passing=("size", "vertical_flip")):
+class TenCrop(_Sized, function=F.ten_crop, passing=("size", "vertical_flip")):
     """A tuple of :class:`FiveCrop` of the image and of its mirror image. Source: torchvision.transforms.TenCrop."""
 
     def __init__(self, size: Any, vertical_flip: bool = False):
-        super().__init__()
-        self.size = arguments.setup_size(size, _TWO_SIZES)
+        super().__init__(size)
         self.vertical_flip = vertical_flip
 
 
