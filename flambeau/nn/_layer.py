@@ -1,67 +1,82 @@
 """Layers whose class says nothing but which function it calls.
 
-Such a layer is one line of a table: its name, its constructor's arguments (which become attributes), and the call.  The class is written
-out from these and compiled, because the result is as fast, as well introspected and as picklable as one typed by hand.
+Such a layer is a class with a docstring, the constructor's arguments as fields, and the call in its decorator.  Constructor and ``forward``
+are written out from these and compiled, because the result is as fast and as well introspected as if it were typed by hand.
 """
 
 from __future__ import annotations
 
-import ast
+import inspect
 import linecache
 import sys
-from typing import Any
+from collections.abc import Callable
+from typing import Any, TypeVar, dataclass_transform
 
 from .module import Module
 
+Layer = TypeVar("Layer", bound=type[Module])
+
+# ``super()`` looks for a variable of that name around its function.
 _TEMPLATE = """\
 from __future__ import annotations
 
-class {name}({base}):
-    __constants__ = {fields!r}
-
-{constructor}
+def methods_of(__class__):
+    def __init__(self, {arguments}) -> None:
+        super().__init__()
+{assignments}
     def forward(self, {inputs}) -> Tensor:
         return {call}
+
+    return __init__, forward
 """
-_CONSTRUCTOR = """\
-    def __init__(self, {init}) -> None:
-        super().__init__()
-{assignments}"""
-_ASSIGNMENT = "        self.{name} = {name}\n"
 
 
-def layer(name: str, init: str, call: str, doc: str, *, base: type[Module] = Module, inputs: str = "input: Tensor") -> Any:
-    """Make a layer class in the module of the caller.
+class _Printed(Module):
+    """A layer that prints its arguments; ``inplace`` only if it is set."""
+
+    def extra_repr(self) -> str:
+        shown = [f"{name}={getattr(self, name)}" for name in self.__constants__ if name != "inplace"]
+        if getattr(self, "inplace", False):
+            shown.append("inplace=True")
+        return ", ".join(shown)
+
+
+@dataclass_transform(eq_default=False)
+def layer(call: str, *, inputs: str = "input: Tensor") -> Callable[[Layer], Layer]:
+    """A decorator that makes a layer of a class with fields: the arguments of its constructor, each of which becomes an attribute.
 
     Args:
-        name: of the class; the caller assigns it to the same name.
-        init: arguments of the constructor as in a ``def``, without ``self``; each becomes an attribute.
-        call: what ``forward`` returns, in terms of ``input`` and ``self``.
-        doc: the docstring.
-        base: the class's base.
+        call: what ``forward`` returns, in terms of its arguments and ``self``.
         inputs: arguments of ``forward`` as in a ``def``, without ``self``.
     """
-    namespace = sys._getframe(1).f_globals
-    fields = _argument_names(init)
-    source = _TEMPLATE.format(
-        name=name,
-        base=base.__name__,
-        fields=fields,
-        constructor=_CONSTRUCTOR.format(init=init, assignments="".join(_ASSIGNMENT.format(name=field) for field in fields)) if init else "",
-        inputs=inputs,
-        call=call,
-    )
-    filename = f"<{namespace['__name__']}.{name}>"
-    # Tracebacks and inspect.getsource find the text here.
-    linecache.cache[filename] = (len(source), None, source.splitlines(True), filename)
-    defined: dict[str, Any] = {}
-    exec(compile(source, filename, "exec"), namespace, defined)
-    cls = defined[name]
-    cls.__module__, cls.__doc__ = namespace["__name__"], doc
-    return cls
+
+    def made(cls: Layer) -> Layer:
+        fields = inspect.get_annotations(cls)
+        source = _TEMPLATE.format(
+            arguments=", ".join([_argument(cls, name, kind) for name, kind in fields.items()]),
+            assignments="".join([f"        self.{name} = {name}\n" for name in fields]),
+            inputs=inputs,
+            call=call,
+        )
+        filename = f"<{cls.__module__}.{cls.__name__}>"
+        # Tracebacks and inspect.getsource find the text here.
+        linecache.cache[filename] = (len(source), None, source.splitlines(True), filename)
+        defined: dict[str, Any] = {}
+        exec(compile(source, filename, "exec"), vars(sys.modules[cls.__module__]), defined)
+        for method in defined["methods_of"](cls):
+            if fields or method.__name__ != "__init__":
+                method.__qualname__ = f"{cls.__qualname__}.{method.__name__}"
+                setattr(cls, method.__name__, method)
+        cls.__constants__ = list(fields)
+        return cls
+
+    return made
 
 
-def _argument_names(arguments: str) -> list[str]:
-    definition = ast.parse(f"def __init__({arguments}): ...").body[0]
-    assert isinstance(definition, ast.FunctionDef)  # for the type checker: it is what was just written
-    return [argument.arg for argument in (*definition.args.args, *definition.args.kwonlyargs)]
+def _argument(cls: type, name: str, kind: str) -> str:
+    """The argument of a field, whose default goes from the class to the constructor."""
+    if name not in vars(cls):
+        return f"{name}: {kind}"
+    default = vars(cls)[name]
+    delattr(cls, name)
+    return f"{name}: {kind} = {default!r}"

@@ -1,4 +1,4 @@
-"""Activation functions as layers. Most are one line: the arguments, and the call of the functional form."""
+"""Activation functions as layers. Most are fields and one line: the arguments, and the call of the functional form."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 from .. import ops
 from ..core.tensor import Parameter, Tensor
 from . import functional as F, init as initialization
-from ._layer import layer
+from ._layer import _Printed, layer
 from .module import Module
 
 __all__ = [
@@ -17,230 +17,331 @@ __all__ = [
 ]  # fmt: skip
 
 
-class _Activation(Module):
-    """Prints its arguments; ``inplace`` only if it is set."""
+@layer("F.relu(input, self.inplace)")
+class ReLU(_Printed):
+    """``max(0, input)``, element by element.
 
-    def extra_repr(self) -> str:
-        shown = [f"{name}={getattr(self, name)}" for name in self.__constants__ if name != "inplace"]
-        if getattr(self, "inplace", False):
-            shown.append("inplace=True")
-        return ", ".join(shown)
+    Args:
+        inplace: write the result into the input.
+    Shape:
+        ``(*)`` to the same.
+    Source: torch.nn.ReLU.
+    Example:
+        >>> nn.ReLU()(torch.tensor([-2.0, 0.5, 2.0]))
+        tensor([0.0000, 0.5000, 2.0000])
+    """
+
+    inplace: bool = False
 
 
-class _Shrink(_Activation):
+@layer("F.selu(input, self.inplace)")
+class SELU(_Printed):
+    """The self-normalising scaled ELU of Klambauer et al. 2017, element by element.
+
+    Args:
+        inplace: write the result into the input.
+    Shape:
+        ``(*)`` to the same.
+    Source: torch.nn.SELU.
+    Example:
+        >>> nn.SELU()(torch.tensor([-2.0, 0.5, 2.0]))
+        tensor([-1.5202,  0.5254,  2.1014])
+    """
+
+    inplace: bool = False
+
+
+@layer("F.silu(input, self.inplace)")
+class SiLU(_Printed):
+    """``input * sigmoid(input)``, element by element.
+
+    Args:
+        inplace: write the result into the input.
+    Shape:
+        ``(*)`` to the same.
+    Source: torch.nn.SiLU.
+    Example:
+        >>> nn.SiLU()(torch.tensor([-2.0, 0.5, 2.0]))
+        tensor([-0.2384,  0.3112,  1.7616])
+    """
+
+    inplace: bool = False
+
+
+@layer("F.mish(input, self.inplace)")
+class Mish(_Printed):
+    """``input * tanh(softplus(input))``, element by element.
+
+    Args:
+        inplace: write the result into the input.
+    Shape:
+        ``(*)`` to the same.
+    Source: torch.nn.Mish.
+    Example:
+        >>> nn.Mish()(torch.tensor([-2.0, 0.5, 2.0]))
+        tensor([-0.2525,  0.3752,  1.9440])
+    """
+
+    inplace: bool = False
+
+
+@layer("F.hardsigmoid(input, self.inplace)")
+class Hardsigmoid(Module):
+    """``input / 6 + 1 / 2`` cut to ``[0, 1]``, element by element.
+
+    Args:
+        inplace: write the result into the input.
+    Shape:
+        ``(*)`` to the same.
+    Source: torch.nn.Hardsigmoid.
+    Example:
+        >>> nn.Hardsigmoid()(torch.tensor([-2.0, 0.5, 2.0]))
+        tensor([0.1667, 0.5833, 0.8333])
+    """
+
+    inplace: bool = False
+
+
+@layer("F.hardswish(input, self.inplace)")
+class Hardswish(Module):
+    """``input * hardsigmoid(input)``, element by element.
+
+    Args:
+        inplace: write the result into the input.
+    Shape:
+        ``(*)`` to the same.
+    Source: torch.nn.Hardswish.
+    Example:
+        >>> nn.Hardswish()(torch.tensor([-2.0, 0.5, 2.0]))
+        tensor([-0.3333,  0.2917,  1.6667])
+    """
+
+    inplace: bool = False
+
+
+@layer("F.elu(input, self.alpha, self.inplace)")
+class ELU(_Printed):
+    """``input`` where positive, ``alpha * (exp(input) - 1)`` elsewhere, element by element.
+
+    Args:
+        alpha: as in the formula.
+        inplace: write the result into the input.
+    Shape:
+        ``(*)`` to the same.
+    Source: torch.nn.ELU.
+    Example:
+        >>> nn.ELU(alpha=0.5)(torch.tensor([-2.0, 0.5, 2.0]))
+        tensor([-0.4323,  0.5000,  2.0000])
+    """
+
+    alpha: float = 1.0
+    inplace: bool = False
+
+
+@layer("F.celu(input, self.alpha, self.inplace)")
+class CELU(_Printed):
+    """``input`` where positive, ``alpha * (exp(input / alpha) - 1)`` elsewhere, element by element.
+
+    Args:
+        alpha: as in the formula.
+        inplace: write the result into the input.
+    Shape:
+        ``(*)`` to the same.
+    Source: torch.nn.CELU.
+    Example:
+        >>> nn.CELU(alpha=2.0)(torch.tensor([-2.0, 0.5, 2.0]))
+        tensor([-1.2642,  0.5000,  2.0000])
+    """
+
+    alpha: float = 1.0
+    inplace: bool = False
+
+
+@layer("F.leaky_relu(input, self.negative_slope, self.inplace)")
+class LeakyReLU(_Printed):
+    """``input`` where positive, ``negative_slope * input`` elsewhere, element by element.
+
+    Args:
+        negative_slope: as in the formula.
+        inplace: write the result into the input.
+    Shape:
+        ``(*)`` to the same.
+    Source: torch.nn.LeakyReLU.
+    Example:
+        >>> nn.LeakyReLU(0.1)(torch.tensor([-2.0, 0.5, 2.0]))
+        tensor([-0.2000,  0.5000,  2.0000])
+    """
+
+    negative_slope: float = 1e-2
+    inplace: bool = False
+
+
+@layer("F.rrelu(input, self.lower, self.upper, self.training, self.inplace)")
+class RReLU(_Printed):
+    """Leaky ReLU whose slope is drawn from ``[lower, upper)`` in training, and their mean in evaluation, element by element.
+
+    Args:
+        lower, upper: range of the slope.
+        inplace: write the result into the input.
+    Shape:
+        ``(*)`` to the same.
+    Source: torch.nn.RReLU.
+    Example:
+        >>> nn.RReLU(0.1, 0.3).eval()(torch.tensor([-2.0, 0.5, 2.0]))
+        tensor([-0.4000,  0.5000,  2.0000])
+    """
+
+    lower: float = 1.0 / 8
+    upper: float = 1.0 / 3
+    inplace: bool = False
+
+
+@layer("F.threshold(input, self.threshold, self.value, self.inplace)")
+class Threshold(_Printed):
+    """``input`` where above ``threshold``, ``value`` elsewhere, element by element.
+
+    Args:
+        threshold, value: as in the formula.
+        inplace: write the result into the input.
+    Shape:
+        ``(*)`` to the same.
+    Source: torch.nn.Threshold.
+    Example:
+        >>> nn.Threshold(1.0, value=20.0)(torch.tensor([-2.0, 0.5, 2.0]))
+        tensor([20., 20.,  2.])
+    """
+
+    threshold: float
+    value: float
+    inplace: bool = False
+
+
+@layer("F.softplus(input, self.beta, self.threshold)")
+class Softplus(_Printed):
+    """``log(1 + exp(beta * input)) / beta``, element by element.
+
+    Args:
+        beta: sharpness.
+        threshold: ``input`` itself is returned where ``beta * input`` is above.
+    Shape:
+        ``(*)`` to the same.
+    Source: torch.nn.Softplus.
+    Example:
+        >>> nn.Softplus()(torch.tensor([-2.0, 0.5, 2.0]))
+        tensor([0.1269, 0.9741, 2.1269])
+    """
+
+    beta: float = 1.0
+    threshold: float = 20.0
+
+
+class _Shrink(Module):
     """Prints the bare threshold."""
 
     def extra_repr(self) -> str:
         return str(self.lambd)
 
 
-_EXAMPLES = {
-    "ReLU": """
-        >>> nn.ReLU()(torch.tensor([-2.0, 0.5, 2.0]))
-        tensor([0.0000, 0.5000, 2.0000])
-    """,
-    "SELU": """
-        >>> nn.SELU()(torch.tensor([-2.0, 0.5, 2.0]))
-        tensor([-1.5202,  0.5254,  2.1014])
-    """,
-    "SiLU": """
-        >>> nn.SiLU()(torch.tensor([-2.0, 0.5, 2.0]))
-        tensor([-0.2384,  0.3112,  1.7616])
-    """,
-    "Mish": """
-        >>> nn.Mish()(torch.tensor([-2.0, 0.5, 2.0]))
-        tensor([-0.2525,  0.3752,  1.9440])
-    """,
-    "Hardsigmoid": """
-        >>> nn.Hardsigmoid()(torch.tensor([-2.0, 0.5, 2.0]))
-        tensor([0.1667, 0.5833, 0.8333])
-    """,
-    "Hardswish": """
-        >>> nn.Hardswish()(torch.tensor([-2.0, 0.5, 2.0]))
-        tensor([-0.3333,  0.2917,  1.6667])
-    """,
-    "ELU": """
-        >>> nn.ELU(alpha=0.5)(torch.tensor([-2.0, 0.5, 2.0]))
-        tensor([-0.4323,  0.5000,  2.0000])
-    """,
-    "CELU": """
-        >>> nn.CELU(alpha=2.0)(torch.tensor([-2.0, 0.5, 2.0]))
-        tensor([-1.2642,  0.5000,  2.0000])
-    """,
-    "LeakyReLU": """
-        >>> nn.LeakyReLU(0.1)(torch.tensor([-2.0, 0.5, 2.0]))
-        tensor([-0.2000,  0.5000,  2.0000])
-    """,
-    "Softplus": """
-        >>> nn.Softplus()(torch.tensor([-2.0, 0.5, 2.0]))
-        tensor([0.1269, 0.9741, 2.1269])
-    """,
-    "Hardshrink": """
-        >>> nn.Hardshrink()(torch.tensor([-2.0, 0.5, 2.0]))
-        tensor([-2.,  0.,  2.])
-    """,
-    "Softshrink": """
-        >>> nn.Softshrink()(torch.tensor([-2.0, 0.5, 2.0]))
-        tensor([-1.5000,  0.0000,  1.5000])
-    """,
-    "Sigmoid": """
-        >>> nn.Sigmoid()(torch.tensor([-2.0, 0.5, 2.0]))
-        tensor([0.1192, 0.6225, 0.8808])
-    """,
-    "Tanh": """
-        >>> nn.Tanh()(torch.tensor([-2.0, 0.5, 2.0]))
-        tensor([-0.9640,  0.4621,  0.9640])
-    """,
-    "LogSigmoid": """
-        >>> nn.LogSigmoid()(torch.tensor([-2.0, 0.5, 2.0]))
-        tensor([-2.1269, -0.4741, -0.1269])
-    """,
-    "Softsign": """
-        >>> nn.Softsign()(torch.tensor([-2.0, 0.5, 2.0]))
-        tensor([-0.6667,  0.3333,  0.6667])
-    """,
-    "Tanhshrink": """
-        >>> nn.Tanhshrink()(torch.tensor([-2.0, 0.5, 2.0]))
-        tensor([-1.0360,  0.0379,  1.0360])
-    """,
-    "RReLU": """
-        >>> nn.RReLU(0.1, 0.3).eval()(torch.tensor([-2.0, 0.5, 2.0]))
-        tensor([-0.4000,  0.5000,  2.0000])
-    """,
-    "Threshold": """
-        >>> nn.Threshold(1.0, value=20.0)(torch.tensor([-2.0, 0.5, 2.0]))
-        tensor([20., 20.,  2.])
-    """,
-    "Softmax": """
-        >>> nn.Softmax(dim=0)(torch.tensor([1.0, 2.0, 3.0]))
-        tensor([0.0900, 0.2447, 0.6652])
-    """,
-    "Softmin": """
-        >>> nn.Softmin(dim=0)(torch.tensor([1.0, 2.0, 3.0]))
-        tensor([0.6652, 0.2447, 0.0900])
-    """,
-    "LogSoftmax": """
-        >>> nn.LogSoftmax(dim=0)(torch.tensor([1.0, 2.0, 3.0]))
-        tensor([-2.4076, -1.4076, -0.4076])
-    """,
-}
+@layer("F.hardshrink(input, self.lambd)")
+class Hardshrink(_Shrink):
+    """``input`` where its absolute value is above ``lambd``, 0 elsewhere, element by element.
 
-
-def _doc(formula: str, name: str, arguments: str = "") -> str:
-    args = f"\n    Args:{arguments}" if arguments else ""
-    return f"""{formula}, element by element.
-{args}
+    Args:
+        lambd: the threshold.
     Shape:
         ``(*)`` to the same.
-    Source: torch.nn.{name}.
-    Example:{_EXAMPLES[name]}"""
+    Source: torch.nn.Hardshrink.
+    Example:
+        >>> nn.Hardshrink()(torch.tensor([-2.0, 0.5, 2.0]))
+        tensor([-2.,  0.,  2.])
+    """
+
+    lambd: float = 0.5
 
 
-_INPLACE = "\n        inplace: write the result into the input."
-_INPLACE_ARGUMENT = "inplace: bool = False"
+@layer("F.softshrink(input, self.lambd)")
+class Softshrink(_Shrink):
+    """``input`` moved towards 0 by ``lambd``, 0 where it is nearer, element by element.
 
-ReLU = layer("ReLU", _INPLACE_ARGUMENT, "F.relu(input, self.inplace)", _doc("``max(0, input)``", "ReLU", _INPLACE), base=_Activation)
-SELU = layer(
-    "SELU",
-    _INPLACE_ARGUMENT,
-    "F.selu(input, self.inplace)",
-    _doc("The self-normalising scaled ELU of Klambauer et al. 2017", "SELU", _INPLACE),
-    base=_Activation,
-)
-SiLU = layer(
-    "SiLU", _INPLACE_ARGUMENT, "F.silu(input, self.inplace)", _doc("``input * sigmoid(input)``", "SiLU", _INPLACE), base=_Activation
-)
-Mish = layer(
-    "Mish", _INPLACE_ARGUMENT, "F.mish(input, self.inplace)", _doc("``input * tanh(softplus(input))``", "Mish", _INPLACE), base=_Activation
-)
-Hardsigmoid = layer(
-    "Hardsigmoid",
-    _INPLACE_ARGUMENT,
-    "F.hardsigmoid(input, self.inplace)",
-    _doc("``input / 6 + 1 / 2`` cut to ``[0, 1]``", "Hardsigmoid", _INPLACE),
-)
-Hardswish = layer(
-    "Hardswish", _INPLACE_ARGUMENT, "F.hardswish(input, self.inplace)", _doc("``input * hardsigmoid(input)``", "Hardswish", _INPLACE)
-)
-ELU = layer(
-    "ELU",
-    f"alpha: float = 1.0, {_INPLACE_ARGUMENT}",
-    "F.elu(input, self.alpha, self.inplace)",
-    _doc("``input`` where positive, ``alpha * (exp(input) - 1)`` elsewhere", "ELU", f"\n        alpha: as in the formula.{_INPLACE}"),
-    base=_Activation,
-)
-CELU = layer(
-    "CELU",
-    f"alpha: float = 1.0, {_INPLACE_ARGUMENT}",
-    "F.celu(input, self.alpha, self.inplace)",
-    _doc(
-        "``input`` where positive, ``alpha * (exp(input / alpha) - 1)`` elsewhere", "CELU", f"\n        alpha: as in the formula.{_INPLACE}"
-    ),
-    base=_Activation,
-)
-LeakyReLU = layer(
-    "LeakyReLU",
-    f"negative_slope: float = 1e-2, {_INPLACE_ARGUMENT}",
-    "F.leaky_relu(input, self.negative_slope, self.inplace)",
-    _doc(
-        "``input`` where positive, ``negative_slope * input`` elsewhere",
-        "LeakyReLU",
-        f"\n        negative_slope: as in the formula.{_INPLACE}",
-    ),
-    base=_Activation,
-)
-RReLU = layer(
-    "RReLU",
-    f"lower: float = 1.0 / 8, upper: float = 1.0 / 3, {_INPLACE_ARGUMENT}",
-    "F.rrelu(input, self.lower, self.upper, self.training, self.inplace)",
-    _doc(
-        "Leaky ReLU whose slope is drawn from ``[lower, upper)`` in training, and their mean in evaluation",
-        "RReLU",
-        f"\n        lower, upper: range of the slope.{_INPLACE}",
-    ),
-    base=_Activation,
-)
-Threshold = layer(
-    "Threshold",
-    f"threshold: float, value: float, {_INPLACE_ARGUMENT}",
-    "F.threshold(input, self.threshold, self.value, self.inplace)",
-    _doc(
-        "``input`` where above ``threshold``, ``value`` elsewhere", "Threshold", f"\n        threshold, value: as in the formula.{_INPLACE}"
-    ),
-    base=_Activation,
-)
-Softplus = layer(
-    "Softplus",
-    "beta: float = 1.0, threshold: float = 20.0",
-    "F.softplus(input, self.beta, self.threshold)",
-    _doc(
-        "``log(1 + exp(beta * input)) / beta``",
-        "Softplus",
-        "\n        beta: sharpness.\n        threshold: ``input`` itself is returned where ``beta * input`` is above.",
-    ),
-    base=_Activation,
-)
-Hardshrink = layer(
-    "Hardshrink",
-    "lambd: float = 0.5",
-    "F.hardshrink(input, self.lambd)",
-    _doc("``input`` where its absolute value is above ``lambd``, 0 elsewhere", "Hardshrink", "\n        lambd: the threshold."),
-    base=_Shrink,
-)
-Softshrink = layer(
-    "Softshrink",
-    "lambd: float = 0.5",
-    "F.softshrink(input, self.lambd)",
-    _doc("``input`` moved towards 0 by ``lambd``, 0 where it is nearer", "Softshrink", "\n        lambd: the threshold."),
-    base=_Shrink,
-)
-Sigmoid = layer("Sigmoid", "", "ops.sigmoid(input)", _doc("``1 / (1 + exp(-input))``", "Sigmoid"))
-Tanh = layer("Tanh", "", "ops.tanh(input)", _doc("Hyperbolic tangent", "Tanh"))
-LogSigmoid = layer("LogSigmoid", "", "F.logsigmoid(input)", _doc("Logarithm of the sigmoid", "LogSigmoid"))
-Softsign = layer("Softsign", "", "F.softsign(input)", _doc("``input / (1 + abs(input))``", "Softsign"))
-Tanhshrink = layer("Tanhshrink", "", "F.tanhshrink(input)", _doc("``input - tanh(input)``", "Tanhshrink"))
+    Args:
+        lambd: the threshold.
+    Shape:
+        ``(*)`` to the same.
+    Source: torch.nn.Softshrink.
+    Example:
+        >>> nn.Softshrink()(torch.tensor([-2.0, 0.5, 2.0]))
+        tensor([-1.5000,  0.0000,  1.5000])
+    """
+
+    lambd: float = 0.5
 
 
+@layer("ops.sigmoid(input)")
+class Sigmoid(Module):
+    """``1 / (1 + exp(-input))``, element by element.
+
+    Shape:
+        ``(*)`` to the same.
+    Source: torch.nn.Sigmoid.
+    Example:
+        >>> nn.Sigmoid()(torch.tensor([-2.0, 0.5, 2.0]))
+        tensor([0.1192, 0.6225, 0.8808])
+    """
+
+
+@layer("ops.tanh(input)")
+class Tanh(Module):
+    """Hyperbolic tangent, element by element.
+
+    Shape:
+        ``(*)`` to the same.
+    Source: torch.nn.Tanh.
+    Example:
+        >>> nn.Tanh()(torch.tensor([-2.0, 0.5, 2.0]))
+        tensor([-0.9640,  0.4621,  0.9640])
+    """
+
+
+@layer("F.logsigmoid(input)")
+class LogSigmoid(Module):
+    """Logarithm of the sigmoid, element by element.
+
+    Shape:
+        ``(*)`` to the same.
+    Source: torch.nn.LogSigmoid.
+    Example:
+        >>> nn.LogSigmoid()(torch.tensor([-2.0, 0.5, 2.0]))
+        tensor([-2.1269, -0.4741, -0.1269])
+    """
+
+
+@layer("F.softsign(input)")
+class Softsign(Module):
+    """``input / (1 + abs(input))``, element by element.
+
+    Shape:
+        ``(*)`` to the same.
+    Source: torch.nn.Softsign.
+    Example:
+        >>> nn.Softsign()(torch.tensor([-2.0, 0.5, 2.0]))
+        tensor([-0.6667,  0.3333,  0.6667])
+    """
+
+
+@layer("F.tanhshrink(input)")
+class Tanhshrink(Module):
+    """``input - tanh(input)``, element by element.
+
+    Shape:
+        ``(*)`` to the same.
+    Source: torch.nn.Tanhshrink.
+    Example:
+        >>> nn.Tanhshrink()(torch.tensor([-2.0, 0.5, 2.0]))
+        tensor([-1.0360,  0.0379,  1.0360])
+    """
+
+
+@layer("F.gelu(input, approximate=self.approximate)")
 class GELU(Module):
     """``input`` times the normal distribution function of ``input``, element by element.
 
@@ -254,20 +355,13 @@ class GELU(Module):
         tensor([-0.1587,  0.0000,  0.8413])
     """
 
-    __constants__ = ["approximate"]
-
-    def __init__(self, approximate: str = "none") -> None:
-        super().__init__()
-        self.approximate = approximate
-
-    def forward(self, input: Tensor) -> Tensor:
-        return F.gelu(input, approximate=self.approximate)
+    approximate: str = "none"
 
     def extra_repr(self) -> str:
         return f"approximate={self.approximate!r}"
 
 
-class Hardtanh(_Activation):
+class Hardtanh(_Printed):
     """``input`` cut to ``[min_val, max_val]``, element by element.
 
     Args:
@@ -338,7 +432,7 @@ class ReLU6(Hardtanh):
         return F.relu6(input, self.inplace)
 
 
-class PReLU(_Activation):
+class PReLU(_Printed):
     """``input`` where positive, ``weight * input`` elsewhere, with a learnable slope.
 
     Args:
@@ -375,29 +469,8 @@ class PReLU(_Activation):
         return F.prelu(input, self.weight)
 
 
-def _softmax_doc(formula: str, name: str) -> str:
-    return f"""{formula}
-
-    Args:
-        dim: dimension along which the values are taken together. None guesses it, with a warning.
-    Shape:
-        ``(*)`` to the same.
-    Source: torch.nn.{name}.
-    Example:{_EXAMPLES[name]}"""
-
-
-class _AlongDim(_Activation):
-    """A function along a dimension."""
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        super().__setstate__(state)
-        self.__dict__.setdefault("dim", None)  # very old files do not have it
-
-
-GLU = layer(
-    "GLU",
-    "dim: int = -1",
-    "F.glu(input, self.dim)",
+@layer("F.glu(input, self.dim)")
+class GLU(_Printed):
     """The first half of the input times the sigmoid of the second half.
 
     Args:
@@ -408,30 +481,68 @@ GLU = layer(
     Example:
         >>> nn.GLU()(torch.tensor([[1.0, 2.0, 0.0, 0.0]]))
         tensor([[0.5000, 1.0000]])
-    """,
-    base=_Activation,
-)
-Softmax = layer(
-    "Softmax",
-    "dim: int | None = None",
-    "F.softmax(input, self.dim, _stacklevel=5)",
-    _softmax_doc("``exp(input)`` divided by its sum along ``dim``.", "Softmax"),
-    base=_AlongDim,
-)
-Softmin = layer(
-    "Softmin",
-    "dim: int | None = None",
-    "F.softmin(input, self.dim, _stacklevel=5)",
-    _softmax_doc("Softmax of ``-input``.", "Softmin"),
-    base=_AlongDim,
-)
-LogSoftmax = layer(
-    "LogSoftmax",
-    "dim: int | None = None",
-    "F.log_softmax(input, self.dim, _stacklevel=5)",
-    _softmax_doc("Logarithm of the softmax.", "LogSoftmax"),
-    base=_AlongDim,
-)
+    """
+
+    dim: int = -1
+
+
+class _AlongDim(_Printed):
+    """A function along a dimension."""
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        super().__setstate__(state)
+        self.__dict__.setdefault("dim", None)  # very old files do not have it
+
+
+@layer("F.softmax(input, self.dim, _stacklevel=5)")
+class Softmax(_AlongDim):
+    """``exp(input)`` divided by its sum along ``dim``.
+
+    Args:
+        dim: dimension along which the values are taken together. None guesses it, with a warning.
+    Shape:
+        ``(*)`` to the same.
+    Source: torch.nn.Softmax.
+    Example:
+        >>> nn.Softmax(dim=0)(torch.tensor([1.0, 2.0, 3.0]))
+        tensor([0.0900, 0.2447, 0.6652])
+    """
+
+    dim: int | None = None
+
+
+@layer("F.softmin(input, self.dim, _stacklevel=5)")
+class Softmin(_AlongDim):
+    """Softmax of ``-input``.
+
+    Args:
+        dim: dimension along which the values are taken together. None guesses it, with a warning.
+    Shape:
+        ``(*)`` to the same.
+    Source: torch.nn.Softmin.
+    Example:
+        >>> nn.Softmin(dim=0)(torch.tensor([1.0, 2.0, 3.0]))
+        tensor([0.6652, 0.2447, 0.0900])
+    """
+
+    dim: int | None = None
+
+
+@layer("F.log_softmax(input, self.dim, _stacklevel=5)")
+class LogSoftmax(_AlongDim):
+    """Logarithm of the softmax.
+
+    Args:
+        dim: dimension along which the values are taken together. None guesses it, with a warning.
+    Shape:
+        ``(*)`` to the same.
+    Source: torch.nn.LogSoftmax.
+    Example:
+        >>> nn.LogSoftmax(dim=0)(torch.tensor([1.0, 2.0, 3.0]))
+        tensor([-2.4076, -1.4076, -0.4076])
+    """
+
+    dim: int | None = None
 
 
 class Softmax2d(Module):

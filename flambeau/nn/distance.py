@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from ..core.tensor import Tensor
 from . import functional as F
+from ._layer import layer
 from .module import Module
 
 __all__ = ["CosineSimilarity", "PairwiseDistance"]
@@ -36,6 +37,7 @@ class PairwiseDistance(Module):
         return F.pairwise_distance(x1, x2, self.norm, self.eps, self.keepdim)
 
 
+@layer("F.cosine_similarity(x1, x2, self.dim, self.eps)", inputs="x1: Tensor, x2: Tensor")
 class CosineSimilarity(Module):
     """The cosine of the angle between ``x1`` and ``x2`` along a dimension.
 
@@ -50,12 +52,5 @@ class CosineSimilarity(Module):
         tensor(0.7071)
     """
 
-    __constants__ = ["dim", "eps"]
-
-    def __init__(self, dim: int = 1, eps: float = 1e-8) -> None:
-        super().__init__()
-        self.dim = dim
-        self.eps = eps
-
-    def forward(self, x1: Tensor, x2: Tensor) -> Tensor:
-        return F.cosine_similarity(x1, x2, self.dim, self.eps)
+    dim: int = 1
+    eps: float = 1e-8

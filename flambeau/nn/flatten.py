@@ -5,12 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 from ..core.tensor import Tensor
-from .module import Module
+from ._layer import _Printed, layer
 
 __all__ = ["Flatten", "Unflatten"]
 
 
-class Flatten(Module):
+@layer("input.flatten(self.start_dim, self.end_dim)")
+class Flatten(_Printed):
     """Joins the dimensions from ``start_dim`` to ``end_dim``, both included.
 
     Args:
@@ -24,21 +25,11 @@ class Flatten(Module):
         torch.Size([8, 60])
     """
 
-    __constants__ = ["start_dim", "end_dim"]
-
-    def __init__(self, start_dim: int = 1, end_dim: int = -1) -> None:
-        super().__init__()
-        self.start_dim = start_dim
-        self.end_dim = end_dim
-
-    def forward(self, input: Tensor) -> Tensor:
-        return input.flatten(self.start_dim, self.end_dim)
-
-    def extra_repr(self) -> str:
-        return f"start_dim={self.start_dim}, end_dim={self.end_dim}"
+    start_dim: int = 1
+    end_dim: int = -1
 
 
-class Unflatten(Module):
+class Unflatten(_Printed):
     """Splits a dimension into several.
 
     Args:
@@ -75,6 +66,3 @@ class Unflatten(Module):
 
     def forward(self, input: Tensor) -> Tensor:
         return input.unflatten(self.dim, self.unflattened_size)
-
-    def extra_repr(self) -> str:
-        return f"dim={self.dim}, unflattened_size={self.unflattened_size}"

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from ..core.tensor import Tensor
-from . import functional as F
-from .module import Module
+# Named in the calls.
+from ..core.tensor import Tensor  # noqa: F401
+from . import functional as F  # noqa: F401
+from ._layer import _Printed, layer
 
 __all__ = ["Fold", "Unfold"]
 
 Sizes = int | tuple[int, ...]
 
 
-class Unfold(Module):
+@layer("F.unfold(input, self.kernel_size, self.dilation, self.padding, self.stride)")
+class Unfold(_Printed):
     """Every window of the input as a column.
 
     Args:
@@ -30,21 +32,14 @@ class Unfold(Module):
                  [4., 5.]]])
     """
 
-    __constants__ = ["kernel_size", "dilation", "padding", "stride"]
-
-    def __init__(self, kernel_size: Sizes, dilation: Sizes = 1, padding: Sizes = 0, stride: Sizes = 1) -> None:
-        super().__init__()
-        self.kernel_size, self.dilation, self.padding = kernel_size, dilation, padding
-        self.stride = stride
-
-    def forward(self, input: Tensor) -> Tensor:
-        return F.unfold(input, self.kernel_size, self.dilation, self.padding, self.stride)
-
-    def extra_repr(self) -> str:
-        return f"kernel_size={self.kernel_size}, dilation={self.dilation}, padding={self.padding}, stride={self.stride}"
+    kernel_size: Sizes
+    dilation: Sizes = 1
+    padding: Sizes = 0
+    stride: Sizes = 1
 
 
-class Fold(Module):
+@layer("F.fold(input, self.output_size, self.kernel_size, self.dilation, self.padding, self.stride)")
+class Fold(_Printed):
     """Sums columns into the windows that they stand for: the transpose of Unfold.
 
     Args:
@@ -59,18 +54,8 @@ class Fold(Module):
                   [1., 2., 1.]]]])
     """
 
-    __constants__ = ["output_size", "kernel_size", "dilation", "padding", "stride"]
-
-    def __init__(self, output_size: Sizes, kernel_size: Sizes, dilation: Sizes = 1, padding: Sizes = 0, stride: Sizes = 1) -> None:
-        super().__init__()
-        self.output_size, self.kernel_size, self.dilation = output_size, kernel_size, dilation
-        self.padding, self.stride = padding, stride
-
-    def forward(self, input: Tensor) -> Tensor:
-        return F.fold(input, self.output_size, self.kernel_size, self.dilation, self.padding, self.stride)
-
-    def extra_repr(self) -> str:
-        return (
-            f"output_size={self.output_size}, kernel_size={self.kernel_size}, dilation={self.dilation}, padding={self.padding}, "
-            f"stride={self.stride}"
-        )
+    output_size: Sizes
+    kernel_size: Sizes
+    dilation: Sizes = 1
+    padding: Sizes = 0
+    stride: Sizes = 1

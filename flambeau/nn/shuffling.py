@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from ..core.tensor import Tensor
-from . import functional as F
-from .module import Module
+# Named in the calls.
+from ..core.tensor import Tensor  # noqa: F401
+from . import functional as F  # noqa: F401
+from ._layer import _Printed, layer
 
 __all__ = ["ChannelShuffle", "PixelShuffle", "PixelUnshuffle"]
 
 
-class PixelShuffle(Module):
+@layer("F.pixel_shuffle(input, self.upscale_factor)")
+class PixelShuffle(_Printed):
     """Blocks of ``r * r`` channels become squares of ``r`` by ``r`` pixels.
 
     Args:
@@ -23,20 +25,11 @@ class PixelShuffle(Module):
                  [2., 3.]]])
     """
 
-    __constants__ = ["upscale_factor"]
-
-    def __init__(self, upscale_factor: int) -> None:
-        super().__init__()
-        self.upscale_factor = upscale_factor
-
-    def forward(self, input: Tensor) -> Tensor:
-        return F.pixel_shuffle(input, self.upscale_factor)
-
-    def extra_repr(self) -> str:
-        return f"upscale_factor={self.upscale_factor}"
+    upscale_factor: int
 
 
-class PixelUnshuffle(Module):
+@layer("F.pixel_unshuffle(input, self.downscale_factor)")
+class PixelUnshuffle(_Printed):
     """Squares of ``r`` by ``r`` pixels become channels: the inverse of ``PixelShuffle``.
 
     Args:
@@ -52,20 +45,11 @@ class PixelUnshuffle(Module):
                 [3.]])
     """
 
-    __constants__ = ["downscale_factor"]
-
-    def __init__(self, downscale_factor: int) -> None:
-        super().__init__()
-        self.downscale_factor = downscale_factor
-
-    def forward(self, input: Tensor) -> Tensor:
-        return F.pixel_unshuffle(input, self.downscale_factor)
-
-    def extra_repr(self) -> str:
-        return f"downscale_factor={self.downscale_factor}"
+    downscale_factor: int
 
 
-class ChannelShuffle(Module):
+@layer("F.channel_shuffle(input, self.groups)")
+class ChannelShuffle(_Printed):
     """Channels dealt out anew: those of ``groups`` groups in turns.
 
     Args:
@@ -78,14 +62,4 @@ class ChannelShuffle(Module):
         tensor([0., 2., 1., 3.])
     """
 
-    __constants__ = ["groups"]
-
-    def __init__(self, groups: int) -> None:
-        super().__init__()
-        self.groups = groups
-
-    def forward(self, input: Tensor) -> Tensor:
-        return F.channel_shuffle(input, self.groups)
-
-    def extra_repr(self) -> str:
-        return f"groups={self.groups}"
+    groups: int
