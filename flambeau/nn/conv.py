@@ -9,6 +9,7 @@ from .. import ops
 from ..autograd.grad_mode import no_grad
 from ..core.tensor import Parameter, Tensor
 from . import functional as F, init
+from ._families import of_dims
 from ._shown import unusual
 from ._tuples import repeated
 from .lazy import LazyModuleMixin, lazy_variant
@@ -22,74 +23,6 @@ __all__ = [
 
 _PADDINGS = {"same", "valid"}
 _PADDING_MODES = ("zeros", "reflect", "replicate", "circular")
-
-_EXAMPLES = {
-    "Conv1d": """
-        >>> layer = nn.Conv1d(3, 16, kernel_size=3, stride=2, padding=1)
-        >>> layer(torch.ones(5, 3, 10)).shape
-        torch.Size([5, 16, 5])
-        >>> layer.weight.shape
-        torch.Size([16, 3, 3])
-    """,
-    "ConvTranspose1d": """
-        >>> layer = nn.ConvTranspose1d(16, 3, kernel_size=4, stride=2, padding=1)
-        >>> layer(torch.ones(5, 16, 10)).shape
-        torch.Size([5, 3, 20])
-        >>> layer.weight.shape
-        torch.Size([16, 3, 4])
-    """,
-    "Conv2d": """
-        >>> layer = nn.Conv2d(3, 16, kernel_size=3, stride=2, padding=1)
-        >>> layer(torch.ones(5, 3, 10, 8)).shape
-        torch.Size([5, 16, 5, 4])
-        >>> layer.weight.shape
-        torch.Size([16, 3, 3, 3])
-    """,
-    "ConvTranspose2d": """
-        >>> layer = nn.ConvTranspose2d(16, 3, kernel_size=4, stride=2, padding=1)
-        >>> layer(torch.ones(5, 16, 10, 8)).shape
-        torch.Size([5, 3, 20, 16])
-        >>> layer.weight.shape
-        torch.Size([16, 3, 4, 4])
-    """,
-    "Conv3d": """
-        >>> layer = nn.Conv3d(3, 16, kernel_size=3, stride=2, padding=1)
-        >>> layer(torch.ones(5, 3, 10, 8, 6)).shape
-        torch.Size([5, 16, 5, 4, 3])
-        >>> layer.weight.shape
-        torch.Size([16, 3, 3, 3, 3])
-    """,
-    "ConvTranspose3d": """
-        >>> layer = nn.ConvTranspose3d(16, 3, kernel_size=4, stride=2, padding=1)
-        >>> layer(torch.ones(5, 16, 10, 8, 6)).shape
-        torch.Size([5, 3, 20, 16, 12])
-        >>> layer.weight.shape
-        torch.Size([16, 3, 4, 4, 4])
-    """,
-}
-_DOC = """Cross-correlation with ``out_channels`` kernels over {dims} dimension{s}.
-
-    Args:
-        in_channels: channels of the input.
-        out_channels: channels of the output.
-        kernel_size: of the kernel.
-        stride: step of the kernel.
-        padding: elements added on each side of the input; ``"valid"`` for none, ``"same"`` to keep the size (stride 1).
-        dilation: distance of neighbouring kernel elements in the input.
-        groups: blocks of channels that do not see each other; divides both channel numbers.
-        bias: whether there is a bias.
-        padding_mode: ``"zeros"``, ``"reflect"``, ``"replicate"`` or ``"circular"``.
-        device, dtype: of the parameters; the default ones when None.
-    Shape:
-        ``(N, in_channels, {axes})`` to ``(N, out_channels, {outputs})``, both with or without ``N``, where each
-        output size is ``(size + 2 * padding - dilation * (kernel_size - 1) - 1) // stride + 1``.
-    Attributes:
-        weight: ``(out_channels, in_channels / groups, *kernel_size)``, uniform in ``±1 / sqrt(fan_in)``.
-        bias: ``(out_channels,)``, the same; None without bias.
-    Raises:
-        ValueError: ``groups`` does not fit the channels; an unknown padding; ``"same"`` with a stride.
-    Source: torch.nn.Conv{dims}d.
-    Example:{example}"""
 
 
 class _ConvNd(Module):
@@ -190,9 +123,29 @@ def _pad_argument(padding: str | tuple[int, ...], kernel_size: tuple[int, ...], 
 
 
 class _Conv(_ConvNd):
-    """A convolution that is not transposed."""
+    """Cross-correlation with ``out_channels`` kernels over {dimensions}.
 
-    _dims = 0
+    Args:
+        in_channels: channels of the input.
+        out_channels: channels of the output.
+        kernel_size: of the kernel.
+        stride: step of the kernel.
+        padding: elements added on each side of the input; ``"valid"`` for none, ``"same"`` to keep the size (stride 1).
+        dilation: distance of neighbouring kernel elements in the input.
+        groups: blocks of channels that do not see each other; divides both channel numbers.
+        bias: whether there is a bias.
+        padding_mode: ``"zeros"``, ``"reflect"``, ``"replicate"`` or ``"circular"``.
+        device, dtype: of the parameters; the default ones when None.
+    Shape:
+        ``(N, in_channels, {axes})`` to ``(N, out_channels, {outputs})``, both with or without ``N``, where each
+        output size is ``(size + 2 * padding - dilation * (kernel_size - 1) - 1) // stride + 1``.
+    Attributes:
+        weight: ``(out_channels, in_channels / groups, *kernel_size)``, uniform in ``±1 / sqrt(fan_in)``.
+        bias: ``(out_channels,)``, the same; None without bias.
+    Raises:
+        ValueError: ``groups`` does not fit the channels; an unknown padding; ``"same"`` with a stride.
+    Source: torch.nn.Conv{dims}d.
+    """
 
     def __init__(
         self,
@@ -225,42 +178,52 @@ class _Conv(_ConvNd):
             dtype,
         )
 
-    def _padded(self, input: Tensor) -> Tensor:
-        """The input with a border that is not zeros."""
-        return F.pad(input, self._reversed_padding_repeated_twice, mode=self.padding_mode)
+    def forward(self, input: Tensor) -> Tensor:
+        convolve = getattr(F, self._function)
+        if self.padding_mode != "zeros":
+            padded = F.pad(input, self._reversed_padding_repeated_twice, mode=self.padding_mode)
+            return convolve(padded, self.weight, self.bias, self.stride, 0, self.dilation, self.groups)
+        return convolve(input, self.weight, self.bias, self.stride, self.padding, self.dilation, self.groups)
 
 
+@of_dims(1, "conv1d")
 class Conv1d(_Conv):
-    __doc__ = _DOC.format(example=_EXAMPLES["Conv1d"], dims=1, s="", axes="L", outputs="L_out")
-    _dims = 1
+    """
+    Example:
+        >>> layer = nn.Conv1d(3, 16, kernel_size=3, stride=2, padding=1)
+        >>> layer(torch.ones(5, 3, 10)).shape
+        torch.Size([5, 16, 5])
+        >>> layer.weight.shape
+        torch.Size([16, 3, 3])
+    """
 
-    def forward(self, input: Tensor) -> Tensor:
-        if self.padding_mode != "zeros":
-            return F.conv1d(self._padded(input), self.weight, self.bias, self.stride, 0, self.dilation, self.groups)
-        return F.conv1d(input, self.weight, self.bias, self.stride, self.padding, self.dilation, self.groups)
 
-
+@of_dims(2, "conv2d")
 class Conv2d(_Conv):
-    __doc__ = _DOC.format(example=_EXAMPLES["Conv2d"], dims=2, s="s", axes="H, W", outputs="H_out, W_out")
-    _dims = 2
+    """
+    Example:
+        >>> layer = nn.Conv2d(3, 16, kernel_size=3, stride=2, padding=1)
+        >>> layer(torch.ones(5, 3, 10, 8)).shape
+        torch.Size([5, 16, 5, 4])
+        >>> layer.weight.shape
+        torch.Size([16, 3, 3, 3])
+    """
 
-    def forward(self, input: Tensor) -> Tensor:
-        if self.padding_mode != "zeros":
-            return F.conv2d(self._padded(input), self.weight, self.bias, self.stride, 0, self.dilation, self.groups)
-        return F.conv2d(input, self.weight, self.bias, self.stride, self.padding, self.dilation, self.groups)
 
-
+@of_dims(3, "conv3d")
 class Conv3d(_Conv):
-    __doc__ = _DOC.format(example=_EXAMPLES["Conv3d"], dims=3, s="s", axes="D, H, W", outputs="D_out, H_out, W_out")
-    _dims = 3
+    """
+    Example:
+        >>> layer = nn.Conv3d(3, 16, kernel_size=3, stride=2, padding=1)
+        >>> layer(torch.ones(5, 3, 10, 8, 6)).shape
+        torch.Size([5, 16, 5, 4, 3])
+        >>> layer.weight.shape
+        torch.Size([16, 3, 3, 3, 3])
+    """
 
-    def forward(self, input: Tensor) -> Tensor:
-        if self.padding_mode != "zeros":
-            return F.conv3d(self._padded(input), self.weight, self.bias, self.stride, 0, self.dilation, self.groups)
-        return F.conv3d(input, self.weight, self.bias, self.stride, self.padding, self.dilation, self.groups)
 
-
-_TRANSPOSED_DOC = """Transposed convolution over {dims} dimension{s}: enlarges its input by ``stride``.
+class _ConvTransposeNd(_ConvNd):
+    """Transposed convolution over {dimensions}: enlarges its input by ``stride``.
 
     Args:
         in_channels: channels of the input.
@@ -283,14 +246,7 @@ _TRANSPOSED_DOC = """Transposed convolution over {dims} dimension{s}: enlarges i
     Raises:
         ValueError: ``groups`` does not fit the channels, or another padding mode.
     Source: torch.nn.ConvTranspose{dims}d. Zeiler et al. 2010.
-    Example:{example}"""
-
-
-class _ConvTransposeNd(_ConvNd):
-    """A transposed convolution; ``forward`` may be told the output's size."""
-
-    _dims = 0
-    _function = ""
+    """
 
     def __init__(
         self,
@@ -359,19 +315,40 @@ class _ConvTransposeNd(_ConvNd):
         return function(input, self.weight, self.bias, self.stride, self.padding, extra, self.groups, self.dilation)
 
 
+@of_dims(1, "conv_transpose1d")
 class ConvTranspose1d(_ConvTransposeNd):
-    __doc__ = _TRANSPOSED_DOC.format(example=_EXAMPLES["ConvTranspose1d"], dims=1, s="", axes="L", outputs="L_out")
-    _dims, _function = 1, "conv_transpose1d"
+    """
+    Example:
+        >>> layer = nn.ConvTranspose1d(16, 3, kernel_size=4, stride=2, padding=1)
+        >>> layer(torch.ones(5, 16, 10)).shape
+        torch.Size([5, 3, 20])
+        >>> layer.weight.shape
+        torch.Size([16, 3, 4])
+    """
 
 
+@of_dims(2, "conv_transpose2d")
 class ConvTranspose2d(_ConvTransposeNd):
-    __doc__ = _TRANSPOSED_DOC.format(example=_EXAMPLES["ConvTranspose2d"], dims=2, s="s", axes="H, W", outputs="H_out, W_out")
-    _dims, _function = 2, "conv_transpose2d"
+    """
+    Example:
+        >>> layer = nn.ConvTranspose2d(16, 3, kernel_size=4, stride=2, padding=1)
+        >>> layer(torch.ones(5, 16, 10, 8)).shape
+        torch.Size([5, 3, 20, 16])
+        >>> layer.weight.shape
+        torch.Size([16, 3, 4, 4])
+    """
 
 
+@of_dims(3, "conv_transpose3d")
 class ConvTranspose3d(_ConvTransposeNd):
-    __doc__ = _TRANSPOSED_DOC.format(example=_EXAMPLES["ConvTranspose3d"], dims=3, s="s", axes="D, H, W", outputs="D_out, H_out, W_out")
-    _dims, _function = 3, "conv_transpose3d"
+    """
+    Example:
+        >>> layer = nn.ConvTranspose3d(16, 3, kernel_size=4, stride=2, padding=1)
+        >>> layer(torch.ones(5, 16, 10, 8, 6)).shape
+        torch.Size([5, 3, 20, 16, 12])
+        >>> layer.weight.shape
+        torch.Size([16, 3, 4, 4, 4])
+    """
 
 
 # -- layers that take their channels from the first input -------------------------------------------------------------------------

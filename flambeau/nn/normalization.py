@@ -9,6 +9,7 @@ from .. import ops
 from ..core import dtype as dtypes
 from ..core.tensor import Parameter, Tensor
 from . import functional as F, init
+from ._families import of_dims
 from .lazy import LazyModuleMixin, lazy_variant
 from .module import Module
 from .parameter import UninitializedBuffer, UninitializedParameter
@@ -109,60 +110,7 @@ class _NormBase(Module):
 
 
 class _BatchNorm(_NormBase):
-    def forward(self, input: Tensor) -> Tensor:
-        self._check_input_dim(input)
-        momentum = 0.0 if self.momentum is None else self.momentum
-        tracking = self.track_running_stats
-        if self.training and tracking and self.num_batches_tracked is not None:
-            self.num_batches_tracked.add_(1)
-            if self.momentum is None:  # the plain mean over all batches
-                momentum = 1.0 / float(self.num_batches_tracked)
-        mean, var = self.running_mean, self.running_var
-        by_batch = self.training or (mean is None and var is None)
-        if self.training and not tracking:
-            mean = var = None
-        return F.batch_norm(input, mean, var, self.weight, self.bias, by_batch, momentum, self.eps)
-
-
-_EXAMPLES = {
-    "BatchNorm1d": """
-        >>> layer = nn.BatchNorm1d(2)
-        >>> layer(torch.tensor([[1.0, 10.0], [3.0, 30.0]])).detach()
-        tensor([[-1.0000, -1.0000],
-                [ 1.0000,  1.0000]])
-        >>> layer.running_mean
-        tensor([0.2000, 2.0000])
-    """,
-    "BatchNorm2d": """
-        >>> layer = nn.BatchNorm2d(3)
-        >>> layer(torch.full((4, 3, 8, 8), 5.0)).abs().max().item()
-        0.0
-        >>> layer.running_mean, layer.num_batches_tracked
-        (tensor([0.5000, 0.5000, 0.5000]), tensor(1))
-    """,
-    "BatchNorm3d": """
-        >>> layer = nn.BatchNorm3d(3).eval()
-        >>> layer(torch.ones(4, 3, 2, 8, 8)).shape
-        torch.Size([4, 3, 2, 8, 8])
-    """,
-    "InstanceNorm1d": """
-        >>> nn.InstanceNorm1d(2)(torch.tensor([[[1.0, 3.0], [10.0, 30.0]]]))
-        tensor([[[-1.0000,  1.0000],
-                 [-1.0000,  1.0000]]])
-    """,
-    "InstanceNorm2d": """
-        >>> nn.InstanceNorm2d(1)(torch.tensor([[[[1.0, 2.0], [3.0, 4.0]]]]))
-        tensor([[[[-1.3416, -0.4472],
-                  [ 0.4472,  1.3416]]]])
-    """,
-    "InstanceNorm3d": """
-        >>> layer = nn.InstanceNorm3d(3, affine=True)
-        >>> layer(torch.ones(4, 3, 2, 8, 8)).shape, layer.weight.shape
-        (torch.Size([4, 3, 2, 8, 8]), torch.Size([3]))
-    """,
-}
-
-_BATCH_DOC = """Normalizes each channel by its mean and variance over the batch and all positions.
+    """Normalizes each channel by its mean and variance over the batch and all positions.
 
     In training the statistics of the batch are used, and running averages of them are kept; in evaluation those averages are used.
 
@@ -183,25 +131,85 @@ _BATCH_DOC = """Normalizes each channel by its mean and variance over the batch 
     Raises:
         ValueError: the input has another number of dimensions.
     Source: torch.nn.BatchNorm{dims}d; Ioffe and Szegedy 2015.
-    Example:{example}"""
+    """
+
+    def forward(self, input: Tensor) -> Tensor:
+        self._check_input_dim(input)
+        momentum = 0.0 if self.momentum is None else self.momentum
+        tracking = self.track_running_stats
+        if self.training and tracking and self.num_batches_tracked is not None:
+            self.num_batches_tracked.add_(1)
+            if self.momentum is None:  # the plain mean over all batches
+                momentum = 1.0 / float(self.num_batches_tracked)
+        mean, var = self.running_mean, self.running_var
+        by_batch = self.training or (mean is None and var is None)
+        if self.training and not tracking:
+            mean = var = None
+        return F.batch_norm(input, mean, var, self.weight, self.bias, by_batch, momentum, self.eps)
 
 
+@of_dims(1, shape="``(N, C)`` or ``(N, C, L)``")
 class BatchNorm1d(_BatchNorm):
-    __doc__ = _BATCH_DOC.format(example=_EXAMPLES["BatchNorm1d"], dims=1, shape="``(N, C)`` or ``(N, C, L)``")
+    """
+    Example:
+        >>> layer = nn.BatchNorm1d(2)
+        >>> layer(torch.tensor([[1.0, 10.0], [3.0, 30.0]])).detach()
+        tensor([[-1.0000, -1.0000],
+                [ 1.0000,  1.0000]])
+        >>> layer.running_mean
+        tensor([0.2000, 2.0000])
+    """
+
     _allowed_dims = (2, 3)
 
 
+@of_dims(2, shape="``(N, C, H, W)``")
 class BatchNorm2d(_BatchNorm):
-    __doc__ = _BATCH_DOC.format(example=_EXAMPLES["BatchNorm2d"], dims=2, shape="``(N, C, H, W)``")
+    """
+    Example:
+        >>> layer = nn.BatchNorm2d(3)
+        >>> layer(torch.full((4, 3, 8, 8), 5.0)).abs().max().item()
+        0.0
+        >>> layer.running_mean, layer.num_batches_tracked
+        (tensor([0.5000, 0.5000, 0.5000]), tensor(1))
+    """
+
     _allowed_dims = (4,)
 
 
+@of_dims(3, shape="``(N, C, D, H, W)``")
 class BatchNorm3d(_BatchNorm):
-    __doc__ = _BATCH_DOC.format(example=_EXAMPLES["BatchNorm3d"], dims=3, shape="``(N, C, D, H, W)``")
+    """
+    Example:
+        >>> layer = nn.BatchNorm3d(3).eval()
+        >>> layer(torch.ones(4, 3, 2, 8, 8)).shape
+        torch.Size([4, 3, 2, 8, 8])
+    """
+
     _allowed_dims = (5,)
 
 
 class _InstanceNorm(_NormBase):
+    """Normalizes each channel of each sample by its mean and variance over all positions.
+
+    Args:
+        num_features: channels, ``C``.
+        eps: added to the variance.
+        momentum: share of the new statistics in the running ones.
+        affine: whether there are a weight and a bias.
+        track_running_stats: whether running statistics are kept, and used in evaluation.
+        bias: whether there is a bias, if ``affine``.
+        device, dtype: of the parameters; the default ones when None.
+    Shape:
+        ``(N, C, {axes})`` or ``(C, {axes})`` to the same.
+    Attributes:
+        weight, bias: ``(C,)``, 1 and 0; None unless ``affine``.
+        running_mean, running_var: ``(C,)``, 0 and 1; None unless tracked.
+    Raises:
+        ValueError: the input has another number of dimensions, or, if ``affine``, of channels.
+    Source: torch.nn.InstanceNorm{dims}d; Ulyanov et al. 2016.
+    """
+
     def __init__(
         self,
         num_features: int,
@@ -272,39 +280,39 @@ class _InstanceNorm(_NormBase):
         super()._load_from_state_dict(state_dict, prefix, local_metadata, strict, missing_keys, unexpected_keys, error_msgs)
 
 
-_INSTANCE_DOC = """Normalizes each channel of each sample by its mean and variance over all positions.
-
-    Args:
-        num_features: channels, ``C``.
-        eps: added to the variance.
-        momentum: share of the new statistics in the running ones.
-        affine: whether there are a weight and a bias.
-        track_running_stats: whether running statistics are kept, and used in evaluation.
-        bias: whether there is a bias, if ``affine``.
-        device, dtype: of the parameters; the default ones when None.
-    Shape:
-        {shape} to the same.
-    Attributes:
-        weight, bias: ``(C,)``, 1 and 0; None unless ``affine``.
-        running_mean, running_var: ``(C,)``, 0 and 1; None unless tracked.
-    Raises:
-        ValueError: the input has another number of dimensions, or, if ``affine``, of channels.
-    Source: torch.nn.InstanceNorm{dims}d; Ulyanov et al. 2016.
-    Example:{example}"""
-
-
+@of_dims(1)
 class InstanceNorm1d(_InstanceNorm):
-    __doc__ = _INSTANCE_DOC.format(example=_EXAMPLES["InstanceNorm1d"], dims=1, shape="``(N, C, L)`` or ``(C, L)``")
+    """
+    Example:
+        >>> nn.InstanceNorm1d(2)(torch.tensor([[[1.0, 3.0], [10.0, 30.0]]]))
+        tensor([[[-1.0000,  1.0000],
+                 [-1.0000,  1.0000]]])
+    """
+
     _allowed_dims = (2, 3)
 
 
+@of_dims(2)
 class InstanceNorm2d(_InstanceNorm):
-    __doc__ = _INSTANCE_DOC.format(example=_EXAMPLES["InstanceNorm2d"], dims=2, shape="``(N, C, H, W)`` or ``(C, H, W)``")
+    """
+    Example:
+        >>> nn.InstanceNorm2d(1)(torch.tensor([[[[1.0, 2.0], [3.0, 4.0]]]]))
+        tensor([[[[-1.3416, -0.4472],
+                  [ 0.4472,  1.3416]]]])
+    """
+
     _allowed_dims = (3, 4)
 
 
+@of_dims(3)
 class InstanceNorm3d(_InstanceNorm):
-    __doc__ = _INSTANCE_DOC.format(example=_EXAMPLES["InstanceNorm3d"], dims=3, shape="``(N, C, D, H, W)`` or ``(C, D, H, W)``")
+    """
+    Example:
+        >>> layer = nn.InstanceNorm3d(3, affine=True)
+        >>> layer(torch.ones(4, 3, 2, 8, 8)).shape, layer.weight.shape
+        (torch.Size([4, 3, 2, 8, 8]), torch.Size([3]))
+    """
+
     _allowed_dims = (4, 5)
 
 

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from ..core.tensor import Tensor
 from . import functional as F
+from ._families import of_dims
 from ._tuples import repeated
 from .module import Module
 
@@ -14,129 +13,11 @@ __all__ = [
     "ReflectionPad2d", "ReflectionPad3d", "ReplicationPad1d", "ReplicationPad2d", "ReplicationPad3d", "ZeroPad1d", "ZeroPad2d", "ZeroPad3d",
 ]  # fmt: skip
 
-_EXAMPLES = {
-    "ConstantPad1d": """
-        >>> nn.ConstantPad1d((2, 1), 7.0)(torch.tensor([[[1.0, 2.0, 3.0]]]))
-        tensor([[[7., 7., 1., 2., 3., 7.]]])
-    """,
-    "ConstantPad2d": """
-        >>> nn.ConstantPad2d((1, 1, 0, 1), 7.0)(torch.tensor([[[[1.0, 2.0], [3.0, 4.0]]]]))
-        tensor([[[[7., 1., 2., 7.],
-                  [7., 3., 4., 7.],
-                  [7., 7., 7., 7.]]]])
-    """,
-    "ConstantPad3d": """
-        >>> nn.ConstantPad3d((1, 1, 0, 0, 0, 1), 7.0)(torch.tensor([1.0, 2.0, 3.0, 4.0]).reshape(1, 1, 2, 1, 2)).squeeze()
-        tensor([[7., 1., 2., 7.],
-                [7., 3., 4., 7.],
-                [7., 7., 7., 7.]])
-    """,
-    "ZeroPad1d": """
-        >>> nn.ZeroPad1d((2, 1))(torch.tensor([[[1.0, 2.0, 3.0]]]))
-        tensor([[[0., 0., 1., 2., 3., 0.]]])
-    """,
-    "ZeroPad2d": """
-        >>> nn.ZeroPad2d((1, 1, 0, 1))(torch.tensor([[[[1.0, 2.0], [3.0, 4.0]]]]))
-        tensor([[[[0., 1., 2., 0.],
-                  [0., 3., 4., 0.],
-                  [0., 0., 0., 0.]]]])
-    """,
-    "ZeroPad3d": """
-        >>> nn.ZeroPad3d((1, 1, 0, 0, 0, 1))(torch.tensor([1.0, 2.0, 3.0, 4.0]).reshape(1, 1, 2, 1, 2)).squeeze()
-        tensor([[0., 1., 2., 0.],
-                [0., 3., 4., 0.],
-                [0., 0., 0., 0.]])
-    """,
-    "ReflectionPad1d": """
-        >>> nn.ReflectionPad1d((2, 1))(torch.tensor([[[1.0, 2.0, 3.0]]]))
-        tensor([[[3., 2., 1., 2., 3., 2.]]])
-    """,
-    "ReflectionPad2d": """
-        >>> nn.ReflectionPad2d((1, 1, 0, 1))(torch.tensor([[[[1.0, 2.0], [3.0, 4.0]]]]))
-        tensor([[[[2., 1., 2., 1.],
-                  [4., 3., 4., 3.],
-                  [2., 1., 2., 1.]]]])
-    """,
-    "ReflectionPad3d": """
-        >>> nn.ReflectionPad3d((1, 1, 0, 0, 0, 1))(torch.tensor([1.0, 2.0, 3.0, 4.0]).reshape(1, 1, 2, 1, 2)).squeeze()
-        tensor([[2., 1., 2., 1.],
-                [4., 3., 4., 3.],
-                [2., 1., 2., 1.]])
-    """,
-    "ReplicationPad1d": """
-        >>> nn.ReplicationPad1d((2, 1))(torch.tensor([[[1.0, 2.0, 3.0]]]))
-        tensor([[[1., 1., 1., 2., 3., 3.]]])
-    """,
-    "ReplicationPad2d": """
-        >>> nn.ReplicationPad2d((1, 1, 0, 1))(torch.tensor([[[[1.0, 2.0], [3.0, 4.0]]]]))
-        tensor([[[[1., 1., 2., 2.],
-                  [3., 3., 4., 4.],
-                  [3., 3., 4., 4.]]]])
-    """,
-    "ReplicationPad3d": """
-        >>> nn.ReplicationPad3d((1, 1, 0, 0, 0, 1))(torch.tensor([1.0, 2.0, 3.0, 4.0]).reshape(1, 1, 2, 1, 2)).squeeze()
-        tensor([[1., 1., 2., 2.],
-                [3., 3., 4., 4.],
-                [3., 3., 4., 4.]])
-    """,
-    "CircularPad1d": """
-        >>> nn.CircularPad1d((2, 1))(torch.tensor([[[1.0, 2.0, 3.0]]]))
-        tensor([[[2., 3., 1., 2., 3., 1.]]])
-    """,
-    "CircularPad2d": """
-        >>> nn.CircularPad2d((1, 1, 0, 1))(torch.tensor([[[[1.0, 2.0], [3.0, 4.0]]]]))
-        tensor([[[[2., 1., 2., 1.],
-                  [4., 3., 4., 3.],
-                  [2., 1., 2., 1.]]]])
-    """,
-    "CircularPad3d": """
-        >>> nn.CircularPad3d((1, 1, 0, 0, 0, 1))(torch.tensor([1.0, 2.0, 3.0, 4.0]).reshape(1, 1, 2, 1, 2)).squeeze()
-        tensor([[2., 1., 2., 1.],
-                [4., 3., 4., 3.],
-                [2., 1., 2., 1.]])
-    """,
-}
-_DOC = """{what}
-
-    Args:
-        padding: elements before and after, last dimension first: ``(left, right{more})``; one number for all sides.{value}
-    Shape:
-        ``(N, C, {axes})`` or ``(C, {axes})``; each padded dimension grows by its two sides.
-    Raises:
-        {errors}
-    Source: torch.nn.{name}.
-    Example:{example}"""
-_FEW = "RuntimeError: an input of fewer dimensions than are padded."
-_ERRORS = {
-    "ConstantPad": _FEW,
-    "ZeroPad": _FEW,
-    "ReflectionPad": "RuntimeError: a side as long as the dimension that it continues, or an input of too few dimensions.",
-    "ReplicationPad": "RuntimeError: an input of too few dimensions.",
-    "CircularPad": """RuntimeError: a side longer than the dimension that it continues.
-        ValueError: an input of neither {low} nor {high} dimensions.""",
-}
-_AXES = {1: "L", 2: "H, W", 3: "D, H, W"}
-_LAST = {1: "the last dimension", 2: "the last two dimensions", 3: "the last three dimensions"}
-_MORE = {1: "", 2: ", top, bottom", 3: ", top, bottom, front, back"}
-
-
-def _doc(what: str, name: str, dims: int, value: str = "") -> str:
-    return _DOC.format(
-        what=what,
-        name=name,
-        more=_MORE[dims],
-        axes=_AXES[dims],
-        value=value,
-        errors=_ERRORS[name[:-2]].format(low=dims + 1, high=dims + 2),
-        example=_EXAMPLES[name],
-    )
-
 
 class _Pad(Module):
     """A border of ``_mode`` around the last ``_dims`` dimensions."""
 
     __constants__ = ["padding"]
-    _dims = 0
     _mode = ""
     padding: tuple[int, ...]
 
@@ -152,6 +33,18 @@ class _Pad(Module):
 
 
 class _ConstantPad(_Pad):
+    """Puts a border of ``value`` around {last}.
+
+    Args:
+        padding: elements before and after, last dimension first: ``({sides})``; one number for all sides.
+        value: of the border.
+    Shape:
+        ``(N, C, {axes})`` or ``(C, {axes})``; each padded dimension grows by its two sides.
+    Raises:
+        RuntimeError: an input of fewer dimensions than are padded.
+    Source: torch.nn.ConstantPad{dims}d.
+    """
+
     __constants__ = ["padding", "value"]
 
     def __init__(self, padding: int | tuple[int, ...], value: float) -> None:
@@ -165,7 +58,49 @@ class _ConstantPad(_Pad):
         return F.pad(input, self.padding, "constant", self.value)
 
 
+@of_dims(1)
+class ConstantPad1d(_ConstantPad):
+    """
+    Example:
+        >>> nn.ConstantPad1d((2, 1), 7.0)(torch.tensor([[[1.0, 2.0, 3.0]]]))
+        tensor([[[7., 7., 1., 2., 3., 7.]]])
+    """
+
+
+@of_dims(2)
+class ConstantPad2d(_ConstantPad):
+    """
+    Example:
+        >>> nn.ConstantPad2d((1, 1, 0, 1), 7.0)(torch.tensor([[[[1.0, 2.0], [3.0, 4.0]]]]))
+        tensor([[[[7., 1., 2., 7.],
+                  [7., 3., 4., 7.],
+                  [7., 7., 7., 7.]]]])
+    """
+
+
+@of_dims(3)
+class ConstantPad3d(_ConstantPad):
+    """
+    Example:
+        >>> nn.ConstantPad3d((1, 1, 0, 0, 0, 1), 7.0)(torch.tensor([1.0, 2.0, 3.0, 4.0]).reshape(1, 1, 2, 1, 2)).squeeze()
+        tensor([[7., 1., 2., 7.],
+                [7., 3., 4., 7.],
+                [7., 7., 7., 7.]])
+    """
+
+
 class _ZeroPad(_ConstantPad):
+    """Puts a border of zeros around {last}.
+
+    Args:
+        padding: elements before and after, last dimension first: ``({sides})``; one number for all sides.
+    Shape:
+        ``(N, C, {axes})`` or ``(C, {axes})``; each padded dimension grows by its two sides.
+    Raises:
+        RuntimeError: an input of fewer dimensions than are padded.
+    Source: torch.nn.ZeroPad{dims}d.
+    """
+
     def __init__(self, padding: int | tuple[int, ...]) -> None:
         super().__init__(padding, 0.0)
 
@@ -173,8 +108,143 @@ class _ZeroPad(_ConstantPad):
         return f"{self.padding}"
 
 
+@of_dims(1)
+class ZeroPad1d(_ZeroPad, ConstantPad1d):
+    """
+    Example:
+        >>> nn.ZeroPad1d((2, 1))(torch.tensor([[[1.0, 2.0, 3.0]]]))
+        tensor([[[0., 0., 1., 2., 3., 0.]]])
+    """
+
+
+@of_dims(2)
+class ZeroPad2d(_ZeroPad, ConstantPad2d):
+    """
+    Example:
+        >>> nn.ZeroPad2d((1, 1, 0, 1))(torch.tensor([[[[1.0, 2.0], [3.0, 4.0]]]]))
+        tensor([[[[0., 1., 2., 0.],
+                  [0., 3., 4., 0.],
+                  [0., 0., 0., 0.]]]])
+    """
+
+
+@of_dims(3)
+class ZeroPad3d(_ZeroPad, ConstantPad3d):
+    """
+    Example:
+        >>> nn.ZeroPad3d((1, 1, 0, 0, 0, 1))(torch.tensor([1.0, 2.0, 3.0, 4.0]).reshape(1, 1, 2, 1, 2)).squeeze()
+        tensor([[0., 1., 2., 0.],
+                [0., 3., 4., 0.],
+                [0., 0., 0., 0.]])
+    """
+
+
+class _ReflectionPad(_Pad):
+    """Continues the input by its mirror image, without repeating the edge.
+
+    Args:
+        padding: elements before and after, last dimension first: ``({sides})``; one number for all sides.
+    Shape:
+        ``(N, C, {axes})`` or ``(C, {axes})``; each padded dimension grows by its two sides.
+    Raises:
+        RuntimeError: a side as long as the dimension that it continues, or an input of too few dimensions.
+    Source: torch.nn.ReflectionPad{dims}d.
+    """
+
+    _mode = "reflect"
+
+
+@of_dims(1)
+class ReflectionPad1d(_ReflectionPad):
+    """
+    Example:
+        >>> nn.ReflectionPad1d((2, 1))(torch.tensor([[[1.0, 2.0, 3.0]]]))
+        tensor([[[3., 2., 1., 2., 3., 2.]]])
+    """
+
+
+@of_dims(2)
+class ReflectionPad2d(_ReflectionPad):
+    """
+    Example:
+        >>> nn.ReflectionPad2d((1, 1, 0, 1))(torch.tensor([[[[1.0, 2.0], [3.0, 4.0]]]]))
+        tensor([[[[2., 1., 2., 1.],
+                  [4., 3., 4., 3.],
+                  [2., 1., 2., 1.]]]])
+    """
+
+
+@of_dims(3)
+class ReflectionPad3d(_ReflectionPad):
+    """
+    Example:
+        >>> nn.ReflectionPad3d((1, 1, 0, 0, 0, 1))(torch.tensor([1.0, 2.0, 3.0, 4.0]).reshape(1, 1, 2, 1, 2)).squeeze()
+        tensor([[2., 1., 2., 1.],
+                [4., 3., 4., 3.],
+                [2., 1., 2., 1.]])
+    """
+
+
+class _ReplicationPad(_Pad):
+    """Continues the input by copies of its edge.
+
+    Args:
+        padding: elements before and after, last dimension first: ``({sides})``; one number for all sides.
+    Shape:
+        ``(N, C, {axes})`` or ``(C, {axes})``; each padded dimension grows by its two sides.
+    Raises:
+        RuntimeError: an input of too few dimensions.
+    Source: torch.nn.ReplicationPad{dims}d.
+    """
+
+    _mode = "replicate"
+
+
+@of_dims(1)
+class ReplicationPad1d(_ReplicationPad):
+    """
+    Example:
+        >>> nn.ReplicationPad1d((2, 1))(torch.tensor([[[1.0, 2.0, 3.0]]]))
+        tensor([[[1., 1., 1., 2., 3., 3.]]])
+    """
+
+
+@of_dims(2)
+class ReplicationPad2d(_ReplicationPad):
+    """
+    Example:
+        >>> nn.ReplicationPad2d((1, 1, 0, 1))(torch.tensor([[[[1.0, 2.0], [3.0, 4.0]]]]))
+        tensor([[[[1., 1., 2., 2.],
+                  [3., 3., 4., 4.],
+                  [3., 3., 4., 4.]]]])
+    """
+
+
+@of_dims(3)
+class ReplicationPad3d(_ReplicationPad):
+    """
+    Example:
+        >>> nn.ReplicationPad3d((1, 1, 0, 0, 0, 1))(torch.tensor([1.0, 2.0, 3.0, 4.0]).reshape(1, 1, 2, 1, 2)).squeeze()
+        tensor([[1., 1., 2., 2.],
+                [3., 3., 4., 4.],
+                [3., 3., 4., 4.]])
+    """
+
+
 class _CircularPad(_Pad):
-    """A circular border, which looks at the number of dimensions itself."""
+    """Continues the input by its other side.
+
+    Args:
+        padding: elements before and after, last dimension first: ``({sides})``; one number for all sides.
+    Shape:
+        ``(N, C, {axes})`` or ``(C, {axes})``; each padded dimension grows by its two sides.
+    Raises:
+        RuntimeError: a side longer than the dimension that it continues.
+        ValueError: an input of neither {unbatched} nor {batched} dimensions.
+    Source: torch.nn.CircularPad{dims}d.
+    """
+
+    _mode = "circular"
 
     def forward(self, input: Tensor) -> Tensor:
         dims = self._dims
@@ -183,26 +253,32 @@ class _CircularPad(_Pad):
         return super().forward(input)
 
 
-def _family(
-    name: str, mode: str, what: str, base: type[_Pad] = _Pad, *, value: str = "", also: tuple[Any, ...] = ((), (), ())
-) -> tuple[Any, Any, Any]:
-    """The classes ``<name>1d``, ``<name>2d`` and ``<name>3d`` over ``base``, and each over one of ``also``."""
-    classes = []
-    for dims, others in zip((1, 2, 3), also):
-        doc = _doc(what.format(last=_LAST[dims]), f"{name}{dims}d", dims, value)
-        namespace = {"__doc__": doc, "__module__": __name__, "_dims": dims, "_mode": mode}
-        classes.append(type(f"{name}{dims}d", (base, *others), namespace))
-    return classes[0], classes[1], classes[2]
+@of_dims(1)
+class CircularPad1d(_CircularPad):
+    """
+    Example:
+        >>> nn.CircularPad1d((2, 1))(torch.tensor([[[1.0, 2.0, 3.0]]]))
+        tensor([[[2., 3., 1., 2., 3., 1.]]])
+    """
 
 
-ConstantPad1d, ConstantPad2d, ConstantPad3d = _family(
-    "ConstantPad", "constant", "Puts a border of ``value`` around {last}.", _ConstantPad, value="\n        value: of the border."
-)
-ZeroPad1d, ZeroPad2d, ZeroPad3d = _family(
-    "ZeroPad", "constant", "Puts a border of zeros around {last}.", _ZeroPad, also=((ConstantPad1d,), (ConstantPad2d,), (ConstantPad3d,))
-)
-ReflectionPad1d, ReflectionPad2d, ReflectionPad3d = _family(
-    "ReflectionPad", "reflect", "Continues the input by its mirror image, without repeating the edge."
-)
-ReplicationPad1d, ReplicationPad2d, ReplicationPad3d = _family("ReplicationPad", "replicate", "Continues the input by copies of its edge.")
-CircularPad1d, CircularPad2d, CircularPad3d = _family("CircularPad", "circular", "Continues the input by its other side.", _CircularPad)
+@of_dims(2)
+class CircularPad2d(_CircularPad):
+    """
+    Example:
+        >>> nn.CircularPad2d((1, 1, 0, 1))(torch.tensor([[[[1.0, 2.0], [3.0, 4.0]]]]))
+        tensor([[[[2., 1., 2., 1.],
+                  [4., 3., 4., 3.],
+                  [2., 1., 2., 1.]]]])
+    """
+
+
+@of_dims(3)
+class CircularPad3d(_CircularPad):
+    """
+    Example:
+        >>> nn.CircularPad3d((1, 1, 0, 0, 0, 1))(torch.tensor([1.0, 2.0, 3.0, 4.0]).reshape(1, 1, 2, 1, 2)).squeeze()
+        tensor([[2., 1., 2., 1.],
+                [4., 3., 4., 3.],
+                [2., 1., 2., 1.]])
+    """

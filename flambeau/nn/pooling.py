@@ -6,7 +6,7 @@ from typing import Any
 
 from ..core.tensor import Tensor
 from . import functional as F
-from ._layer import layer
+from ._families import of_dims
 from ._tuples import repeated
 from .module import Module
 
@@ -18,117 +18,26 @@ __all__ = [
 
 Sizes = int | tuple[int, ...]
 
-_SHAPE = {1: "``(N, C, L)`` or ``(C, L)``", 2: "``(N, C, H, W)`` or ``(C, H, W)``", 3: "``(N, C, D, H, W)`` or ``(C, D, H, W)``"}
-
-_EXAMPLES = {
-    "MaxPool1d": """
-        >>> nn.MaxPool1d(2)(torch.arange(4.0).reshape(1, 1, 4)).flatten()
-        tensor([1., 3.])
-    """,
-    "MaxUnpool1d": """
-        >>> pool, unpool = nn.MaxPool1d(2, return_indices=True), nn.MaxUnpool1d(2)
-        >>> values, indices = pool(torch.ones(1, 3, 8))
-        >>> values.shape, unpool(values, indices).shape
-        (torch.Size([1, 3, 4]), torch.Size([1, 3, 8]))
-    """,
-    "AvgPool1d": """
-        >>> nn.AvgPool1d(2)(torch.arange(4.0).reshape(1, 1, 4)).flatten()
-        tensor([0.5000, 2.5000])
-    """,
-    "AdaptiveAvgPool1d": """
-        >>> nn.AdaptiveAvgPool1d(2)(torch.arange(4.0).reshape(1, 1, 4)).flatten()
-        tensor([0.5000, 2.5000])
-        >>> nn.AdaptiveAvgPool1d(5)(torch.ones(1, 3, 8)).shape
-        torch.Size([1, 3, 5])
-    """,
-    "AdaptiveMaxPool1d": """
-        >>> nn.AdaptiveMaxPool1d(2)(torch.arange(4.0).reshape(1, 1, 4)).flatten()
-        tensor([1., 3.])
-        >>> nn.AdaptiveMaxPool1d(5)(torch.ones(1, 3, 8)).shape
-        torch.Size([1, 3, 5])
-    """,
-    "LPPool1d": """
-        >>> nn.LPPool1d(2, kernel_size=2)(torch.ones(1, 1, 4)).flatten()
-        tensor([1.4142, 1.4142])
-    """,
-    "MaxPool2d": """
-        >>> nn.MaxPool2d(2)(torch.arange(16.0).reshape(1, 1, 4, 4)).flatten()
-        tensor([ 5.,  7., 13., 15.])
-    """,
-    "MaxUnpool2d": """
-        >>> pool, unpool = nn.MaxPool2d(2, return_indices=True), nn.MaxUnpool2d(2)
-        >>> values, indices = pool(torch.ones(1, 3, 8, 6))
-        >>> values.shape, unpool(values, indices).shape
-        (torch.Size([1, 3, 4, 3]), torch.Size([1, 3, 8, 6]))
-    """,
-    "AvgPool2d": """
-        >>> nn.AvgPool2d(2)(torch.arange(16.0).reshape(1, 1, 4, 4)).flatten()
-        tensor([ 2.5000,  4.5000, 10.5000, 12.5000])
-    """,
-    "AdaptiveAvgPool2d": """
-        >>> nn.AdaptiveAvgPool2d(2)(torch.arange(16.0).reshape(1, 1, 4, 4)).flatten()
-        tensor([ 2.5000,  4.5000, 10.5000, 12.5000])
-        >>> nn.AdaptiveAvgPool2d(5)(torch.ones(1, 3, 8, 6)).shape
-        torch.Size([1, 3, 5, 5])
-    """,
-    "AdaptiveMaxPool2d": """
-        >>> nn.AdaptiveMaxPool2d(2)(torch.arange(16.0).reshape(1, 1, 4, 4)).flatten()
-        tensor([ 5.,  7., 13., 15.])
-        >>> nn.AdaptiveMaxPool2d(5)(torch.ones(1, 3, 8, 6)).shape
-        torch.Size([1, 3, 5, 5])
-    """,
-    "LPPool2d": """
-        >>> nn.LPPool2d(2, kernel_size=2)(torch.ones(1, 1, 4, 2)).flatten()
-        tensor([2., 2.])
-    """,
-    "FractionalMaxPool2d": """
-        >>> nn.FractionalMaxPool2d(2, output_size=(5, 4))(torch.ones(1, 3, 8, 6)).shape
-        torch.Size([1, 3, 5, 4])
-        >>> nn.FractionalMaxPool2d(2, output_ratio=0.5)(torch.ones(1, 3, 8, 6)).shape
-        torch.Size([1, 3, 4, 3])
-    """,
-    "MaxPool3d": """
-        >>> nn.MaxPool3d(2)(torch.arange(64.0).reshape(1, 1, 4, 4, 4)).flatten()
-        tensor([21., 23., 29., 31., 53., 55., 61., 63.])
-    """,
-    "MaxUnpool3d": """
-        >>> pool, unpool = nn.MaxPool3d(2, return_indices=True), nn.MaxUnpool3d(2)
-        >>> values, indices = pool(torch.ones(1, 3, 8, 6, 4))
-        >>> values.shape, unpool(values, indices).shape
-        (torch.Size([1, 3, 4, 3, 2]), torch.Size([1, 3, 8, 6, 4]))
-    """,
-    "AvgPool3d": """
-        >>> nn.AvgPool3d(2)(torch.arange(64.0).reshape(1, 1, 4, 4, 4)).flatten()
-        tensor([10.5000, 12.5000, 18.5000, 20.5000, 42.5000, 44.5000, 50.5000, 52.5000])
-    """,
-    "AdaptiveAvgPool3d": """
-        >>> nn.AdaptiveAvgPool3d((1, 1, 2))(torch.arange(64.0).reshape(1, 1, 4, 4, 4)).flatten()
-        tensor([30.5000, 32.5000])
-        >>> nn.AdaptiveAvgPool3d(5)(torch.ones(1, 3, 8, 6, 4)).shape
-        torch.Size([1, 3, 5, 5, 5])
-    """,
-    "AdaptiveMaxPool3d": """
-        >>> nn.AdaptiveMaxPool3d((1, 1, 2))(torch.arange(64.0).reshape(1, 1, 4, 4, 4)).flatten()
-        tensor([61., 63.])
-        >>> nn.AdaptiveMaxPool3d(5)(torch.ones(1, 3, 8, 6, 4)).shape
-        torch.Size([1, 3, 5, 5, 5])
-    """,
-    "LPPool3d": """
-        >>> nn.LPPool3d(2, kernel_size=2)(torch.ones(1, 1, 4, 2, 2)).flatten()
-        tensor([2.8284, 2.8284])
-    """,
-    "FractionalMaxPool3d": """
-        >>> nn.FractionalMaxPool3d(2, output_size=(5, 4, 3))(torch.ones(1, 3, 8, 6, 4)).shape
-        torch.Size([1, 3, 5, 4, 3])
-        >>> nn.FractionalMaxPool3d(2, output_ratio=0.5)(torch.ones(1, 3, 8, 6, 4)).shape
-        torch.Size([1, 3, 4, 3, 2])
-    """,
-}
-_SIZE = "``(size + 2 * padding - dilation * (kernel_size - 1) - 1) // stride + 1``"
-
 
 # -- maximum ------------------------------------------------------------------------------------------------------------------
 class _MaxPoolNd(Module):
+    """The largest element under each place of the kernel.
+
+    Args:
+        kernel_size: of the kernel.
+        stride: step of the kernel; ``kernel_size`` when None.
+        padding: elements of minus infinity on each side, at most half the kernel.
+        dilation: distance of neighbouring kernel elements in the input.
+        return_indices: return the positions of the maxima too, for MaxUnpool{dims}d.
+        ceil_mode: round the output size up.
+    Shape:
+        ``(N, C, {axes})`` or ``(C, {axes})``, to the same with sizes
+        ``(size + 2 * padding - dilation * (kernel_size - 1) - 1) // stride + 1``.
+    Raises:
+        RuntimeError: padding above half the kernel, or an input smaller than the kernel.
+    Source: torch.nn.MaxPool{dims}d.
+    """
+
     __constants__ = ["kernel_size", "stride", "padding", "dilation", "return_indices", "ceil_mode"]
 
     def __init__(
@@ -146,6 +55,12 @@ class _MaxPoolNd(Module):
         self.padding, self.dilation, self.return_indices = padding, dilation, return_indices
         self.ceil_mode = ceil_mode
 
+    def forward(self, input: Tensor) -> Any:
+        pool = getattr(F, self._function)
+        return pool(
+            input, self.kernel_size, self.stride, self.padding, self.dilation, ceil_mode=self.ceil_mode, return_indices=self.return_indices
+        )
+
     def extra_repr(self) -> str:
         return (
             f"kernel_size={self.kernel_size}, stride={self.stride}, padding={self.padding}, dilation={self.dilation}, "
@@ -153,54 +68,42 @@ class _MaxPoolNd(Module):
         )
 
 
-def _max_doc(dims: int) -> str:
-    return f"""The largest element under each place of the kernel.
-
-    Args:
-        kernel_size: of the kernel.
-        stride: step of the kernel; ``kernel_size`` when None.
-        padding: elements of minus infinity on each side, at most half the kernel.
-        dilation: distance of neighbouring kernel elements in the input.
-        return_indices: return the positions of the maxima too, for MaxUnpool{dims}d.
-        ceil_mode: round the output size up.
-    Shape:
-        {_SHAPE[dims]}, to the same with sizes
-        {_SIZE}.
-    Raises:
-        RuntimeError: padding above half the kernel, or an input smaller than the kernel.
-    Source: torch.nn.MaxPool{dims}d.
-    Example:{_EXAMPLES[f"MaxPool{dims}d"]}"""
-
-
+@of_dims(1, "max_pool1d")
 class MaxPool1d(_MaxPoolNd):
-    __doc__ = _max_doc(1)
+    """
+    Example:
+        >>> nn.MaxPool1d(2)(torch.arange(4.0).reshape(1, 1, 4)).flatten()
+        tensor([1., 3.])
+    """
 
-    def forward(self, input: Tensor) -> Any:
-        return F.max_pool1d(
-            input, self.kernel_size, self.stride, self.padding, self.dilation, ceil_mode=self.ceil_mode, return_indices=self.return_indices
-        )
 
-
+@of_dims(2, "max_pool2d")
 class MaxPool2d(_MaxPoolNd):
-    __doc__ = _max_doc(2)
+    """
+    Example:
+        >>> nn.MaxPool2d(2)(torch.arange(16.0).reshape(1, 1, 4, 4)).flatten()
+        tensor([ 5.,  7., 13., 15.])
+    """
 
-    def forward(self, input: Tensor) -> Any:
-        return F.max_pool2d(
-            input, self.kernel_size, self.stride, self.padding, self.dilation, ceil_mode=self.ceil_mode, return_indices=self.return_indices
-        )
 
-
+@of_dims(3, "max_pool3d")
 class MaxPool3d(_MaxPoolNd):
-    __doc__ = _max_doc(3)
-
-    def forward(self, input: Tensor) -> Any:
-        return F.max_pool3d(
-            input, self.kernel_size, self.stride, self.padding, self.dilation, ceil_mode=self.ceil_mode, return_indices=self.return_indices
-        )
+    """
+    Example:
+        >>> nn.MaxPool3d(2)(torch.arange(64.0).reshape(1, 1, 4, 4, 4)).flatten()
+        tensor([21., 23., 29., 31., 53., 55., 61., 63.])
+    """
 
 
 class _MaxUnpoolNd(Module):
-    _dims = 0
+    """Puts the values that MaxPool{dims}d gave back where they were, zeros elsewhere.
+
+    Args:
+        kernel_size, stride, padding: those of the pooling.
+    Shape:
+        What MaxPool{dims}d gives, twice (values and indices), to what it takes; ``output_size`` tells sizes apart that pool alike.
+    Source: torch.nn.MaxUnpool{dims}d.
+    """
 
     def __init__(self, kernel_size: Sizes, stride: Sizes | None = None, padding: Sizes = 0) -> None:
         super().__init__()
@@ -208,43 +111,44 @@ class _MaxUnpoolNd(Module):
         self.stride = repeated(stride if stride is not None else kernel_size, self._dims)
         self.padding = repeated(padding, self._dims)
 
+    def forward(self, input: Tensor, indices: Tensor, output_size: Any = None) -> Tensor:
+        return getattr(F, self._function)(input, indices, self.kernel_size, self.stride, self.padding, output_size)
+
     def extra_repr(self) -> str:
         return f"kernel_size={self.kernel_size}, stride={self.stride}, padding={self.padding}"
 
 
-def _unpool_doc(dims: int) -> str:
-    return f"""Puts the values that MaxPool{dims}d gave back where they were, zeros elsewhere.
-
-    Args:
-        kernel_size, stride, padding: those of the pooling.
-    Shape:
-        What MaxPool{dims}d gives, twice (values and indices), to what it takes; ``output_size`` tells sizes apart that pool alike.
-    Source: torch.nn.MaxUnpool{dims}d.
-    Example:{_EXAMPLES[f"MaxUnpool{dims}d"]}"""
-
-
+@of_dims(1, "max_unpool1d")
 class MaxUnpool1d(_MaxUnpoolNd):
-    __doc__ = _unpool_doc(1)
-    _dims = 1
+    """
+    Example:
+        >>> pool, unpool = nn.MaxPool1d(2, return_indices=True), nn.MaxUnpool1d(2)
+        >>> values, indices = pool(torch.ones(1, 3, 8))
+        >>> values.shape, unpool(values, indices).shape
+        (torch.Size([1, 3, 4]), torch.Size([1, 3, 8]))
+    """
 
-    def forward(self, input: Tensor, indices: Tensor, output_size: Any = None) -> Tensor:
-        return F.max_unpool1d(input, indices, self.kernel_size, self.stride, self.padding, output_size)
 
-
+@of_dims(2, "max_unpool2d")
 class MaxUnpool2d(_MaxUnpoolNd):
-    __doc__ = _unpool_doc(2)
-    _dims = 2
+    """
+    Example:
+        >>> pool, unpool = nn.MaxPool2d(2, return_indices=True), nn.MaxUnpool2d(2)
+        >>> values, indices = pool(torch.ones(1, 3, 8, 6))
+        >>> values.shape, unpool(values, indices).shape
+        (torch.Size([1, 3, 4, 3]), torch.Size([1, 3, 8, 6]))
+    """
 
-    def forward(self, input: Tensor, indices: Tensor, output_size: Any = None) -> Tensor:
-        return F.max_unpool2d(input, indices, self.kernel_size, self.stride, self.padding, output_size)
 
-
+@of_dims(3, "max_unpool3d")
 class MaxUnpool3d(_MaxUnpoolNd):
-    __doc__ = _unpool_doc(3)
-    _dims = 3
-
-    def forward(self, input: Tensor, indices: Tensor, output_size: Any = None) -> Tensor:
-        return F.max_unpool3d(input, indices, self.kernel_size, self.stride, self.padding, output_size)
+    """
+    Example:
+        >>> pool, unpool = nn.MaxPool3d(2, return_indices=True), nn.MaxUnpool3d(2)
+        >>> values, indices = pool(torch.ones(1, 3, 8, 6, 4))
+        >>> values.shape, unpool(values, indices).shape
+        (torch.Size([1, 3, 4, 3, 2]), torch.Size([1, 3, 8, 6, 4]))
+    """
 
 
 # -- mean ---------------------------------------------------------------------------------------------------------------------
@@ -253,26 +157,25 @@ class _AvgPoolNd(Module):
         return f"kernel_size={self.kernel_size}, stride={self.stride}, padding={self.padding}"
 
 
-def _avg_doc(dims: int) -> str:
-    divisor = "\n        divisor_override: divide the sums by this instead of the number of elements." if dims > 1 else ""
-    return f"""The mean of the elements under each place of the kernel.
+class AvgPool1d(_AvgPoolNd):
+    """The mean of the elements under each place of the kernel.
 
     Args:
         kernel_size: of the kernel.
         stride: step of the kernel; ``kernel_size`` when None.
         padding: zeros on each side, at most half the kernel.
         ceil_mode: round the output size up.
-        count_include_pad: count the zeros of the padding as elements.{divisor}
+        count_include_pad: count the zeros of the padding as elements.
     Shape:
-        {_SHAPE[dims]}, to the same with sizes ``(size + 2 * padding - kernel_size) // stride + 1``.
+        ``(N, C, L)`` or ``(C, L)``, to the same with sizes ``(size + 2 * padding - kernel_size) // stride + 1``.
     Raises:
         RuntimeError: padding above half the kernel, or an input smaller than the kernel.
-    Source: torch.nn.AvgPool{dims}d.
-    Example:{_EXAMPLES[f"AvgPool{dims}d"]}"""
+    Source: torch.nn.AvgPool1d.
+    Example:
+        >>> nn.AvgPool1d(2)(torch.arange(4.0).reshape(1, 1, 4)).flatten()
+        tensor([0.5000, 2.5000])
+    """
 
-
-class AvgPool1d(_AvgPoolNd):
-    __doc__ = _avg_doc(1)
     __constants__ = ["kernel_size", "stride", "padding", "ceil_mode", "count_include_pad"]
 
     def __init__(
@@ -290,6 +193,22 @@ class AvgPool1d(_AvgPoolNd):
 
 
 class _AvgPoolWithDivisor(_AvgPoolNd):
+    """The mean of the elements under each place of the kernel.
+
+    Args:
+        kernel_size: of the kernel.
+        stride: step of the kernel; ``kernel_size`` when None.
+        padding: zeros on each side, at most half the kernel.
+        ceil_mode: round the output size up.
+        count_include_pad: count the zeros of the padding as elements.
+        divisor_override: divide the sums by this instead of the number of elements.
+    Shape:
+        ``(N, C, {axes})`` or ``(C, {axes})``, to the same with sizes ``(size + 2 * padding - kernel_size) // stride + 1``.
+    Raises:
+        RuntimeError: padding above half the kernel, or an input smaller than the kernel.
+    Source: torch.nn.AvgPool{dims}d.
+    """
+
     __constants__ = ["kernel_size", "stride", "padding", "ceil_mode", "count_include_pad", "divisor_override"]
 
     def __init__(
@@ -312,99 +231,152 @@ class _AvgPoolWithDivisor(_AvgPoolNd):
         for name, default in (("padding", 0), ("ceil_mode", False), ("count_include_pad", True), ("divisor_override", None)):
             self.__dict__.setdefault(name, default)  # older files lack some of them
 
+    def forward(self, input: Tensor) -> Tensor:
+        pool = getattr(F, self._function)
+        return pool(input, self.kernel_size, self.stride, self.padding, self.ceil_mode, self.count_include_pad, self.divisor_override)
 
+
+@of_dims(2, "avg_pool2d")
 class AvgPool2d(_AvgPoolWithDivisor):
-    __doc__ = _avg_doc(2)
+    """
+    Example:
+        >>> nn.AvgPool2d(2)(torch.arange(16.0).reshape(1, 1, 4, 4)).flatten()
+        tensor([ 2.5000,  4.5000, 10.5000, 12.5000])
+    """
 
-    def forward(self, input: Tensor) -> Tensor:
-        return F.avg_pool2d(
-            input, self.kernel_size, self.stride, self.padding, self.ceil_mode, self.count_include_pad, self.divisor_override
-        )
 
-
+@of_dims(3, "avg_pool3d")
 class AvgPool3d(_AvgPoolWithDivisor):
-    __doc__ = _avg_doc(3)
-
-    def forward(self, input: Tensor) -> Tensor:
-        return F.avg_pool3d(
-            input, self.kernel_size, self.stride, self.padding, self.ceil_mode, self.count_include_pad, self.divisor_override
-        )
+    """
+    Example:
+        >>> nn.AvgPool3d(2)(torch.arange(64.0).reshape(1, 1, 4, 4, 4)).flatten()
+        tensor([10.5000, 12.5000, 18.5000, 20.5000, 42.5000, 44.5000, 50.5000, 52.5000])
+    """
 
 
 # -- a given output size ------------------------------------------------------------------------------------------------------
-class _Adaptive(Module):
-    output_size: Any
+_KEPT = "; None keeps the input's"
+
+
+class _AdaptiveAvgPoolNd(Module):
+    """Means over windows that give an output of the wanted size.
+
+    Args:
+        output_size: a size, or one for each dimension{none}.
+    Shape:
+        ``(N, C, {axes})`` or ``(C, {axes})``, to the same with the wanted sizes. Window ``i`` of ``n`` reaches from
+        ``floor(i * size / n)`` to ``ceil((i + 1) * size / n)``.
+    Source: torch.nn.AdaptiveAvgPool{dims}d.
+    """
+
+    __constants__ = ["output_size"]
+
+    def __init__(self, output_size: Any) -> None:
+        super().__init__()
+        self.output_size = output_size
+
+    def forward(self, input: Tensor) -> Tensor:
+        return getattr(F, self._function)(input, self.output_size)
 
     def extra_repr(self) -> str:
         return f"output_size={self.output_size}"
 
 
-def _adaptive_doc(what: str, name: str, dims: int, indices: str = "") -> str:
-    none = "; None keeps the input's" if dims > 1 else ""
-    return f"""{what} over windows that give an output of the wanted size.
+@of_dims(1, "adaptive_avg_pool1d", none="")
+class AdaptiveAvgPool1d(_AdaptiveAvgPoolNd):
+    """
+    Example:
+        >>> nn.AdaptiveAvgPool1d(2)(torch.arange(4.0).reshape(1, 1, 4)).flatten()
+        tensor([0.5000, 2.5000])
+        >>> nn.AdaptiveAvgPool1d(5)(torch.ones(1, 3, 8)).shape
+        torch.Size([1, 3, 5])
+    """
+
+
+@of_dims(2, "adaptive_avg_pool2d", none=_KEPT)
+class AdaptiveAvgPool2d(_AdaptiveAvgPoolNd):
+    """
+    Example:
+        >>> nn.AdaptiveAvgPool2d(2)(torch.arange(16.0).reshape(1, 1, 4, 4)).flatten()
+        tensor([ 2.5000,  4.5000, 10.5000, 12.5000])
+        >>> nn.AdaptiveAvgPool2d(5)(torch.ones(1, 3, 8, 6)).shape
+        torch.Size([1, 3, 5, 5])
+    """
+
+
+@of_dims(3, "adaptive_avg_pool3d", none=_KEPT)
+class AdaptiveAvgPool3d(_AdaptiveAvgPoolNd):
+    """
+    Example:
+        >>> nn.AdaptiveAvgPool3d((1, 1, 2))(torch.arange(64.0).reshape(1, 1, 4, 4, 4)).flatten()
+        tensor([30.5000, 32.5000])
+        >>> nn.AdaptiveAvgPool3d(5)(torch.ones(1, 3, 8, 6, 4)).shape
+        torch.Size([1, 3, 5, 5, 5])
+    """
+
+
+class _AdaptiveMaxPoolNd(Module):
+    """Maxima over windows that give an output of the wanted size.
 
     Args:
-        output_size: a size, or one for each dimension{none}.{indices}
+        output_size: a size, or one for each dimension{none}.
+        return_indices: return the positions of the maxima too.
     Shape:
-        {_SHAPE[dims]}, to the same with the wanted sizes. Window ``i`` of ``n`` reaches from ``floor(i * size / n)`` to
-        ``ceil((i + 1) * size / n)``.
-    Source: torch.nn.{name}{dims}d.
-    Example:{_EXAMPLES[f"{name}{dims}d"]}"""
+        ``(N, C, {axes})`` or ``(C, {axes})``, to the same with the wanted sizes. Window ``i`` of ``n`` reaches from
+        ``floor(i * size / n)`` to ``ceil((i + 1) * size / n)``.
+    Source: torch.nn.AdaptiveMaxPool{dims}d.
+    """
+
+    __constants__ = ["output_size", "return_indices"]
+
+    def __init__(self, output_size: Any, return_indices: bool = False) -> None:
+        super().__init__()
+        self.output_size = output_size
+        self.return_indices = return_indices
+
+    def forward(self, input: Tensor) -> Tensor:
+        return getattr(F, self._function)(input, self.output_size, self.return_indices)
+
+    def extra_repr(self) -> str:
+        return f"output_size={self.output_size}"
 
 
-_INDICES = "\n        return_indices: return the positions of the maxima too."
-AdaptiveAvgPool1d = layer(
-    "AdaptiveAvgPool1d",
-    "output_size: Any",
-    "F.adaptive_avg_pool1d(input, self.output_size)",
-    _adaptive_doc("Means", "AdaptiveAvgPool", 1),
-    base=_Adaptive,
-)
-AdaptiveAvgPool2d = layer(
-    "AdaptiveAvgPool2d",
-    "output_size: Any",
-    "F.adaptive_avg_pool2d(input, self.output_size)",
-    _adaptive_doc("Means", "AdaptiveAvgPool", 2),
-    base=_Adaptive,
-)
-AdaptiveAvgPool3d = layer(
-    "AdaptiveAvgPool3d",
-    "output_size: Any",
-    "F.adaptive_avg_pool3d(input, self.output_size)",
-    _adaptive_doc("Means", "AdaptiveAvgPool", 3),
-    base=_Adaptive,
-)
-AdaptiveMaxPool1d = layer(
-    "AdaptiveMaxPool1d",
-    "output_size: Any, return_indices: bool = False",
-    "F.adaptive_max_pool1d(input, self.output_size, self.return_indices)",
-    _adaptive_doc("Maxima", "AdaptiveMaxPool", 1, _INDICES),
-    base=_Adaptive,
-)
-AdaptiveMaxPool2d = layer(
-    "AdaptiveMaxPool2d",
-    "output_size: Any, return_indices: bool = False",
-    "F.adaptive_max_pool2d(input, self.output_size, self.return_indices)",
-    _adaptive_doc("Maxima", "AdaptiveMaxPool", 2, _INDICES),
-    base=_Adaptive,
-)
-AdaptiveMaxPool3d = layer(
-    "AdaptiveMaxPool3d",
-    "output_size: Any, return_indices: bool = False",
-    "F.adaptive_max_pool3d(input, self.output_size, self.return_indices)",
-    _adaptive_doc("Maxima", "AdaptiveMaxPool", 3, _INDICES),
-    base=_Adaptive,
-)
+@of_dims(1, "adaptive_max_pool1d", none="")
+class AdaptiveMaxPool1d(_AdaptiveMaxPoolNd):
+    """
+    Example:
+        >>> nn.AdaptiveMaxPool1d(2)(torch.arange(4.0).reshape(1, 1, 4)).flatten()
+        tensor([1., 3.])
+        >>> nn.AdaptiveMaxPool1d(5)(torch.ones(1, 3, 8)).shape
+        torch.Size([1, 3, 5])
+    """
+
+
+@of_dims(2, "adaptive_max_pool2d", none=_KEPT)
+class AdaptiveMaxPool2d(_AdaptiveMaxPoolNd):
+    """
+    Example:
+        >>> nn.AdaptiveMaxPool2d(2)(torch.arange(16.0).reshape(1, 1, 4, 4)).flatten()
+        tensor([ 5.,  7., 13., 15.])
+        >>> nn.AdaptiveMaxPool2d(5)(torch.ones(1, 3, 8, 6)).shape
+        torch.Size([1, 3, 5, 5])
+    """
+
+
+@of_dims(3, "adaptive_max_pool3d", none=_KEPT)
+class AdaptiveMaxPool3d(_AdaptiveMaxPoolNd):
+    """
+    Example:
+        >>> nn.AdaptiveMaxPool3d((1, 1, 2))(torch.arange(64.0).reshape(1, 1, 4, 4, 4)).flatten()
+        tensor([61., 63.])
+        >>> nn.AdaptiveMaxPool3d(5)(torch.ones(1, 3, 8, 6, 4)).shape
+        torch.Size([1, 3, 5, 5, 5])
+    """
 
 
 # -- p-norm and random windows ------------------------------------------------------------------------------------------------
 class _LPPoolNd(Module):
-    def extra_repr(self) -> str:
-        return f"norm_type={self.norm_type}, kernel_size={self.kernel_size}, stride={self.stride}, ceil_mode={self.ceil_mode}"
-
-
-def _lp_doc(dims: int) -> str:
-    return f"""The p-norm of the elements under each place of the kernel: ``sum(input ** norm_type) ** (1 / norm_type)``.
+    """The p-norm of the elements under each place of the kernel: ``sum(input ** norm_type) ** (1 / norm_type)``.
 
     Args:
         norm_type: p.
@@ -412,21 +384,66 @@ def _lp_doc(dims: int) -> str:
         stride: step of the kernel; ``kernel_size`` when None.
         ceil_mode: round the output size up.
     Shape:
-        {_SHAPE[dims]}, to the same with sizes ``(size - kernel_size) // stride + 1``.
+        ``(N, C, {axes})`` or ``(C, {axes})``, to the same with sizes ``(size - kernel_size) // stride + 1``.
     Source: torch.nn.LPPool{dims}d.
-    Example:{_EXAMPLES[f"LPPool{dims}d"]}"""
+    """
+
+    __constants__ = ["norm_type", "kernel_size", "stride", "ceil_mode"]
+
+    def __init__(self, norm_type: float, kernel_size: Sizes, stride: Sizes | None = None, ceil_mode: bool = False) -> None:
+        super().__init__()
+        self.norm_type, self.kernel_size, self.stride, self.ceil_mode = norm_type, kernel_size, stride, ceil_mode
+
+    def forward(self, input: Tensor) -> Tensor:
+        return getattr(F, self._function)(input, float(self.norm_type), self.kernel_size, self.stride, self.ceil_mode)
+
+    def extra_repr(self) -> str:
+        return f"norm_type={self.norm_type}, kernel_size={self.kernel_size}, stride={self.stride}, ceil_mode={self.ceil_mode}"
 
 
-_LP_INIT = "norm_type: float, kernel_size: Sizes, stride: Sizes | None = None, ceil_mode: bool = False"
-_LP_ARGUMENTS = "input, float(self.norm_type), self.kernel_size, self.stride, self.ceil_mode"
-LPPool1d = layer("LPPool1d", _LP_INIT, f"F.lp_pool1d({_LP_ARGUMENTS})", _lp_doc(1), base=_LPPoolNd)
-LPPool2d = layer("LPPool2d", _LP_INIT, f"F.lp_pool2d({_LP_ARGUMENTS})", _lp_doc(2), base=_LPPoolNd)
-LPPool3d = layer("LPPool3d", _LP_INIT, f"F.lp_pool3d({_LP_ARGUMENTS})", _lp_doc(3), base=_LPPoolNd)
+@of_dims(1, "lp_pool1d")
+class LPPool1d(_LPPoolNd):
+    """
+    Example:
+        >>> nn.LPPool1d(2, kernel_size=2)(torch.ones(1, 1, 4)).flatten()
+        tensor([1.4142, 1.4142])
+    """
+
+
+@of_dims(2, "lp_pool2d")
+class LPPool2d(_LPPoolNd):
+    """
+    Example:
+        >>> nn.LPPool2d(2, kernel_size=2)(torch.ones(1, 1, 4, 2)).flatten()
+        tensor([2., 2.])
+    """
+
+
+@of_dims(3, "lp_pool3d")
+class LPPool3d(_LPPoolNd):
+    """
+    Example:
+        >>> nn.LPPool3d(2, kernel_size=2)(torch.ones(1, 1, 4, 2, 2)).flatten()
+        tensor([2.8284, 2.8284])
+    """
 
 
 class _FractionalMaxPoolNd(Module):
+    """Maxima over windows of nearly equal, randomly drawn steps.
+
+    Args:
+        kernel_size: of the windows.
+        output_size: the wanted size, or
+        output_ratio: the wanted size as a part of the input's, between 0 and 1.
+        return_indices: return the positions of the maxima too.
+    Shape:
+        ``(N, C, {axes})`` or ``(C, {axes})``, to the same with the wanted sizes.
+    Raises:
+        ValueError: not exactly one of ``output_size`` and ``output_ratio``; a ratio outside ``(0, 1)``.
+    Source: torch.nn.FractionalMaxPool{dims}d; Graham 2014.
+    """
+
     __constants__ = ["kernel_size", "return_indices", "output_size", "output_ratio"]
-    _dims = 0
 
     def __init__(
         self,
@@ -450,38 +467,28 @@ class _FractionalMaxPoolNd(Module):
         if self.output_ratio is not None and not all(0 < ratio < 1 for ratio in self.output_ratio):
             raise ValueError(f"output_ratio must be between 0 and 1 (got {output_ratio})")
 
-
-def _fractional_doc(dims: int) -> str:
-    return f"""Maxima over windows of nearly equal, randomly drawn steps.
-
-    Args:
-        kernel_size: of the windows.
-        output_size: the wanted size, or
-        output_ratio: the wanted size as a part of the input's, between 0 and 1.
-        return_indices: return the positions of the maxima too.
-    Shape:
-        {_SHAPE[dims]}, to the same with the wanted sizes.
-    Raises:
-        ValueError: not exactly one of ``output_size`` and ``output_ratio``; a ratio outside ``(0, 1)``.
-    Source: torch.nn.FractionalMaxPool{dims}d; Graham 2014.
-    Example:{_EXAMPLES[f"FractionalMaxPool{dims}d"]}"""
+    def forward(self, input: Tensor) -> Any:
+        pool = getattr(F, self._function)
+        return pool(input, self.kernel_size, self.output_size, self.output_ratio, self.return_indices, _random_samples=self._random_samples)
 
 
+@of_dims(2, "fractional_max_pool2d")
 class FractionalMaxPool2d(_FractionalMaxPoolNd):
-    __doc__ = _fractional_doc(2)
-    _dims = 2
+    """
+    Example:
+        >>> nn.FractionalMaxPool2d(2, output_size=(5, 4))(torch.ones(1, 3, 8, 6)).shape
+        torch.Size([1, 3, 5, 4])
+        >>> nn.FractionalMaxPool2d(2, output_ratio=0.5)(torch.ones(1, 3, 8, 6)).shape
+        torch.Size([1, 3, 4, 3])
+    """
 
-    def forward(self, input: Tensor) -> Any:
-        return F.fractional_max_pool2d(
-            input, self.kernel_size, self.output_size, self.output_ratio, self.return_indices, _random_samples=self._random_samples
-        )
 
-
+@of_dims(3, "fractional_max_pool3d")
 class FractionalMaxPool3d(_FractionalMaxPoolNd):
-    __doc__ = _fractional_doc(3)
-    _dims = 3
-
-    def forward(self, input: Tensor) -> Any:
-        return F.fractional_max_pool3d(
-            input, self.kernel_size, self.output_size, self.output_ratio, self.return_indices, _random_samples=self._random_samples
-        )
+    """
+    Example:
+        >>> nn.FractionalMaxPool3d(2, output_size=(5, 4, 3))(torch.ones(1, 3, 8, 6, 4)).shape
+        torch.Size([1, 3, 5, 4, 3])
+        >>> nn.FractionalMaxPool3d(2, output_ratio=0.5)(torch.ones(1, 3, 8, 6, 4)).shape
+        torch.Size([1, 3, 4, 3, 2])
+    """
