@@ -18,132 +18,6 @@ __all__ = [
     "TripletMarginWithDistanceLoss",
 ]  # fmt: skip
 
-_EXAMPLES = {
-    "L1Loss": """
-        >>> nn.L1Loss()(torch.tensor([1.0, 5.0]), torch.tensor([2.0, 2.0]))
-        tensor(2.)
-        >>> nn.L1Loss(reduction="sum")(torch.tensor([1.0, 5.0]), torch.tensor([2.0, 2.0]))
-        tensor(4.)
-    """,
-    "MSELoss": """
-        >>> nn.MSELoss()(torch.tensor([1.0, 5.0]), torch.tensor([2.0, 2.0]))
-        tensor(5.)
-        >>> nn.MSELoss(reduction="none")(torch.tensor([1.0, 5.0]), torch.tensor([2.0, 2.0]))
-        tensor([1., 9.])
-    """,
-    "SmoothL1Loss": """
-        >>> nn.SmoothL1Loss(beta=2.0, reduction="none")(torch.tensor([1.0, 5.0]), torch.tensor([2.0, 2.0]))
-        tensor([0.2500, 2.0000])
-    """,
-    "HuberLoss": """
-        >>> nn.HuberLoss(delta=2.0, reduction="none")(torch.tensor([1.0, 5.0]), torch.tensor([2.0, 2.0]))
-        tensor([0.5000, 4.0000])
-    """,
-    "NLLLoss": """
-        >>> scores = torch.tensor([[-0.5, -1.0], [-3.0, -0.1]])
-        >>> nn.NLLLoss()(scores, torch.tensor([0, 1]))
-        tensor(0.3000)
-        >>> nn.NLLLoss(weight=torch.tensor([1.0, 5.0]), reduction="none")(scores, torch.tensor([0, 1]))
-        tensor([0.5000, 0.5000])
-    """,
-    "CrossEntropyLoss": """
-        >>> scores = torch.tensor([[2.0, 0.0, 0.0], [0.0, 0.0, 0.0]])
-        >>> nn.CrossEntropyLoss(reduction="none")(scores, torch.tensor([0, 2]))
-        tensor([0.2395, 1.0986])
-        >>> nn.CrossEntropyLoss(label_smoothing=0.1)(scores, torch.tensor([0, 2]))
-        tensor(0.7357)
-    """,
-    "PoissonNLLLoss": """
-        >>> nn.PoissonNLLLoss(reduction="none")(torch.tensor([0.0, 1.0]), torch.tensor([2.0, 3.0]))
-        tensor([ 1.0000, -0.2817])
-    """,
-    "GaussianNLLLoss": """
-        >>> nn.GaussianNLLLoss()(torch.tensor([1.0, 2.0]), torch.tensor([1.5, 2.0]), torch.tensor([0.5, 1.0]))
-        tensor(-0.0483)
-    """,
-    "KLDivLoss": """
-        >>> guess, truth = torch.tensor([[0.5, 0.5]]), torch.tensor([[0.25, 0.75]])
-        >>> nn.KLDivLoss(reduction="batchmean")(guess.log(), truth)
-        tensor(0.1308)
-    """,
-    "BCELoss": """
-        >>> nn.BCELoss(reduction="none")(torch.tensor([0.9, 0.9]), torch.tensor([1.0, 0.0]))
-        tensor([0.1054, 2.3026])
-    """,
-    "BCEWithLogitsLoss": """
-        >>> logits, target = torch.tensor([2.0, -1.0]), torch.tensor([1.0, 1.0])
-        >>> nn.BCEWithLogitsLoss(reduction="none")(logits, target)
-        tensor([0.1269, 1.3133])
-        >>> nn.BCEWithLogitsLoss(pos_weight=torch.tensor(3.0))(logits, target)
-        tensor(2.1603)
-    """,
-    "HingeEmbeddingLoss": """
-        >>> nn.HingeEmbeddingLoss(reduction="none")(torch.tensor([0.25, 0.25]), torch.tensor([1.0, -1.0]))
-        tensor([0.2500, 0.7500])
-    """,
-    "SoftMarginLoss": """
-        >>> nn.SoftMarginLoss(reduction="none")(torch.tensor([2.0, 2.0]), torch.tensor([1.0, -1.0]))
-        tensor([0.1269, 2.1269])
-    """,
-    "CosineEmbeddingLoss": """
-        >>> first, second = torch.tensor([[1.0, 0.0]]), torch.tensor([[1.0, 1.0]])
-        >>> nn.CosineEmbeddingLoss()(first, second, torch.tensor([1.0]))
-        tensor(0.2929)
-        >>> nn.CosineEmbeddingLoss(margin=0.5)(first, second, torch.tensor([-1.0]))
-        tensor(0.2071)
-    """,
-    "MarginRankingLoss": """
-        >>> loss = nn.MarginRankingLoss(margin=0.5, reduction="none")
-        >>> loss(torch.tensor([1.0, 1.0]), torch.tensor([0.75, 3.0]), torch.tensor([1.0, 1.0]))
-        tensor([0.2500, 2.5000])
-    """,
-    "MultiMarginLoss": """
-        >>> nn.MultiMarginLoss()(torch.tensor([[0.5, 0.25, 2.0]]), torch.tensor([0]))
-        tensor(1.0833)
-    """,
-    "MultiLabelMarginLoss": """
-        >>> nn.MultiLabelMarginLoss()(torch.tensor([0.5, 0.25, 1.0]), torch.tensor([2, -1, 0]))
-        tensor(0.2500)
-    """,
-    "MultiLabelSoftMarginLoss": """
-        >>> nn.MultiLabelSoftMarginLoss()(torch.tensor([[2.0, -2.0]]), torch.tensor([[1.0, 0.0]]))
-        tensor(0.1269)
-    """,
-    "TripletMarginLoss": """
-        >>> anchor, positive, negative = torch.tensor([[[0.0, 0.0]], [[3.0, 4.0]], [[0.0, 5.5]]])
-        >>> nn.TripletMarginLoss()(anchor, positive, negative)
-        tensor(0.5000)
-    """,
-    "TripletMarginWithDistanceLoss": """
-        >>> loss = nn.TripletMarginWithDistanceLoss(distance_function=lambda x, y: (x - y).abs().amax(-1))
-        >>> loss(torch.tensor([[0.0, 0.0]]), torch.tensor([[3.0, 4.0]]), torch.tensor([[0.0, 4.5]]))
-        tensor(0.5000)
-    """,
-}
-
-# Every loss documents these alike, so they are described once.
-_COMMON = """
-        reduction: ``"none"`` gives the single losses, ``"mean"`` their mean, ``"sum"`` their sum.
-        size_average, reduce: deprecated; see ``reduction``."""
-
-
-def _doc(what: str, name: str, arguments: str, shape: str, attributes: str = "", errors: str = "") -> str:
-    """A loss's docstring; ``arguments`` are those besides the reduction, ``errors`` whole lines."""
-    attributes = f"\n    Attributes:\n        {attributes}" if attributes else ""
-    return f"""{what}
-
-    Args:{arguments}{_COMMON if "reduction:" not in arguments else ""}
-    Shape:
-        {shape} to ``()``, or to single losses with ``reduction="none"``.{attributes}
-    Raises:
-        {errors}ValueError: an unknown ``reduction``, at the call.
-    Source: torch.nn.{name}.
-    Example:{_EXAMPLES[name]}"""
-
-
-_SAME = "Input and target ``(*)``"
-_CLASSES = "Input ``(N, C)``, ``(C,)`` or ``(N, C, *)``, target class numbers ``(N,)``, ``()`` or ``(N, *)``"
-
 
 class _Loss(Module):
     __constants__ = ["reduction"]
@@ -168,26 +42,65 @@ class _WeightedLoss(_Loss):
 
 # -- distances between numbers ------------------------------------------------------------------------------------------------
 class L1Loss(_Loss):
-    __doc__ = _doc("Absolute difference.", "L1Loss", "", _SAME)
+    """Absolute difference.
+
+    Args:
+        reduction: ``"none"`` gives the single losses, ``"mean"`` their mean, ``"sum"`` their sum.
+        size_average, reduce: deprecated; see ``reduction``.
+    Shape:
+        Input and target ``(*)`` to ``()``, or to single losses with ``reduction="none"``.
+    Raises:
+        ValueError: an unknown ``reduction``, at the call.
+    Source: torch.nn.L1Loss.
+    Example:
+        >>> nn.L1Loss()(torch.tensor([1.0, 5.0]), torch.tensor([2.0, 2.0]))
+        tensor(2.)
+        >>> nn.L1Loss(reduction="sum")(torch.tensor([1.0, 5.0]), torch.tensor([2.0, 2.0]))
+        tensor(4.)
+    """
 
     def forward(self, input: Tensor, target: Tensor) -> Tensor:
         return F.l1_loss(input, target, reduction=self.reduction)
 
 
 class MSELoss(_Loss):
-    __doc__ = _doc("Squared difference.", "MSELoss", "", _SAME)
+    """Squared difference.
+
+    Args:
+        reduction: ``"none"`` gives the single losses, ``"mean"`` their mean, ``"sum"`` their sum.
+        size_average, reduce: deprecated; see ``reduction``.
+    Shape:
+        Input and target ``(*)`` to ``()``, or to single losses with ``reduction="none"``.
+    Raises:
+        ValueError: an unknown ``reduction``, at the call.
+    Source: torch.nn.MSELoss.
+    Example:
+        >>> nn.MSELoss()(torch.tensor([1.0, 5.0]), torch.tensor([2.0, 2.0]))
+        tensor(5.)
+        >>> nn.MSELoss(reduction="none")(torch.tensor([1.0, 5.0]), torch.tensor([2.0, 2.0]))
+        tensor([1., 9.])
+    """
 
     def forward(self, input: Tensor, target: Tensor) -> Tensor:
         return F.mse_loss(input, target, reduction=self.reduction)
 
 
 class SmoothL1Loss(_Loss):
-    __doc__ = _doc(
-        "Half the squared difference over ``beta`` where the difference is below ``beta``, else the difference minus ``beta / 2``.",
-        "SmoothL1Loss",
-        "\n        beta: where one form passes into the other.",
-        _SAME,
-    )
+    """Half the squared difference over ``beta`` where the difference is below ``beta``, else the difference minus ``beta / 2``.
+
+    Args:
+        beta: where one form passes into the other.
+        reduction: ``"none"`` gives the single losses, ``"mean"`` their mean, ``"sum"`` their sum.
+        size_average, reduce: deprecated; see ``reduction``.
+    Shape:
+        Input and target ``(*)`` to ``()``, or to single losses with ``reduction="none"``.
+    Raises:
+        ValueError: an unknown ``reduction``, at the call.
+    Source: torch.nn.SmoothL1Loss.
+    Example:
+        >>> nn.SmoothL1Loss(beta=2.0, reduction="none")(torch.tensor([1.0, 5.0]), torch.tensor([2.0, 2.0]))
+        tensor([0.2500, 2.0000])
+    """
 
     def __init__(self, size_average: bool | None = None, reduce: bool | None = None, reduction: str = "mean", beta: float = 1.0) -> None:
         super().__init__(size_average, reduce, reduction)
@@ -198,13 +111,22 @@ class SmoothL1Loss(_Loss):
 
 
 class HuberLoss(_Loss):
-    __doc__ = _doc(
-        "Half the squared difference where the difference is below ``delta``, else ``delta * (difference - delta / 2)``.",
-        "HuberLoss",
-        '\n        reduction: ``"none"``, ``"mean"`` or ``"sum"``.\n        delta: where one form passes into the other.',
-        _SAME,
-        errors="TypeError: ``delta`` is not a number.\n        ",
-    )
+    """Half the squared difference where the difference is below ``delta``, else ``delta * (difference - delta / 2)``.
+
+    Args:
+        reduction: ``"none"``, ``"mean"`` or ``"sum"``.
+        delta: where one form passes into the other.
+    Shape:
+        Input and target ``(*)`` to ``()``, or to single losses with ``reduction="none"``.
+    Raises:
+        TypeError: ``delta`` is not a number.
+        ValueError: an unknown ``reduction``, at the call.
+    Source: torch.nn.HuberLoss.
+    Example:
+        >>> nn.HuberLoss(delta=2.0, reduction="none")(torch.tensor([1.0, 5.0]), torch.tensor([2.0, 2.0]))
+        tensor([0.5000, 4.0000])
+    """
+
     __constants__ = ["reduction", "delta"]
 
     def __init__(self, reduction: str = "mean", delta: float = 1.0) -> None:
@@ -219,13 +141,29 @@ class HuberLoss(_Loss):
 
 # -- likelihoods --------------------------------------------------------------------------------------------------------------
 class NLLLoss(_WeightedLoss):
-    __doc__ = _doc(
-        "Minus the log-probability of the target class.",
-        "NLLLoss",
-        "\n        weight: of each class.\n        ignore_index: target that does not count.",
-        _CLASSES,
-        attributes="weight: that of the constructor, a buffer; or None.",
-    )
+    """Minus the log-probability of the target class.
+
+    Args:
+        weight: of each class.
+        ignore_index: target that does not count.
+        reduction: ``"none"`` gives the single losses, ``"mean"`` their mean, ``"sum"`` their sum.
+        size_average, reduce: deprecated; see ``reduction``.
+    Shape:
+        Input ``(N, C)``, ``(C,)`` or ``(N, C, *)``, target class numbers ``(N,)``, ``()`` or ``(N, *)`` to ``()``, or to single losses with
+        ``reduction="none"``.
+    Attributes:
+        weight: that of the constructor, a buffer; or None.
+    Raises:
+        ValueError: an unknown ``reduction``, at the call.
+    Source: torch.nn.NLLLoss.
+    Example:
+        >>> scores = torch.tensor([[-0.5, -1.0], [-3.0, -0.1]])
+        >>> nn.NLLLoss()(scores, torch.tensor([0, 1]))
+        tensor(0.3000)
+        >>> nn.NLLLoss(weight=torch.tensor([1.0, 5.0]), reduction="none")(scores, torch.tensor([0, 1]))
+        tensor([0.5000, 0.5000])
+    """
+
     __constants__ = ["ignore_index", "reduction"]
 
     def __init__(
@@ -273,14 +211,30 @@ class NLLLoss2d(NLLLoss):
 
 
 class CrossEntropyLoss(_WeightedLoss):
-    __doc__ = _doc(
-        "Minus the log-softmax of the target class, or its mean over target probabilities.",
-        "CrossEntropyLoss",
-        "\n        weight: of each class.\n        ignore_index: target that does not count."
-        "\n        label_smoothing: share of the target that is spread over all classes.",
-        f"{_CLASSES}, or target probabilities of the input's shape,",
-        attributes="weight: that of the constructor, a buffer; or None.",
-    )
+    """Minus the log-softmax of the target class, or its mean over target probabilities.
+
+    Args:
+        weight: of each class.
+        ignore_index: target that does not count.
+        label_smoothing: share of the target that is spread over all classes.
+        reduction: ``"none"`` gives the single losses, ``"mean"`` their mean, ``"sum"`` their sum.
+        size_average, reduce: deprecated; see ``reduction``.
+    Shape:
+        Input ``(N, C)``, ``(C,)`` or ``(N, C, *)``, target class numbers ``(N,)``, ``()`` or ``(N, *)``, or target probabilities of the
+        input's shape, to ``()``, or to single losses with ``reduction="none"``.
+    Attributes:
+        weight: that of the constructor, a buffer; or None.
+    Raises:
+        ValueError: an unknown ``reduction``, at the call.
+    Source: torch.nn.CrossEntropyLoss.
+    Example:
+        >>> scores = torch.tensor([[2.0, 0.0, 0.0], [0.0, 0.0, 0.0]])
+        >>> nn.CrossEntropyLoss(reduction="none")(scores, torch.tensor([0, 2]))
+        tensor([0.2395, 1.0986])
+        >>> nn.CrossEntropyLoss(label_smoothing=0.1)(scores, torch.tensor([0, 2]))
+        tensor(0.7357)
+    """
+
     __constants__ = ["ignore_index", "reduction", "label_smoothing"]
 
     def __init__(
@@ -308,14 +262,24 @@ class CrossEntropyLoss(_WeightedLoss):
 
 
 class PoissonNLLLoss(_Loss):
-    __doc__ = _doc(
-        "Minus the logarithm of the Poisson probability of the target.",
-        "PoissonNLLLoss",
-        "\n        log_input: whether the input is the logarithm of the rate."
-        "\n        full: add Stirling's approximation of the term that does not depend on the input."
-        "\n        eps: keeps the logarithm finite, without ``log_input``.",
-        _SAME,
-    )
+    """Minus the logarithm of the Poisson probability of the target.
+
+    Args:
+        log_input: whether the input is the logarithm of the rate.
+        full: add Stirling's approximation of the term that does not depend on the input.
+        eps: keeps the logarithm finite, without ``log_input``.
+        reduction: ``"none"`` gives the single losses, ``"mean"`` their mean, ``"sum"`` their sum.
+        size_average, reduce: deprecated; see ``reduction``.
+    Shape:
+        Input and target ``(*)`` to ``()``, or to single losses with ``reduction="none"``.
+    Raises:
+        ValueError: an unknown ``reduction``, at the call.
+    Source: torch.nn.PoissonNLLLoss.
+    Example:
+        >>> nn.PoissonNLLLoss(reduction="none")(torch.tensor([0.0, 1.0]), torch.tensor([2.0, 3.0]))
+        tensor([ 1.0000, -0.2817])
+    """
+
     __constants__ = ["log_input", "full", "eps", "reduction"]
 
     def __init__(
@@ -335,12 +299,23 @@ class PoissonNLLLoss(_Loss):
 
 
 class GaussianNLLLoss(_Loss):
-    __doc__ = _doc(
-        "Minus the logarithm of the normal density of the target, of given mean (the input) and variance.",
-        "GaussianNLLLoss",
-        '\n        full: add the constant term.\n        eps: least variance.\n        reduction: ``"none"``, ``"mean"`` or ``"sum"``.',
-        "Input, target and variance ``(N, *)``, the variance also ``(N, *, 1)`` or a number,",
-    )
+    """Minus the logarithm of the normal density of the target, of given mean (the input) and variance.
+
+    Args:
+        full: add the constant term.
+        eps: least variance.
+        reduction: ``"none"``, ``"mean"`` or ``"sum"``.
+    Shape:
+        Input, target and variance ``(N, *)``, the variance also ``(N, *, 1)`` or a number, to ``()``, or to single losses with
+        ``reduction="none"``.
+    Raises:
+        ValueError: an unknown ``reduction``, at the call.
+    Source: torch.nn.GaussianNLLLoss.
+    Example:
+        >>> nn.GaussianNLLLoss()(torch.tensor([1.0, 2.0]), torch.tensor([1.5, 2.0]), torch.tensor([0.5, 1.0]))
+        tensor(-0.0483)
+    """
+
     __constants__ = ["full", "eps", "reduction"]
 
     def __init__(self, *, full: bool = False, eps: float = 1e-6, reduction: str = "mean") -> None:
@@ -353,14 +328,22 @@ class GaussianNLLLoss(_Loss):
 
 
 class KLDivLoss(_Loss):
-    __doc__ = _doc(
-        "Kullback-Leibler divergence ``target * (log(target) - input)``; the input holds log-probabilities.",
-        "KLDivLoss",
-        "\n        log_target: whether the target holds log-probabilities too."
-        '\n        reduction: ``"none"``, ``"sum"``, ``"batchmean"`` (the sum over the batch size, the definition), or ``"mean"`` over all'
-        " elements.\n        size_average, reduce: deprecated; see ``reduction``.",
-        _SAME,
-    )
+    """Kullback-Leibler divergence ``target * (log(target) - input)``; the input holds log-probabilities.
+
+    Args:
+        log_target: whether the target holds log-probabilities too.
+        reduction: ``"none"``, ``"sum"``, ``"batchmean"`` (the sum over the batch size, the definition), or ``"mean"`` over all elements.
+        size_average, reduce: deprecated; see ``reduction``.
+    Shape:
+        Input and target ``(*)`` to ``()``, or to single losses with ``reduction="none"``.
+    Raises:
+        ValueError: an unknown ``reduction``, at the call.
+    Source: torch.nn.KLDivLoss.
+    Example:
+        >>> guess, truth = torch.tensor([[0.5, 0.5]]), torch.tensor([[0.25, 0.75]])
+        >>> nn.KLDivLoss(reduction="batchmean")(guess.log(), truth)
+        tensor(0.1308)
+    """
 
     def __init__(
         self, size_average: bool | None = None, reduce: bool | None = None, reduction: str = "mean", log_target: bool = False
@@ -373,26 +356,50 @@ class KLDivLoss(_Loss):
 
 
 class BCELoss(_WeightedLoss):
-    __doc__ = _doc(
-        "Binary cross-entropy of probabilities. Logarithms are cut at -100.",
-        "BCELoss",
-        "\n        weight: of each element of a batch.",
-        _SAME,
-        attributes="weight: that of the constructor, a buffer; or None.",
-    )
+    """Binary cross-entropy of probabilities. Logarithms are cut at -100.
+
+    Args:
+        weight: of each element of a batch.
+        reduction: ``"none"`` gives the single losses, ``"mean"`` their mean, ``"sum"`` their sum.
+        size_average, reduce: deprecated; see ``reduction``.
+    Shape:
+        Input and target ``(*)`` to ``()``, or to single losses with ``reduction="none"``.
+    Attributes:
+        weight: that of the constructor, a buffer; or None.
+    Raises:
+        ValueError: an unknown ``reduction``, at the call.
+    Source: torch.nn.BCELoss.
+    Example:
+        >>> nn.BCELoss(reduction="none")(torch.tensor([0.9, 0.9]), torch.tensor([1.0, 0.0]))
+        tensor([0.1054, 2.3026])
+    """
 
     def forward(self, input: Tensor, target: Tensor) -> Tensor:
         return F.binary_cross_entropy(input, target, weight=self.weight, reduction=self.reduction)
 
 
 class BCEWithLogitsLoss(_Loss):
-    __doc__ = _doc(
-        "Binary cross-entropy of the sigmoid of the input, stable for large inputs.",
-        "BCEWithLogitsLoss",
-        "\n        weight: of each element of a batch.\n        pos_weight: of the positive examples of each class.",
-        _SAME,
-        attributes="weight, pos_weight: those of the constructor, buffers; or None.",
-    )
+    """Binary cross-entropy of the sigmoid of the input, stable for large inputs.
+
+    Args:
+        weight: of each element of a batch.
+        pos_weight: of the positive examples of each class.
+        reduction: ``"none"`` gives the single losses, ``"mean"`` their mean, ``"sum"`` their sum.
+        size_average, reduce: deprecated; see ``reduction``.
+    Shape:
+        Input and target ``(*)`` to ``()``, or to single losses with ``reduction="none"``.
+    Attributes:
+        weight, pos_weight: those of the constructor, buffers; or None.
+    Raises:
+        ValueError: an unknown ``reduction``, at the call.
+    Source: torch.nn.BCEWithLogitsLoss.
+    Example:
+        >>> logits, target = torch.tensor([2.0, -1.0]), torch.tensor([1.0, 1.0])
+        >>> nn.BCEWithLogitsLoss(reduction="none")(logits, target)
+        tensor([0.1269, 1.3133])
+        >>> nn.BCEWithLogitsLoss(pos_weight=torch.tensor(3.0))(logits, target)
+        tensor(2.1603)
+    """
 
     def __init__(
         self,
@@ -412,12 +419,22 @@ class BCEWithLogitsLoss(_Loss):
 
 # -- margins ------------------------------------------------------------------------------------------------------------------
 class HingeEmbeddingLoss(_Loss):
-    __doc__ = _doc(
-        "The input where the target is 1, ``max(0, margin - input)`` where it is -1.",
-        "HingeEmbeddingLoss",
-        "\n        margin: as in the formula.",
-        _SAME,
-    )
+    """The input where the target is 1, ``max(0, margin - input)`` where it is -1.
+
+    Args:
+        margin: as in the formula.
+        reduction: ``"none"`` gives the single losses, ``"mean"`` their mean, ``"sum"`` their sum.
+        size_average, reduce: deprecated; see ``reduction``.
+    Shape:
+        Input and target ``(*)`` to ``()``, or to single losses with ``reduction="none"``.
+    Raises:
+        ValueError: an unknown ``reduction``, at the call.
+    Source: torch.nn.HingeEmbeddingLoss.
+    Example:
+        >>> nn.HingeEmbeddingLoss(reduction="none")(torch.tensor([0.25, 0.25]), torch.tensor([1.0, -1.0]))
+        tensor([0.2500, 0.7500])
+    """
+
     __constants__ = ["margin", "reduction"]
 
     def __init__(self, margin: float = 1.0, size_average: bool | None = None, reduce: bool | None = None, reduction: str = "mean") -> None:
@@ -429,19 +446,45 @@ class HingeEmbeddingLoss(_Loss):
 
 
 class SoftMarginLoss(_Loss):
-    __doc__ = _doc("``log(1 + exp(-target * input))`` for targets 1 and -1.", "SoftMarginLoss", "", _SAME)
+    """``log(1 + exp(-target * input))`` for targets 1 and -1.
+
+    Args:
+        reduction: ``"none"`` gives the single losses, ``"mean"`` their mean, ``"sum"`` their sum.
+        size_average, reduce: deprecated; see ``reduction``.
+    Shape:
+        Input and target ``(*)`` to ``()``, or to single losses with ``reduction="none"``.
+    Raises:
+        ValueError: an unknown ``reduction``, at the call.
+    Source: torch.nn.SoftMarginLoss.
+    Example:
+        >>> nn.SoftMarginLoss(reduction="none")(torch.tensor([2.0, 2.0]), torch.tensor([1.0, -1.0]))
+        tensor([0.1269, 2.1269])
+    """
 
     def forward(self, input: Tensor, target: Tensor) -> Tensor:
         return F.soft_margin_loss(input, target, reduction=self.reduction)
 
 
 class CosineEmbeddingLoss(_Loss):
-    __doc__ = _doc(
-        "``1 - cos(input1, input2)`` where the target is 1, ``max(0, cos(input1, input2) - margin)`` where it is -1.",
-        "CosineEmbeddingLoss",
-        "\n        margin: as in the formula.",
-        "Inputs ``(N, D)`` or ``(D,)``, target ``(N,)`` or ``()``,",
-    )
+    """``1 - cos(input1, input2)`` where the target is 1, ``max(0, cos(input1, input2) - margin)`` where it is -1.
+
+    Args:
+        margin: as in the formula.
+        reduction: ``"none"`` gives the single losses, ``"mean"`` their mean, ``"sum"`` their sum.
+        size_average, reduce: deprecated; see ``reduction``.
+    Shape:
+        Inputs ``(N, D)`` or ``(D,)``, target ``(N,)`` or ``()``, to ``()``, or to single losses with ``reduction="none"``.
+    Raises:
+        ValueError: an unknown ``reduction``, at the call.
+    Source: torch.nn.CosineEmbeddingLoss.
+    Example:
+        >>> first, second = torch.tensor([[1.0, 0.0]]), torch.tensor([[1.0, 1.0]])
+        >>> nn.CosineEmbeddingLoss()(first, second, torch.tensor([1.0]))
+        tensor(0.2929)
+        >>> nn.CosineEmbeddingLoss(margin=0.5)(first, second, torch.tensor([-1.0]))
+        tensor(0.2071)
+    """
+
     __constants__ = ["margin", "reduction"]
 
     def __init__(self, margin: float = 0.0, size_average: bool | None = None, reduce: bool | None = None, reduction: str = "mean") -> None:
@@ -453,12 +496,23 @@ class CosineEmbeddingLoss(_Loss):
 
 
 class MarginRankingLoss(_Loss):
-    __doc__ = _doc(
-        "``max(0, -target * (input1 - input2) + margin)``: the first input should be larger where the target is 1.",
-        "MarginRankingLoss",
-        "\n        margin: as in the formula.",
-        "Inputs and target ``(N,)`` or ``()``",
-    )
+    """``max(0, -target * (input1 - input2) + margin)``: the first input should be larger where the target is 1.
+
+    Args:
+        margin: as in the formula.
+        reduction: ``"none"`` gives the single losses, ``"mean"`` their mean, ``"sum"`` their sum.
+        size_average, reduce: deprecated; see ``reduction``.
+    Shape:
+        Inputs and target ``(N,)`` or ``()`` to ``()``, or to single losses with ``reduction="none"``.
+    Raises:
+        ValueError: an unknown ``reduction``, at the call.
+    Source: torch.nn.MarginRankingLoss.
+    Example:
+        >>> loss = nn.MarginRankingLoss(margin=0.5, reduction="none")
+        >>> loss(torch.tensor([1.0, 1.0]), torch.tensor([0.75, 3.0]), torch.tensor([1.0, 1.0]))
+        tensor([0.2500, 2.5000])
+    """
+
     __constants__ = ["margin", "reduction"]
 
     def __init__(self, margin: float = 0.0, size_average: bool | None = None, reduce: bool | None = None, reduction: str = "mean") -> None:
@@ -470,14 +524,27 @@ class MarginRankingLoss(_Loss):
 
 
 class MultiMarginLoss(_WeightedLoss):
-    __doc__ = _doc(
-        "Mean over the other classes of ``max(0, margin - input[target] + input[class]) ** p``.",
-        "MultiMarginLoss",
-        "\n        p: 1 or 2.\n        margin: as in the formula.\n        weight: of each class.",
-        "Input ``(N, C)`` or ``(C,)``, target class numbers ``(N,)`` or ``()``,",
-        attributes="weight: that of the constructor, a buffer; or None.",
-        errors="ValueError: ``p`` neither 1 nor 2, or a ``weight`` that is not 1-d.\n        ",
-    )
+    """Mean over the other classes of ``max(0, margin - input[target] + input[class]) ** p``.
+
+    Args:
+        p: 1 or 2.
+        margin: as in the formula.
+        weight: of each class.
+        reduction: ``"none"`` gives the single losses, ``"mean"`` their mean, ``"sum"`` their sum.
+        size_average, reduce: deprecated; see ``reduction``.
+    Shape:
+        Input ``(N, C)`` or ``(C,)``, target class numbers ``(N,)`` or ``()``, to ``()``, or to single losses with ``reduction="none"``.
+    Attributes:
+        weight: that of the constructor, a buffer; or None.
+    Raises:
+        ValueError: ``p`` neither 1 nor 2, or a ``weight`` that is not 1-d.
+        ValueError: an unknown ``reduction``, at the call.
+    Source: torch.nn.MultiMarginLoss.
+    Example:
+        >>> nn.MultiMarginLoss()(torch.tensor([[0.5, 0.25, 2.0]]), torch.tensor([0]))
+        tensor(1.0833)
+    """
+
     __constants__ = ["p", "margin", "reduction"]
 
     def __init__(
@@ -502,25 +569,44 @@ class MultiMarginLoss(_WeightedLoss):
 
 
 class MultiLabelMarginLoss(_Loss):
-    __doc__ = _doc(
-        "Mean of ``max(0, 1 - (input[label] - input[class]))`` over the target's labels and all other classes.",
-        "MultiLabelMarginLoss",
-        "",
-        "Input ``(N, C)`` or ``(C,)``, target labels, ended by -1, of the same shape",
-    )
+    """Mean of ``max(0, 1 - (input[label] - input[class]))`` over the target's labels and all other classes.
+
+    Args:
+        reduction: ``"none"`` gives the single losses, ``"mean"`` their mean, ``"sum"`` their sum.
+        size_average, reduce: deprecated; see ``reduction``.
+    Shape:
+        Input ``(N, C)`` or ``(C,)``, target labels, ended by -1, of the same shape to ``()``, or to single losses with
+        ``reduction="none"``.
+    Raises:
+        ValueError: an unknown ``reduction``, at the call.
+    Source: torch.nn.MultiLabelMarginLoss.
+    Example:
+        >>> nn.MultiLabelMarginLoss()(torch.tensor([0.5, 0.25, 1.0]), torch.tensor([2, -1, 0]))
+        tensor(0.2500)
+    """
 
     def forward(self, input: Tensor, target: Tensor) -> Tensor:
         return F.multilabel_margin_loss(input, target, reduction=self.reduction)
 
 
 class MultiLabelSoftMarginLoss(_WeightedLoss):
-    __doc__ = _doc(
-        "Mean over the classes of the binary cross-entropy of the sigmoid of the input.",
-        "MultiLabelSoftMarginLoss",
-        "\n        weight: of each class.",
-        "Input and target ``(N, C)``",
-        attributes="weight: that of the constructor, a buffer; or None.",
-    )
+    """Mean over the classes of the binary cross-entropy of the sigmoid of the input.
+
+    Args:
+        weight: of each class.
+        reduction: ``"none"`` gives the single losses, ``"mean"`` their mean, ``"sum"`` their sum.
+        size_average, reduce: deprecated; see ``reduction``.
+    Shape:
+        Input and target ``(N, C)`` to ``()``, or to single losses with ``reduction="none"``.
+    Attributes:
+        weight: that of the constructor, a buffer; or None.
+    Raises:
+        ValueError: an unknown ``reduction``, at the call.
+    Source: torch.nn.MultiLabelSoftMarginLoss.
+    Example:
+        >>> nn.MultiLabelSoftMarginLoss()(torch.tensor([[2.0, -2.0]]), torch.tensor([[1.0, 0.0]]))
+        tensor(0.1269)
+    """
 
     def forward(self, input: Tensor, target: Tensor) -> Tensor:
         return F.multilabel_soft_margin_loss(input, target, weight=self.weight, reduction=self.reduction)
@@ -532,14 +618,26 @@ def _require_positive_margin(name: str, margin: float) -> None:
 
 
 class TripletMarginLoss(_Loss):
-    __doc__ = _doc(
-        "``max(0, distance(anchor, positive) - distance(anchor, negative) + margin)`` with the p-norm distance.",
-        "TripletMarginLoss",
-        "\n        margin, p: as in the formula.\n        eps: keeps the distance's derivative finite."
-        "\n        swap: use the distance from positive to negative where it is smaller than that from anchor to negative.",
-        "Three inputs ``(N, D)`` or ``(D,)``",
-        errors="ValueError: ``margin`` is not above 0.\n        ",
-    )
+    """``max(0, distance(anchor, positive) - distance(anchor, negative) + margin)`` with the p-norm distance.
+
+    Args:
+        margin, p: as in the formula.
+        eps: keeps the distance's derivative finite.
+        swap: use the distance from positive to negative where it is smaller than that from anchor to negative.
+        reduction: ``"none"`` gives the single losses, ``"mean"`` their mean, ``"sum"`` their sum.
+        size_average, reduce: deprecated; see ``reduction``.
+    Shape:
+        Three inputs ``(N, D)`` or ``(D,)`` to ``()``, or to single losses with ``reduction="none"``.
+    Raises:
+        ValueError: ``margin`` is not above 0.
+        ValueError: an unknown ``reduction``, at the call.
+    Source: torch.nn.TripletMarginLoss.
+    Example:
+        >>> anchor, positive, negative = torch.tensor([[[0.0, 0.0]], [[3.0, 4.0]], [[0.0, 5.5]]])
+        >>> nn.TripletMarginLoss()(anchor, positive, negative)
+        tensor(0.5000)
+    """
+
     __constants__ = ["margin", "p", "eps", "swap", "reduction"]
 
     def __init__(
@@ -564,15 +662,25 @@ class TripletMarginLoss(_Loss):
 
 
 class TripletMarginWithDistanceLoss(_Loss):
-    __doc__ = _doc(
-        "``max(0, distance(anchor, positive) - distance(anchor, negative) + margin)`` with a distance of one's own.",
-        "TripletMarginWithDistanceLoss",
-        "\n        distance_function: of two batches; PairwiseDistance when None.\n        margin: as in the formula."
-        "\n        swap: use the distance from positive to negative where it is smaller than that from anchor to negative."
-        '\n        reduction: ``"none"``, ``"mean"`` or ``"sum"``.',
-        "Three inputs ``(N, *)``",
-        errors="ValueError: ``margin`` is not above 0.\n        ",
-    )
+    """``max(0, distance(anchor, positive) - distance(anchor, negative) + margin)`` with a distance of one's own.
+
+    Args:
+        distance_function: of two batches; PairwiseDistance when None.
+        margin: as in the formula.
+        swap: use the distance from positive to negative where it is smaller than that from anchor to negative.
+        reduction: ``"none"``, ``"mean"`` or ``"sum"``.
+    Shape:
+        Three inputs ``(N, *)`` to ``()``, or to single losses with ``reduction="none"``.
+    Raises:
+        ValueError: ``margin`` is not above 0.
+        ValueError: an unknown ``reduction``, at the call.
+    Source: torch.nn.TripletMarginWithDistanceLoss.
+    Example:
+        >>> loss = nn.TripletMarginWithDistanceLoss(distance_function=lambda x, y: (x - y).abs().amax(-1))
+        >>> loss(torch.tensor([[0.0, 0.0]]), torch.tensor([[3.0, 4.0]]), torch.tensor([[0.0, 4.5]]))
+        tensor(0.5000)
+    """
+
     __constants__ = ["margin", "swap", "reduction"]
 
     def __init__(

@@ -21,66 +21,6 @@ __all__ = ["GRU", "LSTM", "RNN", "GRUCell", "LSTMCell", "RNNBase", "RNNCell", "R
 
 _GATES = {"LSTM": 4, "GRU": 3, "RNN_TANH": 1, "RNN_RELU": 1}
 
-_EXAMPLES = {
-    "RNN": """
-        >>> layer = nn.RNN(4, 8, num_layers=2, batch_first=True)
-        >>> output, state = layer(torch.zeros(3, 5, 4))
-        >>> output.shape, state.shape
-        (torch.Size([3, 5, 8]), torch.Size([2, 3, 8]))
-    """,
-    "LSTM": """
-        >>> layer = nn.LSTM(4, 8, bidirectional=True)
-        >>> output, (state, cell) = layer(torch.zeros(5, 3, 4))
-        >>> output.shape, state.shape, cell.shape
-        (torch.Size([5, 3, 16]), torch.Size([2, 3, 8]), torch.Size([2, 3, 8]))
-    """,
-    "GRU": """
-        >>> layer = nn.GRU(4, 8)
-        >>> output, state = layer(torch.zeros(5, 3, 4), torch.ones(1, 3, 8))
-        >>> output.shape, state.shape
-        (torch.Size([5, 3, 8]), torch.Size([1, 3, 8]))
-    """,
-    "RNNCell": """
-        >>> cell, state = nn.RNNCell(4, 8, nonlinearity="relu"), None
-        >>> for element in torch.zeros(5, 3, 4):
-        ...     state = cell(element, state)
-        >>> state.shape
-        torch.Size([3, 8])
-    """,
-    "LSTMCell": """
-        >>> state, memory = nn.LSTMCell(4, 8)(torch.zeros(3, 4))
-        >>> state.shape, memory.shape
-        (torch.Size([3, 8]), torch.Size([3, 8]))
-    """,
-    "GRUCell": """
-        >>> nn.GRUCell(4, 8)(torch.zeros(3, 4), torch.zeros(3, 8)).shape
-        torch.Size([3, 8])
-    """,
-}
-
-_DOC = """{summary}
-
-    Args:
-        input_size: features of the input.
-        hidden_size: features of the state.
-        num_layers: layers, each of which takes the output of the one before.
-{nonlinearity}        bias: whether there are biases.
-        batch_first: whether input and output are ``(N, T, *)`` instead of ``(T, N, *)``; states never are.
-        dropout: probability of an element between layers to be zeroed, in training.
-        bidirectional: whether each layer runs in both directions, whose outputs are put side by side.
-{projection}        device, dtype: of the parameters; the default ones when None.
-    Shape:
-        ``(T, N, input_size)``, or ``(T, input_size)`` without a batch, to ``(T, N, directions * {output})``; a packed sequence to a packed
-        sequence. States: ``(layers * directions, N, {output})``{cell}; zeros where none are passed.
-    Attributes:
-        weight_ih_l0, weight_hh_l0, bias_ih_l0, bias_hh_l0, ...: of each layer, ``({rows}, *)``; ``_reverse`` is added for the second
-            direction. All uniform in ``±1 / sqrt(hidden_size)``.
-    Raises:
-        ValueError, TypeError: sizes or a dropout probability that make no sense.
-        RuntimeError: input or states that do not fit.
-    Source: torch.nn.{name}; {source}.
-    Example:{example}"""
-
 
 def apply_permutation(tensor: Tensor, permutation: Tensor, dim: int = 1) -> Tensor:
     """``tensor.index_select(dim, permutation)``, under its old name."""
@@ -345,17 +285,34 @@ def _references(weights: list[Any]) -> list[Any]:
 
 
 class RNN(RNNBase):
-    __doc__ = _DOC.format(
-        summary="Layers of ``h = tanh(W_ih x + b_ih + W_hh h + b_hh)``, step by step.",
-        nonlinearity='        nonlinearity: ``"tanh"`` or ``"relu"``.\n',
-        projection="",
-        output="hidden_size",
-        cell="",
-        rows="hidden_size",
-        name="RNN",
-        example=_EXAMPLES["RNN"],
-        source="Elman 1990",
-    )
+    """Layers of ``h = tanh(W_ih x + b_ih + W_hh h + b_hh)``, step by step.
+
+    Args:
+        input_size: features of the input.
+        hidden_size: features of the state.
+        num_layers: layers, each of which takes the output of the one before.
+        nonlinearity: ``"tanh"`` or ``"relu"``.
+        bias: whether there are biases.
+        batch_first: whether input and output are ``(N, T, *)`` instead of ``(T, N, *)``; states never are.
+        dropout: probability of an element between layers to be zeroed, in training.
+        bidirectional: whether each layer runs in both directions, whose outputs are put side by side.
+        device, dtype: of the parameters; the default ones when None.
+    Shape:
+        ``(T, N, input_size)``, or ``(T, input_size)`` without a batch, to ``(T, N, directions * hidden_size)``; a packed sequence to a
+        packed sequence. States: ``(layers * directions, N, hidden_size)``; zeros where none are passed.
+    Attributes:
+        weight_ih_l0, weight_hh_l0, bias_ih_l0, bias_hh_l0, ...: of each layer, ``(hidden_size, *)``; ``_reverse`` is added for the second
+            direction. All uniform in ``±1 / sqrt(hidden_size)``.
+    Raises:
+        ValueError, TypeError: sizes or a dropout probability that make no sense.
+        RuntimeError: input or states that do not fit.
+    Source: torch.nn.RNN; Elman 1990.
+    Example:
+        >>> layer = nn.RNN(4, 8, num_layers=2, batch_first=True)
+        >>> output, state = layer(torch.zeros(3, 5, 4))
+        >>> output.shape, state.shape
+        (torch.Size([3, 5, 8]), torch.Size([2, 3, 8]))
+    """
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         if "proj_size" in kwargs:
@@ -374,17 +331,35 @@ class RNN(RNNBase):
 
 
 class LSTM(RNNBase):
-    __doc__ = _DOC.format(
-        summary="Long short-term memory: layers that carry a hidden state and a cell from step to step.",
-        nonlinearity="",
-        projection="        proj_size: features of the hidden state where it is projected; 0 for no projection.\n",
-        output="hidden_size (or proj_size)",
-        cell=", and cells ``(layers * directions, N, hidden_size)``",
-        rows="4 * hidden_size",
-        name="LSTM",
-        example=_EXAMPLES["LSTM"],
-        source="Hochreiter and Schmidhuber 1997, Gers et al. 2000, Sak et al. 2014 for the projection",
-    )
+    """Long short-term memory: layers that carry a hidden state and a cell from step to step.
+
+    Args:
+        input_size: features of the input.
+        hidden_size: features of the state.
+        num_layers: layers, each of which takes the output of the one before.
+        bias: whether there are biases.
+        batch_first: whether input and output are ``(N, T, *)`` instead of ``(T, N, *)``; states never are.
+        dropout: probability of an element between layers to be zeroed, in training.
+        bidirectional: whether each layer runs in both directions, whose outputs are put side by side.
+        proj_size: features of the hidden state where it is projected; 0 for no projection.
+        device, dtype: of the parameters; the default ones when None.
+    Shape:
+        ``(T, N, input_size)``, or ``(T, input_size)`` without a batch, to ``(T, N, directions * hidden_size (or proj_size))``; a packed
+        sequence to a packed sequence. States: ``(layers * directions, N, hidden_size (or proj_size))``, and cells
+        ``(layers * directions, N, hidden_size)``; zeros where none are passed.
+    Attributes:
+        weight_ih_l0, weight_hh_l0, bias_ih_l0, bias_hh_l0, ...: of each layer, ``(4 * hidden_size, *)``; ``_reverse`` is added for the
+            second direction. All uniform in ``±1 / sqrt(hidden_size)``.
+    Raises:
+        ValueError, TypeError: sizes or a dropout probability that make no sense.
+        RuntimeError: input or states that do not fit.
+    Source: torch.nn.LSTM; Hochreiter and Schmidhuber 1997, Gers et al. 2000, Sak et al. 2014 for the projection.
+    Example:
+        >>> layer = nn.LSTM(4, 8, bidirectional=True)
+        >>> output, (state, cell) = layer(torch.zeros(5, 3, 4))
+        >>> output.shape, state.shape, cell.shape
+        (torch.Size([5, 3, 16]), torch.Size([2, 3, 8]), torch.Size([2, 3, 8]))
+    """
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__("LSTM", *args, **kwargs)
@@ -421,17 +396,33 @@ class LSTM(RNNBase):
 
 
 class GRU(RNNBase):
-    __doc__ = _DOC.format(
-        summary="Gated recurrent units: layers whose state is partly reset and partly updated at each step.",
-        nonlinearity="",
-        projection="",
-        output="hidden_size",
-        cell="",
-        rows="3 * hidden_size",
-        name="GRU",
-        example=_EXAMPLES["GRU"],
-        source="Cho et al. 2014, with the reset gate behind the state's product",
-    )
+    """Gated recurrent units: layers whose state is partly reset and partly updated at each step.
+
+    Args:
+        input_size: features of the input.
+        hidden_size: features of the state.
+        num_layers: layers, each of which takes the output of the one before.
+        bias: whether there are biases.
+        batch_first: whether input and output are ``(N, T, *)`` instead of ``(T, N, *)``; states never are.
+        dropout: probability of an element between layers to be zeroed, in training.
+        bidirectional: whether each layer runs in both directions, whose outputs are put side by side.
+        device, dtype: of the parameters; the default ones when None.
+    Shape:
+        ``(T, N, input_size)``, or ``(T, input_size)`` without a batch, to ``(T, N, directions * hidden_size)``; a packed sequence to a
+        packed sequence. States: ``(layers * directions, N, hidden_size)``; zeros where none are passed.
+    Attributes:
+        weight_ih_l0, weight_hh_l0, bias_ih_l0, bias_hh_l0, ...: of each layer, ``(3 * hidden_size, *)``; ``_reverse`` is added for the
+            second direction. All uniform in ``±1 / sqrt(hidden_size)``.
+    Raises:
+        ValueError, TypeError: sizes or a dropout probability that make no sense.
+        RuntimeError: input or states that do not fit.
+    Source: torch.nn.GRU; Cho et al. 2014, with the reset gate behind the state's product.
+    Example:
+        >>> layer = nn.GRU(4, 8)
+        >>> output, state = layer(torch.zeros(5, 3, 4), torch.ones(1, 3, 8))
+        >>> output.shape, state.shape
+        (torch.Size([5, 3, 8]), torch.Size([1, 3, 8]))
+    """
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         if "proj_size" in kwargs:
@@ -524,33 +515,31 @@ class RNNCellBase(Module):
         return state.squeeze(0) if single else state
 
 
-_CELL_DOC = """{summary}
+class RNNCell(RNNCellBase):
+    """One step of ``h = tanh(W_ih x + b_ih + W_hh h + b_hh)``.
 
     Args:
         input_size, hidden_size: features of input and state.
         bias: whether there are biases.
-{nonlinearity}        device, dtype: of the parameters; the default ones when None.
+        nonlinearity: ``"tanh"`` or ``"relu"``.
+        device, dtype: of the parameters; the default ones when None.
     Shape:
-        ``(N, input_size)`` and ``(N, hidden_size)``{states}, both with or without ``N``, to {result}. Zeros where no state is passed.
+        ``(N, input_size)`` and ``(N, hidden_size)``, both with or without ``N``, to the next state, ``(N, hidden_size)``. Zeros where no
+        state is passed.
     Attributes:
-        weight_ih, weight_hh, bias_ih, bias_hh: ``({rows}, *)``, uniform in ``±1 / sqrt(hidden_size)``.
+        weight_ih, weight_hh, bias_ih, bias_hh: ``(hidden_size, *)``, uniform in ``±1 / sqrt(hidden_size)``.
     Raises:
         ValueError: another number of dimensions.
         RuntimeError: sizes that do not fit.
-    Source: torch.nn.{name}.
-    Example:{example}"""
+    Source: torch.nn.RNNCell.
+    Example:
+        >>> cell, state = nn.RNNCell(4, 8, nonlinearity="relu"), None
+        >>> for element in torch.zeros(5, 3, 4):
+        ...     state = cell(element, state)
+        >>> state.shape
+        torch.Size([3, 8])
+    """
 
-
-class RNNCell(RNNCellBase):
-    __doc__ = _CELL_DOC.format(
-        summary="One step of ``h = tanh(W_ih x + b_ih + W_hh h + b_hh)``.",
-        nonlinearity='        nonlinearity: ``"tanh"`` or ``"relu"``.\n',
-        states="",
-        result="the next state, ``(N, hidden_size)``",
-        rows="hidden_size",
-        name="RNNCell",
-        example=_EXAMPLES["RNNCell"],
-    )
     __constants__ = ["input_size", "hidden_size", "bias", "nonlinearity"]
     nonlinearity: str
 
@@ -567,15 +556,26 @@ class RNNCell(RNNCellBase):
 
 
 class LSTMCell(RNNCellBase):
-    __doc__ = _CELL_DOC.format(
-        summary="One step of an LSTM.",
-        nonlinearity="",
-        states=" twice, hidden state and cell",
-        result="the next hidden state and cell, a pair",
-        rows="4 * hidden_size",
-        name="LSTMCell",
-        example=_EXAMPLES["LSTMCell"],
-    )
+    """One step of an LSTM.
+
+    Args:
+        input_size, hidden_size: features of input and state.
+        bias: whether there are biases.
+        device, dtype: of the parameters; the default ones when None.
+    Shape:
+        ``(N, input_size)`` and ``(N, hidden_size)`` twice, hidden state and cell, both with or without ``N``, to the next hidden state and
+        cell, a pair. Zeros where no state is passed.
+    Attributes:
+        weight_ih, weight_hh, bias_ih, bias_hh: ``(4 * hidden_size, *)``, uniform in ``±1 / sqrt(hidden_size)``.
+    Raises:
+        ValueError: another number of dimensions.
+        RuntimeError: sizes that do not fit.
+    Source: torch.nn.LSTMCell.
+    Example:
+        >>> state, memory = nn.LSTMCell(4, 8)(torch.zeros(3, 4))
+        >>> state.shape, memory.shape
+        (torch.Size([3, 8]), torch.Size([3, 8]))
+    """
 
     def __init__(self, input_size: int, hidden_size: int, bias: bool = True, device: Any = None, dtype: Any = None) -> None:
         super().__init__(input_size, hidden_size, bias, num_chunks=4, device=device, dtype=dtype)
@@ -596,15 +596,25 @@ class LSTMCell(RNNCellBase):
 
 
 class GRUCell(RNNCellBase):
-    __doc__ = _CELL_DOC.format(
-        summary="One step of gated recurrent units.",
-        nonlinearity="",
-        states="",
-        result="the next state, ``(N, hidden_size)``",
-        rows="3 * hidden_size",
-        name="GRUCell",
-        example=_EXAMPLES["GRUCell"],
-    )
+    """One step of gated recurrent units.
+
+    Args:
+        input_size, hidden_size: features of input and state.
+        bias: whether there are biases.
+        device, dtype: of the parameters; the default ones when None.
+    Shape:
+        ``(N, input_size)`` and ``(N, hidden_size)``, both with or without ``N``, to the next state, ``(N, hidden_size)``. Zeros where no
+        state is passed.
+    Attributes:
+        weight_ih, weight_hh, bias_ih, bias_hh: ``(3 * hidden_size, *)``, uniform in ``±1 / sqrt(hidden_size)``.
+    Raises:
+        ValueError: another number of dimensions.
+        RuntimeError: sizes that do not fit.
+    Source: torch.nn.GRUCell.
+    Example:
+        >>> nn.GRUCell(4, 8)(torch.zeros(3, 4), torch.zeros(3, 8)).shape
+        torch.Size([3, 8])
+    """
 
     def __init__(self, input_size: int, hidden_size: int, bias: bool = True, device: Any = None, dtype: Any = None) -> None:
         super().__init__(input_size, hidden_size, bias, num_chunks=3, device=device, dtype=dtype)
