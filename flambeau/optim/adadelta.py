@@ -64,17 +64,17 @@ class Adadelta(ElementwiseOptimizer):
         return f.add(param, delta, n.step_size), square_avg, acc_delta
 
 
-adadelta = functional(
-    Adadelta,
-    "params, grads, square_avgs, acc_deltas, state_steps, capturable=False, foreach=None, differentiable=False, has_complex=False, "
-    "*, lr, rho, eps, weight_decay, maximize",
-    "square_avg acc_delta step",
+@functional(Adadelta, "square_avg acc_delta step")
+def adadelta(  # type: ignore[no-untyped-def]
+    params, grads, square_avgs, acc_deltas, state_steps, capturable=False, foreach=None, differentiable=False, has_complex=False, *, lr,
+    rho, eps, weight_decay, maximize
+):  # fmt: skip
     """
+    Example:
         >>> param, grad = torch.tensor([1.0]), torch.tensor([2.0])
         >>> square, delta, step = torch.zeros(1), torch.zeros(1), torch.zeros(())
         >>> torch.optim.adadelta.adadelta([param], [grad], [square], [delta], [step],
         ...     lr=100.0, rho=0.9, eps=1e-6, weight_decay=0.0, maximize=False)
         >>> param
         tensor([0.6838])
-    """,
-)
+    """

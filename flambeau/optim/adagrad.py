@@ -85,17 +85,17 @@ class Adagrad(ElementwiseOptimizer):
         add_entries_(param, with_entries(grad, values / root), -step_size)
 
 
-adagrad = functional(
-    Adagrad,
-    "params, grads, state_sums, state_steps, fused=None, grad_scale=None, found_inf=None, has_sparse_grad=False, foreach=None, "
-    "differentiable=False, has_complex=False, *, lr, weight_decay, lr_decay, eps, maximize",
-    "sum step",
+@functional(Adagrad, "sum step")
+def adagrad(  # type: ignore[no-untyped-def]
+    params, grads, state_sums, state_steps, fused=None, grad_scale=None, found_inf=None, has_sparse_grad=False, foreach=None,
+    differentiable=False, has_complex=False, *, lr, weight_decay, lr_decay, eps, maximize
+):  # fmt: skip
     """
+    Example:
         >>> param, grad = torch.tensor([1.0]), torch.tensor([2.0])
         >>> total, step = torch.zeros(1), torch.zeros(())
         >>> torch.optim.adagrad.adagrad([param], [grad], [total], [step],
         ...     lr=0.5, lr_decay=0.0, weight_decay=0.0, eps=1e-10, maximize=False)
         >>> param
         tensor([0.5000])
-    """,
-)
+    """

@@ -131,18 +131,18 @@ class AdamW(Adam):
             group["decoupled_weight_decay"] = True
 
 
-adam = functional(
-    Adam,
-    "params, grads, exp_avgs, exp_avg_sqs, max_exp_avg_sqs, state_steps, foreach=None, capturable=False, differentiable=False, fused=None, "
-    "grad_scale=None, found_inf=None, has_complex=False, decoupled_weight_decay=False, "
-    "*, amsgrad, beta1, beta2, lr, weight_decay, eps, maximize",
-    "exp_avg exp_avg_sq max_exp_avg_sq step",
+@functional(Adam, "exp_avg exp_avg_sq max_exp_avg_sq step")
+def adam(  # type: ignore[no-untyped-def]
+    params, grads, exp_avgs, exp_avg_sqs, max_exp_avg_sqs, state_steps, foreach=None, capturable=False, differentiable=False,
+    fused=None, grad_scale=None, found_inf=None, has_complex=False, decoupled_weight_decay=False, *, amsgrad, beta1, beta2, lr,
+    weight_decay, eps, maximize
+):  # fmt: skip
     """
+    Example:
         >>> param, grad = torch.tensor([1.0]), torch.tensor([2.0])
         >>> mean, square, step = torch.zeros(1), torch.zeros(1), torch.zeros(())
         >>> torch.optim.adam.adam([param], [grad], [mean], [square], [], [step],
         ...     lr=0.1, beta1=0.9, beta2=0.999, eps=1e-8, weight_decay=0.0, amsgrad=False, maximize=False)
         >>> param
         tensor([0.9000])
-    """,
-)
+    """

@@ -58,17 +58,17 @@ class Adamax(ElementwiseOptimizer):
         return f.addcdiv(param, exp_avg, exp_inf, n.step_size), exp_avg, exp_inf
 
 
-adamax = functional(
-    Adamax,
-    "params, grads, exp_avgs, exp_infs, state_steps, foreach=None, maximize=False, differentiable=False, capturable=False, "
-    "has_complex=False, *, eps, beta1, beta2, lr, weight_decay",
-    "exp_avg exp_inf step",
+@functional(Adamax, "exp_avg exp_inf step")
+def adamax(  # type: ignore[no-untyped-def]
+    params, grads, exp_avgs, exp_infs, state_steps, foreach=None, maximize=False, differentiable=False, capturable=False,
+    has_complex=False, *, eps, beta1, beta2, lr, weight_decay
+):  # fmt: skip
     """
+    Example:
         >>> param, grad = torch.tensor([1.0]), torch.tensor([2.0])
         >>> mean, largest, step = torch.zeros(1), torch.zeros(1), torch.zeros(())
         >>> torch.optim.adamax.adamax([param], [grad], [mean], [largest], [step],
         ...     lr=0.1, beta1=0.9, beta2=0.999, eps=1e-8, weight_decay=0.0)
         >>> param
         tensor([0.9000])
-    """,
-)
+    """

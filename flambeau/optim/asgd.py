@@ -68,17 +68,17 @@ class ASGD(ElementwiseOptimizer):
         return param, param if n.weight is None else average + (param - average) * n.weight  # at weight 1 averaging has not begun
 
 
-asgd = functional(
-    ASGD,
-    "params, grads, axs, mus, etas, state_steps, foreach=None, maximize=False, differentiable=False, capturable=False, has_complex=False, "
-    "*, lambd, lr, t0, alpha, weight_decay",
-    "ax mu eta step",
+@functional(ASGD, "ax mu eta step")
+def asgd(  # type: ignore[no-untyped-def]
+    params, grads, axs, mus, etas, state_steps, foreach=None, maximize=False, differentiable=False, capturable=False, has_complex=False,
+    *, lambd, lr, t0, alpha, weight_decay
+):  # fmt: skip
     """
+    Example:
         >>> param, grad = torch.tensor([1.0]), torch.tensor([2.0])
         >>> mean, step = torch.zeros(1), torch.zeros(())
         >>> torch.optim.asgd.asgd([param], [grad], [mean], [torch.ones(())], [torch.tensor(0.1)], [step],
         ...     lr=0.1, lambd=0.0, t0=1e6, alpha=0.75, weight_decay=0.0)
         >>> param
         tensor([0.8000])
-    """,
-)
+    """

@@ -249,63 +249,61 @@ _UNUSED = {
 }
 
 
-def functional(kind: type[ElementwiseOptimizer], parameters: str, entries: str, example: str) -> Callable[..., None]:
-    """The function under which PyTorch has one step of an optimizer over lists of tensors.
+def functional(kind: type[ElementwiseOptimizer], entries: str) -> Callable[[Any], Callable[..., None]]:
+    """A decorator that makes the function under which PyTorch has one step of an optimizer over lists of tensors.
+
+    What is decorated has the signature (parameters, gradients, lists of state entries, flags, ``*``, options) and, as its docstring, an
+    example; the optimizer does the rest.
 
     Args:
         kind: the optimizer.
-        parameters: the signature: parameters, gradients, lists of state entries, flags, ``*``, options.
         entries: which state entries the lists have, in their order.
-        example: of the docstring.
     """
-    signature, names = _signature(parameters), entries.split()
-    lists = list(signature.parameters)[: 2 + len(names)]
 
-    def update(*args: Any, **kwargs: Any) -> None:
-        call = signature.bind(*args, **kwargs)
-        call.apply_defaults()
-        given = call.arguments
-        refuse_scaling(given.get("grad_scale"), given.get("found_inf"))
-        params, grads, *columns = [given[name] for name in lists]
-        for whole, parts in _PARTS.items():  # after the lists: Rprop has one of the name of an option
-            if parts[0] in given:
-                given[whole] = tuple([given[part] for part in parts])
-        check_steps(given.get("state_steps", ()))
-        states = [{name: column[i] for name, column in zip(names, columns, strict=True) if column} for i in range(len(params))]
-        kind._update_tensors(given, params, grads, states)
-        for name, column in zip(names, columns, strict=True):
-            for i in range(len(column)):
-                column[i] = states[i][name]
+    def stepping(form: Any) -> Callable[..., None]:
+        signature, names = inspect.signature(form), entries.split()
+        lists = list(signature.parameters)[: 2 + len(names)]
 
-    update.__name__ = update.__qualname__ = kind.__name__.lower()
-    update.__module__ = kind.__module__
-    update.__signature__ = signature  # type: ignore[attr-defined]
+        def update(*args: Any, **kwargs: Any) -> None:
+            call = signature.bind(*args, **kwargs)
+            call.apply_defaults()
+            given = call.arguments
+            refuse_scaling(given.get("grad_scale"), given.get("found_inf"))
+            params, grads, *columns = [given[name] for name in lists]
+            for whole, parts in _PARTS.items():  # after the lists: Rprop has one of the name of an option
+                if parts[0] in given:
+                    given[whole] = tuple([given[part] for part in parts])
+            check_steps(given.get("state_steps", ()))
+            states = [{name: column[i] for name, column in zip(names, columns, strict=True) if column} for i in range(len(params))]
+            kind._update_tensors(given, params, grads, states)
+            for name, column in zip(names, columns, strict=True):
+                for i in range(len(column)):
+                    column[i] = states[i][name]
+
+        update.__name__ = update.__qualname__ = form.__name__
+        update.__module__ = form.__module__
+        update.__signature__ = signature  # type: ignore[attr-defined]
+        update.__doc__ = _described(form, kind.__name__, lists, list(signature.parameters))
+        return update
+
+    return stepping
+
+
+def _described(form: Any, kind: str, lists: list[str], names: list[str]) -> str:
+    """The docstring of a function of that name over lists: its arguments, and its example."""
     rows = {
         ", ".join(lists[:2]): "the tensors to update, and their gradients of the same shapes.",
         ", ".join(lists[2:]): "a list for each entry of the state, in the order of the tensors.",
-        ", ".join(name for name in signature.parameters if name not in (*lists, *_UNUSED)): f"as in :class:`{kind.__name__}`.",
-        **{name: text for name, text in _UNUSED.items() if name in signature.parameters},
+        ", ".join(name for name in names if name not in (*lists, *_UNUSED)): f"as in :class:`{kind}`.",
+        **{name: text for name, text in _UNUSED.items() if name in names},
     }
-    described = "\n        ".join(f"{name}: {text}" for name, text in rows.items())
-    update.__doc__ = f"""Update ``params``, their state and the counters in place by one step of {kind.__name__}.
+    described = "\n    ".join(f"{name}: {text}" for name, text in rows.items())
+    return f"""Update ``params``, their state and the counters in place by one step of {kind}.
 
-    Args:
-        {described}
-    Raises:
-        NotImplementedError: ``grad_scale`` or ``found_inf``, where there are such arguments, is not None.
-        RuntimeError: ``state_steps``, where there are any, are not tensors.
-    Source: {kind.__module__.replace("flambeau", "torch")}.{kind.__name__.lower()}.
-    Example:{example}"""
-    return update
-
-
-def _signature(parameters: str) -> inspect.Signature:
-    kind: Any = inspect.Parameter.POSITIONAL_OR_KEYWORD
-    params = []
-    for word in parameters.split(", "):
-        name, _, default = word.partition("=")
-        if name == "*":
-            kind = inspect.Parameter.KEYWORD_ONLY
-        else:
-            params.append(inspect.Parameter(name, kind, default={"": inspect.Parameter.empty, "None": None, "False": False}[default]))
-    return inspect.Signature(params)
+Args:
+    {described}
+Raises:
+    NotImplementedError: ``grad_scale`` or ``found_inf``, where there are such arguments, is not None.
+    RuntimeError: ``state_steps``, where there are any, are not tensors.
+Source: {form.__module__.replace("flambeau", "torch")}.{form.__name__}.
+{inspect.cleandoc(form.__doc__ or "")}"""

@@ -70,17 +70,17 @@ class NAdam(ElementwiseOptimizer):
         return f.addcdiv(param, exp_avg, root, n.by_average), exp_avg, exp_avg_sq
 
 
-nadam = functional(
-    NAdam,
-    "params, grads, exp_avgs, exp_avg_sqs, mu_products, state_steps, decoupled_weight_decay=False, foreach=None, capturable=False, "
-    "differentiable=False, has_complex=False, maximize=False, *, beta1, beta2, lr, weight_decay, momentum_decay, eps",
-    "exp_avg exp_avg_sq mu_product step",
+@functional(NAdam, "exp_avg exp_avg_sq mu_product step")
+def nadam(  # type: ignore[no-untyped-def]
+    params, grads, exp_avgs, exp_avg_sqs, mu_products, state_steps, decoupled_weight_decay=False, foreach=None, capturable=False,
+    differentiable=False, has_complex=False, maximize=False, *, beta1, beta2, lr, weight_decay, momentum_decay, eps
+):  # fmt: skip
     """
+    Example:
         >>> param, grad = torch.tensor([1.0]), torch.tensor([2.0])
         >>> mean, square, step = torch.zeros(1), torch.zeros(1), torch.zeros(())
         >>> torch.optim.nadam.nadam([param], [grad], [mean], [square], [torch.ones(())], [step],
         ...     lr=0.1, beta1=0.9, beta2=0.999, eps=1e-8, weight_decay=0.0, momentum_decay=0.004)
         >>> param
         tensor([0.8944])
-    """,
-)
+    """

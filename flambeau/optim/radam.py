@@ -69,16 +69,16 @@ class RAdam(ElementwiseOptimizer):
         return param - update, exp_avg, exp_avg_sq
 
 
-radam = functional(
-    RAdam,
-    "params, grads, exp_avgs, exp_avg_sqs, state_steps, decoupled_weight_decay=False, foreach=None, differentiable=False, "
-    "capturable=False, has_complex=False, maximize=False, *, beta1, beta2, lr, weight_decay, eps",
-    "exp_avg exp_avg_sq step",
+@functional(RAdam, "exp_avg exp_avg_sq step")
+def radam(  # type: ignore[no-untyped-def]
+    params, grads, exp_avgs, exp_avg_sqs, state_steps, decoupled_weight_decay=False, foreach=None, differentiable=False,
+    capturable=False, has_complex=False, maximize=False, *, beta1, beta2, lr, weight_decay, eps
+):  # fmt: skip
     """
+    Example:
         >>> param, grad = torch.tensor([1.0]), torch.tensor([2.0])
         >>> mean, square, step = torch.zeros(1), torch.zeros(1), torch.zeros(())
         >>> torch.optim.radam.radam([param], [grad], [mean], [square], [step], lr=0.1, beta1=0.9, beta2=0.999, eps=1e-8, weight_decay=0.0)
         >>> param
         tensor([0.8000])
-    """,
-)
+    """

@@ -76,17 +76,17 @@ class RMSprop(ElementwiseOptimizer):
         return f.add(param, buffer, n.step_size), square_avg, buffer, grad_avg
 
 
-rmsprop = functional(
-    RMSprop,
-    "params, grads, square_avgs, grad_avgs, momentum_buffer_list, state_steps, foreach=None, maximize=False, differentiable=False, "
-    "capturable=False, has_complex=False, *, lr, alpha, eps, weight_decay, momentum, centered",
-    "square_avg grad_avg momentum_buffer step",
+@functional(RMSprop, "square_avg grad_avg momentum_buffer step")
+def rmsprop(  # type: ignore[no-untyped-def]
+    params, grads, square_avgs, grad_avgs, momentum_buffer_list, state_steps, foreach=None, maximize=False, differentiable=False,
+    capturable=False, has_complex=False, *, lr, alpha, eps, weight_decay, momentum, centered
+):  # fmt: skip
     """
+    Example:
         >>> param, grad = torch.tensor([1.0]), torch.tensor([2.0])
         >>> square, step = torch.zeros(1), torch.zeros(())
         >>> torch.optim.rmsprop.rmsprop([param], [grad], [square], [], [], [step],
         ...     lr=0.1, alpha=0.99, eps=1e-8, weight_decay=0.0, momentum=0.0, centered=False)
         >>> param
         tensor([5.9605e-08])
-    """,
-)
+    """

@@ -75,17 +75,17 @@ class Rprop(ElementwiseOptimizer):
         return f.addcmul(param, f.sign(grad), step_size, -1), grad, step_size
 
 
-rprop = functional(
-    Rprop,
-    "params, grads, prevs, step_sizes, state_steps, foreach=None, capturable=False, maximize=False, differentiable=False, "
-    "has_complex=False, *, step_size_min, step_size_max, etaminus, etaplus",
-    "prev step_size step",
+@functional(Rprop, "prev step_size step")
+def rprop(  # type: ignore[no-untyped-def]
+    params, grads, prevs, step_sizes, state_steps, foreach=None, capturable=False, maximize=False, differentiable=False,
+    has_complex=False, *, step_size_min, step_size_max, etaminus, etaplus
+):  # fmt: skip
     """
+    Example:
         >>> param, grad = torch.tensor([1.0]), torch.tensor([2.0])
         >>> previous, step = torch.zeros(1), torch.zeros(())
         >>> torch.optim.rprop.rprop([param], [grad], [previous], [torch.tensor([0.25])], [step],
         ...     etaminus=0.5, etaplus=1.2, step_size_min=1e-6, step_size_max=50.0)
         >>> param
         tensor([0.7500])
-    """,
-)
+    """

@@ -92,16 +92,16 @@ class SGD(ElementwiseOptimizer):
         add_entries_(param, grad, -lr)
 
 
-sgd = functional(
-    SGD,
-    "params, d_p_list, momentum_buffer_list, has_sparse_grad=False, foreach=None, fused=None, grad_scale=None, found_inf=None, "
-    "*, weight_decay, momentum, lr, dampening, nesterov, maximize",
-    "momentum_buffer",
+@functional(SGD, "momentum_buffer")
+def sgd(  # type: ignore[no-untyped-def]
+    params, d_p_list, momentum_buffer_list, has_sparse_grad=False, foreach=None, fused=None, grad_scale=None, found_inf=None, *,
+    weight_decay, momentum, lr, dampening, nesterov, maximize
+):  # fmt: skip
     """
+    Example:
         >>> param, grad = torch.tensor([1.0]), torch.tensor([2.0])
         >>> torch.optim.sgd.sgd([param], [grad], [None],
         ...     lr=0.1, momentum=0.0, dampening=0.0, weight_decay=0.0, nesterov=False, maximize=False)
         >>> param
         tensor([0.8000])
-    """,
-)
+    """
