@@ -4,13 +4,14 @@ Files hold families; PyTorch's names of files, which programs import from and pi
 imported when a function of its is first computed.
 """
 
+# ruff: noqa: F403, F405 - transforms list their public names themselves
+
 from __future__ import annotations
 
 import sys
-from types import ModuleType
 
 from ..core import late as _late
-from . import categories, counts, location_scale, matrices, positive, unit_interval, vectors
+from . import categories, unit_interval
 from .categories import Categorical, Multinomial, OneHotCategorical, OneHotCategoricalStraightThrough, RelaxedOneHotCategorical
 from .constraint_registry import biject_to, transform_to
 from .counts import Bernoulli, Binomial, Geometric, NegativeBinomial, Poisson
@@ -23,90 +24,57 @@ from .matrices import LKJCholesky, Wishart
 from .mixture_same_family import MixtureSameFamily
 from .positive import Chi2, Exponential, FisherSnedecor, Gamma, GeneralizedPareto, InverseGamma, Pareto, Weibull
 from .transformed_distribution import TransformedDistribution
-from .transforms import (
-    AbsTransform,
-    AffineTransform,
-    CatTransform,
-    ComposeTransform,
-    CorrCholeskyTransform,
-    CumulativeDistributionTransform,
-    ExpTransform,
-    IndependentTransform,
-    LowerCholeskyTransform,
-    PositiveDefiniteTransform,
-    PowerTransform,
-    ReshapeTransform,
-    SigmoidTransform,
-    SoftmaxTransform,
-    SoftplusTransform,
-    StackTransform,
-    StickBreakingTransform,
-    TanhTransform,
-    Transform,
-    identity_transform,
-)
+from .transforms import *
 from .unit_interval import Beta, ContinuousBernoulli, Kumaraswamy, RelaxedBernoulli
 from .vectors import Dirichlet, LogisticNormal, LowRankMultivariateNormal, MultivariateNormal
 
 _late.adopt(__name__)
 
 # PyTorch's files that are part of a file here, with the classes in them.
-FILES: dict[ModuleType, dict[str, tuple[type, ...]]] = {
-    categories: {
-        "categorical": (Categorical,),
-        "multinomial": (Multinomial,),
-        "one_hot_categorical": (OneHotCategorical, OneHotCategoricalStraightThrough),
-        "relaxed_categorical": (categories.ExpRelaxedCategorical, RelaxedOneHotCategorical),
-    },
-    counts: {
-        "bernoulli": (Bernoulli,),
-        "binomial": (Binomial,),
-        "geometric": (Geometric,),
-        "negative_binomial": (NegativeBinomial,),
-        "poisson": (Poisson,),
-    },
-    location_scale: {
-        "cauchy": (Cauchy,),
-        "gumbel": (Gumbel,),
-        "half_cauchy": (HalfCauchy,),
-        "half_normal": (HalfNormal,),
-        "laplace": (Laplace,),
-        "log_normal": (LogNormal,),
-        "normal": (Normal,),
-        "studentT": (StudentT,),
-        "uniform": (Uniform,),
-        "von_mises": (VonMises,),
-    },
-    matrices: {"lkj_cholesky": (LKJCholesky,), "wishart": (Wishart,)},
-    positive: {
-        "chi2": (Chi2,),
-        "exponential": (Exponential,),
-        "fishersnedecor": (FisherSnedecor,),
-        "gamma": (Gamma,),
-        "generalized_pareto": (GeneralizedPareto,),
-        "inverse_gamma": (InverseGamma,),
-        "pareto": (Pareto,),
-        "weibull": (Weibull,),
-    },
-    unit_interval: {
-        "beta": (Beta,),
-        "continuous_bernoulli": (ContinuousBernoulli,),
-        "kumaraswamy": (Kumaraswamy,),
-        "relaxed_bernoulli": (unit_interval.LogitRelaxedBernoulli, RelaxedBernoulli),
-    },
-    vectors: {
-        "dirichlet": (Dirichlet,),
-        "logistic_normal": (LogisticNormal,),
-        "lowrank_multivariate_normal": (LowRankMultivariateNormal,),
-        "multivariate_normal": (MultivariateNormal,),
-    },
+FILES: dict[str, tuple[type, ...]] = {
+    "categorical": (Categorical,),
+    "multinomial": (Multinomial,),
+    "one_hot_categorical": (OneHotCategorical, OneHotCategoricalStraightThrough),
+    "relaxed_categorical": (categories.ExpRelaxedCategorical, RelaxedOneHotCategorical),
+    "bernoulli": (Bernoulli,),
+    "binomial": (Binomial,),
+    "geometric": (Geometric,),
+    "negative_binomial": (NegativeBinomial,),
+    "poisson": (Poisson,),
+    "cauchy": (Cauchy,),
+    "gumbel": (Gumbel,),
+    "half_cauchy": (HalfCauchy,),
+    "half_normal": (HalfNormal,),
+    "laplace": (Laplace,),
+    "log_normal": (LogNormal,),
+    "normal": (Normal,),
+    "studentT": (StudentT,),
+    "uniform": (Uniform,),
+    "von_mises": (VonMises,),
+    "lkj_cholesky": (LKJCholesky,),
+    "wishart": (Wishart,),
+    "chi2": (Chi2,),
+    "exponential": (Exponential,),
+    "fishersnedecor": (FisherSnedecor,),
+    "gamma": (Gamma,),
+    "generalized_pareto": (GeneralizedPareto,),
+    "inverse_gamma": (InverseGamma,),
+    "pareto": (Pareto,),
+    "weibull": (Weibull,),
+    "beta": (Beta,),
+    "continuous_bernoulli": (ContinuousBernoulli,),
+    "kumaraswamy": (Kumaraswamy,),
+    "relaxed_bernoulli": (unit_interval.LogitRelaxedBernoulli, RelaxedBernoulli),
+    "dirichlet": (Dirichlet,),
+    "logistic_normal": (LogisticNormal,),
+    "lowrank_multivariate_normal": (LowRankMultivariateNormal,),
+    "multivariate_normal": (MultivariateNormal,),
 }
-for _module, _files in FILES.items():
-    for _file, _kinds in _files.items():
-        sys.modules[f"{__name__}.{_file}"] = globals()[_file] = _module
-        for _kind in _kinds:
-            _kind.__module__ = f"{__name__}.{_file}"
-del _module, _files, _file, _kinds, _kind
+for _file, _kinds in FILES.items():
+    sys.modules[f"{__name__}.{_file}"] = globals()[_file] = sys.modules[_kinds[0].__module__]
+    for _kind in _kinds:
+        _kind.__module__ = f"{__name__}.{_file}"
+del _file, _kinds, _kind
 
 __all__ = [
     "AbsTransform", "AffineTransform", "Bernoulli", "Beta", "Binomial", "CatTransform", "Categorical", "Cauchy", "Chi2", "ComposeTransform",

@@ -16,7 +16,7 @@ from .counts import Binomial
 from .distribution import Distribution, Parametric, _only_one, declaring_class
 from .transformed_distribution import FromBase
 from .transforms import ExpTransform
-from .utils import broadcast_all, clamp_probs, functional, lazy_property, logits_to_probs, probs_to_logits
+from .utils import broadcast_all, clamp_probs, functional, lazy_property, logits_to_probs, probs_to_logits, same_as
 
 __all__ = [
     "Categorical", "ExpRelaxedCategorical", "Multinomial", "OneHotCategorical", "OneHotCategoricalStraightThrough",
@@ -125,6 +125,10 @@ class _OfCategorical(Distribution):
     arg_constraints = _CATEGORIES
     _categorical: Categorical
     _fixed: tuple[str, ...] = ()
+    _param: Tensor = same_as("_categorical._param")
+    probs: Tensor = same_as("_categorical.probs")
+    logits: Tensor = same_as("_categorical.logits")
+    param_shape: Size = same_as("_categorical.param_shape")
 
     def expand(self, batch_shape: Any, _instance: Any = None) -> Any:
         new = self._get_checked_instance(declaring_class(self), _instance)
@@ -132,28 +136,10 @@ class _OfCategorical(Distribution):
         for name in self._fixed:
             setattr(new, name, getattr(self, name))
         new._categorical = self._categorical.expand(batch_shape)
-        Distribution.__init__(new, batch_shape, self.event_shape, validate_args=False)
-        new._validate_args = self._validate_args
-        return new
+        return self._completed(new, batch_shape)
 
     def _new(self, *args: Any, **kwargs: Any) -> Tensor:
         return self._categorical._new(*args, **kwargs)
-
-    @property
-    def _param(self) -> Tensor:
-        return self._categorical._param
-
-    @property
-    def probs(self) -> Tensor:
-        return self._categorical.probs
-
-    @property
-    def logits(self) -> Tensor:
-        return self._categorical.logits
-
-    @property
-    def param_shape(self) -> Size:
-        return self._categorical.param_shape
 
 
 class OneHotCategorical(_OfCategorical):
@@ -175,14 +161,11 @@ class OneHotCategorical(_OfCategorical):
 
     support = constraints.one_hot
     has_enumerate_support = True
+    mean: Tensor = same_as("_categorical.probs")
 
     def __init__(self, probs: Tensor | None = None, logits: Tensor | None = None, validate_args: bool | None = None):
         self._categorical = Categorical(probs, logits)
         super().__init__(self._categorical.batch_shape, self._categorical.param_shape[-1:], validate_args=validate_args)
-
-    @property
-    def mean(self) -> Tensor:
-        return self._categorical.probs
 
     @property
     def mode(self) -> Tensor:

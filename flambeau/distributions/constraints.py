@@ -18,6 +18,7 @@ from .. import linalg, ops
 from ..core.dtype import bool_
 from ..core.tensor import Tensor
 from ..ops.inspection import finfo
+from .utils import same_as
 
 __all__ = [
     "Constraint", "MixtureSameFamilyConstraint", "boolean", "cat", "corr_cholesky", "dependent", "dependent_property", "greater_than",
@@ -152,6 +153,8 @@ class _IndependentConstraint(Constraint):
         tensor([ True, False])
     """
 
+    is_discrete: bool = same_as("base_constraint.is_discrete")
+
     def __init__(self, base_constraint: Constraint, reinterpreted_batch_ndims: int):
         if not isinstance(base_constraint, Constraint):
             raise AssertionError(f"base_constraint must be a Constraint, got {type(base_constraint).__name__}")
@@ -162,10 +165,6 @@ class _IndependentConstraint(Constraint):
         self.base_constraint = base_constraint
         self.reinterpreted_batch_ndims = reinterpreted_batch_ndims
         super().__init__()
-
-    @property
-    def is_discrete(self) -> bool:
-        return self.base_constraint.is_discrete
 
     @property
     def event_dim(self) -> int:
@@ -197,19 +196,14 @@ class MixtureSameFamilyConstraint(Constraint):
         tensor([False,  True])
     """
 
+    is_discrete: bool = same_as("base_constraint.is_discrete")
+    event_dim: int = same_as("base_constraint.event_dim")
+
     def __init__(self, base_constraint: Constraint):
         if not isinstance(base_constraint, Constraint):
             raise AssertionError(f"base_constraint must be a Constraint, got {type(base_constraint).__name__}")
         self.base_constraint = base_constraint
         super().__init__()
-
-    @property
-    def is_discrete(self) -> bool:
-        return self.base_constraint.is_discrete
-
-    @property
-    def event_dim(self) -> int:
-        return self.base_constraint.event_dim
 
     def check(self, value: Tensor) -> Tensor:
         inside = self.base_constraint.check(value.unsqueeze(-1 - self.event_dim))

@@ -17,7 +17,7 @@ from . import constraints
 from .distribution import Binary, Parametric
 from .exp_family import ExponentialFamily
 from .positive import Gamma
-from .utils import broadcast_all, functional, lazy_property, logits_to_probs, probs_to_logits
+from .utils import broadcast_all, functional, lazy_property, logits_to_probs, probs_to_logits, same_as
 
 __all__ = ["Bernoulli", "Binomial", "Geometric", "NegativeBinomial", "Poisson"]
 
@@ -56,13 +56,10 @@ class Bernoulli(ExponentialFamily, _Chances):
     support = constraints.boolean
     has_enumerate_support = True
     _mean_carrier_measure = 0
+    mean: Tensor = same_as("probs")
 
     def __init__(self, probs: Any = None, logits: Any = None, validate_args: bool | None = None):
         self._hold_chances(probs, logits, validate_args)
-
-    @property
-    def mean(self) -> Tensor:
-        return self.probs
 
     @property
     def mode(self) -> Tensor:
@@ -304,21 +301,15 @@ class Poisson(ExponentialFamily, Parametric):
     arg_constraints = {"rate": constraints.nonnegative}
     support = constraints.nonnegative_integer
     rate: Tensor
+    mean: Tensor = same_as("rate")
+    variance: Tensor = same_as("rate")
 
     def __init__(self, rate: Any, validate_args: bool | None = None):
         self._hold(validate_args, rate=rate)
 
     @property
-    def mean(self) -> Tensor:
-        return self.rate
-
-    @property
     def mode(self) -> Tensor:
         return self.rate.floor()
-
-    @property
-    def variance(self) -> Tensor:
-        return self.rate
 
     def sample(self, sample_shape: Any = ()) -> Tensor:
         with no_grad():

@@ -317,6 +317,12 @@ class Distribution:
             )
         return self.__new__(type(self)) if _instance is None else _instance
 
+    def _completed(self, new: Any, batch_shape: Size) -> Any:
+        """``new``, which ``expand`` has filled in, as a distribution of that batch; nothing is checked again."""
+        Distribution.__init__(new, batch_shape, self.event_shape, validate_args=False)
+        new._validate_args = self._validate_args
+        return new
+
     def __repr__(self) -> str:
         values = {name: self.__dict__[name] for name in self.arg_constraints if name in self.__dict__}
         shown = (f"{name}: {value if value.numel() == 1 else value.size()}" for name, value in values.items())
@@ -345,9 +351,7 @@ class Parametric(Distribution):
         for name, constraint in self.arg_constraints.items():
             if name in self.__dict__:
                 setattr(new, name, _expanded(self.__dict__[name], batch_shape, constraint.event_dim))
-        Distribution.__init__(new, batch_shape, self._event_shape, validate_args=False)
-        new._validate_args = self._validate_args
-        return new
+        return self._completed(new, batch_shape)
 
 
 def declaring_class(distribution: Distribution) -> type:

@@ -9,7 +9,7 @@ from ..core.shape import Size
 from ..core.tensor import Tensor
 from . import constraints
 from .distribution import Distribution
-from .utils import _sum_rightmost
+from .utils import _sum_rightmost, same_as
 
 __all__ = ["Independent"]
 
@@ -33,6 +33,10 @@ class Independent(Distribution):
 
     arg_constraints: dict[str, constraints.Constraint] = {}
     __class_getitem__: Any = classmethod(GenericAlias)  # annotations name the kind of the batch
+    has_rsample: bool = same_as("base_dist.has_rsample")
+    mean: Tensor = same_as("base_dist.mean")
+    mode: Tensor = same_as("base_dist.mode")
+    variance: Tensor = same_as("base_dist.variance")
 
     def __init__(self, base_distribution: Distribution, reinterpreted_batch_ndims: int, validate_args: bool | None = None):
         batch_dims = len(base_distribution.batch_shape)
@@ -51,13 +55,7 @@ class Independent(Distribution):
         batch_shape = Size(batch_shape)
         new.base_dist = self.base_dist.expand(batch_shape + self.event_shape[: self.reinterpreted_batch_ndims])
         new.reinterpreted_batch_ndims = self.reinterpreted_batch_ndims
-        Distribution.__init__(new, batch_shape, self.event_shape, validate_args=False)
-        new._validate_args = self._validate_args
-        return new
-
-    @property
-    def has_rsample(self) -> bool:  # type: ignore[override]
-        return self.base_dist.has_rsample
+        return self._completed(new, batch_shape)
 
     @property
     def has_enumerate_support(self) -> bool:  # type: ignore[override]
@@ -67,18 +65,6 @@ class Independent(Distribution):
     def support(self) -> Any:
         support, dims = self.base_dist.support, self.reinterpreted_batch_ndims
         return constraints.independent(support, dims) if dims else support
-
-    @property
-    def mean(self) -> Tensor:
-        return self.base_dist.mean
-
-    @property
-    def mode(self) -> Tensor:
-        return self.base_dist.mode
-
-    @property
-    def variance(self) -> Tensor:
-        return self.base_dist.variance
 
     def sample(self, sample_shape: Any = ()) -> Tensor:
         return self.base_dist.sample(sample_shape)

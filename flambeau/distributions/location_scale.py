@@ -19,7 +19,7 @@ from .exp_family import ExponentialFamily
 from .positive import Chi2
 from .transformed_distribution import FromBase, WithParameters
 from .transforms import AbsTransform, AffineTransform, ExpTransform
-from .utils import _standard_normal, broadcast_all, euler_constant, lazy_property
+from .utils import _standard_normal, broadcast_all, euler_constant, lazy_property, same_as
 
 __all__ = ["Cauchy", "Gumbel", "HalfCauchy", "HalfNormal", "Laplace", "LogNormal", "Normal", "StudentT", "Uniform", "VonMises"]
 
@@ -34,13 +34,10 @@ class _Symmetric(Parametric):
     has_rsample = True
     loc: Tensor
     scale: Tensor
+    mode: Tensor = same_as("loc")
 
     def __init__(self, loc: Any, scale: Any, validate_args: bool | None = None):
         self._hold(validate_args, loc=loc, scale=scale)
-
-    @property
-    def mode(self) -> Tensor:
-        return self.loc
 
 
 class Normal(ExponentialFamily, _Symmetric):
@@ -61,14 +58,8 @@ class Normal(ExponentialFamily, _Symmetric):
     """
 
     _mean_carrier_measure = 0
-
-    @property
-    def mean(self) -> Tensor:
-        return self.loc
-
-    @property
-    def stddev(self) -> Tensor:
-        return self.scale
+    mean: Tensor = same_as("loc")
+    stddev: Tensor = same_as("scale")
 
     @property
     def variance(self) -> Tensor:
@@ -263,6 +254,7 @@ class HalfCauchy(_Half):
     """
 
     _of_base = ("scale",)
+    variance: Tensor = same_as("base_dist.variance")
 
     def __init__(self, scale: Any, validate_args: bool | None = None):
         super().__init__(Cauchy(0, scale, validate_args=False), AbsTransform(), validate_args=validate_args)
@@ -275,10 +267,6 @@ class HalfCauchy(_Half):
         self._check_sample(value)
         value = ops.as_tensor(value, dtype=self.scale.dtype, device=self.scale.device)
         return ops.where(value >= 0, self.base_dist.log_prob(value) + math.log(2), -math.inf)
-
-    @property
-    def variance(self) -> Tensor:
-        return self.base_dist.variance
 
 
 class Laplace(_Symmetric):
@@ -297,9 +285,7 @@ class Laplace(_Symmetric):
         (tensor([-2.6931, -0.6931, -2.6931]), tensor(2.))
     """
 
-    @property
-    def mean(self) -> Tensor:
-        return self.loc
+    mean: Tensor = same_as("loc")
 
     @property
     def variance(self) -> Tensor:
@@ -420,6 +406,7 @@ class Gumbel(WithParameters):
     support = constraints.real
     loc: Tensor
     scale: Tensor
+    mode: Tensor = same_as("loc")
 
     def __init__(self, loc: Any, scale: Any, validate_args: bool | None = None):
         self.loc, self.scale = broadcast_all(loc, scale)
@@ -442,10 +429,6 @@ class Gumbel(WithParameters):
     @property
     def mean(self) -> Tensor:
         return self.loc + self.scale * euler_constant
-
-    @property
-    def mode(self) -> Tensor:
-        return self.loc
 
     @property
     def stddev(self) -> Tensor:
@@ -482,6 +465,7 @@ class StudentT(Parametric):
     df: Tensor
     loc: Tensor
     scale: Tensor
+    mode: Tensor = same_as("loc")
 
     def __init__(self, df: Any, loc: Any = 0.0, scale: Any = 1.0, validate_args: bool | None = None):
         self._hold(validate_args, df=df, loc=loc, scale=scale)
@@ -495,10 +479,6 @@ class StudentT(Parametric):
     @property
     def mean(self) -> Tensor:
         return ops.where(self.df <= 1, math.nan, self.loc)
-
-    @property
-    def mode(self) -> Tensor:
-        return self.loc
 
     @property
     def variance(self) -> Tensor:
@@ -546,6 +526,7 @@ class VonMises(Parametric):
     has_rsample = False
     loc: Tensor
     concentration: Tensor
+    mode: Tensor = same_as("loc")
 
     def __init__(self, loc: Any, concentration: Any, validate_args: bool | None = None):
         self._hold(validate_args, loc=loc, concentration=concentration)
@@ -581,10 +562,6 @@ class VonMises(Parametric):
     @property
     def mean(self) -> Tensor:
         """The mean direction."""
-        return self.loc
-
-    @property
-    def mode(self) -> Tensor:
         return self.loc
 
     @lazy_property

@@ -61,9 +61,7 @@ class LKJCholesky(Distribution):
         new.dim = self.dim
         new.concentration = self.concentration.expand(batch_shape)
         new._beta = self._beta.expand(batch_shape + (self.dim,))
-        Distribution.__init__(new, batch_shape, self.event_shape, validate_args=False)
-        new._validate_args = self._validate_args
-        return new
+        return self._completed(new, batch_shape)
 
     def sample(self, sample_shape: Any = ()) -> Tensor:
         with no_grad():
@@ -161,9 +159,7 @@ class Wishart(ExponentialFamily):
             if name in self.__dict__:
                 setattr(new, name, self.__dict__[name].expand(batch_shape + self.event_shape))
         new._dist_chi2 = self._dist_chi2.expand(batch_shape + self.event_shape[-1:])
-        ExponentialFamily.__init__(new, batch_shape, self.event_shape, validate_args=False)
-        new._validate_args = self._validate_args
-        return new
+        return self._completed(new, batch_shape)
 
     @lazy_property
     def scale_tril(self) -> Tensor:

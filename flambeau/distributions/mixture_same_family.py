@@ -11,6 +11,7 @@ from ..core.tensor import Tensor
 from . import constraints
 from .categories import Categorical
 from .distribution import Distribution
+from .utils import same_as
 
 __all__ = ["MixtureSameFamily"]
 
@@ -35,6 +36,8 @@ class MixtureSameFamily(Distribution):
 
     arg_constraints: dict[str, constraints.Constraint] = {}
     has_rsample = False
+    mixture_distribution: Categorical = same_as("_mixture_distribution")
+    component_distribution: Distribution = same_as("_component_distribution")
 
     def __init__(self, mixture_distribution: Categorical, component_distribution: Distribution, validate_args: bool | None = None):
         self._mixture_distribution, self._component_distribution = mixture_distribution, component_distribution
@@ -63,21 +66,11 @@ class MixtureSameFamily(Distribution):
         new._component_distribution = self._component_distribution.expand(batch_shape + (self._num_component,))
         new._mixture_distribution = self._mixture_distribution.expand(batch_shape)
         new._num_component, new._event_ndims = self._num_component, self._event_ndims
-        Distribution.__init__(new, batch_shape, self.event_shape, validate_args=False)
-        new._validate_args = self._validate_args
-        return new
+        return self._completed(new, batch_shape)
 
     @constraints.dependent_property
     def support(self) -> Any:
         return constraints.MixtureSameFamilyConstraint(self._component_distribution.support)
-
-    @property
-    def mixture_distribution(self) -> Categorical:
-        return self._mixture_distribution
-
-    @property
-    def component_distribution(self) -> Distribution:
-        return self._component_distribution
 
     def _weights(self) -> Tensor:
         return self._pad_mixture_dimensions(self.mixture_distribution.probs)

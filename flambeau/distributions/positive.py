@@ -17,7 +17,7 @@ from .distribution import Parametric
 from .exp_family import ExponentialFamily
 from .transformed_distribution import FromBase, WithParameters
 from .transforms import AffineTransform, ExpTransform, PowerTransform
-from .utils import broadcast_all, euler_constant
+from .utils import broadcast_all, euler_constant, same_as
 
 __all__ = ["Chi2", "Exponential", "FisherSnedecor", "Gamma", "GeneralizedPareto", "InverseGamma", "Pareto", "Weibull"]
 
@@ -358,6 +358,7 @@ class Pareto(WithParameters):
     arg_constraints = {"alpha": constraints.positive, "scale": constraints.positive}
     scale: Tensor
     alpha: Tensor
+    mode: Tensor = same_as("scale")
 
     def __init__(self, scale: Any, alpha: Any, validate_args: bool | None = None):
         self.scale, self.alpha = broadcast_all(scale, alpha)
@@ -368,10 +369,6 @@ class Pareto(WithParameters):
     def mean(self) -> Tensor:
         excess = self.alpha.clamp(min=1)  # infinite up to 1
         return excess * self.scale / (excess - 1)
-
-    @property
-    def mode(self) -> Tensor:
-        return self.scale
 
     @property
     def variance(self) -> Tensor:
@@ -411,6 +408,7 @@ class GeneralizedPareto(Parametric):
     loc: Tensor
     scale: Tensor
     concentration: Tensor
+    mode: Tensor = same_as("loc")
 
     def __init__(self, loc: Any, scale: Any, concentration: Any, validate_args: bool | None = None):
         self._hold(validate_args, loc=loc, scale=scale, concentration=concentration)
@@ -466,10 +464,6 @@ class GeneralizedPareto(Parametric):
 
     def entropy(self) -> Tensor:
         return (self.scale.log() + self.concentration + 1).expand(self._batch_shape)
-
-    @property
-    def mode(self) -> Tensor:
-        return self.loc
 
     @constraints.dependent_property(is_discrete=False, event_dim=0)
     def support(self) -> Any:

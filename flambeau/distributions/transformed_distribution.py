@@ -11,7 +11,7 @@ from . import constraints
 from .distribution import Distribution, declaring_class
 from .independent import Independent
 from .transforms import ComposeTransform, Transform
-from .utils import _sum_rightmost
+from .utils import _sum_rightmost, same_as
 
 __all__ = ["TransformedDistribution"]
 
@@ -36,6 +36,7 @@ class TransformedDistribution(Distribution):
     """
 
     arg_constraints: dict[str, constraints.Constraint] = {}
+    has_rsample: bool = same_as("base_dist.has_rsample")
 
     def __init__(self, base_distribution: Distribution, transforms: Any, validate_args: bool | None = None):
         self.transforms: list[Transform] = _as_list(transforms)
@@ -59,9 +60,7 @@ class TransformedDistribution(Distribution):
         shape = ComposeTransform(self.transforms).inverse_shape(batch_shape + self.event_shape)
         new.base_dist = self.base_dist.expand(shape[: len(shape) - len(self.base_dist.event_shape)])
         new.transforms = self.transforms
-        Distribution.__init__(new, batch_shape, self.event_shape, validate_args=False)
-        new._validate_args = self._validate_args
-        return new
+        return self._completed(new, batch_shape)
 
     @constraints.dependent_property(is_discrete=False)
     def support(self) -> Any:
@@ -70,10 +69,6 @@ class TransformedDistribution(Distribution):
         support = self.transforms[-1].codomain
         missing = len(self.event_shape) - support.event_dim
         return constraints.independent(support, missing) if missing > 0 else support
-
-    @property
-    def has_rsample(self) -> bool:  # type: ignore[override]
-        return self.base_dist.has_rsample
 
     def sample(self, sample_shape: Any = ()) -> Tensor:
         with no_grad():

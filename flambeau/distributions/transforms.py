@@ -19,7 +19,7 @@ from ..core.shape import Size, broadcast_shape
 from ..core.tensor import Tensor
 from ..ops.inspection import finfo
 from . import constraints
-from .utils import _sum_rightmost, broadcast_all, functional, lazy_property, tril_matrix_to_vec, vec_to_tril_matrix
+from .utils import _sum_rightmost, broadcast_all, functional, lazy_property, same_as, tril_matrix_to_vec, vec_to_tril_matrix
 
 __all__ = [
     "AbsTransform", "AffineTransform", "CatTransform", "ComposeTransform", "CorrCholeskyTransform", "CumulativeDistributionTransform",
@@ -52,6 +52,7 @@ class Transform:
     bijective: Any = False
     domain: Any
     codomain: Any
+    _arguments: tuple[str, ...] = ()  # attributes that the constructor takes, besides ``cache_size``
 
     def __init__(self, cache_size: int = 0):
         if cache_size not in (0, 1):
@@ -109,14 +110,15 @@ class Transform:
         """
         if self._cache_size == cache_size:
             return self
+        kind = next(kind for kind in type(self).__mro__ if "_arguments" in vars(kind))
+        if kind is not Transform:
+            return kind(*[getattr(self, name) for name in kind._arguments], cache_size=cache_size)
         if type(self).__init__ is not Transform.__init__:
             raise NotImplementedError(f"{type(self)}.with_cache is not implemented")
         return type(self)(cache_size=cache_size)
 
     def __eq__(self, other: object) -> bool:
         return self is other
-
-    __hash__ = None  # type: ignore[assignment]
 
     def __call__(self, x: Tensor) -> Tensor:
         if self._cache_size == 0:
@@ -177,6 +179,9 @@ class Transform:
 class _InverseTransform(Transform):
     """The other way round."""
 
+    bijective: bool = same_as("_inv.bijective")
+    sign: Any = same_as("_inv.sign")
+
     def __init__(self, transform: Transform):
         super().__init__(cache_size=transform._cache_size)
         self._inv = transform
@@ -193,14 +198,6 @@ class _InverseTransform(Transform):
         return self._inv.domain
 
     @property
-    def bijective(self) -> bool:
-        return self._inv.bijective
-
-    @property
-    def sign(self) -> Any:
-        return self._inv.sign
-
-    @property
     def inv(self) -> Transform:
         return self._inv
 
@@ -209,8 +206,6 @@ class _InverseTransform(Transform):
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, _InverseTransform) and self._inv == other._inv
-
-    __hash__ = None
 
     def __repr__(self) -> str:
         return f"{self.__class__.__name__}({self._inv!r})"
@@ -250,14 +245,14 @@ class ComposeTransform(Transform):
         (tensor(3.), tensor(0.), Real())
     """
 
+    _arguments = ("parts",)
+
     def __init__(self, parts: list[Transform], cache_size: int = 0):
         super().__init__(cache_size=cache_size)
         self.parts = [part.with_cache(cache_size) for part in parts] if cache_size else parts
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, ComposeTransform) and self.parts == other.parts
-
-    __hash__ = None
 
     @constraints.dependent_property
     def domain(self) -> Any:
@@ -289,9 +284,6 @@ class ComposeTransform(Transform):
         inverse = ComposeTransform([part.inv for part in reversed(self.parts)])
         inverse._inv = weakref.ref(self)
         return inverse
-
-    def with_cache(self, cache_size: int = 1) -> Any:
-        return self if self._cache_size == cache_size else ComposeTransform(self.parts, cache_size=cache_size)
 
     def __call__(self, x: Tensor) -> Tensor:
         for part in self.parts:
@@ -347,15 +339,14 @@ class IndependentTransform(Transform):
         tensor([3., 3.])
     """
 
+    _arguments = ("base_transform", "reinterpreted_batch_ndims")
+    bijective: bool = same_as("base_transform.bijective")
+    sign: Any = same_as("base_transform.sign")
+
     def __init__(self, base_transform: Transform, reinterpreted_batch_ndims: int, cache_size: int = 0):
         super().__init__(cache_size=cache_size)
         self.base_transform = base_transform.with_cache(cache_size)
         self.reinterpreted_batch_ndims = reinterpreted_batch_ndims
-
-    def with_cache(self, cache_size: int = 1) -> Any:
-        if self._cache_size == cache_size:
-            return self
-        return IndependentTransform(self.base_transform, self.reinterpreted_batch_ndims, cache_size=cache_size)
 
     @constraints.dependent_property
     def domain(self) -> Any:
@@ -364,14 +355,6 @@ class IndependentTransform(Transform):
     @constraints.dependent_property
     def codomain(self) -> Any:
         return constraints.independent(self.base_transform.codomain, self.reinterpreted_batch_ndims)
-
-    @property
-    def bijective(self) -> bool:
-        return self.base_transform.bijective
-
-    @property
-    def sign(self) -> Any:
-        return self.base_transform.sign
 
     def _call(self, x: Tensor) -> Tensor:
         if x.dim() < self.domain.event_dim:
@@ -413,6 +396,7 @@ class ReshapeTransform(Transform):
     """
 
     bijective = True
+    _arguments = ("in_shape", "out_shape")
 
     def __init__(self, in_shape: Any, out_shape: Any, cache_size: int = 0):
         self.in_shape, self.out_shape = Size(in_shape), Size(out_shape)
@@ -427,9 +411,6 @@ class ReshapeTransform(Transform):
     @constraints.dependent_property
     def codomain(self) -> Any:
         return constraints.independent(constraints.real, len(self.out_shape))
-
-    def with_cache(self, cache_size: int = 1) -> Any:
-        return self if self._cache_size == cache_size else ReshapeTransform(self.in_shape, self.out_shape, cache_size=cache_size)
 
     def _call(self, x: Tensor) -> Tensor:
         return x.reshape(x.shape[: x.dim() - len(self.in_shape)] + self.out_shape)
@@ -462,8 +443,6 @@ class _Plain(Transform):
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, type(self))
-
-    __hash__ = None
 
 
 class _Rising(_Plain):
@@ -631,13 +610,11 @@ class PowerTransform(Transform):
     domain = constraints.positive
     codomain = constraints.positive
     bijective = True
+    _arguments = ("exponent",)
 
     def __init__(self, exponent: Any, cache_size: int = 0):
         super().__init__(cache_size=cache_size)
         (self.exponent,) = broadcast_all(exponent)
-
-    def with_cache(self, cache_size: int = 1) -> Any:
-        return self if self._cache_size == cache_size else PowerTransform(self.exponent, cache_size=cache_size)
 
     @lazy_property
     def sign(self) -> Tensor:
@@ -645,8 +622,6 @@ class PowerTransform(Transform):
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, PowerTransform) and bool((self.exponent == other.exponent).all())
-
-    __hash__ = None
 
     def _call(self, x: Tensor) -> Tensor:
         return x.pow(self.exponent)
@@ -682,6 +657,7 @@ class AffineTransform(Transform):
     """
 
     bijective = True
+    _arguments = ("loc", "scale", "event_dim")
 
     def __init__(self, loc: Any, scale: Any, event_dim: int = 0, cache_size: int = 0):
         super().__init__(cache_size=cache_size)
@@ -702,13 +678,8 @@ class AffineTransform(Transform):
     def codomain(self) -> Any:
         return self._lines()
 
-    def with_cache(self, cache_size: int = 1) -> Any:
-        return self if self._cache_size == cache_size else AffineTransform(self.loc, self.scale, self.event_dim, cache_size=cache_size)
-
     def __eq__(self, other: object) -> bool:
         return isinstance(other, AffineTransform) and _all_equal(self.loc, other.loc) and _all_equal(self.scale, other.scale)
-
-    __hash__ = None
 
     @property
     def sign(self) -> Any:
@@ -970,6 +941,8 @@ class CatTransform(_Several):
         tensor([1., 2., 4.])
     """
 
+    _arguments = ("transforms", "dim", "lengths")
+
     def __init__(self, tseq: Sequence[Transform], dim: int = 0, lengths: Sequence[int] | None = None, cache_size: int = 0):
         super().__init__(tseq, dim, cache_size)
         self.lengths = [1] * len(self.transforms) if lengths is None else list(lengths)
@@ -983,9 +956,6 @@ class CatTransform(_Several):
     @lazy_property
     def length(self) -> int:
         return sum(self.lengths)
-
-    def with_cache(self, cache_size: int = 1) -> Any:
-        return self if self._cache_size == cache_size else CatTransform(self.transforms, self.dim, self.lengths, cache_size)
 
     def _parts(self, name: str, value: Tensor) -> Any:
         self._check(name, value, self.length, "length")
@@ -1032,11 +1002,10 @@ class StackTransform(_Several):
                 [2., 4.]])
     """
 
+    _arguments = ("transforms", "dim")
+
     def __init__(self, tseq: Sequence[Transform], dim: int = 0, cache_size: int = 0):
         super().__init__(tseq, dim, cache_size)
-
-    def with_cache(self, cache_size: int = 1) -> Any:
-        return self if self._cache_size == cache_size else StackTransform(self.transforms, self.dim, cache_size)
 
     def _slices(self, name: str, value: Tensor) -> Any:
         self._check(name, value, len(self.transforms), "len(transforms)")
@@ -1080,6 +1049,7 @@ class CumulativeDistributionTransform(Transform):
     bijective = True
     codomain = constraints.unit_interval
     sign = +1
+    _arguments = ("distribution",)
 
     def __init__(self, distribution: Any, cache_size: int = 0):
         super().__init__(cache_size=cache_size)
@@ -1097,6 +1067,3 @@ class CumulativeDistributionTransform(Transform):
 
     def log_abs_det_jacobian(self, x: Tensor, y: Tensor) -> Tensor:
         return self.distribution.log_prob(x)
-
-    def with_cache(self, cache_size: int = 1) -> Any:
-        return self if self._cache_size == cache_size else CumulativeDistributionTransform(self.distribution, cache_size=cache_size)

@@ -12,6 +12,7 @@ from ..core.arrays.kinds import surely
 from ..core.shape import Size
 from ..core.tensor import Tensor
 from . import constraints
+from .counts import _CHANCES, _Chances
 from .distribution import Binary
 from .exp_family import ExponentialFamily
 from .location_scale import Uniform
@@ -52,9 +53,7 @@ class Beta(ExponentialFamily):
         new = self._get_checked_instance(Beta, _instance)
         batch_shape = Size(batch_shape)
         new._dirichlet = self._dirichlet.expand(batch_shape)
-        ExponentialFamily.__init__(new, batch_shape, validate_args=False)
-        new._validate_args = self._validate_args
-        return new
+        return self._completed(new, batch_shape)
 
     @property
     def concentration1(self) -> Tensor:
@@ -173,7 +172,7 @@ class ContinuousBernoulli(ExponentialFamily, Binary):
         (tensor([0.5000, 0.6699]), tensor([0.0000, 0.9050]))
     """
 
-    arg_constraints = {"probs": constraints.unit_interval, "logits": constraints.real}
+    arg_constraints = _CHANCES
     support = constraints.unit_interval
     has_rsample = True
     _mean_carrier_measure = 0
@@ -283,7 +282,7 @@ class ContinuousBernoulli(ExponentialFamily, Binary):
         return ops.where(outside, exact, series)
 
 
-class LogitRelaxedBernoulli(Binary):
+class LogitRelaxedBernoulli(_Chances):
     """The log odds of a relaxed Bernoulli number.
 
     Args:
@@ -301,7 +300,7 @@ class LogitRelaxedBernoulli(Binary):
         tensor([-2.0794, -3.1011])
     """
 
-    arg_constraints = {"probs": constraints.unit_interval, "logits": constraints.real}
+    arg_constraints = _CHANCES
     support = constraints.real
     has_rsample = True
     _fixed = ("temperature",)
@@ -309,14 +308,6 @@ class LogitRelaxedBernoulli(Binary):
     def __init__(self, temperature: Any, probs: Any = None, logits: Any = None, validate_args: bool | None = None):
         self.temperature = temperature
         self._hold_chances(probs, logits, validate_args)
-
-    @lazy_property
-    def logits(self) -> Tensor:
-        return probs_to_logits(self.probs, is_binary=True)
-
-    @lazy_property
-    def probs(self) -> Tensor:
-        return logits_to_probs(self.logits, is_binary=True)
 
     def rsample(self, sample_shape: Any = ()) -> Tensor:
         shape = self._extended_shape(sample_shape)
@@ -351,7 +342,7 @@ class RelaxedBernoulli(FromBase):
         tensor([True, True, True])
     """
 
-    arg_constraints = {"probs": constraints.unit_interval, "logits": constraints.real}
+    arg_constraints = _CHANCES
     support = constraints.unit_interval
     has_rsample = True
     _of_base = ("temperature", "logits", "probs")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import update_wrapper
 from numbers import Number
+from operator import attrgetter
 from typing import Any
 
 from .. import ops
@@ -138,6 +139,22 @@ class _lazy_property_and_property(lazy_property, property):
 
     def __init__(self, wrapped: Callable[[Any], Any]):
         property.__init__(self, wrapped)
+
+
+class _Alias(property):
+    """A property that is another attribute, described as the base class describes it."""
+
+    def __init__(self, path: str):
+        super().__init__(attrgetter(path))
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        bases = [vars(base)[name] for base in owner.__mro__[1:] if name in vars(base)]
+        self.__doc__ = next((base.__doc__ for base in bases if isinstance(base, property)), None)
+
+
+def same_as(path: str) -> Any:
+    """A property that is another attribute of the instance, or an attribute of one: ``same_as("base_dist.mean")``."""
+    return _Alias(path)
 
 
 def _standard_normal(shape: Any, dtype: Any, device: Any) -> Tensor:

@@ -14,7 +14,7 @@ from .exp_family import ExponentialFamily
 from .location_scale import Normal
 from .transformed_distribution import FromBase
 from .transforms import StickBreakingTransform
-from .utils import _standard_normal, functional, lazy_property
+from .utils import _standard_normal, functional, lazy_property, same_as
 
 __all__ = ["Dirichlet", "LogisticNormal", "LowRankMultivariateNormal", "MultivariateNormal"]
 
@@ -171,6 +171,8 @@ class MultivariateNormal(Distribution):
     support = constraints.real_vector
     has_rsample = True
     _MATRICES = {"scale_tril": "scale_tril matrix", "covariance_matrix": "covariance_matrix", "precision_matrix": "precision_matrix"}
+    mean: Tensor = same_as("loc")
+    mode: Tensor = same_as("loc")
 
     def __init__(
         self,
@@ -200,9 +202,7 @@ class MultivariateNormal(Distribution):
         for name in self._MATRICES:
             if name in self.__dict__:
                 setattr(new, name, self.__dict__[name].expand(batch_shape + self.event_shape * 2))
-        Distribution.__init__(new, batch_shape, self.event_shape, validate_args=False)
-        new._validate_args = self._validate_args
-        return new
+        return self._completed(new, batch_shape)
 
     def _of_each(self, matrix: Tensor) -> Tensor:
         """A matrix for every distribution of the batch."""
@@ -219,14 +219,6 @@ class MultivariateNormal(Distribution):
     @lazy_property
     def precision_matrix(self) -> Tensor:
         return self._of_each(ops.cholesky_inverse(self._unbroadcasted_scale_tril))
-
-    @property
-    def mean(self) -> Tensor:
-        return self.loc
-
-    @property
-    def mode(self) -> Tensor:
-        return self.loc
 
     @property
     def variance(self) -> Tensor:
@@ -311,6 +303,8 @@ class LowRankMultivariateNormal(Distribution):
     }
     support = constraints.real_vector
     has_rsample = True
+    mean: Tensor = same_as("loc")
+    mode: Tensor = same_as("loc")
 
     def __init__(self, loc: Tensor, cov_factor: Tensor, cov_diag: Tensor, validate_args: bool | None = None):
         if loc.dim() < 1:
@@ -343,17 +337,7 @@ class LowRankMultivariateNormal(Distribution):
         new.cov_factor = self.cov_factor.expand(batch_shape + self.cov_factor.shape[-2:])
         for name in ("_unbroadcasted_cov_factor", "_unbroadcasted_cov_diag", "_capacitance_tril"):
             setattr(new, name, getattr(self, name))
-        Distribution.__init__(new, batch_shape, self.event_shape, validate_args=False)
-        new._validate_args = self._validate_args
-        return new
-
-    @property
-    def mean(self) -> Tensor:
-        return self.loc
-
-    @property
-    def mode(self) -> Tensor:
-        return self.loc
+        return self._completed(new, batch_shape)
 
     def _of_each(self, matrix: Tensor) -> Tensor:
         return matrix.expand(self._batch_shape + self._event_shape * 2)
