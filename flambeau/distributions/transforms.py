@@ -110,7 +110,7 @@ class Transform:
         """
         if self._cache_size == cache_size:
             return self
-        kind = next(kind for kind in type(self).__mro__ if "_arguments" in vars(kind))
+        kind: Any = next(kind for kind in type(self).__mro__ if "_arguments" in vars(kind))
         if kind is not Transform:
             return kind(*[getattr(self, name) for name in kind._arguments], cache_size=cache_size)
         if type(self).__init__ is not Transform.__init__:
