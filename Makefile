@@ -88,11 +88,13 @@ against: $(VENV)/test.stamp $(VENV)/oracle.stamp | $(VENV)/kernels
 	$(SMALL) $(filter-out %differential.py,$(RESTING)) $(COMPUTED)
 	$(KERNELS) $(PYTEST) -n $(JOBS) --dist worksteal --asks-pytorch tests/kernels
 
-# Kernels for classes of processors below AVX-512, as far as this machine's is above them: what is quick, and not of all classes anyway.
+# Kernels for classes of processors below AVX-512, as far as this machine's is above them: what is quick, and not of all classes anyway;
+# one half of the tests' functions for the one class, the other half for the other, and the next day the other way round.
 OF_ALL_CLASSES := $(foreach name,cache language memory pool special targets vectors,--ignore=tests/kernels/test_$(name).py)
 targets: $(VENV)/test.stamp | $(VENV)/kernels
-	for target in plain $$(grep -qsw avx2 /proc/cpuinfo && echo avx2); do \
-		$(KERNELS) FLAMBEAU_TARGET=$$target $(PYTEST) -m 'not slow' -n $(JOBS) --dist worksteal $(OF_ALL_CLASSES) tests/kernels || exit 1; \
+	half=0; for target in plain $$(grep -qsw avx2 /proc/cpuinfo && echo avx2); do \
+		$(KERNELS) FLAMBEAU_TARGET=$$target $(PYTEST) -m 'not slow' --part $$half/2 -n $(JOBS) --dist worksteal $(OF_ALL_CLASSES) tests/kernels \
+			|| exit 1; half=1; \
 	done
 
 $(VENV)/kernels: | $(BIN)/python
