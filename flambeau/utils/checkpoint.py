@@ -38,8 +38,7 @@ __all__ = [
 
 ContextFn: TypeAlias = Callable[[], tuple[AbstractContextManager[Any], AbstractContextManager[Any]]]
 
-_early_stop_override: bool | None = None
-_debug_override: bool | None = None
+_overrides: dict[str, bool | None] = {"early_stop": None, "debug": None}  # what contexts say of the checkpoints inside of them
 
 SAC_IGNORED_OPS: set[Any] = set()  # operations that a selective checkpoint never keeps and asks nobody about, as views are
 
@@ -64,7 +63,15 @@ def noop_context_fn() -> tuple[AbstractContextManager[Any], AbstractContextManag
 
 
 @contextmanager
-def set_checkpoint_early_stop(enable: bool) -> Iterator[None]:
+def _overriding(option: str, value: bool | None) -> Iterator[None]:
+    previous, _overrides[option] = _overrides[option], value
+    try:
+        yield
+    finally:
+        _overrides[option] = previous
+
+
+def set_checkpoint_early_stop(enable: bool) -> AbstractContextManager[None]:
     """Let the checkpoints made inside stop, or not, as soon as everything needed is computed again.
 
     Args:
@@ -76,16 +83,10 @@ def set_checkpoint_early_stop(enable: bool) -> Iterator[None]:
         ...     y = checkpoint(torch.exp, x, use_reentrant=False)
         >>> y.sum().backward()
     """
-    global _early_stop_override
-    previous, _early_stop_override = _early_stop_override, enable
-    try:
-        yield
-    finally:
-        _early_stop_override = previous
+    return _overriding("early_stop", enable)
 
 
-@contextmanager
-def set_checkpoint_debug_enabled(enabled: bool | None) -> Iterator[None]:
+def set_checkpoint_debug_enabled(enabled: bool | None) -> AbstractContextManager[None]:
     """Let the checkpoints made inside be debugged, or not.
 
     Args:
@@ -97,12 +98,7 @@ def set_checkpoint_debug_enabled(enabled: bool | None) -> Iterator[None]:
         >>> y.detach()
         tensor([1., 1.])
     """
-    global _debug_override
-    previous, _debug_override = _debug_override, enabled
-    try:
-        yield
-    finally:
-        _debug_override = previous
+    return _overriding("debug", enabled)
 
 
 class DefaultDeviceType:
@@ -408,8 +404,8 @@ def checkpoint(
         >>> calls, x.grad
         (['call', 'call'], tensor([1., 1.]))
     """
-    if _debug_override is not None:
-        debug = _debug_override
+    if _overrides["debug"] is not None:
+        debug = _overrides["debug"]
     if use_reentrant is None:
         use_reentrant = _default_reentrant("torch.utils.checkpoint")
     preserve_rng_state = kwargs.pop("preserve_rng_state", True)
@@ -468,8 +464,8 @@ def _checkpoint_recorded(
             stack.enter_context(second_context)
             function(*(get() for get in kept), **kwargs)
 
-    if _early_stop_override is not None:
-        early_stop = _early_stop_override
+    if _overrides["early_stop"] is not None:
+        early_stop = _overrides["early_stop"]
     frame = _Frame(recompute, early_stop, _DETERMINISM_CHECKS[determinism_check])
     with saved_tensors_hooks(frame.pack, frame.unpack), first_context:
         result = function(*args, **kwargs)

@@ -200,11 +200,7 @@ class StanfordCars(SplitFiles):
     _FOLDER = "stanford_cars"
     _SPLITS = ("train", "test")
     _MESSAGE = "Dataset not found."
-
-    def _prepare(self, download: bool, message: str = NOT_FOUND) -> None:
-        if download:
-            self.download()
-        super()._prepare(False, message)
+    _GONE = "The original URL is broken so the StanfordCars dataset cannot be downloaded anymore."
 
     def _annotations(self) -> Path:
         return self._base_folder / ("devkit/cars_train_annos.mat" if self._split == "train" else "cars_test_annos_withlabels.mat")
@@ -220,10 +216,6 @@ class StanfordCars(SplitFiles):
         rows = read_mat(self._annotations(), squeeze_me=True)["annotations"]
         self._set_samples([(str(images / row["fname"]), row["class"] - 1) for row in rows])
         self._set_classes(read_mat(devkit / "cars_meta.mat", squeeze_me=True)["class_names"].tolist())
-
-    def download(self) -> None:
-        """Raises ValueError: the archive is no longer where it was."""
-        raise ValueError("The original URL is broken so the StanfordCars dataset cannot be downloaded anymore.")
 
 
 class SUN397(LabelledFiles):

@@ -116,6 +116,10 @@ class _LFW(Prepared[Any]):
     annot_file = {"10fold": "", "train": "DevTrain", "test": "DevTest"}
     names = "lfw-names.txt"
     _SHOWN = "Alignment: {0.image_set}\nSplit: {0.split}"
+    _GONE = (
+        "LFW dataset is no longer available for automatic download. Please download the dataset manually and place it in the "
+        "specified directory. A commonly used mirror is available at: https://www.kaggle.com/datasets/jessicali9530/lfw-dataset"
+    )
 
     _VIEW: str
 
@@ -137,9 +141,7 @@ class _LFW(Prepared[Any]):
         self.labels_file = f"{self.view}{self.annot_file[self.split]}.txt"
         self.data = []
         self.targets: list[int] = []
-        if download:
-            self.download()
-        self._prepare(False, DAMAGED)
+        self._prepare(download, DAMAGED)
         self.images_dir = os.path.join(self.root, folder)
         self._loader = loader
         self._read()
@@ -153,13 +155,6 @@ class _LFW(Prepared[Any]):
         if self.view == "people":
             files.append((self.names, self.checksums[self.names]))
         return [(os.path.join(self.root, name), md5) for name, md5 in files]
-
-    def download(self) -> None:
-        """Raises ValueError: the archives are no longer where they were."""
-        raise ValueError(
-            "LFW dataset is no longer available for automatic download. Please download the dataset manually and place it in the "
-            "specified directory. A commonly used mirror is available at: https://www.kaggle.com/datasets/jessicali9530/lfw-dataset"
-        )
 
     def _rows(self) -> list[list[str]]:
         with open(os.path.join(self.root, self.labels_file)) as file:

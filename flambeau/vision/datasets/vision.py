@@ -94,6 +94,7 @@ class Prepared(VisionDataset[_T_co]):
     _URL: str  # of the archive
     _MD5: str | None = None
     _UNPACKED_IN = ""  # below the root
+    _GONE = ""  # why it cannot be downloaded any more
 
     data: Any
     train: bool
@@ -120,7 +121,13 @@ class Prepared(VisionDataset[_T_co]):
         download_and_extract_archive(self._URL, os.path.join(self.root, self._UNPACKED_IN), md5=self._MD5)
 
     def download(self) -> None:
-        """Download what has to be there and unpack it, unless nothing is missing."""
+        """Download what has to be there and unpack it, unless nothing is missing.
+
+        Raises:
+            ValueError: it is no longer where it was.
+        """
+        if self._GONE:
+            raise ValueError(self._GONE)
         if self._missing() is not None:
             self._fetch()
 
@@ -129,9 +136,10 @@ class Prepared(VisionDataset[_T_co]):
 
         Raises:
             RuntimeError: something is missing or damaged.
+            ValueError: ``download`` of what is no longer where it was.
         """
         path = self._missing()
-        if path is not None and download:
+        if download and (path is not None or self._GONE):
             self.download()
             path = self._missing()
         if path is not None:
