@@ -5,7 +5,8 @@ from __future__ import annotations
 import copy
 from collections import defaultdict
 from collections.abc import Callable, Collection
-from typing import Any, NoReturn
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -26,7 +27,6 @@ from .vision import VisionDataset
 from .voc import VOCDetection, VOCSegmentation
 
 Keys = str | Collection[str] | None
-Convert = Callable[[int, Any, Any], tuple[Any, Any]]  # of an index, its image and its target
 
 VOC_CATEGORIES = (
     "__background__ aeroplane bicycle bird boat bottle bus car cat chair cow diningtable dog horse motorbike person pottedplant sheep "
@@ -68,7 +68,7 @@ class _Wrapped:
     """Stands before the class of a data set, whose ``__init__`` is not run again."""
 
     def __init__(self, dataset: Any, target_keys: Keys) -> None:
-        self._convert = _converter(dataset, target_keys)
+        self._convert, self._keys = _converter(dataset, target_keys)
         self._dataset, self._target_keys = dataset, target_keys
         # The data set gives its samples as they are; they are wrapped, then transformed here.
         for name in ("transform", "target_transform", "transforms"):
@@ -81,8 +81,9 @@ class _Wrapped:
         return getattr(self._dataset, name)
 
     def __getitem__(self, index: int) -> Any:
-        sample = self._convert(index, *self._dataset[index])
-        return sample if self.transforms is None else self.transforms(*sample)
+        image, target = self._dataset[index]
+        target = self._convert(Sample(self._dataset, self._keys, index, image, target))
+        return (image, target) if self.transforms is None else self.transforms(image, target)
 
     def __len__(self) -> int:
         return len(self._dataset)
@@ -94,8 +95,41 @@ class _Wrapped:
         return wrap_dataset_for_transforms_v2, (dataset, self._target_keys)
 
 
-def _converter(dataset: Any, target_keys: Keys) -> Convert:
-    """Function that wraps the samples of a data set."""
+@dataclass(slots=True)
+class Sample:
+    """A sample whose target is to be wrapped.
+
+    Attributes:
+        keys: those that the target shall have, where it is a dictionary.
+    """
+
+    dataset: Any
+    keys: Collection[str]
+    index: int
+    image: Any
+    target: Any
+
+
+@dataclass(frozen=True, slots=True)
+class Converter:
+    """The way to wrap the targets of a data set.
+
+    Attributes:
+        convert: function of a sample that gives its target.
+        available, default: the keys of a target that is a dictionary: all, and those that it has where none are named.
+        refused: attribute of the data set, and its values that cannot be wrapped.
+        name: of a data set with such a value.
+    """
+
+    convert: Callable[[Sample], Any]
+    available: Collection[str] = ()
+    default: Collection[str] = ()
+    refused: tuple[str, Collection[str]] = ("", ())
+    name: str = ""
+
+
+def _converter(dataset: Any, target_keys: Keys) -> tuple[Callable[[Sample], Any], Collection[str]]:
+    """Function that wraps the targets of a data set, and which keys they have."""
     kind = type(dataset)
     if not isinstance(dataset, VisionDataset):
         raise TypeError(
@@ -104,19 +138,20 @@ def _converter(dataset: Any, target_keys: Keys) -> Convert:
     base = next((base for base in kind.mro() if base in CONVERTERS), None)
     if base is None:
         raise TypeError(f"No wrapper exists for dataset class {kind.__name__}. Please wrap the output yourself.")
-    if target_keys is not None and base not in (CocoDetection, VOCDetection, Kitti, WIDERFace):
+    converter = CONVERTERS[base]
+    if target_keys is not None and not converter.available:
         raise ValueError(
             "`target_keys` is currently only supported for `CocoDetection`, `VOCDetection`, `Kitti`, and `WIDERFace`, "
             f"but got {base.__name__}."
         )
-    return CONVERTERS[base](dataset, target_keys)
+    attribute, refused = converter.refused
+    value = getattr(dataset, attribute, ())
+    if set(refused) & set([value] if isinstance(value, str) else value):
+        raise RuntimeError(f"{converter.name} is currently not supported by this wrapper.")
+    return converter.convert, _chosen(target_keys, converter.available, converter.default)
 
 
 # -- parts of the converters ----------------------------------------------------------------------------------------------
-def _not_supported(what: str) -> NoReturn:
-    raise RuntimeError(f"{what} is currently not supported by this wrapper.")
-
-
 def _chosen(target_keys: Keys, available: Collection[str], default: Collection[str]) -> set[str]:
     """The keys of a target.
 
@@ -163,138 +198,99 @@ def _by_type(target: Any, kinds: list[str], wrap: dict[str, Callable[[Any], Any]
 
 
 # -- converters, by data set ----------------------------------------------------------------------------------------------
-def _unchanged(dataset: Any, target_keys: Keys) -> Convert:
-    return lambda index, image, target: (image, target)
+def _unchanged(sample: Sample) -> Any:
+    return sample.target
 
 
-def _segmentation(dataset: Any, target_keys: Keys) -> Convert:
-    return lambda index, image, target: (image, Mask(target))
+def _segmentation(sample: Sample) -> Any:
+    return Mask(sample.target)
 
 
-def _boundaries(dataset: Any, target_keys: Keys) -> Convert:
-    if dataset.mode == "boundaries":
-        _not_supported("SBDataset with mode='boundaries'")
-    return _segmentation(dataset, target_keys)
+def _coco(sample: Sample) -> Any:
+    number = sample.dataset.ids[sample.index]
+    if not sample.target:
+        return {"image_id": number}
+    lists = _lists(sample.target)
+    made: dict[str, Callable[[], Any]] = {
+        "image_id": lambda: number,
+        "boxes": lambda: _boxes_of_sizes(lists["bbox"], sample.image),
+        "masks": lambda: Mask(np.stack([mask_of(outline, *_canvas(sample.image)) for outline in lists["segmentation"]])),
+        "labels": lambda: ops.tensor(lists["category_id"]),
+    }
+    return {key: made[key]() if key in made else lists[key] for key in sorted(sample.keys)}
 
 
-def _caltech101(dataset: Any, target_keys: Keys) -> Convert:
-    if "annotation" in dataset.target_type:
-        _not_supported("Caltech101 dataset with `target_type=['annotation', ...]`")
-    return _unchanged(dataset, target_keys)
+def _voc_detection(sample: Sample) -> Any:
+    objects = sample.target["annotation"]["object"]
+    result = dict(sample.target) if "annotation" in sample.keys else {}
+    if "boxes" in sample.keys:
+        sides = ("xmin", "ymin", "xmax", "ymax")
+        result["boxes"] = _boxes([[int(record["bndbox"][side]) for side in sides] for record in objects], sample.image)
+    if "labels" in sample.keys:
+        result["labels"] = ops.tensor([VOC_CATEGORIES.index(record["name"]) for record in objects])
+    return result
 
 
-def _coco(dataset: Any, target_keys: Keys) -> Convert:
-    native = ("segmentation", "area", "iscrowd", "image_id", "bbox", "category_id")
-    keys = _chosen(target_keys, (*native, "boxes", "masks", "labels"), ("image_id", "boxes", "labels"))
-
-    def convert(index: int, image: Any, target: Any) -> tuple[Any, Any]:
-        number = dataset.ids[index]
-        if not target:
-            return image, {"image_id": number}
-        lists = _lists(target)
-        made: dict[str, Callable[[], Any]] = {
-            "image_id": lambda: number,
-            "boxes": lambda: _boxes_of_sizes(lists["bbox"], image),
-            "masks": lambda: Mask(np.stack([mask_of(outline, *_canvas(image)) for outline in lists["segmentation"]])),
-            "labels": lambda: ops.tensor(lists["category_id"]),
-        }
-        return image, {key: made[key]() if key in made else lists[key] for key in sorted(keys)}
-
-    return convert
+def _celeba(sample: Sample) -> Any:
+    return _by_type(sample.target, sample.dataset.target_type, {"bbox": lambda box: _boxes_of_sizes(box, sample.image)})
 
 
-def _voc_detection(dataset: Any, target_keys: Keys) -> Convert:
-    keys = _chosen(target_keys, ("annotation", "boxes", "labels"), ("boxes", "labels"))
-
-    def convert(index: int, image: Any, target: Any) -> tuple[Any, Any]:
-        objects = target["annotation"]["object"]
-        result = dict(target) if "annotation" in keys else {}
-        if "boxes" in keys:
-            sides = ("xmin", "ymin", "xmax", "ymax")
-            result["boxes"] = _boxes([[int(record["bndbox"][side]) for side in sides] for record in objects], image)
-        if "labels" in keys:
-            result["labels"] = ops.tensor([VOC_CATEGORIES.index(record["name"]) for record in objects])
-        return image, result
-
-    return convert
+def _kitti(sample: Sample) -> Any:
+    if sample.target is None:
+        return None
+    lists = _lists(sample.target)
+    result: dict[str, Any] = {key: lists[key] for key in sorted(set(sample.keys) - {"boxes", "labels"})}
+    if "boxes" in sample.keys:
+        result["boxes"] = _boxes(lists["bbox"], sample.image)
+    if "labels" in sample.keys:
+        result["labels"] = ops.tensor([KITTI_CATEGORIES.index(name) for name in lists["type"]])
+    return result
 
 
-def _celeba(dataset: Any, target_keys: Keys) -> Convert:
-    if {"attr", "landmarks"} & set(dataset.target_type):
-        _not_supported("`CelebA` dataset with `target_type=['attr', 'landmarks', ...]`")
-
-    def convert(index: int, image: Any, target: Any) -> tuple[Any, Any]:
-        return image, _by_type(target, dataset.target_type, {"bbox": lambda box: _boxes_of_sizes(box, image)})
-
-    return convert
+def _pets(sample: Sample) -> Any:
+    return None if sample.target is None else _by_type(sample.target, sample.dataset._target_types, {"segmentation": Mask})
 
 
-def _kitti(dataset: Any, target_keys: Keys) -> Convert:
-    keys = _chosen(target_keys, (*(field[0] for field in KITTI_FIELDS), "boxes", "labels"), ("boxes", "labels"))
-
-    def convert(index: int, image: Any, target: Any) -> tuple[Any, Any]:
-        if target is None:
-            return image, None
-        lists = _lists(target)
-        result: dict[str, Any] = {key: lists[key] for key in sorted(keys - {"boxes", "labels"})}
-        if "boxes" in keys:
-            result["boxes"] = _boxes(lists["bbox"], image)
-        if "labels" in keys:
-            result["labels"] = ops.tensor([KITTI_CATEGORIES.index(name) for name in lists["type"]])
-        return image, result
-
-    return convert
+def _instances(picture: Any) -> dict[str, Any]:
+    """A mask and a label for each number on a picture: from 1,000 on it is 1,000 times the label, and counts instances."""
+    levels = Mask(picture).as_subclass(Tensor)
+    numbers = levels.unique()
+    labels = ops.stack([number // 1000 if number >= 1000 else number for number in numbers])
+    return {"masks": Mask(ops.stack([levels == number for number in numbers])), "labels": labels}
 
 
-def _pets(dataset: Any, target_keys: Keys) -> Convert:
-    def convert(index: int, image: Any, target: Any) -> tuple[Any, Any]:
-        return image, None if target is None else _by_type(target, dataset._target_types, {"segmentation": Mask})
-
-    return convert
+def _cityscapes(sample: Sample) -> Any:
+    return _by_type(sample.target, sample.dataset.target_type, {"instance": _instances, "semantic": Mask})
 
 
-def _cityscapes(dataset: Any, target_keys: Keys) -> Convert:
-    if {"polygon", "color"} & set(dataset.target_type):
-        _not_supported("`Cityscapes` dataset with `target_type=['polygon', 'color', ...]`")
-
-    def instances(picture: Any) -> dict[str, Any]:
-        """A mask and a label for each number on a picture: from 1,000 on it is 1,000 times the label, and counts instances."""
-        levels = Mask(picture).as_subclass(Tensor)
-        numbers = levels.unique()
-        labels = ops.stack([number // 1000 if number >= 1000 else number for number in numbers])
-        return {"masks": Mask(ops.stack([levels == number for number in numbers])), "labels": labels}
-
-    def convert(index: int, image: Any, target: Any) -> tuple[Any, Any]:
-        return image, _by_type(target, dataset.target_type, {"instance": instances, "semantic": Mask})
-
-    return convert
+def _wider_face(sample: Sample) -> Any:
+    if sample.target is None:
+        return None
+    result = {key: sample.target[key] for key in WIDER_KEYS if key in sample.keys}
+    if "bbox" in sample.keys:
+        result["bbox"] = _boxes_of_sizes(sample.target["bbox"], sample.image)
+    return result
 
 
-def _wider_face(dataset: Any, target_keys: Keys) -> Convert:
-    available = ("bbox", *(name for name, _ in WIDER_FIELDS))
-    keys = _chosen(target_keys, available, available)
-
-    def convert(index: int, image: Any, target: Any) -> tuple[Any, Any]:
-        if target is None:
-            return image, None
-        result = {key: target[key] for key in available if key in keys}
-        if "bbox" in keys:
-            result["bbox"] = _boxes_of_sizes(target["bbox"], image)
-        return image, result
-
-    return convert
-
-
-CONVERTERS: dict[type, Callable[[Any, Keys], Convert]] = {
-    **dict.fromkeys((Caltech256, CIFAR10, MNIST, GTSRB, DatasetFolder, Imagenette, CocoCaptions), _unchanged),
-    VOCSegmentation: _segmentation,
-    SBDataset: _boundaries,
-    Caltech101: _caltech101,
-    CocoDetection: _coco,
-    VOCDetection: _voc_detection,
-    CelebA: _celeba,
-    Kitti: _kitti,
-    OxfordIIITPet: _pets,
-    Cityscapes: _cityscapes,
-    WIDERFace: _wider_face,
+COCO_KEYS = ("segmentation", "area", "iscrowd", "image_id", "bbox", "category_id", "boxes", "masks", "labels")
+KITTI_KEYS = (*(field[0] for field in KITTI_FIELDS), "boxes", "labels")
+WIDER_KEYS = ("bbox", *(name for name, _ in WIDER_FIELDS))
+CONVERTERS: dict[type, Converter] = {
+    **dict.fromkeys((Caltech256, CIFAR10, MNIST, GTSRB, DatasetFolder, Imagenette, CocoCaptions), Converter(_unchanged)),
+    VOCSegmentation: Converter(_segmentation),
+    SBDataset: Converter(_segmentation, refused=("mode", ["boundaries"]), name="SBDataset with mode='boundaries'"),
+    Caltech101: Converter(
+        _unchanged, refused=("target_type", ["annotation"]), name="Caltech101 dataset with `target_type=['annotation', ...]`"
+    ),
+    CocoDetection: Converter(_coco, COCO_KEYS, ("image_id", "boxes", "labels")),
+    VOCDetection: Converter(_voc_detection, ("annotation", "boxes", "labels"), ("boxes", "labels")),
+    CelebA: Converter(
+        _celeba, refused=("target_type", ["attr", "landmarks"]), name="`CelebA` dataset with `target_type=['attr', 'landmarks', ...]`"
+    ),
+    Kitti: Converter(_kitti, KITTI_KEYS, ("boxes", "labels")),
+    OxfordIIITPet: Converter(_pets),
+    Cityscapes: Converter(
+        _cityscapes, refused=("target_type", ["polygon", "color"]), name="`Cityscapes` dataset with `target_type=['polygon', 'color', ...]`"
+    ),
+    WIDERFace: Converter(_wider_face, WIDER_KEYS, WIDER_KEYS),
 }
