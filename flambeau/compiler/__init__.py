@@ -26,26 +26,57 @@ _STANCES = ("default", "force_eager", "eager_on_recompile", "fail_on_recompile",
 
 
 def is_compiling() -> bool:
-    """Whether the program is being compiled or exported: False. Source: torch.compiler.is_compiling."""
+    """Whether the program is being compiled or exported.
+
+    Returns: False.
+    Source: torch.compiler.is_compiling.
+    Example:
+        >>> torch.compiler.is_compiling()
+        False
+    """
     return False
 
 
 def is_dynamo_compiling() -> bool:
-    """Whether the program is being traced by the compiler: False. Source: torch.compiler.is_dynamo_compiling."""
+    """Whether the program is being traced by the compiler.
+
+    Returns: False.
+    Source: torch.compiler.is_dynamo_compiling.
+    Example:
+        >>> torch.compiler.is_dynamo_compiling()
+        False
+    """
     return False
 
 
 def is_exporting() -> bool:
-    """Whether the program is being exported: False. Source: torch.compiler.is_exporting."""
+    """Whether the program is being exported.
+
+    Returns: False.
+    Source: torch.compiler.is_exporting.
+    Example:
+        >>> torch.compiler.is_exporting()
+        False
+    """
     return False
 
 
 def reset() -> None:
-    """Forget what was compiled, which is nothing. Source: torch.compiler.reset."""
+    """Forget what was compiled, which is nothing.
+
+    Source: torch.compiler.reset.
+    Example:
+        >>> torch.compiler.reset()
+    """
 
 
 def cudagraph_mark_step_begin() -> None:
-    """Say that a new step of captured work begins; nothing is captured. Source: torch.compiler.cudagraph_mark_step_begin."""
+    """Say that a new step of captured work begins; nothing is captured.
+
+    Source: torch.compiler.cudagraph_mark_step_begin.
+    Example:
+        >>> torch.compiler.cudagraph_mark_step_begin()
+    """
 
 
 def list_backends(exclude_tags: tuple[str, ...] | None = ("debug", "experimental")) -> list[str]:
@@ -53,7 +84,11 @@ def list_backends(exclude_tags: tuple[str, ...] | None = ("debug", "experimental
 
     Args:
         exclude_tags: kinds of back ends to leave out.
+    Returns: a list of strings.
     Source: torch.compiler.list_backends.
+    Example:
+        >>> torch.compiler.list_backends(), torch.compiler.list_backends(None)
+        ([], ['eager'])
     """
     return [] if exclude_tags and "debug" in exclude_tags else ["eager"]
 
@@ -70,6 +105,9 @@ def disable(fn: Any = None, recursive: bool = True, *, reason: str | None = None
     Raises:
         AssertionError: ``fn`` cannot be called.
     Source: torch.compiler.disable.
+    Example:
+        >>> torch.compiler.disable(abs)(-1)
+        1
     """
     if fn is None:
         return lambda function: disable(function, recursive, reason=reason)
@@ -89,9 +127,17 @@ def disable(fn: Any = None, recursive: bool = True, *, reason: str | None = None
 
 
 def allow_in_graph(fn: Any) -> Any:
-    """Have the compiler call a function, or each of a list, without looking inside: ``fn`` itself.
+    """Have the compiler call functions without looking inside.
 
+    Args:
+        fn: a function, or several in a list.
+    Returns: ``fn`` itself.
+    Raises:
+        AssertionError: what cannot be called.
     Source: torch.compiler.allow_in_graph.
+    Example:
+        >>> torch.compiler.allow_in_graph(abs) is abs
+        True
     """
     for function in fn if isinstance(fn, (list, tuple)) else (fn,):
         if not callable(function):
@@ -100,7 +146,19 @@ def allow_in_graph(fn: Any) -> Any:
 
 
 def assume_constant_result(fn: Callable[..., Any]) -> Callable[..., Any]:
-    """Say that a function always returns the same: ``fn`` itself. Source: torch.compiler.assume_constant_result."""
+    """Say that a function always returns the same.
+
+    Args:
+        fn: the function.
+    Returns: ``fn`` itself.
+    Source: torch.compiler.assume_constant_result.
+    Example:
+        >>> @torch.compiler.assume_constant_result
+        ... def four():
+        ...     return 4
+        >>> four()
+        4
+    """
     fn._dynamo_marked_constant = True  # type: ignore[attr-defined]
     return fn
 
@@ -114,6 +172,9 @@ class set_stance(contextlib.ContextDecorator):
     Raises:
         RuntimeError: another word.
     Source: torch.compiler.set_stance.
+    Example:
+        >>> with torch.compiler.set_stance("force_eager"):
+        ...     y = torch.ones(2) + 1
     """
 
     def __init__(self, stance: str = "default", *, skip_guard_eval_unsafe: bool = False, force_backend: Any = None):

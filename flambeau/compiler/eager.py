@@ -19,6 +19,14 @@ class OptimizedModule(Module):
     """Module that ``torch.compile`` makes of another: that is its ``_orig_mod``, so that keys of its ``state_dict`` begin with that name.
 
     Other attributes are those of the module.
+
+    Args:
+        mod: the module.
+    Shape: those of the module.
+    Source: torch._dynamo.eval_frame.OptimizedModule.
+    Example:
+        >>> list(OptimizedModule(torch.nn.Linear(1, 1)).state_dict())
+        ['_orig_mod.weight', '_orig_mod.bias']
     """
 
     _orig_mod: Any
@@ -55,9 +63,14 @@ class OptimizedModule(Module):
 def check_choices(backend: Any, mode: str | None, options: dict[str, Any] | None) -> None:
     """Refuse what contradicts itself or cannot be done, and say once that nothing is compiled.
 
+    Args:
+        backend, mode, options: of :func:`compile`.
     Raises:
         RuntimeError: an unknown mode, or a mode and options.
         NotImplementedError: a back end that is a function, which would have to be given a graph.
+    Source: the checks of torch.compile.
+    Example:
+        >>> check_choices("eager", None, None)
     """
     global _told
     if mode is not None and options is not None:
@@ -99,6 +112,12 @@ def compile(
         RuntimeError: an unknown mode, a mode and options, or something that cannot be called.
         NotImplementedError: a function as back end.
     Source: torch.compile.
+    Example:
+        >>> @torch.compile(backend="eager")
+        ... def double(x):
+        ...     return 2 * x
+        >>> double(torch.ones(1))
+        tensor([2.])
     """
     if model is None:
         choices: Any = {"backend": backend, "mode": mode, "options": options, "disable": disable}

@@ -19,23 +19,53 @@ __all__ = [
 
 
 class DistError(RuntimeError):
-    """An error of a process group. Source: torch.distributed.DistError."""
+    """An error of a process group.
+
+    Source: torch.distributed.DistError.
+    Example:
+        >>> issubclass(torch.distributed.DistError, RuntimeError)
+        True
+    """
 
 
 class DistBackendError(DistError):
-    """An error of a process group's back end. Source: torch.distributed.DistBackendError."""
+    """An error of a process group's back end.
+
+    Source: torch.distributed.DistBackendError.
+    Example:
+        >>> issubclass(torch.distributed.DistBackendError, torch.distributed.DistError)
+        True
+    """
 
 
 class DistNetworkError(DistError):
-    """An error of the network. Source: torch.distributed.DistNetworkError."""
+    """An error of the network.
+
+    Source: torch.distributed.DistNetworkError.
+    Example:
+        >>> issubclass(torch.distributed.DistNetworkError, torch.distributed.DistError)
+        True
+    """
 
 
 class DistStoreError(DistError):
-    """An error of the store by which processes meet. Source: torch.distributed.DistStoreError."""
+    """An error of the store by which processes meet.
+
+    Source: torch.distributed.DistStoreError.
+    Example:
+        >>> issubclass(torch.distributed.DistStoreError, torch.distributed.DistError)
+        True
+    """
 
 
 class ReduceOp(enum.Enum):
-    """Reductions of several processes' values to one: for signatures, as nothing is reduced yet. Source: torch.distributed.ReduceOp."""
+    """Reductions of several processes' values to one: for signatures, as nothing is reduced yet.
+
+    Source: torch.distributed.ReduceOp.
+    Example:
+        >>> torch.distributed.ReduceOp.SUM.name
+        'SUM'
+    """
 
     SUM = 0
     AVG = 1
@@ -49,62 +79,136 @@ class ReduceOp(enum.Enum):
 
 
 class group:
-    """The group of all processes: None, as there is none. Source: torch.distributed.group."""
+    """The group of all processes: None, as there is none.
+
+    Source: torch.distributed.group.
+    Example:
+        >>> torch.distributed.group.WORLD is None
+        True
+    """
 
     WORLD = None
 
 
 class GroupMember:
-    """Constants for a group that this process is in, or is not in. Source: torch.distributed.GroupMember."""
+    """Constants for a group that this process is in, or is not in.
+
+    Source: torch.distributed.GroupMember.
+    Example:
+        >>> torch.distributed.GroupMember.NON_GROUP_MEMBER
+        -100
+    """
 
     WORLD = None
     NON_GROUP_MEMBER = -100
 
 
 def is_available() -> bool:
-    """Whether processes can be grouped: not yet. Source: torch.distributed.is_available."""
+    """Whether processes can be grouped: not yet.
+
+    Returns: False.
+    Source: torch.distributed.is_available.
+    Example:
+        >>> torch.distributed.is_available()
+        False
+    """
     return False
 
 
 def is_initialized() -> bool:
-    """Whether this process is in a group: False. Source: torch.distributed.is_initialized."""
+    """Whether this process is in a group.
+
+    Returns: False.
+    Source: torch.distributed.is_initialized.
+    Example:
+        >>> torch.distributed.is_initialized()
+        False
+    """
     return False
 
 
 def is_backend_available(backend: str) -> bool:
-    """Whether there is a back end of that name: False. Source: torch.distributed.is_backend_available."""
+    """Whether there is a back end.
+
+    Args:
+        backend: its name.
+    Returns: False.
+    Source: torch.distributed.is_backend_available.
+    Example:
+        >>> torch.distributed.is_backend_available("gloo")
+        False
+    """
     return False
 
 
 def is_gloo_available() -> bool:
-    """False. Source: torch.distributed.is_gloo_available."""
+    """Whether there is a back end that uses Gloo.
+
+    Returns: False.
+    Source: torch.distributed.is_gloo_available.
+    Example:
+        >>> torch.distributed.is_gloo_available()
+        False
+    """
     return False
 
 
 def is_mpi_available() -> bool:
-    """False. Source: torch.distributed.is_mpi_available."""
+    """Whether there is a back end that uses MPI.
+
+    Returns: False.
+    Source: torch.distributed.is_mpi_available.
+    Example:
+        >>> torch.distributed.is_mpi_available()
+        False
+    """
     return False
 
 
 def is_nccl_available() -> bool:
-    """False. Source: torch.distributed.is_nccl_available."""
+    """Whether there is a back end that uses NCCL.
+
+    Returns: False.
+    Source: torch.distributed.is_nccl_available.
+    Example:
+        >>> torch.distributed.is_nccl_available()
+        False
+    """
     return False
 
 
 def is_ucc_available() -> bool:
-    """False. Source: torch.distributed.is_ucc_available."""
+    """Whether there is a back end that uses UCC.
+
+    Returns: False.
+    Source: torch.distributed.is_ucc_available.
+    Example:
+        >>> torch.distributed.is_ucc_available()
+        False
+    """
     return False
 
 
 def is_xccl_available() -> bool:
-    """False. Source: torch.distributed.is_xccl_available."""
+    """Whether there is a back end that uses XCCL.
+
+    Returns: False.
+    Source: torch.distributed.is_xccl_available.
+    Example:
+        >>> torch.distributed.is_xccl_available()
+        False
+    """
     return False
 
 
 def is_torchelastic_launched() -> bool:
     """Whether a launcher that restarts processes started this one, by its environment.
 
+    Returns: a bool.
     Source: torch.distributed.is_torchelastic_launched.
+    Example:
+        >>> torch.distributed.is_torchelastic_launched() == ("TORCHELASTIC_RUN_ID" in os.environ)
+        True
     """
     return os.environ.get("TORCHELASTIC_RUN_ID") is not None
 
@@ -116,9 +220,15 @@ def _complain() -> NoReturn:
 def get_rank(group: Any = None) -> int:
     """This process's place in the group.
 
+    Args:
+        group: the group; that of all processes when None.
+    Returns: an int, where there is a group.
     Raises:
         ValueError: always, as there is no group.
     Source: torch.distributed.get_rank.
+    Example:
+        >>> torch.distributed.get_rank() if torch.distributed.is_initialized() else "alone"
+        'alone'
     """
     _complain()
 
@@ -126,9 +236,15 @@ def get_rank(group: Any = None) -> int:
 def get_world_size(group: Any = None) -> int:
     """Number of processes in the group.
 
+    Args:
+        group: the group; that of all processes when None.
+    Returns: an int, where there is a group.
     Raises:
         ValueError: always, as there is no group.
     Source: torch.distributed.get_world_size.
+    Example:
+        >>> torch.distributed.get_world_size() if torch.distributed.is_initialized() else "alone"
+        'alone'
     """
     _complain()
 
@@ -136,9 +252,15 @@ def get_world_size(group: Any = None) -> int:
 def get_backend(group: Any = None) -> str:
     """The name of the group's back end.
 
+    Args:
+        group: the group; that of all processes when None.
+    Returns: a string, where there is a group.
     Raises:
         ValueError: always, as there is no group.
     Source: torch.distributed.get_backend.
+    Example:
+        >>> torch.distributed.get_backend() if torch.distributed.is_initialized() else "alone"
+        'alone'
     """
     _complain()
 
@@ -146,9 +268,14 @@ def get_backend(group: Any = None) -> str:
 def destroy_process_group(group: Any = None) -> None:
     """Leave the group.
 
+    Args:
+        group: the group; that of all processes when None.
     Raises:
         AssertionError: always, as there is no group.
     Source: torch.distributed.destroy_process_group.
+    Example:
+        >>> if torch.distributed.is_initialized():
+        ...     torch.distributed.destroy_process_group()
     """
     raise AssertionError("Process group cannot be None")
 

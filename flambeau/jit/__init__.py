@@ -31,36 +31,86 @@ _UNUSED = "unused (ignored and replaced with raising of an exception)"
 
 
 class Error(Exception):
-    """An error inside a compiled program. Source: torch.jit.Error."""
+    """An error inside a compiled program.
+
+    Source: torch.jit.Error.
+    Example:
+        >>> issubclass(torch.jit.Error, Exception)
+        True
+    """
 
 
 class ScriptWarning(Warning):
-    """Something about a program that is being compiled. Source: torch.jit.ScriptWarning."""
+    """Something about a program that is being compiled.
+
+    Source: torch.jit.ScriptWarning.
+    Example:
+        >>> issubclass(torch.jit.ScriptWarning, Warning)
+        True
+    """
 
 
 class TracerWarning(Warning):
-    """A trace may not say what the program does. Source: torch.jit.TracerWarning."""
+    """A trace may not say what the program does.
+
+    Source: torch.jit.TracerWarning.
+    Example:
+        >>> issubclass(torch.jit.TracerWarning, Warning)
+        True
+    """
 
 
 class Attribute(NamedTuple):
-    """A value with a type for the compiler; the value counts where nothing is compiled. Source: torch.jit.Attribute."""
+    """A value with a type for the compiler; the value counts where nothing is compiled.
+
+    Attributes:
+        value, type: as given.
+    Source: torch.jit.Attribute.
+    Example:
+        >>> torch.jit.Attribute(0.5, float).value
+        0.5
+    """
 
     value: Any
     type: Any
 
 
 def is_scripting() -> bool:
-    """Whether the compiler reads this: False. Source: torch.jit.is_scripting."""
+    """Whether the compiler reads this.
+
+    Returns: False.
+    Source: torch.jit.is_scripting.
+    Example:
+        >>> torch.jit.is_scripting()
+        False
+    """
     return False
 
 
 def is_tracing() -> bool:
-    """Whether operations are being traced: False. Source: torch.jit.is_tracing."""
+    """Whether operations are being traced.
+
+    Returns: False.
+    Source: torch.jit.is_tracing.
+    Example:
+        >>> torch.jit.is_tracing()
+        False
+    """
     return False
 
 
 def annotate(the_type: Any, the_value: _T) -> _T:
-    """``the_value``; the type is for a compiler. Source: torch.jit.annotate."""
+    """A value whose type a compiler shall know.
+
+    Args:
+        the_type: the type.
+        the_value: the value.
+    Returns: ``the_value`` itself.
+    Source: torch.jit.annotate.
+    Example:
+        >>> torch.jit.annotate(list[int], [])
+        []
+    """
     return the_value
 
 
@@ -74,9 +124,18 @@ _CONTAINERS = (
 
 
 def isinstance(obj: Any, target_type: Any) -> bool:
-    """Whether ``obj`` has a type that may have parameters: ``list[int]``, ``dict[str, Tensor]``, ``Optional[...]``, tuples of types.
+    """Whether an object has a type that may have parameters.
 
+    Args:
+        obj: the object.
+        target_type: a type such as ``list[int]``, ``dict[str, Tensor]``, ``Optional[...]``, or a tuple of types.
+    Returns: a bool.
+    Raises:
+        RuntimeError: a container's type without the types of what it holds.
     Source: torch.jit.isinstance.
+    Example:
+        >>> torch.jit.isinstance([1, 2], list[int]), torch.jit.isinstance([1, "a"], list[int])
+        (True, False)
     """
     if builtins.isinstance(target_type, tuple):
         return any(isinstance(obj, option) for option in target_type)
@@ -110,12 +169,38 @@ def _marked(fn: Any, modifier: str) -> Any:
 
 
 def export(fn: _T) -> _T:
-    """Mark a method to be compiled too; nothing here. Source: torch.jit.export."""
+    """Mark a method to be compiled, too.
+
+    Args:
+        fn: the method.
+    Returns: ``fn`` itself.
+    Source: torch.jit.export.
+    Example:
+        >>> @torch.jit.export
+        ... def double(x):
+        ...     return 2 * x
+        >>> double(1)
+        2
+    """
     return _marked(fn, _EXPORT)
 
 
 def ignore(drop: Any = False, **kwargs: Any) -> Any:
-    """Mark a function as one that stays Python: a decorator, with or without arguments. Source: torch.jit.ignore."""
+    """Mark a function as one that stays Python: a decorator, with or without arguments.
+
+    Args:
+        drop: the function; or whether a compiled program would not call it.
+    Returns: the function itself, or a decorator.
+    Raises:
+        RuntimeError: neither a function nor a bool.
+    Source: torch.jit.ignore.
+    Example:
+        >>> @torch.jit.ignore
+        ... def double(x):
+        ...     return 2 * x
+        >>> double(1)
+        2
+    """
     if callable(drop):
         return _marked(drop, _IGNORE)
     if not builtins.isinstance(drop, bool):
@@ -124,7 +209,19 @@ def ignore(drop: Any = False, **kwargs: Any) -> Any:
 
 
 def unused(fn: Any) -> Any:
-    """Mark a function as one that a compiled program would not call. Source: torch.jit.unused."""
+    """Mark a function as one that a compiled program would not call.
+
+    Args:
+        fn: the function, or a property.
+    Returns: ``fn`` itself.
+    Source: torch.jit.unused.
+    Example:
+        >>> @torch.jit.unused
+        ... def double(x):
+        ...     return 2 * x
+        >>> double(1)
+        2
+    """
     if builtins.isinstance(fn, property):
         for accessor in (fn.fget, fn.fset):
             if accessor is not None:
@@ -154,7 +251,19 @@ _isinstance = isinstance
 
 
 def interface(obj: _T) -> _T:
-    """Mark a class as an interface for the compiler. Source: torch.jit.interface."""
+    """Mark a class as an interface for the compiler.
+
+    Args:
+        obj: the class.
+    Returns: ``obj`` itself.
+    Raises:
+        RuntimeError: no class.
+    Source: torch.jit.interface.
+    Example:
+        >>> @torch.jit.interface
+        ... class Scaled:
+        ...     def forward(self, x): ...
+    """
     if not builtins.isinstance(obj, type):
         raise RuntimeError("interface must be applied to a class")
     obj.__torch_script_interface__ = True  # type: ignore[attr-defined]
@@ -166,9 +275,19 @@ def script(obj: Any, *args: Any, **kwargs: Any) -> Any:
 
     Where the environment has ``PYTORCH_JIT=0``, that holds for modules too, and nothing is said: PyTorch's own switch.
 
+    Args:
+        obj: the function or class.
+        args, kwargs: how it would be compiled.
+    Returns: ``obj`` itself.
     Raises:
         NotImplementedError: a module, of which programs want the compiled form itself.
     Source: torch.jit.script.
+    Example:
+        >>> @torch.jit.script
+        ... def double(x):
+        ...     return 2 * x
+        >>> double(1)
+        2
     """
     global _told
     if os.environ.get("PYTORCH_JIT", "1") == "0":
@@ -185,7 +304,16 @@ def script(obj: Any, *args: Any, **kwargs: Any) -> Any:
 
 
 def script_if_tracing(fn: Callable[..., Any]) -> Callable[..., Any]:
-    """``fn``, which would be compiled in a trace. Source: torch.jit.script_if_tracing."""
+    """A function that would be compiled in a trace.
+
+    Args:
+        fn: the function.
+    Returns: a function that calls it.
+    Source: torch.jit.script_if_tracing.
+    Example:
+        >>> torch.jit.script_if_tracing(abs)(-1)
+        1
+    """
     import functools
 
     @functools.wraps(fn)
@@ -198,7 +326,20 @@ def script_if_tracing(fn: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def set_module(obj: Any, mod: str) -> None:
-    """Say in which module ``obj`` is shown. Source: torch.jit.set_module."""
+    """Say in which module a function or class is shown.
+
+    Args:
+        obj: the function or class.
+        mod: the module's name.
+    Raises:
+        TypeError: no name.
+    Source: torch.jit.set_module.
+    Example:
+        >>> def double(x): ...
+        >>> torch.jit.set_module(double, "pages")
+        >>> double.__module__
+        'pages'
+    """
     if not builtins.isinstance(mod, str):
         raise TypeError("The mod argument should be a string")
     obj.__module__ = mod

@@ -11,11 +11,24 @@ __all__ = ["OnnxExporterError", "is_in_onnx_export"]
 
 
 class OnnxExporterError(RuntimeError):
-    """Something cannot be exported. Source: torch.onnx.OnnxExporterError."""
+    """Something cannot be exported.
+
+    Source: torch.onnx.OnnxExporterError.
+    Example:
+        >>> issubclass(torch.onnx.OnnxExporterError, RuntimeError)
+        True
+    """
 
 
 def is_in_onnx_export() -> bool:
-    """Whether a model is being exported: False. Source: torch.onnx.is_in_onnx_export."""
+    """Whether a model is being exported.
+
+    Returns: False.
+    Source: torch.onnx.is_in_onnx_export.
+    Example:
+        >>> torch.onnx.is_in_onnx_export()
+        False
+    """
     return False
 
 

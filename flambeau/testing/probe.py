@@ -20,7 +20,14 @@ from .device_array import MISSING_SPECIAL, DeviceArray, Module, reads, view_at
 
 
 class ProbeArray(DeviceArray):
-    """A strided, mutable array on the probe."""
+    """A strided, mutable array on the probe.
+
+    Source: cupy.ndarray, as far as its behaviour goes.
+    Example:
+        >>> array = raw.asarray(np.ones(2))
+        >>> type(array).__name__, array.get().tolist()
+        ('ProbeArray', [1.0, 1.0])
+    """
 
     __slots__ = ()
 
@@ -30,7 +37,13 @@ xp = Namespace(raw)
 
 
 class Probe(Kind):
-    """The kind of the tests' device."""
+    """The kind of the tests' device.
+
+    Source: the kind of CUDA's arrays, which it stands in for.
+    Example:
+        >>> probe.name, probe.to_host(raw.asarray(np.ones(2))).tolist()
+        ('privateuseone', [1.0, 1.0])
+    """
 
     name, array_class, xp = "privateuseone", ProbeArray, xp
 
