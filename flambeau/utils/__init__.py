@@ -6,7 +6,7 @@ import importlib
 from typing import Any
 
 from ..core import late as _late
-from ..core.tensor import Tensor, swap
+from ..core.tensor import Tensor, swap as _swap
 
 _SEEING = {"summary": "model_summary", "draw_graph": "model_drawing"}
 _BACKENDS = ("generate_methods_for_privateuse1_backend", "rename_privateuse1_backend")
@@ -16,7 +16,7 @@ def swap_tensors(t1: Tensor, t2: Tensor) -> None:
     """Exchange two tensors: afterwards each object is what the other was, with its class, attributes, memory and history.
 
     Args:
-        t1, t2: tensors, parameters among them, whose classes have the same slots. Objects that refer to them stay as they are.
+        t1, t2: tensors of any shape, parameters among them, whose classes have the same slots. Objects that refer to them stay as they are.
     Raises:
         RuntimeError: classes with different slots.
     Example:
@@ -27,7 +27,7 @@ def swap_tensors(t1: Tensor, t2: Tensor) -> None:
 
     Source: torch.utils.swap_tensors.
     """
-    swap(t1, t2)
+    _swap(t1, t2)
 
 
 def __getattr__(name: str) -> Any:

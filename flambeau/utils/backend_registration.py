@@ -24,6 +24,8 @@ __all__ = ["generate_methods_for_privateuse1_backend", "rename_privateuse1_backe
 def rename_privateuse1_backend(backend_name: str) -> None:
     """Show the device type ``privateuseone`` under another name, which devices may be called by from then on; once in a process.
 
+    Args:
+        backend_name: the name.
     Raises:
         RuntimeError: it has another name already, or the name is another device's.
     Source: torch.utils.rename_privateuse1_backend.

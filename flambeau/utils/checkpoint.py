@@ -47,6 +47,9 @@ class CheckpointError(RuntimeError):
     """Raised during backward: the second run of a checkpointed function saved other tensors than the first.
 
     Source: torch.utils.checkpoint.CheckpointError.
+    Example:
+        >>> issubclass(torch.utils.checkpoint.CheckpointError, RuntimeError)
+        True
     """
 
 
@@ -57,7 +60,12 @@ class _StopRecomputationError(Exception):
 def noop_context_fn() -> tuple[AbstractContextManager[Any], AbstractContextManager[Any]]:
     """The default ``context_fn``: two contexts that do nothing, for the first run and for the second.
 
+    Returns: the two contexts.
     Source: torch.utils.checkpoint.noop_context_fn.
+    Example:
+        >>> first, second = noop_context_fn()
+        >>> with first, second:
+        ...     pass
     """
     return nullcontext(), nullcontext()
 
@@ -76,6 +84,7 @@ def set_checkpoint_early_stop(enable: bool) -> AbstractContextManager[None]:
 
     Args:
         enable: takes the place of their ``early_stop``.
+    Returns: the context.
     Source: torch.utils.checkpoint.set_checkpoint_early_stop.
     Example:
         >>> x = torch.ones(2, requires_grad=True)
@@ -91,6 +100,7 @@ def set_checkpoint_debug_enabled(enabled: bool | None) -> AbstractContextManager
 
     Args:
         enabled: takes the place of their ``debug``; None leaves it.
+    Returns: the context.
     Source: torch.utils.checkpoint.set_checkpoint_debug_enabled.
     Example:
         >>> with set_checkpoint_debug_enabled(False):
@@ -102,7 +112,13 @@ def set_checkpoint_debug_enabled(enabled: bool | None) -> AbstractContextManager
 
 
 class DefaultDeviceType:
-    """The type of device whose random state a checkpoint keeps where its arguments do not say. Source: the class in PyTorch."""
+    """The type of device whose random state a checkpoint keeps where its arguments do not say.
+
+    Source: torch.utils.checkpoint.DefaultDeviceType.
+    Example:
+        >>> DefaultDeviceType.get_device_type() in ("cpu", "cuda")
+        True
+    """
 
     _default_device_type: str | None = None
 
@@ -193,7 +209,16 @@ def get_device_states(*args: Any) -> tuple[list[int], list[Tensor]]:
 
 
 def set_device_states(devices: Iterable[int], states: Iterable[Tensor], *, device_type: str | None = None) -> None:
-    """Set the generators of devices. Source: torch.utils.checkpoint.set_device_states."""
+    """Set the generators of devices.
+
+    Args:
+        devices: numbers of the devices.
+        states: for each the state, a tensor of any number of bytes.
+        device_type: of the devices; CUDA, where it is there, when None.
+    Source: torch.utils.checkpoint.set_device_states.
+    Example:
+        >>> set_device_states(*get_device_states(torch.ones(2)))
+    """
     device_type = device_type or DefaultDeviceType.get_device_type()
     for device, state in zip(devices, states, strict=True):
         if device_type != "meta":
@@ -236,7 +261,19 @@ def _cuda() -> Any:
 
 
 class CheckpointFunction(Function):
-    """The checkpoint with reentry: one node, whose backward runs the function again and differentiates it."""
+    """The checkpoint with reentry: one node, whose backward runs the function again and differentiates it.
+
+    Args:
+        run_function: the function.
+        preserve_rng_state: draw the same random numbers both times.
+        args: arguments of the function; tensors of any shape among them.
+    Source: torch.utils.checkpoint.CheckpointFunction.
+    Example:
+        >>> x = torch.zeros(2, requires_grad=True)
+        >>> CheckpointFunction.apply(torch.exp, True, x).sum().backward()
+        >>> x.grad
+        tensor([1., 1.])
+    """
 
     @staticmethod
     def forward(ctx: Any, run_function: Callable[..., Any], preserve_rng_state: bool, *args: Any) -> Any:

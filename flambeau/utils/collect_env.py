@@ -15,7 +15,15 @@ __all__ = ["SystemEnv", "get_env_info", "get_pretty_env_info", "main"]
 class SystemEnv(NamedTuple):
     """Fields of the report; those of a GPU's tools or a compiler say that there is none.
 
+    Attributes:
+        torch_version, is_debug_build, cuda_compiled_version: of this package.
+        os, libc_version, cpu_info: of the machine.
+        python_version, python_platform, pip_version, pip_packages: of Python and what is installed.
+        is_cuda_available: whether tensors can lie on a CUDA device.
     Source: torch.utils.collect_env.SystemEnv, whose fields these are as far as they say something here.
+    Example:
+        >>> SystemEnv._fields[0]
+        'torch_version'
     """
 
     torch_version: str
@@ -32,7 +40,14 @@ class SystemEnv(NamedTuple):
 
 
 def get_env_info() -> SystemEnv:
-    """Collect it. Source: torch.utils.collect_env.get_env_info."""
+    """Collect what the report says.
+
+    Returns: a ``SystemEnv``.
+    Source: torch.utils.collect_env.get_env_info.
+    Example:
+        >>> get_env_info().torch_version == torch.__version__
+        True
+    """
     from importlib import metadata
 
     from .. import cuda
@@ -64,7 +79,14 @@ def _is_named(name: str | None, known: list[str]) -> bool:
 
 
 def get_pretty_env_info() -> str:
-    """The same as text for people. Source: torch.utils.collect_env.get_pretty_env_info."""
+    """The report as text for people.
+
+    Returns: a string of several lines.
+    Source: torch.utils.collect_env.get_pretty_env_info.
+    Example:
+        >>> get_pretty_env_info().startswith("PyTorch version: 2.")
+        True
+    """
     info = get_env_info()
     packages = "\n".join(f"[{info.pip_version}] {package}" for package in info.pip_packages.splitlines())
     return f"""PyTorch version: {info.torch_version}
@@ -86,6 +108,14 @@ Versions of relevant libraries:
 
 
 def main() -> None:
+    """Print the report.
+
+    Source: torch.utils.collect_env.main.
+    Example:
+        >>> main()  # doctest: +ELLIPSIS
+        Collecting environment information...
+        PyTorch version: ...
+    """
     print("Collecting environment information...")
     print(get_pretty_env_info())
 

@@ -47,7 +47,13 @@ class Box:
 
 
 class GraphDrawing(str):
-    """An SVG document; a notebook shows it as a picture."""
+    """An SVG document; a notebook shows it as a picture.
+
+    Source: torchview, whose pictures of PyTorch's modules it is like.
+    Example:
+        >>> GraphDrawing("<svg/>")._repr_svg_()
+        '<svg/>'
+    """
 
     __slots__ = ()
 
@@ -74,6 +80,7 @@ def draw_graph(
         The document, a string that notebooks show as a picture and that has a method ``save(path)``.
     Raises:
         ValueError: neither ``input_size`` nor ``input_data``, or both; a depth below 1.
+    Source: torchview, which draws such pictures of PyTorch's modules.
     Example:
         >>> picture = torch.utils.draw_graph(torch.nn.Sequential(torch.nn.Linear(4, 3), torch.nn.ReLU()), (2, 4))
         >>> picture.startswith("<svg"), "Linear" in picture

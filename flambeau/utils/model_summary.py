@@ -68,6 +68,11 @@ class LayerSummary:
         output_bytes: of the results.
         is_leaf: whether no module was called inside of it.
         is_repeated: whether the module was called before and has parameters.
+    Args: the attributes.
+    Source: torchinfo.layer_info.LayerInfo, which it is like.
+    Example:
+        >>> torch.utils.summary(torch.nn.Linear(4, 3), (2, 4)).layers[0].output_shapes
+        [(2, 3)]
     """
 
     name: str
@@ -103,6 +108,11 @@ class ModelSummary:
         multiply_adds: one multiplication and one addition each: of products, convolutions, attention and recurrent layers.
         input_bytes, parameter_bytes: of the arguments; of parameters and buffers.
         output_bytes: of the results of all modules that call no other.
+    Args: the attributes, up to the last.
+    Source: torchinfo.ModelStatistics, which it is like.
+    Example:
+        >>> torch.utils.summary(torch.nn.Linear(4, 3), (2, 4)).total_parameters
+        15
     """
 
     layers: list[LayerSummary]

@@ -24,6 +24,7 @@ _Key = TypeVar("_Key", bound=Hashable)
 class TaskSpec:
     """The description of a measured task: the arguments of a ``Timer``.
 
+    Args: the attributes.
     Attributes:
         stmt, setup, global_setup: the statement and what runs before it.
         label, sub_label, description, env: its names in tables.

@@ -27,7 +27,13 @@ _FIXED = frozenset({"batch_size", "batch_sampler", "sampler", "drop_last", "data
 
 
 class _DatasetKind:
-    """The two kinds of datasets, and how samples are taken out of them."""
+    """The two kinds of datasets, and how samples are taken out of them.
+
+    Source: torch.utils.data._DatasetKind.
+    Example:
+        >>> torch.utils.data._DatasetKind.Iterable
+        1
+    """
 
     Map = 0
     Iterable = 1

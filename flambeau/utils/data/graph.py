@@ -55,9 +55,17 @@ def _graph(datapipe: DataPipe, seen: set[int]) -> DataPipeGraph:
 def traverse(datapipe: DataPipe, only_datapipe: bool | None = None) -> DataPipeGraph:
     """The former name of :func:`traverse_dps`.
 
+    Args:
+        datapipe: the last pipe.
+        only_datapipe: not False.
+    Returns: as there.
     Raises:
         NotImplementedError: ``only_datapipe=False``, which would look for pipes in all that would be pickled.
     Source: torch.utils.data.graph.traverse.
+    Example:
+        >>> pipe = torch.utils.data.datapipes.iter.IterableWrapper("ab")
+        >>> traverse(pipe) == traverse_dps(pipe)
+        True
     """
     if only_datapipe is False:
         raise NotImplementedError("traverse: pipes are looked for in attributes and containers only, as with only_datapipe=True")

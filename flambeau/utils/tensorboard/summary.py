@@ -56,9 +56,13 @@ def scalar(name: str, tensor: Any, collections: Any = None, new_style: bool = Fa
         collections: not looked at, as in PyTorch.
         new_style: as a tensor rather than in the field of its own that old readers know.
         double_precision: float64 instead of float32; only with ``new_style``.
+    Returns: a ``Summary``.
     Raises:
         AssertionError: more than one element.
     Source: torch.utils.tensorboard.summary.scalar.
+    Example:
+        >>> scalar("loss", torch.tensor(0.5)).value[0].simple_value
+        0.5
     """
     value = make_np(tensor)
     if value.size != 1:
@@ -73,13 +77,28 @@ def scalar(name: str, tensor: Any, collections: Any = None, new_style: bool = Fa
 def half_to_int(f: float) -> int:
     """The bits of a number in float32, as ``half_val`` of a tensor's message has them.
 
+    Args:
+        f: the number.
+    Returns: an int of 32 bits.
     Source: torch.utils.tensorboard.summary.half_to_int.
+    Example:
+        >>> half_to_int(1.0) == 0x3F800000
+        True
     """
     return struct.unpack("i", struct.pack("f", f))[0]
 
 
 def int_to_half(i: int) -> float:
-    """The number with the bits of :func:`half_to_int`. Source: torch.utils.tensorboard.summary.int_to_half."""
+    """The number with the bits of :func:`half_to_int`.
+
+    Args:
+        i: the bits.
+    Returns: a float.
+    Source: torch.utils.tensorboard.summary.int_to_half.
+    Example:
+        >>> int_to_half(0x3F800000)
+        1.0
+    """
     return struct.unpack("f", struct.pack("i", i))[0]
 
 
@@ -114,9 +133,16 @@ TENSOR_FIELDS: dict[Any, tuple[str, str, Callable[[Tensor], list[Any]]]] = {
 def tensor_proto(tag: str, tensor: Tensor) -> Summary:
     """A whole tensor.
 
+    Args:
+        tag: the tag.
+        tensor: of any shape.
+    Returns: a ``Summary``.
     Raises:
         ValueError: 2 GB or more, which no message may have; a dtype that messages do not know.
     Source: torch.utils.tensorboard.summary.tensor_proto.
+    Example:
+        >>> list(tensor_proto("weights", torch.tensor([1.0, 2.0])).value[0].tensor.float_val)
+        [1.0, 2.0]
     """
     if tensor.numel() * tensor.itemsize >= LARGEST_MESSAGE:
         raise ValueError("tensor is bigger than protocol buffer's hard limit of 2GB in size")
@@ -138,16 +164,29 @@ def histogram_raw(
         min, max, num, sum, sum_squares: of the values that were counted.
         bucket_limits: the upper limit of each bucket.
         bucket_counts: how many values fell into it.
+    Returns: a ``Summary``.
     Source: torch.utils.tensorboard.summary.histogram_raw.
+    Example:
+        >>> summary = histogram_raw("weights", 0.0, 2.0, 3, 3.0, 5.0, [1.0, 2.0], [1, 2])
+        >>> list(summary.value[0].histo.bucket)
+        [1.0, 2.0]
     """
     message = HistogramProto(min=min, max=max, num=num, sum=sum, sum_squares=sum_squares, bucket_limit=bucket_limits, bucket=bucket_counts)
     return Summary(value=[Summary.Value(tag=name, histo=message)])
 
 
 def histogram(name: str, values: Any, bins: Any, max_bins: int | None = None) -> Summary:
-    """The histogram of a tensor's values; ``bins`` and ``max_bins`` as in :func:`make_histogram`.
+    """The histogram of a tensor's values.
 
+    Args:
+        name: the tag.
+        values: of any shape, not empty.
+        bins, max_bins: as in :func:`make_histogram`.
+    Returns: a ``Summary``.
     Source: torch.utils.tensorboard.summary.histogram.
+    Example:
+        >>> histogram("weights", torch.tensor([1.0, 2.0, 2.0]), bins=2).value[0].histo.num
+        3.0
     """
     return Summary(value=[Summary.Value(tag=name, histo=make_histogram(make_np(values).astype(float), bins, max_bins))])
 
@@ -159,9 +198,13 @@ def make_histogram(values: np.ndarray, bins: Any, max_bins: int | None = None) -
         values: any shape, not empty.
         bins: as in ``numpy.histogram``: limits, a number, or the name of a rule.
         max_bins: neighbouring buckets are joined until there are about as many.
+    Returns: a ``HistogramProto``.
     Raises:
         ValueError: no values, or none that lies in a bucket.
     Source: torch.utils.tensorboard.summary.make_histogram.
+    Example:
+        >>> list(make_histogram(np.array([1.0, 2.0, 2.0]), bins=2).bucket)
+        [0.0, 1.0, 2.0]
     """
     if values.size == 0:
         raise ValueError("The input has no element.")
@@ -204,7 +247,11 @@ def image(tag: str, tensor: Any, rescale: float = 1, dataformats: str = "NCHW") 
         tensor: uint8 in [0, 255], anything else in [0, 1]; what lies outside is clipped.
         rescale: factor of height and width.
         dataformats: the dimensions' order, such as ``NCHW``, ``HWC``, ``HW``.
+    Returns: a ``Summary``.
     Source: torch.utils.tensorboard.summary.image.
+    Example:
+        >>> image("digits", torch.zeros(4, 1, 28, 28)).value[0].image.width
+        112
     """
     pixels = _bytes(convert_to_HWC(make_np(tensor), dataformats))
     return Summary(value=[Summary.Value(tag=tag, image=make_image(pixels, rescale=rescale))])
@@ -213,9 +260,19 @@ def image(tag: str, tensor: Any, rescale: float = 1, dataformats: str = "NCHW") 
 def image_boxes(
     tag: str, tensor_image: Any, tensor_boxes: Any, rescale: float = 1, dataformats: str = "CHW", labels: Any = None
 ) -> Summary:
-    """One image with boxes ``(N, 4)``: x and y of a corner, then of the opposite one.
+    """One image with boxes drawn into it.
 
+    Args:
+        tag: the tag.
+        tensor_image: as in :func:`image`.
+        tensor_boxes: ``(N, 4)``: x and y of a corner, then of the opposite one.
+        rescale, dataformats: as in :func:`image`.
+        labels: one for each box, or None.
+    Returns: a ``Summary``.
     Source: torch.utils.tensorboard.summary.image_boxes.
+    Example:
+        >>> image_boxes("cat", torch.zeros(3, 20, 30), torch.tensor([[2, 2, 9, 9]])).value[0].image.height
+        20
     """
     pixels = _bytes(convert_to_HWC(make_np(tensor_image), dataformats))
     drawn = make_image(pixels, rescale=rescale, rois=make_np(tensor_boxes), labels=labels)
@@ -225,7 +282,16 @@ def image_boxes(
 def draw_boxes(disp_image: Any, boxes: np.ndarray, labels: Any = None) -> Any:
     """Red frames, with a label at the lower left corner of each, drawn into an image of Pillow's.
 
+    Args:
+        disp_image: the image.
+        boxes: ``(N, 4)``: x and y of a corner, then of the opposite one.
+        labels: one for each box, or None.
+    Returns: the same image.
     Source: torch.utils.tensorboard.summary.draw_boxes.
+    Example:
+        >>> from PIL import Image
+        >>> draw_boxes(Image.new("RGB", (8, 8)), np.array([[1, 1, 5, 5]])).getpixel((1, 3))
+        (255, 0, 0)
     """
     for number, (x1, y1, x2, y2) in enumerate(boxes):
         _draw_single_box(disp_image, x1, y1, x2, y2, None if labels is None else labels[number], color="Red")
@@ -259,7 +325,18 @@ def _draw_single_box(
 
 
 def make_image(tensor: np.ndarray, rescale: float = 1, rois: np.ndarray | None = None, labels: Any = None) -> Any:
-    """Pixels ``(H, W, C)`` of uint8 as the message of an image. Source: torch.utils.tensorboard.summary.make_image."""
+    """Pixels as the message of an image.
+
+    Args:
+        tensor: ``(H, W, C)``, uint8.
+        rescale: factor of height and width.
+        rois, labels: boxes to draw, as in :func:`draw_boxes`; none when None.
+    Returns: a ``Summary.Image``.
+    Source: torch.utils.tensorboard.summary.make_image.
+    Example:
+        >>> make_image(np.zeros((4, 6, 3), np.uint8)).width
+        6
+    """
     from PIL import Image
 
     height, width, channels = tensor.shape
@@ -273,7 +350,18 @@ def make_image(tensor: np.ndarray, rescale: float = 1, rois: np.ndarray | None =
 
 
 def video(tag: str, tensor: Any, fps: float = 4) -> Summary:
-    """Videos ``(N, T, C, H, W)`` side by side as one moving picture. Source: torch.utils.tensorboard.summary.video."""
+    """Videos side by side as one moving picture.
+
+    Args:
+        tag: the tag.
+        tensor: ``(N, T, C, H, W)``: uint8 in [0, 255], or floating point in [0, 1].
+        fps: frames a second.
+    Returns: a ``Summary``.
+    Source: torch.utils.tensorboard.summary.video.
+    Example:
+        >>> video("film", torch.zeros(1, 2, 3, 8, 8)).value[0].image.width
+        8
+    """
     return Summary(value=[Summary.Value(tag=tag, image=make_video(_bytes(_prepare_video(make_np(tensor))), fps))])
 
 
@@ -283,7 +371,11 @@ def make_video(tensor: np.ndarray, fps: float) -> Any:
     Args:
         tensor: the frames; of one or three channels.
         fps: frames a second. GIF counts in hundredths of a second.
+    Returns: a ``Summary.Image``.
     Source: torch.utils.tensorboard.summary.make_video, which needs moviepy.
+    Example:
+        >>> make_video(np.zeros((2, 8, 8, 3), np.uint8), fps=4).encoded_image_string[:6]
+        b'GIF89a'
     """
     from PIL import Image
 
@@ -302,9 +394,13 @@ def audio(tag: str, tensor: Any, sample_rate: int = 44100) -> Summary:
         tag: the tag.
         tensor: ``(L,)`` or ``(1, L)`` in [-1, 1]; what lies outside is clipped, with a line on standard output.
         sample_rate: Hz.
+    Returns: a ``Summary``.
     Raises:
         AssertionError: more than one channel.
     Source: torch.utils.tensorboard.summary.audio.
+    Example:
+        >>> audio("silence", torch.zeros(1, 100)).value[0].audio.length_frames
+        100
     """
     samples = make_np(tensor).squeeze()
     if abs(samples).max() > 1:
@@ -323,7 +419,17 @@ def audio(tag: str, tensor: Any, sample_rate: int = 44100) -> Summary:
 
 
 def text(tag: str, text: str) -> Summary:
-    """Text, which TensorBoard shows as Markdown. Source: torch.utils.tensorboard.summary.text."""
+    """Text, which TensorBoard shows as Markdown.
+
+    Args:
+        tag: the tag.
+        text: the text.
+    Returns: a ``Summary``.
+    Source: torch.utils.tensorboard.summary.text.
+    Example:
+        >>> text("notes", "**bold**").value[0].tag
+        'notes/text_summary'
+    """
     message = TensorProto(dtype="DT_STRING", string_val=[text.encode()], tensor_shape=_shape([1]))
     metadata = _metadata("text", TextPluginData(version=0).SerializeToString())
     return Summary(value=[Summary.Value(tag=f"{tag}/text_summary", metadata=metadata, tensor=message)])
@@ -335,9 +441,13 @@ def custom_scalars(layout: dict[str, dict[str, list[Any]]]) -> Summary:
 
     Args:
         layout: from categories to charts, from a chart to ``["Multiline", tags]`` or ``["Margin", [value, lower, upper]]``.
+    Returns: a ``Summary``.
     Raises:
         AssertionError: a margin chart with another number of tags than three.
     Source: torch.utils.tensorboard.summary.custom_scalars.
+    Example:
+        >>> custom_scalars({"training": {"losses": ["Multiline", ["train", "test"]]}}).value[0].tag
+        'custom_scalars__config__'
     """
 
     def chart(title: str, kind: str, tags: list[str]) -> Any:
@@ -368,15 +478,28 @@ def pr_curve_raw(
         precision, recall: at each threshold.
         num_thresholds: how many there are; 127 at most, as TensorBoard reads no more.
         weights: not looked at, as in PyTorch.
+    Returns: a ``Summary``.
     Source: torch.utils.tensorboard.summary.pr_curve_raw.
+    Example:
+        >>> counts = np.ones(3)
+        >>> list(pr_curve_raw("cats", *[counts] * 6, num_thresholds=3).value[0].tensor.float_val)[:3]
+        [1.0, 1.0, 1.0]
     """
     return _curve_summary(tag, np.stack((tp, fp, tn, fn, precision, recall)), min(num_thresholds, MOST_THRESHOLDS))
 
 
 def pr_curve(tag: str, labels: Any, predictions: Any, num_thresholds: int = MOST_THRESHOLDS, weights: Any = None) -> Summary:
-    """The curve of precision and recall of predicted probabilities; as :func:`compute_curve`, with 127 thresholds at most.
+    """The curve of precision and recall of predicted probabilities.
 
+    Args:
+        tag: the tag.
+        labels, predictions, weights: as in :func:`compute_curve`.
+        num_thresholds: how many thresholds; 127 at most.
+    Returns: a ``Summary``.
     Source: torch.utils.tensorboard.summary.pr_curve.
+    Example:
+        >>> pr_curve("cats", np.array([1, 0]), np.array([0.9, 0.2])).value[0].metadata.plugin_data.plugin_name
+        'pr_curves'
     """
     num_thresholds = min(num_thresholds, MOST_THRESHOLDS)
     return _curve_summary(tag, compute_curve(labels, predictions, num_thresholds, weights), num_thresholds)
@@ -399,6 +522,9 @@ def compute_curve(labels: np.ndarray, predictions: np.ndarray, num_thresholds: i
     Returns:
         ``(6, num_thresholds)``: true positives, false positives, true negatives, false negatives, precision, recall.
     Source: torch.utils.tensorboard.summary.compute_curve.
+    Example:
+        >>> compute_curve(np.array([1, 0]), np.array([1.0, 0.0]), num_thresholds=2)[:2].tolist()
+        [[1.0, 1.0], [1.0, 0.0]]
     """
     weights = 1.0 if weights is None else weights
     positive = labels.astype(np.float64)
@@ -429,6 +555,10 @@ def hparams(
         TypeError: no dictionary, or values of another type than the parameter's.
         ValueError: a value of another kind.
     Source: torch.utils.tensorboard.summary.hparams.
+    Example:
+        >>> experiment, start, end = hparams({"lr": 0.1}, {"accuracy": 0.9})
+        >>> start.value[0].tag
+        '_hparams_/session_start_info'
     """
     from google.protobuf.struct_pb2 import ListValue, Value
     from tensorboard.plugins.hparams import api_pb2 as api, metadata
@@ -490,7 +620,13 @@ def mesh(
         config_dict: classes and settings of THREE.js, such as those of the camera.
         display_name: shown instead of ``tag``.
         description: Markdown.
+    Returns: a ``Summary``.
+    Raises:
+        ValueError: another number of dimensions.
     Source: torch.utils.tensorboard.summary.mesh.
+    Example:
+        >>> mesh("cube", torch.zeros(1, 8, 3), None, None, None).value[0].tag
+        'cube_VERTEX'
     """
     from tensorboard.plugins.mesh import metadata
     from tensorboard.plugins.mesh.plugin_data_pb2 import MeshPluginData

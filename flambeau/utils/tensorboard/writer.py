@@ -41,6 +41,12 @@ class FileWriter:
         filename_suffix: end of the file's name.
 
     Source: torch.utils.tensorboard.FileWriter.
+    Example:
+        >>> from tempfile import TemporaryDirectory
+        >>> with TemporaryDirectory() as folder:
+        ...     writer = FileWriter(folder)
+        ...     writer.add_summary(summaries.scalar("loss", 0.5), 1)
+        ...     writer.close()
     """
 
     def __init__(self, log_dir: Any, max_queue: int = 10, flush_secs: float = 120, filename_suffix: str = "") -> None:

@@ -79,6 +79,12 @@ class non_deterministic:
     Raises:
         TypeError: anything else, or another class than an IterDataPipe.
     Source: torch.utils.data.non_deterministic.
+    Example:
+        >>> @non_deterministic
+        ... class Shuffled(torch.utils.data.IterDataPipe):
+        ...     pass
+        >>> isinstance(Shuffled(), torch.utils.data.IterDataPipe)
+        True
     """
 
     def __init__(self, arg: type[IterDataPipe[Any]] | Callable[..., bool]) -> None:

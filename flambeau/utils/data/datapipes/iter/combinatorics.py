@@ -21,6 +21,8 @@ class SamplerIterDataPipe(IterDataPipe[Any]):
         datapipe: with a length.
         sampler: class of the sampler.
         sampler_args, sampler_kwargs: its arguments.
+    Raises:
+        TypeError: a pipe without a length.
     Source: torch.utils.data.datapipes.iter.Sampler.
     Example:
         >>> source = torch.utils.data.datapipes.iter.IterableWrapper("abc")

@@ -103,7 +103,25 @@ def match_masks(name: str, masks: str | list[str]) -> bool:
 def get_file_pathnames_from_root(
     root: str, masks: str | list[str], recursive: bool = False, abspath: bool = False, non_deterministic: bool = False
 ) -> Iterator[str]:
-    """The files in a folder whose names match, in order unless ``non_deterministic``."""
+    """The files in a folder whose names match.
+
+    Args:
+        root: path of the folder, or of a file.
+        masks: patterns of names; all files match none.
+        recursive: look into its folders, too.
+        abspath: give whole paths.
+        non_deterministic: in the order that the system gives instead of by name.
+    Returns: an iterator of paths.
+    Raises:
+        OSError: a folder that cannot be read.
+    Source: torch.utils.data.datapipes.utils.common.get_file_pathnames_from_root.
+    Example:
+        >>> import pathlib, tempfile
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     pathlib.Path(folder, "a.txt").touch()
+        ...     [os.path.basename(path) for path in get_file_pathnames_from_root(folder, "*.txt")]
+        ['a.txt']
+    """
 
     def onerror(error: OSError) -> None:
         warnings.warn(f"{error.filename} : {error.strerror}", stacklevel=4)
@@ -127,10 +145,22 @@ def get_file_pathnames_from_root(
 
 
 def get_file_binaries_from_pathnames(pathnames: Iterable[str], mode: str, encoding: str | None = None) -> Iterator[tuple[str, Any]]:
-    """Each file's name and the open file; ``b`` and ``t`` mean reading, too.
+    """Each file's name and the open file.
 
+    Args:
+        pathnames: the names.
+        mode: as of ``open``; ``b`` and ``t`` mean reading, too.
+        encoding: of text.
+    Returns: an iterator of pairs.
     Raises:
         TypeError: a name that is not a string.
+    Source: torch.utils.data.datapipes.utils.common.get_file_binaries_from_pathnames.
+    Example:
+        >>> import pathlib, tempfile
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     size = pathlib.Path(folder, "a.txt").write_text("hello")
+        ...     [file.read() for name, file in get_file_binaries_from_pathnames([f"{folder}/a.txt"], "t")]
+        ['hello']
     """
     if mode in ("b", "t"):
         mode = "r" + mode
@@ -147,6 +177,11 @@ class StreamWrapper:
         file_obj: the file.
         parent_stream, name: of the archive that it lies in, and what it is called.
     Source: torch.utils.data.datapipes.utils.common.StreamWrapper.
+    Example:
+        >>> import io
+        >>> stream = StreamWrapper(io.StringIO("hello"))
+        >>> stream.read()
+        'hello'
     """
 
     def __init__(self, file_obj: Any, parent_stream: Any = None, name: str | None = None) -> None:
