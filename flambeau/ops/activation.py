@@ -40,8 +40,6 @@ def in_place(name: str) -> Any:
 @op(
     name="_threshold_backward",
     broadcasts=True,
-    method=False,
-    out=False,
     promotion="same",
     fast=True,
     grad={"grad_output": lambda grad, input, threshold: threshold_backward(grad, input, threshold), "input": lambda grad: zeros(grad)},
@@ -182,8 +180,6 @@ def relu6(input: Tensor, inplace: bool = False) -> Tensor:
 @op(
     name="_leaky_relu_backward",
     broadcasts=True,
-    method=False,
-    out=False,
     promotion="same",
     fast=True,
     grad={
@@ -222,8 +218,6 @@ def leaky_relu(input: Tensor, negative_slope: float = 0.01, inplace: bool = Fals
 
 @op(
     name="_prelu_kernel",
-    method=False,
-    out=False,
     broadcasts=True,
     promotion="same",
     grad={
@@ -525,13 +519,7 @@ def _gelu(input: np.ndarray, approximate: str) -> np.ndarray:
     return np.multiply(input, _ndtr(input))
 
 
-@pointwise(
-    name="_normal_area",
-    method=False,
-    out=False,
-    inplace=False,
-    grad={"input": lambda grad, input: grad * ((input * input * -0.5).exp() * (1 / math.sqrt(2 * math.pi)))},
-)
+@pointwise(name="_normal_area", grad={"input": lambda grad, input: grad * ((input * input * -0.5).exp() * (1 / math.sqrt(2 * math.pi)))})
 def normal_area(input: Tensor) -> Tensor:
     """Area under the standard normal density up to ``input``, which is floating point."""
     return _ndtr(input)

@@ -519,7 +519,9 @@ def _trunc_quotient(input: np.ndarray, other: np.ndarray) -> np.ndarray:
     return np.trunc(np.divide(input, other))
 
 
-@pointwise(name="_divide_rounded", exact_scalar=True, node_name="DivBackward1", out=True, grad={"input": zeros, "other": zeros})
+@pointwise(
+    name="_divide_rounded", inplace=True, out=True, exact_scalar=True, node_name="DivBackward1", grad={"input": zeros, "other": zeros}
+)
 def divide_rounded(input: Tensor | Number, other: Tensor | Number, *, rounding_mode: str | None = None) -> Tensor:
     """``div`` with a rounding mode: promotes as other arithmetic does, so integers stay integers."""
     reject(f"div_{rounding_mode}_cpu", input, "bc")

@@ -204,7 +204,6 @@ def _differences(
 @op(
     name="_attention_backward",
     namespace="nn.functional",
-    out=False,
     multi_output=True,
     opmath="native",
     work="grad_output.size * key.shape[-2]",
@@ -300,7 +299,6 @@ def _attention_rule(
     name="_attention",
     namespace="nn.functional",
     node_name="ScaledDotProductFlashAttentionForCpuBackward0",
-    out=False,
     multi_output=True,
     opmath="native",
     work="query.size * key.shape[-2]",

@@ -115,7 +115,6 @@ def _average_of_grad(
 @op(
     name="_avg_pool_backward",
     namespace="nn.functional",
-    out=False,
     promotion="same",
     work="prod(shape)",
     fast=_average_backward,
@@ -150,7 +149,6 @@ _AVERAGES: dict[int, Any] = {
         namespace="nn.functional",
         node_name=f"AvgPool{max(rank, 2)}DBackward0",
         forward="linear",
-        out=False,
         promotion="same",
         fast=_average,
         grad={
@@ -328,7 +326,6 @@ def adaptive_average(input: Tensor, size: Any) -> Tensor:
     batch="folded",
     name="_adaptive_avg_pool_backward",
     namespace="nn.functional",
-    out=False,
     promotion="same",
     work="prod(grad_output.shape[: grad_output.ndim - len(spatial)]) * prod(spatial)",
     grad={
@@ -349,7 +346,6 @@ _ADAPTIVE: dict[int, Any] = {
         node_name=f"AdaptiveAvgPool{max(rank, 2)}DBackward0",
         aten=None,  # which is no primitive of PyTorch's: adaptive pooling to one element is a mean there
         forward="linear",
-        out=False,
         promotion="same",
         grad={
             "input": lambda grad, size, input_shape, node: tied(

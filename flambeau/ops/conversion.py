@@ -192,7 +192,7 @@ def detach_function(input: Tensor) -> Tensor:
     return input.detach()
 
 
-@view(batch=0, name="_alias", method=False, node_name="AliasBackward0", grad={"input": lambda grad: grad}, aten="alias")
+@view(batch=0, name="_alias", grad={"input": lambda grad: grad}, aten="alias")
 def alias(input: Tensor) -> Tensor:
     """A view of the whole tensor."""
     return input[...]
@@ -209,7 +209,7 @@ _SMALL_CAST = (
 )
 
 
-@op(name="_to_copy", method=False, out=False, grad={"input": lambda grad: grad}, fast=_SMALL_CAST, forward="linear")
+@op(name="_to_copy", grad={"input": lambda grad: grad}, fast=_SMALL_CAST, forward="linear")
 def to_copy(input: Tensor, dtype: Any, memory_format: Any = None) -> Tensor:
     """``input`` with another dtype, always a copy; see ``Tensor.to``."""
     return _copied_as(input, dtype, memory_format)
@@ -230,8 +230,6 @@ def _copied_as(input: np.ndarray, dtype: Any, memory_format: Any) -> np.ndarray:
 @op(
     batch=0,
     name="_to_device",
-    method=False,
-    out=False,
     node_name="ToCopyBackward0",
     grad={"input": lambda grad, source: to_device(grad, source, grad.device)},
     forward="linear",
@@ -534,7 +532,7 @@ def new(input: Tensor, *args: Any, **kwargs: Any) -> Tensor:
     return construct(TensorType, input.dtype, args, {"device": input.device, **kwargs})
 
 
-@op(batch=0, name="_pin_memory", method=False, out=False, node_name="PinMemoryBackward0", grad={"input": lambda grad: grad}, aten=None)
+@op(batch=0, name="_pin_memory", grad={"input": lambda grad: grad}, aten=None)
 def pinned_copy(input: Tensor) -> Tensor:
     """A copy of ``input`` in page-locked memory."""
     return pinned(input)

@@ -304,8 +304,6 @@ def _pair(input: np.ndarray, other: np.ndarray, kernel_size: Any, stride: Ints, 
     work="other.size * input.shape[1] * prod(kernel_size) // groups // 12",
     name="_convolution_weight",
     node_name="ConvolutionBackward0",
-    method=False,
-    out=False,
     promotion="same",
     fast=_pair,
     grad={
@@ -329,8 +327,6 @@ def _sums(input: np.ndarray) -> np.ndarray:
 @op(
     name="_channel_sums",
     node_name="SumBackward1",
-    method=False,
-    out=False,
     promotion="same",
     fast=_sums,
     grad={"input": lambda grad, input_shape: grad.reshape(1, -1, *(1,) * (len(input_shape) - 2)).expand(input_shape)},

@@ -80,8 +80,6 @@ def _rule_of_rows(grad: Any, indices: Any, rows: int, padding_idx: int, scale_gr
 
 @op(
     name="_embedding_backward",
-    method=False,
-    out=False,
     fast=lambda grad_output, indices, rows, padding_idx, scale_grad_by_freq: (
         _add_rows(grad_output, indices, rows, padding_idx, scale_grad_by_freq) if grad_output.dtype.kind == "f" else None
     ),
@@ -292,8 +290,6 @@ def _rule_of_bags(grad: Any, indices: Any, weight_shape: Any, bags: Any, scale_g
 
 @op(
     name="_bag_sums",
-    method=False,
-    out=False,
     node_name="EmbeddingBagBackward0",
     work="indices.size * weight.shape[1]",
     fast=_sums_of_bags,

@@ -374,9 +374,6 @@ def _logistic_slope(grad: np.ndarray, result: np.ndarray) -> np.ndarray:
 
 @pointwise(
     name="_sigmoid_backward",
-    method=False,
-    inplace=False,
-    out=False,
     fast=_logistic_slope,
     grad={
         "grad_output": lambda grad, output: grad * (1 - output) * output,

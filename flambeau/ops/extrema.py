@@ -55,13 +55,13 @@ def _shared_evenly(grad: Any, input: Any, result: Any, dim: Any, keepdim: bool) 
     return chosen * (grad / chosen.sum(wrap_dims(dim, ndim), True))
 
 
-def to_place(grad: Any, result1: Any, dim: int, keepdim: bool, input_shape: Any) -> Any:
+def to_place(grad: Any, indices: Any, dim: int, keepdim: bool, shape: tuple[int, ...]) -> Any:
     """The gradient of a selection along ``dim``: ``grad`` at the place that was selected, 0 elsewhere."""
-    if not input_shape:
+    if not shape:
         return grad
     if not keepdim:
-        grad, result1 = grad.unsqueeze(dim), result1.unsqueeze(dim)
-    return scattered_sums(grad, dim, result1, input_shape)
+        grad, indices = grad.unsqueeze(dim), indices.unsqueeze(dim)
+    return scattered_sums(grad, dim, indices, shape)
 
 
 def index_along(finder: str, array: np.ndarray, dim: int, keepdim: bool) -> np.ndarray:
@@ -220,11 +220,11 @@ def over_all(name: str, kernel: Any, canonicalize: Any, node_name: str, **option
     """Declare ``_NAME_of_all``: one of all elements, whose gradient goes in equal parts to those that are equal to it."""
     return op(
         name=f"_{name}_of_all",
+        out=True,
         promotion="same",
         opmath="native",
         canonicalize=canonicalize,
         node_name=node_name,
-        out=True,
         grad={"input": evenly_over_all},
         aten=name,
         forward="reduces",
@@ -282,6 +282,7 @@ def _extremum_along(name: str, ufunc: Any, finder: str) -> Any:
     kernel.__name__ = name
     return op(
         name=f"_{name}_along",
+        out=True,
         promotion="same",
         opmath="native",
         canonicalize=_canonicalize_along(name),
@@ -289,7 +290,6 @@ def _extremum_along(name: str, ufunc: Any, finder: str) -> Any:
         fp_safe=True,  # neither comparing nor choosing raises floating-point errors
         returns=("values", "indices"),
         node_name=f"{name.title()}Backward0",
-        out=True,
         grad={"input": _to_result_place},
         aten=f"{name}.dim",
         forward="selects",

@@ -70,10 +70,9 @@ def _last(count: int) -> tuple[int, ...]:
 
 @op(
     name="_fft_c2c",
+    out=True,
     opmath="native",
     fast=True,
-    node_name="FftC2CBackward0",
-    out=True,
     grad={"input": lambda grad, dim, normalization, forward: fft_c2c(grad, dim, normalization, not forward)},
     forward="linear",
 )
@@ -99,7 +98,7 @@ def _real_gradient(grad: Any, input_shape: Any, dim: Any, normalization: int, on
     return fft_c2c(grad, dim, normalization, not forward).real
 
 
-@op(name="_fft_r2c", opmath="native", fast=True, node_name="FftR2CBackward0", out=True, grad={"input": _real_gradient}, forward="linear")
+@op(name="_fft_r2c", out=True, opmath="native", fast=True, grad={"input": _real_gradient}, forward="linear")
 def fft_r2c(input: Tensor, dim: Sequence[int], normalization: int, onesided: bool, forward: bool = True) -> Tensor:
     """Transform of real numbers along the dimensions ``dim``; ``forward`` has the minus sign in the exponent.
 
@@ -147,10 +146,9 @@ def _hermitian_gradient(grad: Any, dim: Any, normalization: int) -> Any:
 
 @op(
     name="_fft_c2r",
+    out=True,
     opmath="native",
     fast=True,
-    node_name="FftC2RBackward0",
-    out=True,
     grad={"input": lambda grad, dim, normalization: _hermitian_gradient(grad, dim, normalization)},
     forward="linear",
 )

@@ -16,13 +16,7 @@ from .random import _generator
 _digamma = scipy_function("psi")
 
 
-@op(
-    name="_standard_gamma",
-    method=False,
-    out=False,
-    grad={"input": lambda grad, input, result: grad * _standard_gamma_grad(input, result)},
-    aten=None,
-)
+@op(name="_standard_gamma", grad={"input": lambda grad, input, result: grad * _standard_gamma_grad(input, result)}, aten=None)
 def _standard_gamma(input: Tensor, generator: Generator | None = None) -> Tensor:
     """Gamma numbers of shapes ``input`` and rate 1.
 
@@ -37,7 +31,7 @@ def _standard_gamma(input: Tensor, generator: Generator | None = None) -> Tensor
     return rejection.standard_gamma(_generator(generator, "_standard_gamma"), input)
 
 
-@op(name="_standard_gamma_grad", method=False, out=False, promotion="same", grad=None, aten=None)
+@op(name="_standard_gamma_grad", promotion="same", grad=None, aten=None)
 def _standard_gamma_grad(input: Tensor, output: Tensor) -> Tensor:
     """Derivative of gamma numbers ``output`` by their shapes ``input``.
 
@@ -53,7 +47,7 @@ def _dirichlet_rule(grad: Any, input: Any, result: Any) -> Any:
     return _dirichlet_grad(result, input, total) * (grad - (result * grad).sum(-1, True))
 
 
-@op(name="_sample_dirichlet", method=False, out=False, grad={"input": _dirichlet_rule}, aten=None)
+@op(name="_sample_dirichlet", grad={"input": _dirichlet_rule}, aten=None)
 def _sample_dirichlet(input: Tensor, generator: Generator | None = None) -> Tensor:
     """Points of the simplex with concentrations ``input`` along the last dimension.
 
@@ -68,7 +62,7 @@ def _sample_dirichlet(input: Tensor, generator: Generator | None = None) -> Tens
     return rejection.dirichlet(_generator(generator, "_sample_dirichlet"), input)
 
 
-@op(name="_dirichlet_grad", method=False, out=False, promotion="same", grad=None, aten=None)
+@op(name="_dirichlet_grad", promotion="same", grad=None, aten=None)
 def _dirichlet_grad(x: Tensor, alpha: Tensor, total: Tensor) -> Tensor:
     """Derivative of a coordinate ``x`` of a Dirichlet point by its concentration ``alpha``, over ``1 - x``.
 

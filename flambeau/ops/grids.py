@@ -173,8 +173,6 @@ def _of_kernel(rank: int) -> Any:
     @op(
         name=f"_grid_sample{rank}d",
         batch="folded",
-        method=False,
-        out=False,
         work="grid.size",
         node_name=f"GridSampler{rank}DBackward0",
         grad={

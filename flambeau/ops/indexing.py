@@ -420,11 +420,10 @@ def _quick_index(input: np.ndarray, indices: Any, limit: int) -> np.ndarray | No
 
 @op(
     name="_index",
+    out=True,
     fast="_quick_index(a, indices, THRESHOLD)",
     canonicalize=_canonicalize_index,
     work="_taken_size(input, indices)",
-    node_name="IndexBackward0",
-    out=True,
     grad={"input": lambda grad, node, input_shape, indices: index_gradient(grad, input_shape, _unchanged(node, indices))},
     aten="index.Tensor",
     forward="linear",
@@ -469,7 +468,6 @@ def _indexed_strides(input: np.ndarray, indices: Sequence[Any], shape: tuple[int
 @op(
     name="_index_backward",
     node_name="IndexPutBackward0",
-    out=True,
     grad={"input": lambda grad, node, indices: index(grad, _unchanged(node, indices))},
     forward="linear",
 )
@@ -647,12 +645,11 @@ def _put_value_gradient(grad: Any, indices: Any, values_shape: Any) -> Any:
 
 @op(
     name="_index_put",
+    method=True,
+    out=True,
     inplace=True,
     may_overlap=PARTS,
     canonicalize=_canonicalize_put,
-    node_name="IndexPutBackward0",
-    out=True,
-    method=True,
     grad={
         "input": lambda grad, node, indices, accumulate: grad if accumulate else zero_at(grad, _unchanged(node, indices)),
         "values": lambda grad, node, indices, values_shape: _put_value_gradient(grad, _unchanged(node, indices), values_shape),
@@ -675,7 +672,7 @@ def _put(target: np.ndarray, indices: Any, values: np.ndarray, accumulate: bool)
         target[numpy_key(indices)] = values
 
 
-@op(name="_zero_at", out=True, grad={"input": lambda grad, node, indices: zero_at(grad, _unchanged(node, indices))}, forward="linear")
+@op(name="_zero_at", grad={"input": lambda grad, node, indices: zero_at(grad, _unchanged(node, indices))}, forward="linear")
 def zero_at(input: Tensor, indices: Any) -> Tensor:
     """``input`` with zeros at index arrays."""
     result = copied(input)

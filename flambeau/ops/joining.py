@@ -336,15 +336,7 @@ def _block_gradients(grad: Any, tensors_shape: Any) -> list[Any]:
     return parts
 
 
-@op(
-    name="_block_diag",
-    promotion="default",
-    opmath="native",
-    node_name="BlockDiagBackward0",
-    out=True,
-    grad={"tensors": _block_gradients},
-    forward="linear",
-)
+@op(name="_block_diag", promotion="default", opmath="native", grad={"tensors": _block_gradients}, forward="linear")
 def block_matrix(tensors: Sequence[Tensor]) -> Tensor:
     """The block diagonal matrix of the tensors; kernel of ``block_diag``."""
     sizes = [(1, 1, *tensor.shape)[-2:] for tensor in tensors]

@@ -41,8 +41,6 @@ def selected(mask: np.ndarray, array: np.ndarray, other: np.ndarray) -> np.ndarr
 @op(
     name="_keep_where",
     broadcasts=True,
-    method=False,
-    out=False,
     fast=True,
     node_name="WhereBackward0",
     grad={"input": lambda grad, mask: keep_where(grad, mask)},
@@ -149,8 +147,9 @@ def _limit_gradients(which: str) -> Any:
 
 @pointwise(
     name="_clamp_tensors",
-    node_name="ClampBackward0",
+    inplace=True,
     out=True,
+    node_name="ClampBackward0",
     grad={
         "input": lambda grad, input, min, max: keep_where(grad, _within(input, min, max)),
         "min": _limit_gradients("min"),

@@ -113,7 +113,7 @@ def pow_(input: Tensor | Number, exponent: Tensor | Number) -> Tensor:
     return np.power(input, exponent)
 
 
-@pointwise(name="_power_of_truth", out=True, grad=None)
+@pointwise(name="_power_of_truth", inplace=True, out=True, grad=None)
 def power_of_truth(input: Tensor, exponent: Number) -> Tensor:
     """A bool tensor to the power of a bool."""
     return np.logical_or(input, np.logical_not(exponent))

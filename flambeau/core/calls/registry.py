@@ -555,7 +555,7 @@ def pointwise(**options: Any) -> Declare:
     """Declare an element-wise primitive: operands are promoted ('default' unless told) and broadcast; it has ``f_`` and ``out=``."""
     options.setdefault("promotion", "default")
     options.setdefault("broadcasts", True)
-    options.setdefault("inplace", True)
+    options.setdefault("inplace", not options.get("name", "").startswith("_"))
     return op(**options)
 
 

@@ -147,7 +147,6 @@ def _nll_backward(grad_output: np.ndarray, target: np.ndarray, weight: Any, shap
     name="_nll_loss_backward",
     namespace="nn.functional",
     opmath="native",
-    out=False,
     work="prod(shape)",
     fast=_nll_backward,
     grad={
@@ -165,8 +164,6 @@ def likelihood_backward(
     name="_nll_loss",
     namespace="nn.functional",
     opmath="native",
-    node_name="NllLossBackward0",
-    out=False,
     fast=_nll,
     grad={
         "input": lambda grad, target, weight, reduction, ignore_index, input_shape, node: tied(
@@ -277,7 +274,6 @@ def _cross_entropy_backward(
 @op(
     name="_cross_entropy_backward",
     namespace="nn.functional",
-    out=False,
     opmath="native",
     work="input.size",
     fast=_fast_cross_entropy_backward,
@@ -304,7 +300,6 @@ def _cross_entropy_rule(grad: Any, input: Any, target: Any, weight: Any, reducti
     namespace="nn.functional",
     opmath="native",
     node_name="NllLossBackward0",
-    out=False,
     fast=_fast_cross_entropy,
     fp_safe=True,
     grad={"input": _cross_entropy_rule},
@@ -340,7 +335,7 @@ def _by_class(weight: np.ndarray, ndim: int) -> np.ndarray:
     return weight.reshape(-1, *(1,) * (ndim - 2))
 
 
-@op(name="_smoothed_cross_entropy_backward", namespace="nn.functional", out=False, opmath="native", work="input.size", grad=None)
+@op(name="_smoothed_cross_entropy_backward", namespace="nn.functional", opmath="native", work="input.size", grad=None)
 def smoothed_backward(
     grad_output: Tensor, input: Tensor, target: Tensor, weight: Tensor | None, reduction: str, ignore_index: int, label_smoothing: float
 ) -> Tensor:
@@ -380,7 +375,6 @@ def _smoothed_rule(grad: Any, input: Any, target: Any, weight: Any, reduction: s
     name="_smoothed_cross_entropy",
     namespace="nn.functional",
     node_name="AddBackward0",
-    out=False,
     opmath="native",
     fast=_smoothed_losses,
     grad={"input": _smoothed_rule},

@@ -66,14 +66,7 @@ def _ends(states: np.ndarray, target_lengths: Lengths) -> tuple[np.ndarray, np.n
     return last, np.maximum(last - 1, 0)
 
 
-@op(
-    name="_ctc_loss_backward",
-    method=False,
-    out=False,
-    fast=True,
-    grad={"grad_output, log_probs": lambda grad, needs: _complain_derivative()},
-    aten=None,
-)
+@op(name="_ctc_loss_backward", fast=True, grad={"grad_output, log_probs": lambda grad, needs: _complain_derivative()}, aten=None)
 def ctc_loss_backward(
     grad_output: Tensor,
     log_probs: Tensor,
@@ -137,11 +130,8 @@ def _alignments(log_probs: np.ndarray, states: np.ndarray, skips: np.ndarray) ->
 
 @op(
     name="_ctc_loss",
-    method=False,
-    out=False,
     multi_output=True,
     fast=True,
-    node_name="CtcLossBackward0",
     grad={
         "log_probs": lambda grad, log_probs, targets, input_lengths, target_lengths, result0, result1, blank, zero_infinity: (
             ctc_loss_backward(grad, log_probs, targets, input_lengths, target_lengths, result0, result1, blank, zero_infinity)

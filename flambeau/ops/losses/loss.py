@@ -105,8 +105,6 @@ def _mse(input: np.ndarray, target: np.ndarray, reduction: str) -> np.ndarray:
 @pointwise(
     name="_mse_loss_backward",
     namespace="nn.functional",
-    inplace=False,
-    out=False,
     fast=True,
     grad={
         "input": lambda grad, grad_output, factor: grad * (grad_output * factor),
@@ -127,11 +125,9 @@ def _mse_rule(grad: Any, input: Any, target: Any, reduction: str, needs: Any) ->
 @op(
     name="_mse_loss",
     namespace="nn.functional",
-    node_name="MseLossBackward0",
     promotion="default",
     broadcasts=True,
     elementwise=False,
-    out=False,
     fast=_mse,
     grad={"input, target": _mse_rule},
 )
@@ -226,8 +222,6 @@ def _within(input: Any, target: Any, delta: float) -> Any:
 @pointwise(
     name="_huber_loss_backward",
     namespace="nn.functional",
-    inplace=False,
-    out=False,
     fast=True,
     grad={
         "input": lambda grad, input, target, grad_output, delta, factor: grad * (grad_output * factor) * _within(input, target, delta),
@@ -259,7 +253,6 @@ _BOUNDED: dict[str, Any] = {
         promotion="default",
         broadcasts=True,
         elementwise=False,
-        out=False,
         fast=_huber,
         grad={"input, target": _huber_rule},
     )(bounded_loss)
@@ -355,8 +348,6 @@ def _bce_second(grad: Any, input: Any, target: Any, grad_output: Any) -> Any:
 @pointwise(
     name="_binary_cross_entropy_backward",
     namespace="nn.functional",
-    inplace=False,
-    out=False,
     fast=True,
     grad={
         "input": _bce_second,
@@ -379,15 +370,7 @@ def _bce_rule(grad: Any, input: Any, target: Any, weight: Any, reduction: str, n
     return to_input, to_target
 
 
-@op(
-    name="_binary_cross_entropy",
-    namespace="nn.functional",
-    node_name="BinaryCrossEntropyBackward0",
-    promotion="same",
-    out=False,
-    fast=_bce,
-    grad={"input, target": _bce_rule},
-)
+@op(name="_binary_cross_entropy", namespace="nn.functional", promotion="same", fast=_bce, grad={"input, target": _bce_rule})
 def probability_loss(input: Tensor, target: Tensor, weight: Tensor | None, reduction: str) -> Tensor:
     """``-target log(input) - (1 - target) log(1 - input)``, times ``weight``, reduced."""
     return _bce(input, target, weight, reduction)
@@ -451,8 +434,6 @@ def _logit_second(grad: Any, input: Any, grad_output: Any) -> Any:
 @pointwise(
     name="_binary_cross_entropy_with_logits_backward",
     namespace="nn.functional",
-    inplace=False,
-    out=False,
     fast=True,
     grad={
         "input": _logit_second,
@@ -487,11 +468,9 @@ def _bce_logits_rule(grad: Any, input: Any, target: Any, weight: Any, pos_weight
 @op(
     name="_binary_cross_entropy_with_logits",
     namespace="nn.functional",
-    node_name="BinaryCrossEntropyWithLogitsBackward0",
     promotion="default",
     broadcasts=True,
     elementwise=False,
-    out=False,
     fast=_bce_logits,
     grad={"input, target": _bce_logits_rule},
 )
