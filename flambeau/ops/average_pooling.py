@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 
-from ..core import dtype as dtypes
 from ..core.arrays.copies import contiguous
 from ..core.arrays.kinds import kind_of
 from ..core.calls.annotations import Tensor
@@ -57,32 +56,32 @@ def _sums(array: np.ndarray, kernel_size: Ints, stride: Ints, size: Ints) -> np.
     return array
 
 
-def _average(
-    input: np.ndarray, kernel_size: Any, stride: Any, padding: Any, ceil_mode: bool, count_include_pad: bool, divisor_override: int | None
-) -> np.ndarray:
-    rank = len(kernel_size)
-    if input.dtype.kind in "cb":
-        raise NotImplementedError(f"\"avg_pool{rank}d\" not implemented for '{dtypes.of_array(input).legacy}'")
-    if divisor_override == 0:
-        raise RuntimeError("divisor must be not zero")
-    kernel_size, stride, padding, _, size = pool_geometry(f"avg_pool{rank}d", rank, input.shape, kernel_size, stride, padding, 1, ceil_mode)
-    spatial = input.shape[-rank:]
-    after = [max(0, (n - 1) * s + k - length - p) for n, s, k, length, p in zip(size, stride, kernel_size, spatial, padding, strict=True)]
-    total = _sums(padded(input, padding, after), kernel_size, stride, size)
-    result = _divided(total, _divisors(spatial, kernel_size, stride, padding, size, count_include_pad, divisor_override))
-    return in_layout(result, is_channels_last(input))
+def _average_of_grad(
+    grad: Any, kernel_size: Any, stride: Any, padding: Any, ceil_mode: bool, count_include_pad: bool, divisor_override: int | None
+) -> Any:
+    return _AVERAGES[len(kernel_size)].wrapper(grad, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override)
 
 
-def _average_backward(
-    grad_output: np.ndarray,
+@op(
+    name="_avg_pool_backward",
+    namespace="nn.functional",
+    promotion="same",
+    work="prod(shape)",
+    fast=True,
+    grad={"grad_output": _average_of_grad},
+    forward="linear",
+)
+def average_backward(
+    grad_output: Tensor,
     shape: Any,
     kernel_size: Any,
     stride: Any,
     padding: Any,
     ceil_mode: bool,
     count_include_pad: bool,
-    divisor_override: int | None,
-) -> np.ndarray:
+    divisor_override: Any,
+) -> Tensor:
+    """``grad_output`` spread evenly over each window of an input of shape ``shape``."""
     rank = len(kernel_size)
     kernel_size, stride, padding, _, size = pool_geometry(f"avg_pool{rank}d", rank, shape, kernel_size, stride, padding, 1, ceil_mode)
     spatial = tuple(shape[-rank:])
@@ -106,40 +105,20 @@ def _average_backward(
     return in_layout(contiguous(part), is_channels_last(grad_output))
 
 
-def _average_of_grad(
-    grad: Any, kernel_size: Any, stride: Any, padding: Any, ceil_mode: bool, count_include_pad: bool, divisor_override: int | None
-) -> Any:
-    return _AVERAGES[len(kernel_size)].wrapper(grad, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override)
-
-
-@op(
-    name="_avg_pool_backward",
-    namespace="nn.functional",
-    promotion="same",
-    work="prod(shape)",
-    fast=_average_backward,
-    grad={"grad_output": _average_of_grad},
-    forward="linear",
-)
-def average_backward(
-    grad_output: Tensor,
-    shape: Any,
-    kernel_size: Any,
-    stride: Any,
-    padding: Any,
-    ceil_mode: bool,
-    count_include_pad: bool,
-    divisor_override: Any,
-) -> Tensor:
-    """``grad_output`` spread evenly over each window of an input of shape ``shape``."""
-    return _average_backward(grad_output, shape, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override)
-
-
 def average_pool(
     input: Tensor, kernel_size: Any, stride: Any, padding: Any, ceil_mode: bool, count_include_pad: bool, divisor_override: Any
 ) -> Tensor:
     """Mean of each window; ``kernel`` is a tuple."""
-    return _average(input, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override)
+    rank = len(kernel_size)
+    reject(f"avg_pool{rank}d", input, "cb")
+    if divisor_override == 0:
+        raise RuntimeError("divisor must be not zero")
+    kernel_size, stride, padding, _, size = pool_geometry(f"avg_pool{rank}d", rank, input.shape, kernel_size, stride, padding, 1, ceil_mode)
+    spatial = input.shape[-rank:]
+    after = [max(0, (n - 1) * s + k - length - p) for n, s, k, length, p in zip(size, stride, kernel_size, spatial, padding, strict=True)]
+    total = _sums(padded(input, padding, after), kernel_size, stride, size)
+    result = _divided(total, _divisors(spatial, kernel_size, stride, padding, size, count_include_pad, divisor_override))
+    return in_layout(result, is_channels_last(input))
 
 
 _AVERAGES: dict[int, Any] = {
@@ -150,7 +129,7 @@ _AVERAGES: dict[int, Any] = {
         node_name=f"AvgPool{max(rank, 2)}DBackward0",
         forward="linear",
         promotion="same",
-        fast=_average,
+        fast=True,
         grad={
             "input": lambda grad, input_shape, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override, node: tied(
                 average_backward(grad, input_shape, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override),
@@ -162,18 +141,10 @@ _AVERAGES: dict[int, Any] = {
 }
 
 
-def _pool(
-    rank: int,
-    input: Any,
-    kernel_size: Any,
-    stride: Any,
-    padding: Any,
-    ceil_mode: bool,
-    count_include_pad: bool,
-    divisor_override: int | None,
-) -> Any:
+def _pool(rank: int, input: Any, kernel_size: Any, *options: Any) -> Any:
+    """The operation of ``rank`` dimensions, with its further arguments in their order."""
     kernel_size = ints(kernel_size, rank, f"avg_pool{rank}d", "kernel_size", what="pooling")
-    return _AVERAGES[rank].wrapper(input, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override)
+    return _AVERAGES[rank].wrapper(input, kernel_size, *options)
 
 
 @composite(namespace="nn.functional")
@@ -277,7 +248,8 @@ def avg_pool3d(
 
 
 # -- adaptive ------------------------------------------------------------------------------------------------------------------
-def _adaptive_average(input: np.ndarray, size: Ints) -> np.ndarray:
+def adaptive_average(input: Tensor, size: Any) -> Tensor:
+    """Mean of each bin."""
     rank = len(size)
     if not input.size:
         return np.empty((*input.shape[: input.ndim - rank], *size), input.dtype)
@@ -301,27 +273,6 @@ def _adaptive_average(input: np.ndarray, size: Ints) -> np.ndarray:
     return in_layout(means.copy() if means is input else contiguous(means), is_channels_last(input))
 
 
-def _adaptive_average_backward(grad_output: np.ndarray, spatial: Ints) -> np.ndarray:
-    rank = len(spatial)
-    gradient = grad_output
-    for dim, length in enumerate(spatial):
-        axis = gradient.ndim - rank + dim
-        count = gradient.shape[axis]
-        if length == count:
-            continue
-        rest = (slice(None),) * (rank - 1 - dim)
-        whole = np.zeros((*gradient.shape[:axis], length, *gradient.shape[axis + 1 :]), gradient.dtype)
-        for k, (start, stop) in enumerate(bins(length, count)):
-            whole[(..., slice(start, stop), *rest)] += gradient[(..., slice(k, k + 1), *rest)] / (stop - start)
-        gradient = whole
-    return in_layout(gradient.copy() if gradient is grad_output else gradient, is_channels_last(grad_output))
-
-
-def adaptive_average(input: Tensor, size: Any) -> Tensor:
-    """Mean of each bin."""
-    return _adaptive_average(input, tuple(size))
-
-
 @op(
     batch="folded",
     name="_adaptive_avg_pool_backward",
@@ -335,7 +286,19 @@ def adaptive_average(input: Tensor, size: Any) -> Tensor:
 )
 def adaptive_average_backward(grad_output: Tensor, spatial: Any) -> Tensor:
     """``grad_output`` spread evenly over each bin of a plane of size ``spatial``."""
-    return _adaptive_average_backward(grad_output, tuple(spatial))
+    rank = len(spatial)
+    gradient = grad_output
+    for dim, length in enumerate(spatial):
+        axis = gradient.ndim - rank + dim
+        count = gradient.shape[axis]
+        if length == count:
+            continue
+        rest = (slice(None),) * (rank - 1 - dim)
+        whole = np.zeros((*gradient.shape[:axis], length, *gradient.shape[axis + 1 :]), gradient.dtype)
+        for k, (start, stop) in enumerate(bins(length, count)):
+            whole[(..., slice(start, stop), *rest)] += gradient[(..., slice(k, k + 1), *rest)] / (stop - start)
+        gradient = whole
+    return in_layout(gradient.copy() if gradient is grad_output else gradient, is_channels_last(grad_output))
 
 
 _ADAPTIVE: dict[int, Any] = {

@@ -182,32 +182,6 @@ def _canonicalize(
     return input, weight, bias, stride, padding, dilation, transposed, ints(output_padding, rank, "convolution", "output_padding"), groups
 
 
-def _convolution(
-    input: np.ndarray,
-    weight: np.ndarray,
-    bias: Any,
-    stride: Ints,
-    padding: Ints,
-    dilation: Ints,
-    transposed: bool,
-    output_padding: Ints,
-    groups: int,
-) -> np.ndarray:
-    bias_shape = None if bias is None else bias.shape
-    spatial, by_product = _geometry(
-        input.shape, weight.shape, bias_shape, stride, padding, dilation, bool(transposed), output_padding, groups
-    )
-    if by_product is not None and input.flags.c_contiguous and weight.flags.c_contiguous:
-        result = by_product(input, weight, stride, padding, dilation)
-        if bias is not None:
-            result += bias.reshape(-1, *(1,) * len(stride))
-        return result
-    last = is_channels_last(input) or is_channels_last(weight)
-    if transposed:
-        return _spread(input, weight, bias, spatial, stride, padding, dilation, groups, last)
-    return _correlated(input, weight, bias, stride, padding, dilation, groups, last)
-
-
 # Their work is the number of multiply-adds, about, of which 12 take as long as an element of an element-wise operation.
 @native.part("_correlate", work="input.size * weight.size // max(weight.shape[1] * prod(stride), 1) // 12")
 def _correlated(
@@ -242,7 +216,7 @@ def _finished(result: np.ndarray, bias: Any, last: bool) -> np.ndarray:
     method=False,
     out=False,
     canonicalize=_canonicalize,
-    fast=_convolution,
+    fast=True,
     grad={"input, weight, bias": _derivatives},
     autocast={"cuda": "narrow"},
     forward="bilinear",
@@ -280,7 +254,16 @@ def convolution(
         >>> torch.convolution(x, w, None, [1], [0], [1], True, [0], 1)
         tensor([[[-1., -1., -2.,  4.]]])
     """
-    return _convolution(input, weight, bias, stride, padding, dilation, transposed, output_padding, groups)
+    bias_shape = None if bias is None else bias.shape
+    spatial, by_product = _geometry(
+        input.shape, weight.shape, bias_shape, stride, padding, dilation, bool(transposed), output_padding, groups
+    )
+    if by_product is not None and input.flags.c_contiguous and weight.flags.c_contiguous:
+        return _finished(by_product(input, weight, stride, padding, dilation), bias, False)
+    last = is_channels_last(input) or is_channels_last(weight)
+    if transposed:
+        return _spread(input, weight, bias, spatial, stride, padding, dilation, groups, last)
+    return _correlated(input, weight, bias, stride, padding, dilation, groups, last)
 
 
 def _weight_input(grad: Any, other: Any, stride: Ints, padding: Ints, dilation: Ints, groups: int, input_shape: Any) -> Any:
@@ -296,45 +279,30 @@ def _weight_other(grad: Any, input: Any, stride: Ints, padding: Ints, dilation: 
     return result
 
 
-def _pair(input: np.ndarray, other: np.ndarray, kernel_size: Any, stride: Ints, padding: Ints, dilation: Ints, groups: int) -> np.ndarray:
-    return correlate_pair(input, other, tuple(kernel_size), stride, padding, dilation, groups)
-
-
 @op(
     work="other.size * input.shape[1] * prod(kernel_size) // groups // 12",
     name="_convolution_weight",
     node_name="ConvolutionBackward0",
     promotion="same",
-    fast=_pair,
-    grad={
-        "input": lambda grad, other, stride, padding, dilation, groups, input_shape: _weight_input(
-            grad, other, stride, padding, dilation, groups, input_shape
-        ),
-        "other": lambda grad, input, stride, padding, dilation, groups, other_shape: _weight_other(
-            grad, input, stride, padding, dilation, groups, other_shape
-        ),
-    },
+    fast=True,
+    grad={"input": _weight_input, "other": _weight_other},
 )
 def convolution_weight(input: Tensor, other: Tensor, kernel_size: Any, stride: Any, padding: Any, dilation: Any, groups: int) -> Tensor:
     """Correlation of a convolution's input with something of its output's shape: the gradient of the weight."""
-    return _pair(input, other, kernel_size, stride, padding, dilation, groups)
-
-
-def _sums(input: np.ndarray) -> np.ndarray:
-    return np.add.reduce(np.add.reduce(input.reshape(*input.shape[:2], -1), -1), 0) if input.size else np.zeros(input.shape[1], input.dtype)
+    return correlate_pair(input, other, tuple(kernel_size), stride, padding, dilation, groups)
 
 
 @op(
     name="_channel_sums",
     node_name="SumBackward1",
     promotion="same",
-    fast=_sums,
+    fast=True,
     grad={"input": lambda grad, input_shape: grad.reshape(1, -1, *(1,) * (len(input_shape) - 2)).expand(input_shape)},
     forward="linear",
 )
 def channel_sums(input: Tensor) -> Tensor:
     """Sum of each channel of ``(N, C, *)``: the gradient of a convolution's bias."""
-    return _sums(input)
+    return np.add.reduce(np.add.reduce(input.reshape(*input.shape[:2], -1), -1), 0) if input.size else np.zeros(input.shape[1], input.dtype)
 
 
 # -- public forms -------------------------------------------------------------------------------------------------------------
@@ -401,12 +369,9 @@ def _transpose(
     name = f"conv_transpose{rank}d"
     x, batched = _batched(name, rank, input)
     _check_rank(rank, x, weight)
-    stride, padding, dilation = (
-        ints(stride, rank, name, "stride"),
-        ints(padding, rank, name, "padding"),
-        ints(dilation, rank, name, "dilation"),
-    )
-    result = convolution(x, weight, bias, stride, padding, dilation, True, ints(output_padding, rank, name, "output_padding"), groups)
+    stride, padding = ints(stride, rank, name, "stride"), ints(padding, rank, name, "padding")
+    dilation, output_padding = ints(dilation, rank, name, "dilation"), ints(output_padding, rank, name, "output_padding")
+    result = convolution(x, weight, bias, stride, padding, dilation, True, output_padding, groups)
     return result if batched else result.squeeze(0)
 
 

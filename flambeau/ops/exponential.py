@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ..core.calls.annotations import Number, Tensor
-from ..core.calls.registry import pointwise
+from ..core.calls.registry import holomorphic, pointwise
 from ..core.layout import strided
 from ..core.tensor import Tensor as TensorType
 from .arithmetic import conj, order_of, reject
@@ -16,13 +16,7 @@ from .arithmetic import conj, order_of, reject
 LN2, LN10 = math.log(2), math.log(10)
 
 
-@pointwise(
-    ufunc=np.exp,
-    promotion="int_to_float",
-    grad={"input": lambda grad, result: grad * conj(result)},
-    autocast={"cuda": "float32"},
-    forward="holomorphic",
-)
+@holomorphic(ufunc=np.exp, grad={"input": lambda grad, result: grad * conj(result)}, autocast={"cuda": "float32"})
 def exp(input: Tensor) -> Tensor:
     """e to the power ``input``, element by element.
 
@@ -41,7 +35,7 @@ def exp(input: Tensor) -> Tensor:
     return np.exp(input)
 
 
-@pointwise(ufunc=np.exp2, promotion="int_to_float", grad={"input": lambda grad, result: grad * conj(result * LN2)}, forward="holomorphic")
+@holomorphic(ufunc=np.exp2, grad={"input": lambda grad, result: grad * conj(result * LN2)})
 def exp2(input: Tensor) -> Tensor:
     """2 to the power ``input``, element by element.
 
@@ -60,14 +54,7 @@ def exp2(input: Tensor) -> Tensor:
     return np.exp2(input)
 
 
-@pointwise(
-    ufunc=np.expm1,
-    promotion="int_to_float",
-    grad={"input": lambda grad, result: grad * conj(result + 1)},
-    autocast={"cuda": "float32"},
-    forward="holomorphic",
-    keeps_zero=True,
-)
+@holomorphic(ufunc=np.expm1, grad={"input": lambda grad, result: grad * conj(result + 1)}, autocast={"cuda": "float32"}, keeps_zero=True)
 def expm1(input: Tensor) -> Tensor:
     """``exp(input) - 1``, exact near zero.
 
@@ -86,13 +73,7 @@ def expm1(input: Tensor) -> Tensor:
     return np.expm1(input)
 
 
-@pointwise(
-    ufunc=np.log,
-    promotion="int_to_float",
-    grad={"input": lambda grad, input: grad / conj(input)},
-    autocast={"cuda": "float32"},
-    forward="holomorphic",
-)
+@holomorphic(ufunc=np.log, grad={"input": lambda grad, input: grad / conj(input)}, autocast={"cuda": "float32"})
 def log(input: Tensor) -> Tensor:
     """Natural logarithm; -inf at 0, NaN below.
 
@@ -111,13 +92,7 @@ def log(input: Tensor) -> Tensor:
     return np.log(input)
 
 
-@pointwise(
-    ufunc=np.log2,
-    promotion="int_to_float",
-    grad={"input": lambda grad, input: grad / conj(input * LN2)},
-    autocast={"cuda": "float32"},
-    forward="holomorphic",
-)
+@holomorphic(ufunc=np.log2, grad={"input": lambda grad, input: grad / conj(input * LN2)}, autocast={"cuda": "float32"})
 def log2(input: Tensor) -> Tensor:
     """Logarithm to base 2; -inf at 0, NaN below.
 
@@ -136,13 +111,7 @@ def log2(input: Tensor) -> Tensor:
     return np.log2(input)
 
 
-@pointwise(
-    ufunc=np.log10,
-    promotion="int_to_float",
-    grad={"input": lambda grad, input: grad / conj(input * LN10)},
-    autocast={"cuda": "float32"},
-    forward="holomorphic",
-)
+@holomorphic(ufunc=np.log10, grad={"input": lambda grad, input: grad / conj(input * LN10)}, autocast={"cuda": "float32"})
 def log10(input: Tensor) -> Tensor:
     """Logarithm to base 10; -inf at 0, NaN below.
 
@@ -180,12 +149,10 @@ def complex_log1p(input: np.ndarray) -> np.ndarray:
     return result
 
 
-@pointwise(
+@holomorphic(
     fast=lambda a: np.log1p(a) if a.dtype.kind == "f" else None,
-    promotion="int_to_float",
     grad={"input": _log1p_gradient},
     autocast={"cuda": "float32"},
-    forward="holomorphic",
     keeps_zero=True,
 )
 def log1p(input: Tensor) -> Tensor:
@@ -368,13 +335,9 @@ def logistic(input: np.ndarray) -> np.ndarray:
     return np.divide(_ONE, result, out=result)
 
 
-def _logistic_slope(grad: np.ndarray, result: np.ndarray) -> np.ndarray:
-    return np.multiply(np.multiply(grad, np.subtract(_ONE, result)), result)
-
-
 @pointwise(
     name="_sigmoid_backward",
-    fast=_logistic_slope,
+    fast=True,
     grad={
         "grad_output": lambda grad, output: grad * (1 - output) * output,
         "output": lambda grad, grad_output, output: grad * grad_output * (1 - 2 * output),
@@ -384,14 +347,12 @@ def _logistic_slope(grad: np.ndarray, result: np.ndarray) -> np.ndarray:
 )
 def sigmoid_backward(grad_output: Tensor, output: Tensor) -> Tensor:
     """``grad_output * (1 - output) * output`` of real tensors in one step."""
-    return _logistic_slope(grad_output, output)
+    return np.multiply(np.multiply(grad_output, np.subtract(_ONE, output)), output)
 
 
-@pointwise(
+@holomorphic(
     fast=lambda a: logistic(a) if a.dtype.kind == "f" else None,
-    promotion="int_to_float",
     grad={"input": lambda grad, result: grad * conj((1 - result) * result) if result.is_complex() else sigmoid_backward(grad, result)},
-    forward="holomorphic",
 )
 def sigmoid(input: Tensor) -> Tensor:
     """The logistic function ``1 / (1 + exp(-input))``.

@@ -9,23 +9,29 @@ from hypothesis import given, settings, strategies as st
 import flambeau as torch
 import flambeau.nn.functional as F
 from flambeau.core.arrays import native
+from flambeau.core.calls.registry import primitive
 from flambeau.kernels.compiler.pool import pool
 from flambeau.kernels.families import loss as kernels
-from flambeau.ops.losses import class_loss, loss as plain
 
 from .guard import guarded
 
 CLOSE = {np.float32: 1e-5, np.float64: 1e-13}
-FORWARD = {"cross_entropy": class_loss._cross_entropy, "nll_loss": class_loss._nll, "smoothed_cross_entropy": class_loss._smoothed_losses}
+
+
+def reference(name):
+    """The kernel over arrays that a native one stands beside."""
+    return primitive(name, "nn.functional").kernel
+
+
+FORWARD = {name: reference(f"_{name}") for name in ("cross_entropy", "nll_loss", "smoothed_cross_entropy")}
 
 
 def _backward(name, g, x, *rest):
     """The reference gradient."""
     with native.disabled():
         if name == "nll_loss":
-            return class_loss._nll_backward(g, rest[0], rest[1], x.shape, *rest[2:])
-        reference = {"cross_entropy": class_loss._cross_entropy_backward, "smoothed_cross_entropy": class_loss.smoothed_backward.kernel}
-        return reference[name](g, x, *rest)
+            return reference("_nll_loss_backward")(g, rest[0], rest[1], x.shape, *rest[2:])
+        return reference(f"_{name}_backward")(g, x, *rest)
 
 
 @pytest.mark.parametrize("name", list(FORWARD))
@@ -114,15 +120,10 @@ def test_programs_with_and_without_kernels_agree(options, dtype):
     assert torch.allclose(slope.float(), wanted_slope.float(), rtol=wide, atol=wide * wanted_slope.float().abs().max().item())
 
 
-REFERENCES = {
-    "mse_loss": (plain._mse, ()),
-    "huber_loss": (plain._huber, (0.4, 1.5)),
-    "binary_cross_entropy": (plain._bce, None),
-    "binary_cross_entropy_with_logits": (plain._bce_logits, None),
-}
+NUMBERS = {"mse_loss": (), "huber_loss": (0.4, 1.5), "binary_cross_entropy": None, "binary_cross_entropy_with_logits": None}
 
 
-@pytest.mark.parametrize("name", list(REFERENCES))
+@pytest.mark.parametrize("name", list(NUMBERS))
 @given(
     shape=st.lists(st.integers(1, 60), max_size=3).map(tuple),
     dtype=st.sampled_from([np.float32, np.float64]),
@@ -133,12 +134,12 @@ REFERENCES = {
 def test_plain_losses(name, shape, dtype, reduction, end):
     rng = np.random.default_rng(len(shape))
     x, t = (guarded(np.asarray(rng.random(shape).astype(dtype)), end) for _ in range(2))
-    reference, numbers = REFERENCES[name]
+    numbers = NUMBERS[name]
     if name.endswith("logits"):
         x, rest = guarded(x * 20 - 10, end), (None, None, reduction)
     else:
         rest = (None, reduction) if numbers is None else (reduction, *numbers)
-    result, wanted = getattr(kernels, name)(x, t, *rest), reference(x, t, *rest)
+    result, wanted = getattr(kernels, name)(x, t, *rest), reference(f"_{name}")(x, t, *rest)
     assert result.dtype == dtype and result.shape == np.shape(wanted)
     np.testing.assert_allclose(result, wanted, rtol=CLOSE[dtype], atol=CLOSE[dtype])
 

@@ -559,6 +559,11 @@ def pointwise(**options: Any) -> Declare:
     return op(**options)
 
 
+def holomorphic(**options: Any) -> Declare:
+    """Declare a holomorphic function, of which an integer's value is a float: one rule serves both directions, and complex numbers."""
+    return pointwise(promotion="int_to_float", forward="holomorphic", **options)
+
+
 def _register_operator(entry: Entry, word: str) -> None:
     """``__add__``, and for arithmetic ``__radd__`` and ``__iadd__`` too."""
     add_method(f"__{word}__", lambda: wrappers.make_wrapper(entry, f"__{word}__", operator=True))

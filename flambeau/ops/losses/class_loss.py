@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -14,9 +15,12 @@ from ...core.calls.registry import composite, op, resolve
 from ...core.state import grad_enabled, run_ignoring_fp
 from ...core.tape.ties import tied
 from ...core.tensor import Tensor as TensorClass
+from ..arithmetic import reject
 from ..linalg.products import linear
 from ..small import small_cross_entropy, small_cross_entropy_gradient
 from .loss import reduced, reduction_of
+
+_of_classes = partial(op, namespace="nn.functional", opmath="native")
 
 
 # -- checks ----------------------------------------------------------------------------------------------------------------------
@@ -125,30 +129,10 @@ def _put(values: np.ndarray, index: np.ndarray, given: np.ndarray) -> None:
 
 
 # -- negative log likelihood -----------------------------------------------------------------------------------------------------
-def _nll(input: np.ndarray, target: np.ndarray, weight: Any, reduction: str, ignore_index: int) -> np.ndarray:
-    _check_classes(input, target, weight, ignore_index)
-    if input.dtype.kind in "iubc":
-        raise NotImplementedError(f"\"nll_loss_out_frame\" not implemented for '{dtypes.of_array(input).legacy}'")
-    x = opmath(input)
-    picked = _Picked(target, opmath(weight), ignore_index, input.ndim > 1, x.dtype)
-    loss = picked.reduce(-_take(x if input.ndim > 1 else x[None], picked.index), reduction)
-    return loss if x is input else np.asarray(loss).astype(input.dtype)
-
-
-def _nll_backward(grad_output: np.ndarray, target: np.ndarray, weight: Any, shape: Any, reduction: str, ignore_index: int) -> np.ndarray:
-    grad = opmath(grad_output)
-    picked = _Picked(target, opmath(weight), ignore_index, len(shape) > 1, grad.dtype)
-    gradient = np.zeros(shape, grad.dtype)
-    _put(gradient if len(shape) > 1 else gradient[None], picked.index, -picked.shares(grad, reduction))
-    return gradient.astype(grad_output.dtype, copy=False)
-
-
-@op(
+@_of_classes(
     name="_nll_loss_backward",
-    namespace="nn.functional",
-    opmath="native",
     work="prod(shape)",
-    fast=_nll_backward,
+    fast=True,
     grad={
         "grad_output": lambda grad, target, weight, reduction, ignore_index: likelihood_loss(grad, target, weight, reduction, ignore_index)
     },
@@ -157,14 +141,16 @@ def likelihood_backward(
     grad_output: Tensor, target: Tensor, weight: Tensor | None, shape: Any, reduction: str, ignore_index: int
 ) -> Tensor:
     """Minus each sample's share of ``grad_output`` at its class; zeros elsewhere."""
-    return _nll_backward(grad_output, target, weight, shape, reduction, ignore_index)
+    grad = opmath(grad_output)
+    picked = _Picked(target, opmath(weight), ignore_index, len(shape) > 1, grad.dtype)
+    gradient = np.zeros(shape, grad.dtype)
+    _put(gradient if len(shape) > 1 else gradient[None], picked.index, -picked.shares(grad, reduction))
+    return gradient.astype(grad_output.dtype, copy=False)
 
 
-@op(
+@_of_classes(
     name="_nll_loss",
-    namespace="nn.functional",
-    opmath="native",
-    fast=_nll,
+    fast=True,
     grad={
         "input": lambda grad, target, weight, reduction, ignore_index, input_shape, node: tied(
             likelihood_backward(grad, target, weight, input_shape, reduction, ignore_index), node.edges[0]
@@ -173,7 +159,12 @@ def likelihood_backward(
 )
 def likelihood_loss(input: Tensor, target: Tensor, weight: Tensor | None, reduction: str, ignore_index: int) -> Tensor:
     """Minus the score of each sample's class, reduced."""
-    return _nll(input, target, weight, reduction, ignore_index)
+    _check_classes(input, target, weight, ignore_index)
+    reject("nll_loss_out_frame", input, "iubc")
+    x = opmath(input)
+    picked = _Picked(target, opmath(weight), ignore_index, input.ndim > 1, x.dtype)
+    loss = picked.reduce(-_take(x if input.ndim > 1 else x[None], picked.index), reduction)
+    return loss if x is input else np.asarray(loss).astype(input.dtype)
 
 
 @composite(namespace="nn.functional", autocast="float32")
@@ -226,8 +217,7 @@ def _fast_cross_entropy(input: np.ndarray, target: np.ndarray, weight: Any, redu
 
 def _cross_entropy(input: np.ndarray, target: np.ndarray, weight: Any, reduction: str, ignore_index: int) -> np.ndarray:
     _check_classes(input, target, weight, ignore_index)
-    if input.dtype.kind in "iubc":
-        raise NotImplementedError(f"\"log_softmax_lastdim_kernel_impl\" not implemented for '{dtypes.of_array(input).legacy}'")
+    reject("log_softmax_lastdim_kernel_impl", input, "iubc")
     x = opmath(input)
     batched = input.ndim > 1
     x = x if batched else x[None]
@@ -271,15 +261,7 @@ def _cross_entropy_backward(
     return gradient.reshape(input.shape).astype(input.dtype, copy=False)
 
 
-@op(
-    name="_cross_entropy_backward",
-    namespace="nn.functional",
-    opmath="native",
-    work="input.size",
-    fast=_fast_cross_entropy_backward,
-    fp_safe=True,
-    grad=None,
-)
+@_of_classes(name="_cross_entropy_backward", work="input.size", fast=_fast_cross_entropy_backward, fp_safe=True, grad=None)
 def cross_entropy_backward(
     grad_output: Tensor, input: Tensor, target: Tensor, weight: Tensor | None, reduction: str, ignore_index: int
 ) -> Tensor:
@@ -295,14 +277,8 @@ def _cross_entropy_rule(grad: Any, input: Any, target: Any, weight: Any, reducti
     return inner - input.softmax(dim) * inner.sum(dim, keepdim=True)
 
 
-@op(
-    name="_cross_entropy",
-    namespace="nn.functional",
-    opmath="native",
-    node_name="NllLossBackward0",
-    fast=_fast_cross_entropy,
-    fp_safe=True,
-    grad={"input": _cross_entropy_rule},
+@_of_classes(
+    name="_cross_entropy", node_name="NllLossBackward0", fast=_fast_cross_entropy, fp_safe=True, grad={"input": _cross_entropy_rule}
 )
 def class_cross_entropy(input: Tensor, target: Tensor, weight: Tensor | None, reduction: str, ignore_index: int) -> Tensor:
     """Minus the log-probability of each sample's class under ``softmax(input)``, reduced; one node for both steps."""
@@ -310,32 +286,12 @@ def class_cross_entropy(input: Tensor, target: Tensor, weight: Tensor | None, re
 
 
 # -- smoothed labels -----------------------------------------------------------------------------------------------------------------
-def _smoothed_losses(
-    input: np.ndarray, target: np.ndarray, weight: Any, reduction: str, ignore_index: int, label_smoothing: float
-) -> np.ndarray:
-    _check_classes(input, target, weight, ignore_index)
-    if input.dtype.kind in "iubc":
-        raise NotImplementedError(f"\"log_softmax_lastdim_kernel_impl\" not implemented for '{dtypes.of_array(input).legacy}'")
-    x, weight = opmath(input if input.ndim > 1 else input[None]), opmath(weight)
-    picked = _Picked(target, weight, ignore_index, input.ndim > 1, x.dtype)
-    scores = np.subtract(x, np.maximum.reduce(x, axis=1, keepdims=True)) if x.size else x
-    scores = scores - np.log(np.add.reduce(np.exp(scores), axis=1, keepdims=True))
-    likelihood = _Picked.reduce(picked, -_take(scores, picked.index), "none")
-    even = -np.add.reduce(scores if weight is None else scores * _by_class(weight, x.ndim), axis=1)
-    even = np.where(target.reshape(even.shape) == ignore_index, 0, even).reshape(likelihood.shape)
-    losses = likelihood * (1 - label_smoothing) + even * (label_smoothing / max(x.shape[1], 1))
-    if reduction != "none":
-        losses = np.add.reduce(losses, axis=None)
-        losses = np.divide(losses, picked.total) if reduction == "mean" else losses
-    return np.asarray(losses).astype(input.dtype)
-
-
 def _by_class(weight: np.ndarray, ndim: int) -> np.ndarray:
     """Weights ``(C,)`` beside scores ``(N, C, *)``."""
     return weight.reshape(-1, *(1,) * (ndim - 2))
 
 
-@op(name="_smoothed_cross_entropy_backward", namespace="nn.functional", opmath="native", work="input.size", grad=None)
+@_of_classes(name="_smoothed_cross_entropy_backward", work="input.size", grad=None)
 def smoothed_backward(
     grad_output: Tensor, input: Tensor, target: Tensor, weight: Tensor | None, reduction: str, ignore_index: int, label_smoothing: float
 ) -> Tensor:
@@ -356,6 +312,16 @@ def smoothed_backward(
     return gradient.reshape(input.shape).astype(input.dtype, copy=False)
 
 
+def _along(weight: Any, dim: int, input: Any) -> Any:
+    """Weights ``(C,)`` beside scores whose classes lie along ``dim``."""
+    return weight.reshape([-1 if d == dim else 1 for d in range(input.ndim)])
+
+
+def _total_weight(target: Any, weight: Any, ignored: Any) -> Any:
+    """What a mean is over: the weights of the targets that count, or their number."""
+    return (~ignored).sum() if weight is None else weight[target.masked_fill(ignored, 0)].masked_fill(ignored, 0.0).sum()
+
+
 def _smoothed_rule(grad: Any, input: Any, target: Any, weight: Any, reduction: str, ignore_index: int, label_smoothing: float) -> Any:
     if not grad_enabled():
         return smoothed_backward(grad, input, target, weight, reduction, ignore_index, label_smoothing)
@@ -363,27 +329,33 @@ def _smoothed_rule(grad: Any, input: Any, target: Any, weight: Any, reduction: s
     ignored = target == ignore_index
     even = grad * (label_smoothing / max(input.size(dim), 1))
     if reduction == "mean":
-        even = even / ((~ignored).sum() if weight is None else weight[target.masked_fill(ignored, 0)].masked_fill(ignored, 0.0).sum())
+        even = even / _total_weight(target, weight, ignored)
     even = even.expand(target.shape).masked_fill(ignored, 0.0).unsqueeze(dim).expand(input.shape)
     if weight is not None:
-        even = even * weight.reshape([-1 if d == dim else 1 for d in range(input.ndim)])
+        even = even * _along(weight, dim, input)
     inner = likelihood_backward(grad * (1 - label_smoothing), target, weight, tuple(input.shape), reduction, ignore_index) - even
     return inner - input.softmax(dim) * inner.sum(dim, keepdim=True)
 
 
-@op(
-    name="_smoothed_cross_entropy",
-    namespace="nn.functional",
-    node_name="AddBackward0",
-    opmath="native",
-    fast=_smoothed_losses,
-    grad={"input": _smoothed_rule},
-)
+@_of_classes(name="_smoothed_cross_entropy", node_name="AddBackward0", fast=True, grad={"input": _smoothed_rule})
 def smoothed_cross_entropy(
     input: Tensor, target: Tensor, weight: Tensor | None, reduction: str, ignore_index: int, label_smoothing: float
 ) -> Tensor:
     """Cross entropy with a part ``label_smoothing`` of each label spread over all classes, reduced."""
-    return _smoothed_losses(input, target, weight, reduction, ignore_index, label_smoothing)
+    _check_classes(input, target, weight, ignore_index)
+    reject("log_softmax_lastdim_kernel_impl", input, "iubc")
+    x, weight = opmath(input if input.ndim > 1 else input[None]), opmath(weight)
+    picked = _Picked(target, weight, ignore_index, input.ndim > 1, x.dtype)
+    scores = np.subtract(x, np.maximum.reduce(x, axis=1, keepdims=True)) if x.size else x
+    scores = scores - np.log(np.add.reduce(np.exp(scores), axis=1, keepdims=True))
+    likelihood = _Picked.reduce(picked, -_take(scores, picked.index), "none")
+    even = -np.add.reduce(scores if weight is None else scores * _by_class(weight, x.ndim), axis=1)
+    even = np.where(target.reshape(even.shape) == ignore_index, 0, even).reshape(likelihood.shape)
+    losses = likelihood * (1 - label_smoothing) + even * (label_smoothing / max(x.shape[1], 1))
+    if reduction != "none":
+        losses = np.add.reduce(losses, axis=None)
+        losses = np.divide(losses, picked.total) if reduction == "mean" else losses
+    return np.asarray(losses).astype(input.dtype)
 
 
 def _smoothed(input: Any, target: Any, weight: Any, reduction: str, ignore_index: int, label_smoothing: float) -> Any:
@@ -392,19 +364,13 @@ def _smoothed(input: Any, target: Any, weight: Any, reduction: str, ignore_index
     classes = input.size(dim)
     scores = input.log_softmax(dim)
     likelihood = likelihood_loss(scores, target, weight, reduction, ignore_index)
-    shape = [1] * input.dim()
-    shape[dim] = classes
-    even = -(scores if weight is None else scores * weight.reshape(shape)).sum(dim)
+    even = -(scores if weight is None else scores * _along(weight, dim, input)).sum(dim)
     ignored = target == ignore_index
     even = even.masked_fill(ignored, 0.0)
-    if reduction == "sum":
+    if reduction != "none":
         even = even.sum()
-    elif reduction == "mean":
-        if weight is None:
-            even = even.sum() / (~ignored).sum()
-        else:
-            factors = weight[target.masked_fill(ignored, 0)].masked_fill(ignored, 0.0)
-            even = even.sum() / factors.sum()
+    if reduction == "mean":
+        even = even / _total_weight(target, weight, ignored)
     return likelihood * (1 - label_smoothing) + even * (label_smoothing / classes)
 
 
@@ -423,9 +389,7 @@ def _of_probabilities(input: Any, target: Any, weight: Any, reduction: str, labe
         target = target * (1 - label_smoothing) + label_smoothing / classes
     products = input.log_softmax(dim) * target
     if weight is not None:
-        shape = [1] * input.dim()
-        shape[dim] = classes
-        products = products * weight.reshape(shape)
+        products = products * _along(weight, dim, input)
     if reduction == "none":
         return -products.sum(dim)
     total = -products.sum()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import warnings
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -18,6 +19,10 @@ from ..activation import logsigmoid
 from ..arithmetic import reject
 
 _REDUCTIONS = ("none", "mean", "sum")
+
+
+_slope = partial(pointwise, namespace="nn.functional", fast=True)  # the gradient of a loss
+_reduced = partial(op, namespace="nn.functional", promotion="default", broadcasts=True, elementwise=False, fast=True)  # a loss, reduced
 
 
 def reduction_of(reduction: str, size_average: bool | None = None, reduce: bool | None = None) -> str:
@@ -96,16 +101,8 @@ def _weighted(loss: Any, input: Any, weight: Any, reduction: str) -> Any:
 
 
 # -- differences -----------------------------------------------------------------------------------------------------------------
-def _mse(input: np.ndarray, target: np.ndarray, reduction: str) -> np.ndarray:
-    reject("mse_cpu", input, "iubc")
-    apart = np.subtract(input, target)
-    return reduced_array(np.multiply(apart, apart), reduction)
-
-
-@pointwise(
+@_slope(
     name="_mse_loss_backward",
-    namespace="nn.functional",
-    fast=True,
     grad={
         "input": lambda grad, grad_output, factor: grad * (grad_output * factor),
         "target": lambda grad, grad_output, factor: grad * (grad_output * -factor),
@@ -122,18 +119,12 @@ def _mse_rule(grad: Any, input: Any, target: Any, reduction: str, needs: Any) ->
     return to_input if needs[0] else None, -to_input if needs[1] else None
 
 
-@op(
-    name="_mse_loss",
-    namespace="nn.functional",
-    promotion="default",
-    broadcasts=True,
-    elementwise=False,
-    fast=_mse,
-    grad={"input, target": _mse_rule},
-)
+@_reduced(name="_mse_loss", grad={"input, target": _mse_rule})
 def squared_loss(input: Tensor, target: Tensor, reduction: str) -> Tensor:
     """Squared differences, reduced."""
-    return _mse(input, target, reduction)
+    reject("mse_cpu", input, "iubc")
+    apart = np.subtract(input, target)
+    return reduced_array(np.multiply(apart, apart), reduction)
 
 
 @composite(namespace="nn.functional", autocast="float32")
@@ -206,23 +197,13 @@ def l1_loss(
     return reduced(loss, reduction) if weight is None else _weighted(loss, input, weight, reduction)
 
 
-def _huber(input: np.ndarray, target: np.ndarray, reduction: str, delta: float, scale: float) -> np.ndarray:
-    """``scale * (apart**2 / 2)`` below ``delta``, ``scale * delta * (|apart| - delta / 2)`` from there on."""
-    reject("huber_cpu", input, "iubc")
-    apart = np.abs(np.subtract(input, target))
-    low = np.minimum(apart, apart.dtype.type(delta))
-    return reduced_array(low * (apart - low * apart.dtype.type(0.5)) * apart.dtype.type(scale), reduction)
-
-
 def _within(input: Any, target: Any, delta: float) -> Any:
     apart = input - target
     return (apart >= -delta) & (apart <= delta)
 
 
-@pointwise(
+@_slope(
     name="_huber_loss_backward",
-    namespace="nn.functional",
-    fast=True,
     grad={
         "input": lambda grad, input, target, grad_output, delta, factor: grad * (grad_output * factor) * _within(input, target, delta),
         "target": lambda grad, input, target, grad_output, delta, factor: grad * (grad_output * -factor) * _within(input, target, delta),
@@ -242,21 +223,15 @@ def _huber_rule(grad: Any, input: Any, target: Any, reduction: str, delta: float
 
 def bounded_loss(input: Tensor, target: Tensor, reduction: str, delta: float, scale: float) -> Tensor:
     """Squared differences that go on linearly from ``delta`` on, times ``scale``, reduced."""
-    return _huber(input, target, reduction, delta, scale)
+    """``scale * (apart**2 / 2)`` below ``delta``, ``scale * delta * (|apart| - delta / 2)`` from there on."""
+    reject("huber_cpu", input, "iubc")
+    apart = np.abs(np.subtract(input, target))
+    low = np.minimum(apart, apart.dtype.type(delta))
+    return reduced_array(low * (apart - low * apart.dtype.type(0.5)) * apart.dtype.type(scale), reduction)
 
 
 _BOUNDED: dict[str, Any] = {
-    name: op(
-        name="_" + name,
-        namespace="nn.functional",
-        node_name=node,
-        promotion="default",
-        broadcasts=True,
-        elementwise=False,
-        fast=_huber,
-        grad={"input, target": _huber_rule},
-    )(bounded_loss)
-    for name, node in (("huber_loss", "HuberLossBackward0"), ("smooth_l1_loss", "SmoothL1LossBackward0"))
+    name: _reduced(name="_" + name, grad={"input, target": _huber_rule})(bounded_loss) for name in ("huber_loss", "smooth_l1_loss")
 }
 
 
@@ -325,16 +300,6 @@ def huber_loss(input: Tensor, target: Tensor, reduction: str = "mean", delta: fl
 
 
 # -- binary cross entropy ----------------------------------------------------------------------------------------------------------
-def _bce(input: np.ndarray, target: np.ndarray, weight: Any, reduction: str) -> np.ndarray:
-    reject("binary_cross_entropy", input, "biuc")
-    for name, array in (("input", input), ("target", target)):
-        if array.size and kind_of(array).has_values and not (array.min() >= 0 and array.max() <= 1):  # nor NaN
-            raise RuntimeError(f"all elements of {name} should be between 0 and 1")
-    floor = input.dtype.type(-100)  # log 0 would make the loss infinite and its gradient NaN
-    loss = (target - 1) * np.maximum(np.log1p(-input), floor) - target * np.maximum(np.log(input), floor)
-    return reduced_array(loss if weight is None else loss * weight, reduction)
-
-
 def _apart_from_zero(input: Any) -> Any:
     """``input (1 - input)`` as PyTorch keeps it from 0 in second derivatives."""
     return (input + 1e-12) * (1 - input + 1e-12)
@@ -345,10 +310,8 @@ def _bce_second(grad: Any, input: Any, target: Any, grad_output: Any) -> Any:
     return grad * grad_output * (input * input - 2 * input * target + target) / (spread * spread)
 
 
-@pointwise(
+@_slope(
     name="_binary_cross_entropy_backward",
-    namespace="nn.functional",
-    fast=True,
     grad={
         "input": _bce_second,
         "target": lambda grad, input, grad_output: -grad * grad_output / ((1 - input) * input).clamp_min(1e-12),
@@ -370,10 +333,16 @@ def _bce_rule(grad: Any, input: Any, target: Any, weight: Any, reduction: str, n
     return to_input, to_target
 
 
-@op(name="_binary_cross_entropy", namespace="nn.functional", promotion="same", fast=_bce, grad={"input, target": _bce_rule})
+@op(name="_binary_cross_entropy", namespace="nn.functional", promotion="same", fast=True, grad={"input, target": _bce_rule})
 def probability_loss(input: Tensor, target: Tensor, weight: Tensor | None, reduction: str) -> Tensor:
     """``-target log(input) - (1 - target) log(1 - input)``, times ``weight``, reduced."""
-    return _bce(input, target, weight, reduction)
+    reject("binary_cross_entropy", input, "biuc")
+    for name, array in (("input", input), ("target", target)):
+        if array.size and kind_of(array).has_values and not (array.min() >= 0 and array.max() <= 1):  # nor NaN
+            raise RuntimeError(f"all elements of {name} should be between 0 and 1")
+    floor = input.dtype.type(-100)  # log 0 would make the loss infinite and its gradient NaN
+    loss = (target - 1) * np.maximum(np.log1p(-input), floor) - target * np.maximum(np.log(input), floor)
+    return reduced_array(loss if weight is None else loss * weight, reduction)
 
 
 @composite(namespace="nn.functional", autocast={"cpu": "float32", "cuda": "banned"})
@@ -416,25 +385,13 @@ def binary_cross_entropy(
     return probability_loss(input, target, weight, reduction)
 
 
-def _bce_logits(input: np.ndarray, target: np.ndarray, weight: Any, pos_weight: Any, reduction: str) -> np.ndarray:
-    reject("binary_cross_entropy_with_logits", input, "iub")
-    # log(1 + exp(-x)) = log1p(exp(-|x|)) + max(-x, 0): exp never overflows
-    tail = np.log1p(np.exp(-np.abs(input))) + np.maximum(-input, 0)
-    if pos_weight is not None:
-        tail = tail * ((pos_weight - 1) * target + 1)
-    loss = (1 - target) * input + tail
-    return reduced_array(loss if weight is None else loss * weight, reduction)
-
-
 def _logit_second(grad: Any, input: Any, grad_output: Any) -> Any:
     p = input.sigmoid()
     return grad * grad_output * p * (1 - p)
 
 
-@pointwise(
+@_slope(
     name="_binary_cross_entropy_with_logits_backward",
-    namespace="nn.functional",
-    fast=True,
     grad={
         "input": _logit_second,
         "target": lambda grad, grad_output: -grad * grad_output,
@@ -465,18 +422,16 @@ def _bce_logits_rule(grad: Any, input: Any, target: Any, weight: Any, pos_weight
     return to_input, to_target
 
 
-@op(
-    name="_binary_cross_entropy_with_logits",
-    namespace="nn.functional",
-    promotion="default",
-    broadcasts=True,
-    elementwise=False,
-    fast=_bce_logits,
-    grad={"input, target": _bce_logits_rule},
-)
+@_reduced(name="_binary_cross_entropy_with_logits", grad={"input, target": _bce_logits_rule})
 def logit_loss(input: Tensor, target: Tensor, weight: Tensor | None, pos_weight: Tensor | None, reduction: str) -> Tensor:
     """Binary cross entropy of ``sigmoid(input)``, reduced."""
-    return _bce_logits(input, target, weight, pos_weight, reduction)
+    reject("binary_cross_entropy_with_logits", input, "iub")
+    # log(1 + exp(-x)) = log1p(exp(-|x|)) + max(-x, 0): exp never overflows
+    tail = np.log1p(np.exp(-np.abs(input))) + np.maximum(-input, 0)
+    if pos_weight is not None:
+        tail = tail * ((pos_weight - 1) * target + 1)
+    loss = (1 - target) * input + tail
+    return reduced_array(loss if weight is None else loss * weight, reduction)
 
 
 @composite(namespace="nn.functional", autocast="float32")
