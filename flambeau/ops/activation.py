@@ -297,15 +297,9 @@ def rrelu(input: Tensor, lower: float = 1 / 8, upper: float = 1 / 3, training: b
     if not kind_of(input._array).has_values:
         return (slopes * input).contiguous()
     below = input.detach() <= 0
-    drawn = input.new_empty(int(below.sum().item()), dtype=_float64()).uniform_(lower, upper, generator=generator)
+    drawn = input.new_empty(int(below.sum().item()), dtype=dtypes.float64).uniform_(lower, upper, generator=generator)
     slopes[below] = drawn.to(input.dtype)
     return (slopes * input).contiguous()
-
-
-def _float64() -> Any:
-    from ..core.dtype import float64
-
-    return float64
 
 
 @composite(name="rrelu", **_functional)
@@ -865,9 +859,6 @@ def hardshrink(input: Tensor, lambd: float = 0.5) -> Tensor:
     return kept(input, ~((input >= -lambd) & (input <= lambd)))
 
 
-TABLES["nn.functional"]["hardshrink"] = TABLES["torch"]["hardshrink"]
-
-
 @pointwise(
     **_functional,
     fast=True,
@@ -899,11 +890,6 @@ def softshrink(input: Tensor, lambd: float = 0.5) -> Tensor:
     return np.where(input > step, input - step, np.where(input < -step, input + step, input * input.dtype.type(0)))
 
 
-for _name in ("relu_", "selu_", "celu_", "threshold_"):
-    TABLES["nn.functional"][_name] = TABLES["torch"][_name]
-TABLES["nn.functional"]["prelu"] = TABLES["torch"]["prelu"]
-
-
 @composite(name="rrelu_", method=False)
 def rrelu_(input: Tensor, lower: float = 1 / 8, upper: float = 1 / 3, training: bool = False, generator: Any = None) -> Tensor:
     """``rrelu`` that writes its result into ``input``.
@@ -928,6 +914,7 @@ def rrelu_(input: Tensor, lower: float = 1 / 8, upper: float = 1 / 3, training: 
     return input.copy_(rrelu(input, lower, upper, training, generator))
 
 
-TABLES["nn.functional"]["rrelu_"] = TABLES["torch"]["rrelu_"]
+for _name in ("prelu", "hardshrink", "relu_", "selu_", "celu_", "threshold_", "rrelu_"):
+    TABLES["nn.functional"][_name] = TABLES["torch"][_name]
 
 __all__ = ["functional_relu", "relu"]

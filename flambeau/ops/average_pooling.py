@@ -9,7 +9,7 @@ import numpy as np
 from ..core.arrays.copies import contiguous
 from ..core.arrays.kinds import kind_of
 from ..core.calls.annotations import Tensor
-from ..core.calls.registry import composite, op
+from ..core.calls.registry import composite, described, op
 from ..core.tape.ties import tied
 from .arithmetic import reject
 from .patches import Ints, in_layout, ints, is_channels_last, padded, product
@@ -399,32 +399,32 @@ def _power_pool(rank: int, input: Any, norm_type: Any, kernel_size: Any, stride:
     return (means.sign() * means.abs().relu()).mul(product(kernel_size)).pow(1.0 / norm_type)
 
 
-def _declare_power_pool(rank: int) -> None:
+def _declare_power_pool(rank: int, root: str) -> None:
+    @composite(name=f"lp_pool{rank}d", namespace="nn.functional")
+    @described(rank=rank, shape=(1, *(2,) * rank), total=3.0 * 2**rank, root=root)
     def lp_pool(input: Tensor, norm_type: Any, kernel_size: Any, stride: Any = None, ceil_mode: bool = False) -> Any:
+        """Power average of each window: the ``norm_type``-th root of the sum of powers.
+
+        Args:
+            input: ``(N, C, *)`` or ``(C, *)`` with {rank} pooled dimensions, floating point.
+            norm_type: the power; 1 for sums, 2 for lengths.
+            kernel_size, stride, ceil_mode: as for ``avg_pool{rank}d``.
+        Returns:
+            ``(N, C, *)`` or ``(C, *)``, one element for each window.
+        Raises:
+            RuntimeError: geometry that does not fit.
+            ZeroDivisionError: a ``norm_type`` of 0.
+        Gradient: ``grad * (input / result)**(norm_type - 1)``, 0 where the result is 0.
+        Source: torch.nn.functional.lp_pool{rank}d.
+        Example:
+            >>> x = torch.full({shape}, 3.0)
+            >>> F.lp_pool{rank}d(x, norm_type=1, kernel_size=2).item()
+            {total}
+            >>> F.lp_pool{rank}d(x, norm_type=2, kernel_size=2).flatten()
+            tensor([{root}])
+        """
         return _power_pool(rank, input, norm_type, kernel_size, stride, ceil_mode)
 
-    lp_pool.__doc__ = f"""Power average of each window: the ``norm_type``-th root of the sum of powers.
 
-    Args:
-        input: ``(N, C, *)`` or ``(C, *)`` with {rank} pooled dimensions, floating point.
-        norm_type: the power; 1 for sums, 2 for lengths.
-        kernel_size, stride, ceil_mode: as for ``avg_pool{rank}d``.
-    Returns:
-        ``(N, C, *)`` or ``(C, *)``, one element for each window.
-    Raises:
-        RuntimeError: geometry that does not fit.
-        ZeroDivisionError: a ``norm_type`` of 0.
-    Gradient: ``grad * (input / result)**(norm_type - 1)``, 0 where the result is 0.
-    Source: torch.nn.functional.lp_pool{rank}d.
-    Example:
-        >>> x = torch.full({(1, *(2,) * rank)}, 3.0)
-        >>> F.lp_pool{rank}d(x, norm_type=1, kernel_size=2).item()
-        {3.0 * 2**rank}
-        >>> F.lp_pool{rank}d(x, norm_type=2, kernel_size=2).flatten()
-        tensor([{("4.2426", "6.", "8.4853")[rank - 1]}])
-    """
-    composite(name=f"lp_pool{rank}d", namespace="nn.functional")(lp_pool)
-
-
-for _rank in (1, 2, 3):
-    _declare_power_pool(_rank)
+for _rank, _root in enumerate(("4.2426", "6.", "8.4853"), 1):
+    _declare_power_pool(_rank, _root)

@@ -9,10 +9,9 @@ import numpy as np
 
 from ..core import dtype as dtypes
 from ..core.arrays.kinds import KINDS, check_same_device, kind_of, missing_values
-from ..core.calls import wrappers
 from ..core.calls.annotations import Number, Tensor
-from ..core.calls.registry import add_method, composite, op, other_names, pointwise, primitive
-from .arithmetic import order_of, reject
+from ..core.calls.registry import add_method, composite, op, other_names, pointwise
+from .arithmetic import order_of, reflected, reject
 
 
 # -- order --------------------------------------------------------------------------------------------------------------------
@@ -225,15 +224,10 @@ def allclose(input: Tensor, other: Tensor, rtol: float = 1e-05, atol: float = 1e
 
 
 # -- kinds of numbers -----------------------------------------------------------------------------------------------------------
-@op(
-    broadcasts=True,
-    elementwise=False,
-    pointwise=True,
-    fast=lambda a: np.isnan(a) if a.dtype.kind == "f" else None,
-    out=False,
-    grad=None,
-    keeps_zero=True,
-)
+_kind_of_number = partial(op, broadcasts=True, elementwise=False, pointwise=True, out=False, grad=None)
+
+
+@_kind_of_number(fast=lambda a: np.isnan(a) if a.dtype.kind == "f" else None, keeps_zero=True)
 def isnan(input: Tensor) -> Tensor:
     """Whether each element is NaN; of a complex number, whether a part is.
 
@@ -251,15 +245,7 @@ def isnan(input: Tensor) -> Tensor:
     return np.isnan(input) if input.dtype.kind not in "biu" else np.zeros_like(input, bool, order=order_of(input))
 
 
-@op(
-    broadcasts=True,
-    elementwise=False,
-    pointwise=True,
-    fast=lambda a: np.isinf(a) if a.dtype.kind == "f" else None,
-    out=False,
-    grad=None,
-    keeps_zero=True,
-)
+@_kind_of_number(fast=lambda a: np.isinf(a) if a.dtype.kind == "f" else None, keeps_zero=True)
 def isinf(input: Tensor) -> Tensor:
     """Whether each element is infinite; of a complex number, whether a part is.
 
@@ -277,15 +263,7 @@ def isinf(input: Tensor) -> Tensor:
     return np.isinf(input) if input.dtype.kind not in "biu" else np.zeros_like(input, bool, order=order_of(input))
 
 
-@op(
-    broadcasts=True,
-    elementwise=False,
-    pointwise=True,
-    fast=lambda a: np.isfinite(a) if a.dtype.kind == "f" else None,
-    out=False,
-    grad=None,
-    aten=None,
-)
+@_kind_of_number(fast=lambda a: np.isfinite(a) if a.dtype.kind == "f" else None, aten=None)
 def isfinite(input: Tensor) -> Tensor:
     """Whether each element is neither infinite nor NaN.
 
@@ -617,15 +595,8 @@ def isin(elements: Tensor | Number, test_elements: Tensor | Number, *, assume_un
     return wrap(np.asarray(mask))
 
 
-def _install() -> None:
-    names = (("__and__", "bitwise_and"), ("__or__", "bitwise_or"), ("__xor__", "bitwise_xor"))
-    for word, name in names:
-        reflected = word.replace("__", "__r", 1)
-        add_method(reflected, partial(wrappers.make_wrapper, primitive(name), reflected, operator=True))
-
-
-_install()
-
+for _word in ("and", "or", "xor"):
+    reflected(f"bitwise_{_word}", _word)
 
 other_names("isin", element="elements", test_element="test_elements")
 

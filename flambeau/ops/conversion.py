@@ -12,7 +12,7 @@ from ..core.arrays.copies import copy_into
 from ..core.arrays.kinds import copying, kind_of, moved, pinned, pinning_kind, place_of
 from ..core.calls.annotations import Tensor
 from ..core.calls.casting import cast_array
-from ..core.calls.registry import add_method, composite, method, op, view
+from ..core.calls.registry import add_method, composite, described, method, op, view
 from ..core.device import device, device as Device
 from ..core.layout import contiguous_format, empty_as, is_contiguous_as, laid_out, memory_format, preserve_format, suggested_format
 from ..core.shape import element_strides, restrided
@@ -351,23 +351,24 @@ def parse_to(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, Any, b
 
 
 def _cast_method(name: str, dtype: Any) -> None:
+    @described(name=name, dtype=dtype)
     def cast(self: Any, *, memory_format: Any = preserve_format) -> Any:
+        """The tensor as ``{dtype}``.
+
+        Args:
+            memory_format: of a copy; ``torch.preserve_format`` keeps the strides of a dense tensor.
+        Returns:
+            The tensor itself where it has that dtype, a copy otherwise.
+        Raises:
+            RuntimeError: a format for another number of dimensions.
+        Gradient: ``grad`` with this tensor's dtype.
+        Source: torch.Tensor.{name}.
+        """
         if self.dtype is dtype and memory_format is preserve_format:
             return self
         return converted(self, dtype, False, memory_format)
 
     cast.__name__ = cast.__qualname__ = name
-    cast.__doc__ = f"""The tensor as ``{dtype}``.
-
-    Args:
-        memory_format: of a copy; ``torch.preserve_format`` keeps the strides of a dense tensor.
-    Returns:
-        The tensor itself where it has that dtype, a copy otherwise.
-    Raises:
-        RuntimeError: a format for another number of dimensions.
-    Gradient: ``grad`` with this tensor's dtype.
-    Source: torch.Tensor.{name}.
-    """
     add_method(name, lambda: cast)
 
 
@@ -428,25 +429,25 @@ def cuda(input: Tensor, device: Any = None, non_blocking: bool = False, memory_f
 
 
 def _declare_absent(name: str, error: type[Exception], message: str) -> None:
+    @method(name=name)
+    @described(name=name, error=error.__name__, message=message)
     def absent(input: Tensor, device: Any = None, non_blocking: bool = False, memory_format: Any = preserve_format) -> Tensor:
+        """The tensor on a device that is never there.
+
+        Args:
+            input: any shape and dtype.
+            device, non_blocking, memory_format: as for ``Tensor.cuda``.
+        Returns:
+            Nothing.
+        Raises:
+            {error}: always.
+        Source: torch.Tensor.{name}.
+        Example:
+            >>> torch.ones(2).{name}()
+            Traceback (most recent call last):
+            {error}: {message}
+        """
         raise error(message)
-
-    absent.__doc__ = f"""The tensor on a device that is never there.
-
-    Args:
-        input: any shape and dtype.
-        device, non_blocking, memory_format: as for ``Tensor.cuda``.
-    Returns:
-        Nothing.
-    Raises:
-        {error.__name__}: always.
-    Source: torch.Tensor.{name}.
-    Example:
-        >>> torch.ones(2).{name}()
-        Traceback (most recent call last):
-        {error.__name__}: {message}
-    """
-    method(name=name)(absent)
 
 
 _declare_absent("xpu", AssertionError, "Torch not compiled with XPU enabled")

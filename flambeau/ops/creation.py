@@ -19,6 +19,7 @@ from ..core.layout import empty_as, empty_strided_array, format_strides
 from ..core.shape import restrided
 from ..core.state import run_ignoring_fp
 from ..core.tensor import Tensor
+from .arithmetic import dtype_of
 
 # The fast path of factories that take sizes one by one or as one sequence.
 _SIZED = (
@@ -123,11 +124,6 @@ def empty(new: Creation, *sizes: Any, size: Any = None, memory_format: Any = Non
     return new.make(np.empty, shape, kind)
 
 
-def fill_dtype(value: Any) -> dtypes.dtype:
-    """The dtype of ``full``'s result: that of the value."""
-    return value.dtype if isinstance(value, Tensor) else dtypes.of_number(value)
-
-
 def filled(shape: tuple[int, ...], value: Any, dtype: dtypes.dtype) -> np.ndarray:
     """An array of ``shape`` full of ``value``.
 
@@ -190,7 +186,7 @@ def full(new: Creation, size: Sequence[int], fill_value: Any) -> Any:
         raise TypeError(f"full(): argument 'size' (position 1) must be tuple of ints, not {type(size).__name__}")
     if not isinstance(fill_value, (bool, int, float, complex, np.number, np.bool_, Tensor)):
         raise TypeError(f"full(): argument 'fill_value' (position 2) must be Number, not {type(fill_value).__name__}")
-    return new.make(filled, sizes_from((size,), "full"), fill_value, new.dtype or fill_dtype(fill_value))
+    return new.make(filled, sizes_from((size,), "full"), fill_value, new.dtype or dtype_of(fill_value))
 
 
 # -- like another tensor ------------------------------------------------------------------------------------------------------

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -56,18 +57,19 @@ def _fast_accumulate(ufunc: Any) -> Any:
 
 
 # -- cumsum, cumprod ------------------------------------------------------------------------------------------------------------
-@op(
+_accumulation = partial(
+    op,
     promotion="same",
     opmath="native",
     inplace=True,
     out=Out(dtype="dtype"),
     canonicalize=_prepare,
-    fast=_fast_accumulate(np.add),
-    grad={"input": lambda grad, dim: reversed_cumsum(grad, dim)},
     autocast={"cuda": "result"},
-    forward="linear",
     batch="along",
 )
+
+
+@_accumulation(fast=_fast_accumulate(np.add), grad={"input": reversed_cumsum}, forward="linear")
 def cumsum(input: Tensor, dim: int, *, dtype: Any = None) -> Tensor:
     """Running sum along ``dim``.
 
@@ -133,17 +135,7 @@ def _products_without_each(grad: Any, input: Any, dim: int) -> Any:
     return stack(parts, dim)
 
 
-@op(
-    promotion="same",
-    opmath="native",
-    inplace=True,
-    out=Out(dtype="dtype"),
-    canonicalize=_prepare,
-    fast=_fast_accumulate(np.multiply),
-    grad={"input": _cumprod_gradient},
-    autocast={"cuda": "result"},
-    batch="along",
-)
+@_accumulation(fast=_fast_accumulate(np.multiply), grad={"input": _cumprod_gradient})
 def cumprod(input: Tensor, dim: int, *, dtype: Any = None) -> Tensor:
     """Running product along ``dim``.
 
@@ -191,7 +183,8 @@ def _running_gradient(grad: Any, result1: Any, dim: int, input_shape: Any) -> An
     return scattered_sums(grad, dim, result1, input_shape)
 
 
-@op(
+_running_extremum = partial(
+    op,
     opmath="native",
     out=EXACT,
     canonicalize=_prepare,
@@ -200,6 +193,9 @@ def _running_gradient(grad: Any, result1: Any, dim: int, input_shape: Any) -> An
     forward="selects",
     batch="along",
 )
+
+
+@_running_extremum()
 def cummax(input: Tensor, dim: int) -> Any:
     """Running maximum along ``dim`` and where it is; of equal elements the last, from a NaN on NaN.
 
@@ -221,15 +217,7 @@ def cummax(input: Tensor, dim: int) -> Any:
     return _running(np.maximum, np.greater_equal, input, dim)
 
 
-@op(
-    opmath="native",
-    out=EXACT,
-    canonicalize=_prepare,
-    returns=("values", "indices"),
-    grad={"input": _running_gradient},
-    forward="selects",
-    batch="along",
-)
+@_running_extremum()
 def cummin(input: Tensor, dim: int) -> Any:
     """Running minimum along ``dim`` and where it is; of equal elements the last, from a NaN on NaN.
 
@@ -291,8 +279,7 @@ def logcumsumexp(input: Tensor, dim: int) -> Tensor:
         >>> torch.logcumsumexp(torch.tensor([1000.0, 1000.0, 0.0]), dim=0)
         tensor([1000.0000, 1000.6932, 1000.6932])
     """
-    if input.dtype.kind in "biu":
-        raise NotImplementedError(f"\"logcumsumexp_out_cpu\" not implemented for '{_legacy(input)}'")
+    reject("logcumsumexp_out_cpu", input, "biu")
     if not input.ndim:
         return input.copy()
     if input.dtype.kind == "c":
@@ -311,12 +298,6 @@ def _complex_logcumsumexp(input: np.ndarray, dim: int) -> np.ndarray:
         running = complex_logaddexp(term, running)
         into[i] = running
     return result
-
-
-def _legacy(array: np.ndarray) -> str:
-    from ..core.dtype import of_array
-
-    return of_array(array).legacy
 
 
 # -- differences and integrals --------------------------------------------------------------------------------------------------

@@ -34,13 +34,6 @@ def _check_indices(weight: np.ndarray, indices: np.ndarray) -> None:
         raise IndexError(f"index out of range in self: embedding has {weight.shape[0]} rows")
 
 
-def _look_up(
-    weight: np.ndarray, indices: np.ndarray, padding_idx: int = -1, scale_grad_by_freq: bool = False, sparse: bool = False
-) -> np.ndarray:
-    _check_indices(weight, indices)
-    return weight.take(indices, axis=0)
-
-
 def _shares(indices: np.ndarray, rows: int, padding_idx: int, scale_grad_by_freq: bool, kind: np.dtype) -> Any:
     """Factor of each look-up's gradient, or None where all are 1."""
     factor = None
@@ -112,7 +105,7 @@ def sparse_gradient(grad: Any, indices: Any, shape: tuple[int, ...], padding_idx
     method=False,
     out=False,
     work="indices.size * weight.shape[-1]",
-    fast=_look_up,
+    fast=True,
     grad={
         "weight": lambda grad, indices, weight_shape, padding_idx, scale_grad_by_freq, sparse: (
             sparse_gradient(grad, indices, weight_shape, padding_idx, scale_grad_by_freq)
@@ -144,7 +137,8 @@ def embedding(weight: Tensor, indices: Tensor, padding_idx: int = -1, scale_grad
                 [10., 11.],
                 [ 0.,  1.]])
     """
-    return _look_up(weight, indices, padding_idx, scale_grad_by_freq, sparse)
+    _check_indices(weight, indices)
+    return weight.take(indices, axis=0)
 
 
 @composite(method=False)
@@ -277,13 +271,6 @@ def _is_plain(table: Any) -> bool:
     return table.__class__ is np.ndarray and table.ndim == 2 and table.dtype in (np.float32, np.float64)
 
 
-def _sums_of_bags(weight: np.ndarray, indices: np.ndarray, bounds: Any, bags: Any, scale_grad_by_freq: bool) -> np.ndarray:
-    result, filled = np.zeros((len(bounds) - 1, weight.shape[1]), weight.dtype), bounds[1:] > bounds[:-1]
-    if filled.any():
-        result[filled] = np.add.reduceat(weight.take(indices, axis=0), bounds[:-1][filled], axis=0)
-    return result
-
-
 def _rule_of_bags(grad: Any, indices: Any, weight_shape: Any, bags: Any, scale_grad_by_freq: bool) -> Any:
     return embedding_backward(embedding(grad, wrap(bags)), indices, weight_shape[0], -1, scale_grad_by_freq)
 
@@ -292,13 +279,16 @@ def _rule_of_bags(grad: Any, indices: Any, weight_shape: Any, bags: Any, scale_g
     name="_bag_sums",
     node_name="EmbeddingBagBackward0",
     work="indices.size * weight.shape[1]",
-    fast=_sums_of_bags,
+    fast=True,
     grad={"weight": _rule_of_bags},
     forward="linear",
 )
 def bag_sums(weight: Tensor, indices: Tensor, bounds: Any, bags: Any, scale_grad_by_freq: bool) -> Tensor:
     """Sums of the rows of ``weight`` at ``indices``; bag ``b`` has those from ``bounds[b]`` to ``bounds[b + 1]``, which ``bags`` names."""
-    return _sums_of_bags(weight, indices, bounds, bags, scale_grad_by_freq)
+    result, filled = np.zeros((len(bounds) - 1, weight.shape[1]), weight.dtype), bounds[1:] > bounds[:-1]
+    if filled.any():
+        result[filled] = np.add.reduceat(weight.take(indices, axis=0), bounds[:-1][filled], axis=0)
+    return result
 
 
 def _check_modes(input: Any, mode: str, scale_grad_by_freq: bool, sparse: bool, per_sample_weights: Any) -> None:

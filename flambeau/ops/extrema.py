@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import numpy as np
 
-from ..core import dtype as dtypes
 from ..core.arrays.kinds import perhaps
 from ..core.calls.annotations import Tensor
 from ..core.calls.out import EXACT, Out, same_dtype
-from ..core.calls.registry import composite, op, resolve
+from ..core.calls.registry import composite, described, op, resolve
 from ..core.layout import row_major
 from ..core.shape import reduced_shape, wrap_dim, wrap_dims
 from ..core.tensor import Tensor as TensorType
+from .arithmetic import reject
 from .reduction import array_dims, kept, lies_as_pytorchs
 from .scatter import scattered_sums
 from .small import LIMIT, row_places
@@ -39,11 +40,6 @@ def require_elements(operation: str, array: np.ndarray, dims: Any, without: type
             raise IndexError(f"{operation}(): Expected reduction dim {dim} to have non-zero size.")
 
 
-def require_real(operation: str, array: np.ndarray) -> None:
-    if array.dtype.kind == "c":
-        raise NotImplementedError(f"\"{operation}\" not implemented for '{dtypes.of_array(array).legacy}'")
-
-
 def _shared_evenly(grad: Any, input: Any, result: Any, dim: Any, keepdim: bool) -> Any:
     """The gradient of an extremum, in equal parts to all elements that have its value; NaN, which equals nothing, gives NaN to all."""
     ndim = input.ndim
@@ -55,13 +51,13 @@ def _shared_evenly(grad: Any, input: Any, result: Any, dim: Any, keepdim: bool) 
     return chosen * (grad / chosen.sum(wrap_dims(dim, ndim), True))
 
 
-def to_place(grad: Any, indices: Any, dim: int, keepdim: bool, shape: tuple[int, ...]) -> Any:
+def to_place(grad: Any, result1: Any, dim: int, keepdim: bool, input_shape: tuple[int, ...]) -> Any:
     """The gradient of a selection along ``dim``: ``grad`` at the place that was selected, 0 elsewhere."""
-    if not shape:
+    if not input_shape:
         return grad
     if not keepdim:
-        grad, indices = grad.unsqueeze(dim), indices.unsqueeze(dim)
-    return scattered_sums(grad, dim, indices, shape)
+        grad, result1 = grad.unsqueeze(dim), result1.unsqueeze(dim)
+    return scattered_sums(grad, dim, result1, input_shape)
 
 
 def index_along(finder: str, array: np.ndarray, dim: int, keepdim: bool) -> np.ndarray:
@@ -93,7 +89,7 @@ def _canonicalize_extremum(operation: str) -> Any:
         dims = array_dims(dim, array)
         require_elements(operation, array, dims or None)
         if array.size:  # of nothing there is no largest
-            require_real(operation, array)
+            reject(operation, array, "c")
         return (input, dims, keepdim)
 
     return canonicalize
@@ -127,19 +123,18 @@ def _complain_extremum(have: Any, want: Any) -> Exception:
     )
 
 
-_EXTREMUM_OUT = Out(fits=same_dtype, complain=_complain_extremum)
-
-
-@op(
+_extreme = partial(
+    op,
     promotion="same",
     opmath="native",
-    out=_EXTREMUM_OUT,
-    canonicalize=_canonicalize_extremum("amax"),
-    fast=_reduced(np.maximum),
+    out=Out(fits=same_dtype, complain=_complain_extremum),
     grad={"input": _shared_evenly},
     forward="reduces",
     batch="along all",
 )
+
+
+@_extreme(canonicalize=_canonicalize_extremum("amax"), fast=_reduced(np.maximum))
 def amax(input: Tensor, dim: Any = (), keepdim: bool = False) -> Tensor:
     """Largest element, of all or over ``dim``.
 
@@ -164,16 +159,7 @@ def amax(input: Tensor, dim: Any = (), keepdim: bool = False) -> Tensor:
     return _extremum(np.maximum, input, dim, keepdim)
 
 
-@op(
-    promotion="same",
-    opmath="native",
-    out=_EXTREMUM_OUT,
-    canonicalize=_canonicalize_extremum("amin"),
-    fast=_reduced(np.minimum),
-    grad={"input": _shared_evenly},
-    forward="reduces",
-    batch="along all",
-)
+@_extreme(canonicalize=_canonicalize_extremum("amin"), fast=_reduced(np.minimum))
 def amin(input: Tensor, dim: Any = (), keepdim: bool = False) -> Tensor:
     """Smallest element, of all or over ``dim``.
 
@@ -200,12 +186,8 @@ def amin(input: Tensor, dim: Any = (), keepdim: bool = False) -> Tensor:
 # -- max, min -------------------------------------------------------------------------------------------------------------------
 def _canonicalize_all(operation: str) -> Any:
     def canonicalize(input: Any) -> tuple[Any, ...]:
-        require_real(operation, input._array)
-        if not input._array.size:
-            raise RuntimeError(
-                f"{operation}(): Expected reduction dim to be specified for input.numel() == 0. Specify the reduction dim with the 'dim' "
-                "argument."
-            )
+        reject(operation, input._array, "c")
+        require_elements(operation, input._array, None)
         return (input,)
 
     return canonicalize
@@ -251,16 +233,12 @@ max_of_all, min_of_all = _all_extremum("max", np.maximum), _all_extremum("min", 
 
 def _canonicalize_along(operation: str) -> Any:
     def canonicalize(input: Any, dim: int, keepdim: bool) -> tuple[Any, ...]:
-        require_real(operation, input._array)
+        reject(operation, input._array, "c")
         dim = wrap_dim(dim.__index__(), input._array.ndim)
         require_elements(operation, input._array, dim)
         return (input, dim, keepdim)
 
     return canonicalize
-
-
-def _to_result_place(grad: Any, result1: Any, dim: int, keepdim: bool, input_shape: Any) -> Any:
-    return to_place(grad, result1, dim, keepdim, input_shape)
 
 
 def _extremum_along(name: str, ufunc: Any, finder: str) -> Any:
@@ -290,7 +268,7 @@ def _extremum_along(name: str, ufunc: Any, finder: str) -> Any:
         fp_safe=True,  # neither comparing nor choosing raises floating-point errors
         returns=("values", "indices"),
         node_name=f"{name.title()}Backward0",
-        grad={"input": _to_result_place},
+        grad={"input": to_place},
         aten=f"{name}.dim",
         forward="selects",
         batch="along",
@@ -373,7 +351,7 @@ def min_(input: Tensor, dim: Any = None, keepdim: bool = False, *, other: Any = 
 
 
 def _canonicalize_aminmax(input: Any, dim: Any, keepdim: bool) -> tuple[Any, ...]:
-    require_real("aminmax", input._array)
+    reject("aminmax", input._array, "c")
     if dim is None:
         if not input._array.size:
             raise RuntimeError("aminmax(): cannot compute aminmax over an empty dimension as the operation has no identity.")
@@ -436,8 +414,7 @@ def aminmax(input: Tensor, *, dim: int | None = None, keepdim: bool = False) -> 
 def _canonicalize_position(operation: str) -> Any:
     def canonicalize(input: Any, dim: Any, keepdim: bool) -> tuple[Any, ...]:
         array = input._array
-        if array.dtype.kind in "bc":
-            raise NotImplementedError(f"\"{operation}_cpu\" not implemented for '{input.dtype.legacy}'")
+        reject(f"{operation}_cpu", array, "bc")
         if dim is None:
             require_elements(operation, array, None, IndexError)
             return (input, None, keepdim)
@@ -467,31 +444,29 @@ def _fast_position(finder: str) -> Any:
     return fast
 
 
-_POSITION_DOC = """Position of the {which} element, in the flattened tensor or along ``dim``; the first of equal ones.
-
-    Args:
-        input: any shape, real, not bool.
-        dim: dimension to reduce; the flattened tensor when None.
-        keepdim: keep the reduced dimension with size 1.
-    Returns:
-        int64, of ``input``'s shape without ``dim``, 0-d when None. A NaN counts as the {which}.
-    Raises:
-        IndexError: nothing to reduce, or ``dim`` out of range.
-        NotImplementedError: bool or complex input.
-    Source: torch.{name}.
-    Example:
-        >>> x = torch.tensor([[1, 5, 5], [4, 2, 0]])
-        >>> torch.{name}(x), torch.{name}(x, dim=1)
-        {shown}
-    """
-
-
 def _position_op(name: str, which: str, shown: str) -> Any:
+    @described(name=name, which=which, shown=shown)
     def kernel(input: Tensor, dim: int | None = None, keepdim: bool = False) -> Tensor:
+        """Position of the {which} element, in the flattened tensor or along ``dim``; the first of equal ones.
+
+        Args:
+            input: any shape, real, not bool.
+            dim: dimension to reduce; the flattened tensor when None.
+            keepdim: keep the reduced dimension with size 1.
+        Returns:
+            int64, of ``input``'s shape without ``dim``, 0-d when None. A NaN counts as the {which}.
+        Raises:
+            IndexError: nothing to reduce, or ``dim`` out of range.
+            NotImplementedError: bool or complex input.
+        Source: torch.{name}.
+        Example:
+            >>> x = torch.tensor([[1, 5, 5], [4, 2, 0]])
+            >>> torch.{name}(x), torch.{name}(x, dim=1)
+            {shown}
+        """
         return _position(name, input, dim, keepdim)
 
     kernel.__name__ = kernel.__qualname__ = name
-    kernel.__doc__ = _POSITION_DOC.format(which=which, name=name, shown=shown)
     declare = op(
         promotion="same",
         opmath="native",

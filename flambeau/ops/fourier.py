@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -68,14 +69,10 @@ def _last(count: int) -> tuple[int, ...]:
     return tuple(range(-count, 0))
 
 
-@op(
-    name="_fft_c2c",
-    out=True,
-    opmath="native",
-    fast=True,
-    grad={"input": lambda grad, dim, normalization, forward: fft_c2c(grad, dim, normalization, not forward)},
-    forward="linear",
-)
+_transform = partial(op, out=True, opmath="native", fast=True, forward="linear")
+
+
+@_transform(name="_fft_c2c", grad={"input": lambda grad, dim, normalization, forward: fft_c2c(grad, dim, normalization, not forward)})
 def fft_c2c(input: Tensor, dim: Sequence[int], normalization: int, forward: bool) -> Tensor:
     """Transform of complex numbers along the dimensions ``dim``; ``forward`` has the minus sign in the exponent."""
     if input.dtype.kind != "c":
@@ -98,7 +95,7 @@ def _real_gradient(grad: Any, input_shape: Any, dim: Any, normalization: int, on
     return fft_c2c(grad, dim, normalization, not forward).real
 
 
-@op(name="_fft_r2c", out=True, opmath="native", fast=True, grad={"input": _real_gradient}, forward="linear")
+@_transform(name="_fft_r2c", grad={"input": _real_gradient})
 def fft_r2c(input: Tensor, dim: Sequence[int], normalization: int, onesided: bool, forward: bool = True) -> Tensor:
     """Transform of real numbers along the dimensions ``dim``; ``forward`` has the minus sign in the exponent.
 
@@ -144,14 +141,7 @@ def _hermitian_gradient(grad: Any, dim: Any, normalization: int) -> Any:
     return gradient * grad.new_tensor(factors).reshape([-1] + [1] * (grad.ndim - 1 - dim[-1]))
 
 
-@op(
-    name="_fft_c2r",
-    out=True,
-    opmath="native",
-    fast=True,
-    grad={"input": lambda grad, dim, normalization: _hermitian_gradient(grad, dim, normalization)},
-    forward="linear",
-)
+@_transform(name="_fft_c2r", grad={"input": _hermitian_gradient})
 def fft_c2r(input: Tensor, dim: Sequence[int], normalization: int, last_dim_size: int) -> Tensor:
     """Inverse transform to real numbers, ``last_dim_size`` of them along the last of ``dim``, of which ``input`` has the first half."""
     if input.dtype.kind != "c":

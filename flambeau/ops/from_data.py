@@ -19,7 +19,7 @@ from ..core.calls.registry import composite, factory, method
 from ..core.device import cpu
 from ..core.state import ignoring_fp, run_ignoring_fp
 from ..core.storage import TypedStorage, UntypedStorage
-from ..core.tensor import Tensor, share, wrap
+from ..core.tensor import Tensor, share, storage_of, wrap
 from .creation import array_like, fitting
 
 _ONLY_FLOATS = {float}
@@ -302,12 +302,7 @@ def _sharing(array: np.ndarray, dtype: dtypes.dtype | None) -> Tensor:
     if dtype is not None and dtype.numpy != checked.dtype:
         return wrap(cast_array(checked, dtype))
     _warn_read_only(checked)
-    return share(checked[...], UntypedStorage._of_array(_owner(checked)))
-
-
-def _owner(array: np.ndarray) -> np.ndarray:
-    """The array whose memory a storage made for ``array`` covers: ``array`` itself, as PyTorch takes it."""
-    return array
+    return share(checked[...], UntypedStorage._of_array(checked))
 
 
 def _native(array: np.ndarray) -> np.ndarray:
@@ -610,8 +605,6 @@ def dlpack(input: Any, *, stream: Any = -1, max_version: Any = None, dl_device: 
         raise RuntimeError("__dlpack__: stream must be None on the CPU")
     if input._array.dtype.isbuiltin == 2:
         raise BufferError(f"__dlpack__: dtype {input.dtype} cannot be exported")
-    from ..core.tensor import storage_of
-
     storage_of(input)  # the memory escapes
     array = input._array
     if array.__class__ is not np.ndarray:

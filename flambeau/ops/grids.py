@@ -18,7 +18,7 @@ from ..autograd.api import grad as gradients_of
 from ..autograd.grad_mode import enable_grad, no_grad
 from ..core.arrays import native
 from ..core.calls.annotations import Tensor
-from ..core.calls.registry import composite, op
+from ..core.calls.registry import composite, described, op
 from ..core.state import grad_enabled, in_mode
 from ..core.tensor import Tensor as TensorType, wrap
 from .creation import ones, zeros
@@ -175,11 +175,7 @@ def _of_kernel(rank: int) -> Any:
         batch="folded",
         work="grid.size",
         node_name=f"GridSampler{rank}DBackward0",
-        grad={
-            "input, grid": lambda grad, input, grid, mode, padding, align_corners, needs: _gradients(
-                grad, input, grid, mode, padding, align_corners, needs
-            )
-        },
+        grad={"input, grid": _gradients},
     )
     def sampled(input: Tensor, grid: Tensor, mode: str, padding: str, align_corners: bool) -> Tensor:
         with no_grad():
@@ -246,33 +242,37 @@ def grid_sampler(input: Tensor, grid: Tensor, interpolation_mode: int, padding_m
     return _composed(input, grid, mode, padding, align_corners)
 
 
-def _of_rank(rank: int) -> Any:
+def _of_rank(rank: int, shape: str) -> Any:
+    @composite(name=f"grid_sampler_{rank}d", method=False, autocast={"cpu": "float32"})
+    @described(
+        rank=rank, shape=shape, count=2.0**rank, image=(1, 1, *(2,) * rank), middle=(*(1,) * (rank + 1), rank), value=(2**rank - 1) / 2
+    )
     def sampler(input: Tensor, grid: Tensor, interpolation_mode: int, padding_mode: int, align_corners: bool) -> Tensor:
+        """:func:`torch.grid_sampler` of ``{rank}`` dimensions.
+
+        Args:
+            input: ``{shape}``, floating point.
+            grid: ``(N, *out, {rank})``, of ``input``'s dtype.
+            interpolation_mode, padding_mode, align_corners: as for ``grid_sampler``.
+        Returns:
+            ``(N, C, *out)``, ``input``'s dtype.
+        Raises:
+            RuntimeError: another number of dimensions; shapes or dtypes that do not fit together.
+            NotImplementedError: an integer dtype.
+        Gradient: as of ``grid_sample``.
+        Source: torch.grid_sampler_{rank}d.
+        Example:
+            >>> image = torch.arange({count}).reshape({image})
+            >>> torch.grid_sampler_{rank}d(image, torch.zeros({middle}), 0, 0, False).item()
+            {value}
+        """
         _require(input.ndim == rank + 2, f"expected {rank + 2}D input, but got input with sizes {list(input.shape)}")
         return grid_sampler(input, grid, interpolation_mode, padding_mode, align_corners)
 
-    sampler.__doc__ = f""":func:`torch.grid_sampler` of ``{rank}`` dimensions.
-
-    Args:
-        input: ``{("(N, C, H, W)", "(N, C, D, H, W)")[rank - 2]}``, floating point.
-        grid: ``(N, *out, {rank})``, of ``input``'s dtype.
-        interpolation_mode, padding_mode, align_corners: as for ``grid_sampler``.
-    Returns:
-        ``(N, C, *out)``, ``input``'s dtype.
-    Raises:
-        RuntimeError: another number of dimensions; shapes or dtypes that do not fit together.
-        NotImplementedError: an integer dtype.
-    Gradient: as of ``grid_sample``.
-    Source: torch.grid_sampler_{rank}d.
-    Example:
-        >>> image = torch.arange({2.0**rank}).reshape({(1, 1, *(2,) * rank)})
-        >>> torch.grid_sampler_{rank}d(image, torch.zeros({(*(1,) * (rank + 1), rank)}), 0, 0, False).item()
-        {(2**rank - 1) / 2}
-    """
-    return composite(name=f"grid_sampler_{rank}d", method=False, autocast={"cpu": "float32"})(sampler)
+    return sampler
 
 
-grid_sampler_2d, grid_sampler_3d = _of_rank(2), _of_rank(3)
+grid_sampler_2d, grid_sampler_3d = _of_rank(2, "(N, C, H, W)"), _of_rank(3, "(N, C, D, H, W)")
 
 
 @composite(namespace="nn.functional", method=False, autocast={"cpu": "float32", "cuda": "widest"})

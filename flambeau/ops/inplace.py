@@ -26,11 +26,7 @@ from ..core.state import INFERENCE, active, grad_enabled, in_mode, interposed, m
 from ..core.storage import TypedStorage, UntypedStorage
 from ..core.tape.history import check_writable
 from ..core.tensor import Parameter, Tensor as TensorType, note_order, storage_of, wrap
-
-
-def zeros_like_grad(grad: Any) -> Any:
-    """The gradient of what was overwritten: it took part, but nothing depends on it any more."""
-    return grad.new_zeros(grad._array.shape)
+from .arithmetic import zeros
 
 
 def _canonicalize_copy(input: Any, src: Any, non_blocking: bool) -> tuple[Any, ...]:
@@ -58,7 +54,7 @@ def _canonicalize_copy(input: Any, src: Any, non_blocking: bool) -> tuple[Any, .
     inplace=True,
     canonicalize=_canonicalize_copy,
     node_name="CopyBackwards",
-    grad={"input": lambda grad: zeros_like_grad(grad), "src": lambda grad: grad},
+    grad={"input": zeros, "src": lambda grad: grad},
 )
 def copy(input: Tensor, src: Tensor, non_blocking: bool = False) -> Tensor:
     """``src`` broadcast to ``input``'s shape and cast to its dtype; ``input.copy_(src)`` writes it there.
@@ -98,7 +94,7 @@ def _canonicalize_fill(input: Any, value: Any) -> tuple[Any, ...]:
     inplace=True,
     may_overlap=True,
     canonicalize=_canonicalize_fill,
-    grad={"input": lambda grad: zeros_like_grad(grad), "value": lambda grad: grad.sum()},
+    grad={"input": zeros, "value": lambda grad: grad.sum()},
 )
 def fill(input: Tensor, value: Tensor | Number) -> Tensor:
     """A tensor like ``input`` with every element ``value``; ``fill_`` writes it into ``input``.
@@ -122,7 +118,7 @@ def fill(input: Tensor, value: Tensor | Number) -> Tensor:
     return result
 
 
-@op(batch=0, method=False, inplace=True, may_overlap=True, grad={"input": lambda grad: zeros_like_grad(grad)})
+@op(batch=0, method=False, inplace=True, may_overlap=True, grad={"input": zeros})
 def zero(input: Tensor) -> Tensor:
     """Zeros like ``input``; ``zero_`` writes them into ``input``.
 
@@ -472,12 +468,7 @@ def apply_(input: Tensor, callable: Any) -> Tensor:
         >>> torch.tensor([1, 2, 3]).apply_(lambda value: value * value)
         tensor([1, 4, 9])
     """
-    check_writable(input, False, may_overlap=True)
-    array = input._array
-    for place in np.ndindex(array.shape):
-        array[place] = _number(callable(array[place].item()))
-    storage_of(input)._bump()
-    return input
+    return _mapped("apply_", input, {}, callable)
 
 
 @method(name="map_")

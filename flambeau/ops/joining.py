@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import warnings
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -80,21 +81,19 @@ _concatenate = getattr(np.concatenate, "_implementation", np.concatenate)
 _NO_CHANNELS_LAST = "(arrays[0].ndim < 4 or arrays[0].strides[1] > arrays[0].strides[-1])"
 
 
-@op(
-    promotion="default",
-    opmath="native",
-    method=False,
+_joining = partial(
+    op, promotion="default", opmath="native", method=False, out=_OUT, autocast={"cpu": "widest"}, forward="linear", moves=True
+)
+
+
+@_joining(
     aliases=("concat", "concatenate"),
     canonicalize=_canonicalize_cat,
-    out=_OUT,
     # NumPy keeps the order of columns-first inputs
     fast=f"(large(arrays, dim) if arrays[0].flags.c_contiguous and {_NO_CHANNELS_LAST} else None) if arrays[0].size >= THRESHOLD "
     "else joined if (joined := _concatenate(arrays) if dim == 0 else _concatenate(arrays, dim)).flags.c_contiguous and "
     f"{_NO_CHANNELS_LAST} else None",
     grad={"tensors": _cat_gradients},
-    autocast={"cpu": "widest"},
-    forward="linear",
-    moves=True,
 )
 def cat(tensors: Sequence[Tensor], dim: int = 0) -> Tensor:
     """The tensors one after another along ``dim``.
@@ -182,19 +181,7 @@ def _fast_stack(arrays: list[np.ndarray], dim: int) -> np.ndarray | None:
     return result.reshape((*shape[:dim], len(arrays), *shape[dim:])) if result.flags.c_contiguous else None
 
 
-@op(
-    out=_OUT,
-    promotion="default",
-    opmath="native",
-    method=False,
-    canonicalize=_canonicalize_stack,
-    fast=_fast_stack,
-    fp_safe=True,
-    grad={"tensors": lambda grad, dim: list(grad.unbind(dim))},
-    autocast={"cpu": "widest"},
-    forward="linear",
-    moves=True,
-)
+@_joining(canonicalize=_canonicalize_stack, fast=_fast_stack, fp_safe=True, grad={"tensors": lambda grad, dim: list(grad.unbind(dim))})
 def stack(tensors: Sequence[Tensor], dim: int = 0) -> Tensor:
     """The tensors one after another along a further dimension.
 

@@ -9,7 +9,7 @@ import numpy as np
 from ..core import dtype as dtypes
 from ..core.calls.annotations import Number, Tensor
 from ..core.calls.casting import checked_number
-from ..core.calls.registry import TABLES, composite, op, overload, pointwise, primitive
+from ..core.calls.registry import TABLES, InplaceEntry, composite, op, overload, pointwise, primitive
 from ..core.state import interposed, modes
 from ..core.tensor import Tensor as TensorType
 from .arithmetic import dtype_of, reject
@@ -133,16 +133,14 @@ def _limits_of_another_type(op: Any, input: Any, low: Any, high: Any) -> Any:
     return None
 
 
-def _limit_gradients(which: str) -> Any:
-    def of_min(grad: Any, input: Any, min: Any, max: Any) -> Any:
-        mask = input < min
-        return keep_where(grad, mask if max is None else mask.logical_and(max > min))
+def _to_min(grad: Any, input: Any, min: Any, max: Any) -> Any:
+    mask = input < min
+    return keep_where(grad, mask if max is None else mask.logical_and(max > min))
 
-    def of_max(grad: Any, input: Any, min: Any, max: Any) -> Any:
-        mask = input > max
-        return keep_where(grad, mask if min is None else mask.logical_or(max < min))
 
-    return of_min if which == "min" else of_max
+def _to_max(grad: Any, input: Any, min: Any, max: Any) -> Any:
+    mask = input > max
+    return keep_where(grad, mask if min is None else mask.logical_or(max < min))
 
 
 @pointwise(
@@ -152,8 +150,8 @@ def _limit_gradients(which: str) -> Any:
     node_name="ClampBackward0",
     grad={
         "input": lambda grad, input, min, max: keep_where(grad, _within(input, min, max)),
-        "min": _limit_gradients("min"),
-        "max": _limit_gradients("max"),
+        "min": _to_min,
+        "max": _to_max,
     },
 )
 def clamp_tensors(input: Tensor, min: Tensor | Number | None = None, max: Tensor | Number | None = None) -> Tensor:
@@ -207,24 +205,19 @@ def _is_seen(input: Any, bound: Any) -> bool:
     return bool(interposed) and not isinstance(bound, TensorType) and modes.below.is_handled((input,))
 
 
-def _install_in_place() -> None:
-    from ..core.calls.registry import InplaceEntry
-
-    def clamp_min_(self: Any, min: Any) -> Any:
-        """In-place form of :func:`torch.clamp_min`: the result is written into this tensor, which is returned."""
-        return self.clamp_(min=min) if not _is_seen(self, min) else modes.below.named("clamp_min_", self, min)
-
-    def clamp_max_(self: Any, max: Any) -> Any:
-        """In-place form of :func:`torch.clamp_max`: the result is written into this tensor, which is returned."""
-        return self.clamp_(max=max) if not _is_seen(self, max) else modes.below.named("clamp_max_", self, max)
-
-    for name, function in (("clamp_min", clamp_min_), ("clamp_max", clamp_max_)):
-        setattr(TensorType, name + "_", function)
-        entry = InplaceEntry(TABLES["torch"][name])
-        TABLES["torch"][name + "_"] = entry
+def clamp_min_(self: Any, min: Any) -> Any:
+    """In-place form of :func:`torch.clamp_min`: the result is written into this tensor, which is returned."""
+    return self.clamp_(min=min) if not _is_seen(self, min) else modes.below.named("clamp_min_", self, min)
 
 
-_install_in_place()
+def clamp_max_(self: Any, max: Any) -> Any:
+    """In-place form of :func:`torch.clamp_max`: the result is written into this tensor, which is returned."""
+    return self.clamp_(max=max) if not _is_seen(self, max) else modes.below.named("clamp_max_", self, max)
+
+
+for _name, _function in (("clamp_min", clamp_min_), ("clamp_max", clamp_max_)):
+    setattr(TensorType, _name + "_", _function)
+    TABLES["torch"][_name + "_"] = InplaceEntry(TABLES["torch"][_name])
 
 
 # -- the larger and the smaller ---------------------------------------------------------------------------------------------------

@@ -18,8 +18,9 @@ from ..core.calls.registry import composite, op
 from ..core.layout import row_major
 from ..core.shape import wrap_dim
 from ..core.tensor import wrap
+from .arithmetic import reject
 from .creation import array_like
-from .extrema import require_real, taken_along, to_place
+from .extrema import taken_along, to_place
 from .scatter import scattered_sums
 
 _I8 = np.dtype(np.int64)
@@ -151,7 +152,7 @@ def msort(input: Tensor) -> Any:
 
 # -- by rank --------------------------------------------------------------------------------------------------------------------
 def _canonicalize_topk(input: Any, k: Any, dim: Any, largest: bool, sorted: bool) -> tuple[Any, ...]:
-    require_real("topk", input._array)
+    reject("topk", input._array, "c")
     dim = wrap_dim(-1 if dim is None else dim.__index__(), input._array.ndim)
     k = k.__index__()
     size = input._array.shape[dim] if input._array.ndim else 1
@@ -235,7 +236,7 @@ def topk(input: Tensor, k: int, dim: Any = -1, largest: bool = True, sorted: boo
 
 
 def _canonicalize_kth(input: Any, k: Any, dim: int, keepdim: bool) -> tuple[Any, ...]:
-    require_real("kthvalue", input._array)
+    reject("kthvalue", input._array, "c")
     dim = wrap_dim(-1 if dim is None else dim.__index__(), input._array.ndim)
     size = input._array.shape[dim] if input._array.ndim else 1
     if size == 0:

@@ -18,7 +18,8 @@ from ..core.calls.return_types import named_result
 from ..core.layout import row_major
 from ..core.shape import wrap_dim
 from ..core.tensor import Tensor as TensorType, wrap
-from .extrema import over_all, require_elements, require_real, taken_along, to_place
+from .arithmetic import reject
+from .extrema import over_all, require_elements, taken_along, to_place
 from .sorting import order_along, place_of_rank, positions, selecting, without_derivative
 
 _I8 = np.dtype(np.int64)
@@ -57,7 +58,7 @@ def _canonicalize_along(name: str) -> Any:
         dim = wrap_dim(dim.__index__(), array.ndim)
         require_elements(name, array, dim)
         if array.size or name != "mode":
-            require_real(name, array)
+            reject(name, array, "c")
         _require_no_bool(name, f"{name}_out", array)
         return (input, dim, keepdim)
 
@@ -86,7 +87,7 @@ _median, _nanmedian = _median_kernel("median", False), _median_kernel("nanmedian
 def _canonicalize_all(name: str) -> Any:
     def canonicalize(input: Any) -> tuple[Any, ...]:
         if input._array.size:
-            require_real(name, input._array)
+            reject(name, input._array, "c")
             _require_no_bool(name, "median_cpu", input._array)
         return (input,)
 
