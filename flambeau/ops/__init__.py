@@ -12,7 +12,7 @@ FAMILIES = (
     "arithmetic signs powers limits rounding comparison trigonometry exponential special activation softmaxes views parts conversion "
     "inplace indexing masks scatter rearrange inspection reduction creation ranges linalg.added_products statistics sorting linalg.norms "
     "cumulative linalg.matrices linalg.contraction linalg.products extrema random gamma_numbers dropout convolution padding pooling "
-    "average_pooling normalization losses.loss losses.class_loss functional_dropout embedding joining quantization places from_data"
+    "average_pooling normalization losses.loss losses.class_loss embedding joining quantization places from_data"
 ).split()
 
 for _family in FAMILIES:

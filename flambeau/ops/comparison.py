@@ -10,7 +10,9 @@ import numpy as np
 from ..core import dtype as dtypes
 from ..core.arrays.kinds import KINDS, check_same_device, kind_of, missing_values
 from ..core.calls.annotations import Number, Tensor
+from ..core.calls.promotion import common_dtype
 from ..core.calls.registry import add_method, composite, op, other_names, pointwise
+from ..core.tensor import Tensor as TensorType, wrap
 from .arithmetic import order_of, reflected, reject
 
 
@@ -577,9 +579,6 @@ def isin(elements: Tensor | Number, test_elements: Tensor | Number, *, assume_un
         tensor([[False,  True],
                 [ True, False]])
     """
-    from ..core.calls.promotion import common_dtype
-    from ..core.tensor import Tensor as TensorType, wrap
-
     operands = (elements, test_elements)
     if not any(isinstance(item, TensorType) for item in operands):
         raise TypeError("isin(): expected a tensor among elements and test_elements, got two numbers")

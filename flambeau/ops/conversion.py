@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 import weakref
 from typing import Any
 
@@ -12,6 +13,7 @@ from ..core.arrays.copies import copy_into
 from ..core.arrays.kinds import copying, kind_of, moved, pinned, pinning_kind, place_of
 from ..core.calls.annotations import Tensor
 from ..core.calls.casting import cast_array
+from ..core.calls.override import call_override
 from ..core.calls.registry import add_method, composite, described, method, op, view
 from ..core.device import device, device as Device
 from ..core.layout import contiguous_format, empty_as, is_contiguous_as, laid_out, memory_format, preserve_format, suggested_format
@@ -132,8 +134,6 @@ def detach(input: Any) -> Any:
             storage._add_alias(detached)
         return detached
     if (active and in_mode()) or isinstance(input, TensorType):
-        from ..core.calls.override import call_override
-
         result = call_override(detach, (input,), (input,), {})
         if result is not NotImplemented:
             return result
@@ -251,8 +251,6 @@ def converted(input: Any, dtype: Any, copy: bool = False, form: Any = None) -> A
     if input._array.__class__ is not np.ndarray:
         kind_of(input._array).check_dtype(dtype.numpy)
     if have.is_complex and not dtype.is_complex and dtype is not dtypes.bool_:
-        import warnings
-
         warnings.warn("Casting complex values to real discards the imaginary part", UserWarning, stacklevel=3)
     if input._requires_grad.__class__ is StaleHistory and dtype.category < dtypes.FLOATING:
         input = input.detach()  # what cannot require grad needs no history

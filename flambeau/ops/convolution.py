@@ -88,15 +88,7 @@ def _transposed_sizes(x: Ints, w: Ints, stride: Ints, padding: Ints, dilation: I
 
 @lru_cache(maxsize=4096)
 def _geometry(
-    x: Ints,
-    w: Ints,
-    bias: Ints | None,
-    stride: Ints,
-    padding: Ints,
-    dilation: Ints,
-    transposed: bool,
-    output_padding: Ints,
-    groups: int,
+    x: Ints, w: Ints, bias: Ints | None, stride: Ints, padding: Ints, dilation: Ints, transposed: bool, output_padding: Ints, groups: int
 ) -> tuple[Ints, Callable[..., np.ndarray] | None]:
     """For operands of ``convolution`` of these shapes: the result's sizes if transposed, and the function that makes
     one product of matrices of it where that is the best way, which takes them contiguous.
@@ -192,15 +184,7 @@ def _correlated(
 
 @native.part("_spread", work="input.size * weight.size // len(weight) // 12")
 def _spread(
-    input: np.ndarray,
-    weight: np.ndarray,
-    bias: Any,
-    spatial: Ints,
-    stride: Ints,
-    padding: Ints,
-    dilation: Ints,
-    groups: int,
-    last: bool,
+    input: np.ndarray, weight: np.ndarray, bias: Any, spatial: Ints, stride: Ints, padding: Ints, dilation: Ints, groups: int, last: bool
 ) -> np.ndarray:
     return _finished(spread(input, weight, spatial, stride, padding, dilation, groups), bias, last)
 

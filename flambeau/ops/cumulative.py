@@ -17,6 +17,7 @@ from ..core.shape import wrap_dim, wrap_dims
 from ..core.state import grad_enabled
 from .arithmetic import reject
 from .exponential import complex_logaddexp
+from .joining import cat, stack
 from .masks import where
 from .reduction import cast_operand
 from .scatter import scattered_sums
@@ -122,8 +123,6 @@ def _cumprod_gradient_beside_zeros(grad: Any, input: Any, result: Any, zeros: An
 
 def _products_without_each(grad: Any, input: Any, dim: int) -> Any:
     """For each k the sum over i >= k of ``grad[i]`` times the product of all inputs up to i but the k-th: O(n**2), no division."""
-    from .joining import cat, stack
-
     n = input.shape[dim]
     input = input.conj()
     one = input.new_ones([1 if d == dim else size for d, size in enumerate(input.shape)])
@@ -330,8 +329,6 @@ def diff(input: Tensor, n: int = 1, dim: int = -1, prepend: Any = None, append: 
         return input.clone()
     parts = [tensor for tensor in (prepend, input, append) if tensor is not None]
     if len(parts) > 1:
-        from .joining import cat
-
         input = cat(parts, dim)
     for _ in range(min(n, input.shape[dim])):
         size = input.shape[dim]
@@ -426,8 +423,6 @@ def gradient(input: Tensor, *, spacing: Any = None, dim: Any = None, edge_order:
         >>> torch.gradient(squares, edge_order=2, spacing=0.5)
         (tensor([ 0.,  4.,  8., 12.]),)
     """
-    from .joining import cat
-
     if edge_order not in (1, 2):
         raise RuntimeError("torch.gradient only supports edge_order=1 and edge_order=2.")
     if input.dtype is dtypes.uint8:

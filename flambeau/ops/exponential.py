@@ -263,10 +263,7 @@ def _xlogy_input_gradient(grad: Any, input: Any, other: Any) -> Any:
     return gradient if both is None else gradient.masked_fill(both, 0)
 
 
-@pointwise(
-    promotion="int_to_float",
-    grad={"input": _xlogy_input_gradient, "other": lambda grad, input, other: grad * input / other},
-)
+@pointwise(promotion="int_to_float", grad={"input": _xlogy_input_gradient, "other": lambda grad, input, other: grad * input / other})
 def xlogy(input: Tensor | Number, other: Tensor | Number) -> Tensor:
     """``input * log(other)``, 0 where ``input`` is 0 and ``other`` is not NaN.
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 import operator
+import warnings
 from collections.abc import Sequence
 from typing import Any
 
@@ -22,6 +23,7 @@ from ..core.calls.annotations import Tensor
 from ..core.calls.casting import cast_array, checked_number, filling_number
 from ..core.calls.interruption import pass_on
 from ..core.calls.operation import PARTS
+from ..core.calls.override import call_override
 from ..core.calls.registry import composite, op, primitive
 from ..core.layout import laid_out, order_of_dims, strides_in_order
 from ..core.shape import broadcast_shape, contiguous_strides, element_strides
@@ -31,6 +33,7 @@ from ..core.tape.node import complain_freed
 from ..core.tape.saved import unpack
 from ..core.tensor import Parameter, Tensor as TensorType, new_storage, storage_of, wrap
 from . import (
+    conversion,
     parts as taking,
     views,  # wrappers take their places in these modules when first called
 )
@@ -141,8 +144,6 @@ def _inserted_at(key: tuple[Any, ...], ndim: int) -> int | None:
 
 
 def _overridden(function: Any, args: tuple[Any, ...], key: Any) -> Any:
-    from ..core.calls.override import call_override
-
     parts = key if isinstance(key, tuple) else (key,)
     result = call_override(function, [args[0], *(p for p in parts if isinstance(p, TensorType))], args, {})
     if result is NotImplemented and interpreters:
@@ -210,16 +211,10 @@ def split_key(tensor: Any, key: Any, *, writes: bool = False) -> tuple[Any, Indi
     advanced = any(array is not None for array in indices)
     plain = tuple(basic) if Ellipsis in basic else (*basic, ...)
     if all(part.__class__ is slice and part == _SLICE_ALL for part in basic):
-        view = tensor if advanced or writes else _whole(tensor)
+        view = tensor if advanced or writes else conversion.view_of_all(tensor)
     else:
         view = names(tensor, plain)
     return view, (Indices(indices, key if isinstance(key, (tuple, list)) else (key,)) if advanced else None)
-
-
-def _whole(tensor: Any) -> Any:
-    from .conversion import view_of_all
-
-    return view_of_all(tensor)
 
 
 def _consumed(part: Any) -> int:
@@ -280,18 +275,17 @@ def _part(part: Any) -> Any:
         kind = array.dtype.kind
         if kind == "b" or part.dtype is dtypes.uint8:
             if part.dtype is dtypes.uint8:
-                _warn_byte_mask()
+                text = "indexing with dtype torch.uint8 is now deprecated, please use a dtype torch.bool instead."
+                warnings.warn(text, UserWarning, stacklevel=4)
                 array = array.astype(np.bool_)
             return array
         if kind not in "iu" or (array.ndim and part.dtype not in _INDEX_DTYPES):
             raise IndexError("tensors used as indices must be long, int, byte or bool tensors")
         return int(array) if not array.ndim else array
     if isinstance(part, (list, tuple, range, np.ndarray)):
-        array = (
-            np.asarray(part)
-            if not _holds_tensors(part)
-            else np.array([item.tolist() if isinstance(item, TensorType) else item for item in part])
-        )
+        if not isinstance(part, np.ndarray) and any(isinstance(item, TensorType) for item in part):
+            part = [item.tolist() if isinstance(item, TensorType) else item for item in part]
+        array = np.asarray(part)
         if not array.size and array.dtype.kind == "f":
             array = array.astype(np.int64)
         if array.dtype.kind not in "iub":
@@ -306,16 +300,6 @@ def _part(part: Any) -> Any:
         raise IndexError(
             f"only integers, slices (`:`), ellipsis (`...`), None and long or byte Variables are valid indices (got {type(part).__name__})"
         ) from None
-
-
-def _holds_tensors(values: Any) -> bool:
-    return not isinstance(values, np.ndarray) and any(isinstance(value, TensorType) for value in values)
-
-
-def _warn_byte_mask() -> None:
-    import warnings
-
-    warnings.warn("indexing with dtype torch.uint8 is now deprecated, please use a dtype torch.bool instead.", UserWarning, stacklevel=5)
 
 
 _MANY = 4096  # elements: from here on places are found row by row
@@ -516,7 +500,8 @@ def setitem(self: Any, key: Any, value: Any) -> None:
         value = _as_value(value, self.dtype)
     if len(indices) == 1 and indices[0].dtype.kind == "b" and not value._array.ndim and not value._requires_grad:
         mask = next((tensor for tensor in indices.tensors if tensor._array is indices[0]), wrap(indices[0]))
-        view.masked_fill_(mask if mask._array.ndim == view._array.ndim else _trailing(mask, view), value)
+        trailing = view._array.ndim - mask._array.ndim  # dimensions that the mask leaves whole
+        view.masked_fill_(mask.reshape(*mask._array.shape, *(1,) * trailing) if trailing else mask, value)
         return
     _put_into(view, indices, _checked_values(view, value, indices, False, writes=True), False)
 
@@ -526,8 +511,6 @@ def _put_into(target: Any, indices: Any, values: Any, accumulate: bool) -> Any:
     check_overlap(target, (values,), same_allowed=False)
     if not overlaps_itself(target._array) or (grad_enabled() and (target._requires_grad or values._requires_grad)):
         return target._index_put_(indices, values, accumulate)
-    import warnings
-
     warnings.warn(
         "Use of index_put_ on expanded tensors is deprecated. Please clone() the tensor before performing this operation. This also "
         "applies to advanced indexing e.g. tensor[indices] = tensor",
@@ -568,11 +551,6 @@ def _written_quickly(tensor: Any, key: Any, value: Any) -> bool:
         return False  # the general way names the dimension or the shapes
     new_storage(tensor)._bump()
     return True
-
-
-def _trailing(mask: Any, view: Any) -> Any:
-    """A mask over the first dimensions, shaped to broadcast over the remaining ones."""
-    return mask.reshape(*mask._array.shape, *(1,) * (view._array.ndim - mask._array.ndim))
 
 
 def _as_value(value: Any, dtype: Any) -> Any:

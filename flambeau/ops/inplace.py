@@ -79,23 +79,13 @@ def copy(input: Tensor, src: Tensor, non_blocking: bool = False) -> Tensor:
     return result
 
 
-def _scalar_value(value: Any) -> None:
+def _canonicalize_fill(input: Any, value: Any) -> tuple[Any, ...]:
     if isinstance(value, TensorType) and value._array.ndim:
         raise RuntimeError(f"fill_ only supports 0-dimension value tensor but got tensor with {value._array.ndim} dimensions.")
-
-
-def _canonicalize_fill(input: Any, value: Any) -> tuple[Any, ...]:
-    _scalar_value(value)
     return input, value
 
 
-@op(
-    method=False,
-    inplace=True,
-    may_overlap=True,
-    canonicalize=_canonicalize_fill,
-    grad={"input": zeros, "value": lambda grad: grad.sum()},
-)
+@op(method=False, inplace=True, may_overlap=True, canonicalize=_canonicalize_fill, grad={"input": zeros, "value": lambda grad: grad.sum()})
 def fill(input: Tensor, value: Tensor | Number) -> Tensor:
     """A tensor like ``input`` with every element ``value``; ``fill_`` writes it into ``input``.
 
@@ -368,8 +358,6 @@ def resize_method(input: Tensor, *sizes: Any) -> Tensor:
         tensor([[1, 2],
                 [3, 4]])
     """
-    import warnings
-
     warnings.warn("non-inplace resize is deprecated", UserWarning, stacklevel=3)
     return input.contiguous().view(*sizes)
 

@@ -230,6 +230,8 @@ _interop_threads = Threads.count
 def _check_count(name: str, count: Any) -> None:
     if not isinstance(count, numbers.Integral) or isinstance(count, bool):
         raise RuntimeError(f"{name} expects an int, but got {type(count).__name__}")
+    if count < 1:
+        raise RuntimeError(f"{name} expects a positive integer")
 
 
 @composite(method=False)
@@ -268,8 +270,6 @@ def set_num_threads(int: int) -> None:
         >>> torch.set_num_threads(before)
     """
     _check_count("set_num_threads", int)
-    if int < 1:
-        raise RuntimeError("set_num_threads expects a positive integer")
     set_threads(int)
 
 
@@ -303,8 +303,6 @@ def set_num_interop_threads(int: int) -> None:
     """
     global _interop_threads
     _check_count("set_num_interop_threads", int)
-    if int < 1:
-        raise RuntimeError("set_num_interop_threads expects a positive integer")
     _interop_threads = int
 
 

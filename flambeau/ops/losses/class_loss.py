@@ -14,7 +14,7 @@ from ...core.calls.casting import opmath
 from ...core.calls.registry import composite, op, resolve
 from ...core.state import grad_enabled, run_ignoring_fp
 from ...core.tape.ties import tied
-from ...core.tensor import Tensor as TensorClass
+from ...core.tensor import Tensor as TensorClass, wrap
 from ..arithmetic import reject
 from ..linalg.products import linear
 from ..small import small_cross_entropy, small_cross_entropy_gradient
@@ -542,8 +542,6 @@ def multilabel_margin_loss(
         >>> F.multilabel_margin_loss(torch.tensor([0.0, 2.0, 1.5, 0.0]), torch.tensor([1, -1, 0, 0]))
         tensor(0.1250)
     """
-    from ...core.tensor import wrap
-
     reduction = reduction_of(reduction, size_average, reduce)
     if input.dim() > 2 or (input.dim() and input.shape[-1] == 0):
         raise RuntimeError(f"Expected non-empty vector or matrix with optional 0-dim batch size, but got: {list(input.shape)}")

@@ -20,7 +20,7 @@ from ...core.arrays import native
 from ...core.calls.annotations import Tensor
 from ...core.calls.registry import composite, op
 from ...core.tensor import Tensor as TensorClass
-from .loss import reduction_of
+from .loss import REDUCTIONS, reduction_of
 
 Lengths = tuple[int, ...]
 
@@ -231,9 +231,6 @@ def _loss(log_probs: Any, targets: Any, input_lengths: Any, target_lengths: Any,
     return losses if batched else losses.squeeze(0)
 
 
-_REDUCTIONS = ("none", "mean", "sum")
-
-
 @composite(method=False, autocast={"cpu": "float32"})
 def ctc_loss(
     log_probs: Tensor,
@@ -264,7 +261,7 @@ def ctc_loss(
         >>> torch.ctc_loss(even, torch.tensor([[1]]), [2], [1])
         tensor([0.2877])
     """
-    return _loss(log_probs, targets, input_lengths, target_lengths, blank, _REDUCTIONS[reduction], zero_infinity)
+    return _loss(log_probs, targets, input_lengths, target_lengths, blank, REDUCTIONS[reduction], zero_infinity)
 
 
 @composite(name="ctc_loss", namespace="nn.functional", autocast={"cpu": "float32"})

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from ...autograd.grad_mode import no_grad
 from ...core import dtype as dtypes
 from ...core.arrays.kinds import kind_of, perhaps
 from ...core.calls.annotations import Tensor
@@ -18,7 +19,7 @@ from ...core.state import grad_enabled
 from ..activation import logsigmoid
 from ..arithmetic import reject
 
-_REDUCTIONS = ("none", "mean", "sum")
+REDUCTIONS = ("none", "mean", "sum")
 
 
 _slope = partial(pointwise, namespace="nn.functional", fast=True)  # the gradient of a loss
@@ -33,7 +34,7 @@ def reduction_of(reduction: str, size_average: bool | None = None, reduce: bool 
     """
     if size_average is not None or reduce is not None:
         reduction = legacy_reduction(size_average, reduce)
-    if reduction not in _REDUCTIONS:
+    if reduction not in REDUCTIONS:
         raise ValueError(f"{reduction} is not a valid value for reduction")
     return reduction
 
@@ -69,20 +70,15 @@ def _numel(first: Any, second: Any) -> int:
     return max(math.prod(a if a == b else np.broadcast_shapes(a, b)), 1)
 
 
-def warn_sizes(input: Any, target: Any, stacklevel: int = 4) -> None:
-    """Warn where ``target`` will be broadcast."""
+def broadcast_alike(input: Any, target: Any) -> Any:
+    """Both in one shape, with a warning where they have not had it: a number in a tensor then promotes as one with dimensions."""
     if target._array.shape != input._array.shape:
         warnings.warn(
             f"Using a target size ({target.size()}) that is different to the input size ({input.size()}). This will likely lead to "
             "incorrect results due to broadcasting. Please ensure they have the same size.",
             UserWarning,
-            stacklevel=stacklevel,
+            stacklevel=4,
         )
-
-
-def broadcast_alike(input: Any, target: Any) -> Any:
-    """Both in one shape, with a warning where they have not had it: a number in a tensor then promotes as one with dimensions."""
-    warn_sizes(input, target, 5)
     if input.dtype is target.dtype or (input._array.ndim and target._array.ndim):
         return input, target
     return resolve("torch", "broadcast_tensors")(input, target)
@@ -592,13 +588,10 @@ def gaussian_nll_loss(input: Tensor, target: Tensor, var: Any, full: bool = Fals
         >>> F.gaussian_nll_loss(torch.tensor([0.0, 0.0]), torch.tensor([2.0, 2.0]), torch.tensor([1.0, 4.0]), reduction="none")
         tensor([2.0000, 1.1931])
     """
-    from ... import ops
-    from ...autograd.grad_mode import no_grad
-
     if isinstance(var, (int, float)):
         if var < 0:
             raise ValueError("var has negative entry/entries")
-        var = var * ops.ones_like(input)
+        var = var * resolve("torch", "ones_like")(input)
     elif perhaps((var < 0).any()):
         raise ValueError("var has negative entry/entries")
     if var.size() != input.size():
@@ -614,7 +607,7 @@ def gaussian_nll_loss(input: Tensor, target: Tensor, var: Any, full: bool = Fals
                 raise ValueError("var is of incorrect size") from None
             if len(var.shape) != len(input.shape):
                 raise ValueError("var is of incorrect size")
-    if reduction not in _REDUCTIONS:
+    if reduction not in REDUCTIONS:
         raise ValueError(f"{reduction} is not valid")
     var = var.clone()
     with no_grad():

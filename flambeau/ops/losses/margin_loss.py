@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from ...core.calls.annotations import Tensor
-from ...core.calls.registry import composite
+from ...core.calls.registry import composite, resolve
+from ..masks import where
 from .loss import reduced, reduction_of
 
 
@@ -72,12 +74,10 @@ def hinge_embedding_loss(
         >>> F.hinge_embedding_loss(torch.tensor([0.3, 0.3, 2.0]), torch.tensor([1, -1, -1]), reduction="none")
         tensor([0.3000, 0.7000, 0.0000])
     """
-    from ... import ops
-
     reduction = reduction_of(reduction, size_average, reduce)
     margin = float(margin) if input.is_floating_point() else int(margin)
-    apart = ops.where(target != 1, (margin - input).clamp_min(0), 0)
-    together = ops.where(target != -1, input, 0)
+    apart = where(target != 1, (margin - input).clamp_min(0), 0)
+    together = where(target != -1, input, 0)
     return reduced(apart + together, reduction)
 
 
@@ -125,15 +125,21 @@ def cosine_embedding_loss(
     return reduced(apart + together, reduction)
 
 
-def _hinge(positive: Any, negative: Any, swapped: Any, margin: float, reduction: str) -> Any:
-    if swapped is not None:
-        negative = negative.minimum(swapped)
-    return reduced((margin + positive - negative).clamp_min(0), reduction)
-
-
-def _check_margin(margin: float) -> None:
+def _triplet_loss(
+    distance: Callable[..., Any], anchor: Any, positive: Any, negative: Any, margin: float, swap: bool, reduction: str
+) -> Any:
     if margin <= 0:
         raise ValueError(f"margin must be greater than 0, got {margin}")
+    if not anchor.dim() == positive.dim() == negative.dim():
+        raise RuntimeError(
+            "The anchor, positive, and negative tensors are expected to have the same number of dimensions, but got: anchor "
+            f"{anchor.dim()}D, positive {positive.dim()}D, and negative {negative.dim()}D inputs"
+        )
+    swapped = distance(positive, negative) if swap else None
+    near, far = distance(anchor, positive), distance(anchor, negative)
+    if swapped is not None:
+        far = far.minimum(swapped)
+    return reduced((margin + near - far).clamp_min(0), reduction)
 
 
 @composite(namespace="nn.functional", autocast="float32", in_library=True)
@@ -169,22 +175,8 @@ def triplet_margin_loss(
         tensor(1.5000)
     """
     reduction = reduction_of(reduction, size_average, reduce)
-    _check_margin(margin)
-    if not anchor.dim() == positive.dim() == negative.dim():
-        raise RuntimeError(
-            "The anchor, positive, and negative tensors are expected to have the same number of dimensions, but got: anchor "
-            f"{anchor.dim()}D, positive {positive.dim()}D, and negative {negative.dim()}D inputs"
-        )
-
-    from ...core.calls.registry import resolve
-
-    pairwise_distance = resolve("torch", "pairwise_distance")
-
-    def distance(first: Any, second: Any) -> Any:
-        return pairwise_distance(first, second, p, eps)
-
-    swapped = distance(positive, negative) if swap else None
-    return _hinge(distance(anchor, positive), distance(anchor, negative), swapped, margin, reduction)
+    distance = partial(resolve("torch", "pairwise_distance"), p=p, eps=eps)
+    return _triplet_loss(distance, anchor, positive, negative, margin, swap, reduction)
 
 
 @composite(namespace="nn.functional")
@@ -218,15 +210,5 @@ def triplet_margin_with_distance_loss(
         tensor(1.5000)
     """
     reduction = reduction_of(reduction)
-    _check_margin(margin)
-    if not anchor.dim() == positive.dim() == negative.dim():
-        raise RuntimeError(
-            "The anchor, positive, and negative tensors are expected to have the same number of dimensions, but got: anchor "
-            f"{anchor.dim()}D, positive {positive.dim()}D, and negative {negative.dim()}D inputs"
-        )
-    if distance_function is None:
-        from ...core.calls.registry import resolve
-
-        distance_function = resolve("torch", "pairwise_distance")
-    swapped = distance_function(positive, negative) if swap else None
-    return _hinge(distance_function(anchor, positive), distance_function(anchor, negative), swapped, margin, reduction)
+    distance = resolve("torch", "pairwise_distance") if distance_function is None else distance_function
+    return _triplet_loss(distance, anchor, positive, negative, margin, swap, reduction)
