@@ -564,18 +564,12 @@ def gelu(input: Tensor, *, approximate: str = "none") -> Tensor:
     return _gelu(input, approximate)
 
 
-def _silu(input: np.ndarray) -> np.ndarray:
-    return np.divide(input, np.add(_ONE, np.exp(np.negative(input))))
-
-
 def _silu_gradient(grad: Any, input: Any) -> Any:
     sigmoid = input.sigmoid()
     return grad * (sigmoid * (1 + input * (1 - sigmoid)))
 
 
-@pointwise(
-    **_functional, fast=lambda a, inplace: _silu(a) if a.dtype.kind == "f" else None, grad={"input": _silu_gradient}, forward="holomorphic"
-)
+@pointwise(**_functional, fast=True, grad={"input": _silu_gradient}, forward="holomorphic")
 def silu(input: Tensor, inplace: bool = False) -> Tensor:
     """``input * sigmoid(input)``, also known as swish.
 
@@ -593,7 +587,7 @@ def silu(input: Tensor, inplace: bool = False) -> Tensor:
         tensor([-0.2689,  0.0000,  0.7311])
     """
     reject("silu_cpu", input, "biu")
-    return _silu(input)
+    return np.divide(input, np.add(_ONE, np.exp(np.negative(input))))
 
 
 def _mish_gradient(grad: Any, input: Any) -> Any:

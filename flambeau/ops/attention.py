@@ -35,6 +35,7 @@ from ..core.layout import fused_gradient_strides, is_fused_attention, laid_out, 
 from ..core.random.generator import Generator, default_generator
 from ..core.random.samplers import bernoulli_mask
 from ..core.settings import settings
+from ..core.shape import broadcast_shape
 
 _STRIP = 1 << 18  # elements of scores at a time: 1 MB of float32 stays in the second-level cache
 
@@ -381,17 +382,13 @@ def _check_kinds(kind: Any, attn_mask: Any, is_causal: bool) -> None:
 
 
 def _check_shapes(query: Any, key: Any, value: Any, attn_mask: Any) -> None:
-    if query.shape[-1] != key.shape[-1]:
-        raise RuntimeError(
-            f"Expected size for first two dimensions of batch2 tensor to be: [{_count(key)}, {query.shape[-1]}] "
-            f"but got: [{_count(key)}, {key.shape[-1]}]."
-        )
-    if key.shape[-2] != value.shape[-2]:
-        raise RuntimeError(
-            f"Expected size for first two dimensions of batch2 tensor to be: [{_count(value)}, {key.shape[-2]}] "
-            f"but got: [{_count(value)}, {value.shape[-2]}]."
-        )
-    lead = broadcast_lead(query, key, value)
+    for factor, expected, size in ((key, query.shape[-1], key.shape[-1]), (value, key.shape[-2], value.shape[-2])):
+        if size != expected:
+            count = math.prod(factor.shape[:-2])
+            raise RuntimeError(
+                f"Expected size for first two dimensions of batch2 tensor to be: [{count}, {expected}] but got: [{count}, {size}]."
+            )
+    lead = broadcast_shape(*[tuple(tensor.shape[:-2]) for tensor in (query, key, value)])
     if attn_mask is None:
         return
     scores = (*lead, query.shape[-2], key.shape[-2])
@@ -404,24 +401,6 @@ def _check_shapes(query: Any, key: Any, value: Any, attn_mask: Any) -> None:
     if attn_mask.ndim > len(scores):
         wider = [*attn_mask.shape[: attn_mask.ndim - len(scores)], *scores]
         raise RuntimeError(f"output with shape {list(scores)} doesn't match the broadcast shape {wider}")
-
-
-def broadcast_lead(*tensors: Any) -> tuple[int, ...]:
-    """The leading dimensions of several stacks of matrices, broadcast."""
-    lead: tuple[int, ...] = ()
-    for tensor in tensors:
-        own = tuple(tensor.shape[:-2])
-        longest = max(len(lead), len(own))
-        lead, own = (1,) * (longest - len(lead)) + lead, (1,) * (longest - len(own)) + own
-        for dim, (a, b) in enumerate(zip(lead, own, strict=True)):
-            if a != b and 1 not in (a, b):
-                raise RuntimeError(f"The size of tensor a ({a}) must match the size of tensor b ({b}) at non-singleton dimension {dim}")
-        lead = tuple([b if a == 1 else a for a, b in zip(lead, own, strict=True)])
-    return lead
-
-
-def _count(tensor: Any) -> int:
-    return math.prod(tensor.shape[:-2])
 
 
 def _with_shared_heads(query: Any, key: Any, value: Any, attn_mask: Any) -> tuple[Any, ...]:

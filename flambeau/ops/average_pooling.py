@@ -56,19 +56,17 @@ def _sums(array: np.ndarray, kernel_size: Ints, stride: Ints, size: Ints) -> np.
     return array
 
 
-def _average_of_grad(
-    grad: Any, kernel_size: Any, stride: Any, padding: Any, ceil_mode: bool, count_include_pad: bool, divisor_override: int | None
-) -> Any:
-    return _AVERAGES[len(kernel_size)].wrapper(grad, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override)
-
-
 @op(
     name="_avg_pool_backward",
     namespace="nn.functional",
     promotion="same",
     work="prod(shape)",
     fast=True,
-    grad={"grad_output": _average_of_grad},
+    grad={
+        "grad_output": lambda grad, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override: _AVERAGES[
+            len(kernel_size)
+        ].wrapper(grad, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override)
+    },
     forward="linear",
 )
 def average_backward(

@@ -510,10 +510,6 @@ def _invert(self: Any) -> Any:
 add_method("__invert__", lambda: _invert)
 
 
-def _shift_bits(array: np.ndarray) -> int:
-    return 8 * array.dtype.itemsize
-
-
 @pointwise(operator="lshift", grad=None, aten="bitwise_left_shift.Tensor bitwise_left_shift.Tensor_Scalar")
 def bitwise_left_shift(input: Tensor | Number, other: Tensor | Number) -> Tensor:
     """``input << other``; 0 where ``other`` is negative or not below the number of bits.
@@ -531,7 +527,7 @@ def bitwise_left_shift(input: Tensor | Number, other: Tensor | Number) -> Tensor
         tensor([16,  6,  0])
     """
     reject("lshift_cpu", input, "bfc")
-    outside = (other < 0) | (other >= _shift_bits(input))
+    outside = (other < 0) | (other >= 8 * input.dtype.itemsize)
     return np.where(outside, 0, np.left_shift(input, np.where(outside, 0, other).astype(other.dtype))).astype(input.dtype)
 
 
@@ -552,7 +548,7 @@ def bitwise_right_shift(input: Tensor | Number, other: Tensor | Number) -> Tenso
         tensor([ 5, -3, -1])
     """
     reject("rshift_cpu", input, "bfc")
-    most = _shift_bits(input) - 1
+    most = 8 * input.dtype.itemsize - 1
     outside = (other < 0) | (other > most)
     shifted = np.right_shift(input, np.where(outside, most, other).astype(other.dtype))
     # of a signed number, the last bit that is left is the sign already

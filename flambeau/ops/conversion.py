@@ -13,6 +13,7 @@ from ..core.arrays.copies import copy_into
 from ..core.arrays.kinds import copying, kind_of, moved, pinned, pinning_kind, place_of
 from ..core.calls.annotations import Tensor
 from ..core.calls.casting import cast_array
+from ..core.calls.creation import PYTHON_TYPES
 from ..core.calls.override import call_override
 from ..core.calls.registry import add_method, composite, described, method, op, view
 from ..core.device import device, device as Device
@@ -296,9 +297,6 @@ def relocated(input: Any, where: device, dtype: Any = None, copy: bool = False, 
     return converted(elsewhere, None, False, form)
 
 
-_OF_CLASS = {bool: dtypes.bool_, int: dtypes.int64, float: dtypes.float64, complex: dtypes.complex128}
-
-
 def parse_to(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, Any, bool, Any, bool]:
     """Arguments of ``Tensor.to`` as (device, dtype, copy, memory format, non-blocking).
 
@@ -311,12 +309,10 @@ def parse_to(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, Any, b
     dtype: Any = None
     if rest:
         first = rest.pop(0)
-        if isinstance(first, dtypes.dtype):
+        if isinstance(first, (dtypes.dtype, type)):
             dtype = first
         elif isinstance(first, (bool, float, complex)):  # as the class of the number, but an int is a device
             dtype = type(first)
-        elif isinstance(first, type):
-            dtype = first
         elif isinstance(first, TensorType):
             where, dtype = first.device, first.dtype
         elif first is None or isinstance(first, (str, device, int)):
@@ -342,7 +338,7 @@ def parse_to(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, Any, b
     if form is not None and not isinstance(form, memory_format):
         raise TypeError(f"to(): argument 'memory_format' must be torch.memory_format, not {type(form).__name__}")
     if isinstance(dtype, type):
-        dtype = _OF_CLASS.get(dtype, dtype)
+        dtype = PYTHON_TYPES.get(dtype, dtype)
     if dtype is not None and not isinstance(dtype, dtypes.dtype):
         raise TypeError(f"to() received an invalid combination of arguments - got dtype={dtype!r}")
     return where, dtype, bool(copy), form, non_blocking

@@ -168,9 +168,8 @@ def _running(ufunc: Any, at_least: Any, input: np.ndarray, dim: int) -> tuple[np
     met = at_least(input, values)
     if input.dtype.kind in "fV":
         met |= np.isnan(input)
-    shape = [1] * input.ndim
-    shape[dim] = input.shape[dim]
-    places = np.where(met, np.arange(input.shape[dim]).reshape(shape), 0)
+    along = np.arange(input.shape[dim]).reshape([-1 if d == dim else 1 for d in range(input.ndim)])
+    places = np.where(met, along, 0)
     if input.size:
         places = np.maximum.accumulate(places, axis=dim)
     return values, np.asarray(places, np.int64, order="C")
@@ -344,12 +343,8 @@ def _steps_for(y: Any, x: Any, dx: Any, dim: int) -> Any:
     if not x.ndim:
         raise RuntimeError("trapezoid: expected x of at least one dimension, got a 0-d tensor")
     if x.ndim == 1:
-        if x.shape[0] != y.shape[dim]:
-            raise RuntimeError("There must be one `x` value for each sample point")
-        shape = [1] * y.ndim
-        shape[dim] = x.shape[0]
-        return diff(x.reshape(shape), 1, dim)
-    if x.ndim < y.ndim:
+        x = x.reshape([-1 if d == dim else 1 for d in range(y.ndim)])
+    elif x.ndim < y.ndim:
         x = x.reshape([1] * (y.ndim - x.ndim) + list(x.shape))
     if x.shape[dim] != y.shape[dim]:
         raise RuntimeError("There must be one `x` value for each sample point")

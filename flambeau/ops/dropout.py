@@ -51,12 +51,6 @@ def _as_input(noise: np.ndarray, input: Any, feature: bool) -> np.ndarray:
     return spread
 
 
-def _full_mask(array: np.ndarray) -> np.ndarray:
-    mask = array_like(array, np.dtype(np.bool_))
-    mask.fill(True)
-    return mask
-
-
 def _rounded(value: Any, of: np.dtype) -> Any:
     """A number as PyTorch's kernels hold it: float32 for the reduced types."""
     return np.float32(value) if of.itemsize == 2 else of.type(value)
@@ -308,12 +302,13 @@ def native_dropout(input: Tensor, p: float, train: bool | None) -> Any:
     array = input._array
     if array.size == 0:
         return input.clone(), wrap(np.empty_like(array))
-    if train is False:
-        return input.clone(), wrap(_full_mask(array))
-    keep = 1.0 - _check_p(p)
     mask = array_like(array, np.dtype(np.bool_))
-    samplers.fill_bernoulli(default_generator, mask, keep)
     stays = wrap(mask)
+    if train is False:
+        mask.fill(True)
+        return input.clone(), stays
+    keep = 1.0 - _check_p(p)
+    samplers.fill_bernoulli(default_generator, mask, keep)
     return input.mul(stays).mul(0.0 if keep == 0 else 1.0 / keep), stays
 
 

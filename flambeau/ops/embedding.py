@@ -381,16 +381,14 @@ def embedding_bag(
     counts = np.bincount(bag, minlength=lengths.size)
     if mode != "max" and per_sample_weights is None and not sparse and weight.__class__ not in wrappers and _is_plain(weight._array):
         sums = bag_sums(weight, wrap(indices[keep]), np.append(0, counts.cumsum()), bag, scale_grad_by_freq)
-        return sums if mode == "sum" else sums / wrap(np.maximum(counts, 1).astype(sums._array.dtype)[:, None])
-    rows = embedding(weight, wrap(indices[keep]), -1, scale_grad_by_freq, sparse)
-    if mode == "max":
-        return _bag_maxima(rows, bag, counts)
-    if per_sample_weights is not None:
-        rows = rows * per_sample_weights.reshape(-1)[wrap(np.flatnonzero(keep))].unsqueeze(1)
-    sums = rows.new_zeros((lengths.size, rows.shape[1])).index_add(0, wrap(bag), rows)
-    if mode == "sum":
-        return sums
-    return sums / wrap(np.maximum(counts, 1).astype(sums._array.dtype)[:, None])
+    else:
+        rows = embedding(weight, wrap(indices[keep]), -1, scale_grad_by_freq, sparse)
+        if mode == "max":
+            return _bag_maxima(rows, bag, counts)
+        if per_sample_weights is not None:
+            rows = rows * per_sample_weights.reshape(-1)[wrap(np.flatnonzero(keep))].unsqueeze(1)
+        sums = rows.new_zeros((lengths.size, rows.shape[1])).index_add(0, wrap(bag), rows)
+    return sums if mode == "sum" else sums / wrap(np.maximum(counts, 1).astype(sums._array.dtype)[:, None])
 
 
 def _bags_without_values(input: Any, weight: Any, offsets: Any, per_sample_weights: Any, include_last_offset: bool) -> Any:

@@ -19,8 +19,6 @@ from .reduction import array_dims, kept, lies_as_pytorchs
 from .scatter import scattered_sums
 from .small import LIMIT, row_places
 
-_LARGEST, _SMALLEST = (np.maximum, "argmax"), (np.minimum, "argmin")
-
 
 # -- what they share ------------------------------------------------------------------------------------------------------------
 def require_elements(operation: str, array: np.ndarray, dims: Any, without: type[Exception] = RuntimeError) -> None:
@@ -241,12 +239,12 @@ def _canonicalize_along(operation: str) -> Any:
     return canonicalize
 
 
-def _extremum_along(name: str, ufunc: Any, finder: str) -> Any:
-    def kernel(input: Tensor, dim: int, keepdim: bool) -> Any:
-        indices = index_along(finder, input, dim, keepdim)
-        return taken_along(input, indices, dim, keepdim), indices
+def _extremum_along(name: str, ufunc: Any) -> Any:
+    largest = ufunc is np.maximum
 
-    largest = finder == "argmax"
+    def kernel(input: Tensor, dim: int, keepdim: bool) -> Any:
+        indices = index_along(f"arg{name}", input, dim, keepdim)
+        return taken_along(input, indices, dim, keepdim), indices
 
     def fast(a: np.ndarray, dim: int, keepdim: bool) -> Any:
         if keepdim or a.ndim != 2 or a.size == 0:
@@ -275,7 +273,7 @@ def _extremum_along(name: str, ufunc: Any, finder: str) -> Any:
     )(kernel)
 
 
-max_along, min_along = _extremum_along("max", *_LARGEST), _extremum_along("min", *_SMALLEST)
+max_along, min_along = _extremum_along("max", np.maximum), _extremum_along("min", np.minimum)
 
 
 @composite(name="max", out=True)

@@ -226,6 +226,13 @@ def _one_dim(name: str, input: Any, n: Any, dim: Any) -> tuple[int, int | None]:
     return place, None if n is None else _integer(name, "n", n)
 
 
+def _with_points(name: str, input: Any, n: Any, dim: Any) -> tuple[Any, int]:
+    """``input`` with ``n`` points along ``dim``, and that dimension."""
+    place, count = _one_dim(name, input, n, dim)
+    _require_points(input.shape[place] if count is None else count)
+    return input if count is None else _resized(input, (place,), (count,)), place
+
+
 def _sizes_and_dims(input: Any, s: Any, dim: Any) -> tuple[list[int], tuple[int, ...]]:
     """For each dimension that is to be transformed its number of points."""
     given = None if s is None else [value.__index__() for value in ((s,) if hasattr(s, "__index__") else s)]
@@ -260,19 +267,13 @@ def _complex_to_complex(name: str, input: Any, n: Any, dim: Any, norm: Any, forw
     if not input.dtype.is_complex:
         return _real_to_complex(name, input, n, dim, norm, forward, False)
     input = _complex(input)
-    place, count = _one_dim(name, input, n, dim)
-    _require_points(input.shape[place] if count is None else count)
-    if count is not None:
-        input = _resized(input, (place,), (count,))
+    input, place = _with_points(name, input, n, dim)
     return fft_c2c(input, (place,), _normalization(norm, forward), forward)
 
 
 def _real_to_complex(name: str, input: Any, n: Any, dim: Any, norm: Any, forward: bool, onesided: bool) -> Any:
     input = _real(name, input)
-    place, count = _one_dim(name, input, n, dim)
-    _require_points(input.shape[place] if count is None else count)
-    if count is not None:
-        input = _resized(input, (place,), (count,))
+    input, place = _with_points(name, input, n, dim)
     return fft_r2c(input, (place,), _normalization(norm, forward), onesided, forward)
 
 

@@ -26,7 +26,7 @@ from ..core.calls.operation import PARTS
 from ..core.calls.override import call_override
 from ..core.calls.registry import composite, op, primitive
 from ..core.layout import laid_out, order_of_dims, strides_in_order
-from ..core.shape import broadcast_shape, contiguous_strides, element_strides
+from ..core.shape import broadcast_or_none, contiguous_strides, element_strides
 from ..core.state import active, grad_enabled, in_mode, interposed, interpreters, modes, thread
 from ..core.tape.history import check_overlap, check_writable, overlaps_itself
 from ..core.tape.node import complain_freed
@@ -598,12 +598,7 @@ def _canonicalize_put(input: Any, indices: Any, values: Any, accumulate: bool) -
         while len(have) > len(target) and have[0] == 1:
             values = values.reshape(have[1:])
             have = have[1:]
-        try:
-            fits = broadcast_shape(target, have) == target
-        except RuntimeError as error:
-            pass_on(error)
-            fits = False
-        if not fits:
+        if broadcast_or_none(target, have) != target:
             raise RuntimeError(
                 f"shape mismatch: value tensor of shape {list(have)} cannot be broadcast to indexing result of shape {list(target)}"
             )

@@ -16,12 +16,11 @@ from ..core.arrays.copies import copy_into, fill as fill_array
 from ..core.arrays.kinds import device_of, sent
 from ..core.calls.annotations import Number, Tensor
 from ..core.calls.casting import cast_array, filling_number
-from ..core.calls.interruption import pass_on
 from ..core.calls.out import resize
 from ..core.calls.registry import composite, method, op, primitive
 from ..core.dtype import of_array
 from ..core.layout import contiguous_format, empty_as, format_strides, strided as strided_layout
-from ..core.shape import broadcast_shape, contiguous_strides, one_by_one, overlaps_itself, sizes_of, strided
+from ..core.shape import broadcast_or_none, broadcast_shape, contiguous_strides, one_by_one, overlaps_itself, sizes_of, strided
 from ..core.state import INFERENCE, active, grad_enabled, in_mode, interposed, modes, thread
 from ..core.storage import TypedStorage, UntypedStorage
 from ..core.tape.history import check_writable
@@ -31,12 +30,7 @@ from .arithmetic import zeros
 
 def _canonicalize_copy(input: Any, src: Any, non_blocking: bool) -> tuple[Any, ...]:
     shape = input._array.shape
-    try:
-        fits = not isinstance(src, TensorType) or broadcast_shape(shape, src._array.shape) == shape
-    except RuntimeError as error:
-        pass_on(error)
-        fits = False
-    if not fits:
+    if isinstance(src, TensorType) and broadcast_or_none(shape, src._array.shape) != shape:
         have = list(src._array.shape)
         if len(have) <= len(shape):
             at = next(-i for i in range(1, len(have) + 1) if have[-i] not in (1, shape[-i]))

@@ -27,29 +27,19 @@ def _is_skipped(shape: tuple[int, ...]) -> bool:
     return shape == (0,)  # an empty 1-d tensor fits anything: programs start lists with torch.tensor([])
 
 
-def _joined_dim(tensors: Sequence[Any], dim: int) -> int:
-    """``dim`` counted from the front of the first tensor that counts."""
-    ndim = next((len(s) for s in (t._array.shape for t in tensors) if not _is_skipped(s)), 1)
-    return wrap_dim(dim, ndim)
-
-
 def _canonicalize_cat(tensors: Any, dim: int) -> tuple[Any, ...]:
     if not len(tensors):
         raise ValueError("torch.cat(): expected a non-empty list of Tensors")
     for position, tensor in enumerate(tensors):
         if not tensor._array.ndim:
             raise RuntimeError(f"zero-dimensional tensor (at position {position}) cannot be concatenated")
-    if all(_is_skipped(tensor._array.shape) for tensor in tensors):
+    used = [(position, tensor._array.shape) for position, tensor in enumerate(tensors) if not _is_skipped(tensor._array.shape)]
+    if not used:
         return (tensors, 0)
-    dim = _joined_dim(tensors, dim.__index__())
-    first = None
-    for position, tensor in enumerate(tensors):
-        shape = tensor._array.shape
-        if _is_skipped(shape):
-            continue
-        if first is None:
-            first = shape
-        elif len(shape) != len(first):
+    first = used[0][1]
+    dim = wrap_dim(dim.__index__(), len(first))
+    for position, shape in used:
+        if len(shape) != len(first):
             raise RuntimeError(f"Tensors must have same number of dimensions: got {len(first)} and {len(shape)}")
         for d, (a, b) in enumerate(zip(first, shape, strict=True)):
             if a != b and d != dim:
@@ -464,9 +454,7 @@ def meshgrid(*tensors: Any, indexing: str | None = None) -> Any:
     if swaps:
         listed[:2] = listed[1::-1]
     shape = tuple(tensor.numel() for tensor in listed)
-    grids = []
-    for dim, tensor in enumerate(listed):
-        grids.append(tensor.reshape(*[-1 if d == dim else 1 for d in range(len(shape))]).expand(shape))
+    grids = [tensor.reshape(*[-1 if d == dim else 1 for d in range(len(shape))]).expand(shape) for dim, tensor in enumerate(listed)]
     if swaps:
         grids[:2] = grids[1::-1]
     return tuple(grids)

@@ -13,7 +13,7 @@ from ..state import thread, without_grad
 from ..tensor import Tensor
 
 OPTIONS = {"dtype": None, "layout": None, "device": None, "pin_memory": False, "requires_grad": False}
-_PYTHON_TYPES = {float: dtypes.float64, int: dtypes.int64, bool: dtypes.bool_, complex: dtypes.complex128}
+PYTHON_TYPES = {float: dtypes.float64, int: dtypes.int64, bool: dtypes.bool_, complex: dtypes.complex128}
 
 
 def dtype_of(value: Any, operation: str) -> dtypes.dtype:
@@ -23,7 +23,7 @@ def dtype_of(value: Any, operation: str) -> dtypes.dtype:
         TypeError: no dtype. NotImplementedError: a dtype that NumPy has no element type for.
     """
     if not isinstance(value, dtypes.dtype):
-        dtype = _PYTHON_TYPES.get(value) if isinstance(value, type) else None
+        dtype = PYTHON_TYPES.get(value) if isinstance(value, type) else None
         if dtype is None:
             raise TypeError(f"{operation}(): argument 'dtype' must be torch.dtype, not {type(value).__name__}")
         return dtype

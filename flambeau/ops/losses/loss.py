@@ -13,8 +13,8 @@ from ...autograd.grad_mode import no_grad
 from ...core import dtype as dtypes
 from ...core.arrays.kinds import kind_of, perhaps
 from ...core.calls.annotations import Tensor
-from ...core.calls.interruption import pass_on
 from ...core.calls.registry import composite, op, pointwise, resolve
+from ...core.shape import broadcast_or_none
 from ...core.state import grad_enabled
 from ..activation import logsigmoid
 from ..arithmetic import reject
@@ -597,15 +597,8 @@ def gaussian_nll_loss(input: Tensor, target: Tensor, var: Any, full: bool = Fals
     if var.size() != input.size():
         if tuple(input.size()[:-1]) == tuple(var.size()):
             var = var.unsqueeze(-1)
-        elif var.dim() == 0 or (tuple(input.size()[:-1]) == tuple(var.size()[:-1]) and var.size(-1) == 1):
-            pass
-        else:
-            try:
-                np.broadcast_shapes(tuple(var.shape), tuple(input.shape))
-            except ValueError as error:
-                pass_on(error)
-                raise ValueError("var is of incorrect size") from None
-            if len(var.shape) != len(input.shape):
+        elif var.dim() and not (tuple(input.size()[:-1]) == tuple(var.size()[:-1]) and var.size(-1) == 1):
+            if len(var.shape) != len(input.shape) or broadcast_or_none(tuple(var.shape), tuple(input.shape)) is None:
                 raise ValueError("var is of incorrect size")
     if reduction not in REDUCTIONS:
         raise ValueError(f"{reduction} is not valid")
