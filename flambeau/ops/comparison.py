@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -11,7 +10,7 @@ from ..core import dtype as dtypes
 from ..core.arrays.kinds import KINDS, check_same_device, kind_of, missing_values
 from ..core.calls.annotations import Number, Tensor
 from ..core.calls.promotion import common_dtype
-from ..core.calls.registry import add_method, composite, op, other_names, pointwise
+from ..core.calls.registry import Declare, add_method, composite, op, other_names, pointwise
 from ..core.tensor import Tensor as TensorType, wrap
 from .arithmetic import order_of, reflected, reject
 
@@ -226,7 +225,9 @@ def allclose(input: Tensor, other: Tensor, rtol: float = 1e-05, atol: float = 1e
 
 
 # -- kinds of numbers -----------------------------------------------------------------------------------------------------------
-_kind_of_number = partial(op, broadcasts=True, elementwise=False, pointwise=True, out=False, grad=None)
+def _kind_of_number(**options: Any) -> Declare:
+    """Declare a question about each number."""
+    return op(broadcasts=True, elementwise=False, pointwise=True, out=False, grad=None, **options)
 
 
 @_kind_of_number(fast=lambda a: np.isnan(a) if a.dtype.kind == "f" else None, keeps_zero=True)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -12,7 +11,7 @@ from ..core.arrays.kinds import kind_of, perhaps
 from ..core.calls.annotations import Tensor
 from ..core.calls.casting import cast_array
 from ..core.calls.out import EXACT, Out
-from ..core.calls.registry import composite, op
+from ..core.calls.registry import Declare, composite, op
 from ..core.shape import wrap_dim, wrap_dims
 from ..core.state import grad_enabled
 from .arithmetic import reject
@@ -58,16 +57,18 @@ def _fast_accumulate(ufunc: Any) -> Any:
 
 
 # -- cumsum, cumprod ------------------------------------------------------------------------------------------------------------
-_accumulation = partial(
-    op,
-    promotion="same",
-    opmath="native",
-    inplace=True,
-    out=Out(dtype="dtype"),
-    canonicalize=_prepare,
-    autocast={"cuda": "result"},
-    batch="along",
-)
+def _accumulation(**options: Any) -> Declare:
+    """Declare sums or products of the elements so far."""
+    return op(
+        promotion="same",
+        opmath="native",
+        inplace=True,
+        out=Out(dtype="dtype"),
+        canonicalize=_prepare,
+        autocast={"cuda": "result"},
+        batch="along",
+        **options,
+    )
 
 
 @_accumulation(fast=_fast_accumulate(np.add), grad={"input": reversed_cumsum}, forward="linear")
@@ -181,16 +182,18 @@ def _running_gradient(grad: Any, result1: Any, dim: int, input_shape: Any) -> An
     return scattered_sums(grad, dim, result1, input_shape)
 
 
-_running_extremum = partial(
-    op,
-    opmath="native",
-    out=EXACT,
-    canonicalize=_prepare,
-    returns=("values", "indices"),
-    grad={"input": _running_gradient},
-    forward="selects",
-    batch="along",
-)
+def _running_extremum(**options: Any) -> Declare:
+    """Declare the largest or smallest elements so far."""
+    return op(
+        opmath="native",
+        out=EXACT,
+        canonicalize=_prepare,
+        returns=("values", "indices"),
+        grad={"input": _running_gradient},
+        forward="selects",
+        batch="along",
+        **options,
+    )
 
 
 @_running_extremum()

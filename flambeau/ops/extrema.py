@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -10,7 +9,7 @@ import numpy as np
 from ..core.arrays.kinds import perhaps
 from ..core.calls.annotations import Tensor
 from ..core.calls.out import EXACT, Out, same_dtype
-from ..core.calls.registry import composite, described, op, resolve
+from ..core.calls.registry import Declare, composite, described, op, resolve
 from ..core.layout import row_major
 from ..core.shape import reduced_shape, wrap_dim, wrap_dims
 from ..core.tensor import Tensor as TensorType
@@ -121,15 +120,17 @@ def _complain_extremum(have: Any, want: Any) -> Exception:
     )
 
 
-_extreme = partial(
-    op,
-    promotion="same",
-    opmath="native",
-    out=Out(fits=same_dtype, complain=_complain_extremum),
-    grad={"input": _shared_evenly},
-    forward="reduces",
-    batch="along all",
-)
+def _extreme(**options: Any) -> Declare:
+    """Declare the largest or smallest element of each slice."""
+    return op(
+        promotion="same",
+        opmath="native",
+        out=Out(fits=same_dtype, complain=_complain_extremum),
+        grad={"input": _shared_evenly},
+        forward="reduces",
+        batch="along all",
+        **options,
+    )
 
 
 @_extreme(canonicalize=_canonicalize_extremum("amax"), fast=_reduced(np.maximum))

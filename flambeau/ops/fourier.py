@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -19,7 +18,7 @@ from ..core.arrays.threads import Threads
 from ..core.calls.annotations import Tensor
 from ..core.calls.casting import cast_array
 from ..core.calls.creation import Creation
-from ..core.calls.registry import composite, factory, op
+from ..core.calls.registry import Declare, composite, factory, op
 from ..core.shape import wrap_dim, wrap_dims
 from .padding import constant_pad_nd
 from .ranges import progression
@@ -69,7 +68,9 @@ def _last(count: int) -> tuple[int, ...]:
     return tuple(range(-count, 0))
 
 
-_transform = partial(op, out=True, opmath="native", fast=True, forward="linear")
+def _transform(**options: Any) -> Declare:
+    """Declare a Fourier transform."""
+    return op(out=True, opmath="native", fast=True, forward="linear", **options)
 
 
 @_transform(name="_fft_c2c", grad={"input": lambda grad, dim, normalization, forward: fft_c2c(grad, dim, normalization, not forward)})

@@ -5,7 +5,6 @@ from __future__ import annotations
 import itertools
 import warnings
 from collections.abc import Sequence
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -13,7 +12,7 @@ import numpy as np
 from ..core.calls.annotations import Tensor
 from ..core.calls.interruption import pass_on
 from ..core.calls.out import Out
-from ..core.calls.registry import composite, op, other_names, resolve
+from ..core.calls.registry import Declare, composite, op, other_names, resolve
 from ..core.layout import contiguous_format, empty_strided_array, format_strides, suggested_format
 from ..core.shape import Size, broadcast_shape, part_of, restrided, sizes_of, view_strides, wrap_dim
 from ..core.tensor import Tensor as TensorType
@@ -71,9 +70,11 @@ _concatenate = getattr(np.concatenate, "_implementation", np.concatenate)
 _NO_CHANNELS_LAST = "(arrays[0].ndim < 4 or arrays[0].strides[1] > arrays[0].strides[-1])"
 
 
-_joining = partial(
-    op, promotion="default", opmath="native", method=False, out=_OUT, autocast={"cpu": "widest"}, forward="linear", moves=True
-)
+def _joining(**options: Any) -> Declare:
+    """Declare a function that puts tensors together."""
+    return op(
+        promotion="default", opmath="native", method=False, out=_OUT, autocast={"cpu": "widest"}, forward="linear", moves=True, **options
+    )
 
 
 @_joining(

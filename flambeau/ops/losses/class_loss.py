@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -11,7 +10,7 @@ from ...core import dtype as dtypes
 from ...core.arrays.kinds import kind_of
 from ...core.calls.annotations import Tensor
 from ...core.calls.casting import opmath
-from ...core.calls.registry import composite, op, resolve
+from ...core.calls.registry import Declare, composite, op, resolve
 from ...core.state import grad_enabled, run_ignoring_fp
 from ...core.tape.ties import tied
 from ...core.tensor import Tensor as TensorClass, wrap
@@ -20,7 +19,10 @@ from ..linalg.products import linear
 from ..small import small_cross_entropy, small_cross_entropy_gradient
 from .loss import reduced, reduction_of
 
-_of_classes = partial(op, namespace="nn.functional", opmath="native")
+
+def _of_classes(**options: Any) -> Declare:
+    """Declare a loss of class scores, or its gradient."""
+    return op(namespace="nn.functional", opmath="native", **options)
 
 
 # -- checks ----------------------------------------------------------------------------------------------------------------------
@@ -318,7 +320,7 @@ def _along(weight: Any, dim: int, input: Any) -> Any:
 
 
 def _total_weight(target: Any, weight: Any, ignored: Any) -> Any:
-    """What a mean is over: the weights of the targets that count, or their number."""
+    """Sum of the weights of the targets that count, or their number: a mean is over it."""
     return (~ignored).sum() if weight is None else weight[target.masked_fill(ignored, 0)].masked_fill(ignored, 0.0).sum()
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import warnings
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -13,7 +12,7 @@ from ...autograd.grad_mode import no_grad
 from ...core import dtype as dtypes
 from ...core.arrays.kinds import kind_of, perhaps
 from ...core.calls.annotations import Tensor
-from ...core.calls.registry import composite, op, pointwise, resolve
+from ...core.calls.registry import Declare, composite, op, pointwise, resolve
 from ...core.shape import broadcast_or_none
 from ...core.state import grad_enabled
 from ..activation import logsigmoid
@@ -22,8 +21,14 @@ from ..arithmetic import reject
 REDUCTIONS = ("none", "mean", "sum")
 
 
-_slope = partial(pointwise, namespace="nn.functional", fast=True)  # the gradient of a loss
-_reduced = partial(op, namespace="nn.functional", promotion="default", broadcasts=True, elementwise=False, fast=True)  # a loss, reduced
+def _slope(**options: Any) -> Declare:
+    """Declare the gradient of a loss."""
+    return pointwise(namespace="nn.functional", fast=True, **options)
+
+
+def _reduced(**options: Any) -> Declare:
+    """Declare a loss of two operands that broadcast."""
+    return op(namespace="nn.functional", promotion="default", broadcasts=True, elementwise=False, fast=True, **options)
 
 
 def reduction_of(reduction: str, size_average: bool | None = None, reduce: bool | None = None) -> str:
