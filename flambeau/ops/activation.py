@@ -42,7 +42,7 @@ def in_place(name: str) -> Any:
     broadcasts=True,
     promotion="same",
     fast=True,
-    grad={"grad_output": lambda grad, input, threshold: threshold_backward(grad, input, threshold), "input": lambda grad: zeros(grad)},
+    grad={"grad_output": lambda grad, input, threshold: threshold_backward(grad, input, threshold), "input": zeros},
     aten="threshold_backward",
 )
 def threshold_backward(grad_output: Tensor, input: Tensor, threshold: float) -> Tensor:
@@ -182,10 +182,7 @@ def relu6(input: Tensor, inplace: bool = False) -> Tensor:
     broadcasts=True,
     promotion="same",
     fast=True,
-    grad={
-        "grad_output": lambda grad, input, negative_slope: leaky_relu_backward(grad, input, negative_slope),
-        "input": lambda grad: zeros(grad),
-    },
+    grad={"grad_output": lambda grad, input, negative_slope: leaky_relu_backward(grad, input, negative_slope), "input": zeros},
     aten="leaky_relu_backward",
 )
 def leaky_relu_backward(grad_output: Tensor, input: Tensor, negative_slope: float) -> Tensor:

@@ -490,7 +490,8 @@ def true_divide(input: Tensor | Number, other: Tensor | Number) -> Tensor:
     return div(input, other)
 
 
-def _check_divisor(input: np.ndarray, other: np.ndarray) -> None:
+def _check_division(operation: str, input: np.ndarray, other: np.ndarray) -> None:
+    reject(operation, input, "bc")
     if other.dtype.kind not in "iu" or not input.size:
         return
     if not (other if isinstance(other, np.generic) else np.all(other)):  # CuPy's function refuses NumPy's numbers
@@ -524,8 +525,7 @@ def _trunc_quotient(input: np.ndarray, other: np.ndarray) -> np.ndarray:
 )
 def divide_rounded(input: Tensor | Number, other: Tensor | Number, *, rounding_mode: str | None = None) -> Tensor:
     """``div`` with a rounding mode: promotes as other arithmetic does, so integers stay integers."""
-    reject(f"div_{rounding_mode}_cpu", input, "bc")
-    _check_divisor(input, other)
+    _check_division(f"div_{rounding_mode}_cpu", input, other)
     return _floor_quotient(input, other) if rounding_mode == "floor" else _trunc_quotient(input, other)
 
 
@@ -551,8 +551,7 @@ def floor_divide(input: Tensor | Number, other: Tensor | Number) -> Tensor:
         >>> torch.floor_divide(torch.tensor([7, -7]), torch.tensor([2, 2]))
         tensor([ 3, -4])
     """
-    reject("div_floor_cpu", input, "bc")
-    _check_divisor(input, other)
+    _check_division("div_floor_cpu", input, other)
     return _floor_quotient(input, other)
 
 
@@ -582,8 +581,7 @@ def fmod(input: Tensor, other: Tensor | Number) -> Tensor:
         >>> torch.fmod(torch.tensor([7.0, -7.0]), 3)
         tensor([ 1., -1.])
     """
-    reject("fmod_cpu", input, "bc")
-    _check_divisor(input, other)
+    _check_division("fmod_cpu", input, other)
     return np.fmod(input, other)
 
 
@@ -616,8 +614,7 @@ def remainder(input: Tensor | Number, other: Tensor | Number) -> Tensor:
         >>> torch.remainder(torch.tensor([7.0, -7.0]), 3)
         tensor([1., 2.])
     """
-    reject("remainder_cpu", input, "bc")
-    _check_divisor(input, other)
+    _check_division("remainder_cpu", input, other)
     return _remainder(input, other)
 
 

@@ -362,15 +362,6 @@ def _check(query: Any, key: Any, value: Any, attn_mask: Any) -> None:
             )
 
 
-def _of_nothing(query: Any, key: Any, value: Any) -> Any:
-    """The result without queries, or where the values are empty: zeros of the query's leading dimensions, whatever the others are.
-
-    The sums record all three, and carry a NaN on, as PyTorch's do.
-    """
-    zero = (query.sum() + key.sum() + value.sum()) * 0
-    return query.new_zeros((*query.shape[:-1], value.size(-1))) + zero
-
-
 def _check_kinds(kind: Any, attn_mask: Any, is_causal: bool) -> None:
     """Complain about what PyTorch complains about before it chooses a kernel."""
     if attn_mask is not None and is_causal:
@@ -468,7 +459,8 @@ def scaled_dot_product_attention(
             return result
     _check(query, key, value, attn_mask)
     if not query.size(-2) or not value.numel():
-        return _of_nothing(query, key, value)
+        zero = (query.sum() + key.sum() + value.sum()) * 0  # records all three and carries a NaN on, as PyTorch's do
+        return query.new_zeros((*query.shape[:-1], value.size(-1))) + zero
     _check_kinds(query.dtype, attn_mask, is_causal)
     grouped = False
     if enable_gqa:

@@ -9,7 +9,7 @@ import numpy as np
 from ..core.arrays.copies import contiguous
 from ..core.arrays.kinds import kind_of
 from ..core.calls.annotations import Tensor
-from ..core.calls.registry import composite, described, op
+from ..core.calls.registry import composite, described, functional, op
 from ..core.tape.ties import tied
 from .arithmetic import reject
 from .patches import Ints, in_layout, ints, is_channels_last, padded, product
@@ -145,8 +145,7 @@ def _pool(rank: int, input: Any, kernel_size: Any, *options: Any) -> Any:
     return _AVERAGES[rank].wrapper(input, kernel_size, *options)
 
 
-@composite(namespace="nn.functional")
-@composite(method=False)
+@functional()
 def avg_pool1d(
     input: Tensor, kernel_size: Any, stride: Any = None, padding: Any = 0, ceil_mode: bool = False, count_include_pad: bool = True
 ) -> Tensor:
@@ -325,8 +324,7 @@ def _adaptive(rank: int, input: Any, output_size: Any) -> Any:
     return _ADAPTIVE[rank].wrapper(input, size)
 
 
-@composite(namespace="nn.functional")
-@composite(method=False)
+@functional()
 def adaptive_avg_pool1d(input: Tensor, output_size: Any) -> Tensor:
     """Mean of each of ``output_size`` bins; see :func:`torch.nn.functional.adaptive_avg_pool2d`.
 

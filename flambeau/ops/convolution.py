@@ -14,9 +14,10 @@ import numpy as np
 
 from ..core.arrays import native
 from ..core.calls.annotations import Tensor
-from ..core.calls.registry import composite, op
+from ..core.calls.registry import functional, op
 from .arithmetic import conj
 from .convolution_kernels import correlate, correlate_few, correlate_pair, correlate_places, spread
+from .padding import constant_pad_nd
 from .patches import Ints, in_layout, ints, is_channels_last
 
 _FEW_PLACES = 64  # of a result: below, a native kernel spends its time on laying out the weights
@@ -290,28 +291,27 @@ def channel_sums(input: Tensor) -> Tensor:
 
 
 # -- public forms -------------------------------------------------------------------------------------------------------------
-def _batched(name: str, rank: int, input: Any) -> tuple[Any, bool]:
-    """``input`` with a batch dimension, and whether it had one."""
-    ndim = input._array.ndim
-    if ndim == rank + 2:
-        return input, True
-    if ndim == rank + 1:
-        return input.unsqueeze(0), False
-    raise RuntimeError(
-        f"Expected {rank + 1}D (unbatched) or {rank + 2}D (batched) input to {name}, but got input of size: {list(input.shape)}"
-    )
+def _batched(name: str, rank: int, input: Any, weight: Any) -> tuple[Any, bool]:
+    """``input`` with a batch dimension, and whether it had one.
 
-
-def _check_rank(rank: int, input: Any, weight: Any) -> None:
+    Raises:
+        RuntimeError: another number of dimensions, of ``input`` or ``weight``.
+    """
+    batched = input._array.ndim == rank + 2
+    if not batched and input._array.ndim != rank + 1:
+        raise RuntimeError(
+            f"Expected {rank + 1}D (unbatched) or {rank + 2}D (batched) input to {name}, but got input of size: {list(input.shape)}"
+        )
+    x = input if batched else input.unsqueeze(0)
     ndim = getattr(weight, "ndim", rank + 2)
-    if ndim == rank + 2:
-        return
     if ndim < 3:
         raise RuntimeError("weight should have at least three dimensions")
-    raise RuntimeError(
-        f"Expected {ndim}-dimensional input for {ndim}-dimensional weight {list(weight.shape)}, but got {input.ndim}-dimensional input of "
-        f"size {list(input.shape)} instead"
-    )
+    if ndim != rank + 2:
+        raise RuntimeError(
+            f"Expected {ndim}-dimensional input for {ndim}-dimensional weight {list(weight.shape)}, but got {x.ndim}-dimensional input of "
+            f"size {list(x.shape)} instead"
+        )
+    return x, batched
 
 
 def _same_padding(input: Any, weight: Any, stride: Ints, dilation: Ints) -> tuple[Any, Ints]:
@@ -320,19 +320,13 @@ def _same_padding(input: Any, weight: Any, stride: Ints, dilation: Ints) -> tupl
         raise RuntimeError("padding='same' is not supported for strided convolutions")
     totals = [d * (k - 1) for d, k in zip(dilation, weight.shape[2:], strict=True)]
     if any(total % 2 for total in totals):
-        from .padding import constant_pad_nd
-
-        amounts: list[int] = []
-        for total in reversed(totals):
-            amounts += [0, total % 2]
-        input = constant_pad_nd(input, amounts, 0)
+        input = constant_pad_nd(input, [side for total in reversed(totals) for side in (0, total % 2)], 0)
     return input, tuple([total // 2 for total in totals])
 
 
 def _convolve(rank: int, input: Any, weight: Any, bias: Any, stride: Any, padding: Any, dilation: Any, groups: int) -> Any:
     name = _NAMES[rank]
-    x, batched = _batched(name, rank, input)
-    _check_rank(rank, x, weight)
+    x, batched = _batched(name, rank, input, weight)
     stride, dilation = ints(stride, rank, name, "stride"), ints(dilation, rank, name, "dilation")
     if padding.__class__ is str:
         if padding == "same":
@@ -351,16 +345,14 @@ def _transpose(
     rank: int, input: Any, weight: Any, bias: Any, stride: Any, padding: Any, output_padding: Any, groups: int, dilation: Any
 ) -> Any:
     name = f"conv_transpose{rank}d"
-    x, batched = _batched(name, rank, input)
-    _check_rank(rank, x, weight)
+    x, batched = _batched(name, rank, input, weight)
     stride, padding = ints(stride, rank, name, "stride"), ints(padding, rank, name, "padding")
     dilation, output_padding = ints(dilation, rank, name, "dilation"), ints(output_padding, rank, name, "output_padding")
     result = convolution(x, weight, bias, stride, padding, dilation, True, output_padding, groups)
     return result if batched else result.squeeze(0)
 
 
-@composite(namespace="nn.functional", autocast="narrow")
-@composite(method=False, autocast="narrow")
+@functional(autocast="narrow")
 def conv1d(
     input: Tensor, weight: Tensor, bias: Tensor | None = None, stride: Any = 1, padding: Any = 0, dilation: Any = 1, groups: int = 1
 ) -> Tensor:
@@ -391,8 +383,7 @@ def conv1d(
     return _convolve(1, input, weight, bias, stride, padding, dilation, groups)
 
 
-@composite(namespace="nn.functional", autocast="narrow")
-@composite(method=False, autocast="narrow")
+@functional(autocast="narrow")
 def conv2d(
     input: Tensor, weight: Tensor, bias: Tensor | None = None, stride: Any = 1, padding: Any = 0, dilation: Any = 1, groups: int = 1
 ) -> Tensor:
@@ -424,8 +415,7 @@ def conv2d(
     return _convolve(2, input, weight, bias, stride, padding, dilation, groups)
 
 
-@composite(namespace="nn.functional", autocast="narrow")
-@composite(method=False, autocast="narrow")
+@functional(autocast="narrow")
 def conv3d(
     input: Tensor, weight: Tensor, bias: Tensor | None = None, stride: Any = 1, padding: Any = 0, dilation: Any = 1, groups: int = 1
 ) -> Tensor:
@@ -454,8 +444,7 @@ def conv3d(
     return _convolve(3, input, weight, bias, stride, padding, dilation, groups)
 
 
-@composite(namespace="nn.functional", autocast="narrow")
-@composite(method=False, autocast="narrow")
+@functional(autocast="narrow")
 def conv_transpose1d(
     input: Tensor,
     weight: Tensor,
@@ -491,8 +480,7 @@ def conv_transpose1d(
     return _transpose(1, input, weight, bias, stride, padding, output_padding, groups, dilation)
 
 
-@composite(namespace="nn.functional", autocast="narrow")
-@composite(method=False, autocast="narrow")
+@functional(autocast="narrow")
 def conv_transpose2d(
     input: Tensor,
     weight: Tensor,
@@ -526,8 +514,7 @@ def conv_transpose2d(
     return _transpose(2, input, weight, bias, stride, padding, output_padding, groups, dilation)
 
 
-@composite(namespace="nn.functional", autocast="narrow")
-@composite(method=False, autocast="narrow")
+@functional(autocast="narrow")
 def conv_transpose3d(
     input: Tensor,
     weight: Tensor,

@@ -95,9 +95,7 @@ def cumsum(input: Tensor, dim: int, *, dtype: Any = None) -> Tensor:
 
 def _cumprod_gradient(grad: Any, input: Any, result: Any, dim: int, dtype: Any) -> Any:
     input = cast_operand(input, dtype)
-    if not input.ndim:
-        return grad
-    if not input.numel() or input.shape[dim] == 1:
+    if not input.ndim or not input.numel() or input.shape[dim] == 1:
         return grad
     dim = wrap_dim(dim, input.ndim)
     zeros = input == 0
@@ -281,11 +279,9 @@ def logcumsumexp(input: Tensor, dim: int) -> Tensor:
         tensor([1000.0000, 1000.6932, 1000.6932])
     """
     reject("logcumsumexp_out_cpu", input, "biu")
-    if not input.ndim:
+    if not input.ndim or not input.size:
         return input.copy()
     if input.dtype.kind == "c":
-        if not input.size:
-            return input.copy()
         return _complex_logcumsumexp(input, dim)
     out = np.empty(input.shape, input.dtype)
     np.logaddexp.accumulate(input, axis=dim, out=out)

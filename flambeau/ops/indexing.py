@@ -497,7 +497,9 @@ def setitem(self: Any, key: Any, value: Any) -> None:
         _assign(view, value)
         return
     if not isinstance(value, TensorType):
-        value = _as_value(value, self.dtype)
+        if not isinstance(value, (int, float, complex, np.integer)):
+            raise _cannot_assign(value, self.dtype)
+        value = wrap(filling_number(value, self.dtype))
     if len(indices) == 1 and indices[0].dtype.kind == "b" and not value._array.ndim and not value._requires_grad:
         mask = next((tensor for tensor in indices.tensors if tensor._array is indices[0]), wrap(indices[0]))
         trailing = view._array.ndim - mask._array.ndim  # dimensions that the mask leaves whole
@@ -553,12 +555,6 @@ def _written_quickly(tensor: Any, key: Any, value: Any) -> bool:
     return True
 
 
-def _as_value(value: Any, dtype: Any) -> Any:
-    if isinstance(value, (int, float, complex, np.integer)):
-        return wrap(filling_number(value, dtype))
-    raise _cannot_assign(value, dtype)
-
-
 def _cannot_assign(value: Any, dtype: Any) -> TypeError:
     kind = type(value)
     name = f"numpy.{kind.__name__}" if kind.__module__ == "numpy" else kind.__name__
@@ -593,7 +589,8 @@ def _canonicalize_put(input: Any, indices: Any, values: Any, accumulate: bool) -
     indices = plain_indices(indices, shape)
     arrays = [array for array in indices if array is not None]
     if arrays:
-        target = np.empty(shape, np.bool_)[numpy_key(indices)].shape if 0 in shape else _indexed_shape(shape, indices)
+        empty = np.empty(shape, np.bool_) if 0 in shape else np.broadcast_to(np.empty((), np.bool_), shape)  # of one byte
+        target = empty[numpy_key(indices)].shape
         have = values._array.shape
         while len(have) > len(target) and have[0] == 1:
             values = values.reshape(have[1:])
@@ -603,11 +600,6 @@ def _canonicalize_put(input: Any, indices: Any, values: Any, accumulate: bool) -
                 f"shape mismatch: value tensor of shape {list(have)} cannot be broadcast to indexing result of shape {list(target)}"
             )
     return input, indices, values, accumulate
-
-
-def _indexed_shape(shape: tuple[int, ...], indices: list[Any]) -> tuple[int, ...]:
-    """Shape of ``x[indices]``, by indexing a zero-stride array of that shape."""
-    return np.broadcast_to(np.empty((), np.bool_), shape)[numpy_key(indices)].shape
 
 
 def _put_value_gradient(grad: Any, indices: Any, values_shape: Any) -> Any:

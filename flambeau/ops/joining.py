@@ -16,6 +16,7 @@ from ..core.calls.registry import Declare, composite, op, other_names, resolve
 from ..core.layout import contiguous_format, empty_strided_array, format_strides, suggested_format
 from ..core.shape import Size, broadcast_shape, part_of, restrided, sizes_of, view_strides, wrap_dim
 from ..core.tensor import Tensor as TensorType
+from .creation import empty
 from .small import LIMIT
 
 # -- cat ------------------------------------------------------------------------------------------------------------------------
@@ -207,6 +208,11 @@ other_names("stack", inputs="tensors")
 
 
 # -- by rows, columns, depth ---------------------------------------------------------------------------------------------------
+def _listed(tensors: tuple[Any, ...]) -> list[Any]:
+    """Tensors given one by one or as one sequence."""
+    return list(tensors[0] if len(tensors) == 1 and isinstance(tensors[0], (tuple, list)) else tensors)
+
+
 def _require_tensors(tensors: Any, operation: str) -> Sequence[Any]:
     if not isinstance(tensors, (tuple, list)):
         raise TypeError(f"{operation}(): argument 'tensors' (position 1) must be tuple of Tensors, not {type(tensors).__name__}")
@@ -344,26 +350,18 @@ def block_diag(*tensors: Any) -> Any:
                 [3, 4, 0],
                 [0, 0, 7]])
     """
-    if len(tensors) == 1 and isinstance(tensors[0], (tuple, list)):
-        tensors = tuple(tensors[0])
-    if not tensors:
-        from .creation import empty
-
+    listed = _listed(tensors)
+    if not listed:
         return empty(1, 0)
-    for position, tensor in enumerate(tensors):
+    for position, tensor in enumerate(listed):
         if tensor.ndim > 2:
             raise RuntimeError(
                 f"torch.block_diag: Input tensors must have 2 or fewer dimensions. Input {position} has {tensor.ndim} dimensions"
             )
-    return block_matrix(list(tensors))
+    return block_matrix(listed)
 
 
 # -- all combinations ----------------------------------------------------------------------------------------------------------
-def _listed(tensors: tuple[Any, ...]) -> list[Any]:
-    """Tensors given one by one or as one sequence."""
-    return list(tensors[0] if len(tensors) == 1 and isinstance(tensors[0], (tuple, list)) else tensors)
-
-
 @composite(method=False, moves=True)
 def broadcast_tensors(*tensors: Any) -> Any:
     """The tensors expanded to their common shape.

@@ -19,7 +19,7 @@ import numpy as np
 from ..core import dtype as dtypes
 from ..core.calls.annotations import Tensor
 from ..core.calls.casting import opmath
-from ..core.calls.registry import composite, op, resolve
+from ..core.calls.registry import composite, functional, op, resolve
 from ..core.layout import row_major
 from ..core.state import grad_enabled
 from ..core.tensor import storage_of
@@ -701,8 +701,7 @@ def rms_normalized(input: Tensor, weight: Tensor | None, width: int, eps: float)
     return result.reshape(input.shape), square
 
 
-@composite(namespace="nn.functional", autocast={"cuda": "float32"})
-@composite(method=False, autocast={"cuda": "float32"})
+@functional(autocast={"cuda": "float32"})
 def rms_norm(input: Tensor, normalized_shape: Any, weight: Tensor | None = None, eps: float | None = None) -> Tensor:
     """The last dimensions of ``input`` divided by their root mean square, then times ``weight``.
 

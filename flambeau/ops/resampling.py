@@ -17,7 +17,7 @@ import numpy as np
 from ..core import dtype as dtypes
 from ..core.arrays.kinds import kind_of
 from ..core.calls.annotations import Tensor
-from ..core.calls.registry import composite, op, resolve
+from ..core.calls.registry import composite, functional, op, resolve
 from ..core.layout import contiguous_format, suggested_format
 from .patches import Ints, in_layout, is_channels_last
 from .sorting import complain_derivative
@@ -434,8 +434,7 @@ def _rearranged(parts: Any, shape: Ints, input: Any) -> Any:
     return parts.reshape(shape).clone(memory_format=form)
 
 
-@composite(namespace="nn.functional")
-@composite(method=False)
+@functional()
 def pixel_shuffle(input: Tensor, upscale_factor: int) -> Tensor:
     """Channels turned into space: r squared channels become one that is r times as high and as wide.
 
@@ -466,8 +465,7 @@ def pixel_shuffle(input: Tensor, upscale_factor: int) -> Tensor:
     return _rearranged(parts.permute(order), (*lead, channels // (r * r), height * r, width * r), input)
 
 
-@composite(namespace="nn.functional")
-@composite(method=False)
+@functional()
 def pixel_unshuffle(input: Tensor, downscale_factor: int) -> Tensor:
     """Space turned into channels, the inverse of ``pixel_shuffle``.
 
@@ -506,8 +504,7 @@ def _check_channels(shape: Any, groups: int) -> None:
         raise RuntimeError(f"Number of channels must be divisible by groups. Got {shape[1]} channels and {groups} groups.")
 
 
-@composite(namespace="nn.functional")
-@composite(method=False)
+@functional()
 def channel_shuffle(input: Tensor, groups: int) -> Tensor:
     """Channels dealt out anew: those of ``groups`` groups in turns.
 

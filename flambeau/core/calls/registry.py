@@ -2,6 +2,7 @@
 
     @op(...)          a primitive: a kernel over arrays with its derivative
     @composite(...)   a plain function over other operations, no derivative of its own
+    @functional(...)  ... in ``torch.nn.functional`` and in ``torch``
     @factory(...)     a function that makes an array from sizes, numbers or data
     @method(...)      a function that exists as a Tensor method only
 
@@ -596,6 +597,16 @@ def composite(**options: Any) -> Declare:
         _register(entry := Composite(body, dict(options)))
         body.__name__ = entry.name
         return body
+
+    return declare
+
+
+def functional(**options: Any) -> Declare:
+    """Declare a composite of ``nn.functional`` that is a function of ``torch`` too."""
+
+    def declare(body: Callable[..., Any]) -> Any:
+        composite(method=False, **options)(body)
+        return composite(namespace="nn.functional", **options)(body)
 
     return declare
 
