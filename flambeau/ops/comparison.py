@@ -583,8 +583,7 @@ def isin(elements: Tensor | Number, test_elements: Tensor | Number, *, assume_un
     if common.is_complex or common is dtypes.bool_:
         raise RuntimeError(f"Unsupported input type encountered for isin(): {common.legacy}")
     arrays = [item._array if isinstance(item, TensorType) else np.asarray(item, common.numpy) for item in operands]
-    if any(array.dtype.kind == "V" for array in arrays):  # sorting bfloat16 does not put NaN last
-        arrays = [array.astype(np.float32) if array.dtype.kind == "V" else array for array in arrays]
+    arrays = [array.astype(np.float32) if array.dtype.kind == "V" else array for array in arrays]  # sorting bfloat16 does not put NaN last
     if all(isinstance(item, TensorType) for item in operands):
         check_same_device(*arrays)
     mask = np.isin(*arrays, invert=invert)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -78,18 +79,15 @@ def taken_along(array: np.ndarray, indices: np.ndarray, dim: int, keepdim: bool)
 
 
 # -- amax, amin -----------------------------------------------------------------------------------------------------------------
-def _canonicalize_extremum(operation: str) -> Any:
-    def canonicalize(input: Any, dim: Any, keepdim: bool) -> tuple[Any, ...]:
-        array = input._array
-        if dim is None or dim == () or dim == []:
-            require_elements(operation, array, None)
-        dims = array_dims(dim, array)
-        require_elements(operation, array, dims or None)
-        if array.size:  # of nothing there is no largest
-            reject(operation, array, "c")
-        return (input, dims, keepdim)
-
-    return canonicalize
+def _canonicalize_extremum(operation: str, input: Any, dim: Any, keepdim: bool) -> tuple[Any, ...]:
+    array = input._array
+    if dim is None or dim == () or dim == []:
+        require_elements(operation, array, None)
+    dims = array_dims(dim, array)
+    require_elements(operation, array, dims or None)
+    if array.size:  # of nothing there is no largest
+        reject(operation, array, "c")
+    return (input, dims, keepdim)
 
 
 def _reduced(ufunc: Any) -> Any:
@@ -133,7 +131,7 @@ def _extreme(**options: Any) -> Declare:
     )
 
 
-@_extreme(canonicalize=_canonicalize_extremum("amax"), fast=_reduced(np.maximum))
+@_extreme(canonicalize=partial(_canonicalize_extremum, "amax"), fast=_reduced(np.maximum))
 def amax(input: Tensor, dim: Any = (), keepdim: bool = False) -> Tensor:
     """Largest element, of all or over ``dim``.
 
@@ -158,7 +156,7 @@ def amax(input: Tensor, dim: Any = (), keepdim: bool = False) -> Tensor:
     return _extremum(np.maximum, input, dim, keepdim)
 
 
-@_extreme(canonicalize=_canonicalize_extremum("amin"), fast=_reduced(np.minimum))
+@_extreme(canonicalize=partial(_canonicalize_extremum, "amin"), fast=_reduced(np.minimum))
 def amin(input: Tensor, dim: Any = (), keepdim: bool = False) -> Tensor:
     """Smallest element, of all or over ``dim``.
 
@@ -183,13 +181,10 @@ def amin(input: Tensor, dim: Any = (), keepdim: bool = False) -> Tensor:
 
 
 # -- max, min -------------------------------------------------------------------------------------------------------------------
-def _canonicalize_all(operation: str) -> Any:
-    def canonicalize(input: Any) -> tuple[Any, ...]:
-        reject(operation, input._array, "c")
-        require_elements(operation, input._array, None)
-        return (input,)
-
-    return canonicalize
+def _canonicalize_all(operation: str, input: Any) -> tuple[Any, ...]:
+    reject(operation, input._array, "c")
+    require_elements(operation, input._array, None)
+    return (input,)
 
 
 def evenly_over_all(grad: Any, input: Any, result: Any) -> Any:
@@ -224,20 +219,17 @@ def _all_extremum(name: str, ufunc: Any) -> Any:
 
     kernel.__doc__ = f"Kernel of ``{name}`` over all elements."
     node_name = f"{name.title()}Backward1"
-    return over_all(name, kernel, _canonicalize_all(name), node_name, fast=fast)
+    return over_all(name, kernel, partial(_canonicalize_all, name), node_name, fast=fast)
 
 
 max_of_all, min_of_all = _all_extremum("max", np.maximum), _all_extremum("min", np.minimum)
 
 
-def _canonicalize_along(operation: str) -> Any:
-    def canonicalize(input: Any, dim: int, keepdim: bool) -> tuple[Any, ...]:
-        reject(operation, input._array, "c")
-        dim = wrap_dim(dim.__index__(), input._array.ndim)
-        require_elements(operation, input._array, dim)
-        return (input, dim, keepdim)
-
-    return canonicalize
+def _canonicalize_along(operation: str, input: Any, dim: int, keepdim: bool) -> tuple[Any, ...]:
+    reject(operation, input._array, "c")
+    dim = wrap_dim(dim.__index__(), input._array.ndim)
+    require_elements(operation, input._array, dim)
+    return (input, dim, keepdim)
 
 
 def _extremum_along(name: str, ufunc: Any) -> Any:
@@ -262,7 +254,7 @@ def _extremum_along(name: str, ufunc: Any) -> Any:
         out=True,
         promotion="same",
         opmath="native",
-        canonicalize=_canonicalize_along(name),
+        canonicalize=partial(_canonicalize_along, name),
         fast=fast,
         fp_safe=True,  # neither comparing nor choosing raises floating-point errors
         returns=("values", "indices"),
@@ -410,18 +402,15 @@ def aminmax(input: Tensor, *, dim: int | None = None, keepdim: bool = False) -> 
 
 
 # -- argmax, argmin -------------------------------------------------------------------------------------------------------------
-def _canonicalize_position(operation: str) -> Any:
-    def canonicalize(input: Any, dim: Any, keepdim: bool) -> tuple[Any, ...]:
-        array = input._array
-        reject(f"{operation}_cpu", array, "bc")
-        if dim is None:
-            require_elements(operation, array, None, IndexError)
-            return (input, None, keepdim)
-        dim = wrap_dim(dim.__index__(), array.ndim)
-        require_elements(operation, array, dim)
-        return (input, dim, keepdim)
-
-    return canonicalize
+def _canonicalize_position(operation: str, input: Any, dim: Any, keepdim: bool) -> tuple[Any, ...]:
+    array = input._array
+    reject(f"{operation}_cpu", array, "bc")
+    if dim is None:
+        require_elements(operation, array, None, IndexError)
+        return (input, None, keepdim)
+    dim = wrap_dim(dim.__index__(), array.ndim)
+    require_elements(operation, array, dim)
+    return (input, dim, keepdim)
 
 
 def _position(finder: str, input: np.ndarray, dim: int | None, keepdim: bool) -> np.ndarray:
@@ -470,7 +459,7 @@ def _position_op(name: str, which: str, shown: str) -> Any:
         promotion="same",
         opmath="native",
         out=EXACT,
-        canonicalize=_canonicalize_position(name),
+        canonicalize=partial(_canonicalize_position, name),
         fast=_fast_position(name),
         grad=None,
         batch="along flat",

@@ -651,10 +651,7 @@ def _index_arrays(indices: Any) -> Indices:
     for place, entry in enumerate(indices):
         if entry is not None and not isinstance(entry, TensorType):
             raise TypeError(f"index_put(): expected Tensor as element {place} of 'indices', but got {type(entry).__name__}")
-    arrays = [
-        None if entry is None else _part(entry) if isinstance(entry, TensorType) and entry._array.ndim else np.asarray(_part(entry))
-        for entry in indices
-    ]
+    arrays = [None if entry is None else _part(entry) if entry._array.ndim else np.asarray(_part(entry)) for entry in indices]
     return Indices(arrays, indices)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -221,13 +222,10 @@ for _name, _function in (("clamp_min", clamp_min_), ("clamp_max", clamp_max_)):
 
 
 # -- the larger and the smaller ---------------------------------------------------------------------------------------------------
-def _canonicalize_order(name: str) -> Any:
-    def canonicalize(input: Any, other: Any) -> tuple[Any, ...]:
-        if dtypes.COMPLEX in (input.dtype.category, other.dtype.category):
-            raise RuntimeError(f"{name} not implemented for complex tensors.")
-        return input, other
-
-    return canonicalize
+def _canonicalize_order(name: str, input: Any, other: Any) -> tuple[Any, ...]:
+    if dtypes.COMPLEX in (input.dtype.category, other.dtype.category):
+        raise RuntimeError(f"{name} not implemented for complex tensors.")
+    return input, other
 
 
 def _shared(chosen: str) -> dict[str, Any]:
@@ -244,7 +242,7 @@ def _shared(chosen: str) -> dict[str, Any]:
     }
 
 
-@pointwise(ufunc=np.maximum, fp_safe=True, inplace=False, canonicalize=_canonicalize_order("maximum"), grad=_shared("max"))
+@pointwise(ufunc=np.maximum, fp_safe=True, inplace=False, canonicalize=partial(_canonicalize_order, "maximum"), grad=_shared("max"))
 def maximum(input: Tensor, other: Tensor) -> Tensor:
     """The larger of two, element by element; NaN where an operand is NaN.
 
@@ -263,7 +261,7 @@ def maximum(input: Tensor, other: Tensor) -> Tensor:
     return np.maximum(input, other)
 
 
-@pointwise(ufunc=np.minimum, fp_safe=True, inplace=False, canonicalize=_canonicalize_order("minimum"), grad=_shared("min"))
+@pointwise(ufunc=np.minimum, fp_safe=True, inplace=False, canonicalize=partial(_canonicalize_order, "minimum"), grad=_shared("min"))
 def minimum(input: Tensor, other: Tensor) -> Tensor:
     """The smaller of two, element by element; NaN where an operand is NaN.
 
@@ -294,7 +292,7 @@ def _numbers_first(chosen: str) -> dict[str, Any]:
     }
 
 
-@pointwise(ufunc=np.fmax, inplace=False, canonicalize=_canonicalize_order("fmax"), grad=_numbers_first("max"))
+@pointwise(ufunc=np.fmax, inplace=False, canonicalize=partial(_canonicalize_order, "fmax"), grad=_numbers_first("max"))
 def fmax(input: Tensor, other: Tensor) -> Tensor:
     """The larger of two, element by element; a number wins against NaN.
 
@@ -313,7 +311,7 @@ def fmax(input: Tensor, other: Tensor) -> Tensor:
     return np.fmax(input, other)
 
 
-@pointwise(ufunc=np.fmin, inplace=False, canonicalize=_canonicalize_order("fmin"), grad=_numbers_first("min"))
+@pointwise(ufunc=np.fmin, inplace=False, canonicalize=partial(_canonicalize_order, "fmin"), grad=_numbers_first("min"))
 def fmin(input: Tensor, other: Tensor) -> Tensor:
     """The smaller of two, element by element; a number wins against NaN.
 

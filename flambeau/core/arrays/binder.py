@@ -100,8 +100,7 @@ class _Copies:
             is_kernel = value.__module__.startswith(_PACKAGE) and not hasattr(value, "kernel")  # generated wrappers serve every kind
             return self.function(value) if is_kernel else self._of_numpy(value)
         if kind is functools.partial:
-            bound = {name: self.value(argument) for name, argument in value.keywords.items()}
-            return functools.partial(self.value(value.func), *map(self.value, value.args), **bound)
+            return self._remembered(value, self._partial)
         if kind is types.ModuleType and value.__name__.startswith(_PACKAGE):
             return _BoundModule(self.binder, value)
         if kind is type and value.__module__.startswith(f"{_PACKAGE}.ops"):
@@ -126,6 +125,10 @@ class _Copies:
         if entry is None:
             entry = self.made[id(value)] = (value, make(value))
         return entry[1]
+
+    def _partial(self, value: functools.partial[Any]) -> functools.partial[Any]:
+        bound = {name: self.value(argument) for name, argument in value.keywords.items()}
+        return functools.partial(self.value(value.func), *map(self.value, value.args), **bound)
 
     def _class(self, kind: type) -> type:
         """A helper class whose methods are parts of kernels."""
