@@ -9,7 +9,7 @@ import numpy as np
 from ..core.arrays.copies import contiguous
 from ..core.arrays.kinds import kind_of
 from ..core.calls.annotations import Tensor
-from ..core.calls.registry import composite, described, functional, op
+from ..core.calls.registry import composite, documented, functional, op
 from ..core.tape.ties import tied
 from .arithmetic import reject
 from .patches import Ints, in_layout, ints, is_channels_last, padded, product
@@ -397,7 +397,7 @@ def _power_pool(rank: int, input: Any, norm_type: Any, kernel_size: Any, stride:
 
 def _declare_power_pool(rank: int, root: str) -> None:
     @composite(name=f"lp_pool{rank}d", namespace="nn.functional")
-    @described(rank=rank, shape=(1, *(2,) * rank), total=3.0 * 2**rank, root=root)
+    @documented(rank=rank, shape=(1, *(2,) * rank), total=3.0 * 2**rank, root=root)
     def lp_pool(input: Tensor, norm_type: Any, kernel_size: Any, stride: Any = None, ceil_mode: bool = False) -> Any:
         """Power average of each window: the ``norm_type``-th root of the sum of powers.
 

@@ -15,7 +15,7 @@ from ..core.calls.annotations import Tensor
 from ..core.calls.casting import cast_array
 from ..core.calls.creation import PYTHON_TYPES
 from ..core.calls.override import call_override
-from ..core.calls.registry import add_method, composite, described, method, op, view
+from ..core.calls.registry import add_method, composite, documented, method, op, view
 from ..core.device import device, device as Device
 from ..core.layout import contiguous_format, empty_as, is_contiguous_as, laid_out, memory_format, preserve_format, suggested_format
 from ..core.shape import element_strides, restrided
@@ -345,7 +345,7 @@ def parse_to(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, Any, b
 
 
 def _cast_method(name: str, dtype: Any) -> None:
-    @described(name=name, dtype=dtype)
+    @documented(name=name, dtype=dtype)
     def cast(self: Any, *, memory_format: Any = preserve_format) -> Any:
         """The tensor as ``{dtype}``.
 
@@ -424,7 +424,7 @@ def cuda(input: Tensor, device: Any = None, non_blocking: bool = False, memory_f
 
 def _declare_absent(name: str, error: type[Exception], message: str) -> None:
     @method(name=name)
-    @described(name=name, error=error.__name__, message=message)
+    @documented(name=name, error=error.__name__, message=message)
     def absent(input: Tensor, device: Any = None, non_blocking: bool = False, memory_format: Any = preserve_format) -> Tensor:
         """The tensor on a device that is never there.
 

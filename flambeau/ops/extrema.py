@@ -10,7 +10,7 @@ import numpy as np
 from ..core.arrays.kinds import perhaps
 from ..core.calls.annotations import Tensor
 from ..core.calls.out import EXACT, Out, same_dtype
-from ..core.calls.registry import Declare, composite, described, op, resolve
+from ..core.calls.registry import Declare, composite, documented, op, resolve
 from ..core.layout import row_major
 from ..core.shape import reduced_shape, wrap_dim, wrap_dims
 from ..core.tensor import Tensor as TensorType
@@ -433,7 +433,7 @@ def _fast_position(finder: str) -> Any:
 
 
 def _position_op(name: str, which: str, shown: str) -> Any:
-    @described(name=name, which=which, shown=shown)
+    @documented(name=name, which=which, shown=shown)
     def kernel(input: Tensor, dim: int | None = None, keepdim: bool = False) -> Tensor:
         """Position of the {which} element, in the flattened tensor or along ``dim``; the first of equal ones.
 

@@ -18,7 +18,7 @@ from ..autograd.api import grad as gradients_of
 from ..autograd.grad_mode import enable_grad, no_grad
 from ..core.arrays import native
 from ..core.calls.annotations import Tensor
-from ..core.calls.registry import composite, described, op
+from ..core.calls.registry import composite, documented, op
 from ..core.state import grad_enabled, in_mode
 from ..core.tensor import Tensor as TensorType, wrap
 from .creation import ones, zeros
@@ -244,7 +244,7 @@ def grid_sampler(input: Tensor, grid: Tensor, interpolation_mode: int, padding_m
 
 def _of_rank(rank: int, shape: str) -> Any:
     @composite(name=f"grid_sampler_{rank}d", method=False, autocast={"cpu": "float32"})
-    @described(
+    @documented(
         rank=rank, shape=shape, count=2.0**rank, image=(1, 1, *(2,) * rank), middle=(*(1,) * (rank + 1), rank), value=(2**rank - 1) / 2
     )
     def sampler(input: Tensor, grid: Tensor, interpolation_mode: int, padding_mode: int, align_corners: bool) -> Tensor:

@@ -13,12 +13,11 @@ from ..core.calls.annotations import Number, Tensor
 from ..core.calls.casting import fits_integers
 from ..core.calls.out import EXACT
 from ..core.calls.promotion import common_dtype
-from ..core.calls.registry import add_method, composite, overload, pointwise, primitive
+from ..core.calls.registry import add_method, composite, holomorphic, overload, pointwise, primitive
 from ..core.tensor import Tensor as TensorType
 from .arithmetic import conj, reject, zeros
 from .exponential import log_of
 
-_analytic = {"promotion": "int_to_float", "forward": "holomorphic"}
 # x ** n as PyTorch computes it for these n, with the accuracy of the plain operations
 _BY_EXPONENT = {
     0.5: np.sqrt,
@@ -190,7 +189,7 @@ def square(input: Tensor) -> Tensor:
     return np.square(input)
 
 
-@pointwise(**_analytic, ufunc=np.sqrt, grad={"input": lambda grad, result: grad / (2 * conj(result))}, keeps_zero=True)
+@holomorphic(ufunc=np.sqrt, grad={"input": lambda grad, result: grad / (2 * conj(result))}, keeps_zero=True)
 def sqrt(input: Tensor) -> Tensor:
     """Square root, element by element; NaN for negative real numbers.
 
@@ -215,8 +214,7 @@ def _reciprocal_root(input: np.ndarray) -> np.ndarray:
     return np.divide(input.dtype.type(1), np.sqrt(input))
 
 
-@pointwise(
-    **_analytic,
+@holomorphic(
     fast=lambda a: _reciprocal_root(a) if a.dtype.kind == "f" else None,
     grad={"input": lambda grad, result: grad * (-0.5 * conj(result) ** 3)},
     autocast={"cuda": "float32"},
@@ -239,8 +237,7 @@ def rsqrt(input: Tensor) -> Tensor:
     return _reciprocal_root(input)
 
 
-@pointwise(
-    **_analytic,
+@holomorphic(
     fast=lambda a: np.divide(a.dtype.type(1), a) if a.dtype.kind == "f" else None,
     grad={"input": lambda grad, result: -grad * conj(result * result)},
     autocast={"cuda": "float32"},

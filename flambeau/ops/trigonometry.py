@@ -8,13 +8,11 @@ from typing import Any
 import numpy as np
 
 from ..core.calls.annotations import Number, Tensor
-from ..core.calls.registry import pointwise
+from ..core.calls.registry import holomorphic, pointwise
 from .arithmetic import conj, reject
 
-_analytic = {"promotion": "int_to_float", "forward": "holomorphic"}  # of real and of complex angles
 
-
-@pointwise(**_analytic, ufunc=np.sin, grad={"input": lambda grad, input: grad * conj(input.cos())}, keeps_zero=True)
+@holomorphic(ufunc=np.sin, grad={"input": lambda grad, input: grad * conj(input.cos())}, keeps_zero=True)
 def sin(input: Tensor) -> Tensor:
     """Sine of an angle in radians.
 
@@ -33,7 +31,7 @@ def sin(input: Tensor) -> Tensor:
     return np.sin(input)
 
 
-@pointwise(**_analytic, ufunc=np.cos, grad={"input": lambda grad, input: grad * -conj(input.sin())})
+@holomorphic(ufunc=np.cos, grad={"input": lambda grad, input: grad * -conj(input.sin())})
 def cos(input: Tensor) -> Tensor:
     """Cosine of an angle in radians.
 
@@ -52,8 +50,7 @@ def cos(input: Tensor) -> Tensor:
     return np.cos(input)
 
 
-@pointwise(
-    **_analytic,
+@holomorphic(
     ufunc=np.tan,
     grad={"input": lambda grad, result: grad * conj(1 + result * result)},
     autocast={"cuda": "float32"},
@@ -77,8 +74,7 @@ def tan(input: Tensor) -> Tensor:
     return np.tan(input)
 
 
-@pointwise(
-    **_analytic,
+@holomorphic(
     ufunc=np.arcsin,
     aliases=("arcsin",),
     grad={"input": lambda grad, input: grad * conj((1 - input * input).rsqrt())},
@@ -103,8 +99,7 @@ def asin(input: Tensor) -> Tensor:
     return np.arcsin(input)
 
 
-@pointwise(
-    **_analytic,
+@holomorphic(
     ufunc=np.arccos,
     aliases=("arccos",),
     grad={"input": lambda grad, input: grad * -conj((1 - input * input).rsqrt())},
@@ -128,9 +123,7 @@ def acos(input: Tensor) -> Tensor:
     return np.arccos(input)
 
 
-@pointwise(
-    **_analytic, ufunc=np.arctan, aliases=("arctan",), grad={"input": lambda grad, input: grad / conj(input * input + 1)}, keeps_zero=True
-)
+@holomorphic(ufunc=np.arctan, aliases=("arctan",), grad={"input": lambda grad, input: grad / conj(input * input + 1)}, keeps_zero=True)
 def atan(input: Tensor) -> Tensor:
     """Inverse tangent: the angle in (-pi/2, pi/2) with this tangent.
 
@@ -191,9 +184,7 @@ def atan2(input: Tensor, other: Tensor) -> Tensor:
     return np.arctan2(input, other)
 
 
-@pointwise(
-    **_analytic, ufunc=np.sinh, grad={"input": lambda grad, input: grad * conj(input.cosh())}, autocast={"cuda": "float32"}, keeps_zero=True
-)
+@holomorphic(ufunc=np.sinh, grad={"input": lambda grad, input: grad * conj(input.cosh())}, autocast={"cuda": "float32"}, keeps_zero=True)
 def sinh(input: Tensor) -> Tensor:
     """Hyperbolic sine, ``(exp(input) - exp(-input)) / 2``.
 
@@ -212,7 +203,7 @@ def sinh(input: Tensor) -> Tensor:
     return np.sinh(input)
 
 
-@pointwise(**_analytic, ufunc=np.cosh, grad={"input": lambda grad, input: grad * conj(input.sinh())}, autocast={"cuda": "float32"})
+@holomorphic(ufunc=np.cosh, grad={"input": lambda grad, input: grad * conj(input.sinh())}, autocast={"cuda": "float32"})
 def cosh(input: Tensor) -> Tensor:
     """Hyperbolic cosine, ``(exp(input) + exp(-input)) / 2``.
 
@@ -254,8 +245,7 @@ def tanh_backward(grad_output: Tensor, output: Tensor) -> Tensor:
     return _tanh_slope(grad_output, output)
 
 
-@pointwise(
-    **_analytic,
+@holomorphic(
     ufunc=np.tanh,
     grad={"input": lambda grad, result: grad * conj(1 - result * result) if result.is_complex() else tanh_backward(grad, result)},
     keeps_zero=True,
@@ -278,8 +268,7 @@ def tanh(input: Tensor) -> Tensor:
     return np.tanh(input)
 
 
-@pointwise(
-    **_analytic,
+@holomorphic(
     ufunc=np.arcsinh,
     aliases=("arcsinh",),
     grad={"input": lambda grad, input: grad * conj((input * input + 1).rsqrt())},
@@ -303,7 +292,7 @@ def asinh(input: Tensor) -> Tensor:
     return np.arcsinh(input)
 
 
-@pointwise(**_analytic, ufunc=np.arccosh, aliases=("arccosh",), grad={"input": _acosh_gradient})
+@holomorphic(ufunc=np.arccosh, aliases=("arccosh",), grad={"input": _acosh_gradient})
 def acosh(input: Tensor) -> Tensor:
     """Inverse hyperbolic cosine, ``log(input + sqrt(input**2 - 1))``; NaN below 1.
 
@@ -322,9 +311,7 @@ def acosh(input: Tensor) -> Tensor:
     return np.arccosh(input)
 
 
-@pointwise(
-    **_analytic, ufunc=np.arctanh, aliases=("arctanh",), grad={"input": lambda grad, input: grad / conj(1 - input * input)}, keeps_zero=True
-)
+@holomorphic(ufunc=np.arctanh, aliases=("arctanh",), grad={"input": lambda grad, input: grad / conj(1 - input * input)}, keeps_zero=True)
 def atanh(input: Tensor) -> Tensor:
     """Inverse hyperbolic tangent, ``log((1 + input) / (1 - input)) / 2``; infinite at -1 and 1, NaN outside.
 

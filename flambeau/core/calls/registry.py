@@ -560,16 +560,6 @@ def pointwise(**options: Any) -> Declare:
     return op(**options)
 
 
-def described(**words: Any) -> Callable[[Any], Any]:
-    """Fill in what stands in braces in the docstring of a function, of which there is one for each of several operations."""
-
-    def fill(function: Any) -> Any:
-        function.__doc__ = (function.__doc__ or "").format(**words)
-        return function
-
-    return fill
-
-
 def holomorphic(**options: Any) -> Declare:
     """Declare a holomorphic function, of which an integer's value is a float: one rule serves both directions, and complex numbers."""
     return pointwise(promotion="int_to_float", forward="holomorphic", **options)
