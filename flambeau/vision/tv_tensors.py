@@ -17,10 +17,8 @@ from ..core.calls.override import DisableTorchFunctionSubclass
 from ..core.tensor import Tensor
 from ..utils._pytree import tree_flatten
 
-__all__ = [
-    *("BoundingBoxFormat", "BoundingBoxes", "Image", "KeyPoints", "Mask", "TVTensor", "Video"),
-    *("is_rotated_bounding_format", "set_return_type", "wrap"),
-]
+__all__ = ["BoundingBoxFormat", "BoundingBoxes", "Image", "KeyPoints", "Mask", "TVTensor", "Video", "is_rotated_bounding_format"]
+__all__ += ["set_return_type", "wrap"]
 
 _keeps_kind = False  # whether every operation returns its input's kind
 _ALWAYS_KEEP_KIND = {getattr(Tensor, name) for name in ("clone", "to", "detach", "requires_grad_", "pin_memory")}

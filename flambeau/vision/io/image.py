@@ -16,6 +16,9 @@ from ...core.replacing import replace_file
 from ...core.tensor import Tensor
 from .png import decode_deep_png, is_deep_png
 
+__all__ = ["ImageReadMode", "decode_image", "decode_jpeg", "decode_png", "decode_avif", "decode_heic", "decode_webp", "decode_gif"]
+__all__ += ["encode_jpeg", "encode_png", "read_file", "read_image", "write_file", "write_jpeg", "write_png"]
+
 PILLOW_MODES = ("", "L", "LA", "RGB", "RGBA")  # by the number of a mode
 CHANNELS = {1: "L", 3: "RGB"}  # that are encoded
 

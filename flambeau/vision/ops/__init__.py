@@ -3,19 +3,8 @@
 from __future__ import annotations
 
 from ...core import late as _late
-from .boxes import (
-    batched_nms,
-    box_area,
-    box_convert,
-    box_iou,
-    clip_boxes_to_image,
-    complete_box_iou,
-    distance_box_iou,
-    generalized_box_iou,
-    masks_to_boxes,
-    nms,
-    remove_small_boxes,
-)
+from .boxes import *
+from .boxes import __all__ as _of_boxes
 from .ciou_loss import complete_box_iou_loss
 from .deform_conv import DeformConv2d, deform_conv2d
 from .diou_loss import distance_box_iou_loss
@@ -33,11 +22,8 @@ from .stochastic_depth import StochasticDepth, stochastic_depth
 
 _late.adopt(__name__)
 
-__all__ = [
-    *("MLP", "Conv2dNormActivation", "Conv3dNormActivation", "DeformConv2d", "DropBlock2d", "DropBlock3d", "FeaturePyramidNetwork"),
-    *("FrozenBatchNorm2d", "MultiScaleRoIAlign", "PSRoIAlign", "PSRoIPool", "Permute", "RoIAlign", "RoIPool", "SqueezeExcitation"),
-    *("StochasticDepth", "batched_nms", "box_area", "box_convert", "box_iou", "clip_boxes_to_image", "complete_box_iou"),
-    *("complete_box_iou_loss", "deform_conv2d", "distance_box_iou", "distance_box_iou_loss", "drop_block2d", "drop_block3d"),
-    *("generalized_box_iou", "generalized_box_iou_loss", "masks_to_boxes", "nms", "ps_roi_align", "ps_roi_pool", "remove_small_boxes"),
-    *("roi_align", "roi_pool", "sigmoid_focal_loss", "stochastic_depth"),
-]
+__all__ = ["MLP", "Conv2dNormActivation", "Conv3dNormActivation", "DeformConv2d", "DropBlock2d", "DropBlock3d", "FeaturePyramidNetwork"]
+__all__ += ["FrozenBatchNorm2d", "MultiScaleRoIAlign", "PSRoIAlign", "PSRoIPool", "Permute", "RoIAlign", "RoIPool", "SqueezeExcitation"]
+__all__ += ["StochasticDepth", "complete_box_iou_loss", "deform_conv2d", "distance_box_iou_loss", "drop_block2d", "drop_block3d"]
+__all__ += ["generalized_box_iou_loss", "ps_roi_align", "ps_roi_pool", "roi_align", "roi_pool", "sigmoid_focal_loss", "stochastic_depth"]
+__all__ += _of_boxes

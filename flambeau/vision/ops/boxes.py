@@ -18,10 +18,8 @@ from ._box_convert import FORMATS, STEPS
 from ._rotated import rotated_iou
 from ._utils import _upcast
 
-__all__ = [
-    *("batched_nms", "box_area", "box_convert", "box_iou", "clip_boxes_to_image", "complete_box_iou", "distance_box_iou"),
-    *("generalized_box_iou", "masks_to_boxes", "nms", "remove_small_boxes"),
-]
+__all__ = ["batched_nms", "box_area", "box_convert", "box_iou", "clip_boxes_to_image", "complete_box_iou", "distance_box_iou"]
+__all__ += ["generalized_box_iou", "masks_to_boxes", "nms", "remove_small_boxes"]
 
 _ALIGNED = ("xyxy", "xywh", "cxcywh")
 _ROTATED = ("cxcywhr", "xywhr", "xyxyxyxy")

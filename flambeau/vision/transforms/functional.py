@@ -15,13 +15,11 @@ from ._kernels import color, conversion, filters, meta, pil, warps, windows
 from ._kernels.conversion import pil_to_tensor as pil_to_tensor, to_pil_image as to_pil_image, to_tensor as to_tensor
 from ._kernels.modes import BILINEAR, NEAREST, PIL_MODES, InterpolationMode, mode_from_int
 
-__all__ = [
-    *("InterpolationMode", "adjust_brightness", "adjust_contrast", "adjust_gamma", "adjust_hue", "adjust_saturation", "adjust_sharpness"),
-    *("affine", "autocontrast", "center_crop", "convert_image_dtype", "crop", "elastic_transform", "equalize", "erase", "five_crop"),
-    *("gaussian_blur", "get_dimensions", "get_image_num_channels", "get_image_size", "hflip", "invert", "normalize", "pad"),
-    *("perspective", "pil_modes_mapping", "pil_to_tensor", "posterize", "resize", "resized_crop", "rgb_to_grayscale", "rotate"),
-    *("solarize", "ten_crop", "to_grayscale", "to_pil_image", "to_tensor", "vflip"),
-]
+__all__ = ["InterpolationMode", "adjust_brightness", "adjust_contrast", "adjust_gamma", "adjust_hue", "adjust_saturation"]
+__all__ += ["adjust_sharpness", "affine", "autocontrast", "center_crop", "convert_image_dtype", "crop", "elastic_transform", "equalize"]
+__all__ += ["erase", "five_crop", "gaussian_blur", "get_dimensions", "get_image_num_channels", "get_image_size", "hflip", "invert"]
+__all__ += ["normalize", "pad", "perspective", "pil_modes_mapping", "pil_to_tensor", "posterize", "resize", "resized_crop"]
+__all__ += ["rgb_to_grayscale", "rotate", "solarize", "ten_crop", "to_grayscale", "to_pil_image", "to_tensor", "vflip"]
 
 pil_modes_mapping = PIL_MODES
 

@@ -16,13 +16,12 @@ from . import functional as F
 from ._kernels import arguments, draws, filters, pil
 from ._kernels.modes import BILINEAR, NEAREST, InterpolationMode, mode_from_int
 
-__all__ = [
-    *("CenterCrop", "ColorJitter", "Compose", "ConvertImageDtype", "ElasticTransform", "FiveCrop", "GaussianBlur", "Grayscale"),
-    *("InterpolationMode", "Lambda", "LinearTransformation", "Normalize", "PILToTensor", "Pad", "RandomAdjustSharpness", "RandomAffine"),
-    *("RandomApply", "RandomAutocontrast", "RandomChoice", "RandomCrop", "RandomEqualize", "RandomErasing", "RandomGrayscale"),
-    *("RandomHorizontalFlip", "RandomInvert", "RandomOrder", "RandomPerspective", "RandomPosterize", "RandomResizedCrop"),
-    *("RandomRotation", "RandomSizedCrop", "RandomSolarize", "RandomVerticalFlip", "Resize", "Scale", "TenCrop", "ToPILImage", "ToTensor"),
-]
+__all__ = ["CenterCrop", "ColorJitter", "Compose", "ConvertImageDtype", "ElasticTransform", "FiveCrop", "GaussianBlur", "Grayscale"]
+__all__ += ["InterpolationMode", "Lambda", "LinearTransformation", "Normalize", "PILToTensor", "Pad", "RandomAdjustSharpness"]
+__all__ += ["RandomAffine", "RandomApply", "RandomAutocontrast", "RandomChoice", "RandomCrop", "RandomEqualize", "RandomErasing"]
+__all__ += ["RandomGrayscale", "RandomHorizontalFlip", "RandomInvert", "RandomOrder", "RandomPerspective", "RandomPosterize"]
+__all__ += ["RandomResizedCrop", "RandomRotation", "RandomSizedCrop", "RandomSolarize", "RandomVerticalFlip", "Resize", "Scale", "TenCrop"]
+__all__ += ["ToPILImage", "ToTensor"]
 
 _TWO_SIZES = "Please provide only two dimensions (h, w) for size."
 

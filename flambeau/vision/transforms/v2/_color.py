@@ -9,10 +9,8 @@ from .._kernels import arguments, color, draws
 from ._transform import RandomApplyTransform, Transform
 from ._utils import query_chw
 
-__all__ = [
-    *("ColorJitter", "Grayscale", "RGB", "RandomAdjustSharpness", "RandomAutocontrast", "RandomChannelPermutation", "RandomEqualize"),
-    *("RandomGrayscale", "RandomInvert", "RandomPhotometricDistort", "RandomPosterize", "RandomSolarize"),
-]
+__all__ = ["ColorJitter", "Grayscale", "RGB", "RandomAdjustSharpness", "RandomAutocontrast", "RandomChannelPermutation", "RandomEqualize"]
+__all__ += ["RandomGrayscale", "RandomInvert", "RandomPhotometricDistort", "RandomPosterize", "RandomSolarize"]
 
 
 class Grayscale(Transform, functional=color.rgb_to_grayscale, passing=("num_output_channels",)):

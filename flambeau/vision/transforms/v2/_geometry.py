@@ -28,11 +28,9 @@ from ._utils import (
     setup_number_or_seq,
 )
 
-__all__ = [
-    *("CenterCrop", "ElasticTransform", "FiveCrop", "Pad", "RandomAffine", "RandomCrop", "RandomHorizontalFlip", "RandomIoUCrop"),
-    *("RandomPerspective", "RandomResize", "RandomResizedCrop", "RandomRotation", "RandomShortestSize", "RandomVerticalFlip"),
-    *("RandomZoomOut", "Resize", "ScaleJitter", "TenCrop"),
-]
+__all__ = ["CenterCrop", "ElasticTransform", "FiveCrop", "Pad", "RandomAffine", "RandomCrop", "RandomHorizontalFlip", "RandomIoUCrop"]
+__all__ += ["RandomPerspective", "RandomResize", "RandomResizedCrop", "RandomRotation", "RandomShortestSize", "RandomVerticalFlip"]
+__all__ += ["RandomZoomOut", "Resize", "ScaleJitter", "TenCrop"]
 
 _TWO_SIZES = "Please provide only two dimensions (h, w) for size."
 

@@ -18,11 +18,9 @@ from .._kernels import arguments, conversion, draws, filters, meta
 from ._transform import Transform
 from ._utils import check_type, get_bounding_boxes, get_keypoints, has_any, is_pure_tensor, parse_labels_getter, setup_number_or_seq
 
-__all__ = [
-    *("ClampBoundingBoxes", "ClampKeyPoints", "ConvertBoundingBoxFormat", "ConvertImageDtype", "GaussianBlur", "GaussianNoise"),
-    *("Identity", "Lambda", "LinearTransformation", "Normalize", "PILToTensor", "SanitizeBoundingBoxes", "SanitizeKeyPoints"),
-    *("SetClampingMode", "ToDtype", "ToImage", "ToPILImage", "ToPureTensor", "ToTensor", "UniformTemporalSubsample"),
-]
+__all__ = ["ClampBoundingBoxes", "ClampKeyPoints", "ConvertBoundingBoxFormat", "ConvertImageDtype", "GaussianBlur", "GaussianNoise"]
+__all__ += ["Identity", "Lambda", "LinearTransformation", "Normalize", "PILToTensor", "SanitizeBoundingBoxes", "SanitizeKeyPoints"]
+__all__ += ["SetClampingMode", "ToDtype", "ToImage", "ToPILImage", "ToPureTensor", "ToTensor", "UniformTemporalSubsample"]
 
 
 class Identity(Transform):
