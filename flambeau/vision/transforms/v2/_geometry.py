@@ -15,18 +15,9 @@ from ..._signatures import taking
 from .. import transforms as classic
 from .._kernels import arguments, draws, meta, warps, windows
 from .._kernels.pil import check_padding_mode
+from .._kernels.registry import is_pure_tensor
 from ._transform import RandomApplyTransform, Transform
-from ._utils import (
-    check_padding,
-    fill_for,
-    get_bounding_boxes,
-    has_all,
-    has_any,
-    is_pure_tensor,
-    query_size,
-    setup_fill,
-    setup_number_or_seq,
-)
+from ._utils import check_padding, fill_for, get_bounding_boxes, has_all, has_any, query_size, setup_fill, setup_number_or_seq
 
 __all__ = ["CenterCrop", "ElasticTransform", "FiveCrop", "Pad", "RandomAffine", "RandomCrop", "RandomHorizontalFlip", "RandomIoUCrop"]
 __all__ += ["RandomPerspective", "RandomResize", "RandomResizedCrop", "RandomRotation", "RandomShortestSize", "RandomVerticalFlip"]
