@@ -92,7 +92,14 @@ class CIFAR10(ArchivedBatches):
 
 
 class CIFAR100(CIFAR10):
-    """Color images in a hundred classes, otherwise as :class:`CIFAR10`. Source: torchvision.datasets.CIFAR100."""
+    """Color images in a hundred classes, otherwise as :class:`CIFAR10`.
+
+    Args:
+        root, train, transform, target_transform, download: as for :class:`CIFAR10`.
+    Raises:
+        RuntimeError: files are missing, damaged, or cannot be fetched.
+    Source: torchvision.datasets.CIFAR100.
+    """
 
     base_folder = "cifar-100-python"
     url = "https://www.cs.toronto.edu/~kriz/cifar-100-python.tar.gz"

@@ -115,7 +115,12 @@ class CocoDetection(VisionDataset[Any]):
 
 
 class CocoCaptions(CocoDetection):
-    """Photographs with the captions of each. Arguments as for :class:`CocoDetection`. Source: torchvision.datasets.CocoCaptions."""
+    """Photographs with the captions of each.
+
+    Args:
+        root, annFile, transform, target_transform, transforms: as for :class:`CocoDetection`; targets are lists of captions.
+    Source: torchvision.datasets.CocoCaptions.
+    """
 
     def _load_target(self, id: int) -> list[Any]:
         return [record["caption"] for record in super()._load_target(id)]

@@ -62,6 +62,13 @@ def find_classes(directory: Root) -> tuple[list[str], dict[str, int]]:
     Raises:
         FileNotFoundError: there is none.
     Source: torchvision.datasets.folder.find_classes.
+    Example:
+        >>> import tempfile
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     os.mkdir(f"{folder}/dog"), os.mkdir(f"{folder}/cat")
+        ...     find_classes(folder)
+        (None, None)
+        (['cat', 'dog'], {'cat': 0, 'dog': 1})
     """
     classes = sorted(entry.name for entry in os.scandir(directory) if entry.is_dir())
     if not classes:
@@ -90,6 +97,13 @@ def make_dataset(
         ValueError: no class, or not exactly one of ``extensions`` and ``is_valid_file``.
         FileNotFoundError: a class without a file.
     Source: torchvision.datasets.folder.make_dataset.
+    Example:
+        >>> import pathlib, tempfile
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     pathlib.Path(folder, "cat").mkdir()
+        ...     pathlib.Path(folder, "cat", "a.png").touch()
+        ...     [(os.path.basename(path), index) for path, index in make_dataset(folder, extensions=".png")]
+        [('a.png', 0)]
     """
     directory = os.path.expanduser(directory)
     if class_to_idx is None:
@@ -136,6 +150,13 @@ class DatasetFolder(VisionDataset[Any]):
     Raises:
         FileNotFoundError: no class, or one without a file.
     Source: torchvision.datasets.DatasetFolder.
+    Example:
+        >>> import pathlib, tempfile
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     pathlib.Path(folder, "greetings").mkdir()
+        ...     size = pathlib.Path(folder, "greetings", "a.txt").write_text("hello")
+        ...     DatasetFolder(folder, lambda path: pathlib.Path(path).read_text(), (".txt",))[0]
+        ('hello', 0)
     """
 
     def __init__(
@@ -188,6 +209,12 @@ def pil_loader(path: Root) -> Any:
     Returns:
         Pillow's image.
     Source: torchvision.datasets.folder.pil_loader.
+    Example:
+        >>> import tempfile
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     Image.new("L", (4, 3)).save(f"{folder}/a.png")
+        ...     pil_loader(f"{folder}/a.png").mode
+        'RGB'
     """
     with open(path, "rb") as file:
         return Image.open(file).convert("RGB")
@@ -218,6 +245,12 @@ def default_loader(path: Root) -> Any:
     Returns:
         An image.
     Source: torchvision.datasets.folder.default_loader.
+    Example:
+        >>> import tempfile
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     Image.new("L", (4, 3)).save(f"{folder}/a.png")
+        ...     default_loader(f"{folder}/a.png").mode
+        'RGB'
     """
     return pil_loader(path)
 
@@ -238,6 +271,13 @@ class ImageFolder(DatasetFolder):
     Raises:
         FileNotFoundError: no class, or one without an image.
     Source: torchvision.datasets.ImageFolder.
+    Example:
+        >>> import tempfile
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     os.mkdir(f"{folder}/cat")
+        ...     Image.new("L", (4, 3)).save(f"{folder}/cat/a.png")
+        ...     len(ImageFolder(folder)), ImageFolder(folder).classes
+        (1, ['cat'])
     """
 
     def __init__(

@@ -121,7 +121,12 @@ class MNIST(Prepared[Any]):
 
 
 class FashionMNIST(MNIST):
-    """Articles of clothing in MNIST's format. Arguments as for :class:`MNIST`. Source: torchvision.datasets.FashionMNIST."""
+    """Articles of clothing in MNIST's format.
+
+    Args:
+        root, train, transform, target_transform, download: as for :class:`MNIST`.
+    Source: torchvision.datasets.FashionMNIST.
+    """
 
     mirrors = ["http://fashion-mnist.s3-website.eu-central-1.amazonaws.com/"]
     resources = tuples("FashionMNIST")
@@ -129,7 +134,12 @@ class FashionMNIST(MNIST):
 
 
 class KMNIST(MNIST):
-    """Cursive Japanese characters in MNIST's format. Arguments as for :class:`MNIST`. Source: torchvision.datasets.KMNIST."""
+    """Cursive Japanese characters in MNIST's format.
+
+    Args:
+        root, train, transform, target_transform, download: as for :class:`MNIST`.
+    Source: torchvision.datasets.KMNIST.
+    """
 
     mirrors = ["http://codh.rois.ac.jp/kmnist/dataset/kmnist/"]
     resources = tuples("KMNIST")

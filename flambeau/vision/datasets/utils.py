@@ -56,6 +56,12 @@ def calculate_md5(fpath: PathLike, chunk_size: int = 1024 * 1024) -> str:
     Returns:
         The checksum, in hexadecimal.
     Source: torchvision.datasets.utils.calculate_md5.
+    Example:
+        >>> import tempfile
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     size = pathlib.Path(folder, "a.txt").write_text("hello")
+        ...     calculate_md5(f"{folder}/a.txt")
+        '5d41402abc4b2a76b9719d911017c592'
     """
     digest = hashlib.md5(usedforsecurity=False)
     with open(fpath, "rb") as file:
@@ -73,6 +79,12 @@ def check_md5(fpath: PathLike, md5: str, **kwargs: Any) -> bool:
     Returns:
         A bool.
     Source: torchvision.datasets.utils.check_md5.
+    Example:
+        >>> import tempfile
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     size = pathlib.Path(folder, "a.txt").write_text("hello")
+        ...     check_md5(f"{folder}/a.txt", "5d41402abc4b2a76b9719d911017c592")
+        True
     """
     return md5 == calculate_md5(fpath, **kwargs)
 
@@ -86,6 +98,12 @@ def check_integrity(fpath: PathLike, md5: str | None = None) -> bool:
     Returns:
         A bool.
     Source: torchvision.datasets.utils.check_integrity.
+    Example:
+        >>> import tempfile
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     size = pathlib.Path(folder, "a.txt").write_text("hello")
+        ...     check_integrity(f"{folder}/a.txt"), check_integrity(f"{folder}/b.txt")
+        (True, False)
     """
     return os.path.isfile(fpath) and (md5 is None or check_md5(fpath, md5))
 
@@ -128,6 +146,13 @@ def download_url(url: str, root: PathLike, filename: PathLike | None = None, md5
         URLError: the server cannot be reached or refuses.
         RecursionError: more redirects.
     Source: torchvision.datasets.utils.download_url.
+    Example:
+        >>> import tempfile
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     size = pathlib.Path(folder, "a.txt").write_text("hello")
+        ...     download_url(pathlib.Path(folder, "a.txt").as_uri(), f"{folder}/copies")
+        ...     os.listdir(f"{folder}/copies")
+        ['a.txt']
     """
     root = os.path.expanduser(root)
     path = os.path.join(root, os.fspath(filename) if filename else os.path.basename(url))
@@ -352,6 +377,13 @@ def extract_archive(from_path: PathLike, to_path: PathLike | None = None, remove
     Raises:
         RuntimeError: an unknown ending, damaged, or with something that would lie outside of the folder.
     Source: torchvision.datasets.utils.extract_archive.
+    Example:
+        >>> import tempfile
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     with zipfile.ZipFile(f"{folder}/a.zip", "w") as archive:
+        ...         archive.writestr("a.txt", "hello")
+        ...     extract_archive(f"{folder}/a.zip", f"{folder}/unpacked") == f"{folder}/unpacked", os.listdir(f"{folder}/unpacked")
+        (True, ['a.txt'])
     """
     folder = os.fspath(to_path) if to_path is not None else os.path.dirname(from_path)
     suffix, archive_type, _ = _detect_file_type(from_path)
@@ -388,6 +420,14 @@ def download_and_extract_archive(
     Raises:
         RuntimeError: as for :func:`download_url` and :func:`extract_archive`.
     Source: torchvision.datasets.utils.download_and_extract_archive.
+    Example:
+        >>> import tempfile
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     with zipfile.ZipFile(f"{folder}/a.zip", "w") as archive:
+        ...         archive.writestr("a.txt", "hello")
+        ...     download_and_extract_archive(pathlib.Path(folder, "a.zip").as_uri(), f"{folder}/unpacked")
+        ...     sorted(os.listdir(f"{folder}/unpacked"))
+        ['a.txt', 'a.zip']
     """
     download_root = os.path.expanduser(download_root)
     filename = filename or os.path.basename(url)
@@ -405,6 +445,12 @@ def list_dir(root: PathLike, prefix: bool = False) -> list[str]:
     Returns:
         A list of names.
     Source: torchvision.datasets.utils.list_dir.
+    Example:
+        >>> import tempfile
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     os.mkdir(f"{folder}/cat")
+        ...     list_dir(folder)
+        ['cat']
     """
     root = os.path.expanduser(root)
     names = [name for name in os.listdir(root) if os.path.isdir(os.path.join(root, name))]
@@ -421,6 +467,12 @@ def list_files(root: PathLike, suffix: str | tuple[str, ...], prefix: bool = Fal
     Returns:
         A list of names.
     Source: torchvision.datasets.utils.list_files.
+    Example:
+        >>> import tempfile
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     size = pathlib.Path(folder, "a.txt").write_text("hello")
+        ...     list_files(folder, ".txt")
+        ['a.txt']
     """
     root = os.path.expanduser(root)
     names = [name for name in os.listdir(root) if name.endswith(suffix) and os.path.isfile(os.path.join(root, name))]

@@ -37,6 +37,13 @@ class VisionDataset(Dataset[_T_co]):
     Raises:
         ValueError: ``transforms`` beside one of the others.
     Source: torchvision.datasets.VisionDataset.
+    Example:
+        >>> class Numbers(VisionDataset):
+        ...     __len__ = lambda self: 3
+        >>> print(Numbers("folder"))
+        Dataset Numbers
+            Number of datapoints: 3
+            Root location: folder
     """
 
     _repr_indent = 4
@@ -154,6 +161,9 @@ def missing_folder(*folders: Root) -> str | None:
 class StandardTransform:
     """A function of an image and one of its target, together.
 
+    Args:
+        transform: of the image; it stays as it is when None.
+        target_transform: of the target; it stays as it is when None.
     Source: torchvision.datasets.vision.StandardTransform.
     Example:
         >>> StandardTransform(transform=lambda image: image + 1)(1, "label")

@@ -45,6 +45,7 @@ def wrap_dataset_for_transforms_v2(dataset: Any, target_keys: Keys = None) -> An
         dataset: a data set of this package, or derived from one.
         target_keys: which entries a target that is a dictionary has: ``"all"``, or names; boxes and labels, mostly, when None. For
             ``CocoDetection``, ``VOCDetection``, ``Kitti`` and ``WIDERFace`` alone.
+    Returns: a data set of a class that is derived from that of ``dataset``.
     Raises:
         TypeError: no data set, or one that cannot be wrapped.
         ValueError: keys that there are not.
