@@ -7,18 +7,16 @@ from numbers import Number
 from typing import Any
 
 from .. import ops
-from ..autograd import no_grad
 from ..core.arrays.kinds import surely
 from ..core.shape import Size
 from ..core.tensor import Tensor
 from . import constraints
 from .counts import _CHANCES, _Chances
-from .distribution import Binary
 from .exp_family import ExponentialFamily
 from .location_scale import Uniform
 from .transformed_distribution import FromBase, WithParameters
 from .transforms import AffineTransform, PowerTransform, SigmoidTransform
-from .utils import broadcast_all, clamp_probs, euler_constant, functional, lazy_property, logits_to_probs, probs_to_logits
+from .utils import broadcast_all, clamp_probs, euler_constant, functional, lazy_property, logits_to_probs
 from .vectors import Dirichlet
 
 __all__ = ["Beta", "ContinuousBernoulli", "Kumaraswamy", "LogitRelaxedBernoulli", "RelaxedBernoulli"]
@@ -151,7 +149,7 @@ class Kumaraswamy(WithParameters):
         return (1 - b.reciprocal()) + (1 - a.reciprocal()) * harmonic - a.log() - b.log()
 
 
-class ContinuousBernoulli(ExponentialFamily, Binary):
+class ContinuousBernoulli(ExponentialFamily, _Chances):
     """The density ``C(p) p**x (1 - p)**(1 - x)`` on [0, 1].
 
     Around ``p = 1/2`` the closed forms are quotients of two zeros; between the limits their series stand in for them.
@@ -192,10 +190,6 @@ class ContinuousBernoulli(ExponentialFamily, Binary):
         self._hold_chances(probs, logits, validate_args)
 
     @lazy_property
-    def logits(self) -> Tensor:
-        return probs_to_logits(self.probs, is_binary=True)
-
-    @lazy_property
     def probs(self) -> Tensor:
         return clamp_probs(logits_to_probs(self.logits, is_binary=True))
 
@@ -227,20 +221,12 @@ class ContinuousBernoulli(ExponentialFamily, Binary):
         return ops.where(self._outside_unstable_region(), exact, series)
 
     @property
-    def stddev(self) -> Tensor:
-        return self.variance.sqrt()
-
-    @property
     def variance(self) -> Tensor:
         cut = self._cut_probs()
         exact = cut * (cut - 1.0) / (1.0 - 2.0 * cut).pow(2) + 1.0 / ((-cut).log1p() - cut.log()).pow(2)
         square = (self.probs - 0.5).pow(2)
         series = 1.0 / 12.0 - (1.0 / 15.0 - 128.0 / 945.0 * square) * square
         return ops.where(self._outside_unstable_region(), exact, series)
-
-    def sample(self, sample_shape: Any = ()) -> Tensor:
-        with no_grad():
-            return self.rsample(sample_shape)
 
     def rsample(self, sample_shape: Any = ()) -> Tensor:
         u = ops.rand(self._extended_shape(sample_shape), dtype=self.probs.dtype, device=self.probs.device)

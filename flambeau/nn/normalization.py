@@ -10,6 +10,7 @@ from ..core import dtype as dtypes
 from ..core.tensor import Parameter, Tensor
 from . import functional as F, init
 from ._families import of_dims
+from ._layer import layer
 from .lazy import LazyModuleMixin, lazy_variant
 from .module import Module
 from .parameter import UninitializedBuffer, UninitializedParameter
@@ -467,6 +468,7 @@ class RMSNorm(Module):
         return f"{self.normalized_shape}, eps={self.eps}, elementwise_affine={self.elementwise_affine}"
 
 
+@layer("F.local_response_norm(input, self.size, self.alpha, self.beta, self.k)")
 class LocalResponseNorm(Module):
     """Divides each element by a power of the mean square over neighbouring channels.
 
@@ -481,15 +483,10 @@ class LocalResponseNorm(Module):
         tensor([0.7378, 0.5946, 0.5946])
     """
 
-    __constants__ = ["size", "alpha", "beta", "k"]
-
-    def __init__(self, size: int, alpha: float = 1e-4, beta: float = 0.75, k: float = 1.0) -> None:
-        super().__init__()
-        self.size = size
-        self.alpha, self.beta, self.k = alpha, beta, k
-
-    def forward(self, input: Tensor) -> Tensor:
-        return F.local_response_norm(input, self.size, self.alpha, self.beta, self.k)
+    size: int
+    alpha: float = 1e-4
+    beta: float = 0.75
+    k: float = 1.0
 
     def extra_repr(self) -> str:
         return f"{self.size}, alpha={self.alpha}, beta={self.beta}, k={self.k}"
