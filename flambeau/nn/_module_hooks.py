@@ -9,7 +9,7 @@ from __future__ import annotations
 import functools
 import warnings
 from collections import OrderedDict
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from ..core.tape.hooks import RemovableHandle
@@ -49,18 +49,6 @@ _global_module_registration_hooks: OrderedDict[int, Hook] = OrderedDict()
 _MIXED_KINDS = "Cannot use both regular backward hooks and full backward hooks on a {}. Please use only one of them."  # PyTorch's words
 
 
-def _add(hooks: Any, hook: Hook, prepend: bool = False, flags: Iterable[Any] = ()) -> RemovableHandle:
-    """Register ``hook`` in ``hooks``, and its id in each of ``flags``."""
-    flags = list(flags)
-    handle = RemovableHandle(hooks, extra_dict=flags)
-    hooks[handle.id] = hook
-    for flag in flags:
-        flag[handle.id] = True
-    if prepend:
-        hooks.move_to_end(handle.id, last=False)
-    return handle
-
-
 # -- hooks of all modules -----------------------------------------------------------------------------------------------------
 def register_module_parameter_registration_hook(hook: Hook) -> RemovableHandle:
     """Call ``hook(module, name, parameter)`` whenever a parameter is registered; what it returns is registered instead.
@@ -78,7 +66,7 @@ def register_module_parameter_registration_hook(hook: Hook) -> RemovableHandle:
         >>> names
         ['weight', 'bias']
     """
-    return _add(_global_parameter_registration_hooks, hook)
+    return RemovableHandle.add(_global_parameter_registration_hooks, hook)
 
 
 def register_module_buffer_registration_hook(hook: Hook) -> RemovableHandle:
@@ -97,7 +85,7 @@ def register_module_buffer_registration_hook(hook: Hook) -> RemovableHandle:
         >>> names
         ['running_mean', 'running_var', 'num_batches_tracked']
     """
-    return _add(_global_buffer_registration_hooks, hook)
+    return RemovableHandle.add(_global_buffer_registration_hooks, hook)
 
 
 def register_module_module_registration_hook(hook: Hook) -> RemovableHandle:
@@ -116,7 +104,7 @@ def register_module_module_registration_hook(hook: Hook) -> RemovableHandle:
         >>> names
         ['0']
     """
-    return _add(_global_module_registration_hooks, hook)
+    return RemovableHandle.add(_global_module_registration_hooks, hook)
 
 
 def register_module_forward_pre_hook(hook: Hook) -> RemovableHandle:
@@ -133,7 +121,7 @@ def register_module_forward_pre_hook(hook: Hook) -> RemovableHandle:
         tensor([1.])
         >>> handle.remove()
     """
-    return _add(_global_forward_pre_hooks, hook)
+    return RemovableHandle.add(_global_forward_pre_hooks, hook)
 
 
 def register_module_forward_hook(hook: Hook, *, with_kwargs: bool = False, always_call: bool = False) -> RemovableHandle:
@@ -153,7 +141,7 @@ def register_module_forward_hook(hook: Hook, *, with_kwargs: bool = False, alway
         >>> handle.remove()
     """
     flags = [_global_forward_hooks_with_kwargs] * with_kwargs + [_global_forward_hooks_always_called] * always_call
-    return _add(_global_forward_hooks, hook, flags=flags)
+    return RemovableHandle.add(_global_forward_hooks, hook, flags=flags)
 
 
 def register_module_backward_hook(hook: Hook) -> RemovableHandle:
@@ -192,7 +180,7 @@ def register_module_full_backward_pre_hook(hook: Hook) -> RemovableHandle:
         >>> x.grad
         tensor([10.])
     """
-    return _add(_global_backward_pre_hooks, hook)
+    return RemovableHandle.add(_global_backward_pre_hooks, hook)
 
 
 def register_module_full_backward_hook(hook: Hook) -> RemovableHandle:
@@ -221,7 +209,7 @@ def _add_global_backward_hook(hook: Hook, full: bool) -> RemovableHandle:
     if _global_is_full_backward_hook is (not full):
         raise RuntimeError(_MIXED_KINDS.format("global Module"))
     _global_is_full_backward_hook = full
-    return _add(_global_backward_hooks, hook)
+    return RemovableHandle.add(_global_backward_hooks, hook)
 
 
 # -- hooks of one module ------------------------------------------------------------------------------------------------------
@@ -247,7 +235,7 @@ class HookMethods:
             with_kwargs: hand the keyword arguments over too.
         Source: torch.nn.Module.register_forward_pre_hook.
         """
-        return _add(self._forward_pre_hooks, hook, prepend, [self._forward_pre_hooks_with_kwargs] * with_kwargs)
+        return RemovableHandle.add(self._forward_pre_hooks, hook, prepend, [self._forward_pre_hooks_with_kwargs] * with_kwargs)
 
     def register_forward_hook(
         self, hook: Hook, *, prepend: bool = False, with_kwargs: bool = False, always_call: bool = False
@@ -262,7 +250,7 @@ class HookMethods:
         Source: torch.nn.Module.register_forward_hook.
         """
         flags = [self._forward_hooks_with_kwargs] * with_kwargs + [self._forward_hooks_always_called] * always_call
-        return _add(self._forward_hooks, hook, prepend, flags)
+        return RemovableHandle.add(self._forward_hooks, hook, prepend, flags)
 
     def register_full_backward_pre_hook(self, hook: Hook, prepend: bool = False) -> RemovableHandle:
         """Call ``hook(module, grad_output)`` when the gradients of the module's output arrive.
@@ -272,7 +260,7 @@ class HookMethods:
             prepend: run it before the hooks that are there.
         Source: torch.nn.Module.register_full_backward_pre_hook.
         """
-        return _add(self._backward_pre_hooks, hook, prepend)
+        return RemovableHandle.add(self._backward_pre_hooks, hook, prepend)
 
     def register_full_backward_hook(self, hook: Hook, prepend: bool = False) -> RemovableHandle:
         """Call ``hook(module, grad_input, grad_output)`` when the gradients of the module's positional inputs are known.
@@ -299,7 +287,7 @@ class HookMethods:
         if self._is_full_backward_hook is (not full):
             raise RuntimeError(_MIXED_KINDS.format("single Module"))
         self._is_full_backward_hook = full
-        return _add(self._backward_hooks, hook, prepend)
+        return RemovableHandle.add(self._backward_hooks, hook, prepend)
 
     def _get_backward_hooks(self) -> tuple[list[Hook], list[Hook]]:
         """The full and the old backward hooks that apply, those of all modules first."""

@@ -11,7 +11,7 @@ from ..autograd.grad_mode import no_grad
 from ..core.tape.hooks import RemovableHandle
 from ..core.tensor import Parameter, Tensor, swap
 from ..facades import __future__
-from ._module_hooks import Hook, _add
+from ._module_hooks import Hook
 from .parameter import is_lazy
 
 EXTRA_STATE = "_extra_state"  # key, after the prefix, of what get_extra_state returned
@@ -64,7 +64,7 @@ class StateMethods:
 
         Source: torch.nn.Module.register_state_dict_pre_hook.
         """
-        return _add(self._state_dict_pre_hooks, hook)
+        return RemovableHandle.add(self._state_dict_pre_hooks, hook)
 
     def register_state_dict_post_hook(self, hook: Hook) -> RemovableHandle:
         """Call ``hook(module, state_dict, prefix, local_metadata)`` after the module's state was collected; it returns None.
@@ -72,7 +72,7 @@ class StateMethods:
         Source: torch.nn.Module.register_state_dict_post_hook.
         """
         hook._from_public_api = True  # type: ignore[attr-defined]  # tells it from hooks that may return another dictionary
-        return _add(self._state_dict_hooks, hook)
+        return RemovableHandle.add(self._state_dict_hooks, hook)
 
     def _register_state_dict_hook(self, hook: Hook) -> RemovableHandle:
         """As ``register_state_dict_post_hook``, but what the hook returns replaces the dictionary."""
@@ -81,7 +81,7 @@ class StateMethods:
                 "Cannot register the same function as the state dict post hook that was previously registered via "
                 "register_state_dict_post_hook"
             )
-        return _add(self._state_dict_hooks, hook)
+        return RemovableHandle.add(self._state_dict_hooks, hook)
 
     def register_load_state_dict_pre_hook(self, hook: Hook) -> RemovableHandle:
         """Call ``hook(module, state_dict, prefix, local_metadata, strict, missing_keys, unexpected_keys, error_msgs)`` before loading.
@@ -92,14 +92,14 @@ class StateMethods:
 
     def _register_load_state_dict_pre_hook(self, hook: Hook, with_module: bool = False) -> RemovableHandle:
         """As the public form; the hook does not get the module unless ``with_module``."""
-        return _add(self._load_state_dict_pre_hooks, _WrappedHook(hook, self if with_module else None))
+        return RemovableHandle.add(self._load_state_dict_pre_hooks, _WrappedHook(hook, self if with_module else None))
 
     def register_load_state_dict_post_hook(self, hook: Hook) -> RemovableHandle:
         """Call ``hook(module, incompatible_keys)`` after loading; it may change the two lists in place and returns None.
 
         Source: torch.nn.Module.register_load_state_dict_post_hook.
         """
-        return _add(self._load_state_dict_post_hooks, hook)
+        return RemovableHandle.add(self._load_state_dict_post_hooks, hook)
 
     # -- saving -----------------------------------------------------------------------------------------------------------
     def _save_to_state_dict(self, destination: Any, prefix: str, keep_vars: bool) -> None:

@@ -44,14 +44,6 @@ _HOOK_REGISTRIES = tuple(
 )
 
 
-def _register(registry: OrderedDict[int, Any], hook: Callable[..., Any], prepend: bool = False) -> RemovableHandle:
-    handle = RemovableHandle(registry)
-    registry[handle.id] = hook
-    if prepend:
-        registry.move_to_end(handle.id, last=False)
-    return handle
-
-
 def register_optimizer_step_pre_hook(hook: GlobalOptimizerPreHook) -> RemovableHandle:
     """Call ``hook`` before every step of every optimizer.
 
@@ -66,7 +58,7 @@ def register_optimizer_step_pre_hook(hook: GlobalOptimizerPreHook) -> RemovableH
         before
         >>> handle.remove()
     """
-    return _register(_global_step_pre_hooks, hook)
+    return RemovableHandle.add(_global_step_pre_hooks, hook)
 
 
 def register_optimizer_step_post_hook(hook: GlobalOptimizerPostHook) -> RemovableHandle:
@@ -83,7 +75,7 @@ def register_optimizer_step_post_hook(hook: GlobalOptimizerPostHook) -> Removabl
         after
         >>> handle.remove()
     """
-    return _register(_global_step_post_hooks, hook)
+    return RemovableHandle.add(_global_step_post_hooks, hook)
 
 
 def _type_name(value: object) -> str:
@@ -202,7 +194,7 @@ class Optimizer:
         Returns:
             A handle whose ``remove()`` takes the hook away.
         """
-        return _register(self._optimizer_step_pre_hooks, hook)
+        return RemovableHandle.add(self._optimizer_step_pre_hooks, hook)
 
     def register_step_post_hook(self, hook: OptimizerPostHook) -> RemovableHandle:
         """Call ``hook(optimizer, args, kwargs)`` after each step.
@@ -210,7 +202,7 @@ class Optimizer:
         Returns:
             A handle whose ``remove()`` takes the hook away.
         """
-        return _register(self._optimizer_step_post_hooks, hook)
+        return RemovableHandle.add(self._optimizer_step_post_hooks, hook)
 
     def register_state_dict_pre_hook(self, hook: Callable[[Optimizer], None], prepend: bool = False) -> RemovableHandle:
         """Call ``hook(optimizer)`` before :meth:`state_dict` collects anything.
@@ -221,7 +213,7 @@ class Optimizer:
         Returns:
             A handle whose ``remove()`` takes the hook away.
         """
-        return _register(self._optimizer_state_dict_pre_hooks, hook, prepend)
+        return RemovableHandle.add(self._optimizer_state_dict_pre_hooks, hook, prepend)
 
     def register_state_dict_post_hook(
         self, hook: Callable[[Optimizer, StateDict], StateDict | None], prepend: bool = False
@@ -234,7 +226,7 @@ class Optimizer:
         Returns:
             A handle whose ``remove()`` takes the hook away.
         """
-        return _register(self._optimizer_state_dict_post_hooks, hook, prepend)
+        return RemovableHandle.add(self._optimizer_state_dict_post_hooks, hook, prepend)
 
     def register_load_state_dict_pre_hook(
         self, hook: Callable[[Optimizer, StateDict], StateDict | None], prepend: bool = False
@@ -247,7 +239,7 @@ class Optimizer:
         Returns:
             A handle whose ``remove()`` takes the hook away.
         """
-        return _register(self._optimizer_load_state_dict_pre_hooks, hook, prepend)
+        return RemovableHandle.add(self._optimizer_load_state_dict_pre_hooks, hook, prepend)
 
     def register_load_state_dict_post_hook(self, hook: Callable[[Optimizer], None], prepend: bool = False) -> RemovableHandle:
         """Call ``hook(optimizer)`` when :meth:`load_state_dict` has finished.
@@ -258,7 +250,7 @@ class Optimizer:
         Returns:
             A handle whose ``remove()`` takes the hook away.
         """
-        return _register(self._optimizer_load_state_dict_post_hooks, hook, prepend)
+        return RemovableHandle.add(self._optimizer_load_state_dict_post_hooks, hook, prepend)
 
     # ---- saving and loading --------------------------------------------------------------------------------------
 

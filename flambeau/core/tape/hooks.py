@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import weakref
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from ..calls.interruption import pass_on
@@ -45,10 +45,14 @@ class RemovableHandle:
             self.extra_dict_ref = (_reference(extra_dict),)
 
     @classmethod
-    def add(cls, hooks_dict: Any, hook: Any) -> RemovableHandle:
-        """Put ``hook`` at the end of ``hooks_dict`` and return its handle."""
-        handle = cls(hooks_dict)
+    def add(cls, hooks_dict: Any, hook: Any, prepend: bool = False, flags: Sequence[Any] = ()) -> RemovableHandle:
+        """Put ``hook`` at the end of ``hooks_dict``, or at its beginning, and its id into each of ``flags``; return its handle."""
+        handle = cls(hooks_dict, extra_dict=list(flags) or None)
         hooks_dict[handle.id] = hook
+        for flag in flags:
+            flag[handle.id] = True
+        if prepend:
+            hooks_dict.move_to_end(handle.id, last=False)
         return handle
 
     def remove(self) -> None:
