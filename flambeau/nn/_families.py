@@ -35,12 +35,12 @@ def of_dims(dims: int, function: str = "", **words: str) -> Callable[[Layer], La
 
     Args:
         dims: ``_dims`` of the class.
-        function: name of the functional form, ``_function`` of the class.
+        function: name of the functional form, ``_functional_form`` of the class.
         words: for the docstring, besides those of its number of dimensions.
     """
 
     def completed(layer: Layer) -> Layer:
-        layer._dims, layer._function = dims, function
+        layer._dims, layer._functional_form = dims, function
         description, own = layer.__bases__[0].__doc__, layer.__doc__
         if description and own:  # Python keeps none under -OO
             description = inspect.cleandoc(description).format(dims=dims, unbatched=dims + 1, batched=dims + 2, **_WORDS[dims], **words)

@@ -179,7 +179,7 @@ class _Conv(_ConvNd):
         )
 
     def forward(self, input: Tensor) -> Tensor:
-        convolve = getattr(F, self._function)
+        convolve = getattr(F, self._functional_form)
         if self.padding_mode != "zeros":
             padded = F.pad(input, self._reversed_padding_repeated_twice, mode=self.padding_mode)
             return convolve(padded, self.weight, self.bias, self.stride, 0, self.dilation, self.groups)
@@ -311,7 +311,7 @@ class _ConvTransposeNd(_ConvNd):
 
     def forward(self, input: Tensor, output_size: Any = None) -> Tensor:
         extra = self._output_padding_for(input, output_size)
-        function = getattr(F, self._function)
+        function = getattr(F, self._functional_form)
         return function(input, self.weight, self.bias, self.stride, self.padding, extra, self.groups, self.dilation)
 
 

@@ -56,7 +56,7 @@ class _MaxPoolNd(Module):
         self.ceil_mode = ceil_mode
 
     def forward(self, input: Tensor) -> Any:
-        pool = getattr(F, self._function)
+        pool = getattr(F, self._functional_form)
         return pool(
             input, self.kernel_size, self.stride, self.padding, self.dilation, ceil_mode=self.ceil_mode, return_indices=self.return_indices
         )
@@ -112,7 +112,7 @@ class _MaxUnpoolNd(Module):
         self.padding = repeated(padding, self._dims)
 
     def forward(self, input: Tensor, indices: Tensor, output_size: Any = None) -> Tensor:
-        return getattr(F, self._function)(input, indices, self.kernel_size, self.stride, self.padding, output_size)
+        return getattr(F, self._functional_form)(input, indices, self.kernel_size, self.stride, self.padding, output_size)
 
     def extra_repr(self) -> str:
         return f"kernel_size={self.kernel_size}, stride={self.stride}, padding={self.padding}"
@@ -232,7 +232,7 @@ class _AvgPoolWithDivisor(_AvgPoolNd):
             self.__dict__.setdefault(name, default)  # older files lack some of them
 
     def forward(self, input: Tensor) -> Tensor:
-        pool = getattr(F, self._function)
+        pool = getattr(F, self._functional_form)
         return pool(input, self.kernel_size, self.stride, self.padding, self.ceil_mode, self.count_include_pad, self.divisor_override)
 
 
@@ -276,7 +276,7 @@ class _AdaptiveAvgPoolNd(Module):
         self.output_size = output_size
 
     def forward(self, input: Tensor) -> Tensor:
-        return getattr(F, self._function)(input, self.output_size)
+        return getattr(F, self._functional_form)(input, self.output_size)
 
     def extra_repr(self) -> str:
         return f"output_size={self.output_size}"
@@ -335,7 +335,7 @@ class _AdaptiveMaxPoolNd(Module):
         self.return_indices = return_indices
 
     def forward(self, input: Tensor) -> Tensor:
-        return getattr(F, self._function)(input, self.output_size, self.return_indices)
+        return getattr(F, self._functional_form)(input, self.output_size, self.return_indices)
 
     def extra_repr(self) -> str:
         return f"output_size={self.output_size}"
@@ -395,7 +395,7 @@ class _LPPoolNd(Module):
         self.norm_type, self.kernel_size, self.stride, self.ceil_mode = norm_type, kernel_size, stride, ceil_mode
 
     def forward(self, input: Tensor) -> Tensor:
-        return getattr(F, self._function)(input, float(self.norm_type), self.kernel_size, self.stride, self.ceil_mode)
+        return getattr(F, self._functional_form)(input, float(self.norm_type), self.kernel_size, self.stride, self.ceil_mode)
 
     def extra_repr(self) -> str:
         return f"norm_type={self.norm_type}, kernel_size={self.kernel_size}, stride={self.stride}, ceil_mode={self.ceil_mode}"
@@ -468,7 +468,7 @@ class _FractionalMaxPoolNd(Module):
             raise ValueError(f"output_ratio must be between 0 and 1 (got {output_ratio})")
 
     def forward(self, input: Tensor) -> Any:
-        pool = getattr(F, self._function)
+        pool = getattr(F, self._functional_form)
         return pool(input, self.kernel_size, self.output_size, self.output_ratio, self.return_indices, _random_samples=self._random_samples)
 
 
