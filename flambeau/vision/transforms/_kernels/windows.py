@@ -490,7 +490,7 @@ def center_crop_bounding_boxes(
     return crop_bounding_boxes(bounding_boxes, format, *_centre(size, canvas_size), *size, clamping_mode=clamping_mode)
 
 
-@functional_of(*IMAGES)
+@functional_of(*IMAGES, PIL.Image.Image)
 def resized_crop(
     image: Tensor, top: int, left: int, height: int, width: int, size: Any, interpolation: Any = BILINEAR, antialias: bool | None = True
 ) -> Tensor:
@@ -510,14 +510,8 @@ def resized_crop(
         >>> resized_crop(torch.arange(16.0).view(1, 4, 4), 0, 0, 2, 2, [4, 4]).shape
         torch.Size([1, 4, 4])
     """
-    return resize.kernel(crop.kernel(image, top, left, height, width), size, interpolation, antialias=antialias)
-
-
-@register(resized_crop, PIL.Image.Image)
-def resized_crop_image_pil(
-    image: Any, top: int, left: int, height: int, width: int, size: Any, interpolation: Any = BILINEAR, antialias: bool | None = True
-) -> Any:
-    return resize_image_pil(pil.crop(image, top, left, height, width), size, interpolation, antialias=antialias)
+    resized = resize.kernel if isinstance(image, Tensor) else resize_image_pil
+    return resized(crop(image, top, left, height, width), size, interpolation, antialias=antialias)
 
 
 @register_described(resized_crop, tv_tensors.Mask)
