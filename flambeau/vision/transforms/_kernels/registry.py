@@ -167,7 +167,7 @@ def functional_of(*kinds: type, wrap: bool = True, pillow: Kernel | None = None)
         functional = _looking_up(kernel)
         kernel.__name__ = kernel.__qualname__ = f"{functional.__name__}_{_arguments(kernel)[0]}"
         kernel.__doc__ = None  # it is the functional's; the kernel gets that of all kernels
-        kernel.__globals__[kernel.__name__] = kernel
+        kernel.__globals__[kernel.__name__] = kernel  # where pickles look for it
         functional.kernel = register(functional, *kinds, wrap=wrap)(kernel)
         if pillow is not None:
             register(functional, PIL.Image.Image)(pillow)

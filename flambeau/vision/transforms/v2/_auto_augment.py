@@ -9,7 +9,6 @@ import PIL.Image
 
 from .... import ops
 from ....core.tensor import Tensor
-from ....utils._pytree import tree_flatten, tree_unflatten
 from ... import tv_tensors
 from .._kernels import augmentation
 from .._kernels.augmentation import AutoAugmentPolicy, Space
@@ -52,12 +51,10 @@ class _Augmentation(Transform):
         """The image or video, augmented."""
         raise NotImplementedError
 
-    def forward(self, *inputs: Any) -> Any:
-        flat_inputs, spec = tree_flatten(inputs if len(inputs) > 1 else inputs[0])
+    def _transformed(self, flat_inputs: list[Any]) -> list[Any]:
         place = self._place(flat_inputs)
-        image = flat_inputs[place]
-        flat_inputs[place] = self.augmented(image)
-        return tree_unflatten(flat_inputs, spec)
+        flat_inputs[place] = self.augmented(flat_inputs[place])
+        return flat_inputs
 
     def _step(self, image: Any, space: Space, name: str, bins: int, size: list[int], magnitude_index: Callable[[], int]) -> Any:
         """``image`` after the operation ``name``, with a sign that is drawn where it has one."""
