@@ -661,7 +661,9 @@ def lcm(input: Tensor, other: Tensor) -> Tensor:
 
 
 # -- signs --------------------------------------------------------------------------------------------------------------------
-@pointwise(ufunc=np.negative, fp_safe=True, aliases=("negative",), grad={"input": lambda grad: -grad}, forward="holomorphic")
+@pointwise(
+    ufunc=np.negative, fp_safe=True, operator="neg", aliases=("negative",), grad={"input": lambda grad: -grad}, forward="holomorphic"
+)
 def neg(input: Tensor) -> Tensor:
     """``-input``, element by element; unsigned integers wrap around.
 
@@ -683,9 +685,6 @@ def neg(input: Tensor) -> Tensor:
             "`logical_not()` operator instead."
         )
     return np.negative(input)
-
-
-add_method("__neg__", partial(wrappers.make_wrapper, primitive("neg"), "__neg__", operator=True))
 
 
 @composite(pointwise=True)

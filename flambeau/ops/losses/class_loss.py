@@ -79,9 +79,9 @@ class _Picked:
 
     __slots__ = ("factor", "index", "shape", "total")
 
-    def __init__(self, target: np.ndarray, weight: Any, ignore_index: int, batched: bool, kind: np.dtype):
+    def __init__(self, target: np.ndarray, weight: Any, ignore_index: int, kind: np.dtype):
         self.shape = target.shape
-        target = target if batched else target.reshape(1)
+        target = target if target.ndim else target.reshape(1)
         if target.dtype != np.int64:
             target = target.astype(np.int64)
         ignored = target == ignore_index
@@ -144,7 +144,7 @@ def likelihood_backward(
 ) -> Tensor:
     """Minus each sample's share of ``grad_output`` at its class; zeros elsewhere."""
     grad = opmath(grad_output)
-    picked = _Picked(target, opmath(weight), ignore_index, len(shape) > 1, grad.dtype)
+    picked = _Picked(target, opmath(weight), ignore_index, grad.dtype)
     gradient = np.zeros(shape, grad.dtype)
     _put(gradient if len(shape) > 1 else gradient[None], picked.index, -picked.shares(grad, reduction))
     return gradient.astype(grad_output.dtype, copy=False)
@@ -164,7 +164,7 @@ def likelihood_loss(input: Tensor, target: Tensor, weight: Tensor | None, reduct
     _check_classes(input, target, weight, ignore_index)
     reject("nll_loss_out_frame", input, "iubc")
     x = opmath(input)
-    picked = _Picked(target, opmath(weight), ignore_index, input.ndim > 1, x.dtype)
+    picked = _Picked(target, opmath(weight), ignore_index, x.dtype)
     loss = picked.reduce(-_take(x if input.ndim > 1 else x[None], picked.index), reduction)
     return loss if x is input else np.asarray(loss).astype(input.dtype)
 
@@ -220,10 +220,8 @@ def _fast_cross_entropy(input: np.ndarray, target: np.ndarray, weight: Any, redu
 def _cross_entropy(input: np.ndarray, target: np.ndarray, weight: Any, reduction: str, ignore_index: int) -> np.ndarray:
     _check_classes(input, target, weight, ignore_index)
     reject("log_softmax_lastdim_kernel_impl", input, "iubc")
-    x = opmath(input)
-    batched = input.ndim > 1
-    x = x if batched else x[None]
-    picked = _Picked(target, opmath(weight), ignore_index, batched, x.dtype)
+    x = opmath(input if input.ndim > 1 else input[None])
+    picked = _Picked(target, opmath(weight), ignore_index, x.dtype)
     # x - max: exp overflows above 88.7 in float32
     below = np.subtract(x, np.maximum.reduce(x, axis=1, keepdims=True)) if x.size else x
     spread = np.log(np.add.reduce(np.exp(below), axis=1))
@@ -244,10 +242,8 @@ def _fast_cross_entropy_backward(
 def _cross_entropy_backward(
     grad_output: np.ndarray, input: np.ndarray, target: np.ndarray, weight: Any, reduction: str, ignore_index: int
 ) -> np.ndarray:
-    x, grad = opmath(input), opmath(grad_output)
-    batched = input.ndim > 1
-    x = x if batched else x[None]
-    picked = _Picked(target, opmath(weight), ignore_index, batched, x.dtype)
+    x, grad = opmath(input if input.ndim > 1 else input[None]), opmath(grad_output)
+    picked = _Picked(target, opmath(weight), ignore_index, x.dtype)
     shares = picked.shares(grad, reduction)
     gradient = np.empty(x.shape, x.dtype)
     if x.size:
@@ -299,7 +295,7 @@ def smoothed_backward(
 ) -> Tensor:
     """The gradient of ``_smoothed_cross_entropy``: the softmax times the sum of all shares, minus each class's share."""
     x, grad, weight = opmath(input if input.ndim > 1 else input[None]), opmath(grad_output), opmath(weight)
-    picked = _Picked(target, weight, ignore_index, input.ndim > 1, x.dtype)
+    picked = _Picked(target, weight, ignore_index, x.dtype)
     own = picked.shares(grad, reduction) * (1 - label_smoothing)
     grad = np.broadcast_to(np.divide(grad, picked.total) if reduction == "mean" else grad, target.shape).reshape(picked.index.shape)
     shares = grad * (label_smoothing / x.shape[1]) * (np.ones((x.shape[1],) + (1,) * (x.ndim - 2), x.dtype) if weight is None else 1)
@@ -347,7 +343,7 @@ def smoothed_cross_entropy(
     _check_classes(input, target, weight, ignore_index)
     reject("log_softmax_lastdim_kernel_impl", input, "iubc")
     x, weight = opmath(input if input.ndim > 1 else input[None]), opmath(weight)
-    picked = _Picked(target, weight, ignore_index, input.ndim > 1, x.dtype)
+    picked = _Picked(target, weight, ignore_index, x.dtype)
     scores = np.subtract(x, np.maximum.reduce(x, axis=1, keepdims=True)) if x.size else x
     scores = scores - np.log(np.add.reduce(np.exp(scores), axis=1, keepdims=True))
     likelihood = _Picked.reduce(picked, -_take(scores, picked.index), "none")
