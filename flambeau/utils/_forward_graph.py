@@ -128,7 +128,7 @@ class Recorder:
         self._number_of_calls = 0
         self._values: dict[int, Value] = {}
         self._kept: dict[int, Tensor] = {}  # a tensor that lives keeps its id
-        self._scopes = dict(_scopes(model))
+        self._scopes = _scopes(model)
         self._states: dict[int, tuple[str, str, tuple[str, ...]]] = {}
         for path, module in model.named_modules():
             for kind, states in (("parameter", module._parameters), ("buffer", module._buffers)):
@@ -192,9 +192,8 @@ class Recorder:
         stem = _read_by(args[1]) if name == "__getitem__" else {"__setitem__": "index_put_"}.get(name, name.lstrip("_"))
         self._add(Node("operation", stem, tuple(self._scope), inputs, attributes=attributes, calls=tuple(self._calls)), results)
         is_in_place = name == "__setitem__" or (name.endswith("_") and not name.endswith("__")) or named.get("inplace") is True
-        if (is_in_place or named.get("out") is not None) and len(
-            results
-        ) == 1:  # what is named so and gives a new tensor is alone in its memory
+        # What is named so and gives a new tensor is alone in its memory.
+        if (is_in_place or named.get("out") is not None) and len(results) == 1:
             self._written(results[0])
 
     def _written(self, tensor: Tensor) -> None:
@@ -218,14 +217,14 @@ def _root(tensor: Tensor) -> Tensor:
     return tensor._base if tensor._is_view() and tensor._base is not None else tensor
 
 
-def _scopes(model: Module) -> Iterator[tuple[str, tuple[str, ...]]]:
+def _scopes(model: Module) -> dict[str, tuple[str, ...]]:
     """From paths to the names of the modules on the way, as ``("Net", "Sequential[body]", "Linear[0]")``."""
     scopes: dict[str, tuple[str, ...]] = {"": (type(model).__name__,)}
     for path, module in model.named_modules():
         if path:
             above, _, name = path.rpartition(".")
             scopes[path] = (*scopes[above], f"{type(module).__name__}[{name}]")
-    return iter(scopes.items())
+    return scopes
 
 
 @lru_cache(maxsize=1024)
