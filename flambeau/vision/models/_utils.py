@@ -96,6 +96,24 @@ def _make_divisible(v: float, divisor: int, min_value: int | None = None) -> int
     return rounded + divisor if rounded < 0.9 * v else rounded
 
 
+def check_stages(name: str, stages: Any, kind: type, shown: str) -> None:
+    """Check that an argument is a sequence of a model's stages.
+
+    Args:
+        name: of the argument.
+        stages: what it is.
+        kind: class of the stages.
+        shown: name of the class in the error.
+    Raises:
+        ValueError: no stages.
+        TypeError: stages of another class, or no sequence.
+    """
+    if not stages:
+        raise ValueError(f"The {name} should not be empty")
+    if not (isinstance(stages, Sequence) and all(isinstance(stage, kind) for stage in stages)):
+        raise TypeError(f"The {name} should be List[{shown}]")
+
+
 def stages_of_mobilenet(features: Any) -> list[int]:
     """Positions at which stages begin: the first block, those that halve the map, and the last one."""
     return [0, *(place for place, block in enumerate(features) if getattr(block, "_is_cn", False)), len(features) - 1]

@@ -12,7 +12,7 @@ from ...core.tensor import Tensor
 from ..ops.misc import Conv2dNormActivation, Permute
 from ..ops.stochastic_depth import StochasticDepth
 from ._builders import Built, Layer, builder_and_weights, initialize, truncated
-from ._utils import Classifier
+from ._utils import Classifier, check_stages
 
 __all__ = [
     *("ConvNeXt", "ConvNeXt_Tiny_Weights", "ConvNeXt_Small_Weights", "ConvNeXt_Base_Weights", "ConvNeXt_Large_Weights"),
@@ -102,10 +102,7 @@ class ConvNeXt(Classifier):
         **kwargs: Any,
     ) -> None:
         super().__init__()
-        if not block_setting:
-            raise ValueError("The block_setting should not be empty")
-        if not (isinstance(block_setting, Sequence) and all(isinstance(stage, CNBlockConfig) for stage in block_setting)):
-            raise TypeError("The block_setting should be List[CNBlockConfig]")
+        check_stages("block_setting", block_setting, CNBlockConfig, "CNBlockConfig")
         block, norm_layer = block or CNBlock, norm_layer or partial(LayerNorm2d, eps=1e-6)
         patches: dict[str, Any] = {"kernel_size": 4, "stride": 4, "padding": 0, "activation_layer": None, "bias": True}
         layers: list[nn.Module] = [Conv2dNormActivation(3, block_setting[0].input_channels, norm_layer=norm_layer, **patches)]

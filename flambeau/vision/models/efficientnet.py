@@ -16,7 +16,7 @@ from ..ops.misc import Conv2dNormActivation, SqueezeExcitation
 from ..ops.stochastic_depth import StochasticDepth
 from ._api import table
 from ._builders import Built, Layer, builder_and_weights, initialize
-from ._utils import Classifier, _make_divisible
+from ._utils import Classifier, _make_divisible, check_stages
 
 __all__ = [
     *("EfficientNet", "EfficientNet_B0_Weights", "EfficientNet_B1_Weights", "EfficientNet_B2_Weights", "EfficientNet_B3_Weights"),
@@ -101,17 +101,18 @@ class _Residual(nn.Module):
         return result
 
 
-def _check_stride(cnf: _MBConvConfig) -> None:
+def _convolution(cnf: _MBConvConfig, norm_layer: Layer) -> Layer:
+    """A stage's convolutions, each with normalization and activation."""
     if not 1 <= cnf.stride <= 2:
         raise ValueError("illegal stride value")
+    return partial(Conv2dNormActivation, norm_layer=norm_layer, activation_layer=nn.SiLU)
 
 
 class MBConv(_Residual):
     """Widens the channels, convolves each by itself, scales them, narrows them. Source: torchvision.models.efficientnet.MBConv."""
 
     def __init__(self, cnf: MBConvConfig, stochastic_depth_prob: float, norm_layer: Layer, se_layer: Layer = SqueezeExcitation) -> None:
-        _check_stride(cnf)
-        convolution = partial(Conv2dNormActivation, norm_layer=norm_layer, activation_layer=nn.SiLU)
+        convolution = _convolution(cnf, norm_layer)
         inputs = cnf.input_channels
         expanded = cnf.adjust_channels(inputs, cnf.expand_ratio)
         layers: list[nn.Module] = [] if expanded == inputs else [convolution(inputs, expanded, kernel_size=1)]
@@ -127,8 +128,7 @@ class FusedMBConv(_Residual):
     """Widens the channels by a whole convolution and narrows them. Source: torchvision.models.efficientnet.FusedMBConv."""
 
     def __init__(self, cnf: FusedMBConvConfig, stochastic_depth_prob: float, norm_layer: Layer) -> None:
-        _check_stride(cnf)
-        convolution = partial(Conv2dNormActivation, norm_layer=norm_layer, activation_layer=nn.SiLU)
+        convolution = _convolution(cnf, norm_layer)
         inputs = cnf.input_channels
         expanded = cnf.adjust_channels(inputs, cnf.expand_ratio)
         widened = cnf.out_channels if expanded == inputs else expanded
@@ -177,10 +177,7 @@ class EfficientNet(Classifier):
     ) -> None:
         super().__init__()
         stages = inverted_residual_setting
-        if not stages:
-            raise ValueError("The inverted_residual_setting should not be empty")
-        if not (isinstance(stages, Sequence) and all(isinstance(stage, _MBConvConfig) for stage in stages)):
-            raise TypeError("The inverted_residual_setting should be List[MBConvConfig]")
+        check_stages("inverted_residual_setting", stages, _MBConvConfig, "MBConvConfig")
         norm_layer = norm_layer or nn.BatchNorm2d
         outer = partial(Conv2dNormActivation, norm_layer=norm_layer, activation_layer=nn.SiLU)
         layers: list[nn.Module] = [outer(3, stages[0].input_channels, kernel_size=3, stride=2)]

@@ -11,7 +11,7 @@ from ...core.tensor import Tensor
 from ..ops.misc import Conv2dNormActivation, SqueezeExcitation
 from ._api import table
 from ._builders import Built, Layer, builder_and_weights, initialize, normal
-from ._utils import Classifier, _make_divisible
+from ._utils import Classifier, _make_divisible, check_stages
 
 __all__ = ["MobileNetV3", "MobileNet_V3_Large_Weights", "MobileNet_V3_Small_Weights", "mobilenet_v3_large", "mobilenet_v3_small"]
 
@@ -77,9 +77,7 @@ class InvertedResidual(nn.Module):
         self.use_res_connect = cnf.stride == 1 and cnf.input_channels == cnf.out_channels
         expanded = cnf.expanded_channels
         block = partial(Conv2dNormActivation, norm_layer=norm_layer, activation_layer=nn.Hardswish if cnf.use_hs else nn.ReLU)
-        layers: list[nn.Module] = []
-        if expanded != cnf.input_channels:
-            layers.append(block(cnf.input_channels, expanded, kernel_size=1))
+        layers: list[nn.Module] = [] if expanded == cnf.input_channels else [block(cnf.input_channels, expanded, kernel_size=1)]
         stride = 1 if cnf.dilation > 1 else cnf.stride
         layers.append(block(expanded, expanded, kernel_size=cnf.kernel, stride=stride, dilation=cnf.dilation, groups=expanded))
         if cnf.use_se:
@@ -132,10 +130,7 @@ class MobileNetV3(Classifier):
     ) -> None:
         super().__init__()
         rows = inverted_residual_setting
-        if not rows:
-            raise ValueError("The inverted_residual_setting should not be empty")
-        if not (isinstance(rows, Sequence) and all(isinstance(row, InvertedResidualConfig) for row in rows)):
-            raise TypeError("The inverted_residual_setting should be List[InvertedResidualConfig]")
+        check_stages("inverted_residual_setting", rows, InvertedResidualConfig, "InvertedResidualConfig")
         block, norm_layer = block or InvertedResidual, norm_layer or partial(nn.BatchNorm2d, eps=0.001, momentum=0.01)
         outer = partial(Conv2dNormActivation, norm_layer=norm_layer, activation_layer=nn.Hardswish)
         channels = rows[-1].out_channels

@@ -268,15 +268,13 @@ def _box_loss(
     return F.smooth_l1_loss(bbox_regression_per_image, offsets, reduction="sum", beta=settings.get("beta", 1.0))
 
 
-def rows_of_predictions(maps: Tensor, columns: int) -> Tensor:
-    """Predictions ``(N, A * columns, H, W)`` as rows ``(N, H * W * A, columns)``."""
-    images, _, height, width = maps.shape
-    return maps.view(images, -1, columns, height, width).permute(0, 3, 4, 1, 2).reshape(images, -1, columns)
-
-
 def joined_rows(maps: Iterable[Tensor], columns: int) -> Tensor:
-    """The rows of predictions of all maps, map after map."""
-    return ops.cat([rows_of_predictions(predictions, columns) for predictions in maps], dim=1)
+    """Predictions ``(N, A * columns, H_i, W_i)`` as rows ``(N, sum of H_i * W_i * A, columns)``, map after map."""
+    rows = []
+    for predictions in maps:
+        images, _, height, width = predictions.shape
+        rows.append(predictions.view(images, -1, columns, height, width).permute(0, 3, 4, 1, 2).reshape(images, -1, columns))
+    return ops.cat(rows, dim=1)
 
 
 # -- what models are called with --------------------------------------------------------------------------------------------------

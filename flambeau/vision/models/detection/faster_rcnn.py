@@ -30,8 +30,6 @@ __all__ = [
     *("fasterrcnn_mobilenet_v3_large_fpn", "fasterrcnn_resnet50_fpn", "fasterrcnn_resnet50_fpn_v2"),
 ]
 
-_PYRAMID = ("0", "1", "2", "3")
-
 
 def check_parts(backbone: Any, **generators_and_pools: Any) -> None:
     """That a backbone knows its channels and that parts are of their classes.
@@ -53,13 +51,12 @@ def check_parts(backbone: Any, **generators_and_pools: Any) -> None:
 
 def _default_anchorgen() -> AnchorGenerator:
     """One size for each of five maps, three proportions."""
-    sizes = ((32,), (64,), (128,), (256,), (512,))
-    return AnchorGenerator(sizes, ((0.5, 1.0, 2.0),) * len(sizes))
+    return AnchorGenerator((32, 64, 128, 256, 512), (0.5, 1.0, 2.0))
 
 
 def pyramid_pool(output_size: int) -> MultiScaleRoIAlign:
     """The features of boxes from the four maps of a pyramid."""
-    return MultiScaleRoIAlign(featmap_names=list(_PYRAMID), output_size=output_size, sampling_ratio=2)
+    return MultiScaleRoIAlign(featmap_names=["0", "1", "2", "3"], output_size=output_size, sampling_ratio=2)
 
 
 class FasterRCNN(GeneralizedRCNN):
