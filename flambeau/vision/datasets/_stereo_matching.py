@@ -37,23 +37,26 @@ def _read_float_map(path: str) -> Any:
     return np.abs(_read_pfm(path, slice_channels=1))
 
 
-def _scan(left: Path, right: Path | None = None) -> list[Pair]:
-    """Paths that two patterns fit, in pairs; without a second pattern None stands there.
+def _scan(folder: Path, *patterns: str) -> list[Pair]:
+    """Paths below a folder that two patterns fit, in pairs; without a second pattern None stands there.
 
     Raises:
         FileNotFoundError: a pattern fits nothing.
         ValueError: the patterns fit different numbers of paths.
     """
-    lefts = sorted_paths(left)
-    rights: list[Any] = sorted_paths(right) if right is not None else [None] * len(lefts)
-    for pattern, paths in ((left, lefts), (right, rights)):
+    found = [sorted_paths(folder, pattern) for pattern in patterns]
+    for pattern, paths in zip(patterns, found):
         if not paths:
-            raise FileNotFoundError(f"Could not find any files matching the patterns: {pattern}")
-    if len(lefts) != len(rights):
+            raise FileNotFoundError(f"Could not find any files matching the patterns: {folder / pattern}")
+    if len(found) == 1:
+        return [(path, None) for path in found[0]]
+    left, right = found
+    if len(left) != len(right):
         raise ValueError(
-            f"Found {len(lefts)} left files but {len(rights)} right files using:\n left pattern: {left}\nright pattern: {right}\n"
+            f"Found {len(left)} left files but {len(right)} right files using:\n left pattern: {folder / patterns[0]}\n"
+            f"right pattern: {folder / patterns[1]}\n"
         )
-    return list(zip(lefts, rights))
+    return list(zip(left, right))
 
 
 class StereoMatchingDataset(VisionDataset[Any]):
@@ -69,6 +72,12 @@ class StereoMatchingDataset(VisionDataset[Any]):
         self.transforms = transforms
         self._images: list[Pair] = []
         self._disparities: list[Pair] = []
+
+    def _add(self, folder: Path, images: tuple[str, str], shifts: tuple[str, ...]) -> None:
+        """Add what patterns fit below a folder: of left and right images, and of their shifts, of the left ones, or of none."""
+        self._images += _scan(folder, *images)
+        if shifts:
+            self._disparities += _scan(folder, *shifts)
 
     def _read_img(self, file_path: Root) -> Any:
         return pil_loader(file_path)
@@ -114,9 +123,7 @@ class CarlaStereo(StereoMatchingDataset):
 
     def __init__(self, root: Root, transforms: Transform = None) -> None:
         super().__init__(root, transforms)
-        scenes = Path(root) / "carla-highres" / "trainingF" / "*"
-        self._images = _scan(scenes / "im0.png", scenes / "im1.png")
-        self._disparities = _scan(scenes / "disp0GT.pfm", scenes / "disp1GT.pfm")
+        self._add(Path(root) / "carla-highres" / "trainingF" / "*", ("im0.png", "im1.png"), ("disp0GT.pfm", "disp1GT.pfm"))
 
     _read_disparity = _without_mask(_read_float_map)
 
@@ -127,16 +134,12 @@ class _KittiStereo(StereoMatchingDataset):
     _has_built_in_disparity_mask = True
     _FOLDER: str
     _IMAGES: tuple[str, str]  # patterns
-    _DISPARITIES: tuple[str, str | None]
+    _DISPARITIES: tuple[str, ...]
 
     def __init__(self, root: Root, split: str = "train", transforms: Transform = None) -> None:
         super().__init__(root, transforms)
         verify_str_arg(split, "split", valid_values=("train", "test"))
-        folder = Path(root) / self._FOLDER / f"{split}ing"
-        self._images = _scan(folder / self._IMAGES[0], folder / self._IMAGES[1])
-        if split == "train":
-            left, right = self._DISPARITIES
-            self._disparities = _scan(folder / left, None if right is None else folder / right)
+        self._add(Path(root) / self._FOLDER / f"{split}ing", self._IMAGES, self._DISPARITIES if split == "train" else ())
 
     _read_disparity = _without_mask(lambda path: _values(path)[None] / 256.0)
 
@@ -156,7 +159,7 @@ class Kitti2012Stereo(_KittiStereo):
 
     _FOLDER = "Kitti2012"
     _IMAGES = ("colored_0/*_10.png", "colored_1/*_10.png")
-    _DISPARITIES = ("disp_noc/*.png", None)
+    _DISPARITIES = ("disp_noc/*.png",)
 
 
 class Kitti2015Stereo(_KittiStereo):
@@ -237,10 +240,7 @@ class Middlebury2014Stereo(StereoMatchingDataset):
         if not any(scene.startswith(tuple(self.splits[split])) for scene in os.listdir(folder)):
             raise FileNotFoundError(f"Provided root folder does not contain any scenes from the {split} split.")
         for ending in _CALIBRATIONS[calibration]:
-            scenes = folder / f"*{ending}"
-            self._images += _scan(scenes / "im0.png", scenes / "im1.png")
-            if split != "test":
-                self._disparities += _scan(scenes / "disp0.pfm", scenes / "disp1.pfm")
+            self._add(folder / f"*{ending}", ("im0.png", "im1.png"), ("disp0.pfm", "disp1.pfm") if split != "test" else ())
 
     def _read_img(self, file_path: Root) -> Any:
         path = Path(file_path)
@@ -290,8 +290,7 @@ class CREStereo(StereoMatchingDataset):
         super().__init__(root, transforms)
         for kind in ("shapenet", "reflective", "tree", "hole"):
             folder = Path(root) / "CREStereo" / kind
-            self._images += _scan(folder / "*_left.jpg", folder / "*_right.jpg")
-            self._disparities += _scan(folder / "*_left.disp.png", folder / "*_right.disp.png")
+            self._add(folder, ("*_left.jpg", "*_right.jpg"), ("*_left.disp.png", "*_right.disp.png"))
 
     _read_disparity = _without_mask(lambda path: _values(path).astype(np.float32)[None] / np.float32(32))
 
@@ -316,8 +315,7 @@ class FallingThingsStereo(StereoMatchingDataset):
         super().__init__(root, transforms)
         for name in each_of(variant, "variant", "single", "mixed"):
             folder = Path(root) / "FallingThings" / name / ("*/*" if name == "single" else "*")
-            self._images += _scan(folder / "*.left.jpg", folder / "*.right.jpg")
-            self._disparities += _scan(folder / "*.left.depth.png", folder / "*.right.depth.png")
+            self._add(folder, ("*.left.jpg", "*.right.jpg"), ("*.left.depth.png", "*.right.depth.png"))
 
     def _read_disparity(self, file_path: str) -> Pair:
         settings = json.loads((Path(file_path).parent / "_camera_settings.json").read_text())
@@ -345,9 +343,8 @@ class SceneFlowStereo(StereoMatchingDataset):
         verify_str_arg(variant, "variant", valid_values=("FlyingThings3D", "Driving", "Monkaa"))
         base, scenes = Path(root) / "SceneFlow" / variant, "*" if variant == "Monkaa" else "*/*/*"
         for name in each_of(pass_name, "pass_name", "clean", "final"):
-            images, shifts = base / f"frames_{name}pass" / scenes, base / "disparity" / scenes
-            self._images += _scan(images / "left" / "*.png", images / "right" / "*.png")
-            self._disparities += _scan(shifts / "left" / "*.pfm", shifts / "right" / "*.pfm")
+            images, shifts = f"frames_{name}pass/{scenes}", f"disparity/{scenes}"
+            self._add(base, (f"{images}/left/*.png", f"{images}/right/*.png"), (f"{shifts}/left/*.pfm", f"{shifts}/right/*.pfm"))
 
     _read_disparity = _without_mask(_read_float_map)
 
@@ -369,10 +366,9 @@ class SintelStereo(StereoMatchingDataset):
 
     def __init__(self, root: Root, pass_name: str = "final", transforms: Transform = None) -> None:
         super().__init__(root, transforms)
-        base = Path(root) / "Sintel" / "training"
         for name in each_of(pass_name, "pass_name", "final", "clean"):
-            self._images += _scan(base / f"{name}_left" / "*" / "*.png", base / f"{name}_right" / "*" / "*.png")
-            self._disparities += _scan(base / "disparities" / "*" / "*.png")
+            images = (f"{name}_left/*/*.png", f"{name}_right/*/*.png")
+            self._add(Path(root) / "Sintel" / "training", images, ("disparities/*/*.png",))
 
     def _read_disparity(self, file_path: str) -> Pair:
         path = Path(file_path)
@@ -400,9 +396,7 @@ class InStereo2k(StereoMatchingDataset):
     def __init__(self, root: Root, split: str = "train", transforms: Transform = None) -> None:
         super().__init__(root, transforms)
         verify_str_arg(split, "split", valid_values=("train", "test"))
-        scenes = Path(root) / "InStereo2k" / split / "*"
-        self._images = _scan(scenes / "left.png", scenes / "right.png")
-        self._disparities = _scan(scenes / "left_disp.png", scenes / "right_disp.png")
+        self._add(Path(root) / "InStereo2k" / split / "*", ("left.png", "right.png"), ("left_disp.png", "right_disp.png"))
 
     _read_disparity = _without_mask(lambda path: _values(path).astype(np.float32)[None] / np.float32(1024))
 
@@ -425,11 +419,9 @@ class ETH3DStereo(StereoMatchingDataset):
     def __init__(self, root: Root, split: str = "train", transforms: Transform = None) -> None:
         super().__init__(root, transforms)
         verify_str_arg(split, "split", valid_values=("train", "test"))
-        base = Path(root) / "ETH3D"
-        scenes = base / ("two_view_training" if split == "train" else "two_view_test") / "*"
-        self._images = _scan(scenes / "im0.png", scenes / "im1.png")
-        if split == "train":
-            self._disparities = _scan(base / "two_view_training_gt" / "*" / "disp0GT.pfm")
+        scenes = "two_view_training/*" if split == "train" else "two_view_test/*"
+        shifts = ("two_view_training_gt/*/disp0GT.pfm",) if split == "train" else ()
+        self._add(Path(root) / "ETH3D", (f"{scenes}/im0.png", f"{scenes}/im1.png"), shifts)
 
     def _read_disparity(self, file_path: str) -> Pair:
         return _read_float_map(file_path), _values(Path(file_path).parent / "mask0nocc.png").astype(bool)
