@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import warnings
 from typing import Any
 
 import numpy as np
@@ -203,8 +204,6 @@ def where(condition: Tensor, input: Any = None, other: Any = None) -> Any:
     if input is None and other is None:
         return tuple(nonzero(condition, as_tuple=True))
     if condition.dtype is dtypes.uint8:
-        import warnings
-
         warnings.warn(
             "where received a uint8 condition tensor. This behavior is deprecated and will be removed in a future version of PyTorch. "
             "Use a boolean condition instead.",

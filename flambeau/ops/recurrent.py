@@ -212,6 +212,12 @@ def _to_input(d_gates: np.ndarray, input: np.ndarray, weight: np.ndarray, needed
     return np.dot(d_gates, weight).reshape(input.shape) if needed else d_gates[:0]
 
 
+def _to_parameters(d_gates: np.ndarray, input: np.ndarray, before: np.ndarray) -> tuple[np.ndarray, ...]:
+    """The gradients of the two weights and biases, where both products meet the same sums."""
+    d_bias = np.add.reduce(d_gates, axis=0)
+    return np.dot(d_gates.T, _rows(input)), np.dot(d_gates.T, before), d_bias, d_bias.copy()
+
+
 def _start(grad: np.ndarray | None, like: np.ndarray) -> np.ndarray:
     return np.zeros(like.shape, like.dtype) if grad is None else grad.copy()
 
@@ -289,15 +295,8 @@ def rnn_layer_backward(
         running += arrives
         (gate[...],) = cell.backwards(running, state)
         np.dot(gate, weight_hh, out=running)
-    d_bias = np.add.reduce(d_gates, axis=0)
-    return (
-        _to_input(d_gates, input, weight_ih, needs_input),
-        d_h,
-        np.dot(d_gates.T, _rows(input)),
-        np.dot(d_gates.T, _before(sizes, reverse, output, h)),
-        d_bias,
-        d_bias.copy(),
-    )
+    of_parameters = _to_parameters(d_gates, input, _before(sizes, reverse, output, h))
+    return _to_input(d_gates, input, weight_ih, needs_input), d_h, *of_parameters
 
 
 def _rnn_rule(
@@ -395,17 +394,9 @@ def lstm_layer_backward(
             np.dot(running_h, weight_hr, out=hidden)
         d_i[...], d_f[...], d_g[...], d_o[...], running_c[...] = cell.backwards(hidden, running_c, *step)
         np.dot(gate, weight_hh, out=running_h)
-    d_bias = np.add.reduce(d_gates, axis=0)
-    return (
-        _to_input(d_gates, input, weight_ih, needs_input),
-        d_h,
-        d_c,
-        np.dot(d_gates.T, _rows(input)),
-        np.dot(d_gates.T, _before(sizes, reverse, output, h)),
-        d_bias,
-        d_bias.copy(),
-        d_bias[:0] if weight_hr is None else np.dot(projected.T, o * np.tanh(cells)),
-    )
+    of_parameters = _to_parameters(d_gates, input, _before(sizes, reverse, output, h))
+    of_projection = of_parameters[2][:0] if weight_hr is None else np.dot(projected.T, o * np.tanh(cells))
+    return _to_input(d_gates, input, weight_ih, needs_input), d_h, d_c, *of_parameters, of_projection
 
 
 def _lstm_rule(

@@ -19,6 +19,7 @@ from ..core.calls.scalars import FLOATS32, FLOATS64
 from ..core.layout import row_major
 from ..core.shape import reduced_shape, wrap_dims
 from ..core.state import ignoring_fp
+from .joining import cat
 from .small import LIMIT, ONES32, small_sum  # noqa: F401  # LIMIT and ONES32: for ``_SMALL_SUM``
 
 _F8, _F4, _I8 = np.dtype(np.float64), np.dtype(np.float32), np.dtype(np.int64)
@@ -317,10 +318,8 @@ def nanmean(input: Tensor, dim: Any = None, keepdim: bool = False, *, dtype: Any
 
 
 # -- prod -----------------------------------------------------------------------------------------------------------------------
-def _products_of_others(values: Any, dim: int) -> Any:
+def products_of_others(values: Any, dim: int) -> Any:
     """For every element along ``dim``, the product of all others: products from the left times products from the right."""
-    from .joining import cat
-
     n = values.shape[dim]
     one = values.new_ones([1 if d == dim else size for d, size in enumerate(values.shape)])
     left = cat([one, values.narrow(dim, 0, n - 1)], dim).cumprod(dim)
@@ -344,11 +343,11 @@ def _prod_gradient(grad: Any, input: Any, result: Any, dim: Any, keepdim: bool, 
     if dim is None:
         if perhaps((input == 0).any()):
             flat = input.reshape(-1)
-            return (grad * _products_of_others(flat, 0).conj()).reshape(input.shape)
+            return (grad * products_of_others(flat, 0).conj()).reshape(input.shape)
         return grad * (result / input).conj()
     grad, result = kept(grad, dim, keepdim, input.ndim), kept(result, dim, keepdim, input.ndim)
     if perhaps((input == 0).any()):
-        return grad * _products_of_others(input, wrap_dims(dim, input.ndim)[0]).conj()
+        return grad * products_of_others(input, wrap_dims(dim, input.ndim)[0]).conj()
     return grad * (result / input).conj()
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import warnings
 from typing import Any
 
 import numpy as np
@@ -403,6 +404,14 @@ def _edges_of(input: Any, bins: Any, range: Any) -> Any:
     return linspace(low, high, bins + 1, dtype=input.dtype, device=input.device)
 
 
+def _counted(name: str, input: Any, counts: np.ndarray, edges: Any) -> Any:
+    """The result of ``name``, which has no derivative."""
+    hist = wrap(counts)
+    if input.requires_grad:
+        hist = without_derivative(hist, input, name)
+    return named_result(name, ("hist", "bin_edges"))((hist, edges))
+
+
 @composite(out=True)
 def histogram(input: Tensor, bins: Any = 100, *, range: Any = None, weight: Any = None, density: bool = False) -> Any:
     """Histogram with given bins.
@@ -444,10 +453,7 @@ def histogram(input: Tensor, bins: Any = 100, *, range: Any = None, weight: Any 
     counts = counts.astype(input._array.dtype)
     if density:
         counts = counts / counts.sum() / np.diff(edges._array)
-    hist = wrap(counts)
-    if input.requires_grad:
-        hist = without_derivative(hist, input, "histogram")
-    return named_result("histogram", ("hist", "bin_edges"))((hist, edges))
+    return _counted("histogram", input, counts, edges)
 
 
 def _all_edges(input: Any, bins: Any, range: Any) -> list[Any]:
@@ -526,10 +532,7 @@ def histogramdd(input: Tensor, bins: Any, range: Any = None, weight: Any = None,
         counts = counts / counts.sum()
         for k, line in enumerate(edges):
             counts = counts / np.diff(line._array).reshape(-1, *(1,) * (len(shape) - 1 - k))
-    hist = wrap(counts)
-    if input.requires_grad:
-        hist = without_derivative(hist, input, "histogramdd")
-    return named_result("histogramdd", ("hist", "bin_edges"))((hist, tuple(edges)))
+    return _counted("histogramdd", input, counts, tuple(edges))
 
 
 # -- covariance -----------------------------------------------------------------------------------------------------------------
@@ -599,8 +602,6 @@ def cov(input: Tensor, *, correction: int = 1, fweights: Any = None, aweights: A
 
 def _warn_freedom(freedom: Any) -> None:
     if perhaps(freedom <= 0) if isinstance(freedom, TensorType) else freedom <= 0:
-        import warnings
-
         warnings.warn(
             "cov(): degrees of freedom is <= 0. Correction should be strictly less than the number of observations.",
             UserWarning,

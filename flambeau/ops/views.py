@@ -7,6 +7,7 @@ Views of parts are in ``parts``.
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Sequence
 from functools import partial
 from typing import Any
@@ -500,8 +501,6 @@ def movedim(input: Tensor, source: Any, destination: Any) -> Tensor:
 
 
 def _warn(words: str) -> None:
-    import warnings
-
     warnings.warn(words, UserWarning, stacklevel=4)
 
 

@@ -12,6 +12,7 @@ from ...core.calls.annotations import Tensor
 from ...core.calls.registry import composite, resolve
 from ...core.calls.return_types import named_result
 from ..joining import cat
+from ..reduction import products_of_others
 from .matrix_checks import check_info, columns, identity, matrix_op, no_failures, precise, require_numbers, require_square, square_numbers
 
 _SLOGDET = named_result("slogdet", ("sign", "logabsdet"))
@@ -102,19 +103,11 @@ def inverse(input: Tensor) -> Any:
 
 
 # -- determinants -------------------------------------------------------------------------------------------------------------------
-def _products_of_others(values: Any) -> Any:
-    """For each element of the last dimension the product of the others."""
-    ones = values.new_ones((*values.shape[:-1], 1))
-    before = cat([ones, values[..., :-1]], -1).cumprod(-1)
-    behind = cat([values[..., 1:], ones], -1).flip(-1).cumprod(-1).flip(-1)
-    return before * behind
-
-
 def _cofactors(A: Any) -> Any:
     """Conjugated cofactors of any matrix, by its singular values. Source: Higham, What is the adjugate of a matrix?, 2020."""
     U, S, Vh = resolve("linalg", "svd")(A)
     phase = (det(U) * det(Vh)).conj()[..., None]
-    return (U * (phase * _products_of_others(S))[..., None, :]) @ Vh
+    return (U * (phase * products_of_others(S, S.ndim - 1))[..., None, :]) @ Vh
 
 
 def _cofactors_beside_zero(A: Any) -> Any:

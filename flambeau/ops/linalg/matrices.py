@@ -18,6 +18,7 @@ from ...core.calls.registry import Declare, composite, factory, op, other_names,
 from ...core.layout import contiguous_format, row_major
 from ...core.shape import broadcast_shape, wrap_dim
 from ..arithmetic import conj
+from ..joining import cat
 from .products import matmul
 
 # -- triangles ------------------------------------------------------------------------------------------------------------------
@@ -497,8 +498,6 @@ def linalg_matrix_power(A: Tensor, n: int) -> Any:
 
 def _powers(x: Any, count: int) -> Any:
     """Powers 0 .. count - 1 of each element, along a further last dimension."""
-    from ..joining import cat
-
     if count == 0:
         return x.new_empty((*x.shape, 0))
     ones = x.new_ones((*x.shape, 1))

@@ -478,12 +478,6 @@ def _linear_weight_gradient(grad: Any, input: Any, weight_shape: Any) -> Any:
     return mm(rows_of(grad).t(), rows_of(input))
 
 
-def _linear_input_gradient(grad: Any, weight: Any) -> Any:
-    if weight.ndim == 1:
-        return grad.unsqueeze(-1) * conj(weight)
-    return matmul(grad, conj(weight))
-
-
 @op(
     **_product,
     namespace="nn.functional",
@@ -492,7 +486,11 @@ def _linear_input_gradient(grad: Any, weight: Any) -> Any:
     fast=_linear,
     fp_safe=True,
     node_name="AddmmBackward0",
-    grad={"input": _linear_input_gradient, "weight": _linear_weight_gradient, "bias": lambda grad: grad},
+    grad={
+        "input": lambda grad, weight: grad.unsqueeze(-1) * conj(weight) if weight.ndim == 1 else matmul(grad, conj(weight)),
+        "weight": _linear_weight_gradient,
+        "bias": lambda grad: grad,
+    },
     aten=None,
     autocast="narrow",
 )
