@@ -69,13 +69,6 @@ def count_of(shape: tuple[int, ...], dim: Any) -> int:
     return math.prod([shape[d] for d in wrap_dims(dim, len(shape))]) if shape else 1
 
 
-def accumulator(dtype: np.dtype) -> np.dtype:
-    """Dtype in which numbers of ``dtype`` are accumulated."""
-    if dtype.kind in "fV":
-        return _F8 if dtype.itemsize > 4 else _F4
-    return _I8 if dtype.kind in "biu" else dtype
-
-
 _BLOCK = 32
 _FEW = 1 << 14  # elements: of more the sums along outer dimensions are added up in blocks
 

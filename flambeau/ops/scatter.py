@@ -188,12 +188,6 @@ def _source_part(src: np.ndarray, index: np.ndarray) -> np.ndarray:
     return src[tuple(slice(n) for n in index.shape)] if src.ndim else src
 
 
-_SCATTER_RULES = {
-    "input": lambda grad, dim, index: grad.scatter(dim, index, 0),
-    "src": lambda grad, dim, index, src_shape: placed(grad.gather(dim, index), src_shape),
-}
-
-
 @op(
     name="_scattered_sums",
     work="prod(shape)",
@@ -225,7 +219,10 @@ def placed(part: Any, shape: Any) -> Any:
     canonicalize=_canonicalize_scatter("scatter"),
     node_name="ScatterBackward0",
     out=True,
-    grad=_SCATTER_RULES,
+    grad={
+        "input": lambda grad, dim, index: grad.scatter(dim, index, 0),
+        "src": lambda grad, dim, index, src_shape: placed(grad.gather(dim, index), src_shape),
+    },
     aten="scatter.src scatter.value",
     forward="linear",
 )

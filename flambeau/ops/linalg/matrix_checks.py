@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from typing import Any, NoReturn
 
@@ -192,7 +191,3 @@ def warn_superseded(name: str, instead: str) -> None:
     """Say once that ``name`` has a successor, and how to write it."""
     new = instead.partition("(")[0]
     warn_once(name, f"torch.{name} is deprecated in favor of {new} and may be removed in a future release; it is written {instead} now.")
-
-
-def batch_size(shape: Any) -> int:
-    return math.prod(shape[:-2])
