@@ -20,6 +20,7 @@ from ..core.calls.interruption import pass_on
 from ..core.layout import is_channels_last
 
 Ints = tuple[int, ...]
+FOLDED = {"batch": "folded", "namespace": "nn.functional"}  # options of operations whose first dimension is a batch
 
 
 def ints(value: Any, count: int, operation: str, name: str, *, what: str = "convolution") -> Ints:

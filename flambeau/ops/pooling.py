@@ -21,7 +21,7 @@ from ..core.calls.registry import composite, documented, op
 from ..core.state import grad_enabled, interpreters
 from ..core.tape.ties import tied
 from .arithmetic import reject
-from .patches import Ints, in_layout, ints, is_channels_last, new_like, padded, product, taps
+from .patches import FOLDED, Ints, in_layout, ints, is_channels_last, new_like, padded, product, taps
 
 
 def pooled_size(size: int, kernel_size: int, stride: int, padding: int, dilation: int, ceil_mode: bool) -> int:
@@ -141,9 +141,8 @@ def _last_nans(input: np.ndarray, values: np.ndarray, geometry: tuple[Ints, ...]
 
 
 @op(
-    batch="folded",
+    **FOLDED,
     name="_max_pool_backward",
-    namespace="nn.functional",
     promotion="same",
     fast=True,
     grad={
@@ -180,9 +179,8 @@ def max_pool_backward(
 
 
 @op(
-    batch="folded",
+    **FOLDED,
     name="_max_pool_pick",
-    namespace="nn.functional",
     promotion="same",
     grad={
         "source": lambda grad, input, kernel_size, stride, padding, dilation, ceil_mode: max_pool_backward(
@@ -212,8 +210,7 @@ def max_pool(input: Tensor, kernel_size: Any, stride: Any, padding: Any, dilatio
 _MAX_POOLS: dict[int, Any] = {
     rank: op(
         name=f"_max_pool{rank}d",
-        batch="folded",
-        namespace="nn.functional",
+        **FOLDED,
         node_name=f"MaxPool{max(rank, 2)}DWithIndicesBackward0",
         promotion="same",
         fast=True,
@@ -229,9 +226,8 @@ _MAX_POOLS: dict[int, Any] = {
 
 # -- with indices --------------------------------------------------------------------------------------------------------------
 @op(
-    batch="folded",
+    **FOLDED,
     name="_scatter_planes",
-    namespace="nn.functional",
     work="prod(source.shape[: source.ndim - len(spatial)]) * prod(spatial)",
     grad={"source": lambda grad, indices, spatial: gather_planes(grad, indices, len(spatial))},
     forward="linear",
@@ -249,9 +245,8 @@ def scatter_planes(source: Tensor, indices: Tensor, spatial: Any) -> Tensor:
 
 
 @op(
-    batch="folded",
+    **FOLDED,
     name="_gather_planes",
-    namespace="nn.functional",
     grad={"source": lambda grad, indices, rank, source_shape: scatter_planes(grad, indices, source_shape[-rank:])},
     forward="linear",
 )
@@ -308,8 +303,7 @@ def max_pool_with_places(input: Tensor, kernel_size: Any, stride: Any, padding: 
 _MAX_POOLS_WITH_INDICES: dict[int, Any] = {
     rank: op(
         name=f"_max_pool{rank}d_with_places",
-        batch="folded",
-        namespace="nn.functional",
+        **FOLDED,
         node_name=f"MaxPool{max(rank, 2)}DWithIndicesBackward0",
         multi_output=True,
         fast=True,
@@ -599,8 +593,7 @@ def adaptive_max_pool(input: Tensor, size: Any) -> Tensor:
 _ADAPTIVE_MAX: dict[int, Any] = {
     rank: op(
         name=f"_adaptive_max_pool{rank}d",
-        batch="folded",
-        namespace="nn.functional",
+        **FOLDED,
         node_name=f"AdaptiveMaxPool{max(rank, 2)}DBackward0",
         multi_output=True,
         fast=True,

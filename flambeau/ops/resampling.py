@@ -19,7 +19,7 @@ from ..core.arrays.kinds import kind_of
 from ..core.calls.annotations import Tensor
 from ..core.calls.registry import composite, functional, op, resolve
 from ..core.layout import contiguous_format, suggested_format
-from .patches import Ints, in_layout, is_channels_last
+from .patches import FOLDED, Ints, in_layout, is_channels_last
 from .sorting import complain_derivative
 
 _RANKS = {"linear": 1, "bilinear": 2, "bicubic": 2, "lanczos": 2, "trilinear": 3}
@@ -80,9 +80,8 @@ def _apply_transposed(grad: np.ndarray, plan: Any, spatial: Ints) -> np.ndarray:
 
 
 @op(
-    batch="folded",
+    **FOLDED,
     name="_resample",
-    namespace="nn.functional",
     node_name="UpsampleBackward0",
     promotion="same",
     grad={"input": lambda grad, plan, input_shape: resample_backward(grad, plan, input_shape[-len(plan) :])},
@@ -100,14 +99,7 @@ def resample(input: Tensor, plan: Any) -> Tensor:
     return in_layout(_apply(input, plan), last)
 
 
-@op(
-    batch="folded",
-    name="_resample_backward",
-    namespace="nn.functional",
-    promotion="same",
-    grad={"grad_output": lambda grad, plan: resample(grad, plan)},
-    forward="linear",
-)
+@op(**FOLDED, name="_resample_backward", promotion="same", grad={"grad_output": lambda grad, plan: resample(grad, plan)}, forward="linear")
 def resample_backward(grad_output: Tensor, plan: Any, spatial: Any) -> Tensor:
     """The adjoint of ``_resample`` for an input of size ``spatial``."""
     return in_layout(_apply_transposed(grad_output, plan, tuple(spatial)), is_channels_last(grad_output))

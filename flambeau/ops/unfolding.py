@@ -9,7 +9,7 @@ import numpy as np
 from ..core import dtype as dtypes
 from ..core.calls.annotations import Tensor
 from ..core.calls.registry import composite, op
-from .patches import Ints, add_windows, ints, padded, product, window_count, windows
+from .patches import FOLDED, Ints, add_windows, ints, padded, product, window_count, windows
 
 
 def _geometry(name: str, kernel_size: Any, dilation: Any, padding: Any, stride: Any) -> tuple[Ints, Ints, Ints, Ints]:
@@ -37,9 +37,8 @@ def _positions(spatial: Ints, kernel_size: Ints, dilation: Ints, padding: Ints, 
 
 
 @op(
-    batch="folded",
+    **FOLDED,
     name="_im2col",
-    namespace="nn.functional",
     node_name="Im2ColBackward0",
     promotion="same",
     grad={
@@ -59,9 +58,8 @@ def image_to_columns(input: Tensor, kernel_size: Any, dilation: Any, padding: An
 
 
 @op(
-    batch="folded",
+    **FOLDED,
     name="_col2im",
-    namespace="nn.functional",
     node_name="Col2ImBackward0",
     promotion="same",
     grad={

@@ -11,7 +11,7 @@ from ..core import dtype as dtypes
 from ..core.calls.annotations import Tensor
 from ..core.calls.casting import opmath
 from ..core.calls.registry import composite, documented, op
-from .patches import Ints, in_layout, ints, is_channels_last, product
+from .patches import FOLDED, Ints, in_layout, ints, is_channels_last, product
 from .pooling import gather_planes, to_places
 
 
@@ -44,8 +44,7 @@ def max_unpool(input: Tensor, indices: Tensor, spatial: Any) -> Tensor:
 _UNPOOLS: dict[int, Any] = {
     rank: op(
         name=f"_max_unpool{rank}d",
-        batch="folded",
-        namespace="nn.functional",
+        **FOLDED,
         node_name=f"MaxUnpool{max(rank, 2)}DBackward0",
         forward="linear",
         grad={"input": lambda grad, indices, spatial: gather_planes(grad, indices, len(spatial))},
@@ -160,8 +159,7 @@ def fractional_pool(input: Tensor, samples: Tensor, kernel_size: Any, size: Any)
 _FRACTIONAL: dict[int, Any] = {
     rank: op(
         name=f"_fractional_max_pool{rank}d",
-        batch="folded",
-        namespace="nn.functional",
+        **FOLDED,
         node_name=f"FractionalMaxPool{rank}DBackward0",
         multi_output=True,
         grad={"input": lambda grad, result1, kernel_size, input_shape, node: to_places(grad, result1, len(kernel_size), input_shape, node)},
