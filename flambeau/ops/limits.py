@@ -53,6 +53,9 @@ def keep_where(input: Tensor, mask: Tensor) -> Tensor:
 
 
 # -- clamp --------------------------------------------------------------------------------------------------------------------
+_PLAIN_BOUNDS = (float, int, type(None))
+
+
 def _limited(input: np.ndarray, low: Any, high: Any) -> np.ndarray:
     if low is not None:
         input = np.maximum(input, low)
@@ -60,21 +63,13 @@ def _limited(input: np.ndarray, low: Any, high: Any) -> np.ndarray:
 
 
 def _fast_clamp(input: np.ndarray, low: Any, high: Any) -> np.ndarray | None:
+    if low.__class__ not in _PLAIN_BOUNDS or high.__class__ not in _PLAIN_BOUNDS or (low is None and high is None):
+        return None
     # np.clip has a SIMD loop and a slow start; maximum with one number has neither
     if input.size >= BRANCHLESS and input.dtype.kind == "f":
-        low, high = -np.inf if low is None else low, np.inf if high is None else high
-        if (low.__class__ is float or low.__class__ is int) and (high.__class__ is float or high.__class__ is int):
-            return input.clip(low, high)
-        return None
-    if low is not None:
-        if low.__class__ is not float and low.__class__ is not int:
-            return None
-        input = np.maximum(input, low)
-        if high is None:
-            return input
-    if high.__class__ is not float and high.__class__ is not int:
-        return None
-    return np.minimum(input, high)
+        return input.clip(-np.inf if low is None else low, np.inf if high is None else high)
+    low_limited = input if low is None else np.maximum(input, low)
+    return low_limited if high is None else np.minimum(low_limited, high)
 
 
 def _within(input: Any, low: Any, high: Any) -> Any:
