@@ -187,13 +187,10 @@ class Symbol:
     def __getitem__(self, key: Any) -> Any:
         raise Untraceable("an index")
 
-    def __eq__(self, other: Any) -> Any:
-        return np.equal(self, other)
-
-    def __ne__(self, other: Any) -> Any:
-        return np.not_equal(self, other)
-
     __hash__ = None  # type: ignore[assignment]
+
+
+_COMPARISONS = {"lt": np.less, "le": np.less_equal, "gt": np.greater, "ge": np.greater_equal, "eq": np.equal, "ne": np.not_equal}
 
 
 def _operators() -> None:
@@ -216,7 +213,7 @@ def _operators() -> None:
 
     for word, ufunc in table.items():
         install(word, ufunc)
-    for word, compared in {"lt": np.less, "le": np.less_equal, "gt": np.greater, "ge": np.greater_equal}.items():
+    for word, compared in _COMPARISONS.items():
         setattr(Symbol, f"__{word}__", lambda self, other, ufunc=compared: ufunc(self, other))
     for word, one in {"neg": np.negative, "abs": np.absolute, "invert": np.invert, "pos": np.positive}.items():
         setattr(Symbol, f"__{word}__", lambda self, ufunc=one: ufunc(self))
@@ -350,10 +347,6 @@ def _sign(k: Builder, x: Value) -> Value:
     return k.select(x.is_nan(), x, signed) if x.is_float else signed
 
 
-def _infinite(k: Builder, x: Value) -> Value:
-    return k.abs(x).eq(float("inf"))
-
-
 def _arithmetic(name: str) -> Callable[..., Value]:
     """Sum and product, of truth values 'or' and 'and' as in NumPy."""
 
@@ -365,33 +358,29 @@ def _arithmetic(name: str) -> Callable[..., Value]:
     return lowered
 
 
-def _fmax(k: Builder, a: Value, b: Value) -> Value:
-    return k.select(b.is_nan(), a, k.most(a, b)) if a.is_float else k.most(a, b)
+def _number_first(choose: Callable[[Builder, Value, Value], Value]) -> Callable[..., Value]:
+    """The extremum of two, or the other one where one is NaN."""
+    return lambda k, a, b: k.select(b.is_nan(), a, choose(k, a, b)) if a.is_float else choose(k, a, b)
 
 
-def _fmin(k: Builder, a: Value, b: Value) -> Value:
-    return k.select(b.is_nan(), a, k.least(a, b)) if a.is_float else k.least(a, b)
+def _log_of_sum(power: str, log_2: float, unit: float) -> Callable[..., Value]:
+    """log(exp(a) + exp(b)) = max + log1p(exp(-|a - b|)), for any base: ``unit`` is its logarithm of e, ``log_2`` that of 2.
+
+    Equal infinities have no difference.
+    """
+
+    def lowered(k: Builder, a: Value, b: Value) -> Value:
+        from ..mathematics import vectors
+
+        apart = vectors.log1p(k, getattr(vectors, power)(k, -k.abs(a - b)))
+        return k.select(a.eq(b), a + log_2, k.maximum(a, b) + (apart if unit == 1 else apart * unit))
+
+    return lowered
 
 
-def _logaddexp(k: Builder, a: Value, b: Value) -> Value:
-    """log(exp(a) + exp(b)) = max + log1p(exp(-|a - b|)); equal infinities have no difference."""
-    from ..mathematics import vectors
-
-    apart = vectors.log1p(k, vectors.exp(k, -k.abs(a - b)))
-    return k.select(a.eq(b), a + 0.6931471805599453, k.maximum(a, b) + apart)
-
-
-def _logaddexp2(k: Builder, a: Value, b: Value) -> Value:
-    """log2(2**a + 2**b), in the same way."""
-    from ..mathematics import vectors
-
-    apart = vectors.log1p(k, vectors.exp2(k, -k.abs(a - b))) * 1.4426950408889634
-    return k.select(a.eq(b), a + 1.0, k.maximum(a, b) + apart)
-
-
-def _whole(rounded: Callable[[Builder, Value], Value]) -> Callable[..., Value]:
+def _whole(name: str) -> Callable[..., Value]:
     """A rounding to whole numbers, which integers are already."""
-    return lambda k, x: rounded(k, x) if x.is_float else x
+    return lambda k, x: getattr(k, name)(x) if x.is_float else x
 
 
 def _exact(name: str, of_floats: bool | None = False) -> Callable[..., Value]:
@@ -412,10 +401,6 @@ def _by_element(floats: Callable[..., Value], integers: Callable[..., Value]) ->
     return lambda k, *values: (floats if values[0].is_float else integers)(k, *values)
 
 
-def _square(k: Builder, x: Value) -> Value:
-    return x * x
-
-
 _LOWERED: dict[str, Callable[..., Value]] = {
     "add": _arithmetic("add"),
     "subtract": lambda k, a, b: a - b,
@@ -425,18 +410,15 @@ _LOWERED: dict[str, Callable[..., Value]] = {
     "positive": lambda k, x: x,
     "absolute": lambda k, x: x if x.element == "b1" else k.abs(x),
     "fabs": _floats(lambda k, x: k.abs(x)),
-    "square": _square,
+    "square": lambda k, x: x * x,
     "sqrt": _floats(lambda k, x: k.sqrt(x)),
     "reciprocal": _floats(lambda k, x: 1.0 / x),
     "maximum": lambda k, a, b: a | b if a.element == "b1" else k.maximum(a, b),
     "minimum": lambda k, a, b: a & b if a.element == "b1" else k.minimum(a, b),
-    "fmax": _fmax,
-    "fmin": _fmin,
+    "fmax": _number_first(Builder.most),
+    "fmin": _number_first(Builder.least),
     "sign": _sign,
-    "floor": _whole(lambda k, x: k.floor(x)),
-    "ceil": _whole(lambda k, x: k.ceil(x)),
-    "trunc": _whole(lambda k, x: k.trunc(x)),
-    "rint": _whole(lambda k, x: k.rint(x)),
+    **{name: _whole(name) for name in ("floor", "ceil", "trunc", "rint")},
     "copysign": _floats(lambda k, a, b: k.copysign(a, b)),
     "less": lambda k, a, b: a < b,
     "less_equal": lambda k, a, b: a <= b,
@@ -445,7 +427,7 @@ _LOWERED: dict[str, Callable[..., Value]] = {
     "equal": lambda k, a, b: a.eq(b),
     "not_equal": lambda k, a, b: a.ne(b),
     "isnan": _floats(lambda k, x: x.is_nan()),
-    "isinf": _floats(_infinite),
+    "isinf": _floats(lambda k, x: k.abs(x).eq(float("inf"))),
     "isfinite": _floats(lambda k, x: k.abs(x) < float("inf")),
     "signbit": _floats(lambda k, x: k.bits(x) < 0),
     "logical_and": _truth(lambda a, b: a & b),
@@ -456,48 +438,22 @@ _LOWERED: dict[str, Callable[..., Value]] = {
     "bitwise_or": lambda k, a, b: a | b,
     "bitwise_xor": lambda k, a, b: a ^ b,
     "invert": lambda k, x: ~x,
-    "logaddexp": _floats(_logaddexp),
-    "logaddexp2": _floats(_logaddexp2),
+    "logaddexp": _floats(_log_of_sum("exp", 0.6931471805599453, 1)),
+    "logaddexp2": _floats(_log_of_sum("exp2", 1.0, 1.4426950408889634)),
     "fmod": _by_element(_exact("fmod", True), _exact("truncated_remainder")),
     "remainder": _exact("floor_remainder"),
     "floor_divide": _exact("floor_quotient"),
-    "gcd": _exact("gcd"),
-    "lcm": _exact("lcm"),
-    "left_shift": _exact("left_shift"),
-    "right_shift": _exact("right_shift"),
-    "nextafter": _exact("nextafter", True),
-    "frexp_mantissa": _exact("frexp_mantissa", True),
-    "frexp_exponent": _exact("frexp_exponent", True),
+    **{name: _exact(name) for name in ("gcd", "lcm", "left_shift", "right_shift")},
+    **{name: _exact(name, True) for name in ("nextafter", "frexp_mantissa", "frexp_exponent")},
     "where": lambda k, mask, a, b: k.select(mask, a, b),
 }
 
 # Functions of vectors.py by NumPy's and SciPy's names for them.
 _VECTOR_MATHS = {
-    "exp": "exp",
-    "exp2": "exp2",
-    "expm1": "expm1",
-    "log": "log",
-    "log2": "log2",
-    "log10": "log10",
-    "log1p": "log1p",
-    "sin": "sin",
-    "cos": "cos",
-    "tan": "tan",
-    "sinh": "sinh",
-    "cosh": "cosh",
-    "tanh": "tanh",
-    "arcsin": "asin",
-    "arccos": "acos",
-    "arctan": "atan",
-    "arcsinh": "asinh",
-    "arccosh": "acosh",
-    "arctanh": "atanh",
-    "arctan2": "atan2",
-    "hypot": "hypot",
+    **{name: name for name in "exp exp2 expm1 log log2 log10 log1p sin cos tan sinh cosh tanh hypot erf erfc".split()},
+    **{f"arc{name}": f"a{name}" for name in "sin cos tan sinh cosh tanh tan2".split()},
     "power": "pow",
     "float_power": "pow",
-    "erf": "erf",
-    "erfc": "erfc",
     "ndtr": "normal_area",
     "expit": "sigmoid",
 }
@@ -510,8 +466,6 @@ def _vector_maths(name: str) -> Callable[..., Value]:
     def lowered(k: Builder, *values: Value) -> Value:
         from ..mathematics import vectors
 
-        if not hasattr(vectors, name):
-            raise Untraceable(name)
         lanes = max(value.lanes for value in values)
         return getattr(vectors, name)(k, *[k.splat(value, lanes) for value in values])
 

@@ -29,6 +29,7 @@ written is computed.
 
 from __future__ import annotations
 
+import operator
 import struct
 from collections.abc import Callable, Collection, Sequence
 from typing import Any, TypeVar
@@ -48,6 +49,7 @@ ELEMENTS = {
     np.dtype(np.bool_): "b8",
     **{np.dtype(f"{sign}{size}"): f"{sign}{8 * size}" for sign in "iu" for size in (1, 2, 4, 8)},
 }
+FLOATS = {dtype: element for dtype, element in ELEMENTS.items() if element in ("f32", "f64")}  # those that most kernels take
 SIZES = {"f32": 4, "f64": 8, "f16": 2, "bf16": 2, "b8": 1, "ptr": 8}
 SIZES.update({f"{sign}{8 * size}": size for sign in "iu" for size in (1, 2, 4, 8)})
 REGISTER = {"b8": "b1", "f16": "f32", "bf16": "f32"}  # the element type in registers, where it differs from the one in memory
@@ -77,6 +79,24 @@ def literal(value: Any, element: str) -> str:
     return str(number - (1 << bits) if number >> (bits - 1) else number)
 
 
+def _operator(instruction: str, of_floats: str = "") -> Callable[[Value, Any], Value]:
+    """The operator of Values that is an instruction, or another one ``of_floats``."""
+
+    def write(self: Value, other: Any) -> Value:
+        return self.k.binary(of_floats if of_floats and self.is_float else instruction, self, other)
+
+    return write
+
+
+def _reflected(operate: Callable[[Value, Value], Value]) -> Callable[[Value, Any], Value]:
+    """The operator with a number on the left."""
+    return lambda self, other: operate(self.k.like(other, self), self)
+
+
+def _comparison(relation: str) -> Callable[[Value, Any], Value]:
+    return lambda self, other: self.k.compare(relation, self, other)
+
+
 class Value:
     """A value in a register: ``lanes`` elements of one type."""
 
@@ -97,52 +117,34 @@ class Value:
     def __repr__(self) -> str:
         return f"Value({self.type} {self.text})"
 
-    def __add__(self, other: Any) -> Value:
-        return self.k.binary("fadd" if self.is_float else "add", self, other)
-
-    def __sub__(self, other: Any) -> Value:
-        return self.k.binary("fsub" if self.is_float else "sub", self, other)
-
-    def __mul__(self, other: Any) -> Value:
-        return self.k.binary("fmul" if self.is_float else "mul", self, other)
-
-    def __truediv__(self, other: Any) -> Value:
-        return self.k.binary("fdiv", self, other)
-
-    def __floordiv__(self, other: Any) -> Value:
-        """Division of integers that are not negative; the divisor must not be zero."""
-        return self.k.binary("udiv", self, other)
-
-    def __mod__(self, other: Any) -> Value:
-        """Remainder of integers that are not negative; the divisor must not be zero."""
-        return self.k.binary("urem", self, other)
-
-    def __and__(self, other: Any) -> Value:
-        return self.k.binary("and", self, other)
-
-    def __or__(self, other: Any) -> Value:
-        return self.k.binary("or", self, other)
-
-    def __xor__(self, other: Any) -> Value:
-        return self.k.binary("xor", self, other)
-
-    def __lshift__(self, other: Any) -> Value:
-        return self.k.binary("shl", self, other)
+    __add__ = _operator("add", "fadd")
+    __sub__ = _operator("sub", "fsub")
+    __mul__ = _operator("mul", "fmul")
+    __truediv__ = _operator("fdiv")
+    # of integers that are not negative, by one that is not zero
+    __floordiv__ = _operator("udiv")
+    __mod__ = _operator("urem")
+    __and__ = _operator("and")
+    __or__ = _operator("or")
+    __xor__ = _operator("xor")
+    __lshift__ = _operator("shl")
+    __radd__ = _reflected(operator.add)
+    __rsub__ = _reflected(operator.sub)
+    __rmul__ = _reflected(operator.mul)
+    __rtruediv__ = _reflected(operator.truediv)
+    __lt__ = _comparison("lt")
+    __le__ = _comparison("le")
+    __gt__ = _comparison("gt")
+    __ge__ = _comparison("ge")
+    eq = _comparison("eq")
+    ne = _comparison("ne")
 
     def __rshift__(self, other: Any) -> Value:
         return self.k.binary("lshr" if self.element[0] == "u" else "ashr", self, other)
 
-    def __radd__(self, other: Any) -> Value:
-        return self.k.like(other, self) + self
-
-    def __rsub__(self, other: Any) -> Value:
-        return self.k.like(other, self) - self
-
-    def __rmul__(self, other: Any) -> Value:
-        return self.k.like(other, self) * self
-
-    def __rtruediv__(self, other: Any) -> Value:
-        return self.k.like(other, self) / self
+    def __divmod__(self, other: Any) -> tuple[Value, Value]:
+        quotient = self // other
+        return quotient, self - quotient * other
 
     def __neg__(self) -> Value:
         if self.is_float:
@@ -151,24 +153,6 @@ class Value:
 
     def __invert__(self) -> Value:
         return self.k.binary("xor", self, True if self.element == "b1" else -1)
-
-    def __lt__(self, other: Any) -> Value:
-        return self.k.compare("lt", self, other)
-
-    def __le__(self, other: Any) -> Value:
-        return self.k.compare("le", self, other)
-
-    def __gt__(self, other: Any) -> Value:
-        return self.k.compare("gt", self, other)
-
-    def __ge__(self, other: Any) -> Value:
-        return self.k.compare("ge", self, other)
-
-    def eq(self, other: Any) -> Value:
-        return self.k.compare("eq", self, other)
-
-    def ne(self, other: Any) -> Value:
-        return self.k.compare("ne", self, other)
 
     def is_nan(self) -> Value:
         return self.k.emit(f"fcmp uno {self.type} {self.text}, {self.text}", "b1", self.lanes)
@@ -659,29 +643,15 @@ class Builder:
         """
         model = next((v for v in (start, stop) if isinstance(v, Value)), self.const(0, "i64"))
         start, stop, step = (self.like(v, model) for v in (start, stop, step))
-        self.count += 1
-        n = self.count
-        before, head, inside, after = self.block, f"head{n}", f"body{n}", f"after{n}"
-        self.effect(f"br label %{head}")
-        self.label(head)
-        index = Value(self, f"%i{n}", model.element)
-        slots = [Value(self, self.fresh(), v.element, v.lanes) for v in carried]
-        place = len(self.lines)
-        self.lines += [""] * (1 + len(slots))
-        more = index < stop
-        self.effect(f"br i1 {more.text}, label %{inside}, label %{after}")
-        self.label(inside)
-        results = _as_tuple(body(index, *slots))
-        if len(results) != len(slots):
-            raise TypeError(f"{self.name}: a loop's body returned {len(results)} values for {len(slots)} carried ones")
-        following = index + step
-        self.lines[place] = f"  {index.text} = phi {index.type} [{start.text}, %{before}], [{following.text}, %{self.block}]"
-        for k, (slot, first, result) in enumerate(zip(slots, carried, results, strict=True)):
-            result = self.like(result, slot)
-            self.lines[place + 1 + k] = f"  {slot.text} = phi {slot.type} [{first.text}, %{before}], [{result.text}, %{self.block}]"
-        self.effect(f"br label %{head}")
-        self.label(after)
-        return tuple(slots) if len(slots) != 1 else slots[0]
+
+        def advance(index: Value, *values: Value) -> tuple[Any, ...]:
+            results = _as_tuple(body(index, *values))
+            if len(results) != len(values):
+                raise TypeError(f"{self.name}: a loop's body returned {len(results)} values for {len(values)} carried ones")
+            return index + step, *results
+
+        _, *last = _as_tuple(self.repeat(lambda index, *_: index < stop, advance, (start, *carried)))
+        return tuple(last) if len(last) != 1 else last[0]
 
     def repeat(self, more: Callable[..., Value], body: Callable[..., Any], carried: Sequence[Value]) -> Any:
         """``while more(*carried): carried = body(*carried)``, with one lane as the condition; the last values, as ``loop`` returns them."""
