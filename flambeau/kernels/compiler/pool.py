@@ -32,6 +32,8 @@ import os
 import struct
 from collections.abc import Callable
 from functools import partial
+from pathlib import Path
+from string import Template
 
 import numpy as np
 
@@ -48,11 +50,8 @@ SPIN = 50000
 PATIENCE = 4000
 _UNITS = 32767  # units of a job at most, so that both counts fit 16 bits; more chunks than that are taken in groups
 
-# Offsets in the shared record, in 8-byte words; what different threads write lies in different cache lines.
-_TICKET, _DONE, _JOB, _SLEEPERS, _LIMIT, _BUSY, _COUNT, _PYTHON = 0, 8, 16, 24, 32, 40, 48, 56
-# From ``_PYTHON`` on, addresses in this process: the class of arrays, the functions by which a launch lets other Python threads run and
-# raises, and what it raises.
-_CLASS, _RELEASE, _ACQUIRE, _RAISE, _ERROR, _WORDS = range(_PYTHON, _PYTHON + 6)
+# Places in the shared record (see pool.ll), in 8-byte words: the number of threads, and addresses in this process.
+_LIMIT, _PYTHON = 32, 56
 _REFUSED = "a native kernel was given something else than a numpy.ndarray"
 
 _SYSCALL = {
@@ -74,217 +73,18 @@ def source(target: targets.Target) -> tuple[str, str]:
     def syscall(number: int, a: str = "0", b: str = "0", c: str = "0") -> str:
         return f'call i64 asm sideeffect "{instruction}", "{registers}"(i64 {number}, i64 {a}, i64 {b}, i64 {c}, i64 0, i64 0, i64 0)'
 
-    take = f"""
-{declaration}
-
-; Take units of the present job while there are any, from its front (step 1) or its back (step 65536); the ticket that had none left.
-define internal i64 @take(ptr %record, i64 %step) noinline nounwind {{
-entry:
-  %done_at = getelementptr i64, ptr %record, i64 {_DONE}
-  %job = getelementptr i64, ptr %record, i64 {_JOB}
-  %arguments_at = getelementptr i64, ptr %job, i64 1
-  %units_at = getelementptr i64, ptr %job, i64 2
-  %group_at = getelementptr i64, ptr %job, i64 3
-  %chunks_at = getelementptr i64, ptr %job, i64 4
-  %class_at = getelementptr i64, ptr %record, i64 {_CLASS}
-  %array_class = load ptr, ptr %class_at, align 8
-  %is_back = icmp ne i64 %step, 1
-  br label %look
-look:
-  %ticket = load atomic i64, ptr %record seq_cst, align 8
-  %function = load atomic ptr, ptr %job acquire, align 8
-  %arguments = load atomic ptr, ptr %arguments_at acquire, align 8
-  %units = load atomic i64, ptr %units_at acquire, align 8
-  %group = load atomic i64, ptr %group_at acquire, align 8
-  %chunks = load atomic i64, ptr %chunks_at acquire, align 8
-  %front = and i64 %ticket, 65535
-  %ticket_up = lshr i64 %ticket, 16
-  %back = and i64 %ticket_up, 65535
-  %gone = add i64 %front, %back
-  %some = icmp ult i64 %gone, %units
-  br i1 %some, label %try, label %none
-try:
-  %from_back0 = sub i64 %units, %back
-  %from_back = sub i64 %from_back0, 1
-  %unit = select i1 %is_back, i64 %from_back, i64 %front
-  %following = add i64 %ticket, %step
-  %swap = cmpxchg ptr %record, i64 %ticket, i64 %following seq_cst seq_cst
-  %taken = extractvalue {{ i64, i1 }} %swap, 1
-  br i1 %taken, label %run, label %look
-run:
-  %first = mul i64 %unit, %group
-  %end = add i64 %first, %group
-  %short = icmp ult i64 %chunks, %end
-  %last = select i1 %short, i64 %chunks, i64 %end
-  %status = call i64 %function(ptr %arguments, i64 %first, i64 %last, ptr %array_class)
-  %is_refused = icmp ne i64 %status, 0
-  br i1 %is_refused, label %refused, label %ran
-refused:
-  %refused_at = getelementptr i64, ptr %job, i64 5
-  store atomic i64 1, ptr %refused_at monotonic, align 8
-  br label %ran
-ran:
-  %d = atomicrmw add ptr %done_at, i64 1 acq_rel
-  br label %look
-none:
-  ret i64 %ticket
-}}
-
-"""
-    worker = f"""
-define ptr @worker(ptr %record) nounwind {{
-entry:
-  %limit_at = getelementptr i64, ptr %record, i64 {_LIMIT}
-  %sleepers_at = getelementptr i64, ptr %record, i64 {_SLEEPERS}
-  %count_at = getelementptr i64, ptr %record, i64 {_COUNT}
-  %epoch_at = getelementptr i32, ptr %record, i64 1
-  %epoch_number = ptrtoint ptr %epoch_at to i64
-  %number = atomicrmw add ptr %count_at, i64 1 seq_cst
-  %mine = add i64 %number, 1
-  %odd = and i64 %mine, 1
-  %is_odd = icmp eq i64 %odd, 1
-  %step = select i1 %is_odd, i64 65536, i64 1
-  br label %again
-again:
-  %limit = load atomic i64, ptr %limit_at monotonic, align 8
-  %wanted = icmp ult i64 %mine, %limit
-  br i1 %wanted, label %take, label %skip
-take:
-  %t = call i64 @take(ptr %record, i64 %step)
-  br label %wait
-skip:
-  %u = load atomic i64, ptr %record seq_cst, align 8
-  br label %wait
-wait:
-  %seen = phi i64 [%t, %take], [%u, %skip]
-  %seen_epoch = lshr i64 %seen, 32
-  br label %spin
-spin:
-  %i = phi i64 [0, %wait], [%i1, %still]
-  %now = load atomic i64, ptr %record monotonic, align 8
-  %now_epoch = lshr i64 %now, 32
-  %new = icmp ne i64 %now_epoch, %seen_epoch
-  br i1 %new, label %again, label %still
-still:
-  {pause}
-  %i1 = add i64 %i, 1
-  %long = icmp ugt i64 %i1, {SPIN}
-  br i1 %long, label %sleep, label %spin
-sleep:
-  %s0 = atomicrmw add ptr %sleepers_at, i64 1 seq_cst
-  %w = {syscall(futex, "%epoch_number", "128", "%seen_epoch")}
-  %s1 = atomicrmw sub ptr %sleepers_at, i64 1 seq_cst
-  br label %again
-}}
-
-"""
-    launch = f"""
-define internal i64 @chunks(ptr %record, ptr %function, ptr %arguments, i64 %chunks) noinline nounwind {{
-entry:
-  %limit_at = getelementptr i64, ptr %record, i64 {_LIMIT}
-  %limit = load atomic i64, ptr %limit_at monotonic, align 8
-  %one_thread = icmp ult i64 %limit, 2
-  %one_chunk = icmp ult i64 %chunks, 2
-  %alone = or i1 %one_thread, %one_chunk
-  br i1 %alone, label %serial, label %ask
-ask:
-  %busy_at = getelementptr i64, ptr %record, i64 {_BUSY}
-  %swap = cmpxchg ptr %busy_at, i64 0, i64 1 seq_cst seq_cst
-  %mine = extractvalue {{ i64, i1 }} %swap, 1
-  br i1 %mine, label %launch, label %serial
-serial:
-  %class_at = getelementptr i64, ptr %record, i64 {_CLASS}
-  %array_class = load ptr, ptr %class_at, align 8
-  %status = call i64 %function(ptr %arguments, i64 0, i64 %chunks, ptr %array_class)
-  ret i64 %status
-launch:
-  %old = load atomic i64, ptr %record monotonic, align 8
-  %epoch = lshr i64 %old, 32
-  %writing = add i64 %epoch, 1
-  %writing_up = shl i64 %writing, 32
-  %closed = or i64 %writing_up, 4294967295
-  store atomic i64 %closed, ptr %record seq_cst, align 8
-  %job = getelementptr i64, ptr %record, i64 {_JOB}
-  %arguments_at = getelementptr i64, ptr %job, i64 1
-  %units_at = getelementptr i64, ptr %job, i64 2
-  %group_at = getelementptr i64, ptr %job, i64 3
-  %chunks_at = getelementptr i64, ptr %job, i64 4
-  %done_at = getelementptr i64, ptr %record, i64 {_DONE}
-  %groups = udiv i64 %chunks, {_UNITS}
-  %group = add i64 %groups, 1
-  %rounded = add i64 %chunks, %groups
-  %units = udiv i64 %rounded, %group
-; release: who sees a part of the new job also sees that the old one is closed
-  store atomic ptr %function, ptr %job release, align 8
-  store atomic ptr %arguments, ptr %arguments_at release, align 8
-  store atomic i64 %units, ptr %units_at release, align 8
-  store atomic i64 %group, ptr %group_at release, align 8
-  store atomic i64 %chunks, ptr %chunks_at release, align 8
-  store atomic i64 0, ptr %done_at monotonic, align 8
-  %refused_at = getelementptr i64, ptr %job, i64 5
-  store atomic i64 0, ptr %refused_at monotonic, align 8
-  %open_epoch = add i64 %epoch, 2
-  %open = shl i64 %open_epoch, 32
-  store atomic i64 %open, ptr %record seq_cst, align 8
-  %sleepers_at = getelementptr i64, ptr %record, i64 {_SLEEPERS}
-  %sleepers = load atomic i64, ptr %sleepers_at seq_cst, align 8
-  %asleep = icmp ne i64 %sleepers, 0
-  br i1 %asleep, label %wake, label %help
-wake:
-  %epoch_at = getelementptr i32, ptr %record, i64 1
-  %epoch_number = ptrtoint ptr %epoch_at to i64
-  %more = sub i64 %units, 1
-  %w = {syscall(futex, "%epoch_number", "129", "%more")}
-  br label %help
-help:
-  %t = call i64 @take(ptr %record, i64 1)
-  br label %join
-join:
-  %i = phi i64 [0, %help], [%i1, %patient], [%i1, %rest]
-  %done = load atomic i64, ptr %done_at acquire, align 8
-  %all = icmp eq i64 %done, %units
-  br i1 %all, label %finish, label %pause
-pause:
-  {pause}
-  %i1 = add i64 %i, 1
-  %impatient = icmp ugt i64 %i1, {PATIENCE}
-  br i1 %impatient, label %rest, label %patient
-patient:
-  br label %join
-rest:
-  %y = {syscall(sched_yield)}
-  br label %join
-finish:
-  %refused = load atomic i64, ptr %refused_at monotonic, align 8
-  store atomic i64 0, ptr %busy_at release, align 8
-  ret i64 %refused
-}}
-
-define void @launch(ptr %record, ptr %function, ptr %arguments, i64 %chunks) nounwind {{
-entry:
-  %release_at = getelementptr i64, ptr %record, i64 {_RELEASE}
-  %release = load ptr, ptr %release_at, align 8
-  %thread = call ptr %release()
-  %refused = call i64 @chunks(ptr %record, ptr %function, ptr %arguments, i64 %chunks)
-  %acquire_at = getelementptr i64, ptr %record, i64 {_ACQUIRE}
-  %acquire = load ptr, ptr %acquire_at, align 8
-  call void %acquire(ptr %thread)
-  %is_refused = icmp ne i64 %refused, 0
-  br i1 %is_refused, label %raise, label %end
-raise:
-  %raise_at = getelementptr i64, ptr %record, i64 {_RAISE}
-  %raise_error = load ptr, ptr %raise_at, align 8
-  %error_at = getelementptr i64, ptr %record, i64 {_ERROR}
-  %error = load ptr, ptr %error_at, align 8
-  %words_at = getelementptr i64, ptr %record, i64 {_WORDS}
-  %words = load ptr, ptr %words_at, align 8
-  call void %raise_error(ptr %error, ptr %words)
-  br label %end
-end:
-  ret void
-}}
-"""
-    return take + launch, take + worker
+    values = {
+        "declaration": declaration,
+        "pause": pause,
+        "wait": syscall(futex, "%epoch_number", "128", "%seen_epoch"),
+        "wake": syscall(futex, "%epoch_number", "129", "%more"),
+        "give_way": syscall(sched_yield),
+        "spin": SPIN,
+        "patience": PATIENCE,
+        "most_units": _UNITS,
+    }
+    ir = Template(Path(__file__).with_name("pool.ll").read_text(encoding="utf-8"))
+    return ir.substitute(values, entry="launch"), ir.substitute(values, entry="worker")
 
 
 class Pool:
