@@ -6,6 +6,7 @@ import random
 import tomllib
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import flambeau
@@ -45,6 +46,17 @@ def test_pieces_are_as_exact_as_their_file_says() -> None:
                 size = max(map(abs, [*values, terms[-1]]))
                 worst = max(abs(value - mpmath.polyval(terms, at)) for at, value in zip(u, values, strict=True))
                 assert worst < 2.0**-52 * size, (name, i)  # the series' error, and roundings of the coefficients
+
+
+def test_shorter_pieces_are_made_of_the_longer_ones() -> None:
+    tool = pytest.importorskip("tools.single")
+    for name, table in tool.tables().items():
+        stored = coefficients.pieces(name, single=True)
+        assert (stored.low, stored.high, stored.parts) == (table.low, table.high, table.parts), name
+        assert np.allclose(stored.rows, table.rows, rtol=1e-12, atol=0), name
+    for name, is_far in (("ERFINV_NEAR", False), ("ERFINV_FAR", True)):
+        low, high, terms = tool.erfinv_polynomial(is_far)
+        assert list(coefficients.entries("single.json")[name].values()) == [low, high, pytest.approx(terms, rel=1e-10)], name
 
 
 def test_a_wheel_has_every_data_file() -> None:

@@ -1,14 +1,16 @@
 """Coefficients of polynomials, from the data files beside this module.
 
 ``python -m tools.minimax`` writes ``minimax.json``, those of ``vectors.py``, and ``python -m tools.piecewise`` writes ``piecewise.json``,
-those of ``special.py``; neither is edited by hand. Each entry says what function it is made for, and its largest error.
+those of ``special.py``, of which ``python -m tools.single`` makes ``single.json``, the shorter ones for float32; none is edited by hand.
+Each entry says what function it is made for, and its largest error.  What errors the functions have that are made of them is in
+``max_ulp.json``.
 """
 
 from __future__ import annotations
 
 import json
 from functools import cache
-from importlib.resources import files
+from pathlib import Path
 from typing import Any, NamedTuple
 
 
@@ -27,7 +29,7 @@ class Pieces(NamedTuple):
 @cache
 def entries(file: str) -> dict[str, dict[str, Any]]:
     """The contents of a data file, by the tables' names."""
-    return json.loads((files(__package__) / file).read_text(encoding="utf-8"))
+    return json.loads(Path(__file__).with_name(file).read_text(encoding="utf-8"))
 
 
 @cache
@@ -37,6 +39,7 @@ def minimax(name: str, element: str) -> tuple[float, ...]:
 
 
 @cache
-def pieces(name: str) -> Pieces:
-    entry = entries("piecewise.json")[name]
+def pieces(name: str, single: bool = False) -> Pieces:
+    """The table of a function, for results of float64 or (``single``) of float32."""
+    entry = entries("single.json" if single else "piecewise.json")[name]
     return Pieces(entry["low"], entry["high"], entry["parts"], tuple(map(tuple, entry["rows"])))

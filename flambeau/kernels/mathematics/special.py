@@ -10,11 +10,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from functools import cache
+from functools import partial
 
 from ..compiler.language import Builder, Value
 from . import vectors
-from .coefficients import Pieces, pieces
+from .coefficients import Pieces, entries, pieces
 
 _INF, _NAN = math.inf, math.nan
 _PI, _PI_LOW = math.pi, 1.2246467991473532e-16
@@ -27,35 +27,14 @@ FUNCTIONS: dict[str, Function] = {}  # by SciPy's names for them
 # Bounds of the errors in units of the last place of float64, on any processor; float32 results are correctly rounded but for one in some
 # thousands (0.51). Measured, then rounded up, at some thousand arguments each against mpmath: relative to the value, or to the amplitude of
 # what oscillates, or for the gamma functions below zero and zeta below zero to 1 where the value is smaller.
-MAX_ULP: dict[str, float] = {
-    "erfcx": 1.75,
-    "log_ndtr": 3.5,
-    "erfinv": 2.25,
-    "ndtri": 3.75,
-    "gammaln": 3.0,
-    "psi": 9.0,
-    "zeta": 9.0,
-    "j0": 3.75,
-    "j1": 3.75,
-    "y0": 4.0,
-    "y1": 4.25,
-    "airy": 4.0,
-    "i0": 2.75,
-    "i1": 3.75,
-    "i0e": 2.0,
-    "i1e": 2.0,
-    "k0": 3.75,
-    "k1": 3.5,
-    "k0e": 3.25,
-    "k1e": 2.5,
-}
+MAX_ULP: dict[str, float] = entries("max_ulp.json")["special"]
 
 # The same for float32, where it is not 0.51.
 MAX_ULP_SINGLE: dict[str, float] = {"erfinv": 1.25}
 
 
-def _function(*names: str) -> Callable[[Function], Function]:
-    """Decorator: a function of float64 values, as SciPy's of these names for values of any element type."""
+def _function(name: str) -> Callable[[Function], Function]:
+    """Decorator: a function of float64 values, as SciPy's of this name for values of any element type."""
 
     def declare(function: Function) -> Function:
         def of_any(k: Builder, *values: Value) -> Value:
@@ -66,24 +45,22 @@ def _function(*names: str) -> Callable[[Function], Function]:
                 inner.is_single = element == "f32"
                 return (function(inner, *arguments),)
 
-            return k.cast(k.function(f"{function.__name__}_{element}", body, *wide)[0], element)
+            return k.cast(k.function(f"{name}_{element}", body, *wide)[0], element)
 
-        for name in names:
-            FUNCTIONS[name] = of_any
+        FUNCTIONS[name] = of_any
         return function
 
     return declare
 
 
 # -- parts ------------------------------------------------------------------------------------------------------------------------------
-def piecewise(k: Builder, x: Value, table: Pieces) -> Value:
+def piecewise(k: Builder, x: Value, name: str, single: bool | None = None) -> Value:
     """The tabulated function at x from 0 to the table's end; beyond and for NaN at some place in it.
 
-    A piece's number and the variable in it are read from the bits of x: both are exact. Where the result is to be float32, the polynomials
-    have as many terms as that needs.
+    A piece's number and the variable in it are read from the bits of x: both are exact. Where the result is to be float32 (``single``, or
+    what the builder says), the polynomials have as many terms as that needs.
     """
-    if k.is_single:
-        table = _single(table)
+    table = pieces(name, k.is_single if single is None else single)
     steps = table.parts.bit_length() - 1
     count, shift = len(table.rows[0]), 52 - steps
     below = math.nextafter(table.high, 0)
@@ -164,7 +141,7 @@ def _exp_of_square(k: Builder, x: Value, factor: float) -> Value:
 def _erfcx_above_zero(k: Builder, x: Value) -> Value:
     z = 1.0 / (x * x)
     series = k.fma(z, k.fma(z, k.fma(z, k.fma(z, 105 / 16, -15 / 8), 3 / 4), -1 / 2), 1.0)
-    return k.select(x < 64.0, piecewise(k, x, pieces("ERFCX")), series / x * (1 / math.sqrt(math.pi)))
+    return k.select(x < 64.0, piecewise(k, x, "ERFCX"), series / x * (1 / math.sqrt(math.pi)))
 
 
 @_function("erfcx")
@@ -186,7 +163,7 @@ def log_ndtr(k: Builder, x: Value) -> Value:
 
 def _inverse(k: Builder, x: Value, product: Value) -> Value:
     """erfinv(x), ``product`` being 1 - x**2."""
-    return x * piecewise(k, -vectors.log(k, product), pieces("ERFINV"))
+    return x * piecewise(k, -vectors.log(k, product), "ERFINV")
 
 
 @_function("erfinv")
@@ -201,83 +178,26 @@ def _single_erfinv(k: Builder, x: Value) -> Value:
     size = k.abs(x)
     power = k.cast(-vectors.log(k, (1.0 - size) * (size + 1.0)), "f64")
     if k.target.has_masks:
-        ratio = piecewise(k, power, _shortened(pieces("ERFINV"), 32.0, 8))
+        ratio = piecewise(k, power, "ERFINV_SHORT", single=True)
     else:  # gathers cost more than longer polynomials
-        ratio = _by_range(k, power < _ERFINV_NEAR, lambda: _fitted(k, power, False), lambda: _fitted(k, k.sqrt(power), True))
+        ratio = _by_range(
+            k, power < _ERFINV_NEAR, lambda: _fitted(k, power, "ERFINV_NEAR"), lambda: _fitted(k, k.sqrt(power), "ERFINV_FAR")
+        )
     result = k.cast(k.cast(x, "f64") * ratio, "f32")
     return k.select(size < 1.0, result, k.select(size.eq(1.0), k.copysign(_INF, x), _NAN))
 
 
-_ERFINV_NEAR, _ERFINV_END = 5.0, 17.0  # of -log(1 - x**2), which is below 16 for float32
+_ERFINV_NEAR = 5.0  # of -log(1 - x**2), which is below 16 for float32
 
 
-def _fitted(k: Builder, x: Value, is_far: bool) -> Value:
-    low, high = (_ERFINV_NEAR**0.5, _ERFINV_END**0.5) if is_far else (0.0, _ERFINV_NEAR)
+def _fitted(k: Builder, x: Value, name: str) -> Value:
+    """A polynomial of ``single.json``, whose variable is -1 and 1 at its bounds."""
+    low, high, (first, *rest) = entries("single.json")[name].values()
     u = x * (2 / (high - low)) - (high + low) / (high - low)
-    first, *rest = _erfinv_polynomial(low, high, is_far)
     result = _constant(k, first, x)
     for c in rest:
         result = k.fma(result, u, c)
     return result
-
-
-@cache
-def _erfinv_polynomial(low: float, high: float, is_far: bool) -> list[float]:
-    """erfinv(x) / x as a polynomial of degree 10, right to 2**-27, highest power first: in -log(1 - x**2) or, ``is_far``, in its root."""
-    from numpy.polynomial import chebyshev
-
-    def value(u: float) -> float:
-        w = (u + 1) / 2 * (high - low) + low
-        return _tabulated(pieces("ERFINV"), w * w if is_far else w)
-
-    series = chebyshev.chebinterpolate(lambda nodes: [value(float(u)) for u in nodes], 10)
-    return [float(c) for c in chebyshev.cheb2poly(series)[::-1]]
-
-
-def _tabulated(table: Pieces, x: float) -> float:
-    """``piecewise`` of a number."""
-    piece, u = 0, x / table.low
-    if u >= 1:
-        doublings = math.floor(math.log2(u))
-        part, u = divmod((u / 2**doublings - 1) * table.parts, 1)
-        piece = 1 + doublings * table.parts + int(part)
-    return math.fsum(row[piece] * (u - 0.5) ** j for j, row in enumerate(table.rows))
-
-
-def _series(table: Pieces) -> list[list[float]]:
-    """Each piece's polynomial as a series of Chebyshev polynomials from -1 to 1."""
-    from numpy.polynomial import chebyshev
-
-    return [chebyshev.poly2cheb([c * 0.5**j for j, c in enumerate(piece)]).tolist() for piece in zip(*table.rows, strict=True)]
-
-
-def _of_series(table: Pieces, high: float, series: list[list[float]]) -> Pieces:
-    from numpy.polynomial import chebyshev
-
-    terms = max(map(len, series))
-    columns = [[float(c) * 2.0**j for j, c in enumerate(chebyshev.cheb2poly(piece))] for piece in series]
-    return Pieces(table.low, high, table.parts, tuple(zip(*[column + [0.0] * (terms - len(column)) for column in columns], strict=True)))
-
-
-@cache
-def _shortened(table: Pieces, high: float, terms: int) -> Pieces:
-    """A table that ends earlier, with fewer terms."""
-    count = 1 + table.parts * round(math.log2(high / table.low))
-    return _of_series(table, high, [piece[:terms] for piece in _series(table)[:count]])
-
-
-@cache
-def _single(table: Pieces) -> Pieces:
-    """A table without the terms that are too small for float32: less than 2**-34 of the least value of their piece."""
-
-    def needed(piece: list[float]) -> int:
-        sizes = [abs(c) for c in piece]
-        least = max(2 * sizes[0] - sum(sizes), sizes[0] / 64)
-        return next(n for n in range(1, len(sizes) + 1) if sum(sizes[n:]) <= 2.0**-34 * least)
-
-    series = _series(table)
-    terms = max(map(needed, series))
-    return _of_series(table, table.high, [piece[:terms] for piece in series])
 
 
 _of_double_erfinv = FUNCTIONS["erfinv"]
@@ -297,9 +217,9 @@ def _log_gamma_above(k: Builder, x: Value, near: Value) -> Value:
     argument = k.select(near, x + 1.0, x)
     factor = k.select(near, x * (x - 1.0), (x - 1.0) * (x - 2.0))
     z = 8.0 / argument
-    correction = k.fma(piecewise(k, z * z, pieces("STIRLING")), 1.0 / argument, 0.5 * math.log(2 * math.pi) - 0.5)
+    correction = k.fma(piecewise(k, z * z, "STIRLING"), 1.0 / argument, 0.5 * math.log(2 * math.pi) - 0.5)
     far = k.fma(argument - 0.5, vectors.log(k, argument) - 1.0, correction)
-    close = factor * piecewise(k, argument, pieces("LOG_GAMMA")) + 0.0  # at 1 and 2, zero without a sign
+    close = factor * piecewise(k, argument, "LOG_GAMMA") + 0.0  # at 1 and 2, zero without a sign
     return k.select(argument < 8.0, close, far)
 
 
@@ -325,10 +245,10 @@ def digamma(k: Builder, x: Value) -> Value:
     near = size < 0.5
     reflected = (x < 0.0) & ~near
     argument = k.select(near, x + 1.0, k.select(reflected, size + 1.0, x))
-    close = ((argument - _DIGAMMA_ROOT) - _DIGAMMA_ROOT_LOW) * piecewise(k, argument, pieces("DIGAMMA"))
+    close = ((argument - _DIGAMMA_ROOT) - _DIGAMMA_ROOT_LOW) * piecewise(k, argument, "DIGAMMA")
     inverse = 1.0 / argument
     z = inverse * 8.0
-    tail = k.fma(piecewise(k, z * z, pieces("DIGAMMA_TAIL")), inverse * inverse, inverse * 0.5)
+    tail = k.fma(piecewise(k, z * z, "DIGAMMA_TAIL"), inverse * inverse, inverse * 0.5)
     above = k.select(argument < 8.0, close, vectors.log(k, argument) - tail)
     above = k.select(near, above - 1.0 / x, above)
 
@@ -392,8 +312,8 @@ def zeta(k: Builder, s: Value, q: Value) -> Value:
 def _waves(k: Builder, x: Value, order: int) -> tuple[Value, Value]:
     """J and Y of an order, 0 or 1, for x from 8 on."""
     z = 8.0 / x
-    p = piecewise(k, z, pieces(f"WAVE_P{order}"))
-    q = piecewise(k, z, pieces(f"WAVE_Q{order}")) * z
+    p = piecewise(k, z, f"WAVE_P{order}")
+    q = piecewise(k, z, f"WAVE_Q{order}") * z
     # sine and cosine of x - pi / 4, or of x - 3 pi / 4, each times the square root of 2
     sine, cosine = vectors.sin(k, x), vectors.cos(k, x)
     first, second = sine + cosine, sine - cosine
@@ -410,14 +330,14 @@ def _bounded(k: Builder, x: Value) -> Value:
 @_function("j0")
 def j0(k: Builder, x: Value) -> Value:
     size = k.abs(x)
-    result = _by_range(k, size < 8.0, lambda: piecewise(k, size, pieces("J0")), lambda: _waves(k, _bounded(k, size), 0)[0])
+    result = _by_range(k, size < 8.0, lambda: piecewise(k, size, "J0"), lambda: _waves(k, _bounded(k, size), 0)[0])
     return k.select(size < _INF, result, k.select(x.is_nan(), x, 0.0))
 
 
 @_function("j1")
 def j1(k: Builder, x: Value) -> Value:
     size = k.abs(x)
-    result = _by_range(k, size < 8.0, lambda: piecewise(k, size, pieces("J1")) * size, lambda: _waves(k, _bounded(k, size), 1)[0])
+    result = _by_range(k, size < 8.0, lambda: piecewise(k, size, "J1") * size, lambda: _waves(k, _bounded(k, size), 1)[0])
     result = k.select(x < 0.0, -result, result)
     return k.select(x.eq(0.0), x, k.select(size < _INF, result, k.select(x.is_nan(), x, 0.0)))
 
@@ -431,7 +351,7 @@ def _second_kind(k: Builder, x: Value, order: int, near: Callable[[], Value]) ->
 @_function("y0")
 def y0(k: Builder, x: Value) -> Value:
     def near() -> Value:
-        return k.fma(vectors.log(k, x) * (2 / math.pi), piecewise(k, x, pieces("J0")), piecewise(k, x, pieces("Y0")))
+        return k.fma(vectors.log(k, x) * (2 / math.pi), piecewise(k, x, "J0"), piecewise(k, x, "Y0"))
 
     return _second_kind(k, x, 0, near)
 
@@ -440,7 +360,7 @@ def y0(k: Builder, x: Value) -> Value:
 def y1(k: Builder, x: Value) -> Value:
     def near() -> Value:
         logarithm = vectors.log(k, x) * (2 / math.pi)
-        return k.fma(logarithm, piecewise(k, x, pieces("J1")), piecewise(k, x, pieces("Y1"))) * x - (2 / math.pi) / x
+        return k.fma(logarithm, piecewise(k, x, "J1"), piecewise(k, x, "Y1")) * x - (2 / math.pi) / x
 
     return _second_kind(k, x, 1, near)
 
@@ -449,10 +369,10 @@ def _scaled_i(k: Builder, x: Value, order: int) -> Value:
     """exp(-x) * I(x) for x from 0 on."""
 
     def near() -> Value:
-        return piecewise(k, x, pieces("I0E")) if order == 0 else piecewise(k, x, pieces("I1E")) * x
+        return piecewise(k, x, "I0E") if order == 0 else piecewise(k, x, "I1E") * x
 
     def far() -> Value:
-        return piecewise(k, 8.0 / x, pieces(f"I{order}E_TAIL")) / k.sqrt(x)
+        return piecewise(k, 8.0 / x, f"I{order}E_TAIL") / k.sqrt(x)
 
     return k.select(x.is_nan(), x, _by_range(k, x < 8.0, near, far))
 
@@ -464,27 +384,12 @@ def _unscaled(k: Builder, x: Value, scaled: Value) -> Value:
     return k.select(x < _INF, result, _NAN)
 
 
-@_function("i0e")
-def i0e(k: Builder, x: Value) -> Value:
-    return _scaled_i(k, k.abs(x), 0)
-
-
-@_function("i0")
-def i0(k: Builder, x: Value) -> Value:
+def _modified(k: Builder, x: Value, order: int, scaled: bool) -> Value:
+    """I of an order, 0 or 1, or exp(-abs(x)) times it."""
     size = k.abs(x)
-    return _unscaled(k, size, _scaled_i(k, size, 0))
-
-
-@_function("i1e")
-def i1e(k: Builder, x: Value) -> Value:
-    return k.select(x.eq(0.0), x, k.copysign(_scaled_i(k, k.abs(x), 1), x))
-
-
-@_function("i1")
-def i1(k: Builder, x: Value) -> Value:
-    size = k.abs(x)
-    result = _unscaled(k, size, _scaled_i(k, size, 1))
-    return k.select(x.eq(0.0), x, k.copysign(result, x))
+    result = _scaled_i(k, size, order)
+    result = result if scaled else _unscaled(k, size, result)
+    return k.select(x.eq(0.0), x, k.copysign(result, x)) if order else result
 
 
 def _third_kind(k: Builder, x: Value, order: int, scaled: bool) -> Value:
@@ -492,15 +397,15 @@ def _third_kind(k: Builder, x: Value, order: int, scaled: bool) -> Value:
     z = x * x
     logarithm = vectors.log(k, x)
     if order == 0:
-        near = k.fma(-logarithm, piecewise(k, z, pieces("I0_NEAR")), piecewise(k, z, pieces("K0_NEAR")))
+        near = k.fma(-logarithm, piecewise(k, z, "I0_NEAR"), piecewise(k, z, "K0_NEAR"))
     else:
-        near = k.fma(k.fma(logarithm, piecewise(k, z, pieces("I1_NEAR")), piecewise(k, z, pieces("K1_NEAR"))), x, 1.0 / x)
+        near = k.fma(k.fma(logarithm, piecewise(k, z, "I1_NEAR"), piecewise(k, z, "K1_NEAR")), x, 1.0 / x)
 
     def middle() -> Value:
-        return piecewise(k, x, pieces(f"K{order}E"))
+        return piecewise(k, x, f"K{order}E")
 
     def tail() -> Value:
-        return piecewise(k, 8.0 / x, pieces(f"K{order}E_TAIL")) / k.sqrt(x)
+        return piecewise(k, 8.0 / x, f"K{order}E_TAIL") / k.sqrt(x)
 
     above = _by_range(k, x < 8.0, middle, tail)
     power = vectors.exp(k, k.select(x < 0.25, x, -x) if scaled else -x)
@@ -510,24 +415,10 @@ def _third_kind(k: Builder, x: Value, order: int, scaled: bool) -> Value:
     return k.select(x > 0.0, k.select(x < _INF, result, 0.0), edge)
 
 
-@_function("k0")
-def k0(k: Builder, x: Value) -> Value:
-    return _third_kind(k, x, 0, scaled=False)
-
-
-@_function("k1")
-def k1(k: Builder, x: Value) -> Value:
-    return _third_kind(k, x, 1, scaled=False)
-
-
-@_function("k0e")
-def k0e(k: Builder, x: Value) -> Value:
-    return _third_kind(k, x, 0, scaled=True)
-
-
-@_function("k1e")
-def k1e(k: Builder, x: Value) -> Value:
-    return _third_kind(k, x, 1, scaled=True)
+for _order in 0, 1:
+    for _ending in "", "e":
+        _function(f"i{_order}{_ending}")(partial(_modified, order=_order, scaled=bool(_ending)))
+        _function(f"k{_order}{_ending}")(partial(_third_kind, order=_order, scaled=bool(_ending)))
 
 
 # -- Airy's function --------------------------------------------------------------------------------------------------------------------
@@ -547,10 +438,10 @@ def airy_ai(k: Builder, x: Value) -> Value:
     quarter = k.sqrt(root)
 
     def above() -> Value:
-        decay = k.select(size < 8.0, piecewise(k, size, pieces("AIRY_DECAY")), piecewise(k, z, pieces("AIRY_TAIL")) / quarter)
+        decay = k.select(size < 8.0, piecewise(k, size, "AIRY_DECAY"), piecewise(k, z, "AIRY_TAIL") / quarter)
         e = vectors.exp(k, -angle)
         decay = decay * k.fma(-e, k.select(angle < 1000.0, angle_low, 0.0), e)
-        return k.select(size < 1.0, piecewise(k, size, pieces("AIRY_NEAR")), decay)
+        return k.select(size < 1.0, piecewise(k, size, "AIRY_NEAR"), decay)
 
     def below(positive: Value) -> Value:
         sine, cosine = vectors.sin(k, angle), vectors.cos(k, angle)
@@ -558,9 +449,9 @@ def airy_ai(k: Builder, x: Value) -> Value:
         sine, cosine = k.fma(cosine, lost, sine), k.fma(-sine, lost, cosine)
         # of the angle less pi / 4, times the square root of 2
         first, second = cosine + sine, sine - cosine
-        wave = piecewise(k, z, pieces("AIRY_P")) * first + piecewise(k, z, pieces("AIRY_Q")) * z * second
+        wave = piecewise(k, z, "AIRY_P") * first + piecewise(k, z, "AIRY_Q") * z * second
         far = wave / quarter * (1 / math.sqrt(2 * math.pi))
-        return k.select(x < 0.0, k.select(size < 8.0, piecewise(k, size, pieces("AIRY_BELOW")), far), positive)
+        return k.select(x < 0.0, k.select(size < 8.0, piecewise(k, size, "AIRY_BELOW"), far), positive)
 
     positive = above()
     result = k.when(k.any(x < 0.0), lambda: below(positive), lambda: positive)

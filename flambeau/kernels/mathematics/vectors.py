@@ -16,40 +16,11 @@ from typing import Any
 
 from ..compiler.language import Builder, Value
 from .angles import reduced_huge
-from .coefficients import minimax
+from .coefficients import entries, minimax
 
 # Bounds of the errors in units of the last place, for float32 and float64 with fma, and without. Measured, then rounded up: float32 at one
 # in 17 of all arguments (without fma one in 257), float64 and the functions of two at some million each (erf and erfc at thousands).
-MAX_ULP: dict[str, tuple[tuple[float, float], tuple[float, float]]] = {
-    "exp": ((0.90, 0.95), (1.20, 1.25)),
-    "exp2": ((0.95, 1.00), (1.20, 1.25)),
-    "expm1": ((1.45, 2.00), (1.55, 2.10)),
-    "tanh": ((1.55, 1.55), (1.55, 1.55)),
-    "sinh": ((1.50, 1.50), (1.50, 1.50)),
-    "cosh": ((1.40, 1.40), (1.60, 1.55)),
-    "sigmoid": ((1.95, 1.90), (1.95, 2.00)),
-    "log": ((0.95, 0.95), (0.95, 0.95)),
-    "log2": ((1.45, 1.55), (1.45, 1.55)),
-    "log10": ((1.40, 1.50), (1.40, 1.50)),
-    "log1p": ((0.95, 0.95), (0.95, 0.95)),
-    "softplus": ((1.65, 1.70), (1.65, 1.75)),
-    "log_sigmoid": ((1.65, 1.70), (1.65, 1.75)),
-    "asinh": ((1.75, 1.75), (1.75, 1.75)),
-    "acosh": ((1.95, 2.15), (1.95, 2.15)),
-    "atanh": ((2.05, 1.90), (2.05, 1.90)),
-    "sin": ((1.60, 1.60), (1.60, 2.15)),
-    "cos": ((1.65, 1.60), (1.65, 2.25)),
-    "tan": ((1.35, 1.30), (1.35, 1.40)),
-    "asin": ((2.00, 2.00), (2.00, 2.00)),
-    "acos": ((1.15, 1.15), (1.15, 1.15)),
-    "atan": ((1.50, 1.95), (1.55, 2.35)),
-    "atan2": ((1.50, 1.60), (1.55, 1.80)),
-    "erf": ((2.55, 1.10), (3.05, 1.25)),
-    "erfc": ((3.15, 2.00), (3.25, 2.95)),
-    "rsqrt": ((1.02, 1.50), (1.50, 1.50)),
-    "pow": ((0.51, 1.35), (0.51, 1.50)),
-    "hypot": ((0.51, 1.05), (0.51, 1.05)),
-}
+MAX_ULP: dict[str, tuple[tuple[float, float], tuple[float, float]]] = entries("max_ulp.json")["vectors"]
 
 _INF, _NAN = math.inf, math.nan
 _MANTISSA = {"f32": 23, "f64": 52}  # bits of the fraction
