@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import cache
 from typing import Any
 
@@ -36,9 +36,22 @@ class Kernel:
     def __call__(self, chunks: int, *arguments: Any) -> None:
         pool.launch(self.address, self.pack(*arguments), chunks)
 
-    def call(self, chunks: int, *fixed: Any) -> Call:
+    def call(self, chunks: int, *fixed: Any) -> Callable[..., None]:
         """Function that runs the kernel with the same last arguments each time, given the first arrays; arrays in ``fixed`` are kept."""
-        return Call(self, chunks, fixed)
+        address, (pack, packed, kept) = self.address, self.divided(fixed)
+
+        def launch(*arrays: np.ndarray) -> None:
+            pool.launch(address, pack(*map(id, arrays)) + packed, chunks)
+
+        launch.__dict__["kept"] = kept
+        return launch
+
+    def divided(self, fixed: Sequence[Any]) -> tuple[Callable[..., bytes], bytes, list[np.ndarray]]:
+        """The function that packs the first arguments, the last ones packed, and the arrays among these, which must stay alive."""
+        first = len(self.slots) - len(fixed)
+        kept = [argument for argument in fixed if argument.__class__ is np.ndarray]
+        values = [id(argument) if argument.__class__ is np.ndarray else argument for argument in fixed]
+        return struct.Struct("=" + self.slots[:first]).pack, struct.pack("=" + self.slots[first:], *values), kept
 
 
 class NamedKernel(Kernel):
@@ -69,11 +82,9 @@ class NamedKernel(Kernel):
         if given != list(self.fields)[: len(given)]:
             raise TypeError(f"{self.name}: arrays of each launch are the record's first arguments, but {given} are left")
         slots = [slot for name in self.fields if name in values for slot in slots_of(self.fields[name], values[name])]
-        arrays = [slot for slot in slots if slot.__class__ is np.ndarray]
-        head = struct.Struct("=" + self.slots[: len(given)])
-        fixed = struct.pack("=" + self.slots[len(given) :], *[id(slot) if slot.__class__ is np.ndarray else slot for slot in slots])
-        launch = _launcher("", tuple((name, "array") for name in given))(pool, self.address, head.pack, fixed, chunks)
-        launch.kept = arrays
+        pack, packed, kept = self.divided(slots)
+        launch = _launcher("", tuple((name, "array") for name in given))(pool, self.address, pack, packed, chunks)
+        launch.kept = kept
         return launch
 
 
@@ -91,22 +102,6 @@ def _launcher(first: str, fields: tuple[tuple[str, Any], ...]) -> Callable[..., 
         scope,
     )
     return scope["make"]
-
-
-class Call:
-    """A kernel with its number of chunks and all arguments but the first arrays, packed once: ``call(*arrays)`` runs it."""
-
-    __slots__ = ("address", "chunks", "fixed", "head", "kept")
-
-    def __init__(self, kernel: Kernel, chunks: int, fixed: tuple[Any, ...]):
-        self.address, self.chunks = kernel.address, chunks
-        first = len(kernel.slots) - len(fixed)
-        self.kept = [argument for argument in fixed if argument.__class__ is np.ndarray]
-        values = [id(argument) if argument.__class__ is np.ndarray else argument for argument in fixed]
-        self.head, self.fixed = struct.Struct("=" + kernel.slots[:first]).pack, struct.pack("=" + kernel.slots[first:], *values)
-
-    def __call__(self, *arrays: np.ndarray) -> None:
-        pool.launch(self.address, self.head(*map(id, arrays)) + self.fixed, self.chunks)
 
 
 def source_of(generator: Callable[..., None], specification: tuple[Any, ...], target: targets.Target) -> Builder:

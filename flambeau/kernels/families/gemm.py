@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from ...core.arrays.native import native
-from ..compiler.build import Call, kernel
+from ..compiler.build import kernel
 from ..compiler.language import ELEMENTS, Builder, Value
 from ..compiler.memory import empty
 from .blas import alone, library
@@ -140,7 +140,7 @@ def _matrices(shape: tuple[int, ...], strides: tuple[int, ...], size: int) -> tu
 
 
 @lru_cache(maxsize=1024)
-def _plan(dtype: np.dtype, a: _Layout, b: _Layout, has_bias: bool) -> Call | None:
+def _plan(dtype: np.dtype, a: _Layout, b: _Layout, has_bias: bool) -> Callable[..., None] | None:
     """Function ``plan(a, b, result[, bias])`` for products of arrays of these shapes and strides; None if there is nothing to compute."""
     (a_shape, a_strides), (b_shape, b_strides) = a, b
     if len(a_shape) > 4 or a_shape[:-2] != b_shape[:-2] or a_shape[-1] != b_shape[-2] or (blas := library()) is None:

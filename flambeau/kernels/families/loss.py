@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any
 
 import numpy as np
@@ -15,11 +15,11 @@ from ..compiler.build import kernel
 from ..compiler.language import SIZES, Builder, Value, register_element
 from ..compiler.memory import empty
 from ..mathematics.vectors import exp, log, log1p
-from .rows import Place, Row, View, float_element, rows, run
+from .rows import NOTHING, Place, Row, View, as_parameter, float_element, rows, run, wide_dtype
 from .softmax import exponentials
 
 _F32, _F64, _INT64 = (np.dtype(element) for element in (np.float32, np.float64, np.int64))
-_NOTHING = np.empty(0, np.float32)  # for an argument that the kernel does not read
+
 _FEW = 2048  # samples below which the mean of likelihoods is NumPy's
 _CHUNK = 1 << 15  # elements whose element-wise losses go into one sum
 
@@ -124,12 +124,8 @@ def _seen(input: np.ndarray, target: np.ndarray, weight: Any) -> tuple[str, View
     return element, (shape[0], classes, math.prod(shape[2:]))
 
 
-def _weights(weight: Any, element: str) -> np.ndarray:
-    return _NOTHING if weight is None else np.ascontiguousarray(weight, np.float64 if element == "f64" else np.float32)
-
-
 def _losses(
-    scores: bool, input: np.ndarray, target: np.ndarray, weight: Any, reduction: str, ignore_index: int, smoothing: float = 0.0
+    scores: bool, input: np.ndarray, target: np.ndarray, weight: Any, reduction: str, ignore_index: int, label_smoothing: float = 0.0
 ) -> np.ndarray | None:
     seen = _seen(input, target, weight)
     if seen is None:
@@ -144,10 +140,10 @@ def _losses(
             x = np.ascontiguousarray(input)
     wide = _F64 if element == "f64" else _F32
     losses, factors, flags = empty(target.shape, wide), empty(target.shape, wide), np.zeros(2, _INT64)
-    get = class_losses(element, view[2] > 1, scores, weight is not None, smoothing > 0)
-    arrays = x, np.ascontiguousarray(target), _weights(weight, element), losses, factors, flags
+    get = class_losses(element, view[2] > 1, scores, weight is not None, label_smoothing > 0)
+    arrays = x, np.ascontiguousarray(target), as_parameter(weight, element), losses, factors, flags
     few = 0 if scores else 1 + target.size // 16384  # chunks, where one element of each row is read
-    run(get, element, view, *arrays, int(ignore_index), float(smoothing), chunks=few)
+    run(get, element, view, *arrays, int(ignore_index), float(label_smoothing), chunks=few)
     if flags[0]:
         return None
     if reduction != "none":
@@ -169,13 +165,13 @@ def _slopes(
     weight: Any,
     reduction: str,
     ignore_index: int,
-    smoothing: float = 0.0,
+    label_smoothing: float = 0.0,
 ) -> np.ndarray | None:
     seen = _seen(input, target, weight)
     if seen is None or grad_output.dtype != input.dtype:
         return None
     result = empty(input.shape, input.dtype)
-    _run_slopes(*seen, scores, np.ascontiguousarray(input), result, grad_output, target, weight, reduction, ignore_index, smoothing)
+    _run_slopes(*seen, scores, np.ascontiguousarray(input), result, grad_output, target, weight, reduction, ignore_index, label_smoothing)
     return result
 
 
@@ -193,8 +189,8 @@ def _run_slopes(
     smoothing: float,
 ) -> None:
     """Run ``class_slopes`` into ``result``."""
-    wide = np.float64 if element == "f64" else np.float32
-    weights, grads = _weights(weight, element), np.ascontiguousarray(grads, wide)
+    wide = wide_dtype(element)
+    weights, grads = as_parameter(weight, element), np.ascontiguousarray(grads, wide)
     if reduction == "mean":
         counted = target != ignore_index
         total = np.count_nonzero(counted) if weight is None else np.add.reduce(weights.take(target, mode="clip"), where=counted, axis=None)
@@ -205,30 +201,8 @@ def _run_slopes(
     run(get, element, view, *arrays, int(ignore_index), float(smoothing), float(all_weights))
 
 
-@native("nn.functional._cross_entropy")
-def cross_entropy(input: np.ndarray, target: np.ndarray, weight: Any, reduction: str, ignore_index: int) -> np.ndarray | None:
-    return _losses(True, input, target, weight, reduction, ignore_index)
-
-
-@native("nn.functional._cross_entropy_backward")
-def cross_entropy_backward(
-    grad_output: np.ndarray, input: np.ndarray, target: np.ndarray, weight: Any, reduction: str, ignore_index: int
-) -> np.ndarray | None:
-    return _slopes(True, grad_output, input, target, weight, reduction, ignore_index)
-
-
-@native("nn.functional._smoothed_cross_entropy")
-def smoothed_cross_entropy(
-    input: np.ndarray, target: np.ndarray, weight: Any, reduction: str, ignore_index: int, label_smoothing: float
-) -> np.ndarray | None:
-    return _losses(True, input, target, weight, reduction, ignore_index, label_smoothing)
-
-
-@native("nn.functional._smoothed_cross_entropy_backward")
-def smoothed_cross_entropy_backward(
-    grad_output: np.ndarray, input: np.ndarray, target: np.ndarray, weight: Any, reduction: str, ignore_index: int, label_smoothing: float
-) -> np.ndarray | None:
-    return _slopes(True, grad_output, input, target, weight, reduction, ignore_index, label_smoothing)
+native("nn.functional._cross_entropy", "nn.functional._smoothed_cross_entropy")(partial(_losses, True))
+native("nn.functional._cross_entropy_backward", "nn.functional._smoothed_cross_entropy_backward")(partial(_slopes, True))
 
 
 @lru_cache(maxsize=16)
@@ -265,7 +239,7 @@ def nll_loss_backward(
         return None
     result = empty(shape, grad_output.dtype)
     view = shape[0], shape[1], math.prod(shape[2:])
-    _run_slopes(element, view, False, _NOTHING, result, grad_output, target, weight, reduction, ignore_index, 0.0)
+    _run_slopes(element, view, False, NOTHING, result, grad_output, target, weight, reduction, ignore_index, 0.0)
     return result
 
 

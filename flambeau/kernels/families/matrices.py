@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -43,7 +44,7 @@ def triangle(k: Builder, element: str, lower: bool) -> None:
     k.for_chunks(lambda c: k.loop(c * per, k.least((c + 1) * per, total), row))
 
 
-def _triangle(input: np.ndarray, diagonal: int, lower: bool) -> np.ndarray | None:
+def _triangle(lower: bool, input: np.ndarray, diagonal: int = 0) -> np.ndarray | None:
     if input.itemsize not in (1, 2, 4, 8) or input.dtype.hasobject or not input.size or not abs(diagonal) < 1 << 31:
         return None
     source = contiguous(input)
@@ -55,14 +56,8 @@ def _triangle(input: np.ndarray, diagonal: int, lower: bool) -> np.ndarray | Non
     return result
 
 
-@native("tril")
-def tril(input: np.ndarray, diagonal: int = 0) -> np.ndarray | None:
-    return _triangle(input, diagonal, True)
-
-
-@native("triu")
-def triu(input: np.ndarray, diagonal: int = 0) -> np.ndarray | None:
-    return _triangle(input, diagonal, False)
+tril = native("tril")(partial(_triangle, True))
+triu = native("triu")(partial(_triangle, False))
 
 
 @native("outer")
@@ -79,7 +74,8 @@ def addr(input: np.ndarray, vec1: np.ndarray, vec2: np.ndarray, beta: Any, alpha
     return run(primitive("addcmul"), (input, vec1[:, None], vec2, 1))
 
 
-def _dot(input: np.ndarray, other: np.ndarray) -> np.ndarray | None:
+@native("dot", "vdot")
+def dot(input: np.ndarray, other: np.ndarray) -> np.ndarray | None:
     """The inner product of two vectors: one of each block of them, added in their order."""
     if input.ndim != 1 or input.shape != other.shape or input.dtype != other.dtype or input.dtype.kind != "f":
         return None
@@ -94,7 +90,3 @@ def _dot(input: np.ndarray, other: np.ndarray) -> np.ndarray | None:
     first, second = (vector[:whole].reshape(blocks, _BLOCK) for vector in (input, other))
     parts = elements_of_product(first, second, places, places)
     return None if parts is None else np.asarray(parts.sum(dtype=np.float64) + rest[0], input.dtype)
-
-
-native("dot")(_dot)
-native("vdot")(_dot)

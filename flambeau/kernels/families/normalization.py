@@ -20,7 +20,7 @@ from ...core.arrays.native import native
 from ..compiler.build import kernel
 from ..compiler.language import Builder, Value, register_element
 from ..compiler.memory import empty
-from .rows import Place, Row, float_element, rows, rows_per_chunk, run
+from .rows import NOTHING, Place, Row, as_parameter, float_element, rows, rows_per_chunk, run, wide_dtype
 
 _TILE = 128  # elements that a row with parameters along it should have at least; shorter ones are taken several at once
 _SUMMED = 1024  # rows whose sums along them go into one number: more would lose digits in float32
@@ -28,7 +28,7 @@ _TOGETHER = 4  # rows that are summed in registers before they are added to the 
 _PARTS = 32  # partial sums along rows at most, unless there are more than 1024 rows for each
 _FOLDED = 4096  # steps of 16 channels that a chunk should have
 _KEPT = 1024  # forms of inputs that are remembered
-_NOTHING = np.empty(0, np.float32)  # for an argument that the kernel does not read
+
 
 Ints = tuple[int, ...]
 Arrays = tuple[np.ndarray, ...]
@@ -418,15 +418,6 @@ def channel_gradients(k: Builder, element: str, grad_element: str) -> None:
 
 
 # -- layer and RMS norm --------------------------------------------------------------------------------------------------------------------
-def _wide(element: str) -> type:
-    """The dtype of statistics and parameters in kernels."""
-    return np.float64 if element == "f64" else np.float32
-
-
-def _parameter(array: np.ndarray | None, element: str) -> np.ndarray:
-    return _NOTHING if array is None else np.ascontiguousarray(array, _wide(element))
-
-
 def _by_channels(array: np.ndarray) -> bool:
     """Whether channels are innermost in memory, so that results must follow."""
     return array.ndim > 2 and not array.flags.c_contiguous and np.moveaxis(array, 1, -1).flags.c_contiguous
@@ -444,9 +435,9 @@ def _layer(input: np.ndarray, weight: Any, bias: Any, width: int, eps: float, ce
     if element is None or (input.ndim > 3 and not input.flags.c_contiguous):  # which may be channels-last
         return None
     result, count = empty(input.shape, input.dtype), input.size // width
-    mean, variance = np.empty((count, 1), _wide(element)), np.empty((count, 1), _wide(element))
+    mean, variance = np.empty((count, 1), wide_dtype(element)), np.empty((count, 1), wide_dtype(element))
     get = layer_rows(element, centred, weight is not None, bias is not None)
-    given = np.ascontiguousarray(input), _parameter(weight, element), _parameter(bias, element)
+    given = np.ascontiguousarray(input), as_parameter(weight, element), as_parameter(bias, element)
     run(get, element, (count, width, 1), *given, result, mean, variance, float(eps))
     return result, mean, variance
 
@@ -459,8 +450,8 @@ def _layer_backward(
         return None
     result, view = empty(input.shape, input.dtype), (input.size // width, width, 1)
     units, per = rows_per_chunk(element, view, _PARTS)
-    sums = [np.empty((-(-units // per), width), _wide(element)) for _ in range(1 + centred)]
-    given = np.ascontiguousarray(grad), np.ascontiguousarray(input), _parameter(weight, element), mean, variance
+    sums = [np.empty((-(-units // per), width), wide_dtype(element)) for _ in range(1 + centred)]
+    given = np.ascontiguousarray(grad), np.ascontiguousarray(input), as_parameter(weight, element), mean, variance
     run(layer_slope(element, centred, weight is not None), element, view, *given, result, sums[0], sums[-1], float(eps), chunks=_PARTS)
     dtype, shape = (input.dtype, (width,)) if weight is None else (weight.dtype, weight.shape)
     return result, *[np.add.reduce(partial, 0).astype(dtype, copy=False).reshape(shape) for partial in sums]
@@ -498,7 +489,7 @@ class _Rows:
 
     def __init__(self, input: np.ndarray, view: Ints, axes: Ints, element: str):
         last = len(view) - 1
-        self.element, self.dtype, self.moved = element, _wide(element), _by_channels(input)
+        self.element, self.dtype, self.moved = element, wide_dtype(element), _by_channels(input)
         self.along = self.moved or (view[-1] == 1 and axes == (0, 2))
         self.count = math.prod([view[axis] for axis in axes])
         self.axes = tuple([axis for axis in axes if axis != last])
@@ -631,7 +622,7 @@ def normalized(input: np.ndarray, weight: Any, bias: Any, view: Ints, axes: Ints
         sums = rows.partial_sums(_MOMENTS, (), (x,))
         mean, variance, (factor, shift) = np.empty(affine, rows.dtype), np.empty(affine, rows.dtype), rows.by_channels(2)
         middle = mean if rows.tile == 1 else rows.by_channels(1)[0]
-        arrays = *sums, _parameter(weight, rows.element), _parameter(bias, rows.element), mean, variance, middle, factor, shift
+        arrays = *sums, as_parameter(weight, rows.element), as_parameter(bias, rows.element), mean, variance, middle, factor, shift
         kernel = channel_moments(rows.element, rows.along, weight is not None, bias is not None)
         rows.fold(kernel, arrays, rows.rows, rows.units, rows.per, rows.count, float(eps))
         return rows.map(scaled, input, x, middle, factor, shift), mean, variance
@@ -654,10 +645,10 @@ def normalized_backward(
     dtype, shape = (input.dtype, (math.prod(affine),)) if weight is None else (weight.dtype, weight.shape)
     if rows.by_channel:
         middle = rows.tiled(mean)
-        sums = rows.partial_sums(_PRODUCTS, (False,), (g, x, middle), (_NOTHING, _NOTHING), (middle.size,))
+        sums = rows.partial_sums(_PRODUCTS, (False,), (g, x, middle), (NOTHING, NOTHING), (middle.size,))
         element, (to_weight, to_bias) = _gradients(dtype, shape)
         coefficients = rows.by_channels(3)
-        arrays = *sums, _parameter(weight, rows.element), np.ascontiguousarray(variance, rows.dtype), *coefficients, to_weight, to_bias
+        arrays = *sums, as_parameter(weight, rows.element), np.ascontiguousarray(variance, rows.dtype), *coefficients, to_weight, to_bias
         kernel = channel_slopes(rows.element, element, rows.along, weight is not None)
         rows.fold(kernel, arrays, rows.rows, rows.count, float(eps))
         result = rows.map(combined, input, g, x, middle, *coefficients)
@@ -668,7 +659,7 @@ def normalized_backward(
         more = rows.parameter(scale), rows.parameter(scale * factors), flat
         ones, units = rows.sums((row_slopes, None), (), (g, x, middle), more)
     else:
-        ones, units = rows.sums(_PRODUCTS, (False,), (g, x, middle), (_NOTHING, _NOTHING), (middle.size,))
+        ones, units = rows.sums(_PRODUCTS, (False,), (g, x, middle), (NOTHING, NOTHING), (middle.size,))
         of_ones, of_units = (rows.total(term * factors) / rows.count for term in (ones, units))
         slopes = scale * factors, -(scale**3) * of_units, -scale * of_ones
         result = rows.map(combined, input, g, x, middle, *[rows.parameter(slope) for slope in slopes])
@@ -680,7 +671,7 @@ def normalized_backward(
 def _gradients(dtype: np.dtype, shape: Ints) -> tuple[str, Arrays]:
     """Arrays for gradients that shall have ``dtype``, and their element type: float64 where they are not float32, to be rounded once."""
     element = "f32" if dtype == np.float32 else "f64"
-    return element, (np.empty(shape, _wide(element)), np.empty(shape, _wide(element)))
+    return element, (np.empty(shape, wide_dtype(element)), np.empty(shape, wide_dtype(element)))
 
 
 def _fixed_rows(input: np.ndarray, *parameters: np.ndarray | None) -> _Rows | None:
@@ -695,7 +686,7 @@ def batch_norm_fixed(input: np.ndarray, mean: np.ndarray, variance: np.ndarray, 
     rows = _fixed_rows(input, mean, variance, weight, bias)
     if rows is None:
         return None
-    given = [_parameter(parameter, rows.element) for parameter in (mean, variance, weight, bias)]
+    given = [as_parameter(parameter, rows.element) for parameter in (mean, variance, weight, bias)]
     if not rows.along:
         made, (chunks, more) = empty(input.shape, input.dtype), rows.mapping
         kernel = scaled_by_moments(rows.element, weight is not None, bias is not None)
@@ -715,7 +706,7 @@ def batch_norm_fixed_backward(
         return None
     dtype = input.dtype if weight is None else weight.dtype
     middle, factor = rows.by_channels(2)
-    means, variances, weights = (_parameter(parameter, rows.element) for parameter in (mean, variance, weight))
+    means, variances, weights = (as_parameter(parameter, rows.element) for parameter in (mean, variance, weight))
     rows.fold(channel_factors(rows.element, weight is not None), (means, variances, weights, middle, factor), float(eps))
     flat, result = rows.result(input)
     arrays = rows.flat(grad_output), rows.flat(input), middle

@@ -16,7 +16,6 @@ Layouts that do not fit are copied to rows first.
 from __future__ import annotations
 
 import math
-import struct
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -28,10 +27,8 @@ from ...core.arrays.copies import contiguous
 from ...core.arrays.native import native
 from ...core.shape import dims_to_sum
 from ..compiler import target as targets
-from ..compiler.build import Kernel
 from ..compiler.language import ELEMENTS
 from ..compiler.memory import empty
-from ..compiler.pool import pool
 from .reduction_kernels import COLUMNS, join_pieces, memory_element, reduce_columns, reduce_rows
 from .reduction_rules import RULES
 
@@ -63,13 +60,6 @@ class _Plan:
 
 _plans: dict[Any, _Plan | None] = {}
 _DTYPES = {element: dtype for dtype, element in ELEMENTS.items()}
-
-
-def _bound(kernel: Kernel, chunks: int, arrays: int, *rest: Any) -> Callable[..., None]:
-    """A kernel with its number of chunks and all arguments but the first ``arrays``, which are ``id``s."""
-    address, pack = kernel.address, struct.Struct("=" + "q" * arrays).pack
-    tail = kernel.pack(*[0] * arrays, *rest)[8 * arrays :]
-    return lambda *ids: pool.launch(address, pack(*ids) + tail, chunks)
 
 
 def _joined(dims: list[tuple[int, int]]) -> list[tuple[int, int]]:
@@ -172,25 +162,16 @@ def _make_plan(name: str, a: np.ndarray, dims: tuple[int, ...], keepdim: bool, o
     extent = (n2, n1, *steps)
     out_dtypes = tuple(_DTYPES[out] for out in outs)
     states = tuple(_DTYPES[memory_element(state)] for state in rule.state)
-    arrays = 1 + len(outs if pieces == 1 else states)
     if layout.way == "rows":
-        first = _bound(reduce_rows(name, element, outs, pieces == 1), -(-units // group), arrays, *integers, *extent, parameter)
+        across_them: tuple[int, ...] = ()
+        sweep = reduce_rows(name, element, outs, pieces == 1)
     else:
         across_them = (sr1, columns, across, blocks, layout.apart)
-        first = _bound(
-            reduce_columns(name, element, outs, pieces == 1, layout.way == "spread"),
-            -(-units // group),
-            arrays,
-            *integers,
-            *across_them,
-            *extent,
-            parameter,
-        )
+        sweep = reduce_columns(name, element, outs, pieces == 1, layout.way == "spread")
+    first = sweep.call(-(-units // group), *integers, *across_them, *extent, parameter)
     if pieces == 1:
         return _Plan(copy, shape, out_dtypes, new, first)
-    last = _bound(
-        join_pieces(name, element, outs, layout.way != "rows"), no2 * no1, len(states) + len(outs), pieces, columns, *extent, parameter
-    )
+    last = join_pieces(name, element, outs, layout.way != "rows").call(no2 * no1, pieces, columns, *extent, parameter)
     return _Plan(copy, shape, out_dtypes, new, first, last, (no2 * no1, pieces, columns), states)
 
 
@@ -238,19 +219,17 @@ def reduce(name: str, a: np.ndarray, dims: Any = None, keepdim: bool = False, dt
     if len(plan.outs) == 1:
         outputs = result = plan.new(plan.shape, plan.outs[0])
         if plan.last is None:
-            plan.first(id(a), id(result))
+            plan.first(a, result)
             return result
-        ids: tuple[int, ...] = (id(result),)
+        results: tuple[np.ndarray, ...] = (result,)
     else:
-        outputs = tuple([plan.new(plan.shape, out) for out in plan.outs])
-        ids = tuple([id(output) for output in outputs])
+        outputs = results = tuple([plan.new(plan.shape, out) for out in plan.outs])
     if plan.last is None:
-        plan.first(id(a), *ids)
+        plan.first(a, *results)
     else:
         states = [empty(plan.scratch, state_dtype) for state_dtype in plan.elements]
-        state_ids = [id(state) for state in states]
-        plan.first(id(a), *state_ids)
-        plan.last(*state_ids, *ids)
+        plan.first(a, *states)
+        plan.last(*states, *results)
     return outputs
 
 
@@ -277,10 +256,6 @@ _GIVES: dict[str, Callable[[str], tuple[str, ...]]] = {
 
 
 # Each operation that is ``rule(input, dim, keepdim)`` or nearly so.
-def _plain(rule: str) -> Any:
-    return partial(reduce, rule)
-
-
 def _spread(rule: str) -> Any:
     def spread(input: np.ndarray, dim: Any, correction: float, keepdim: bool) -> Any:
         made = reduce(rule, input, dim, keepdim, None, float(correction))
@@ -294,30 +269,21 @@ def _truth(rule: str) -> Any:  # no dimensions are none here, not all
     return lambda input, dim=None, keepdim=False: None if dim == () or dim == [] else reduce(rule, input, dim, keepdim)
 
 
-def _sum_to_size(input: np.ndarray, shape: Sequence[int]) -> Any:
+@native("_sum_to_size")
+def sum_to_size(input: np.ndarray, shape: Sequence[int]) -> Any:
     dims = dims_to_sum(input.shape, shape)
     total = reduce("sum", input, dims, True) if dims else None
     return None if total is None else total.reshape(shape)
 
 
-native("sum")(_plain("sum"))
-native("_sum_to_size")(_sum_to_size)
-native("nansum")(_plain("nansum"))
-native("prod")(_plain("prod"))
-native("mean")(_plain("mean"))
-native("_var")(_spread("var"))
-native("_std")(_spread("std"))
-native("amax", "_max_of_all")(_plain("amax"))
-native("amin", "_min_of_all")(_plain("amin"))
-native("aminmax")(_plain("aminmax"))
-native("argmax")(_plain("argmax"))
-native("argmin")(_plain("argmin"))
-native("_max_along")(_plain("max"))
-native("_min_along")(_plain("min"))
-native("count_nonzero")(_plain("count"))
-native("logsumexp")(_plain("logsumexp"))
-native("any")(_truth("any"))
-native("all")(_truth("all"))
+_NAMES = {"amax": ("amax", "_max_of_all"), "amin": ("amin", "_min_of_all"), "max": ("_max_along",), "min": ("_min_along",)}
+_NAMES["count"] = ("count_nonzero",)
+for _rule in "sum nansum prod mean amax amin aminmax argmax argmin max min count logsumexp".split():
+    native(*_NAMES.get(_rule, (_rule,)))(partial(reduce, _rule))
+for _rule in "var", "std":
+    native(f"_{_rule}")(_spread(_rule))
+for _rule in "any", "all":
+    native(_rule)(_truth(_rule))
 _NORMS = {0.0: "norm 0", 1.0: "norm 1", 2.0: "norm 2", math.inf: "norm inf", -math.inf: "norm -inf"}
 
 

@@ -162,6 +162,7 @@ def reduce_rows(k: Builder, name: str, element: str, outs: tuple[str, ...], whol
 
 
 # -- columns ---------------------------------------------------------------------------------------------------------------------------
+@dataclass(frozen=True, slots=True)
 class _Block:
     """Columns ``first`` to ``stop`` of one unit, and the totals of each of them in scratch memory.
 
@@ -169,19 +170,14 @@ class _Block:
     processor fetches them ahead, and not down, which would be one distant line after the other.
     """
 
-    def __init__(
-        self,
-        k: Builder,
-        element: str,
-        lanes: int,
-        place: Callable[[Value, Value, Value], Value],
-        bounds: Sequence[Value],
-        first: Value,
-        stop: Value,
-        apart: Value | None,
-    ):
-        self.k, self.element, self.lanes, self.place, self.bounds = k, element, lanes, place, bounds
-        self.first, self.stop, self.apart = first, stop, apart
+    k: Builder
+    element: str
+    lanes: int
+    place: Callable[[Value, Value, Value], Value]
+    bounds: Sequence[Value]
+    first: Value
+    stop: Value
+    apart: Value | None
 
     def each(self, body: Callable[[Value, list[Any]], None], registers: int = 0) -> None:
         """``body(j, masks)`` for all columns: ``j`` is the first of as many registers as there are masks."""

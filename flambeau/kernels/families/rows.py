@@ -301,6 +301,19 @@ def view_of(shape: tuple[int, ...], dim: int) -> View:
     return math.prod(shape[:dim]), shape[dim], math.prod(shape[dim + 1 :])
 
 
+def wide_dtype(element: str) -> type:
+    """The dtype of statistics and parameters in kernels of an element type."""
+    return np.float64 if element == "f64" else np.float32
+
+
+NOTHING = np.empty(0, np.float32)  # for an argument that a kernel does not read
+
+
+def as_parameter(array: np.ndarray | None, element: str) -> np.ndarray:
+    """An array as such kernels read it."""
+    return NOTHING if array is None else np.ascontiguousarray(array, wide_dtype(element))
+
+
 def float_element(dtype: np.dtype) -> str | None:
     """The type of floats that kernels can be had for here, else None."""
     element = ELEMENTS.get(dtype)

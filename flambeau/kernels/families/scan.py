@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -183,7 +184,7 @@ def _able(input: np.ndarray, floats: bool = False) -> bool:
     return float_element(input.dtype) is not None if floats or input.dtype.kind in "fV" else True
 
 
-def _accumulated(name: str, input: np.ndarray, dim: int, dtype: Any) -> np.ndarray | None:
+def _accumulated(name: str, input: np.ndarray, dim: int, dtype: Any = None) -> np.ndarray | None:
     if not _able(input) or input.dtype == np.uint64:
         return None
     if dtype is not None and dtype.numpy != input.dtype:
@@ -198,19 +199,13 @@ def _accumulated(name: str, input: np.ndarray, dim: int, dtype: Any) -> np.ndarr
     return result
 
 
-@native("cumsum")
-def cumsum(input: np.ndarray, dim: int, dtype: Any = None) -> np.ndarray | None:
-    return _accumulated("sum", input, dim, dtype)
-
-
-@native("cumprod")
-def cumprod(input: np.ndarray, dim: int, dtype: Any = None) -> np.ndarray | None:
-    return _accumulated("prod", input, dim, dtype)
+cumsum = native("cumsum")(partial(_accumulated, "sum"))
+cumprod = native("cumprod")(partial(_accumulated, "prod"))
 
 
 @native("logcumsumexp")
 def logcumsumexp(input: np.ndarray, dim: int) -> np.ndarray | None:
-    return _accumulated("log", input, dim, None) if _able(input, floats=True) else None
+    return _accumulated("log", input, dim) if _able(input, floats=True) else None
 
 
 def _extrema(name: str, input: np.ndarray, dim: int) -> tuple[np.ndarray, np.ndarray] | None:
@@ -221,11 +216,5 @@ def _extrema(name: str, input: np.ndarray, dim: int) -> tuple[np.ndarray, np.nda
     return values, places
 
 
-@native("cummax")
-def cummax(input: np.ndarray, dim: int) -> tuple[np.ndarray, np.ndarray] | None:
-    return _extrema("max", input, dim)
-
-
-@native("cummin")
-def cummin(input: np.ndarray, dim: int) -> tuple[np.ndarray, np.ndarray] | None:
-    return _extrema("min", input, dim)
+cummax = native("cummax")(partial(_extrema, "max"))
+cummin = native("cummin")(partial(_extrema, "min"))

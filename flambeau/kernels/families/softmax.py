@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
+from collections.abc import Callable
+from functools import lru_cache, partial
 from typing import Any
 
 import numpy as np
 
 from ...core.arrays.native import native
 from ...core.shape import wrap_dim
-from ..compiler.build import Call, kernel
+from ..compiler.build import kernel
 from ..compiler.language import SIZES, Builder, Value
 from ..compiler.memory import empty
 from ..mathematics.vectors import exp, log
@@ -82,7 +83,7 @@ def log_softmax_slope(k: Builder, element: str, across: bool) -> None:
 
 
 @lru_cache(maxsize=1024)
-def _planned(kernel: Any, dtype: np.dtype, shape: tuple[int, ...], dim: int) -> Call | None:
+def _planned(kernel: Any, dtype: np.dtype, shape: tuple[int, ...], dim: int) -> Callable[..., None] | None:
     """A kernel over contiguous arrays of one shape and dtype; None where there is none for the dtype."""
     element = float_element(dtype)
     if element is None or not shape:
@@ -103,27 +104,18 @@ def _along(kernel: Any, dim: int, *arrays: np.ndarray) -> np.ndarray | None:
     return result
 
 
-@native("softmax")
-def softmax(input: np.ndarray, dim: int, dtype: Any = None) -> np.ndarray | None:
-    return _along(softmax_rows, dim, input) if dtype is None or dtype.numpy == input.dtype else None
+def _softmax(kernel: Any, input: np.ndarray, dim: int, dtype: Any = None) -> np.ndarray | None:
+    return _along(kernel, dim, input) if dtype is None or dtype.numpy == input.dtype else None
 
 
-@native("log_softmax")
-def log_softmax(input: np.ndarray, dim: int, dtype: Any = None) -> np.ndarray | None:
-    return _along(log_softmax_rows, dim, input) if dtype is None or dtype.numpy == input.dtype else None
-
-
-def _slope(kernel: Any, grad: np.ndarray, output: np.ndarray, dim: int, input_dtype: Any) -> np.ndarray | None:
-    if grad.dtype != output.dtype or grad.shape != output.shape or (input_dtype is not None and input_dtype.numpy != output.dtype):
+def _slope(kernel: Any, grad_output: np.ndarray, output: np.ndarray, dim: int, input_dtype: Any) -> np.ndarray | None:
+    dtype, shape = output.dtype, output.shape
+    if grad_output.dtype != dtype or grad_output.shape != shape or (input_dtype is not None and input_dtype.numpy != dtype):
         return None
-    return _along(kernel, dim, grad, output)
+    return _along(kernel, dim, grad_output, output)
 
 
-@native("_softmax_backward_data")
-def softmax_backward(grad_output: np.ndarray, output: np.ndarray, dim: int, input_dtype: Any) -> np.ndarray | None:
-    return _slope(softmax_slope, grad_output, output, dim, input_dtype)
-
-
-@native("_log_softmax_backward_data")
-def log_softmax_backward(grad_output: np.ndarray, output: np.ndarray, dim: int, input_dtype: Any) -> np.ndarray | None:
-    return _slope(log_softmax_slope, grad_output, output, dim, input_dtype)
+softmax = native("softmax")(partial(_softmax, softmax_rows))
+log_softmax = native("log_softmax")(partial(_softmax, log_softmax_rows))
+softmax_backward = native("_softmax_backward_data")(partial(_slope, softmax_slope))
+log_softmax_backward = native("_log_softmax_backward_data")(partial(_slope, log_softmax_slope))
