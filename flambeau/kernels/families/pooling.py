@@ -13,19 +13,19 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any
 
 import numpy as np
 
 from ...core.arrays.native import native
 from ...core.layout import channels_last, is_contiguous_as
+from ..compiler.language import FLOATS
 from ..compiler.memory import empty
 from .copies import contiguous
-from .pooling_kernels import add_at_places, bin_places, place_channels, pool_channels, pool_planes, spread_channels, spread_planes
+from .pooling_kernels import Units, Windows, add_at_places, bin_places, pool_channels, pool_planes, spread_channels, spread_planes
 
 CHUNK = 1 << 17  # bytes of input
-_FLOATS = {np.dtype(np.float32): "f32", np.dtype(np.float64): "f64"}
 
 
 # -- limits ----------------------------------------------------------------------------------------------------------------------
@@ -150,16 +150,17 @@ def _result(shape: tuple[int, ...], layout: str, dtype: Any) -> np.ndarray:
     return empty(shape, dtype)
 
 
-def _units(count: int, size: int) -> tuple[int, int, int]:
-    """Chunks, units of each, and units, for ``count`` units of ``size`` bytes."""
+def _units(count: int, size: int) -> tuple[int, Units]:
+    """Number of chunks, and the units, for ``count`` units of ``size`` bytes."""
     per = max(1, CHUNK // max(size, 1))
-    return -(-count // per), per, count
+    return -(-count // per), Units(per=per, count=count)
 
 
-def _sizes_of(axes: Axes) -> dict[str, Any]:
-    """Sizes of the windows, as all kernels take them."""
+def _windows_of(axes: Axes) -> Windows:
     y, x = axes
-    return {"down": y.table, "across": x.table, "height": y.size, "width": x.size, "high": y.count, "wide": x.count}
+    return Windows(
+        down=y.table, across=x.table, height=y.size, width=x.size, high=y.count, wide=x.count, rate_y=y.rate, rate_x=x.rate
+    )  # fmt: skip
 
 
 Plan = Callable[[np.ndarray], Any]
@@ -188,27 +189,24 @@ def _planned(make: Callable[..., Plan], array: np.ndarray, axes: Callable[..., A
 
 def _pooling(input: np.ndarray, axes: Axes, rank: int, way: str) -> Plan:
     """Its result is for ``"place"`` two arrays, else one."""
-    element, layout, dtype = _FLOATS.get(input.dtype), _layout(input), input.dtype
+    element, layout, dtype = FLOATS.get(input.dtype), _layout(input), input.dtype
     y, x = axes
     if element is None or not layout or y.size * x.size >= 1 << 31:
         return _none  # places are counted in 32 bits
     shape = (*input.shape[: input.ndim - rank], *(y.count, x.count)[-rank:])
     both = way == "place"
-    common = {**_sizes_of(axes), "rate_y": y.rate, "rate_x": x.rate}
     taps = -(-y.size // y.count)
     rows_shape: tuple[int, int] | None = None
     if layout == "channels":
         images, channels = input.shape[:2]
-        chunks, per, units = _units(images * y.count * x.count, channels * taps * taps * input.itemsize)
-        kernel = place_channels(element) if both else pool_channels(element, way)
-        pool = kernel.bind(chunks, **common, channels=channels, per=per, units=units)
+        chunks, units = _units(images * y.count * x.count, channels * taps * taps * input.itemsize)
+        pool = pool_channels(element, way).bind(chunks, windows=_windows_of(axes), channels=channels, units=units)
     else:
-        chunks, per, units = _units(input.size // (y.size * x.size) * y.count, x.size * taps * input.itemsize)
+        chunks, units = _units(input.size // (y.size * x.size) * y.count, x.size * taps * input.itemsize)
         rows_shape = (chunks, x.size * (2 if both else 1))
-        kernel = pool_planes(element, way, x.step if x.step < 5 else 0)
-        pool = kernel.bind(
-            chunks, **common, inner=x.inner, inner_stop=x.inner_stop, taps=x.taps, step=x.step, per=per, units=units
-        )  # fmt: skip
+        pool = pool_planes(element, way, x.step if x.step < 5 else 0).bind(
+            chunks, windows=_windows_of(axes), inner=x.inner, inner_stop=x.inner_stop, taps=x.taps, step=x.step, units=units
+        )
 
     def run(input: np.ndarray) -> Any:
         result = _result(shape, layout, dtype)
@@ -224,10 +222,13 @@ def _pooling(input: np.ndarray, axes: Axes, rank: int, way: str) -> Plan:
     return run
 
 
-@native("nn.functional._max_pool1d", "nn.functional._max_pool2d")
-def max_pool(input: np.ndarray, kernel_size: Any, stride: Any, padding: Any, dilation: Any, ceil_mode: bool) -> np.ndarray | None:
+def _max_pool(way: str, input: np.ndarray, kernel_size: Any, stride: Any, padding: Any, dilation: Any, ceil_mode: bool) -> Any:
     given = (input.shape, kernel_size, stride, padding, dilation, ceil_mode)
-    return _planned(_pooling, input, _windows, given, len(kernel_size), "max")(input)
+    return _planned(_pooling, input, _windows, given, len(kernel_size), way)(input)
+
+
+max_pool = native("nn.functional._max_pool1d", "nn.functional._max_pool2d")(partial(_max_pool, "max"))
+max_pool_with_places = native("nn.functional._max_pool1d_with_places", "nn.functional._max_pool2d_with_places")(partial(_max_pool, "place"))
 
 
 @native("nn.functional._avg_pool1d", "nn.functional._avg_pool2d")
@@ -245,14 +246,6 @@ def adaptive_average(input: np.ndarray, size: Any) -> np.ndarray | None:
     return _planned(_pooling, input, _bins, (input.shape, size), len(size), "sum")(input)
 
 
-@native("nn.functional._max_pool1d_with_places", "nn.functional._max_pool2d_with_places")
-def max_pool_with_places(
-    input: np.ndarray, kernel_size: Any, stride: Any, padding: Any, dilation: Any, ceil_mode: bool
-) -> tuple[np.ndarray, np.ndarray] | None:
-    given = (input.shape, kernel_size, stride, padding, dilation, ceil_mode)
-    return _planned(_pooling, input, _windows, given, len(kernel_size), "place")(input)
-
-
 @native("nn.functional._adaptive_max_pool1d", "nn.functional._adaptive_max_pool2d")
 def adaptive_max(input: np.ndarray, size: Any) -> tuple[np.ndarray, np.ndarray] | None:
     if len(size) == 1 and input.shape[-1] >= _WIDE * size[0]:
@@ -262,7 +255,7 @@ def adaptive_max(input: np.ndarray, size: Any) -> tuple[np.ndarray, np.ndarray] 
 
 @native("nn.functional._scatter_planes")
 def scatter_planes(source: np.ndarray, indices: np.ndarray, spatial: Any) -> np.ndarray | None:
-    element, rank = _FLOATS.get(source.dtype), len(spatial)
+    element, rank = FLOATS.get(source.dtype), len(spatial)
     lead, area = source.shape[: source.ndim - rank], math.prod(spatial)
     layout = _layout(indices)
     if element is None or not layout or indices.dtype != np.int64 or indices.shape != source.shape or not source.size or not area:
@@ -275,16 +268,16 @@ def scatter_planes(source: np.ndarray, indices: np.ndarray, spatial: Any) -> np.
         source = np.moveaxis(source, 1, -1)
     source = _together(source)
     blocks = -(-channels // block)
-    chunks, per, units = _units(planes * blocks, area * block * source.itemsize)
+    chunks, units = _units(planes * blocks, area * block * source.itemsize)
     add_at_places(element).launch(
         chunks, g=source, places=indices, y=result, bad=bad, area=area, count=source.size // (planes * channels), channels=channels,
-        block=block, blocks=blocks, per=per, units=units,
+        block=block, blocks=blocks, units=units,
     )  # fmt: skip
     return None if bad[0] else result
 
 
 def _spreading(grad_output: np.ndarray, axes: Axes, shape: tuple[int, ...]) -> Plan:
-    element, layout, dtype = _FLOATS.get(grad_output.dtype), _layout(grad_output), grad_output.dtype
+    element, layout, dtype = FLOATS.get(grad_output.dtype), _layout(grad_output), grad_output.dtype
     if element is None or not grad_output.size:
         return _none
     y, x = axes
@@ -292,7 +285,9 @@ def _spreading(grad_output: np.ndarray, axes: Axes, shape: tuple[int, ...]) -> P
         images, channels = shape[:2]
         block = min(channels, 64)
         blocks = -(-channels // block)
-        by_channels = spread_channels(element).bind(images * blocks, **_sizes_of(axes), channels=channels, block=block, blocks=blocks)
+        by_channels = spread_channels(element).bind(
+            images * blocks, windows=_windows_of(axes), channels=channels, block=block, blocks=blocks
+        )
 
         def run_channels(grad_output: np.ndarray) -> np.ndarray:
             result = _result(shape, layout, dtype)
@@ -301,8 +296,8 @@ def _spreading(grad_output: np.ndarray, axes: Axes, shape: tuple[int, ...]) -> P
 
         return run_channels
     area = y.size * x.size
-    chunks, per, units = _units(math.prod(shape) // area, area * dtype.itemsize)
-    by_planes = spread_planes(element).bind(chunks, **_sizes_of(axes), per=per, units=units)
+    chunks, units = _units(math.prod(shape) // area, area * dtype.itemsize)
+    by_planes = spread_planes(element).bind(chunks, windows=_windows_of(axes), units=units)
 
     def run(grad_output: np.ndarray) -> np.ndarray:
         result = empty(shape, dtype)
@@ -348,7 +343,7 @@ def _is_plain(input: np.ndarray) -> bool:
 
 @native("nn.functional._adaptive_max_pool3d")
 def largest_of_bins(input: np.ndarray, size: Any) -> tuple[np.ndarray, np.ndarray] | None:
-    rank, element = len(size), _FLOATS.get(input.dtype)
+    rank, element = len(size), FLOATS.get(input.dtype)
     lead, spatial = input.shape[: input.ndim - rank], input.shape[input.ndim - rank :]
     area = math.prod(spatial)
     if element is None or not input.size or 0 in size or area >= 1 << 31 or (input.ndim > 3 and not _is_plain(input)):
@@ -365,9 +360,9 @@ def largest_of_bins(input: np.ndarray, size: Any) -> tuple[np.ndarray, np.ndarra
         np.int64,
     )
     values, places = empty((*lead, *size), input.dtype), empty((*lead, *size), np.int64)
-    chunks, per, units = _units(math.prod(lead), area * input.itemsize)
+    chunks, units = _units(math.prod(lead), area * input.itemsize)
     bin_places(element).launch(
         chunks, x=source, values=values, places=places, limits=limits, depth=sizes[0], height=sizes[1], width=sizes[2],
-        count_d=counts[0], count_h=counts[1], count_w=counts[2], per=per, units=units,
+        count_d=counts[0], count_h=counts[1], count_w=counts[2], units=units,
     )  # fmt: skip
     return values, places

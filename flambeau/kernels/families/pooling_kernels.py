@@ -25,12 +25,9 @@ class _Limits:
         return self.k.load(self.table, at + self.count * 2, "i64")
 
 
-# -- columns together ------------------------------------------------------------------------------------------------------------
-class PlaneArguments(Record):
-    x: Array
-    y: Array
-    places: Array  # in their planes
-    rows: Array  # scratch memory: a row for each chunk
+class Windows(Record):
+    """Windows or bins that planes of ``height`` by ``width`` are seen through."""
+
     down: Array  # the table of limits of rows, see ``_Limits``
     across: Array  # the same of columns
     height: Integer
@@ -39,12 +36,33 @@ class PlaneArguments(Record):
     wide: Integer
     rate_y: Integer  # steps between the elements of a window
     rate_x: Integer
+
+    def limits(self, k: Builder) -> tuple[_Limits, _Limits]:
+        return _Limits(k, self.down, self.high), _Limits(k, self.across, self.wide)
+
+
+class Units(Record):
+    """Units of work, ``per`` of them in a chunk."""
+
+    per: Integer
+    count: Integer
+
+    def of_chunk(self, k: Builder, c: Value) -> tuple[Value, Value]:
+        return c * self.per, k.least((c + 1) * self.per, self.count)
+
+
+# -- columns together ------------------------------------------------------------------------------------------------------------
+class PlaneArguments(Record):
+    x: Array
+    y: Array
+    places: Array  # in their planes
+    rows: Array  # scratch memory: a row for each chunk
+    windows: Windows
     inner: Integer  # the columns from ``inner`` to ``inner_stop`` have whole windows, of ``taps`` columns
     inner_stop: Integer
     taps: Integer
     step: Integer  # from window to window
-    per: Integer  # units of a chunk
-    units: Integer
+    units: Units
 
 
 @kernel
@@ -55,37 +73,36 @@ def pool_planes(k: Builder, element: str, way: str, stride: int) -> None:
     the last NaN.  ``stride`` is the step between windows if it is at most 4, else 0.  Windows are whole from ``inner`` to ``inner_stop``.
     """
     a = k.arguments(PlaneArguments)
-    lanes = k.lanes(element)
-    vertical, horizontal = _Limits(k, a.down, a.high), _Limits(k, a.across, a.wide)
+    w, lanes = a.windows, k.lanes(element)
+    vertical, horizontal = w.limits(k)
     elements = [element, "i32"] if way == "place" else [element]
     combined = _MORE[way]
     span = a.inner_stop - a.inner
     span = k.select(span >= lanes // 2, span, 0)
 
     def unit(u: Value, row: list[Value]) -> None:
-        plane = u // a.high
-        out = u - plane * a.high
+        plane, out = divmod(u, w.high)
         top, bottom = vertical(out)
-        source = k.at(a.x, plane * a.height * a.width, element)
+        source = k.at(a.x, plane * w.height * w.width, element)
 
         def fold(c: Value, mask: Value | None) -> None:
             def line(r: Value) -> list[Value]:
-                value = k.load(source, r * a.width + c, element, lanes, mask)
-                return [value, k.splat(k.cast(r * a.width + c, "i32"), lanes) + k.indices(lanes, "i32")][: len(elements)]
+                value = k.load(source, r * w.width + c, element, lanes, mask)
+                return [value, k.splat(k.cast(r * w.width + c, "i32"), lanes) + k.indices(lanes, "i32")][: len(elements)]
 
-            kept = k.loop(top + a.rate_y, bottom, lambda r, *kept: combined(k, kept, line(r)), step=a.rate_y, carried=line(top))
+            kept = k.loop(top + w.rate_y, bottom, lambda r, *kept: combined(k, kept, line(r)), step=w.rate_y, carried=line(top))
             for value, stored, to in zip(_listed(kept), elements, row, strict=True):
                 k.store(value, to, c, stored, mask)
 
-        k.vector_loop(0, a.width, lanes, fold)
+        k.vector_loop(0, w.width, lanes, fold)
 
         def finish(kept: Any, at: Value) -> None:
             value, *place = _listed(kept)
             if way == "sum":
                 value = value / k.splat(k.cast(vertical.divisor(out) * horizontal.divisor(at), element), value.lanes)
-            k.store(value, a.y, u * a.wide + at, element)
+            k.store(value, a.y, u * w.wide + at, element)
             if place:
-                k.store(k.cast(place[0], "i64"), a.places, u * a.wide + at, "i64")
+                k.store(k.cast(place[0], "i64"), a.places, u * w.wide + at, "i64")
 
         def single(at: Value) -> None:
             start, stop = horizontal(at)
@@ -93,7 +110,7 @@ def pool_planes(k: Builder, element: str, way: str, stride: int) -> None:
             def column(c: Value) -> list[Value]:
                 return [k.load(from_, c, stored) for from_, stored in zip(row, elements, strict=True)]
 
-            more = k.loop(start + a.rate_x, stop, lambda c, *kept: combined(k, kept, column(c)), step=a.rate_x, carried=column(start))
+            more = k.loop(start + w.rate_x, stop, lambda c, *kept: combined(k, kept, column(c)), step=w.rate_x, carried=column(start))
             finish(more, at)
 
         def unrolled(at: Value, lanes: int) -> None:
@@ -101,7 +118,7 @@ def pool_planes(k: Builder, element: str, way: str, stride: int) -> None:
 
             def columns(i: Any) -> list[Value]:
                 return [
-                    _spaced(k, from_, start + i * a.rate_x, stride, a.step, stored, lanes)
+                    _spaced(k, from_, start + i * w.rate_x, stride, a.step, stored, lanes)
                     for from_, stored in zip(row, elements, strict=True)
                 ]
 
@@ -113,13 +130,13 @@ def pool_planes(k: Builder, element: str, way: str, stride: int) -> None:
             k.loop(a.inner, a.inner_stop, lambda at: unrolled(k.least(at, a.inner_stop - lanes), lanes), step=lanes)
 
         k.when(span >= lanes, lambda: vectors(lanes), lambda: k.when(span > 0, lambda: vectors(lanes // 2)))
-        k.loop(0, a.wide - span, lambda i: single(i + k.select(i >= a.inner, span, 0)))
+        k.loop(0, w.wide - span, lambda i: single(i + k.select(i >= a.inner, span, 0)))
 
     def chunk(c: Value) -> None:
-        row = [k.at(a.rows, c * (a.width * len(elements)), element)]
+        row = [k.at(a.rows, c * (w.width * len(elements)), element)]
         if way == "place":
-            row.append(k.at(row[0], a.width, element))
-        k.loop(c * a.per, k.least((c + 1) * a.per, a.units), lambda u: unit(u, row))
+            row.append(k.at(row[0], w.width, element))
+        k.loop(*a.units.of_chunk(k, c), lambda u: unit(u, row))
 
     k.for_chunks(chunk)
 
@@ -164,51 +181,45 @@ class SpreadPlaneArguments(Record):
     g: Array
     y: Array
     rows: Array  # scratch memory: a row for each chunk
-    down: Array  # the table of limits of rows, see ``_Limits``
-    across: Array  # the same of columns
-    height: Integer
-    width: Integer
-    high: Integer  # rows and columns of the result
-    wide: Integer
-    per: Integer  # units of a chunk
-    units: Integer
+    windows: Windows
+    units: Units
 
 
 @kernel
 def spread_planes(k: Builder, element: str) -> None:
     """The gradient of an average: each element of ``g``, divided, is added to its window. A chunk has whole planes."""
     a = k.arguments(SpreadPlaneArguments)
-    lanes = k.lanes(element)
-    vertical, horizontal = _Limits(k, a.down, a.high), _Limits(k, a.across, a.wide)
+    w, lanes = a.windows, k.lanes(element)
+    vertical, horizontal = w.limits(k)
 
     def line(start: Value, stop: Value, body: Any) -> None:
         k.vector_loop(start, stop, lanes, body)
 
     def unit(plane: Value, row: Value) -> None:
-        source, target = k.at(a.g, plane * a.high * a.wide, element), k.at(a.y, plane * a.height * a.width, element)
+        source, target = k.at(a.g, plane * w.high * w.wide, element), k.at(a.y, plane * w.height * w.width, element)
         none = k.const(0, element, lanes)
 
         def output_row(out: Value, cleared: Value) -> Value:
             top, bottom = vertical(out)
             divisor = vertical.divisor(out)
-            line(k.const(0, "i64"), a.width, lambda c, mask: k.store(none, row, c, element, mask))
+            line(k.const(0, "i64"), w.width, lambda c, mask: k.store(none, row, c, element, mask))
 
             def one(at: Value) -> None:
                 start, stop = horizontal(at)
-                share = k.load(source, out * a.wide + at, element) / k.cast(divisor * horizontal.divisor(at), element)
+                share = k.load(source, out * w.wide + at, element) / k.cast(divisor * horizontal.divisor(at), element)
                 k.loop(start, stop, lambda c: k.store(k.load(row, c, element) + share, row, c, element))
 
-            k.loop(0, a.wide, one)
+            k.loop(0, w.wide, one)
 
             def write(r: Value) -> None:  # rows from ``cleared`` on have not been written yet
                 def old(c: Value, mask: Value | None) -> None:
-                    added = k.load(target, r * a.width + c, element, lanes, mask) + k.load(row, c, element, lanes, mask)
-                    k.store(added, target, r * a.width + c, element, mask)
+                    added = k.load(target, r * w.width + c, element, lanes, mask) + k.load(row, c, element, lanes, mask)
+                    k.store(added, target, r * w.width + c, element, mask)
 
                 def new(c: Value, mask: Value | None) -> None:
-                    k.store(k.load(row, c, element, lanes, mask), target, r * a.width + c, element, mask)
+                    k.store(k.load(row, c, element, lanes, mask), target, r * w.width + c, element, mask)
 
-                k.when(r < cleared, lambda: line(k.const(0, "i64"), a.width, old), lambda: line(k.const(0, "i64"), a.width, new))
+                k.when(r < cleared, lambda: line(k.const(0, "i64"), w.width, old), lambda: line(k.const(0, "i64"), w.width, new))
 
             clear(cleared, top)
             cleared = k.most(cleared, top)
@@ -216,13 +227,13 @@ def spread_planes(k: Builder, element: str) -> None:
             return k.most(cleared, bottom)
 
         def clear(start: Value, stop: Value) -> None:
-            line(start * a.width, k.most(start, stop) * a.width, lambda c, mask: k.store(none, target, c, element, mask))
+            line(start * w.width, k.most(start, stop) * w.width, lambda c, mask: k.store(none, target, c, element, mask))
 
-        clear(k.loop(0, a.high, output_row, carried=(k.const(0, "i64"),)), a.height)
+        clear(k.loop(0, w.high, output_row, carried=(k.const(0, "i64"),)), w.height)
 
     def chunk(c: Value) -> None:
-        row = k.at(a.rows, c * a.width, element)
-        k.loop(c * a.per, k.least((c + 1) * a.per, a.units), lambda u: unit(u, row))
+        row = k.at(a.rows, c * w.width, element)
+        k.loop(*a.units.of_chunk(k, c), lambda u: unit(u, row))
 
     k.for_chunks(chunk)
 
@@ -231,104 +242,49 @@ def spread_planes(k: Builder, element: str) -> None:
 class ChannelArguments(Record):
     x: Array
     y: Array
-    down: Array  # the table of limits of rows, see ``_Limits``
-    across: Array  # the same of columns
-    height: Integer
-    width: Integer
-    high: Integer  # rows and columns of the result
-    wide: Integer
-    rate_y: Integer  # steps between the elements of a window
-    rate_x: Integer
+    places: Array  # in their planes, where they are wanted
+    windows: Windows
     channels: Integer
-    per: Integer  # units of a chunk
-    units: Integer
+    units: Units
 
 
 @kernel
 def pool_channels(k: Builder, element: str, way: str) -> None:
-    """Pooling of ``(N, H, W, C)``."""
-    a = k.arguments(ChannelArguments)
-    lanes = k.lanes(element)
-    vertical, horizontal = _Limits(k, a.down, a.high), _Limits(k, a.across, a.wide)
+    """Pooling of ``(N, H, W, C)``, in the ways of ``pool_planes``."""
+    has_places = way == "place"
+    a = k.arguments(ChannelArguments, without=() if has_places else ("places",))
+    w, lanes = a.windows, k.lanes(element)
+    vertical, horizontal = w.limits(k)
 
     def unit(u: Value) -> None:
-        line = u // a.wide
-        at = u - line * a.wide
-        image = line // a.high
-        out = line - image * a.high
+        line, at = divmod(u, w.wide)
+        image, out = divmod(line, w.high)
         (top, bottom), (left, right) = vertical(out), horizontal(at)
-        source, target = k.at(a.x, image * a.height * a.width * a.channels, element), k.at(a.y, u * a.channels, element)
+        source, target = k.at(a.x, image * w.height * w.width * a.channels, element), k.at(a.y, u * a.channels, element)
         divisor = k.cast(vertical.divisor(out) * horizontal.divisor(at), element) if way == "sum" else None
 
         def some(c: Value, mask: Value | None) -> None:
-            def tap(r: Value, q: Value, value: Value) -> Value:
-                return _MORE[way](k, [value], [k.load(source, (r * a.width + q) * a.channels + c, element, lanes, mask)])[0]
-
-            value = k.loop(
-                top,
-                bottom,
-                lambda r, value: k.loop(left, right, lambda q, value: tap(r, q, value), step=a.rate_x, carried=(value,)),
-                step=a.rate_y,
-                carried=(k.const(_NONE[way], element, lanes),),
-            )
-            k.store(value / k.splat(divisor, lanes) if divisor is not None else value, target, c, element, mask)
-
-        k.vector_loop(0, a.channels, lanes, some)
-
-    k.for_chunks(lambda c: k.loop(c * a.per, k.least((c + 1) * a.per, a.units), unit))
-
-
-class PlaceArguments(Record):
-    x: Array
-    y: Array
-    places: Array  # in their planes
-    down: Array  # the table of limits of rows, see ``_Limits``
-    across: Array  # the same of columns
-    height: Integer
-    width: Integer
-    high: Integer  # rows and columns of the result
-    wide: Integer
-    rate_y: Integer  # steps between the elements of a window
-    rate_x: Integer
-    channels: Integer
-    per: Integer  # units of a chunk
-    units: Integer
-
-
-@kernel
-def place_channels(k: Builder, element: str) -> None:
-    """Maxima of ``(N, H, W, C)`` and their places in the plane: the first of equal ones, or the last NaN."""
-    a = k.arguments(PlaceArguments)
-    lanes = k.lanes(element)
-    vertical, horizontal = _Limits(k, a.down, a.high), _Limits(k, a.across, a.wide)
-
-    def unit(u: Value) -> None:
-        line = u // a.wide
-        at = u - line * a.wide
-        image = line // a.high
-        (top, bottom), (left, right) = vertical(line - image * a.high), horizontal(at)
-        source = k.at(a.x, image * a.height * a.width * a.channels, element)
-
-        def some(c: Value, mask: Value | None) -> None:
-            def tap(r: Value, q: Value, best: Value, place: Value) -> tuple[Value, Value]:
-                here = r * a.width + q
+            def tap(r: Value, q: Value, *kept: Value) -> tuple[Value, ...]:
+                here = r * w.width + q
                 value = k.load(source, here * a.channels + c, element, lanes, mask)
+                if not has_places:
+                    return _MORE[way](k, kept, (value,))
+                best, place = kept
                 better = (value > best) | value.is_nan() | (place < 0)
                 return k.select(better, value, best), k.select(better, k.splat(k.cast(here, "i32"), lanes), place)
 
-            best, place = k.loop(
-                top,
-                bottom,
-                lambda r, *old: k.loop(left, right, lambda q, *old: tap(r, q, *old), step=a.rate_x, carried=old),
-                step=a.rate_y,
-                carried=(k.const(-math.inf, element, lanes), k.const(-1, "i32", lanes)),
-            )
-            k.store(best, a.y, u * a.channels + c, element, mask)
-            k.store(k.cast(place, "i64"), a.places, u * a.channels + c, "i64", mask)
+            def row(r: Value, *kept: Value) -> Any:
+                return k.loop(left, right, lambda q, *kept: tap(r, q, *kept), step=w.rate_x, carried=kept)
+
+            first = [k.const(_NONE.get(way, -math.inf), element, lanes), *([k.const(-1, "i32", lanes)] if has_places else [])]
+            value, *place = _listed(k.loop(top, bottom, row, step=w.rate_y, carried=first))
+            k.store(value if divisor is None else value / k.splat(divisor, lanes), target, c, element, mask)
+            if has_places:
+                k.store(k.cast(place[0], "i64"), a.places, u * a.channels + c, "i64", mask)
 
         k.vector_loop(0, a.channels, lanes, some)
 
-    k.for_chunks(lambda c: k.loop(c * a.per, k.least((c + 1) * a.per, a.units), unit))
+    k.for_chunks(lambda c: k.loop(*a.units.of_chunk(k, c), unit))
 
 
 # -- gradients -------------------------------------------------------------------------------------------------------------------
@@ -342,8 +298,7 @@ class ScatterArguments(Record):
     channels: Integer
     block: Integer  # of channels
     blocks: Integer
-    per: Integer  # units of a chunk
-    units: Integer
+    units: Units
 
 
 @kernel
@@ -353,8 +308,8 @@ def add_at_places(k: Builder, element: str) -> None:
     lanes = k.lanes(element)
 
     def unit(u: Value, wrong: Value) -> Value:
-        plane = u // a.blocks
-        first = (u - plane * a.blocks) * a.block
+        plane, part = divmod(u, a.blocks)
+        first = part * a.block
         stop = k.least(first + a.block, a.channels)
         target = k.at(a.y, plane * a.area * a.channels, element)
         none = k.const(0, element, lanes)
@@ -367,32 +322,27 @@ def add_at_places(k: Builder, element: str) -> None:
 
         k.when(a.blocks.eq(1), lambda: clear(k.const(0, "i64"), a.area * a.channels), clear_blocks)
 
-        def one(i: Value, wrong: Value) -> Value:
+        def add(i: Value, wrong: Value, c: Value | None = None) -> Value:
+            """Element i of the gradient; ``c`` is its channel where there are several."""
             place = k.load(a.places, i, "i64")
             good = Value(k, place.text, "u64") < Value(k, a.area.text, "u64")
             at = k.select(good, place, 0)
+            at = at if c is None else at * a.channels + c
             k.store(k.load(target, at, element) + k.load(a.g, i, element), target, at, element)
-            return wrong | ~good
-
-        def channel(i: Value, c: Value, wrong: Value) -> Value:
-            from_ = (plane * a.count + i) * a.channels + c
-            place = k.load(a.places, from_, "i64")
-            good = Value(k, place.text, "u64") < Value(k, a.area.text, "u64")
-            at = k.select(good, place, 0) * a.channels + c
-            k.store(k.load(target, at, element) + k.load(a.g, from_, element), target, at, element)
             return wrong | ~good
 
         def by_channels() -> Value:
             def line(i: Value, wrong: Value) -> Value:
-                return k.loop(first, stop, lambda c, wrong: channel(i, c, wrong), carried=(wrong,))
+                from_ = (plane * a.count + i) * a.channels
+                return k.loop(first, stop, lambda c, wrong: add(from_ + c, wrong, c), carried=(wrong,))
 
             return k.loop(0, a.count, line, carried=(wrong,))
 
         start = plane * a.count
-        return k.when(a.channels.eq(1), lambda: k.loop(start, start + a.count, one, carried=(wrong,)), by_channels)
+        return k.when(a.channels.eq(1), lambda: k.loop(start, start + a.count, add, carried=(wrong,)), by_channels)
 
     def chunk(c: Value) -> None:
-        wrong = k.loop(c * a.per, k.least((c + 1) * a.per, a.units), unit, carried=(k.const(False, "b1"),))
+        wrong = k.loop(*a.units.of_chunk(k, c), unit, carried=(k.const(False, "b1"),))
         k.when(wrong, lambda: k.store(k.const(1, "i64"), a.bad, 0, "i64"))
 
     k.for_chunks(chunk)
@@ -401,12 +351,7 @@ def add_at_places(k: Builder, element: str) -> None:
 class SpreadChannelArguments(Record):
     g: Array
     y: Array
-    down: Array  # the table of limits of rows, see ``_Limits``
-    across: Array  # the same of columns
-    height: Integer
-    width: Integer
-    high: Integer  # rows and columns of the result
-    wide: Integer
+    windows: Windows
     channels: Integer
     block: Integer  # of channels
     blocks: Integer
@@ -416,14 +361,14 @@ class SpreadChannelArguments(Record):
 def spread_channels(k: Builder, element: str) -> None:
     """The gradient of an average over ``(N, H, W, C)``; a chunk has a block of the channels of one image."""
     a = k.arguments(SpreadChannelArguments)
-    lanes = k.lanes(element)
-    vertical, horizontal = _Limits(k, a.down, a.high), _Limits(k, a.across, a.wide)
+    w, lanes = a.windows, k.lanes(element)
+    vertical, horizontal = w.limits(k)
 
     def chunk(u: Value) -> None:
-        image = u // a.blocks
-        first = (u - image * a.blocks) * a.block
+        image, part = divmod(u, a.blocks)
+        first = part * a.block
         stop = k.least(first + a.block, a.channels)
-        target = k.at(a.y, image * a.height * a.width * a.channels, element)
+        target = k.at(a.y, image * w.height * w.width * a.channels, element)
         none = k.const(0, element, lanes)
 
         def clear(at: Value) -> None:
@@ -432,7 +377,7 @@ def spread_channels(k: Builder, element: str) -> None:
         def window(out: Value, at: Value) -> None:
             (top, bottom), (left, right) = vertical(out), horizontal(at)
             divisor = k.cast(vertical.divisor(out) * horizontal.divisor(at), element)
-            from_ = ((image * a.high + out) * a.wide + at) * a.channels
+            from_ = ((image * w.high + out) * w.wide + at) * a.channels
 
             def some(c: Value, mask: Value | None) -> None:
                 share = k.load(a.g, from_ + c, element, lanes, mask) / k.splat(divisor, lanes)
@@ -440,17 +385,17 @@ def spread_channels(k: Builder, element: str) -> None:
                 def tap(place: Value) -> None:
                     k.store(k.load(target, place, element, lanes, mask) + share, target, place, element, mask)
 
-                k.loop(top, bottom, lambda r: k.loop(left, right, lambda q: tap((r * a.width + q) * a.channels + c)))
+                k.loop(top, bottom, lambda r: k.loop(left, right, lambda q: tap((r * w.width + q) * a.channels + c)))
 
             k.vector_loop(first, stop, lanes, some)
 
         def row(out: Value, cleared: Value) -> Value:
             _, bottom = vertical(out)
-            k.loop(cleared * a.width, k.most(bottom, cleared) * a.width, clear)
-            k.loop(0, a.wide, lambda at: window(out, at))
+            k.loop(cleared * w.width, k.most(bottom, cleared) * w.width, clear)
+            k.loop(0, w.wide, lambda at: window(out, at))
             return k.most(bottom, cleared)
 
-        k.loop(k.loop(0, a.high, row, carried=(k.const(0, "i64"),)) * a.width, a.height * a.width, clear)
+        k.loop(k.loop(0, w.high, row, carried=(k.const(0, "i64"),)) * w.width, w.height * w.width, clear)
 
     k.for_chunks(chunk)
 
@@ -467,8 +412,7 @@ class BinArguments(Record):
     count_d: Integer  # how many bins
     count_h: Integer
     count_w: Integer
-    per: Integer  # planes of a chunk
-    units: Integer  # planes
+    units: Units  # planes
 
 
 @kernel
@@ -484,10 +428,6 @@ def bin_places(k: Builder, element: str) -> None:
 
     def bounds(dim: int, i: Value) -> tuple[Value, Value]:
         return k.load(a.limits, offsets[dim] + i * 2, "i64"), k.load(a.limits, offsets[dim] + i * 2 + 1, "i64")
-
-    def joined(a: tuple[Value, Value], b: tuple[Value, Value]) -> tuple[Value, Value]:
-        later = (b[0] > a[0]) | (b[0].eq(a[0]) & (b[1] < a[1])) | (b[0].is_nan() & (~a[0].is_nan() | (b[1] > a[1])))
-        return k.select(later, b[0], a[0]), k.select(later, b[1], a[1])
 
     def unit(u: Value) -> None:
         plane = k.at(a.x, u * area, element)
@@ -517,10 +457,10 @@ def bin_places(k: Builder, element: str) -> None:
             )
             while state[0].lanes > 1:
                 (low, high), (low_at, high_at) = k.halves(state[0]), k.halves(state[1])
-                state = joined((low, low_at), (high, high_at))
+                state = _first_of_two(k, (low, low_at), (high, high_at))
             k.store(state[0], a.values, u * bins + o, element)
             k.store(k.cast(state[1], "i64"), a.places, u * bins + o, "i64")
 
         k.loop(0, bins, one)
 
-    k.for_chunks(lambda c: k.loop(c * a.per, k.least((c + 1) * a.per, a.units), unit))
+    k.for_chunks(lambda c: k.loop(*a.units.of_chunk(k, c), unit))
