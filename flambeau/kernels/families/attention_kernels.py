@@ -19,8 +19,9 @@ the diagonal are left out; on the diagonal, registers. Tiles that are masked ent
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from functools import partial
+import operator
+from collections.abc import Callable, Sequence
+from functools import partial, reduce
 from typing import Any, NamedTuple
 
 from ..compiler.arguments import Array, Integer, Number, Record
@@ -58,6 +59,42 @@ def _lines_of(k: Builder, lane: Value, line: Value, is_key: bool) -> Value:
     """On the diagonal, which lanes of the register that it crosses are seen."""
     line = k.splat(k.cast(line, "i32"), lane.lanes)
     return lane >= line if is_key else lane <= line
+
+
+def _any_of(k: Builder, masks: Sequence[Value]) -> Value:
+    return k.any(reduce(operator.or_, masks))
+
+
+def _products(t: Tiles, factor: Value, by: Value, i: Value, rows: int, panel: Value, depth: Value, span: range) -> list[list[Value]]:
+    """Of each of ``rows`` rows of a factor, ``by`` elements apart, its products with the panel's columns."""
+    k = t.k
+    lines = [k.at(factor, (i + r) * by, t.element) for r in range(rows)]
+    sums = t.product(lambda r, d: k.load(lines[r], d, t.element), rows, panel, (0, depth), span, [t.zero] * (rows * len(span)))
+    return [list(sums[r * len(span) : (r + 1) * len(span)]) for r in range(rows)]
+
+
+def _add_products(
+    t: Tiles, factor: Value, by: Value, panel: Value, total: Value, depth: Value, groups: list[_Group], shrink: list[Value] | None = None
+) -> None:
+    """Add to each line of ``total``, multiplied by ``shrink``, a column of the factor times the panel's lines."""
+    k = t.k
+
+    def some(e: Value, rows: int) -> None:
+        sums = [value for r in range(rows) for value in t.line(total, e + r, t.every)]
+        if shrink is not None:
+            sums = [value * share for value, share in zip(sums, shrink * rows, strict=True)]
+        here = k.at(factor, e, t.element)
+        for start, stop, span in groups:
+            places = [r * t.vectors + v for r in range(rows) for v in span]
+            later = t.product(
+                lambda r, i: k.load(here, i * by + r, t.element), rows, panel, (start, stop), span, [sums[place] for place in places]
+            )
+            for place, value in zip(places, later, strict=True):
+                sums[place] = value
+        for r in range(rows):
+            t.put(sums[r * t.vectors : (r + 1) * t.vectors], total, e + r, t.every)
+
+    by_rows(k, t.rows, k.const(0, "i64"), depth, some)
 
 
 # -- forward -----------------------------------------------------------------------------------------------------------------------
@@ -162,10 +199,7 @@ class _Forward:
             return [before | value.ne(lowest) for before, value in zip(seen, t.line(self.bias, j, t.every), strict=True)]
 
         seen = as_values(k.loop(0, height, look, carried=[k.const(False, "b1", t.lanes)] * t.vectors))
-        together = seen[0]
-        for more in seen[1:]:
-            together = together | more
-        return k.any(together)
+        return _any_of(k, seen)
 
     def add(
         self, key: Value, value: Value, groups: list[_Group], state: Any, mask: Mask | None = None, *, on_diagonal: bool = False
@@ -192,7 +226,7 @@ class _Forward:
             later = as_values(k.loop(start, stop, power, carried=[sums[v] for v in span]))
             for v, value_of in zip(span, later, strict=True):
                 sums[v] = value_of
-        self._output(value, groups, shrink)
+        _add_products(t, value, self.a.by_value, self.scores, self.total, self.a.out_depth, groups, shrink)
         return [*top, *sums]
 
     def _scores(
@@ -202,18 +236,9 @@ class _Forward:
         lowest = k.const(_LOWEST, t.element, t.lanes)
 
         def some(j: Value, rows: int, *top: Value) -> list[Value]:
-            lines_of_keys = [k.at(key, (j + r) * self.a.by_key, t.element) for r in range(rows)]
-            sums = t.product(
-                lambda r, d: k.load(lines_of_keys[r], d, t.element),
-                rows,
-                self.queries,
-                (0, self.a.depth),
-                span,
-                [t.zero] * (rows * len(span)),
-            )
             highest = list(top)
-            for r in range(rows):
-                values = [value * self.scale for value in sums[r * len(span) : (r + 1) * len(span)]]
+            for r, products in enumerate(_products(t, key, self.a.by_key, j, rows, self.queries, self.a.depth, span)):
+                values = [value * self.scale for value in products]
                 if on_diagonal:
                     seen = _lines_of(k, k.indices(t.lanes, "i32"), j + r - lines[0], True)
                     values[0] = k.select(seen, values[0], lowest)
@@ -233,25 +258,6 @@ class _Forward:
         else:
             bias = t.line(self.bias, j, range(v, v + 1))[0]
         return k.select(bias.eq(_LOWEST), bias, score + bias)
-
-    def _output(self, value: Value, groups: list[_Group], shrink: list[Value]) -> None:
-        k, t = self.k, self.t
-
-        def some(e: Value, rows: int) -> None:
-            total = [old * factor for r in range(rows) for old, factor in zip(t.line(self.total, e + r, t.every), shrink, strict=True)]
-            here = k.at(value, e, t.element)
-            for start, stop, span in groups:
-                places = [r * t.vectors + v for r in range(rows) for v in span]
-                later = t.product(
-                    lambda r, j: k.load(here, j * self.a.by_value + r, t.element),
-                    *(rows, self.scores, (start, stop), span, [total[place] for place in places]),
-                )
-                for place, value_of in zip(places, later, strict=True):
-                    total[place] = value_of
-            for r in range(rows):
-                t.put(total[r * t.vectors : (r + 1) * t.vectors], self.total, e + r, t.every)
-
-        by_rows(k, t.rows, k.const(0, "i64"), self.a.out_depth, some)
 
     def finish(self, state: Any, out: Value, first: Value, count: Value, matrix: Value) -> None:
         """Write the block's output, divided by the sums, and their logarithms: infinity of a query that has seen nothing."""
@@ -426,10 +432,7 @@ class _Backward:
 
         lines = k.least(height, 1) if mask.is_shared else height
         seen = as_values(k.loop(0, lines, line, carried=[k.const(False, "b1", t.lanes)] * t.vectors))
-        together = seen[0]
-        for more in seen[1:]:
-            together = together | more
-        return k.any(together)
+        return _any_of(k, seen)
 
     def _bias(self, corner: Value, mask: Mask, i: Value, v: int, count: Value) -> Value:
         k, t = self.k, self.t
@@ -448,16 +451,9 @@ class _Backward:
             self._probabilities(at, query, (start, stop), span, count, mask, corner, on_diagonal)
             self._slopes(at, grad, (start, stop), span)
         lines = (groups[0][0], groups[-1][1])
-        self._to_block(grad, self.by.grad, self.p, self.of_value, self.a.out_depth, groups)
-        self._to_block(query, self.by.query, self.of_scores, self.of_key, self.a.depth, groups)
+        _add_products(t, grad, self.by.grad, self.p, self.of_value, self.a.out_depth, groups)
+        _add_products(t, query, self.by.query, self.of_scores, self.of_key, self.a.depth, groups)
         self._to_queries(at, lines, lambda last: k.least(count, (last // t.lanes + 1) * t.lanes) if on_diagonal else count)
-
-    def _products(self, factor: Value, by: Value, i: Value, rows: int, panel: Value, depth: Value, span: range) -> list[list[Value]]:
-        """Of each row of a factor, its products with the panel's columns."""
-        k, t = self.k, self.t
-        lines = [k.at(factor, (i + r) * by, t.element) for r in range(rows)]
-        sums = t.product(lambda r, d: k.load(lines[r], d, t.element), rows, panel, (0, depth), span, [t.zero] * (rows * len(span)))
-        return [list(sums[r * len(span) : (r + 1) * len(span)]) for r in range(rows)]
 
     def _probabilities(
         self, at: Value, query: Value, lines: tuple[Value, Value], span: range, count: Value, mask: Any, corner: Any, on_diagonal: bool
@@ -466,7 +462,7 @@ class _Backward:
         lane, lowest = k.indices(t.lanes, "i32"), k.const(_LOWEST, t.element, t.lanes)
 
         def some(i: Value, rows: int) -> None:
-            for r, products in enumerate(self._products(query, self.by.query, i, rows, self.key, self.a.depth, span)):
+            for r, products in enumerate(_products(t, query, self.by.query, i, rows, self.key, self.a.depth, span)):
                 line = i + r
                 scores = [value * self.scale for value in products]  # bit by bit the forward pass's: their sums of exponentials fit
                 if on_diagonal:
@@ -484,32 +480,13 @@ class _Backward:
         k, t = self.k, self.t
 
         def some(i: Value, rows: int) -> None:
-            for r, of_p in enumerate(self._products(grad, self.by.grad, i, rows, self.value, self.a.out_depth, span)):
+            for r, of_p in enumerate(_products(t, grad, self.by.grad, i, rows, self.value, self.a.out_depth, span)):
                 delta = k.load(self.deltas, at + i + r, t.element)
                 p = t.line(self.p, i + r, span)
                 slopes = [a * (b - delta) for a, b in zip(p, of_p, strict=True)]
                 t.put([*slopes, *[t.zero] * (t.vectors - len(span))], self.of_scores, i + r, t.every)
 
         by_rows(k, t.rows, *lines, some)
-
-    def _to_block(self, factor: Value, by: Value, panel: Value, total: Value, depth: Value, groups: list[_Group]) -> None:
-        """Add to the gradient of the keys or of the values."""
-        k, t = self.k, self.t
-
-        def some(e: Value, rows: int) -> None:
-            sums = [value for r in range(rows) for value in t.line(total, e + r, t.every)]
-            here = k.at(factor, e, t.element)
-            for start, stop, span in groups:
-                places = [r * t.vectors + v for r in range(rows) for v in span]
-                later = t.product(
-                    lambda r, i: k.load(here, i * by + r, t.element), rows, panel, (start, stop), span, [sums[place] for place in places]
-                )
-                for place, value in zip(places, later, strict=True):
-                    sums[place] = value
-            for r in range(rows):
-                t.put(sums[r * t.vectors : (r + 1) * t.vectors], total, e + r, t.every)
-
-        by_rows(k, t.rows, k.const(0, "i64"), depth, some)
 
     def _to_queries(self, at: Value, lines: tuple[Value, Value], seen: Callable[[Value], Value]) -> None:
         """Add to the gradient of the queries, whose elements are neighbours: four, two and one registers at a time, and what is left.

@@ -14,89 +14,47 @@ from ..compiler.arguments import Array, Integer, Record
 from ..compiler.build import kernel
 from ..compiler.language import ELEMENTS, Builder, Value
 from ..compiler.memory import empty
-from .microkernel import strides_of
-from .tiles import as_values
+from .microkernel import Images, Strides, images_of, strides_of, strides_of_images
+from .tiles import as_values, transposed
 
 CHUNK = 16384  # elements of a chunk, about
-
-
-class TurnArguments(Record):
-    x: Array
-    out: Array
-    rows: Integer
-    columns: Integer
-    row_pitch: Integer  # of x
-    column_pitch: Integer  # of the result
-    by_image: Integer
-    to_image: Integer
 
 
 @kernel
 def turn(k: Builder, element: str) -> None:
     """``(n, rows, columns)`` to ``(n, columns, rows)``, in squares of as many elements as a register has; a chunk is a strip of columns."""
+    x, out, rows, columns = k.array(), k.array(), k.integer(), k.integer()
     lanes = k.lanes(element)
-    a = k.arguments(TurnArguments)
-    strips = (a.columns + (lanes - 1)) // lanes
+    strips, size = (columns + (lanes - 1)) // lanes, rows * columns
 
     def chunk(index: Value) -> None:
         n, c = index // strips, (index % strips) * lanes
-        source, target = k.at(a.x, n * a.by_image + c, element), k.at(a.out, n * a.to_image + c * a.column_pitch, element)
-        across = k.mask_below(c, a.columns, lanes)
+        source, target = k.at(x, n * size + c, element), k.at(out, n * size + c * rows, element)
+        across = k.mask_below(c, columns, lanes)
 
         def square(r: Value) -> None:
-            down = k.mask_below(r, a.rows, lanes)
-            last = a.rows - 1
-            lines = transposed(k, [k.load(source, k.least(r + i, last) * a.row_pitch, element, lanes, across) for i in range(lanes)])
+            down = k.mask_below(r, rows, lanes)
+            last = rows - 1
+            lines = transposed(k, [k.load(source, k.least(r + i, last) * columns, element, lanes, across) for i in range(lanes)])
             for i in reversed(range(lanes)):
-                k.when(c + i < a.columns, partial(k.store, lines[i], target, r + i * a.column_pitch, element, down))
+                k.when(c + i < columns, partial(k.store, lines[i], target, r + i * rows, element, down))
 
-        k.loop(0, a.rows, square, step=lanes)
+        k.loop(0, rows, square, step=lanes)
 
     k.for_chunks(chunk)
 
 
-def transposed(k: Builder, lines: list[Value]) -> list[Value]:
-    """Rows and columns exchanged: halves of ever smaller blocks change places."""
-    lanes, half = len(lines), len(lines) // 2
-    while half:
-        low = [i if i & half == 0 else i - half + lanes for i in range(lanes)]
-        high = [i + half if i & half == 0 else i + lanes for i in range(lanes)]
-        exchanged = list(lines)
-        for i in range(lanes):
-            if i & half == 0:
-                a, b = lines[i], lines[i + half]
-                exchanged[i], exchanged[i + half] = k.shuffle(a, low, b), k.shuffle(a, high, b)
-        lines, half = exchanged, half // 2
-    return lines
-
-
 # -- forward and input gradient -----------------------------------------------------------------------------------------------------
-class Lines(Record):
-    """Strides, in elements, of images whose channels are innermost."""
-
-    n: Integer
-    y: Integer
-    x: Integer
-
-
 class PixelArguments(Record):
     x: Array
     out: Array
     weight: Array  # (tap, channel)
     bias: Array
-    table: Array  # the taps (dy, dx, anything)
-    taps: Integer
+    images: Images
+    result: Strides
     channels: Integer
     lines: Integer  # rows of all results
     per_chunk: Integer
-    height: Integer
-    width: Integer
-    out_height: Integer
-    out_width: Integer
-    step_y: Integer  # strides of the convolution
-    step_x: Integer
-    source: Lines
-    result: Lines
     first: Integer  # pixels of a row from ``first`` to ``last`` see no columns outside of the image
     last: Integer
 
@@ -107,13 +65,13 @@ def each_pixel(k: Builder, element: str) -> None:
     a = k.arguments(PixelArguments)
 
     def line(which: Value) -> None:
-        n, oy = which // a.out_height, which % a.out_height
-        row = _Row(k, element, a, oy, k.at(a.x, n * a.source.n, element), k.at(a.out, n * a.result.n + oy * a.result.y, element))
-        left = k.least(a.first, a.out_width)
+        n, oy = which // a.images.out_height, which % a.images.out_height
+        row = _Row(k, element, a, oy, k.at(a.x, n * a.images.n, element), k.at(a.out, n * a.result.n + oy * a.result.y, element))
+        left = k.least(a.first, a.images.out_width)
         middle = left + k.most(a.last - left, 0) // 4 * 4
         k.loop(0, left, partial(row.pixels, 1))
         k.loop(left, middle, partial(row.pixels, 4), step=4)
-        k.loop(middle, a.out_width, partial(row.pixels, 1))
+        k.loop(middle, a.images.out_width, partial(row.pixels, 1))
 
     k.for_chunks(lambda index: k.loop(index * a.per_chunk, k.least((index + 1) * a.per_chunk, a.lines), line))
 
@@ -143,15 +101,15 @@ class _Row:
         ox, c = first
 
         def tap(t: Value, *total: Value) -> Any:
-            iy = self.oy * a.step_y + k.load(a.table, t * 3, "i64")
-            ix = ox * a.step_x + k.load(a.table, t * 3 + 1, "i64")
-            seen = (iy >= 0) & (iy < a.height)
+            iy = self.oy * a.images.step_y + k.load(a.images.taps, t * 3, "i64")
+            ix = ox * a.images.step_x + k.load(a.images.taps, t * 3 + 1, "i64")
+            seen = (iy >= 0) & (iy < a.images.height)
             if pixels == 1:
-                seen = seen & (ix >= 0) & (ix < a.width)
+                seen = seen & (ix >= 0) & (ix < a.images.width)
             return k.when(seen, lambda: self.added(t, (iy, ix, c), total, wide, mask), lambda: total)
 
         start = [k.load(a.bias, c + u * lanes, element, lanes, mask) for u in range(wide)] * pixels
-        for i, value in enumerate(as_values(k.loop(0, a.taps, tap, carried=start))):
+        for i, value in enumerate(as_values(k.loop(0, a.images.count, tap, carried=start))):
             k.store(value, self.target, (ox + i // wide) * a.result.x + c + i % wide * lanes, element, mask)
 
     def added(self, t: Value, seen: tuple[Value, Value, Value], total: tuple[Value, ...], wide: int, mask: Value | None) -> list[Value]:
@@ -162,7 +120,7 @@ class _Row:
         factor = [k.load(factors, u * lanes, element, lanes, mask) for u in range(wide)]
         sums = []
         for i in range(len(total) // wide):
-            values = k.at(self.source, iy * a.source.y + (ix + a.step_x * i) * a.source.x + c, element)
+            values = k.at(self.source, iy * a.images.y + (ix + a.images.step_x * i) * a.images.x + c, element)
             for u in range(wide):
                 sums.append(k.fma(k.load(values, u * lanes, element, lanes, mask), factor[u], total[i * wide + u]))
         return sums
@@ -173,19 +131,10 @@ class PixelProductArguments(Record):
     x: Array
     grad: Array
     out: Array  # (range of images, tap, channel)
-    table: Array  # the taps (dy, dx, anything)
-    taps: Integer
+    images: Images
+    grads: Strides
     channels: Integer
-    images: Integer
     per_chunk: Integer
-    height: Integer
-    width: Integer
-    out_height: Integer
-    out_width: Integer
-    step_y: Integer  # strides of the convolution
-    step_x: Integer
-    source: Lines
-    grads: Lines
 
 
 @kernel
@@ -198,19 +147,19 @@ def pixel_products(k: Builder, element: str) -> None:
     def chunk(index: Value) -> None:
         c, first = (index % groups) * lanes, (index // groups) * a.per_chunk
         mask = k.mask_below(c, a.channels, lanes)
-        mine = k.at(a.out, (index // groups) * a.taps * a.channels + c, element)
-        k.loop(0, a.taps, lambda t: k.store(k.const(0, element, lanes), mine, t * a.channels, element, mask))
+        mine = k.at(a.out, (index // groups) * a.images.count * a.channels + c, element)
+        k.loop(0, a.images.count, lambda t: k.store(k.const(0, element, lanes), mine, t * a.channels, element, mask))
 
         def image(n: Value) -> None:
             def line(y: Value) -> None:
                 grad = k.at(a.grad, n * a.grads.n + y * a.grads.y + c, element)
                 row = _RowProducts(k, element, a, mask, (n, y, c), grad, mine)
-                k.loop(0, a.taps - a.taps % 3, partial(row.taps, 3), step=3)
-                k.loop(a.taps - a.taps % 3, a.taps, partial(row.taps, 1))
+                k.loop(0, a.images.count - a.images.count % 3, partial(row.taps, 3), step=3)
+                k.loop(a.images.count - a.images.count % 3, a.images.count, partial(row.taps, 1))
 
-            k.loop(0, a.out_height, line)
+            k.loop(0, a.images.out_height, line)
 
-        k.loop(first, k.least(first + a.per_chunk, a.images), image)
+        k.loop(first, k.least(first + a.per_chunk, a.images.images), image)
 
     k.for_chunks(chunk)
 
@@ -251,15 +200,15 @@ class _RowProducts:
     def seen(self, t: Value, i: int) -> tuple[Value, Value, Value]:
         """Pointer to what tap ``t + i`` reads for the row's first output, and the range of outputs that see it within the image."""
         k, a, (n, y, c) = self.k, self.a, self.place
-        iy, dx = y * a.step_y + k.load(a.table, (t + i) * 3, "i64"), k.load(a.table, (t + i) * 3 + 1, "i64")
-        low, high = _within(k, dx, a.step_x, k.select((iy >= 0) & (iy < a.height), a.width, 0), a.out_width)
-        return k.at(a.x, n * a.source.n + iy * a.source.y + dx * a.source.x + c, self.element), low, high
+        iy, dx = y * a.images.step_y + k.load(a.images.taps, (t + i) * 3, "i64"), k.load(a.images.taps, (t + i) * 3 + 1, "i64")
+        low, high = _within(k, dx, a.images.step_x, k.select((iy >= 0) & (iy < a.images.height), a.images.width, 0), a.images.out_width)
+        return k.at(a.x, n * a.images.n + iy * a.images.y + dx * a.images.x + c, self.element), low, high
 
     def one(self, seen: Value, ox: Value, total: Value) -> Value:
         return self.added(seen, ox, self.load(self.grad, ox * self.a.grads.x), total)
 
     def added(self, seen: Value, ox: Value, value: Value, total: Value) -> Value:
-        return self.k.fma(self.load(seen, ox * self.a.step_x * self.a.source.x), value, total)
+        return self.k.fma(self.load(seen, ox * self.a.images.step_x * self.a.images.x), value, total)
 
     def load(self, pointer: Value, index: Value) -> Value:
         return self.k.load(pointer, index, self.element, self.k.lanes(self.element), self.mask)
@@ -287,16 +236,7 @@ def from_planes(x: np.ndarray, out: np.ndarray) -> None:
 
 def _turn(x: np.ndarray, out: np.ndarray, n: int, rows: int, columns: int) -> None:
     lanes = targets.current().width // x.itemsize
-    size = rows * columns
-    turn(ELEMENTS[x.dtype]).launch(
-        n * -(-columns // lanes), x=x, out=out, rows=rows, columns=columns, row_pitch=columns, column_pitch=rows, by_image=size,
-        to_image=size,
-    )  # fmt: skip
-
-
-def _lines_of(images: np.ndarray) -> Lines:
-    n, _, y, x = strides_of(images)
-    return Lines(n=n, y=y, x=x)
+    turn(ELEMENTS[x.dtype])(n * -(-columns // lanes), id(x), id(out), rows, columns)
 
 
 def convolution(x: np.ndarray, weight: np.ndarray, taps: np.ndarray, step: tuple[int, int], out: np.ndarray) -> Callable[..., None]:
@@ -309,9 +249,8 @@ def convolution(x: np.ndarray, weight: np.ndarray, taps: np.ndarray, step: tuple
     columns = taps[:, 1].tolist() or [0]
     first, last = max(0, -(min(columns) // step[1])), min(width, (x.shape[3] - 1 - max(columns)) // step[1] + 1)
     convolve = each_pixel(ELEMENTS[x.dtype]).bind(
-        -(-n * height // per_chunk), table=taps, taps=len(taps), channels=channels, lines=n * height, per_chunk=per_chunk,
-        height=x.shape[2], width=x.shape[3], out_height=height, out_width=width, step_y=step[0], step_x=step[1], source=_lines_of(x),
-        result=_lines_of(out), first=first, last=last,
+        -(-n * height // per_chunk), images=images_of(x, step, (height, width), taps), result=strides_of_images(out), channels=channels,
+        lines=n * height, per_chunk=per_chunk, first=first, last=last,
     )  # fmt: skip
     by = strides_of(weight)
     places = [(i * by[2] + j * by[3]) for i in range(weight.shape[2]) for j in range(weight.shape[3])]
@@ -334,8 +273,8 @@ def weight_gradient(x: np.ndarray, grad: np.ndarray, taps: np.ndarray, step: tup
     parts = -(-n // per_chunk)
     shape = (parts, len(taps), channels)
     multiply = pixel_products(ELEMENTS[dtype]).bind(
-        parts * groups, table=taps, taps=len(taps), channels=channels, images=n, per_chunk=per_chunk, height=x.shape[2], width=x.shape[3],
-        out_height=height, out_width=width, step_y=step[0], step_x=step[1], source=_lines_of(x), grads=_lines_of(grad),
+        parts * groups, images=images_of(x, step, (height, width), taps), grads=strides_of_images(grad), channels=channels,
+        per_chunk=per_chunk,
     )  # fmt: skip
 
     def run(x: np.ndarray, grad: np.ndarray) -> np.ndarray:

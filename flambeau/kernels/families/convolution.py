@@ -22,17 +22,16 @@ import numpy as np
 
 from ...core.arrays.native import native
 from ..compiler import target as targets
-from ..compiler.language import ELEMENTS
+from ..compiler.language import ELEMENTS, FLOATS
 from ..compiler.memory import empty
 from ..compiler.pool import pool
 from . import channels_last, depthwise, volumes
 from .microkernel import (
-    Images,
     Place,
     Scratch,
+    images_of,
     mode_of,
     plane_layout,
-    planes_of,
     store_mode,
     strides_of,
     strides_of_images,
@@ -54,13 +53,6 @@ def _table(taps: list[tuple[int, int, int]]) -> np.ndarray:
 
 _CENTRE = _table([(0, 0, 0)])
 _NOWHERE = Place(y0=0, x0=0, rows=0, pitch=0, step_y=0, step_x=0, phases_y=0, phases_x=0)  # of panels, which have no use for it
-
-
-def _images_of(array: np.ndarray, step: Pair, out: Pair, table: np.ndarray, group: int = 1) -> Images:
-    return Images(
-        **vars(planes_of(array)), step_y=step[0], step_x=step[1], out_height=out[0], out_width=out[1],
-        taps=table, count=len(table), images=len(array), group=group,
-    )  # fmt: skip
 
 
 def _band_costs(line: int, width: int, outputs: int, count: int) -> float:
@@ -197,7 +189,7 @@ def _product(
     )  # fmt: skip
     multiply = windows_times_weight(element, mode_of(x, step[1]), store_mode(out), rows, cut.place is not _NOWHERE).bind(
         groups * cut.blocks * -(-strips // strip_block), table=cut.table, place=cut.place,
-        images=_images_of(x, step, out.shape[2:], table, cut.group), pieces=scratch.pieces, room_size=scratch.size, apart=cut.apart,
+        images=images_of(x, step, out.shape[2:], table, cut.group), pieces=scratch.pieces, room_size=scratch.size, apart=cut.apart,
         channels=channels, block=block, outputs=outputs, pixels=cut.pixels, pixel_block=cut.pixel_block, strip_block=strip_block,
         line=cut.line, to=strides_of_images(out),
     )  # fmt: skip
@@ -241,10 +233,7 @@ def _empty_last(shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
 
 def _unfit(*arrays: np.ndarray, ranks: tuple[int, ...] = (3, 4)) -> bool:
     first = arrays[0]
-    return first.ndim not in ranks or first.dtype not in _DTYPES or any(a.size == 0 or a.dtype != first.dtype for a in arrays)
-
-
-_DTYPES = (np.dtype(np.float32), np.dtype(np.float64))
+    return first.ndim not in ranks or first.dtype not in FLOATS or any(a.size == 0 or a.dtype != first.dtype for a in arrays)
 
 
 # -- plans ------------------------------------------------------------------------------------------------------------------------
@@ -442,7 +431,7 @@ def _sums(x: np.ndarray, grad: np.ndarray, table: np.ndarray, step: Pair, groups
     scratch = Scratch(cut.room + output_block * cut.pitch, dtype)
     out = grad.shape[2:]
     multiply = windows_times_grad(element, mode_of(x, step[1]), mode_of(grad, 1), cut.place is not _NOWHERE).bind(
-        splits * blocks, table=cut.table, images=_images_of(x, step, out, table), grads=_images_of(grad, (1, 1), out, _CENTRE),
+        splits * blocks, table=cut.table, images=images_of(x, step, out, table), grads=images_of(grad, (1, 1), out, _CENTRE),
         place=cut.place, pieces=scratch.pieces, room_size=scratch.size, room_panel=cut.room, between_channels=cut.apart,
         channels=channels, block=cut.block, outputs=outputs, output_block=output_block, pixels=cut.pixels, pixel_block=cut.pixel_block,
         split=split, apart=apart,
@@ -523,9 +512,8 @@ def correlate_pair(
 
 @native("_channel_sums")
 def sums_of_channels(x: np.ndarray) -> np.ndarray | None:
-    if not x.flags.c_contiguous or x.dtype not in _DTYPES or x.size == 0:
+    if not x.flags.c_contiguous or x.dtype not in FLOATS or x.size == 0:
         return None
     out = empty((x.shape[1],), x.dtype)
-    size = x[0, 0].size
-    channel_sums(ELEMENTS[x.dtype]).launch(x.shape[1], x=x, out=out, images=len(x), size=size, by_image=x.shape[1] * size, by_channel=size)
+    channel_sums(ELEMENTS[x.dtype])(x.shape[1], id(x), id(out), *x.shape[:2], x[0, 0].size)
     return out

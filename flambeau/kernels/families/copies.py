@@ -25,14 +25,13 @@ from ...core.shape import is_dense, restrided
 from ..compiler.build import kernel
 from ..compiler.language import SIZES, Builder, Value
 from ..compiler.memory import SLACK, empty
+from .tiles import transposed
 
 CHUNK = 1 << 17  # bytes that one chunk copies
 _TILED = 128  # rows and columns of a block that is transposed: both sides of it fit the innermost cache
 _ROWS, _COLUMNS, _ROW_BLOCK, _COLUMN_BLOCK, _ROW_BLOCKS, _COLUMN_BLOCKS, _DIMS, _UNITS, _PER = range(9)  # places in a plan's table
-_STEPS, _OUTER = (
-    9,
-    13,
-)  # ... of the steps in bytes: rows and columns of the source, of the target; then (size, step, step) per outer dimension
+# ... of the steps in bytes: rows and columns of the source, of the target; then (size, step, step) per outer dimension
+_STEPS, _OUTER = 9, 13
 
 
 # -- kernels -------------------------------------------------------------------------------------------------------------------
@@ -158,20 +157,6 @@ def _tiles(k: Builder, element: str, s: Value, t: Value, height: Value, width: V
     k.loop(0, tall, lambda r: k.loop(0, wide, lambda c: square(r, c), step=side), step=side)
     k.loop(0, tall, lambda r: k.loop(wide, width, lambda c: single(r, c)))
     k.loop(tall, height, lambda r: k.loop(0, width, lambda c: single(r, c)))
-
-
-def transposed(k: Builder, lines: list[Value]) -> list[Value]:
-    """As many vectors as each has lanes, rows and columns exchanged: each round exchanges one bit of row and lane number."""
-    lines, side = list(lines), len(lines)
-    half = 1
-    while half < side:
-        for i in range(side):
-            if not i & half:
-                a, b = lines[i], lines[i + half]
-                lines[i] = k.shuffle(a, [n + side - half if n & half else n for n in range(side)], b)
-                lines[i + half] = k.shuffle(a, [n + side if n & half else n + half for n in range(side)], b)
-        half *= 2
-    return lines
 
 
 @kernel

@@ -169,7 +169,7 @@ def plane_products(k: Builder, element: str, mode: str, grad_mode: str) -> None:
 
     A chunk is ``block`` outputs and a range of images; planes are taken in the order in which they lie in memory.
     """
-    _PlaneProducts(k, element, mode, grad_mode).run()
+    k.for_chunks(_PlaneProducts(k, element, mode, grad_mode).chunk)
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,9 +190,6 @@ class _PlaneProducts:
         self.fill, self.fill_grad = Filling(k, element, mode), Filling(k, element, grad_mode)
         self.zero = k.const(0, element, self.lanes)
         self.blocks = (a.outputs + a.block - 1) // a.block
-
-    def run(self) -> None:
-        self.k.for_chunks(self.chunk)
 
     def chunk(self, index: Value) -> None:
         k, element, lanes, a = self.k, self.element, self.lanes, self.a

@@ -11,7 +11,7 @@ windows of a gradient all are the same code.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache, partial
 from typing import Any
@@ -23,6 +23,7 @@ from ..compiler.language import Builder, Value
 from ..compiler.memory import empty
 from ..compiler.pool import pool
 from ..compiler.target import Target
+from .tiles import Tiles
 
 
 class Strides(Record):
@@ -300,23 +301,14 @@ class Lines:
 
 def product(k: Builder, element: str, rows: int, vectors: int, lines: Lines) -> list[list[Value]]:
     """The factors, transposed, times the lines of pixels, as ``rows`` by ``vectors`` registers."""
-    lanes = k.lanes(element)
-    zero = k.const(0, element, lanes)
+    tiles = Tiles(k, element, vectors)
 
-    def tap(t: Value, *total: Value) -> list[Value]:
+    def tap(t: Value, *total: Value) -> tuple[Value, ...]:
         seen, mine = lines.of(t), k.at(lines.factors, t * lines.channels * rows, element)
+        each = (0, lines.channels)
+        return tiles.product(lambda r, c: k.load(mine, c * rows + r, element), rows, seen, each, tiles.every, total, lines.pitch)
 
-        def channel(c: Value, *total: Value) -> list[Value]:
-            line = [k.load(seen, c * lines.pitch + v * lanes, element, lanes) for v in range(vectors)]
-            sums = []
-            for r in range(rows):
-                factor = k.splat(k.load(mine, c * rows + r, element), lanes)
-                sums += [k.fma(factor, line[v], total[r * vectors + v]) for v in range(vectors)]
-            return sums
-
-        return k.loop(0, lines.channels, channel, carried=total)
-
-    total = k.loop(*lines.taps, tap, carried=[zero] * (rows * vectors))
+    total = k.loop(*lines.taps, tap, carried=[tiles.zero] * (rows * vectors))
     return [list(total[r * vectors : (r + 1) * vectors]) for r in range(rows)]
 
 
@@ -406,6 +398,13 @@ def strides_of_images(images: np.ndarray) -> Strides:
 
 def planes_of(images: np.ndarray) -> Planes:
     return Planes(**vars(strides_of_images(images)), height=images.shape[2], width=images.shape[3])
+
+
+def images_of(array: np.ndarray, step: tuple[int, int], out: Sequence[int], table: np.ndarray, group: int = 1) -> Images:
+    return Images(
+        **vars(planes_of(array)), step_y=step[0], step_x=step[1], out_height=out[0], out_width=out[1],
+        taps=table, count=len(table), images=len(array), group=group,
+    )  # fmt: skip
 
 
 def copy_line(

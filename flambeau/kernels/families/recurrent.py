@@ -26,13 +26,13 @@ import numpy as np
 from ...core.arrays.native import native
 from ..compiler import target as targets
 from ..compiler.arguments import Array, Integer, Record
-from ..compiler.build import Call, kernel
+from ..compiler.build import kernel
 from ..compiler.expression import Program, lower, trace
-from ..compiler.language import ELEMENTS, Builder, Value
+from ..compiler.language import ELEMENTS, FLOATS, Builder, Value
 from ..compiler.memory import empty
-from .copies import transposed
 from .gemm import multiply
 from .microkernel import lane_sums
+from .tiles import Tiles, transposed
 
 TILE = 8  # rows of a tile at most
 COLUMNS = 2  # registers side by side in a tile of the way back
@@ -41,7 +41,6 @@ SOME = 64  # rows of the input: up to here their product with the weights is tak
 FEW = 8  # products with each weight: up to here weights are read as they lie
 ROWS = 16  # rows of a block at most: several tiles, so that weights are fetched from far once for all of them
 SHARED = 1 << 16  # multiply-adds of a chunk, at least
-_DTYPES = (np.dtype(np.float32), np.dtype(np.float64))
 
 
 # -- pieces ---------------------------------------------------------------------------------------------------------------------------
@@ -67,19 +66,13 @@ def _packed_sums(
     k: Builder, element: str, height: int, columns: int, left: Value, pitch: Value, weights: Value, length: Value, to: Value
 ) -> None:
     """Store ``height`` by ``columns`` registers of ``left @ weights``: rows of ``left`` lie ``pitch`` apart, those of weights together."""
-    lanes = k.lanes(element)
+    t = Tiles(k, element, columns)
 
-    def step(i: Value, *total: Value) -> list[Value]:
-        line = [k.load(weights, i * (columns * lanes) + c * lanes, element, lanes) for c in range(columns)]
-        sums = []
-        for r in range(height):
-            factor = k.splat(k.load(left, i + pitch * r if r else i, element), lanes)
-            sums += [k.fma(factor, line[c], total[r * columns + c]) for c in range(columns)]
-        return sums
+    def factor(r: int, i: Value) -> Value:
+        return k.load(left, i + pitch * r if r else i, element)
 
-    total = k.loop(k.const(0, "i64"), length, step, carried=[k.const(0, element, lanes)] * (height * columns))
-    for n, value in enumerate(total if isinstance(total, tuple) else (total,)):
-        k.store(value, to, n * lanes, element)
+    for n, value in enumerate(t.product(factor, height, weights, (0, length), t.every, [t.zero] * (height * columns))):
+        k.store(value, to, n * t.lanes, element)
 
 
 def _plain_sums(
@@ -208,27 +201,20 @@ class ForwardArguments(Record):
 
 
 @kernel
-def recurrent_forwards(
-    k: Builder, element: str, program: Program, gates: int, has_cell: bool, has_part: bool, has_bias: bool, packed: bool
-) -> None:
+def recurrent_forwards(k: Builder, element: str, cell: Any, program: Program, has_bias: bool, packed: bool) -> None:
     """Steps of some rows and features each."""
-    _Forwards(k, element, program, gates, has_cell, has_part, has_bias, packed).run()
+    k.for_chunks(_Forwards(k, element, cell, program, has_bias, packed).chunk)
 
 
 class _Forwards:
     """The loops of ``recurrent_forwards``: steps, blocks of a register's features, tiles of rows."""
 
-    def __init__(
-        self, k: Builder, element: str, program: Program, gates: int, has_cell: bool, has_part: bool, has_bias: bool, packed: bool
-    ):
-        self.k, self.element, self.program, self.gates, self.lanes = k, element, program, gates, k.lanes(element)
-        self.has_cell, self.has_part, self.has_bias, self.packed = has_cell, has_part, has_bias, packed
+    def __init__(self, k: Builder, element: str, cell: Any, program: Program, has_bias: bool, packed: bool):
+        self.k, self.element, self.cell, self.program, self.lanes = k, element, cell, program, k.lanes(element)
+        self.gates, self.has_bias, self.packed = cell.gates, has_bias, packed
         self.a = k.arguments(ForwardArguments)
-        self.most = _tile_rows(k.target, gates) if packed else 1
-        self.sums = k.scratch(self.most * gates * self.lanes, element)
-
-    def run(self) -> None:
-        self.k.for_chunks(self.chunk)
+        self.most = _tile_rows(k.target, self.gates) if packed else 1
+        self.sums = k.scratch(self.most * self.gates * self.lanes, element)
 
     def chunk(self, c: Value) -> None:
         k, a, lanes = self.k, self.a, self.lanes
@@ -279,19 +265,19 @@ class _Forwards:
         at = row * a.hidden + u
         gate_at = [row * (a.hidden * gates) + (a.hidden * g + u) for g in range(gates)]
         inputs = [k.load(a.products, gate_at[g], element, lanes, mask) for g in range(gates)]
-        inputs = [value if self.has_part and g == gates - 1 else value + sum_of(g) for g, value in enumerate(inputs)]
-        if self.has_part:
+        inputs = [value if self.cell.has_part and g == gates - 1 else value + sum_of(g) for g, value in enumerate(inputs)]
+        if self.cell.has_part:
             part = sum_of(gates - 1)
             inputs += [part, k.load(state, place * a.hidden + u, element, lanes, mask)]
-        if self.has_cell:
+        if self.cell.has_cell:
             inputs.append(k.load(a.cells, place * a.hidden + u, element, lanes, mask))
         following, *results = lower(k, self.program, inputs)
         k.store(following, a.output, at, element, mask)
-        if self.has_cell:
+        if self.cell.has_cell:
             cell, *results = results
             k.store(cell, a.cells, place * a.hidden + u, element, mask)
             k.store(cell, a.kept, at, element, mask)
-        if self.has_part:
+        if self.cell.has_part:
             k.store(part, a.kept, at, element, mask)
         for value, place_of in zip(results, gate_at, strict=False):
             k.store(value, a.products, place_of, element, mask)
@@ -326,27 +312,20 @@ class BackwardArguments(Record):
 
 
 @kernel
-def recurrent_backwards(
-    k: Builder, element: str, program: Program, gates: int, has_cell: bool, has_part: bool, has_gates: bool, has_grad: bool
-) -> None:
+def recurrent_backwards(k: Builder, element: str, cell: Any, program: Program, has_grad: bool) -> None:
     """Steps of some rows each, from the last to the first: gradients at the gates' sums, and of first state and cell."""
-    _Backwards(k, element, program, gates, has_cell, has_part, has_gates, has_grad).run()
+    k.for_chunks(_Backwards(k, element, cell, program, has_grad).chunk)
 
 
 class _Backwards:
     """The loops of ``recurrent_backwards``: steps; for each, rows for the formula, then blocks of features and tiles of rows."""
 
-    def __init__(
-        self, k: Builder, element: str, program: Program, gates: int, has_cell: bool, has_part: bool, has_gates: bool, has_grad: bool
-    ):
-        self.k, self.element, self.program, self.gates, self.lanes = k, element, program, gates, k.lanes(element)
-        self.has_cell, self.has_part, self.has_gates, self.has_grad = has_cell, has_part, has_gates, has_grad
+    def __init__(self, k: Builder, element: str, cell: Any, program: Program, has_grad: bool):
+        self.k, self.element, self.cell, self.program, self.lanes = k, element, cell, program, k.lanes(element)
+        self.gates, self.has_grad = cell.gates, has_grad
         self.a = k.arguments(BackwardArguments)
         self.wide, self.most = COLUMNS * self.lanes, _tile_rows(k.target, COLUMNS)
         self.sums = k.scratch(self.most * self.wide, element)
-
-    def run(self) -> None:
-        self.k.for_chunks(self.chunk)
 
     def chunk(self, c: Value) -> None:
         k, a = self.k, self.a
@@ -383,17 +362,17 @@ class _Backwards:
         gate_at = [row * (a.hidden * gates) + (a.hidden * g + u) for g in range(gates)]
         arrived = load(a.d_state, here)
         inputs = [arrived + load(a.grad, at) if self.has_grad else arrived]
-        if self.has_cell:
+        if self.cell.has_cell:
             inputs.append(load(a.d_cell, here))
-        inputs += [load(a.products, place_of) for place_of in gate_at] if self.has_gates else [load(a.states, at)]
-        if self.has_cell or self.has_part:
+        inputs += [load(a.products, place_of) for place_of in gate_at] if self.cell.has_cell or self.cell.has_part else [load(a.states, at)]
+        if self.cell.has_cell or self.cell.has_part:
             inputs += [load(a.kept, at), load(before, u)]
         results = lower(k, self.program, inputs)
         for value, place_of in zip(results, gate_at, strict=False):
             k.store(value, a.d_products, place_of, element, mask)
-        if self.has_cell:
+        if self.cell.has_cell:
             k.store(results[gates], a.d_cell, here, element, mask)
-        if self.has_part:
+        if self.cell.has_part:
             k.store(results[gates], a.d_part, at, element, mask)
             k.store(results[gates + 1], a.d_state, here, element, mask)
 
@@ -410,7 +389,7 @@ class _Backwards:
         def result(number: Value) -> None:
             def some(i: Value, mask: Value | None) -> None:
                 value, to = k.load(self.sums, number * self.wide + i, element, self.lanes), (r + number) * a.hidden + u + i
-                value = value + k.load(a.d_state, to, element, self.lanes, mask) if self.has_part else value
+                value = value + k.load(a.d_state, to, element, self.lanes, mask) if self.cell.has_part else value
                 k.store(value, a.d_state, to, element, mask)
 
             k.vector_loop(0, width, self.lanes, some)
@@ -423,7 +402,7 @@ class _Plan(NamedTuple):
     """Function for arrays of certain sizes: copies the weights to another layout (``size`` elements) if that pays, and does the steps."""
 
     size: int
-    pack: Call | None
+    pack: Callable[..., None] | None
     steps: Callable[..., None]
 
 
@@ -502,7 +481,7 @@ def _fit(cell: Any, sizes: tuple[int, ...], states: tuple[np.ndarray, ...], inpu
     """Whether shapes and dtypes of a layer's operands are those that its kernels take; the reference says what is wrong with others."""
     dtype, hidden = input.dtype, states[0].shape[-1]
     return (
-        dtype in _DTYPES
+        dtype in FLOATS
         and sum(sizes) * input.shape[-1] == input.size
         and weight_ih.dtype == weight_hh.dtype == dtype
         and weight_ih.shape == (cell.gates * hidden, input.shape[-1])
@@ -520,7 +499,7 @@ def _forwards_plan(cell: Any, dtype: np.dtype, has_bias: bool, batch: int, count
     if few and count == 1:
         parts = max(1, min(blocks, work // SHARED, 16))
     program = _program(cell.forwards, gates + cell.has_cell + 2 * cell.has_part, dtype)
-    run = recurrent_forwards(element, program, gates, cell.has_cell, cell.has_part, has_bias, not few)
+    run = recurrent_forwards(element, cell, program, has_bias, not few)
     steps = run.bind(-(-batch // rows) * parts, steps=count, batch=batch, hidden=hidden, rows=rows, parts=parts)
     size = 0 if few else blocks * (targets.current().width // dtype.itemsize) * hidden * gates
     return _Plan(size, None if few else pack_gates(element, gates).call(blocks * gates, hidden, hidden), steps)
@@ -607,7 +586,7 @@ def _backwards_plan(cell: Any, dtype: np.dtype, has_grad: bool, batch: int, coun
     blocks, length, work = -(-hidden // wide), gates * hidden, gates * hidden * hidden * total
     has_more = cell.has_cell or cell.has_part
     program = _program(cell.backwards, 1 + cell.has_cell + (gates + 2 if has_more else 1), dtype)
-    run = recurrent_backwards(element, program, gates, cell.has_cell, cell.has_part, has_more, has_grad)
+    run = recurrent_backwards(element, cell, program, has_grad)
     rows = _rows_of_block(batch, work)
     steps = run.bind(-(-batch // rows), steps=count, batch=batch, hidden=hidden, rows=rows)
     return _Plan(blocks * wide * length, pack_rows(element).call(blocks, hidden, length), steps)

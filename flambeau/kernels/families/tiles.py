@@ -131,19 +131,18 @@ def by_rows(k: Builder, rows: int, start: Value, stop: Value, body: Callable[...
     return as_values(k.loop(main, stop, lambda i, *v: body(i, 1, *v), carried=values))
 
 
-def transposed(k: Builder, values: list[Value]) -> list[Value]:
-    """As many registers as they have lanes, so that register i has lane i of each."""
-    lanes = len(values)
+def transposed(k: Builder, lines: list[Value]) -> list[Value]:
+    """As many vectors as each has lanes, rows and columns exchanged: each round exchanges one bit of row and lane number."""
+    lines, side = list(lines), len(lines)
     half = 1
-    while half < lanes:
-        # blocks of half by half elements beside the diagonal change places
-        low = [lane if not lane & half else lanes + lane - half for lane in range(lanes)]
-        high = [lane + half if not lane & half else lanes + lane for lane in range(lanes)]
-        pairs = {i: (values[i], values[i + half]) for i in range(lanes) if not i & half}
-        for i, (a, b) in pairs.items():
-            values[i], values[i + half] = k.shuffle(a, low, b), k.shuffle(a, high, b)
+    while half < side:
+        for i in range(side):
+            if not i & half:
+                a, b = lines[i], lines[i + half]
+                lines[i] = k.shuffle(a, [n + side - half if n & half else n for n in range(side)], b)
+                lines[i + half] = k.shuffle(a, [n + side if n & half else n + half for n in range(side)], b)
         half *= 2
-    return values
+    return lines
 
 
 def aligned(k: Builder, pointer: Value) -> Value:

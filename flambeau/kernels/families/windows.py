@@ -426,7 +426,7 @@ def windows_times_grad(k: Builder, element: str, mode: str, grad_mode: str, band
     A chunk is a range of pixels, a block of channels and a group; each range of pixels has sums of its own.  Of bands the gradient has
     zeros between its rows.
     """
-    (_BandSums if band else _PanelSums)(k, element, mode, grad_mode).run()
+    k.for_chunks((_BandSums if band else _PanelSums)(k, element, mode, grad_mode).chunk)
 
 
 @dataclass(frozen=True, slots=True)
@@ -493,9 +493,6 @@ class _SumsOfProducts:
         raise NotImplementedError
 
     # the loops
-    def run(self) -> None:
-        self.k.for_chunks(self.chunk)
-
     def chunk(self, index: Value) -> None:
         k, element, a = self.k, self.element, self.a
         piece = borrow(k, a.flags, a.pieces)
@@ -704,27 +701,18 @@ def _store_outputs(k: Builder, element: str, a: JoinArguments, sums: Value, to: 
     k.when(left.eq(rows), all_outputs, lambda: k.loop(0, left, output))
 
 
-class ChannelSumArguments(Record):
-    x: Array
-    out: Array
-    images: Integer
-    size: Integer  # of a plane
-    by_image: Integer
-    by_channel: Integer
-
-
 @kernel
 def channel_sums(k: Builder, element: str) -> None:
     """Sums of planes of neighbouring elements, one for each image and channel, over the images; a chunk is a channel."""
     lanes = k.lanes(element)
-    a = k.arguments(ChannelSumArguments)
+    x, out, images, channels, size = k.array(), k.array(), k.integer(), k.integer(), k.integer()
     zero = k.const(0, element, lanes)
 
     def chunk(c: Value) -> None:
         def image(n: Value, total: Value) -> Value:
-            return total + _sum_of_plane(k, element, k.at(a.x, n * a.by_image + c * a.by_channel, element), a.size)
+            return total + _sum_of_plane(k, element, k.at(x, (n * channels + c) * size, element), size)
 
-        k.store(k.sum(k.loop(0, a.images, image, carried=[zero])), a.out, c, element)
+        k.store(k.sum(k.loop(0, images, image, carried=[zero])), out, c, element)
 
     k.for_chunks(chunk)
 
