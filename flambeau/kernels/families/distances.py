@@ -10,11 +10,11 @@ import numpy as np
 from ...core.arrays.copies import contiguous
 from ...core.arrays.native import native
 from ..compiler.build import kernel
-from ..compiler.language import Builder, Value
+from ..compiler.language import FLOATS, Builder, Value
 from ..compiler.memory import empty
 
 _ROWS = 4
-_ELEMENTS = {np.dtype(np.float32): "f32", np.dtype(np.float64): "f64"}
+
 _CHUNK = 1 << 17  # differences
 _NORMS = {1.0: "sum", 2.0: "euclidean", math.inf: "largest"}
 
@@ -94,7 +94,7 @@ def distances_of_pairs(k: Builder, element: str, norm: str) -> None:
 
 @native("cdist")
 def cdist(x1: np.ndarray, x2: np.ndarray, p: float = 2.0, compute_mode: str | None = None) -> np.ndarray | None:
-    if x1.dtype not in _ELEMENTS or x1.dtype != x2.dtype or float(p) not in _NORMS or not x1.size or not x2.size:
+    if x1.dtype not in FLOATS or x1.dtype != x2.dtype or float(p) not in _NORMS or not x1.size or not x2.size:
         return None
     lead = x1.shape[:-2]
     if lead != x2.shape[:-2]:
@@ -105,19 +105,19 @@ def cdist(x1: np.ndarray, x2: np.ndarray, p: float = 2.0, compute_mode: str | No
     blocks = -(-rows // _ROWS)
     units = math.prod(lead) * blocks
     per = max(_CHUNK // (_ROWS * columns * width), 1)
-    run = all_distances(_ELEMENTS[x1.dtype], _NORMS[float(p)])
+    run = all_distances(FLOATS[x1.dtype], _NORMS[float(p)])
     run(-(-units // per), id(first), id(second), id(result), rows, columns, width, units, per, blocks)
     return result
 
 
 @native("_pdist")
 def pdist(input: np.ndarray, p: float = 2.0) -> np.ndarray | None:
-    if input.dtype not in _ELEMENTS or float(p) not in _NORMS or not input.size:
+    if input.dtype not in FLOATS or float(p) not in _NORMS or not input.size:
         return None
     rows, width = input.shape
     result = empty((rows * (rows - 1) // 2,), input.dtype)
     points, turned = contiguous(input), contiguous(input.T)
     units = -(-rows // _ROWS)
     chunks = max(1, min(units, rows * rows // 2 * width // _CHUNK))
-    distances_of_pairs(_ELEMENTS[input.dtype], _NORMS[float(p)])(chunks, id(points), id(turned), id(result), rows, width, units, chunks)
+    distances_of_pairs(FLOATS[input.dtype], _NORMS[float(p)])(chunks, id(points), id(turned), id(result), rows, width, units, chunks)
     return result

@@ -20,7 +20,7 @@ import numpy as np
 from ...core.arrays.copies import zeros
 from ...core.arrays.native import native
 from ..compiler.build import kernel
-from ..compiler.language import ELEMENTS, Builder, Value
+from ..compiler.language import ELEMENTS, FLOATS, Builder, Value
 from ..compiler.memory import empty
 from .copies import able, contiguous, copy_row
 
@@ -29,7 +29,6 @@ _SPAN = 1 << 14  # indices that one chunk looks at
 _BUCKETS = 256
 _COLUMNS = 512  # columns of a row that one chunk adds to
 _INDEX_ELEMENTS = {np.dtype(np.int64): "i64", np.dtype(np.int32): "i32"}
-_FLOATS = {np.dtype(np.float32): "f32", np.dtype(np.float64): "f64"}
 
 
 # -- kernels -------------------------------------------------------------------------------------------------------------------
@@ -382,7 +381,7 @@ def add_rows_at(
     grad: np.ndarray, indices: np.ndarray, result: np.ndarray, zeroed: bool, skipped: int = -1, wrap: bool = False, factor: float = 1
 ) -> np.ndarray | None:
     """``result``, whose rows are ``result[i]``, with the rows of ``grad`` added at ``indices`` (filled with 0 first if ``zeroed``)."""
-    element, index_element = _FLOATS.get(grad.dtype), _INDEX_ELEMENTS.get(indices.dtype)
+    element, index_element = FLOATS.get(grad.dtype), _INDEX_ELEMENTS.get(indices.dtype)
     rows = result.shape[0]
     if element is None or index_element is None or not result.size or not indices.size:
         return None
@@ -424,7 +423,7 @@ def index_backward(input: np.ndarray, shape: Sequence[int], indices: Any) -> np.
 
 @native("_index_add")
 def index_add(input: np.ndarray, dim: int, index: np.ndarray, source: np.ndarray, alpha: Any = 1) -> np.ndarray | None:
-    if not input.ndim or input.dtype not in _FLOATS:
+    if not input.ndim or input.dtype not in FLOATS:
         return None
     if dim:
         return combined_rows(contiguous(input), dim, index, source if alpha == 1 else source * input.dtype.type(alpha), "sum", wrap=False)

@@ -21,11 +21,11 @@ import numpy as np
 from ...core.arrays.copies import contiguous
 from ...core.arrays.native import native
 from ..compiler.build import kernel
-from ..compiler.language import Builder, Value
+from ..compiler.language import FLOATS, Builder, Value
 from ..compiler.memory import empty
 
 _SPAN = 1024  # places in a chunk
-_ELEMENTS = {np.dtype(np.float32): "f32", np.dtype(np.float64): "f64"}
+
 _CUBIC = -0.75  # the free parameter of Keys' cubic convolution, as in PyTorch
 
 
@@ -253,7 +253,7 @@ def look_up_backward(
 
 
 def _able(input: np.ndarray, grid: np.ndarray) -> bool:
-    return input.dtype in _ELEMENTS and grid.dtype == input.dtype and bool(input.size and grid.size)
+    return input.dtype in FLOATS and grid.dtype == input.dtype and bool(input.size and grid.size)
 
 
 @native("_grid_sample2d", "_grid_sample3d")
@@ -264,7 +264,7 @@ def grid_sample(input: np.ndarray, grid: np.ndarray, mode: str, padding: str, al
     count = math.prod(grid.shape[1:-1])
     result = empty((batch, channels, *grid.shape[1:-1]), input.dtype)
     blocks = -(-count // _SPAN)
-    run = look_up(_ELEMENTS[input.dtype], len(sizes), mode, padding, align_corners)
+    run = look_up(FLOATS[input.dtype], len(sizes), mode, padding, align_corners)
     arrays = contiguous(input), contiguous(grid), result
     run(batch * blocks, *map(id, arrays), channels, count, blocks, *sizes)
     return result
@@ -281,7 +281,7 @@ def grid_sample_backward(
     count = math.prod(grid.shape[1:-1])
     dx = np.zeros(input.shape if to_input else 0, input.dtype)
     dgrid = empty(grid.shape, input.dtype) if to_grid else dx
-    run = look_up_backward(_ELEMENTS[input.dtype], len(sizes), mode, padding, align_corners, to_input, to_grid)
+    run = look_up_backward(FLOATS[input.dtype], len(sizes), mode, padding, align_corners, to_input, to_grid)
     arrays = contiguous(grad), contiguous(input), contiguous(grid), dx, dgrid
     run(batch, *map(id, arrays), channels, count, *sizes)
     return dx, dgrid

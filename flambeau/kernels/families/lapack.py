@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from ...core.arrays.native import native
+from ...core.arrays.native import NoKernel, native
 from ..compiler.build import kernel
 from ..compiler.language import Builder, Value
 from . import small_matrices
@@ -133,8 +133,15 @@ def _launch(name: str, count: int, per: int, arguments: list[Any], by_itself: bo
 
 
 def _letter(A: np.ndarray, *routines: str) -> str:
-    """The routines' first letter for a dtype; empty where the library has not all of them."""
-    return _letter_of(A.dtype.char, routines) if A.size else ""
+    """The routines' first letter for a dtype.
+
+    Raises:
+        NoKernel: there is nothing to compute, or the library has not all of them.
+    """
+    letter = _letter_of(A.dtype.char, routines) if A.size else ""
+    if not letter:
+        raise NoKernel(f"LAPACK: no {' and '.join(routines)} for {A.size} elements of {A.dtype}")
+    return letter
 
 
 @lru_cache(maxsize=256)
@@ -197,10 +204,8 @@ def _factored(A: np.ndarray, letter: str, lead: tuple[int, ...] | None = None) -
 
 
 @native("_lu_factor")
-def lu_factor(A: np.ndarray) -> Arrays | None:
+def lu_factor(A: np.ndarray) -> Arrays:
     letter = _letter(A, "getrf")
-    if not letter:
-        return None
     stack, pivots, info = _factored(A, letter)
     lead = A.shape[:-2]
     return _matrices(stack, lead), pivots.astype(np.int32).reshape(*lead, -1), _failures(info, lead)
@@ -222,12 +227,9 @@ def _swaps(pivots: np.ndarray, lead: tuple[int, ...]) -> np.ndarray:
     return np.ascontiguousarray(wide, library().integer).reshape(-1, pivots.shape[-1])  # type: ignore[union-attr]
 
 
-def _pivots_of(A: np.ndarray) -> np.ndarray | None:
+def _pivots_of(A: np.ndarray) -> np.ndarray:
     """The diagonal of A's factor U, its first element with the sign of the rows' permutation."""
-    factors = lu_factor(A)
-    if factors is None:
-        return None
-    matrices, pivots, _ = factors
+    matrices, pivots, _ = lu_factor(A)
     diagonal = matrices.diagonal(0, -2, -1).copy()
     swapped = (pivots != np.arange(1, pivots.shape[-1] + 1)).sum(-1) % 2 == 1
     diagonal[..., 0] = np.where(swapped, -diagonal[..., 0], diagonal[..., 0])
@@ -235,15 +237,14 @@ def _pivots_of(A: np.ndarray) -> np.ndarray | None:
 
 
 @native("linalg.det")
-def det(A: np.ndarray) -> np.ndarray | None:
-    diagonal = _pivots_of(A)
-    return None if diagonal is None else np.multiply.reduce(diagonal, -1)
+def det(A: np.ndarray) -> np.ndarray:
+    return np.multiply.reduce(_pivots_of(A), -1)
 
 
 @native("linalg.slogdet")
-def slogdet(A: np.ndarray) -> Arrays | None:
+def slogdet(A: np.ndarray) -> Arrays:
     diagonal = _pivots_of(A)
-    return None if diagonal is None else (np.multiply.reduce(np.sign(diagonal), -1), np.log(np.abs(diagonal)).sum(-1))
+    return np.multiply.reduce(np.sign(diagonal), -1), np.log(np.abs(diagonal)).sum(-1)
 
 
 @native("_inverse")
@@ -254,7 +255,7 @@ def inverse(A: np.ndarray) -> Arrays | None:
 @native("_lu_solve")
 def lu_solve(factors: np.ndarray, pivots: np.ndarray, B: np.ndarray, adjoint: bool) -> np.ndarray | None:
     letter, (n, columns) = _letter(B, "getrs"), B.shape[-2:]
-    if not letter or not factors.size:
+    if not factors.size:
         return None
     lead = _lead(factors, B)
     swaps = _swaps(pivots, lead)
@@ -269,7 +270,7 @@ def lu_solve(factors: np.ndarray, pivots: np.ndarray, B: np.ndarray, adjoint: bo
 def solve(A: np.ndarray, B: np.ndarray) -> Arrays | None:
     """``A X = B`` and the first zero on the diagonal of A's factor U, counted from 1."""
     letter, (n, columns) = _letter(B, "getrf", "getrs"), B.shape[-2:]
-    if not letter or not A.size:
+    if not A.size:
         return None
     lead = _lead(A, B)
     factors, pivots, info = _factored(A, letter)
@@ -285,7 +286,7 @@ def solve(A: np.ndarray, B: np.ndarray) -> Arrays | None:
 @native("_solve_triangular")
 def solve_triangular(A: np.ndarray, B: np.ndarray, upper: bool, left: bool, unitriangular: bool) -> np.ndarray | None:
     letter, (m, n) = _letter(B, "trsm"), B.shape[-2:]
-    if not letter or A.dtype != B.dtype:
+    if A.dtype != B.dtype:
         return None
     lead, size = _lead(A, B), A.shape[-1]
     by_rows = A.shape[:-2] == lead and A.flags.c_contiguous  # read as its transpose
@@ -299,10 +300,8 @@ def solve_triangular(A: np.ndarray, B: np.ndarray, upper: bool, left: bool, unit
 
 # -- symmetric matrices ---------------------------------------------------------------------------------------------------------------
 @native("_cholesky")
-def cholesky(A: np.ndarray, upper: bool) -> Arrays | None:
+def cholesky(A: np.ndarray, upper: bool) -> Arrays:
     letter, n = _letter(A, "potrf", "laset"), A.shape[-1]
-    if not letter:
-        return None
     lead, roots = A.shape[:-2], small_matrices.roots(A, upper)
     if roots is not None:
         return _matrices(roots, lead), np.zeros(lead, np.int32)
@@ -316,7 +315,7 @@ def cholesky(A: np.ndarray, upper: bool) -> Arrays | None:
 @native("_cholesky_solve")
 def cholesky_solve(factor: np.ndarray, B: np.ndarray, upper: bool) -> np.ndarray | None:
     letter, (n, columns) = _letter(B, "potrs"), B.shape[-2:]
-    if not letter or factor.dtype != B.dtype:
+    if factor.dtype != B.dtype:
         return None
     lead = _lead(factor, B)
     X, cost = _stack(B, lead), 2 * n * n * columns
@@ -327,10 +326,8 @@ def cholesky_solve(factor: np.ndarray, B: np.ndarray, upper: bool) -> np.ndarray
 
 
 @native("_cholesky_inverse")
-def cholesky_inverse(factor: np.ndarray, upper: bool) -> np.ndarray | None:
+def cholesky_inverse(factor: np.ndarray, upper: bool) -> np.ndarray:
     letter, n = _letter(factor, "potri"), factor.shape[-1]
-    if not letter:
-        return None
     stack = _stack(factor)
     _run(letter + "potri", len(stack), n**3, "U" if upper else "L", n, stack, n, _integers(1))
     mask, other = _triangle(n, n), stack.swapaxes(-1, -2).conj()
@@ -338,11 +335,9 @@ def cholesky_inverse(factor: np.ndarray, upper: bool) -> np.ndarray | None:
 
 
 @native("_ldl_factor")
-def ldl_factor(A: np.ndarray, hermitian: bool) -> Arrays | None:
+def ldl_factor(A: np.ndarray, hermitian: bool) -> Arrays:
     routine, n = "hetrf" if hermitian and A.dtype.kind == "c" else "sytrf", A.shape[-1]
     letter = _letter(A, routine, "laset")
-    if not letter:
-        return None
     stack, lead = _stack(A), A.shape[:-2]
     pivots, info = _integers(len(stack), n), _integers(len(stack))
     _run(letter + routine, len(stack), n**3 // 3, "L", n, stack, n, pivots, Room(A.dtype.char), info)
@@ -354,7 +349,7 @@ def ldl_factor(A: np.ndarray, hermitian: bool) -> Arrays | None:
 def ldl_solve(factors: np.ndarray, pivots: np.ndarray, B: np.ndarray, hermitian: bool) -> np.ndarray | None:
     routine, (n, columns) = "hetrs" if hermitian and B.dtype.kind == "c" else "sytrs", B.shape[-2:]
     letter = _letter(B, routine)
-    if not letter or factors.dtype != B.dtype:
+    if factors.dtype != B.dtype:
         return None
     lead = _lead(factors, B)
     swaps = _swaps(pivots, lead)
@@ -369,8 +364,6 @@ def eigh(A: np.ndarray, UPLO: str, vectors: bool) -> Any:
     is_complex, n = A.dtype.kind == "c", A.shape[-1]
     routine = "heevd" if is_complex else "syevd"
     letter = _letter(A, routine)
-    if not letter:
-        return None
     stack, real, lead = _stack(A), _REAL[A.dtype.char], A.shape[:-2]
     values, info = np.empty((len(stack), n), real), _integers(len(stack))
     rooms = [Room(A.dtype.char), *([Room(real)] if is_complex else []), Room(library().integer)]  # type: ignore[union-attr]
@@ -382,10 +375,8 @@ def eigh(A: np.ndarray, UPLO: str, vectors: bool) -> Any:
 
 # -- QR -------------------------------------------------------------------------------------------------------------------------------
 @native("geqrf")
-def geqrf(A: np.ndarray) -> Arrays | None:
+def geqrf(A: np.ndarray) -> Arrays:
     letter, (m, n) = _letter(A, "geqrf"), A.shape[-2:]
-    if not letter:
-        return None
     stack, short = _stack(A), min(m, n)
     tau = np.empty((len(stack), short), A.dtype)
     _run(letter + "geqrf", len(stack), 2 * m * n * short, m, n, stack, m, tau, Room(A.dtype.char), _integers(1))
@@ -393,12 +384,10 @@ def geqrf(A: np.ndarray) -> Arrays | None:
 
 
 @native("_orgqr")
-def orgqr(A: np.ndarray, tau: np.ndarray) -> np.ndarray | None:
+def orgqr(A: np.ndarray, tau: np.ndarray) -> np.ndarray:
     """The first columns, as many as A has, of the product of the reflections."""
     routine, (m, n), count = "ungqr" if A.dtype.kind == "c" else "orgqr", A.shape[-2:], tau.shape[-1]
     letter = _letter(A, routine)
-    if not letter:
-        return None
     stack, factors = _stack(A), np.ascontiguousarray(tau).reshape(-1, count) if count else np.zeros(1, A.dtype)
     _run(letter + routine, len(stack), 2 * m * n * n, m, n, count, stack, m, factors, Room(A.dtype.char), _integers(1))
     return _matrices(stack, A.shape[:-2])
@@ -410,7 +399,7 @@ def ormqr(A: np.ndarray, tau: np.ndarray, C: np.ndarray, left: bool, adjoint: bo
     is_complex, (m, n), count = A.dtype.kind == "c", C.shape[-2:], tau.shape[-1]
     routine = "unmqr" if is_complex else "ormqr"
     letter = _letter(C, routine)
-    if not letter or not count:
+    if not count:
         return None
     lead, rows = C.shape[:-2], A.shape[-2]
     result, words = _stack(C), ("L" if left else "R", ("C" if is_complex else "T") if adjoint else "N")
@@ -421,9 +410,7 @@ def ormqr(A: np.ndarray, tau: np.ndarray, C: np.ndarray, left: bool, adjoint: bo
 
 
 @native("linalg.qr")
-def qr(A: np.ndarray, mode: str) -> Arrays | None:
-    if not _letter(A, "geqrf", "ungqr" if A.dtype.kind == "c" else "orgqr"):
-        return None
+def qr(A: np.ndarray, mode: str) -> Arrays:
     m, n = A.shape[-2:]
     size = m if mode == "complete" else min(m, n)
     packed, tau = geqrf(A)
@@ -443,8 +430,6 @@ def qr(A: np.ndarray, mode: str) -> Arrays | None:
 def svd(A: np.ndarray, full_matrices: bool, vectors: bool) -> Any:
     """U, S and Vh, or S alone; S is NaN where the iteration does not converge."""
     letter, (m, n) = _letter(A, "gesdd"), A.shape[-2:]
-    if not letter:
-        return None
     stack, real, short, lead = _stack(A), _REAL[A.dtype.char], min(m, n), A.shape[:-2]
     count, char = len(stack), A.dtype.char
     rows, columns = (m, n) if full_matrices else (short, short)
@@ -464,8 +449,6 @@ def svd(A: np.ndarray, full_matrices: bool, vectors: bool) -> Any:
 def eig(A: np.ndarray, vectors: bool) -> Any:
     """Eigenvalues, and the eigenvectors where they are wanted, complex; None where an iteration does not converge."""
     letter, n = _letter(A, "geev"), A.shape[-1]
-    if not letter:
-        return None
     stack, real, char, lead = _stack(A), _REAL[A.dtype.char], A.dtype.char, A.shape[:-2]
     count, info = len(stack), _integers(len(stack))
     right, word = np.empty((count, n, n) if vectors else (1,), char), "V" if vectors else "N"
@@ -497,7 +480,7 @@ def _joined(right: np.ndarray, imaginary: np.ndarray) -> np.ndarray:
 def gelsy(A: np.ndarray, X: np.ndarray, rcond: float) -> Arrays | None:
     """Solutions of least norm in the first rows of the right hand sides' place, and ranks."""
     letter, (m, n), columns = _letter(A, "gelsy"), A.shape[-2:], X.shape[-1]
-    if not letter or not X.size:
+    if not X.size:
         return None
     lead, real = X.shape[:-2], _REAL[A.dtype.char]
     stack, right = _stack(A, lead), _stack(X)

@@ -396,18 +396,19 @@ def run(op: Op, values: Any, compute: Any = None, result: Any = None, out: np.nd
 def _run_part(op: Op, values: Any, compute: Any, result: Any, out: np.ndarray | None, part: int) -> np.ndarray | None:
     """Result number ``part`` of ``run``."""
     looks = [_look(op, value) if i in op.positions else fixed(value) for i, value in enumerate(values)]
-    operands = _operands(values, looks, compute)
-    key = (op, compute, result, out is not None and out.dtype, part, *looks)
-    plan = _planned(key, op, _values(op, looks), lambda: _plan_of(op, values, looks, compute, result, out, part))
+
+    def planned() -> tuple[Any, Plan | None]:
+        key = (op, compute, result, out is not None and out.dtype, part, *looks)
+        return key, _planned(key, op, _values(op, looks), lambda: _plan_of(op, values, looks, compute, result, out, part))
+
+    key, plan = planned()
     if plan is None and "number" in looks:  # an expression that asks for the value of a number is made for that number
         looks = [fixed(value) if look == "number" else look for look, value in zip(looks, values, strict=True)]
-        operands = _operands(values, looks, compute)
-        key = (op, compute, result, out is not None and out.dtype, part, *looks)
-        plan = _planned(key, op, _values(op, looks), lambda: _plan_of(op, values, looks, compute, result, out, part))
+        key, plan = planned()
     if plan is None:
         return None
     try:
-        return plan.run(*operands, out=out)
+        return plan.run(*_operands(values, looks, compute), out=out)
     except (Untraceable, NoKernel):
         _plans[key] = None
         return None

@@ -21,12 +21,12 @@ from ...core.arrays.copies import contiguous
 from ...core.arrays.native import native
 from ...core.layout import channels_last, channels_last_3d, is_contiguous_as
 from ..compiler.build import kernel
-from ..compiler.language import Builder, Value
+from ..compiler.language import FLOATS, Builder, Value
 from ..compiler.memory import empty
 
 _SPAN = 4096  # elements of the result in a chunk
 _FEW = 8  # along ``inner``: fewer are gathered
-_ELEMENTS = {np.dtype(np.float32): "f32", np.dtype(np.float64): "f64"}
+
 Table = tuple[np.ndarray, np.ndarray, np.ndarray | None]  # numbers (count), places and weights (taps, count)
 
 
@@ -91,7 +91,7 @@ def _along(input: np.ndarray, axis: int, table: Table) -> np.ndarray:
     arrays = [input, result, numbers.astype(np.int32), np.ascontiguousarray(places, np.int32)]
     if weights is not None:
         arrays.append(weights)
-    run = resample_axis(_ELEMENTS[input.dtype], weights is not None, inner != 1)
+    run = resample_axis(FLOATS[input.dtype], weights is not None, inner != 1)
     run(-(-units // per), *map(id, arrays), size, count, inner, len(places), units, per, blocks)
     return result
 
@@ -119,7 +119,7 @@ def _adjoint(places: np.ndarray, weights: np.ndarray | None, size: int) -> Table
 
 
 def _each_axis(input: np.ndarray, plan: Any, sizes: Any, table: Any) -> np.ndarray | None:
-    if input.dtype not in _ELEMENTS or not input.size or all(axis_plan is None for axis_plan in plan):
+    if input.dtype not in FLOATS or not input.size or all(axis_plan is None for axis_plan in plan):
         return None
     if not input.flags.c_contiguous and input.ndim > 3 and is_contiguous_as(input, channels_last if input.ndim == 4 else channels_last_3d):
         return None
