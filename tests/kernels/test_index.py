@@ -35,7 +35,7 @@ def printed(program: str, path: Path = ROOT, folder: Path = ROOT) -> str:
 def test_the_index_is_what_decorators_register() -> None:
     """In a process of its own: other tests register kernels, too."""
     assert kernel_index.PATH.read_text() == printed("from tools import kernel_index; print(kernel_index.text(), end='')"), (
-        f"flambeau/kernels/index.py is out of date: run `{kernel_index.COMMAND}`"
+        f"flambeau/kernels/index.txt is out of date: run `{kernel_index.COMMAND}`"
     )
 
 

@@ -60,7 +60,7 @@ _BACKEND = f"{__package__.partition('.')[0]}.kernels"
 _POINTWISE = "families.pointwise"  # the module of element-wise kernels
 
 _registered: dict[str, Callable[..., Any]] = {}  # by operation, filled by @native
-registering: dict[str, str] = {}  # the module that registered each, of which ``kernels/index.py`` is made
+registering: dict[str, str] = {}  # the module that registered each, of which ``kernels/index.txt`` is made
 _found: dict[str, Callable[..., Any] | None] = {}  # results of ``find``
 _modules: dict[str, Any] = {}  # modules of the back end that are there
 
@@ -90,7 +90,7 @@ switch.on = _initial()
 
 
 def native(*names: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Decorator: the native kernel of the operations ``names``; ``kernels/index.py`` has them, too."""
+    """Decorator: the native kernel of the operations ``names``; ``kernels/index.txt`` has them, too."""
     module = sys._getframe(1).f_globals["__name__"]
 
     def register(function: Callable[..., Any]) -> Callable[..., Any]:

@@ -32,7 +32,6 @@ import os
 import struct
 from collections.abc import Callable
 from functools import partial
-from pathlib import Path
 from string import Template
 
 import numpy as np
@@ -40,6 +39,7 @@ import numpy as np
 from ...core import late
 from ...core.arrays.threads import Threads
 from ...core.calls.interruption import NoArray
+from ..data import text_beside
 from . import image, target as targets
 from .machine_code import compiled
 
@@ -54,28 +54,23 @@ _UNITS = 32767  # units of a job at most, so that both counts fit 16 bits; more 
 _LIMIT, _PYTHON = 32, 56
 _REFUSED = "a native kernel was given something else than a numpy.ndarray"
 
-_SYSCALL = {
-    "x86_64": ("syscall", "={rax},{rax},{rdi},{rsi},{rdx},{r10},{r8},{r9},~{rcx},~{r11},~{memory}", 202, 24),
-    "aarch64": ("svc #0", "={x0},{x8},{x0},{x1},{x2},{x3},{x4},{x5},~{memory}", 98, 124),
-}
-_PAUSE = {
-    "x86_64": ("declare void @llvm.x86.sse2.pause()", "call void @llvm.x86.sse2.pause()"),
-    "aarch64": ("declare void @llvm.aarch64.hint(i32)", "call void @llvm.aarch64.hint(i32 1)"),
+# By processor: the instruction of system calls and its registers, the numbers of futex and sched_yield, and how a thread pauses.
+_PROCESSORS = {
+    "x86_64": ("syscall", "={rax},{rax},{rdi},{rsi},{rdx},{r10},{r8},{r9},~{rcx},~{r11},~{memory}", 202, 24, "@llvm.x86.sse2.pause()", ""),
+    "aarch64": ("svc #0", "={x0},{x8},{x0},{x1},{x2},{x3},{x4},{x5},~{memory}", 98, 124, "@llvm.aarch64.hint(i32 1)", "i32"),
 }
 
 
 def source(target: targets.Target) -> tuple[str, str]:
     """The IR of ``launch(record, function, arguments, chunks)`` and of ``worker(record)``, which never returns."""
-    processor = target.triple.split("-")[0]
-    instruction, registers, futex, sched_yield = _SYSCALL[processor]
-    declaration, pause = _PAUSE[processor]
+    instruction, registers, futex, sched_yield, pause, operand = _PROCESSORS[target.triple.split("-")[0]]
 
     def syscall(number: int, a: str = "0", b: str = "0", c: str = "0") -> str:
         return f'call i64 asm sideeffect "{instruction}", "{registers}"(i64 {number}, i64 {a}, i64 {b}, i64 {c}, i64 0, i64 0, i64 0)'
 
     values = {
-        "declaration": declaration,
-        "pause": pause,
+        "declaration": f"declare void {pause.partition('(')[0]}({operand})",
+        "pause": f"call void {pause}",
         "wait": syscall(futex, "%epoch_number", "128", "%seen_epoch"),
         "wake": syscall(futex, "%epoch_number", "129", "%more"),
         "give_way": syscall(sched_yield),
@@ -83,7 +78,7 @@ def source(target: targets.Target) -> tuple[str, str]:
         "patience": PATIENCE,
         "most_units": _UNITS,
     }
-    ir = Template(Path(__file__).with_name("pool.ll").read_text(encoding="utf-8"))
+    ir = Template(text_beside(__file__, "pool.ll"))
     return ir.substitute(values, entry="launch"), ir.substitute(values, entry="worker")
 
 

@@ -10,8 +10,9 @@ from __future__ import annotations
 
 import json
 from functools import cache
-from pathlib import Path
 from typing import Any, NamedTuple
+
+from ..data import text_beside
 
 
 class Pieces(NamedTuple):
@@ -29,7 +30,7 @@ class Pieces(NamedTuple):
 @cache
 def entries(file: str) -> dict[str, dict[str, Any]]:
     """The contents of a data file, by the tables' names."""
-    return json.loads(Path(__file__).with_name(file).read_text(encoding="utf-8"))
+    return json.loads(text_beside(__file__, file))
 
 
 @cache
