@@ -32,6 +32,7 @@ from __future__ import annotations
 import operator
 import struct
 from collections.abc import Callable, Collection, Sequence
+from functools import partialmethod
 from typing import Any, TypeVar
 
 import ml_dtypes
@@ -65,6 +66,12 @@ def register_element(element: str) -> str:
 def llvm_name(element: str, lanes: int = 1) -> str:
     llvm = _NAMES.get(element) or "i" + element[1:]
     return llvm if lanes == 1 else f"<{lanes} x {llvm}>"
+
+
+def intrinsic_suffix(element: str, lanes: int) -> str:
+    """How names of intrinsics say what they are for."""
+    llvm = element if element[0] == "f" else "i" + element[1:]
+    return llvm if lanes == 1 else f"v{lanes}{llvm}"
 
 
 def literal(value: Any, element: str) -> str:
@@ -338,9 +345,7 @@ class Builder:
     def _intrinsic(self, name: str, *values: Any) -> Value:
         model = max((v for v in values if isinstance(v, Value)), key=lambda v: v.lanes)
         operands = [self.like(v, model) for v in values]
-        llvm = model.element if model.is_float else "i" + model.element[1:]
-        suffix = llvm if model.lanes == 1 else f"v{model.lanes}{llvm}"
-        return self.call(f"llvm.{name}.{suffix}", model.element, model.lanes, *operands)
+        return self.call(f"llvm.{name}.{intrinsic_suffix(model.element, model.lanes)}", model.element, model.lanes, *operands)
 
     def fma(self, a: Any, b: Any, c: Any) -> Value:
         """``a * b + c``: one rounding where the processor has the instruction, two elsewhere."""
@@ -401,19 +406,6 @@ class Builder:
         magic = 1.5 * 2.0**23 if a.element == "f32" else 1.5 * 2.0**52
         return (a + magic) - magic
 
-    def floor(self, a: Value) -> Value:
-        return self._whole("floor", a)
-
-    def ceil(self, a: Value) -> Value:
-        return self._whole("ceil", a)
-
-    def trunc(self, a: Value) -> Value:
-        return self._whole("trunc", a)
-
-    def rint(self, a: Value) -> Value:
-        """To the nearest whole number, ties to even."""
-        return self._whole("rint", a)
-
     def _whole(self, name: str, a: Value) -> Value:
         """Rounding functions; on processors without the instruction by the sum with a number from which on floats are whole."""
         if self.target.has_rounding:
@@ -429,6 +421,11 @@ class Builder:
         elif name == "ceil":
             near = self.copysign(self.select(near < a, near + 1.0, near), a)
         return self.select(size < whole, near, a)
+
+    floor = partialmethod(_whole, "floor")
+    ceil = partialmethod(_whole, "ceil")
+    trunc = partialmethod(_whole, "trunc")
+    rint = partialmethod(_whole, "rint")  # ties to even
 
     # -- conversions ----------------------------------------------------------------------------------------------------------
     def bits(self, a: Value, element: str | None = None) -> Value:
@@ -482,7 +479,7 @@ class Builder:
             raw = self.const(0 if element in REGISTER else other, "i16" if element == "f16" else memory, lanes)
             if element == "f16":
                 raw = Value(self, "zeroinitializer", "f16", lanes)
-            name = f"llvm.masked.load.v{lanes}{'i8' if memory == 'b8' else _intrinsic_element(memory)}.p0"
+            name = f"llvm.masked.load.{intrinsic_suffix(memory, lanes)}.p0"
             result = llvm_name(memory, lanes)
             self.declared[name] = f"declare {result} @{name}(ptr, i32, <{lanes} x i1>, {result})"
             got = self.emit(
@@ -502,7 +499,7 @@ class Builder:
         if mask is None or value.lanes == 1:
             self.effect(f"store {raw.type} {raw.text}, ptr {at.text}, align {size}")
             return
-        name = f"llvm.masked.store.v{value.lanes}{'i8' if memory == 'b8' else _intrinsic_element(memory)}.p0"
+        name = f"llvm.masked.store.{intrinsic_suffix(memory, value.lanes)}.p0"
         self.declared[name] = f"declare void @{name}({raw.type}, ptr, i32, <{value.lanes} x i1>)"
         self.effect(f"call void @{name}({raw.type} {raw.text}, ptr {at.text}, i32 {size}, <{value.lanes} x i1> {mask.text})")
 
@@ -528,7 +525,7 @@ class Builder:
         memory = "i16" if element == "bf16" else element
         n = index.lanes
         at = self.emit(f"getelementptr {_memory_name(step or element)}, ptr {pointer.text}, {index.type} {index.text}", "ptr", n)
-        name = f"llvm.masked.gather.v{n}{'i8' if memory == 'b8' else _intrinsic_element(memory)}.v{n}p0"
+        name = f"llvm.masked.gather.{intrinsic_suffix(memory, n)}.v{n}p0"
         result = llvm_name(memory, n)
         self.declared[name] = f"declare {result} @{name}(<{n} x ptr>, i32, <{n} x i1>, {result})"
         lanes = mask.text if mask is not None else "splat (i1 true)"
@@ -645,12 +642,12 @@ class Builder:
         start, stop, step = (self.like(v, model) for v in (start, stop, step))
 
         def advance(index: Value, *values: Value) -> tuple[Any, ...]:
-            results = _as_tuple(body(index, *values))
+            results = as_tuple(body(index, *values))
             if len(results) != len(values):
                 raise TypeError(f"{self.name}: a loop's body returned {len(results)} values for {len(values)} carried ones")
             return index + step, *results
 
-        _, *last = _as_tuple(self.repeat(lambda index, *_: index < stop, advance, (start, *carried)))
+        _, *last = as_tuple(self.repeat(lambda index, *_: index < stop, advance, (start, *carried)))
         return tuple(last) if len(last) != 1 else last[0]
 
     def repeat(self, more: Callable[..., Value], body: Callable[..., Any], carried: Sequence[Value]) -> Any:
@@ -666,7 +663,7 @@ class Builder:
         condition = more(*slots)
         self.effect(f"br i1 {condition.text}, label %body{n}, label %after{n}")
         self.label(f"body{n}")
-        results = _as_tuple(body(*slots))
+        results = as_tuple(body(*slots))
         for k, (slot, first, result) in enumerate(zip(slots, carried, results, strict=True)):
             result = self.like(result, slot)
             self.lines[place + k] = f"  {slot.text} = phi {slot.type} [{first.text}, %{before}], [{result.text}, %{self.block}]"
@@ -680,11 +677,11 @@ class Builder:
         n = self.count
         self.effect(f"br i1 {condition.text}, label %then{n}, label %else{n}")
         self.label(f"then{n}")
-        yes, yes_block = _as_tuple(then()), None
+        yes = as_tuple(then())
         self.effect(f"br label %join{n}")
         yes_block = self.block
         self.label(f"else{n}")
-        no = _as_tuple(otherwise() if otherwise is not None else None)
+        no = as_tuple(otherwise() if otherwise is not None else None)
         self.effect(f"br label %join{n}")
         no_block = self.block
         self.label(f"join{n}")
@@ -745,24 +742,24 @@ class Builder:
 
         def unrolled(i: Value, *values: Value) -> Any:
             for u in range(unroll):
-                values = _as_tuple(body(i + u * lanes, None, *values))
+                values = as_tuple(body(i + u * lanes, None, *values))
             return values
 
         values: Any = tuple(carried)
         done = start
         for width, run in [(wide, unrolled)] + ([(lanes, lambda i, *v: body(i, None, *v))] if unroll > 1 else []):
             end = stop - ((stop - done) % width) if width & (width - 1) else stop - ((stop - done) & (width - 1))
-            values = _as_tuple(self.loop(done, end, run, step=width, carried=values))
+            values = as_tuple(self.loop(done, end, run, step=width, carried=values))
             done = end
         if lanes > 1:
             last = done
-            values = _as_tuple(
+            values = as_tuple(
                 self.when(last < stop, lambda: body(last, self.mask_below(last, stop, lanes), *values), lambda: values or None)
             )
         return values if len(values) != 1 else values[0]
 
 
-def _as_tuple(values: Any) -> tuple[Value, ...]:
+def as_tuple(values: Any) -> tuple[Value, ...]:
     if values is None:
         return ()
     return tuple(values) if isinstance(values, (tuple, list)) else (values,)
@@ -770,7 +767,3 @@ def _as_tuple(values: Any) -> tuple[Value, ...]:
 
 def _memory_name(element: str) -> str:
     return "i16" if element == "bf16" else llvm_name(element)
-
-
-def _intrinsic_element(element: str) -> str:
-    return element if element[0] == "f" else "i" + element[1:]

@@ -26,10 +26,10 @@ from typing import Any, NamedTuple
 
 from ..compiler.arguments import Array, Integer, Number, Record
 from ..compiler.build import kernel
-from ..compiler.language import Builder, Value
+from ..compiler.language import Builder, Value, as_tuple
 from ..mathematics.vectors import exp, log
 from .microkernel import borrow, give_back
-from .tiles import Tiles, aligned, as_values, below, by_rows, register_of, rows_at_once
+from .tiles import Tiles, aligned, below, by_rows, register_of, rows_at_once
 
 TILE = 64  # keys of a tile in the forward pass, queries of one in the backward pass
 _LOWEST = float("-inf")
@@ -155,7 +155,7 @@ def attend(k: Builder, element: str, vectors: int, is_causal: bool, mask: Mask |
             return k.when(seen, lambda: forward.add(*operands, [group], state, mask), lambda: state)
 
         stop = k.least(first, a.keys) if is_causal else a.keys
-        state = list(as_values(k.loop(0, stop, tile, step=TILE, carried=state)))
+        state = list(as_tuple(k.loop(0, stop, tile, step=TILE, carried=state)))
         if is_causal:
             operands = rows(first)
             seen = k.most(k.least(a.keys - first, t.width), 0)
@@ -198,7 +198,7 @@ class _Forward:
         def look(j: Value, *seen: Value) -> list[Value]:
             return [before | value.ne(lowest) for before, value in zip(seen, t.line(self.bias, j, t.every), strict=True)]
 
-        seen = as_values(k.loop(0, height, look, carried=[k.const(False, "b1", t.lanes)] * t.vectors))
+        seen = as_tuple(k.loop(0, height, look, carried=[k.const(False, "b1", t.lanes)] * t.vectors))
         return _any_of(k, seen)
 
     def add(
@@ -223,7 +223,7 @@ class _Forward:
                 t.put(values, self.scores, j, span)
                 return [total + value_of for total, value_of in zip(totals, values, strict=True)]
 
-            later = as_values(k.loop(start, stop, power, carried=[sums[v] for v in span]))
+            later = as_tuple(k.loop(start, stop, power, carried=[sums[v] for v in span]))
             for v, value_of in zip(span, later, strict=True):
                 sums[v] = value_of
         _add_products(t, value, self.a.by_value, self.scores, self.total, self.a.out_depth, groups, shrink)
@@ -388,7 +388,7 @@ class _Backward:
                 slopes, outputs = (t.line(panel, e, t.every) for panel in (self.value, self.of_value))
                 return [k.fma(a, b, c) for a, b, c in zip(slopes, outputs, total, strict=True)]
 
-            total = as_values(k.loop(0, self.a.out_depth, add, carried=[t.zero] * t.vectors))
+            total = as_tuple(k.loop(0, self.a.out_depth, add, carried=[t.zero] * t.vectors))
             t.put(total, k.at(self.deltas, first, t.element), 0, t.every)
 
         k.loop(0, self.a.length, block, step=t.width)
@@ -431,7 +431,7 @@ class _Backward:
             return [before | bias.ne(_LOWEST) for before, bias in zip(seen, biases, strict=True)]
 
         lines = k.least(height, 1) if mask.is_shared else height
-        seen = as_values(k.loop(0, lines, line, carried=[k.const(False, "b1", t.lanes)] * t.vectors))
+        seen = as_tuple(k.loop(0, lines, line, carried=[k.const(False, "b1", t.lanes)] * t.vectors))
         return _any_of(k, seen)
 
     def _bias(self, corner: Value, mask: Mask, i: Value, v: int, count: Value) -> Value:

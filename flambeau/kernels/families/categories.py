@@ -6,12 +6,11 @@ import numpy as np
 
 from ...core.arrays.native import native
 from ..compiler.build import kernel
-from ..compiler.language import ELEMENTS, Builder, Value
+from ..compiler.language import FLOATS, Builder, Value
 from ..compiler.memory import empty
 
 _ROWS = 8  # side by side: a sum waits for the one before it, eight rows do not wait for each other
 _CHUNK = 1 << 15  # elements
-_FLOATS = ("f32", "f64")
 
 
 @kernel
@@ -67,8 +66,8 @@ def first_reaching(k: Builder, element: str) -> None:
 @native("random.running_sums")
 def sums_of_rows(rows: np.ndarray) -> np.ndarray | None:
     """Running sums; None where an element is negative or not finite, or a row has nothing but zeros."""
-    element = ELEMENTS.get(rows.dtype)
-    if element not in _FLOATS:
+    element = FLOATS.get(rows.dtype)
+    if element is None:
         return None
     given, (count, columns), flag = np.ascontiguousarray(rows), rows.shape, np.zeros(1, np.int64)
     sums, per = empty(rows.shape, rows.dtype), max(_CHUNK // (columns * _ROWS), 1) * _ROWS
@@ -78,8 +77,8 @@ def sums_of_rows(rows: np.ndarray) -> np.ndarray | None:
 
 @native("random.first_reaching")
 def places_of_shares(sums: np.ndarray, shares: np.ndarray) -> np.ndarray | None:
-    element = ELEMENTS.get(sums.dtype)
-    if element not in _FLOATS or not sums.flags.c_contiguous:
+    element = FLOATS.get(sums.dtype)
+    if element is None or not sums.flags.c_contiguous:
         return None
     (count, columns), out = sums.shape, empty(shares.shape, np.dtype(np.int64))
     steps, each = (columns - 1).bit_length(), shares.shape[1]

@@ -12,10 +12,10 @@ import numpy as np
 from ..compiler import target as targets
 from ..compiler.arguments import Array, Integer, Record
 from ..compiler.build import kernel
-from ..compiler.language import ELEMENTS, Builder, Value
+from ..compiler.language import ELEMENTS, Builder, Value, as_tuple
 from ..compiler.memory import empty
 from .microkernel import Images, Strides, images_of, strides_of, strides_of_images
-from .tiles import as_values, transposed
+from .tiles import transposed
 
 CHUNK = 16384  # elements of a chunk, about
 
@@ -109,7 +109,7 @@ class _Row:
             return k.when(seen, lambda: self.added(t, (iy, ix, c), total, wide, mask), lambda: total)
 
         start = [k.load(a.bias, c + u * lanes, element, lanes, mask) for u in range(wide)] * pixels
-        for i, value in enumerate(as_values(k.loop(0, a.images.count, tap, carried=start))):
+        for i, value in enumerate(as_tuple(k.loop(0, a.images.count, tap, carried=start))):
             k.store(value, self.target, (ox + i // wide) * a.result.x + c + i % wide * lanes, element, mask)
 
     def added(self, t: Value, seen: tuple[Value, Value, Value], total: tuple[Value, ...], wide: int, mask: Value | None) -> list[Value]:

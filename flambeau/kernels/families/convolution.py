@@ -471,11 +471,8 @@ def correlate(
 ) -> np.ndarray | None:
     """The convolution; geometry has been checked."""
     if x.ndim == 5:
-        return (
-            None
-            if last or _unfit(x, weight, ranks=(5,))
-            else volumes.correlate(correlate, x, weight, bias, stride, padding, dilation, groups)
-        )
+        unfit = last or _unfit(x, weight, ranks=(5,))
+        return None if unfit else volumes.correlate(correlate, x, weight, bias, stride, padding, dilation, groups)
     return _planned(_correlation, x, weight, stride, padding, dilation, groups, last)(x, weight, bias)
 
 

@@ -15,7 +15,7 @@ import math
 from collections.abc import Sequence
 from functools import lru_cache
 from itertools import pairwise
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -32,6 +32,7 @@ _TILED = 128  # rows and columns of a block that is transposed: both sides of it
 _ROWS, _COLUMNS, _ROW_BLOCK, _COLUMN_BLOCK, _ROW_BLOCKS, _COLUMN_BLOCKS, _DIMS, _UNITS, _PER = range(9)  # places in a plan's table
 # ... of the steps in bytes: rows and columns of the source, of the target; then (size, step, step) per outer dimension
 _STEPS, _OUTER = 9, 13
+Dim = TypeVar("Dim", bound=tuple[int, ...])
 
 
 # -- kernels -------------------------------------------------------------------------------------------------------------------
@@ -181,11 +182,10 @@ _MODES = {"rows": _rows, "spread": _spread, "reversed": _reversed, "strided": _s
 @lru_cache(maxsize=512)
 def plan(shape: tuple[int, ...], source: tuple[int, ...], target: tuple[int, ...], size: int) -> tuple[Any, int, np.ndarray]:
     """Kernel, number of chunks and table to copy elements of ``size`` bytes between arrays of the given steps."""
-    dims = [dim for dim in zip(shape, source, target, strict=True) if dim[0] != 1]
-    dims.sort(key=lambda dim: -dim[2])
+    dims = sorted([dim for dim in zip(shape, source, target, strict=True) if dim[0] != 1], key=lambda dim: -dim[2])
     if size == 16:
         dims, size = [*dims, (2, 8, 8)], 8
-    dims = _merged(dims) or [(1, size, size)]
+    dims = merged(dims) or [(1, size, size)]
     mode, rows, columns, size = _plane(dims, size)
     dims = [dim for dim in dims if dim is not rows and dim is not columns]
     n, s, t = columns
@@ -206,15 +206,15 @@ def plan(shape: tuple[int, ...], source: tuple[int, ...], target: tuple[int, ...
     return strided_copy(mode, f"u{8 * size}"), -(-units // per), np.array(table, np.int64)
 
 
-def _merged(dims: list[tuple[int, int, int]]) -> list[tuple[int, int, int]]:
-    """Neighbours that can be walked in one go are one dimension."""
-    merged: list[tuple[int, int, int]] = []
-    for n, s, t in dims:
-        if merged and merged[-1][1] == n * s and merged[-1][2] == n * t:
-            merged[-1] = (merged[-1][0] * n, s, t)
-        else:
-            merged.append((n, s, t))
-    return merged
+def merged(dims: Sequence[Dim]) -> list[Dim]:
+    """Dimensions ``(size, step, ...)`` without those of size 1, neighbours that can be walked in one go as one."""
+    found: list[Any] = []
+    for n, *steps in dims:
+        if found and all(before == n * step for before, step in zip(found[-1][1:], steps, strict=True)):
+            found[-1] = (found[-1][0] * n, *steps)
+        elif n != 1:
+            found.append((n, *steps))
+    return found
 
 
 def _plane(dims: list[tuple[int, int, int]], size: int) -> tuple[str, tuple[int, int, int], tuple[int, int, int], int]:

@@ -81,8 +81,7 @@ def take_elements(k: Builder, index_element: str, element: str, along: bool) -> 
     def unit(u: Value, wrong: Value) -> Value:
         row = u // blocks
         first = (u - row * blocks) * block
-        a = row // b_size
-        b = row - a * b_size
+        a, b = divmod(row, b_size)
         from_, at = k.at(source, a * s_a, element), k.at(indices, a * i_a + b * i_b, index_element)
         to = k.at(result, row * c_size, element)
 
@@ -100,6 +99,7 @@ def take_elements(k: Builder, index_element: str, element: str, along: bool) -> 
     k.for_chunks(lambda c: _mark(k, bad, k.any(k.loop(c * per, k.least((c + 1) * per, units), unit, carried=(fine,)))))
 
 
+_COMBINED = ("f32", "f64", "i32", "i64")
 _COMBINE: dict[str, Callable[[Builder, Value, Value], Value]] = {
     "sum": lambda k, a, b: a + b,
     "prod": lambda k, a, b: a * b,
@@ -435,13 +435,7 @@ def index_add(input: np.ndarray, dim: int, index: np.ndarray, source: np.ndarray
 def combined_rows(result: np.ndarray, dim: int, index: np.ndarray, source: np.ndarray, reduce: str, wrap: bool = True) -> np.ndarray | None:
     """``result``, row-major, whose entries at the positions ``index`` of ``dim`` are combined with those of ``source``."""
     element, index_element = ELEMENTS.get(result.dtype), _INDEX_ELEMENTS.get(index.dtype)
-    if (
-        element not in ("f32", "f64", "i32", "i64")
-        or index_element is None
-        or source.dtype != result.dtype
-        or not result.size
-        or not index.size
-    ):
+    if element not in _COMBINED or index_element is None or source.dtype != result.dtype or not result.size or not index.size:
         return None
     if source.shape != (*result.shape[:dim], index.size, *result.shape[dim + 1 :]):
         return None
@@ -527,7 +521,7 @@ def _combined(input: np.ndarray, dim: int, index: np.ndarray, src: np.ndarray, r
     """A copy of ``input`` in which each element of ``src`` is combined with what stands at its index along ``dim``; itself if it is new."""
     planes = _planes(input, dim, index)
     element = ELEMENTS.get(input.dtype)
-    if planes is None or not input.shape[dim] or src.shape != index.shape or element not in ("f32", "f64", "i32", "i64"):
+    if planes is None or not input.shape[dim] or src.shape != index.shape or element not in _COMBINED:
         return None
     outer, n, inner = planes
     size = input.shape[dim]

@@ -21,13 +21,8 @@ _BINS = 1 << 14  # more of them do not stay in cache
 def count_in_bins(k: Builder, element: str, has_edges: bool) -> None:
     """``counts[chunk, bin]``; an element's bin is at most one beside what arithmetic says where the ``edges`` are given."""
     x, counts, edges = k.array(), k.array(), k.array()
-    n, bins, span, low, width, first, last = (
-        *(k.integer() for _ in range(3)),
-        k.number("f64"),
-        k.number("f64"),
-        k.number(element),
-        k.number(element),
-    )
+    n, bins, span = (k.integer() for _ in range(3))
+    low, width, first, last = (k.number(number) for number in ("f64", "f64", element, element))
     lanes = k.lanes(element)
     places = k.scratch(lanes, "i64")
     most = bins - 1

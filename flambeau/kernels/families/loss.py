@@ -213,9 +213,8 @@ def _numbers(count: int) -> np.ndarray:
 def _mean_of_few(input: np.ndarray, target: np.ndarray) -> np.ndarray | None:
     """The mean for so few samples that NumPy has them before a kernel starts; None where a target is no class."""
     count = target.size
-    if (
-        not count or input.dtype not in (_F32, _F64) or np.maximum.reduce(target.view(np.uint64)) >= input.shape[1]
-    ):  # negative ones are large
+    # negative targets are large without their sign
+    if not count or input.dtype not in (_F32, _F64) or np.maximum.reduce(target.view(np.uint64)) >= input.shape[1]:
         return None
     return np.asarray(np.add.reduce(input[_numbers(count), target]) / input.dtype.type(-count))
 

@@ -281,16 +281,13 @@ class _Channels:
 
     def each(self, body: Callable[[], None]) -> None:
         """``body()`` for all channels, ``width`` of them a chunk."""
-        k = self.k
+        k, width = self.k, self.width
 
         def step(j: Value, mask: Value | None) -> None:
             self.j, self.mask = j, mask
             body()
 
-        def chunk(c: Value) -> None:
-            k.vector_loop(c * self.width, k.least((c + 1) * self.width, self.channels), self.lanes, step)
-
-        k.for_chunks(chunk)
+        k.for_chunks(lambda c: k.vector_loop(c * width, k.least((c + 1) * width, self.channels), self.lanes, step))
 
     def take(self, pointer: Value, row: Any = None) -> Value:
         index = self.j if row is None else row * self.channels + self.j

@@ -18,11 +18,11 @@ from typing import Any
 
 import numpy as np
 
+from ...core.arrays.copies import contiguous
 from ...core.arrays.native import native
 from ...core.layout import channels_last, is_contiguous_as
 from ..compiler.language import FLOATS
 from ..compiler.memory import empty
-from .copies import contiguous
 from .pooling_kernels import Units, Windows, add_at_places, bin_places, pool_channels, pool_planes, spread_channels, spread_planes
 
 CHUNK = 1 << 17  # bytes of input
@@ -138,10 +138,6 @@ def _layout(input: np.ndarray) -> str:
         one = input.ndim == 4 and input.shape[1] == 1 and input.strides[1] < input.strides[2] * input.shape[2]
         return "" if one else "columns"  # one channel may be told to lie innermost, and then does in the result
     return "channels" if input.ndim == 4 and input.shape[1] > 1 and is_contiguous_as(input, channels_last) else ""
-
-
-def _together(array: np.ndarray) -> np.ndarray:
-    return array if array.flags.c_contiguous else contiguous(array)
 
 
 def _result(shape: tuple[int, ...], layout: str, dtype: Any) -> np.ndarray:
@@ -266,7 +262,7 @@ def scatter_planes(source: np.ndarray, indices: np.ndarray, spatial: Any) -> np.
         planes, channels = lead
         block = min(channels, 64)
         source = np.moveaxis(source, 1, -1)
-    source = _together(source)
+    source = contiguous(source)
     blocks = -(-channels // block)
     chunks, units = _units(planes * blocks, area * block * source.itemsize)
     add_at_places(element).launch(
@@ -301,7 +297,7 @@ def _spreading(grad_output: np.ndarray, axes: Axes, shape: tuple[int, ...]) -> P
 
     def run(grad_output: np.ndarray) -> np.ndarray:
         result = empty(shape, dtype)
-        by_planes(g=_together(grad_output), y=result, rows=empty((chunks, x.size), dtype))
+        by_planes(g=contiguous(grad_output), y=result, rows=empty((chunks, x.size), dtype))
         return result
 
     return run
@@ -348,7 +344,7 @@ def largest_of_bins(input: np.ndarray, size: Any) -> tuple[np.ndarray, np.ndarra
     area = math.prod(spatial)
     if element is None or not input.size or 0 in size or area >= 1 << 31 or (input.ndim > 3 and not _is_plain(input)):
         return None
-    source = _together(input)
+    source = contiguous(input)
     sizes, counts = [1] * (3 - rank) + list(spatial), [1] * (3 - rank) + list(size)
     limits = np.array(
         [

@@ -7,7 +7,7 @@ from typing import Any
 
 from ..compiler.arguments import Array, Integer, Record
 from ..compiler.build import kernel
-from ..compiler.language import Builder, Value
+from ..compiler.language import Builder, Value, as_tuple
 
 _NONE = {"sum": 0.0, "max": -math.inf}
 
@@ -91,13 +91,13 @@ def pool_planes(k: Builder, element: str, way: str, stride: int) -> None:
                 return [value, k.splat(k.cast(r * w.width + c, "i32"), lanes) + k.indices(lanes, "i32")][: len(elements)]
 
             kept = k.loop(top + w.rate_y, bottom, lambda r, *kept: combined(k, kept, line(r)), step=w.rate_y, carried=line(top))
-            for value, stored, to in zip(_listed(kept), elements, row, strict=True):
+            for value, stored, to in zip(as_tuple(kept), elements, row, strict=True):
                 k.store(value, to, c, stored, mask)
 
         k.vector_loop(0, w.width, lanes, fold)
 
         def finish(kept: Any, at: Value) -> None:
-            value, *place = _listed(kept)
+            value, *place = as_tuple(kept)
             if way == "sum":
                 value = value / k.splat(k.cast(vertical.divisor(out) * horizontal.divisor(at), element), value.lanes)
             k.store(value, a.y, u * w.wide + at, element)
@@ -139,10 +139,6 @@ def pool_planes(k: Builder, element: str, way: str, stride: int) -> None:
         k.loop(*a.units.of_chunk(k, c), lambda u: unit(u, row))
 
     k.for_chunks(chunk)
-
-
-def _listed(values: Any) -> list[Value]:
-    return list(values) if isinstance(values, (tuple, list)) else [values]
 
 
 def _first_of_two(k: Builder, kept: Any, other: Any) -> tuple[Value, Value]:
@@ -277,7 +273,7 @@ def pool_channels(k: Builder, element: str, way: str) -> None:
                 return k.loop(left, right, lambda q, *kept: tap(r, q, *kept), step=w.rate_x, carried=kept)
 
             first = [k.const(_NONE.get(way, -math.inf), element, lanes), *([k.const(-1, "i32", lanes)] if has_places else [])]
-            value, *place = _listed(k.loop(top, bottom, row, step=w.rate_y, carried=first))
+            value, *place = as_tuple(k.loop(top, bottom, row, step=w.rate_y, carried=first))
             k.store(value if divisor is None else value / k.splat(divisor, lanes), target, c, element, mask)
             if has_places:
                 k.store(k.cast(place[0], "i64"), a.places, u * a.channels + c, "i64", mask)

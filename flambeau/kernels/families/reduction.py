@@ -29,6 +29,7 @@ from ...core.shape import dims_to_sum
 from ..compiler import target as targets
 from ..compiler.language import ELEMENTS
 from ..compiler.memory import empty
+from .copies import merged
 from .reduction_kernels import COLUMNS, join_pieces, memory_element, reduce_columns, reduce_rows
 from .reduction_rules import RULES
 
@@ -60,19 +61,6 @@ class _Plan:
 
 _plans: dict[Any, _Plan | None] = {}
 _DTYPES = {element: dtype for dtype, element in ELEMENTS.items()}
-
-
-def _joined(dims: list[tuple[int, int]]) -> list[tuple[int, int]]:
-    """Dimensions (size, stride), neighbours merged that are one run in memory."""
-    merged: list[tuple[int, int]] = []
-    for size, stride in dims:
-        if size == 1:
-            continue
-        if merged and merged[-1][1] == size * stride:
-            merged[-1] = (merged[-1][0] * size, stride)
-        else:
-            merged.append((size, stride))
-    return merged
 
 
 def _two(dims: list[tuple[int, int]]) -> tuple[tuple[int, int], tuple[int, int]]:
@@ -113,9 +101,9 @@ class _Layout:
 def _layout(a: np.ndarray, dims: tuple[int, ...], ordered: bool) -> _Layout | None:
     """View of an array in one of the two layouts; None if it fits neither."""
     size = a.itemsize
-    kept = _joined([(a.shape[d], a.strides[d]) for d in range(a.ndim) if d not in dims])
+    kept = merged([(a.shape[d], a.strides[d]) for d in range(a.ndim) if d not in dims])
     reduced = [(a.shape[d], a.strides[d]) for d in range(a.ndim) if d in dims]
-    reduced = _joined(reduced if ordered else sorted(reduced, key=lambda dim: -dim[1])) or [(1, size)]
+    reduced = merged(reduced if ordered else sorted(reduced, key=lambda dim: -dim[1])) or [(1, size)]
     if len(reduced) > (1 if ordered else 2):
         return None
     long = reduced[-1][0] > _SHORT or (len(reduced) == 1 and not _can_spread(kept, size))
@@ -147,7 +135,7 @@ def _make_plan(name: str, a: np.ndarray, dims: tuple[int, ...], keepdim: bool, o
     if layout is None:
         copy = tuple(d for d in range(a.ndim) if d not in dims) + tuple(d for d in range(a.ndim) if d in dims)
         n = math.prod(a.shape[d] for d in dims)
-        layout = _Layout("rows", _joined([(a.size // n, n * size)]), [(n, size)])
+        layout = _Layout("rows", merged([(a.size // n, n * size)]), [(n, size)])
     columns = layout.columns
     (no2, so2), (no1, so1) = _two(layout.kept)
     (n2, sr2), (n1, sr1) = _two(layout.reduced)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..compiler.build import kernel
-from ..compiler.language import Builder, Value
+from ..compiler.language import Builder, Value, as_tuple
 from .reduction_rules import RULES, Rule, State, Sweep
 
 _ACCUMULATORS = 4  # registers that take turns: an addition takes 3 or 4 cycles
@@ -60,10 +60,6 @@ def _masked(k: Builder, mask: Value | None, new: State, old: State) -> State:
     return new if mask is None else tuple(k.select(mask, a, b) for a, b in zip(new, old, strict=True))
 
 
-def _values(result: Any) -> State:
-    return result if isinstance(result, tuple) else () if result is None else (result,)
-
-
 def memory_element(element: str) -> str:
     return "b8" if element == "b1" else element
 
@@ -81,7 +77,7 @@ def _piece_state(k: Builder, rule: Rule, run: Callable[[Sweep], State], count: V
     """Run the sweeps of a rule over a piece of rows."""
     if rule.guess is not None:
         guess = run(rule.guess)
-        totals = _values(k.when(rule.trust(k, guess), lambda: guess[: len(rule.sweep.elements)], lambda: run(rule.sweep)))  # type: ignore[misc]
+        totals = as_tuple(k.when(rule.trust(k, guess), lambda: guess[: len(rule.sweep.elements)], lambda: run(rule.sweep)))  # type: ignore[misc]
     else:
         totals = run(rule.sweep)
     if rule.second is None:
@@ -106,7 +102,7 @@ def _row_sweep(k: Builder, sweep: Sweep, element: str, row: Callable[[Value], Va
             new = sweep.step(k, state, x, lambda index: k.cast(i, index) + k.indices(lanes, index))
             return (*rest, *_masked(k, mask, new, state))  # accumulators take turns
 
-        return _values(k.vector_loop(begin, end, lanes, step, carried=accumulators, unroll=count))
+        return as_tuple(k.vector_loop(begin, end, lanes, step, carried=accumulators, unroll=count))
 
     def together(state: State) -> State:
         parts = [state[i * width : (i + 1) * width] for i in range(count)]
@@ -115,7 +111,7 @@ def _row_sweep(k: Builder, sweep: Sweep, element: str, row: Callable[[Value], Va
         return parts[0]
 
     if not sweep.block:
-        return _folded(k, sweep, together(_values(k.loop(first2, last2, lambda r2, *v: run(first1, last1, row(r2), v), carried=start))))
+        return _folded(k, sweep, together(as_tuple(k.loop(first2, last2, lambda r2, *v: run(first1, last1, row(r2), v), carried=start))))
     size = sweep.block * lanes * count
 
     def one_row(r2: Value, *totals: Value) -> State:
@@ -124,9 +120,9 @@ def _row_sweep(k: Builder, sweep: Sweep, element: str, row: Callable[[Value], Va
         def block(i: Value, *before: Value) -> State:
             return sweep.merge(k, before, _cast(k, together(run(i, k.least(i + size, last1), pointer, start)), sweep.totals))
 
-        return _values(k.loop(first1, last1, block, step=size, carried=totals))
+        return as_tuple(k.loop(first1, last1, block, step=size, carried=totals))
 
-    return _folded(k, sweep, _values(k.loop(first2, last2, one_row, carried=_constants(k, sweep.totals, sweep.start, lanes))))
+    return _folded(k, sweep, as_tuple(k.loop(first2, last2, one_row, carried=_constants(k, sweep.totals, sweep.start, lanes))))
 
 
 def _folded(k: Builder, sweep: Sweep, state: State) -> State:
@@ -224,7 +220,7 @@ class _Block:
                 before = [self.totals(scratch, at) for at in places]
                 straight = model.elements == model.totals
                 carried = sum(before, ()) if straight else _constants(k, model.elements, model.start, lanes) * len(masks)
-                final = _values(k.loop(r1, end, step, carried=carried))
+                final = as_tuple(k.loop(r1, end, step, carried=carried))
                 for i, (sweep, at) in enumerate(zip(sweeps, places, strict=True)):
                     state = final[i * width : (i + 1) * width]
                     self.keep(state if straight else sweep.merge(k, before[i], _cast(k, state, model.totals)), scratch, at)

@@ -130,7 +130,7 @@ def _count(element: str) -> Rule:
 
 
 # -- extrema and truth -------------------------------------------------------------------------------------------------------------
-def _ends(element: str) -> tuple[float, float]:
+def ends(element: str) -> tuple[float, float]:
     """The number below all others, and the one above."""
     if element[0] == "f":
         return -math.inf, math.inf
@@ -150,7 +150,7 @@ def _extremes(wanted: tuple[str, ...], element: str, size: bool = False) -> Rule
     value = register_element(element)
     if value == "b1":
         return _truth("any" if wanted == ("maximum",) else "all", element)
-    start = tuple(_ends(value)[name == "minimum"] for name in wanted)
+    start = tuple(ends(value)[name == "minimum"] for name in wanted)
 
     def merge(k: Builder, a: State, b: State) -> State:
         return tuple(getattr(k, name)(x, y) for name, x, y in zip(wanted, a, b, strict=True))
@@ -213,7 +213,7 @@ def _extreme_place(largest: bool, with_value: bool, element: str) -> Rule:
         return state if with_value else state[1:]
 
     elements = (value, index)
-    return _simple(Sweep(elements, (_ends(value)[not largest], 0), elements, step, merge), finish)
+    return _simple(Sweep(elements, (ends(value)[not largest], 0), elements, step, merge), finish)
 
 
 # -- norms -------------------------------------------------------------------------------------------------------------------------

@@ -17,11 +17,10 @@ import numpy as np
 from ...core.arrays.native import native
 from ...core.random.rejection import SQUEEZE, STIRLING_TAIL, THIRD
 from ..compiler.build import kernel
-from ..compiler.language import ELEMENTS, Builder, Value
+from ..compiler.language import FLOATS, Builder, Value
 from ..compiler.pool import pool
 from .random import BLOCK, advance, call_library, library_function, temper
 
-_FLOATS = ("f32", "f64")
 _AT, _END, _BLOCKS = 0, 1, 2  # of the next word in the buffer, of the buffer's words, and blocks that were made
 
 
@@ -296,8 +295,8 @@ RULES = {
 @native("random.draw_each")
 def drawing(name: str, dtype: np.dtype) -> Callable[..., int | None] | None:
     """Function that fills an array of ``dtype`` by rule ``name``, or None; like ``random.draw``, with the saved number and the operands."""
-    element = ELEMENTS.get(dtype)
-    if element not in _FLOATS:
+    element = FLOATS.get(dtype)
+    if element is None:
         return None
     calls = [library_function(call) for call in RULES[name].calls]
     run = draw_each(name, element)

@@ -61,8 +61,7 @@ def resample_axis(k: Builder, element: str, weighted: bool, across: bool) -> Non
         k.vector_loop(first, k.least(first + _SPAN, count), lanes, some)
 
     def plane(u: Value) -> None:
-        outer = u // count
-        j = u - outer * count
+        outer, j = divmod(u, count)
         source, target = k.at(x, outer * size * inner, element), k.at(y, u * inner, element)
         number = k.cast(k.load(numbers, j, "i32"), "i64")
 
@@ -169,8 +168,7 @@ def resample_bytes_axis(k: Builder, across: bool, step: int) -> None:
         k.vector_loop(first, k.least(first + _SPAN, count), lanes, some)
 
     def plane(u: Value) -> None:
-        outer = u // count
-        j = u - outer * count
+        outer, j = divmod(u, count)
         source, target = k.at(x, outer * size * inner, "u8"), k.at(y, u * inner, "u8")
         place = k.cast(k.load(begins, j, "i32"), "i64")
 

@@ -96,6 +96,8 @@ class Row:
         self.lanes = k.lanes(element) * (_REGISTERS if across and mask is None else 1)
         self.count = k.cast(n, self.element)
         self.together = 1
+        # the type in which sums of blocks are added, and how long these are
+        self._wide, self._step = (self.element, _DOWN) if across else ("f64", _BLOCK)
 
     # -- one element a row ----------------------------------------------------------------------------------------------------------
     def take(self, pointer: Value, element: str = "") -> Value:
@@ -161,14 +163,6 @@ class Row:
         zero = k.const(0, wide, self.lanes if self.across else 1)
         _, mean, squares = k.loop(0, self.n, block, step=self._step, carried=[k.const(0, wide), zero, zero])
         return k.cast(mean, self.element), k.cast(squares, self.element)
-
-    @property
-    def _wide(self) -> str:
-        return self.element if self.across else "f64"
-
-    @property
-    def _step(self) -> int:
-        return _DOWN if self.across else _BLOCK
 
     def _end(self, start: Value) -> Value:
         return self.k.least(start + self._step, self.n)
@@ -251,11 +245,10 @@ def rows(
         def columns(column: Value, mask: Value | None) -> None:
             sweep(Row(k, element, True, outer * n * inner + column, n, inner, outer * inner + column, mask))
 
-        k.when(
-            column + wide <= inner,
-            lambda: columns(column, None),
-            lambda: k.loop(column, inner, lambda c: columns(c, k.mask_below(c, inner, lanes)), step=lanes),
-        )
+        def rest() -> None:
+            k.loop(column, inner, lambda c: columns(c, k.mask_below(c, inner, lanes)), step=lanes)
+
+        k.when(column + wide <= inner, lambda: columns(column, None), rest)
 
     def unrolled(c: Value) -> None:
         first, last = c * per, k.least((c + 1) * per, units)

@@ -22,10 +22,12 @@ from ...core.arrays.copies import contiguous
 from ...core.arrays.native import native
 from ...core.calls.casting import cast_array
 from ...core.shape import wrap_dim
+from ..compiler import target as targets
 from ..compiler.build import kernel
 from ..compiler.language import ELEMENTS, SIZES, Builder, Value, register_element
 from ..compiler.memory import empty
 from ..mathematics.vectors import exp, log
+from .reduction_rules import ends
 from .rows import float_element, view_of
 
 _CHUNK = 1 << 15  # elements
@@ -44,14 +46,6 @@ class _Rule:
     has_place: bool = False
 
 
-def _lowest(element: str) -> float:
-    return -np.inf if element[0] == "f" else 0 if element[0] == "u" else -(1 << int(element[1:]) - 1)
-
-
-def _highest(element: str) -> float:
-    return np.inf if element[0] == "f" else (1 << int(element[1:]) - (element[0] != "u")) - 1
-
-
 def _log_sum(k: Builder, a: Value, b: Value) -> Value:
     """``log(exp(a) + exp(b))``; an infinity, or a NaN, as it is."""
     top = k.maximum(a, b)
@@ -64,8 +58,8 @@ _RULES = {
     "sum": _Rule(lambda k, a, b: a + b, lambda element: 0),
     "prod": _Rule(lambda k, a, b: a * b, lambda element: 1),
     "log": _Rule(_log_sum, lambda element: -np.inf),
-    "max": _Rule(lambda k, a, b: b >= a, _lowest, True),
-    "min": _Rule(lambda k, a, b: b <= a, _highest, True),
+    "max": _Rule(lambda k, a, b: b >= a, lambda element: ends(element)[0], True),
+    "min": _Rule(lambda k, a, b: b <= a, lambda element: ends(element)[1], True),
 }
 
 
@@ -163,10 +157,8 @@ def scan(k: Builder, name: str, element: str, across: bool) -> None:
 
 
 def _lanes_of(name: str, element: str) -> int:
-    from ..compiler import target
-
     total = _total_element(name, element)
-    return target.current().width // max(SIZES[total], 4)
+    return targets.current().width // max(SIZES[total], 4)
 
 
 def _run(name: str, input: np.ndarray, dim: int, *results: np.ndarray) -> None:

@@ -221,9 +221,9 @@ def order_along(input: np.ndarray, dim: int = -1, descending: bool = False) -> n
 @native("topk")
 def topk(input: np.ndarray, k: int, dim: int = -1, largest: bool = True, sorted: bool = True) -> tuple[np.ndarray, np.ndarray] | None:
     element = ELEMENTS.get(input.dtype)
-    if not input.ndim or element in (None, "b8") or not 0 < k <= min(_FEW, input.shape[dim]):
+    if not input.ndim or element in (None, "b8") or (input.dtype.kind in "fV" and float_element(input.dtype) is None):
         return None
-    if input.dtype.kind in "fV" and float_element(input.dtype) is None:
+    if not 0 < k <= min(_FEW, input.shape[dim]):
         return None
     if dim not in (-1, input.ndim - 1):
         found = topk(np.moveaxis(input, dim, -1), k, -1, largest)

@@ -53,9 +53,8 @@ def csr_times_dense(starts: np.ndarray, columns: np.ndarray, values: np.ndarray,
     element = ELEMENTS.get(dense.dtype)
     if dense.ndim != 2 or element not in ("f32", "f64") or values.dtype != dense.dtype or not dense.size or not dense.flags.c_contiguous:
         return None
-    starts, columns, values = (
-        np.ascontiguousarray(part) for part in (starts.astype(np.int64, copy=False), columns.astype(np.int64, copy=False), values)
-    )
+    starts, columns = (np.ascontiguousarray(part, np.int64) for part in (starts, columns))
+    values = np.ascontiguousarray(values)
     rows, width = starts.size - 1, dense.shape[1]
     made = empty((rows, width), dense.dtype)
     per = max(1, rows * _CHUNK // max(values.size * width, 1))
@@ -85,14 +84,11 @@ def dots_at_places(k: Builder, element: str) -> None:
         def add(i: Value, mask: Value | None, total: Value) -> Value:
             return k.fma(k.load(left, i, element, lanes, mask), k.load(right, i, element, lanes, mask), total)
 
+        def tile(i: Value, *totals: Value) -> tuple[Value, ...]:
+            return tuple([add(i + t * lanes, None, total) for t, total in enumerate(totals)])
+
         whole = width - width % wide
-        totals = k.loop(
-            0,
-            whole,
-            lambda i, *totals: tuple([add(i + t * lanes, None, total) for t, total in enumerate(totals)]),
-            step=wide,
-            carried=(zero,) * _TILE,
-        )
+        totals = k.loop(0, whole, tile, step=wide, carried=(zero,) * _TILE)
         rest = k.vector_loop(whole, width, lanes, add, carried=(zero,))
         k.store(k.sum(((totals[0] + totals[1]) + (totals[2] + totals[3])) + rest), result, p, element)
 

@@ -14,17 +14,14 @@ The factor is read in place, whatever the distance of its rows; panels are packe
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
-from ..compiler.language import Builder, Value, register_element
+from ..compiler.language import Builder, Value, as_tuple, register_element
 
 Span = range  # of a panel's registers
 Change = Callable[[Value], Value]
 Factor = Callable[[int, Value], Value]  # the scalar of a row for a line
-
-
-def as_values(values: Any) -> tuple[Value, ...]:
-    return values if isinstance(values, tuple) else (values,)
 
 
 class Tiles:
@@ -70,7 +67,7 @@ class Tiles:
                     sums[place] = k.fma(scalar, value, total[place])
             return sums
 
-        return as_values(k.loop(*lines, add, carried=list(start)))
+        return as_tuple(k.loop(*lines, add, carried=list(start)))
 
     # -- between rows in memory and panels ---------------------------------------------------------------------------------------------
     def pack(
@@ -82,32 +79,31 @@ class Tiles:
         """
         k, lanes, memory = self.k, self.lanes, memory or self.element
 
-        def block(first: Value) -> None:
-            def some(c: Value) -> None:
-                values = []
-                for r in range(lanes):
-                    mask = self._inside(first + r, c, limits)
-                    values.append(change(k.load(rows, (first + r) * by + c, memory, lanes, mask, other)))
-                for r, value in enumerate(transposed(k, values)):
-                    k.store(value, panel, (c + r) * self.width + first, self.element)
+        def square(first: Value, c: Value) -> None:
+            values = []
+            for r in range(lanes):
+                mask = self._inside(first + r, c, limits)
+                values.append(change(k.load(rows, (first + r) * by + c, memory, lanes, mask, other)))
+            for r, value in enumerate(transposed(k, values)):
+                k.store(value, panel, (c + r) * self.width + first, self.element)
 
-            k.loop(0, limits[1], some, step=lanes)
-
-        k.loop(0, self.width, block, step=lanes)
+        self._squares(limits[1], square)
 
     def unpack(self, panel: Value, rows: Value, by: Value, limits: tuple[Value, Value], change: Callable[[Value, Value], Value]) -> None:
         """Write the panel's columns as rows; ``change(register, first of its columns)`` goes before."""
         k, lanes = self.k, self.lanes
 
-        def block(first: Value) -> None:
-            def some(c: Value) -> None:
-                values = [change(k.load(panel, (c + r) * self.width + first, self.element, lanes), first) for r in range(lanes)]
-                for r, value in enumerate(transposed(k, values)):
-                    k.store(value, rows, (first + r) * by + c, self.element, self._inside(first + r, c, limits))
+        def square(first: Value, c: Value) -> None:
+            values = [change(k.load(panel, (c + r) * self.width + first, self.element, lanes), first) for r in range(lanes)]
+            for r, value in enumerate(transposed(k, values)):
+                k.store(value, rows, (first + r) * by + c, self.element, self._inside(first + r, c, limits))
 
-            k.loop(0, limits[1], some, step=lanes)
+        self._squares(limits[1], square)
 
-        k.loop(0, self.width, block, step=lanes)
+    def _squares(self, length: Value, body: Callable[[Value, Value], None]) -> None:
+        """``body(row, column)`` for each square of as many rows and columns as a register has lanes."""
+        k, lanes = self.k, self.lanes
+        k.loop(0, self.width, lambda first: k.loop(0, length, partial(body, first), step=lanes), step=lanes)
 
     def _inside(self, row: Value, column: Value, limits: tuple[Value, Value]) -> Value:
         """Mask of the lanes of a row's register from ``column`` on that lie within the limits; none if the row does not."""
@@ -127,8 +123,8 @@ def below(k: Builder, count: Value, lanes: int) -> Value:
 def by_rows(k: Builder, rows: int, start: Value, stop: Value, body: Callable[..., Any], carried: Sequence[Value] = ()) -> tuple[Value, ...]:
     """``body(first, count, *carried)`` for so many rows at a time, and for each of those that are left; ``stop`` is at least ``start``."""
     main = start + (stop - start) // rows * rows
-    values = as_values(k.loop(start, main, lambda i, *v: body(i, rows, *v), step=rows, carried=carried))
-    return as_values(k.loop(main, stop, lambda i, *v: body(i, 1, *v), carried=values))
+    values = as_tuple(k.loop(start, main, lambda i, *v: body(i, rows, *v), step=rows, carried=carried))
+    return as_tuple(k.loop(main, stop, lambda i, *v: body(i, 1, *v), carried=values))
 
 
 def transposed(k: Builder, lines: list[Value]) -> list[Value]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 
-from ..compiler.language import Builder, Value
+from ..compiler.language import Builder, Value, intrinsic_suffix
 
 _TINY, _LIFT = 2.0**-1022, 54  # the smallest normal float64, and by which power of two all subnormal ones become normal
 
@@ -123,9 +123,7 @@ def floor_remainder(k: Builder, a: Value, b: Value) -> Value:
 
 
 def _trailing_zeros(k: Builder, x: Value) -> Value:
-    llvm = "i" + x.element[1:]
-    suffix = llvm if x.lanes == 1 else f"v{x.lanes}{llvm}"
-    return k.call(f"llvm.cttz.{suffix}", x.element, x.lanes, x, more="i1 false")
+    return k.call(f"llvm.cttz.{intrinsic_suffix(x.element, x.lanes)}", x.element, x.lanes, x, more="i1 false")
 
 
 def _divisor_of_sizes(k: Builder, a: Value, b: Value) -> Value:

@@ -126,10 +126,6 @@ def _by_range(k: Builder, is_near: Value, near: Callable[[], Value], far: Callab
     return k.select(is_near, k.when(k.any(is_near), near, lambda: nothing), k.when(k.any(~is_near), far, lambda: nothing))
 
 
-def _constant(k: Builder, value: float, like: Value) -> Value:
-    return k.const(value, "f64", like.lanes)
-
-
 def _exp_of_square(k: Builder, x: Value, factor: float) -> Value:
     """exp(factor * x**2) with the square's own rounding error taken into account; ``factor`` is 1, 1/2 or the negative of one."""
     square, rest = k.two_product(x, x)
@@ -194,7 +190,7 @@ def _fitted(k: Builder, x: Value, name: str) -> Value:
     """A polynomial of ``single.json``, whose variable is -1 and 1 at its bounds."""
     low, high, (first, *rest) = entries("single.json")[name].values()
     u = x * (2 / (high - low)) - (high + low) / (high - low)
-    result = _constant(k, first, x)
+    result = vectors.constant(k, first, x)
     for c in rest:
         result = k.fma(result, u, c)
     return result
@@ -274,7 +270,7 @@ def _zeta_above(k: Builder, s: Value, q: Value) -> Value:
     def term(i: Value, total: Value) -> Value:
         return total + vectors.pow(k, q + k.splat(k.cast(i, "f64"), q.lanes), -s)
 
-    total = k.loop(0, _TERMS, term, carried=(_constant(k, 0.0, q),))
+    total = k.loop(0, _TERMS, term, carried=(vectors.constant(k, 0.0, q),))
     start = q + float(_TERMS)
     inverse = 1.0 / start
     whole = vectors.pow(k, start, 1.0 - s)
@@ -296,7 +292,7 @@ def zeta(k: Builder, s: Value, q: Value) -> Value:
     first = above(s, k.select(below, q - whole, q))
 
     def mirrored() -> Value:  # the terms below zero are those above it, seen from the other side
-        sign = k.select(k.rint(s * 0.5).ne(s * 0.5), _constant(k, -1.0, s), 1.0)
+        sign = k.select(k.rint(s * 0.5).ne(s * 0.5), vectors.constant(k, -1.0, s), 1.0)
         others = above(s, (whole + 1.0) - q) - above(s, 1.0 - q)
         return k.select(below, k.fma(sign, others, first), first)
 
@@ -344,7 +340,7 @@ def j1(k: Builder, x: Value) -> Value:
 
 def _second_kind(k: Builder, x: Value, order: int, near: Callable[[], Value]) -> Value:
     result = _by_range(k, x < 8.0, near, lambda: _waves(k, _bounded(k, x), order)[1])
-    edge = k.select(x.eq(0.0), _constant(k, -_INF, x), _NAN)
+    edge = k.select(x.eq(0.0), vectors.constant(k, -_INF, x), _NAN)
     return k.select((x > 0.0) & (x < _INF), result, edge)
 
 
@@ -411,7 +407,7 @@ def _third_kind(k: Builder, x: Value, order: int, scaled: bool) -> Value:
     power = vectors.exp(k, k.select(x < 0.25, x, -x) if scaled else -x)
     near, above = (near * power, above) if scaled else (near, above * power)
     result = k.select(x < 0.25, near, above)
-    edge = k.select(x.eq(0.0), _constant(k, _INF, x), _NAN)
+    edge = k.select(x.eq(0.0), vectors.constant(k, _INF, x), _NAN)
     return k.select(x > 0.0, k.select(x < _INF, result, 0.0), edge)
 
 

@@ -72,10 +72,6 @@ def constant(k: Builder, value: float, like: Value) -> Value:
     return k.const(value, like.element, like.lanes)
 
 
-def negate_where(k: Builder, mask: Value, x: Value) -> Value:
-    return k.select(mask, -x, x)
-
-
 def _wide(k: Builder, x: Value) -> str:
     """The ending of AVX-512's instructions for values like ``x``; empty where there are none."""
     bits = x.lanes * (32 if x.element == "f32" else 64)
@@ -359,9 +355,9 @@ def _quadrant(k: Builder, x: Value, precise: bool = False) -> tuple[Value, Value
         negative = x < 0.0
         new_turns = k.cast(k.cast(new_turns, "i64"), whole)
         return (
-            k.select(large, negate_where(k, negative, near), r),
-            k.select(large, negate_where(k, negative, lost), low),
-            k.select(large, negate_where(k, negative, new_turns), turns),
+            k.select(large, k.select(negative, -near, near), r),
+            k.select(large, k.select(negative, -lost, lost), low),
+            k.select(large, k.select(negative, -new_turns, new_turns), turns),
         )
 
     return k.when(k.any(large), slow, lambda: (r, low, turns))
