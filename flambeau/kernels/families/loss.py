@@ -201,8 +201,10 @@ def _run_slopes(
     run(get, element, view, *arrays, int(ignore_index), float(smoothing), float(all_weights))
 
 
-native("nn.functional._cross_entropy", "nn.functional._smoothed_cross_entropy")(partial(_losses, True))
-native("nn.functional._cross_entropy_backward", "nn.functional._smoothed_cross_entropy_backward")(partial(_slopes, True))
+cross_entropy = native("nn.functional._cross_entropy")(partial(_losses, True))
+cross_entropy_backward = native("nn.functional._cross_entropy_backward")(partial(_slopes, True))
+smoothed_cross_entropy = native("nn.functional._smoothed_cross_entropy")(partial(_losses, True))
+smoothed_cross_entropy_backward = native("nn.functional._smoothed_cross_entropy_backward")(partial(_slopes, True))
 
 
 @lru_cache(maxsize=16)
