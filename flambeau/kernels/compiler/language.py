@@ -69,7 +69,7 @@ def llvm_name(element: str, lanes: int = 1) -> str:
 
 
 def intrinsic_suffix(element: str, lanes: int) -> str:
-    """How names of intrinsics say what they are for."""
+    """Ending of the name of an intrinsic for vectors of an element type."""
     llvm = element if element[0] == "f" else "i" + element[1:]
     return llvm if lanes == 1 else f"v{lanes}{llvm}"
 
