@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from enum import Enum
-from typing import Any
+from typing import Any, ClassVar
 
 import PIL.Image
 
@@ -75,7 +75,8 @@ def _of_plain(name: str) -> Any:
 class TVTensor(Tensor):
     """The base of all kinds; a kind of one's own derives from it. Source: torchvision.tv_tensors.TVTensor."""
 
-    _known: tuple[str, ...] = ()  # attributes besides the elements, which ``_wrap`` sets
+    _known: tuple[str, ...] = ()  # attributes besides the elements
+    _wrap: ClassVar[Callable[..., Any]]  # of kinds that have such: sets them
 
     @staticmethod
     def _to_tensor(data: Any, dtype: Any = None, device: Any = None, requires_grad: bool | None = None) -> Tensor:
@@ -92,12 +93,10 @@ class TVTensor(Tensor):
         return output
 
     @classmethod
-    def _wrap(cls, tensor: Tensor, **described: Any) -> Any:
-        return tensor.as_subclass(cls)
-
-    @classmethod
     def wrap(cls, tensor: Tensor, like: Any, **kwargs: Any) -> Any:
         """``tensor`` as this kind, with what ``like`` knows besides its elements."""
+        if not cls._known:
+            return tensor.as_subclass(cls)
         return cls._wrap(tensor, **{name: kwargs.get(name, getattr(like, name)) for name in cls._known})
 
     @classmethod
@@ -266,7 +265,7 @@ class BoundingBoxes(TVTensor):
     _known = ("format", "canvas_size", "clamping_mode")
 
     @classmethod
-    def _wrap(  # type: ignore[override]
+    def _wrap(
         cls, tensor: Tensor, *, format: Any, canvas_size: tuple[int, int], clamping_mode: str | None = "soft", check_dims: bool = True
     ) -> BoundingBoxes:
         if check_dims:
@@ -325,7 +324,7 @@ class KeyPoints(TVTensor):
     _known = ("canvas_size",)
 
     @classmethod
-    def _wrap(cls, tensor: Tensor, *, canvas_size: tuple[int, int], check_dims: bool = True) -> KeyPoints:  # type: ignore[override]
+    def _wrap(cls, tensor: Tensor, *, canvas_size: tuple[int, int], check_dims: bool = True) -> KeyPoints:
         if check_dims:
             if tensor.ndim == 1:
                 tensor = tensor.unsqueeze(0)

@@ -18,7 +18,7 @@ from ....nn import functional
 from ... import tv_tensors
 from ...tv_tensors import BoundingBoxFormat, is_rotated_bounding_format
 from . import pil
-from .meta import clamped, converted, get_size
+from .meta import clamped, converted
 from .modes import BILINEAR, NEAREST, PIL_MODES, InterpolationMode, checked_mode
 from .registry import IMAGES, functional_of, register, register_described
 from .rotated import parallelogram_to_box
@@ -557,14 +557,18 @@ def five_crop(image: Tensor, size: Any) -> tuple[Tensor, ...]:
         >>> [tuple(window.shape) for window in five_crop(torch.ones(3, 8, 8), [4, 6])]
         [(3, 4, 6), (3, 4, 6), (3, 4, 6), (3, 4, 6), (3, 4, 6)]
     """
-    sizes, image_size = two_sizes(size), get_size(image)
+    if isinstance(image, Tensor):
+        image_size, cut, cut_middle = list(image.shape[-2:]), crop.kernel, center_crop.kernel
+    else:
+        image_size, cut, cut_middle = pil.size(image), pil.crop, center_crop_image_pil
+    sizes = two_sizes(size)
     if len(sizes) != 2:
         raise ValueError("Please provide only two dimensions (h, w) for size.")
     bottom, right = [there - wanted for wanted, there in zip(sizes, image_size)]
     if bottom < 0 or right < 0:
         raise ValueError(f"Requested crop size {size} is bigger than input size {tuple(image_size)}")
     corners = [(0, 0), (0, right), (bottom, 0), (bottom, right)]
-    return (*[crop(image, top, left, *sizes) for top, left in corners], center_crop(image, sizes))
+    return (*[cut(image, top, left, *sizes) for top, left in corners], cut_middle(image, sizes))
 
 
 @functional_of(*IMAGES, PIL.Image.Image)
