@@ -439,6 +439,13 @@ def list(
         force_reload, skip_validation, trust_repo, verbose: as for ``load``.
     Returns: a list of strings.
     Source: torch.hub.list.
+    Example:
+        >>> import pathlib, tempfile, unittest.mock
+        >>> with tempfile.TemporaryDirectory() as cache, unittest.mock.patch.object(torch.hub, "get_dir", lambda: cache):
+        ...     pathlib.Path(cache, "owner_name_main").mkdir()
+        ...     written = pathlib.Path(cache, "owner_name_main", "hubconf.py").write_text("def double(x): return 2 * x")
+        ...     torch.hub.list("owner/name:main", verbose=False)
+        ['double']
     """
     with _hubconf(_get_cache_or_reload(github, force_reload, trust_repo, verbose, skip_validation)) as module:
         return [name for name, value in vars(module).items() if callable(value) and not name.startswith("_")]
@@ -455,6 +462,13 @@ def help(
         force_reload, skip_validation, trust_repo: as for ``load``.
     Returns: a string, or None where there is no docstring.
     Source: torch.hub.help.
+    Example:
+        >>> import pathlib, tempfile, unittest.mock
+        >>> with tempfile.TemporaryDirectory() as cache, unittest.mock.patch.object(torch.hub, "get_dir", lambda: cache):
+        ...     pathlib.Path(cache, "owner_name_main").mkdir()
+        ...     written = pathlib.Path(cache, "owner_name_main", "hubconf.py").write_text("def double(x): 'Twice x.'")
+        ...     torch.hub.help("owner/name:main", "double")
+        'Twice x.'
     """
     with _hubconf(_get_cache_or_reload(github, force_reload, trust_repo, True, skip_validation)) as module:
         doc: str | None = _entry(module, model).__doc__

@@ -28,7 +28,7 @@ class FunctionCtx:
     Attributes:
         saved_tensors: what ``save_for_backward`` stored, checked against in-place writes since.
         needs_input_grad: one bool per input of ``forward``.
-        _runs_jvp: whether ``saved_tensors`` are asked for by ``jvp``, which gets those of ``save_for_forward``.
+        _runs_jvp: whether ``jvp`` is running; ``saved_tensors`` are then those of ``save_for_forward``.
     Source: torch.autograd.function.FunctionCtx.
     Example:
         >>> class Scale(Function):
@@ -120,7 +120,16 @@ def _check_tensors(name: str, values: tuple[Any, ...]) -> None:
 
 
 class FunctionNode(Node):
-    """The tape's node of one call of a user's Function."""
+    """The node of the graph that one call of a user's ``Function`` records.
+
+    Source: torch.autograd.function.BackwardCFunction.
+    Example:
+        >>> class Double(torch.autograd.Function):
+        ...     forward = staticmethod(lambda ctx, x: 2 * x)
+        >>> y = Double.apply(torch.ones(1, requires_grad=True))
+        >>> y.grad_fn.name(), isinstance(y.grad_fn, FunctionNode)
+        ('DoubleBackward', True)
+    """
 
     __slots__ = ("backward", "ctx", "tensor_slots")
     is_multi_output = True
@@ -190,6 +199,10 @@ class Function(metaclass=_FunctionMeta):
     Function over a batch and returns ``(output, out_dims)``; or ``generate_vmap_rule = True`` has ``forward``, ``backward`` and ``jvp``
     themselves run over it.
 
+    Args:
+        args, kwargs: unused; a Function is not instantiated, and its constructor warns.
+    Raises:
+        NotImplementedError: a method that the class leaves out is called.
     Example:
         >>> import flambeau as torch
         >>> class Double(torch.autograd.Function):
@@ -273,7 +286,21 @@ class Function(metaclass=_FunctionMeta):
 
 
 def called(cls: Any, args: tuple[Any, ...]) -> tuple[Any, FunctionCtx]:
-    """``cls.forward`` on all arguments by position, recorded: its result, and the context."""
+    """Run ``cls.forward`` and record the call in the graph.
+
+    Args:
+        cls: a subclass of ``Function``.
+        args: all arguments of ``forward`` by position, without the context.
+    Returns:
+        The result of ``forward`` and the context.
+    Source: torch.autograd.Function.apply.
+    Example:
+        >>> class Double(torch.autograd.Function):
+        ...     forward = staticmethod(lambda ctx, x: 2 * x)
+        >>> result, ctx = called(Double, (torch.ones(1, requires_grad=True),))
+        >>> result.requires_grad, ctx.needs_input_grad
+        (True, (True,))
+    """
     two_parts = cls.setup_context is not Function.setup_context
     ctx = FunctionCtx()
     recorded = grad_enabled() and any(isinstance(arg, Tensor) and arg._requires_grad for arg in args)
@@ -491,10 +518,17 @@ class InplaceFunction(Function):
 
 
 class NestedIOFunction(Function):
-    """Functions over nested structures of tensors.
+    """Functions over nested structures of tensors; not supported.
 
+    Args:
+        args, kwargs: unused, as in ``Function``.
     Raises:
         NotImplementedError: on use; flatten the structure and use ``Function``.
+    Source: torch.autograd.NestedIOFunction.
+    Example:
+        >>> torch.autograd.NestedIOFunction.apply([torch.ones(1)])
+        Traceback (most recent call last):
+        NotImplementedError: NestedIOFunction is not supported yet; flatten the structure and use Function
     """
 
     @classmethod

@@ -11,7 +11,13 @@ _VOLATILE = "volatile was removed (Variable.volatile is always False): use `with
 
 
 class VariableMeta(type):
-    """Makes every tensor an instance of ``Variable``."""
+    """The metaclass of ``Variable``, of which every tensor is an instance.
+
+    Source: torch.autograd.variable.VariableMeta.
+    Example:
+        >>> isinstance(torch.ones(1), torch.autograd.Variable), isinstance(1, torch.autograd.Variable)
+        (True, False)
+    """
 
     def __instancecheck__(cls, other: Any) -> bool:
         return isinstance(other, Tensor)

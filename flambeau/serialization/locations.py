@@ -17,13 +17,19 @@ _packages: list[tuple[int, Tagger, Deserializer]] = []
 
 
 def register_package(priority: int, tagger: Tagger, deserializer: Deserializer) -> None:
-    """Teach ``save`` and ``load`` a further place where storages may lie.
+    """Register a further location of storages for ``save`` and ``load``.
 
     Args:
         priority: lower ones are tried first; the CPU has 10.
-        tagger: from a storage to its tag in the file, None for storages of other places.
-        deserializer: from a storage in host memory and a tag to the storage in its place, None for other tags.
+        tagger: maps a storage to its tag in the file, and storages at other locations to None.
+        deserializer: maps a storage in host memory and a tag to the storage at its location, and other tags to None.
     Source: torch.serialization.register_package.
+    Example:
+        >>> def restore(storage, tag):
+        ...     return storage if tag == "shelf" else None
+        >>> torch.serialization.register_package(50, lambda storage: None, restore)
+        >>> torch.serialization.default_restore_location(torch.ones(1).untyped_storage(), "shelf").nbytes()
+        4
     """
     _packages.append((priority, tagger, deserializer))
     _packages.sort(key=lambda package: package[0])
@@ -36,7 +42,7 @@ def location_tag(storage: Any) -> str:
         storage: a typed or untyped storage.
     Returns: a string.
     Raises:
-        RuntimeError: no registered package knows the storage.
+        RuntimeError: no registered package has a tag for the storage.
     Source: torch.serialization.location_tag.
     Example:
         >>> location_tag(torch.ones(1).untyped_storage())

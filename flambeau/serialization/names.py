@@ -20,11 +20,16 @@ PACKAGE = __name__.partition(".")[0]
 
 
 class StorageType:
-    """Meaning of a file's ``torch.FloatStorage``: a storage and the dtype of its elements.
+    """The meaning of a class of storages, such as ``torch.FloatStorage``, in a file: the dtype of the elements.
 
+    Args:
+        name: the class's name without its module.
     Attributes:
         dtype: the element type.
     Source: torch.serialization.StorageType.
+    Example:
+        >>> torch.serialization.StorageType("FloatStorage").dtype
+        torch.float32
     """
 
     def __init__(self, name: str) -> None:

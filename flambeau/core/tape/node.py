@@ -32,6 +32,12 @@ class Node:
         seq: clock reading at which the node was made; backward visits newer nodes first.
         hooks: None, or the node's ``Hooks``.
     Source: torch.autograd.graph.Node.
+    Example:
+        >>> y = torch.ones(1, requires_grad=True).exp()
+        >>> y.grad_fn.name(), isinstance(y.grad_fn, torch.autograd.graph.Node)
+        ('ExpBackward0', True)
+        >>> [node.name() for node, output in y.grad_fn.next_functions]
+        ['torch::autograd::AccumulateGrad']
     """
 
     __slots__ = ("__dict__", "__weakref__", "attrs", "dtype", "edges", "hooks", "saved", "seq", "shape")
