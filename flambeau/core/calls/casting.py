@@ -104,21 +104,6 @@ def number_array(value: Any, dtype: dtypes.dtype) -> np.ndarray:
     return np.array(value, np.float32 if dtype is dtypes.float16 and isinstance(value, (float, complex)) else None).astype(dtype.numpy)
 
 
-_C_NAMES = {
-    "uint8": "uint8_t",
-    "int8": "int8_t",
-    "int16": "int16_t",
-    "int32": "int",
-    "int64": "int64_t",
-    "float16": "c10::Half",
-    "bfloat16": "c10::BFloat16",
-    "float32": "float",
-    "float64": "double",
-    "complex64": "c10::complex<float>",
-    "complex128": "c10::complex<double>",
-}
-
-
 def fits_integers(value: float, dtype: dtypes.dtype) -> bool:
     """Whether a real number lies within an integer ``dtype``; negative integers wrap in an unsigned one, fractions do not."""
     limits = np.iinfo(dtype.numpy)
@@ -149,7 +134,8 @@ def checked_number(value: Any, dtype: dtypes.dtype) -> np.ndarray:
         fits = len(parts) == 1 or dtype.is_complex
         fits = fits and all((isinstance(part, float) and not math.isfinite(part)) or -largest <= part <= largest for part in parts)
     if not fits:
-        raise RuntimeError(f"value cannot be converted to type {_C_NAMES.get(dtype.name, dtype.name)} without overflow")
+        name = f"{dtype.name}_t" if dtype.category == dtypes.INTEGER and dtype is not dtypes.int32 else dtypes.cpp_name(dtype)
+        raise RuntimeError(f"value cannot be converted to type {name} without overflow")
     return number_array(value, dtype)
 
 

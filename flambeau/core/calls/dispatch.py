@@ -371,7 +371,7 @@ def run_in_place(call: Call) -> Tensor:
             raise RuntimeError(f"output with shape {list(shape)} doesn't match the broadcast shape {list(common)}")
     if recorded:
         _check_operands(op, values)
-    overwrites_saved = recorded and ("input" in op.node.saves_inputs or values[0] in _identity(values[1:]))
+    overwrites_saved = recorded and ("input" in op.node.saves_inputs or any(value is target for value in values[1:]))
     node_values = values
     written = not overwrites_saved and _write_directly(op, values, operands, target)
     if not written:
@@ -550,6 +550,7 @@ def _observed(op: Op, values: Sequence[Any], operands: list[Any], kind: Kind) ->
         thread.observers = observers
 
 
+Ints = tuple[int, ...]
 _CAST_KINDS = {INT_TO_FLOAT: "biu", BOOL_TO_LONG: "b"}  # what operands on a fast path, which have one dtype, are cast from
 _OF_ONE_TENSOR = frozenset(("clamp", "pow", "lerp"))  # where a Python number is no operand in PyTorch, whose order would be asked
 
@@ -573,7 +574,7 @@ def _dense_twin(array: np.ndarray) -> np.ndarray:
     return array if is_dense(array) else stand_in(array.shape, preserved_strides(array))
 
 
-def stand_in(shape: tuple[int, ...], strides: tuple[int, ...]) -> np.ndarray:
+def stand_in(shape: Ints, strides: Ints) -> np.ndarray:
     """An array of a shape and strides whose elements are not read."""
     return np.lib.stride_tricks.as_strided(np.empty(1, np.bool_), shape, strides)
 
@@ -616,19 +617,12 @@ def settled(op: Op, result: Tensor, operands: Sequence[Any]) -> np.ndarray:
 
 @lru_cache(4096)
 def _result_strides(
-    op: Op,
-    shape: tuple[int, ...],
-    strides: tuple[int, ...],
-    itemsize: int,
-    layouts: tuple[Any, ...],
-    has_numbers: bool,
-    keeps: bool,
-    casts: bool,
-) -> tuple[tuple[int, ...] | None, tuple[list[int], list[int]] | None, bool]:
+    op: Op, shape: Ints, strides: Ints, itemsize: int, layouts: tuple[Any, ...], has_numbers: bool, keeps: bool, casts: bool
+) -> tuple[Ints | None, tuple[list[int], list[int]] | None, bool]:
     """The strides, in elements, that an element-wise result must get instead of its own (None: those); if that moves elements, the sizes
     of a row-major array that has them when its dimensions are put in another order, and that order; and whether it is not row-major."""
 
-    def of_bytes(shape: tuple[int, ...], strides: tuple[int, ...], itemsize: int) -> np.ndarray:
+    def of_bytes(shape: Ints, strides: Ints, itemsize: int) -> np.ndarray:
         return stand_in(shape, tuple([step // itemsize for step in strides]))
 
     arrays = [of_bytes(*layout) for layout in layouts]
@@ -743,13 +737,3 @@ def _write_directly(op: Op, values: Sequence[Any], operands: list[Any], target: 
         return False
     plain = plain_values(op, rounded(op, values, dtype, common))
     return run_ignoring_fp(native.run_elementwise, op, plain, dtype, result_dtype, target._array) is not None
-
-
-class _identity:
-    """Membership by identity, where ``==`` of tensors is element-wise."""
-
-    def __init__(self, items: Sequence[Any]):
-        self.items = items
-
-    def __contains__(self, item: Any) -> bool:
-        return any(member is item for member in self.items)

@@ -6,6 +6,7 @@ method, ``f_``, ``out=``, operators, the tape's node, documentation.
 
 from __future__ import annotations
 
+import builtins
 import inspect
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
@@ -107,13 +108,56 @@ def other_keywords(params: Sequence[Param]) -> dict[str, str]:
     return {other: name for other, name in (("axis", "dim"), ("keepdims", "keepdim")) if name in names and other not in names}
 
 
-class Sheet:
-    """An operation's sheet: what its declaration says of it, and the rules that hang on it."""
+def declared_name(function: Callable[..., Any]) -> str:
+    """The operation's name: the function's, without the trailing underscore that keeps it apart from a builtin (``sum_``)."""
+    name = function.__name__
+    return name[:-1] if name.endswith("_") and hasattr(builtins, name[:-1]) else name
 
-    key: str
-    params: Any
+
+class Sheet:
+    """An operation's sheet: what its declaration says of it, and the rules that hang on it.
+
+    Args:
+        function: what was declared. options: the declaration's words; those that every declaration has are taken out.
+    """
+
     pointwise = False
     moves = False
+    old_orders: Sequence[Any] = ()
+
+    def __init__(self, function: Callable[..., Any], options: dict[str, Any]):
+        self.kernel = function
+        self.name: str = options.pop("name", None) or declared_name(function)
+        self.namespace: str = options.pop("namespace", "torch")
+        self.key = key_of(self.name, self.namespace)
+        self.aliases: tuple[str, ...] = options.pop("aliases", ())
+        self.renamed: dict[str, str] = {}
+        self.module: str = function.__module__
+        self.doc: str | None = function.__doc__
+
+    def refuse(self, options: dict[str, Any]) -> None:
+        """TypeError where options are left that nobody has taken."""
+        if options:
+            raise TypeError(f"{self.name}: unknown options {sorted(options)}")
+
+    # -- what the signature says, read when first needed -------------------------------------------------------------------
+    @made_once
+    def params(self) -> tuple[Param, ...]:
+        return tuple(Param.of(p) for p in inspect.signature(self.kernel).parameters.values())
+
+    @made_once
+    def names(self) -> tuple[str, ...]:
+        return tuple(p.name for p in self.params)
+
+    @made_once
+    def positions(self) -> tuple[int, ...]:
+        """Places of the operands among the parameters."""
+        return tuple(i for i, p in enumerate(self.params) if p.kind not in ("attr", "rest"))
+
+    @made_once
+    def other_keywords(self) -> dict[str, str]:
+        """Keywords that stand for a parameter: NumPy's spellings, and this operation's own."""
+        return {**other_keywords(self.params), **self.renamed}
 
     @made_once
     def arity(self) -> int:
@@ -179,10 +223,7 @@ class Op(Sheet):
     """
 
     def __init__(self, kernel: Callable[..., Any], **options: Any):
-        self.kernel = kernel
-        self.name: str = options.pop("name", None) or kernel.__name__
-        self.namespace: str = options.pop("namespace", "torch")
-        self.key = key_of(self.name, self.namespace)
+        super().__init__(kernel, options)
         self.promotion: str = options.pop("promotion", KEEP)
         self.broadcasts: bool = options.pop("broadcasts", False)
         self.constants: frozenset[Any] = frozenset(options.pop("constants", ()))
@@ -206,7 +247,6 @@ class Op(Sheet):
         self.may_overlap: bool | str = options.pop("may_overlap", False)
         self.may_share: bool = options.pop("may_share", False)
         self.out: Any = options.pop("out", not is_internal)
-        self.aliases: tuple[str, ...] = options.pop("aliases", ())
         self.node_name: str | None = options.pop("node_name", None)
         self.batch: str | int | tuple[int, ...] | None = options.pop("batch", None)
         if self.batch.__class__ is str and self.batch not in BATCH:
@@ -220,32 +260,14 @@ class Op(Sheet):
             raise TypeError(f"{self.name}: forward={self.forward!r}; the words are {', '.join(FORWARD)}")
         pop_autocast(self, options)
         self.fast_bool: bool = options.pop("fast_bool", True)
-        self.module: str = kernel.__module__
-        self.doc: str | None = kernel.__doc__
         if self.is_view:
             self.out = False
         self.is_multi_output = bool(options.pop("multi_output", False) or self.returns)
         self.is_multi_view = self.is_view and self.is_multi_output
         self.overloads: list[Callable[..., Any]] = []
         self.old_orders: list[tuple[int | None, Callable[..., Any]]] = []
-        self.renamed: dict[str, str] = {}
         self.public_inplace: Any = None  # where another function than the generated one is public
-        if options:
-            raise TypeError(f"{self.name}: unknown options {sorted(options)}")
-
-    # -- what the signature says, read when first needed -------------------------------------------------------------------
-    @made_once
-    def params(self) -> tuple[Param, ...]:
-        return tuple(Param.of(p) for p in inspect.signature(self.kernel).parameters.values())
-
-    @made_once
-    def positions(self) -> tuple[int, ...]:
-        """Places of the operands among the parameters."""
-        return tuple(i for i, p in enumerate(self.params) if p.kind != "attr")
-
-    @made_once
-    def names(self) -> tuple[str, ...]:
-        return tuple(p.name for p in self.params)
+        self.refuse(options)
 
     @made_once
     def any_device(self) -> bool:
@@ -272,11 +294,6 @@ class Op(Sheet):
         def inplace_wrapper(self) -> Any: ...
         @property
         def node(self) -> type[OpNode]: ...
-
-    @made_once
-    def other_keywords(self) -> dict[str, str]:
-        """Keywords that stand for a parameter: NumPy's spellings, and this operation's own."""
-        return {**other_keywords(self.params), **self.renamed}
 
     def __repr__(self) -> str:
         return f"<operation {self.namespace}.{self.name}>"

@@ -12,7 +12,6 @@ family costs a table row per operation.
 
 from __future__ import annotations
 
-import builtins
 import functools
 import importlib
 import inspect
@@ -20,21 +19,19 @@ import sys
 from collections.abc import Callable, Iterator
 from typing import Any, TypeAlias, TypeVar
 
-import numpy as np
-
 from ..dtype import can_cast
 from ..late import made_once
-from ..state import active, in_mode, modes, overriding, thread, wrappers as wrapper_classes
+from ..state import active, modes, overriding, thread, wrappers as wrapper_classes
 from ..tape.derivatives import OpNode, make_node_class
-from ..tensor import Parameter, Tensor
-from . import wrapper_source, wrappers
+from ..tensor import Tensor
+from . import wrappers
 from .creation import OPTIONS
-from .dispatch import COMPOSITE, check_elements, check_operands, dispatch
-from .interruption import GENERATED
-from .operation import BOOL, REQUIRED, Op, Param, Sheet, other_keywords, pop_autocast
+from .dispatch import COMPOSITE, check_elements, check_operands
+from .operation import BOOL, Op, Param, Sheet, pop_autocast
 from .out import SILENT
 from .override import call_override, default_torch_function, plainly
-from .tables import TABLES, import_late, key_of, late_families
+from .tables import TABLES, import_late, late_families
+from .wrapper_source import Source, add_other_keywords, inplace_doc, is_plain, no_mode, signature_of, tuple_source
 
 # What a decorator for operations is to type checkers. With a callable as its result they know every declared operation from the
 # start, also in the rules of decorators that stand above its definition.
@@ -42,16 +39,9 @@ Declare: TypeAlias = Callable[[Callable[..., Any]], Callable[..., Any]]
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 
 
-def declared_name(function: Callable[..., Any]) -> str:
-    """The operation's name: the function's, without the trailing underscore that keeps it apart from a builtin (``sum_``)."""
-    name = function.__name__
-    return name[:-1] if name.endswith("_") and hasattr(builtins, name[:-1]) else name
-
-
 class Declared(Sheet):
     """A declaration that its family's module may call."""
 
-    module: str
     wrapper: Any
     is_settled = False  # whether the module has the wrapper; other modules go on calling the entry
 
@@ -101,28 +91,18 @@ class Composite(Sheet):
     any_device = False
 
     def __init__(self, body: Callable[..., Any], options: dict[str, Any]):
-        self.body = self.kernel = body
-        self.name: str = options.pop("name", None) or declared_name(body)
-        self.namespace: str = options.pop("namespace", "torch")
+        super().__init__(body, options)
+        self.body = body
         self.method: bool = options.pop("method", True)
         self.out: Any = options.pop("out", False)
         self.inplace: bool = options.pop("inplace", False)
-        self.aliases: tuple[str, ...] = options.pop("aliases", ())
-        self.key = key_of(self.name, self.namespace)
-        self.module, self.doc = body.__module__, body.__doc__
         self.shorten: Callable[[Any], Any] | None = None  # puts a fast path in front of the wrapper
         self.rules = self.returns = None
-        self.renamed: dict[str, str] = {}
         self.in_library: bool = options.pop("in_library", False)  # PyTorch's library composes it: numbers stay numbers in it
         self.pointwise: bool = options.pop("pointwise", False)
         self.moves: bool = options.pop("moves", False)
         pop_autocast(self, options)
-        if options:
-            raise TypeError(f"{self.name}: unknown options {sorted(options)}")
-
-    @made_once
-    def params(self) -> tuple[Param, ...]:
-        return tuple(map(Param.of, inspect.signature(self.body).parameters.values()))
+        self.refuse(options)
 
     @made_once
     def is_placed(self) -> bool:
@@ -146,7 +126,7 @@ class Composite(Sheet):
             return overwritten(input, body(input, *args, **kwargs))
 
         inplace.__name__ = inplace.__qualname__ = self.name + "_"
-        inplace.__doc__ = wrapper_source.inplace_doc(self)
+        inplace.__doc__ = inplace_doc(self)
         return inplace
 
 
@@ -171,9 +151,8 @@ class Factory(Declared):
     autocast: dict[str, str] = {}
 
     def __init__(self, body: Callable[..., Any], given: dict[str, Any]):
-        self.body = self.kernel = body
-        self.name: str = given.pop("name", None) or declared_name(body)
-        self.namespace: str = given.pop("namespace", "torch")
+        super().__init__(body, given)
+        self.body = body
         self.option_names: tuple[str, ...] = given.pop("options", tuple(OPTIONS))
         out = given.pop("out", False)
         self.out: Any = SILENT if out is True else out or None
@@ -182,26 +161,13 @@ class Factory(Declared):
         self.part: Any = given.pop("part", None)
         self.keeps: bool = given.pop("keeps", False)
         self.method = self.namespace == "Tensor"
-        self.aliases = ()
-        self.key = key_of(self.name, self.namespace)
-        self.module, self.doc = body.__module__, body.__doc__
-        if given:
-            raise TypeError(f"{self.name}: unknown options {sorted(given)}")
+        self.refuse(given)
 
     @made_once
     def params(self) -> tuple[Param, ...]:
         own = [Param.of(p) for p in list(inspect.signature(self.body).parameters.values())[1:]]
         placed = {p.name for p in own}
         return (*own, *[Param(name, "", OPTIONS[name], True) for name in self.option_names if name not in placed])
-
-    @made_once
-    def names(self) -> tuple[str, ...]:
-        return tuple(p.name for p in self.params)
-
-    @made_once
-    def positions(self) -> tuple[int, ...]:
-        """Places of the operands among the parameters."""
-        return tuple(i for i, p in enumerate(self.params) if p.kind not in ("attr", "rest"))
 
     @made_once
     def model(self) -> int | None:
@@ -226,10 +192,6 @@ class Factory(Declared):
     def options_of(self, values: tuple[Any, ...]) -> dict[str, Any]:
         """Those of the options that are not at their defaults."""
         return {name: values[i] for name, i in self._places if values[i] is not OPTIONS[name]}
-
-    @made_once
-    def other_keywords(self) -> dict[str, str]:
-        return {}
 
     @made_once
     def wrapper(self) -> Any:
@@ -271,55 +233,27 @@ def _composite_wrapper(entry: Composite) -> Any:
         return _variadic_wrapper(body)
     if variadic or (first is None and not others_asked and not entry.out and not entry.renamed):
         return body
-    env: dict[str, Any] = {"Tensor": Tensor, "Parameter": Parameter, "active": active, "in_mode": in_mode, "body": body, "entry": entry}
-    env.update(dispatch=dispatch, COMPOSITE=COMPOSITE)
-    parts, passed, starred, lines = [], [], False, []
-    others = {**other_keywords(params), **entry.renamed}
-    for p in params:
-        if p.keyword_only and not starred:
-            parts.append("*")
-            starred = True
-        passed.append(f"{p.name}={p.name}" if p.keyword_only else p.name)
-        if p.default is REQUIRED and p.name in others.values():
-            env["REQUIRED"], env["complain"] = REQUIRED, wrapper_source.complain_missing
-            parts.append(f"{p.name}=REQUIRED")
-            lines.append(f"    if {p.name} is REQUIRED: complain(entry, {p.name!r})\n")
-        elif p.default is REQUIRED and "REQUIRED" in env and not starred:
-            parts.append(f"{p.name}=REQUIRED")
-            lines.append(f"    if {p.name} is REQUIRED: complain(entry, {p.name!r})\n")
-        elif p.default is REQUIRED:
-            parts.append(p.name)
-        else:
-            env[f"default_{p.name}"] = p.default
-            parts.append(f"{p.name}=default_{p.name}")
-    if (entry.out or others) and not starred:
-        parts.append("*")
-    parts += (["out=None"] if entry.out else []) + [f"{other}=None" for other in others]
-    lines = [f"    if {other} is not None: {name} = {other}\n" for other, name in others.items()] + lines
-    no_mode = wrapper_source.no_mode(entry, env)
-    env["ndarray"] = np.ndarray
-    plain = f"({first}.__class__ is Tensor or {first}.__class__ is Parameter) and {first}._array.__class__ is ndarray and " if first else ""
-    out_test, out_value = (" and out is None", "out") if entry.out else ("", "None")
+    source = Source(entry)
+    source.env.update(body=body, COMPOSITE=COMPOSITE, check_operands=check_operands, overriding=overriding, overrides=overrides)
+    source.add(0, f"def {entry.name}({signature_of(entry, source, bool(entry.out))}):")
+    add_other_keywords(entry, source, "COMPOSITE")
+    for name in source.unchecked:
+        source.add(1, f"if {name} is REQUIRED: complain_missing(op, {name!r})")
+    conditions = [is_plain(first), f"{first}._array.__class__ is ndarray"] if first else []
+    conditions += [no_mode(entry, source.env), *(["out is None"] if entry.out else [])]
     if others_asked:
-        env["overriding"], env["overrides"] = overriding, overrides
-        out_test += f" and not (overriding and overrides({', '.join(others_asked)}))"
-    call = f"return body({', '.join(passed)})"
+        conditions.append(f"not (overriding and overrides({', '.join(others_asked)}))")
+    values = tuple_source([p.name for p in params])
+    call = f"return body({', '.join(f'{p.name}={p.name}' if p.keyword_only else p.name for p in params)})"
+    source.add(1, f"if {' and '.join(conditions)}:")
     if entry.namespace != "nn.functional" and any(p.kind in ("tensor", "list") and p.name != first for p in params):
         # PyTorch looks at the operands before it begins; here the body finds out, and on one line the ``try`` costs nothing
-        env["check_operands"] = check_operands
-        call = (
-            f"try: {call}\n        except AttributeError:\n"
-            f"            check_operands(entry, ({''.join(p.name + ', ' for p in params)}))\n            raise"
-        )
-    text = (
-        f"def {entry.name}({', '.join(parts)}):\n{''.join(lines)}"
-        f"    if {plain}{no_mode}{out_test}:\n"
-        f"        {call}\n"
-        f"    return dispatch(entry, ({''.join(p.name + ', ' for p in params)}), {out_value}, COMPOSITE)"
-    )
-    exec(compile(text, f"{GENERATED}{entry.name}>", "exec"), env)
-    wrapper = env[entry.name]
-    wrapper.__doc__, wrapper.__wrapped__, wrapper.__module__ = body.__doc__, body, wrapper_source.public_module(entry.namespace)
+        source.add(2, f"try: {call}", "except AttributeError:", f"    check_operands(op, {values})", "    raise")
+    else:
+        source.add(2, call)
+    source.add(1, f"return dispatch(op, {values}, {'out' if entry.out else 'None'}, COMPOSITE)")
+    wrapper = source.compile(entry.name)
+    wrapper.__wrapped__ = body
     return wrapper
 
 
@@ -491,7 +425,6 @@ def op(**options: Any) -> Declare:
         if "grad" not in options:
             raise TypeError(f"{kernel.__name__}: state the derivative; grad=None says that there is none")
         given = dict(options)
-        given.setdefault("name", declared_name(kernel))
         if given.get("ufunc") is not None:
             given.setdefault("fast", given["ufunc"])
         if given.get("fast") is True:

@@ -12,24 +12,10 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
+from .. import state
 from ..arrays.kinds import as_array, host
 from ..dtype import BY_NUM
 from ..shape import overlaps_itself
-from ..state import (
-    INFERENCE,
-    active,
-    autocasting,
-    autocasting_cpu,
-    autocasting_others,
-    clock,
-    ignoring_fp,
-    in_mode,
-    inferring,
-    run_ignoring_fp,
-    thread,
-    tick,
-    without_grad,
-)
 from ..tape.derivatives import Item
 from ..tape.history import inherited, view_of
 from ..tape.node import Output
@@ -47,53 +33,17 @@ CHECKED = ("default", "int_to_float", "bool_to_long")  # where the fast path's r
 INT64_CHAR = np.dtype(np.int64).char
 _PACKAGE = __name__.partition(".")[0]
 _SHOW = bool(os.environ.get("FLAMBEAU_SHOW_WRAPPERS"))
+_OF_STATE = "active in_mode thread without_grad inferring ignoring_fp run_ignoring_fp tick INFERENCE clock".split()
 ENVIRONMENT = {
-    "Tensor": Tensor,
-    "Parameter": Parameter,
-    "active": active,
-    "in_mode": in_mode,
-    "thread": thread,
-    "without_grad": without_grad,
-    "inferring": inferring,
-    "ignoring_fp": ignoring_fp,
-    "run_ignoring_fp": run_ignoring_fp,
-    "tick": tick,
-    "INFERENCE": INFERENCE,
-    "complain_inference": complain_inference,
-    "check_saved": check_saved,
-    "clock": clock,
-    "new": object.__new__,
-    "blanks": blanks,
-    "BY_NUM": BY_NUM,
-    "ndarray": np.ndarray,
-    "asarray": as_array,
-    "host_array": np.asarray,
-    "dispatch": dispatch,
-    "dispatch_old_order": dispatch_old_order,
-    "IN_PLACE": IN_PLACE,
-    "IN_PLACE_VIEW": IN_PLACE_VIEW,
-    "storage_of": storage_of,
-    "is_interruption": is_interruption,
-    "complain_missing": None,  # set below
-    "complain_many": None,
-    "nothing": REQUIRED,
-    "view_of": view_of,
-    "ref": weakref.ref,
-    "new_storage": new_storage,
-    "Output": Output,
-    "FLOATS32": FLOATS32,
-    "FLOATS64": FLOATS64,
-    "INTS32": INTS32,
-    "INTS64": INTS64,
-    "inherited": inherited,
-    "overlaps_itself": overlaps_itself,
-    "F32": np.dtype(np.float32),
-    "F64": np.dtype(np.float64),
-    "I64": np.dtype(np.int64),
-    "B8": np.dtype(np.bool_),
-    "F16": np.dtype(np.float16),
-    "BF16": np.dtype(ml_dtypes.bfloat16),
-}
+    **{name: getattr(state, name) for name in _OF_STATE},
+    "Tensor": Tensor, "Parameter": Parameter, "complain_inference": complain_inference, "check_saved": check_saved, "new": object.__new__,
+    "blanks": blanks, "BY_NUM": BY_NUM, "ndarray": np.ndarray, "asarray": as_array, "host_array": np.asarray, "dispatch": dispatch,
+    "dispatch_old_order": dispatch_old_order, "IN_PLACE": IN_PLACE, "IN_PLACE_VIEW": IN_PLACE_VIEW, "storage_of": storage_of,
+    "is_interruption": is_interruption, "nothing": REQUIRED, "REQUIRED": REQUIRED, "view_of": view_of, "ref": weakref.ref,
+    "new_storage": new_storage, "Output": Output, "FLOATS32": FLOATS32, "FLOATS64": FLOATS64, "INTS32": INTS32, "INTS64": INTS64,
+    "inherited": inherited, "overlaps_itself": overlaps_itself, "F32": np.dtype(np.float32), "F64": np.dtype(np.float64),
+    "I64": np.dtype(np.int64), "B8": np.dtype(np.bool_), "F16": np.dtype(np.float16), "BF16": np.dtype(ml_dtypes.bfloat16),
+}  # fmt: skip
 
 
 def no_mode(op: Any, env: dict[str, Any]) -> str:
@@ -101,8 +51,9 @@ def no_mode(op: Any, env: dict[str, Any]) -> str:
     policies = op.autocast
     if not policies:
         return NO_MODE
-    env["thread"] = thread
-    env["autocasting"] = autocasting if len(policies) > 1 else autocasting_cpu if "cpu" in policies else autocasting_others
+    env["autocasting"] = (
+        state.autocasting if len(policies) > 1 else state.autocasting_cpu if "cpu" in policies else state.autocasting_others
+    )
     return f"{NO_MODE} and not (autocasting and thread.autocast)"
 
 
@@ -118,10 +69,11 @@ def edge_source(name: str, otherwise: str = "None") -> str:
 class Source:
     """Lines of a wrapper being written, with the environment it will run in."""
 
-    def __init__(self, op: Op):
+    def __init__(self, op: Any):
         self.op = op
         self.lines: list[str] = []
         self.has_guard = False  # whether parameter ``_`` stands before those that are passed by keyword only
+        self.unchecked: list[str] = []  # parameters that Python does not know to be required
         self.first = "a"  # where the first operand's array is
         self.arrays: dict[str, str] = {}  # where the operands' arrays are, by parameter
         self.env = dict(ENVIRONMENT, op=op)
@@ -165,30 +117,30 @@ def inplace_doc(entry: Any) -> str:
     """
 
 
-def signature_of(op: Op, source: Source, with_out: bool) -> str:
+def signature_of(entry: Any, source: Source, with_out: bool) -> str:
     """The parameter list of a wrapper, defaults passed through the environment; other spellings follow as keywords.
 
     Python spends 10 ns on each keyword-only parameter that is left out.  A parameter ``_``, which must not be passed, takes the place of
-    the star where it can.
+    the star of primitives where it can.
     """
     parts, starred = [], False
-    others = op.other_keywords
-    star = "*more" if op.old_orders else "*" if any(p.keyword_only and p.default is REQUIRED for p in op.params) else "_=nothing"
-    for p in op.params:
+    others, star = entry.other_keywords, "*"
+    if isinstance(entry, Op):
+        star = "*more" if entry.old_orders else "*" if any(p.keyword_only and p.default is REQUIRED for p in entry.params) else "_=nothing"
+    for p in entry.params:
         if p.keyword_only and not starred:
             parts.append(star)
-            starred = True
-        if p.default is REQUIRED and p.name in others.values():
-            source.env["REQUIRED"] = REQUIRED
-            parts.append(f"{p.name}=REQUIRED")
-        elif p.default is REQUIRED and any("=" in part for part in parts) and not starred:
-            source.env["REQUIRED"] = REQUIRED
-            parts.append(f"{p.name}=REQUIRED")
-        elif p.default is REQUIRED:
-            parts.append(p.name)
-        else:
+        starred = starred or p.keyword_only or p.kind == "rest"
+        if p.kind == "rest":
+            parts.append(f"*{p.name}")
+        elif p.default is not REQUIRED:
             source.env[f"default_{p.name}"] = p.default
             parts.append(f"{p.name}=default_{p.name}")
+        elif p.name in others.values() or (not starred and any("=" in part for part in parts)):
+            source.unchecked.append(p.name)
+            parts.append(f"{p.name}=REQUIRED")
+        else:
+            parts.append(p.name)
     if (with_out or others) and not starred:
         parts.append(star)
     if with_out:
@@ -197,7 +149,7 @@ def signature_of(op: Op, source: Source, with_out: bool) -> str:
     return ", ".join([*parts, *[f"{name}=None" for name in others]])
 
 
-def add_other_keywords(op: Op, source: Source, form: str) -> None:
+def add_other_keywords(op: Any, source: Source, form: str) -> None:
     """Lines that refuse too many arguments or put them in order, and that give a parameter the value passed under another spelling.
 
     The slow path complains where there is none at all.

@@ -43,7 +43,7 @@ from ..tensor import Tensor, wrap
 from .casting import is_number
 from .creation import require_grad
 from .dispatch import FACTORY, dispatch
-from .operation import BOOL, KEEP, REQUIRED, SAME, Op, Param
+from .operation import BOOL, KEEP, REQUIRED, SAME, Op
 from .wrapper_source import (
     CHECKED,
     INT64_CHAR,
@@ -69,6 +69,13 @@ from .wrapper_source import (
 )
 
 
+def _operator_header(source: Source) -> str:
+    """The parameter list of an operator, which has the required arguments alone."""
+    source.env["operator_slow"] = operator_slow
+    source.env.update({p.name: p.default for p in source.op.params if p.default is not REQUIRED})
+    return ", ".join(p.name for p in source.op.params if p.default is REQUIRED)
+
+
 def make_wrapper(op: Op, name: str | None = None, *, operator: bool = False) -> Any:
     """The public function of ``op`` (for an operator: of two arguments, NotImplemented for foreign operands)."""
     name = name or op.name
@@ -76,13 +83,8 @@ def make_wrapper(op: Op, name: str | None = None, *, operator: bool = False) -> 
     params = op.params
     with_out = op.out and not operator
     if operator:
-        shown = [p for p in params if p.default is REQUIRED]
-        header = ", ".join(p.name for p in shown)
-        for p in params:
-            if p not in shown:
-                source.env[p.name] = p.default
+        header = _operator_header(source)
         fallback = f"operator_slow(op, {tuple_source([p.name for p in params])})"
-        source.env["operator_slow"] = operator_slow
     else:
         header = signature_of(op, source, with_out)
         fallback = f"dispatch(op, {tuple_source([p.name for p in params])}{', out' if with_out else ''})"
@@ -123,14 +125,7 @@ def make_factory(entry: Any) -> Any:
     """The public function of a factory."""
     source = Source(entry)
     source.env.update(FACTORY=FACTORY, require_grad=require_grad)
-    parts, starred = [], False
-    for p in [*entry.params, *([Param("out", "", None, True)] if entry.out else [])]:
-        if p.keyword_only and not starred:
-            parts.append("*")
-        starred = starred or p.keyword_only or p.kind == "rest"
-        source.env[f"default_{p.name}"] = p.default
-        parts.append(f"*{p.name}" if p.kind == "rest" else p.name if p.default is REQUIRED else f"{p.name}=default_{p.name}")
-    source.add(0, f"def {entry.name}({', '.join(parts)}):")
+    source.add(0, f"def {entry.name}({signature_of(entry, source, bool(entry.out))}):")
     fallback = f"dispatch(op, {tuple_source(list(entry.names))}, {'out' if entry.out else 'None'}, FACTORY)"
     if entry.keeps:
         no_options = " and ".join(f"{name} is None" for name in entry.option_names)
@@ -458,18 +453,10 @@ def make_inplace(op: Op, name: str, *, operator: bool = False) -> Any:
     """``f_``: the operation with its result written into its first operand."""
     source = Source(op)
     params = op.params
-    if operator:
-        shown = [p for p in params if p.default is REQUIRED]
-        header = ", ".join(p.name for p in shown)
-        for p in params:
-            if p not in shown:
-                source.env[p.name] = p.default
-    else:
-        header = signature_of(op, source, False)
+    header = _operator_header(source) if operator else signature_of(op, source, False)
     values = tuple_source([p.name for p in params])
     fallback = f"dispatch(op, {values}, None, {'IN_PLACE_VIEW' if op.is_view else 'IN_PLACE'})"
     if operator:
-        source.env["operator_slow"] = operator_slow
         fallback = f"operator_slow(op, {values}, IN_PLACE)"
     source.add(0, f"def {name}({header}):")
     if not operator:
