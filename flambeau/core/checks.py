@@ -58,29 +58,18 @@ def _check_with(error_type: type[Exception], cond: bool, message: Callable[[], s
         _raise(error_type, message)
 
 
-def _check(cond: bool, message: Callable[[], str] | None = None) -> None:
-    """RuntimeError unless ``cond``. Source: torch._check."""
-    _check_with(RuntimeError, cond, message)
+def _unless(name: str, error_type: type[Exception]) -> Callable[..., None]:
+    def check(cond: bool, message: Callable[[], str] | None = None) -> None:
+        _check_with(error_type, cond, message)
+
+    check.__name__ = check.__qualname__ = name
+    check.__doc__ = f"{error_type.__name__} unless ``cond``. Source: torch.{name}."
+    return check
 
 
-def _check_index(cond: bool, message: Callable[[], str] | None = None) -> None:
-    """IndexError unless ``cond``. Source: torch._check_index."""
-    _check_with(IndexError, cond, message)
-
-
-def _check_value(cond: bool, message: Callable[[], str] | None = None) -> None:
-    """ValueError unless ``cond``. Source: torch._check_value."""
-    _check_with(ValueError, cond, message)
-
-
-def _check_type(cond: bool, message: Callable[[], str] | None = None) -> None:
-    """TypeError unless ``cond``. Source: torch._check_type."""
-    _check_with(TypeError, cond, message)
-
-
-def _check_not_implemented(cond: bool, message: Callable[[], str] | None = None) -> None:
-    """NotImplementedError unless ``cond``. Source: torch._check_not_implemented."""
-    _check_with(NotImplementedError, cond, message)
+_check, _check_index = _unless("_check", RuntimeError), _unless("_check_index", IndexError)
+_check_value, _check_type = _unless("_check_value", ValueError), _unless("_check_type", TypeError)
+_check_not_implemented = _unless("_check_not_implemented", NotImplementedError)
 
 
 def _check_is_size(i: int, message: Callable[[], str] | None = None, *, max: int | None = None) -> None:

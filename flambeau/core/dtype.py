@@ -142,7 +142,6 @@ float8_e4m3fn, float8_e4m3fnuz, float8_e5m2 = (ALL[n] for n in ("float8_e4m3fn",
 qint8, quint8, qint32 = ALL["qint8"], ALL["quint8"], ALL["qint32"]
 float8_e5m2fnuz, float8_e8m0fnu = ALL["float8_e5m2fnuz"], ALL["float8_e8m0fnu"]
 
-BY_LEGACY = {d.legacy: d for d in ALL.values()}
 # np.dtype.num is a plain int, so this look-up is several times cheaper than hashing the np.dtype itself.
 BY_NUM: dict[int, dtype] = {d.numpy.num: d for d in ALL.values() if d.numpy is not None}
 BY_NUM[np.dtype(np.longlong).num], BY_NUM[np.dtype(np.ulonglong).num] = int64, uint64
@@ -308,6 +307,7 @@ _CPP_NAMES = {
     "int16": "short int",
     "int8": "signed char",
     "uint8": "unsigned char",
+    "complex32": "c10::complex<c10::Half>",
     "complex64": "c10::complex<float>",
     "complex128": "c10::complex<double>",
 }

@@ -177,14 +177,12 @@ def inferred_shape(sizes: tuple[int, ...], numel: int) -> tuple[int, ...]:
     known = -math.prod(sizes)
     if min(sizes) < -1:
         raise RuntimeError(f"invalid shape dimension {min(sizes)}")
-    if known == 0:
-        if numel == 0:
-            raise RuntimeError(
-                f"cannot reshape tensor of 0 elements into shape {list(sizes)} because the unspecified dimension size -1 can be any "
-                "value and is ambiguous"
-            )
-        raise RuntimeError(f"shape '{list(sizes)}' is invalid for input of size {numel}")
-    if numel % known:
+    if known == numel == 0:
+        raise RuntimeError(
+            f"cannot reshape tensor of 0 elements into shape {list(sizes)} because the unspecified dimension size -1 can be any "
+            "value and is ambiguous"
+        )
+    if known == 0 or numel % known:
         raise RuntimeError(f"shape '{list(sizes)}' is invalid for input of size {numel}")
     return tuple(numel // known if n == -1 else n for n in sizes)
 

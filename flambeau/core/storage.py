@@ -5,6 +5,7 @@ from __future__ import annotations
 import weakref
 from collections.abc import Callable, Iterator
 from mmap import mmap
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -401,13 +402,8 @@ class TypedStorage:
     def _elements(self) -> np.ndarray:
         return self._untyped_storage._flat.view(_element_of(self.dtype))
 
-    @property
-    def device(self) -> Any:
-        return self._untyped_storage.device
-
-    @property
-    def is_cuda(self) -> bool:
-        return self._untyped_storage.is_cuda
+    device = property(attrgetter("_untyped_storage.device"))
+    is_cuda = property(attrgetter("_untyped_storage.is_cuda"))
 
     def untyped(self) -> UntypedStorage:
         return self._untyped_storage

@@ -130,8 +130,7 @@ def lu_solve(factors: np.ndarray, pivots: np.ndarray, B: np.ndarray, adjoint: bo
 @native.part("_lu_solve", work="16 * B.size")
 def _solved(factors: np.ndarray, pivots: np.ndarray, B: np.ndarray, adjoint: bool) -> np.ndarray:
     lead = np.broadcast_shapes(factors.shape[:-2], B.shape[:-2])
-    X = by_columns((*lead, *B.shape[-2:]), B.dtype)
-    X[...] = B
+    X = columns_of(np.broadcast_to(B, (*lead, *B.shape[-2:])))
     if X.size:
         getrs = _routine("getrs", B.dtype)
         for index, packed, swaps in _each(lead, factors, 2, pivots - 1, 1):
@@ -146,8 +145,7 @@ def solve_triangular(A: np.ndarray, B: np.ndarray, upper: bool, left: bool, unit
     from scipy.linalg import blas
 
     lead = np.broadcast_shapes(A.shape[:-2], B.shape[:-2])
-    X = by_columns((*lead, *B.shape[-2:]), B.dtype)
-    X[...] = B
+    X = columns_of(np.broadcast_to(B, (*lead, *B.shape[-2:])))
     if not X.size:
         return X
     if X[..., 0, 0].size >= MANY and A.shape[-1] <= SMALL:
@@ -197,9 +195,8 @@ def ormqr(A: np.ndarray, tau: np.ndarray, C: np.ndarray, left: bool, adjoint: bo
     """``Q C`` or ``C Q`` with the whole product of the reflections, or with its adjoint."""
     product = columns_of(C)
     if product.size and tau.shape[-1]:
-        word, routine = "T", _routine("ormqr", A.dtype) if A.dtype.kind != "c" else None
-        if routine is None:
-            word, routine = "C", _routine("unmqr", A.dtype)
+        word, name = ("C", "unmqr") if A.dtype.kind == "c" else ("T", "ormqr")
+        routine = _routine(name, A.dtype)
         for index in np.ndindex(*C.shape[:-2]):
             vectors = np.asfortranarray(A[index][:, : tau.shape[-1]])
             room = 64 * (max(C.shape[-2:]) + 65)
@@ -241,8 +238,7 @@ def ldl_factor(A: np.ndarray, hermitian: bool) -> tuple[np.ndarray, np.ndarray, 
 def ldl_solve(factors: np.ndarray, pivots: np.ndarray, B: np.ndarray, hermitian: bool) -> np.ndarray:
     """``A X = B`` from what ``ldl_factor`` returned; batches are broadcast."""
     lead = np.broadcast_shapes(factors.shape[:-2], B.shape[:-2])
-    X = by_columns((*lead, *B.shape[-2:]), B.dtype)
-    X[...] = B
+    X = columns_of(np.broadcast_to(B, (*lead, *B.shape[-2:])))
     if X.size:
         sytrs = _routine("hetrs" if hermitian and B.dtype.kind == "c" else "sytrs", B.dtype)
         for index, packed, swaps in _each(lead, factors, 2, pivots, 1):

@@ -11,6 +11,7 @@ paths hand them to the slow one.  ``flambeau.ops.sparse`` has the rules and is i
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any, NoReturn
@@ -61,10 +62,7 @@ class SparseArray:
 
     @property
     def size(self) -> int:
-        total = 1
-        for n in self.shape:
-            total *= n
-        return total
+        return math.prod(self.shape)
 
     @property
     def nbytes(self) -> int:
@@ -301,10 +299,7 @@ native.foreign.add(SparseArray)
 def keys_of(indices: np.ndarray, sizes: tuple[int, ...]) -> np.ndarray:
     """One number for each column of ``indices``, ordered as the columns are."""
     keys = np.zeros(indices.shape[1], np.int64)
-    total = 1
-    for n in sizes:
-        total *= max(n, 1)
-    if total > 2**62:  # then the numbers are ranks
+    if math.prod([max(n, 1) for n in sizes]) > 2**62:  # then the numbers are ranks
         return np.unique(indices, axis=1, return_inverse=True)[1].reshape(-1)
     for row, n in zip(indices, sizes, strict=True):
         keys *= n
@@ -379,9 +374,7 @@ def dense_from(array: SparseArray) -> np.ndarray:
         return whole
     batch, (high, wide) = array.shape[: array.batch_dim], array.block
     rows, columns, *dense = array.shape[array.batch_dim :]
-    count = 1
-    for n in batch:
-        count *= n
+    count = math.prod(batch)
     row, column = [np.broadcast_to(place, array.parts[1].shape).reshape(count, array.parts[1].shape[-1]) for place in places_of(array)]
     whole = np.zeros((count, rows // high if high else 0, columns // wide if wide else 0, high, wide, *dense), array.dtype)
     values = array.values.reshape(count, array.nnz, high, wide, *dense)
@@ -488,7 +481,7 @@ def entries_at(array: Any, mask: Any) -> np.ndarray:
         return array[tuple(mask.parts[0])] if mask.sparse_dim else np.repeat(array[None], mask.nnz, 0)
     batch, (high, wide) = mask.shape[: mask.batch_dim], mask.block
     rows, columns, *dense = mask.shape[mask.batch_dim :]
-    count = int(np.prod(batch, dtype=np.int64)) if batch else 1
+    count = math.prod(batch)
     row, column = [place.reshape(count, place.shape[-1]) for place in places_of(mask)]
     blocks = array.reshape(count, rows // high, high, columns // wide, wide, *dense).swapaxes(2, 3)
     return blocks[np.arange(count)[:, None], row, column].reshape(mask.values.shape)

@@ -274,24 +274,13 @@ def _ordered(name: str) -> Callable[..., Any]:
     return handler
 
 
-def _averaged(name: str, namespace: str) -> Callable[..., Any]:
-    """A function that averages: of the integers, rounded to the nearest one."""
+def _pooled(name: str, namespace: str = "nn.functional") -> Callable[..., Any]:
+    """A function that averages integers or chooses the largest, in windows or among all: rounded to the nearest integer."""
 
     def handler(input: Any, *args: Any, **kwargs: Any) -> Any:
         quantizer, kind = _whole(name, input), input._inner._array.dtype
-        averages = resolve(namespace, name)(input._inner.to(dtypes.float64), *args, **kwargs)
-        return QuantizedTensor(wrap(np.rint(averages._array).astype(kind)), quantizer)
-
-    return handler
-
-
-def _pooled(name: str) -> Callable[..., Any]:
-    """The largest integers of windows."""
-
-    def handler(input: Any, *args: Any, **kwargs: Any) -> Any:
-        quantizer, kind = _whole(name, input), input._inner._array.dtype
-        largest = resolve("nn.functional", name)(input._inner.to(dtypes.float64), *args, **kwargs)
-        return QuantizedTensor(wrap(largest._array.astype(kind)), quantizer)
+        numbers = resolve(namespace, name)(input._inner.to(dtypes.float64), *args, **kwargs)
+        return QuantizedTensor(wrap(np.rint(numbers._array).astype(kind)), quantizer)
 
     return handler
 
@@ -305,9 +294,8 @@ def _clamp(input: Any, min: Any = None, max: Any = None) -> QuantizedTensor:
 
 _HANDLERS: dict[str, Callable[..., Any]] = {
     **{name: _ordered(name) for name in ("max", "min", "sort", "topk")},
-    **{name: _pooled(name) for name in ("max_pool1d", "max_pool2d")},
-    **{name: _averaged(name, "nn.functional") for name in ("avg_pool2d", "adaptive_avg_pool2d")},
-    "mean": _averaged("mean", "torch"),
+    **{name: _pooled(name) for name in ("max_pool1d", "max_pool2d", "avg_pool2d", "adaptive_avg_pool2d")},
+    "mean": _pooled("mean", "torch"),
     "clamp": _clamp,
     "clip": _clamp,
     "_clamp_tensors": _clamp,
@@ -482,3 +470,10 @@ def _rebuild_qtensor(
         0 <= axis[0] < inner.ndim and scale.numel() == zero_point.numel() == inner.shape[axis[0]], "a scale a channel", axis[0]
     )
     return QuantizedTensor(inner, _per_channel(scale.reshape(-1), zero_point.reshape(-1), axis[0], dtype))
+
+
+for _function in (
+    quantize_per_tensor, quantize_per_channel, quantize_per_tensor_dynamic, empty_quantized, _empty_affine_quantized,
+    _make_per_tensor_quantized_tensor, _make_per_channel_quantized_tensor,
+):  # fmt: skip  # pickles name them by the module in which PyTorch's are found
+    _function.__module__ = __name__.partition(".")[0]

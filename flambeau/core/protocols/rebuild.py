@@ -27,6 +27,7 @@ from ..tensor import Parameter, Tensor, share, storage_of, wrap
 __all__ = ["deepcopy_tensor", "reduce_parameter", "reduce_storage", "reduce_tensor"]
 
 AnyTensor = TypeVar("AnyTensor", bound=Tensor)
+Sizes = tuple[int, ...]
 
 # Hooks are code of the running program, not part of the value.
 _HOOKS = frozenset(("_backward_hooks", "_post_accumulate_grad_hooks"))
@@ -36,8 +37,6 @@ WITHOUT_STORAGE_CLASS = frozenset(
     dtype
     for dtype in dtypes.ALL.values()
     if (dtype.numpy is None and not dtype.name.startswith("q"))
-    or dtype.name in ("uint16", "uint32", "uint64", "complex32")
-    or dtype.name.startswith("float8")
     or dtype.name in ("uint16", "uint32", "uint64", "complex32")
     or dtype.name.startswith("float8")
 )
@@ -200,9 +199,7 @@ def _with_hooks(tensor: AnyTensor, backward_hooks: Any) -> AnyTensor:
     return tensor
 
 
-def _rebuild_tensor(
-    storage: TypedStorage, storage_offset: int, size: tuple[int, ...], stride: tuple[int, ...], metadata: Any = None
-) -> Tensor:
+def _rebuild_tensor(storage: TypedStorage, storage_offset: int, size: Sizes, stride: Sizes, metadata: Any = None) -> Tensor:
     """A tensor in a storage whose dtype it takes."""
     _require(isinstance(storage, TypedStorage), "a typed storage", type(storage).__name__)
     untyped = _resolved(storage._untyped_storage, storage.dtype, metadata)
@@ -210,13 +207,7 @@ def _rebuild_tensor(
 
 
 def _rebuild_tensor_v2(
-    storage: TypedStorage,
-    storage_offset: int,
-    size: tuple[int, ...],
-    stride: tuple[int, ...],
-    requires_grad: bool,
-    backward_hooks: Any,
-    metadata: Any = None,
+    storage: TypedStorage, storage_offset: int, size: Sizes, stride: Sizes, requires_grad: bool, backward_hooks: Any, metadata: Any = None
 ) -> Tensor:
     """The usual form; ``metadata`` says whether the values are to be conjugated or negated."""
     tensor = _rebuild_tensor(storage, storage_offset, size, stride, metadata)
@@ -226,8 +217,8 @@ def _rebuild_tensor_v2(
 def _rebuild_tensor_v3(
     storage: Any,
     storage_offset: int,
-    size: tuple[int, ...],
-    stride: tuple[int, ...],
+    size: Sizes,
+    stride: Sizes,
     requires_grad: bool,
     backward_hooks: Any,
     dtype: dtypes.dtype,
@@ -250,14 +241,7 @@ def _rebuild_meta_tensor_no_storage(dtype: dtypes.dtype, size: tuple[int, ...], 
 
 
 def _rebuild_wrapper_subclass(
-    cls: type,
-    dtype: dtypes.dtype,
-    size: tuple[int, ...],
-    stride: tuple[int, ...],
-    storage_offset: int,
-    form: layout,
-    where: device,
-    requires_grad: bool,
+    cls: type, dtype: dtypes.dtype, size: Sizes, stride: Sizes, storage_offset: int, form: layout, where: device, requires_grad: bool
 ) -> Any:
     """The form for tensors around others, which are among its attributes."""
     _require(isinstance(cls, type) and issubclass(cls, Tensor), "a subclass of Tensor", cls)

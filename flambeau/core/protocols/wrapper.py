@@ -7,6 +7,7 @@ what is inside.
 
 from __future__ import annotations
 
+from operator import attrgetter
 from typing import Any
 
 from ..state import wrappers
@@ -54,14 +55,6 @@ class WrapperTensor(Tensor):
         self._inner.data = value._inner if value.__class__ in wrappers else value
 
     @property
-    def grad_fn(self) -> Any:
-        return self._inner.grad_fn
-
-    @property
-    def is_leaf(self) -> bool:
-        return self._inner.is_leaf
-
-    @property
     def requires_grad(self) -> bool:
         return self._inner.requires_grad
 
@@ -75,10 +68,6 @@ class WrapperTensor(Tensor):
 
     def retain_grad(self) -> None:
         self._inner.retain_grad()
-
-    @property
-    def retains_grad(self) -> bool:
-        return self._inner.retains_grad
 
     def register_hook(self, hook: Any) -> RemovableHandle:
         def of_inner(gradient: Tensor) -> Any:
@@ -109,9 +98,16 @@ class WrapperTensor(Tensor):
         raise RuntimeError(f".tolist() is not supported for tensor subclasses, got {type(self).__name__}")
 
 
+def of_inner(name: str) -> property:
+    """A property that is the inner tensor's, and cannot be set."""
+    return property(attrgetter(f"_inner.{name}"))
+
+
 def _slot_of_inner(name: str) -> property:
     return property(lambda self: getattr(self._inner, name), lambda self, value: setattr(self._inner, name, value))
 
 
 for _name in ("_array", "_storage", "_node", "_view_of", "_requires_grad", "_grad"):
     setattr(WrapperTensor, _name, _slot_of_inner(_name))
+for _name in ("grad_fn", "is_leaf", "retains_grad"):
+    setattr(WrapperTensor, _name, of_inner(_name))

@@ -128,6 +128,10 @@ def _fractions(numbers: np.ndarray) -> np.ndarray:
     return fractions
 
 
+# What makes up a stream, and changes hands when generators are exchanged.
+_STREAM = ("_bits", "_block", "_floats", "_position", "_seed", "_spare", "next_double_normal", "next_float_normal")
+
+
 class Generator:
     """A stream of random numbers that gives what PyTorch's CPU generator gives for the same seed and the same calls.
 
@@ -144,19 +148,7 @@ class Generator:
         (tensor([0.5349, 0.1988]), tensor([0.5349, 0.1988]))
     """
 
-    __slots__ = (
-        "__weakref__",
-        "_bits",
-        "_block",
-        "_device",
-        "_floats",
-        "_lock",
-        "_position",
-        "_seed",
-        "_spare",
-        "next_double_normal",
-        "next_float_normal",
-    )
+    __slots__ = ("__weakref__", "_device", "_lock", *_STREAM)
 
     def __init__(self, device: Any = "cpu"):
         self._device = cpu if device is None or device == "cpu" else _place(device)
@@ -580,9 +572,6 @@ def _show(change: Callable[[Any], None], who: weakref.ref[Any]) -> None:
     change(who)
     default_generator.__class__ = _Watched if _watching else Generator
 
-
-# What makes up the stream, and changes hands when generators are exchanged.
-_STREAM = ("_bits", "_block", "_floats", "_position", "_seed", "_spare", "next_double_normal", "next_float_normal")
 
 default_generator = Generator()
 default_generator.seed()

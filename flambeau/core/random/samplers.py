@@ -26,7 +26,7 @@ from .. import dtype as dtypes
 from ..arrays import native
 from ..calls.interruption import pass_on
 from ..dtype import BY_NUM, PAIR, REDUCED, bfloat16, bool_, dtype, float16, float32, float64, int64, of_array
-from ..layout import empty_as
+from ..layout import empty_as, order_of_dims
 from . import box_muller
 from .box_muller import fused_float32, fused_float64, libm
 from .generator import Generator
@@ -54,30 +54,7 @@ def memory_order(arrays: list[np.ndarray]) -> list[int]:
 
     The first array decides by its strides, larger ones outside; where it has equal strides or a stride of 0, the next one does.
     """
-    shape = arrays[0].shape
-    order = list(range(len(shape)))[::-1]  # innermost first
-    for i in range(1, len(order)):
-        at = i
-        for before in range(i - 1, -1, -1):
-            comparison = _compare(arrays, shape, order[before], order[at])
-            if comparison > 0:
-                order[before], order[at] = order[at], order[before]
-                at = before
-            elif comparison < 0:
-                break
-    return order[::-1]
-
-
-def _compare(arrays: list[np.ndarray], shape: tuple[int, ...], first: int, second: int) -> int:
-    for array in arrays:
-        a, b = array.strides[first], array.strides[second]
-        if a == 0 or b == 0:
-            continue
-        if a != b:
-            return -1 if a < b else 1
-        if shape[first] > shape[second]:
-            return 1
-    return 0
+    return order_of_dims(arrays[0].shape, [array.strides for array in arrays])[::-1]
 
 
 def in_memory_order(out: np.ndarray, *others: np.ndarray) -> tuple[np.ndarray, ...]:

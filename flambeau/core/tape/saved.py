@@ -70,13 +70,13 @@ class Kept(Packed):
         return tensor
 
 
-def below_tape(function: Any) -> Any:
-    """``function()`` without recording."""
+def below_tape(function: Any, *args: Any) -> Any:
+    """``function(*args)`` without recording."""
     was = thread.grad
     if was is True:
         set_grad(False)
     try:
-        return function()
+        return function(*args)
     finally:
         if was is True:
             set_grad(True)
