@@ -171,9 +171,7 @@ class ArchiveReader:
 
     def offset(self, name: str) -> int:
         """Position of a record's data in the file."""
-        return self._start(name, self._entry(name))
-
-    def _start(self, name: str, entry: zipfile.ZipInfo) -> int:
+        entry = self._entry(name)
         if entry.compress_type != zipfile.ZIP_STORED or entry.compress_size != entry.file_size or entry.flag_bits & 1:
             raise _corrupt(f"record {name} is compressed or encrypted")
         try:
@@ -210,7 +208,7 @@ class ArchiveReader:
             raise _corrupt(f"with record {name} of {entry.file_size} bytes the records take far more than the file's {self._end}")
         if entry.compress_type != zipfile.ZIP_STORED:
             return np.frombuffer(bytearray(self._decompressed(entry)), np.uint8)
-        start = self._start(name, entry)
+        start = self.offset(name)
         if start + entry.file_size > self._end:
             raise _corrupt(f"record {name} of {entry.file_size} bytes reaches past the end of the file")
         self._file.seek(start)

@@ -28,12 +28,7 @@ ELSEWHERE: dict[str, str] = {
     "nn._backward_hooks": "nn.modules._functions",
     "nn._module_hooks": "nn.modules.module",
     "nn._module_state": "nn.modules.module",
-    "optim.lr_scheduler.annealing": "optim.lr_scheduler",
-    "optim.lr_scheduler.base": "optim.lr_scheduler",
-    "optim.lr_scheduler.composite": "optim.lr_scheduler",
-    "optim.lr_scheduler.cycles": "optim.lr_scheduler",
-    "optim.lr_scheduler.factors": "optim.lr_scheduler",
-    "optim.lr_scheduler.plateau": "optim.lr_scheduler",
+    **{f"optim.lr_scheduler.{file}": "optim.lr_scheduler" for file in "annealing base composite cycles factors plateau".split()},
     **{place: name for name, place in facades.ELSEWHERE.items()},
 }
 # PyTorch's files that are part of a file here: by a part of the names in them, in the order in which it is looked for.
@@ -61,16 +56,8 @@ NAMESPACES: dict[str, str] = {
     "torch._C._linalg": "linalg",
     "torch._C._nn": "nn.functional",
     "torch._C._special": "special",
-    "torch.autograd": "autograd",
-    "torch.distributions": "distributions",
-    "torch.nn": "nn",
-    "torch.nn.utils": "nn.utils",
-    "torch.optim": "optim",
-    "torch.utils.data": "utils.data",
-    "torchvision.datasets": "vision.datasets",
-    "torchvision.models": "vision.models",
-    "torchvision.ops": "vision.ops",
-    "torchvision.transforms": "vision.transforms",
+    **{f"torch.{name}": name for name in ("autograd", "distributions", "nn", "nn.utils", "optim", "utils.data")},
+    **{f"torchvision.{name}": f"vision.{name}" for name in ("datasets", "models", "ops", "transforms")},
 }
 # PyTorch's functions in C++ are attributes of these two, and files say ``getattr(torch._C._VariableFunctionsClass, "tanh")``.
 OWNERS = {"torch._C._VariableFunctionsClass": "", "torch._C.TensorBase": "Tensor"}

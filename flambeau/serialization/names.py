@@ -103,14 +103,12 @@ CALLABLE: dict[str, Any] = {
     "torch.Size": Size,
     "torch.device": device,
     "torch.serialization._get_layout": _get_layout,
-    "torch._utils._rebuild_tensor": rebuild._rebuild_tensor,
-    "torch._utils._rebuild_tensor_v2": rebuild._rebuild_tensor_v2,
-    "torch._utils._rebuild_tensor_v3": rebuild._rebuild_tensor_v3,
-    "torch._utils._rebuild_meta_tensor_no_storage": rebuild._rebuild_meta_tensor_no_storage,
-    "torch._utils._rebuild_wrapper_subclass": rebuild._rebuild_wrapper_subclass,
-    "torch._utils._rebuild_sparse_tensor": rebuild._rebuild_sparse_tensor,
-    "torch._utils._rebuild_parameter": rebuild._rebuild_parameter,
-    "torch._utils._rebuild_parameter_with_state": rebuild._rebuild_parameter_with_state,
+    **{
+        f"torch._utils._rebuild_{what}": getattr(rebuild, f"_rebuild_{what}")
+        for what in (
+            "tensor tensor_v2 tensor_v3 meta_tensor_no_storage wrapper_subclass sparse_tensor parameter parameter_with_state"
+        ).split()
+    },
     "torch._utils._rebuild_qtensor": quantized._rebuild_qtensor,
     "torch._tensor._rebuild_from_type_v2": rebuild._rebuild_from_type_v2,
 }
