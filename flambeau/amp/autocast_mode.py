@@ -9,7 +9,7 @@ from typing import Any
 
 from ..core.calls import autocast as regions
 from ..core.device import device
-from ..core.dtype import bfloat16, dtype as DType, float16, float64
+from ..core.dtype import bfloat16, dtype as DType, float16
 from ..core.tensor import Tensor
 
 __all__ = [
@@ -416,8 +416,7 @@ def _exit_autocast(mode: autocast) -> None:
 def _cast(value: Any, kind: str, dtype: DType) -> Any:
     """``value`` with the floating point tensors on a type of device, at any depth, as ``dtype``."""
     if isinstance(value, Tensor):
-        eligible = value.is_floating_point() and value.device.type == kind and value.dtype is not float64
-        return value.to(dtype) if eligible else value
+        return value.to(dtype) if regions.is_eligible(value, kind) else value
     if isinstance(value, (str, bytes)):
         return value
     if isinstance(value, Mapping):

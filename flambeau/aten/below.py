@@ -16,7 +16,7 @@ A tensor around others holds a ``HollowArray``: the shape, strides and dtype tha
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from typing import Any
 
 from ..core.arrays.hollow import HollowArray, filled, hollow
@@ -116,18 +116,6 @@ def ask(func: Any, args: Any, kwargs: Any) -> Any:
     raise TypeError(f"Multiple dispatch failed for '{func}'; all __torch_dispatch__ handlers returned NotImplemented:\n{shown}")
 
 
-def below(function: Callable[..., Any], *args: Any) -> Any:
-    """``function(*args)``, whose calls modes and classes see one by one, without recording."""
-    was = thread.grad
-    try:
-        if was is True:
-            set_grad(False)
-        return function(*args)
-    finally:
-        if was is True:
-            set_grad(True)
-
-
 # -- calls -----------------------------------------------------------------------------------------------------------------------------
 def taken(call: Call) -> Any:
     """The result of a call that a mode or a class takes; NotImplemented where there is none."""
@@ -189,7 +177,7 @@ def _result_of(call: Call) -> Any:
     """Result of a call's kernel, as modes and classes make it; and the operation, with its values, under which the tape records it."""
     lowered = aten.LOWERED.of(call.op) if call.form is FUNCTION and call.out is None else None
     if lowered is not None:
-        result = below(lowered, *call.values)
+        result = below_tape(lowered, *call.values)
         if result is not NotImplemented:
             return result, call.op, call.values
     func, args, kwargs = aten.translated(call)
@@ -241,7 +229,7 @@ def _function(call: Call) -> Any:
 def _own(tensor: Tensor, operands: Any) -> Tensor:
     """A result that may get a node: an operand that was returned as it is, is shown by another tensor."""
     if tensor._node is not None or any(tensor is operand for operand in operands):
-        return below(tensor.detach)
+        return below_tape(tensor.detach)
     return tensor
 
 
@@ -337,7 +325,7 @@ def _write(target: Tensor, func: Any, args: Any, kwargs: Any, op: Any, values: A
         op, values = kernel, derivatives.values_of(func, args, kwargs)
     node_values = values
     if op is not None and (_saves_target(op, values) or any(value is target for value in values[1:])):
-        before = below(target.clone)
+        before = below_tape(target.clone)
         before._requires_grad, before._node = target._requires_grad, target._node
         node_values = tuple([before if value is target else value for value in values])
     ask(func, args, kwargs)
@@ -437,15 +425,15 @@ def own_gradient(leaf: Tensor, grad: Tensor) -> Tensor:
     wanted = element_strides(leaf._array) if dense else contiguous_strides(leaf._array.shape)
     for size, have, want in zip(leaf._array.shape, element_strides(grad._array), wanted, strict=True):
         if size != 1 and have != want:
-            return below(lambda: grad.new_empty_strided(tuple(grad.shape), wanted).copy_(grad))
-    result: Tensor = below(grad.detach)
+            return below_tape(lambda: grad.new_empty_strided(tuple(grad.shape), wanted).copy_(grad))
+    result: Tensor = below_tape(grad.detach)
     return result
 
 
 def ones_like(root: Tensor) -> Tensor:
     """The gradient that a backward pass starts with."""
     options = {"pin_memory": False, "memory_format": preserve_format}
-    result: Tensor = below(ask, aten.overload_named("ones_like"), (root,), options)
+    result: Tensor = below_tape(ask, aten.overload_named("ones_like"), (root,), options)
     return result
 
 

@@ -504,16 +504,14 @@ def _normal(named: dict[str, Any]) -> tuple[str, list[Any]]:
     return f"normal.{'_'.join(kinds)}", [mean, std, *([_sizes(named)] if "Tensor" not in kinds else [])]
 
 
-def _sized(name: str) -> Callable[[dict[str, Any]], tuple[str, list[Any]]]:
-    return lambda named: (name, [_sizes(named)])
+def _named(overload: str, words: str) -> Callable[[dict[str, Any]], tuple[str, list[Any]]]:
+    """A factory whose arguments have the same names here; ``sizes`` may have been given one by one."""
 
+    def arguments(named: dict[str, Any]) -> tuple[str, list[Any]]:
+        values = [_sizes(named) if word == "sizes" else named[word] for word in words.split()]
+        return overload, [list(value) if isinstance(value, tuple) else value for value in values]
 
-def _following(name: str) -> Callable[[dict[str, Any]], tuple[str, list[Any]]]:
-    return lambda named: (f"{name}.default", [named["input"]])
-
-
-def _following_sized(name: str) -> Callable[[dict[str, Any]], tuple[str, list[Any]]]:
-    return lambda named: (f"{name}.default", [named["input"], _sizes(named)])
+    return arguments
 
 
 def _window(name: str) -> Callable[[dict[str, Any]], tuple[str, list[Any]]]:
@@ -527,25 +525,24 @@ def _window(name: str) -> Callable[[dict[str, Any]], tuple[str, list[Any]]]:
 
 
 FACTORIES: dict[str, Callable[[dict[str, Any]], tuple[str, list[Any]]]] = {
-    **{name: _sized(f"{name}.default") for name in ("zeros", "ones", "rand", "randn")},
-    **{name: _following(name) for name in ("zeros_like", "ones_like", "empty_like", "rand_like", "randn_like")},
-    **{name: _following_sized(name) for name in ("new_zeros", "new_ones", "new_empty")},
-    "empty": _sized("empty.memory_format"),
-    "full": lambda named: ("full.default", [list(named["size"]), named["fill_value"]]),
-    "empty_strided": lambda named: ("empty_strided.default", [list(named["size"]), list(named["stride"])]),
-    "linspace": lambda named: ("linspace.default", [named["start"], named["end"], named["steps"]]),
-    "logspace": lambda named: ("logspace.default", [named["start"], named["end"], named["steps"], named["base"]]),
+    **{name: _named(f"{name}.default", "sizes") for name in ("zeros", "ones", "rand", "randn")},
+    **{name: _named(f"{name}.default", "input") for name in ("zeros_like", "ones_like", "empty_like", "rand_like", "randn_like")},
+    **{name: _named(f"{name}.default", "input sizes") for name in ("new_zeros", "new_ones", "new_empty")},
+    **{name: _named(f"{name}.default", "row col offset") for name in ("tril_indices", "triu_indices")},
     **{name: _window(name) for name in ("hann_window", "hamming_window", "bartlett_window", "blackman_window")},
-    "eye": lambda named: ("eye.default", [named["n"]]) if named.get("m") is None else ("eye.m", [named["n"], named["m"]]),
     "arange": _bounded("arange"),
+    "empty": _named("empty.memory_format", "sizes"),
+    "empty_strided": _named("empty_strided.default", "size stride"),
+    "eye": lambda named: ("eye.default", [named["n"]]) if named.get("m") is None else ("eye.m", [named["n"], named["m"]]),
+    "full": _named("full.default", "size fill_value"),
+    "full_like": _named("full_like.default", "input fill_value"),
+    "linspace": _named("linspace.default", "start end steps"),
+    "logspace": _named("logspace.default", "start end steps base"),
+    "new_empty_strided": _named("new_empty_strided.default", "input size stride"),
+    "new_full": _named("new_full.default", "input size fill_value"),
+    "normal": _normal,
     "randint": _randint("randint", "low", True),
     "randint_like": _randint("randint_like", "low_dtype", False),
-    "normal": _normal,
-    "tril_indices": lambda named: ("tril_indices.default", [named["row"], named["col"], named["offset"]]),
-    "triu_indices": lambda named: ("triu_indices.default", [named["row"], named["col"], named["offset"]]),
-    "randperm": lambda named: ("randperm.default", [named["n"]]),
-    "scalar_tensor": lambda named: ("scalar_tensor.default", [named["s"]]),
-    "full_like": lambda named: ("full_like.default", [named["input"], named["fill_value"]]),
-    "new_full": lambda named: ("new_full.default", [named["input"], list(named["size"]), named["fill_value"]]),
-    "new_empty_strided": lambda named: ("new_empty_strided.default", [named["input"], list(named["size"]), list(named["stride"])]),
+    "randperm": _named("randperm.default", "n"),
+    "scalar_tensor": _named("scalar_tensor.default", "s"),
 }

@@ -10,10 +10,11 @@ from typing import Any
 
 import numpy as np
 
+from ..autograd.grad_mode import no_grad
 from ..core.arrays.kinds import kind_of
 from ..core.calls.registry import resolve
 from ..core.dtype import int64
-from ..core.state import modes, set_grad, thread
+from ..core.state import modes
 from ..core.tensor import Tensor
 from ..ops.linalg.matrix_checks import check_info
 from ..ops.losses.loss import reduced, reduction_of
@@ -167,9 +168,8 @@ LEAVES[f"{F}.ctc_loss"] = LEAVES["ctc_loss"] = in_library(_alignment_loss)
 kernel("_ctc_loss.Tensor")(_alignments)
 kernel("_ctc_loss_backward.Tensor")(_alignments_backward)
 RULES["_ctc_loss.Tensor"] = {
-    "log_probs": lambda grad, log_probs, targets, input_lengths, target_lengths, result0, result1, blank, zero_infinity: call(
-        "_ctc_loss_backward.Tensor", grad, log_probs, targets, input_lengths, target_lengths, result0, result1, blank, zero_infinity
-    )
+    "log_probs": "_ctc_loss_backward.Tensor("
+    "grad, log_probs, targets, input_lengths, target_lengths, result0, result1, blank, zero_infinity)"
 }
 
 
@@ -215,16 +215,10 @@ def _cosine(x1: Any, x2: Any, dim: int = 1, eps: float = 1e-8) -> Any:
         return NotImplemented
     norm = resolve("linalg", "vector_norm")
     lengths = [norm(x, 2, dim, True).clone() for x in (x1, x2)]
-    was = thread.grad
-    if was is True:
-        set_grad(False)
-    try:
+    with no_grad():
         least = torch("scalar_tensor", eps, dtype=x1.dtype, device=x1.device)
         for length in lengths:
             modes.below.ask(overload_named("clamp_min_.Tensor"), (length, least), {})
-    finally:
-        if was is True:
-            set_grad(True)
     first = x1 / lengths[0]
     return (first * (x2 / lengths[1])).sum(dim)
 
@@ -248,7 +242,7 @@ def _turned(tensor: Any) -> Any:
 
 
 RULES["_cdist_forward"] = {
-    "x1": lambda grad, x1, x2, p, result: call("_cdist_backward", grad, x1, x2, p, result),
+    "x1": "_cdist_backward(grad, x1, x2, p, result)",
     "x2": lambda grad, x1, x2, p, result: call("_cdist_backward", _turned(grad), x2, x1, p, _turned(result)),
 }
 
@@ -384,19 +378,8 @@ def _flash_backward(
 
 COMPOSED[f"{F}._attention"] = _attention
 RULES["_scaled_dot_product_flash_attention_for_cpu"] = {
-    "query, key, value": lambda grad, query, key, value, result0, result1, dropout_p, is_causal, attn_mask, scale: call(
-        "_scaled_dot_product_flash_attention_for_cpu_backward",
-        grad,
-        query,
-        key,
-        value,
-        result0,
-        result1,
-        dropout_p,
-        is_causal,
-        attn_mask=attn_mask,
-        scale=scale,
-    )
+    "query, key, value": "_scaled_dot_product_flash_attention_for_cpu_backward("
+    "grad, query, key, value, result0, result1, dropout_p, is_causal, attn_mask=attn_mask, scale=scale)"
 }
 
 

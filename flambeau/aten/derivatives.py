@@ -2,29 +2,33 @@
 
 A rule is written as those of ``ops`` are, and by the kernel's own names of arguments (``core/tape/derivatives.py``):
 
-    RULES["avg_pool2d"] = {"self": lambda grad, self, kernel_size, ...: call("avg_pool2d_backward", grad, self, kernel_size, ...)}
+    RULES["hypot"] = {"self": lambda grad, self, result: grad * self / result, "other": ...}
+    RULES["glu"] = {"self": "glu_backward(grad, self, dim)"}
 
-They are called in the alphabetical order of the arguments, as PyTorch calls its own. A kernel without an entry here has the rules of our
-primitive. The tape's node is an ordinary one, made for a ``Kernel`` in an operation's place. Nothing of this file runs without modes and
-classes that look.
+The second form is for a rule that is one call of a kernel: the text is PyTorch's, as in its ``derivatives.yaml``. Rules are called in
+the alphabetical order of the arguments, as PyTorch calls its own. A kernel without an entry here has the rules of our primitive. The
+tape's node is an ordinary one, made for a ``Kernel`` in an operation's place. Nothing of this file runs without modes and classes that
+look.
 """
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Callable
 from typing import Any
 
 from ..autograd.function import Function
+from ..autograd.grad_mode import enable_grad
 from ..core.calls.registry import resolve
 from ..core.late import made_once
-from ..core.state import PARTS, grad_enabled, modes, set_grad, thread
+from ..core.state import PARTS, grad_enabled, modes, thread
 from ..core.tape.derivatives import make_node_class, rule_inputs
 from ..core.tape.history import is_differentiable
 from ..core.tensor import Tensor
 from .calls import IMPLEMENTED, bound_arguments, overload_named, pruned
-from .overloads import OpOverload
+from .overloads import OpOverload, tensors_in
 
-RULES: dict[str, dict[str, Callable[..., Any]]] = {}  # a kernel, or one overload of it -> its derivatives
+RULES: dict[str, dict[str, Callable[..., Any] | str]] = {}  # a kernel, or one overload of it -> its derivatives
 WHOLE: dict[str, Callable[..., Any]] = {}  # kernels that are one call for modes and classes -> what computes them
 
 
@@ -44,13 +48,13 @@ class Kernel:
     elementwise = False
     in_order = True
 
-    def __init__(self, found: OpOverload, rules: dict[str, Callable[..., Any]]):
+    def __init__(self, found: OpOverload, rules: dict[str, Callable[..., Any] | str]):
         schema = found._schema
         self.name = found._opname
         self.params = [Argument(argument.name, argument.real_type.text()) for argument in schema.arguments]
         self.names = tuple([param.name for param in self.params])
         operands = {param.name for param in self.params if param.kind != "attr"}
-        self.rules = {names: rule for names, rule in sorted(rules.items()) if operands.issuperset(rule_inputs(names))}
+        self.rules = {names: _rule(rules[names]) for names in sorted(rules) if operands.issuperset(rule_inputs(names))}
         self.is_multi_output = len(schema.returns) > 1 or schema.returns[0].real_type.text().endswith("[]")
         self.is_multi_view = found.is_view and self.is_multi_output
         words = [word[:1].upper() + word[1:] for word in self.name.rstrip("_").split("_")]
@@ -60,6 +64,17 @@ class Kernel:
     def node(self) -> Any:
         """The class of its nodes."""
         return make_node_class(self)  # type: ignore[arg-type]
+
+
+def _rule(rule: Callable[..., Any] | str) -> Callable[..., Any]:
+    """A rule as a function; the names in a text, ``list`` excepted, are its arguments."""
+    if not isinstance(rule, str):
+        return rule
+    name, _, arguments = rule.partition("(")
+    named = [node.id for node in ast.walk(ast.parse(f"_({arguments}", mode="eval")) if isinstance(node, ast.Name)]
+    asked = dict.fromkeys(word for word in named if word not in ("_", "list"))
+    made: Callable[..., Any] = eval(f"lambda {', '.join(asked)}: call({name!r}, {arguments}", {"call": call})
+    return made
 
 
 _KERNELS: dict[OpOverload, Kernel | None] = {}
@@ -117,8 +132,6 @@ def values_of(found: OpOverload, args: Any, kwargs: dict[str, Any]) -> tuple[Any
 
 def is_handled(*values: Any) -> bool:
     """Whether a mode or a class takes calls with these arguments."""
-    from .overloads import tensors_in
-
     return modes.below is not None and modes.below.is_handled(tensors_in(values))
 
 
@@ -164,13 +177,8 @@ def gradients_of(function: Callable[..., Any], tensors: list[Any], grads: list[A
         None if tensor is None else tensor if records and tensor.requires_grad and wanted else tensor.detach().requires_grad_(wanted)
         for tensor, wanted in zip(tensors, mask, strict=True)
     ]
-    was = thread.grad
-    set_grad(True)
-    try:
+    with enable_grad():
         results = function(*leaves)
-    finally:
-        if was is not True:
-            set_grad(False)
     results = list(results) if isinstance(results, (tuple, list)) else [results]
     wanted = [leaf for leaf, needed in zip(leaves, mask, strict=True) if leaf is not None and needed]
     pairs = [(result, grad) for result, grad in zip(results, grads, strict=False) if grad is not None and result.requires_grad]

@@ -16,11 +16,13 @@ from ..core.arrays.kinds import MissingValue, MissingValues
 from ..core.arrays.meta_array import empty_strided, view_at
 from ..core.calls.override import DisableTorchFunction
 from ..core.device import cpu, device as Device
+from ..core.dtype import get_default_dtype
 from ..core.state import thread
 from ..core.tensor import Parameter, Tensor, share, storage_of, wrap
 from ..utils._python_dispatch import TorchDispatchMode
 from ..utils._pytree import tree_flatten, tree_map_only
 from . import below
+from .calls import overload_named
 
 __all__ = [
     "DataDependentOutputException", "DynamicOutputShapeException", "FakeTensor", "FakeTensorConverter", "FakeTensorDeviceMismatchError",
@@ -130,7 +132,7 @@ class FakeTensor(Tensor):
         if self.device.type != "cpu":
             parts.append(f"device='{self.device}'")
         parts.append(f"size={tuple(self.shape)}")
-        if self.dtype is not _default_dtype():
+        if self.dtype is not get_default_dtype():
             parts.append(f"dtype={self.dtype}")
         if self._node is not None:
             parts.append(f"grad_fn=<{self.grad_fn.name()}>")
@@ -154,12 +156,6 @@ class FakeTensor(Tensor):
                 copied._is_param = True
             memo[id(self)] = copied
         return memo[id(self)]
-
-
-def _default_dtype() -> Any:
-    from ..core.dtype import get_default_dtype
-
-    return get_default_dtype()
 
 
 _without_override = DisableTorchFunction.__bases__[0]
@@ -350,7 +346,7 @@ class FakeTensorMode(TorchDispatchMode):
         known = _constants(args, kwargs)
         if known is None:
             kind = DataDependentOutputException if name in _OF_VALUES else DynamicOutputShapeException
-            raise kind(func if not _takes_mask(name, args) else _nonzero())
+            raise kind(func if not _takes_mask(name, args) else overload_named("nonzero"))
         with below.without_modes(), DisableTorchFunction():
             result = func(*known[0], **known[1])
         return tree_map_only(Tensor, self._of_data, result)
@@ -406,12 +402,6 @@ def _takes_mask(name: str, args: Any) -> bool:
 
 def _has_mask(indices: Any) -> bool:
     return any(isinstance(index, Tensor) and index._array.dtype.kind == "b" for index in indices)
-
-
-def _nonzero() -> Any:
-    from .calls import overload_named
-
-    return overload_named("nonzero")
 
 
 def _constants(args: Any, kwargs: Any) -> Any:

@@ -291,21 +291,17 @@ def _shared_by_all(grad: Any, self: Any, result: Any) -> Any:
     return grad / same.sum() * same
 
 
-def _put_along(grad: Any, sizes: Any, indices: Any, dim: int, keepdim: bool) -> Any:
+def _of_chosen(grad: Any, self_shape: Any, result1: Any, dim: int, keepdim: bool) -> Any:
     """A gradient back to where the results were taken from."""
-    if not sizes:
+    if not self_shape:
         return grad
     if not keepdim:
-        grad, indices = grad.unsqueeze(dim), indices.unsqueeze(dim)
-    return grad.new_zeros(list(sizes)).scatter(dim, indices, grad)
-
-
-def _of_chosen(grad: Any, self_shape: Any, result1: Any, dim: int, keepdim: bool) -> Any:
-    return _put_along(grad, self_shape, result1, dim, keepdim)
+        grad, result1 = grad.unsqueeze(dim), result1.unsqueeze(dim)
+    return grad.new_zeros(list(self_shape)).scatter(dim, result1, grad)
 
 
 def _of_sorted(grad: Any, self_shape: Any, result1: Any, dim: int) -> Any:
-    return _put_along(grad, self_shape, result1, dim, True)
+    return _of_chosen(grad, self_shape, result1, dim, True)
 
 
 def _of_norm(grad: Any, self: Any, result: Any, p: Any, dim: Any, keepdim: bool) -> Any:
@@ -440,13 +436,9 @@ RULES.update(
                 "slice_backward", grad, list(self_shape), dim, 0 if start is None else start, _END if end is None else end, step
             )
         },
-        "select.int": {"self": lambda grad, self_shape, dim, index: call("select_backward", grad, list(self_shape), dim, index)},
-        "diagonal": {
-            "self": lambda grad, self_shape, offset, dim1, dim2: call("diagonal_backward", grad, list(self_shape), offset, dim1, dim2)
-        },
-        "unfold": {
-            "self": lambda grad, self_shape, dimension, size, step: call("unfold_backward", grad, list(self_shape), dimension, size, step)
-        },
+        "select.int": {"self": "select_backward(grad, list(self_shape), dim, index)"},
+        "diagonal": {"self": "diagonal_backward(grad, list(self_shape), offset, dim1, dim2)"},
+        "unfold": {"self": "unfold_backward(grad, list(self_shape), dimension, size, step)"},
         "split.Tensor": {"self": _of_pieces},
         "split_with_sizes": {
             "self": lambda grads, self_shape, split_sizes, dim: _joined(grads, self_shape, split_sizes, wrap_dim(dim, len(self_shape)))
@@ -454,8 +446,8 @@ RULES.update(
         "unbind.int": {"self": _of_slices},
         "stack": {"tensors": lambda grad, tensors_shape, dim: [grad.select(dim, k) for k in range(len(tensors_shape))]},
         "_unsafe_view": {"self": lambda grad, self_shape: grad.reshape(list(self_shape))},
-        "slice_backward": {"grad_output": lambda grad, dim, start, end, step: call("slice.Tensor", grad, dim, start, end, step)},
-        "select_backward": {"grad_output": lambda grad, dim, index: call("select.int", grad, dim, index)},
+        "slice_backward": {"grad_output": "slice.Tensor(grad, dim, start, end, step)"},
+        "select_backward": {"grad_output": "select.int(grad, dim, index)"},
         "diagonal_backward": {"grad_output": lambda grad, offset, dim1, dim2: grad.diagonal(offset, dim1, dim2)},
         "unfold_backward": {"grad_in": lambda grad, dim, size, step: grad.unfold(dim, size, step)},
     }
@@ -515,16 +507,14 @@ def _of_trace(grad: Any, self_shape: Any) -> Any:
 # -- indexing --------------------------------------------------------------------------------------------------------------------------
 RULES.update(
     {
-        "index.Tensor": {
-            "self": lambda grad, self_shape, indices: call("index_put", grad.new_zeros(list(self_shape)), list(indices), grad, True)
-        },
+        "index.Tensor": {"self": "index_put(grad.new_zeros(list(self_shape)), list(indices), grad, True)"},
         "index_put": {
             "self": lambda grad, indices, values_shape, values_dtype, accumulate: (
                 grad
                 if accumulate
                 else call("index_put", grad, list(indices), torch("zeros", values_shape, dtype=values_dtype, device=grad.device))
             ),
-            "values": lambda grad, indices: call("index.Tensor", grad, list(indices)),
+            "values": "index.Tensor(grad, list(indices))",
         },
         "gather": {"self": lambda grad, self_shape, dim, index: grad.new_zeros(list(self_shape)).scatter_add(dim, index, grad)},
         "scatter.src": {

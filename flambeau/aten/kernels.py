@@ -7,13 +7,17 @@ nobody looks, nothing of this file runs.
 
 from __future__ import annotations
 
+import functools
 import math
+from collections.abc import Sequence
 from typing import Any
 
 from ..core.calls.registry import primitive, resolve
 from ..core.state import PARTS, thread
 from ..ops import resampling
 from ..ops.activation import SELU_ALPHA, SELU_SCALE
+from ..ops.embedding import sparse_gradient
+from ..ops.losses.loss import reduction_of
 from ..ops.pooling import pool_geometry
 from .calls import COMPOSED, IMPLEMENTED, LEAVES
 from .derivatives import RULES, call, gradients_of, kernel, slope, slopes, torch
@@ -54,55 +58,43 @@ COMPOSED[f"{F}.logsigmoid"] = lambda input: call("log_sigmoid_forward", input)[0
 LEAVES[f"{F}.glu"] = lambda input, dim=-1, out=None: call("glu", input, dim)
 RULES.update(
     {
-        "elu": {
-            "self": lambda grad, self, alpha, scale, input_scale: call("elu_backward", grad, alpha, scale, input_scale, False, self),
-        },
-        "elu_": {
-            "self": lambda grad, result, alpha, scale, input_scale: call("elu_backward", grad, alpha, scale, input_scale, True, result),
-        },
-        "celu": {"self": lambda grad, self, alpha: call("elu_backward", grad, alpha, 1, 1.0 / alpha, False, self)},
-        "celu_": {"self": lambda grad, result, alpha: call("elu_backward", grad, alpha, 1, 1.0 / alpha, True, result)},
-        "leaky_relu_": {"self": lambda grad, result, negative_slope: call("leaky_relu_backward", grad, result, negative_slope, True)},
-        "gelu": {"self": lambda grad, self, approximate: call("gelu_backward", grad, self, approximate=approximate)},
-        "glu": {"self": lambda grad, self, dim: call("glu_backward", grad, self, dim)},
-        "hardtanh": {"self": lambda grad, self, min_val, max_val: call("hardtanh_backward", grad, self, min_val, max_val)},
-        "softplus": {"self": lambda grad, self, beta, threshold: call("softplus_backward", grad, self, beta, threshold)},
-        "softshrink": {"self": lambda grad, self, lambd: call("softshrink_backward", grad, self, lambd)},
-        "hardshrink": {"self": lambda grad, self, lambd: call("hardshrink_backward", grad, self, lambd)},
-        "logit": {"self": lambda grad, self, eps: call("logit_backward", grad, self, eps)},
-        "log_sigmoid_forward": {"self": lambda grad, self, result1: call("log_sigmoid_backward", grad, self, result1)},
-        "_prelu_kernel": {"self, weight": lambda grad, self, weight: call("_prelu_kernel_backward", grad, self, weight)},
-        "rrelu_with_noise": {
-            "self": lambda grad, self, noise, lower, upper, training: call(
-                "rrelu_with_noise_backward", grad, self, noise, lower, upper, training, False
-            )
-        },
+        "elu": {"self": "elu_backward(grad, alpha, scale, input_scale, False, self)"},
+        "elu_": {"self": "elu_backward(grad, alpha, scale, input_scale, True, result)"},
+        "celu": {"self": "elu_backward(grad, alpha, 1, 1.0 / alpha, False, self)"},
+        "celu_": {"self": "elu_backward(grad, alpha, 1, 1.0 / alpha, True, result)"},
+        "leaky_relu_": {"self": "leaky_relu_backward(grad, result, negative_slope, True)"},
+        "logit": {"self": "logit_backward(grad, self, eps)"},
+        "log_sigmoid_forward": {"self": "log_sigmoid_backward(grad, self, result1)"},
+        "_prelu_kernel": {"self, weight": "_prelu_kernel_backward(grad, self, weight)"},
+        "rrelu_with_noise": {"self": "rrelu_with_noise_backward(grad, self, noise, lower, upper, training, False)"},
     }
 )
 
 
-def _plainly(name: str) -> None:
-    RULES[name] = {"self": lambda grad, self: call(f"{name}_backward", grad, self)}
-    slope(f"{name}_backward", lambda x: functional(name, x))
+# Functions whose kernel backward takes the gradient, the operand and the options.
+_OPTIONS = {
+    **dict.fromkeys(("silu", "mish", "hardsigmoid", "hardswish"), ""),
+    "gelu": ", approximate=approximate",
+    "glu": ", dim",
+    "hardtanh": ", min_val, max_val",
+    "softplus": ", beta, threshold",
+    "softshrink": ", lambd",
+    "hardshrink": ", lambd",
+}
 
 
-for _name in ("silu", "mish", "hardsigmoid", "hardswish"):
-    _plainly(_name)
-slope("gelu_backward", lambda x, *, approximate="none": functional("gelu", x, approximate=approximate))
-slope("glu_backward", lambda x, dim: functional("glu", x, dim))
-slope("hardtanh_backward", lambda x, low, high: functional("hardtanh", x, low, high))
-slope("softplus_backward", lambda x, beta, threshold: functional("softplus", x, beta, threshold))
-slope("softshrink_backward", lambda x, lambd: functional("softshrink", x, lambd))
+def _declare_activation(name: str, options: str) -> None:
+    RULES[name] = {"self": f"{name}_backward(grad, self{options})"}
+    slope(f"{name}_backward", lambda x, *rest, **named: functional(name, x, *rest, **named))
+
+
+for _name, _options in _OPTIONS.items():
+    _declare_activation(_name, _options)
 kernel("leaky_relu_backward")(lambda grad, self, negative_slope, self_is_result: torch("where", self > 0, grad, grad * negative_slope))
-slope("hardshrink_backward", lambda x, lambd: torch("hardshrink", x, lambd))
 slope("logit_backward", lambda x, eps=None: torch("logit", x, eps))
 slope("log_sigmoid_backward", lambda x, buffer: functional("logsigmoid", x))
 kernel("log_sigmoid_forward")(lambda self: (functional("logsigmoid", self), self.new_empty([0])))
-RULES["leaky_relu_backward"] = {
-    "grad_output": lambda grad, self, negative_slope, self_is_result: call(
-        "leaky_relu_backward", grad, self, negative_slope, self_is_result
-    )
-}
+RULES["leaky_relu_backward"] = {"grad_output": "leaky_relu_backward(grad, self, negative_slope, self_is_result)"}
 kernel("glu")(lambda self, dim=-1: functional("glu", self, dim))
 
 
@@ -141,27 +133,12 @@ def _convolution_backward(grad_output: Any, input: Any, weight: Any, bias_sizes:
     return gradients_of(lambda x, w, b: torch("convolution", x, w, b, *options), [input, weight, bias], [grad_output], mask)
 
 
-def _of_convolution(
-    grad: Any,
-    input: Any,
-    weight: Any,
-    bias_shape: Any,
-    stride: Any,
-    padding: Any,
-    dilation: Any,
-    transposed: bool,
-    output_padding: Any,
-    groups: int,
-    needs: Any,
-) -> Any:
-    sizes = list(bias_shape) if bias_shape else None
-    options = (stride, padding, dilation, transposed, output_padding, groups)
-    return call("convolution_backward", grad, input, weight, sizes, *options, list(needs))
-
-
 COMPOSED["convolution"] = _convolution
 kernel("convolution")(lambda *args: torch("convolution", *args))
-RULES["convolution"] = {"input, weight, bias": _of_convolution}
+RULES["convolution"] = {
+    "input, weight, bias": "convolution_backward(grad, input, weight, list(bias_shape) if bias_shape else None, "
+    "stride, padding, dilation, transposed, output_padding, groups, list(needs))"
+}
 
 
 # -- normalization ---------------------------------------------------------------------------------------------------------------------
@@ -231,14 +208,7 @@ def _group_norm(input: Any, num_groups: int, weight: Any = None, bias: Any = Non
 
 
 def _batch_norm(
-    input: Any,
-    running_mean: Any,
-    running_var: Any,
-    weight: Any = None,
-    bias: Any = None,
-    training: bool = False,
-    momentum: float = 0.1,
-    eps: float = 1e-5,
+    input: Any, running_mean: Any, running_var: Any, weight: Any, bias: Any, training: bool, momentum: float, eps: float
 ) -> Any:
     if training and (input.numel() // max(input.shape[1], 1) if input.dim() > 1 else 0) <= 1:
         return NotImplemented  # the composite complains
@@ -247,14 +217,7 @@ def _batch_norm(
 
 
 def _instance_norm(
-    input: Any,
-    running_mean: Any = None,
-    running_var: Any = None,
-    weight: Any = None,
-    bias: Any = None,
-    use_input_stats: bool = True,
-    momentum: float = 0.1,
-    eps: float = 1e-5,
+    input: Any, running_mean: Any, running_var: Any, weight: Any, bias: Any, use_input_stats: bool, momentum: float, eps: float
 ) -> Any:
     """Batch normalization with the examples as channels; what is followed is kept for each, and its mean over the batch is noted."""
     if input.dim() < 3 or (use_input_stats and math.prod(input.shape[2:]) <= 1) or not input.numel():
@@ -273,29 +236,14 @@ def _instance_norm(
 RULES.update(
     {
         "native_layer_norm": {
-            "input, weight, bias": lambda grad, input, normalized_shape, weight, bias, result1, result2, needs: call(
-                "native_layer_norm_backward", grad, input, normalized_shape, result1, result2, weight, bias, list(needs)
-            )
+            "input, weight, bias": "native_layer_norm_backward(grad, input, normalized_shape, result1, result2, weight, bias, list(needs))"
         },
         "native_group_norm": {
-            "input, weight, bias": lambda grad, input, weight, N, C, HxW, group, result1, result2, needs: call(
-                "native_group_norm_backward", grad, input, result1, result2, weight, N, C, HxW, group, list(needs)
-            )
+            "input, weight, bias": "native_group_norm_backward(grad, input, result1, result2, weight, N, C, HxW, group, list(needs))"
         },
         "native_batch_norm": {
-            "input, weight, bias": lambda grad, input, weight, running_mean, running_var, training, eps, result1, result2, needs: call(
-                "native_batch_norm_backward",
-                grad,
-                input,
-                weight,
-                running_mean,
-                running_var,
-                result1,
-                result2,
-                training,
-                eps,
-                list(needs),
-            )
+            "input, weight, bias": "native_batch_norm_backward("
+            "grad, input, weight, running_mean, running_var, result1, result2, training, eps, list(needs))"
         },
     }
 )
@@ -307,44 +255,38 @@ for _name in ("native_layer_norm", "native_group_norm", "native_batch_norm"):
 
 
 # -- pooling ---------------------------------------------------------------------------------------------------------------------------
-def flat(call_of_images: Any, input: Any, *sizes: Any) -> Any:
-    """Pooling of signals as pooling of images of height 1: each of the windows' sizes with its neutral one in front."""
-    results = call_of_images(input.unsqueeze(-2), *[[neutral, *size] for neutral, size in sizes])
+def _pooled(rank: int, name: str, input: Any, sizes: Sequence[Any], neutral: Sequence[int], *options: Any) -> Any:
+    """The kernel ``name`` of a rank; signals are images of height 1, so each of their sizes has its neutral one in front."""
+    if rank > 1:
+        return call(name.format(rank), input, *sizes, *options)
+    wide = [[first, *size] for first, size in zip(neutral, sizes, strict=True)]
+    results = call(name.format(2), input.unsqueeze(-2), *wide, *options)
     return tuple([result.squeeze(-2) for result in results]) if isinstance(results, tuple) else results.squeeze(-2)
 
 
-def _max_pool(rank: int, input: Any, kernel_size: Any, stride: Any, padding: Any, dilation: Any, ceil_mode: bool) -> Any:
+def _per_dimension(rank: int, kernel_size: Any, stride: Any, *rest: Any) -> list[list[int]]:
+    """Sizes of windows and the like as lists; windows without a stride lie side by side."""
     steps = kernel_size if stride in (None, (), []) else stride
-    sizes = [list(size) if isinstance(size, (list, tuple)) else [size] * rank for size in (kernel_size, steps, padding, dilation)]
-    if rank == 1:
-        return flat(
-            lambda image, *rest: call("max_pool2d_with_indices", image, *rest, bool(ceil_mode)),
-            input,
-            *zip((1, 1, 0, 1), sizes, strict=True),
-        )
-    return call(f"max_pool{rank}d_with_indices", input, *sizes, bool(ceil_mode))
+    return [list(size) if isinstance(size, (list, tuple)) else [size] * rank for size in (kernel_size, steps, *rest)]
+
+
+def _max_pool(rank: int, input: Any, kernel_size: Any, stride: Any, padding: Any, dilation: Any, ceil_mode: bool) -> Any:
+    sizes = _per_dimension(rank, kernel_size, stride, padding, dilation)
+    return _pooled(rank, "max_pool{}d_with_indices", input, sizes, (1, 1, 0, 1), bool(ceil_mode))
 
 
 def _average_pool(rank: int, input: Any, kernel_size: Any, stride: Any, padding: Any, *options: Any) -> Any:
-    steps = kernel_size if stride in (None, (), []) else stride
-    sizes = [list(size) if isinstance(size, (list, tuple)) else [size] * rank for size in (kernel_size, steps, padding)]
-    if rank == 1:
-        return flat(lambda image, *rest: call("avg_pool2d", image, *rest, *options), input, *zip((1, 1, 0), sizes, strict=True))
-    return call(f"avg_pool{rank}d", input, *sizes, *options)
+    return _pooled(rank, "avg_pool{}d", input, _per_dimension(rank, kernel_size, stride, padding), (1, 1, 0), *options)
 
 
 def _adaptive_average(rank: int, input: Any, size: Any) -> Any:
-    if rank > 1:
-        return call(f"_adaptive_avg_pool{rank}d", input, list(size))
     if tuple(size) == (1,) and input.is_floating_point():
         return input.unsqueeze(-2).mean([-1, -2], True).squeeze(-2)
-    return flat(lambda image, sizes: call("_adaptive_avg_pool2d", image, sizes), input, (1, size))
+    return _pooled(rank, "_adaptive_avg_pool{}d", input, [list(size)], [1])
 
 
 def _adaptive_max(rank: int, input: Any, size: Any) -> Any:
-    if rank > 1:
-        return call(f"adaptive_max_pool{rank}d", input, list(size))
-    return flat(lambda image, sizes: call("adaptive_max_pool2d", image, sizes), input, (1, size))
+    return _pooled(rank, "adaptive_max_pool{}d", input, [list(size)], [1])
 
 
 def _max_unpool(rank: int, input: Any, indices: Any, spatial: Any) -> Any:
@@ -380,9 +322,7 @@ def _declare_pooling(rank: int) -> None:
         )
     )
     RULES[f"max_pool{rank}d_with_indices"] = {
-        "self": lambda grad, self, kernel_size, stride, padding, dilation, ceil_mode, result1: call(
-            f"max_pool{rank}d_with_indices_backward", grad, self, kernel_size, stride, padding, dilation, ceil_mode, result1
-        )
+        "self": f"max_pool{rank}d_with_indices_backward(grad, self, kernel_size, stride, padding, dilation, ceil_mode, result1)"
     }
 
     def places(grad: Any, self: Any, indices: Any) -> Any:
@@ -401,26 +341,21 @@ def _declare_pooling(rank: int) -> None:
         return places(grad, self, indices)
 
     kernel(f"max_pool{rank}d_with_indices_backward")(places_of_windows)
-    kernel(f"avg_pool{rank}d")(
-        lambda self, kernel_size, stride=(), *rest: functional(f"avg_pool{rank}d", self, kernel_size, stride or None, *rest)
-    )
-    slope(
-        f"avg_pool{rank}d_backward",
-        lambda x, kernel_size, stride, *rest: functional(f"avg_pool{rank}d", x, kernel_size, stride or None, *rest),
-    )
+
+    def average(self: Any, kernel_size: Any, stride: Any = (), *rest: Any) -> Any:
+        return functional(f"avg_pool{rank}d", self, kernel_size, stride or None, *rest)
+
+    kernel(f"avg_pool{rank}d")(average)
+    slope(f"avg_pool{rank}d_backward", average)
     RULES[f"avg_pool{rank}d"] = {
-        "self": lambda grad, self, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override: call(
-            f"avg_pool{rank}d_backward", grad, self, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override
-        )
+        "self": f"avg_pool{rank}d_backward(grad, self, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override)"
     }
     kernel(f"_adaptive_avg_pool{rank}d")(lambda self, size: ours(f"_adaptive_avg_pool{rank}d", self, tuple(size)))
     kernel(f"_adaptive_avg_pool{rank}d_backward")(lambda grad, self: ours("_adaptive_avg_pool_backward", grad, tuple(self.shape[-rank:])))
-    RULES[f"_adaptive_avg_pool{rank}d"] = {"self": lambda grad, self: call(f"_adaptive_avg_pool{rank}d_backward", grad, self)}
+    RULES[f"_adaptive_avg_pool{rank}d"] = {"self": f"_adaptive_avg_pool{rank}d_backward(grad, self)"}
     kernel(f"adaptive_max_pool{rank}d")(lambda self, size: functional(f"adaptive_max_pool{rank}d_with_indices", self, size))
     kernel(f"adaptive_max_pool{rank}d_backward")(places)
-    RULES[f"adaptive_max_pool{rank}d"] = {
-        "self": lambda grad, self, result1: call(f"adaptive_max_pool{rank}d_backward", grad, self, result1)
-    }
+    RULES[f"adaptive_max_pool{rank}d"] = {"self": f"adaptive_max_pool{rank}d_backward(grad, self, result1)"}
     kernel(f"max_unpool{rank}d")(lambda self, indices, size, *rest: ours(f"_max_unpool{rank}d", self, indices, tuple(size)))
     RULES[f"max_unpool{rank}d"] = _of_unpooling(rank)
     kernel(f"fractional_max_pool{rank}d")(
@@ -429,11 +364,7 @@ def _declare_pooling(rank: int) -> None:
         )
     )
     kernel(f"fractional_max_pool{rank}d_backward")(lambda grad, self, kernel_size, output_size, indices: places(grad, self, indices))
-    RULES[f"fractional_max_pool{rank}d"] = {
-        "self": lambda grad, self, kernel_size, output_size, result1: call(
-            f"fractional_max_pool{rank}d_backward", grad, self, kernel_size, output_size, result1
-        )
-    }
+    RULES[f"fractional_max_pool{rank}d"] = {"self": f"fractional_max_pool{rank}d_backward(grad, self, kernel_size, output_size, result1)"}
     COMPOSED[f"{F}._fractional_max_pool{rank}d"] = lambda input, samples, kernel_size, size: call(
         f"fractional_max_pool{rank}d", input, list(kernel_size), list(size), samples
     )
@@ -494,12 +425,7 @@ def _declare_upsampling(mode: str, rank: int, antialias: bool = False) -> None:
     IMPLEMENTED[f"{name}.vec"] = by_factors
     IMPLEMENTED[name] = lambda *args, **kwargs: (by_factors if "scale_factors" in kwargs else exact)(*args, **kwargs)
     listed = ", ".join((*(("align_corners",) if has_corners else ()), *names))
-    RULES[name] = {
-        "self": eval(  # the rule's own arguments say what is kept
-            f"lambda grad, self_shape, output_size, {listed}: call('{name}_backward', grad, output_size, list(self_shape), {listed})",
-            {"call": call},
-        )
-    }
+    RULES[name] = {"self": f"{name}_backward(grad, output_size, list(self_shape), {listed})"}
 
 
 for _rank in (1, 2, 3):
@@ -551,7 +477,7 @@ def _declare_padding(name: str, mode: str, rank: int) -> None:
     name = f"{name}_pad{rank}d"
     kernel(name)(lambda self, padding: ours("_pad_by_copy", self, list(padding), mode))
     kernel(f"{name}_backward")(lambda grad, self, padding: ours("_pad_by_copy_backward", grad, list(padding), mode))
-    RULES[name] = {"self": lambda grad, self, padding: call(f"{name}_backward", grad, self, padding)}
+    RULES[name] = {"self": f"{name}_backward(grad, self, padding)"}
     RULES[f"{name}_backward"] = {"grad_output": lambda grad, padding: call(name, grad, padding)}
 
 
@@ -594,82 +520,70 @@ def _nll_loss_forward(self: Any, target: Any, weight: Any, reduction: int, ignor
     return _plain_nll(self, target, weight, reduction, ignore_index), counted.sum() if reduction else self.new_zeros(())
 
 
-def _of_likelihood(name: str) -> Any:
-    return lambda grad, self, target, weight, reduction, ignore_index, result1: call(
-        name, grad, self, target, weight, reduction, ignore_index, result1
-    )
-
-
 for _name in ("nll_loss", "nll_loss2d"):
     kernel(f"{_name}_forward")(_nll_loss_forward)
     slope(
         f"{_name}_backward",
         lambda x, target, weight, reduction, ignore_index, total: _plain_nll(x, target, weight, reduction, ignore_index),
     )
-    RULES[f"{_name}_forward"] = {"self": _of_likelihood(f"{_name}_backward")}
+    RULES[f"{_name}_forward"] = {"self": f"{_name}_backward(grad, self, target, weight, reduction, ignore_index, result1)"}
 COMPOSED[f"{F}._nll_loss"] = _nll_loss
 
 
-def _of_two(name: str, *names: str) -> dict[str, Any]:
-    """Derivatives of a loss of two tensors that are alike: each is the other's target."""
-    listed = "".join([f", {word}" for word in ("reduction", *names)])
-    scope = {"call": call}
-    return {
-        "self": eval(f"lambda grad, self, target{listed}: call('{name}_backward', grad, self, target{listed})", scope),
-        "target": eval(f"lambda grad, self, target{listed}: call('{name}_backward', grad, target, self{listed})", scope),
-    }
-
-
-def _declare_distance(name: str, plain: Any, *names: str) -> None:
+def _declare_loss(name: str, plain: Any) -> None:
+    """A loss whose kernel backward has the gradient of its first argument."""
     kernel(name)(plain)
     slope(f"{name}_backward", plain)
-    RULES[name] = _of_two(name, *names)
+
+
+def _declare_distance(name: str, plain: Any, options: str = "") -> None:
+    """A loss of two tensors that are alike: each is the other's target."""
+    _declare_loss(name, plain)
+    RULES[name] = {
+        "self": f"{name}_backward(grad, self, target, reduction{options})",
+        "target": f"{name}_backward(grad, target, self, reduction{options})",
+    }
+
+    def composed(input: Any, target: Any, reduction: str, *bounds: Any) -> Any:
+        if tuple(input.shape) != tuple(target.shape):
+            return NotImplemented
+        return call(name, input, target, _numbered(reduction), *map(float, bounds[:1]))
+
+    COMPOSED[f"{F}._{name}"] = composed
 
 
 _declare_distance("mse_loss", lambda self, target, reduction=1: ours("_mse_loss", self, target, _REDUCTIONS[reduction]))
 _declare_distance(
     "smooth_l1_loss",
     lambda self, target, reduction=1, beta=1.0: functional("smooth_l1_loss", self, target, reduction=_REDUCTIONS[reduction], beta=beta),
-    "beta",
+    ", beta",
 )
 _declare_distance(
     "huber_loss",
     lambda self, target, reduction=1, delta=1.0: functional("huber_loss", self, target, _REDUCTIONS[reduction], delta),
-    "delta",
+    ", delta",
 )
-COMPOSED[f"{F}._mse_loss"] = lambda input, target, reduction: (
-    call("mse_loss", input, target, _numbered(reduction)) if tuple(input.shape) == tuple(target.shape) else NotImplemented
-)
-COMPOSED[f"{F}._smooth_l1_loss"] = lambda input, target, reduction, delta, scale: (
-    call("smooth_l1_loss", input, target, _numbered(reduction), float(delta))
-    if tuple(input.shape) == tuple(target.shape)
-    else NotImplemented
-)
-COMPOSED[f"{F}._huber_loss"] = lambda input, target, reduction, delta, scale: (
-    call("huber_loss", input, target, _numbered(reduction), float(delta)) if tuple(input.shape) == tuple(target.shape) else NotImplemented
-)
-
-# Losses whose kernel has the gradient of its first argument; arguments after the target, the function of ours.
-kernel("binary_cross_entropy")(
+_declare_loss(
+    "binary_cross_entropy",
     lambda self, target, weight=None, reduction=1: functional(
         "binary_cross_entropy", self, target, weight, reduction=_REDUCTIONS[reduction]
-    )
+    ),
 )
-slope(
-    "binary_cross_entropy_backward",
-    lambda x, target, weight=None, reduction=1: functional("binary_cross_entropy", x, target, weight, reduction=_REDUCTIONS[reduction]),
+_declare_loss(
+    "soft_margin_loss",
+    lambda self, target, reduction=1: functional("soft_margin_loss", self, target, reduction=_REDUCTIONS[reduction]),
+)
+_declare_loss(
+    "multi_margin_loss",
+    lambda self, target, p=1, margin=1, weight=None, reduction=1: functional(
+        "multi_margin_loss", self, target, p, margin, weight, reduction=_REDUCTIONS[reduction]
+    ),
 )
 kernel("binary_cross_entropy_with_logits")(
     lambda self, target, weight=None, pos_weight=None, reduction=1: torch(
         "binary_cross_entropy_with_logits", self, target, weight, pos_weight, reduction
     )
 )
-kernel("soft_margin_loss")(lambda self, target, reduction=1: functional("soft_margin_loss", self, target, reduction=_REDUCTIONS[reduction]))
-slope("soft_margin_loss_backward", lambda x, target, reduction: functional("soft_margin_loss", x, target, reduction=_REDUCTIONS[reduction]))
-
-
-def _plain_multi_margin(self: Any, target: Any, p: Any = 1, margin: Any = 1, weight: Any = None, reduction: int = 1) -> Any:
-    return functional("multi_margin_loss", self, target, p, margin, weight, reduction=_REDUCTIONS[reduction])
 
 
 def _plain_multilabel(self: Any, target: Any, reduction: int, is_target: Any = None) -> Any:
@@ -684,8 +598,6 @@ def _multilabel_forward(self: Any, target: Any, reduction: int) -> Any:
     return _plain_multilabel(self, target, reduction), (places > 0).to(self.dtype).reshape(target.shape)
 
 
-kernel("multi_margin_loss")(_plain_multi_margin)
-slope("multi_margin_loss_backward", _plain_multi_margin)
 slope("multilabel_margin_loss_backward", _plain_multilabel)
 
 
@@ -714,63 +626,42 @@ def _of_labels(grad: Any, self: Any, weight: Any, pos_weight: Any, reduction: in
 RULES.update(
     {
         "binary_cross_entropy": {
-            "self": lambda grad, self, target, weight, reduction: call(
-                "binary_cross_entropy_backward", grad, self, target, weight, reduction
-            ),
+            "self": "binary_cross_entropy_backward(grad, self, target, weight, reduction)",
             "target": lambda grad, self, target, weight, reduction: gradients_of(
                 lambda y: call("binary_cross_entropy", self, y, weight, reduction), [target], [grad], [True]
             )[0],
         },
         "binary_cross_entropy_with_logits": {"self": _of_logits, "target": _of_labels},
-        "soft_margin_loss": {
-            "self": lambda grad, self, target, reduction: call("soft_margin_loss_backward", grad, self, target, reduction)
-        },
-        "multi_margin_loss": {
-            "self": lambda grad, self, target, p, margin, weight, reduction: call(
-                "multi_margin_loss_backward", grad, self, target, p, margin, weight, reduction
-            )
-        },
-        "multilabel_margin_loss_forward": {
-            "self": lambda grad, self, target, reduction, result1: call(
-                "multilabel_margin_loss_backward", grad, self, target, reduction, result1
-            )
-        },
+        "soft_margin_loss": {"self": "soft_margin_loss_backward(grad, self, target, reduction)"},
+        "multi_margin_loss": {"self": "multi_margin_loss_backward(grad, self, target, p, margin, weight, reduction)"},
+        "multilabel_margin_loss_forward": {"self": "multilabel_margin_loss_backward(grad, self, target, reduction, result1)"},
     }
 )
-COMPOSED[f"{F}._binary_cross_entropy"] = lambda input, target, weight, reduction: call(
-    "binary_cross_entropy", input, target, weight, _numbered(reduction)
-)
-COMPOSED[f"{F}._binary_cross_entropy_with_logits"] = lambda input, target, weight, pos_weight, reduction: call(
-    "binary_cross_entropy_with_logits", input, target, weight, pos_weight, _numbered(reduction)
-)
+for _name in ("binary_cross_entropy", "binary_cross_entropy_with_logits"):
+    COMPOSED[f"{F}._{_name}"] = lambda *values, name=_name: call(name, *values[:-1], _numbered(values[-1]))
 
 
 def _reduction(size_average: Any, reduce: Any, reduction: Any) -> int:
-    from ..ops.losses.loss import reduction_of
-
     return _numbered(reduction_of(reduction, size_average, reduce))
 
 
-LEAVES[f"{F}.soft_margin_loss"] = lambda input, target, *words: call("soft_margin_loss", input, target, _reduction(*words))
-LEAVES[f"{F}.multi_margin_loss"] = lambda input, target, p, margin, weight, *words: call(
-    "multi_margin_loss", input, target, p, margin, weight, _reduction(*words)
-)
-LEAVES[f"{F}.multilabel_margin_loss"] = lambda input, target, *words: call(
-    "multilabel_margin_loss_forward", input, target, _reduction(*words)
-)[0]
+def _loss(name: str, *values: Any) -> Any:
+    """A loss whose last three arguments say how it is reduced."""
+    return call(name, *values[:-3], _reduction(*values[-3:]))
+
+
+for _name in ("soft_margin_loss", "multi_margin_loss"):
+    LEAVES[f"{F}.{_name}"] = functools.partial(_loss, _name)
+LEAVES[f"{F}.multilabel_margin_loss"] = lambda *values: _loss("multilabel_margin_loss_forward", *values)[0]
 
 
 # -- images, patches and tables --------------------------------------------------------------------------------------------------------
-def _of_samples(name: str) -> Any:
-    return lambda grad, input, grid, interpolation_mode, padding_mode, align_corners, needs: call(
-        name, grad, input, grid, interpolation_mode, padding_mode, align_corners, list(needs)
-    )
-
-
 for _rank in (2, 3):
     kernel(f"grid_sampler_{_rank}d")(lambda *args, rank=_rank: torch(f"grid_sampler_{rank}d", *args))
     slopes(f"grid_sampler_{_rank}d_backward", lambda *args, rank=_rank: torch(f"grid_sampler_{rank}d", *args), 2)
-    RULES[f"grid_sampler_{_rank}d"] = {"input, grid": _of_samples(f"grid_sampler_{_rank}d_backward")}
+    RULES[f"grid_sampler_{_rank}d"] = {
+        "input, grid": f"grid_sampler_{_rank}d_backward(grad, input, grid, interpolation_mode, padding_mode, align_corners, list(needs))"
+    }
 
 
 def _grid_sampler(input: Any, grid: Any, interpolation_mode: int, padding_mode: int, align_corners: bool) -> Any:
@@ -799,40 +690,26 @@ kernel("im2col")(lambda self, *sizes: ours("_im2col", self, *map(tuple, sizes)))
 kernel("col2im")(lambda self, *sizes: ours("_col2im", self, *map(tuple, sizes)))
 COMPOSED[f"{F}._im2col"] = lambda input, *sizes: call("im2col", input, *map(list, sizes))
 COMPOSED[f"{F}._col2im"] = lambda input, *sizes: call("col2im", input, *map(list, sizes))
-RULES["im2col"] = {
-    "self": lambda grad, self_shape, kernel_size, dilation, padding, stride: call(
-        "col2im", grad, list(self_shape[-2:]), kernel_size, dilation, padding, stride
-    )
-}
-RULES["col2im"] = {
-    "self": lambda grad, kernel_size, dilation, padding, stride: call("im2col", grad, kernel_size, dilation, padding, stride)
-}
+RULES["im2col"] = {"self": "col2im(grad, list(self_shape[-2:]), kernel_size, dilation, padding, stride)"}
+RULES["col2im"] = {"self": "im2col(grad, kernel_size, dilation, padding, stride)"}
 for _name, _back in (("pixel_shuffle", "pixel_unshuffle"), ("pixel_unshuffle", "pixel_shuffle")):
     kernel(_name)(lambda self, factor, name=_name: torch(name, self, factor))
     LEAVES[_name] = LEAVES[f"{F}.{_name}"] = lambda input, factor, name=_name: call(name, input, factor)
-RULES["pixel_shuffle"] = {"self": lambda grad, upscale_factor: call("pixel_unshuffle", grad, upscale_factor)}
-RULES["pixel_unshuffle"] = {"self": lambda grad, downscale_factor: call("pixel_shuffle", grad, downscale_factor)}
+RULES["pixel_shuffle"] = {"self": "pixel_unshuffle(grad, upscale_factor)"}
+RULES["pixel_unshuffle"] = {"self": "pixel_shuffle(grad, downscale_factor)"}
 kernel("channel_shuffle")(lambda self, groups: torch("channel_shuffle", self, groups))
 LEAVES["channel_shuffle"] = LEAVES[f"{F}.channel_shuffle"] = lambda input, groups: call("channel_shuffle", input, groups)
-RULES["channel_shuffle"] = {"self": lambda grad, self_shape, groups: call("channel_shuffle", grad, self_shape[1] // groups)}
+RULES["channel_shuffle"] = {"self": "channel_shuffle(grad, self_shape[1] // groups)"}
 kernel("embedding_dense_backward")(
     lambda grad, indices, num_weights, padding_idx, scale_grad_by_freq: primitive("_embedding_backward").wrapper(
         grad, indices, num_weights, padding_idx, scale_grad_by_freq
     )
 )
 kernel("embedding_sparse_backward")(
-    lambda grad, indices, num_weights, padding_idx, scale_grad_by_freq: _sparse_rows(
-        grad, indices, num_weights, padding_idx, scale_grad_by_freq
+    lambda grad, indices, num_weights, padding_idx, scale_grad_by_freq: sparse_gradient(
+        grad, indices, (num_weights, grad.shape[-1]), padding_idx, scale_grad_by_freq
     )
 )
-
-
-def _sparse_rows(grad: Any, indices: Any, rows: int, padding_idx: int, scale_grad_by_freq: bool) -> Any:
-    from ..ops.embedding import sparse_gradient
-
-    return sparse_gradient(grad, indices, (rows, grad.shape[-1]), padding_idx, scale_grad_by_freq)
-
-
 RULES["embedding"] = {
     "weight": lambda grad, weight_shape, indices, padding_idx, scale_grad_by_freq, sparse: call(
         f"embedding_{'sparse' if sparse else 'dense'}_backward", grad, indices, weight_shape[0], padding_idx, scale_grad_by_freq

@@ -36,8 +36,7 @@ def _function(path: str) -> Callable[..., Any]:
 
 for _word in _OTHER_NAMES.split():
     _name, _, _path = _word.partition("=")
-    if _path != "-":
-        IMPLEMENTED[_name] = _function(_path)
+    IMPLEMENTED[_name] = _function(_path)
 
 
 def _named(name: str) -> Callable[[Any], Any]:
@@ -124,7 +123,6 @@ IMPLEMENTED["_index_put_impl_"] = lambda self, indices, values, accumulate=False
 )
 IMPLEMENTED["_reshape_alias"] = lambda self, size, stride: torch("as_strided", self, size, stride)
 IMPLEMENTED["_reshape_copy"] = lambda self, size: self.reshape(size).clone()
-IMPLEMENTED["mT"] = lambda self: self.mT
 IMPLEMENTED["numpy_T"] = lambda self: self.T
 IMPLEMENTED["lift"] = lambda self: self
 IMPLEMENTED["_to_cpu"] = lambda tensors: [tensor.cpu() for tensor in tensors]
@@ -146,11 +144,8 @@ IMPLEMENTED["normal_functional"] = lambda self, mean=0.0, std=1.0, *, generator=
 
 
 # -- what tensors are --------------------------------------------------------------------------------------------------------------------
-IMPLEMENTED["is_leaf"] = lambda self: self.is_leaf
-IMPLEMENTED["output_nr"] = lambda self: self.output_nr
-IMPLEMENTED["retains_grad"] = lambda self: self.retains_grad
-IMPLEMENTED["_version"] = lambda self: self._version
-IMPLEMENTED["data"] = lambda self: self.data
+for _name in ("data", "is_leaf", "mT", "output_nr", "retains_grad", "_version"):
+    IMPLEMENTED[_name] = lambda self, name=_name: getattr(self, name)
 IMPLEMENTED["sym_size"] = lambda self, dim=None: tuple(self.shape) if dim is None else self.shape[dim]
 IMPLEMENTED["sym_stride"] = lambda self, dim=None: self.stride() if dim is None else self.stride(dim)
 IMPLEMENTED["sym_numel"] = lambda self: self.numel()
@@ -243,7 +238,6 @@ IMPLEMENTED["index_select_backward"] = lambda grad, self_sizes, dim, index: grad
 IMPLEMENTED["cumprod_backward"] = lambda grad, input, dim, output: _of(lambda x: x.cumprod(dim), input, grad=grad)[0]
 IMPLEMENTED["cummaxmin_backward"] = lambda grad, input, indices, dim: grad.new_zeros(list(input.shape)).scatter_add(dim, indices, grad)
 IMPLEMENTED["masked_select_backward"] = lambda grad, input, mask: _of(lambda x: x.masked_select(mask), input, grad=grad)[0]
-IMPLEMENTED["linear_backward"] = lambda self, grad_output, weight, output_mask: _linear_backward(self, grad_output, weight, output_mask)
 IMPLEMENTED["matmul_backward"] = lambda grad, self, other, mask: _of(lambda a, b: torch("matmul", a, b), self, other, grad=grad, mask=mask)
 IMPLEMENTED["_pdist_backward"] = lambda grad, self, p, pdist: _of(lambda x: torch("pdist", x, p), self, grad=grad)[0]
 IMPLEMENTED["embedding_backward"] = lambda grad, indices, num_weights, padding_idx, scale_grad_by_freq, sparse: IMPLEMENTED[
@@ -265,6 +259,7 @@ IMPLEMENTED["max_pool2d_backward"] = lambda grad, self, kernel_size, stride=(), 
 )[0]
 
 
+@_named("linear_backward")
 def _linear_backward(self: Any, grad_output: Any, weight: Any, output_mask: Any) -> Any:
     bias = weight.new_zeros([weight.shape[0]])
     return _of(lambda x, w, b: functional("linear", x, w, b), self, weight, bias, grad=grad_output, mask=list(output_mask))

@@ -12,7 +12,7 @@ import json
 import re
 from collections.abc import Callable, Iterator, Sequence
 from numbers import Number
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, NoReturn
 
 import numpy as np
 
@@ -86,10 +86,8 @@ class Type:
 
     def shown(self, names: dict[str, str]) -> str:
         """As Python's annotations write it: ``Optional[List[int]]``."""
-        if self.name == "Optional" or self.name == "List" or self.name == "Dict":
+        if self.name in ("Optional", "List", "Dict", "Tuple"):
             return f"{self.name}[{', '.join(part.shown(names) for part in self.parts)}]"
-        if self.name == "Tuple":
-            return f"Tuple[{', '.join(part.shown(names) for part in self.parts)}]"
         return names.get(self.name, self.name)
 
     def text(self) -> str:
@@ -330,16 +328,6 @@ def _equal(value: Any, default: Any) -> bool:
     return value is default or (value.__class__ is default.__class__ and not isinstance(value, Tensor) and value == default)
 
 
-class values_by_identity:
-    """Membership by identity: ``==`` of tensors is element-wise."""
-
-    def __init__(self, values: Sequence[Any]):
-        self.values = values
-
-    def __contains__(self, wanted: Any) -> bool:
-        return any(value is wanted for value in self.values)
-
-
 # -- conversion -------------------------------------------------------------------------------------------------------------------
 WRONG = object()
 
@@ -447,7 +435,7 @@ def _list_converter(inner: Callable[[Any], Any], size: int | None) -> Callable[[
     def convert(value: Any) -> Any:
         if isinstance(value, (list, tuple)):
             items = [inner(item) for item in value]
-            return WRONG if WRONG in values_by_identity(items) else items
+            return WRONG if any(item is WRONG for item in items) else items
         if size and isinstance(value, (int, float)):
             item = inner(value)
             return WRONG if item is WRONG else [item] * size
@@ -476,14 +464,13 @@ class _Parser:
         if found is None:
             self.start, self.end = self.place, self.place + 1
             self._fail(f"unexpected character '{self.text[self.place]}'")
-            raise AssertionError
         self.kind = found.lastgroup or "eof"
         self.token = found[self.kind]
         self.start, self.end = found.span(self.kind)
         self.place = found.end()
         return was
 
-    def _fail(self, what: str) -> None:
+    def _fail(self, what: str) -> NoReturn:
         raise RuntimeError(f"{what}:\n{self.text}\n{' ' * self.start}{'~' * max(self.end - self.start, 1)} <--- HERE\n")
 
     def _fail_behind(self, what: str) -> None:
@@ -499,7 +486,6 @@ class _Parser:
         if self.kind == "eof":
             raise RuntimeError(f"expected {wanted} but found 'eof' here:\n{self.text}")
         self._fail(f"expected {wanted} but found {found if found.startswith(chr(39)) else chr(39) + found + chr(39)} here")
-        raise AssertionError
 
     def _skip(self, token: str) -> bool:
         if self.token == token and self.kind != "string":
@@ -600,9 +586,8 @@ class _Parser:
 
     def _alias(self) -> AliasInfo:
         self._expect("(")
-        before, write = self._alias_set(), False
-        if self._skip("!"):
-            write = True
+        before = self._alias_set()
+        write = self._skip("!")
         after = before
         if self.kind == "arrow":
             self._next()

@@ -8,8 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 from ...core.device import device
-from ...core.dtype import float64
-from ...core.tensor import Tensor, storage_of
+from ...core.tensor import storage_of
 from .. import overloads
 from ..schema import FunctionSchema, parse_schema
 from ..tags import Tag
@@ -189,18 +188,12 @@ def _definition_named(name: str) -> CustomOpDef:
 
 def register_autocast(operation: Operation, device_type: str, cast_inputs: Any) -> Callable[..., Any]:
     """An operation's kernel for autocast: its call with cast arguments, outside of autocast."""
-    from ...amp.autocast_mode import autocast
-
-    def cast(value: Any) -> Any:
-        if isinstance(value, Tensor):
-            eligible = value.is_floating_point() and value.device.type == device_type and value.dtype is not float64
-            return value.to(cast_inputs) if eligible else value
-        return type(value)([cast(item) for item in value]) if value.__class__ in (list, tuple) else value
+    from ...amp.autocast_mode import _cast, autocast
 
     def kernel(*args: Any, **kwargs: Any) -> Any:
         with autocast(device_type, enabled=False):
             values = operation.schema.bind(args, kwargs)
-            return operation.run([cast(value) for value in values])
+            return operation.run(_cast(values, device_type, cast_inputs))
 
     operation.kernels[f"Autocast{definitions.key_of(device_type)}"] = kernel
     return kernel

@@ -7,7 +7,7 @@ import inspect
 import itertools
 import typing
 from collections.abc import Callable, Iterable
-from typing import Any
+from typing import Any, NoReturn
 
 from ...core.device import device
 from ...core.dtype import dtype
@@ -58,18 +58,15 @@ def _known_arguments() -> dict[Any, str]:
 _KNOWN = _known_arguments()
 
 
-def _default(value: Any, complain: Callable[[str], None], name: str) -> str:
+def _default(value: Any, complain: Callable[[str], NoReturn], name: str) -> str:
     """A parameter's default as a schema writes it."""
     if value is None or isinstance(value, (int, float, bool)):
         return str(value)
-    if isinstance(value, str):
+    if isinstance(value, (str, device)):
         return f'"{value}"'
     if isinstance(value, dtype):
         return str(value).removeprefix("torch.")
-    if isinstance(value, device):
-        return f'"{value}"'
     complain(f"Parameter {name} has an unsupported default value type {type(value)}.")
-    raise AssertionError
 
 
 def infer_schema(prototype_function: Callable[..., Any], /, *, mutates_args: str | Iterable[str], op_name: str | None = None) -> str:
@@ -93,7 +90,7 @@ def infer_schema(prototype_function: Callable[..., Any], /, *, mutates_args: str
         raise ValueError("mutates_args must either be a sequence of the names of the arguments that are mutated or the string 'unknown'. ")
     signature = inspect.signature(prototype_function, eval_str=False)
 
-    def complain(what: str) -> None:
+    def complain(what: str) -> NoReturn:
         raise ValueError(f"infer_schema(func): {what} Got func with signature {signature})")
 
     parts, seen, starred = [], set(), False
@@ -128,7 +125,7 @@ def infer_schema(prototype_function: Callable[..., Any], /, *, mutates_args: str
     return f"{op_name or ''}({', '.join(parts)}) -> {result}"
 
 
-def _evaluated(annotation: Any, function: Callable[..., Any], complain: Callable[[str], None]) -> Any:
+def _evaluated(annotation: Any, function: Callable[..., Any], complain: Callable[[str], NoReturn]) -> Any:
     """An annotation that may be a string."""
     if not isinstance(annotation, str):
         return annotation
@@ -140,7 +137,7 @@ def _evaluated(annotation: Any, function: Callable[..., Any], complain: Callable
         )
 
 
-def _kind_of(annotation: Any, name: str, complain: Callable[[str], None]) -> str:
+def _kind_of(annotation: Any, name: str, complain: Callable[[str], NoReturn]) -> str:
     if isinstance(annotation, typing.TypeVar) or annotation not in _KNOWN:
         if getattr(annotation, "__origin__", None) is tuple:
             instead = list.__class_getitem__(annotation.__args__[0]) if annotation.__args__ else list
@@ -152,7 +149,7 @@ def _kind_of(annotation: Any, name: str, complain: Callable[[str], None]) -> str
     return _KNOWN[annotation]
 
 
-def _result_kind(annotation: Any, complain: Callable[[str], None]) -> str:
+def _result_kind(annotation: Any, complain: Callable[[str], NoReturn]) -> str:
     if annotation is None:
         return "()"
     if annotation in _RESULTS:
