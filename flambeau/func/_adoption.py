@@ -7,9 +7,9 @@ from collections.abc import Iterable
 from typing import Any
 
 from ..core.layout import strided
-from ..core.shape import element_strides
+from ..core.tape.history import storage_extent
 from ..core.tensor import Tensor, ViewMeta
-from ._levels import Wrapped, note_view
+from ._levels import Wrapped, core_of, note_view
 
 
 def extent_of(sharing: Iterable[Any], name: str, what: str) -> tuple[list[Any], int, int]:
@@ -22,12 +22,7 @@ def extent_of(sharing: Iterable[Any], name: str, what: str) -> tuple[list[Any], 
     if any(each.layout is not strided or each.dtype is not tensors[0].dtype for each in tensors):
         raise NotImplementedError(f"{name}: memory that is read as several dtypes cannot take a {what} in place")
     start = min(each.storage_offset() for each in tensors)
-    return tensors, start, max(start, *[each.storage_offset() + _extent(each) for each in tensors])
-
-
-def _extent(tensor: Tensor) -> int:
-    array = tensor._array
-    return 1 + sum((n - 1) * step for n, step in zip(array.shape, element_strides(array), strict=True)) if array.size else 0
+    return tensors, start, max(start, *[each.storage_offset() + storage_extent(each) for each in tensors])
 
 
 def family_of(tensor: Any) -> list[tuple[Any, Any, Any]]:
@@ -45,19 +40,13 @@ def family_of(tensor: Any) -> list[tuple[Any, Any, Any]]:
             each = reference()
             if each is not None and each.__class__ is Wrapped and each._owner is root._owner:
                 family.append((each, member, each._viewed[1]))
-    cores = {id(_core(member)) for member, _, _ in family}
-    core = _core(root)
+    cores = {id(core_of(member)) for member, _, _ in family}
+    core = core_of(root)
     if core._view_of is not None or (core._storage is not None and any(id(each) not in cores for each in core._storage._live_aliases())):
         raise NotImplementedError(
             "a tensor of an outer transform that shows another one's memory cannot be written in place here; write into a clone of it"
         )
     return family
-
-
-def _core(tensor: Any) -> Any:
-    while tensor.__class__ is Wrapped:
-        tensor = tensor._inner
-    return tensor
 
 
 def put_inside(member: Any, inside: dict[int, Any], parent: Any, view: Any) -> Any:

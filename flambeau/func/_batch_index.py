@@ -26,7 +26,6 @@ class Key:
     Attributes:
         basic: what gives the view that has the whole dimension where a tensor indexes.
         tensors: for each dimension of that view the index tensor, or None.
-        scalars: whether all of them are 0-d, so that each takes one place, as a number does.
     """
 
     def __init__(self, key: Any, rank: int):
@@ -44,14 +43,9 @@ class Key:
             if is_index or each is None or each.__class__ is slice:
                 self.tensors.append(each if is_index else None)
         given = [each for each in self.tensors if each is not None]
-        self.scalars = all(not each._array.ndim for each in given)
         self.rank = max(each._array.ndim for each in given)
         self.at = next(i for i, each in enumerate(self.tensors) if each is not None)
-
-    @property
-    def is_together(self) -> bool:
-        places = [i for i, each in enumerate(self.tensors) if each is not None]
-        return places == list(range(places[0], places[-1] + 1))
+        self.is_together = _are_together(self.tensors)
 
 
 def _key_of(batch: Any, key: Any, rank: int) -> Key | None:

@@ -103,7 +103,10 @@ class Dual(Interpreter):
         way = _ways.get(op)
         if way is None:
             way = _ways[op] = _way_of(op)
-        made = way(self, op, values)
+        made = NotImplemented
+        if way is not two_passes:
+            primals = [self.primal(each) for each in values]
+            made = way(self, op, values, primals, invoke(op, primals))
         if made is NotImplemented:
             way, made = two_passes, two_passes(self, op, values)
         if on_way is not None:
@@ -425,27 +428,23 @@ def _way_of(op: Any) -> Callable[..., Any]:
     return rule if op.elementwise else two_passes
 
 
-def constant(dual: Dual, op: Any, values: Any) -> Any:
+def constant(dual: Dual, op: Any, values: Any, primals: Any, made: Any) -> Any:
     """No derivative: integers and bools. What is none of these depends on its operands all the same."""
-    made = invoke(op, [dual.primal(each) for each in values])
     if op.forward != "constant" and any(isinstance(each, Tensor) and _is_differentiable(each) for each in flat((made,))):
         raise unsupported(op.name)
     return made
 
 
-def view(dual: Dual, op: Any, values: Any) -> Any:
-    made = invoke(op, [dual.primal(each) for each in values])
+def view(dual: Dual, op: Any, values: Any, primals: Any, made: Any) -> Any:
     viewed = values[op.positions[0]]
     if not dual.has(viewed):
         return made
     _align(viewed)
-    tangents = invoke(op, [each._tangent if each is viewed else dual.primal(each) for each in values])
+    tangents = invoke(op, [each._tangent if each is viewed else primal for each, primal in zip(values, primals, strict=True)])
     return dual.paired(made, tangents)
 
 
-def linear(dual: Dual, op: Any, values: Any) -> Any:
-    primals = [dual.primal(each) for each in values]
-    made = invoke(op, primals)
+def linear(dual: Dual, op: Any, values: Any, primals: Any, made: Any) -> Any:
     if not _is_differentiable(made):
         return made
     given = list(primals)
@@ -468,9 +467,8 @@ def linear(dual: Dual, op: Any, values: Any) -> Any:
     return dual.wrap(made, invoke(op, given)) if some else made
 
 
-def bilinear(dual: Dual, op: Any, values: Any) -> Any:
-    primals = [dual.primal(each) for each in values]
-    made, total = invoke(op, primals), None
+def bilinear(dual: Dual, op: Any, values: Any, primals: Any, made: Any) -> Any:
+    total = None
     for i in op.positions:
         if not dual.has(values[i]):
             continue
@@ -491,10 +489,9 @@ def bilinear(dual: Dual, op: Any, values: Any) -> Any:
     return dual.wrap(made, total)
 
 
-def selects(dual: Dual, op: Any, values: Any) -> Any:
+def selects(dual: Dual, op: Any, values: Any, primals: Any, made: Any) -> Any:
     if not dual.has(values[0]):
         return NotImplemented
-    made = invoke(op, [dual.primal(each) for each in values])
     tangent, places = values[0]._tangent, made[1]
     rank = tangent._array.ndim
     if not rank:
@@ -508,9 +505,7 @@ def selects(dual: Dual, op: Any, values: Any) -> Any:
     return dual.paired(made, (found, None))
 
 
-def rule(dual: Dual, op: Any, values: Any) -> Any:
-    primals = [dual.primal(each) for each in values]
-    made = invoke(op, primals)
+def rule(dual: Dual, op: Any, values: Any, primals: Any, made: Any) -> Any:
     array = made._array
     if array.dtype.kind not in "fcV" or not _is_differentiable(made):
         return made
@@ -544,9 +539,7 @@ def rule(dual: Dual, op: Any, values: Any) -> Any:
     return dual.wrap(made, total if total.dtype is made.dtype else total.to(made.dtype))
 
 
-def reduces(dual: Dual, op: Any, values: Any) -> Any:
-    primals = [dual.primal(each) for each in values]
-    made = invoke(op, primals)
+def reduces(dual: Dual, op: Any, values: Any, primals: Any, made: Any) -> Any:
     if not _is_differentiable(made):
         return made
     (reverse,) = op.rules.values()
@@ -563,11 +556,9 @@ def reduces(dual: Dual, op: Any, values: Any) -> Any:
     return dual.wrap(made, total if total.dtype is made.dtype else total.to(made.dtype))
 
 
-def symmetric(dual: Dual, op: Any, values: Any) -> Any:
+def symmetric(dual: Dual, op: Any, values: Any, primals: Any, made: Any) -> Any:
     if values[0]._array.dtype.kind != "f" or not dual.has(values[0]):
         return NotImplemented
-    primals = [dual.primal(each) for each in values]
-    made = invoke(op, primals)
     (reverse,) = op.rules.values()
     tangent = values[0]._tangent
     found = called_rule(op, reverse, primals, made, tangent if tangent.dtype is made.dtype else tangent.to(made.dtype))
@@ -575,7 +566,8 @@ def symmetric(dual: Dual, op: Any, values: Any) -> Any:
 
 
 def two_passes(dual: Dual, op: Any, values: Any) -> Any:
-    return dual.twice(op.name, lambda *each: invoke(op, each), values)
+    start = op.name == "logcumsumexp"  # whose reverse rule is linear on either side of 0 only
+    return dual.twice(op.name, lambda *each: invoke(op, each), values, start)
 
 
 _plans: dict[Any, tuple[Any, ...]] = {}

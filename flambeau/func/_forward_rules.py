@@ -9,12 +9,11 @@ from ..core.calls.tables import Rules
 from ..core.state import grad_enabled
 from ._levels import invoke, needs_grad
 
-forward = Rules("jvp")  # (dual, operation, values)
+forward = Rules("jvp")  # (dual, operation, values, primals, the result of these)
 
 
 @forward("log_softmax")
-def log_softmax(dual: Any, op: Any, values: Any) -> Any:
-    made = invoke(op, [dual.primal(each) for each in values])
+def log_softmax(dual: Any, op: Any, values: Any, primals: Any, made: Any) -> Any:
     if made._array.dtype.kind != "f":
         return NotImplemented
     tangent = values[0]._tangent
@@ -22,17 +21,10 @@ def log_softmax(dual: Any, op: Any, values: Any) -> Any:
     return dual.wrap(made, tangent - (made.exp() * tangent).sum(values[1], keepdim=True))
 
 
-@forward("logcumsumexp")
-def logcumsumexp(dual: Any, op: Any, values: Any) -> Any:
-    """Its reverse rule is linear on either side of 0 only."""
-    return dual.twice(op.name, lambda *each: invoke(op, each), values, start=1)
-
-
 @forward("addmm", "addmv", "addbmm", "baddbmm", "addr")
-def add_product(dual: Any, op: Any, values: Any) -> Any:
+def add_product(dual: Any, op: Any, values: Any, primals: Any, made: Any) -> Any:
     """``beta * input + alpha * (a @ b)``: the product with each factor's tangent, and the tangent of what is added."""
-    primals = [dual.primal(each) for each in values]
-    made, total = invoke(op, primals), None
+    total = None
     named = dict(zip(op.names, primals, strict=True))
     if dual.has(values[0]):
         total = (values[0]._tangent * named["beta"]).expand(made._array.shape)
@@ -45,31 +37,26 @@ def add_product(dual: Any, op: Any, values: Any) -> Any:
 
 
 @forward("fill")
-def fill(dual: Any, op: Any, values: Any) -> Any:
-    made, tangent = invoke(op, [dual.primal(each) for each in values]), dual.tangent(values[1])
+def fill(dual: Any, op: Any, values: Any, primals: Any, made: Any) -> Any:
+    tangent = dual.tangent(values[1])
     return dual.wrap(made, dual.zeros(made) if tangent is None else invoke(op, (made.detach(), tangent)))
 
 
 @forward("zero")
-def zero(dual: Any, op: Any, values: Any) -> Any:
-    made = invoke(op, [dual.primal(each) for each in values])
+def zero(dual: Any, op: Any, values: Any, primals: Any, made: Any) -> Any:
     return dual.wrap(made, dual.zeros(made))
 
 
 @forward("nn.functional._max_pool1d", "nn.functional._max_pool2d", "nn.functional._max_pool3d")
-def max_pool(dual: Any, op: Any, values: Any) -> Any:
+def max_pool(dual: Any, op: Any, values: Any, primals: Any, made: Any) -> Any:
     """The tangent at the places where the maxima are."""
-    primals = [dual.primal(each) for each in values]
-    made = invoke(op, primals)
     pick = TABLES["nn.functional"]["_max_pool_pick"]
     return dual.wrap(made, invoke(pick, [values[0]._tangent, *primals]))
 
 
 @forward("nn.functional._batch_norm", "nn.functional._layer_norm", "nn.functional._group_norm")
-def normalized(dual: Any, op: Any, values: Any) -> Any:
+def normalized(dual: Any, op: Any, values: Any, primals: Any, made: Any) -> Any:
     """With ``u`` the normalized values: ``(t - mean(t) - u * mean(u * t)) * scale`` in the input's direction ``t``; the rest is linear."""
-    primals = [dual.primal(each) for each in values]
-    made = invoke(op, primals)
     result, mean, variance = made
     if mean.dtype is not result.dtype:  # of 16 bits
         return NotImplemented

@@ -8,7 +8,7 @@ from typing import Any
 
 from ..core.tensor import Tensor
 from ..utils._pytree import tree_leaves, tree_map
-from ._levels import Wrapped
+from ._levels import Wrapped, core_of
 
 
 def functionalize(func: Callable[..., Any], *, remove: str = "mutations") -> Callable[..., Any]:
@@ -48,8 +48,7 @@ def functionalize(func: Callable[..., Any], *, remove: str = "mutations") -> Cal
 
 
 def _is_view(value: Any) -> bool:
-    while value.__class__ is Wrapped:
-        value = value._inner
+    value = core_of(value)
     return isinstance(value, Tensor) and value._view_of is not None
 
 

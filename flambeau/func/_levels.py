@@ -31,6 +31,7 @@ from ..core.calls.dispatch import COMPOSITE, FACTORY, FUNCTION, IN_PLACE, Call
 from ..core.calls.interruption import NoArray
 from ..core.calls.override import plainly
 from ..core.layout import strided
+from ..core.protocols.wrapper import of_inner
 from ..core.shape import Size
 from ..core.state import active, interpreters, modes, thread
 from ..core.tensor import Tensor
@@ -122,14 +123,6 @@ class Wrapped(Tensor):
 
     # -- what it is --------------------------------------------------------------------------------------------------------------
     @property
-    def device(self) -> Any:
-        return self._inner.device
-
-    @property
-    def layout(self) -> Any:
-        return self._inner.layout
-
-    @property
     def _has_tangent(self) -> bool:  # type: ignore[override]
         return self._tangent is not None or self._inner._has_tangent
 
@@ -156,18 +149,6 @@ class Wrapped(Tensor):
     @property  # type: ignore[misc]
     def grad(self) -> Any:
         return self._inner.grad if self._owner.shows_tape else None
-
-    @property
-    def grad_fn(self) -> Any:
-        return self._inner.grad_fn
-
-    @property
-    def is_leaf(self) -> bool:
-        return self._inner.is_leaf
-
-    @property
-    def _version(self) -> int:
-        return self._inner._version
 
     def is_inference(self) -> bool:
         return self._inner.is_inference()
@@ -288,6 +269,8 @@ def _no_storage(self: Any, storage: Any) -> None:
     raise NoValues("a tensor inside torch.func transforms has no storage")
 
 
+for _name in ("device", "layout", "grad_fn", "is_leaf", "_version"):
+    setattr(Wrapped, _name, of_inner(_name))
 for _name in ("_node", "_view_of", "_grad"):
     setattr(Wrapped, _name, _Nothing(None))
 Wrapped._requires_grad = property(lambda self: self._owner.requires(self))  # type: ignore[assignment]
@@ -602,7 +585,7 @@ class Hook:
     @staticmethod
     def plain(tensors: Any) -> Any:
         """The tensors on the tape that are inside of several tensors; None as it is."""
-        return None if tensors is None else tuple([_plain(each) for each in tensors])
+        return None if tensors is None else tuple([core_of(each) for each in tensors])
 
     function: Callable[[Any, tuple[Any, ...]], Any]  # ``kind.apply(*args)`` of a user's ``autograd.Function``; ``_functions`` puts it here
 
@@ -610,7 +593,8 @@ class Hook:
 modes.transforms = Hook
 
 
-def _plain(tensor: Any) -> Any:
+def core_of(tensor: Any) -> Any:
+    """The plain tensor that is inside of a tensor of any level."""
     while tensor.__class__ is Wrapped:
         tensor = tensor._inner
     return tensor

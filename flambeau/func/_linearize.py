@@ -24,7 +24,7 @@ from ..utils._pytree import tree_flatten, tree_unflatten
 from ._batch import Batch
 from ._dual import Dual
 from ._jvp import jvp
-from ._levels import Interpreter, Wrapped, below, call_entry, flat, highest, invoke, invoke_in_place, mapped
+from ._levels import Interpreter, below, call_entry, core_of, flat, highest, invoke, invoke_in_place, mapped
 from ._reverse import Recording, batches_in, gradients, over_batches_of, spread, wrapped_at, zeros_of
 
 
@@ -211,8 +211,7 @@ def _fresh(tensor: Any) -> Any:
 
 def _changed(kept: Any) -> int:
     """Time of the last write to a tensor's memory."""
-    while kept.__class__ is Wrapped:
-        kept = kept._inner
+    kept = core_of(kept)
     return 0 if not isinstance(kept, Tensor) or kept._storage is None else kept._storage.changed
 
 

@@ -26,7 +26,7 @@ from ..core.tensor import Tensor, ViewMeta, root_of
 from ..ops import conversion
 from ..utils._pytree import TreeSpec, tree_flatten, tree_map, tree_unflatten, treespec_pprint
 from ._batch import Batch
-from ._levels import Hook, Wrapped, below, highest, needs_grad
+from ._levels import Hook, Wrapped, below, core_of, highest, needs_grad
 
 
 # -- variables --------------------------------------------------------------------------------------------------------------------------
@@ -140,9 +140,7 @@ class Recording:
         if not isinstance(tensor, Tensor):
             raise ValueError(f"Thing passed to transform API must be Tensor, got {type(tensor)}")
         made = alias(spread(tensor) if thread.levels else tensor, self.kept)
-        leaf = made
-        while leaf.__class__ is Wrapped:
-            leaf = leaf._inner
+        leaf = core_of(made)
         if leaf._node is None:
             leaf._requires_grad = True  # while the function runs, so that transforms inside of it see that they meet a variable
             self._own.append(leaf)

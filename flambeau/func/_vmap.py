@@ -52,7 +52,11 @@ def vmap(
         flat, spec, dims, size = _arguments(args, in_dims, name)
         if chunk_size is None or chunk_size >= size:
             return _over_batch(func, name, flat, spec, dims, size, out_dims, randomness, kwargs)
-        return _in_chunks(func, name, flat, spec, dims, size, out_dims, randomness, kwargs, chunk_size)
+
+        def over_some(given: list[Any], count: int) -> Any:
+            return _over_batch(func, name, given, spec, dims, count, out_dims, randomness, kwargs)
+
+        return _in_chunks(over_some, name, flat, dims, size, out_dims, randomness, chunk_size)
 
     return transformed
 
@@ -184,18 +188,9 @@ def _unwrapped(batch: Batch, value: Any, dim: Any, name: str) -> Any:
 
 
 def _in_chunks(
-    func: Any,
-    name: str,
-    flat: list[Any],
-    spec: Any,
-    dims: list[Any],
-    size: int,
-    out_dims: Any,
-    randomness: str,
-    kwargs: dict[str, Any],
-    chunk_size: int,
+    over_some: Callable[..., Any], name: str, flat: list[Any], dims: list[Any], size: int, out_dims: Any, randomness: str, chunk_size: int
 ) -> Any:
-    """Some examples at a time, the results joined."""
+    """``over_some`` of some examples at a time, the results joined."""
     state = default_generator.get_state() if randomness == "same" else None
     parts: list[list[Any]] = []
     structure: Any = None
@@ -205,7 +200,7 @@ def _in_chunks(
         if state is not None:
             default_generator.set_state(state)
         given = [each if dim is None else each.narrow(dim, start, length) for each, dim in zip(flat, dims, strict=True)]
-        made = _over_batch(func, name, given, spec, dims, length, out_dims, randomness, kwargs)
+        made = over_some(given, length)
         results, structure = pytree.tree_flatten(made)
         joined_at = _result_dims(structure, made, out_dims, name)
         parts.append(results)
