@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from ..core.calls.registry import resolve
+from ..core.state import grad_enabled
 from ..core.tensor import Tensor
 from .api import grad, transforms
 from .grad_mode import enable_grad, set_grad_enabled
@@ -39,15 +40,9 @@ def vjp(func: Callable[..., Any], inputs: Tensors, v: Any = None, create_graph: 
     with enable_grad():
         given, single = _as_tensors(inputs, "inputs", "vjp")
         used = _started(given, create_graph)
-        outputs, single_output = _as_tensors(func(*used), "outputs of the user-provided function", "vjp")
-        _require_dependence(outputs, "outputs", strict)
-        vector = _checked_vector(
-            v,
-            outputs,
-            single_output,
-            "The vector v can only be None if the user-provided function returns a single Tensor with a single element.",
-        )
-    with set_grad_enabled(create_graph or _grad_was_on()):
+        outputs, single_output = _outputs_of(func, used, strict, "vjp")
+        vector = _checked_vector(v, outputs, single_output, "the user-provided function returns a single Tensor")
+    with set_grad_enabled(create_graph or grad_enabled()):
         gradients = _gradients(outputs, used, vector, create_graph)
         products = _filled(gradients, used, strict, create_graph, "back")
     return _finished(outputs, create_graph, single_output), _finished(products, create_graph, single)
@@ -73,18 +68,12 @@ def jvp(func: Callable[..., Any], inputs: Tensors, v: Any = None, create_graph: 
     with enable_grad():
         given, single = _as_tensors(inputs, "inputs", "jvp")
         used = _started(given, create_graph)
-        vector = _checked_vector(
-            v,
-            given,
-            single,
-            "The vector v can only be None if the input to the user-provided function is a single Tensor with a single element.",
-        )
-        outputs, single_output = _as_tensors(func(*used), "outputs of the user-provided function", "jvp")
-        _require_dependence(outputs, "outputs", strict)
+        vector = _checked_vector(v, given, single, "the input to the user-provided function is a single Tensor")
+        outputs, single_output = _outputs_of(func, used, strict, "jvp")
         dummies = tuple(output.detach().new_zeros(output.shape).requires_grad_() for output in outputs)
         first = _filled(_gradients(outputs, used, dummies, True), used, strict, True, "back")
         _require_dependence(first, "grad_input", strict)
-    with set_grad_enabled(create_graph or _grad_was_on()):
+    with set_grad_enabled(create_graph or grad_enabled()):
         gradients = _gradients(first, dummies, vector, create_graph)
         products = _filled(gradients, outputs, strict, create_graph, "back_trick")
     return _finished(outputs, create_graph, single_output), _finished(products, create_graph, single_output)
@@ -122,8 +111,7 @@ def jacobian(
         return _by_columns(func, given, single)
     with enable_grad():
         used = _started(given, create_graph)
-        outputs, single_output = _as_tensors(func(*used), "outputs of the user-provided function", "jacobian")
-        _require_dependence(outputs, "outputs", strict)
+        outputs, single_output = _outputs_of(func, used, strict, "jacobian")
         if vectorize:
 
             def product(vectors: Sequence[Tensor]) -> Sequence[Tensor]:
@@ -142,7 +130,7 @@ def _by_columns(func: Callable[..., Any], given: tuple[Tensor, ...], single: boo
 
     def call(duals: Sequence[Tensor]) -> Any:
         nonlocal alone
-        outputs, alone = _as_tensors(func(*duals), "outputs of the user-provided function", "jacobian")
+        outputs, alone = _outputs_of(func, duals, False, "jacobian")
         return outputs, None
 
     rows, _ = transforms().columns_of(call, [tensor.detach() for tensor in given], "error")
@@ -229,10 +217,10 @@ def vhp(func: Callable[..., Any], inputs: Tensors, v: Any = None, create_graph: 
         (tensor(9.), tensor([ 6., 12.]))
     """
     with enable_grad():
-        _, single, used, vector, outputs = _hessian_start(func, inputs, v, create_graph, strict, "vhp")
+        single, used, vector, outputs = _hessian_start(func, inputs, v, create_graph, strict, "vhp")
         first = _filled(_gradients(outputs, used, None, True), used, strict, True, "jacobian")
-    with set_grad_enabled(create_graph or _grad_was_on()):
-        gradients = _second(first, used, vector, create_graph)
+    with set_grad_enabled(create_graph or grad_enabled()):
+        gradients = _gradients(first, used, vector, create_graph)
         products = _filled(gradients, used, strict, create_graph, "double_back")
     return _finished(outputs, create_graph, True), _finished(products, create_graph, single)
 
@@ -252,16 +240,13 @@ def hvp(func: Callable[..., Any], inputs: Tensors, v: Any = None, create_graph: 
         (tensor(12.), tensor([0., 1.]))
     """
     with enable_grad():
-        _, single, used, vector, outputs = _hessian_start(func, inputs, v, create_graph, strict, "hvp")
+        single, used, vector, outputs = _hessian_start(func, inputs, v, create_graph, strict, "hvp")
         first = _filled(_gradients(outputs, used, None, True), used, strict, True, "jacobian")
         dummies = tuple(tensor.detach().new_zeros(tensor.shape).requires_grad_() for tensor in used)
-        second = _second(first, used, dummies, True)
+        second = _gradients(first, used, dummies, True)
         _require_dependence(tuple(gradient for gradient in second if gradient is not None), "grad_input", strict)
-    with set_grad_enabled(create_graph or _grad_was_on()):
-        pairs = [(gradient, w) for gradient, w in zip(second, vector, strict=True) if gradient is not None and gradient.requires_grad]
-        gradients: tuple[Any, ...] = (None,) * len(dummies)
-        if pairs:
-            gradients = _gradients(tuple(g for g, _ in pairs), dummies, tuple(w for _, w in pairs), create_graph)
+    with set_grad_enabled(create_graph or grad_enabled()):
+        gradients = _gradients(second, dummies, vector, create_graph)
         products = _filled(gradients, used, strict, create_graph, "double_back_trick")
     return _finished(outputs, create_graph, True), _finished(products, create_graph, single)
 
@@ -269,33 +254,13 @@ def hvp(func: Callable[..., Any], inputs: Tensors, v: Any = None, create_graph: 
 def _hessian_start(func: Any, inputs: Any, v: Any, create_graph: bool, strict: bool, name: str) -> Any:
     given, single = _as_tensors(inputs, "inputs", name)
     used = _started(given, create_graph)
-    vector = _checked_vector(
-        v,
-        given,
-        single,
-        "The vector v can only be None if the input to the user-provided function is a single Tensor with a single element.",
-    )
-    outputs, single_output = _as_tensors(func(*used), "outputs of the user-provided function", name)
-    _require_dependence(outputs, "outputs", strict)
+    vector = _checked_vector(v, given, single, "the input to the user-provided function is a single Tensor")
+    outputs, single_output = _outputs_of(func, used, strict, name)
     _require_number(outputs, single_output, name)
-    return given, single, used, vector, outputs
-
-
-def _second(first: Sequence[Tensor], inputs: tuple[Tensor, ...], vector: tuple[Tensor, ...], create_graph: bool) -> tuple[Any, ...]:
-    """Gradients of ``vector . first``; None for all where nothing depends on the inputs any more."""
-    pairs = [(gradient, w) for gradient, w in zip(first, vector, strict=True) if gradient.requires_grad]
-    if not pairs:
-        return (None,) * len(inputs)
-    return _gradients(tuple(g for g, _ in pairs), inputs, tuple(w for _, w in pairs), create_graph)
+    return single, used, vector, outputs
 
 
 # -- what they have in common --------------------------------------------------------------------------------------------------------
-def _grad_was_on() -> bool:
-    from ..core.state import grad_enabled
-
-    return grad_enabled()
-
-
 def _as_tensors(value: Any, what: str, where: str) -> tuple[tuple[Tensor, ...], bool]:
     """(a tuple of tensors, whether it was a single one).
 
@@ -333,10 +298,17 @@ def _finished(tensors: Sequence[Tensor], create_graph: bool, single: bool) -> An
     return results[0] if single else results
 
 
-def _checked_vector(v: Any, like: tuple[Tensor, ...], single: bool, missing: str) -> tuple[Tensor, ...]:
+def _outputs_of(func: Callable[..., Any], inputs: Sequence[Tensor], strict: bool, where: str) -> tuple[tuple[Tensor, ...], bool]:
+    """Outputs of the user's function, as ``_as_tensors`` gives them."""
+    outputs, single = _as_tensors(func(*inputs), "outputs of the user-provided function", where)
+    _require_dependence(outputs, "outputs", strict)
+    return outputs, single
+
+
+def _checked_vector(v: Any, like: tuple[Tensor, ...], single: bool, condition: str) -> tuple[Tensor, ...]:
     if v is None:
         if len(like) != 1 or like[0].numel() != 1:
-            raise RuntimeError(missing)
+            raise RuntimeError(f"The vector v can only be None if {condition} with a single element.")
         return (like[0].detach().new_ones(like[0].shape),)
     vector, _ = _as_tensors(v, "v", "the product")
     if len(vector) != len(like):
@@ -375,9 +347,9 @@ def _require_dependence(tensors: Sequence[Tensor], kind: str, strict: bool) -> N
 
 
 def _gradients(outputs: Any, inputs: Any, vector: Any, create_graph: bool, retain_graph: bool | None = None) -> tuple[Any, ...]:
-    """``grad`` that gives None for whatever does not depend."""
+    """``grad`` that gives None for whatever does not depend; outputs may be None, too."""
     vector = (None,) * len(outputs) if vector is None else vector
-    pairs = [(out, w) for out, w in zip(outputs, vector, strict=True) if out.requires_grad]
+    pairs = [(out, w) for out, w in zip(outputs, vector, strict=True) if out is not None and out.requires_grad]
     if not pairs:
         return (None,) * len(inputs)
     return grad([out for out, _ in pairs], inputs, [w for _, w in pairs], retain_graph, create_graph, allow_unused=True)

@@ -47,6 +47,8 @@ class _Settings:
     backward: bool = True
     batched_forward: bool = False
     batched_backward: bool = False
+    fast_mode: bool = False
+    check_undefined_grad: bool = True
 
 
 def gradcheck(
@@ -96,18 +98,21 @@ def gradcheck(
         >>> gradcheck(torch.sin, x)
         True
     """
-    if not check_forward_ad and not check_backward_ad:
-        raise AssertionError("Expected at least one of check_forward_ad or check_backward_ad to be True")
-    if check_batched_grad and not check_backward_ad:
-        raise AssertionError("Setting check_batched_grad=True requires check_backward_ad to be True")
-    if check_batched_forward_grad and not check_forward_ad:
-        raise AssertionError("Setting check_batched_forward_grad=True requires check_forward_ad to be True")
     modes = (check_forward_ad, check_backward_ad, check_batched_forward_grad, check_batched_grad)
-    settings = _Settings(eps, atol, rtol, nondet_tol, check_grad_dtypes, *modes)
-    args = _as_arguments(inputs)
-    func, args = _without_sparse(func, args, bool(masked))
+    settings = _Settings(eps, atol, rtol, nondet_tol, check_grad_dtypes, *modes, fast_mode, check_undefined_grad)
+    return _passes(func, _as_arguments(inputs), settings, raise_exception, bool(masked))
+
+
+def _passes(func: Callable[..., Any], args: tuple[Any, ...], settings: _Settings, raise_exception: bool, masked: bool) -> bool:
+    if not settings.forward and not settings.backward:
+        raise AssertionError("Expected at least one of check_forward_ad or check_backward_ad to be True")
+    if settings.batched_backward and not settings.backward:
+        raise AssertionError("Setting check_batched_grad=True requires check_backward_ad to be True")
+    if settings.batched_forward and not settings.forward:
+        raise AssertionError("Setting check_batched_forward_grad=True requires check_forward_ad to be True")
+    func, args = _without_sparse(func, args, masked)
     try:
-        _check_all(func, args, settings, fast_mode, check_undefined_grad)
+        _check_all(func, args, settings)
     except GradcheckError:
         if raise_exception:
             raise
@@ -170,22 +175,9 @@ def gradgradcheck(
         gradients = grad(outputs, wanted, all_args[-count:], create_graph=True, allow_unused=True)
         return tuple(gradient for gradient in gradients if gradient is not None)
 
-    return gradcheck(
-        first_derivative,
-        (*args, *given),
-        eps=eps,
-        atol=atol,
-        rtol=rtol,
-        raise_exception=raise_exception,
-        nondet_tol=nondet_tol,
-        check_undefined_grad=check_undefined_grad,
-        check_grad_dtypes=check_grad_dtypes,
-        check_batched_grad=check_batched_grad,
-        check_forward_ad=check_fwd_over_rev,
-        check_backward_ad=check_rev_over_rev,
-        fast_mode=fast_mode,
-        masked=masked,
-    )
+    modes = (check_fwd_over_rev, check_rev_over_rev, False, check_batched_grad)
+    settings = _Settings(eps, atol, rtol, nondet_tol, check_grad_dtypes, *modes, fast_mode, check_undefined_grad)
+    return _passes(first_derivative, (*args, *given), settings, raise_exception, masked)
 
 
 def _without_sparse(func: Callable[..., Any], args: tuple[Any, ...], masked: bool) -> tuple[Callable[..., Any], tuple[Any, ...]]:
@@ -250,7 +242,7 @@ def _random_gradient(output: Tensor, strided: bool) -> Tensor:
 
 
 # -- what is checked ---------------------------------------------------------------------------------------------------------------
-def _check_all(func: Any, args: tuple[Any, ...], settings: _Settings, fast_mode: bool, check_undefined_grad: bool) -> None:
+def _check_all(func: Any, args: tuple[Any, ...], settings: _Settings) -> None:
     checked = _checked_inputs(args)
     output = func(*args)
     outputs = _differentiable(output)
@@ -258,22 +250,22 @@ def _check_all(func: Any, args: tuple[Any, ...], settings: _Settings, fast_mode:
         _check_constant(func, args, checked, settings)
         return
     for note, part in _real_functions(func, outputs):
-        _check_part(part, args, checked, settings, fast_mode, note)
+        _check_part(part, args, checked, settings, note)
     inputs = [x for _, x in checked]
     if settings.forward:
-        _check_forward_mode(lambda *args: _differentiable(func(*args)), args, inputs, settings, check_undefined_grad)
+        _check_forward_mode(lambda *args: _differentiable(func(*args)), args, inputs, settings)
     if settings.backward:
         if settings.batched_backward:
             forward.check_batched_backward(outputs, inputs, GradcheckError)
         _check_zero_gradient(outputs, inputs, settings)
-        if check_undefined_grad:
+        if settings.check_undefined_grad:
             _check_missing_gradients(func, args, inputs)
 
 
-def _check_forward_mode(func: Any, args: Any, inputs: Sequence[Tensor], settings: _Settings, check_undefined_grad: bool) -> None:
+def _check_forward_mode(func: Any, args: Any, inputs: Sequence[Tensor], settings: _Settings) -> None:
     if settings.check_grad_dtypes:
         forward.check_dtypes(func, args, inputs, GradcheckError)
-    if check_undefined_grad:
+    if settings.check_undefined_grad:
         forward.check_zero_tangents(func, args, inputs, GradcheckError)
     if settings.batched_forward:
         forward.check_batched_forward(func, args, inputs, GradcheckError)
@@ -336,9 +328,9 @@ def _check_constant(func: Any, args: Any, checked: Any, settings: _Settings) -> 
                 raise GradcheckError("Numerical gradient for function expected to be zero")
 
 
-def _check_part(part: Any, args: Any, checked: Any, settings: _Settings, fast_mode: bool, note: str) -> None:
+def _check_part(part: Any, args: Any, checked: Any, settings: _Settings, note: str) -> None:
     outputs = part(*args)
-    if fast_mode:
+    if settings.fast_mode:
         _check_fast(part, args, outputs, checked, settings, note)
         return
     inputs = [x for _, x in checked]
