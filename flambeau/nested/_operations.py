@@ -16,6 +16,8 @@ from ..ops import resolve
 from ._jagged import NestedTensor, from_padded, padded
 from ._sizes import NestedInt
 
+_WRITING = frozenset(("fill_", "zero_", "uniform_", "normal_", "bernoulli_"))
+_HANDLERS: dict[str, Callable[..., Any]] = {}  # by the function's name; called with the function, its name, and arguments as it has them
 _MISMATCH = "cannot call binary pointwise function {} with inputs of shapes {} and {}"
 
 
@@ -28,11 +30,20 @@ def apply(func: Any, args: Any, kwargs: Any) -> Any:
     name = getattr(func, "__name__", str(func))
     handler = _HANDLERS.get(name)
     if handler is not None:
-        given = dict(_signature(func).bind(*args, **kwargs).arguments)
-        return handler(func, name, given)
+        return handler(func, name, **_signature(func).bind(*args, **kwargs).arguments)
     if name in _WRITING or is_pointwise(name):
         return _elementwise(func, name, args, kwargs)
     raise NotImplementedError(f"{name}: not supported for nested tensors of the jagged layout")
+
+
+def _handles(names: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Decorator: what answers calls of these functions."""
+
+    def register(handler: Callable[..., Any]) -> Callable[..., Any]:
+        _HANDLERS.update(dict.fromkeys(names.split(), handler))
+        return handler
+
+    return register
 
 
 @functools.cache
@@ -117,80 +128,83 @@ def _values_beside(nested: NestedTensor, other: Tensor, name: str) -> Tensor:
     return from_padded(other, nested)._inner
 
 
-def _choosing(func: Any, name: str, given: Any) -> Any:
+@_handles("where _where masked_fill")
+def _choosing(func: Any, name: str, **given: Any) -> Any:
     return _elementwise(func, name, tuple(given.values()), {})
 
 
 # -- shapes -----------------------------------------------------------------------------------------------------------------------------
-def _unbind(func: Any, name: str, given: Any) -> Any:
-    nested = given["input"]
-    if wrap_dim(given.get("dim", 0), nested.ndim) != 0:
+@_handles("unbind")
+def _unbind(func: Any, name: str, input: Any, dim: int = 0) -> Any:
+    if wrap_dim(dim, input.ndim) != 0:
         _refuse("unbind", "only supported for NestedTensor on dim=0")
-    starts, lengths = nested._bounds()
-    place, values = nested._ragged_idx - 1, nested._inner
+    starts, lengths = input._bounds()
+    place, values = input._ragged_idx - 1, input._inner
     if len(lengths) and starts[-1] + lengths[-1] > values.shape[place]:
         _refuse("unbind", "nested tensor offsets and lengths do not match ragged_idx dimension")
-    if nested._lengths is None and len(lengths) and starts[0] == 0 and lengths.sum() == values.shape[place]:
+    if input._lengths is None and len(lengths) and starts[0] == 0 and lengths.sum() == values.shape[place]:
         return values.split_with_sizes(lengths.tolist(), place)
     return tuple(values.narrow(place, int(start), int(length)) for start, length in zip(starts, lengths, strict=True))
 
 
-def _transpose(func: Any, name: str, given: Any) -> Any:
-    nested = given["input"]
-    dims = [wrap_dim(given[key], nested.ndim) for key in ("dim0", "dim1")]
-    ragged = nested._ragged_idx
+@_handles("transpose")
+def _transpose(func: Any, name: str, input: Any, dim0: int, dim1: int) -> Any:
+    dims = [wrap_dim(dim, input.ndim) for dim in (dim0, dim1)]
+    ragged = input._ragged_idx
     if ragged in dims:
         if 0 in dims:
             raise ValueError("Transpose is not supported on the batch dimension for jagged NT")
         ragged = dims[1] if dims[0] == ragged else dims[0]
-    return _with_ragged(nested, func(nested._inner, *[_inner_dim(nested, dim, "transpose", ragged=True) for dim in dims]), ragged)
+    return _with_ragged(input, func(input._inner, *[_inner_dim(input, dim, "transpose", ragged=True) for dim in dims]), ragged)
 
 
-def _permute(func: Any, name: str, given: Any) -> Any:
-    nested, dims = given["input"], given.get("dims") or given["order"]
+@_handles("permute")
+def _permute(func: Any, name: str, input: Any, dims: Any = None, order: Any = None) -> Any:
+    dims = dims or order
     if len(dims) == 1 and isinstance(dims[0], (tuple, list)):
         dims = dims[0]
-    if len(dims) != nested.ndim:
+    if len(dims) != input.ndim:
         raise ValueError(
-            f"permute(): number of dimensions in the tensor input ({nested.ndim}) does not match the length of the desired ordering of "
+            f"permute(): number of dimensions in the tensor input ({input.ndim}) does not match the length of the desired ordering of "
             f"dimensions ({len(dims)})."
         )
-    dims = [wrap_dim(dim, nested.ndim) for dim in dims]
+    dims = [wrap_dim(dim, input.ndim) for dim in dims]
     if len(set(dims)) != len(dims):
         raise ValueError("permute(): duplicate dims are not allowed.")
-    if nested._lengths is not None:
+    if input._lengths is not None:
         raise ValueError("permute(): not supported on jagged layout nested tensor with holes")
     if dims[0] != 0:
         raise ValueError("Permute is not supported on the batch dimension for jagged NT")
-    return _with_ragged(nested, nested._inner.permute([dim - 1 for dim in dims[1:]]), dims.index(nested._ragged_idx))
+    return _with_ragged(input, input._inner.permute([dim - 1 for dim in dims[1:]]), dims.index(input._ragged_idx))
 
 
-def _view(func: Any, name: str, given: Any) -> Any:
-    nested, shape = given["input"], given.get("shape", given.get("size"))
+@_handles("view reshape _view")
+def _view(func: Any, name: str, input: Any, shape: Any = None, size: Any = None, dtype: Any = None) -> Any:
+    shape = size if shape is None else shape
     if len(shape) == 1 and isinstance(shape[0], (tuple, list)):
         shape = tuple(shape[0])
-    if given.get("dtype") is not None or (len(shape) == 1 and isinstance(shape[0], dtypes.dtype)):
+    if dtype is not None or (len(shape) == 1 and isinstance(shape[0], dtypes.dtype)):
         raise NotImplementedError("view: reading a nested tensor as another dtype is not supported")
-    size, end = nested._size, nested._ragged_idx + 1
-    if nested._ragged_idx != 1 and tuple(shape) != size:
+    size, end = input._size, input._ragged_idx + 1
+    if input._ragged_idx != 1 and tuple(shape) != size:
         _refuse("view", f"does not support ragged_idx != 1 except when inp._size == size. inp._size is ({size}) and size is ({shape}).")
     if len(shape) < 3 or any(new != old and new != -1 for new, old in zip(shape[:end], size[:end], strict=False)):
         _refuse("view", f"cannot view shape {size} as {list(shape)}")
-    inner = [nested._inner.shape[nested._ragged_idx - 1] if dim == nested._ragged_idx else shape[dim] for dim in range(1, len(shape))]
-    return nested._wrapping(nested._inner.reshape(inner) if name == "reshape" else nested._inner.view(inner))
+    inner = [input._inner.shape[input._ragged_idx - 1] if dim == input._ragged_idx else shape[dim] for dim in range(1, len(shape))]
+    return input._wrapping(input._inner.reshape(inner) if name == "reshape" else input._inner.view(inner))
 
 
-def _unflatten(func: Any, name: str, given: Any) -> Any:
-    nested = given["input"]
-    return nested._wrapping(nested._inner.unflatten(_inner_dim(nested, given["dim"], name), given["sizes"]))
+@_handles("unflatten")
+def _unflatten(func: Any, name: str, input: Any, dim: int, sizes: Any) -> Any:
+    return input._wrapping(input._inner.unflatten(_inner_dim(input, dim, name), sizes))
 
 
-def _flatten(func: Any, name: str, given: Any) -> Any:
-    nested = given["input"]
-    start, end = (_inner_dim(nested, given.get(key, default), name) for key, default in (("start_dim", 0), ("end_dim", -1)))
-    if start < nested._ragged_idx - 1 < end:
+@_handles("flatten")
+def _flatten(func: Any, name: str, input: Any, start_dim: int = 0, end_dim: int = -1) -> Any:
+    start, end = (_inner_dim(input, dim, name) for dim in (start_dim, end_dim))
+    if start < input._ragged_idx - 1 < end:
         _refuse("flatten", "not supported for NestedTensor on ragged dim")
-    return nested if start == end else _moved(nested, nested._inner.flatten(start, end), start, end - start)
+    return input if start == end else _moved(input, input._inner.flatten(start, end), start, end - start)
 
 
 def _moved(nested: NestedTensor, values: Tensor, at: int, fewer: int) -> Any:
@@ -198,34 +212,33 @@ def _moved(nested: NestedTensor, values: Tensor, at: int, fewer: int) -> Any:
     return _with_ragged(nested, values, nested._ragged_idx - (fewer if at < nested._ragged_idx - 1 else 0))
 
 
-def _unsqueeze(func: Any, name: str, given: Any) -> Any:
-    nested = given["input"]
-    dim = _inner_dim(nested, given["dim"], name, nested.ndim + 1, ragged=True)
-    return _with_ragged(nested, nested._inner.unsqueeze(dim), nested._ragged_idx + (dim <= nested._ragged_idx - 1))
+@_handles("unsqueeze")
+def _unsqueeze(func: Any, name: str, input: Any, dim: int) -> Any:
+    dim = _inner_dim(input, dim, name, input.ndim + 1, ragged=True)
+    return _with_ragged(input, input._inner.unsqueeze(dim), input._ragged_idx + (dim <= input._ragged_idx - 1))
 
 
-def _squeeze(func: Any, name: str, given: Any) -> Any:
-    nested = given["input"]
-    if not isinstance(given.get("dim"), int):
+@_handles("squeeze")
+def _squeeze(func: Any, name: str, input: Any, dim: Any = None) -> Any:
+    if not isinstance(dim, int):
         raise NotImplementedError("squeeze: a nested tensor needs one dimension, given as dim")
-    dim = _inner_dim(nested, given["dim"], name)
-    return _moved(nested, nested._inner.squeeze(dim), dim, int(nested._inner.shape[dim] == 1))
+    dim = _inner_dim(input, dim, name)
+    return _moved(input, input._inner.squeeze(dim), dim, int(input._inner.shape[dim] == 1))
 
 
-def _expand(func: Any, name: str, given: Any) -> Any:
-    nested, size = given["input"], given["size"]
+@_handles("expand")
+def _expand(func: Any, name: str, input: Any, size: Any) -> Any:
     size = tuple(size[0]) if len(size) == 1 and isinstance(size[0], (tuple, list)) else tuple(size)
-    end = nested._ragged_idx + 1
-    if len(size) != nested.ndim or any(new != old and new != -1 for new, old in zip(size[:end], nested._size[:end], strict=True)):
-        _refuse("expand", f"cannot expand shape {nested._size} -> {list(size)}")
-    return nested._wrapping(nested._inner.expand([-1 if isinstance(part, NestedInt) else part for part in size[1:]]))
+    end = input._ragged_idx + 1
+    if len(size) != input.ndim or any(new != old and new != -1 for new, old in zip(size[:end], input._size[:end], strict=True)):
+        _refuse("expand", f"cannot expand shape {input._size} -> {list(size)}")
+    return input._wrapping(input._inner.expand([-1 if isinstance(part, NestedInt) else part for part in size[1:]]))
 
 
-def _along_dim(func: Any, name: str, given: Any) -> Any:
+@_handles("split split_with_sizes chunk")
+def _along_dim(func: Any, name: str, input: Any = None, tensor: Any = None, dim: int = 0, **given: Any) -> Any:
     """Parts along a dimension that is neither the batch's nor ragged."""
-    nested = given.pop("input", None)
-    nested = given.pop("tensor") if nested is None else nested
-    dim = given.pop("dim", 0)
+    nested = tensor if input is None else input
     if name == "chunk" and wrap_dim(dim, nested.ndim) == 0:
         return _chunk_batch(nested, given["chunks"])
     result = func(nested._inner, *given.values(), dim=_inner_dim(nested, dim, name))
@@ -246,24 +259,24 @@ def _offsets_of(lengths: Tensor) -> Tensor:
     return resolve("torch", "cat")([lengths.new_zeros(1), lengths.cumsum(0)])
 
 
-def _select(func: Any, name: str, given: Any) -> Any:
-    nested, index = given["input"], given["index"]
-    if wrap_dim(given["dim"], nested.ndim) == 0:
-        return nested.unbind()[index]
-    if nested._lengths is not None:
+@_handles("select")
+def _select(func: Any, name: str, input: Any, dim: int, index: int) -> Any:
+    if wrap_dim(dim, input.ndim) == 0:
+        return input.unbind()[index]
+    if input._lengths is not None:
         raise ValueError("select(): not yet supported on dim != 0 for non-contiguous nested tensor with holes")
-    dim = _inner_dim(nested, given["dim"], name)
-    return _moved(nested, nested._inner.select(dim, index), dim, 1)
+    dim = _inner_dim(input, dim, name)
+    return _moved(input, input._inner.select(dim, index), dim, 1)
 
 
-def _narrow(func: Any, name: str, given: Any) -> Any:
-    nested = given["input"]
-    placed: tuple[Any, ...] = given.get("args", ())
-    dim, start, length = [*placed, *[given[key] for key in ("dim", "start", "length") if key in given]]
-    return nested._wrapping(nested._inner.narrow(_inner_dim(nested, dim, name), start, length))
+@_handles("narrow")
+def _narrow(func: Any, name: str, input: Any, args: tuple[Any, ...] = (), **named: Any) -> Any:
+    dim, start, length = [*args, *[named[key] for key in ("dim", "start", "length") if key in named]]
+    return input._wrapping(input._inner.narrow(_inner_dim(input, dim, name), start, length))
 
 
-def _getitem(func: Any, name: str, given: Any) -> Any:
+@_handles("__getitem__")
+def _getitem(func: Any, name: str, **given: Any) -> Any:
     nested, key = given.values()
     parts = list(key) if isinstance(key, tuple) else [key]
     if any(isinstance(part, (Tensor, list)) for part in parts):
@@ -288,18 +301,18 @@ def _getitem(func: Any, name: str, given: Any) -> Any:
     return nested
 
 
-def _cat(func: Any, name: str, given: Any) -> Any:
-    tensors = given["tensors"]
+@_handles("cat")
+def _cat(func: Any, name: str, tensors: Any, dim: int = 0) -> Any:
     first = next(tensor for tensor in tensors if isinstance(tensor, NestedTensor))
     values = [tensor._inner if isinstance(tensor, NestedTensor) else tensor.expand(first._inner.shape) for tensor in tensors]
     for tensor in tensors:
         if isinstance(tensor, NestedTensor) and not _same_lengths(first, tensor):
             _refuse("cat", f"expected nested tensors of the same lengths, got shapes {first._size} and {tensor._size}")
-    return first._wrapping(func(values, _inner_dim(first, given.get("dim", 0), name)))
+    return first._wrapping(func(values, _inner_dim(first, dim, name)))
 
 
-def _stack(func: Any, name: str, given: Any) -> Any:
-    tensors = given["tensors"]
+@_handles("stack")
+def _stack(func: Any, name: str, tensors: Any, dim: int = 0) -> Any:
     for tensor in tensors:
         if not isinstance(tensor, NestedTensor):
             _refuse("stack", "expected all nested tensors inputs")
@@ -308,41 +321,40 @@ def _stack(func: Any, name: str, given: Any) -> Any:
         if not _same_lengths(tensor, tensors[0]):
             _refuse("stack", "expected all nested tensors to have the same nested structure")
     first = tensors[0]
-    dim = _inner_dim(first, given.get("dim", 0), name, first.ndim + 1)
+    dim = _inner_dim(first, dim, name, first.ndim + 1)
     return _with_ragged(first, func([tensor._inner for tensor in tensors], dim), first._ragged_idx + (dim < first._ragged_idx - 1))
 
 
 # -- copies and constants ---------------------------------------------------------------------------------------------------------------
-def _copied(func: Any, name: str, given: Any) -> Any:
-    nested = given.pop("input")
-    args, kwargs = given.pop("args", ()), given.pop("kwargs", {})
-    values = func(nested._inner, *args, **given, **kwargs)
-    if values is nested._inner:
-        return nested
-    if values.device == nested._offsets.device:
-        return nested._wrapping(values)
-    lengths = None if nested._lengths is None else nested._lengths.to(values.device)
-    return NestedTensor(values, nested._offsets.to(values.device), lengths=lengths, _ragged_idx=nested._ragged_idx)
+@_handles("clone detach to type type_as cpu cuda _to_copy alias double float half bfloat16 int long bool")
+def _copied(func: Any, name: str, input: Any, args: Any = (), kwargs: Any = None, **given: Any) -> Any:
+    values = func(input._inner, *args, **given, **(kwargs or {}))
+    if values is input._inner:
+        return input
+    if values.device == input._offsets.device:
+        return input._wrapping(values)
+    lengths = None if input._lengths is None else input._lengths.to(values.device)
+    return NestedTensor(values, input._offsets.to(values.device), lengths=lengths, _ragged_idx=input._ragged_idx)
 
 
-def _contiguous(func: Any, name: str, given: Any) -> Any:
-    nested = given["input"]
-    if nested._lengths is None:
-        values = nested._inner.contiguous()
-        return nested if values is nested._inner else nested._wrapping(values)
-    values = resolve("torch", "cat")(nested.unbind(), nested._ragged_idx - 1)
-    return NestedTensor(values, _offsets_of(nested._lengths), _ragged_idx=nested._ragged_idx)
+@_handles("contiguous")
+def _contiguous(func: Any, name: str, input: Any, **given: Any) -> Any:
+    if input._lengths is None:
+        values = input._inner.contiguous()
+        return input if values is input._inner else input._wrapping(values)
+    values = resolve("torch", "cat")(input.unbind(), input._ragged_idx - 1)
+    return NestedTensor(values, _offsets_of(input._lengths), _ragged_idx=input._ragged_idx)
 
 
-def _like(func: Any, name: str, given: Any) -> Any:
-    nested = given.pop("input")
-    if given.get("layout") is not None and repr(given["layout"]) != "torch.jagged":
-        raise NotImplementedError(f"{name}: a nested tensor's {name} of layout {given['layout']} is not supported")
-    given.pop("layout", None)
-    return nested._wrapping(func(nested._inner, **given))
+@_handles("zeros_like ones_like empty_like full_like rand_like randn_like randint_like")
+def _like(func: Any, name: str, input: Any, layout: Any = None, **given: Any) -> Any:
+    if layout is not None and repr(layout) != "torch.jagged":
+        raise NotImplementedError(f"{name}: a nested tensor's {name} of layout {layout} is not supported")
+    return input._wrapping(func(input._inner, **given))
 
 
-def _copy_(func: Any, name: str, given: Any) -> Any:
+@_handles("copy_")
+def _copy_(func: Any, name: str, **given: Any) -> Any:
     target, source = list(given.values())[:2]
     if not (isinstance(target, NestedTensor) and isinstance(source, NestedTensor)):
         _refuse("copy_", "expected two nested tensors")
@@ -369,33 +381,33 @@ def _padding_of(name: str, dtype: Any) -> Any:
     return limits.min if least else limits.max
 
 
-def _reduction(func: Any, name: str, given: Any) -> Any:
-    nested, dim, keepdim = given.pop("input"), given.pop("dim", None), given.pop("keepdim", False)
+@_handles("sum mean prod any all max min amax amin argmax argmin")
+def _reduction(func: Any, name: str, input: Any, dim: Any = None, keepdim: bool = False, **given: Any) -> Any:
     if dim is None or dim == ():
-        if nested._lengths is not None:
-            nested = nested.contiguous()
-        result = func(nested._inner, **given)
-        return result.reshape((1,) * nested.ndim) if keepdim else result
+        if input._lengths is not None:
+            input = input.contiguous()
+        result = func(input._inner, **given)
+        return result.reshape((1,) * input.ndim) if keepdim else result
     several = isinstance(dim, (tuple, list))
-    dims = [wrap_dim(one, nested.ndim) for one in (dim if several else (dim,))]
-    ragged, others = nested._ragged_idx in dims, [one for one in dims if one not in (0, nested._ragged_idx)]
-    if ragged and nested._lengths is not None:
+    dims = [wrap_dim(one, input.ndim) for one in (dim if several else (dim,))]
+    ragged, others = input._ragged_idx in dims, [one for one in dims if one not in (0, input._ragged_idx)]
+    if ragged and input._lengths is not None:
         _refuse(name, "reducing across the ragged dimension is not supported for non-contiguous nested tensors with holes")
     if 0 in dims and not ragged:
         _refuse(name, "reducing along the batch dimension but not the ragged dimension is not supported for nested tensors")
     if not ragged:
         inner = [one - 1 for one in others]
-        result = func(nested._inner, inner if several else inner[0], keepdim, **given)
-        fewer = 0 if keepdim else sum(one < nested._ragged_idx - 1 for one in inner)
+        result = func(input._inner, inner if several else inner[0], keepdim, **given)
+        fewer = 0 if keepdim else sum(one < input._ragged_idx - 1 for one in inner)
         if isinstance(result, tuple):
-            return type(result)([_with_ragged(nested, part, nested._ragged_idx - fewer) for part in result])
-        return _with_ragged(nested, result, nested._ragged_idx - fewer)
+            return type(result)([_with_ragged(input, part, input._ragged_idx - fewer) for part in result])
+        return _with_ragged(input, result, input._ragged_idx - fewer)
     if 0 in dims:
-        result = func(nested._inner, [nested._ragged_idx - 1, *[one - 1 for one in others]], keepdim, **given)
+        result = func(input._inner, [input._ragged_idx - 1, *[one - 1 for one in others]], keepdim, **given)
         return result.unsqueeze(0) if keepdim else result
     if others:
         _refuse(name, "reducing along a ragged and non-batch dimension is not supported for nested tensors")
-    return _over_sequences(func, name, nested, several, keepdim, given)
+    return _over_sequences(func, name, input, several, keepdim, given)
 
 
 def _over_sequences(func: Any, name: str, nested: NestedTensor, several: bool, keepdim: bool, given: Any) -> Any:
@@ -407,70 +419,71 @@ def _over_sequences(func: Any, name: str, nested: NestedTensor, several: bool, k
     return total / nested._offsets.diff().reshape(-1, *[1] * (total.dim() - 1))
 
 
-def _softmax(func: Any, name: str, given: Any) -> Any:
-    nested, dim = given.pop("input"), given.pop("dim", None)
-    given.pop("_stacklevel", None)
+@_handles("softmax log_softmax")
+def _softmax(func: Any, name: str, input: Any, dim: Any = None, _stacklevel: int = 3, **given: Any) -> Any:
     if not isinstance(dim, int):
         _refuse(name, f"not supported for dimensions of type '{type(dim).__name__}' for NestedTensor")
-    dim = wrap_dim(dim, nested.ndim)
+    dim = wrap_dim(dim, input.ndim)
     if dim == 0:
         _refuse(name, "not supported when reducing across the batch dimension for NestedTensor")
-    if dim != nested._ragged_idx:
-        return nested._wrapping(func(nested._inner, dim - 1, **given))
+    if dim != input._ragged_idx:
+        return input._wrapping(func(input._inner, dim - 1, **given))
     if name == "log_softmax":
         _refuse(name, "not supported when reducing along the ragged dimension for NestedTensor")
-    if nested._ragged_idx > 1:
+    if input._ragged_idx > 1:
         _refuse(name, "not supported when reducing along the ragged dimension for ragged_idx > 1 for NestedTensor")
-    if nested._lengths is not None:
+    if input._lengths is not None:
         _refuse(name, "not supported where lengths is not None if reducing across the ragged dimension for NestedTensor")
-    return from_padded(func(padded(nested, -math.inf, max(nested._max_seqlen, 1)), dim, **given), nested)
+    return from_padded(func(padded(input, -math.inf, max(input._max_seqlen, 1)), dim, **given), input)
 
 
 # -- layers -----------------------------------------------------------------------------------------------------------------------------
-def _linear(func: Any, name: str, given: Any) -> Any:
-    nested = given.pop("input")
-    if not isinstance(nested, NestedTensor):
+@_handles("linear")
+def _linear(func: Any, name: str, input: Any, **given: Any) -> Any:
+    if not isinstance(input, NestedTensor):
         _refuse(name, "expected a nested input, and strided weight and bias")
-    if nested._ragged_idx == nested.ndim - 1:
+    if input._ragged_idx == input.ndim - 1:
         _refuse(name, "not supported for NestedTensor on ragged dim")
-    return nested._wrapping(func(nested._inner, **given))
+    return input._wrapping(func(input._inner, **given))
 
 
-def _on_input(func: Any, name: str, given: Any) -> Any:
+@_handles("dropout")
+def _on_input(func: Any, name: str, input: Any, **given: Any) -> Any:
     """Layers that work element by element, or along the last dimensions only."""
-    nested = given.pop("input")
-    result = func(nested._inner, *given.values())
-    return nested if result is nested._inner else nested._wrapping(result)
+    result = func(input._inner, *given.values())
+    return input if result is input._inner else input._wrapping(result)
 
 
-def _normalized(func: Any, name: str, given: Any) -> Any:
-    nested, shape = given.pop("input"), given.pop("normalized_shape")
-    shape = (shape,) if isinstance(shape, int) else tuple(shape)
-    if nested.ndim <= 2:
+@_handles("layer_norm rms_norm")
+def _normalized(func: Any, name: str, input: Any, normalized_shape: Any, **given: Any) -> Any:
+    shape = (normalized_shape,) if isinstance(normalized_shape, int) else tuple(normalized_shape)
+    if input.ndim <= 2:
         _refuse(name, "not supported for NestedTensor objects with 2 or fewer dimensions")
-    if len(shape) >= nested.ndim:
+    if len(shape) >= input.ndim:
         _refuse(name, "not supported when normalizing over the batch dimension for NestedTensor")
-    if len(shape) < nested.ndim - nested._ragged_idx:
-        return nested._wrapping(func(nested._inner, shape, *given.values()))
+    if len(shape) < input.ndim - input._ragged_idx:
+        return input._wrapping(func(input._inner, shape, *given.values()))
     if name == "rms_norm":
         raise ValueError("rms_norm(): Normalization over the ragged dim not supported for nested tensors")
-    if nested._lengths is not None:
+    if input._lengths is not None:
         _refuse(name, "not supported where lengths is not None if operating on the ragged dimension for NestedTensor")
-    if given.get("weight") is not None or given.get("bias") is not None or nested._ragged_idx != 1:
+    if given.get("weight") is not None or given.get("bias") is not None or input._ragged_idx != 1:
         raise NotImplementedError(f"{name}: over the ragged dimension there are no weight and bias, and it must be dimension 1")
-    parts = [func(part, part.shape, None, None, given.get("eps", 1e-5)) if part.numel() else part for part in nested.unbind()]
-    return nested._wrapping(resolve("torch", "cat")(parts, 0))
+    parts = [func(part, part.shape, None, None, given.get("eps", 1e-5)) if part.numel() else part for part in input.unbind()]
+    return input._wrapping(resolve("torch", "cat")(parts, 0))
 
 
-def _embedding(func: Any, name: str, given: Any) -> Any:
+@_handles("embedding")
+def _embedding(func: Any, name: str, **given: Any) -> Any:
     key = next(key for key in ("input", "indices") if isinstance(given.get(key), NestedTensor))
     nested = given[key]
     given[key] = nested._inner
     return nested._wrapping(func(**given))
 
 
-def _matmul(func: Any, name: str, given: Any) -> Any:
-    one, other = given["input"], given["mat2" if "mat2" in given else "other"]
+@_handles("matmul bmm")
+def _matmul(func: Any, name: str, input: Any, other: Any = None, mat2: Any = None) -> Any:
+    one, other = input, mat2 if other is None else other
     if name == "bmm":
         for tensor, which in ((one, "input"), (other, "mat2")):
             if tensor.dim() != 3:
@@ -496,9 +509,10 @@ def _matmul(func: Any, name: str, given: Any) -> Any:
     _refuse(name, f"not supported between inputs of shapes {tuple(one.shape)} and {other.shape}")
 
 
-def _attention(func: Any, name: str, given: Any) -> Any:
+@_handles("scaled_dot_product_attention")
+def _attention(func: Any, name: str, query: Any, key: Any, value: Any, attn_mask: Any = None, **given: Any) -> Any:
     """Attention within each sequence, one after the other: no padding is computed."""
-    parts = query, key, value = [given.pop(part) for part in ("query", "key", "value")]
+    parts = (query, key, value)
     if not all(isinstance(part, NestedTensor) for part in parts):
         raise ValueError(
             f"Expected query, key, and value to be nested tensors, but got query.is_nested: {query.is_nested}, key.is_nested: "
@@ -519,55 +533,22 @@ def _attention(func: Any, name: str, given: Any) -> Any:
             f"Expected query, key, and value to all be ragged on the same dimension, but got ragged dims {query._ragged_idx}, "
             f"{key._ragged_idx}, and {value._ragged_idx}, respectively."
         )
-    if given.get("attn_mask") is not None:
+    if attn_mask is not None:
         raise ValueError("Masks are not yet supported!")
     attended = [func(q, k, v, **given) for q, k, v in zip(*[part.unbind() for part in parts], strict=True)]
     whole = query.contiguous() if query._lengths is not None else query
     return whole._wrapping(resolve("torch", "cat")(attended, query._ragged_idx - 1))
 
 
-def _conversion(func: Any, name: str, given: Any) -> Any:
-    return given["input"].to_padded_tensor(*list(given.values())[1:])
+@_handles("to_padded_tensor")
+def _conversion(func: Any, name: str, input: Any, **given: Any) -> Any:
+    return input.to_padded_tensor(*given.values())
 
 
-def _equal(func: Any, name: str, given: Any) -> bool:
-    one, other = given["input"], given["other"]
-    same = isinstance(one, NestedTensor) and isinstance(other, NestedTensor) and one._size == other._size
-    return same and func(one.contiguous()._inner, other.contiguous()._inner)
+@_handles("equal")
+def _equal(func: Any, name: str, input: Any, other: Any) -> bool:
+    same = isinstance(input, NestedTensor) and isinstance(other, NestedTensor) and input._size == other._size
+    return same and func(input.contiguous()._inner, other.contiguous()._inner)
 
-
-_WRITING = frozenset(("fill_", "zero_", "uniform_", "normal_", "bernoulli_"))
-_HANDLERS: dict[str, Callable[..., Any]] = {
-    **dict.fromkeys("clone detach to type type_as cpu cuda _to_copy alias double float half bfloat16 int long bool".split(), _copied),
-    **dict.fromkeys("zeros_like ones_like empty_like full_like rand_like randn_like randint_like".split(), _like),
-    **dict.fromkeys("sum mean prod any all max min amax amin argmax argmin".split(), _reduction),
-    **dict.fromkeys("split split_with_sizes chunk".split(), _along_dim),
-    **dict.fromkeys("view reshape _view".split(), _view),
-    **dict.fromkeys("softmax log_softmax".split(), _softmax),
-    **dict.fromkeys("layer_norm rms_norm".split(), _normalized),
-    **dict.fromkeys("matmul bmm".split(), _matmul),
-    **dict.fromkeys("where _where masked_fill".split(), _choosing),
-    "__getitem__": _getitem,
-    "cat": _cat,
-    "contiguous": _contiguous,
-    "copy_": _copy_,
-    "dropout": _on_input,
-    "embedding": _embedding,
-    "equal": _equal,
-    "expand": _expand,
-    "flatten": _flatten,
-    "linear": _linear,
-    "narrow": _narrow,
-    "permute": _permute,
-    "scaled_dot_product_attention": _attention,
-    "select": _select,
-    "squeeze": _squeeze,
-    "stack": _stack,
-    "transpose": _transpose,
-    "unbind": _unbind,
-    "unflatten": _unflatten,
-    "unsqueeze": _unsqueeze,
-    "to_padded_tensor": _conversion,
-}
 
 NestedTensor._apply = staticmethod(apply)

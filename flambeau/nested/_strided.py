@@ -6,6 +6,7 @@ Operations are done element by element on the flat tensor, or tensor by tensor.
 from __future__ import annotations
 
 import inspect
+import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -49,7 +50,7 @@ class StridedNestedTensor(WrapperTensor):
         """The tensors, as views."""
         if wrap_dim(dim, self.ndim) != 0:
             raise RuntimeError(f"NestedTensor can only be unbound along dimension 0 got dimension {dim} instead.")
-        parts = self._inner.split_with_sizes([_numel(size) for size in self._sizes]) if self._sizes else ()
+        parts = self._inner.split_with_sizes([math.prod(size) for size in self._sizes]) if self._sizes else ()
         return tuple(part.view(size) for part, size in zip(parts, self._sizes, strict=True))
 
     def values(self) -> Tensor:
@@ -145,13 +146,6 @@ class StridedNestedTensor(WrapperTensor):
 
 def _rebuilt(buffer: Tensor, sizes: Any, requires_grad: bool) -> Any:
     return StridedNestedTensor(buffer, sizes).requires_grad_(requires_grad)
-
-
-def _numel(size: Sequence[int]) -> int:
-    count = 1
-    for part in size:
-        count *= part
-    return count
 
 
 def _padding_to(shape: Sequence[int], sizes: Sequence[int]) -> list[int]:
