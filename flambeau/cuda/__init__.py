@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field as _field, fields as _fields
 from typing import Any, Literal
 
 from ..core import late as _late
@@ -303,6 +303,11 @@ def synchronize(device: Any = None) -> None:
 # ---- what devices are
 
 
+def _said(key: str) -> Any:
+    """A field of the properties, by the runtime's name of it."""
+    return _field(metadata={"key": key})
+
+
 @dataclass(frozen=True, slots=True)
 class _CudaDeviceProperties:
     """Properties of a device as the CUDA runtime reports them; sizes in bytes."""
@@ -310,40 +315,21 @@ class _CudaDeviceProperties:
     name: str
     major: int
     minor: int
-    total_memory: int
-    multi_processor_count: int
-    is_integrated: int
-    is_multi_gpu_board: int
-    max_threads_per_multi_processor: int
-    warp_size: int
-    regs_per_multiprocessor: int
-    shared_memory_per_block: int
-    shared_memory_per_block_optin: int
-    shared_memory_per_multiprocessor: int
-    L2_cache_size: int
-    memory_bus_width: int
-    pci_bus_id: int
-    pci_device_id: int
-    pci_domain_id: int
-
-
-_PROPERTIES = {
-    "total_memory": "totalGlobalMem",
-    "multi_processor_count": "multiProcessorCount",
-    "is_integrated": "integrated",
-    "is_multi_gpu_board": "isMultiGpuBoard",
-    "max_threads_per_multi_processor": "maxThreadsPerMultiProcessor",
-    "warp_size": "warpSize",
-    "regs_per_multiprocessor": "regsPerMultiprocessor",
-    "shared_memory_per_block": "sharedMemPerBlock",
-    "shared_memory_per_block_optin": "sharedMemPerBlockOptin",
-    "shared_memory_per_multiprocessor": "sharedMemPerMultiprocessor",
-    "L2_cache_size": "l2CacheSize",
-    "memory_bus_width": "memoryBusWidth",
-    "pci_bus_id": "pciBusID",
-    "pci_device_id": "pciDeviceID",
-    "pci_domain_id": "pciDomainID",
-}
+    total_memory: int = _said("totalGlobalMem")
+    multi_processor_count: int = _said("multiProcessorCount")
+    is_integrated: int = _said("integrated")
+    is_multi_gpu_board: int = _said("isMultiGpuBoard")
+    max_threads_per_multi_processor: int = _said("maxThreadsPerMultiProcessor")
+    warp_size: int = _said("warpSize")
+    regs_per_multiprocessor: int = _said("regsPerMultiprocessor")
+    shared_memory_per_block: int = _said("sharedMemPerBlock")
+    shared_memory_per_block_optin: int = _said("sharedMemPerBlockOptin")
+    shared_memory_per_multiprocessor: int = _said("sharedMemPerMultiprocessor")
+    L2_cache_size: int = _said("l2CacheSize")
+    memory_bus_width: int = _said("memoryBusWidth")
+    pci_bus_id: int = _said("pciBusID")
+    pci_device_id: int = _said("pciDeviceID")
+    pci_domain_id: int = _said("pciDomainID")
 
 
 def get_device_properties(device: Any = None) -> _CudaDeviceProperties:
@@ -362,7 +348,7 @@ def get_device_properties(device: Any = None) -> _CudaDeviceProperties:
     """
     where = _device_at(device)
     said = _required().runtime.getDeviceProperties(where.index)
-    rest = {name: said[key] for name, key in _PROPERTIES.items()}
+    rest = {part.name: said[part.metadata["key"]] for part in _fields(_CudaDeviceProperties) if part.metadata}
     return _CudaDeviceProperties(name=said["name"].decode(), major=said["major"], minor=said["minor"], **rest)
 
 
