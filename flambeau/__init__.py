@@ -39,44 +39,49 @@ from .version import __version__
 _facades.install()
 _FACADES = frozenset(name for name in (*_facades.ELSEWHERE, *_facades.NAMES) if "." not in name)
 _SUBMODULES = frozenset(
-    ("autograd", "nn", "optim", "utils", "linalg", "special", "fft", "overrides", "testing", "random", "serialization", "version", "types")
-    + ("storage", "accelerator", "cuda", "backends", "amp", "compiler", "distributed", "fx", "jit", "onnx", "signal", "masked", "func")
-    + ("multiprocessing", "hub", "distributions", "futures", "library", "profiler", "nested", "sparse", "vision", "quasirandom")
+    "accelerator amp autograd backends compiler cuda distributed distributions fft func futures fx hub jit library linalg masked "
+    "multiprocessing nested nn onnx optim overrides profiler quasirandom random serialization signal sparse special storage testing types "
+    "utils version vision".split()
 )
-# Names that lie in other modules, which are imported when one of them is first used.
+# Names that are looked up when they are first used, by the module that has them.
 _NAMES_OF_MODULES = {
-    "serialization": "save load",
-    "core.protocols.printing": "set_printoptions",
-    "core.switches": (
-        "get_default_device set_default_device AcceleratorError OutOfMemoryError get_float32_matmul_precision set_float32_matmul_precision "
-        "set_flush_denormal set_warn_always is_warn_always_enabled use_deterministic_algorithms are_deterministic_algorithms_enabled "
-        "is_deterministic_algorithms_warn_only_enabled set_deterministic_debug_mode get_deterministic_debug_mode"
-    ),
-    "core.checks": (
-        "SymBool SymFloat SymInt sym_float sym_int sym_ite sym_max sym_min sym_not sym_sqrt sym_sum _assert _assert_async _check "
-        "_check_index _check_is_size _check_not_implemented _check_tensor_all _check_tensor_all_with _check_type _check_value _check_with"
-    ),
+    "accelerator": "_register_device_module get_device_module",
     "amp.autocast_mode": (
-        "autocast clear_autocast_cache get_autocast_dtype is_autocast_cache_enabled is_autocast_enabled set_autocast_dtype "
-        "is_autocast_cpu_enabled get_autocast_cpu_dtype get_autocast_gpu_dtype set_autocast_cache_enabled set_autocast_enabled "
-        "set_autocast_cpu_dtype set_autocast_cpu_enabled set_autocast_gpu_dtype autocast_increment_nesting autocast_decrement_nesting"
+        "autocast autocast_decrement_nesting autocast_increment_nesting clear_autocast_cache get_autocast_cpu_dtype get_autocast_dtype "
+        "get_autocast_gpu_dtype is_autocast_cache_enabled is_autocast_cpu_enabled is_autocast_enabled set_autocast_cache_enabled "
+        "set_autocast_cpu_dtype set_autocast_cpu_enabled set_autocast_dtype set_autocast_enabled set_autocast_gpu_dtype"
     ),
-    "accelerator": "get_device_module _register_device_module",
+    "amp.grad_scaler": "GradScaler",
     "aten.tags": "Tag",
     "compiler": "compile",
-    "func": "vmap",
-    "facades._C": "PyTorchFileReader PyTorchFileWriter ScriptFunction ScriptModule DisableTorchFunctionSubclass Future",
-    "facades.more_names": (
-        "DisableTorchFunction Event FatalError GradScaler JITException StorageBase Stream compiled_with_cxx11_abi "
-        "get_file_path has_lapack has_mkl has_openmp has_spectral init_num_threads is_vulkan_available "
-        "legacy_contiguous_format prepare_multiprocessing_environment set_anomaly_enabled sym_constrain_range sym_constrain_range_for_size "
-        "sym_fresh_size thread_safe_generator "
-        "_empty_affine_quantized _make_per_channel_quantized_tensor _make_per_tensor_quantized_tensor empty_quantized per_channel_affine "
-        "per_channel_affine_float_qparams per_channel_symmetric per_tensor_affine per_tensor_symmetric qscheme quantize_per_channel "
+    "core.calls.override": "DisableTorchFunction",
+    "core.checks": (
+        "SymBool SymFloat SymInt _assert _assert_async _check _check_index _check_is_size _check_not_implemented _check_tensor_all "
+        "_check_tensor_all_with _check_type _check_value _check_with sym_float sym_int sym_ite sym_max sym_min sym_not sym_sqrt sym_sum"
+    ),
+    "core.protocols.printing": "set_printoptions",
+    "core.protocols.quantized": (
+        "_empty_affine_quantized _make_per_channel_quantized_tensor _make_per_tensor_quantized_tensor empty_quantized quantize_per_channel "
         "quantize_per_tensor quantize_per_tensor_dynamic"
     ),
+    "core.quantizer": (
+        "per_channel_affine per_channel_affine_float_qparams per_channel_symmetric per_tensor_affine per_tensor_symmetric qscheme"
+    ),
+    "core.switches": (
+        "AcceleratorError OutOfMemoryError are_deterministic_algorithms_enabled get_default_device get_deterministic_debug_mode "
+        "get_float32_matmul_precision is_deterministic_algorithms_warn_only_enabled is_warn_always_enabled set_default_device "
+        "set_deterministic_debug_mode set_float32_matmul_precision set_flush_denormal set_warn_always use_deterministic_algorithms"
+    ),
+    "facades._C": "DisableTorchFunctionSubclass Future PyTorchFileReader PyTorchFileWriter ScriptFunction ScriptModule",
+    "facades.more_names": (
+        "Event FatalError JITException StorageBase Stream compiled_with_cxx11_abi get_file_path has_lapack has_mkl has_openmp has_spectral "
+        "init_num_threads is_vulkan_available legacy_contiguous_format prepare_multiprocessing_environment set_anomaly_enabled "
+        "sym_constrain_range sym_constrain_range_for_size sym_fresh_size thread_safe_generator"
+    ),
+    "func": "vmap",
+    "serialization": "load save",
 }
-_MODULE_OF = {name: module for module, names in _NAMES_OF_MODULES.items() for name in names.split()}
+_MODULE_OF = {_name: _module for _module, _listed in _NAMES_OF_MODULES.items() for _name in _listed.split()}
 Storage = TypedStorage
 newaxis = None
 _PACKAGE: Any = __package__  # ``__name__`` is "torch" where flambeau stands in for PyTorch
@@ -162,9 +167,7 @@ def __getattr__(name: str) -> Any:
     elif name == "torch":  # packages write torch.torch
         attribute = sys.modules[_PACKAGE]
     elif name.startswith("_foreach_"):
-        from .ops import foreach
-
-        attribute = foreach.function(name)
+        attribute = importlib.import_module(".ops.foreach", _PACKAGE).function(name)
     else:
         attribute = ops.resolve("torch", name)
     _names[name] = attribute
@@ -172,7 +175,7 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted({"torch", *_names, *ops.names("torch"), *_SUBMODULES, *_FACADES, *_MODULE_OF})
+    return sorted({"torch", *_SUBMODULES, *_FACADES, *_MODULE_OF, *_names, *ops.names("torch")})
 
 
 __all__ = [

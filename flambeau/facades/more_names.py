@@ -10,38 +10,13 @@ import time
 from types import FunctionType
 from typing import Any
 
-from ..amp.grad_scaler import GradScaler
 from ..autograd.anomaly import set_detect_anomaly
 from ..core.arrays.kinds import place_of
-from ..core.calls.override import DisableTorchFunction
 from ..core.device import device as Device
 from ..core.layout import contiguous_format as legacy_contiguous_format
-from ..core.protocols.quantized import (
-    _empty_affine_quantized,
-    _make_per_channel_quantized_tensor,
-    _make_per_tensor_quantized_tensor,
-    empty_quantized,
-    quantize_per_channel,
-    quantize_per_tensor,
-    quantize_per_tensor_dynamic,
-)
-from ..core.quantizer import (
-    per_channel_affine,
-    per_channel_affine_float_qparams,
-    per_channel_symmetric,
-    per_tensor_affine,
-    per_tensor_symmetric,
-    qscheme,
-)
 from ..core.storage import UntypedStorage as StorageBase
 
-__all__ = [
-    "DisableTorchFunction", "GradScaler", "StorageBase", "_empty_affine_quantized", "_make_per_channel_quantized_tensor",
-    "_make_per_tensor_quantized_tensor", "empty_quantized", "legacy_contiguous_format", "per_channel_affine",
-    "per_channel_affine_float_qparams", "per_channel_symmetric", "per_tensor_affine", "per_tensor_symmetric", "qscheme",
-    "quantize_per_channel", "quantize_per_tensor", "quantize_per_tensor_dynamic",
-]  # fmt: skip
-
+__all__ = ["StorageBase", "legacy_contiguous_format"]
 has_lapack = has_openmp = has_spectral = True
 has_mkl = False
 
@@ -225,7 +200,6 @@ def sym_fresh_size(symint: Any) -> int:
     return symint
 
 
-_HOMES = (__name__, quantize_per_tensor.__module__)
 for _value in list(vars().values()):  # pickles name them by the module in which PyTorch's are found
-    if isinstance(_value, FunctionType) and _value.__module__ in _HOMES:
+    if isinstance(_value, FunctionType) and _value.__module__ == __name__:
         _value.__module__ = __package__.rpartition(".")[0]
