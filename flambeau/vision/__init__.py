@@ -17,16 +17,29 @@ _SUBMODULES = ("datasets", "io", "models", "ops", "transforms", "tv_tensors", "u
 
 
 def get_image_backend() -> str:
-    """The library that reads images: Pillow. Source: torchvision.get_image_backend."""
+    """The library that reads images: Pillow.
+
+    Returns:
+        ``'PIL'``.
+    Source: torchvision.get_image_backend.
+    Example:
+        >>> get_image_backend()
+        'PIL'
+    """
     return "PIL"
 
 
 def set_image_backend(backend: str) -> None:
-    """Choose the library that reads images; there is one. Source: torchvision.set_image_backend.
+    """Choose the library that reads images; there is one.
 
+    Args:
+        backend: ``'PIL'``.
     Raises:
         ValueError: unknown library.
         NotImplementedError: accimage.
+    Source: torchvision.set_image_backend.
+    Example:
+        >>> set_image_backend('PIL')
     """
     if backend not in ("PIL", "accimage"):
         raise ValueError(f"Invalid backend '{backend}'. Options are 'PIL' and 'accimage'")
@@ -35,15 +48,28 @@ def set_image_backend(backend: str) -> None:
 
 
 def get_video_backend() -> str:
-    """The library that reads videos: PyAV. Source: torchvision.get_video_backend."""
+    """The library that reads videos: PyAV.
+
+    Returns:
+        ``'pyav'``.
+    Source: torchvision.get_video_backend.
+    Example:
+        >>> get_video_backend()
+        'pyav'
+    """
     return "pyav"
 
 
 def set_video_backend(backend: str) -> None:
-    """Choose the library that reads videos; there is one. Source: torchvision.set_video_backend.
+    """Choose the library that reads videos; there is one.
 
+    Args:
+        backend: ``'pyav'``.
     Raises:
         NotImplementedError: another one.
+    Source: torchvision.set_video_backend.
+    Example:
+        >>> set_video_backend('pyav')
     """
     if backend != "pyav":
         raise NotImplementedError(f"set_video_backend: only 'pyav' is supported, got {backend!r}")
@@ -55,7 +81,11 @@ def _is_tracing() -> bool:
 
 
 def disable_beta_transforms_warning() -> None:
-    """There is no such warning any more. Source: torchvision.disable_beta_transforms_warning."""
+    """There is no such warning any more. Source: torchvision.disable_beta_transforms_warning.
+
+    Example:
+        >>> disable_beta_transforms_warning()
+    """
 
 
 def __getattr__(name: str) -> Any:

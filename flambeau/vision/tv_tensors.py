@@ -43,6 +43,8 @@ def set_return_type(return_type: str) -> _Restored:
 
     Transforms return the kind they are given whatever is set.
 
+    Args:
+        return_type: ``'Tensor'`` or ``'TVTensor'``.
     Returns:
         Nothing needed for a setting that stays; a context manager that puts the former one back.
     Raises:
@@ -73,7 +75,13 @@ def _of_plain(name: str) -> Any:
 
 
 class TVTensor(Tensor):
-    """The base of all kinds; a kind of one's own derives from it. Source: torchvision.tv_tensors.TVTensor."""
+    """The base of all kinds; a kind of one's own derives from it. Source: torchvision.tv_tensors.TVTensor.
+
+    Example:
+        >>> class Depth(TVTensor): ...
+        >>> type(torch.ones(2).as_subclass(Depth).clone()).__name__
+        'Depth'
+    """
 
     _known: tuple[str, ...] = ()  # attributes besides the elements
     _wrap: ClassVar[Callable[..., Any]]  # of kinds that have such: sets them
@@ -202,6 +210,10 @@ class BoundingBoxFormat(Enum):
     """Meaning of a box's numbers: two corners, or one or the centre with width and height; ``R``: and an angle in degrees.
 
     ``XYXYXYXY`` gives the four corners of a box that may be turned. Source: torchvision.tv_tensors.BoundingBoxFormat.
+
+    Example:
+        >>> BoundingBoxFormat('XYWH')
+        <BoundingBoxFormat.XYWH: 'XYWH'>
     """
 
     XYXY = "XYXY"
@@ -218,6 +230,12 @@ _ROTATED = ("XYWHR", "CXCYWHR", "XYXYXYXY")
 def is_rotated_bounding_format(format: BoundingBoxFormat | str) -> bool:
     """Whether boxes of this format may be turned.
 
+    Args:
+        format: a :class:`BoundingBoxFormat` or its name.
+    Returns:
+        A bool.
+    Raises:
+        ValueError: neither.
     Source: torchvision.tv_tensors.is_rotated_bounding_format.
     Example:
         >>> is_rotated_bounding_format('CXCYWHR')
@@ -354,6 +372,8 @@ def wrap(wrappee: Tensor, *, like: Any, **kwargs: Any) -> Any:
         wrappee: a plain tensor.
         like: the tensor whose kind it gets.
         kwargs: what is described otherwise, ``canvas_size`` for example.
+    Returns:
+        A tensor of the kind and the shape of ``wrappee``.
     Source: torchvision.tv_tensors.wrap.
     Example:
         >>> like = Image(torch.ones(3, 2, 2))

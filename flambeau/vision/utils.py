@@ -110,13 +110,19 @@ def save_image(tensor: Tensor | list[Tensor], fp: str | os.PathLike[str] | IO[by
     """Write an image, or a batch as a grid, to a file. Values lie in [0, 1].
 
     Args:
-        tensor: as for :func:`make_grid`.
+        tensor: ``(C, H, W)``, ``(N, C, H, W)`` or a list, as for :func:`make_grid`.
         fp: name of the file, or an open one.
         format: of the file; by the name's ending when None.
         kwargs: further arguments of :func:`make_grid`.
     Raises:
         ValueError: a format that Pillow cannot tell or does not know.
     Source: torchvision.utils.save_image.
+    Example:
+        >>> import io
+        >>> file = io.BytesIO()
+        >>> save_image(torch.zeros(3, 4, 6), file, format="PNG")
+        >>> Image.open(file).size
+        (6, 4)
     """
     grid = make_grid(tensor, **kwargs)
     pixels = grid.mul(255).add_(0.5).clamp_(0, 255).permute(1, 2, 0).to("cpu", uint8).numpy()

@@ -24,7 +24,12 @@ CHANNELS = {1: "L", 3: "RGB"}  # that are encoded
 
 
 class ImageReadMode(enum.Enum):
-    """Mode by which a decoder converts an image's colors. Functions take the names, too. Source: torchvision.io.ImageReadMode."""
+    """Mode by which a decoder converts an image's colors. Functions take the names, too. Source: torchvision.io.ImageReadMode.
+
+    Example:
+        >>> ImageReadMode['GRAY']
+        <ImageReadMode.GRAY: 1>
+    """
 
     UNCHANGED = 0
     GRAY = 1
@@ -45,6 +50,12 @@ def read_file(path: str | os.PathLike[str]) -> Tensor:
     Raises:
         RuntimeError: it cannot be read.
     Source: torchvision.io.read_file.
+    Example:
+        >>> import tempfile
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     write_file(f"{folder}/two", torch.tensor([1, 2], dtype=torch.uint8))
+        ...     print(read_file(f"{folder}/two").tolist())
+        [1, 2]
     """
     try:
         with open(path, "rb") as file:
@@ -62,6 +73,12 @@ def write_file(filename: str | os.PathLike[str], data: Tensor) -> None:
     Raises:
         RuntimeError: another shape or dtype, or the file cannot be written.
     Source: torchvision.io.write_file.
+    Example:
+        >>> import tempfile
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     write_file(f"{folder}/two", torch.tensor([1, 2], dtype=torch.uint8))
+        ...     print(os.path.getsize(f"{folder}/two"))
+        2
     """
     content = _encoded(data)
     try:
@@ -244,6 +261,12 @@ def decode_avif(input: Tensor, mode: ImageReadMode | str = ImageReadMode.UNCHANG
         NotImplementedError: Pillow is built without AVIF.
         RuntimeError: no AVIF file, or damaged.
     Source: torchvision.io.decode_avif.
+    Example:
+        >>> try:
+        ...     decode_avif(torch.zeros(1, dtype=torch.uint8))
+        ... except RuntimeError:
+        ...     print("no AVIF file, or no decoder")
+        no AVIF file, or no decoder
     """
     if not features.check("avif"):
         raise NotImplementedError("decode_avif: Pillow is built without AVIF")
@@ -258,7 +281,13 @@ def decode_heic(input: Tensor, mode: ImageReadMode | str = ImageReadMode.UNCHANG
         mode: colors of the result.
     Returns:
         Nothing.
+    Raises:
+        NotImplementedError: always.
     Source: torchvision.io.decode_heic.
+    Example:
+        >>> decode_heic(torch.zeros(1, dtype=torch.uint8))
+        Traceback (most recent call last):
+        NotImplementedError: decode_heic is not supported: Pillow reads no HEIC
     """
     raise NotImplementedError("decode_heic is not supported: Pillow reads no HEIC")
 
@@ -324,6 +353,12 @@ def read_image(
     Returns:
         ``(C, H, W)``, uint8.
     Source: torchvision.io.read_image.
+    Example:
+        >>> import tempfile
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     write_png(torch.zeros(3, 4, 6, dtype=torch.uint8), f"{folder}/black.png")
+        ...     print(read_image(f"{folder}/black.png").shape)
+        torch.Size([3, 4, 6])
     """
     return decode_image(read_file(path), mode, apply_exif_orientation)
 
@@ -375,6 +410,12 @@ def write_png(input: Tensor, filename: str | os.PathLike[str], compression_level
         filename: of the file.
         compression_level: from 0 to 9.
     Source: torchvision.io.write_png.
+    Example:
+        >>> import tempfile
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     write_png(torch.zeros(1, 4, 6, dtype=torch.uint8), f"{folder}/black.png")
+        ...     print(decode_image(f"{folder}/black.png").shape)
+        torch.Size([1, 4, 6])
     """
     write_file(filename, encode_png(input, compression_level))
 
@@ -412,5 +453,11 @@ def write_jpeg(input: Tensor, filename: str | os.PathLike[str], quality: int = 7
         filename: of the file.
         quality: from 1 to 100.
     Source: torchvision.io.write_jpeg.
+    Example:
+        >>> import tempfile
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     write_jpeg(torch.zeros(3, 4, 6, dtype=torch.uint8), f"{folder}/black.jpg")
+        ...     print(decode_image(f"{folder}/black.jpg").shape)
+        torch.Size([3, 4, 6])
     """
     write_file(filename, encode_jpeg(input, quality))

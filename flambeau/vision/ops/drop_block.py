@@ -64,6 +64,15 @@ def drop_block2d(input: Tensor, p: float, block_size: int, inplace: bool = False
 def drop_block3d(input: Tensor, p: float, block_size: int, inplace: bool = False, eps: float = 1e-06, training: bool = True) -> Tensor:
     """Cubes of ``input``, ``(N, C, D, H, W)``, set to zero; otherwise ``drop_block2d``.
 
+    Args:
+        input: ``(N, C, D, H, W)``.
+        p: share of elements to drop.
+        block_size: side of a cube, odd.
+        inplace: write into the input.
+        eps: added to the divisor of the scale.
+        training: otherwise the input is returned as it is.
+    Returns:
+        Of the input's shape.
     Source: torchvision.ops.drop_block3d. Ghiasi et al. 2018.
     Example:
         >>> drop_block3d(torch.ones(2, 3, 4, 8, 8), p=0.3, block_size=3).shape
@@ -100,8 +109,16 @@ class DropBlock2d(nn.Module):
 
 
 class DropBlock3d(DropBlock2d):
-    """``drop_block3d`` while training; arguments as those of ``DropBlock2d``. Source: torchvision.ops.DropBlock3d.
+    """``drop_block3d`` while training.
 
+    Args:
+        p: share of elements to drop.
+        block_size: side of a cube, odd.
+        inplace: write into the input.
+        eps: added to the divisor of the scale.
+    Shape:
+        ``(N, C, D, H, W)`` to the same.
+    Source: torchvision.ops.DropBlock3d.
     Example:
         >>> DropBlock3d(p=0.3, block_size=3).eval()(torch.ones(1, 1, 3, 3, 3)).sum()
         tensor(27.)

@@ -27,7 +27,18 @@ class ExtraFPNBlock(nn.Module):
     """Base of what adds further maps to a pyramid.
 
     ``forward(results, x, names)`` gets the pyramid's maps, the original ones and the names, and returns longer lists of maps and names.
+
+    Shape:
+        Maps ``(N, C, H_i, W_i)`` of the pyramid, those of the backbone, and names, to longer lists of maps and names.
+    Raises:
+        NotImplementedError: a class that defines no ``forward``.
     Source: torchvision.ops.feature_pyramid_network.ExtraFPNBlock.
+    Example:
+        >>> class Again(ExtraFPNBlock):
+        ...     def forward(self, results, x, names):
+        ...         return [*results, results[-1]], [*names, "again"]
+        >>> Again()([torch.ones(1, 4, 2, 2)], [], ["0"])[1]
+        ['0', 'again']
     """
 
     def forward(self, results: Maps, x: Maps, names: list[str]) -> tuple[Maps, list[str]]:
@@ -118,7 +129,16 @@ class FeaturePyramidNetwork(nn.Module):
 
 
 class LastLevelMaxPool(ExtraFPNBlock):
-    """Adds ``"pool"``: every other pixel of the last map. Source: torchvision.ops.feature_pyramid_network.LastLevelMaxPool."""
+    """Adds ``"pool"``: every other pixel of the last map.
+
+    Shape:
+        Maps ``(N, C, H_i, W_i)`` of the pyramid, those of the backbone, and names, to longer lists of maps and names.
+    Source: torchvision.ops.feature_pyramid_network.LastLevelMaxPool.
+    Example:
+        >>> maps, names = LastLevelMaxPool()([torch.ones(1, 4, 6, 6)], [], ["0"])
+        >>> names, maps[-1].shape
+        (['0', 'pool'], torch.Size([1, 4, 3, 3]))
+    """
 
     def forward(self, results: Maps, x: Maps, names: list[str]) -> tuple[Maps, list[str]]:
         names.append("pool")
@@ -132,7 +152,13 @@ class LastLevelP6P7(ExtraFPNBlock):
     Args:
         in_channels: channels of the map that ``p6`` reads: of the pyramid where they equal ``out_channels``, else of the backbone.
         out_channels: channels of the new maps.
+    Shape:
+        Maps ``(N, C, H_i, W_i)`` of the pyramid, those of the backbone, and names, to longer lists of maps and names.
     Source: torchvision.ops.feature_pyramid_network.LastLevelP6P7.
+    Example:
+        >>> maps, names = LastLevelP6P7(4, 4)([torch.ones(1, 4, 8, 8)], [], ["p5"])
+        >>> names, [tuple(each.shape) for each in maps]
+        (['p5', 'p6', 'p7'], [(1, 4, 8, 8), (1, 4, 4, 4), (1, 4, 2, 2)])
     """
 
     def __init__(self, in_channels: int, out_channels: int) -> None:

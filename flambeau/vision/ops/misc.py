@@ -66,6 +66,9 @@ def padding_of_same_size(kernel_size: Size, dilation: Size) -> Size:
 class ConvNormActivation(nn.Sequential):
     """A convolution, its normalization and its activation; use the 2d and 3d forms.
 
+    Args:
+        in_channels to bias: as for :class:`Conv2dNormActivation`.
+        conv_layer: the class of the convolution.
     Source: torchvision.ops.misc.ConvNormActivation.
     Example:
         >>> [type(layer).__name__ for layer in Conv2dNormActivation(3, 8)]
@@ -117,6 +120,9 @@ class Conv2dNormActivation(ConvNormActivation):
     Attributes:
         out_channels: channels of the result.
     Source: torchvision.ops.Conv2dNormActivation.
+    Example:
+        >>> [type(layer).__name__ for layer in Conv2dNormActivation(1, 8, bias=True)]
+        ['Conv2d', 'BatchNorm2d', 'ReLU']
     """
 
     @taking(ConvNormActivation.__init__, without=("conv_layer",))

@@ -26,6 +26,9 @@ class LevelMapper:
         canonical_level: see above.
         eps: added before rounding down.
     Source: torchvision.ops.poolers.LevelMapper. Lin et al. 2017, equation 1.
+    Example:
+        >>> LevelMapper(2, 5)([torch.tensor([[0.0, 0.0, 56.0, 56.0], [0.0, 0.0, 224.0, 224.0]])])
+        tensor([0, 2])
     """
 
     def __init__(self, k_min: int, k_max: int, canonical_scale: int = 224, canonical_level: int = 4, eps: float = 1e-6) -> None:
@@ -40,7 +43,17 @@ class LevelMapper:
 
 
 def initLevelMapper(k_min: int, k_max: int, canonical_scale: int = 224, canonical_level: int = 4, eps: float = 1e-6) -> LevelMapper:
-    """A ``LevelMapper``. Source: torchvision.ops.poolers.initLevelMapper."""
+    """A ``LevelMapper``.
+
+    Args:
+        k_min, k_max, canonical_scale, canonical_level, eps: see :class:`LevelMapper`.
+    Returns:
+        A ``LevelMapper``.
+    Source: torchvision.ops.poolers.initLevelMapper.
+    Example:
+        >>> initLevelMapper(2, 5)([torch.tensor([[0.0, 0.0, 448.0, 448.0]])])
+        tensor([3])
+    """
     return LevelMapper(k_min, k_max, canonical_scale, canonical_level, eps)
 
 

@@ -45,6 +45,9 @@ class StochasticDepth(nn.Module):
     Args:
         p: probability of zeros.
         mode: ``"batch"`` or ``"row"``.
+    Shape:
+        ``(N, ...)`` to the same.
+    Source: torchvision.ops.StochasticDepth. Huang et al. 2016.
     Example:
         >>> StochasticDepth(0.5, 'row').eval()(torch.ones(2))
         tensor([1., 1.])

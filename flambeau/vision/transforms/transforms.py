@@ -114,8 +114,13 @@ class _Unnamed:
 
 
 class Lambda(_Unnamed):
-    """A function as a transform. Source: torchvision.transforms.Lambda.
+    """A function as a transform.
 
+    Args:
+        lambd: a function of one argument.
+    Raises:
+        TypeError: no function.
+    Source: torchvision.transforms.Lambda.
     Example:
         >>> Lambda(lambda image: image + 1)(torch.zeros(2))
         tensor([1., 1.])
@@ -146,7 +151,19 @@ class RandomTransforms:
 
 
 class RandomApply(Module):
-    """All of ``transforms`` with probability ``p``, otherwise none. Source: torchvision.transforms.RandomApply."""
+    """All of ``transforms`` with probability ``p``, otherwise none.
+
+    Args:
+        transforms: a sequence of functions of one argument, such as transforms.
+        p: the probability.
+    Shape:
+        Whatever the transforms take, images ``(..., C, H, W)`` for example, to what they give.
+    Source: torchvision.transforms.RandomApply.
+    Example:
+        >>> halve = Normalize([0.0], [2.0])
+        >>> RandomApply([halve, halve], p=1.0)(torch.ones(1, 1, 2))
+        tensor([[[0.2500, 0.2500]]])
+    """
 
     def __init__(self, transforms: Any, p: float = 0.5):
         super().__init__()
@@ -164,7 +181,18 @@ class RandomApply(Module):
 
 
 class RandomOrder(RandomTransforms):
-    """All of ``transforms``, in an order that Python's ``random`` draws. Source: torchvision.transforms.RandomOrder."""
+    """All of ``transforms``, in an order that Python's ``random`` draws.
+
+    Args:
+        transforms: a sequence of functions of one argument, such as transforms.
+    Raises:
+        TypeError: no sequence.
+    Source: torchvision.transforms.RandomOrder.
+    Example:
+        >>> RandomOrder([CenterCrop(2), Normalize([0.0], [2.0])])(torch.ones(1, 4, 4))
+        tensor([[[0.5000, 0.5000],
+                 [0.5000, 0.5000]]])
+    """
 
     def __call__(self, img: Any) -> Any:
         order = list(range(len(self.transforms)))
@@ -175,7 +203,18 @@ class RandomOrder(RandomTransforms):
 
 
 class RandomChoice(RandomTransforms):
-    """One of ``transforms``, which Python's ``random`` draws with weights ``p``. Source: torchvision.transforms.RandomChoice."""
+    """One of ``transforms``, which Python's ``random`` draws with weights ``p``.
+
+    Args:
+        transforms: a sequence of functions of one argument, such as transforms.
+        p: weights; equal ones when None.
+    Raises:
+        TypeError: transforms or weights that are no sequence.
+    Source: torchvision.transforms.RandomChoice.
+    Example:
+        >>> RandomChoice([CenterCrop(2), Resize([2, 2])])(torch.ones(3, 4, 4)).shape
+        torch.Size([3, 2, 2])
+    """
 
     def __init__(self, transforms: Any, p: Sequence[float] | None = None):
         super().__init__(transforms)
@@ -205,14 +244,30 @@ class ToTensor(_Unnamed):
 
 
 class PILToTensor(_Unnamed):
-    """A PIL image as a tensor ``(C, H, W)`` with the image's own values. Source: torchvision.transforms.PILToTensor."""
+    """A PIL image as a tensor ``(C, H, W)`` with the image's own values. Source: torchvision.transforms.PILToTensor.
+
+    Example:
+        >>> import PIL.Image
+        >>> PILToTensor()(PIL.Image.new("L", (3, 1), color=7))
+        tensor([[[7, 7, 7]]], dtype=torch.uint8)
+    """
 
     def __call__(self, pic: Any) -> Tensor:
         return F.pil_to_tensor(pic)
 
 
 class ConvertImageDtype(Module):
-    """A tensor as ``dtype``; black stays black and white white. Source: torchvision.transforms.ConvertImageDtype."""
+    """A tensor as ``dtype``; black stays black and white white.
+
+    Args:
+        dtype: of the result.
+    Shape:
+        ``(..., C, H, W)`` to the same.
+    Source: torchvision.transforms.ConvertImageDtype.
+    Example:
+        >>> ConvertImageDtype(torch.float32)(torch.tensor([[[0, 255]]], dtype=torch.uint8))
+        tensor([[[0., 1.]]])
+    """
 
     def __init__(self, dtype: Dtype):
         super().__init__()
@@ -223,7 +278,15 @@ class ConvertImageDtype(Module):
 
 
 class ToPILImage:
-    """A tensor ``(C, H, W)`` or an array ``(H, W, C)`` as a PIL image. Source: torchvision.transforms.ToPILImage."""
+    """A tensor ``(C, H, W)`` or an array ``(H, W, C)`` as a PIL image.
+
+    Args:
+        mode: Pillow's name of the colors; by the channels and the dtype when None.
+    Source: torchvision.transforms.ToPILImage.
+    Example:
+        >>> ToPILImage()(torch.zeros(3, 4, 6, dtype=torch.uint8)).size
+        (6, 4)
+    """
 
     def __init__(self, mode: str | None = None):
         self.mode = mode
@@ -236,8 +299,15 @@ class ToPILImage:
 
 
 class Normalize(_Shown, shown=("mean", "std")):
-    """``(x - mean) / std`` for each channel of a tensor. Source: torchvision.transforms.Normalize.
+    """``(x - mean) / std`` for each channel of a tensor.
 
+    Args:
+        mean: a number for each channel.
+        std: likewise.
+        inplace: write over the tensor.
+    Shape:
+        ``(..., C, H, W)`` to the same.
+    Source: torchvision.transforms.Normalize.
     Example:
         >>> Normalize([0.5], [0.5])(torch.ones(1, 1, 2))
         tensor([[[1., 1.]]])
@@ -288,6 +358,9 @@ class Resize(_Shown, function=F.resize, passing=("size", "interpolation", "max_s
         interpolation: an :class:`InterpolationMode` or Pillow's number.
         max_size: the most that the longer side gets.
         antialias: widen the filter when the image shrinks; always for PIL images.
+    Raises:
+        TypeError: a size that is neither a number nor a sequence.
+        ValueError: a sequence of more than two numbers, or of none.
     Source: torchvision.transforms.Resize.
     Example:
         >>> Resize(4)(torch.ones(3, 8, 6)).shape
@@ -316,8 +389,11 @@ class _Sized(_Shown):
 
 
 class CenterCrop(_Sized, function=F.center_crop, passing=("size",)):
-    """The window of this size in the middle; zeros around smaller images. Source: torchvision.transforms.CenterCrop.
+    """The window of this size in the middle; zeros around smaller images.
 
+    Args:
+        size: ``(height, width)``, or one number for both.
+    Source: torchvision.transforms.CenterCrop.
     Example:
         >>> CenterCrop([2, 3])(torch.ones(3, 8, 6)).shape
         torch.Size([3, 2, 3])
@@ -325,8 +401,16 @@ class CenterCrop(_Sized, function=F.center_crop, passing=("size",)):
 
 
 class Pad(_Shown, function=F.pad, passing=("padding", "fill", "padding_mode")):
-    """A border around images; ``functional.pad`` has the arguments. Source: torchvision.transforms.Pad.
+    """A border around images; ``functional.pad`` has the arguments.
 
+    Args:
+        padding: of all sides, ``(left and right, top and bottom)``, or ``(left, top, right, bottom)``, in pixels.
+        fill: what it consists of where ``padding_mode`` is ``'constant'``: a number, or one for each channel.
+        padding_mode: ``'constant'``, ``'edge'``, ``'reflect'`` or ``'symmetric'``.
+    Raises:
+        TypeError: arguments of other types.
+        ValueError: another number of paddings, or another mode.
+    Source: torchvision.transforms.Pad.
     Example:
         >>> Pad(1)(torch.ones(1, 1, 1))
         tensor([[[0., 0., 0.],
@@ -436,11 +520,28 @@ class RandomResizedCrop(Module):
 
 
 class FiveCrop(_Sized, function=F.five_crop, passing=("size",)):
-    """A tuple of the windows in the four corners and in the middle. Source: torchvision.transforms.FiveCrop."""
+    """A tuple of the windows in the four corners and in the middle.
+
+    Args:
+        size: ``(height, width)``, or one number for both.
+    Source: torchvision.transforms.FiveCrop.
+    Example:
+        >>> [tuple(window.shape) for window in FiveCrop((4, 6))(torch.ones(3, 8, 8))]
+        [(3, 4, 6), (3, 4, 6), (3, 4, 6), (3, 4, 6), (3, 4, 6)]
+    """
 
 
 class TenCrop(_Sized, function=F.ten_crop, passing=("size", "vertical_flip")):
-    """A tuple of :class:`FiveCrop` of the image and of its mirror image. Source: torchvision.transforms.TenCrop."""
+    """A tuple of :class:`FiveCrop` of the image and of its mirror image.
+
+    Args:
+        size: ``(height, width)``, or one number for both.
+        vertical_flip: mirror top and bottom, not left and right.
+    Source: torchvision.transforms.TenCrop.
+    Example:
+        >>> len(TenCrop(4)(torch.ones(3, 8, 8)))
+        10
+    """
 
     def __init__(self, size: Any, vertical_flip: bool = False):
         super().__init__(size)
@@ -449,7 +550,15 @@ class TenCrop(_Sized, function=F.ten_crop, passing=("size", "vertical_flip")):
 
 # -- old names -----------------------------------------------------------------------------------------------------------------------------
 class Scale(Resize):
-    """The old name of :class:`Resize`. Source: torchvision.transforms.Scale."""
+    """The old name of :class:`Resize`.
+
+    Args:
+        args, kwargs: those of :class:`Resize`.
+    Source: torchvision.transforms.Scale.
+    Example:
+        >>> Scale(4)(torch.ones(3, 8, 6)).shape
+        torch.Size([3, 5, 4])
+    """
 
     def __init__(self, *args: Any, **kwargs: Any):
         warnings.warn("The use of the transforms.Scale transform is deprecated, please use transforms.Resize instead.", stacklevel=2)
@@ -457,7 +566,15 @@ class Scale(Resize):
 
 
 class RandomSizedCrop(RandomResizedCrop):
-    """The old name of :class:`RandomResizedCrop`. Source: torchvision.transforms.RandomSizedCrop."""
+    """The old name of :class:`RandomResizedCrop`.
+
+    Args:
+        args, kwargs: those of :class:`RandomResizedCrop`.
+    Source: torchvision.transforms.RandomSizedCrop.
+    Example:
+        >>> RandomSizedCrop(4)(torch.ones(3, 8, 6)).shape
+        torch.Size([3, 4, 4])
+    """
 
     def __init__(self, *args: Any, **kwargs: Any):
         warnings.warn(
@@ -471,6 +588,12 @@ class RandomSizedCrop(RandomResizedCrop):
 class RandomPerspective(_Shown, shown=("p",)):
     """With probability ``p`` an image whose corners are moved inwards by up to ``distortion_scale`` halves of its size.
 
+    Args:
+        distortion_scale: from 0 to 1.
+        p: the probability.
+        interpolation, fill: as for ``functional.perspective``.
+    Shape:
+        ``(..., C, H, W)`` to the same.
     Source: torchvision.transforms.RandomPerspective.
     Example:
         >>> RandomPerspective(p=0.0)(torch.tensor([[[1.0, 2.0]]]))
@@ -544,7 +667,12 @@ class RandomAffine(Module):
         scale: bounds of the factor.
         shear: bounds of the angle along x, and along y, in degrees, or its largest distance from 0.
         interpolation, fill, center: as for ``functional.affine``.
+    Shape:
+        ``(..., C, H, W)`` to the same.
     Source: torchvision.transforms.RandomAffine.
+    Example:
+        >>> RandomAffine(10, translate=(0.1, 0.1))(torch.ones(3, 8, 6)).shape
+        torch.Size([3, 8, 6])
     """
 
     def __init__(
@@ -608,7 +736,15 @@ class ElasticTransform(_Shown, shown=("alpha", "sigma", "interpolation", "fill")
         alpha: the strength of displacements, in pixels.
         sigma: the deviation of the Gaussian that smooths them, in pixels.
         interpolation, fill: as for ``functional.elastic_transform``.
+    Shape:
+        ``(..., C, H, W)`` to the same.
+    Raises:
+        TypeError: arguments of other types.
+        ValueError: other than two numbers for ``alpha`` or ``sigma``.
     Source: torchvision.transforms.ElasticTransform. Simard et al. 2003.
+    Example:
+        >>> ElasticTransform(sigma=1.0)(torch.ones(3, 8, 6)).shape
+        torch.Size([3, 8, 6])
     """
 
     def __init__(self, alpha: Any = 50.0, sigma: Any = 5.0, interpolation: Any = BILINEAR, fill: Any = 0):
@@ -667,7 +803,15 @@ class ColorJitter(_Shown, shown=("brightness", "contrast", "saturation", "hue"))
 
 
 class Grayscale(_Shown, function=F.rgb_to_grayscale, passing=("num_output_channels",)):
-    """Images in grey, of one channel or three equal ones. Source: torchvision.transforms.Grayscale."""
+    """Images in grey, of one channel or three equal ones.
+
+    Args:
+        num_output_channels: 1 or 3.
+    Source: torchvision.transforms.Grayscale.
+    Example:
+        >>> Grayscale(3)(torch.ones(3, 8, 6)).shape
+        torch.Size([3, 8, 6])
+    """
 
     def __init__(self, num_output_channels: int = 1):
         super().__init__()
@@ -691,8 +835,11 @@ class _WithProbability(_Shown, shown=("p",)):
 
 
 class RandomHorizontalFlip(_WithProbability, function=F.hflip):
-    """Left and right exchanged with probability ``p``. Source: torchvision.transforms.RandomHorizontalFlip.
+    """Left and right exchanged with probability ``p``.
 
+    Args:
+        p: the probability.
+    Source: torchvision.transforms.RandomHorizontalFlip.
     Example:
         >>> RandomHorizontalFlip(1.0)(torch.tensor([[[1, 2]]]))
         tensor([[[2, 1]]])
@@ -700,11 +847,28 @@ class RandomHorizontalFlip(_WithProbability, function=F.hflip):
 
 
 class RandomVerticalFlip(_WithProbability, function=F.vflip):
-    """Top and bottom exchanged with probability ``p``. Source: torchvision.transforms.RandomVerticalFlip."""
+    """Top and bottom exchanged with probability ``p``.
+
+    Args:
+        p: the probability.
+    Source: torchvision.transforms.RandomVerticalFlip.
+    Example:
+        >>> RandomVerticalFlip(1.0)(torch.tensor([[[1], [2]]]))
+        tensor([[[2],
+                 [1]]])
+    """
 
 
 class RandomGrayscale(_WithProbability):
-    """Grey with as many channels as before, with probability ``p``. Source: torchvision.transforms.RandomGrayscale."""
+    """Grey with as many channels as before, with probability ``p``.
+
+    Args:
+        p: the probability.
+    Source: torchvision.transforms.RandomGrayscale.
+    Example:
+        >>> RandomGrayscale(1.0)(torch.ones(3, 8, 6)).shape
+        torch.Size([3, 8, 6])
+    """
 
     def __init__(self, p: float = 0.1):
         super().__init__(p)
@@ -714,8 +878,11 @@ class RandomGrayscale(_WithProbability):
 
 
 class RandomInvert(_WithProbability, function=F.invert):
-    """Black for white with probability ``p``. Source: torchvision.transforms.RandomInvert.
+    """Black for white with probability ``p``.
 
+    Args:
+        p: the probability.
+    Source: torchvision.transforms.RandomInvert.
     Example:
         >>> RandomInvert(1.0)(torch.tensor([[[0.25, 1.0]]]))
         tensor([[[0.7500, 0.0000]]])
@@ -723,8 +890,12 @@ class RandomInvert(_WithProbability, function=F.invert):
 
 
 class RandomPosterize(_WithProbability, function=F.posterize, passing=("bits",)):
-    """The most significant ``bits`` of each byte alone, with probability ``p``. Source: torchvision.transforms.RandomPosterize.
+    """The most significant ``bits`` of each byte alone, with probability ``p``.
 
+    Args:
+        bits: from 0 to 8.
+        p: the probability.
+    Source: torchvision.transforms.RandomPosterize.
     Example:
         >>> RandomPosterize(1, p=1.0)(torch.tensor([[[100, 200]]], dtype=torch.uint8))
         tensor([[[  0, 128]]], dtype=torch.uint8)
@@ -736,8 +907,12 @@ class RandomPosterize(_WithProbability, function=F.posterize, passing=("bits",))
 
 
 class RandomSolarize(_WithProbability, function=F.solarize, passing=("threshold",)):
-    """Values from ``threshold`` on inverted, with probability ``p``. Source: torchvision.transforms.RandomSolarize.
+    """Values from ``threshold`` on inverted, with probability ``p``.
 
+    Args:
+        threshold: in the values of images.
+        p: the probability.
+    Source: torchvision.transforms.RandomSolarize.
     Example:
         >>> RandomSolarize(0.5, p=1.0)(torch.tensor([[[0.25, 0.75]]]))
         tensor([[[0.2500, 0.2500]]])
@@ -749,7 +924,16 @@ class RandomSolarize(_WithProbability, function=F.solarize, passing=("threshold"
 
 
 class RandomAdjustSharpness(_WithProbability, function=F.adjust_sharpness, passing=("sharpness_factor",)):
-    """Sharpness changed by a factor with probability ``p``. Source: torchvision.transforms.RandomAdjustSharpness."""
+    """Sharpness changed by a factor with probability ``p``.
+
+    Args:
+        sharpness_factor: 0 is smooth, 1 changes nothing, 2 is sharp.
+        p: the probability.
+    Source: torchvision.transforms.RandomAdjustSharpness.
+    Example:
+        >>> RandomAdjustSharpness(2.0, p=1.0)(torch.ones(1, 4, 4)).sum()
+        tensor(16.)
+    """
 
     def __init__(self, sharpness_factor: float, p: float = 0.5):
         super().__init__(p)
@@ -757,11 +941,27 @@ class RandomAdjustSharpness(_WithProbability, function=F.adjust_sharpness, passi
 
 
 class RandomAutocontrast(_WithProbability, function=F.autocontrast):
-    """Contrast stretched with probability ``p``. Source: torchvision.transforms.RandomAutocontrast."""
+    """Contrast stretched with probability ``p``.
+
+    Args:
+        p: the probability.
+    Source: torchvision.transforms.RandomAutocontrast.
+    Example:
+        >>> RandomAutocontrast(1.0)(torch.tensor([[[0.25, 0.75]]]))
+        tensor([[[0., 1.]]])
+    """
 
 
 class RandomEqualize(_WithProbability, function=F.equalize):
-    """The histogram made even with probability ``p``. Source: torchvision.transforms.RandomEqualize."""
+    """The histogram made even with probability ``p``.
+
+    Args:
+        p: the probability.
+    Source: torchvision.transforms.RandomEqualize.
+    Example:
+        >>> RandomEqualize(1.0)(torch.ones(1, 2, 2, dtype=torch.uint8)).shape
+        torch.Size([1, 2, 2])
+    """
 
 
 # -- erasing and smoothing -----------------------------------------------------------------------------------------------------------------
@@ -774,6 +974,9 @@ class RandomErasing(_Shown, shown=("p", "scale", "ratio", "value", "inplace")):
         ratio: bounds of its height divided by its width.
         value: what stands there then: a number, one for each channel, or ``'random'``, normally distributed.
         inplace: write over the tensor.
+    Raises:
+        TypeError: arguments of other types.
+        ValueError: a probability outside of 0 to 1, bounds out of range, or another number of values than of channels.
     Source: torchvision.transforms.RandomErasing. Zhong et al. 2017.
     Example:
         >>> RandomErasing(p=1.0, value=0)(torch.ones(3, 8, 8)).shape
@@ -810,6 +1013,8 @@ class GaussianBlur(_Shown, shown=("kernel_size", "sigma")):
     Args:
         kernel_size: odd; ``(along x, along y)`` or one for both.
         sigma: the deviation in pixels, or its bounds.
+    Raises:
+        ValueError: sizes that are even or not positive, deviations that are not positive or no pair of rising ones.
     Source: torchvision.transforms.GaussianBlur.
     Example:
         >>> GaussianBlur(3)(torch.ones(3, 8, 6)).shape

@@ -117,7 +117,12 @@ def mixed(image: Any, mixture_width: int, chain_depth: int, alpha: float, frame_
 
 # -- policies ----------------------------------------------------------------------------------------------------------------------------
 class AutoAugmentPolicy(Enum):
-    """The data set for which a policy was found. Source: torchvision.transforms.AutoAugmentPolicy. Cubuk et al. 2018, "AutoAugment"."""
+    """The data set for which a policy was found. Source: torchvision.transforms.AutoAugmentPolicy. Cubuk et al. 2018, "AutoAugment".
+
+    Example:
+        >>> AutoAugmentPolicy('svhn')
+        <AutoAugmentPolicy.SVHN: 'svhn'>
+    """
 
     IMAGENET = "imagenet"
     CIFAR10 = "cifar10"

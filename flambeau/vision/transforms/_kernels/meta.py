@@ -84,6 +84,17 @@ get_size_mask = get_size.kernel
 
 @register(get_size, tv_tensors.BoundingBoxes, tv_tensors.KeyPoints, wrap=False)
 def get_size_bounding_boxes(bounding_box: Any) -> list[int]:
+    """Height and width of the image in which boxes or points lie.
+
+    Args:
+        bounding_box: ``BoundingBoxes`` or ``KeyPoints``.
+    Returns:
+        Two numbers.
+    Source: torchvision.transforms.v2.functional.get_size_bounding_boxes.
+    Example:
+        >>> get_size_bounding_boxes(tv_tensors.KeyPoints([[1, 2]], canvas_size=(6, 8)))
+        [6, 8]
+    """
     return list(bounding_box.canvas_size)
 
 

@@ -12,6 +12,9 @@ class InterpolationMode(Enum):
     """Interpolation between pixels; ``BOX`` and ``HAMMING`` are for PIL images alone.
 
     Source: torchvision.transforms.InterpolationMode.
+    Example:
+        >>> InterpolationMode('bicubic')
+        <InterpolationMode.BICUBIC: 'bicubic'>
     """
 
     NEAREST = "nearest"

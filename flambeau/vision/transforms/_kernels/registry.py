@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -59,6 +60,46 @@ _SHAPES = {
 }
 
 
+# Examples of kernels of boxes and points: the other arguments, and what becomes of a box and of a point in an image of 4 by 4 pixels.
+_PLACED = {
+    "horizontal_flip": ("", "2., 1., 4., 3.", "2., 2."),
+    "vertical_flip": ("", "0., 1., 2., 3.", "1., 1."),
+    "resize": ("size=[8, 8]", "0., 2., 4., 6.", "2., 4."),
+    "pad": ("padding=[1, 2]", "1., 3., 3., 5.", "2., 4."),
+    "crop": ("top=1, left=0, height=3, width=3", "0., 0., 2., 2.", "1., 1."),
+    "center_crop": ("output_size=[2, 2]", "0., 0., 1., 2.", "0., 1."),
+    "resized_crop": ("top=1, left=0, height=2, width=2, size=[4, 4]", "0., 0., 4., 4.", "2., 2."),
+    "affine": ("angle=0.0, translate=[1, 0], scale=1.0, shear=[0.0, 0.0]", "1., 1., 3., 3.", "2., 2."),
+    "rotate": ("angle=90.0", "1., 2., 3., 4.", "2., 3."),
+    "perspective": ("startpoints=None, endpoints=None, coefficients=[1, 0, -1, 0, 1, 0, 0, 0]", "1., 1., 3., 3.", "2., 2."),
+    "elastic": ("displacement=torch.zeros(1, 4, 4, 2)", "0., 1., 2., 3.", "1., 2."),
+}
+_EXAMPLE = """>>> {kind} = torch.tensor([[{given}]])
+        >>> {result} = {kernel}({passed})
+        >>> moved
+        {moved}"""
+
+
+def _example(kernel: Kernel, functional: Kernel, kind: str) -> str:
+    """The example of a functional with the name of its kernel; of boxes and points, one of their own."""
+    name = functional.__name__
+    if kind not in ("bounding_boxes", "keypoints") or name not in _PLACED:
+        return re.sub(rf"\b{name}\(", f"{kernel.__name__}(", (functional.__doc__ or "").partition("Example:")[2].strip())
+    given, box, point = _PLACED[name]
+    signature = inspect.signature(kernel)
+    described = {"format": "format=tv_tensors.BoundingBoxFormat.XYXY", "canvas_size": "canvas_size=(4, 4)"}
+    passed = [kind, *[described[each] for each in described if each in signature.parameters], *filter(None, [given])]
+    is_box = kind == "bounding_boxes"
+    return _EXAMPLE.format(
+        kind=kind,
+        kernel=kernel.__name__,
+        given="0.0, 1.0, 2.0, 3.0" if is_box else "1.0, 2.0",
+        passed=", ".join(passed),
+        result="moved, canvas_size" if str(signature.return_annotation).startswith("tuple") else "moved",
+        moved=f"tensor([[{box if is_box else point}]])",
+    )
+
+
 def _describe(kernel: Kernel, functional: Kernel) -> None:
     """Give a kernel that has no docstring the one that all of them share."""
     name = functional.__name__
@@ -80,6 +121,8 @@ def _describe(kernel: Kernel, functional: Kernel) -> None:
         What ``{name}`` returns, without the kind{"; and height and width of the image it lies in" if has_size else ""}.
     Raises:
         What ``{name}`` raises.
+    Example:
+        {_example(kernel, functional, kind)}
     """
 
 
@@ -207,6 +250,11 @@ def register_kernel(functional: Any, tv_tensor_cls: type) -> Callable[[Kernel], 
     Raises:
         ValueError: another function, another class, or one of the library's own kinds.
     Source: torchvision.transforms.v2.functional.register_kernel.
+    Example:
+        >>> from flambeau.vision.transforms import v2
+        >>> class Depth(tv_tensors.TVTensor): ...
+        >>> register_kernel(v2.functional.invert, Depth)(lambda depth: -depth)(torch.ones(2))
+        tensor([-1., -1.])
     """
     if isinstance(functional, str):
         from ..v2 import functional as namespace

@@ -218,6 +218,21 @@ def resize_image_pil(
 
 @register_described(resize, tv_tensors.Mask)
 def resize_mask(mask: Tensor, size: Any, interpolation: Any = BILINEAR, max_size: int | None = None) -> Tensor:
+    """``resize`` of masks, on plain tensors; each pixel keeps one of the mask's values.
+
+    Args:
+        mask: ``(..., H, W)``.
+        size, max_size: as for ``resize``.
+        interpolation: a way to choose the nearest pixel; ``NEAREST`` in place of all others.
+    Returns:
+        ``(..., H', W')``.
+    Raises:
+        What ``resize`` raises.
+    Source: torchvision.transforms.v2.functional.resize_mask.
+    Example:
+        >>> resize_mask(torch.tensor([[[0, 7]]]), [1, 4])
+        tensor([[[0, 0, 7, 7]]])
+    """
     mode = checked_mode(interpolation)
     mode = mode if mode in _NEAREST else NEAREST
     return as_image(resize.kernel, mask, size, mode, max_size)

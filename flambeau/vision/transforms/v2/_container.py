@@ -40,6 +40,9 @@ class Compose(_Container):
 
     Args:
         transforms: a sequence of transforms.
+    Raises:
+        TypeError: no sequence.
+        ValueError: no transforms.
     Source: torchvision.transforms.v2.Compose.
     Example:
         >>> from flambeau.vision.transforms import v2
@@ -111,6 +114,9 @@ class RandomOrder(_Container):
 
     Args:
         transforms: a sequence of transforms.
+    Raises:
+        TypeError: no sequence.
+        ValueError: no transforms.
     Source: torchvision.transforms.v2.RandomOrder.
     Example:
         >>> from flambeau.vision.transforms import v2

@@ -108,7 +108,12 @@ class ToPureTensor(Transform, types=(tv_tensors.TVTensor,)):
 
 
 class ToTensor(Transform, functional=conversion.to_tensor, types=(PIL.Image.Image, np.ndarray)):
-    """Deprecated: :class:`ToImage` and :class:`ToDtype` with ``scale=True`` do the same. Source: torchvision.transforms.v2.ToTensor."""
+    """Deprecated: :class:`ToImage` and :class:`ToDtype` with ``scale=True`` do the same. Source: torchvision.transforms.v2.ToTensor.
+
+    Example:
+        >>> ToTensor()(np.array([[0, 255]], dtype=np.uint8))
+        tensor([[[0., 1.]]])
+    """
 
     def __init__(self) -> None:
         warnings.warn(

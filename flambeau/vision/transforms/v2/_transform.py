@@ -27,6 +27,9 @@ __all__ = ["Transform"]
 class Transform(Module):
     """The base of transforms; one's own define :meth:`transform`, and :meth:`make_params` if they draw anything.
 
+    Shape:
+        Any number of inputs, of which tensors are images ``(..., C, H, W)`` unless they say what they show, to as many of the same kinds.
+    Source: torchvision.transforms.v2.Transform.
     Example:
         >>> import flambeau as torch
         >>> from flambeau.vision.transforms import v2
@@ -35,8 +38,6 @@ class Transform(Module):
         ...         return inpt / 2
         >>> Halve()({"image": torch.ones(1, 1, 1), "label": 3})
         {'image': tensor([[[0.5000]]]), 'label': 3}
-
-    Source: torchvision.transforms.v2.Transform.
     """
 
     get_params: ClassVar[Callable[..., Any]]  # of transforms whose classic form has it

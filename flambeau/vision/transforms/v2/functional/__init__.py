@@ -53,6 +53,10 @@ def to_tensor(inpt: Any) -> Any:
     Returns:
         ``(C, H, W)``.
     Source: torchvision.transforms.v2.functional.to_tensor.
+    Example:
+        >>> import numpy as np
+        >>> to_tensor(np.array([[0, 255]], dtype=np.uint8))
+        tensor([[[0., 1.]]])
     """
     warnings.warn(
         "The function `to_tensor(...)` is deprecated and will be removed in a future release. "
