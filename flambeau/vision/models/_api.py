@@ -30,13 +30,20 @@ SUBPACKAGES = ("detection", "optical_flow", "segmentation", "video")  # of model
 # -- weights -------------------------------------------------------------------------------------------------------------------
 @dataclass
 class Weights:
-    """A file of weights. Source: torchvision.models.Weights.
+    """A file of weights.
 
+    Args:
+        url, transforms, meta: the attributes below.
     Attributes:
         url: where the file lies; the end of its name is the beginning of its SHA-256.
         transforms: makes the transform that images need for a model with these weights.
         meta: ``categories`` (their names), ``num_params``, ``min_size`` (height and width of the smallest image), ``recipe`` (an
             address that says how they were trained), and what was measured with them.
+    Source: torchvision.models.Weights.
+    Example:
+        >>> weights = Weights("https://example.org/model-0123.pth", transforms=str, meta={"num_params": 3})
+        >>> weights.meta["num_params"]
+        3
     """
 
     url: str
@@ -59,6 +66,10 @@ class WeightsEnum(Enum):
     """The weights that there are for a model: an enum of :class:`Weights`, whose ``DEFAULT`` is the best of them.
 
     Source: torchvision.models.WeightsEnum.
+    Example:
+        >>> from flambeau.vision.models import AlexNet_Weights
+        >>> AlexNet_Weights.verify("DEFAULT")
+        AlexNet_Weights.IMAGENET1K_V1
     """
 
     @classmethod

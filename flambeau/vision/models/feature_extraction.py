@@ -101,6 +101,10 @@ def create_feature_extractor(
         ValueError: neither ``return_nodes`` nor both of the others, or all.
         NotImplementedError: nodes that are no modules; arguments for a tracer.
     Source: torchvision.models.feature_extraction.create_feature_extractor.
+    Example:
+        >>> model = nn.Sequential(nn.Linear(2, 3), nn.ReLU(), nn.Linear(3, 4))
+        >>> create_feature_extractor(model, {"1": "hidden"})(torch.ones(1, 2))["hidden"].shape
+        torch.Size([1, 3])
     """
     if tracer_kwargs is not None or concrete_args is not None:
         raise NotImplementedError("create_feature_extractor: tracer_kwargs and concrete_args need torch.fx")
@@ -130,9 +134,15 @@ def get_graph_node_names(
     suppress_diff_warning: bool = False,
     concrete_args: dict[str, Any] | None = None,
 ) -> NoReturn:
-    """Not supported. Source: torchvision.models.feature_extraction.get_graph_node_names.
+    """Not supported.
 
+    Args:
+        model, tracer_kwargs, suppress_diff_warning, concrete_args: any.
     Raises:
         NotImplementedError: always; ``named_modules`` has the names that :func:`create_feature_extractor` takes.
+    Source: torchvision.models.feature_extraction.get_graph_node_names.
+    Example:
+        >>> [name for name, _ in nn.Sequential(nn.ReLU(), nn.Tanh()).named_modules()]  # instead
+        ['', '0', '1']
     """
     raise NotImplementedError("get_graph_node_names needs torch.fx; create_feature_extractor takes the names of named_modules()")

@@ -92,6 +92,17 @@ def prepare_auxiliary(kwargs: dict[str, Any], wanted: bool, heads: tuple[str, ..
 
 # -- the model -----------------------------------------------------------------------------------------------------------------------
 GoogLeNetOutputs = namedtuple("GoogLeNetOutputs", ["logits", "aux_logits2", "aux_logits1"])
+GoogLeNetOutputs.__doc__ = """What GoogLeNet returns in training with auxiliary classifiers.
+
+Attributes:
+    logits: ``(N, num_classes)``.
+    aux_logits2: likewise, of the later auxiliary classifier.
+    aux_logits1: of the earlier one.
+Source: torchvision.models.GoogLeNetOutputs.
+Example:
+    >>> GoogLeNetOutputs(1, 2, 3)._asdict()
+    {'logits': 1, 'aux_logits2': 2, 'aux_logits1': 3}
+"""
 _GoogLeNetOutputs = GoogLeNetOutputs
 
 # By name: channels of the input, of the 1x1 branch, of the second branch's two convolutions, of the third's, and of the fourth.

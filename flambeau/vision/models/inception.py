@@ -14,6 +14,16 @@ from .googlenet import BasicConv2d, Branches, asked_to_draw, draw_truncated, fro
 __all__ = ["Inception3", "InceptionOutputs", "Inception_V3_Weights", "_InceptionOutputs", "inception_v3"]
 
 InceptionOutputs = namedtuple("InceptionOutputs", ["logits", "aux_logits"])
+InceptionOutputs.__doc__ = """What Inception v3 returns in training with its auxiliary classifier.
+
+Attributes:
+    logits: ``(N, num_classes)``.
+    aux_logits: likewise, of the auxiliary classifier.
+Source: torchvision.models.InceptionOutputs.
+Example:
+    >>> InceptionOutputs(1, 2)._asdict()
+    {'logits': 1, 'aux_logits': 2}
+"""
 _InceptionOutputs = InceptionOutputs
 
 

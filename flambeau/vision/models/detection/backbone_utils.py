@@ -36,6 +36,11 @@ class BackboneWithFPN(nn.Module):
         body: the layers.
         fpn: the pyramid.
     Source: torchvision.models.detection.backbone_utils.BackboneWithFPN.
+    Example:
+        >>> layers = nn.Sequential(nn.Conv2d(3, 4, 3, 2, 1), nn.Conv2d(4, 8, 3, 2, 1))
+        >>> model = BackboneWithFPN(layers, {"0": "fine", "1": "coarse"}, [4, 8], 2)
+        >>> {name: tuple(each.shape) for name, each in model(torch.ones(1, 3, 8, 8)).items()}
+        {'fine': (1, 2, 4, 4), 'coarse': (1, 2, 2, 2), 'pool': (1, 2, 1, 1)}
     """
 
     def __init__(
@@ -86,9 +91,16 @@ def resnet_fpn_backbone(
         trainable_layers: how many of the five parts are trained, from the end.
         returned_layers: which of the layers 1 to 4 give maps; all when None.
         extra_blocks: adds further maps; one by pooling when None.
+    Returns:
+        A ``BackboneWithFPN`` of 256 channels.
     Raises:
         ValueError: numbers out of range.
     Source: torchvision.models.detection.backbone_utils.resnet_fpn_backbone.
+    Example:
+        >>> with torch.device('meta'):
+        ...     model = resnet_fpn_backbone(backbone_name="resnet18", weights=None)
+        >>> model.out_channels
+        256
     """
     backbone = _builder("resnet", backbone_name)(weights=weights, norm_layer=norm_layer)
     return _resnet_fpn_extractor(backbone, trainable_layers, returned_layers, extra_blocks)
@@ -156,9 +168,16 @@ def mobilenet_backbone(
         trainable_layers: how many stages are trained, from the end.
         returned_layers: which stages give maps; the last two when None.
         extra_blocks: adds further maps; one by pooling when None.
+    Returns:
+        A ``BackboneWithFPN``, or a ``Sequential`` without ``fpn``; either has 256 ``out_channels``.
     Raises:
         ValueError: numbers out of range.
     Source: torchvision.models.detection.backbone_utils.mobilenet_backbone.
+    Example:
+        >>> with torch.device('meta'):
+        ...     model = mobilenet_backbone(backbone_name="mobilenet_v2", weights=None, fpn=False)
+        >>> model.out_channels
+        256
     """
     backbone = _builder("mobilenet", backbone_name)(weights=weights, norm_layer=norm_layer)
     return _mobilenet_extractor(backbone, fpn, trainable_layers, returned_layers, extra_blocks)

@@ -88,6 +88,12 @@ class FasterRCNN(GeneralizedRCNN):
         ValueError: a backbone without ``out_channels``; both or neither of ``num_classes`` and ``box_predictor``.
         TypeError: an anchor generator or pool of another class.
     Source: torchvision.models.detection.FasterRCNN. Ren et al. 2015.
+    Example:
+        >>> backbone = nn.Conv2d(3, 8, 3, stride=8)  # it has ``out_channels``
+        >>> with torch.device('meta'):
+        ...     model = FasterRCNN(backbone, num_classes=2, rpn_anchor_generator=AnchorGenerator(((32, 64),), ((1.0,),)))
+        >>> model.rpn.head.cls_logits.out_channels
+        2
     """
 
     def __init__(

@@ -181,6 +181,12 @@ class FCOS(PyramidDetector):
         ValueError: a backbone without ``out_channels``, more than one anchor a pixel.
         TypeError: an anchor generator of another class.
     Source: torchvision.models.detection.FCOS. Tian et al. 2019.
+    Example:
+        >>> backbone = nn.Conv2d(3, 32, 3, stride=8)  # it has ``out_channels``
+        >>> with torch.device('meta'):
+        ...     model = FCOS(backbone, num_classes=2)
+        >>> model.head.classification_head.num_classes
+        2
     """
 
     def __init__(

@@ -27,6 +27,12 @@ class GeneralizedRCNN(Detector):
     Raises:
         AssertionError: no targets when training, boxes of another shape, or without height or width.
     Source: torchvision.models.detection.generalized_rcnn.GeneralizedRCNN.
+    Example:
+        >>> from flambeau.vision.models.detection import fasterrcnn_resnet50_fpn
+        >>> with torch.device('meta'):
+        ...     model = fasterrcnn_resnet50_fpn(weights_backbone=None)
+        >>> [name for name, _ in model.named_children()]
+        ['transform', 'backbone', 'rpn', 'roi_heads']
     """
 
     def __init__(self, backbone: nn.Module, rpn: nn.Module, roi_heads: nn.Module, transform: nn.Module) -> None:

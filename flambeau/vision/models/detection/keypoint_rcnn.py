@@ -33,6 +33,12 @@ class KeypointRCNN(FasterRCNN):
         ValueError: both ``num_keypoints`` and ``keypoint_predictor``, and what ``FasterRCNN`` raises.
         TypeError: a pool of another class.
     Source: torchvision.models.detection.KeypointRCNN. He et al. 2017, section 5.
+    Example:
+        >>> backbone = nn.Conv2d(3, 8, 3, stride=8)  # it has ``out_channels``
+        >>> with torch.device('meta'):
+        ...     model = KeypointRCNN(backbone, num_classes=2, num_keypoints=5)
+        >>> type(model.roi_heads.keypoint_predictor).__name__
+        'KeypointRCNNPredictor'
     """
 
     @taking(FasterRCNN.__init__)

@@ -37,6 +37,12 @@ class MaskRCNN(FasterRCNN):
         ValueError: both ``num_classes`` and ``mask_predictor``, and what ``FasterRCNN`` raises.
         TypeError: a pool of another class.
     Source: torchvision.models.detection.MaskRCNN. He et al. 2017.
+    Example:
+        >>> backbone = nn.Conv2d(3, 8, 3, stride=8)  # it has ``out_channels``
+        >>> with torch.device('meta'):
+        ...     model = MaskRCNN(backbone, num_classes=2)
+        >>> type(model.roi_heads.mask_predictor).__name__
+        'MaskRCNNPredictor'
     """
 
     @taking(FasterRCNN.__init__)

@@ -177,6 +177,12 @@ class RetinaNet(PyramidDetector):
         ValueError: a backbone without ``out_channels``.
         TypeError: an anchor generator of another class.
     Source: torchvision.models.detection.RetinaNet. Lin et al. 2017, "Focal loss for dense object detection".
+    Example:
+        >>> backbone = nn.Conv2d(3, 8, 3, stride=8)  # it has ``out_channels``
+        >>> with torch.device('meta'):
+        ...     model = RetinaNet(backbone, num_classes=2)
+        >>> model.head.classification_head.num_classes
+        2
     """
 
     def __init__(

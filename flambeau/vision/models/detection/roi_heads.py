@@ -25,7 +25,13 @@ def fastrcnn_loss(class_logits: Tensor, box_regression: Tensor, labels: Tensors,
         box_regression: ``(N, 4 * classes)``.
         labels: for each image ``(n_i,)``; 0 is background.
         regression_targets: for each image ``(n_i, 4)``.
+    Returns:
+        Two numbers, 0-d: the loss of classes and that of boxes.
     Source: torchvision.models.detection.roi_heads.fastrcnn_loss. Girshick 2015, equation 1.
+    Example:
+        >>> labels, targets = [torch.tensor([0, 1])], [torch.zeros(2, 4)]
+        >>> fastrcnn_loss(torch.zeros(2, 2), torch.zeros(2, 8), labels, targets)
+        (tensor(0.6931), tensor(0.))
     """
     label, wanted = ops.cat(list(labels), dim=0), ops.cat(list(regression_targets), dim=0)
     positive = ops.where(label > 0)[0]
@@ -51,7 +57,19 @@ def project_masks_on_boxes(gt_masks: Tensor, boxes: Tensor, matched_idxs: Tensor
 def maskrcnn_loss(mask_logits: Tensor, proposals: Tensors, gt_masks: Tensors, gt_labels: Tensors, mask_matched_idxs: Tensors) -> Tensor:
     """Binary cross entropy of the masks, of each box's own class.
 
+    Args:
+        mask_logits: ``(N, classes, M, M)``.
+        proposals: boxes for each image, ``(n_i, 4)``.
+        gt_masks: targets for each image, ``(t_i, H, W)``.
+        gt_labels: their classes, ``(t_i,)``.
+        mask_matched_idxs: for each image and each of its boxes its target, ``(n_i,)``.
+    Returns:
+        A number, 0-d.
     Source: torchvision.models.detection.roi_heads.maskrcnn_loss. He et al. 2017, section 3.
+    Example:
+        >>> boxes, masks = torch.tensor([[0.0, 0.0, 4.0, 4.0]]), torch.ones(1, 4, 4)
+        >>> maskrcnn_loss(torch.zeros(1, 2, 2, 2), [boxes], [masks], [torch.tensor([1])], [torch.tensor([0])])
+        tensor(0.6931)
     """
     size = mask_logits.shape[-1]
     label = ops.cat([labels[matches] for labels, matches in zip(gt_labels, mask_matched_idxs)], dim=0)
@@ -89,7 +107,18 @@ def paste_mask_in_image(mask: Tensor, box: Tensor, im_h: int, im_w: int) -> Tens
 def paste_masks_in_image(masks: Tensor, boxes: Tensor, img_shape: tuple[int, int], padding: int = 1) -> Tensor:
     """Masks ``(N, 1, M, M)`` of boxes ``(N, 4)`` as whole images ``(N, 1, H, W)``.
 
+    Args:
+        masks: ``(N, 1, M, M)``.
+        boxes: ``(N, 4)``, in pixels.
+        img_shape: height and width of the images.
+        padding: zeros around masks before they are resized.
+    Returns:
+        ``(N, 1, H, W)``.
     Source: torchvision.models.detection.roi_heads.paste_masks_in_image.
+    Example:
+        >>> boxes = torch.tensor([[1.0, 1.0, 3.0, 3.0]])
+        >>> paste_masks_in_image(torch.ones(1, 1, 2, 2), boxes, (4, 6)).shape
+        torch.Size([1, 1, 4, 6])
     """
     padded, scale = expand_masks(masks, padding=padding)
     whole = expand_boxes(boxes, scale).to(dtype=dtypes.int64)
@@ -144,9 +173,20 @@ def heatmaps_to_keypoints(maps: Tensor, rois: Tensor) -> tuple[Tensor, Tensor]:
 def keypointrcnn_loss(keypoint_logits: Tensor, proposals: Tensors, gt_keypoints: Tensors, keypoint_matched_idxs: Tensors) -> Tensor:
     """Cross entropy over the cells of each visible key point's heat map.
 
+    Args:
+        keypoint_logits: ``(N, K, M, M)``.
+        proposals: boxes for each image, ``(n_i, 4)``.
+        gt_keypoints: targets for each image, ``(t_i, K, 3)``, x, y and visibility.
+        keypoint_matched_idxs: for each image and each of its boxes its target, ``(n_i,)``.
+    Returns:
+        A number, 0-d.
     Raises:
         ValueError: heat maps that are not square.
     Source: torchvision.models.detection.roi_heads.keypointrcnn_loss. He et al. 2017, section 5.
+    Example:
+        >>> boxes, points = torch.tensor([[0.0, 0.0, 4.0, 4.0]]), torch.tensor([[[1.0, 1.0, 1.0]]])
+        >>> keypointrcnn_loss(torch.zeros(1, 1, 2, 2), [boxes], [points], [torch.tensor([0])])
+        tensor(1.3863)
     """
     boxes, points, height, width = keypoint_logits.shape
     if height != width:
@@ -189,6 +229,12 @@ class RoIHeads(nn.Module):
     Shape:
         A dict of maps, proposals, the images' sizes and, when training, targets, to detections for each image, and losses.
     Source: torchvision.models.detection.roi_heads.RoIHeads. Girshick 2015; He et al. 2017.
+    Example:
+        >>> pool = lambda maps, proposals, sizes: torch.ones(2, 3)
+        >>> heads = RoIHeads(pool, nn.Identity(), lambda x: (x, x.repeat(1, 4)), 0.5, 0.5, 8, 0.25, None, 0.05, 0.5, 9)
+        >>> detections, _ = heads.eval()({}, [torch.tensor([[0.0, 0.0, 4.0, 4.0], [4.0, 4.0, 8.0, 8.0]])], [(8, 8)])
+        >>> sorted(detections[0])
+        ['boxes', 'labels', 'scores']
     """
 
     def __init__(

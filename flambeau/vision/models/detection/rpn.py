@@ -55,6 +55,11 @@ class RPNHead(RenamedLayers):
 def permute_and_flatten(layer: Tensor, N: int, A: int, C: int, H: int, W: int) -> Tensor:
     """Predictions ``(N, A * C, H, W)`` as ``(N, H * W * A, C)``.
 
+    Args:
+        layer: ``(N, A * C, H, W)``.
+        N, A, C, H, W: images, anchors a pixel, numbers an anchor, height and width.
+    Returns:
+        ``(N, H * W * A, C)``.
     Source: torchvision.models.detection.rpn.permute_and_flatten.
     Example:
         >>> permute_and_flatten(torch.zeros(2, 12, 4, 4), 2, 3, 4, 4, 4).shape
@@ -66,7 +71,16 @@ def permute_and_flatten(layer: Tensor, N: int, A: int, C: int, H: int, W: int) -
 def concat_box_prediction_layers(box_cls: Sequence[Tensor], box_regression: Sequence[Tensor]) -> tuple[Tensor, Tensor]:
     """Scores ``(*, C)`` and offsets ``(*, 4)`` of all images and maps: image after image, in each map after map.
 
+    Args:
+        box_cls: scores of each map, ``(N, A * C, H_i, W_i)``.
+        box_regression: offsets of each map, ``(N, A * 4, H_i, W_i)``.
+    Returns:
+        Scores and offsets.
     Source: torchvision.models.detection.rpn.concat_box_prediction_layers.
+    Example:
+        >>> scores, offsets = concat_box_prediction_layers([torch.ones(1, 3, 2, 2)], [torch.ones(1, 12, 2, 2)])
+        >>> scores.shape, offsets.shape
+        (torch.Size([12, 1]), torch.Size([12, 4]))
     """
     anchors = box_regression[0].shape[1] // 4
     return joined_rows(box_cls, box_cls[0].shape[1] // anchors).flatten(0, -2), joined_rows(box_regression, 4).reshape(-1, 4)
@@ -88,7 +102,16 @@ class RegionProposalNetwork(nn.Module):
         score_thresh: least score of a proposal.
     Shape:
         An ``ImageList``, a dict of feature maps, and targets when training, to proposals ``(n_i, 4)`` for each image, and losses.
+    Raises:
+        ValueError: no targets while training.
     Source: torchvision.models.detection.rpn.RegionProposalNetwork. Ren et al. 2015.
+    Example:
+        >>> from flambeau.vision.models.detection.image_list import ImageList
+        >>> counts = {"training": 5, "testing": 5}
+        >>> rpn = RegionProposalNetwork(AnchorGenerator(((4,),), ((1.0,),)), RPNHead(2, 1), 0.7, 0.3, 8, 0.5, counts, counts, 1.0)
+        >>> proposals, _ = rpn.eval()(ImageList(torch.ones(1, 3, 16, 16), [(16, 16)]), {"0": torch.ones(1, 2, 4, 4)})
+        >>> proposals[0].shape
+        torch.Size([5, 4])
     """
 
     def __init__(

@@ -26,6 +26,12 @@ def _ratios(new_size: Sequence[int], original_size: Sequence[int], device: Any) 
 def resize_boxes(boxes: Tensor, original_size: Sequence[int], new_size: Sequence[int]) -> Tensor:
     """Boxes ``(N, 4)`` of an image, after its height and width became ``new_size``.
 
+    Args:
+        boxes: ``(N, 4)``.
+        original_size: height and width before.
+        new_size: height and width after.
+    Returns:
+        ``(N, 4)``.
     Source: torchvision.models.detection.transform.resize_boxes.
     Example:
         >>> resize_boxes(torch.tensor([[0.0, 0.0, 4.0, 2.0]]), (2, 4), (4, 4))
@@ -38,6 +44,12 @@ def resize_boxes(boxes: Tensor, original_size: Sequence[int], new_size: Sequence
 def resize_keypoints(keypoints: Tensor, original_size: Sequence[int], new_size: Sequence[int]) -> Tensor:
     """Key points ``(N, K, 3)``, ``x, y, visibility``, after the image's height and width became ``new_size``.
 
+    Args:
+        keypoints: ``(N, K, 3)``.
+        original_size: height and width before.
+        new_size: height and width after.
+    Returns:
+        ``(N, K, 3)``.
     Source: torchvision.models.detection.transform.resize_keypoints.
     Example:
         >>> resize_keypoints(torch.tensor([[[1.0, 1.0, 1.0]]]), (2, 4), (4, 4))
@@ -71,6 +83,9 @@ class GeneralizedRCNNTransform(nn.Module):
         kwargs: ``_skip_resize``, which leaves images of training as they are.
     Shape:
         A list of ``(C, H_i, W_i)`` and targets to an ``ImageList`` and targets.
+    Raises:
+        ValueError: images that have not three dimensions.
+        TypeError: images that are not of floating point.
     Source: torchvision.models.detection.transform.GeneralizedRCNNTransform.
     Example:
         >>> images, _ = GeneralizedRCNNTransform(32, 64, [0.5] * 3, [0.5] * 3)([torch.rand(3, 20, 40)])

@@ -329,6 +329,12 @@ class RAFT(nn.Module):
     Raises:
         ValueError: images of different or other sizes, encoders that do not fit.
     Source: torchvision.models.optical_flow.RAFT. Teed and Deng 2020.
+    Example:
+        >>> from flambeau.vision.models.optical_flow import raft_small
+        >>> with torch.device('meta'):
+        ...     model = raft_small()
+        >>> type(model).__name__
+        'RAFT'
     """
 
     def __init__(

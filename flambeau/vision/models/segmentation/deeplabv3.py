@@ -20,7 +20,22 @@ __all__ = [
 
 
 class DeepLabV3(_SimpleSegmentationModel):
-    """DeepLabV3; see ``_SimpleSegmentationModel``. Source: torchvision.models.segmentation.DeepLabV3. Chen et al. 2017."""
+    """DeepLabV3, a classifier over the map of a backbone, enlarged to the image.
+
+    Args:
+        backbone: images to a dict with the map ``"out"`` and, for ``aux_classifier``, ``"aux"``.
+        classifier: a map to scores of classes.
+        aux_classifier: likewise, of an earlier map.
+    Shape:
+        ``(N, 3, H, W)`` to an OrderedDict of ``(N, classes, H, W)`` under ``"out"`` and, with ``aux_classifier``, ``"aux"``.
+    Source: torchvision.models.segmentation.DeepLabV3. Chen et al. 2017.
+    Example:
+        >>> class Backbone(nn.Conv2d):
+        ...     def forward(self, x):
+        ...         return {"out": super().forward(x)}
+        >>> DeepLabV3(Backbone(3, 8, 3, stride=4), nn.Conv2d(8, 2, 1))(torch.ones(1, 3, 16, 16))["out"].shape
+        torch.Size([1, 2, 16, 16])
+    """
 
 
 def _block(convolution: nn.Module, channels: int) -> tuple[nn.Module, ...]:

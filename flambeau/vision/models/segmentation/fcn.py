@@ -10,7 +10,22 @@ __all__ = ["FCN", "FCN_ResNet50_Weights", "FCN_ResNet101_Weights", "fcn_resnet50
 
 
 class FCN(_SimpleSegmentationModel):
-    """A fully convolutional network; see ``_SimpleSegmentationModel``. Source: torchvision.models.segmentation.FCN. Long et al. 2015."""
+    """A fully convolutional network, a classifier over the map of a backbone, enlarged to the image.
+
+    Args:
+        backbone: images to a dict with the map ``"out"`` and, for ``aux_classifier``, ``"aux"``.
+        classifier: a map to scores of classes.
+        aux_classifier: likewise, of an earlier map.
+    Shape:
+        ``(N, 3, H, W)`` to an OrderedDict of ``(N, classes, H, W)`` under ``"out"`` and, with ``aux_classifier``, ``"aux"``.
+    Source: torchvision.models.segmentation.FCN. Long et al. 2015.
+    Example:
+        >>> class Backbone(nn.Conv2d):
+        ...     def forward(self, x):
+        ...         return {"out": super().forward(x)}
+        >>> FCN(Backbone(3, 8, 3, stride=4), nn.Conv2d(8, 2, 1))(torch.ones(1, 3, 16, 16))["out"].shape
+        torch.Size([1, 2, 16, 16])
+    """
 
 
 class FCNHead(nn.Sequential):

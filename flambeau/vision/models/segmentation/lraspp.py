@@ -27,6 +27,12 @@ class LRASPP(nn.Module):
     Shape:
         ``(N, 3, H, W)`` to an OrderedDict of ``(N, num_classes, H, W)`` under ``"out"``.
     Source: torchvision.models.segmentation.LRASPP. Howard et al. 2019, section 6.4.
+    Example:
+        >>> class Backbone(nn.Module):
+        ...     def forward(self, x):
+        ...         return {"low": x[..., ::2, ::2], "high": x[..., ::4, ::4]}
+        >>> LRASPP(Backbone(), 3, 3, num_classes=2).eval()(torch.ones(1, 3, 16, 16))["out"].shape
+        torch.Size([1, 2, 16, 16])
     """
 
     def __init__(self, backbone: nn.Module, low_channels: int, high_channels: int, num_classes: int, inter_channels: int = 128) -> None:

@@ -290,6 +290,12 @@ class MViT(nn.Module):
     Raises:
         ValueError: no blocks.
     Source: torchvision.models.video.MViT. Fan et al. 2021; Li et al. 2022.
+    Example:
+        >>> blocks = [MSBlockConfig(1, 16, 16, [], [], [], [])] * 2
+        >>> with torch.device('meta'):
+        ...     model = MViT((32, 32), 4, blocks, False, False, False, False, num_classes=10)
+        >>> model(torch.empty(1, 3, 4, 32, 32, device='meta')).shape
+        torch.Size([1, 10])
     """
 
     def __init__(
