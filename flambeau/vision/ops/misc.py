@@ -67,7 +67,8 @@ class ConvNormActivation(nn.Sequential):
     """A convolution, its normalization and its activation; use the 2d and 3d forms.
 
     Args:
-        in_channels to bias: as for :class:`Conv2dNormActivation`.
+        in_channels, out_channels, kernel_size, stride, padding, groups, dilation, bias: as for :class:`Conv2dNormActivation`.
+        norm_layer, activation_layer, inplace: likewise.
         conv_layer: the class of the convolution.
     Source: torchvision.ops.misc.ConvNormActivation.
     Example:

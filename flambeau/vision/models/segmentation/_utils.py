@@ -100,6 +100,7 @@ def segmentation_model(
             num_classes: classes, background included; 21 without weights.
             aux_loss: whether there is a second classifier, of an earlier map; LR-ASPP has none.
             weights_backbone: of the backbone, where there are none of the model.
+            kwargs: none.
         Returns:
             The model.
         Raises:

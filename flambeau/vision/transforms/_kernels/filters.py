@@ -144,6 +144,7 @@ def gaussian_noise(image: Tensor, mean: float = 0.0, sigma: float = 0.1, clip: b
 
     Args:
         inpt: floating point or uint8.
+        mean, sigma: of the noise.
         clip: keep values between black and white; bytes start again at the other end without it.
     Returns:
         An image of the same kind and shape.

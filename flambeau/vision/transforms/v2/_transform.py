@@ -31,7 +31,6 @@ class Transform(Module):
         Any number of inputs, of which tensors are images ``(..., C, H, W)`` unless they say what they show, to as many of the same kinds.
     Source: torchvision.transforms.v2.Transform.
     Example:
-        >>> import flambeau as torch
         >>> from flambeau.vision.transforms import v2
         >>> class Halve(v2.Transform):
         ...     def transform(self, inpt, params):
