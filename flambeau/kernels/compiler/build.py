@@ -38,20 +38,16 @@ class Kernel:
 
     def call(self, chunks: int, *fixed: Any) -> Callable[..., None]:
         """Function that runs the kernel with the same last arguments each time, given the first arrays; arrays in ``fixed`` are kept."""
-        address, (pack, packed, kept) = self.address, self.divided(fixed)
+        return self._bound("", [f"array{i}" for i in range(len(self.slots) - len(fixed))], chunks, fixed)
 
-        def launch(*arrays: np.ndarray) -> None:
-            pool.launch(address, pack(*map(id, arrays)) + packed, chunks)
-
-        launch.__dict__["kept"] = kept
-        return launch
-
-    def divided(self, fixed: Sequence[Any]) -> tuple[Callable[..., bytes], bytes, list[np.ndarray]]:
-        """The function that packs the first arguments, the last ones packed, and the arrays among these, which must stay alive."""
-        first = len(self.slots) - len(fixed)
+    def _bound(self, star: str, names: Sequence[str], chunks: int, fixed: Sequence[Any]) -> Callable[..., None]:
+        """Function of arrays with these names, the first arguments; the others are packed once."""
         kept = [argument for argument in fixed if argument.__class__ is np.ndarray]
         values = [id(argument) if argument.__class__ is np.ndarray else argument for argument in fixed]
-        return struct.Struct("=" + self.slots[:first]).pack, struct.pack("=" + self.slots[first:], *values), kept
+        pack, packed = struct.Struct("=" + self.slots[: len(names)]).pack, struct.pack("=" + self.slots[len(names) :], *values)
+        launch = _launcher(star, tuple((name, "array") for name in names))(pool, self.address, pack, packed, chunks)
+        launch.kept = kept
+        return launch
 
 
 class NamedKernel(Kernel):
@@ -66,7 +62,7 @@ class NamedKernel(Kernel):
         super().__init__(address, k.slots)
         self.name = k.name
         self.fields = {name: word for name, word in fields_of(record).items() if name not in k.without}
-        self.launch = _launcher("chunks, ", (*self.fields.items(),))(pool, address, self.pack, b"", 0)
+        self.launch = _launcher("chunks, *, ", (*self.fields.items(),))(pool, address, self.pack, b"", 0)
 
     def bind(self, chunks: int, **values: Any) -> Callable[..., None]:
         """Function of the other arguments, by name, that runs the kernel with these values each time and keeps them.
@@ -82,21 +78,19 @@ class NamedKernel(Kernel):
         if given != list(self.fields)[: len(given)]:
             raise TypeError(f"{self.name}: arrays of each launch are the record's first arguments, but {given} are left")
         slots = [slot for name in self.fields if name in values for slot in slots_of(self.fields[name], values[name])]
-        pack, packed, kept = self.divided(slots)
-        launch = _launcher("", tuple((name, "array") for name in given))(pool, self.address, pack, packed, chunks)
-        launch.kept = kept
-        return launch
+        return self._bound("*, ", given, chunks, slots)
 
 
 @cache
 def _launcher(first: str, fields: tuple[tuple[str, Any], ...]) -> Callable[..., Any]:
-    """Makes the function that packs such arguments and launches: generated, so that a launch is one call and its names cost nothing."""
+    """Makes the function of ``first`` and such arguments that packs them and launches: generated, so that a launch is one call and its
+    names cost nothing."""
     names = ", ".join(name for name, _ in fields)
     values = ", ".join(value for name, word in fields for value in expressions_of(word, name))
     scope: dict[str, Any] = {}
     exec(
         f"def make(pool, address, pack, fixed, chunks):\n"
-        f"    def launch({first}*, {names}):\n"
+        f"    def launch({first}{names}):\n"
         f"        pool.launch(address, pack({values}) + fixed, chunks)\n"
         f"    return launch\n",
         scope,
