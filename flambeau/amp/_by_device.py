@@ -69,6 +69,6 @@ def classes(device: str, fast_dtype: DType) -> tuple[type[Any], type[Any]]:
             warn(f"{device}.amp.GradScaler", f"GradScaler('{device}', args...)")
             super().__init__(device, init_scale, growth_factor, backoff_factor, growth_interval, enabled)
 
-    for kind in (autocast, GradScaler):
-        kind.__module__, kind.__qualname__ = f"torch.{device}.amp", kind.__name__
+    for cls in (autocast, GradScaler):
+        cls.__module__, cls.__qualname__ = f"torch.{device}.amp", cls.__name__
     return autocast, GradScaler

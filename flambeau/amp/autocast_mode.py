@@ -104,10 +104,10 @@ def get_autocast_dtype(device_type: str) -> DType:
         >>> get_autocast_dtype("cpu"), get_autocast_dtype("cuda")
         (torch.bfloat16, torch.float16)
     """
-    kind = _type_of(device_type, "get_autocast_dtype")
-    dtype = regions.current().dtypes.get(kind)
+    checked = _type_of(device_type, "get_autocast_dtype")
+    dtype = regions.current().dtypes.get(checked)
     if dtype is None:
-        raise RuntimeError(f"unsupported scalarType: there is no autocast for '{kind}'")
+        raise RuntimeError(f"unsupported scalarType: there is no autocast for '{checked}'")
     return dtype
 
 
@@ -288,7 +288,7 @@ class autocast:
             off with a warning.
         dtype: dtype to compute in, bfloat16 or float16; the device type's own when None. Another one switches the region off, with a
             warning.
-        enabled: whether operations choose. False makes a region without autocast, inside another one say.
+        enabled: whether operations choose their dtype. False makes a region without autocast, usually inside another region.
         cache_enabled: whether casts of parameters are kept until the outermost region ends, so that a parameter that is changed
             meanwhile shows its old values; as around when None.
     Raises:
@@ -413,16 +413,16 @@ def _exit_autocast(mode: autocast) -> None:
 
 
 # -- functions with a derivative of their own -----------------------------------------------------------------------------------------
-def _cast(value: Any, kind: str, dtype: DType) -> Any:
+def _cast(value: Any, device_type: str, dtype: DType) -> Any:
     """``value`` with the floating point tensors on a type of device, at any depth, as ``dtype``."""
     if isinstance(value, Tensor):
-        return value.to(dtype) if regions.is_eligible(value, kind) else value
+        return value.to(dtype) if regions.is_eligible(value, device_type) else value
     if isinstance(value, (str, bytes)):
         return value
     if isinstance(value, Mapping):
-        return {_cast(key, kind, dtype): _cast(item, kind, dtype) for key, item in value.items()}
+        return {_cast(key, device_type, dtype): _cast(item, device_type, dtype) for key, item in value.items()}
     if isinstance(value, Iterable):
-        items = [_cast(item, kind, dtype) for item in value]
+        items = [_cast(item, device_type, dtype) for item in value]
         return type(value)(items) if isinstance(value, (list, tuple)) else items
     return value
 

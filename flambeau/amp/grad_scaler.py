@@ -117,7 +117,7 @@ class GradScaler:
         raise ValueError("outputs must be a Tensor or an iterable of Tensors")
 
     def unscale_(self, optimizer: Any) -> None:
-        """Divide the gradients of an optimizer's parameters by the scale, before they are clipped, say.
+        """Divide the gradients of an optimizer's parameters by the scale, for instance before they are clipped.
 
         Args:
             optimizer: whose ``param_groups`` have the parameters.

@@ -1,4 +1,4 @@
-"""``backward`` and ``grad``: the two ways to start a backward pass."""
+"""``backward`` and ``grad``, the two functions that start a backward pass."""
 
 from __future__ import annotations
 

@@ -40,7 +40,7 @@ _push, _pop = heapq.heappush, heapq.heappop
 
 
 def fit(grad: Tensor, shape: tuple[int, ...], dtype: np.dtype, node: Node, edge: Any) -> Tensor:
-    """``grad`` with the shape and dtype of the input it belongs to, which ``edge`` of ``node`` leads to.
+    """``grad`` with the shape and dtype of the input that it belongs to; ``edge`` of ``node`` leads to that input.
 
     Raises:
         RuntimeError: it is not broadcastable from that shape.
@@ -71,7 +71,7 @@ def _add(have: Tensor, more: Tensor, record: bool) -> Tensor:
 
 
 def _add_to_leaf(entry: list[Any], grad: Tensor, record: bool) -> None:
-    """Add to the gradient ``entry[1]`` of a leaf; ``entry[2]`` says whether that is a sum that was made here and has no other owner."""
+    """Add to the gradient ``entry[1]`` of a leaf; ``entry[2]``: whether that is a sum made here, which has no other owner."""
     if entry[2] and grad.__class__ is Tensor:
         have = entry[1]._array
         total = add(have, grad._array, have)
@@ -99,7 +99,7 @@ class _Pass:
         "record",
         "reported",
     )
-    captured: dict[Node, Any]  # where only some inputs are asked for: the gradients of those that are nodes' outputs
+    captured: dict[Node, Any]  # of a pass with chosen inputs: the gradients of inputs that are nodes' outputs
     reached: set[Node]  # these nodes and the ``needed`` ones
 
     def __init__(self, keep: bool, record: bool):
@@ -107,7 +107,7 @@ class _Pass:
         self.heap: list[tuple[int, Node]] = []
         self.pending: dict[Node, Any] = {}
         self.leaves: dict[int, list[Any]] = {}
-        self.needed: set[Any] | None = None  # nodes to run, where only some inputs are asked for
+        self.needed: set[Any] | None = None  # nodes to run; None for all (no inputs were chosen)
         self.at_end: list[Any] = []
         self.awaited: dict[int, int] | None = None  # by id of a watched leaf: edges to it whose gradients have not come yet
         self.reported: set[int] = set()  # ids of leaves whose gradients are complete and went through their hooks
@@ -203,7 +203,7 @@ class _Pass:
                     self.complete(self.leaves[id(edge)], True)
 
     def complete(self, entry: list[Any], accumulates: bool) -> None:
-        """Run a leaf's hooks over its whole gradient, and tell who watches the leaf if its ``grad`` will be added to; once."""
+        """Run a leaf's hooks over its whole gradient, once; call the leaf's watcher if the gradient will be added to ``grad``."""
         leaf = entry[0]
         if id(leaf) in self.reported:
             return
@@ -321,7 +321,7 @@ def accumulate(leaf: Tensor, entry: list[Any], record: bool) -> None:
             return
         try:
             total = add(array, more, array)
-        except ValueError:  # of another shape, as after ``transpose_``: add_ says so
+        except ValueError:  # of another shape, as after ``transpose_``: add_ raises the error
             have.add_(grad)
             return
         if total is not array:  # a sparse gradient that a dense one was added to
@@ -468,8 +468,8 @@ _watching: set[ref[Tensor]] = set()  # every leaf that was ever watched and live
 def watch(leaf: Tensor, watcher: Callable[[Tensor, Tensor], None]) -> RemovableHandle:
     """Call ``watcher(leaf, gradient)`` during each backward pass that adds to ``leaf.grad``, as soon as the gradient is complete.
 
-    Other leaves' gradients may still be on their way, which is what makes it possible to send this one elsewhere meanwhile. Hooks of the
-    leaf have run; ``leaf.grad`` is written at the end of the pass, as always. A leaf that receives no gradient is not reported.
+    Other leaves' gradients may still be incomplete, so this one can be sent elsewhere while they are computed. Hooks of the leaf have
+    run; ``leaf.grad`` is written at the end of the pass, as always. A leaf that receives no gradient is not reported.
 
     Raises:
         RuntimeError: the tensor is no leaf that requires grad.
@@ -517,7 +517,7 @@ def _collected(work: _Pass, edge: Any) -> Tensor | None:
 
 
 def _find_needed(roots: Sequence[Tensor], targets: list[Any], work: _Pass) -> None:
-    """Note the nodes that lie on a way from a root to a target, and must run, and the targets that are nodes.
+    """Collect the nodes on paths from a root to a target, which must run, and the targets that are nodes.
 
     Nodes are newer than their inputs, so visiting them oldest first sees every input before its user.
     """

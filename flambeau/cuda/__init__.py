@@ -1,8 +1,8 @@
 """CUDA devices, through CuPy. Source: torch.cuda.
 
-Without CuPy or without a device the behaviour is that of a CPU build of PyTorch: queries say so, seeding and statistics do nothing, and
-whatever needs a device raises; so programs which choose their device by ``torch.cuda.is_available()`` run. CuPy is imported by the first
-call that asks for a device.
+Without CuPy or without a device the behaviour is that of a CPU build of PyTorch: queries return False or 0, seeding and statistics do
+nothing, and everything that needs a device raises. So programs that choose their device by ``torch.cuda.is_available()`` run. The first
+call that needs a device imports CuPy.
 """
 
 from __future__ import annotations

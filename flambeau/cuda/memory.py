@@ -22,7 +22,7 @@ __all__ = [
 
 
 def _pooled(where: Any, function: Callable[[Any, DeviceMemory], Any]) -> Any:
-    """``function`` of CuPy's pool and of what is known beyond it, on a device; the pool answers for the current one."""
+    """``function(pool, memory)`` with CuPy's pool and the ``DeviceMemory`` of a device, which is current meanwhile."""
     kind, place = required(), device_at(where)
     with kind.on(place):
         return function(kind.cupy.get_default_memory_pool(), kind.memory[place.index or 0])
@@ -199,7 +199,7 @@ def memory_stats(device: Any = None) -> dict[str, Any]:
         device: a device, its name or its index; the current device for None.
     Returns:
         ``allocated_bytes.all.current`` and ``.peak``, the same of ``active_bytes`` and ``reserved_bytes``, ``allocation.all.allocated``
-        (blocks asked for) and ``num_ooms``. CuPy's pool tells no more.
+        (blocks requested) and ``num_ooms``. CuPy's pool has no further statistics.
     Source: torch.cuda.memory_stats.
     Example:
         >>> torch.cuda.memory_stats().get("reserved_bytes.all.current", 0) >= 0

@@ -142,7 +142,7 @@ class Event:
     """A mark in a stream that can be waited for and timed.
 
     Args:
-        enable_timing: whether it says when it was passed.
+        enable_timing: whether it records the time at which it is reached.
         blocking: whether the thread that waits for it sleeps.
         interprocess: whether other processes may wait for it.
         external: whether it stands for itself when a graph is captured.

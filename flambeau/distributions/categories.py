@@ -275,7 +275,7 @@ class Multinomial(_OfCategorical):
         return ops.lgamma(value.sum(-1) + 1) - ops.lgamma(value + 1).sum(-1) + (logits * value).sum(-1)
 
     def entropy(self) -> Tensor:
-        # The entropy of the draws in order, less what is not told of the order: E[log n! - sum log x!].
+        # The entropy of the ordered draws, less that of the order given the counts: E[log n! - sum log x!].
         n = ops.tensor(self.total_count)
         counts = self._binomial.enumerate_support(expand=False)[1:]
         log_orders = (self._binomial.log_prob(counts).exp() * ops.lgamma(counts + 1)).sum([0, -1])

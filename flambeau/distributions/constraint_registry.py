@@ -55,10 +55,10 @@ class ConstraintRegistry:
         """
         if factory is None:
             return lambda factory: self.register(constraint, factory)
-        kind = type(constraint) if isinstance(constraint, constraints.Constraint) else constraint
-        if not isinstance(kind, type) or not issubclass(kind, constraints.Constraint):
-            raise TypeError(f"Expected constraint to be either a Constraint subclass or instance, but got {kind}")
-        self._registry[kind] = factory
+        cls = type(constraint) if isinstance(constraint, constraints.Constraint) else constraint
+        if not isinstance(cls, type) or not issubclass(cls, constraints.Constraint):
+            raise TypeError(f"Expected constraint to be either a Constraint subclass or instance, but got {cls}")
+        self._registry[cls] = factory
         return factory
 
     def __call__(self, constraint: constraints.Constraint) -> transforms.Transform:

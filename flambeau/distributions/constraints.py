@@ -1,7 +1,7 @@
 """Sets of values: those that a distribution's parameters may take, and those where its density is not zero.
 
-``constraint.check(value)`` tells element by element, or event by event, whether a value lies inside. ``event_dim`` says how many of
-the last dimensions make one value, ``is_discrete`` whether the set is countable.
+``constraint.check(value)`` returns for each element, or for each event, whether the value lies inside. ``event_dim`` is the number of
+last dimensions that make one value. ``is_discrete`` is whether the set is countable.
 
 Source: torch.distributions.constraints.
 Example:
@@ -116,7 +116,7 @@ class _DependentProperty(property, _Dependent):
 
     Args:
         fn: the method that gives the constraint.
-        is_discrete: what is known without an instance; left out, asking the class for it raises.
+        is_discrete: the class's value of the attribute; when left out, reading it from the class raises.
         event_dim: likewise.
     Raises:
         NotImplementedError: ``is_discrete`` or ``event_dim`` of the class, where not given.

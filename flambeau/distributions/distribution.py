@@ -18,7 +18,7 @@ __all__ = ["Distribution"]
 class Distribution:
     """A probability distribution, or a batch of them.
 
-    A sample has the shape ``sample_shape + batch_shape + event_shape``: how often it was asked for, which of the batch, and one value.
+    A sample has the shape ``sample_shape + batch_shape + event_shape``: number of draws, members of the batch, and one value.
     ``log_prob`` gives one number for each event.
 
     Args:
@@ -46,7 +46,7 @@ class Distribution:
 
     @staticmethod
     def set_default_validate_args(value: bool) -> None:
-        """Whether parameters and values are checked where a program does not say; on, unless Python runs with ``-O``.
+        """Set the default of ``validate_args`` for all distributions; it is True at first, and False where Python runs with ``-O``.
 
         Args:
             value: True to check, False to trust.
@@ -356,7 +356,7 @@ class Parametric(Distribution):
 
 def declaring_class(distribution: Distribution) -> type:
     """The class of this package that a distribution, perhaps of a program's subclass, is one of."""
-    return next(kind for kind in type(distribution).__mro__ if kind.__module__.startswith(f"{__package__}."))
+    return next(cls for cls in type(distribution).__mro__ if cls.__module__.startswith(f"{__package__}."))
 
 
 def _expanded(value: Tensor, batch_shape: Size, event_dim: int) -> Tensor:

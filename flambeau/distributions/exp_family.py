@@ -21,7 +21,7 @@ class ExponentialFamily(Distribution):
         batch_shape, event_shape, validate_args: as of ``Distribution``.
     Shape: natural parameters have ``batch_shape``, those of vectors one dimension more.
     Raises:
-        NotImplementedError: a subclass that leaves one of the three out, when its entropy is asked for.
+        NotImplementedError: ``entropy`` of a subclass that leaves one of the three out.
     Source: torch.distributions.ExponentialFamily. Nielsen and Nock 2010, "Entropies and cross-entropies of exponential families".
     Example:
         >>> gamma = torch.distributions.Gamma(torch.tensor([1.0, 2.0]), 1.0)

@@ -32,7 +32,7 @@ class Independent(Distribution):
     """
 
     arg_constraints: dict[str, constraints.Constraint] = {}
-    __class_getitem__: Any = classmethod(GenericAlias)  # annotations name the kind of the batch
+    __class_getitem__: Any = classmethod(GenericAlias)  # annotations name the class of the base distribution
     has_rsample: bool = same_as("base_dist.has_rsample")
     mean: Tensor = same_as("base_dist.mean")
     mode: Tensor = same_as("base_dist.mode")

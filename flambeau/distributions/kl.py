@@ -1,11 +1,11 @@
 """The Kullback-Leibler divergence of two distributions: ``E_p[log p(x) - log q(x)]``, in nats.
 
-Of two distributions of one kind, formulas. Of two kinds it is put together from what is known of each: the entropy of ``p``, and the
-expectation of ``log q(x)``, which is a sum of a few expectations of ``x`` under ``p``:
+For two distributions of one family there are formulas. For two families the divergence is composed of the entropy of ``p`` and the
+expectation of ``log q(x)``, which is a sum of a few expectations under ``p``:
 
     KL(p, q) = -H(p) - E_p[log q(x)]        log q(x) = ... E[x], E[x**2], E[log x], E[log(1 - x)], E[exp(-x / s)]
 
-Where ``p`` has values to which ``q`` gives no density, it is infinite.
+Where ``p`` has values at which the density of ``q`` is zero, the divergence is infinite.
 
 Source: Gil, Alajaji and Linder 2013, "Renyi divergence measures for commonly used univariate continuous distributions"; Cover and Thomas,
 "Elements of information theory", 2006, chapters 2 and 8.
@@ -42,15 +42,15 @@ _KL_MEMOIZE: dict[tuple[type, type], Any] = {}
 
 
 def register_kl(type_p: Any, type_q: Any) -> Callable[[Rule], Rule]:
-    """A decorator for the divergence of two kinds of distributions and their subclasses.
+    """A decorator that registers the divergence of two classes of distributions and their subclasses.
 
-    Of several that fit, the one of the nearest classes counts; where one is nearer in ``p`` and another in ``q``, the first, with a
-    warning.
+    Of several rules that match, the one for the nearest base classes is used. Where one is nearer in ``p`` and another in ``q``, the
+    nearest in ``p`` is used, with a warning.
 
     Args:
         type_p: class of the first distribution; a package may have a base class of its own.
         type_q: class of the second.
-    Returns: the decorator, which gives the rule back unchanged; a rule takes ``(p, q)`` and returns a tensor of shape ``batch_shape``.
+    Returns: the decorator, which returns the rule unchanged; a rule takes ``(p, q)`` and returns a tensor of shape ``batch_shape``.
     Raises:
         TypeError: no classes.
     Source: torch.distributions.register_kl.
@@ -61,9 +61,9 @@ def register_kl(type_p: Any, type_q: Any) -> Callable[[Rule], Rule]:
         >>> kl_divergence(Fixed(0.0, 1.0), Fixed(5.0, 1.0))
         tensor(0.)
     """
-    for name, kind in (("type_p", type_p), ("type_q", type_q)):
-        if not isinstance(kind, type):
-            raise TypeError(f"Expected {name} to be a subclass of Distribution but got {kind}")
+    for name, cls in (("type_p", type_p), ("type_q", type_q)):
+        if not isinstance(cls, type):
+            raise TypeError(f"Expected {name} to be a subclass of Distribution but got {cls}")
 
     def decorator(rule: Rule) -> Rule:
         _KL_REGISTRY[type_p, type_q] = rule
@@ -73,9 +73,9 @@ def register_kl(type_p: Any, type_q: Any) -> Callable[[Rule], Rule]:
     return decorator
 
 
-def _distance(kind: type, base: type) -> int:
-    """Distance of a base class from a class; abstract ones that only say so are the farthest."""
-    return kind.__mro__.index(base) if base in kind.__mro__ else len(kind.__mro__)
+def _distance(cls: type, base: type) -> int:
+    """Distance of a base class in the method resolution order; virtual base classes are the farthest."""
+    return cls.__mro__.index(base) if base in cls.__mro__ else len(cls.__mro__)
 
 
 def _dispatch_kl(type_p: type, type_q: type) -> Any:
@@ -97,7 +97,7 @@ def _dispatch_kl(type_p: type, type_q: type) -> Any:
 
 
 def kl_divergence(p: Distribution, q: Distribution) -> Tensor:
-    """The divergence of ``q`` from ``p``, for each of the batch.
+    """The divergence of ``q`` from ``p``, for each member of the batch.
 
     Args:
         p: the distribution that values come from.
@@ -120,7 +120,7 @@ def kl_divergence(p: Distribution, q: Distribution) -> Tensor:
     return rule(p, q)
 
 
-# -- one kind ---------------------------------------------------------------------------------------------------------------------
+# -- one family -------------------------------------------------------------------------------------------------------------------
 @register_kl(Bernoulli, Bernoulli)
 def _kl_bernoulli_bernoulli(p: Bernoulli, q: Bernoulli) -> Tensor:
     one = p.probs * (functional.softplus(-q.logits) - functional.softplus(-p.logits))
@@ -327,7 +327,7 @@ def _kl_transformed_transformed(p: TransformedDistribution, q: TransformedDistri
     return _sum_rightmost(kl_divergence(p.base_dist, q.base_dist), len(p.event_shape) - len(p.base_dist.event_shape))
 
 
-# -- two kinds --------------------------------------------------------------------------------------------------------------------
+# -- two families -----------------------------------------------------------------------------------------------------------------
 def _mean_log_of_uniform(low: Tensor, high: Tensor) -> Tensor:
     return (ops.xlogy(high, high) - ops.xlogy(low, low)) / (high - low) - 1
 
@@ -418,7 +418,7 @@ def _kl_infinite(p: Distribution, q: Distribution) -> Tensor:
 
 
 def _rule_of_parts(kind_p: type, kind_q: type) -> Rule:
-    """The rule for distributions of two kinds, put together from the tables."""
+    """The rule for distributions of two families, composed from the tables."""
     mean_log_prob, within = _MEAN_LOG_PROB[kind_q], _WITHIN.get((kind_p, kind_q))
 
     def rule(p: Any, q: Any) -> Tensor:

@@ -211,7 +211,7 @@ class Wishart(ExponentialFamily):
             sample_shape: how many. max_try_correction: how often singular ones are drawn again; 10 when None.
         """
         sample_shape = Size(sample_shape)
-        # PyTorch 2.13 draws every regular matrix a second time, its test being the wrong way round: so does this, for the same numbers.
+        # PyTorch 2.13 draws regular matrices a second time, because its test is inverted. So does this, to give the same numbers.
         self._bartlett_sampling(sample_shape)
         sample = self._bartlett_sampling(sample_shape)
         for _ in range(10 if max_try_correction is None else max_try_correction):

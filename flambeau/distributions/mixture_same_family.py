@@ -1,4 +1,4 @@
-"""Mixtures of distributions of one kind."""
+"""Mixtures of distributions of one family."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Differentiable transforms of values, with the determinants of their Jacobians.
 
 A transform computes ``y = t(x)``, ``x = t.inv(y)``, and ``t.log_abs_det_jacobian(x, y)``, the logarithm of how much it stretches volume
-at ``x``.  ``domain`` and ``codomain`` are constraints; their ``event_dim`` says how many dimensions are one value before and after.
+at ``x``.  ``domain`` and ``codomain`` are constraints; their ``event_dim`` is the number of dimensions of one value before and after.
 
 Source: torch.distributions.transforms.
 """
@@ -177,7 +177,7 @@ class Transform:
 
 
 class _InverseTransform(Transform):
-    """The other way round."""
+    """The inverse of another transform."""
 
     bijective: bool = same_as("_inv.bijective")
     sign: Any = same_as("_inv.sign")
@@ -439,7 +439,7 @@ def _replaced_end(shape: Any, old: Size, new: Size) -> Any:
 
 # -- single numbers ---------------------------------------------------------------------------------------------------------------
 class _Plain(Transform):
-    """A transform without arguments: all of its kind are equal."""
+    """A transform without arguments: all instances of its class are equal."""
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, type(self))
@@ -574,7 +574,7 @@ class AbsTransform(_Plain):
         cache_size: 1 keeps the last pair.
     Shape: elementwise, any.
     Raises:
-        NotImplementedError: its determinant is asked for; it is no bijection.
+        NotImplementedError: ``log_abs_det_jacobian`` is called; it is no bijection.
     Source: torch.distributions.AbsTransform.
     Example:
         >>> AbsTransform()(torch.tensor([-2.0, 3.0])), AbsTransform().bijective
@@ -725,7 +725,7 @@ class SoftmaxTransform(_Plain):
         cache_size: 1 keeps the last pair.
     Shape: ``(*, n)``, before and after.
     Raises:
-        NotImplementedError: its determinant is asked for.
+        NotImplementedError: ``log_abs_det_jacobian`` is called.
     Source: torch.distributions.SoftmaxTransform.
     Example:
         >>> SoftmaxTransform()(torch.tensor([0.0, 0.0])), SoftmaxTransform().inv(torch.tensor([0.5, 0.5]))
@@ -750,7 +750,7 @@ class SoftmaxTransform(_Plain):
 
 
 class StickBreakingTransform(_Plain):
-    """From n numbers to n + 1 shares with the sum 1: each number says which part of what is left of a stick is broken off.
+    """From n numbers to n + 1 shares with the sum 1: each number determines which fraction of the rest of a stick is broken off.
 
     ``x = 0`` gives equal shares.
 
@@ -802,7 +802,7 @@ class LowerCholeskyTransform(_Plain):
         cache_size: 1 keeps the last pair.
     Shape: ``(*, n, n)``, before and after; what is above the diagonal is dropped.
     Raises:
-        NotImplementedError: its determinant is asked for.
+        NotImplementedError: ``log_abs_det_jacobian`` is called.
     Source: torch.distributions.LowerCholeskyTransform.
     Example:
         >>> LowerCholeskyTransform()(torch.tensor([[0.0, 9.0], [2.0, 0.0]]))
@@ -827,7 +827,7 @@ class PositiveDefiniteTransform(_Plain):
         cache_size: 1 keeps the last pair.
     Shape: ``(*, n, n)``, before and after.
     Raises:
-        NotImplementedError: its determinant is asked for.
+        NotImplementedError: ``log_abs_det_jacobian`` is called.
     Source: torch.distributions.PositiveDefiniteTransform.
     Example:
         >>> PositiveDefiniteTransform()(torch.tensor([[0.0, 9.0], [2.0, 0.0]]))

@@ -1,8 +1,8 @@
 """Modules under the names that PyTorch has for them, where this package keeps what is in them at another place.
 
-``ELSEWHERE`` has whole modules: ``flambeau._ops`` is ``flambeau.aten.namespaces``. ``NAMES`` has modules that only show what others define:
+``ELSEWHERE`` has whole modules: ``flambeau._ops`` is ``flambeau.aten.namespaces``. ``NAMES`` has modules that re-export what others define:
 ``from flambeau._functorch.apis import vmap`` gives ``flambeau.func.vmap``. Importing the package puts a ``Facade`` into ``sys.modules`` for
-each, which imports nothing until it is asked for a name.
+each. A facade imports its module when a name is first looked up.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ class Facade(ModuleType):
             return module(f"{path}.{name}")
         if name == "__all__":
             return getattr(module(path), name) if path in ELSEWHERE else dir(self)
-        if not name.startswith("__"):  # what walks over all modules asks for such names, and shall import nothing
+        if not name.startswith("__"):  # programs that walk over all modules look such names up, which must import nothing
             if path in ELSEWHERE:
                 return getattr(module(path), name)
             for place, names in NAMES[path].items():

@@ -1,4 +1,4 @@
-"""Spaces of actions, as programs of reinforcement learning know them from Gym.
+"""Spaces of actions for reinforcement learning, with Gym's interface.
 
 Source: gymnasium.spaces.Discrete, of which this is a minimal form.
 """

@@ -44,7 +44,7 @@ def _array(value: Any) -> Any:
 
 
 def _without_none(value: Any) -> Any:
-    """A dictionary without the entries that say nothing, at any depth."""
+    """A dictionary without the entries that are None, at any depth."""
     if not isinstance(value, dict):
         return value
     return {key: _without_none(item) for key, item in value.items() if item is not None}
@@ -79,12 +79,12 @@ class Visdom:
         ipv6: not looked at, as in visdom.
         env: the page of windows that is meant where none is named.
         send: False has every method return (message, endpoint) instead.
-        raise_exceptions: True raises ConnectionError where the server does not answer; otherwise methods return False and a line is logged.
-        use_incoming_socket: whether the server may report what users do on the page. No connection of that kind is opened: what needs it,
-            ``register_event_handler``, is not there.
+        raise_exceptions: True raises ConnectionError where the server is unreachable; otherwise methods return False and log a line.
+        use_incoming_socket: whether the server may report what users do on the page. No such connection is opened, and
+            ``register_event_handler``, which needs it, is not there.
         log_to_filename: a line of JSON is added to this file for each message that draws something.
         proxies: as ``{"http": "host:port"}``.
-        offline: keep windows here; no server is asked.
+        offline: keep windows in this object; no server is contacted.
 
     Example:
         >>> from flambeau.visdom import Visdom
@@ -147,7 +147,7 @@ class Visdom:
 
     # -- messages -----------------------------------------------------------------------------------------------------------
     def _send(self, msg: dict[str, Any], endpoint: str = "events", create: bool = True) -> Any:
-        """Send a message; the server's answer, which for what draws is the window's name."""
+        """Send a message and return the server's response, which is the window's name where something is drawn."""
         if msg.get("eid") is None:
             msg["eid"] = self.env
         self.env_list.add(msg["eid"])
@@ -162,8 +162,8 @@ class Visdom:
             return self._kept(json.loads(json.dumps(msg)), endpoint)
         request = urllib.request.Request(f"{self.server}:{self.port}{self.base_url}/{quote(endpoint)}", json.dumps(msg).encode())
         try:
-            with self._opener.open(request) as answer:
-                return answer.read().decode()
+            with self._opener.open(request) as response:
+                return response.read().decode()
         except OSError as error:
             if self.raise_exceptions:
                 raise ConnectionError("Error connecting to Visdom server") from error
@@ -223,19 +223,19 @@ class Visdom:
         return self._send({"win": win, "eid": env}, endpoint="close", create=False)
 
     def win_exists(self, win: str, env: str | None = None) -> bool | None:
-        """Whether the server has a window; None where it does not answer. Source: visdom.Visdom.win_exists."""
+        """Whether the server has a window; None where the server is unreachable. Source: visdom.Visdom.win_exists."""
         return {"true": True, "false": False}.get(self._send({"win": win, "eid": env}, endpoint="win_exists"))
 
     def check_connection(self, timeout_seconds: float = 0) -> bool:
-        """Whether a server answers within some seconds; False without one. Source: visdom.Visdom.check_connection."""
+        """Whether a server responds within ``timeout_seconds``; False when offline. Source: visdom.Visdom.check_connection."""
         end = time.monotonic() + timeout_seconds
         while True:
             try:
-                answers = not self.offline and self.win_exists("") is not None
+                responds = not self.offline and self.win_exists("") is not None
             except ConnectionError:
-                answers = False
-            if answers or self.offline or time.monotonic() >= end:
-                return answers
+                responds = False
+            if responds or self.offline or time.monotonic() >= end:
+                return responds
             time.sleep(0.1)
 
     def get_window_data(self, win: str | None = None, env: str | None = None) -> Any:
@@ -350,7 +350,7 @@ class Visdom:
                 exchanges them; ``"remove"`` takes away the curve ``name``.
             name: the curve.
         Returns:
-            The window's name; False where the server does not answer.
+            The window's name; False where the server is unreachable.
         Raises:
             ValueError: shapes that do not fit; ``update`` without a window, ``X`` or, for ``"remove"``, ``name``.
         Source: visdom.Visdom.line.

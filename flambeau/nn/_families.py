@@ -1,4 +1,4 @@
-"""Layers that exist in 1, 2 and 3 dimensions: what they do and their description are in a base class, an example of each is its own."""
+"""Layers that exist in 1, 2 and 3 dimensions: code and docstring are in a base class, and each layer has its own example."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 Layer = TypeVar("Layer", bound=type[Any])
 
-# What a description says of so many dimensions.
+# Words that the docstring's placeholders stand for, by number of dimensions.
 _WORDS = {
     1: {"dimensions": "1 dimension", "axes": "L", "outputs": "L_out", "last": "the last dimension", "sides": "left, right"},
     2: {

@@ -1,4 +1,4 @@
-"""Layers whose class says nothing but which function it calls.
+"""Layers that are one call of a function.
 
 Such a layer is a class with a docstring, the constructor's arguments as fields, and the call in its decorator.  Constructor and ``forward``
 are written out from these and compiled, because the result is as fast and as well introspected as if it were typed by hand.
@@ -53,7 +53,7 @@ def layer(call: str, *, inputs: str = "input: Tensor") -> Callable[[Layer], Laye
     def made(cls: Layer) -> Layer:
         fields = inspect.get_annotations(cls)
         source = _TEMPLATE.format(
-            arguments=", ".join([_argument(cls, name, kind) for name, kind in fields.items()]),
+            arguments=", ".join([_argument(cls, name, annotation) for name, annotation in fields.items()]),
             assignments="".join([f"        self.{name} = {name}\n" for name in fields]),
             inputs=inputs,
             call=call,
@@ -73,10 +73,10 @@ def layer(call: str, *, inputs: str = "input: Tensor") -> Callable[[Layer], Laye
     return made
 
 
-def _argument(cls: type, name: str, kind: str) -> str:
+def _argument(cls: type, name: str, annotation: str) -> str:
     """The argument of a field, whose default goes from the class to the constructor."""
     if name not in vars(cls):
-        return f"{name}: {kind}"
+        return f"{name}: {annotation}"
     default = vars(cls)[name]
     delattr(cls, name)
-    return f"{name}: {kind} = {default!r}"
+    return f"{name}: {annotation} = {default!r}"

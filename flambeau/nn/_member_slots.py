@@ -6,11 +6,11 @@ them through ``Module.__getattr__``, but only after the normal lookup failed, an
     module.weight --> class (nothing) --> __dict__ (nothing) --> AttributeError --> __getattr__ --> _parameters["weight"]    420 ns
     module.weight --> class: ParameterSlot ----------------------------------------------------> _parameters["weight"]    105 ns
 
-So registering a member also puts a *slot* of its name on the module's class: a descriptor without ``__set__``, which Python asks before
-``__getattr__`` and after the instance's ``__dict__``.  A slot only ever shortens the way to the registry; nothing can be seen of it:
+So registering a member also puts a *slot* of its name on the module's class: a descriptor without ``__set__``, which Python calls before
+``__getattr__`` and after it has looked in the instance's ``__dict__``.  A slot only speeds up the lookup; programs see no difference:
 
-* it serves exactly the class that it was made for.  For a subclass it steps aside, so that a later class in the method resolution order,
-  or an own ``__getattr__``, is still heard;
+* it serves exactly the class that it was made for.  For a subclass it continues the lookup, so that a later class in the method
+  resolution order, or the subclass's own ``__getattr__``, still takes effect;
 * it is not made where the class (or a base) has an attribute of that name, nor for classes with an own ``__getattr__``;
 * where the registry does not have the name, and for reads on the class itself, it raises AttributeError as if it were not there.
 """
@@ -72,22 +72,22 @@ class ModuleSlot(MemberSlot):
         return self.step_aside(module, owner)
 
 
-def install(kind: type[MemberSlot], name: str, owner: type, plain_getattr: Any) -> None:
+def install(slot: type[MemberSlot], name: str, owner: type, plain_getattr: Any) -> None:
     """Give ``owner`` a slot for ``name``, unless it has one or must not have one.
 
     Args:
-        kind: ParameterSlot, BufferSlot or ModuleSlot.
-        plain_getattr: ``Module.__getattr__``; a class with another one sees every read itself.
+        slot: ParameterSlot, BufferSlot or ModuleSlot.
+        plain_getattr: ``Module.__getattr__``; a class with another one handles every lookup itself.
     """
     present = owner.__dict__.get(name)
-    if present.__class__ is kind:
+    if present.__class__ is slot:
         return
     if not isinstance(present, MemberSlot):
         if owner.__getattr__ is not plain_getattr or owner.__getattribute__ is not object.__getattribute__:  # type: ignore[attr-defined]
             return
         if not name.isidentifier() or is_class_attribute(owner, name):
             return
-    type.__setattr__(owner, name, kind(name, owner))
+    type.__setattr__(owner, name, slot(name, owner))
 
 
 def is_class_attribute(owner: type, name: str) -> bool:

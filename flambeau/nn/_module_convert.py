@@ -101,18 +101,18 @@ class ConvertMethods:
 
     def xpu(self, device: Any = None) -> Self:
         """Move all parameters and buffers to an XPU. Source: torch.nn.Module.xpu."""
-        return self._to_kind("xpu", device)
+        return self._to_device_type("xpu", device)
 
     def ipu(self, device: Any = None) -> Self:
         """Move all parameters and buffers to an IPU. Source: torch.nn.Module.ipu."""
-        return self._to_kind("ipu", device)
+        return self._to_device_type("ipu", device)
 
     def mtia(self, device: Any = None) -> Self:
         """Move all parameters and buffers to an MTIA device. Source: torch.nn.Module.mtia."""
-        return self._to_kind("mtia", device)
+        return self._to_device_type("mtia", device)
 
-    def _to_kind(self, kind: str, device: Any) -> Self:
-        place = Device(kind, device) if device is None or isinstance(device, int) else Device(device)
+    def _to_device_type(self, device_type: str, device: Any) -> Self:
+        place = Device(device_type, device) if device is None or isinstance(device, int) else Device(device)
         return self._apply(lambda tensor: tensor.to(device=place))
 
     def type(self, dst_type: Any) -> Self:

@@ -1,7 +1,7 @@
 """Hooks of modules: their registries, their registration, and the call of a module that may have some.
 
-Most programs register none.  ``Module.__call__`` therefore asks one flag of this file, ``registered``, which is False until the first
-hook of the process is put into any registry, and only then comes to ``call``.
+Most programs register none.  ``Module.__call__`` therefore tests one flag of this file, ``registered``, which is False until the first
+hook of the process is put into any registry.  Only then does it go through ``call``.
 """
 
 from __future__ import annotations
@@ -369,7 +369,7 @@ def _run_pre_hooks(module: Module, args: tuple[Any, ...], kwargs: dict[str, Any]
 
 
 def _forward_hooks_of(module: Module) -> list[tuple[int, Hook, bool, bool]]:
-    """The forward hooks that apply: id, hook, whether it wants keyword arguments, whether it runs after an exception too."""
+    """The forward hooks that apply: id, hook, whether it takes keyword arguments, whether it runs after an exception too."""
     with_kwargs, always = module._forward_hooks_with_kwargs, module._forward_hooks_always_called
     hooks = [(key, hook, key in with_kwargs, key in always) for key, hook in module._forward_hooks.items()]
     if _global_forward_hooks:
@@ -379,7 +379,7 @@ def _forward_hooks_of(module: Module) -> list[tuple[int, Hook, bool, bool]]:
 
 
 def _call_remaining(module: Module, args: tuple[Any, ...], kwargs: dict[str, Any], called: set[int]) -> None:
-    """After an exception: call the hooks that asked for it and have not run, without hiding that exception."""
+    """After an exception, call the hooks with ``always_call`` that have not run, without hiding that exception."""
     for key, hook, with_kwargs, always in _forward_hooks_of(module):
         if not always or key in called:
             continue

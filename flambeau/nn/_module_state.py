@@ -71,7 +71,7 @@ class StateMethods:
 
         Source: torch.nn.Module.register_state_dict_post_hook.
         """
-        hook._from_public_api = True  # type: ignore[attr-defined]  # tells it from hooks that may return another dictionary
+        hook._from_public_api = True  # type: ignore[attr-defined]  # hooks without this mark may return another dictionary
         return RemovableHandle.add(self._state_dict_hooks, hook)
 
     def _register_state_dict_hook(self, hook: Hook) -> RemovableHandle:

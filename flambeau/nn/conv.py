@@ -105,7 +105,7 @@ class _ConvNd(Module):
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         super().__setstate__(state)
-        self.__dict__.setdefault("padding_mode", "zeros")  # older files do not know padding modes
+        self.__dict__.setdefault("padding_mode", "zeros")  # older files have no padding mode
 
 
 def _pad_argument(padding: str | tuple[int, ...], kernel_size: tuple[int, ...], dilation: tuple[int, ...]) -> tuple[int, ...]:

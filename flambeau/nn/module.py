@@ -145,7 +145,7 @@ class Module(HookMethods, ConvertMethods, StateMethods):
                     f"Cannot assign non-leaf Tensor to parameter '{name}'. Model parameters must be created explicitly. To express "
                     f"'{name}' as a function of another Tensor, compute the value in the forward() method."
                 )
-            param = _ask(hooks._global_parameter_registration_hooks, self, name, param)
+            param = _run_registration_hooks(hooks._global_parameter_registration_hooks, self, name, param)
         self._parameters[name] = param
         install(ParameterSlot, name, type(self), Module.__getattr__)
 
@@ -167,7 +167,7 @@ class Module(HookMethods, ConvertMethods, StateMethods):
         if tensor is not None:
             if not isinstance(tensor, Tensor):
                 raise TypeError(f"cannot assign '{_typename(tensor)}' object to buffer '{name}' (torch Tensor or None required)")
-            tensor = _ask(hooks._global_buffer_registration_hooks, self, name, tensor)
+            tensor = _run_registration_hooks(hooks._global_buffer_registration_hooks, self, name, tensor)
         self._buffers[name] = tensor
         if persistent:
             self._non_persistent_buffers_set.discard(name)
@@ -191,7 +191,7 @@ class Module(HookMethods, ConvertMethods, StateMethods):
     register_module = add_module
 
     def _set_module(self, name: str, module: Module | None) -> None:
-        self._modules[name] = _ask(hooks._global_module_registration_hooks, self, name, module)
+        self._modules[name] = _run_registration_hooks(hooks._global_module_registration_hooks, self, name, module)
         install(ModuleSlot, name, type(self), Module.__getattr__)
 
     def _check_name(self, kind: str, name: Any, registry: dict[str, Any]) -> None:
@@ -242,7 +242,7 @@ class Module(HookMethods, ConvertMethods, StateMethods):
             super().__setattr__(name, value)
 
     def _assign_buffer(self, name: str, value: Any) -> None:
-        """``self.name = value`` where ``name`` is a buffer or ``value`` asks to become one."""
+        """``self.name = value`` where ``name`` is a buffer or ``value`` is an ``nn.Buffer``."""
         if value is not None and not isinstance(value, Tensor):
             raise TypeError(f"cannot assign '{_typename(value)}' as buffer '{name}' (torch.nn.Buffer, torch.Tensor or None expected)")
         if value is not None and getattr(value, "_is_buffer", False):
@@ -555,8 +555,8 @@ def _indented(text: str) -> str:
     return text.replace("\n", "\n  ")
 
 
-def _ask(registration_hooks: dict[int, Any], module: Module, name: str, value: Any) -> Any:
-    """``value`` after the registration hooks."""
+def _run_registration_hooks(registration_hooks: dict[int, Any], module: Module, name: str, value: Any) -> Any:
+    """Call the hooks with a new member; ``value``, or what the last hook that returned something replaced it by."""
     for hook in registration_hooks.values():
         replaced = hook(module, name, value)
         if replaced is not None:

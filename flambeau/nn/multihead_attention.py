@@ -131,7 +131,7 @@ class MultiheadAttention(Module):
     ) -> tuple[Tensor, Tensor | None]:
         """The result of attention and its weights; the arguments are those of ``multi_head_attention_forward``.
 
-        Nested tensors attend within their sequences, where there are no masks and no weights are asked for.
+        Nested tensors attend within their sequences; this needs ``need_weights=False`` and no masks.
         """
         if query.is_nested or key.is_nested or value.is_nested:
             self._check_nested(attn_mask is not None or key_padding_mask is not None or is_causal, need_weights)

@@ -121,7 +121,7 @@ class UninitializedTensorMixin:
             return result.as_subclass(cls) if cls.cls_to_become is Tensor and type(result) is Tensor else result
         _complain(func)
 
-    # methods that call no operation, so that nobody is asked about them
+    # methods that call no operation, so that ``__torch_function__`` is not called for them
     requires_grad_, backward, tolist, item = map(_refused, ("requires_grad_", "backward", "tolist", "item"))
     numel, nelement, dim, ndimension, __len__ = map(_refused, ("numel", "nelement", "dim", "ndimension", "__len__"))
 

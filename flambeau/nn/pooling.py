@@ -96,12 +96,13 @@ class MaxPool3d(_MaxPoolNd):
 
 
 class _MaxUnpoolNd(Module):
-    """Puts the values that MaxPool{dims}d gave back where they were, zeros elsewhere.
+    """Puts the values that MaxPool{dims}d returned to their former positions, and zeros elsewhere.
 
     Args:
         kernel_size, stride, padding: those of the pooling.
     Shape:
-        What MaxPool{dims}d gives, twice (values and indices), to what it takes; ``output_size`` tells sizes apart that pool alike.
+        Two tensors of the shape that MaxPool{dims}d returns (values and indices) become one of the shape that it takes. Several sizes
+        may be pooled to one; ``output_size`` chooses among them.
     Source: torch.nn.MaxUnpool{dims}d.
     """
 

@@ -180,7 +180,7 @@ class RNNBase(Module):
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         super().__setstate__(state)
-        self.__dict__.setdefault("proj_size", 0)  # older files do not know projections
+        self.__dict__.setdefault("proj_size", 0)  # older files have no projections
         if "_flat_weights" not in self.__dict__:
             self._flat_weights = [getattr(self, name, None) for name in self._flat_weights_names]
         self._flat_weight_refs = _references(self._flat_weights)

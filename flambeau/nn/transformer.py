@@ -40,7 +40,7 @@ def _get_seq_len(src: Tensor, batch_first: bool) -> int | None:
 
 
 def _detect_is_causal_mask(mask: Tensor | None, is_causal: bool | None = None, size: int | None = None) -> bool:
-    """Whether ``mask`` is the causal mask: what the caller says, or what a look at it shows where nothing is said."""
+    """Whether ``mask`` is the causal mask: ``is_causal``, or when that is None, a comparison of the values."""
     if is_causal is not None or mask is None:
         return is_causal is True
     causal = _generate_square_subsequent_mask(mask.size(-2) if size is None else size, device=mask.device, dtype=mask.dtype)

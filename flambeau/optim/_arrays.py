@@ -214,8 +214,7 @@ def note_writes(rows: list[Row]) -> None:
             storage.changed = now
 
 
-# Getting a kernel takes milliseconds, so that small steps ask for it only when they have come to some dozens. A row's calls cost as much
-# as 512 elements.
+# Building a kernel takes milliseconds, so small steps do so only after some dozens of them. A row's calls cost as much as 512 elements.
 @native.part("optim.step", work="sum([grad.size + 512 for _, grad in rows])", budget=True)
 def update(form: Any, rows: Rows, numbers: list[tuple[float, ...]]) -> None:
     """Update all rows: long ones in blocks and short ones in packs of about a block.

@@ -49,7 +49,7 @@ class Step(NamedTuple):
 
     @property
     def has_place(self) -> bool:
-        """Whether the value is written where it is told to be."""
+        """Whether the value can be written to a given array (``out=``)."""
         return not self.is_number and isinstance(self.function, np.ufunc)
 
 

@@ -50,13 +50,13 @@ LATER_OPTIONS = {
 }
 
 
-def complete_docstring(kind: type) -> None:
+def complete_docstring(cls: type) -> None:
     """Let the section ``Args`` of a class's docstring have all arguments of ``__init__``: those it lacks get the common text."""
-    text, *sections = re.split(r"^(?=[A-Z]\w+:)", inspect.cleandoc(kind.__doc__ or ""), flags=re.MULTILINE)
+    text, *sections = re.split(r"^(?=[A-Z]\w+:)", inspect.cleandoc(cls.__doc__ or ""), flags=re.MULTILINE)
     own = "".join([section for section in sections if section.startswith("Args:")])
     texts = ARGUMENTS | dict(re.findall(r"^ {4}(\w+): (.*(?:\n {8}.*)*)", own, re.MULTILINE))
-    listed = [f"    {name}: {texts[name]}\n" for name in inspect.signature(kind).parameters if name in texts]
-    kind.__doc__ = "".join([text, "Args:\n", *listed, *[section for section in sections if section not in own]])
+    listed = [f"    {name}: {texts[name]}\n" for name in inspect.signature(cls).parameters if name in texts]
+    cls.__doc__ = "".join([text, "Args:\n", *listed, *[section for section in sections if section not in own]])
 
 
 def check_lr(lr: float | Tensor) -> None:
@@ -216,7 +216,7 @@ def scalar_dtype(fused: bool = False) -> dtype:
 
 
 def new_scalar(value: float, param: Tensor, group: dict[str, Any]) -> Tensor:
-    """A 0-d counter for ``param``; on the CPU, where reading it is cheap, unless the group wants it on the device."""
+    """A 0-d counter for ``param``; on the CPU, where reading it is cheap, unless the group is fused or capturable."""
     fused = bool(group.get("fused"))
     device = param.device if fused or group.get("capturable") else "cpu"
     return ops.tensor(value, dtype=scalar_dtype(fused), device=device)

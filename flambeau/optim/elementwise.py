@@ -1,8 +1,8 @@
 """Optimizers that work element by element: each is one rule, which runs on tensors, on arrays, and as a kernel.
 
-A class says what its state is called (``_moments``, ``_counters``), how its options and counters become a step's numbers (``_numbers``),
-and how a parameter's new value follows from them (``_rule``); docs/kernels.md has a whole one. One rule runs in three ways (``f`` has the
-words that are no operators, see ``_words``):
+A class names the entries of its state (``_moments``, ``_counters``), and defines how options and counters become a step's numbers
+(``_numbers``) and how a parameter's new value follows from them (``_rule``). docs/kernels.md has a complete example. One rule is executed
+in three modes (``f`` has the functions that are no operators, see ``_words``):
 
     usual tensors, large or often    numbers and arrays are symbols, the rule is run once and becomes a kernel of kernels;
                                      numbers are its arguments, so that another learning rate or count needs no other kernel
@@ -32,7 +32,7 @@ class Form:
     """A rule of which everything is decided but its numbers.
 
     Args:
-        kind: the optimizer.
+        optimizer_class: class of the optimizer.
         kept: which of its moments there are.
         names: of what ``_numbers`` gives, and of the decays that all optimizers have.
         terms: what they are: ``NUMBER``, or the value itself, which decides what the rule does at all.
@@ -42,8 +42,8 @@ class Form:
 
     __slots__ = ("fixed", "names", "present", "rule")
 
-    def __init__(self, kind: type[ElementwiseOptimizer], kept: tuple[str, ...], names: tuple[str, ...], terms: tuple[Any, ...]):
-        self.rule, self.present = kind._rule, [name in kept for name in kind._moments]
+    def __init__(self, optimizer_class: type[ElementwiseOptimizer], kept: tuple[str, ...], names: tuple[str, ...], terms: tuple[Any, ...]):
+        self.rule, self.present = optimizer_class._rule, [name in kept for name in optimizer_class._moments]
         self.names = [name for name, term in zip(names, terms, strict=True) if term is NUMBER]
         self.fixed = {name: term for name, term in zip(names, terms, strict=True) if term is not NUMBER}
 
@@ -249,14 +249,14 @@ _UNUSED = {
 }
 
 
-def functional(kind: type[ElementwiseOptimizer], entries: str) -> Callable[[Any], Callable[..., None]]:
+def functional(optimizer_class: type[ElementwiseOptimizer], entries: str) -> Callable[[Any], Callable[..., None]]:
     """A decorator that makes the function under which PyTorch has one step of an optimizer over lists of tensors.
 
     What is decorated has the signature (parameters, gradients, lists of state entries, flags, ``*``, options) and, as its docstring, an
     example; the optimizer does the rest.
 
     Args:
-        kind: the optimizer.
+        optimizer_class: class of the optimizer.
         entries: which state entries the lists have, in their order.
     """
 
@@ -275,7 +275,7 @@ def functional(kind: type[ElementwiseOptimizer], entries: str) -> Callable[[Any]
                     given[whole] = tuple([given[part] for part in parts])
             check_steps(given.get("state_steps", ()))
             states = [{name: column[i] for name, column in zip(names, columns, strict=True) if column} for i in range(len(params))]
-            kind._update_tensors(given, params, grads, states)
+            optimizer_class._update_tensors(given, params, grads, states)
             for name, column in zip(names, columns, strict=True):
                 for i in range(len(column)):
                     column[i] = states[i][name]
@@ -283,22 +283,22 @@ def functional(kind: type[ElementwiseOptimizer], entries: str) -> Callable[[Any]
         update.__name__ = update.__qualname__ = form.__name__
         update.__module__ = form.__module__
         update.__signature__ = signature  # type: ignore[attr-defined]
-        update.__doc__ = _described(form, kind.__name__, lists, list(signature.parameters))
+        update.__doc__ = _described(form, optimizer_class.__name__, lists, list(signature.parameters))
         return update
 
     return stepping
 
 
-def _described(form: Any, kind: str, lists: list[str], names: list[str]) -> str:
+def _described(form: Any, class_name: str, lists: list[str], names: list[str]) -> str:
     """The docstring of a function of that name over lists: its arguments, and its example."""
     rows = {
         ", ".join(lists[:2]): "the tensors to update, and their gradients of the same shapes.",
         ", ".join(lists[2:]): "a list for each entry of the state, in the order of the tensors.",
-        ", ".join(name for name in names if name not in (*lists, *_UNUSED)): f"as in :class:`{kind}`.",
+        ", ".join(name for name in names if name not in (*lists, *_UNUSED)): f"as in :class:`{class_name}`.",
         **{name: text for name, text in _UNUSED.items() if name in names},
     }
     described = "\n    ".join(f"{name}: {text}" for name, text in rows.items())
-    return f"""Update ``params``, their state and the counters in place by one step of {kind}.
+    return f"""Update ``params``, their state and the counters in place by one step of {class_name}.
 
 Args:
     {described}

@@ -82,8 +82,8 @@ def _type_name(value: object) -> str:
     """The dotted type name used in error texts; tensors are named by their legacy type."""
     if isinstance(value, Tensor):
         return value.type()
-    kind = type(value)
-    return kind.__qualname__ if kind.__module__ == "builtins" else f"{kind.__module__}.{kind.__qualname__}"
+    cls = type(value)
+    return cls.__qualname__ if cls.__module__ == "builtins" else f"{cls.__module__}.{cls.__qualname__}"
 
 
 class Optimizer:

@@ -1,6 +1,6 @@
 """Run an ordinary PyTorch program on flambeau: ``python -m flambeau script.py args...``.
 
-A finder at the head of ``sys.meta_path`` answers for ``torch`` and ``torchvision`` and everything below them with flambeau's own module
+A finder at the head of ``sys.meta_path`` resolves ``torch`` and ``torchvision`` and everything below them to flambeau's own module
 objects, so that ``import torch.nn as nn``, ``from torch.nn import functional`` and ``importlib.import_module("torch.utils.data")`` all give
 the module that ``import flambeau`` gives: ``torch.nn is flambeau.nn``. Nothing outside the process is touched.
 
@@ -12,8 +12,9 @@ In a program of one's own::
     with flambeau.runner.install():  # or: only inside the block
         import somebodys_model
 
-``importlib.metadata`` answers for both too. Processes that the program starts mean flambeau as well: those of ``multiprocessing`` by their
-command line, others by ``PYTHONPATH``, which gets the folder ``shim``. ``distribution`` writes the same into an environment for good.
+``importlib.metadata`` finds both too. In processes that the program starts, the names mean flambeau as well. Those of ``multiprocessing``
+get it by their command line, others by ``PYTHONPATH``, to which the folder ``shim`` is added. ``distribution`` writes the same into an
+environment permanently.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ __all__ = ["install", "main", "Installation"]
 
 PACKAGE = __name__.partition(".")[0]
 ALIASES = {"torch": PACKAGE, "torchvision": f"{PACKAGE}.vision"}
-RENAMED: dict[type, str] = {}  # types that tell an aliased module as theirs, and what they told before
+RENAMED: dict[type, str] = {}  # types whose ``__module__`` is an aliased one, and their former ``__module__``
 
 USAGE = """usage: python -m flambeau script.py [argument ...]
        python -m flambeau -m package.module [argument ...]
@@ -157,13 +158,13 @@ class Installation:
 
 
 def rename_tensors(module: ModuleType) -> None:
-    """Have the package and the types of tensors and parameters tell PyTorch's names.
+    """Give the package and the types of tensors and parameters PyTorch's names.
 
     Packages compare ``torch.__name__`` with "torch", and look for "torch" in ``str(type(x))``.
     """
-    for kind, name in ((module.Tensor, "torch"), (module.nn.Parameter, "torch.nn.parameter")):
-        RENAMED.setdefault(kind, kind.__module__)
-        kind.__module__ = name
+    for cls, name in ((module.Tensor, "torch"), (module.nn.Parameter, "torch.nn.parameter")):
+        RENAMED.setdefault(cls, cls.__module__)
+        cls.__module__ = name
     module.__name__ = "torch"  # last: submodules are imported by the package's own name
 
 
@@ -201,8 +202,8 @@ def install() -> Installation:
     return installation
 
 
-# ``importlib.util.find_spec`` asks whether a module exists, and None is its answer for no. The finder cannot give that answer: the next one
-# would be asked, and might find PyTorch's module.
+# ``importlib.util.find_spec`` returns None for a module that does not exist. The finder cannot return None: the next finder would be tried,
+# and might find PyTorch's module.
 def hook_find_spec() -> None:
     """Have ``find_spec`` deny what flambeau does not have."""
     original = importlib.util.find_spec
@@ -224,7 +225,7 @@ def unhook_find_spec() -> None:
     importlib.util.find_spec = getattr(importlib.util.find_spec, "__wrapped__", importlib.util.find_spec)
 
 
-# multiprocessing's spawned children run the main script again, from a fresh interpreter that knows nothing of the aliasing. Their command
+# multiprocessing's spawned children run the main script again, from a fresh interpreter without the aliasing. Their command
 # line is the one place where it can be switched on before that script is read; the fork server imports a list of modules instead.
 CHILD = "flambeau.runner.aliased"
 

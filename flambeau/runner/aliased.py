@@ -1,4 +1,4 @@
-"""Importing this module makes ``torch`` mean flambeau: for child processes, which can be told what to import and little else."""
+"""Importing this module makes ``torch`` mean flambeau: for child processes, for which one can set what to import and little else."""
 
 from . import install
 

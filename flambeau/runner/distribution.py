@@ -84,7 +84,7 @@ def write_shim(folder: Path, name: str, root: str | None = None) -> list[Path]:
 
 
 class AliasDistribution(metadata.Distribution):
-    """A distribution as ``importlib.metadata`` is told of it where it lies nowhere: a name, a version and no files."""
+    """A distribution that exists in ``importlib.metadata`` only, not on disk: a name, a version and no files."""
 
     def __init__(self, name: str) -> None:
         self.alias = name
@@ -143,7 +143,7 @@ def check_free(folder: Path, name: str) -> None:
 
 
 def is_importable_from(folder: Path) -> bool:
-    """Whether flambeau is installed, so that a Python that knows nothing of this checkout finds it."""
+    """Whether flambeau is installed, so that a Python outside of this checkout finds it."""
     return any(metadata.distributions(name="flambeau", path=[str(folder)]))
 
 

@@ -43,11 +43,11 @@ class _Rules:
     check_layout: bool
     check_stride: bool
 
-    def tolerances(self, *kinds: DType) -> tuple[float, float]:
+    def tolerances(self, *types: DType) -> tuple[float, float]:
         """``rtol`` and ``atol`` as given, or the larger ones of the dtypes."""
         if self.rtol is not None and self.atol is not None:
             return self.rtol, self.atol
-        pairs = [_TOLERANCES.get(str(kind).removeprefix("torch."), (0.0, 0.0)) for kind in kinds]
+        pairs = [_TOLERANCES.get(str(dtype).removeprefix("torch."), (0.0, 0.0)) for dtype in types]
         return max(pair[0] for pair in pairs), max(pair[1] for pair in pairs)
 
 
@@ -139,12 +139,12 @@ def _pairs(actual: Any, expected: Any, rules: _Rules, where: str) -> Any:
         raise TypeError(f"No comparison pair was able to handle inputs of type {type(actual)} and {type(expected)}.{_place(where)}")
 
 
-def _are(actual: Any, expected: Any, kinds: Any) -> bool:
-    return isinstance(actual, kinds) and isinstance(expected, kinds)
+def _are(actual: Any, expected: Any, classes: Any) -> bool:
+    return isinstance(actual, classes) and isinstance(expected, classes)
 
 
-def _are_any(actual: Any, expected: Any, kinds: Any) -> bool:
-    return isinstance(actual, kinds) or isinstance(expected, kinds)
+def _are_any(actual: Any, expected: Any, classes: Any) -> bool:
+    return isinstance(actual, classes) or isinstance(expected, classes)
 
 
 def _sorted(keys: list[Any]) -> list[Any]:

@@ -5,13 +5,13 @@ What CuPy refuses is refused here (read off CuPy 14.2):
 - no implicit conversion: ``np.asarray(array)``, the buffer protocol and ``__array_interface__`` are errors;
 - a NumPy array beside a device array is a TypeError, 0-d ones too; NumPy *scalars* and Python numbers are welcome, and an index may be
   a NumPy array;
-- results are arrays always: a full reduction and an element are 0-d device arrays, never scalars;
+- results are always arrays: a full reduction and an element are 0-d device arrays, never scalars;
 - ufuncs' ``reduce`` and ``accumulate`` of add and multiply only, ``at`` of seven and of some dtypes, no ``where=``, no ``initial=``;
   ``where`` makes float32 of bfloat16;
 - functions that go by a method take arrays alone, no numbers or tuples; arrays are joined with arrays, not with lists; systems of equations
   come with right sides of as many dimensions;
 - a ufunc's result lies row by row, or column by column where its operands do;
-- ``flags`` know three fields; functions that CuPy has not are not here either.
+- ``flags`` have three fields; functions that CuPy lacks are missing here too.
 
 ``reads.count`` is how often the host read a value, which on a GPU waits for the device, and ``reads.copies`` how many of these were whole
 arrays: such an operation is computed on the host.
@@ -69,7 +69,7 @@ class Flags:
 
 
 class DeviceArray(NDArrayOperatorsMixin):
-    """A strided, mutable array on a device; subclasses say which, in ``_placed`` and ``_used``. Operators are calls of ufuncs."""
+    """A strided, mutable array on a device; subclasses determine which, in ``_placed`` and ``_used``. Operators are calls of ufuncs."""
 
     __slots__ = ("__weakref__", "_host")
     _host: np.ndarray
@@ -237,30 +237,30 @@ for _name in _METHODS:
     _method(_name)
 
 
-def call(kind: type[DeviceArray], function: Any, args: Any, kwargs: dict[str, Any]) -> Any:
-    """One of NumPy's functions, over arrays of class ``kind``."""
-    if function is not np.where and function is not np.copyto:  # the two that know ``where``
+def call(cls: type[DeviceArray], function: Any, args: Any, kwargs: dict[str, Any]) -> Any:
+    """One of NumPy's functions, over arrays of class ``cls``."""
+    if function is not np.where and function is not np.copyto:  # the two that take ``where``
         _refuse(kwargs)
     name: str = function.__name__
     first: Any = args[0] if args else None
-    if name in _METHODS and args and first.__class__ is not kind and function.__module__ == "numpy":
+    if name in _METHODS and args and first.__class__ is not cls and function.__module__ == "numpy":
         raise TypeError(f"'a' must be a cupy.ndarray object, not {type(first)}.")
-    if name in ("concatenate", "stack") and any(part.__class__ is not kind for part in first):
-        raise TypeError(f"Unsupported type {next(type(part) for part in first if part.__class__ is not kind)}")
+    if name in ("concatenate", "stack") and any(part.__class__ is not cls for part in first):
+        raise TypeError(f"Unsupported type {next(type(part) for part in first if part.__class__ is not cls)}")
     if name == "solve" and first.ndim > 2 and args[1].shape[: first.ndim - 1] != first.shape[:-1]:
         raise ValueError("a must have (..., M, M) shape and b must have (..., M, K) for multidimensional b")
     if name == "where" and len(args) == 3:
-        kinds = {part.dtype.kind for part in args[1:] if part.__class__ is kind}
+        kinds = {part.dtype.kind for part in args[1:] if part.__class__ is cls}
         if kinds == {"V"}:
-            return kind._put(function(*kind._take(tuple(args))).astype(np.float32))
-    if name in _VIEWS and first.__class__ is kind:
-        return kind._put(function(first._host, *args[1:], **kwargs), first)
+            return cls._put(function(*cls._take(tuple(args))).astype(np.float32))
+    if name in _VIEWS and first.__class__ is cls:
+        return cls._put(function(first._host, *args[1:], **kwargs), first)
     out = kwargs.get("out")
-    result = function(*kind._take(tuple(args)), **kind._take(kwargs))
-    return out if out is not None else kind._put(result)
+    result = function(*cls._take(tuple(args)), **cls._take(kwargs))
+    return out if out is not None else cls._put(result)
 
 
-def call_ufunc(kind: type[DeviceArray], ufunc: Any, method: str, inputs: Any, kwargs: dict[str, Any]) -> Any:
+def call_ufunc(cls: type[DeviceArray], ufunc: Any, method: str, inputs: Any, kwargs: dict[str, Any]) -> Any:
     """A ufunc as ``cupy.ndarray.__array_ufunc__`` runs it."""
     name = ufunc.__name__
     out = kwargs.pop("out", None)
@@ -277,16 +277,16 @@ def call_ufunc(kind: type[DeviceArray], ufunc: Any, method: str, inputs: Any, kw
         array, index, *rest = inputs
         if array.dtype.name not in SCATTERED[name]:
             raise TypeError(f"cupy.{name}.at only supports {', '.join(sorted(SCATTERED[name]))} as data type")
-        ufunc.at(kind._take(array), kind._take_index(index), *kind._take(rest))
+        ufunc.at(cls._take(array), cls._take_index(index), *cls._take(rest))
         return None
     if name in _COMPARISONS:  # NumPy hands a scalar left of an operator over as a 0-d array (numpy/numpy#12142); CuPy takes its value
         inputs = [value.item() if value.__class__ is np.ndarray and not value.ndim else value for value in inputs]
-    hosts = kind._take(list(inputs))
+    hosts = cls._take(list(inputs))
     if out is None:
         result = getattr(ufunc, method)(*hosts, **kwargs)
-        return kind._put(_in_cupys_order(result, hosts) if method == "__call__" else result)
+        return cls._put(_in_cupys_order(result, hosts) if method == "__call__" else result)
     outs = out if isinstance(out, tuple) else (out,)
-    getattr(ufunc, method)(*hosts, out=tuple(kind._take(list(outs))) if method == "__call__" else kind._take(outs[0]), **kwargs)
+    getattr(ufunc, method)(*hosts, out=tuple(cls._take(list(outs))) if method == "__call__" else cls._take(outs[0]), **kwargs)
     return outs[0] if len(outs) == 1 else outs
 
 

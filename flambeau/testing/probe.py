@@ -39,7 +39,7 @@ xp = Namespace(raw)
 class Probe(Kind):
     """The kind of the tests' device.
 
-    Source: the kind of CUDA's arrays, which it stands in for.
+    Source: the array kind of CUDA, which it stands in for.
     Example:
         >>> probe.name, probe.to_host(raw.asarray(np.ones(2))).tolist()
         ('privateuseone', [1.0, 1.0])

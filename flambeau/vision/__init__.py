@@ -1,6 +1,6 @@
 """Datasets, models, transforms and utilities for images: ``torchvision``'s names.
 
-Nothing here is imported with ``import flambeau``, and each subpackage comes in when it is first asked for. Images are read and
+Nothing here is imported with ``import flambeau``, and each subpackage is imported when it is first used. Images are read and
 written by Pillow (``pip install flambeau[vision]``).
 """
 

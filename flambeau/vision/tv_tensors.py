@@ -1,6 +1,6 @@
-"""Tensors that say what they show: images, videos, masks, bounding boxes and key points.
+"""Tensors with a meaning: images, videos, masks, bounding boxes and key points.
 
-A transform of :mod:`~flambeau.vision.transforms.v2` treats each kind in its own way. Operations on them return plain tensors, except for
+A transform of :mod:`~flambeau.vision.transforms.v2` treats each class differently. Operations on them return plain tensors, except for
 ``clone``, ``to``, ``detach``, ``requires_grad_`` and ``pin_memory``; :func:`set_return_type` changes that.
 """
 
@@ -20,7 +20,7 @@ from ..utils._pytree import tree_flatten
 __all__ = ["BoundingBoxFormat", "BoundingBoxes", "Image", "KeyPoints", "Mask", "TVTensor", "Video", "is_rotated_bounding_format"]
 __all__ += ["set_return_type", "wrap"]
 
-_keeps_kind = False  # whether every operation returns its input's kind
+_keeps_kind = False  # whether every operation returns its input's class
 _ALWAYS_KEEP_KIND = {getattr(Tensor, name) for name in ("clone", "to", "detach", "requires_grad_", "pin_memory")}
 
 
@@ -39,9 +39,9 @@ class _Restored:
 
 
 def set_return_type(return_type: str) -> _Restored:
-    """Set what operations on these tensors return: ``'Tensor'``, as at first, or ``'TVTensor'``, their own kind.
+    """Set what operations on these tensors return: ``'Tensor'``, as at first, or ``'TVTensor'``, their own class.
 
-    Transforms return the kind they are given whatever is set.
+    Transforms return the class of their input whatever is set.
 
     Args:
         return_type: ``'Tensor'`` or ``'TVTensor'``.
@@ -75,7 +75,7 @@ def _of_plain(name: str) -> Any:
 
 
 class TVTensor(Tensor):
-    """The base of all kinds; a kind of one's own derives from it. Source: torchvision.tv_tensors.TVTensor.
+    """The base class of all of them, and of classes that programs add. Source: torchvision.tv_tensors.TVTensor.
 
     Example:
         >>> class Depth(TVTensor): ...
@@ -84,7 +84,7 @@ class TVTensor(Tensor):
     """
 
     _known: tuple[str, ...] = ()  # attributes besides the elements
-    _wrap: ClassVar[Callable[..., Any]]  # of kinds that have such: sets them
+    _wrap: ClassVar[Callable[..., Any]]  # sets the attributes of classes that have some
 
     @staticmethod
     def _to_tensor(data: Any, dtype: Any = None, device: Any = None, requires_grad: bool | None = None) -> Tensor:
@@ -102,7 +102,7 @@ class TVTensor(Tensor):
 
     @classmethod
     def wrap(cls, tensor: Tensor, like: Any, **kwargs: Any) -> Any:
-        """``tensor`` as this kind, with what ``like`` knows besides its elements."""
+        """``tensor`` as an instance of this class, with the attributes of ``like``."""
         if not cls._known:
             return tensor.as_subclass(cls)
         return cls._wrap(tensor, **{name: kwargs.get(name, getattr(like, name)) for name in cls._known})
@@ -156,7 +156,7 @@ class Image(TVTensor):
 
     Args:
         data: what becomes a tensor, or a PIL image; ``(H, W)`` becomes ``(1, H, W)``.
-        dtype, device: those of ``data`` unless told.
+        dtype, device: those of ``data`` when None.
         requires_grad: that of a tensor ``data``, otherwise False.
     Raises:
         ValueError: fewer than two dimensions.
@@ -247,7 +247,7 @@ def is_rotated_bounding_format(format: BoundingBoxFormat | str) -> bool:
 
 
 def _described_output(kind: type[TVTensor], output: Any, args: Any, kwargs: Any) -> Any:
-    """A call's results as tensors of this kind, described as the first of its operands that is one."""
+    """A call's results as tensors of this class, with the attributes of the first operand that is one."""
     operands, _ = tree_flatten((tuple(args), kwargs or {}))
     like = next(operand for operand in operands if isinstance(operand, kind))
     described = {name: getattr(like, name) for name in kind._known}
@@ -366,14 +366,14 @@ class KeyPoints(TVTensor):
 
 
 def wrap(wrappee: Tensor, *, like: Any, **kwargs: Any) -> Any:
-    """``wrappee`` as a tensor of ``like``'s kind, described as ``like`` is.
+    """``wrappee`` as a tensor of ``like``'s class, with the attributes of ``like``.
 
     Args:
         wrappee: a plain tensor.
-        like: the tensor whose kind it gets.
+        like: the tensor whose class it gets.
         kwargs: what is described otherwise, ``canvas_size`` for example.
     Returns:
-        A tensor of the kind and the shape of ``wrappee``.
+        A tensor of the class of ``like`` and the shape of ``wrappee``.
     Source: torchvision.tv_tensors.wrap.
     Example:
         >>> like = Image(torch.ones(3, 2, 2))

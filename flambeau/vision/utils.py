@@ -115,7 +115,7 @@ def save_image(tensor: Tensor | list[Tensor], fp: str | os.PathLike[str] | IO[by
         format: of the file; by the name's ending when None.
         kwargs: further arguments of :func:`make_grid`.
     Raises:
-        ValueError: a format that Pillow cannot tell or does not know.
+        ValueError: a format that Pillow cannot infer or does not support.
     Source: torchvision.utils.save_image.
     Example:
         >>> import io
@@ -176,7 +176,7 @@ def draw_bounding_boxes(
         image: ``(3, H, W)`` or ``(1, H, W)``, uint8, or floating point in [0, 1].
         boxes: ``(N, 4)``, x and y of the upper left and the lower right corner, or ``(N, 8)``, x and y of four corners; in pixels.
         labels: a text for each box.
-        colors: of the boxes: a list, or one for all; names that Pillow knows, ``"#FF00FF"``, or red, green and blue from 0 to 255.
+        colors: of the boxes: a list, or one for all; names that Pillow supports, ``"#FF00FF"``, or red, green and blue from 0 to 255.
         fill: fill the boxes, translucently.
         width: of the lines.
         font: file of a TrueType font; Pillow's own when None.

@@ -47,7 +47,7 @@ def _is_tracing() -> bool:
 
 
 def _disabled_torch_function_impl(func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-    """``__torch_function__`` of a subclass that wants none: ``func`` as if its arguments were plain."""
+    """``__torch_function__`` of a subclass that overrides nothing: call ``func`` as if its arguments were plain tensors."""
     with DisableTorchFunctionSubclass():
         return func(*args, **(kwargs or {}))
 

@@ -1,4 +1,4 @@
-"""``torch._dynamo``: what programs tell the compiler's first half, which is not there: everything runs as it is written."""
+"""``torch._dynamo``: settings and hints for the compiler's front end. There is none here: everything runs eagerly."""
 
 from __future__ import annotations
 

@@ -254,8 +254,8 @@ def initialize(
         models: a model or a list of models, changed in place.
         optimizers: an optimizer or a list of optimizers, changed in place.
         enabled: False for leaving everything as it is.
-        opt_level: one of the levels ``"O0"`` to ``"O3"``; the module's table says what they are.
-        cast_model_type, patch_torch_functions, keep_batchnorm_fp32, master_weights, loss_scale: in place of what the level says: the
+        opt_level: one of the levels ``"O0"`` to ``"O3"``; see the module's table.
+        cast_model_type, patch_torch_functions, keep_batchnorm_fp32, master_weights, loss_scale: override the level's settings: the
             models' dtype; whether autocast chooses dtypes; whether batch norm stays in float32; whether the optimizers step on float32
             copies; ``"dynamic"`` or a number.
         cast_model_outputs: dtype of what the models return; float32 when None.

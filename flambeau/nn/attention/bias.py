@@ -1,4 +1,4 @@
-"""Causal masks that know their shape and hold no memory. Source: torch.nn.attention.bias."""
+"""Causal masks that are stored as a shape only. Source: torch.nn.attention.bias."""
 
 from __future__ import annotations
 

@@ -80,7 +80,7 @@ def clip_grads_with_norm_(parameters: Tensors, max_norm: float, total_norm: Tens
     if not grads:
         return
     with no_grad():
-        # 1e-6 keeps the factor finite at norm 0. Multiplying by 1 costs less than asking first whether there is anything to do.
+        # 1e-6 keeps the factor finite at norm 0. Multiplying by 1 costs less than testing first whether it is needed.
         factor = (float(max_norm) / (total_norm + 1e-6)).clamp(max=1.0)
         if _scale_arrays(grads, factor):
             return

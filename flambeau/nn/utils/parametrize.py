@@ -217,7 +217,7 @@ def _getstate(self: Module) -> Any:
 
 
 def _deepcopy(self: Any, memo: dict[int, Any]) -> Any:
-    """A copy of the same class, which ``copy.deepcopy`` would ask for its state."""
+    """A copy of the same class; the default ``copy.deepcopy`` would call ``__getstate__``, which raises."""
     if id(self) in memo:
         return memo[id(self)]
     replica = self.__new__(type(self))

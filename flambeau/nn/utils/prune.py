@@ -17,10 +17,10 @@ from .convert_parameters import parameters_to_vector
 
 
 class BasePruningMethod(ABC):
-    """A way to prune, and the hook of a parameter that is pruned that way.
+    """A method of pruning, and the forward hook of a parameter that is pruned by it.
 
-    A subclass says in ``PRUNING_TYPE`` what its masks are computed from (``"unstructured"``: the elements that are left,
-    ``"structured"``: the channels that are left, ``"global"``: everything), and defines ``compute_mask``.
+    A subclass defines ``compute_mask``, and states in ``PRUNING_TYPE`` what its masks are computed from (``"unstructured"``: the elements
+    that are left, ``"structured"``: the channels that are left, ``"global"``: everything).
 
     Source: torch.nn.utils.prune.BasePruningMethod.
     Example:
@@ -388,7 +388,7 @@ class LnStructured(_Channels):
 
 
 class CustomFromMask(BasePruningMethod):
-    """Prunes what a given mask says.
+    """Prunes the elements where a given mask is zero.
 
     Args:
         mask: ones where elements stay, of the parameter's shape.

@@ -52,7 +52,7 @@ class SpectralNorm:
         return weight.movedim(self.dim, 0).reshape(weight.size(self.dim), -1)
 
     def compute_weight(self, module: Any, do_power_iteration: bool) -> Any:
-        """The weight over its largest singular value, after steps of the power method if asked for."""
+        """The weight over its largest singular value, after steps of the power method if ``do_power_iteration``."""
         weight, u, v = (getattr(module, f"{self.name}_{suffix}") for suffix in ("orig", "u", "v"))
         matrix = self.reshape_weight_to_matrix(weight)
         if do_power_iteration:

@@ -212,7 +212,7 @@ def _raised(scheduler: LRScheduler, flag: str) -> Iterator[None]:
 
 
 def _track_steps(optimizer: Optimizer) -> None:
-    """Let ``optimizer.step`` leave a mark, so that a schedule that steps first can say so."""
+    """Have ``optimizer.step`` set a mark, so that a schedule that steps first can warn."""
     if hasattr(optimizer.step, "_wrapped_by_lr_sched"):
         return
     optimizer_ref = ref(optimizer)  # the optimizer holds this function: a plain reference would be a cycle

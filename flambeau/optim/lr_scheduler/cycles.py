@@ -42,14 +42,14 @@ class _MomentumScheduler(LRScheduler):
 
 
 class CyclicLR(_MomentumScheduler):
-    """The rates go up from ``base_lr`` to ``max_lr`` and down again, over and over, and the momentum the other way.
+    """The rates rise from ``base_lr`` to ``max_lr`` and fall again, periodically, and the momentum moves in the opposite direction.
 
     Args:
         optimizer: whose rates are scheduled.
         base_lr: lowest rate, or one for each group.
         max_lr: highest rate, or one for each group.
-        step_size_up: steps of the way up.
-        step_size_down: steps of the way down; as many as up when None.
+        step_size_up: number of steps in which the rates rise.
+        step_size_down: number of steps in which they fall; ``step_size_up`` when None.
         mode: ``"triangular"``, ``"triangular2"`` (half the height each cycle), ``"exp_range"`` (height times ``gamma**step``).
         gamma: for ``"exp_range"``.
         scale_fn: factor of the height, instead of ``mode``.

@@ -136,9 +136,9 @@ def _levels(picture: Any, mode: ImageReadMode) -> Any:
 def _decoded(data: Tensor, mode: ImageReadMode | str, apply_exif_orientation: bool, *formats: str) -> Tensor:
     picture = _opened(data, *formats)
     if apply_exif_orientation:
-        kind = picture.format
+        file_format = picture.format
         picture = ImageOps.exif_transpose(picture)
-        picture.format = kind
+        picture.format = file_format
     return ops.from_numpy(np.ascontiguousarray(_levels(picture, _mode(mode))))
 
 
@@ -148,7 +148,7 @@ def decode_png(input: Tensor, mode: ImageReadMode | str = ImageReadMode.UNCHANGE
     Args:
         input: ``(n,)``, uint8, the file's bytes.
         mode: colors of the result; unchanged, an image with a palette is its indices.
-        apply_exif_orientation: turn it as its EXIF data say.
+        apply_exif_orientation: turn it by the orientation in its EXIF data.
     Returns:
         ``(C, H, W)``, uint8; uint16 where the file has 16 bits a channel.
     Raises:
@@ -182,7 +182,7 @@ def decode_jpeg(
         input: ``(n,)``, uint8, the file's bytes; or a list.
         mode: colors of the result: unchanged, ``GRAY`` or ``RGB``.
         device: of the result. Decoding takes place on the CPU.
-        apply_exif_orientation: turn it as its EXIF data say.
+        apply_exif_orientation: turn it by the orientation in its EXIF data.
     Returns:
         ``(C, H, W)``, uint8; a list for a list.
     Raises:
@@ -292,7 +292,7 @@ def decode_heic(input: Tensor, mode: ImageReadMode | str = ImageReadMode.UNCHANG
     raise NotImplementedError("decode_heic is not supported: Pillow reads no HEIC")
 
 
-# What a file begins with, and its decoder; 12 bytes tell.
+# The first 12 bytes of a file determine its format.
 def _decoder(start: bytes) -> str:
     """Name of the format.
 
@@ -321,7 +321,7 @@ def decode_image(
     Args:
         input: the file's name, or its bytes: ``(n,)``, uint8.
         mode: colors of the result.
-        apply_exif_orientation: turn it as its EXIF data say; JPEG and PNG.
+        apply_exif_orientation: turn it by the orientation in its EXIF data; JPEG and PNG.
     Returns:
         ``(C, H, W)``, uint8; uint16 for PNG with 16 bits a channel, ``(N, 3, H, W)`` for GIF with several images.
     Raises:
@@ -332,13 +332,13 @@ def decode_image(
         torch.Size([1, 2, 2])
     """
     data = input if isinstance(input, Tensor) else read_file(input)
-    kind = _decoder(_encoded(data)[:12])
-    if kind == "jpeg":
+    file_format = _decoder(_encoded(data)[:12])
+    if file_format == "jpeg":
         image: Tensor = decode_jpeg(data, mode, apply_exif_orientation=apply_exif_orientation)
         return image
-    if kind == "png":
+    if file_format == "png":
         return decode_png(data, mode, apply_exif_orientation)
-    return decode_gif(data) if kind == "gif" else decode_webp(data, mode)
+    return decode_gif(data) if file_format == "gif" else decode_webp(data, mode)
 
 
 def read_image(
@@ -349,7 +349,7 @@ def read_image(
     Args:
         path: of the file.
         mode: colors of the result.
-        apply_exif_orientation: turn it as its EXIF data say.
+        apply_exif_orientation: turn it by the orientation in its EXIF data.
     Returns:
         ``(C, H, W)``, uint8.
     Source: torchvision.io.read_image.

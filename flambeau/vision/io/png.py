@@ -27,13 +27,13 @@ def _chunks(content: bytes) -> Iterator[tuple[bytes, bytes]]:
     """
     place = len(SIGNATURE)
     while True:
-        length, kind = struct.unpack_from(">I4s", content, place) if place + 12 <= len(content) else (-1, b"")
+        length, chunk_type = struct.unpack_from(">I4s", content, place) if place + 12 <= len(content) else (-1, b"")
         data, end = content[place + 8 : place + 8 + length], place + 12 + length
-        if length < 0 or end > len(content) or zlib.crc32(kind + data) != int.from_bytes(content[end - 4 : end], "big"):
+        if length < 0 or end > len(content) or zlib.crc32(chunk_type + data) != int.from_bytes(content[end - 4 : end], "big"):
             raise RuntimeError("Image is damaged: a chunk of the PNG file is cut or has another checksum")
-        if kind == b"IEND":
+        if chunk_type == b"IEND":
             return
-        yield kind, data
+        yield chunk_type, data
         place = end
 
 
@@ -45,10 +45,10 @@ def decode_deep_png(content: bytes) -> Any:
         NotImplementedError: interlaced.
     """
     header, packed = b"", []
-    for kind, data in _chunks(content):
-        if kind == b"IHDR":
+    for chunk_type, data in _chunks(content):
+        if chunk_type == b"IHDR":
             header = data
-        elif kind == b"IDAT":
+        elif chunk_type == b"IDAT":
             packed.append(data)
     if len(header) != 13:
         raise RuntimeError("Image is damaged: the PNG file has no header")
@@ -77,28 +77,28 @@ def _unfiltered(filters: Any, rows: Any, step: int) -> Any:
     """
     result = np.zeros_like(rows)
     above = np.zeros(rows.shape[1], np.uint8)
-    for row, kind, stored in zip(result, filters.tolist(), rows):
-        if kind == 0:
+    for row, filter_type, stored in zip(result, filters.tolist(), rows):
+        if filter_type == 0:
             row[:] = stored
-        elif kind == 1:  # the pixel to the left: a running total, modulo 256
+        elif filter_type == 1:  # the pixel to the left: a running total, modulo 256
             row[:] = np.cumsum(stored.reshape(-1, step), axis=0, dtype=np.uint8).reshape(-1)
-        elif kind == 2:  # the pixel above
+        elif filter_type == 2:  # the pixel above
             row[:] = stored + above
-        elif kind in (3, 4):
-            _predict_in_turn(row, stored, above, step, kind)
+        elif filter_type in (3, 4):
+            _predict_in_turn(row, stored, above, step, filter_type)
         else:
-            raise RuntimeError(f"Image is damaged: unknown filter {kind}")
+            raise RuntimeError(f"Image is damaged: unknown filter {filter_type}")
         above = row
     return result
 
 
-def _predict_in_turn(row: Any, stored: Any, above: Any, step: int, kind: int) -> None:
+def _predict_in_turn(row: Any, stored: Any, above: Any, step: int, filter_type: int) -> None:
     """Filters whose prediction depends on the pixel just restored: the mean of left and above, or Paeth's choice of three."""
     size = len(row)
     row_values, upper = [0] * step + [0] * size, [0] * step + above.tolist()
     for place, value in enumerate(stored.tolist(), start=step):
         left, up, corner = row_values[place - step], upper[place], upper[place - step]
-        if kind == 3:
+        if filter_type == 3:
             guess = (left + up) // 2
         else:
             sum_of_two = left + up - corner

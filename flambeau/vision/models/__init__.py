@@ -1,4 +1,4 @@
-"""Models for images: ``torchvision.models``. Official files of weights load; nothing is downloaded unless weights are asked for."""
+"""Models for images: ``torchvision.models``. Official files of weights load; nothing is downloaded unless weights are requested."""
 
 from __future__ import annotations
 

@@ -38,7 +38,7 @@ class Weights:
         url: where the file lies; the end of its name is the beginning of its SHA-256.
         transforms: makes the transform that images need for a model with these weights.
         meta: ``categories`` (their names), ``num_params``, ``min_size`` (height and width of the smallest image), ``recipe`` (an
-            address that says how they were trained), and what was measured with them.
+            address that describes how they were trained), and what was measured with them.
     Source: torchvision.models.Weights.
     Example:
         >>> weights = Weights("https://example.org/model-0123.pth", transforms=str, meta={"num_params": 3})

@@ -35,11 +35,11 @@ def initialize(model: nn.Module, draws: Mapping[type[nn.Module], Draw | None], n
         norms: classes of normalizations.
     """
     for module in model.modules():
-        kind = next((kind for kind in (*draws, *norms) if isinstance(module, kind)), None)
-        if kind is None:
+        cls = next((cls for cls in (*draws, *norms) if isinstance(module, cls)), None)
+        if cls is None:
             continue
-        if kind in draws:
-            draw = draws[kind]
+        if cls in draws:
+            draw = draws[cls]
             if draw is not None:
                 draw(module.weight)
         else:

@@ -23,14 +23,14 @@ _SINCE = "deprecated since 0.13 and may be removed in the future"
 
 
 class IntermediateLayerGetter(nn.ModuleDict):
-    """A model's own children, up to the last one that is asked for; called, it gives the results of those that are.
+    """A model's direct children, up to the last one in ``return_layers``; a call returns the results of those that are named there.
 
-    Each child is called once, in the order in which the model registered them, with the result of the one before. Parts of
-    children cannot be asked for.
+    Each child is called once, in the order in which the model registered them, with the result of the one before. Only direct
+    children can be named.
 
     Args:
         model: the model.
-        return_layers: for the name of a child the name of its result.
+        return_layers: maps the name of a child to the name of its result.
     Raises:
         ValueError: the model has no such child.
     Source: torchvision.models._utils.IntermediateLayerGetter.
@@ -46,10 +46,10 @@ class IntermediateLayerGetter(nn.ModuleDict):
 
     def __init__(self, model: nn.Module, return_layers: dict[str, str]) -> None:
         children = dict(model.named_children())
-        asked = {str(name): str(result) for name, result in return_layers.items()}
+        wanted = {str(name) for name in return_layers}
         if not set(return_layers) <= set(children):
             raise ValueError("return_layers are not present in model")
-        last = max((place for place, name in enumerate(children) if name in asked), default=0)
+        last = max((place for place, name in enumerate(children) if name in wanted), default=0)
         super().__init__(OrderedDict(list(children.items())[: last + 1]))
         self.return_layers = return_layers
 
@@ -96,13 +96,13 @@ def _make_divisible(v: float, divisor: int, min_value: int | None = None) -> int
     return rounded + divisor if rounded < 0.9 * v else rounded
 
 
-def check_stages(name: str, stages: Any, kind: type, shown: str) -> None:
+def check_stages(name: str, stages: Any, cls: type, shown: str) -> None:
     """Check that an argument is a sequence of a model's stages.
 
     Args:
         name: of the argument.
         stages: what it is.
-        kind: class of the stages.
+        cls: class of the stages.
         shown: name of the class in the error.
     Raises:
         ValueError: no stages.
@@ -110,7 +110,7 @@ def check_stages(name: str, stages: Any, kind: type, shown: str) -> None:
     """
     if not stages:
         raise ValueError(f"The {name} should not be empty")
-    if not (isinstance(stages, Sequence) and all(isinstance(stage, kind) for stage in stages)):
+    if not (isinstance(stages, Sequence) and all(isinstance(stage, cls) for stage in stages)):
         raise TypeError(f"The {name} should be List[{shown}]")
 
 
@@ -173,7 +173,7 @@ def _is_new_style(value: Any) -> bool:
 
 
 def _translate(builder: str, kwargs: dict[str, Any], name: str, old_name: str, default: Any) -> None:
-    """Put into ``kwargs`` what an old argument asks for, where there is one."""
+    """Put into ``kwargs`` the value that an old argument stands for, where there is one."""
     by_position = name in kwargs  # where once the old argument stood
     if _is_new_style(kwargs[name]) if by_position else old_name not in kwargs:
         return

@@ -49,7 +49,7 @@ def from_imagenet_normalization(x: Tensor) -> Tensor:
     return ops.cat(tuple(channels), 1)
 
 
-def asked_to_draw(init_weights: bool | None, model: str) -> bool:
+def draws_weights(init_weights: bool | None, model: str) -> bool:
     """Whether to draw weights; the default is yes, with a warning."""
     if init_weights is not None:
         return init_weights
@@ -111,7 +111,7 @@ POOLED_AFTER = {"inception3b": ("maxpool3", 3), "inception4e": ("maxpool4", 2)}
 
 
 class GoogLeNet(nn.Module):
-    """Three convolutions, nine inception modules and a linear layer; in training, two auxiliary classifiers on the way.
+    """Three convolutions, nine inception modules and a linear layer; in training, two auxiliary classifiers in between.
 
     Args:
         num_classes: features of each result.
@@ -147,7 +147,7 @@ class GoogLeNet(nn.Module):
     ) -> None:
         super().__init__()
         blocks = [BasicConv2d, Inception, InceptionAux] if blocks is None else blocks
-        draws = asked_to_draw(init_weights, "GoogleNet")
+        draws = draws_weights(init_weights, "GoogleNet")
         if len(blocks) != 3:
             raise ValueError(f"blocks length should be 3 instead of {len(blocks)}")
         conv_block, inception_block, aux_block = blocks
@@ -220,7 +220,7 @@ class Inception(Branches):
 
 
 class InceptionAux(nn.Module):
-    """A classifier of features on the way: means over a grid of 4 by 4, a 1x1 convolution and two linear layers."""
+    """A classifier of intermediate features: means over a grid of 4 by 4, a 1x1 convolution and two linear layers."""
 
     def __init__(self, in_channels: int, num_classes: int, conv_block: Layer | None = None, dropout: float = 0.7) -> None:
         super().__init__()

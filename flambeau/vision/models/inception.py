@@ -9,7 +9,7 @@ from typing import Any
 from ... import nn, ops
 from ...core.tensor import Tensor
 from ._builders import Layer, builder_and_weights
-from .googlenet import BasicConv2d, Branches, asked_to_draw, draw_truncated, from_imagenet_normalization, prepare_auxiliary
+from .googlenet import BasicConv2d, Branches, draw_truncated, draws_weights, from_imagenet_normalization, prepare_auxiliary
 
 __all__ = ["Inception3", "InceptionOutputs", "Inception_V3_Weights", "_InceptionOutputs", "inception_v3"]
 
@@ -28,7 +28,7 @@ _InceptionOutputs = InceptionOutputs
 
 
 class Inception3(nn.Module):
-    """Five convolutions, eleven modules of branches and a linear layer; in training, an auxiliary classifier on the way.
+    """Five convolutions, eleven modules of branches and a linear layer; in training, an auxiliary classifier in between.
 
     Args:
         num_classes: features of each result.
@@ -61,7 +61,7 @@ class Inception3(nn.Module):
         super().__init__()
         if inception_blocks is None:
             inception_blocks = (BasicConv2d, InceptionA, InceptionB, InceptionC, InceptionD, InceptionE, InceptionAux)
-        draws = asked_to_draw(init_weights, "inception_v3")
+        draws = draws_weights(init_weights, "inception_v3")
         if len(inception_blocks) != 7:
             raise ValueError(f"length of inception_blocks should be 7 instead of {len(inception_blocks)}")
         conv_block, inception_a, inception_b, inception_c, inception_d, inception_e, inception_aux = inception_blocks
@@ -219,7 +219,7 @@ class InceptionE(Branches):
 
 
 class InceptionAux(nn.Module):
-    """A classifier of features on the way: a mean over places, a 1x1 and a 5x5 convolution, and a linear layer."""
+    """A classifier of intermediate features: a mean over places, a 1x1 and a 5x5 convolution, and a linear layer."""
 
     def __init__(self, in_channels: int, num_classes: int, conv_block: Layer | None = None) -> None:
         super().__init__()

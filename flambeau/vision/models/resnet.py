@@ -189,7 +189,7 @@ class ResNet(Classifier):
     def _make_layer(
         self, block: type[BasicBlock | Bottleneck], planes: int, blocks: int, stride: int = 1, dilate: bool = False
     ) -> nn.Sequential:
-        """A stage; what it needs to know of those before is kept in the model."""
+        """A stage; channels and dilation of the stages before are attributes of the model."""
         norm_layer = self._norm_layer
         first_dilation = self.dilation
         if dilate:

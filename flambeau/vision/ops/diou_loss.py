@@ -35,5 +35,5 @@ def _diou_iou_loss(boxes1: Tensor, boxes2: Tensor, eps: float = 1e-7) -> tuple[T
     iou = intersection / (union + eps)
     size = ops.max(boxes1[..., 2:], boxes2[..., 2:]) - ops.min(boxes1[..., :2], boxes2[..., :2])
     diagonal = size[..., 0] ** 2 + size[..., 1] ** 2 + eps
-    way = (boxes1[..., :2] + boxes1[..., 2:]) / 2 - (boxes2[..., :2] + boxes2[..., 2:]) / 2
-    return 1 - iou + (way[..., 0] ** 2 + way[..., 1] ** 2) / diagonal, iou
+    offset = (boxes1[..., :2] + boxes1[..., 2:]) / 2 - (boxes2[..., :2] + boxes2[..., 2:]) / 2
+    return 1 - iou + (offset[..., 0] ** 2 + offset[..., 1] ** 2) / diagonal, iou

@@ -1,4 +1,4 @@
-"""Feature pyramids: maps of all scales with what the deepest one knows."""
+"""Feature pyramids: maps of all scales that include the features of the deepest one."""
 
 from __future__ import annotations
 

@@ -95,7 +95,7 @@ def detector_builder(
 
 
 def resnet_pyramid(choice: Choice, norm_layer: Any = None, pyramid_norm: Any = None, **extractor: Any) -> Any:
-    """ResNet-50 with a pyramid; with weights its norms are frozen, unless ``norm_layer`` says otherwise.
+    """ResNet-50 with a pyramid; with weights its norms are frozen, unless ``norm_layer`` is another class.
 
     Args:
         choice: weights and layers.

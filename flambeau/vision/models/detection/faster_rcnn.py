@@ -32,7 +32,7 @@ __all__ = [
 
 
 def check_parts(backbone: Any, **generators_and_pools: Any) -> None:
-    """That a backbone knows its channels and that parts are of their classes.
+    """Check that a backbone has ``out_channels`` and that parts have the classes they need.
 
     Raises:
         ValueError: a backbone without ``out_channels``.

@@ -109,7 +109,7 @@ class FCOSClassificationHead(nn.Module):
         num_anchors: anchors a pixel.
         num_classes: classes.
         num_convs: convolutions.
-        prior_probability: what every logit says at first.
+        prior_probability: probability of each class at initialization, which determines the last bias.
         norm_layer: normalisation; group norms of 32 groups when None.
     Source: torchvision.models.detection.fcos.FCOSClassificationHead.
     """

@@ -34,7 +34,7 @@ def _default_anchorgen() -> AnchorGenerator:
 
 
 def rarely(layer: Any, probability: float) -> None:
-    """Normal weights of standard deviation 0.01, and a bias with which the logits say ``probability`` at first."""
+    """Normal weights of standard deviation 0.01, and a bias with which the logits give ``probability`` at first."""
     nn.init.normal_(layer.weight, std=0.01)
     nn.init.constant_(layer.bias, -math.log((1 - probability) / probability))
 
@@ -88,7 +88,7 @@ class RetinaNetClassificationHead(_Tower):
         in_channels: channels of the maps.
         num_anchors: anchors a pixel.
         num_classes: classes.
-        prior_probability: what every logit says at first.
+        prior_probability: probability of each class at initialization, which determines the last bias.
         norm_layer: normalisation after each convolution.
     Source: torchvision.models.detection.retinanet.RetinaNetClassificationHead. Lin et al. 2017, section 4.
     """

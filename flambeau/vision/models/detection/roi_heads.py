@@ -210,7 +210,7 @@ def keypointrcnn_inference(x: Tensor, boxes: Tensors) -> tuple[list[Tensor], lis
 
 # -- the module ------------------------------------------------------------------------------------------------------------------
 class RoIHeads(nn.Module):
-    """Pools the features of each proposal and says what it is, where exactly, and, with the heads for it, its mask and key points.
+    """Pools the features of each proposal and predicts its class, its box and, with the heads for it, its mask and key points.
 
     Args:
         box_roi_pool: features of boxes.
@@ -381,7 +381,7 @@ class RoIHeads(nn.Module):
         return result, {}
 
     def _predicted(self, part: str, features: dict[str, Tensor], boxes: list[Tensor], shapes: list[tuple[int, int]]) -> Any:
-        """Predictions of the heads of one kind for boxes."""
+        """Predictions for boxes by the heads of one type."""
         pool, head, predictor = (getattr(self, f"{part}_{name}") for name in ("roi_pool", "head", "predictor"))
         return predictor(head(pool(features, boxes, shapes)))
 

@@ -146,7 +146,7 @@ class RegionProposalNetwork(nn.Module):
         return self._post_nms_top_n["training" if self.training else "testing"]
 
     def assign_targets_to_anchors(self, anchors: Sequence[Tensor], targets: Sequence[Target]) -> tuple[list[Tensor], list[Tensor]]:
-        """For each image the anchors' labels (1 something, 0 nothing, -1 not to be asked) and the boxes that they should find."""
+        """For each image the anchors' labels (1 object, 0 background, -1 ignored) and the boxes that they should predict."""
         labels, boxes = [], []
         for candidates, target in zip(anchors, targets):
             wanted = target["boxes"]

@@ -140,7 +140,7 @@ class GeneralizedRCNNTransform(nn.Module):
         return k[int(ops.empty(1).uniform_(0.0, float(len(k))).item())]
 
     def resize(self, image: Tensor, target: Target | None = None) -> tuple[Tensor, Target | None]:
-        """An image, its boxes, masks and key points in the size that the model wants."""
+        """An image, its boxes, masks and key points in the size that the model takes."""
         if self.training and self._skip_resize:
             return image, target
         original = image.shape[-2:]
