@@ -289,8 +289,8 @@ class autocast:
         dtype: dtype to compute in, bfloat16 or float16; the device type's own when None. Another one switches the region off, with a
             warning.
         enabled: whether operations choose their dtype. False makes a region without autocast, usually inside another region.
-        cache_enabled: whether casts of parameters are kept until the outermost region ends, so that a parameter that is changed
-            meanwhile shows its old values; as around when None.
+        cache_enabled: whether casts of parameters are kept until the outermost region ends. A parameter that is changed meanwhile
+            then keeps its old cast. None takes the setting of the surrounding region.
     Raises:
         ValueError: ``device_type`` is no string.
         RuntimeError: no such device type, or none with autocast.
@@ -347,7 +347,7 @@ class autocast:
         outside = regions.current()
         try:
             regions.enter(self._type, self.fast_dtype, self._enabled, self._cache_enabled, self)
-        except BaseException:  # an interrupt, before or after it: nobody calls __exit__ then
+        except BaseException:  # an interrupt, before or after it: __exit__ is not called then
             if regions.current() is not outside:
                 regions.leave(self)
             raise

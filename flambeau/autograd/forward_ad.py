@@ -1,4 +1,4 @@
-"""Forward-mode differentiation: tensors with tangents, and what a program computes with them has tangents too.
+"""Forward-mode differentiation: tensors have tangents, and so have the results that are computed from them.
 
 >>> import flambeau as torch
 >>> from flambeau.autograd import forward_ad

@@ -63,8 +63,8 @@ def _wrap_generator(make: Any, function: Any) -> Any:
     return wrapped
 
 
-# An interrupt may be raised after any call of these methods. After one in ``__enter__`` nobody calls ``__exit__``, and after one in
-# ``__exit__`` nobody calls it again, so that each sets the modes to what they were by itself.
+# An interrupt may be raised after any call of these methods. After one in ``__enter__``, ``__exit__`` is not called, and after one in
+# ``__exit__``, it is not called again. So each method restores the modes by itself.
 class _NoParameters(_ContextDecorator):
     """A grad mode, usable with and without parentheses as a decorator."""
 

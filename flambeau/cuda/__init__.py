@@ -44,7 +44,7 @@ class CudaError(RuntimeError):
 
 
 class DeferredCudaCallError(Exception):
-    """A call put off until CUDA is there went wrong.
+    """A call that was deferred until CUDA is initialized failed.
 
     Source: torch.cuda.DeferredCudaCallError.
     Example:

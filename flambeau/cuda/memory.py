@@ -1,6 +1,6 @@
-"""The memory of CUDA devices, which CuPy's pool lends. Source: torch.cuda.memory.
+"""The memory of CUDA devices, which CuPy's pool allocates. Source: torch.cuda.memory.
 
-What PyTorch counts by size of block and by cause is not known of CuPy's pool: ``memory_stats`` has what is.
+Unlike PyTorch's allocator, CuPy's pool keeps no statistics by size of block and by cause. ``memory_stats`` returns those that it has.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """``torch.distributions``: distributions with differentiable samples, transforms of them, constraints, divergences.
 
-Files hold families; PyTorch's names of files, which programs import from and pickles mention, stand for the same modules. SciPy is
-imported when a function of its is first computed.
+Files hold families. PyTorch's names of files, which programs import from and pickles mention, are aliases of these modules. SciPy is
+imported when a computation first needs it.
 """
 
 # ruff: noqa: F403, F405 - transforms list their public names themselves

@@ -1,4 +1,4 @@
-"""Modules under the names that PyTorch has for them, where this package keeps what is in them at another place.
+"""Modules under PyTorch's names whose contents this package defines in other modules.
 
 ``ELSEWHERE`` has whole modules: ``flambeau._ops`` is ``flambeau.aten.namespaces``. ``NAMES`` has modules that re-export what others define:
 ``from flambeau._functorch.apis import vmap`` gives ``flambeau.func.vmap``. Importing the package puts a ``Facade`` into ``sys.modules`` for

@@ -2,7 +2,7 @@
 
 A step is a dozen passes over arrays that are mostly small. Where everything is plain (float32 or float64 tensors, strided and
 dense, nothing recorded), a rule becomes passes over the arrays themselves, block by block, so that all of them find a block in the cache.
-Where native kernels are to be had, one launch does the passes over all parameters instead (``kernels/families/optimizer.py``).
+Where native kernels are available, one launch does the passes over all parameters instead (``kernels/families/optimizer.py``).
 """
 
 from __future__ import annotations

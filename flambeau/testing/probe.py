@@ -1,4 +1,4 @@
-"""A device for tests, ``privateuseone``: what works on it has a fair chance on a GPU.  Importing this module makes it known.
+"""A device for tests, ``privateuseone``: what works on it is likely to work on a GPU.  Importing this module registers it.
 
 Its arrays refuse what CuPy's refuse (``device_array``), and kernels see them through the namespace that is over CuPy, too
 (``core/device_numpy``).  It is a module of its own, above the core, because nothing but tests and their programs should pay for it or

@@ -75,7 +75,7 @@ def _of_plain(name: str) -> Any:
 
 
 class TVTensor(Tensor):
-    """The base class of all of them, and of classes that programs add. Source: torchvision.tv_tensors.TVTensor.
+    """The base class of images, masks and the rest, and of programs' own classes. Source: torchvision.tv_tensors.TVTensor.
 
     Example:
         >>> class Depth(TVTensor): ...

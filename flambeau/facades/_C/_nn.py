@@ -1,4 +1,4 @@
-"""``torch._C._nn``: what ``Module.to``, and packages that follow it, read their arguments with."""
+"""``torch._C._nn``: the parser of arguments that ``Module.to``, and packages that follow it, use."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The register of models by name, and the official weights: where they lie, what prepares images for them, and what they are."""
+"""The registry of models by name, and the official weights: their addresses, the transforms of their images, and their metadata."""
 
 from __future__ import annotations
 

@@ -5,7 +5,7 @@ A pooled value is a weighted sum of pixels, and the weights depend on the region
     pooled (K * PH * PW, C)  =  weights (K * PH * PW, N * H * W)  @  pixels (N * H * W, C)
 
 and the gradient is the product with the transposed matrix. A weight is a row's weight times a column's weight: bilinear interpolation and
-the bounds of the image work along each axis for itself.
+the bounds of the image apply to each axis separately.
 """
 
 from __future__ import annotations

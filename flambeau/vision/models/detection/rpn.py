@@ -1,4 +1,4 @@
-"""The region proposal network: where in an image there may be something."""
+"""The region proposal network: boxes in an image that may contain an object."""
 
 from __future__ import annotations
 
