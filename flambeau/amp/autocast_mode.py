@@ -68,7 +68,7 @@ def is_autocast_enabled(device_type: str | None = None) -> bool:
 
 
 def set_autocast_enabled(device_type: Any, enabled: bool | None = None) -> None:
-    """Switches autocast in this thread, for a device type or, with one argument, for CUDA; a region that ends puts it back.
+    """Switches autocast in this thread, for a device type or, with one argument, for CUDA; the end of a region restores it.
 
     Args:
         device_type: its name; with one argument, the bool.
@@ -284,7 +284,7 @@ class autocast:
     through the casts, so that a parameter's gradient has the parameter's dtype. A backward pass does not belong inside.
 
     Args:
-        device_type: type of the tensors' device. Where it is one that is not there (``'cuda'`` without a GPU), the region is switched
+        device_type: type of the tensors' device. Where the device is unavailable (``'cuda'`` without a GPU), the region is switched
             off with a warning.
         dtype: dtype to compute in, bfloat16 or float16; the device type's own when None. Another one switches the region off, with a
             warning.

@@ -171,7 +171,7 @@ def register_multi_grad_hook(tensors: Sequence[Tensor], fn: Callable[..., Any], 
 
     Args:
         tensors: those to wait for; all require grad.
-        fn: with mode 'all' it gets the list of gradients when the last one is there; with 'any' the first gradient.
+        fn: with mode 'all' it gets the list of gradients once all are computed; with 'any' the first gradient.
         mode: 'all' or 'any'.
     Returns: a handle; its ``remove()`` ends the calls.
     Raises:

@@ -1,4 +1,4 @@
-"""Labels of ranges for a profiler, which is not there yet."""
+"""Labels of ranges for a profiler, which is not implemented yet."""
 
 from __future__ import annotations
 

@@ -245,7 +245,7 @@ def current_stream(device: Any = None) -> Stream:
 
 
 def default_stream(device: Any = None) -> Stream:
-    """The stream that work goes to at first.
+    """The default stream of a device, which is current until another is set.
 
     Args:
         device: a device, its name or its index; the current device for None.

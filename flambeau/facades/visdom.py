@@ -81,7 +81,7 @@ class Visdom:
         send: False has every method return (message, endpoint) instead.
         raise_exceptions: True raises ConnectionError where the server is unreachable; otherwise methods return False and log a line.
         use_incoming_socket: whether the server may report what users do on the page. No such connection is opened, and
-            ``register_event_handler``, which needs it, is not there.
+            ``register_event_handler``, which needs it, does not exist.
         log_to_filename: a line of JSON is added to this file for each message that draws something.
         proxies: as ``{"http": "host:port"}``.
         offline: keep windows in this object; no server is contacted.
@@ -346,7 +346,7 @@ class Visdom:
             win, env: the window and its page; a new window when None.
             opts: ``title``, ``xlabel``, ``ylabel``, ``legend``, ``showlegend``, ``markers``, ``fillarea``, ``dash``, ``linecolor``, and
                 others of visdom's.
-            update: ``"append"`` adds points to the curves that the window has, and makes the window where it is not there; ``"replace"``
+            update: ``"append"`` adds points to the curves that the window has, and makes the window where it does not exist; ``"replace"``
                 exchanges them; ``"remove"`` takes away the curve ``name``.
             name: the curve.
         Returns:

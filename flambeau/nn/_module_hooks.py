@@ -231,7 +231,7 @@ class HookMethods:
         Args:
             hook: returns None, or the arguments to use: a tuple, or a single value. With ``with_kwargs`` it gets
                 ``(module, args, kwargs)`` and returns None or a pair ``(args, kwargs)``.
-            prepend: run it before the hooks that are there.
+            prepend: run it before the hooks that are registered already.
             with_kwargs: hand the keyword arguments over too.
         Source: torch.nn.Module.register_forward_pre_hook.
         """
@@ -244,7 +244,7 @@ class HookMethods:
 
         Args:
             hook: returns None, or the output to use. With ``with_kwargs`` it gets ``(module, args, kwargs, output)``.
-            prepend: run it before the hooks that are there.
+            prepend: run it before the hooks that are registered already.
             with_kwargs: hand the keyword arguments over too.
             always_call: call it even if forward raised; the output is then None.
         Source: torch.nn.Module.register_forward_hook.
@@ -257,7 +257,7 @@ class HookMethods:
 
         Args:
             hook: returns None, or the gradients to use instead. ``grad_output`` has None for what is not a tensor.
-            prepend: run it before the hooks that are there.
+            prepend: run it before the hooks that are registered already.
         Source: torch.nn.Module.register_full_backward_pre_hook.
         """
         return RemovableHandle.add(self._backward_pre_hooks, hook, prepend)
@@ -267,7 +267,7 @@ class HookMethods:
 
         Args:
             hook: returns None, or the gradients to use instead of ``grad_input``.
-            prepend: run it before the hooks that are there.
+            prepend: run it before the hooks that are registered already.
         Raises:
             RuntimeError: the module has a hook of ``register_backward_hook``.
         Source: torch.nn.Module.register_full_backward_hook.

@@ -17,7 +17,7 @@ __all__ = ["Bilinear", "Identity", "LazyLinear", "Linear"]
 
 
 class Identity(Module):
-    """Returns its input as it is: a place holder for a layer that is left out.
+    """Returns its input unchanged: a placeholder for a layer that is left out.
 
     Args:
         *args, **kwargs: ignored, so that it can be made as the layer that it stands for.

@@ -254,7 +254,7 @@ class Module(HookMethods, ConvertMethods, StateMethods):
         self.register_buffer(name, value, persistent)
 
     def _forget(self, name: str, *registries: dict[str, Any]) -> None:
-        """Drop ``name`` from where it may be, as it is about to be registered anew."""
+        """Remove ``name`` from the given registries and the set of non-persistent buffers, before it is registered again."""
         for registry in registries:
             registry.pop(name, None)
         self._non_persistent_buffers_set.discard(name)

@@ -1,4 +1,4 @@
-"""``torch._dynamo._trace_wrapped_higher_order_op``: a name of the tracer, which is not there yet."""
+"""``torch._dynamo._trace_wrapped_higher_order_op``: a name of the tracer, which is not implemented."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Settings of a compiler that is not there: they keep what programs assign. Source: torch._dynamo.config."""
+"""Settings of the compiler, which is not implemented: they keep assigned values, without effect. Source: torch._dynamo.config."""
 
 from __future__ import annotations
 

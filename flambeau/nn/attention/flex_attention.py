@@ -1,4 +1,4 @@
-"""``torch.nn.attention.flex_attention``: attention with scores and masks given as functions, which is not there yet."""
+"""``torch.nn.attention.flex_attention``: attention with scores and masks given as functions, which is not implemented yet."""
 
 from __future__ import annotations
 

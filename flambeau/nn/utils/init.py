@@ -15,7 +15,7 @@ def skip_init(module_cls: type[Module], *args: Any, **kwargs: Any) -> Module:
 
     Args:
         module_cls: a class of modules that take ``device``, and whose ``__init__`` does nothing but make and initialise parameters.
-        *args, **kwargs: for ``module_cls``; with ``device`` where the module shall be, the CPU if it is not there.
+        *args, **kwargs: for ``module_cls``; among them ``device``, where the module is created; the CPU by default.
     Returns:
         The module, whose parameters hold whatever was in memory.
     Raises:

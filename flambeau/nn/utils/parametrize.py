@@ -146,7 +146,7 @@ class ParametrizationList(ModuleList):
 
         Raises:
             RuntimeError: a parametrization without ``right_inverse``.
-            ValueError: inverses of another kind than the tensors that are there.
+            ValueError: ``right_inverse`` returns something else than tensors of the registered number and dtypes.
         """
         start: Any = value
         with no_grad():
@@ -261,7 +261,7 @@ def _inject_property(module: Module, tensor_name: str) -> None:
 
 # -- the public functions ------------------------------------------------------------------------------------------------------
 def register_parametrization(module: Any, tensor_name: str, parametrization: Any, *, unsafe: bool = False) -> Any:
-    """Let a parameter or buffer be ``parametrization`` of what it is now; on top of those that are there.
+    """Replace a parameter or buffer by ``parametrization`` of its present value, after those that are registered already.
 
     Args:
         module: changed in place, its class too.
@@ -417,7 +417,7 @@ def transfer_parametrizations_and_params(from_module: Any, to_module: Any, tenso
 
     Args:
         from_module: has the parametrizations.
-        to_module: gets them; a tensor that is not there is made.
+        to_module: gets them; a tensor that it lacks is created.
         tensor_name: of one tensor; all when None.
     Returns:
         ``to_module``.
