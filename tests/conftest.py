@@ -61,7 +61,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     """Slow tests come first: one that comes last keeps one process busy while the others wait. For a recording, what is recorded alone.
 
     With ``--asks-pytorch``, only tests that have PyTorch by a fixture or a mark, or in whose code it or mpmath is, which comes with it;
-    of those with recorded outcomes, which ran against these without it, a third, another each day (``FLAMBEAU_EXHAUSTIVE=1``: all).
+    of those with recorded outcomes, which ran against these without it, a sixth, another each day (``FLAMBEAU_EXHAUSTIVE=1``: all).
     """
     if config.getoption("asks_pytorch"):
         asks: dict[Any, bool] = {}
@@ -73,7 +73,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
                 or NAMES & {*getattr(item, "fixturenames", ())}
             ) or (isinstance(function, FunctionType) and asks_by_name(function))
             if {"of_pytorch", "recorded_oracle"} & {*getattr(item, "fixturenames", ())} and os.environ.get("FLAMBEAU_EXHAUSTIVE") != "1":
-                asks[item] = zlib.crc32(item.nodeid.encode()) % 3 == int(TURN) % 3
+                asks[item] = zlib.crc32(item.nodeid.encode()) % 6 == int(TURN) % 6
         config.hook.pytest_deselected(items=[item for item in items if not asks[item]])
         items[:] = [item for item in items if asks[item]]
     if (part := config.getoption("part")) and os.environ.get("FLAMBEAU_EXHAUSTIVE") != "1":
