@@ -78,7 +78,7 @@ def modules() -> Iterator[Any]:
                 with warnings.catch_warnings():
                     warnings.simplefilter("ignore")  # old names
                     yield importlib.import_module(found.name)
-            except ModuleNotFoundError:
+            except ImportError:
                 continue  # of a library that is not installed
 
 

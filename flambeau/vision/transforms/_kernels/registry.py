@@ -12,6 +12,7 @@ from __future__ import annotations
 import functools
 import inspect
 import re
+import textwrap
 from collections.abc import Callable
 from typing import Any
 
@@ -84,7 +85,8 @@ def _example(kernel: Kernel, functional: Kernel, kind: str) -> str:
     """The example of a functional with the name of its kernel; of boxes and points, one of their own."""
     name = functional.__name__
     if kind not in ("bounding_boxes", "keypoints") or name not in _PLACED:
-        return re.sub(rf"\b{name}\(", f"{kernel.__name__}(", (functional.__doc__ or "").partition("Example:")[2].strip())
+        example = textwrap.dedent(inspect.cleandoc(functional.__doc__ or "").partition("Example:\n")[2])  # later Pythons dedent docstrings
+        return re.sub(rf"\b{name}\(", f"{kernel.__name__}(", textwrap.indent(example, 8 * " ").strip())
     given, box, point = _PLACED[name]
     signature = inspect.signature(kernel)
     described = {"format": "format=tv_tensors.BoundingBoxFormat.XYXY", "canvas_size": "canvas_size=(4, 4)"}
