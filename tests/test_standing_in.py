@@ -180,7 +180,7 @@ def test_marks_leave_functions_what_they_are() -> None:
         return 2 * x
 
     marks = (torch.jit.ignore, torch.jit.ignore(drop=True), torch.jit.unused, torch.jit.export, torch.jit.script_if_tracing)
-    others = (torch.compiler.disable, torch.compiler.disable(recursive=False), torch.compiler.allow_in_graph, torch.fx.wrap)
+    others = (torch.compiler.disable, torch.compiler.disable(recursive=False), torch.compiler.allow_in_graph)
     for mark in (*marks, *others, torch.compiler.assume_constant_result, torch.fx.has_side_effect):
         assert mark(double)(3) == 6
     assert torch.jit.annotate(list[int], [1]) == [1]
@@ -213,7 +213,7 @@ def test_isinstance_with_parameters(value: Any, kind: Any) -> None:
     assert asked(torch) == asked(oracle)
 
 
-@pytest.mark.parametrize("module", ["jit", "compiler", "fx", "onnx", "distributed"])
+@pytest.mark.parametrize("module", ["jit", "compiler", "onnx", "distributed"])
 def test_what_waits_for_its_system_says_its_name(module: str) -> None:
     namespace = vars(getattr(torch, module))
     waiting = {name: value for name, value in namespace.items() if getattr(value, "is_unsupported", False)}

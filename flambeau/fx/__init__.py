@@ -1,54 +1,19 @@
-"""``torch.fx``: marks for a tracer that is not there yet. Tracing and graphs are not supported."""
+"""``torch.fx``: programs as graphs that other programs read and change.
+
+symbolic_trace(module) -> GraphModule: a Graph of Nodes, and the Python code that it stands for
+                          Interpreter runs it node by node, Transformer makes another of it, replace_pattern changes parts
+"""
 
 from __future__ import annotations
 
-from typing import Any
-
 from ..core import late as _late
-from ..facades import unsupported
+from . import immutable_collections as immutable_collections, node as node, proxy as proxy, traceback as traceback
+from ._symbolic_trace import PH as PH, Tracer as Tracer, symbolic_trace as symbolic_trace, wrap as wrap
+from .graph import CodeGen as CodeGen, Graph as Graph
+from .graph_module import GraphModule as GraphModule
+from .interpreter import Interpreter as Interpreter, Transformer as Transformer
+from .node import Node as Node, has_side_effect as has_side_effect, map_arg as map_arg
+from .proxy import Proxy as Proxy
+from .subgraph_rewriter import replace_pattern as replace_pattern
 
 _late.adopt(__name__)
-
-__all__ = ["has_side_effect", "wrap"]
-
-_side_effectful: set[Any] = set()
-
-
-def wrap(fn_or_name: Any) -> Any:
-    """Have a tracer call a function without looking inside.
-
-    Args:
-        fn_or_name: the function, or its name in the module that calls this.
-    Returns: ``fn_or_name`` itself.
-    Raises:
-        RuntimeError: neither a function nor a name.
-    Source: torch.fx.wrap.
-    Example:
-        >>> torch.fx.wrap("len")
-        'len'
-    """
-    if not callable(fn_or_name) and not isinstance(fn_or_name, str):
-        raise RuntimeError("Unsupported type for global function! Must be either a callable or string name")
-    return fn_or_name
-
-
-def has_side_effect(fn: Any) -> Any:
-    """Have a graph keep calls of a function whose results nobody uses.
-
-    Args:
-        fn: the function.
-    Returns: ``fn`` itself.
-    Source: torch.fx.has_side_effect.
-    Example:
-        >>> torch.fx.has_side_effect(print) is print
-        True
-    """
-    _side_effectful.add(fn)
-    return fn
-
-
-globals().update(
-    unsupported.names(
-        "fx", "replace_pattern symbolic_trace", "CodeGen Graph GraphModule Interpreter Node PH ProxyableClassMeta Proxy Tracer Transformer"
-    )
-)

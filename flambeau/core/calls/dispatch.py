@@ -154,7 +154,7 @@ class Call:
         if self.out is not None:
             kwargs["out"] = self.out
         self.args = (*args, *rest)
-        around, thread.overridden = thread.overridden, None if kwargs else self
+        around, thread.overridden = thread.overridden, self
         try:
             return call_override(getattr(self.op, self.form.public), self.operands, self.args, kwargs)
         finally:
@@ -463,7 +463,13 @@ def run_factory(call: Call) -> Any:
         if tensor is not None:
             return tensor
     named = {name: values[i] for name, i in keywords} if keywords else {}
-    tensor = entry.body(new, *values[:args], *(() if rest is None else values[rest]), **named)
+    try:
+        tensor = entry.body(new, *values[:args], *(() if rest is None else values[rest]), **named)
+    except TypeError:
+        tensor = overridden_by_sizes(call)
+        if tensor is NotImplemented:
+            raise
+        return tensor
     if not isinstance(tensor, Tensor):
         tensor = wrap(pinned(tensor) if new.where is pinned_host else moved(tensor, new.where))
         if call.out is not None:
@@ -471,6 +477,13 @@ def run_factory(call: Call) -> Any:
         else:
             note_order(tensor)
     return require_grad(tensor) if new.requires_grad else tensor
+
+
+def overridden_by_sizes(call: Call) -> Any:
+    """Result of a factory whose sizes or other numbers are of a class with ``__torch_function__``; NotImplemented where none is."""
+    call.operands = [leaf for value in call.values for leaf in (value if isinstance(value, tuple | list) else (value,))]
+    call.operands = [leaf for leaf in call.operands if not isinstance(leaf, Tensor) and hasattr(type(leaf), "__torch_function__")]
+    return call.overridden() if call.operands else NotImplemented
 
 
 FUNCTION = Form(run_function, "wrapper", is_new=True, casts=True)

@@ -10,6 +10,7 @@ from typing import Any
 from ... import nn, ops
 from ...core.dtype import float32, int64
 from ...core.tensor import Tensor
+from ...core.traced import keep_whole
 from .._signatures import taking
 from ..ops.misc import MLP, Permute
 from ..ops.stochastic_depth import StochasticDepth
@@ -505,3 +506,6 @@ swin_b, Swin_B_Weights = _builder("swin_b", 128, 18, 7, 0.5)
 swin_v2_t, Swin_V2_T_Weights = _builder("swin_v2_t", 96, 6, 8, 0.2, **_V2)
 swin_v2_s, Swin_V2_S_Weights = _builder("swin_v2_s", 96, 18, 8, 0.3, **_V2)
 swin_v2_b, Swin_V2_B_Weights = _builder("swin_v2_b", 128, 18, 8, 0.5, **_V2)
+
+
+keep_whole(globals(), "_patch_merging_pad", "relative_position_bias", "shifted_window_attention")

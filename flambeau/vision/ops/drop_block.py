@@ -6,6 +6,7 @@ from typing import Any
 
 from ... import nn, ops
 from ...core.tensor import Tensor
+from ...core.traced import keep_whole
 from ...nn import functional as F
 
 __all__ = ["DropBlock2d", "DropBlock3d", "drop_block2d", "drop_block3d"]
@@ -126,3 +127,6 @@ class DropBlock3d(DropBlock2d):
 
     def forward(self, input: Tensor) -> Any:
         return drop_block3d(input, self.p, self.block_size, self.inplace, self.eps, self.training)
+
+
+keep_whole(globals(), "drop_block2d", "drop_block3d")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ...core.tensor import Tensor
+from ...core.traced import keep_whole
 from ...nn.modules.utils import _pair
 from ._bins import RegionPool, bilinear_matrix, pooled, regions_of
 
@@ -69,3 +70,6 @@ class PSRoIAlign(RegionPool):
     def __init__(self, output_size: Any, spatial_scale: float, sampling_ratio: int) -> None:
         super().__init__(output_size, spatial_scale)
         self.sampling_ratio = sampling_ratio
+
+
+keep_whole(globals(), "ps_roi_align")

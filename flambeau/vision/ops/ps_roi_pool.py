@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from ...core.tensor import Tensor
+from ...core.traced import keep_whole
 from ...nn.modules.utils import _pair
 from ._bins import RegionPool, mean_matrix, pooled, regions_of, whole_spans
 from .ps_roi_align import channels_by_bin
@@ -54,3 +55,6 @@ class PSRoIPool(RegionPool):
     """
 
     _operation = staticmethod(ps_roi_pool)
+
+
+keep_whole(globals(), "ps_roi_pool")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ...core.tensor import Tensor
+from ...core.traced import keep_whole
 from ...nn.modules.utils import _pair
 from ._bins import RegionPool, bilinear_matrix, pooled, regions_of
 
@@ -65,3 +66,6 @@ class RoIAlign(RegionPool):
     def __init__(self, output_size: Any, spatial_scale: float, sampling_ratio: int, aligned: bool = False) -> None:
         super().__init__(output_size, spatial_scale)
         self.sampling_ratio, self.aligned = sampling_ratio, aligned
+
+
+keep_whole(globals(), "roi_align")

@@ -8,6 +8,7 @@ import numpy as np
 
 from ... import ops
 from ...core.tensor import Tensor
+from ...core.traced import keep_whole
 from ...nn.modules.utils import _pair
 from ._bins import RegionPool, regions_of, whole_spans
 
@@ -76,3 +77,6 @@ class RoIPool(RegionPool):
     """
 
     _operation = staticmethod(roi_pool)
+
+
+keep_whole(globals(), "roi_pool")

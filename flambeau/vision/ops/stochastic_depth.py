@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from ... import nn, ops
 from ...core.tensor import Tensor
+from ...core.traced import keep_whole
 
 __all__ = ["StochasticDepth", "stochastic_depth"]
 
@@ -62,3 +63,6 @@ class StochasticDepth(nn.Module):
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}(p={self.p}, mode={self.mode})"
+
+
+keep_whole(globals(), "stochastic_depth")

@@ -9,6 +9,7 @@ from typing import Any
 
 from .... import nn
 from ....core.tensor import Tensor
+from ....core.traced import keep_whole
 from ..._signatures import taking
 from .. import swin_transformer as swin
 from .._builders import Built, Layer, builder_and_weights, initialize, truncated
@@ -178,3 +179,6 @@ def _builder(name: str, embed_dim: int, depth: int) -> Built[SwinTransformer3d]:
 swin3d_t, Swin3D_T_Weights = _builder("swin3d_t", 96, 6)
 swin3d_s, Swin3D_S_Weights = _builder("swin3d_s", 96, 18)
 swin3d_b, Swin3D_B_Weights = _builder("swin3d_b", 128, 18)
+
+
+keep_whole(globals(), "shifted_window_attention_3d")

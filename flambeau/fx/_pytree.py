@@ -1,0 +1,17 @@
+"""Flattening of structures by a specification that generated code carries. Source: torch.fx._pytree."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..utils import _pytree as pytree
+
+__all__ = ["tree_flatten_spec"]
+
+
+def tree_flatten_spec(pytree_: Any, spec: Any) -> list[Any]:
+    """The leaves of a list of structures that are as the parts of ``spec`` say: what stands at a leaf of these is one, whatever it is."""
+    leaves: list[Any] = []
+    for structure, part in zip(pytree_, spec.children_specs, strict=True):
+        leaves += [structure] if isinstance(part, pytree.LeafSpec) else part.flatten_up_to(structure)
+    return leaves

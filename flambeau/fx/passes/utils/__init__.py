@@ -1,0 +1,1 @@
+"""Functions that passes share. Source: torch.fx.passes.utils."""
