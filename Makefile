@@ -89,7 +89,7 @@ against: $(VENV)/test.stamp $(VENV)/oracle.stamp | $(VENV)/kernels
 	$(KERNELS) $(PYTEST) -n $(JOBS) --dist worksteal --asks-pytorch tests/kernels
 
 # Kernels for classes of processors below AVX-512, as far as this machine's is above them: what is quick, and not of all classes anyway;
-# one half of the tests' functions for the one class, the other half for the other, and the next day the other way round.
+# one half of them for the one class, the other half for the other, and the next day the other way round.
 OF_ALL_CLASSES := $(foreach name,cache language memory pool special targets vectors,--ignore=tests/kernels/test_$(name).py)
 targets: $(VENV)/test.stamp | $(VENV)/kernels
 	half=0; for target in plain $$(grep -qsw avx2 /proc/cpuinfo && echo avx2); do \
@@ -100,9 +100,10 @@ targets: $(VENV)/test.stamp | $(VENV)/kernels
 $(VENV)/kernels: | $(BIN)/python
 	mkdir -p -m 700 $@
 
+# PART="--part 0/2": one half, the other half the next day.
 quick: $(VENV)/test.stamp
 	$(BIN)/ruff check .
-	$(NUMPY) -q -x -m 'not slow'
+	$(NUMPY) -q -x -m 'not slow' $(PART)
 
 # Packages go to an environment of their own, where PyTorch is not: flambeau stands in for it.
 CLIENTS_VENV ?= .venv-clients

@@ -34,7 +34,7 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # what a shell runs in th
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--asks-pytorch", action="store_true", help="only files of tests that compare with PyTorch")
-    parser.addoption("--part", metavar="I/N", help="one of N parts of the tests' functions, another each day; FLAMBEAU_EXHAUSTIVE=1: all")
+    parser.addoption("--part", metavar="I/N", help="one of N parts of the tests, another each day; FLAMBEAU_EXHAUSTIVE=1: all")
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
@@ -79,7 +79,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     if (part := config.getoption("part")) and os.environ.get("FLAMBEAU_EXHAUSTIVE") != "1":
         index, _, parts = part.partition("/")
         turn = (int(TURN) + int(index)) % int(parts)
-        mine = [zlib.crc32(item.nodeid.partition("[")[0].encode()) % int(parts) == turn for item in items]
+        mine = [zlib.crc32(item.nodeid.encode()) % int(parts) == turn for item in items]
         config.hook.pytest_deselected(items=[item for item, is_mine in zip(items, mine, strict=True) if not is_mine])
         items[:] = [item for item, is_mine in zip(items, mine, strict=True) if is_mine]
     if RECORDS:
