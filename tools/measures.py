@@ -179,6 +179,7 @@ RULES_OF = ("aten.below", "core.arrays.meta", "func._batch_index", "func._batch_
 
 
 # -- what imports what --------------------------------------------------------------------------------------------------------------------
+@cache
 def module_name(path: Path) -> str:
     parts = list(path.relative_to(ROOT).with_suffix("").parts)
     return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
@@ -213,13 +214,11 @@ def circles() -> list[list[str]]:
     for path, tree in trees().items():
         name = module_name(path)
         if name not in collecting:
-            typing_only = {
-                id(inner)
-                for node in ast.walk(tree)
-                if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test)
-                for inner in ast.walk(node)
-            }
-            found = {target for node in ast.walk(tree) if id(node) not in typing_only for target in targets(path, node, names)}
+            nodes = list(ast.walk(tree))
+            blocks = [node for node in nodes if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test)]
+            for_types = {id(inner) for node in blocks for inner in ast.walk(node)}
+            imports = [node for node in nodes if isinstance(node, ast.ImportFrom | ast.Call) and id(node) not in for_types]
+            found = {target for node in imports for target in targets(path, node, names)}
             edges[name] = (found & names) - collecting - {name}
     return [sorted(group) for group in strongly_connected(edges) if len(group) > 1]
 
