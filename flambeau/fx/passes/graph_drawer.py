@@ -24,7 +24,8 @@ class FxGraphDrawer:
     Args:
         graph_module: the module whose graph is drawn, with the graph modules in it.
         name: of the drawing.
-        ignore_getattr, ignore_parameters_and_buffers: leave out these nodes.
+        ignore_getattr: leave out nodes that read attributes of the module.
+        ignore_parameters_and_buffers: leave out parameters and buffers of the modules that are called.
         skip_node_names_in_args: whether arguments that are nodes are left out of the text.
         parse_stack_trace: name the line of the program that made a node.
         dot_graph_shape: of the boxes; records when None. normalize_args: show arguments in the order of signatures.
@@ -60,12 +61,9 @@ class FxGraphDrawer:
         self._pydot = pydot
         self._name = name
         self.dot_graph_shape = dot_graph_shape or "record"
-        self.normalize_args, self.skip_node_names_in_args, self.parse_stack_trace = (
-            normalize_args,
-            skip_node_names_in_args,
-            parse_stack_trace,
-        )
-        self.left_out = ({"get_attr"} if ignore_parameters_and_buffers else set()), ignore_getattr
+        self.normalize_args, self.parse_stack_trace = normalize_args, parse_stack_trace
+        self.skip_node_names_in_args = skip_node_names_in_args
+        self.ignore_getattr, self.ignore_parameters_and_buffers = ignore_getattr, ignore_parameters_and_buffers
         self._dot_graphs = {name: self._draw(graph_module, name)}
         for child_name, child in graph_module.named_children():
             if isinstance(child, GraphModule):
@@ -87,20 +85,28 @@ class FxGraphDrawer:
         """All drawings by their names."""
         return self._dot_graphs
 
-    def _is_left_out(self, node: Node) -> bool:
-        ops, ignores_getattr = self.left_out
-        return node.op in ops or (ignores_getattr and node.target is getattr)
-
     def _draw(self, module: GraphModule, name: str) -> Any:
         drawing = self._pydot.Dot(name, rankdir="TB")
-        nodes = [node for node in module.graph.nodes if not self._is_left_out(node)]
+        nodes = [node for node in module.graph.nodes if node.op != "get_attr" or not self.ignore_getattr]
         for node in nodes:
             drawing.add_node(self._pydot.Node(node.name, label=self._label(module, node), **self._style(node)))
+            if node.op == "call_module" and not self.ignore_parameters_and_buffers:
+                self._draw_members(drawing, node, module.get_submodule(str(node.target)))
         for node in nodes:
             for source in node.all_input_nodes:
-                if not self._is_left_out(source):
+                if source.op != "get_attr" or not self.ignore_getattr:
                     drawing.add_edge(self._pydot.Edge(source.name, node.name))
         return drawing
+
+    def _draw_members(self, drawing: Any, node: Node, module: Module) -> None:
+        """Add the parameters and buffers of a module that a node calls."""
+        for kind, members in (("parameter", module.named_parameters()), ("buffer", module.named_buffers())):
+            for name, member in members:
+                box = f'"{node.name}.{name}"'
+                label = _escaped(f"op_code=get_{kind}|{member.dtype}{list(member.shape)}", but="|")
+                style = {"shape": self.dot_graph_shape, "fillcolor": HASHED[2], "style": '"filled,rounded"', "fontcolor": "#000000"}
+                drawing.add_node(self._pydot.Node(box, label=f"{{{node.name}.{name}|{label}\\n}}", **style))
+                drawing.add_edge(self._pydot.Edge(box, node.name))
 
     def _style(self, node: Node) -> dict[str, str]:
         color = COLORS.get(node.op)
@@ -147,5 +153,6 @@ class FxGraphDrawer:
         return [*shown, f"kwargs={kwargs}"] if kwargs else shown
 
 
-def _escaped(text: str) -> str:
-    return "".join(f"\\{letter}" if letter in '{}<>|"' else letter for letter in text)
+def _escaped(text: str, but: str = "") -> str:
+    """A text for a label, its letters with a meaning there escaped."""
+    return "".join(f"\\{letter}" if letter in '{}<>|"' and letter not in but else letter for letter in text)
