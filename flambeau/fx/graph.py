@@ -20,7 +20,6 @@ from ..core.device import device
 from ..core.dtype import dtype
 from ..core.layout import layout, memory_format
 from ..core.shape import Size
-from ..core.traced import is_whole
 from ..nn import Module
 from ..utils import _pytree as pytree
 from . import _pytree as fx_pytree
@@ -270,7 +269,7 @@ class Writer:
             return f"{name}{kind} = {_attribute(self.value(args[0]), args[1])}"
         where = qualified_name(target)
         function = self.name_of(where, target)
-        if is_whole(target):
+        if node.meta.get("is_wrapped"):
             self.wrapped.setdefault(function)
         return f"{name}{kind} = {function}({self.call(args, node.kwargs)})"
 
