@@ -7,6 +7,7 @@ import copy
 import itertools
 import linecache
 import os
+import re
 import sys
 import traceback
 import types
@@ -17,7 +18,7 @@ from typing import Any
 from ..core.tensor import Parameter, Tensor
 from ..nn import Module
 from ..serialization import save
-from ._library import library
+from ._library import NAME, library
 from .graph import ALWAYS, CodeGen, Graph, PythonCode, PyTreeCodeGen
 from .node import qualified_name
 
@@ -70,7 +71,7 @@ def reduce_graph_module(body: dict[Any, Any], import_block: str) -> Module:
     """The module that a pickle describes: its code runs on proxies, which makes the graph again.
 
     Args:
-        body: the attributes, ``_code`` among them. import_block: what the code needs, as statements; unused, names come from ``body``.
+        body: the attributes, ``_code`` among them. import_block: statements that import what the code names; PyTorch's names are ours.
     Returns:
         The ``GraphModule``.
     Source: torch.fx.graph_module.reduce_graph_module.
@@ -80,7 +81,9 @@ def reduce_graph_module(body: dict[Any, Any], import_block: str) -> Module:
         tensor([2.])
     """
     source = body.get("_code") or body["code"]
-    scope = _made(import_block.replace("import torch", "import flambeau as torch", 1) + source, {"torch": library})
+    imports = re.sub(r"(?m)^import torch$", f"import {NAME} as torch", import_block)
+    imports = re.sub(r"(?m)^(import|from) torch(?=[. ])", rf"\1 {NAME}", imports)
+    scope = _made(f"{imports}\n{source}", {"torch": library})
     return _traced_again(scope["forward"], body)
 
 
@@ -314,9 +317,8 @@ class GraphModule(Module):
             if node.op in ("call_module", "get_attr"):
                 path = str(node.target).split(".")
                 used |= {".".join(path[:i]) for i in range(1, len(path) + 1)}
-                if node.op == "call_module":
-                    inner = self.get_submodule(str(node.target))
-                    used |= {f"{node.target}.{name}" for name, _ in inner.named_modules() if name}
+                if node.op == "call_module":  # with all that is in it
+                    used |= {name for name, _ in self.named_modules() if name.startswith(f"{node.target}.")}
         for name in [name for name, _ in self.named_modules() if name and name not in used]:
             self.delete_submodule(name)
 
