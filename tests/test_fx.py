@@ -8,6 +8,7 @@ import operator
 import pickle
 import sys
 from collections.abc import Callable
+from types import SimpleNamespace
 from typing import Any, Dict, List, Optional, Tuple  # noqa: UP035 - generated code names them as they are written
 
 import pytest
@@ -214,7 +215,25 @@ def passes(torch: Any) -> Any:
     result += [len(found), sums.code]
     other = torch.fx.symbolic_trace(lambda x: torch.relu(x * 2) + torch.relu(x + 3))
     found = torch.fx.replace_pattern(other, lambda x: torch.relu(x + 3), lambda x: x * 5)
-    return [*result, len(found), other.code]
+    result += [len(found), other.code]
+    from importlib import import_module
+
+    rewriter = import_module(f"{torch.__name__}.fx.subgraph_rewriter")
+    for options in ({"match_filters": [lambda match, whole, pattern: False]}, {"ignore_literals": True}):
+        filtered = torch.fx.symbolic_trace(lambda x: torch.relu(x + 1) + torch.relu(x + 2))
+        found = rewriter.replace_pattern_with_filters(filtered, lambda x: torch.relu(x + 1), lambda x: x.tanh(), **options)
+        result += [[len(each.replacements) for each in found], filtered.code]
+    made = torch.fx.symbolic_trace(lambda x: torch.relu(x) * 2)
+    tanh = torch.fx.symbolic_trace(lambda x: x.tanh()).graph
+    rewriter.replace_pattern_with_filters(made, lambda x: torch.relu(x), replacement_callback=lambda *place: tanh)
+    layer = torch.fx.symbolic_trace(torch.nn.Sequential(torch.nn.Linear(2, 2)))
+    with_layer = torch.fx.symbolic_trace(lambda x: torch.relu(x) + 1)
+    torch.fx.replace_pattern(with_layer, torch.fx.symbolic_trace(lambda x: torch.relu(x)), layer)
+    nested = torch.fx.symbolic_trace(torch.nn.Sequential(torch.nn.Linear(2, 2), torch.nn.Sequential(torch.nn.ReLU())))
+    changed = nested.add_submodule("x.y", torch.nn.ReLU()), nested.delete_submodule("1"), nested.delete_submodule("q")
+    nested.delete_all_unused_submodules()
+    names = [[name for name, _ in module.named_modules()] for module in (with_layer, nested)]
+    return [*result, made.code, with_layer.code, changed, names]
 
 
 def test_passes_are_pytorchs(of_pytorch: Any) -> None:
@@ -259,6 +278,29 @@ def test_wrapped_functions_are_calls() -> None:
 
 def counted_as_it_is() -> Any:
     return globals()["counted"]
+
+
+def kept_whole(torch: Any) -> Any:
+    """What is called without looking inside, what cannot be an argument, and reads of buffers."""
+
+    class Buffers(torch.fx.Tracer):
+        proxy_buffer_attributes = True
+
+    def code(tracer: Any, root: Any) -> str:
+        return torch.fx.GraphModule(root if isinstance(root, torch.nn.Module) else torch.nn.Module(), tracer.trace(root)).code
+
+    values = [abs, int, {1}, torch.nn.ReLU(), object()]
+    refused = [outcome(lambda value=value: torch.fx.symbolic_trace(lambda x: x.clamp(value)))[0] for value in values]
+    wrapped = code(torch.fx.Tracer(autowrap_functions=(doubled,)), lambda x: doubled(x, 3))
+    return [refused, wrapped, code(Buffers(), network(torch)), code(torch.fx.Tracer(), network(torch))]
+
+
+def doubled(x: Any, times: int) -> Any:
+    return x * times if times > 1 else x
+
+
+def test_what_is_kept_whole_or_refused_is_pytorchs(of_pytorch: Any) -> None:
+    assert normal(kept_whole(flambeau)) == normal(of_pytorch(kept_whole))
 
 
 def test_tracing_leaves_modules_and_mathematics_as_they_were() -> None:
@@ -330,6 +372,46 @@ def test_shapes_are_noted_also_of_fakes() -> None:
         metas = {node.name: node.meta.get("tensor_meta") for node in module.graph.nodes}
         assert tuple(metas["linear"].shape) == (2, 4) and metas["linear"].stride == (4, 1) and metas["linear"].requires_grad
     assert 'linear: "f32[2, 4]"' in module.print_readable(print_output=False)
+
+
+def test_functions_that_write_are_refused_on_demand() -> None:
+    class Checking(fx.Tracer):
+        check_mutable_operations = True
+
+    assert Checking().trace(lambda x: flambeau.relu(x)) and fx.Tracer().trace(lambda x: flambeau.relu_(x))
+    for function in (lambda x: flambeau.relu_(x), lambda x: flambeau.add(x, x, out=x)):
+        with pytest.raises(RuntimeError, match="Tried to trace mutable operation (relu_|add)"):
+            Checking().trace(function)
+
+
+class Drawn:
+    """The part of ``pydot`` that drawings are made by."""
+
+    def __init__(self, *names: str, **options: str):
+        self.names, self.options, self.nodes, self.edges = names, options, [], []
+
+    def add_node(self, node: Any) -> None:
+        self.nodes.append((node.names[0].strip('"'), node.options["label"]))
+
+    def add_edge(self, edge: Any) -> None:
+        self.edges.append(tuple(name.strip('"') for name in edge.names))
+
+
+def test_drawings_show_nodes_members_and_edges(monkeypatch: pytest.MonkeyPatch) -> None:
+    from flambeau.fx.passes.graph_drawer import FxGraphDrawer
+
+    monkeypatch.setitem(sys.modules, "pydot", SimpleNamespace(Dot=Drawn, Node=Drawn, Edge=Drawn))
+    module = fx.symbolic_trace(network(flambeau))
+    whole = FxGraphDrawer(module, "whole").get_dot_graph()
+    names = [name for name, _ in whole.nodes]
+    assert {node.name for node in module.graph.nodes} < {*names} and "linear.weight" in names
+    assert ("linear.weight", "linear") in whole.edges and ("x", "linear") in whole.edges
+    labels = dict(whole.nodes)
+    assert labels["linear.bias"] == r"{linear.bias|op_code=get_parameter|torch.float32[4]\n}"
+    assert "in_features: 3" in labels["linear"] and "target=_operator.add" in labels["add"]
+    plain = FxGraphDrawer(module, "plain", ignore_getattr=True, ignore_parameters_and_buffers=True).get_main_dot_graph()
+    kept = {node.name for node in module.graph.nodes if node.op != "get_attr"}
+    assert {name for name, _ in plain.nodes} == kept and {name for edge in plain.edges for name in edge} <= kept
 
 
 def split(torch: Any) -> Any:

@@ -233,8 +233,6 @@ class Tracer(TracerBase):
                 self.tensor_attrs[id(a)] = known
                 setattr(self.root, known, a)
             return self.create_node("get_attr", known, (), {})
-        if isinstance(a, Module):
-            return self.create_node("get_attr", self.path_of_module(a), (), {})
         return super().create_arg(a)
 
     def get_fresh_qualname(self, prefix: str) -> str:

@@ -6,7 +6,6 @@ import contextlib
 import dataclasses
 import dis
 import enum
-import inspect
 import operator
 import sys
 import traceback
@@ -102,7 +101,7 @@ class TracerBase:
     Attributes:
         graph: where they are added.
         record_stack_traces: whether nodes note the lines of the program that made them.
-        check_mutable_operations: has no effect.
+        check_mutable_operations: whether functions that write to an operand, or to ``out=``, are refused.
         trace_asserts: whether ``assert`` of a proxy becomes a node.
         proxy_buffer_attributes: whether reads of buffers become nodes at once.
         traced_func_name: the method that is traced.
@@ -131,7 +130,19 @@ class TracerBase:
         name: str | None = None,
         type_expr: Any = None,
     ) -> Node:
-        """Add a node to the graph. Source: torch.fx.proxy.TracerBase.create_node."""
+        """Add a node to the graph.
+
+        Raises:
+            RuntimeError: a function that writes, with ``check_mutable_operations``.
+        Source: torch.fx.proxy.TracerBase.create_node.
+        """
+        if kind == "call_function" and self.check_mutable_operations:
+            called = getattr(target, "__name__", "")
+            if (called.endswith("_") and not called.endswith("__")) or kwargs.get("out") is not None:
+                raise RuntimeError(
+                    f"Tried to trace mutable operation {called}. FX only supports functional code, so operations that mutate operands "
+                    "in-place (e.g. via `out` arguments) are not supported"
+                )
         node = self.graph.create_node(kind, target, args, kwargs, name, type_expr)
         if (scope := getattr(self, "scope", None)) is not None:
             self.node_name_to_scope[node.name] = (scope.module_path, scope.module_type)
@@ -195,8 +206,6 @@ class TracerBase:
             fields = {each.name: self.create_arg(getattr(a, each.name)) for each in dataclasses.fields(a)}
             return self.create_node("call_function", type(a), (), fields)
         if a is None or a is ... or isinstance(a, (*CONSTANTS, enum.Enum)):
-            return a
-        if inspect.isfunction(a) or inspect.isclass(a) or inspect.isbuiltin(a):
             return a
         raise NotImplementedError(f"argument of type: {type(a)}")
 
