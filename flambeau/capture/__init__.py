@@ -1,0 +1,7 @@
+"""Programs as graphs of operations over arrays: recording, passes, and running them again.
+
+    function --recorder--> Graph --passes--> Graph --interpret or lowering--> run(arrays) -> arrays
+
+``graph`` has the representation, ``recorder`` makes it from one run of a program, ``passes`` simplify it, ``interpret`` makes the
+reference replay of it. ``torch.compile`` (``flambeau.compiler``) decides when a recording may be replayed.
+"""
