@@ -79,7 +79,7 @@ def _add_to_leaf(entry: list[Any], grad: Tensor, record: bool) -> None:
             entry[1] = wrap(total)
     else:
         entry[1] = _add(entry[1], grad, record)
-        entry[2] = not (record or crowded or interposed) and entry[1].__class__ is Tensor and entry[1]._array is not grad._array
+        entry[2] = not (record or crowded or interposed or active) and entry[1].__class__ is Tensor and entry[1]._array is not grad._array
 
 
 class _Pass:
@@ -306,6 +306,8 @@ def accumulate(leaf: Tensor, entry: list[Any], record: bool) -> None:
             leaf._grad = modes.below.own_gradient(leaf, entry[1])
         elif entry[1]._requires_grad or entry[1].__class__ is not Tensor:
             leaf._grad = entry[1].detach().clone()
+        elif thread.recorder is not None:
+            leaf._grad = _recorded_as(leaf, entry[1]).clone()
         elif _is_ours(entry, leaf._array):
             leaf._grad = entry[1]
         else:
@@ -316,7 +318,7 @@ def accumulate(leaf: Tensor, entry: list[Any], record: bool) -> None:
         leaf._grad = have + grad if have is not None else _recorded_as(leaf, grad)
     elif have.__class__ is Tensor and have._array.dtype is grad._array.dtype and not have._requires_grad:
         array, more = have._array, grad._array
-        if crowded or thread.dispatch_modes or grad.__class__ in dispatchers:
+        if crowded or thread.dispatch_modes or grad.__class__ in dispatchers or thread.recorder is not None:
             have.add_(grad)
             return
         try:
@@ -567,7 +569,10 @@ def seed_gradient(root: Tensor, grad: Tensor | None) -> Tensor:
         if array.__class__ is not np.ndarray:
             return root.detach().new_ones(array.shape)
         one = FLOATS32[1.0].copy() if array.dtype is _F32 else FLOATS64[1.0].copy() if array.dtype is _F64 else np.ones((), array.dtype)
-        return wrap(one if not array.ndim else np.full(array.shape, one))
+        seed = one if not array.ndim else np.full(array.shape, one)
+        if thread.recorder is not None:
+            thread.recorder.constant(seed)
+        return wrap(seed)
     if grad._array.shape != array.shape:
         raise RuntimeError(f"Mismatch in shape: grad_output[0] has a shape of {grad.shape} and output[0] has a shape of {root.shape}.")
     if (array.dtype.kind != "c" or grad._array.dtype.kind != "c") and grad.is_complex() != root.is_complex():

@@ -32,9 +32,10 @@ class Value:
         array: of a held value the array itself, whose contents may change between calls.
         sizes: marks of sizes that may differ between calls, one per dimension (None: fixed), or None where all are fixed.
         name: how the program calls it, for printing; may be empty.
+        fixed: of a held value: its contents never change, it is a constant.
     """
 
-    __slots__ = ("array", "dtype", "name", "node", "place", "shape", "sizes", "strides")
+    __slots__ = ("array", "dtype", "fixed", "name", "node", "place", "shape", "sizes", "strides")
 
     def __init__(
         self,
@@ -48,6 +49,7 @@ class Value:
     ):
         self.shape, self.strides, self.dtype, self.place, self.node, self.array, self.name = shape, strides, dtype, place, node, array, name
         self.sizes: tuple[Any, ...] | None = None
+        self.fixed = False
 
     @classmethod
     def like(cls, array: np.ndarray, place: str = "result", node: Node | None = None, name: str = "") -> Value:
@@ -186,7 +188,7 @@ class Graph:
         return Graph(nodes, self.inputs, self.held, [instead(value) for value in self.outputs], writes)
 
     def names(self) -> dict[Value, str]:
-        """What values are called in ``str``."""
+        """Names of the values, as ``str`` shows them."""
         found: dict[Value, str] = {}
         for value in self.inputs:
             found[value] = value.name or f"x{len(found)}"

@@ -42,6 +42,21 @@ modes.below = None  # ``aten.below``, once a mode or a class has ``__torch_dispa
 modes.find_below = None
 modes.transforms = None  # what gives calls to transforms of ``torch.func``, once one has run; stays when ``interpreters`` is empty again
 
+
+class Changes:
+    """Number of changes that decide what a program does and that no array shows.
+
+    Attributes of modules, hooks, the memory that a tensor shows, whether it requires grad. Compiled programs look at it before all else.
+    """
+
+    __slots__ = ("count",)
+
+    def __init__(self) -> None:
+        self.count = 0
+
+
+changes = Changes()
+
 active: list[None] = []  # one entry per mode that operations must look at, of all threads
 crowded: list[None] = []  # not empty once several devices of one kind are in use: then all calls choose their operands' device
 overriding: list[None] = []  # not empty once a class of a program's own has ``__torch_function__``: then composites look at all operands
@@ -68,6 +83,7 @@ class ThreadState(threading.local):
         modes: how many modes are on that operations of this thread must look at.
         dispatch_modes: modes that see calls below the tape, the innermost last; see ``aten.below``.
         observers: who runs kernels in this thread, the innermost last; see ``observing``.
+        recorder: the ``capture.recorder.Recorder`` of the program that this thread records; it must see every computation.
         forward_grad: whether tangents are computed, where tensors have them.
         levels: the transforms of ``torch.func`` that are running, the outermost first.
         variables: how many of its transforms with variables of their own (``grad``, ``vjp``, ...) are running.
@@ -86,6 +102,7 @@ class ThreadState(threading.local):
     skip_override = False  # whether the next call skips overrides
     dispatch_modes: tuple[Any, ...] = ()
     observers: tuple[Any, ...] = ()
+    recorder: Any = None
     forward_grad = True
     levels: tuple[Any, ...] = ()
     variables = 0

@@ -32,7 +32,7 @@ from .arrays.kinds import (
 from .arrays.shared_memory import SharedMemory, memory_of, process, shared_bytes
 from .calls.interruption import pass_on
 from .device import cpu
-from .state import tick
+from .state import changes, tick
 
 if TYPE_CHECKING:
     from .tensor import Tensor
@@ -202,6 +202,7 @@ class UntypedStorage:
             elif reach > nbytes:
                 continue
             moved_arrays.append((tensor, view_at(new, array.shape, array.dtype, offset, array.strides)))
+        changes.count += 1
         for tensor, array in moved_arrays:
             tensor._array = array
         for storage in storages:

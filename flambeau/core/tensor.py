@@ -16,7 +16,7 @@ from .arrays.kinds import address, copied as copy_of, device_of, is_pinned, kind
 from .device import cpu, device
 from .layout import is_contiguous_as, is_uneven, sparse_coo, sparse_csr, strided
 from .shape import Size, contiguous_strides, element_strides, wrap_dim
-from .state import INFERENCE, dispatchers, grad_enabled, inferring, interposed, modes, thread, unrecorded
+from .state import INFERENCE, changes, dispatchers, grad_enabled, inferring, interposed, modes, thread, unrecorded
 from .storage import TypedStorage, UntypedStorage
 from .tape.hooks import RemovableHandle
 from .tape.node import INHERITED, AccumulateGrad, Inherited, Output, StaleHistory, edge_of, graph_edge
@@ -323,6 +323,7 @@ class Tensor:
             >>> torch.ones(2).requires_grad_()
             tensor([1., 1.], requires_grad=True)
         """
+        changes.count += 1
         if requires_grad:
             if self._requires_grad is not True:
                 if self.dtype.category < dtypes.FLOATING:
@@ -441,6 +442,7 @@ class Tensor:
         if not isinstance(value, Tensor):
             raise TypeError(f"Variable data has to be a tensor, but got {type(value).__name__}")
         storage = storage_of(value)
+        changes.count += 1
         self._array, self._storage = value._array, storage
         storage._add_alias(self)
         note_order(self)
@@ -708,6 +710,7 @@ def swap(a: Tensor, b: Tensor) -> None:
     a.__class__, b.__class__ = type(b), type(a)
     a.__dict__, b.__dict__ = b.__dict__, a.__dict__
     nothing = object()
+    changes.count += 1
     for name in slots[0]:
         one, other = getattr(a, name, nothing), getattr(b, name, nothing)
         for tensor, value in ((a, other), (b, one)):

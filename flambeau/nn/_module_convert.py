@@ -10,6 +10,7 @@ from .. import ops
 from ..autograd.grad_mode import no_grad
 from ..core.device import device as Device
 from ..core.dtype import dtype as DType
+from ..core.state import changes
 from ..core.tensor import Parameter, Tensor, swap
 from ..facades import __future__
 
@@ -28,6 +29,7 @@ class ConvertMethods:
 
     def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Self:
         """Replace the data of every parameter, gradient and buffer by what ``fn`` makes of it; parameters stay the same objects."""
+        changes.count += 1
         if recurse:
             for module in self.children():
                 module._apply(fn)

@@ -10,6 +10,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, ClassVar, Self
 
+from ..core.state import changes
 from ..core.tensor import Parameter, Tensor
 from . import _module_hooks as hooks
 from ._member_slots import BufferSlot, MemberSlot, ModuleSlot, ParameterSlot, install, is_class_attribute
@@ -147,6 +148,7 @@ class Module(HookMethods, ConvertMethods, StateMethods):
                 )
             param = _run_registration_hooks(hooks._global_parameter_registration_hooks, self, name, param)
         self._parameters[name] = param
+        changes.count += 1
         install(ParameterSlot, name, type(self), Module.__getattr__)
 
     def register_buffer(self, name: str, tensor: Tensor | None, persistent: bool = True) -> None:
@@ -169,6 +171,7 @@ class Module(HookMethods, ConvertMethods, StateMethods):
                 raise TypeError(f"cannot assign '{_typename(tensor)}' object to buffer '{name}' (torch Tensor or None required)")
             tensor = _run_registration_hooks(hooks._global_buffer_registration_hooks, self, name, tensor)
         self._buffers[name] = tensor
+        changes.count += 1
         if persistent:
             self._non_persistent_buffers_set.discard(name)
         else:
@@ -191,6 +194,7 @@ class Module(HookMethods, ConvertMethods, StateMethods):
     register_module = add_module
 
     def _set_module(self, name: str, module: Module | None) -> None:
+        changes.count += 1
         self._modules[name] = _run_registration_hooks(hooks._global_module_registration_hooks, self, name, module)
         install(ModuleSlot, name, type(self), Module.__getattr__)
 
@@ -216,6 +220,7 @@ class Module(HookMethods, ConvertMethods, StateMethods):
         raise AttributeError(f"'{type(self).__name__}' object has no attribute '{name}'", name=name, obj=self)
 
     def __setattr__(self, name: str, value: Any) -> None:
+        changes.count += 1
         members = self.__dict__
         parameters = members.get("_parameters", _NOTHING)  # missing before __init__
         if isinstance(value, Tensor) and _is_parameter(value):
@@ -260,6 +265,7 @@ class Module(HookMethods, ConvertMethods, StateMethods):
         self._non_persistent_buffers_set.discard(name)
 
     def __delattr__(self, name: str) -> None:
+        changes.count += 1
         if name in self._parameters:
             del self._parameters[name]
         elif name in self._buffers:

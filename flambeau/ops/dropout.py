@@ -56,7 +56,20 @@ def _rounded(value: Any, of: np.dtype) -> Any:
     return np.float32(value) if of.itemsize == 2 else of.type(value)
 
 
+def _draw(array: np.ndarray, *chance: float) -> None:
+    """Fill an array from the default generator: as ``samplers.fill_bernoulli`` says."""
+    samplers.fill_bernoulli(default_generator, array, *chance)
+    if thread.recorder is not None:
+        thread.recorder.draw(lambda other: samplers.fill_bernoulli(default_generator, other, *chance), array)
+
+
 def _choose(mask: np.ndarray, kept: Any, dropped: Any, of: np.dtype) -> Any:
+    if thread.recorder is not None:
+        return (
+            wrap(mask)
+            .new_full(mask.shape, float(of.type(dropped)), dtype=dtypes.BY_NUM[of.num])
+            .masked_fill(wrap(mask), float(of.type(kept)))
+        )
     result = np.empty_like(mask, of)
     result[...] = float(of.type(dropped))  # a device knows Python's numbers, and not all of NumPy's
     np.copyto(result, float(of.type(kept)), where=mask)
@@ -87,15 +100,15 @@ def _dropped(input: Any, p: Any, train: bool, feature: bool, alpha: bool, inplac
     multiply = kind.mul_ if inplace else kind.mul
     of = input._array.dtype
     if p == 1:
-        return multiply(input, wrap(np.zeros((), of)))
+        return multiply(input, input.new_zeros(()))
     if thread.levels and (made := modes.transforms.dropped(input, p, feature, alpha, inplace)) is not NotImplemented:
         return made
     if not alpha:
         noise = _noise(input, feature, of)
-        samplers.fill_bernoulli(default_generator, noise, 1.0 - p, kept_scale(p, of))
+        _draw(noise, 1.0 - p, kept_scale(p, of))
         return multiply(input, wrap(_as_input(noise, input, feature)))
     mask = _noise(input, feature, np.bool_)
-    samplers.fill_bernoulli(default_generator, mask, 1.0 - p)
+    _draw(mask, 1.0 - p)
     mask = _as_input(mask, input, feature)
     a, offset, dropped = alpha_terms(p, of)
     noise, shift = _choose(mask, a, 0.0, of), _choose(mask, offset, dropped, of)
@@ -308,7 +321,7 @@ def native_dropout(input: Tensor, p: float, train: bool | None) -> Any:
         mask.fill(True)
         return input.clone(), stays
     keep = 1.0 - _check_p(p)
-    samplers.fill_bernoulli(default_generator, mask, keep)
+    _draw(mask, keep)
     return input.mul(stays).mul(0.0 if keep == 0 else 1.0 / keep), stays
 
 

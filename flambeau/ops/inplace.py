@@ -21,7 +21,7 @@ from ..core.calls.registry import composite, method, op, primitive
 from ..core.dtype import of_array
 from ..core.layout import contiguous_format, empty_as, format_strides, strided as strided_layout
 from ..core.shape import broadcast_or_none, broadcast_shape, contiguous_strides, one_by_one, overlaps_itself, sizes_of, strided
-from ..core.state import INFERENCE, active, grad_enabled, in_mode, interposed, modes, thread
+from ..core.state import INFERENCE, active, changes, grad_enabled, in_mode, interposed, modes, thread
 from ..core.storage import TypedStorage, UntypedStorage
 from ..core.tape.history import check_writable
 from ..core.tensor import Parameter, Tensor as TensorType, note_order, storage_of, wrap
@@ -402,6 +402,7 @@ def set_(input: Tensor, source: Any = None, storage_offset: int = 0, size: Any =
             storage._grow(reach * dtype.itemsize)
         input._storage = storage
         step_bytes = tuple(step * dtype.itemsize for step in strides)
+        changes.count += 1
         input._array = strided(storage._flat, shape, step_bytes, storage_offset * dtype.itemsize, dtype)
     storage._add_alias(input)
     storage._bump()

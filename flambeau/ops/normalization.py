@@ -21,7 +21,7 @@ from ..core.calls.annotations import Tensor
 from ..core.calls.casting import opmath
 from ..core.calls.registry import composite, functional, op, resolve
 from ..core.layout import row_major
-from ..core.state import grad_enabled
+from ..core.state import grad_enabled, thread
 from ..core.tensor import storage_of
 from .average_pooling import avg_pool2d
 from .padding import constant_pad_nd
@@ -293,6 +293,10 @@ def _move(running: Any, value: Any, scale: float, momentum: float) -> None:
     array, given = running._array, value._array
     if not isinstance(array, np.ndarray) or not isinstance(given, np.ndarray):  # inside transforms, or on a device
         running.mul_(1 - momentum).add_(value.detach().reshape(array.shape), alpha=momentum * scale)
+        return
+    if thread.recorder is not None:
+        step = value.detach() if scale == 1 else value.detach() * scale
+        running.mul_(1 - momentum).add_((step * momentum).reshape(array.shape))
         return
     more = momentum * (given if scale == 1 else given * scale).reshape(array.shape)
     if array.dtype == more.dtype:

@@ -30,7 +30,7 @@ from ..core.random.generator import (
     seed as _seed,
 )
 from ..core.shape import broadcast_shape
-from ..core.state import grad_enabled, interposed, modes, run_ignoring_fp
+from ..core.state import grad_enabled, interposed, modes, run_ignoring_fp, thread
 from ..core.tape.history import check_writable, rebase
 from ..core.tape.node import Node, edge_of, new_node
 from ..core.tensor import Tensor as TensorClass, storage_of, wrap
@@ -244,6 +244,8 @@ def _filled_at(where: Any, fill: Callable[[np.ndarray], Any], make: Callable[...
         _check_generator(fill, where)
     array = make_at(where, make, *args)
     run_ignoring_fp(fill, array) if where == cpu else fill_elsewhere(fill, array)
+    if thread.recorder is not None:
+        thread.recorder.draw(fill, array)
     return array
 
 
@@ -318,6 +320,8 @@ def _fill(input: Any, fill: Callable[[np.ndarray], Any], name: str | None) -> An
         _check_generator(fill, input.device)
     if input._array.__class__ is np.ndarray:
         run_ignoring_fp(fill, input._array)
+        if thread.recorder is not None:
+            thread.recorder.drew_into(fill, input._array)
     else:
         fill_elsewhere(fill, input._array)
     storage_of(input)._bump()
@@ -701,6 +705,8 @@ def bernoulli(input: Tensor, p: Any = None, *, generator: Generator | None = Non
         return _fill_out(out, input._array.shape, fill)
     result = wrap(np.empty(input._array.shape, input._array.dtype))
     run_ignoring_fp(fill, result._array)
+    if thread.recorder is not None:
+        _record_bernoulli(stream, input if p is None else p, result._array)
     name = "BernoulliBackward0" if p is None else "NotImplemented"
     return _recorded(result, name, input, base=ZeroBackward if p is None else NotDifferentiable)
 
@@ -709,6 +715,14 @@ def _bernoulli_filler(stream: Generator, p: Any) -> Callable[[np.ndarray], None]
     if not isinstance(p, TensorClass):
         return lambda array: samplers.fill_bernoulli(stream, array, p)
     return lambda array: samplers.fill_bernoulli_each(stream, array, p._array)
+
+
+def _record_bernoulli(stream: Generator, p: Any, made: np.ndarray) -> None:
+    """Tell the recorder of numbers that were drawn with probabilities ``p``."""
+    if isinstance(p, TensorClass):
+        thread.recorder.draw(lambda array, chances: samplers.fill_bernoulli_each(stream, array, chances), made, p)
+    else:
+        thread.recorder.draw(lambda array: samplers.fill_bernoulli(stream, array, p), made)
 
 
 @composite()
@@ -740,6 +754,8 @@ def multinomial(
         if out.dtype is not dtypes.int64:
             raise RuntimeError(f"multinomial expects Long tensor out, got: {out.dtype.legacy}")
     drawn = run_ignoring_fp(samplers.multinomial, stream, input._array, count, bool(replacement))
+    if thread.recorder is not None:
+        thread.recorder.call(lambda array: samplers.multinomial(stream, array, count, bool(replacement)), (input,), (drawn,), random=True)
     if out is None:
         return wrap(drawn)
 

@@ -11,6 +11,7 @@ from itertools import chain
 from typing import Any, TypeAlias
 
 from ..core.dtype import float32
+from ..core.state import thread
 from ..core.tape.hooks import RemovableHandle
 from ..core.tensor import Parameter, Tensor
 from ._arrays import Plans
@@ -171,6 +172,8 @@ class Optimizer:
 
         @functools.wraps(func)
         def step(self: Optimizer, *args: Any, **kwargs: Any) -> Any:
+            if thread.recorder is not None and not thread.recorder.is_paused:
+                return thread.recorder.step(step, self, args, kwargs)
             if not (self._optimizer_step_pre_hooks or self._optimizer_step_post_hooks or _global_step_pre_hooks or _global_step_post_hooks):
                 return func(self, *args, **kwargs)
             arguments: tuple[Any, ...] = (self, *args)

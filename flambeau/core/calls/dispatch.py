@@ -373,7 +373,7 @@ def run_in_place(call: Call) -> Tensor:
         _check_operands(op, values)
     overwrites_saved = recorded and ("input" in op.node.saves_inputs or any(value is target for value in values[1:]))
     node_values = values
-    written = not overwrites_saved and _write_directly(op, values, operands, target)
+    written = not overwrites_saved and thread.recorder is None and _write_directly(op, values, operands, target)
     if not written:
         results, _ = compute(op, values, operands, kind)
         array = results[0]
@@ -395,6 +395,8 @@ def run_in_place(call: Call) -> Tensor:
             _write_changes(target._array, array)
         else:
             target._array[...] = array
+        if thread.recorder is not None:
+            thread.recorder.wrote(target._array, array)
     storage_of(target)._bump()
     if recorded:
         history = edge_of(target)
@@ -470,6 +472,8 @@ def run_factory(call: Call) -> Any:
         if tensor is NotImplemented:
             raise
         return tensor
+    if thread.recorder is not None:
+        thread.recorder.made(entry, values, tensor)
     if not isinstance(tensor, Tensor):
         tensor = wrap(pinned(tensor) if new.where is pinned_host else moved(tensor, new.where))
         if call.out is not None:
@@ -722,7 +726,7 @@ def make_node(op: Op, values: Sequence[Any], results: list[np.ndarray], tensors:
 # -- out= and in place ------------------------------------------------------------------------------------------
 def _into_out_directly(op: Op, values: Sequence[Any], operands: list[Any], out: Any) -> bool:
     """Have a native kernel write into ``out`` where it is large and fits exactly and nothing is recorded; whether it did."""
-    if out.__class__ is not Tensor or not native.writes(op, out._array):
+    if out.__class__ is not Tensor or thread.recorder is not None or not native.writes(op, out._array):
         return False
     if grad_enabled() and any(isinstance(e, Tensor) and e._requires_grad for e in (out, *operands)):
         return False

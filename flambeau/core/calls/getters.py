@@ -21,6 +21,7 @@ from .override import call_override
 _PACKAGE = __name__.partition(".")[0]
 _on: list[None] = []  # one entry per mode that is on, of all threads
 _below: list[None] = []  # one entry per mode below the tape that is on, of all threads
+_recording: list[None] = []  # one entry per program that is recorded, of all threads
 _functions: dict[str, FunctionType] = {}  # of properties and methods, whose code is exchanged
 _asking: dict[str, CodeType] = {}  # the code that calls modes
 _plain: dict[str, FunctionType] = {}  # the functions as they are
@@ -32,6 +33,12 @@ is_floating_point is_inference is_neg is_pinned is_shared is_signed item long nd
 register_post_accumulate_grad_hook requires_grad_ resize_ retain_grad share_memory_ short size storage storage_offset stride tile to tolist
 uniform_ random_ untyped_storage
 """.split()  # that do not call modes by themselves, or under the name of a primitive
+
+
+_SHOWING = frozenset(
+    "__array__ __bool__ __complex__ __contains__ __deepcopy__ __float__ __format__ __index__ __int__ __repr__ data_ptr item numpy "
+    "share_memory_ storage tolist untyped_storage".split()
+)  # of these, those that show values or memory to Python
 
 
 def _prepare() -> None:
@@ -74,6 +81,8 @@ def asked_getter(tensor: Any, name: str) -> Any:
 
 def asked_method(name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """Result of a tensor's method from the mode or the class that overrides it."""
+    if thread.recorder is not None and name in _SHOWING:
+        return thread.recorder.asked(name, _plain[name], args, kwargs)
     if (thread.function_modes or (thread.dispatch_modes and name == "detach")) and args and not _of_library():
         if thread.function_modes:
             result = call_override(_functions[name], (args[0],), args, kwargs)
@@ -104,6 +113,16 @@ def leave_below() -> None:
     late.alone(_count, _below, -1)
 
 
+def enter_recording() -> None:
+    """A program is recorded: the recorder is shown what shows values to Python."""
+    late.alone(_count, _recording, 1)
+
+
+def leave_recording() -> None:
+    """A recording is over."""
+    late.alone(_count, _recording, -1)
+
+
 def _count(modes_on: list[None], more: int) -> None:
     _prepare()
     if more > 0:
@@ -111,7 +130,7 @@ def _count(modes_on: list[None], more: int) -> None:
     else:
         del modes_on[-1:]
     for name, function in _functions.items():
-        code = _asking[name] if _on or (_below and name == "detach") else _plain[name].__code__
+        code = _asking[name] if _on or (_below and name == "detach") or (_recording and name in _SHOWING) else _plain[name].__code__
         if function.__code__ is not code:
             function.__code__ = code
 

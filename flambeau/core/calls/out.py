@@ -15,7 +15,7 @@ import numpy as np
 from .. import dtype as dtypes
 from ..arrays.kinds import check_same_device
 from ..shape import contiguous_strides, element_strides, is_dense, strided
-from ..state import grad_enabled, run_ignoring_fp
+from ..state import changes, grad_enabled, run_ignoring_fp, thread
 from ..tape.history import check_overlap, check_writable
 from ..tensor import Tensor, note_order, storage_of
 from .casting import cast_array
@@ -112,7 +112,10 @@ def write_result(target: Tensor, array: np.ndarray, rule: Out = USUAL, operands:
     resize_out(target, array.shape, None if array.flags.c_contiguous or not is_dense(array) else element_strides(array), rule.warns)
     if rule.apart:
         check_overlap(target, operands, same_allowed=False)
-    target._array[...] = run_ignoring_fp(cast_array, array, want)
+    cast = run_ignoring_fp(cast_array, array, want)
+    target._array[...] = cast
+    if thread.recorder is not None:
+        thread.recorder.wrote(target._array, cast)
     storage_of(target)._bump()
 
 
@@ -136,6 +139,7 @@ def resize(tensor: Tensor, shape: tuple[int, ...], strides: tuple[int, ...] | No
     """Give ``tensor`` another shape over its storage, which grows if it is too small."""
     strides = contiguous_strides(shape) if strides is None else strides
     storage = storage_of(tensor)
+    changes.count += 1
     dtype = tensor._array.dtype
     offset = tensor.storage_offset() * dtype.itemsize
     reach = 0 if 0 in shape else 1 + sum((n - 1) * step for n, step in zip(shape, strides, strict=True))

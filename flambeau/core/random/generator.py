@@ -28,6 +28,7 @@ import numpy as np
 from .. import late
 from ..arrays.native import Budget, call_native
 from ..device import cpu
+from ..state import thread
 
 if TYPE_CHECKING:
     from ..device import device as Device
@@ -159,6 +160,8 @@ class Generator:
         self._restart(DEFAULT_SEED)
 
     def _restart(self, seed: int) -> None:
+        if thread.recorder is not None:
+            thread.recorder.restarted(self, seed)
         self._seed = seed
         self._block: np.ndarray | None = None  # None: seeded, nothing drawn yet
         self._floats: np.ndarray | None = None  # the block as float32 in [0, 1), made when first asked for
@@ -214,6 +217,8 @@ class Generator:
 
         Source: torch.Generator.seed.
         """
+        if thread.recorder is not None:
+            thread.recorder.fail("a generator is seeded by chance")
         self._restart(int.from_bytes(os.urandom(8), "little"))
         return self._seed
 
@@ -422,6 +427,8 @@ class Generator:
         Raises:
             RuntimeError: wrong size, or not a state of mt19937.
         """
+        if thread.recorder is not None:
+            thread.recorder.fail("the state of a generator is set")
         if state.size != STATE_BYTES:
             raise RuntimeError(
                 f"Expected a CPUGeneratorImplState of size {STATE_BYTES} but found the input RNG state size to be {state.size}"

@@ -29,7 +29,7 @@ import numpy as np
 from .. import dtype as dtypes
 from ..arrays.kinds import address, device_of, moved
 from ..shape import element_strides, is_dense, overlaps_itself
-from ..state import INFERENCE, grad_enabled, thread, without_grad
+from ..state import INFERENCE, changes, grad_enabled, thread, without_grad
 from ..storage import UntypedStorage
 from ..tensor import Tensor, ViewMeta, blanks, note_order, root_of, storage_of, wrap
 from .node import INHERITED, Node, Output, StaleHistory, complain_freed, edge_of, graph_edge, new_node
@@ -211,6 +211,7 @@ def take_geometry(target: Tensor, array: np.ndarray, node: Node | None) -> None:
     Where the change is not recorded (None), a view's history is what makes its new geometry of its root, as after any other write; another
     tensor keeps its history, which expects gradients of the old shape.
     """
+    changes.count += 1
     target._array = array
     note_order(target)
     storage_of(target)._bump()

@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from ..calls.interruption import pass_on
+from ..state import changes
 
 
 class RemovableHandle:
@@ -49,6 +50,7 @@ class RemovableHandle:
         """Put ``hook`` at the end of ``hooks_dict``, or at its beginning, and its id into each of ``flags``; return its handle."""
         handle = cls(hooks_dict, extra_dict=list(flags) or None)
         hooks_dict[handle.id] = hook
+        changes.count += 1
         for flag in flags:
             flag[handle.id] = True
         if prepend:
@@ -61,6 +63,7 @@ class RemovableHandle:
             hooks = reference()
             if hooks is not None:
                 hooks.pop(self.id, None)
+        changes.count += 1
 
     def __getstate__(self) -> tuple[Any, ...]:
         if self.extra_dict_ref:
