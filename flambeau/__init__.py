@@ -74,9 +74,9 @@ _NAMES_OF_MODULES = {
     ),
     "facades._C": "DisableTorchFunctionSubclass Future PyTorchFileReader PyTorchFileWriter ScriptFunction ScriptModule",
     "facades.more_names": (
-        "Event FatalError JITException StorageBase Stream compiled_with_cxx11_abi get_file_path has_lapack has_mkl has_openmp has_spectral "
-        "init_num_threads is_vulkan_available legacy_contiguous_format prepare_multiprocessing_environment set_anomaly_enabled "
-        "sym_constrain_range sym_constrain_range_for_size sym_fresh_size thread_safe_generator"
+        "Event FatalError JITException StorageBase Stream _segment_reduce compiled_with_cxx11_abi get_file_path has_lapack has_mkl "
+        "has_openmp has_spectral init_num_threads is_vulkan_available legacy_contiguous_format prepare_multiprocessing_environment "
+        "set_anomaly_enabled sym_constrain_range sym_constrain_range_for_size sym_fresh_size thread_safe_generator"
     ),
     "func": "vmap",
     "serialization": "load save",
@@ -168,10 +168,28 @@ def __getattr__(name: str) -> Any:
         attribute = sys.modules[_PACKAGE]
     elif name.startswith("_foreach_"):
         attribute = importlib.import_module(".ops.foreach", _PACKAGE).function(name)
+    elif name.startswith("_") and not name.startswith("__"):
+        attribute = _private(name)
     else:
         attribute = ops.resolve("torch", name)
     _names[name] = attribute
     return attribute
+
+
+def _private(name: str) -> Any:
+    """An operation that users do not call by name, or one of PyTorch's kernels.
+
+    Raises:
+        AttributeError: there is none.
+    """
+    try:
+        return ops.resolve("torch", name)
+    except AttributeError as error:
+        aten = importlib.import_module(".aten.namespaces", _PACKAGE).ops.aten
+        packet = getattr(aten, name, None)
+        if packet is None:
+            raise error
+        return packet
 
 
 def __dir__() -> list[str]:

@@ -93,6 +93,30 @@ IMPLEMENTED["slow_conv3d"] = lambda self, weight, kernel_size, bias=None, stride
 IMPLEMENTED["_sparse_addmm"] = lambda self, mat1, mat2, *, beta=1, alpha=1: resolve("sparse", "addmm")(
     self, mat1, mat2, beta=beta, alpha=alpha
 )
+
+
+@_named("_convert_indices_from_coo_to_csr")
+def _csr_of_rows(self: Any, size: int, *, out_int32: bool = False) -> Any:
+    """Of sorted indices of rows, where each of ``size`` rows begins, and the end."""
+    rows = torch("arange", size + 1, device=self.device, dtype=self.dtype)
+    return torch("searchsorted", self.contiguous(), rows, out_int32=out_int32)
+
+
+@_named("_convert_indices_from_csr_to_coo")
+def _rows_of_csr(crow_indices: Any, col_indices: Any, *, out_int32: bool = False, transpose: bool = False) -> Any:
+    """Rows and columns of entries, of batches of matrices too; ``transpose`` exchanges them."""
+    batch, count = crow_indices.shape[:-1], col_indices.shape[-1]
+    places = torch("arange", count, device=crow_indices.device, dtype=crow_indices.dtype)
+    rows = torch("searchsorted", crow_indices[..., 1:].contiguous(), places.expand(*batch, count).contiguous(), right=True)
+    parts = [rows.to(crow_indices.dtype).reshape(-1), col_indices.reshape(-1)]
+    if batch:
+        each = torch("ones", batch, dtype=crow_indices.dtype, device=crow_indices.device).nonzero().to(crow_indices.dtype)
+        batches = list(each.repeat_interleave(count, 0).t())
+    else:
+        batches = []
+    return torch("stack", [*batches, *(parts[::-1] if transpose else parts)]).to(int32 if out_int32 else int64)
+
+
 IMPLEMENTED["_int_mm"] = lambda self, mat2: torch("mm", self.to(int32), mat2.to(int32))
 
 

@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable
 from typing import Any
 
+from .calls.override import call_override
 from .tensor import Tensor
 
 __all__ = ["SymBool", "SymFloat", "SymInt"]
@@ -93,8 +94,12 @@ def _check_tensor_all(cond: Any, message: Callable[[], str] | None = None) -> No
     _check_tensor_all_with(RuntimeError, cond, message)
 
 
-def _assert(condition: Any, message: str) -> None:
-    """AssertionError unless ``condition``. Source: torch._assert."""
+def _assert(condition: Any, message: str) -> Any:
+    """AssertionError unless ``condition``; what stands for a tensor, as in a graph that is traced, takes the call. Source: torch._assert."""
+    if type(condition) not in (bool, Tensor) and hasattr(type(condition), "__torch_function__"):
+        result = call_override(_assert, (condition,), (condition, message), {})
+        if result is not NotImplemented:
+            return result
     if not condition:
         raise AssertionError(message)
 

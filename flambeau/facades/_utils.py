@@ -23,7 +23,7 @@ __all__ = [
     "ExceptionWrapper", "KeyErrorMessage", "_element_size", "_flatten_dense_tensors", "_flatten_sparse_tensors", "_import_dotted_name",
     "_rebuild_meta_tensor_no_storage", "_rebuild_parameter", "_rebuild_parameter_with_state", "_rebuild_tensor", "_rebuild_tensor_v2",
     "_rebuild_tensor_v3", "_rebuild_wrapper_subclass", "_reorder_tensors_as", "_take_tensors", "_unflatten_dense_tensors",
-    "_unflatten_sparse_tensors", "classproperty", "is_compiling",
+    "_get_available_device_type", "_get_device_module", "_unflatten_sparse_tensors", "classproperty", "is_compiling",
 ]  # fmt: skip
 
 
@@ -103,6 +103,29 @@ def _import_dotted_name(name: str) -> Any:
 def _element_size(dtype: Any) -> int:
     """Bytes of one element. Source: torch._utils._element_size."""
     return int(dtype.itemsize)
+
+
+def _get_available_device_type() -> str | None:
+    """The kind of accelerator that there is: ``"cuda"``, a registered one's name, or None.
+
+    Source: torch._utils._get_available_device_type.
+    """
+    from .. import accelerator
+
+    found = accelerator.current_accelerator(check_available=True)
+    return None if found is None else found.type
+
+
+def _get_device_module(device_type: str) -> Any:
+    """The module of a kind of device. Source: torch._utils._get_device_module.
+
+    Raises:
+        RuntimeError: there is none.
+    """
+    module = getattr(importlib.import_module("..", __package__), device_type, None)
+    if module is None:
+        raise RuntimeError(f"Device '{device_type}' does not have a corresponding module registered as 'torch.{device_type}'.")
+    return module
 
 
 def is_compiling() -> bool:

@@ -19,6 +19,8 @@ _PACKAGE = __name__.partition(".")[0]
 
 # Modules that lie elsewhere in this package, by their names.
 ELSEWHERE = {
+    "_functorch.make_functional": "facades.functorch",
+    "_functorch.vmap": "func._vmap",
     "_library": "aten.library",
     "_ops": "aten.namespaces",
     "_subclasses.fake_tensor": "aten.fake_tensor",
@@ -27,7 +29,8 @@ ELSEWHERE = {
         name: f"facades.{name}"
         for name in (
             "_C _C._functorch _C._nn _VF __config__ __future__ _dynamo _dynamo._trace_wrapped_higher_order_op _dynamo.config "
-            "_dynamo.eval_frame _utils _vmap_internals apex apex.amp cpu cpu.amp mps return_types spaces torch_version visdom"
+            "_dynamo.eval_frame _guards _tensor_str _utils _vmap_internals apex apex.amp classes cpu cpu.amp mps return_types spaces "
+            "torch_version visdom"
         ).split()
     },
 }
@@ -38,7 +41,6 @@ NAMES: dict[str, dict[str, str]] = {
     "_functorch.apis": {"func": "grad grad_and_value vmap"},
     "_functorch.eager_transforms": {"func": "debug_unwrap functionalize hessian jacfwd jacrev jvp linearize vjp"},
     "_functorch.functional_call": {"func": "functional_call stack_module_state"},
-    "_functorch.vmap": {"func": "vmap"},
     "_subclasses": {"aten.fake_tensor": "DynamicOutputShapeException FakeTensor FakeTensorMode UnsupportedFakeTensorException"},
     "_tensor": {"core.tensor": "Tensor", "core.protocols.rebuild": "_rebuild_from_type_v2"},
     "functional": {

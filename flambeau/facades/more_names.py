@@ -15,10 +15,12 @@ from ..core.arrays.kinds import place_of
 from ..core.device import device as Device
 from ..core.layout import contiguous_format as legacy_contiguous_format
 from ..core.storage import UntypedStorage as StorageBase
+from ..ops import resolve
 
 __all__ = ["StorageBase", "legacy_contiguous_format"]
 has_lapack = has_openmp = has_spectral = True
 has_mkl = False
+_segment_reduce = resolve("torch", "segment_reduce")
 
 
 class FatalError(Exception):

@@ -7,10 +7,15 @@ from collections.abc import Callable
 from typing import Any
 
 from ..core.random.generator import default_generator
-from ..core.state import unwound
+from ..core.state import thread, unwound
 from ..core.tensor import Tensor
 from ..ops import joining
 from ..utils import _pytree as pytree
+from ..utils._pytree import (
+    _broadcast_to_and_flatten as _broadcast_to_and_flatten,
+    tree_flatten as tree_flatten,
+    tree_unflatten as tree_unflatten,
+)
 from ._batch import Batch
 from ._levels import Wrapped
 
@@ -48,25 +53,26 @@ def vmap(
 
     @functools.wraps(func)
     def transformed(*args: Any, **kwargs: Any) -> Any:
-        name = _name_of(func)
-        flat, spec, dims, size = _arguments(args, in_dims, name)
+        size, dims, flat, spec = _process_batched_inputs(in_dims, args, func)
         if chunk_size is None or chunk_size >= size:
-            return _over_batch(func, name, flat, spec, dims, size, out_dims, randomness, kwargs)
+            return _over_batch(func, flat, spec, dims, size, out_dims, randomness, kwargs)
 
         def over_some(given: list[Any], count: int) -> Any:
-            return _over_batch(func, name, given, spec, dims, count, out_dims, randomness, kwargs)
+            return _over_batch(func, given, spec, dims, count, out_dims, randomness, kwargs)
 
-        return _in_chunks(over_some, name, flat, dims, size, out_dims, randomness, chunk_size)
+        return _in_chunks(over_some, _get_name(func), flat, dims, size, out_dims, randomness, chunk_size)
 
     return transformed
 
 
-def _name_of(func: Any) -> str:
-    return getattr(func, "__name__", None) or (f"functools.partial({_name_of(func.func)}, ...)" if hasattr(func, "func") else repr(func))
+def _get_name(func: Any) -> str:
+    return getattr(func, "__name__", None) or (f"functools.partial({_get_name(func.func)}, ...)" if hasattr(func, "func") else repr(func))
 
 
-def _arguments(args: tuple[Any, ...], in_dims: Any, name: str) -> tuple[list[Any], Any, list[Any], int]:
-    """Arguments one by one, their structure, their batch dimensions, counted from the front, and the batch's size."""
+# -- the steps of one call, under PyTorch's names: packages whose collections of tensors are arguments replace them --------------------
+def _process_batched_inputs(in_dims: Any, args: tuple[Any, ...], func: Any) -> tuple[int, list[Any], list[Any], Any]:
+    """The batch's size, the arguments' batch dimensions, counted from the front, the arguments one by one, and their structure."""
+    name = _get_name(func)
     if not isinstance(in_dims, (int, tuple)):
         raise ValueError(
             f"vmap({name}, in_dims={in_dims}, ...)(<inputs>): expected `in_dims` to be int or a (potentially nested) tuple matching the "
@@ -119,7 +125,7 @@ def _arguments(args: tuple[Any, ...], in_dims: Any, name: str) -> tuple[list[Any
         raise ValueError(
             f"vmap: Expected all tensors to have the same size in the mapped dimension, got sizes {sizes} for the mapped dimension"
         )
-    return flat, spec, counted, sizes[0]
+    return sizes[0], counted, flat, spec
 
 
 def _leaves(args: tuple[Any, ...]) -> tuple[list[Any], Any]:
@@ -130,22 +136,53 @@ def _leaves(args: tuple[Any, ...]) -> tuple[list[Any], Any]:
     return list(args), None
 
 
-@unwound
-def _over_batch(
-    func: Any, name: str, flat: list[Any], spec: Any, dims: list[Any], size: int, out_dims: Any, randomness: str, kwargs: dict[str, Any]
-) -> Any:
-    """One call of ``func`` for all examples."""
-    with Batch(size, randomness) as batch:
-        given = [
-            each if dim is None else batch.wrap(each if dim == 0 else each.movedim(dim, 0)) for each, dim in zip(flat, dims, strict=True)
-        ]
-        made = func(*(given if spec is None else pytree.tree_unflatten(given, spec)), **kwargs)
+def _create_batched_inputs(dims: list[Any], flat: list[Any], level: int, spec: Any) -> Any:
+    """The arguments as ``func`` gets them: what has a batch dimension is a tensor of the level."""
+    given = [each if dim is None else _add_batch_dim(each, dim, level) for each, dim in zip(flat, dims, strict=True)]
+    return given if spec is None else pytree.tree_unflatten(given, spec)
+
+
+def _unwrap_batched(made: Any, out_dims: Any, batch: Any, size: int, func: Any) -> Any:
+    """The results as the caller gets them; ``batch`` is a running one's level, or one that has ended."""
+    name = _get_name(func)
+    if isinstance(batch, int):
+        batch = thread.levels[batch - 1]
     if made.__class__ is Tensor or made.__class__ is Wrapped:
         return _unwrapped(batch, made, _result_dims(None, made, out_dims, name)[0], name)
     results, structure = pytree.tree_flatten(made)
     dims_out = _result_dims(structure, made, out_dims, name)
     found = [_unwrapped(batch, each, dim, name) for each, dim in zip(results, dims_out, strict=True)]
     return pytree.tree_unflatten(found, structure)
+
+
+_OWN_UNWRAPPING = _unwrap_batched
+
+
+@unwound
+def _over_batch(
+    func: Any, flat: list[Any], spec: Any, dims: list[Any], size: int, out_dims: Any, randomness: str, kwargs: dict[str, Any]
+) -> Any:
+    """One call of ``func`` for all examples."""
+    with Batch(size, randomness) as batch:
+        made = func(*_create_batched_inputs(dims, flat, batch.level, spec), **kwargs)
+        if _unwrap_batched is not _OWN_UNWRAPPING:
+            return _unwrap_batched(made, out_dims, batch.level, size, func)
+    return _unwrap_batched(made, out_dims, batch, size, func)
+
+
+def _add_batch_dim(tensor: Any, in_dim: int, level: int) -> Any:
+    """``tensor`` as a batch of the ``vmap`` of that level, along one of its dimensions."""
+    return thread.levels[level - 1].wrap(tensor.movedim(in_dim, 0) if in_dim else tensor)
+
+
+def _remove_batch_dim(tensor: Any, level: int, batch_size: int, out_dim: int) -> Any:
+    """The batch of that level as a dimension."""
+    return thread.levels[level - 1].inside(tensor).movedim(0, out_dim)
+
+
+def _maybe_remove_batch_dim(name: str, value: Any, level: int, batch_size: int, out_dim: Any) -> Any:
+    """A result of the function of that name as the caller gets it."""
+    return _unwrapped(thread.levels[level - 1], value, out_dim, name)
 
 
 def _result_dims(structure: Any, made: Any, out_dims: Any, name: str) -> list[Any]:

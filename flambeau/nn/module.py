@@ -15,9 +15,12 @@ from ..core.tensor import Parameter, Tensor
 from . import _module_hooks as hooks
 from ._member_slots import BufferSlot, MemberSlot, ModuleSlot, ParameterSlot, install, is_class_attribute
 from ._module_convert import ConvertMethods
-from ._module_hooks import (
+from ._module_hooks import (  # noqa: F401 - packages name some of them here
     HookDict,
     HookMethods,
+    _global_buffer_registration_hooks,
+    _global_module_registration_hooks,
+    _global_parameter_registration_hooks,
     register_module_backward_hook,
     register_module_buffer_registration_hook,
     register_module_forward_hook,

@@ -36,7 +36,8 @@ from ..facades.modules import ELSEWHERE
 __all__ = ["install", "main", "Installation"]
 
 PACKAGE = __name__.partition(".")[0]
-ALIASES = {"torch": PACKAGE, "torchvision": f"{PACKAGE}.vision"}
+DISTRIBUTIONS = ("torch", "torchvision")
+ALIASES = {"torch": PACKAGE, "torchvision": f"{PACKAGE}.vision", "functorch": f"{PACKAGE}.facades.functorch"}
 RENAMED: dict[type, str] = {}  # types whose ``__module__`` is an aliased one, and their former ``__module__``
 
 USAGE = """usage: python -m flambeau script.py [argument ...]
@@ -123,7 +124,7 @@ class AliasFinder(MetaPathFinder):
     def find_distributions(self, context: Any = None) -> Iterator[Any]:
         """Distributions of torch and torchvision for ``importlib.metadata``."""
         asked = getattr(context, "name", None)
-        for name in ALIASES if asked is None else {asked.lower()} & set(ALIASES):
+        for name in DISTRIBUTIONS if asked is None else {asked.lower()} & set(DISTRIBUTIONS):
             from .distribution import AliasDistribution
 
             yield AliasDistribution(name)

@@ -1,6 +1,7 @@
 """``python -m flambeau alias``: small distributions called torch and torchvision in the current environment, which mean flambeau.
 
     torch/__init__.py                    imports flambeau in its place
+    functorch/__init__.py                imports flambeau's names of this package in its place
     torch-2.13.0+....dist-info/          what pip, importlib.metadata and requirements read
     torchvision/__init__.py              imports flambeau.vision in its place
     torchvision-0.28.0+....dist-info/
@@ -30,7 +31,8 @@ MARK = "Summary: flambeau in PyTorch's place"
 DISTRIBUTIONS = {"torch": str(__version__), "torchvision": vision}
 NEEDS = {"torch": "flambeau", "torchvision": "flambeau[vision]"}
 OWNERS = {"torch": "PyTorch", "torchvision": "torchvision"}
-MODULES = {"torch": "flambeau", "torchvision": "flambeau.vision"}
+MODULES = {"torch": "flambeau", "torchvision": "flambeau.vision", "functorch": "flambeau.facades.functorch"}
+BESIDE = {"torch": ("functorch",)}  # packages of a distribution beside the one of its name
 
 
 def metadata_text(name: str) -> str:
@@ -64,12 +66,13 @@ def write_shim(folder: Path, name: str, root: str | None = None) -> list[Path]:
         The files, relative to ``folder``.
     """
     information = folder / f"{name}-{DISTRIBUTIONS[name]}.dist-info"
+    packages = (name, *BESIDE.get(name, ()))
     texts = {
-        folder / name / "__init__.py": shim_text(name, root),
+        **{folder / package / "__init__.py": shim_text(package, root) for package in packages},
         information / "METADATA": metadata_text(name),
         information / "WHEEL": f"Wheel-Version: 1.0\nGenerator: flambeau {release}\nRoot-Is-Purelib: true\nTag: py3-none-any\n",
         information / "INSTALLER": "flambeau\n",
-        information / "top_level.txt": f"{name}\n",
+        information / "top_level.txt": "".join(f"{package}\n" for package in packages),
     }
     for file, text in texts.items():
         file.parent.mkdir(parents=True, exist_ok=True)
@@ -138,8 +141,9 @@ def check_free(folder: Path, name: str) -> None:
         if not is_alias(distribution):
             advice = "uninstall it first, or use python -m flambeau script.py"
             raise RuntimeError(f"{OWNERS[name]} {distribution.version} is installed in {folder}; {advice}")
-    if (folder / name).exists() and not distributions:
-        raise RuntimeError(f"{folder / name} exists and belongs to no distribution; it is left alone")
+    for package in (name, *BESIDE.get(name, ())):
+        if (folder / package).exists() and not distributions:
+            raise RuntimeError(f"{folder / package} exists and belongs to no distribution; it is left alone")
 
 
 def is_importable_from(folder: Path) -> bool:
@@ -153,7 +157,8 @@ def remove() -> str:
     aliases = [(name, own.version) for name in DISTRIBUTIONS for own in installed(folder, name) if is_alias(own)]
     for name, version in aliases:
         shutil.rmtree(folder / f"{name}-{version}.dist-info")
-        shutil.rmtree(folder / name, ignore_errors=True)
+        for package in (name, *BESIDE.get(name, ())):
+            shutil.rmtree(folder / package, ignore_errors=True)
     return f"removed from {folder}" if aliases else f"no alias in {folder}"
 
 

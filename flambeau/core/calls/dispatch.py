@@ -547,7 +547,7 @@ def _widened(op: Op, values: Sequence[Any], operands: list[Any], kind: Kind) -> 
     def wide(value: Any) -> Any:
         if isinstance(value, Tensor) and value.dtype is dtypes.complex32:
             return wrap(cast_array(value._array, dtypes.complex64))
-        return type(value)([wide(item) for item in value]) if value.__class__ is list or value.__class__ is tuple else value
+        return (tuple if isinstance(value, tuple) else list)(map(wide, value)) if isinstance(value, (list, tuple)) else value
 
     plain = [dtypes.complex64 if value is dtypes.complex32 else wide(value) for value in values]
     results, is_tuple = compute(op, plain, [wide(operand) for operand in operands], kind)
@@ -662,7 +662,7 @@ def plain_values(op: Op, values: Sequence[Any]) -> list[Any]:
         value = values[i]
         if isinstance(value, Tensor):
             plain[i] = value._array
-        elif value.__class__ is list or value.__class__ is tuple:
+        elif isinstance(value, (list, tuple)):
             plain[i] = [item._array if isinstance(item, Tensor) else item for item in value]
     return plain
 

@@ -290,6 +290,8 @@ def _overridden(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) ->
         operands = [
             operand for operand in operands if hasattr(type(operand), "__torch_function__") and type(operand) not in wrapper_classes
         ]
+        if not thread.function_modes and len(args) == 2 and isinstance(args[0], str) and isinstance(args[1], (tuple, list)):
+            args = (args[0], *args[1])  # an equation's operands come one by one, as PyTorch's function calls itself with those of a list
         if operands or thread.function_modes:
             return call_override(function, operands, args, kwargs)
     return NotImplemented

@@ -229,6 +229,11 @@ def _array_of(tensor: Any) -> np.ndarray:
     return array if isinstance(array, np.ndarray) else array.get()
 
 
+def elements_of(tensor: Any, indent: int) -> str:
+    """The bracketed elements of a tensor that has some."""
+    return _elements_text(_array_of(tensor), indent)
+
+
 def _part_text(name: str, part: Any, indent: int, is_meta: bool) -> str:
     """``name=tensor(...)`` for one of the tensors that make up a sparse tensor."""
     prefix = f"{name}=tensor("
@@ -275,7 +280,7 @@ def _goes_without_saying(dtype: Any, default: Any) -> bool:
     return dtype in (default, complex128 if default is float64 else complex64, int64, bool_)
 
 
-def _with_suffixes(text: str, suffixes: list[str], indent: int, breaks_first: bool) -> str:
+def with_suffixes(text: str, suffixes: list[str], indent: int, breaks_first: bool) -> str:
     """``text, suffix, suffix)``, with a new line before each suffix that would pass the line width."""
     column = len(text) - text.rfind("\n") + 1
     for suffix in suffixes:
@@ -339,7 +344,7 @@ def text_of(tensor: Any, tensor_contents: str | None = None, *more: str) -> str:
     if history is not None:
         suffixes.append(history)
     suffixes += more
-    text = _with_suffixes(prefix + contents, suffixes, indent, breaks_first=layout == "torch.sparse_coo")
+    text = with_suffixes(prefix + contents, suffixes, indent, breaks_first=layout == "torch.sparse_coo")
     return f"Parameter({text})" if isinstance(tensor, Parameter) and not is_plain else text
 
 

@@ -72,6 +72,18 @@ def _are_functorch_transforms_active() -> bool:
     return bool(thread.levels or thread.variables)
 
 
+def _is_alias_of(tensor: Tensor, other: Tensor) -> bool:
+    """Whether two tensors show the same storage."""
+    return tensor.untyped_storage() is other.untyped_storage()
+
+
+def _get_default_device() -> str:
+    """The kind of device on which tensors are made where nothing is said."""
+    from ...core.switches import get_default_device
+
+    return get_default_device().type
+
+
 globals().update(
     unsupported.names(
         "_C", "_jit_pass_inline", "Block Graph Node PyTorchFileReader PyTorchFileWriter ScriptFunction ScriptModule Type Value"

@@ -64,11 +64,9 @@ def maybe_current_level() -> int | None:
     return len(thread.levels) or None
 
 
-def _add_batch_dim(tensor: Any, in_dim: int, level: int) -> Any:
-    """``tensor`` as a batch of the ``vmap`` of that level, along one of its dimensions."""
-    return thread.levels[level - 1].wrap(tensor.movedim(in_dim, 0))
+def __getattr__(name: str) -> Any:
+    if name in ("_add_batch_dim", "_remove_batch_dim"):
+        from ...func import _vmap
 
-
-def _remove_batch_dim(tensor: Any, level: int, batch_size: int, out_dim: int) -> Any:
-    """The batch of that level as a dimension."""
-    return thread.levels[level - 1].inside(tensor).movedim(0, out_dim)
+        return getattr(_vmap, name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
