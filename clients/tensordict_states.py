@@ -61,7 +61,7 @@ def modules():
         loss.backward()
         optimizer.step()
         losses.append(loss.item())
-    return {"losses": losses, "action": data["action"], "log_prob": data[[k for k in data.keys() if "log_prob" in str(k)][0]]}
+    return {"losses": losses, "action": data["action"], "log_prob": data[next(k for k in data.keys() if "log_prob" in str(k))]}
 
 
 def ensemble():

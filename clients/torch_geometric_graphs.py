@@ -20,7 +20,7 @@ from torch_geometric.nn import (
     global_mean_pool,
 )
 from torch_geometric.nn.models import GAE, MLP, GraphSAGE
-from torch_geometric.transforms import AddSelfLoops, Compose, GDC, ToUndirected
+from torch_geometric.transforms import GDC, AddSelfLoops, Compose, ToUndirected
 from torch_geometric.utils import degree, dense_to_sparse, k_hop_subgraph, negative_sampling, scatter, softmax, to_dense_adj, to_dense_batch
 
 PACKAGES = ["torch-geometric"]

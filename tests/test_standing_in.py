@@ -119,16 +119,18 @@ def test_an_alias_is_installed_shown_and_removed(environment: Path, tmp_path: Pa
     assert alias("--status") == [f"{name} {version} in {site} is flambeau" for name, version in versions.items()]
     assert alias("--install") == alias("--install")
     files = sorted(path.name for path in Path(site).iterdir() if "torch" in path.name)
-    assert files == sorted([*versions, *(f"{name}-{version}.dist-info" for name, version in versions.items())])
+    assert files == sorted(["functorch", *versions, *(f"{name}-{version}.dist-info" for name, version in versions.items())])
     program = f"""
 import sys
 sys.path.insert(0, {site!r})
 import torchvision.ops, torch, torch.nn as nn
 from importlib.metadata import version
 print(torch.__name__, type(torch.ones(1)), nn.__name__, torchvision.ops.__name__, version("torch"), version("torchvision"))
+import functorch
+print(functorch.__name__)
 """
     said = f"torch <class 'torch.Tensor'> flambeau.nn flambeau.vision.ops {' '.join(versions.values())}"
-    assert output(start("-c", program, python=environment, PYTHONPATH=needs)) == [said]
+    assert output(start("-c", program, python=environment, PYTHONPATH=needs)) == [said, "flambeau.facades.functorch"]
     for name in versions:
         record = next(Path(site).glob(f"{name}-*/RECORD")).read_text().splitlines()
         assert record and all((Path(site) / row.split(",")[0]).exists() for row in record)

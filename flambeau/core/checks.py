@@ -95,7 +95,10 @@ def _check_tensor_all(cond: Any, message: Callable[[], str] | None = None) -> No
 
 
 def _assert(condition: Any, message: str) -> Any:
-    """AssertionError unless ``condition``; what stands for a tensor, as in a graph that is traced, takes the call. Source: torch._assert."""
+    """AssertionError unless ``condition``; what stands for a tensor, as in a graph that is traced, takes the call.
+
+    Source: torch._assert.
+    """
     if type(condition) not in (bool, Tensor) and hasattr(type(condition), "__torch_function__"):
         result = call_override(_assert, (condition,), (condition, message), {})
         if result is not NotImplemented:

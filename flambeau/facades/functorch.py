@@ -79,7 +79,7 @@ class FunctionalModule(Module):
         params, names, places = _taken_out(stateless, list(stateless.named_parameters(remove_duplicate=False)))
         return FunctionalModule(stateless, names, places), _detached(model, params, disable_autograd_tracking)
 
-    def forward(self, params: Any, *args: Any, **kwargs: Any) -> Any:
+    def forward(self, params: Any, *args: Any, **kwargs: Any) -> Any:  # type: ignore[override]
         """The module's result for these parameters."""
         return functional_call(self.stateless_model, dict(zip(self.param_names, params, strict=True)), args, kwargs)
 
@@ -117,7 +117,7 @@ class FunctionalModuleWithBuffers(Module):
         function = FunctionalModuleWithBuffers(stateless, names, own, places, spots)
         return function, _detached(model, params, disable_autograd_tracking), buffers
 
-    def forward(self, params: Any, buffers: Any, *args: Any, **kwargs: Any) -> Any:
+    def forward(self, params: Any, buffers: Any, *args: Any, **kwargs: Any) -> Any:  # type: ignore[override]
         """The module's result for these parameters and buffers."""
         given = dict(zip((*self.param_names, *self.buffer_names), (*params, *buffers), strict=True))
         return functional_call(self.stateless_model, given, args, kwargs)

@@ -149,7 +149,7 @@ class QuantizedTensor(WrapperTensor):
             suffixes += [f"scale={quantizer.scale}", f"zero_point={quantizer.zero_point}"]
         else:
             suffixes += [f"scale={wrap(quantizer.scale)}", f"zero_point={wrap(quantizer.zero_point)}", f"axis={quantizer.axis}"]
-        return printing._with_suffixes("tensor(" + contents, suffixes, indent, breaks_first=False)
+        return printing.with_suffixes("tensor(" + contents, suffixes, indent, breaks_first=False)
 
     def __reduce_ex__(self, protocol: Any) -> Any:
         quantizer, inner = self._quantizer, self._inner

@@ -137,7 +137,7 @@ class NamedMemberAccessor:
         path, _, attribute = name.rpartition(".")
         return self.get_submodule(path), attribute
 
-    def get_tensor(self, name: str) -> Tensor:
+    def get_tensor(self, name: str) -> Any:
         """The tensor of that name.
 
         Raises:
@@ -175,7 +175,7 @@ class NamedMemberAccessor:
         return swap_tensor(owner, attribute, value, allow_missing)
 
     # -- several of them --------------------------------------------------------------------------------------------------------------
-    def get_tensors(self, names: Iterable[str]) -> list[Tensor]:
+    def get_tensors(self, names: Iterable[str]) -> list[Any]:
         """``get_tensor`` of each."""
         return [self.get_tensor(name) for name in names]
 

@@ -1,0 +1,199 @@
+"""Parts of PyTorch that packages replace, put together anew or look into: vmap's steps, a tensor's text, tensors of modules by name."""
+
+from __future__ import annotations
+
+import importlib
+import subprocess
+import sys
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+import flambeau as torch
+
+
+def shown(function: Callable[[Any], Any], library: Any) -> str:
+    """The result's ``repr``, or the error."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try:
+            result = function(library)
+        except Exception as error:
+            result = type(error).__name__, str(error)
+    return repr(result)
+
+
+def module(library: Any, name: str) -> Any:
+    return importlib.import_module(f"{library.__name__}.{name}")
+
+
+def accessor(library: Any) -> list[Any]:
+    """What a name leads to, and what is put there."""
+    members = module(library, "nn.utils._named_member_accessor")
+    net = library.nn.Sequential(library.nn.Linear(2, 2), library.nn.BatchNorm1d(2))
+    own = members.NamedMemberAccessor(net)
+    before = own.swap_tensors_dict({"0.weight": library.ones(2, 2), "1.running_mean": library.zeros(2)})
+    found: list[Any] = [sorted(before[0]), before[1], own.get_tensor("0.weight").tolist(), own.check_keys(["0.bias", "q"])]
+    found += [type(net[0]._parameters["weight"]).__name__, [name for name, _ in own.named_tensors()]]
+    own.set_tensor("0.extra", library.ones(1))
+    own.del_tensor("1.bias")
+    found += ["extra" in vars(net[0]), "bias" in net[1]._parameters, own.swap_submodule("1", library.nn.ReLU()).__class__.__name__]
+    return [*found, members.swap_tensor(net[0], "nope", library.zeros(1), allow_missing=True) is members._MISSING, str(net)]
+
+
+def accessor_errors(library: Any) -> list[str]:
+    members = module(library, "nn.utils._named_member_accessor")
+    net = library.nn.Linear(2, 2)
+    own = members.NamedMemberAccessor(net)
+    tensor = library.ones(1)
+    return [
+        shown(call, library)
+        for call in (
+            lambda _: members.swap_tensor(net, "nope", tensor),
+            lambda _: members.swap_tensor(net, "a.b", tensor),
+            lambda _: members.set_tensor(net, "", tensor),
+            lambda _: members.swap_tensor(net, "in_features", tensor),
+            lambda _: members.swap_tensor(1, "x", None),
+            lambda _: members.set_tensor(net, "weight", 3),
+            lambda _: members.swap_submodule(net, "weight", net),
+            lambda _: own.get_tensor("5.x"),
+            lambda _: own.get_tensor("y"),
+            lambda _: own.get_submodule("in_features"),
+            lambda _: own.del_tensor("z"),
+            lambda _: own.swap_tensors(["weight"], []),
+            lambda _: own.swap_tensors_dict({"weight": tensor, "7": tensor}),
+        )
+    ]
+
+
+def texts(library: Any) -> list[str]:
+    """A tensor's text from its parts."""
+    parts = module(library, "_tensor_str")
+    tensors = [library.arange(3), library.ones(2, 2) * 0.5, library.zeros(0, 2), library.tensor(1.5)]
+    return [
+        *[parts._tensor_str(tensor, 7) for tensor in tensors],
+        parts._add_suffixes("tensor([1])", ["size=(1,)", "x" * 70], 7, False),
+        parts._add_suffixes("tensor([1])", ["size=(1,)"], 7, True),
+        parts._str_intern(tensors[1], tensor_contents="..."),
+        parts.PRINT_OPTS.linewidth,
+    ]
+
+
+def places(library: Any) -> list[Any]:
+    crow, column = library.tensor([0, 1, 1, 4]), library.tensor([2, 0, 1, 2])
+    batch = library.tensor([[0, 1, 2], [0, 0, 2]])
+    return [
+        library._convert_indices_from_csr_to_coo(crow, column),
+        library._convert_indices_from_csr_to_coo(crow, column, out_int32=True, transpose=True),
+        library._convert_indices_from_csr_to_coo(batch, library.tensor([[1, 0], [0, 1]])),
+        library._convert_indices_from_coo_to_csr(library.tensor([0, 2, 2, 3]), 5),
+        library._convert_indices_from_coo_to_csr(library.tensor([0, 2, 2, 3]), 5, out_int32=True),
+        library._segment_reduce(library.arange(4.0), "mean", lengths=library.tensor([1, 3])),
+        library._shape_as_tensor(library.ones(2, 3)),
+        hasattr(library, "_no_such_kernel_"),
+    ]
+
+
+def lists(library: Any) -> list[Any]:
+    """Operands in a subclass of list."""
+
+    class Several(list):  # type: ignore[type-arg]
+        pass
+
+    x = library.ones(2, requires_grad=True)
+    joined = library.cat(Several([x, x * 2]))
+    joined.sum().backward()
+    return [joined, x.grad, library.stack(Several([library.ones(1), library.zeros(1, dtype=library.int64)]))]
+
+
+def traced(library: Any) -> str:
+    """A list of operands is recorded one by one, and a condition is recorded."""
+
+    def function(x: Any, y: Any) -> Any:
+        library._assert(x.shape[0] == 2, "two")
+        return library.einsum("ij,jk->ik", [x, y])
+
+    return str(module(library, "fx").symbolic_trace(function).code).replace("torch.functional.", "torch.")
+
+
+def storages(library: Any) -> list[Any]:
+    x = library.ones(4)
+    return [library._C._is_alias_of(x, x[1:]), library._C._is_alias_of(x, x.clone()), library._C._get_default_device()]
+
+
+def devices(library: Any) -> list[Any]:
+    utils, guards = module(library, "_utils"), module(library, "_guards")
+    fake = module(library, "_subclasses").FakeTensorMode()
+    with fake:
+        inside = guards.active_fake_mode() is fake, guards.detect_fake_mode(library.ones(1)) is fake
+    return [utils._get_device_module("cpu").__name__.rpartition(".")[2], *inside, guards.active_fake_mode(), guards.detect_fake_mode([1])]
+
+
+@pytest.mark.oracle
+@pytest.mark.parametrize(
+    "function",
+    [
+        accessor,
+        accessor_errors,
+        texts,
+        places,
+        lists,
+        traced,
+        storages,
+        devices,
+        lambda torch: module(torch, "_utils")._get_device_module("foo"),
+        lambda torch: torch.classes.library.Kind,
+        lambda torch: torch.distributed.tensor.DTensor.__name__,
+    ],
+)
+def test_parts_are_those_of_pytorch(oracle, function):
+    importlib.import_module(f"{oracle.__name__}.distributed.tensor")
+    importlib.import_module("flambeau.distributed.tensor")
+    assert shown(function, torch) == shown(function, oracle)
+
+
+def test_steps_of_vmap_can_be_replaced(monkeypatch):
+    steps = module(torch, "_functorch.vmap")
+    seen = []
+
+    def inputs(dims, flat, level, spec):
+        seen.append((dims, level))
+        return steps.tree_unflatten([steps._add_batch_dim(each, dim, level) for each, dim in zip(flat, dims, strict=True)], spec)
+
+    def outputs(made, out_dims, level, size, func):
+        seen.append((out_dims, level, size, steps._get_name(func)))
+        return steps._maybe_remove_batch_dim("f", made["sum"], level, size, out_dims)
+
+    monkeypatch.setattr(steps, "_create_batched_inputs", inputs)
+    monkeypatch.setattr(steps, "_unwrap_batched", outputs)
+    result = torch.vmap(lambda given: {"sum": given["x"].sum() * 2})({"x": torch.arange(6.0).reshape(3, 2)})
+    assert result.tolist() == [2, 10, 18] and seen == [([0], 1), (0, 1, 3, "<lambda>")]
+    monkeypatch.undo()
+    assert torch.vmap(torch.sum)(torch.ones(3, 2)).tolist() == [2, 2, 2]
+
+
+def test_functorch_has_modules_as_functions():
+    code = """
+import warnings; warnings.simplefilter("ignore")
+import torch, functorch
+net = torch.nn.Sequential(torch.nn.Linear(2, 3), torch.nn.BatchNorm1d(3))
+function, params, buffers = functorch.make_functional_with_buffers(net)
+print(torch.equal(function(params, buffers, torch.ones(4, 2)), net(torch.ones(4, 2))), len(params), len(buffers), function.param_names)
+print({p.device.type for p in function.parameters()}, all(p is q for p, q in zip(params, net.parameters())))
+try: functorch.make_functional(net)
+except RuntimeError as error: print(error)
+alone, params = functorch.make_functional(net[0], disable_autograd_tracking=True)
+print([p.requires_grad for p in params], alone(params, torch.ones(1, 2)).shape, functorch.vmap is torch.vmap)
+many, params, _ = functorch.combine_state_for_ensemble([torch.nn.Linear(2, 2) for _ in range(3)])
+print(functorch.vmap(many, (0, 0, None))(params, (), torch.ones(4, 2)).shape, params[0].is_leaf)
+"""
+    said = subprocess.run([sys.executable, "-m", "flambeau", "-c", code], capture_output=True, text=True, check=True).stdout.splitlines()
+    assert said == [
+        "True 4 3 ('0.weight', '0.bias', '1.weight', '1.bias')",
+        "{'meta'} False",
+        "make_functional(model): `model` has buffers. Please use make_functional_with_buffers(model) instead.",
+        "[False, False] torch.Size([1, 3]) True",
+        "torch.Size([3, 4, 2]) True",
+    ]
