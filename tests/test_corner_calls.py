@@ -22,6 +22,25 @@ EDGES = "torch.tensor([float('nan'), float('inf'), -float('inf'), 0., -0., 1e-40
 # rows 1 and 0, and row 1 once more
 ROWS_OVER = "torch.sparse_coo_tensor([[1, 0, 1]], [[0., 0, 1], [0, 1, 0], [1, 1, 1]], (2, 3))"
 PIECES = ("hardtanh relu6 hardsigmoid hardswish hardshrink softshrink elu selu celu leaky_relu").split()
+LIMITS = (("-0.0", "min=0"), ("0.0", "min=-0.0"), ("-0.0", "max=0"), ("0.0", "max=-0.0"), ("-0.0", "0, 1"), ("0.0", "-1, -0.0"))
+WRITTEN = {
+    "addcmul": ("x[:-1]", "one"), "addcdiv": ("x[:-1]", "one"), "lerp": ("one", "x[:-1]"),
+    **dict.fromkeys(("fmod", "remainder", "pow", "add", "mul"), ("x[:-1]",)),
+}  # fmt: skip
+SQUARES = {"addcmul": "x, x", "addcdiv": "x, x", "lerp": "x, 0.5", "fmod": "x", "remainder": "x", "pow": "x"}
+_SQUARE = "torch.tensor([[2., 1.], [1., 3.]])"
+OUTS = (
+    *(
+        (f"{way}({_SQUARE}, 0", dtypes)
+        for way in ("max", "min")
+        for dtypes in (("float64", "int64"), ("float32", "int32"), ("float32", "int64"))
+    ),
+    *((f"{way}({_SQUARE}", ("float64",)) for way in ("max", "linalg.det", "linalg.inv", "linalg.svdvals", "linalg.norm", "histc", "tril")),
+    *((f"{way}({_SQUARE}, {_SQUARE}", ("float64",)) for way in ("mm", "linalg.solve", "linalg.vecdot", "inner", "heaviside", "maximum")),
+    *((f"linalg.lu_factor({_SQUARE}", dtypes) for dtypes in (("float64", "int32"), ("float32", "int64"), ("float32", "int32"))),
+    (f"linalg.lu_factor_ex({_SQUARE}", ("float32", "int32", "int64")),
+    (f"addmm({_SQUARE}, {_SQUARE}, {_SQUARE}", ("float64",)),
+)
 CALLS = [
     # reductions and shapes
     "torch.scatter_reduce(torch.ones(3), 0, torch.tensor([1]), torch.tensor([2], dtype=torch.int64), 'sum')",
@@ -619,6 +638,52 @@ CALLS += [
     "torch.arange(0, -20000, -1.0).signbit()[:2]",
     "torch.fft.fftfreq(4, -1.0).signbit()",
     "torch.fft.fftfreq(20000, -1.0).signbit()[:2]",
+    *(f"torch.full((n,), {zero}).clamp({limits}).signbit()[:2]" for zero, limits in LIMITS for n in (2, 5000, 70000)),
+    # operands that show a part of what is written to
+    *(
+        f"(lambda x, one: x{target}.{written}_({', '.join(operands)}))(torch.arange(1., 6.), torch.ones(4))"
+        for written, operands in WRITTEN.items()
+        for target in ("[1:]", "[:-1]", "[1:].clone()")
+    ),
+    *(f"(lambda x: x.t().{written}_({operands}))(torch.arange(1., 5.).view(2, 2))" for written, operands in SQUARES.items()),
+    "(lambda x: x.addcmul_(x, x))(torch.arange(3.))",
+    "(lambda x: x.lerp_(x, x))(torch.arange(3.))",
+    # ``out`` of another dtype
+    *(
+        f"torch.{call}, out={'' if len(dtypes) == 1 else '('}{', '.join(f'torch.empty(0, dtype=torch.{dtype})' for dtype in dtypes)}"
+        f"{'' if len(dtypes) == 1 else ')'})"
+        for call, dtypes in OUTS
+    ),
+    # gradients of another shape than the padded tensor's
+    *(
+        f"torch.ops.aten.{way}_pad{rank}d_backward({size(rank)}, torch.ones(1{', 4' * rank}), {[1] * (2 * rank)})"
+        for way in ("reflection", "replication")
+        for rank in (1, 2, 3)
+        for size in (
+            lambda rank: f"torch.ones(1{', 6' * rank})",
+            lambda rank: f"torch.ones(1{', 6' * (rank - 1)}, 5)",
+            lambda rank: f"torch.ones(1, 7{', 6' * (rank - 1)})",
+            lambda rank: f"torch.ones(1, 1{', 6' * rank})",
+        )
+    ),
+    # other types than the signature's
+    *(f"torch.ones(3).{call}" for call in ("is_same_size(3)", "set_(3)", "set_('a')", "requires_grad_(5)", "requires_grad_(None)")),
+    *(f"torch.ones(3).numpy(force={force})" for force in ("5", "None", "0", "True", "__import__('numpy').True_")),
+    "setattr(torch.ones(3), 'requires_grad', 1)",
+    *(f"F.max_pool1d(torch.arange(6).to(torch.{dtype}).view(1, 1, 6), 2)" for dtype in ("int32", "int64", "int8", "bool", "complex64")),
+    "F.max_pool1d(torch.arange(6).view(1, 1, 6), 2, return_indices=True)",
+    # functions of elements that nobody has
+    "torch.ones(2, device='meta').map_(torch.ones(2, device='meta'), lambda a, b: a + b)",
+    "torch.ones(2).map_(torch.ones(2, device='meta'), lambda a, b: a)",
+    "torch.ones(2, device='meta').apply_(lambda a: a + 1)",
+    # how results lie in memory
+    *(
+        f"torch.addr(torch.arange(6.){start}, torch.ones(2), torch.ones(3), beta={beta}, alpha={alpha}).stride()"
+        for start in (".view(3, 2).t()", "[:3]", "[:1]", ".view(2, 3)", "[:2].view(2, 1)")
+        for beta, alpha in ((1, 1), (0.5, 1), (0, 2))
+    ),
+    "torch.addr(torch.arange(6).view(3, 2).t(), torch.arange(2), torch.arange(3)).stride()",
+    "torch.addr(torch.ones(3, 2, dtype=torch.bool).t(), torch.ones(2) > 0, torch.ones(3) > 0).stride()",
 ]
 
 

@@ -16,6 +16,7 @@ import pytest
 from oracle import pytorch
 
 import flambeau as torch
+from tools import stubs
 
 
 def shown(function: Callable[[Any], Any], library: Any) -> str:
@@ -348,3 +349,7 @@ def test_operations_of_a_programs_own(oracle):
         return [*seen, x.grad.tolist(), tuple(empty.shape), empty.device.type, inside]
 
     assert told(torch) == told(oracle)
+
+
+def test_type_checkers_are_told_of_modules_that_are_only_names() -> None:
+    assert {path: path.read_text() for path in sorted(stubs.FOLDER.rglob("*.*"))} == stubs.files(), "run `python -m tools.stubs`"

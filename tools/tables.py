@@ -4,7 +4,7 @@
     docs/kernels.md          (its tables only) parts of operations with their work, and how long the families of kernels are
     docs/compatibility.md    PyTorch's public names beside flambeau's, and what raises NotImplementedError
 
-and, by ``tools.kernel_index``, the index of native kernels.
+and, by ``tools.kernel_index`` and ``tools.stubs``, the index of native kernels and the stubs for type checkers.
 
 PyTorch's names are kept in ``tools/pytorch_names.json``, so that the tables can be made where PyTorch is not installed; where it
 is, the file is made anew first.
@@ -32,7 +32,7 @@ from flambeau.core.arrays import meta, native  # noqa: F401
 from flambeau.core.calls.registry import Composite, Factory, entries
 from flambeau.func import _batch_index, _batch_layers, _forward_rules  # noqa: F401
 from flambeau.kernels.index import FAMILIES
-from tools import kernel_index, left_out
+from tools import kernel_index, left_out, stubs
 
 ROOT = Path(__file__).resolve().parent.parent
 NAMES = Path(__file__).with_name("pytorch_names.json")
@@ -359,6 +359,7 @@ def main() -> None:
     if importlib.util.find_spec("torch"):
         NAMES.write_text(json.dumps(read_oracle(), indent=1) + "\n")
     kernel_index.main()
+    stubs.main()
     for name, make in TABLES.items():
         path = ROOT / "docs" / name
         text = make()

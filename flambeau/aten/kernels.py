@@ -473,10 +473,25 @@ def _wrapped(input: Any, pad: Any) -> Any:
     return result
 
 
+_SIDES = {1: ("width", "channel", "batch"), 2: ("width", "height", "channel", "batch"), 3: ("width", "height", "depth", "channel", "batch")}
+
+
 def _declare_padding(name: str, mode: str, rank: int) -> None:
     name = f"{name}_pad{rank}d"
     kernel(name)(lambda self, padding: ours("_pad_by_copy", self, list(padding), mode))
-    kernel(f"{name}_backward")(lambda grad, self, padding: ours("_pad_by_copy_backward", grad, list(padding), mode))
+
+    @kernel(f"{name}_backward")
+    def backward(grad_output: Any, self: Any, padding: Any) -> Any:
+        if len(padding) != 2 * rank:
+            raise RuntimeError(f"padding size is expected to be {2 * rank}, but got: {len(padding)}")
+        if grad_output.dim() != self.dim() or self.dim() <= rank:
+            raise RuntimeError(f"{name}_backward: expected a gradient of {self.dim()} dimensions, got {grad_output.dim()}")
+        sizes = [n + sum(padding[2 * k : 2 * k + 2]) for k, n in zip(reversed(range(rank)), self.shape[-rank:], strict=True)]
+        for word, expected, got in zip(_SIDES[rank], (*self.shape[:-rank], *sizes)[::-1], grad_output.shape[::-1], strict=False):
+            if expected != got:
+                raise RuntimeError(f"gradOutput {word} unexpected. Expected: {expected}, Got: {got}")
+        return ours("_pad_by_copy_backward", grad_output, list(padding), mode)
+
     RULES[name] = {"self": f"{name}_backward(grad, self, padding)"}
     RULES[f"{name}_backward"] = {"grad_output": lambda grad, padding: call(name, grad, padding)}
 

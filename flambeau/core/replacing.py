@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import secrets
 import stat
 from collections.abc import Callable
 from functools import partial
@@ -25,10 +24,10 @@ def replace_file(path: Any, write: Callable[[IO[bytes]], Any], *, prefix: str = 
     Raises:
         OSError: the file cannot be written.
     """
-    target = os.path.realpath(path)
+    target = os.path.realpath(path) if os.path.islink(path) else os.fspath(path)  # links among the folders may stay
     existing = os.stat(target) if os.path.exists(target) else None
     if existing is None or (stat.S_ISREG(existing.st_mode) and os.access(target, os.W_OK)):
-        temporary = os.path.join(os.path.dirname(target), f"{prefix}{secrets.token_hex(8)}.tmp")
+        temporary = os.path.join(os.path.dirname(target), f"{prefix}{os.urandom(8).hex()}.tmp")
         is_open = False
         try:
             with open(temporary, "xb", opener=None if permissions is None else partial(os.open, mode=permissions)) as file:

@@ -209,6 +209,8 @@ class Tensor:
         return self
 
     def is_same_size(self, other: Tensor) -> bool:
+        if not isinstance(other, Tensor):
+            raise TypeError(f"is_same_size(): argument 'other' (position 1) must be Tensor, not {type(other).__name__}")
         return self._array.shape == other._array.shape
 
     def to_padded_tensor(self, padding: float, output_size: Any = None) -> Tensor:
@@ -311,6 +313,8 @@ class Tensor:
 
     @requires_grad.setter
     def requires_grad(self, value: bool) -> None:
+        if value.__class__ is not bool:
+            raise RuntimeError("requires_grad must be a bool")
         self.requires_grad_(value)
 
     def requires_grad_(self, requires_grad: bool = True) -> Tensor:
@@ -319,10 +323,13 @@ class Tensor:
         Returns: the tensor itself.
         Raises:
             RuntimeError: an integer or bool tensor, or a tensor that is not a leaf being switched off.
+            TypeError: ``requires_grad`` is no bool.
         Example:
             >>> torch.ones(2).requires_grad_()
             tensor([1., 1.], requires_grad=True)
         """
+        if requires_grad.__class__ is not bool:
+            raise TypeError(f"requires_grad_(): argument 'requires_grad' (position 1) must be bool, not {type(requires_grad).__name__}")
         changes.count += 1
         if requires_grad:
             if self._requires_grad is not True:
@@ -488,13 +495,15 @@ class Tensor:
             force: detach and copy where sharing is impossible.
         Raises:
             RuntimeError: the tensor requires grad, and operations are recorded; or it is one around others.
-            TypeError: the dtype has no NumPy counterpart (bfloat16, float8).
+            TypeError: the dtype has no NumPy counterpart (bfloat16, float8); ``force`` is no bool.
         Example:
             >>> x = torch.zeros(2)
             >>> x.numpy()[0] = 5
             >>> x
             tensor([5., 0.])
         """
+        if force.__class__ is not bool:
+            raise TypeError(f"numpy(): argument 'force' must be bool, not {type(force).__name__}")
         if self._requires_grad and not force and grad_enabled():
             raise RuntimeError("Can't call numpy() on Tensor that requires grad. Use tensor.detach().numpy() instead.")
         if self._array.__class__ is not np.ndarray:

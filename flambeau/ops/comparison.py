@@ -9,6 +9,7 @@ import numpy as np
 from ..core import dtype as dtypes
 from ..core.arrays.kinds import KINDS, check_same_device, kind_of, missing_values
 from ..core.calls.annotations import Number, Tensor
+from ..core.calls.out import EXACT
 from ..core.calls.promotion import common_dtype
 from ..core.calls.registry import Declare, add_method, composite, op, other_names, pointwise
 from ..core.tensor import Tensor as TensorType, wrap
@@ -557,7 +558,7 @@ def bitwise_right_shift(input: Tensor | Number, other: Tensor | Number) -> Tenso
 
 
 # -- membership -----------------------------------------------------------------------------------------------------------------
-@composite(method=False, out=True)
+@composite(method=False, out=EXACT)
 def isin(elements: Tensor | Number, test_elements: Tensor | Number, *, assume_unique: bool = False, invert: bool = False) -> Tensor:
     """Whether each of ``elements`` is among ``test_elements``.
 

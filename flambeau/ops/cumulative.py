@@ -260,7 +260,7 @@ def _reversed_logcumsumexp(values: Any, dim: int) -> Any:
     return values.flip(dim).logcumsumexp(dim).flip(dim)
 
 
-@op(promotion="same", canonicalize=_prepare, grad={"input": _logcumsumexp_gradient}, batch="along")
+@op(out=EXACT, promotion="same", canonicalize=_prepare, grad={"input": _logcumsumexp_gradient}, batch="along")
 def logcumsumexp(input: Tensor, dim: int) -> Tensor:
     """Running ``log(sum(exp(input)))`` along ``dim``, without overflow.
 

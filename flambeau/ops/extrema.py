@@ -269,7 +269,7 @@ def _extremum_along(name: str, ufunc: Any) -> Any:
 max_along, min_along = _extremum_along("max", np.maximum), _extremum_along("min", np.minimum)
 
 
-@composite(name="max", out=True)
+@composite(name="max", out=Out(several=EXACT))
 def max_(input: Tensor, dim: Any = None, keepdim: bool = False, *, other: Any = None) -> Any:
     """Largest element: of all, along one dimension, or of two tensors element by element.
 
@@ -305,7 +305,7 @@ def max_(input: Tensor, dim: Any = None, keepdim: bool = False, *, other: Any = 
     return max_along(input, dim, keepdim)
 
 
-@composite(name="min", out=True)
+@composite(name="min", out=Out(several=EXACT))
 def min_(input: Tensor, dim: Any = None, keepdim: bool = False, *, other: Any = None) -> Any:
     """Smallest element: of all, along one dimension, or of two tensors element by element.
 

@@ -368,6 +368,7 @@ def set_(input: Tensor, source: Any = None, storage_offset: int = 0, size: Any =
         ``input`` itself, on ``source``'s memory.
     Raises:
         RuntimeError: a tensor of another dtype.
+        TypeError: another ``source``.
         NotImplementedError: ``input`` is a result with a history.
     Source: torch.Tensor.set_.
     Example:
@@ -391,8 +392,10 @@ def set_(input: Tensor, source: Any = None, storage_offset: int = 0, size: Any =
             storage = storage_of(source)
         elif source is None:
             storage = UntypedStorage(0)
-        else:
+        elif isinstance(source, TypedStorage | UntypedStorage):
             storage = source.untyped() if isinstance(source, TypedStorage) else source
+        else:
+            raise TypeError(f"set_() received an invalid combination of arguments - got ({type(source).__name__})")
         dtype = input._array.dtype
         count = storage.nbytes() // dtype.itemsize
         shape = (count - storage_offset,) if size is None else tuple(size) if isinstance(size, (tuple, list)) else (size,)
@@ -440,7 +443,7 @@ def apply_(input: Tensor, callable: Any) -> Tensor:
     """Replace every element by what a Python function makes of it.
 
     Args:
-        input: any shape, on the CPU.
+        input: any shape, on the CPU; nothing happens on the meta device.
         callable: function of a Python number.
     Returns:
         ``input`` itself.
@@ -459,7 +462,7 @@ def map_(input: Tensor, other: Tensor, callable: Any) -> Tensor:
     """Replace every element by a Python function of it and the matching element of ``other``.
 
     Args:
-        input: any shape, on the CPU.
+        input: any shape, on the CPU; nothing happens on the meta device.
         other: of ``input``'s dtype, broadcastable to its shape.
         callable: function of two Python numbers.
     Returns:
@@ -480,7 +483,7 @@ def map2_(input: Tensor, x: Tensor, y: Tensor, callable: Any) -> Tensor:
     """Replace every element by a Python function of it and the matching elements of ``x`` and ``y``.
 
     Args:
-        input: any shape, on the CPU.
+        input: any shape, on the CPU; nothing happens on the meta device.
         x, y: of ``input``'s dtype, broadcastable to its shape.
         callable: function of three Python numbers.
     Returns:
@@ -504,10 +507,13 @@ def _mapped(name: str, input: Any, others: dict[str, Any], callable: Any) -> Any
             raise TypeError(f"{name}(): argument '{word}' must be Tensor, not {type(other).__name__}")
         if other.requires_grad:
             raise RuntimeError(f"Can't call {name}() on Variable that requires grad. Use var.detach().{name}() instead.")
-        if other.dtype is not input.dtype:
-            raise TypeError(f"{name}: expected torch.{input.dtype.legacy}Tensor for '{word}' (got torch.{other.dtype.legacy}Tensor)")
+        expected, got = [f"Meta{of.dtype.legacy}Type" if of.is_meta else f"torch.{of.dtype.legacy}Tensor" for of in (input, other)]
+        if expected != got:
+            raise TypeError(f"{name}: expected {expected} for '{word}' (got {got})")
     check_writable(input, False, may_overlap=True)
     array = input._array
+    if input.device.type == "meta":
+        return input
     beside = [other.expand(array.shape)._array for other in others.values()]
     for place in np.ndindex(array.shape):
         array[place] = _number(callable(array[place].item(), *[other[place].item() for other in beside]))

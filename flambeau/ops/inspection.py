@@ -81,7 +81,7 @@ def is_same_size(input: Tensor, other: Tensor) -> bool:
     Returns:
         A Python bool.
     Raises:
-        TypeError: an ``input`` that is no tensor.
+        TypeError: an operand that is no tensor.
     Source: torch.is_same_size.
     Example:
         >>> torch.is_same_size(torch.ones(2, 1), torch.zeros(2, 1)), torch.is_same_size(torch.ones(2), torch.ones(2, 1))

@@ -57,9 +57,10 @@ _PLAIN_BOUNDS = (float, int, type(None))
 
 
 def _limited(input: np.ndarray, low: Any, high: Any) -> np.ndarray:
+    """``input`` within limits; of a zero and a limit of the other sign, the second operand is taken, so that ``-0`` stays."""
     if low is not None:
-        input = np.maximum(input, low)
-    return input if high is None else np.minimum(input, high)
+        input = np.maximum(low, input)
+    return input if high is None else np.minimum(high, input)
 
 
 def _fast_clamp(input: np.ndarray, low: Any, high: Any) -> np.ndarray | None:
@@ -68,8 +69,7 @@ def _fast_clamp(input: np.ndarray, low: Any, high: Any) -> np.ndarray | None:
     # np.clip has a SIMD loop and a slow start; maximum with one number has neither
     if input.size >= BRANCHLESS and input.dtype.kind == "f":
         return input.clip(-np.inf if low is None else low, np.inf if high is None else high)
-    low_limited = input if low is None else np.maximum(input, low)
-    return low_limited if high is None else np.minimum(low_limited, high)
+    return _limited(input, low, high)
 
 
 def _within(input: Any, low: Any, high: Any) -> Any:

@@ -181,7 +181,7 @@ def where_select(condition: Tensor, input: Tensor | Number, other: Tensor | Numb
     return np.where(condition, input, other).astype(dtype, copy=False)
 
 
-@composite(method=False, out=True)
+@composite(method=False, out=EXACT)
 def where(condition: Tensor, input: Any = None, other: Any = None) -> Any:
     """``input`` where ``condition`` holds, ``other`` elsewhere; the positions where it holds if called with a condition alone.
 

@@ -95,9 +95,9 @@ def _framed(array: np.ndarray, geometry: tuple[Ints, ...], value: Any) -> np.nda
     return padded(array, padding, after, value)
 
 
-def _check_max(array: np.ndarray) -> None:
-    if array.dtype.kind in "cb":
-        raise NotImplementedError(f"\"max_pool2d\" not implemented for '{dtypes.of_array(array).legacy}'")
+def _check_max(array: np.ndarray, kernel: str = "max_pool2d") -> None:
+    if array.dtype.kind in ("cb" if kernel == "max_pool2d" else "cbiu"):
+        raise NotImplementedError(f"\"{kernel}\" not implemented for '{dtypes.of_array(array).legacy}'")
 
 
 def _maxima(input: np.ndarray, geometry: tuple[Ints, ...]) -> np.ndarray:
@@ -201,8 +201,8 @@ def max_pool_pick(source: Tensor, input: Tensor, kernel_size: Any, stride: Any, 
 
 def max_pool(input: Tensor, kernel_size: Any, stride: Any, padding: Any, dilation: Any, ceil_mode: bool) -> Tensor:
     """The largest element of each window; ``kernel_size`` is a tuple."""
-    _check_max(input)
     rank = len(kernel_size)
+    _check_max(input, "max_pool1d_impl" if rank == 1 else "max_pool2d")
     geometry = pool_geometry(f"max_pool{rank}d", rank, input.shape, kernel_size, stride, padding, dilation, ceil_mode)
     return in_layout(_maxima(input, geometry), is_channels_last(input))
 

@@ -12,7 +12,7 @@ from ..core.arrays.copies import copied, copied_in_order, limits
 from ..core.calls.annotations import Number, Tensor
 from ..core.calls.casting import cast_array, checked_number, is_number
 from ..core.calls.operation import PARTS
-from ..core.calls.out import EXACT_APART
+from ..core.calls.out import EXACT, EXACT_APART
 from ..core.calls.registry import TABLES, composite, method, op
 from ..core.shape import wrap_dim
 from ..core.tensor import Tensor as TensorType, storage_of, wrap
@@ -134,7 +134,7 @@ def gather(input: Tensor, dim: int, index: Tensor, *, sparse_grad: bool = False)
     return np.asarray(input[_along(index, dim)], order="C").reshape(index.shape)
 
 
-@composite(out=True)
+@composite(out=EXACT)
 def take_along_dim(input: Tensor, indices: Tensor, dim: int | None = None) -> Tensor:
     """``gather`` with broadcasting; over the flattened tensor when ``dim`` is None.
 

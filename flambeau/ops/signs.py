@@ -14,7 +14,7 @@ from ..core.arrays import native
 from ..core.calls import wrappers
 from ..core.calls.annotations import Number, Tensor
 from ..core.calls.casting import cast_array
-from ..core.calls.out import Out, same_dtype
+from ..core.calls.out import EXACT, Out, same_dtype
 from ..core.calls.registry import Declare, add_method, composite, op, pointwise, primitive, view
 from ..core.layout import empty_as, preserve_format
 from ..core.tensor import Tensor as TensorType
@@ -169,6 +169,7 @@ def _canonicalize_heaviside(input: Any, values: Any) -> tuple[Any, ...]:
 
 
 @pointwise(
+    out=EXACT,
     canonicalize=_canonicalize_heaviside,
     node_name="NotImplemented",
     grad={"input": missing_derivative("heaviside", "input"), "values": missing_derivative("heaviside", "values")},

@@ -261,7 +261,7 @@ def _ranked_values(rows: Any, q: Any, interpolation: str, ignore_nan: bool) -> A
     return values
 
 
-@composite(out=True, autocast={"cpu": "float32"})
+@composite(out=EXACT, autocast={"cpu": "float32"})
 def quantile(input: Tensor, q: Any, dim: int | None = None, keepdim: bool = False, *, interpolation: str = "linear") -> Any:
     """Values below which the fractions ``q`` of the elements lie. NaN where there is one.
 
@@ -287,7 +287,7 @@ def quantile(input: Tensor, q: Any, dim: int | None = None, keepdim: bool = Fals
     return _quantile("quantile", input, q, dim, keepdim, interpolation, False)
 
 
-@composite(out=True, autocast={"cpu": "float32"})
+@composite(out=EXACT, autocast={"cpu": "float32"})
 def nanquantile(input: Tensor, q: Any, dim: int | None = None, keepdim: bool = False, *, interpolation: str = "linear") -> Any:
     """Values below which the fractions ``q`` of the elements that are no NaN lie.
 
@@ -307,7 +307,7 @@ def nanquantile(input: Tensor, q: Any, dim: int | None = None, keepdim: bool = F
 
 
 # -- histograms -----------------------------------------------------------------------------------------------------------------
-@op(promotion="same", grad=None)
+@op(out=EXACT, promotion="same", grad=None)
 def histc(input: Tensor, bins: int = 100, min: float = 0, max: float = 0) -> Tensor:
     """Histogram with equal bins.
 
@@ -412,7 +412,7 @@ def _counted(name: str, input: Any, counts: np.ndarray, edges: Any) -> Any:
     return named_result(name, ("hist", "bin_edges"))((hist, edges))
 
 
-@composite(out=True)
+@composite(out=EXACT)
 def histogram(input: Tensor, bins: Any = 100, *, range: Any = None, weight: Any = None, density: bool = False) -> Any:
     """Histogram with given bins.
 

@@ -208,10 +208,7 @@ def _fractional_call(
     return (values, indices) if return_indices else values
 
 
-def _declare_fractional(rank: int, shape: str, places: list[int]) -> None:
-    example = f"torch.arange({3**rank}.0).view(1{rank * ', 3'}), kernel_size=2, output_size=2"
-    with_words = documented(rank=rank, shape=shape, example=example, places=places, values=[float(place) for place in places])
-
+def _declare_fractional(rank: int, with_words: Any) -> None:
     @composite(name=f"fractional_max_pool{rank}d", namespace="nn.functional", autocast={"cpu": "float32"})
     @with_words
     def fractional(
@@ -243,6 +240,8 @@ def _declare_fractional(rank: int, shape: str, places: list[int]) -> None:
         """
         return _fractional_call(rank, input, kernel_size, output_size, output_ratio, return_indices, _random_samples)
 
+
+def _declare_fractional_with_indices(rank: int, with_words: Any) -> None:
     @composite(name=f"fractional_max_pool{rank}d_with_indices", namespace="nn.functional")
     @with_words
     def indexed(
@@ -273,4 +272,7 @@ def _declare_fractional(rank: int, shape: str, places: list[int]) -> None:
 
 
 for _rank, _shape, _places in ((2, "H, W", [4, 5, 7, 8]), (3, "D, H, W", [13, 14, 16, 17, 22, 23, 25, 26])):
-    _declare_fractional(_rank, _shape, _places)
+    _example = f"torch.arange({3**_rank}.0).view(1{_rank * ', 3'}), kernel_size=2, output_size=2"
+    _words = documented(rank=_rank, shape=_shape, example=_example, places=_places, values=[float(_place) for _place in _places])
+    _declare_fractional(_rank, _words)
+    _declare_fractional_with_indices(_rank, _words)

@@ -54,7 +54,8 @@ class ArchiveWriter:
         view = memoryview(data).cast("B")
         before, behind = self._framed(name, len(view), zlib.crc32(view) if self._checksums else 0)
         if len(view) <= SMALL:
-            self._write(b"".join((before, view, behind)))
+            self._file.write(b"".join((before, view, behind)))
+            self._position += len(before) + len(view) + len(behind)
             return
         self._write(before)
         for start in range(0, len(view), CHUNK):

@@ -75,9 +75,9 @@ def save(
             save_legacy(obj, file, pickle_module, pickle_protocol)
 
     if path is not None:
-        folder = os.path.dirname(os.path.realpath(path))
-        if not os.path.isdir(folder):
-            raise RuntimeError(f"Parent directory {os.path.dirname(path) or folder} does not exist.")
+        folder = os.path.dirname(path)
+        if folder and not os.path.isdir(folder):
+            raise RuntimeError(f"Parent directory {folder} does not exist.")
         if os.path.isdir(path):
             raise RuntimeError(f"save: expected the name of a file, got the directory {path}")
         replace_file(path, write)

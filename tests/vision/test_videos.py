@@ -48,6 +48,11 @@ def small_swin(video: Any) -> Any:
     return video.SwinTransformer3d([2, 4, 4], 8, [2, 2], [2, 4], [2, 3, 3], num_classes=5)
 
 
+def test_one_block() -> None:
+    video = models.video
+    video.MViT((32, 40), 4, [video.mvit.MSBlockConfig(1, 8, 8, [], [], [], [])], False, False, False, False, stochastic_depth_prob=0.2)
+
+
 def small_mvit(video: Any, version: int) -> Any:
     second = version == 2
     settings = [

@@ -42,9 +42,10 @@ class Out:
         apart: whether it may share no memory with an operand.
         dtype: the parameter that takes ``out``'s dtype where it is None.
         fills: whether a tensor of another shape with as many elements keeps its shape.
+        several: the rule of a call with more than one result, where that is another.
     """
 
-    __slots__ = ("apart", "complain", "dtype", "fills", "fits", "warns")
+    __slots__ = ("apart", "complain", "dtype", "fills", "fits", "several", "warns")
 
     def __init__(
         self,
@@ -55,8 +56,10 @@ class Out:
         apart: bool = False,
         dtype: str | None = None,
         fills: bool = False,
+        several: Out | None = None,
     ):
         self.fits, self.complain, self.warns, self.apart, self.dtype, self.fills = fits, complain, warns, apart, dtype, fills
+        self.several = several
 
 
 def same_dtype(have: dtypes.dtype, want: dtypes.dtype) -> bool:
@@ -93,6 +96,8 @@ def into_out(op: Any, tensors: list[Tensor], out: Any, operands: list[Any]) -> A
             "requires grad."
         )
     rule = op.out if op.out.__class__ is Out else USUAL
+    if len(tensors) > 1:
+        rule = rule.several or rule
     for target, result in zip(targets, tensors, strict=True):
         if not isinstance(target, Tensor):
             raise TypeError(f"{op.name}(): argument 'out' must be Tensor, not {type(target).__name__}")

@@ -512,15 +512,15 @@ _DISJOINT = "a.base is None or a.flags.c_contiguous or not overlaps_itself(a)"
 
 
 def _add_written_inplace(source: Source, fallback: str, kernel: Any) -> None:
-    """The fast path of other element-wise in-place operations on floats: large operands are written to by the native kernel, over
-    others the kernel's result is copied."""
+    """The fast path of other element-wise in-place operations on floats, unless an operand may show part of the same memory: large
+    operands are written to by the native kernel, over others the kernel's result is copied."""
     op = source.op
     source.env["written"] = op.kernel if isinstance(kernel, str) else kernel
     source.arrays = {p.name: "a" for p in op.params if p.name == "input"}
     source.add(1, f"if {is_plain('input')} and {NO_MODE}:")
     source.add(2, "a = input._array", "d = a.dtype", "fits = (d is F32 or d is F64) and a.__class__ is ndarray")
-    source.add(2, "needs = input._requires_grad")
-    passed, others = [], []
+    source.add(2, "needs = input._requires_grad", "storage = input._storage")
+    passed = []
     for k, p in enumerate(op.params):
         if p.kind == "attr":
             passed.append(f"{p.name}={p.name}" if p.keyword_only and kernel is op.kernel else p.name)
@@ -529,21 +529,20 @@ def _add_written_inplace(source: Source, fallback: str, kernel: Any) -> None:
             passed.append("a")
             continue
         passed.append(f"b{k}")
-        others.append(p.name)
         source.add(
             2,
             f"if {is_plain(p.name)}:",
             f"    b{k} = {p.name}._array",
-            f"    fits = fits and b{k}.dtype is d",
+            f"    fits = fits and b{k}.dtype is d and ({p.name}._storage is None or {p.name}._storage is not storage or {p.name} is input)",
             f"    needs = needs or {p.name}._requires_grad",
             "else:",
             f"    b{k} = {p.name}",
             "    fits = " + (f"fits and (b{k}.__class__ is float or b{k}.__class__ is int)" if p.kind == "number" else "False"),
         )
     source.add(2, "if fits and not (needs and (not without_grad or thread.grad)):")
-    source.add(3, "storage = input._storage", "if storage is None: storage = new_storage(input)")
+    source.add(3, "if storage is None: storage = new_storage(input)")
     source.add(3, f"if ({_DISJOINT}) and (input._requires_grad is not INFERENCE or thread.inference):")
-    _add_written_large(source, fallback, passed, others)
+    _add_written_large(source, fallback, passed)
     source.add(4, "try:", f"    r = ignoring_fp(written, {', '.join(passed)})")
     add_fallback(source, 4, fallback)
     source.add(
@@ -555,8 +554,8 @@ def _add_written_inplace(source: Source, fallback: str, kernel: Any) -> None:
     )
 
 
-def _add_written_large(source: Source, fallback: str, passed: list[str], others: list[str]) -> None:
-    """Lines that let the native kernel write straight into a large operand, unless ``others`` may show part of the same memory.
+def _add_written_large(source: Source, fallback: str, passed: list[str]) -> None:
+    """Lines that let the native kernel write straight into a large operand.
 
     Where a ufunc is the fast path, the slow path has the kernel that takes the other arguments.
     """
@@ -569,12 +568,6 @@ def _add_written_large(source: Source, fallback: str, passed: list[str], others:
         source.add(5, f"return {fallback}")
         return
     choice.bind(source.env)
-    if others:
-        mine = " or ".join(
-            f"({name}.__class__ is not float and {name}.__class__ is not int and {name}._storage is storage and {name} is not input)"
-            for name in others
-        )
-        source.add(5, f"if {mine}: return {fallback}")
     values = [value.partition("=")[2] or value for value in passed]
     source.add(5, "try:", f"    r = ignoring_fp(large, {', '.join(values)}, a)")
     add_fallback(source, 5, fallback, "storage._bump()")

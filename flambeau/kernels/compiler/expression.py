@@ -246,7 +246,7 @@ def _all(symbol: Symbol, array: Any) -> bool:
 
 
 def _clip(symbol: Symbol, array: Any, low: Any, high: Any) -> Any:
-    return np.minimum(np.maximum(array, low), high)
+    return np.minimum(high, np.maximum(low, array))  # of equal values the second is taken: a zero keeps its sign
 
 
 _FUNCTIONS: dict[Any, Callable[..., Any]] = {

@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 
 from ...core.calls.annotations import Tensor
-from ...core.calls.out import SILENT
+from ...core.calls.out import EXACT, SILENT
 from ...core.calls.registry import Declare, old_order, op
-from ...core.layout import row_major
+from ...core.layout import laid_out_elementwise, row_major
 from ...core.shape import broadcast_or_none
 from ...core.tensor import Tensor as TensorType
 from ..arithmetic import conj
@@ -22,7 +22,7 @@ def _scaled(grad: Any, factor: Any) -> Any:
 
 
 def _plus(input: np.ndarray, product: np.ndarray, beta: Any, alpha: Any) -> np.ndarray:
-    """``beta * input + alpha * product``; with beta 0 whatever ``input`` holds is ignored, NaN too."""
+    """``beta * input + alpha * product``, row-major; with beta 0 whatever ``input`` holds is ignored, NaN too."""
     if product.dtype.kind in "biu":
         beta, alpha = int(beta), int(alpha)
     if alpha != 1:
@@ -68,7 +68,8 @@ def _sum_with_product(ranks: tuple[int, int], check: Any, shape_of: Any, product
         result += input  # raises where input does not broadcast to the product
         return result
 
-    return op(promotion="same", canonicalize=canonicalize, fast=fast, fast_bool=False, inplace=True, may_share=True, grad=rules, **options)
+    options = {"out": EXACT, "canonicalize": canonicalize, "fast": fast, "grad": rules, **options}
+    return op(promotion="same", fast_bool=False, inplace=True, may_share=True, **options)
 
 
 def _check_mm(a: Any, b: Any) -> None:
@@ -245,7 +246,7 @@ def addr(input: Tensor, vec1: Tensor, vec2: Tensor, *, beta: Any = 1, alpha: Any
         vec1, vec2: vectors ``(n)`` and ``(m)``.
         beta, alpha: factors; the old argument orders are understood.
     Returns:
-        A new tensor ``(n, m)`` of the operands' common dtype.
+        A new tensor ``(n, m)`` of the operands' common dtype, which lies in memory as ``input`` does.
     Raises:
         RuntimeError: sizes that do not fit.
     Gradient: ``beta * grad`` to ``input``, ``alpha * grad @ vec2`` to ``vec1``, ``alpha * grad.T @ vec1`` to ``vec2``.
@@ -256,9 +257,11 @@ def addr(input: Tensor, vec1: Tensor, vec2: Tensor, *, beta: Any = 1, alpha: Any
                 [20.5000, 40.5000, 60.5000]])
     """
     if input.dtype.kind == "b":
-        product = np.logical_and.outer(vec1, vec2)
-        return np.logical_or(product & bool(alpha), input) if beta else row_major(product & bool(alpha))
-    return _plus(input, np.multiply.outer(vec1, vec2), beta, alpha)
+        product = np.logical_and.outer(vec1, vec2) & bool(alpha)
+        result = np.logical_or(product, input) if beta else row_major(product)
+    else:
+        result = _plus(input, np.multiply.outer(vec1, vec2), beta, alpha)
+    return result if input.flags.c_contiguous else laid_out_elementwise(result, [input, vec1[:, None], vec2], False)
 
 
 @old_order("addmm", "addmv", "addr", "addbmm", "baddbmm")

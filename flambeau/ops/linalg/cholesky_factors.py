@@ -8,6 +8,7 @@ import numpy as np
 
 from ...core.arrays import lapack, native
 from ...core.calls.annotations import Tensor
+from ...core.calls.out import EXACT
 from ...core.calls.registry import composite, op, other_names
 from ...core.shape import broadcast_shape
 from .linear_systems import solve_triangular
@@ -89,7 +90,7 @@ def cholesky_ex(A: Tensor, *, upper: bool = False, check_errors: Any = False) ->
     return factor, info
 
 
-@composite(name="cholesky", namespace="linalg", method=False, out=True, autocast={"cpu": "float32"})
+@composite(name="cholesky", namespace="linalg", method=False, out=EXACT, autocast={"cpu": "float32"})
 def linalg_cholesky(A: Tensor, *, upper: bool = False) -> Any:
     """Cholesky factor of a Hermitian positive-definite matrix: lower triangular L with ``A = L L^H``.
 

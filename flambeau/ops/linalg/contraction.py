@@ -11,6 +11,7 @@ import numpy as np
 
 from ...core import dtype as dtypes
 from ...core.calls.annotations import Tensor
+from ...core.calls.out import EXACT
 from ...core.calls.registry import composite, op, resolve
 from ...core.layout import row_major
 from ...core.shape import broadcast_shape, wrap_dim
@@ -320,7 +321,7 @@ def einsum(*args: Any) -> Any:
 
 
 # -- vectors ----------------------------------------------------------------------------------------------------------------------
-@composite(namespace="linalg", method=False, out=True, autocast="narrow")
+@composite(namespace="linalg", method=False, out=EXACT, autocast="narrow")
 def vecdot(x: Tensor, y: Tensor, *, dim: int = -1) -> Any:
     """Sum over ``dim`` of ``conj(x) * y``: the dot product of vectors in a batch.
 

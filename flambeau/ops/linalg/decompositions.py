@@ -10,6 +10,7 @@ from ...core import dtype as dtypes
 from ...core.arrays import lapack, native
 from ...core.arrays.kinds import kind_of, surely
 from ...core.calls.annotations import Tensor
+from ...core.calls.out import EXACT
 from ...core.calls.registry import composite, op, other_names, resolve
 from ...core.calls.return_types import named_result
 from ...core.layout import contiguous_format
@@ -111,7 +112,7 @@ def qr(A: Tensor, mode: str = "reduced") -> Tensor:
     return columns(q), columns(r)
 
 
-@composite(name="qr", out=True, autocast={"cpu": "float32"})
+@composite(name="qr", out=EXACT, autocast={"cpu": "float32"})
 def top_level_qr(input: Tensor, some: bool = True) -> Any:
     """QR decomposition. Deprecated: ``torch.linalg.qr`` does the same.
 
@@ -276,7 +277,7 @@ def _require_factors(name: str, A: Any, tau: Any) -> None:
         raise RuntimeError(f"{name}: tau dtype {tau.dtype.legacy} does not match input dtype {A.dtype.legacy}")
 
 
-@composite(out=True, autocast={"cpu": "float32"})
+@composite(out=EXACT, autocast={"cpu": "float32"})
 def ormqr(input: Tensor, tau: Tensor, other: Tensor, left: bool = True, transpose: bool = False) -> Any:
     """The product of a matrix and Q, the whole product of Householder reflections.
 
@@ -461,13 +462,13 @@ def _not_converged(operation: str, A: Any, failed: Any, what: str) -> LinAlgErro
     return LinAlgError(f"{operation}:{where} The algorithm failed to converge because the input matrix {what}.")
 
 
-@matrix_op(name="_eigvalsh", canonicalize=_canonicalize_eigh, out=True, grad=None)
+@matrix_op(name="_eigvalsh", canonicalize=_canonicalize_eigh, out=EXACT, grad=None)
 def _eigenvalues_of_symmetric(A: Tensor, UPLO: str = "L") -> Tensor:
     """``linalg.eigvalsh`` where no derivative is wanted."""
     return symmetric_decomposed(A, UPLO, False)
 
 
-@composite(namespace="linalg", method=False, out=True, autocast={"cpu": "float32"})
+@composite(namespace="linalg", method=False, out=EXACT, autocast={"cpu": "float32"})
 def eigvalsh(A: Tensor, UPLO: str = "L") -> Any:
     """Eigenvalues, rising, of a symmetric or Hermitian matrix, or of each in a batch.
 
@@ -710,13 +711,13 @@ def svd(A: Tensor, full_matrices: bool = True, *, driver: Any = None) -> Tensor:
     return columns(U), S, columns(Vh)
 
 
-@matrix_op(name="_svdvals", out=True, grad=None)
+@matrix_op(name="_svdvals", out=EXACT, grad=None)
 def _singular_values(A: Tensor) -> Tensor:
     """``linalg.svdvals`` where no derivative is wanted."""
     return decomposed(A, False, False)
 
 
-@composite(namespace="linalg", method=False, out=True, autocast={"cpu": "float32"})
+@composite(namespace="linalg", method=False, out=EXACT, autocast={"cpu": "float32"})
 def svdvals(A: Tensor, *, driver: Any = None) -> Any:
     """Singular values, falling, of a matrix, or of each in a batch.
 
@@ -738,7 +739,7 @@ def svdvals(A: Tensor, *, driver: Any = None) -> Any:
     return svd(A, False)[1] if is_differentiated(A) else _singular_values(A)
 
 
-@composite(name="svd", out=True, autocast={"cpu": "float32"})
+@composite(name="svd", out=EXACT, autocast={"cpu": "float32"})
 def top_level_svd(input: Tensor, some: bool = True, compute_uv: bool = True) -> Any:
     """Singular value decomposition that returns V, not its adjoint; see :func:`torch.linalg.svd`.
 

@@ -9,6 +9,7 @@ import numpy as np
 from ...core.arrays import lapack, native
 from ...core.arrays.kinds import perhaps
 from ...core.calls.annotations import Tensor
+from ...core.calls.out import EXACT
 from ...core.calls.registry import composite, resolve
 from ...core.calls.return_types import named_result
 from ..joining import cat
@@ -60,7 +61,7 @@ def _inverted(A: Any) -> tuple[Any, Any]:
         return lapack.lu_solve(factors, pivots, np.eye(A.shape[-1], dtype=A.dtype), False), info
 
 
-@composite(namespace="linalg", method=False, out=True, autocast={"cpu": "float32"})
+@composite(namespace="linalg", method=False, out=EXACT, autocast={"cpu": "float32"})
 def inv(A: Tensor) -> Any:
     """Inverse of a square matrix, or of each in a batch.
 
@@ -81,7 +82,7 @@ def inv(A: Tensor) -> Any:
     return inv_ex(A, check_errors="linalg.inv")[0]
 
 
-@composite(out=True, autocast={"cpu": "float32"})
+@composite(out=EXACT, autocast={"cpu": "float32"})
 def inverse(input: Tensor) -> Any:
     """Inverse of a square matrix, or of each in a batch; see :func:`torch.linalg.inv`.
 
@@ -223,7 +224,7 @@ def slogdet(A: Tensor) -> Tensor:
     return precise(np.asarray(sign), A.dtype), precise(np.asarray(size), A.real.dtype)
 
 
-@composite(name="slogdet", out=True)
+@composite(name="slogdet", out=EXACT)
 def top_level_slogdet(input: Tensor) -> Any:
     """Sign and logarithm of the determinant; see :func:`torch.linalg.slogdet`.
 

@@ -10,6 +10,7 @@ import numpy as np
 from ...core import dtype as dtypes
 from ...core.arrays import lapack, native
 from ...core.calls.annotations import Number, Tensor
+from ...core.calls.out import EXACT
 from ...core.calls.registry import composite, op, other_names
 from ...core.calls.return_types import named_result
 from ...core.shape import broadcast_shape, wrap_dim
@@ -388,7 +389,7 @@ def linalg_diagonal(A: Tensor, *, offset: int = 0, dim1: int = -2, dim2: int = -
     return A.diagonal(offset, dim1, dim2)
 
 
-@composite(name="matmul", namespace="linalg", method=False, out=True)
+@composite(name="matmul", namespace="linalg", method=False, out=EXACT)
 def linalg_matmul(input: Tensor, other: Tensor) -> Any:
     """Product of matrices; see :func:`torch.matmul`.
 

@@ -8,6 +8,7 @@ import numpy as np
 
 from ...core.arrays import lapack, native
 from ...core.calls.annotations import Tensor
+from ...core.calls.out import EXACT
 from ...core.calls.registry import composite, op, other_names
 from ...core.calls.return_types import named_result
 from ...core.layout import contiguous_format
@@ -71,6 +72,7 @@ def solved(A: Any, B: Any) -> tuple[Any, Any]:
 
 
 @op(
+    out=EXACT,
     namespace="linalg",
     returns=("result", "info"),
     promotion="same",
@@ -111,7 +113,7 @@ def solve_ex(A: Tensor, B: Tensor, *, left: bool = True, check_errors: Any = Fal
     return columns(solution) if left else columns(solution).swapaxes(-1, -2), info
 
 
-@composite(namespace="linalg", method=False, out=True, autocast={"cpu": "float32"})
+@composite(namespace="linalg", method=False, out=EXACT, autocast={"cpu": "float32"})
 def solve(A: Tensor, B: Tensor, *, left: bool = True) -> Any:
     """X with ``A X = B`` for square A.
 
@@ -152,6 +154,7 @@ def _triangular_gradients(grad: Any, A: Any, result: Any, upper: bool, left: boo
 
 
 @op(
+    out=EXACT,
     batch=2,
     namespace="linalg",
     promotion="default",
@@ -184,7 +187,7 @@ def solve_triangular(A: Tensor, B: Tensor, *, upper: bool, left: bool = True, un
     return lapack.solve_triangular(A, B, upper, left, unitriangular)
 
 
-@composite(out=True, autocast={"cpu": "float32"})
+@composite(out=EXACT, autocast={"cpu": "float32"})
 def triangular_solve(input: Tensor, A: Tensor, upper: bool = True, transpose: bool = False, unitriangular: bool = False) -> Any:
     """``A X = B`` for triangular A. Deprecated: ``torch.linalg.solve_triangular`` takes B last.
 

@@ -9,6 +9,7 @@ import numpy as np
 from ...core import dtype as dtypes
 from ...core.arrays import lapack
 from ...core.calls.annotations import Tensor
+from ...core.calls.out import EXACT
 from ...core.calls.registry import composite, op, other_names
 from ...core.calls.return_types import named_result
 from ...core.shape import broadcast_shape
@@ -101,7 +102,7 @@ def lu_factor_ex(A: Tensor, *, pivot: bool = True, check_errors: Any = False) ->
     return factors, pivots, info
 
 
-@composite(namespace="linalg", method=False, out=True)
+@composite(namespace="linalg", method=False, out=EXACT)
 def lu_factor(A: Tensor, *, pivot: bool = True) -> Any:
     """LU factors packed into one matrix, and the pivots; see :func:`torch.linalg.lu_factor_ex`.
 
@@ -124,7 +125,7 @@ def lu_factor(A: Tensor, *, pivot: bool = True) -> Any:
     return _LU_FACTOR(lu_factor_ex(A, pivot=pivot, check_errors="torch.linalg.lu_factor")[:2])
 
 
-@composite(name="lu", namespace="linalg", method=False, out=True)
+@composite(name="lu", namespace="linalg", method=False, out=EXACT)
 def linalg_lu(A: Tensor, *, pivot: bool = True) -> Any:
     """``A = P L U`` with a permutation, a lower triangle with ones on its diagonal, and an upper triangle.
 
@@ -197,7 +198,7 @@ def _unit_lower(input: Tensor) -> Tensor:
     return row_major(np.where(below, row_major(input), ones))
 
 
-@composite(method=False, out=True)
+@composite(method=False, out=EXACT)
 def lu_unpack(LU_data: Tensor, LU_pivots: Tensor, unpack_data: bool = True, unpack_pivots: bool = True) -> Any:
     """The three factors from what ``linalg.lu_factor`` returns: ``A = P @ L @ U``.
 
@@ -265,6 +266,7 @@ def _lu_solve_gradients(grad: Any, LU: Any, pivots: Any, result: Any, left: bool
 
 
 @op(
+    out=EXACT,
     batch=(2, 1, 2),
     namespace="linalg",
     canonicalize=_canonicalize_lu_solve,
@@ -297,7 +299,7 @@ def lu_solve(LU: Tensor, pivots: Tensor, B: Tensor, *, left: bool = True, adjoin
     return lapack.lu_solve(LU, pivots, B.swapaxes(-1, -2).conj(), not adjoint).swapaxes(-1, -2).conj()
 
 
-@composite(name="lu_solve", out=True, autocast={"cpu": "float32"})
+@composite(name="lu_solve", out=EXACT, autocast={"cpu": "float32"})
 def top_level_lu_solve(input: Tensor, LU_data: Tensor, LU_pivots: Tensor) -> Any:
     """X with ``A X = B`` from A's LU factors. Deprecated: ``torch.linalg.lu_solve`` takes B last.
 
@@ -350,7 +352,7 @@ def ldl_factor_ex(A: Tensor, *, hermitian: bool = False, check_errors: Any = Fal
     return factors, pivots, info
 
 
-@composite(namespace="linalg", method=False, out=True)
+@composite(namespace="linalg", method=False, out=EXACT)
 def ldl_factor(A: Tensor, *, hermitian: bool = False) -> Any:
     """LDL factors of a symmetric or Hermitian matrix; see :func:`torch.linalg.ldl_factor_ex`.
 
@@ -388,6 +390,7 @@ def _canonicalize_ldl_solve(LD: Any, pivots: Any, B: Any, hermitian: bool) -> tu
 
 
 @op(
+    out=EXACT,
     batch=(2, 1, 2),
     namespace="linalg",
     canonicalize=_canonicalize_ldl_solve,

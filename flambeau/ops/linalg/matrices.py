@@ -14,6 +14,7 @@ from ...core.arrays.copies import fill
 from ...core.calls.annotations import Tensor
 from ...core.calls.creation import Creation
 from ...core.calls.operation import PARTS
+from ...core.calls.out import EXACT
 from ...core.calls.registry import Declare, composite, factory, op, other_names, resolve
 from ...core.layout import contiguous_format, row_major
 from ...core.shape import broadcast_shape, wrap_dim
@@ -56,6 +57,7 @@ def _of_triangle(name: str, lower: bool) -> Declare:
         batch=2,
         opmath="native",
         inplace=True,
+        out=EXACT,
         may_overlap=PARTS,
         canonicalize=canonicalize,
         fast=lambda a, k: _fast_triangle(a, k, lower),
@@ -362,6 +364,7 @@ def _canonicalize_cross(input: Any, other: Any, dim: int) -> tuple[Any, ...]:
 
 
 @op(
+    out=EXACT,
     name="cross",
     namespace="linalg",
     promotion="default",
@@ -400,7 +403,7 @@ def linalg_cross(input: Tensor, other: Tensor, *, dim: int = -1) -> Tensor:
     return result
 
 
-@composite(out=True, autocast={"cuda": "widest"})
+@composite(out=EXACT, autocast={"cuda": "widest"})
 def cross(input: Tensor, other: Tensor, dim: int | None = None) -> Any:
     """Vector product along a dimension of size 3; the first such dimension when ``dim`` is None.
 
@@ -475,7 +478,7 @@ def matrix_power(input: Tensor, n: int) -> Any:
     return matrix_to_power(input, n)
 
 
-@composite(name="matrix_power", namespace="linalg", method=False, out=True)
+@composite(name="matrix_power", namespace="linalg", method=False, out=EXACT)
 def linalg_matrix_power(A: Tensor, n: int) -> Any:
     """Square matrices to an integer power; a negative one takes the inverse.
 

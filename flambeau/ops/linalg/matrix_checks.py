@@ -9,6 +9,7 @@ import numpy as np
 
 from ...core import dtype as dtypes
 from ...core.calls.casting import cast_array
+from ...core.calls.out import EXACT
 from ...core.calls.registry import Declare, op, resolve
 from ...core.once import warn_once
 from ...core.shape import broadcast_shape
@@ -62,7 +63,7 @@ def require_numbers(operation: str, A: Any, kernel: str = "") -> None:
 
 def matrix_op(**options: Any) -> Declare:
     """Declare an operation of ``torch.linalg`` on matrices, or on each in a batch."""
-    return op(batch=2, namespace="linalg", promotion="same", **options)
+    return op(batch=2, namespace="linalg", promotion="same", **{"out": EXACT, **options})
 
 
 def square_numbers(operation: str, kernel: str = "") -> Callable[..., tuple[Any, ...]]:

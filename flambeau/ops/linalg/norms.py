@@ -11,6 +11,7 @@ from ...core import dtype as dtypes
 from ...core.arrays.kinds import perhaps
 from ...core.calls.annotations import Tensor
 from ...core.calls.casting import cast_array
+from ...core.calls.out import EXACT
 from ...core.calls.registry import TABLES, composite, op, other_names
 from ...core.shape import reduced_shape, wrap_dim, wrap_dims
 from ..reduction import add_reduce, array_dims, kept
@@ -113,6 +114,7 @@ def _fast_vector_norm(a: np.ndarray, ord: Any, dim: Any, keepdim: bool, dtype: A
 
 
 @op(
+    out=EXACT,
     namespace="linalg",
     promotion="same",
     opmath="native",
@@ -175,7 +177,7 @@ def _spectral(A: Any, ord: Any, dims: tuple[int, int], keepdim: bool) -> Any:
     return norms
 
 
-@composite(namespace="linalg", method=False, out=True, autocast={"cuda": "result"})
+@composite(namespace="linalg", method=False, out=EXACT, autocast={"cuda": "result"})
 def matrix_norm(A: Tensor, ord: Any = "fro", dim: Any = (-2, -1), keepdim: bool = False, *, dtype: Any = None) -> Any:
     """Norm of matrices.
 
@@ -228,7 +230,7 @@ def matrix_norm(A: Tensor, ord: Any = "fro", dim: Any = (-2, -1), keepdim: bool 
     return norms
 
 
-@composite(name="norm", namespace="linalg", method=False, out=True)
+@composite(name="norm", namespace="linalg", method=False, out=EXACT)
 def linalg_norm(A: Tensor, ord: Any = None, dim: Any = None, keepdim: bool = False, *, dtype: Any = None) -> Any:
     """Norm of vectors or matrices, told by ``dim`` and ``ord``.
 
@@ -268,7 +270,7 @@ def linalg_norm(A: Tensor, ord: Any = None, dim: Any = None, keepdim: bool = Fal
 
 
 # -- torch.norm ---------------------------------------------------------------------------------------------------------------------
-@composite(out=True, autocast={"cuda": "result"})
+@composite(out=EXACT, autocast={"cuda": "result"})
 def norm(input: Tensor, p: Any = "fro", dim: Any = None, keepdim: bool = False, *, dtype: Any = None) -> Any:
     """Norm of all elements or over ``dim``.
 
@@ -302,7 +304,7 @@ def norm(input: Tensor, p: Any = "fro", dim: Any = None, keepdim: bool = False, 
     return vector_norm(input, p, dim, keepdim, dtype=dtype)
 
 
-@composite(inplace=True, out=True, autocast={"cuda": "float32"})
+@composite(inplace=True, out=EXACT, autocast={"cuda": "float32"})
 def renorm(input: Tensor, p: float, dim: int, maxnorm: float) -> Tensor:
     """``input`` with its slices along ``dim`` scaled down to the norm ``maxnorm`` where theirs is larger.
 

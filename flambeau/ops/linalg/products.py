@@ -11,7 +11,7 @@ import numpy as np
 
 from ...core.arrays import native
 from ...core.calls.annotations import Tensor
-from ...core.calls.out import write_result
+from ...core.calls.out import EXACT, write_result
 from ...core.calls.registry import Declare, composite, op, other_names
 from ...core.layout import row_major
 from ...core.shape import broadcast_or_none, broadcast_shape
@@ -19,7 +19,7 @@ from ...core.state import ignoring_fp
 from ..arithmetic import conj
 from ..small import small_rows
 
-_product = {"promotion": "same", "fast_bool": False, "forward": "bilinear"}
+_product = {"promotion": "same", "out": EXACT, "fast_bool": False, "forward": "bilinear"}
 _C_WORDS = {"float32": "float", "float64": "double", "int64": "long", "int32": "int", "float16": "c10::Half", "bfloat16": "c10::BFloat16"}
 
 
@@ -397,7 +397,7 @@ def outer(input: Tensor, vec2: Tensor) -> Tensor:
     return input[:, None] * vec2
 
 
-@composite(out=True)
+@composite(out=EXACT)
 def inner(input: Tensor, other: Tensor) -> Any:
     """Sums of products over the last dimension of both, for all combinations of the others.
 
@@ -660,5 +660,5 @@ def multi_dot(tensors: Sequence[Tensor], *, out: Any = None) -> Any:
     result = _chain(listed).reshape(tuple(shape))
     if out is None:
         return result
-    write_result(out, result._array)
+    write_result(out, result._array, EXACT)
     return out

@@ -329,7 +329,7 @@ class MViT(nn.Module):
         settings: Any = {"residual_pool": residual_pool, "residual_with_cls_embed": residual_with_cls_embed, "rel_pos_embed": rel_pos_embed}
         settings |= {"proj_after_attn": proj_after_attn, "dropout": attention_dropout, "norm_layer": norm}
         for place, setting in enumerate(block_setting):
-            probability = stochastic_depth_prob * place / (len(block_setting) - 1.0)
+            probability = stochastic_depth_prob * place / max(len(block_setting) - 1, 1)
             self.blocks.append((block or MultiscaleBlock)(input_size=size, cnf=setting, stochastic_depth_prob=probability, **settings))
             if len(setting.stride_q) > 0:
                 size = [length // step for length, step in zip(size, setting.stride_q)]

@@ -1,0 +1,1 @@
+from flambeau.facades.__config__ import *

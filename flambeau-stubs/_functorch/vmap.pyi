@@ -1,0 +1,1 @@
+from flambeau.func import vmap as vmap

@@ -1,0 +1,1 @@
+from flambeau.aten.library.opcheck import *

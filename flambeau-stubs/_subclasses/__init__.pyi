@@ -1,0 +1,4 @@
+from flambeau.aten.fake_tensor import DynamicOutputShapeException as DynamicOutputShapeException
+from flambeau.aten.fake_tensor import FakeTensor as FakeTensor
+from flambeau.aten.fake_tensor import FakeTensorMode as FakeTensorMode
+from flambeau.aten.fake_tensor import UnsupportedFakeTensorException as UnsupportedFakeTensorException

@@ -1,0 +1,1 @@
+from flambeau.aten.fake_tensor import *
