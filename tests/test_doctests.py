@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import builtins
+import contextlib
 import doctest
 import importlib
 import inspect
@@ -10,6 +11,7 @@ import pkgutil
 import re
 import sys
 import warnings
+from functools import partial
 
 import numpy as np
 import pytest
@@ -33,7 +35,7 @@ class Finder(doctest.DocTestFinder):
 
 
 @pytest.mark.parametrize("name", [name for name in MODULES if name not in PROGRAMS])
-def test_the_examples_of(name):
+def test_the_examples_of(name, monkeypatch, tmp_path):
     try:
         module = importlib.import_module(name)
     except ModuleNotFoundError as error:
@@ -42,7 +44,7 @@ def test_the_examples_of(name):
         pytest.skip(f"{error.name} is not installed")
     own = {name: value for name, value in vars(module).items() if not hasattr(builtins, name)}  # ``flambeau.int`` is a dtype
     names = {**NAMES, "flambeau": flambeau, **own}
-    assert not failures(Finder().find(module, name, globs=names))
+    assert not failures(Finder().find(module, name, globs=names), partial(folder_of, monkeypatch=monkeypatch, tmp_path=tmp_path))
 
 
 # Declared operations are objects, which doctest does not look into.
@@ -91,12 +93,7 @@ def test_the_examples_of_what_is_made(name):
 
 
 # How many public classes and functions outside of the registry lack a part. No number may grow; what is reached is written here.
-LACKING = {
-    "cuda": {"shapes": 3},
-    "torch": {"arguments": 3},
-    "utils": {"example": 2},
-    "vision": {"example": 68},
-}
+LACKING: dict[str, dict[str, int]] = {}
 
 
 @pytest.mark.slow
@@ -106,13 +103,32 @@ def test_public_classes_and_functions_have_the_parts(package):
     assert not {part: names for part, names in docstrings.missing(package).items() if len(names) > allowed.get(part, 0)}
 
 
-def failures(tests):
-    """What fails, in words."""
+@contextlib.contextmanager
+def folder_of(test, monkeypatch, tmp_path):
+    """The folder ``root`` of a data set's example, with the files that it reads."""
+    name = test.name.rpartition(".")[2]
+    if test.name.startswith("flambeau.vision.datasets.") and "root" in test.docstring:
+        import small_datasets
+
+        if name in small_datasets.BUILDERS:
+            root = tmp_path / name / "root"
+            root.mkdir(parents=True)
+            monkeypatch.chdir(root.parent)
+            test.globs["root"] = str(root)
+            with small_datasets.filled(name, root):
+                yield
+            return
+    yield
+
+
+def failures(tests, folder=lambda test: contextlib.nullcontext()):
+    """What fails, in words; ``folder`` is a context around each."""
     output: list[str] = []
     runner = doctest.DocTestRunner(verbose=False, optionflags=FLAGS)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # deprecated operations have examples, too
         for test in tests:
             flambeau.manual_seed(0)
-            runner.run(test, out=output.append)
+            with folder(test):
+                runner.run(test, out=output.append)
     return "".join(output)

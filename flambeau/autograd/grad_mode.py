@@ -100,6 +100,8 @@ class _NoParameters(_ContextDecorator):
 class no_grad(_NoParameters):
     """Context and decorator in which nothing is recorded; results do not require grad.
 
+    Args:
+        function: what is decorated, for a decorator without parentheses.
     Source: torch.no_grad.
     Example:
         >>> x = torch.ones(2, requires_grad=True)
@@ -115,6 +117,8 @@ class no_grad(_NoParameters):
 class enable_grad(_NoParameters):
     """Context and decorator in which operations are recorded, also inside ``no_grad``.
 
+    Args:
+        function: what is decorated, for a decorator without parentheses.
     Source: torch.enable_grad.
     Example:
         >>> x = torch.ones(2, requires_grad=True)

@@ -18,6 +18,8 @@ BOOL, INTEGER, FLOATING, COMPLEX = range(4)
 class dtype:
     """Element type of a tensor, such as ``torch.float32``; instances are unique and compare by identity.
 
+    Args:
+        name, legacy, numpy, category, is_signed, itemsize: of one of the instances, all of which are made when the package is imported.
     Attributes:
         itemsize: bytes of one element.
         abbr: the short name in dumps of graphs, such as ``'f32'``.

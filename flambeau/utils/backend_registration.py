@@ -29,6 +29,10 @@ def rename_privateuse1_backend(backend_name: str) -> None:
     Raises:
         RuntimeError: it has another name already, or the name is another device's.
     Source: torch.utils.rename_privateuse1_backend.
+    Example:
+        >>> rename_privateuse1_backend("cuda")
+        Traceback (most recent call last):
+        RuntimeError: Cannot register privateuse1 backend with in-tree device name: cuda
     """
     rename_private(backend_name)
 
@@ -48,6 +52,11 @@ def generate_methods_for_privateuse1_backend(
     Raises:
         RuntimeError: a class has such an attribute already.
     Source: torch.utils.generate_methods_for_privateuse1_backend.
+    Example:
+        >>> generate_methods_for_privateuse1_backend(for_module=False)
+        >>> torch.ones(2).is_privateuseone
+        False
+        >>> del Tensor.is_privateuseone, Tensor.privateuseone
     """
     name = private_name()
     if for_tensor:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import bz2
+import contextlib
 import gzip
 import io
 import json
@@ -10,13 +11,16 @@ import lzma
 import os
 import pickle
 import struct
+import sys
 import tarfile
+import types
 import zipfile
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import numpy as np
 import scipy.io
@@ -601,6 +605,88 @@ def eth3d(root: Path) -> None:
         picture(root / "ETH3D" / "two_view_training_gt" / scene / "mask0nocc.png", "L")
 
 
+def image_net(root: Path) -> None:
+    """The three archives, with two classes and a group of both."""
+    kind = [("ILSVRC2012_ID", "O"), ("WNID", "O"), ("words", "O"), ("gloss", "O"), ("num_children", "O")]
+    rows = [(1, "n02", "dog, hound", "a dog", 0), (2, "n01", "cat", "a cat", 0), (3, "n00", "animal", "an animal", 2)]
+    folder = root / "source" / "ILSVRC2012_devkit_t12" / "data"
+    matlab(folder / "meta.mat", synsets=np.array(rows, dtype=kind))
+    write(folder / "ILSVRC2012_validation_ground_truth.txt", "2\n1\n2\n")
+    write(root / "ILSVRC2012_devkit_t12.tar.gz", packed(root, "a.tar.gz", ("source",)))
+    for wnid in ("n01", "n02"):
+        pictures(root / "pictures" / wnid, f"{wnid}_1.JPEG", f"{wnid}_2.JPEG")
+        write(root / "train_archives" / f"{wnid}.tar", packed(root, "a.tar", (f"pictures/{wnid}",)))
+    write(root / "ILSVRC2012_img_train.tar", packed(root, "a.tar", ("train_archives",)))
+    pictures(root / "val_pictures", *(f"ILSVRC2012_val_0000000{number}.JPEG" for number in (1, 2, 3)))
+    write(root / "ILSVRC2012_img_val.tar", packed(root, "a.tar", ("val_pictures",)))
+
+
+def lsun(root: Path) -> None:
+    pictures(root, "tower_val_lmdb/a.webp", "tower_val_lmdb/b.webp", "kitchen_val_lmdb/c.webp", "test_lmdb/d.webp")
+
+
+def pcam(root: Path) -> None:
+    """Files of NumPy's, which ``ArrayFile`` reads."""
+    (root / "pcam").mkdir()
+    for part, values in (("x", np.arange(24, dtype=np.uint8).reshape(2, 2, 2, 3)), ("y", np.array([0, 1]).reshape(2, 1, 1, 1))):
+        with open(root / "pcam" / f"camelyonpatch_level_2_split_test_{part}.h5", "wb") as file:
+            np.savez(file, **{part: values})
+
+
+# -- packages that some of them are read by --------------------------------------------------------------------------------
+class Database:
+    """As much of LMDB's interface as is needed."""
+
+    def __init__(self, root: str, **options: Any) -> None:
+        self.content = {path.name.encode(): path.read_bytes() for path in sorted(Path(root).iterdir())}
+
+    def begin(self, write: bool) -> Database:
+        return self
+
+    def __enter__(self) -> Database:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        pass
+
+    def stat(self) -> dict[str, int]:
+        return {"entries": len(self.content)}
+
+    def cursor(self) -> Database:
+        return self
+
+    def iternext(self, keys: bool, values: bool) -> Any:
+        return iter(self.content)
+
+    def get(self, key: bytes) -> bytes:
+        return self.content[key]
+
+
+class ArrayFile:
+    """As much of h5py's interface as is needed, on files of NumPy's."""
+
+    def __init__(self, path: Any) -> None:
+        self.path = path
+
+    def __enter__(self) -> Any:
+        return np.load(self.path)
+
+    def __exit__(self, *error: object) -> None:
+        pass
+
+
+def no_image(path: Any) -> None:
+    raise OSError(path)
+
+
+STAND_INS: Any = {
+    "accimage": types.SimpleNamespace(Image=no_image),
+    "gdown": types.SimpleNamespace(download=lambda id, output, **options: write(Path(output), id)),
+    "h5py": types.SimpleNamespace(File=ArrayFile),
+    "lmdb": types.SimpleNamespace(open=Database),
+}
+
+
 # -- all of them ----------------------------------------------------------------------------------------------------------
 def mnist_files(name: str) -> dict[str, Packed]:
     kinds = ("train-images-idx3-ubyte", "train-labels-idx1-ubyte", "t10k-images-idx3-ubyte", "t10k-labels-idx1-ubyte")
@@ -790,3 +876,25 @@ CASES = [
     ),
     Case("ETH3DStereo", eth3d, SPLITS),
 ]
+
+OTHERS: dict[str, Callable[[Path], None]] = {
+    **dict.fromkeys(("CocoDetection", "CocoCaptions"), coco),
+    **dict.fromkeys(("Flickr8k", "Flickr30k"), flickr),
+    **dict.fromkeys(("LSUN", "LSUNClass"), lsun),
+    "ImageNet": image_net,
+    "PCAM": pcam,
+    "accimage_loader": lambda root: picture(root / "cat.png"),
+    "download_file_from_google_drive": lambda root: None,
+    "wrap_dataset_for_transforms_v2": voc,
+}
+BUILDERS = {case.name: case.build for case in reversed(CASES)} | OTHERS
+
+
+@contextlib.contextmanager
+def filled(name: str, root: Path) -> Iterator[None]:
+    """A folder with the files of a data set, always the same, as long as its class is used; checksums are not looked at."""
+    global RANDOM
+    RANDOM = np.random.default_rng(0)
+    BUILDERS[name](root)
+    with patch.dict(sys.modules, STAND_INS), patch("flambeau.vision.datasets.utils.check_md5", lambda *args, **options: True):
+        yield

@@ -21,7 +21,7 @@ import numpy as np
 import pytest
 from oracle_vision import torchvision
 from PIL import Image
-from small_datasets import CASES, Case, coco, deep_png, flickr, matlab, packed, picture, pictures, write
+from small_datasets import CASES, STAND_INS, Case, coco, deep_png, flickr, image_net, lsun, packed, pcam, picture, pictures, write
 
 import flambeau
 from flambeau.vision import datasets
@@ -290,39 +290,11 @@ def test_flickr(theirs, tmp_path):
         datasets.Flickr8k(tmp_path, tmp_path / "captions.html")
 
 
-class Database:
-    """As much of LMDB's interface as is needed."""
-
-    def __init__(self, root: str, **options: Any) -> None:
-        self.content = {path.name.encode(): path.read_bytes() for path in sorted(Path(root).iterdir())}
-
-    def begin(self, write: bool) -> Database:
-        return self
-
-    def __enter__(self) -> Database:
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        pass
-
-    def stat(self) -> dict[str, int]:
-        return {"entries": len(self.content)}
-
-    def cursor(self) -> Database:
-        return self
-
-    def iternext(self, keys: bool, values: bool) -> Any:
-        return iter(self.content)
-
-    def get(self, key: bytes) -> bytes:
-        return self.content[key]
-
-
 @pytest.mark.oracle
 @not_closed_by_torchvision
 def test_lsun(theirs, tmp_path, monkeypatch):
-    monkeypatch.setitem(sys.modules, "lmdb", types.SimpleNamespace(open=Database))
-    pictures(tmp_path, "tower_val_lmdb/a.webp", "tower_val_lmdb/b.webp", "kitchen_val_lmdb/c.webp", "test_lmdb/d.webp")
+    monkeypatch.setitem(sys.modules, "lmdb", STAND_INS["lmdb"])
+    lsun(tmp_path)
     for number, (root, classes) in enumerate([(str(tmp_path), ["tower_val", "kitchen_val"]), (str(tmp_path), "test")]):
         results = []
         for place, library in (("first", datasets), ("first", theirs), ("second", theirs), ("second", datasets)):
@@ -342,44 +314,13 @@ def test_lsun(theirs, tmp_path, monkeypatch):
 
 @pytest.mark.oracle
 def test_pcam(theirs, tmp_path, monkeypatch):
-    class File:
-        """As much of h5py's interface as is needed, on files of NumPy's."""
-
-        def __init__(self, path: Any) -> None:
-            self.path = path
-
-        def __enter__(self) -> Any:
-            return np.load(self.path)
-
-        def __exit__(self, *error: object) -> None:
-            pass
-
     with pytest.raises(RuntimeError, match="h5py"):
         datasets.PCAM(tmp_path)
-    monkeypatch.setitem(sys.modules, "h5py", types.SimpleNamespace(File=File))
-    (tmp_path / "pcam").mkdir()
-    for part, values in (("x", np.arange(24, dtype=np.uint8).reshape(2, 2, 2, 3)), ("y", np.array([0, 1]).reshape(2, 1, 1, 1))):
-        with open(tmp_path / "pcam" / f"camelyonpatch_level_2_split_test_{part}.h5", "wb") as file:
-            np.savez(file, **{part: values})
+    monkeypatch.setitem(sys.modules, "h5py", STAND_INS["h5py"])
+    pcam(tmp_path)
     assert_alike(datasets.PCAM(tmp_path, "test"), theirs.PCAM(tmp_path, "test"))
     with pytest.raises(RuntimeError, match="Dataset not found"):
         datasets.PCAM(tmp_path)
-
-
-def image_net(root: Path) -> None:
-    """The three archives, with two classes and a group of both."""
-    kind = [("ILSVRC2012_ID", "O"), ("WNID", "O"), ("words", "O"), ("gloss", "O"), ("num_children", "O")]
-    rows = [(1, "n02", "dog, hound", "a dog", 0), (2, "n01", "cat", "a cat", 0), (3, "n00", "animal", "an animal", 2)]
-    folder = root / "source" / "ILSVRC2012_devkit_t12" / "data"
-    matlab(folder / "meta.mat", synsets=np.array(rows, dtype=kind))
-    write(folder / "ILSVRC2012_validation_ground_truth.txt", "2\n1\n2\n")
-    write(root / "ILSVRC2012_devkit_t12.tar.gz", packed(root, "a.tar.gz", ("source",)))
-    for wnid in ("n01", "n02"):
-        pictures(root / "pictures" / wnid, f"{wnid}_1.JPEG", f"{wnid}_2.JPEG")
-        write(root / "train_archives" / f"{wnid}.tar", packed(root, "a.tar", (f"pictures/{wnid}",)))
-    write(root / "ILSVRC2012_img_train.tar", packed(root, "a.tar", ("train_archives",)))
-    pictures(root / "val_pictures", *(f"ILSVRC2012_val_0000000{number}.JPEG" for number in (1, 2, 3)))
-    write(root / "ILSVRC2012_img_val.tar", packed(root, "a.tar", ("val_pictures",)))
 
 
 @pytest.mark.oracle

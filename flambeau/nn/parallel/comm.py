@@ -77,7 +77,7 @@ def broadcast_coalesced(tensors: Sequence[Tensor], devices: Sequence[Any], buffe
     """Several tensors on several devices.
 
     Args:
-        tensors: CUDA tensors of one device.
+        tensors: CUDA tensors of one device, of any shapes.
         devices: where to; the first one has to be the tensors' own.
         buffer_size: bytes that PyTorch sends at once; every tensor is sent by itself here, so that nothing depends on it.
     Returns:
@@ -142,7 +142,7 @@ def reduce_add_coalesced(inputs: Sequence[Sequence[Tensor]], destination: Any = 
     """The sums of corresponding tensors of several devices.
 
     Args:
-        inputs: for each device its tensors.
+        inputs: for each device its tensors; those at one place are of one shape.
         destination: the device of the results; the current one for None.
         buffer_size: bytes that PyTorch sends at once; every tensor is sent by itself here, so that nothing depends on it.
     Returns:
@@ -169,7 +169,7 @@ def scatter(
     """Parts of a tensor on several devices.
 
     Args:
-        tensor: on the CPU or a CUDA device.
+        tensor: ``(*, n, *)``, on the CPU or a CUDA device.
         devices: where to, in the order of the parts.
         chunk_sizes: how long the parts are in ``dim``; as equal as can be when None.
         dim: the dimension to split.

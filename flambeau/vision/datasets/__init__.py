@@ -1,4 +1,9 @@
-"""Data sets of images. Source: torchvision.datasets."""
+"""Data sets of images.
+
+In the examples ``root`` is a folder with the files of the data set, of which there are only a few, with small pictures.
+
+Source: torchvision.datasets.
+"""
 
 from __future__ import annotations
 

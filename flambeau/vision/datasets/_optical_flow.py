@@ -102,6 +102,11 @@ class Sintel(FlowDataset):
     Raises:
         ValueError: another ``split`` or pass.
     Source: torchvision.datasets.Sintel.
+    Example:
+        >>> dataset = Sintel(root, pass_name="final")
+        >>> first, second, flow = dataset[0]
+        >>> first.size, flow.shape
+        ((6, 5), (2, 5, 6))
     """
 
     def __init__(
@@ -133,6 +138,11 @@ class KittiFlow(FlowDataset):
         ValueError: another ``split``.
         FileNotFoundError: there are no images.
     Source: torchvision.datasets.KittiFlow.
+    Example:
+        >>> dataset = KittiFlow(root, split="test")
+        >>> first, second, flow, valid = dataset[0]
+        >>> first.size, flow, valid
+        ((6, 5), None, None)
     """
 
     _has_builtin_flow_mask = True
@@ -170,6 +180,11 @@ class FlyingChairs(FlowDataset):
         ValueError: another ``split``.
         FileNotFoundError: the list that splits them is missing.
     Source: torchvision.datasets.FlyingChairs.
+    Example:
+        >>> dataset = FlyingChairs(root, split="val")
+        >>> first, second, flow = dataset[0]
+        >>> first.size, flow.shape
+        ((6, 5), (2, 5, 6))
     """
 
     def __init__(self, root: Root, split: str = "train", transforms: Transform = None) -> None:
@@ -205,6 +220,11 @@ class FlyingThings3D(FlowDataset):
         ValueError: another ``split``, pass or camera.
         FileNotFoundError: there are no images or no flows.
     Source: torchvision.datasets.FlyingThings3D.
+    Example:
+        >>> dataset = FlyingThings3D(root, camera="right")
+        >>> first, second, flow = dataset[0]
+        >>> first.size, flow.shape
+        ((6, 5), (2, 5, 6))
     """
 
     def __init__(
@@ -247,6 +267,11 @@ class HD1K(FlowDataset):
         ValueError: another ``split``.
         FileNotFoundError: there are no images.
     Source: torchvision.datasets.HD1K.
+    Example:
+        >>> dataset = HD1K(root, split="test")
+        >>> first, second, flow, valid = dataset[0]
+        >>> first.size, flow, valid
+        ((6, 5), None, None)
     """
 
     _has_builtin_flow_mask = True

@@ -119,6 +119,11 @@ class CarlaStereo(StereoMatchingDataset):
     Raises:
         FileNotFoundError: files are missing.
     Source: torchvision.datasets.CarlaStereo.
+    Example:
+        >>> dataset = CarlaStereo(root)
+        >>> left, right, disparity = dataset[0]
+        >>> left.size, disparity.shape
+        ((6, 5), (1, 5, 6))
     """
 
     def __init__(self, root: Root, transforms: Transform = None) -> None:
@@ -155,6 +160,11 @@ class Kitti2012Stereo(_KittiStereo):
         ValueError: another ``split``.
         FileNotFoundError: files are missing.
     Source: torchvision.datasets.Kitti2012Stereo.
+    Example:
+        >>> dataset = Kitti2012Stereo(root)
+        >>> left, right, disparity, mask = dataset[0]
+        >>> left.size, disparity.shape, mask
+        ((6, 5), (1, 5, 6), None)
     """
 
     _FOLDER = "Kitti2012"
@@ -173,6 +183,11 @@ class Kitti2015Stereo(_KittiStereo):
         ValueError: another ``split``.
         FileNotFoundError: files are missing.
     Source: torchvision.datasets.Kitti2015Stereo.
+    Example:
+        >>> dataset = Kitti2015Stereo(root)
+        >>> left, right, disparity, mask = dataset[0]
+        >>> left.size, disparity.shape, mask
+        ((6, 5), (1, 5, 6), None)
     """
 
     _FOLDER = "Kitti2015"
@@ -197,6 +212,11 @@ class Middlebury2014Stereo(StereoMatchingDataset):
         ValueError: another ``split`` or ``calibration``.
         FileNotFoundError: files are missing.
     Source: torchvision.datasets.Middlebury2014Stereo.
+    Example:
+        >>> dataset = Middlebury2014Stereo(root, calibration="perfect")
+        >>> left, right, disparity, mask = dataset[0]
+        >>> left.size, disparity.shape, mask.shape
+        ((6, 5), (1, 5, 6), (5, 6))
     """
 
     splits = {
@@ -282,6 +302,11 @@ class CREStereo(StereoMatchingDataset):
     Raises:
         FileNotFoundError: files are missing.
     Source: torchvision.datasets.CREStereo.
+    Example:
+        >>> dataset = CREStereo(root)
+        >>> left, right, disparity, mask = dataset[0]
+        >>> left.size, disparity.shape, mask
+        ((6, 5), (1, 5, 6), None)
     """
 
     _has_built_in_disparity_mask = True
@@ -306,6 +331,11 @@ class FallingThingsStereo(StereoMatchingDataset):
         ValueError: another ``variant``.
         FileNotFoundError: files are missing.
     Source: torchvision.datasets.FallingThingsStereo.
+    Example:
+        >>> dataset = FallingThingsStereo(root, variant="mixed")
+        >>> left, right, disparity = dataset[0]
+        >>> left.size, disparity.shape
+        ((6, 5), (1, 5, 6))
     """
 
     _BASELINE = 6  # between the cameras, in cm
@@ -336,6 +366,11 @@ class SceneFlowStereo(StereoMatchingDataset):
         ValueError: another ``variant`` or pass.
         FileNotFoundError: files are missing.
     Source: torchvision.datasets.SceneFlowStereo.
+    Example:
+        >>> dataset = SceneFlowStereo(root, variant="Monkaa")
+        >>> left, right, disparity = dataset[0]
+        >>> left.size, disparity.shape
+        ((6, 5), (1, 5, 6))
     """
 
     def __init__(self, root: Root, variant: str = "FlyingThings3D", pass_name: str = "clean", transforms: Transform = None) -> None:
@@ -360,6 +395,11 @@ class SintelStereo(StereoMatchingDataset):
         ValueError: another pass.
         FileNotFoundError: files are missing.
     Source: torchvision.datasets.SintelStereo.
+    Example:
+        >>> dataset = SintelStereo(root)
+        >>> left, right, disparity, mask = dataset[0]
+        >>> left.size, disparity.shape, mask.shape
+        ((6, 5), (1, 5, 6), (5, 6))
     """
 
     _has_built_in_disparity_mask = True
@@ -391,6 +431,11 @@ class InStereo2k(StereoMatchingDataset):
         ValueError: another ``split``.
         FileNotFoundError: files are missing.
     Source: torchvision.datasets.InStereo2k.
+    Example:
+        >>> dataset = InStereo2k(root)
+        >>> left, right, disparity = dataset[0]
+        >>> left.size, disparity.shape
+        ((6, 5), (1, 5, 6))
     """
 
     def __init__(self, root: Root, split: str = "train", transforms: Transform = None) -> None:
@@ -412,6 +457,11 @@ class ETH3DStereo(StereoMatchingDataset):
         ValueError: another ``split``.
         FileNotFoundError: files are missing.
     Source: torchvision.datasets.ETH3DStereo.
+    Example:
+        >>> dataset = ETH3DStereo(root)
+        >>> left, right, disparity, mask = dataset[0]
+        >>> left.size, disparity.shape, mask.shape
+        ((6, 5), (1, 5, 6), (5, 6))
     """
 
     _has_built_in_disparity_mask = True

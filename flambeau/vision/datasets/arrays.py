@@ -31,6 +31,10 @@ class MovingMNIST(Prepared[Any]):
         TypeError: a ``split_ratio`` that is no integer.
         RuntimeError: the file is missing, damaged, or cannot be fetched.
     Source: torchvision.datasets.MovingMNIST.
+    Example:
+        >>> dataset = MovingMNIST(root, split="train", split_ratio=4)
+        >>> len(dataset), dataset[0].shape
+        (3, torch.Size([4, 1, 4, 4]))
     """
 
     _URL = "http://www.cs.toronto.edu/~nitish/unsupervised_video/mnist_test_seq.npy"
@@ -79,6 +83,11 @@ class FER2013(VisionDataset[Any]):
         ValueError: another ``split``.
         RuntimeError: the file is missing or damaged.
     Source: torchvision.datasets.FER2013.
+    Example:
+        >>> dataset = FER2013(root)
+        >>> image, label = dataset[0]
+        >>> image.mode, label
+        ('L', 3)
     """
 
     _RESOURCES = tuples("FER2013")
@@ -126,6 +135,11 @@ class PCAM(Prepared[Any]):
         ValueError: another ``split``.
         RuntimeError: the package h5py is not installed, or files are missing or cannot be fetched.
     Source: torchvision.datasets.PCAM.
+    Example:
+        >>> dataset = PCAM(root, split="test")
+        >>> image, label = dataset[0]
+        >>> image.mode, label
+        ('RGB', 0)
     """
 
     _FILES = tuples("PCAM")  # name, number on Google Drive, MD5 of the packed file

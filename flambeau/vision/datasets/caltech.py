@@ -60,6 +60,11 @@ class Caltech101(_Caltech):
         ValueError: another ``target_type``.
         RuntimeError: files are missing, damaged, or cannot be fetched.
     Source: torchvision.datasets.Caltech101.
+    Example:
+        >>> dataset = Caltech101(root, target_type=["category", "annotation"])
+        >>> image, (label, outline) = dataset[0]
+        >>> dataset.categories[label], outline.shape
+        ('Faces', (2, 4))
     """
 
     _IMAGES = "101_ObjectCategories"
@@ -111,6 +116,11 @@ class Caltech256(_Caltech):
     Raises:
         RuntimeError: files are missing, damaged, or cannot be fetched.
     Source: torchvision.datasets.Caltech256.
+    Example:
+        >>> dataset = Caltech256(root)
+        >>> image, label = dataset[0]
+        >>> image.mode, dataset.categories[label]
+        ('RGB', '001.ak47')
     """
 
     _IMAGES = "256_ObjectCategories"

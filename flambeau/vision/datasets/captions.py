@@ -89,6 +89,11 @@ class Flickr8k(_Flickr):
     Raises:
         RuntimeError: a photograph is missing.
     Source: torchvision.datasets.Flickr8k.
+    Example:
+        >>> dataset = Flickr8k(root, f"{root}/captions.html")
+        >>> image, captions = dataset[0]
+        >>> captions
+        ['One 1000', 'Two']
     """
 
     def _read(self) -> dict[str, list[str]]:
@@ -107,6 +112,11 @@ class Flickr30k(_Flickr):
         transform, target_transform: functions of the image and of the list of its captions.
         loader: function of a path that gives an image.
     Source: torchvision.datasets.Flickr30k.
+    Example:
+        >>> dataset = Flickr30k(root, f"{root}/captions.txt")
+        >>> image, captions = dataset[0]
+        >>> captions
+        ['A cat']
     """
 
     def _read(self) -> dict[str, list[str]]:
@@ -131,6 +141,11 @@ class SBU(Prepared[Any]):
     Raises:
         RuntimeError: the archive is missing, damaged, or cannot be fetched.
     Source: torchvision.datasets.SBU.
+    Example:
+        >>> dataset = SBU(root, download=False)
+        >>> image, caption = dataset[0]
+        >>> caption
+        'A wooden chair'
     """
 
     url = "https://www.cs.rice.edu/~vo9/sbucaptions/SBUCaptionedPhotoDataset.tar.gz"

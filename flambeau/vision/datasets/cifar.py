@@ -62,6 +62,11 @@ class CIFAR10(ArchivedBatches):
     Raises:
         RuntimeError: files are missing, damaged, or cannot be fetched.
     Source: torchvision.datasets.CIFAR10.
+    Example:
+        >>> dataset = CIFAR10(root, train=False)
+        >>> image, label = dataset[0]
+        >>> image.mode, dataset.classes[label]
+        ('RGB', 'tree')
     """
 
     base_folder = "cifar-10-batches-py"
@@ -99,6 +104,11 @@ class CIFAR100(CIFAR10):
     Raises:
         RuntimeError: files are missing, damaged, or cannot be fetched.
     Source: torchvision.datasets.CIFAR100.
+    Example:
+        >>> dataset = CIFAR100(root)
+        >>> image, label = dataset[0]
+        >>> image.mode, dataset.classes[label]
+        ('RGB', 'cat')
     """
 
     base_folder = "cifar-100-python"

@@ -36,6 +36,11 @@ class DTD(SplitFiles):
         ValueError: another ``split`` or ``partition``.
         RuntimeError: files are missing, damaged, or cannot be fetched.
     Source: torchvision.datasets.DTD.
+    Example:
+        >>> dataset = DTD(root, partition=1)
+        >>> image, label = dataset[0]
+        >>> image.mode, dataset.classes[label]
+        ('RGB', 'dotted')
     """
 
     _URL = "https://www.robots.ox.ac.uk/~vgg/data/dtd/download/dtd-r1.0.1.tar.gz"
@@ -82,6 +87,11 @@ class FGVCAircraft(SplitFiles):
         ValueError: another ``split`` or ``annotation_level``.
         RuntimeError: files are missing, damaged, or cannot be fetched.
     Source: torchvision.datasets.FGVCAircraft.
+    Example:
+        >>> dataset = FGVCAircraft(root, annotation_level="family")
+        >>> image, label = dataset[0]
+        >>> image.mode, dataset.classes[label]
+        ('RGB', 'A320')
     """
 
     _URL = "https://www.robots.ox.ac.uk/~vgg/data/fgvc-aircraft/archives/fgvc-aircraft-2013b.tar.gz"
@@ -123,6 +133,11 @@ class GTSRB(SplitFiles):
         ValueError: another ``split``.
         RuntimeError: files are missing, damaged, or cannot be fetched.
     Source: torchvision.datasets.GTSRB.
+    Example:
+        >>> dataset = GTSRB(root)
+        >>> image, label = dataset[0]
+        >>> image.mode, label
+        ('RGB', 0)
     """
 
     _URL = "https://sid.erda.dk/public/archives/daaeac0d7ce1152aea9b61d9f1e19370/"
@@ -166,6 +181,11 @@ class RenderedSST2(SplitFiles):
         ValueError: another ``split``.
         RuntimeError: files are missing, damaged, or cannot be fetched.
     Source: torchvision.datasets.RenderedSST2.
+    Example:
+        >>> dataset = RenderedSST2(root)
+        >>> image, label = dataset[0]
+        >>> image.mode, dataset.classes[label]
+        ('RGB', 'negative')
     """
 
     _URL = "https://openaipublic.azureedge.net/clip/data/rendered-sst2.tgz"
@@ -195,6 +215,11 @@ class StanfordCars(SplitFiles):
         ValueError: another ``split``, or ``download``.
         RuntimeError: files are missing or damaged.
     Source: torchvision.datasets.StanfordCars.
+    Example:
+        >>> dataset = StanfordCars(root)
+        >>> image, label = dataset[0]
+        >>> image.mode, dataset.classes[label]
+        ('RGB', 'Acura RL')
     """
 
     _FOLDER = "stanford_cars"
@@ -229,6 +254,11 @@ class SUN397(LabelledFiles):
     Raises:
         RuntimeError: files are missing, damaged, or cannot be fetched.
     Source: torchvision.datasets.SUN397.
+    Example:
+        >>> dataset = SUN397(root)
+        >>> image, label = dataset[0]
+        >>> image.mode, dataset.classes[label]
+        ('RGB', 'abbey')
     """
 
     _URL = _DATASET_URL = "http://vision.princeton.edu/projects/2010/SUN/SUN397.tar.gz"
@@ -256,6 +286,11 @@ class CLEVRClassification(SplitFiles):
         ValueError: another ``split``.
         RuntimeError: files are missing, damaged, or cannot be fetched.
     Source: torchvision.datasets.CLEVRClassification.
+    Example:
+        >>> dataset = CLEVRClassification(root, split="val")
+        >>> image, label = dataset[0]
+        >>> image.mode, label
+        ('RGB', 3)
     """
 
     _URL = "https://dl.fbaipublicfiles.com/clevr/CLEVR_v1.0.zip"
@@ -296,6 +331,11 @@ class Imagenette(SplitFiles):
         ValueError: another ``split`` or ``size``.
         RuntimeError: files are missing, damaged, or cannot be fetched.
     Source: torchvision.datasets.Imagenette.
+    Example:
+        >>> dataset = Imagenette(root, split="val", size="160px")
+        >>> image, label = dataset[0]
+        >>> image.mode, dataset.classes[label]
+        ('RGB', ('tench', 'Tinca tinca'))
     """
 
     _SPLITS = ("train", "val")
@@ -360,6 +400,11 @@ class EuroSAT(_ArchivedFolder):
     Raises:
         RuntimeError: files are missing, damaged, or cannot be fetched.
     Source: torchvision.datasets.EuroSAT.
+    Example:
+        >>> dataset = EuroSAT(root)
+        >>> image, label = dataset[0]
+        >>> image.mode, dataset.classes[label]
+        ('RGB', 'AnnualCrop')
     """
 
     _URL = "https://huggingface.co/datasets/torchgeo/eurosat/resolve/c877bcd43f099cd0196738f714544e355477f3fd/EuroSAT.zip"
@@ -382,6 +427,11 @@ class Country211(_ArchivedFolder):
         ValueError: another ``split``.
         RuntimeError: files are missing, damaged, or cannot be fetched.
     Source: torchvision.datasets.Country211.
+    Example:
+        >>> dataset = Country211(root, split="valid")
+        >>> image, label = dataset[0]
+        >>> image.mode, dataset.classes[label]
+        ('RGB', 'AD')
     """
 
     _URL = "https://openaipublic.azureedge.net/clip/data/country211.tgz"

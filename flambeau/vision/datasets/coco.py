@@ -89,6 +89,11 @@ class CocoDetection(VisionDataset[Any]):
         FileNotFoundError: no such file.
         RuntimeError: it is damaged.
     Source: torchvision.datasets.CocoDetection.
+    Example:
+        >>> dataset = CocoDetection(root, f"{root}/annotations.json")
+        >>> image, annotations = dataset[0]
+        >>> image.size, [each["id"] for each in annotations]
+        ((6, 5), [8])
     """
 
     def __init__(
@@ -120,6 +125,11 @@ class CocoCaptions(CocoDetection):
     Args:
         root, annFile, transform, target_transform, transforms: as for :class:`CocoDetection`; targets are lists of captions.
     Source: torchvision.datasets.CocoCaptions.
+    Example:
+        >>> dataset = CocoCaptions(root, f"{root}/annotations.json")
+        >>> image, captions = dataset[0]
+        >>> captions
+        ['caption 8']
     """
 
     def _load_target(self, id: int) -> list[Any]:

@@ -48,6 +48,11 @@ class SBDataset(Annotated, Prepared[Any]):
         ValueError: another ``image_set`` or ``mode``.
         RuntimeError: files are missing, damaged, or cannot be fetched.
     Source: torchvision.datasets.SBDataset.
+    Example:
+        >>> dataset = SBDataset(root)
+        >>> image, boundaries = dataset[0]
+        >>> boundaries.shape
+        (20, 5, 6)
     """
 
     url = "https://www2.eecs.berkeley.edu/Research/Projects/CS/vision/grouping/semantic_contours/benchmark.tgz"
@@ -119,6 +124,11 @@ class Kitti(Annotated, Prepared[Any]):
     Raises:
         RuntimeError: files are missing, damaged, or cannot be fetched.
     Source: torchvision.datasets.Kitti.
+    Example:
+        >>> dataset = Kitti(root)
+        >>> image, things = dataset[0]
+        >>> things[0]["type"], things[0]["bbox"]
+        ('Car', [587.01, 173.33, 614.12, 200.12])
     """
 
     data_url = "https://s3.eu-central-1.amazonaws.com/avg-kitti/"
@@ -188,6 +198,11 @@ class OxfordIIITPet(Prepared[Any]):
         ValueError: another ``split`` or type.
         RuntimeError: files are missing, damaged, or cannot be fetched.
     Source: torchvision.datasets.OxfordIIITPet.
+    Example:
+        >>> dataset = OxfordIIITPet(root, target_types=["binary-category", "segmentation"])
+        >>> image, (label, mask) = dataset[0]
+        >>> dataset.bin_classes[label], mask.size
+        ('Cat', (6, 5))
     """
 
     _RESOURCES = (
@@ -261,6 +276,11 @@ class WIDERFace(Prepared[Any]):
         ValueError: another ``split``.
         RuntimeError: files are missing, damaged, or cannot be fetched.
     Source: torchvision.datasets.WIDERFace.
+    Example:
+        >>> dataset = WIDERFace(root)
+        >>> image, faces = dataset[0]
+        >>> faces["bbox"].shape
+        torch.Size([2, 4])
     """
 
     BASE_FOLDER = "widerface"
@@ -337,6 +357,11 @@ class Cityscapes(Annotated):
         ValueError: another ``mode``, ``split`` or type.
         RuntimeError: files are missing.
     Source: torchvision.datasets.Cityscapes.
+    Example:
+        >>> dataset = Cityscapes(root, mode="coarse", target_type=["semantic", "polygon"])
+        >>> image, (mask, outlines) = dataset[0]
+        >>> image.size, mask.mode, sorted(outlines)
+        ((6, 5), 'L', ['objects'])
     """
 
     CityscapesClass = CityscapesClass

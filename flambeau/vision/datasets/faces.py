@@ -35,6 +35,11 @@ class CelebA(Prepared[Any]):
         ValueError: another ``split`` or type.
         RuntimeError: files are missing, damaged, or cannot be fetched.
     Source: torchvision.datasets.CelebA.
+    Example:
+        >>> dataset = CelebA(root, target_type=["identity", "bbox"])
+        >>> image, (person, box) = dataset[0]
+        >>> person, box.shape
+        (tensor(100), torch.Size([4]))
     """
 
     base_folder = "celeba"
@@ -178,6 +183,11 @@ class LFWPeople(_LFW):
         ValueError: another ``split`` or ``image_set``, or ``download``.
         RuntimeError: files are missing or damaged.
     Source: torchvision.datasets.LFWPeople.
+    Example:
+        >>> dataset = LFWPeople(root, split="train")
+        >>> image, person = dataset[0]
+        >>> image.mode, person
+        ('RGB', 0)
     """
 
     _VIEW = "people"
@@ -214,6 +224,11 @@ class LFWPairs(_LFW):
         ValueError: another ``split`` or ``image_set``, or ``download``.
         RuntimeError: files are missing or damaged.
     Source: torchvision.datasets.LFWPairs.
+    Example:
+        >>> dataset = LFWPairs(root, split="test")
+        >>> one, other, same = dataset[0]
+        >>> one.size, same
+        ((6, 5), 1)
     """
 
     _VIEW = "pairs"

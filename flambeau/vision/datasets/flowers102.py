@@ -25,6 +25,11 @@ class Flowers102(SplitFiles):
         ValueError: another ``split``.
         RuntimeError: files are missing, damaged, or cannot be fetched.
     Source: torchvision.datasets.Flowers102.
+    Example:
+        >>> dataset = Flowers102(root, split="val")
+        >>> image, label = dataset[0]
+        >>> image.mode, dataset.classes[label]
+        ('RGB', 'pink primrose')
     """
 
     _download_url_prefix = "https://www.robots.ox.ac.uk/~vgg/data/flowers/102/"

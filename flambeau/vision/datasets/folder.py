@@ -228,6 +228,9 @@ def accimage_loader(path: Root) -> Any:
     Returns:
         An image.
     Source: torchvision.datasets.folder.accimage_loader.
+    Example:
+        >>> accimage_loader(f"{root}/cat.png").size
+        (6, 5)
     """
     import accimage  # type: ignore[import-not-found]
 

@@ -23,6 +23,11 @@ class Food101(SplitFiles):
         ValueError: another ``split``.
         RuntimeError: files are missing, damaged, or cannot be fetched.
     Source: torchvision.datasets.Food101.
+    Example:
+        >>> dataset = Food101(root, split="test")
+        >>> image, label = dataset[0]
+        >>> image.mode, dataset.classes[label]
+        ('RGB', 'waffles')
     """
 
     _URL = "http://data.vision.ee.ethz.ch/cvl/food-101.tar.gz"

@@ -35,6 +35,11 @@ class ImageNet(ImageFolder):
         ValueError: another ``split``.
         RuntimeError: an archive is missing or damaged.
     Source: torchvision.datasets.ImageNet.
+    Example:
+        >>> dataset = ImageNet(root, split="val")
+        >>> image, label = dataset[0]
+        >>> image.mode, dataset.classes[label]
+        ('RGB', ('cat',))
     """
 
     _SHOWN = "Split: {0.split}"

@@ -35,6 +35,11 @@ class INaturalist(Prepared[Any]):
         ValueError: another ``version`` or ``target_type``.
         RuntimeError: files are missing, damaged, or cannot be fetched, or folders have other names.
     Source: torchvision.datasets.INaturalist.
+    Example:
+        >>> dataset = INaturalist(root, version="2021_valid", target_type=["full", "kingdom"])
+        >>> image, (species, kingdom) = dataset[0]
+        >>> dataset.category_name("kingdom", kingdom)
+        'Animalia'
     """
 
     def __init__(

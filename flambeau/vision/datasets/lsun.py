@@ -32,6 +32,11 @@ class LSUNClass(VisionDataset[Any]):
     Raises:
         ModuleNotFoundError: the package lmdb is not installed.
     Source: torchvision.datasets.LSUNClass.
+    Example:
+        >>> dataset = LSUNClass(f"{root}/tower_val_lmdb")
+        >>> image, target = dataset[0]
+        >>> len(dataset), target
+        (2, None)
     """
 
     def __init__(self, root: str, transform: Transform = None, target_transform: Transform = None) -> None:
@@ -69,6 +74,11 @@ class LSUN(VisionDataset[Any]):
         ValueError: other classes.
         ModuleNotFoundError: the package lmdb is not installed.
     Source: torchvision.datasets.LSUN.
+    Example:
+        >>> dataset = LSUN(root, classes=["tower_val", "kitchen_val"])
+        >>> image, label = dataset[0]
+        >>> len(dataset), dataset.classes[label]
+        (3, 'tower_val')
     """
 
     _SHOWN = "Classes: {0.classes}"

@@ -50,6 +50,11 @@ class MNIST(Prepared[Any]):
     Raises:
         RuntimeError: files are missing, damaged, or cannot be fetched.
     Source: torchvision.datasets.MNIST.
+    Example:
+        >>> dataset = MNIST(root, train=False)
+        >>> image, label = dataset[0]
+        >>> image.mode, dataset.classes[label]
+        ('L', '6 - six')
     """
 
     mirrors = ["https://ossci-datasets.s3.amazonaws.com/mnist/", "http://yann.lecun.com/exdb/mnist/"]
@@ -126,6 +131,11 @@ class FashionMNIST(MNIST):
     Args:
         root, train, transform, target_transform, download: as for :class:`MNIST`.
     Source: torchvision.datasets.FashionMNIST.
+    Example:
+        >>> dataset = FashionMNIST(root)
+        >>> image, label = dataset[0]
+        >>> image.mode, dataset.classes[label]
+        ('L', 'Bag')
     """
 
     mirrors = ["http://fashion-mnist.s3-website.eu-central-1.amazonaws.com/"]
@@ -139,6 +149,11 @@ class KMNIST(MNIST):
     Args:
         root, train, transform, target_transform, download: as for :class:`MNIST`.
     Source: torchvision.datasets.KMNIST.
+    Example:
+        >>> dataset = KMNIST(root)
+        >>> image, label = dataset[0]
+        >>> image.mode, dataset.classes[label]
+        ('L', 're')
     """
 
     mirrors = ["http://codh.rois.ac.jp/kmnist/dataset/kmnist/"]
@@ -171,6 +186,11 @@ class EMNIST(_ChosenPart):
         ValueError: another ``split``.
         RuntimeError: files are missing, damaged, or cannot be fetched.
     Source: torchvision.datasets.EMNIST.
+    Example:
+        >>> dataset = EMNIST(root, split="letters")
+        >>> image, label = dataset[0]
+        >>> image.mode, dataset.classes[label]
+        ('L', 'h')
     """
 
     url = "https://biometrics.nist.gov/cs_links/EMNIST/gzip.zip"
@@ -219,6 +239,11 @@ class QMNIST(_ChosenPart):
         ValueError: another ``what``.
         RuntimeError: files are missing, damaged, or cannot be fetched.
     Source: torchvision.datasets.QMNIST.
+    Example:
+        >>> dataset = QMNIST(root, what="test", compat=False)
+        >>> image, facts = dataset[0]
+        >>> image.mode, facts.shape
+        ('L', torch.Size([8]))
     """
 
     _SHOWN = "Split: {0.what}"

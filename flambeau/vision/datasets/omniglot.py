@@ -25,6 +25,11 @@ class Omniglot(Prepared[Any]):
     Raises:
         RuntimeError: the archive is missing, damaged, or cannot be fetched.
     Source: torchvision.datasets.Omniglot.
+    Example:
+        >>> dataset = Omniglot(root, background=True)
+        >>> image, label = dataset[0]
+        >>> image.mode, label
+        ('L', 0)
     """
 
     folder = "omniglot-py"

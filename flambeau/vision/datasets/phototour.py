@@ -37,6 +37,11 @@ class PhotoTour(Prepared[Any]):
         KeyError: another ``name``.
         RuntimeError: files are missing, damaged, or cannot be fetched.
     Source: torchvision.datasets.PhotoTour.
+    Example:
+        >>> dataset = PhotoTour(root, "notredame", train=False)
+        >>> first, second, same = dataset[0]
+        >>> first.shape, same
+        (torch.Size([64, 64]), tensor(1))
     """
 
     urls = {name: [f"{place}{name}.zip", f"{name}.zip", md5] for name, (_, _, _, place, md5) in _SETS.items()}

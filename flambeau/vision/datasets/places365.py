@@ -29,6 +29,11 @@ class Places365(VisionDataset[Any]):
         ValueError: another ``split``.
         RuntimeError: files are missing, damaged, or cannot be fetched.
     Source: torchvision.datasets.Places365.
+    Example:
+        >>> dataset = Places365(root, split="val")
+        >>> image, label = dataset[0]
+        >>> image.mode, dataset.classes[label]
+        ('RGB', '/z/zen_garden')
     """
 
     _SPLITS = ("train-standard", "train-challenge", "val", "test")

@@ -26,6 +26,11 @@ class SEMEION(Prepared[Any]):
     Raises:
         RuntimeError: the file is missing, damaged, or cannot be fetched.
     Source: torchvision.datasets.SEMEION.
+    Example:
+        >>> dataset = SEMEION(root, download=False)
+        >>> image, label = dataset[0]
+        >>> image.mode, label
+        ('L', 3)
     """
 
     url = "http://archive.ics.uci.edu/ml/machine-learning-databases/semeion/semeion.data"

@@ -31,6 +31,11 @@ class STL10(ArchivedBatches):
         ValueError: another ``split`` or fold.
         RuntimeError: files are missing, damaged, or cannot be fetched.
     Source: torchvision.datasets.STL10.
+    Example:
+        >>> dataset = STL10(root)
+        >>> image, label = dataset[0]
+        >>> image.mode, dataset.classes[label]
+        ('RGB', 'airplane')
     """
 
     base_folder = "stl10_binary"

@@ -31,6 +31,11 @@ class SVHN(Prepared[Any]):
         ValueError: another ``split``.
         RuntimeError: the file is missing, damaged, or cannot be fetched.
     Source: torchvision.datasets.SVHN.
+    Example:
+        >>> dataset = SVHN(root, split="extra")
+        >>> image, label = dataset[0]
+        >>> image.mode, label
+        ('RGB', 1)
     """
 
     split_list = {

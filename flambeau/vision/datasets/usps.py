@@ -30,6 +30,11 @@ class USPS(Prepared[Any]):
     Raises:
         RuntimeError: the file is missing, damaged, or cannot be fetched.
     Source: torchvision.datasets.USPS.
+    Example:
+        >>> dataset = USPS(root)
+        >>> image, label = dataset[0]
+        >>> image.mode, label
+        ('L', 6)
     """
 
     split_list = {

@@ -273,6 +273,10 @@ def download_file_from_google_drive(file_id: str, root: PathLike, filename: Path
     Raises:
         RuntimeError: gdown is not installed, or another checksum.
     Source: torchvision.datasets.utils.download_file_from_google_drive.
+    Example:
+        >>> download_file_from_google_drive("1xq9b6aX", root, filename="labels.txt")
+        >>> os.listdir(root)
+        ['labels.txt']
     """
     try:
         gdown = importlib.import_module("gdown")

@@ -75,6 +75,11 @@ class VOCSegmentation(_VOCBase):
         ValueError: another ``year`` or ``image_set``.
         RuntimeError: files are missing, damaged, or cannot be fetched.
     Source: torchvision.datasets.VOCSegmentation.
+    Example:
+        >>> dataset = VOCSegmentation(root, year="2007", image_set="test")
+        >>> image, mask = dataset[0]
+        >>> image.mode, mask.mode
+        ('RGB', 'L')
     """
 
     _SPLITS_DIR = "Segmentation"
@@ -103,6 +108,11 @@ class VOCDetection(_VOCBase):
         ValueError: another ``year`` or ``image_set``.
         RuntimeError: files are missing, damaged, or cannot be fetched.
     Source: torchvision.datasets.VOCDetection.
+    Example:
+        >>> dataset = VOCDetection(root)
+        >>> image, target = dataset[0]
+        >>> target["annotation"]["object"][0]["bndbox"]
+        {'xmin': '1', 'ymax': '4', 'ymin': '2', 'xmax': '5'}
     """
 
     _SPLITS_DIR = "Main"

@@ -51,6 +51,11 @@ def wrap_dataset_for_transforms_v2(dataset: Any, target_keys: Keys = None) -> An
         ValueError: keys that there are not.
         RuntimeError: kinds of targets that cannot be wrapped.
     Source: torchvision.datasets.wrap_dataset_for_transforms_v2.
+    Example:
+        >>> dataset = wrap_dataset_for_transforms_v2(VOCDetection(root), target_keys=["boxes", "labels"])
+        >>> image, target = dataset[0]
+        >>> target["boxes"].format.name, target["labels"]
+        ('XYXY', tensor([8]))
     """
     is_known = target_keys is None or isinstance(target_keys, Collection)
     if (
