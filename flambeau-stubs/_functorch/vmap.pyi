@@ -1,1 +1,1 @@
-from flambeau.func import vmap as vmap
+from flambeau.func._vmap import *

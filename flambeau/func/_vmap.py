@@ -72,7 +72,7 @@ def _get_name(func: Any) -> str:
 # -- the steps of one call, under PyTorch's names: packages whose collections of tensors are arguments replace them --------------------
 def _process_batched_inputs(in_dims: Any, args: tuple[Any, ...], func: Any) -> tuple[int, list[Any], list[Any], Any]:
     """The batch's size, the arguments' batch dimensions, counted from the front, the arguments one by one, and their structure."""
-    name = _get_name(func)
+    name = getattr(func, "__name__", None) or _get_name(func)
     if not isinstance(in_dims, (int, tuple)):
         raise ValueError(
             f"vmap({name}, in_dims={in_dims}, ...)(<inputs>): expected `in_dims` to be int or a (potentially nested) tuple matching the "
@@ -138,13 +138,14 @@ def _leaves(args: tuple[Any, ...]) -> tuple[list[Any], Any]:
 
 def _create_batched_inputs(dims: list[Any], flat: list[Any], level: int, spec: Any) -> Any:
     """The arguments as ``func`` gets them: what has a batch dimension is a tensor of the level."""
-    given = [each if dim is None else _add_batch_dim(each, dim, level) for each, dim in zip(flat, dims, strict=True)]
+    wrap = thread.levels[level - 1].wrap
+    given = [each if dim is None else wrap(each.movedim(dim, 0) if dim else each) for each, dim in zip(flat, dims, strict=True)]
     return given if spec is None else pytree.tree_unflatten(given, spec)
 
 
 def _unwrap_batched(made: Any, out_dims: Any, batch: Any, size: int, func: Any) -> Any:
     """The results as the caller gets them; ``batch`` is a running one's level, or one that has ended."""
-    name = _get_name(func)
+    name = getattr(func, "__name__", None) or _get_name(func)
     if isinstance(batch, int):
         batch = thread.levels[batch - 1]
     if made.__class__ is Tensor or made.__class__ is Wrapped:
