@@ -381,7 +381,7 @@ def recompile(processor: target.Target, most: int = 16) -> int:
             k = build.source_of(generator, specification, processor)
             assert image.is_whole(image.link(image.compile_object(k.text(), processor), k.name))
             count += 1
-    for ir, name in zip(pool.source(processor), ("launch", "worker"), strict=True):
+    for ir, name in zip(pool.source(processor), ("launch", "worker", "replay"), strict=True):
         # llvmlite has no parser for other processors' inline assembly: something else stands for the system call
         ir = re.sub(r'call i64 asm sideeffect "[^"]*", "[^"]*"', "call i64 @system", ir)
         ir += f"define internal i64 @system({', '.join(['i64'] * 7)}) noinline {{\n  ret i64 0\n}}\n"

@@ -40,7 +40,7 @@ def computed(processor, name, *x, result=None):
     lanes = processor.width // x[0].itemsize if processor.has_masks else 1
     k = build.source_of(mapped, (name, elements, ELEMENTS[result], lanes), processor)
     y = np.empty(x[0].shape, result)
-    build.Kernel(build.compiled(k.text(), k.name, processor), k.slots)(1, *[id(array) for array in x], id(y), y.size)
+    build.Kernel(build.compiled(k.text(), k.name, processor), k)(1, *[id(array) for array in x], id(y), y.size)
     return y
 
 

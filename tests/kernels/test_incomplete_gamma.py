@@ -47,7 +47,7 @@ def test_on_lower_processors(processor):
     for upper in (False, True):
         k = build.source_of(incomplete_gamma.incomplete_gamma.generator, (upper,), processor)
         out = np.empty_like(x)
-        build.Kernel(build.compiled(k.text(), k.name, processor), k.slots)(2, id(a), id(x), id(out), x.size)
+        build.Kernel(build.compiled(k.text(), k.name, processor), k)(2, id(a), id(x), id(out), x.size)
         assert far(out, EXACT[upper](a.astype(np.float64), x.astype(np.float64))) <= incomplete_gamma.MAX_ULP
 
 

@@ -112,7 +112,7 @@ def computed(processor, name, *x):
     element = "f32" if x[0].dtype == np.float32 else "f64"
     k = build.source_of(mapped, (name, len(x), element, processor.width // x[0].itemsize), processor)
     y = np.empty_like(x[0])
-    build.Kernel(build.compiled(k.text(), k.name, processor), k.slots)(1, *map(id, x), id(y), y.size)
+    build.Kernel(build.compiled(k.text(), k.name, processor), k)(1, *map(id, x), id(y), y.size)
     return y
 
 

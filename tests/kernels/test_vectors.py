@@ -70,7 +70,7 @@ def computed(processor, name, *x, lanes=None):
     k = build.source_of(mapped, (name, element, lanes or processor.width // x[0].itemsize), processor)
     x = [np.ascontiguousarray(v) for v in x]
     y = np.empty_like(x[0])
-    build.Kernel(machine_code.compiled(k.text(), k.name, processor), k.slots)(1, *map(id, x), id(y), y.size)
+    build.Kernel(machine_code.compiled(k.text(), k.name, processor), k)(1, *map(id, x), id(y), y.size)
     return y
 
 

@@ -19,6 +19,7 @@ from .pool import pool
 
 # Every generator, and what was built of it by specification.
 GENERATORS: dict[Callable[..., None], dict[tuple[Any, ...], Kernel | NoKernel]] = {}
+BY_ADDRESS: dict[int, Kernel] = {}  # all kernels of this process
 
 
 class Kernel:
@@ -26,12 +27,17 @@ class Kernel:
 
     Arguments are given in the order in which the kernel declared them: ``id(array)``, integers and numbers.  The arrays must stay alive
     and unchanged in shape until the call returns, and nothing checks their sizes: that is the caller's job.
+
+    Attributes:
+        address: of the machine function. slots: struct-module letter of each argument, eight bytes each.
+        arrays: places of arrays among the arguments; None where the kernel also finds arrays in tables.
     """
 
-    __slots__ = ("address", "pack", "slots")
+    __slots__ = ("address", "arrays", "pack", "slots")
 
-    def __init__(self, address: int, slots: str):
-        self.address, self.slots, self.pack = address, slots, struct.Struct("=" + slots).pack
+    def __init__(self, address: int, k: Builder):
+        self.address, self.slots, self.pack = address, k.slots, struct.Struct("=" + k.slots).pack
+        self.arrays = None if k.reads_tables else tuple(k.arrays)
 
     def __call__(self, chunks: int, *arguments: Any) -> None:
         pool.launch(self.address, self.pack(*arguments), chunks)
@@ -59,7 +65,7 @@ class NamedKernel(Kernel):
     __slots__ = ("fields", "launch", "name")
 
     def __init__(self, address: int, k: Builder, record: type[Record]):
-        super().__init__(address, k.slots)
+        super().__init__(address, k)
         self.name = k.name
         self.fields = {name: word for name, word in fields_of(record).items() if name not in k.without}
         self.launch = _launcher("chunks, *, ", (*self.fields.items(),))(pool, address, self.pack, b"", 0)
@@ -137,6 +143,7 @@ def _build(generator: Callable[..., None], specification: tuple[Any, ...]) -> Ke
         target = targets.current()
         k = source_of(generator, specification, target)
         address = compiled(k.text(), k.name, target)
-        return Kernel(address, k.slots) if k.record is None else NamedKernel(address, k, k.record)
+        made = BY_ADDRESS[address] = Kernel(address, k) if k.record is None else NamedKernel(address, k, k.record)
+        return made
     except NoKernel as error:
         return NoKernel(*error.args)

@@ -172,6 +172,7 @@ class Builder:
         target: the processor that is written for.
         name: name of the machine function.
         slots: struct-module letter of each argument.
+        arrays: places among them of arrays; reads_tables: whether the kernel finds further arrays in tables of their ``id``.
         record, without: what declares the arguments, if anything does, and which of its fields are left out.
         is_single: whether what is computed in float64 becomes float32 at the end.
     """
@@ -185,6 +186,8 @@ class Builder:
         self.declared: dict[str, str] = {}
         self._functions: dict[str, list[tuple[str, int]]] = {}  # element types and lanes of the results of those among the declared
         self.slots = ""
+        self.arrays: list[int] = []
+        self.reads_tables = False
         self.block = "entry"
         self.count = 0
         self.record: type[Record] | None = None
@@ -245,15 +248,20 @@ class Builder:
 
     def array(self) -> Value:
         """Pointer to the data of a NumPy array, which is passed as ``id(array)``: the kernel reads the array's own header."""
-        return self.data_of(self._slot("q", "ptr"))
+        self.arrays.append(len(self.slots))
+        return self._data_of(self._slot("q", "ptr"))
 
     def data_of(self, header: Value) -> Value:
         """Pointer to the data of the NumPy array at an address, its ``id`` (a pointer, or an i64 read from a table).
 
         The kernel ends here where the object there is no array.
         """
+        self.reads_tables = True
         if header.element != "ptr":
             header = self.emit(f"inttoptr i64 {header.text} to ptr", "ptr")
+        return self._data_of(header)
+
+    def _data_of(self, header: Value) -> Value:
         at = self.emit(f"getelementptr i8, ptr {header.text}, i64 {targets.CLASS}", "ptr")
         found = self.emit(f"load ptr, ptr {at.text}, align 8", "ptr")
         is_array = self.emit(f"icmp eq ptr {found.text}, %array_class", "b1")

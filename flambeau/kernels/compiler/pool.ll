@@ -217,3 +217,88 @@ raise:
 end:
   ret void
 }
+
+; Run a list of launches without the interpreter between them. The block, in 8-byte words: how many rows and where they are, of
+;    binds: the place of an address, which of %arrays (a list of ids) it is in, and how many bytes from its beginning
+;    steps: a kernel, its arguments, the number of chunks
+define void @replay(ptr %record, ptr %block, ptr %arrays) nounwind {
+entry:
+  %class_at = getelementptr i64, ptr %record, i64 56
+  %release_at = getelementptr i64, ptr %record, i64 57
+  %acquire_at = getelementptr i64, ptr %record, i64 58
+  %raise_at = getelementptr i64, ptr %record, i64 59
+  %error_at = getelementptr i64, ptr %record, i64 60
+  %words_at = getelementptr i64, ptr %record, i64 61
+  %binds_at = getelementptr i64, ptr %block, i64 1
+  %count_at = getelementptr i64, ptr %block, i64 2
+  %steps_at = getelementptr i64, ptr %block, i64 3
+  %array_class = load ptr, ptr %class_at, align 8
+  %bound = load i64, ptr %block, align 8
+  %binds = load ptr, ptr %binds_at, align 8
+  %count = load i64, ptr %count_at, align 8
+  %steps = load ptr, ptr %steps_at, align 8
+  br label %bind
+bind:
+  %i = phi i64 [0, %entry], [%i1, %set]
+  %unbound = icmp ult i64 %i, %bound
+  br i1 %unbound, label %look, label %release
+look:
+  %row = mul i64 %i, 3
+  %row1 = add i64 %row, 1
+  %row2 = add i64 %row, 2
+  %place_at = getelementptr i64, ptr %binds, i64 %row
+  %which_at = getelementptr i64, ptr %binds, i64 %row1
+  %offset_at = getelementptr i64, ptr %binds, i64 %row2
+  %place = load ptr, ptr %place_at, align 8
+  %which = load i64, ptr %which_at, align 8
+  %offset = load i64, ptr %offset_at, align 8
+  %header_at = getelementptr i64, ptr %arrays, i64 %which
+  %header = load ptr, ptr %header_at, align 1
+  %found_at = getelementptr i8, ptr %header, i64 $class
+  %found = load ptr, ptr %found_at, align 8
+  %is_array = icmp eq ptr %found, %array_class
+  br i1 %is_array, label %set, label %raise
+set:
+  %data_at = getelementptr i8, ptr %header, i64 $data
+  %data = load ptr, ptr %data_at, align 8
+  %moved = getelementptr i8, ptr %data, i64 %offset
+  store ptr %moved, ptr %place, align 8
+  %i1 = add i64 %i, 1
+  br label %bind
+release:
+  %release_thread = load ptr, ptr %release_at, align 8
+  %thread = call ptr %release_thread()
+  br label %next
+next:
+  %j = phi i64 [0, %release], [%j1, %run]
+  %any = phi i64 [0, %release], [%any1, %run]
+  %more = icmp ult i64 %j, %count
+  br i1 %more, label %run, label %acquire
+run:
+  %step = mul i64 %j, 3
+  %step1 = add i64 %step, 1
+  %step2 = add i64 %step, 2
+  %function_at = getelementptr i64, ptr %steps, i64 %step
+  %arguments_at = getelementptr i64, ptr %steps, i64 %step1
+  %chunks_at = getelementptr i64, ptr %steps, i64 %step2
+  %function = load ptr, ptr %function_at, align 8
+  %arguments = load ptr, ptr %arguments_at, align 8
+  %chunks = load i64, ptr %chunks_at, align 8
+  %refused = call i64 @chunks(ptr %record, ptr %function, ptr %arguments, i64 %chunks)
+  %any1 = or i64 %any, %refused
+  %j1 = add i64 %j, 1
+  br label %next
+acquire:
+  %acquire_thread = load ptr, ptr %acquire_at, align 8
+  call void %acquire_thread(ptr %thread)
+  %is_refused = icmp ne i64 %any, 0
+  br i1 %is_refused, label %raise, label %end
+raise:
+  %raise_error = load ptr, ptr %raise_at, align 8
+  %error = load ptr, ptr %error_at, align 8
+  %words = load ptr, ptr %words_at, align 8
+  call void %raise_error(ptr %error, ptr %words)
+  br label %end
+end:
+  ret void
+}

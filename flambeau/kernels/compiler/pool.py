@@ -30,9 +30,11 @@ import ctypes
 import mmap
 import os
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import partial
 from string import Template
+from threading import get_ident
 
 import numpy as np
 
@@ -61,8 +63,9 @@ _PROCESSORS = {
 }
 
 
-def source(target: targets.Target) -> tuple[str, str]:
-    """The IR of ``launch(record, function, arguments, chunks)`` and of ``worker(record)``, which never returns."""
+def source(target: targets.Target) -> tuple[str, str, str]:
+    """The IR of ``launch(record, function, arguments, chunks)``, of ``worker(record)``, which never returns, and of
+    ``replay(record, block, arrays)``, a list of launches."""
     instruction, registers, futex, sched_yield, pause, operand = _PROCESSORS[target.triple.split("-")[0]]
 
     def syscall(number: int, a: str = "0", b: str = "0", c: str = "0") -> str:
@@ -77,15 +80,19 @@ def source(target: targets.Target) -> tuple[str, str]:
         "spin": SPIN,
         "patience": PATIENCE,
         "most_units": _UNITS,
+        "class": targets.CLASS,
+        "data": targets.ARRAY_DATA,
     }
     ir = Template(text_beside(__file__, "pool.ll"))
-    return ir.substitute(values, entry="launch"), ir.substitute(values, entry="worker")
+    launch, worker, replay = (ir.substitute(values, entry=entry) for entry in ("launch", "worker", "replay"))
+    return launch, worker, replay
 
 
 class Pool:
     """The workers of this process, started when first needed.
 
     ``launch(function, arguments, chunks)`` runs machine function ``function`` for chunks 0 to ``chunks`` and returns when all are done.
+    ``replay(block, arrays)`` runs a list of launches, see pool.ll: ``block`` is an address, ``arrays`` has packed ids.
     """
 
     def __init__(self) -> None:
@@ -97,6 +104,7 @@ class Pool:
         """As in a new process: after a fork there are no workers."""
         self.crew: Crew | None = None
         self.launch: Callable[[int, bytes, int], None] = self._start
+        self.replay: Callable[[int, bytes], None] = self._first_replay
 
     def set_threads(self, count: int) -> None:
         """Set the number of threads that run a kernel, the caller's included."""
@@ -113,6 +121,30 @@ class Pool:
         else:
             self.launch(function, arguments, chunks)
 
+    def _first_replay(self, block: int, arrays: bytes) -> None:
+        crew = self.crew or late.make(self._started)
+        replay = None if crew is None else late.make(crew.replaying)
+        if replay is None:
+            raise RuntimeError("replay: a signal handler cannot run a list of launches while its thread starts the pool")
+        self.replay = replay
+        replay(block, arrays)
+
+    @contextmanager
+    def watched(self, seen: Callable[[int, bytes, int], None]) -> Iterator[None]:
+        """Within the block ``seen(function, arguments, chunks)`` is called before each launch of this thread. One thread at a time."""
+        launch, thread = (self.crew or self._started()).launch, get_ident()
+
+        def watching(function: int, arguments: bytes, chunks: int) -> None:
+            if get_ident() == thread:
+                seen(function, arguments, chunks)
+            launch(function, arguments, chunks)
+
+        self.launch = watching
+        try:
+            yield
+        finally:
+            self.launch = launch
+
     def _started(self) -> Crew:
         """The workers; where an earlier start was interrupted, it goes on from where that was."""
         crew = self.crew
@@ -128,7 +160,7 @@ class Crew:
 
     def __init__(self) -> None:
         target = targets.current()
-        launch, worker = source(target)
+        launch, worker, self._replay = source(target)
         address, self.worker = compiled(launch, "launch", target), compiled(worker, "worker", target)
         self.count = 0
         self.record = image.pages(mmap.PAGESIZE)
@@ -138,6 +170,11 @@ class Crew:
         ctypes.memmove(self.record + 8 * _PYTHON, struct.pack("=6q", id(np.ndarray), *addresses, id(NoArray), id(_REFUSED)), 48)
         native = ctypes.PYFUNCTYPE(None, ctypes.c_int64, ctypes.c_int64, ctypes.c_char_p, ctypes.c_int64)(address)
         self.launch = partial(native, self.record)
+
+    def replaying(self) -> Callable[[int, bytes], None]:
+        """The function that runs lists of launches, which most processes do not need."""
+        address = compiled(self._replay, "replay", targets.current())
+        return partial(ctypes.PYFUNCTYPE(None, ctypes.c_int64, ctypes.c_int64, ctypes.c_char_p)(address), self.record)
 
     def grow(self, threads: int) -> bool:
         """Let ``threads`` threads run a kernel. Whoever is there does the work, also where this is interrupted."""
