@@ -106,11 +106,13 @@ def rows_times_vector(k: Builder, element: str, has_bias: bool) -> None:
     k.for_chunks(chunk)
 
 
-def _by_vector(matrix: np.ndarray, vector: np.ndarray, bias: np.ndarray | None, shape: tuple[int, ...]) -> np.ndarray | None:
+def _by_vector(
+    matrix: np.ndarray, vector: np.ndarray, bias: np.ndarray | None, shape: tuple[int, ...], least: int
+) -> np.ndarray | None:
     """``matrix @ vector (+ bias)`` as an array of ``shape``; None where NumPy is to do it."""
     rows, columns = matrix.shape
     size = matrix.itemsize
-    if matrix.size < LONG or matrix.strides[1] != size or matrix.strides[0] % size or vector.strides[0] != size:
+    if matrix.size < min(LONG, least) or matrix.strides[1] != size or matrix.strides[0] % size or vector.strides[0] != size:
         return None
     result = empty(shape, matrix.dtype)
     arrays = (matrix, vector, result) if bias is None else (matrix, vector, result, bias)
@@ -162,13 +164,17 @@ def _plan(dtype: np.dtype, a: _Layout, b: _Layout, has_bias: bool) -> Callable[.
     )
 
 
-def multiply(a: np.ndarray, b: np.ndarray, bias: np.ndarray | None = None) -> np.ndarray | None:
-    """``a @ b (+ bias)`` for ``(*, m, k)`` and ``(k, n)``, or equal batches of up to 2 dimensions; None where NumPy is to do it."""
+def multiply(a: np.ndarray, b: np.ndarray, bias: np.ndarray | None = None, least: int = SMALL) -> np.ndarray | None:
+    """``a @ b (+ bias)`` for ``(*, m, k)`` and ``(k, n)``, or equal batches of up to 2 dimensions; None where NumPy is to do it.
+
+    Args:
+        least: multiply-adds below which it is.
+    """
     dtype = a.dtype
     if ELEMENTS.get(dtype) not in ("f32", "f64") or b.dtype is not dtype or a.ndim < 2 or b.ndim < 2:
         return None
     shape, columns = a.shape, b.shape[-1]
-    if a.size * columns < SMALL and (a.size < LONG or columns > 1) and (b.size < LONG or a.size > shape[-1]):
+    if a.size * columns < least and (a.size < LONG or columns > 1) and (b.size < LONG or a.size > shape[-1]):
         return None
     if b.ndim == 2 and len(shape) > 2:
         a = np.ascontiguousarray(a).reshape(-1, shape[-1])  # a copy is little beside the product
@@ -176,9 +182,9 @@ def multiply(a: np.ndarray, b: np.ndarray, bias: np.ndarray | None = None) -> np
         return None
     if b.ndim == 2 and a.shape[1] == len(b):
         if len(a) == 1:
-            return _by_vector(b.T, a[0], bias, (*shape[:-1], columns))
+            return _by_vector(b.T, a[0], bias, (*shape[:-1], columns), least)
         if columns == 1 and bias is None:
-            return _by_vector(a, b[:, 0], None, (*shape[:-1], 1))
+            return _by_vector(a, b[:, 0], None, (*shape[:-1], 1), least)
     plan = _plan(dtype, (a.shape, a.strides), (b.shape, b.strides), bias is not None)
     if plan is None:
         return None
@@ -206,22 +212,22 @@ def _cut(count: int, m: int, n: int, inner: int) -> tuple[int, int, int, int]:
 
 
 @native("matmul")
-def matmul(input: np.ndarray, other: np.ndarray) -> np.ndarray | None:
-    return multiply(input, other)
+def matmul(input: np.ndarray, other: np.ndarray, least: int = SMALL) -> np.ndarray | None:
+    return multiply(input, other, None, least)
 
 
 @native("mm")
-def mm(input: np.ndarray, mat2: np.ndarray) -> np.ndarray | None:
-    return multiply(input, mat2) if input.ndim == mat2.ndim == 2 and input.shape[1] == len(mat2) else None
+def mm(input: np.ndarray, mat2: np.ndarray, least: int = SMALL) -> np.ndarray | None:
+    return multiply(input, mat2, None, least) if input.ndim == mat2.ndim == 2 and input.shape[1] == len(mat2) else None
 
 
 @native("bmm")
-def bmm(input: np.ndarray, mat2: np.ndarray) -> np.ndarray | None:
-    return multiply(input, mat2) if input.ndim == mat2.ndim == 3 and input.shape[2] == mat2.shape[1] else None
+def bmm(input: np.ndarray, mat2: np.ndarray, least: int = SMALL) -> np.ndarray | None:
+    return multiply(input, mat2, None, least) if input.ndim == mat2.ndim == 3 and input.shape[2] == mat2.shape[1] else None
 
 
 @native("nn.functional.linear")
-def linear(input: np.ndarray, weight: np.ndarray, bias: Any = None) -> np.ndarray | None:
+def linear(input: np.ndarray, weight: np.ndarray, bias: Any = None, least: int = SMALL) -> np.ndarray | None:
     if weight.ndim != 2 or input.ndim < 2 or input.shape[-1] != weight.shape[1]:
         return None
-    return multiply(input, weight.T, bias)
+    return multiply(input, weight.T, bias, least)

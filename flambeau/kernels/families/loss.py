@@ -112,6 +112,48 @@ def class_slopes(k: Builder, element: str, across: bool, scores: bool, weighted:
     rows(k, element, across, body)
 
 
+@kernel
+def mean_of_classes(k: Builder, element: str, grouped: str) -> None:
+    """Sum or mean of rows' losses as ``class_losses`` gives them; ``wrong`` becomes how many classes are out of range."""
+    losses, factors, target, result, wrong, n, classes, ignore = (*(k.array() for _ in range(5)), *(k.integer() for _ in range(3)))
+    wide, lanes = register_element(element), k.lanes(register_element(element))
+    none, zero = k.const(0, wide, lanes), k.const(0, "i64", lanes)
+
+    def step(i: Value, mask: Value | None, total: Value, count: Value, outside: Value) -> tuple[Value, ...]:
+        label = k.load(target, i, "i64", lanes, mask)
+        is_wrong = ~(((label >= 0) & (label < k.splat(classes, lanes))) | label.eq(k.splat(ignore, lanes)))
+        total = total + k.load(losses, i, wide, lanes, mask)
+        return total, count + k.load(factors, i, wide, lanes, mask), outside + k.select(is_wrong, k.like(1, label), k.like(0, label))
+
+    def chunk(_: Value) -> None:
+        total, count, outside = k.vector_loop(0, n, lanes, step, carried=[none, none, zero])
+        total = k.sum(total)
+        k.store(k.cast(total / k.sum(count) if grouped == "mean" else total, element), result, 0, element)
+        k.store(k.sum(outside), wrong, 0, "i64")
+
+    k.for_chunks(chunk)
+
+
+@kernel
+def share_of_class(k: Builder, element: str, weighted: bool) -> None:
+    """The gradient of a mean of rows' losses, divided among the rows that are not ignored."""
+    grad, target, weights, result, n, classes, ignore = (*(k.array() for _ in range(4)), *(k.integer() for _ in range(3)))
+    wide, lanes = register_element(element), k.lanes(register_element(element))
+
+    def step(i: Value, mask: Value | None, count: Value) -> Value:
+        label = k.load(target, i, "i64", lanes, mask, other=0)
+        inside = (label >= 0) & (label < k.splat(classes, lanes))
+        factor = k.gather(weights, k.select(inside, label, 0), wide, mask) if weighted else k.const(1, wide, lanes)
+        factor = factor if mask is None else k.select(mask, factor, 0.0)
+        return count + k.select(label.eq(k.splat(ignore, lanes)), 0.0, factor)
+
+    def chunk(_: Value) -> None:
+        count = k.vector_loop(0, n, lanes, step, carried=[k.const(0, wide, lanes)])
+        k.store(k.cast(k.load(grad, 0, element), wide) / k.sum(count), result, 0, wide)
+
+    k.for_chunks(chunk)
+
+
 def _seen(input: np.ndarray, target: np.ndarray, weight: Any) -> tuple[str, View] | None:
     """Element type and view; None for what the reference does, or complains about."""
     element = float_element(input.dtype)

@@ -65,7 +65,7 @@ def _steps(k: Builder, start: Value, stop: Value, lanes: int, step: Callable[[Va
     k.loop(end, stop, lambda i: step(i, None, 1))
 
 
-def _chunk_size(program: Program) -> int:
+def chunk_size(program: Program) -> int:
     return HEAVY_CHUNK if program.is_heavy else CHUNK
 
 
@@ -95,14 +95,14 @@ def rows(k: Builder, program: Program, operands: tuple[Operand, ...], results: t
     """Arguments as of ``flat``, but for the number of elements: geometry (an int64 array), outer dimensions, row, units, units a chunk.
 
     The geometry holds, for every array (operands, then results), its stride in a row; then for every outer dimension, the last first, its
-    size and the arrays' strides, in elements.  A unit is a row, or a segment of ``_chunk_size`` elements of a longer one.
+    size and the arrays' strides, in elements.  A unit is a row, or a segment of ``chunk_size`` elements of a longer one.
     """
     sources = [k.number(register) if step == "n" else k.array() for _, register, step in operands]
     targets = [k.array() for _ in results]
     geometry, depth, length, units, per_chunk = k.array(), k.integer(), k.integer(), k.integer(), k.integer()
     moving = [i for i, operand in enumerate((*operands, *results)) if operand[2] != "n"]
     width = len(moving)
-    size = _chunk_size(program)
+    size = chunk_size(program)
     segments = (length + (size - 1)) // size
     row_strides = [k.load(geometry, j, "i64") for j in range(width)]
 
@@ -143,7 +143,7 @@ def rows(k: Builder, program: Program, operands: tuple[Operand, ...], results: t
 
 # -- geometry ---------------------------------------------------------------------------------------------------------------------
 @lru_cache(maxsize=1024)
-def _merged(shape: tuple[int, ...], strides: tuple[tuple[int, ...], ...], sizes: tuple[int, ...], last: int) -> Any:
+def merged_strides(shape: tuple[int, ...], strides: tuple[tuple[int, ...], ...], sizes: tuple[int, ...], last: int) -> Any:
     """Row length, outer dimensions and geometry of operands with these strides in bytes; None where elements straddle.
 
     Dimensions are ordered by operand ``last`` (the result), and neighbours through which all operands step alike are merged.
@@ -169,7 +169,7 @@ def _merged(shape: tuple[int, ...], strides: tuple[tuple[int, ...], ...], sizes:
     return dims[-1], len(dims) - 1, tuple(row), np.array([*row, *outer], np.int64)
 
 
-def _step_word(stride: int) -> str:
+def step_word(stride: int) -> str:
     return "c" if stride == 1 else "0" if stride == 0 else "s"
 
 
@@ -206,7 +206,7 @@ class Plan:
     def __init__(self, program: Program, elements: tuple[tuple[str, str], ...], numbers: tuple[bool, ...], dtype: np.dtype):
         self.program, self.elements, self.numbers, self.dtype = program, elements, numbers, dtype
         self.result = ((ELEMENTS[dtype], register_element(ELEMENTS[dtype]), "c"),)
-        self.size = _chunk_size(program)
+        self.size = chunk_size(program)
         self.layouts: dict[Any, Layout] = {}
         self.run = self._first_run
 
@@ -314,11 +314,11 @@ class Plan:
         if not result.size:
             return Layout(shape, order, None, 0, ())
         wide = [np.broadcast_to(array, result.shape) for array in (*arrays, result)]
-        merged = _merged(result.shape, tuple([e.strides for e in wide]), tuple([e.itemsize for e in wide]), len(arrays))
+        merged = merged_strides(result.shape, tuple([e.strides for e in wide]), tuple([e.itemsize for e in wide]), len(arrays))
         if merged is None:
             return Layout(shape, order, None, 0, ())
         length, depth, steps, geometry = merged
-        words = [_step_word(step) for step in steps]
+        words = [step_word(step) for step in steps]
         across = tuple(
             [i for i, (word, array) in enumerate(zip(words[:-1], arrays, strict=True)) if word == "s" and array.shape == result.shape]
         )

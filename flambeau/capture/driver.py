@@ -1,0 +1,268 @@
+"""Running a plan: arenas, tables of launches, and the function that a call goes through.
+
+A plan says which launches there are and which memory each of them names. An *arena* is one copy of everything that a call in flight changes:
+
+    block      the values, at the offsets that ``planning`` gave
+    headers    for each place in memory what a kernel reads of a NumPy array: its class, and the address of its data
+    words      the packed arguments of all launches, which point at headers
+    tables     for each segment (launches without Python between them) the rows that ``Pool.replay`` walks
+
+Arenas are made when there is no free one, so that any number of calls may be in flight; what a call returns lies outside of them.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ..core.shape import contiguous_strides
+from ..core.state import run_ignoring_fp
+from ..kernels.compiler import memory
+from ..kernels.compiler.build import GENERATORS
+from ..kernels.compiler.pool import pool
+from ..kernels.families import gemm
+from ..kernels.families.blas import alone
+from .planning import Memory, address_of, aligned, array_at, extent
+
+_HEADER = 4  # words of a header: the second is the class, the third the address of the data, as in an object of NumPy's on any Python
+_CLASS, _DATA = 1, 2
+KEPT = 4  # free arenas that a plan keeps
+
+
+class Launch(NamedTuple):
+    """A launch of a plan: a machine function, its packed arguments, where in them which memory goes (at which byte), chunks."""
+
+    address: int
+    words: bytes
+    headers: tuple[tuple[int, Memory, int], ...]
+    chunks: int
+    node: Any = None
+
+
+class Step(NamedTuple):
+    """A step that Python does: ``function(arrays of args)`` gives arrays for ``outs``, which are copied there, or None.
+
+    Attributes:
+        args, outs: indices of the plan's places, or lists of them, or attributes.
+    """
+
+    function: Callable[..., Any]
+    args: tuple[Any, ...]
+    outs: tuple[Any, ...]
+    node: Any = None
+
+
+class Place(NamedTuple):
+    """An array of a plan: memory, the offset in it, and how it lies."""
+
+    memory: Memory
+    offset: int
+    shape: tuple[int, ...]
+    strides: tuple[int, ...]
+    dtype: np.dtype
+
+
+def uses_blas(launch: Launch) -> bool:
+    """Whether a launch calls the library of products, whose own threads must not run beside the pool's."""
+    kernels = GENERATORS[gemm.product.generator].values()  # type: ignore[attr-defined]
+    return any(getattr(kernel, "address", 0) == launch.address for kernel in kernels)
+
+
+class Segment:
+    """Launches of a plan that follow each other, as tables without addresses of an arena."""
+
+    def __init__(self, launches: Sequence[Launch], header_of: dict[tuple[Memory, int], int]):
+        words, steps, places = [np.zeros(0, np.int64)], [], []
+        at = 0
+        for launch in launches:
+            own = np.frombuffer(launch.words, np.int64)
+            for word, where, offset in launch.headers:
+                header = header_of.setdefault((where, offset), len(header_of))
+                places.append((at + word, header))
+            words.append(own)
+            steps.append((launch.address, at, launch.chunks))
+            at += len(own)
+        self.words = np.concatenate(words)
+        self.steps = np.array(steps, np.int64).reshape(-1, 3)
+        self.places = np.array(places, np.int64).reshape(-1, 2)
+        self.uses_blas = any(uses_blas(launch) for launch in launches)
+        self.launches = tuple(launches)
+
+
+class Arena:
+    """What one call in flight needs for itself; see the module's text.
+
+    Attributes:
+        blocks: addresses of the tables of each segment.
+        arrays: those of the plan's places that lie in the arena or in held memory.
+    """
+
+    __slots__ = ("_kept", "arrays", "block", "blocks", "data", "tables", "values")
+
+    def __init__(self, plan: Plan):
+        size = plan.arena_bytes + plan.flag_bytes
+        self.block = memory.empty((size,), np.uint8) if size >= memory.SMALL else aligned(size)
+        self.block[plan.arena_bytes :] = 0
+        self.data, self.values = address_of(self.block), self.block[: plan.arena_bytes]
+        headers = np.zeros((max(len(plan.header_of), 1), _HEADER), np.int64)
+        headers[:, _CLASS] = id(np.ndarray)
+        base, step = address_of(headers), 8 * _HEADER
+        binds = []
+        for (where, offset), number in plan.header_of.items():
+            if where.kind == "given":
+                binds.append((base + step * number + 8 * _DATA, where.index, offset))
+            else:
+                headers[number, _DATA] = self.address(where) + offset
+        self._kept: list[Any] = [headers]
+        self.blocks = []
+        self.tables = []
+        for i, segment in enumerate(plan.segments):
+            words, steps = segment.words.copy(), segment.steps.copy()
+            words[segment.places[:, 0]] = base + step * segment.places[:, 1]
+            steps[:, 1] = address_of(words) + 8 * steps[:, 1]
+            bound = np.array(binds if i == 0 else [], np.int64).reshape(-1, 3)
+            block = np.array([len(bound), address_of(bound), len(steps), address_of(steps)], np.int64)
+            self._kept += [words, bound, block]
+            self.tables.append(steps)
+            self.blocks.append(address_of(block))
+        self.arrays = [None if place.memory.kind == "given" else self.array_of(place) for place in plan.places]
+
+    def address(self, where: Memory) -> int:
+        return address_of(where.array) if where.array is not None else self.data + where.offset
+
+    def array_of(self, place: Place) -> np.ndarray:
+        where = place.memory
+        if where.array is not None and not place.offset and place[2:4] == (where.array.shape, where.array.strides):
+            return where.array
+        owner = self.block if where.array is None else where.array
+        return array_at(self.address(where) + place.offset, place.shape, place.strides, place.dtype, owner)
+
+    def poison(self) -> None:
+        """Fill the arena with NaN, so that nothing of an earlier call is left (for tests)."""
+        self.values.fill(0xFF)
+
+
+class Plan:
+    """Launches and Python's steps of a graph, and where all values lie.
+
+    Attributes:
+        steps: in order. arena_bytes, flag_bytes: of an arena's values, and of the flags behind them.
+        given: how many arrays a call gets. fresh: layouts of those that it makes anew, which follow them.
+        outputs: the places of the results.
+    """
+
+    def __init__(self, steps: Sequence[Any], places: list[Place], sizes: tuple[int, int], given: int, fresh: list[Place], outputs: list[int]):
+        self.steps, self.places, self.given, self.fresh, self.outputs = steps, places, given, fresh, outputs
+        self.arena_bytes, self.flag_bytes = sizes
+        self.header_of: dict[tuple[Memory, int], int] = {}
+        self.segments: list[Segment] = []
+        self.order: list[int | Step] = []  # numbers of segments, and steps between them
+        pending: list[Launch] = []
+        for step in [*steps, None]:
+            if step.__class__ is Launch:
+                pending.append(step)
+                continue
+            if pending or not self.segments:
+                self.order.append(len(self.segments))
+                self.segments.append(Segment(pending, self.header_of))
+                pending = []
+            if step is not None:
+                self.order.append(step)
+        self.free: list[Arena] = []
+        self.run: Callable[[Sequence[np.ndarray]], list[np.ndarray]] = self._generated()
+
+    def arena(self) -> Arena:
+        """A free arena, or a new one."""
+        try:
+            return self.free.pop()
+        except IndexError:
+            return Arena(self)
+
+    def give(self, arena: Arena) -> None:
+        """Take back an arena that no call uses any more."""
+        if len(self.free) < KEPT:
+            self.free.append(arena)
+
+    # -- the function of a call ---------------------------------------------------------------------------------------------------------
+    def _generated(self) -> Any:
+        """``run``, written out for this plan: a call of a small graph is a few microseconds."""
+        scope: dict[str, Any] = {"plan": self, "pool": pool, "alone": alone, "copyto": np.copyto, "viewed": viewed}
+        inputs, fresh = [f"x{i}" for i in range(self.given)], [f"y{i}" for i in range(len(self.fresh))]
+        given = [*inputs, *fresh]
+        scope["pack"] = struct.Struct(f"={len(given)}q").pack
+        lines = [f"{', '.join(inputs)}, = arrays" if inputs else "", "arena = plan.arena()"]
+        for name, place in zip(fresh, self.fresh, strict=True):
+            scope[f"new_{name}"] = maker_of(place)
+            lines.append(f"{name} = new_{name}()")
+        ids = f"pack({', '.join(f'id({name})' for name in given)})"
+        for number, step in enumerate(self.order):
+            if step.__class__ is int:
+                call = f"pool.replay, arena.blocks[{step}], {ids if step == 0 else 'b' + repr('')}"
+                lines.append(f"alone({call})" if self.segments[step].uses_blas else f"pool.replay({call[13:]})")
+            else:
+                lines += self._lines_of_step(number, step, given, scope)  # type: ignore[arg-type]
+        results = [self._name(index, given, scope) for index in self.outputs]
+        lines += ["plan.give(arena)", f"return [{', '.join(results)}]"]
+        exec(compile("def run(arrays):\n    " + "\n    ".join(lines), "<flambeau: plan>", "exec"), scope)
+        run = scope["run"]
+        return (lambda arrays: run_ignoring_fp(run, arrays)) if any(step.__class__ is Step for step in self.order) else run
+
+    def _lines_of_step(self, number: int, step: Step, given: list[str], scope: dict[str, Any]) -> list[str]:
+        scope[f"f{number}"] = step.function
+
+        def written(arg: Any, key: str) -> str:
+            if arg.__class__ is Reference:
+                return self._name(arg.index, given, scope)
+            if arg.__class__ is list or arg.__class__ is tuple:
+                parts = [written(each, f"{key}_{i}") for i, each in enumerate(arg)]
+                return f"[{', '.join(parts)}]" if arg.__class__ is list else f"({', '.join(parts)}{',' if len(parts) == 1 else ''})"
+            scope[key] = arg
+            return key
+
+        call = f"f{number}({', '.join(written(arg, f'a{number}_{i}') for i, arg in enumerate(step.args))})"
+        if not step.outs:
+            return [call]
+        outs = [self._name(reference.index, given, scope) for reference in step.outs]
+        return [f"made = {call}", "if made is not None:", *[f"    copyto({out}, made[{i}], 'unsafe')" for i, out in enumerate(outs)]]
+
+    def _name(self, index: int, given: list[str], scope: dict[str, Any]) -> str:
+        """An expression for a place's array."""
+        place = self.places[index]
+        where = place.memory
+        if where.kind != "given":
+            return f"arena.arrays[{index}]"
+        name = given[where.index]
+        if where.index >= self.given and place == self.fresh[where.index - self.given]:
+            return name
+        scope[f"place{index}"] = place
+        return f"viewed({name}, place{index})"
+
+
+class Reference(NamedTuple):
+    """Stands for the array of a plan's place number ``index`` among arguments."""
+
+    index: int
+
+
+def viewed(array: np.ndarray, place: Place) -> np.ndarray:
+    """The array of a place in the memory of ``array``, from its first element on."""
+    if not place.offset and array.shape == place.shape and array.strides == place.strides and array.dtype == place.dtype:
+        return array
+    return array_at(address_of(array) + place.offset, place.shape, place.strides, place.dtype, array)
+
+
+def maker_of(place: Place) -> Callable[[], np.ndarray]:
+    """What makes a new array that lies so."""
+    shape, strides, dtype = place.shape, place.strides, place.dtype
+    order = sorted(range(len(shape)), key=lambda i: (-strides[i], i))
+    in_memory, back = tuple([shape[i] for i in order]), tuple(np.argsort(order).tolist())
+    dense = [step * dtype.itemsize for step in contiguous_strides(in_memory)]
+    if [dense[i] for i in back] != list(strides):
+        size = max(extent(shape, strides, dtype.itemsize), 1)
+        return lambda: np.ndarray(shape, dtype, memory.empty((size,), np.uint8), 0, strides)
+    if order == sorted(order):
+        return lambda: memory.empty(shape, dtype)
+    return lambda: memory.empty(in_memory, dtype).transpose(back)

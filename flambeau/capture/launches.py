@@ -1,0 +1,289 @@
+"""What a native kernel launches: found by watching one call, believed only if the launches alone give the results.
+
+A function of arrays (a native kernel's) is called with private copies of its operands. Each launch names arrays by ``id``; what they show is
+one of four things, by where it lies:
+
+    operand     a part of an operand's memory, also as another view of it (``weight.T``)
+    result      a part of what the function returned
+    scratch     memory of the call's own, which launches write and read
+    constant    memory of the call's own that no launch writes: a table of strides
+    flag        one or two zeros, in which kernels note what they cannot do (an index out of range); the operation's own way then does it
+
+The launches are kept with such places instead of addresses. A second call, with other contents at other addresses, must launch the same. Then
+results and scratch are filled with what cannot be right, the launches run alone on the second contents, and have to give the second
+call's results bit by bit. What fails (a kernel that also computes in NumPy, or decides by values) has no launches here.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ..core import late
+from ..core.calls.interruption import pass_on
+from ..core.state import run_ignoring_fp
+from ..kernels.compiler.build import BY_ADDRESS
+from ..kernels.compiler.pool import pool
+from .planning import address_of, aligned, array_at, extent, root_of
+
+CONSTANT = 1 << 16  # bytes: what is larger is no table
+FLAG = 16  # bytes of flags
+
+
+class Place(NamedTuple):
+    """A place in memory: 'operand', 'result', 'scratch' or 'flag' number ``index``, ``offset`` bytes from its beginning; or in a ``constant``."""
+
+    kind: str
+    index: int
+    offset: int
+    constant: np.ndarray | None = None
+
+
+class Launch(NamedTuple):
+    """One launch: eight-byte arguments in which those at ``headers`` stand for arrays, and the number of chunks."""
+
+    address: int
+    words: bytes
+    headers: tuple[tuple[int, Place], ...]
+    chunks: int
+
+
+class Captured(NamedTuple):
+    """The launches of a call.
+
+    Attributes:
+        results: shape, strides and dtype of each result, all of which have memory of their own.
+        scratch, flags: bytes of each piece of scratch memory, and of flags.
+    """
+
+    launches: tuple[Launch, ...]
+    results: tuple[tuple[tuple[int, ...], tuple[int, ...], np.dtype], ...]
+    scratch: tuple[int, ...]
+    flags: tuple[int, ...] = ()
+
+
+class Refused(Exception):
+    """A call's launches are not all that it does."""
+
+
+class _Region:
+    """A piece of memory that a call used."""
+
+    __slots__ = ("array", "before", "index", "kind", "size", "start")
+
+    def __init__(self, kind: str, index: int, array: np.ndarray, start: int, size: int):
+        self.kind, self.index, self.array, self.start, self.size = kind, index, array, start, size
+        self.before = b""
+
+    def bytes(self) -> np.ndarray:
+        return array_at(self.start, (self.size,), (1,), np.dtype(np.uint8), self.array)
+
+    def poison(self) -> None:
+        """Fill it with what no kernel computes; integers, which may be indices of scratch memory, with 0."""
+        self.bytes().fill(0xFF if self.array.dtype.kind in "fcV" else 0)
+
+
+class _Seen(NamedTuple):
+    address: int
+    arguments: bytes
+    arrays: tuple[int, ...]
+    objects: tuple[np.ndarray, ...]
+    chunks: int
+
+
+class _Call:
+    """One watched call, and everything that it touched."""
+
+    def __init__(self, function: Callable[..., Any], args: Sequence[Any]):
+        self.operands: list[np.ndarray] = []
+        self._given: list[np.ndarray] = []
+        self.args = [self._private(arg) for arg in args]
+        self.function = function
+        self.seen: list[_Seen] = []
+        self.before: dict[int, bytes] = {}
+
+    def _private(self, arg: Any) -> Any:
+        if arg.__class__ is list or arg.__class__ is tuple:
+            return type(arg)([self._private(each) for each in arg])
+        if arg.__class__ is not np.ndarray:
+            return arg
+        for mine, given in zip(self.operands, self._given, strict=True):
+            if given is arg:
+                return mine
+        size = extent(arg.shape, arg.strides, arg.itemsize)
+        block = aligned(size)
+        copy = array_at(address_of(block), arg.shape, arg.strides, arg.dtype, block)
+        if 0 not in arg.strides:
+            np.copyto(copy, arg)
+        else:  # what is repeated is written once
+            once = tuple([slice(0, 1) if stride == 0 else slice(None) for stride in arg.strides])
+            copy[once] = arg[once]
+        self.operands.append(copy)
+        self._given.append(arg)
+        return copy
+
+    def perturb(self) -> None:
+        """Give the operands other contents of the same kind: every number stays within the range of its neighbours."""
+        for array in self.operands:
+            if array.size > 1 and 0 not in array.strides:
+                array[...] = np.roll(array.reshape(-1), 1).reshape(array.shape)
+            if array.dtype.kind == "f" and 0 not in array.strides:
+                array *= array.dtype.type(0.75)
+
+    def run(self) -> None:
+        """Do the call.
+
+        Raises:
+            Refused: it declines, launches nothing, or launches what is not understood.
+        """
+        with pool.watched(self._saw):
+            made = self.function(*self.args)
+        self.results = list(made) if made.__class__ in (tuple, list) else [made]
+        if not self.seen or not all(result.__class__ is np.ndarray for result in self.results):
+            raise Refused
+        self._find_regions()
+
+    def _saw(self, address: int, arguments: bytes, chunks: int) -> None:
+        kernel = BY_ADDRESS.get(address)
+        if kernel is None or kernel.arrays is None:
+            raise Refused
+        ids = np.frombuffer(arguments, np.int64)
+        objects = tuple([ctypes.cast(int(ids[i]), ctypes.py_object).value for i in kernel.arrays])
+        for each in objects:
+            root = root_of(each)
+            if id(root) not in self.before and root.nbytes <= CONSTANT and root.flags.forc:
+                self.before[id(root)] = root.tobytes("A")
+        self.seen.append(_Seen(address, arguments, kernel.arrays, objects, chunks))
+
+    def _find_regions(self) -> None:
+        self.regions: list[_Region] = []
+        for i, array in enumerate(self.operands):
+            self.regions.append(_Region("operand", i, array, address_of(array), extent(array.shape, array.strides, array.itemsize)))
+        for i, result in enumerate(self.results):
+            size = extent(result.shape, result.strides, result.itemsize)
+            region = _Region("result", i, result, address_of(result), size)
+            if any(_overlap(region, other) for other in self.regions):
+                raise Refused  # a view of an operand, or of another result
+            self.regions.append(region)
+        for seen in self.seen:
+            for array in seen.objects:
+                if self._region_of(array) is None:
+                    root = root_of(array)
+                    region = _Region("own", len(self.regions), root, address_of(root), extent(root.shape, root.strides, root.itemsize))
+                    region.before = self.before.get(id(root), b"")
+                    if any(_overlap(region, other) for other in self.regions):
+                        raise Refused
+                    self.regions.append(region)
+
+    def _region_of(self, array: np.ndarray) -> _Region | None:
+        start = address_of(array)
+        for region in self.regions:
+            if region.start <= start < region.start + max(region.size, 1):
+                return region
+        return None
+
+    def place_of(self, array: np.ndarray) -> tuple[_Region, int]:
+        region = self._region_of(array)
+        if region is None:
+            raise Refused
+        return region, address_of(array) - region.start
+
+    def settle(self, other: _Call) -> None:
+        """Tell scratch from constants, by what changed in this call or differs from another."""
+        for mine, theirs in zip(self.regions, other.regions, strict=True):
+            if mine.kind == "own":
+                after = mine.bytes().tobytes() if mine.before else b""
+                mine.kind = "constant" if mine.before and mine.before == after == theirs.before else "scratch"
+                if mine.kind == "constant" and mine.size <= FLAG and mine.array.dtype == np.int64 and not any(mine.before):
+                    mine.kind = "flag"
+        for kind in ("scratch", "flag"):
+            for i, region in enumerate([region for region in self.regions if region.kind == kind]):
+                region.index = i
+
+    def launches(self) -> tuple[Launch, ...]:
+        made = []
+        for seen in self.seen:
+            headers = []
+            words = np.frombuffer(seen.arguments, np.int64).copy()
+            for word, array in zip(seen.arrays, seen.objects, strict=True):
+                region, offset = self.place_of(array)
+                place = Place(region.kind, region.index, offset, region.array if region.kind == "constant" else None)
+                headers.append((word, place))
+                words[word] = 0
+            made.append(Launch(seen.address, words.tobytes(), tuple(headers), seen.chunks))
+        return tuple(made)
+
+    def replay(self) -> None:
+        for region in self.regions:
+            if region.kind in ("result", "scratch"):
+                region.poison()
+        for seen in self.seen:
+            pool.launch(seen.address, seen.arguments, seen.chunks)
+
+
+def _overlap(a: _Region, b: _Region) -> bool:
+    return bool(a.size and b.size) and a.start < b.start + b.size and b.start < a.start + a.size
+
+
+def _same_launches(a: _Call, b: _Call) -> bool:
+    """Whether two calls launched the same, but for where their arrays lie."""
+    if len(a.seen) != len(b.seen) or len(a.regions) != len(b.regions):
+        return False
+    for one, two in zip(a.seen, b.seen, strict=True):
+        if one.address != two.address or one.chunks != two.chunks:
+            return False
+        words = np.frombuffer(one.arguments, np.int64) == np.frombuffer(two.arguments, np.int64)
+        words[list(one.arrays)] = True
+        if not words.all():
+            return False
+        for mine, theirs in zip(one.objects, two.objects, strict=True):
+            (region, offset), (other, other_offset) = a.place_of(mine), b.place_of(theirs)
+            if a.regions.index(region) != b.regions.index(other) or offset != other_offset:
+                return False
+    return True
+
+
+def _as_bytes(array: np.ndarray) -> bytes:
+    return array.tobytes("A")
+
+
+def _checked(function: Callable[..., Any], args: Sequence[Any], around: Callable[..., None]) -> Captured:
+    first = _Call(function, args)
+    first.run()
+    second = _Call(function, args)
+    second.perturb()
+    second.run()
+    if not _same_launches(first, second):
+        raise Refused
+    first.settle(second)
+    launches = first.launches()
+    for mine, theirs in zip(first.operands, second.operands, strict=True):
+        if 0 not in mine.strides:
+            np.copyto(mine, theirs)
+    around(first.replay)
+    for mine, theirs in zip(first.results, second.results, strict=True):
+        if mine.strides != theirs.strides or _as_bytes(mine) != _as_bytes(theirs):
+            raise Refused
+        if mine.dtype.kind not in "fcV" and mine.size and not mine.any():
+            raise Refused  # as poisoned: nothing shows that it was computed
+    results = tuple([(result.shape, result.strides, result.dtype) for result in first.results])
+    scratch, flags = (tuple([region.size for region in first.regions if region.kind == kind]) for kind in ("scratch", "flag"))
+    return Captured(launches, results, scratch, flags)
+
+
+def captured(function: Callable[..., Any], args: Sequence[Any], around: Callable[..., None]) -> Captured | None:
+    """The launches of ``function(*args)``; None where they are not all that it does.
+
+    Args:
+        function: of arrays, lists of arrays and attributes; it gets copies of the arrays.
+        around: runs the launches later, as it does here: ``around(function)``.
+    """
+    try:
+        found: Captured = run_ignoring_fp(late.alone, _checked, function, args, around)
+    except Exception as error:  # a kernel that refuses other contents has its operation's own way
+        pass_on(error)
+        return None
+    return found

@@ -1,0 +1,348 @@
+"""From a graph to launches: ``lower(graph)`` is a function that runs it without Python between kernels.
+
+The first call runs the graph node by node and makes the plan meanwhile, so that kernels are tried on arrays as the program has them; later
+calls replay the plan. A node becomes, by the first that succeeds:
+
+    element-wise nodes and groups    a kernel of their program (``elementwise``)
+    copies, joins, writes            strided copies
+    losses, products, ...            launches that ``rules`` knows
+    any other native kernel          the launches that it makes, watched and verified (``launches``)
+    everything else                  a step that Python does, with the operation's own kernel
+
+Where there are no kernels (``FLAMBEAU_KERNELS=numpy``, no llvmlite), every node is Python's step.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from ..core.arrays import native
+from ..core.arrays.kinds import host
+from ..core.calls import dispatch
+from ..core.state import run_ignoring_fp
+from ..core.tensor import Tensor, wrap
+from . import driver, rules
+from .driver import Launch, Place, Plan, Reference, Step
+from .graph import Graph, Node, Value, values_in
+from .launches import Captured
+from .planning import ALIGNMENT, Memory, address_of, array_at, extent, place
+
+__all__ = ["Lowered", "lower"]
+
+
+def lower(graph: Graph) -> Lowered:
+    """A function that runs ``graph`` by launches.
+
+    Args:
+        graph: after its passes; it is kept and must not change.
+    Returns:
+        ``run(arrays) -> arrays``: for arrays that lie as the inputs did, new arrays of the outputs. Held memory that the program wrote to is
+        written again. Any number of calls may run at a time.
+    """
+    return Lowered(graph)
+
+
+class Lowered:
+    """A graph's replay; see ``lower``.
+
+    Attributes:
+        plan: how it is run; None before the first call.
+    """
+
+    def __init__(self, graph: Graph):
+        self.graph = graph
+        self.plan: Plan | None = None
+        self._run: Callable[..., list[np.ndarray]] = self._first
+
+    def __call__(self, arrays: Sequence[np.ndarray]) -> list[np.ndarray]:
+        return self._run(arrays)
+
+    def _first(self, arrays: Sequence[np.ndarray]) -> list[np.ndarray]:
+        trial = _Trial(self.graph, arrays)
+        outputs = run_ignoring_fp(trial.run)
+        self.plan = trial.plan()
+        self._run = self.plan.run
+        return outputs
+
+
+def function_of(node: Node) -> Callable[..., list[np.ndarray]]:
+    """An operation's node as a function of arrays and attributes, by the call path of the package."""
+    op = node.op
+
+    def run(*values: Any) -> list[np.ndarray]:
+        given = [_wrapped(value) for value in values]
+        return list(dispatch.compute(op, given, dispatch.operands_of(op, given), host)[0])
+
+    return run
+
+
+def _wrapped(value: Any) -> Any:
+    if value.__class__ is np.ndarray:
+        return wrap(value)
+    if value.__class__ is list or value.__class__ is tuple:
+        return type(value)([_wrapped(each) for each in value])
+    return value
+
+
+class _Trial:
+    """One run of a graph node by node, during which its plan is made."""
+
+    def __init__(self, graph: Graph, arrays: Sequence[np.ndarray]):
+        self.graph = graph
+        self.root: dict[Value, tuple[Value, int]] = {}  # whose memory a value shows, and how many bytes from its beginning
+        self.memory: dict[Value, Memory] = {}  # by root
+        self.arrays: dict[Value, np.ndarray] = dict(zip(graph.inputs, arrays, strict=True))
+        self.steps: list[Any] = []
+        self.blocks: list[Memory] = []
+        self.flags: list[Memory] = []
+        self.constants: dict[int, Memory] = {}
+        self.places: list[Place] = []
+        self.place_of: dict[Value, int] = {}
+        self.fresh: list[Place] = []
+        self._roots()
+        self._memories()
+
+    # -- memory -------------------------------------------------------------------------------------------------------------------------
+    def _roots(self) -> None:
+        for node in self.graph.nodes:
+            if node.kind == "view":
+                root, offset = self._root(node.args[0])
+                self.root[node.outs[0]] = root, offset + node.args[1]
+            elif node.kind == "write":
+                self.root[node.outs[0]] = self._root(node.args[2])
+            elif node.kind == "call" and node.writes:
+                for out, written in zip(node.outs[-len(node.writes) :], node.writes, strict=True):
+                    self.root[out] = self._root(written)
+
+    def _root(self, value: Value) -> tuple[Value, int]:
+        return self.root.get(value, (value, 0))
+
+    def _memories(self) -> None:
+        graph = self.graph
+        for i, value in enumerate(graph.inputs):
+            self.memory[value] = Memory("given", index=i)
+        for value in graph.outputs:
+            root, _ = self._root(value)
+            if root.node is not None and root not in self.memory:
+                self.memory[root] = Memory("given", index=len(graph.inputs) + len(self.fresh))
+                self.fresh.append(Place(self.memory[root], 0, root.shape, root.strides, root.dtype))
+
+    def where(self, value: Value) -> tuple[Memory, int]:
+        """The memory of a value and its offset there."""
+        root, offset = self._root(value)
+        memory = self.memory.get(root)
+        if memory is None:
+            if root.node is None:
+                memory = Memory("held", array=root.array)
+            else:
+                memory = Memory("arena", extent(root.shape, root.strides, root.dtype.itemsize))
+                self.blocks.append(memory)
+            self.memory[root] = memory
+        return memory, offset
+
+    def scratch(self, size: int) -> Memory:
+        memory = Memory("arena", size)
+        self.blocks.append(memory)
+        return memory
+
+    def flag(self, size: int) -> Memory:
+        memory = Memory("flag", size)
+        self.flags.append(memory)
+        return memory
+
+    def constant(self, array: np.ndarray) -> Memory:
+        """The memory of a table that no launch writes."""
+        return self.constants.setdefault(id(array), Memory("held", array=array))
+
+    def reference(self, value: Value) -> Reference:
+        """What stands for a value's array in a step of Python's."""
+        if value not in self.place_of:
+            memory, offset = self.where(value)
+            self.place_of[value] = len(self.places)
+            self.places.append(Place(memory, offset, value.shape, value.strides, value.dtype))
+        return Reference(self.place_of[value])
+
+    # -- running --------------------------------------------------------------------------------------------------------------------------
+    def run(self) -> list[np.ndarray]:
+        """Run all nodes; the outputs."""
+        last: dict[Value, int] = {}
+        for i, node in enumerate(self.graph.nodes):
+            for value in node.inputs():
+                last[value] = i
+        kept = {*self.graph.outputs, *self.graph.inputs}
+        for i, node in enumerate(self.graph.nodes):
+            getattr(self, "_" + node.kind)(node)
+            for value in dict.fromkeys(node.inputs()):
+                if last[value] == i and value not in kept:
+                    self.arrays.pop(value, None)
+        return [self._own(self.array(value), value) for value in self.graph.outputs]
+
+    def _own(self, array: np.ndarray, value: Value) -> np.ndarray:
+        return array
+
+    def array(self, value: Any) -> Any:
+        """The present array of a value; arguments that are none as they are."""
+        if value.__class__ is list or value.__class__ is tuple:
+            return type(value)([self.array(each) for each in value])
+        if value.__class__ is not Value:
+            return value
+        array = self.arrays.get(value)
+        if array is None:
+            assert value.array is not None, value
+            array = self.arrays[value] = value.array
+        return array
+
+    def new(self, value: Value) -> np.ndarray:
+        """A new array for a result."""
+        memory, _ = self.where(value)
+        made = self.arrays[value] = driver.maker_of(Place(memory, 0, value.shape, value.strides, value.dtype))()
+        return made
+
+    def _view(self, node: Node) -> None:
+        value, offset, shape, strides = node.args
+        array, out = self.array(value), node.outs[0]
+        self.arrays[out] = array_at(address_of(array) + offset, tuple(shape), tuple(strides), out.dtype, array)
+
+    def _write(self, node: Node) -> None:
+        contents, part, whole = node.args
+        if not self._copies([(contents, part)], node):
+            self._python(node, lambda source, target: _into(target, source), [contents, part], ())
+        self.arrays[node.outs[0]] = self.array(whole)
+
+    def _call(self, node: Node) -> None:
+        count = len(node.outs) - len(node.writes)
+        special = rules.call_rule(node)
+        if special is None or not special(self, node):
+            function = node.op if not count else _several(node.op)
+            self._python(node, function, node.args, node.outs[:count])
+        for out, written in zip(node.outs[count:], node.writes, strict=True):
+            self.arrays[out] = self.array(written)
+
+    def _group(self, node: Node) -> None:
+        inputs = list(dict.fromkeys(node.inputs()))
+        if not (native.switch.on and self.program(rules.program_of(node.members, inputs, tuple(node.outs)), inputs, node.outs, node)):
+            for member in node.members:
+                self._op(member)
+
+    def _op(self, node: Node) -> None:
+        if native.switch.on and rules.by_rule(self, node):
+            return
+        self._python(node, function_of(node), node.args, node.outs)
+
+    def _python(self, node: Node, function: Callable[..., Any], args: Sequence[Any], outs: Sequence[Value]) -> None:
+        made = function(*[self.array(arg) for arg in args])
+        if made is not None:
+            for out, array in zip(outs, made, strict=True):
+                np.copyto(self.new(out), array, "unsafe")
+        self._step(function, [_referred(arg, self.reference) for arg in args], outs, node, list(values_in(args)))
+
+    # -- launches ---------------------------------------------------------------------------------------------------------------------------
+    def launch(self, node: Node, address: int, words: bytes, headers: Sequence[tuple[int, Memory, int, np.ndarray]], chunks: int) -> None:
+        """Run a launch now, and put it into the plan.
+
+        Args:
+            headers: places among the arguments, the memory that goes there, the offset in it, and an array that shows it now.
+        """
+        packed = np.frombuffer(words, np.int64).copy()
+        for word, memory, _, array in headers:
+            packed[word] = id(array)
+            memory.use(len(self.steps))
+        step = Launch(address, words, tuple([(word, memory, offset) for word, memory, offset, _ in headers]), chunks, node)
+        self.steps.append(step)
+        if driver.uses_blas(step):
+            driver.alone(driver.pool.launch, address, packed.tobytes(), chunks)
+        else:
+            driver.pool.launch(address, packed.tobytes(), chunks)
+
+    def program(self, program: Any, inputs: Sequence[Value], outputs: Sequence[Value], node: Node) -> bool:
+        """Run the program of element-wise nodes; False where there is no kernel for how its arrays lie."""
+        return program is not None and rules.run_program(self, program, inputs, outputs, node)
+
+    def _copies(self, pairs: Sequence[tuple[Value, Value]], node: Node) -> bool:
+        return native.switch.on and rules.copy_values(self, pairs, node)
+
+    def captured(self, node: Node, found: Captured) -> None:
+        """Run the launches of a native kernel."""
+        operands = list(dict.fromkeys(node.inputs()))
+        for out in node.outs:
+            self.new(out)
+        own = {"scratch": [(self.scratch(size), np.empty(size, np.uint8)) for size in found.scratch]}
+        own["flag"] = [(self.flag(size), np.zeros(size // 8, np.int64)) for size in found.flags]
+        for launch in found.launches:
+            headers = []
+            for word, (kind, index, offset, constant) in launch.headers:
+                if constant is not None:
+                    memory, begin, array = self.constant(constant), 0, constant
+                elif kind in own:
+                    (memory, array), begin = own[kind][index], 0
+                else:
+                    value = operands[index] if kind == "operand" else node.outs[index]
+                    (memory, begin), array = self.where(value), self.array(value)
+                shown = array if not offset else array_at(address_of(array) + offset, (1,), (1,), np.dtype(np.uint8), array)
+                headers.append((word, memory, begin + offset, shown))
+            self.launch(node, launch.address, launch.words, headers, launch.chunks)
+        if found.flags:
+            self.retry(node, own["flag"])
+
+    def retry(self, node: Node, flags: Sequence[tuple[Memory, np.ndarray]]) -> None:
+        """Where launches have set a flag, the operation's own way raises the error, or does what they could not."""
+        function = function_of(node)
+
+        def again(noted: list[np.ndarray], *args: Any) -> list[np.ndarray] | None:
+            if not any([flag.any() for flag in noted]):
+                return None
+            for flag in noted:
+                flag.fill(0)
+            return function(*args)
+
+        made = again([array for _, array in flags], *[self.array(arg) for arg in node.args])
+        for out, array in zip(node.outs, made or (), strict=False):
+            np.copyto(self.array(out), array, "unsafe")
+        noted = []
+        for memory, array in flags:
+            noted.append(Reference(len(self.places)))
+            self.places.append(Place(memory, 0, array.shape, array.strides, array.dtype))
+        args = [noted, *[_referred(arg, self.reference) for arg in node.args]]
+        self._step(again, args, node.outs, node, list(node.inputs()))
+        for memory, _ in flags:
+            memory.use(len(self.steps) - 1)
+
+    def _step(self, function: Any, args: Sequence[Any], outs: Sequence[Value], node: Node, inputs: Sequence[Value]) -> None:
+        self.steps.append(Step(function, tuple(args), tuple([self.reference(out) for out in outs]), node))
+        for value in (*inputs, *outs):
+            self.where(value)[0].use(len(self.steps) - 1)
+
+    def plan(self) -> Plan:
+        for value in self.graph.outputs:
+            self.reference(value)
+        outputs = [self.place_of[value] for value in self.graph.outputs]
+        total = place([block for block in self.blocks if block.first >= 0])
+        for i, memory in enumerate(self.flags):
+            memory.offset = total + ALIGNMENT * i
+        sizes = total, ALIGNMENT * len(self.flags)
+        return Plan(self.steps, self.places, sizes, len(self.graph.inputs), self.fresh, outputs)
+
+
+def _into(target: np.ndarray, source: np.ndarray) -> None:
+    np.copyto(target, source, "unsafe")
+
+
+def _several(function: Callable[..., Any]) -> Callable[..., Any]:
+    """A call's results as a list."""
+
+    def run(*args: Any) -> list[np.ndarray]:
+        made = function(*args)
+        return list(made) if made.__class__ in (tuple, list) else [np.asarray(made)]
+
+    return run
+
+
+def _referred(arg: Any, reference: Callable[[Value], Reference]) -> Any:
+    if arg.__class__ is Value:
+        return reference(arg)
+    if arg.__class__ is list or arg.__class__ is tuple:
+        return type(arg)([_referred(each, reference) for each in arg])
+    return arg

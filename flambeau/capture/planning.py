@@ -1,0 +1,112 @@
+"""Where the values of a graph lie: who needs which memory for how long, and one arena in which blocks are used again.
+
+    step       0    1    2    3    4
+    a        [=========]                 a and c are never alive together, so that c
+    b             [==============]       begins where a did; b lies beside both
+    c                       [====]
+
+Blocks are placed from the largest to the smallest, each at the lowest address that no block has which is alive at the same time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+
+ALIGNMENT = 64  # bytes: a cache line, and the widest register
+
+
+class Memory:
+    """A piece of memory that steps read and write.
+
+    Attributes:
+        kind: 'arena' (a block of the arena, of ``size`` bytes, for steps ``first`` to ``last``, at ``offset``), 'held' (that of ``array``),
+            'flag' (zeros of the arena's own that launches may set, at ``offset`` behind the blocks), 'given' (that of array number ``index`` of a call: an input, or what a call makes anew for an output).
+    """
+
+    __slots__ = ("array", "first", "index", "kind", "last", "offset", "size")
+
+    def __init__(self, kind: str, size: int = 0, array: np.ndarray | None = None, index: int = -1):
+        self.kind, self.size, self.array, self.index = kind, size, array, index
+        self.first = self.last = self.offset = -1
+
+    def use(self, step: int) -> None:
+        """Note that a step reads or writes it."""
+        if self.first < 0:
+            self.first = step
+        self.last = max(self.last, step)
+
+    def __repr__(self) -> str:
+        return f"<{self.kind} memory: {self.size} bytes, steps {self.first} to {self.last}>"
+
+
+def rounded(size: int) -> int:
+    return max(-(-size // ALIGNMENT), 1) * ALIGNMENT
+
+
+def place(blocks: Iterable[Memory]) -> int:
+    """Give each block of an arena its offset; bytes that the arena needs."""
+    total = 0
+    placed: list[Memory] = []  # by offset
+    for block in sorted(blocks, key=lambda block: (-block.size, block.first)):
+        size, first, last = rounded(block.size), block.first, block.last
+        at = 0
+        for other in placed:
+            if other.first <= last and first <= other.last:
+                if other.offset - at >= size:
+                    break
+                at = max(at, other.offset + rounded(other.size))
+        block.offset = at
+        total = max(total, at + size)
+        place_of = next((i for i, other in enumerate(placed) if other.offset > at), len(placed))
+        placed.insert(place_of, block)
+    return total
+
+
+def extent(shape: tuple[int, ...], strides: tuple[int, ...], itemsize: int) -> int:
+    """Bytes from an array's first element to the end of its last."""
+    if 0 in shape:
+        return 0
+    return sum((n - 1) * stride for n, stride in zip(shape, strides, strict=True)) + itemsize
+
+
+class _Interface:
+    """What NumPy makes an array of, which keeps ``owner`` alive."""
+
+    __slots__ = ("__array_interface__", "owner")
+
+    def __init__(self, interface: dict[str, Any], owner: Any):
+        self.__array_interface__, self.owner = interface, owner
+
+
+def array_at(address: int, shape: tuple[int, ...], strides: tuple[int, ...], dtype: np.dtype, owner: Any) -> np.ndarray:
+    """An array of memory that belongs to ``owner``; ``strides`` in bytes."""
+    interface = {"data": (address, False), "shape": shape, "strides": strides, "typestr": dtype.str, "version": 3}
+    if dtype.isbuiltin == 1:
+        return np.asarray(_Interface(interface, owner))
+    interface["typestr"] = f"|V{dtype.itemsize}"  # a dtype that NumPy has no letters for, such as bfloat16
+    return np.asarray(_Interface(interface, owner)).view(dtype)
+
+
+def address_of(array: np.ndarray) -> int:
+    return array.__array_interface__["data"][0]
+
+
+def root_of(array: np.ndarray) -> np.ndarray:
+    """The array whose memory a view shows."""
+    while True:
+        base = array.base
+        if base.__class__ is not np.ndarray:
+            base = getattr(base, "base", None)  # as_strided puts an object of its own between
+            if base.__class__ is not np.ndarray:
+                return array
+        array = base
+
+
+def aligned(size: int) -> np.ndarray:
+    """Bytes that begin at a multiple of ``ALIGNMENT``."""
+    block = np.empty(size + ALIGNMENT, np.uint8)
+    start = -address_of(block) % ALIGNMENT
+    return block[start : start + size]

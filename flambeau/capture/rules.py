@@ -1,0 +1,310 @@
+"""How single operations become launches: programs, strided copies, products, and native kernels of any other kind."""
+
+from __future__ import annotations
+
+import math
+import struct
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ..core.arrays import native
+from ..core.calls.casting import cast_array, cast_operands
+from ..core.calls.interruption import pass_on
+from ..kernels.compiler.expression import Program, Untraceable
+from ..kernels.compiler.language import ELEMENTS, register_element
+from ..kernels.compiler.pool import pool
+from ..kernels.families import gemm, loss
+from ..kernels.families.blas import alone
+from ..kernels.families.pointwise import fixed
+from ..kernels.families.rows import NOTHING, float_element, rows_per_chunk, wide_dtype
+from . import elementwise
+from .elementwise import Layout, Run, layout_of
+from .graph import Node, Value
+from .launches import Captured, Refused, captured
+from .planning import Memory, extent
+
+if TYPE_CHECKING:
+    from .lowering import _Trial as Trial
+
+
+def program_of(members: Sequence[Node], inputs: Sequence[Value], outputs: Sequence[Value]) -> Program | None:
+    """The program of element-wise nodes; None where there is none."""
+    try:
+        return elementwise.program_of(members, inputs, outputs)
+    except Untraceable:
+        return None
+
+
+def by_rule(trial: Trial, node: Node) -> bool:
+    """Run an operation's node by launches; False where nothing was done."""
+    if elementwise.has_program(node):
+        inputs = list(dict.fromkeys(node.inputs()))
+        if run_program(trial, program_of([node], inputs, node.outs), inputs, node.outs, node):
+            return True
+    rule = RULES.get(node.op.key)
+    if rule is not None and rule(trial, node):
+        return True
+    found = _captured(trial, node)
+    if found is not None:
+        trial.captured(node, found)
+    return found is not None
+
+
+# -- programs and copies ----------------------------------------------------------------------------------------------------------------
+def run_program(trial: Trial, program: Program | None, inputs: Sequence[Value], outputs: Sequence[Value], node: Node) -> bool:
+    """Run a program; False where there is no kernel for how its arrays lie."""
+    if program is None:
+        return False
+    reads, writes = tuple([layout_of(value) for value in inputs]), tuple([layout_of(value) for value in outputs])
+    runs = elementwise.runs_of(program, reads, writes)
+    if runs is None:
+        return False
+    operands = [(*trial.where(value), trial.array(value)) for value in inputs]
+    for out in outputs:
+        operands.append((*trial.where(out), trial.new(out)))
+    for copied in elementwise.scratch_of(reads, writes):
+        if copied is not None:
+            size = extent(copied.shape, copied.strides, copied.dtype.itemsize)
+            operands.append((trial.scratch(size), 0, np.empty(size, np.uint8)))
+    for run in runs:
+        launch_run(trial, run, operands, node)
+    return True
+
+
+def launch_run(trial: Trial, run: Run, operands: Sequence[tuple[Memory, int, np.ndarray]], node: Node) -> None:
+    """Launch a run whose arrays are numbered as ``operands``: memory, offset in it, an array that shows it now."""
+    headers = []
+    for word, which in run.arrays:
+        if which.__class__ is np.ndarray:
+            headers.append((word, trial.constant(which), 0, which))
+        else:
+            headers.append((word, *operands[which]))
+    trial.launch(node, run.address, struct.pack("=" + run.slots, *run.words), headers, run.chunks)
+
+
+def copy_values(trial: Trial, pairs: Sequence[tuple[Value, Value]], node: Node, layouts: Sequence[Layout] | None = None) -> bool:
+    """Copy values to others (broadcast); False where there is no kernel for one of them, and nothing was done.
+
+    Args:
+        layouts: those of the targets where only a part of each is written, which begins where the target does.
+    """
+    runs = []
+    for i, (source, target) in enumerate(pairs):
+        if trial.where(source)[0] is trial.where(target)[0]:
+            return False  # they may overlap
+        run = elementwise.copy_run(layout_of(source), layout_of(target) if layouts is None else layouts[i], 0, 1)
+        if run is None and target.size:
+            return False
+        runs.append(run)
+    for run, (source, target) in zip(runs, pairs, strict=True):
+        if run is not None:
+            operands = [(*trial.where(source), trial.array(source)), (*trial.where(target), trial.array(target))]
+            launch_run(trial, run, operands, node)
+    return True
+
+
+def _copied(trial: Trial, node: Node) -> bool:
+    """A result with the elements of the first operand in their order."""
+    source, out = next(node.inputs()), node.outs[0]
+    if source.dtype != out.dtype or source.size != out.size:
+        return False
+    if source.shape != out.shape:
+        steps = [step * out.dtype.itemsize for step in elementwise.row_major(source.shape)]
+        if [step * out.dtype.itemsize for step in elementwise.row_major(out.shape)] != list(out.strides):
+            return False
+        layout = Layout(source.shape, tuple(steps), out.dtype)
+    else:
+        layout = layout_of(out)
+    run = elementwise.copy_run(layout_of(source), layout, 0, 1)
+    if run is None:
+        return False
+    operands = [(*trial.where(source), trial.array(source)), (*trial.where(out), trial.new(out))]
+    launch_run(trial, run, operands, node)
+    return True
+
+
+# -- native kernels -----------------------------------------------------------------------------------------------------------------------
+_found: dict[Any, Captured | None] = {}  # by operation, layouts and attributes
+_STRUCTURED = frozenset(("offsets", "crow_indices", "ccol_indices", "lengths", "cu_seqlens", "row_splits", "sizes"))
+
+
+def _captured(trial: Trial, node: Node) -> Captured | None:
+    """The launches of an operation's native kernel, found once for all nodes that look alike."""
+    function = _native_function(node)
+    if function is None:
+        return None
+    args = [trial.array(arg) for arg in node.args]
+    try:
+        key = (node.op, node.dtypes, pool.threads, tuple(_looks(node)))
+        return _found[key]
+    except KeyError:
+        pass
+    except TypeError as error:  # an attribute that cannot be hashed
+        pass_on(error)
+        key = None
+    found = captured(function, args, alone)
+    if found is not None and any(
+        (out.shape, out.strides, out.dtype) != result for out, result in zip(node.outs, found.results, strict=True)
+    ):
+        found = None
+    if key is not None:
+        _found[key] = found
+    return found
+
+
+def _looks(node: Node) -> list[Any]:
+    """What a kernel's launches depend on: layouts, which operands are the same, attributes."""
+    numbers: dict[Value, int] = {}
+    looks: list[Any] = []
+
+    def look(arg: Any) -> Any:
+        if arg.__class__ is Value:
+            return numbers.setdefault(arg, len(numbers)), arg.shape, arg.strides, arg.dtype
+        if arg.__class__ is list or arg.__class__ is tuple:
+            return tuple([look(each) for each in arg])
+        return fixed(arg)
+
+    looks += [look(arg) for arg in node.args]
+    looks += [(out.shape, out.strides, out.dtype) for out in node.outs]
+    return looks
+
+
+def _native_function(node: Node) -> Callable[..., list[np.ndarray]] | None:
+    """The native kernel of an operation as a function of recorded arguments, which raises ``Refused`` where it declines."""
+    op, (compute, result) = node.op, node.dtypes
+    if not op.elementwise and (op.is_view or native.find(op.key) is None):
+        return None
+    if op.key in _BY_VALUES or any(value.dtype.kind in "iub" and not value.shape for value in node.inputs()):
+        return None  # a whole number of no dimensions may be looked at, and no other one can be tried in its place
+    if any(name in _STRUCTURED and values for name, values in zip(op.names, node.args, strict=False) if values.__class__ is Value):
+        return None
+    kernel = KERNELS.get(op.key) or (None if op.elementwise else native.find(op.key))
+
+    def run(*values: Any) -> list[np.ndarray]:
+        if kernel is None:
+            made = native.run_elementwise(op, list(values), compute, result)
+        else:
+            made = kernel(*(values if compute is None else cast_operands(op, values, compute)))
+        if made is None:
+            raise Refused
+        several = list(made) if made.__class__ in (tuple, list) else [made]
+        if result is not None:
+            several = [cast_array(each, result) if each.dtype == compute.numpy else each for each in several]
+        return several
+
+    return run
+
+
+# -- losses of classes --------------------------------------------------------------------------------------------------------------------
+def launch_kernel(trial: Trial, node: Node, kernel: Any, chunks: int, arrays: Sequence[tuple[Memory, int, np.ndarray]], *numbers: Any) -> None:
+    """Launch a kernel whose first arguments are arrays: memory, offset in it, an array that shows it now."""
+    headers = [(i, *operand) for i, operand in enumerate(arrays)]
+    trial.launch(node, kernel.address, kernel.pack(*[0] * len(arrays), *numbers), headers, chunks)
+
+
+class _Classes:
+    """The operands of a loss of classes, as its kernels take them; ``fit`` says whether they do."""
+
+    def __init__(self, trial: Trial, node: Node, scores: Value, target: Value, weight: Value | None, ignore: int):
+        self.trial, self.node, self.scores, self.target, self.weight, self.ignore = trial, node, scores, target, weight, ignore
+        self.element = float_element(scores.dtype) or ""
+        shape = scores.shape
+        self.view = (shape[0], shape[1], math.prod(shape[2:])) if len(shape) > 1 else (0, 0, 0)
+
+    def fit(self) -> bool:
+        """Whether the kernels take them."""
+        wide = register_element(self.element) if self.element else ""
+        return (
+            bool(self.element and self.scores.size and self.target.size)
+            and self.target.dtype == np.int64
+            and self.target.shape == (self.scores.shape[0], *self.scores.shape[2:])
+            and all(is_row_major(value) for value in (self.scores, self.target))
+            and (self.weight is None or (is_row_major(self.weight) and ELEMENTS[self.weight.dtype] == wide))
+        )
+
+    def operand(self, value: Value) -> tuple[Memory, int, np.ndarray]:
+        return (*self.trial.where(value), self.trial.array(value))
+
+    def scratch(self, count: int, dtype: Any = None) -> tuple[Memory, int, np.ndarray]:
+        array = np.empty(count, dtype or wide_dtype(self.element))
+        return self.trial.scratch(array.nbytes), 0, array
+
+    @property
+    def weights(self) -> tuple[Memory, int, np.ndarray]:
+        return (self.trial.constant(NOTHING), 0, NOTHING) if self.weight is None else self.operand(self.weight)
+
+    def rows(self, kernel: Any, arrays: Sequence[Any], *numbers: Any, few: int = 0) -> None:
+        units, per = rows_per_chunk(self.element, self.view, few)
+        launch_kernel(self.trial, self.node, kernel, -(-units // per), arrays, *numbers, *self.view[1:], units, per)
+
+
+def _class_loss(has_scores: bool, trial: Trial, node: Node) -> bool:
+    """Cross entropy or the likelihood of classes, reduced."""
+    scores, target, weight, reduction, ignore = node.args
+    classes = _Classes(trial, node, scores, target, weight, int(ignore))
+    if reduction not in ("mean", "sum") or not classes.fit():
+        return False
+    n, across = target.size, classes.view[2] > 1
+    losses, factors, flags, wrong = classes.scratch(n), classes.scratch(n), classes.scratch(2, np.int64), classes.scratch(1, np.int64)
+    result = (*trial.where(node.outs[0]), trial.new(node.outs[0]))
+    kernel = loss.class_losses(classes.element, across, has_scores, weight is not None, False)
+    few = 0 if has_scores else 1 + n // 16384
+    classes.rows(kernel, (classes.operand(scores), classes.operand(target), classes.weights, losses, factors, flags), int(ignore), 0.0, few=few)
+    mean = loss.mean_of_classes(classes.element, reduction)
+    launch_kernel(trial, node, mean, 1, (losses, factors, classes.operand(target), result, wrong), n, classes.view[1], int(ignore))
+    trial.retry(node, [(wrong[0], wrong[2])])
+    return True
+
+
+def _class_slope(trial: Trial, node: Node) -> bool:
+    """The gradient of cross entropy, reduced."""
+    grad, scores, target, weight, reduction, ignore = node.args
+    classes = _Classes(trial, node, scores, target, weight, int(ignore))
+    if reduction not in ("mean", "sum") or not classes.fit() or grad.size != 1 or grad.dtype != scores.dtype:
+        return False
+    across, share = classes.view[2] > 1, classes.operand(grad)
+    if reduction == "mean":
+        divided = classes.scratch(1)
+        kernel = loss.share_of_class(classes.element, weight is not None)
+        launch_kernel(
+            trial, node, kernel, 1, (share, classes.operand(target), classes.weights, divided), target.size, classes.view[1], int(ignore)
+        )
+        share = divided
+    elif register_element(classes.element) != classes.element:
+        return False
+    result = (*trial.where(node.outs[0]), trial.new(node.outs[0]))
+    kernel = loss.class_slopes(classes.element, across, True, weight is not None, False, True)
+    arrays = classes.operand(scores), classes.operand(target), classes.weights, share, result
+    classes.rows(kernel, arrays, int(ignore), 0.0, 0.0)
+    return True
+
+
+def is_row_major(value: Value) -> bool:
+    steps = [step * value.dtype.itemsize for step in elementwise.row_major(value.shape)]
+    return all(n == 1 or step == stride for n, step, stride in zip(value.shape, steps, value.strides, strict=True))
+
+
+# Native kernels that take operands of any size when they are asked so.
+KERNELS: dict[str, Callable[..., Any]] = {
+    "matmul": partial(gemm.matmul, least=0),
+    "mm": partial(gemm.mm, least=0),
+    "bmm": partial(gemm.bmm, least=0),
+    "nn.functional.linear": partial(gemm.linear, least=0),
+}
+# Operations with another way than their own kernel's.
+RULES: dict[str, Callable[[Any, Node], bool]] = {
+    **dict.fromkeys(("clone", "_contiguous", "contiguous", "reshape", "_reshaped_copy"), _copied),
+    "nn.functional._cross_entropy": partial(_class_loss, True),
+    "nn.functional._nll_loss": partial(_class_loss, False),
+    "nn.functional._cross_entropy_backward": _class_slope,
+}
+# Operations whose kernels look at values before or after their launches.
+_BY_VALUES = frozenset(("_index_reduce", "_scatter_reduce", "nn.functional._binary_cross_entropy", "_incomplete_gamma", "_var", "_std"))
+
+
+def call_rule(node: Node) -> Callable[[Trial, Node], bool] | None:
+    """What makes launches of a call; None where Python does it."""
+    return None
