@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..core.arrays import native
+from ..core.arrays.kinds import call_kernel
 from ..core.calls.casting import cast_array, cast_operands
 from ..core.calls.interruption import pass_on
 from ..kernels.compiler.expression import Program, Untraceable
@@ -175,19 +176,20 @@ def _looks(node: Node) -> list[Any]:
 def _native_function(node: Node) -> Callable[..., list[np.ndarray]] | None:
     """The native kernel of an operation as a function of recorded arguments, which raises ``Refused`` where it declines."""
     op, (compute, result) = node.op, node.dtypes
-    if not op.elementwise and (op.is_view or native.find(op.key) is None):
+    if not op.elementwise and (op.is_view or (native.find(op.key) is None and op.key not in _OF_PARTS)):
         return None
     if op.key in _BY_VALUES or any(value.dtype.kind in "iub" and not value.shape for value in node.inputs()):
         return None  # a whole number of no dimensions may be looked at, and no other one can be tried in its place
     if any(name in _STRUCTURED and values for name, values in zip(op.names, node.args, strict=False) if values.__class__ is Value):
         return None
-    kernel = KERNELS.get(op.key) or (None if op.elementwise else native.find(op.key))
+    kernel = KERNELS.get(op.key) or (None if op.elementwise else native.find(op.key) or partial(call_kernel, op.kernel, op))
 
     def run(*values: Any) -> list[np.ndarray]:
         if kernel is None:
             made = native.run_elementwise(op, list(values), compute, result)
         else:
-            made = kernel(*(values if compute is None else cast_operands(op, values, compute)))
+            given = list(values) if compute is None else cast_operands(op, values, compute)
+            made = kernel(given) if op.key in _OF_PARTS else kernel(*given)
         if made is None:
             raise Refused
         several = list(made) if made.__class__ in (tuple, list) else [made]
@@ -301,6 +303,8 @@ RULES: dict[str, Callable[[Any, Node], bool]] = {
     "nn.functional._nll_loss": partial(_class_loss, False),
     "nn.functional._cross_entropy_backward": _class_slope,
 }
+# Operations that are made of parts with native kernels, and look at no values between them.
+_OF_PARTS = frozenset(("convolution",))
 # Operations whose kernels look at values before or after their launches.
 _BY_VALUES = frozenset(("_index_reduce", "_scatter_reduce", "nn.functional._binary_cross_entropy", "_incomplete_gamma", "_var", "_std"))
 

@@ -20,6 +20,7 @@ from ...core.arrays.native import native
 from ..compiler.build import kernel
 from ..compiler.language import Builder, Value, register_element
 from ..compiler.memory import empty
+from .reduction import reduce
 from .rows import NOTHING, Place, Row, as_parameter, float_element, rows, rows_per_chunk, run, wide_dtype
 
 _TILE = 128  # elements that a row with parameters along it should have at least; shorter ones are taken several at once
@@ -451,7 +452,8 @@ def _layer_backward(
     given = np.ascontiguousarray(grad), np.ascontiguousarray(input), as_parameter(weight, element), mean, variance
     run(layer_slope(element, centred, weight is not None), element, view, *given, result, sums[0], sums[-1], float(eps), chunks=_PARTS)
     dtype, shape = (input.dtype, (width,)) if weight is None else (weight.dtype, weight.shape)
-    return result, *[np.add.reduce(partial, 0).astype(dtype, copy=False).reshape(shape) for partial in sums]
+    totals = [reduce("sum", partial, 0) if partial.size else np.add.reduce(partial, 0) for partial in sums]
+    return result, *[total.astype(dtype, copy=False).reshape(shape) for total in totals]
 
 
 @native("nn.functional._layer_norm")

@@ -1,0 +1,173 @@
+"""Element-wise nodes of one shape as groups, each of which one kernel computes.
+
+A node joins the group of what it is computed from if nothing outside lies between them, for a group runs as one:
+
+    a = exp(x)          b may not join a's group if c is outside of it: the group would have to
+    c = sum(a)          run before c and after it
+    b = a / c
+
+What lies between is seen in sets of ancestors, one bit a node, kept for whole groups. A write counts as a reader of all that reads the
+memory as it was, so that nothing moves across it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from .elementwise import has_program
+from .graph import Graph, Node, Value
+
+__all__ = ["fused", "ordered", "predecessors"]
+
+LARGEST = 24  # members of a group
+ARRAYS = 14  # that a group reads and writes: each is a stream of memory that the processor has to follow
+
+
+def fused(graph: Graph) -> Graph:
+    """The graph with groups of element-wise nodes.
+
+    Args:
+        graph: it stays as it is.
+    """
+    graph = graph.copy()
+    groups = _Groups(graph).found()
+    if not groups:
+        return graph
+    users, outputs = graph.users(), set(graph.outputs)
+    instead: dict[Node, Node] = {}
+    for members in groups:
+        inside = set(members)
+        made = {node.outs[0] for node in members}
+        args = dict.fromkeys(value for node in members for value in node.inputs() if value not in made)
+        outs = [
+            node.outs[0] for node in members if node.outs[0] in outputs or any(user not in inside for user in users.get(node.outs[0], ()))
+        ]
+        group = Node("group", None, args, outs, members=tuple(members))
+        instead.update(dict.fromkeys(members, group))
+    return ordered(graph.with_nodes(dict.fromkeys(instead.get(node, node) for node in graph.nodes)))
+
+
+def predecessors(graph: Graph) -> dict[Node, list[Node]]:
+    """The nodes that must run before each: what makes its operands, readers of memory that it overwrites, earlier calls and writes.
+
+    Nodes may stand in any order but for calls and writes: who reads memory as it was names its value before the write.
+    """
+    maker = {out: node for node in graph.nodes for out in node.outs}
+    shown = {node.outs[0]: node.args[0] for node in graph.nodes if node.kind == "view"}
+
+    def memory(value: Value) -> Value:
+        while value in shown:
+            value = shown[value]
+        return value
+
+    readers: dict[Value, list[Node]] = {}
+    for node in graph.nodes:
+        for value in node.inputs():
+            readers.setdefault(memory(value), []).append(node)
+    found: dict[Node, list[Node]] = {}
+    pinned: Node | None = None
+    for node in graph.nodes:
+        before = dict.fromkeys(maker[value] for value in node.inputs() if value in maker)
+        for old in node.overwritten:
+            before.update(dict.fromkeys(readers.get(memory(old), ())))
+        if node.kind in ("write", "call"):
+            if pinned is not None:
+                before[pinned] = None
+            pinned = node
+        before.pop(node, None)
+        found[node] = list(before)
+    return found
+
+
+class _Groups:
+    """The search for groups, node by node in the program's order."""
+
+    def __init__(self, graph: Graph):
+        self.graph = graph
+        self.before = predecessors(graph)
+        self.bit = {node: 1 << i for i, node in enumerate(graph.nodes)}
+        self.above: dict[Node, int] = {}  # ancestors of a node; for the members of a group those of all of them
+        self.group: dict[Node, list[Node]] = {}
+
+    def found(self) -> list[list[Node]]:
+        """Groups of two nodes and more."""
+        for node in self.graph.nodes:
+            above = 0
+            for other in self.before[node]:
+                above |= self.bit[other] | self.above[other]
+            self.above[node] = above
+            if has_program(node) and node.outs[0].size:
+                self._join(node)
+        groups = {id(members): members for members in self.group.values()}
+        return [members for members in groups.values() if len(members) > 1]
+
+    def _join(self, node: Node) -> None:
+        members = self.group[node] = [node]
+        for other in self.before[node]:
+            theirs = self.group.get(other)
+            if theirs is None or theirs is members or not _alike(theirs[0], node):
+                continue
+            both = theirs + members if theirs is not members else members
+            if len(both) <= LARGEST and _arrays_of(both) <= ARRAYS and self._closed(both):
+                members = self._unite(both)
+
+    def _closed(self, members: Sequence[Node]) -> bool:
+        """Whether no path leads out of these nodes and back into them."""
+        inside = self._bits(members)
+        for node in members:
+            for other in self.before[node]:
+                if not self.bit[other] & inside and self.above[other] & inside:
+                    return False
+        return True
+
+    def _bits(self, members: Iterable[Node]) -> int:
+        bits = 0
+        for node in members:
+            bits |= self.bit[node]
+        return bits
+
+    def _unite(self, members: list[Node]) -> list[Node]:
+        members = sorted(members, key=self.bit.__getitem__)
+        inside, above = self._bits(members), 0
+        for node in members:
+            above |= self.above[node]
+        above &= ~inside
+        for node in members:
+            self.group[node] = members
+            self.above[node] = above
+        for node, own in self.above.items():  # whatever needs one member now needs what any of them needs
+            if own & inside:
+                self.above[node] = own | above | inside
+        for node in members:
+            self.above[node] = above
+        return members
+
+
+def _alike(a: Node, b: Node) -> bool:
+    return a.outs[0].shape == b.outs[0].shape and a.outs[0].strides == b.outs[0].strides
+
+
+def _arrays_of(members: Sequence[Node]) -> int:
+    """How many arrays a group reads from outside, and one that it writes."""
+    made = {node.outs[0] for node in members}
+    return len({value for node in members for value in node.inputs() if value not in made}) + 1
+
+
+def ordered(graph: Graph) -> Graph:
+    """The same nodes, each after all that must run before it, otherwise in the order that they have."""
+    before = predecessors(graph)
+    done: set[Node] = set()
+    kept: list[Node] = []
+    for first in graph.nodes:
+        stack = [(first, False)]
+        while stack:
+            node, is_ready = stack.pop()
+            if node in done:
+                continue
+            if is_ready:
+                done.add(node)
+                kept.append(node)
+                continue
+            stack.append((node, True))
+            stack.extend((other, False) for other in before[node] if other not in done)
+    return graph.with_nodes(kept)
