@@ -1,6 +1,6 @@
 """Running a plan: arenas, tables of launches, and the function that a call goes through.
 
-A plan says which launches there are and which memory each of them names. An *arena* is one copy of everything that a call in flight changes:
+A plan says which launches there are and which memory each of them names. An *arena* is a copy of all that a call in flight changes:
 
     block      the values, at the offsets that ``planning`` gave
     headers    for each place in memory what a kernel reads of a NumPy array: its class, and the address of its data
@@ -154,7 +154,9 @@ class Plan:
         outputs: the places of the results.
     """
 
-    def __init__(self, steps: Sequence[Any], places: list[Place], sizes: tuple[int, int], given: int, fresh: list[Place], outputs: list[int]):
+    def __init__(
+        self, steps: Sequence[Any], places: list[Place], sizes: tuple[int, int], given: int, fresh: list[Place], outputs: list[int]
+    ):
         self.steps, self.places, self.given, self.fresh, self.outputs = steps, places, given, fresh, outputs
         self.arena_bytes, self.flag_bytes = sizes
         self.header_of: dict[tuple[Memory, int], int] = {}
@@ -215,7 +217,7 @@ class Plan:
 
         def written(arg: Any, key: str) -> str:
             if arg.__class__ is Reference:
-                return self._name(arg.index, given, scope)
+                return self._name(arg.number, given, scope)
             if arg.__class__ is list or arg.__class__ is tuple:
                 parts = [written(each, f"{key}_{i}") for i, each in enumerate(arg)]
                 return f"[{', '.join(parts)}]" if arg.__class__ is list else f"({', '.join(parts)}{',' if len(parts) == 1 else ''})"
@@ -225,7 +227,7 @@ class Plan:
         call = f"f{number}({', '.join(written(arg, f'a{number}_{i}') for i, arg in enumerate(step.args))})"
         if not step.outs:
             return [call]
-        outs = [self._name(reference.index, given, scope) for reference in step.outs]
+        outs = [self._name(reference.number, given, scope) for reference in step.outs]
         return [f"made = {call}", "if made is not None:", *[f"    copyto({out}, made[{i}], 'unsafe')" for i, out in enumerate(outs)]]
 
     def _name(self, index: int, given: list[str], scope: dict[str, Any]) -> str:
@@ -242,9 +244,9 @@ class Plan:
 
 
 class Reference(NamedTuple):
-    """Stands for the array of a plan's place number ``index`` among arguments."""
+    """Stands for the array of one of the plan's places among arguments."""
 
-    index: int
+    number: int
 
 
 def viewed(array: np.ndarray, place: Place) -> np.ndarray:

@@ -1,13 +1,13 @@
 """What a native kernel launches: found by watching one call, believed only if the launches alone give the results.
 
-A function of arrays (a native kernel's) is called with private copies of its operands. Each launch names arrays by ``id``; what they show is
-one of four things, by where it lies:
+A function of arrays (a native kernel's) is called with private copies of its operands. Each launch names arrays by ``id``; what they
+show is one of these, by where it lies:
 
     operand     a part of an operand's memory, also as another view of it (``weight.T``)
     result      a part of what the function returned
     scratch     memory of the call's own, which launches write and read
     constant    memory of the call's own that no launch writes: a table of strides
-    flag        one or two zeros, in which kernels note what they cannot do (an index out of range); the operation's own way then does it
+    flag        one or two zeros, in which kernels note what they cannot do (an index out of range): then the operation's own way is gone
 
 The launches are kept with such places instead of addresses. A second call, with other contents at other addresses, must launch the same. Then
 results and scratch are filled with what cannot be right, the launches run alone on the second contents, and have to give the second
@@ -34,10 +34,10 @@ FLAG = 16  # bytes of flags
 
 
 class Place(NamedTuple):
-    """A place in memory: 'operand', 'result', 'scratch' or 'flag' number ``index``, ``offset`` bytes from its beginning; or in a ``constant``."""
+    """A place in memory: 'operand', 'result', 'scratch' or 'flag' ``number``, ``offset`` bytes from its beginning; or in a ``constant``."""
 
     kind: str
-    index: int
+    number: int
     offset: int
     constant: np.ndarray | None = None
 

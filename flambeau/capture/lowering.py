@@ -23,7 +23,7 @@ from ..core.arrays import native
 from ..core.arrays.kinds import host
 from ..core.calls import dispatch
 from ..core.state import run_ignoring_fp
-from ..core.tensor import Tensor, wrap
+from ..core.tensor import wrap
 from . import driver, rules
 from .driver import Launch, Place, Plan, Reference, Step
 from .graph import Graph, Node, Value, values_in
@@ -39,8 +39,8 @@ def lower(graph: Graph) -> Lowered:
     Args:
         graph: after its passes; it is kept and must not change.
     Returns:
-        ``run(arrays) -> arrays``: for arrays that lie as the inputs did, new arrays of the outputs. Held memory that the program wrote to is
-        written again. Any number of calls may run at a time.
+        ``run(arrays) -> arrays``: for arrays that lie as the inputs did, new arrays of the outputs. Memory from outside that the program
+        wrote to is written again. Any number of calls may run at a time.
     """
     return Lowered(graph)
 
@@ -292,7 +292,7 @@ class _Trial:
         function = function_of(node)
 
         def again(noted: list[np.ndarray], *args: Any) -> list[np.ndarray] | None:
-            if not any([flag.any() for flag in noted]):
+            if not any(flag.any() for flag in noted):
                 return None
             for flag in noted:
                 flag.fill(0)

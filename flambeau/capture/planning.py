@@ -22,8 +22,9 @@ class Memory:
     """A piece of memory that steps read and write.
 
     Attributes:
-        kind: 'arena' (a block of the arena, of ``size`` bytes, for steps ``first`` to ``last``, at ``offset``), 'held' (that of ``array``),
-            'flag' (zeros of the arena's own that launches may set, at ``offset`` behind the blocks), 'given' (that of array number ``index`` of a call: an input, or what a call makes anew for an output).
+        kind: 'arena': a block of the arena, of ``size`` bytes, for steps ``first`` to ``last``, at ``offset``; 'flag': zeros behind the
+            blocks, which launches may set; 'held': the memory of ``array``; 'given': that of array number ``index`` of a call, an input
+            or what a call makes anew for an output.
     """
 
     __slots__ = ("array", "first", "index", "kind", "last", "offset", "size")

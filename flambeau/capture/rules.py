@@ -201,7 +201,9 @@ def _native_function(node: Node) -> Callable[..., list[np.ndarray]] | None:
 
 
 # -- losses of classes --------------------------------------------------------------------------------------------------------------------
-def launch_kernel(trial: Trial, node: Node, kernel: Any, chunks: int, arrays: Sequence[tuple[Memory, int, np.ndarray]], *numbers: Any) -> None:
+def launch_kernel(
+    trial: Trial, node: Node, kernel: Any, chunks: int, arrays: Sequence[tuple[Memory, int, np.ndarray]], *numbers: Any
+) -> None:
     """Launch a kernel whose first arguments are arrays: memory, offset in it, an array that shows it now."""
     headers = [(i, *operand) for i, operand in enumerate(arrays)]
     trial.launch(node, kernel.address, kernel.pack(*[0] * len(arrays), *numbers), headers, chunks)
@@ -254,7 +256,9 @@ def _class_loss(has_scores: bool, trial: Trial, node: Node) -> bool:
     result = (*trial.where(node.outs[0]), trial.new(node.outs[0]))
     kernel = loss.class_losses(classes.element, across, has_scores, weight is not None, False)
     few = 0 if has_scores else 1 + n // 16384
-    classes.rows(kernel, (classes.operand(scores), classes.operand(target), classes.weights, losses, factors, flags), int(ignore), 0.0, few=few)
+    classes.rows(
+        kernel, (classes.operand(scores), classes.operand(target), classes.weights, losses, factors, flags), int(ignore), 0.0, few=few
+    )
     mean = loss.mean_of_classes(classes.element, reduction)
     launch_kernel(trial, node, mean, 1, (losses, factors, classes.operand(target), result, wrong), n, classes.view[1], int(ignore))
     trial.retry(node, [(wrong[0], wrong[2])])

@@ -106,9 +106,7 @@ def rows_times_vector(k: Builder, element: str, has_bias: bool) -> None:
     k.for_chunks(chunk)
 
 
-def _by_vector(
-    matrix: np.ndarray, vector: np.ndarray, bias: np.ndarray | None, shape: tuple[int, ...], least: int
-) -> np.ndarray | None:
+def _by_vector(matrix: np.ndarray, vector: np.ndarray, bias: np.ndarray | None, shape: tuple[int, ...], least: int) -> np.ndarray | None:
     """``matrix @ vector (+ bias)`` as an array of ``shape``; None where NumPy is to do it."""
     rows, columns = matrix.shape
     size = matrix.itemsize
