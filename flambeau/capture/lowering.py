@@ -20,13 +20,11 @@ from typing import Any
 import numpy as np
 
 from ..core.arrays import native
-from ..core.arrays.kinds import host
-from ..core.calls import dispatch
 from ..core.state import run_ignoring_fp
-from ..core.tensor import wrap
 from . import driver, rules
 from .driver import Launch, Place, Plan, Reference, Step
 from .graph import Graph, Node, Value, values_in
+from .interpret import function_of
 from .launches import Captured
 from .planning import ALIGNMENT, Memory, address_of, array_at, extent, place
 
@@ -68,23 +66,14 @@ class Lowered:
         return outputs
 
 
-def function_of(node: Node) -> Callable[..., list[np.ndarray]]:
-    """An operation's node as a function of arrays and attributes, by the call path of the package."""
-    op = node.op
+def _listed(function: Callable[..., Any]) -> Callable[..., list[np.ndarray]]:
+    """A function's result, or its results, as a list."""
 
-    def run(*values: Any) -> list[np.ndarray]:
-        given = [_wrapped(value) for value in values]
-        return list(dispatch.compute(op, given, dispatch.operands_of(op, given), host)[0])
+    def run(*args: Any) -> list[np.ndarray]:
+        made = function(*args)
+        return list(made) if made.__class__ is tuple or made.__class__ is list else [made]
 
     return run
-
-
-def _wrapped(value: Any) -> Any:
-    if value.__class__ is np.ndarray:
-        return wrap(value)
-    if value.__class__ is list or value.__class__ is tuple:
-        return type(value)([_wrapped(each) for each in value])
-    return value
 
 
 class _Trial:
@@ -216,7 +205,7 @@ class _Trial:
         count = len(node.outs) - len(node.writes)
         special = rules.call_rule(node)
         if special is None or not special(self, node):
-            function = node.op if not count else _several(node.op)
+            function = node.op if not count else _listed(node.op)
             self._python(node, function, node.args, node.outs[:count])
         for out, written in zip(node.outs[count:], node.writes, strict=True):
             self.arrays[out] = self.array(written)
@@ -230,7 +219,7 @@ class _Trial:
     def _op(self, node: Node) -> None:
         if native.switch.on and rules.by_rule(self, node):
             return
-        self._python(node, function_of(node), node.args, node.outs)
+        self._python(node, _listed(function_of(node)), node.args, node.outs)
 
     def _python(self, node: Node, function: Callable[..., Any], args: Sequence[Any], outs: Sequence[Value]) -> None:
         made = function(*[self.array(arg) for arg in args])
@@ -289,7 +278,7 @@ class _Trial:
 
     def retry(self, node: Node, flags: Sequence[tuple[Memory, np.ndarray]]) -> None:
         """Where launches have set a flag, the operation's own way raises the error, or does what they could not."""
-        function = function_of(node)
+        function = _listed(function_of(node))
 
         def again(noted: list[np.ndarray], *args: Any) -> list[np.ndarray] | None:
             if not any(flag.any() for flag in noted):
@@ -328,16 +317,6 @@ class _Trial:
 
 def _into(target: np.ndarray, source: np.ndarray) -> None:
     np.copyto(target, source, "unsafe")
-
-
-def _several(function: Callable[..., Any]) -> Callable[..., Any]:
-    """A call's results as a list."""
-
-    def run(*args: Any) -> list[np.ndarray]:
-        made = function(*args)
-        return list(made) if made.__class__ in (tuple, list) else [np.asarray(made)]
-
-    return run
 
 
 def _referred(arg: Any, reference: Callable[[Value], Reference]) -> Any:
