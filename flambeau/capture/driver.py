@@ -93,7 +93,7 @@ class Segment:
 
 
 class Arena:
-    """What one call in flight needs for itself; see the module's text.
+    """Memory and tables of one call in flight; see the module's text.
 
     Attributes:
         blocks: addresses of the tables of each segment.
@@ -257,7 +257,7 @@ def viewed(array: np.ndarray, place: Place) -> np.ndarray:
 
 
 def maker_of(place: Place) -> Callable[[], np.ndarray]:
-    """What makes a new array that lies so."""
+    """Function that makes a new array of a place's layout."""
     shape, strides, dtype = place.shape, place.strides, place.dtype
     order = sorted(range(len(shape)), key=lambda i: (-strides[i], i))
     in_memory, back = tuple([shape[i] for i in order]), tuple(np.argsort(order).tolist())

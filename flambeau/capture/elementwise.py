@@ -28,7 +28,7 @@ ACROSS = 1 << 12  # elements: from here on an operand that lies across the resul
 
 
 class Layout(NamedTuple):
-    """How an array lies: shape and strides (bytes) of a dtype."""
+    """Shape and strides (bytes) of an array, and its dtype."""
 
     shape: tuple[int, ...]
     strides: tuple[int, ...]

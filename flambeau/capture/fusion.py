@@ -148,7 +148,7 @@ def _alike(a: Node, b: Node) -> bool:
 
 
 def _arrays_of(members: Sequence[Node]) -> int:
-    """How many arrays a group reads from outside, and one that it writes."""
+    """Number of arrays that a group reads from outside, and one that it writes."""
     made = {node.outs[0] for node in members}
     return len({value for node in members for value in node.inputs() if value not in made}) + 1
 

@@ -1,4 +1,4 @@
-"""What a native kernel launches: found by watching one call, believed only if the launches alone give the results.
+"""Launches of a native kernel: found by watching one call, believed only if they alone give the results.
 
 A function of arrays (a native kernel's) is called with private copies of its operands. Each launch names arrays by ``id``; what they
 show is one of these, by where it lies:
@@ -7,7 +7,7 @@ show is one of these, by where it lies:
     result      a part of what the function returned
     scratch     memory of the call's own, which launches write and read
     constant    memory of the call's own that no launch writes: a table of strides
-    flag        one or two zeros, in which kernels note what they cannot do (an index out of range): then the operation's own way is gone
+    flag        one or two zeros, in which kernels note what they cannot do: an index out of range, say
 
 The launches are kept with such places instead of addresses. A second call, with other contents at other addresses, must launch the same. Then
 results and scratch are filled with what cannot be right, the launches run alone on the second contents, and have to give the second

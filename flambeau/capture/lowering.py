@@ -147,7 +147,7 @@ class _Trial:
         return self.constants.setdefault(id(array), Memory("held", array=array))
 
     def reference(self, value: Value) -> Reference:
-        """What stands for a value's array in a step of Python's."""
+        """The stand-in for a value's array in a step of Python's."""
         if value not in self.place_of:
             memory, offset = self.where(value)
             self.place_of[value] = len(self.places)
@@ -228,7 +228,7 @@ class _Trial:
                 np.copyto(self.new(out), array, "unsafe")
         self._step(function, [_referred(arg, self.reference) for arg in args], outs, node, list(values_in(args)))
 
-    # -- launches ---------------------------------------------------------------------------------------------------------------------------
+    # -- launches ---------------------------------------------------------------------------------------------------------------------
     def launch(self, node: Node, address: int, words: bytes, headers: Sequence[tuple[int, Memory, int, np.ndarray]], chunks: int) -> None:
         """Run a launch now, and put it into the plan.
 
@@ -277,7 +277,7 @@ class _Trial:
             self.retry(node, own["flag"])
 
     def retry(self, node: Node, flags: Sequence[tuple[Memory, np.ndarray]]) -> None:
-        """Where launches have set a flag, the operation's own way raises the error, or does what they could not."""
+        """Have the operation's own way raise the error, or do what launches could not, where they set a flag."""
         function = _listed(function_of(node))
 
         def again(noted: list[np.ndarray], *args: Any) -> list[np.ndarray] | None:

@@ -1,4 +1,4 @@
-"""Where the values of a graph lie: who needs which memory for how long, and one arena in which blocks are used again.
+"""Memory of a graph's values: who needs which of it for how long, and one arena in which blocks are used again.
 
     step       0    1    2    3    4
     a        [=========]                 a and c are never alive together, so that c
@@ -74,7 +74,7 @@ def extent(shape: tuple[int, ...], strides: tuple[int, ...], itemsize: int) -> i
 
 
 class _Interface:
-    """What NumPy makes an array of, which keeps ``owner`` alive."""
+    """Description of memory that NumPy makes an array of, which keeps ``owner`` alive."""
 
     __slots__ = ("__array_interface__", "owner")
 

@@ -1,4 +1,4 @@
-"""How single operations become launches: programs, strided copies, products, and native kernels of any other kind."""
+"""Single operations as launches: programs, strided copies, products, and native kernels of any other kind."""
 
 from __future__ import annotations
 
@@ -157,7 +157,7 @@ def _captured(trial: Trial, node: Node) -> Captured | None:
 
 
 def _looks(node: Node) -> list[Any]:
-    """What a kernel's launches depend on: layouts, which operands are the same, attributes."""
+    """Key of a kernel's launches: layouts, which operands are the same, attributes."""
     numbers: dict[Value, int] = {}
     looks: list[Any] = []
 
@@ -314,5 +314,5 @@ _BY_VALUES = frozenset(("_index_reduce", "_scatter_reduce", "nn.functional._bina
 
 
 def call_rule(node: Node) -> Callable[[Trial, Node], bool] | None:
-    """What makes launches of a call; None where Python does it."""
+    """Function that makes launches of a call; None where Python does it."""
     return None
