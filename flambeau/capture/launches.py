@@ -9,8 +9,8 @@ show is one of these, by where it lies:
     constant    memory of the call's own that no launch writes: a table of strides
     flag        one or two zeros, in which kernels note what they cannot do: an index out of range, say
 
-The launches are kept with such places instead of addresses. A second call, with other contents at other addresses, must launch the same. Then
-results and scratch are filled with what cannot be right, the launches run alone on the second contents, and have to give the second
+The launches are kept with such places instead of addresses. A second call, with other contents at other addresses, must launch the same.
+Then results and scratch are filled with what cannot be right, the launches run alone on the second contents, and have to give the second
 call's results bit by bit. What fails (a kernel that also computes in NumPy, or decides by values) has no launches here.
 """
 
