@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+from ..core import late as _late
 from . import forward_ad, functional, graph
 from .anomaly import detect_anomaly, set_detect_anomaly
 from .api import backward, grad
@@ -14,3 +17,7 @@ __all__ = [
     "Function", "NestedIOFunction", "Variable", "backward", "detect_anomaly", "enable_grad", "forward_ad", "functional", "grad",
     "gradcheck", "gradgradcheck", "graph", "inference_mode", "no_grad", "set_detect_anomaly", "set_grad_enabled",
 ]  # fmt: skip
+
+
+def __getattr__(name: str) -> Any:
+    return _late.submodule(__name__, name, ("profiler", "profiler_util"))

@@ -27,8 +27,9 @@ from ..core.arrays.kinds import as_array, copied, on_device_of
 from ..core.calls.casting import cast_array
 from ..core.calls.scalars import FLOATS32, FLOATS64
 from ..core.layout import empty_strided_array
+from ..core.profiling import current
 from ..core.shape import broadcast_or_none, contiguous_strides, element_strides, is_dense
-from ..core.state import active, as_user, crowded, dispatchers, grad_enabled, interposed, modes, set_inference, thread, tick
+from ..core.state import active, as_user, crowded, dispatchers, grad_enabled, interposed, modes, profiling, set_inference, thread, tick
 from ..core.storage import ResultMemory
 from ..core.tape.hooks import RemovableHandle
 from ..core.tape.node import INHERITED, AccumulateGrad, Node, Output, StaleHistory, edge_of
@@ -136,7 +137,7 @@ class _Pass:
     def run(self) -> None:
         heap, pending, leaves, needed = self.heap, self.pending, self.leaves, self.needed
         reached: Any = None if needed is None else self.reached
-        keep, on_several_devices = self.keep, bool(crowded)
+        keep, goes_straight = self.keep, not crowded and not profiling
         while heap:
             node = _pop(heap)[1]
             grad = pending.pop(node)
@@ -152,7 +153,7 @@ class _Pass:
             if anomaly.enabled:
                 grads = _traced_apply(node, grad)
             else:
-                grads = _apply_on_its_device(node, grad) if on_several_devices else node.apply(grad)
+                grads = node.apply(grad) if goes_straight else _apply_around(node, grad)
             if node.hooks is not None and node.hooks.post:
                 grads = _after(node, grads, grad)
             if not keep and node.frees:
@@ -241,6 +242,13 @@ def _prepared(node: Node, grad: Any) -> Any:
     return grads if node.is_multi_output else grads[0]
 
 
+def _apply_around(node: Node, grad: Any) -> Any:
+    """``apply`` as several devices and a profile have it."""
+    apply = _apply_on_its_device if crowded else type(node).apply
+    profile = current() if profiling else None
+    return apply(node, grad) if profile is None else profile.node(node, grad, apply)
+
+
 def _apply_on_its_device(node: Node, grad: Any) -> Any:
     """``apply`` with the gradient's device as the current one, for what a rule computes with arrays."""
     given = next((part for part in grad if part is not None), None) if isinstance(grad, (list, tuple)) else grad
@@ -253,7 +261,7 @@ def _apply_on_its_device(node: Node, grad: Any) -> Any:
 def _traced_apply(node: Node, grad: Any) -> Any:
     """``apply`` under anomaly detection."""
     try:
-        grads = _apply_on_its_device(node, grad) if crowded else node.apply(grad)
+        grads = _apply_around(node, grad) if crowded or profiling else node.apply(grad)
     except Exception:
         anomaly.blame(node)
         raise
@@ -428,7 +436,13 @@ def run_backward(
             work.send(root if root._node is None else root._node, seed_gradient(root, grad))
         if _watching and accumulates:
             work.awaited = _edges_to_watched(roots, work.needed)
-        work.run()
+        profile = current() if profiling else None
+        add = accumulate if profile is None else profile.accumulating(accumulate)
+        try:
+            work.run()
+        finally:
+            if profile is not None:
+                profile.leave()
         results: list[Tensor | None] = []
         chosen = None if targets is None else {id(target) for target in targets if isinstance(target, Tensor)}
         for entry in list(work.leaves.values()):
@@ -439,7 +453,7 @@ def run_backward(
                 work.complete(entry, accumulates)
             if accumulates:
                 with _adding:
-                    accumulate(leaf, entry, record)
+                    add(leaf, entry, record)
                 after = getattr(leaf, "_post_accumulate_grad_hooks", None)
                 if after:
                     for hook in list(after.values()):

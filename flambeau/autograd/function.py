@@ -10,11 +10,14 @@ import functools
 import inspect
 import warnings
 import weakref
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
 
-from ..core.state import as_user, grad_enabled, interpreters, modes, thread, tick
+from ..core.profiling import OPERATION, profiled
+from ..core.state import as_user, grad_enabled, interpreters, modes, profiling, thread, tick
 from ..core.tape.history import check_writable, is_differentiable, make_view, rebase
 from ..core.tape.node import Node, Output, complain_freed, edge_of
 from ..core.tape.saved import check_saved, pack_saved, unpack
@@ -305,11 +308,18 @@ def called(cls: Any, args: tuple[Any, ...]) -> tuple[Any, FunctionCtx]:
     ctx = FunctionCtx()
     recorded = grad_enabled() and any(isinstance(arg, Tensor) and arg._requires_grad for arg in args)
     ctx.needs_input_grad = tuple([isinstance(arg, Tensor) and arg.requires_grad for arg in args])
-    with no_grad():
+    with no_grad() if not profiling else _profiled(cls.__name__):
         output = cls.forward(*args) if two_parts else cls.forward(ctx, *args)
         if two_parts:
             cls.setup_context(ctx, args, output)
     return _recorded_output(cls, ctx, args, output, recorded), ctx
+
+
+@contextmanager
+def _profiled(name: str) -> Iterator[None]:
+    """``no_grad``, within a range of the profile."""
+    with profiled(name, OPERATION), no_grad():
+        yield
 
 
 def _bound_arguments(forward: Any, args: tuple[Any, ...], kwargs: dict[str, Any], two_parts: bool) -> tuple[Any, ...]:

@@ -29,10 +29,11 @@ from typing import Any
 class Modes:
     """Flags of the process; see this module's docstring."""
 
-    __slots__ = ("below", "find_below", "on_record", "transforms")
+    __slots__ = ("below", "find_below", "on_record", "profile", "transforms")
     below: Any
     find_below: Any
     on_record: Any
+    profile: Any
     transforms: Any
 
 
@@ -40,6 +41,7 @@ modes = Modes()
 modes.on_record = None  # called with every node made on the slow path; anomaly detection, which is on for all threads, sets it
 modes.below = None  # ``aten.below``, once a mode or a class has ``__torch_dispatch__``; ``find_below`` imports it
 modes.find_below = None
+modes.profile = None  # the ``profiling.Recorder`` of a profile of all threads
 modes.transforms = None  # what gives calls to transforms of ``torch.func``, once one has run; stays when ``interpreters`` is empty again
 
 
@@ -63,6 +65,7 @@ overriding: list[None] = []  # not empty once a class of a program's own has ``_
 interposed: list[None] = []  # not empty once calls may have to go through ``__torch_dispatch__``, of whatever thread
 dispatchers: set[Any] = set()  # classes of tensors with ``__torch_dispatch__``
 wrappers: set[Any] = set()  # classes of tensors around tensors, which get every call, even where subclasses are switched off
+profiling: list[None] = []  # one entry per profile that is taken, of whatever thread; see ``profiling``
 interpreters: list[None] = []  # one entry per transform of ``torch.func`` that runs in any thread; its calls go to ``modes.transforms``
 
 clock = itertools.count(1)  # one clock orders nodes of the tape and writes to storages
@@ -84,6 +87,7 @@ class ThreadState(threading.local):
         dispatch_modes: modes that see calls below the tape, the innermost last; see ``aten.below``.
         observers: who runs kernels in this thread, the innermost last; see ``observing``.
         recorder: the ``capture.recorder.Recorder`` of the program that this thread records; it must see every computation.
+        profile: the ``profiling.Recorder`` that notes what this thread does; it is one of its ``modes``.
         forward_grad: whether tangents are computed, where tensors have them.
         levels: the transforms of ``torch.func`` that are running, the outermost first.
         variables: how many of its transforms with variables of their own (``grad``, ``vjp``, ...) are running.
@@ -103,6 +107,7 @@ class ThreadState(threading.local):
     dispatch_modes: tuple[Any, ...] = ()
     observers: tuple[Any, ...] = ()
     recorder: Any = None
+    profile: Any = None
     forward_grad = True
     levels: tuple[Any, ...] = ()
     variables = 0
@@ -129,7 +134,12 @@ autocasting_others: list[None] = []  # and for other devices
 
 def in_mode() -> bool:
     """Whether a mode that operations must look at is on for this thread; called while ``active`` is not empty."""
-    return thread.modes > 0 or modes.on_record is not None or len(crowded) > 0
+    return thread.modes > 0 or modes.on_record is not None or len(crowded) > 0 or modes.profile is not None
+
+
+def is_intercepted() -> bool:
+    """``in_mode``, but for a profile, which only looks; called while ``active`` is not empty."""
+    return thread.modes > (thread.profile is not None) or modes.on_record is not None or len(crowded) > 0
 
 
 def expect_several_devices() -> None:

@@ -14,7 +14,7 @@ import numpy as np
 
 from ..core.arrays import native
 from ..core.shape import is_dense
-from ..core.state import active, in_mode, tick
+from ..core.state import active, is_intercepted, tick
 from ..core.tensor import Parameter, Tensor, new_storage
 from ._passes import passes_of
 
@@ -128,7 +128,7 @@ class Plans:
         Returns:
             None where a tensor is none of the usual ones, or state is yet to be made.
         """
-        if active and in_mode():
+        if active and is_intercepted():
             return None
         collected = Rows(self._tables)
         known, states = self._by_param, optimizer.state

@@ -11,7 +11,8 @@ from itertools import chain
 from typing import Any, TypeAlias
 
 from ..core.dtype import float32
-from ..core.state import thread
+from ..core.profiling import profiled
+from ..core.state import profiling, thread
 from ..core.tape.hooks import RemovableHandle
 from ..core.tensor import Parameter, Tensor
 from ._arrays import Plans
@@ -174,8 +175,13 @@ class Optimizer:
         def step(self: Optimizer, *args: Any, **kwargs: Any) -> Any:
             if thread.recorder is not None and not thread.recorder.is_paused:
                 return thread.recorder.step(step, self, args, kwargs)
-            if not (self._optimizer_step_pre_hooks or self._optimizer_step_post_hooks or _global_step_pre_hooks or _global_step_post_hooks):
+            hooks = self._optimizer_step_pre_hooks or self._optimizer_step_post_hooks or _global_step_pre_hooks or _global_step_post_hooks
+            if not hooks and not profiling:
                 return func(self, *args, **kwargs)
+            with profiled(f"Optimizer.step#{type(self).__name__}.step"):
+                return with_hooks(self, args, kwargs) if hooks else func(self, *args, **kwargs)
+
+        def with_hooks(self: Optimizer, args: Args, kwargs: Kwargs) -> Any:
             arguments: tuple[Any, ...] = (self, *args)
             for hook in chain(_global_step_pre_hooks.values(), self._optimizer_step_pre_hooks.values()):
                 changed = hook(self, arguments, kwargs)
@@ -344,6 +350,13 @@ class Optimizer:
                 False fills the gradients with zeros in place.
         Source: torch.optim.Optimizer.zero_grad.
         """
+        if profiling:
+            with profiled(f"Optimizer.zero_grad#{type(self).__name__}.zero_grad"):
+                self._forget_gradients(set_to_none)
+        else:
+            self._forget_gradients(set_to_none)
+
+    def _forget_gradients(self, set_to_none: bool) -> None:
         for group in self.param_groups:
             for param in group["params"]:
                 if set_to_none:

@@ -1,22 +1,471 @@
-"""The names of ``torch.profiler`` under the name of the file where PyTorch has them."""
+"""Profiles by schedules: waiting, warming up, recording, and a handler for what was recorded. Source: torch.profiler.profiler."""
 
 from __future__ import annotations
 
-from typing import Any
+import enum
+import json
+import os
+import socket
+import time
+import warnings
+from collections.abc import Callable, Iterable
+from typing import Any, NoReturn
 
-from . import ProfilerAction, ProfilerActivity, kineto_available, record_function, schedule, supported_activities
+from ..autograd import profiler as prof
+from ..autograd.profiler_util import EventList
+from ..core.late import from_above
 
-__all__ = ["ProfilerAction", "ProfilerActivity", "kineto_available", "record_function", "schedule", "supported_activities"]
+__all__ = [
+    "ProfilerAction", "ProfilerActivity", "kineto_available", "profile", "schedule", "supported_activities", "tensorboard_trace_handler",
+]  # fmt: skip
+
+PROFILER_STEP_NAME = "ProfilerStep"
 
 
-def __getattr__(name: str) -> Any:
-    from .. import profiler
+class ProfilerActivity(enum.Enum):
+    """Kinds of work that a profiler records, by device.
 
-    if name.startswith("__"):
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(profiler, name)
+    Source: torch.profiler.ProfilerActivity.
+    Example:
+        >>> torch.profiler.ProfilerActivity.CPU.name
+        'CPU'
+    """
+
+    CPU = 0
+    XPU = 1
+    MTIA = 2
+    CUDA = 3
+    HPU = 4
+    PrivateUse1 = 5
+
+
+class ProfilerAction(enum.Enum):
+    """The action of a profiler at a step.
+
+    Source: torch.profiler.ProfilerAction.
+    Example:
+        >>> [action.name for action in torch.profiler.ProfilerAction]
+        ['NONE', 'WARMUP', 'RECORD', 'RECORD_AND_SAVE', 'DEVICE_STOPPED']
+    """
+
+    NONE = 0
+    WARMUP = 1
+    RECORD = 2
+    RECORD_AND_SAVE = 3
+    DEVICE_STOPPED = 4
+
+
+class _ExperimentalConfig:
+    """Further options of a profile, by keyword. ``profile_all_threads=True`` notes all threads; the others have no meaning here.
+
+    Source: torch._C._profiler._ExperimentalConfig.
+    """
+
+    _NAMES = frozenset(
+        "profiler_metrics profiler_measure_per_kernel verbose performance_events enable_cuda_sync_events adjust_profiler_step "
+        "disable_external_correlation profile_all_threads capture_overload_names record_python_gc_info expose_kineto_event_metadata "
+        "custom_profiler_config adjust_timestamps".split()
+    )
+
+    def __init__(self, **options: Any):
+        for name in options:
+            if name not in self._NAMES:
+                raise TypeError(f"_ExperimentalConfig: no option {name!r}; there are {', '.join(sorted(self._NAMES))}")
+        self.profile_all_threads = False
+        self.__dict__.update(options)
+
+
+def kineto_available() -> bool:
+    """Whether operations can be recorded: always.
+
+    Returns: True.
+    Source: torch.profiler.kineto_available.
+    Example:
+        >>> torch.profiler.kineto_available()
+        True
+    """
+    return True
+
+
+def supported_activities() -> set[ProfilerActivity]:
+    """The kinds of work that can be recorded: that of the CPU.
+
+    Returns: the set of it.
+    Source: torch.profiler.supported_activities.
+    Example:
+        >>> torch.profiler.supported_activities()
+        {<ProfilerActivity.CPU: 0>}
+    """
+    return {ProfilerActivity.CPU}
+
+
+def schedule(
+    *, wait: int, warmup: int, active: int, repeat: int = 0, skip_first: int = 0, skip_first_wait: int = 0
+) -> Callable[[int], ProfilerAction]:
+    """A function from a step's number to the profiler's action: cycles of waiting, warming up and recording.
+
+    Args:
+        wait: steps of each cycle in which nothing is done.
+        warmup: steps after them that are recorded and thrown away.
+        active: steps after them that are recorded.
+        repeat: how many cycles; without end when 0.
+        skip_first: steps before the first cycle.
+        skip_first_wait: when not 0, the first cycle does not wait.
+    Returns: the function.
+    Raises:
+        AssertionError: a negative number, or no step to record.
+    Source: torch.profiler.schedule.
+    Example:
+        >>> action = torch.profiler.schedule(wait=1, warmup=1, active=2)
+        >>> [action(step).name for step in range(5)]
+        ['NONE', 'WARMUP', 'RECORD', 'RECORD_AND_SAVE', 'NONE']
+    """
+    if min(wait, warmup, repeat, skip_first) < 0 or active <= 0:
+        raise AssertionError(
+            f"Invalid profiler schedule arguments. Got wait={wait} (need >= 0), warmup={warmup} (need >= 0), active={active} (need > 0), "
+            f"repeat={repeat} (need >= 0), skip_first={skip_first} (need >= 0)."
+        )
+    if warmup == 0:
+        warnings.warn("Profiler won't be using warmup, this can skew profiler results", UserWarning, stacklevel=2)
+
+    def action(step: int) -> ProfilerAction:
+        if step < 0:
+            raise AssertionError(f"Step must be non-negative. Got {step}.")
+        if step < skip_first:
+            return ProfilerAction.NONE
+        step -= skip_first
+        if skip_first_wait != 0:
+            step += wait
+        cycle = wait + warmup + active
+        if repeat > 0 and step / cycle >= repeat:
+            return ProfilerAction.NONE
+        place = step % cycle
+        if place < wait:
+            return ProfilerAction.NONE
+        if place < wait + warmup:
+            return ProfilerAction.WARMUP
+        return ProfilerAction.RECORD if place < cycle - 1 else ProfilerAction.RECORD_AND_SAVE
+
+    return action
 
 
 def _default_schedule_fn(_: int) -> ProfilerAction:
     """Record every step."""
     return ProfilerAction.RECORD
+
+
+def tensorboard_trace_handler(
+    dir_name: str, worker_name: str | None = None, use_gzip: bool = False, use_python_export: bool = False
+) -> Callable[[Any], None]:
+    """A function for ``on_trace_ready`` that writes each trace where TensorBoard's plugin looks for it.
+
+    Args:
+        dir_name: the folder, made if need be. worker_name: begins the files' names; host and process when None.
+        use_gzip: compress them. use_python_export: accepted: they are written by Python anyway.
+    Returns: the function.
+    Raises:
+        RuntimeError: the folder cannot be made, when the first trace is written.
+    Source: torch.profiler.tensorboard_trace_handler.
+    Example:
+        >>> import os, tempfile
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     with torch.profiler.profile(on_trace_ready=torch.profiler.tensorboard_trace_handler(folder, "worker")):
+        ...         y = torch.ones(2) + 1
+        ...     [name.split(".")[0] + name[-14:] for name in os.listdir(folder)]
+        ['worker.pt.trace.json']
+    """
+
+    def write(profiler: Any) -> None:
+        try:
+            os.makedirs(dir_name, exist_ok=True)
+        except OSError as error:
+            raise RuntimeError("Can't create directory: " + dir_name) from error
+        worker = worker_name or f"{socket.gethostname()}_{os.getpid()}"
+        name = f"{worker}.{time.time_ns()}.pt.trace.json{'.gz' if use_gzip else ''}"
+        profiler.export_chrome_trace(os.path.join(dir_name, name))
+
+    return write
+
+
+class _KinetoProfile:
+    """A profile that is started and stopped by hand; ``profile`` adds steps and schedules.
+
+    Args:
+        activities: kinds of work to record; that of the CPU is. None: all that can be.
+        record_shapes, profile_memory, with_stack, with_flops, with_modules: see ``autograd.profiler.profile``.
+        experimental_config: an ``_ExperimentalConfig``.
+        execution_trace_observer: None; others are not supported.
+        acc_events: keep the events of earlier cycles.
+        custom_trace_id_callback: gives the name of a trace. post_processing_timeout_s: has no meaning.
+    Raises:
+        AssertionError: no activity. NotImplementedError: an observer.
+    Source: torch.profiler._KinetoProfile.
+    """
+
+    def __init__(
+        self,
+        *,
+        activities: Iterable[Any] | None = None,
+        record_shapes: bool = False,
+        profile_memory: bool = False,
+        with_stack: bool = False,
+        with_flops: bool = False,
+        with_modules: bool = False,
+        experimental_config: Any = None,
+        execution_trace_observer: Any = None,
+        acc_events: bool = False,
+        custom_trace_id_callback: Callable[[], str] | None = None,
+        post_processing_timeout_s: float | None = None,
+    ):
+        asked: Any = supported_activities() if activities is None else activities
+        self.activities = {kind for given in asked for kind in (given if isinstance(given, dict) else (given,)) if _is_activity(kind)}
+        if not self.activities:
+            raise AssertionError("No valid profiler activities found")
+        if execution_trace_observer is not None:
+            raise NotImplementedError("torch.profiler.profile: execution_trace_observer is not supported")
+        self.record_shapes, self.with_flops, self.profile_memory = record_shapes, with_flops, profile_memory
+        self.with_stack, self.with_modules, self.experimental_config = with_stack, with_modules, experimental_config
+        self.acc_events, self.custom_trace_id_callback = acc_events, custom_trace_id_callback
+        self.profiler: prof.profile | None = None
+        self.use_device = next((kind.name.lower() for kind in self.activities if kind is not ProfilerActivity.CPU), None)
+        self.preset_metadata: dict[str, str] = {}
+        self._metadata: dict[str, str] = {}
+
+    def start(self) -> None:
+        """Begin to record. Source: torch.profiler._KinetoProfile.start."""
+        self.prepare_trace()
+        self.start_trace()
+
+    def stop(self) -> None:
+        """End it. Source: torch.profiler._KinetoProfile.stop."""
+        self.stop_trace()
+
+    def prepare_trace(self) -> None:
+        """Load what recording needs. Source: torch.profiler._KinetoProfile.prepare_trace."""
+        from_above("aten.event_names").prepare()
+
+    def start_trace(self) -> None:
+        """Begin a new trace. Source: torch.profiler._KinetoProfile.start_trace."""
+        if self.profiler is None or not self.acc_events:
+            self.profiler = prof.profile(
+                use_cpu=ProfilerActivity.CPU in self.activities,
+                use_kineto=True,
+                use_device=self.use_device,
+                record_shapes=self.record_shapes,
+                with_flops=self.with_flops,
+                profile_memory=self.profile_memory,
+                with_stack=self.with_stack,
+                with_modules=self.with_modules,
+                experimental_config=self.experimental_config,
+                acc_events=self.acc_events,
+                custom_trace_id_callback=self.custom_trace_id_callback,
+            )
+        self.profiler._start_trace()
+        self._metadata = dict(self.preset_metadata)
+
+    def stop_trace(self) -> None:
+        """End the trace. Source: torch.profiler._KinetoProfile.stop_trace."""
+        self._profiler("stopping trace").__exit__(None, None, None)
+
+    def _profiler(self, doing: str) -> prof.profile:
+        if self.profiler is None:
+            raise AssertionError(f"Profiler must be initialized before {doing}")
+        return self.profiler
+
+    def export_chrome_trace(self, path: str, use_python_export: bool = False) -> None:
+        """Write the trace for Chrome's viewer; see ``autograd.profiler.profile``.
+
+        Args:
+            path: the file; compressed if it ends in ``.gz``. use_python_export: accepted: it is written by Python anyway.
+        Source: torch.profiler._KinetoProfile.export_chrome_trace.
+        """
+        found = {name: json.loads(value) for name, value in self._metadata.items()}
+        self._profiler("exporting chrome trace").export_chrome_trace(path, found)
+
+    def export_stacks(self, path: str, metric: str = "self_cpu_time_total") -> None:
+        """Write stacks with times for flame graphs. Source: torch.profiler._KinetoProfile.export_stacks."""
+        self._profiler("exporting stacks").export_stacks(path, metric)
+
+    def export_memory_timeline(self, path: str, device: str | None = None) -> NoReturn:
+        """Not supported: what memory is for (parameters, gradients, ...) is not told apart.
+
+        Raises:
+            NotImplementedError: always.
+        Source: torch.profiler._KinetoProfile.export_memory_timeline.
+        """
+        raise NotImplementedError("export_memory_timeline is not supported; profile_memory=True gives the memory of each operation")
+
+    def toggle_collection_dynamic(self, enable: bool, activities: Iterable[ProfilerActivity]) -> None:
+        """Not supported.
+
+        Raises:
+            NotImplementedError: always.
+        Source: torch.profiler._KinetoProfile.toggle_collection_dynamic.
+        """
+        self._profiler("toggling").toggle_collection_dynamic(enable, activities)
+
+    def key_averages(
+        self, group_by_input_shape: bool = False, group_by_stack_n: int = 0, group_by_overload_name: bool = False
+    ) -> EventList:
+        """Averages of events of one name; see ``EventList.key_averages``. Source: torch.profiler._KinetoProfile.key_averages."""
+        return self._profiler("getting key averages").key_averages(group_by_input_shape, group_by_stack_n, group_by_overload_name)
+
+    def events(self) -> EventList:
+        """All events. Source: torch.profiler._KinetoProfile.events."""
+        return self._profiler("accessing events").function_events
+
+    def add_metadata(self, key: str, value: str) -> None:
+        """Add text to the trace. Source: torch.profiler._KinetoProfile.add_metadata."""
+        self._metadata[key] = json.dumps(value)
+
+    def add_metadata_json(self, key: str, value: str) -> None:
+        """Add a value that is JSON to the trace. Source: torch.profiler._KinetoProfile.add_metadata_json."""
+        self._metadata[key] = value
+
+    def preset_metadata_json(self, key: str, value: str) -> None:
+        """Add a value that is JSON to each trace from now on. Source: torch.profiler._KinetoProfile.preset_metadata_json."""
+        self.preset_metadata[key] = value
+
+    def set_custom_trace_id_callback(self, callback: Callable[[], str]) -> None:
+        """Set what gives the names of traces. Source: torch.profiler._KinetoProfile.set_custom_trace_id_callback."""
+        self.custom_trace_id_callback = callback
+
+    def get_trace_id(self) -> str | None:
+        """The name of the trace. Source: torch.profiler._KinetoProfile.get_trace_id."""
+        return None if self.profiler is None else self.profiler.trace_id
+
+
+def _is_activity(given: Any) -> bool:
+    return isinstance(given, ProfilerActivity)
+
+
+_RECORDING = (ProfilerAction.RECORD, ProfilerAction.RECORD_AND_SAVE)
+
+
+class profile(_KinetoProfile):
+    """Record the operations of some steps of a program, and give what was recorded to a function.
+
+    Args:
+        activities: kinds of work to record; that of the CPU is. None: all that can be.
+        schedule: from a step's number to the action; None: all is recorded.
+        on_trace_ready: called with the profile when a cycle, or the block, ends.
+        record_shapes, profile_memory, with_stack, with_flops, with_modules: see ``autograd.profiler.profile``.
+        experimental_config: an ``_ExperimentalConfig``.
+        execution_trace_observer: None; others are not supported.
+        acc_events: keep the events of earlier cycles.
+        use_cuda: an older word for CUDA among ``activities``.
+        custom_trace_id_callback: gives the name of a trace. post_processing_timeout_s: has no meaning.
+    Attributes:
+        step_num: the number of the step. current_action: what is done in it.
+    Raises:
+        AssertionError: no activity. NotImplementedError: an observer.
+    Source: torch.profiler.profile.
+    Example:
+        >>> seen = []
+        >>> steps = torch.profiler.schedule(wait=1, warmup=1, active=2)
+        >>> with torch.profiler.profile(schedule=steps, on_trace_ready=lambda p: seen.append(len(p.events()))) as prof:
+        ...     for _ in range(4):
+        ...         y = torch.ones(2)
+        ...         prof.step()
+        >>> seen  # a range for each of the two steps, and the operation in it
+        [4]
+    """
+
+    def __init__(
+        self,
+        *,
+        activities: Iterable[Any] | None = None,
+        schedule: Callable[[int], ProfilerAction] | None = None,
+        on_trace_ready: Callable[..., Any] | None = None,
+        record_shapes: bool = False,
+        profile_memory: bool = False,
+        with_stack: bool = False,
+        with_flops: bool = False,
+        with_modules: bool = False,
+        experimental_config: Any = None,
+        execution_trace_observer: Any = None,
+        acc_events: bool = False,
+        use_cuda: bool | None = None,
+        custom_trace_id_callback: Callable[[], str] | None = None,
+        post_processing_timeout_s: float | None = None,
+    ):
+        kinds: Any = supported_activities() if activities is None else activities
+        if use_cuda is not None:
+            warnings.warn("`use_cuda` is deprecated, use `activities` argument instead", FutureWarning, stacklevel=2)
+            kinds = {*kinds, ProfilerActivity.CUDA} if use_cuda else {*kinds} - {ProfilerActivity.CUDA}
+        super().__init__(
+            activities=kinds,
+            record_shapes=record_shapes,
+            profile_memory=profile_memory,
+            with_stack=with_stack,
+            with_flops=with_flops,
+            with_modules=with_modules,
+            experimental_config=experimental_config,
+            execution_trace_observer=execution_trace_observer,
+            acc_events=acc_events,
+            custom_trace_id_callback=custom_trace_id_callback,
+        )
+        self.schedule = schedule or _default_schedule_fn
+        self.record_steps = schedule is not None
+        self.on_trace_ready = on_trace_ready
+        self.step_num = 0
+        self.current_action = self.schedule(self.step_num)
+        self.step_rec_fn: prof.record_function | None = None
+
+    def __enter__(self) -> profile:
+        self.start()
+        return self
+
+    def __exit__(self, *exc_info: object) -> None:
+        self.stop()
+
+    def start(self) -> None:
+        """Begin with the first step. Source: torch.profiler.profile.start."""
+        self._go(ProfilerAction.NONE, self.current_action)
+        self._open_step()
+
+    def stop(self) -> None:
+        """End it; what was recorded is ready. Source: torch.profiler.profile.stop."""
+        self._close_step()
+        self._go(self.current_action, None)
+
+    def step(self) -> None:
+        """Say that the next step begins. Source: torch.profiler.profile.step."""
+        self._close_step()
+        before = self.current_action
+        self.step_num += 1
+        self.current_action = self.schedule(self.step_num)
+        self._go(before, self.current_action)
+        self._open_step()
+
+    def _open_step(self) -> None:
+        if self.record_steps and self.current_action in _RECORDING:
+            self.step_rec_fn = prof.record_function(f"{PROFILER_STEP_NAME}#{self.step_num}")
+            self.step_rec_fn.__enter__()
+
+    def _close_step(self) -> None:
+        if self.step_rec_fn is not None:
+            self.step_rec_fn.__exit__(None, None, None)
+            self.step_rec_fn = None
+
+    def _go(self, before: ProfilerAction, after: ProfilerAction | None) -> None:
+        """Do what leads from one action to the next; ``after`` is None at the end."""
+        starts = after in _RECORDING
+        if before in _RECORDING:
+            if before is ProfilerAction.RECORD and starts:
+                return
+            if before is ProfilerAction.RECORD and after is not None:
+                warnings.warn(f"Incorrect schedule: RECORD followed by {after.name}", UserWarning, stacklevel=3)
+            self.stop_trace()
+            if before is ProfilerAction.RECORD_AND_SAVE or after is None:
+                self._trace_ready()
+        elif before is ProfilerAction.WARMUP and after is ProfilerAction.NONE:
+            warnings.warn("Incorrect schedule: WARMUP followed by NONE", UserWarning, stacklevel=3)
+        if after is ProfilerAction.WARMUP:
+            self.prepare_trace()
+        elif starts:
+            self.start_trace()
+
+    def _trace_ready(self) -> None:
+        if self.on_trace_ready is not None:
+            self.on_trace_ready(self)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import io
+import subprocess
+import sys
 from types import SimpleNamespace
 
 import pytest
@@ -314,3 +316,20 @@ def test_the_conventions_of_an_evaluation_loop(torch):
     assert isinstance(first.mean().item(), float)
     assert net.train().training and net[1].training
     assert not torch.equal(net(x.repeat(20, 1)), net(x.repeat(20, 1)))
+
+
+# -- profiles --------------------------------------------------------------------------------------------------------------
+def test_a_table_of_what_takes_time(torch):
+    with torch.autograd.profiler.profile(enabled=True) as prof:
+        torch.mm(torch.ones(32, 32), torch.ones(32, 32))
+    table = prof.key_averages().table(sort_by="cpu_time_total")
+    assert "mm" in table and len(str(prof)) > 0
+
+
+def test_the_report_on_a_script(tmp_path):
+    script = tmp_path / "job.py"
+    script.write_text('import sys\nimport flambeau as torch\nassert sys.argv[1] == "7"\nprint(torch.ones(2).sum())\n')
+    command = [sys.executable, "-m", "flambeau.utils.bottleneck", str(script), "7"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
+    assert done.returncode == 0 and "cProfile" in done.stdout and "autograd profiler" in done.stdout
+    assert done.stdout.count("tensor(2.)") == 2 and "aten::sum" in done.stdout

@@ -46,7 +46,7 @@ import numpy as np
 
 from .. import late
 from ..calls.interruption import GENERATED
-from ..state import active, grad_enabled, in_mode, wrappers
+from ..state import active, grad_enabled, is_intercepted, wrappers
 
 if TYPE_CHECKING:
     from ..calls.operation import Op
@@ -485,7 +485,7 @@ def fused_rule(rule: Callable[..., Any]) -> Callable[..., Any]:
     def large(*arguments: Any) -> Any:
         if wrappers and any(argument.__class__ in wrappers for argument in arguments):
             return rule(*arguments)
-        if switch.on and not grad_enabled() and not (active and in_mode()):
+        if switch.on and not grad_enabled() and not (active and is_intercepted()):
             module = _pointwise()
             result = None if module is None else module.run_rule(rule, arguments)
             if result is not None:

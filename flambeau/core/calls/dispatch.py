@@ -26,8 +26,9 @@ from ..arrays import native
 from ..arrays.kinds import KINDS, Kind, as_array, check_same_device, host, kind_of_call, moved, on_device_of, pinned
 from ..device import pinned_host
 from ..layout import elementwise_strides, laid_out, preserved_strides, strided
+from ..profiling import current
 from ..shape import broadcast_shape, contiguous_strides, element_strides, is_dense, overlaps_itself
-from ..state import autocasting, crowded, grad_enabled, interposed, interpreters, modes, run_ignoring_fp, thread, wrappers
+from ..state import autocasting, crowded, grad_enabled, interposed, interpreters, modes, profiling, run_ignoring_fp, thread, wrappers
 from ..tape.history import (
     check_overlap,
     check_writable,
@@ -103,7 +104,13 @@ class Call:
         return self.with_values(values).run()
 
     def run(self) -> Any:
-        """Do the call as it is: by modes and classes that have ``__torch_dispatch__``, or on its operands' device."""
+        """Do the call as it is, noted in the profile that is taken."""
+        if profiling and (profile := current()) is not None:
+            return profile.call(self)
+        return self.perform()
+
+    def perform(self) -> Any:
+        """Do the call: by modes and classes that have ``__torch_dispatch__``, or on its operands' device."""
         if interposed:
             result = modes.below.taken(self)
             if result is not NotImplemented:
@@ -190,7 +197,7 @@ def dispatch(op: Any, values: tuple[Any, ...], out: Any = None, form: Form | Non
         result = modes.transforms.call(call)
         if result is not NotImplemented:
             return result
-    return form.run(call) if not crowded and not autocasting and not interposed else call.proceed()
+    return form.run(call) if not crowded and not autocasting and not interposed and not profiling else call.proceed()
 
 
 def dispatch_old_order(op: Op, args: tuple[Any, ...], keywords: tuple[Any, ...], out: Any = None, form: Form | None = None) -> Any:

@@ -14,7 +14,7 @@ import numpy as np
 from ... import ops
 from ...autograd.grad_mode import no_grad
 from ...core.arrays import native
-from ...core.state import active, grad_enabled, in_mode, run_ignoring_fp, tick
+from ...core.state import active, grad_enabled, is_intercepted, run_ignoring_fp, tick
 from ...core.tensor import Tensor, new_storage, wrap
 
 __all__ = ["clip_grad_norm", "clip_grad_norm_", "clip_grad_value_", "clip_grads_with_norm_", "get_total_norm"]
@@ -90,7 +90,7 @@ def clip_grads_with_norm_(parameters: Tensors, max_norm: float, total_norm: Tens
 
 def _arrays_of(tensors: list[Any]) -> list[np.ndarray] | None:
     """The arrays of plain dense tensors of one dtype, of which nothing is recorded; else None."""
-    if (active and in_mode()) or not tensors:
+    if (active and is_intercepted()) or not tensors:
         return None
     first = tensors[0]._array.dtype
     if first not in _FLOATS:

@@ -10,6 +10,8 @@ from contextlib import contextmanager, nullcontext
 from typing import TYPE_CHECKING, Any
 
 from ....core.exceptions import ExceptionWrapper
+from ....core.profiling import profiled
+from ....core.state import profiling
 from ..sampler import random_seed
 from . import progress as progress_of, streams
 from .crew import Answer, ProcessCrew, ThreadCrew
@@ -103,7 +105,11 @@ class _BaseDataLoaderIter:
 
     def __next__(self) -> Any:
         try:
-            data = self._next_data()
+            if profiling:
+                with profiled(f"enumerate(DataLoader)#{type(self).__name__}.__next__"):
+                    data = self._next_data()
+            else:
+                data = self._next_data()
         except StopIteration:
             self._progress.finished = True
             raise
