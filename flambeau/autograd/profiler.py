@@ -1,4 +1,4 @@
-"""Profiles of what a program spends its time on: operations, nodes of backward passes, and ranges of its own. Source: torch.autograd.profiler."""
+"""Profiles of what a program spends its time on. Source: torch.autograd.profiler."""
 
 from __future__ import annotations
 
