@@ -448,7 +448,6 @@ def shown(argument: Argument) -> str:
 
 
 def random_functions() -> set[Any]:
-    """The functions of the library that draw random numbers."""
+    """The functions of the library that give random numbers; layers such as dropout are left out where nothing uses them."""
     names = "rand randn randint rand_like randn_like randint_like randperm bernoulli multinomial normal poisson".split()
-    functional = "dropout dropout1d dropout2d dropout3d alpha_dropout feature_alpha_dropout rrelu gumbel_softmax".split()
-    return {getattr(library, name) for name in names} | {getattr(library.nn.functional, name) for name in functional}
+    return {getattr(library, name) for name in names}

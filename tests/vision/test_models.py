@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import copy
 import functools
+import hashlib
 import importlib
 import inspect
 import pickle
@@ -20,6 +21,7 @@ from oracle import pytorch
 from oracle_vision import torchvision
 
 import flambeau as torch
+from flambeau import nn
 from flambeau.vision import models
 from flambeau.vision.models import _api, _utils
 
@@ -318,33 +320,91 @@ def test_results_of_parts_are_the_oracles() -> None:
     image = real.randn(2, 3, 32, 32, dtype=real.float64)
     for training in (True, False):
         results, wanted = extractor.train(training)(torch.from_numpy(image.numpy())), expected.train(training)(image)
-        assert list(results) == list(wanted) and type(results) is OrderedDict
+        assert list(results) == list(wanted)
         for name, value in wanted.items():
             assert results[name].detach().numpy() == pytest.approx(value.detach().numpy(), rel=1e-8)
-    assert extractor.fc is model.fc and list(extractor.state_dict()) == list(model.state_dict())
+    assert extractor.maxpool is model.maxpool and list(extractor.state_dict()) == list(expected.state_dict())
     assert model.eval()(torch.ones(1, 3, 32, 32, dtype=torch.float64)).shape == (1, 1000) and not model.layer1._forward_hooks
 
 
-def test_parts_have_to_be_modules() -> None:
+NODES = {  # of torchvision's models: how many nodes they have in training, in evaluation, and the digest of their names
+    "resnet18": (70, 70, "58d910321e09c3873c9ec22e45e25a91"),
+    "vgg11": (31, 31, "33e9414352ff1273edae73578dae347b"),
+    "mobilenet_v2": (84, 84, "f6d25c1db9d4e58fe0251fbf0a8683bc"),
+    "mobilenet_v3_small": (56, 56, "8301c6a07bb2afa3dffa9111f157c36d"),
+    "vit_b_16": (187, 187, "55447b27a9088195d835ea3825ec8d98"),
+    "swin_t": (186, 186, "b85b258cd122bead954005a5d0648da1"),
+    "swin_v2_t": (258, 258, "b7dfd30153db5e09e739f001c71a8b98"),
+    "googlenet": (216, 198, "a0f7e5d8ed80b8e253730415009cd1da"),
+    "shufflenet_v2_x0_5": (368, 368, "01e17e325dc25c6f255ab190386320e5"),
+}
+
+
+@pytest.mark.parametrize("name", NODES)
+def test_nodes_have_the_names_of_torchvision(name: str) -> None:
     from flambeau.vision.models import feature_extraction
 
-    model = models.SqueezeNet("1_1")
-    extract = feature_extraction.create_feature_extractor
-    assert list(extract(model, train_return_nodes=["features"], eval_return_nodes=["classifier"]).eval()(torch.ones(1, 3, 32, 32))) == [
-        "classifier"
-    ]
-    for arguments, kind, words in (
-        ({"return_nodes": ["flatten"]}, NotImplementedError, "need torch.fx; got 'flatten'"),
-        ({"return_nodes": ["features"], "tracer_kwargs": {}}, NotImplementedError, "tracer_kwargs"),
-        ({}, ValueError, "Either `return_nodes`"),
-        ({"train_return_nodes": ["features"]}, ValueError, "both should be specified"),
+    with torch.device("meta"):
+        model = getattr(models, name)(**({"init_weights": False} if name == "googlenet" else {}))
+    names = feature_extraction.get_graph_node_names(model, suppress_diff_warning=True)
+    assert (*map(len, names), hashlib.md5(repr(names).encode()).hexdigest()) == NODES[name]
+    assert model.training
+
+
+class Twice(nn.Module):
+    """A module that is called twice, with operations beside it that only training has."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.inner = nn.Sequential(nn.Linear(2, 2), nn.Tanh())
+        self.fc = nn.Linear(2, 3)
+        self.drop = nn.Dropout()
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        x = torch.relu(self.inner(self.inner(x) + 1)) + x
+        return self.fc(self.drop(x) if self.training else x)
+
+
+def test_nodes_of_programs_and_their_results() -> None:
+    from flambeau.vision.models import feature_extraction
+
+    extract, names_of = feature_extraction.create_feature_extractor, feature_extraction.get_graph_node_names
+    model = Twice()
+    with pytest.warns(UserWarning, match="in eval mode are a subsequence of those obtained in train mode"):
+        training, evaluating = names_of(model)
+    assert training == ["x", "inner.0", "inner.1", "add", "inner.0_1", "inner.1_1", "relu", "add_1", "drop", "fc"]
+    assert evaluating == [name for name in training if name != "drop"]
+    whole = names_of(model, tracer_kwargs={"leaf_modules": [nn.Sequential]}, suppress_diff_warning=True)
+    assert whole[1] == ["x", "inner", "add", "inner_1", "relu", "add_1", "fc"]
+    x = torch.randn(3, 2)
+    parts = extract(model, {"inner": "last", "add": "sum"}, suppress_diff_warning=True)
+    results = parts.eval()(x)
+    assert list(results) == ["sum", "last"] and torch.equal(results["last"], model.inner(model.inner(x) + 1))
+    assert list(dict(parts.named_children())) == ["inner"] and type(parts).__name__ == "Twice"
+    assert torch.equal(copy.deepcopy(parts)(x)["last"], results["last"]) and torch.equal(copy.copy(parts)(x)["sum"], results["sum"])
+    both = extract(model, train_return_nodes=["drop"], eval_return_nodes=["relu"], suppress_diff_warning=True)
+    assert list(both.train()(x)) == ["drop"] and list(both.eval()(x)) == ["relu"] and model.training
+    results["last"].sum().backward()
+    assert model.inner[0].weight.grad is not None
+
+
+def test_nodes_that_are_not_there() -> None:
+    from flambeau.vision.models import feature_extraction
+
+    model = Twice()
+    for arguments, words in (
+        ({"return_nodes": ["flatten"]}, "node: 'flatten' is not present in model. Hint"),
+        ({"return_nodes": ["drop"]}, "node: 'drop' is not present"),
+        ({}, "Either `return_nodes`"),
+        ({"train_return_nodes": ["inner"]}, "both should be specified"),
+        ({"return_nodes": ["inner"], "train_return_nodes": ["inner"], "eval_return_nodes": ["inner"]}, "both should be specified"),
     ):
-        with pytest.raises(kind, match=words):
-            extract(model, **arguments)
-    with pytest.raises(RuntimeError, match="did not come to .'features_1'."):
-        extract(model, ["features_1"])(torch.ones(1, 3, 32, 32))
-    with pytest.raises(NotImplementedError, match="get_graph_node_names"):
-        feature_extraction.get_graph_node_names(model)
+        with pytest.raises(ValueError, match=words):
+            feature_extraction.create_feature_extractor(model, **arguments)
+    assert model.training
+
+
+def test_quantized_models_are_not_supported() -> None:
     with pytest.raises(NotImplementedError, match="quantization.resnet18 is not supported"):
         from flambeau.vision.models.quantization import resnet18  # noqa: F401
 

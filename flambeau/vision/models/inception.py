@@ -123,10 +123,11 @@ class InceptionA(Branches):
         self.branch_pool = conv_block(in_channels, pool_features, kernel_size=1)
 
     def _forward(self, x: Tensor) -> list[Tensor]:
+        branch1x1 = self.branch1x1(x)
         branch5x5 = self.branch5x5_2(self.branch5x5_1(x))
         branch3x3dbl = self.branch3x3dbl_3(self.branch3x3dbl_2(self.branch3x3dbl_1(x)))
         branch_pool = self.branch_pool(nn.functional.avg_pool2d(x, kernel_size=3, stride=1, padding=1))
-        return [self.branch1x1(x), branch5x5, branch3x3dbl, branch_pool]
+        return [branch1x1, branch5x5, branch3x3dbl, branch_pool]
 
 
 class InceptionB(Branches):
@@ -141,8 +142,9 @@ class InceptionB(Branches):
         self.branch3x3dbl_3 = conv_block(96, 96, kernel_size=3, stride=2)
 
     def _forward(self, x: Tensor) -> list[Tensor]:
+        branch3x3 = self.branch3x3(x)
         branch3x3dbl = self.branch3x3dbl_3(self.branch3x3dbl_2(self.branch3x3dbl_1(x)))
-        return [self.branch3x3(x), branch3x3dbl, nn.functional.max_pool2d(x, kernel_size=3, stride=2)]
+        return [branch3x3, branch3x3dbl, nn.functional.max_pool2d(x, kernel_size=3, stride=2)]
 
 
 class InceptionC(Branches):
@@ -165,11 +167,12 @@ class InceptionC(Branches):
         self.branch_pool = conv_block(in_channels, 192, kernel_size=1)
 
     def _forward(self, x: Tensor) -> list[Tensor]:
+        branch1x1 = self.branch1x1(x)
         branch7x7 = self.branch7x7_3(self.branch7x7_2(self.branch7x7_1(x)))
         branch7x7dbl = self.branch7x7dbl_3(self.branch7x7dbl_2(self.branch7x7dbl_1(x)))
         branch7x7dbl = self.branch7x7dbl_5(self.branch7x7dbl_4(branch7x7dbl))
         branch_pool = self.branch_pool(nn.functional.avg_pool2d(x, kernel_size=3, stride=1, padding=1))
-        return [self.branch1x1(x), branch7x7, branch7x7dbl, branch_pool]
+        return [branch1x1, branch7x7, branch7x7dbl, branch_pool]
 
 
 class InceptionD(Branches):
@@ -210,12 +213,13 @@ class InceptionE(Branches):
         self.branch_pool = conv_block(in_channels, 192, kernel_size=1)
 
     def _forward(self, x: Tensor) -> list[Tensor]:
+        branch1x1 = self.branch1x1(x)
         branch3x3 = self.branch3x3_1(x)
+        branch3x3 = ops.cat([self.branch3x3_2a(branch3x3), self.branch3x3_2b(branch3x3)], 1)
         branch3x3dbl = self.branch3x3dbl_2(self.branch3x3dbl_1(x))
+        branch3x3dbl = ops.cat([self.branch3x3dbl_3a(branch3x3dbl), self.branch3x3dbl_3b(branch3x3dbl)], 1)
         branch_pool = self.branch_pool(nn.functional.avg_pool2d(x, kernel_size=3, stride=1, padding=1))
-        halves = [self.branch3x3_2a(branch3x3), self.branch3x3_2b(branch3x3)]
-        halves_of_double = [self.branch3x3dbl_3a(branch3x3dbl), self.branch3x3dbl_3b(branch3x3dbl)]
-        return [self.branch1x1(x), ops.cat(halves, 1), ops.cat(halves_of_double, 1), branch_pool]
+        return [branch1x1, branch3x3, branch3x3dbl, branch_pool]
 
 
 class InceptionAux(nn.Module):

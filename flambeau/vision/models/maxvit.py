@@ -16,7 +16,7 @@ from ..ops.misc import Conv2dNormActivation, SqueezeExcitation
 from ..ops.stochastic_depth import StochasticDepth
 from ._builders import Layer, builder_and_weights, initialize, normal
 from ._utils import _ovewrite_named_param
-from .swin_transformer import relative_position_bias, relative_position_index
+from .swin_transformer import _get_relative_position_bias, relative_position_index
 
 __all__ = ["MaxVit", "MaxVit_T_Weights", "maxvit_t"]
 
@@ -112,7 +112,7 @@ class RelativePositionalMultiHeadAttention(nn.Module):
         nn.init.trunc_normal_(self.relative_position_bias_table, std=0.02)
 
     def get_relative_positional_bias(self) -> Tensor:
-        return relative_position_bias(self.relative_position_bias_table, self.relative_position_index, self.max_seq_len)
+        return _get_relative_position_bias(self.relative_position_bias_table, self.relative_position_index, self.max_seq_len)
 
     def forward(self, x: Tensor) -> Tensor:
         n, parts, places, channels = x.shape

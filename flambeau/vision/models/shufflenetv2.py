@@ -17,8 +17,9 @@ __all__ = [
 
 def channel_shuffle(x: Tensor, groups: int) -> Tensor:
     """The channels of ``groups`` equal parts in turn: the first of each part, then the second of each."""
-    n, channels, height, width = x.shape
-    return x.view(n, groups, channels // groups, height, width).transpose(1, 2).reshape(n, channels, height, width)
+    n, channels, height, width = x.size()
+    parts = x.view(n, groups, channels // groups, height, width)
+    return parts.transpose(1, 2).contiguous().view(n, channels, height, width)
 
 
 def _pointwise(inputs: int, outputs: int) -> list[nn.Module]:

@@ -78,7 +78,7 @@ def relative_position_index(*sides: int) -> Tensor:
     return index
 
 
-def relative_position_bias(table: Tensor, index: Tensor, places: int) -> Tensor:
+def _get_relative_position_bias(table: Tensor, index: Tensor, places: int) -> Tensor:
     """``(1, heads, places, places)`` of a table of shape ``(differences, heads)``."""
     return table[index.view(-1)].view(places, places, -1).permute(2, 0, 1).contiguous().unsqueeze(0)
 
@@ -265,7 +265,7 @@ class WindowAttention(nn.Module):
 
     def _given(self, bias: Tensor, window: Sequence[int], shift: Sequence[int]) -> dict[str, Any]:
         """The function's arguments beside its input."""
-        maps = {"qkv_weight": self.qkv.weight, "qkv_bias": self.qkv.bias, "proj_weight": self.proj.weight, "proj_bias": self.proj.bias}
+        maps = {"qkv_weight": self.qkv.weight, "proj_weight": self.proj.weight, "qkv_bias": self.qkv.bias, "proj_bias": self.proj.bias}
         sizes = {"window_size": window, "num_heads": self.num_heads, "shift_size": shift}
         dropouts = {"attention_dropout": self.attention_dropout, "dropout": self.dropout, "training": self.training}
         return {**maps, "relative_position_bias": bias, **sizes, **dropouts}
@@ -292,14 +292,14 @@ class ShiftedWindowAttention(WindowAttention):
         self.register_buffer("relative_position_index", relative_position_index(*self.window_size).flatten())
 
     def get_relative_position_bias(self) -> Tensor:
-        return relative_position_bias(self.relative_position_bias_table, self.relative_position_index, math.prod(self.window_size))
+        return _get_relative_position_bias(self.relative_position_bias_table, self.relative_position_index, math.prod(self.window_size))
 
-    def _attend(self, x: Tensor, logit_scale: Tensor | None) -> Tensor:
-        given = self._given(self.get_relative_position_bias(), self.window_size, self.shift_size)
-        return shifted_window_attention(x, **given, logit_scale=logit_scale)
+    def _scale(self) -> Tensor | None:
+        return None
 
     def forward(self, x: Tensor) -> Tensor:
-        return self._attend(x, None)
+        given = self._given(self.get_relative_position_bias(), self.window_size, self.shift_size)
+        return shifted_window_attention(x, **given, logit_scale=self._scale())
 
 
 class ShiftedWindowAttentionV2(ShiftedWindowAttention):
@@ -326,10 +326,10 @@ class ShiftedWindowAttentionV2(ShiftedWindowAttention):
 
     def get_relative_position_bias(self) -> Tensor:
         table = self.cpb_mlp(self.relative_coords_table).view(-1, self.num_heads)
-        return 16 * ops.sigmoid(relative_position_bias(table, self.relative_position_index, math.prod(self.window_size)))
+        return 16 * ops.sigmoid(_get_relative_position_bias(table, self.relative_position_index, math.prod(self.window_size)))
 
-    def forward(self, x: Tensor) -> Tensor:
-        return self._attend(x, self.logit_scale)
+    def _scale(self) -> Tensor | None:
+        return self.logit_scale
 
 
 # -- blocks ---------------------------------------------------------------------------------------------------------------------------
@@ -508,4 +508,4 @@ swin_v2_s, Swin_V2_S_Weights = _builder("swin_v2_s", 96, 18, 8, 0.3, **_V2)
 swin_v2_b, Swin_V2_B_Weights = _builder("swin_v2_b", 128, 18, 8, 0.5, **_V2)
 
 
-keep_whole(globals(), "_patch_merging_pad", "relative_position_bias", "shifted_window_attention")
+keep_whole(globals(), "_get_relative_position_bias", "_patch_merging_pad", "shifted_window_attention")

@@ -8,6 +8,7 @@ from functools import partial
 from typing import Any, NamedTuple
 
 from ... import nn, ops
+from ...core.checks import _assert
 from ...core.tensor import Tensor
 from ..ops.misc import MLP, Conv2dNormActivation
 from ._builders import Built, Layer, builder_and_weights
@@ -50,8 +51,7 @@ class MLPBlock(RenamedLayers, MLP):
 
 
 def _check_sequence(input: Tensor) -> None:
-    if input.dim() != 3:
-        raise AssertionError(f"Expected (batch_size, seq_length, hidden_dim) got {input.shape}")
+    _assert(input.dim() == 3, f"Expected (batch_size, seq_length, hidden_dim) got {input.shape}")
 
 
 _LAYER_NORM = partial(nn.LayerNorm, eps=1e-6)
@@ -203,14 +203,14 @@ class VisionTransformer(nn.Module):
         """The patches as a sequence: ``(N, number, hidden_dim)``."""
         n, _, height, width = x.shape
         for name, size in (("height", height), ("width", width)):
-            if size != self.image_size:
-                raise AssertionError(f"Wrong image {name}! Expected {self.image_size} but got {size}!")
-        count = (self.image_size // self.patch_size) ** 2
-        return self.conv_proj(x).reshape(n, self.hidden_dim, count).permute(0, 2, 1)
+            _assert(size == self.image_size, f"Wrong image {name}! Expected {self.image_size} but got {size}!")
+        rows, columns = height // self.patch_size, width // self.patch_size
+        return self.conv_proj(x).reshape(n, self.hidden_dim, rows * columns).permute(0, 2, 1)
 
     def forward(self, x: Tensor) -> Tensor:
         x = self._process_input(x)
-        x = ops.cat([self.class_token.expand(x.shape[0], -1, -1), x], dim=1)
+        n = x.shape[0]
+        x = ops.cat([self.class_token.expand(n, -1, -1), x], dim=1)
         return self.heads(self.encoder(x)[:, 0])
 
 

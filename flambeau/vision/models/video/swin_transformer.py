@@ -79,7 +79,7 @@ class ShiftedWindowAttention3d(swin.WindowAttention):
     def get_relative_position_bias(self, window_size: Sequence[int]) -> Tensor:
         """``(1, num_heads, places, places)`` for windows that may be smaller."""
         places = math.prod(window_size)
-        return swin.relative_position_bias(
+        return swin._get_relative_position_bias(
             self.relative_position_bias_table, self.relative_position_index[:places, :places].reshape(-1), places
         )
 
