@@ -1,7 +1,7 @@
 """Results of a model's nodes, by names that follow the paths of its modules. Source: torchvision.models.feature_extraction.
 
 A model is traced twice, as it trains and as it is evaluated. A node's name is the path of the module in whose ``forward`` it is, with
-what it does: ``layer1.0.relu_1`` is the second ``relu`` in ``layer1.0``. The name of a module that was looked into stands for its last node.
+what it does: ``layer1.0.relu_1`` is the second ``relu`` in ``layer1.0``. The name of a module that is looked into is that of its last node.
 """
 
 from __future__ import annotations
