@@ -80,6 +80,8 @@ class Segment:
         for launch in launches:
             own = np.frombuffer(launch.words, np.int64)
             for word, where, offset in launch.headers:
+                for entry in where.entries:
+                    header_of.setdefault(entry, len(header_of))
                 header = header_of.setdefault((where, offset), len(header_of))
                 places.append((at + word, header))
             words.append(own)
@@ -111,12 +113,16 @@ class Arena:
         headers[:, _CLASS] = id(np.ndarray)
         base, step = address_of(headers), 8 * _HEADER
         binds = []
+        self._kept: list[Any] = [headers]
         for (where, offset), number in plan.header_of.items():
-            if where.kind == "given":
+            if where.kind == "table":
+                table = np.array([base + step * plan.header_of[entry] for entry in where.entries], np.int64)
+                headers[number, _DATA] = address_of(table)
+                self._kept.append(table)
+            elif where.kind == "given":
                 binds.append((base + step * number + 8 * _DATA, where.index, offset))
             else:
                 headers[number, _DATA] = self.address(where) + offset
-        self._kept: list[Any] = [headers]
         self.blocks = []
         self.tables = []
         for i, segment in enumerate(plan.segments):
@@ -152,13 +158,24 @@ class Plan:
         steps: in order. arena_bytes, flag_bytes: of an arena's values, and of the flags behind them.
         given: how many arrays a call gets. fresh: layouts of those that it makes anew, which follow them.
         outputs: the places of the results.
+        updates: steps of optimizers, and the places of their numbers, which are written before anything runs.
+        again: what a call does where the plan no longer fits an optimizer.
     """
 
     def __init__(
-        self, steps: Sequence[Any], places: list[Place], sizes: tuple[int, int], given: int, fresh: list[Place], outputs: list[int]
+        self,
+        steps: Sequence[Any],
+        places: list[Place],
+        sizes: tuple[int, int],
+        given: int,
+        fresh: list[Place],
+        outputs: list[int],
+        updates: Sequence[tuple[Any, Reference]],
+        again: Callable[[Sequence[np.ndarray]], list[np.ndarray]],
     ):
         self.steps, self.places, self.given, self.fresh, self.outputs = steps, places, given, fresh, outputs
         self.arena_bytes, self.flag_bytes = sizes
+        self.updates, self.again = updates, again
         self.header_of: dict[tuple[Memory, int], int] = {}
         self.segments: list[Segment] = []
         self.order: list[int | Step] = []  # numbers of segments, and steps between them
@@ -196,6 +213,9 @@ class Plan:
         given = [*inputs, *fresh]
         scope["pack"] = struct.Struct(f"={len(given)}q").pack
         lines = [f"{', '.join(inputs)}, = arrays" if inputs else "", "arena = plan.arena()"]
+        for i, (update, numbers) in enumerate(self.updates):
+            scope[f"prepare{i}"] = update.prepare
+            lines.append(f"if not prepare{i}(arena.arrays[{numbers.number}]): return plan.again(arrays)")
         for name, place in zip(fresh, self.fresh, strict=True):
             scope[f"new_{name}"] = maker_of(place)
             lines.append(f"{name} = new_{name}()")

@@ -21,12 +21,12 @@ import numpy as np
 
 from ..core.arrays import native
 from ..core.state import run_ignoring_fp
-from . import driver, rules
+from . import driver, recorder, rules, updates
 from .driver import Launch, Place, Plan, Reference, Step
 from .graph import Graph, Node, Value, values_in
 from .interpret import function_of
 from .launches import Captured
-from .planning import ALIGNMENT, Memory, address_of, array_at, extent, place
+from .planning import Memory, address_of, array_at, extent, place, rounded
 
 __all__ = ["Lowered", "lower"]
 
@@ -61,7 +61,7 @@ class Lowered:
     def _first(self, arrays: Sequence[np.ndarray]) -> list[np.ndarray]:
         trial = _Trial(self.graph, arrays)
         outputs = run_ignoring_fp(trial.run)
-        self.plan = trial.plan()
+        self.plan = trial.plan(self._first)
         self._run = self.plan.run
         return outputs
 
@@ -88,6 +88,7 @@ class _Trial:
         self.blocks: list[Memory] = []
         self.flags: list[Memory] = []
         self.constants: dict[int, Memory] = {}
+        self.updates: list[tuple[Any, Reference]] = []
         self.places: list[Place] = []
         self.place_of: dict[Value, int] = {}
         self.fresh: list[Place] = []
@@ -146,6 +147,17 @@ class _Trial:
         """The memory of a table that no launch writes."""
         return self.constants.setdefault(id(array), Memory("held", array=array))
 
+    def addresses(self, entries: list[tuple[Memory, int]]) -> Memory:
+        """A table in which kernels find arrays."""
+        memory = Memory("table")
+        memory.entries = entries
+        return memory
+
+    def place(self, memory: Memory, offset: int, like: np.ndarray) -> Reference:
+        """The stand-in for an array of memory that no value has."""
+        self.places.append(Place(memory, offset, like.shape, like.strides, like.dtype))
+        return Reference(len(self.places) - 1)
+
     def reference(self, value: Value) -> Reference:
         """The stand-in for a value's array in a step of Python's."""
         if value not in self.place_of:
@@ -203,9 +215,9 @@ class _Trial:
 
     def _call(self, node: Node) -> None:
         count = len(node.outs) - len(node.writes)
-        special = rules.call_rule(node)
+        special = updates.rule_of(node)
         if special is None or not special(self, node):
-            function = node.op if not count else _listed(node.op)
+            function = updates.quietly(node.op) if isinstance(node.op, recorder.Step) else _listed(node.op) if count else node.op
             self._python(node, function, node.args, node.outs[:count])
         for out, written in zip(node.outs[count:], node.writes, strict=True):
             self.arrays[out] = self.array(written)
@@ -226,7 +238,7 @@ class _Trial:
         if made is not None:
             for out, array in zip(outs, made, strict=True):
                 np.copyto(self.new(out), array, "unsafe")
-        self._step(function, [_referred(arg, self.reference) for arg in args], outs, node, list(values_in(args)))
+        self.add_step(function, args, outs, node)
 
     # -- launches ---------------------------------------------------------------------------------------------------------------------
     def launch(self, node: Node, address: int, words: bytes, headers: Sequence[tuple[int, Memory, int, np.ndarray]], chunks: int) -> None:
@@ -236,15 +248,21 @@ class _Trial:
             headers: places among the arguments, the memory that goes there, the offset in it, and an array that shows it now.
         """
         packed = np.frombuffer(words, np.int64).copy()
-        for word, memory, _, array in headers:
+        for word, _, _, array in headers:
             packed[word] = id(array)
-            memory.use(len(self.steps))
-        step = Launch(address, words, tuple([(word, memory, offset) for word, memory, offset, _ in headers]), chunks, node)
-        self.steps.append(step)
+        step = self.planned(node, address, words, [header[:3] for header in headers], chunks)
         if driver.uses_blas(step):
             driver.alone(driver.pool.launch, address, packed.tobytes(), chunks)
         else:
             driver.pool.launch(address, packed.tobytes(), chunks)
+
+    def planned(self, node: Node, address: int, words: bytes, headers: Sequence[tuple[int, Memory, int]], chunks: int) -> Launch:
+        """Put a launch into the plan."""
+        for _, memory, _ in headers:
+            memory.use(len(self.steps))
+        step = Launch(address, words, tuple(headers), chunks, node)
+        self.steps.append(step)
+        return step
 
     def program(self, program: Any, inputs: Sequence[Value], outputs: Sequence[Value], node: Node) -> bool:
         """Run the program of element-wise nodes; False where there is no kernel for how its arrays lie."""
@@ -290,29 +308,29 @@ class _Trial:
         made = again([array for _, array in flags], *[self.array(arg) for arg in node.args])
         for out, array in zip(node.outs, made or (), strict=False):
             np.copyto(self.array(out), array, "unsafe")
-        noted = []
-        for memory, array in flags:
-            noted.append(Reference(len(self.places)))
-            self.places.append(Place(memory, 0, array.shape, array.strides, array.dtype))
-        args = [noted, *[_referred(arg, self.reference) for arg in node.args]]
-        self._step(again, args, node.outs, node, list(node.inputs()))
+        noted = [self.place(memory, 0, array) for memory, array in flags]
+        self.add_step(again, [noted, *node.args], node.outs, node)
         for memory, _ in flags:
             memory.use(len(self.steps) - 1)
 
-    def _step(self, function: Any, args: Sequence[Any], outs: Sequence[Value], node: Node, inputs: Sequence[Value]) -> None:
-        self.steps.append(Step(function, tuple(args), tuple([self.reference(out) for out in outs]), node))
-        for value in (*inputs, *outs):
+    def add_step(self, function: Any, args: Sequence[Any], outs: Sequence[Value], node: Node) -> None:
+        """Put a step of Python's into the plan."""
+        given = tuple([_referred(arg, self.reference) for arg in args])
+        self.steps.append(Step(function, given, tuple([self.reference(out) for out in outs]), node))
+        for value in (*values_in(args), *outs):
             self.where(value)[0].use(len(self.steps) - 1)
 
-    def plan(self) -> Plan:
+    def plan(self, again: Callable[..., list[np.ndarray]]) -> Plan:
+        """The plan of what ran; ``again`` is called where it no longer fits."""
         for value in self.graph.outputs:
             self.reference(value)
         outputs = [self.place_of[value] for value in self.graph.outputs]
         total = place([block for block in self.blocks if block.first >= 0])
-        for i, memory in enumerate(self.flags):
-            memory.offset = total + ALIGNMENT * i
-        sizes = total, ALIGNMENT * len(self.flags)
-        return Plan(self.steps, self.places, sizes, len(self.graph.inputs), self.fresh, outputs)
+        end = total
+        for memory in self.flags:
+            memory.offset, end = end, end + rounded(memory.size)
+        sizes = total, end - total
+        return Plan(self.steps, self.places, sizes, len(self.graph.inputs), self.fresh, outputs, self.updates, again)
 
 
 def _into(target: np.ndarray, source: np.ndarray) -> None:

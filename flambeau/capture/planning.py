@@ -23,15 +23,16 @@ class Memory:
 
     Attributes:
         kind: 'arena': a block of the arena, of ``size`` bytes, for steps ``first`` to ``last``, at ``offset``; 'flag': zeros behind the
-            blocks, which launches may set; 'held': the memory of ``array``; 'given': that of array number ``index`` of a call, an input
+            blocks, which launches may set; 'table': the addresses of the headers of ``entries``, memory and offset; 'held': the memory of ``array``; 'given': that of array number ``index`` of a call, an input
             or what a call makes anew for an output.
     """
 
-    __slots__ = ("array", "first", "index", "kind", "last", "offset", "size")
+    __slots__ = ("array", "entries", "first", "index", "kind", "last", "offset", "size")
 
     def __init__(self, kind: str, size: int = 0, array: np.ndarray | None = None, index: int = -1):
         self.kind, self.size, self.array, self.index = kind, size, array, index
         self.first = self.last = self.offset = -1
+        self.entries: list[tuple[Memory, int]] = []
 
     def use(self, step: int) -> None:
         """Note that a step reads or writes it."""

@@ -312,7 +312,3 @@ _OF_PARTS = frozenset(("convolution",))
 # Operations whose kernels look at values before or after their launches.
 _BY_VALUES = frozenset(("_index_reduce", "_scatter_reduce", "nn.functional._binary_cross_entropy", "_incomplete_gamma", "_var", "_std"))
 
-
-def call_rule(node: Node) -> Callable[[Trial, Node], bool] | None:
-    """Function that makes launches of a call; None where Python does it."""
-    return None
