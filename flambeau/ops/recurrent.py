@@ -395,7 +395,7 @@ def lstm_layer_backward(
         d_i[...], d_f[...], d_g[...], d_o[...], running_c[...] = cell.backwards(hidden, running_c, *step)
         np.dot(gate, weight_hh, out=running_h)
     of_parameters = _to_parameters(d_gates, input, _before(sizes, reverse, output, h))
-    of_projection = of_parameters[2][:0] if weight_hr is None else np.dot(projected.T, o * np.tanh(cells))
+    of_projection = np.empty(0, of_parameters[2].dtype) if weight_hr is None else np.dot(projected.T, o * np.tanh(cells))
     return _to_input(d_gates, input, weight_ih, needs_input), d_h, d_c, *of_parameters, of_projection
 
 

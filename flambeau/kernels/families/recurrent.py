@@ -645,7 +645,7 @@ def lstm_layer_backward(
         return None
     grads = (grad_output, grad_h, grad_c)
     results = _backwards(cell, grads, input, (h, c), weight_ih, weight_hh, output, (gates, cells), sizes, reverse, needs_input)
-    return None if results is None else (*results, results[-1][:0])
+    return None if results is None else (*results, np.empty(0, results[-1].dtype))
 
 
 @native("_gru_layer_backward")

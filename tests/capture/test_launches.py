@@ -1,0 +1,222 @@
+"""Launches of native kernels: what is believed, what is refused; groups, and the places of blocks in an arena."""
+
+from __future__ import annotations
+
+import random
+
+import numpy as np
+import pytest
+
+import flambeau as torch
+from flambeau.capture.driver import Place, maker_of
+from flambeau.capture.fusion import fused, ordered, predecessors
+from flambeau.capture.graph import Graph, Node, Value
+from flambeau.capture.interpret import run_of
+from flambeau.capture.lowering import lower
+from flambeau.capture.passes import simplified
+from flambeau.capture.planning import Memory, extent, place, rounded
+from flambeau.capture.recorder import Recorder
+from flambeau.core.arrays import native
+
+needs_kernels = pytest.mark.skipif(not native.switch.on, reason="kernels are off")
+
+
+def normal(*shape):
+    return np.random.default_rng(0).standard_normal(shape).astype(np.float32)
+
+
+def captured(function, *args):
+    from flambeau.capture.launches import captured
+    from flambeau.kernels.families.blas import alone
+
+    return captured(function, args, alone)
+
+
+@needs_kernels
+def test_a_kernel_alone_is_believed():
+    found = captured(native.find("softmax"), normal(30, 50), 1)
+    assert found is not None and len(found.launches) == 1
+    assert found.results == (((30, 50), (200, 4), np.dtype(np.float32)),)
+    assert {place.kind for _, place in found.launches[0].headers} == {"operand", "result"}
+
+
+@needs_kernels
+def test_what_python_computes_is_refused():
+    softmax = native.find("softmax")
+
+    def before(x):
+        return softmax(x * 2, 1)
+
+    def after(x):
+        return softmax(x, 1) * 2
+
+    def between(x):
+        y = softmax(x, 1)
+        y += 1
+        return softmax(y, 1)
+
+    def by_value(x):
+        return softmax(x, 1) if x[0, 0] > np.float32(0.1) else softmax(x, 0)
+
+    def of_numbers(x):
+        return native.find("linalg.vector_norm")(x, float(abs(x[0, 0])) + 2, 1)
+
+    def twice(x):
+        y = softmax(x, 1)
+        return y, y[1:]
+
+    def itself(x):
+        softmax(x, 1)
+        return x
+
+    x = normal(30, 50)
+    for function in (before, after, between, by_value, of_numbers, twice, itself, lambda x: x + 1, lambda x: None):
+        assert captured(function, x) is None
+
+
+@needs_kernels
+def test_flags_are_found_and_operands_stay_as_they_are():
+    x, indices = normal(20, 30), np.arange(20) % 7
+    before = x.copy(), indices.copy()
+    found = captured(native.find("embedding"), x, indices)
+    assert found is not None and found.flags
+    np.testing.assert_array_equal(x, before[0])
+    np.testing.assert_array_equal(indices, before[1])
+
+
+def test_blocks_that_are_alive_together_lie_apart():
+    chance = random.Random(0)
+    for count in (1, 5, 60):
+        blocks = []
+        for _ in range(count):
+            block = Memory("arena", chance.choice((1, 64, 100, 4096, 5000)))
+            first = chance.randrange(40)
+            block.use(first)
+            block.use(first + chance.randrange(15))
+            blocks.append(block)
+        total = place(blocks)
+        for i, a in enumerate(blocks):
+            assert a.offset % 64 == 0 and a.offset + a.size <= total
+            for b in blocks[:i]:
+                if a.first <= b.last and b.first <= a.last:
+                    assert a.offset + a.size <= b.offset or b.offset + b.size <= a.offset
+        assert total <= sum(rounded(block.size) for block in blocks)
+
+
+@pytest.mark.parametrize("shape, strides", [((2, 3), (12, 4)), ((2, 3), (4, 8)), ((2, 1, 3), (12, 400, 4)), ((), ()), ((0, 3), (12, 4)), ((4,), (12,)), ((3, 4), (0, 4))])
+def test_new_arrays_lie_as_asked(shape, strides):
+    made = maker_of(Place(Memory("given"), 0, shape, strides, np.dtype(np.float32)))()
+    assert made.shape == shape and made.strides == strides
+    assert extent(shape, strides, 4) <= max(made.base.nbytes if made.base is not None and made.base.nbytes else made.nbytes, made.nbytes)
+
+
+# -- groups ---------------------------------------------------------------------------------------------------------------------------------
+def recorded(function, *inputs):
+    with Recorder([x._array for x in inputs]) as recorder:
+        made = function(*inputs)
+        outputs = [recorder.value(x._array) for x in (made if isinstance(made, tuple) else (made,))]
+    assert recorder.failure is None, recorder.failure
+    return simplified(recorder.graph(outputs))
+
+
+def kinds(graph):
+    return [node.label if node.kind == "op" else node.kind for node in graph.nodes]
+
+
+@needs_kernels
+def test_nothing_outside_lies_between_members():
+    def function(x):
+        a = x.exp()
+        c = a.sum(0)
+        return a / c + a.sqrt()
+
+    graph = fused(recorded(function, torch.rand(5, 6)))
+    assert kinds(graph) == ["group", "sum", "group"]
+    assert [member.label for member in graph.nodes[0].members] == ["exp", "sqrt"] and len(graph.nodes[0].outs) == 2
+
+
+@needs_kernels
+def test_groups_that_meet_become_one():
+    graph = fused(recorded(lambda x, y: (x.exp() + 1) * (y.exp() + 1), torch.rand(9), torch.rand(9)))
+    assert kinds(graph) == ["group"] and len(graph.nodes[0].members) == 5
+
+
+@needs_kernels
+def test_memory_is_read_before_it_is_written():
+    held = torch.zeros(4)
+
+    def function(x):
+        before = held * 2
+        held.add_(x)
+        return before + held, held.exp() + before
+
+    x = torch.rand(4)
+    graph = recorded(function, x)
+    groups = fused(graph)
+    held._array[...] = 0
+    wanted = run_of(graph)([x._array])
+    held._array[...] = 0
+    made = run_of(groups)([x._array])
+    held._array[...] = 0
+    lowered = lower(groups)([x._array])
+    for a, b, c in zip(wanted, made, lowered, strict=True):
+        np.testing.assert_array_equal(a, b)
+        np.testing.assert_array_equal(a, c)
+
+
+def random_graph(chance):
+    """A program of element-wise operations, sums and writes, as the graph of a recording."""
+    held = torch.ones(3, 4)
+    choices = [chance.randrange(7) for _ in range(14)]
+    picks = [chance.random() for _ in range(60)]
+
+    def function(x):
+        values, given = [x, held], iter(picks)
+        for choice in choices:
+            a, b = (values[int(next(given) * len(values))] for _ in range(2))
+            if choice == 0:
+                values.append(a * 0.5 + b)
+            elif choice == 1:
+                values.append(a.sum(0) + b)
+            elif choice == 2:
+                values.append((a - b).tanh())
+            elif choice == 3:
+                held.mul_(0.5)
+                held.add_(a)
+            elif choice == 4:
+                held[1].copy_(a[2])
+            elif choice == 5:
+                values.append(a.clone().mul_(b))
+            else:
+                values.append((a @ b.t())[:, :1] * b)
+        return (*values[2:], held * 1)
+
+    return function, held
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_random_programs_fused_and_lowered(seed):
+    function, held = random_graph(random.Random(seed))
+    x = torch.rand(3, 4)
+    graph = recorded(function, x)
+    groups = fused(graph)
+    before = predecessors(groups)
+    position = {node: i for i, node in enumerate(groups.nodes)}
+    assert all(position[other] < position[node] for node in groups.nodes for other in before[node])
+    made = []
+    for run in (run_of(graph), run_of(groups), lower(graph), lower(groups)):
+        held._array[...] = 1
+        made.append([[array.copy() for array in run([x._array])] for _ in range(3)] + [[held._array.copy()]])
+    for other in made[1:]:
+        for a, b in zip(made[0], other, strict=True):
+            for one, two in zip(a, b, strict=True):
+                np.testing.assert_allclose(one, two, rtol=1e-5, atol=1e-6)
+
+
+def test_order_is_kept_where_it_can_be():
+    x = Value((2,), (4,), np.dtype(np.float32), "input")
+    values = [Value((2,), (4,), np.dtype(np.float32)) for _ in range(3)]
+    op = torch.core.calls.registry.primitive("exp") if hasattr(torch, "core") else None
+    nodes = [Node("op", op, [before], [after]) for before, after in zip([x, *values[:2]], values, strict=True)]
+    graph = Graph([nodes[2], nodes[0], nodes[1]], [x], [], [values[2]])
+    assert ordered(graph).nodes == nodes
