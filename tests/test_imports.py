@@ -95,8 +95,8 @@ def allowed(importer: str, target: str) -> bool:
         return False
     if own == "kernels":
         return other in ("kernels", "core")
-    if other == "kernels":  # reached through ``core.arrays.native`` alone
-        return own == "core"
+    if other == "kernels":  # reached through ``core.arrays.native`` alone, but for plans, which are lists of launches
+        return own in ("core", "capture")
     return layer(target) <= layer(importer)
 
 

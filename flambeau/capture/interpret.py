@@ -110,7 +110,8 @@ class _Writer:
         self.scope: dict[str, Any] = {"ndarray": np.ndarray, "copyto": np.copyto, "view_of": view_of, "Tensor": Tensor}
         self.names: dict[Value, str] = {}
         self.last: dict[Value, int] = {}
-        for i, node in enumerate(graph.nodes):
+        self.nodes = [member for node in graph.nodes for member in (node.members or (node,))]
+        for i, node in enumerate(self.nodes):
             for value in node.inputs():
                 self.last[_before_writes(value)] = i
         self.stays = {_before_writes(value) for value in graph.outputs}
@@ -145,9 +146,6 @@ class _Writer:
             if self.name(part) != self.name(contents):
                 self.lines.append(f"copyto({self.name(part)}, {self.name(contents)})")
             self.names[node.outs[0]] = self.name(whole)
-        elif node.kind == "group":
-            for member in node.members:
-                self.node(i, member)
         else:
             fresh = node.outs[: len(node.outs) - len(node.writes)]
             function = self.constant(function_of(node) if node.kind == "op" else node.op)
@@ -174,7 +172,7 @@ class _Writer:
 
     def function(self) -> Callable[..., Any]:
         header = ", ".join(map(self.name, self.graph.inputs))
-        for i, node in enumerate(self.graph.nodes):
+        for i, node in enumerate(self.nodes):
             self.node(i, node)
         self.lines.append(f"return [{', '.join(self.name(value) for value in self.graph.outputs)}]")
         text = f"def run({header}):\n    " + "\n    ".join(self.lines)

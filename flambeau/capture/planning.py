@@ -23,8 +23,8 @@ class Memory:
 
     Attributes:
         kind: 'arena': a block of the arena, of ``size`` bytes, for steps ``first`` to ``last``, at ``offset``; 'flag': zeros behind the
-            blocks, which launches may set; 'table': the addresses of the headers of ``entries``, memory and offset; 'held': the memory of ``array``; 'given': that of array number ``index`` of a call, an input
-            or what a call makes anew for an output.
+            blocks, which launches may set; 'table': the addresses of the headers of ``entries``, memory and offset; 'held': the memory
+            of ``array``; 'given': that of array number ``index`` of a call, an input or what a call makes anew for an output.
     """
 
     __slots__ = ("array", "entries", "first", "index", "kind", "last", "offset", "size")

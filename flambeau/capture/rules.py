@@ -311,4 +311,3 @@ RULES: dict[str, Callable[[Any, Node], bool]] = {
 _OF_PARTS = frozenset(("convolution",))
 # Operations whose kernels look at values before or after their launches.
 _BY_VALUES = frozenset(("_index_reduce", "_scatter_reduce", "nn.functional._binary_cross_entropy", "_incomplete_gamma", "_var", "_std"))
-

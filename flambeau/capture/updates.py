@@ -28,6 +28,7 @@ from .recorder import Step as Recorded
 if TYPE_CHECKING:
     from .lowering import _Trial as Trial
 
+
 def rule_of(node: Node) -> Callable[[Any, Node], bool] | None:
     """Function that makes launches of a step; None where Python does all of it."""
     if node.op.__class__ is not Recorded or not isinstance(node.op.optimizer, ElementwiseOptimizer):

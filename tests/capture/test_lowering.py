@@ -107,7 +107,7 @@ def seeded():
     torch.manual_seed(0)
 
 
-# -- single operations ------------------------------------------------------------------------------------------------------------------
+# -- single operations ---------------------------------------------------------------------------------------------------------
 ELEMENTWISE = {
     "chain": (lambda x, y: ((x * y + 1).sigmoid() * x - y.abs().sqrt()).tanh(), lambda: (normal(50, 70), normal(50, 70))),
     "broadcast": (lambda x, y, z: (x + y) * z - y, lambda: (normal(40, 50), normal(50), normal(40, 1))),
@@ -176,14 +176,20 @@ def test_small_products_and_losses_are_launches():
     check(lambda x, y: F.cross_entropy(model(x), y), normal(4, 6), y, parameters=list(model.parameters()), python=("_cross_entropy",))
 
 
-@pytest.mark.parametrize("options", [{}, {"reduction": "sum"}, {"reduction": "none"}, {"weight": True}, {"ignore_index": 2}, {"label_smoothing": 0.1}])
+@pytest.mark.parametrize(
+    "options", [{}, {"reduction": "sum"}, {"reduction": "none"}, {"weight": True}, {"ignore_index": 2}, {"label_smoothing": 0.1}]
+)
 def test_losses_of_classes(options):
     if "weight" in options:
         options = {"weight": torch.rand(9) + 0.5}
     head = torch.nn.Linear(6, 9)
     y = torch.randint(0, 9, (40,))
     check(lambda x, y: F.cross_entropy(head(x), y, **options), normal(40, 6), y, parameters=list(head.parameters()))
-    check(lambda x, y: F.nll_loss(F.log_softmax(head(x), 1), y, **{k: v for k, v in options.items() if k != "label_smoothing"}), normal(40, 6), y)
+    check(
+        lambda x, y: F.nll_loss(F.log_softmax(head(x), 1), y, **{k: v for k, v in options.items() if k != "label_smoothing"}),
+        normal(40, 6),
+        y,
+    )
     check(lambda x, y: F.cross_entropy(x, y), normal(3, 9, 4, 5), torch.randint(0, 9, (3, 4, 5)))
 
 
@@ -203,7 +209,7 @@ def test_an_index_out_of_range_raises_as_eager_does_and_harms_nothing(case):
         same(run(arrays_of(x, good)), wanted)
 
 
-# -- memory ---------------------------------------------------------------------------------------------------------------------------------
+# -- memory --------------------------------------------------------------------------------------------------------------------
 def test_writes_through_views_and_to_memory_from_outside():
     held = torch.zeros(5, 6)
 
@@ -273,7 +279,7 @@ def test_layouts_of_fresh_results_are_those_of_the_recording():
     check(lambda x: (x * 2, x.permute(3, 0, 2, 1) + 1, x.sum(1, keepdim=True)), x)
 
 
-# -- several calls at once ------------------------------------------------------------------------------------------------------------------
+# -- several calls at once -----------------------------------------------------------------------------------------------------
 def test_threads_share_a_plan_and_have_an_arena_each():
     model = torch.nn.Sequential(torch.nn.Linear(20, 30), torch.nn.GELU(), torch.nn.Linear(30, 20))
     run = lower(fused(recorded(lambda x: F.layer_norm(model(x), (20,)), (normal(50, 20),))))
@@ -347,7 +353,7 @@ def test_other_thresholds(settings):
     assert made.stdout == "right\n", made.stderr[-3000:]
 
 
-# -- whole steps ----------------------------------------------------------------------------------------------------------------------------
+# -- whole steps ---------------------------------------------------------------------------------------------------------------
 def trained(optimizer_of, steps, change=None, lowered=True):
     """Losses and parameters of a small model after some steps, the first two of them eager."""
     torch.manual_seed(1)
