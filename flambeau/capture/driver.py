@@ -13,6 +13,7 @@ Arenas are made when there is no free one, so that any number of calls may be in
 from __future__ import annotations
 
 import struct
+import weakref
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
@@ -151,6 +152,9 @@ class Arena:
         self.values.fill(0xFF)
 
 
+plans: weakref.WeakSet[Plan] = weakref.WeakSet()  # all that there are
+
+
 class Plan:
     """Launches and Python's steps of a graph, and where all values lie.
 
@@ -191,6 +195,7 @@ class Plan:
             if step is not None:
                 self.order.append(step)
         self.free: list[Arena] = []
+        plans.add(self)
         self.run: Callable[[Sequence[np.ndarray]], list[np.ndarray]] = self._generated()
 
     def arena(self) -> Arena:
