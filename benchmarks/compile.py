@@ -6,6 +6,7 @@ import argparse
 import ctypes
 import gc
 import importlib
+import itertools
 import json
 import os
 import shutil
@@ -214,7 +215,7 @@ def seconds_to_compile(torch: ModuleType, build: Callable[[ModuleType], Step]) -
     for _ in range(6):
         run()
         moments.append(time.perf_counter())
-    calls = [after - before for before, after in zip(moments[1:], moments[2:])]
+    calls = [after - before for before, after in itertools.pairwise(moments[1:])]
     return {"eager": moments[1] - moments[0], "compiled": sum(calls) - len(calls) * min(calls)}
 
 

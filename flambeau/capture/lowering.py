@@ -23,24 +23,34 @@ from ..core.arrays import native
 from ..core.state import run_ignoring_fp
 from . import driver, recorder, rules, updates
 from .driver import Launch, Place, Plan, Reference, Step
+from .fusion import fused
 from .graph import Graph, Node, Value, values_in
 from .interpret import function_of
 from .launches import Captured
 from .planning import Memory, address_of, array_at, extent, place, rounded
 
-__all__ = ["Lowered", "lower"]
+__all__ = ["Lowered", "NotLowered", "lower"]
 
 
-def lower(graph: Graph) -> Lowered:
+class NotLowered(Exception):
+    """A graph has to be run node by node."""
+
+
+def lower(graph: Graph, fuse: bool = True) -> Lowered:
     """A function that runs ``graph`` by launches.
 
     Args:
-        graph: after its passes; it is kept and must not change.
+        graph: after its passes; it stays as it is.
+        fuse: whether element-wise nodes become groups.
     Returns:
         ``run(arrays) -> arrays``: for arrays that lie as the inputs did, new arrays of the outputs. Memory from outside that the program
         wrote to is written again. Any number of calls may run at a time.
+    Raises:
+        NotLowered: kernels are switched off, so that nothing would be gained.
     """
-    return Lowered(graph)
+    if not native.switch.on:
+        raise NotLowered("kernels are switched off")
+    return Lowered(fused(graph) if fuse else graph)
 
 
 class Lowered:

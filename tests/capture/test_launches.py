@@ -12,7 +12,7 @@ from flambeau.capture.driver import Place, maker_of
 from flambeau.capture.fusion import fused, ordered, predecessors
 from flambeau.capture.graph import Graph, Node, Value
 from flambeau.capture.interpret import run_of
-from flambeau.capture.lowering import lower
+from flambeau.capture.lowering import Lowered
 from flambeau.capture.passes import simplified
 from flambeau.capture.planning import Memory, extent, place, rounded
 from flambeau.capture.recorder import Recorder
@@ -162,7 +162,7 @@ def test_memory_is_read_before_it_is_written():
     held._array[...] = 0
     made = run_of(groups)([x._array])
     held._array[...] = 0
-    lowered = lower(groups)([x._array])
+    lowered = Lowered(groups)([x._array])
     for a, b, c in zip(wanted, made, lowered, strict=True):
         np.testing.assert_array_equal(a, b)
         np.testing.assert_allclose(a, c, rtol=1e-6)
@@ -208,7 +208,7 @@ def test_random_programs_fused_and_lowered(seed):
     position = {node: i for i, node in enumerate(groups.nodes)}
     assert all(position[other] < position[node] for node in groups.nodes for other in before[node])
     made = []
-    for run in (run_of(graph), run_of(groups), lower(graph), lower(groups)):
+    for run in (run_of(graph), run_of(groups), Lowered(graph), Lowered(groups)):
         held._array[...] = 1
         made.append([[array.copy() for array in run([x._array])] for _ in range(3)] + [[held._array.copy()]])
     for other in made[1:]:

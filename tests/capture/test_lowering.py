@@ -15,7 +15,7 @@ import flambeau.nn.functional as F
 from flambeau.capture.driver import Launch, Step
 from flambeau.capture.fusion import fused
 from flambeau.capture.interpret import run_of
-from flambeau.capture.lowering import Lowered, lower
+from flambeau.capture.lowering import Lowered
 from flambeau.capture.passes import simplified
 from flambeau.capture.recorder import Recorder
 from flambeau.core.arrays import native
@@ -82,7 +82,7 @@ def same(have, wanted, exact=False):
 def check(function, *inputs, parameters=(), python=None):
     """Lowered is interpreted: on two sets of inputs, from arenas that hold NaN, without changing what earlier calls returned."""
     graph = recorded(function, inputs, parameters)
-    reference, run = run_of(graph), lower(fused(graph))
+    reference, run = run_of(graph), Lowered(fused(graph))
     first, second = arrays_of(*inputs), others(inputs)
     wanted = [reference(first), reference(second)]
     same(run(first), wanted[0])
@@ -201,7 +201,7 @@ def test_an_index_out_of_range_raises_as_eager_does_and_harms_nothing(case):
         "gather": (lambda x, i: x.gather(1, i.view(4, 1).expand(4, 5)), 5, normal(4, 5)),
     }[case]
     good, bad = torch.tensor([0, 1, 4, 2]), torch.tensor([0, 1, 4, bound])
-    run = lower(recorded(function, (x, good)))
+    run = Lowered(recorded(function, (x, good)))
     wanted = run(arrays_of(x, good))
     for _ in range(2):
         with pytest.raises((IndexError, RuntimeError), match=r"bound|range"):
@@ -224,7 +224,7 @@ def test_writes_through_views_and_to_memory_from_outside():
     x = normal(5, 6)
     graph = recorded(function, (x,))
     start = held._array.copy()
-    reference, run = run_of(graph), lower(fused(graph))
+    reference, run = run_of(graph), Lowered(fused(graph))
     wanted, after = [], []
     for _ in range(3):
         wanted.append([array.copy("K") for array in reference(arrays_of(x))])
@@ -242,7 +242,7 @@ def test_inputs_that_the_program_writes_to_are_written():
         return x + 1
 
     x = normal(40)
-    run = lower(recorded(function, (x,), before=False))
+    run = Lowered(recorded(function, (x,), before=False))
     for _ in range(3):
         before = x._array.copy()
         (made,) = run(arrays_of(x))
@@ -259,14 +259,14 @@ def test_outputs_may_be_inputs_views_constants_and_each_other():
 
     x = normal(3, 4)
     graph = recorded(function, (x,))
-    run = lower(graph)
+    run = Lowered(graph)
     wanted = run_of(graph)(arrays_of(x))
     for _ in range(3):
         same(run(arrays_of(x)), wanted)
 
 
 def test_results_of_a_call_stay_when_the_next_one_runs():
-    run = lower(recorded(lambda x: ((x * 2).t(), x.sum(0), x @ x), (normal(30, 30),)))
+    run = Lowered(recorded(lambda x: ((x * 2).t(), x.sum(0), x @ x), (normal(30, 30),)))
     inputs = [np.random.default_rng(i).standard_normal((30, 30)).astype(np.float32) for i in range(5)]
     made = [run([x]) for x in inputs]
     again = [run([x]) for x in inputs]
@@ -282,7 +282,7 @@ def test_layouts_of_fresh_results_are_those_of_the_recording():
 # -- several calls at once -----------------------------------------------------------------------------------------------------
 def test_threads_share_a_plan_and_have_an_arena_each():
     model = torch.nn.Sequential(torch.nn.Linear(20, 30), torch.nn.GELU(), torch.nn.Linear(30, 20))
-    run = lower(fused(recorded(lambda x: F.layer_norm(model(x), (20,)), (normal(50, 20),))))
+    run = Lowered(fused(recorded(lambda x: F.layer_norm(model(x), (20,)), (normal(50, 20),))))
     inputs = [np.random.default_rng(i).standard_normal((50, 20)).astype(np.float32) for i in range(4)]
     wanted = [run([x]) for x in inputs]
     problems = []
@@ -301,7 +301,7 @@ def test_threads_share_a_plan_and_have_an_arena_each():
 
 
 def test_a_call_within_a_call_has_its_own_arena():
-    run = lower(recorded(lambda x: (x * 2).sort()[0] + 1, (normal(300),)))
+    run = Lowered(recorded(lambda x: (x * 2).sort()[0] + 1, (normal(300),)))
     x, y = normal(300)._array, normal(300)._array
     wanted = run([x]), run([y])
     arena = run.plan.arena()  # as if a call were in its midst
@@ -313,7 +313,7 @@ def test_a_call_within_a_call_has_its_own_arena():
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork")
 def test_a_forked_child_runs_the_plan():
-    run = lower(fused(recorded(lambda x: (x @ x).exp().sum(0), (normal(40, 40),))))
+    run = Lowered(fused(recorded(lambda x: (x @ x).exp().sum(0), (normal(40, 40),))))
     x = normal(40, 40)._array * np.float32(0.1)
     run([x])
     wanted = run([x])
@@ -451,7 +451,7 @@ def test_hooks_of_optimizers_are_called():
 def test_dropout_draws_the_numbers_that_it_draws_alone():
     x = normal(20, 30)
     graph = recorded(lambda x: F.dropout(x, 0.4) * 2 + torch.rand_like(x), (x,))
-    reference, run = run_of(graph), lower(fused(graph))
+    reference, run = run_of(graph), Lowered(fused(graph))
     run(arrays_of(x))
     for seed in range(3):
         torch.manual_seed(seed)
