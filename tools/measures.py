@@ -2,7 +2,9 @@
 
 side tables       collections and rows of calls keyed by operations' names, outside of their declarations; a misspelt row fails nowhere
 rules             functions that hang on operations under their keys (``core/calls/tables.py``); a misspelt key is an error
-places            modules that say something of an operation: its declaration's, those of rules, of native kernels and of side tables
+places            modules that say something of an operation: its declaration's, those of rules, of native kernels and of side tables;
+                  apart from these, modules in which tensors of another kind (sparse, nested, masked, quantized) have a way of their own to
+                  do it, without which an operation is whole
 spellings         how side tables and rules name ``nn.functional.softmax``: by its key, bare, or as the other end of a pair
 entry points      names of ``core.arrays.native`` that files outside of ``core`` and ``kernels`` use
 top level         files and folders of the package
@@ -37,6 +39,10 @@ OTHER_NAMES = {
     "testing/device_array.py": "NumPy's functions",
     "vision/": "datasets and transforms",
     "nn/init.py": "nonlinear functions, as calculate_gain names them",
+    "nn/pooling.py": "functions that modules call",
+    "ops/foreach.py": "functions that are made of operations, and are no part of them",
+    "ops/linalg/matrix_checks.py": "what fails in LAPACK",
+    "facades/modules.py": "what modules show",
     "nn/functional.py": "what the module shows",
     "sparse/__init__.py": "what the module shows",
     "masked/_functions.py": "what the module shows",
@@ -133,7 +139,10 @@ def side_tables() -> list[SideTable]:
             continue
         docstrings = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
         calls: dict[str, tuple[int, list[str]]] = {}
+        within = {id(inner) for node in ast.walk(tree) if isinstance(node, ast.FunctionDef) for part in node.body for inner in ast.walk(part)}
         for node in ast.walk(tree):
+            if id(node) in within:  # uses an operation, or names it in an error, and says nothing of it
+                continue
             if isinstance(node, ast.Call) and not isinstance(node.func, ast.Call) and ast.unparse(node.func) not in names_of_rules():
                 words = [word for argument in node.args for word in words_of(argument) if len(words_of(argument)) < LEAST]
                 if words:
@@ -161,21 +170,24 @@ def declared() -> dict[str, str]:
     return places
 
 
-def hang(homes: dict[str, set[str]]) -> Counter[str]:
-    """Add the modules of the rules and native kernels of operations; how many rules there are of each subject."""
+def hang(homes: dict[str, set[str]], others: dict[str, set[str]]) -> Counter[str]:
+    """Add the modules of the rules and native kernels of operations, to ``others`` those of other kinds of tensors; how many rules there are
+    of each subject."""
     from flambeau.core.calls.registry import entries
     from flambeau.kernels.index import FAMILIES
 
     subjects: Counter[str] = Counter()
     for entry in entries():
         subjects.update(entry.hanging.keys())
-        homes[entry.key] |= {function.__module__ for function in entry.hanging.values()}
+        for subject, function in entry.hanging.items():
+            (others if subject in OF_OTHER_KINDS else homes).setdefault(entry.key, set()).add(inspect.unwrap(function).__module__)
         if entry.key in FAMILIES:
             homes[entry.key].add(f"flambeau.kernels.{FAMILIES[entry.key]}")
     return subjects
 
 
-RULES_OF = ("aten.below", "core.arrays.meta", "func._batch_index", "func._batch_layers", "func._forward_rules", "ops.sparse")
+OF_OTHER_KINDS = {"sparse", "nested", "jagged", "masked", "quantized"}  # subjects of rules
+RULES_OF = ("aten.below", "func._batch", "func._dual", "func._batch_layers", "func._batch_index", "masked", "nested", "ops.sparse")
 
 
 # -- what imports what --------------------------------------------------------------------------------------------------------------------
@@ -301,7 +313,8 @@ def main() -> None:
     for table in sorted(tables, key=lambda table: -len(table.words)):
         print(f"  {len(table.words):4} rows, {dict(table.spellings)}: {shown(table.path)}:{table.line}")
     homes = {name: {module} for name, module in declared().items()}
-    subjects = hang(homes)
+    others: dict[str, set[str]] = {}
+    subjects = hang(homes, others)
     print(f"rules: {sum(subjects.values())}, by subject: {dict(subjects.most_common())}")
     for table in tables:
         for name in table.named:
@@ -309,6 +322,8 @@ def main() -> None:
     ranked = sorted(homes.items(), key=lambda pair: (-len(pair[1]), pair[0]))
     print(f"places: at most {len(ranked[0][1])} ({', '.join(name for name, places in ranked if len(places) == len(ranked[0][1]))})")
     print(f"  of {len(homes)} operations, by number of places: {dict(sorted(Counter(len(places) for places in homes.values()).items()))}")
+    whole = {name: len(places | others.get(name, set())) for name, places in homes.items()}
+    print(f"  with those of other kinds of tensors: at most {max(whole.values())}, {dict(sorted(Counter(whole.values()).items()))}")
     print(f"spellings: {dict(sum((table.spellings for table in tables), Counter()))}")
     points = entry_points()
     print(f"entry points of kernels: {len(points)} ({', '.join(f'{name} {count}' for name, count in points.most_common())})")

@@ -326,7 +326,7 @@ class Batch(Interpreter):
     def factory(self, call: Call) -> Any:
         from . import _batch_rules
 
-        if call.op.name in _batch_random.FACTORIES:
+        if call.op.draws:
             return _batch_random.factory(self, call)
         made = _batch_rules.factory(self, call)
         if not self.repeats or call.out is not None:

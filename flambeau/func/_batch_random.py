@@ -18,9 +18,6 @@ from ..ops.dropout import alpha_terms, kept_scale
 from ..ops.masks import where_select
 from ._levels import Hook, Wrapped, below, call_entry, highest
 
-FACTORIES = frozenset("rand randn randint randperm rand_like randn_like randint_like normal".split())
-_BY_ELEMENT = frozenset("dropout alpha_dropout native_dropout bernoulli poisson binomial".split())
-_IN_PLACE = frozenset("normal_ bernoulli_ exponential_ geometric_ log_normal_ cauchy_ uniform_ random_".split())
 _ERROR = (
     "vmap: called random operation while in randomness error mode. Please either use the 'same' or 'different' randomness flags on vmap or "
     "perform the randomness operation out of vmap"
@@ -88,11 +85,13 @@ def drawn(batch: Any, function: Any, input: Any) -> Any:
 def composite(batch: Any, call: Call) -> Any:
     """An answer to what draws element by element; NotImplemented has the body run, and the batch look at what it drew."""
     entry, values = call.op, call.values
-    if entry.name in _IN_PLACE:
+    if entry.draws is None:
+        return NotImplemented
+    if entry.namespace == "Tensor":
         return _filled(batch, entry, values)
-    if entry.name == "multinomial" and not batch.has(values[0]):
+    if entry.draws == "rows" and not batch.has(values[0]):
         return _multinomial(batch, entry, values)
-    if entry.name not in _BY_ELEMENT or batch.randomness != "different" or not _draws(entry, values):
+    if entry.draws not in ("numbers", "mask") or batch.randomness != "different" or not _draws(entry, values):
         return NotImplemented
     owner = highest(values)
     if owner is not None and owner.level > batch.level:

@@ -37,9 +37,6 @@ from ._forward_rules import forward
 from ._levels import Interpreter, Wrapped, call_entry, invoke, invoke_in_place, mapped, needs_grad, unrecorded
 from ._reverse import alias, batches_below, batches_in, gradients, spread, wrapped_at, zeros_of
 
-_DRAWN = frozenset("bernoulli poisson binomial multinomial".split())  # whose derivative is zero everywhere
-_FILLS = frozenset("normal_ uniform_ random_ bernoulli_ exponential_ geometric_ cauchy_ log_normal_".split())  # with random numbers
-
 on_way: Callable[[Any, str], None] | None = None  # called with each operation and the way that it took; for tests
 
 
@@ -137,11 +134,12 @@ class Dual(Interpreter):
         if name == "index_put_" and self.runs() and any(self.has(values[i]) for i in (0, 2)):
             indices = mapped(values[1], self.primal)
             return self.put(values[0], values[2], lambda part, value: part.index_put_(indices, value, values[3]))
-        if name in _DRAWN and any(self.has(each) for each in call.operands):
-            return call_entry(call.op, [self.primal(each) for each in values])
-        if name in _FILLS and self.has(values[0]):
-            call_entry(call.op, [self.primal(each) for each in values])
-            values[0]._tangent.zero_()
+        if call.op.draws in ("numbers", "rows") and any(self.has(each) for each in call.operands):
+            made = call_entry(call.op, [self.primal(each) for each in values])
+            if call.op.namespace != "Tensor":
+                return made
+            if self.has(values[0]):
+                values[0]._tangent.zero_()
             return values[0]
         return NotImplemented
 

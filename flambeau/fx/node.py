@@ -7,8 +7,10 @@ import inspect
 import operator
 import types
 from collections.abc import Callable, Iterable
+from functools import cache
 from typing import Any
 
+from ..core.calls.registry import entries
 from ._library import NAME, library
 from .immutable_collections import immutable_dict, immutable_list
 
@@ -447,7 +449,7 @@ def shown(argument: Argument) -> str:
     return f"%{argument}" if isinstance(argument, Node) else str(argument)
 
 
+@cache
 def random_functions() -> set[Any]:
     """The functions of the library that give random numbers; layers such as dropout are left out where nothing uses them."""
-    names = "rand randn randint rand_like randn_like randint_like randperm bernoulli multinomial normal poisson".split()
-    return {getattr(library, name) for name in names}
+    return {entry.wrapper for entry in entries() if entry.draws in ("numbers", "rows") and entry.namespace != "Tensor"}

@@ -505,22 +505,13 @@ def _as_called(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[tuple[Any
     if any(param.kind == "rest" for param in params):
         return args, kwargs
     values = {param.name: value for param, value in zip(params, call.values, strict=False)}
-    if getattr(call.op, "namespace", "") == "nn.functional" and call.op.name not in _BUILTIN:
+    if getattr(call.op, "namespace", "") == "nn.functional" and not call.op.compiled:
         named = [param.name for param in params if param.default is not REQUIRED]
         return tuple([value for name, value in values.items() if name not in named]), {name: values[name] for name in named}
     count, names = _called_with()
     if count is None or count > len(values) or not values.keys() >= {*names}:
         return args, kwargs
     return tuple(values.values())[:count], {name: values[name] for name in names}
-
-
-# Functions of ``nn.functional`` that are compiled code in PyTorch, so that their arguments are shown as they are given.
-_BUILTIN = frozenset(
-    "adaptive_avg_pool1d avg_pool1d avg_pool2d avg_pool3d bilinear celu_ channel_shuffle conv1d conv2d conv3d conv_tbc conv_transpose1d "
-    "conv_transpose2d conv_transpose3d cosine_similarity elu_ gelu hardshrink hardtanh_ leaky_relu_ linear log_sigmoid logsigmoid "
-    "native_channel_shuffle one_hot pairwise_distance pdist pixel_shuffle pixel_unshuffle prelu relu_ rrelu_ scaled_dot_product_attention "
-    "selu_ softplus softshrink threshold_".split()
-)
 
 
 def _called_with() -> tuple[int | None, tuple[str, ...]]:

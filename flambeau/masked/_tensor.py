@@ -18,6 +18,7 @@ from ..autograd.function import Function
 from ..core import dtype as dtypes
 from ..core.calls.registry import declared_as, is_moving
 from ..core.layout import sparse_coo, sparse_csr
+from ..core.protocols.handlers import Handlers
 from ..core.protocols.wrapper import WrapperTensor
 from ..core.shape import wrap_dims
 from ..core.state import thread
@@ -179,8 +180,8 @@ class MaskedTensor(WrapperTensor):
 @functools.cache
 def _handler_of(name: str) -> Callable[..., Any] | None:
     """Function that handles calls of that name: a row below, or what follows from the operation's declaration."""
-    if name in _HANDLERS:
-        return _HANDLERS[name]
+    if name in handles.named:
+        return handles.named[name]
     if is_moving(name):
         return _passed_through
     declared = declared_as(name)
@@ -519,26 +520,22 @@ def _flat(values: Any) -> Any:
             yield value
 
 
-# What is not moved alone: zeros come in, or elements are multiplied or added up, as those of masks then are.
-_MOVING = (
-    "__getitem__ im2col col2im kron _scatter_part _diagonal_backward _sparse_entries _sparse_with_values _to_sparse _to_sparse_csr "
-    "_to_strided _coalesce"
-).split()
-_KEEPING = "clone contiguous detach to type type_as cpu cuda _to_copy ones_like double float half int long short char bool alias".split()
-
-_HANDLERS: dict[str, Callable[..., Any]] = {
-    **dict.fromkeys(("clamp", "clamp_", "clip", "clip_", "pow", "pow_"), _unary),  # by numbers
-    **dict.fromkeys(_MOVING, _passed_through),
-    **dict.fromkeys(_KEEPING, _on_data),
-    **dict.fromkeys("sum mean amin amax argmin argmax prod all norm var std".split(), _reduction),
-    **dict.fromkeys(("to_sparse", "to_sparse_coo", "to_sparse_csr"), _to_sparse),
-    **dict.fromkeys(("_indices", "_values"), _raw_part),
-    "to_dense": _to_dense,
-    **dict.fromkeys(("conj", "real", "resolve_conj", "resolve_neg"), lambda func, name, args, kwargs: args[0]),  # no dtype is complex
-    "is_nonzero": lambda func, name, args, kwargs: bool(args[0].item()),
-    "is_same_size": lambda func, name, args, kwargs: func(*_of_data(args), **kwargs),
-    "softmax": _softmax,
-    "where": _where,
-    "_where": _where,
-    "copy_": _copied,
-}
+handles = Handlers("masked")  # (function, its name, positional and other arguments)
+handles("clamp", "clamp_", "pow", "pow_")(_unary)  # by numbers
+# what is not moved alone: zeros come in, or elements are multiplied or added up, as those of masks then are
+handles("Tensor.__getitem__", "kron", "_scatter_part", "_diagonal_backward", "nn.functional._im2col", "nn.functional._col2im")(
+    _passed_through
+)
+handles("_sparse_entries", "_sparse_with_values", "_to_sparse", "_to_sparse_csr", "_to_strided", "_coalesce")(_passed_through)
+handles("clone", "detach", "_to_copy", "ones_like")(_on_data)
+handles(*[f"Tensor.{name}" for name in "contiguous to type type_as cpu cuda double float half int long short char bool".split()])(_on_data)
+handles("sum", "mean", "amin", "amax", "argmin", "argmax", "prod", "all", "norm", "var", "std")(_reduction)
+handles("Tensor.to_sparse", "Tensor.to_sparse_coo", "Tensor.to_sparse_csr")(_to_sparse)
+handles("Tensor._indices", "Tensor._values")(_raw_part)
+handles("Tensor.to_dense")(_to_dense)
+handles("conj", "real", "resolve_conj", "resolve_neg")(lambda func, name, args, kwargs: args[0])  # no dtype is complex
+handles("is_nonzero")(lambda func, name, args, kwargs: bool(args[0].item()))
+handles("is_same_size")(lambda func, name, args, kwargs: func(*_of_data(args), **kwargs))
+handles("softmax")(_softmax)
+handles("where", "_where")(_where)
+handles("copy_")(_copied)

@@ -5,11 +5,11 @@ from __future__ import annotations
 import functools
 import inspect
 import math
-from collections.abc import Callable
 from typing import Any, NoReturn
 
 from ..core import dtype as dtypes
 from ..core.calls.registry import declared_as
+from ..core.protocols.handlers import Handlers
 from ..core.shape import wrap_dim
 from ..core.tensor import Tensor
 from ..ops import resolve
@@ -17,7 +17,7 @@ from ._jagged import NestedTensor, from_padded, padded
 from ._sizes import NestedInt
 
 _WRITING = frozenset(("fill_", "zero_", "uniform_", "normal_", "bernoulli_"))
-_HANDLERS: dict[str, Callable[..., Any]] = {}  # by the function's name; called with the function, its name, and arguments as it has them
+jagged = Handlers("jagged")  # (function, its name, arguments as it has them)
 _MISMATCH = "cannot call binary pointwise function {} with inputs of shapes {} and {}"
 
 
@@ -28,22 +28,12 @@ def apply(func: Any, args: Any, kwargs: Any) -> Any:
         NotImplementedError: the operation is not supported. RuntimeError, ValueError: it is, but not with these arguments.
     """
     name = getattr(func, "__name__", str(func))
-    handler = _HANDLERS.get(name)
+    handler = jagged.named.get(name)
     if handler is not None:
         return handler(func, name, **_signature(func).bind(*args, **kwargs).arguments)
     if name in _WRITING or is_pointwise(name):
         return _elementwise(func, name, args, kwargs)
     raise NotImplementedError(f"{name}: not supported for nested tensors of the jagged layout")
-
-
-def _handles(names: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Decorator: what answers calls of these functions."""
-
-    def register(handler: Callable[..., Any]) -> Callable[..., Any]:
-        _HANDLERS.update(dict.fromkeys(names.split(), handler))
-        return handler
-
-    return register
 
 
 @functools.cache
@@ -128,13 +118,13 @@ def _values_beside(nested: NestedTensor, other: Tensor, name: str) -> Tensor:
     return from_padded(other, nested)._inner
 
 
-@_handles("where _where masked_fill")
+@jagged("where", "_where", "masked_fill")
 def _choosing(func: Any, name: str, **given: Any) -> Any:
     return _elementwise(func, name, tuple(given.values()), {})
 
 
 # -- shapes -----------------------------------------------------------------------------------------------------------------------------
-@_handles("unbind")
+@jagged("unbind")
 def _unbind(func: Any, name: str, input: Any, dim: int = 0) -> Any:
     if wrap_dim(dim, input.ndim) != 0:
         _refuse("unbind", "only supported for NestedTensor on dim=0")
@@ -147,7 +137,7 @@ def _unbind(func: Any, name: str, input: Any, dim: int = 0) -> Any:
     return tuple(values.narrow(place, int(start), int(length)) for start, length in zip(starts, lengths, strict=True))
 
 
-@_handles("transpose")
+@jagged("transpose")
 def _transpose(func: Any, name: str, input: Any, dim0: int, dim1: int) -> Any:
     dims = [wrap_dim(dim, input.ndim) for dim in (dim0, dim1)]
     ragged = input._ragged_idx
@@ -158,7 +148,7 @@ def _transpose(func: Any, name: str, input: Any, dim0: int, dim1: int) -> Any:
     return _with_ragged(input, func(input._inner, *[_inner_dim(input, dim, "transpose", ragged=True) for dim in dims]), ragged)
 
 
-@_handles("permute")
+@jagged("permute")
 def _permute(func: Any, name: str, input: Any, dims: Any = None, order: Any = None) -> Any:
     dims = dims or order
     if len(dims) == 1 and isinstance(dims[0], (tuple, list)):
@@ -178,7 +168,7 @@ def _permute(func: Any, name: str, input: Any, dims: Any = None, order: Any = No
     return _with_ragged(input, input._inner.permute([dim - 1 for dim in dims[1:]]), dims.index(input._ragged_idx))
 
 
-@_handles("view reshape _view")
+@jagged("Tensor.view", "reshape", "_view")
 def _view(func: Any, name: str, input: Any, shape: Any = None, size: Any = None, dtype: Any = None) -> Any:
     shape = size if shape is None else shape
     if len(shape) == 1 and isinstance(shape[0], (tuple, list)):
@@ -194,12 +184,12 @@ def _view(func: Any, name: str, input: Any, shape: Any = None, size: Any = None,
     return input._wrapping(input._inner.reshape(inner) if name == "reshape" else input._inner.view(inner))
 
 
-@_handles("unflatten")
+@jagged("unflatten")
 def _unflatten(func: Any, name: str, input: Any, dim: int, sizes: Any) -> Any:
     return input._wrapping(input._inner.unflatten(_inner_dim(input, dim, name), sizes))
 
 
-@_handles("flatten")
+@jagged("flatten")
 def _flatten(func: Any, name: str, input: Any, start_dim: int = 0, end_dim: int = -1) -> Any:
     start, end = (_inner_dim(input, dim, name) for dim in (start_dim, end_dim))
     if start < input._ragged_idx - 1 < end:
@@ -212,13 +202,13 @@ def _moved(nested: NestedTensor, values: Tensor, at: int, fewer: int) -> Any:
     return _with_ragged(nested, values, nested._ragged_idx - (fewer if at < nested._ragged_idx - 1 else 0))
 
 
-@_handles("unsqueeze")
+@jagged("unsqueeze")
 def _unsqueeze(func: Any, name: str, input: Any, dim: int) -> Any:
     dim = _inner_dim(input, dim, name, input.ndim + 1, ragged=True)
     return _with_ragged(input, input._inner.unsqueeze(dim), input._ragged_idx + (dim <= input._ragged_idx - 1))
 
 
-@_handles("squeeze")
+@jagged("squeeze")
 def _squeeze(func: Any, name: str, input: Any, dim: Any = None) -> Any:
     if not isinstance(dim, int):
         raise NotImplementedError("squeeze: a nested tensor needs one dimension, given as dim")
@@ -226,7 +216,7 @@ def _squeeze(func: Any, name: str, input: Any, dim: Any = None) -> Any:
     return _moved(input, input._inner.squeeze(dim), dim, int(input._inner.shape[dim] == 1))
 
 
-@_handles("expand")
+@jagged("Tensor.expand")
 def _expand(func: Any, name: str, input: Any, size: Any) -> Any:
     size = tuple(size[0]) if len(size) == 1 and isinstance(size[0], (tuple, list)) else tuple(size)
     end = input._ragged_idx + 1
@@ -235,7 +225,7 @@ def _expand(func: Any, name: str, input: Any, size: Any) -> Any:
     return input._wrapping(input._inner.expand([-1 if isinstance(part, NestedInt) else part for part in size[1:]]))
 
 
-@_handles("split split_with_sizes chunk")
+@jagged("split", "split_with_sizes", "chunk")
 def _along_dim(func: Any, name: str, input: Any = None, tensor: Any = None, dim: int = 0, **given: Any) -> Any:
     """Parts along a dimension that is neither the batch's nor ragged."""
     nested = tensor if input is None else input
@@ -259,7 +249,7 @@ def _offsets_of(lengths: Tensor) -> Tensor:
     return resolve("torch", "cat")([lengths.new_zeros(1), lengths.cumsum(0)])
 
 
-@_handles("select")
+@jagged("select")
 def _select(func: Any, name: str, input: Any, dim: int, index: int) -> Any:
     if wrap_dim(dim, input.ndim) == 0:
         return input.unbind()[index]
@@ -269,13 +259,13 @@ def _select(func: Any, name: str, input: Any, dim: int, index: int) -> Any:
     return _moved(input, input._inner.select(dim, index), dim, 1)
 
 
-@_handles("narrow")
+@jagged("narrow")
 def _narrow(func: Any, name: str, input: Any, args: tuple[Any, ...] = (), **named: Any) -> Any:
     dim, start, length = [*args, *[named[key] for key in ("dim", "start", "length") if key in named]]
     return input._wrapping(input._inner.narrow(_inner_dim(input, dim, name), start, length))
 
 
-@_handles("__getitem__")
+@jagged("Tensor.__getitem__")
 def _getitem(func: Any, name: str, **given: Any) -> Any:
     nested, key = given.values()
     parts = list(key) if isinstance(key, tuple) else [key]
@@ -301,7 +291,7 @@ def _getitem(func: Any, name: str, **given: Any) -> Any:
     return nested
 
 
-@_handles("cat")
+@jagged("cat")
 def _cat(func: Any, name: str, tensors: Any, dim: int = 0) -> Any:
     first = next(tensor for tensor in tensors if isinstance(tensor, NestedTensor))
     values = [tensor._inner if isinstance(tensor, NestedTensor) else tensor.expand(first._inner.shape) for tensor in tensors]
@@ -311,7 +301,7 @@ def _cat(func: Any, name: str, tensors: Any, dim: int = 0) -> Any:
     return first._wrapping(func(values, _inner_dim(first, dim, name)))
 
 
-@_handles("stack")
+@jagged("stack")
 def _stack(func: Any, name: str, tensors: Any, dim: int = 0) -> Any:
     for tensor in tensors:
         if not isinstance(tensor, NestedTensor):
@@ -326,7 +316,23 @@ def _stack(func: Any, name: str, tensors: Any, dim: int = 0) -> Any:
 
 
 # -- copies and constants ---------------------------------------------------------------------------------------------------------------
-@_handles("clone detach to type type_as cpu cuda _to_copy alias double float half bfloat16 int long bool")
+@jagged(
+    "clone",
+    "detach",
+    "Tensor.to",
+    "Tensor.type",
+    "Tensor.type_as",
+    "Tensor.cpu",
+    "Tensor.cuda",
+    "_to_copy",
+    "Tensor.double",
+    "Tensor.float",
+    "Tensor.half",
+    "Tensor.bfloat16",
+    "Tensor.int",
+    "Tensor.long",
+    "Tensor.bool",
+)
 def _copied(func: Any, name: str, input: Any, args: Any = (), kwargs: Any = None, **given: Any) -> Any:
     values = func(input._inner, *args, **given, **(kwargs or {}))
     if values is input._inner:
@@ -337,7 +343,7 @@ def _copied(func: Any, name: str, input: Any, args: Any = (), kwargs: Any = None
     return NestedTensor(values, input._offsets.to(values.device), lengths=lengths, _ragged_idx=input._ragged_idx)
 
 
-@_handles("contiguous")
+@jagged("Tensor.contiguous")
 def _contiguous(func: Any, name: str, input: Any, **given: Any) -> Any:
     if input._lengths is None:
         values = input._inner.contiguous()
@@ -346,14 +352,14 @@ def _contiguous(func: Any, name: str, input: Any, **given: Any) -> Any:
     return NestedTensor(values, _offsets_of(input._lengths), _ragged_idx=input._ragged_idx)
 
 
-@_handles("zeros_like ones_like empty_like full_like rand_like randn_like randint_like")
+@jagged("zeros_like", "ones_like", "empty_like", "full_like", "rand_like", "randn_like", "randint_like")
 def _like(func: Any, name: str, input: Any, layout: Any = None, **given: Any) -> Any:
     if layout is not None and repr(layout) != "torch.jagged":
         raise NotImplementedError(f"{name}: a nested tensor's {name} of layout {layout} is not supported")
     return input._wrapping(func(input._inner, **given))
 
 
-@_handles("copy_")
+@jagged("copy_")
 def _copy_(func: Any, name: str, **given: Any) -> Any:
     target, source = list(given.values())[:2]
     if not (isinstance(target, NestedTensor) and isinstance(source, NestedTensor)):
@@ -381,7 +387,7 @@ def _padding_of(name: str, dtype: Any) -> Any:
     return limits.min if least else limits.max
 
 
-@_handles("sum mean prod any all max min amax amin argmax argmin")
+@jagged("sum", "mean", "prod", "any", "all", "max", "min", "amax", "amin", "argmax", "argmin")
 def _reduction(func: Any, name: str, input: Any, dim: Any = None, keepdim: bool = False, **given: Any) -> Any:
     if dim is None or dim == ():
         if input._lengths is not None:
@@ -419,7 +425,7 @@ def _over_sequences(func: Any, name: str, nested: NestedTensor, several: bool, k
     return total / nested._offsets.diff().reshape(-1, *[1] * (total.dim() - 1))
 
 
-@_handles("softmax log_softmax")
+@jagged("softmax", "log_softmax")
 def _softmax(func: Any, name: str, input: Any, dim: Any = None, _stacklevel: int = 3, **given: Any) -> Any:
     if not isinstance(dim, int):
         _refuse(name, f"not supported for dimensions of type '{type(dim).__name__}' for NestedTensor")
@@ -438,7 +444,7 @@ def _softmax(func: Any, name: str, input: Any, dim: Any = None, _stacklevel: int
 
 
 # -- layers -----------------------------------------------------------------------------------------------------------------------------
-@_handles("linear")
+@jagged("nn.functional.linear")
 def _linear(func: Any, name: str, input: Any, **given: Any) -> Any:
     if not isinstance(input, NestedTensor):
         _refuse(name, "expected a nested input, and strided weight and bias")
@@ -447,14 +453,14 @@ def _linear(func: Any, name: str, input: Any, **given: Any) -> Any:
     return input._wrapping(func(input._inner, **given))
 
 
-@_handles("dropout")
+@jagged("dropout")
 def _on_input(func: Any, name: str, input: Any, **given: Any) -> Any:
     """Layers that work element by element, or along the last dimensions only."""
     result = func(input._inner, *given.values())
     return input if result is input._inner else input._wrapping(result)
 
 
-@_handles("layer_norm rms_norm")
+@jagged("layer_norm", "rms_norm")
 def _normalized(func: Any, name: str, input: Any, normalized_shape: Any, **given: Any) -> Any:
     shape = (normalized_shape,) if isinstance(normalized_shape, int) else tuple(normalized_shape)
     if input.ndim <= 2:
@@ -473,7 +479,7 @@ def _normalized(func: Any, name: str, input: Any, normalized_shape: Any, **given
     return input._wrapping(resolve("torch", "cat")(parts, 0))
 
 
-@_handles("embedding")
+@jagged("embedding")
 def _embedding(func: Any, name: str, **given: Any) -> Any:
     key = next(key for key in ("input", "indices") if isinstance(given.get(key), NestedTensor))
     nested = given[key]
@@ -481,7 +487,7 @@ def _embedding(func: Any, name: str, **given: Any) -> Any:
     return nested._wrapping(func(**given))
 
 
-@_handles("matmul bmm")
+@jagged("matmul", "bmm")
 def _matmul(func: Any, name: str, input: Any, other: Any = None, mat2: Any = None) -> Any:
     one, other = input, mat2 if other is None else other
     if name == "bmm":
@@ -509,7 +515,7 @@ def _matmul(func: Any, name: str, input: Any, other: Any = None, mat2: Any = Non
     _refuse(name, f"not supported between inputs of shapes {tuple(one.shape)} and {other.shape}")
 
 
-@_handles("scaled_dot_product_attention")
+@jagged("nn.functional.scaled_dot_product_attention")
 def _attention(func: Any, name: str, query: Any, key: Any, value: Any, attn_mask: Any = None, **given: Any) -> Any:
     """Attention within each sequence, one after the other: no padding is computed."""
     parts = (query, key, value)
@@ -540,12 +546,12 @@ def _attention(func: Any, name: str, query: Any, key: Any, value: Any, attn_mask
     return whole._wrapping(resolve("torch", "cat")(attended, query._ragged_idx - 1))
 
 
-@_handles("to_padded_tensor")
+@jagged("Tensor.to_padded_tensor")
 def _conversion(func: Any, name: str, input: Any, **given: Any) -> Any:
     return input.to_padded_tensor(*given.values())
 
 
-@_handles("equal")
+@jagged("equal")
 def _equal(func: Any, name: str, input: Any, other: Any) -> bool:
     same = isinstance(input, NestedTensor) and isinstance(other, NestedTensor) and input._size == other._size
     return same and func(input.contiguous()._inner, other.contiguous()._inner)

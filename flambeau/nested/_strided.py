@@ -7,16 +7,18 @@ from __future__ import annotations
 
 import inspect
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from ..core.layout import strided
+from ..core.protocols.handlers import Handlers
 from ..core.protocols.wrapper import WrapperTensor
 from ..core.shape import wrap_dim
 from ..core.tensor import Tensor
 from ..ops import resolve
 from ._operations import is_pointwise
 
+handles = Handlers("nested")  # (function, its name, arguments by name)
 _NO_SIZES = "Internal error: NestedTensorImpl doesn't support {}. Please file an issue."
 
 
@@ -133,12 +135,11 @@ class StridedNestedTensor(WrapperTensor):
     @classmethod
     def __torch_function__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         name, kwargs = getattr(func, "__name__", str(func)), kwargs or {}
-        if name in _ON_BUFFER:
-            result = func(args[0]._inner, *args[1:], **{key: value for key, value in kwargs.items() if key != "memory_format"})
-            return args[0] if result is args[0]._inner else args[0]._wrapping(result)
+        handler = handles.named.get(name)
+        if handler is _on_buffer:
+            return _on_buffer(func, name, args, kwargs)
         if is_pointwise(name) or name in ("relu", "relu_"):
             return _elementwise(func, name, args, kwargs)
-        handler = _HANDLERS.get(name)
         if handler is None:
             raise NotImplementedError(f"{name}: not supported for nested tensors of the strided layout; layout=torch.jagged may do it")
         return handler(func, name, dict(inspect.signature(func).bind(*args, **kwargs).arguments))
@@ -213,6 +214,7 @@ def _of_dims(func: Any, name: str, given: dict[str, Any]) -> Any:
     return _each(func, name, given)
 
 
+@handles("squeeze")
 def _squeeze(func: Any, name: str, given: dict[str, Any]) -> Any:
     """A dimension that has one element in every tensor taken out."""
     nested, dim = given["input"], given.get("dim")
@@ -223,6 +225,7 @@ def _squeeze(func: Any, name: str, given: dict[str, Any]) -> Any:
     return nested if ragged else _of_dims(func, name, given)
 
 
+@handles("bmm")
 def _bmm(func: Any, name: str, given: dict[str, Any]) -> Any:
     if any(value.ndim != 3 for value in given.values()):
         raise RuntimeError("bmm: expected two nested tensors of matrices")
@@ -234,6 +237,7 @@ def _softmax(func: Any, name: str, given: dict[str, Any]) -> Any:
     return _of_dims(func, name, given)
 
 
+@handles("sum")
 def _sum(func: Any, name: str, given: dict[str, Any]) -> Any:
     nested, dim = given["input"], given.get("dim")
     dims: list[Any] = list(dim) if isinstance(dim, (tuple, list)) else [dim]
@@ -258,6 +262,7 @@ def _reshape(func: Any, name: str, given: dict[str, Any]) -> Any:
     return packed(parts)
 
 
+@handles("Tensor.__getitem__")
 def _item(func: Any, name: str, given: dict[str, Any]) -> Any:
     nested, key = given.values()
     first, rest = (key[0], key[1:]) if isinstance(key, tuple) and key else (key, ())
@@ -267,11 +272,13 @@ def _item(func: Any, name: str, given: dict[str, Any]) -> Any:
     return part[rest] if rest else part
 
 
+@handles("select")
 def _select(func: Any, name: str, given: dict[str, Any]) -> Any:
     nested = given["input"]
     return nested.unbind()[given["index"]] if wrap_dim(given["dim"], nested.ndim) == 0 else _of_dims(func, name, given)
 
 
+@handles("narrow")
 def _narrow(func: Any, name: str, given: dict[str, Any]) -> Any:
     nested = given["input"]
     placed: tuple[Any, ...] = given.get("args", ())
@@ -281,31 +288,28 @@ def _narrow(func: Any, name: str, given: dict[str, Any]) -> Any:
     return packed(nested.unbind()[start : start + length], like=nested._inner)
 
 
+@handles("embedding")
 def _embedding(func: Any, name: str, given: dict[str, Any]) -> Any:
     nested = next(value for value in given.values() if isinstance(value, StridedNestedTensor))
     results = func(**{key: value._inner if value is nested else value for key, value in given.items()})
     return StridedNestedTensor(results.reshape(-1), [(*size, results.shape[-1]) for size in nested._sizes])
 
 
+@handles("unbind")
 def _unbind(func: Any, name: str, given: dict[str, Any]) -> Any:
     return given["input"].unbind(given.get("dim", 0))
 
 
-_ON_BUFFER = frozenset(
-    "clone detach contiguous to type cpu cuda _to_copy alias dropout zeros_like ones_like empty_like full_like rand_like randn_like fill_ "
-    "zero_ isnan isinf isfinite".split()
-)
-_HANDLERS: dict[str, Callable[..., Any]] = {
-    **dict.fromkeys("linear matmul layer_norm scaled_dot_product_attention".split(), _each),
-    **dict.fromkeys("transpose unsqueeze chunk split split_with_sizes unflatten flatten".split(), _of_dims),
-    **dict.fromkeys("softmax log_softmax".split(), _softmax),
-    **dict.fromkeys("view reshape _view".split(), _reshape),
-    "__getitem__": _item,
-    "bmm": _bmm,
-    "squeeze": _squeeze,
-    "embedding": _embedding,
-    "narrow": _narrow,
-    "select": _select,
-    "sum": _sum,
-    "unbind": _unbind,
-}
+def _on_buffer(func: Any, name: str, args: Any, kwargs: Any) -> Any:
+    """Copies, constants and conversions, which are of all elements alike."""
+    result = func(args[0]._inner, *args[1:], **{key: value for key, value in kwargs.items() if key != "memory_format"})
+    return args[0] if result is args[0]._inner else args[0]._wrapping(result)
+
+
+handles("clone", "detach", "Tensor.contiguous", "Tensor.to", "Tensor.type", "Tensor.cpu", "Tensor.cuda", "_to_copy")(_on_buffer)
+handles("zeros_like", "ones_like", "empty_like", "full_like", "rand_like", "randn_like", "dropout", "fill_", "zero_")(_on_buffer)
+handles("isnan", "isinf", "isfinite")(_on_buffer)
+handles("nn.functional.linear", "matmul", "layer_norm", "nn.functional.scaled_dot_product_attention")(_each)
+handles("transpose", "unsqueeze", "chunk", "split", "split_with_sizes", "unflatten", "flatten")(_of_dims)
+handles("softmax", "log_softmax")(_softmax)
+handles("Tensor.view", "reshape", "_view")(_reshape)

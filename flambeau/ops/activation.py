@@ -263,7 +263,7 @@ def prelu(input: Tensor, weight: Tensor) -> Tensor:
     return prelu_kernel(input, weight.reshape((1, channels, *(1,) * (input.ndim - 2))))
 
 
-@composite()
+@composite(draws="inside")
 def rrelu(input: Tensor, lower: float = 1 / 8, upper: float = 1 / 3, training: bool = False, generator: Any = None) -> Tensor:
     """``leaky_relu`` whose slope is drawn for each element in training, and is the bounds' mean otherwise.
 
@@ -299,7 +299,7 @@ def rrelu(input: Tensor, lower: float = 1 / 8, upper: float = 1 / 3, training: b
     return (slopes * input).contiguous()
 
 
-@composite(name="rrelu", **_functional)
+@composite(name="rrelu", **_functional, draws="inside")
 def functional_rrelu(input: Tensor, lower: float = 1 / 8, upper: float = 1 / 3, training: bool = False, inplace: bool = False) -> Tensor:
     """``leaky_relu`` with a random slope per element in training, and the bounds' mean otherwise.
 
@@ -537,6 +537,7 @@ def _canonicalize_gelu(input: Any, approximate: str) -> tuple[Any, ...]:
     inplace=False,
     fast=lambda a, approximate: _gelu(a, approximate) if a.dtype.kind == "f" and approximate in ("none", "tanh") else None,
     grad={"input": _gelu_gradient},
+    compiled=True,
 )
 def gelu(input: Tensor, *, approximate: str = "none") -> Tensor:
     """``input`` times the area under the normal density up to ``input``.
@@ -619,7 +620,7 @@ def _softplus_gradient(grad: Any, input: Any, beta: float, threshold: float) -> 
     return keep_where(grad, linear) + keep_where(slope, linear.logical_not())
 
 
-@pointwise(**_functional, fast=True, inplace=False, grad={"input": _softplus_gradient}, autocast={"cuda": "float32"})
+@pointwise(**_functional, fast=True, inplace=False, grad={"input": _softplus_gradient}, autocast={"cuda": "float32"}, compiled=True)
 def softplus(input: Tensor, beta: float = 1, threshold: float = 20) -> Tensor:
     """``log(1 + exp(beta * input)) / beta``: a smooth ReLU.
 
@@ -650,6 +651,7 @@ def softplus(input: Tensor, beta: float = 1, threshold: float = 20) -> Tensor:
     out=SILENT,
     node_name="LogSigmoidBackward0",
     grad={"input": lambda grad, input: grad * (-input).sigmoid()},
+    compiled=True,
 )
 def logsigmoid(input: Tensor) -> Tensor:
     """``log(sigmoid(input))`` without overflow.
@@ -829,7 +831,11 @@ def _outside(input: Any, lambd: float) -> Any:
     return (input < -lambd).logical_or(input > lambd)
 
 
-@pointwise(inplace=False, fast=True, grad={"input": lambda grad, input, lambd: _tied_to(input, keep_where(grad, _outside(input, lambd)))})
+@pointwise(
+    inplace=False,
+    fast=True,
+    grad={"input": lambda grad, input, lambd: _tied_to(input, keep_where(grad, _outside(input, lambd)))},
+)
 def hardshrink(input: Tensor, lambd: float = 0.5) -> Tensor:
     """``input``, but 0 in [-``lambd``, ``lambd``].
 
@@ -855,6 +861,7 @@ def hardshrink(input: Tensor, lambd: float = 0.5) -> Tensor:
     fast=True,
     inplace=False,
     grad={"input": lambda grad, input, lambd: _tied_to(input, keep_where(grad, _outside(input, lambd)))},
+    compiled=True,
 )
 def softshrink(input: Tensor, lambd: float = 0.5) -> Tensor:
     """``input`` moved by ``lambd`` toward zero, 0 in [-``lambd``, ``lambd``].

@@ -202,6 +202,21 @@ def _differences(
     return for_grad, for_query, for_key, for_value, for_scores if needs[4] else None
 
 
+def _lead(query: Any, key: Any, value: Any) -> tuple[int, ...]:
+    return broadcast_shape(query.shape[:-2], key.shape[:-2], value.shape[:-2])
+
+
+def _attention_shapes(new: Any, query: Any, key: Any, value: Any, *rest: Any) -> Any:
+    rows = (*_lead(query, key, value), query.shape[-2])
+    return new((*rows, value.shape[-1]), query.dtype), new(rows, query.dtype)
+
+
+def _gradient_shapes(new: Any, grad: Any, query: Any, key: Any, value: Any, attn_mask: Any, *rest: Any) -> Any:
+    lead = _lead(query, key, value)
+    gradients = [new((*lead, *operand.shape[-2:]), operand.dtype) for operand in (query, key, value)]
+    return (*gradients, *([new(attn_mask.shape, attn_mask.dtype)] if rest[5] else []))
+
+
 @op(
     name="_attention_backward",
     namespace="nn.functional",
@@ -209,6 +224,7 @@ def _differences(
     opmath="native",
     work="grad_output.size * key.shape[-2]",
     grad={"grad_output, query, key, value, attn_mask": _differences},
+    meta=_gradient_shapes,
 )
 def attention_backward(
     grad_output: Tensor,
@@ -304,6 +320,7 @@ def _attention_rule(
     opmath="native",
     work="query.size * key.shape[-2]",
     grad={"query, key, value, attn_mask": _attention_rule},
+    meta=_attention_shapes,
 )
 def attention(
     query: Tensor, key: Tensor, value: Tensor, attn_mask: Tensor | None, is_causal: bool, scale: float, dropout: Any, is_fused: bool = True
@@ -415,7 +432,7 @@ def _with_shared_heads(query: Any, key: Any, value: Any, attn_mask: Any) -> tupl
     return query.unflatten(-3, groups), key.unsqueeze(-3), value.unsqueeze(-3), attn_mask, True
 
 
-@composite(namespace="nn.functional", autocast="narrow", in_library=True)
+@composite(namespace="nn.functional", autocast="narrow", in_library=True, compiled=True)
 def scaled_dot_product_attention(
     query: Tensor,
     key: Tensor,

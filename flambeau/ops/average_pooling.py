@@ -145,7 +145,7 @@ def _pool(rank: int, input: Any, kernel_size: Any, *options: Any) -> Any:
     return _AVERAGES[rank].wrapper(input, kernel_size, *options)
 
 
-@functional()
+@functional(compiled=True)
 def avg_pool1d(
     input: Tensor, kernel_size: Any, stride: Any = None, padding: Any = 0, ceil_mode: bool = False, count_include_pad: bool = True
 ) -> Tensor:
@@ -173,7 +173,7 @@ def avg_pool1d(
     return _pool(1, input, kernel_size, stride, padding, ceil_mode, count_include_pad, None)
 
 
-@composite(namespace="nn.functional", out=True)
+@composite(namespace="nn.functional", out=True, compiled=True)
 def avg_pool2d(
     input: Tensor,
     kernel_size: Any,
@@ -211,7 +211,7 @@ def avg_pool2d(
     return _pool(2, input, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override)
 
 
-@composite(namespace="nn.functional", out=True, autocast={"cpu": "float32"})
+@composite(namespace="nn.functional", out=True, autocast={"cpu": "float32"}, compiled=True)
 def avg_pool3d(
     input: Tensor,
     kernel_size: Any,
@@ -324,7 +324,7 @@ def _adaptive(rank: int, input: Any, output_size: Any) -> Any:
     return _ADAPTIVE[rank].wrapper(input, size)
 
 
-@functional()
+@functional(compiled=True)
 def adaptive_avg_pool1d(input: Tensor, output_size: Any) -> Tensor:
     """Mean of each of ``output_size`` bins; see :func:`torch.nn.functional.adaptive_avg_pool2d`.
 

@@ -352,7 +352,7 @@ def _transpose(
     return result if batched else result.squeeze(0)
 
 
-@functional(autocast="narrow")
+@functional(autocast="narrow", compiled=True)
 def conv1d(
     input: Tensor, weight: Tensor, bias: Tensor | None = None, stride: Any = 1, padding: Any = 0, dilation: Any = 1, groups: int = 1
 ) -> Tensor:
@@ -383,7 +383,7 @@ def conv1d(
     return _convolve(1, input, weight, bias, stride, padding, dilation, groups)
 
 
-@functional(autocast="narrow")
+@functional(autocast="narrow", compiled=True)
 def conv2d(
     input: Tensor, weight: Tensor, bias: Tensor | None = None, stride: Any = 1, padding: Any = 0, dilation: Any = 1, groups: int = 1
 ) -> Tensor:
@@ -415,7 +415,7 @@ def conv2d(
     return _convolve(2, input, weight, bias, stride, padding, dilation, groups)
 
 
-@functional(autocast="narrow")
+@functional(autocast="narrow", compiled=True)
 def conv3d(
     input: Tensor, weight: Tensor, bias: Tensor | None = None, stride: Any = 1, padding: Any = 0, dilation: Any = 1, groups: int = 1
 ) -> Tensor:
@@ -444,7 +444,7 @@ def conv3d(
     return _convolve(3, input, weight, bias, stride, padding, dilation, groups)
 
 
-@functional(autocast="narrow")
+@functional(autocast="narrow", compiled=True)
 def conv_transpose1d(
     input: Tensor,
     weight: Tensor,
@@ -480,7 +480,7 @@ def conv_transpose1d(
     return _transpose(1, input, weight, bias, stride, padding, output_padding, groups, dilation)
 
 
-@functional(autocast="narrow")
+@functional(autocast="narrow", compiled=True)
 def conv_transpose2d(
     input: Tensor,
     weight: Tensor,
@@ -514,7 +514,7 @@ def conv_transpose2d(
     return _transpose(2, input, weight, bias, stride, padding, output_padding, groups, dilation)
 
 
-@functional(autocast="narrow")
+@functional(autocast="narrow", compiled=True)
 def conv_transpose3d(
     input: Tensor,
     weight: Tensor,

@@ -116,7 +116,7 @@ def _dropped(input: Any, p: Any, train: bool, feature: bool, alpha: bool, inplac
     return kept.add_(shift) if inplace else kept.add(shift)
 
 
-@composite(method=False)
+@composite(method=False, draws="mask")
 def dropout(input: Tensor, p: float, train: bool) -> Tensor:
     """Zero each element with probability ``p`` and multiply the others by ``1 / (1 - p)``, in training.
 
@@ -161,7 +161,7 @@ def dropout_(input: Tensor, p: float, train: bool) -> Tensor:
     return _dropped(input, p, train, feature=False, alpha=False, inplace=True)
 
 
-@composite(method=False)
+@composite(method=False, draws="inside")
 def feature_dropout(input: Tensor, p: float, train: bool) -> Tensor:
     """Zero whole channels with probability ``p`` and multiply the others by ``1 / (1 - p)``, in training.
 
@@ -205,7 +205,7 @@ def feature_dropout_(input: Tensor, p: float, train: bool) -> Tensor:
     return _dropped(input, p, train, feature=True, alpha=False, inplace=True)
 
 
-@composite(method=False)
+@composite(method=False, draws="mask")
 def alpha_dropout(input: Tensor, p: float, train: bool) -> Tensor:
     """Dropout that keeps mean and variance: dropped elements get SELU's negative saturation value, then all are scaled and moved.
 
@@ -249,7 +249,7 @@ def alpha_dropout_(input: Tensor, p: float, train: bool) -> Tensor:
     return _dropped(input, p, train, feature=False, alpha=True, inplace=True)
 
 
-@composite(method=False)
+@composite(method=False, draws="inside")
 def feature_alpha_dropout(input: Tensor, p: float, train: bool) -> Tensor:
     """:func:`torch.alpha_dropout` of whole channels.
 
@@ -293,7 +293,7 @@ def feature_alpha_dropout_(input: Tensor, p: float, train: bool) -> Tensor:
     return _dropped(input, p, train, feature=True, alpha=True, inplace=True)
 
 
-@composite(method=False)
+@composite(method=False, draws="mask")
 def native_dropout(input: Tensor, p: float, train: bool | None) -> Any:
     """Dropout that also returns which elements stayed.
 
@@ -342,7 +342,7 @@ def _warn_unusual(rank: int, ndim: int) -> None:
     )
 
 
-@composite(name="dropout", namespace="nn.functional")
+@composite(name="dropout", namespace="nn.functional", draws="mask")
 def functional_dropout(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:
     """Zero each element with probability ``p`` and multiply the others by ``1 / (1 - p)``, in training.
 
@@ -368,7 +368,7 @@ def functional_dropout(input: Tensor, p: float = 0.5, training: bool = True, inp
     return dropout_(input, p, training) if inplace else dropout(input, p, training)
 
 
-@composite(name="alpha_dropout", namespace="nn.functional")
+@composite(name="alpha_dropout", namespace="nn.functional", draws="mask")
 def functional_alpha_dropout(input: Tensor, p: float = 0.5, training: bool = False, inplace: bool = False) -> Tensor:
     """Dropout that keeps mean and variance of SELU's outputs.
 
@@ -391,7 +391,7 @@ def functional_alpha_dropout(input: Tensor, p: float = 0.5, training: bool = Fal
     return alpha_dropout_(input, p, training) if inplace else alpha_dropout(input, p, training)
 
 
-@composite(name="feature_alpha_dropout", namespace="nn.functional")
+@composite(name="feature_alpha_dropout", namespace="nn.functional", draws="inside")
 def functional_feature_alpha_dropout(input: Tensor, p: float = 0.5, training: bool = False, inplace: bool = False) -> Tensor:
     """``alpha_dropout`` of whole channels.
 
@@ -423,7 +423,7 @@ def _of_channels(input: Any, p: float, training: bool, inplace: bool, batched: b
     return result.squeeze_(0) if inplace else result.squeeze(0)
 
 
-@composite(namespace="nn.functional")
+@composite(namespace="nn.functional", draws="inside")
 def dropout1d(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:
     """Zero whole channels with probability ``p`` and multiply the others by ``1 / (1 - p)``, in training.
 
@@ -454,7 +454,7 @@ def dropout1d(input: Tensor, p: float = 0.5, training: bool = True, inplace: boo
     return _of_channels(input, p, training, inplace, ndim == 3)
 
 
-@composite(namespace="nn.functional")
+@composite(namespace="nn.functional", draws="inside")
 def dropout2d(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:
     """Zero whole channels of images with probability ``p`` and multiply the others by ``1 / (1 - p)``, in training.
 
@@ -491,7 +491,7 @@ def dropout2d(input: Tensor, p: float = 0.5, training: bool = True, inplace: boo
     return _of_channels(input, p, training, inplace, True)
 
 
-@composite(namespace="nn.functional")
+@composite(namespace="nn.functional", draws="inside")
 def dropout3d(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:
     """Zero whole channels of volumes with probability ``p`` and multiply the others by ``1 / (1 - p)``, in training.
 

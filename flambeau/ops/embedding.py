@@ -78,6 +78,7 @@ def _rule_of_rows(grad: Any, indices: Any, rows: int, padding_idx: int, scale_gr
     ),
     grad={"grad_output": _rule_of_rows},
     forward="linear",
+    meta=lambda new, grad, indices, rows, *rest: new((rows, grad.shape[-1]), grad.dtype),
 )
 def embedding_backward(grad_output: Tensor, indices: Tensor, rows: int, padding_idx: int, scale_grad_by_freq: bool) -> Tensor:
     """The gradient of a table, from that of the vectors looked up."""
@@ -414,7 +415,7 @@ def _bag_maxima(rows: Any, bag: np.ndarray, counts: np.ndarray) -> Any:
 
 
 # -- one-hot -----------------------------------------------------------------------------------------------------------------------
-@op(namespace="nn.functional", out=False, grad=None, aten=None)
+@op(namespace="nn.functional", out=False, grad=None, aten=None, compiled=True)
 def one_hot(tensor: Tensor, num_classes: int = -1) -> Tensor:
     """Vectors that are 1 at an index and 0 elsewhere.
 

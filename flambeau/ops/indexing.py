@@ -454,6 +454,7 @@ def _indexed_strides(input: np.ndarray, indices: Sequence[Any], shape: tuple[int
     node_name="IndexPutBackward0",
     grad={"input": lambda grad, node, indices: index(grad, _unchanged(node, indices))},
     forward="linear",
+    meta=lambda new, grad, shape, *rest: new(shape, grad.dtype),
 )
 def index_gradient(input: Tensor, shape: Sequence[int], indices: Any) -> Tensor:
     """Zeros of ``shape`` with ``input`` added at index arrays; repeated positions add up."""
@@ -621,6 +622,7 @@ def _put_value_gradient(grad: Any, indices: Any, values_shape: Any) -> Any:
     },
     aten="index_put",
     forward="linear",
+    meta=lambda new, input, *rest: new.like(input),
 )
 def put_at(input: Tensor, indices: Any, values: Tensor, accumulate: bool) -> Tensor:
     """``input`` with ``values`` put, or added, at index arrays."""
@@ -637,7 +639,12 @@ def _put(target: np.ndarray, indices: Any, values: np.ndarray, accumulate: bool)
         target[numpy_key(indices)] = values
 
 
-@op(name="_zero_at", grad={"input": lambda grad, node, indices: zero_at(grad, _unchanged(node, indices))}, forward="linear")
+@op(
+    name="_zero_at",
+    grad={"input": lambda grad, node, indices: zero_at(grad, _unchanged(node, indices))},
+    forward="linear",
+    meta=lambda new, input, *rest: new.like(input),
+)
 def zero_at(input: Tensor, indices: Any) -> Tensor:
     """``input`` with zeros at index arrays."""
     result = copied(input)

@@ -43,6 +43,7 @@ def _canonicalize_mask_fill(input: Any, mask: Any, value: Any) -> tuple[Any, ...
         "input": lambda grad, mask: grad.masked_fill(mask, 0),
         "value": lambda grad, mask: grad.masked_fill(mask.logical_not(), 0).sum(),
     },
+    meta=lambda new, input, mask, value: new(broadcast_shape(input.shape, mask.shape), input.dtype),
 )
 def masked_fill(input: Tensor, mask: Tensor, value: Tensor | Number) -> Tensor:
     """``input`` with ``value`` where ``mask`` holds.
@@ -81,6 +82,7 @@ def _canonicalize_select_mask(input: Any, mask: Any) -> tuple[Any, ...]:
         "input": lambda grad, input_shape, mask: grad.new_zeros(broadcast_shape(input_shape, mask._array.shape)).masked_scatter(mask, grad)
     },
     forward="linear",
+    meta=lambda new, *operands: missing_values("masked_select"),
 )
 def masked_select(input: Tensor, mask: Tensor) -> Tensor:
     """The elements of ``input`` where ``mask`` holds, as a 1-d copy.
@@ -112,6 +114,7 @@ def masked_select(input: Tensor, mask: Tensor) -> Tensor:
         "source": lambda grad, mask, source_shape: _scatter_source_gradient(grad, mask, source_shape),
     },
     forward="linear",
+    meta=lambda new, input, mask, source: new(broadcast_shape(input.shape, mask.shape), input.dtype),
 )
 def masked_scatter(input: Tensor, mask: Tensor, source: Tensor) -> Tensor:
     """``input`` with the elements of ``source``, in order, where ``mask`` holds.

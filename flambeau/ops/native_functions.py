@@ -403,7 +403,7 @@ def hash_tensor(input: Tensor, dim: Any = (), *, keepdim: bool = False, mode: in
 
 # -- convolution over time -----------------------------------------------------------------------------------------------------------------
 @composite(method=False, autocast="narrow")
-@composite(namespace="nn.functional", autocast="narrow")
+@composite(namespace="nn.functional", autocast="narrow", compiled=True)
 def conv_tbc(input: Tensor, weight: Tensor, bias: Tensor, pad: int = 0) -> Tensor:
     """Convolution over the first dimension, time, of sequences whose batch is the second.
 

@@ -716,6 +716,7 @@ def _diagonal_of(input: np.ndarray, offset: int, dim1: int, dim2: int) -> np.nda
     out=True,
     grad={"input": lambda grad, offset, dim1, dim2: grad.diagonal(offset, dim1, dim2)},
     forward="linear",
+    meta=lambda new, grad, shape, *rest: new(shape, grad.dtype),
 )
 def diagonal_gradient(input: Tensor, shape: Sequence[int], offset: int, dim1: int, dim2: int) -> Tensor:
     """Zeros of ``shape`` with ``input`` on the diagonal."""

@@ -336,7 +336,7 @@ def _fill(input: Any, fill: Callable[[np.ndarray], Any], name: str | None) -> An
 _SIZED = "samplers.{0}(_generator(generator, '{0}'), sizes_from(sizes, '{0}'), dtypes._default) if size is dtype is None else None"
 
 
-@factory(out=True, fast=_SIZED.format("rand"))
+@factory(out=True, fast=_SIZED.format("rand"), draws="numbers")
 def rand(new: Creation, *sizes: Any, size: Any = None, generator: Generator | None = None) -> Any:
     """Uniform numbers in [0, 1).
 
@@ -361,7 +361,7 @@ def rand(new: Creation, *sizes: Any, size: Any = None, generator: Generator | No
     return _filled(new, new.sizes(sizes, size), lambda a: samplers.fill_uniform(stream, a))
 
 
-@factory(out=True, fast=_SIZED.format("randn"))
+@factory(out=True, fast=_SIZED.format("randn"), draws="numbers")
 def randn(new: Creation, *sizes: Any, size: Any = None, generator: Generator | None = None) -> Any:
     """Normal numbers of mean 0 and variance 1; complex ones have variance 1/2 in each part.
 
@@ -387,7 +387,7 @@ def randn(new: Creation, *sizes: Any, size: Any = None, generator: Generator | N
     return _filled(new, new.sizes(sizes, size), lambda a: samplers.fill_normal(stream, a))
 
 
-@factory()
+@factory(draws="numbers")
 def rand_like(new: Creation, input: Tensor, *, generator: Generator | None = None, memory_format: Any = None) -> Any:
     """Uniform numbers in [0, 1), in ``input``'s shape.
 
@@ -409,7 +409,7 @@ def rand_like(new: Creation, input: Tensor, *, generator: Generator | None = Non
     return _filled_like(new, input, lambda a: samplers.fill_uniform(stream, a), memory_format)
 
 
-@factory()
+@factory(draws="numbers")
 def randn_like(new: Creation, input: Tensor, *, generator: Generator | None = None, memory_format: Any = None) -> Any:
     """Normal numbers of mean 0 and variance 1, in ``input``'s shape.
 
@@ -432,7 +432,7 @@ def randn_like(new: Creation, input: Tensor, *, generator: Generator | None = No
     return _filled_like(new, input, lambda a: samplers.fill_normal(stream, a), memory_format)
 
 
-@factory(out=True, follows="")
+@factory(out=True, follows="", draws="numbers")
 def normal(
     new: Creation, mean: Number = None, std: Number = None, size: Any = None, *, generator: Generator | None = None, means: Number = None
 ) -> Any:
@@ -560,7 +560,11 @@ def _range_filler(stream: Generator, low: int, high: int | None) -> Callable[[np
     return lambda array: samplers.fill_random_range(stream, array, low, high)
 
 
-@factory(out=True, fast="_small_integers(bounds, generator) if low is high is size is dtype is None and 2 <= len(bounds) <= 3 else None")
+@factory(
+    out=True,
+    fast="_small_integers(bounds, generator) if low is high is size is dtype is None and 2 <= len(bounds) <= 3 else None",
+    draws="numbers",
+)
 def randint(new: Creation, *bounds: Any, low: Any = None, high: Any = None, size: Any = None, generator: Generator | None = None) -> Any:
     """Integers from ``low`` to ``high - 1``, each as likely as the others: ``randint(low=0, high, size)``.
 
@@ -593,7 +597,7 @@ def randint(new: Creation, *bounds: Any, low: Any = None, high: Any = None, size
     return _filled(new, sizes_from((size,), "randint"), fill, dtypes.int64)
 
 
-@factory()
+@factory(draws="numbers")
 def randint_like(
     new: Creation,
     input: Tensor,
@@ -627,7 +631,9 @@ def randint_like(
 
 
 @factory(
-    out=True, fast="samplers.randperm(_generator(generator, 'randperm'), n) if n.__class__ is int and n >= 0 and dtype is None else None"
+    out=True,
+    fast="samplers.randperm(_generator(generator, 'randperm'), n) if n.__class__ is int and n >= 0 and dtype is None else None",
+    draws="numbers",
 )
 def randperm(new: Creation, n: int, *, generator: Generator | None = None) -> Any:
     """A random permutation of the integers from 0 to ``n - 1``.
@@ -676,7 +682,7 @@ def _check_countable(count: int, of: dtype_class) -> None:
 # ---- distributions with one number a parameter
 
 
-@composite()
+@composite(draws="numbers")
 def bernoulli(input: Tensor, p: Any = None, *, generator: Generator | None = None, out: Tensor | None = None) -> Tensor:
     """Ones with probability ``input``, else zeros.
 
@@ -725,7 +731,7 @@ def _record_bernoulli(stream: Generator, p: Any, made: np.ndarray) -> None:
         thread.recorder.draw(lambda array: samplers.fill_bernoulli(stream, array, p), made)
 
 
-@composite()
+@composite(draws="rows")
 def multinomial(
     input: Tensor, num_samples: int, replacement: bool = False, *, generator: Generator | None = None, out: Tensor | None = None
 ) -> Tensor:
@@ -765,7 +771,7 @@ def multinomial(
     return _fill_out(out, drawn.shape, fill)
 
 
-@composite(method=False)
+@composite(method=False, draws="numbers")
 def poisson(input: Tensor, generator: Generator | None = None) -> Tensor:
     """Poisson numbers of rates ``input``.
 
@@ -789,7 +795,7 @@ def poisson(input: Tensor, generator: Generator | None = None) -> Tensor:
     return _recorded(result, "PoissonBackward0", input)
 
 
-@composite(method=False)
+@composite(method=False, draws="numbers")
 def binomial(count: Tensor, prob: Tensor, generator: Generator | None = None) -> Tensor:
     """Numbers of successes among ``count`` trials of probability ``prob``.
 
@@ -820,7 +826,7 @@ def binomial(count: Tensor, prob: Tensor, generator: Generator | None = None) ->
 # ---- in-place fills
 
 
-@method()
+@method(draws="numbers")
 def uniform_(input: Tensor, *bounds: Any, generator: Generator | None = None, **named: Any) -> Tensor:
     """Fill with uniform numbers in [from, to): ``uniform_(from=0, to=1)``.
 
@@ -859,7 +865,7 @@ def _from_to(bounds: tuple[Any, ...], named: dict[str, Any], operation: str, def
     return values.get("from", defaults[0]), values.get("to", defaults[1])
 
 
-@method()
+@method(draws="numbers")
 def normal_(input: Tensor, mean: float = 0, std: float = 1, *, generator: Generator | None = None) -> Tensor:
     """Fill with normal numbers.
 
@@ -881,7 +887,7 @@ def normal_(input: Tensor, mean: float = 0, std: float = 1, *, generator: Genera
     return _fill(input, _normal_filler(stream, _float(mean, "mean", "normal_"), _float(std, "std", "normal_", 2)), "NormalBackward0")
 
 
-@method()
+@method(draws="numbers")
 def random_(input: Tensor, *bounds: Any, generator: Generator | None = None, **named: Any) -> Tensor:
     """Fill with integers: ``random_()``, ``random_(to)`` or ``random_(from, to)``, ``to`` itself excluded.
 
@@ -913,7 +919,7 @@ def random_(input: Tensor, *bounds: Any, generator: Generator | None = None, **n
     return _fill(input, _range_filler(stream, _int(low, "from", "random_"), bound), "RandomBackward0")
 
 
-@method()
+@method(draws="numbers")
 def bernoulli_(input: Tensor, p: Any = 0.5, *, generator: Generator | None = None) -> Tensor:
     """Fill with ones with probability ``p``, else zeros.
 
@@ -937,7 +943,7 @@ def bernoulli_(input: Tensor, p: Any = 0.5, *, generator: Generator | None = Non
     return _fill(input, fill, "BernoulliBackward1" if is_tensor else "BernoulliBackward2")
 
 
-@method()
+@method(draws="numbers")
 def exponential_(input: Tensor, lambd: float = 1, *, generator: Generator | None = None) -> Tensor:
     """Fill with exponential numbers of rate ``lambd``.
 
@@ -959,7 +965,7 @@ def exponential_(input: Tensor, lambd: float = 1, *, generator: Generator | None
     return _fill(input, lambda array: samplers.fill_exponential(stream, array, rate), "ExponentialBackward0")
 
 
-@method()
+@method(draws="numbers")
 def geometric_(input: Tensor, p: float, *, generator: Generator | None = None) -> Tensor:
     """Fill with numbers of trials up to the first success, of probability ``p``: 1, 2, ...
 
@@ -981,7 +987,7 @@ def geometric_(input: Tensor, p: float, *, generator: Generator | None = None) -
     return _fill(input, lambda array: samplers.fill_geometric(stream, array, chance), "GeometricBackward0")
 
 
-@method()
+@method(draws="numbers")
 def log_normal_(input: Tensor, mean: float = 1, std: float = 2, *, generator: Generator | None = None) -> Tensor:
     """Fill with numbers whose logarithms are normal with the given mean and standard deviation.
 
@@ -1004,7 +1010,7 @@ def log_normal_(input: Tensor, mean: float = 1, std: float = 2, *, generator: Ge
     return _fill(input, lambda array: samplers.fill_log_normal(stream, array, m, s), "LogNormalBackward0")
 
 
-@method()
+@method(draws="numbers")
 def cauchy_(input: Tensor, median: float = 0, sigma: float = 1, *, generator: Generator | None = None) -> Tensor:
     """Fill with Cauchy numbers, which have a median but no mean.
 

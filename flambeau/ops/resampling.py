@@ -426,7 +426,7 @@ def _rearranged(parts: Any, shape: Ints, input: Any) -> Any:
     return parts.reshape(shape).clone(memory_format=form)
 
 
-@functional()
+@functional(compiled=True)
 def pixel_shuffle(input: Tensor, upscale_factor: int) -> Tensor:
     """Channels turned into space: r squared channels become one that is r times as high and as wide.
 
@@ -457,7 +457,7 @@ def pixel_shuffle(input: Tensor, upscale_factor: int) -> Tensor:
     return _rearranged(parts.permute(order), (*lead, channels // (r * r), height * r, width * r), input)
 
 
-@functional()
+@functional(compiled=True)
 def pixel_unshuffle(input: Tensor, downscale_factor: int) -> Tensor:
     """Space turned into channels, the inverse of ``pixel_shuffle``.
 
@@ -496,7 +496,7 @@ def _check_channels(shape: Any, groups: int) -> None:
         raise RuntimeError(f"Number of channels must be divisible by groups. Got {shape[1]} channels and {groups} groups.")
 
 
-@functional()
+@functional(compiled=True)
 def channel_shuffle(input: Tensor, groups: int) -> Tensor:
     """Channels dealt out anew: those of ``groups`` groups in turns.
 

@@ -603,6 +603,7 @@ def index_select(input: Tensor, dim: int, index: Tensor) -> Tensor:
     },
     aten="index_add",
     forward="linear",
+    meta=lambda new, input, *rest: new(input.shape, input.dtype),
 )
 def index_add_rows(input: Tensor, dim: int, index: Tensor, source: Tensor, alpha: Number) -> Tensor:
     result = copied(input)

@@ -207,7 +207,20 @@ def _leading(array: np.ndarray, k: int, dim: int, largest: bool) -> np.ndarray:
     return np.take_along_axis(chosen, inner, -1)
 
 
-@op(**selecting, promotion="same", out=EXACT, canonicalize=_canonicalize_topk, fast=_fast_topk, grad={"input": _to_places})
+def _first_few(new: Any, input: Any, k: int, dim: int, *rest: Any) -> Any:
+    shape = tuple(k if d == dim % input.ndim else size for d, size in enumerate(input.shape)) if input.ndim else () if k else (0,)
+    return new(shape, input.dtype), new(shape, np.int64)
+
+
+@op(
+    **selecting,
+    promotion="same",
+    out=EXACT,
+    canonicalize=_canonicalize_topk,
+    fast=_fast_topk,
+    grad={"input": _to_places},
+    meta=_first_few,
+)
 def topk(input: Tensor, k: int, dim: Any = -1, largest: bool = True, sorted: bool = True) -> Any:
     """The k largest (or smallest) elements along ``dim``, and where they are.
 

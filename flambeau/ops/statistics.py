@@ -160,7 +160,20 @@ def nanmedian(input: Tensor, dim: int | None = None, keepdim: bool = False) -> A
     return _median_of("nanmedian", _nanmedian, _nanmedian_of_all, input, dim, keepdim)
 
 
-@op(**selecting, out=EXACT, canonicalize=_canonicalize_along("mode"), grad={"input": to_place})
+def _one_along(new: Any, input: Any, dim: int, keepdim: bool) -> Any:
+    """An element along a dimension, and where it is."""
+    kept = (1,) if keepdim and input.ndim else ()
+    shape = (*input.shape[:dim], *kept, *input.shape[dim + 1 :]) if input.ndim else ()
+    return new(shape, input.dtype), new(shape, np.int64)
+
+
+@op(
+    **selecting,
+    out=EXACT,
+    canonicalize=_canonicalize_along("mode"),
+    grad={"input": to_place},
+    meta=_one_along,
+)
 def mode(input: Tensor, dim: int = -1, keepdim: bool = False) -> Any:
     """Most frequent element along ``dim``, the smallest of several, and the last place where it is.
 
@@ -307,7 +320,7 @@ def nanquantile(input: Tensor, q: Any, dim: int | None = None, keepdim: bool = F
 
 
 # -- histograms -----------------------------------------------------------------------------------------------------------------
-@op(out=EXACT, promotion="same", grad=None)
+@op(out=EXACT, promotion="same", grad=None, meta=lambda new, input, bins, *rest: new((bins,), input.dtype))
 def histc(input: Tensor, bins: int = 100, min: float = 0, max: float = 0) -> Tensor:
     """Histogram with equal bins.
 

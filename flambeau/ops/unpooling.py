@@ -163,6 +163,9 @@ _FRACTIONAL: dict[int, Any] = {
         node_name=f"FractionalMaxPool{rank}DBackward0",
         multi_output=True,
         grad={"input": lambda grad, result1, kernel_size, input_shape, node: to_places(grad, result1, len(kernel_size), input_shape, node)},
+        meta=lambda new, input, samples, kernel_size, size: [
+            new((*input.shape[: input.ndim - len(size)], *size), kind) for kind in (input.dtype, np.int64)
+        ],
     )(fractional_pool)
     for rank in (2, 3)
 }

@@ -15,7 +15,6 @@ EXPLAINED: dict[tuple[str, str, str, str], str] = {
         "pinned(input)",
         "__rounded__(pinned(input))",
     ): "Only an accelerator has pinned memory: the tests of its stand-in run in processes of their own (tests/devices/test_cuda.py).",
-    ("core/arrays/meta_matrices.py", "_real", "0", "(0 + 1)"): "The number is only asked for the type of its real part.",
     ("ops/polynomials.py", "_by_recurrence", "np.int64", "np.int32"): "A degree of 2**31 and more would take so many steps.",
     (
         "func/_dual.py",

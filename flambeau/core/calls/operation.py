@@ -63,6 +63,13 @@ BATCH = {
     "along all": "the same, and no ``dim`` stands for all dimensions",
     "along flat": "the same, and no ``dim`` stands for all elements in a row",
 }
+# Words of ``draws``: which random numbers an operation takes from a generator.
+DRAWS = {
+    "numbers": "each element of the result is one, whose derivative is zero; or what is written into a tensor, by its methods",
+    "rows": "the same, of each row of the operand",
+    "mask": "one for each element of the operand, which is dropped or not",
+    "inside": "those that its body knows of",
+}
 _LISTING = ("cpu", "cuda")  # the types of devices for which PyTorch has lists
 
 
@@ -131,6 +138,10 @@ class Sheet:
         self.namespace: str = options.pop("namespace", "torch")
         self.key = key_of(self.name, self.namespace)
         self.aliases: tuple[str, ...] = options.pop("aliases", ())
+        self.compiled: bool = options.pop("compiled", False)  # code of PyTorch's library without Python code around it
+        self.draws: str | None = options.pop("draws", None)
+        if self.draws is not None and self.draws not in DRAWS:
+            raise TypeError(f"{self.name}: draws={self.draws!r}; the words are {', '.join(DRAWS)}")
         self.renamed: dict[str, str] = {}
         self.module: str = function.__module__
         self.doc: str | None = function.__doc__
@@ -217,6 +228,8 @@ class Op(Sheet):
             where nothing is said, the overloads of the same name. None where PyTorch has no kernel that does the same. In-place forms and
             ``out=`` follow from these.
         forward: a word for forward mode (``FORWARD``).
+        meta: function (new, *values) that makes the results on the meta device, where the kernel looks at values: ``new(shape, dtype)``
+            is one, with ``columns=True`` one of matrices whose columns are contiguous, ``new.like(operand)`` one laid out as the operand.
         autocast: what autocast does about its operands: a word (``AUTOCAST``), or one for each type of device that lists it.
         autocast_except: which of its calls are not meant by ``autocast``: a function of the call's values.
         renamed: further keywords and the parameters they stand for, as ``registry.other_names`` adds them.
@@ -258,6 +271,7 @@ class Op(Sheet):
         self.forward: str | None = options.pop("forward", None)
         if self.forward is not None and self.forward not in FORWARD:
             raise TypeError(f"{self.name}: forward={self.forward!r}; the words are {', '.join(FORWARD)}")
+        self.meta: Callable[..., Any] | None = options.pop("meta", None)
         pop_autocast(self, options)
         self.fast_bool: bool = options.pop("fast_bool", True)
         if self.is_view:

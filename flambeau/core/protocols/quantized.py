@@ -21,6 +21,7 @@ from ..shape import wrap_dim
 from ..storage import TypedStorage
 from ..tensor import Tensor, storage_of, wrap
 from . import printing, rebuild
+from .handlers import Handlers
 from .wrapper import WrapperTensor
 
 _INTEGERS = {dtypes.qint8: np.dtype(np.int8), dtypes.quint8: np.dtype(np.uint8), dtypes.qint32: np.dtype(np.int32)}
@@ -174,7 +175,7 @@ class QuantizedTensor(WrapperTensor):
             return own(*args, **kwargs)
         if isinstance(args[0], QuantizedTensor) and (name in _ANY or name == "__getitem__" or is_moving(name)):
             return _moved(func, name, args, kwargs)
-        handler = _HANDLERS.get(name)
+        handler = handles.named.get(name)
         if handler is None:
             raise NotImplementedError(
                 f"Could not run 'aten::{name}' with quantized tensors: they are moved, compared, sorted, clamped and pooled, "
@@ -292,22 +293,18 @@ def _clamp(input: Any, min: Any = None, max: Any = None) -> QuantizedTensor:
     return QuantizedTensor(wrap(np.clip(input._inner._array, least, most)), quantizer)
 
 
-_HANDLERS: dict[str, Callable[..., Any]] = {
-    **{name: _ordered(name) for name in ("max", "min", "sort", "topk")},
-    **{name: _pooled(name) for name in ("max_pool1d", "max_pool2d", "avg_pool2d", "adaptive_avg_pool2d")},
-    "mean": _pooled("mean", "torch"),
-    "clamp": _clamp,
-    "clip": _clamp,
-    "_clamp_tensors": _clamp,
-    "relu": lambda input, inplace=False: _clamp(input, 0.0),
-    "relu6": lambda input, inplace=False: _clamp(input, 0.0, 6.0),
-    "hardtanh": lambda input, min_val=-1.0, max_val=1.0, inplace=False: _clamp(input, min_val, max_val),
-    "equal": _equal,
-    "cat": _cat,
-    "is_same_size": lambda input, other: input.shape == other.shape,
-    **{name: _comparison(name) for name in ("eq", "ne", "lt", "le", "gt", "ge")},
-    **{f"__{name}__": _comparison(name) for name in ("eq", "ne", "lt", "le", "gt", "ge")},
-}
+handles = Handlers("quantized")  # called with the arguments
+handles.update({name: _ordered(name) for name in ("max", "min", "sort", "topk")})
+handles.update({f"nn.functional.{name}": _pooled(name) for name in ("max_pool1d", "max_pool2d", "avg_pool2d", "adaptive_avg_pool2d")})
+handles["mean"] = _pooled("mean", "torch")
+handles("clamp", "_clamp_tensors")(_clamp)
+handles["relu"] = lambda input, inplace=False: _clamp(input, 0.0)
+handles["nn.functional.relu6"] = lambda input, inplace=False: _clamp(input, 0.0, 6.0)
+handles["nn.functional.hardtanh"] = lambda input, min_val=-1.0, max_val=1.0, inplace=False: _clamp(input, min_val, max_val)
+handles["equal"], handles["cat"] = _equal, _cat
+handles["is_same_size"] = lambda input, other: input.shape == other.shape
+for _name in ("eq", "ne", "lt", "le", "gt", "ge"):
+    handles(_name, f"Tensor.__{_name}__")(_comparison(_name))
 
 
 # -- making ----------------------------------------------------------------------------------------------------------------------

@@ -20,6 +20,7 @@ from .matrix_checks import (
     require_fitting,
     require_kernel,
     require_square,
+    solution,
     square_numbers,
     warn_superseded,
 )
@@ -61,6 +62,7 @@ def _factored(A: Any, upper: bool) -> tuple[Any, Any]:
     node_name="LinalgCholeskyExBackward0",
     grad={"A": _cholesky_gradient},
     autocast={"cpu": "float32"},
+    meta=lambda new, A, upper, check: (new(A.shape, A.dtype, columns=True), new(A.shape[:-2], np.int32)),
 )
 def cholesky_ex(A: Tensor, *, upper: bool = False, check_errors: Any = False) -> Tensor:
     """Cholesky factor of a Hermitian positive-definite matrix, or of each in a batch, and which of them are not.
@@ -166,6 +168,7 @@ def _solve_with_factor(factor: Any, B: Any, upper: bool) -> Any:
     canonicalize=_canonicalize_cholesky_solve,
     grad={"input, input2": _cholesky_solve_gradients},
     autocast={"cpu": "float32"},
+    meta=lambda new, B, L, upper: solution(new, L, B),
 )
 def cholesky_solve(input: Tensor, input2: Tensor, upper: bool = False) -> Tensor:
     """``X`` with ``A X = B``, from the Cholesky factor of A.
@@ -206,6 +209,7 @@ def _cholesky_inverse_gradient(grad: Any, input: Any, result: Any, upper: bool) 
     canonicalize=_canonicalize_cholesky_inverse,
     grad={"input": _cholesky_inverse_gradient},
     autocast={"cpu": "float32"},
+    meta=lambda new, L, upper: new(L.shape, L.dtype, columns=True),
 )
 def cholesky_inverse(input: Tensor, upper: bool = False) -> Tensor:
     """Inverse of a matrix from its Cholesky factor.

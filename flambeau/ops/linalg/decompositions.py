@@ -20,8 +20,10 @@ from .linear_systems import solve_ex, solve_triangular
 from .matrix_checks import (
     LinAlgError,
     columns,
+    complex_dtype,
     matrix_op,
     not_differentiable,
+    real_dtype,
     require_kernel,
     require_matrices,
     require_numbers,
@@ -78,6 +80,13 @@ def _canonicalize_qr(A: Any, mode: str) -> tuple[Any, ...]:
     return (A, mode)
 
 
+def _qr_shapes(new: Any, A: Any, mode: str) -> Any:
+    *lead, m, n = A.shape
+    k = m if mode == "complete" else min(m, n)
+    Q = new((0,), A.dtype) if mode == "r" else new((*lead, m, k), A.dtype, columns=True)
+    return Q, new((*lead, k, n), A.dtype, columns=True)
+
+
 @matrix_op(
     work="16 * A.size",
     returns=("Q", "R"),
@@ -85,6 +94,7 @@ def _canonicalize_qr(A: Any, mode: str) -> tuple[Any, ...]:
     grad={"A": _qr_gradient},
     node_name="LinalgQrBackward0",
     autocast={"cpu": "float32"},
+    meta=_qr_shapes,
 )
 def qr(A: Tensor, mode: str = "reduced") -> Tensor:
     """QR decomposition: ``A = Q @ R`` with orthonormal columns in Q and upper triangular R.
@@ -150,6 +160,7 @@ def _canonicalize_geqrf(input: Any) -> tuple[Any, ...]:
     canonicalize=_canonicalize_geqrf,
     grad={"input": not_differentiable("geqrf")},
     autocast={"cpu": "float32"},
+    meta=lambda new, A: (new(A.shape, A.dtype, columns=True), new((*A.shape[:-2], min(A.shape[-2:])), A.dtype)),
 )
 def geqrf(input: Tensor) -> Tensor:
     """QR decomposition as LAPACK leaves it: R, and below it the Householder vectors of Q without their ones.
@@ -192,13 +203,13 @@ def _by_lapack(*operands: Any) -> bool:
     return not any(map(is_differentiated, operands)) and all(a.__class__ is np.ndarray or not kind_of(a).has_values for a in arrays)
 
 
-@op(batch=(2, 1), grad=None)
+@op(batch=(2, 1), grad=None, meta=lambda new, A, tau: new(A.shape, A.dtype, columns=True))
 def _product_of_reflections(A: Tensor, tau: Tensor) -> Tensor:
     """``linalg.householder_product`` where no derivative is wanted."""
     return lapack.orgqr(A, tau)
 
 
-@op(batch=(2, 1, 2), grad=None)
+@op(batch=(2, 1, 2), grad=None, meta=lambda new, A, tau, other, *rest: new(other.shape, other.dtype, columns=True))
 def _apply_reflections(A: Tensor, tau: Tensor, other: Tensor, left: bool, transpose: bool) -> Tensor:
     """``ormqr`` where no derivative is wanted."""
     return lapack.ormqr(A, tau, other, left, transpose)
@@ -390,6 +401,7 @@ def _canonicalize_eigh(A: Any, UPLO: str) -> tuple[Any, ...]:
     grad={"A": _eigh_gradient},
     aten=None,
     autocast={"cpu": "float32"},
+    meta=lambda new, A, UPLO: (new(A.shape[:-1], real_dtype(A)), new(A.shape, A.dtype, columns=True)),
 )
 def eigh(A: Tensor, UPLO: str = "L") -> Tensor:
     """Eigenvalues, rising, and orthonormal eigenvectors of a symmetric or Hermitian matrix, or of each in a batch.
@@ -462,7 +474,9 @@ def _not_converged(operation: str, A: Any, failed: Any, what: str) -> LinAlgErro
     return LinAlgError(f"{operation}:{where} The algorithm failed to converge because the input matrix {what}.")
 
 
-@matrix_op(name="_eigvalsh", canonicalize=_canonicalize_eigh, out=EXACT, grad=None)
+@matrix_op(
+    name="_eigvalsh", canonicalize=_canonicalize_eigh, out=EXACT, grad=None, meta=lambda new, A, UPLO: new(A.shape[:-1], real_dtype(A))
+)
 def _eigenvalues_of_symmetric(A: Tensor, UPLO: str = "L") -> Tensor:
     """``linalg.eigvalsh`` where no derivative is wanted."""
     return symmetric_decomposed(A, UPLO, False)
@@ -531,6 +545,7 @@ def _complex_of(kind: Any) -> Any:
     node_name="LinalgEigBackward0",
     grad={"A": _eig_gradient},
     autocast={"cpu": "float32"},
+    meta=lambda new, A: (new(A.shape[:-1], complex_dtype(A)), new(A.shape, complex_dtype(A), columns=True)),
 )
 def eig(A: Tensor) -> Tensor:
     """Eigenvalues and eigenvectors of a square matrix, or of each in a batch.
@@ -554,7 +569,15 @@ def eig(A: Tensor) -> Tensor:
     return values.astype(_complex_of(A.dtype)), columns(vectors.astype(_complex_of(A.dtype)))
 
 
-@op(batch=2, name="_eigvals", namespace="linalg", canonicalize=_canonicalize_eig("linalg.eigvals"), out=True, grad=None)
+@op(
+    batch=2,
+    name="_eigvals",
+    namespace="linalg",
+    canonicalize=_canonicalize_eig("linalg.eigvals"),
+    out=True,
+    grad=None,
+    meta=lambda new, A: new(A.shape[:-1], complex_dtype(A)),
+)
 def _eigenvalues(A: Tensor) -> Tensor:
     """``linalg.eigvals`` where no derivative is wanted."""
     _require_finite(A)
@@ -679,6 +702,14 @@ def _svd_of_finite(finite: Any, A: Any, full_matrices: bool, vectors: bool) -> A
     return result
 
 
+def _svd_shapes(new: Any, A: Any, full_matrices: bool, driver: Any = None) -> Any:
+    *lead, m, n = A.shape
+    k = min(m, n)
+    left, right = (m, n) if full_matrices else (k, k)
+    U, Vh = new((*lead, m, left), A.dtype, columns=True), new((*lead, right, n), A.dtype, columns=True)
+    return U, new((*lead, k), real_dtype(A)), Vh
+
+
 @matrix_op(
     returns=("U", "S", "Vh"),
     canonicalize=_canonicalize_svd,
@@ -686,6 +717,7 @@ def _svd_of_finite(finite: Any, A: Any, full_matrices: bool, vectors: bool) -> A
     grad={"A": _svd_gradient},
     aten=None,
     autocast={"cpu": "float32"},
+    meta=_svd_shapes,
 )
 def svd(A: Tensor, full_matrices: bool = True, *, driver: Any = None) -> Tensor:
     """Singular value decomposition: ``A = U diag(S) Vh`` with orthonormal columns in U and rows in Vh.
@@ -711,7 +743,7 @@ def svd(A: Tensor, full_matrices: bool = True, *, driver: Any = None) -> Tensor:
     return columns(U), S, columns(Vh)
 
 
-@matrix_op(name="_svdvals", out=EXACT, grad=None)
+@matrix_op(name="_svdvals", out=EXACT, grad=None, meta=lambda new, A: _svd_shapes(new, A, False)[1])
 def _singular_values(A: Tensor) -> Tensor:
     """``linalg.svdvals`` where no derivative is wanted."""
     return decomposed(A, False, False)

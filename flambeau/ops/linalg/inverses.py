@@ -14,7 +14,18 @@ from ...core.calls.registry import composite, resolve
 from ...core.calls.return_types import named_result
 from ..joining import cat
 from ..reduction import products_of_others
-from .matrix_checks import check_info, columns, identity, matrix_op, no_failures, precise, require_numbers, require_square, square_numbers
+from .matrix_checks import (
+    check_info,
+    columns,
+    identity,
+    matrix_op,
+    no_failures,
+    precise,
+    real_dtype,
+    require_numbers,
+    require_square,
+    square_numbers,
+)
 
 _SLOGDET = named_result("slogdet", ("sign", "logabsdet"))
 
@@ -26,6 +37,7 @@ _SLOGDET = named_result("slogdet", ("sign", "logabsdet"))
     node_name="LinalgInvExBackward0",
     grad={"A": lambda grad, result: -(result.mH @ grad @ result.mH)},
     autocast={"cpu": "float32"},
+    meta=lambda new, A, check: (new(A.shape, A.dtype, columns=True), new(A.shape[:-2], np.int32)),
 )
 def inv_ex(A: Tensor, *, check_errors: Any = False) -> Tensor:
     """Inverse of a square matrix, or of each in a batch, and which of them are singular.
@@ -150,6 +162,7 @@ def _det_gradient(grad: Any, A: Any, result: Any) -> Any:
     node_name="LinalgDetBackward0",
     grad={"A": _det_gradient},
     aten=None,
+    meta=lambda new, A: new(A.shape[:-2], A.dtype),
 )
 def det(A: Tensor) -> Tensor:
     """Determinant of a square matrix, or of each in a batch.
@@ -203,6 +216,7 @@ def _slogdet_gradient(grads: Any, A: Any, result: Any) -> Any:
     node_name="LinalgSlogdetBackward0",
     grad={"A": _slogdet_gradient},
     aten=None,
+    meta=lambda new, A: (new(A.shape[:-2], A.dtype), new(A.shape[:-2], real_dtype(A))),
 )
 def slogdet(A: Tensor) -> Tensor:
     """Sign of the determinant (a number of size 1 for complex matrices) and logarithm of its size.

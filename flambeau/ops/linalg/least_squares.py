@@ -18,7 +18,7 @@ from ..joining import cat
 from .decompositions import decomposed, eigvalsh, svdvals, symmetric_decomposed
 from .inverses import inv, inv_ex
 from .linear_systems import is_vector, solve, solved
-from .matrix_checks import check_info, matrix_op, require_floating, require_matrices, require_square
+from .matrix_checks import check_info, matrix_op, real_dtype, require_floating, require_matrices, require_square
 from .norms import matrix_norm
 from .products import matmul
 
@@ -64,6 +64,7 @@ def pinv_gradient(grad: Any, A: Any, P: Any) -> Any:
     node_name="LinalgPinvBackward0",
     out=True,
     grad={"A": lambda grad, A, result: pinv_gradient(grad, A, result)},
+    meta=lambda new, A, *rest: new((*A.shape[:-2], A.shape[-1], A.shape[-2]), A.dtype),
 )
 def _pseudo_inverse(A: Tensor, atol: Tensor | Number, rtol: Tensor | Number, hermitian: bool) -> Tensor:
     """``linalg.pinv`` with both tolerances."""
@@ -246,6 +247,19 @@ def _lstsq_gradients(grads: Any, A: Any, B: Any, result: Any, needs: Any) -> Any
     return grad_A, grad_B.squeeze(-1) if vector and grad_B is not None else grad_B
 
 
+def _lstsq_shapes(new: Any, A: Any, B: Any, rcond: Any, driver: str) -> Any:
+    *_, m, n = A.shape
+    vector = B.ndim == A.ndim - 1
+    right = B[..., None] if vector else B
+    lead = broadcast_shape(A.shape[:-2], right.shape[:-2])
+    found = new((*lead, max(m, n), right.shape[-1]), A.dtype, columns=True)[..., :n, :]
+    with_residuals = m > n and driver != "gelsy"
+    residuals = new((*lead, right.shape[-1]) if with_residuals else (0,), real_dtype(A))
+    rank = new((0,) if driver == "gels" else lead, np.int64)
+    values = new((*lead, min(m, n)) if driver in ("gelsd", "gelss") else (0,), real_dtype(A))
+    return found[..., 0] if vector else found, residuals, rank, values
+
+
 @op(
     name="_lstsq",
     namespace="linalg",
@@ -255,6 +269,7 @@ def _lstsq_gradients(grads: Any, A: Any, B: Any, result: Any, needs: Any) -> Any
     node_name="LinalgLstsqBackward0",
     out=True,
     grad={"A, B": _lstsq_gradients},
+    meta=_lstsq_shapes,
 )
 def _least_squares(A: Tensor, B: Tensor, rcond: Any, driver: Any) -> Tensor:
     """``linalg.lstsq``, with singular values that look differentiable."""
@@ -437,7 +452,13 @@ def _product(a: Any, b: Any) -> Any:
     return a @ b
 
 
-@matrix_op(out=False, canonicalize=_canonicalize_exponential, node_name="LinalgMatrixExpBackward0", grad={"A": _exponential_gradient})
+@matrix_op(
+    out=False,
+    canonicalize=_canonicalize_exponential,
+    node_name="LinalgMatrixExpBackward0",
+    grad={"A": _exponential_gradient},
+    meta=lambda new, A: new(A.shape, A.dtype),
+)
 def matrix_exp(A: Tensor) -> Tensor:
     """Exponential function of a square matrix, or of each in a batch.
 

@@ -24,6 +24,7 @@ from .matrix_checks import (
     require_matrices,
     require_one_dtype,
     require_square,
+    solution,
     warn_superseded,
 )
 
@@ -71,6 +72,14 @@ def solved(A: Any, B: Any) -> tuple[Any, Any]:
         return lapack.lu_solve(factors, pivots, B, False), info
 
 
+def _solve_shapes(new: Any, A: Any, B: Any, left: bool, check_errors: Any) -> Any:
+    info = new(A.shape[:-2], np.int32)
+    if B.ndim == 1 or (A.ndim - 1 == B.ndim and B.shape == A.shape[:-1]):
+        shape = broadcast_shape(A.shape[:-1], B.shape)
+        return new(shape, B.dtype, columns=left and len(shape) > 1), info
+    return solution(new, A, B, left), info
+
+
 @op(
     out=EXACT,
     namespace="linalg",
@@ -80,6 +89,7 @@ def solved(A: Any, B: Any) -> tuple[Any, Any]:
     node_name="LinalgSolveExBackward0",
     grad={"A, B": lambda grad, A, result, B_shape, left, needs: _solve_gradients(grad, A, result, B_shape, left)},
     aten=None,
+    meta=_solve_shapes,
 )
 def solve_ex(A: Tensor, B: Tensor, *, left: bool = True, check_errors: Any = False) -> Tensor:
     """X with ``A X = B`` for square A, and which matrices are singular.
@@ -161,6 +171,7 @@ def _triangular_gradients(grad: Any, A: Any, result: Any, upper: bool, left: boo
     canonicalize=_canonicalize_triangular,
     node_name="LinalgSolveTriangularBackward0",
     grad={"A, B": _triangular_gradients},
+    meta=lambda new, A, B, upper, left, unitriangular: solution(new, A, B),
 )
 def solve_triangular(A: Tensor, B: Tensor, *, upper: bool, left: bool = True, unitriangular: bool = False) -> Tensor:
     """X with ``A X = B`` for triangular A.

@@ -29,6 +29,7 @@ from .matrix_checks import (
     require_numbers,
     require_one_dtype,
     require_square,
+    solution,
     square_numbers,
     warn_superseded,
 )
@@ -75,7 +76,17 @@ def _lu_gradient(grad: Any, result: Any, result1: Any) -> Any:
     return P @ inside
 
 
-@matrix_op(returns=("LU", "pivots", "info"), canonicalize=_canonicalize_lu, node_name="LinalgLuFactorExBackward0", grad={"A": _lu_gradient})
+@matrix_op(
+    returns=("LU", "pivots", "info"),
+    canonicalize=_canonicalize_lu,
+    node_name="LinalgLuFactorExBackward0",
+    grad={"A": _lu_gradient},
+    meta=lambda new, A, pivot, check: (
+        new(A.shape, A.dtype, columns=True),
+        new((*A.shape[:-2], min(A.shape[-2:])), np.int32),
+        new(A.shape[:-2], np.int32),
+    ),
+)
 def lu_factor_ex(A: Tensor, *, pivot: bool = True, check_errors: Any = False) -> Tensor:
     """LU factors with partial pivoting, packed into one matrix, and which matrices are singular.
 
@@ -182,7 +193,7 @@ def lu(input: Tensor, pivot: bool = True, get_infos: bool = False, out: Any = No
     return _LU_WITH_INFO(factors) if get_infos else tuple(factors[:2])
 
 
-@op(grad=None, forward="constant")
+@op(grad=None, forward="constant", meta=lambda new, pivots, rows, like: new((*pivots.shape[:-1], rows, rows), like.dtype))
 def _permutation(LU_pivots: Tensor, rows: int, like: Tensor) -> Tensor:
     """The permutation that pivots tell, as a matrix of the dtype of ``like``."""
     order = lapack.permutation(LU_pivots, rows)
@@ -272,6 +283,7 @@ def _lu_solve_gradients(grad: Any, LU: Any, pivots: Any, result: Any, left: bool
     canonicalize=_canonicalize_lu_solve,
     node_name="LinalgLuSolveBackward0",
     grad={"LU, B": _lu_solve_gradients},
+    meta=lambda new, LU, pivots, B, left, adjoint: solution(new, LU, B, left),
 )
 def lu_solve(LU: Tensor, pivots: Tensor, B: Tensor, *, left: bool = True, adjoint: bool = False) -> Tensor:
     """X with ``A X = B`` from A's LU factors.
@@ -327,6 +339,7 @@ def top_level_lu_solve(input: Tensor, LU_data: Tensor, LU_pivots: Tensor) -> Any
     returns=("LD", "pivots", "info"),
     canonicalize=square_numbers("torch.linalg.ldl_factor_ex", "ldl_factor_kernel_cpu"),
     grad={"A": not_differentiable("linalg_ldl_factor_ex")},
+    meta=lambda new, A, hermitian, check: (new(A.shape, A.dtype, columns=True), new(A.shape[:-1], np.int32), new(A.shape[:-2], np.int32)),
 )
 def ldl_factor_ex(A: Tensor, *, hermitian: bool = False, check_errors: Any = False) -> Tensor:
     """LDL factors of a symmetric or Hermitian matrix with Bunch and Kaufman's pivots, packed into one matrix.
@@ -396,6 +409,7 @@ def _canonicalize_ldl_solve(LD: Any, pivots: Any, B: Any, hermitian: bool) -> tu
     canonicalize=_canonicalize_ldl_solve,
     grad={"LD": not_differentiable("linalg_ldl_solve"), "B": not_differentiable("linalg_ldl_solve")},
     aten=None,
+    meta=lambda new, LD, pivots, B, hermitian: solution(new, LD, B),
 )
 def ldl_solve(LD: Tensor, pivots: Tensor, B: Tensor, *, hermitian: bool = False) -> Tensor:
     """X with ``A X = B`` from A's LDL factors.

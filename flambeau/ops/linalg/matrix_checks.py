@@ -139,6 +139,22 @@ def precise(array: Any, kind: Any) -> Any:
     return array if array.dtype == kind else cast_array(np.asarray(array), dtypes.of_array(np.empty(0, kind)))
 
 
+# -- the meta device ----------------------------------------------------------------------------------------------------------------
+def real_dtype(A: Any) -> Any:
+    return A.dtype.type().real.dtype
+
+
+def complex_dtype(A: Any) -> Any:
+    return np.result_type(A.dtype, np.complex64)
+
+
+def solution(new: Any, A: Any, B: Any, left: bool = True) -> Any:
+    """A right hand side's shape with the batches of both; contiguous are columns, or rows where ``A`` stands on the right."""
+    lead = broadcast_shape(A.shape[:-2], B.shape[:-2])
+    return new((*lead, *B.shape[-2:]), np.result_type(A.dtype, B.dtype), columns=left)
+
+
+# -- failures -----------------------------------------------------------------------------------------------------------------------
 _FAILURES = {
     "inv": "The diagonal element {0} is zero, the inversion could not be completed because the input matrix is singular.",
     "solve": "The solver failed because the input matrix is singular.",

@@ -493,6 +493,7 @@ def _linear_weight_gradient(grad: Any, input: Any, weight_shape: Any) -> Any:
     },
     aten=None,
     autocast="narrow",
+    compiled=True,
 )
 def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     """``input @ weight.T + bias``.
