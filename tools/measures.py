@@ -139,7 +139,9 @@ def side_tables() -> list[SideTable]:
             continue
         docstrings = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
         calls: dict[str, tuple[int, list[str]]] = {}
-        within = {id(inner) for node in ast.walk(tree) if isinstance(node, ast.FunctionDef) for part in node.body for inner in ast.walk(part)}
+        within = {
+            id(inner) for node in ast.walk(tree) if isinstance(node, ast.FunctionDef) for part in node.body for inner in ast.walk(part)
+        }
         for node in ast.walk(tree):
             if id(node) in within:  # uses an operation, or names it in an error, and says nothing of it
                 continue
@@ -171,8 +173,11 @@ def declared() -> dict[str, str]:
 
 
 def hang(homes: dict[str, set[str]], others: dict[str, set[str]]) -> Counter[str]:
-    """Add the modules of the rules and native kernels of operations, to ``others`` those of other kinds of tensors; how many rules there are
-    of each subject."""
+    """Add the modules of the rules and native kernels of operations, to ``others`` those of other kinds of tensors.
+
+    Returns:
+        How many rules there are of each subject.
+    """
     from flambeau.core.calls.registry import entries
     from flambeau.kernels.index import FAMILIES
 

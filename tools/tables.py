@@ -30,7 +30,7 @@ import flambeau
 from flambeau.aten import below, calls  # noqa: F401  # ``below`` hangs the rules about PyTorch's terms
 from flambeau.core.arrays import meta, native  # noqa: F401
 from flambeau.core.calls.registry import Composite, Factory, entries
-from flambeau.func import _batch_index, _batch_layers, _forward_rules  # noqa: F401
+from flambeau.func import _batch_index, _batch_layers  # noqa: F401
 from flambeau.kernels.index import FAMILIES
 from tools import kernel_index, left_out, stubs
 
@@ -139,7 +139,7 @@ def sheet(entry: Any) -> str:
     else:
         kernels = calls.kernels().get(entry.key, ())
         told += [f"`aten::{'`, `'.join(kernels)}`"] * bool(kernels)
-        told += [f"forward {entry.forward}"] * bool(entry.forward)
+        told += [f"forward {'by a formula' if callable(entry.forward) else entry.forward}"] * bool(entry.forward)
         told += ["0 at 0"] * entry.keeps_zero
         told += [f"batch {entry.batch}"] * (entry.batch is not None)
         told += ["native kernel"] * (entry.elementwise or entry.key in FAMILIES)

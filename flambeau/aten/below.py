@@ -7,7 +7,7 @@
 
 A mode is not asked about what it calls itself; that goes to the modes outside of it, then to the classes, then to the kernel. What is
 several calls in PyTorch (``linear`` is ``t`` and ``addmm``) is called as such (``COMPOSED``); where only the kernel differs, it is
-made of several calls below the tape (``LOWERED``). PyTorch's kernels with derivatives of their own that are composites here have a
+made of several calls below the tape (``Op.lowered``). PyTorch's kernels with derivatives of their own that are composites here have a
 node in ``kernels``.
 
 A tensor around others holds a ``HollowArray``: the shape, strides and dtype that it says it has, and no values.
@@ -175,7 +175,7 @@ def _composite(call: Call, in_library: bool = False) -> Any:
 
 def _result_of(call: Call) -> Any:
     """Result of a call's kernel, as modes and classes make it; and the operation, with its values, under which the tape records it."""
-    lowered = aten.LOWERED.of(call.op) if call.form is FUNCTION and call.out is None else None
+    lowered = call.op.lowered if call.form is FUNCTION and call.out is None else None
     if lowered is not None:
         result = below_tape(lowered, *call.values)
         if result is not NotImplemented:

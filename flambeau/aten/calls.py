@@ -10,6 +10,8 @@ import re
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
+
 from .. import ops as _operations
 from ..core.calls.dispatch import COMPOSITE, FACTORY, FUNCTION, IN_PLACE, IN_PLACE_VIEW, Call, dispatch
 from ..core.calls.operation import Op
@@ -19,7 +21,7 @@ from ..core.device import cpu, device
 from ..core.dtype import dtype as Dtype
 from ..core.layout import layout as Layout, memory_format as MemoryFormat
 from ..core.state import thread
-from ..core.tensor import Tensor
+from ..core.tensor import Tensor, wrap
 from .overloads import OpOverload, OpOverloadPacket
 from .schema import Argument, FunctionSchema, parse_schema
 
@@ -30,7 +32,6 @@ _FREE = frozenset(("inplace", "implicit", "non_blocking", "sparse_grad"))  # par
 # What ``rules`` and ``kernels`` fill.
 PREPARED = Rules("aten arguments")  # our primitive -> (name, args, kwargs), or None where the table decides
 COMPOSED = Rules("aten composed")  # our primitive -> what it is made of in PyTorch, recorded one by one
-LOWERED = Rules("aten lowered")  # our primitive -> several calls, below the tape
 LEAVES = Rules("aten leaf")  # our composite -> the kernel it is in PyTorch
 FROM_DATA = Rules("aten from data")  # our factory -> what makes a tensor of data
 IMPLEMENTED: dict[str, Callable[..., Any]] = {}  # PyTorch's kernel, or an overload of it -> a function with its arguments
@@ -344,8 +345,19 @@ def _fits(argument: Argument, value: Any, name: str) -> bool:
     return not (kind in ("int", "int?", "SymInt", "SymInt?") and isinstance(value, (list, tuple)))
 
 
+def _as_tensors(indices: Any) -> list[Any]:
+    """Indices by dimension as tensors, the caller's own where they are known."""
+    known = {id(tensor._array): tensor for tensor in getattr(indices, "tensors", ())}
+    return [
+        index if index is None or isinstance(index, Tensor) else known.get(id(index)) if id(index) in known else wrap(np.asarray(index))
+        for index in indices
+    ]
+
+
 def _as_argument(argument: Argument, value: Any) -> Any:
     kind = argument.real_type.text()
+    if kind == "Tensor?[]":
+        return _as_tensors(value)
     if "[" in kind and value is not None:
         return list(value) if isinstance(value, (list, tuple)) else [value]
     if value is None and argument.default_value == []:

@@ -15,12 +15,12 @@ from ..core.calls.promotion import common_dtype
 from ..core.calls.registry import primitive, resolve
 from ..core.device import device
 from ..core.layout import contiguous_format
-from ..core.shape import dims_to_sum, wrap_dim
+from ..core.shape import wrap_dim
 from ..core.state import modes, thread
-from ..core.tensor import Tensor, wrap
+from ..core.tensor import Tensor
 from ..ops import indexing, masks
 from ..ops.indexing import Indices
-from .calls import COMPOSED, FROM_DATA, IMPLEMENTED, LEAVES, LOWERED, PREPARED, overload_named, pruned
+from .calls import COMPOSED, FROM_DATA, IMPLEMENTED, LEAVES, PREPARED, overload_named, pruned
 from .derivatives import call, is_handled, kernel, torch
 
 _END = sys.maxsize
@@ -130,16 +130,7 @@ def _reshaped(input: Any, shape: Any) -> Any:
     return call("_unsafe_view", call("clone", input, memory_format=contiguous_format), list(shape))
 
 
-def _summed(input: Any, shape: Any) -> Any:
-    """The sum over what was broadcast."""
-    dims = dims_to_sum(tuple(input.shape), shape)
-    lead = input.dim() - len(shape)
-    result = call("sum.dim_IntList", input, list(dims), True) if dims else input
-    return call("view", result, list(shape)) if lead or not dims else result
-
-
 COMPOSED["_reshaped_copy"] = _reshaped
-LOWERED["_sum_to_size"] = _summed
 IMPLEMENTED["view.default"] = IMPLEMENTED["view"] = lambda self, size: primitive("_view").wrapper(self, size)
 IMPLEMENTED["view.dtype"] = lambda self, dtype: self.view(dtype)
 IMPLEMENTED["expand"] = lambda self, size, *, implicit=False: self.expand(size)
@@ -292,15 +283,6 @@ def setitem(self: Any, key: Any, value: Any) -> None:
     dispatch(primitive("_index_put"), (view, Indices(indices, indices), value, False), None, IN_PLACE)
 
 
-def _as_tensors(indices: Any) -> list[Any]:
-    """Indices by dimension as tensors, the caller's own where they are known."""
-    known = {id(tensor._array): tensor for tensor in getattr(indices, "tensors", ())}
-    return [
-        index if index is None or isinstance(index, Tensor) else known.get(id(index)) if id(index) in known else wrap(np.asarray(index))
-        for index in indices
-    ]
-
-
 def _key(indices: Any) -> tuple[Any, ...]:
     return tuple([slice(None) if index is None else index for index in indices])
 
@@ -326,15 +308,6 @@ def _index_put_(self: Any, indices: Any, values: Any, accumulate: bool = False) 
     return self
 
 
-PREPARED["_index"] = lambda input, indices: ("index.Tensor", (input, _as_tensors(indices)), {})
-PREPARED["_index_put"] = lambda input, indices, values, accumulate=False: (
-    "index_put",
-    (input, _as_tensors(indices), values, *((True,) if accumulate else ())),
-    {},
-)
-LOWERED["_index_backward"] = lambda input, shape, indices: call(
-    "index_put", call("new_zeros", input, list(shape)), _as_tensors(indices), input, True
-)
 IMPLEMENTED.update({"index.Tensor": _index, "index_put": _index_put, "index_put_": _index_put_})
 LEAVES["index_put_"] = lambda input, indices, values, accumulate=False: _index_put_(input, indices, values, accumulate)
 LEAVES["index_put"] = lambda input, indices, values, accumulate=False: _index_put(input, indices, values, accumulate)
@@ -402,14 +375,6 @@ IMPLEMENTED["clone"] = lambda self, *, memory_format=None: torch("clone", self, 
 IMPLEMENTED["detach"] = lambda self: self.detach()
 IMPLEMENTED["lift_fresh"] = lambda self: self
 IMPLEMENTED["copy_"] = lambda self, src, non_blocking=False: self.copy_(src, non_blocking)
-PREPARED["embedding"] = lambda weight, indices, padding_idx=None, scale_grad_by_freq=False, sparse=False: (
-    "embedding",
-    (weight, indices, -1 if padding_idx is None else padding_idx, scale_grad_by_freq, sparse),
-    {},
-)
-IMPLEMENTED["embedding"] = lambda weight, indices, padding_idx=-1, scale_grad_by_freq=False, sparse=False: primitive("embedding").wrapper(
-    weight, indices, None if padding_idx < 0 else padding_idx, scale_grad_by_freq, sparse
-)
 
 
 def number_of(tensor: Any) -> Any:

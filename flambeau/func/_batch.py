@@ -383,7 +383,7 @@ def _rule_for(op: Any) -> Callable[..., Any]:
     """Function that calls an operation over all examples."""
     from . import _batch_index, _batch_layers, _batch_rules
 
-    del _batch_index, _batch_layers  # which declare rules
+    del _batch_index  # which declares rules
     rule = _batch_rules.batching.of(op)
     if rule is not None:
         return rule
@@ -393,6 +393,10 @@ def _rule_for(op: Any) -> Callable[..., Any]:
         return _folded
     if op.batch in ("along", "along all", "along flat"):
         return _batch_rules.along
+    by_word: dict[Any, Callable[..., Any]] = {"product": _batch_rules.product, "sized": _batch_rules.sized}
+    by_word |= {"reduced": _batch_layers.reduced, "rows": _batch_layers.rows}
+    if op.batch in by_word:
+        return by_word[op.batch]
     if op.batch is not None:
         return _leading
     if any(p.kind == "attr" and p.name in _DIMS for p in op.params):
@@ -412,7 +416,7 @@ def _leading(batch: Batch, op: Any, *values: Any) -> Any:
     """The last dimensions of each operand are one problem (``op.batch`` says how many), those in front are batches, which broadcast."""
     problem = op.batch if op.batch.__class__ is tuple else (op.batch,) * len(op.positions)
     ranks = [values[i]._array.ndim - n if isinstance(values[i], Tensor) else 0 for i, n in zip(op.positions, problem, strict=True)]
-    if min(ranks) < 0:
+    if min(ranks) < 0 or (op.draws and values[op.names.index("dropout")] is not None):  # which is of one example's shape
         return NotImplemented
     most = max(ranks)
     made = list(values)

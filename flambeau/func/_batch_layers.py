@@ -1,4 +1,4 @@
-"""Rules of ``vmap`` for the operations of layers: convolution, normalisation, embedding, attention, losses, recurrent layers.
+"""Rules of ``vmap`` and of forward mode for layers: convolution, normalisation, embedding, losses, recurrent layers.
 
 A batch of inputs under one weight joins the layer's own batch; a weight for each example becomes groups of channels.
 """
@@ -7,10 +7,11 @@ from __future__ import annotations
 
 from typing import Any
 
+from ..core.state import grad_enabled
 from ..core.tensor import Tensor
 from ._batch_dimensions import new_index
 from ._batch_rules import batching
-from ._levels import invoke
+from ._levels import forward, invoke, needs_grad
 
 
 # -- convolution ----------------------------------------------------------------------------------------------
@@ -103,6 +104,42 @@ def _composed_norm(batch: Any, input: Any, weight: Any, bias: Any, view: Any, ax
     return own[0].reshape(input._array.shape), own[1], own[2]
 
 
+@forward("nn.functional._batch_norm", "nn.functional._layer_norm", "nn.functional._group_norm")
+def normalized(dual: Any, op: Any, values: Any, primals: Any, made: Any) -> Any:
+    """With ``u`` the normalized values: ``(t - mean(t) - u * mean(u * t)) * scale`` in the input's direction ``t``; the rest is linear."""
+    result, mean, variance = made
+    if mean.dtype is not result.dtype:  # of 16 bits
+        return NotImplemented
+    input, weight, _, view, axes, affine, eps = primals
+    x = input.reshape(view)
+    if grad_enabled() and needs_grad(input):  # the moments that come with the result have no derivatives
+        centred = x - x.mean(axes, keepdim=True)
+        scale = (centred * centred).mean(axes, keepdim=True).add(eps).rsqrt()
+    else:
+        centred, scale = x - mean, variance.add(eps).rsqrt()
+    unit = centred * scale
+    slope: Any = None
+    of_mean: Any = None
+    of_variance: Any = None
+    if dual.has(values[0]):
+        t = values[0]._tangent.reshape(view)
+        of_mean = t.mean(axes, keepdim=True)
+        t = t - of_mean
+        along = (unit * t).mean(axes, keepdim=True)
+        of_variance = 2 * along / scale
+        slope = (t - unit * along) * scale
+        slope = slope if weight is None else slope * weight.reshape(affine)
+    if dual.has(values[1]):
+        part = unit * values[1]._tangent.reshape(affine)
+        slope = part if slope is None else slope + part
+    if dual.has(values[2]):
+        part = values[2]._tangent.reshape(affine)
+        slope = part.expand(view) if slope is None else slope + part
+    if of_mean is not None:
+        of_mean, of_variance = of_mean.reshape(mean._array.shape), of_variance.reshape(variance._array.shape)
+    return dual.paired(made, (slope.reshape(result._array.shape), of_mean, of_variance))
+
+
 @batching("nn.functional._batch_norm_fixed")
 def _fixed_norm(batch: Any, op: Any, input: Any, mean: Any, variance: Any, weight: Any, bias: Any, eps: float) -> Any:
     """Statistics and parameters are per channel: shared ones let the batch join the layer's, others are broadcast."""
@@ -148,14 +185,7 @@ def _embedding(batch: Any, op: Any, weight: Any, indices: Any, padding_idx: Any,
 
 
 # -- losses ---------------------------------------------------------------------------------------------------
-@batching(
-    "nn.functional._mse_loss",
-    "nn.functional._huber_loss",
-    "nn.functional._smooth_l1_loss",
-    "nn.functional._binary_cross_entropy",
-    "nn.functional._binary_cross_entropy_with_logits",
-)
-def _loss(batch: Any, op: Any, *values: Any) -> Any:
+def reduced(batch: Any, op: Any, *values: Any) -> Any:
     """The losses of all elements, reduced over each example's."""
     at = op.names.index("reduction")
     made = list(values)
@@ -173,22 +203,21 @@ def _loss(batch: Any, op: Any, *values: Any) -> Any:
     return found if reduction == "none" else found.mean() if reduction == "mean" else found.sum()
 
 
-@batching("nn.functional._cross_entropy", "nn.functional._nll_loss")
-def _class_loss(batch: Any, op: Any, input: Any, target: Any, weight: Any, reduction: str, ignore_index: int) -> Any:
+def rows(batch: Any, op: Any, input: Any, target: Any, weight: Any, reduction: str, ignore_index: int) -> Any:
     """Each row's loss, reduced over each example's rows; a mean is one over the weights of the classes that count."""
     if batch.has(weight) or target._array.dtype.kind == "f" or not input._array.size:
         return NotImplemented
     if input._array.ndim == 1 and not target._array.ndim:
-        made = _class_loss(batch, op, input.unsqueeze(0), target.unsqueeze(0), weight, reduction, ignore_index)
+        made = rows(batch, op, input.unsqueeze(0), target.unsqueeze(0), weight, reduction, ignore_index)
         return made.squeeze(0) if reduction == "none" else made
     if input._array.ndim < 2 or target._array.shape != (input._array.shape[0], *input._array.shape[2:]):
         return NotImplemented
-    rows = input._array.shape[0]
+    count = input._array.shape[0]
     inner, classes = batch.inside(input), batch.inside(target)
-    inner = inner.reshape(batch.size * rows, *input._array.shape[1:])
-    classes = classes.reshape(batch.size * rows, *target._array.shape[1:])
+    inner = inner.reshape(batch.size * count, *input._array.shape[1:])
+    classes = classes.reshape(batch.size * count, *target._array.shape[1:])
     losses = invoke(op, (inner, classes, weight, "none", ignore_index))
-    losses = losses.reshape(batch.size, rows, *losses._array.shape[1:])
+    losses = losses.reshape(batch.size, count, *losses._array.shape[1:])
     if reduction == "none":
         return batch.wrap(losses)
     total = losses.flatten(1).sum(1)
@@ -219,20 +248,6 @@ def _recurrent(batch: Any, op: Any, *values: Any) -> Any:
 def _side_by_side(batch: Any, value: Any, rows: int) -> Any:
     at = next(i for i, n in enumerate(value._array.shape) if n == batch.size * rows and i >= max(0, value._array.ndim - 2))
     return batch.wrap(value.unflatten(at, (batch.size, rows)).movedim(at, 0))
-
-
-# -- attention ------------------------------------------------------------------------------------------------
-@batching("nn.functional._attention")
-def _attention(
-    batch: Any, op: Any, query: Any, key: Any, value: Any, attn_mask: Any, is_causal: bool, scale: float, dropout: Any, *rest: Any
-) -> Any:
-    """Batches in front broadcast. Dropout is drawn for one example's shape."""
-    given = [query, key, value, attn_mask]
-    ranks = [each._array.ndim for each in given if each is not None]
-    if dropout is not None or min(ranks) < 2:
-        return NotImplemented
-    made = [None if each is None else batch.lead(batch.inside(each), max(ranks)) for each in given]
-    return batch.result(invoke(op, (*made, is_causal, scale, dropout, *rest)))
 
 
 # -- pooling --------------------------------------------------------------------------------------------------

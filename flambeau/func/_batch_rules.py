@@ -1,5 +1,7 @@
 """Rules of ``vmap`` for operations whose declarations do not say what to do with a batch: shapes, reductions, products, new tensors.
 
+Beside them are those of forward mode, where a formula is faster than any of the general ways, which serve where it answers NotImplemented.
+
 A rule gets the batch, the operation and its arguments in the signature's order, some tensors of which belong to the batch, and returns the
 result as a value of the batch; NotImplemented leaves the call to the loop over examples. Calls that a rule makes on inner tensors are those
 of the levels below; a rule may call on wrapped ones too.
@@ -18,7 +20,7 @@ from ..core.shape import inferred_shape
 from ..ops.linalg.products import bmm, dot, matmul, mm, mv, outer
 from . import _batch_random
 from ._batch_dimensions import behind, dynamic
-from ._levels import call_entry, invoke
+from ._levels import call_entry, forward, invoke
 
 batching = Rules("vmap")  # of primitives: (batch, operation, *values)
 batching_whole = Rules("vmap of a composite")  # (batch, call)
@@ -27,8 +29,7 @@ _ALL = slice(None)
 
 
 # -- shapes ---------------------------------------------------------------------------------------------------
-@batching("_view", "_reshaped_copy")
-def _sized(batch: Any, op: Any, input: Any, size: Any) -> Any:
+def sized(batch: Any, op: Any, input: Any, size: Any) -> Any:
     size = inferred_shape(tuple(size), input._array.size)
     return batch.wrap(invoke(op, (input._inner, (batch.size, *size))))
 
@@ -244,8 +245,9 @@ def _solved(batch: Any, op: Any, a: Any, b: Any, *rest: Any) -> Any:
 
 
 # -- products -------------------------------------------------------------------------------------------------
-@batching("mm", "matmul", "mv", "bmm", "dot")
-def _matmul(batch: Any, op: Any, a: Any, b: Any) -> Any:
+def product(batch: Any, op: Any, a: Any, b: Any, *bias: Any) -> Any:
+    if op.name in _OTHER_PRODUCTS:
+        return _OTHER_PRODUCTS[op.name](batch, op, a, b, *bias)
     ranks = a._array.ndim, b._array.ndim
     want = _RANKS.get(op.name)
     if (want is not None and ranks != want) or not min(ranks) or a._array.shape[-1] != b._array.shape[-2 if ranks[1] > 1 else 0]:
@@ -272,19 +274,16 @@ def _matmul(batch: Any, op: Any, a: Any, b: Any) -> Any:
 _RANKS = {"mm": (2, 2), "mv": (2, 1), "bmm": (3, 3), "dot": (1, 1)}
 
 
-@batching("vdot")
 def _vdot(batch: Any, op: Any, a: Any, b: Any) -> Any:
     if a._array.shape != b._array.shape or a._array.ndim != 1 or a._array.dtype is not b._array.dtype:
         return NotImplemented
     return dot(a.conj(), b)
 
 
-@batching("outer")
 def _outer(batch: Any, op: Any, a: Any, b: Any) -> Any:
     return a.unsqueeze(-1) * b.unsqueeze(-2) if a._array.ndim == b._array.ndim == 1 else NotImplemented
 
 
-@batching("nn.functional.linear")
 def _linear(batch: Any, op: Any, input: Any, weight: Any, bias: Any) -> Any:
     if weight._array.ndim > 2 or not input._array.ndim or input._array.shape[-1] != weight._array.shape[-1]:
         return NotImplemented
@@ -292,6 +291,9 @@ def _linear(batch: Any, op: Any, input: Any, weight: Any, bias: Any) -> Any:
         return batch.wrap(invoke(op, (input._inner, weight, bias)))
     made = matmul(input, weight.transpose(-1, -2) if weight._array.ndim > 1 else weight)
     return made if bias is None else made + bias
+
+
+_OTHER_PRODUCTS: dict[str, Callable[..., Any]] = {"vdot": _vdot, "outer": _outer, "linear": _linear}
 
 
 @batching("addmm", "addmv", "baddbmm", "addbmm", "addr")
@@ -312,7 +314,33 @@ def _added(batch: Any, op: Any, input: Any, a: Any, b: Any, beta: Any, alpha: An
     return made + (input if beta == 1 else input * beta)
 
 
+@forward("addmm", "addmv", "addbmm", "baddbmm", "addr")
+def add_product(dual: Any, op: Any, values: Any, primals: Any, made: Any) -> Any:
+    """``beta * input + alpha * (a @ b)``: the product with each factor's tangent, and the tangent of what is added."""
+    total = None
+    named = dict(zip(op.names, primals, strict=True))
+    if dual.has(values[0]):
+        total = (values[0]._tangent * named["beta"]).expand(made._array.shape)
+    for i in (1, 2):
+        if dual.has(values[i]):
+            given = [made.detach() if total is None else total, *primals[1:]]
+            given[i], given[op.names.index("beta")] = values[i]._tangent, 0 if total is None else 1
+            total = invoke(op, given)
+    return made if total is None else dual.wrap(made, total)
+
+
 # -- new tensors ----------------------------------------------------------------------------------------------
+@forward("fill")
+def fill(dual: Any, op: Any, values: Any, primals: Any, made: Any) -> Any:
+    tangent = dual.tangent(values[1])
+    return dual.wrap(made, dual.zeros(made) if tangent is None else invoke(op, (made.detach(), tangent)))
+
+
+@forward("zero")
+def zero(dual: Any, op: Any, values: Any, primals: Any, made: Any) -> Any:
+    return dual.wrap(made, dual.zeros(made))
+
+
 _LIKE = frozenset(("zeros_like", "ones_like", "empty_like", "full_like"))
 _NEW = frozenset(("new_zeros", "new_ones", "new_empty"))
 

@@ -33,8 +33,7 @@ from ..core.tape.derivatives import argument_names, fact_of, rule_inputs
 from ..core.tape.history import check_writable
 from ..core.tensor import Parameter, Tensor, storage_of
 from ._adoption import extent_of, family_of, put_inside, release, swap, take
-from ._forward_rules import forward
-from ._levels import Interpreter, Wrapped, call_entry, invoke, invoke_in_place, mapped, needs_grad, unrecorded
+from ._levels import Interpreter, Wrapped, call_entry, forward, invoke, invoke_in_place, mapped, needs_grad, unrecorded
 from ._reverse import alias, batches_below, batches_in, gradients, spread, wrapped_at, zeros_of
 
 on_way: Callable[[Any, str], None] | None = None  # called with each operation and the way that it took; for tests
@@ -410,10 +409,15 @@ def _way_of(op: Any) -> Callable[..., Any]:
         return constant
     if op.is_view:
         return view
+    from . import _batch_layers, _batch_rules
+
+    del _batch_layers, _batch_rules  # which declare rules
     found = forward.of(op)
     if found is not None:
         return found
     word = op.forward
+    if callable(word):
+        return formula
     if word in ("linear", "bilinear", "selects"):
         return {"linear": linear, "bilinear": bilinear, "selects": selects}[word]
     keys = [rule_inputs(key) for key in op.rules]
@@ -431,6 +435,14 @@ def constant(dual: Dual, op: Any, values: Any, primals: Any, made: Any) -> Any:
     if op.forward != "constant" and any(isinstance(each, Tensor) and _is_differentiable(each) for each in flat((made,))):
         raise unsupported(op.name)
     return made
+
+
+def formula(dual: Dual, op: Any, values: Any, primals: Any, made: Any) -> Any:
+    """By the declaration's own, in which sums are those of wide numbers."""
+    if made._array.dtype.kind != "f":
+        return NotImplemented
+    named = {**dict(zip(op.names, primals, strict=True)), "tangent": values[op.positions[0]]._tangent, "result": made}
+    return dual.wrap(made, op.forward(**{name: named[name] for name in argument_names(op.forward)}))
 
 
 def view(dual: Dual, op: Any, values: Any, primals: Any, made: Any) -> Any:

@@ -30,12 +30,14 @@ from ..core.arrays.kinds import perhaps, surely
 from ..core.calls.dispatch import COMPOSITE, FACTORY, FUNCTION, IN_PLACE, Call
 from ..core.calls.interruption import NoArray
 from ..core.calls.override import plainly
+from ..core.calls.tables import Rules
 from ..core.layout import strided
 from ..core.protocols.wrapper import of_inner
 from ..core.shape import Size
 from ..core.state import active, interpreters, modes, thread
 from ..core.tensor import Tensor
 
+forward = Rules("jvp")  # (dual, operation, values, primals, the result of these)
 _new = object.__new__
 
 

@@ -206,11 +206,11 @@ def gradients(outs: Sequence[Any], inputs: Sequence[Any], seeds: Sequence[Any], 
     if recorder is not None and (owner is None or owner.level <= recorder.level):
         return recorder.gradients(outs, inputs, seeds)
     if owner is None:
-        used = [i for i, out in enumerate(outs) if out.requires_grad]
-        if not used:
+        pairs = [(o, o.new_ones(o._array.shape) if seed is None else seed) for o, seed in zip(outs, seeds, strict=True) if o.requires_grad]
+        if not pairs:
             return [None] * len(inputs)
-        ones = [out.new_ones(out._array.shape) if seed is None else seed for out, seed in zip(outs, seeds, strict=True)]
-        return run_backward([outs[i] for i in used], [ones[i] for i in used], keep, record, inputs, accumulates=False)
+        used, ones = map(list, zip(*pairs, strict=True))
+        return run_backward(used, ones, keep, record, inputs, accumulates=False)
     with below(owner):
         if owner.__class__ is Batch:
             inner = [_without(owner, each) for each in outs]

@@ -320,6 +320,8 @@ def _attention_rule(
     opmath="native",
     work="query.size * key.shape[-2]",
     grad={"query, key, value, attn_mask": _attention_rule},
+    batch=2,
+    draws="inside",
     meta=_attention_shapes,
 )
 def attention(

@@ -454,6 +454,7 @@ def _indexed_strides(input: np.ndarray, indices: Sequence[Any], shape: tuple[int
     node_name="IndexPutBackward0",
     grad={"input": lambda grad, node, indices: index(grad, _unchanged(node, indices))},
     forward="linear",
+    lowered=lambda input, shape, indices: put_at(input.new_zeros(list(shape)), indices, input, True),
     meta=lambda new, grad, shape, *rest: new(shape, grad.dtype),
 )
 def index_gradient(input: Tensor, shape: Sequence[int], indices: Any) -> Tensor:

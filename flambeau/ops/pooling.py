@@ -219,6 +219,9 @@ _MAX_POOLS: dict[int, Any] = {
                 grad, input, kernel_size, stride, padding, dilation, ceil_mode
             )
         },
+        forward=lambda tangent, input, kernel_size, stride, padding, dilation, ceil_mode: max_pool_pick(
+            tangent, input, kernel_size, stride, padding, dilation, ceil_mode
+        ),
     )(max_pool)
     for rank in (1, 2, 3)
 }

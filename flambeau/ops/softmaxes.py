@@ -201,6 +201,7 @@ def softmax(input: Tensor, dim: int, dtype: Any = None) -> Tensor:
     opmath="native",
     grad={"input": lambda grad, result, dim, input_dtype: log_softmax_backward_data(grad, result, dim, input_dtype)},
     aten="_log_softmax",
+    forward=lambda tangent, result, dim: (tangent := tangent.to(result.dtype)) - (result.exp() * tangent).sum(dim, keepdim=True),
     autocast={"cuda": "result"},
     batch="along",
 )

@@ -44,6 +44,7 @@ def _quick_view(array: np.ndarray, shape: Any) -> np.ndarray | None:
     node_name="ViewBackward0",
     grad={"input": lambda grad, input_shape: grad.reshape(input_shape)},
     aten="view",
+    batch="sized",
     moves=True,
 )
 def view_shape(input: Tensor, shape: Sequence[int]) -> Tensor:
@@ -182,6 +183,7 @@ def reshape(input: Tensor, shape: Sequence[int]) -> Tensor:
     node_name="UnsafeViewBackward0",
     out=True,
     grad={"input": lambda grad, input_shape: grad.reshape(input_shape)},
+    batch="sized",
     forward="linear",
 )
 def reshaped_copy(input: Tensor, shape: Sequence[int]) -> Tensor:
@@ -805,6 +807,12 @@ def sum_to_shape_array(input: np.ndarray, shape: Sequence[int]) -> np.ndarray:
     return row_major(np.add.reduce(input, axis=dims, keepdims=True).reshape(shape)) if dims else input.copy()
 
 
+def _summed(input: Any, shape: Sequence[int]) -> Any:
+    dims = dims_to_sum(tuple(input.shape), shape)
+    result = input.sum(list(dims), True) if dims else input
+    return result.view(list(shape)) if input.dim() > len(shape) or not dims else result
+
+
 @op(
     name="_sum_to_size",
     promotion="bool_to_long",
@@ -814,6 +822,7 @@ def sum_to_shape_array(input: np.ndarray, shape: Sequence[int]) -> np.ndarray:
     grad={"input": lambda grad, input_shape: grad.expand(input_shape)},
     node_name="SumBackward1",
     forward="linear",
+    lowered=_summed,
 )
 def sum_to_shape(input: Tensor, shape: Sequence[int]) -> Tensor:
     """Sum over the dimensions in which ``shape`` is 1 or missing."""

@@ -58,6 +58,10 @@ AUTOCAST = {
 }
 # Words of ``batch``, beside numbers.
 BATCH = {
+    "product": "the operands are vectors and matrices, batches in front of them broadcast",
+    "sized": "the second argument is the result's shape, which the batch stands in front of",
+    "reduced": "losses of all elements, of which ``reduction`` makes one for each example",
+    "rows": "the same, of the losses of rows, whose mean counts the classes' weights",
     "folded": "the first dimension of all operands is a batch already, as in pooling",
     "along": "``dim`` is reduced or run along, other dimensions are so many problems",
     "along all": "the same, and no ``dim`` stands for all dimensions",
@@ -227,7 +231,9 @@ class Op(Sheet):
         aten: which of PyTorch's kernels it is (``"select.int"``, several one after another: a call is the first that its arguments fit);
             where nothing is said, the overloads of the same name. None where PyTorch has no kernel that does the same. In-place forms and
             ``out=`` follow from these.
-        forward: a word for forward mode (``FORWARD``).
+        forward: a word for forward mode (``FORWARD``); or, of one differentiable operand, the tangent of the result in Tensor code: a
+            function of ``tangent``, ``result`` and parameters, of which it names those that it needs.
+        lowered: PyTorch's kernels that do the same, one after another, as modes below the tape see them: a function of the call's values.
         meta: function (new, *values) that makes the results on the meta device, where the kernel looks at values: ``new(shape, dtype)``
             is one, with ``columns=True`` one of matrices whose columns are contiguous, ``new.like(operand)`` one laid out as the operand.
         autocast: what autocast does about its operands: a word (``AUTOCAST``), or one for each type of device that lists it.
@@ -268,9 +274,10 @@ class Op(Sheet):
         self.moves: bool = options.pop("moves", False)
         self.pointwise: bool = options.pop("pointwise", self.elementwise)
         self.aten: str | None = options.pop("aten", SAME_NAME)
-        self.forward: str | None = options.pop("forward", None)
-        if self.forward is not None and self.forward not in FORWARD:
+        self.forward: Any = options.pop("forward", None)
+        if self.forward is not None and not callable(self.forward) and self.forward not in FORWARD:
             raise TypeError(f"{self.name}: forward={self.forward!r}; the words are {', '.join(FORWARD)}")
+        self.lowered: Callable[..., Any] | None = options.pop("lowered", None)
         self.meta: Callable[..., Any] | None = options.pop("meta", None)
         pop_autocast(self, options)
         self.fast_bool: bool = options.pop("fast_bool", True)

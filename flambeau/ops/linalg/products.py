@@ -19,7 +19,7 @@ from ...core.state import ignoring_fp
 from ..arithmetic import conj
 from ..small import small_rows
 
-_product = {"promotion": "same", "out": EXACT, "fast_bool": False, "forward": "bilinear"}
+_product = {"promotion": "same", "out": EXACT, "fast_bool": False, "batch": "product", "forward": "bilinear"}
 _C_WORDS = {"float32": "float", "float64": "double", "int64": "long", "int32": "int", "float16": "c10::Half", "bfloat16": "c10::BFloat16"}
 
 
@@ -375,6 +375,7 @@ def _canonicalize_outer(input: Any, vec2: Any) -> tuple[Any, ...]:
         "vec2": lambda grad, input: mv(grad.t(), conj(input).to(grad.dtype)),
     },
     aten=None,
+    batch="product",
     forward="bilinear",
 )
 def outer(input: Tensor, vec2: Tensor) -> Tensor:

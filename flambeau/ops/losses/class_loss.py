@@ -152,6 +152,7 @@ def likelihood_backward(
 
 @_of_classes(
     name="_nll_loss",
+    batch="rows",
     fast=True,
     grad={
         "input": lambda grad, target, weight, reduction, ignore_index, input_shape, node: tied(
@@ -276,7 +277,12 @@ def _cross_entropy_rule(grad: Any, input: Any, target: Any, weight: Any, reducti
 
 
 @_of_classes(
-    name="_cross_entropy", node_name="NllLossBackward0", fast=_fast_cross_entropy, fp_safe=True, grad={"input": _cross_entropy_rule}
+    name="_cross_entropy",
+    node_name="NllLossBackward0",
+    batch="rows",
+    fast=_fast_cross_entropy,
+    fp_safe=True,
+    grad={"input": _cross_entropy_rule},
 )
 def class_cross_entropy(input: Tensor, target: Tensor, weight: Tensor | None, reduction: str, ignore_index: int) -> Tensor:
     """Minus the log-probability of each sample's class under ``softmax(input)``, reduced; one node for both steps."""

@@ -28,7 +28,7 @@ def _slope(**options: Any) -> Declare:
 
 def _reduced(**options: Any) -> Declare:
     """Declare a loss of two operands that broadcast."""
-    return op(namespace="nn.functional", promotion="default", broadcasts=True, elementwise=False, fast=True, **options)
+    return op(namespace="nn.functional", promotion="default", broadcasts=True, elementwise=False, fast=True, batch="reduced", **options)
 
 
 def reduction_of(reduction: str, size_average: bool | None = None, reduce: bool | None = None) -> str:
@@ -334,7 +334,9 @@ def _bce_rule(grad: Any, input: Any, target: Any, weight: Any, reduction: str, n
     return to_input, to_target
 
 
-@op(name="_binary_cross_entropy", namespace="nn.functional", promotion="same", fast=True, grad={"input, target": _bce_rule})
+@op(
+    name="_binary_cross_entropy", namespace="nn.functional", promotion="same", fast=True, batch="reduced", grad={"input, target": _bce_rule}
+)
 def probability_loss(input: Tensor, target: Tensor, weight: Tensor | None, reduction: str) -> Tensor:
     """``-target log(input) - (1 - target) log(1 - input)``, times ``weight``, reduced."""
     reject("binary_cross_entropy", input, "biuc")
