@@ -109,26 +109,21 @@ def test_ranges_of_sizes_are_checked() -> None:
         flambeau.sym_constrain_range_for_size(3, max=2)
 
 
-def test_tables_of_tensors_around_tensors_name_functions() -> None:
-    """What they answer, they answer by the name that ``__torch_function__`` shows."""
-    from flambeau.core.calls.registry import TABLES, import_late
+def test_handlers_of_tensors_around_tensors_name_operations_and_methods() -> None:
+    from flambeau.core.calls.registry import import_late
     from flambeau.core.protocols import quantized
-    from flambeau.masked import _tensor as masked
-    from flambeau.nested import _operations as nested, _strided as strided
+    from flambeau.core.protocols.handlers import Handlers
+    from flambeau.nested import _operations as nested
 
     import_late()
-    places = (flambeau, flambeau.Tensor, flambeau.nn.functional, flambeau.ops.aten)
-    tables = (
-        masked._HANDLERS,
-        nested._HANDLERS,
-        nested._WRITING,
-        strided._HANDLERS,
-        strided._ON_BUFFER,
-        quantized._HANDLERS,
-        quantized._ANY,
-    )
-    for name in {name for table in tables for name in table}:
-        assert any(hasattr(place, name) for place in places) or any(table.declared(name) for table in TABLES.values()), name
+    for key in ("summ", "linear", "Tensor.summ", "nn.functional.sum"):
+        with pytest.raises(TypeError, match="which is no"):
+            Handlers("a test")[key] = print
+    handlers = Handlers("masked")
+    handlers["Tensor.double"] = print  # no declared operation
+    assert handlers.named == {"double": print} and "Tensor.double" not in handlers
+    for name in (*nested._WRITING, *quantized._ANY):
+        assert hasattr(flambeau.Tensor, name) or name == "alias"
 
 
 def test_docstrings_begin_with_what_they_describe() -> None:

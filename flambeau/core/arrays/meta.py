@@ -68,7 +68,7 @@ def _framed_all(result: Any) -> Any:
 
 
 class _New:
-    """What makes the results of an operation whose declaration says them."""
+    """Maker of the results of an operation whose declaration says them."""
 
     like = staticmethod(empty_like)
 

@@ -10,7 +10,7 @@ from ..tensor import Tensor
 
 
 class Handlers(Rules):
-    """What a class does with calls of operations, and of other methods of tensors, whose keys are ``Tensor.`` and their names.
+    """Rules for calls of operations, and of other methods of tensors, whose keys are ``Tensor.`` and their names.
 
     Attributes:
         named: the rules by the functions' names.
