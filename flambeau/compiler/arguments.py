@@ -1,0 +1,109 @@
+"""Arguments of a call: which tensors are among them, and a function that tells whether those of another call look alike.
+
+The function is generated, because it runs before each replay: plain comparisons in one body, no loop.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from ..core.tensor import Parameter, Tensor
+from .surroundings import PLAIN
+
+__all__ = ["Arguments"]
+
+
+class Arguments:
+    """The arguments of one call.
+
+    Attributes:
+        tensors: the tensors in lists, tuples and dictionaries, each once, in order.
+        names: what they are called.
+        check: function (args, kwargs) -> the tensors of that call if it looks like this one, else None.
+        refusal: why such a call cannot be compiled; None where it can.
+    """
+
+    def __init__(self, args: tuple[Any, ...], kwargs: dict[str, Any], parameters: tuple[str, ...] = ()):
+        self.tensors: list[Tensor] = []
+        self.names: list[str] = []
+        self.refusal: str | None = None
+        self._lines: list[str] = []
+        self._scope: dict[str, Any] = {"Tensor": Tensor}
+        self._variables: dict[int, str] = {}  # tensors' variables, by id
+        self._same: list[str] = []
+        self._unless(f"len(args) != {len(args)} or len(kwargs) != {len(kwargs)}")
+        for i, value in enumerate(args):
+            self._value(f"args[{i}]", value, parameters[i] if i < len(parameters) else f"arg{i}")
+        for key, value in kwargs.items():
+            self._unless(f"{key!r} not in kwargs")
+            self._value(f"kwargs[{key!r}]", value, key)
+        self._lines += self._same
+        self._lines.append(f"    return [{', '.join(self._variables.values())}]")
+        self.check = self._function()
+
+    def _function(self) -> Callable[[tuple[Any, ...], dict[str, Any]], list[Tensor] | None]:
+        exec("\n".join(["def check(args, kwargs):", *self._lines]), self._scope)
+        made: Callable[[tuple[Any, ...], dict[str, Any]], list[Tensor] | None] = self._scope["check"]
+        return made
+
+    def _unless(self, condition: str) -> None:
+        self._lines += [f"    if {condition}:", "        return None"]
+
+    def _constant(self, value: Any) -> str:
+        name = f"k{len(self._scope)}"
+        self._scope[name] = value
+        return name
+
+    def _variable(self, expression: str) -> str:
+        name = f"a{len(self._scope)}"
+        self._scope[name] = None
+        self._lines.append(f"    {name} = {expression}")
+        return name
+
+    def _value(self, expression: str, value: Any, name: str) -> None:
+        kind = value.__class__
+        if isinstance(value, Tensor):
+            self._tensor(expression, value, name)
+        elif kind is list or kind is tuple:
+            a = self._variable(expression)
+            self._unless(f"{a}.__class__ is not {kind.__name__} or len({a}) != {len(value)}")
+            for i, item in enumerate(value):
+                self._value(f"{a}[{i}]", item, f"{name}[{i}]")
+        elif kind is dict:
+            a = self._variable(expression)
+            self._unless(f"{a}.__class__ is not dict or list({a}) != {self._constant(list(value))}")
+            for key, item in value.items():
+                self._value(f"{a}[{self._constant(key)}]", item, f"{name}[{key!r}]")
+        elif isinstance(value, tuple) and hasattr(kind, "_fields"):
+            a = self._variable(expression)
+            self._unless(f"{a}.__class__ is not {self._constant(kind)}")
+            for i, item in enumerate(value):
+                self._value(f"{a}[{i}]", item, f"{name}.{kind._fields[i]}")
+        elif isinstance(value, PLAIN) and value == value:
+            a, k = self._variable(expression), self._constant(value)
+            self._unless(f"{a} is not {k} and ({a}.__class__ is not {k}.__class__ or {a} != {k})")
+        else:
+            self._unless(f"{expression} is not {self._constant(value)}")
+
+    def _tensor(self, expression: str, tensor: Tensor, name: str) -> None:
+        if id(tensor) in self._variables:
+            self._same += [f"    if {expression} is not {self._variables[id(tensor)]}:", "        return None"]
+            return
+        kind = tensor.__class__
+        if kind is not Tensor and kind is not Parameter:
+            self.refusal = f"{name} is a {kind.__name__}"
+            return
+        a = self._variable(expression)
+        array = tensor._array
+        shape, strides, dtype = (self._constant(each) for each in (array.shape, array.strides, array.dtype))
+        self._unless(f"{a}.__class__ is not {self._constant(kind)}")
+        x = self._variable(f"{a}._array")
+        mark = self._constant(tensor._requires_grad)
+        self._unless(
+            f"{x}.__class__ is not {self._constant(array.__class__)} or {x}.shape != {shape} or {x}.strides != {strides} "
+            f"or {x}.dtype is not {dtype} or {a}._requires_grad is not {mark}"
+        )
+        self._variables[id(tensor)] = a
+        self.tensors.append(tensor)
+        self.names.append(name)

@@ -1,0 +1,422 @@
+"""Programs: recordings under one guard, and the one run that makes a recording.
+
+``record`` runs a function as it is written, with a recorder on. The run is a real one, whatever becomes of the recording: its result is the
+call's. From it a ``Program`` is made, which other calls that look alike replay.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from ..capture.graph import Graph, Node, Value
+from ..capture.interpret import ShapeChanged, run_of
+from ..capture.memory import root_of
+from ..capture.passes import simplified
+from ..capture.recorder import Recorder
+from ..core import dtype as dtypes
+from ..core.state import changes, thread, tick
+from ..core.tensor import Tensor
+from .arguments import Arguments
+from .backward import Backward, guard_of, history
+from .results import Ending, Refused
+from .segments import Segment, before_writes, graph_of, match, what_is_seen
+from .surroundings import Place, Surroundings
+
+__all__ = ["MISSED", "Path", "Program", "Recording", "lowered", "record"]
+
+MISSED = object()  # a replay met a value that no recording has seen
+_MOST_BRANCHES = 16
+
+
+def lowered(graph: Graph, backend: str = "inductor") -> Callable[[Sequence[np.ndarray]], list[np.ndarray]]:
+    """The quickest function for a graph: machine launches, or the reference where that cannot be or is asked for."""
+    graph = simplified(graph)
+    if backend == "inductor" and os.environ.get("FLAMBEAU_COMPILE") != "interpret":
+        try:
+            from ..capture.lowering import NotLowered, lower
+        except ImportError:
+            return run_of(graph)
+        try:
+            return lower(graph)
+        except NotLowered:
+            pass
+    return run_of(graph)
+
+
+class Recording:
+    """One recorded run.
+
+    Attributes:
+        result: what the program returned.
+        failure: why it cannot be replayed; None if it can.
+    """
+
+    def __init__(self, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], arguments: Arguments):
+        self.function, self.arguments = function, arguments
+        self.start = tick()
+        self.state = thread.grad, dtypes.get_default_dtype()
+        recorder = self.recorder = Recorder([tensor._array for tensor in arguments.tensors], arguments.names)
+        around = self.surroundings = Surroundings(function, args, kwargs)
+        self.changes = changes.count
+        with recorder, around:
+            self.result = function(*args, **kwargs)
+        self.failure = arguments.refusal or recorder.failure or around.changed()
+        self.ending: Ending | None = None
+        self.backward: Backward | None = None
+        if self.failure is None:
+            try:
+                self._finish(args, kwargs)
+            except Refused as reason:
+                self.failure = str(reason)
+            self.failure = self.failure or recorder.failure or self._unwatched()
+        recorder.before = []
+
+    def _finish(self, args: Any, kwargs: Any) -> None:
+        recorder, given, known = self.recorder, self.arguments.tensors, self.surroundings.tensors
+        roots = {id(root_of(tensor._array)) for tensor in given}
+        if any(tensor._array.__class__ is np.ndarray and id(root_of(tensor._array)) in roots for tensor in known.values()):
+            raise Refused("an argument is reached in another way, too")
+        outside = self.surroundings.kept
+        self.ending = Ending(recorder, given, known, outside, self.result)
+        self.end = len(recorder.nodes)
+        if self.ending.roots:
+            self.backward = Backward(recorder, self.ending.roots, given, known, self.start)
+
+    def _unwatched(self) -> str | None:
+        """Reason not to replay: memory that was read and whose tensor was not found where guards look."""
+        recorder = self.recorder
+        known = {id(root_of(tensor._array)) for tensor in self.surroundings.tensors.values()}
+        for value in recorder.held:
+            if not value.fixed and id(value.array) not in known:
+                return f"a tensor of shape {value.shape} is not found among arguments, globals, variables and modules"
+        watched = {id(tensor) for tensor in (*self.arguments.tensors, *self.surroundings.tensors.values())}
+        if any(id(leaf) not in watched for leaf in recorder.gradients.values()):
+            return "the gradient of a tensor that is not watched"
+        return None
+
+    def segments(self) -> list[Segment]:
+        """The nodes of the program, cut at its looks."""
+        recorder, made, begin = self.recorder, [], 0
+        for look in recorder.looks:
+            made.append(Segment(recorder.nodes[begin : look.position], look))
+            begin = look.position
+        path = Path(self)
+        last = Segment(recorder.nodes[begin : self.end], None, path)
+        last.wanted = dict.fromkeys(map(before_writes, path.outputs))
+        return [*made, last]
+
+
+class Path:
+    """One way through a program, from its end.
+
+    Attributes:
+        outputs: Values that ``finish`` needs, and after them those that the backward pass needs.
+        is_pure: whether the program can be run once more without another result.
+        leaves: see ``Ending``.
+    """
+
+    def __init__(self, recording: Recording):
+        ending, recorder = recording.ending, recording.recorder
+        assert ending is not None
+        self.function, self.arguments = recording.function, recording.arguments
+        self.backward = recording.backward
+        self.finish, self.count = ending.finish, len(ending.outputs)
+        self.outputs: list[Value] = list(ending.outputs)
+        self.leaves = ending.leaves
+        self.is_pure = not recorder.first and not any(node.kind == "call" for node in recorder.nodes)
+        self._nodes: list[Node] = recorder.nodes[recording.end :]
+        self.saved: list[Value] = []
+        self._run: Any = None
+        self.watch: list[Any] = []
+        if self.backward is not None:
+            self._saves(recording)
+
+    def _saves(self, recording: Recording) -> None:
+        backward, recorder = self.backward, recording.recorder
+        assert backward is not None
+        wanted = [value for value in backward.outputs if value is not None]
+        graph, order = graph_of(self._nodes, wanted, backward.inputs)
+        self.graph = graph
+        self.saved = order[len(backward.inputs) :]
+        self.outputs += self.saved
+        given = {id(root_of(tensor._array)): i for i, tensor in enumerate(self.arguments.tensors)}
+        known = {id(root_of(tensor._array)): tensor for tensor in recording.surroundings.tensors.values()}
+        for value in (*self.saved, *graph.held):
+            if value.fixed:
+                continue
+            root = id(root_of(recorder.sample(value)))
+            if root in given or root in known:
+                self.watch.append(given[root] if root in given else known[root])
+
+    def mapped(self, mapping: dict[Value, Value]) -> None:
+        """Take values of another recording for equal ones of this one."""
+        self.outputs = [mapping.get(before_writes(value), before_writes(value)) for value in self.outputs]
+
+    def prepare(self, lower: Callable[[Graph], Any]) -> None:
+        """Make what runs the backward pass."""
+        if self.backward is not None:
+            self._run = lower(self.graph)
+            self._nodes = []
+
+    def run_backward(self, arrays: list[np.ndarray]) -> list[np.ndarray]:
+        made: list[np.ndarray] = self._run(arrays)
+        return made
+
+    def target_tensors(self, given: Sequence[Tensor]) -> list[Tensor]:
+        assert self.backward is not None
+        return [given[target] if target.__class__ is int else target for target in self.backward.targets]
+
+    def given(self, args: Any, kwargs: Any) -> Sequence[Tensor]:
+        """Tensors among the arguments of a call that looks like the recorded one."""
+        return self.arguments.check(args, kwargs) or ()
+
+    def end(self, arrays: list[np.ndarray], given: Sequence[Tensor], args: Any, kwargs: Any) -> Any:
+        """The result of a call."""
+        if self.backward is None:
+            return self.finish(arrays, given, None)
+        guarded = [guard_of(given[each] if each.__class__ is int else each, "an argument or parameter") for each in self.watch]
+        node = history(self, given, arrays[self.count :], guarded, args, kwargs)
+        return self.finish(arrays, given, node)
+
+
+class Program:
+    """Recordings of calls that look alike.
+
+    Attributes:
+        recording: the first. failure: why calls run as they are written; None where they are replayed.
+        branches: number of ways through it.
+    """
+
+    def __init__(self, recording: Recording, lower: Callable[[Graph], Any]):
+        self.failure = recording.failure
+        self.arguments = recording.arguments
+        self.check = recording.arguments.check
+        self.grad, self.default_dtype = recording.state
+        self.branches, self._lower = 1, lower
+        self.misses = 0
+        always, sometimes = recording.surroundings.watched()
+        self._always, self._sometimes = always, sometimes
+        self._look = _look_at(always)
+        self._changes = recording.changes
+        self._tensors = [(tensor, tensor._array, tensor._requires_grad) for tensor in recording.surroundings.tensors.values()]
+        self.graphs: list[Graph] = []
+        self.looks: list[str] = []
+        if self.failure is not None:
+            return
+        recorder = recording.recorder
+        self._inputs = [value for value in recorder.inputs if value not in recorder.gradients and value not in self._of_backward(recording)]
+        self._gradients = dict(recorder.gradients)
+        self._alone = self._has_writes(recording)
+        segments = recording.segments()
+        self.root = segments[0]
+        for before, after in zip(segments, segments[1:], strict=False):
+            assert before.look is not None
+            before.children[before.look.key] = after
+        self._graph_nodes = len(recorder.nodes)
+        self._prepare()
+
+    @staticmethod
+    def _of_backward(recording: Recording) -> list[Value]:
+        return [] if recording.backward is None else recording.backward.inputs
+
+    @staticmethod
+    def _has_writes(recording: Recording) -> set[int] | None:
+        """Ids of held memory where the program writes to memory from outside: then arguments may not show any of it."""
+        if not any(before.node is None for before in recording.recorder.first.values()):
+            return None
+        return {id(value.array) for value in recording.recorder.held}
+
+    # -- guards -----------------------------------------------------------------------------------------------------------------
+    def fits(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """The tensors among a call's arguments if the program is one for it; None otherwise."""
+        if thread.grad is not self.grad or dtypes.get_default_dtype() is not self.default_dtype:
+            return None
+        given = self.check(args, kwargs)
+        if given is None or not self._look():
+            return None
+        if changes.count != self._changes and not self._is_unchanged():
+            return None
+        return given if self.failure is not None or self._gradients_fit(given) else None
+
+    def _is_unchanged(self) -> bool:
+        """Whether modules and tensors are what they were, though something changed since."""
+        count = changes.count
+        for tensor, array, mark in self._tensors:
+            if tensor._array is not array or tensor._requires_grad is not mark:
+                return False
+        if not all(place.is_same() for place in self._sometimes):
+            return False
+        self._changes = count
+        return True
+
+    def _gradients_fit(self, given: Sequence[Tensor]) -> bool:
+        for leaf, form in self._leaves:
+            grad = getattr(leaf if leaf.__class__ is not int else given[leaf], "_grad", None)
+            if grad is None or form is None:
+                if grad is not form:
+                    return False
+            elif grad.__class__ is not Tensor or (grad._array.shape, grad._array.strides, grad._array.dtype) != form:
+                return False
+        if self._alone is not None:
+            roots = [id(root_of(tensor._array)) for tensor in given]
+            if len({*roots}) != len(roots) or not self._alone.isdisjoint(roots):
+                return False
+        return True
+
+    def reason(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:
+        """Why the program is none for a call."""
+        if thread.grad is not self.grad:
+            return "grad mode differs"
+        if dtypes.get_default_dtype() is not self.default_dtype:
+            return "the default dtype differs"
+        if self.check(args, kwargs) is None:
+            return "arguments differ in number, class, shape, dtype, strides, requires_grad or value"
+        for place in (*self._always, *self._sometimes):
+            if not place.is_same():
+                return f"{place.owner} has changed"
+        for tensor, array, mark in self._tensors:
+            if tensor._array is not array or tensor._requires_grad is not mark:
+                return "a tensor has other memory, or requires grad where it did not"
+        return "gradients are there, or are not there, where it was otherwise; or arguments share memory"
+
+    # -- running ----------------------------------------------------------------------------------------------------------------
+    def _prepare(self) -> None:
+        self._leaves: list[Any] = []
+        places = {id(tensor): i for i, tensor in enumerate(self.arguments.tensors)}
+        self._each(self.root, places)
+        self.root.needs()
+        self._ready(self.root)
+
+    def _each(self, segment: Segment, places: dict[int, int]) -> None:
+        if segment.path is not None:
+            for leaf, form in segment.path.leaves:
+                entry = (places.get(id(leaf), leaf), form)
+                if not any(entry[0] is other for other, _ in self._leaves):
+                    self._leaves.append(entry)
+        for child in segment.children.values():
+            self._each(child, places)
+
+    def _ready(self, segment: Segment) -> None:
+        """Lower segments that are new, or of which more is wanted."""
+        wanted = list(dict.fromkeys([*segment.outputs, *segment.wanted]))
+        if segment.run is None or wanted != segment.outputs_ready:
+            segment.prepare(self._noted)
+        if segment.path is not None and segment.path._run is None:
+            segment.path.prepare(self._noted)
+        for child in segment.children.values():
+            self._ready(child)
+
+    def _noted(self, graph: Graph) -> Any:
+        self.graphs.append(graph)
+        return self._lower(graph)
+
+    def run(self, given: Sequence[Tensor], args: Any, kwargs: Any) -> Any:
+        """The result of a call that fits, or ``MISSED``, in which case nothing has happened."""
+        segment = self.root
+        have = dict(zip(self._inputs, [tensor._array for tensor in given], strict=True))
+        for value, leaf in self._gradients.items():
+            grad: Any = getattr(leaf, "_grad", None)
+            have[value] = grad._array if grad is not None else None
+        back: list[Any] = []
+        while True:
+            if segment.look is not None and segment.undo.is_needed:
+                back.append(segment.undo.save(have))
+            assert segment.run is not None
+            try:
+                made = segment.run([have[value] for value in segment.inputs])
+            except ShapeChanged:
+                if segment.look is None and segment.undo.is_needed:
+                    raise
+                return self._undone(back)
+            have.update(zip(segment.outputs_ready, made, strict=True))
+            if segment.look is None:
+                path = segment.path
+                return path.end([have[before_writes(value)] for value in path.outputs], given, args, kwargs)
+            child = segment.children.get(what_is_seen(segment.look, have))
+            if child is None:
+                return self._undone(back)
+            segment = child
+
+    def _undone(self, back: list[Any]) -> Any:
+        for functions in reversed(back):
+            for function in functions:
+                function()
+        self.misses += 1
+        return MISSED
+
+    def add(self, recording: Recording) -> bool:
+        """Take a recording that went another way; whether it could be joined to the others."""
+        if recording.failure is not None or self.branches >= _MOST_BRANCHES:
+            self.failure = recording.failure or f"more than {_MOST_BRANCHES} ways through it: values that Python looks at vary too much"
+            return False
+        recorder = recording.recorder
+        own = self._of_backward(recording)
+        inputs = [value for value in recorder.inputs if value not in recorder.gradients and value not in own]
+        mapping: dict[Value, Value] = dict(zip(inputs, self._inputs, strict=True))
+        by_leaf = {id(leaf): value for value, leaf in self._gradients.items()}
+        for value, leaf in recorder.gradients.items():
+            if id(leaf) in by_leaf:
+                mapping[value] = by_leaf[id(leaf)]
+            else:
+                self._gradients[value] = leaf
+        segments = recording.segments()
+        here = self.root
+        for position, segment in enumerate(segments):
+            if not match(segment.nodes, here.nodes, mapping) or (segment.look is None) != (here.look is None) or segment.look is None:
+                self.failure = "it does not go the same way twice, though it sees the same values"
+                return False
+            child = here.children.get(segment.look.key)
+            if child is None:
+                self._graft(here, segment.look.key, segments[position + 1 :], mapping)
+                return True
+            here = child
+        return False
+
+    def _graft(self, here: Segment, key: Any, rest: list[Segment], mapping: dict[Value, Value]) -> None:
+        from ..capture.graph import replaced
+
+        def now(value: Value) -> Value:
+            return mapping.get(value, value)
+
+        for segment in rest:
+            for node in segment.nodes:
+                node.args = [replaced(arg, now) for arg in node.args]
+                node.writes = tuple(map(now, node.writes))
+            segment.wanted = dict.fromkeys(before_writes(now(value)) for value in segment.wanted)
+            if segment.look is not None:
+                segment.look.values = [now(value) for value in segment.look.values]
+            if segment.path is not None:
+                segment.path.mapped(mapping)
+            here.children[key] = segment
+            here, key = segment, segment.look.key if segment.look is not None else None
+            segment.undo = type(segment.undo)(segment.nodes)
+        self.branches += 1
+        self._prepare()
+
+
+def _look_at(places: list[Place]) -> Callable[[], bool]:
+    """A function that tells whether places have what they had; comparisons by identity first."""
+    scope: dict[str, Any] = {"places": places}
+    conditions, slow = [], []
+    for i, place in enumerate(places):
+        if not place.text:
+            slow.append(place)
+            continue
+        scope[f"it{i}"], scope[f"v{i}"] = place.it, place.saved[0]
+        conditions.append(f"{place.text.format(it=f'it{i}')} is v{i}")
+    scope["slow"], scope["quick"] = slow, [place for place in places if place.text]
+    lines = ["def look():", "    try:", f"        same = {' and '.join(conditions) or 'True'}"]
+    lines += ["    except (KeyError, ValueError):", "        return False", "    if not same and not all(place.is_same() for place in quick):"]
+    lines += ["        return False", "    return all(place.is_same() for place in slow)" if slow else "    return True"]
+    exec("\n".join(lines), scope)
+    made: Callable[[], bool] = scope["look"]
+    return made
+
+
+def record(function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], names: tuple[str, ...] = ()) -> Recording:
+    """Run a function as it is written, recorded."""
+    return Recording(function, args, kwargs, Arguments(args, kwargs, names))

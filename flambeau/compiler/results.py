@@ -1,0 +1,237 @@
+"""From the arrays that a replay gives back to what the program returned, and to what it left behind at tensors.
+
+``Ending`` looks at the result of the recorded run once and writes a function that makes the like of it: tensors around new arrays, the
+caller's own tensors where the program gave those back, gradients of leaves, marks at storages that were written to.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from ..capture.graph import Value
+from ..capture.memory import root_of
+from ..capture.recorder import Recorder
+from ..core.state import INFERENCE
+from ..core.tape.node import Node, Output, complain_freed
+from ..core.tensor import Tensor, share, storage_of, wrap
+from ..utils._pytree import tree_flatten, tree_unflatten
+from .surroundings import PLAIN
+
+__all__ = ["Ending", "FreedBackward", "Refused"]
+
+
+class Refused(Exception):
+    """What a program returns or changes cannot be made again; the message says what."""
+
+
+class FreedBackward(Node):
+    """History of a result whose backward pass has run inside of the compiled program."""
+
+    __slots__ = ()
+    saved = None
+    frees = True
+
+    def apply(self, grad: Any) -> Any:
+        complain_freed(self)
+
+    def name(self) -> str:
+        return "CompiledFunctionBackward"
+
+
+def _freed(shape: tuple[int, ...], dtype: np.dtype) -> Node:
+    from ..core.tape.node import new_node
+
+    return new_node(FreedBackward, (), None, None, shape, dtype)
+
+
+class Ending:
+    """The end of a recorded run.
+
+    Attributes:
+        outputs: the Values that the rest of the program's effects need.
+        roots: places among the tensors that it returned with a history that can still be gone through, and those tensors.
+        finish: function (arrays of ``outputs``, tensors among the arguments, history) -> the program's result. ``history`` gives the nodes
+            of the tensors in ``roots`` (see ``backward``), or is None.
+        leaves: leaves whose ``grad`` the program read or set, with what it was before: None, or (shape, strides, dtype).
+    """
+
+    def __init__(self, recorder: Recorder, given: Sequence[Tensor], known: dict[int, Tensor], kept: Callable[[Any], bool], result: Any):
+        self._recorder, self._given, self._known, self._kept = recorder, list(given), known, kept
+        self.outputs: list[Value] = []
+        self.roots: list[Tensor] = []
+        self.leaves: list[tuple[Tensor, Any]] = []
+        self._lines: list[str] = []
+        self._scope: dict[str, Any] = {"wrap": wrap, "share": share, "storage_of": storage_of, "Output": Output}
+        self._made: dict[int, str] = {}  # variables of tensors of the result, by id
+        self._storages: dict[int, str] = {}  # variables of the first tensor over some memory, by id of the root
+        self._owners = {id(root_of(tensor._array)): (f"given[{i}]", tensor) for i, tensor in enumerate(self._given)}
+        for tensor in known.values():
+            if tensor._array.__class__ is np.ndarray:
+                self._owners.setdefault(id(root_of(tensor._array)), (self._constant(tensor), tensor))
+        self._gradients()
+        text = self._text(result)
+        self._bumps()
+        self._lines.append(f"return {text}")
+        self.finish = self._function()
+        del self._recorder, self._known, self._kept, self._given
+
+    # -- writing -----------------------------------------------------------------------------------------------------------------
+    def _function(self) -> Callable[..., Any]:
+        exec("def finish(outs, given, history):\n    " + "\n    ".join(self._lines), self._scope)
+        made: Callable[..., Any] = self._scope["finish"]
+        return made
+
+    def _constant(self, value: Any) -> str:
+        name = f"k{len(self._scope)}"
+        self._scope[name] = value
+        return name
+
+    def _output(self, array: np.ndarray) -> str:
+        value = self._recorder.value(array)
+        for i, other in enumerate(self.outputs):
+            if other is value:
+                return f"outs[{i}]"
+        self.outputs.append(value)
+        return f"outs[{len(self.outputs) - 1}]"
+
+    # -- the result --------------------------------------------------------------------------------------------------------------
+    def _text(self, value: Any) -> str:
+        """An expression that makes the like of ``value``."""
+        kind = value.__class__
+        if isinstance(value, Tensor):
+            return self._tensor(value)
+        if isinstance(value, PLAIN):
+            return self._constant(value)
+        if self._kept(value):
+            return self._constant(value)
+        if kind is tuple or kind is list:
+            items = [self._text(item) for item in value]
+            return f"[{', '.join(items)}]" if kind is list else f"({', '.join(items)}{',' if len(items) == 1 else ''})"
+        if kind is dict:
+            return "{" + ", ".join(f"{self._constant(key)}: {self._text(item)}" for key, item in value.items()) + "}"
+        if isinstance(value, tuple) and hasattr(kind, "_fields"):
+            return f"{self._constant(kind)}({', '.join(self._text(item) for item in value)})"
+        leaves, spec = tree_flatten(value)
+        if len(leaves) == 1 and leaves[0] is value:
+            if isinstance(value, tuple) or kind.__module__.partition(".")[0] == __name__.partition(".")[0]:  # sizes, devices, layouts
+                return self._constant(value)
+            raise Refused(f"it returns an object of class {kind.__name__}")
+        items = [self._text(leaf) for leaf in leaves]
+        self._scope["tree_unflatten"] = tree_unflatten
+        return f"tree_unflatten([{', '.join(items)}], {self._constant(spec)})"
+
+    def _tensor(self, tensor: Tensor) -> str:
+        for i, other in enumerate(self._given):
+            if other is tensor:
+                return f"given[{i}]"
+        if id(tensor) in self._known:
+            return self._constant(tensor)
+        if id(tensor) in self._made:
+            return self._made[id(tensor)]
+        if tensor.__class__ is not Tensor or tensor._array.__class__ is not np.ndarray:
+            raise Refused(f"it returns a {type(tensor).__name__} over {type(tensor._array).__name__}")
+        name = self._made[id(tensor)] = f"t{len(self._made)}"
+        self._lines.append(f"{name} = {self._new(tensor, name)}")
+        self._history(tensor, name)
+        return name
+
+    def _new(self, tensor: Tensor, name: str) -> str:
+        array, root = tensor._array, root_of(tensor._array)
+        text = self._output(array)
+        owner = self._owners.get(id(root))
+        if owner is not None:
+            if tensor._requires_grad not in (False, INFERENCE) or owner[1]._requires_grad not in (False, INFERENCE):
+                raise Refused("it returns a view of a tensor from outside, of which one requires grad")
+            return f"share({text}, storage_of({owner[0]}))"
+        if id(root) in self._storages:
+            return f"share({text}, storage_of({self._storages[id(root)]}))"
+        self._storages[id(root)] = name
+        if array.ndim > 1 and not array.flags.c_contiguous:
+            self._scope["note_order"] = _note_order
+            return f"note_order(wrap({text}))"
+        return f"wrap({text})"
+
+    def _history(self, tensor: Tensor, name: str) -> None:
+        mark = tensor._requires_grad
+        if tensor._node is not None:
+            if _is_freed(tensor._node):
+                self._scope["freed"] = _freed
+                self._lines += [f"{name}._node = freed({name}._array.shape, {name}._array.dtype)", f"{name}._requires_grad = True"]
+            else:
+                self._lines += [f"{name}._node = Output(history, {len(self.roots)})", f"{name}._requires_grad = True"]
+                self.roots.append(tensor)
+        elif mark is True:
+            self._lines.append(f"{name}._requires_grad = True")
+        elif mark is not False and mark is not INFERENCE:
+            raise Refused("it returns a view, made without grad mode, of a tensor that requires grad")
+
+    # -- what it left behind -----------------------------------------------------------------------------------------------------
+    def _gradients(self) -> None:
+        recorder = self._recorder
+        read = {id(leaf) for leaf in recorder.gradients.values()}
+        read |= {id(param) for node in recorder.nodes if node.kind == "call" for param in getattr(node.op, "params", ())}
+        given = {id(tensor): i for i, tensor in enumerate(self._given)}
+        for tensor, array, grad, node, mark in recorder.before:
+            if tensor._array is not array:
+                raise Refused("it gives a tensor other memory")
+            if tensor._node is not node or tensor._requires_grad is not mark:
+                raise Refused("it changes the history of a tensor from outside, or whether it requires grad")
+            now = getattr(tensor, "_grad", None)
+            if now is grad and id(tensor) not in read:
+                continue
+            if id(tensor) not in given and id(tensor) not in self._known:
+                raise Refused("it changes the gradient of a tensor that is not watched")
+            form = None if grad is None else (grad._array.shape, grad._array.strides, grad._array.dtype)
+            self.leaves.append((tensor, form))
+            if now is not grad:
+                self._gradient(f"given[{given[id(tensor)]}]" if id(tensor) in given else self._constant(tensor), now)
+
+    def _gradient(self, owner: str, now: Any) -> None:
+        if now is None:
+            self._lines.append(f"{owner}._grad = None")
+            return
+        if now.__class__ is not Tensor or now._node is not None or now._requires_grad or now._array.__class__ is not np.ndarray:
+            raise Refused("it leaves a gradient that has a history, or is sparse")
+        name = self._made.setdefault(id(now), f"t{len(self._made)}")
+        self._lines += [f"{name} = {self._new(now, name)}", f"{owner}._grad = {name}"]
+
+    def _bumps(self) -> None:
+        """Storages of tensors from outside that were written to change their versions."""
+        for after, before in self._recorder.first.items():
+            if before.node is not None or before.place not in ("held", "input"):
+                continue
+            if before in self._recorder.gradients:
+                leaf = self._recorder.gradients[before]
+                self._lines.append(f"storage_of({self._constant(leaf)}._grad)._bump()")
+                continue
+            owner = self._owners.get(id(root_of(self._recorder.sample(after))))
+            if owner is None:
+                raise Refused("it writes to memory that is not watched")
+            self._lines.append(f"storage_of({owner[0]})._bump()")
+
+
+def _note_order(tensor: Tensor) -> Tensor:
+    from ..core.tensor import note_order
+
+    note_order(tensor)
+    return tensor
+
+
+def _is_freed(edge: Any) -> bool:
+    """Whether a backward pass has gone through this history and dropped what it saved."""
+    node = edge.node if edge.__class__ is Output else edge
+    seen: set[int] = set()
+    stack = [node]
+    while stack:
+        node = stack.pop()
+        node = node.node if node.__class__ is Output else node
+        if not isinstance(node, Node) or id(node) in seen:
+            continue
+        seen.add(id(node))
+        if node.frees and node.saved is None:
+            return True
+        stack.extend(node.edges)
+    return False

@@ -1,0 +1,350 @@
+"""The Python objects that a program reaches: what it may depend on, and what it may change, beside its arguments and the tensors' values.
+
+While a program is recorded, ``Surroundings`` notes every function that runs (``sys.setprofile`` shows them) with the globals and closures
+that its code names, and walks from there, and from the arguments, through modules, containers and attributes. Afterwards it answers two
+questions. Did the program change any of that? Then replaying it would lose the change. And is everything as it was? That is what the guard
+of a recording asks before each replay.
+
+    globals and closures that code names       looked at before each call
+    attributes of objects, elements            the same, where code has their names and keys among its names and constants
+    modules: attributes, members, hooks        looked at when ``core.state.changes`` has counted on, which is one comparison
+    classes, functions, Python's modules       by identity only
+"""
+
+from __future__ import annotations
+
+import functools
+import gc
+import random
+import sys
+import types
+from collections import deque
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from ..core.dtype import dtype
+from ..core.random.generator import Generator
+from ..core.tensor import Tensor
+from ..nn import Module
+from ..optim import Optimizer
+
+__all__ = ["PLAIN", "Place", "Surroundings"]
+
+_PACKAGE = __name__.partition(".")[0]
+PLAIN: Any = (bool, int, float, complex, str, bytes, type(None), dtype, range, slice, type(...))
+_OPAQUE = (type, types.ModuleType, types.BuiltinFunctionType, types.CodeType, np.ndarray, np.dtype, np.generic, Generator)
+_MOST = 20_000  # objects: beyond that a program is not watched, and so not compiled
+_DEEPEST = 8
+
+# Functions of Python's that do not give the same twice, or that do something outside of the program.
+_OF_MODULES = frozenset(("time", "posix", "nt", "_socket", "select", "_io", "io", "_random", "random", "_datetime", "secrets"))
+_BUILTINS = frozenset(("print", "input", "open", "breakpoint"))
+_PURE = frozenset(("fspath", "getpid", "perf_counter_ns", "StringIO", "write", "getvalue"))
+
+
+def _is_of_library(name: str) -> bool:
+    return name.partition(".")[0] == _PACKAGE
+
+
+def _names_of(code: types.CodeType) -> set[Any]:
+    """Names and constants that code mentions, its inner functions' too."""
+    names: set[Any] = {*code.co_names, *[each for each in code.co_consts if isinstance(each, str | int)]}
+    for each in code.co_consts:
+        if isinstance(each, types.CodeType):
+            names |= _names_of(each)
+    return names
+
+
+class Place:
+    """Something that holds values, with what they were.
+
+    Attributes:
+        owner: a name for messages.
+        read: gives the values in a list. saved: what it gave at first.
+        always: whether the guard reads it before each call: True, False (when modules may have changed) or None (never).
+        text: an expression over ``it`` that gives the only value, and ``it``; the guard has it in place of ``read``.
+    """
+
+    __slots__ = ("always", "it", "owner", "read", "saved", "text")
+
+    def __init__(self, owner: str, read: Callable[[], list[Any]], always: bool | None, text: str = "", it: Any = None):
+        self.owner, self.read, self.always, self.text, self.it = owner, read, always, text, it
+        self.saved = read()
+
+    def is_same(self) -> bool:
+        """Whether all values are what they were: the same objects, or equal plain ones."""
+        try:
+            now = self.read()
+        except (KeyError, ValueError, AttributeError, RuntimeError):
+            return False
+        return len(now) == len(self.saved) and all(map(_same, now, self.saved))
+
+
+def _same(a: Any, b: Any) -> bool:
+    if a is b:
+        return True
+    if a.__class__ is not b.__class__:
+        return False
+    if isinstance(a, PLAIN):
+        return bool(a == b) or a != a
+    return a.__class__ is tuple and len(a) == len(b) and all(map(_same, a, b))
+
+
+class Surroundings:
+    """What surrounds one run of ``function``.
+
+    Attributes:
+        tensors: tensors found, by id. modules: modules found, by id.
+        places: what is watched. reason: why the program cannot be watched, or was seen to do what cannot be replayed; None otherwise.
+    """
+
+    def __init__(self, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]):
+        self.tensors: dict[int, Tensor] = {}
+        self.modules: dict[int, Module] = {}
+        self.places: list[Place] = []
+        self.reason: str | None = None
+        self._codes: set[types.CodeType] = set()
+        self._names: set[Any] = set()
+        self._keep: dict[int, Any] = {}
+        self._streams: list[Any] = []
+        self._random = self._random_state()
+        self._pending: list[tuple[Any, int, str]] = []
+        self._objects: list[tuple[Any, str]] = []
+        self._new: dict[int, Any] = {}  # objects that the program made
+        self._given = False  # whether what is walked over was given as an argument
+        self.visit(function)
+        self._given = True
+        for value in (*args, *kwargs.values()):
+            if not isinstance(value, Tensor):
+                self.visit(value)
+        self._given = False
+
+    # -- while it runs ----------------------------------------------------------------------------------------------------------
+    def __enter__(self) -> Surroundings:
+        self._profile = sys.getprofile()
+        sys.setprofile(self._event)
+        return self
+
+    def __exit__(self, *exc_info: object) -> None:
+        sys.setprofile(self._profile)
+
+    def _event(self, frame: Any, event: str, arg: Any) -> None:
+        if event == "call":
+            code = frame.f_code
+            if code.co_name == "__init__" and code.co_varnames:
+                made = frame.f_locals.get(code.co_varnames[0])
+                self._new[id(made)] = made
+            if code not in self._codes and not _is_of_library(str(frame.f_globals.get("__name__", ""))):
+                self._enter(frame, code)
+        elif event == "c_call" and self.reason is None:
+            module, name = getattr(arg, "__module__", None), getattr(arg, "__name__", "")
+            owner = getattr(arg, "__self__", None)
+            if owner is not None and not isinstance(owner, types.ModuleType):
+                module = type(owner).__module__ if not isinstance(owner, type) else owner.__module__
+            impure = module in _OF_MODULES or (module == "builtins" and name in _BUILTINS and owner is not None)
+            if impure and name not in _PURE and not _is_of_library(str(frame.f_globals.get("__name__", ""))):
+                self.reason = f"{module}.{name}() is called, which does not give the same twice or acts on the world"
+
+    def _enter(self, frame: Any, code: types.CodeType) -> None:
+        """A function of the program begins for the first time."""
+        self._codes.add(code)
+        free = set(code.co_freevars) - {"__class__"}
+        functions = [each for each in gc.get_referrers(code) if isinstance(each, types.FunctionType)] if free else []
+        for function in functions[:16]:
+            self._closure(function)
+        self._code(code, frame.f_globals, frame.f_locals.get("self"))
+
+    # -- walking ----------------------------------------------------------------------------------------------------------------
+    def visit(self, value: Any, name: str = "an argument") -> None:
+        """Walk from ``value`` on."""
+        self._pending.append((value, 0, name))
+        while self._pending:
+            each, depth, owner = self._pending.pop()
+            self._one(each, depth, owner)
+
+    def _one(self, value: Any, depth: int, name: str) -> None:
+        if isinstance(value, PLAIN) or isinstance(value, _OPAQUE) or id(value) in self._keep or id(value) in self._new:
+            return
+        if len(self._keep) > _MOST or depth > _DEEPEST:
+            return
+        self._keep[id(value)] = value
+        if isinstance(value, Tensor):
+            if not self._given:
+                self.tensors[id(value)] = value
+        elif isinstance(value, types.FunctionType):
+            self._function(value)
+        elif isinstance(value, types.MethodType):
+            self._more((value.__self__, value.__func__), depth, name)
+        elif isinstance(value, functools.partial):
+            self._more((value.func, *value.args, *value.keywords.values()), depth, name)
+        elif isinstance(value, Module):
+            self._module(value, depth)
+        elif isinstance(value, Optimizer):
+            self._optimizer(value, depth)
+        elif isinstance(value, list | deque | tuple | set | frozenset):
+            if not isinstance(value, tuple | frozenset):
+                self._place(f"{name} (a {type(value).__name__})", lambda: list(value), not isinstance(value, set))
+            self._more(value, depth, name)
+        elif isinstance(value, dict):
+            self._place(f"{name} (a dict)", lambda: [*value, *value.values()], len(value) <= 64)
+            self._more(value.values(), depth, name)
+        else:
+            self._object(value, depth, name)
+
+    def _more(self, values: Any, depth: int, name: str) -> None:
+        self._pending += [(each, depth + 1, name) for each in values]
+
+    def _place(self, owner: str, read: Callable[[], list[Any]], always: bool = True, text: str = "", it: Any = None) -> None:
+        self.places.append(Place(owner, read, None if self._given else always, text, it))
+
+    def _object(self, value: Any, depth: int, name: str) -> None:
+        if type(value).__module__.startswith("numpy.random"):
+            self._streams.append((value, self._state_of(value)))
+        members = getattr(value, "__dict__", None)
+        if type(members) is not dict or _is_of_library(type(value).__module__):
+            if isinstance(members, dict) and _is_of_library(type(value).__module__):
+                self._more(members.values(), depth, name)
+            return
+        label = f"attributes of a {type(value).__name__}"
+        self._place(label, lambda: [*members, *members.values()], False)
+        if not self._given or depth == 0:
+            self._objects.append((members, label))
+        self._more(members.values(), depth, name)
+
+    def _module(self, module: Module, depth: int) -> None:
+        self.modules[id(module)] = module
+        given, self._given = self._given, False  # a module is known by what it is, not by its place among the arguments
+        members = module.__dict__
+        for name in ("_parameters", "_buffers", "_modules"):
+            self._more(members.get(name, {}).values(), depth - 1, f"module {type(module).__name__}")
+        for name, value in members.items():
+            if name not in _REGISTRIES:
+                self._pending.append((value, depth + 1, f"{type(module).__name__}.{name}"))
+        self._place(f"attributes of module {type(module).__name__}", functools.partial(_read_module, module), False)
+        self._given = given
+
+    def _optimizer(self, optimizer: Optimizer, depth: int) -> None:
+        groups = optimizer.param_groups
+        for group in groups:
+            self._more(group["params"], depth, "parameters of an optimizer")
+        self._place("groups of an optimizer", lambda: [len(groups), *[len(group["params"]) for group in groups]])
+        self._place("options of an optimizer", lambda: [v for g in groups for k, v in g.items() if k != "params"], False)
+
+    def _function(self, function: types.FunctionType) -> None:
+        if _is_of_library(function.__module__ or ""):
+            return
+        self._closure(function)
+        self._more([*(function.__defaults__ or ()), *(function.__kwdefaults__ or {}).values()], 0, f"a default of {function.__name__}()")
+        if function.__code__ not in self._codes:
+            self._codes.add(function.__code__)
+            self._code(function.__code__, function.__globals__, None)
+        wrapped = getattr(function, "__wrapped__", None)
+        if wrapped is not None:
+            self._more((wrapped,), 0, function.__name__)
+
+    def _closure(self, function: types.FunctionType) -> None:
+        for name, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=True):
+            if name == "__class__" or id(cell) in self._keep:
+                continue
+            self._keep[id(cell)] = cell
+            try:
+                content = cell.cell_contents
+            except ValueError:  # a variable that has no value yet
+                continue
+            self._place(f"variable {name}", functools.partial(_read_cell, cell), text="{it}.cell_contents", it=cell)
+            self._pending.append((content, 1, f"variable {name}"))
+
+    def _code(self, code: types.CodeType, scope: dict[str, Any], owner: Any) -> None:
+        """Globals that code names."""
+        names = _names_of(code)
+        self._names |= names
+        for name in sorted(name for name in names if isinstance(name, str) and name in scope):
+            value = scope[name]
+            if isinstance(value, types.ModuleType):
+                self._python_module(value, names)
+                continue
+            if isinstance(value, type | types.BuiltinFunctionType):
+                continue
+            self._place(f"global {name}", functools.partial(_read_item, scope, name), text=f"{{it}}[{name!r}]", it=scope)
+            self._pending.append((value, 1, f"global {name}"))
+        if owner is not None and not isinstance(owner, Tensor):
+            self._pending.append((owner, 1, f"a {type(owner).__name__}"))
+        while self._pending:
+            each, depth, label = self._pending.pop()
+            self._one(each, depth, label)
+
+    def _python_module(self, module: types.ModuleType, names: set[Any]) -> None:
+        """Plain values and tensors in a program's own module, as far as code names them."""
+        root = module.__name__.partition(".")[0]
+        if root in (_PACKAGE, "torch", "numpy") or root in sys.stdlib_module_names:
+            return
+        scope = vars(module)
+        for name in names:
+            if isinstance(name, str) and name in scope and isinstance(scope[name], (*PLAIN, Tensor, list, dict, Module)):
+                if (id(scope), name) not in self._keep:
+                    self._keep[id(scope), name] = scope  # type: ignore[index]
+                    self._place(f"{module.__name__}.{name}", functools.partial(_read_item, scope, name))
+                    self._pending.append((scope[name], 1, f"{module.__name__}.{name}"))
+
+    def kept(self, value: Any) -> bool:
+        """Whether an object was there before, and is none that a call gives anew."""
+        return id(value) in self._keep and not isinstance(value, Tensor)
+
+    # -- afterwards -------------------------------------------------------------------------------------------------------------
+    @staticmethod
+    def _state_of(stream: Any) -> str:
+        generator = getattr(stream, "bit_generator", None)
+        return repr(generator.state if generator is not None else stream.get_state())
+
+    @staticmethod
+    def _random_state() -> tuple[Any, ...]:
+        state = np.random.get_state(legacy=False)["state"]  # type: ignore[index,call-overload]
+        return random.getstate(), state["pos"], state["key"].tobytes()
+
+    def changed(self) -> str | None:
+        """Why a run cannot be replayed: something that it changed, or did; None where there is nothing."""
+        if self.reason is not None:
+            return self.reason
+        if len(self._keep) > _MOST:
+            return f"it reaches more than {_MOST} Python objects, too many to watch"
+        for place in self.places:
+            if not place.is_same():
+                return f"it changes Python state, which a replay would not: {place.owner}"
+        if self._random_state() != self._random:
+            return "it draws from Python's or NumPy's random numbers"
+        if any(self._state_of(stream) != state for stream, state in self._streams):
+            return "it draws from NumPy's random numbers"
+        return None
+
+    def watched(self) -> tuple[list[Place], list[Place]]:
+        """Places to look at before each call, and those to look at when modules or tensors may have changed."""
+        always = [place for place in self.places if place.always]
+        for members, label in self._objects:
+            for name in members:
+                if name in self._names:
+                    always.append(Place(label, functools.partial(_read_item, members, name), True, f"{{it}}[{name!r}]", members))
+        return always, [place for place in self.places if place.always is False]
+
+
+_REGISTRIES = frozenset(name for name in vars(Module()) if name.startswith("_"))
+
+
+def _read_module(module: Module) -> list[Any]:
+    members = module.__dict__
+    found: list[Any] = [len(members)]
+    for name, value in members.items():
+        if name in _REGISTRIES:
+            found += [*value, *value.values()] if isinstance(value, dict) else [value]
+        else:
+            found.append(value)
+    return found
+
+
+def _read_cell(cell: Any) -> list[Any]:
+    return [cell.cell_contents]
+
+
+def _read_item(scope: dict[str, Any], name: str) -> list[Any]:
+    return [scope[name]]
