@@ -1,6 +1,9 @@
-"""``torch.compiler``: what programs say about compiling. Everything runs as it is written, so most of it asks for nothing.
+"""``torch.compiler`` and ``torch.compile``: programs that are recorded once and replayed.
 
-``torch.compile`` itself (``eager``) wraps what it is given as PyTorch's ``backend="eager"`` does.
+compile (entry) -> Compiled (compiled): a cache of programs -> Program (programs): guards, segments, endings -> capture
+                                                                  arguments, surroundings: when a program fits a call
+                                                                  segments: where Python looks at values
+                                                                  results, backward: from arrays to tensors and the tape
 """
 
 from __future__ import annotations
@@ -11,15 +14,19 @@ from collections.abc import Callable
 from typing import Any
 
 from ..core import late as _late
+from ..core.state import thread as _thread
 from ..facades import unsupported
 from ..nn import Module
-from .eager import OptimizedModule, compile as compile
+from . import backends as _backends
+from .compiled import reset as _forget, settings as _settings
+from .entry import OptimizedModule, compile as compile
 
 _late.adopt(__name__)
 
 __all__ = [
-    "allow_in_graph", "assume_constant_result", "compile", "cudagraph_mark_step_begin", "disable", "is_compiling", "is_dynamo_compiling",
-    "is_exporting", "list_backends", "reset", "set_stance",
+    "allow_in_graph", "assume_constant_result", "compile", "cudagraph_mark_step_begin", "disable", "get_default_backend", "is_compiling",
+    "is_dynamo_compiling", "is_exporting", "list_backends", "load_cache_artifacts", "nested_compile_region", "reset",
+    "save_cache_artifacts", "set_default_backend", "set_stance", "substitute_in_graph", "wrap_numpy",
 ]  # fmt: skip
 
 _STANCES = ("default", "force_eager", "eager_on_recompile", "fail_on_recompile", "eager_then_compile", "aot_eager_then_compile")
@@ -28,25 +35,25 @@ _STANCES = ("default", "force_eager", "eager_on_recompile", "fail_on_recompile",
 def is_compiling() -> bool:
     """Whether the program is being compiled or exported.
 
-    Returns: False.
+    Returns: a bool; True inside of a function while it is recorded.
     Source: torch.compiler.is_compiling.
     Example:
         >>> torch.compiler.is_compiling()
         False
     """
-    return False
+    return _thread.recorder is not None
 
 
 def is_dynamo_compiling() -> bool:
     """Whether the program is being traced by the compiler.
 
-    Returns: False.
+    Returns: a bool, as :func:`is_compiling`.
     Source: torch.compiler.is_dynamo_compiling.
     Example:
         >>> torch.compiler.is_dynamo_compiling()
         False
     """
-    return False
+    return _thread.recorder is not None
 
 
 def is_exporting() -> bool:
@@ -62,12 +69,13 @@ def is_exporting() -> bool:
 
 
 def reset() -> None:
-    """Forget what was compiled, which is nothing.
+    """Forget all compiled programs.
 
     Source: torch.compiler.reset.
     Example:
         >>> torch.compiler.reset()
     """
+    _forget()
 
 
 def cudagraph_mark_step_begin() -> None:
@@ -80,7 +88,7 @@ def cudagraph_mark_step_begin() -> None:
 
 
 def list_backends(exclude_tags: tuple[str, ...] | None = ("debug", "experimental")) -> list[str]:
-    """Names that ``torch.compile(backend=...)`` takes beside 'eager', which is a debugging one: none.
+    """Names that ``torch.compile(backend=...)`` takes.
 
     Args:
         exclude_tags: kinds of back ends to leave out.
@@ -88,9 +96,116 @@ def list_backends(exclude_tags: tuple[str, ...] | None = ("debug", "experimental
     Source: torch.compiler.list_backends.
     Example:
         >>> torch.compiler.list_backends(), torch.compiler.list_backends(None)
-        ([], ['eager'])
+        (['inductor'], ['aot_eager', 'eager', 'inductor'])
     """
-    return [] if exclude_tags and "debug" in exclude_tags else ["eager"]
+    return _backends.names(exclude_tags)
+
+
+def get_default_backend() -> Any:
+    """The back end of ``torch.compile`` where none is named.
+
+    Returns: a name or a function.
+    Source: torch.compiler.get_default_backend.
+    Example:
+        >>> torch.compiler.get_default_backend()
+        'inductor'
+    """
+    return _settings.backend
+
+
+def set_default_backend(backend: Any) -> None:
+    """Set the back end of ``torch.compile`` where none is named.
+
+    Args:
+        backend: a name or a function.
+    Raises:
+        RuntimeError: an unknown name.
+    Source: torch.compiler.set_default_backend.
+    Example:
+        >>> torch.compiler.set_default_backend("inductor")
+    """
+    _settings.backend = _backends.found(backend)
+
+
+def nested_compile_region(fn: Any = None, **options: Any) -> Any:
+    """Mark a function that compiled programs call more than once; also a decorator with arguments. It is recorded at each place.
+
+    Args:
+        fn: the function. options: how PyTorch would compile it.
+    Returns: the function itself.
+    Source: torch.compiler.nested_compile_region.
+    Example:
+        >>> torch.compiler.nested_compile_region(abs)(-1)
+        1
+    """
+    return (lambda function: function) if fn is None else fn
+
+
+def substitute_in_graph(original_fn: Any, **options: Any) -> Any:
+    """Decorator of a Python version of a function that PyTorch's compiler cannot look into; here every function runs when it is recorded.
+
+    Args:
+        original_fn: the function. options: how PyTorch would use the other one.
+    Returns: a decorator that gives back the other function.
+    Raises:
+        TypeError: ``original_fn`` cannot be called.
+    Source: torch.compiler.substitute_in_graph.
+    Example:
+        >>> @torch.compiler.substitute_in_graph(abs)
+        ... def other(x):
+        ...     return max(x, -x)
+    """
+    if not callable(original_fn):
+        raise TypeError(f"substitute_in_graph expects a function but got {type(original_fn)!r}")
+    return lambda traceable_fn: traceable_fn
+
+
+def wrap_numpy(fn: Callable[..., Any]) -> Callable[..., Any]:
+    """A function over NumPy's arrays as one over tensors.
+
+    Args:
+        fn: takes and returns arrays, also in containers.
+    Returns: the function over tensors; it is not differentiable.
+    Source: torch.compiler.wrap_numpy.
+    Example:
+        >>> torch.compiler.wrap_numpy(np.cumsum)(torch.tensor([1, 2]))
+        tensor([1, 3])
+    """
+    import numpy as np
+
+    from ..core.tensor import Tensor
+    from ..ops.from_data import as_tensor
+    from ..utils._pytree import tree_map
+
+    @functools.wraps(fn)
+    def over_tensors(*args: Any, **kwargs: Any) -> Any:
+        args, kwargs = tree_map(lambda leaf: leaf.numpy() if isinstance(leaf, Tensor) else leaf, (args, kwargs))
+        result = fn(*args, **kwargs)
+        return tree_map(lambda leaf: as_tensor(leaf) if isinstance(leaf, np.ndarray | np.generic) else leaf, result)
+
+    return over_tensors
+
+
+def save_cache_artifacts() -> None:
+    """Compiled programs as bytes: none, as recordings stay in their process. Kernels are kept in files by themselves.
+
+    Returns: None, as in PyTorch where there is nothing to save.
+    Source: torch.compiler.save_cache_artifacts.
+    Example:
+        >>> torch.compiler.save_cache_artifacts()
+    """
+
+
+def load_cache_artifacts(serialized_artifacts: bytes) -> None:
+    """Load what ``save_cache_artifacts`` gave, which is nothing.
+
+    Args:
+        serialized_artifacts: bytes; PyTorch's hold machine code of its own, and are not looked at.
+    Returns: None.
+    Source: torch.compiler.load_cache_artifacts.
+    Example:
+        >>> torch.compiler.load_cache_artifacts(b"")
+    """
 
 
 def disable(fn: Any = None, recursive: bool = True, *, reason: str | None = None) -> Any:
@@ -99,7 +214,7 @@ def disable(fn: Any = None, recursive: bool = True, *, reason: str | None = None
     Args:
         fn: a function, a class or a module.
         recursive: away from what it calls, too.
-        reason: to be shown in logs, of which there are none.
+        reason: to be shown where a compiled function calls it, which then runs as it is written.
     Returns:
         The class itself; around a module, unless ``recursive`` is False, an ``OptimizedModule``; a function otherwise.
     Raises:
@@ -116,14 +231,23 @@ def disable(fn: Any = None, recursive: bool = True, *, reason: str | None = None
     if not callable(fn):
         raise AssertionError("fn must be callable")
     if isinstance(fn, Module) and recursive:
-        return OptimizedModule(fn)
+        kept = OptimizedModule(fn)
+        kept.__dict__["_call"] = lambda args, kwargs: _apart(fn, reason, args, kwargs)
+        return kept
 
     @functools.wraps(fn)
     def wrapper(*args: Any, **kwargs: Any) -> Any:
-        return fn(*args, **kwargs)
+        return _apart(fn, reason, args, kwargs)
 
     wrapper._torchdynamo_disable = True  # type: ignore[attr-defined]
     return wrapper
+
+
+def _apart(fn: Any, reason: str | None, args: Any, kwargs: Any) -> Any:
+    """Call a function that the compiler is kept away from."""
+    if _thread.recorder is not None:
+        _thread.recorder.fail(f"{getattr(fn, '__name__', type(fn).__name__)} is kept from the compiler" + (f": {reason}" if reason else ""))
+    return fn(*args, **kwargs)
 
 
 def allow_in_graph(fn: Any) -> Any:
@@ -164,13 +288,16 @@ def assume_constant_result(fn: Callable[..., Any]) -> Callable[..., Any]:
 
 
 class set_stance(contextlib.ContextDecorator):
-    """Set how eagerly to compile from here on; also a context manager and a decorator. Everything runs as it is in every stance.
+    """Set how eagerly to compile from here on; also a context manager and a decorator.
 
     Args:
-        stance: 'default', 'force_eager', 'eager_on_recompile', 'fail_on_recompile', 'eager_then_compile' or 'aot_eager_then_compile'.
-        skip_guard_eval_unsafe, force_backend: further choices of a compiler.
+        stance: 'default'; 'force_eager' (replay what there is, record nothing); 'eager_on_recompile' (record no second program of a
+            function); 'fail_on_recompile' (raise instead); 'eager_then_compile' and 'aot_eager_then_compile' (as 'default': the first call
+            runs as it is written in any case).
+        skip_guard_eval_unsafe, force_backend: further choices of PyTorch's.
     Raises:
         RuntimeError: another word.
+        NotImplementedError: ``skip_guard_eval_unsafe`` or ``force_backend``.
     Source: torch.compiler.set_stance.
     Example:
         >>> with torch.compiler.set_stance("force_eager"):
@@ -182,22 +309,28 @@ class set_stance(contextlib.ContextDecorator):
             raise RuntimeError(f"invalid torch.compile stance '{stance}'")
         if stance != "default" and force_backend is not None:
             raise RuntimeError("non-default stance cannot have force_backend set")
-        self.stance = stance
+        if force_backend is not None or skip_guard_eval_unsafe:
+            raise NotImplementedError("torch.compiler.set_stance: force_backend and skip_guard_eval_unsafe are not supported")
+        self.stance, self._before = stance, _settings.stance
+        _settings.stance = stance
 
     def __enter__(self) -> None:
-        return None
+        self._before = self._before if _settings.stance == self.stance else _settings.stance
+        _settings.stance = self.stance
 
     def __exit__(self, *error: Any) -> None:
-        return None
+        _settings.stance = self._before
+
+    def __call__(self, function: Any) -> Any:
+        _settings.stance = self._before  # a decorator: only inside of calls
+        return super().__call__(function)
 
 
 globals().update(
     unsupported.names(
         "compiler",
-        "get_default_backend keep_portable_guards_unsafe keep_tensor_guards_unsafe load_cache_artifacts load_compiled_function "
-        "nested_compile_region save_cache_artifacts set_default_backend set_enable_guard_collectives skip_all_guards_unsafe "
-        "skip_guard_on_all_nn_modules_unsafe skip_guard_on_globals_unsafe skip_guard_on_inbuilt_nn_modules_unsafe "
-        "substitute_in_graph wrap_numpy",
+        "keep_portable_guards_unsafe keep_tensor_guards_unsafe load_compiled_function set_enable_guard_collectives "
+        "skip_all_guards_unsafe skip_guard_on_all_nn_modules_unsafe skip_guard_on_globals_unsafe skip_guard_on_inbuilt_nn_modules_unsafe",
         "CacheInfo NestedCompileRegionOptions",
     )
 )

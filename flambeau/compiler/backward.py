@@ -1,12 +1,12 @@
 """Backward passes of compiled programs: recorded once, together with the program, and one node of the tape at each call.
 
-                  program recorded      its backward pass recorded, from gradients that are inputs
-    inputs  ---------------+-------------------------------+
-    held                   | values that are needed later  |
-                           +--> outputs                    +--> gradients of inputs and of held tensors
+              program recorded      its backward pass recorded, from gradients that are inputs
+inputs  ---------------+-------------------------------+
+held                   | values that are needed later  |
+                       +--> outputs                    +--> gradients of inputs and of held tensors
 
-    a call:  outputs and saved values = forward(inputs);  outputs._node = one ``CompiledBackward`` with edges to what required grad
-    later:   gradients = backward(saved values, gradients of the outputs), run by the engine as any other node
+a call:  outputs and saved values = forward(inputs);  outputs._node = one ``CompiledBackward`` with edges to what required grad
+later:   gradients = backward(saved values, gradients of the outputs), run by the engine as any other node
 """
 
 from __future__ import annotations

@@ -198,15 +198,16 @@ class Program:
         self.grad, self.default_dtype = recording.state
         self.branches, self._lower = 1, lower
         self.misses = 0
-        always, sometimes = recording.surroundings.watched()
-        self._always, self._sometimes = always, sometimes
-        self._look = _look_at(always)
-        self._changes = recording.changes
-        self._tensors = [(tensor, tensor._array, tensor._requires_grad) for tensor in recording.surroundings.tensors.values()]
         self.graphs: list[Graph] = []
-        self.looks: list[str] = []
-        if self.failure is not None:
+        self._always: list[Place] = []
+        self._sometimes: list[Place] = []
+        self._tensors: list[Any] = []
+        self._look, self._changes = _always_true, recording.changes
+        if self.failure is not None:  # such calls run as they are written, which needs no guard
             return
+        self._always, self._sometimes = recording.surroundings.watched()
+        self._look = _look_at(self._always)
+        self._tensors = [(tensor, tensor._array, tensor._requires_grad) for tensor in recording.surroundings.tensors.values()]
         recorder = recording.recorder
         self._inputs = [value for value in recorder.inputs if value not in recorder.gradients and value not in self._of_backward(recording)]
         self._gradients = dict(recorder.gradients)
@@ -216,7 +217,6 @@ class Program:
         for before, after in zip(segments, segments[1:], strict=False):
             assert before.look is not None
             before.children[before.look.key] = after
-        self._graph_nodes = len(recorder.nodes)
         self._prepare()
 
     @staticmethod
@@ -236,11 +236,13 @@ class Program:
         if thread.grad is not self.grad or dtypes.get_default_dtype() is not self.default_dtype:
             return None
         given = self.check(args, kwargs)
-        if given is None or not self._look():
+        if given is None or self.failure is not None:
+            return given
+        if not self._look():
             return None
         if changes.count != self._changes and not self._is_unchanged():
             return None
-        return given if self.failure is not None or self._gradients_fit(given) else None
+        return given if self._gradients_fit(given) else None
 
     def _is_unchanged(self) -> bool:
         """Whether modules and tensors are what they were, though something changed since."""
@@ -410,11 +412,19 @@ def _look_at(places: list[Place]) -> Callable[[], bool]:
         conditions.append(f"{place.text.format(it=f'it{i}')} is v{i}")
     scope["slow"], scope["quick"] = slow, [place for place in places if place.text]
     lines = ["def look():", "    try:", f"        same = {' and '.join(conditions) or 'True'}"]
-    lines += ["    except (KeyError, ValueError):", "        return False", "    if not same and not all(place.is_same() for place in quick):"]
+    lines += [
+        "    except (KeyError, ValueError):",
+        "        return False",
+        "    if not same and not all(place.is_same() for place in quick):",
+    ]
     lines += ["        return False", "    return all(place.is_same() for place in slow)" if slow else "    return True"]
     exec("\n".join(lines), scope)
     made: Callable[[], bool] = scope["look"]
     return made
+
+
+def _always_true() -> bool:
+    return True
 
 
 def record(function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], names: tuple[str, ...] = ()) -> Recording:

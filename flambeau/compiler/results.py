@@ -13,7 +13,7 @@ import numpy as np
 
 from ..capture.graph import Value
 from ..capture.memory import root_of
-from ..capture.recorder import Recorder
+from ..capture.recorder import Recorder, Step
 from ..core.state import INFERENCE
 from ..core.tape.node import Node, Output, complain_freed
 from ..core.tensor import Tensor, share, storage_of, wrap
@@ -21,6 +21,9 @@ from ..utils._pytree import tree_flatten, tree_unflatten
 from .surroundings import PLAIN
 
 __all__ = ["Ending", "FreedBackward", "Refused"]
+
+
+_NOTHING = np.empty(0)
 
 
 class Refused(Exception):
@@ -171,8 +174,8 @@ class Ending:
     # -- what it left behind -----------------------------------------------------------------------------------------------------
     def _gradients(self) -> None:
         recorder = self._recorder
-        read = {id(leaf) for leaf in recorder.gradients.values()}
-        read |= {id(param) for node in recorder.nodes if node.kind == "call" for param in getattr(node.op, "params", ())}
+        moved = {id(param) for node in recorder.nodes if isinstance(node.op, Step) for param in node.op.params}
+        read = {id(leaf) for leaf in recorder.gradients.values()} | moved
         given = {id(tensor): i for i, tensor in enumerate(self._given)}
         for tensor, array, grad, node, mark in recorder.before:
             if tensor._array is not array:
@@ -186,12 +189,15 @@ class Ending:
                 raise Refused("it changes the gradient of a tensor that is not watched")
             form = None if grad is None else (grad._array.shape, grad._array.strides, grad._array.dtype)
             self.leaves.append((tensor, form))
-            if now is not grad:
+            if now is not grad or id(tensor) in moved:
                 self._gradient(f"given[{given[id(tensor)]}]" if id(tensor) in given else self._constant(tensor), now)
 
     def _gradient(self, owner: str, now: Any) -> None:
         if now is None:
             self._lines.append(f"{owner}._grad = None")
+            return
+        if id(now) in self._known:
+            self._lines.append(f"{owner}._grad = {self._constant(now)}")
             return
         if now.__class__ is not Tensor or now._node is not None or now._requires_grad or now._array.__class__ is not np.ndarray:
             raise Refused("it leaves a gradient that has a history, or is sparse")
@@ -205,7 +211,8 @@ class Ending:
                 continue
             if before in self._recorder.gradients:
                 leaf = self._recorder.gradients[before]
-                self._lines.append(f"storage_of({self._constant(leaf)}._grad)._bump()")
+                if root_of(self._recorder.sample(before)) is root_of(getattr(getattr(leaf, "_grad", None), "_array", _NOTHING)):
+                    self._lines.append(f"storage_of({self._constant(leaf)}._grad)._bump()")
                 continue
             owner = self._owners.get(id(root_of(self._recorder.sample(after))))
             if owner is None:

@@ -213,7 +213,9 @@ def match(new: Sequence[Node], old: Sequence[Node], mapping: dict[Value, Value])
     for one, other in zip(new, old, strict=True):
         if one.kind != other.kind or one.dtypes != other.dtypes or len(one.outs) != len(other.outs) or len(one.args) != len(other.args):
             return False
-        if one.op is not other.op and (one.kind != "call" or type(one.op) is not type(other.op) or repr(one.op)[:20] != repr(other.op)[:20]):
+        if one.op is not other.op and (
+            one.kind != "call" or type(one.op) is not type(other.op) or repr(one.op)[:20] != repr(other.op)[:20]
+        ):
             return False
         if not all(_alike(a, b, mapping) for a, b in zip(one.args, other.args, strict=True)):
             return False
@@ -238,4 +240,6 @@ def _alike(a: Any, b: Any, mapping: dict[Value, Value]) -> bool:
 
 def what_is_seen(look: Look, have: dict[Value, np.ndarray]) -> Any:
     """The key that a look gives now."""
-    return seen([have[before_writes(value)] if value.place != "held" or value.array is None else value.array for value in look.values], look.how)
+    return seen(
+        [have[before_writes(value)] if value.place != "held" or value.array is None else value.array for value in look.values], look.how
+    )

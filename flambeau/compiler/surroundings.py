@@ -44,8 +44,18 @@ _BUILTINS = frozenset(("print", "input", "open", "breakpoint"))
 _PURE = frozenset(("fspath", "getpid", "perf_counter_ns", "StringIO", "write", "getvalue"))
 
 
-def _is_of_library(name: str) -> bool:
-    return name.partition(".")[0] == _PACKAGE
+_TRUSTED = frozenset((_PACKAGE, "importlib", "_frozen_importlib", "_frozen_importlib_external", "zipimport", "warnings", "linecache"))
+
+
+_LIBRARIES = frozenset((_PACKAGE, "numpy", "scipy", "ml_dtypes", "_frozen_importlib", "_frozen_importlib_external"))
+
+
+def _is_of_library(name: str | None) -> bool:
+    """Whether a module is the library's, or Python's own. None is generated code's."""
+    if name is None:
+        return True
+    root = name.partition(".")[0]
+    return root in _LIBRARIES or root in sys.stdlib_module_names
 
 
 def _names_of(code: types.CodeType) -> set[Any]:
@@ -136,7 +146,7 @@ class Surroundings:
             if code.co_name == "__init__" and code.co_varnames:
                 made = frame.f_locals.get(code.co_varnames[0])
                 self._new[id(made)] = made
-            if code not in self._codes and not _is_of_library(str(frame.f_globals.get("__name__", ""))):
+            if code not in self._codes and not _is_of_library(frame.f_globals.get("__name__")):
                 self._enter(frame, code)
         elif event == "c_call" and self.reason is None:
             module, name = getattr(arg, "__module__", None), getattr(arg, "__name__", "")
@@ -144,7 +154,7 @@ class Surroundings:
             if owner is not None and not isinstance(owner, types.ModuleType):
                 module = type(owner).__module__ if not isinstance(owner, type) else owner.__module__
             impure = module in _OF_MODULES or (module == "builtins" and name in _BUILTINS and owner is not None)
-            if impure and name not in _PURE and not _is_of_library(str(frame.f_globals.get("__name__", ""))):
+            if impure and name not in _PURE and str(frame.f_globals.get("__name__", _PACKAGE)).partition(".")[0] not in _TRUSTED:
                 self.reason = f"{module}.{name}() is called, which does not give the same twice or acts on the world"
 
     def _enter(self, frame: Any, code: types.CodeType) -> None:
@@ -233,7 +243,7 @@ class Surroundings:
         self._place("options of an optimizer", lambda: [v for g in groups for k, v in g.items() if k != "params"], False)
 
     def _function(self, function: types.FunctionType) -> None:
-        if _is_of_library(function.__module__ or ""):
+        if _is_of_library(function.__globals__.get("__name__")):
             return
         self._closure(function)
         self._more([*(function.__defaults__ or ()), *(function.__kwdefaults__ or {}).values()], 0, f"a default of {function.__name__}()")

@@ -529,7 +529,7 @@ class Module(HookMethods, ConvertMethods, StateMethods):
         Raises:
             RuntimeError, NotImplementedError: as ``torch.compile`` does.
         """
-        from ..compiler.eager import compile
+        from ..compiler.entry import compile
 
         compile(self.forward, *args, **kwargs)
 

@@ -21,7 +21,7 @@ ELSEWHERE: dict[str, str] = {
     "autograd.api": "autograd",
     "aten.overloads": "_ops",
     "aten.tags": "",
-    "compiler.eager": "",
+    "compiler.entry": "",
     "core.random.generator": "_C",
     "core.storage": "storage",
     "core.tape.hooks": "utils.hooks",

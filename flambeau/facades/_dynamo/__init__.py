@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ...compiler import allow_in_graph, assume_constant_result, disable, is_compiling, list_backends, reset, set_stance
-from ...compiler.eager import OptimizedModule
+from ...compiler.entry import OptimizedModule
 from ...core import late as _late
 from .. import unsupported
 from . import config as config, eval_frame as eval_frame

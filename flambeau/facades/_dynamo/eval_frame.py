@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ...compiler import disable, set_stance
-from ...compiler.eager import OptimizedModule
+from ...compiler.entry import OptimizedModule
 from .. import unsupported
 from ._support import is_dynamo_supported, is_inductor_supported
 

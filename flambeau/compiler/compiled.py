@@ -1,0 +1,158 @@
+"""Functions that ``torch.compile`` makes: the cache of programs, and the decision between replaying, recording and running as written."""
+
+from __future__ import annotations
+
+import threading
+import weakref
+from collections.abc import Callable
+from typing import Any
+
+from ..core.state import active, autocasting, in_mode, thread
+from . import logs
+from .programs import MISSED, Program, lowered, record
+
+__all__ = ["FailOnRecompileLimitHit", "Compiled", "TorchDynamoException", "Unsupported", "reset", "settings"]
+
+
+class TorchDynamoException(RuntimeError):
+    """An error of the compiler's. Source: torch._dynamo.exc.TorchDynamoException."""
+
+
+class Unsupported(TorchDynamoException):
+    """Something that cannot be compiled, with ``fullgraph=True``. Source: torch._dynamo.exc.Unsupported."""
+
+
+class FailOnRecompileLimitHit(TorchDynamoException):
+    """Too many programs for one function, with ``fullgraph=True``. Source: torch._dynamo.exc.FailOnRecompileLimitHit."""
+
+
+class Settings:
+    """Settings of the whole process.
+
+    Attributes:
+        stance: as ``torch.compiler.set_stance`` says.
+        recompile_limit: most programs of one function.
+        backend: the one that is meant where none is named.
+        is_disabled: whether everything runs as it is written.
+    """
+
+    stance = "default"
+    backend: Any = "inductor"
+    recompile_limit = 8
+    is_disabled = False
+
+
+settings = Settings()
+_recording = threading.RLock()  # one program is recorded at a time
+_all: weakref.WeakSet[Compiled] = weakref.WeakSet()
+_PATIENCE = 3  # recordings without success, after which a function runs as it is written
+
+
+def reset() -> None:
+    """Forget all programs."""
+    for each in list(_all):
+        each.clear()
+
+
+class Compiled:
+    """A function with its programs.
+
+    Args:
+        function: what is compiled.
+        backend: 'inductor' or 'aot_eager'.
+        fullgraph: whether it is an error if the function cannot be one graph.
+        limit: most programs; None for the process's setting.
+        names: of its parameters.
+
+    Attributes:
+        programs: those there are, the last used first.
+        gave_up: why it runs as it is written from now on; None while it does not.
+    """
+
+    def __init__(
+        self, function: Callable[..., Any], backend: str = "inductor", fullgraph: bool = False, limit: int | None = None, names: Any = ()
+    ):
+        self.function, self.backend, self.fullgraph, self.limit, self.names = function, backend, fullgraph, limit, tuple(names)
+        self.programs: list[Program] = []
+        self.gave_up: str | None = None
+        self.breaks: list[str] = []
+        _all.add(self)
+
+    def clear(self) -> None:
+        self.programs, self.gave_up, self.breaks = [], None, []
+
+    @property
+    def label(self) -> str:
+        return getattr(self.function, "__qualname__", type(self.function).__name__)
+
+    def __call__(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """Call the function."""
+        if (active and in_mode()) or (autocasting and thread.autocast is not None) or self.gave_up is not None or settings.is_disabled:
+            return self.function(*args, **kwargs)
+        for i, program in enumerate(self.programs):
+            given = program.fits(args, kwargs)
+            if given is None:
+                continue
+            if i:
+                self.programs = [program, *[other for other in self.programs if other is not program]]
+            if program.failure is not None:
+                return self.function(*args, **kwargs)
+            result = program.run(given, args, kwargs)
+            return result if result is not MISSED else self._record(args, kwargs, program)
+        return self._record(args, kwargs, None)
+
+    # -- recording ---------------------------------------------------------------------------------------------------------------
+    def _record(self, args: tuple[Any, ...], kwargs: dict[str, Any], program: Program | None) -> Any:
+        """Run the function as it is written, recorded where that makes sense."""
+        if not self._may_record(args, kwargs, program) or not _recording.acquire(blocking=False):
+            return self.function(*args, **kwargs)
+        try:
+            recording = record(self.function, args, kwargs, self.names)
+            if program is not None:
+                if not program.add(recording):
+                    self._broke(program.failure or "values that Python looks at vary")
+            else:
+                made = Program(recording, lambda graph: lowered(graph, self.backend))
+                self.programs = [made, *self.programs]
+                self._tell(made, recording)
+            return recording.result
+        finally:
+            _recording.release()
+
+    def _may_record(self, args: Any, kwargs: Any, program: Program | None) -> bool:
+        stance = settings.stance
+        if stance == "force_eager" or (stance == "eager_on_recompile" and self.programs):
+            return False
+        if stance == "fail_on_recompile" and self.programs:
+            raise RuntimeError(f"Detected recompile when torch.compile stance is 'fail_on_recompile': {self.label}")
+        if program is not None:
+            return True
+        limit = settings.recompile_limit if self.limit is None else self.limit
+        if self.programs:
+            logs.note("recompiles", f"{self.label}: {self.programs[0].reason(args, kwargs)}")
+        if len(self.programs) < limit:
+            return True
+        if self.fullgraph:
+            raise FailOnRecompileLimitHit(f"recompile_limit reached with fullgraph=True: {self.label} has {len(self.programs)} programs")
+        if len(self.programs) == limit:
+            logs.note("recompiles", f"{self.label}: recompile_limit ({limit}) is reached; further kinds of calls run as they are written")
+        return False
+
+    def _tell(self, made: Program, recording: Any) -> None:
+        for look in recording.recorder.looks:
+            self.breaks.append(f"Python looks at values ({look.how})")
+        if made.failure is not None:
+            self._broke(made.failure)
+        elif recording.recorder.looks and self.fullgraph:
+            raise Unsupported(f"Data-dependent branching: {self.label} looks at values of tensors; with fullgraph=True it may not")
+        for graph in made.graphs if logs.wanted("graph_code") else ():
+            logs.note("graph_code", f"{self.label}\n{graph}")
+
+    def _broke(self, reason: str) -> None:
+        self.breaks.append(reason)
+        logs.note("graph_breaks", f"{self.label} runs as it is written: {reason}")
+        if self.fullgraph:
+            raise Unsupported(f"{self.label} cannot be compiled as one graph: {reason}")
+        if sum(program.failure is not None for program in self.programs) >= _PATIENCE:
+            self.gave_up = reason
+            self.programs = []

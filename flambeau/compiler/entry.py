@@ -1,0 +1,184 @@
+"""``torch.compile``: functions and modules that are recorded and replayed (``compiled``), or given to a back end as graphs (``backends``)."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable
+from typing import Any
+
+from ..nn import Module
+from . import backends
+from .compiled import Compiled, settings
+
+__all__ = ["OptimizedModule", "check_choices", "compile", "wrapped"]
+
+
+class OptimizedModule(Module):
+    """Module that ``torch.compile`` makes of another: that is its ``_orig_mod``, so that keys of its ``state_dict`` begin with that name.
+
+    Other attributes are those of the module.
+
+    Args:
+        mod: the module.
+    Shape: those of the module.
+    Source: torch._dynamo.eval_frame.OptimizedModule.
+    Example:
+        >>> list(OptimizedModule(torch.nn.Linear(1, 1)).state_dict())
+        ['_orig_mod.weight', '_orig_mod.bias']
+    """
+
+    _orig_mod: Any
+
+    def __init__(self, mod: Module):
+        super().__init__()
+        del self.__dict__["training"]
+        self._orig_mod = mod
+
+    def forward(self, *args: Any, **kwargs: Any) -> Any:
+        call = self.__dict__.get("_call")
+        return self._orig_mod(*args, **kwargs) if call is None else call(args, kwargs)
+
+    def __getattr__(self, name: str) -> Any:
+        if name == "_orig_mod":
+            return self._modules["_orig_mod"]
+        return getattr(self._orig_mod, name)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if name == "_orig_mod" or "_orig_mod" not in self.__dict__.get("_modules", ()):
+            super().__setattr__(name, value)
+        else:
+            setattr(self._orig_mod, name, value)
+
+    def __delattr__(self, name: str) -> None:
+        delattr(self._orig_mod, name)
+
+    def __dir__(self) -> list[str]:
+        return sorted({*super().__dir__(), *dir(self._orig_mod)})
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self._orig_mod,)
+
+
+_MODES = ("default", "reduce-overhead", "max-autotune", "max-autotune-no-cudagraphs", "lite")
+
+
+def check_choices(backend: Any, mode: str | None, options: dict[str, Any] | None) -> str | Callable[..., Any]:
+    """Refuse what contradicts itself, and find the back end.
+
+    Args:
+        backend, mode, options: of :func:`compile`.
+    Returns: the back end's name, or the function.
+    Raises:
+        RuntimeError: an unknown mode, a mode and options, or an unknown back end.
+    Source: the checks of torch.compile.
+    Example:
+        >>> check_choices("eager", None, None)
+        'eager'
+    """
+    if mode is not None and options is not None:
+        raise RuntimeError("Either mode or options can be specified, but both can't be specified at the same time.")
+    if mode is not None and mode not in _MODES:
+        raise RuntimeError(f"Unrecognized mode={mode}, should be one of: {', '.join(_MODES)}")
+    return backends.found(settings.backend if backend is None else backend)
+
+
+def _parameters_of(function: Callable[..., Any]) -> tuple[str, ...]:
+    try:
+        return tuple(inspect.signature(function).parameters)
+    except (TypeError, ValueError):
+        return ()
+
+
+def _caller(function: Callable[..., Any], choices: dict[str, Any]) -> Callable[[tuple[Any, ...], dict[str, Any]], Any]:
+    """What calls a function in the chosen way, as a function of (args, kwargs)."""
+    backend = check_choices(choices["backend"], choices["mode"], choices["options"])
+    if backend == "eager":
+        return lambda args, kwargs: function(*args, **kwargs)
+    if not isinstance(backend, str):
+        return backends.WithBackend(function, backend, choices["fullgraph"], choices["options"])
+    return Compiled(function, backend, choices["fullgraph"], choices["recompile_limit"], _parameters_of(function))
+
+
+def compile(
+    model: Callable[..., Any] | None = None,
+    *,
+    fullgraph: bool = False,
+    dynamic: bool | None = None,
+    backend: str | Callable[..., Any] | None = None,
+    mode: str | None = None,
+    options: dict[str, Any] | None = None,
+    name: str | None = None,
+    disable: bool = False,
+    recompile_limit: int | None = None,
+    isolate_recompiles: bool = False,
+    shapes_spec: Any = None,
+) -> Any:
+    """``model`` as a function that is recorded at its first call and replayed afterwards, without Python between operations.
+
+    The first call with arguments of some shapes, classes and Python values runs the function as it is written. What cannot be replayed
+    (printing, changes of Python's state, values given to NumPy) runs as it is written at every call: ``TORCH_LOGS=graph_breaks`` says why.
+    A whole training step may be one function: forward and backward pass, the optimizer's step and ``zero_grad``.
+
+    Args:
+        model: function or module; a decorator is returned when None.
+        fullgraph: raise where the function cannot be one graph.
+        dynamic: whether to expect other shapes. Each shape has a program of its own here, up to ``recompile_limit``.
+        backend: 'inductor' (the default: native kernels), 'aot_eager' (the recorded operations one by one), 'eager' (as it is written), or
+            a function of (``torch.fx.GraphModule``, example inputs) that returns a function of the inputs.
+        mode, options, name, isolate_recompiles, shapes_spec: how PyTorch's compiler would work; every mode is the same here.
+        disable: give back ``model`` itself.
+        recompile_limit: most programs of one function; ``torch._dynamo.config.recompile_limit`` when None.
+    Returns:
+        For a module an ``OptimizedModule`` around it, otherwise a function.
+    Raises:
+        RuntimeError: an unknown mode or back end, a mode and options, or something that cannot be called.
+    Source: torch.compile.
+    Example:
+        >>> @torch.compile
+        ... def double(x):
+        ...     return 2 * x
+        >>> double(torch.ones(1)), double(torch.ones(1) + 1)
+        (tensor([2.]), tensor([4.]))
+    """
+    choices: dict[str, Any] = {
+        "fullgraph": fullgraph, "backend": backend, "mode": mode, "options": options, "recompile_limit": recompile_limit,
+    }  # fmt: skip
+    if model is None:
+        return functools.partial(compile, dynamic=dynamic, disable=disable, **choices)
+    if disable:
+        return model
+    if isinstance(model, OptimizedModule):
+        check_choices(backend, mode, options)
+        return model
+    if isinstance(model, Module):
+        call = _caller(model, choices)
+        optimized = OptimizedModule(model)
+        optimized.__dict__["_call"] = call
+        return optimized
+    if not callable(model):
+        raise RuntimeError(f"torch.compile: expected a function or a module, got {type(model).__name__}")
+    if isinstance(model, type):
+        check_choices(backend, mode, options)
+        return model
+    return wrapped(model, _caller(model, choices))
+
+
+def wrapped(function: Callable[..., Any], call: Callable[[tuple[Any, ...], dict[str, Any]], Any]) -> Callable[..., Any]:
+    """``function``, called by ``call``.
+
+    Args:
+        function: the function. call: gets arguments in a tuple and keywords in a dictionary.
+    Source: the functions that torch.compile returns.
+    Example:
+        >>> wrapped(abs, lambda args, kwargs: abs(*args))(-1)
+        1
+    """
+
+    @functools.wraps(function)
+    def compiled(*args: Any, **kwargs: Any) -> Any:
+        return call(args, kwargs)
+
+    compiled._torchdynamo_orig_callable = function  # type: ignore[attr-defined]
+    compiled._call = call  # type: ignore[attr-defined]
+    return compiled
