@@ -425,6 +425,8 @@ def _output_tensor(ctx: FunctionCtx, args: tuple[Any, ...], output: Tensor, node
     """One output on the tape: itself, the rebased input if it was written in place, a view if it is an untouched input."""
     fixed = _contains(ctx._non_differentiable, output) or not is_differentiable(output._array)
     if _contains(ctx._dirty, output):
+        if thread.recorder is not None:  # what was written has been told
+            thread.recorder.unwritten(output._array)
         storage_of(output)._bump()
         if node is not None and not fixed:
             check_writable(output, True)

@@ -21,7 +21,7 @@ from ..core.tensor import Tensor, wrap
 from .graph import Graph, Node, Value, values_in
 from .memory import view_of
 
-__all__ = ["ShapeChanged", "function_of", "run_of"]
+__all__ = ["ShapeChanged", "function_of", "is_checked", "run_of"]
 
 
 class ShapeChanged(RuntimeError):
@@ -32,7 +32,7 @@ def function_of(node: Node) -> Callable[..., Any]:
     """A function of an 'op' node's arguments, arrays in place of Values, that gives its result, or a tuple of them."""
     op, (wanted, result), outs = node.op, node.dtypes, node.outs
     narrow = result in dtypes.NARROW or wanted in dtypes.NARROW or dtypes.complex32 in (wanted, result)
-    if narrow or any(value.dtype == dtypes.PAIR for value in (*values_in(node.args), *outs)) or _has_indices(node):
+    if narrow or any(value.dtype == dtypes.PAIR for value in (*values_in(node.args), *outs)) or is_checked(node):
         return _by_dispatch(node)
     forms = [(out.shape, out.strides, tuple([step // max(out.dtype.itemsize, 1) for step in out.strides]), out.dtype) for out in outs]
     casts, run_kernel = result if op.returns is None else None, host.run
@@ -64,6 +64,11 @@ def function_of(node: Node) -> Callable[..., Any]:
     return several
 
 
+def is_checked(node: Node) -> bool:
+    """Whether operands have to be checked before each run: indices, which kernels take on trust."""
+    return node.op.canonicalize is not None and ("index" in node.op.names or "indices" in node.op.names)
+
+
 def _has_indices(node: Node) -> bool:
     """Whether an attribute has index arrays, which have to be checked and completed anew."""
     return "indices" in node.op.names and node.op.params[node.op.names.index("indices")].kind == "attr"
@@ -72,7 +77,7 @@ def _has_indices(node: Node) -> bool:
 def _by_dispatch(node: Node) -> Callable[..., Any]:
     """The same by the path that eager calls take."""
     op, forms = node.op, [out.shape for out in node.outs]
-    places = set(op.positions)
+    places, checks = set(op.positions), is_checked(node)
     at = op.names.index("indices") if _has_indices(node) else None
 
     def tensors(value: Any) -> Any:
@@ -84,6 +89,8 @@ def _by_dispatch(node: Node) -> Callable[..., Any]:
         given = [tensors(value) if i in places else value for i, value in enumerate(values)]
         if at is not None:
             given = _checked_indices(op, given, at)
+        elif checks:
+            given = list(op.canonicalize(*given))
         results, _ = compute(op, given, operands_of(op, given), host)
         for array, shape in zip(results, forms, strict=True):
             if array.shape != shape:

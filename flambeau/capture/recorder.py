@@ -88,6 +88,8 @@ class Recorder:
         self._views: dict[Any, Value] = {}
         self._keep: list[Any] = []  # what has an id here lives
         self._asking = 0
+        self._told: set[int] = set()  # ids of roots whose write was told and is yet to be counted
+        self._at = ""
         self._paused = 0
         self._closed: dict[int, str] = {}  # ids of roots that may not be read, and why
         self._survey()
@@ -156,12 +158,27 @@ class Recorder:
             return value
         owner = self._older.get(id(root))
         if owner is None:
-            self.fail(f"an array of shape {root.shape} came from nowhere: code made it that the recorder does not see")
+            self.fail(f"an array of shape {root.shape} came from nowhere{self._at}: code made it that the recorder does not see")
         value = Value.like(root, "held")
         self.held.append(value)
         self._keep.append(root)
         self._roots[id(root)], self._samples[value] = value, root
         return value
+
+    def bumped(self, array: np.ndarray) -> None:
+        """The storage over ``array`` counts a write, which ``wrote`` or ``call`` must have told."""
+        if self._paused or self.failure is not None or array.__class__ is not np.ndarray:
+            return
+        root = id(root_of(array))
+        if root in self._told:
+            self._told.discard(root)
+        else:
+            self.fail("a write that the recorder does not see")
+
+    def unwritten(self, array: np.ndarray) -> None:
+        """The next write that is counted for ``array`` is none."""
+        self._keep.append(array)
+        self._told.add(id(root_of(array)))
 
     def value(self, array: np.ndarray, note: str = "") -> Value:
         """The value that ``array`` shows, or a view of one."""
@@ -240,7 +257,9 @@ class Recorder:
         """A kernel runs; see ``core.state.observing``."""
         if self._paused or self.failure is not None:
             return run()
-        args = [self.argument(each) for each in values]
+        self._at = f", to {op.name}"
+        args = [each if name == "plan" else self.argument(each) for name, each in zip(op.names, values, strict=True)]
+        self._at = ""
         results, is_tuple = run()
         note = f"{op.name}" if op.is_view else ""
         fresh = [not self.known(array) for array in results]
@@ -281,6 +300,7 @@ class Recorder:
     def _renamed(self, root: np.ndarray, before: Value, after: Value) -> None:
         self._samples[after] = self._samples[before]
         self._roots[id(root)] = after
+        self._told.add(id(root))
         self.first[after] = self.first.pop(before, before)
 
     def constant(self, array: np.ndarray) -> None:
@@ -336,6 +356,18 @@ class Recorder:
         self.nodes.append(Node("call", function, given, [*outs, *after], writes=tuple(wholes), random=random))
         for root, old, new in zip(roots.values(), wholes, after, strict=True):
             self._renamed(root, old, new)
+            self._told.discard(id(root))  # it was counted in the call
+
+    def computed(self, function: Callable[..., Any], operands: Sequence[Any], made: Sequence[np.ndarray], varies: bool) -> None:
+        """See ``core.state.computed``."""
+        if self._paused or self.failure is not None:
+            return
+        if len({id(root_of(array)) for array in made}) != len(made) or any(map(self.known, made)):
+            self.fail("results of NumPy that share memory")
+            return
+        self.call(function, operands, made)
+        if varies:
+            self._look([self.value(array) for array in made], made, "shapes")
 
     def draw(self, fill: Callable[..., Any], array: np.ndarray, *operands: Any) -> None:
         """``fill(array, *operands)`` has filled a new array with random numbers."""

@@ -233,6 +233,27 @@ def set_autocast(region: Any, casting: Any) -> None:
         del autocasting_others[-1:]
 
 
+def as_constant(array: Any) -> Any:
+    """``array``, whose values follow from Python's alone (sizes, numbers): a recorder is told, which cannot see it."""
+    if thread.recorder is not None:
+        thread.recorder.constant(array)
+    return array
+
+
+def computed(function: Any, *operands: Any, varies: bool = False) -> Any:
+    """``function(*operands)``, which NumPy computes outside of operations: a recorder is told, which cannot see it.
+
+    Args:
+        function: of arrays and other values; gives an array, or a tuple of them.
+        operands: arrays of tensors, and other values.
+        varies: whether the results' shapes depend on values.
+    """
+    made = function(*operands)
+    if thread.recorder is not None:
+        thread.recorder.computed(function, operands, made if made.__class__ is tuple else (made,), varies)
+    return made
+
+
 class observing:
     """Inside this ``with`` block ``observer`` stands around every kernel that this thread runs, those of backward passes included.
 

@@ -32,7 +32,7 @@ from .arrays.kinds import (
 from .arrays.shared_memory import SharedMemory, memory_of, process, shared_bytes
 from .calls.interruption import pass_on
 from .device import cpu
-from .state import changes, tick
+from .state import active, changes, thread, tick
 
 if TYPE_CHECKING:
     from .tensor import Tensor
@@ -163,6 +163,8 @@ class UntypedStorage:
         return (tensor for tensor in self._showing().values() if tensor._storage is self)
 
     def _bump(self) -> None:
+        if active and thread.recorder is not None:
+            thread.recorder.bumped(self._array)
         self.version += 1
         self.changed = tick()
 

@@ -27,7 +27,7 @@ from ..core.calls.override import call_override
 from ..core.calls.registry import composite, op, primitive
 from ..core.layout import laid_out, order_of_dims, strides_in_order
 from ..core.shape import broadcast_or_none, contiguous_strides, element_strides
-from ..core.state import active, grad_enabled, in_mode, interposed, interpreters, modes, thread
+from ..core.state import active, as_constant, computed, grad_enabled, in_mode, interposed, interpreters, modes, thread
 from ..core.tape.history import check_overlap, check_writable, overlaps_itself
 from ..core.tape.node import complain_freed
 from ..core.tape.saved import unpack
@@ -281,7 +281,7 @@ def _part(part: Any) -> Any:
             return array
         if kind not in "iu" or (array.ndim and part.dtype not in _INDEX_DTYPES):
             raise IndexError("tensors used as indices must be long, int, byte or bool tensors")
-        return int(array) if not array.ndim else array
+        return array if array.ndim else int(array) if thread.recorder is None else part.item()
     if isinstance(part, (list, tuple, range, np.ndarray)):
         if not isinstance(part, np.ndarray) and any(isinstance(item, TensorType) for item in part):
             part = [item.tolist() if isinstance(item, TensorType) else item for item in part]
@@ -290,7 +290,7 @@ def _part(part: Any) -> Any:
             array = array.astype(np.int64)
         if array.dtype.kind not in "iub":
             raise IndexError("tensors used as indices must be long, int, byte or bool tensors")
-        return array
+        return array if isinstance(part, np.ndarray) else as_constant(array)
     if isinstance(part, str):
         raise TypeError("new(): invalid data type 'str'")
     try:
@@ -334,7 +334,7 @@ def plain_indices(indices: Sequence[Any], shape: tuple[int, ...]) -> Indices:
         if array is not None and array.dtype.kind == "b":
             _check_mask(array, shape, len(plain))
             inside.update(range(len(plain), len(plain) + array.ndim))
-            plain += list(places_of(array)) if array.ndim else [np.zeros(int(array), np.int64)]
+            plain += list(computed(places_of, array, varies=True)) if array.ndim else [np.zeros(int(array), np.int64)]
         else:
             plain.append(array)
     if len(plain) > len(shape):

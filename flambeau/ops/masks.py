@@ -17,6 +17,7 @@ from ..core.calls.out import EXACT, EXACT_APART
 from ..core.calls.promotion import common_dtype
 from ..core.calls.registry import composite, method, op, pointwise
 from ..core.shape import broadcast_shape
+from ..core.state import as_constant, computed
 from ..core.tensor import Tensor as TensorType, wrap
 from .arithmetic import row_major
 from .indexing import places_of, put_at
@@ -218,7 +219,9 @@ def where(condition: Tensor, input: Any = None, other: Any = None) -> Any:
         raise RuntimeError(f"where expected condition to be a boolean tensor, but got a tensor with dtype {condition.dtype.legacy}")
     dtype = common_dtype((input, other))
     a, b = (
-        (value if value.dtype is dtype else value.to(dtype)) if isinstance(value, TensorType) else wrap(filling_number(value, dtype))
+        (value if value.dtype is dtype else value.to(dtype))
+        if isinstance(value, TensorType)
+        else wrap(as_constant(filling_number(value, dtype)))
         for value in (input, other)
     )
     return where_select(condition, a, b)
@@ -241,6 +244,10 @@ def where_method(input: Tensor, condition: Tensor, other: Any) -> Tensor:
         tensor([1.0000, 0.5000, 3.0000])
     """
     return where(condition, input, other)
+
+
+def _places(array: np.ndarray) -> tuple[np.ndarray, ...]:
+    return tuple([places.astype(np.int64) for places in array.nonzero()])
 
 
 @op(name="_nonzero", out=EXACT, grad=None, aten="nonzero")
@@ -282,7 +289,7 @@ def nonzero(input: Tensor, *, out: Tensor | None = None, as_tuple: bool = False)
     array = input._array if input._array.ndim else input._array.reshape(1)
     if not kind_of(array).has_values:
         missing_values("nonzero")
-    return tuple(wrap(places.astype(np.int64)) for places in array.nonzero())
+    return tuple([wrap(places) for places in computed(_places, array, varies=True)])
 
 
 @composite()

@@ -15,6 +15,7 @@ from ..core.calls.operation import PARTS
 from ..core.calls.out import EXACT, EXACT_APART
 from ..core.calls.registry import TABLES, composite, method, op
 from ..core.shape import wrap_dim
+from ..core.state import computed
 from ..core.tensor import Tensor as TensorType, storage_of, wrap
 
 
@@ -506,7 +507,7 @@ def _canonicalize_rows(name: str) -> Any:
             raise IndexError(f"{name}(): Index is supposed to be a vector")
         size = array.shape[dim] if array.ndim else 1
         if name == "index_fill" and index._array.size and -size <= limits(index._array)[0] < 0:  # it alone counts from the end
-            index = wrap(np.where(index._array < 0, index._array + size, index._array))
+            index = wrap(computed(lambda array: np.where(array < 0, array + size, array), index._array))
         of_nothing = name == "index_select" and array.ndim > 1 and not array.size
         _require_range(name, index._array, size, dim, RuntimeError if of_nothing else IndexError)
         if rest and isinstance(rest[0], TensorType):

@@ -17,6 +17,7 @@ from ..core.calls.promotion import common_dtype
 from ..core.calls.registry import composite, op
 from ..core.layout import row_major
 from ..core.shape import wrap_dim
+from ..core.state import computed
 from ..core.tensor import wrap
 from .arithmetic import reject
 from .creation import array_like
@@ -586,9 +587,12 @@ def searchsorted(
     values = input if hasattr(input, "_array") else tensor(input, dtype=kind, device=sorted_sequence.device)
     _check_search(sorted_sequence, values, sorter)
     chosen = _side(right, side, "torch.searchsorted")
-    ranked, wanted = cast_array(sorted_sequence._array, kind), cast_array(values._array, kind)
-    places = positions(ranked, wanted, chosen, None if sorter is None else sorter._array)
-    return wrap(places.astype(np.int32 if out_int32 else _I8))
+
+    def search(ranked: np.ndarray, wanted: np.ndarray, order: np.ndarray | None) -> np.ndarray:
+        places = positions(cast_array(ranked, kind), cast_array(wanted, kind), chosen, order)
+        return places.astype(np.int32 if out_int32 else _I8)
+
+    return wrap(computed(search, sorted_sequence._array, values._array, None if sorter is None else sorter._array))
 
 
 @composite(method=False, out=EXACT)

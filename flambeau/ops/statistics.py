@@ -18,6 +18,7 @@ from ..core.calls.registry import composite, op
 from ..core.calls.return_types import named_result
 from ..core.layout import row_major
 from ..core.shape import wrap_dim
+from ..core.state import computed
 from ..core.tensor import Tensor as TensorType, wrap
 from .arithmetic import reject
 from .extrema import over_all, require_elements, taken_along, to_place
@@ -387,7 +388,11 @@ def bincount(input: Tensor, weights: Any = None, minlength: int = 0) -> Any:
     if minlength < 0:
         raise RuntimeError("minlength should be >= 0")
     if weights is None:
-        return wrap(np.bincount(array.astype(_I8, copy=False), minlength=minlength).astype(_I8, copy=False))
+
+        def count(array: np.ndarray) -> np.ndarray:
+            return np.bincount(array.astype(_I8, copy=False), minlength=minlength).astype(_I8, copy=False)
+
+        return wrap(computed(count, array, varies=True))
     if tuple(weights.shape) != tuple(input.shape):
         raise RuntimeError("weights should be 1-d and have the same length as input")
     kind = np.float32 if weights.dtype is dtypes.float32 else np.float64

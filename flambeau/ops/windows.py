@@ -10,6 +10,7 @@ import numpy as np
 from ..core.calls.casting import cast_array
 from ..core.calls.creation import Creation
 from ..core.calls.registry import factory
+from ..core.state import as_constant
 from ..core.tensor import wrap
 from .ranges import progression
 
@@ -36,7 +37,7 @@ def _window(new: Creation, length: Any, periodic: bool, step: float, values: Cal
         if new.where.type != "meta":
             raise NotImplementedError(f"\"arange_cpu\" not implemented for '{kind.legacy}'")
         return cast_array(values(wrap(np.arange(length, dtype=np.float64) * step))._array, kind)
-    return cast_array(values(wrap(progression(kind.numpy, length, -0.0, step, None)))._array, kind)
+    return cast_array(values(wrap(as_constant(progression(kind.numpy, length, -0.0, step, None))))._array, kind)
 
 
 @factory()

@@ -227,6 +227,8 @@ class Generator:
 
         Source: torch.Generator.initial_seed.
         """
+        if thread.recorder is not None:
+            thread.recorder.fail("the seed of a generator is read")
         return self._seed
 
     # ---- drawing

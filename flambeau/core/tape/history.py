@@ -212,6 +212,8 @@ def take_geometry(target: Tensor, array: np.ndarray, node: Node | None) -> None:
     tensor keeps its history, which expects gradients of the old shape.
     """
     changes.count += 1
+    if thread.recorder is not None:
+        thread.recorder.unwritten(array)
     target._array = array
     note_order(target)
     storage_of(target)._bump()
