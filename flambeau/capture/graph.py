@@ -16,8 +16,9 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["KINDS", "Graph", "Node", "Value", "replaced", "values_in"]
+__all__ = ["KINDS", "VARYING", "Graph", "Node", "Value", "replaced", "values_in"]
 
+VARYING = frozenset(("_nonzero", "masked_select"))  # operations whose results' shapes depend on values
 KINDS = ("op", "view", "write", "group", "call")  # kinds of node
 
 
@@ -83,8 +84,9 @@ class Node:
             'write': (contents, part, whole): ``part`` (``whole``, or a view of it) gets the contents, which have its shape and dtype; the
                 result is the memory of ``whole`` afterwards.
             'group': operations as one kernel; they are its ``members``, its arguments the Values that they need from outside.
-            'call': what Python does (random numbers, steps of optimizers). It is not moved across writes and other calls, nor removed. The
-                last results are the memories in ``writes`` afterwards, the others the arrays that it returns.
+            'call': what Python does (random numbers, steps of optimizers); it gives an array, or a tuple of several. It is not moved
+                across writes and other calls, nor removed. The last results are the memories in ``writes`` afterwards, the others the
+                arrays that it returns.
         op: the ``Op``, or the callable of a 'call': ``op(*args)`` gets arrays in place of Values.
         args: see above.
         dtypes: of an 'op' what ``promotion`` gave: the dtypes to compute in and of the result; None for the operands' own.

@@ -28,7 +28,7 @@ from ..core.calls.dispatch import promotion
 from ..core.calls.registry import primitive
 from ..core.state import active, thread
 from ..core.tensor import Tensor, wrap
-from .graph import Graph, Node, Value
+from .graph import VARYING, Graph, Node, Value
 from .memory import address, root_of
 
 __all__ = ["Look", "Recorder"]
@@ -36,7 +36,6 @@ __all__ = ["Look", "Recorder"]
 _SMALL = 64  # elements: more of them are no control flow
 _TRUTH = frozenset(("__bool__",))
 _NUMBERS = frozenset(("item", "tolist", "__int__", "__float__", "__index__", "__complex__", "__contains__"))
-_OF_VALUES = frozenset(("nonzero", "masked_select", "_unique2", "unique", "bincount", "repeat_interleave"))  # shapes that values decide
 
 
 class Look:
@@ -272,7 +271,7 @@ class Recorder:
         outs = [self.result(array) if new else Value.like(array) for array, new in zip(results, fresh, strict=True)]
         node = Node("op", op, args, outs, promotion(op, operands)[:2])
         self.nodes.append(node)
-        if op.name in _OF_VALUES:
+        if op.name in VARYING:
             self._look(outs, results, "shapes")
         return results, is_tuple
 
@@ -365,7 +364,7 @@ class Recorder:
         if len({id(root_of(array)) for array in made}) != len(made) or any(map(self.known, made)):
             self.fail("results of NumPy that share memory")
             return
-        self.call(function, operands, made)
+        self.call(function if len(made) > 1 else lambda *given: _only(function(*given)), operands, made)
         if varies:
             self._look([self.value(array) for array in made], made, "shapes")
 
@@ -539,6 +538,10 @@ class Draw:
 
     def __repr__(self) -> str:
         return f"draw {self.dtype.name}{list(self.shape)}"
+
+
+def _only(made: Any) -> np.ndarray:
+    return made[0] if made.__class__ is tuple else made
 
 
 def _has_arrays(value: Any) -> bool:

@@ -169,7 +169,7 @@ class CompiledBackward(Node):
 def _laid_out(array: Any, shape: tuple[int, ...], dtype: np.dtype, strides: tuple[int, ...]) -> np.ndarray:
     """A gradient as it was recorded: dense, zeros where there is none."""
     if array is not None and array.strides == strides and array.__class__ is np.ndarray:
-        return array  # type: ignore[no-any-return]
+        return array
     made = empty_strided_array(shape, tuple([step // max(dtype.itemsize, 1) for step in strides]), dtype)
     made[...] = 0 if array is None else array
     return made

@@ -1,4 +1,4 @@
-"""``torch.compile``: functions and modules that are recorded and replayed (``compiled``), or given to a back end as graphs (``backends``)."""
+"""``torch.compile``: functions and modules recorded and replayed (``compiled``), or given to a back end as graphs (``backends``)."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Telling why programs are compiled again, or not at all.
 
-``TORCH_LOGS=recompiles,graph_breaks,graph_code,guards`` (or ``+dynamo`` for all of them) prints to the standard error; the same lines go to the logger
-``torch._dynamo``, at the level of information.
+``TORCH_LOGS=recompiles,graph_breaks,graph_code`` (or ``+dynamo`` for all of them) prints to the standard error; the same lines go to the
+logger ``torch._dynamo``, at the level of information.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any
 
 __all__ = ["KINDS", "note", "set_logs", "wanted"]
 
-KINDS = ("recompiles", "graph_breaks", "graph_code", "guards")
+KINDS = ("recompiles", "graph_breaks", "graph_code")
 _LOGGER = logging.getLogger("torch._dynamo")
 _chosen: set[str] | None = None
 

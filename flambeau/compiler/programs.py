@@ -6,6 +6,7 @@ call's. From it a ``Program`` is made, which other calls that look alike replay.
 
 from __future__ import annotations
 
+import itertools
 import os
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -35,16 +36,12 @@ _MOST_BRANCHES = 16
 def lowered(graph: Graph, backend: str = "inductor") -> Callable[[Sequence[np.ndarray]], list[np.ndarray]]:
     """The quickest function for a graph: machine launches, or the reference where that cannot be or is asked for."""
     graph = simplified(graph)
-    if backend == "inductor" and os.environ.get("FLAMBEAU_COMPILE") != "interpret":
-        try:
-            from ..capture.lowering import NotLowered, lower
-        except ImportError:
-            return run_of(graph)
-        try:
-            return lower(graph)
-        except NotLowered:
-            pass
-    return run_of(graph)
+    if backend != "inductor" or os.environ.get("FLAMBEAU_COMPILE") == "interpret":
+        return run_of(graph)
+    from ..capture.fusion import fused
+    from ..capture.lowering import lower
+
+    return lower(fused(graph))
 
 
 class Recording:
@@ -214,7 +211,7 @@ class Program:
         self._alone = self._has_writes(recording)
         segments = recording.segments()
         self.root = segments[0]
-        for before, after in zip(segments, segments[1:], strict=False):
+        for before, after in itertools.pairwise(segments):
             assert before.look is not None
             before.children[before.look.key] = after
         self._prepare()

@@ -116,8 +116,8 @@ class Ending:
         if kind is dict:
             return "{" + ", ".join(f"{self._constant(key)}: {self._text(item)}" for key, item in value.items()) + "}"
         if isinstance(value, tuple) and hasattr(kind, "_fields"):
-            items = ", ".join(self._text(item) for item in value)
-            return f"{self._constant(kind)}({items})" if hasattr(kind, "_make") else f"{self._constant(kind)}([{items}])"
+            fields = ", ".join(self._text(item) for item in value)
+            return f"{self._constant(kind)}({fields})" if hasattr(kind, "_make") else f"{self._constant(kind)}([{fields}])"
         leaves, spec = tree_flatten(value)
         if len(leaves) == 1 and leaves[0] is value:
             if isinstance(value, tuple) or kind.__module__.partition(".")[0] == __name__.partition(".")[0]:  # sizes, devices, layouts

@@ -2,8 +2,8 @@
 
 A segment ends with a look; its children are what followed, by what was seen. A replay runs segments from the root on and follows what it
 sees. Where it sees something new, it undoes what its segments did to memory from outside and to random generators, and the program runs
-again as it is written, recorded: the tree gets a new branch. So every side effect of Python's happens exactly once in calls that run Python,
-and never in replays.
+again as it is written, recorded: the tree gets a new branch. So every side effect of Python's happens once in calls that run Python, and
+never in replays.
 
     segment 0: loss.backward() ... look: isfinite(norm)? --True--> segment 1: optimizer.step() ...
                                                           --False-> segment 2: nothing
@@ -17,6 +17,8 @@ from typing import Any
 import numpy as np
 
 from ..capture.graph import Graph, Node, Value, replaced, values_in
+from ..capture.interpret import run_of
+from ..capture.passes import simplified
 from ..capture.recorder import Draw, Look, Restart, Step, seen
 from ..core.random.generator import Generator, default_generator
 from ..core.tensor import Tensor
@@ -127,7 +129,7 @@ class Segment:
     def needs(self) -> dict[Value, None]:
         """Values from before that this segment and its children need; views of them stand for what they show."""
         needed: dict[Value, None] = {}
-        made = {before_writes(out) for node in self.nodes for out in node.outs}
+        made = {out for node in self.nodes for out in node.outs[: len(node.outs) - len(node.overwritten)]}
         for child in self.children.values():
             needed.update(child.needs())
         needed.update(self.wanted)
@@ -141,7 +143,8 @@ class Segment:
         outputs = list(dict.fromkeys([*self.outputs, *self.wanted]))
         graph, self.inputs = graph_of(self.nodes, outputs)
         self.outputs_ready = outputs
-        self.run = lower(graph)
+        varies = self.look is not None and self.look.how == "shapes"  # such results have no memory that could be planned
+        self.run = run_of(simplified(graph)) if varies else lower(graph)
 
 
 def _shown(value: Value, made: set[Value]) -> list[Value]:
@@ -229,17 +232,18 @@ def _alike(a: Any, b: Any, mapping: dict[Value, Value]) -> bool:
     if a.__class__ is Value:
         if a in mapping:
             return mapping[a] is b
-        if a.fixed and b.fixed and np.array_equal(a.array, b.array, equal_nan=a.dtype.kind in "fc"):  # type: ignore[arg-type]
+        if a.fixed and b.fixed and np.array_equal(a.array, b.array, equal_nan=a.dtype.kind in "fc"):
             mapping[a] = b
             return True
         return a.place == "held" and a.array is b.array and mapping.setdefault(a, b) is b
     if a.__class__ is list or a.__class__ is tuple:
         return len(a) == len(b) and all(_alike(x, y, mapping) for x, y in zip(a, b, strict=True))
+    if a.__class__ is np.ndarray:
+        return np.array_equal(a, b)
     return a is b or bool(a == b) or (a != a and b != b)
 
 
 def what_is_seen(look: Look, have: dict[Value, np.ndarray]) -> Any:
     """The key that a look gives now."""
-    return seen(
-        [have[before_writes(value)] if value.place != "held" or value.array is None else value.array for value in look.values], look.how
-    )
+    arrays = [have[before_writes(value)] if value.place != "held" or value.array is None else value.array for value in look.values]
+    return seen(arrays, look.how)

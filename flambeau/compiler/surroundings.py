@@ -310,7 +310,7 @@ class Surroundings:
 
     @staticmethod
     def _random_state() -> tuple[Any, ...]:
-        state = np.random.get_state(legacy=False)["state"]  # type: ignore[index,call-overload]
+        state = np.random.get_state(legacy=False)["state"]
         return random.getstate(), state["pos"], state["key"].tobytes()
 
     def changed(self) -> str | None:

@@ -13,14 +13,14 @@ import warnings
 from typing import Any
 
 import numpy as np
+from libraries import OURS
+from records import RECORDS, Record
+from records.record import Maker, Sample
 
 import flambeau
 from flambeau.compiler.compiled import Compiled
 from flambeau.core.tensor import Tensor
 from flambeau.utils._pytree import tree_flatten, tree_map
-from libraries import OURS
-from records import RECORDS, Record
-from records.record import Maker, Sample
 
 # Memory that nobody wrote, the clock, addresses: no two calls give the same.
 SKIPPED = {"empty", "empty_like", "empty_strided", "empty_permuted", "Tensor.new", "Tensor.new_empty", "Tensor.new_empty_strided"} | {
@@ -93,8 +93,12 @@ def outcome(record: Record, first: Sample, second: Sample, backward: bool) -> st
         return f"raises {type(error).__name__}"
     if compiled.programs and compiled.programs[0].failure is not None:
         return compiled.programs[0].failure
+
+    def replay(given: Any) -> Any:
+        return compiled(tuple(given), {})
+
     replayed = eager = replayed_error = eager_error = None
-    for place, call in (("replayed", lambda given: compiled(tuple(given), {})), ("eager", lambda given: program(*given))):
+    for place, call in (("replayed", replay), ("replayed", replay), ("eager", lambda given: program(*given))):  # a plan is made by a replay
         given, _ = tensors_of(second, backward)
         flambeau.manual_seed(2)
         result = error = None
