@@ -390,10 +390,7 @@ class Recorder:
         if args or any(value is not None for value in kwargs.values()):
             self.fail("a step of an optimizer with a closure")
         params = [param for group in optimizer.param_groups for param in group["params"]]
-        for param in params:
-            if not hasattr(param, "_grad"):  # a slot that nobody has set
-                param._grad = None
-        grads = [param._grad for param in params]
+        grads = [getattr(param, "_grad", None) for param in params]  # a slot that nobody may have set
         plain = all(grad is None or (grad.__class__ is Tensor and grad._array.__class__ is np.ndarray) for grad in grads)
         if not plain or any(param._array.__class__ is not np.ndarray for param in params):
             self.fail("a step of an optimizer whose parameters or gradients lie elsewhere or are sparse")

@@ -40,7 +40,7 @@ def quietly(recorded: Recorded) -> Callable[..., None]:
     """A recorded step after which ``.grad`` is what it was: the arrays that it is given belong to the arena."""
 
     def run(*arrays: np.ndarray) -> None:
-        before = [param._grad for param in recorded.params]
+        before = [getattr(param, "_grad", None) for param in recorded.params]
         try:
             recorded(*arrays)
         finally:
@@ -57,7 +57,7 @@ def _lowered(trial: Trial, node: Node) -> bool:
         return False
     gradients = [trial.array(arg) for arg in node.args[: len(node.op.moved)]]
     place_of = {id(array): trial.where(arg) for array, arg in zip(gradients, node.args, strict=False)}
-    before = [param._grad for param in node.op.params]
+    before = [getattr(param, "_grad", None) for param in node.op.params]
     try:
         node.op(*gradients)
         updates = _updates(optimizer)

@@ -91,7 +91,7 @@ def _parameters_of(function: Callable[..., Any]) -> tuple[str, ...]:
 
 
 def _caller(function: Callable[..., Any], choices: dict[str, Any]) -> Callable[[tuple[Any, ...], dict[str, Any]], Any]:
-    """What calls a function in the chosen way, as a function of (args, kwargs)."""
+    """Function of (args, kwargs) that calls a function in the chosen way."""
     backend = check_choices(choices["backend"], choices["mode"], choices["options"])
     if backend == "eager":
         return lambda args, kwargs: function(*args, **kwargs)

@@ -27,7 +27,7 @@ _NOTHING = np.empty(0)
 
 
 class Refused(Exception):
-    """What a program returns or changes cannot be made again; the message says what."""
+    """A result or a change that cannot be made again; the message says which."""
 
 
 class FreedBackward(Node):

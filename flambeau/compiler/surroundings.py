@@ -103,7 +103,7 @@ def _same(a: Any, b: Any) -> bool:
 
 
 class Surroundings:
-    """What surrounds one run of ``function``.
+    """The surroundings of one run of ``function``.
 
     Attributes:
         tensors: tensors found, by id. modules: modules found, by id.
