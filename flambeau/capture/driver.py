@@ -15,17 +15,19 @@ from __future__ import annotations
 import struct
 import weakref
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from ..core.arrays.threads import Threads
 from ..core.shape import contiguous_strides
 from ..core.state import run_ignoring_fp
 from ..kernels.compiler import memory
 from ..kernels.compiler.build import GENERATORS
 from ..kernels.compiler.pool import pool
 from ..kernels.families import gemm
-from ..kernels.families.blas import alone
+from ..kernels.families.blas import alone, library
 from .planning import Memory, address_of, aligned, array_at, extent
 
 _HEADER = 4  # words of a header: the second is the class, the third the address of the data, as in an object of NumPy's on any Python
@@ -48,12 +50,16 @@ class Step(NamedTuple):
 
     Attributes:
         args, outs: indices of the plan's places, or lists of them, or attributes.
+        flags: places of flags; where there are any, the function is called only if one is set.
+        computes: whether it runs NumPy, which may warn.
     """
 
     function: Callable[..., Any]
     args: tuple[Any, ...]
     outs: tuple[Any, ...]
     node: Any = None
+    flags: tuple[Any, ...] = ()
+    computes: bool = True
 
 
 class Place(NamedTuple):
@@ -70,6 +76,17 @@ def uses_blas(launch: Launch) -> bool:
     """Whether a launch calls the library of products, whose own threads must not run beside the pool's."""
     kernels = GENERATORS[gemm.product.generator].values()  # type: ignore[attr-defined]
     return any(getattr(kernel, "address", 0) == launch.address for kernel in kernels)
+
+
+def replay_alone(block: int, arrays: bytes | None) -> None:
+    """Run a list of launches while the library of products uses no threads of its own."""
+    alone(pool.replay, block, arrays)
+
+
+def is_alone() -> bool:
+    """Whether that library has one thread anyway."""
+    blas = library()
+    return Threads.count == 1 and (blas is None or blas.threads() == 1)
 
 
 class Segment:
@@ -162,7 +179,7 @@ class Plan:
         steps: in order. arena_bytes, flag_bytes: of an arena's values, and of the flags behind them.
         given: how many arrays a call gets. fresh: layouts of those that it makes anew, which follow them.
         outputs: the places of the results.
-        updates: steps of optimizers, and the places of their numbers, which are written before anything runs.
+        updates: steps of optimizers, whose numbers are written before anything runs.
         again: what a call does where the plan no longer fits an optimizer.
     """
 
@@ -174,7 +191,7 @@ class Plan:
         given: int,
         fresh: list[Place],
         outputs: list[int],
-        updates: Sequence[tuple[Any, Reference]],
+        updates: Sequence[Any],
         again: Callable[[Sequence[np.ndarray]], list[np.ndarray]],
     ):
         self.steps, self.places, self.given, self.fresh, self.outputs = steps, places, given, fresh, outputs
@@ -199,43 +216,43 @@ class Plan:
         self.run: Callable[[Sequence[np.ndarray]], list[np.ndarray]] = self._generated()
 
     def arena(self) -> Arena:
-        """A free arena, or a new one."""
+        """A free arena, or a new one; whoever has it puts it into ``free`` afterwards."""
         try:
             return self.free.pop()
         except IndexError:
             return Arena(self)
 
-    def give(self, arena: Arena) -> None:
-        """Take back an arena that no call uses any more."""
-        if len(self.free) < KEPT:
-            self.free.append(arena)
-
     # -- the function of a call ---------------------------------------------------------------------------------------------------------
     def _generated(self) -> Any:
         """``run``, written out for this plan: a call of a small graph is a few microseconds."""
-        scope: dict[str, Any] = {"plan": self, "pool": pool, "alone": alone, "copyto": np.copyto, "viewed": viewed}
+        scope: dict[str, Any] = {"plan": self, "pool": pool, "copyto": np.copyto, "viewed": viewed, "free": self.free}
+        scope.update(replay_alone=replay_alone, is_alone=is_alone)
         inputs, fresh = [f"x{i}" for i in range(self.given)], [f"y{i}" for i in range(len(self.fresh))]
         given = [*inputs, *fresh]
         scope["pack"] = struct.Struct(f"={len(given)}q").pack
-        lines = [f"{', '.join(inputs)}, = arrays" if inputs else "", "arena = plan.arena()"]
-        for i, (update, numbers) in enumerate(self.updates):
+        lines = [f"{', '.join(inputs)}, = arrays"] if inputs else []
+        lines += ["arena = free.pop() if free else plan.arena()", "arrays_of, blocks = arena.arrays, arena.blocks"]
+        for i, update in enumerate(self.updates):
             scope[f"prepare{i}"] = update.prepare
-            lines.append(f"if not prepare{i}(arena.arrays[{numbers.number}]): return plan.again(arrays)")
+            lines.insert(0, f"if not prepare{i}(): return plan.again(arrays)")
         for name, place in zip(fresh, self.fresh, strict=True):
             scope[f"new_{name}"] = maker_of(place)
             lines.append(f"{name} = new_{name}()")
+        lines.append("replay = pool.replay")
+        if any(segment.uses_blas for segment in self.segments):
+            lines.append("products = replay if is_alone() else replay_alone")
         ids = f"pack({', '.join(f'id({name})' for name in given)})"
         for number, step in enumerate(self.order):
-            if step.__class__ is int:
-                call = f"pool.replay, arena.blocks[{step}], {ids if step == 0 else 'b' + repr('')}"
-                lines.append(f"alone({call})" if self.segments[step].uses_blas else f"pool.replay({call[13:]})")
+            if isinstance(step, int):
+                lines.append(f"{'products' if self.segments[step].uses_blas else 'replay'}(blocks[{step}], {ids if step == 0 else 'None'})")
             else:
-                lines += self._lines_of_step(number, step, given, scope)  # type: ignore[arg-type]
+                lines += self._lines_of_step(number, step, given, scope)
         results = [self._name(index, given, scope) for index in self.outputs]
-        lines += ["plan.give(arena)", f"return [{', '.join(results)}]"]
+        lines += [f"if len(free) < {KEPT}: free.append(arena)", f"return [{', '.join(results)}]"]
         exec(compile("def run(arrays):\n    " + "\n    ".join(lines), "<flambeau: plan>", "exec"), scope)
         run = scope["run"]
-        return (lambda arrays: run_ignoring_fp(run, arrays)) if any(step.__class__ is Step for step in self.order) else run
+        computes = any(isinstance(step, Step) and step.computes for step in self.order)
+        return (lambda arrays: run_ignoring_fp(run, arrays)) if computes else run
 
     def _lines_of_step(self, number: int, step: Step, given: list[str], scope: dict[str, Any]) -> list[str]:
         scope[f"f{number}"] = step.function
@@ -250,17 +267,19 @@ class Plan:
             return key
 
         call = f"f{number}({', '.join(written(arg, f'a{number}_{i}') for i, arg in enumerate(step.args))})"
-        if not step.outs:
-            return [call]
         outs = [self._name(reference.number, given, scope) for reference in step.outs]
-        return [f"made = {call}", "if made is not None:", *[f"    copyto({out}, made[{i}], 'unsafe')" for i, out in enumerate(outs)]]
+        lines = [f"made = {call}", *[f"copyto({out}, made[{i}], 'unsafe')" for i, out in enumerate(outs)]] if outs else [call]
+        if not step.flags:
+            return lines
+        places = [(flag.number, i) for flag in step.flags for i in range(self.places[flag.number].shape[0])]
+        return [f"if {' or '.join(f'arrays_of[{number}][{i}]' for number, i in places)}:", *["    " + line for line in lines]]
 
     def _name(self, index: int, given: list[str], scope: dict[str, Any]) -> str:
         """An expression for a place's array."""
         place = self.places[index]
         where = place.memory
         if where.kind != "given":
-            return f"arena.arrays[{index}]"
+            return f"arrays_of[{index}]"
         name = given[where.index]
         if where.index >= self.given and place == self.fresh[where.index - self.given]:
             return name
@@ -290,6 +309,5 @@ def maker_of(place: Place) -> Callable[[], np.ndarray]:
     if [dense[i] for i in back] != list(strides):
         size = max(extent(shape, strides, dtype.itemsize), 1)
         return lambda: np.ndarray(shape, dtype, memory.empty((size,), np.uint8), 0, strides)
-    if order == sorted(order):
-        return lambda: memory.empty(shape, dtype)
-    return lambda: memory.empty(in_memory, dtype).transpose(back)
+    new = np.empty if extent(shape, strides, dtype.itemsize) < memory.SMALL else memory.empty
+    return partial(new, shape, dtype) if order == sorted(order) else lambda: new(in_memory, dtype).transpose(back)

@@ -98,7 +98,7 @@ class _Trial:
         self.blocks: list[Memory] = []
         self.flags: list[Memory] = []
         self.constants: dict[int, Memory] = {}
-        self.updates: list[tuple[Any, Reference]] = []
+        self.updates: list[Any] = []
         self.places: list[Place] = []
         self.place_of: dict[Value, int] = {}
         self.fresh: list[Place] = []
@@ -308,25 +308,24 @@ class _Trial:
         """Have the operation's own way raise the error, or do what launches could not, where they set a flag."""
         function = _listed(function_of(node))
 
-        def again(noted: list[np.ndarray], *args: Any) -> list[np.ndarray] | None:
-            if not any(flag.any() for flag in noted):
-                return None
+        def again(noted: list[np.ndarray], *args: Any) -> list[np.ndarray]:
             for flag in noted:
                 flag.fill(0)
-            return function(*args)
+            return run_ignoring_fp(function, *args)
 
-        made = again([array for _, array in flags], *[self.array(arg) for arg in node.args])
-        for out, array in zip(node.outs, made or (), strict=False):
-            np.copyto(self.array(out), array, "unsafe")
-        noted = [self.place(memory, 0, array) for memory, array in flags]
-        self.add_step(again, [noted, *node.args], node.outs, node)
+        if any(array.any() for _, array in flags):
+            made = again([array for _, array in flags], *[self.array(arg) for arg in node.args])
+            for out, array in zip(node.outs, made, strict=True):
+                np.copyto(self.array(out), array, "unsafe")
+        noted = tuple([self.place(memory, 0, array) for memory, array in flags])
+        self.add_step(again, [list(noted), *node.args], node.outs, node, flags=noted, computes=False)
         for memory, _ in flags:
             memory.use(len(self.steps) - 1)
 
-    def add_step(self, function: Any, args: Sequence[Any], outs: Sequence[Value], node: Node) -> None:
+    def add_step(self, function: Any, args: Sequence[Any], outs: Sequence[Value], node: Node, **more: Any) -> None:
         """Put a step of Python's into the plan."""
         given = tuple([_referred(arg, self.reference) for arg in args])
-        self.steps.append(Step(function, given, tuple([self.reference(out) for out in outs]), node))
+        self.steps.append(Step(function, given, tuple([self.reference(out) for out in outs]), node, **more))
         for value in (*values_in(args), *outs):
             self.where(value)[0].use(len(self.steps) - 1)
 

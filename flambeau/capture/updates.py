@@ -16,7 +16,7 @@ import numpy as np
 
 from ..core.arrays import native
 from ..core.state import tick
-from ..core.tensor import storage_of
+from ..core.tensor import Tensor, storage_of
 from ..kernels.families import optimizer as kernels
 from ..optim import optimizer as hooks
 from ..optim._arrays import Rows
@@ -64,7 +64,7 @@ def _lowered(trial: Trial, node: Node) -> bool:
     finally:
         for param, grad in zip(node.op.params, before, strict=True):
             param._grad = grad
-    if updates is None or any(update.optimizer is optimizer for update, _ in trial.updates):
+    if updates is None or any(update.optimizer is optimizer for update in trial.updates):
         trial.add_step(quietly(node.op), node.args[: len(node.op.moved)], (), node)
         return True
     for update in updates:
@@ -74,15 +74,14 @@ def _lowered(trial: Trial, node: Node) -> bool:
 
 def _launched(trial: Trial, node: Node, update: Update, gradients: list[tuple[Memory, int]]) -> None:
     """Put a group's launch into the plan, and the note that it was made."""
-    numbers, addresses = trial.flag(update.values.nbytes), trial.addresses(gradients)
-    constants = [trial.constant(array) for array in (update.table.chunks, update.table.tensors)]
-    memories = [*constants, addresses, numbers]
+    chunks, tensors, numbers = (trial.constant(array) for array in (update.table.chunks, update.table.tensors, update.values))
+    memories = chunks, tensors, trial.addresses(gradients), numbers
     words = update.kernel.pack(0, 0, 0, 0, update.table.chunk_size, 0)
     trial.planned(node, update.kernel.address, words, [(i, memory, 0) for i, memory in enumerate(memories)], len(update.table.chunks))
     for memory, _ in gradients:
         memory.use(len(trial.steps) - 1)
-    trial.updates.append((update, trial.place(numbers, 0, update.values)))
-    trial.add_step(update.note, (), (), node)
+    trial.updates.append(update)
+    trial.add_step(update.note, (), (), node, computes=False)
 
 
 def _has_hooks(optimizer: Any) -> bool:
@@ -138,15 +137,26 @@ class Update:
         self.table = kernels.Table(rows, self.plans)
         self.form, numbers = self._next()
         self.values = np.array([numbers], np.float64)
+        self.row = self.values[0].data
         laid_out = all(grad.strides == plan.strides or plan.is_laid_out_as(grad) for plan, grad in rows)
         self.kernel: Any = kernels._kernel_of(self.form, self.table.dtype, self.table.states) if self.table.usable else None
         self.usable = self.kernel is not None and laid_out and self._counted_alike() and bool(numbers)
         self.fits = self._guard()
+        self.options = [key for key in group if key != "params"]
+        self.seen = [group[key] for key in self.options]
+        self.is_plain = not any(
+            isinstance(leaf, Tensor) for value in self.seen for leaf in (value if isinstance(value, tuple) else [value])
+        )
+        self.is_plain = self.is_plain and len(self.columns) == len(optimizer._counters) <= 1
+        self.counted: Any = optimizer._counted if self.columns else None
+        names = self.counted(group, 1.0) if self.counted is not None else ()
+        self.changing = [self.form.names.index(name) for name in names]
 
     def _next(self) -> tuple[Any, Any]:
         """The form of the rule and its numbers for the next step, which is not counted before ``note``."""
-        self.following = [counters[0].copy() for counters in self.columns]
-        form, numbers = self.optimizer._advance(self.group, self.following)
+        following = [counters[0].copy() for counters in self.columns]
+        form, numbers = self.optimizer._advance(self.group, following)
+        self.following = [counter.item() for counter in following]
         return form, numbers
 
     def _counted_alike(self) -> bool:
@@ -174,20 +184,30 @@ class Update:
         fits: Callable[[], bool] = scope["fits"]
         return fits
 
-    def prepare(self, values: np.ndarray) -> bool:
+    def prepare(self) -> bool:
         """Write the numbers of the next step; False where the plan does not fit what tensors and options are by now."""
         if not self.fits() or not self._counted_alike():
             return False
+        group, row = self.group, self.row
+        seen = [group[key] for key in self.options]
+        if self.is_plain and seen == self.seen and (self.counted is not None or not self.columns):
+            if self.counted is not None:
+                count = self.columns[0][0].item() + 1.0
+                self.following = [count]
+                for place, value in zip(self.changing, self.counted(group, count).values()):
+                    row[place] = value
+            return True
         form, numbers = self._next()
         if form is not self.form:
             return False
-        values[0] = numbers
+        self.values[0] = numbers
+        self.seen = seen
+        self.is_plain = self.is_plain and not any(isinstance(value, Tensor) for value in seen)
         return True
 
     def note(self) -> None:
         """Count the step, and note that parameters and states were written to."""
-        for counters, value in zip(self.columns, self.following, strict=True):
-            number = value.item()
+        for counters, number in zip(self.columns, self.following, strict=True):
             for counter in counters:
                 counter.fill(number)
         now = tick()

@@ -74,13 +74,12 @@ class Adam(ElementwiseOptimizer):
 
     @staticmethod
     def _numbers(group: dict[str, Any], count: float) -> dict[str, Any]:
+        return {**moment_numbers(*group["betas"]), "eps": group["eps"], **Adam._counted(group, count)}
+
+    @staticmethod
+    def _counted(group: dict[str, Any], count: float) -> dict[str, Any]:
         beta1, beta2 = group["betas"]
-        return {
-            **moment_numbers(beta1, beta2),
-            "correction": (1 - beta2**count) ** 0.5,
-            "eps": group["eps"],
-            "step_size": -(group["lr"] / (1 - beta1**count)),
-        }
+        return {"correction": (1 - beta2**count) ** 0.5, "step_size": -(group["lr"] / (1 - beta1**count))}
 
     @staticmethod
     def _rule(f: Any, n: Any, param: Any, grad: Any, exp_avg: Any, exp_avg_sq: Any, largest: Any) -> Any:

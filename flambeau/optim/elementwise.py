@@ -78,6 +78,7 @@ class ElementwiseOptimizer(GroupOptimizer):
         _late: those of them that the rule makes itself where it gets None.
     """
 
+    _counted: Callable[..., dict[str, Any]] | None = None  # those of ``_numbers`` that change from step to step, where few do
     _moments: ClassVar[tuple[str, ...]] = ()
     _late: ClassVar[tuple[str, ...]] = ()
 

@@ -306,7 +306,7 @@ def test_a_call_within_a_call_has_its_own_arena():
     wanted = run([x]), run([y])
     arena = run.plan.arena()  # as if a call were in its midst
     same(run([y]), wanted[1], exact=True)
-    run.plan.give(arena)
+    run.plan.free.append(arena)
     same(run([x]), wanted[0], exact=True)
     assert len(run.plan.free) == 2
 
