@@ -6,11 +6,11 @@ import bisect
 import enum
 import itertools
 import json
-from collections import defaultdict, namedtuple
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from operator import attrgetter
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from .profiler_table import format_memory, format_time, format_time_share, table_of
 
@@ -44,13 +44,30 @@ class DeviceType(enum.Enum):
     PrivateUse1 = 20
 
 
-Kernel = namedtuple("Kernel", ["name", "device", "duration"])
-Kernel.__doc__ = "A kernel of a device that an event started. Source: torch.autograd.profiler_util.Kernel."
+class Kernel(NamedTuple):
+    """A kernel of a device that an event started.
+
+    Args:
+        name, device, duration: the attributes.
+    Source: torch.autograd.profiler_util.Kernel.
+
+    Attributes:
+        name: of the kernel. device: number of the device. duration: microseconds.
+    Example:
+        >>> torch.autograd.profiler_util.Kernel("gemm", 0, 3).duration
+        3
+    """
+
+    name: str
+    device: int
+    duration: float
 
 
 class Interval:
     """A time from ``start`` to ``end``, in microseconds.
 
+    Args:
+        start, end: the attributes.
     Source: torch.autograd.profiler_util.Interval.
     Example:
         >>> torch.autograd.profiler_util.Interval(3, 7).elapsed_us()
@@ -66,7 +83,13 @@ class Interval:
 
 
 class StringTable(defaultdict[str, str]):
-    """Names by themselves, as they are to be shown. Source: torch.autograd.profiler_util.StringTable."""
+    """Names by themselves, as they are to be shown.
+
+    Source: torch.autograd.profiler_util.StringTable.
+    Example:
+        >>> torch.autograd.profiler_util.StringTable()["aten::mm"]
+        'aten::mm'
+    """
 
     def __missing__(self, key: str) -> str:
         self[key] = key
@@ -99,7 +122,14 @@ def _shown(name: str) -> Any:
 
 
 class FormattedTimesMixin:
-    """Times of an event as text, and averages over its calls. Source: torch.autograd.profiler_util.FormattedTimesMixin."""
+    """Times of an event as text, and averages over its calls.
+
+    Source: torch.autograd.profiler_util.FormattedTimesMixin.
+    Example:
+        >>> make = torch.autograd.profiler_util.FunctionEvent
+        >>> make(id=1, name="aten::mm", thread=1, start_us=0, end_us=5).cpu_time_str
+        '5.000us'
+    """
 
     cpu_time_total: Any
     device_time_total: Any

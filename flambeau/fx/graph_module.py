@@ -32,7 +32,7 @@ def _made(source: str, names: dict[str, Any]) -> dict[str, Any]:
     file = f"<eval_with_key>.{next(_numbers)}"
     scope = {**names, "__name__": __name__}
     linecache.cache[file] = (len(source), None, source.splitlines(keepends=True), file)
-    exec(compile(source, file, "exec"), scope)
+    exec(compile(source, file, "exec", dont_inherit=True), scope)  # annotations are values, as in a file of its own
     return scope
 
 

@@ -226,7 +226,7 @@ class Transformer(Interpreter):
             made = map_aggregate(result, lambda leaf: leaf.node if isinstance(leaf, Proxy) else leaf)
             output = self.new_graph.output(made)
             old = self.graph.output_node()
-            output.type, output.meta = old.type, dict(old.meta)
+            output.meta = dict(old.meta)
         return GraphModule(self.module, self.new_graph, type(self.module).__name__)
 
     def run(self, *args: Any, **kwargs: Any) -> Any:

@@ -94,7 +94,7 @@ def qualified_name(function: Callable[..., Any]) -> str:
     name = getattr(function, "__name__", "")
     if getattr(builtins, name, None) is function:
         return name
-    if getattr(library, name, None) is function:
+    if getattr(library, name, None) is function and getattr(function, "__module__", "") != "typing":
         return f"torch.{name}"
     if getattr(operator, name, None) is function:
         return f"_operator.{name}"
@@ -120,7 +120,7 @@ def type_repr(annotation: Any) -> str:
         name = str(annotation.__qualname__)
         if annotation.__module__ == "builtins":
             return name
-        if getattr(library, name, None) is annotation:
+        if getattr(library, name, None) is annotation and annotation.__module__ != "typing":
             return f"torch.{name}"
         return f"{annotation.__module__.replace(NAME, 'torch', 1)}.{name}"
     if annotation is ...:

@@ -56,7 +56,9 @@ def _normalized(signature: inspect.Signature, args: tuple[Any, ...], kwargs: dic
             positional += value
         elif parameter.kind is inspect.Parameter.VAR_KEYWORD:
             named.update(value)
-        elif not only_kwargs and i < len(args) and parameter.kind is not inspect.Parameter.KEYWORD_ONLY:
+        elif parameter.kind is inspect.Parameter.POSITIONAL_ONLY or (
+            not only_kwargs and i < len(args) and parameter.kind is not inspect.Parameter.KEYWORD_ONLY
+        ):
             positional.append(value)
         else:
             named[name] = value

@@ -196,5 +196,5 @@ def _joined(
                 values[by_name[each]] = whole.call_function(operator.getitem, (called, i))
     for node in m.graph.nodes:
         if node.op == "output":
-            whole.output(map_arg(node.args[0], values.__getitem__), node.type)
+            whole.output(map_arg(node.args[0], values.__getitem__))
     return GraphModule(members, whole)
