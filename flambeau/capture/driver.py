@@ -13,6 +13,7 @@ Arenas are made when there is no free one, so that any number of calls may be in
 from __future__ import annotations
 
 import struct
+import time
 import weakref
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -181,6 +182,7 @@ class Plan:
         outputs: the places of the results.
         updates: steps of optimizers, whose numbers are written before anything runs.
         again: what a call does where the plan no longer fits an optimizer.
+        marks: of a plan that runs each launch by itself, the moments after the steps of its last call.
     """
 
     def __init__(
@@ -193,27 +195,37 @@ class Plan:
         outputs: list[int],
         updates: Sequence[Any],
         again: Callable[[Sequence[np.ndarray]], list[np.ndarray]],
+        separately: bool = False,
     ):
         self.steps, self.places, self.given, self.fresh, self.outputs = steps, places, given, fresh, outputs
         self.arena_bytes, self.flag_bytes = sizes
         self.updates, self.again = updates, again
+        self.marks: list[float] = []
+        self.separately = separately
         self.header_of: dict[tuple[Memory, int], int] = {}
         self.segments: list[Segment] = []
         self.order: list[int | Step] = []  # numbers of segments, and steps between them
         pending: list[Launch] = []
         for step in [*steps, None]:
-            if step.__class__ is Launch:
+            if step.__class__ is Launch and not (separately and pending):
                 pending.append(step)
                 continue
             if pending or not self.segments:
                 self.order.append(len(self.segments))
                 self.segments.append(Segment(pending, self.header_of))
                 pending = []
-            if step is not None:
+            if step.__class__ is Launch:
+                pending.append(step)
+            elif step is not None:
                 self.order.append(step)
         self.free: list[Arena] = []
         plans.add(self)
         self.run: Callable[[Sequence[np.ndarray]], list[np.ndarray]] = self._generated()
+
+    def separate(self) -> Plan:
+        """The same plan with each launch by itself, to take times."""
+        sizes = self.arena_bytes, self.flag_bytes
+        return Plan(self.steps, self.places, sizes, self.given, self.fresh, self.outputs, self.updates, self.again, separately=True)
 
     def arena(self) -> Arena:
         """A free arena, or a new one; whoever has it puts it into ``free`` afterwards."""
@@ -226,7 +238,7 @@ class Plan:
     def _generated(self) -> Any:
         """``run``, written out for this plan: a call of a small graph is a few microseconds."""
         scope: dict[str, Any] = {"plan": self, "pool": pool, "copyto": np.copyto, "viewed": viewed, "free": self.free}
-        scope.update(replay_alone=replay_alone, is_alone=is_alone)
+        scope.update(replay_alone=replay_alone, is_alone=is_alone, mark=self.marks.append, clock=time.perf_counter)
         inputs, fresh = [f"x{i}" for i in range(self.given)], [f"y{i}" for i in range(len(self.fresh))]
         given = [*inputs, *fresh]
         scope["pack"] = struct.Struct(f"={len(given)}q").pack
@@ -239,6 +251,8 @@ class Plan:
             scope[f"new_{name}"] = maker_of(place)
             lines.append(f"{name} = new_{name}()")
         lines.append("replay = pool.replay")
+        if self.separately:
+            lines += ["plan.marks.clear()", "mark(clock())"]
         if any(segment.uses_blas for segment in self.segments):
             lines.append("products = replay if is_alone() else replay_alone")
         ids = f"pack({', '.join(f'id({name})' for name in given)})"
@@ -247,6 +261,8 @@ class Plan:
                 lines.append(f"{'products' if self.segments[step].uses_blas else 'replay'}(blocks[{step}], {ids if step == 0 else 'None'})")
             else:
                 lines += self._lines_of_step(number, step, given, scope)
+            if self.separately:
+                lines.append("mark(clock())")
         results = [self._name(index, given, scope) for index in self.outputs]
         lines += [f"if len(free) < {KEPT}: free.append(arena)", f"return [{', '.join(results)}]"]
         exec(compile("def run(arrays):\n    " + "\n    ".join(lines), "<flambeau: plan>", "exec"), scope)
