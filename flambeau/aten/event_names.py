@@ -24,10 +24,16 @@ F = "nn.functional"
 _KERNELS: dict[str, str] = {
     "convolution": "convolution _convolution",
     "_channel_sums": "sum",
+    "_exact_select": "select",
+    "_exact_slice": "slice",
+    "_reshaped_copy": "reshape clone",
+    "_to_copy": "to _to_copy",
     "_convolution_weight": "convolution_backward",
     "_sum_to_size": "sum",
     "_to_device": "_to_copy",
+    "norm": "linalg_vector_norm",
     "tensor": "lift_fresh",
+    "unique": "_unique2",
     "Tensor.cpu": "to",
     "Tensor.cuda": "to",
     "Tensor.type": "to",
@@ -40,6 +46,8 @@ _KERNELS: dict[str, str] = {
     f"{F}.fold": "col2im",
     f"{F}.grid_sample": "grid_sampler",
     f"{F}.logsigmoid": "log_sigmoid",
+    f"{F}.nll_loss": "nll_loss_nd",
+    f"{F}.unfold": "im2col",
     **{f"{F}._max_pool{rank}d": f"max_pool{rank}d_with_indices" for rank in (1, 2, 3)},
     **{f"{F}._max_pool{rank}d_with_places": f"max_pool{rank}d_with_indices" for rank in (1, 2, 3)},
     **{f"{F}.adaptive_max_pool{rank}d_with_indices": f"adaptive_max_pool{rank}d" for rank in (1, 2, 3)},
@@ -179,6 +187,7 @@ def _flat(input: Any) -> Any:
 
 
 _ARRANGED: dict[tuple[str, str], Callable[..., list[Any]]] = {
+    ("_to_copy", "aten::to"): lambda input, dtype=None, *rest: [input, dtype, False, False, None],
     (f"{F}.linear", "aten::addmm"): lambda input, weight, bias, *rest: [bias, _flat(input), _turned(weight), 1, 1],
     (f"{F}.linear", "aten::matmul"): lambda input, weight, *rest: [input, _turned(weight)],
     (f"{F}.linear", "aten::mm"): lambda input, weight, *rest: [_flat(input), _turned(weight)],

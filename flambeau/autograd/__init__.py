@@ -20,4 +20,6 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
+    if name in ("DeviceType", "ProfilerActivity", "kineto_available"):
+        return getattr(_late.from_above("profiler"), name)
     return _late.submodule(__name__, name, ("profiler", "profiler_util"))

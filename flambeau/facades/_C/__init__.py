@@ -89,3 +89,7 @@ globals().update(
         "_C", "_jit_pass_inline", "Block Graph Node PyTorchFileReader PyTorchFileWriter ScriptFunction ScriptModule Type Value"
     )
 )
+
+
+def __getattr__(name: str) -> Any:
+    return _late.submodule(__name__, name, ("_profiler",))
