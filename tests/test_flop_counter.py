@@ -152,3 +152,8 @@ def test_contexts_serve_one_backward_pass() -> None:
         loss.backward()
     with pytest.raises(TypeError, match="policy_fn_or_list"):
         create_selective_checkpoint_contexts(3)
+
+
+def test_nothing_is_counted_before_a_block():
+    counter = flambeau.utils.flop_counter.FlopCounterMode(display=False)
+    assert counter.get_total_flops() == 0

@@ -233,7 +233,9 @@ def test_functions_of_programs_and_what_raises():
         def backward(ctx: Any, grad: Any) -> Any:
             raise ValueError("in backward")
 
+    assert not autograd._is_profiler_enabled and not flambeau.autograd._profiler_enabled()
     with autograd.profile() as found:
+        assert autograd._is_profiler_enabled and flambeau.autograd._profiler_enabled()
         y = Twice.apply(flambeau.ones(2, requires_grad=True))
         with pytest.raises(ValueError, match="in backward"):
             y.sum().backward()
@@ -356,6 +358,21 @@ def test_modes_and_transforms_under_a_profile():
         with flambeau.autocast("cpu"):
             nn.functional.linear(flambeau.ones(2, 3), flambeau.ones(4, 3))
     assert {"aten::sin", "SinBackward0", "aten::cos", "aten::linear"} <= set(names(found.function_events))
+
+
+def test_compiled_programs_are_one_range():
+    @flambeau.compile
+    def step(x: Any) -> Any:
+        return (x.sin() * 2 + x.exp()).sum()
+
+    x = flambeau.ones(3, requires_grad=True)
+    for _ in range(3):
+        step(x)
+    with autograd.profile() as found:
+        step(x).backward()
+    roots = [event.name for event in found.function_events if event.cpu_parent is None]
+    assert roots[0].startswith("Torch-Compiled Region: ") and roots[0].endswith("step")
+    assert roots[1:2] == ["autograd::engine::evaluate_function: CompiledFunctionBackward"]
 
 
 def test_the_disabled_profile():

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ..core import late as _late
+from ..core.profiling import is_profiled as _profiler_enabled  # noqa: F401 - by PyTorch's name
 from . import forward_ad, functional, graph
 from .anomaly import detect_anomaly, set_detect_anomaly
 from .api import backward, grad

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Any, NoReturn
 
 from ..core.late import from_above
-from ..core.profiling import RANGE, Recorder, profiled, recording
+from ..core.profiling import RANGE, Recorder, is_profiled, profiled, recording
 from .profiler_trace import function_events, write_trace
 from .profiler_util import EventList, FunctionEvent, FunctionEventAvg, MemRecordsAcc
 
@@ -432,3 +432,9 @@ class KinetoStepTracker:
     def current_step(cls) -> int:
         """The greatest of the counters. Source: torch.autograd.profiler.KinetoStepTracker.current_step."""
         return cls._current_step
+
+
+def __getattr__(name: str) -> Any:
+    if name == "_is_profiler_enabled":  # which programs read as a variable
+        return is_profiled()
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

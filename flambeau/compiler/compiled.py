@@ -7,7 +7,8 @@ import weakref
 from collections.abc import Callable
 from typing import Any
 
-from ..core.state import active, autocasting, in_mode, thread
+from ..core.profiling import profiled
+from ..core.state import active, autocasting, is_intercepted, profiling, thread
 from . import logs
 from .programs import MISSED, Program, lowered, record
 
@@ -87,7 +88,8 @@ class Compiled:
 
     def __call__(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Call the function."""
-        if (active and in_mode()) or (autocasting and thread.autocast is not None) or self.gave_up is not None or settings.is_disabled:
+        is_modified = (active and is_intercepted()) or (autocasting and thread.autocast is not None)
+        if is_modified or self.gave_up is not None or settings.is_disabled:
             return self.function(*args, **kwargs)
         for i, program in enumerate(self.programs):
             given = program.fits(args, kwargs)
@@ -97,7 +99,11 @@ class Compiled:
                 self.programs = [program, *[other for other in self.programs if other is not program]]
             if program.failure is not None:
                 return self.function(*args, **kwargs)
-            result = program.run(given, args, kwargs)
+            if profiling:
+                with profiled(f"Torch-Compiled Region: {self.label}"):
+                    result = program.run(given, args, kwargs)
+            else:
+                result = program.run(given, args, kwargs)
             return result if result is not MISSED else self._record(args, kwargs, program)
         return self._record(args, kwargs, None)
 

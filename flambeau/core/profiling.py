@@ -245,6 +245,11 @@ def current() -> Recorder | None:
     return found
 
 
+def is_profiled() -> bool:
+    """Whether a profile is taken of this thread."""
+    return bool(profiling) and current() is not None
+
+
 class profiled:
     """Inside this ``with`` block a range is open in the profile of this thread, where there is one.
 

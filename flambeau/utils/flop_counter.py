@@ -187,7 +187,7 @@ class FlopCounterMode:
 
     def __init__(self, mods: Any = None, depth: int = 2, display: bool = True, custom_mapping: dict[Any, Any] | None = None) -> None:
         self.depth, self.display = depth, display
-        self.flop_counts: dict[str, dict[Any, int]] = {}
+        self.flop_counts: dict[str, dict[Any, int]] = {"Global": {}}
         custom = {kernel: f if getattr(f, "_get_raw", False) else shape_wrapper(f) for kernel, f in (custom_mapping or {}).items()}
         self.flop_registry = {**flop_registry, **custom}
         self._inside: list[str] = []
