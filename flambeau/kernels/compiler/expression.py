@@ -54,7 +54,19 @@ class Program(NamedTuple):
         return any(isinstance(instruction[0], Program) or instruction[0] in _HEAVY for instruction in self.instructions)
 
 
-class _Writer:
+class Gather(NamedTuple):
+    """Name of an instruction: an element of one of the arrays that a program looks into; its operands are the indices, one per dimension.
+
+    Attributes:
+        number: the array's place among them.
+        wraps: whether an index may be negative, which then counts from the end.
+    """
+
+    number: int
+    wraps: bool
+
+
+class Writer:
     """The program being written; equal instructions are written once."""
 
     def __init__(self) -> None:
@@ -85,7 +97,7 @@ class Symbol:
     strides = (8,)
     __array_priority__ = 1000.0
 
-    def __init__(self, writer: _Writer, number: int, dtype: Any):
+    def __init__(self, writer: Writer, number: int, dtype: Any):
         self.writer, self.number, self.dtype = writer, number, np.dtype(dtype)
 
     # -- NumPy's functions ------------------------------------------------------------------------------------------------
@@ -264,7 +276,7 @@ def trace(function: Callable[..., Any], arguments: list[Any], dtypes: list[np.dt
     Raises:
         Untraceable: it has none.
     """
-    writer = _Writer()
+    writer = Writer()
     values, count = list(arguments), 0
     for i, dtype in enumerate(dtypes):
         if dtype is not None:
@@ -295,8 +307,8 @@ def needed(program: Program) -> Program:
 
 
 # -- lowering -----------------------------------------------------------------------------------------------------------------------
-def lower(k: Builder, program: Program, inputs: list[Value]) -> list[Value]:
-    """Write a program's instructions; the results' values."""
+def lower(k: Builder, program: Program, inputs: list[Value], read: Callable[[Gather, list[Value]], Value] | None = None) -> list[Value]:
+    """Write a program's instructions; the results' values. ``read`` writes those that look into arrays."""
     values: list[Value] = []
     for name, element, *rest in program.instructions:
         if name == "input":
@@ -305,6 +317,8 @@ def lower(k: Builder, program: Program, inputs: list[Value]) -> list[Value]:
             values.append(k.const(rest[0], element))
         elif name == "cast":
             values.append(k.cast(values[rest[0]], element))
+        elif isinstance(name, Gather) and read is not None:
+            values.append(read(name, [values[i] for i in rest]))
         elif isinstance(name, Program):
             values.append(_repeated(k, name, *[values[i] for i in rest]))
         else:

@@ -1,15 +1,399 @@
-"""``torch.nn.attention.flex_attention``: attention with scores and masks given as functions, which is not implemented yet."""
+"""``torch.nn.attention.flex_attention``: attention with scores and masks given as functions of one score.
+
+A call goes one of two ways. Where the functions can be written as programs, a native kernel runs them between its two products, on tiles that
+the mask does not leave out, and no matrix of scores is in memory (``_score_programs.py``, ``kernels/families/flexible_attention.py``).
+Otherwise they are mapped over all scores, rows of blocks at a time, with what lies between the first and last block that a row looks at.
+"""
 
 from __future__ import annotations
 
-from ...facades import unsupported
+import math
+from collections.abc import Callable
+from typing import Any, NamedTuple, NotRequired, TypedDict
 
-_DEFAULT_SPARSE_BLOCK_SIZE = 128
+import numpy as np
 
-globals().update(
-    unsupported.names(
-        "nn.attention.flex_attention",
-        "and_masks create_block_mask create_mask create_nested_block_mask flex_attention noop_mask or_masks",
-        "AuxOutput AuxRequest BlockMask",
-    )
+from ... import ops
+from ...autograd import enable_grad
+from ...autograd.api import grad
+from ...autograd.function import Function
+from ...core import dtype as dtypes
+from ...core.arrays.native import call_native, switch
+from ...core.state import active, grad_enabled, in_mode, thread
+from ...core.tensor import Parameter, Tensor, wrap
+from ._block_mask import (
+    _DEFAULT_SPARSE_BLOCK_SIZE as _DEFAULT_SPARSE_BLOCK_SIZE,
+    _LARGE_SPARSE_BLOCK_SIZE as _LARGE_SPARSE_BLOCK_SIZE,
+    BlockMask,
+    _create_empty_block_mask as _create_empty_block_mask,
+    and_masks,
+    create_block_mask,
+    create_mask,
+    noop_mask,
+    or_masks,
+    over_places,
 )
+
+__all__ = [
+    "AuxOutput", "AuxRequest", "BlockMask", "FlexKernelOptions", "and_masks", "create_block_mask", "create_mask", "flex_attention", "noop_mask",
+    "or_masks",
+]  # fmt: skip
+
+_WHOLE = 1 << 22  # scores that are made at once, without a look at blocks
+
+
+class AuxRequest(NamedTuple):
+    """What ``flex_attention`` returns beside its result.
+
+    Attributes:
+        lse: the logarithms of sums of exponentials of scores. max_scores: the largest scores; kernels of GPUs have them.
+    Source: torch.nn.attention.flex_attention.AuxRequest.
+    Example:
+        >>> nn.attention.flex_attention.AuxRequest(lse=True)
+        AuxRequest(lse=True, max_scores=False)
+    """
+
+    lse: bool = False
+    max_scores: bool = False
+
+
+class AuxOutput(NamedTuple):
+    """What ``flex_attention`` returned beside its result; None where it was not asked for.
+
+    Attributes:
+        lse, max_scores: ``(B, H, L)``.
+    Source: torch.nn.attention.flex_attention.AuxOutput.
+    Example:
+        >>> nn.attention.flex_attention.AuxOutput()
+        AuxOutput(lse=None, max_scores=None)
+    """
+
+    lse: Tensor | None = None
+    max_scores: Tensor | None = None
+
+
+class FlexKernelOptions(TypedDict, total=False):
+    """Sizes and choices of kernels of GPUs; here, as in PyTorch on CPUs, nothing follows from them.
+
+    Source: torch.nn.attention.flex_attention.FlexKernelOptions.
+    Example:
+        >>> nn.attention.flex_attention.FlexKernelOptions(BLOCK_M=64)
+        {'BLOCK_M': 64}
+    """
+
+    num_warps: NotRequired[int]
+    num_stages: NotRequired[int]
+    BLOCK_M: NotRequired[int]
+    BLOCK_N: NotRequired[int]
+    BLOCK_M1: NotRequired[int]
+    BLOCK_N1: NotRequired[int]
+    BLOCK_M2: NotRequired[int]
+    BLOCK_N2: NotRequired[int]
+    PRESCALE_QK: NotRequired[bool]
+    ROWS_GUARANTEED_SAFE: NotRequired[bool]
+    BLOCKS_ARE_CONTIGUOUS: NotRequired[bool]
+    WRITE_DQ: NotRequired[bool]
+    FORCE_USE_FLEX_ATTENTION: NotRequired[bool]
+    USE_TMA: NotRequired[bool]
+    kpack: NotRequired[int]
+    matrix_instr_nonkdim: NotRequired[int]
+    waves_per_eu: NotRequired[int]
+    BACKEND: NotRequired[str]
+
+
+# -- the way of tensors ----------------------------------------------------------------------------------------------------------------
+class _Call(NamedTuple):
+    """What is done to the scores of one call."""
+
+    score_mod: Callable[..., Any] | None
+    block_mask: BlockMask | None
+    states: np.ndarray | None  # of the mask's blocks, where it has more than one
+    scale: float
+
+
+def _rows(call: _Call, shape: tuple[int, ...]) -> list[tuple[range, range]]:
+    """Queries to take together, and the keys between the first and last that any of them looks at."""
+    batches, heads, length, keys = shape
+    if call.states is None or call.block_mask is None or batches * heads * length * keys <= _WHOLE:
+        return [(range(length), range(keys))]
+    high, wide = call.block_mask.BLOCK_SIZE
+    found = []
+    for number, row in enumerate(call.states.any((0, 1))):
+        listed = np.flatnonzero(row)
+        span = range(int(listed[0]) * wide, min(int(listed[-1] + 1) * wide, keys)) if listed.size else range(0)
+        found.append((range(number * high, min((number + 1) * high, length)), span))
+    return found
+
+
+def _seen(call: _Call, places: list[Tensor], rows: range, columns: range) -> Tensor | None:
+    """Which scores of these rows and columns count; None where all do."""
+    mask = call.block_mask
+    if mask is None:
+        return None
+    seen = None if mask.mask_mod is noop_mask else over_places(mask.mask_mod, False)(*places)
+    if call.states is None:
+        return seen
+    high, wide = mask.BLOCK_SIZE
+    states = call.states[:, :, rows.start // high : (rows.stop - 1) // high + 1, columns.start // wide : (columns.stop - 1) // wide + 1]
+    spread = states.repeat(min(high, rows.stop), 2).repeat(min(wide, columns.stop), 3)
+    state = ops.from_numpy(np.ascontiguousarray(spread[:, :, : len(rows), : len(columns)])).to(places[0].device)
+    whole, some = state == 2, state == 1
+    return whole | (some if seen is None else some & seen)
+
+
+def _attended(query: Tensor, key: Tensor, value: Tensor, call: _Call) -> tuple[Tensor, Tensor]:
+    """The result, and the logarithms of sums of exponentials: minus infinity of a query that sees nothing."""
+    shape = (query.size(0), query.size(1), query.size(2), key.size(2))
+    parts = [_attended_rows(query, key, value, call, rows, columns) for rows, columns in _rows(call, shape)]
+    if len(parts) == 1:
+        return parts[0]
+    outs, log_sums = zip(*parts, strict=True)
+    return ops.cat(list(outs), 2), ops.cat(list(log_sums), 2)
+
+
+def _attended_rows(query: Tensor, key: Tensor, value: Tensor, call: _Call, rows: range, columns: range) -> tuple[Tensor, Tensor]:
+    """The same of some queries, which look at some keys."""
+    dtype = dtypes.float64 if query.dtype is dtypes.float64 else dtypes.float32
+    query, key, value = query[:, :, rows.start : rows.stop], *(each[:, :, columns.start : columns.stop] for each in (key, value))
+    scores = query.matmul(key.mT).to(dtype) * call.scale
+    batches, heads = scores.shape[:2]
+    spans = [range(batches), range(heads), rows, columns]
+    if not scores.numel():
+        return query.matmul(key.mT).matmul(value), scores.new_full(scores.shape[:3], -math.inf)
+    places = [ops.arange(span.start, span.stop, device=query.device) for span in spans]
+    if call.score_mod is not None:
+        scores = over_places(call.score_mod, True)(scores, *places)
+    seen = _seen(call, places, rows, columns)
+    if seen is not None:
+        scores = ops.where(seen, scores, -math.inf)
+    nothing = (scores == -math.inf).all(-1, keepdim=True)
+    log_sums = scores.masked_fill(nothing, 0.0).logsumexp(-1).masked_fill(nothing[..., 0], -math.inf)
+    weights = scores.masked_fill(nothing, 0.0).softmax(-1).masked_fill(nothing, 0.0)
+    return weights.to(query.dtype).matmul(value.to(query.dtype)), log_sums
+
+
+# -- the way of kernels ----------------------------------------------------------------------------------------------------------------
+class _Fused(Function):
+    """A call whose programs are known: ``call`` is for tensors, where derivatives of gradients are asked for, ``scored`` for kernels."""
+
+    @staticmethod
+    def forward(ctx: Any, query: Tensor, key: Tensor, value: Tensor, call: _Call, scored: Any) -> Any:
+        ctx.set_materialize_grads(False)
+        arrays = [tensor._array for tensor in (query, key, value)]
+        out, log_sums = _run("nn.attention.flex_attention", (*arrays, scored, call.scale), scored)
+        result, sums = wrap(out), wrap(log_sums)
+        ctx.save_for_backward(query, key, value, result, sums)
+        ctx.call, ctx.scored = call, scored
+        return result, sums
+
+    @staticmethod
+    def backward(ctx: Any, of_out: Any, of_sums: Any) -> Any:
+        query, key, value, out, sums = ctx.saved_tensors
+        if of_sums is not None or grad_enabled() or of_out is None:
+            return (*_by_tensors(ctx.call, (query, key, value), of_out, of_sums), None, None)
+        arrays = [tensor._array for tensor in (of_out, query, key, value, out, sums)]
+        made = _run("nn.attention.flex_attention_backward", (*arrays, ctx.scored, ctx.call.scale), ctx.scored)
+        return (*[_summed(wrap(array), tensor) for array, tensor in zip(made, (query, key, value), strict=True)], None, None)
+
+
+def _summed(gradient: Tensor, tensor: Tensor) -> Tensor:
+    """A gradient in a shape that operands are broadcast to, for one of them."""
+    return gradient.sum_to_size(tensor.shape) if gradient.shape != tensor.shape else gradient
+
+
+def _by_tensors(call: _Call, operands: tuple[Tensor, ...], of_out: Any, of_sums: Any) -> tuple[Any, ...]:
+    """Gradients that can be differentiated again, or that go through the logarithms, too."""
+    with enable_grad():
+        given = operands if grad_enabled() else tuple([tensor.detach().requires_grad_() for tensor in operands])
+        flat = [tensor.flatten(1, -3) if tensor.dim() == 5 else tensor for tensor in _expanded(given)]
+        out, sums = _attended(flat[0], flat[1], flat[2], call)
+        pairs = [(out, of_out), (sums, of_sums)]
+        outputs, grads = zip(*[(each, of.reshape(each.shape)) for each, of in pairs if of is not None], strict=True)
+        return grad(list(outputs), list(given), list(grads), create_graph=True, allow_unused=True)
+
+
+def _expanded(operands: tuple[Tensor, ...]) -> list[Tensor]:
+    lead = np.broadcast_shapes(*[tuple(tensor.shape[:-2]) for tensor in operands])
+    return [tensor.expand(*lead, *tensor.shape[-2:]) for tensor in operands]
+
+
+def _run(name: str, arguments: tuple[Any, ...], scored: Any) -> Any:
+    """A native kernel's results, told to a recorder if there is one."""
+    recorder = thread.recorder
+    if recorder is None:
+        return call_native(name, *arguments)
+    *arrays, _, scale = arguments
+    with recorder.paused():
+        made = call_native(name, *arguments)
+
+    def again(*given: Any) -> Any:
+        operands, captured = given[: len(arrays)], given[len(arrays) :]
+        return call_native(name, *operands, scored._replace(captured=tuple(captured)), scale)
+
+    recorder.call(again, (*arrays, *scored.captured), made)
+    return made
+
+
+def _scored(query: Tensor, key: Tensor, value: Tensor, call: _Call) -> Any:
+    """The call's programs; None where tensors have to do it."""
+    operands = (query, key, value)
+    if not switch.on or query.dtype not in (dtypes.float32, dtypes.float64) or (active and in_mode() and thread.recorder is None):
+        return None
+    for tensor in operands:
+        array = tensor._array
+        if tensor.__class__ not in (Tensor, Parameter) or array.__class__ is not np.ndarray or tensor.dtype is not query.dtype:
+            return None
+        if not array.size or tensor._has_tangent:
+            return None
+    from ...kernels.families.flexible_attention import Blocks
+    from ._score_programs import scored_call
+
+    mask, blocks = call.block_mask, None
+    mask_mod = None if mask is None or mask.mask_mod is noop_mask else mask.mask_mod
+    if mask is not None and call.states is not None:
+        blocks = Blocks(call.states, (mask.BLOCK_SIZE[0], mask.BLOCK_SIZE[1]))
+    needs = grad_enabled() and any(tensor.requires_grad for tensor in operands)
+    sizes = (query.size(0), query.size(1), query.size(2), key.size(2))
+    return scored_call(call.score_mod, mask_mod, blocks, query._array.dtype, sizes, needs)
+
+
+def _fused(query: Tensor, key: Tensor, value: Tensor, call: _Call) -> tuple[Tensor, Tensor] | None:
+    """The result and the logarithms by kernels; None where there are none for it."""
+    halves = query.dtype in dtypes.REDUCED and query.dtype is key.dtype is value.dtype
+    wide = tuple([tensor.float() if halves else tensor for tensor in (query, key, value)])
+    scored = _scored(*wide, call)
+    if scored is None:
+        return None
+    heads, shared = query.size(1), key.size(1)
+    if heads != shared:  # heads of queries that share keys
+        wide = wide[0].unflatten(1, (shared, heads // shared)), wide[1].unsqueeze(2), wide[2].unsqueeze(2)
+    out, sums = _Fused.apply(*wide, call, scored)
+    out, sums = (out.flatten(1, 2), sums.flatten(1, 2)) if heads != shared else (out, sums)
+    return out.to(query.dtype), ops.where(sums == math.inf, -math.inf, sums)
+
+
+# -- checks ----------------------------------------------------------------------------------------------------------------------------
+def _check(query: Any, key: Any, value: Any, enable_gqa: bool) -> None:
+    if not query.device.type == key.device.type == value.device.type:
+        raise ValueError(
+            "Expected query, key, and value to have the same device type, but got query.device: "
+            f"{query.device}, key.device: {key.device}, and value.device: {value.device} instead."
+        )
+    if query.dim() != 4 or key.dim() != 4 or value.dim() != 4:
+        raise NotImplementedError("NYI: query, key, and value must be 4D tensors")
+    heads, shared = query.size(-3), key.size(-3)
+    if not enable_gqa and heads != shared:
+        raise ValueError(
+            f"Expect query and key/value to have the same number of heads but got Hq={heads} and Hkv={shared}. "
+            "Try setting enable_gqa=True for GQA."
+        )
+    if enable_gqa and heads % shared:
+        raise ValueError(f"Expect number of query heads to be a multiple of kv heads for GQA but got Hq={heads} and Hkv={shared}.")
+    if query.size(-1) != key.size(-1):
+        raise ValueError(
+            f"Expect query and key/value to have the same embedding dimension but got E={query.size(-1)} and E={key.size(-1)}."
+        )
+
+
+def _check_batches(query: Any, key: Any, block_mask: Any) -> None:
+    batches, shared = query.size(0), key.size(0)
+    if batches == shared:
+        return
+    if block_mask is None:
+        raise ValueError(
+            "Expect query and key/value to have the same batch size, or non-none block_mask, but got block_mask=None, "
+            f"Bq={batches}, and Bkv={shared}."
+        )
+    if block_mask.kv_num_blocks.size(0) != batches:
+        raise ValueError(
+            "Expect query and key/value to have the same batch size, or block_mask and query to have the same batch size, "
+            f"but got Bq={batches}, Bkv={shared}, B_block_mask={block_mask.kv_num_blocks.size(0)}."
+        )
+
+
+def _check_mask(block_mask: BlockMask, length: int, keys: int) -> None:
+    rows, columns = block_mask.shape[-2:]
+    start = f"block_mask was created for block_mask.shape={block_mask.shape} but got q_len={length} and kv_len={keys}. "
+    if length > rows or keys > columns:
+        raise ValueError(
+            f"{start}As the block mask was created for a smaller length than you're using it for, you likely need to create a new block mask."
+        )
+    if length < rows or keys < columns:
+        raise ValueError(
+            f"{start}As the block mask was created for a larger length than you're using it for, you can either 1. create a new block mask "
+            "with the correct length, or 2. 'adjust' the existing block mask to the correct length by calling block_mask._adjust(q_len, "
+            "kv_len). This essentially 'crops' the block mask to the upper left corner, which does not work for all mask_mods!"
+        )
+
+
+def _states_of(block_mask: BlockMask | None, batches: int, heads: int) -> np.ndarray | None:
+    """States of a mask's blocks; None for a mask of one block, as there is where none is given."""
+    if block_mask is None or block_mask.BLOCK_SIZE[0] >= _LARGE_SPARSE_BLOCK_SIZE:
+        return None
+    return block_mask.states()[:batches, :heads]
+
+
+def flex_attention(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    score_mod: Callable[..., Any] | None = None,
+    block_mask: BlockMask | None = None,
+    scale: float | None = None,
+    enable_gqa: bool = False,
+    return_lse: bool = False,
+    kernel_options: FlexKernelOptions | None = None,
+    *,
+    return_aux: AuxRequest | None = None,
+) -> Any:
+    """Attention whose scores a function changes, and whose mask is one by blocks.
+
+    Args:
+        query: ``(B, Hq, L, E)``.
+        key: ``(B, Hkv, S, E)``.
+        value: ``(B, Hkv, S, Ev)``.
+        score_mod: of a score and the numbers of its batch, head, query and key, all 0-d tensors, the score that counts. It may use tensors from
+            elsewhere, which get gradients, too.
+        block_mask: of ``create_block_mask``; blocks that it leaves out are not computed.
+        scale: factor of the scores before ``score_mod``; ``1 / sqrt(E)`` when None.
+        enable_gqa: let heads of ``query`` share those of ``key`` and ``value``, whose number divides its own.
+        return_lse: as ``return_aux=AuxRequest(lse=True)``, the logarithms as they are; deprecated.
+        kernel_options: sizes for kernels of GPUs; nothing follows from them.
+        return_aux: what to return beside.
+    Returns:
+        ``(B, Hq, L, Ev)``, zeros for a query that sees nothing; with ``return_aux`` an ``AuxOutput`` behind it, whose ``lse`` is
+        ``(B, Hq, L)``, minus infinity for such a query.
+    Raises:
+        ValueError: shapes that do not fit, also those of the mask; both ``return_lse`` and ``return_aux``.
+        NotImplementedError: operands without four dimensions; ``max_scores``.
+    Gradient: for query, key, value and what ``score_mod`` uses.
+    Source: torch.nn.attention.flex_attention.flex_attention. Dong et al. 2024.
+    Example:
+        >>> query, key, value = torch.zeros(1, 2, 3, 4), torch.zeros(1, 2, 3, 4), torch.eye(3).expand(1, 2, 3, 3)
+        >>> nearest = lambda score, b, h, q, kv: score - (q - kv).abs() * (h + 1)
+        >>> nn.attention.flex_attention.flex_attention(query, key, value, nearest)[0, :, 0]
+        tensor([[0.6652, 0.2447, 0.0900],
+                [0.8668, 0.1173, 0.0159]])
+    """
+    _check(query, key, value, enable_gqa)
+    _check_batches(query, key, block_mask)
+    if return_lse and return_aux is not None:
+        raise ValueError(
+            "Cannot specify both return_lse and return_aux. return_lse is deprecated, please use return_aux=AuxRequest(lse=True) instead."
+        )
+    if return_aux is not None and return_aux.max_scores:
+        raise NotImplementedError("Returning max scores is not supported on CPU/MPS.")
+    if block_mask is not None and block_mask.BLOCK_SIZE[0] < _LARGE_SPARSE_BLOCK_SIZE:
+        _check_mask(block_mask, query.size(2), key.size(2))
+    scale = 1.0 / math.sqrt(query.size(-1)) if scale is None else scale
+    call = _Call(score_mod, block_mask, _states_of(block_mask, query.size(0), query.size(1)), float(scale))
+    made = _fused(query, key, value, call)
+    if made is None:
+        groups = query.size(1) // key.size(1)
+        if groups > 1:
+            key, value = (tensor.repeat_interleave(groups, 1) for tensor in (key, value))
+        made = _attended(query, key, value, call)
+    out, log_sums = made
+    if return_lse:
+        return out, log_sums
+    return out if return_aux is None else (out, AuxOutput(log_sums if return_aux.lse else None))
