@@ -181,7 +181,7 @@ def _fast_where(condition: np.ndarray, a: Any, b: np.ndarray) -> np.ndarray | No
 )
 def where_select(condition: Tensor, input: Tensor | Number, other: Tensor | Number) -> Tensor:
     """``input`` where ``condition`` holds, ``other`` elsewhere; promotion was done by ``where``."""
-    dtype = (input if isinstance(input, np.ndarray) else other).dtype  # the other one may be a plain number
+    dtype = (input if hasattr(input, "dtype") else other).dtype  # the other one may be a plain number
     return np.where(condition, input, other).astype(dtype, copy=False)
 
 

@@ -219,7 +219,7 @@ class _Forward:
         for start, stop, span in groups:
 
             def power(j: Value, *totals: Value, span: range = span) -> list[Value]:
-                values = [exp(k, s - base[v]) for v, s in zip(span, t.line(self.scores, j, span), strict=True)]
+                values = [self.share(s - base[v]) for v, s in zip(span, t.line(self.scores, j, span), strict=True)]
                 t.put(values, self.scores, j, span)
                 return [total + value_of for total, value_of in zip(totals, values, strict=True)]
 
@@ -228,6 +228,10 @@ class _Forward:
                 sums[v] = value_of
         _add_products(t, value, self.a.by_value, self.scores, self.total, self.a.out_depth, groups, shrink)
         return [*top, *sums]
+
+    def share(self, distance: Value) -> Value:
+        """The exponential of how far a score is below the maximum."""
+        return exp(self.k, distance)
 
     def _scores(
         self, key: Value, lines: tuple[Value, Value], span: range, top: list[Value], mask: Mask | None, on_diagonal: bool

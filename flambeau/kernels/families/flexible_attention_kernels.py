@@ -27,6 +27,13 @@ from .microkernel import borrow, give_back
 from .tiles import Tiles, aligned, by_rows
 
 _LOWEST = float("-inf")
+# Shares below these powers of e would make subnormal products, each of which costs as much as a hundred others; biases by distance give many.
+_LEAST = {"f32": -80.0, "f64": -700.0}
+
+
+def _share(k: Builder, distance: Value) -> Value:
+    """The exponential, 0 where it is too small to be seen beside others."""
+    return k.select(distance < _LEAST[distance.element], 0.0, exp(k, distance))
 
 
 class Scored(NamedTuple):
@@ -207,6 +214,9 @@ class _ScoredForward(_Forward):
         self.scores_of, t = scores_of, self.t
         self.columns = [_lanes_from(t, first, v, self.a.length) for v in t.every]
 
+    def share(self, distance: Value) -> Value:
+        return _share(self.k, distance)
+
     def _scores(
         self, key: Value, lines: tuple[Value, Value], span: range, top: list[Value], mask: Any, on_diagonal: bool
     ) -> tuple[Value, ...]:
@@ -287,7 +297,7 @@ class _ScoredBackward(_Backward):
             for v, score in zip(span, t.line(self.p, i, span), strict=True):
                 one = range(v, v + 1)
                 changed = self.scores_of.changed(score, at + i, self.columns[v], mask)
-                t.put([exp(k, changed - log_sum)], self.p, i, one)
+                t.put([_share(k, changed - log_sum)], self.p, i, one)
                 if self.scores_of.scored.slope is not None:
                     slope = self.scores_of.slope(score, at + i, self.columns[v])
                     t.put([k.select(changed.eq(_LOWEST), 0.0, slope)], self.factors, i, one)

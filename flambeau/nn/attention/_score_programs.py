@@ -21,7 +21,6 @@ from typing import Any
 import numpy as np
 
 from ...capture.graph import Node, Value
-from ...capture.memory import root_of
 from ...capture.recorder import Recorder
 from ...core.arrays.kinds import call_kernel
 from ...core.calls.casting import number_array
@@ -100,6 +99,7 @@ class _Translation:
             raise Untraceable(recorder.failure or "Python looks at values")
         if grad_enabled() and any(tensor.requires_grad for tensor in recorder.outside.values()):
             raise Untraceable("what is captured needs a gradient")
+        self.bases: dict[Value, Value] = {}  # of views, what they show a part of
         self.symbols: dict[Value, Symbol] = dict(zip(recorder.inputs, symbols, strict=True))
         values = [None if result is None else recorder.value(result._array) for result in results]
         for node in recorder.nodes:
@@ -112,8 +112,11 @@ class _Translation:
     def _note(self, node: Node) -> None:
         if node.kind == "view":
             base = node.args[0]
+            self.bases[node.outs[0]] = self.bases.get(base, base)
             if base in self.symbols and node.outs[0].size == 1 and base.dtype == node.outs[0].dtype:
                 self.symbols[node.outs[0]] = self.symbols[base]
+            elif base in self.symbols:
+                raise Untraceable("a view of a score")
             return  # of what is captured: its array is another one
         if node.kind != "op" or len(node.outs) != 1:
             raise Untraceable(node.label)
@@ -154,8 +157,7 @@ class _Translation:
         array = self.recorder.sample(value)
         if array.size != 1:
             raise Untraceable("more than one element")
-        base = self.recorder.value(root_of(array))
-        if base.fixed:
+        if self.bases.get(value, value).fixed:
             number = array.astype(array.dtype).item()
             made = Symbol(self.writer, self.writer.add("constant", _register(array.dtype), number, repr(number)), array.dtype)
         else:
