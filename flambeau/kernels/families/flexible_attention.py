@@ -133,6 +133,14 @@ def _states(call: ScoredCall, lead: tuple[int, ...], shape: tuple[int, int], til
     return (np.ascontiguousarray(states),)
 
 
+def _in_order_of(query: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
+    """A new array whose dimensions are in memory as those of the query, its rows of neighbours."""
+    steps = query.strides
+    order = sorted(range(query.ndim - 1), key=lambda dim: (-steps[dim], dim)) if len(shape) == query.ndim else range(len(shape) - 1)
+    order = [*order, len(shape) - 1]
+    return empty(tuple([shape[dim] for dim in order]), query.dtype).transpose([order.index(dim) for dim in range(len(shape))])
+
+
 def _extra(call: ScoredCall, states: Sequence[np.ndarray]) -> dict[str, np.ndarray]:
     return ({"states": states[0]} if states else {}) | ({"captured": call.words()} if call.captured else {})
 
@@ -146,7 +154,7 @@ def flex_attention(
         return None
     lead = np.broadcast_shapes(*[operand.shape[:-2] for operand in operands])
     length, keys, dtype = query.shape[-2], key.shape[-2], query.dtype
-    out = empty((*lead, length, value.shape[-1]), dtype)
+    out = _in_order_of(query, (*lead, length, value.shape[-1]))
     log_sums = empty(out.shape[:-1], dtype)
     states = _states(call, lead, (length, keys), tile_sizes(dtype, length, keys)[0])
     arrays = dict(zip(("query", "key", "value", "out"), (*operands, out), strict=True))

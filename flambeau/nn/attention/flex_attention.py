@@ -8,6 +8,7 @@ Otherwise they are mapped over all scores, rows of blocks at a time, with what l
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Callable
 from typing import Any, NamedTuple, NotRequired, TypedDict
 
@@ -39,6 +40,7 @@ __all__ = [
     "or_masks",
 ]  # fmt: skip
 
+_warned: list[str] = []  # what has been warned of
 _WHOLE = 1 << 22  # scores that are made at once, without a look at blocks
 
 
@@ -293,6 +295,12 @@ def _check(query: Any, key: Any, value: Any, enable_gqa: bool) -> None:
         raise ValueError(
             f"Expect query and key/value to have the same embedding dimension but got E={query.size(-1)} and E={key.size(-1)}."
         )
+    if key.shape[:-1] != value.shape[:-1]:
+        count = math.prod(key.shape[:-2])
+        raise RuntimeError(
+            f"Expected size for first two dimensions of batch2 tensor to be: [{count}, {key.size(-2)}] but got: "
+            f"[{math.prod(value.shape[:-2])}, {value.size(-2)}]: keys and values differ in batches, heads or number."
+        )
 
 
 def _check_batches(query: Any, key: Any, block_mask: Any) -> None:
@@ -381,11 +389,20 @@ def flex_attention(
         raise ValueError(
             "Cannot specify both return_lse and return_aux. return_lse is deprecated, please use return_aux=AuxRequest(lse=True) instead."
         )
+    if return_lse and not _warned:
+        _warned.append("return_lse")
+        warnings.warn(
+            "return_lse is deprecated and will be removed in v2.10. Please use return_aux=AuxRequest(lse=True) instead.",
+            FutureWarning,
+            stacklevel=2,
+        )
     if return_aux is not None and return_aux.max_scores:
         raise NotImplementedError("Returning max scores is not supported on CPU/MPS.")
     if block_mask is not None and block_mask.BLOCK_SIZE[0] < _LARGE_SPARSE_BLOCK_SIZE:
         _check_mask(block_mask, query.size(2), key.size(2))
-    scale = 1.0 / math.sqrt(query.size(-1)) if scale is None else scale
+    if block_mask is not None and not callable(block_mask.mask_mod):
+        raise TypeError(f"{type(block_mask.mask_mod).__name__!r} object is not callable: the mask has no mask_mod")
+    scale = 1.0 / math.sqrt(query.size(-1) or 1) if scale is None else scale
     call = _Call(score_mod, block_mask, _states_of(block_mask, query.size(0), query.size(1)), float(scale))
     made = _fused(query, key, value, call)
     if made is None:
@@ -393,7 +410,16 @@ def flex_attention(
         if groups > 1:
             key, value = (tensor.repeat_interleave(groups, 1) for tensor in (key, value))
         made = _attended(query, key, value, call)
-    out, log_sums = made
+    out, log_sums = _in_order_of(made[0], query), made[1]
     if return_lse:
         return out, log_sums
     return out if return_aux is None else (out, AuxOutput(log_sums if return_aux.lse else None))
+
+
+def _in_order_of(out: Tensor, query: Tensor) -> Tensor:
+    """The result with its dimensions in memory as those of the query."""
+    steps = query.stride()
+    order = sorted(range(4), key=lambda dim: (-steps[dim], dim))
+    if out.permute(order).is_contiguous():
+        return out
+    return out.permute(order).contiguous().permute([order.index(dim) for dim in range(4)])
