@@ -431,6 +431,10 @@ class Recorder:
     def _look(self, values: list[Value], arrays: Sequence[np.ndarray], how: str) -> None:
         self.looks.append(Look(len(self.nodes), values, how, seen(arrays, how)))
 
+    def position(self, index: Tensor) -> Any:
+        """What a key has in the place of an index without dimensions: the number, at which the program looks."""
+        return index.item()
+
     def asked(self, name: str, method: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """A method of a tensor that shows values to Python is called."""
         if self._paused or self._asking or self.failure is not None or not args or not isinstance(args[0], Tensor):

@@ -281,7 +281,7 @@ def _part(part: Any) -> Any:
             return array
         if kind not in "iu" or (array.ndim and part.dtype not in _INDEX_DTYPES):
             raise IndexError("tensors used as indices must be long, int, byte or bool tensors")
-        return array if array.ndim else int(array) if thread.recorder is None else part.item()
+        return array if array.ndim else int(array) if thread.recorder is None else thread.recorder.position(part)
     if isinstance(part, (list, tuple, range, np.ndarray)):
         if not isinstance(part, np.ndarray) and any(isinstance(item, TensorType) for item in part):
             part = [item.tolist() if isinstance(item, TensorType) else item for item in part]

@@ -1,6 +1,6 @@
 """What a user's ``score_mod`` and ``mask_mod`` do to one score, as programs that an attention kernel contains.
 
-The function is run once, on tensors of one element, while a ``Recorder`` notes the kernels that run, those of its derivative too. Each note
+The function is run once, on 0-d tensors, while a ``Recorder`` notes the kernels that run, those of its derivative too. Each note
 becomes an instruction over numbered values: the operation's reference kernel is called with a ``Symbol``. Indexing an array that the
 function knows from elsewhere becomes an instruction that looks into it.
 
@@ -53,6 +53,9 @@ class _OneScore(Recorder):
         self._roots[id(root)], self._samples[value] = value, root
         return value
 
+    def position(self, index: Tensor) -> Any:
+        return index._array
+
     def _indices(self, indices: Any) -> list[Any]:
         return [each if each is None or each.__class__ is int else self.value(each) for each in indices]
 
@@ -82,9 +85,9 @@ class _Translation:
     def recorded(self, function: Callable[..., Any], dtype: np.dtype | None, wants_slope: bool) -> list[Symbol | None]:
         """Results of a function as symbols: its own, and the derivative with respect to the score; None for one that is 0."""
         symbols = self.begin(dtype)
-        tensors = [wrap(np.array([min(limit[1], 1)])) for limit in self.limits]
+        tensors = [wrap(np.array(min(limit[1], 1))) for limit in self.limits]
         if dtype is not None:
-            tensors.insert(0, wrap(np.array([_SAMPLE], dtype)))
+            tensors.insert(0, wrap(np.array(_SAMPLE, dtype)))
         tensors[0]._requires_grad = wants_slope
         self.recorder = recorder = _OneScore([tensor._array for tensor in tensors])
         outer = thread.recorder
@@ -99,6 +102,7 @@ class _Translation:
             raise Untraceable(recorder.failure or "Python looks at values")
         if grad_enabled() and any(tensor.requires_grad for tensor in recorder.outside.values()):
             raise Untraceable("what is captured needs a gradient")
+        self.parts: dict[Value, tuple[np.ndarray, list[Symbol]]] = {}  # of captured arrays, by what they are indexed with
         self.bases: dict[Value, Value] = {}  # of views, what they show a part of
         self.symbols: dict[Value, Symbol] = dict(zip(recorder.inputs, symbols, strict=True))
         values = [None if result is None else recorder.value(result._array) for result in results]
@@ -121,10 +125,13 @@ class _Translation:
         if node.kind != "op" or len(node.outs) != 1:
             raise Untraceable(node.label)
         out, op = node.outs[0], node.op
+        if op.name == "_index" and out.size != 1:
+            self.parts[out] = self._indexed(*node.args[:2])
+            return
         if out.size != 1:
             raise Untraceable(f"{node.label}: more than one element")
         if op.name == "_index":
-            symbol = self._look_up(*node.args[:2])
+            symbol = self.looked_up(*self._indexed(*node.args[:2]))
         elif op.name in _COPIES:
             symbol = self._symbol(node.args[0])
         elif op.elementwise or op.pointwise:
@@ -165,14 +172,17 @@ class _Translation:
         self.symbols[value] = made
         return made
 
-    def _look_up(self, source: Value, indices: list[Any]) -> Symbol:
-        """``source[indices]``."""
-        if source in self.symbols or len(indices) != len(source.shape) or not all(isinstance(index, Value) for index in indices):
-            raise Untraceable("an index into what is computed, or of some dimensions")
-        return self.looked_up(self.recorder.sample(source), [self._symbol(index) for index in indices])
+    def _indexed(self, source: Value, indices: list[Any]) -> tuple[np.ndarray, list[Symbol]]:
+        """The array behind ``source[indices]`` and its first indices: ``bias[h][q]`` is ``bias[h, q]``."""
+        if source in self.symbols or not all(isinstance(index, Value) for index in indices):
+            raise Untraceable("an index into what is computed, or of later dimensions")
+        array, first = self.parts.get(source) or (self.recorder.sample(source), [])
+        return array, [*first, *[self._symbol(index) for index in indices]]
 
     def looked_up(self, array: np.ndarray, indices: list[Symbol]) -> Symbol:
         """The element of a captured array at these indices."""
+        if len(indices) != array.ndim:
+            raise Untraceable("an index of some dimensions")
         limits = []
         for index, size in zip(indices, array.shape, strict=True):
             low, high = self._range(index.number)
