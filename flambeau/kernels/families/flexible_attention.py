@@ -35,8 +35,7 @@ class Blocks(NamedTuple):
     def are_whole(self, rows: int, columns: int) -> bool:
         """Whether no tile of that size lies in several blocks."""
         return all(
-            count == 1 or not size % tile
-            for count, size, tile in zip(self.states.shape[-2:], self.sizes, (rows, columns), strict=True)
+            count == 1 or not size % tile for count, size, tile in zip(self.states.shape[-2:], self.sizes, (rows, columns), strict=True)
         )
 
     def of_tiles(self, shape: tuple[int, int], tile: tuple[int, int]) -> np.ndarray:
@@ -107,7 +106,9 @@ def _plan_forward(dtype: np.dtype, layouts: tuple[Layout, ...], scored: Scored, 
 
 
 @lru_cache(maxsize=256)
-def _plan_backward(dtype: np.dtype, layouts: tuple[Layout, ...], scored: Scored, heads: int, tiles: int, scale: float, threads: int) -> Plan:
+def _plan_backward(
+    dtype: np.dtype, layouts: tuple[Layout, ...], scored: Scored, heads: int, tiles: int, scale: float, threads: int
+) -> Plan:
     key_shape, out_shape = layouts[2][0], layouts[0][0]
     lead, (length, out_depth), (keys, depth) = out_shape[:-2], out_shape[-2:], key_shape[-2:]
     vectors, lanes = _registers(dtype, keys), _lanes(dtype)

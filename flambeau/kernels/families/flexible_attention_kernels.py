@@ -1,8 +1,8 @@
 """Attention whose scores a program changes, and whose mask is a program too, tile by tile; ``attention_kernels.py`` has the plan.
 
-The programs are what a user's ``score_mod`` and ``mask_mod`` do to one score (``nn/attention/_score_programs.py``). They know the score, its
-batch, head, query and key, and may look into other arrays. A table of *states* says of each tile whether nothing of it is seen, some, or
-all: 0, 1 and 2. Only in tiles of the second kind the mask runs, and those of the first kind are left out.
+The programs are what a user's ``score_mod`` and ``mask_mod`` do to one score (``nn/attention/_score_programs.py``). They know the
+score, its batch, head, query and key, and may look into other arrays. A table of *states* says of each tile whether nothing of it is
+seen, some, or all: 0, 1 and 2. Only in tiles of the second kind the mask runs, and those of the first kind are left out.
 
       states   1 0 0 0      tile (0, 0): score = q . k * scale -> score_mod -> mask_mod ? score : -inf -> exp
                2 1 0 0      tile (1, 0): the same without mask_mod
@@ -27,7 +27,7 @@ from .microkernel import borrow, give_back
 from .tiles import Tiles, aligned, by_rows
 
 _LOWEST = float("-inf")
-# Shares below these powers of e would make subnormal products, each of which costs as much as a hundred others; biases by distance give many.
+# Shares below these powers of e would make subnormal products, which take a hundred times as long; biases by distance give many.
 _LEAST = {"f32": -80.0, "f64": -700.0}
 
 
@@ -173,7 +173,7 @@ def _seen(k: Builder, state: Value | None, run: Callable[[bool], Any], otherwise
 def attend_scored(k: Builder, element: str, vectors: int, scored: Scored) -> None:
     """A chunk is a block of queries of one matrix."""
     t = Tiles(k, element, vectors)
-    a = k.arguments(ScoredArguments, without=scored.without)
+    a: Any = k.arguments(ScoredArguments, without=scored.without)
     scale = k.cast(a.scale, element)
     arrays = {"query": a.query, "key": a.key, "value": a.value, "out": a.out, **({"states": a.states} if scored.has_states else {})}
     elements = {**dict.fromkeys(arrays, element), "states": "u8"}
@@ -184,7 +184,7 @@ def attend_scored(k: Builder, element: str, vectors: int, scored: Scored) -> Non
         count = k.least(a.length - first, t.width)
         here = _matrix(k, arrays, elements, a.table, matrix)
         piece = borrow(k, a.flags, a.pieces)
-        forward = _ScoredForward(t, a, scale, k.at(aligned(k, a.room), piece * a.size, element))
+        forward: Any = _ScoredForward(t, a, scale, k.at(aligned(k, a.room), piece * a.size, element))
         forward.begin(_Scores(k, a, scored, matrix), first)
         t.pack(k.at(here["query"], first * a.by_query, element), a.by_query, (count, a.depth), forward.queries, lambda v: v)
         t.clear(forward.total, a.out_depth)
@@ -224,7 +224,10 @@ class _ScoredForward(_Forward):
         super()._scores(key, lines, span, [k.const(_LOWEST, t.element, t.lanes) for _ in span], None, False)
 
         def line(j: Value, *highest: Value) -> list[Value]:
-            values = [self.scores_of.changed(s, self.columns[v], self.at + j, mask) for v, s in zip(span, t.line(self.scores, j, span), strict=True)]
+            values = [
+                self.scores_of.changed(s, self.columns[v], self.at + j, mask)
+                for v, s in zip(span, t.line(self.scores, j, span), strict=True)
+            ]
             t.put(values, self.scores, j, span)
             return [k.most(value, old) for value, old in zip(values, highest, strict=True)]
 
@@ -247,7 +250,7 @@ def scored_slopes(k: Builder, element: str, vectors: int, scored: Scored) -> Non
         pointers = _matrix(k, arrays, elements, a.table, matrix)
         states = pointers.pop("states", None)
         here = OfOperands(**{"mask": None, **pointers})
-        b = _ScoredBackward(t, a, scale, here, k.at(aligned(k, a.room), piece * a.size, element), matrix)
+        b: Any = _ScoredBackward(t, a, scale, here, k.at(aligned(k, a.room), piece * a.size, element), matrix)
         b.scores_of = _Scores(k, a, scored, matrix)
         b.begin()
 

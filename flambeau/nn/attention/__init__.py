@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import enum
+import importlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -10,10 +11,20 @@ from typing import Any
 from ...backends import cuda
 from ...core import late as _late
 from . import bias as bias
+from ._registry import (
+    activate_flash_attention_impl,
+    current_flash_attention_impl,
+    list_flash_attention_impls,
+    register_flash_attention_impl,
+    restore_flash_attention_impl,
+)
 
 _late.adopt(__name__)
 
-__all__ = ["SDPBackend", "WARN_FOR_UNFUSED_KERNELS", "sdpa_kernel"]
+__all__ = [
+    "SDPBackend", "WARN_FOR_UNFUSED_KERNELS", "activate_flash_attention_impl", "current_flash_attention_impl", "list_flash_attention_impls",
+    "register_flash_attention_impl", "restore_flash_attention_impl", "sdpa_kernel",
+]  # fmt: skip
 
 WARN_FOR_UNFUSED_KERNELS = False
 
@@ -85,3 +96,9 @@ def sdpa_kernel(backends: list[SDPBackend] | SDPBackend, set_priority: bool = Fa
 def _enable_only(backends: list[SDPBackend]) -> None:
     for backend, (_, enable) in _SWITCHES.items():
         enable(backend in backends)
+
+
+def __getattr__(name: str) -> Any:
+    if name in ("flex_attention", "varlen"):
+        return importlib.import_module(f".{name}", __name__)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -1,8 +1,8 @@
 """Masks of attention by blocks: which blocks of queries and keys are looked at, made of a function of their numbers.
 
-    mask_mod          (b, h, q, kv) -> whether query q sees key kv
-    BlockMask         for each row of blocks: how many are looked at (kv_num_blocks), and which (kv_indices); those of which all is seen
-                      apart (full_kv_...); the same by columns for gradients (q_..., full_q_...)
+mask_mod          (b, h, q, kv) -> whether query q sees key kv
+BlockMask         for each row of blocks: how many are looked at (kv_num_blocks), and which (kv_indices); those of which all is seen
+                  apart (full_kv_...); the same by columns for gradients (q_..., full_q_...)
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ def and_masks(*mask_mods: Callable[..., Any]) -> Callable[..., Any]:
     Example:
         >>> flex = nn.attention.flex_attention
         >>> window = flex.and_masks(lambda b, h, q, kv: q >= kv, lambda b, h, q, kv: q - kv < 2)
-        >>> flex.create_mask(window, 1, 1, 3, 3)[0, 0].int()
+        >>> flex.create_mask(window, 1, 1, 3, 3, "cpu")[0, 0].int()
         tensor([[1, 0, 0],
                 [1, 1, 0],
                 [0, 1, 1]], dtype=torch.int32)
@@ -92,7 +92,7 @@ def or_masks(*mask_mods: Callable[..., Any]) -> Callable[..., Any]:
     Example:
         >>> flex = nn.attention.flex_attention
         >>> prefix = flex.or_masks(lambda b, h, q, kv: q >= kv, lambda b, h, q, kv: kv < 2)
-        >>> flex.create_mask(prefix, 1, 1, 3, 3)[0, 0].int()
+        >>> flex.create_mask(prefix, 1, 1, 3, 3, "cpu")[0, 0].int()
         tensor([[1, 1, 0],
                 [1, 1, 0],
                 [1, 1, 1]], dtype=torch.int32)
@@ -145,7 +145,7 @@ def create_mask(mod_fn: Callable[..., Any], B: int | None, H: int | None, Q_LEN:
         AssertionError: a function of another number of arguments.
     Source: torch.nn.attention.flex_attention.create_mask.
     Example:
-        >>> nn.attention.flex_attention.create_mask(lambda b, h, q, kv: q >= kv, 1, 1, 2, 3)
+        >>> nn.attention.flex_attention.create_mask(lambda b, h, q, kv: q >= kv, 1, 1, 2, 3, "cpu")
         tensor([[[[ True, False, False],
                   [ True,  True, False]]]])
     """
@@ -187,8 +187,8 @@ def _transposed(num_blocks: Tensor | None, indices: Tensor | None) -> tuple[Tens
 def _sliced_mask_mod_error(*args: Any, **kwargs: Any) -> Any:
     """``mask_mod`` of a part of a mask, whose rows have other numbers."""
     raise RuntimeError(
-        "Cannot use mask_mod from a sliced BlockMask. When you slice a BlockMask using [], the mask_mod attribute is reset. You must set it "
-        "from the original BlockMask's mask_mod: a part of a mask begins at other queries, of which the original function knows nothing."
+        "Cannot use mask_mod from a sliced BlockMask. When you slice a BlockMask using [], the mask_mod attribute is reset. You must set "
+        "it from the original BlockMask's mask_mod: a part of a mask begins at other queries, of which the original function knows nothing."
     )
 
 
@@ -213,14 +213,13 @@ class BlockMask:
         AssertionError: one of two tensors that belong together is missing. RuntimeError: ``kv_indices`` with less than two dimensions.
     Source: torch.nn.attention.flex_attention.BlockMask.
     Example:
-        >>> mask = nn.attention.flex_attention.create_block_mask(lambda b, h, q, kv: q >= kv, 1, 1, 6, 6, BLOCK_SIZE=2)
-        >>> print(mask)
-        BlockMask(shape=(1, 1, 6, 6), sparsity=33.33%, 
+        >>> mask = nn.attention.flex_attention.create_block_mask(lambda b, h, q, kv: q >= kv, 1, 1, 6, 6, "cpu", BLOCK_SIZE=2)
+        >>> for line in mask.to_string().splitlines():
+        ...     print(line.rstrip())
         (0, 0)
-        ██    
-        ████  
+        ██
+        ████
         ██████
-        )
         >>> mask.kv_num_blocks, mask.full_kv_num_blocks
         (tensor([[[1, 1, 1]]], dtype=torch.int32), tensor([[[0, 1, 2]]], dtype=torch.int32))
     """
@@ -292,16 +291,18 @@ class BlockMask:
         if kv_indices.dim() < 2:
             raise RuntimeError("BlockMask must have at least 2 dimensions")
         _both("full_kv", full_kv_num_blocks, full_kv_indices)
-        sizes = (BLOCK_SIZE, BLOCK_SIZE) if isinstance(BLOCK_SIZE, int) else tuple(BLOCK_SIZE)
-        by_columns: list[Any] = [None] * 4
-        if compute_q_blocks:
-            by_columns = [*_transposed(kv_num_blocks, kv_indices), *_transposed(full_kv_num_blocks, full_kv_indices)]
+        sizes = (BLOCK_SIZE, BLOCK_SIZE) if isinstance(BLOCK_SIZE, int) else (BLOCK_SIZE[0], BLOCK_SIZE[1])
+        q_blocks, full_q_blocks = (
+            _transposed(*pair) if compute_q_blocks else (None, None)
+            for pair in ((kv_num_blocks, kv_indices), (full_kv_num_blocks, full_kv_indices))
+        )
         lengths = seq_lengths or (kv_indices.shape[-2] * sizes[0], kv_indices.shape[-1] * sizes[1])
         has_tensor = isinstance(dq_kv_order, Tensor)
         return cls(
-            tuple(lengths), kv_num_blocks, kv_indices, full_kv_num_blocks, full_kv_indices, *by_columns, BLOCK_SIZE=sizes,
-            mask_mod=mask_mod or noop_mask, dq_write_order=dq_write_order, dq_write_order_full=dq_write_order_full,
-            dq_kv_order=dq_kv_order if has_tensor else None, dq_kv_order_spt=None if has_tensor else dq_kv_order,
+            (lengths[0], lengths[1]), kv_num_blocks, kv_indices, full_kv_num_blocks, full_kv_indices, q_blocks[0], q_blocks[1],
+            full_q_blocks[0], full_q_blocks[1], BLOCK_SIZE=sizes, mask_mod=mask_mod or noop_mask, dq_write_order=dq_write_order,
+            dq_write_order_full=dq_write_order_full, dq_kv_order=dq_kv_order if has_tensor else None,
+            dq_kv_order_spt=None if has_tensor else dq_kv_order,
         )  # fmt: skip
 
     def as_tuple(self, flatten: bool = True) -> tuple[Any, ...]:
@@ -333,15 +334,15 @@ class BlockMask:
 
     def states(self) -> np.ndarray:
         """``(B, H, rows, columns)`` of bytes: 0 for blocks that are not looked at, 2 for those that are seen whole, 1 for others."""
-        states = _dense(self.kv_num_blocks, self.kv_indices).numpy().astype(np.uint8)
+        states = _dense(self.kv_num_blocks, self.kv_indices).cpu().numpy().astype(np.uint8)
         if self.full_kv_num_blocks is not None and self.full_kv_indices is not None:
-            full = _dense(self.full_kv_num_blocks, self.full_kv_indices).numpy().astype(bool)
+            full = _dense(self.full_kv_num_blocks, self.full_kv_indices).cpu().numpy().astype(bool)
             states[full] = 2
         return states
 
     def to(self, device: Any) -> BlockMask:
         """The mask with its tensors on a device."""
-        moved = {name: None if (value := getattr(self, name)) is None else value.to(device) for name in _NAMES}
+        moved: dict[str, Any] = {name: None if (value := getattr(self, name)) is None else value.to(device) for name in _NAMES}
         return type(self)(
             self.seq_lengths, **moved, BLOCK_SIZE=self.BLOCK_SIZE, mask_mod=self.mask_mod, dq_kv_order_spt=self.dq_kv_order_spt
         )
@@ -350,26 +351,27 @@ class BlockMask:
         """The mask of some batches, heads and rows of blocks, all dimensions kept; its ``mask_mod`` has to be set anew."""
         index = index if isinstance(index, tuple) else (index,)
         parts = tuple([slice(i, i + 1 or None) if isinstance(i, int) else i for i in index])[: self.kv_num_blocks.dim()]
-        full = (None, None) if self.full_kv_num_blocks is None else (self.full_kv_num_blocks[parts], self.full_kv_indices[parts])  # type: ignore[index]
+        listed = [None if value is None else value[parts] for value in self._by_rows()]
+        return self._with_rows(listed, _sliced_mask_mod_error, self.seq_lengths)
+
+    def _by_rows(self) -> list[Any]:
+        return [self.kv_num_blocks, self.kv_indices, self.full_kv_num_blocks, self.full_kv_indices]
+
+    def _with_rows(self, listed: list[Any], mask_mod: Callable[..., Any], lengths: tuple[int, int]) -> BlockMask:
+        """A mask of other blocks of the same sizes."""
         return self.from_kv_blocks(
-            self.kv_num_blocks[parts], self.kv_indices[parts], *full, BLOCK_SIZE=self.BLOCK_SIZE, mask_mod=_sliced_mask_mod_error,
-            seq_lengths=self.seq_lengths, compute_q_blocks=self.q_indices is not None,
+            listed[0], listed[1], listed[2], listed[3], BLOCK_SIZE=self.BLOCK_SIZE, mask_mod=mask_mod, seq_lengths=lengths,
+            compute_q_blocks=self.q_indices is not None,
         )  # fmt: skip
 
     def _adjust(self, new_q_len: int, new_kv_len: int) -> BlockMask:
         """The upper left corner of the mask."""
         rows, columns = (-(-length // size) for length, size in zip((new_q_len, new_kv_len), self.BLOCK_SIZE, strict=True))
 
-        def cropped(num_blocks: Tensor | None, indices: Tensor | None) -> tuple[Any, Any]:
-            if num_blocks is None or indices is None:
-                return None, None
-            return _ordered(_dense(num_blocks, indices)[..., :rows, :columns])
-
-        return self.from_kv_blocks(
-            *cropped(self.kv_num_blocks, self.kv_indices), *cropped(self.full_kv_num_blocks, self.full_kv_indices),
-            BLOCK_SIZE=self.BLOCK_SIZE, mask_mod=self.mask_mod, seq_lengths=(new_q_len, new_kv_len),
-            compute_q_blocks=self.q_indices is not None,
-        )  # fmt: skip
+        listed: list[Any] = []
+        for num_blocks, indices in zip(self._by_rows()[::2], self._by_rows()[1::2], strict=True):
+            listed += (None, None) if indices is None else _ordered(_dense(num_blocks, indices)[..., :rows, :columns])
+        return self._with_rows(listed, self.mask_mod, (new_q_len, new_kv_len))
 
     # -- printing -----------------------------------------------------------------------------------------------------------------
     def to_string(self, grid_size: Any = (20, 20), limit: int = 4) -> str:
@@ -379,7 +381,7 @@ class BlockMask:
             grid_size: at most so many rows and columns of signs; -1: one for each block.
             limit: how many drawings.
         """
-        dense = self.to_dense().numpy()
+        dense = self.to_dense().cpu().numpy()
         lines: list[str] = []
         for number, place in enumerate(itertools.product(*map(range, dense.shape[:-2]))):
             if number == limit:
@@ -446,7 +448,7 @@ def create_block_mask(
     Source: torch.nn.attention.flex_attention.create_block_mask.
     Example:
         >>> flex = nn.attention.flex_attention
-        >>> mask = flex.create_block_mask(lambda b, h, q, kv: q >= kv, None, None, 512, 512)
+        >>> mask = flex.create_block_mask(lambda b, h, q, kv: q >= kv, None, None, 512, 512, "cpu")
         >>> mask.shape, f"{mask.sparsity():.1f}%"
         ((1, 1, 512, 512), '37.5%')
         >>> query = torch.ones(2, 4, 512, 8)
@@ -458,7 +460,7 @@ def create_block_mask(
     if compute_dq_write_order:
         raise NotImplementedError("create_block_mask: compute_dq_write_order, which a kernel of GPUs needs, is not supported")
     B, H, where = B or 1, H or 1, _device_of(device)
-    sizes = (BLOCK_SIZE, BLOCK_SIZE) if isinstance(BLOCK_SIZE, int) else tuple(BLOCK_SIZE)
+    sizes = (BLOCK_SIZE, BLOCK_SIZE) if isinstance(BLOCK_SIZE, int) else (BLOCK_SIZE[0], BLOCK_SIZE[1])
     columns = -(-KV_LEN // sizes[1])
     together = max(1, _STRIP // max(1, B * H * columns * sizes[0] * sizes[1])) * sizes[0]
     counts = []
@@ -470,11 +472,9 @@ def create_block_mask(
         counts.append(mask.reshape(B, H, -1, sizes[0], columns, sizes[1]).sum(dim=(-3, -1)))
     seen = ops.cat(counts, 2)
     full = seen == sizes[0] * sizes[1]
-    if separate_full_blocks:
-        listed: tuple[Any, ...] = (*_ordered((seen > 0) & full.logical_not()), *_ordered(full))
-    else:
-        listed = (*_ordered(seen > 0), None, None)
-    return BlockMask.from_kv_blocks(*listed, BLOCK_SIZE=sizes, mask_mod=mask_mod, seq_lengths=(Q_LEN, KV_LEN))
+    some = (seen > 0) & full.logical_not() if separate_full_blocks else seen > 0
+    whole = _ordered(full) if separate_full_blocks else (None, None)
+    return BlockMask.from_kv_blocks(*_ordered(some), whole[0], whole[1], sizes, mask_mod, (Q_LEN, KV_LEN))
 
 
 def _create_empty_block_mask(query: Tensor, key: Tensor) -> BlockMask:

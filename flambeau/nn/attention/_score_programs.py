@@ -77,7 +77,9 @@ class _Translation:
         """The arguments of a program as symbols: the score of that dtype, if there is one, batch, head, query and key."""
         self.writer = Writer()
         dtypes = [*([] if dtype is None else [dtype]), *[np.dtype(np.int64)] * 4]
-        symbols = [Symbol(self.writer, self.writer.add("input", register_element(ELEMENTS[kind]), i), kind) for i, kind in enumerate(dtypes)]
+        symbols = [
+            Symbol(self.writer, self.writer.add("input", register_element(ELEMENTS[kind]), i), kind) for i, kind in enumerate(dtypes)
+        ]
         places = range(len(dtypes) - 4, len(dtypes))
         self.ranges: dict[int, Range | None] = dict(zip(places, self.limits, strict=True))
         return symbols

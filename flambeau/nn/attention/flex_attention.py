@@ -1,7 +1,7 @@
 """``torch.nn.attention.flex_attention``: attention with scores and masks given as functions of one score.
 
-A call goes one of two ways. Where the functions can be written as programs, a native kernel runs them between its two products, on tiles that
-the mask does not leave out, and no matrix of scores is in memory (``_score_programs.py``, ``kernels/families/flexible_attention.py``).
+A call goes one of two ways. Where the functions can be written as programs, a native kernel runs them between its two products, on tiles
+that the mask does not leave out, and no matrix of scores is in memory (``_score_programs.py``, ``kernels/families/flexible_attention.py``).
 Otherwise they are mapped over all scores, rows of blocks at a time, with what lies between the first and last block that a row looks at.
 """
 
@@ -36,8 +36,8 @@ from ._block_mask import (
 )
 
 __all__ = [
-    "AuxOutput", "AuxRequest", "BlockMask", "FlexKernelOptions", "and_masks", "create_block_mask", "create_mask", "flex_attention", "noop_mask",
-    "or_masks",
+    "AuxOutput", "AuxRequest", "BlockMask", "FlexKernelOptions", "and_masks", "create_block_mask", "create_mask", "flex_attention",
+    "noop_mask", "or_masks",
 ]  # fmt: skip
 
 _warned: list[str] = []  # what has been warned of
@@ -205,13 +205,14 @@ def _summed(gradient: Tensor, tensor: Tensor) -> Tensor:
 
 def _by_tensors(call: _Call, operands: tuple[Tensor, ...], of_out: Any, of_sums: Any) -> tuple[Any, ...]:
     """Gradients that can be differentiated again, or that go through the logarithms, too."""
-    with enable_grad():
-        given = operands if grad_enabled() else tuple([tensor.detach().requires_grad_() for tensor in operands])
+    again = grad_enabled()
+    with enable_grad():  # tensors of its own for each operand: one may be two of them, or made of another
+        given = tuple([tensor.view_as(tensor) if again else tensor.detach().requires_grad_() for tensor in operands])
         flat = [tensor.flatten(1, -3) if tensor.dim() == 5 else tensor for tensor in _expanded(given)]
         out, sums = _attended(flat[0], flat[1], flat[2], call)
         pairs = [(out, of_out), (sums, of_sums)]
         outputs, grads = zip(*[(each, of.reshape(each.shape)) for each, of in pairs if of is not None], strict=True)
-        return grad(list(outputs), list(given), list(grads), create_graph=True, allow_unused=True)
+        return grad(list(outputs), list(given), list(grads), create_graph=again, allow_unused=True)
 
 
 def _expanded(operands: tuple[Tensor, ...]) -> list[Tensor]:
@@ -263,7 +264,7 @@ def _fused(query: Tensor, key: Tensor, value: Tensor, call: _Call) -> tuple[Tens
     """The result and the logarithms by kernels; None where there are none for it."""
     halves = query.dtype in dtypes.REDUCED and query.dtype is key.dtype is value.dtype
     wide = tuple([tensor.float() if halves else tensor for tensor in (query, key, value)])
-    scored = _scored(*wide, call)
+    scored = _scored(wide[0], wide[1], wide[2], call)
     if scored is None:
         return None
     heads, shared = query.size(1), key.size(1)
@@ -324,7 +325,8 @@ def _check_mask(block_mask: BlockMask, length: int, keys: int) -> None:
     start = f"block_mask was created for block_mask.shape={block_mask.shape} but got q_len={length} and kv_len={keys}. "
     if length > rows or keys > columns:
         raise ValueError(
-            f"{start}As the block mask was created for a smaller length than you're using it for, you likely need to create a new block mask."
+            f"{start}As the block mask was created for a smaller length than you're using it for, you likely need to create a new block "
+            "mask."
         )
     if length < rows or keys < columns:
         raise ValueError(
@@ -360,8 +362,8 @@ def flex_attention(
         query: ``(B, Hq, L, E)``.
         key: ``(B, Hkv, S, E)``.
         value: ``(B, Hkv, S, Ev)``.
-        score_mod: of a score and the numbers of its batch, head, query and key, all 0-d tensors, the score that counts. It may use tensors from
-            elsewhere, which get gradients, too.
+        score_mod: of a score and the numbers of its batch, head, query and key, all 0-d tensors, the score that counts. It may use
+            tensors from elsewhere, which get gradients, too.
         block_mask: of ``create_block_mask``; blocks that it leaves out are not computed.
         scale: factor of the scores before ``score_mod``; ``1 / sqrt(E)`` when None.
         enable_gqa: let heads of ``query`` share those of ``key`` and ``value``, whose number divides its own.
