@@ -1,4 +1,4 @@
-"""Attention forward and backward, causal and padded, from 64 to 2,048 tokens; training steps of two GPTs; memory by length."""
+"""Attention forward and backward, causal, padded, with functions of scores, from 64 to 2,048 tokens; steps of two GPTs; memory by length."""
 
 from __future__ import annotations
 
@@ -49,6 +49,24 @@ def attention(length: int, heads: int, width: int, is_causal: bool, is_backward:
             return torch.nn.functional.scaled_dot_product_attention(query, key, value, mask, is_causal=is_causal)
 
         return comparison.backward(row, torch, values, values, source) if is_backward else comparison.forward(row, torch, values)
+
+    return build
+
+
+def flexible(length: int, kind: str) -> Callable[[ModuleType], Timed]:
+    """Attention whose scores and mask are functions, 8 heads of 64; PyTorch's without its compiler, which would need one for C++."""
+
+    def build(torch: ModuleType) -> Timed:
+        flex = importlib.import_module(f"{torch.__name__}.nn.attention.flex_attention")
+        flex._FLEX_ATTENTION_DISABLE_COMPILE_DEBUG = True
+        source = Source(torch)
+        values, slopes = operands(source, length, 8, 64), 2.0 ** -torch.arange(1.0, 9.0)
+        score_mod, mask_mod = {
+            "biases by distance, causal": (lambda s, b, h, q, kv: s - slopes[h] * (q - kv), lambda b, h, q, kv: q >= kv),
+            "capped, window of 256": (lambda s, b, h, q, kv: torch.tanh(s / 20) * 20, lambda b, h, q, kv: (q >= kv) & (q - kv < 256)),
+        }[kind]
+        mask = flex.create_block_mask(mask_mod, None, None, length, length, device="cpu")
+        return lambda: flex.flex_attention(*values, score_mod, mask)
 
     return build
 
@@ -129,6 +147,11 @@ CASES = [
     for is_backward in (False, True)
     for name, sizes in HEADS.items()
     for length in LENGTHS
+]
+CASES += [
+    Case(f"{length} tokens, {kind}", "attention with functions of scores", flexible(length, kind))
+    for kind in ("biases by distance, causal", "capped, window of 256")
+    for length in (256, 1024, 2048)
 ]
 CASES += [Case(name, "GPT, training step", gpt_step(sizes), rehearsals=3) for name, sizes in MODELS.items()]
 CASES += [Case(name, "GPT, loss of a batch", gpt_forward(sizes)) for name, sizes in MODELS.items()]

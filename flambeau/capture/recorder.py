@@ -432,7 +432,7 @@ class Recorder:
         self.looks.append(Look(len(self.nodes), values, how, seen(arrays, how)))
 
     def position(self, index: Tensor) -> Any:
-        """What a key has in the place of an index without dimensions: the number, at which the program looks."""
+        """Number in a key for an index without dimensions; the program looks at it."""
         return index.item()
 
     def asked(self, name: str, method: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:

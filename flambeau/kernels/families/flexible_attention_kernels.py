@@ -1,6 +1,6 @@
 """Attention whose scores a program changes, and whose mask is a program too, tile by tile; ``attention_kernels.py`` has the plan.
 
-The programs are what a user's ``score_mod`` and ``mask_mod`` do to one score (``nn/attention/_score_programs.py``). They know the
+The programs are what a user's ``score_mod`` and ``mask_mod`` do to one score (``capture/scores.py``). They know the
 score, its batch, head, query and key, and may look into other arrays. A table of *states* says of each tile whether nothing of it is
 seen, some, or all: 0, 1 and 2. Only in tiles of the second kind the mask runs, and those of the first kind are left out.
 
@@ -37,7 +37,7 @@ def _share(k: Builder, distance: Value) -> Value:
 
 
 class Scored(NamedTuple):
-    """What a kernel depends on beside element types.
+    """Specification of a kernel beside element types.
 
     Attributes:
         score: the program of a score, batch, head, query and key; None where scores stay.

@@ -198,7 +198,7 @@ def _both(name: str, first: Any, second: Any) -> None:
 
 
 class BlockMask:
-    """Which blocks of an attention's scores are looked at.
+    """A mask of an attention's scores by blocks: those that are looked at.
 
     Args:
         seq_lengths: numbers of queries and keys.

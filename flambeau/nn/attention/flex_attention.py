@@ -1,7 +1,7 @@
 """``torch.nn.attention.flex_attention``: attention with scores and masks given as functions of one score.
 
 A call goes one of two ways. Where the functions can be written as programs, a native kernel runs them between its two products, on tiles
-that the mask does not leave out, and no matrix of scores is in memory (``_score_programs.py``, ``kernels/families/flexible_attention.py``).
+that the mask does not leave out, and no matrix of scores is in memory (``capture/scores.py``, ``kernels/families/flexible_attention.py``).
 Otherwise they are mapped over all scores, rows of blocks at a time, with what lies between the first and last block that a row looks at.
 """
 
@@ -45,7 +45,7 @@ _WHOLE = 1 << 22  # scores that are made at once, without a look at blocks
 
 
 class AuxRequest(NamedTuple):
-    """What ``flex_attention`` returns beside its result.
+    """Request for results of ``flex_attention`` beside its first.
 
     Attributes:
         lse: the logarithms of sums of exponentials of scores. max_scores: the largest scores; kernels of GPUs have them.
@@ -60,7 +60,7 @@ class AuxRequest(NamedTuple):
 
 
 class AuxOutput(NamedTuple):
-    """What ``flex_attention`` returned beside its result; None where it was not asked for.
+    """Results of ``flex_attention`` beside its first; None where it was not asked for.
 
     Attributes:
         lse, max_scores: ``(B, H, L)``.
@@ -105,7 +105,7 @@ class FlexKernelOptions(TypedDict, total=False):
 
 # -- the way of tensors ----------------------------------------------------------------------------------------------------------------
 class _Call(NamedTuple):
-    """What is done to the scores of one call."""
+    """One call: what is done to its scores."""
 
     score_mod: Callable[..., Any] | None
     block_mask: BlockMask | None
@@ -128,7 +128,7 @@ def _rows(call: _Call, shape: tuple[int, ...]) -> list[tuple[range, range]]:
 
 
 def _seen(call: _Call, places: list[Tensor], rows: range, columns: range) -> Tensor | None:
-    """Which scores of these rows and columns count; None where all do."""
+    """A mask of the scores of these rows and columns that count; None where all do."""
     mask = call.block_mask
     if mask is None:
         return None
@@ -248,16 +248,14 @@ def _scored(query: Tensor, key: Tensor, value: Tensor, call: _Call) -> Any:
             return None
         if not array.size or tensor._has_tangent:
             return None
-    from ...kernels.families.flexible_attention import Blocks
-    from ._score_programs import scored_call
+    from ...capture.scores import scored_call
 
-    mask, blocks = call.block_mask, None
+    mask = call.block_mask
     mask_mod = None if mask is None or mask.mask_mod is noop_mask else mask.mask_mod
-    if mask is not None and call.states is not None:
-        blocks = Blocks(call.states, (mask.BLOCK_SIZE[0], mask.BLOCK_SIZE[1]))
+    block_size = (1, 1) if mask is None else (mask.BLOCK_SIZE[0], mask.BLOCK_SIZE[1])
     needs = grad_enabled() and any(tensor.requires_grad for tensor in operands)
     sizes = (query.size(0), query.size(1), query.size(2), key.size(2))
-    return scored_call(call.score_mod, mask_mod, blocks, query._array.dtype, sizes, needs)
+    return scored_call(call.score_mod, mask_mod, call.states, block_size, query._array.dtype, sizes, needs)
 
 
 def _fused(query: Tensor, key: Tensor, value: Tensor, call: _Call) -> tuple[Tensor, Tensor] | None:

@@ -22,7 +22,7 @@ __all__ = ["AuxRequest", "varlen_attn", "varlen_attn_out"]
 
 
 class AuxRequest(NamedTuple):
-    """What ``varlen_attn`` returns beside its result.
+    """Request for results of ``varlen_attn`` beside its first.
 
     Attributes:
         lse: the logarithms of sums of exponentials of scores.
@@ -55,7 +55,7 @@ def _sequences(
 
 
 def _window(length: int, keys: int, window: tuple[int, int], device: Any) -> Tensor | None:
-    """Which keys each query sees, the last query the last key; None for all."""
+    """A mask of the keys that each query sees, the last query the last key; None for all."""
     left, right = window
     if left < 0 and right < 0:
         return None

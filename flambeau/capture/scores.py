@@ -1,4 +1,4 @@
-"""What a user's ``score_mod`` and ``mask_mod`` do to one score, as programs that an attention kernel contains.
+"""Programs of what a user's ``score_mod`` and ``mask_mod`` do to one score, for kernels of attention to contain.
 
 The function is run once, on 0-d tensors, while a ``Recorder`` notes the kernels that run, those of its derivative too. Each note
 becomes an instruction over numbered values: the operation's reference kernel is called with a ``Symbol``. Indexing an array that the
@@ -20,17 +20,17 @@ from typing import Any
 
 import numpy as np
 
-from ...capture.graph import Node, Value
-from ...capture.recorder import Recorder
-from ...core.arrays.kinds import call_kernel
-from ...core.calls.casting import number_array
-from ...core.calls.interruption import pass_on, source_files
-from ...core.state import grad_enabled, thread
-from ...core.tensor import Tensor, wrap
-from ...kernels.compiler.expression import Gather, Program, Symbol, Untraceable, Writer, needed
-from ...kernels.compiler.language import ELEMENTS, register_element
-from ...kernels.families.flexible_attention import Blocks, ScoredCall, tile_sizes
-from ...kernels.families.flexible_attention_kernels import Scored
+from ..core.arrays.kinds import call_kernel
+from ..core.calls.casting import number_array
+from ..core.calls.interruption import pass_on, source_files
+from ..core.state import grad_enabled, thread
+from ..core.tensor import Tensor, wrap
+from ..kernels.compiler.expression import Gather, Program, Symbol, Untraceable, Writer, needed
+from ..kernels.compiler.language import ELEMENTS, register_element
+from ..kernels.families.flexible_attention import Blocks, ScoredCall, tile_sizes
+from ..kernels.families.flexible_attention_kernels import Scored
+from .graph import Node, Value
+from .recorder import Recorder
 
 __all__ = ["scored_call"]
 
@@ -263,7 +263,7 @@ def _register(dtype: np.dtype) -> str:
 
 def _derivative(result: Tensor, score: Tensor) -> Tensor | None:
     """The derivative of a function's result; None where it does not depend on the score."""
-    from ...autograd.api import grad
+    from ..autograd.api import grad
 
     return grad(result.reshape(()), score, allow_unused=True)[0] if result.requires_grad else None
 
@@ -316,7 +316,8 @@ def _mask_program(translation: _Translation, mask_mod: Callable[..., Any] | None
 def scored_call(
     score_mod: Callable[..., Any] | None,
     mask_mod: Callable[..., Any] | None,
-    blocks: Blocks | None,
+    states: np.ndarray | None,
+    block_size: tuple[int, int],
     dtype: np.dtype,
     sizes: tuple[int, int, int, int],
     wants_slope: bool,
@@ -325,10 +326,11 @@ def scored_call(
 
     Args:
         score_mod, mask_mod: the user's functions; None for none.
-        blocks: of the mask.
+        states: of the mask's blocks; None where all is looked at. block_size: queries and keys of a block.
         dtype: of the scores. sizes: numbers of batches, heads, queries and keys.
         wants_slope: whether there will be a backward pass.
     """
+    blocks = None if states is None else Blocks(states, block_size)
     translation = _Translation(sizes)
     outer = thread.recorder
     try:
