@@ -1,4 +1,4 @@
-"""Attention forward and backward, causal, padded, with functions of scores, from 64 to 2,048 tokens; steps of two GPTs; memory by length."""
+"""Attention forward and backward, causal, padded, with functions of scores, from 64 to 2,048 tokens; steps of GPTs; memory by length."""
 
 from __future__ import annotations
 
