@@ -39,7 +39,7 @@ from .version import __version__
 _facades.install()
 _FACADES = frozenset(name for name in (*_facades.ELSEWHERE, *_facades.NAMES) if "." not in name)
 _SUBMODULES = frozenset(
-    "accelerator amp autograd backends compiler cuda distributed distributions fft func futures fx hub jit library linalg masked "
+    "accelerator amp autograd backends compiler cuda distributed distributions export fft func futures fx hub jit library linalg masked "
     "multiprocessing nested nn onnx optim overrides profiler quasirandom random serialization signal sparse special storage testing types "
     "utils version vision".split()
 )
@@ -79,6 +79,7 @@ _NAMES_OF_MODULES = {
         "set_anomaly_enabled sym_constrain_range sym_constrain_range_for_size sym_fresh_size thread_safe_generator"
     ),
     "func": "vmap",
+    "fx.control_flow": "cond while_loop",
     "serialization": "load save",
 }
 _MODULE_OF = {_name: _module for _module, _listed in _NAMES_OF_MODULES.items() for _name in _listed.split()}

@@ -27,7 +27,6 @@ REASONS: tuple[tuple[str, str], ...] = (
     ("dimensions as objects, of functorch", "Tensor.index"),
     ("scaled products of float8 matrices, for GPUs of NVIDIA's and AMD's", "nn.functional.scaled_mm nn.functional.scaled_grouped_mm"),
     ("a check of an old compiler of PyTorch's", "nn.functional.assert_int_or_pair"),
-    (_LATER + ": control flow that is captured", "torch.cond torch.while_loop"),
     ("the type of annotations", "fft.Tensor"),
     (
         "kernels of GPUs: matrices with two of four elements, a solver of cuDSS",

@@ -26,10 +26,11 @@ from ..core.arrays.meta_array import MetaArray
 from ..core.calls import dispatch
 from ..core.calls.dispatch import COMPOSITE, FACTORY, FUNCTION, IN_PLACE, Call, make_node, package, record
 from ..core.calls.override import DisableTorchFunctionSubclass
-from ..core.calls.registry import resolve
-from ..core.layout import preserve_format
+from ..core.calls.registry import TABLES, resolve
+from ..core.layout import contiguous_format, preserve_format
 from ..core.shape import broadcast_shape, contiguous_strides, element_strides, is_dense
 from ..core.state import PARTS, dispatchers, grad_enabled, interposed, modes, set_grad, thread
+from ..core.symbolic import plain
 from ..core.tape.history import (
     check_overlap,
     check_writable,
@@ -44,7 +45,7 @@ from ..core.tape.history import (
 from ..core.tape.node import edge_of
 from ..core.tape.saved import Kept, below_tape, is_saved_result, pack_saved
 from ..core.tensor import Tensor, share, storage_of, wrap
-from . import calls as aten, composites, derivatives, formulas, kernels, rules  # noqa: F401  # these fill tables of the others, in this order
+from . import calls as aten, composites, derivatives, formulas, kernels, rules, symbolic_parts  # noqa: F401  # these fill tables of the others, in this order
 from .overloads import tensors_in as tensors_among
 
 
@@ -125,12 +126,21 @@ def taken(call: Call) -> Any:
                 break
         else:
             return NotImplemented
+    elif (takes := getattr(thread.dispatch_modes[-1], "takes", None)) is not None:  # a tracer that wants calls before they are divided
+        result = takes(call)
+        if result is not NotImplemented:
+            return result
     form = call.form
     if form is FACTORY:
         return _factory(call)
     if thread.in_library is PARTS:
         return _in_parts(call)
     if form is COMPOSITE:
+        if any(getattr(operand, "_sizes", None) is not None for operand in call.operands) and call.out is None:
+            part = symbolic_parts.PARTS.of(call.op)
+            result = NotImplemented if part is None else part(*call.values)
+            if result is not NotImplemented:
+                return result
         leaf = aten.LEAVES.of(call.op) if call.out is None else None
         result = NotImplemented if leaf is None else leaf(*call.values)
         if result is not NotImplemented:
@@ -252,7 +262,7 @@ def _show_as_views(call: Call, tensors: list[Tensor]) -> None:
 
 def _follow_shape(call: Call, base: Tensor, tensors: list[Tensor]) -> None:
     """Let views of a tensor without values have the strides and the place in memory that the view operation gives them."""
-    values = [wrap(filled(value._array)) if isinstance(value, Tensor) else value for value in call.values]
+    values = [wrap(filled(value._array)) if isinstance(value, Tensor) else plain(value) for value in call.values]
     if call.op.canonicalize is not None:
         with without_modes():
             values = list(call.op.canonicalize(*values))
@@ -384,6 +394,19 @@ def _factory(call: Call) -> Any:
     if "requires_grad" in entry.names and values[entry.names.index("requires_grad")]:
         result.requires_grad_()
     return result
+
+
+def reshaped(input: Tensor, sizes: Any) -> Any:
+    """``reshape`` for tracers that take it as a whole, and for tensors with symbolic sizes; NotImplemented for others."""
+    if thread.dispatch_modes and (takes := getattr(thread.dispatch_modes[-1], "takes", None)) is not None:
+        result = takes(Call(TABLES["torch"]["reshape"], (input, sizes), [input], None, COMPOSITE))
+        if result is not NotImplemented:
+            return result
+    if getattr(input, "_sizes", None) is None:
+        return NotImplemented
+    if input._array.flags.c_contiguous:
+        return named("view", input, list(sizes))
+    return named("_unsafe_view", named("clone", input, memory_format=contiguous_format), list(sizes))
 
 
 def detached(tensor: Tensor) -> Tensor:

@@ -7,6 +7,7 @@ where the arguments claim to lie. Source: torch._subclasses.fake_tensor.
 from __future__ import annotations
 
 import contextlib
+import math
 import weakref
 from collections.abc import Iterator
 from typing import Any
@@ -17,6 +18,7 @@ from ..core.arrays.meta_array import empty_strided, view_at
 from ..core.calls.override import DisableTorchFunction
 from ..core.device import cpu, device as Device
 from ..core.dtype import get_default_dtype
+from ..core.shape import contiguous_strides, wrap_dim
 from ..core.state import thread
 from ..core.tensor import Parameter, Tensor, share, storage_of, wrap
 from ..utils._python_dispatch import TorchDispatchMode
@@ -76,6 +78,8 @@ class FakeTensor(Tensor):
 
     fake_mode: FakeTensorMode
     constant: Tensor | None
+    _sizes: Any = None  # its shape, where a size of it is symbolic
+    _worlds: Any = None  # what stands for it at other sizes: see ``symbolic_fakes``
 
     @staticmethod
     def __new__(
@@ -102,6 +106,30 @@ class FakeTensor(Tensor):
     @property
     def fake_device(self) -> Any:
         return self.device
+
+    @property
+    def shape(self) -> Any:
+        return Tensor.shape.fget(self) if self._sizes is None else self._sizes  # type: ignore[attr-defined]
+
+    def size(self, dim: int | None = None) -> Any:
+        """The shape, or the size of one dimension; symbolic ones are symbolic integers."""
+        return Tensor.size(self, dim) if self._sizes is None else self._sizes if dim is None else self._sizes[wrap_dim(dim, self.ndim)]
+
+    def stride(self, dim: int | None = None) -> Any:
+        """Strides in elements; those of a row-major tensor follow its symbolic sizes."""
+        strides = Tensor.stride(self)
+        if self._sizes is not None and strides == contiguous_strides(tuple(self._array.shape)):
+            strides = tuple([math.prod(self._sizes[d + 1 :]) for d in range(self.ndim)])
+        return strides if dim is None else strides[wrap_dim(dim, len(strides))]
+
+    def numel(self) -> int:
+        """Number of elements."""
+        return Tensor.numel(self) if self._sizes is None else math.prod(self._sizes)
+
+    nelement = numel
+
+    def __len__(self) -> int:
+        return Tensor.__len__(self) if self._sizes is None else int(self._sizes[0])
 
     @classmethod
     def __torch_function__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
@@ -211,8 +239,9 @@ class FakeTensorMode(TorchDispatchMode):
 
     Args:
         allow_non_fake_inputs: whether plain tensors may be arguments too; fakes are made of them.
-        allow_fallback_kernels, static_shapes, export: for kernels that need values, and for symbolic shapes; there are none of either.
-        shape_env: must be None.
+        allow_fallback_kernels, export: for kernels that need values, which there are none of.
+        shape_env: a ``ShapeEnv``, for tensors with symbolic sizes.
+        static_shapes: whether ``from_tensor`` makes sizes that are no symbols; so it does without a ``shape_env``.
     Raises:
         AssertionError: from calls, a plain tensor among the arguments, or fakes of another mode.
         DataDependentOutputException, DynamicOutputShapeException: from calls that need values.
@@ -241,10 +270,9 @@ class FakeTensorMode(TorchDispatchMode):
         export: bool = False,
     ) -> None:
         super().__init__()
-        if shape_env is not None:
-            raise NotImplementedError("FakeTensorMode: symbolic shapes (shape_env) are not supported")
         self.allow_fallback_kernels, self.allow_non_fake_inputs = allow_fallback_kernels, allow_non_fake_inputs
-        self.shape_env, self.static_shapes, self.export = None, static_shapes, export
+        self.shape_env, self.export = shape_env, export
+        self.static_shapes = shape_env is None if static_shapes is None else static_shapes
         self.fake_tensor_converter = FakeTensorConverter()
 
     def from_tensor(
@@ -253,19 +281,25 @@ class FakeTensorMode(TorchDispatchMode):
         """A fake with the shape, strides, dtype, device and ``requires_grad`` of a tensor; the same one every time.
 
         Args:
-            static_shapes, source, trace: for symbolic shapes and tracing, which there are none of.
+            static_shapes: whether its sizes are no symbols; as the mode says when None.
+            source, trace: for PyTorch's tracers; there is nothing to do.
             symbolic_context: None.
         Raises:
             NotImplementedError: a ``symbolic_context``.
         """
         if symbolic_context is not None:
-            raise NotImplementedError("FakeTensorMode.from_tensor: symbolic shapes (symbolic_context) are not supported")
+            raise NotImplementedError(
+                "FakeTensorMode.from_tensor: a symbolic_context is not supported; see fx.experimental.symbolic_shapes"
+            )
         if isinstance(tensor, FakeTensor):
             if tensor.fake_mode is not self:
                 raise AssertionError(f"Mixing fake modes NYI x.fake_mode={tensor.fake_mode} vs self={self}")
             return tensor
         with below.without_modes(), DisableTorchFunction():
-            return self.fake_tensor_converter.from_real_tensor(self, tensor)
+            fake = self.fake_tensor_converter.from_real_tensor(self, tensor)
+        if not (self.static_shapes if static_shapes is None else static_shapes) and fake._sizes is None and self.shape_env is not None:
+            symbolic_fakes().symbolize(fake, [self.shape_env.create_size(n) if n > 1 else n for n in fake._array.shape])
+        return fake
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         return self.dispatch(func, args, kwargs or {})
@@ -275,6 +309,8 @@ class FakeTensorMode(TorchDispatchMode):
         name = func.name()
         if name == "aten::lift_fresh":
             return self._of_data(args[0])
+        if self.shape_env is not None and symbolic_fakes().concerns(args, kwargs):
+            return symbolic_fakes().dispatch(self, func, args, kwargs)
         fakes = [item for item in tree_flatten((args, kwargs))[0] if isinstance(item, Tensor)]
         for item in fakes:
             self._check(func, item, args, kwargs)
@@ -393,6 +429,13 @@ class FakeTensorMode(TorchDispatchMode):
             elif found[0] == where and fake.dim():
                 found = (where, False)
         return cpu if found is None else found[0]
+
+
+def symbolic_fakes() -> Any:
+    """Symbolic sizes of fakes, which most programs never import."""
+    from . import symbolic_fakes as module
+
+    return module
 
 
 def _takes_mask(name: str, args: Any) -> bool:

@@ -24,6 +24,8 @@ from .derivatives import RULES, call, gradients_of, kernel, slope, slopes, torch
 
 F = "nn.functional"
 _REDUCTIONS = ("none", "mean", "sum")
+for _name in ("l1_loss", "multilabel_margin_loss"):
+    IMPLEMENTED[_name] = lambda self, target, reduction=1, name=_name: functional(name, self, target, reduction=_REDUCTIONS[reduction])
 
 
 def functional(name: str, *args: Any, **kwargs: Any) -> Any:

@@ -116,6 +116,12 @@ COMPOSED.update(
         ).wrapper(torch("log_softmax", input, 1 if input.dim() > 1 else 0), target, weight, reduction, ignore_index),
     }
 )
+PREPARED["_divide_rounded"] = lambda input, other, rounding_mode=None: (
+    None if _is_number(input) else ("div.Tensor_mode", (input, other), {"rounding_mode": rounding_mode})
+)
+IMPLEMENTED["div.Tensor_mode"] = IMPLEMENTED["div.Scalar_mode"] = lambda self, other, *, rounding_mode: torch(
+    "div", self, other, rounding_mode=rounding_mode
+)
 PREPARED["softmax"] = lambda input, dim, dtype=None: ("_softmax", (input, dim, False), {})
 PREPARED["log_softmax"] = lambda input, dim, dtype=None: ("_log_softmax", (input, dim, False), {})
 IMPLEMENTED["_softmax"] = lambda self, dim, half_to_float=False: torch("softmax", self, dim)

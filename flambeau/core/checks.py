@@ -17,23 +17,25 @@ _MESSAGE = (
 )
 
 
-class _Unknown:
-    """A symbolic number of a compiler: there are none."""
-
-    def __new__(cls, *args: Any, **kwargs: Any) -> Any:
-        raise NotImplementedError(f"torch.{cls.__name__} is not supported yet")
+class SymInt:
+    """An integer that is not known yet: a size of a tensor that is traced with symbolic sizes, which makes them. Source: torch.SymInt."""
 
 
-class SymInt(_Unknown):
-    """An integer that is not known yet; sizes are always known here. Source: torch.SymInt."""
+class SymFloat:
+    """A number computed of sizes that are not known yet. Source: torch.SymFloat."""
 
 
-class SymFloat(_Unknown):
-    """A number that is not known yet. Source: torch.SymFloat."""
+class SymBool:
+    """A comparison of numbers that are not known yet; its truth is asked when it is used as a condition. Source: torch.SymBool."""
+
+    def __sym_not__(self) -> Any:
+        raise NotImplementedError
 
 
-class SymBool(_Unknown):
-    """A truth value that is not known yet. Source: torch.SymBool."""
+def _symbolic() -> Any:
+    from . import symbolic
+
+    return symbolic
 
 
 def _raise(kind: type[Exception], message: Any) -> None:
@@ -53,6 +55,10 @@ def _check_with(error_type: type[Exception], cond: bool, message: Callable[[], s
             "cond must be a bool, but got a Tensor. For tensor conditions, use torch._check_tensor_all() "
             "to assert that all elements are True."
         )
+    if isinstance(cond, SymBool):
+        if _symbolic().assumed(cond):
+            return
+        _raise(error_type, message)
     if not isinstance(cond, bool):
         raise TypeError(f"cond must be a bool, but got {type(cond)}")
     if not cond:
@@ -115,22 +121,22 @@ def _assert_async(input: Any, assert_msg: str = "Expected Tensor with single non
 
 def sym_int(a: Any) -> int:
     """``int(a)``. Source: torch.sym_int."""
-    return int(a)
+    return _symbolic().integer_of(a) if isinstance(a, (SymInt, SymFloat)) else int(a)
 
 
 def sym_float(a: Any) -> float:
     """``float(a)``. Source: torch.sym_float."""
-    return float(a)
+    return _symbolic().float_of(a) if isinstance(a, (SymInt, SymFloat)) else float(a)
 
 
-def sym_not(a: Any) -> bool:
+def sym_not(a: Any) -> Any:
     """``not a``. Source: torch.sym_not."""
-    return not a
+    return a.__sym_not__() if isinstance(a, SymBool) else not a
 
 
 def sym_sqrt(a: Any) -> float:
     """The square root of a number. Source: torch.sym_sqrt."""
-    return math.sqrt(a)
+    return _symbolic().square_root(a) if isinstance(a, (SymInt, SymFloat)) else math.sqrt(a)
 
 
 def sym_max(a: Any, b: Any) -> Any:
@@ -147,13 +153,15 @@ def _extreme(choose: Callable[..., Any], a: Any, b: Any) -> Any:
     for number in (a, b):
         if not isinstance(number, (int, float)) and not hasattr(number, "dtype"):
             raise AssertionError(f"expected a number, got {type(number)}")
+    if isinstance(a, (SymInt, SymFloat)) or isinstance(b, (SymInt, SymFloat)):
+        return _symbolic().chosen("Max" if choose is max else "Min", a, b)
     chosen = choose(a, b)
     return float(chosen) if isinstance(a, float) or isinstance(b, float) else chosen
 
 
 def sym_ite(b: bool, t: Any, f: Any) -> Any:
     """``t if b else f``, both of one type. Source: torch.sym_ite."""
-    if not isinstance(b, bool):
+    if not isinstance(b, (bool, SymBool)):
         raise AssertionError(f"expected SymBool or bool, got {type(b)}")
     if type(t) is not type(f):
         raise AssertionError(f"type mismatch: {type(t)} vs {type(f)}")

@@ -41,6 +41,7 @@ NAMES: dict[str, dict[str, str]] = {
     "_functorch.apis": {"func": "grad grad_and_value vmap"},
     "_functorch.eager_transforms": {"func": "debug_unwrap functionalize hessian jacfwd jacrev jvp linearize vjp"},
     "_functorch.functional_call": {"func": "functional_call stack_module_state"},
+    "_higher_order_ops": {"fx.control_flow": "cond cond_op while_loop while_loop_op"},
     "_subclasses": {"aten.fake_tensor": "DynamicOutputShapeException FakeTensor FakeTensorMode UnsupportedFakeTensorException"},
     "_tensor": {"core.tensor": "Tensor", "core.protocols.rebuild": "_rebuild_from_type_v2"},
     "functional": {

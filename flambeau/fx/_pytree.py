@@ -13,5 +13,7 @@ def tree_flatten_spec(pytree_: Any, spec: Any) -> list[Any]:
     """The leaves of a list of structures that are as the parts of ``spec`` say: what stands at a leaf of these is one, whatever it is."""
     leaves: list[Any] = []
     for structure, part in zip(pytree_, spec.children_specs, strict=True):
+        if isinstance(structure, list) and part.type is tuple:  # generated code lists the arguments
+            structure = tuple(structure)
         leaves += [structure] if isinstance(part, pytree.LeafSpec) else part.flatten_up_to(structure)
     return leaves

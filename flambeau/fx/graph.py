@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
+from ..core.checks import SymBool, SymFloat, SymInt
 from ..core.device import device
 from ..core.dtype import dtype
 from ..core.layout import layout, memory_format
@@ -322,6 +323,8 @@ SHORT = {"float": "f", "bfloat": "bf", "int": "i", "uint": "u", "complex": "c"} 
 def shape_of(node: Node) -> str | None:
     """The dtype and shape that are noted of a node: ``f32[2, 3]``."""
     noted = node.meta.get("val", node.meta.get("tensor_meta"))
+    if isinstance(noted, (SymInt, SymFloat, SymBool)):
+        return f"Sym({noted})"
     if noted is None or not hasattr(noted, "dtype") or not hasattr(noted, "shape"):
         return None
     name = str(noted.dtype).rpartition(".")[2]

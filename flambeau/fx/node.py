@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable
 from functools import cache
 from typing import Any
 
+from ..aten.overloads import OperatorBase, OpOverload
 from ..core.calls.registry import entries
 from ._library import NAME, library
 from .immutable_collections import immutable_dict, immutable_list
@@ -91,6 +92,8 @@ def qualified_name(function: Callable[..., Any]) -> str:
     Raises:
         RuntimeError: no module says that it is its own.
     """
+    if isinstance(function, OperatorBase):
+        return f"torch.ops.{function}" if isinstance(function, OpOverload) else f"torch.ops.higher_order.{function}"
     name = getattr(function, "__name__", "")
     if getattr(builtins, name, None) is function:
         return name

@@ -1,37 +1,202 @@
-"""``torch.onnx``: whether something is being exported. Exporting is not supported yet."""
+"""``torch.onnx``: models in ONNX's format.
+
+export -> ONNXProgram    ``exporting`` makes a graph of operations by ``torch.export``, ``lowering`` writes it by the rows in ``tables``
+"""
 
 from __future__ import annotations
 
+import enum as _enum
+from collections.abc import Mapping, Sequence
+from typing import Any, NoReturn
+
 from ..core import late as _late
-from ..facades import unsupported
+from ..facades import unsupported as _unsupported
+from ..version import __version__ as producer_version
+from . import errors as errors
+from .errors import OnnxExporterError as OnnxExporterError
 
 _late.adopt(__name__)
 
-__all__ = ["OnnxExporterError", "is_in_onnx_export"]
+__all__ = [
+    "ONNXProgram", "OnnxExporterError", "OperatorExportTypes", "TrainingMode", "errors", "export",
+    "is_in_onnx_export", "producer_name", "producer_version", "register_custom_op_symbolic", "select_model_mode_for_export",
+    "unregister_custom_op_symbolic",
+]  # fmt: skip
+
+producer_name = "flambeau"
+globals().update(_unsupported.names("onnx", "", "ExportableModule InputObserver"))
+_LATE = {"ONNXProgram": "program", "is_in_onnx_export": "exporting"}
 
 
-class OnnxExporterError(RuntimeError):
-    """Something cannot be exported.
+class TrainingMode(_enum.Enum):
+    """In which mode a module is exported. Source: torch.onnx.TrainingMode."""
 
-    Source: torch.onnx.OnnxExporterError.
+    EVAL = 0
+    PRESERVE = 1
+    TRAINING = 2
+
+
+class OperatorExportTypes(_enum.Enum):
+    """The ways with operations that ONNX has not; only ``ONNX``, an error, is supported. Source: torch.onnx.OperatorExportTypes."""
+
+    ONNX = 0
+    ONNX_ATEN = 1
+    ONNX_ATEN_FALLBACK = 2
+    ONNX_FALLTHROUGH = 3
+
+
+def __getattr__(name: str) -> Any:
+    if name in _LATE:
+        from importlib import import_module
+
+        return getattr(import_module(f"{__package__}.{_LATE[name]}"), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def export(
+    model: Any,
+    args: tuple[Any, ...] | Any = (),
+    f: Any = None,
+    *,
+    kwargs: dict[str, Any] | None = None,
+    verbose: bool | None = None,
+    input_names: Sequence[str] | None = None,
+    output_names: Sequence[str] | None = None,
+    opset_version: int | None = None,
+    dynamo: bool = True,
+    external_data: bool = True,
+    dynamic_shapes: dict[str, Any] | tuple[Any, ...] | list[Any] | None = None,
+    custom_translation_table: dict[Any, Any] | None = None,
+    report: bool = False,
+    optimize: bool = True,
+    verify: bool = False,
+    profile: bool = False,
+    dump_exported_program: bool = False,
+    artifacts_dir: Any = ".",
+    export_params: bool = True,
+    keep_initializers_as_inputs: bool = False,
+    dynamic_axes: Mapping[str, Any] | None = None,
+    training: TrainingMode = TrainingMode.EVAL,
+    operator_export_type: OperatorExportTypes = OperatorExportTypes.ONNX,
+    do_constant_folding: bool = True,
+    custom_opsets: Mapping[str, int] | None = None,
+    export_modules_as_functions: bool = False,
+    autograd_inlining: bool = True,
+) -> Any:
+    """A module as an ONNX model.
+
+    Args:
+        model: a module, or what ``torch.export.export`` made of one.
+        args: example inputs, a tuple or one tensor; the last one may be a dict of ``kwargs``. kwargs: those by keyword.
+        f: where the model is written: a path, or a file that is open for writing bytes; nowhere when None.
+        verbose: print the graph.
+        input_names, output_names: names in place of the arguments' own and of the operations'.
+        opset_version: the operator set: 18 and later, 20 when None; for an earlier one, 18 is used with a warning.
+        dynamo: whether an ``ONNXProgram`` is returned, and nothing otherwise. The model is the same.
+        external_data: whether parameters go to a file beside ``f``; only where ``dynamo``.
+        dynamic_shapes: sizes that may be others, as of ``torch.export.export``; strings are names of such sizes.
+        dynamic_axes: the same by names of inputs and outputs: ``{"x": {0: "batch"}}``, or a list of dimensions.
+        export_params: whether parameters are in the model; they are inputs otherwise. keep_initializers_as_inputs: both.
+        do_constant_folding, optimize: whether what depends on constants only is computed now; both say so.
+        training: the mode in which the module is exported; it is put back afterwards.
+        verify: run the model by onnxruntime and compare.
+        dump_exported_program: save the program that is exported, too, in ``artifacts_dir``.
+        custom_translation_table, report, profile, operator_export_type, custom_opsets, export_modules_as_functions, autograd_inlining: not
+            supported, other than at their defaults.
+    Returns:
+        An ``ONNXProgram``; None without ``dynamo``.
+    Raises:
+        ModuleNotFoundError: the onnx package is not installed.
+        OnnxExporterError: an operation cannot be written; ``UnsupportedOperatorError`` where it has no row.
+        NotImplementedError: options that are not supported.
+    Source: torch.onnx.export.
     Example:
-        >>> issubclass(torch.onnx.OnnxExporterError, RuntimeError)
-        True
+        >>> import importlib.util, io
+        >>> if importlib.util.find_spec("onnx"):
+        ...     import onnx
+        ...     file = io.BytesIO()
+        ...     torch.onnx.export(torch.nn.Linear(2, 3), torch.ones(1, 2), file, dynamo=False, opset_version=18)
+        ...     onnx.checker.check_model(onnx.load_from_string(file.getvalue()), full_check=True)
     """
+    _refuse(
+        custom_translation_table=custom_translation_table,
+        report=report,
+        profile=profile,
+        operator_export_type=None if operator_export_type is OperatorExportTypes.ONNX else operator_export_type,
+        custom_opsets=custom_opsets,
+        export_modules_as_functions=export_modules_as_functions,
+        autograd_inlining=None if autograd_inlining else "False",
+    )
+    from . import exporting
+
+    args = tuple(args) if isinstance(args, (tuple, list)) else (args,)
+    named = dict(kwargs or {})
+    if kwargs is None and args and isinstance(args[-1], dict) and not dynamo:
+        args, named = args[:-1], args[-1]
+    if f is None and not dynamo:
+        raise ValueError("export: f, where the model is written, must be given for dynamo=False")
+    program = exporting.exported(
+        model,
+        args,
+        named,
+        opset_version=opset_version,
+        input_names=input_names,
+        output_names=output_names,
+        dynamic_axes=dynamic_axes,
+        dynamic_shapes=dynamic_shapes,
+        export_params=export_params,
+        do_constant_folding=do_constant_folding and optimize,
+        training=training,
+    )
+    if verbose:
+        print(program)
+    if verify:
+        exporting.compare(program, args, named)
+    if dump_exported_program and program.exported_program is not None:
+        from pathlib import Path
+
+        from ..export import save
+
+        save(program.exported_program, Path(artifacts_dir) / "exported_program.pt2")
+    if f is not None:
+        exporting.write(program, f, dynamo and external_data, keep_initializers_as_inputs)
+    return program if dynamo else None
 
 
-def is_in_onnx_export() -> bool:
-    """Whether a model is being exported.
+def _refuse(**options: Any) -> None:
+    for name, value in options.items():
+        if value:
+            raise NotImplementedError(f"torch.onnx.export: {name} is not supported")
 
-    Returns: False.
-    Source: torch.onnx.is_in_onnx_export.
-    Example:
-        >>> torch.onnx.is_in_onnx_export()
-        False
+
+def register_custom_op_symbolic(symbolic_name: str, symbolic_fn: Any, opset_version: int) -> NoReturn:
+    """Not supported: rows are functions of this package's own builder.
+
+    Raises:
+        NotImplementedError: always.
+    Source: torch.onnx.register_custom_op_symbolic.
     """
-    return False
+    raise NotImplementedError("torch.onnx.register_custom_op_symbolic is not supported: rows stand in flambeau.onnx.tables")
 
 
-globals().update(
-    unsupported.names("onnx", "export register_custom_op_symbolic unregister_custom_op_symbolic", "ONNXProgram ExportableModule")
-)
+def unregister_custom_op_symbolic(symbolic_name: str, opset_version: int) -> NoReturn:
+    """Not supported, as nothing can be registered.
+
+    Raises:
+        NotImplementedError: always.
+    Source: torch.onnx.unregister_custom_op_symbolic.
+    """
+    raise NotImplementedError("torch.onnx.unregister_custom_op_symbolic is not supported: nothing can be registered")
+
+
+def select_model_mode_for_export(model: Any, mode: TrainingMode) -> Any:
+    """Context in which a module is in the mode in which it is exported. Source: torch.onnx.select_model_mode_for_export.
+
+    Args:
+        model: the module. mode: of ``TrainingMode``.
+    Returns:
+        The context.
+    """
+    from .exporting import in_mode
+
+    return in_mode(model, mode)

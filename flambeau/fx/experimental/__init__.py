@@ -1,1 +1,1 @@
-"""Passes that PyTorch calls experimental. Source: torch.fx.experimental."""
+"""Passes, graphs of kernels and symbolic sizes, which PyTorch calls experimental. Source: torch.fx.experimental."""

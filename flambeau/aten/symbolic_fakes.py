@@ -1,0 +1,220 @@
+"""Fake tensors with symbolic sizes: a kernel is run, without values, at a few sizes, and its result's sizes are found from what came.
+
+FakeTensor        _sizes    (s0, 3, 8)            what programs see
+                  _array    (4, 3, 8)             the example: the first world
+                  _worlds   (7, 3, 8), (11, 3, 8) tensors of the device meta, for the other worlds
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..core.arrays.hollow import filled
+from ..core.arrays.meta_array import empty
+from ..core.calls.override import DisableTorchFunction
+from ..core.expressions import as_expr
+from ..core.shape import Size
+from ..core.symbolic import Relation, SymbolicBool, SymbolicFloat, SymbolicInt, expression_of
+from ..core.tensor import Tensor, share, storage_of, wrap
+from ..utils._pytree import tree_leaves, tree_map
+from . import below
+from .fake_tensor import FakeTensor
+
+_SYMBOLIC = (SymbolicInt, SymbolicFloat, SymbolicBool)
+
+
+def concerns(args: Any, kwargs: Any) -> bool:
+    """Whether there is a symbolic number, or a tensor with a symbolic size, among arguments."""
+    return any(
+        isinstance(leaf, _SYMBOLIC) or (isinstance(leaf, FakeTensor) and leaf._sizes is not None) for leaf in tree_leaves((args, kwargs))
+    )
+
+
+def symbolize(fake: FakeTensor, sizes: Any) -> FakeTensor:
+    """Give a fake symbolic sizes, and what stands for it in the other worlds.
+
+    Args:
+        fake: a fake that nothing was done with yet; it gets the example's sizes.
+        sizes: symbolic integers and plain ones.
+    """
+    if not any(isinstance(size, SymbolicInt) for size in sizes):
+        return fake
+    env = fake.fake_mode.shape_env
+    shapes = [tuple([env.in_world(size, k) for size in sizes]) for k in range(len(env.worlds))]
+    if shapes[0] != tuple(fake._array.shape):
+        made = wrap(empty(shapes[0], fake._array.dtype))
+        other = FakeTensor(fake.fake_mode, made, fake._array._where)
+        other._requires_grad = fake._requires_grad
+        fake = other
+    fake._sizes = tuple.__new__(Size, sizes)
+    fake._worlds = [wrap(empty(shape, fake._array.dtype)) for shape in shapes[1:]]
+    return fake
+
+
+def dispatch(mode: Any, func: Any, args: Any, kwargs: Any) -> Any:
+    """Do a call in all worlds, and say of the results what their sizes are.
+
+    Raises:
+        ConstraintViolationError: it can be done for the example, and not, or not alike, for other sizes.
+    """
+    from ..fx.experimental.symbolic_shapes import ConstraintViolationError
+
+    env = mode.shape_env
+    candidates = _sizes_among(args, kwargs)
+    check: Any = _CHECKS.get(func.name())
+    if check is not None:
+        check(*args)
+    shown = tree_map(lambda leaf: env.in_world(leaf, 0) if isinstance(leaf, _SYMBOLIC) else leaf, (args, kwargs))
+    known = {id(leaf): leaf for leaf in tree_leaves(shown) if isinstance(leaf, FakeTensor)}
+    result = _at_example(mode, func, *shown)
+    parts = [leaf for leaf in tree_leaves(result) if isinstance(leaf, FakeTensor)]
+    others = []
+    for k in range(1, len(env.worlds)):
+        try:
+            others.append(_in_world(mode, func, args, kwargs, k))
+        except _FAILURES as error:
+            sizes = ", ".join(f"{name} = {size}" for name, size in env.worlds[k].items())
+            raise ConstraintViolationError(
+                f"{func} can be done for the example, and not for other sizes ({sizes}): {error}", *_needed(mode, func, args, kwargs, k)
+            ) from error
+    for other in others:
+        if len(other) != len(parts):
+            raise ConstraintViolationError(
+                f"{func} returns {len(parts)} tensors for the example and {len(other)} for other sizes",
+                {name for expr in candidates for name in expr.symbols},
+            )
+    for place, fake in enumerate(parts):
+        if id(fake) not in known or fake._sizes is None or fake._sizes.__class__ is not Size or _reshapes(func):
+            _find_sizes(env, func, fake, [other[place] for other in others], candidates)
+    return result
+
+
+_FAILURES = (RuntimeError, IndexError, ValueError, TypeError)
+
+
+def _needed(mode: Any, func: Any, args: Any, kwargs: Any, world: int) -> tuple[set[str], set[tuple[str, ...]]]:
+    """Symbols that must be what they are in the example for a call to be done, and pairs that must be equal."""
+    env = mode.shape_env
+    names = sorted({name for expr in _sizes_among(args, kwargs) for name in expr.symbols})
+
+    def can_be(changed: dict[str, int]) -> bool:
+        env.worlds.append({**env.hints, **changed})
+        env.known.clear()
+        try:
+            _in_world(mode, func, args, kwargs, len(env.worlds) - 1)
+        except _FAILURES:
+            return False
+        finally:
+            env.worlds.pop()
+            env.known.clear()
+        return True
+
+    fixed = [name for name in names if not can_be({name: env.worlds[world][name]})]
+    for k, a in enumerate(fixed):
+        for b in fixed[k + 1 :]:
+            if env.hints[a] == env.hints[b] and can_be(dict.fromkeys((a, b), env.worlds[world][a])):
+                return set(), {(a, b)}
+    return set(fixed or names), set()
+
+
+def _reshapes(func: Any) -> bool:
+    return func.name().rpartition(".")[0] in ("aten::t_", "aten::transpose_", "aten::squeeze_", "aten::unsqueeze_", "aten::resize_")
+
+
+def _at_example(mode: Any, func: Any, args: Any, kwargs: Any) -> Any:
+    """The call for the example, by the mode as it is without symbols."""
+    env, mode.shape_env = mode.shape_env, None
+    try:
+        return mode.dispatch(func, args, kwargs)
+    finally:
+        mode.shape_env = env
+
+
+def _in_world(mode: Any, func: Any, args: Any, kwargs: Any, world: int) -> list[Any]:
+    """The tensors that a call returns in another world."""
+    env = mode.shape_env
+
+    def plain(leaf: Any) -> Any:
+        if isinstance(leaf, _SYMBOLIC):
+            return env.in_world(leaf, world)
+        return at_world(mode, leaf, world) if isinstance(leaf, Tensor) else leaf
+
+    if "device" in kwargs:
+        kwargs = {**kwargs, "device": "meta", **({"pin_memory": False} if "pin_memory" in kwargs else {})}
+        if func.name() == "aten::_to_copy":
+            kwargs = {key: value for key, value in kwargs.items() if key not in ("device", "pin_memory", "non_blocking")}
+    elif not any(isinstance(leaf, Tensor) for leaf in tree_leaves((args, kwargs))):
+        if "device" in [argument.name for argument in func._schema.arguments]:
+            kwargs = {**kwargs, "device": "meta"}
+    name = func.name()
+    if name in ("aten::to.device", "aten::to.dtype_layout", "aten::to.other"):
+        return [at_world(mode, args[0], world)]
+    if name.startswith("aten::index_put"):
+        return [at_world(mode, args[0], world)]
+    with below.without_modes(), DisableTorchFunction():
+        result = func(*tree_map(plain, args), **tree_map(plain, kwargs))
+    return [leaf for leaf in tree_leaves(result) if isinstance(leaf, Tensor)]
+
+
+def at_world(mode: Any, tensor: Any, world: int) -> Tensor:
+    """The stand-in for a tensor in another world."""
+    fake = tensor if isinstance(tensor, FakeTensor) else mode.from_tensor(tensor, static_shapes=True)
+    if fake._worlds is not None and world > len(fake._worlds):  # one that is tried out
+        return wrap(empty(tuple([mode.shape_env.in_world(size, world) for size in fake._sizes]), fake._array.dtype))
+    if fake._worlds is not None:
+        found: Tensor = fake._worlds[world - 1]
+        return found
+    return share(filled(fake._array), storage_of(fake))
+
+
+def _find_sizes(env: Any, func: Any, fake: Any, others: list[Tensor], candidates: list[Any]) -> None:
+    from ..fx.experimental.size_inference import infer
+    from ..fx.experimental.symbolic_shapes import ConstraintViolationError
+
+    shapes = [tuple(fake._array.shape), *[tuple(other._array.shape) for other in others]]
+    if any(len(shape) != len(shapes[0]) for shape in shapes):
+        raise ConstraintViolationError(f"{func} returns tensors of {[len(shape) for shape in shapes]} dimensions for different sizes")
+    sizes = []
+    for values in zip(*shapes, strict=True):
+        expr = infer(env, values, candidates)
+        if expr is None:
+            shown = ", ".join(map(str, candidates))
+            raise NotImplementedError(f"{func}: a size of its result, {values} for different sizes, is no known function of {shown}")
+        sizes.append(env.number(expr))
+    if any(isinstance(size, SymbolicInt) for size in sizes):
+        fake._sizes, fake._worlds = tuple.__new__(Size, sizes), others
+    else:
+        fake._sizes = fake._worlds = None
+
+
+def _sizes_among(args: Any, kwargs: Any) -> list[Any]:
+    """The symbolic sizes among arguments and of tensors among them, each once."""
+    found: dict[Any, None] = {}
+    for leaf in tree_leaves((args, kwargs)):
+        numbers = leaf._sizes or () if isinstance(leaf, FakeTensor) else (leaf,)
+        for number in numbers:
+            if isinstance(number, SymbolicInt):
+                found.setdefault(number.expr)
+    return list(found)
+
+
+# ---- what kernels assume about sizes without failing
+def _check_slice(input: Any, dim: int = 0, start: Any = None, end: Any = None, step: int = 1) -> None:
+    """A slice stops at the dimension's end: for the example, and then for all sizes, or for none."""
+    size = input.shape[dim]
+    for bound in (start, end):
+        if bound is None or (bound.__class__ is int and bound >= 2**62):
+            continue
+        relation = Relation("<=", expression_of(-bound if bound < 0 else bound), as_expr(expression_of(size)))
+        env = getattr(size, "env", getattr(bound, "env", None))
+        if env is not None:
+            env.decide(relation)
+
+
+def _check_select(input: Any, dim: int, index: Any) -> None:
+    size = input.shape[dim]
+    if isinstance(size, SymbolicInt):
+        size.env.decide(Relation("<", expression_of(-index - 1 if index < 0 else index), size.expr))
+
+
+_CHECKS = {"aten::slice.Tensor": _check_slice, "aten::select.int": _check_select}

@@ -1,0 +1,465 @@
+"""Calls as the operations that PyTorch's dispatcher is called with, before any is divided: ``aten.conv2d``, not ``aten.convolution``.
+
+That is what ``torch.export`` shows. A call is the overload of its own name whose arguments it has; what has another name or other arguments
+in PyTorch stands in ``WHOLE``. What PyTorch composes in Python (``nn.functional.normalize``) is none, and is divided.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from ..core.calls.dispatch import COMPOSITE, FACTORY, IN_PLACE, IN_PLACE_VIEW, Call
+from ..core.calls.tables import Rules
+from ..core.layout import contiguous_format
+from ..core.symbolic import SymbolicFloat, SymbolicInt
+from ..core.tensor import Tensor
+from ..ops.losses.loss import reduction_of
+from .calls import NUMBERS, _is_default, _of_form, _schemas, overload_named, pruned, translated, translated_factory
+from .rules import _as_tensors, steps_of
+
+Translated = tuple[Any, tuple[Any, ...], dict[str, Any]]
+WHOLE = Rules("aten whole")  # our operation -> (name, args, kwargs), None where it is divided, or NotImplemented where its name says it
+_REDUCTIONS = ("none", "mean", "sum")
+
+
+def as_whole(call: Call) -> Translated | None:
+    """A call in the terms of PyTorch's dispatcher; None where it is to be divided."""
+    if call.form is FACTORY:
+        return _factory(call)
+    rule = WHOLE.of(call.op) if call.out is None else None
+    if rule is not None:
+        found = rule(*call.values)
+        if found is None:
+            return None
+        if found is not NotImplemented:
+            return _formed(call, *found)
+    fitted = _fitted(call)
+    if fitted is not None:
+        return fitted
+    if call.form is COMPOSITE:
+        return None
+    func, args, kwargs = translated(call)
+    return None if func.namespace == "flambeau" else (func, args, kwargs)
+
+
+def _factory(call: Call) -> Translated | None:
+    func, args, kwargs = translated_factory(call)
+    return None if func.namespace == "flambeau" else (func, args, kwargs)
+
+
+def _formed(call: Call, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Translated:
+    shown = _of_form(name, call.form, call.out) if call.form in (IN_PLACE, IN_PLACE_VIEW) else name
+    found = overload_named(shown or name)
+    return found, *pruned(found, args, kwargs)
+
+
+def _fitted(call: Call) -> Translated | None:
+    """The overload of the operation's name that has its arguments."""
+    op = call.op
+    prefix = "" if op.namespace in ("torch", "nn.functional", "Tensor", "ops.aten") else op.namespace.replace(".", "_") + "_"
+    base = f"{prefix}{op.name}" + ("_" if call.form in (IN_PLACE, IN_PLACE_VIEW) else "")
+    given = dict(zip(op.names, call.values, strict=True))
+    schemas = _schemas(base)
+    for overload in sorted(schemas, key=lambda name: name != "default"):
+        schema = schemas[overload]
+        outs = [argument.name for argument in schema.arguments if argument.is_out]
+        if bool(outs) is not (call.out is not None):
+            continue
+        bound = _bound(schema, given, op)
+        if bound is not None:
+            args, kwargs = bound
+            if outs:
+                kwargs = dict(zip(outs, call.out if isinstance(call.out, (tuple, list)) else (call.out,), strict=True)) | kwargs
+            found = overload_named(f"{base}.{overload}")
+            return found, *pruned(found, args, kwargs)
+    return None
+
+
+_IGNORED = frozenset(("implicit", "non_blocking", "generator"))
+
+
+def _bound(schema: Any, given: dict[str, Any], op: Any) -> tuple[tuple[Any, ...], dict[str, Any]] | None:
+    """Arguments of an overload, of ours by name; None where they do not fit."""
+    left = dict(given)
+    args: list[Any] = []
+    kwargs: dict[str, Any] = {}
+    for argument in schema.arguments:
+        if argument.is_out:
+            continue
+        name = argument.name if argument.name in left else "input" if argument.name == "self" else argument.name
+        if name not in left and argument.name == "self" and left:
+            name = op.names[0]
+        if name in left:
+            value = _converted(argument, left.pop(name), op.name)
+            if value is NotImplemented:
+                return None
+        elif argument.has_default_value():
+            value = argument.default_value
+        else:
+            return None
+        if argument.kwarg_only:
+            kwargs[argument.name] = value
+        else:
+            args.append(value)
+    defaults = {param.name: param.default for param in op.params}
+    for name, value in left.items():
+        if name not in _IGNORED and value is not defaults[name] and value != defaults[name] and value != ():
+            return None
+    kwargs = {name: value for name, value in kwargs.items() if not _is_left_out(schema, name, value)}
+    return tuple(args), kwargs
+
+
+def _is_left_out(schema: Any, name: str, value: Any) -> bool:
+    argument = next(argument for argument in schema.arguments if argument.name == name)
+    return value is None or _is_default(argument, value)
+
+
+def _converted(argument: Any, value: Any, name: str) -> Any:
+    """A value as an argument of this type; NotImplemented where it is none."""
+    kind = argument.real_type.text()
+    optional = kind.endswith("?")
+    base = kind.removesuffix("?")
+    if value is None:
+        return None if optional else argument.default_value if argument.has_default_value() else NotImplemented
+    if base.startswith("Tensor"):
+        if "[" in base:
+            return list(value) if isinstance(value, (list, tuple)) else NotImplemented
+        is_number = isinstance(value, (int, float, complex)) and not isinstance(value, Tensor)
+        return value if isinstance(value, Tensor) or (name in NUMBERS and argument.name == "other" and is_number) else NotImplemented
+    if isinstance(value, Tensor):
+        return NotImplemented
+    if "[" in base:
+        return _list(base, value)
+    if base in ("int", "SymInt"):
+        return value if isinstance(value, int) and value.__class__ is not bool else NotImplemented
+    if base in ("float", "SymFloat"):
+        if not isinstance(value, (int, float)) or isinstance(value, bool):
+            return NotImplemented
+        return value if isinstance(value, (float, SymbolicInt, SymbolicFloat)) else float(value)
+    if base == "bool":
+        return value if isinstance(value, bool) else NotImplemented
+    if base == "Scalar":
+        return value if isinstance(value, (int, float, complex)) else NotImplemented
+    if base == "str":
+        return value if isinstance(value, str) else NotImplemented
+    return value
+
+
+def _list(base: str, value: Any) -> Any:
+    element, _, count = base.partition("[")
+    number = count.rstrip("]?")
+    if isinstance(value, (list, tuple)):
+        if element in ("int", "SymInt") and any(not isinstance(item, int) for item in value):
+            return NotImplemented
+        return list(value)
+    if not isinstance(value, (int, float)) or isinstance(value, bool):
+        return NotImplemented
+    return [value] * int(number or 1)
+
+
+# ---- what has another name, or other arguments
+def _no(*values: Any) -> None:
+    """Divided: PyTorch composes it in Python, or its kernel returns more."""
+
+
+def _convolution(rank: int, transposed: bool) -> Callable[..., Any]:
+    def rule(input: Any, weight: Any, bias: Any, stride: Any, padding: Any, *rest: Any) -> Any:
+        lists = [option if isinstance(option, str) else _list(f"int[{rank}]", option) for option in (stride, padding)]
+        if transposed:
+            output_padding, groups, dilation = rest
+            options = (*lists, _list(f"int[{rank}]", output_padding), groups, _list(f"int[{rank}]", dilation))
+            return f"conv_transpose{rank}d" + (".input" if rank > 1 else ""), (input, weight, bias, *options), {}
+        dilation, groups = rest
+        name = f"conv{rank}d.padding" if isinstance(padding, str) else f"conv{rank}d"
+        return name, (input, weight, bias, *lists, _list(f"int[{rank}]", dilation), groups), {}
+
+    return rule
+
+
+for _rank in (1, 2, 3):
+    for _space in ("", "nn.functional."):
+        WHOLE[f"{_space}conv{_rank}d"] = _convolution(_rank, False)
+        WHOLE[f"{_space}conv_transpose{_rank}d"] = _convolution(_rank, True)
+
+
+def _pooled(rank: int, kind: str) -> Callable[..., Any]:
+    def rule(input: Any, kernel_size: Any, stride: Any = None, *rest: Any) -> Any:
+        lists = [_list(f"int[{rank}]", kernel_size), [] if stride is None or stride == () else _list(f"int[{rank}]", stride)]
+        if kind == "max":
+            padding, dilation, ceil_mode = rest[:3]
+            if any(rest[3:]):
+                return None
+            more = (_list(f"int[{rank}]", padding), _list(f"int[{rank}]", dilation), ceil_mode)
+        else:
+            padding, *more_ = rest
+            more = (_list(f"int[{rank}]", padding), *more_)
+        return f"{kind}_pool{rank}d", (input, *lists, *more), {}
+
+    return rule
+
+
+for _rank in (1, 2, 3):
+    WHOLE[f"nn.functional.max_pool{_rank}d"] = _pooled(_rank, "max")
+    WHOLE[f"nn.functional.avg_pool{_rank}d"] = _pooled(_rank, "avg")
+
+
+def _adaptive(rank: int, kind: str) -> Callable[..., Any]:
+    def rule(input: Any, output_size: Any, *rest: Any) -> Any:
+        if any(rest):
+            return None
+        sizes = _list(f"int[{rank}]", output_size)
+        sizes = [input.shape[d - rank] if size is None else size for d, size in enumerate(sizes)]
+        return f"adaptive_{kind}_pool{rank}d", (input, sizes), {}
+
+    return rule
+
+
+for _rank in (1, 2, 3):
+    WHOLE[f"nn.functional.adaptive_avg_pool{_rank}d"] = _adaptive(_rank, "avg")
+    WHOLE[f"nn.functional.adaptive_max_pool{_rank}d"] = _no
+
+
+@WHOLE("nn.functional.batch_norm")
+def _batch_norm(
+    input: Any,
+    running_mean: Any,
+    running_var: Any,
+    weight: Any = None,
+    bias: Any = None,
+    training: bool = False,
+    momentum: float = 0.1,
+    eps: float = 1e-5,
+) -> Any:
+    return "batch_norm", (input, weight, bias, running_mean, running_var, training, momentum, eps, False), {}
+
+
+@WHOLE("nn.functional.instance_norm")
+def _instance_norm(
+    input: Any, running_mean: Any, running_var: Any, weight: Any, bias: Any, use_input_stats: bool, momentum: float, eps: float
+) -> Any:
+    return "instance_norm", (input, weight, bias, running_mean, running_var, use_input_stats, momentum, eps, False), {}
+
+
+WHOLE["nn.functional.layer_norm"] = lambda input, normalized_shape, weight=None, bias=None, eps=1e-5: (
+    "layer_norm",
+    (input, list(normalized_shape) if isinstance(normalized_shape, (tuple, list)) else [normalized_shape], weight, bias, eps, False),
+    {},
+)
+WHOLE["nn.functional.group_norm"] = lambda input, num_groups, weight=None, bias=None, eps=1e-5: (
+    "group_norm",
+    (input, num_groups, weight, bias, eps, False),
+    {},
+)
+
+
+@WHOLE("nn.functional.cross_entropy")
+def _cross_entropy(
+    input: Any,
+    target: Any,
+    weight: Any = None,
+    size_average: Any = None,
+    ignore_index: int = -100,
+    reduce: Any = None,
+    reduction: str = "mean",
+    label_smoothing: float = 0.0,
+) -> Any:
+    word = reduction_of(reduction, size_average, reduce)
+    return "cross_entropy_loss", (input, target, weight, _REDUCTIONS.index(word), ignore_index, float(label_smoothing)), {}
+
+
+@WHOLE("nn.functional.nll_loss")
+def _nll_loss(
+    input: Any,
+    target: Any,
+    weight: Any = None,
+    size_average: Any = None,
+    ignore_index: int = -100,
+    reduce: Any = None,
+    reduction: str = "mean",
+) -> Any:
+    word = reduction_of(reduction, size_average, reduce)
+    return "nll_loss_nd", (input, target, weight, _REDUCTIONS.index(word), ignore_index), {}
+
+
+for _name in ("mse_loss", "l1_loss", "soft_margin_loss"):
+    WHOLE[f"nn.functional.{_name}"] = lambda input, target, *rest, name=_name: (
+        None
+        if any(isinstance(value, Tensor) for value in rest)
+        else (name, (input, target, _REDUCTIONS.index(next((word for word in rest if isinstance(word, str)), "mean"))), {})
+    )
+
+
+@WHOLE("nn.functional.binary_cross_entropy")
+def _bce(input: Any, target: Any, weight: Any = None, size_average: Any = None, reduce: Any = None, reduction: str = "mean") -> Any:
+    return "binary_cross_entropy", (input, target, weight, _REDUCTIONS.index(reduction_of(reduction, size_average, reduce))), {}
+
+
+@WHOLE("nn.functional.binary_cross_entropy_with_logits")
+def _bce_with_logits(
+    input: Any,
+    target: Any,
+    weight: Any = None,
+    size_average: Any = None,
+    reduce: Any = None,
+    reduction: str = "mean",
+    pos_weight: Any = None,
+) -> Any:
+    word = _REDUCTIONS.index(reduction_of(reduction, size_average, reduce))
+    return "binary_cross_entropy_with_logits", (input, target, weight, pos_weight, word), {}
+
+
+@WHOLE("nn.functional.interpolate")
+def _interpolate(
+    input: Any,
+    size: Any = None,
+    scale_factor: Any = None,
+    mode: str = "nearest",
+    align_corners: bool | None = None,
+    recompute_scale_factor: bool | None = None,
+    antialias: bool = False,
+) -> Any:
+    word = {"nearest": "nearest{}d", "linear": "linear1d", "bilinear": "bilinear2d", "bicubic": "bicubic2d", "trilinear": "trilinear3d"}
+    if antialias or recompute_scale_factor or mode not in word:
+        return None
+    rank = input.dim() - 2
+    sizes = None if size is None else _list(f"int[{rank}]", size)
+    scales = None if scale_factor is None else [float(scale) for scale in _list(f"float[{rank}]", scale_factor)]
+    corners = () if mode == "nearest" else (bool(align_corners),)
+    return f"upsample_{word[mode].format(rank)}.vec", (input, sizes, *corners, scales), {}
+
+
+def _dropout(name: str) -> Callable[..., Any]:
+    def rule(input: Any, p: float = 0.5, training: bool = True, inplace: bool = False) -> Any:
+        return name + ("_" if inplace else ""), (input, float(p), training), {}
+
+    return rule
+
+
+WHOLE["nn.functional.dropout"] = _dropout("dropout")
+WHOLE["nn.functional.dropout1d"] = WHOLE["nn.functional.dropout2d"] = WHOLE["nn.functional.dropout3d"] = _dropout("feature_dropout")
+WHOLE["nn.functional.alpha_dropout"] = _dropout("alpha_dropout")
+WHOLE["nn.functional.feature_alpha_dropout"] = _dropout("feature_alpha_dropout")
+
+
+def _activation(name: str, *defaults: Any) -> Callable[..., Any]:
+    """An activation with a last parameter ``inplace``."""
+
+    def rule(input: Any, *values: Any) -> Any:
+        inplace = bool(values) and values[-1] is True
+        options = values[:-1] if values and isinstance(values[-1], bool) else values
+        return name + ("_" if inplace else ""), (input, *[value for value in options if value is not None]), {}
+
+    return rule
+
+
+for _name in ("relu", "selu", "celu", "elu", "leaky_relu", "hardtanh", "relu6", "silu", "mish", "hardswish", "hardsigmoid", "threshold"):
+    try:
+        WHOLE[f"nn.functional.{_name}"] = _activation(_name)
+    except TypeError:  # an alias of an operation of ``torch``
+        pass
+
+
+def _softmax(name: str) -> Callable[..., Any]:
+    return lambda input, dim=None, *rest: (
+        NotImplemented if dim is None else (f"{name}.int", (input, dim, *[value for value in rest[-1:] if value is not None]), {})
+    )
+
+
+WHOLE["softmax"], WHOLE["log_softmax"] = _softmax("softmax"), _softmax("log_softmax")
+WHOLE["nn.functional.softmax"] = WHOLE["nn.functional.log_softmax"] = _no
+WHOLE["nn.functional.linear"] = lambda input, weight, bias=None: ("linear", (input, weight, bias), {})
+
+
+# ---- shapes
+def _sizes(shape: Any) -> list[Any]:
+    """Sizes given one by one or as a sequence."""
+    return list(shape[0]) if len(shape) == 1 and isinstance(shape[0], (tuple, list)) else list(shape)
+
+
+WHOLE["Tensor.view"] = lambda input, *rest: _viewed(input, *rest)
+
+
+def _viewed(input: Any, *rest: Any) -> Any:
+    shape = rest[0] if rest and isinstance(rest[0], (tuple, list)) else ()
+    if any(value is not None and not isinstance(value, (tuple, list, int)) for value in (*rest, *shape)):
+        return None  # another dtype
+    return "view", (input, _sizes(shape)), {}
+
+
+WHOLE["Tensor.reshape"] = lambda input, *rest: ("reshape", (input, _sizes(rest[0])), {})
+WHOLE["reshape"] = lambda input, shape: ("reshape", (input, list(shape)), {})
+WHOLE["flatten"] = lambda input, start_dim=0, end_dim=-1: ("flatten.using_ints", (input, start_dim, end_dim), {})
+WHOLE["unflatten"] = lambda input, dim, sizes: ("unflatten.int", (input, dim, list(sizes)), {}) if isinstance(dim, int) else None
+WHOLE["Tensor.expand"] = lambda input, *rest: ("expand", (input, _sizes(rest[0])), {})
+WHOLE["Tensor.repeat"] = lambda input, *rest: ("repeat", (input, _sizes(rest[0])), {})
+WHOLE["Tensor.permute"] = lambda input, *rest: ("permute", (input, _sizes(rest[0])), {})
+WHOLE["_view"] = lambda input, shape: ("view", (input, list(shape)), {})
+WHOLE["Tensor.contiguous"] = lambda input, memory_format=contiguous_format: (
+    None
+    if input.is_contiguous(memory_format=memory_format)
+    else ("contiguous", (input,), {} if memory_format is contiguous_format else {"memory_format": memory_format})
+)
+
+
+@WHOLE("norm")
+def _norm(input: Any, p: Any = "fro", dim: Any = None, keepdim: bool = False, dtype: Any = None, *rest: Any) -> Any:
+    if dtype is not None or p == "nuc" or any(value is not None for value in rest):
+        return None
+    order = 2.0 if p is None or p == "fro" else float(p)
+    dims = None if dim is None else list(dim) if isinstance(dim, (tuple, list)) else [dim]
+    return "linalg_vector_norm", (input, order, dims, keepdim), {}
+
+
+def _one_part(input: Any, key: Any) -> Any:
+    steps = steps_of(key, input.dim())
+    if not steps:
+        return "alias", (input,), {}
+    return (steps[0][0], (input, *steps[0][1]), {}) if len(steps) == 1 else None
+
+
+for _name in ("_select", "_slice", "_exact_select", "_exact_slice", "_index_unsqueeze"):
+    WHOLE[_name] = _one_part
+WHOLE["_index"] = lambda input, indices: ("index.Tensor", (input, _as_tensors(indices)), {})
+WHOLE["split"] = lambda tensor, sizes, dim=0: (
+    ("split.Tensor", (tensor, sizes, dim), {}) if isinstance(sizes, int) else ("split_with_sizes", (tensor, list(sizes), dim), {})
+)
+WHOLE["Tensor.split"] = WHOLE["split"]
+WHOLE["where"] = lambda condition, input=None, other=None: (
+    None
+    if input is None
+    else (
+        "where."
+        + {
+            (True, True): "self",
+            (True, False): "ScalarOther",
+            (False, True): "ScalarSelf",
+            (False, False): "Scalar",
+        }[isinstance(input, Tensor), isinstance(other, Tensor)],
+        (condition, input, other),
+        {},
+    )
+)
+
+
+# ---- conversions
+WHOLE["_to_copy"] = lambda input, dtype, memory_format=None: (
+    ("to.dtype", (input, dtype), {}) if memory_format is None and dtype is not None else None
+)
+
+
+# ---- recurrent layers
+def _recurrent(name: str) -> Callable[..., Any]:
+    def rule(*values: Any) -> Any:
+        if isinstance(values[1], Tensor) and name == "lstm":
+            return None  # a packed sequence
+        if isinstance(values[3], (tuple, list)):
+            return None
+        input, hidden, parameters, *options = values
+        return f"{name}.input", (input, list(hidden) if name == "lstm" else hidden, list(parameters), *options), {}
+
+    return rule
+
+
+for _name in ("lstm", "gru", "rnn_tanh", "rnn_relu"):
+    WHOLE[_name] = _recurrent(_name)

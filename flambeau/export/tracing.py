@@ -1,0 +1,453 @@
+"""A module's operations as a graph with symbolic sizes: the work of ``torch.export.export``.
+
+inputs, parameters      fakes (``aten.fake_tensor``), with symbols for the sizes that may be others
+forward                 runs on them, and every operation becomes a node (``fx.experimental``)
+constants               tensors of the program itself become inputs of the graph, too
+checks                  what the program assumed about sizes must follow from what was declared, and tracing with other sizes of the
+                        example must give the same graph: so nothing of the example is left in it
+"""
+
+from __future__ import annotations
+
+import contextlib
+import re
+from collections.abc import Iterator
+from typing import Any
+
+from ..aten.fake_tensor import FakeTensor, FakeTensorMode
+from ..aten.symbolic_fakes import symbolize
+from ..core.symbolic import SymbolicFloat, SymbolicInt
+from ..core.tensor import Tensor
+from ..func import functional_call
+from ..fx.experimental.impure import is_impure
+from ..fx.experimental.proxy_tensor import ProxyTorchDispatchMode, PythonKeyTracer
+from ..fx.experimental.recorder import add_inputs
+from ..fx.experimental.symbolic_shapes import UNBOUNDED, ConstraintViolationError, GuardOnDataDependentSymNode, ShapeEnv
+from ..fx.graph import Graph
+from ..fx.node import Node
+from ..fx.proxy import _users_frames
+from ..nn import Module
+from ..utils._pytree import tree_flatten, tree_unflatten
+from .dynamic_shapes import Dim, DimHint, UserError, expression, root_size
+from .graph_signature import (
+    ConstantArgument,
+    ExportGraphSignature,
+    InputKind,
+    InputSpec,
+    OutputKind,
+    OutputSpec,
+    SymFloatArgument,
+    SymIntArgument,
+    TensorArgument,
+)
+
+_ADVICE = (
+    "\n\nThe error above occurred when calling torch.export.export. If you would like to view some more information about this error, and "
+    "get a list of all other errors that may occur in your export call, you can replace your `export()` call with `draft_export()`."
+)
+
+
+class Traced:
+    """The outcome of a trace.
+
+    Attributes:
+        graph, signature: the graph, and what its placeholders and results are. root: what its ``get_attr`` nodes name.
+        constants: tensors of the program that are neither parameters nor buffers, by name.
+        inputs: the inputs with symbolic sizes. env: their symbols. out_spec: the result's structure. names: of the symbols' dims.
+    """
+
+    __slots__ = ("constants", "env", "graph", "inputs", "names", "out_spec", "root", "signature")
+
+    graph: Graph
+    root: Module
+    signature: ExportGraphSignature
+    constants: dict[str, Any]
+    inputs: list[Any]
+    env: ShapeEnv
+    out_spec: Any
+    names: dict[str, str]
+
+
+class Shapes:
+    """The sizes of the inputs that are symbols, as far as it is known; tracing may find that some are not.
+
+    Args:
+        leaves: the inputs. dims: of each, a ``Dim`` or a ``DimHint`` by dimension.
+    """
+
+    def __init__(self, leaves: list[Any], dims: list[dict[int, Any]]):
+        self.leaves, self.dims = leaves, dims
+        self.same: dict[tuple[int, int], tuple[int, int]] = {}  # dimensions that were found to be equal to others
+
+    def made(self, env: ShapeEnv, mode: FakeTensorMode) -> tuple[list[Any], dict[str, Any]]:
+        """Fakes of the inputs, and by symbol the ``Dim``, or the place of the dimension where it is a hint."""
+        roots: dict[str, SymbolicInt] = {}
+        hinted: dict[tuple[int, int], SymbolicInt] = {}
+        owners: dict[str, Any] = {}
+
+        def symbolic(place: tuple[int, int], dim: Any, size: int) -> Any:
+            if isinstance(dim, DimHint):
+                first = self.same.get(place, place)
+                if first not in hinted:
+                    hinted[first] = env.create_size(size, dim.min or 0, dim.max)
+                    owners[str(hinted[first])] = first
+                return hinted[first]
+            root = dim.root
+            if root.__name__ not in roots:
+                made = env.create_size(root_size(dim, size), root.min, root.max)
+                roots[root.__name__] = made
+                owners[str(made)] = root
+            return env.number(expression(dim, roots[root.__name__].expr))
+
+        found: list[Any] = []
+        for k, (leaf, dims) in enumerate(zip(self.leaves, self.dims, strict=True)):
+            if isinstance(leaf, Tensor):
+                fake = mode.from_tensor(leaf.detach() if leaf._base is None else leaf.detach().clone(), static_shapes=True)
+                sizes = [symbolic((k, d), dims[d], n) if d in dims else n for d, n in enumerate(leaf.shape)]
+                found.append(symbolize(fake, sizes))
+            elif -1 in dims:
+                found.append(symbolic((k, -1), dims[-1], leaf))
+            else:
+                found.append(leaf)
+        return found, owners
+
+    def refine(self, error: ConstraintViolationError, owners: dict[str, Any]) -> bool:
+        """Have dimensions with hints be fixed or equal where a trace needs them to be. Whether that changes anything."""
+        changed = False
+        for pair in error.equal:
+            first, second = (owners.get(name) for name in pair)
+            if isinstance(first, tuple) and isinstance(second, tuple):
+                self.same[second] = self.same.get(first, first)
+                changed = True
+        for name, (lower, upper) in error.ranges.items():
+            place = owners.get(name)
+            if isinstance(place, tuple):
+                hint = self.dims[place[0]][place[1]]
+                self.dims[place[0]][place[1]] = DimHint(hint.type, lower, None if upper == UNBOUNDED else upper)
+                changed = True
+        for name in error.fixed:
+            place = owners.get(name)
+            if isinstance(place, tuple):
+                for k, dim in [place, *[each for each, first in self.same.items() if first == place]]:
+                    if self.dims[k][dim].type == "DYNAMIC":
+                        raise UserError(
+                            _violated({name}, owners, f"  - You marked a dimension as dynamic but your code specialized it: {error}")
+                        )
+                    del self.dims[k][dim]
+                changed = True
+        return changed
+
+
+def _violated(names: Any, owners: dict[str, Any], reasons: str, fixes: str = "") -> str:
+    shown = ", ".join(sorted(_name_of(owners.get(name), name) for name in names))
+    suggested = f"\nSuggested fixes:\n{fixes}\n" if fixes else ""
+    return f'Constraints violated ({shown})! For more information, run with TORCH_LOGS="+dynamic".\n{reasons}{suggested}{_ADVICE}'
+
+
+_SPECIALIZED = (
+    "  - You marked {} as dynamic but your code specialized it to be a constant ({}). If you're using mark_dynamic, either remove it or "
+    "use maybe_mark_dynamic. If you're using Dim.DYNAMIC, replace it with either Dim.STATIC or Dim.AUTO."
+)
+
+
+def _fixed(error: ConstraintViolationError, owners: dict[str, Any]) -> str:
+    """The message about sizes that must be those of the example, or equal."""
+    reasons, fixes = [], []
+    for pair in sorted(error.equal):
+        a, b = (_name_of(owners.get(name), name) for name in pair)
+        reasons.append(f"  - The values of {b} and {a} must always be equal: {error}")
+        fixes.append(f"  {b} = {a}")
+    for name in sorted(error.fixed):
+        shown, size = _name_of(owners.get(name), name), error.hints.get(name)
+        reasons.append(f"{_SPECIALIZED.format(shown, size)} ({error})")
+        fixes.append(f"  {shown} = {size}")
+    return _violated(error.fixed | {n for pair in error.equal for n in pair}, owners, "\n".join(reasons), "\n".join(fixes))
+
+
+def _name_of(owner: Any, name: str) -> str:
+    return owner.__name__ if isinstance(owner, Dim) else name if owner is None else f"inputs[{owner[0]}].shape[{owner[1]}]"
+
+
+def check_guards(env: ShapeEnv, owners: dict[str, Any]) -> None:
+    """Raise for what the program assumed about sizes beyond what was declared.
+
+    Raises:
+        ConstraintViolationError: of sizes that are only hinted at.
+        UserError: of ``Dim``s.
+    """
+    if not env.guards:
+        return
+    hinted = {name for relation, _ in env.guards for name in relation.symbols if isinstance(owners.get(name), tuple)}
+    if hinted:
+        error = _needed_of_hints(env, hinted)
+        error.owners, error.hints = owners, dict(env.hints)
+        raise error
+    reasons, fixes, names = [], [], set()
+    for relation, truth in env.guards:
+        shown = str(relation) if truth else f"Not({relation})"
+        names |= relation.symbols
+        for name in relation.symbols:
+            shown = re.sub(rf"\b{name}\b", _name_of(owners.get(name), name), shown)
+        if truth is (relation.name == "==") and relation.name in ("==", "!=") and len(relation.symbols) == 1:
+            (name,) = relation.symbols
+            reasons.append(_SPECIALIZED.format(_name_of(owners.get(name), name), env.hints[name]))
+            fixes.append(f"  {_name_of(owners.get(name), name)} = {env.hints[name]}")
+            continue
+        fixes += _bounds_of(env, relation if truth else relation.negated, owners)
+        listed = ", ".join(_name_of(owners.get(name), name) for name in sorted(relation.symbols))
+        reasons.append(f"  - Not all values of {listed} in the specified range satisfy the generated guard {shown}")
+    raise UserError(_violated(names, owners, "\n".join(reasons), "\n".join(dict.fromkeys(fixes))))
+
+
+def _needed_of_hints(env: ShapeEnv, hinted: set[str]) -> ConstraintViolationError:
+    """The error that says what sizes that are only hinted at have to be: equal to another one, in a smaller range, or fixed."""
+    for relation, truth in env.guards:
+        pair = sorted(relation.symbols)
+        if relation.name in ("==", "!=") and truth is (relation.name == "==") and len(pair) == 2 and set(pair) <= hinted:
+            return ConstraintViolationError(str(relation), equal={tuple(pair)})
+    error = ConstraintViolationError("a size is assumed to be what it is in the example")
+    for relation, truth in env.guards:
+        before = {name: env.var_to_range[name] for name in relation.symbols}
+        env.narrow(relation if truth else relation.negated)
+        changed = {name: env.var_to_range[name] for name in before if env.var_to_range[name] != before[name]}
+        error.ranges.update({name: (values.lower, values.upper) for name, values in changed.items() if name in hinted})
+        if not changed:
+            error.fixed |= relation.symbols & hinted
+    return error
+
+
+def _bounds_of(env: ShapeEnv, relation: Any, owners: dict[str, Any]) -> list[str]:
+    """The ``Dim`` with which a relation is true."""
+    names = relation.symbols
+    name = next(iter(names))
+    owner = owners.get(name)
+    if len(names) != 1 or not isinstance(owner, Dim):
+        return []
+    before = env.var_to_range[name]
+    env.narrow(relation)
+    after, env.var_to_range[name] = env.var_to_range[name], before
+    lower = f", min={after.lower}" if after.lower != before.lower or owner.min else ""
+    upper = f", max={after.upper}" if after.upper != UNBOUNDED else ""
+    return [] if after == before else [f"  {owner.__name__} = Dim('{owner.__name__}'{lower}{upper})"]
+
+
+# ---- one trace
+class _ExportMode(ProxyTorchDispatchMode):
+    """Notes operations before they are divided, with the lines of the program that called them."""
+
+    def __init__(self, tracer: Any, notes: bool):
+        super().__init__(tracer, "symbolic", pre_dispatch=True)
+        if notes:
+            self.recorder.notes = _note_lines
+
+
+def _note_lines(node: Node) -> None:
+    frames = _users_frames()
+    if frames:
+        last = frames[-1]
+        node.meta["stack_trace"] = f'  File "{last.filename}", line {last.lineno}, in {last.name}\n    {last.line}\n'
+
+
+def trace(mod: Module, args_spec: Any, shapes: Shapes, names: list[str], turn: int = 0) -> tuple[Traced, dict[str, Any]]:
+    """Run ``forward`` once on inputs without values.
+
+    Args:
+        mod: the module. args_spec: the structure of (args, kwargs), whose leaves are in ``shapes``. names: of their placeholders.
+        turn: which sizes of the symbols are the example's.
+    Returns:
+        The trace, and the owners of its symbols.
+    """
+    env = ShapeEnv(turn=turn)
+    fake_mode = FakeTensorMode(allow_non_fake_inputs=True, shape_env=env, static_shapes=True)
+    inputs, owners = shapes.made(env, fake_mode)
+    state = _State(mod, fake_mode)
+    tracer = PythonKeyTracer()
+    mode = _ExportMode(tracer, notes=turn == 0)
+    leaves = [*state.fakes, *inputs]
+    add_inputs(mode.recorder, leaves, unique_names([*state.names, *names]), hoisted=True)
+    args, kwargs = tree_unflatten(inputs, args_spec)
+    try:
+        with _attributes_kept(mod), fake_mode, mode:
+            result = functional_call(mod, state.by_path, args, kwargs)
+    except (ConstraintViolationError, NotImplementedError) as error:
+        check_guards(env, owners)
+        if isinstance(error, ConstraintViolationError):
+            error.owners, error.hints = owners, dict(env.hints)
+        raise
+    results, out_spec = tree_flatten(result)
+    tracer.graph.output(tuple([mode.recorder.argument(each) for each in results]))
+    traced = Traced()
+    traced.root = tracer.root
+    traced.graph, traced.inputs, traced.env, traced.out_spec = tracer.graph, inputs, env, out_spec
+    tracer.graph.eliminate_dead_code(is_impure)
+    lifted = _lift_constants(tracer, mod, len(state.names))
+    traced.constants = {name: value for _, name, value in lifted}
+    specs = [*state.specs(tracer.graph), *[InputSpec(InputKind.CONSTANT_TENSOR, TensorArgument(node), name) for node, name, _ in lifted]]
+    placeholders = tracer.graph.find_nodes(op="placeholder")[len(specs) :]
+    specs += [InputSpec(InputKind.USER_INPUT, _argument(node, leaf), None) for node, leaf in zip(placeholders, inputs, strict=True)]
+    output = tracer.graph.output_node()
+    outputs = [
+        OutputSpec(OutputKind.USER_OUTPUT, _argument(node, value), None) for node, value in zip(output.args[0], results, strict=True)
+    ]
+    traced.signature = ExportGraphSignature(specs, outputs)
+    traced.names = {name: _name_of(owner, name) for name, owner in owners.items()}
+    return traced, owners
+
+
+def unique_names(names: list[str]) -> list[str]:
+    """Names with numbers behind those that were there before."""
+    found: list[str] = []
+    for name in names:
+        tried, number = name, 0
+        while tried in found:
+            number += 1
+            tried = f"{name}_{number}"
+        found.append(tried)
+    return found
+
+
+class _State:
+    """Parameters and buffers of a module as fakes; one that has several names is one input."""
+
+    def __init__(self, mod: Module, mode: FakeTensorMode):
+        found: dict[int, tuple[str, bool]] = {}
+        self.fakes: list[Any] = []
+        self.by_path: dict[str, Any] = {}
+        self.kinds: list[tuple[str, InputKind, bool | None]] = []
+        self.names: list[str] = []
+        persistent = set(mod.state_dict(keep_vars=True))
+        kinds = ((InputKind.PARAMETER, mod.named_parameters), (InputKind.BUFFER, mod.named_buffers))
+        for kind, named in kinds:
+            for path, tensor in named(remove_duplicate=False):
+                fake = mode.from_tensor(tensor, static_shapes=True)
+                self.by_path[path] = fake
+                if id(tensor) in found:
+                    continue
+                found[id(tensor)] = (path, True)
+                self.fakes.append(fake)
+                self.kinds.append((path, kind, None if kind is InputKind.PARAMETER else path in persistent))
+                self.names.append(("p_" if kind is InputKind.PARAMETER else "b_") + placeholder_name(path))
+
+    def specs(self, graph: Graph) -> list[InputSpec]:
+        nodes = graph.find_nodes(op="placeholder")
+        return [
+            InputSpec(kind, TensorArgument(node.name), path, persistent)
+            for node, (path, kind, persistent) in zip(nodes[: len(self.kinds)], self.kinds, strict=True)
+        ]
+
+
+def placeholder_name(path: str) -> str:
+    """The name of a placeholder for an attribute of the module."""
+    return re.sub(r"[^a-zA-Z0-9]", "_", path.removeprefix("self_")).lower()
+
+
+@contextlib.contextmanager
+def _attributes_kept(mod: Module) -> Iterator[None]:
+    """Put back attributes of the module, and of those inside, that ``forward`` sets: tensors without values are no use later."""
+    before = [(module, dict(vars(module))) for module in mod.modules()]
+    try:
+        yield
+    finally:
+        for module, attributes in before:
+            for name, value in list(vars(module).items()):
+                if isinstance(value, FakeTensor) and attributes.get(name) is not value:
+                    if name in attributes:
+                        vars(module)[name] = attributes[name]
+                    else:
+                        del vars(module)[name]
+
+
+def _lift_constants(tracer: Any, mod: Module, before: int) -> list[tuple[str, str, Any]]:
+    """Make inputs of the tensors that the program itself has. Returns the node, the name and the value of each."""
+    graph: Graph = tracer.graph
+    placeholders = graph.find_nodes(op="placeholder")
+    known = _tensor_attributes(mod)
+    nodes = [node for node in graph.nodes if node.op == "get_attr" and isinstance(getattr(tracer.root, str(node.target), None), Tensor)]
+    by_value: dict[int, list[Node]] = {}
+    for node in nodes:
+        by_value.setdefault(id(getattr(tracer.root, str(node.target))), []).append(node)
+    found: list[tuple[str, str, Any, list[Node]]] = []
+    count = 0
+    for group in by_value.values():
+        value = getattr(tracer.root, str(group[0].target))
+        path = known.get(id(value))
+        if path is None:
+            path, count = f"lifted_tensor_{count}", count + 1
+        found.append((f"c_{placeholder_name(path)}", path, value, group))
+    found.sort(key=lambda each: not each[1].startswith("lifted_tensor_"))
+    lifted = []
+    anchor = placeholders[before] if before < len(placeholders) else next(iter(node for node in graph.nodes if node.op != "placeholder"))
+    for name, path, value, group in found:
+        with graph.inserting_before(anchor):
+            made = graph.placeholder(name)
+        made.meta["val"] = group[0].meta.get("val")
+        for node in group:
+            node.replace_all_uses_with(made)
+            graph.erase_node(node)
+        lifted.append((made.name, path, value))
+    return lifted
+
+
+def _tensor_attributes(mod: Module) -> dict[int, str]:
+    """Tensors that are plain attributes of a module, by identity."""
+    found: dict[int, str] = {}
+    for path, module in mod.named_modules():
+        for name, value in vars(module).items():
+            if isinstance(value, Tensor):
+                found.setdefault(id(value), f"{path}.{name}" if path else name)
+    return found
+
+
+def _argument(node: Any, value: Any) -> Any:
+    if isinstance(value, Tensor):
+        return TensorArgument(node.name)
+    if isinstance(value, SymbolicInt):
+        return SymIntArgument(node.name)
+    if isinstance(value, SymbolicFloat):
+        return SymFloatArgument(node.name)
+    return ConstantArgument(node.name if isinstance(node, Node) else "", value)
+
+
+# ---- as often as needed
+def traced_program(mod: Module, args_spec: Any, leaves: list[Any], dims: list[dict[int, Any]], names: list[str]) -> Traced:
+    """The trace of a module; sizes that are only hinted at become fixed where the program needs them to be.
+
+    Raises:
+        UserError: the program assumes more of a ``Dim`` than was declared.
+    """
+    shapes = Shapes(leaves, [dict(each) for each in dims])
+    while True:
+        owners: dict[str, Any] = {}
+        try:
+            traced, owners = trace(mod, args_spec, shapes, names)
+            check_guards(traced.env, owners)
+            if traced.env.hints:
+                _check_again(mod, args_spec, shapes, names, traced)
+            return traced
+        except ConstraintViolationError as error:
+            owners = owners or error.owners
+            if not shapes.refine(error, owners):
+                raise UserError(_fixed(error, owners)) from error
+        except GuardOnDataDependentSymNode as error:
+            raise UserError(f"{error}{_ADVICE}") from error
+
+
+def _check_again(mod: Module, args_spec: Any, shapes: Shapes, names: list[str], traced: Traced) -> None:
+    """Trace with other sizes of the example: what differs then was taken from the example."""
+    try:
+        other, owners = trace(mod, args_spec, shapes, names, turn=1)
+    except ConstraintViolationError:
+        raise
+    except (RuntimeError, ValueError, IndexError, TypeError) as error:
+        raise ConstraintViolationError(f"for other sizes it fails: {error}", set(traced.names)) from error
+    first, second = (graph_outline(graph) for graph in (traced.graph, other.graph))
+    for a, b in zip(first, second, strict=False):
+        if a != b:
+            raise ConstraintViolationError(f"for other sizes the graph is another one: {a} becomes {b}", set(owners))
+    if len(first) != len(second):
+        raise ConstraintViolationError(f"for other sizes the graph has {len(second)} nodes in place of {len(first)}", set(owners))
+
+
+def graph_outline(graph: Graph) -> list[str]:
+    """The nodes as text."""
+    return [f"{node.name} = {node.target}({node.args}, {node.kwargs})" for node in graph.nodes]

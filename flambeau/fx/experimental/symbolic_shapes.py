@@ -1,0 +1,407 @@
+"""Sizes that are not known yet: what they may be, and what a program assumed about them. Source: torch.fx.experimental.symbolic_shapes.
+
+    worlds     a few sizes for every symbol; the first is the one that is traced, the others are without a pattern
+    grid       many more, over which a comparison must hold to hold for all sizes; otherwise it is a guard
+
+A kernel is run without values in every world. What its result's sizes are as expressions is found from the sizes of its arguments
+(``size_inference``), so that no operation needs a rule for symbolic sizes.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from ...core.expressions import Call, Expr, atom, evaluate, symbol
+from ...core.symbolic import Relation, SymbolicBool, SymbolicFloat, SymbolicInt, expression_of, is_symbolic, specialized
+from ...core.tensor import Tensor
+from ...utils._pytree import tree_leaves
+
+__all__ = [
+    "ConstraintViolationError", "GuardOnDataDependentSymNode", "ShapeEnv", "ValueRanges", "free_symbols", "guard_bool", "guard_float",
+    "guard_int", "guard_or_false", "guard_or_true", "guard_scalar", "guard_size_oblivious", "has_free_symbols", "hint_int",
+    "is_concrete_bool", "is_concrete_float", "is_concrete_int", "is_symbolic", "statically_known_false", "statically_known_true", "sym_eq",
+    "sym_and", "sym_or",
+]  # fmt: skip
+
+UNBOUNDED = 2**63 - 1
+# Large and without a pattern, so that functions of them that are equal by chance are rare; small ones for narrow ranges.
+_PRIMES = (211, 97, 151, 283, 131, 367, 227, 103, 313, 179, 241, 409, 137, 269, 331, 193, 157, 421, 109, 257, 307, 173, 349, 229, 389, 127)
+_SMALL = (5, 11, 7, 13, 3, 17, 10, 19, 6, 23, 14, 29, 9)
+_PROBES = (2, 3, 4, 5, 6, 7, 8, 9, 12, 15, 16, 31, 32, 33, 63, 64, 100, 128, 255, 256, 1000, 1023, 4096, 100_003)
+WORLDS = 4
+
+
+class ConstraintViolationError(RuntimeError):
+    """A program assumed more about sizes than was declared. Source: torch.fx.experimental.symbolic_shapes.ConstraintViolationError.
+
+    Attributes:
+        fixed: symbols that must be what they are in the example. equal: pairs of symbols that must be equal.
+        ranges: what symbols must lie between. owners: what the symbols are of. hints: their sizes in the example.
+    """
+
+    def __init__(self, message: str, fixed: set[str] = frozenset(), equal: set[tuple[str, ...]] = frozenset()):  # type: ignore[assignment]
+        super().__init__(message)
+        self.fixed, self.equal = set(fixed), set(equal)
+        self.ranges: dict[str, tuple[int, int]] = {}
+        self.owners: dict[str, Any] = {}
+        self.hints: dict[str, int] = {}
+
+
+class GuardOnDataDependentSymNode(RuntimeError):
+    """A branch depends on a value of a tensor. Source: torch.fx.experimental.symbolic_shapes.GuardOnDataDependentSymNode.
+
+    Attributes:
+        cond: the comparison.
+    """
+
+    def __init__(self, cond: Any, *args: Any):
+        super().__init__(*args)
+        self.cond = cond
+
+
+class ValueRanges:
+    """The values that a symbol may have, both ends included. Source: torch.utils._sympy.value_ranges.ValueRanges.
+
+    Example:
+        >>> from flambeau.fx.experimental.symbolic_shapes import ValueRanges
+        >>> ValueRanges(2, 8), 9 in ValueRanges(2, 8)
+        (VR[2, 8], False)
+    """
+
+    __slots__ = ("lower", "upper")
+
+    def __init__(self, lower: int = 0, upper: int | None = None):
+        self.lower, self.upper = lower, UNBOUNDED if upper is None else upper
+
+    def __contains__(self, value: Any) -> bool:
+        return bool(self.lower <= value <= self.upper)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, ValueRanges) and (self.lower, self.upper) == (other.lower, other.upper)
+
+    def __hash__(self) -> int:
+        return hash((self.lower, self.upper))
+
+    def __repr__(self) -> str:
+        low = "-int_oo" if self.lower <= -UNBOUNDED else self.lower
+        return f"VR[{low}, {'int_oo' if self.upper >= UNBOUNDED else self.upper}]"
+
+
+class ShapeEnv:
+    """The symbols of one trace, and what the program assumed about them.
+
+    Attributes:
+        guards: relations that hold for the example and not for all sizes that are allowed, with what they were.
+        var_to_range: the values that each symbol may have. var_to_val: that of the example.
+    Source: torch.fx.experimental.symbolic_shapes.ShapeEnv.
+    Example:
+        >>> from flambeau.fx.experimental.symbolic_shapes import ShapeEnv
+        >>> env = ShapeEnv()
+        >>> n = env.create_size(6)
+        >>> (n + 1) * 2, (n * 4) // 2, bool(n > 1), bool(n > 5), env.guards
+        (2*s0 + 2, 2*s0, True, True, [(s0 > 5, True)])
+    """
+
+    def __init__(self, *, turn: int = 0) -> None:
+        self.turn = turn  # which of a symbol's sizes is the example's
+        self.var_to_range: dict[str, ValueRanges] = {}
+        self.unbacked: set[str] = set()
+        self.worlds: list[dict[str, int]] = [{} for _ in range(WORLDS)]
+        self.guards: list[tuple[Relation, bool]] = []
+        self.axioms: list[Relation] = []
+        self.known: dict[Any, Any] = {}  # expressions -> their values in all worlds
+        self._numbers = {kind: itertools.count() for kind in "suz"}
+        self._grid: list[dict[str, int]] | None = None
+
+    # ---- symbols
+    @property
+    def hints(self) -> dict[str, int]:
+        """Sizes of the example by symbol."""
+        return self.worlds[0]
+
+    @property
+    def var_to_val(self) -> dict[str, int]:
+        return dict(self.hints)
+
+    def create_size(self, hint: int, lower: int = 0, upper: int | None = None) -> SymbolicInt:
+        """A size that may be ``lower`` to ``upper`` and is ``hint`` in the example."""
+        name = f"s{next(self._numbers['s'])}"
+        self._add(name, ValueRanges(lower, upper), hint)
+        return SymbolicInt(self.hints[name], symbol(name), self)
+
+    def create_unbacked_symint(self) -> SymbolicInt:
+        """An integer that depends on the values of tensors: nothing is known of it but what ``torch._check`` says."""
+        name = f"u{next(self._numbers['u'])}"
+        self.unbacked.add(name)
+        self._add(name, ValueRanges(-UNBOUNDED), None)
+        return SymbolicInt(self.hints[name], symbol(name), self)
+
+    def create_unbacked_symfloat(self) -> SymbolicFloat:
+        """A float that depends on the values of tensors."""
+        name = f"zuf{next(self._numbers['z'])}"
+        self.unbacked.add(name)
+        self._add(name, ValueRanges(-UNBOUNDED), None)
+        return SymbolicFloat(float(self.hints[name]), atom(name), self)
+
+    def restore(self, name: str, values: ValueRanges, hint: int) -> None:
+        """Have a symbol again that another environment had."""
+        self._add(name, values, hint)
+        if name.startswith(("u", "z")):
+            self.unbacked.add(name)
+
+    def _add(self, name: str, values: ValueRanges, hint: int | None) -> None:
+        self.var_to_range[name] = values
+        number = len(self.var_to_range) - 1
+        sizes = [] if hint is None or hint < 2 else [hint]
+        for listed in (_PRIMES, _SMALL):
+            for k in range(len(listed)):
+                size = listed[(number * WORLDS + k) % len(listed)]
+                if values.lower <= size <= values.upper and size not in sizes:
+                    sizes.append(size)
+        sizes += [size for size in range(max(values.lower, 2), min(values.upper, values.lower + 8) + 1) if size not in sizes]
+        sizes = sizes or [max(values.lower, 0)]
+        turned = [sizes[(k + self.turn) % min(len(sizes), WORLDS)] for k in range(WORLDS)]
+        for world, size in zip(self.worlds, turned, strict=True):
+            world[name] = size
+        self._grid = None
+
+    def number(self, expr: Any) -> Any:
+        """The symbolic integer of an expression; a plain one where it has no symbols."""
+        if isinstance(expr, Call):
+            expr = atom(expr)
+        if expr.constant is not None:
+            return expr.constant
+        return SymbolicInt(self.values(expr)[0], expr, self)
+
+    def values(self, expr: Any) -> tuple[int, ...]:
+        """The values of an expression in all worlds."""
+        found = self.known.get(expr)
+        if found is None:
+            found = self.known[expr] = tuple([evaluate(expr, world) for world in self.worlds])
+        return found
+
+    def in_world(self, value: Any, world: int) -> Any:
+        """A number as a plain one, for the sizes of a world."""
+        if isinstance(value, SymbolicBool):
+            return value.relation.evaluate(self.worlds[world])
+        return self.values(value.expr)[world] if is_symbolic(value) else value
+
+    # ---- truth
+    @property
+    def grid(self) -> list[dict[str, int]]:
+        """Sizes that are allowed, for every symbol, the extremes among them."""
+        if self._grid is None:
+            points: list[dict[str, int]] = [*self.worlds]
+            for k in range(len(_PROBES) + 3):
+                point = {}
+                for place, (name, values) in enumerate(self.var_to_range.items()):
+                    low = values.lower if values.lower >= 2 or values.lower < -1 else min(2, values.upper)
+                    probes = [size for size in _PROBES if low <= size <= values.upper]
+                    probes += [max(low, -100_000), min(values.upper, 1_000_003)]
+                    if name in self.unbacked and values.lower < 0:
+                        probes += [-1, 0, 1]
+                    point[name] = probes[(k * (place + 1) + place) % len(probes)] if place else probes[k % len(probes)]
+                points.append(point)
+            self._grid = [point for point in points if all(axiom.evaluate(point) for axiom in self.axioms)]
+        return self._grid
+
+    def constant_truth(self, relation: Relation) -> bool | None:
+        """The relation's truth where it is the same for all sizes that are allowed."""
+        first = relation.evaluate(self.grid[0]) if self.grid else relation.evaluate(self.hints)
+        return first if all(relation.evaluate(point) is first for point in self.grid) else None
+
+    def decide(self, relation: Relation) -> bool:
+        """The relation's truth for the example; a guard where it is another for other sizes.
+
+        Raises:
+            GuardOnDataDependentSymNode: it depends on a value of a tensor.
+        """
+        truth = self.constant_truth(relation)
+        if truth is not None:
+            return truth
+        if self.unbacked & relation.symbols:
+            raise GuardOnDataDependentSymNode(
+                relation,
+                f"Could not guard on data-dependent expression {relation} (unhinted: {relation}). "
+                "Say with torch._check what is true of it, or use torch.cond.",
+            )
+        truth = relation.evaluate(self.hints)
+        if not any(str(relation) == str(known) for known, _ in self.guards):
+            self.guards.append((relation, truth))
+        return truth
+
+    def assume(self, relation: Relation) -> bool:
+        """Take a relation as true; False if it is not for the example."""
+        if not self.unbacked & relation.symbols and not relation.evaluate(self.hints):
+            return False
+        if self.constant_truth(relation) is not True:
+            self.axioms.append(relation)
+            self.narrow(relation)
+            self._choose_unbacked(relation)
+        return True
+
+    def narrow(self, relation: Relation) -> None:
+        """Take over what a relation of one symbol and a number says into the symbol's range."""
+        (left, right), sign = (relation.args, relation.name) if len(relation.args) == 2 else ((None, None), "")
+        turned = {"<": ">", ">": "<", "<=": ">=", ">=": "<="}
+        if isinstance(left, Expr) and left.constant is not None and isinstance(right, Expr):
+            left, right, sign = right, left, turned.get(sign, sign)
+        if not isinstance(left, Expr) or not isinstance(right, Expr) or right.constant is None or left != symbol(str(left)):
+            return
+        name, bound = str(left), right.constant
+        values = self.var_to_range.get(name)
+        if values is None:
+            return
+        lower = {">": bound + 1, ">=": bound, "==": bound}.get(sign, values.lower)
+        upper = {"<": bound - 1, "<=": bound, "==": bound}.get(sign, values.upper)
+        self.var_to_range[name] = ValueRanges(max(values.lower, lower), min(values.upper, upper))
+        self._grid = None
+
+    def _choose_unbacked(self, relation: Relation) -> None:
+        """Have the worlds' values of unbacked symbols satisfy what is assumed."""
+        for world in self.worlds:
+            if not relation.evaluate(world):
+                for point in [*self.grid, *[{**world, **dict.fromkeys(self.unbacked, size)} for size in range(40)]]:
+                    tried = {**world, **{name: point[name] for name in self.unbacked}}
+                    if all(axiom.evaluate(tried) for axiom in self.axioms):
+                        world.update(tried)
+                        break
+        self.known.clear()
+        self._grid = None
+
+    def symbols_of(self, value: Any) -> set[str]:
+        return getattr(value, "symbols", set())
+
+    def format_guards(self, verbose: bool = False) -> str:
+        """The guards, one a line. Source: torch.fx.experimental.symbolic_shapes.ShapeEnv.format_guards."""
+        return "\n".join(f" - {relation if truth else Relation('not', relation)}" for relation, truth in self.guards)
+
+
+# ---- questions about numbers
+def _relation(value: Any) -> Any:
+    return value.relation if isinstance(value, SymbolicBool) else None
+
+
+def statically_known_true(x: Any) -> bool:
+    """Whether a condition is true for all sizes; asking it is no guard.
+
+    Source: torch.fx.experimental.symbolic_shapes.statically_known_true.
+
+    Args:
+        x: a bool, or a comparison of symbolic numbers.
+    """
+    relation = _relation(x)
+    return bool(x) if relation is None else x.env.constant_truth(relation) is True
+
+
+def statically_known_false(x: Any) -> bool:
+    """Whether a condition is false for all sizes. Source: torch.fx.experimental.symbolic_shapes.statically_known_false."""
+    relation = _relation(x)
+    return not x if relation is None else x.env.constant_truth(relation) is False
+
+
+def guard_or_true(a: Any) -> bool:
+    """The condition; True where it depends on values. Source: torch.fx.experimental.symbolic_shapes.guard_or_true."""
+    return _guard_or(a, True)
+
+
+def guard_or_false(a: Any) -> bool:
+    """The condition; False where it depends on values. Source: torch.fx.experimental.symbolic_shapes.guard_or_false."""
+    return _guard_or(a, False)
+
+
+def _guard_or(a: Any, otherwise: bool) -> bool:
+    try:
+        return bool(a)
+    except GuardOnDataDependentSymNode:
+        return otherwise
+
+
+def guard_bool(a: Any) -> bool:
+    """The condition for the example, guarded. Source: torch.fx.experimental.symbolic_shapes.guard_bool."""
+    return bool(a)
+
+
+guard_size_oblivious = guard_bool
+
+
+def guard_int(a: Any) -> int:
+    """The integer for the example, guarded. Source: torch.fx.experimental.symbolic_shapes.guard_int."""
+    return specialized(a) if isinstance(a, SymbolicInt) else int(a)
+
+
+def guard_float(a: Any) -> float:
+    """The float for the example, guarded. Source: torch.fx.experimental.symbolic_shapes.guard_float."""
+    return float(a)
+
+
+def guard_scalar(a: Any) -> Any:
+    """The number for the example, guarded. Source: torch.fx.experimental.symbolic_shapes.guard_scalar."""
+    return guard_int(a) if isinstance(a, SymbolicInt) else guard_float(a) if isinstance(a, SymbolicFloat) else guard_bool(a)
+
+
+def hint_int(a: Any, fallback: int | None = None) -> int:
+    """The integer for the example, without a guard. Source: torch.fx.experimental.symbolic_shapes.hint_int."""
+    return int.__int__(a) if isinstance(a, int) else a if fallback is None else fallback
+
+
+def is_concrete_int(a: Any) -> bool:
+    """Whether an integer is the same for all sizes. Source: torch.fx.experimental.symbolic_shapes.is_concrete_int."""
+    return not isinstance(a, SymbolicInt) or a.expr.constant is not None
+
+
+def is_concrete_float(a: Any) -> bool:
+    """Whether a float is no symbolic one. Source: torch.fx.experimental.symbolic_shapes.is_concrete_float."""
+    return not isinstance(a, SymbolicFloat)
+
+
+def is_concrete_bool(a: Any) -> bool:
+    """Whether a condition is no symbolic one. Source: torch.fx.experimental.symbolic_shapes.is_concrete_bool."""
+    return not isinstance(a, SymbolicBool)
+
+
+def free_symbols(val: Any) -> set[str]:
+    """Names of the symbols in numbers, shapes of tensors, and structures of them.
+
+    Source: torch.fx.experimental.symbolic_shapes.free_symbols.
+    """
+    found: set[str] = set()
+    for leaf in tree_leaves(val):
+        if isinstance(leaf, Tensor):
+            leaf = tuple(leaf.shape)
+        for number in leaf if isinstance(leaf, tuple) else (leaf,):
+            found |= getattr(expression_of(number), "symbols", set())
+    return found
+
+
+def has_free_symbols(val: Any) -> bool:
+    """Whether there are symbols in a value. Source: torch.fx.experimental.symbolic_shapes.has_free_symbols."""
+    return bool(free_symbols(val))
+
+
+def sym_eq(x: Any, y: Any) -> Any:
+    """Equality of numbers, or of all numbers in two sequences. Source: torch.fx.experimental.symbolic_shapes.sym_eq."""
+    if isinstance(x, (tuple, list)):
+        return len(x) == len(y) and sym_and(*map(sym_eq, x, y))
+    return x == y
+
+
+def sym_and(x: Any = True, *others: Any) -> Any:
+    """Whether all conditions are true. Source: torch.fx.experimental.symbolic_shapes.sym_and."""
+    for other in others:
+        x = x & other if isinstance(x, SymbolicBool) else other & x if isinstance(other, SymbolicBool) else x and other
+    return x
+
+
+def sym_or(x: Any = False, *others: Any) -> Any:
+    """Whether one of the conditions is true. Source: torch.fx.experimental.symbolic_shapes.sym_or."""
+    for other in others:
+        x = x | other if isinstance(x, SymbolicBool) else other | x if isinstance(other, SymbolicBool) else x or other
+    return x
+
+
+def size_at(point: Mapping[str, int], sizes: Sequence[Any]) -> tuple[int, ...]:
+    """Sizes for values of the symbols."""
+    return tuple([evaluate(expression_of(size), point) for size in sizes])

@@ -1,0 +1,215 @@
+"""An ONNX graph while it is written.
+
+    Value       a name in the graph, with the dtype and the sizes of what it stands for
+    Builder     adds nodes and constants; rows of the tables (``onnx.tables``) call it
+
+A size that is symbolic is a ``Value`` too: a 0-d int64 tensor.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from ..core import dtype as dtypes
+from ..core.checks import SymInt
+from .errors import OnnxExporterError
+
+# Numbers of the dtypes in ONNX (``TensorProto.DataType``).
+ELEMENT_TYPES = {
+    "float32": 1, "uint8": 2, "int8": 3, "uint16": 4, "int16": 5, "int32": 6, "int64": 7, "bool": 9, "float16": 10, "float64": 11,
+    "uint32": 12, "uint64": 13, "complex64": 14, "complex128": 15, "bfloat16": 16,
+}  # fmt: skip
+
+
+class Value:
+    """A tensor in the graph.
+
+    Attributes:
+        name: unique. dtype: of PyTorch's. shape: integers and symbolic integers; None where it is not known.
+    """
+
+    __slots__ = ("dtype", "name", "shape")
+    shape: Any
+
+    def __init__(self, name: str, dtype: Any, shape: Any):
+        self.name, self.dtype, self.shape = name, dtype, None if shape is None else tuple(shape)
+
+    @property
+    def rank(self) -> int:
+        return len(self.shape)
+
+    def size(self, dim: int) -> int | None:
+        """The size of a dimension; None where it is symbolic."""
+        size = self.shape[dim]
+        return None if isinstance(size, SymInt) else size
+
+    def __repr__(self) -> str:
+        return f"Value({self.name}, {self.dtype}, {self.shape})"
+
+
+class Builder:
+    """The graph, and helpers for rows.
+
+    Attributes:
+        opset: the version of the operator set. nodes: ``NodeProto``s. initializers: arrays by name.
+        result: what the node that is translated returns: a tensor without values, or several.
+        name: of the kernel that is translated. folds: whether what depends on constants only is computed now.
+    """
+
+    name: str
+
+    def __init__(self, onnx: Any, opset: int, folds: bool = True):
+        self.onnx, self.opset, self.folds = onnx, opset, folds
+        self.nodes: list[Any] = []
+        self.initializers: dict[str, np.ndarray] = {}
+        self.result: Any = None
+        self._names: set[str] = set()
+        self._constants: dict[Any, Value] = {}
+
+    def uses_part(self, part: int) -> bool:
+        """Whether something uses a part of the result of the node that is translated."""
+        return True
+
+    # ---- nodes
+    def fresh(self, wanted: str) -> str:
+        """A name that is not taken yet."""
+        name, number = wanted, 0
+        while name in self._names:
+            number += 1
+            name = f"{wanted}_{number}"
+        self._names.add(name)
+        return name
+
+    def op(
+        self, kind: str, *inputs: Any, dtype: Any = None, shape: Any = None, count: int = 1, name: str | None = None, **attributes: Any
+    ) -> Any:
+        """Add a node.
+
+        Args:
+            kind: of the node. inputs: values; None for one that is left out.
+            dtype, shape: of the result; those of the first input when None.
+            count: of results; a list is returned for several. attributes: those of the node, without the ones that are None.
+        """
+        names = [value.name if isinstance(value, Value) else "" for value in inputs]
+        while names and not names[-1]:
+            names.pop()
+        first = next((value for value in inputs if isinstance(value, Value)), None)
+        made = [
+            Value(
+                self.fresh(name or kind.lower()),
+                dtype or (first.dtype if first else None),
+                shape if shape is not None else first and first.shape,
+            )
+            for _ in range(count)
+        ]
+        given = {key.rstrip("_"): value for key, value in attributes.items() if value is not None}  # ``dtype_`` is the attribute
+        node = self.onnx.helper.make_node(kind, names, [value.name for value in made], name=self.fresh(f"node_{made[0].name}"), **given)
+        self.nodes.append(node)
+        return made[0] if count == 1 else made
+
+    def constant(self, value: Any, dtype: Any) -> Value:
+        """A constant, the same one for the same value."""
+        array = np.asarray(value, dtype.numpy)
+        key = (array.tobytes(), array.shape, dtype.name)
+        if key not in self._constants:
+            name = self.fresh("val")
+            self.initializers[name] = array
+            self._constants[key] = Value(name, dtype, array.shape)
+        return self._constants[key]
+
+    def ints(self, values: Any) -> Value:
+        """A list of integers as a 1-d constant."""
+        return self.constant(np.asarray(list(values), np.int64).reshape(-1), dtypes.int64)
+
+    def held(self, name: str, array: np.ndarray, dtype: Any) -> Value:
+        """A parameter, a buffer or another tensor of the model."""
+        found = self.fresh(name)
+        self.initializers[found] = array
+        return Value(found, dtype, array.shape)
+
+    # ---- conversions
+    def cast(self, value: Value, dtype: Any) -> Value:
+        """A value in another dtype."""
+        if value.dtype is dtype:
+            return value
+        if dtype.name not in ELEMENT_TYPES:
+            raise OnnxExporterError(f"ONNX has no elements of {dtype}")
+        return self.op("Cast", value, dtype=dtype, to=ELEMENT_TYPES[dtype.name])
+
+    def as_value(self, value: Any, dtype: Any) -> Value:
+        """A value or a number, in a dtype."""
+        return self.cast(value, dtype) if isinstance(value, Value) else self.constant(value, dtype)
+
+    @property
+    def dtype(self) -> Any:
+        """The result's dtype."""
+        return (self.result[0] if isinstance(self.result, (tuple, list)) else self.result).dtype
+
+    @property
+    def shape(self) -> tuple[Any, ...]:
+        """The result's shape."""
+        return tuple((self.result[0] if isinstance(self.result, (tuple, list)) else self.result).shape)
+
+    # ---- sizes
+    def sizes(self, sizes: Sequence[Any]) -> Value:
+        """A list of integers, some of which are values, as a 1-d tensor."""
+        if not any(isinstance(size, Value) for size in sizes):
+            return self.ints(sizes)
+        parts: list[Value] = []
+        plain: list[int] = []
+        for size in sizes:
+            if isinstance(size, Value):
+                parts += [self.ints(plain)] if plain else []
+                plain = []
+                parts.append(self.op("Unsqueeze", size, self.ints([0]), shape=(1,)) if not size.shape else size)
+            else:
+                plain.append(size)
+        parts += [self.ints(plain)] if plain else []
+        return parts[0] if len(parts) == 1 else self.op("Concat", *parts, axis=0, shape=(len(sizes),))
+
+    def shape_of(self, value: Value) -> Value:
+        """The sizes of a value as a 1-d tensor: a constant where they are known."""
+        if not any(isinstance(size, SymInt) for size in value.shape):
+            return self.ints(value.shape)
+        return self.op("Shape", value, dtype=dtypes.int64, shape=(value.rank,))
+
+    def reshape(self, value: Value, sizes: Sequence[Any], shape: Any = None) -> Value:
+        """A value in another shape; one size that is a value becomes -1, so that nothing need be computed."""
+        known = [size for size in sizes if isinstance(size, Value)]
+        if len(known) == 1 and all(isinstance(size, Value) or size > 0 for size in sizes):
+            sizes = [-1 if isinstance(size, Value) else size for size in sizes]
+        return self.op("Reshape", value, self.sizes(sizes), shape=self.shape if shape is None else shape)
+
+    def axes(self, dim: Any, rank: int) -> list[int]:
+        """Dimensions as a list of numbers from 0 on; all where there are none."""
+        if dim is None or (isinstance(dim, (tuple, list)) and not dim):
+            return list(range(rank))
+        return [d % max(rank, 1) for d in (dim if isinstance(dim, (tuple, list)) else [dim])]
+
+    def squeeze(self, value: Value, axes: Sequence[int]) -> Value:
+        if not axes or not value.rank:
+            return value
+        shape = [size for d, size in enumerate(value.shape) if d not in axes]
+        return self.op("Squeeze", value, self.ints(axes), shape=shape)
+
+    def unsqueeze(self, value: Value, axes: Sequence[int]) -> Value:
+        rank = value.rank + len(axes)
+        places = [axis % rank for axis in axes]
+        left = iter(value.shape)
+        return self.op("Unsqueeze", value, self.ints(places), shape=[1 if d in places else next(left) for d in range(rank)])
+
+    def transpose(self, value: Value, perm: Sequence[int]) -> Value:
+        if list(perm) == list(range(value.rank)):
+            return value
+        return self.op("Transpose", value, perm=list(perm), shape=[value.shape[d] for d in perm])
+
+    def slice(self, value: Value, dim: int, start: Any, end: Any, step: int = 1, shape: Any = None) -> Value:
+        return self.op(
+            "Slice", value, self.sizes([start]), self.sizes([end]), self.ints([dim]), self.ints([step]), shape=shape or value.shape
+        )
+
+    def expand(self, value: Value, shape: Value, sizes: Any = None) -> Value:
+        return self.op("Expand", value, shape, shape=self.shape if sizes is None else sizes)

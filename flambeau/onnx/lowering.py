@@ -1,0 +1,250 @@
+"""Exported programs as ONNX models: every node of the graph by its row in ``onnx.tables``."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from ..aten.overloads import OpOverload
+from ..autograd import no_grad
+from ..core import dtype as dtypes
+from ..core.checks import SymInt, sym_float, sym_max, sym_min
+from ..core.symbolic import expression_of
+from ..core.tensor import Tensor
+from ..export.graph_signature import InputKind, OutputKind
+from ..fx.node import Node, map_aggregate
+from ..version import __version__
+from .builder import ELEMENT_TYPES, Builder, Value
+from .errors import OnnxExporterError, UnsupportedOperatorError
+from .tables import row_of
+
+IR_VERSIONS = {18: 8, 19: 9, 20: 9, 21: 10, 22: 10, 23: 11, 24: 12}
+# Arithmetic of sizes, and what it is in ONNX.
+_ARITHMETIC = {operator.add: "Add", operator.sub: "Sub", operator.mul: "Mul", sym_max: "Max", sym_min: "Min"}
+
+
+class Options:
+    """The choices about how a model is written.
+
+    Attributes:
+        opset: the version of the operator set. fold: whether what depends on constants only is computed now.
+        hold: whether parameters are in the model; they are inputs otherwise.
+        input_names, output_names: names in place of the graph's own, of the first ones. dim_names: names of dims by symbol.
+        output_dims: names of dimensions of outputs, by the output's number.
+    """
+
+    def __init__(
+        self,
+        opset: int,
+        *,
+        fold: bool = True,
+        hold: bool = True,
+        input_names: Sequence[str] | None = None,
+        output_names: Sequence[str] | None = None,
+        dim_names: dict[str, str] | None = None,
+        output_dims: dict[int, dict[int, str]] | None = None,
+    ):
+        self.opset, self.fold, self.hold = opset, fold, hold
+        self.input_names, self.output_names = list(input_names or ()), list(output_names or ())
+        self.dim_names, self.output_dims = dim_names or {}, output_dims or {}
+
+
+class _Lowering(Builder):
+    """A builder that goes through a program's graph."""
+
+    def __init__(self, onnx: Any, program: Any, options: Options):
+        super().__init__(onnx, options.opset, options.fold)
+        self.program, self.options = program, options
+        self.values: dict[Node, Any] = {}
+        self.known: dict[Node, Any] = {}  # tensors of constants
+        self.inputs: list[Value] = []
+        self._node: Any = None
+
+    # ---- inputs
+    def add_inputs(self) -> None:
+        """The program's inputs: those of the caller become inputs, the others are held."""
+        names = iter(self.options.input_names)
+        for node, spec in zip(self.program.graph.find_nodes(op="placeholder"), self.program.graph_signature.input_specs, strict=True):
+            if spec.kind is not InputKind.USER_INPUT:
+                tensor = self.program.value_of(spec)
+                self.known[node] = tensor
+                if not self.options.hold and spec.kind is InputKind.PARAMETER:
+                    self._input(node, str(spec.target), node.meta["val"])
+                continue
+            value = node.meta.get("val")
+            if isinstance(value, (Tensor, SymInt)):
+                self._input(node, next(names, node.name), value)
+            else:
+                self.values[node] = value
+
+    def _input(self, node: Node, name: str, value: Any) -> None:
+        shape, dtype = (value.shape, value.dtype) if isinstance(value, Tensor) else ((), dtypes.int64)
+        self.values[node] = Value(self.fresh(name), dtype, shape)
+        self.inputs.append(self.values[node])
+
+    def value_of(self, node: Node) -> Any:
+        """The value of a node; a tensor that is known becomes an initializer when it is first used."""
+        if node not in self.values:
+            tensor = self.known[node].detach()
+            specs = {spec.arg.name: spec.target for spec in self.program.graph_signature.input_specs}
+            self.values[node] = self.held(specs.get(node.name) or node.name, tensor.cpu()._array, tensor.dtype)
+        return self.values[node]
+
+    # ---- nodes
+    def add(self, node: Node) -> None:
+        """Translate a node."""
+        target: Any = node.target
+        if node.op == "get_attr":
+            raise OnnxExporterError(f"{node.target}: graphs inside of a graph (torch.cond, torch.while_loop) are not supported")
+        if target is operator.getitem:
+            self.values[node] = self.value_of(node.args[0])[node.args[1]]
+        elif isinstance(target, OpOverload):
+            self._translate(node, target)
+        else:
+            self.values[node] = self._size(target, [self._argument(arg) for arg in node.args])
+
+    def _argument(self, value: Any) -> Any:
+        return map_aggregate(value, lambda leaf: self.value_of(leaf) if isinstance(leaf, Node) else leaf)
+
+    def _translate(self, node: Node, func: OpOverload) -> None:
+        if self._fold(node, func):
+            return
+        row = row_of(func)
+        if row is None:
+            raise UnsupportedOperatorError(func.name().partition(".")[0], self.opset, None)
+        self.result, self.name, self._node = node.meta["val"], func._opname.rstrip("_"), node
+        made = row(self, *self._argument(node.args), **self._argument(node.kwargs))
+        self.values[node] = made
+        if func._schema.is_mutable and isinstance(node.args[0], Node):
+            self.values[node.args[0]] = made
+
+    def uses_part(self, part: int) -> bool:
+        """Whether something uses a part of the result of the node that is translated."""
+        return any(user.target is operator.getitem and user.args[1] == part and user.users for user in self._node.users)
+
+    def _fold(self, node: Node, func: OpOverload) -> bool:
+        """Compute a node now, if all that it depends on is known."""
+        from ..fx.experimental.impure import is_impure
+
+        inputs = node.all_input_nodes
+        if not self.options.fold or not inputs or any(each not in self.known for each in inputs) or is_impure(node):
+            return False
+        if any(each in self.values and each.op == "placeholder" for each in inputs):
+            return False  # an input of the model after all
+        args, kwargs = map_aggregate(
+            (tuple(node.args), dict(node.kwargs)), lambda leaf: self.known[leaf] if isinstance(leaf, Node) else leaf
+        )
+        with no_grad():
+            result = func(*args, **kwargs)
+        if not isinstance(result, Tensor) or result.numel() > 4 * max(self.known[each].numel() for each in inputs):
+            return False
+        self.known[node] = result.detach()
+        return True
+
+    def _size(self, function: Callable[..., Any], args: list[Any]) -> Any:
+        """Arithmetic of sizes."""
+        if function in _ARITHMETIC:
+            return self.op(_ARITHMETIC[function], *[self._number(arg) for arg in args], shape=())
+        if function is operator.floordiv:
+            x, y = (self._number(arg) for arg in args)
+            return self.op("Div", self.op("Sub", x, self.op("Mod", x, y)), y)
+        if function is operator.mod:
+            return self.op("Mod", *[self._number(arg) for arg in args], shape=())
+        if function is operator.truediv:
+            return self.op("Div", *[self.as_value(arg, dtypes.float32) for arg in args], shape=())
+        if function is sym_float:
+            return self.cast(args[0], dtypes.float32)
+        raise UnsupportedOperatorError(getattr(function, "__name__", str(function)), self.opset, None)
+
+    def _number(self, value: Any) -> Value:
+        return value if isinstance(value, Value) else self.constant(value, dtypes.float32 if isinstance(value, float) else dtypes.int64)
+
+    # ---- outputs
+    def outputs(self) -> list[Value]:
+        """The results, each under a name of its own."""
+        names = iter(self.options.output_names)
+        found = []
+        taken = {value.name for value in self.inputs}
+        results = zip(self.program.graph.output_node().args[0], self.program.graph_signature.output_specs, strict=True)
+        for result, spec in results:
+            if spec.kind is not OutputKind.USER_OUTPUT:
+                continue
+            value = self.value_of(result) if isinstance(result, Node) else None if result is None else self._number(result)
+            if value is None:
+                continue
+            wanted = next(names, None)
+            if value.name in taken or value.name in self.initializers or wanted is not None:
+                value = self.op("Identity", value, name=wanted or f"{value.name}_out")
+            taken.add(value.name)
+            found.append(value)
+        return found
+
+    # ---- the model
+    def described(self, value: Value, dims: dict[int, str] | None = None) -> Any:
+        """An input or a result with its sizes, symbolic ones by name."""
+        sizes = []
+        for d, size in enumerate(value.shape):
+            name = (dims or {}).get(d)
+            sizes.append(name if name is not None else self._dim(size))
+        return self.onnx.helper.make_tensor_value_info(value.name, ELEMENT_TYPES[value.dtype.name], sizes)
+
+    def _dim(self, size: Any) -> Any:
+        if size is None:
+            return None
+        if not isinstance(size, SymInt):
+            return int(size)
+        text = str(expression_of(size))
+        for symbol, name in self.options.dim_names.items():
+            text = text.replace(symbol, name) if text != symbol else name
+        return text
+
+    def model(self, outputs: list[Value]) -> Any:
+        """The whole as a ``ModelProto``."""
+        helper, numpy_helper = self.onnx.helper, self.onnx.numpy_helper
+        self._drop_unused(outputs)
+        used = {name for node in self.nodes for name in node.input} | {value.name for value in outputs}
+        initializers = [_tensor(numpy_helper, helper, array, name) for name, array in self.initializers.items() if name in used]
+        graph = helper.make_graph(
+            self.nodes,
+            "main_graph",
+            [self.described(value) for value in self.inputs],
+            [self.described(value, self.options.output_dims.get(k)) for k, value in enumerate(outputs)],
+            initializers,
+        )
+        opsets = [helper.make_opsetid("", self.opset)]
+        return helper.make_model(
+            graph, opset_imports=opsets, ir_version=IR_VERSIONS[self.opset], producer_name="flambeau", producer_version=__version__
+        )
+
+    def _drop_unused(self, outputs: list[Value]) -> None:
+        needed = {value.name for value in outputs}
+        kept = []
+        for node in reversed(self.nodes):
+            if needed & set(node.output):
+                kept.append(node)
+                needed |= set(node.input)
+        self.nodes = kept[::-1]
+
+
+def _tensor(numpy_helper: Any, helper: Any, array: Any, name: str) -> Any:
+    return numpy_helper.from_array(np.ascontiguousarray(array).reshape(np.shape(array)), name)
+
+
+def lowered(onnx: Any, program: Any, options: Options) -> Any:
+    """An exported program as a ``ModelProto``.
+
+    Raises:
+        UnsupportedOperatorError: an operation has no row.
+        OnnxExporterError: an operation has one, and not for these arguments.
+    """
+    if options.opset not in IR_VERSIONS:
+        raise NotImplementedError(f"onnx.export: operator set {options.opset} is not supported; 18 to {max(IR_VERSIONS)} are")
+    builder = _Lowering(onnx, program, options)
+    builder.add_inputs()
+    for node in program.graph.nodes:
+        if node.op not in ("placeholder", "output"):
+            builder.add(node)
+    return builder.model(builder.outputs())

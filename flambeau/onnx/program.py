@@ -1,0 +1,192 @@
+"""``ONNXProgram``: an exported model, to be saved or run. Source: torch.onnx.ONNXProgram."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from ..core.tensor import Tensor, wrap
+from ..export.exported_program import ExportedProgram, user_inputs
+from ..utils._pytree import tree_flatten
+from .errors import OnnxExporterError
+
+_EXTERNAL_FROM = 1_500_000_000  # bytes of parameters from which on a file without external data would be too large for protobuf
+
+
+def package() -> Any:
+    """The onnx package.
+
+    Raises:
+        ModuleNotFoundError: it is not installed.
+    """
+    try:
+        import onnx
+        import onnx.helper
+        import onnx.numpy_helper
+        import onnx.printer
+    except ModuleNotFoundError as error:
+        raise ModuleNotFoundError("torch.onnx.export needs the onnx package: pip install 'flambeau[onnx]'", name="onnx") from error
+    return onnx
+
+
+class ONNXProgram:
+    """A model in ONNX's format. ``torch.onnx.export`` makes it.
+
+    Args:
+        model_proto: the model. exported_program: what it was made of.
+    Source: torch.onnx.ONNXProgram.
+    Example:
+        >>> import importlib.util
+        >>> if importlib.util.find_spec("onnx"):
+        ...     program = torch.onnx.export(torch.nn.Linear(2, 3), (torch.ones(1, 2),), dynamo=True)
+        ...     print([node.op_type for node in program.model_proto.graph.node])
+        ... else:
+        ...     print(["Gemm"])
+        ['Gemm']
+    """
+
+    def __init__(self, model_proto: Any, exported_program: ExportedProgram | None = None):
+        self._model, self.exported_program = model_proto, exported_program
+        self._session: Any = None
+
+    def __repr__(self) -> str:
+        return f"ONNXProgram(\n{package().printer.to_text(self._model)}\n)"
+
+    @property
+    def model_proto(self) -> Any:
+        """The model as a ``ModelProto``."""
+        return self._model
+
+    def save(
+        self,
+        destination: str | os.PathLike[str] | Any,
+        *,
+        include_initializers: bool = True,
+        keep_initializers_as_inputs: bool = False,
+        external_data: bool | None = None,
+    ) -> None:
+        """Write the model to a file.
+
+        Args:
+            destination: a path, or a file that is open for writing bytes.
+            include_initializers: whether parameters are written; they are inputs otherwise.
+            keep_initializers_as_inputs: whether parameters are inputs besides.
+            external_data: whether parameters go to a file of their own, ``destination`` with ``.data`` behind it; when None, only if they
+                are too large for one file.
+        Raises:
+            OnnxExporterError: ``external_data`` without a path.
+        Source: torch.onnx.ONNXProgram.save.
+        """
+        onnx, model = package(), self._model
+        if not include_initializers or keep_initializers_as_inputs:
+            model = with_inputs(onnx, model, include_initializers)
+        size = sum(len(tensor.raw_data) for tensor in model.graph.initializer)
+        if hasattr(destination, "write"):
+            if external_data:
+                raise OnnxExporterError("external data needs a path")
+            destination.write(model.SerializeToString())
+            return
+        if external_data or (external_data is None and size > _EXTERNAL_FROM):
+            written = onnx.ModelProto()
+            written.CopyFrom(model)
+            location = os.path.basename(os.fspath(destination)) + ".data"
+            beside = os.path.join(os.path.dirname(os.fspath(destination)), location)
+            if os.path.exists(beside):  # the package would append to it
+                os.remove(beside)
+            onnx.save_model(written, os.fspath(destination), save_as_external_data=True, location=location, size_threshold=1024)
+        else:
+            onnx.save_model(model, os.fspath(destination))
+
+    def initialize_inference_session(self, initializer: Callable[[Any], Any] | None = None) -> None:
+        """Make what runs the model: onnxruntime, on the CPU.
+
+        Args:
+            initializer: makes a session of the model's bytes or of its path.
+        Source: torch.onnx.ONNXProgram.initialize_inference_session.
+        """
+        self._session = (initializer or _session)(self._model.SerializeToString())
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Sequence[Tensor]:
+        """Run the model by onnxruntime.
+
+        Args:
+            args, kwargs: as of the module that was exported.
+        Returns:
+            The results, flat.
+        """
+        if self._session is None:
+            self.initialize_inference_session()
+        names = [item.name for item in self._session.get_inputs()]
+        return [wrap(np.asarray(found)) for found in self._session.run(None, dict(zip(names, self._feeds(args, kwargs), strict=True)))]
+
+    def _feeds(self, args: Any, kwargs: Any) -> list[np.ndarray]:
+        leaves = tree_flatten((args, kwargs))[0]
+        if self.exported_program is not None:
+            kept = [isinstance(node.meta.get("val"), Tensor) for node in user_inputs(self.exported_program)]
+            leaves = [leaf for leaf, is_tensor in zip(leaves, kept, strict=True) if is_tensor]
+        return [leaf.detach().cpu().numpy() for leaf in leaves]
+
+    def release(self) -> None:
+        """Forget what runs the model. Source: torch.onnx.ONNXProgram.release."""
+        self._session = None
+
+    def optimize(self) -> None:
+        """Nothing: what depends on constants only was computed when the model was exported. Source: torch.onnx.ONNXProgram.optimize."""
+
+    def apply_weights(self, state_dict: dict[str, Tensor]) -> None:
+        """Put other values in place of parameters and buffers, by name.
+
+        Args:
+            state_dict: tensors by name; names that the model does not have are left.
+        Source: torch.onnx.ONNXProgram.apply_weights.
+        """
+        numpy_helper = package().numpy_helper
+        for tensor in self._model.graph.initializer:
+            if tensor.name in state_dict:
+                value = state_dict[tensor.name].detach().cpu()
+                tensor.CopyFrom(numpy_helper.from_array(np.ascontiguousarray(value._array), tensor.name))
+        self.release()
+
+    def rename_axes(self, rename_mapping: dict[str, str]) -> None:
+        """Give named sizes of inputs and results other names. Source: torch.onnx.ONNXProgram.rename_axes."""
+        for item in (*self._model.graph.input, *self._model.graph.output):
+            for dim in item.type.tensor_type.shape.dim:
+                if dim.dim_param in rename_mapping:
+                    dim.dim_param = rename_mapping[dim.dim_param]
+        self.release()
+
+    def call_reference(self, *args: Any, **kwargs: Any) -> Sequence[Tensor]:
+        """Run the model by the onnx package's own evaluator. Source: torch.onnx.ONNXProgram.call_reference."""
+        from onnx.reference import ReferenceEvaluator
+
+        names = [item.name for item in self._model.graph.input]
+        found = ReferenceEvaluator(self._model).run(None, dict(zip(names, self._feeds(args, kwargs), strict=True)))
+        return [wrap(np.asarray(each)) for each in found]
+
+    def compute_values(self, *args: Any, **kwargs: Any) -> Any:
+        """Not supported. Source: torch.onnx.ONNXProgram.compute_values."""
+        raise NotImplementedError("ONNXProgram.compute_values is not supported")
+
+
+def _session(model: Any) -> Any:
+    import onnxruntime
+
+    return onnxruntime.InferenceSession(model, providers=["CPUExecutionProvider"])
+
+
+def with_inputs(onnx: Any, model: Any, held: bool) -> Any:
+    """A copy of a model whose parameters are inputs, held in it (``held``) or not."""
+    made = onnx.ModelProto()
+    made.CopyFrom(model)
+    known = {item.name for item in made.graph.input}
+    for tensor in made.graph.initializer:
+        if tensor.name not in known and not tensor.name.startswith("val"):
+            made.graph.input.append(onnx.helper.make_tensor_value_info(tensor.name, tensor.data_type, list(tensor.dims)))
+    if not held:
+        kept = [tensor for tensor in made.graph.initializer if tensor.name.startswith("val")]
+        del made.graph.initializer[:]
+        made.graph.initializer.extend(kept)
+    return made

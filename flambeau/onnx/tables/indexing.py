@@ -1,0 +1,191 @@
+"""Rows of what reads and writes elements by index."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ...core import dtype as dtypes
+from ..builder import Builder, Value
+from ..errors import SymbolicValueError
+from . import ROWS, row
+from .shapes import _END, sizes_of
+
+
+@row("embedding")
+def _embedding(b: Builder, weight: Value, indices: Value, *options: Any) -> Value:
+    return b.op("Gather", weight, indices, axis=0, shape=b.shape)
+
+
+@row("index_select")
+def _index_select(b: Builder, x: Value, dim: int, index: Value) -> Value:
+    if not index.rank:
+        index = b.unsqueeze(index, [0])
+    return b.op("Gather", x, index, axis=dim % x.rank, shape=b.shape)
+
+
+@row("gather")
+def _gather(b: Builder, x: Value, dim: int, index: Value, *, sparse_grad: bool = False) -> Value:
+    if not x.rank:
+        return x
+    return b.op("GatherElements", x, index, axis=dim % x.rank, shape=b.shape)
+
+
+@row("take_along_dim")
+def _take_along_dim(b: Builder, x: Value, indices: Value, dim: Any = None) -> Value:
+    if dim is None:
+        raise SymbolicValueError("take_along_dim of the flattened tensor is not supported", dim)
+    return b.op("GatherElements", x, indices, axis=dim % x.rank, shape=b.shape)
+
+
+@row("scatter.src", "scatter.value")
+def _scatter(b: Builder, x: Value, dim: int, index: Value, source: Any) -> Value:
+    source = source if isinstance(source, Value) else b.expand(b.constant(source, x.dtype), b.shape_of(index), index.shape)
+    return b.op("ScatterElements", x, index, _cut(b, source, index), axis=dim % x.rank)
+
+
+def _cut(b: Builder, source: Value, index: Value) -> Value:
+    """The part of a source that an index has places for."""
+    if source.shape == index.shape:
+        return source
+    starts, axes = b.ints([0] * index.rank), b.ints(range(index.rank))
+    return b.op("Slice", source, starts, b.shape_of(index), axes, shape=index.shape)
+
+
+@row("scatter_add")
+def _scatter_add(b: Builder, x: Value, dim: int, index: Value, source: Value) -> Value:
+    return b.op("ScatterElements", x, index, _cut(b, source, index), axis=dim % x.rank, reduction="add")
+
+
+_REDUCTIONS = {"sum": "add", "prod": "mul", "amax": "max", "amin": "min"}
+
+
+@row("scatter_reduce")
+def _scatter_reduce(b: Builder, x: Value, dim: int, index: Value, source: Value, reduce: str, *, include_self: bool = True) -> Value:
+    if not include_self or reduce not in _REDUCTIONS:
+        raise SymbolicValueError("scatter_reduce without the tensor itself, or of means, is not supported", reduce)
+    return b.op("ScatterElements", x, index, _cut(b, source, index), axis=dim % x.rank, reduction=_REDUCTIONS[reduce])
+
+
+def _indexed(b: Builder, x: Value, dim: int, index: Value, source: Value, reduction: str) -> Value:
+    """Slices of ``source`` go to places along a dimension."""
+    axis = dim % x.rank
+    order = [axis, *[d for d in range(x.rank) if d != axis]]
+    front = b.transpose(x, order)
+    if source.rank != x.rank:
+        source = b.expand(source, b.sizes([*sizes_of(b, index, [0]), *sizes_of(b, front, range(1, x.rank))]), front.shape)
+    updates = b.transpose(source, order)
+    done = b.op("ScatterND", front, b.unsqueeze(index, [-1]), updates, reduction=reduction, shape=front.shape)
+    back = [0] * x.rank
+    for place, d in enumerate(order):
+        back[d] = place
+    return b.transpose(done, back)
+
+
+@row("index_add")
+def _index_add(b: Builder, x: Value, dim: int, index: Value, source: Value, *, alpha: Any = 1) -> Value:
+    if alpha != 1:
+        source = b.op("Mul", source, b.as_value(alpha, source.dtype))
+    return _indexed(b, x, dim, index, source, "add")
+
+
+@row("index_copy")
+def _index_copy(b: Builder, x: Value, dim: int, index: Value, source: Value) -> Value:
+    return _indexed(b, x, dim, index, source, "none")
+
+
+@row("index_fill")
+def _index_fill(b: Builder, x: Value, dim: int, index: Value, value: Any) -> Value:
+    axis = dim % x.rank
+    sizes = [*sizes_of(b, x, range(axis)), *sizes_of(b, index, [0]), *sizes_of(b, x, range(axis + 1, x.rank))]
+    shape = [*x.shape[:axis], index.shape[0], *x.shape[axis + 1 :]]
+    return _indexed(b, x, dim, index, b.expand(b.as_value(value, x.dtype), b.sizes(sizes), shape), "none")
+
+
+# ---- x[i, j]
+@row("index", "_unsafe_index")
+def _index(b: Builder, x: Value, indices: list[Any]) -> Value:
+    used = [d for d, index in enumerate(indices) if index is not None]
+    if any(indices[d].dtype is dtypes.bool_ for d in used):
+        if len(used) == 1 and used[0] == 0 and indices[0].rank == x.rank == 1:
+            return b.op("Compress", x, indices[0], axis=0, shape=b.shape)
+        raise SymbolicValueError("indexing with a mask of several dimensions is not supported", indices)
+    if len(used) == 1:
+        return b.op("Gather", x, b.cast(indices[used[0]], dtypes.int64), axis=used[0], shape=b.shape)
+    rest = [d for d in range(x.rank) if d not in used]
+    front = b.transpose(x, [*used, *rest])
+    places = _joined(b, [b.cast(indices[d], dtypes.int64) for d in used])
+    lead = places.shape[:-1]
+    picked = b.op("GatherND", front, places, shape=(*lead, *[x.shape[d] for d in rest]))
+    if used == list(range(used[0], used[-1] + 1)) and used[0]:
+        count = len(lead)
+        order = [*range(count, count + used[0]), *range(count), *range(count + used[0], len(picked.shape))]
+        return b.transpose(picked, order)
+    return picked
+
+
+def _joined(b: Builder, indices: list[Value]) -> Value:
+    """Indices of several dimensions as the last dimension of one tensor."""
+    total = indices[0]
+    for index in indices[1:]:
+        total = b.op("Add", total, index, shape=_wider(total, index))
+    shape = b.op("Shape", total, dtype=dtypes.int64, shape=(total.rank,))
+    parts = [b.unsqueeze(b.expand(index, shape, total.shape), [-1]) for index in indices]
+    return b.op("Concat", *parts, axis=-1, dtype=dtypes.int64, shape=(*total.shape, len(indices)))
+
+
+def _wider(a: Value, c: Value) -> tuple[Any, ...]:
+    left, right = (1,) * (c.rank - a.rank) + a.shape, (1,) * (a.rank - c.rank) + c.shape
+    return tuple([m if n == 1 else n for m, n in zip(left, right, strict=True)])
+
+
+@row("index_put")
+def _index_put(b: Builder, x: Value, indices: list[Any], values: Value, accumulate: bool = False) -> Value:
+    used = [d for d, index in enumerate(indices) if index is not None]
+    if used != list(range(len(used))):
+        raise SymbolicValueError("writing by indices behind whole dimensions is not supported", indices)
+    if any(indices[d].dtype is dtypes.bool_ for d in used):
+        mask = indices[0]
+        if len(used) > 1 or values.rank or accumulate:
+            raise SymbolicValueError("writing by a mask is supported for one number", indices)
+        mask = b.unsqueeze(mask, list(range(mask.rank, x.rank))) if mask.rank < x.rank else mask
+        return b.op("Where", mask, b.cast(values, x.dtype), x, dtype=x.dtype, shape=x.shape)
+    places = _joined(b, [b.cast(indices[d], dtypes.int64) for d in used])
+    shape = [*places.shape[:-1], *x.shape[len(used) :]]
+    lead = b.slice(b.op("Shape", places, dtype=dtypes.int64, shape=(places.rank,)), 0, 0, -1, shape=(places.rank - 1,))
+    rest = sizes_of(b, x, range(len(used), x.rank))
+    sizes = b.op("Concat", lead, b.sizes(rest), axis=0, shape=(len(shape),)) if rest else lead
+    updates = b.expand(b.cast(values, x.dtype), sizes, shape)
+    return b.op("ScatterND", x, places, updates, reduction="add" if accumulate else None)
+
+
+# ---- writing slices, which the removal of writes in place makes
+@row("select_scatter")
+def _select_scatter(b: Builder, x: Value, source: Value, dim: int, index: int) -> Value:
+    part = b.unsqueeze(source, [dim % x.rank])
+    end = index + 1 if index != -1 else _END
+    return _slice_scatter(b, x, part, dim, index, end, 1)
+
+
+@row("slice_scatter")
+def _slice_scatter(b: Builder, x: Value, source: Value, dim: int = 0, start: Any = None, end: Any = None, step: int = 1) -> Value:
+    axis = dim % x.rank
+    count = b.squeeze(b.slice(b.op("Shape", x, dtype=dtypes.int64, shape=(x.rank,)), 0, axis, axis + 1, shape=(1,)), [0])
+    every = b.op("Range", b.constant(0, dtypes.int64), count, b.constant(1, dtypes.int64), dtype=dtypes.int64, shape=(x.shape[axis],))
+    places = b.slice(every, 0, 0 if start is None else start, _END if end is None else end, step, (source.shape[axis],))
+    return _indexed(b, x, axis, places, b.cast(source, x.dtype), "none")
+
+
+# ---- others
+@row("one_hot")
+def _one_hot(b: Builder, x: Value, num_classes: int = -1) -> Value:
+    if num_classes < 0:
+        raise SymbolicValueError("one_hot needs the number of classes", num_classes)
+    return b.op("OneHot", x, b.ints([num_classes]), b.ints([0, 1]), axis=-1, dtype=dtypes.int64, shape=b.shape)
+
+
+@row("nonzero")
+def _nonzero(b: Builder, x: Value) -> Value:
+    return b.transpose(b.op("NonZero", x, dtype=dtypes.int64, shape=(x.rank, None)), [1, 0])
+
+
+ROWS["item"] = ROWS["_local_scalar_dense"] = lambda b, x: x

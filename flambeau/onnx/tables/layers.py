@@ -1,0 +1,449 @@
+"""Rows of products, convolutions, pooling, normalization, attention, resampling and losses."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from ...core import dtype as dtypes
+from ...core.checks import SymInt
+from ..builder import Builder, Value
+from ..errors import SymbolicValueError
+from . import ROWS, row
+from .reductions import _reduce
+from .shapes import sizes_of
+
+
+# ---- products
+@row("linear")
+def _linear(b: Builder, x: Value, weight: Value, bias: Value | None = None) -> Value:
+    if x.rank == 2 and bias is not None:
+        return b.op("Gemm", x, weight, bias, transB=1, shape=b.shape)
+    product = b.op("MatMul", x, b.transpose(weight, [1, 0]), shape=b.shape)
+    return product if bias is None else b.op("Add", product, bias)
+
+
+@row("matmul", "mm", "bmm", "mv", "dot", "linalg_matmul")
+def _matmul(b: Builder, x: Value, y: Value) -> Value:
+    return b.op("MatMul", x, y, shape=b.shape)
+
+
+@row("addmm")
+def _addmm(b: Builder, x: Value, left: Value, right: Value, *, beta: Any = 1, alpha: Any = 1) -> Value:
+    return b.op("Gemm", left, right, x, alpha=float(alpha), beta=float(beta), shape=b.shape)
+
+
+@row("baddbmm")
+def _baddbmm(b: Builder, x: Value, left: Value, right: Value, *, beta: Any = 1, alpha: Any = 1) -> Value:
+    product = b.op("MatMul", left, right, shape=b.shape)
+    product = product if alpha == 1 else b.op("Mul", product, b.constant(alpha, x.dtype))
+    x = x if beta == 1 else b.op("Mul", x, b.constant(beta, x.dtype))
+    return b.op("Add", product, x)
+
+
+@row("outer")
+def _outer(b: Builder, x: Value, y: Value) -> Value:
+    return b.op("Mul", b.unsqueeze(x, [1]), y, shape=b.shape)
+
+
+# ---- convolutions
+def _listed(value: Any, rank: int) -> list[int]:
+    found = list(value) if isinstance(value, (tuple, list)) else [value]
+    return found * rank if len(found) == 1 else found
+
+
+def _batched(b: Builder, x: Value, rank: int, run: Callable[[Value], Value]) -> Value:
+    """A layer of images for a single one, too."""
+    if x.rank == rank + 2:
+        return run(x)
+    whole = run(b.unsqueeze(x, [0]))
+    return b.squeeze(whole, [0])
+
+
+def _convolve(b: Builder, x: Value, weight: Value, bias: Value | None, stride: Any, padding: Any, dilation: Any, groups: int) -> Value:
+    rank = weight.rank - 2
+    strides, dilations = _listed(stride, rank), _listed(dilation, rank)
+    pads: Any = None
+    auto = None
+    if isinstance(padding, str):
+        total = [0 if padding == "valid" else d * (int(k) - 1) for d, k in zip(dilations, weight.shape[2:], strict=True)]
+        pads = [*[n // 2 for n in total], *[n - n // 2 for n in total]]
+    else:
+        pads = _listed(padding, rank) * 2
+
+    def run(image: Value) -> Value:
+        options = {"strides": strides, "pads": pads, "dilations": dilations, "group": groups, "auto_pad": auto}
+        shape = b.shape if x.rank == rank + 2 else (1, *b.shape)
+        made: Value = b.op("Conv", image, weight, bias, shape=shape, kernel_shape=list(weight.shape[2:]), **options)
+        return made
+
+    return _batched(b, x, rank, run)
+
+
+@row("conv1d", "conv2d", "conv3d")
+def _conv(
+    b: Builder,
+    x: Value,
+    weight: Value,
+    bias: Value | None = None,
+    stride: Any = 1,
+    padding: Any = 0,
+    dilation: Any = 1,
+    groups: int = 1,
+) -> Value:
+    return _convolve(b, x, weight, bias, stride, padding, dilation, groups)
+
+
+@row("conv_transpose1d", "conv_transpose2d", "conv_transpose3d")
+def _conv_transpose(
+    b: Builder,
+    x: Value,
+    weight: Value,
+    bias: Value | None = None,
+    stride: Any = 1,
+    padding: Any = 0,
+    output_padding: Any = 0,
+    groups: int = 1,
+    dilation: Any = 1,
+) -> Value:
+    rank = weight.rank - 2
+
+    def run(image: Value) -> Value:
+        shape = b.shape if x.rank == rank + 2 else (1, *b.shape)
+        made: Value = b.op(
+            "ConvTranspose", image, weight, bias, shape=shape, kernel_shape=list(weight.shape[2:]), strides=_listed(stride, rank),
+            pads=_listed(padding, rank) * 2, output_padding=_listed(output_padding, rank), group=groups, dilations=_listed(dilation, rank),
+        )  # fmt: skip
+        return made
+
+    return _batched(b, x, rank, run)
+
+
+@row("convolution")
+def _convolution(
+    b: Builder,
+    x: Value,
+    weight: Value,
+    bias: Value | None,
+    stride: Any,
+    padding: Any,
+    dilation: Any,
+    transposed: bool,
+    output_padding: Any,
+    groups: int,
+) -> Value:
+    if transposed:
+        return _conv_transpose(b, x, weight, bias, stride, padding, output_padding, groups, dilation)
+    return _convolve(b, x, weight, bias, stride, padding, dilation, groups)
+
+
+# ---- pooling
+def _filled(given: tuple[Any, ...], *defaults: Any) -> tuple[Any, ...]:
+    """Arguments, with defaults for those that are left out."""
+    return (*given, *defaults[len(given) :])
+
+
+def _pool(rank: int, kind: str) -> Callable[..., Any]:
+    def translate(b: Builder, x: Value, kernel_size: Any, stride: Any = (), padding: Any = 0, *rest: Any) -> Value:
+        kernel = _listed(kernel_size, rank)
+        options: dict[str, Any] = {
+            "kernel_shape": kernel,
+            "strides": _listed(stride, rank) if stride not in ((), [], None) else kernel,
+            "pads": _listed(padding, rank) * 2,
+        }
+        if kind == "MaxPool":
+            dilation, ceil_mode = _filled(rest, 1, False)
+            options["dilations"] = _listed(dilation, rank)
+        else:
+            ceil_mode, count_include_pad, divisor = _filled(rest, False, True, None)
+            if divisor is not None:
+                raise SymbolicValueError("avg_pool with divisor_override is not supported", divisor)
+            options["count_include_pad"] = int(count_include_pad)
+        options["ceil_mode"] = int(ceil_mode)
+        as_float = not x.dtype.is_floating_point
+
+        def run(image: Value) -> Value:
+            shape = b.shape if x.rank == rank + 2 else (1, *b.shape)
+            made: Value = b.op(kind, b.cast(image, dtypes.float32) if as_float else image, shape=shape, **options)
+            return b.cast(made, x.dtype)
+
+        return _batched(b, x, rank, run)
+
+    return translate
+
+
+for _rank in (1, 2, 3):
+    ROWS[f"max_pool{_rank}d"] = _pool(_rank, "MaxPool")
+    ROWS[f"avg_pool{_rank}d"] = _pool(_rank, "AveragePool")
+
+
+@row("max_pool2d_with_indices", "max_pool3d_with_indices", "max_pool1d_with_indices")
+def _with_indices(b: Builder, x: Value, *args: Any) -> list[Value]:
+    """The places are never those of PyTorch's: there is only a name for them, which nothing may use."""
+    if len(b.result) == 2 and b.uses_part(1):
+        raise SymbolicValueError("the places of max_pool are not supported", b.name)
+    whole = b.result
+    b.result = whole[0]
+    return [ROWS[b.name.removesuffix("_with_indices")](b, x, *args), x]
+
+
+def _adaptive(rank: int, kind: str) -> Callable[..., Any]:
+    def translate(b: Builder, x: Value, sizes: Any) -> Value:
+        wanted = _listed(sizes, rank)
+        if all(size == 1 for size in wanted):
+            return _reduce(b, "ReduceMean" if kind == "AveragePool" else "ReduceMax", x, list(range(x.rank - rank, x.rank)), True)
+        have = x.shape[x.rank - rank :]
+        if any(isinstance(n, SymInt) or isinstance(m, Value) or n % m for n, m in zip(have, wanted, strict=True)):
+            raise SymbolicValueError("adaptive pooling is supported where the input's sizes are known multiples of the output's", have)
+        kernel = [n // m for n, m in zip(have, wanted, strict=True)]
+        return _pool(rank, kind)(b, x, kernel, kernel)
+
+    return translate
+
+
+for _rank in (1, 2, 3):
+    ROWS[f"adaptive_avg_pool{_rank}d"] = ROWS[f"_adaptive_avg_pool{_rank}d"] = _adaptive(_rank, "AveragePool")
+    ROWS[f"adaptive_max_pool{_rank}d"] = lambda b, x, sizes, rank=_rank: _places_unused(b, _adaptive(rank, "MaxPool"), x, sizes)
+
+
+def _places_unused(b: Builder, run: Callable[..., Any], x: Value, sizes: Any) -> list[Value]:
+    if b.uses_part(1):
+        raise SymbolicValueError("the places of max_pool are not supported", b.name)
+    b.result = b.result[0]
+    return [run(b, x, sizes), x]
+
+
+# ---- normalization
+@row("batch_norm", "_native_batch_norm_legit_no_training", "native_batch_norm", "_native_batch_norm_legit")
+def _batch_norm(
+    b: Builder, x: Value, weight: Value | None, bias: Value | None, mean: Value | None, variance: Value | None, *rest: Any
+) -> Any:
+    training, momentum, eps = rest[:3] if isinstance(rest[0], bool) else (False, *rest[:2])
+    channels = x.shape[1]
+    weight = weight or b.constant(np.ones(channels), x.dtype)
+    bias = bias or b.constant(np.zeros(channels), x.dtype)
+    if training or mean is None:
+        if mean is None:
+            mean, variance = b.constant(np.zeros(channels), x.dtype), b.constant(np.ones(channels), x.dtype)
+        found = b.op(
+            "BatchNormalization",
+            x,
+            weight,
+            bias,
+            mean,
+            variance,
+            epsilon=eps,
+            momentum=1 - momentum,
+            training_mode=1,
+            count=3,
+            shape=x.shape,
+        )[0]
+    else:
+        found = b.op("BatchNormalization", x, weight, bias, mean, variance, epsilon=eps, shape=x.shape)
+    return found if b.name == "batch_norm" else [found, mean, variance]
+
+
+@row("layer_norm", "native_layer_norm")
+def _layer_norm(
+    b: Builder, x: Value, sizes: Any, weight: Value | None = None, bias: Value | None = None, eps: float = 1e-5, *rest: Any
+) -> Any:
+    scale = weight or b.constant(np.ones(sizes), x.dtype)
+    found = b.op("LayerNormalization", x, scale, bias, axis=-len(sizes), epsilon=eps)
+    return found if b.name == "layer_norm" else [found, x, x]
+
+
+@row("rms_norm")
+def _rms_norm(b: Builder, x: Value, sizes: Any, weight: Value | None = None, eps: float | None = None) -> Value:
+    dims = list(range(x.rank - len(sizes), x.rank))
+    kept = [1 if d in dims else size for d, size in enumerate(x.shape)]
+    square = b.op("ReduceMean", b.op("Mul", x, x), b.ints(dims), keepdims=1, shape=kept)
+    least = float(np.finfo(x.dtype.numpy).eps) if eps is None else eps
+    scaled = b.op("Mul", x, b.op("Reciprocal", b.op("Sqrt", b.op("Add", square, b.constant(least, x.dtype)))))
+    return scaled if weight is None else b.op("Mul", scaled, weight)
+
+
+@row("group_norm")
+def _group_norm(
+    b: Builder, x: Value, groups: int, weight: Value | None = None, bias: Value | None = None, eps: float = 1e-5, *rest: Any
+) -> Value:
+    channels = x.shape[1]
+    grouped = b.op("Reshape", x, b.ints([0, groups, -1]), shape=(x.shape[0], groups, None))
+    ones, zeros = b.constant(np.ones(groups), x.dtype), b.constant(np.zeros(groups), x.dtype)
+    flat = b.op("InstanceNormalization", grouped, ones, zeros, epsilon=eps)
+    found = b.op("Reshape", flat, b.op("Shape", x, dtype=dtypes.int64, shape=(x.rank,)), shape=x.shape)
+    for kind, value in (("Mul", weight), ("Add", bias)):
+        if value is not None:
+            found = b.op(
+                kind, found, b.op("Reshape", value, b.ints([channels, *[1] * (x.rank - 2)]), shape=(channels, *[1] * (x.rank - 2)))
+            )
+    return found
+
+
+@row("instance_norm")
+def _instance_norm(
+    b: Builder,
+    x: Value,
+    weight: Value | None,
+    bias: Value | None,
+    mean: Value | None,
+    variance: Value | None,
+    use_input_stats: bool,
+    momentum: float,
+    eps: float,
+    cudnn_enabled: bool = True,
+) -> Value:
+    if not use_input_stats:
+        return _batch_norm(b, x, weight, bias, mean, variance, False, momentum, eps)
+    channels = x.shape[1]
+    weight = weight or b.constant(np.ones(channels), x.dtype)
+    return b.op("InstanceNormalization", x, weight, bias or b.constant(np.zeros(channels), x.dtype), epsilon=eps)
+
+
+# ---- attention
+@row("scaled_dot_product_attention")
+def _attention(
+    b: Builder,
+    query: Value,
+    key: Value,
+    value: Value,
+    attn_mask: Value | None = None,
+    dropout_p: float = 0.0,
+    is_causal: bool = False,
+    *,
+    scale: float | None = None,
+    enable_gqa: bool = False,
+) -> Value:
+    if enable_gqa:
+        raise SymbolicValueError("attention with grouped queries is not supported", enable_gqa)
+    depth = query.shape[-1]
+    factor = 1 / math.sqrt(depth) if scale is None else scale
+    order = [*range(key.rank - 2), key.rank - 1, key.rank - 2]
+    shape = (*query.shape[:-1], key.shape[-2])
+    scaled = b.op("Mul", query, b.constant(factor, query.dtype))
+    scores = b.op("MatMul", scaled, b.transpose(key, order), shape=shape)
+    if is_causal:
+        sizes = b.sizes([*sizes_of(b, query, [query.rank - 2]), *sizes_of(b, key, [key.rank - 2])])
+        ones = b.expand(b.constant(True, dtypes.bool_), sizes, shape[-2:])
+        below = b.cast(b.op("Trilu", b.cast(ones, dtypes.int32), upper=0), dtypes.bool_)
+        scores = b.op("Where", below, scores, b.constant(float("-inf"), query.dtype), dtype=query.dtype, shape=shape)
+    if attn_mask is not None and attn_mask.dtype is dtypes.bool_:
+        scores = b.op("Where", attn_mask, scores, b.constant(float("-inf"), query.dtype), dtype=query.dtype, shape=shape)
+    elif attn_mask is not None:
+        scores = b.op("Add", scores, attn_mask, shape=shape)
+    weights = b.op("Softmax", scores, axis=-1)
+    if dropout_p:
+        weights = b.op("Dropout", weights, b.constant(dropout_p, dtypes.float32), b.constant(True, dtypes.bool_))
+    return b.op("MatMul", weights, value, shape=b.shape)
+
+
+# ---- resampling
+def _resize(mode: str, has_corners: bool) -> Callable[..., Any]:
+    def translate(b: Builder, x: Value, sizes: Any, *rest: Any) -> Value:
+        corners, scales = (rest[0], rest[1:]) if has_corners else (False, rest)
+        factors = next((scale for scale in scales if scale is not None), None)
+        if isinstance(factors, float):
+            factors = list(scales)
+        words: dict[str, Any] = {"mode": mode, "cubic_coeff_a": -0.75 if mode == "cubic" else None}
+        if mode == "nearest":
+            words |= {"coordinate_transformation_mode": "asymmetric", "nearest_mode": "floor"}
+        else:
+            words |= {"coordinate_transformation_mode": "align_corners" if corners else "half_pixel"}
+        if sizes is not None:
+            lead = sizes_of(b, x, [0, 1])
+            return b.op("Resize", x, None, None, b.sizes([*lead, *sizes]), shape=b.shape, **words)
+        scale = b.constant([1.0, 1.0, *(factors or ())], dtypes.float32)
+        return b.op("Resize", x, None, scale, shape=b.shape, **words)
+
+    return translate
+
+
+for _name in ("nearest1d", "nearest2d", "nearest3d"):
+    ROWS[f"upsample_{_name}"] = _resize("nearest", False)
+for _name, _mode in {"linear1d": "linear", "bilinear2d": "linear", "trilinear3d": "linear", "bicubic2d": "cubic"}.items():
+    ROWS[f"upsample_{_name}"] = _resize(_mode, True)
+
+
+@row("grid_sampler", "grid_sampler_2d")
+def _grid_sampler(b: Builder, x: Value, grid: Value, mode: int, padding: int, align_corners: bool) -> Value:
+    modes = ("linear", "nearest", "cubic") if b.opset >= 20 else ("bilinear", "nearest", "bicubic")
+    words: dict[str, Any] = {"mode": modes[mode], "padding_mode": ("zeros", "border", "reflection")[padding]}
+    return b.op("GridSample", x, grid, align_corners=int(align_corners), shape=b.shape, **words)
+
+
+# ---- losses
+_WORDS = ("none", "mean", "sum")
+
+
+def _reduced(b: Builder, losses: Value, reduction: int) -> Value:
+    return losses if not reduction else _reduce(b, ("ReduceMean", "ReduceSum")[reduction - 1], losses, None, False)
+
+
+@row("mse_loss")
+def _mse_loss(b: Builder, x: Value, target: Value, reduction: int = 1) -> Value:
+    difference = b.op("Sub", x, target)
+    return _reduced(b, b.op("Mul", difference, difference), reduction)
+
+
+@row("l1_loss")
+def _l1_loss(b: Builder, x: Value, target: Value, reduction: int = 1) -> Value:
+    return _reduced(b, b.op("Abs", b.op("Sub", x, target)), reduction)
+
+
+@row("cross_entropy_loss")
+def _cross_entropy(
+    b: Builder,
+    x: Value,
+    target: Value,
+    weight: Value | None = None,
+    reduction: int = 1,
+    ignore_index: int = -100,
+    label_smoothing: float = 0.0,
+) -> Value:
+    if label_smoothing or target.dtype.is_floating_point:
+        raise SymbolicValueError("cross_entropy with smoothed labels, or with probabilities, is not supported", label_smoothing)
+    return b.op("SoftmaxCrossEntropyLoss", x, target, weight, reduction=_WORDS[reduction], ignore_index=ignore_index, shape=b.shape)
+
+
+@row("nll_loss", "nll_loss_nd", "nll_loss2d")
+def _nll_loss(b: Builder, x: Value, target: Value, weight: Value | None = None, reduction: int = 1, ignore_index: int = -100) -> Value:
+    return b.op("NegativeLogLikelihoodLoss", x, target, weight, reduction=_WORDS[reduction], ignore_index=ignore_index, shape=b.shape)
+
+
+@row("binary_cross_entropy_with_logits")
+def _bce_with_logits(
+    b: Builder, x: Value, target: Value, weight: Value | None = None, pos_weight: Value | None = None, reduction: int = 1
+) -> Value:
+    if pos_weight is not None:
+        raise SymbolicValueError("binary_cross_entropy_with_logits with pos_weight is not supported", pos_weight)
+    losses = b.op("Sub", b.op("Softplus", x), b.op("Mul", x, target), shape=x.shape)
+    return _reduced(b, losses if weight is None else b.op("Mul", losses, weight), reduction)
+
+
+@row("smooth_l1_loss")
+def _smooth_l1_loss(b: Builder, x: Value, target: Value, reduction: int = 1, beta: float = 1.0) -> Value:
+    distance = b.op("Abs", b.op("Sub", x, target))
+    if beta == 0:
+        return _reduced(b, distance, reduction)
+    near = b.op("Mul", b.op("Mul", distance, distance), b.constant(0.5 / beta, x.dtype))
+    far = b.op("Sub", distance, b.constant(0.5 * beta, x.dtype))
+    is_near = b.op("Less", distance, b.constant(beta, x.dtype), dtype=dtypes.bool_)
+    return _reduced(b, b.op("Where", is_near, near, far, dtype=x.dtype), reduction)
+
+
+@row("huber_loss")
+def _huber_loss(b: Builder, x: Value, target: Value, reduction: int = 1, delta: float = 1.0) -> Value:
+    losses = _smooth_l1_loss(b, x, target, reduction, delta)
+    return b.op("Mul", losses, b.constant(delta, x.dtype))
+
+
+@row("binary_cross_entropy")
+def _bce(b: Builder, x: Value, target: Value, weight: Value | None = None, reduction: int = 1) -> Value:
+    least = b.constant(-100, x.dtype)
+    one = b.constant(1, x.dtype)
+    yes = b.op("Mul", target, b.op("Max", b.op("Log", x), least), shape=x.shape)
+    no = b.op("Mul", b.op("Sub", one, target, shape=x.shape), b.op("Max", b.op("Log", b.op("Sub", one, x, shape=x.shape)), least))
+    losses = b.op("Neg", b.op("Add", yes, no))
+    return _reduced(b, losses if weight is None else b.op("Mul", losses, weight), reduction)

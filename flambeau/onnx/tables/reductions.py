@@ -1,0 +1,170 @@
+"""Rows of reductions, and of what works along a dimension."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from ...core import dtype as dtypes
+from ..builder import Builder, Value
+from ..errors import SymbolicValueError
+from . import ROWS, row
+
+
+def _reduce(b: Builder, kind: str, x: Value, dim: Any, keepdim: bool) -> Value:
+    if not x.rank:
+        return x
+    return b.op(kind, x, b.ints(b.axes(dim, x.rank)), keepdims=int(keepdim), shape=b.shape)
+
+
+def _reduction(kind: str) -> Callable[..., Any]:
+    def translate(b: Builder, x: Value, dim: Any = None, keepdim: bool = False, *, dtype: Any = None) -> Value:
+        return _reduce(b, kind, b.cast(x, b.dtype), dim, keepdim)
+
+    return translate
+
+
+for _name, _kind in {"sum": "ReduceSum", "mean": "ReduceMean", "prod": "ReduceProd", "logsumexp": "ReduceLogSumExp"}.items():
+    ROWS[_name] = _reduction(_kind)
+ROWS["amax"] = ROWS["max.default"] = _reduction("ReduceMax")
+ROWS["amin"] = ROWS["min.default"] = _reduction("ReduceMin")
+
+
+def _truths(kind: str) -> Callable[..., Any]:
+    def translate(b: Builder, x: Value, dim: Any = None, keepdim: bool = False) -> Value:
+        return b.cast(_reduce(b, kind, b.cast(b.cast(x, dtypes.bool_), dtypes.int64), dim, keepdim), dtypes.bool_)
+
+    return translate
+
+
+ROWS["any"], ROWS["all"] = _truths("ReduceMax"), _truths("ReduceMin")
+
+
+def _where_extreme(kind: str) -> Callable[..., Any]:
+    def translate(b: Builder, x: Value, dim: Any = None, keepdim: bool = False) -> Value:
+        if dim is None:
+            flat = b.reshape(x, [-1], (None,))
+            found = b.op(kind, flat, axis=0, keepdims=0, dtype=dtypes.int64, shape=())
+            return b.reshape(found, [1] * x.rank) if keepdim and x.rank else found
+        if not x.rank:
+            return b.constant(0, dtypes.int64)
+        return b.op(kind, x, axis=dim % x.rank, keepdims=int(keepdim), dtype=dtypes.int64, shape=b.shape)
+
+    return translate
+
+
+ROWS["argmax"], ROWS["argmin"] = _where_extreme("ArgMax"), _where_extreme("ArgMin")
+
+
+def _extreme(reduce: str, arg: str) -> Callable[..., Any]:
+    def translate(b: Builder, x: Value, dim: int, keepdim: bool = False) -> list[Value]:
+        place = b.op(arg, x, axis=dim % max(x.rank, 1), keepdims=int(keepdim), dtype=dtypes.int64, shape=b.shape)
+        return [_reduce(b, reduce, x, dim, keepdim), place]
+
+    return translate
+
+
+ROWS["max.dim"], ROWS["min.dim"] = _extreme("ReduceMax", "ArgMax"), _extreme("ReduceMin", "ArgMin")
+
+
+# ---- moments
+def _moments(b: Builder, x: Value, dim: Any, correction: Any, keepdim: bool) -> tuple[Value, Value]:
+    """The variance and the mean."""
+    axes = b.axes(dim, x.rank)
+    kept = [1 if d in axes else size for d, size in enumerate(x.shape)]
+    mean = b.op("ReduceMean", x, b.ints(axes), keepdims=1, shape=kept)
+    centred = b.op("Sub", x, mean)
+    variance = b.op("ReduceMean", b.op("Mul", centred, centred), b.ints(axes), keepdims=int(keepdim), shape=b.shape)
+    if correction:
+        sizes = b.op("Gather", b.shape_of(x), b.ints(axes), axis=0, dtype=dtypes.int64, shape=(len(axes),))
+        count = b.cast(b.op("ReduceProd", sizes, keepdims=0, dtype=dtypes.int64, shape=()), x.dtype)
+        rest = b.op("Max", b.op("Sub", count, b.constant(correction, x.dtype)), b.constant(0, x.dtype))
+        variance = b.op("Div", b.op("Mul", variance, count, shape=b.shape), rest, shape=b.shape)
+    return variance, mean if keepdim else b.squeeze(mean, axes)
+
+
+def _variance_arguments(args: Any, options: dict[str, Any]) -> tuple[Any, Any, bool]:
+    """Dimension, correction and keepdim of the overloads of ``var``."""
+    if "correction" in options or not args or not isinstance(args[0], bool):
+        dim = args[0] if args else options.get("dim")
+        unbiased = args[1] if len(args) > 1 else options.get("unbiased", True)
+        keepdim = args[2] if len(args) > 2 else options.get("keepdim", False)
+        correction = options.get("correction", 1 if unbiased else 0)
+        return dim, 1 if correction is None else correction, keepdim
+    return None, 1 if args[0] else 0, False
+
+
+@row("var", "var_mean", "std", "std_mean")
+def _var(b: Builder, x: Value, *args: Any, **options: Any) -> Any:
+    variance, mean = _moments(b, x, *_variance_arguments(args, options))
+    name = b.name
+    found = b.op("Sqrt", variance) if name.startswith("std") else variance
+    return [found, mean] if name.endswith("_mean") else found
+
+
+@row("linalg_vector_norm", "norm")
+def _vector_norm(b: Builder, x: Value, ord: Any = 2, dim: Any = None, keepdim: bool = False, *, dtype: Any = None) -> Value:
+    x = b.cast(x, b.dtype)
+    if ord in (1, 2):
+        return _reduce(b, "ReduceL1" if ord == 1 else "ReduceL2", x, dim, keepdim)
+    size = b.op("Abs", x)
+    if ord in (float("inf"), float("-inf")):
+        return _reduce(b, "ReduceMax" if ord > 0 else "ReduceMin", size, dim, keepdim)
+    if ord == 0:
+        return _reduce(b, "ReduceSum", b.op("Sign", size), dim, keepdim)
+    total = _reduce(b, "ReduceSum", b.op("Pow", size, b.constant(ord, b.dtype)), dim, keepdim)
+    return b.op("Pow", total, b.constant(1 / ord, b.dtype))
+
+
+# ---- along a dimension
+def _soft(kind: str) -> Callable[..., Any]:
+    def translate(b: Builder, x: Value, dim: int, dtype: Any = None) -> Value:
+        x = b.cast(x, b.dtype)
+        if not x.rank:
+            return b.squeeze(b.op(kind, b.unsqueeze(x, [0]), axis=0), [0])
+        return b.op(kind, x, axis=dim % x.rank)
+
+    return translate
+
+
+for _name in ("softmax.int", "_softmax", "_safe_softmax"):
+    ROWS[_name] = _soft("Softmax")
+for _name in ("log_softmax.int", "_log_softmax"):
+    ROWS[_name] = _soft("LogSoftmax")
+
+
+@row("cumsum")
+def _cumsum(b: Builder, x: Value, dim: int, *, dtype: Any = None) -> Value:
+    return b.op("CumSum", b.cast(x, b.dtype), b.constant(dim % max(x.rank, 1), dtypes.int64))
+
+
+@row("topk")
+def _topk(b: Builder, x: Value, k: Any, dim: int = -1, largest: bool = True, sorted: bool = True) -> list[Value]:
+    found: list[Value] = b.op("TopK", x, b.sizes([k]), axis=dim % x.rank, largest=int(largest), sorted=int(sorted), count=2, shape=b.shape)
+    found[1].dtype = dtypes.int64
+    return found
+
+
+def _sorted(b: Builder, x: Value, dim: int, descending: bool) -> list[Value]:
+    axis = dim % x.rank
+    count = b.slice(b.shape_of(x), 0, axis, axis + 1, shape=(1,))
+    found: list[Value] = b.op("TopK", x, count, axis=axis, largest=int(descending), sorted=1, count=2, shape=x.shape)
+    found[1].dtype = dtypes.int64
+    return found
+
+
+@row("sort")
+def _sort(b: Builder, x: Value, dim: int = -1, descending: bool = False, **options: Any) -> list[Value]:
+    return _sorted(b, x, dim, descending)
+
+
+@row("argsort")
+def _argsort(b: Builder, x: Value, dim: int = -1, descending: bool = False, **options: Any) -> Value:
+    return _sorted(b, x, dim, descending)[1]
+
+
+@row("einsum")
+def _einsum(b: Builder, equation: str, operands: list[Value], path: Any = None) -> Value:
+    if any(letter.isupper() for letter in equation):
+        raise SymbolicValueError("onnxruntime has no upper-case letters in equations", equation)
+    return b.op("Einsum", *operands, equation=equation.replace(" ", ""), shape=b.shape)

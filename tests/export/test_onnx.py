@@ -1,0 +1,308 @@
+"""``torch.onnx``: models that the checker accepts, and onnxruntime runs with the modules' results at other batch sizes."""
+
+from __future__ import annotations
+
+import functools
+import io
+import os
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from export_models import GPT, KINDS, dynamic_shapes
+
+import flambeau as torch
+import flambeau.nn.functional as F
+from flambeau import nn
+from flambeau.export import Dim
+from flambeau.utils._pytree import tree_leaves
+
+onnx = pytest.importorskip("onnx")
+pytest.importorskip("onnxruntime")
+
+
+def checked(program: Any) -> Any:
+    onnx.checker.check_model(program.model_proto, full_check=True)
+    return program
+
+
+def agree(model: Any, program: Any, inputs: tuple[Any, ...]) -> None:
+    with torch.no_grad():
+        wanted = [leaf for leaf in tree_leaves(model(*inputs)) if isinstance(leaf, torch.Tensor)]
+    found = program(*inputs)
+    assert len(wanted) == len(found)
+    for a, b in zip(wanted, found, strict=True):
+        torch.testing.assert_close(b, a, rtol=1e-4, atol=1e-5, check_stride=False)
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_models_run_at_other_batch_sizes(name: str) -> None:
+    torch.manual_seed(0)
+    kind = KINDS[name]
+    model = kind.make().eval()
+    program = checked(torch.onnx.export(model, kind.inputs(3), dynamic_shapes=dynamic_shapes(kind), opset_version=18))
+    for batch in (5, 2):
+        agree(model, program, kind.inputs(batch))
+
+
+@pytest.mark.parametrize("opset", [20, 23])
+def test_later_operator_sets(opset: int) -> None:
+    kind = KINDS["transformer"]
+    model = kind.make().eval()
+    program = checked(torch.onnx.export(model, kind.inputs(3), dynamic_shapes=dynamic_shapes(kind), opset_version=opset))
+    assert program.model_proto.opset_import[0].version == opset and "Gelu" in {node.op_type for node in program.model_proto.graph.node}
+    agree(model, program, kind.inputs(2))
+
+
+@pytest.mark.parametrize("name", ["resnet18", "mobilenet_v3_small"])
+def test_vision_models_run(name: str) -> None:
+    from flambeau.vision import models
+
+    torch.manual_seed(0)
+    model = getattr(models, name)(weights=None, num_classes=4).eval()
+    program = checked(torch.onnx.export(model, (torch.randn(2, 3, 32, 32),), dynamic_shapes=({0: Dim("batch")},)))
+    agree(model, program, (torch.randn(3, 3, 32, 32),))
+
+
+def test_lengths_may_be_symbolic_too() -> None:
+    model = GPT().eval()
+    shapes = ({0: Dim("batch"), 1: Dim("length", max=16)},)
+    program = checked(torch.onnx.export(model, (torch.randint(0, 13, (2, 7)),), dynamic_shapes=shapes))
+    for size in ((1, 16), (3, 4)):
+        agree(model, program, (torch.randint(0, 13, size),))
+    assert [dim.dim_param for dim in program.model_proto.graph.input[0].type.tensor_type.shape.dim] == ["batch", "length"]
+
+
+# ---- rows
+def _called(module: Any, name: str, x: Any) -> Any:
+    return getattr(module, name)(x)
+
+
+def _rows() -> dict[str, tuple[Callable[..., Any], tuple[Any, ...]]]:
+    x, y, i = torch.randn(3, 4), torch.rand(3, 4) + 0.5, torch.randint(0, 3, (5,))
+    image = torch.randn(3, 4, 6, 6)
+    unary = (
+        "abs acos asin atan ceil cos cosh erf exp expm1 floor log log1p log2 log10 neg reciprocal relu round rsqrt sigmoid sign sin sinh "
+        "sqrt square tan tanh trunc isnan logical_not"
+    ).split()
+    found: dict[str, tuple[Callable[..., Any], tuple[Any, ...]]] = {
+        name: (functools.partial(_called, torch, name), (torch.rand(3, 4) * 0.9 + 0.05,)) for name in unary
+    }
+    activations = (
+        "celu elu gelu hardsigmoid hardswish hardtanh leaky_relu logsigmoid mish relu6 selu silu softplus softshrink hardshrink".split()
+    )
+    found |= {name: (functools.partial(_called, F, name), (x,)) for name in activations}
+    found |= {
+        "binary": (lambda x, y: (x + y, x - 2 * y, 1 - x, x * y, x / y, y**x, y**2, torch.maximum(x, y), torch.fmod(x, y)), (x, y)),
+        "rounded": (lambda x, y: (x // y, x % y, torch.div(x, y, rounding_mode="trunc"), torch.div(x, y, rounding_mode="floor")), (x, y)),
+        "integers": (lambda i: (i // 2, i % 2, i * 3 - 1, i / 2, i.float(), i & 1, ~i, -i // 2), (i,)),
+        "mixed": (
+            lambda x, i: (x[:, :1] + i[:3, None], x > 0, x.long() == i[:3, None], (x > 0) + i[:3, None]),
+            (x, torch.tensor([1, 0, 2])),
+        ),
+        "comparisons": (lambda x, y: (x < y, x <= y, x > 0.5, x >= y, x == y, x != y, (x > 0) & (y > 1), (x > 0) ^ (y > 1)), (x, y)),
+        "where": (lambda x, y: (torch.where(x > 0, x, y), torch.where(x > 0, x, 0.0), x.masked_fill(y > 1, -1), x.clamp(-1, 0.5)), (x, y)),
+        "reduced": (lambda x: (x.sum(), x.mean(1), x.amax(1, keepdim=True), x.prod(1), x.max(1), x.min(1).values, x.max(), x.any(1)), (x,)),
+        "moments": (
+            lambda x: (x.var(1), x.std(1, correction=0), x.var(), *torch.var_mean(x, dim=1), x.norm(dim=1), x.norm(1), x.all()),
+            (x,),
+        ),
+        "along": (
+            lambda x: (x.cumsum(1), x.softmax(1), x.log_softmax(1), x.logsumexp(1), x.argmax(1), x.argmin(), *x.topk(2), *x.sort(1)),
+            (x,),
+        ),
+        "shapes": (
+            lambda x: (x.t(), x.unsqueeze(1).squeeze(1), x.flatten(), x.view(x.size(0), 2, 2).permute(2, 0, 1), x[None].expand(2, -1, -1)),
+            (x,),
+        ),
+        "parts": (
+            lambda x: (x[1:], x[:, ::2], x[-1], x.narrow(1, 1, 2), *x.split(2, 1), *x.chunk(2, 1), *x.unbind(1), x.flip(1), x.roll(1, 1)),
+            (x,),
+        ),
+        "joined": (
+            lambda x: (torch.cat([x, x], 1), torch.stack([x, x]), x.repeat(2, 3), F.pad(x, (1, 2)), x.tril(), torch.triu(x, 1)),
+            (x,),
+        ),
+        "padded": (
+            lambda z: (F.pad(z, (1, 1, 2, 0), mode="reflect"), F.pad(z, (1, 1, 2, 0), mode="replicate"), F.pad(z, (1, 0), value=2.0)),
+            (image,),
+        ),
+        "indexed": (
+            lambda x, i: (x[i], x[i, i % 4], x[:, i % 4], x.index_select(0, i), x.gather(0, i[:4, None].expand(-1, 4) % 3)),
+            (x, i),
+        ),
+        "scattered": (
+            lambda x, i: (x.index_add(0, i, torch.ones(5, 4)), x.scatter_add(0, i[:, None].expand(-1, 4), torch.ones(5, 4))),
+            (x, i),
+        ),
+        "put": (lambda x, i: (x.index_put((i,), torch.ones(4)), x.scatter(1, i[:3, None], 2.0), x.index_copy(0, i[:1], x[:1])), (x, i)),
+        "one hot": (lambda i: F.one_hot(i, 4), (i,)),
+        "made": (
+            lambda x: (torch.arange(x.size(0)), x.new_zeros(2, x.size(0)), torch.full_like(x, 2.0), torch.eye(3), torch.ones(x.shape)),
+            (x,),
+        ),
+        "products": (
+            lambda x, y: (x @ y.t(), torch.bmm(x[None], y.t()[None]), torch.addmm(x, x @ x.t(), y), torch.einsum("ij,kj->ik", x, y)),
+            (x, y),
+        ),
+        "normalized": (
+            lambda z: (F.layer_norm(z, (6, 6)), F.group_norm(z, 2), F.instance_norm(z), F.normalize(z, dim=1), F.rms_norm(z, (6,))),
+            (image,),
+        ),
+        "pooled": (
+            lambda z: (
+                F.max_pool2d(z, 3, 2, 1),
+                F.avg_pool2d(z, 2, ceil_mode=True),
+                F.adaptive_avg_pool2d(z, 3),
+                F.adaptive_max_pool2d(z, 1),
+            ),
+            (image,),
+        ),
+        "resampled": (
+            lambda z: (F.interpolate(z, scale_factor=2), F.interpolate(z, size=(9, 5), mode="bilinear", align_corners=True)),
+            (image,),
+        ),
+        "cubic": (lambda z: F.interpolate(z, scale_factor=2, mode="bicubic"), (image,)),
+        "shuffled": (lambda z: (F.pixel_shuffle(z, 2), F.pixel_unshuffle(z, 2), F.channel_shuffle(z, 2)), (image,)),
+        "sampled": (lambda z, g: F.grid_sample(z, g, align_corners=False), (image, torch.rand(3, 5, 5, 2) * 2 - 1)),
+        "attention": (
+            lambda z: (F.scaled_dot_product_attention(z, z, z, is_causal=True), F.scaled_dot_product_attention(z, z, z, z[0, 0] > 0)),
+            (image,),
+        ),
+        "losses": (
+            lambda x, y, i: (F.mse_loss(x, y), F.l1_loss(x, y, reduction="sum"), F.cross_entropy(x, i[:3]), F.nll_loss(x, i[:3])),
+            (x, y, i),
+        ),
+        "more losses": (
+            lambda x, y: (F.binary_cross_entropy_with_logits(x, (y > 1).float()), F.smooth_l1_loss(x, y), F.huber_loss(x, y, delta=0.5)),
+            (x, y),
+        ),
+        "sizes": (lambda x: (x * x.size(0), x.view(-1)[: x.size(0) // 2 + 1], x.sum() / x.size(0), torch.zeros(x.size(0) % 2 + 1)), (x,)),
+        "written": (lambda x: _written(x), (x,)),
+        "activations with weights": (lambda z: (F.prelu(z, torch.full((4,), 0.2)), F.glu(z, 1), F.threshold(z, 0.1, 3.0)), (image,)),
+    }
+    return found
+
+
+def _written(x: Any) -> Any:
+    y = x.clone()
+    y[:, 0] = 1
+    y[1:].mul_(2)
+    y += x
+    return y
+
+
+ROWS = _rows()
+
+
+@pytest.mark.parametrize("name", ROWS)
+def test_rows_give_what_operations_give(name: str) -> None:
+    function, inputs = ROWS[name]
+
+    class Model(nn.Module):
+        def forward(self, *args):
+            return function(*args)
+
+    program = checked(torch.onnx.export(Model(), inputs, opset_version=18))
+    agree(Model(), program, inputs)
+
+
+RECURRENT = [(kind, layers, both) for kind in ("LSTM", "GRU", "RNN") for layers, both in ((1, False), (2, True))]
+
+
+@pytest.mark.parametrize(("kind", "layers", "both"), RECURRENT)
+def test_recurrent_layers(kind: str, layers: int, both: bool) -> None:
+    model = getattr(nn, kind)(3, 4, layers, bidirectional=both)
+    program = checked(torch.onnx.export(model, (torch.randn(5, 2, 3),), dynamic_shapes=({1: Dim("batch")}, None)[:1]))
+    agree(model, program, (torch.randn(5, 3, 3),))
+
+
+# ---- how it is called
+def net() -> Any:
+    torch.manual_seed(0)
+    return nn.Sequential(nn.Conv2d(1, 2, 3), nn.BatchNorm2d(2), nn.ReLU(), nn.Dropout(0.5), nn.Flatten(), nn.Linear(72, 5))
+
+
+def test_the_old_call_writes_a_file_with_names_and_axes(tmp_path: Any) -> None:
+    model, path = net().train(), tmp_path / "net.onnx"
+    axes = {"image": {0: "batch"}, "scores": [0]}
+    done = torch.onnx.export(
+        model,
+        torch.rand(1, 1, 8, 8),
+        path,
+        dynamo=False,
+        input_names=["image"],
+        output_names=["scores"],
+        dynamic_axes=axes,
+        opset_version=18,
+    )
+    assert done is None and model.training and not torch.onnx.is_in_onnx_export() and os.listdir(tmp_path) == ["net.onnx"]
+    graph = onnx.load(path).graph
+    assert graph.input[0].name == "image" and graph.input[0].type.tensor_type.shape.dim[0].dim_param == "batch"
+    assert graph.output[0].name == "scores" and graph.output[0].type.tensor_type.shape.dim[0].dim_param == "scores_dynamic_axes_1"
+    assert "image" in onnx.printer.to_text(graph)
+
+
+def test_files_may_be_open_and_parameters_beside_them(tmp_path: Any) -> None:
+    x = torch.rand(1, 1, 8, 8)
+    file = io.BytesIO()
+    torch.onnx.export(net(), (x,), file, dynamo=False)
+    onnx.checker.check_model(onnx.load_from_string(file.getvalue()), full_check=True)
+    program = torch.onnx.export(net(), (x,), tmp_path / "net.onnx")
+    assert sorted(os.listdir(tmp_path)) == ["net.onnx", "net.onnx.data"]
+    onnx.checker.check_model(onnx.load(tmp_path / "net.onnx"))
+    program.save(tmp_path / "whole.onnx")
+    assert not (tmp_path / "whole.onnx.data").exists()
+
+
+def test_parameters_may_be_inputs() -> None:
+    x = torch.rand(1, 1, 8, 8)
+    without = torch.onnx.export(net(), (x,), export_params=False).model_proto.graph
+    assert "5.weight" in [value.name for value in without.input] and "5.weight" not in [tensor.name for tensor in without.initializer]
+    file = io.BytesIO()
+    torch.onnx.export(net(), (x,), file, keep_initializers_as_inputs=True)
+    both = onnx.load_from_string(file.getvalue()).graph
+    assert "5.weight" in [value.name for value in both.input] and "5.weight" in [tensor.name for tensor in both.initializer]
+
+
+def test_what_depends_on_constants_is_computed_once() -> None:
+    class Masked(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.mask = torch.ones(3, 3)
+
+        def forward(self, x):
+            return x + torch.tril(self.mask) * 2
+
+    kinds = [
+        [node.op_type for node in torch.onnx.export(Masked(), (torch.ones(3, 3),), do_constant_folding=fold).model_proto.graph.node]
+        for fold in (True, False)
+    ]
+    assert kinds[0] == ["Add"] and "Trilu" in kinds[1]
+
+
+def test_other_weights_may_be_put_in() -> None:
+    model, other = nn.Linear(2, 3), nn.Linear(2, 3)
+    program = torch.onnx.export(model, (torch.ones(4, 2),), verify=True)
+    program.apply_weights(other.state_dict())
+    agree(other, program, (torch.rand(4, 2),))
+    found = program.call_reference(torch.ones(4, 2))
+    torch.testing.assert_close(found[0], other(torch.ones(4, 2)).detach(), check_stride=False)
+
+
+def test_what_is_not_supported_says_so() -> None:
+    x = torch.ones(2, 2)
+
+    class Odd(nn.Module):
+        def forward(self, x):
+            return torch.linalg.eigvals(x).real
+
+    with pytest.raises(torch.onnx.OnnxExporterError):
+        torch.onnx.export(Odd(), (x,))
+    with pytest.warns(UserWarning, match="operator set version 18"):
+        torch.onnx.export(nn.ReLU(), (x,), opset_version=11)
+    for options in ({"report": True}, {"custom_opsets": {"a": 1}}, {"opset_version": 99}):
+        with pytest.raises(NotImplementedError):
+            torch.onnx.export(nn.ReLU(), (x,), **options)  # type: ignore[arg-type]
+    with pytest.raises(NotImplementedError):
+        torch.onnx.register_custom_op_symbolic("a::b", None, 18)

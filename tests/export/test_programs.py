@@ -1,0 +1,289 @@
+"""``torch.export``: programs of twelve kinds of model give at other batch sizes what the models give."""
+
+from __future__ import annotations
+
+import copy
+import dataclasses
+import io
+import zipfile
+from typing import Any
+
+import pytest
+from export_models import GPT, KINDS, UNet, dynamic_shapes
+
+import flambeau as torch
+from flambeau import nn
+from flambeau.export import Dim, ExportedProgram, export, load, save
+from flambeau.export.graph_signature import InputKind, OutputKind
+from flambeau.utils._pytree import tree_leaves
+
+
+def exported(name: str, batch: int = 3) -> tuple[Any, Any, ExportedProgram]:
+    torch.manual_seed(0)
+    kind = KINDS[name]
+    model = kind.make().eval()
+    return kind, model, export(model, kind.inputs(batch), dynamic_shapes=dynamic_shapes(kind))
+
+
+def agree(model: Any, other: Any, inputs: tuple[Any, ...]) -> None:
+    with torch.no_grad():
+        wanted, found = tree_leaves(model(*inputs)), tree_leaves(other(*inputs))
+    assert len(wanted) == len(found)
+    for a, b in zip(wanted, found, strict=True):
+        torch.testing.assert_close(b, a, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_programs_are_their_models_at_other_batch_sizes(name: str) -> None:
+    kind, model, program = exported(name)
+    assert len(program.range_constraints) == 1
+    module = program.module()
+    for batch in (5, 1):
+        agree(model, module, kind.inputs(batch))
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_decomposed_programs_are_their_models_and_write_nothing(name: str) -> None:
+    kind, model, program = exported(name)
+    divided = program.run_decompositions()
+    targets = [node.target for node in divided.graph.nodes if node.op == "call_function"]
+    assert not [target for target in targets if hasattr(target, "_schema") and (target._schema.is_mutable or target.namespace != "aten")]
+    agree(model, divided.module(), kind.inputs(4))
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_programs_come_back_from_files(name: str) -> None:
+    kind, model, program = exported(name)
+    file = io.BytesIO()
+    save(program, file, extra_files={"note": "here"})
+    extra = {"note": ""}
+    again = load(io.BytesIO(file.getvalue()), extra_files=extra)
+    assert extra == {"note": "here"}
+    assert str(again.graph) == str(program.graph) and str(again.graph_signature) == str(program.graph_signature)
+    assert again.range_constraints == program.range_constraints
+    agree(model, again.module(), kind.inputs(2))
+
+
+@pytest.mark.parametrize("name", ["resnet18", "mobilenet_v3_small"])
+def test_vision_models_are_exported(name: str) -> None:
+    from flambeau.vision import models
+
+    torch.manual_seed(0)
+    model = getattr(models, name)(weights=None, num_classes=4).eval()
+    program = export(model, (torch.randn(2, 3, 32, 32),), dynamic_shapes=({0: Dim("batch")},))
+    agree(model, program.module(), (torch.randn(3, 3, 32, 32),))
+
+
+# ---- sizes
+def test_a_length_may_be_symbolic_beside_the_batch() -> None:
+    model = GPT().eval()
+    shapes = ({0: Dim("batch"), 1: Dim("length", max=16)},)
+    module = export(model, (torch.randint(0, 13, (2, 7)),), dynamic_shapes=shapes).module()
+    for size in ((1, 16), (4, 3)):
+        agree(model, module, (torch.randint(0, 13, size),))
+
+
+def test_images_of_even_sizes() -> None:
+    model = UNet().eval()
+    shapes = ({0: Dim("batch"), 2: 2 * Dim("h"), 3: 2 * Dim("w")},)
+    module = export(model, (torch.randn(2, 1, 8, 12),), dynamic_shapes=shapes).module()
+    agree(model, module, (torch.randn(1, 1, 6, 10),))
+    with pytest.raises(AssertionError, match=r"Guard failed: x.size\(\)\[2\] % 2 == 0"):
+        module(torch.randn(1, 1, 7, 10))
+
+
+def test_a_program_refuses_what_it_was_not_exported_for() -> None:
+    class Sum(nn.Module):
+        def forward(self, x, y, *, k=None):
+            return x["a"] + y[0], None, 3
+
+    batch = Dim("batch", min=2, max=9)
+    x, y = torch.ones(3, 2), torch.ones(3, 2)
+    program = export(Sum(), ({"a": x}, [y]), {"k": torch.ones(2)}, dynamic_shapes={"x": {"a": {0: batch}}, "y": [{0: batch}], "k": None})
+    assert [node.name for node in program.graph.find_nodes(op="placeholder")] == ["x_a", "y_0", "k"]
+    assert str(program.range_constraints) == "{s0: VR[2, 9]}"
+    module = program.module()
+    assert module({"a": x[:2]}, [y[:2]], k=torch.ones(2))[1:] == (None, 3)
+    for bad, message in (
+        (({"a": torch.ones(3, 3)}, [y]), r"x\['a'\].size\(\)\[1\] == 2"),
+        (({"a": x[:2]}, [y]), r"y\[0\].size\(\)\[0\] == x\['a'\].size\(\)\[0\]"),
+        (({"a": torch.ones(10, 2)}, [torch.ones(10, 2)]), r"x\['a'\].size\(\)\[0\] <= 9"),
+    ):
+        with pytest.raises(AssertionError, match=f"Guard failed: {message}"):
+            module(*bad, k=torch.ones(2))
+    with pytest.raises((ValueError, TypeError)):
+        module([x], [y], k=torch.ones(2))
+
+
+class Branch(nn.Module):
+    def forward(self, x):
+        return x + 1 if x.shape[0] > 5 else x - 1
+
+
+def test_a_branch_on_a_size_must_follow_from_its_range() -> None:
+    x = torch.randn(3, 4)
+    with pytest.raises(RuntimeError, match=r"(?s)Constraints violated \(batch\)!.*batch = Dim\('batch', max=5\)"):
+        export(Branch(), (x,), dynamic_shapes=({0: Dim("batch")},))
+    program = export(Branch(), (x,), dynamic_shapes=({0: Dim("batch", max=5)},))
+    assert "sub" in program.graph_module.code
+    program = export(Branch(), (x,), dynamic_shapes=({0: Dim.AUTO},))
+    assert [values.upper for values in program.range_constraints.values()] == [5]
+
+
+class Joined(nn.Module):
+    def forward(self, x, y):
+        return x + y
+
+
+def test_sizes_that_must_be_equal_have_to_be_declared_so() -> None:
+    x = torch.randn(3, 4)
+    with pytest.raises(RuntimeError, match=r"(?s)Constraints violated.*b = a|a = b"):
+        export(Joined(), (x, x), dynamic_shapes=({0: Dim("a")}, {0: Dim("b")}))
+    program = export(Joined(), (x, x), dynamic_shapes=({0: Dim.AUTO}, {0: Dim.AUTO}))
+    assert len(program.range_constraints) == 1
+    with pytest.raises(RuntimeError, match="constant"):
+        export(Joined(), (x, x), dynamic_shapes=({0: Dim("a")}, None))
+    program = export(Joined(), (x, x), dynamic_shapes=({0: Dim.AUTO}, None))
+    assert not program.range_constraints
+
+
+class Unrolled(nn.Module):
+    def forward(self, x):
+        total = x
+        for _ in range(x.shape[0]):  # takes the size without asking
+            total = total * 2
+        return total
+
+
+class Multiplied(nn.Module):
+    def forward(self, x):
+        return torch.zeros([1] * x.shape[0]) + x.sum()
+
+
+@pytest.mark.parametrize("model", [Unrolled(), Multiplied()])
+def test_a_size_that_python_took_for_a_number_is_noticed(model: Any) -> None:
+    with pytest.raises(RuntimeError, match=r"Constraints violated \(n\)"):
+        export(model, (torch.ones(3, 2),), dynamic_shapes=({0: Dim("n", max=6)},))
+    assert not export(model, (torch.ones(3, 2),), dynamic_shapes=({0: Dim.AUTO},)).range_constraints
+
+
+def test_values_that_a_program_reads_are_refused() -> None:
+    class Reads(nn.Module):
+        def forward(self, x):
+            return x * 2 if x.sum() > 0 else x
+
+    with pytest.raises(RuntimeError):
+        export(Reads(), (torch.ones(3),))
+
+
+# ---- what a program has
+class Everything(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.conv, self.bn, self.fc = nn.Conv2d(3, 4, 3, padding=1), nn.BatchNorm2d(4), nn.Linear(4, 5)
+        self.register_buffer("scale", torch.ones(5))
+        self.register_buffer("shift", torch.ones(5), persistent=False)
+        self.constant = torch.ones(5)
+
+    def forward(self, x):
+        x = torch.relu(self.bn(self.conv(x))).mean((2, 3))
+        z = torch.zeros(x.shape[0], 5) + torch.tensor(2.0)
+        z[:, 0] = 1
+        return {"out": self.fc(x) * self.scale + self.shift + self.constant + z, "n": x.shape[0] * 2}
+
+
+def test_the_signature_names_parameters_buffers_and_constants() -> None:
+    program = export(Everything(), (torch.randn(2, 3, 4, 4),), dynamic_shapes=({0: Dim("batch")},))
+    signature = program.graph_signature
+    assert list(signature.parameters) == ["conv.weight", "conv.bias", "bn.weight", "bn.bias", "fc.weight", "fc.bias"]
+    assert list(signature.buffers) == ["scale", "shift", "bn.running_mean", "bn.running_var", "bn.num_batches_tracked"]
+    assert list(signature.non_persistent_buffers) == ["shift"] and "shift" not in program.state_dict
+    assert list(signature.lifted_tensor_constants) == ["lifted_tensor_0", "lifted_tensor_1", "constant"]
+    assert signature.input_specs[-1].kind is InputKind.USER_INPUT and list(signature.user_inputs) == ["x"]
+    assert "b_bn_running_mean: BUFFER target='bn.running_mean' persistent=True" in str(signature)
+    assert 'x: "f32[s0, 3, 4, 4]"' in str(program) and "Range constraints: {s0: VR[0, int_oo]}" in str(program)
+
+
+def test_training_writes_to_the_buffers_of_the_module() -> None:
+    torch.manual_seed(0)
+    model = Everything()
+    twin = copy.deepcopy(model)
+    x = torch.randn(4, 3, 4, 4)
+    program = export(model, (torch.randn(2, 3, 4, 4),), dynamic_shapes=({0: Dim("batch")},))
+    divided = program.run_decompositions()
+    kinds = [spec.kind for spec in divided.graph_signature.output_specs]
+    assert kinds.count(OutputKind.BUFFER_MUTATION) == 3 and kinds.count(OutputKind.USER_OUTPUT) == 2
+    wanted = twin(x)
+    for each in (program, divided):
+        module = copy.deepcopy(each).module()
+        found = module(x)
+        torch.testing.assert_close(found["out"], wanted["out"])
+        assert found["n"] == 8 and module.bn.num_batches_tracked == 1
+        torch.testing.assert_close(module.bn.running_var, twin.bn.running_var)
+    assert model.bn.num_batches_tracked == 0
+
+
+def test_gradients_reach_the_parameters_of_the_module() -> None:
+    model = nn.Linear(2, 1)
+    module = export(model, (torch.ones(1, 2),)).module()
+    module(torch.ones(1, 2)).sum().backward()
+    assert torch.equal(model.weight.grad, torch.ones(1, 2))
+    with pytest.raises(NotImplementedError):
+        module.eval()
+
+
+@dataclasses.dataclass
+class Pair:
+    a: Any
+    b: Any
+
+
+def test_data_classes_are_inputs_and_results() -> None:
+    class Swap(nn.Module):
+        def forward(self, pair):
+            return Pair(pair.b, pair.a + 1)
+
+    torch.export.register_dataclass(Pair)
+    made = export(Swap(), (Pair(torch.zeros(2), torch.ones(3)),)).module()(Pair(torch.zeros(2), torch.ones(3)))
+    assert isinstance(made, Pair) and made.a.shape == (3,) and torch.equal(made.b, torch.ones(2))
+
+
+def test_what_cannot_be_exported_says_so() -> None:
+    with pytest.raises(ValueError, match="instance of `torch.nn.Module`"):
+        export(lambda x: x, (torch.ones(1),))  # type: ignore[arg-type]
+    with pytest.raises(RuntimeError, match="tuple of example positional inputs"):
+        export(nn.ReLU(), torch.ones(1))
+    with pytest.raises(RuntimeError, match="mismatch between the structure"):
+        export(Joined(), (torch.ones(1), torch.ones(1)), dynamic_shapes=({0: Dim("a")},))
+    with pytest.raises(NotImplementedError):
+        torch.export.draft_export(nn.ReLU(), (torch.ones(1),))
+    with pytest.raises(RuntimeError, match="module"):
+        export(nn.ReLU(), (torch.ones(1),))(torch.ones(1))
+
+
+# ---- files
+def test_files_that_are_damaged_or_others_are_refused() -> None:
+    file = io.BytesIO()
+    save(export(nn.ReLU(), (torch.ones(2),)), file)
+    whole = file.getvalue()
+    for damaged in (b"", whole[:50], whole[: len(whole) // 2]):
+        with pytest.raises(RuntimeError):
+            load(io.BytesIO(damaged))
+    other = io.BytesIO()
+    with zipfile.ZipFile(other, "w") as archive:
+        archive.writestr("a/archive_format", "pt2")
+    with pytest.raises(RuntimeError, match="PyTorch's own"):
+        load(other)
+
+
+def test_a_file_names_operations_and_nothing_else() -> None:
+    file = io.BytesIO()
+    save(export(nn.ReLU(), (torch.ones(2),)), file)
+    for target in ("os::system.default", "aten::__class__.mro", "operator::exec", "higher_order::eval"):
+        changed = io.BytesIO()
+        with zipfile.ZipFile(file) as source, zipfile.ZipFile(changed, "w") as archive:
+            for name in source.namelist():
+                content = source.read(name)
+                archive.writestr(name, content.replace(b"aten::relu.default", target.encode()) if name.endswith("json") else content)
+        with pytest.raises(RuntimeError):
+            load(changed)
