@@ -15,8 +15,8 @@ from ..core.layout import contiguous_format
 from ..core.symbolic import SymbolicFloat, SymbolicInt
 from ..core.tensor import Tensor
 from ..ops.losses.loss import reduction_of
-from .calls import NUMBERS, _is_default, _of_form, _schemas, overload_named, pruned, translated, translated_factory
-from .rules import _as_tensors, steps_of
+from .calls import NUMBERS, _as_tensors, _is_default, _of_form, _schemas, overload_named, pruned, translated, translated_factory
+from .rules import steps_of
 
 Translated = tuple[Any, tuple[Any, ...], dict[str, Any]]
 WHOLE = Rules("aten whole")  # our operation -> (name, args, kwargs), None where it is divided, or NotImplemented where its name says it
