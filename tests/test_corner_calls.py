@@ -25,7 +25,7 @@ PIECES = ("hardtanh relu6 hardsigmoid hardswish hardshrink softshrink elu selu c
 LIMITS = (("-0.0", "min=0"), ("0.0", "min=-0.0"), ("-0.0", "max=0"), ("0.0", "max=-0.0"), ("-0.0", "0, 1"), ("0.0", "-1, -0.0"))
 WRITTEN = {
     "addcmul": ("x[:-1]", "one"), "addcdiv": ("x[:-1]", "one"), "lerp": ("one", "x[:-1]"),
-    **dict.fromkeys(("fmod", "remainder", "pow", "add", "mul"), ("x[:-1]",)),
+    **dict.fromkeys(("fmod", "remainder", "pow", "add", "mul", "true_divide"), ("x[:-1]",)),
 }  # fmt: skip
 SQUARES = {"addcmul": "x, x", "addcdiv": "x, x", "lerp": "x, 0.5", "fmod": "x", "remainder": "x", "pow": "x"}
 _SQUARE = "torch.tensor([[2., 1.], [1., 3.]])"
@@ -40,6 +40,8 @@ OUTS = (
     *((f"linalg.lu_factor({_SQUARE}", dtypes) for dtypes in (("float64", "int32"), ("float32", "int64"), ("float32", "int32"))),
     (f"linalg.lu_factor_ex({_SQUARE}", ("float32", "int32", "int64")),
     (f"addmm({_SQUARE}, {_SQUARE}, {_SQUARE}", ("float64",)),
+    *((f"{way}({_SQUARE}", (dtype,)) for way in ("any", "all") for dtype in ("bool", "uint8", "int64")),
+    *((f"{way}({_SQUARE}.byte()", (dtype,)) for way in ("any", "all") for dtype in ("bool", "uint8", "int8")),
 )
 CALLS = [
     # reductions and shapes

@@ -575,6 +575,12 @@ def _truth(ufunc: Any, input: np.ndarray, dim: tuple[int, ...], keepdim: bool) -
     return truth.astype(np.uint8) if input.dtype == np.uint8 else truth
 
 
+_TRUTH = Out(
+    fits=lambda have, want: want in (dtypes.bool_, dtypes.uint8),
+    complain=lambda have, want: RuntimeError(f"expected a bool tensor for the result, got: {want.legacy}"),
+)
+
+
 def _fast_truth(ufunc: Any) -> Any:
     def fast(a: np.ndarray, dim: Any, keepdim: bool) -> Any:
         if dim is None:
@@ -587,7 +593,7 @@ def _fast_truth(ufunc: Any) -> Any:
     return fast
 
 
-@op(canonicalize=listed_dims, promotion="same", opmath="native", fast=_fast_truth(np.logical_and), grad=None, batch="along all")
+@op(out=_TRUTH, canonicalize=listed_dims, promotion="same", opmath="native", fast=_fast_truth(np.logical_and), grad=None, batch="along all")
 def all_(input: Tensor, dim: Any = None, keepdim: bool = False) -> Tensor:
     """Whether every element is true (not 0), over all of it or over ``dim``; NaN is true, nothing is true.
 
@@ -607,7 +613,7 @@ def all_(input: Tensor, dim: Any = None, keepdim: bool = False) -> Tensor:
     return _truth(np.logical_and, input, dim, keepdim)
 
 
-@op(canonicalize=listed_dims, promotion="same", opmath="native", fast=_fast_truth(np.logical_or), grad=None, batch="along all")
+@op(out=_TRUTH, canonicalize=listed_dims, promotion="same", opmath="native", fast=_fast_truth(np.logical_or), grad=None, batch="along all")
 def any_(input: Tensor, dim: Any = None, keepdim: bool = False) -> Tensor:
     """Whether some element is true (not 0), over all of it or over ``dim``; NaN is true, nothing is false.
 

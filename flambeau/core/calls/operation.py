@@ -130,6 +130,9 @@ class Sheet:
 
     Args:
         function: what was declared. options: the declaration's words; those that every declaration has are taken out.
+    Attributes:
+        draws: which random numbers it takes (``DRAWS``).
+        compiled: whether it is code of PyTorch's library, without Python code around it, so that tracers show arguments as they are given.
     """
 
     pointwise = False
@@ -142,7 +145,7 @@ class Sheet:
         self.namespace: str = options.pop("namespace", "torch")
         self.key = key_of(self.name, self.namespace)
         self.aliases: tuple[str, ...] = options.pop("aliases", ())
-        self.compiled: bool = options.pop("compiled", False)  # code of PyTorch's library without Python code around it
+        self.compiled: bool = options.pop("compiled", False)
         self.draws: str | None = options.pop("draws", None)
         if self.draws is not None and self.draws not in DRAWS:
             raise TypeError(f"{self.name}: draws={self.draws!r}; the words are {', '.join(DRAWS)}")

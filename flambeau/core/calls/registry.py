@@ -23,6 +23,7 @@ from ..dtype import can_cast
 from ..late import made_once
 from ..state import active, modes, overriding, thread, wrappers as wrapper_classes
 from ..tape.derivatives import OpNode, make_node_class
+from ..tape.history import check_overlap
 from ..tensor import Tensor
 from . import wrappers
 from .creation import OPTIONS
@@ -123,6 +124,8 @@ class Composite(Sheet):
         body = self.wrapper
 
         def inplace(input: Tensor, *args: Any, **kwargs: Any) -> Tensor:
+            if self.pointwise and isinstance(input, Tensor):
+                check_overlap(input, (*args, *kwargs.values()))
             return overwritten(input, body(input, *args, **kwargs))
 
         inplace.__name__ = inplace.__qualname__ = self.name + "_"
