@@ -78,10 +78,19 @@ def names_of(op: Any, form: Any) -> tuple[str, ...]:
     return () if form is COMPOSITE or form is FACTORY else (f"flambeau::{op.name}{ending}",)
 
 
-def refined(call: Call, names: tuple[str, ...]) -> tuple[str, ...]:
-    """The names where they depend on the call's arguments."""
-    choose = _CHOSEN.get(call.op.key)
-    return names if choose is None else choose(*call.values)
+def chosen_by(op: Any) -> Callable[..., tuple[str, ...]] | None:
+    """A function of an operation's arguments that gives the names where they depend on these; else None."""
+    return _CHOSEN.get(op.key)
+
+
+def usual_of(op: Any, form: Any) -> tuple[Callable[..., Any], int, tuple[str, ...]] | None:
+    """The public function of a primitive with a fast path, how many of its arguments are by position, and the others' names; else None."""
+    if not isinstance(op, Op) or (op.fast is None and op.ufunc is None):
+        return None
+    split = len(op.params) - len(op.keyword_names)
+    if form is FUNCTION:
+        return op.wrapper, split, op.keyword_names
+    return (op.inplace_wrapper, split, op.keyword_names) if form is IN_PLACE and op.public_inplace is None else None
 
 
 def _linear(input: Any, weight: Any, bias: Any = None, *rest: Any) -> tuple[str, ...]:
@@ -119,12 +128,18 @@ def _is_tensors(value: Any) -> bool:
     return isinstance(value, (list, tuple)) and any(isinstance(part, Tensor) for part in value)
 
 
+_found: dict[Any, tuple[int | None, ...] | None] = {}  # places of a kernel's arguments, by the call's operation, form and types of values
+
+
 def _arguments(call: Call, name: str) -> list[Any]:
     """Arguments of a kernel in the order of its schema; None for those that our operation has not."""
-    overload = None
-    if isinstance(call.op, Op) and call.op.key in kernels() and call.form is not FACTORY:
-        overload = translated(call)[0].name()
-    places = _places(call.op, name.partition("::")[2], overload)
+    key = (call.op, call.form, call.out is None, name, *[value.__class__ for value in call.values])
+    if key not in _found:
+        overload = None
+        if isinstance(call.op, Op) and call.op.key in kernels() and call.form is not FACTORY:
+            overload = translated(call)[0].name()
+        _found[key] = _places(call.op, name.partition("::")[2], overload)
+    places = _found[key]
     return list(call.values) if places is None else [None if place is None else call.values[place] for place in places]
 
 

@@ -73,8 +73,8 @@ class profile:
     """Note all operations and nodes of backward passes that run in a block, with their times.
 
     Ranges are those of this thread; ``experimental_config=_ExperimentalConfig(profile_all_threads=True)`` has all threads'. Operations have
-    the names of PyTorch's kernels; what is one kernel here and has no counterpart is ``flambeau::...``. Everything runs as it does without
-    a profile, but by the general way of calls, which costs a few microseconds each.
+    the names of PyTorch's kernels; what is one kernel here and has no counterpart is ``flambeau::...``. Inside its range an operation runs
+    as it does without a profile; around it calls cost a few microseconds more.
 
     Args:
         enabled: False: do nothing.

@@ -6,7 +6,8 @@
                      |  aten::sum                         what the engine does with the gradients
 
 A profile is one entry in ``state.profiling``, and the thread's word ``thread.profile``; while there is none, nothing is looked at. It
-changes no call: what fuses several calls to one asks ``state.is_intercepted``, which a profile does not answer.
+changes no call: inside its range a primitive is called as without a profile, fast path and all, and what fuses several calls to one asks
+``state.is_intercepted``, which a profile does not answer.
 """
 
 from __future__ import annotations
@@ -23,7 +24,8 @@ from typing import Any
 import numpy as np
 
 from .late import from_above
-from .state import active, modes, profiling, thread
+from .state import active, autocasting, crowded, interposed, interpreters, modes, profiling, thread
+from .tensor import Parameter, Tensor
 
 OPERATION, EVALUATION, NODE, RANGE = 0, 2, 1, 7  # what a range is: PyTorch's numbers of scopes, but for EVALUATION, which is shown as 0
 _PACKAGE = str(Path(__file__).parent.parent)
@@ -56,6 +58,16 @@ class Range:
         self.start = perf_counter_ns()
 
 
+class _Thread:
+    """A thread's number, and the ranges that are open in it."""
+
+    __slots__ = ("number", "stack")
+
+    def __init__(self, number: int):
+        self.number = number
+        self.stack: list[Range] = []
+
+
 class Recorder:
     """The ranges of a profile, in the order in which they began.
 
@@ -70,35 +82,39 @@ class Recorder:
         self.ranges: list[Range] = []
         self.memory: list[tuple[int, int, int]] = []
         self.started = self.ended = 0
-        self._open: dict[int, list[Range]] = {}  # by thread
-        self._numbers: dict[int, int] = {}
-        self._names: dict[Any, Any] = {}
+        self._threads: dict[int, _Thread] = {}
+        self._names: dict[Any, Any] = {}  # by operation and form: names, and how it is called without a profile
         self._alive: dict[int, tuple[weakref.ref[Any], int]] = {}  # by id of an array: who tells of its end, and its bytes
         self._forward: dict[int, int] = {}  # number of the thread that made a node, by the node's place in time
         self._meanings: Any = None
 
     # -- ranges --------------------------------------------------------------------------------------------------------------
-    def number(self) -> int:
-        """This thread's number."""
-        return self._numbers.setdefault(threading.get_ident(), len(self._numbers) + 1)
+    def here(self) -> _Thread:
+        """This thread, as the profile knows it."""
+        ident = threading.get_ident()
+        found = self._threads.get(ident)
+        return self._threads.setdefault(ident, _Thread(len(self._threads) + 1)) if found is None else found
 
-    def _stack(self) -> list[Range]:
-        return self._open.setdefault(threading.get_ident(), [])
-
-    def open(self, name: str, scope: int) -> Range:
+    def open(self, name: str, scope: int, here: _Thread | None = None) -> Range:
         """Begin a range within those that are open in this thread."""
-        opened = Range(name, scope, self.number())
+        if here is None:
+            here = self.here()
+        opened = Range(name, scope, here.number)
         if self.stacks and scope in (OPERATION, RANGE):
             opened.stack = program_stack()
         self.ranges.append(opened)
-        self._stack().append(opened)
+        here.stack.append(opened)
         opened.start = perf_counter_ns()
         return opened
 
-    def close(self, opened: Range) -> None:
+    def close(self, opened: Range, here: _Thread | None = None) -> None:
         """End a range, and those within it that are still open."""
         now = perf_counter_ns()
-        stack = self._stack()
+        stack = (self.here() if here is None else here).stack
+        if stack and stack[-1] is opened:
+            stack.pop()
+            opened.end = now
+            return
         if opened not in stack:
             opened.end = opened.end or now
             return
@@ -117,72 +133,83 @@ class Recorder:
     def end(self) -> None:
         """Stop the clock; what is open ends now."""
         self.ended = perf_counter_ns()
-        for stack in self._open.values():
-            for opened in stack:
+        for each in self._threads.values():
+            for opened in each.stack:
                 opened.end = self.ended
-            stack.clear()
+            each.stack.clear()
         self._alive.clear()
 
     # -- calls -----------------------------------------------------------------------------------------------------------------
     def call(self, call: Any) -> Any:
         """Run a call, in the ranges of PyTorch's kernels that it is; a composite of Python's has none."""
         key = (call.op, call.form)
-        names = self._names.get(key)
-        if names is None:
-            names = self._names[key] = self._meanings.names_of(*key)
+        known = self._names.get(key)
+        if known is None:
+            known = self._names[key] = self._meanings.names_of(*key), self._meanings.chosen_by(call.op), self._meanings.usual_of(*key)
+        names, choose, usual = known
         if not names:
             return call.perform()
-        names = self._meanings.refined(call, names)
-        stack = self._stack()
-        if stack and stack[-1].name == names[0]:  # a composite and the one operation in it are one kernel in PyTorch
+        if choose is not None:
+            names = choose(*call.values)
+        here = self.here()
+        if here.stack and here.stack[-1].name == names[0]:  # a composite and the one operation in it are one kernel in PyTorch
             names = names[1:]
             if not names:
-                return self._within(stack[-1], call)
-        inputs = [self._meanings.inputs_of(call, name) for name in names] if self.shapes else [([], [])] * len(names)
+                result = self._performed(call, usual)
+                self._note(result, here.stack[-1:], here)
+                return result
+        inputs: Any = [self._meanings.inputs_of(call, name) for name in names] if self.shapes else ()
         work = self._meanings.flops_of(call) if self.flops else 0
-        ranges = [self.open(name, OPERATION) for name in names]
-        for opened, (shapes, values) in zip(ranges, inputs, strict=True):
+        ranges = [self.open(name, OPERATION, here) for name in names]
+        for opened, (shapes, values) in zip(ranges, inputs, strict=False):
             opened.shapes, opened.values = shapes, values
         ranges[-1].flops = work
         try:
-            result = call.perform()
-            self._note(result, ranges)
+            result = self._performed(call, usual)
         finally:
-            self.close(ranges[0])
+            self.close(ranges[0], here)
+        self._note(result, ranges, here)
         return result
 
-    def _within(self, around: Range, call: Any) -> Any:
-        """Run a call that is what the range around it says."""
-        result = call.perform()
-        self._note(result, [around])
-        return result
+    def _performed(self, call: Any, usual: Any) -> Any:
+        """The call's result, by the way that it has without a profile where nothing else looks at it."""
+        if usual is None or thread.modes != 1 or thread.profile is not self or call.out is not None or not _is_alone(call.operands):
+            return call.perform()
+        function, split, names = usual
+        values = call.values
+        try:
+            thread.profile, thread.modes = False, 0
+            result = function(*values[:split], **dict(zip(names, values[split:], strict=True)))
+            return result
+        finally:
+            thread.profile, thread.modes = self, 1
 
-    def _note(self, result: Any, ranges: list[Range]) -> None:
+    def _note(self, result: Any, ranges: list[Range], here: _Thread) -> None:
         """Note memory and history of what a call returned."""
         for tensor in result if isinstance(result, (tuple, list)) else (result,):
             node = getattr(tensor, "_node", None)
             if node is not None:
                 node = getattr(node, "node", node)  # of one output among several
-                self._forward.setdefault(node.seq, self.number())
+                self._forward.setdefault(node.seq, here.number)
                 for opened in ranges:
                     opened.sequence = node.seq
             if self.has_memory and isinstance(array := getattr(tensor, "_array", None), np.ndarray):
-                self.made(array)
+                self._made(array, ranges[-1].end if ranges else perf_counter_ns(), here)
 
-    def made(self, array: np.ndarray) -> None:
+    def _made(self, array: np.ndarray, time: int, here: _Thread) -> None:
         """Note an array's memory, if it is not known yet, and when it is freed."""
         while isinstance(array.base, np.ndarray):
             array = array.base
         if id(array) in self._alive:
             return
-        key, size, number = id(array), array.nbytes, self.number()
+        key, size = id(array), array.nbytes
 
         def freed(_: Any) -> None:
             if self._alive.pop(key, None) is not None:
-                self.memory.append((perf_counter_ns(), -size, self.number()))
+                self.memory.append((perf_counter_ns(), -size, self.here().number))
 
         self._alive[key] = weakref.ref(array, freed), size
-        self.memory.append((perf_counter_ns(), size, number))
+        self.memory.append((time, size, here.number))
 
     # -- backward passes ---------------------------------------------------------------------------------------------------------
     def node(self, node: Any, grad: Any, apply: Callable[[Any, Any], Any]) -> Any:
@@ -198,16 +225,16 @@ class Recorder:
         try:
             grads = apply(node, grad)
             if self.has_memory:
-                self._note(grads, [])
+                self._note(grads, [], self.here())
         finally:
             self.close(applied)
         return grads
 
     def leave(self) -> None:
         """End the range of the node that this pass evaluated last."""
-        stack = self._stack()
-        if stack and stack[-1].scope is EVALUATION:
-            self.close(stack[-1])
+        here = self.here()
+        if here.stack and here.stack[-1].scope is EVALUATION:
+            self.close(here.stack[-1], here)
 
     def accumulating(self, accumulate: Callable[..., None]) -> Callable[..., None]:
         """``accumulate(leaf, entry, record)`` within ranges."""
@@ -220,7 +247,7 @@ class Recorder:
             try:
                 accumulate(leaf, entry, record)
                 if self.has_memory:
-                    self._note(leaf._grad, [])
+                    self._note(leaf._grad, [], self.here())
             finally:
                 self.close(evaluated)
 
@@ -241,8 +268,18 @@ def program_stack() -> list[str]:
 
 def current() -> Recorder | None:
     """The recorder of this thread's profile; called while ``profiling`` is not empty."""
-    found: Recorder | None = thread.profile if thread.profile is not None else modes.profile
-    return found
+    found: Any = thread.profile
+    return (modes.profile if found is None else found) or None
+
+
+_PLAIN = frozenset((Tensor, Parameter, int, float, bool, complex))
+
+
+def _is_alone(operands: list[Any]) -> bool:
+    """Whether a call with these operands goes the usual way but for the profile."""
+    if crowded or autocasting or interposed or interpreters or modes.on_record is not None:
+        return False
+    return all(operand.__class__ in _PLAIN for operand in operands)
 
 
 def is_profiled() -> bool:
