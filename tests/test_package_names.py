@@ -295,7 +295,6 @@ def test_modes_and_subclasses_as_torch_c_tells_them():
         "_dynamo",
         "distributed.nn.functional",
         "distributed.optim",
-        "nn.attention.flex_attention",
         "profiler",
     ],
 )
