@@ -27,7 +27,7 @@ AREAS = ("views", "low_precision")
 MAKERS = ("torch.tensor(", "torch.arange(", "torch.randn(", "torch.rand(", "torch.ones(", "torch.zeros(", "torch.randint(")
 
 
-def parts_of(lines: Sequence[str], area: str) -> tuple[list[str], list[str]]:
+def parts_of(lines: Sequence[str]) -> tuple[list[str], list[str]]:
     """The lines that make arguments, and those of the body."""
     first: list[str] = []
     for line in lines:
@@ -97,7 +97,7 @@ def same(ours: Any, theirs: Any) -> bool:
 def compare(area: str, seed: int) -> tuple[str, str]:
     """('equal' | 'error' | 'none' | 'different', the program where it differs); 'error' where both raise."""
     lines = draw_program(find_area(area), area, seed)
-    making, body = parts_of(lines, area)
+    making, body = parts_of(lines)
     if not making or not body:
         return "none", ""
     space = find_area(area).space(torch)
