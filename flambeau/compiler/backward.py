@@ -18,6 +18,7 @@ import numpy as np
 
 from ..autograd.engine import run_backward
 from ..capture.recorder import Recorder
+from ..core.calls.interruption import pass_on
 from ..core.layout import empty_strided_array
 from ..core.shape import contiguous_strides, element_strides, is_dense
 from ..core.state import grad_enabled, set_grad
@@ -58,6 +59,9 @@ class Backward:
         try:
             with recorder:
                 results = run_backward(roots, grads, True, False, found, accumulates=False)
+        except Exception as error:  # where the program asks for it, it raises there
+            pass_on(error)
+            raise Refused(f"its backward pass raises {type(error).__name__}") from None
         finally:
             for leaf, hook in hooks:
                 if hook is not None:
