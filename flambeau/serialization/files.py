@@ -209,8 +209,8 @@ def _mapped(path: str | os.PathLike[str], reader: ArchiveReader) -> np.ndarray:
 class LoadedStorages:
     """The storages of an archive, each read when the pickle mentions it first."""
 
-    def __init__(self, reader: ArchiveReader, restore: Deserializer, mapped: np.ndarray | None) -> None:
-        self._reader, self._restore, self._mapped = reader, restore, mapped
+    def __init__(self, reader: ArchiveReader, restore: Deserializer, mapped: np.ndarray | None, folder: str = "data") -> None:
+        self._reader, self._restore, self._mapped, self._folder = reader, restore, mapped, folder
         self._found: dict[str, UntypedStorage] = {}
         self._is_swapped = _byte_order(reader) != sys.byteorder
 
@@ -224,7 +224,7 @@ class LoadedStorages:
         element = uint8 if kind is UntypedStorage else kind.dtype
         nbytes = numel * element.itemsize
         if key not in self._found:
-            name = f"data/{key}"
+            name = f"{self._folder}/{key}"
             if self._reader.size(name) < nbytes:
                 raise RuntimeError(f"load: expected {nbytes} bytes for storage {key} of {numel} {element}, got {self._reader.size(name)}")
             data = self._data(name, nbytes)
