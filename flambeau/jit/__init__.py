@@ -15,7 +15,7 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from ..core import late as _late
-from ._marks import (
+from ._marks import (  # noqa: F401 - PyTorch's own code reads those with an underscore
     Attribute,
     _overload,
     _overload_method,

@@ -199,8 +199,8 @@ class Expressions:
             if (optional or (one.kind == "Tensor" and other.kind in ("str", "NoneType", "Device"))) and sign in "+-*/":
                 name = {"+": "add", "-": "sub", "*": "mul", "/": "div"}[sign]
                 raise self.source.error(
-                    f"Arguments for call are not valid.\nThe following variants are available:\n  \n  aten::{name}.Tensor(Tensor self, Tensor "
-                    f"other) -> Tensor:\n  Expected a value of type 'Tensor' for argument '{place}' but instead found type "
+                    f"Arguments for call are not valid.\nThe following variants are available:\n  \n  aten::{name}.Tensor(Tensor self, "
+                    f"Tensor other) -> Tensor:\n  Expected a value of type 'Tensor' for argument '{place}' but instead found type "
                     f"'{other.kind}'.\n  \nThe original call is",
                     node,
                 )
@@ -285,10 +285,13 @@ class Expressions:
         orelse = self.value(node.orelse)
         self.names = was
         kinds = {body.kind, orelse.kind}
-        if len(kinds) == 2 and None not in kinds and "NoneType" not in kinds and not any(str(kind).startswith("Optional") for kind in kinds):
-            raise self.source.error(
-                f"if-expression's true branch has type {body.kind} but false branch has type {orelse.kind}", node
-            )
+        if (
+            len(kinds) == 2
+            and None not in kinds
+            and "NoneType" not in kinds
+            and not any(str(kind).startswith("Optional") for kind in kinds)
+        ):
+            raise self.source.error(f"if-expression's true branch has type {body.kind} but false branch has type {orelse.kind}", node)
         return Typed(f"({body.text} if {test.text} else {orelse.text})", body.kind if len(kinds) == 1 else None)
 
     # -- parts ----------------------------------------------------------------------------------------------------------------------
@@ -391,7 +394,10 @@ class Expressions:
             self.names[target.id] = value if value.is_static else Typed(target.id, value.kind)
             return target.id
         if isinstance(target, (ast.Tuple, ast.List)):
-            return ", ".join([self.bind(part, item) for part, item in zip(target.elts, self._spread(value, len(target.elts)), strict=True)]) + ","
+            return (
+                ", ".join([self.bind(part, item) for part, item in zip(target.elts, self._spread(value, len(target.elts)), strict=True)])
+                + ","
+            )
         raise NotSupportedError(self.source.location(target), "unsupported assignment target")
 
     def _spread(self, value: Typed, count: int) -> list[Typed]:
@@ -407,7 +413,7 @@ class Expressions:
     def _Attribute(self, node: ast.Attribute) -> Typed:
         base = self.expression(node.value)
         if isinstance(base.static, Module):
-            return self.program.member(base, node.attr, self, node)  # type: ignore[no-any-return]
+            return self.program.member(base, node.attr, self, node)
         if base.is_static and base.static is not None and not isinstance(base.static, (int, float, str, Tensor, tuple)):
             return self._of_static(base.static, node)
         if base.kind == "Tensor":
@@ -438,7 +444,7 @@ class Expressions:
             return Typed("", None, self.program.super_of(self))
         function = self.expression(node.func)
         if function.is_static:
-            return self.program.call(self, function, node)  # type: ignore[no-any-return]
+            return self.program.call(self, function, node)
         args = self.arguments(node)
         if isinstance(node.func, ast.Attribute):
             return Typed(f"{function.text}({args})", self._kind_of_method(node))
@@ -486,8 +492,8 @@ class Expressions:
         item, wanted = self.value(node.args[0]).kind, item_of(kind)
         if item is not None and item != wanted and wanted in ("Tensor", "int", "float", "str", "bool") and "[" not in item:
             raise self.source.error(
-                f"\naten::append.t(t[](a!) self, t(c -> *) el) -> t[](a!):\nCould not match type {item} to t in argument 'el': Type variable "
-                f"'t' previously matched to type {wanted} is matched to type {item}.\n",
+                f"\naten::append.t(t[](a!) self, t(c -> *) el) -> t[](a!):\nCould not match type {item} to t in argument 'el': Type "
+                f"variable 't' previously matched to type {wanted} is matched to type {item}.\n",
                 node,
             )
 

@@ -31,10 +31,14 @@ def freeze(mod: Any, preserved_attrs: list[str] | None = None, optimize_numerics
         ([], torch.Size([1, 1]))
     """
     if not isinstance(mod, ScriptModule):
-        raise RuntimeError("Freezing expects a ScriptModule as input. Please use torch.jit.script or torch.jit.trace to script your 'nn.Module'.")
+        raise RuntimeError(
+            "Freezing expects a ScriptModule as input. Please use torch.jit.script or torch.jit.trace to script your 'nn.Module'."
+        )
     assert isinstance(mod, RecursiveScriptModule)
     if mod.training:
-        raise RuntimeError("Freezing is currently only implemented for modules in eval mode. Please call .eval() on your module before freezing.")
+        raise RuntimeError(
+            "Freezing is currently only implemented for modules in eval mode. Please call .eval() on your module before freezing."
+        )
     preserved = list(preserved_attrs or ())
     for name in preserved:
         if not hasattr(mod, name):
@@ -157,5 +161,8 @@ def optimize_for_inference(mod: Any, other_methods: list[str] | None = None) -> 
         0
     """
     if not isinstance(mod, ScriptModule):
-        raise RuntimeError("optimize_for_inference expects a ScriptModule as input. Please use torch.jit.script or torch.jit.trace to script your 'nn.Module'.")
+        raise RuntimeError(
+            "optimize_for_inference expects a ScriptModule as input. Please use torch.jit.script or torch.jit.trace to script your "
+            "'nn.Module'."
+        )
     return freeze(mod.eval(), preserved_attrs=other_methods) if list(mod.parameters()) or mod.training else mod

@@ -1,4 +1,4 @@
-"""Switches of PyTorch's executor for compiled programs. There is none here: programs run operation by operation. Source: torch.jit._fuser."""
+"""Switches of PyTorch's executor for compiled programs; programs run operation by operation here. Source: torch.jit._fuser."""
 
 from __future__ import annotations
 

@@ -193,6 +193,8 @@ class Block:
 class Graph(Block):
     """A graph. Source: torch._C.Graph."""
 
+    _origin: tuple[Unit, str]
+
     def __str__(self) -> str:
         arguments = ",\n      ".join([f"%{value._name} : {value._kind}" for value in self._inputs])
         lines = "".join(["".join(node.lines("  ")) for node in self._nodes])
@@ -203,6 +205,10 @@ class Graph(Block):
     def str(self, print_source_ranges: bool = True) -> str:
         """The text."""
         return Graph.__str__(self)
+
+    def inline(self) -> None:
+        """Put what is called in the place of the calls."""
+        self.__dict__.update(graph_of(*self._origin, inline=True).__dict__)
 
     def lint(self) -> None:
         """Check the graph; it was just made."""
@@ -285,7 +291,11 @@ class _Builder:
         made = Node("prim::If", [test])
         self.block._nodes.append(made)
         inner = [self.inside(made, statements, dict(names)) for statements in (node.body, node.orelse)]
-        changed = [name for name in inner[0] if name in inner[1] and (inner[0][name] is not names.get(name) or inner[1][name] is not names.get(name))]
+        changed = [
+            name
+            for name in inner[0]
+            if name in inner[1] and (inner[0][name] is not names.get(name) or inner[1][name] is not names.get(name))
+        ]
         for name in changed:
             for block, known in zip(made._blocks, inner, strict=True):
                 block._outputs.append(known[name])
@@ -306,7 +316,12 @@ class _Builder:
     def loop(self, node: Any, names: dict[str, Value]) -> None:
         count = self.constant(9223372036854775807) if isinstance(node, ast.While) else self.count_of(node.iter, names)
         start = self.value(node.test, names) if isinstance(node, ast.While) else self.constant(True)
-        stored = {part.id for statement in node.body for part in ast.walk(statement) if isinstance(part, ast.Name) and isinstance(part.ctx, ast.Store)}
+        stored = {
+            part.id
+            for statement in node.body
+            for part in ast.walk(statement)
+            if isinstance(part, ast.Name) and isinstance(part.ctx, ast.Store)
+        }
         carried = [name for name in names if name in stored]
         made = Node("prim::Loop", [count, start, *[names[name] for name in carried]])
         self.block._nodes.append(made)
@@ -486,7 +501,7 @@ def _kind_of(word: str, operands: list[Value]) -> str:
     return result_kind(word) or "Tensor"
 
 
-# -- what is asked for ------------------------------------------------------------------------------------------------------------------------
+# -- what is asked for ------------------------------------------------------------------------------------------------------------------
 def _method_tree(unit: Unit, kind: str, name: str) -> Any:
     if kind not in unit.texts:
         return None
@@ -507,6 +522,7 @@ def graph_of(unit: Unit, name: str, inline: bool = False) -> Graph:
     """The graph of a function, or of a method of a class."""
     tree = _tree(unit, name)
     builder = _Builder(unit, inline)
+    builder.graph._origin = unit, name
     names = {}
     for argument in tree.args.args:
         kind = "Tensor" if argument.annotation is None else ast.unparse(argument.annotation)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import enum
 import functools
+import operator
 from collections.abc import Callable
 from typing import Any
 
@@ -27,7 +28,7 @@ _OF_TENSORS: dict[str, Callable[[Any], Any]] = {
     "dtype": lambda x: _operators.number_of_dtype(x.dtype),
     "layout": lambda x: _operators.number_of_layout(x.layout),
     **{
-        name: (lambda x, name=name: getattr(x, name))
+        name: operator.attrgetter(name)
         for name in "device T mT H mH ndim requires_grad grad data is_leaf is_cuda is_cpu is_sparse is_quantized is_mkldnn is_meta is_mps "
         "is_nested real imag itemsize nbytes is_xpu is_sparse_csr output_nr".split()
     },

@@ -251,7 +251,7 @@ class RecursiveScriptModule(ScriptModule):
         return self._modules[args[0]] if isinstance(args[0], str) else children[args[0]]
 
     def __len__(self) -> int:
-        return self._contained("__len__")  # type: ignore[no-any-return]
+        return self._contained("__len__")
 
     def __iter__(self) -> Any:
         return self._contained("__iter__")
@@ -333,7 +333,8 @@ class RecursiveScriptModule(ScriptModule):
         object.__setattr__(made, "__dict__", members)
         members["_modules"] = {name: child.copy() for name, child in self._modules.items()}
         if members["_script_python"] is not None:
-            twin = type(self._script_python).__new__(type(self._script_python))
+            cls: Any = type(self._script_python)
+            twin = cls.__new__(cls)
             object.__setattr__(twin, "__dict__", members)
             members["_script_python"] = twin
         return made

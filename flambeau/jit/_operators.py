@@ -11,6 +11,7 @@ import functools
 import math
 import warnings
 from collections.abc import Callable
+from operator import attrgetter
 from typing import Any
 
 from .. import ops as _operations
@@ -20,6 +21,7 @@ from ..core.calls.registry import resolve
 from ..core.device import device
 from ..core.dtype import dtype
 from ..core.layout import layout, memory_format
+from ..core.random.generator import default_generator
 from ..core.shape import Size
 from ..core.state import grad_enabled, set_grad
 from ..core.tensor import Tensor
@@ -161,32 +163,22 @@ def method(name: str, tensor: Any, *args: Any, **kwargs: Any) -> Any:
 
 
 # -- spellings of tensors' operators that archives alone have ----------------------------------------------------------------------------
+_OF_TO = ("non_blocking", "copy", "memory_format")
+
+
 def _to(tensor: Any, *args: Any, **kwargs: Any) -> Any:
-    """``aten::to``: a tensor, a device, or numbers for a dtype."""
-    kwargs = {word: _KEYWORDS[word](value) if word in _KEYWORDS else value for word, value in kwargs.items() if value is not None}
-    kwargs.pop("layout", None)
-    kwargs.pop("pin_memory", None)
-    values = list(args)
-    if values and (isinstance(values[0], (Tensor, dtype)) or type(values[0]) is int):
-        target = {"other": values.pop(0)}
+    """``aten::to``: what the numbers and names of an archive mean depends on the first."""
+    first = args[0] if args else False
+    if isinstance(first, bool):
+        order: tuple[str, ...] = _OF_TO
+    elif isinstance(first, Tensor):
+        order = ("other", *_OF_TO)
     else:
-        target = {"device": values.pop(0)} if values and not isinstance(values[0], bool) else {}
-        if values and type(values[0]) is int or (values and values[0] is None and target):
-            target["dtype"] = values.pop(0)
-    for word in ("non_blocking", "copy", "memory_format"):
-        if values:
-            kwargs.setdefault(word, values.pop(0))
-    if type(kwargs.get("memory_format")) is int or kwargs.get("memory_format", 0) is None:
-        kwargs["memory_format"] = _KEYWORDS["memory_format"](kwargs["memory_format"])
-        if kwargs["memory_format"] is None:
-            del kwargs["memory_format"]
-    other = target.pop("other", None)
-    if other is not None:
-        return tensor.to(other if isinstance(other, Tensor) else _dtype_of(other), **kwargs)
-    where = target.get("device", kwargs.pop("device", None))
-    number = target.get("dtype", kwargs.pop("dtype", None))
-    given = {"device": where, "dtype": None if number is None else _dtype_of(number)}
-    return tensor.to(**{word: value for word, value in given.items() if value is not None}, **kwargs)
+        order = ("dtype", *_OF_TO) if isinstance(first, (int, dtype)) else ("device", "dtype", *_OF_TO)
+    given = {**dict(zip(order, args, strict=False)), **kwargs}
+    given = {word: _KEYWORDS[word](value) if word in _KEYWORDS else value for word, value in given.items() if value is not None}
+    other = [given.pop("other")] if "other" in given else []
+    return tensor.to(*other, **{word: value for word, value in given.items() if word not in ("layout", "pin_memory")})
 
 
 def _tensor(data: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Any:
@@ -370,7 +362,7 @@ _ALWAYS: dict[str, Callable[..., Any]] = {
     "__xor__": lambda a, b: a ^ b,
     "__lshift__": lambda a, b: a << b,
     "__rshift__": lambda a, b: a >> b,
-    "manual_seed": lambda seed: None if _operations.manual_seed(seed) else None,
+    "manual_seed": lambda seed: default_generator.manual_seed(seed) and None,
     "has_torch_function": lambda *values: False,
     "dict": dict,
     "list": list,
@@ -467,7 +459,7 @@ _PRIM: dict[str, Callable[..., Any]] = {
     "ModuleContainerIndex": lambda items, index: items[index],
     "tolist": lambda tensor, *rest: tensor.tolist(),
     **{
-        name: (lambda value, name=name: getattr(value, name))
+        name: attrgetter(name)
         for name in "data device grad requires_grad itemsize nbytes is_cuda is_cpu is_sparse is_sparse_csr is_quantized is_mkldnn is_meta "
         "is_mps is_nested is_xpu is_leaf".split()
     },

@@ -1,9 +1,9 @@
 """What a scripted function or module calls: other functions, methods, submodules, operators, each compiled once.
 
-    function      a function of the program -> a definition of the unit
-    library       a function of ``torch.nn.functional`` -> its text in ``library.txt``
-    operator      any other of flambeau's functions -> PyTorch's operator of that name
-    call          who is called, and by which of these ways
+function      a function of the program -> a definition of the unit
+library       a function of ``torch.nn.functional`` -> its text in ``library.txt``
+operator      any other of flambeau's functions -> PyTorch's operator of that name
+call          who is called, and by which of these ways
 """
 
 from __future__ import annotations
@@ -13,7 +13,6 @@ import functools
 import inspect
 import re
 import types
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -21,10 +20,10 @@ from .. import ops as _operations
 from ..core.calls.registry import TABLES
 from ..nn import Module
 from . import _special
-from ._annotations import UnknownType, arguments_of, hints, is_enum, is_named_tuple, type_text
-from ._expressions import DYNAMIC, Expressions, Typed, item_of, parts_of, result_kind
-from ._literals import literal, type_of
-from ._modules import RecursiveScriptModule, ScriptFunction
+from ._annotations import UnknownType, arguments_of, hints, is_named_tuple, type_text
+from ._expressions import Expressions, Typed, item_of, result_kind
+from ._literals import literal
+from ._modules import ScriptFunction
 from ._statements import Statements
 from ._unit import Unit
 from .frontend import Source, closure_of
@@ -49,7 +48,6 @@ class Signature:
         parts = [f"self: {self_type}"] if self_type else []
         parts += [f"{name}: {kind}" + ("" if default is None else f"={default}") for name, kind, default in self.parameters]
         return ",\n      ".join(parts)
-
 
     def shown(self) -> str:
         """The parameters as an error shows them."""
@@ -84,9 +82,7 @@ class Program:
         if id(function) in self._names:
             return self._names[id(function)]
         if function in self._open:
-            raise RuntimeError(
-                f"function '{function.__name__}' is called recursively. Recursive calls are not supported"
-            )
+            raise RuntimeError(f"function '{function.__name__}' is called recursively. Recursive calls are not supported")
         self._open.append(function)
         try:
             chosen = self.unit.free_name(name or qualified_name(function))
@@ -324,7 +320,8 @@ class Program:
             return context.arguments(node)
         if len(node.args) > len(signature.parameters):
             raise context.source.error(
-                f"\n{shown}: Expected at most {len(signature.parameters)} arguments but found {len(node.args)} positional arguments.\n", node
+                f"\n{shown}: Expected at most {len(signature.parameters)} arguments but found {len(node.args)} positional arguments.\n",
+                node,
             )
         texts, given = [], set()
         by_name = {name: kind for name, kind, _ in signature.parameters}
@@ -358,9 +355,14 @@ class Program:
         plain = ("Tensor", "int", "float", "bool", "str", "NoneType")
         if value.kind in plain and kind in plain and value.kind != kind:
             wanted = "Tensor (inferred)" if kind == "Tensor" else kind
-            hint = f"Inferred '{name}' to be of type 'Tensor' because it was not annotated with an explicit type.\n" if kind == "Tensor" else ""
+            hint = (
+                f"Inferred '{name}' to be of type 'Tensor' because it was not annotated with an explicit type.\n"
+                if kind == "Tensor"
+                else ""
+            )
             raise context.source.error(
-                f"\n{shown}:\nExpected a value of type '{wanted}' for argument '{name}' but instead found type '{value.kind}'.\n{hint}", node
+                f"\n{shown}:\nExpected a value of type '{wanted}' for argument '{name}' but instead found type '{value.kind}'.\n{hint}",
+                node,
             )
         return value.text
 
@@ -416,7 +418,7 @@ def _type_comment(source: Source, scope: dict[str, Any]) -> tuple[list[Any], Any
     return list(parts), result
 
 
-# -- the library -----------------------------------------------------------------------------------------------------------------------------
+# -- the library ------------------------------------------------------------------------------------------------------------------------
 _LIBRARY_PATH = re.compile(r"__torch__\.torch\.nn\.functional\.\w+")
 _F = "__torch__.torch.nn.functional."
 
@@ -475,5 +477,3 @@ def read_signature(tree: Any, skip: int = 0) -> Signature:
         for argument, default in zip(arguments, defaults, strict=True)
     ]
     return Signature(parameters, None if tree.returns is None else ast.unparse(tree.returns))
-
-

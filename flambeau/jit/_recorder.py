@@ -145,6 +145,25 @@ for _word, _name in (("add", "add"), ("sub", "sub"), ("mul", "mul"), ("floordiv"
     _arithmetic(_word, _name)
 
 
+class TracedSize(Size):
+    """A shape whose sizes a trace follows."""
+
+    __slots__ = ()
+
+    def __new__(cls, sizes: Any = ()) -> TracedSize:
+        return tuple.__new__(cls, sizes)
+
+    def __getitem__(self, key: Any) -> Any:
+        part = tuple.__getitem__(self, key)
+        return TracedSize(part) if isinstance(key, slice) else part
+
+    def __add__(self, other: Any) -> Any:
+        return TracedSize((*self, *other))
+
+    def __radd__(self, other: Any) -> Any:
+        return TracedSize((*other, *self))
+
+
 class Recorder(TorchFunctionMode):
     """Records a program while it runs.
 
@@ -293,7 +312,7 @@ class Recorder(TorchFunctionMode):
             return Size(shape) if dim is None else shape[dim]
         if dim is not None:
             return self.integer("torch.size", [tensor, int(dim)], shape[dim])
-        return Size([self.integer("torch.size", [tensor, k], size) for k, size in enumerate(shape)])
+        return TracedSize([self.integer("torch.size", [tensor, k], size) for k, size in enumerate(shape)])
 
     def apply(self, overload: OpOverload, args: Any, kwargs: Any, run: Any) -> Any:
         """Run a call that is an operator's, and note it."""

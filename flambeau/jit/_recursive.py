@@ -60,10 +60,10 @@ class ModulesProgram(Program):
         """
         found = self.of(module)
         if found.scripted is not None:
-            return found.scripted  # type: ignore[no-any-return]
+            return found.scripted
         if isinstance(module, RecursiveScriptModule):
             found.scripted = self._adopted(module)
-            return found.scripted  # type: ignore[no-any-return]
+            return found.scripted
         if module._forward_hooks or module._forward_pre_hooks:
             raise NotImplementedError(f"torch.jit.script: {type(module).__name__} has hooks, which are not supported")
         children = {name: self.module(child) for name, child in module._modules.items() if child is not None}
@@ -101,7 +101,7 @@ class ModulesProgram(Program):
                 made._modules[name] = copy(child)
             return made
 
-        return copy(module)  # type: ignore[no-any-return]
+        return copy(module)
 
     def _entry_points(self, module: Module) -> list[str]:
         cls = type(module)
@@ -121,12 +121,12 @@ class ModulesProgram(Program):
         for registry in (module._parameters, module._buffers):
             lines += [f"  {member} : {'NoneType' if tensor is None else 'Tensor'}\n" for member, tensor in registry.items()]
         lines.append("  training : bool\n")
-        for member, attribute in found.attributes.items():
+        for member, data in found.attributes.items():
             value = getattr(module, member)
-            if attribute.constant and literal(value) is not None:
-                lines.append(f"  {member} : Final[{attribute.kind}] = {literal(value)}\n")
-            elif not attribute.constant:
-                lines.append(f"  {member} : {attribute.kind}\n")
+            if data.constant and literal(value) is not None:
+                lines.append(f"  {member} : Final[{data.kind}] = {literal(value)}\n")
+            elif not data.constant:
+                lines.append(f"  {member} : {data.kind}\n")
         for member, kind in kinds.items():
             lines.append(f"  {member} : {kind}\n" if member.isidentifier() else f'  __annotations__["{member}"] = {kind}\n')
         return "".join([*lines, *found.texts.values()]).replace(SELF, name)
@@ -306,7 +306,7 @@ def _filled(text: str, module: Any) -> str:
     def value(match: re.Match[str]) -> str:
         if match[1] in _DERIVED:
             return _DERIVED[match[1]](module)
-        found = getattr(module, match[1])
+        found: Any = getattr(module, match[1])
         found = list(found) if isinstance(found, tuple) else found
         return str(literal(float(found) if match[2] else found))
 
@@ -359,8 +359,6 @@ def _is_final(annotation: Any) -> bool:
     return annotation is typing.Final or typing.get_origin(annotation) is typing.Final
 
 
-
-
 def _register() -> None:
     """Tell the compiler about functions of modules above it."""
     from .. import overrides
@@ -368,7 +366,7 @@ def _register() -> None:
 
     _special.add_jit_functions(
         _marks.annotate, _marks.isinstance, _marks._unwrap_optional, vars(sys.modules[_PACKAGE[:-1]])["is_tensor"],
-        [overrides.has_torch_function, getattr(overrides, "has_torch_function_unary", None), getattr(overrides, "has_torch_function_variadic", None)],
+        [overrides.has_torch_function],
     )  # fmt: skip
 
 

@@ -64,9 +64,8 @@ def script(
         warnings.warn("`optimize` is deprecated and has no effect. Use `with torch.jit.optimized_execution()` instead", FutureWarning, 2)
     if example_inputs is not None:
         raise NotImplementedError("torch.jit.script: example_inputs, for which PyTorch needs MonkeyType, is not supported")
-    if isinstance(obj, (ScriptModule, ScriptFunction)) and not type(obj) is ScriptModule:
-        if isinstance(obj, (RecursiveScriptModule, ScriptFunction)):
-            return obj
+    if isinstance(obj, (RecursiveScriptModule, ScriptFunction)):
+        return obj
     if isinstance(obj, Module):
         obj = obj.__prepare_scriptable__() if hasattr(obj, "__prepare_scriptable__") else obj
         return ModulesProgram().module(obj)
@@ -86,13 +85,9 @@ def script(
 
 def _script_class(cls: type) -> type:
     if issubclass(cls, Module):
-        raise RuntimeError(
-            f"Type '{cls}' cannot be compiled since it inherits from nn.Module, consider passing an instance instead"
-        )
+        raise RuntimeError(f"Type '{cls}' cannot be compiled since it inherits from nn.Module, consider passing an instance instead")
     if len(cls.__mro__) > 2 and not hasattr(cls, "_fields") and not hasattr(cls, "__members__"):
-        raise RuntimeError(
-            "TorchScript classes does not support inheritance yet. Please directly inherit from 'object'."
-        )
+        raise RuntimeError("TorchScript classes does not support inheritance yet. Please directly inherit from 'object'.")
     program = Program()
     try:
         name = program.class_name(cls)

@@ -91,7 +91,7 @@ def _write(module: RecursiveScriptModule, writer: ArchiveWriter, extra: dict[str
 
 def _state_of(value: Any) -> dict[str, tuple[Any, str]]:
     if isinstance(value, Module):
-        return value.script_state()  # type: ignore[operator,no-any-return]
+        return value.script_state()
     kind = value._script_type
     return {name: (value._values[name], kind.fields[name]) for name in kind.fields if name not in kind.constants}
 
@@ -245,6 +245,6 @@ def take_state(target: Any, state: Any) -> None:
         for name, value in state.items():
             if type(name) is not str or name not in kind.fields:
                 raise RuntimeError(f"the archive has a value for {name!r:.100}, which {kind.name:.200} has no attribute for")
-            target._values[name] = value
+            target.script_assign(name, value)
     else:
         target.set_state(state)

@@ -383,4 +383,3 @@ def _assigned(statements: list[ast.stmt]) -> Iterator[str]:
         if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
             yield node.id
         waiting.extend(ast.iter_child_nodes(node))
-

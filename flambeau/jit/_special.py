@@ -34,14 +34,24 @@ def special(*functions: Any) -> Callable[[Any], Any]:
 
 
 # -- Python's --------------------------------------------------------------------------------------------------------------------------
-_RESULTS = {"len": "int", "int": "int", "float": "float", "bool": "bool", "str": "str", "ord": "int", "chr": "str", "hex": "str", "print": "NoneType"}
+_RESULTS = {
+    "len": "int",
+    "int": "int",
+    "float": "float",
+    "bool": "bool",
+    "str": "str",
+    "ord": "int",
+    "chr": "str",
+    "hex": "str",
+    "print": "NoneType",
+}
 
 
 def _builtin(name: str) -> Callable[[Any, Expressions, ast.Call], Typed]:
     def handler(program: Any, context: Expressions, node: ast.Call) -> Typed:
         values = [context.expression(argument) for argument in node.args if not isinstance(argument, ast.Starred)]
         if name == "len" and values and values[0].is_static and isinstance(values[0].static, (tuple, list, dict, str, Module)):
-            return context.static(len(values[0].static))  # type: ignore[arg-type]
+            return context.static(len(values[0].static))
         if name in ("int", "float", "bool", "str") and values and values[0].is_static and isinstance(values[0].static, (int, float, str)):
             return context.static(getattr(builtins, name)(values[0].static))
         kind = _RESULTS.get(name) or _kind_of_builtin(name, values)
@@ -61,8 +71,8 @@ def _kind_of_builtin(name: str, values: list[Typed]) -> str | None:
 
 
 for _name in (
-    "abs all any bin bool chr complex dict divmod enumerate float hex int len list max min oct ord print range reversed round sorted str sum "
-    "tuple zip"
+    "abs all any bin bool chr complex dict divmod enumerate float hex int len list max min oct ord print range reversed round sorted str "
+    "sum tuple zip"
 ).split():
     TABLE[getattr(builtins, _name)] = _builtin(_name)
 
@@ -170,7 +180,15 @@ for _name in (
     "radians sin sinh sqrt tan tanh"
 ).split():
     TABLE[getattr(math, _name)] = _mathematical(_name, "float")
-for _name, _kind in (("ceil", "int"), ("floor", "int"), ("factorial", "int"), ("gcd", "int"), ("isnan", "bool"), ("isinf", "bool"), ("isfinite", "bool")):
+for _name, _kind in (
+    ("ceil", "int"),
+    ("floor", "int"),
+    ("factorial", "int"),
+    ("gcd", "int"),
+    ("isnan", "bool"),
+    ("isinf", "bool"),
+    ("isfinite", "bool"),
+):
     TABLE[getattr(math, _name)] = _mathematical(_name, _kind)
 
 
@@ -199,5 +217,3 @@ def add_jit_functions(annotate: Any, isinstance_of: Any, unwrap: Any, is_tensor:
 
     for function in has_function:
         TABLE[function] = _always(False)
-
-

@@ -1,7 +1,7 @@
 """Calls of flambeau's operations as calls of PyTorch's operators: what a trace writes for each.
 
-An operation whose arguments are those of an overload of PyTorch's operator of that name needs nothing here: the schema says it. What PyTorch
-writes in Python around its operators has a row in ``SPELLINGS``. What has neither is divided into what it calls.
+An operation whose arguments are those of an overload of PyTorch's operator of that name needs nothing here: the schema says it. What
+PyTorch writes in Python around its operators has a row in ``SPELLINGS``. What has neither is divided into what it calls.
 """
 
 from __future__ import annotations
@@ -132,9 +132,7 @@ def _instance_norm(
     return "instance_norm", input, weight, bias, running_mean, running_var, use_input_stats, momentum, eps, False
 
 
-def _embedding(
-    input: Any, weight: Any, padding_idx: Any, max_norm: Any, norm_type: float, scale_grad_by_freq: bool, sparse: bool
-) -> Any:
+def _embedding(input: Any, weight: Any, padding_idx: Any, max_norm: Any, norm_type: float, scale_grad_by_freq: bool, sparse: bool) -> Any:
     if max_norm is not None:
         return None
     place = -1 if padding_idx is None else padding_idx if padding_idx >= 0 else weight.shape[0] + padding_idx
@@ -150,7 +148,8 @@ def _dropout(name: str) -> Callable[..., Any]:
 
 def _pool(name: str, count: int) -> Callable[..., Any]:
     def row(input: Any, *rest: Any) -> Any:
-        kernel, stride, padding, dilation, ceil_mode, with_indices = (*rest, *(None, 0, 1, False, False)[len(rest) - 1 :])
+        given: Any = (*rest, *(None, 0, 1, False, False)[len(rest) - 1 :])
+        kernel, stride, padding, dilation, ceil_mode, with_indices = given
         listed = [_listed(value, count) for value in (kernel, [] if stride is None else stride, padding, dilation)]
         return None if with_indices else (name, input, *listed, ceil_mode)
 

@@ -6,15 +6,9 @@ import os
 import threading
 from typing import Any
 
+from ..facades.more_names import JITException as Error
 
-class Error(Exception):
-    """An error inside a compiled program.
-
-    Source: torch.jit.Error.
-    Example:
-        >>> issubclass(torch.jit.Error, Exception)
-        True
-    """
+__all__ = ["Error", "ScriptWarning", "TracerWarning", "TracingCheckError", "disable", "enable", "is_scripting", "is_tracing"]
 
 
 class ScriptWarning(Warning):

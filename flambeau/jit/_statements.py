@@ -80,9 +80,7 @@ class Statements(Expressions):
         if value.kind == "Tensor" and self.returns in ("int", "float", "bool"):
             value = Typed(f"{self.returns}({value.text})", self.returns)
         if self.returns in plain and value.kind in plain and value.kind != self.returns:
-            raise self.source.error(
-                f"Return value was annotated as having type {self.returns} but is actually of type {value.kind}", node
-            )
+            raise self.source.error(f"Return value was annotated as having type {self.returns} but is actually of type {value.kind}", node)
         self.emit(f"return {value.text}")
         return True
 
@@ -95,7 +93,7 @@ class Statements(Expressions):
         if not (isinstance(kind, type) and issubclass(kind, BaseException)):
             raise self.source.error("expected an exception to be raised", node)
         texts = [self.value(argument) for argument in call.args]
-        message = quoted("") if not texts else texts[0].text if texts[0].kind == "str" else f"torch.format(\"{{}}\", {texts[0].text})"
+        message = quoted("") if not texts else texts[0].text if texts[0].kind == "str" else f'torch.format("{{}}", {texts[0].text})'
         self.emit(f"ops.prim.RaiseException({message}, {quoted(f'{kind.__module__}.{kind.__qualname__}')})")
         return True
 
@@ -369,4 +367,3 @@ def _optional(one: str | None, other: str | None) -> str | None:
         if none == f"Optional[{kind}]":
             return none
     return None
-

@@ -26,10 +26,10 @@ __all__ = ["TopLevelTracedModule", "TracedModule", "TracerWarning", "TracingChec
 
 is_tracing = _state.is_tracing
 _STRICT = (
-    "Encountering a {} at the output of the tracer might cause the trace to be incorrect, this is only valid if the container structure does "
-    "not change based on the module's inputs. Consider using a constant container instead (e.g. for `list`, use a `tuple` instead. for "
-    "`dict`, use a `NamedTuple` instead). If you absolutely need this and know the side effects, pass strict=False to trace() to allow this "
-    "behavior."
+    "Encountering a {} at the output of the tracer might cause the trace to be incorrect, this is only valid if the container structure "
+    "does not change based on the module's inputs. Consider using a constant container instead (e.g. for `list`, use a `tuple` "
+    "instead. for `dict`, use a `NamedTuple` instead). If you absolutely need this and know the side effects, pass strict=False to "
+    "trace() to allow this behavior."
 )
 
 
@@ -84,7 +84,8 @@ def _copied(value: Any) -> Any:
     if isinstance(value, dict):
         return {key: _copied(item) for key, item in value.items()}
     raise RuntimeError(
-        f"Type '{type(value).__name__}' cannot be traced. Only Tensors and (possibly nested) Lists, Dicts, and Tuples of Tensors can be traced"
+        f"Type '{type(value).__name__}' cannot be traced. Only Tensors and (possibly nested) Lists, Dicts, and Tuples of Tensors "
+        "can be traced"
     )
 
 
@@ -189,7 +190,7 @@ def _modules_seen(recorder: Recorder) -> Iterator[None]:
             return call(module, *args, **kwargs)
         return recorder.call_module(module, lambda: call(module, *args, **kwargs))
 
-    Module.__call__ = called  # type: ignore[method-assign]
+    Module.__call__ = called  # type: ignore[method-assign,assignment]
     try:
         yield
     finally:
@@ -392,9 +393,7 @@ def _module_of(unit: Unit, mod: Any, runs: dict[str, _Run]) -> Any:
     def build(module: Any, path: str) -> Any:
         if id(module) in made:
             return made[id(module)]
-        children = {
-            name: build(child, f"{path}.{name}" if path else name) for name, child in module._modules.items() if child is not None
-        }
+        children = {name: build(child, f"{path}.{name}" if path else name) for name, child in module._modules.items() if child is not None}
         kinds = {name: child._script_type.name for name, child in children.items()}
         methods = None if path else lambda name: [run.text(method, name, "  ") for method, run in runs.items()]
         kind = unit.type(classes.write(module, path, kinds, methods))

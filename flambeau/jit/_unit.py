@@ -1,7 +1,7 @@
 """Definitions of TorchScript by qualified name: what an archive's code has, and what ``script`` and ``trace`` write.
 
-    Unit     definitions as text, with the tensors that they name (``CONSTANTS.c0``); makes types and functions of them when asked
-    adopt    puts another unit's definitions in, under other names where theirs are taken
+Unit     definitions as text, with the tensors that they name (``CONSTANTS.c0``); makes types and functions of them when asked
+adopt    puts another unit's definitions in, under other names where theirs are taken
 """
 
 from __future__ import annotations
@@ -183,7 +183,10 @@ class Unit:
         try:
             for statement in tree.body:
                 self._member(kind, statement)
-            kind.close()
+            try:
+                kind.close()
+            except (ValueError, TypeError) as error:
+                raise _source.damaged(name, str(error)) from None
         except BaseException:
             del self._made[name]
             raise
@@ -245,4 +248,3 @@ def _renamed(text: str, names: dict[str, str], places: dict[int, str]) -> str:
 
     text = _CONSTANT.sub(lambda match: places.get(int(match[1]), match[0]), text)
     return _PATH.sub(path, text) if names else text
-

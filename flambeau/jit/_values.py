@@ -47,8 +47,8 @@ class ScriptType:
     def close(self) -> None:
         """Make what instances of it are, after all fields are known."""
         if self.base == "NamedTuple":
-            # PyTorch's printer writes the defaults' names only
-            self.named_tuple = namedtuple(self.short_name, list(self.fields), defaults=list(self.constants.values()))
+            make: Any = namedtuple  # its fields are known at run time only
+            self.named_tuple = make(self.short_name, list(self.fields), defaults=list(self.constants.values()))
         elif self.base == "Enum":
             self.members = enum.Enum(self.short_name, dict(self.constants))  # type: ignore[misc]
 
@@ -100,7 +100,7 @@ class ScriptObject:
     __getattr__, __setattr__ = script_attribute, script_assign
 
     def __repr__(self) -> str:
-        return f"<torch.ScriptObject of {self._script_type.name}>"
+        return f"<torch.ScriptObject of {self.__dict__['_script_type'].name}>"
 
 
 def _delegate(name: str) -> Callable[..., Any]:

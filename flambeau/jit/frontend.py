@@ -79,13 +79,15 @@ class Source:
             self.filename = inspect.getsourcefile(function) or "<string>"
         except (OSError, TypeError) as error:
             raise OSError(
-                f"Can't get source for {function}. TorchScript requires source access in order to carry out compilation, make sure original "
-                ".py files are available."
+                f"Can't get source for {function}. TorchScript requires source access in order to carry out compilation, make sure "
+                "original .py files are available."
             ) from error
         self.text = textwrap.dedent("".join(lines))
         self._indent = len(lines[0]) - len(lines[0].lstrip())
         try:
-            found = [node for node in ast.walk(ast.parse(self.text)) if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda))]
+            found = [
+                node for node in ast.walk(ast.parse(self.text)) if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda))
+            ]
         except SyntaxError:  # a lambda in the midst of an expression
             found = []
         self.tree: Any = next((node for node in found if getattr(node, "name", "<lambda>") == function.__name__), None)

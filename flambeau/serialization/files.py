@@ -14,6 +14,7 @@ from typing import IO, Any
 import numpy as np
 
 from ..core.dtype import dtype, uint8
+from ..core.late import from_above
 from ..core.replacing import replace_file
 from ..core.storage import TypedStorage, UntypedStorage
 from .archive import SIGNATURE, ArchiveReader, ArchiveWriter, archive_name
@@ -163,7 +164,7 @@ def load(
 
     file = open(path, "rb") if path is not None else _seekable(f)
     try:
-        return _load_opened(file, f, read, restore, weights_only, maps)
+        return _load_opened(file, f, read, restore, weights_only, maps, map_location)
     except pickle.UnpicklingError as error:
         if not weights_only:
             raise
@@ -173,7 +174,9 @@ def load(
             file.close()
 
 
-def _load_opened(file: IO[bytes], f: Any, read: Callable[..., Any], restore: Deserializer, weights_only: bool, mmap: bool) -> Any:
+def _load_opened(
+    file: IO[bytes], f: Any, read: Callable[..., Any], restore: Deserializer, weights_only: bool, mmap: bool, map_location: Any
+) -> Any:
     start = file.tell()
     magic = file.read(len(SIGNATURE))
     file.seek(start)
@@ -189,7 +192,14 @@ def _load_opened(file: IO[bytes], f: Any, read: Callable[..., Any], restore: Des
     if "constants.pkl" in reader:
         if weights_only:
             raise RuntimeError(f"Cannot use ``weights_only=True`` with TorchScript archives passed to ``torch.load``. {ADVICE}")
-        raise RuntimeError("load: the file is a TorchScript archive; load it with torch.jit.load")
+        warnings.warn(
+            "'torch.load' received a zip file that looks like a TorchScript archive dispatching to 'torch.jit.load' (call 'torch.jit.load' "
+            "directly to silence this warning)",
+            UserWarning,
+            stacklevel=4,
+        )
+        file.seek(start)
+        return from_above("jit._serialization").load(file, map_location=map_location)
     if mmap and not isinstance(f, (str, os.PathLike)):
         raise ValueError("f must be a file path in order to use the mmap argument")
     mapped = _mapped(f, reader) if mmap else None
