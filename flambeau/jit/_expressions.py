@@ -9,6 +9,7 @@ from __future__ import annotations
 import ast
 import builtins
 import contextlib
+import enum
 import operator
 from typing import Any
 
@@ -21,6 +22,7 @@ from ._literals import literal, quoted, type_of
 from .frontend import NotSupportedError, Source, UnsupportedNodeError
 
 DYNAMIC = object()
+_PACKAGE = __name__.partition(".")[0] + "."
 _BINARY = {
     ast.Add: "+", ast.Sub: "-", ast.Mult: "*", ast.Div: "/", ast.FloorDiv: "//", ast.Mod: "%", ast.Pow: "**", ast.MatMult: "@",
     ast.BitAnd: "&", ast.BitOr: "|", ast.BitXor: "^", ast.LShift: "<<", ast.RShift: ">>",
@@ -133,16 +135,19 @@ class Expressions:
             message, where = self.missing[name]
             raise RuntimeError(f"\n\n{message}:\n{self.source.location(where)}and was used here:\n{self.source.location(node)}")
         if name in self.scope:
-            return self._of_scope(name, self.scope[name])
+            return self._of_scope(name, self.scope[name], node)
         if hasattr(builtins, name):
             return Typed("", None, getattr(builtins, name))
         raise self.source.error(f"undefined value {name}", node)
 
-    def _of_scope(self, name: str, value: Any) -> Typed:
-        if isinstance(value, Tensor) or isinstance(value, (list, dict)):
-            raise RuntimeError(
-                f"\npython value of type '{type(value).__name__}' cannot be used as a value. Perhaps it is a closed over global variable? "
-                f"If so, please consider passing it in as an argument or use a local varible instead. ({name} in {self.source.filename})"
+    def _of_scope(self, name: str, value: Any, node: Any) -> Typed:
+        ours = str(self.scope.get("__name__", "")).startswith(_PACKAGE)
+        data = isinstance(value, (Tensor, list, dict)) or (isinstance(value, (int, float, str)) and not isinstance(value, enum.Enum) and not ours)
+        if data:
+            raise self.source.error(
+                f"python value of type '{type(value).__name__}' cannot be used as a value. Perhaps it is a closed over global variable? If "
+                "so, please consider passing it in as an argument or use a local varible instead.",
+                node,
             )
         return self.static(value)
 
@@ -394,10 +399,9 @@ class Expressions:
             self.names[target.id] = value if value.is_static else Typed(target.id, value.kind)
             return target.id
         if isinstance(target, (ast.Tuple, ast.List)):
-            return (
-                ", ".join([self.bind(part, item) for part, item in zip(target.elts, self._spread(value, len(target.elts)), strict=True)])
-                + ","
-            )
+            items = zip(target.elts, self._spread(value, len(target.elts)), strict=True)
+            texts = [self.bind(part, item) for part, item in items]
+            return ", ".join([f"({text})" if text.endswith(",") else text for text in texts]) + ","
         raise NotSupportedError(self.source.location(target), "unsupported assignment target")
 
     def _spread(self, value: Typed, count: int) -> list[Typed]:

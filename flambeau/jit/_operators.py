@@ -23,7 +23,7 @@ from ..core.dtype import dtype
 from ..core.layout import layout, memory_format
 from ..core.random.generator import default_generator
 from ..core.shape import Size
-from ..core.state import grad_enabled, set_grad
+from ..core.state import grad_enabled, set_grad, thread
 from ..core.tensor import Tensor
 from ..futures import Future
 from ._values import raised
@@ -353,6 +353,9 @@ _ALWAYS: dict[str, Callable[..., Any]] = {
     "wait": lambda future: future.wait() if isinstance(future, Future) else future,
     "is_scripting": lambda: True,
     "is_grad_enabled": grad_enabled,
+    "is_autocast_enabled": lambda device_type="cpu": thread.autocast is not None,
+    "is_autocast_cpu_enabled": lambda: thread.autocast is not None,
+    "_get_tracing_state": lambda: False,
     "set_grad_enabled": _set_grad,
     "broadcast_tensors": lambda tensors: list(resolve("torch", "broadcast_tensors")(*tensors)),
     "meshgrid": lambda tensors, *, indexing="ij": list(resolve("torch", "meshgrid")(*tensors, indexing=indexing)),
@@ -367,7 +370,7 @@ _ALWAYS: dict[str, Callable[..., Any]] = {
     "dict": dict,
     "list": list,
     "remove": _changed("remove"),
-    "index": lambda value, *rest: value.index(*rest) if not isinstance(value, Tensor) else _operations.aten.index(value, *rest),
+    "index": lambda value, *rest: value.index(*rest) if not isinstance(value, Tensor) else _operations.aten.index.Tensor(value, *rest),
     **{name: _changed(name) for name in "extend insert clear reverse keys values items get popitem setdefault update".split()},
     "pop": _popped,
     **{

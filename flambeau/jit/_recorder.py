@@ -280,7 +280,10 @@ class Recorder(TorchFunctionMode):
             return func(*args, **kwargs)
         found = spelled(call)
         if found is not None:
-            return self.apply(*found, lambda: func(*args, **kwargs))
+            overload, given, named = found
+            # their kernels take arrays of indices, which the operators make of tensors
+            by_operator = call.op.name in ("_index", "_index_put")
+            return self.apply(*found, (lambda: overload(*given, **named)) if by_operator else lambda: func(*args, **kwargs))
         if call.form is COMPOSITE:
             with self:
                 return call.form.run(call)

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from .. import ops as _operations
-from ..aten.calls import _FREE, _fitting, translated, translated_factory
+from ..aten.calls import _FREE, _as_argument, _fits, _is_default, translated, translated_factory
 from ..core.calls.dispatch import FACTORY, IN_PLACE, Call
 from ..core.calls.operation import Op
 from ..core.dtype import dtype
@@ -76,10 +76,37 @@ def _of_same_name(call: Call) -> Spelled | None:
             found = getattr(packet, overload)
             if any(argument.is_out for argument in found._schema.arguments):
                 continue
-            fitted = _fitting(op, found._schema, values)
+            fitted = _fitted(op, found._schema, values)
             if fitted is not None and _accepted(found, *fitted):
                 return found, *fitted
     return None
+
+
+def _fitted(op: Any, schema: Any, values: Any) -> tuple[tuple[Any, ...], dict[str, Any]] | None:
+    """The arguments of an overload, None where it does not have all of the operation's, or wants more."""
+    left = dict(zip(op.names, values, strict=True))
+    args, kwargs, skipped = [], {}, False
+    for argument in schema.arguments:
+        name = argument.name if argument.name in left else next(iter(op.names)) if argument.name == "self" else ""
+        if name not in left:
+            if not argument.has_default_value():
+                return None
+            skipped = True
+            continue
+        value = left.pop(name)
+        if not _fits(argument, value, op.name):
+            return None
+        value = _as_argument(argument, value)
+        if argument.kwarg_only or skipped:
+            if not _is_default(argument, value):
+                kwargs[argument.name] = value
+        else:
+            args.append(value)
+    defaults = {param.name: param.default for param in op.params}
+    rest = [name for name, value in left.items() if value is not defaults[name] and value != defaults[name] and name not in _FREE]
+    while args and _is_default(schema.positional[len(args) - 1], args[-1]):
+        args.pop()
+    return None if rest else (tuple(args), kwargs)
 
 
 def _flag(op: Any, values: Any, name: str) -> bool:
@@ -118,6 +145,22 @@ def _nll(input: Any, target: Any, weight: Any, size_average: Any, ignore_index: 
     if size_average is not None or reduce is not None:
         return None
     return "nll_loss_nd", input, target, weight, _REDUCTIONS[reduction], ignore_index
+
+
+def _binary(
+    input: Any, target: Any, weight: Any, size_average: Any, reduce: Any, reduction: str = "mean", pos_weight: Any = NotImplemented
+) -> Any:
+    if size_average is not None or reduce is not None:
+        return None
+    if pos_weight is NotImplemented:
+        return "binary_cross_entropy", input, target, weight, _REDUCTIONS[reduction]
+    return "binary_cross_entropy_with_logits", input, target, weight, pos_weight, _REDUCTIONS[reduction]
+
+
+def _divergence(input: Any, target: Any, size_average: Any, reduce: Any, reduction: str, log_target: bool) -> Any:
+    if size_average is not None or reduce is not None or reduction not in _REDUCTIONS:
+        return None
+    return functools.partial(_overload, log_target=log_target), "kl_div", input, target, _REDUCTIONS[reduction]
 
 
 def _batch_norm(
@@ -225,6 +268,10 @@ SPELLINGS: dict[str, Callable[..., Any]] = {
     _F + "mse_loss": _loss("mse_loss"),
     _F + "l1_loss": _loss("l1_loss"),
     _F + "smooth_l1_loss": _loss("smooth_l1_loss", 0),
+    _F + "binary_cross_entropy": _binary,
+    _F + "binary_cross_entropy_with_logits": _binary,
+    _F + "kl_div": _divergence,
+    _F + "logsigmoid": lambda input: ("log_sigmoid", input),
     _F + "batch_norm": _batch_norm,
     _F + "instance_norm": _instance_norm,
     _F + "embedding": _embedding,
