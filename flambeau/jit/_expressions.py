@@ -142,7 +142,9 @@ class Expressions:
 
     def _of_scope(self, name: str, value: Any, node: Any) -> Typed:
         ours = str(self.scope.get("__name__", "")).startswith(_PACKAGE)
-        data = isinstance(value, (Tensor, list, dict)) or (isinstance(value, (int, float, str)) and not isinstance(value, enum.Enum) and not ours)
+        data = isinstance(value, (Tensor, list, dict)) or (
+            isinstance(value, (int, float, str)) and not isinstance(value, enum.Enum) and not ours
+        )
         if data:
             raise self.source.error(
                 f"python value of type '{type(value).__name__}' cannot be used as a value. Perhaps it is a closed over global variable? If "

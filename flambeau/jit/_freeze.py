@@ -137,7 +137,7 @@ def _line_of(text: str, member: str) -> str | None:
 
 
 def run_frozen_optimizations(mod: Any, optimize_numerics: bool = True, preserved_methods: list[str] | None = None) -> None:
-    """What PyTorch folds in a frozen module: nothing is folded here.
+    """Fold the layers of a frozen module, as PyTorch does: nothing is folded here.
 
     Args:
         mod: the module. optimize_numerics, preserved_methods: as of ``freeze``.

@@ -69,7 +69,7 @@ def enable_onednn_fusion(enabled: bool) -> None:
 
 
 def onednn_fusion_enabled() -> bool:
-    """What ``enable_onednn_fusion`` was told last.
+    """The word that ``enable_onednn_fusion`` was given last.
 
     Returns: a bool, False at first.
     Source: torch.jit.onednn_fusion_enabled.

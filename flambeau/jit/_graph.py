@@ -105,11 +105,11 @@ class Node:
         return self._outputs[i]
 
     def inputsSize(self) -> int:
-        """How many values it takes."""
+        """Number of values that it takes."""
         return len(self._inputs)
 
     def outputsSize(self) -> int:
-        """How many values it makes."""
+        """Number of values that it makes."""
         return len(self._outputs)
 
     def attributeNames(self) -> list[str]:

@@ -1,4 +1,4 @@
-"""What programs say to the compiler: marks on functions, types of values. They have a meaning where nothing is compiled, too."""
+"""Words of programs for the compiler: marks on functions, types of values. They have a meaning where nothing is compiled, too."""
 
 from __future__ import annotations
 

@@ -69,6 +69,8 @@ def _unknown(value: Any, name: str) -> Exception:
 def _of_tensor(tensor: Any, name: str) -> Any:
     if name in _OF_TENSORS:
         return _OF_TENSORS[name](tensor)
+    if not _operators.is_method(name):
+        raise _unknown(tensor, name)
     return functools.partial(_operators.method, name, tensor)
 
 

@@ -33,7 +33,7 @@ def run_scripted(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any
 
 
 class _Saved:
-    """What compiled functions and modules have in common: they can be written to archives."""
+    """The common part of compiled functions and modules: they can be written to archives."""
 
     def save(self, f: Any, **kwargs: Any) -> None:
         """Write an archive; see ``torch.jit.save``."""

@@ -15,6 +15,7 @@ from operator import attrgetter
 from typing import Any
 
 from .. import ops as _operations
+from ..aten.overloads import OpOverloadPacket, _OpNamespace, aten_schemas
 from ..aten.schema import _DTYPES
 from ..core import dtype as dtypes, layout as layouts
 from ..core.calls.registry import resolve
@@ -104,18 +105,17 @@ class Operator:
         return _as_scripts(overload(*args, **kwargs))
 
     def _packet(self) -> Any:
-        packet = getattr(getattr(_operations, self.namespace, None), self.name, None) if not self.name.startswith("__") else None
-        if packet is None and self.namespace == "aten":
-            packet = getattr(_operations.aten, self.name, None)
-        if packet is None or not hasattr(packet, "overloads"):
+        space = getattr(_operations, self.namespace, None) if self.namespace.isidentifier() else None
+        packet = getattr(space, self.name, None) if isinstance(space, _OpNamespace) else None
+        if not isinstance(packet, OpOverloadPacket) or not packet.overloads():
             raise raised(f"Unknown builtin op: {self.namespace}::{self.name}.")
         return packet
 
     def _choose(self, args: Any, kwargs: Any) -> tuple[Any, dict[Any, Any]]:
         packet = self._packet()
-        overload = packet.fitting(args, kwargs) if packet.overloads() else packet
+        overload = packet.fitting(args, kwargs)
         places: dict[Any, Any] = {}
-        for place, argument in enumerate(overload._schema.arguments if packet.overloads() else ()):
+        for place, argument in enumerate(overload._schema.arguments):
             kind = argument.real_type
             convert = _OBJECTS.get((kind.parts[0] if kind.name == "Optional" else kind).name)
             if convert is not None:
@@ -127,7 +127,7 @@ class Operator:
 
 
 def _kind(value: Any) -> Any:
-    """What the choice of an overload looks at: a list's first element as well."""
+    """The part of a value that the choice of an overload looks at: a list's first element as well."""
     kind = value.__class__
     if kind is list or kind is tuple:
         return kind, value[0].__class__ if value else None, any(item is None for item in value)
@@ -147,6 +147,11 @@ def operator(name: str, namespace: str = "aten") -> Any:
     return Operator(name, namespace)
 
 
+def is_method(name: str) -> bool:
+    """Whether TorchScript has an operator, or a method, of that name for tensors."""
+    return name in _ALWAYS or name in _METHODS or name in aten_schemas()
+
+
 def method(name: str, tensor: Any, *args: Any, **kwargs: Any) -> Any:
     """``tensor.name(...)`` in code of an archive, where numbers may stand for lists of one or several.
 
@@ -155,11 +160,15 @@ def method(name: str, tensor: Any, *args: Any, **kwargs: Any) -> Any:
     """
     if name in _ALWAYS or name in ("size", "to", "stride") or name.startswith("_") or not callable(getattr(Tensor, name, None)):
         return operator(name)(tensor, *args, **kwargs)
-    if not hasattr(_operations.aten, name):
+    if not is_method(name):
         raise raised(f"Tensor has no attribute or method '{name:.100}'")
     for word in kwargs.keys() & _KEYWORDS.keys():
         kwargs[word] = _KEYWORDS[word](kwargs[word])
     return _as_scripts(getattr(tensor, name)(*args, **kwargs))
+
+
+# Methods that TorchScript makes of other operators.
+_METHODS = frozenset("float double half int long short bool byte char bfloat16 cpu cuda tolist type_as nelement ndimension".split())
 
 
 # -- spellings of tensors' operators that archives alone have ----------------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""What a scripted function or module calls: other functions, methods, submodules, operators, each compiled once.
+"""Calls of scripted functions and modules: other functions, methods, submodules, operators, each compiled once.
 
 function      a function of the program -> a definition of the unit
 library       a function of ``torch.nn.functional`` -> its text in ``library.txt``
@@ -25,11 +25,10 @@ from ._expressions import Expressions, Typed, item_of, result_kind
 from ._literals import literal
 from ._modules import ScriptFunction
 from ._statements import Statements
-from ._unit import Unit
+from ._unit import PYTHON, Unit
 from .frontend import Source, closure_of
 
 SELF = "__SELF__"
-PYTHON = "__python__"  # stands for a call that stays Python
 _SPACES = {"torch": "", "nn.functional": "", "Tensor": "", "linalg": "linalg_", "fft": "fft_", "special": "special_"}
 
 
@@ -197,7 +196,7 @@ class Program:
         return False
 
     def super_of(self, context: Any) -> Any:
-        """What ``super()`` is in a method."""
+        """The meaning of ``super()`` in a method."""
         raise context.source.error("super() is not supported here", context.source.tree)
 
     def call_module(self, context: Expressions, target: Typed, node: Any) -> Typed:

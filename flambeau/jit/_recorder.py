@@ -297,8 +297,13 @@ class Recorder(TorchFunctionMode):
             kind = _NUMBERS[name]
             what = f"a tensor to a Python {kind}" if kind != "NumPy array" else "a tensor to a NumPy array"
             warnings.warn(f"Converting {what} {_ADVICE}", TracerWarning, stacklevel=4)
-        if name == "__len__" and args:
-            return self._sizes(args[0], 0)
+        if name == "__len__" and args and id(args[0]) in self._known:
+            warnings.warn(
+                "Using len to get tensor shape might cause the trace to be incorrect. Recommended usage would be tensor.shape[0]. Passing "
+                "a tensor of different shape might lead to errors or silently give incorrect results.",
+                TracerWarning,
+                stacklevel=4,
+            )
         result = func(*args, **kwargs)
         for tensor in _tensors(result):
             if id(tensor) not in self._known and any(id(operand) in self._known for operand in _tensors(args)) and name != "__get__":

@@ -13,8 +13,9 @@ from ._annotations import UnknownType, arguments_of, type_text
 from ._expressions import Expressions, Typed
 from ._literals import literal, type_of
 from ._modules import RecursiveScriptModule
-from ._program import PYTHON, SELF, Method, Program, Signature, library_methods, read_signature
+from ._program import SELF, Method, Program, Signature, library_methods, read_signature
 from ._source import parse
+from ._unit import PYTHON
 from ._written import attribute, qualified
 
 _PACKAGE = __name__.partition(".")[0] + "."
@@ -33,7 +34,7 @@ class _Attribute:
 
 
 class ModuleProgram:
-    """What is known of one module while it is compiled."""
+    """Knowledge of one module while it is compiled."""
 
     def __init__(self, module: Module) -> None:
         self.module = module
@@ -79,7 +80,7 @@ class ModulesProgram(Program):
         return scripted
 
     def of(self, module: Module) -> ModuleProgram:
-        """What is known of a module."""
+        """The knowledge of a module."""
         found = self.known.get(id(module))
         if found is None:
             found = self.known[id(module)] = ModuleProgram(module)
@@ -208,7 +209,7 @@ class ModulesProgram(Program):
         return name in self.of(module).attributes or name in module._parameters or name in module._buffers or name == "training"
 
     def super_of(self, context: Any) -> Any:
-        """What ``super()`` is in a method: the module, with the methods of its bases."""
+        """The meaning of ``super()`` in a method: the module, with the methods of its bases."""
         owner, function = context.owner, context.function
         for cls in type(owner).__mro__:
             if any(inspect.unwrap(value) is function for value in vars(cls).values() if inspect.isfunction(value)):

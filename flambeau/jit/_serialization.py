@@ -13,6 +13,7 @@ from __future__ import annotations
 import io
 import os
 import pickle
+import re
 from typing import Any
 
 from ..core.device import device
@@ -24,7 +25,7 @@ from ..serialization.locations import restorer
 from . import _source
 from ._modules import RecursiveScriptModule, ScriptFunction
 from ._pickle import ScriptPickler, ScriptUnpickler
-from ._unit import Unit
+from ._unit import PYTHON, Unit
 from ._values import ScriptObject, ScriptType
 
 __all__ = ["load", "save", "validate_map_location"]
@@ -83,7 +84,14 @@ def _write(module: RecursiveScriptModule, writer: ArchiveWriter, extra: dict[str
     writer.write_record("constants.pkl", constants)
     for name, content in extra.items():
         writer.write_record(f"extra/{name}", content.encode() if isinstance(content, str) else bytes(content))
-    for place, text in unit.files(*names).items():
+    files = unit.files(*names)
+    stays = re.search(rf"\b{PYTHON}\.(\w+)", "".join(files.values()))
+    if stays is not None:
+        raise RuntimeError(
+            f"\nCould not export Python function call '{stays[1]}'. Remove calls to Python functions before export. Did you forget to add "
+            "@script or @script_method annotation? If this is a nn.ModuleList, add it to __constants__"
+        )
+    for place, text in files.items():
         writer.write_record(f"code/{place}", text.encode())
     writer.write_record("byteorder", b"little")
     writer.close(VERSION)

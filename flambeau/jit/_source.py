@@ -215,6 +215,7 @@ class Guard:
         if isinstance(node, ast.Assign) and len(node.targets) == 1:
             return self._assignment(node.targets[0], self.expression(node.value))
         if isinstance(node, ast.AnnAssign) and node.value is not None and isinstance(node.target, ast.Name):
+            annotated(node.annotation, self.name)
             return ast.Assign([ast.Name(node.target.id, ast.Store())], self.expression(node.value))
         if isinstance(node, ast.AugAssign) and isinstance(node.target, (ast.Name, ast.Subscript)):
             return ast.AugAssign(self._target(node.target), node.op, self.expression(node.value))
@@ -330,10 +331,8 @@ class Guard:
                 return ast.Call(ast.Name("@constant", ast.Load()), [ast.Constant(int(path[1][1:]))], [])
             if path[0] == "__torch__":
                 return ast.Call(ast.Name("@find", ast.Load()), [ast.Constant(".".join(path))], [])
-            if path[0] == "torch" and len(path) == 2:
-                return self._operator("aten", path[1])
-            if path[0] == "ops" and len(path) == 3:
-                return self._operator(path[1], path[2])
+            if path[0] in ("torch", "ops", "CONSTANTS"):
+                raise damaged(self.name, f"undefined value {'.'.join(path):.100}")
         return ast.Call(ast.Name("@attribute", ast.Load()), [self.expression(node.value), ast.Constant(node.attr)], [])
 
     def _operator(self, namespace: str, name: str) -> ast.expr:
@@ -349,9 +348,19 @@ class Guard:
             special = self._special(word, node)
             if special is not None:
                 return special
-        function = self.expression(node.func)
+        function = self._called(node.func)
         keywords = [ast.keyword(keyword.arg, self.expression(keyword.value)) for keyword in node.keywords]
         return ast.Call(function, [self.expression(argument) for argument in node.args], keywords)
+
+    def _called(self, node: ast.expr) -> Any:
+        """The target of a call: operators are nothing but called."""
+        path = path_of(node)
+        if path is not None and not any(path[0] in names for names in self.locals):
+            if path[0] == "torch" and len(path) == 2:
+                return self._operator("aten", path[1])
+            if path[0] == "ops" and len(path) == 3:
+                return self._operator(path[1], path[2])
+        return self.expression(node)
 
     def _special(self, word: str, node: ast.Call) -> ast.expr | None:
         """Calls of what is syntax rather than a function."""

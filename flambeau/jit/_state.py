@@ -42,7 +42,7 @@ class TracingCheckError(Exception):
 
 
 class _Thread(threading.local):
-    """What a thread does.
+    """State of a thread.
 
     Attributes:
         scripted: how many scripted functions are running. tracer: the recorder of the trace that is being made.

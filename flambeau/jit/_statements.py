@@ -222,7 +222,7 @@ class Statements(Expressions):
         return False
 
     def _merge(self, first: dict[str, Typed], second: dict[str, Typed], node: ast.If) -> None:
-        """What is known of names after both branches."""
+        """Names after both branches, as far as both agree."""
         merged: dict[str, Typed] = {}
         for name in {**first, **second}:
             one, other = first.get(name), second.get(name)

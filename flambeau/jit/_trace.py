@@ -358,14 +358,14 @@ def trace_module(
     arguments = {name: _arguments(*((None, value) if example_inputs_is_kwarg else (value, None))) for name, value in inputs.items()}
     unit = Unit()
     runs = _traced_methods(unit, mod, arguments, strict)
+    texts = {name: _numbered_text(run, name, unit) for name, run in runs.items()} if check_trace else {}
     traced = _module_of(unit, mod, runs)
     if check_trace:
         for name, (args, kwargs) in arguments.items():
             again = lambda name=name, given=(args, kwargs): _method_text(Unit(), mod, name, given, strict)  # noqa: E731
             more = [_arguments(checked[name], None) for checked in check_inputs or () if name in checked]
             function = mod if name == "forward" else getattr(mod, name)
-            text = runs[name].text(name, "__torch__.M", "")
-            _check(runs[name], text, again, [(args, kwargs), *more], getattr(traced, name), function, check_tolerance)
+            _check(runs[name], texts[name], again, [(args, kwargs), *more], getattr(traced, name), function, check_tolerance)
     return traced
 
 
@@ -380,9 +380,13 @@ def _traced_methods(unit: Unit, mod: Any, arguments: dict[str, Any], strict: boo
 
 
 def _method_text(unit: Unit, mod: Any, name: str, arguments: Any, strict: bool) -> str:
-    runs = _traced_methods(unit, mod, {name: arguments}, strict)
-    Classes(unit, [(name, runs[name].recorder)])
-    return runs[name].text(name, "__torch__.M", "")
+    return _numbered_text(_traced_methods(unit, mod, {name: arguments}, strict)[name], name, unit)
+
+
+def _numbered_text(run: _Run, name: str, unit: Unit) -> str:
+    """The code of a method, with the methods of submodules that it calls numbered for it alone."""
+    Classes(unit, [(name, run.recorder)])
+    return run.text(name, "__torch__.M", "")
 
 
 def _module_of(unit: Unit, mod: Any, runs: dict[str, _Run]) -> Any:
@@ -438,8 +442,6 @@ def _difference(first: str, second: str) -> str:
 
 
 def _compare(traced: Any, function: Any, args: Any, kwargs: Any, tolerance: float) -> None:
-    owner = getattr(traced, "_buffers", None) is not None
-    del owner
     given = _copied(list(args)), _copied(kwargs)
     with fork_rng([]), warnings.catch_warnings():
         warnings.simplefilter("ignore", TracerWarning)

@@ -17,6 +17,7 @@ from ._values import ScriptType, raised
 _BASES = ("Module", "NamedTuple", "Enum", "Interface", "ModuleInterface", "")
 _PATH = re.compile(r"__torch__(?:\.\w+)+")
 _CONSTANT = re.compile(r"\bCONSTANTS\.c(\d+)\b")
+PYTHON = "__python__"  # stands in code for a call that stays Python
 MANGLED = re.compile(r"___torch_mangle_\d+\.")
 
 
@@ -58,7 +59,7 @@ class Unit:
             self.add(name, definition)
 
     def constant(self, tensor: Any) -> str:
-        """What code calls a tensor."""
+        """The name of a tensor in code."""
         for place, other in enumerate(self.constants):
             if other is tensor:
                 return f"CONSTANTS.c{place}"

@@ -1,4 +1,4 @@
-"""What code of archives works with beside tensors and modules: types with fields and methods, and objects of them."""
+"""Values of archives' code beside tensors and modules: types with fields and methods, and objects of them."""
 
 from __future__ import annotations
 

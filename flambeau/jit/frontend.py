@@ -95,7 +95,7 @@ class Source:
             raise RuntimeError(f"Expected a single top-level function: {self.filename}:{self._first}")
 
     def location(self, node: Any, length: int = 0) -> str:
-        """Where a node stands, with a mark under it."""
+        """The place of a node, with a mark under it."""
         line, column = getattr(node, "lineno", 1), getattr(node, "col_offset", 0)
         end = column + length
         if not length:

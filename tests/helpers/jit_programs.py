@@ -3,13 +3,15 @@
 The library stands in ``LIBRARY`` when this file is run. Parameters are set to fixed numbers, so that both have the same.
 """
 
+# ruff: noqa: B007, UP031 - as scripted programs write loops and texts
+
 import importlib.util
 import math
 import sys
 import warnings
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import Any, Callable, Dict, Final, List, NamedTuple, Optional, Tuple  # noqa: UP035 - as scripted programs write them
+from typing import Any, Callable, Final, NamedTuple  # noqa: UP035 - as scripted programs write them
 
 torch: Any = globals().get("LIBRARY")
 nn: Any = torch and torch.nn
@@ -28,14 +30,14 @@ class Program:
     """
 
     make: Callable[[], Any]
-    inputs: Callable[[], Tuple[Any, ...]]
-    ways: Tuple[str, ...] = ("script", "trace")
-    other: Optional[Callable[[], Tuple[Any, ...]]] = None
+    inputs: Callable[[], tuple[Any, ...]]
+    ways: tuple[str, ...] = ("script", "trace")
+    other: Callable[[], tuple[Any, ...]] | None = None
     training: bool = False
-    notes: Dict[str, Any] = field(default_factory=dict)
+    notes: dict[str, Any] = field(default_factory=dict)
 
 
-PROGRAMS: Dict[str, Program] = {}
+PROGRAMS: dict[str, Program] = {}
 
 
 def program(inputs: Any, ways: Any = ("script", "trace"), other: Any = None, training: bool = False) -> Any:
@@ -62,7 +64,7 @@ def settle(module: Any) -> Any:
     return module
 
 
-def programs_of(library: Any) -> Dict[str, Program]:
+def programs_of(library: Any) -> dict[str, Program]:
     """The programs, written with a library."""
     name = f"jit_programs_of_{library.__name__}"
     if name not in sys.modules:
@@ -72,11 +74,11 @@ def programs_of(library: Any) -> Dict[str, Program]:
         made.LIBRARY = library  # type: ignore[attr-defined]
         sys.modules[name] = made
         spec.loader.exec_module(made)
-    found: Dict[str, Program] = sys.modules[name].PROGRAMS
+    found: dict[str, Program] = sys.modules[name].PROGRAMS
     return found
 
 
-def made(library: Any, name: str, way: str) -> Tuple[Any, Any, Tuple[Any, ...]]:
+def made(library: Any, name: str, way: str) -> tuple[Any, Any, tuple[Any, ...]]:
     """A program, compiled, and its arguments."""
     which = programs_of(library)[name]
     module = sys.modules[f"jit_programs_of_{library.__name__}"]
@@ -93,6 +95,7 @@ def made(library: Any, name: str, way: str) -> Tuple[Any, Any, Tuple[Any, ...]]:
 
 # -- functions -------------------------------------------------------------------------------------------------------------------------
 if torch:
+
     @program(lambda: (ramp(3, 4), ramp(3, 4)), other=lambda: (ramp(2, 5), ramp(2, 5)))
     def arithmetic(x, y):
         z = x * 2 + y / 3 - x**2
@@ -122,10 +125,10 @@ if torch:
         return total, i
 
     @program(lambda: (ramp(2, 3),), ways=("script",))
-    def containers(x) -> Tuple[Tensor, List[int], Dict[str, int]]:
-        parts: List[Tensor] = []
+    def containers(x) -> tuple[Tensor, list[int], dict[str, int]]:
+        parts: list[Tensor] = []
         sizes = [n * 2 for n in x.shape]
-        table: Dict[str, int] = {}
+        table: dict[str, int] = {}
         for place, size in enumerate(sizes):
             parts.append(x * place)
             table["a" + str(place)] = size
@@ -136,7 +139,7 @@ if torch:
         return torch.stack(parts).sum(0), sizes[::-1], table
 
     @program(lambda: (ramp(2, 3), None, 2.0), ways=("script",))
-    def optional(x, y: Optional[Tensor] = None, scale: float = 2.0):
+    def optional(x, y: Tensor | None = None, scale: float = 2.0):
         if y is None:
             y = x * scale
         if y is not None and y.dim() == 2:
@@ -166,8 +169,8 @@ if torch:
         return torch.cat([a, b * 2, c], 1), d + e, values + places, top[0], torch.stack(x.unbind(0), 1)
 
     @program(lambda: (ramp(2, 3),), ways=("script",))
-    def words(x) -> Tuple[str, str, int, float]:
-        name = "shape of {} dims".format(x.dim()).upper()
+    def words(x) -> tuple[str, str, int, float]:
+        name = f"shape of {x.dim()} dims".upper()
         text = f"{name}, {x.size(0)}" + "!"
         count = int(x.sum() > 10) + max(3, len(text)) + math.floor(2.7)
         return text, ",".join(["a", "b"]) + "%d" % count, count, math.sqrt(4.0) + math.pi
@@ -356,7 +359,9 @@ if torch:
     class Activations(Module):
         def __init__(self):
             super().__init__()
-            self.layers = nn.ModuleList([nn.ELU(), nn.LeakyReLU(0.2), nn.Hardtanh(-0.5, 0.5), nn.SiLU(), nn.Softplus(), nn.PReLU(), nn.Hardswish()])
+            self.layers = nn.ModuleList(
+                [nn.ELU(), nn.LeakyReLU(0.2), nn.Hardtanh(-0.5, 0.5), nn.SiLU(), nn.Softplus(), nn.PReLU(), nn.Hardswish()]
+            )
 
         def forward(self, x):
             for layer in self.layers:

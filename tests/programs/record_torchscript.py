@@ -1,6 +1,6 @@
-"""Archives that PyTorch writes of the programs in ``tests/helpers/jit_programs.py``, and what they give: ``tests/recorded/torchscript.tar.xz``.
+"""Archives that PyTorch writes of the programs in ``tests/helpers/jit_programs.py``, and what these give.
 
-    python -m tests.programs.record_torchscript
+python -m tests.programs.record_torchscript
 """
 
 from __future__ import annotations
