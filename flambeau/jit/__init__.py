@@ -45,7 +45,7 @@ _HOMES = {
     for name in names.split()
 }
 _SUBMODULES = frozenset(
-    "_async _freeze _fuser _modules _pickle _recursive _script _serialization _state _trace annotations frontend".split()
+    "_async _freeze _fuser _modules _pickle _recursive _script _serialization _state _trace _unit annotations frontend".split()
 )
 
 __all__ = [

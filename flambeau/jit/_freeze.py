@@ -142,6 +142,8 @@ def run_frozen_optimizations(mod: Any, optimize_numerics: bool = True, preserved
     Args:
         mod: the module. optimize_numerics, preserved_methods: as of ``freeze``.
     Source: torch.jit.run_frozen_optimizations.
+    Example:
+        >>> torch.jit.run_frozen_optimizations(torch.jit.freeze(torch.jit.script(nn.ReLU().eval())))
     """
 
 

@@ -16,6 +16,7 @@ def optimized_execution(should_optimize: bool) -> Iterator[None]:
 
     Args:
         should_optimize: whether.
+    Returns: the block's context.
     Source: torch.jit.optimized_execution.
     Example:
         >>> with torch.jit.optimized_execution(False):
@@ -105,8 +106,13 @@ def set_fusion_strategy(strategy: list[tuple[str, int]]) -> list[tuple[str, int]
 def last_executed_optimized_graph() -> Any:
     """The graph that was run last.
 
+    Returns: nothing.
     Raises:
         NotImplementedError: no executor keeps one.
     Source: torch.jit.last_executed_optimized_graph.
+    Example:
+        >>> torch.jit.last_executed_optimized_graph()
+        Traceback (most recent call last):
+        NotImplementedError: torch.jit.last_executed_optimized_graph is not supported: no executor keeps one
     """
     raise NotImplementedError("torch.jit.last_executed_optimized_graph is not supported: no executor keeps one")

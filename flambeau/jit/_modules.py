@@ -157,6 +157,10 @@ class RecursiveScriptModule(ScriptModule):
     Args:
         unit: where its code is. kind: its class there.
         python: the module that it was made of, with the same attributes; the code runs when None.
+    Shape:
+        That of the module.
+    Raises:
+        NotImplementedError: at the call, a module without ``forward``.
     Attributes:
         original_name: name of the module's class.
     Source: torch.jit.RecursiveScriptModule.
@@ -401,11 +405,28 @@ def _parameter(value: Any) -> Any:
 
 
 class TracedModule(RecursiveScriptModule):
-    """A module that was traced. Source: torch.jit.TracedModule."""
+    """A module that was traced.
+
+    Args:
+        unit, kind, python: as of ``RecursiveScriptModule``.
+    Source: torch.jit.TracedModule.
+    Example:
+        >>> traced = torch.jit.trace(nn.Sequential(nn.ReLU()), torch.ones(1))
+        >>> isinstance(traced[0], torch.jit.TracedModule)
+        True
+    """
 
     def _get_name(self) -> str:
         return self.original_name
 
 
 class TopLevelTracedModule(TracedModule):
-    """The outermost module that was traced. Source: torch.jit.TopLevelTracedModule."""
+    """The outermost module that was traced.
+
+    Args:
+        unit, kind, python: as of ``RecursiveScriptModule``.
+    Source: torch.jit.TopLevelTracedModule.
+    Example:
+        >>> torch.jit.trace(nn.ReLU(), torch.ones(1))
+        ReLU(original_name=ReLU)
+    """

@@ -73,6 +73,11 @@ class ScriptObject:
 
     Args:
         script_type: its class.
+    Example:
+        >>> unit = torch.jit._unit.Unit()
+        >>> unit.add("__torch__.Pair", "class Pair:\\n  a : int\\n  def __init__(self, a: int):\\n    self.a = a\\n")
+        >>> unit.find("__torch__.Pair")(3).a
+        3
     """
 
     def __init__(self, script_type: ScriptType) -> None:

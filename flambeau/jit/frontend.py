@@ -16,6 +16,10 @@ class FrontendError(Exception):
     Attributes:
         source_range: where. msg: why.
     Source: torch.jit.frontend.FrontendError.
+    Example:
+        >>> raise torch.jit.frontend.FrontendError("", "no such thing")
+        Traceback (most recent call last):
+        flambeau.jit.frontend.FrontendError: no such thing
     """
 
     def __init__(self, source_range: Any, msg: str) -> None:
@@ -24,15 +28,26 @@ class FrontendError(Exception):
 
 
 class NotSupportedError(FrontendError):
-    """A program with something that TorchScript does not have. Source: torch.jit.frontend.NotSupportedError."""
+    """A program with something that TorchScript does not have.
+
+    Args:
+        source_range: where. msg: why.
+    Source: torch.jit.frontend.NotSupportedError.
+    Example:
+        >>> issubclass(torch.jit.frontend.NotSupportedError, torch.jit.frontend.FrontendError)
+        True
+    """
 
 
 class UnsupportedNodeError(NotSupportedError):
     """A program with syntax that TorchScript does not have.
 
     Args:
-        ctx: the source. offending_node: its node.
+        ctx: the source. offending_node: its node. reason: the message, where the node's name is not enough.
     Source: torch.jit.frontend.UnsupportedNodeError.
+    Example:
+        >>> issubclass(torch.jit.frontend.UnsupportedNodeError, torch.jit.frontend.NotSupportedError)
+        True
     """
 
     def __init__(self, ctx: Any, offending_node: Any, reason: str = "") -> None:
@@ -42,7 +57,15 @@ class UnsupportedNodeError(NotSupportedError):
 
 
 class FrontendTypeError(FrontendError):
-    """A program with a wrong type. Source: torch.jit.frontend.FrontendTypeError."""
+    """A program with a wrong type.
+
+    Args:
+        source_range: where. msg: why.
+    Source: torch.jit.frontend.FrontendTypeError.
+    Example:
+        >>> issubclass(torch.jit.frontend.FrontendTypeError, torch.jit.frontend.FrontendError)
+        True
+    """
 
 
 _NAMES: dict[type, str] = {
