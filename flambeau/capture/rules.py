@@ -166,7 +166,7 @@ def _looks(node: Node) -> list[Any]:
             return numbers.setdefault(arg, len(numbers)), arg.shape, arg.strides, arg.dtype
         if arg.__class__ is list or arg.__class__ is tuple:
             return tuple([look(each) for each in arg])
-        return fixed(arg)
+        return fixed(arg) if arg.__class__ is not np.ndarray else (arg.shape, arg.dtype, arg.tobytes())
 
     looks += [look(arg) for arg in node.args]
     looks += [(out.shape, out.strides, out.dtype) for out in node.outs]

@@ -10,7 +10,7 @@ from ..core.tensor import Tensor
 from ..nn import Module
 from . import logs
 from .arguments import Arguments
-from .compiled import TorchDynamoException, Unsupported, settings
+from .compiled import TorchDynamoException, Unsupported
 from .surroundings import Surroundings
 
 __all__ = ["BackendCompilerFailed", "InvalidBackend", "WithBackend", "found", "names", "register"]
@@ -77,7 +77,9 @@ class WithBackend:
             given = arguments.check(args, kwargs)
             if given is not None:
                 return self.function(*args, **kwargs) if run is None else run(given)
-        if len(self.made) >= settings.recompile_limit:
+        from ..facades._dynamo import config
+
+        if len(self.made) >= config.recompile_limit:
             return self.function(*args, **kwargs)
         arguments = Arguments(args, kwargs)
         run = self._compiled(arguments, args, kwargs)

@@ -32,15 +32,11 @@ class Settings:
 
     Attributes:
         stance: as ``torch.compiler.set_stance`` says.
-        recompile_limit: most programs of one function.
         backend: the one that is meant where none is named.
-        is_disabled: whether everything runs as it is written.
     """
 
     stance = "default"
     backend: Any = "inductor"
-    recompile_limit = 8
-    is_disabled = False
 
 
 settings = Settings()
@@ -89,7 +85,7 @@ class Compiled:
     def __call__(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Call the function."""
         is_modified = (active and is_intercepted()) or (autocasting and thread.autocast is not None)
-        if is_modified or self.gave_up is not None or settings.is_disabled:
+        if is_modified or self.gave_up is not None:
             return self.function(*args, **kwargs)
         for i, program in enumerate(self.programs):
             given = program.fits(args, kwargs)
@@ -133,7 +129,11 @@ class Compiled:
             raise RuntimeError(f"Detected recompile when torch.compile stance is 'fail_on_recompile': {self.label}")
         if program is not None:
             return True
-        limit = settings.recompile_limit if self.limit is None else self.limit
+        from ..facades._dynamo import config
+
+        if config.disable:
+            return False
+        limit = config.recompile_limit if self.limit is None else self.limit
         if self.programs:
             logs.note("recompiles", f"{self.label}: {self.programs[0].reason(args, kwargs)}")
         if len(self.programs) < limit:

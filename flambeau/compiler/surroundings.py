@@ -44,10 +44,10 @@ _BUILTINS = frozenset(("print", "input", "open", "breakpoint"))
 _PURE = frozenset(("fspath", "getpid", "perf_counter_ns", "StringIO", "write", "getvalue"))
 
 
-_TRUSTED = frozenset((_PACKAGE, "importlib", "_frozen_importlib", "_frozen_importlib_external", "zipimport", "warnings", "linecache"))
-
-
 _LIBRARIES = frozenset((_PACKAGE, "numpy", "scipy", "ml_dtypes", "_frozen_importlib", "_frozen_importlib_external"))
+
+
+_IMPORTING = frozenset(("importlib", "zipimport", "warnings", "linecache"))
 
 
 def _is_of_library(name: str | None) -> bool:
@@ -65,6 +65,19 @@ def _names_of(code: types.CodeType) -> set[Any]:
         if isinstance(each, types.CodeType):
             names |= _names_of(each)
     return names
+
+
+def _is_of_program(frame: Any) -> bool:
+    """Whether the program calls, if need be by way of Python's own modules; imports do not count."""
+    while frame is not None:
+        name = frame.f_globals.get("__name__")
+        root = _PACKAGE if name is None else name.partition(".")[0]
+        if root in _LIBRARIES or root in _IMPORTING:
+            return False
+        if root not in sys.stdlib_module_names:
+            return True
+        frame = frame.f_back
+    return False
 
 
 class Place:
@@ -154,7 +167,7 @@ class Surroundings:
             if owner is not None and not isinstance(owner, types.ModuleType):
                 module = type(owner).__module__ if not isinstance(owner, type) else owner.__module__
             impure = module in _OF_MODULES or (module == "builtins" and name in _BUILTINS and owner is not None)
-            if impure and name not in _PURE and str(frame.f_globals.get("__name__", _PACKAGE)).partition(".")[0] not in _TRUSTED:
+            if impure and name not in _PURE and _is_of_program(frame):
                 self.reason = f"{module}.{name}() is called, which does not give the same twice or acts on the world"
 
     def _enter(self, frame: Any, code: types.CodeType) -> None:

@@ -28,15 +28,18 @@ ELSEWHERE = {
     **{
         name: f"facades.{name}"
         for name in (
-            "_C _C._functorch _C._nn _C._profiler _VF __config__ __future__ _dynamo _dynamo._trace_wrapped_higher_order_op _dynamo.config "
-            "_dynamo.eval_frame _guards _tensor_str _utils _vmap_internals apex apex.amp classes cpu cpu.amp mps return_types spaces "
-            "torch_version visdom"
+            "_C _C._functorch _C._nn _C._profiler _VF __config__ __future__ _dynamo _dynamo._trace_wrapped_higher_order_op "
+            "_dynamo.config _dynamo.eval_frame _guards _tensor_str _utils _vmap_internals apex apex.amp classes cpu cpu.amp mps "
+            "return_types spaces torch_version visdom _dynamo.exc _dynamo.testing "
         ).split()
     },
 }
 
 # Modules of nothing but names: which they have from which modules of this package.
 NAMES: dict[str, dict[str, str]] = {
+    "_dynamo.backends": {},
+    "_dynamo.backends.debugging": {"compiler.explanation": "ExplainOutput"},
+    "_logging": {"compiler.logs": "set_logs"},
     "_functorch": {},
     "_functorch.apis": {"func": "grad grad_and_value vmap"},
     "_functorch.eager_transforms": {"func": "debug_unwrap functionalize hessian jacfwd jacrev jvp linearize vjp"},

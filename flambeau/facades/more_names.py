@@ -30,13 +30,7 @@ class FatalError(Exception):
 
 
 class JITException(Exception):
-    """An error inside a compiled program.
-
-    Source: torch.jit.Error.
-    Example:
-        >>> issubclass(torch.jit.Error, Exception)
-        True
-    """
+    """An error of TorchScript's interpreter. Source: torch.jit.Error."""
 
     __module__ = "torch.jit"
 

@@ -303,6 +303,12 @@ class HookMethods:
 
 # -- the call -----------------------------------------------------------------------------------------------------------------
 def call(module: Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """Call a module: what ``Module.compile`` made of it, or its ``forward`` with the hooks around it, if there are any."""
+    compiled = module.__dict__.get("_compiled_call_impl")
+    return plain_call(module, args, kwargs) if compiled is None else compiled(*args, **kwargs)
+
+
+def plain_call(module: Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """Call ``module.forward`` with the hooks around it, if there are any."""
     if not (
         module._forward_hooks

@@ -287,7 +287,9 @@ class Module(HookMethods, ConvertMethods, StateMethods):
 
     # -- state of the object ----------------------------------------------------------------------------------------------
     def __getstate__(self) -> dict[str, Any]:
-        return self.__dict__.copy()
+        state = self.__dict__.copy()
+        state.pop("_compiled_call_impl", None)
+        return state
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         members = self.__dict__
@@ -522,16 +524,21 @@ class Module(HookMethods, ConvertMethods, StateMethods):
         return replica
 
     def compile(self, *args: Any, **kwargs: Any) -> None:
-        """Have calls of this module compiled; they run as they are, which is said once.
+        """Have calls of this module compiled, hooks included.
 
         Args:
             args, kwargs: those of ``torch.compile`` but the first.
         Raises:
-            RuntimeError, NotImplementedError: as ``torch.compile`` does.
+            RuntimeError: as ``torch.compile`` does.
+        Source: torch.nn.Module.compile.
         """
         from ..compiler.entry import compile
 
-        compile(self.forward, *args, **kwargs)
+        def called(*given: Any, **named: Any) -> Any:
+            return hooks.plain_call(self, given, named)
+
+        self.__dict__["_compiled_call_impl"] = compile(called, *args, **kwargs)
+        hooks.registered = True
 
     # -- printing ---------------------------------------------------------------------------------------------------------
     def _get_name(self) -> str:

@@ -36,6 +36,8 @@ from ..core.random.generator import Generator, default_generator
 from ..core.random.samplers import bernoulli_mask
 from ..core.settings import settings
 from ..core.shape import broadcast_shape
+from ..core.state import thread
+from .dropout import dropout as drop
 
 _STRIP = 1 << 18  # elements of scores at a time: 1 MB of float32 stays in the second-level cache
 
@@ -506,6 +508,8 @@ def scaled_dot_product_attention(
 
 def _with_dropout(p: float, *args: Any) -> Any:
     """The call with numbers from the default generator of its device, which stands behind them afterwards."""
+    if thread.recorder is not None:
+        return _with_dropped_weights(p, *args)
     where = args[0].device
     kind = kind_at(where)
     with nullcontext() if kind is None else kind.drawing(where), default_generator._lock:  # a fake tensor claims any device
@@ -515,3 +519,13 @@ def _with_dropout(p: float, *args: Any) -> Any:
             default_generator.load_state_bytes(dropout.last.state_bytes())
             dropout.last = None
     return result
+
+
+def _with_dropped_weights(p: float, query: Any, key: Any, value: Any, mask: Any, is_causal: bool, scale: float) -> Any:
+    """The same, operation by operation: a recorder cannot keep the place of a generator, and the numbers are those of its stream too."""
+    scores = (query @ key.transpose(-2, -1)) * scale
+    if is_causal:
+        mask = query.new_ones((query.size(-2), key.size(-2)), dtype=dtypes.bool_).tril()
+    if mask is not None:
+        scores = scores.masked_fill(mask.logical_not(), -math.inf) if mask.dtype is dtypes.bool_ else scores + mask
+    return drop(scores.softmax(-1), p, True) @ value

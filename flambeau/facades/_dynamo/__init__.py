@@ -1,31 +1,38 @@
-"""``torch._dynamo``: settings and hints for the compiler's front end. There is none here: everything runs eagerly."""
+"""``torch._dynamo``: settings and hints of ``torch.compile``; the compiler itself is in ``compiler``."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
-from ...compiler import allow_in_graph, assume_constant_result, disable, is_compiling, list_backends, reset, set_stance
-from ...compiler.entry import OptimizedModule
+from ...compiler import allow_in_graph, assume_constant_result, disable, is_compiling, list_backends, reset, set_stance, substitute_in_graph
+from ...compiler.backends import found as lookup_backend, register as register_backend
+from ...compiler.entry import OptimizedModule, compile as _compile
+from ...compiler.explanation import explain
 from ...core import late as _late
+from ...core.state import thread as _thread
 from .. import unsupported
-from . import config as config, eval_frame as eval_frame
+from . import config as config, eval_frame as eval_frame, exc as exc, testing as testing
 from ._support import is_dynamo_supported, is_inductor_supported
 
 _late.adopt(__name__)
 
 __all__ = [
-    "OptimizedModule", "allow_in_graph", "assume_constant_result", "disable", "disallow_in_graph", "forbid_in_graph", "graph_break",
-    "is_compiling", "is_dynamo_supported", "is_inductor_supported", "list_backends", "mark_dynamic", "mark_static", "mark_static_address",
-    "maybe_mark_dynamic", "reset", "set_stance",
+    "OptimizedModule", "allow_in_graph", "assume_constant_result", "disable", "disallow_in_graph", "explain", "forbid_in_graph",
+    "graph_break", "is_compiling", "is_dynamo_supported", "is_inductor_supported", "list_backends", "lookup_backend", "mark_dynamic",
+    "mark_static", "mark_static_address", "maybe_mark_dynamic", "optimize", "optimize_assert", "register_backend", "reset", "run",
+    "set_stance", "substitute_in_graph",
 ]  # fmt: skip
 
 
 def graph_break(msg: str = "") -> None:
-    """Say that compiled code shall end here; none is compiled. Source: torch._dynamo.graph_break."""
+    """End the graph here: Python runs on. The whole function runs as it is written then. Source: torch._dynamo.graph_break."""
+    if _thread.recorder is not None:
+        _thread.recorder.fail(f"graph_break() is called: {msg}" if msg else "graph_break() is called")
 
 
 def mark_dynamic(t: Any, index: Any, **limits: Any) -> None:
-    """Say that a dimension's size will change, within limits; no compiler assumes anything. Source: torch._dynamo.mark_dynamic."""
+    """Say that a dimension's size will change; each size has a program of its own here. Source: torch._dynamo.mark_dynamic."""
 
 
 def maybe_mark_dynamic(t: Any, index: Any) -> None:
@@ -41,8 +48,8 @@ def mark_static_address(t: Any, guard: bool = True) -> None:
 
 
 def disallow_in_graph(fn: Any) -> Any:
-    """Keep a function out of compiled code: ``fn`` itself. Source: torch._dynamo.disallow_in_graph."""
-    return fn
+    """Keep a function out of compiled code. Source: torch._dynamo.disallow_in_graph."""
+    return [disable(each) for each in fn] if isinstance(fn, list | tuple) else disable(fn)
 
 
 def forbid_in_graph(fn: Any) -> Any:
@@ -50,6 +57,19 @@ def forbid_in_graph(fn: Any) -> Any:
     return fn
 
 
-globals().update(
-    unsupported.names("_dynamo", "explain export lookup_backend optimize optimize_assert register_backend run substitute_in_graph")
-)
+def optimize(backend: Any = "inductor", *, nopython: bool = False, disable: bool = False, dynamic: Any = None, **choices: Any) -> Any:
+    """Decorator of functions and modules that are to be compiled. Source: torch._dynamo.optimize."""
+    return lambda function: _compile(function, backend=backend, fullgraph=nopython, disable=disable, dynamic=dynamic)
+
+
+def optimize_assert(backend: Any, **choices: Any) -> Any:
+    """``optimize`` with an error where a function is no one graph. Source: torch._dynamo.optimize_assert."""
+    return optimize(backend, nopython=True)
+
+
+def run(fn: Callable[..., Any] | None = None) -> Any:
+    """``fn`` replaying what was compiled, compiling nothing more. Source: torch._dynamo.run."""
+    return run if fn is None else set_stance("eager_on_recompile")(fn)
+
+
+globals().update(unsupported.names("_dynamo", "export"))

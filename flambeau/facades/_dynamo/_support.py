@@ -1,4 +1,4 @@
-"""Whether anything is compiled."""
+"""Whether programs are compiled."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ __all__ = ["is_dynamo_supported", "is_inductor_supported"]
 
 
 def is_dynamo_supported() -> bool:
-    """Whether anything is compiled: False. Source: torch._dynamo.is_dynamo_supported."""
-    return False
+    """Whether programs are compiled: True. Source: torch._dynamo.is_dynamo_supported."""
+    return True
 
 
 def is_inductor_supported() -> bool:
-    """Whether anything is compiled: False. Source: torch._dynamo.is_inductor_supported."""
-    return False
+    """Whether programs are compiled: True. Source: torch._dynamo.is_inductor_supported."""
+    return True

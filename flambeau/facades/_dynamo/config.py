@@ -1,4 +1,4 @@
-"""Settings of the compiler, which is not implemented: they keep assigned values, without effect. Source: torch._dynamo.config."""
+"""Settings of ``torch.compile``: ``recompile_limit`` and ``disable`` count, others only keep values. Source: torch._dynamo.config."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ automatic_dynamic_shapes = True
 cache_size_limit = recompile_limit = 8
 capture_dynamic_output_shape_ops = False
 capture_scalar_outputs = False
+disable = False
 dynamic_shapes = True
 force_parameter_static_shapes = True
 force_unspec_int_unbacked_size_like_on_torchrec_kjt = False

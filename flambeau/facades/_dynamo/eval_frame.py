@@ -1,18 +1,20 @@
-"""Names that packages import from ``torch._dynamo.eval_frame``: nothing is compiled, so that there are no frames to evaluate."""
+"""Names that packages import from ``torch._dynamo.eval_frame``; no frames are evaluated here, programs are recorded."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from typing import Any
 
-from ...compiler import disable, set_stance
+from ...compiler import disable, reset, set_stance
+from ...compiler.backends import found as lookup_backend
 from ...compiler.entry import OptimizedModule
+from ...compiler.explanation import explain
 from .. import unsupported
 from ._support import is_dynamo_supported, is_inductor_supported
 
 __all__ = [
-    "OptimizedModule", "check_if_dynamo_supported", "check_if_inductor_supported", "disable", "innermost_fn", "is_dynamo_supported",
-    "is_inductor_supported", "remove_from_cache", "reset_code", "set_stance", "skip_code",
+    "OptimizedModule", "check_if_dynamo_supported", "check_if_inductor_supported", "disable", "explain", "innermost_fn",
+    "is_dynamo_supported", "is_inductor_supported", "lookup_backend", "remove_from_cache", "reset_code", "set_stance", "skip_code",
 ]  # fmt: skip
 
 
@@ -24,31 +26,31 @@ def innermost_fn(fn: Callable[..., Any], unaltered_fn_attr: str = "_torchdynamo_
 
 
 def remove_from_cache(f: Any) -> None:
-    """Forget compiled code of a function; there is none. Source: torch._dynamo.eval_frame.remove_from_cache."""
+    """Forget compiled programs: those of all functions. Source: torch._dynamo.eval_frame.remove_from_cache."""
+    reset()
 
 
 def reset_code(code: Any) -> None:
-    """Forget compiled code; there is none. Source: torch._dynamo.eval_frame.reset_code."""
+    """Forget compiled programs: those of all functions. Source: torch._dynamo.eval_frame.reset_code."""
+    reset()
 
 
 def skip_code(code: Any) -> None:
-    """Leave code uncompiled, as all of it is. Source: torch._dynamo.eval_frame.skip_code."""
+    """Leave code uncompiled; here only whole functions are (``torch.compiler.disable``). Source: torch._dynamo.eval_frame.skip_code."""
 
 
 def check_if_dynamo_supported() -> None:
-    """Raise, since nothing is compiled. Source: torch._dynamo.eval_frame.check_if_dynamo_supported."""
-    raise RuntimeError("torch._dynamo is not supported: nothing is compiled, everything runs as it is written")
+    """Raise where programs cannot be compiled, which they can. Source: torch._dynamo.eval_frame.check_if_dynamo_supported."""
 
 
 def check_if_inductor_supported() -> None:
-    """Raise, since nothing is compiled. Source: torch._dynamo.eval_frame.check_if_inductor_supported."""
-    check_if_dynamo_supported()
+    """Raise where programs cannot be compiled, which they can. Source: torch._dynamo.eval_frame.check_if_inductor_supported."""
 
 
 globals().update(
     unsupported.names(
         "_dynamo.eval_frame",
-        "explain export lookup_backend optimize optimize_assert set_eval_frame",
+        "export optimize optimize_assert set_eval_frame",
         "DisableContext OptimizeContext RunOnlyContext _TorchDynamoContext",
     )
 )

@@ -1,0 +1,1 @@
+from flambeau.compiler.explanation import ExplainOutput as ExplainOutput

@@ -1,0 +1,1 @@
+from flambeau.compiler.logs import set_logs as set_logs

@@ -1,0 +1,678 @@
+"""``torch.compile``: when programs are replayed, when they are recorded anew, and when they run as they are written."""
+
+from __future__ import annotations
+
+import signal
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import flambeau as torch
+import flambeau.nn.functional as F
+from flambeau import nn
+from flambeau.utils._pytree import tree_flatten
+
+
+@pytest.fixture(autouse=True)
+def _from_the_beginning() -> None:
+    torch.manual_seed(0)
+
+
+def programs(compiled: Any) -> list[Any]:
+    call = compiled.__dict__["_call"]
+    return list(call.programs)
+
+
+def assert_equal(got: Any, want: Any) -> None:
+    ours, spec = tree_flatten(got)
+    theirs, other = tree_flatten(want)
+    assert spec == other
+    for a, b in zip(ours, theirs, strict=True):
+        if isinstance(b, torch.Tensor):
+            torch.testing.assert_close(a, b, rtol=1e-5, atol=1e-6, check_stride=True)
+            assert a.requires_grad == b.requires_grad
+        else:
+            assert a == b and type(a) is type(b)
+
+
+def agree(function: Callable[..., Any], *calls: tuple[Any, ...], most: int | None = None) -> Any:
+    """Check that each call, made three times, gives the function's results, and how many programs there are; the compiled function."""
+    compiled = torch.compile(function)
+    for _ in range(3):
+        for args in calls:
+            torch.manual_seed(1)
+            want = function(*args)
+            torch.manual_seed(1)
+            assert_equal(compiled(*args), want)
+    if most is not None:
+        assert len(programs(compiled)) == most
+        assert all(program.failure is None for program in programs(compiled))
+    return compiled
+
+
+# -- what is replayed ----------------------------------------------------------------------------------------------------------
+def test_python_does_not_run_in_replays() -> None:
+    runs: list[int] = [0]
+
+    def function(x: Any) -> Any:
+        return marked(x) * 2
+
+    @torch.compiler.allow_in_graph
+    def marked(x: Any) -> Any:
+        return x + 1
+
+    compiled = torch.compile(function)
+    x = torch.randn(3)
+    compiled(x)
+    marked_before = marked
+
+    def counting(x: Any) -> Any:
+        runs[0] += 1
+        return marked_before(x)
+
+    assert torch.equal(compiled(x), (x + 1) * 2)
+    marked = counting  # another function under the name: recorded again, and then run each time, as it changes a list
+    assert torch.equal(compiled(x), (x + 1) * 2) and torch.equal(compiled(x), (x + 1) * 2)
+    assert runs == [2]
+
+
+def test_shapes_dtypes_and_python_values_have_programs_of_their_own() -> None:
+    def function(x: Any, factor: Any = 2, *, shift: float = 0.0) -> Any:
+        return x.sum(-1) * factor + shift
+
+    agree(function, (torch.randn(3),), (torch.randn(4),), (torch.randn(2, 3),), most=3)
+    agree(function, (torch.randn(3), 2), (torch.randn(3), 2.0), (torch.randn(3), True), most=3)
+    agree(function, (torch.randn(3),), (torch.randn(3, dtype=torch.float64),), (torch.arange(3),), most=3)
+    agree(function, (torch.randn(3, 4),), (torch.randn(4, 3).t(),), most=2)
+
+
+def test_structures_go_in_and_come_out() -> None:
+    def function(batch: Any, scale: Any) -> Any:
+        x, (y, z) = batch["x"], batch["rest"]
+        return {"sum": x + y, "list": [z * scale, 3, None], "pair": (x, torch.max(x, 0)), "name": "a"}
+
+    batch = {"x": torch.randn(3), "rest": (torch.randn(3), torch.randn(2))}
+    compiled = agree(function, (batch, 2), most=1)
+    result = compiled(batch, 2)
+    assert result["pair"][0] is batch["x"] and result["pair"][1].indices.dtype is torch.int64
+    other = {"x": torch.randn(3), "rest": (torch.randn(3), torch.randn(2))}
+    assert torch.equal(compiled(other, 2)["sum"], other["x"] + other["rest"][0]) and len(programs(compiled)) == 1
+
+
+def test_results_are_memory_of_their_own() -> None:
+    compiled = torch.compile(lambda x: (x * 2, torch.ones(2), x.relu()))
+    x = torch.randn(3)
+    compiled(x)
+    first = compiled(x)
+    kept = [each.clone() for each in first]
+    second = compiled(x + 1)
+    for each in second:
+        each.add_(100)
+    assert all(torch.equal(a, b) for a, b in zip(first, kept, strict=True))
+    assert torch.equal(compiled(x)[1], torch.ones(2))
+
+
+def test_writes_reach_arguments_globals_and_buffers() -> None:
+    buffer = torch.zeros(3)
+
+    def function(x: Any, out: Any) -> Any:
+        x.mul_(2)
+        x[1:] += 1
+        x[0] = 5.0
+        buffer.add_(x)
+        torch.add(x, 1, out=out)
+        view = x.view(3, 1)
+        view.sub_(1)
+        return x.sum()
+
+    given = torch.arange(3.0)
+    results = []
+    for called in (function, torch.compile(function)):
+        buffer.zero_()
+        x, out = given.clone(), torch.empty(3)
+        steps = []
+        for _ in range(4):
+            total = called(x, out)
+            steps.append((total.clone(), x.clone(), out.clone(), buffer.clone(), x._version))
+        results.append(steps)
+    for (*tensors, version), (*others, other_version) in zip(*results, strict=True):
+        assert all(torch.equal(a, b) for a, b in zip(tensors, others, strict=True))
+        assert (version > 0) == (other_version > 0)
+
+
+def test_random_numbers_are_those_of_eager_calls() -> None:
+    def function(x: Any) -> Any:
+        noise = torch.rand(3) + torch.randn_like(x) + torch.empty(3).uniform_(-1, 1) + torch.randint(5, (3,))
+        chosen = torch.bernoulli(x.sigmoid()) + torch.randperm(3)
+        return F.dropout(x + noise, 0.4) + chosen, F.rrelu(x, training=True), F.alpha_dropout(x, 0.3)
+
+    agree(function, (torch.randn(3),), most=1)
+
+
+def test_a_seed_that_is_set_inside_is_set_in_replays() -> None:
+    def function() -> Any:
+        generator = torch.Generator().manual_seed(3)
+        return torch.rand(2, generator=generator)
+
+    compiled = torch.compile(function)
+    assert torch.equal(compiled(), compiled()) and torch.equal(compiled(), function())
+    compiled = torch.compile(lambda: torch.initial_seed())
+    torch.manual_seed(5)
+    compiled()
+    torch.manual_seed(6)
+    assert compiled() == 6
+
+
+def test_autograd_functions_and_hooks_are_recorded() -> None:
+    class Double(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx: Any, x: Any) -> Any:
+            ctx.save_for_backward(x)
+            return x * 2
+
+        @staticmethod
+        def backward(ctx: Any, grad: Any) -> Any:
+            (x,) = ctx.saved_tensors
+            return grad * 3 * x.sign()
+
+    weight = torch.randn(3, requires_grad=True)
+
+    def step(x: Any) -> Any:
+        hidden = Double.apply(weight * x)
+        hidden.register_hook(lambda grad: grad * 0.5)
+        (gradient,) = torch.autograd.grad(hidden.sum(), weight)
+        return gradient
+
+    agree(step, (torch.randn(3),), (torch.randn(3),), most=1)
+
+
+# -- what is looked at before each call ------------------------------------------------------------------------------------------
+SCALE = 2.0
+OPTIONS = {"shift": 1.0}
+
+
+class Config:
+    bias = 0.5
+
+    def __init__(self) -> None:
+        self.power = 2
+        self.unused = 0
+
+
+CONFIG = Config()
+
+
+def test_globals_closures_and_attributes_are_guarded(monkeypatch: pytest.MonkeyPatch) -> None:
+    import sys
+
+    local = 1
+
+    def function(x: Any) -> Any:
+        return x.abs() ** CONFIG.power * SCALE + OPTIONS["shift"] + local
+
+    compiled = torch.compile(function)
+    x = torch.randn(3)
+
+    def check() -> None:
+        for _ in range(2):
+            assert torch.equal(compiled(x), function(x))
+
+    check()
+    monkeypatch.setattr(sys.modules[__name__], "SCALE", 3.0)
+    check()
+    monkeypatch.setitem(OPTIONS, "shift", 7.0)
+    check()
+    monkeypatch.setattr(CONFIG, "power", 3)
+    check()
+    local = 5
+    check()
+    count = len(programs(compiled))
+    CONFIG.unused += 1  # no code names it
+    check()
+    assert len(programs(compiled)) == count == 5
+
+
+class Scaled(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer, self.norm, self.scale = nn.Linear(3, 3), nn.BatchNorm1d(3), 2.0
+
+    def forward(self, x: Any) -> Any:
+        return F.dropout(self.norm(self.layer(x)), 0.5, self.training) * self.scale
+
+
+def test_changes_of_modules_are_noticed() -> None:
+    model = Scaled()
+    compiled = torch.compile(model)
+    x = torch.randn(4, 3)
+
+    def check(**changes: Any) -> None:
+        for _ in range(2):
+            state = {key: value.clone() for key, value in model.state_dict().items()}
+            torch.manual_seed(3)
+            want = model(x)
+            model.load_state_dict(state)
+            torch.manual_seed(3)
+            assert torch.allclose(compiled(x), want, rtol=1e-5, atol=1e-6), changes
+
+    check()
+    model.eval()
+    check(training=False)
+    model.train()
+    check(training=True)
+    model.scale = 3.0
+    check(scale=3)
+    model.layer.weight = nn.Parameter(torch.randn(3, 3))
+    check(parameter="another")
+    model.layer.weight.data = torch.randn(3, 3)
+    check(data="other memory")
+    model.layer = nn.Sequential(nn.Linear(3, 3), nn.ReLU())
+    check(layer="another")
+    handle = model.norm.register_forward_hook(lambda module, args, result: result + 1)
+    check(hook=True)
+    handle.remove()
+    check(hook=False)
+    with torch.no_grad():
+        model.scale = 1.0
+        for parameter in model.parameters():
+            parameter.add_(1)
+        check(values="in place")
+
+
+def test_grad_mode_and_requires_grad_are_part_of_the_guard() -> None:
+    weight = torch.randn(3, requires_grad=True)
+    compiled = torch.compile(lambda x: x * weight)
+    x = torch.randn(3)
+    for _ in range(2):
+        assert compiled(x).requires_grad
+        with torch.no_grad():
+            assert not compiled(x).requires_grad
+        with torch.inference_mode():
+            assert compiled(x).is_inference()
+    weight.requires_grad_(False)
+    assert not compiled(x).requires_grad
+    assert compiled(x.clone().requires_grad_()).requires_grad
+
+
+def test_guards_of_a_module_of_a_hundred_parameters_are_cheap() -> None:
+    import time
+
+    model = nn.Sequential(*[nn.Linear(2, 2) for _ in range(50)]).eval()
+    compiled = torch.compile(model)
+    x = torch.randn(1, 2)
+    with torch.no_grad():
+        compiled(x)
+        program = programs(compiled)[0]
+        best = float("inf")
+        for _ in range(20):
+            start = time.perf_counter()
+            for _ in range(100):
+                program.fits((x,), {})
+            best = min(best, time.perf_counter() - start)
+    assert best / 100 < 6e-6, "2 microseconds where nothing else runs"
+
+
+# -- values that Python looks at -------------------------------------------------------------------------------------------------
+def test_branches_on_values_become_branches_of_the_program() -> None:
+    def function(x: Any) -> Any:
+        y = x * 2
+        if y.sum() > 0:
+            y = y + torch.rand(3)
+        while y.abs().max() < 1:
+            y = y * 1.5 + 0.1
+        return y - 1
+
+    calls = [(torch.full((3,), value),) for value in (1.0, -1.0, 0.3, 0.01)]
+    compiled = agree(function, *calls, most=1)
+    assert programs(compiled)[0].branches > 2
+
+
+def test_what_segments_wrote_before_a_new_value_is_undone() -> None:
+    total = torch.zeros(3)
+
+    def function(x: Any) -> Any:
+        total.add_(x)
+        x.mul_(2)
+        noise = torch.rand(3)
+        if total.sum() > 10:
+            total.zero_()
+        return x + noise
+
+    results = []
+    for called in (function, torch.compile(function)):
+        torch.manual_seed(2)
+        total.zero_()
+        results.append([(called(torch.full((3,), float(i))), total.clone()) for i in range(6)])
+    for (a, b), (c, d) in zip(*results, strict=True):
+        assert torch.equal(a, c) and torch.equal(b, d)
+
+
+def test_numbers_read_from_tensors_decide_by_their_values() -> None:
+    def function(x: Any) -> Any:
+        count = int(x.sum().item())
+        return torch.arange(count) * 2, [x.tolist()[0]] * count
+
+    agree(function, (torch.tensor([1, 2]),), (torch.tensor([0, 4]),), (torch.tensor([2, 1]),), most=1)
+
+
+def test_shapes_that_follow_from_values() -> None:
+    def function(x: Any) -> Any:
+        places = torch.nonzero(x > 0)
+        return x[x > 0] * 2, places.sum(), torch.masked_select(x, x < 0).sum()
+
+    agree(function, (torch.tensor([1.0, -1.0, 2.0]),), (torch.tensor([-1.0, -2.0, 3.0]),), most=1)
+
+
+def test_losses_that_are_returned_as_numbers_do_not_make_programs() -> None:
+    weight = torch.randn(3, requires_grad=True)
+    optimizer = torch.optim.SGD([weight], lr=0.1)
+
+    def step(x: Any) -> Any:
+        optimizer.zero_grad()
+        loss = (weight * x).square().sum()
+        loss.backward()
+        optimizer.step()
+        return loss.item()
+
+    compiled = torch.compile(step)
+    got = [compiled(torch.full((3,), 1.0 + i / 40)) for i in range(40)]
+    weight.data.copy_(torch.randn(3))
+    assert len({*got}) == 40 and got == sorted(got, reverse=True)
+    assert all(type(each) is float for each in got)
+    assert [program.branches for program in programs(compiled) if program.failure is None] in ([1], [1, 1])
+
+
+# -- what runs as it is written ---------------------------------------------------------------------------------------------------
+def test_side_effects_of_python_happen_in_every_call(capsys: pytest.CaptureFixture[str]) -> None:
+    seen: list[Any] = []
+
+    def appending(x: Any) -> Any:
+        seen.append(x.sum())
+        return x + 1
+
+    def printing(x: Any) -> Any:
+        print("called")
+        return x + 1
+
+    class Counting(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.count = 0
+
+        def forward(self, x: Any) -> Any:
+            self.count += 1
+            return x + self.count
+
+    for function in (appending, printing):
+        compiled = torch.compile(function)
+        for _ in range(4):
+            compiled(torch.ones(2))
+    assert len(seen) == 4 and capsys.readouterr().out == "called\n" * 4
+    model = Counting()
+    compiled = torch.compile(model)
+    assert [compiled(torch.zeros(1)).item() for _ in range(5)] == [1, 2, 3, 4, 5] and model.count == 5
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda x: x + float(np.asarray(x.numpy()).sum()),
+        lambda x: x + np.random.rand(),
+        lambda x: x + torch.from_numpy(np.ones(3, np.float32)),
+        lambda x: torch.compiler.disable(lambda y: y + 1)(x),
+        lambda x: x + len(repr(x)),
+    ],
+    ids=["numpy", "random", "from_numpy", "disabled", "repr"],
+)
+def test_what_cannot_be_replayed_is_not_and_fullgraph_says_why(function: Any) -> None:
+    compiled = torch.compile(function)
+    for i in range(4):
+        x = torch.full((3,), float(i))
+        np.random.seed(0)
+        got = compiled(x)
+        np.random.seed(0)
+        assert torch.equal(got, function(x))
+    assert not any(program.failure is None for program in programs(compiled))
+    with pytest.raises(torch._dynamo.exc.Unsupported):
+        torch.compile(function, fullgraph=True)(torch.ones(3))
+
+
+def test_an_object_that_is_made_inside_may_change() -> None:
+    class Box:
+        def __init__(self, x: Any):
+            self.x = x
+            self.items: list[Any] = []
+
+        def add(self, y: Any) -> None:
+            self.items.append(y)
+            self.x = self.x + y
+
+    def function(x: Any) -> Any:
+        box = Box(x)
+        for i in range(3):
+            box.add(x * i)
+        return box.x, len(box.items)
+
+    agree(function, (torch.randn(3),), (torch.randn(3),), most=1)
+
+
+def test_arguments_that_share_memory_are_not_taken_for_others() -> None:
+    def function(x: Any, y: Any) -> Any:
+        x.add_(1)
+        return x + y
+
+    compiled = torch.compile(function)
+    base = torch.zeros(4)
+    for pair in ((torch.zeros(2), torch.zeros(2)), (base[:2], base[2:]), (base[:2], base[:2]), (base[:2], base[1:3])):
+        for _ in range(2):
+            mine, theirs = [each.clone() for each in pair], None
+            root = base.clone()
+            if pair[0]._base is base:
+                mine = [root[each.storage_offset() : each.storage_offset() + 2] for each in pair]
+            got = compiled(*mine)
+            root = base.clone()
+            theirs = [each.clone() for each in pair]
+            if pair[0]._base is base:
+                theirs = [root[each.storage_offset() : each.storage_offset() + 2] for each in pair]
+            assert torch.equal(got, function(*theirs))
+    w = nn.Parameter(torch.ones(2))
+    doubled = torch.compile(lambda x: x * 2 + w.detach())
+    assert torch.equal(doubled(w.detach()), torch.full((2,), 3.0)) and torch.equal(doubled(torch.zeros(2)), torch.ones(2))
+
+
+def test_limits_of_programs() -> None:
+    compiled = torch.compile(lambda x: x * 2, recompile_limit=3)
+    for n in range(1, 8):
+        assert torch.equal(compiled(torch.ones(n)), torch.full((n,), 2.0))
+    assert len(programs(compiled)) == 3
+    strict = torch.compile(lambda x: x * 2, recompile_limit=1, fullgraph=True)
+    strict(torch.ones(1))
+    with pytest.raises(torch._dynamo.exc.FailOnRecompileLimitHit):
+        strict(torch.ones(2))
+    torch.compiler.reset()
+    assert not programs(compiled)
+
+
+# -- gradients of compiled modules ----------------------------------------------------------------------------------------------------
+def pair_of_models() -> tuple[Any, Any]:
+    import copy
+
+    model = nn.Sequential(nn.Linear(3, 5), nn.Tanh(), nn.BatchNorm1d(5), nn.Dropout(0.2), nn.Linear(5, 2))
+    return model, copy.deepcopy(model)
+
+
+def test_eager_backward_passes_of_compiled_modules() -> None:
+    model, twin = pair_of_models()
+    compiled = torch.compile(model, fullgraph=True)
+    losses = []
+    for called, parameters in ((compiled, model), (twin, twin)):
+        torch.manual_seed(4)
+        optimizer = torch.optim.Adam(parameters.parameters(), lr=0.01)
+        row = []
+        for _ in range(10):
+            x = torch.randn(6, 3, requires_grad=True)
+            optimizer.zero_grad()
+            loss = called(x).square().mean()
+            loss.backward()
+            optimizer.step()
+            row += [loss.item(), x.grad.sum().item()]
+        losses.append(row)
+    assert losses[0] == pytest.approx(losses[1], rel=1e-4, abs=1e-6)
+    assert len(programs(compiled)) == 1
+
+
+def test_several_forwards_before_a_backward_and_graphs_that_are_kept() -> None:
+    w = torch.randn(3, requires_grad=True)
+    compiled = torch.compile(lambda x: ((w * x).sin(), (w + x).exp()))
+    xs = [torch.randn(3) for _ in range(4)]
+    compiled(xs[0])
+
+    def gradients(called: Any) -> Any:
+        made = [called(x) for x in xs]
+        total = sum(a.sum() * i + b.mean() for i, (a, b) in enumerate(made))
+        first = torch.autograd.grad(total, w, retain_graph=True)[0]
+        second = torch.autograd.grad(total, w)[0]
+        with pytest.raises(RuntimeError, match="backward through the graph a second time"):
+            torch.autograd.grad(total, w)
+        (only,) = torch.autograd.grad(called(xs[1])[1].sum(), w)
+        return first, second, only
+
+    for a, b in zip(gradients(compiled), gradients(lambda x: ((w * x).sin(), (w + x).exp())), strict=True):
+        assert torch.allclose(a, b, rtol=1e-5)
+
+
+def test_second_derivatives_of_compiled_functions() -> None:
+    compiled = torch.compile(lambda x: (x**3).sum())
+    x = torch.randn(3, requires_grad=True)
+    for _ in range(3):
+        (first,) = torch.autograd.grad(compiled(x), x, create_graph=True)
+        (second,) = torch.autograd.grad(first.sum(), x)
+        assert torch.allclose(first, 3 * x**2) and torch.allclose(second, 6 * x)
+    noisy = torch.compile(lambda x: (x**3 * torch.rand(3)).sum())
+    noisy(x)
+    with pytest.raises(RuntimeError, match="double backward"):
+        torch.autograd.grad(noisy(x), x, create_graph=True)
+
+
+def test_writes_between_forward_and_backward_are_an_error() -> None:
+    w = torch.randn(3, requires_grad=True)
+    compiled = torch.compile(lambda x: (w * x).sum())
+    for _ in range(2):
+        x = torch.randn(3)
+        loss = compiled(x)
+        x.add_(1)
+        with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+            loss.backward()
+
+
+def test_gradients_flow_through_compiled_functions_in_larger_graphs() -> None:
+    inner = torch.compile(lambda x, y: (x * y).tanh())
+    w = torch.randn(3, requires_grad=True)
+    for _ in range(3):
+        x = torch.randn(3)
+        hidden = (w * 0.1).exp()
+        (got,) = torch.autograd.grad((inner(hidden, x * 0.1) * 3).sum(), w)
+        (want,) = torch.autograd.grad((((w * 0.1).exp() * x * 0.1).tanh() * 3).sum(), w)
+        assert torch.allclose(got, want, rtol=1e-4)
+
+
+def test_hooks_of_leaves_run_once_and_accumulated_gradients_add_up() -> None:
+    w = torch.randn(3, requires_grad=True)
+    calls: list[Any] = []
+    w.register_hook(lambda grad: calls.append(1))
+    compiled = torch.compile(lambda x: (w * x).sum())
+    for n in range(1, 4):
+        compiled(torch.ones(3)).backward()
+        assert len(calls) == n and torch.equal(w.grad, torch.full((3,), float(n)))
+
+
+# -- interruptions, threads, errors ---------------------------------------------------------------------------------------------------
+def test_errors_of_eager_calls_are_those_of_replays() -> None:
+    table = torch.randn(4, 2)
+    compiled = torch.compile(lambda index: table[index] + table.index_select(0, index))
+    compiled(torch.tensor([0, 1]))
+    compiled(torch.tensor([3, 1]))
+    for _ in range(2):
+        with pytest.raises(IndexError):
+            compiled(torch.tensor([0, 4]))
+    assert torch.equal(compiled(torch.tensor([1, 1])), table[[1, 1]] * 2)
+
+    def failing(x: Any) -> Any:
+        raise KeyError("no")
+
+    compiled = torch.compile(failing)
+    for _ in range(2):
+        with pytest.raises(KeyError):
+            compiled(torch.ones(1))
+    assert torch.core.state.thread.recorder is None if hasattr(torch, "core") else True
+
+
+def test_an_interrupt_leaves_things_right() -> None:
+    weight = torch.zeros(64)
+
+    def function(x: Any) -> Any:
+        for _ in range(50):
+            x = (x @ x).tanh()
+        weight.add_(1)
+        return x
+
+    compiled = torch.compile(function)
+    x = torch.randn(64, 64)
+    want = function(x)
+    compiled(x), compiled(x)
+    before = weight[0].item()
+    interrupted = 0
+
+    def raises(*_: Any) -> None:
+        raise KeyboardInterrupt
+
+    was = signal.signal(signal.SIGALRM, raises)
+    try:
+        for i in range(30):
+            try:
+                signal.setitimer(signal.ITIMER_REAL, 1e-5 * (i + 1) ** 2)
+                compiled(x)
+                signal.setitimer(signal.ITIMER_REAL, 0)
+            except KeyboardInterrupt:
+                interrupted += 1
+    finally:
+        signal.signal(signal.SIGALRM, was)
+    assert torch.allclose(compiled(x), want, rtol=1e-4, atol=1e-5)
+    assert 0 <= weight[0].item() - before <= 31
+    assert interrupted
+
+
+def test_threads_share_programs() -> None:
+    w = torch.randn(16, 16, requires_grad=True)
+    compiled = torch.compile(lambda x: (x @ w).relu().sum())
+    compiled(torch.randn(4, 16))
+    wrong: list[Any] = []
+
+    def work(seed: int) -> None:
+        generator = torch.Generator().manual_seed(seed)
+        for _ in range(20):
+            x = torch.randn(4, 16, generator=generator)
+            (got,) = torch.autograd.grad(compiled(x), w)
+            (want,) = torch.autograd.grad((x @ w).relu().sum(), w)
+            if not torch.allclose(got, want, rtol=1e-4, atol=1e-5):
+                wrong.append(seed)
+
+    threads = [threading.Thread(target=work, args=(seed,)) for seed in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not wrong
+
+
+def test_transforms_and_modes_around_compiled_functions_run_it_as_written() -> None:
+    compiled = torch.compile(lambda x: x.sin().sum())
+    x = torch.randn(3)
+    compiled(x)
+    assert torch.allclose(torch.func.grad(compiled)(x), x.cos())
+    assert torch.allclose(torch.func.vmap(compiled)(torch.stack([x, x])), torch.stack([x.sin().sum()] * 2))
+    with torch.autocast("cpu", torch.bfloat16):
+        assert torch.compile(lambda x: x @ x)(torch.randn(2, 2)).dtype is torch.bfloat16

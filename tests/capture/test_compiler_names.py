@@ -1,0 +1,170 @@
+"""The names around ``torch.compile``: back ends, stances, marks, explanations, logs."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+import flambeau as torch
+import flambeau.nn.functional as F
+from flambeau import nn
+from flambeau.compiler import logs
+
+
+class Net(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer = nn.Linear(3, 2)
+
+    def forward(self, x: Any, factor: float = 1.0) -> Any:
+        return F.relu(self.layer(x)) * factor
+
+
+def test_functions_as_back_ends_get_graphs_and_examples() -> None:
+    given: list[Any] = []
+
+    def backend(gm: Any, inputs: Any) -> Any:
+        given.append((gm, inputs))
+        return gm.forward
+
+    model, x = Net(), torch.randn(4, 3)
+    compiled = torch.compile(model, backend=backend)
+    for _ in range(2):
+        assert torch.equal(compiled(x, 2.0), model(x, 2.0))
+    assert len(given) == 1 and isinstance(given[0][0], torch.fx.GraphModule) and given[0][1][0] is x
+    assert any(node.op == "call_module" for node in given[0][0].graph.nodes)
+    function = torch.compile(lambda x: model(x) + 1, backend=backend)
+    assert torch.equal(function(x), model(x) + 1) and len(given) == 2
+    assert torch.equal(function(x[:2]), model(x[:2]) + 1) and len(given) == 3
+    loss = compiled(x, 2.0).sum()
+    loss.backward()
+    assert model.layer.weight.grad is not None
+
+
+def test_back_ends_that_fail_and_programs_without_a_graph() -> None:
+    def failing(gm: Any, inputs: Any) -> Any:
+        raise ValueError("no")
+
+    with pytest.raises(torch._dynamo.exc.BackendCompilerFailed, match="no"):
+        torch.compile(lambda x: x + 1, backend=failing)(torch.ones(1))
+    counter = torch._dynamo.testing.CompileCounter()
+    branching = torch.compile(lambda x: x + 1 if x.sum() > 0 else x, backend=counter)
+    assert branching(torch.ones(1)).item() == 2 and counter.frame_count == 0
+    with pytest.raises(torch._dynamo.exc.Unsupported):
+        torch.compile(lambda x: x + 1 if x.sum() > 0 else x, backend=counter, fullgraph=True)(torch.ones(1))
+
+
+def test_names_of_back_ends() -> None:
+    with pytest.raises(torch._dynamo.exc.InvalidBackend):
+        torch.compile(lambda x: x, backend="nothing")
+
+    @torch._dynamo.register_backend
+    def doubled_in_a_test(gm: Any, inputs: Any) -> Any:
+        return lambda *args: gm(*args) * 2
+
+    assert "doubled_in_a_test" in torch.compiler.list_backends()
+    assert torch.compile(lambda x: x + 1, backend="doubled_in_a_test")(torch.ones(1)).item() == 4
+    torch.compiler.set_default_backend("eager")
+    try:
+        assert torch.compiler.get_default_backend() == "eager"
+        assert torch.compile(lambda x: x + 1)(torch.ones(1)).item() == 2
+    finally:
+        torch.compiler.set_default_backend("inductor")
+
+
+def test_stances() -> None:
+    compiled = torch.compile(lambda x: x * 2)
+    x = torch.ones(2)
+    with torch.compiler.set_stance("force_eager"):
+        assert compiled(x).sum() == 4
+    assert not compiled._call.programs
+    compiled(x)
+    with torch.compiler.set_stance("fail_on_recompile"):
+        compiled(x)
+        with pytest.raises(RuntimeError, match="fail_on_recompile"):
+            compiled(torch.ones(3))
+    with torch.compiler.set_stance("eager_on_recompile"):
+        assert compiled(torch.ones(3)).sum() == 6 and len(compiled._call.programs) == 1
+
+    @torch.compiler.set_stance("force_eager")
+    def inside() -> Any:
+        return torch.compile(lambda x: x + 1)
+
+    fresh = inside()
+    fresh(x)
+    assert len(fresh._call.programs) == 1, "the stance ends with the call"
+
+
+def test_is_compiling_is_true_while_a_program_is_recorded() -> None:
+    seen: list[bool] = []
+
+    def function(x: Any) -> Any:
+        return x + (1 if torch.compiler.is_compiling() else 2)
+
+    assert not torch.compiler.is_compiling() and not seen
+    assert torch.compile(function)(torch.zeros(1)).item() == 1
+
+
+def test_explanations_and_logs(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    def breaking(x: Any) -> Any:
+        y = x.sin()
+        torch._dynamo.graph_break()
+        return y.cos()
+
+    told = torch._dynamo.explain(breaking)(torch.ones(2))
+    assert told.graph_break_count == 1 and "graph_break()" in told.break_reasons[0] and "Break Reason 1" in str(told)
+    told = torch._dynamo.explain(lambda x: x.sin().cos() if x.sum() > 0 else x)(torch.ones(2))
+    assert told.graph_count == 2 and "looks at values" in told.break_reasons[0]
+    monkeypatch.setattr(logs, "_chosen", set())
+    torch._logging.set_logs(recompiles=True, graph_breaks=True, graph_code=True)
+    compiled = torch.compile(lambda x: x.sin())
+    compiled(torch.ones(2))
+    compiled(torch.ones(3))
+    torch.compile(breaking)(torch.ones(2))
+    text = capsys.readouterr().err
+    assert "[recompiles]" in text and "arguments differ" in text
+    assert "[graph_breaks]" in text and "graph_break() is called" in text and "= sin(x)" in text
+
+
+def test_modules_can_be_compiled_in_place() -> None:
+    model = Net()
+    model.compile()
+    x = torch.randn(2, 3)
+    want = F.relu(model.layer(x))
+    for _ in range(3):
+        assert torch.allclose(model(x), want, rtol=1e-5)
+    assert list(model.state_dict()) == ["layer.weight", "layer.bias"]
+    call = model._compiled_call_impl
+    assert len(call._call.programs) == 1
+
+
+def test_numpy_functions_over_tensors_and_marks() -> None:
+    import numpy as np
+
+    doubled = torch.compiler.wrap_numpy(lambda a: {"out": np.multiply(a, 2)})
+    assert torch.equal(doubled(torch.ones(2))["out"], torch.full((2,), 2.0))
+    for mark in (torch._dynamo.disallow_in_graph, torch._dynamo.forbid_in_graph, torch.compiler.nested_compile_region):
+        assert mark(abs)(-1) == 1
+    assert torch._dynamo.optimize("eager")(abs)(-2) == 2 and torch._dynamo.run(abs)(-3) == 3
+    assert torch.compiler.substitute_in_graph(abs)(lambda x: x)(5) == 5
+    assert torch._dynamo.lookup_backend("inductor") == "inductor"
+    assert torch.compiler.save_cache_artifacts() is None and torch.compiler.load_cache_artifacts(b"") is None
+
+
+def test_optimizers_steps_alone() -> None:
+    model = Net()
+    twin = Net()
+    twin.load_state_dict(model.state_dict())
+    optimizers = [torch.optim.AdamW(each.parameters(), lr=0.1) for each in (model, twin)]
+    step = torch.compile(optimizers[0].step)
+    x = torch.randn(4, 3)
+    for n in range(5):
+        for group in (group for optimizer in optimizers for group in optimizer.param_groups):
+            group["lr"] = 0.1 / (n + 1)
+        for each, optimizer, update in ((model, optimizers[0], step), (twin, optimizers[1], optimizers[1].step)):
+            optimizer.zero_grad()
+            each(x).sum().backward()
+            update()
+        for a, b in zip(model.parameters(), twin.parameters(), strict=True):
+            assert torch.allclose(a, b, rtol=1e-5, atol=1e-6)
