@@ -18,6 +18,7 @@ had been.
 from __future__ import annotations
 
 import gc
+import sys
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -28,6 +29,7 @@ from ..core.calls.dispatch import promotion
 from ..core.calls.registry import primitive
 from ..core.state import active, thread
 from ..core.tensor import Tensor, wrap
+from .flow import is_only_returned
 from .graph import VARYING, Graph, Node, Value
 from .memory import address, root_of
 
@@ -86,6 +88,8 @@ class Recorder:
         self._samples: dict[Value, np.ndarray] = {}
         self._views: dict[Any, Value] = {}
         self._keep: list[Any] = []  # what has an id here lives
+        self.entry: Any = None  # code of the function that is recorded
+        self.flows: list[tuple[float, Value]] = []  # numbers that it only returns
         self._asking = 0
         self._told: set[int] = set()  # ids of roots whose write was told and is yet to be counted
         self._at = ""
@@ -441,6 +445,10 @@ class Recorder:
             return method(*args, **kwargs)
         array = args[0]._array
         if array.__class__ is np.ndarray:
+            if name == "item" and array.size == 1 and array.dtype.kind == "f" and self._is_only_returned(sys._getframe(3)):
+                number = method(*args)
+                self.flows.append((number, self._tensor(args[0])))
+                return number
             if name in _TRUTH and array.size == 1:
                 self._look([self._tensor(args[0])], [array], "truth")
             elif name in _NUMBERS and array.size <= _SMALL:
@@ -452,6 +460,9 @@ class Recorder:
             return method(*args, **kwargs)
         finally:
             self._asking -= 1
+
+    def _is_only_returned(self, frame: Any) -> bool:
+        return frame.f_code is self.entry and is_only_returned(frame)
 
     # -- the result -------------------------------------------------------------------------------------------------------------
     def graph(self, outputs: Sequence[Value]) -> Graph:

@@ -6,6 +6,7 @@ call's. From it a ``Program`` is made, which other calls that look alike replay.
 
 from __future__ import annotations
 
+import inspect
 import itertools
 import os
 from collections.abc import Callable, Sequence
@@ -57,6 +58,7 @@ class Recording:
         self.start = tick()
         self.state = thread.grad, dtypes.get_default_dtype()
         recorder = self.recorder = Recorder([tensor._array for tensor in arguments.tensors], arguments.names)
+        recorder.entry = getattr(inspect.unwrap(getattr(function, "__func__", function)), "__code__", None)
         around = self.surroundings = Surroundings(function, args, kwargs)
         self.changes = changes.count
         with recorder, around:
@@ -186,7 +188,11 @@ class Program:
     Attributes:
         recording: the first. failure: why calls run as they are written; None where they are replayed.
         branches: number of ways through it.
+        run: function (tensors among the arguments, args, kwargs) -> the result of a call that fits, or ``MISSED``, in which case nothing
+            has happened.
     """
+
+    run: Callable[[Sequence[Tensor], Any, Any], Any]
 
     def __init__(self, recording: Recording, lower: Callable[[Graph], Any]):
         self.failure = recording.failure
@@ -230,16 +236,14 @@ class Program:
     # -- guards -----------------------------------------------------------------------------------------------------------------
     def fits(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """The tensors among a call's arguments if the program is one for it; None otherwise."""
-        if thread.grad is not self.grad or dtypes.get_default_dtype() is not self.default_dtype:
+        if thread.grad is not self.grad or dtypes._default is not self.default_dtype:
             return None
         given = self.check(args, kwargs)
         if given is None or self.failure is not None:
             return given
-        if not self._look():
+        if not self._look() or (changes.count != self._changes and not self._is_unchanged()):
             return None
-        if changes.count != self._changes and not self._is_unchanged():
-            return None
-        return given if self._gradients_fit(given) else None
+        return given if self._are_gradients_alike(given) and (self._alone is None or self._are_apart(given)) else None
 
     def _is_unchanged(self) -> bool:
         """Whether modules and tensors are what they were, though something changed since."""
@@ -252,19 +256,11 @@ class Program:
         self._changes = count
         return True
 
-    def _gradients_fit(self, given: Sequence[Tensor]) -> bool:
-        for leaf, form in self._leaves:
-            grad = getattr(leaf if leaf.__class__ is not int else given[leaf], "_grad", None)
-            if grad is None or form is None:
-                if grad is not form:
-                    return False
-            elif grad.__class__ is not Tensor or (grad._array.shape, grad._array.strides, grad._array.dtype) != form:
-                return False
-        if self._alone is not None:
-            roots = [id(root_of(tensor._array)) for tensor in given]
-            if len({*roots}) != len(roots) or not self._alone.isdisjoint(roots):
-                return False
-        return True
+    def _are_apart(self, given: Sequence[Tensor]) -> bool:
+        """Whether arguments share no memory with each other and with what the program holds, as it writes to some of it."""
+        assert self._alone is not None
+        roots = [id(array) if (array := tensor._array).base is None else id(root_of(array)) for tensor in given]
+        return self._alone.isdisjoint(roots) and (len(roots) < 2 or len({*roots}) == len(roots))
 
     def reason(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:
         """Why the program is none for a call."""
@@ -287,8 +283,10 @@ class Program:
         self._leaves: list[Any] = []
         places = {id(tensor): i for i, tensor in enumerate(self.arguments.tensors)}
         self._each(self.root, places)
+        self._are_gradients_alike = _gradients_of(self._leaves)
         self.root.needs()
         self._ready(self.root)
+        self.run = self._along_branches if self.root.look is not None else self._directly()
 
     def _each(self, segment: Segment, places: dict[int, int]) -> None:
         if segment.path is not None:
@@ -313,7 +311,34 @@ class Program:
         self.graphs.append(graph)
         return self._lower(graph)
 
-    def run(self, given: Sequence[Tensor], args: Any, kwargs: Any) -> Any:
+    def _directly(self) -> Callable[[Sequence[Tensor], Any, Any], Any]:
+        """``run`` of a program without looks: one graph, whose arrays are put together in one expression."""
+        segment, path = self.root, self.root.path
+        scope: dict[str, Any] = {"segment": segment, "path": path, "ShapeChanged": ShapeChanged, "changed": self._changed}
+        places = {value: f"given[{i}]._array" for i, value in enumerate(self._inputs)}
+        for i, (value, leaf) in enumerate(self._gradients.items()):
+            scope[f"leaf{i}"], places[value] = leaf, f"leaf{i}._grad._array"
+        made = {value: f"made[{i}]" for i, value in enumerate(segment.outputs_ready)}
+        arrays = ", ".join(places[value] for value in segment.inputs)
+        ends = [made.get(before_writes(value)) or places[before_writes(value)] for value in path.outputs]
+        in_order = ends == [f"made[{i}]" for i in range(len(ends))]
+        lines = ["def run(given, args, kwargs):", "    try:", f"        made = segment.run([{arrays}])", "    except ShapeChanged:"]
+        lines += [
+            "        return changed()",
+            f"    return path.end({'made' if in_order else '[' + ', '.join(ends) + ']'}, given, args, kwargs)",
+        ]
+        exec("\n".join(lines), scope)
+        run: Callable[[Sequence[Tensor], Any, Any], Any] = scope["run"]
+        return run
+
+    def _changed(self) -> Any:
+        """A result had another shape than the one recorded."""
+        if self.root.undo.is_needed:
+            raise RuntimeError("a result of a compiled program has a shape that depends on values, and memory was written to already")
+        self.misses += 1
+        return MISSED
+
+    def _along_branches(self, given: Sequence[Tensor], args: Any, kwargs: Any) -> Any:
         """The result of a call that fits, or ``MISSED``, in which case nothing has happened."""
         segment = self.root
         have = dict(zip(self._inputs, [tensor._array for tensor in given], strict=True))
@@ -417,6 +442,37 @@ def _look_at(places: list[Place]) -> Callable[[], bool]:
     lines += ["        return False", "    return all(place.is_same() for place in slow)" if slow else "    return True"]
     exec("\n".join(lines), scope)
     made: Callable[[], bool] = scope["look"]
+    return made
+
+
+def _gradients_of(leaves: list[Any]) -> Callable[[Sequence[Tensor]], bool]:
+    """A function that tells whether leaves (or arguments, by place) have gradients of the given forms, or none."""
+    scope: dict[str, Any] = {"Tensor": Tensor}
+    conditions = []
+    for i, (leaf, form) in enumerate(leaves):
+        scope[f"leaf{i}"], scope[f"form{i}"] = leaf, form
+        owner = f"given[{leaf}]" if leaf.__class__ is int else f"leaf{i}"
+        if form is None:
+            conditions.append(f"{owner}._grad is None")
+        else:
+            text = f"(g := {owner}._grad).__class__ is Tensor and ((a := g._array).shape, a.strides, a.dtype) == form{i}"
+            conditions.append(f"({text})")
+
+    def slowly(given: Sequence[Tensor]) -> bool:
+        for leaf, form in leaves:
+            grad = getattr(given[leaf] if leaf.__class__ is int else leaf, "_grad", None)
+            if grad is None or form is None:
+                if grad is not form:
+                    return False
+            elif grad.__class__ is not Tensor or (grad._array.shape, grad._array.strides, grad._array.dtype) != form:
+                return False
+        return True
+
+    scope["slowly"] = slowly
+    body = " and ".join(conditions) or "True"
+    lines = ["def alike(given):", "    try:", f"        return {body}", "    except AttributeError:  # a slot that nobody has set"]
+    exec("\n".join([*lines, "        return slowly(given)"]), scope)
+    made: Callable[[Sequence[Tensor]], bool] = scope["alike"]
     return made
 
 

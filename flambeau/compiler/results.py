@@ -106,6 +106,8 @@ class Ending:
         kind = value.__class__
         if isinstance(value, Tensor):
             return self._tensor(value)
+        if kind is float and (text := self._flow(value)) is not None:
+            return text
         if isinstance(value, PLAIN):
             return self._constant(value)
         if self._kept(value):
@@ -126,6 +128,16 @@ class Ending:
         items = [self._text(leaf) for leaf in leaves]
         self._scope["tree_unflatten"] = tree_unflatten
         return f"tree_unflatten([{', '.join(items)}], {self._constant(spec)})"
+
+    def _flow(self, number: float) -> str | None:
+        """An expression for a number that was read from a tensor and is only returned."""
+        for other, value in self._recorder.flows:
+            if other is number:
+                array = self._recorder.sample(value)
+                if self._recorder.value(array) is not value:
+                    raise Refused("it writes to a tensor whose value it returns")
+                return f"wrap({self._output(array)}).item()"
+        return None
 
     def _tensor(self, tensor: Tensor) -> str:
         for i, other in enumerate(self._given):

@@ -252,7 +252,10 @@ class Surroundings:
         groups = optimizer.param_groups
         for group in groups:
             self._more(group["params"], depth, "parameters of an optimizer")
-        self._place("groups of an optimizer", lambda: [len(groups), *[len(group["params"]) for group in groups]])
+        self._place("groups of an optimizer", lambda: [len(optimizer.param_groups)], text="len({it}.param_groups)", it=optimizer)
+        for group in groups:
+            count = functools.partial(_read_count, group)
+            self._place("parameters of an optimizer", count, text='len({it}["params"])', it=group)
         self._place("options of an optimizer", lambda: [v for g in groups for k, v in g.items() if k != "params"], False)
 
     def _function(self, function: types.FunctionType) -> None:
@@ -363,6 +366,10 @@ def _read_module(module: Module) -> list[Any]:
         else:
             found.append(value)
     return found
+
+
+def _read_count(group: dict[str, Any]) -> list[Any]:
+    return [len(group["params"])]
 
 
 def _read_cell(cell: Any) -> list[Any]:
