@@ -118,3 +118,49 @@ def test_what_cannot_be_measured_is_an_error() -> None:
             getattr(benchmark.Timer(), method)()
     with pytest.raises(ValueError, match="Measurement"):
         benchmark.Compare([3])  # type: ignore[list-item]
+
+
+def drawn(torch: Any) -> Any:
+    """What a fuzzer draws for a seed."""
+    b = __import__(f"{torch.__name__}.utils.benchmark", fromlist=["Fuzzer"])
+    parameters = [
+        b.FuzzedParameter("n", 1, 16, "loguniform"),
+        [b.FuzzedParameter("m", 1, 16, "uniform"), b.FuzzedParameter("step", 2, 3, "uniform"), b.FuzzedParameter("z", 0.5, 2.5, "uniform")],
+        b.FuzzedParameter("dim", 1, 2, "uniform", strict=True),
+    ]
+    tensors = [
+        b.FuzzedTensor("x", size=("n", "m"), steps=("step", 1), probability_contiguous=0.6, min_elements=4, max_elements=128),
+        b.FuzzedTensor("y", size=("m", 3), dtype=torch.int32, dim_parameter="dim", max_allocation_bytes=150),
+    ]
+    fuzzer = b.Fuzzer(parameters, tensors, constraints=[lambda params: params["m"] % 2 == 0], seed=4)
+    found = [
+        [{name: [list(each.shape), list(each.stride())] for name, each in made.items()}, [facts["x"]["numel"], facts["y"]["dtype"]], params]
+        for made, facts, params in fuzzer.take(8)
+    ]
+    return found, fuzzer.rejection_rate
+
+
+def test_fuzzers_draw_what_pytorch_draws(of_pytorch):
+    assert drawn(flambeau) == of_pytorch(drawn)
+
+
+def test_fuzzers_refuse_what_does_not_fit():
+    b = flambeau.utils.benchmark
+    for arguments in (
+        {"distribution": {1: 0.5, 2: 0.2}},
+        {"minval": 1, "maxval": 2},
+        {"distribution": "uniform"},
+        {"distribution": "normal"},
+    ):
+        with pytest.raises(AssertionError):
+            b.FuzzedParameter("n", **arguments)
+    chances = b.FuzzedParameter("k", distribution={b.ParameterAlias("n"): 0.5, 7: 0.5})
+    values = [
+        (params["n"], params["k"]) for _, _, params in b.Fuzzer([b.FuzzedParameter("n", 1, 3, "uniform"), chances], [], seed=0).take(20)
+    ]
+    assert {k for _, k in values} > {7} and all(k in (n, 7) for n, k in values)
+    with pytest.raises(ValueError, match="same names"):
+        b.Fuzzer([chances, chances], [])
+    fair = b.FuzzedParameter("k", distribution={7: 1.0})
+    with pytest.raises(ValueError, match="valid parameters"):
+        next(b.Fuzzer([fair], [], constraints=[lambda params: False], seed=0).take(1))

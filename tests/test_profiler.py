@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import gzip
 import json
+import os
 import subprocess
 import sys
 import threading
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -318,6 +320,21 @@ def test_a_profile_is_of_its_thread_or_of_all():
     assert [name for name, _ in seen[0]] == ["aten::ones", "aten::sin"]
     assert {name for name, _ in seen[1]} == {"aten::cos", "aten::ones", "aten::sin"} and len({thread for _, thread in seen[1]}) == 2
     assert not state.profiling and not state.active and state.modes.profile is None
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="forks")
+def test_no_profile_is_taken_of_a_child():
+    with autograd.profile() as found:
+        flambeau.ones(1)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", DeprecationWarning)  # that there are threads
+            child = os.fork()
+        if not child:
+            calm = not (state.profiling or state.active or state.thread.modes or state.thread.profile)
+            os._exit(0 if calm else 1)
+        assert os.waitpid(child, 0)[1] == 0
+        flambeau.ones(1).sin()
+    assert names(found.function_events) == ["aten::ones", "aten::ones", "aten::sin"]
 
 
 def test_profiles_within_profiles():

@@ -30,7 +30,8 @@ PARTS = {
     "errors": r"Raises",
     "example": r">>> ",
 }
-OWN = {"aten", "core", "facades", "kernels", "ops", "runner"}  # packages without names of PyTorch's
+OWN = {"aten", "capture", "core", "facades", "kernels", "ops", "runner"}  # packages without names of PyTorch's
+INSIDE = ("compiler.", "onnx.tables")  # how modules without names of PyTorch's begin, in packages that have some
 BARE = set(  # modules of PyTorch's names without ``__all__``, besides packages
     "autograd.function autograd.grad_mode backends.cudnn backends.mkldnn backends.opt_einsum fft nn.utils.prune special".split()
 )
@@ -72,8 +73,9 @@ def modules() -> Iterator[Any]:
 
     yield flambeau
     for found in pkgutil.walk_packages(flambeau.__path__, "flambeau.", onerror=lambda name: None):
-        parts = found.name.split(".")[1:]
-        if parts[0] not in OWN and not any(part.startswith("_") for part in parts):
+        name = found.name.removeprefix("flambeau.")
+        is_own = name.partition(".")[0] in OWN or name.startswith(INSIDE)
+        if not is_own and not any(part.startswith("_") for part in name.split(".")):
             try:
                 with warnings.catch_warnings():
                     warnings.simplefilter("ignore")  # old names

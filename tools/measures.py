@@ -43,6 +43,8 @@ OTHER_NAMES = {
     "ops/foreach.py": "functions that are made of operations, and are no part of them",
     "ops/linalg/matrix_checks.py": "what fails in LAPACK",
     "facades/modules.py": "what modules show",
+    "fx/experimental/": "PyTorch's kernels, and Python's operators",
+    "onnx/": "PyTorch's kernels, and ONNX's operators",
     "nn/functional.py": "what the module shows",
     "sparse/__init__.py": "what the module shows",
     "masked/_functions.py": "what the module shows",

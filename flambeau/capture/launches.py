@@ -7,7 +7,7 @@ show is one of these, by where it lies:
     result      a part of what the function returned
     scratch     memory of the call's own, which launches write and read
     constant    memory of the call's own that no launch writes: a table of strides
-    flag        one or two zeros, in which kernels note what they cannot do: an index out of range, say
+    flag        zeros that are zeros again afterwards; in one or two of them kernels note what they cannot do: an index out of range, say
 
 The launches are kept with such places instead of addresses. A second call, with other contents at other addresses, must launch the same.
 Then results and scratch are filled with what cannot be right, the launches run alone on the second contents, and have to give the second
@@ -116,22 +116,22 @@ class _Call:
         size = extent(arg.shape, arg.strides, arg.itemsize)
         block = aligned(size)
         copy = array_at(address_of(block), arg.shape, arg.strides, arg.dtype, block)
-        if 0 not in arg.strides:
-            np.copyto(copy, arg)
-        else:  # what is repeated is written once
-            once = tuple([slice(0, 1) if stride == 0 else slice(None) for stride in arg.strides])
-            copy[once] = arg[once]
+        _once(copy)[...] = _once(arg)
         self.operands.append(copy)
         self._given.append(arg)
         return copy
 
     def perturb(self) -> None:
-        """Give the operands other contents of the same kind: every number stays within the range of its neighbours."""
+        """Give all operands other contents of the same kind, whole numbers within the range that they have where that is possible."""
         for array in self.operands:
-            if array.size > 1 and 0 not in array.strides:
-                array[...] = np.roll(array.reshape(-1), 1).reshape(array.shape)
-            if array.dtype.kind == "f" and 0 not in array.strides:
-                array *= array.dtype.type(0.75)
+            if array.size:
+                view = _once(array)
+                view[...] = _other(np.roll(view.reshape(-1), 1), view.reshape(-1)).reshape(view.shape)
+
+    def take(self, other: _Call) -> None:
+        """Let the operands have the contents that they have in another call."""
+        for mine, theirs in zip(self.operands, other.operands, strict=True):
+            _once(mine)[...] = _once(theirs)
 
     def run(self) -> None:
         """Do the call.
@@ -192,13 +192,12 @@ class _Call:
         return region, address_of(array) - region.start
 
     def settle(self, other: _Call) -> None:
-        """Tell scratch from constants, by what changed in this call or differs from another."""
+        """Tell scratch from constants, which are the same arrays in another call, and from flags."""
         for mine, theirs in zip(self.regions, other.regions, strict=True):
             if mine.kind == "own":
-                after = mine.bytes().tobytes() if mine.before else b""
-                mine.kind = "constant" if mine.before and mine.before == after == theirs.before else "scratch"
-                if mine.kind == "constant" and mine.size <= FLAG and mine.array.dtype == np.int64 and not any(mine.before):
-                    mine.kind = "flag"
+                is_same = bool(mine.before) and mine.before == mine.bytes().tobytes() == theirs.before
+                is_flag = is_same and mine.array.dtype == np.int64 and not any(mine.before)
+                mine.kind = "constant" if is_same and mine.array is theirs.array else "flag" if is_flag else "scratch"
         for kind in ("scratch", "flag"):
             for i, region in enumerate([region for region in self.regions if region.kind == kind]):
                 region.index = i
@@ -222,6 +221,23 @@ class _Call:
                 region.poison()
         for seen in self.seen:
             pool.launch(seen.address, seen.arguments, seen.chunks)
+
+
+def _once(array: np.ndarray) -> np.ndarray:
+    """An array without the dimensions along which it only repeats."""
+    return array[tuple([slice(0, 1) if stride == 0 else slice(None) for stride in array.strides])]
+
+
+def _other(rolled: np.ndarray, flat: np.ndarray) -> np.ndarray:
+    """Contents that differ from ``flat``: rolled, floats smaller; where all are equal, their neighbours."""
+    kind = rolled.dtype.kind
+    if kind in "iu":
+        return rolled if not np.array_equal(rolled, flat) else flat - 1 if (flat > 0).all() else flat + 1
+    if kind == "b":
+        return rolled if not np.array_equal(rolled, flat) else ~flat
+    with np.errstate(all="ignore"):
+        smaller = (rolled.astype(np.float32) if kind == "V" else rolled) * 0.75
+        return np.where(smaller == 0, smaller + 0.25, smaller).astype(flat.dtype)
 
 
 def _overlap(a: _Region, b: _Region) -> bool:
@@ -260,9 +276,7 @@ def _checked(function: Callable[..., Any], args: Sequence[Any], around: Callable
         raise Refused
     first.settle(second)
     launches = first.launches()
-    for mine, theirs in zip(first.operands, second.operands, strict=True):
-        if 0 not in mine.strides:
-            np.copyto(mine, theirs)
+    first.take(second)
     around(first.replay)
     for mine, theirs in zip(first.results, second.results, strict=True):
         if mine.strides != theirs.strides or _as_bytes(mine) != _as_bytes(theirs):

@@ -21,7 +21,7 @@ import numpy as np
 
 from ..core.arrays import native
 from ..core.state import run_ignoring_fp
-from . import driver, recorder, rules, updates
+from . import driver, launches, recorder, rules, updates
 from .driver import Launch, Place, Plan, Reference, Step
 from .fusion import fused
 from .graph import Graph, Node, Value, values_in
@@ -301,8 +301,9 @@ class _Trial:
                 shown = array if not offset else array_at(address_of(array) + offset, (1,), (1,), np.dtype(np.uint8), array)
                 headers.append((word, memory, begin + offset, shown))
             self.launch(node, launch.address, launch.words, headers, launch.chunks)
-        if found.flags:
-            self.retry(node, own["flag"])
+        noted = [flag for flag, size in zip(own["flag"], found.flags, strict=True) if size <= launches.FLAG]
+        if noted:
+            self.retry(node, noted)
 
     def retry(self, node: Node, flags: Sequence[tuple[Memory, np.ndarray]]) -> None:
         """Have the operation's own way raise the error, or do what launches could not, where they set a flag."""

@@ -51,19 +51,21 @@ def rounded(size: int) -> int:
 def place(blocks: Iterable[Memory]) -> int:
     """Give each block of an arena its offset; bytes that the arena needs."""
     total = 0
-    placed: list[Memory] = []  # by offset
+    placed: list[tuple[int, int, int, int]] = []  # first step, last step, offset, end; by offset
     for block in sorted(blocks, key=lambda block: (-block.size, block.first)):
         size, first, last = rounded(block.size), block.first, block.last
-        at = 0
-        for other in placed:
-            if other.first <= last and first <= other.last:
-                if other.offset - at >= size:
+        at = number = 0
+        for i, (other_first, other_last, offset, end) in enumerate(placed):
+            if other_first <= last and first <= other_last:
+                if offset - at >= size:
                     break
-                at = max(at, other.offset + rounded(other.size))
+                if end > at:
+                    at, number = end, i + 1
         block.offset = at
         total = max(total, at + size)
-        place_of = next((i for i, other in enumerate(placed) if other.offset > at), len(placed))
-        placed.insert(place_of, block)
+        while number < len(placed) and placed[number][2] <= at:
+            number += 1
+        placed.insert(number, (first, last, at, at + size))
     return total
 
 

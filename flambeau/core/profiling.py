@@ -12,6 +12,7 @@ changes no call: inside its range a primitive is called as without a profile, fa
 
 from __future__ import annotations
 
+import os
 import sys
 import threading
 import warnings
@@ -335,6 +336,8 @@ class recording:
         return self._recorder
 
     def __exit__(self, *exc_info: object) -> None:
+        if (modes.profile if self._all else thread.profile) is not self._recorder:  # in a child of a fork
+            return
         if self._all:
             modes.profile = self._outer
         else:
@@ -344,3 +347,18 @@ class recording:
         del active[-1:]
         del profiling[-1:]
         self._recorder.end()
+
+
+def _forget() -> None:
+    """No profile is taken of a forked child."""
+    if not profiling:
+        return
+    if thread.profile is not None:
+        thread.modes -= 1
+    thread.profile = modes.profile = None
+    del active[-len(profiling) :]
+    profiling.clear()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forget)

@@ -70,6 +70,11 @@ def test_what_python_computes_is_refused():
         softmax(x, 1)
         return x
 
+    def of_a_copy(x):
+        return softmax(np.ascontiguousarray(x), 1)
+
+    assert captured(of_a_copy, np.broadcast_to(normal(50), (30, 50))) is None
+    assert captured(lambda x, i: native.find("index_select")(x, 0, i.astype(np.int64)), normal(30, 50), np.zeros(9, np.int32)) is None
     x = normal(30, 50)
     for function in (before, after, between, by_value, of_numbers, twice, itself, lambda x: x + 1, lambda x: None):
         assert captured(function, x) is None

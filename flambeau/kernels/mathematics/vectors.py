@@ -154,8 +154,10 @@ def _exp_of_negative(k: Builder, x: Value) -> Value:
 
 
 def exp(k: Builder, x: Value) -> Value:
-    r, n, rounder = _exp_reduced(k, _clamp(k, x, *_EXP_RANGE[x.element]))
-    return scale(k, _exp_small(k, r), n, rounder)
+    low, high = _EXP_RANGE[x.element]
+    vanishes = x < low  # as of masked scores, minus infinity: processors take 150 cycles to find that 0 is below the least number
+    r, n, rounder = _exp_reduced(k, k.least(high, k.select(vanishes, 0.0, x)))
+    return k.select(vanishes, 0.0, scale(k, _exp_small(k, r), n, rounder))
 
 
 def exp2(k: Builder, x: Value) -> Value:

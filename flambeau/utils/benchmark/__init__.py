@@ -2,12 +2,13 @@
 
 from ...core import late as _late
 from .compare import Colorize, Compare
+from .fuzzer import FuzzedParameter, FuzzedTensor, Fuzzer, ParameterAlias
 from .measurement import Measurement, TaskSpec, ordered_unique, select_unit, set_torch_threads, trim_sigfig, unit_to_english
 from .timer import Language, Timer, timer
 
 _late.adopt(__name__)
 
 __all__ = [
-    "Colorize", "Compare", "Language", "Measurement", "TaskSpec", "Timer", "ordered_unique", "select_unit", "set_torch_threads", "timer",
-    "trim_sigfig", "unit_to_english",
+    "Colorize", "Compare", "FuzzedParameter", "FuzzedTensor", "Fuzzer", "Language", "Measurement", "ParameterAlias", "TaskSpec", "Timer",
+    "ordered_unique", "select_unit", "set_torch_threads", "timer", "trim_sigfig", "unit_to_english",
 ]  # fmt: skip
