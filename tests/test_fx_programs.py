@@ -415,7 +415,36 @@ def orders(torch: Any) -> Any:
     return found, common.compare_graphs(a, b), common.compare_graphs(a, c)
 
 
-PASSES = (pass_managers, partitions, supports, fakes, merged_products, normal_calls, orders)
+def sizes_and_tags(torch: Any) -> Any:
+    """Bytes of values, other targets, and parts that tags name."""
+    manipulation, utils = part(torch, "passes.graph_manipulation"), part(torch, "passes.split_utils")
+    sized = torch.fx.symbolic_trace(torch.nn.Sequential(torch.nn.Linear(2, 3), torch.nn.ReLU()))
+    manipulation.get_size_of_all_nodes(sized, [torch.ones(4, 2)])
+    changed = torch.fx.symbolic_trace(lambda x: torch.relu(x) + torch.relu(x).relu())
+    manipulation.replace_target_nodes_with(changed, "call_function", torch.relu, "call_function", torch.tanh)
+
+    class Model(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.w, self.l = torch.nn.Parameter(torch.ones(2)), torch.nn.Linear(2, 2)
+
+        def forward(self, x: Any) -> Any:
+            y = self.l(x) + self.w * 2
+            return y, torch.relu(y)
+
+    module = torch.fx.symbolic_trace(Model())
+    untagged = told(lambda: utils.split_by_tags(module, ["a"]))[0]
+    for node in module.graph.nodes:
+        node.tag = "b" if node.name in ("relu", "add") else "a"
+    found = [
+        [[shown(torch, whole), [shown(torch, each) for _, each in whole.named_children()]], places]
+        for whole, places in (utils.split_by_tags(module, ["a", "b"], True, is_tuple) for is_tuple in (False, True))
+    ]
+    names = [part(torch, "node")._get_qualified_name(each) for each in (torch.add, len, operator.add, torch.ops.aten.add.Tensor)]
+    return [list(node.size_bytes) for node in sized.graph.nodes if node.op != "output"], shown(torch, changed), untagged, found, names
+
+
+PASSES = (pass_managers, partitions, supports, fakes, merged_products, normal_calls, orders, sizes_and_tags)
 
 
 @pytest.mark.parametrize("program", [*PROGRAMS, *PASSES], ids=lambda program: program.__name__)

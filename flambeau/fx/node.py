@@ -117,6 +117,9 @@ def qualified_name(function: Callable[..., Any]) -> str:
     return f"{where}.{name.rpartition('.<locals>.')[2]}"
 
 
+_get_qualified_name = qualified_name
+
+
 def type_repr(annotation: Any) -> str:
     """An annotation as text: ``torch.Tensor``, ``int``, ``list[int]``."""
     if isinstance(annotation, type) and not isinstance(annotation, types.GenericAlias):
