@@ -2,6 +2,7 @@
 
 import torch
 import torch.nn.functional as F
+from torch_geometric import seed_everything
 from torch_geometric.data import Data, HeteroData
 from torch_geometric.explain import Explainer, GNNExplainer
 from torch_geometric.loader import DataLoader
@@ -128,7 +129,7 @@ def kinds_of_nodes():
 
 
 def helpers(data):
-    torch.manual_seed(5)
+    seed_everything(5)
     adjacency = torch.sparse_coo_tensor(data.edge_index, torch.ones(data.num_edges), (20, 20)).coalesce().to_sparse_csr()
     conv = GCNConv(6, 4)
     encoder = GAE(GraphSAGE(6, 8, num_layers=2))
