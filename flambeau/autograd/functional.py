@@ -419,3 +419,52 @@ def _check_strategy(strategy: str, vectorize: bool, strict: bool, create_graph: 
 
 
 __all__ = ["hessian", "hvp", "jacobian", "jvp", "vhp", "vjp"]
+
+
+# -- helpers under PyTorch's names, of which packages make Jacobians of their own -------------------------------------------------------
+def _as_tuple(inp: Any, arg_name: str | None = None, fn_name: str | None = None) -> tuple[bool, tuple[Any, ...]]:
+    """Whether there is a tuple of tensors, and the tensors as a tuple; names are for errors."""
+    if arg_name is None and fn_name is None:
+        return isinstance(inp, tuple), inp if isinstance(inp, tuple) else (inp,)
+    tensors, single = _as_tensors(inp, str(arg_name), str(fn_name))
+    return not single, tensors
+
+
+def _tuple_postprocess(res: Any, to_unpack: Any) -> Any:
+    """A result, or a tuple of results, in place of tuples of one; ``to_unpack`` says it for each level."""
+    if isinstance(to_unpack, tuple):
+        if not to_unpack[1]:
+            res = tuple([each[0] for each in res])
+        to_unpack = to_unpack[0]
+    return res if to_unpack else res[0]
+
+
+def _grad_preprocess(inputs: Sequence[Any], create_graph: bool, need_graph: bool) -> tuple[Any, ...]:
+    """Inputs as variables of their own: views, where derivatives will be differentiated, or leaves."""
+    made = []
+    for each in inputs:
+        if create_graph and isinstance(each, Tensor):
+            made.append(each.view_as(each))
+        else:
+            made.append(each.detach().requires_grad_(need_graph))
+    return tuple(made)
+
+
+def _grad_postprocess(inputs: Any, create_graph: bool) -> Any:
+    """Results without history, where derivatives will not be differentiated."""
+    if isinstance(inputs, Tensor):
+        return inputs if create_graph else inputs.detach()
+    return tuple([_grad_postprocess(each, create_graph) for each in inputs])
+
+
+def _construct_standard_basis_for(tensors: Sequence[Tensor], tensor_numels: Sequence[int]) -> tuple[Tensor, ...]:
+    """Unit vectors of a space of several tensors: for each tensor its columns of the identity matrix, ``(all, own)``."""
+    if len(tensors) != len(tensor_numels) or not tensors:
+        raise AssertionError("expected as many sizes as tensors, and at least one")
+    total, start, chunks = sum(tensor_numels), 0, []
+    for tensor, count in zip(tensors, tensor_numels, strict=True):
+        chunk = tensor.new_zeros(total, count)
+        chunk.diagonal(-start).fill_(1)
+        chunks.append(chunk)
+        start += count
+    return tuple(chunks)

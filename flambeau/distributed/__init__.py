@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import enum
+import importlib
 import os
 from typing import Any, NoReturn
 
@@ -289,3 +290,9 @@ globals().update(
         "Backend DeviceMesh FileStore HashStore P2POp PrefixStore ProcessGroup Store TCPStore Work",
     )
 )
+
+
+def __getattr__(name: str) -> Any:
+    if name in ("autograd", "device_mesh", "rpc"):
+        return importlib.import_module(f".{name}", __name__)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -14,6 +14,9 @@ from ..core.tensor import Parameter, Tensor
 __all__ = ["Buffer", "Parameter", "UninitializedBuffer", "UninitializedParameter", "UninitializedTensorMixin", "is_lazy"]
 
 
+_ParameterMeta = type(Parameter)
+
+
 class _BufferMeta(type(Tensor)):  # type: ignore[misc]
     """A buffer is an ordinary tensor with a mark, so that tensor subclasses can be buffers too."""
 

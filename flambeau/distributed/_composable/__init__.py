@@ -1,0 +1,1 @@
+"""``torch.distributed._composable``: what is done to modules in place for several processes."""

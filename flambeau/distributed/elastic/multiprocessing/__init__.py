@@ -1,0 +1,3 @@
+"""``torch.distributed.elastic.multiprocessing``: errors of worker processes."""
+
+from . import errors as errors

@@ -1,0 +1,156 @@
+"""Files in which a worker process tells its error, named by ``TORCHELASTIC_ERROR_FILE``. Source: torch.distributed.elastic."""
+
+from __future__ import annotations
+
+import faulthandler
+import functools
+import json
+import os
+import signal
+import time
+import traceback
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+__all__ = ["ChildFailedError", "ErrorHandler", "ProcessFailure", "get_error_handler", "record"]
+
+
+class ProcessFailure:
+    """The failure of one worker, as its file tells it.
+
+    Args:
+        local_rank: its number on this machine.
+        pid: the process.
+        exitcode: its exit status; of one that a signal ended, minus the signal.
+        error_file: the file's path; it need not exist.
+    Attributes:
+        message, timestamp: the error and its time, in seconds since 1970.
+    Source: torch.distributed.elastic.multiprocessing.errors.ProcessFailure.
+    Example:
+        >>> ProcessFailure(0, 100, -9, "").message
+        'Signal 9 (SIGKILL) received by PID 100'
+    """
+
+    def __init__(self, local_rank: int, pid: int, exitcode: int, error_file: str) -> None:
+        self.local_rank, self.pid, self.exitcode, self.error_file = local_rank, pid, exitcode, error_file
+        self.error_file_data: Any = {}
+        self.timestamp = int(time.time())
+        self.message: Any = "To enable traceback see: https://pytorch.org/docs/stable/elastic/errors.html"
+        if error_file and Path(error_file).is_file():
+            self.error_file_data = json.loads(Path(error_file).read_text())
+            self.message = self.error_file_data["message"]
+            info = self.message["extraInfo"] if isinstance(self.message, dict) else {}
+            self.timestamp = int(info.get("timestamp", self.timestamp))
+        elif exitcode < 0:
+            self.message = f"Signal {-exitcode} ({self.signal_name()}) received by PID {pid}"
+
+    def signal_name(self) -> str:
+        """The name of the signal that ended it; ``<N/A>`` where none did."""
+        return signal.Signals(-self.exitcode).name if self.exitcode < 0 else "<N/A>"
+
+    def timestamp_isoformat(self) -> str:
+        """The time as ``2026-01-31_12:00:00``."""
+        return time.strftime("%Y-%m-%d_%H:%M:%S", time.localtime(self.timestamp))
+
+
+class ChildFailedError(Exception):
+    """Workers failed.
+
+    Args:
+        name: of what they ran.
+        failures: by global rank.
+    Source: torch.distributed.elastic.multiprocessing.errors.ChildFailedError.
+    Example:
+        >>> ChildFailedError("train.py", {1: ProcessFailure(1, 100, 1, "")}).get_first_failure()[0]
+        1
+    """
+
+    def __init__(self, name: str, failures: dict[int, ProcessFailure]) -> None:
+        if not failures:
+            raise AssertionError("failures is empty")
+        self.name, self.failures = name, failures
+        lines = [f"rank {rank}: exit status {each.exitcode} (pid {each.pid}): {each.message}" for rank, each in failures.items()]
+        super().__init__("\n".join([f"{name} failed", *lines]))
+
+    def get_first_failure(self) -> tuple[int, ProcessFailure]:
+        """The rank and the failure of the worker that failed first."""
+        rank = min(self.failures, key=lambda each: self.failures[each].timestamp)
+        return rank, self.failures[rank]
+
+
+class ErrorHandler:
+    """Writes a worker's error into its file.
+
+    Source: torch.distributed.elastic.multiprocessing.errors.ErrorHandler.
+    Example:
+        >>> ErrorHandler().record_exception(ValueError("told to nobody"))
+    """
+
+    def initialize(self) -> None:
+        """Have crashes of native code print where the program was."""
+        try:
+            faulthandler.enable(all_threads=True)
+        except Exception as error:  # standard error may be no file
+            warnings.warn(f"Unable to enable fault handler. {type(error).__name__}: {error}", stacklevel=2)
+
+    def record_exception(self, e: BaseException) -> None:
+        """Write an exception into the file that ``TORCHELASTIC_ERROR_FILE`` names; nothing where it names none."""
+        path = os.environ.get("TORCHELASTIC_ERROR_FILE")
+        if path is None:
+            return
+        info = {"py_callstack": "".join(traceback.format_exception(e)), "timestamp": str(int(time.time()))}
+        Path(path).write_text(json.dumps({"message": {"message": f"{type(e).__name__}: {e}", "extraInfo": info}}))
+
+    def dump_error_file(self, rootcause_error_file: str, error_code: int = 0) -> None:
+        """Copy the file of the worker that failed first to this process's own."""
+        told = json.loads(Path(rootcause_error_file).read_text())
+        if error_code and isinstance(told.get("message"), dict):
+            told["message"]["errorCode"] = error_code
+        path = os.environ.get("TORCHELASTIC_ERROR_FILE")
+        if path is not None:
+            Path(path).write_text(json.dumps(told))
+
+
+def get_error_handler() -> ErrorHandler:
+    """What ``record`` uses.
+
+    Returns: a new handler.
+    Source: torch.distributed.elastic.multiprocessing.errors.get_error_handler.
+    Example:
+        >>> type(get_error_handler()).__name__
+        'ErrorHandler'
+    """
+    return ErrorHandler()
+
+
+def record(fn: Callable[..., Any], error_handler: ErrorHandler | None = None) -> Callable[..., Any]:
+    """A function, mostly a worker's whole program, whose error is written into the process's file and raised.
+
+    Args:
+        fn: the function.
+        error_handler: writes; a new ``ErrorHandler`` when None.
+    Returns: a function of the same arguments.
+    Source: torch.distributed.elastic.multiprocessing.errors.record.
+    Example:
+        >>> record(lambda x: x + 1)(2)
+        3
+    """
+    handler = error_handler or get_error_handler()
+
+    @functools.wraps(fn)
+    def wrapper(*args: Any, **kwargs: Any) -> Any:
+        handler.initialize()
+        try:
+            return fn(*args, **kwargs)
+        except ChildFailedError as error:
+            _, failure = error.get_first_failure()
+            if Path(failure.error_file).is_file():
+                handler.dump_error_file(failure.error_file, failure.exitcode)
+            raise
+        except Exception as error:
+            handler.record_exception(error)
+            raise
+
+    return wrapper
