@@ -74,7 +74,9 @@ def stored():
     data = TensorDict({"x": torch.arange(20.0), "td_error": torch.linspace(0, 1, 20)}, [20])
     buffer = ReplayBuffer(storage=LazyTensorStorage(50), sampler=SamplerWithoutReplacement(), batch_size=5)
     buffer.extend(data)
-    prioritized = TensorDictReplayBuffer(storage=LazyTensorStorage(50), batch_size=4, priority_key="td_error", sampler=SamplerWithoutReplacement())
+    prioritized = TensorDictReplayBuffer(
+        storage=LazyTensorStorage(50), batch_size=4, priority_key="td_error", sampler=SamplerWithoutReplacement()
+    )
     prioritized.extend(data)
     return {"sample": buffer.sample()["x"], "length": [len(buffer), len(prioritized)], "sampler": PrioritizedSampler.__name__}
 

@@ -241,23 +241,12 @@ def test_a_future_is_awaited_from_another_thread():
     assert future.wait() == 7
 
 
-def test_scripted_functions_run_as_they_are(monkeypatch):
-    from flambeau import jit
-
-    monkeypatch.setattr(jit, "_told", False)
-    monkeypatch.delenv("PYTORCH_JIT", raising=False)
-    with pytest.warns(UserWarning, match="nothing is compiled"):
-
-        @torch.jit.script
-        def double(x: torch.Tensor) -> torch.Tensor:
-            return 2 * x
-
-    assert double(torch.ones(2)).tolist() == [2, 2]
-    with pytest.raises(NotImplementedError, match="torch.jit.script of Linear"):
-        torch.jit.script(torch.nn.Linear(1, 1))
+def test_scripting_can_be_switched_off_by_the_environment(monkeypatch):
     monkeypatch.setenv("PYTORCH_JIT", "0")
     layer = torch.nn.Linear(1, 1)
-    assert torch.jit.script(layer) is layer
+    assert torch.jit.script(layer) is layer and torch.jit.trace(layer, torch.ones(1, 1)) is layer
+    monkeypatch.delenv("PYTORCH_JIT")
+    assert torch.jit.script(layer) is not layer
 
 
 def test_settings_of_the_compiler_are_kept():

@@ -195,10 +195,18 @@ def _cross_entropy_loss(
     return functional("cross_entropy", self, target, weight, ignore_index=ignore_index, reduction=word, label_smoothing=label_smoothing)
 
 
+@_named("nll_loss")
 @_named("nll_loss2d")
 @_named("nll_loss_nd")
 def _nll_loss(self: Any, target: Any, weight: Any = None, reduction: int = 1, ignore_index: int = -100) -> Any:
     return functional("nll_loss", self, target, weight, ignore_index=ignore_index, reduction=("none", "mean", "sum")[reduction])
+
+
+for _name in ("l1_loss", "multilabel_margin_loss"):
+    IMPLEMENTED[_name] = lambda self, target, reduction=1, *, name=_name: functional(
+        name, self, target, reduction=("none", "mean", "sum")[reduction]
+    )
+IMPLEMENTED["tensordot"] = lambda self, other, dims_self, dims_other: torch("tensordot", self, other, (dims_self, dims_other))
 
 
 @kernel("_fused_rms_norm")

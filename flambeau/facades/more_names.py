@@ -30,7 +30,13 @@ class FatalError(Exception):
 
 
 class JITException(Exception):
-    """An error of TorchScript's interpreter. Source: torch.jit.Error."""
+    """An error inside a compiled program.
+
+    Source: torch.jit.Error.
+    Example:
+        >>> issubclass(torch.jit.Error, Exception)
+        True
+    """
 
     __module__ = "torch.jit"
 

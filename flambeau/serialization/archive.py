@@ -84,9 +84,9 @@ class ArchiveWriter:
         before = head + path + wide + struct.pack("<2sH", b"FB", padding) + b"Z" * padding
         return before, struct.pack("<4sIQQ" if wide else "<4sIII", b"PK\x07\x08", crc, size, size) if size else b""
 
-    def close(self) -> None:
+    def close(self, version: bytes = b"3\n") -> None:
         """Write the records that every file ends with, and the central directory."""
-        self.write_record("version", b"3\n")
+        self.write_record("version", version)
         self.write_record(".data/serialization_id", self._serialization_id())
         entries = bytearray()
         for path, size, crc, position, flags, wide in self._directory:

@@ -14,6 +14,7 @@ from typing import IO, Any
 import numpy as np
 
 from ..core.dtype import dtype, uint8
+from ..core.late import from_above
 from ..core.replacing import replace_file
 from ..core.storage import TypedStorage, UntypedStorage
 from .archive import SIGNATURE, ArchiveReader, ArchiveWriter, archive_name
@@ -163,7 +164,7 @@ def load(
 
     file = open(path, "rb") if path is not None else _seekable(f)
     try:
-        return _load_opened(file, f, read, restore, weights_only, maps)
+        return _load_opened(file, f, read, restore, weights_only, maps, map_location)
     except pickle.UnpicklingError as error:
         if not weights_only:
             raise
@@ -173,7 +174,9 @@ def load(
             file.close()
 
 
-def _load_opened(file: IO[bytes], f: Any, read: Callable[..., Any], restore: Deserializer, weights_only: bool, mmap: bool) -> Any:
+def _load_opened(
+    file: IO[bytes], f: Any, read: Callable[..., Any], restore: Deserializer, weights_only: bool, mmap: bool, map_location: Any
+) -> Any:
     start = file.tell()
     magic = file.read(len(SIGNATURE))
     file.seek(start)
@@ -189,7 +192,14 @@ def _load_opened(file: IO[bytes], f: Any, read: Callable[..., Any], restore: Des
     if "constants.pkl" in reader:
         if weights_only:
             raise RuntimeError(f"Cannot use ``weights_only=True`` with TorchScript archives passed to ``torch.load``. {ADVICE}")
-        raise RuntimeError("load: the file is a TorchScript archive; load it with torch.jit.load")
+        warnings.warn(
+            "'torch.load' received a zip file that looks like a TorchScript archive dispatching to 'torch.jit.load' (call 'torch.jit.load' "
+            "directly to silence this warning)",
+            UserWarning,
+            stacklevel=4,
+        )
+        file.seek(start)
+        return from_above("jit._serialization").load(file, map_location=map_location)
     if mmap and not isinstance(f, (str, os.PathLike)):
         raise ValueError("f must be a file path in order to use the mmap argument")
     mapped = _mapped(f, reader) if mmap else None
@@ -209,8 +219,8 @@ def _mapped(path: str | os.PathLike[str], reader: ArchiveReader) -> np.ndarray:
 class LoadedStorages:
     """The storages of an archive, each read when the pickle mentions it first."""
 
-    def __init__(self, reader: ArchiveReader, restore: Deserializer, mapped: np.ndarray | None) -> None:
-        self._reader, self._restore, self._mapped = reader, restore, mapped
+    def __init__(self, reader: ArchiveReader, restore: Deserializer, mapped: np.ndarray | None, folder: str = "data") -> None:
+        self._reader, self._restore, self._mapped, self._folder = reader, restore, mapped, folder
         self._found: dict[str, UntypedStorage] = {}
         self._is_swapped = _byte_order(reader) != sys.byteorder
 
@@ -224,7 +234,7 @@ class LoadedStorages:
         element = uint8 if kind is UntypedStorage else kind.dtype
         nbytes = numel * element.itemsize
         if key not in self._found:
-            name = f"data/{key}"
+            name = f"{self._folder}/{key}"
             if self._reader.size(name) < nbytes:
                 raise RuntimeError(f"load: expected {nbytes} bytes for storage {key} of {numel} {element}, got {self._reader.size(name)}")
             data = self._data(name, nbytes)

@@ -266,6 +266,10 @@ class Unpickler:
 
     def _build(self) -> None:
         state, target = self._pop(), self._top()
+        self._set_state(target, state)
+
+    def _set_state(self, target: Any, state: Any) -> None:
+        """Give an object that was made its state."""
         kind = type(target)
         if kind in (OrderedDict, Counter):
             _set_attributes(target, state)

@@ -19,6 +19,7 @@ from ..tensor import Tensor
 from .override import call_override
 
 _PACKAGE = __name__.partition(".")[0]
+_LAYERS = (f"{_PACKAGE}.nn.", f"{_PACKAGE}.vision.", f"{_PACKAGE}.ops.")
 _on: list[None] = []  # one entry per mode that is on, of all threads
 _below: list[None] = []  # one entry per mode below the tape that is on, of all threads
 _recording: list[None] = []  # one entry per program that is recorded, of all threads
@@ -66,8 +67,11 @@ def _prepare() -> None:
 
 
 def _of_library() -> bool:
-    """Whether the library's own code reads the property."""
-    return str(sys._getframe(3).f_globals.get("__name__", "")).partition(".")[0] == _PACKAGE
+    """Whether the library's own code reads the property. That of layers, models and divided operations is shown to a mode that asks."""
+    name = str(sys._getframe(3).f_globals.get("__name__", ""))
+    if name.partition(".")[0] != _PACKAGE:
+        return False
+    return not (name.startswith(_LAYERS) and thread.function_modes and getattr(thread.function_modes[-1], "sees_layers", False))
 
 
 def asked_getter(tensor: Any, name: str) -> Any:

@@ -37,13 +37,19 @@ def _log_api_usage_once(event: str) -> None:
     """Count the use of an interface; nothing is counted."""
 
 
-def _get_tracing_state() -> None:
-    """State of the trace that is being written: None, as nothing is traced."""
+def _get_tracing_state() -> Any:
+    """The recorder of the trace that is being made; None without one."""
+    return _late.from_above("jit._state").thread.tracer
 
 
 def _is_tracing() -> bool:
-    """Whether operations are being traced: False."""
-    return False
+    """Whether operations are being traced."""
+    return _get_tracing_state() is not None
+
+
+def _jit_pass_inline(graph: Any) -> None:
+    """Put what a graph calls in the place of the calls."""
+    graph.inline()
 
 
 def _disabled_torch_function_impl(func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
@@ -84,12 +90,17 @@ def _get_default_device() -> str:
     return get_default_device().type
 
 
-globals().update(
-    unsupported.names(
-        "_C", "_jit_pass_inline", "Block Graph Node PyTorchFileReader PyTorchFileWriter ScriptFunction ScriptModule Type Value"
-    )
-)
+_COMPILED = {
+    **dict.fromkeys(("Block", "Graph", "Node", "Value"), "jit._graph"),
+    **dict.fromkeys(("ScriptFunction", "ScriptModule"), "jit._modules"),
+    "ScriptObject": "jit._values",
+    "Type": "aten.schema",
+}
+
+globals().update(unsupported.names("_C", "", "PyTorchFileReader PyTorchFileWriter"))
 
 
 def __getattr__(name: str) -> Any:
+    if name in _COMPILED:
+        return globals().setdefault(name, getattr(_late.from_above(_COMPILED[name]), name))
     return _late.submodule(__name__, name, ("_profiler",))

@@ -1,0 +1,121 @@
+"""Classes of scripted programs that are no modules: tuples with names, enumerations, and classes with methods."""
+
+from __future__ import annotations
+
+import ast
+import enum
+import inspect
+from typing import Any
+
+from ._annotations import UnknownType, is_enum, is_named_tuple, type_text
+from ._expressions import Typed
+from ._literals import literal, type_of
+from .frontend import Source, closure_of
+
+
+def define(program: Any, cls: type, name: str) -> None:
+    """Write the definition of a class into the program's unit.
+
+    Raises:
+        UnknownType: a class of another kind.
+    """
+    if is_named_tuple(cls):
+        _named_tuple(program, cls, name)
+    elif is_enum(cls):
+        _enumeration(program, cls, name)
+    else:
+        _methods(program, cls, name)
+
+
+def _named_tuple(program: Any, cls: Any, name: str) -> None:
+    annotations = inspect.get_annotations(cls, eval_str=True) or dict.fromkeys(cls._fields)
+    lines = [f"class {name.rpartition('.')[2]}(NamedTuple):\n"]
+    for field in cls._fields:
+        annotation = annotations.get(field)
+        kind = "Tensor" if annotation is None else type_text(annotation, program.class_name)
+        default = cls._field_defaults.get(field, inspect.Parameter.empty)
+        text = "" if default is inspect.Parameter.empty else f" = {literal(default)}"
+        lines.append(f"  {field} : {kind}{text}\n")
+    program.unit.add(name, "".join(lines))
+
+
+def _enumeration(program: Any, cls: Any, name: str) -> None:
+    members: list[enum.Enum] = list(cls)
+    kinds = {type_of(member.value) for member in members}
+    if len(kinds) != 1 or not kinds <= {"int", "float", "str"}:
+        raise UnknownType(cls.__name__)
+    lines = [f"  {member.name} = {literal(member.value)}\n" for member in members]
+    program.unit.add(name, f"class {name.rpartition('.')[2]}(Enum):\n{''.join(lines)}")
+
+
+def _methods(program: Any, cls: type, name: str) -> None:
+    """A class with methods: its attributes are what ``__init__`` assigns."""
+    if "__init__" not in vars(cls):
+        raise UnknownType(cls.__name__)
+    fields = _Fields(program, cls, name)
+    texts = []
+    # __init__ first: it says which attributes there are
+    functions = sorted(vars(cls).items(), key=lambda pair: pair[0] != "__init__")
+    for method, function in functions:
+        if inspect.isfunction(function) and not getattr(function, "_torchscript_modifier", "").startswith(("ignore", "unused")):
+            if method.startswith("__") and method not in _SPECIAL:
+                continue
+            texts.append(fields.compile(method, function))
+    lines = [f"  {field} : {kind}\n" for field, kind in fields.kinds.items()]
+    program.unit.add(name, f"class {name.rpartition('.')[2]}:\n{''.join(lines)}{''.join(texts)}")
+
+
+_SPECIAL = frozenset(f"__{name}__" for name in "init call len getitem setitem contains add sub mul enter exit lt gt eq".split())
+
+
+class _Fields:
+    """The attributes of a class while its methods are compiled."""
+
+    def __init__(self, program: Any, cls: type, name: str) -> None:
+        self.program, self.cls, self.name = program, cls, name
+        self.kinds: dict[str, str] = {}
+        for field, annotation in inspect.get_annotations(cls).items():
+            if isinstance(annotation, str):
+                continue
+            self.kinds[field] = type_text(annotation, program.class_name)
+
+    def compile(self, method: str, function: Any) -> str:
+        """The text of a method."""
+        if method == "__init__":
+            self._read(function)
+        # what is known of the class while its methods are compiled
+        self.program.unit.texts[self.name] = f"class {self.name.rpartition('.')[2]}:\n" + (
+            "".join([f"  {field} : {kind}\n" for field, kind in self.kinds.items()]) or "  pass\n"
+        )
+        self.program.unit.replace(self.name, self.program.unit.texts[self.name])
+        try:
+            signature, lines = self.program.compiled(function, names={"self": Typed("self", self.name)})
+        finally:
+            self.program.unit.replace(self.name, "")
+            del self.program.unit.texts[self.name]
+        if method == "__init__":
+            signature.returns = "NoneType"
+            lines.append("    return None"[2:])
+        self.program.signatures[f"{self.name}.{method}"] = signature
+        returns = f" -> {signature.returns}" if signature.returns else ""
+        body = "\n".join([f"  {line}" for line in lines])
+        return f"  def {method}({signature.text(self.name)}){returns}:\n{body}\n"
+
+    def _read(self, function: Any) -> None:
+        """Types of what ``__init__`` assigns: annotated, an argument, or a constant."""
+        source = Source(function)
+        parameters = {name: kind for name, kind, _ in self.program.parameters(function, source, skip=1)[0]}
+        from ._statements import Statements
+
+        names = {name: Typed(name, kind) for name, kind in parameters.items()}
+        context = Statements(self.program, source, closure_of(function), {"self": Typed("self", None), **names}, None)
+        for node in ast.walk(source.tree):
+            target = node.target if isinstance(node, ast.AnnAssign) else node.targets[0] if isinstance(node, ast.Assign) else None
+            if not (isinstance(target, ast.Attribute) and isinstance(target.value, ast.Name) and target.value.id == "self"):
+                continue
+            if target.attr in self.kinds:
+                continue
+            kind: Any = context.type_of_node(node.annotation) if isinstance(node, ast.AnnAssign) else context.value(node.value).kind  # type: ignore[attr-defined]
+            if kind is None:
+                raise source.error(f"the type of the attribute '{target.attr}' cannot be told; annotate it", node)
+            self.kinds[target.attr] = kind

@@ -1,0 +1,96 @@
+"""Programs that are scripted and traced: they compute what the program does, and archives go both ways with PyTorch."""
+
+from __future__ import annotations
+
+import io
+import json
+import lzma
+import tarfile
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from jit_programs import made, programs_of
+from oracle import HAS_ORACLE, pytorch
+
+import flambeau as torch
+
+RECORDED = Path(__file__).parents[1] / "recorded" / "torchscript.tar.xz"
+CASES = [(name, way) for name, program in programs_of(torch).items() for way in program.ways]
+
+
+def plain(value: Any) -> Any:
+    """A result without the library that made it: lists of numbers."""
+    if hasattr(value, "detach"):
+        return value.detach().numpy().tolist()
+    if isinstance(value, dict):
+        return {str(key): plain(item) for key, item in value.items()}
+    return [plain(item) for item in value] if isinstance(value, (list, tuple)) else value
+
+
+def assert_alike(found: Any, expected: Any) -> None:
+    if isinstance(expected, dict):
+        assert found.keys() == expected.keys()
+        found, expected = list(found.values()), list(expected.values())
+    if isinstance(expected, list) and any(isinstance(part, (list, dict, str)) for part in expected):
+        assert len(found) == len(expected)
+        for one, other in zip(found, expected, strict=True):
+            assert_alike(one, other)
+    elif isinstance(expected, str):
+        assert found == expected
+    else:
+        np.testing.assert_allclose(found, expected, rtol=2e-5, atol=2e-6)
+
+
+def saved(compiled: Any) -> io.BytesIO:
+    return io.BytesIO(compiled.save_to_buffer())
+
+
+@pytest.mark.parametrize(("name", "way"), CASES)
+def test_compiled_programs_compute_what_the_programs_do(name: str, way: str) -> None:
+    program, compiled, inputs = made(torch, name, way)
+    loaded = torch.jit.load(saved(compiled))
+    again = torch.jit.load(saved(loaded))
+    expected = plain(program(*inputs))
+    if not programs_of(torch)[name].training:
+        assert_alike(plain(compiled(*inputs)), expected)
+    assert_alike(plain(loaded(*inputs)), expected)
+    assert_alike(plain(again(*inputs)), expected)
+    other = programs_of(torch)[name].other
+    if other is not None:
+        assert_alike(plain(loaded(*other())), plain(program(*other())))
+
+
+@pytest.mark.parametrize(("name", "way"), CASES)
+def test_pytorch_runs_archives_written_here(name: str, way: str) -> None:
+    real = pytorch()
+    program, compiled, inputs = made(torch, name, way)
+    theirs = real.jit.load(saved(compiled))
+    expected = plain(program(*inputs))
+    given = [real.tensor(value.numpy()) if isinstance(value, torch.Tensor) else value for value in inputs]
+    assert_alike(plain(theirs(*given)), expected)
+    if isinstance(program, torch.nn.Module):
+        assert [key for key, _ in theirs.named_parameters()] == [key for key, _ in program.named_parameters()]
+
+
+@cache
+def recorded() -> dict[str, bytes]:
+    """Archives that PyTorch wrote, with what its programs gave."""
+    with tarfile.open(fileobj=io.BytesIO(lzma.decompress(RECORDED.read_bytes()))) as tar:
+        return {entry.name: tar.extractfile(entry).read() for entry in tar}  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize(("name", "way"), CASES)
+def test_archives_written_by_pytorch_run_here(name: str, way: str) -> None:
+    expected = json.loads(recorded()["outcomes.json"])[f"{name}.{way}"]
+    loaded = torch.jit.load(io.BytesIO(recorded()[f"{name}.{way}.pt"]))
+    inputs = programs_of(torch)[name].inputs()
+    assert_alike(plain(loaded(*inputs)), expected)
+    if HAS_ORACLE:
+        program, compiled, given = made(pytorch(), name, way)
+        buffer = io.BytesIO()
+        pytorch().jit.save(compiled, buffer)
+        buffer.seek(0)
+        assert_alike(plain(torch.jit.load(buffer)(*inputs)), plain(program(*given)))

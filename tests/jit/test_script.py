@@ -1,0 +1,380 @@
+"""Scripting: what is refused and how, what a compiled function or module is, its code and graph, marks."""
+
+from __future__ import annotations
+
+import io
+from enum import Enum
+from typing import Any, Final
+
+import pytest
+
+import flambeau as torch
+from flambeau import nn
+from flambeau.jit.frontend import NotSupportedError, UnsupportedNodeError
+
+
+def tries(x):
+    try:
+        return x
+    except ValueError:
+        return x
+
+
+def calls_lambda(x):
+    return (lambda y: y)(x)
+
+
+def imports(x):
+    import math
+
+    return x * math.pi
+
+
+def yields(x):
+    yield x
+
+
+def defines(x):
+    def inner(y):
+        return y
+
+    return inner(x)
+
+
+def has_set(x):
+    return {1, 2}
+
+
+def has_else(x):
+    for _ in range(3):
+        x = x + 1
+    else:
+        x = x - 1
+    return x
+
+
+def takes_any(x, *rest):
+    return x
+
+
+@pytest.mark.parametrize(
+    ("function", "kind", "message"),
+    [
+        (tries, UnsupportedNodeError, "try blocks aren't supported"),
+        (calls_lambda, UnsupportedNodeError, "Lambda aren't supported"),
+        (imports, UnsupportedNodeError, "import statements aren't supported"),
+        (yields, UnsupportedNodeError, "Yield aren't supported"),
+        (defines, UnsupportedNodeError, "function definitions aren't supported"),
+        (has_set, UnsupportedNodeError, "Set aren't supported"),
+        (has_else, NotSupportedError, "else branches of for loops aren't supported"),
+        (takes_any, NotSupportedError, "Compiled functions can't take variable number of arguments"),
+    ],
+)
+def test_syntax_that_torchscript_lacks(function: Any, kind: Any, message: str) -> None:
+    with pytest.raises(kind, match=message) as caught:
+        torch.jit.script(function)
+    assert "<--- HERE" in str(caught.value) and __file__ in str(caught.value)
+
+
+def undefined(x):
+    return unknown_name(x)  # noqa: F821
+
+
+def half_defined(x):
+    if x.sum() > 0:
+        y = 1
+    return y
+
+
+def of_two_types(x, n: int):
+    if n > 0:
+        y = 1
+    else:
+        y = x
+    return y
+
+
+def no_method(x):
+    return x.unknown_method()
+
+
+def no_function(x):
+    return torch.unknown_function(x)
+
+
+def doubled(x):
+    return x * 2
+
+
+def given_a_number(n: int):
+    return doubled(n)
+
+
+def appends(x):
+    parts = []
+    parts.append(1)
+    return parts
+
+
+def adds_text(x):
+    return x + "a"
+
+
+def optional_operand(n: int | None):
+    return n + 1
+
+
+def chooses(x):
+    return 1 if x else 2.0
+
+
+def opens(x):
+    return open("name")
+
+
+LIMIT = 3
+
+
+def closes_over(x):
+    return x * LIMIT
+
+
+def recurses(x):
+    return recurses(x)
+
+
+@pytest.mark.parametrize(
+    ("function", "message"),
+    [
+        (undefined, "undefined value unknown_name"),
+        (half_defined, r"y is not defined in the false branch"),
+        (of_two_types, r"Type mismatch: y is set to type int in the true branch and type Tensor \(inferred\) in the false branch"),
+        (no_method, r"'Tensor \(inferred\)' object has no attribute or method 'unknown_method'"),
+        (no_function, "has no attribute unknown_function"),
+        (given_a_number, r"Expected a value of type 'Tensor \(inferred\)' for argument 'x' but instead found type 'int'"),
+        (appends, "previously matched to type Tensor is matched to type int"),
+        (adds_text, "Expected a value of type 'Tensor' for argument 'other' but instead found type 'str'"),
+        (optional_operand, r"Optional\[int\]"),
+        (chooses, "true branch has type int but false branch has type float"),
+        (opens, "Python builtin <built-in function open> is currently not supported in Torchscript"),
+        (closes_over, "python value of type 'int' cannot be used as a value"),
+        (recurses, "is called recursively. Recursive calls are not supported"),
+    ],
+)
+def test_programs_that_mean_something_wrong(function: Any, message: str) -> None:
+    with pytest.raises(RuntimeError, match=message):
+        torch.jit.script(function)
+
+
+class Attributes(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.thing = object()
+
+    def forward(self, x):
+        return self.thing
+
+
+class Missing(nn.Module):
+    def forward(self, x):
+        return self.nowhere
+
+
+class Sets(nn.Module):
+    def forward(self, x):
+        self.fresh = 3
+        return x
+
+
+@pytest.mark.parametrize(
+    ("module", "message"),
+    [
+        (Attributes, "Module 'Attributes' has no attribute 'thing' .*failed to convert Python type: 'object'"),
+        (Missing, "Module 'Missing' has no attribute 'nowhere'"),
+        (Sets, "Tried to set nonexistent attribute: fresh"),
+    ],
+)
+def test_attributes_that_modules_lack(module: Any, message: str) -> None:
+    with pytest.raises(RuntimeError, match=message):
+        torch.jit.script(module())
+
+
+def test_what_is_neither_function_nor_module() -> None:
+    for thing in (3, "a", None):
+        with pytest.raises(TypeError, match="is a built-in class"):
+            torch.jit.script(thing)
+    assert torch.jit.script([1]) == [1]
+    with pytest.raises(RuntimeError, match="cannot be compiled since it inherits from nn.Module"):
+        torch.jit.script(nn.Linear)
+    with pytest.raises(AttributeError, match="has no attribute 'save'"):
+        torch.jit.save(nn.Linear(1, 1), io.BytesIO())
+
+
+def looped(x, n: int = 2):
+    for i in range(n):
+        if i > 0:
+            x = x + i
+    return x
+
+
+def test_a_compiled_function_shows_its_code_and_graph() -> None:
+    compiled = torch.jit.script(looped)
+    assert isinstance(compiled, torch.jit.ScriptFunction) and compiled.name == "looped" and torch.jit.script(compiled) is compiled
+    assert "def looped(x: Tensor,\n      n: int=2) -> Tensor:" in compiled.code and "for i in range(n):" in compiled.code
+    assert [node.kind() for node in compiled.graph.nodes()][-1] == "prim::Loop"
+    assert len(compiled.graph.findAllNodes("prim::If")) == 1 and compiled.graph.findNode("aten::add") is not None
+    assert str(compiled.schema) == "looped(Tensor x, int n=2) -> Tensor"
+    assert compiled(torch.ones(1), 3).item() == 4
+    with pytest.raises(RuntimeError, match="cannot be pickled"):
+        compiled.__reduce_ex__(2)
+
+
+class Layer(nn.Module):
+    count: Final[int]
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.linear = nn.Linear(2, 2)
+        self.count = 2
+        self.seen: list[int] = [1]
+        self.table: dict[str, int] = {"a": 1}
+
+    @torch.jit.export
+    def twice(self, x):
+        return 2 * x
+
+    @torch.jit.ignore
+    def plain(self, x) -> int:
+        return len(repr(x))
+
+    def forward(self, x):
+        if torch.jit.is_scripting():
+            x = x + 1
+        return self.linear(x) * self.count
+
+
+def test_a_compiled_module_is_the_module_in_another_form() -> None:
+    module = Layer()
+    compiled = torch.jit.script(module)
+    x = torch.ones(1, 2)
+    assert compiled.linear.weight is module.linear.weight and compiled.original_name == "Layer"
+    assert isinstance(compiled, torch.jit.RecursiveScriptModule) and isinstance(compiled.linear, torch._C.ScriptModule)
+    assert torch.equal(compiled(x), module(x + 1)), "is_scripting() holds in compiled programs"
+    assert compiled.twice(x).tolist() == [[2, 2]] and compiled.plain(x) == module.plain(x) and compiled.count == 2
+    compiled.eval()
+    assert not compiled.training and not compiled.linear.training and module.training
+    compiled(x).sum().backward()
+    assert module.linear.weight.grad is not None
+    assert "prim::CallMethod" in str(compiled.graph) and "aten::linear" in str(compiled.inlined_graph)
+    assert list(compiled.state_dict()) == list(module.state_dict())
+    copied = compiled.copy()
+    assert copied.linear.weight is compiled.linear.weight
+    loaded = torch.jit.load(io.BytesIO(compiled.save_to_buffer()))
+    assert loaded.seen == [1] and loaded.table == {"a": 1} and loaded.count == 2 and torch.equal(loaded.twice(x), 2 * x)
+
+
+class CallsPython(nn.Module):
+    @torch.jit.ignore
+    def python(self, x) -> torch.Tensor:
+        return x + len(repr(x))
+
+    @torch.jit.unused
+    def never(self, x) -> torch.Tensor:
+        return x
+
+    def forward(self, x, way: bool):
+        return self.python(x) if way else self.never(x)
+
+
+def test_what_stays_python_runs_but_is_not_saved() -> None:
+    compiled = torch.jit.script(CallsPython())
+    assert compiled(torch.ones(1), True).item() > 1
+    with pytest.raises(RuntimeError, match="Could not export Python function call 'python'"):
+        compiled.save_to_buffer()
+
+
+class Color(Enum):
+    RED = 1
+    BLUE = 2
+
+
+def colored(x, color: Color):
+    if color == Color.RED:
+        return x + Color.RED.value
+    return x
+
+
+def test_enumerations() -> None:
+    compiled = torch.jit.script(colored)
+    assert compiled(torch.zeros(1), Color.RED).item() == 1 and "(Enum)" in "".join(compiled._script_unit.texts.values())
+
+
+def commented(x, n):
+    # type: (Tensor, int) -> Tuple[Tensor, int]
+    return x * n, n
+
+
+def test_types_in_comments() -> None:
+    assert "n: int) -> Tuple[Tensor, int]" in torch.jit.script(commented).code
+    assert tuple is not None
+
+
+def test_text_with_definitions() -> None:
+    unit = torch.jit.CompilationUnit("def half(x):\n  return torch.div(x, 2)\ndef quarter(x):\n  return half(half(x))\n")
+    assert unit.quarter(torch.ones(1)).item() == 0.25
+    with pytest.raises(AttributeError):
+        unit.third(torch.ones(1))
+
+
+def test_old_modules_with_marked_methods() -> None:
+    class Old(torch.jit.ScriptModule):
+        def __init__(self) -> None:
+            super().__init__()
+            self.weight = nn.Parameter(torch.ones(2))
+
+        @torch.jit.script_method
+        def forward(self, x):
+            return x * self.weight
+
+    old = Old()
+    assert old(torch.ones(2)).tolist() == [1, 1] and "self.weight" in torch.jit.script(old).code
+
+
+def test_hooks_are_refused() -> None:
+    module = nn.Linear(1, 1)
+    module.register_forward_hook(lambda *args: None)
+    with pytest.raises(NotImplementedError, match="hooks"):
+        torch.jit.script(module)
+
+
+def test_frozen_modules_have_constants_for_parameters() -> None:
+    module = nn.Sequential(nn.Linear(2, 3), nn.BatchNorm1d(3), nn.Dropout())
+    x = torch.ones(2, 2)
+    with pytest.raises(RuntimeError, match="eval mode"):
+        torch.jit.freeze(torch.jit.script(module))
+    with pytest.raises(RuntimeError, match="expects a ScriptModule"):
+        torch.jit.freeze(module)
+    for compiled in (torch.jit.script(module.eval()), torch.jit.trace(module.eval(), x)):
+        frozen = torch.jit.freeze(compiled)
+        assert not list(frozen.parameters()) and torch.equal(frozen(x), module(x))
+        assert torch.equal(torch.jit.load(io.BytesIO(frozen.save_to_buffer()))(x), module(x))
+        assert torch.equal(torch.jit.optimize_for_inference(compiled)(x), module(x))
+
+
+def test_forks_are_futures() -> None:
+    future = torch.jit.fork(looped, torch.ones(1), 3)
+    assert isinstance(future, torch.jit.Future) and torch.jit.wait(future).item() == 4
+
+
+def test_files_beside_the_code(tmp_path: Any) -> None:
+    path = tmp_path / "model.pt"
+    torch.jit.save(torch.jit.script(nn.ReLU()), path, _extra_files={"note.txt": "hello"})
+    extra = {"note.txt": "", "absent": "kept"}
+    torch.jit.load(str(path), map_location="cpu", _extra_files=extra)
+    assert extra == {"note.txt": b"hello", "absent": "kept"}
+    with pytest.raises(ValueError, match="does not exist"):
+        torch.jit.load(str(tmp_path / "nowhere.pt"))
+    with pytest.raises(ValueError, match="map_location should be"):
+        torch.jit.load(str(path), map_location=3)
+    with pytest.warns(UserWarning, match="TorchScript archive"):
+        assert torch.load(path, weights_only=False)(-torch.ones(1)).item() == 0
