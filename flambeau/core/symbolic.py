@@ -94,7 +94,18 @@ def _value(arg: Any, values: Any) -> Any:
 
 
 def is_symbolic(value: Any) -> bool:
-    """Whether a value is a symbolic number."""
+    """Whether a value is a symbolic number.
+
+    Args:
+        value: anything.
+    Returns:
+        A bool.
+    Source: torch.fx.experimental.symbolic_shapes.is_symbolic.
+    Example:
+        >>> from flambeau.fx.experimental.symbolic_shapes import ShapeEnv, is_symbolic
+        >>> is_symbolic(ShapeEnv().create_size(3)), is_symbolic(3)
+        (True, False)
+    """
     return isinstance(value, (SymbolicInt, SymbolicFloat, SymbolicBool))
 
 

@@ -123,6 +123,8 @@ def export(
 def draft_export(mod: _Module, args: tuple[Any, ...], kwargs: Mapping[str, Any] | None = None, **options: Any) -> NoReturn:
     """Not supported: a program that cannot be exported raises, and says why.
 
+    Args:
+        mod, args, kwargs, options: as of ``export``.
     Raises:
         NotImplementedError: always.
     Source: torch.export.draft_export.

@@ -25,7 +25,14 @@ from .graph_signature import ExportGraphSignature, InputKind, OutputKind, Output
 
 
 class CustomDecompTable(dict[Any, Any]):
-    """Functions in place of kernels, by overload, of which some are to be kept. Source: torch.export.decomp_utils.CustomDecompTable."""
+    """Functions in place of kernels, by overload. Source: torch.export.decomp_utils.CustomDecompTable.
+
+    Example:
+        >>> table = torch.export.CustomDecompTable()
+        >>> table[torch.ops.aten.silu.default] = lambda x: x * x.sigmoid()
+        >>> len(table.materialize())
+        1
+    """
 
     def copy(self) -> CustomDecompTable:
         return CustomDecompTable(self)

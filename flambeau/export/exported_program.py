@@ -29,7 +29,15 @@ class CallSpec:
 
 @dataclasses.dataclass
 class ModuleCallSignature:
-    """The signature of a module's call. Source: torch.export.ModuleCallSignature."""
+    """The signature of a module's call. Source: torch.export.ModuleCallSignature.
+
+    Args:
+        inputs, outputs: its arguments and results. in_spec, out_spec: their structures. forward_arg_names: names of the arguments.
+    Example:
+        >>> program = torch.export.export(torch.nn.ReLU(), (torch.ones(1),))
+        >>> program.module_call_graph[0].signature.forward_arg_names
+        ['input']
+    """
 
     inputs: list[Any]
     outputs: list[Any]
@@ -40,7 +48,14 @@ class ModuleCallSignature:
 
 @dataclasses.dataclass
 class ModuleCallEntry:
-    """A module by its path, and the signature of its call where that is kept. Source: torch.export.ModuleCallEntry."""
+    """A module by its path, and the signature of its call where that is kept. Source: torch.export.ModuleCallEntry.
+
+    Args:
+        fqn: the path. signature: the signature, or None.
+    Example:
+        >>> torch.export.ModuleCallEntry("layers.0").fqn
+        'layers.0'
+    """
 
     fqn: str
     signature: ModuleCallSignature | None = None
@@ -54,7 +69,9 @@ class ExportedProgram:
         graph_signature: what its inputs and results are. state_dict: parameters and buffers by name.
         range_constraints: bounds of the symbols. module_call_graph: the first entry has the structures of arguments and result.
         example_inputs: ``(args, kwargs)``. constants: other tensors by name.
-        guards: checks inputs, where ``module()`` is called.
+        guards: checks inputs, where ``module()`` is called. verifiers: must be None.
+    Raises:
+        NotImplementedError: ``verifiers``.
     Attributes:
         graph_module, graph: the graph as a module, and itself.
     Source: torch.export.ExportedProgram.

@@ -15,35 +15,70 @@ __all__ = [
 
 @dataclasses.dataclass
 class TensorArgument:
-    """A tensor, by the name of its node. Source: torch.export.graph_signature.TensorArgument."""
+    """A tensor, by the name of its node. Source: torch.export.graph_signature.TensorArgument.
+
+    Args:
+        name: of the node.
+    Example:
+        >>> torch.export.graph_signature.TensorArgument("x")
+        TensorArgument(name='x')
+    """
 
     name: str
 
 
 @dataclasses.dataclass
 class SymIntArgument:
-    """A symbolic integer, by the name of its node. Source: torch.export.graph_signature.SymIntArgument."""
+    """A symbolic integer, by the name of its node. Source: torch.export.graph_signature.SymIntArgument.
+
+    Args:
+        name: of the node.
+    Example:
+        >>> torch.export.graph_signature.SymIntArgument("x")
+        SymIntArgument(name='x')
+    """
 
     name: str
 
 
 @dataclasses.dataclass
 class SymFloatArgument:
-    """A symbolic float, by the name of its node. Source: torch.export.graph_signature.SymFloatArgument."""
+    """A symbolic float, by the name of its node. Source: torch.export.graph_signature.SymFloatArgument.
+
+    Args:
+        name: of the node.
+    Example:
+        >>> torch.export.graph_signature.SymFloatArgument("x")
+        SymFloatArgument(name='x')
+    """
 
     name: str
 
 
 @dataclasses.dataclass
 class SymBoolArgument:
-    """A symbolic bool, by the name of its node. Source: torch.export.graph_signature.SymBoolArgument."""
+    """A symbolic bool, by the name of its node. Source: torch.export.graph_signature.SymBoolArgument.
+
+    Args:
+        name: of the node.
+    Example:
+        >>> torch.export.graph_signature.SymBoolArgument("x")
+        SymBoolArgument(name='x')
+    """
 
     name: str
 
 
 @dataclasses.dataclass
 class CustomObjArgument:
-    """A script object, by the name of its node: none are made. Source: torch.export.graph_signature.CustomObjArgument."""
+    """A script object, by the name of its node: none are made. Source: torch.export.graph_signature.CustomObjArgument.
+
+    Args:
+        name: of the node. class_fqn: of its class. fake_val: a stand-in for it.
+    Example:
+        >>> torch.export.graph_signature.CustomObjArgument("obj", "__torch__.A").class_fqn
+        '__torch__.A'
+    """
 
     name: str
     class_fqn: str
@@ -52,7 +87,14 @@ class CustomObjArgument:
 
 @dataclasses.dataclass
 class ConstantArgument:
-    """A number, a string or None. Source: torch.export.graph_signature.ConstantArgument."""
+    """A number, a string or None. Source: torch.export.graph_signature.ConstantArgument.
+
+    Args:
+        name: of its placeholder, empty for a result. value: the constant.
+    Example:
+        >>> torch.export.graph_signature.ConstantArgument("k", 3)
+        ConstantArgument(name='k', value=3)
+    """
 
     name: str
     value: int | float | bool | str | None
@@ -62,7 +104,12 @@ ArgumentSpec = TensorArgument | SymIntArgument | SymFloatArgument | SymBoolArgum
 
 
 class InputKind(Enum):
-    """The kinds of inputs. Source: torch.export.graph_signature.InputKind."""
+    """The kinds of inputs. Source: torch.export.graph_signature.InputKind.
+
+    Example:
+        >>> torch.export.graph_signature.InputKind.PARAMETER.name
+        'PARAMETER'
+    """
 
     USER_INPUT = auto()
     PARAMETER = auto()
@@ -74,7 +121,17 @@ class InputKind(Enum):
 
 @dataclasses.dataclass
 class InputSpec:
-    """An input: what it is, its node, and for parameters and the like which. Source: torch.export.graph_signature.InputSpec."""
+    """An input of an exported graph. Source: torch.export.graph_signature.InputSpec.
+
+    Args:
+        kind: what it is. arg: its node. target: the parameter, the buffer or the constant that it is. persistent: of a buffer.
+    Raises:
+        AssertionError: a buffer without ``persistent``.
+    Example:
+        >>> from flambeau.export import graph_signature
+        >>> print(graph_signature.InputSpec(graph_signature.InputKind.PARAMETER, graph_signature.TensorArgument("p_w"), "w"))
+        p_w: PARAMETER target='w'
+    """
 
     kind: InputKind
     arg: ArgumentSpec
@@ -92,7 +149,12 @@ class InputSpec:
 
 
 class OutputKind(Enum):
-    """The kinds of results. Source: torch.export.graph_signature.OutputKind."""
+    """The kinds of results. Source: torch.export.graph_signature.OutputKind.
+
+    Example:
+        >>> torch.export.graph_signature.OutputKind.USER_OUTPUT.name
+        'USER_OUTPUT'
+    """
 
     USER_OUTPUT = auto()
     LOSS_OUTPUT = auto()
@@ -106,7 +168,15 @@ class OutputKind(Enum):
 
 @dataclasses.dataclass
 class OutputSpec:
-    """A result: what it is, its node, and for what is written to which. Source: torch.export.graph_signature.OutputSpec."""
+    """A result of an exported graph. Source: torch.export.graph_signature.OutputSpec.
+
+    Args:
+        kind: what it is. arg: its node. target: what it is the new value of.
+    Example:
+        >>> from flambeau.export import graph_signature
+        >>> print(graph_signature.OutputSpec(graph_signature.OutputKind.USER_OUTPUT, graph_signature.TensorArgument("add"), None))
+        add: USER_OUTPUT
+    """
 
     kind: OutputKind
     arg: ArgumentSpec
@@ -119,7 +189,14 @@ class OutputSpec:
 
 @dataclasses.dataclass
 class ExportBackwardSignature:
-    """The results that are gradients: joint graphs are not exported. Source: torch.export.graph_signature.ExportBackwardSignature."""
+    """The results that are gradients: joint graphs are not exported. Source: torch.export.graph_signature.ExportBackwardSignature.
+
+    Args:
+        gradients_to_parameters, gradients_to_user_inputs: by result. loss_output: the loss.
+    Example:
+        >>> torch.export.ExportBackwardSignature({}, {}, "loss").loss_output
+        'loss'
+    """
 
     gradients_to_parameters: dict[str, str]
     gradients_to_user_inputs: dict[str, str]
@@ -130,8 +207,11 @@ class ExportBackwardSignature:
 class ExportGraphSignature:
     """The inputs and results of an exported graph. Source: torch.export.ExportGraphSignature.
 
-    Attributes:
+    Args:
         input_specs, output_specs: in the order of the placeholders and the results.
+    Example:
+        >>> torch.export.export(torch.nn.Linear(2, 3), (torch.ones(1, 2),)).graph_signature.parameters
+        ('weight', 'bias')
     """
 
     input_specs: list[InputSpec]

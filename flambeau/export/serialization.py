@@ -114,6 +114,14 @@ def load(
         RuntimeError: no such file, one of PyTorch's own, or a damaged one.
         NotImplementedError: an ``expected_opset_version``.
     Source: torch.export.load.
+    Example:
+        >>> import io
+        >>> file = io.BytesIO()
+        >>> torch.export.save(torch.export.export(torch.nn.Tanh(), (torch.ones(2),)), file, extra_files={"note": "small"})
+        >>> extra = {"note": ""}
+        >>> program = torch.export.load(file, extra_files=extra)
+        >>> program.module()(torch.zeros(2)), extra
+        (tensor([0., 0.]), {'note': 'small'})
     """
     if expected_opset_version is not None:
         raise NotImplementedError("torch.export.load: expected_opset_version is not supported")

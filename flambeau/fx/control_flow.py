@@ -23,8 +23,11 @@ __all__ = ["HigherOrderOperator", "cond", "cond_op", "while_loop", "while_loop_o
 class HigherOrderOperator(OperatorBase):
     """An operation whose arguments are graphs. Source: torch._ops.HigherOrderOperator.
 
-    Attributes:
-        __name__: its name in ``torch.ops.higher_order``.
+    Args:
+        name: its name in ``torch.ops.higher_order``. run: the function that a call runs.
+    Example:
+        >>> torch.cond(True, lambda: 1, lambda: 2), str(torch.ops.higher_order.cond)
+        (1, 'cond')
     """
 
     is_higher_order = True

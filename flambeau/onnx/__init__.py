@@ -29,7 +29,12 @@ _LATE = {"ONNXProgram": "program", "is_in_onnx_export": "exporting"}
 
 
 class TrainingMode(_enum.Enum):
-    """In which mode a module is exported. Source: torch.onnx.TrainingMode."""
+    """The modes in which a module is exported. Source: torch.onnx.TrainingMode.
+
+    Example:
+        >>> torch.onnx.TrainingMode.EVAL.value
+        0
+    """
 
     EVAL = 0
     PRESERVE = 1
@@ -37,7 +42,12 @@ class TrainingMode(_enum.Enum):
 
 
 class OperatorExportTypes(_enum.Enum):
-    """The ways with operations that ONNX has not; only ``ONNX``, an error, is supported. Source: torch.onnx.OperatorExportTypes."""
+    """The ways with operations that ONNX has not; only ``ONNX``, an error, is supported. Source: torch.onnx.OperatorExportTypes.
+
+    Example:
+        >>> torch.onnx.OperatorExportTypes.ONNX.name
+        'ONNX'
+    """
 
     ONNX = 0
     ONNX_ATEN = 1
@@ -172,9 +182,15 @@ def _refuse(**options: Any) -> None:
 def register_custom_op_symbolic(symbolic_name: str, symbolic_fn: Any, opset_version: int) -> NoReturn:
     """Not supported: rows are functions of this package's own builder.
 
+    Args:
+        symbolic_name, symbolic_fn, opset_version: of no use.
     Raises:
         NotImplementedError: always.
     Source: torch.onnx.register_custom_op_symbolic.
+    Example:
+        >>> torch.onnx.register_custom_op_symbolic("my::op", None, 18)
+        Traceback (most recent call last):
+        NotImplementedError: torch.onnx.register_custom_op_symbolic is not supported: rows stand in flambeau.onnx.tables
     """
     raise NotImplementedError("torch.onnx.register_custom_op_symbolic is not supported: rows stand in flambeau.onnx.tables")
 
@@ -182,9 +198,15 @@ def register_custom_op_symbolic(symbolic_name: str, symbolic_fn: Any, opset_vers
 def unregister_custom_op_symbolic(symbolic_name: str, opset_version: int) -> NoReturn:
     """Not supported, as nothing can be registered.
 
+    Args:
+        symbolic_name, opset_version: of no use.
     Raises:
         NotImplementedError: always.
     Source: torch.onnx.unregister_custom_op_symbolic.
+    Example:
+        >>> torch.onnx.unregister_custom_op_symbolic("my::op", 18)
+        Traceback (most recent call last):
+        NotImplementedError: torch.onnx.unregister_custom_op_symbolic is not supported: nothing can be registered
     """
     raise NotImplementedError("torch.onnx.unregister_custom_op_symbolic is not supported: nothing can be registered")
 
@@ -196,6 +218,11 @@ def select_model_mode_for_export(model: Any, mode: TrainingMode) -> Any:
         model: the module. mode: of ``TrainingMode``.
     Returns:
         The context.
+    Example:
+        >>> net = torch.nn.Dropout()
+        >>> with torch.onnx.select_model_mode_for_export(net, torch.onnx.TrainingMode.EVAL):
+        ...     net.training
+        False
     """
     from .exporting import in_mode
 

@@ -6,7 +6,12 @@ __all__ = ["OnnxExporterError", "OnnxExporterWarning", "SymbolicValueError", "Un
 
 
 class OnnxExporterWarning(UserWarning):
-    """Something is exported otherwise than it was asked for. Source: torch.onnx.errors.OnnxExporterWarning."""
+    """Something is exported otherwise than it was asked for. Source: torch.onnx.errors.OnnxExporterWarning.
+
+    Example:
+        >>> issubclass(torch.onnx.errors.OnnxExporterWarning, UserWarning)
+        True
+    """
 
 
 class OnnxExporterError(RuntimeError):
@@ -24,6 +29,9 @@ class UnsupportedOperatorError(OnnxExporterError):
 
     Args:
         name: of the operation: ``aten::add``. version: of the operator set. supported_version: the first that has it, where there is one.
+    Example:
+        >>> print(torch.onnx.errors.UnsupportedOperatorError("aten::svd", 18, None))
+        Exporting the operator 'aten::svd' to ONNX opset version 18 is not supported.
     """
 
     def __init__(self, name: str, version: int, supported_version: int | None):
@@ -40,6 +48,9 @@ class SymbolicValueError(OnnxExporterError):
 
     Args:
         msg: what is wrong. value: the value.
+    Example:
+        >>> print(torch.onnx.errors.SymbolicValueError("no counterpart", 3))
+        no counterpart  [Caused by the value '3']
     """
 
     def __init__(self, msg: str, value: object):

@@ -42,6 +42,10 @@ class PythonKeyTracer(Tracer):
 
     Attributes:
         root: a module that holds the constants.
+    Example:
+        >>> from flambeau.fx.experimental.proxy_tensor import PythonKeyTracer
+        >>> len(PythonKeyTracer().graph.nodes)
+        0
     """
 
     def __init__(self) -> None:
@@ -57,6 +61,13 @@ class ProxyTorchDispatchMode(TorchDispatchMode):
         tracing_mode: ``"real"``, ``"fake"`` or ``"symbolic"``.
         pre_dispatch: whether operations are noted before they are divided into kernels.
         decompositions: functions in place of kernels, by overload.
+    Example:
+        >>> from flambeau.fx.experimental.proxy_tensor import ProxyTorchDispatchMode, PythonKeyTracer
+        >>> tracer = PythonKeyTracer()
+        >>> with ProxyTorchDispatchMode(tracer):
+        ...     x = torch.zeros(2) + 1
+        >>> [node.name for node in tracer.graph.nodes]
+        ['zeros', 'add']
     """
 
     _mode_key = "PROXY"
@@ -124,13 +135,32 @@ def _asked(func: Any, *args: Any, **kwargs: Any) -> Any:
 
 
 def get_proxy_mode() -> ProxyTorchDispatchMode | None:
-    """The mode that notes kernels now. Source: torch.fx.experimental.proxy_tensor.get_proxy_mode."""
+    """The mode that notes kernels now.
+
+    Returns:
+        A ``ProxyTorchDispatchMode``, or None.
+    Source: torch.fx.experimental.proxy_tensor.get_proxy_mode.
+    Example:
+        >>> from flambeau.fx.experimental.proxy_tensor import get_proxy_mode
+        >>> get_proxy_mode() is None
+        True
+    """
     return next((mode for mode in reversed(thread.dispatch_modes) if isinstance(mode, ProxyTorchDispatchMode)), None)
 
 
 @contextlib.contextmanager
 def disable_proxy_modes_tracing() -> Iterator[Any]:
-    """Context in which nothing is noted. Source: torch.fx.experimental.proxy_tensor.disable_proxy_modes_tracing."""
+    """Context in which nothing is noted.
+
+    Returns:
+        The context.
+    Source: torch.fx.experimental.proxy_tensor.disable_proxy_modes_tracing.
+    Example:
+        >>> from flambeau.fx.experimental.proxy_tensor import disable_proxy_modes_tracing
+        >>> with disable_proxy_modes_tracing():
+        ...     torch.ones(1) + 1
+        tensor([2.])
+    """
     was = thread.dispatch_modes
     thread.dispatch_modes = tuple([mode for mode in was if not isinstance(mode, ProxyTorchDispatchMode)])
     try:
@@ -141,7 +171,17 @@ def disable_proxy_modes_tracing() -> Iterator[Any]:
 
 @contextlib.contextmanager
 def maybe_disable_fake_tensor_mode() -> Iterator[Any]:
-    """Context without fake tensors. Source: torch.fx.experimental.proxy_tensor.maybe_disable_fake_tensor_mode."""
+    """Context without fake tensors.
+
+    Returns:
+        The context.
+    Source: torch.fx.experimental.proxy_tensor.maybe_disable_fake_tensor_mode.
+    Example:
+        >>> from flambeau.fx.experimental.proxy_tensor import maybe_disable_fake_tensor_mode
+        >>> with maybe_disable_fake_tensor_mode():
+        ...     torch.ones(1) + 1
+        tensor([2.])
+    """
     was = thread.dispatch_modes
     thread.dispatch_modes = tuple([mode for mode in was if not isinstance(mode, FakeTensorMode)])
     try:
@@ -154,7 +194,14 @@ def maybe_disable_fake_tensor_mode() -> Iterator[Any]:
 def maybe_enable_thunkify() -> Iterator[None]:
     """Context that does nothing: nodes of sizes are made when they are used, always.
 
+    Returns:
+        The context.
     Source: torch.fx.experimental.proxy_tensor.maybe_enable_thunkify.
+    Example:
+        >>> from flambeau.fx.experimental.proxy_tensor import maybe_enable_thunkify
+        >>> with maybe_enable_thunkify():
+        ...     torch.ones(1) + 1
+        tensor([2.])
     """
     yield
 
@@ -298,10 +345,17 @@ def _drop_unused(graph: Graph) -> None:
 
 
 def dispatch_trace(root: Any, tracer: Any, concrete_args: Any = None) -> GraphModule:
-    """The graph that ``tracer`` makes of ``root``. Source: torch.fx.experimental.proxy_tensor.dispatch_trace.
+    """The graph that ``tracer`` makes of ``root``.
 
     Args:
         root: a module or a function. tracer: a tracer of ``torch.fx``. concrete_args: arguments that are constants.
+    Returns:
+        The graph as a module.
+    Source: torch.fx.experimental.proxy_tensor.dispatch_trace.
+    Example:
+        >>> from flambeau.fx.experimental.proxy_tensor import dispatch_trace
+        >>> dispatch_trace(lambda x: x + 1, torch.fx.Tracer())(torch.ones(1))
+        tensor([2.])
     """
     graph = tracer.trace(root, concrete_args)
     return GraphModule(tracer.root, graph, getattr(root, "__name__", type(root).__name__))
@@ -310,7 +364,18 @@ def dispatch_trace(root: Any, tracer: Any, concrete_args: Any = None) -> GraphMo
 def get_isolated_graphmodule(
     func: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], tracing_mode: str = "real", decomposition_table: Any = None
 ) -> GraphModule:
-    """The graph of a call, noted apart from modes that are on. Source: torch.fx.experimental.proxy_tensor.get_isolated_graphmodule."""
+    """The graph of a call, noted apart from modes that are on.
+
+    Args:
+        func: the function. args, kwargs: its arguments. tracing_mode, decomposition_table: as of ``make_fx``.
+    Returns:
+        The graph as a module of all tensors among the arguments.
+    Source: torch.fx.experimental.proxy_tensor.get_isolated_graphmodule.
+    Example:
+        >>> from flambeau.fx.experimental.proxy_tensor import get_isolated_graphmodule
+        >>> get_isolated_graphmodule(torch.sin, (torch.zeros(1),), {})(torch.zeros(1))
+        tensor([0.])
+    """
     leaves, spec = tree_flatten((args, kwargs))
 
     def wrapped(*parts: Any) -> Any:

@@ -36,9 +36,15 @@ WORLDS = 4
 class ConstraintViolationError(RuntimeError):
     """A program assumed more about sizes than was declared. Source: torch.fx.experimental.symbolic_shapes.ConstraintViolationError.
 
+    Args:
+        message: what is wrong. fixed, equal: see there.
     Attributes:
         fixed: symbols that must be what they are in the example. equal: pairs of symbols that must be equal.
         ranges: what symbols must lie between. owners: what the symbols are of. hints: their sizes in the example.
+    Example:
+        >>> from flambeau.fx.experimental.symbolic_shapes import ConstraintViolationError
+        >>> ConstraintViolationError("s0 must be 3", {"s0"}).fixed
+        {'s0'}
     """
 
     def __init__(self, message: str, fixed: set[str] = frozenset(), equal: set[tuple[str, ...]] = frozenset()):  # type: ignore[assignment]
@@ -54,6 +60,10 @@ class GuardOnDataDependentSymNode(RuntimeError):
 
     Attributes:
         cond: the comparison.
+    Example:
+        >>> from flambeau.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode
+        >>> issubclass(GuardOnDataDependentSymNode, RuntimeError)
+        True
     """
 
     def __init__(self, cond: Any, *args: Any):
@@ -64,6 +74,8 @@ class GuardOnDataDependentSymNode(RuntimeError):
 class ValueRanges:
     """The values that a symbol may have, both ends included. Source: torch.utils._sympy.value_ranges.ValueRanges.
 
+    Args:
+        lower, upper: the ends; no upper one when None.
     Example:
         >>> from flambeau.fx.experimental.symbolic_shapes import ValueRanges
         >>> ValueRanges(2, 8), 9 in ValueRanges(2, 8)
@@ -92,6 +104,8 @@ class ValueRanges:
 class ShapeEnv:
     """The symbols of one trace, and what the program assumed about them.
 
+    Args:
+        turn: which of a symbol's sizes is the example's.
     Attributes:
         guards: relations that hold for the example and not for all sizes that are allowed, with what they were.
         var_to_range: the values that each symbol may have. var_to_val: that of the example.
@@ -287,28 +301,72 @@ def _relation(value: Any) -> Any:
 def statically_known_true(x: Any) -> bool:
     """Whether a condition is true for all sizes; asking it is no guard.
 
-    Source: torch.fx.experimental.symbolic_shapes.statically_known_true.
-
     Args:
         x: a bool, or a comparison of symbolic numbers.
+    Returns:
+        A bool.
+    Source: torch.fx.experimental.symbolic_shapes.statically_known_true.
+    Example:
+        >>> from flambeau.fx.experimental import symbolic_shapes as shapes
+        >>> n = shapes.ShapeEnv().create_size(6)
+        >>> shapes.statically_known_true(n > 1), shapes.statically_known_true(n > 5)
+        (True, False)
     """
     relation = _relation(x)
     return bool(x) if relation is None else x.env.constant_truth(relation) is True
 
 
 def statically_known_false(x: Any) -> bool:
-    """Whether a condition is false for all sizes. Source: torch.fx.experimental.symbolic_shapes.statically_known_false."""
+    """Whether a condition is false for all sizes; asking it is no guard.
+
+    Args:
+        x: a bool, or a comparison of symbolic numbers.
+    Returns:
+        A bool.
+    Source: torch.fx.experimental.symbolic_shapes.statically_known_false.
+    Example:
+        >>> from flambeau.fx.experimental import symbolic_shapes as shapes
+        >>> n = shapes.ShapeEnv().create_size(6)
+        >>> shapes.statically_known_false(n < 0)
+        True
+    """
     relation = _relation(x)
     return not x if relation is None else x.env.constant_truth(relation) is False
 
 
 def guard_or_true(a: Any) -> bool:
-    """The condition; True where it depends on values. Source: torch.fx.experimental.symbolic_shapes.guard_or_true."""
+    """The condition; True where it depends on values.
+
+    Args:
+        a: a bool, or a comparison of symbolic numbers.
+    Returns:
+        A bool.
+    Source: torch.fx.experimental.symbolic_shapes.guard_or_true.
+    Example:
+        >>> from flambeau.fx.experimental import symbolic_shapes as shapes
+        >>> n = shapes.ShapeEnv().create_size(6)
+        >>> u = n.env.create_unbacked_symint()
+        >>> shapes.guard_or_true(u > 3), shapes.guard_or_true(n > 7)
+        (True, False)
+    """
     return _guard_or(a, True)
 
 
 def guard_or_false(a: Any) -> bool:
-    """The condition; False where it depends on values. Source: torch.fx.experimental.symbolic_shapes.guard_or_false."""
+    """The condition; False where it depends on values.
+
+    Args:
+        a: a bool, or a comparison of symbolic numbers.
+    Returns:
+        A bool.
+    Source: torch.fx.experimental.symbolic_shapes.guard_or_false.
+    Example:
+        >>> from flambeau.fx.experimental import symbolic_shapes as shapes
+        >>> n = shapes.ShapeEnv().create_size(6)
+        >>> u = n.env.create_unbacked_symint()
+        >>> shapes.guard_or_false(u > 3), shapes.guard_or_false(n > 5)
+        (False, True)
+    """
     return _guard_or(a, False)
 
 
@@ -320,7 +378,19 @@ def _guard_or(a: Any, otherwise: bool) -> bool:
 
 
 def guard_bool(a: Any) -> bool:
-    """The condition for the example, guarded. Source: torch.fx.experimental.symbolic_shapes.guard_bool."""
+    """The condition for the example, guarded.
+
+    Args:
+        a: a bool, or a comparison of symbolic numbers.
+    Returns:
+        A bool.
+    Source: torch.fx.experimental.symbolic_shapes.guard_bool.
+    Example:
+        >>> from flambeau.fx.experimental import symbolic_shapes as shapes
+        >>> n = shapes.ShapeEnv().create_size(6)
+        >>> shapes.guard_bool(n > 5), n.env.guards
+        (True, [(s0 > 5, True)])
+    """
     return bool(a)
 
 
@@ -328,44 +398,137 @@ guard_size_oblivious = guard_bool
 
 
 def guard_int(a: Any) -> int:
-    """The integer for the example, guarded. Source: torch.fx.experimental.symbolic_shapes.guard_int."""
+    """The integer for the example, guarded.
+
+    Args:
+        a: an integer.
+    Returns:
+        A plain ``int``.
+    Source: torch.fx.experimental.symbolic_shapes.guard_int.
+    Example:
+        >>> from flambeau.fx.experimental import symbolic_shapes as shapes
+        >>> n = shapes.ShapeEnv().create_size(6)
+        >>> shapes.guard_int(n * 2), n.env.guards
+        (12, [(Eq(2*s0, 12), True)])
+    """
     return specialized(a) if isinstance(a, SymbolicInt) else int(a)
 
 
 def guard_float(a: Any) -> float:
-    """The float for the example, guarded. Source: torch.fx.experimental.symbolic_shapes.guard_float."""
+    """The float for the example, guarded.
+
+    Args:
+        a: a float.
+    Returns:
+        A plain ``float``.
+    Source: torch.fx.experimental.symbolic_shapes.guard_float.
+    Example:
+        >>> from flambeau.fx.experimental import symbolic_shapes as shapes
+        >>> n = shapes.ShapeEnv().create_size(6)
+        >>> shapes.guard_float(n / 4)
+        1.5
+    """
     return float(a)
 
 
 def guard_scalar(a: Any) -> Any:
-    """The number for the example, guarded. Source: torch.fx.experimental.symbolic_shapes.guard_scalar."""
+    """The number for the example, guarded.
+
+    Args:
+        a: an integer, a float or a condition.
+    Returns:
+        A plain number.
+    Source: torch.fx.experimental.symbolic_shapes.guard_scalar.
+    Example:
+        >>> from flambeau.fx.experimental import symbolic_shapes as shapes
+        >>> n = shapes.ShapeEnv().create_size(6)
+        >>> shapes.guard_scalar(n), shapes.guard_scalar(n / 4)
+        (6, 1.5)
+    """
     return guard_int(a) if isinstance(a, SymbolicInt) else guard_float(a) if isinstance(a, SymbolicFloat) else guard_bool(a)
 
 
 def hint_int(a: Any, fallback: int | None = None) -> int:
-    """The integer for the example, without a guard. Source: torch.fx.experimental.symbolic_shapes.hint_int."""
+    """The integer for the example, without a guard.
+
+    Args:
+        a: an integer. fallback: what is returned for anything else.
+    Returns:
+        A plain ``int``.
+    Source: torch.fx.experimental.symbolic_shapes.hint_int.
+    Example:
+        >>> from flambeau.fx.experimental import symbolic_shapes as shapes
+        >>> n = shapes.ShapeEnv().create_size(6)
+        >>> shapes.hint_int(n), n.env.guards
+        (6, [])
+    """
     return int.__int__(a) if isinstance(a, int) else a if fallback is None else fallback
 
 
 def is_concrete_int(a: Any) -> bool:
-    """Whether an integer is the same for all sizes. Source: torch.fx.experimental.symbolic_shapes.is_concrete_int."""
+    """Whether an integer is the same for all sizes.
+
+    Args:
+        a: an integer.
+    Returns:
+        A bool.
+    Source: torch.fx.experimental.symbolic_shapes.is_concrete_int.
+    Example:
+        >>> from flambeau.fx.experimental import symbolic_shapes as shapes
+        >>> n = shapes.ShapeEnv().create_size(6)
+        >>> shapes.is_concrete_int(n), shapes.is_concrete_int(3)
+        (False, True)
+    """
     return not isinstance(a, SymbolicInt) or a.expr.constant is not None
 
 
 def is_concrete_float(a: Any) -> bool:
-    """Whether a float is no symbolic one. Source: torch.fx.experimental.symbolic_shapes.is_concrete_float."""
+    """Whether a float is no symbolic one.
+
+    Args:
+        a: a float.
+    Returns:
+        A bool.
+    Source: torch.fx.experimental.symbolic_shapes.is_concrete_float.
+    Example:
+        >>> from flambeau.fx.experimental import symbolic_shapes as shapes
+        >>> n = shapes.ShapeEnv().create_size(6)
+        >>> shapes.is_concrete_float(n / 2), shapes.is_concrete_float(3.0)
+        (False, True)
+    """
     return not isinstance(a, SymbolicFloat)
 
 
 def is_concrete_bool(a: Any) -> bool:
-    """Whether a condition is no symbolic one. Source: torch.fx.experimental.symbolic_shapes.is_concrete_bool."""
+    """Whether a condition is no symbolic one.
+
+    Args:
+        a: a condition.
+    Returns:
+        A bool.
+    Source: torch.fx.experimental.symbolic_shapes.is_concrete_bool.
+    Example:
+        >>> from flambeau.fx.experimental import symbolic_shapes as shapes
+        >>> n = shapes.ShapeEnv().create_size(6)
+        >>> shapes.is_concrete_bool(n > 2), shapes.is_concrete_bool(True)
+        (False, True)
+    """
     return not isinstance(a, SymbolicBool)
 
 
 def free_symbols(val: Any) -> set[str]:
     """Names of the symbols in numbers, shapes of tensors, and structures of them.
 
+    Args:
+        val: such a structure.
+    Returns:
+        A set of names.
     Source: torch.fx.experimental.symbolic_shapes.free_symbols.
+    Example:
+        >>> from flambeau.fx.experimental import symbolic_shapes as shapes
+        >>> n = shapes.ShapeEnv().create_size(6)
+        >>> shapes.free_symbols((n + 1, torch.ones(2)))
+        {'s0'}
     """
     found: set[str] = set()
     for leaf in tree_leaves(val):
@@ -377,26 +540,74 @@ def free_symbols(val: Any) -> set[str]:
 
 
 def has_free_symbols(val: Any) -> bool:
-    """Whether there are symbols in a value. Source: torch.fx.experimental.symbolic_shapes.has_free_symbols."""
+    """Whether there are symbols in a value.
+
+    Args:
+        val: numbers, tensors, and structures of them.
+    Returns:
+        A bool.
+    Source: torch.fx.experimental.symbolic_shapes.has_free_symbols.
+    Example:
+        >>> from flambeau.fx.experimental import symbolic_shapes as shapes
+        >>> n = shapes.ShapeEnv().create_size(6)
+        >>> shapes.has_free_symbols(n + 1), shapes.has_free_symbols(3)
+        (True, False)
+    """
     return bool(free_symbols(val))
 
 
 def sym_eq(x: Any, y: Any) -> Any:
-    """Equality of numbers, or of all numbers in two sequences. Source: torch.fx.experimental.symbolic_shapes.sym_eq."""
+    """Equality of numbers, or of all numbers in two sequences.
+
+    Args:
+        x, y: numbers, or sequences of them.
+    Returns:
+        A bool, or a symbolic one.
+    Source: torch.fx.experimental.symbolic_shapes.sym_eq.
+    Example:
+        >>> from flambeau.fx.experimental import symbolic_shapes as shapes
+        >>> n = shapes.ShapeEnv().create_size(6)
+        >>> shapes.sym_eq((n, 2), (n, 2)), shapes.sym_eq(n, 3)
+        (Eq(s0, s0) and True, Eq(s0, 3))
+    """
     if isinstance(x, (tuple, list)):
         return len(x) == len(y) and sym_and(*map(sym_eq, x, y))
     return x == y
 
 
 def sym_and(x: Any = True, *others: Any) -> Any:
-    """Whether all conditions are true. Source: torch.fx.experimental.symbolic_shapes.sym_and."""
+    """Whether all conditions are true.
+
+    Args:
+        x, others: conditions.
+    Returns:
+        A bool, or a symbolic one.
+    Source: torch.fx.experimental.symbolic_shapes.sym_and.
+    Example:
+        >>> from flambeau.fx.experimental import symbolic_shapes as shapes
+        >>> n = shapes.ShapeEnv().create_size(6)
+        >>> shapes.sym_and(n > 1, n < 9)
+        s0 > 1 and s0 < 9
+    """
     for other in others:
         x = x & other if isinstance(x, SymbolicBool) else other & x if isinstance(other, SymbolicBool) else x and other
     return x
 
 
 def sym_or(x: Any = False, *others: Any) -> Any:
-    """Whether one of the conditions is true. Source: torch.fx.experimental.symbolic_shapes.sym_or."""
+    """Whether one of the conditions is true.
+
+    Args:
+        x, others: conditions.
+    Returns:
+        A bool, or a symbolic one.
+    Source: torch.fx.experimental.symbolic_shapes.sym_or.
+    Example:
+        >>> from flambeau.fx.experimental import symbolic_shapes as shapes
+        >>> n = shapes.ShapeEnv().create_size(6)
+        >>> shapes.sym_or(n < 1, n > 5)
+        s0 < 1 or s0 > 5
+    """
     for other in others:
         x = x | other if isinstance(x, SymbolicBool) else other | x if isinstance(other, SymbolicBool) else x or other
     return x
