@@ -133,8 +133,11 @@ class FakeTensor(Tensor):
 
     @classmethod
     def __torch_function__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        tracer = thread.dispatch_modes[-1] if thread.dispatch_modes else None
         with _without_override():
-            return func(*args, **(kwargs or {}))
+            takes: Any = getattr(tracer, "takes_function", None)
+            result = NotImplemented if takes is None else takes(func, args, kwargs or {})
+            return func(*args, **(kwargs or {})) if result is NotImplemented else result
 
     @classmethod
     def __torch_dispatch__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
@@ -309,6 +312,9 @@ class FakeTensorMode(TorchDispatchMode):
         name = func.name()
         if name == "aten::lift_fresh":
             return self._of_data(args[0])
+        if self.shape_env is not None and (name in _OF_VALUES or name in _OF_DYNAMIC_SHAPE or _takes_mask(name, args)):
+            if _constants(args, kwargs) is None and (made := symbolic_fakes().of_values(self, name, args)) is not NotImplemented:
+                return made
         if self.shape_env is not None and symbolic_fakes().concerns(args, kwargs):
             return symbolic_fakes().dispatch(self, func, args, kwargs)
         fakes = [item for item in tree_flatten((args, kwargs))[0] if isinstance(item, Tensor)]

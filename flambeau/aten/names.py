@@ -70,6 +70,20 @@ def _convolution(
     return torch("convolution", input, weight, bias, stride, padding, dilation, transposed, output_padding, groups)
 
 
+IMPLEMENTED["tensordot"] = lambda self, other, dims_self, dims_other: torch("tensordot", self, other, (list(dims_self), list(dims_other)))
+IMPLEMENTED["einsum"] = lambda equation, tensors, *, path=None: torch("einsum", equation, list(tensors))
+IMPLEMENTED["cdist"] = lambda x1, x2, p=2.0, compute_mode=None: torch(
+    "cdist",
+    x1,
+    x2,
+    p,
+    {None: "use_mm_for_euclid_dist_if_necessary", 1: "use_mm_for_euclid_dist", 2: "donot_use_mm_for_euclid_dist"}[compute_mode],
+)
+IMPLEMENTED["meshgrid.indexing"] = lambda tensors, *, indexing: torch("meshgrid", *tensors, indexing=indexing)
+IMPLEMENTED["meshgrid"] = lambda tensors: torch("meshgrid", *tensors)
+IMPLEMENTED["broadcast_tensors"] = lambda tensors: torch("broadcast_tensors", *tensors)
+
+
 @_named("_convolution_mode")
 def _convolution_mode(input: Any, weight: Any, bias: Any, stride: Any, padding: str, dilation: Any, groups: int) -> Any:
     return functional(f"conv{weight.dim() - 2}d", input, weight, bias, stride, padding, dilation, groups)

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from ..core.arrays.hollow import filled
 from ..core.arrays.meta_array import empty
 from ..core.calls.override import DisableTorchFunction
@@ -196,6 +198,35 @@ def _sizes_among(args: Any, kwargs: Any) -> list[Any]:
             if isinstance(number, SymbolicInt):
                 found.setdefault(number.expr)
     return list(found)
+
+
+# ---- what depends on values
+def of_values(mode: Any, name: str, args: Any) -> Any:
+    """The result of a kernel that needs values: numbers and sizes of which nothing is known; NotImplemented for others."""
+    env, x = mode.shape_env, args[0]
+    if name in ("aten::_local_scalar_dense", "aten::item"):
+        if x._array.dtype.kind == "f":
+            return env.create_unbacked_symfloat()
+        number = env.create_unbacked_symint()
+        return number if x._array.dtype.kind != "b" else SymbolicBool(Relation("!=", number.expr, 0), env)
+    if name == "aten::nonzero":
+        return _of_unknown_length(mode, x, (), (x._array.ndim,), np.dtype(np.int64))
+    if name == "aten::masked_select":
+        return _of_unknown_length(mode, x, (), (), x._array.dtype)
+    if name == "aten::index.Tensor":
+        used = [(d, index) for d, index in enumerate(args[1]) if index is not None]
+        if len(used) == 1:
+            (dim, mask), *_ = used
+            shape = tuple(x.shape)
+            return _of_unknown_length(mode, x, shape[:dim], shape[dim + mask._array.ndim :], x._array.dtype)
+    return NotImplemented
+
+
+def _of_unknown_length(mode: Any, x: Any, before: Any, behind: Any, kind: np.dtype) -> Any:
+    """A tensor with a dimension of which nothing is known."""
+    sizes = (*before, mode.shape_env.create_unbacked_symint(0), *behind)
+    example = tuple([mode.shape_env.in_world(size, 0) for size in sizes])
+    return symbolize(FakeTensor(mode, wrap(empty(example, kind)), x.device), sizes)
 
 
 # ---- what kernels assume about sizes without failing

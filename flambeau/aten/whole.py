@@ -10,8 +10,10 @@ from collections.abc import Callable
 from typing import Any
 
 from ..core.calls.dispatch import COMPOSITE, FACTORY, IN_PLACE, IN_PLACE_VIEW, Call
+from ..core.calls.registry import TABLES
 from ..core.calls.tables import Rules
 from ..core.layout import contiguous_format
+from ..core.state import thread
 from ..core.symbolic import SymbolicFloat, SymbolicInt
 from ..core.tensor import Tensor
 from ..ops.losses.loss import reduction_of
@@ -41,6 +43,21 @@ def as_whole(call: Call) -> Translated | None:
         return None
     func, args, kwargs = translated(call)
     return None if func.namespace == "flambeau" else (func, args, kwargs)
+
+
+def function_as_whole(function: Any, args: Any, kwargs: Any) -> Translated | None:
+    """A call of a function of any number of tensors; None for all others."""
+    name = getattr(function, "__name__", "")
+    if name not in _OF_ANY_NUMBER or function is not TABLES["torch"][name].wrapper:
+        return None
+    found = WHOLE[name](args, **kwargs)
+    if found is None:
+        return None
+    overload = overload_named(found[0])
+    return overload, *pruned(overload, found[1], found[2])
+
+
+_OF_ANY_NUMBER = frozenset(("broadcast_tensors", "einsum", "meshgrid"))
 
 
 def _factory(call: Call) -> Translated | None:
@@ -82,6 +99,8 @@ _IGNORED = frozenset(("implicit", "non_blocking", "generator"))
 def _bound(schema: Any, given: dict[str, Any], op: Any) -> tuple[tuple[Any, ...], dict[str, Any]] | None:
     """Arguments of an overload, of ours by name; None where they do not fit."""
     left = dict(given)
+    if "reduction" in left and isinstance(left["reduction"], str):
+        left["reduction"] = _REDUCTIONS.index(reduction_of(left["reduction"], left.pop("size_average", None), left.pop("reduce", None)))
     args: list[Any] = []
     kwargs: dict[str, Any] = {}
     for argument in schema.arguments:
@@ -282,31 +301,23 @@ def _nll_loss(
     return "nll_loss_nd", (input, target, weight, _REDUCTIONS.index(word), ignore_index), {}
 
 
-for _name in ("mse_loss", "l1_loss", "soft_margin_loss"):
-    WHOLE[f"nn.functional.{_name}"] = lambda input, target, *rest, name=_name: (
-        None
-        if any(isinstance(value, Tensor) for value in rest)
-        else (name, (input, target, _REDUCTIONS.index(next((word for word in rest if isinstance(word, str)), "mean"))), {})
-    )
+def _elementwise_loss(name: str, option: int | None = None) -> Callable[..., Any]:
+    """A loss whose operands are broadcast first; ``option`` is the position of its further argument."""
+
+    def rule(input: Any, target: Any, *rest: Any) -> Any:
+        if any(isinstance(value, Tensor) for value in rest):
+            return None  # with weights
+        word = next((value for value in rest if isinstance(value, str)), "mean")
+        size_average, reduce = rest[:2] if name != "huber_loss" else (None, None)
+        input, target = thread.dispatch_modes[-1].note(overload_named("broadcast_tensors"), ([input, target],), {})
+        more = () if option is None else (float(rest[option]),)
+        return name, (input, target, _REDUCTIONS.index(reduction_of(word, size_average, reduce)), *more), {}
+
+    return rule
 
 
-@WHOLE("nn.functional.binary_cross_entropy")
-def _bce(input: Any, target: Any, weight: Any = None, size_average: Any = None, reduce: Any = None, reduction: str = "mean") -> Any:
-    return "binary_cross_entropy", (input, target, weight, _REDUCTIONS.index(reduction_of(reduction, size_average, reduce))), {}
-
-
-@WHOLE("nn.functional.binary_cross_entropy_with_logits")
-def _bce_with_logits(
-    input: Any,
-    target: Any,
-    weight: Any = None,
-    size_average: Any = None,
-    reduce: Any = None,
-    reduction: str = "mean",
-    pos_weight: Any = None,
-) -> Any:
-    word = _REDUCTIONS.index(reduction_of(reduction, size_average, reduce))
-    return "binary_cross_entropy_with_logits", (input, target, weight, pos_weight, word), {}
+for _name, _option in {"mse_loss": None, "l1_loss": None, "smooth_l1_loss": 3, "huber_loss": 1}.items():
+    WHOLE[f"nn.functional.{_name}"] = _elementwise_loss(_name, _option)
 
 
 @WHOLE("nn.functional.interpolate")
@@ -319,14 +330,33 @@ def _interpolate(
     recompute_scale_factor: bool | None = None,
     antialias: bool = False,
 ) -> Any:
-    word = {"nearest": "nearest{}d", "linear": "linear1d", "bilinear": "bilinear2d", "bicubic": "bicubic2d", "trilinear": "trilinear3d"}
-    if antialias or recompute_scale_factor or mode not in word:
+    if recompute_scale_factor or mode not in _UPSAMPLED:
         return None
     rank = input.dim() - 2
     sizes = None if size is None else _list(f"int[{rank}]", size)
     scales = None if scale_factor is None else [float(scale) for scale in _list(f"float[{rank}]", scale_factor)]
-    corners = () if mode == "nearest" else (bool(align_corners),)
-    return f"upsample_{word[mode].format(rank)}.vec", (input, sizes, *corners, scales), {}
+    corners = () if mode.startswith("nearest") else (bool(align_corners),)
+    name = _UPSAMPLED[mode].format(rank)
+    name = f"_upsample_{name}_aa" if antialias else f"_upsample_{name}" if mode == "nearest-exact" else f"upsample_{name}"
+    return f"{name}.vec", (input, sizes, *corners, scales), {}
+
+
+_UPSAMPLED = {
+    "nearest": "nearest{}d",
+    "nearest-exact": "nearest_exact{}d",
+    "linear": "linear1d",
+    "bilinear": "bilinear2d",
+    "bicubic": "bicubic2d",
+    "trilinear": "trilinear3d",
+}
+
+
+@WHOLE("nn.functional.grid_sample")
+def _grid_sample(input: Any, grid: Any, mode: str = "bilinear", padding_mode: str = "zeros", align_corners: bool | None = None) -> Any:
+    modes, paddings = ("bilinear", "nearest", "bicubic"), ("zeros", "border", "reflection")
+    if mode not in modes or padding_mode not in paddings:
+        return None
+    return "grid_sampler", (input, grid, modes.index(mode), paddings.index(padding_mode), bool(align_corners)), {}
 
 
 def _dropout(name: str) -> Callable[..., Any]:
@@ -378,6 +408,46 @@ def _sizes(shape: Any) -> list[Any]:
 
 
 WHOLE["Tensor.view"] = lambda input, *rest: _viewed(input, *rest)
+WHOLE["narrow"] = lambda input, dim, start, length: (
+    ("narrow", (input, dim, start, length), {}) if isinstance(start, int) else ("narrow.Tensor", (input, dim, start, length), {})
+)
+WHOLE["Tensor.narrow"] = lambda input, args, dimension=None, kwargs=None: (
+    WHOLE["narrow"](input, *args) if dimension is None and not kwargs and len(args) == 3 else None
+)
+WHOLE["broadcast_tensors"] = lambda tensors: ("broadcast_tensors", (_tensors(tensors),), {})
+WHOLE["meshgrid"] = lambda tensors, indexing=None: (
+    ("meshgrid", (_tensors(tensors),), {}) if indexing is None else ("meshgrid.indexing", (_tensors(tensors),), {"indexing": indexing})
+)
+WHOLE["nn.functional.logsigmoid"] = lambda input: ("log_sigmoid", (input,), {})
+WHOLE["cdist"] = lambda x1, x2, p=2.0, compute_mode=None: (
+    ("cdist", (x1, x2, float(p), _DISTANCES.get(compute_mode)), {}) if compute_mode in _DISTANCES else None
+)
+_DISTANCES = {
+    "use_mm_for_euclid_dist_if_necessary": None,
+    "use_mm_for_euclid_dist": 1,
+    "donot_use_mm_for_euclid_dist": 2,
+    None: None,
+}
+
+
+def _tensors(given: Any) -> list[Any]:
+    """Tensors given one by one or as a sequence."""
+    return list(given[0]) if len(given) == 1 and isinstance(given[0], (tuple, list)) else list(given)
+
+
+@WHOLE("einsum")
+def _einsum(args: Any) -> Any:
+    equation, *operands = args
+    return ("einsum", (equation, _tensors(operands)), {}) if isinstance(equation, str) else None
+
+
+@WHOLE("tensordot")
+def _tensordot(a: Any, b: Any, dims: Any = 2) -> Any:
+    if isinstance(dims, int):
+        return "tensordot", (a, b, list(range(-dims, 0)), list(range(dims))), {}
+    if isinstance(dims, (tuple, list)) and len(dims) == 2 and all(isinstance(each, (tuple, list)) for each in dims):
+        return "tensordot", (a, b, list(dims[0]), list(dims[1])), {}
+    return None
 
 
 def _viewed(input: Any, *rest: Any) -> Any:
@@ -444,7 +514,9 @@ WHOLE["where"] = lambda condition, input=None, other=None: (
 
 # ---- conversions
 WHOLE["_to_copy"] = lambda input, dtype, memory_format=None: (
-    ("to.dtype", (input, dtype), {}) if memory_format is None and dtype is not None else None
+    ("to.dtype", (input, dtype), {})
+    if dtype is not None and (memory_format is None or memory_format.name == "preserve_format")
+    else NotImplemented
 )
 
 

@@ -287,3 +287,22 @@ def test_a_file_names_operations_and_nothing_else() -> None:
                 archive.writestr(name, content.replace(b"aten::relu.default", target.encode()) if name.endswith("json") else content)
         with pytest.raises(RuntimeError):
             load(changed)
+
+
+# ---- what depends on values
+class Selecting(nn.Module):
+    def forward(self, x, n):
+        k = n.item()
+        torch._check(k >= 0)
+        places = (x > 0).nonzero()
+        return torch.zeros(k + 1, 2) + x.sum(), x[x > 0], places, places.shape[0] * 2, x.masked_select(x > 1).sum(), x[x.sum(1) > 0]
+
+
+def test_sizes_may_depend_on_values() -> None:
+    model = Selecting()
+    program = export(model, (torch.randn(3, 4), torch.tensor(4)), dynamic_shapes=({0: Dim("n")}, None))
+    assert str(program.range_constraints).startswith("{s0: VR[0, int_oo], u0: VR[0, int_oo]")
+    for rows, n in ((3, 4), (5, 0)):
+        inputs = (torch.randn(rows, 4), torch.tensor(n))
+        for a, b in zip(model(*inputs), program.module()(*inputs), strict=True):
+            assert a == b if isinstance(a, int) else torch.equal(a, b)

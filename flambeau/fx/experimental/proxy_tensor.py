@@ -76,6 +76,7 @@ class ProxyTorchDispatchMode(TorchDispatchMode):
         super().__init__()
         self.tracer, self.tracing_mode, self.pre_dispatch, self.enable_tracing = tracer, tracing_mode, pre_dispatch, True
         self.recorder = Recorder(tracer.graph, self._constant, decompositions)
+        self.recorder.whole = pre_dispatch
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
@@ -100,7 +101,19 @@ class ProxyTorchDispatchMode(TorchDispatchMode):
         whole = as_whole(call)
         if whole is None:
             return NotImplemented
-        func, args, kwargs = whole
+        return self.note(*whole)
+
+    def takes_function(self, function: Any, args: Any, kwargs: Any) -> Any:
+        """The result of a function of any number of tensors, which no call arrives of; NotImplemented for others."""
+        if not self.pre_dispatch or not self.enable_tracing:
+            return NotImplemented
+        from ...aten.whole import function_as_whole
+
+        whole = function_as_whole(function, args, kwargs)
+        return NotImplemented if whole is None else self.note(*whole)
+
+    def note(self, func: Any, args: Any, kwargs: Any) -> Any:
+        """Do a call of an operation as a whole, and note it; NotImplemented where it is to be decomposed."""
         if self.recorder.decompositions.get(func) is not None:
             return NotImplemented
         outside = thread.dispatch_modes

@@ -65,6 +65,7 @@ class Recorder:
         self._arrays: dict[int, Node] = {}  # by id of its array: a result that a derivative needs is another tensor around the same one
         self._sizes: dict[Any, Node] = {}  # by expression
         self._sources: dict[str, Callable[[], Node]] = {}  # what makes a symbol's node
+        self.whole = False  # whether operations are recorded before they are divided
         self.notes: Callable[[Node], None] = lambda node: None
 
     # ---- values
@@ -119,6 +120,8 @@ class Recorder:
         result = run(func, *args, **kwargs)
         if func.name() == "aten::sym_size.int":
             return result
+        if func.name() == "aten::_local_scalar_dense" and self.whole:
+            func = overload_named("item")
         node = self.graph.create_node("call_function", func, node_args, node_kwargs, func.overloadpacket.__name__)
         self.notes(node)
         if func._schema.is_mutable and args and isinstance(args[0], Tensor) and result is args[0]:
@@ -126,7 +129,15 @@ class Recorder:
             self._nodes[id(result)], self._arrays[id(result._array)] = (result, node), node
             return result
         self.track(result, node)
+        if isinstance(result, FakeTensor) and result._sizes is not None:
+            self._note_unknown(result, node)
         return result
+
+    def _note_unknown(self, result: Any, node: Node) -> None:
+        """Say where sizes come from that depend on values."""
+        for dim, size in enumerate(result._sizes):
+            if isinstance(size, SymbolicInt) and size.expr == symbol(str(size.expr)) and not self.has_source(str(size.expr)):
+                self.source(str(size.expr), _source(self.graph, node, dim, False))
 
     # ---- sizes
     def source(self, name: str, make: Callable[[], Node]) -> None:
@@ -181,6 +192,8 @@ class Recorder:
     def _atom(self, each: Any, env: Any) -> Any:
         if each.__class__ is not str:
             return self._number(each, env)
+        if symbol(each) in self._sizes:
+            return self._sizes[symbol(each)]
         source = self._sources.get(each)
         return self.find_source(each, env) if source is None else source()
 

@@ -145,11 +145,11 @@ class ShapeEnv:
         self._add(name, ValueRanges(lower, upper), hint)
         return SymbolicInt(self.hints[name], symbol(name), self)
 
-    def create_unbacked_symint(self) -> SymbolicInt:
+    def create_unbacked_symint(self, lower: int = -UNBOUNDED) -> SymbolicInt:
         """An integer that depends on the values of tensors: nothing is known of it but what ``torch._check`` says."""
         name = f"u{next(self._numbers['u'])}"
         self.unbacked.add(name)
-        self._add(name, ValueRanges(-UNBOUNDED), None)
+        self._add(name, ValueRanges(lower), None)
         return SymbolicInt(self.hints[name], symbol(name), self)
 
     def create_unbacked_symfloat(self) -> SymbolicFloat:
