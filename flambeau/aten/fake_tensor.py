@@ -301,7 +301,7 @@ class FakeTensorMode(TorchDispatchMode):
         with below.without_modes(), DisableTorchFunction():
             fake = self.fake_tensor_converter.from_real_tensor(self, tensor)
         if not (self.static_shapes if static_shapes is None else static_shapes) and fake._sizes is None and self.shape_env is not None:
-            symbolic_fakes().symbolize(fake, [self.shape_env.create_size(n) if n > 1 else n for n in fake._array.shape])
+            self.shape_env.fakes.symbolize(fake, [self.shape_env.create_size(n) if n > 1 else n for n in fake._array.shape])
         return fake
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
@@ -313,10 +313,10 @@ class FakeTensorMode(TorchDispatchMode):
         if name == "aten::lift_fresh":
             return self._of_data(args[0])
         if self.shape_env is not None and (name in _OF_VALUES or name in _OF_DYNAMIC_SHAPE or _takes_mask(name, args)):
-            if _constants(args, kwargs) is None and (made := symbolic_fakes().of_values(self, name, args)) is not NotImplemented:
+            if _constants(args, kwargs) is None and (made := self.shape_env.fakes.of_values(self, name, args)) is not NotImplemented:
                 return made
-        if self.shape_env is not None and symbolic_fakes().concerns(args, kwargs):
-            return symbolic_fakes().dispatch(self, func, args, kwargs)
+        if self.shape_env is not None and self.shape_env.fakes.concerns(args, kwargs):
+            return self.shape_env.fakes.dispatch(self, func, args, kwargs)
         fakes = [item for item in tree_flatten((args, kwargs))[0] if isinstance(item, Tensor)]
         for item in fakes:
             self._check(func, item, args, kwargs)
@@ -435,13 +435,6 @@ class FakeTensorMode(TorchDispatchMode):
             elif found[0] == where and fake.dim():
                 found = (where, False)
         return cpu if found is None else found[0]
-
-
-def symbolic_fakes() -> Any:
-    """Symbolic sizes of fakes, which most programs never import."""
-    from . import symbolic_fakes as module
-
-    return module
 
 
 def _takes_mask(name: str, args: Any) -> bool:

@@ -16,11 +16,12 @@ from ..core.arrays.meta_array import empty
 from ..core.calls.override import DisableTorchFunction
 from ..core.expressions import as_expr
 from ..core.shape import Size
-from ..core.symbolic import Relation, SymbolicBool, SymbolicFloat, SymbolicInt, expression_of
+from ..core.symbolic import ConstraintViolationError, Relation, SymbolicBool, SymbolicFloat, SymbolicInt, expression_of
 from ..core.tensor import Tensor, share, storage_of, wrap
 from ..utils._pytree import tree_leaves, tree_map
 from . import below
 from .fake_tensor import FakeTensor
+from .size_inference import infer
 
 _SYMBOLIC = (SymbolicInt, SymbolicFloat, SymbolicBool)
 
@@ -59,7 +60,6 @@ def dispatch(mode: Any, func: Any, args: Any, kwargs: Any) -> Any:
     Raises:
         ConstraintViolationError: it can be done for the example, and not, or not alike, for other sizes.
     """
-    from ..fx.experimental.symbolic_shapes import ConstraintViolationError
 
     env = mode.shape_env
     candidates = _sizes_among(args, kwargs)
@@ -170,8 +170,6 @@ def at_world(mode: Any, tensor: Any, world: int) -> Tensor:
 
 
 def _find_sizes(env: Any, func: Any, fake: Any, others: list[Tensor], candidates: list[Any]) -> None:
-    from ..fx.experimental.size_inference import infer
-    from ..fx.experimental.symbolic_shapes import ConstraintViolationError
 
     shapes = [tuple(fake._array.shape), *[tuple(other._array.shape) for other in others]]
     if any(len(shape) != len(shapes[0]) for shape in shapes):

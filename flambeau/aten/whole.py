@@ -419,15 +419,15 @@ WHOLE["meshgrid"] = lambda tensors, indexing=None: (
     ("meshgrid", (_tensors(tensors),), {}) if indexing is None else ("meshgrid.indexing", (_tensors(tensors),), {"indexing": indexing})
 )
 WHOLE["nn.functional.logsigmoid"] = lambda input: ("log_sigmoid", (input,), {})
-WHOLE["cdist"] = lambda x1, x2, p=2.0, compute_mode=None: (
-    ("cdist", (x1, x2, float(p), _DISTANCES.get(compute_mode)), {}) if compute_mode in _DISTANCES else None
-)
-_DISTANCES = {
+_DISTANCES: dict[str | None, int | None] = {
     "use_mm_for_euclid_dist_if_necessary": None,
     "use_mm_for_euclid_dist": 1,
     "donot_use_mm_for_euclid_dist": 2,
     None: None,
 }
+WHOLE["cdist"] = lambda x1, x2, p=2.0, compute_mode=None: (
+    ("cdist", (x1, x2, float(p), _DISTANCES.get(compute_mode)), {}) if compute_mode in _DISTANCES else None
+)
 
 
 def _tensors(given: Any) -> list[Any]:

@@ -6,8 +6,10 @@ import math
 from collections.abc import Callable
 from typing import Any
 
+from . import symbolic
 from .calls.override import call_override
 from .tensor import Tensor
+from .unknown import SymBool, SymFloat, SymInt
 
 __all__ = ["SymBool", "SymFloat", "SymInt"]
 
@@ -15,27 +17,6 @@ _MESSAGE = (
     "Expected cond to be True, but got False. (Could this error message be improved? If so, please report an enhancement request to "
     "PyTorch.)"
 )
-
-
-class SymInt:
-    """An integer that is not known yet: a size of a tensor that is traced with symbolic sizes, which makes them. Source: torch.SymInt."""
-
-
-class SymFloat:
-    """A number computed of sizes that are not known yet. Source: torch.SymFloat."""
-
-
-class SymBool:
-    """A comparison of numbers that are not known yet; its truth is asked when it is used as a condition. Source: torch.SymBool."""
-
-    def __sym_not__(self) -> Any:
-        raise NotImplementedError
-
-
-def _symbolic() -> Any:
-    from . import symbolic
-
-    return symbolic
 
 
 def _raise(kind: type[Exception], message: Any) -> None:
@@ -56,7 +37,7 @@ def _check_with(error_type: type[Exception], cond: bool, message: Callable[[], s
             "to assert that all elements are True."
         )
     if isinstance(cond, SymBool):
-        if _symbolic().assumed(cond):
+        if symbolic.assumed(cond):
             return
         _raise(error_type, message)
     if not isinstance(cond, bool):
@@ -121,12 +102,12 @@ def _assert_async(input: Any, assert_msg: str = "Expected Tensor with single non
 
 def sym_int(a: Any) -> int:
     """``int(a)``. Source: torch.sym_int."""
-    return _symbolic().integer_of(a) if isinstance(a, (SymInt, SymFloat)) else int(a)
+    return symbolic.integer_of(a) if isinstance(a, (SymInt, SymFloat)) else int(a)
 
 
 def sym_float(a: Any) -> float:
     """``float(a)``. Source: torch.sym_float."""
-    return _symbolic().float_of(a) if isinstance(a, (SymInt, SymFloat)) else float(a)
+    return symbolic.float_of(a) if isinstance(a, (SymInt, SymFloat)) else float(a)
 
 
 def sym_not(a: Any) -> Any:
@@ -136,7 +117,7 @@ def sym_not(a: Any) -> Any:
 
 def sym_sqrt(a: Any) -> float:
     """The square root of a number. Source: torch.sym_sqrt."""
-    return _symbolic().square_root(a) if isinstance(a, (SymInt, SymFloat)) else math.sqrt(a)
+    return symbolic.square_root(a) if isinstance(a, (SymInt, SymFloat)) else math.sqrt(a)
 
 
 def sym_max(a: Any, b: Any) -> Any:
@@ -154,7 +135,7 @@ def _extreme(choose: Callable[..., Any], a: Any, b: Any) -> Any:
         if not isinstance(number, (int, float)) and not hasattr(number, "dtype"):
             raise AssertionError(f"expected a number, got {type(number)}")
     if isinstance(a, (SymInt, SymFloat)) or isinstance(b, (SymInt, SymFloat)):
-        return _symbolic().chosen("Max" if choose is max else "Min", a, b)
+        return symbolic.chosen("Max" if choose is max else "Min", a, b)
     chosen = choose(a, b)
     return float(chosen) if isinstance(a, float) or isinstance(b, float) else chosen
 

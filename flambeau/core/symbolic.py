@@ -11,10 +11,10 @@ import operator
 from collections.abc import Callable
 from typing import Any
 
-from .checks import SymBool, SymFloat, SymInt
 from .expressions import FUNCTIONS, Call, Expr, as_expr, evaluate, extreme
+from .unknown import SymBool, SymFloat, SymInt
 
-__all__ = ["SymNode", "SymbolicBool", "SymbolicFloat", "SymbolicInt", "expression_of", "is_symbolic"]
+__all__ = ["ConstraintViolationError", "SymNode", "SymbolicBool", "SymbolicFloat", "SymbolicInt", "expression_of", "is_symbolic"]
 
 _COMPARISONS: dict[str, Callable[..., Any]] = {
     "==": operator.eq,
@@ -28,6 +28,28 @@ _COMPARISONS: dict[str, Callable[..., Any]] = {
     "not": operator.not_,
 }
 _NEGATED = {"==": "!=", "!=": "==", "<": ">=", "<=": ">", ">": "<=", ">=": "<"}
+
+
+class ConstraintViolationError(RuntimeError):
+    """A program assumed more about sizes than was declared. Source: torch.fx.experimental.symbolic_shapes.ConstraintViolationError.
+
+    Args:
+        message: what is wrong. fixed, equal: see there.
+    Attributes:
+        fixed: symbols that must be what they are in the example. equal: pairs of symbols that must be equal.
+        ranges: what symbols must lie between. owners: what the symbols are of. hints: their sizes in the example.
+    Example:
+        >>> from flambeau.fx.experimental.symbolic_shapes import ConstraintViolationError
+        >>> ConstraintViolationError("s0 must be 3", {"s0"}).fixed
+        {'s0'}
+    """
+
+    def __init__(self, message: str, fixed: set[str] = frozenset(), equal: set[tuple[str, ...]] = frozenset()):  # type: ignore[assignment]
+        super().__init__(message)
+        self.fixed, self.equal = set(fixed), set(equal)
+        self.ranges: dict[str, tuple[int, int]] = {}
+        self.owners: dict[str, Any] = {}
+        self.hints: dict[str, int] = {}
 
 
 class SymNode:

@@ -106,8 +106,6 @@ def _mode_of(program: Any) -> FakeTensorMode:
 
 def decomposed(program: Any, table: dict[Any, Any] | None) -> Any:
     """The program of kernels; see ``ExportedProgram.run_decompositions``."""
-    from .exported_program import ExportedProgram
-
     table = dict(default_decompositions() if table is None else table)
     fake_mode = _mode_of(program)
     placeholders = program.graph.find_nodes(op="placeholder")
@@ -123,7 +121,7 @@ def decomposed(program: Any, table: dict[Any, Any] | None) -> Any:
     signature, written = _signature(program.graph_signature, mode.recorder, inputs, nodes)
     tracer.graph.output((*written, *nodes))
     tracer.graph.eliminate_dead_code(is_impure)
-    return ExportedProgram(
+    return type(program)(
         tracer.root,
         tracer.graph,
         signature,

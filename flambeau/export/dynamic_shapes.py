@@ -9,16 +9,13 @@ from typing import Any
 from ..core.expressions import Expr, symbol
 from ..core.tensor import Tensor
 from ..facades import unsupported
+from ..facades._dynamo.exc import UserError
 from ..fx.experimental.symbolic_shapes import UNBOUNDED
 from ..utils._pytree import tree_flatten, tree_map_with_path
 
 __all__ = ["Constraint", "Dim", "ShapesCollection", "dims"]
 
 Constraint = Any
-
-
-class UserError(RuntimeError):
-    """A program cannot be exported as it is asked for. Source: torch._dynamo.exc.UserError."""
 
 
 @dataclasses.dataclass(frozen=True)

@@ -19,5 +19,5 @@ class TorchRuntimeError(TorchDynamoException):
     """An error of an operation while a program is traced; here operations raise their own. Source: torch._dynamo.exc.TorchRuntimeError."""
 
 
-class UserError(Unsupported):
-    """A program that breaks the compiler's rules; never raised here. Source: torch._dynamo.exc.UserError."""
+class UserError(TorchDynamoException):
+    """A program that cannot be exported as it is asked for. Source: torch._dynamo.exc.UserError."""

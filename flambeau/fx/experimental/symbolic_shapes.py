@@ -4,7 +4,7 @@
     grid       many more, over which a comparison must hold to hold for all sizes; otherwise it is a guard
 
 A kernel is run without values in every world. What its result's sizes are as expressions is found from the sizes of its arguments
-(``size_inference``), so that no operation needs a rule for symbolic sizes.
+(``aten.size_inference``), so that no operation needs a rule for symbolic sizes.
 """
 
 from __future__ import annotations
@@ -13,8 +13,18 @@ import itertools
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from ...aten import symbolic_fakes
 from ...core.expressions import Call, Expr, atom, evaluate, symbol
-from ...core.symbolic import Relation, SymbolicBool, SymbolicFloat, SymbolicInt, expression_of, is_symbolic, specialized
+from ...core.symbolic import (
+    ConstraintViolationError,
+    Relation,
+    SymbolicBool,
+    SymbolicFloat,
+    SymbolicInt,
+    expression_of,
+    is_symbolic,
+    specialized,
+)
 from ...core.tensor import Tensor
 from ...utils._pytree import tree_leaves
 
@@ -31,28 +41,6 @@ _PRIMES = (211, 97, 151, 283, 131, 367, 227, 103, 313, 179, 241, 409, 137, 269, 
 _SMALL = (5, 11, 7, 13, 3, 17, 10, 19, 6, 23, 14, 29, 9)
 _PROBES = (2, 3, 4, 5, 6, 7, 8, 9, 12, 15, 16, 31, 32, 33, 63, 64, 100, 128, 255, 256, 1000, 1023, 4096, 100_003)
 WORLDS = 4
-
-
-class ConstraintViolationError(RuntimeError):
-    """A program assumed more about sizes than was declared. Source: torch.fx.experimental.symbolic_shapes.ConstraintViolationError.
-
-    Args:
-        message: what is wrong. fixed, equal: see there.
-    Attributes:
-        fixed: symbols that must be what they are in the example. equal: pairs of symbols that must be equal.
-        ranges: what symbols must lie between. owners: what the symbols are of. hints: their sizes in the example.
-    Example:
-        >>> from flambeau.fx.experimental.symbolic_shapes import ConstraintViolationError
-        >>> ConstraintViolationError("s0 must be 3", {"s0"}).fixed
-        {'s0'}
-    """
-
-    def __init__(self, message: str, fixed: set[str] = frozenset(), equal: set[tuple[str, ...]] = frozenset()):  # type: ignore[assignment]
-        super().__init__(message)
-        self.fixed, self.equal = set(fixed), set(equal)
-        self.ranges: dict[str, tuple[int, int]] = {}
-        self.owners: dict[str, Any] = {}
-        self.hints: dict[str, int] = {}
 
 
 class GuardOnDataDependentSymNode(RuntimeError):
@@ -128,6 +116,11 @@ class ShapeEnv:
         self.known: dict[Any, Any] = {}  # expressions -> their values in all worlds
         self._numbers = {kind: itertools.count() for kind in "suz"}
         self._grid: list[dict[str, int]] | None = None
+
+    @property
+    def fakes(self) -> Any:
+        """The module that computes with tensors without values whose sizes are this environment's symbols."""
+        return symbolic_fakes
 
     # ---- symbols
     @property
@@ -208,14 +201,14 @@ class ShapeEnv:
         """Sizes that are allowed, for every symbol, the extremes among them."""
         if self._grid is None:
             points: list[dict[str, int]] = [*self.worlds]
-            for k in range(len(_PROBES) + 3):
+            for k in range(len(_PROBES) + 6):
                 point = {}
                 for place, (name, values) in enumerate(self.var_to_range.items()):
                     low = values.lower if values.lower >= 2 or values.lower < -1 else min(2, values.upper)
                     probes = [size for size in _PROBES if low <= size <= values.upper]
                     probes += [max(low, -100_000), min(values.upper, 1_000_003)]
-                    if name in self.unbacked and values.lower < 0:
-                        probes += [-1, 0, 1]
+                    if name in self.unbacked:
+                        probes = [size for size in (0, 1, -1) if values.lower <= size <= values.upper] + probes
                     point[name] = probes[(k * (place + 1) + place) % len(probes)] if place else probes[k % len(probes)]
                 points.append(point)
             self._grid = [point for point in points if all(axiom.evaluate(point) for axiom in self.axioms)]

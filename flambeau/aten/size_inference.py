@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from fractions import Fraction
 from typing import Any
 
-from ...core.expressions import Expr, as_expr
+from ..core.expressions import Expr, as_expr
 
 _STRIDES = (2, 3, 4, 5, 6, 7, 8, 10, 12, 14, 16, 32, 64)
 
