@@ -12,6 +12,7 @@ import io
 from collections.abc import Callable
 from typing import Any
 
+from ..core.late import from_above
 from ..core.tensor import Tensor
 from ..nn import Module
 from ..nn.parameter import Parameter
@@ -37,9 +38,7 @@ class _Saved:
 
     def save(self, f: Any, **kwargs: Any) -> None:
         """Write an archive; see ``torch.jit.save``."""
-        from ._serialization import save
-
-        save(self, f, **kwargs)
+        from_above("jit._serialization").save(self, f, **kwargs)
 
     def save_to_buffer(self, **kwargs: Any) -> bytes:
         """The bytes of an archive."""
@@ -347,10 +346,7 @@ class RecursiveScriptModule(ScriptModule):
         return self.copy()
 
     def __deepcopy__(self, memo: Any) -> Any:
-        buffer = io.BytesIO(self.save_to_buffer())
-        from ._serialization import load
-
-        return load(buffer)
+        return from_above("jit._serialization").load(io.BytesIO(self.save_to_buffer()))
 
     def get_debug_state(self, *args: Any, **kwargs: Any) -> Any:
         """Not supported: there is no executor that has one."""

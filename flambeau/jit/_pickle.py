@@ -213,18 +213,17 @@ class ScriptUnpickler(Unpickler):
     """Reads one object of an archive: tensors, numbers, lists, and objects of the archive's classes.
 
     Args:
-        file: the pickle. class_of: gives the class of a qualified name, whose instances have ``__setstate__``.
+        file: the pickle. class_of: gives the class of a qualified name. take_state: gives an instance its state.
     """
 
-    def __init__(self, file: Any, class_of: Callable[[str], Any]) -> None:
+    def __init__(self, file: Any, class_of: Callable[[str], Any], take_state: Callable[[Any, Any], None]) -> None:
         super().__init__(file)
+        self._take_state = take_state
         self._user_ids = {id(build_intlist), id(restore_type_tag)}
         self._user = _Classes(class_of, self._user_ids)
 
     def _set_state(self, target: Any, state: Any) -> None:
-        from ._serialization import take_state
-
         if not hasattr(target, "_script_type"):
             super()._set_state(target, state)
         else:
-            take_state(target, state)
+            self._take_state(target, state)

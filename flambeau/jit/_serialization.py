@@ -198,7 +198,7 @@ def _unpickled(reader: ArchiveReader, unit: Unit, where: Any) -> Any:
     classes = _Classes(unit)
     try:
         for folder in ("constants", "data"):
-            pickled = ScriptUnpickler(io.BytesIO(reader.read(f"{folder}.pkl").data), classes.find)
+            pickled = ScriptUnpickler(io.BytesIO(reader.read(f"{folder}.pkl").data), classes.find, take_state)
             pickled.persistent_load = LoadedStorages(reader, restore, None, folder).find
             found = pickled.load()
             if folder == "constants":
