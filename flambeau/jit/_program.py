@@ -267,6 +267,8 @@ class Program:
         """A call of one of flambeau's functions."""
         name = library_name(operation)
         if name is not None:
+            if self._is_asked(context, operation, node, "return_indices") and f"{name}_with_indices" in library():
+                name = f"{name}_with_indices"
             name = self.add_library(name)
             signature = self.signatures[name]
             return Typed(f"{name}({self.arguments(context, node, signature)})", signature.returns)
@@ -274,7 +276,54 @@ class Program:
         packet = getattr(_operations.aten, word, None)
         if packet is None or not hasattr(packet, "overloads"):
             raise context.source.error(f"object has no attribute {operation.name}", node)
-        return Typed(f"torch.{word}({self._operands(context, packet, node)})", result_kind(word))
+        texts = None
+        if operation.namespace == "nn.functional" and not any(isinstance(argument, ast.Starred) for argument in node.args):
+            texts = self._by_names(context, operation, packet, node)
+        return Typed(f"torch.{word}({self._operands(context, packet, node) if texts is None else texts})", result_kind(word))
+
+    def _is_asked(self, context: Expressions, operation: Any, node: ast.Call, word: str) -> bool:
+        """Whether a call gives True for a parameter."""
+        names = list(operation.names)
+        if word not in names:
+            return False
+        given = [keyword.value for keyword in node.keywords if keyword.arg == word] or node.args[names.index(word) : names.index(word) + 1]
+        return bool(given) and context.expression(given[0]).static is True
+
+    def _by_names(self, context: Expressions, operation: Any, packet: Any, node: ast.Call) -> str | None:
+        """The arguments of a call as an overload names them, where its parameters stand in another order; None where they do not fit."""
+        names = list(operation.names)
+        given = {**dict(zip(names, node.args, strict=False)), **{str(keyword.arg): keyword.value for keyword in node.keywords}}
+        values = {name: context.expression(argument) for name, argument in given.items()}
+        defaults = {param.name: param.default for param in operation.params}
+        for overload in packet.overloads():
+            texts = self._named_arguments(getattr(packet, overload)._schema, dict(values), names, defaults)
+            if texts is not None:
+                return texts
+        return None
+
+    def _named_arguments(self, schema: Any, values: dict[str, Typed], names: list[str], defaults: dict[str, Any]) -> str | None:
+        texts, skipped = [], False
+        for argument in schema.arguments:
+            name = argument.name if argument.name in names else names[0] if argument.name == "self" else ""
+            value = values.pop(name, None)
+            if value is None:
+                if not argument.has_default_value():
+                    return None
+                skipped = True
+                continue
+            if argument.name == "reduction" and argument.real_type.name == "int":
+                value = self._reduction(value)
+            text = _as_list(value)
+            texts.append(f"{argument.name}={text}" if skipped or argument.kwarg_only else text)
+        rest = [name for name, value in values.items() if not value.is_static or value.static != defaults.get(name)]
+        return None if rest else ", ".join(texts)
+
+    def _reduction(self, value: Typed) -> Typed:
+        """The number of a reduction, which PyTorch's operators take."""
+        if value.is_static and value.static in ("none", "mean", "sum"):
+            return Typed(str(("none", "mean", "sum").index(value.static)), "int")
+        name = self.add_library(f"{_F}reduction_number")
+        return Typed(f"{name}({value.text})", "int")
 
     def _operands(self, context: Expressions, packet: Any, node: ast.Call) -> str:
         schemas = [getattr(packet, overload)._schema for overload in packet.overloads()]
@@ -346,11 +395,13 @@ class Program:
         if inner.startswith("List[") and value.is_static and isinstance(value.static, (tuple, list)):
             item = item_of(inner)
             values = [float(part) if item == "float" else part for part in value.static]
-            return literal(values) or value.text if values else f"annotate({inner}, [])"
+            text = literal(values) or value.text
+            return f"annotate({inner}, {text})" if not values or inner == "List[Optional[int]]" else text
         if not value.text:
             raise context.source.error(f"Python value of type '{type(value.static).__name__}' cannot be used as a value", node)
-        if inner in ("List[int]", "List[float]") and value.kind in ("int", "float"):
-            return f"[{value.text if inner[5:-1] == value.kind else f'float({value.text})'}]"
+        if inner in ("List[int]", "List[float]", "List[Optional[int]]") and value.kind in ("int", "float"):
+            text = f"[{value.text if inner != 'List[float]' or value.kind == 'float' else f'float({value.text})'}]"
+            return f"annotate({inner}, {text})" if "Optional" in inner else text
         plain = ("Tensor", "int", "float", "bool", "str", "NoneType")
         if value.kind in plain and kind in plain and value.kind != kind:
             wanted = "Tensor (inferred)" if kind == "Tensor" else kind

@@ -14,9 +14,9 @@ import warnings
 from collections.abc import Iterator
 from typing import Any
 
-from ..aten import rules
+from ..aten import calls as aten, rules
 from ..aten.overloads import OpOverload, OpOverloadPacket
-from ..core.calls.dispatch import COMPOSITE
+from ..core.calls.dispatch import COMPOSITE, FUNCTION
 from ..core.calls.function_modes import TorchFunctionMode
 from ..core.shape import Size
 from ..core.state import thread as calls
@@ -284,12 +284,28 @@ class Recorder(TorchFunctionMode):
             # their kernels take arrays of indices, which the operators make of tensors
             by_operator = call.op.name in ("_index", "_index_put")
             return self.apply(*found, (lambda: overload(*given, **named)) if by_operator else lambda: func(*args, **kwargs))
+        divided = self._divided(call)
+        if divided is not NotImplemented:
+            return divided
         if call.form is COMPOSITE:
             with self:
                 return call.form.run(call)
         if not any(isinstance(value, Tensor) and id(value) in self._known for value in call.operands):
             return func(*args, **kwargs)
         raise RuntimeError(f"torch.jit.trace: {call.op.name} has no counterpart among PyTorch's operators")
+
+    def _divided(self, call: Any) -> Any:
+        """Result of a call by the kernels that PyTorch composes it of, or that it is there; NotImplemented where no rule says which."""
+        if call.out is not None or (call.form is not COMPOSITE and call.form is not FUNCTION):
+            return NotImplemented
+        for rules_of in (aten.LEAVES, aten.COMPOSED):
+            rule = rules_of.of(call.op)
+            if rule is not None:
+                with self:
+                    result = rule(*call.values)
+                if result is not NotImplemented:
+                    return result
+        return NotImplemented
 
     def _unrecorded(self, name: str, func: Any, args: Any, kwargs: Any) -> Any:
         """A call whose result is no tensor of the trace."""

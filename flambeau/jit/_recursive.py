@@ -316,8 +316,39 @@ def _filled(text: str, module: Any) -> str:
 
 def _momentum_of(module: Any) -> str:
     if module.momentum is None:
-        return "torch.div(1.0, float(self.num_batches_tracked))" if module.track_running_stats else "0.0"
+        return "(torch.div(1.0, float(self.num_batches_tracked)) if self.training else 0.0)" if module.track_running_stats else "0.0"
     return repr(float(module.momentum))
+
+
+def _activation_of(module: Any) -> str:
+    """The operator that a layer has as its activation."""
+    name = getattr(module.activation, "__name__", "")
+    if isinstance(module.activation, Module) or name not in ("relu", "gelu"):
+        return "(self.activation).forward" if isinstance(module.activation, Module) else _refused(module, name)
+    return f"torch.{name}"
+
+
+def _refused(module: Any, what: str) -> str:
+    raise NotImplementedError(f"torch.jit.script: {type(module).__name__} with the activation {what} is not supported")
+
+
+def _layers_of(arguments: str) -> Any:
+    """Lines that call the layers of a stack one after the other."""
+
+    def lines(module: Any) -> str:
+        paths = [attribute(f"layers.{place}") for place in range(len(module.layers))]
+        return "\n  ".join([f"output = ({path}).forward(output, {arguments})" for path in paths]) or "pass"
+
+    return lines
+
+
+_OF_DECODER = "memory, tgt_mask, memory_mask, tgt_key_padding_mask, memory_key_padding_mask, False, False"
+
+
+def _padded_of(module: Any) -> str:
+    if module.padding_mode == "zeros":
+        return "input"
+    return f'torch.pad(input, {list(module._reversed_padding_repeated_twice)}, "{module.padding_mode}")'
 
 
 # What methods of the library say about a layer beside its attributes.
@@ -336,6 +367,15 @@ _DERIVED: dict[str, Any] = {
     "_count_batch": lambda module: (
         "if self.training:\n    _0 = torch.add_(self.num_batches_tracked, 1)\n  else:\n    pass" if module.track_running_stats else "pass"
     ),
+    "_cell": lambda module: "gru_cell" if not hasattr(module, "nonlinearity") else f"rnn_{module.nonlinearity}_cell",
+    "_activation": _activation_of,
+    "_encoder_layers": _layers_of("mask, src_key_padding_mask, False"),
+    "_decoder_layers": _layers_of(_OF_DECODER),
+    "_padded": _padded_of,
+    "_padding": lambda module: (
+        str(literal(list(module.padding) if isinstance(module.padding, tuple) else module.padding)) if module.padding_mode == "zeros" else "0"
+    ),
+    "_normed": lambda module: "output" if module.norm is None else "(self.norm).forward(output)",
     "_root": lambda module: repr(float(module.head_dim) ** 0.5),
 }
 

@@ -222,6 +222,11 @@ def _adaptive(name: str, count: int) -> Callable[..., Any]:
     return row
 
 
+def _adaptive_with_places(name: str, count: int) -> Callable[..., Any]:
+    sizes_of = _adaptive(name, count)
+    return lambda input, output_size, return_indices=False: sizes_of(input, output_size) if return_indices else None
+
+
 def _softmax(name: str) -> Callable[..., Any]:
     def row(input: Any, dim: Any = None, _stacklevel: int = 3, dtype: Any = None) -> Any:
         return None if dim is None else (f"{name}.int", input, dim, dtype)
@@ -289,6 +294,15 @@ SPELLINGS: dict[str, Callable[..., Any]] = {
     _F + "pad": _pad,
     _F + "interpolate": _interpolate,
     _F + "scaled_dot_product_attention": _scaled_attention,
+    **{f"{_F}adaptive_max_pool{d}d": _adaptive_with_places(f"adaptive_max_pool{d}d", d) for d in (1, 2, 3)},
+    **{f"{_F}huber_loss": lambda input, target, reduction="mean", delta=1.0, weight=None: (
+        None if weight is not None else ("huber_loss", input, target, _REDUCTIONS[reduction], float(delta))
+    )},
+    f"{_F}ctc_loss": lambda log_probs, targets, input_lengths, target_lengths, blank, reduction, zero_infinity: (
+        "ctc_loss", log_probs, targets, input_lengths, target_lengths, blank, _REDUCTIONS[reduction], zero_infinity
+    ),
+    _F + "unfold": lambda input, *sizes: ("im2col", input, *[_listed(value, 2) for value in sizes]),
+    _F + "fold": lambda input, output_size, *sizes: ("col2im", input, _listed(output_size, 2), *[_listed(value, 2) for value in sizes]),
     "where": _where,
     "Tensor.type": _type,
 }
