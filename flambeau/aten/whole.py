@@ -227,7 +227,7 @@ def _adaptive(rank: int, kind: str) -> Callable[..., Any]:
     def rule(input: Any, output_size: Any, *rest: Any) -> Any:
         if any(rest):
             return None
-        sizes = _list(f"int[{rank}]", output_size)
+        sizes = list(output_size) if isinstance(output_size, (list, tuple)) else [output_size] * rank
         sizes = [input.shape[d - rank] if size is None else size for d, size in enumerate(sizes)]
         return f"adaptive_{kind}_pool{rank}d", (input, sizes), {}
 

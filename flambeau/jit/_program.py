@@ -19,7 +19,7 @@ from typing import Any
 from .. import ops as _operations
 from ..core.calls.registry import TABLES
 from ..nn import Module
-from . import _special
+from . import _operators, _special
 from ._annotations import UnknownType, arguments_of, hints, is_named_tuple, type_text
 from ._expressions import Expressions, Typed, item_of, result_kind
 from ._literals import literal
@@ -274,8 +274,9 @@ class Program:
             return Typed(f"{name}({self.arguments(context, node, signature)})", signature.returns)
         word = _SPACES.get(operation.namespace, "") + operation.name
         packet = getattr(_operations.aten, word, None)
-        if packet is None or not hasattr(packet, "overloads"):
-            raise context.source.error(f"object has no attribute {operation.name}", node)
+        known = packet is not None and hasattr(packet, "overloads") and packet.overloads()
+        if not known and not _operators.is_method(word):
+            raise context.source.error(f"Python builtin {operation.name} is currently not supported in Torchscript", node)
         texts = None
         if operation.namespace == "nn.functional" and not any(isinstance(argument, ast.Starred) for argument in node.args):
             texts = self._by_names(context, operation, packet, node)

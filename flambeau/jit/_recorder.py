@@ -22,7 +22,7 @@ from ..core.shape import Size
 from ..core.state import thread as calls
 from ..core.tensor import Tensor
 from ._literals import literal
-from ._spelling import spelled, spelled_method
+from ._spelling import PARTLY, spelled, spelled_method
 from ._state import TracerWarning, thread
 from ._unit import Unit
 
@@ -298,8 +298,7 @@ class Recorder(TorchFunctionMode):
         """Result of a call by the kernels that PyTorch composes it of, or that it is there; NotImplemented where no rule says which."""
         if call.out is not None or (call.form is not COMPOSITE and call.form is not FUNCTION):
             return NotImplemented
-        for rules_of in (aten.LEAVES, aten.COMPOSED):
-            rule = rules_of.of(call.op)
+        for rule in (PARTLY.get(call.op.key), aten.LEAVES.of(call.op), aten.COMPOSED.of(call.op)):
             if rule is not None:
                 with self:
                     result = rule(*call.values)

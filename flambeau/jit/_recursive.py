@@ -351,6 +351,12 @@ def _padded_of(module: Any) -> str:
     return f'torch.pad(input, {list(module._reversed_padding_repeated_twice)}, "{module.padding_mode}")'
 
 
+def _padding_of(module: Any) -> str:
+    if module.padding_mode != "zeros":
+        return "0"
+    return str(literal(list(module.padding) if isinstance(module.padding, tuple) else module.padding))
+
+
 # What methods of the library say about a layer beside its attributes.
 _DERIVED: dict[str, Any] = {
     "_batch_dim": lambda module: "0" if module.batch_first else "1",
@@ -372,9 +378,7 @@ _DERIVED: dict[str, Any] = {
     "_encoder_layers": _layers_of("mask, src_key_padding_mask, False"),
     "_decoder_layers": _layers_of(_OF_DECODER),
     "_padded": _padded_of,
-    "_padding": lambda module: (
-        str(literal(list(module.padding) if isinstance(module.padding, tuple) else module.padding)) if module.padding_mode == "zeros" else "0"
-    ),
+    "_padding": _padding_of,
     "_normed": lambda module: "output" if module.norm is None else "(self.norm).forward(output)",
     "_root": lambda module: repr(float(module.head_dim) ** 0.5),
 }
