@@ -220,6 +220,9 @@ for _name in ("l1_loss", "multilabel_margin_loss"):
     IMPLEMENTED[_name] = lambda self, target, reduction=1, *, name=_name: functional(
         name, self, target, reduction=("none", "mean", "sum")[reduction]
     )
+IMPLEMENTED["ctc_loss"] = lambda log_probs, targets, input_lengths, target_lengths, blank=0, reduction=1, zero_infinity=False: functional(
+    "ctc_loss", log_probs, targets, input_lengths, target_lengths, blank, ("none", "mean", "sum")[reduction], zero_infinity
+)
 IMPLEMENTED["tensordot"] = lambda self, other, dims_self, dims_other: torch("tensordot", self, other, (dims_self, dims_other))
 
 
