@@ -281,6 +281,7 @@ class Program:
     # -- running ----------------------------------------------------------------------------------------------------------------
     def _prepare(self) -> None:
         self._leaves: list[Any] = []
+        self._firsts: dict[Any, list[Value]] = {}
         places = {id(tensor): i for i, tensor in enumerate(self.arguments.tensors)}
         self._each(self.root, places)
         self._are_gradients_alike = _gradients_of(self._leaves)
@@ -359,11 +360,18 @@ class Program:
             have.update(zip(segment.outputs_ready, made, strict=True))
             if segment.look is None:
                 path = segment.path
-                return path.end([have[before_writes(value)] for value in path.outputs], given, args, kwargs)
+                return path.end([have[value] for value in self._first_values(path)], given, args, kwargs)
             child = segment.children.get(what_is_seen(segment.look, have))
             if child is None:
                 return self._undone(back)
             segment = child
+
+    def _first_values(self, path: Any) -> list[Value]:
+        """The values whose memory the outputs of a path have, found once."""
+        found = self._firsts.get(path)
+        if found is None or len(found) != len(path.outputs):
+            found = self._firsts[path] = [before_writes(value) for value in path.outputs]
+        return found
 
     def _undone(self, back: list[Any]) -> Any:
         for functions in reversed(back):
