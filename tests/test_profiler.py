@@ -392,6 +392,31 @@ def test_compiled_programs_are_one_range():
     assert roots[1:2] == ["autograd::engine::evaluate_function: CompiledFunctionBackward"]
 
 
+def test_errors_are_those_without_a_profile():
+    F = nn.functional
+    programs = (
+        lambda: F.conv2d(flambeau.ones(1, 2, 5, 5), flambeau.ones(3, 2, 3, 3), stride=0),
+        lambda: F.conv2d(flambeau.ones(1, 2, 5, 5), flambeau.ones(3, 2, 3, 3), stride=(1, 1, 1)),
+        lambda: flambeau.ones(()) @ flambeau.ones(2),
+        lambda: F.linear(flambeau.ones(()), flambeau.ones(2, 3), flambeau.ones(2)),
+        lambda: flambeau.ones(2)[3],
+    )
+    for program in programs:
+        with pytest.raises(Exception) as plain:
+            program()
+        with autograd.profile(record_shapes=True, with_flops=True), pytest.raises(type(plain.value)) as profiled:
+            program()
+        assert str(profiled.value) == str(plain.value)
+
+
+def test_sums_of_sparse_and_dense_gradients():
+    weight = flambeau.ones(3, 2, requires_grad=True)
+    with autograd.profile():
+        rows = nn.functional.embedding(flambeau.tensor([0, 2]), weight, sparse=True)
+        (rows.sum() + weight.sum()).backward()
+    assert weight.grad.to_dense().tolist() == [[2, 2], [1, 1], [2, 2]]
+
+
 def test_the_disabled_profile():
     with autograd.profile(enabled=False) as found:
         assert not state.profiling

@@ -197,8 +197,8 @@ def _turned(weight: Any) -> Any:
 
 
 def _flat(input: Any) -> Any:
-    *rows, columns = input._array.shape
-    return _Sized(math.prod(rows), columns)
+    rows = input._array.shape[:-1]
+    return _Sized(math.prod(rows), *input._array.shape[-1:])
 
 
 _ARRANGED: dict[tuple[str, str], Callable[..., list[Any]]] = {

@@ -29,7 +29,20 @@ from ..core.calls.scalars import FLOATS32, FLOATS64
 from ..core.layout import empty_strided_array
 from ..core.profiling import current
 from ..core.shape import broadcast_or_none, contiguous_strides, element_strides, is_dense
-from ..core.state import active, as_user, crowded, dispatchers, grad_enabled, interposed, modes, profiling, set_inference, thread, tick
+from ..core.state import (
+    active,
+    as_user,
+    crowded,
+    dispatchers,
+    grad_enabled,
+    interposed,
+    is_intercepted,
+    modes,
+    profiling,
+    set_inference,
+    thread,
+    tick,
+)
 from ..core.storage import ResultMemory
 from ..core.tape.hooks import RemovableHandle
 from ..core.tape.node import INHERITED, AccumulateGrad, Node, Output, StaleHistory, edge_of
@@ -66,7 +79,7 @@ def _add(have: Tensor, more: Tensor, record: bool) -> Tensor:
     """Sum of two gradients; without recording, into the first where that is safe."""
     if not record and have.__class__ is Tensor and more.__class__ is Tensor:
         a, b = have._array, more._array
-        if a.dtype is b.dtype and a.shape == b.shape and not crowded and not active:
+        if a.dtype is b.dtype and a.shape == b.shape and not crowded and not (active and is_intercepted()):
             return wrap(as_array(add(a, b)))
     return have + more
 

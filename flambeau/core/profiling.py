@@ -160,16 +160,16 @@ class Recorder:
                 self._note(result, here.stack[-1:], here)
                 return result
         inputs: Any = [self._meanings.inputs_of(call, name) for name in names] if self.shapes else ()
-        work = self._meanings.flops_of(call) if self.flops else 0
         ranges = [self.open(name, OPERATION, here) for name in names]
         for opened, (shapes, values) in zip(ranges, inputs, strict=False):
             opened.shapes, opened.values = shapes, values
-        ranges[-1].flops = work
         try:
             result = self._performed(call, usual)
         finally:
             self.close(ranges[0], here)
         self._note(result, ranges, here)
+        if self.flops:
+            ranges[-1].flops = self._meanings.flops_of(call)
         return result
 
     def _performed(self, call: Any, usual: Any) -> Any:

@@ -20,7 +20,7 @@ from ...autograd.api import grad
 from ...autograd.function import Function
 from ...core import dtype as dtypes
 from ...core.arrays.native import call_native, switch
-from ...core.state import active, grad_enabled, in_mode, thread
+from ...core.state import active, grad_enabled, is_intercepted, thread
 from ...core.tensor import Parameter, Tensor, wrap
 from ._block_mask import (
     _DEFAULT_SPARSE_BLOCK_SIZE as _DEFAULT_SPARSE_BLOCK_SIZE,
@@ -240,7 +240,7 @@ def _run(name: str, arguments: tuple[Any, ...], scored: Any) -> Any:
 def _scored(query: Tensor, key: Tensor, value: Tensor, call: _Call) -> Any:
     """The call's programs; None where tensors have to do it."""
     operands = (query, key, value)
-    if not switch.on or query.dtype not in (dtypes.float32, dtypes.float64) or (active and in_mode() and thread.recorder is None):
+    if not switch.on or query.dtype not in (dtypes.float32, dtypes.float64) or (active and is_intercepted() and thread.recorder is None):
         return None
     for tensor in operands:
         array = tensor._array
