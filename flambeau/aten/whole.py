@@ -99,6 +99,8 @@ _IGNORED = frozenset(("implicit", "non_blocking", "generator"))
 def _bound(schema: Any, given: dict[str, Any], op: Any) -> tuple[tuple[Any, ...], dict[str, Any]] | None:
     """Arguments of an overload, of ours by name; None where they do not fit."""
     left = dict(given)
+    if left.get("reduction") == "batchmean":  # a sum and a division
+        return None
     if "reduction" in left and isinstance(left["reduction"], str):
         left["reduction"] = _REDUCTIONS.index(reduction_of(left["reduction"], left.pop("size_average", None), left.pop("reduce", None)))
     args: list[Any] = []
@@ -309,7 +311,8 @@ def _elementwise_loss(name: str, option: int | None = None) -> Callable[..., Any
             return None  # with weights
         word = next((value for value in rest if isinstance(value, str)), "mean")
         size_average, reduce = rest[:2] if name != "huber_loss" else (None, None)
-        input, target = thread.dispatch_modes[-1].note(overload_named("broadcast_tensors"), ([input, target],), {})
+        if thread.dispatch_modes:  # without one nobody looks, and the loss broadcasts by itself
+            input, target = thread.dispatch_modes[-1].note(overload_named("broadcast_tensors"), ([input, target],), {})
         more = () if option is None else (float(rest[option]),)
         return name, (input, target, _REDUCTIONS.index(reduction_of(word, size_average, reduce)), *more), {}
 

@@ -15,10 +15,11 @@ from operator import attrgetter
 from typing import Any
 
 from .. import ops as _operations
+from ..aten.calls import IMPLEMENTED
 from ..aten.overloads import OpOverloadPacket, _OpNamespace, aten_schemas
 from ..aten.schema import _DTYPES
 from ..core import dtype as dtypes, layout as layouts
-from ..core.calls.registry import resolve
+from ..core.calls.registry import TABLES, resolve
 from ..core.device import device
 from ..core.dtype import dtype
 from ..core.layout import layout, memory_format
@@ -120,7 +121,7 @@ class Operator:
             convert = _OBJECTS.get((kind.parts[0] if kind.name == "Optional" else kind).name)
             if convert is not None:
                 places[place] = places[argument.name] = convert
-        return overload, places
+        return _direct(overload), places
 
     def __repr__(self) -> str:
         return f"{self.namespace}::{self.name}"
@@ -131,7 +132,21 @@ def _kind(value: Any) -> Any:
     kind = value.__class__
     if kind is list or kind is tuple:
         return kind, value[0].__class__ if value else None, any(item is None for item in value)
-    return (kind, value.ndim == 0) if isinstance(value, Tensor) else kind
+    return kind
+
+
+def _direct(overload: Any) -> Any:
+    """The public function that an overload is, where it has the same arguments: it is called without being looked up and bound again."""
+    name, schema = overload._opname, overload._schema
+    if overload.namespace != "aten" or name in IMPLEMENTED or f"{name}.{overload._overloadname}" in IMPLEMENTED:
+        return overload
+    for table in ("torch", "nn.functional"):
+        entry = TABLES[table].get(name)
+        names = list(getattr(entry, "names", ()))
+        wanted = [names[0] if argument.name == "self" and names else argument.name for argument in schema.positional]
+        if entry is not None and names[: len(wanted)] == wanted and {argument.name for argument in schema.arguments} <= {*names, "self"}:
+            return entry.wrapper
+    return overload
 
 
 def _as_scripts(value: Any) -> Any:
