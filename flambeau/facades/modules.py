@@ -21,6 +21,7 @@ _PACKAGE = __name__.partition(".")[0]
 ELSEWHERE = {
     "_functorch.make_functional": "facades.functorch",
     "_functorch.vmap": "func._vmap",
+    "_jit_internal": "jit._internal",
     "_library": "aten.library",
     "_ops": "aten.namespaces",
     "_subclasses.fake_tensor": "aten.fake_tensor",

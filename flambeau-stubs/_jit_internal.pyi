@@ -1,0 +1,1 @@
+from flambeau.jit._internal import *
