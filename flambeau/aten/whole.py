@@ -7,11 +7,12 @@ in PyTorch stands in ``WHOLE``. What PyTorch composes in Python (``nn.functional
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 from ..core.calls.dispatch import COMPOSITE, FACTORY, IN_PLACE, IN_PLACE_VIEW, Call
-from ..core.calls.registry import TABLES
+from ..core.calls.registry import TABLES, resolve
 from ..core.calls.tables import Rules
+from ..core.dtype import int64
 from ..core.layout import contiguous_format
 from ..core.state import thread
 from ..core.symbolic import SymbolicFloat, SymbolicInt
@@ -25,15 +26,21 @@ WHOLE = Rules("aten whole")  # our operation -> (name, args, kwargs), None where
 _REDUCTIONS = ("none", "mean", "sum")
 
 
-def as_whole(call: Call) -> Translated | None:
+class Done(NamedTuple):
+    """The result of a call that a rule has had noted itself, as several."""
+
+    value: Any
+
+
+def as_whole(call: Call) -> Translated | Done | None:
     """A call in the terms of PyTorch's dispatcher; None where it is to be divided."""
     if call.form is FACTORY:
         return _factory(call)
     rule = WHOLE.of(call.op) if call.out is None else None
     if rule is not None:
         found = rule(*call.values)
-        if found is None:
-            return None
+        if found is None or isinstance(found, Done):
+            return found
         if found is not NotImplemented:
             return _formed(call, *found)
     fitted = _fitted(call)
@@ -57,11 +64,14 @@ def function_as_whole(function: Any, args: Any, kwargs: Any) -> Translated | Non
     return overload, *pruned(overload, found[1], found[2])
 
 
+_OF_NUMBERS = frozenset(("arange", "linspace", "logspace", "full"))
 _OF_ANY_NUMBER = frozenset(("broadcast_tensors", "einsum", "meshgrid"))
 
 
 def _factory(call: Call) -> Translated | None:
     func, args, kwargs = translated_factory(call)
+    if func._opname in _OF_NUMBERS:  # a tensor among the bounds is read
+        args = tuple([arg.item() if isinstance(arg, Tensor) else arg for arg in args])
     return None if func.namespace == "flambeau" else (func, args, kwargs)
 
 
@@ -402,6 +412,35 @@ def _softmax(name: str) -> Callable[..., Any]:
 WHOLE["softmax"], WHOLE["log_softmax"] = _softmax("softmax"), _softmax("log_softmax")
 WHOLE["nn.functional.softmax"] = WHOLE["nn.functional.log_softmax"] = _no
 WHOLE["nn.functional.linear"] = lambda input, weight, bias=None: ("linear", (input, weight, bias), {})
+
+
+@WHOLE("nn.functional.embedding_bag")
+def _embedding_bag(
+    input: Any,
+    weight: Any,
+    offsets: Any = None,
+    max_norm: float | None = None,
+    norm_type: float = 2.0,
+    scale_grad_by_freq: bool = False,
+    mode: str = "mean",
+    sparse: bool = False,
+    per_sample_weights: Any = None,
+    include_last_offset: bool = False,
+    padding_idx: int | None = None,
+) -> Any:
+    if max_norm is not None:
+        raise NotImplementedError("embedding_bag with max_norm, which writes to its table, is not supported while a program is traced")
+    if weight.dtype is int64 and input.is_floating_point():
+        input, weight = weight, input
+    if input.dim() == 2:
+        if offsets is not None:
+            raise ValueError("if input is 2D, then offsets has to be None, as input is treated is a mini-batch of fixed length sequences.")
+        offsets = resolve("torch", "arange")(0, input.numel(), input.shape[1], device=input.device)
+        input = input.reshape(-1)
+        per_sample_weights = None if per_sample_weights is None else per_sample_weights.reshape(-1)
+    number = ("sum", "mean", "max").index(mode)
+    args = (weight, input, offsets, scale_grad_by_freq, number, sparse, per_sample_weights, include_last_offset, padding_idx)
+    return Done(thread.dispatch_modes[-1].note(overload_named("embedding_bag.padding_idx"), args, {})[0])
 
 
 # ---- shapes

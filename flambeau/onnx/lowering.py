@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from ..aten.overloads import OpOverload
+from ..aten.tags import Tag
 from ..autograd import no_grad
 from ..core import dtype as dtypes
 from ..core.checks import SymInt, sym_float, sym_max, sym_min
@@ -113,6 +114,8 @@ class _Lowering(Builder):
         if self._fold(node, func):
             return
         row = row_of(func)
+        if row is None and self._make(node, func):
+            return
         if row is None:
             raise UnsupportedOperatorError(func.name().partition(".")[0], self.opset, None)
         self.result, self.name, self._node = node.meta["val"], func._opname.rstrip("_"), node
@@ -142,6 +145,18 @@ class _Lowering(Builder):
         if not isinstance(result, Tensor) or result.numel() > 4 * max(self.known[each].numel() for each in inputs):
             return False
         self.known[node] = result.detach()
+        return True
+
+    def _make(self, node: Node, func: OpOverload) -> bool:
+        """Make the tensor of a factory now, if its arguments are known."""
+        from ..fx.experimental.impure import is_impure
+
+        if node.all_input_nodes or is_impure(node) or Tag.nondeterministic_seeded in func.tags:
+            return False
+        result = func(*node.args, **node.kwargs)
+        if not isinstance(result, Tensor):
+            return False
+        self.known[node] = result
         return True
 
     def _size(self, function: Callable[..., Any], args: list[Any]) -> Any:

@@ -179,6 +179,15 @@ def _rows() -> dict[str, tuple[Callable[..., Any], tuple[Any, ...]]]:
         ),
         "sizes": (lambda x: (x * x.size(0), x.view(-1)[: x.size(0) // 2 + 1], x.sum() / x.size(0), torch.zeros(x.size(0) % 2 + 1)), (x,)),
         "written": (lambda x: _written(x), (x,)),
+        "rarer functions": (
+            lambda x, y: (torch.atan2(x, y), torch.xlogy(y, y), (y / 2).logit(1e-3), x.frac(), (x / 0).nan_to_num()),
+            (x, y),
+        ),
+        "picked": (lambda x: (x[x > 0], x.masked_select(x > 1), x.unfold(1, 2, 1), x.take(torch.tensor([1, 5])), x.count_nonzero()), (x,)),
+        "uneven pooling": (lambda z: (F.adaptive_avg_pool2d(z, 4), *F.max_pool2d(z, 2, return_indices=True)), (image,)),
+        "soft losses": (lambda x, y: (F.cross_entropy(x, y), F.kl_div(x, y), F.soft_margin_loss(x, y.sign())), (x, y)),
+        "statistics of the batch": (lambda z: F.batch_norm(z, None, None, None, None, True), (image,)),
+        "exact": (lambda z: F.interpolate(z, size=(5, 9), mode="nearest-exact"), (image,)),
         "activations with weights": (lambda z: (F.prelu(z, torch.full((4,), 0.2)), F.glu(z, 1), F.threshold(z, 0.1, 3.0)), (image,)),
     }
     return found

@@ -306,3 +306,20 @@ def test_sizes_may_depend_on_values() -> None:
         inputs = (torch.randn(rows, 4), torch.tensor(n))
         for a, b in zip(model(*inputs), program.module()(*inputs), strict=True):
             assert a == b if isinstance(a, int) else torch.equal(a, b)
+
+
+class Bags(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.mean, self.largest = nn.EmbeddingBag(7, 3), nn.EmbeddingBag(7, 3, mode="max")
+
+    def forward(self, x, n):
+        return self.mean(x), self.largest(x), torch.arange(n) + 0
+
+
+def test_operations_whose_parts_depend_on_values_stay_whole() -> None:
+    model = Bags()
+    program = export(model, (torch.randint(0, 7, (2, 4)), torch.tensor(5)), dynamic_shapes=({0: Dim("n")}, None))
+    inputs = (torch.randint(0, 7, (5, 4)), torch.tensor(3))
+    for each in (program, program.run_decompositions()):
+        agree(model, each.module(), inputs)

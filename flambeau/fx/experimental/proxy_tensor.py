@@ -32,8 +32,8 @@ __all__ = [
 ]  # fmt: skip
 
 py_sym_types = (SymbolicInt,)
-# Recurrent layers: their parts here are kernels for whole sequences, which PyTorch has not.
-_NEVER_DIVIDED = frozenset(("lstm", "gru", "rnn_tanh", "rnn_relu"))
+# Recurrent layers, whose parts here are kernels for whole sequences, which PyTorch has not; and bags, whose parts depend on values.
+_NEVER_DIVIDED = frozenset(("lstm", "gru", "rnn_tanh", "rnn_relu", "embedding_bag", "nn.functional.embedding_bag"))
 _MODES = ("real", "fake", "symbolic")
 
 
@@ -96,12 +96,12 @@ class ProxyTorchDispatchMode(TorchDispatchMode):
         """The result of an operation that is noted as a whole; NotImplemented where it is divided."""
         if not self.enable_tracing or not (self.pre_dispatch or call.op.key in _NEVER_DIVIDED):
             return NotImplemented
-        from ...aten.whole import as_whole
+        from ...aten.whole import Done, as_whole
 
         whole = as_whole(call)
-        if whole is None:
-            return NotImplemented
-        return self.note(*whole)
+        if isinstance(whole, Done):
+            return whole.value
+        return NotImplemented if whole is None else self.note(*whole)
 
     def takes_function(self, function: Any, args: Any, kwargs: Any) -> Any:
         """The result of a function of any number of tensors, which no call arrives of; NotImplemented for others."""

@@ -6,6 +6,8 @@ import math
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
+
 from ...core import dtype as dtypes
 from ...core.calls.promotion import common_dtype
 from ..builder import Builder, Value
@@ -337,3 +339,51 @@ def _fill(b: Builder, x: Value, value: Any) -> Value:
 @row("zero")
 def _zero(b: Builder, x: Value) -> Value:
     return _fill(b, x, 0)
+
+
+# ---- rarer functions
+@row("xlogy")
+def _xlogy(b: Builder, x: Any, y: Any) -> Value:
+    x, y = b.as_value(x, b.dtype), b.as_value(y, b.dtype)
+    zero = b.constant(0, b.dtype)
+    product = b.op("Mul", x, b.op("Log", y), shape=b.shape)
+    return b.op("Where", b.op("Equal", x, zero, dtype=dtypes.bool_), zero, product, dtype=b.dtype, shape=b.shape)
+
+
+@row("logit")
+def _logit(b: Builder, x: Value, eps: float | None = None) -> Value:
+    x = b.cast(x, b.dtype)
+    x = x if eps is None else _clamp(b, x, eps, 1 - eps)
+    return b.op("Log", b.op("Div", x, b.op("Sub", _one(b, x), x)))
+
+
+ROWS["frac"] = lambda b, x: b.op("Sub", x, ROWS["trunc"](b, x))
+
+
+@row("atan2")
+def _atan2(b: Builder, y: Value, x: Value) -> Value:
+    y, x = b.cast(y, b.dtype), b.cast(x, b.dtype)
+    zero, turn = b.constant(0, b.dtype), b.constant(math.pi, b.dtype)
+    angle = b.op("Atan", b.op("Div", y, x, shape=b.shape))
+
+    def choose(condition: Value, yes: Value, no: Value) -> Value:
+        chosen: Value = b.op("Where", condition, yes, no, dtype=b.dtype, shape=b.shape)
+        return chosen
+
+    behind = choose(b.op("Less", y, zero, dtype=dtypes.bool_), b.op("Sub", angle, turn), b.op("Add", angle, turn))
+    upright = b.op("Mul", b.op("Sign", y), b.constant(math.pi / 2, b.dtype))
+    right, left = b.op("Greater", x, zero, dtype=dtypes.bool_), b.op("Less", x, zero, dtype=dtypes.bool_)
+    return choose(right, angle, choose(left, behind, upright))
+
+
+@row("nan_to_num")
+def _nan_to_num(b: Builder, x: Value, nan: Any = None, posinf: Any = None, neginf: Any = None) -> Value:
+    limits = np.finfo(x.dtype.numpy)
+    infinity = b.constant(math.inf, x.dtype)
+    for found, value in (
+        (b.op("IsNaN", x, dtype=dtypes.bool_), 0.0 if nan is None else nan),
+        (b.op("Equal", x, infinity, dtype=dtypes.bool_), limits.max if posinf is None else posinf),
+        (b.op("Equal", x, b.constant(-math.inf, x.dtype), dtype=dtypes.bool_), limits.min if neginf is None else neginf),
+    ):
+        x = b.op("Where", found, b.constant(value, x.dtype), x, dtype=x.dtype)
+    return x

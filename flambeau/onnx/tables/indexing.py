@@ -106,9 +106,10 @@ def _index_fill(b: Builder, x: Value, dim: int, index: Value, value: Any) -> Val
 def _index(b: Builder, x: Value, indices: list[Any]) -> Value:
     used = [d for d, index in enumerate(indices) if index is not None]
     if any(indices[d].dtype is dtypes.bool_ for d in used):
-        if len(used) == 1 and used[0] == 0 and indices[0].rank == x.rank == 1:
-            return b.op("Compress", x, indices[0], axis=0, shape=b.shape)
-        raise SymbolicValueError("indexing with a mask of several dimensions is not supported", indices)
+        if len(used) == 1 and used[0] == 0:
+            places = b.transpose(b.op("NonZero", indices[0], dtype=dtypes.int64, shape=(indices[0].rank, None)), [1, 0])
+            return b.op("GatherND", x, places, shape=b.shape)
+        raise SymbolicValueError("indexing with a mask behind other dimensions, or beside other indices, is not supported", indices)
     if len(used) == 1:
         return b.op("Gather", x, b.cast(indices[used[0]], dtypes.int64), axis=used[0], shape=b.shape)
     rest = [d for d in range(x.rank) if d not in used]
@@ -189,3 +190,18 @@ def _nonzero(b: Builder, x: Value) -> Value:
 
 
 ROWS["item"] = ROWS["_local_scalar_dense"] = lambda b, x: x
+
+
+@row("masked_select")
+def _masked_select(b: Builder, x: Value, mask: Value) -> Value:
+    if x.shape != mask.shape:
+        total = b.op("Add", b.cast(x, dtypes.float32), b.cast(mask, dtypes.float32), shape=_wider(x, mask))
+        sizes = b.op("Shape", total, dtype=dtypes.int64, shape=(total.rank,))
+        x, mask = b.expand(x, sizes, total.shape), b.expand(mask, sizes, total.shape)
+    flat = [b.op("Reshape", value, b.ints([-1]), shape=(None,)) for value in (x, mask)]
+    return b.op("Compress", *flat, axis=0, shape=b.shape)
+
+
+@row("take")
+def _take(b: Builder, x: Value, index: Value) -> Value:
+    return b.op("Gather", b.op("Reshape", x, b.ints([-1]), shape=(None,)), index, axis=0, shape=b.shape)

@@ -182,12 +182,33 @@ for _rank in (1, 2, 3):
 
 @row("max_pool2d_with_indices", "max_pool3d_with_indices", "max_pool1d_with_indices")
 def _with_indices(b: Builder, x: Value, *args: Any) -> list[Value]:
-    """The places are never those of PyTorch's: there is only a name for them, which nothing may use."""
-    if len(b.result) == 2 and b.uses_part(1):
-        raise SymbolicValueError("the places of max_pool are not supported", b.name)
-    whole = b.result
-    b.result = whole[0]
-    return [ROWS[b.name.removesuffix("_with_indices")](b, x, *args), x]
+    """ONNX counts places over the whole tensor, PyTorch over each image."""
+    rank = int(b.name[8])
+    wanted, b.result = b.uses_part(1), b.result[0]
+    found = ROWS[b.name.removesuffix("_with_indices")](b, x, *args)
+    if not wanted:
+        return [found, x]
+    sizes = x.shape[x.rank - rank :]
+    node = next((node for node in reversed(b.nodes) if node.op_type == "MaxPool"), None)
+    if node is None or x.rank != rank + 2 or any(isinstance(size, SymInt) for size in sizes):
+        raise SymbolicValueError("the places of max_pool are supported for batches of images of known sizes", b.name)
+    places = Value(b.fresh("places"), dtypes.int64, found.shape)
+    node.output.append(places.name)
+    return [found, b.op("Mod", places, b.constant(int(np.prod(sizes)), dtypes.int64))]
+
+
+def _averaged(b: Builder, x: Value, rank: int, wanted: list[int]) -> Value:
+    """Averages over windows of unequal sizes: a product with a matrix for each dimension."""
+    for k, m in enumerate(wanted):
+        axis = x.rank - rank + k
+        n = x.shape[axis]
+        windows = [(i * n // m, -(-(i + 1) * n // m)) for i in range(m)]
+        matrix = np.array([[(lo <= j < hi) / (hi - lo) for lo, hi in windows] for j in range(n)])
+        order = [d for d in range(x.rank) if d != axis] + [axis]
+        back = [order.index(d) for d in range(x.rank)]
+        moved = b.transpose(x, order)
+        x = b.transpose(b.op("MatMul", moved, b.constant(matrix, x.dtype), shape=(*moved.shape[:-1], m)), back)
+    return x
 
 
 def _adaptive(rank: int, kind: str) -> Callable[..., Any]:
@@ -196,8 +217,12 @@ def _adaptive(rank: int, kind: str) -> Callable[..., Any]:
         if all(size == 1 for size in wanted):
             return _reduce(b, "ReduceMean" if kind == "AveragePool" else "ReduceMax", x, list(range(x.rank - rank, x.rank)), True)
         have = x.shape[x.rank - rank :]
-        if any(isinstance(n, SymInt) or isinstance(m, Value) or n % m for n, m in zip(have, wanted, strict=True)):
-            raise SymbolicValueError("adaptive pooling is supported where the input's sizes are known multiples of the output's", have)
+        if any(isinstance(n, SymInt) or isinstance(m, Value) for n, m in zip(have, wanted, strict=True)):
+            raise SymbolicValueError("adaptive pooling of symbolic sizes is not supported", have)
+        if any(n % m for n, m in zip(have, wanted, strict=True)):
+            if kind == "MaxPool":
+                raise SymbolicValueError("adaptive_max_pool is supported where the input's sizes are multiples of the output's", have)
+            return _averaged(b, x, rank, wanted)
         kernel = [n // m for n, m in zip(have, wanted, strict=True)]
         return _pool(rank, kind)(b, x, kernel, kernel)
 
@@ -221,29 +246,36 @@ def _places_unused(b: Builder, run: Callable[..., Any], x: Value, sizes: Any) ->
 def _batch_norm(
     b: Builder, x: Value, weight: Value | None, bias: Value | None, mean: Value | None, variance: Value | None, *rest: Any
 ) -> Any:
-    training, momentum, eps = rest[:3] if isinstance(rest[0], bool) else (False, *rest[:2])
+    training, _, eps = rest[:3] if isinstance(rest[0], bool) else (False, *rest[:2])
     channels = x.shape[1]
     weight = weight or b.constant(np.ones(channels), x.dtype)
     bias = bias or b.constant(np.zeros(channels), x.dtype)
-    if training or mean is None:
-        if mean is None:
-            mean, variance = b.constant(np.zeros(channels), x.dtype), b.constant(np.ones(channels), x.dtype)
-        found = b.op(
-            "BatchNormalization",
-            x,
-            weight,
-            bias,
-            mean,
-            variance,
-            epsilon=eps,
-            momentum=1 - momentum,
-            training_mode=1,
-            count=3,
-            shape=x.shape,
-        )[0]
+    if training or mean is None or variance is None:
+        dims = [0, *range(2, x.rank)]
+        kept = [1 if d in dims else size for d, size in enumerate(x.shape)]
+        average = b.op("ReduceMean", x, b.ints(dims), keepdims=1, shape=kept)
+        centred = b.op("Sub", x, average)
+        spread = b.op("ReduceMean", b.op("Mul", centred, centred), b.ints(dims), keepdims=1, shape=kept)
+        scale = b.op("Reciprocal", b.op("Sqrt", b.op("Add", spread, b.constant(eps, x.dtype))))
+        sizes = (channels, *[1] * (x.rank - 2))
+        found = b.op("Mul", centred, scale, shape=x.shape)
+        for kind, value in (("Mul", weight), ("Add", bias)):
+            found = b.op(kind, found, b.op("Reshape", value, b.ints(sizes), shape=sizes))
+        mean, variance = b.squeeze(average, dims), b.squeeze(spread, dims)
     else:
         found = b.op("BatchNormalization", x, weight, bias, mean, variance, epsilon=eps, shape=x.shape)
     return found if b.name == "batch_norm" else [found, mean, variance]
+
+
+def _normalized_by(
+    b: Builder, x: Value, weight: Value | None, bias: Value | None, mean: Value | None, variance: Value | None, eps: float
+) -> Value:
+    """Batch normalization by known statistics."""
+    channels = x.shape[1]
+    weight = weight or b.constant(np.ones(channels), x.dtype)
+    bias = bias or b.constant(np.zeros(channels), x.dtype)
+    found: Value = b.op("BatchNormalization", x, weight, bias, mean, variance, epsilon=eps, shape=x.shape)
+    return found
 
 
 @row("layer_norm", "native_layer_norm")
@@ -296,7 +328,7 @@ def _instance_norm(
     cudnn_enabled: bool = True,
 ) -> Value:
     if not use_input_stats:
-        return _batch_norm(b, x, weight, bias, mean, variance, False, momentum, eps)
+        return _normalized_by(b, x, weight, bias, mean, variance, eps)
     channels = x.shape[1]
     weight = weight or b.constant(np.ones(channels), x.dtype)
     return b.op("InstanceNormalization", x, weight, bias or b.constant(np.zeros(channels), x.dtype), epsilon=eps)
@@ -347,7 +379,11 @@ def _resize(mode: str, has_corners: bool) -> Callable[..., Any]:
         if isinstance(factors, float):
             factors = list(scales)
         words: dict[str, Any] = {"mode": mode, "cubic_coeff_a": -0.75 if mode == "cubic" else None}
-        if mode == "nearest":
+        if b.name.endswith("_aa"):
+            words |= {"antialias": 1, "cubic_coeff_a": -0.5 if mode == "cubic" else None, "exclude_outside": 1}
+        if "exact" in b.name:
+            words |= {"coordinate_transformation_mode": "half_pixel", "nearest_mode": "round_prefer_ceil"}
+        elif mode == "nearest":
             words |= {"coordinate_transformation_mode": "asymmetric", "nearest_mode": "floor"}
         else:
             words |= {"coordinate_transformation_mode": "align_corners" if corners else "half_pixel"}
@@ -364,6 +400,11 @@ for _name in ("nearest1d", "nearest2d", "nearest3d"):
     ROWS[f"upsample_{_name}"] = _resize("nearest", False)
 for _name, _mode in {"linear1d": "linear", "bilinear2d": "linear", "trilinear3d": "linear", "bicubic2d": "cubic"}.items():
     ROWS[f"upsample_{_name}"] = _resize(_mode, True)
+
+
+for _rank in (1, 2, 3):
+    ROWS[f"_upsample_nearest_exact{_rank}d"] = _resize("nearest", False)
+ROWS["_upsample_bilinear2d_aa"], ROWS["_upsample_bicubic2d_aa"] = _resize("linear", True), _resize("cubic", True)
 
 
 @row("grid_sampler", "grid_sampler_2d")
@@ -392,6 +433,54 @@ def _l1_loss(b: Builder, x: Value, target: Value, reduction: int = 1) -> Value:
     return _reduced(b, b.op("Abs", b.op("Sub", x, target)), reduction)
 
 
+def _soft_cross_entropy(
+    b: Builder, x: Value, target: Value, weight: Value | None, reduction: int, ignore_index: int, smoothing: float
+) -> Value:
+    """With probabilities, or with smoothed labels: the sum of products with the logarithms."""
+    axis = 1 if x.rank > 1 else 0
+    classes = x.size(axis)
+    if weight is not None or classes is None or ignore_index >= 0:
+        raise SymbolicValueError(
+            "cross_entropy of this kind with weights, ignored classes or a symbolic number of them is not supported", x
+        )
+    if not target.dtype.is_floating_point:
+        values = b.constant([0, 1], x.dtype)
+        target = b.op("OneHot", target, b.ints([classes]), values, axis=axis, dtype=x.dtype, shape=x.shape)
+    if smoothing:
+        target = b.op("Mul", target, b.constant(1 - smoothing, x.dtype))
+        target = b.op("Add", target, b.constant(smoothing / classes, x.dtype))
+    products = b.op("Mul", b.op("LogSoftmax", x, axis=axis), target)
+    shape = [size for d, size in enumerate(x.shape) if d != axis]
+    losses = b.op("Neg", b.op("ReduceSum", products, b.ints([axis]), keepdims=0, shape=shape))
+    return _reduced(b, losses, reduction)
+
+
+@row("kl_div")
+def _kl_div(b: Builder, x: Value, target: Value, reduction: int = 1, *, log_target: bool = False) -> Value:
+    if log_target:
+        losses = b.op("Mul", b.op("Exp", target), b.op("Sub", target, x))
+    else:
+        zero = b.constant(0, x.dtype)
+        entropy = b.op(
+            "Where", b.op("Equal", target, zero, dtype=dtypes.bool_), zero, b.op("Mul", target, b.op("Log", target)), dtype=x.dtype
+        )
+        losses = b.op("Sub", entropy, b.op("Mul", target, x))
+    losses.shape = x.shape
+    return _reduced(b, losses, reduction)
+
+
+@row("soft_margin_loss")
+def _soft_margin_loss(b: Builder, x: Value, target: Value, reduction: int = 1) -> Value:
+    return _reduced(b, b.op("Softplus", b.op("Neg", b.op("Mul", x, b.cast(target, x.dtype)))), reduction)
+
+
+@row("addmv")
+def _addmv(b: Builder, x: Value, matrix: Value, vector: Value, *, beta: Any = 1, alpha: Any = 1) -> Value:
+    product = b.op("MatMul", matrix, vector, shape=b.shape)
+    product = product if alpha == 1 else b.op("Mul", product, b.constant(alpha, x.dtype))
+    return b.op("Add", product, x if beta == 1 else b.op("Mul", x, b.constant(beta, x.dtype)), shape=b.shape)
+
+
 @row("cross_entropy_loss")
 def _cross_entropy(
     b: Builder,
@@ -402,8 +491,8 @@ def _cross_entropy(
     ignore_index: int = -100,
     label_smoothing: float = 0.0,
 ) -> Value:
-    if label_smoothing or target.dtype.is_floating_point:
-        raise SymbolicValueError("cross_entropy with smoothed labels, or with probabilities, is not supported", label_smoothing)
+    if target.dtype.is_floating_point or label_smoothing:
+        return _soft_cross_entropy(b, x, target, weight, reduction, ignore_index, label_smoothing)
     return b.op("SoftmaxCrossEntropyLoss", x, target, weight, reduction=_WORDS[reduction], ignore_index=ignore_index, shape=b.shape)
 
 
@@ -416,9 +505,13 @@ def _nll_loss(b: Builder, x: Value, target: Value, weight: Value | None = None, 
 def _bce_with_logits(
     b: Builder, x: Value, target: Value, weight: Value | None = None, pos_weight: Value | None = None, reduction: int = 1
 ) -> Value:
-    if pos_weight is not None:
-        raise SymbolicValueError("binary_cross_entropy_with_logits with pos_weight is not supported", pos_weight)
-    losses = b.op("Sub", b.op("Softplus", x), b.op("Mul", x, target), shape=x.shape)
+    if pos_weight is None:
+        losses = b.op("Sub", b.op("Softplus", x), b.op("Mul", x, target), shape=x.shape)
+    else:
+        one = b.constant(1, x.dtype)
+        factor = b.op("Add", one, b.op("Mul", b.op("Sub", pos_weight, one), target, shape=x.shape), shape=x.shape)
+        rest = b.op("Mul", b.op("Sub", one, target, shape=x.shape), x)
+        losses = b.op("Add", rest, b.op("Mul", factor, b.op("Softplus", b.op("Neg", x))))
     return _reduced(b, losses if weight is None else b.op("Mul", losses, weight), reduction)
 
 

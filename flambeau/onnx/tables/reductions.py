@@ -168,3 +168,18 @@ def _einsum(b: Builder, equation: str, operands: list[Value], path: Any = None) 
     if any(letter.isupper() for letter in equation):
         raise SymbolicValueError("onnxruntime has no upper-case letters in equations", equation)
     return b.op("Einsum", *operands, equation=equation.replace(" ", ""), shape=b.shape)
+
+
+@row("count_nonzero")
+def _count_nonzero(b: Builder, x: Value, dim: Any = None) -> Value:
+    return _reduce(b, "ReduceSum", b.cast(b.cast(x, dtypes.bool_), dtypes.int64), dim, False)
+
+
+@row("trace")
+def _trace(b: Builder, x: Value) -> Value:
+    return b.op("Einsum", x, equation="ii->", shape=())
+
+
+@row("linalg_det", "det")
+def _det(b: Builder, x: Value) -> Value:
+    return b.op("Det", x, shape=b.shape)

@@ -281,6 +281,18 @@ def _meshgrid(b: Builder, tensors: list[Value], *, indexing: str = "ij") -> list
     return [b.expand(b.unsqueeze(tensor, [d for d in range(rank) if d != k]), sizes) for k, tensor in enumerate(tensors)]
 
 
+@row("unfold")
+def _unfold(b: Builder, x: Value, dim: int, size: int, step: int) -> Value:
+    axis = dim % x.rank
+    length = x.size(axis)
+    if length is None:
+        raise SymbolicValueError("unfold of a symbolic size is not supported", x)
+    count = (length - size) // step + 1
+    places = np.arange(count)[:, None] * step + np.arange(size)
+    wide = b.op("Gather", x, b.constant(places, dtypes.int64), axis=axis, shape=(*x.shape[:axis], count, size, *x.shape[axis + 1 :]))
+    return b.transpose(wide, [d for d in range(x.rank + 1) if d != axis + 1] + [axis + 1])
+
+
 @row("diagonal")
 def _diagonal(b: Builder, x: Value, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Value:
     rows, columns = (x.size(d % x.rank) for d in (dim1, dim2))
