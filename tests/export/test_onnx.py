@@ -185,7 +185,7 @@ def _rows() -> dict[str, tuple[Callable[..., Any], tuple[Any, ...]]]:
         ),
         "picked": (lambda x: (x[x > 0], x.masked_select(x > 1), x.unfold(1, 2, 1), x.take(torch.tensor([1, 5])), x.count_nonzero()), (x,)),
         "uneven pooling": (lambda z: (F.adaptive_avg_pool2d(z, 4), *F.max_pool2d(z, 2, return_indices=True)), (image,)),
-        "soft losses": (lambda x, y: (F.cross_entropy(x, y), F.kl_div(x, y), F.soft_margin_loss(x, y.sign())), (x, y)),
+        "soft losses": (lambda x, y: (F.cross_entropy(x, y), F.kl_div(x, y, reduction="sum"), F.soft_margin_loss(x, y.sign())), (x, y)),
         "statistics of the batch": (lambda z: F.batch_norm(z, None, None, None, None, True), (image,)),
         "exact": (lambda z: F.interpolate(z, size=(5, 9), mode="nearest-exact"), (image,)),
         "activations with weights": (lambda z: (F.prelu(z, torch.full((4,), 0.2)), F.glu(z, 1), F.threshold(z, 0.1, 3.0)), (image,)),
