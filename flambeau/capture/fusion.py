@@ -85,7 +85,8 @@ class _Groups:
     def __init__(self, graph: Graph):
         self.graph = graph
         self.before = predecessors(graph)
-        self.bit = {node: 1 << i for i, node in enumerate(graph.nodes)}
+        self.number = {node: i for i, node in enumerate(graph.nodes)}
+        self.bit = {node: 1 << i for node, i in self.number.items()}
         self.above: dict[Node, int] = {}  # ancestors of a node; for the members of a group those of all of them
         self.group: dict[Node, list[Node]] = {}
 
@@ -135,8 +136,9 @@ class _Groups:
         for node in members:
             self.group[node] = members
             self.above[node] = above
-        for node, own in self.above.items():  # whatever needs one member now needs what any of them needs
-            if own & inside:
+        for node in self.graph.nodes[self.number[members[0]] : self.number[members[-1]]]:
+            own = self.above[node]
+            if own & inside:  # whatever needs one member now needs what any of them needs
                 self.above[node] = own | above | inside
         for node in members:
             self.above[node] = above

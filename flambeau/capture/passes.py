@@ -12,7 +12,7 @@ from .interpret import function_of
 
 __all__ = ["folded", "root_of", "simplified", "without_copies", "without_dead", "without_twins"]
 
-_RANDOM = frozenset(("rrelu_with_noise",))  # operations that draw numbers by themselves
+RANDOM = frozenset(("rrelu_with_noise",))  # operations that draw numbers by themselves
 _LARGEST = 1 << 16  # bytes: a larger constant is computed at each run rather than kept
 
 
@@ -90,7 +90,7 @@ def without_twins(graph: Graph) -> Graph:
 
 
 def _keeps_alone(node: Node, shared: set[Value]) -> bool:
-    return node.op.name in _RANDOM or any(out in shared for out in node.outs)
+    return node.op.name in RANDOM or any(out in shared for out in node.outs)
 
 
 def without_copies(graph: Graph) -> Graph:
@@ -150,7 +150,7 @@ def folded(graph: Graph) -> Graph:
 def _constants(node: Node, stays: set[Value]) -> list[Value] | None:
     """The results of a node all of whose operands are constants, as constants."""
     given = list(node.inputs())
-    if not given or not all(value.fixed for value in given) or node.op.name in _RANDOM:
+    if not given or not all(value.fixed for value in given) or node.op.name in RANDOM:
         return None
     if any(out in stays or out.nbytes > _LARGEST for out in node.outs):
         return None

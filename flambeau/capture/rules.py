@@ -25,6 +25,7 @@ from . import elementwise
 from .elementwise import Layout, Run, layout_of
 from .graph import Node, Value
 from .launches import Captured, Refused, captured
+from .passes import RANDOM
 from .planning import Memory, extent
 
 if TYPE_CHECKING:
@@ -41,6 +42,8 @@ def program_of(members: Sequence[Node], inputs: Sequence[Value], outputs: Sequen
 
 def by_rule(trial: Trial, node: Node) -> bool:
     """Run an operation's node by launches; False where nothing was done."""
+    if node.op.name in RANDOM:
+        return False  # trying its kernel would draw numbers
     if elementwise.has_program(node):
         inputs = list(dict.fromkeys(node.inputs()))
         if run_program(trial, program_of([node], inputs, node.outs), inputs, node.outs, node):
@@ -128,6 +131,7 @@ def _copied(trial: Trial, node: Node) -> bool:
 
 
 # -- native kernels -----------------------------------------------------------------------------------------------------------------------
+KEPT = 4096  # kinds of call whose launches are remembered
 _found: dict[Any, Captured | None] = {}  # by operation, layouts and attributes
 _STRUCTURED = frozenset(("offsets", "crow_indices", "ccol_indices", "lengths", "cu_seqlens", "row_splits", "sizes"))
 
@@ -152,6 +156,8 @@ def _captured(trial: Trial, node: Node) -> Captured | None:
     ):
         found = None
     if key is not None:
+        if len(_found) > KEPT:
+            _found.clear()
         _found[key] = found
     return found
 
