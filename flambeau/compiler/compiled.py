@@ -87,6 +87,7 @@ class Compiled:
         is_modified = (active and is_intercepted()) or (autocasting and thread.autocast is not None)
         if is_modified or self.gave_up is not None:
             return self.function(*args, **kwargs)
+        missed = None
         for i, program in enumerate(self.programs):
             given = program.fits(args, kwargs)
             if given is None:
@@ -100,8 +101,10 @@ class Compiled:
                     result = program.run(given, args, kwargs)
             else:
                 result = program.run(given, args, kwargs)
-            return result if result is not MISSED else self._record(args, kwargs, program)
-        return self._record(args, kwargs, None)
+            if result is not MISSED:
+                return result
+            missed = program
+        return self._record(args, kwargs, missed)
 
     # -- recording ---------------------------------------------------------------------------------------------------------------
     def _record(self, args: tuple[Any, ...], kwargs: dict[str, Any], program: Program | None) -> Any:
@@ -110,10 +113,10 @@ class Compiled:
             return self.function(*args, **kwargs)
         try:
             recording = record(self.function, args, kwargs, self.names)
-            if program is not None:
+            if program is not None and len(recording.arguments.tensors) == len(program.arguments.tensors):
                 if not program.add(recording):
                     self._broke(program.failure or "values that Python looks at vary")
-            else:
+            else:  # also where one tensor is now given twice
                 made = Program(recording, lambda graph: lowered(graph, self.backend))
                 self.programs = [made, *self.programs]
                 self._tell(made, recording)

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import functools
 import gc
+import os
 import random
 import sys
 import types
@@ -34,7 +35,8 @@ __all__ = ["PLAIN", "Place", "Surroundings"]
 
 _PACKAGE = __name__.partition(".")[0]
 PLAIN: Any = (bool, int, float, complex, str, bytes, type(None), dtype, range, slice, type(...))
-_OPAQUE = (type, types.ModuleType, types.BuiltinFunctionType, types.CodeType, np.ndarray, np.dtype, np.generic, Generator)
+_OPAQUE = (types.ModuleType, types.BuiltinFunctionType, types.CodeType, np.dtype, np.generic, Generator)
+_LARGE = 1 << 14  # bytes of an array of NumPy's, whose contents are compared before each call
 _MOST = 20_000  # objects: beyond that a program is not watched, and so not compiled
 _DEEPEST = 8
 
@@ -47,6 +49,7 @@ _PURE = frozenset(("fspath", "getpid", "perf_counter_ns", "StringIO", "write", "
 _LIBRARIES = frozenset((_PACKAGE, "numpy", "scipy", "ml_dtypes", "_frozen_importlib", "_frozen_importlib_external"))
 
 
+_ACTING = [[name] for name in "serialization utils hub vision distributed multiprocessing profiler onnx".split()]  # on the world
 _IMPORTING = frozenset(("importlib", "zipimport", "warnings", "linecache"))
 
 
@@ -72,6 +75,8 @@ def _is_of_program(frame: Any) -> bool:
     while frame is not None:
         name = frame.f_globals.get("__name__")
         root = _PACKAGE if name is None else name.partition(".")[0]
+        if root == _PACKAGE and name is not None and name.split(".")[1:2] in _ACTING:
+            return True
         if root in _LIBRARIES or root in _IMPORTING:
             return False
         if root not in sys.stdlib_module_names:
@@ -134,7 +139,7 @@ class Surroundings:
         self._streams: list[Any] = []
         self._random = self._random_state()
         self._pending: list[tuple[Any, int, str]] = []
-        self._objects: list[tuple[Any, str]] = []
+        self._objects: list[tuple[Any, str, Any]] = []  # attributes by name, a label, and where to read them
         self._new: dict[int, Any] = {}  # objects that the program made
         self._given = False  # whether what is walked over was given as an argument
         self.visit(function)
@@ -193,7 +198,11 @@ class Surroundings:
         if len(self._keep) > _MOST or depth > _DEEPEST:
             return
         self._keep[id(value)] = value
-        if isinstance(value, Tensor):
+        if isinstance(value, type):
+            self._class(value)
+        elif isinstance(value, np.ndarray):
+            self._array(value, name)
+        elif isinstance(value, Tensor):
             if not self._given:
                 self.tensors[id(value)] = value
         elif isinstance(value, types.FunctionType):
@@ -216,6 +225,30 @@ class Surroundings:
         else:
             self._object(value, depth, name)
 
+    def _class(self, cls: type) -> None:
+        """Attributes of a class of the program's."""
+        if _is_of_library(cls.__module__):
+            return
+        members = vars(cls)
+        kinds = (*PLAIN, Tensor, list, dict, tuple, set)
+        named = {name: value for name, value in members.items() if isinstance(value, kinds) and name[:2] != "__"}
+        if named:
+            label = f"attributes of class {cls.__name__}"
+            self._place(label, lambda: [members.get(name) for name in named], False)
+            self._objects.append(({name: members[name] for name in named}, label, members))
+            self._more(named.values(), 0, label)
+        self._more(cls.__bases__, 0, cls.__name__)
+
+    def _array(self, array: np.ndarray, name: str) -> None:
+        if array.nbytes > _LARGE:
+            self._refuse(f"it may read a large array of NumPy's: {name}")
+        else:
+            self._place(f"{name} (an array)", lambda: [array.tobytes()])
+
+    def _refuse(self, reason: str) -> None:
+        if self.reason is None:
+            self.reason = reason
+
     def _more(self, values: Any, depth: int, name: str) -> None:
         self._pending += [(each, depth + 1, name) for each in values]
 
@@ -225,19 +258,29 @@ class Surroundings:
     def _object(self, value: Any, depth: int, name: str) -> None:
         if type(value).__module__.startswith("numpy.random"):
             self._streams.append((value, self._state_of(value)))
+        if hasattr(type(value), "__next__"):
+            self._refuse(f"it may advance an iterator from outside: {name}")
+        self._pending.append((type(value), 0, type(value).__name__))
+        slots = [slot for base in type(value).__mro__ if not _is_of_library(base.__module__) for slot in _slots_of(base)]
+        if slots:
+            self._place(f"attributes of a {type(value).__name__}", lambda: [getattr(value, slot, None) for slot in slots])
+            self._more([getattr(value, slot, None) for slot in slots], depth, name)
         members = getattr(value, "__dict__", None)
-        if type(members) is not dict or _is_of_library(type(value).__module__):
-            if isinstance(members, dict) and _is_of_library(type(value).__module__):
-                self._more(members.values(), depth, name)
+        if type(members) is not dict:
             return
         label = f"attributes of a {type(value).__name__}"
+        if _is_of_library(type(value).__module__):  # the library's own: what it counts is no value that code reads
+            self.places.append(Place(label, lambda: [*members, *members.values()], None))
+            self._more(members.values(), depth, name)
+            return
         self._place(label, lambda: [*members, *members.values()], False)
         if not self._given or depth == 0:
-            self._objects.append((members, label))
+            self._objects.append((members, label, members))
         self._more(members.values(), depth, name)
 
     def _module(self, module: Module, depth: int) -> None:
         self.modules[id(module)] = module
+        self._pending.append((type(module), 0, type(module).__name__))
         given, self._given = self._given, False  # a module is known by what it is, not by its place among the arguments
         members = module.__dict__
         for name in ("_parameters", "_buffers", "_modules"):
@@ -291,7 +334,7 @@ class Surroundings:
             if isinstance(value, types.ModuleType):
                 self._python_module(value, names)
                 continue
-            if isinstance(value, type | types.BuiltinFunctionType):
+            if isinstance(value, types.BuiltinFunctionType):
                 continue
             self._place(f"global {name}", functools.partial(_read_item, scope, name), text=f"{{it}}[{name!r}]", it=scope)
             self._pending.append((value, 1, f"global {name}"))
@@ -304,6 +347,8 @@ class Surroundings:
     def _python_module(self, module: types.ModuleType, names: set[Any]) -> None:
         """Plain values and tensors in a program's own module, as far as code names them."""
         root = module.__name__.partition(".")[0]
+        if root == "os" and names & {"environ", "getenv"}:
+            self._place("the environment", lambda: [str(os.environ._data)])  # type: ignore[attr-defined]
         if root in (_PACKAGE, "torch", "numpy") or root in sys.stdlib_module_names:
             return
         scope = vars(module)
@@ -347,10 +392,10 @@ class Surroundings:
     def watched(self) -> tuple[list[Place], list[Place]]:
         """Places to look at before each call, and those to look at when modules or tensors may have changed."""
         always = [place for place in self.places if place.always]
-        for members, label in self._objects:
+        for members, label, place in self._objects:
             for name in members:
-                if name in self._names:
-                    always.append(Place(label, functools.partial(_read_item, members, name), True, f"{{it}}[{name!r}]", members))
+                if name in self._names and name in place:
+                    always.append(Place(label, functools.partial(_read_item, place, name), True, f"{{it}}[{name!r}]", place))
         return always, [place for place in self.places if place.always is False]
 
 
@@ -366,6 +411,11 @@ def _read_module(module: Module) -> list[Any]:
         else:
             found.append(value)
     return found
+
+
+def _slots_of(cls: type) -> list[str]:
+    slots = vars(cls).get("__slots__", ())
+    return [slot for slot in ((slots,) if isinstance(slots, str) else slots) if slot not in ("__dict__", "__weakref__")]
 
 
 def _read_count(group: dict[str, Any]) -> list[Any]:

@@ -12,6 +12,7 @@ from ..core.calls.annotations import Number, Tensor
 from ..core.calls.out import EXACT
 from ..core.calls.promotion import common_dtype
 from ..core.calls.registry import Declare, add_method, composite, op, other_names, pointwise
+from ..core.state import thread
 from ..core.tensor import Tensor as TensorType, wrap
 from .arithmetic import order_of, reflected, reject
 
@@ -161,6 +162,8 @@ def equal(input: Tensor, other: Tensor) -> bool:
     a, b = input._array, other._array
     if KINDS and not (kind_of(a).has_values and kind_of(b).has_values):
         missing_values("equal")
+    if thread.recorder is not None:
+        return a.shape == b.shape and bool((input == other).all())
     return a.shape == b.shape and (a == b).all().item()
 
 
@@ -222,7 +225,8 @@ def allclose(input: Tensor, other: Tensor, rtol: float = 1e-05, atol: float = 1e
         >>> torch.allclose(torch.tensor([float("nan")]), torch.tensor([float("nan")]))
         False
     """
-    return bool(isclose(input, other, rtol, atol, equal_nan)._array.all().item())
+    close = isclose(input, other, rtol, atol, equal_nan)
+    return bool(close._array.all().item()) if thread.recorder is None else bool(close.all())
 
 
 # -- kinds of numbers -----------------------------------------------------------------------------------------------------------

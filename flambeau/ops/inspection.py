@@ -16,6 +16,7 @@ from ..core.calls.annotations import Tensor
 from ..core.calls.promotion import common_dtype
 from ..core.calls.registry import composite, method, other_names
 from ..core.layout import memory_format, order_of_dims
+from ..core.state import thread
 
 
 @composite(method=False)
@@ -200,7 +201,7 @@ def is_nonzero(input: Tensor) -> bool:
     if input._array.size != 1:
         kind = "no values" if not input._array.size else "more than one value"
         raise RuntimeError(f"Boolean value of Tensor with {kind} is ambiguous")
-    return bool(input._array.item())
+    return bool(input._array.item()) if thread.recorder is None else bool(input)
 
 
 @composite(method=False)

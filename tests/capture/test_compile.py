@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+import os
 import signal
 import threading
 from collections.abc import Callable
@@ -445,6 +447,76 @@ def test_what_cannot_be_replayed_is_not_and_fullgraph_says_why(function: Any) ->
     assert not any(program.failure is None for program in programs(compiled))
     with pytest.raises(torch._dynamo.exc.Unsupported):
         torch.compile(function, fullgraph=True)(torch.ones(3))
+
+
+class Slotted:
+    __slots__ = ("value",)
+    total = 0
+
+    def __init__(self) -> None:
+        self.value = 0
+
+
+SLOTTED, ITERATOR, ARRAY = Slotted(), itertools.count(1), np.zeros(1)
+
+
+def _counting_in_slots(x: Any) -> Any:
+    SLOTTED.value += 1
+    return x + SLOTTED.value
+
+
+def _counting_in_a_class(x: Any) -> Any:
+    Slotted.total += 1
+    return x + Slotted.total
+
+
+def _counting_in_an_array(x: Any) -> Any:
+    ARRAY[0] += 1
+    return x + float(ARRAY[0])
+
+
+def _counting_by_an_iterator(x: Any) -> Any:
+    return x + next(ITERATOR)
+
+
+def _counting_in_the_environment(x: Any) -> Any:
+    os.environ["FLAMBEAU_TEST_COUNT"] = str(int(os.environ.get("FLAMBEAU_TEST_COUNT", "0")) + 1)
+    return x + int(os.environ["FLAMBEAU_TEST_COUNT"])
+
+
+@pytest.mark.parametrize(
+    "function",
+    [_counting_in_slots, _counting_in_a_class, _counting_in_an_array, _counting_by_an_iterator, _counting_in_the_environment],
+)
+def test_counts_of_python_go_on(function: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("FLAMBEAU_TEST_COUNT", raising=False)
+    compiled = torch.compile(function)
+    assert [compiled(torch.zeros(1)).item() for _ in range(5)] == [1, 2, 3, 4, 5]
+
+
+def test_schedulers_and_files_are_not_forgotten(tmp_path: Any) -> None:
+    model = nn.Linear(2, 2)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    scheduler = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda epoch: 1.0)
+
+    @torch.compile
+    def step(x: Any) -> Any:
+        model(x).sum().backward()
+        optimizer.step()
+        scheduler.step()
+        torch.save(x, tmp_path / "x.pt")
+
+    for i in range(4):
+        step(torch.full((1, 2), float(i)))
+        assert scheduler.last_epoch == i + 1 and torch.load(tmp_path / "x.pt")[0, 0] == i
+
+
+def test_comparisons_of_tensors_are_looks() -> None:
+    def function(a: Any, b: Any) -> Any:
+        return torch.equal(a, b), torch.allclose(a, b), torch.is_nonzero(a[0]), bool(a[1] > b[1]), 3.0 in a
+
+    one, two = torch.tensor([1.0, 2.0]), torch.tensor([0.0, 3.0])
+    agree(function, (one, one.clone()), (one, two), (two, two), (two, one), most=2)  # one for a tensor that is given twice
 
 
 def test_an_object_that_is_made_inside_may_change() -> None:
