@@ -348,6 +348,27 @@ def test_profiles_within_profiles():
     assert not state.profiling and not state.active and not state.thread.modes
 
 
+def test_profiles_that_end_in_another_order_or_begin_twice():
+    first, second = flambeau.profiler.profile(), flambeau.profiler.profile()
+    first.start()
+    flambeau.ones(1)
+    with pytest.warns(UserWarning, match="already"):
+        second.start()
+    flambeau.ones(1).sin()
+    first.stop()
+    flambeau.ones(1).cos()
+    second.stop()
+    flambeau.ones(1).tan()
+    assert names(first.events()) == ["aten::ones"]
+    assert names(second.events()) == ["aten::ones", "aten::sin", "aten::ones", "aten::cos"]
+    first.start()
+    first.start()
+    flambeau.ones(1)
+    first.stop()
+    assert names(first.events()) == ["aten::ones"]
+    assert not state.profiling and not state.active and not state.thread.modes and state.thread.profile is None
+
+
 def test_values_and_fast_ways_are_the_same_under_a_profile():
     def losses(profiled: bool) -> list[float]:
         flambeau.manual_seed(0)
@@ -378,7 +399,7 @@ def test_modes_and_transforms_under_a_profile():
 
 
 def test_compiled_programs_are_one_range():
-    @flambeau.compile
+    @flambeau.compile(backend="aot_eager")
     def step(x: Any) -> Any:
         return (x.sin() * 2 + x.exp()).sum()
 

@@ -18,7 +18,6 @@ import threading
 import warnings
 import weakref
 from collections.abc import Callable
-from pathlib import Path
 from time import perf_counter_ns
 from typing import Any
 
@@ -29,7 +28,7 @@ from .state import active, autocasting, crowded, interposed, interpreters, modes
 from .tensor import Parameter, Tensor
 
 OPERATION, EVALUATION, NODE, RANGE = 0, 2, 1, 7  # what a range is: PyTorch's numbers of scopes, but for EVALUATION, which is shown as 0
-_PACKAGE = str(Path(__file__).parent.parent)
+_PACKAGE = os.path.dirname(os.path.dirname(__file__))
 _EVALUATES = "autograd::engine::evaluate_function: "
 
 
@@ -86,6 +85,7 @@ class Recorder:
         self._threads: dict[int, _Thread] = {}
         self._names: dict[Any, Any] = {}  # by operation and form: names, and how it is called without a profile
         self._alive: dict[int, tuple[weakref.ref[Any], int]] = {}  # by id of an array: who tells of its end, and its bytes
+        self.around: Recorder | None = None  # whose place it takes
         self._forward: dict[int, int] = {}  # number of the thread that made a node, by the node's place in time
         self._meanings: Any = None
 
@@ -318,35 +318,36 @@ class recording:
     """Inside this ``with`` block ``recorder`` notes what this thread does, or all threads do; a profile around it waits."""
 
     def __init__(self, recorder: Recorder, all_threads: bool = False):
-        self._recorder, self._all = recorder, all_threads
-        self._outer: Any = None
+        self._recorder, self._place = recorder, modes if all_threads else thread
 
     def __enter__(self) -> Recorder:
         self._recorder.begin()
-        if self._all:
-            self._outer, modes.profile = modes.profile, self._recorder
-        else:
-            if thread.profile is not None:
-                warnings.warn("a profile is taken in this thread already: it notes nothing until this one ends", UserWarning, stacklevel=3)
-            self._outer, thread.profile = thread.profile, self._recorder
-            if self._outer is None:
-                thread.modes += 1
+        around = self._place.profile
+        if around is not None:
+            text = "a profile is taken in this thread already: it notes nothing until this one ends"
+            warnings.warn(text, UserWarning, stacklevel=3)
+        elif self._place is thread:
+            thread.modes += 1
+        self._recorder.around, self._place.profile = around, self._recorder
         active[:0] = (None,)
         profiling[:0] = (None,)
         return self._recorder
 
     def __exit__(self, *exc_info: object) -> None:
-        if (modes.profile if self._all else thread.profile) is not self._recorder:  # in a child of a fork
-            return
-        if self._all:
-            modes.profile = self._outer
-        else:
-            thread.profile = self._outer
-            if self._outer is None:
-                thread.modes -= 1
+        self._recorder.end()
+        mine, inner = self._recorder, self._place.profile
+        if inner is mine:
+            self._place.profile = mine.around
+        else:  # the one around ends first, or this is a child of a fork
+            while inner is not None and inner.around is not mine:
+                inner = inner.around
+            if inner is None:
+                return
+            inner.around = mine.around
+        if self._place is thread and thread.profile is None:
+            thread.modes -= 1
         del active[-1:]
         del profiling[-1:]
-        self._recorder.end()
 
 
 def _forget() -> None:

@@ -246,6 +246,8 @@ class _KinetoProfile:
 
     def start_trace(self) -> None:
         """Begin a new trace. Source: torch.profiler._KinetoProfile.start_trace."""
+        if self.profiler is not None:
+            self.profiler.__exit__(None, None, None)  # if it was not stopped
         if self.profiler is None or not self.acc_events:
             self.profiler = prof.profile(
                 use_cpu=ProfilerActivity.CPU in self.activities,
