@@ -91,12 +91,25 @@ def is_alone() -> bool:
 
 
 class Segment:
-    """Launches of a plan that follow each other, as tables without addresses of an arena."""
+    """Launches of a plan that follow each other, with looks at flags between them, as tables without addresses of an arena.
 
-    def __init__(self, launches: Sequence[Launch], header_of: dict[tuple[Memory, int], int]):
+    Attributes:
+        looks: (step, memory of the flags) of looks. again: by the number of the step behind a look, Python's step for where a flag is set.
+    """
+
+    def __init__(self, rows: Sequence[Launch | Step], places_of: Sequence[Place], header_of: dict[tuple[Memory, int], int]):
         words, steps, places = [np.zeros(0, np.int64)], [], []
+        self.looks: list[tuple[int, Memory]] = []
+        self.again: dict[int, Step] = {}
         at = 0
-        for launch in launches:
+        for launch in rows:
+            if isinstance(launch, Step):
+                for flag in launch.flags:
+                    place = places_of[flag.number]
+                    self.looks.append((len(steps), place.memory))
+                    steps.append((0, 0, place.shape[0]))
+                    self.again[len(steps)] = launch
+                continue
             own = np.frombuffer(launch.words, np.int64)
             for word, where, offset in launch.headers:
                 for entry in where.entries:
@@ -109,8 +122,8 @@ class Segment:
         self.words = np.concatenate(words)
         self.steps = np.array(steps, np.int64).reshape(-1, 3)
         self.places = np.array(places, np.int64).reshape(-1, 2)
-        self.uses_blas = any(uses_blas(launch) for launch in launches)
-        self.launches = tuple(launches)
+        self.launches = tuple([row for row in rows if isinstance(row, Launch)])
+        self.uses_blas = any(uses_blas(launch) for launch in self.launches)
 
 
 class Arena:
@@ -121,7 +134,7 @@ class Arena:
         arrays: those of the plan's places that lie in the arena or in held memory.
     """
 
-    __slots__ = ("_kept", "arrays", "block", "blocks", "data", "tables", "values")
+    __slots__ = ("_kept", "arrays", "block", "blocks", "data", "starts", "tables", "values")
 
     def __init__(self, plan: Plan):
         size = plan.arena_bytes + plan.flag_bytes
@@ -143,14 +156,18 @@ class Arena:
             else:
                 headers[number, _DATA] = self.address(where) + offset
         self.blocks = []
+        self.starts: list[np.ndarray] = []  # the step with which each segment begins
         self.tables = []
         for i, segment in enumerate(plan.segments):
             words, steps = segment.words.copy(), segment.steps.copy()
             words[segment.places[:, 0]] = base + step * segment.places[:, 1]
             steps[:, 1] = address_of(words) + 8 * steps[:, 1]
+            for row, where in segment.looks:
+                steps[row, 1] = self.address(where)
             bound = np.array(binds if i == 0 else [], np.int64).reshape(-1, 3)
-            block = np.array([len(bound), address_of(bound), len(steps), address_of(steps)], np.int64)
-            self._kept += [words, bound, block]
+            block = np.array([len(bound), address_of(bound), len(steps), address_of(steps), 0], np.int64)
+            self._kept += [words, bound]
+            self.starts.append(block[4:])
             self.tables.append(steps)
             self.blocks.append(address_of(block))
         self.arrays = [None if place.memory.kind == "given" else self.array_of(place) for place in plan.places]
@@ -205,14 +222,15 @@ class Plan:
         self.header_of: dict[tuple[Memory, int], int] = {}
         self.segments: list[Segment] = []
         self.order: list[int | Step] = []  # numbers of segments, and steps between them
-        pending: list[Launch] = []
+        pending: list[Launch | Step] = []
         for step in [*steps, None]:
-            if step.__class__ is Launch and not (separately and pending):
+            joins = isinstance(step, Launch) or (isinstance(step, Step) and bool(step.flags) and not separately)
+            if joins and not (separately and pending):
                 pending.append(step)
                 continue
             if pending or not self.segments:
                 self.order.append(len(self.segments))
-                self.segments.append(Segment(pending, self.header_of))
+                self.segments.append(Segment(pending, self.places, self.header_of))
                 pending = []
             if step.__class__ is Launch:
                 pending.append(step)
@@ -258,7 +276,7 @@ class Plan:
         ids = f"pack({', '.join(f'id({name})' for name in given)})"
         for number, step in enumerate(self.order):
             if isinstance(step, int):
-                lines.append(f"{'products' if self.segments[step].uses_blas else 'replay'}(blocks[{step}], {ids if step == 0 else 'None'})")
+                lines += self._lines_of_segment(step, ids if step == 0 else "None", given, scope)
             else:
                 lines += self._lines_of_step(number, step, given, scope)
             if self.separately:
@@ -270,7 +288,18 @@ class Plan:
         computes = any(isinstance(step, Step) and step.computes for step in self.order)
         return (lambda arrays: run_ignoring_fp(run, arrays)) if computes else run
 
-    def _lines_of_step(self, number: int, step: Step, given: list[str], scope: dict[str, Any]) -> list[str]:
+    def _lines_of_segment(self, number: int, ids: str, given: list[str], scope: dict[str, Any]) -> list[str]:
+        segment = self.segments[number]
+        call = f"{'products' if segment.uses_blas else 'replay'}(blocks[{number}], {ids})"
+        if not segment.again:
+            return [call]
+        lines = [f"stop = {call}", "while stop:"]
+        for behind, step in segment.again.items():
+            lines.append(f"    if stop == {behind}:")
+            lines += ["        " + line for line in self._lines_of_step(f"{number}_{behind}", step, given, scope)]
+        return [*lines, f"    starts = arena.starts[{number}]", "    starts[0] = stop", f"    stop = {call}", "    starts[0] = 0"]
+
+    def _lines_of_step(self, number: int | str, step: Step, given: list[str], scope: dict[str, Any]) -> list[str]:
         scope[f"f{number}"] = step.function
 
         def written(arg: Any, key: str) -> str:

@@ -220,8 +220,10 @@ end:
 
 ; Run a list of launches without the interpreter between them. The block, in 8-byte words: how many rows and where they are, of
 ;    binds: the place of an address, which of %arrays (a list of ids) it is in, and how many bytes from its beginning
-;    steps: a kernel, its arguments, the number of chunks
-define void @replay(ptr %record, ptr %block, ptr %arrays) nounwind {
+;    steps: a kernel, its arguments, the number of chunks; or 0, where flags are, how many: the list stops behind them where the first or the
+;           last of them is not 0
+; and then the step to begin with. The result is the step behind those flags, or 0 at the end of the list.
+define i64 @replay(ptr %record, ptr %block, ptr %arrays) nounwind {
 entry:
   %class_at = getelementptr i64, ptr %record, i64 56
   %release_at = getelementptr i64, ptr %record, i64 57
@@ -232,11 +234,13 @@ entry:
   %binds_at = getelementptr i64, ptr %block, i64 1
   %count_at = getelementptr i64, ptr %block, i64 2
   %steps_at = getelementptr i64, ptr %block, i64 3
+  %start_at = getelementptr i64, ptr %block, i64 4
   %array_class = load ptr, ptr %class_at, align 8
   %bound = load i64, ptr %block, align 8
   %binds = load ptr, ptr %binds_at, align 8
   %count = load i64, ptr %count_at, align 8
   %steps = load ptr, ptr %steps_at, align 8
+  %start = load i64, ptr %start_at, align 8
   br label %bind
 bind:
   %i = phi i64 [0, %entry], [%i1, %set]
@@ -270,8 +274,9 @@ release:
   %thread = call ptr %release_thread()
   br label %next
 next:
-  %j = phi i64 [0, %release], [%j1, %run]
-  %any = phi i64 [0, %release], [%any1, %run]
+  %j = phi i64 [%start, %release], [%j1, %launch], [%j1, %look_at]
+  %any = phi i64 [0, %release], [%any1, %launch], [%any, %look_at]
+  %j1 = add i64 %j, 1
   %more = icmp ult i64 %j, %count
   br i1 %more, label %run, label %acquire
 run:
@@ -284,11 +289,22 @@ run:
   %function = load ptr, ptr %function_at, align 8
   %arguments = load ptr, ptr %arguments_at, align 8
   %chunks = load i64, ptr %chunks_at, align 8
+  %is_look = icmp eq ptr %function, null
+  br i1 %is_look, label %look_at, label %launch
+launch:
   %refused = call i64 @chunks(ptr %record, ptr %function, ptr %arguments, i64 %chunks)
   %any1 = or i64 %any, %refused
-  %j1 = add i64 %j, 1
   br label %next
+look_at:
+  %behind = sub i64 %chunks, 1
+  %last_at = getelementptr i64, ptr %arguments, i64 %behind
+  %first_flag = load i64, ptr %arguments, align 8
+  %last_flag = load i64, ptr %last_at, align 8
+  %flags = or i64 %first_flag, %last_flag
+  %is_set = icmp ne i64 %flags, 0
+  br i1 %is_set, label %acquire, label %next
 acquire:
+  %stopped = phi i64 [0, %next], [%j1, %look_at]
   %acquire_thread = load ptr, ptr %acquire_at, align 8
   call void %acquire_thread(ptr %thread)
   %is_refused = icmp ne i64 %any, 0
@@ -298,7 +314,7 @@ raise:
   %error = load ptr, ptr %error_at, align 8
   %words = load ptr, ptr %words_at, align 8
   call void %raise_error(ptr %error, ptr %words)
-  br label %end
+  ret i64 0
 end:
-  ret void
+  ret i64 %stopped
 }

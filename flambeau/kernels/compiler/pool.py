@@ -92,7 +92,8 @@ class Pool:
     """The workers of this process, started when first needed.
 
     ``launch(function, arguments, chunks)`` runs machine function ``function`` for chunks 0 to ``chunks`` and returns when all are done.
-    ``replay(block, arrays)`` runs a list of launches, see pool.ll: ``block`` is an address, ``arrays`` has packed ids.
+    ``replay(block, arrays)`` runs a list of launches, see pool.ll: ``block`` is an address, ``arrays`` has packed ids; where a flag stops it,
+    the result is the number of the step to go on with, else 0.
     """
 
     def __init__(self) -> None:
@@ -104,7 +105,7 @@ class Pool:
         """As in a new process: after a fork there are no workers."""
         self.crew: Crew | None = None
         self.launch: Callable[[int, bytes, int], None] = self._start
-        self.replay: Callable[[int, bytes], None] = self._first_replay
+        self.replay: Callable[[int, bytes | None], int] = self._first_replay
 
     def set_threads(self, count: int) -> None:
         """Set the number of threads that run a kernel, the caller's included."""
@@ -121,13 +122,14 @@ class Pool:
         else:
             self.launch(function, arguments, chunks)
 
-    def _first_replay(self, block: int, arrays: bytes) -> None:
+    def _first_replay(self, block: int, arrays: bytes | None) -> int:
         crew = self.crew or late.make(self._started)
         replay = None if crew is None else late.make(crew.replaying)
         if replay is None:
             raise RuntimeError("replay: a signal handler cannot run a list of launches while its thread starts the pool")
         self.replay = replay
-        replay(block, arrays)
+        result: int = replay(block, arrays)
+        return result
 
     @contextmanager
     def watched(self, seen: Callable[[int, bytes, int], None]) -> Iterator[None]:
@@ -171,10 +173,10 @@ class Crew:
         native = ctypes.PYFUNCTYPE(None, ctypes.c_int64, ctypes.c_int64, ctypes.c_char_p, ctypes.c_int64)(address)
         self.launch = partial(native, self.record)
 
-    def replaying(self) -> Callable[[int, bytes], None]:
+    def replaying(self) -> Callable[[int, bytes | None], int]:
         """The function that runs lists of launches, which most processes do not need."""
         address = compiled(self._replay, "replay", targets.current())
-        return partial(ctypes.PYFUNCTYPE(None, ctypes.c_int64, ctypes.c_int64, ctypes.c_char_p)(address), self.record)
+        return partial(ctypes.PYFUNCTYPE(ctypes.c_int64, ctypes.c_int64, ctypes.c_int64, ctypes.c_char_p)(address), self.record)
 
     def grow(self, threads: int) -> bool:
         """Let ``threads`` threads run a kernel. Whoever is there does the work, also where this is interrupted."""
