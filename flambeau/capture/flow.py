@@ -1,16 +1,19 @@
-"""Numbers that a program reads from tensors only to return them: nothing can depend on their values, so they are no looks.
+"""Uses of a number that a program reads from a tensor, told by the instructions behind the call of ``item``.
 
-``return loss.item()`` is known by its instructions. After the call of ``item`` the function only loads further values, calls their methods
-and puts all of it into containers, until it returns; the number itself stays on the interpreter's stack, where no code can see it.
+``return loss.item()``: the function only loads further values, calls their methods and puts all of it into containers, until it
+returns. The number stays on the interpreter's stack, where no code can see it, so it is no look. ``if loss.item() > 2``: what the
+comparison gives is all that is seen.
 """
 
 from __future__ import annotations
 
 import dis
+import operator
+from collections.abc import Callable
 from types import CodeType
 from typing import Any
 
-__all__ = ["is_only_returned"]
+__all__ = ["compared_with", "is_only_returned"]
 
 _NOTHING = frozenset(("CACHE", "NOP", "RESUME", "PRECALL", "EXTENDED_ARG", "NOT_TAKEN"))
 _BUILDS = {
@@ -25,6 +28,25 @@ _TAKES = {"BINARY_OP": 2, "BINARY_SUBSCR": 2, "UNARY_NEGATIVE": 1, "UNARY_NOT": 
 def is_only_returned(frame: Any) -> bool:
     """Whether the result of the call that ``frame`` is making leaves the function as it is, perhaps in a container."""
     return _returns(frame.f_code, frame.f_lasti)
+
+
+_COMPARISONS = {"<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge, "==": operator.eq, "!=": operator.ne}
+
+
+def compared_with(frame: Any) -> tuple[Callable[[Any, Any], bool], float] | None:
+    """The comparison and the number with which the result of the call that ``frame`` is making is compared at once; None if it is not."""
+    behind = [each for each in dis.get_instructions(frame.f_code) if each.offset > frame.f_lasti and each.opname not in _NOTHING][:2]
+    if len(behind) < 2 or behind[1].opname != "COMPARE_OP":
+        return None
+    load, comparison = behind
+    if load.opname.startswith("LOAD_FAST"):
+        value = frame.f_locals.get(load.argval)
+    elif load.opname in ("LOAD_CONST", "LOAD_SMALL_INT"):
+        value = load.argval
+    else:
+        return None
+    word = str(comparison.argval).removeprefix("bool(").removesuffix(")")
+    return (_COMPARISONS[word], value) if value.__class__ in (int, float) and word in _COMPARISONS else None
 
 
 def _returns(code: CodeType, position: int) -> bool:

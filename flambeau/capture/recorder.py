@@ -29,7 +29,7 @@ from ..core.calls.dispatch import promotion
 from ..core.calls.registry import primitive
 from ..core.state import active, thread
 from ..core.tensor import Tensor, wrap
-from .flow import is_only_returned
+from .flow import compared_with, is_only_returned
 from .graph import VARYING, Graph, Node, Value
 from .memory import address, root_of
 
@@ -45,20 +45,22 @@ class Look:
 
     Attributes:
         position: number of nodes before it.
-        values: what it looks at. how: 'bytes', 'truth' or 'shapes'.
+        values: what it looks at. how: 'bytes', 'truth', 'shapes', or a comparison and the number on its other side.
         key: what it saw.
     """
 
     __slots__ = ("how", "key", "position", "values")
 
-    def __init__(self, position: int, values: list[Value], how: str, key: Any):
+    def __init__(self, position: int, values: list[Value], how: Any, key: Any):
         self.position, self.values, self.how, self.key = position, values, how, key
 
 
-def seen(arrays: Sequence[np.ndarray], how: str) -> Any:
+def seen(arrays: Sequence[np.ndarray], how: Any) -> Any:
     """The key that a look at arrays gives."""
     if how == "shapes":
         return tuple([array.shape for array in arrays])
+    if how.__class__ is tuple:
+        return bool(how[0](arrays[0].item(), how[1]))
     return bool(arrays[0].any()) if how == "truth" else arrays[0].tobytes()
 
 
@@ -432,7 +434,7 @@ class Recorder:
         return Paused(self)
 
     # -- looking ----------------------------------------------------------------------------------------------------------------
-    def _look(self, values: list[Value], arrays: Sequence[np.ndarray], how: str) -> None:
+    def _look(self, values: list[Value], arrays: Sequence[np.ndarray], how: Any) -> None:
         self.looks.append(Look(len(self.nodes), values, how, seen(arrays, how)))
 
     def position(self, index: Tensor) -> Any:
@@ -449,7 +451,10 @@ class Recorder:
                 number = method(*args)
                 self.flows.append((number, self._tensor(args[0])))
                 return number
-            if name in _TRUTH and array.size == 1:
+            compared = compared_with(sys._getframe(3)) if name == "item" and array.size == 1 and array.dtype.kind in "fiu" else None
+            if compared is not None:
+                self._look([self._tensor(args[0])], [array], compared)
+            elif name in _TRUTH and array.size == 1:
                 self._look([self._tensor(args[0])], [array], "truth")
             elif name in _NUMBERS and array.size <= _SMALL:
                 self._look([self._tensor(args[0])], [array], "bytes")

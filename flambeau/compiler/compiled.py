@@ -149,7 +149,7 @@ class Compiled:
 
     def _tell(self, made: Program, recording: Any) -> None:
         for look in recording.recorder.looks:
-            self.breaks.append(f"Python looks at values ({look.how})")
+            self.breaks.append(f"Python looks at values ({look.how if isinstance(look.how, str) else 'a comparison'})")
         if made.failure is not None:
             self._broke(made.failure)
         elif recording.recorder.looks and self.fullgraph:

@@ -398,7 +398,12 @@ class Program:
         segments = recording.segments()
         here = self.root
         for position, segment in enumerate(segments):
-            if not match(segment.nodes, here.nodes, mapping) or (segment.look is None) != (here.look is None) or segment.look is None:
+            if (
+                not match(segment.nodes, here.nodes, mapping)
+                or segment.look is None
+                or here.look is None
+                or segment.look.how != here.look.how
+            ):
                 self.failure = "it does not go the same way twice, though it sees the same values"
                 return False
             child = here.children.get(segment.look.key)

@@ -203,6 +203,8 @@ def _streams(function: Any) -> list[Generator]:
     """Generators that a 'call' draws from."""
     if isinstance(function, Restart):
         return [function.generator]
+    if isinstance(owner := getattr(function, "__self__", None), Generator):
+        return [owner]
     fill = function.fill if isinstance(function, Draw) else function
     cells = [cell.cell_contents for cell in getattr(fill, "__closure__", None) or ()]
     return [default_generator, *[each for each in cells if isinstance(each, Generator)]]

@@ -394,6 +394,45 @@ def test_losses_that_are_returned_as_numbers_do_not_make_programs() -> None:
     assert [program.branches for program in programs(compiled)] == [1, 1], "with gradients at the beginning, and without"
 
 
+def test_comparisons_of_numbers_read_from_tensors_have_two_branches() -> None:
+    def make() -> tuple[Any, Any]:
+        torch.manual_seed(3)
+        model = nn.Sequential(nn.Linear(4, 4), nn.Tanh(), nn.Dropout(0.2), nn.Linear(4, 1))
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
+
+        def step(x: Any, limit: float = 0.3) -> Any:
+            optimizer.zero_grad()
+            loss = model(x).square().mean()
+            loss.backward()
+            nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+            optimizer.step()
+            if loss.item() > 0.5:
+                return loss.detach() * 2
+            return loss.detach() * (3 if loss.item() <= limit else 1)
+
+        return step, model
+
+    rows = []
+    for compiles in (False, True):
+        step, model = make()
+        called = torch.compile(step) if compiles else step
+        rows.append([called(torch.randn(8, 4)).item() for _ in range(25)] + [parameter.sum().item() for parameter in model.parameters()])
+    assert rows[0] == pytest.approx(rows[1], rel=1e-4)
+    assert all(program.failure is None and program.branches <= 3 for program in programs(called))
+
+
+def test_checkpoints_inside_of_programs() -> None:
+    from flambeau.utils.checkpoint import checkpoint
+
+    model, head = nn.Sequential(nn.Linear(3, 4), nn.Dropout(0.4), nn.ReLU()), nn.Linear(4, 1)
+
+    def function(x: Any) -> Any:
+        loss = head(checkpoint(model, x, use_reentrant=False)).square().mean()
+        return loss.detach(), torch.autograd.grad(loss, [*model.parameters()])
+
+    agree(function, (torch.randn(5, 3),), (torch.randn(5, 3),), most=1)
+
+
 # -- what runs as it is written ---------------------------------------------------------------------------------------------------
 def test_side_effects_of_python_happen_in_every_call(capsys: pytest.CaptureFixture[str]) -> None:
     seen: list[Any] = []

@@ -421,7 +421,10 @@ class Generator:
         state[_KEY_AT:_NORMALS_AT] = bits.state["state"]["key"].astype("<u8").tobytes()
         double, single = self.next_double_normal, self.next_float_normal
         _NORMALS.pack_into(state, _NORMALS_AT, 0.0, double or 0.0, 0.0, double is not None, single or 0.0, single is not None)
-        return np.frombuffer(state, np.uint8)
+        made = np.frombuffer(state, np.uint8)
+        if thread.recorder is not None:
+            thread.recorder.call(self.state_bytes, (), (made,), random=True)
+        return made
 
     def load_state_bytes(self, state: np.ndarray) -> None:
         """Continue from a state that ``state_bytes`` or PyTorch made.
@@ -430,7 +433,7 @@ class Generator:
             RuntimeError: wrong size, or not a state of mt19937.
         """
         if thread.recorder is not None:
-            thread.recorder.fail("the state of a generator is set")
+            thread.recorder.call(self.load_state_bytes, (state,), random=True)
         if state.size != STATE_BYTES:
             raise RuntimeError(
                 f"Expected a CPUGeneratorImplState of size {STATE_BYTES} but found the input RNG state size to be {state.size}"
