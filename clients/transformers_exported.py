@@ -39,7 +39,6 @@ def exported(name, model, tokens, others):
     return {
         f"{name} exported": [program.module()(each)[0, -1] for each in others],
         f"{name} loaded": [loaded(each)[0, -1, :8] for each in others],
-        f"{name} parameters": len(program.graph_signature.parameters),
     }
 
 

@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from . import DeviceMesh, init_device_mesh  # type: ignore[attr-defined]
+from . import DeviceMesh, init_device_mesh
 
 __all__ = ["DeviceMesh", "init_device_mesh"]

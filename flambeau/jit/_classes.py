@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import ast
+import dataclasses
 import enum
 import inspect
+import linecache
+import sys
 from typing import Any
 
 from ._annotations import UnknownType, is_enum, is_named_tuple, type_text
@@ -52,6 +55,8 @@ def _methods(program: Any, cls: type, name: str) -> None:
     """A class with methods: its attributes are what ``__init__`` assigns."""
     if "__init__" not in vars(cls):
         raise UnknownType(cls.__name__)
+    if dataclasses.is_dataclass(cls):
+        _with_source(cls)
     fields = _Fields(program, cls, name)
     texts = []
     # __init__ first: it says which attributes there are
@@ -60,12 +65,45 @@ def _methods(program: Any, cls: type, name: str) -> None:
         if inspect.isfunction(function) and not getattr(function, "_torchscript_modifier", "").startswith(("ignore", "unused")):
             if method.startswith("__") and method not in _SPECIAL:
                 continue
+            if dataclasses.is_dataclass(cls) and _is_generated(function):
+                continue
             texts.append(fields.compile(method, function))
     lines = [f"  {field} : {kind}\n" for field, kind in fields.kinds.items()]
     program.unit.add(name, f"class {name.rpartition('.')[2]}:\n{''.join(lines)}{''.join(texts)}")
 
 
-_SPECIAL = frozenset(f"__{name}__" for name in "init call len getitem setitem contains add sub mul enter exit lt gt eq".split())
+def _is_generated(function: Any) -> bool:
+    """Whether ``dataclass`` made a method, which then has no source: comparisons, mostly."""
+    return str(function.__code__.co_filename) == "<string>"
+
+
+def _with_source(cls: Any) -> None:
+    """Give a data class whose ``__init__`` has no source one that assigns its fields.
+
+    Raises:
+        NotImplementedError: a field with a factory, or that is no argument.
+    """
+    if not _is_generated(cls.__init__):
+        return
+    scope = dict(vars(sys.modules[cls.__module__]))
+    parameters, lines = ["self"], []
+    for i, field in enumerate(dataclasses.fields(cls)):
+        if field.default_factory is not dataclasses.MISSING or not field.init:
+            raise NotImplementedError(f"torch.jit.script: the field '{field.name}' of the data class {cls.__name__} has a factory")
+        scope[f"_kind{i}"], scope[f"_default{i}"] = field.type, field.default
+        default = "" if field.default is dataclasses.MISSING else f" = _default{i}"
+        parameters.append(f"{field.name}: {field.type if isinstance(field.type, str) else f'_kind{i}'}{default}")
+        lines.append(f"    self.{field.name} = {field.name}\n")
+    if hasattr(cls, "__post_init__"):
+        lines.append("    self.__post_init__()\n")
+    text = f"def __init__({', '.join(parameters)}) -> None:\n{''.join(lines)}"
+    filename = f"<fields of {cls.__module__}.{cls.__qualname__}>"
+    linecache.cache[filename] = (len(text), None, text.splitlines(keepends=True), filename)
+    exec(compile(text, filename, "exec"), scope)  # names of its own fields, as ``dataclass`` does it
+    cls.__init__ = scope["__init__"]
+
+
+_SPECIAL = frozenset(f"__{name}__" for name in "init post_init call len getitem setitem contains add sub mul enter exit lt gt eq".split())
 
 
 class _Fields:

@@ -18,6 +18,7 @@ from .. import ops as _operations
 from ..aten.calls import IMPLEMENTED
 from ..aten.overloads import OpOverloadPacket, _OpNamespace, aten_schemas
 from ..aten.schema import _DTYPES
+from ..autograd.api import grad as _gradients
 from ..core import dtype as dtypes, layout as layouts
 from ..core.calls.registry import TABLES, resolve
 from ..core.device import device
@@ -389,6 +390,9 @@ _ALWAYS: dict[str, Callable[..., Any]] = {
     "__xor__": lambda a, b: a ^ b,
     "__lshift__": lambda a, b: a << b,
     "__rshift__": lambda a, b: a >> b,
+    "grad": lambda outputs, inputs, grad_outputs=None, retain_graph=None, create_graph=False, allow_unused=False: list(
+        _gradients(outputs, inputs, grad_outputs, retain_graph, create_graph, allow_unused=allow_unused)
+    ),
     "manual_seed": lambda seed: default_generator.manual_seed(seed) and None,
     "has_torch_function": lambda *values: False,
     "dict": dict,

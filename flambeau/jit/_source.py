@@ -358,6 +358,8 @@ class Guard:
         if path is not None and not any(path[0] in names for names in self.locals):
             if path[0] == "torch" and len(path) == 2:
                 return self._operator("aten", path[1])
+            if path == ["torch", "autograd", "grad"]:  # as PyTorch writes that one
+                return self._operator("aten", "grad")
             if path[0] == "ops" and len(path) == 3:
                 return self._operator(path[1], path[2])
         return self.expression(node)

@@ -10,6 +10,7 @@ import warnings
 from collections.abc import Callable
 from typing import Any
 
+from ..autograd.api import grad
 from ..core.device import device
 from ..core.tensor import Tensor
 from ..nn import Module
@@ -75,6 +76,11 @@ for _name in (
     "sum tuple zip"
 ).split():
     TABLE[getattr(builtins, _name)] = _builtin(_name)
+
+
+@special(grad)
+def _grad(program: Any, context: Expressions, node: ast.Call) -> Typed:
+    return Typed(f"torch.grad({context.arguments(node)})", "List[Optional[Tensor]]")
 
 
 @special(builtins.isinstance)

@@ -380,11 +380,15 @@ def reinforce(input: Tensor, reward: Any) -> Tensor:
     )
 
 
+# Dtypes that Python's types are asked for by.
+_OF_PYTHON = {float: dtypes.float64, complex: dtypes.complex128, int: dtypes.int64, bool: dtypes.bool_}
+
+
 class finfo:
     """Limits of a floating-point dtype.
 
     Args:
-        type: a floating-point or complex dtype; the default dtype when missing.
+        type: a floating-point or complex dtype, or Python's type for it; the default dtype when missing.
     Attributes:
         bits, eps, max, min, tiny, smallest_normal, resolution, dtype.
     Raises:
@@ -397,8 +401,8 @@ class finfo:
 
     __slots__ = ("bits", "dtype", "eps", "max", "min", "resolution", "smallest_normal", "tiny")
 
-    def __init__(self, type: dtypes.dtype | None = None):
-        given = dtypes.get_default_dtype() if type is None else type
+    def __init__(self, type: Any = None):
+        given: Any = dtypes.get_default_dtype() if type is None else _OF_PYTHON.get(type, type)
         if not isinstance(given, dtypes.dtype) or given.category < dtypes.FLOATING:
             raise TypeError(f"torch.finfo() requires a floating point input type. Use torch.iinfo to handle '{given}'")
         real = given.to_real()
@@ -426,7 +430,7 @@ class iinfo:
     """Limits of an integer dtype.
 
     Args:
-        type: an integer dtype.
+        type: an integer dtype, or ``int``.
     Attributes:
         bits, max, min, dtype.
     Raises:
@@ -439,7 +443,8 @@ class iinfo:
 
     __slots__ = ("bits", "dtype", "max", "min")
 
-    def __init__(self, type: dtypes.dtype):
+    def __init__(self, type: Any):
+        type = _OF_PYTHON.get(type, type)
         if not isinstance(type, dtypes.dtype) or type.category != dtypes.INTEGER:
             raise TypeError(f"torch.iinfo() requires an integer input type. Use torch.finfo to handle '{type}'")
         if type.numpy is None:

@@ -109,7 +109,7 @@ class LBFGS(Optimizer):
 
         first_length = here.length
         here.length = 0
-        return _strong_wolfe(evaluate, here, first_length, direction.abs().max(), max_evals)
+        return _searched(evaluate, here, first_length, direction.abs().max(), max_evals)
 
     def step(self, closure: Callable[[], Any]) -> Any:  # type: ignore[override]
         """Run up to ``max_iter`` iterations.
@@ -245,7 +245,7 @@ def _length_inside(bracket: list[_Point], made_little_progress: bool) -> tuple[A
     return length, True
 
 
-def _strong_wolfe(
+def _searched(
     evaluate: Callable[[Any], _Point],
     start: _Point,
     length: Any,
@@ -294,3 +294,40 @@ def _strong_wolfe(
             bracket[high] = bracket[low]
         bracket[low] = new
     return bracket[low], evals
+
+
+# -- under PyTorch's names, for packages that search lines with them ------------------------------------------------------------------
+def _cubic_interpolate(x1: Any, f1: Any, g1: Any, x2: Any, f2: Any, g2: Any, bounds: tuple[Any, Any] | None = None) -> Any:
+    """The minimum of the cubic through two points with these values and slopes. Source: torch.optim.lbfgs._cubic_interpolate."""
+    g1, g2 = (slope if isinstance(slope, Tensor) else ops.resolve("torch", "as_tensor")(slope) for slope in (g1, g2))
+    return _cubic_minimum(_Point(x1, f1, g1, g1), _Point(x2, f2, g2, g2), bounds)
+
+
+def _strong_wolfe(
+    obj_func: Callable[[Any, Any, Tensor], tuple[Any, Tensor]],
+    x: Any,
+    t: Any,
+    d: Tensor,
+    f: Any,
+    g: Tensor,
+    gtd: Any,
+    c1: float = 1e-4,
+    c2: float = 0.9,
+    tolerance_change: float = 1e-9,
+    max_ls: int = 25,
+) -> tuple[Any, Tensor, Any, int]:
+    """Loss, gradient and length that the search finds, and how often it evaluated. Source: torch.optim.lbfgs._strong_wolfe.
+
+    Args:
+        obj_func: of ``x``, a length and ``d``, the loss there and its gradient.
+        x, d: where the line begins, and its direction. t: the first length.
+        f, g, gtd: at the beginning: the loss, its gradient, and its slope along ``d``.
+        c1, c2, tolerance_change, max_ls: see ``_searched``.
+    """
+
+    def evaluate(length: Any) -> _Point:
+        loss, grad = obj_func(x, length, d)
+        return _Point(length, loss, grad.clone(), grad.dot(d))
+
+    found, evals = _searched(evaluate, _Point(0, f, g, gtd), t, d.abs().max(), max_ls, c1, c2, tolerance_change)
+    return found.loss, found.grad, found.length, evals
