@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import dataclasses
 import importlib
+import io
 import subprocess
 import sys
 import warnings
@@ -131,10 +133,43 @@ def devices(library: Any) -> list[Any]:
     return [utils._get_device_module("cpu").__name__.rpartition(".")[2], *inside, guards.active_fake_mode(), guards.detect_fake_mode([1])]
 
 
+def jacobian_parts(library: Any) -> list[Any]:
+    """What ``torch.autograd.functional`` makes Jacobians of."""
+    parts = module(library, "autograd.functional")
+    x = library.ones(2, requires_grad=True)
+    (alias,), (leaf,) = parts._grad_preprocess((x,), True, True), parts._grad_preprocess((x,), False, True)
+    kept, cut = parts._grad_postprocess((alias * 2,), True)[0], parts._grad_postprocess(((alias * 2,),), False)[0][0]
+    return [
+        parts._construct_standard_basis_for((library.ones(2, 1), library.ones(3)), (2, 3)),
+        parts._as_tuple(x)[0], len(parts._as_tuple((x, x), "inputs", "f")[1]),
+        parts._tuple_postprocess(((x,),), (False, False)) is x, parts._tuple_postprocess((x, x), True)[1] is x,
+        alias.is_leaf, leaf.is_leaf, leaf is x, kept.requires_grad, cut.requires_grad,
+    ]  # fmt: skip
+
+
+def line_search(library: Any) -> list[Any]:
+    """Parts of L-BFGS."""
+    search = module(library, "optim.lbfgs")
+
+    def evaluate(x: Any, length: Any, direction: Any) -> Any:
+        place = (x + length * direction).requires_grad_()
+        loss = (place.square() - place.cos()).sum()
+        return float(loss), library.autograd.grad(loss, place)[0]
+
+    x = library.tensor([3.0, -2.0])
+    loss, slopes = evaluate(x, 0, x)
+    found = search._strong_wolfe(evaluate, x, 2.0, -slopes, loss, slopes, slopes.dot(-slopes))
+    cubic = search._cubic_interpolate(0.0, 1.0, library.tensor(-2.0), 1.0, 0.5, library.tensor(1.5))
+    return [round(found[0], 4), [round(each, 3) for each in found[1].tolist()], round(float(found[2]), 4), found[3], round(float(cubic), 5)]
+
+
 @pytest.mark.oracle
 @pytest.mark.parametrize(
     "function",
     [
+        jacobian_parts,
+        line_search,
+        lambda torch: [repr(torch.finfo(float)), repr(torch.finfo(complex)), repr(torch.iinfo(int))],
         accessor,
         accessor_errors,
         texts,
@@ -197,3 +232,60 @@ print(functorch.vmap(many, (0, 0, None))(params, (), torch.ones(4, 2)).shape, pa
         "[False, False] torch.Size([1, 3]) True",
         "torch.Size([3, 4, 2]) True",
     ]
+
+
+def test_workers_tell_their_error_in_a_file(tmp_path, monkeypatch):
+    errors = module(torch, "distributed.elastic.multiprocessing.errors")
+    file = tmp_path / "error.json"
+    monkeypatch.setenv("TORCHELASTIC_ERROR_FILE", str(file))
+
+    @errors.record
+    def fails():
+        raise KeyError("lost")
+
+    with pytest.raises(KeyError):
+        fails()
+    failure = errors.ProcessFailure(1, 100, 1, str(file))
+    assert failure.message["message"] == "KeyError: 'lost'" and "fails" in failure.message["extraInfo"]["py_callstack"]
+    killed = errors.ProcessFailure(0, 99, -9, str(tmp_path / "none"))
+    killed.timestamp -= 10
+    assert killed.message == "Signal 9 (SIGKILL) received by PID 99"
+    error = errors.ChildFailedError("program", {0: killed, 1: failure})
+    assert error.get_first_failure() == (0, killed) and "KeyError" in str(error)
+
+    @errors.record
+    def starts():
+        raise errors.ChildFailedError("program", {1: failure})
+
+    with pytest.raises(errors.ChildFailedError):
+        starts()
+    assert '"errorCode": 1' in file.read_text()
+
+
+@dataclasses.dataclass
+class Pair:
+    first: torch.Tensor
+    count: int = 3
+
+    def repeated(self) -> torch.Tensor:
+        return self.first * self.count
+
+
+def of_pairs(x: torch.Tensor) -> torch.Tensor:
+    pair = Pair(x)
+    return pair.repeated() + Pair(x, 2).count
+
+
+def gradient(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor | None:
+    return torch.autograd.grad([(x * y * y).sum()], [y], create_graph=True)[0]
+
+
+def test_data_classes_and_gradients_are_scripted():
+    torch.jit.script(Pair)
+    assert torch.jit.script(of_pairs)(torch.ones(2)).tolist() == [5, 5]
+    file = io.BytesIO()
+    torch.jit.save(torch.jit.script(gradient), file)
+    file.seek(0)
+    y = torch.ones(2, requires_grad=True)
+    for function in (torch.jit.script(gradient), torch.jit.load(file)):
+        assert function(torch.full((2,), 3.0), y).tolist() == [6, 6]

@@ -422,10 +422,10 @@ __all__ = ["hessian", "hvp", "jacobian", "jvp", "vhp", "vjp"]
 
 
 # -- helpers under PyTorch's names, of which packages make Jacobians of their own -------------------------------------------------------
-def _as_tuple(inp: Any, arg_name: str | None = None, fn_name: str | None = None) -> tuple[bool, tuple[Any, ...]]:
-    """Whether there is a tuple of tensors, and the tensors as a tuple; names are for errors."""
+def _as_tuple(inp: Any, arg_name: str | None = None, fn_name: str | None = None) -> Any:
+    """Tensors as a tuple; with names for errors, whether they are one, before it."""
     if arg_name is None and fn_name is None:
-        return isinstance(inp, tuple), inp if isinstance(inp, tuple) else (inp,)
+        return inp if isinstance(inp, tuple) else tuple(inp) if isinstance(inp, list) else (inp,)
     tensors, single = _as_tensors(inp, str(arg_name), str(fn_name))
     return not single, tensors
 
