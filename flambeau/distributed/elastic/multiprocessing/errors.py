@@ -114,7 +114,7 @@ class ErrorHandler:
 
 
 def get_error_handler() -> ErrorHandler:
-    """What ``record`` uses.
+    """A handler as ``record`` uses it.
 
     Returns: a new handler.
     Source: torch.distributed.elastic.multiprocessing.errors.get_error_handler.
