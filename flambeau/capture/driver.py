@@ -98,7 +98,9 @@ class Segment:
     """
 
     def __init__(self, rows: Sequence[Launch | Step], places_of: Sequence[Place], header_of: dict[tuple[Memory, int], int]):
-        words, steps, places = [np.zeros(0, np.int64)], [], []
+        words: list[np.ndarray] = [np.zeros(0, np.int64)]
+        steps: list[tuple[int, int, int]] = []
+        places: list[tuple[int, int]] = []
         self.looks: list[tuple[int, Memory]] = []
         self.again: dict[int, Step] = {}
         at = 0

@@ -92,8 +92,8 @@ class Pool:
     """The workers of this process, started when first needed.
 
     ``launch(function, arguments, chunks)`` runs machine function ``function`` for chunks 0 to ``chunks`` and returns when all are done.
-    ``replay(block, arrays)`` runs a list of launches, see pool.ll: ``block`` is an address, ``arrays`` has packed ids; where a flag stops it,
-    the result is the number of the step to go on with, else 0.
+    ``replay(block, arrays)`` runs a list of launches, see pool.ll: ``block`` is an address, ``arrays`` has packed ids; where a flag stops
+    it, the result is the number of the step to go on with, else 0.
     """
 
     def __init__(self) -> None:
