@@ -444,7 +444,27 @@ def sizes_and_tags(torch: Any) -> Any:
     return [list(node.size_bytes) for node in sized.graph.nodes if node.op != "output"], shown(torch, changed), untagged, found, names
 
 
-PASSES = (pass_managers, partitions, supports, fakes, merged_products, normal_calls, orders, sizes_and_tags)
+def types_of_tensors(torch: Any) -> Any:
+    """Sizes that are known and unknown, as annotations; and types that a program notes."""
+    types, annotate = part(torch, "tensor_type"), part(torch, "annotate").annotate
+    Dyn, T = types.Dyn, types.TensorType
+    pairs = [(T((1, 2)), T((1, Dyn))), (T((1,)), T((2,))), (T((1,)), T((1, 2))), (Dyn, 3), (1, Dyn), (1, 1), (Dyn, Dyn), (T([1]), T((1,)))]
+
+    def program(x: Any) -> Any:
+        return annotate(x + 1, int)
+
+    program.__annotations__["x"] = T((1, 2, Dyn))
+    module = torch.fx.symbolic_trace(program)
+    return [
+        [[types.is_consistent(a, b), types.is_more_precise(a, b), a == b] for a, b in pairs],
+        [repr(T((1, Dyn))), repr(T[1, 2]), repr(Dyn), annotate(5, int)],
+        [str(node.type) for node in module.graph.nodes][:2],
+        shown(torch, module).partition("->")[0],
+        told(lambda: torch.fx.symbolic_trace(lambda x: annotate(annotate(x, int), float)))[0],
+    ]
+
+
+PASSES = (pass_managers, partitions, supports, fakes, merged_products, normal_calls, orders, sizes_and_tags, types_of_tensors)
 
 
 @pytest.mark.parametrize("program", [*PROGRAMS, *PASSES], ids=lambda program: program.__name__)

@@ -26,6 +26,7 @@ from ..utils import _pytree as pytree
 from . import _pytree as fx_pytree
 from ._library import library
 from .node import OPS, Argument, Node, Target, _side_effectful_functions as _side_effectful_functions, map_arg, qualified_name, type_repr
+from .tensor_type import _DynType
 
 __all__ = ["CodeGen", "Graph", "PythonCode"]
 
@@ -209,9 +210,11 @@ class Writer:
             return "NoneType" if annotation is not None else "None"
         if annotation == ():
             return "()"
+        if isinstance(annotation, _DynType):
+            annotation = _DynType  # which has a name
         origin = getattr(annotation, "__origin__", None)
         if origin is None:
-            return self.name_of(type_repr(annotation), annotation) if isinstance(annotation, type | str) else type_repr(annotation)
+            return self.name_of(type_repr(annotation), annotation) if isinstance(annotation, type | str | int) else type_repr(annotation)
         generic = "Union" if origin is typing.Union else getattr(annotation, "_name", None)
         outer = getattr(typing, generic, origin) if generic and not isinstance(annotation, types.GenericAlias) else origin
         name = self.name_of(f"typing.{generic}" if outer is not origin or not isinstance(origin, type) else type_repr(origin), outer)
