@@ -85,6 +85,15 @@ def _is_of_program(frame: Any) -> bool:
     return False
 
 
+def _is_importing(frame: Any) -> bool:
+    """Whether an import runs ``frame``: import hooks are no part of the program."""
+    while frame is not None:
+        if frame.f_globals.get("__name__") in ("importlib._bootstrap", "_frozen_importlib"):
+            return True
+        frame = frame.f_back
+    return False
+
+
 class Place:
     """Something that holds values, with what they were.
 
@@ -177,6 +186,8 @@ class Surroundings:
 
     def _enter(self, frame: Any, code: types.CodeType) -> None:
         """A function of the program begins for the first time."""
+        if _is_importing(frame):
+            return
         self._codes.add(code)
         free = set(code.co_freevars) - {"__class__"}
         functions = [each for each in gc.get_referrers(code) if isinstance(each, types.FunctionType)] if free else []
