@@ -366,6 +366,7 @@ class Expressions:
             source = self.value(generator.iter)
             target = self.bind(generator.target, Typed("", self.kind_of_items(generator.iter, source)))
             element = self.value(node.elt)
+            target = f"({target})" if target.endswith(",") else target
             return Typed(f"[{element.text} for {target} in {source.text}]", f"List[{element.kind}]" if element.kind else None)
         finally:
             self.names = was
@@ -380,6 +381,7 @@ class Expressions:
         was = dict(self.names)
         source = self.value(generator.iter)
         target = self.bind(generator.target, Typed("", self.kind_of_items(generator.iter, source)))
+        target = f"({target})" if target.endswith(",") else target
         text = f"{{{self.value(node.key).text}: {self.value(node.value).text} for {target} in {source.text}}}"
         self.names = was
         return Typed(text)
@@ -528,7 +530,7 @@ def _kind_of_operation(left: str | None, right: str | None, sign: str) -> str | 
         return "Tensor"
     numbers = ("int", "float")
     if left in numbers and right in numbers:
-        return "float" if sign == "/" or "float" in (left, right) else "int"
+        return "float" if sign in ("/", "**") or "float" in (left, right) else "int"
     if left == "str" and sign in "%*+":
         return "str"
     return left if left == right or sign == "*" else None

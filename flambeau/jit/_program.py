@@ -24,7 +24,7 @@ from ._annotations import UnknownType, arguments_of, hints, is_named_tuple, type
 from ._expressions import Expressions, Typed, item_of, result_kind
 from ._literals import literal
 from ._modules import ScriptFunction
-from ._statements import Statements
+from ._statements import UNREACHED, Statements
 from ._unit import PYTHON, Unit
 from .frontend import Source, closure_of
 
@@ -37,15 +37,18 @@ class Signature:
 
     Attributes:
         parameters: names with types and defaults' texts (None without). returns: the result's type, None where it is not known.
+        named: how many parameters, the last ones, are passed by name only.
     """
 
-    def __init__(self, parameters: list[tuple[str, str, str | None]], returns: str | None) -> None:
-        self.parameters, self.returns = parameters, returns
+    def __init__(self, parameters: list[tuple[str, str, str | None]], returns: str | None, named: int = 0) -> None:
+        self.parameters, self.returns, self.named = parameters, returns, named
 
     def text(self, self_type: str = "") -> str:
         """As a definition writes it."""
         parts = [f"self: {self_type}"] if self_type else []
         parts += [f"{name}: {kind}" + ("" if default is None else f"={default}") for name, kind, default in self.parameters]
+        if self.named:
+            parts.insert(len(parts) - self.named, "*")
         return ",\n      ".join(parts)
 
     def shown(self) -> str:
@@ -113,9 +116,10 @@ class Program:
         if not ended and statements.found:
             statements.found.add("NoneType")
         if returns is None:
-            kinds = statements.found or {"NoneType"}
-            returns = kinds.pop() if len(kinds) == 1 else None
-        return Signature(parameters, returns), statements.lines
+            kinds = list(statements.found or {"NoneType"})
+            returns = kinds[0] if len(kinds) == 1 else None
+        lines = _with_results(statements.lines, returns if statements.found else None)
+        return Signature(parameters, returns, len(source.tree.args.kwonlyargs)), lines
 
     def parameters(self, function: Any, source: Source, skip: int = 0) -> tuple[list[tuple[str, str, str | None]], str | None]:
         """Names, types and defaults of a function's parameters, and the annotated type of its result."""
@@ -332,9 +336,10 @@ class Program:
         most = max([len(schema.arguments) for schema in schemas], default=len(values))
         listed = any(schema.positional and schema.positional[0].real_type.name == "List" for schema in schemas)
         texts = [_as_list(value) for value in values]
+        texts = _gathered(schemas, values, texts)
         if listed and values and all(value.kind == "int" for value in values):
             texts = [f"[{', '.join(texts)}]"]
-        elif len(values) > most and schemas:
+        elif len(texts) > most and schemas:
             raise context.source.error(
                 f"Arguments for call are not valid.\nThe following variants are available:\n  \n  {schemas[0]}:\n  Expected at most "
                 f"{len(schemas[0].positional)} arguments but found {len(values)} positional arguments.\n\nThe original call is",
@@ -416,6 +421,23 @@ class Program:
                 node,
             )
         return value.text
+
+
+def _gathered(schemas: list[Any], values: list[Typed], texts: list[str]) -> list[str]:
+    """Arguments of which the last are tensors one by one, where the operator takes a list of them."""
+    for schema in schemas:
+        last = len(schema.positional) - 1
+        if last >= 0 and schema.positional[last].real_type.text() == "Tensor[]":
+            if len(values) > last and all(value.kind == "Tensor" for value in values[last:]):
+                return [*texts[:last], f"[{', '.join(texts[last:])}]"]
+    return texts
+
+
+def _with_results(lines: list[str], returns: str | None) -> list[str]:
+    """Lines with a result of the function's type after each exception; without one where it returns nothing, or nobody knows what."""
+    if returns is None or returns == "NoneType":
+        return [line for line in lines if not line.endswith(UNREACHED)]
+    return [line.replace(UNREACHED, f"return uninitialized({returns})") if line.endswith(UNREACHED) else line for line in lines]
 
 
 def _as_list(value: Typed) -> str:

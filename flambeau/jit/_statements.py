@@ -11,6 +11,8 @@ from ._expressions import DYNAMIC, Expressions, Typed
 from ._literals import quoted
 from .frontend import NotSupportedError, Source, UnsupportedNodeError
 
+UNREACHED = "return uninitialized(?)"  # after an exception, where PyTorch's reader wants a result; its type is filled in at the end
+
 
 class Statements(Expressions):
     """Compiles the body of a function.
@@ -95,6 +97,7 @@ class Statements(Expressions):
         texts = [self.value(argument) for argument in call.args]
         message = quoted("") if not texts else texts[0].text if texts[0].kind == "str" else f'torch.format("{{}}", {texts[0].text})'
         self.emit(f"ops.prim.RaiseException({message}, {quoted(f'{kind.__module__}.{kind.__qualname__}')})")
+        self.emit(UNREACHED)
         return True
 
     def _Assert(self, node: ast.Assert) -> bool:

@@ -197,6 +197,11 @@ def _all_frames(frame: Frame) -> Iterator[Frame]:
             yield from _all_frames(step)
 
 
+def field_line(name: str, kind: str) -> str:
+    """The line of a class that gives an attribute its type."""
+    return f"  {name} : {kind}\n" if name.isidentifier() else f'  __annotations__["{name}"] = {kind}\n'
+
+
 def _members(module: Any, kinds: dict[str, str]) -> Iterator[str]:
     """The lines of a class that say what its instances have."""
     for word, registry in (("parameters", module._parameters), ("buffers", module._buffers)):
@@ -204,7 +209,7 @@ def _members(module: Any, kinds: dict[str, str]) -> Iterator[str]:
         yield f"  __{word}__ = [{listed}]\n"
     for registry in (module._parameters, module._buffers):
         for name, tensor in registry.items():
-            yield f"  {name} : {'NoneType' if tensor is None else 'Tensor'}\n"
+            yield field_line(name, "NoneType" if tensor is None else "Tensor")
     yield "  training : bool\n"
     for name, kind in kinds.items():
-        yield f"  {name} : {kind}\n" if name.isidentifier() else f'  __annotations__["{name}"] = {kind}\n'
+        yield field_line(name, kind)

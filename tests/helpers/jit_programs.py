@@ -225,6 +225,32 @@ if torch:
         counter.add(x * 2)
         return counter.last, counter.count
 
+    @program(lambda: (ramp(2, 3), "mean"), ways=("script",))
+    def raising(x, mode: str = "sum"):
+        if mode == "sum":
+            return x.sum()
+        elif mode == "mean":
+            return x.mean()
+        else:
+            raise ValueError("bad mode " + mode)
+
+    def scaled(x, flag: bool, *, scale: float):
+        return x * scale if flag else x
+
+    @program(lambda: ((2, ramp(2)), {2: [1, 2]}), ways=("script",))
+    def tables(pair: tuple[int, Tensor], table: dict[int, list[int]]):
+        n, x = pair
+        items = table[n] + [n]
+        items[0] = 5
+        del table[n]
+        named: list[tuple[str, int]] = [("a", 1), ("b", 2)]
+        total = 0
+        for name, value in named:
+            if name == "b":
+                continue
+            total += value
+        return scaled(x, True, scale=2.0) + total, items, len(table), n in table, table.get(3, [7]), [name for name, _ in named], n**2
+
     # -- modules -----------------------------------------------------------------------------------------------------------------------
     @program(lambda: (ramp(4, 6),), other=lambda: (ramp(2, 6),))
     class Perceptron(Module):
@@ -386,6 +412,30 @@ if torch:
 
         def forward(self, x):
             return self.linear(self.norm(x)), self.norm.running_mean, self.norm.num_batches_tracked
+
+    @program(lambda: (ramp(2, 3), None), ways=("script",))
+    class Members(Module):
+        def __init__(self):
+            super().__init__()
+            self.linear = nn.Linear(3, 3)
+            self.register_buffer("count", torch.zeros(1))
+            self.table = {"k": 2}
+            self.scales = nn.ParameterList([nn.Parameter(torch.ones(3))])
+            self.tag = "t"
+
+        @property
+        def width(self):
+            return 3
+
+        def forward(self, x, state: tuple[Tensor, Tensor] | None = None):
+            self.count += 1
+            if state is None:
+                state = (x, x)
+            h, c = state
+            y = self.linear(x) * self.table["k"] + self.width
+            if self.tag == "t":
+                y = y + h + c
+            return y, (h, torch.einsum("ij,kj->ik", y, c))
 
     class Inner(Module):
         def __init__(self, width: int):
