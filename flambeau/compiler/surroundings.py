@@ -50,6 +50,7 @@ _LIBRARIES = frozenset((_PACKAGE, "numpy", "scipy", "ml_dtypes", "_frozen_import
 
 
 _ACTING = [[name] for name in "serialization utils hub vision distributed multiprocessing profiler onnx".split()]  # on the world
+_RECORDING = f"{__package__}.programs"
 _IMPORTING = frozenset(("importlib", "zipimport", "warnings", "linecache"))
 
 
@@ -86,10 +87,13 @@ def _is_of_program(frame: Any) -> bool:
 
 
 def _is_importing(frame: Any) -> bool:
-    """Whether an import runs ``frame``: import hooks are no part of the program."""
+    """Whether an import inside of the program runs ``frame``: import hooks are no part of it."""
     while frame is not None:
-        if frame.f_globals.get("__name__") in ("importlib._bootstrap", "_frozen_importlib"):
+        name = frame.f_globals.get("__name__")
+        if name in ("importlib._bootstrap", "_frozen_importlib"):
             return True
+        if name == _RECORDING:
+            return False
         frame = frame.f_back
     return False
 
