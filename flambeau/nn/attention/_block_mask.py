@@ -443,6 +443,7 @@ def create_block_mask(
         _compile: as PyTorch's; makes no difference to the mask.
         separate_full_blocks: whether blocks that are seen whole are listed apart.
         compute_dq_write_order, dq_kv_order: for kernels of GPUs; the first must be False, the second then says nothing.
+    Returns: a ``BlockMask`` of shape ``(B, H, Q_LEN, KV_LEN)``.
     Raises:
         AssertionError: ``mask_mod`` does not take four arguments. NotImplementedError: ``compute_dq_write_order``.
     Source: torch.nn.attention.flex_attention.create_block_mask.

@@ -80,6 +80,7 @@ def restore_flash_attention_impl(_raise_warn: bool = True) -> None:
 def list_flash_attention_impls() -> list[str]:
     """Names of the registered implementations, in alphabetical order.
 
+    Returns: a list of strings.
     Source: torch.nn.attention.list_flash_attention_impls.
     Example:
         >>> nn.attention.list_flash_attention_impls()[:2]
@@ -89,8 +90,9 @@ def list_flash_attention_impls() -> list[str]:
 
 
 def current_flash_attention_impl() -> str | None:
-    """The active implementation's name; None where there is none.
+    """The active implementation's name.
 
+    Returns: a string; None where none is active.
     Source: torch.nn.attention.current_flash_attention_impl.
     Example:
         >>> nn.attention.current_flash_attention_impl() is None

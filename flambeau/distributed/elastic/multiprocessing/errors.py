@@ -61,6 +61,8 @@ class ChildFailedError(Exception):
     Args:
         name: of what they ran.
         failures: by global rank.
+    Raises:
+        AssertionError: there are none.
     Source: torch.distributed.elastic.multiprocessing.errors.ChildFailedError.
     Example:
         >>> ChildFailedError("train.py", {1: ProcessFailure(1, 100, 1, "")}).get_first_failure()[0]
