@@ -64,11 +64,22 @@ def _named(name: str) -> HigherOrderOperator:
 
 
 def _run_cond(pred: Any, true_graph: Callable[..., Any], false_graph: Callable[..., Any], operands: Any = ()) -> Any:
+    mode = _recording()
+    if mode is not None and not isinstance(pred, bool):
+        return _recorded_cond(mode, pred, true_graph, false_graph, operands)
     return (true_graph if pred else false_graph)(*operands)
 
 
 def _run_while(cond_graph: Callable[..., Any], body_graph: Callable[..., Any], carried: Any, additional: Any = ()) -> Any:
     carried = tuple(carried)
+    mode = _recording()
+    if mode is not None:
+        return _recorded_while(
+            mode,
+            lambda *values: _first(cond_graph(*values, *additional)),
+            lambda *values: body_graph(*values, *additional),
+            carried,
+        )
     while _first(cond_graph(*carried, *additional)):
         carried = tuple(body_graph(*carried, *additional))
     return carried

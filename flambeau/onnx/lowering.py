@@ -16,10 +16,11 @@ from ..core.checks import SymInt, sym_float, sym_max, sym_min
 from ..core.symbolic import expression_of
 from ..core.tensor import Tensor
 from ..export.graph_signature import InputKind, OutputKind
+from ..fx.control_flow import cond_op, while_loop_op
 from ..fx.node import Node, map_aggregate
 from ..version import __version__
 from .builder import ELEMENT_TYPES, Builder, Value
-from .errors import OnnxExporterError, UnsupportedOperatorError
+from .errors import UnsupportedOperatorError
 from .tables import row_of
 
 IR_VERSIONS = {18: 8, 19: 9, 20: 9, 21: 10, 22: 10, 23: 11, 24: 12}
@@ -63,6 +64,7 @@ class _Lowering(Builder):
         self.known: dict[Node, Any] = {}  # tensors of constants
         self.inputs: list[Value] = []
         self._node: Any = None
+        self._root: Any = program.graph_module
 
     # ---- inputs
     def add_inputs(self) -> None:
@@ -99,8 +101,12 @@ class _Lowering(Builder):
         """Translate a node."""
         target: Any = node.target
         if node.op == "get_attr":
-            raise OnnxExporterError(f"{node.target}: graphs inside of a graph (torch.cond, torch.while_loop) are not supported")
-        if target is operator.getitem:
+            self.values[node] = getattr(self._root, str(target))
+        elif target is cond_op:
+            self.values[node] = self._branch(*[self._argument(arg) for arg in node.args])
+        elif target is while_loop_op:
+            self.values[node] = self._loop(*[self._argument(arg) for arg in node.args])
+        elif target is operator.getitem:
             self.values[node] = self.value_of(node.args[0])[node.args[1]]
         elif isinstance(target, OpOverload):
             self._translate(node, target)
@@ -123,6 +129,56 @@ class _Lowering(Builder):
         self.values[node] = made
         if func._schema.is_mutable and isinstance(node.args[0], Node):
             self.values[node.args[0]] = made
+
+    # ---- graphs inside of the graph
+    def _inlined(self, module: Any, operands: Sequence[Value]) -> list[Value]:
+        """The results of another graph for these operands, its nodes among those that are being written."""
+        root, self._root = self._root, module
+        for node, operand in zip(module.graph.find_nodes(op="placeholder"), operands, strict=True):
+            self.values[node] = operand
+        for node in module.graph.nodes:
+            if node.op not in ("placeholder", "output"):
+                self.add(node)
+        self._root = root
+        return [self._argument(each) for each in module.graph.output_node().args[0]]
+
+    def _inner(self, name: str, run: Callable[[], list[Value]], inputs: Sequence[Value] = ()) -> Any:
+        """A graph of the nodes that ``run`` adds, with names of its own for what it returns. What is outside it may use by name."""
+        nodes, self.nodes = self.nodes, []
+        results = [self.op("Identity", value, name=f"{name}_{value.name}") for value in run()]
+        inner, self.nodes = self.nodes, nodes
+        described = [self.described(value) for value in results]
+        return self.onnx.helper.make_graph(inner, name, [self.described(value) for value in inputs], described)
+
+    def _branch(self, condition: Any, then: Any, otherwise: Any, operands: Sequence[Value]) -> list[Value]:
+        """``torch.cond``: both branches as graphs of an ``If``."""
+        shown = then.graph.output_node().args[0]
+        graphs = {
+            "then_branch": self._inner("then_branch", lambda: self._inlined(then, operands)),
+            "else_branch": self._inner("else_branch", lambda: self._inlined(otherwise, operands)),
+        }
+        found = self.op("If", self.cast(condition, dtypes.bool_), count=len(shown), **graphs)
+        return self._as_noted(found if isinstance(found, list) else [found], shown)
+
+    def _loop(self, condition: Any, body: Any, carried: Sequence[Value], additional: Sequence[Value]) -> list[Value]:
+        """``torch.while_loop``: a ``Loop`` whose body computes the next condition, too."""
+        shown = body.graph.output_node().args[0]
+        start = self._inlined(condition, [*carried, *additional])[0]
+        inputs = [Value(self.fresh(f"carried_{value.name}"), value.dtype, value.shape) for value in carried]
+        step, goes_on = Value(self.fresh("step"), dtypes.int64, ()), Value(self.fresh("goes_on"), dtypes.bool_, ())
+
+        def run() -> list[Value]:
+            results = self._inlined(body, [*inputs, *additional])
+            return [self._inlined(condition, [*results, *additional])[0], *results]
+
+        graph = self._inner("body", run, [step, goes_on, *inputs])
+        found = self.op("Loop", None, start, *carried, count=len(shown), body=graph)
+        return self._as_noted(found if isinstance(found, list) else [found], shown)
+
+    def _as_noted(self, found: list[Value], nodes: Any) -> list[Value]:
+        for value, node in zip(found, nodes, strict=True):
+            value.dtype, value.shape = node.meta["val"].dtype, tuple(node.meta["val"].shape)
+        return found
 
     def uses_part(self, part: int) -> bool:
         """Whether something uses a part of the result of the node that is translated."""
@@ -220,7 +276,7 @@ class _Lowering(Builder):
         """The whole as a ``ModelProto``."""
         helper, numpy_helper = self.onnx.helper, self.onnx.numpy_helper
         self._drop_unused(outputs)
-        used = {name for node in self.nodes for name in node.input} | {value.name for value in outputs}
+        used = {name for node in self.nodes for name in _used_by(node)} | {value.name for value in outputs}
         initializers = [_tensor(numpy_helper, helper, array, name) for name, array in self.initializers.items() if name in used]
         graph = helper.make_graph(
             self.nodes,
@@ -240,8 +296,14 @@ class _Lowering(Builder):
         for node in reversed(self.nodes):
             if needed & set(node.output):
                 kept.append(node)
-                needed |= set(node.input)
+                needed |= _used_by(node)
         self.nodes = kept[::-1]
+
+
+def _used_by(node: Any) -> set[str]:
+    """Names that a node and the graphs inside of it use."""
+    inner = [attribute.g for attribute in node.attribute if attribute.HasField("g")]
+    return set(node.input).union(*[_used_by(each) for graph in inner for each in graph.node])
 
 
 def _tensor(numpy_helper: Any, helper: Any, array: Any, name: str) -> Any:

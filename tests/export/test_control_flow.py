@@ -35,7 +35,7 @@ def test_branches_and_loops_are_graphs_in_a_program() -> None:
     save(program, file)
     again = load(io.BytesIO(file.getvalue()))
     for x in (torch.ones(2, 4), -torch.ones(5, 4)):
-        for each in (program, again):
+        for each in (program, again, program.run_decompositions()):
             torch.testing.assert_close(each.module()(x), model(x))
 
 

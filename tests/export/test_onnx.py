@@ -226,6 +226,26 @@ def test_recurrent_layers(kind: str, layers: int, both: bool) -> None:
     agree(model, program, (torch.randn(5, 3, 3),))
 
 
+class Flow(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.linear = nn.Linear(4, 4)
+
+    def forward(self, x):
+        double = x * 2
+        y = torch.cond(x.sum() > 0, lambda x: self.linear(x) + double, lambda x: x.cos() + x.shape[0], (x,))
+        return torch.while_loop(lambda i, y: i < x.shape[0], lambda i, y: (i + 1, y * 2 + self.linear.bias), (torch.tensor(0), y))[1]
+
+
+def test_branches_and_loops_are_graphs_in_the_model() -> None:
+    torch.manual_seed(0)
+    model = Flow()
+    program = checked(torch.onnx.export(model, (torch.randn(3, 4),), dynamic_shapes=({0: Dim("n")},)))
+    assert {"If", "Loop"} <= {node.op_type for node in program.model_proto.graph.node}
+    for x in (torch.ones(2, 4), -torch.ones(5, 4)):
+        agree(model, program, (x,))
+
+
 # ---- how it is called
 def net() -> Any:
     torch.manual_seed(0)
