@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import contextlib
 import re
+import warnings
 from collections.abc import Iterator
 from typing import Any
 
@@ -267,7 +268,7 @@ def trace(mod: Module, args_spec: Any, shapes: Shapes, names: list[str], turn: i
     add_inputs(mode.recorder, leaves, unique_names([*state.names, *names]), hoisted=True)
     args, kwargs = tree_unflatten(inputs, args_spec)
     try:
-        with _attributes_kept(mod), fake_mode, mode:
+        with _attributes_kept(mod, state), fake_mode, mode:
             result = functional_call(mod, state.by_path, args, kwargs)
     except (ConstraintViolationError, NotImplementedError) as error:
         check_guards(env, owners)
@@ -328,6 +329,14 @@ class _State:
                 self.kinds.append((path, kind, None if kind is InputKind.PARAMETER else path in persistent))
                 self.names.append(("p_" if kind is InputKind.PARAMETER else "b_") + placeholder_name(path))
 
+    def write_assigned(self, mod: Module) -> None:
+        """Write to the buffers that ``forward`` set to other tensors, as long as it is traced."""
+        for path, fake in self.by_path.items():
+            owner, _, name = path.rpartition(".")
+            now = mod.get_submodule(owner)._buffers.get(name)
+            if now is not None and now is not fake:
+                fake.copy_(now)
+
     def specs(self, graph: Graph) -> list[InputSpec]:
         nodes = graph.find_nodes(op="placeholder")
         return [
@@ -342,19 +351,31 @@ def placeholder_name(path: str) -> str:
 
 
 @contextlib.contextmanager
-def _attributes_kept(mod: Module) -> Iterator[None]:
-    """Put back attributes of the module, and of those inside, that ``forward`` sets: tensors without values are no use later."""
-    before = [(module, dict(vars(module))) for module in mod.modules()]
+def _attributes_kept(mod: Module, state: _State) -> Iterator[None]:
+    """Write buffers that ``forward`` sets to others, and put back other attributes, whose tensors without values are no use later."""
+    before = [(path, module, dict(vars(module))) for path, module in mod.named_modules()]
+    hook = mod.register_forward_hook(lambda *_: state.write_assigned(mod))
     try:
         yield
     finally:
-        for module, attributes in before:
+        hook.remove()
+        lost = []
+        for path, module, attributes in before:
             for name, value in list(vars(module).items()):
                 if isinstance(value, FakeTensor) and attributes.get(name) is not value:
+                    lost.append(f"self.{path}.{name}" if path else f"self.{name}")
                     if name in attributes:
                         vars(module)[name] = attributes[name]
                     else:
                         del vars(module)[name]
+    if lost:
+        many = f"s {', '.join(lost)} were" if len(lost) > 1 else f" {lost[0]} was"
+        warnings.warn(
+            f"The tensor attribute{many} assigned during export. Such attributes must be registered as buffers using the `register_buffer` "
+            "API (https://pytorch.org/docs/stable/generated/torch.nn.Module.html#torch.nn.Module.register_buffer).",
+            UserWarning,
+            stacklevel=5,
+        )
 
 
 def _lift_constants(tracer: Any, mod: Module, before: int) -> list[tuple[str, str, Any]]:

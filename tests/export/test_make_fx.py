@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import importlib
+import warnings
 from collections.abc import Callable
 from typing import Any
 
+import exported_operations
 import pytest
 
 import flambeau
@@ -115,8 +117,6 @@ MODELS: dict[str, Callable[[Any], tuple[Any, Any]]] = {
 @pytest.mark.parametrize("name", MODELS)
 def test_the_operations_of_an_exported_model_are_pytorchs(name: str, of_pytorch: Any) -> None:
     def program(torch: Any) -> list[Any]:
-        import warnings
-
         model, inputs = MODELS[name](torch)
         export = module_of(torch, "export")
         with warnings.catch_warnings():
@@ -125,3 +125,12 @@ def test_the_operations_of_an_exported_model_are_pytorchs(name: str, of_pytorch:
         return [operations(made.graph), [f"{spec.arg.name} {spec.kind.name} {spec.target}" for spec in made.graph_signature.input_specs]]
 
     assert program(flambeau) == of_pytorch(program)
+
+
+@pytest.mark.oracle
+@pytest.mark.slow
+def test_the_operations_of_programs_are_pytorchs(oracle: Any) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        found = exported_operations.compare()
+    assert found["equal"] >= 0.95 * (found["equal"] + found["different"]) and found["not traced"] <= 5

@@ -5,9 +5,11 @@ from __future__ import annotations
 import functools
 import io
 import os
+import warnings
 from collections.abc import Callable
 from typing import Any
 
+import exported_operations
 import pytest
 from export_models import GPT, KINDS, dynamic_shapes
 
@@ -335,3 +337,11 @@ def test_what_is_not_supported_says_so() -> None:
             torch.onnx.export(nn.ReLU(), (x,), **options)  # type: ignore[arg-type]
     with pytest.raises(NotImplementedError):
         torch.onnx.register_custom_op_symbolic("a::b", None, 18)
+
+
+@pytest.mark.slow
+def test_programs_give_the_same_numbers_in_onnxruntime() -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        found = exported_operations.compare_onnx()
+    assert not found["DIFFERENT"] and found["fails"] <= 8 and found["equal"] >= 370

@@ -323,3 +323,41 @@ def test_operations_whose_parts_depend_on_values_stay_whole() -> None:
     inputs = (torch.randint(0, 7, (5, 4)), torch.tensor(3))
     for each in (program, program.run_decompositions()):
         agree(model, each.module(), inputs)
+
+
+class Counting(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("calls", torch.zeros(()))
+        self.last = torch.zeros(2)
+
+    def forward(self, x):
+        self.calls = self.calls + 1
+        self.last = x * 2
+        return x + self.calls
+
+
+def test_buffers_that_are_set_are_written_and_other_attributes_are_warned_of() -> None:
+    model = Counting()
+    with pytest.warns(UserWarning, match="self.last was assigned during export"):
+        program = export(model, (torch.ones(2),))
+    assert model.calls == 0 and torch.equal(model.last, torch.zeros(2))
+    for each in (program, program.run_decompositions()):
+        module = copy.deepcopy(each).module()
+        assert torch.equal(module(torch.ones(2)), torch.full((2,), 2.0)) and torch.equal(module(torch.ones(2)), torch.full((2,), 3.0))
+
+
+def test_casts_of_autocast_are_operations_of_the_program() -> None:
+    class Cast(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.linear = nn.Linear(2, 2)
+
+        def forward(self, x):
+            with torch.autocast("cpu", torch.bfloat16):
+                return self.linear(x)
+
+    model = Cast()
+    program = export(model, (torch.ones(1, 2),))
+    assert "torch.ops.aten.to.dtype" in program.graph_module.code
+    agree(model, program.module(), (torch.randn(1, 2),))
