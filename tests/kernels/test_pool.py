@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import os
 import signal
+import struct
 import subprocess
 import sys
 import threading
@@ -562,3 +563,58 @@ print("end")
 """
     for threads in (1, 2) * 3:
         assert _run_program(program.format(threads=threads)) == "end\n"
+
+
+# -- lists of launches ----------------------------------------------------------------------------------------------------------
+def listed(*runs, binds=(), start=0):
+    """The block of a list: rows (function, address of arguments, chunks), and places to bind."""
+    steps, bound = np.array(runs, np.int64).reshape(-1, 3), np.array(binds, np.int64).reshape(-1, 3)
+    block = np.array([len(bound), bound.ctypes.data, len(steps), steps.ctypes.data, start], np.int64)
+    return block, [steps, bound]
+
+
+def doubled():
+    """A launch ``y = 2 * x`` of 5,000 numbers as (address, packed arguments, chunks), with its arrays."""
+    x, seen = torch.randn(5000), []
+    with pool.watched(lambda *launch: seen.append(launch)):
+        y = native.find("_cast")(x._array, np.dtype(np.float64))
+    assert len(seen) == 1
+    return seen[0], x._array, y
+
+
+def test_a_list_of_launches_binds_arrays_and_stops_at_flags():
+    (address, arguments, chunks), x, wanted = doubled()
+    words, headers = np.frombuffer(arguments, np.int64).copy(), np.zeros((2, 4), np.int64)
+    headers[:, 1] = id(np.ndarray)
+    words[0], words[1] = headers.ctypes.data, headers.ctypes.data + 32
+    flags = np.array([0, 0], np.int64)
+    binds = [(headers.ctypes.data + 16, 1, 0), (headers.ctypes.data + 48, 0, 0)]
+    launch, look = (address, words.ctypes.data, chunks), (0, flags.ctypes.data, 2)
+    block, _kept = listed(look, launch, look, binds=binds)
+    made = np.zeros(5000)
+    ids = struct.pack("=2q", id(made), id(x))
+    assert pool.replay(block.ctypes.data, ids) == 0
+    np.testing.assert_array_equal(made, wanted)
+    made.fill(0)
+    flags[1] = 1
+    assert pool.replay(block.ctypes.data, ids) == 1 and not made.any()
+    block[4] = 1
+    assert pool.replay(block.ctypes.data, ids) == 3
+    np.testing.assert_array_equal(made, wanted)
+    with pytest.raises(TypeError):
+        pool.replay(block.ctypes.data, struct.pack("=2q", id(made), id("text")))
+
+
+def test_launches_of_other_threads_are_not_shown():
+    seen = []
+
+    def other():
+        native.find("_cast")(np.ones(5000, np.float32), np.dtype(np.float64))
+
+    with pool.watched(lambda *launch: seen.append(launch)):
+        thread = threading.Thread(target=other)
+        thread.start()
+        thread.join()
+        assert not seen
+        other()
+    assert len(seen) == 1
