@@ -148,12 +148,12 @@ class ScriptPickler:
             return
         self._global(self._name_of(value))
         self._out += pickle.EMPTY_TUPLE + pickle.NEWOBJ
-        self._memorize(value)
         self._out += pickle.EMPTY_DICT + pickle.MARK
         for name, (item, of_item) in self._state_of(value).items():
             self._text(name)
             self._save(item, of_item)
         self._out += pickle.SETITEMS + pickle.BUILD
+        self._memorize(value)  # here, because PyTorch's reader makes the object when it gets its state
 
     def _tensor(self, value: Any, kind: str) -> None:
         if self._recalled(value):

@@ -278,7 +278,7 @@ class Recorder(TorchFunctionMode):
     def _operation(self, call: Any, func: Any, args: Any, kwargs: Any) -> Any:
         if call.op.name in ("tensor", "as_tensor", "from_numpy"):  # a constant of the trace
             return func(*args, **kwargs)
-        found = spelled(call)
+        found = None if call.op.key in PARTLY else spelled(call)
         if found is not None:
             overload, given, named = found
             # their kernels take arrays of indices, which the operators make of tensors

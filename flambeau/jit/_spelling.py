@@ -6,6 +6,7 @@ Methods that are no operations here stand in ``METHODS``, and operators that giv
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from typing import Any
 
@@ -20,8 +21,6 @@ Spelled = tuple[Any, tuple[Any, ...], dict[str, Any]]  # an overload with its ar
 
 def spelled(call: Call) -> Spelled | None:
     """The operator that a call is, with its arguments; None where it is several."""
-    if call.out is not None:
-        return None
     whole = as_whole(call)
     if whole is None or whole[0].namespace != "aten":
         return None
@@ -79,12 +78,23 @@ def _einsum(equation: Any, *operands: Any) -> Any:
     return ("einsum", equation, tensors) if isinstance(equation, str) else None
 
 
+def _several(tensors: Any) -> list[Any]:
+    """Tensors one by one, or in a list."""
+    return list(tensors[0]) if len(tensors) == 1 and isinstance(tensors[0], (list, tuple)) else list(tensors)
+
+
+def _of_several(name: str) -> Callable[..., Any]:
+    return lambda *tensors: (name, _several(tensors))
+
+
 METHODS: dict[str, Callable[..., Any]] = {
     **{name: _varargs(name) for name in "view reshape expand repeat permute flip tile".split()},
     **{name: _cast(name) for name in "bfloat16 bool byte cdouble cfloat char double float half int long short".split()},
     "to": _to,
     "detach": lambda tensor: ("detach", tensor),
     "einsum": _einsum,
+    "meshgrid": lambda *tensors, indexing=None: (functools.partial(_overload, indexing=indexing or "ij"), "meshgrid", _several(tensors)),
+    **{name: _of_several(name) for name in "broadcast_tensors block_diag cartesian_prod".split()},
 }
 
 

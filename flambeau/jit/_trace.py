@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import inspect
+import threading
 import warnings
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -34,6 +35,9 @@ _STRICT = (
 
 
 # -- one run ---------------------------------------------------------------------------------------------------------------------------
+_one_at_a_time = threading.RLock()  # calls of modules are seen by a change of their class
+
+
 class _Inputs:
     """The arguments of a trace: copies of the examples, and what its function gets.
 
@@ -136,7 +140,7 @@ class _Run:
         self.entered = inputs.enter(recorder)
         if _state.thread.tracer is not None:
             raise RuntimeError("torch.jit.trace: a trace inside of another is not supported")
-        with _modules_seen(recorder):
+        with _one_at_a_time, _modules_seen(recorder):
             _state.thread.tracer = recorder
             try:
                 with recorder:
