@@ -18,7 +18,8 @@ class Arguments:
     """The arguments of one call.
 
     Attributes:
-        tensors: the tensors in lists, tuples and dictionaries, each once, in order.
+        tensors: the tensors in lists, tuples and dictionaries, each once, in order; none once they are let go.
+        count: their number.
         names: what they are called.
         check: function (args, kwargs) -> the tensors of that call if it looks like this one, else None.
         refusal: why such a call cannot be compiled; None where it can.
@@ -41,6 +42,11 @@ class Arguments:
         self._lines += self._same
         self._lines.append(f"    return [{', '.join(self._variables.values())}]")
         self.check = self._function()
+        self.count = len(self.tensors)
+
+    def let_go(self) -> None:
+        """Keep no tensor of the call."""
+        self.tensors = []
 
     def _function(self) -> Callable[[tuple[Any, ...], dict[str, Any]], list[Tensor] | None]:
         exec("\n".join(["def check(args, kwargs):", *self._lines]), self._scope)

@@ -84,7 +84,9 @@ class WithBackend:
         arguments = Arguments(args, kwargs)
         run = self._compiled(arguments, args, kwargs)
         self.made.append((arguments, run))
-        return self.function(*args, **kwargs) if run is None else run(arguments.tensors)
+        tensors = arguments.tensors
+        arguments.let_go()
+        return self.function(*args, **kwargs) if run is None else run(tensors)
 
     def _compiled(self, arguments: Arguments, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         try:

@@ -113,7 +113,7 @@ class Compiled:
             return self.function(*args, **kwargs)
         try:
             recording = record(self.function, args, kwargs, self.names)
-            if program is not None and len(recording.arguments.tensors) == len(program.arguments.tensors):
+            if program is not None and recording.arguments.count == program.arguments.count:
                 if not program.add(recording):
                     self._broke(program.failure or "values that Python looks at vary")
             else:  # also where one tensor is now given twice

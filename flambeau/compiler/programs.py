@@ -220,7 +220,8 @@ class Program:
         for before, after in itertools.pairwise(segments):
             assert before.look is not None
             before.children[before.look.key] = after
-        self._prepare()
+        self._prepare(self.arguments.tensors)
+        self.arguments.let_go()
 
     @staticmethod
     def _of_backward(recording: Recording) -> list[Value]:
@@ -279,10 +280,11 @@ class Program:
         return "gradients are there, or are not there, where it was otherwise; or arguments share memory"
 
     # -- running ----------------------------------------------------------------------------------------------------------------
-    def _prepare(self) -> None:
+    def _prepare(self, given: Sequence[Tensor]) -> None:
+        """Make what runs the segments; ``given`` are the tensors among the arguments of the last recording."""
         self._leaves: list[Any] = []
         self._firsts: dict[Any, list[Value]] = {}
-        places = {id(tensor): i for i, tensor in enumerate(self.arguments.tensors)}
+        places = {id(tensor): i for i, tensor in enumerate(given)}
         self._each(self.root, places)
         self._are_gradients_alike = _gradients_of(self._leaves)
         self.root.needs()
@@ -292,9 +294,10 @@ class Program:
     def _each(self, segment: Segment, places: dict[int, int]) -> None:
         if segment.path is not None:
             for leaf, form in segment.path.leaves:
-                entry = (places.get(id(leaf), leaf), form)
+                entry = (leaf if leaf.__class__ is int else places.get(id(leaf), leaf), form)
                 if not any(entry[0] is other for other, _ in self._leaves):
                     self._leaves.append(entry)
+            segment.path.leaves = list(self._leaves)
         for child in segment.children.values():
             self._each(child, places)
 
@@ -409,6 +412,8 @@ class Program:
             child = here.children.get(segment.look.key)
             if child is None:
                 self._graft(here, segment.look.key, segments[position + 1 :], mapping)
+                self._prepare(recording.arguments.tensors)
+                recording.arguments.let_go()
                 return True
             here = child
         return False
@@ -432,7 +437,6 @@ class Program:
             here, key = segment, segment.look.key if segment.look is not None else None
             segment.undo = type(segment.undo)(segment.nodes)
         self.branches += 1
-        self._prepare()
 
 
 def _look_at(places: list[Place]) -> Callable[[], bool]:

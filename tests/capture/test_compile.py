@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import gc
 import itertools
 import os
 import signal
 import threading
+import weakref
 from collections.abc import Callable
 from typing import Any
 
@@ -705,6 +707,25 @@ def test_hooks_of_leaves_run_once_and_accumulated_gradients_add_up() -> None:
     for n in range(1, 4):
         compiled(torch.ones(3)).backward()
         assert len(calls) == n and torch.equal(w.grad, torch.full((3,), float(n)))
+
+
+def test_programs_keep_no_arguments_and_no_results() -> None:
+    model = nn.Linear(3, 3)
+
+    @torch.compile
+    def function(x: Any, others: Any) -> Any:
+        hidden = model(x)
+        return (hidden * 2 if hidden.sum() > 100 else hidden).relu(), others[0] + 1
+
+    references = []
+    for _ in range(3):
+        x, y = torch.randn(4, 3, requires_grad=True), torch.randn(2)
+        results = function(x, [y])
+        results[0].sum().backward()
+        references += [weakref.ref(each) for each in (x, y, *results)]
+    del x, y, results
+    gc.collect()
+    assert all(reference() is None for reference in references)
 
 
 # -- interruptions, threads, errors ---------------------------------------------------------------------------------------------------
