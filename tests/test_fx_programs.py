@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import operator
 import time
+import warnings
 from collections.abc import Callable
 from importlib import import_module
 from typing import Any
@@ -464,7 +465,56 @@ def types_of_tensors(torch: Any) -> Any:
     ]
 
 
-PASSES = (pass_managers, partitions, supports, fakes, merged_products, normal_calls, orders, sizes_and_tags, types_of_tensors)
+def folded_constants(torch: Any) -> Any:
+    """What follows from parameters alone is computed once: several values, one, none, and none that may be."""
+
+    def fold(*args: Any) -> Any:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # PyTorch's of its own get_attr
+            return part(torch, "experimental.const_fold").split_const_subgraphs(*args)
+
+    class Model(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.w, self.b, self.act = torch.nn.Parameter(torch.ones(2)), torch.nn.Parameter(torch.ones(2) * 3), torch.nn.ReLU()
+
+        def forward(self, x: Any) -> Any:
+            a = self.act(self.w + self.b)
+            y = x + a * 2
+            return y * 3, torch.relu(y) + self.w, a
+
+    def facts(module: Any) -> Any:
+        before = [[node.op for node in module.graph.nodes], module.has_folding_been_run, module.const_subgraph_module is None]
+        results = module(torch.ones(2))
+        values = [each.tolist() for each in (results if isinstance(results, tuple) else [results])]
+        return [*before, values, sorted(name for name, _ in module.named_parameters()), told(module.run_folding)]
+
+    class Product(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.w = torch.nn.Parameter(torch.ones(2))
+
+        def forward(self, x: Any) -> Any:
+            return x * (self.w + 1)
+
+    return [
+        facts(fold(Model())), facts(fold(Product())), facts(fold(torch.fx.symbolic_trace(lambda x: x + 1))),
+        facts(fold(Model(), lambda node: node.name == "mul")), facts(fold(Product(), lambda node: True)),
+    ]  # fmt: skip
+
+
+PASSES = (
+    pass_managers,
+    partitions,
+    supports,
+    fakes,
+    merged_products,
+    normal_calls,
+    orders,
+    sizes_and_tags,
+    types_of_tensors,
+    folded_constants,
+)
 
 
 @pytest.mark.parametrize("program", [*PROGRAMS, *PASSES], ids=lambda program: program.__name__)
