@@ -103,19 +103,23 @@ class Recorder:
 
     # -- on and off -------------------------------------------------------------------------------------------------------------
     def __enter__(self) -> Recorder:
-        thread.observers = (self.observe, *thread.observers)
-        thread.recorder = self
+        self._around = thread.observers
+        getters.enter_recording()
+        thread.observers, thread.recorder = (*thread.observers, self.observe), self
         thread.modes += 1
         active[:0] = (None,)
-        getters.enter_recording()
         return self
 
     def __exit__(self, *exc_info: object) -> None:
-        getters.leave_recording()
-        thread.observers = tuple([each for each in thread.observers if each != self.observe])
-        thread.recorder = None
-        thread.modes -= 1
-        del active[-1]
+        self.stop()
+
+    def stop(self) -> None:
+        """Record no more; doing it twice is harmless, so that whoever catches an interrupt may do it again."""
+        if thread.recorder is self:
+            thread.recorder, thread.observers = None, self._around
+            thread.modes -= 1
+            del active[-1]
+            getters.leave_recording()
 
     def fail(self, reason: str) -> None:
         """The recording is no good; the first reason counts."""

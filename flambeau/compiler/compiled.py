@@ -122,6 +122,8 @@ class Compiled:
                 self._tell(made, recording)
             return recording.result
         finally:
+            if thread.recorder is not None:  # an interrupt came as the recorder was leaving
+                thread.recorder.stop()
             _recording.release()
 
     def _may_record(self, args: Any, kwargs: Any, program: Program | None) -> bool:

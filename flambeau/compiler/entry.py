@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import functools
 import inspect
 from collections.abc import Callable
@@ -58,6 +59,11 @@ class OptimizedModule(Module):
 
     def __reduce__(self) -> tuple[Any, ...]:
         return type(self), (self._orig_mod,)
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Any:
+        copied = type(self)(copy.deepcopy(self._orig_mod, memo))
+        choices = self.__dict__.get("_choices")
+        return copied if choices is None else compile(copied._orig_mod, **choices)
 
 
 _MODES = ("default", "reduce-overhead", "max-autotune", "max-autotune-no-cudagraphs", "lite")
@@ -154,7 +160,7 @@ def compile(
     if isinstance(model, Module):
         call = _caller(model, choices)
         optimized = OptimizedModule(model)
-        optimized.__dict__["_call"] = call
+        optimized.__dict__.update(_call=call, _choices=choices)
         return optimized
     if not callable(model):
         raise RuntimeError(f"torch.compile: expected a function or a module, got {type(model).__name__}")

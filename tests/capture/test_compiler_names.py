@@ -139,6 +139,20 @@ def test_modules_can_be_compiled_in_place() -> None:
     assert len(call._call.programs) == 1
 
 
+def test_copies_of_compiled_modules_are_compiled() -> None:
+    import copy
+
+    model, x = torch.compile(Net()), torch.randn(2, 3)
+    model(x)
+    twin = copy.deepcopy(model)
+    with torch.no_grad():
+        model.layer.weight.zero_()
+        model.layer.bias.zero_()
+    for _ in range(3):
+        assert not model(x).any() and torch.equal(twin(x), F.relu(twin.layer(x)))
+    assert len(twin.__dict__["_call"].programs) == 1
+
+
 def test_numpy_functions_over_tensors_and_marks() -> None:
     import numpy as np
 
