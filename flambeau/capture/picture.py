@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from .driver import Plan
+from .driver import Plan, Step
 from .graph import Graph, Node, Value
 from .lowering import Lowered
 
@@ -56,18 +56,19 @@ def times_of(run: Lowered, arrays: Sequence[np.ndarray], calls: int = 5) -> dict
         taken = [after - before for before, after in zip(plan.marks, plan.marks[1:], strict=False)]
         least = [min(pair) for pair in zip(least, taken, strict=True)] if least else taken
     times: dict[Node, float] = {}
-    for node, seconds in zip(_nodes_of(plan), least, strict=True):
-        times[node] = times.get(node, 0.0) + seconds
+    for step, seconds in zip(plan.order, least, strict=True):
+        node = _node_of(plan, step)
+        if node is not None:
+            times[node] = times.get(node, 0.0) + seconds
     return times
 
 
-def _nodes_of(plan: Plan) -> list[Any]:
-    """The node of each step of a plan whose launches run by themselves."""
-    return [plan.segments[step].launches[0].node if isinstance(step, int) else step.node for step in plan.order if _has_node(plan, step)]
-
-
-def _has_node(plan: Plan, step: Any) -> bool:
-    return not isinstance(step, int) or bool(plan.segments[step].launches)
+def _node_of(plan: Plan, step: int | Step) -> Any:
+    """The node of a step of a plan whose launches run by themselves; None of the empty list that such a plan may begin with."""
+    if isinstance(step, Step):
+        return step.node
+    launches = plan.segments[step].launches
+    return launches[0].node if launches else None
 
 
 class Picture:
