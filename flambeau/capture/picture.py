@@ -56,8 +56,10 @@ def times_of(run: Lowered, arrays: Sequence[np.ndarray], calls: int = 5) -> dict
         taken = [after - before for before, after in zip(plan.marks, plan.marks[1:], strict=False)]
         least = [min(pair) for pair in zip(least, taken, strict=True)] if least else taken
     times: dict[Node, float] = {}
+    group_of = {member: node for node in run.graph.nodes for member in node.members}
     for step, seconds in zip(plan.order, least, strict=True):
         node = _node_of(plan, step)
+        node = group_of.get(node, node)
         if node is not None:
             times[node] = times.get(node, 0.0) + seconds
     return times
