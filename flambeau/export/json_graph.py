@@ -6,6 +6,7 @@ A node is its operation, its name, its target and its arguments. Targets are nam
 
 from __future__ import annotations
 
+import keyword
 import operator
 from collections.abc import Callable
 from typing import Any
@@ -17,7 +18,7 @@ from ..aten.symbolic_fakes import symbolize
 from ..core import checks, dtype as dtypes, layout as layouts
 from ..core.arrays.meta_array import empty
 from ..core.device import device as Device
-from ..core.expressions import Call, Expr, as_expr, symbol
+from ..core.expressions import FUNCTIONS, Call, Expr, as_expr, symbol
 from ..core.symbolic import SymbolicInt, expression_of
 from ..core.tensor import Tensor, wrap
 from ..fx.control_flow import OPERATORS as HIGHER_ORDER, HigherOrderOperator
@@ -37,7 +38,33 @@ _NAMES = {function: name for name, function in OPERATORS.items()}
 _OPS = ("placeholder", "call_function", "get_attr", "output")
 
 
+# ---- names that go into generated code
+def identifier(name: Any) -> str:
+    """A name that goes into generated code, which is run: nothing but an identifier may.
+
+    Raises:
+        ValueError: it is none.
+    """
+    if not isinstance(name, str) or not name.isidentifier() or keyword.iskeyword(name):
+        raise ValueError(f"{name!r} is no name")
+    return name
+
+
+def path(name: Any) -> str:
+    """A dotted path of an attribute; generated code puts its parts in quotes where they are no identifiers.
+
+    Raises:
+        ValueError: it is none.
+    """
+    if not isinstance(name, str) or not name.isprintable() or not all(name.split(".")) or any(sign in name for sign in "\"\\'"):
+        raise ValueError(f"{name!r} is no path")
+    return name
+
+
 # ---- expressions
+_HIGHEST_POWER = 16  # a product is computed factor by factor
+
+
 def number_of(value: Any) -> Any:
     """An expression as JSON: an integer where it is one."""
     if isinstance(value, Call):
@@ -57,12 +84,16 @@ def number_from(described: Any) -> Any:
     if isinstance(described, (int, float)):
         return as_expr(described) if isinstance(described, int) else described
     if "call" in described:
-        return Call(str(described["call"]), *[number_from(arg) for arg in described["args"]])
+        if described["call"] not in FUNCTIONS:
+            raise ValueError(f"{described['call']!r} is no function of sizes")
+        return Call(described["call"], *[number_from(arg) for arg in described["args"]])
     total = as_expr(0)
     for factor, monomial in described["sum"]:
         product = as_expr(int(factor))
         for each, power in monomial:
-            product = product * symbol(each if isinstance(each, str) else number_from(each)) ** int(power)
+            if not 0 < power <= _HIGHEST_POWER:
+                raise ValueError(f"{power} is no power of a size")
+            product = product * symbol(identifier(each) if isinstance(each, str) else number_from(each)) ** power
         total = total + product
     return total
 
@@ -155,14 +186,14 @@ class Reader:
     def __init__(self, symbols: list[Any]):
         self.env = ShapeEnv()
         for name, lower, upper, hint in symbols:
-            self.env.restore(str(name), ValueRanges(int(lower), int(upper)), int(hint))
+            self.env.restore(identifier(name), ValueRanges(int(lower), int(upper)), int(hint))
         self.mode = FakeTensorMode(allow_non_fake_inputs=True, shape_env=self.env, static_shapes=True)
         self.ranges = {symbol(name): values for name, values in self.env.var_to_range.items()}
 
     def graph(self, described: dict[str, Any]) -> tuple[Any, Graph]:
         root = Module()
         for name, inner in described["graphs"].items():
-            root.add_module(name, GraphModule(*self.graph(inner)))
+            root.add_module(identifier(name), GraphModule(*self.graph(inner)))
         graph = Graph()
         nodes: dict[str, Node] = {}
         for each in described["nodes"]:
@@ -170,8 +201,8 @@ class Reader:
             if op not in _OPS:
                 raise ValueError(f"a node of kind {op}")
             args = tuple([self.value(arg, nodes) for arg in each["args"]])
-            kwargs = {name: self.value(arg, nodes) for name, arg in each["kwargs"].items()}
-            node = graph.create_node(op, self.target(op, each["target"]), args, kwargs, each["name"])
+            kwargs = {identifier(name): self.value(arg, nodes) for name, arg in each["kwargs"].items()}
+            node = graph.create_node(op, self.target(op, each["target"]), args, kwargs, identifier(each["name"]))
             node.name = each["name"]
             nodes[each["name"]] = node
             if each.get("val") is not None:
@@ -180,7 +211,7 @@ class Reader:
 
     def target(self, op: str, name: str) -> Any:
         if op != "call_function":
-            return name
+            return identifier(name) if op == "placeholder" else path(name)
         namespace, _, rest = name.partition("::")
         if namespace == "operator":
             return OPERATORS[rest]
@@ -258,14 +289,17 @@ def signature_from(described: dict[str, Any]) -> Any:
     def argument(kind: str, name: str, value: Any) -> Any:
         if kind == "ConstantArgument":
             return signatures.ConstantArgument(name, reader.value(value))
-        return {each.__name__: each for each in _ARGUMENTS}[kind](name)
+        return {each.__name__: each for each in _ARGUMENTS}[kind](identifier(name))
 
     return signatures.ExportGraphSignature(
         [
-            signatures.InputSpec(signatures.InputKind[kind], argument(*arg), target, persistent)
+            signatures.InputSpec(signatures.InputKind[kind], argument(*arg), None if target is None else path(target), persistent)
             for kind, arg, target, persistent in described["inputs"]
         ],
-        [signatures.OutputSpec(signatures.OutputKind[kind], argument(*arg), target) for kind, arg, target in described["outputs"]],
+        [
+            signatures.OutputSpec(signatures.OutputKind[kind], argument(*arg), None if target is None else path(target))
+            for kind, arg, target in described["outputs"]
+        ],
     )
 
 

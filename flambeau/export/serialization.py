@@ -24,7 +24,7 @@ from ..serialization import load as load_tensors, save as save_tensors
 from ..utils._pytree import tree_flatten, tree_unflatten, treespec_dumps, treespec_loads
 from .exported_program import ExportedProgram, ModuleCallEntry, ModuleCallSignature
 from .inputs import Guards
-from .json_graph import Reader, Writer, number_from, number_of, signature_from, signature_of
+from .json_graph import Reader, Writer, identifier, number_from, number_of, signature_from, signature_of
 
 FORMAT, VERSION = "flambeau.export", 1
 
@@ -149,6 +149,9 @@ def _program(described: dict[str, Any], tensors: dict[str, Any]) -> ExportedProg
     reader = Reader(described["symbols"])
     root, graph = reader.graph(described["graph"])
     in_spec, out_spec = treespec_loads(described["in_spec"]), treespec_loads(described["out_spec"])
+    names = [identifier(name) for name in described["argument_names"]]
+    for name in in_spec.children_specs[1].context or ():
+        identifier(name)
     examples = tensors["examples"]
     guards = described["guards"]
     made = None
@@ -163,7 +166,7 @@ def _program(described: dict[str, Any], tensors: dict[str, Any]) -> ExportedProg
         signature_from(described["signature"]),
         tensors["state_dict"],
         reader.ranges,
-        [ModuleCallEntry("", ModuleCallSignature([], [], in_spec, out_spec, described["argument_names"]))],
+        [ModuleCallEntry("", ModuleCallSignature([], [], in_spec, out_spec, names))],
         None if examples is None else tree_unflatten(examples, in_spec),
         tensors["constants"],
         guards=made,

@@ -276,17 +276,31 @@ def test_files_that_are_damaged_or_others_are_refused() -> None:
         load(other)
 
 
-def test_a_file_names_operations_and_nothing_else() -> None:
-    file = io.BytesIO()
+_CHANGES = [
+    *[("aten::relu.default", target) for target in ("os::system.default", "aten::__class__.mro", "operator::exec", "higher_order::eval")],
+    ('"name": "relu"', '"name": "relu = print(1); x"'),
+    ('"name": "input"', '"name": "input=print(1)"'),
+    ('"target": "input"', '"target": "input=print(1)"'),
+    ('"argument_names": ["input"]', '"argument_names": ["input=print(1)"]'),
+    ('"kwargs": {}', '"kwargs": {"a=print(1), b": 1}'),
+    ('"op": "call_function"', '"op": "call_method"'),
+]
+
+
+@pytest.mark.parametrize(("old", "new"), _CHANGES)
+def test_a_file_names_operations_and_runs_nothing_else(old: str, new: str, capsys: Any) -> None:
+    file, changed = io.BytesIO(), io.BytesIO()
     save(export(nn.ReLU(), (torch.ones(2),)), file)
-    for target in ("os::system.default", "aten::__class__.mro", "operator::exec", "higher_order::eval"):
-        changed = io.BytesIO()
-        with zipfile.ZipFile(file) as source, zipfile.ZipFile(changed, "w") as archive:
-            for name in source.namelist():
-                content = source.read(name)
-                archive.writestr(name, content.replace(b"aten::relu.default", target.encode()) if name.endswith("json") else content)
-        with pytest.raises(RuntimeError):
-            load(changed)
+    with zipfile.ZipFile(file) as source, zipfile.ZipFile(changed, "w") as archive:
+        for name in source.namelist():
+            content = source.read(name)
+            if name.endswith("json"):
+                assert old.encode() in content
+                content = content.replace(old.encode(), new.encode())
+            archive.writestr(name, content)
+    with pytest.raises(RuntimeError):
+        load(changed).module()(torch.ones(2))
+    assert not capsys.readouterr().out
 
 
 # ---- what depends on values
