@@ -81,6 +81,7 @@ def _called(module: Any, name: str, x: Any) -> Any:
 
 
 def _rows() -> dict[str, tuple[Callable[..., Any], tuple[Any, ...]]]:
+    torch.manual_seed(0)
     x, y, i = torch.randn(3, 4), torch.rand(3, 4) + 0.5, torch.randint(0, 3, (5,))
     image = torch.randn(3, 4, 6, 6)
     unary = (
@@ -168,7 +169,11 @@ def _rows() -> dict[str, tuple[Callable[..., Any], tuple[Any, ...]]]:
         "shuffled": (lambda z: (F.pixel_shuffle(z, 2), F.pixel_unshuffle(z, 2), F.channel_shuffle(z, 2)), (image,)),
         "sampled": (lambda z, g: F.grid_sample(z, g, align_corners=False), (image, torch.rand(3, 5, 5, 2) * 2 - 1)),
         "attention": (
-            lambda z: (F.scaled_dot_product_attention(z, z, z, is_causal=True), F.scaled_dot_product_attention(z, z, z, z[0, 0] > 0)),
+            lambda z: (
+                F.scaled_dot_product_attention(z, z, z, is_causal=True),
+                F.scaled_dot_product_attention(z, z, z, z[0, 0] > 0),
+                F.scaled_dot_product_attention(z, z, z, torch.arange(6)[:, None] > torch.arange(6)),
+            ),
             (image,),
         ),
         "losses": (

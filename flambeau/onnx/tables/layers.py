@@ -366,6 +366,11 @@ def _attention(
     elif attn_mask is not None:
         scores = b.op("Add", scores, attn_mask, shape=shape)
     weights = b.op("Softmax", scores, axis=-1)
+    if attn_mask is not None:  # a row with nothing to look at is 0
+        least = b.constant(float("-inf"), query.dtype)
+        most = b.op("ReduceMax", scores, b.ints([-1]), keepdims=1, shape=(*shape[:-1], 1))
+        is_empty = b.op("Equal", most, least, dtype=dtypes.bool_)
+        weights = b.op("Where", is_empty, b.constant(0, query.dtype), weights, dtype=query.dtype, shape=shape)
     if dropout_p:
         weights = b.op("Dropout", weights, b.constant(dropout_p, dtypes.float32), b.constant(True, dtypes.bool_))
     return b.op("MatMul", weights, value, shape=b.shape)
