@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import weakref
+from collections import Counter, defaultdict
 from collections.abc import Callable
 from typing import Any
 
@@ -12,7 +13,7 @@ from ..core.state import active, autocasting, is_intercepted, profiling, thread
 from . import logs
 from .programs import MISSED, Program, lowered, record
 
-__all__ = ["FailOnRecompileLimitHit", "Compiled", "TorchDynamoException", "Unsupported", "reset", "settings"]
+__all__ = ["FailOnRecompileLimitHit", "Compiled", "TorchDynamoException", "Unsupported", "counters", "reset", "settings"]
 
 
 class TorchDynamoException(RuntimeError):
@@ -40,6 +41,7 @@ class Settings:
 
 
 settings = Settings()
+counters: defaultdict[str, Counter[str]] = defaultdict(Counter)  # by PyTorch's words: what was compiled, and what was not
 _recording = threading.RLock()  # one program is recorded at a time
 _all: weakref.WeakSet[Compiled] = weakref.WeakSet()
 _PATIENCE = 3  # recordings without success, after which a function runs as it is written
@@ -150,6 +152,11 @@ class Compiled:
         return False
 
     def _tell(self, made: Program, recording: Any) -> None:
+        counters["frames"]["total"] += 1
+        if made.failure is None:
+            counters["frames"]["ok"] += 1
+            counters["stats"]["unique_graphs"] += len(made.graphs)
+            counters["stats"]["calls_captured"] += sum(node.kind == "op" for node in recording.recorder.nodes)
         for look in recording.recorder.looks:
             self.breaks.append(f"Python looks at values ({look.how if isinstance(look.how, str) else 'a comparison'})")
         if made.failure is not None:
@@ -161,6 +168,7 @@ class Compiled:
 
     def _broke(self, reason: str) -> None:
         self.breaks.append(reason)
+        counters["graph_break"][reason] += 1
         logs.note("graph_breaks", f"{self.label} runs as it is written: {reason}")
         if self.fullgraph:
             raise Unsupported(f"{self.label} cannot be compiled as one graph: {reason}")

@@ -153,6 +153,27 @@ def test_copies_of_compiled_modules_are_compiled() -> None:
     assert len(twin.__dict__["_call"].programs) == 1
 
 
+def test_counts_and_settings() -> None:
+    counters = torch._dynamo.utils.counters
+    counters.clear()
+    torch.compile(lambda x: x.sin().cos())(torch.ones(2))
+    torch.compile(lambda x: x + len(repr(x)))(torch.ones(2))
+    assert counters["frames"] == {"total": 2, "ok": 1} and counters["stats"] == {"unique_graphs": 1, "calls_captured": 2}
+    assert sum(counters["graph_break"].values()) == 1
+    import flambeau._inductor.config as inductor
+
+    assert torch._inductor.config.coordinate_descent_tuning is False
+    torch._inductor.config.triton.unique_kernel_names = True
+    inductor.fx_graph_cache = inductor.fx_graph_cache
+    torch._dynamo.config.recompile_limit, before = 1, torch._dynamo.config.recompile_limit
+    try:
+        compiled = torch.compile(lambda x: x + 1)
+        compiled(torch.ones(1)), compiled(torch.ones(2)), compiled(torch.ones(3))
+        assert len(compiled._call.programs) == 1
+    finally:
+        torch._dynamo.config.recompile_limit = before
+
+
 def test_numpy_functions_over_tensors_and_marks() -> None:
     import numpy as np
 

@@ -12,7 +12,7 @@ from ...compiler.explanation import explain
 from ...core import late as _late
 from ...core.state import thread as _thread
 from .. import unsupported
-from . import config as config, eval_frame as eval_frame, exc as exc, testing as testing
+from . import config as config, eval_frame as eval_frame, exc as exc, testing as testing, utils as utils
 from ._support import is_dynamo_supported, is_inductor_supported
 
 _late.adopt(__name__)
