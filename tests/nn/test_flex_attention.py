@@ -219,8 +219,10 @@ def test_blocks_that_are_left_out_are_not_computed(monkeypatch, rows):
     mask = flex.BlockMask.from_kv_blocks(counts, places, BLOCK_SIZE=64, seq_lengths=(rows, 128))
     expected = (query @ key[:, :, :64].mT / math.sqrt(8)).softmax(-1) @ value[:, :, :64]
     np.testing.assert_allclose(flex.flex_attention(query, key, value, block_mask=mask).numpy(), expected.numpy(), rtol=1e-5, atol=1e-5)
-    monkeypatch.setattr(flex, "_WHOLE", 0)
+    monkeypatch.setattr(flex, "_WHOLE", 40 * 2 * 64)
     with disabled():
+        alone = flex.flex_attention(query[:, :, :70], key[:, :, :64], value[:, :, :64])
+        np.testing.assert_allclose(alone.numpy(), expected[:, :, :70].numpy(), rtol=1e-5, atol=1e-5)
         np.testing.assert_allclose(flex.flex_attention(query, key, value, block_mask=mask).numpy(), expected.numpy(), rtol=1e-5, atol=1e-5)
 
 

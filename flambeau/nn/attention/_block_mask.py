@@ -334,10 +334,12 @@ class BlockMask:
 
     def states(self) -> np.ndarray:
         """``(B, H, rows, columns)`` of bytes: 0 for blocks that are not looked at, 2 for those that are seen whole, 1 for others."""
-        states = _dense(self.kv_num_blocks, self.kv_indices).cpu().numpy().astype(np.uint8)
-        if self.full_kv_num_blocks is not None and self.full_kv_indices is not None:
-            full = _dense(self.full_kv_num_blocks, self.full_kv_indices).cpu().numpy().astype(bool)
-            states[full] = 2
+        states = np.zeros(self.kv_indices.shape, np.uint8)
+        for value, num_blocks, indices in zip((1, 2), self._by_rows()[::2], self._by_rows()[1::2], strict=True):
+            if indices is not None:
+                counts, columns = num_blocks.cpu().numpy(), indices.cpu().numpy()
+                listed = np.arange(columns.shape[-1]) < counts[..., None]
+                states[(*listed.nonzero()[:-1], columns[listed])] = value
         return states
 
     def to(self, device: Any) -> BlockMask:

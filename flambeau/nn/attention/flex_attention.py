@@ -116,8 +116,11 @@ class _Call(NamedTuple):
 def _rows(call: _Call, shape: tuple[int, ...]) -> list[tuple[range, range]]:
     """Queries to take together, and the keys between the first and last that any of them looks at."""
     batches, heads, length, keys = shape
-    if call.states is None or call.block_mask is None or batches * heads * length * keys <= _WHOLE:
+    if batches * heads * length * keys <= _WHOLE:
         return [(range(length), range(keys))]
+    if call.states is None or call.block_mask is None:
+        high = max(1, _WHOLE // (batches * heads * keys))
+        return [(range(first, min(first + high, length)), range(keys)) for first in range(0, length, high)]
     high, wide = call.block_mask.BLOCK_SIZE
     found = []
     for number, row in enumerate(call.states.any((0, 1))):
