@@ -23,7 +23,7 @@ import numpy as np
 from ..core.arrays.kinds import call_kernel
 from ..core.calls.casting import number_array
 from ..core.calls.interruption import pass_on, source_files
-from ..core.state import grad_enabled, thread
+from ..core.state import grad_enabled, thread, tick
 from ..core.tensor import Tensor, wrap
 from ..kernels.compiler.expression import Gather, Program, Symbol, Untraceable, Writer, needed
 from ..kernels.compiler.language import ELEMENTS, register_element
@@ -70,6 +70,7 @@ class _Translation:
     def __init__(self, sizes: Sequence[int]):
         self.limits: list[Range] = [(0, max(size - 1, 0)) for size in sizes]
         self.captured: list[np.ndarray] = []
+        self.learned: dict[int, Tensor] = {}  # tensors from elsewhere that need gradients, by id
         self.places: dict[Any, int] = {}  # of captured arrays, by memory and layout
 
     # -- recording ---------------------------------------------------------------------------------------------------------------
@@ -91,6 +92,7 @@ class _Translation:
         if dtype is not None:
             tensors.insert(0, wrap(np.array(_SAMPLE, dtype)))
         tensors[0]._requires_grad = wants_slope
+        began = tick()
         self.recorder = recorder = _OneScore([tensor._array for tensor in tensors])
         outer = thread.recorder
         with recorder:
@@ -102,8 +104,9 @@ class _Translation:
         thread.recorder = outer
         if recorder.failure is not None or recorder.looks:
             raise Untraceable(recorder.failure or "Python looks at values")
-        if grad_enabled() and any(tensor.requires_grad for tensor in recorder.outside.values()):
-            raise Untraceable("what is captured needs a gradient")
+        for number, tensor in recorder.outside.items():
+            if grad_enabled() and tensor.requires_grad and (tensor._node is None or tensor._node.seq < began):  # a newer one is a part
+                self.learned[number] = tensor
         self.parts: dict[Value, tuple[np.ndarray, list[Symbol]]] = {}  # of captured arrays, by what they are indexed with
         self.bases: dict[Value, Value] = {}  # of views, what they show a part of
         self.symbols: dict[Value, Symbol] = dict(zip(recorder.inputs, symbols, strict=True))
@@ -321,8 +324,8 @@ def scored_call(
     dtype: np.dtype,
     sizes: tuple[int, int, int, int],
     wants_slope: bool,
-) -> ScoredCall | None:
-    """A call's programs, for the kernels; None where tensors have to do it.
+) -> tuple[ScoredCall, list[Tensor]] | None:
+    """A call's programs, for the kernels, and the tensors from elsewhere that need gradients; None where tensors have to do it.
 
     Args:
         score_mod, mask_mod: the user's functions; None for none.
@@ -345,4 +348,4 @@ def scored_call(
         thread.recorder = outer
     captured = tuple([(ELEMENTS[array.dtype], array.ndim) for array in translation.captured])
     scored = Scored(score, slope, mask, captured, blocks is not None)
-    return ScoredCall(scored, tuple(translation.captured), blocks, sizes[1])
+    return ScoredCall(scored, tuple(translation.captured), blocks, sizes[1]), list(translation.learned.values())

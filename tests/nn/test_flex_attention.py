@@ -123,7 +123,7 @@ def test_functions_of_scores_are_programs(mod):
     query, key, value = operands(flambeau)
     mask = flex.create_block_mask(mask_mods(flambeau)["documents"], None, None, LENGTH, KEYS, BLOCK_SIZE=16)
     call = flex._Call(score_mods(flambeau)[mod], mask, flex._states_of(mask, 2, HEADS), 0.3)
-    scored = flex._scored(query.requires_grad_(), key, value, call).scored
+    scored = flex._scored(query.requires_grad_(), key, value, call)[0].scored
     assert (scored.score is not None, scored.slope is not None, scored.mask is not None) == (True, mod not in ADDING, True)
 
 
@@ -182,6 +182,41 @@ def test_captured_parameters_get_gradients():
     weights = (query @ key.mT / math.sqrt(8) + bias[:, places]).softmax(-1)
     (expected,) = flambeau.autograd.grad((weights @ value).sin().sum(), bias)
     np.testing.assert_allclose(bias.grad.numpy(), expected.numpy(), rtol=1e-9, atol=1e-12)
+
+
+@pytest.mark.parametrize("shared", [HEADS, 2])
+def test_captured_parameters_are_fused_too(monkeypatch, shared):
+    query, key, value = operands(flambeau, "float64", shared=shared)
+    bias, raw = (flambeau.randn(*shape, dtype=flambeau.float64, requires_grad=True) for shape in ((HEADS, LENGTH + KEYS), (3,)))
+    mask = flex.create_block_mask(lambda b, h, q, kv: q >= kv, None, None, LENGTH, KEYS, BLOCK_SIZE=16)
+
+    def gradients(with_logarithms):
+        factors = raw.exp()  # a part of the graph, of which the function takes parts
+
+        def mod(s, b, h, q, kv):
+            return flambeau.tanh(s * factors[0]) + bias[h][q - kv + KEYS] * factors[1:][1]
+
+        out, aux = flex.flex_attention(query, key, value, mod, mask, enable_gqa=True, return_aux=flex.AuxRequest(lse=True))
+        return flambeau.autograd.grad(out.sin().sum() + aux.lse.sum() * with_logarithms, (query, key, value, bias, raw))
+
+    for tensor in (query, key, value):
+        tensor.requires_grad_()
+    for with_logarithms in (0, 1):
+        with disabled():
+            expected = gradients(with_logarithms)
+        found = [gradients(with_logarithms)]
+        monkeypatch.setattr(flex, "_WHOLE", 1)
+        found.append(gradients(with_logarithms))
+        for each in found:
+            for got, wanted in zip(each, expected, strict=True):
+                np.testing.assert_allclose(got.numpy(), wanted.numpy(), rtol=1e-9, atol=1e-11)
+        monkeypatch.undo()
+    x, table = (flambeau.randn(*shape, dtype=flambeau.float64, requires_grad=True) for shape in ((1, 2, 4, 2), (2, 9)))
+
+    def function(x, table):
+        return flex.flex_attention(x, x, x, lambda s, b, h, q, kv: s + table[h, q - kv + 4] * s)
+
+    assert flambeau.autograd.gradgradcheck(function, (x, table), fast_mode=True)
 
 
 def test_captured_numbers_and_tensors_may_change_between_calls():

@@ -182,23 +182,25 @@ class _Fused(Function):
     """A call whose programs are known: ``call`` is for tensors, where derivatives of gradients are asked for, ``scored`` for kernels."""
 
     @staticmethod
-    def forward(ctx: Any, query: Tensor, key: Tensor, value: Tensor, call: _Call, scored: Any) -> Any:
+    def forward(ctx: Any, query: Tensor, key: Tensor, value: Tensor, call: _Call, scored: Any, *learned: Tensor) -> Any:
         ctx.set_materialize_grads(False)
         arrays = [tensor._array for tensor in (query, key, value)]
         out, log_sums = _run("nn.attention.flex_attention", (*arrays, scored, call.scale), scored)
         result, sums = wrap(out), wrap(log_sums)
-        ctx.save_for_backward(query, key, value, result, sums)
+        ctx.save_for_backward(query, key, value, result, sums, *learned)
         ctx.call, ctx.scored = call, scored
         return result, sums
 
     @staticmethod
     def backward(ctx: Any, of_out: Any, of_sums: Any) -> Any:
-        query, key, value, out, sums = ctx.saved_tensors
+        query, key, value, out, sums, *learned = ctx.saved_tensors
         if of_sums is not None or grad_enabled() or of_out is None:
-            return (*_by_tensors(ctx.call, (query, key, value), of_out, of_sums), None, None)
+            made = _by_tensors(ctx.call, (query, key, value), learned, of_out, of_sums)
+            return (*made[:3], None, None, *made[3:])
         arrays = [tensor._array for tensor in (of_out, query, key, value, out, sums)]
         made = _run("nn.attention.flex_attention_backward", (*arrays, ctx.scored, ctx.call.scale), ctx.scored)
-        return (*[_summed(wrap(array), tensor) for array, tensor in zip(made, (query, key, value), strict=True)], None, None)
+        gradients = [_summed(wrap(array), tensor) for array, tensor in zip(made, (query, key, value), strict=True)]
+        return (*gradients, None, None, *_of_learned(ctx.call, (query, key, value, out, sums, of_out), learned))
 
 
 def _summed(gradient: Tensor, tensor: Tensor) -> Tensor:
@@ -206,7 +208,36 @@ def _summed(gradient: Tensor, tensor: Tensor) -> Tensor:
     return gradient.sum_to_size(tensor.shape) if gradient.shape != tensor.shape else gradient
 
 
-def _by_tensors(call: _Call, operands: tuple[Tensor, ...], of_out: Any, of_sums: Any) -> tuple[Any, ...]:
+def _of_learned(call: _Call, operands: tuple[Tensor, ...], learned: list[Tensor]) -> list[Any]:
+    """Gradients of what ``score_mod`` uses, some rows of scores at a time: those of the scores are made again from the logarithms."""
+    if not learned or call.score_mod is None:
+        return [None] * len(learned)
+    shaped = [*_expanded(operands[:3]), operands[3], operands[5]]
+    query, key, value, out, of_out = (each.flatten(1, -3) if each.dim() == 5 else each for each in shaped)
+    sums = operands[4]
+    sums = sums.flatten(1, -2) if sums.dim() == 4 else sums
+    totals: list[Any] = [None] * len(learned)
+    deltas = (of_out * out).sum(-1)
+    for rows, columns in _rows(call, (query.size(0), query.size(1), query.size(2), key.size(2))):
+        if not columns:
+            continue
+        across, along = slice(rows.start, rows.stop), slice(columns.start, columns.stop)
+        spans = [range(query.size(0)), range(query.size(1)), rows, columns]
+        places = [ops.arange(span.start, span.stop, device=query.device) for span in spans]
+        scores = query[:, :, across].matmul(key[:, :, along].mT) * call.scale
+        with enable_grad():
+            changed = over_places(call.score_mod, True)(scores, *places).to(scores.dtype)
+        seen = _seen(call, places, rows, columns)
+        weights = (changed.detach() - sums[:, :, across].unsqueeze(-1)).exp()
+        weights = weights if seen is None else weights.masked_fill(seen.logical_not(), 0.0)
+        slopes = weights * (of_out[:, :, across].matmul(value[:, :, along].mT) - deltas[:, :, across].unsqueeze(-1))
+        parts = grad([changed], learned, [slopes], allow_unused=True) if changed.requires_grad else ()
+        for i, part in enumerate(parts):
+            totals[i] = part if totals[i] is None or part is None else totals[i] + part
+    return totals
+
+
+def _by_tensors(call: _Call, operands: tuple[Tensor, ...], learned: list[Tensor], of_out: Any, of_sums: Any) -> tuple[Any, ...]:
     """Gradients that can be differentiated again, or that go through the logarithms, too."""
     again = grad_enabled()
     with enable_grad():  # tensors of its own for each operand: one may be two of them, or made of another
@@ -215,7 +246,7 @@ def _by_tensors(call: _Call, operands: tuple[Tensor, ...], of_out: Any, of_sums:
         out, sums = _attended(flat[0], flat[1], flat[2], call)
         pairs = [(out, of_out), (sums, of_sums)]
         outputs, grads = zip(*[(each, of.reshape(each.shape)) for each, of in pairs if of is not None], strict=True)
-        return grad(list(outputs), list(given), list(grads), create_graph=again, allow_unused=True)
+        return grad(list(outputs), [*given, *learned], list(grads), create_graph=again, allow_unused=True)
 
 
 def _expanded(operands: tuple[Tensor, ...]) -> list[Tensor]:
@@ -265,13 +296,14 @@ def _fused(query: Tensor, key: Tensor, value: Tensor, call: _Call) -> tuple[Tens
     """The result and the logarithms by kernels; None where there are none for it."""
     halves = query.dtype in dtypes.REDUCED and query.dtype is key.dtype is value.dtype
     wide = tuple([tensor.float() if halves else tensor for tensor in (query, key, value)])
-    scored = _scored(wide[0], wide[1], wide[2], call)
-    if scored is None:
+    made = _scored(wide[0], wide[1], wide[2], call)
+    if made is None:
         return None
+    scored, learned = made
     heads, shared = query.size(1), key.size(1)
     if heads != shared:  # heads of queries that share keys
         wide = wide[0].unflatten(1, (shared, heads // shared)), wide[1].unsqueeze(2), wide[2].unsqueeze(2)
-    out, sums = _Fused.apply(*wide, call, scored)
+    out, sums = _Fused.apply(*wide, call, scored, *learned)
     out, sums = (out.flatten(1, 2), sums.flatten(1, 2)) if heads != shared else (out, sums)
     return out.to(query.dtype), ops.where(sums == math.inf, -math.inf, sums)
 
