@@ -257,7 +257,8 @@ class Plan:
     # -- the function of a call ---------------------------------------------------------------------------------------------------------
     def _generated(self) -> Any:
         """``run``, written out for this plan: a call of a small graph is a few microseconds."""
-        scope: dict[str, Any] = {"plan": self, "pool": pool, "copyto": np.copyto, "viewed": viewed, "free": self.free}
+        # a reference to the plan itself would keep its arenas until the collector of circles comes by
+        scope: dict[str, Any] = {"plan": weakref.proxy(self), "pool": pool, "copyto": np.copyto, "viewed": viewed, "free": self.free}
         scope.update(replay_alone=replay_alone, is_alone=is_alone, mark=self.marks.append, clock=time.perf_counter)
         inputs, fresh = [f"x{i}" for i in range(self.given)], [f"y{i}" for i in range(len(self.fresh))]
         given = [*inputs, *fresh]

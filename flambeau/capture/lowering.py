@@ -14,6 +14,7 @@ Where there are no kernels (``FLAMBEAU_KERNELS=numpy``, no llvmlite), every node
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -71,9 +72,20 @@ class Lowered:
     def _first(self, arrays: Sequence[np.ndarray]) -> list[np.ndarray]:
         trial = _Trial(self.graph, arrays)
         outputs = run_ignoring_fp(trial.run)
-        self.plan = trial.plan(self._first)
+        self.plan = trial.plan(_again(weakref.ref(self)))
         self._run = self.plan.run
         return outputs
+
+
+def _again(lowered: weakref.ref[Lowered]) -> Callable[[Sequence[np.ndarray]], list[np.ndarray]]:
+    """Function that runs a graph as for the first time; it does not keep the graph's own function alive."""
+
+    def again(arrays: Sequence[np.ndarray]) -> list[np.ndarray]:
+        owner = lowered()
+        assert owner is not None
+        return owner._first(arrays)
+
+    return again
 
 
 def _listed(function: Callable[..., Any]) -> Callable[..., list[np.ndarray]]:

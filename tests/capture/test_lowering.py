@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import subprocess
 import sys
 import threading
+import weakref
 
 import numpy as np
 import pytest
@@ -277,6 +279,21 @@ def test_results_of_a_call_stay_when_the_next_one_runs():
 def test_layouts_of_fresh_results_are_those_of_the_recording():
     x = normal(2, 3, 4, 5).contiguous(memory_format=torch.channels_last)
     check(lambda x: (x * 2, x.permute(3, 0, 2, 1) + 1, x.sum(1, keepdim=True)), x)
+
+
+def test_a_plan_that_nobody_has_any_more_gives_its_memory_back_at_once():
+    x = normal(60, 60)
+    run = Lowered(fused(recorded(lambda x: ((x * 2) @ x).sort()[0], (x,))))
+    run(arrays_of(x))
+    run(arrays_of(x))
+    gc.collect()
+    gc.disable()
+    try:
+        plan = weakref.ref(run.plan)
+        del run
+        assert plan() is None
+    finally:
+        gc.enable()
 
 
 # -- several calls at once -----------------------------------------------------------------------------------------------------
