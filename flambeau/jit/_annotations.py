@@ -22,7 +22,7 @@ _PLAIN: dict[Any, str] = {
     type(None): "NoneType", Any: "Any", device: "Device", dtype: "int", layout: "int", memory_format: "int", Size: "List[int]",
 }  # fmt: skip
 _GENERIC: dict[Any, str] = {
-    list: "List", dict: "Dict", tuple: "Tuple", collections.OrderedDict: "Dict", Future: "Future",
+    list: "List", dict: "Dict", tuple: "Tuple", collections.OrderedDict: "Dict", collections.abc.Sequence: "List", Future: "Future",
 }  # fmt: skip
 
 

@@ -274,11 +274,27 @@ class Expressions:
                 self.narrow(part, holds)
         elif isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
             self.narrow(test.operand, not holds)
+        elif isinstance(test, ast.Call):
+            self._narrow_kind(test, holds)
         elif isinstance(test, ast.Compare) and len(test.ops) == 1 and isinstance(test.left, ast.Name) and test.left.id in self.names:
             known, right = self.names[test.left.id], test.comparators[0]
             if isinstance(right, ast.Constant) and right.value is None and isinstance(test.ops[0], (ast.Is, ast.IsNot)):
                 if known.kind is not None and known.kind.startswith("Optional[") and isinstance(test.ops[0], ast.IsNot) is holds:
                     self.names[test.left.id] = Typed(known.text, known.kind[9:-1])
+
+    def _narrow_kind(self, test: ast.Call, holds: bool) -> None:
+        """Note what ``isinstance(x, T)`` says about a variable of several types."""
+        if not (
+            isinstance(test.func, ast.Name) and test.func.id == "isinstance" and len(test.args) == 2 and isinstance(test.args[0], ast.Name)
+        ):
+            return
+        known = self.names.get(test.args[0].id)
+        if known is None or known.kind is None or not known.kind.startswith("Union[") or isinstance(test.args[1], ast.Tuple):
+            return
+        asked = self.type_of_node(test.args[1])
+        rest = [kind for kind in parts_of(known.kind) if (kind == asked) is holds]
+        if len(rest) == 1:
+            self.names[test.args[0].id] = Typed(known.text, rest[0])
 
     def _IfExp(self, node: ast.IfExp) -> Typed:
         test = self.expression(node.test)

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ..autograd.api import grad
+from ..core.checks import _assert
 from ..core.device import device
 from ..core.tensor import Tensor
 from ..nn import Module
@@ -131,6 +132,13 @@ def _cast(program: Any, context: Expressions, node: ast.Call) -> Typed:
 @special(warnings.warn)
 def _warn(program: Any, context: Expressions, node: ast.Call) -> Typed:
     return Typed(f"torch.warn({context.value(node.args[0]).text}, 2)", "NoneType")
+
+
+@special(_assert)
+def _asserted(program: Any, context: Expressions, node: ast.Call) -> Typed:
+    message = node.args[1] if len(node.args) > 1 else None
+    context.statement(ast.copy_location(ast.Assert(node.args[0], message), node))  # type: ignore[attr-defined]
+    return Typed("None", "NoneType", None)
 
 
 # -- torch.jit's ----------------------------------------------------------------------------------------------------------------------

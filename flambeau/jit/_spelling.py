@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import Any
 
 from .. import ops as _operations
-from ..aten.whole import as_whole
+from ..aten.whole import Done, as_whole
 from ..core.calls.dispatch import FACTORY, Call
 from ..core.calls.registry import resolve
 from ..core.tensor import Tensor
@@ -22,7 +22,7 @@ Spelled = tuple[Any, tuple[Any, ...], dict[str, Any]]  # an overload with its ar
 def spelled(call: Call) -> Spelled | None:
     """The operator that a call is, with its arguments; None where it is several."""
     whole = as_whole(call)
-    if whole is None or whole[0].namespace != "aten":
+    if whole is None or isinstance(whole, Done) or whole[0].namespace != "aten":
         return None
     overload, args, kwargs = whole
     if call.form is FACTORY:

@@ -313,7 +313,9 @@ class Statements(Expressions):
                     return [Typed("", None, (name, child)) for name, child in zip(names, children, strict=True)]
                 return [self.static(name) for name in names] if node.func.attr == "keys" else children
             return None
-        if not isinstance(node, (ast.Name, ast.Attribute, ast.Subscript, ast.Tuple)):
+        if isinstance(node, ast.Tuple):
+            return [self._written_item(element) for element in node.elts]
+        if not isinstance(node, (ast.Name, ast.Attribute, ast.Subscript)):
             return None
         found = self.expression(node)
         if isinstance(found.static, Module):
@@ -321,6 +323,12 @@ class Statements(Expressions):
         if found.is_static and isinstance(found.static, tuple):
             return [item if isinstance(item, Typed) else self.static(item) for item in found.static]
         return None
+
+    def _written_item(self, node: Any) -> Typed:
+        """An item of a tuple that is written out: a tuple in it stays apart, for several targets."""
+        if isinstance(node, ast.Tuple):
+            return Typed("", None, tuple([self._written_item(element) for element in node.elts]))
+        return self.expression(node)
 
     def _unrolled_call(self, node: ast.Call) -> list[Typed] | None:
         assert isinstance(node.func, ast.Name)
