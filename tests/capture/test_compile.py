@@ -286,6 +286,20 @@ def test_changes_of_modules_are_noticed() -> None:
         check(values="in place")
 
 
+def test_calls_with_other_parameters() -> None:
+    model, x = nn.Linear(2, 2), torch.ones(1, 2)
+    compiled = torch.compile(model)
+    zeros = {f"_orig_mod.{name}": torch.zeros_like(parameter) for name, parameter in model.named_parameters()}
+    for _ in range(3):
+        assert torch.equal(compiled(x), model(x))
+        assert not torch.func.functional_call(compiled, zeros, (x,)).any()
+    inside = torch.compile(lambda parameters, x: torch.func.functional_call(model, parameters, (x,)))
+    for value in (1.0, 2.0, 3.0):
+        given = {name: torch.full_like(parameter, value) for name, parameter in model.named_parameters()}
+        assert torch.equal(inside(given, x), torch.full((1, 2), 3 * value))
+    assert len(programs(inside)) == 1
+
+
 def test_grad_mode_and_requires_grad_are_part_of_the_guard() -> None:
     weight = torch.randn(3, requires_grad=True)
     compiled = torch.compile(lambda x: x * weight)

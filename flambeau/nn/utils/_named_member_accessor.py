@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Any
 
+from ...core.state import changes
 from ...core.tensor import Tensor
 from ..module import Module
 
@@ -68,6 +69,7 @@ def swap_tensor(module: Module, name: str, tensor: Any, allow_missing: bool = Fa
             raise AttributeError(f"{module._get_name()} has no attribute `{name}`")
     if before is not _MISSING and before is not None and not isinstance(before, Tensor):
         raise TypeError(f"attribute `{name}`: {before} is not an instance of torch.Tensor")
+    changes.count += 1
     if tensor is not _MISSING:
         place[name] = tensor
     elif before is not _MISSING:
@@ -90,6 +92,7 @@ def swap_submodule(module: Module, name: str, submodule: Module) -> Module:
     if not isinstance(before, Module):
         raise TypeError(f"{name} attribute is not an instance of torch.nn.Module")
     module._modules[name] = submodule
+    changes.count += 1
     return before
 
 

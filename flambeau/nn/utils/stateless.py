@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from ...core.state import changes
 from ...core.tensor import Tensor
 
 __all__ = ["functional_call"]
@@ -64,6 +65,7 @@ def _swap(module: Any, name: str, tensor: Any) -> Any:
             if before is not None and not isinstance(before, Tensor):
                 raise TypeError(f"{name} is not an instance of torch.Tensor")
             registry[last] = tensor
+            changes.count += 1
             return before
     before = getattr(owner, last)  # AttributeError: there is no such tensor
     setattr(owner, last, tensor)
