@@ -191,6 +191,11 @@ def _rows() -> dict[str, tuple[Callable[..., Any], tuple[Any, ...]]]:
             (x, y),
         ),
         "picked": (lambda x: (x[x > 0], x.masked_select(x > 1), x.unfold(1, 2, 1), x.take(torch.tensor([1, 5])), x.count_nonzero()), (x,)),
+        "differences": (lambda x: (x.diff(dim=0), x.diff(2), (x > 0).diff(), x.diff(prepend=x[:, :1])), (x,)),
+        "grouped queries": (
+            lambda z: F.scaled_dot_product_attention(z, z[:, :2], z[:, 2:], enable_gqa=True),
+            (image,),
+        ),
         "uneven pooling": (lambda z: (F.adaptive_avg_pool2d(z, 4), *F.max_pool2d(z, 2, return_indices=True)), (image,)),
         "soft losses": (lambda x, y: (F.cross_entropy(x, y), F.kl_div(x, y, reduction="sum"), F.soft_margin_loss(x, y.sign())), (x, y)),
         "statistics of the batch": (lambda z: F.batch_norm(z, None, None, None, None, True), (image,)),

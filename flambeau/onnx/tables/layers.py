@@ -335,6 +335,16 @@ def _instance_norm(
 
 
 # ---- attention
+def _repeated_heads(b: Builder, x: Value, times: int) -> Value:
+    """Every head several times in a row, for the group of queries that shares it."""
+    heads = x.shape[-3]
+    places = np.repeat(np.arange(heads), times)
+    repeated: Value = b.op(
+        "Gather", x, b.constant(places, dtypes.int64), axis=x.rank - 3, shape=(*x.shape[:-3], heads * times, *x.shape[-2:])
+    )
+    return repeated
+
+
 @row("scaled_dot_product_attention")
 def _attention(
     b: Builder,
@@ -348,8 +358,8 @@ def _attention(
     scale: float | None = None,
     enable_gqa: bool = False,
 ) -> Value:
-    if enable_gqa:
-        raise SymbolicValueError("attention with grouped queries is not supported", enable_gqa)
+    if enable_gqa and key.shape[-3] != query.shape[-3]:
+        key, value = (_repeated_heads(b, each, query.shape[-3] // each.shape[-3]) for each in (key, value))
     depth = query.shape[-1]
     factor = 1 / math.sqrt(depth) if scale is None else scale
     order = [*range(key.rank - 2), key.rank - 1, key.rank - 2]

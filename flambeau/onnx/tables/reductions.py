@@ -183,3 +183,15 @@ def _trace(b: Builder, x: Value) -> Value:
 @row("linalg_det", "det")
 def _det(b: Builder, x: Value) -> Value:
     return b.op("Det", x, shape=b.shape)
+
+
+@row("diff")
+def _diff(b: Builder, x: Value, n: int = 1, dim: int = -1, prepend: Value | None = None, append: Value | None = None) -> Value:
+    axis = dim % x.rank
+    parts = [part for part in (prepend, x, append) if part is not None]
+    x = x if len(parts) == 1 else b.op("Concat", *parts, axis=axis, shape=(*x.shape[:axis], None, *x.shape[axis + 1 :]))
+    for _ in range(n):
+        later, earlier = b.slice(x, axis, 1, 2**63 - 1), b.slice(x, axis, 0, -1)
+        x = b.op("Xor" if x.dtype is dtypes.bool_ else "Sub", later, earlier)
+    x.shape = b.shape
+    return x
