@@ -15,7 +15,7 @@ from ..capture.graph import Value
 from ..capture.memory import root_of
 from ..capture.recorder import Recorder, Step
 from ..core.state import INFERENCE
-from ..core.tape.node import Node, Output, complain_freed
+from ..core.tape.node import Node, Output, complain_freed, edge_of, new_node
 from ..core.tensor import Tensor, share, storage_of, wrap
 from ..utils._pytree import tree_flatten, tree_unflatten
 from .surroundings import PLAIN
@@ -44,10 +44,10 @@ class FreedBackward(Node):
         return "CompiledFunctionBackward"
 
 
-def _freed(shape: tuple[int, ...], dtype: np.dtype) -> Node:
-    from ..core.tape.node import new_node
-
-    return new_node(FreedBackward, (), None, None, shape, dtype)
+def _freed(array: np.ndarray, given: Sequence[Tensor], leaves: tuple[Tensor, ...]) -> Node:
+    """A node whose gradient would go to the arguments and to ``leaves``."""
+    edges = (*[edge for tensor in given if (edge := edge_of(tensor)) is not None], *leaves)
+    return new_node(FreedBackward, edges, None, None, array.shape, array.dtype)
 
 
 class Ending:
@@ -175,7 +175,8 @@ class Ending:
         if tensor._node is not None:
             if _is_freed(tensor._node):
                 self._scope["freed"] = _freed
-                self._lines += [f"{name}._node = freed({name}._array.shape, {name}._array.dtype)", f"{name}._requires_grad = True"]
+                self._scope["leaves"] = tuple([each for each in self._known.values() if each._requires_grad is True and each._node is None])
+                self._lines += [f"{name}._node = freed({name}._array, given, leaves)", f"{name}._requires_grad = True"]
             else:
                 self._lines += [f"{name}._node = Output(history, {len(self.roots)})", f"{name}._requires_grad = True"]
                 self.roots.append(tensor)
