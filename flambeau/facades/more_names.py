@@ -15,9 +15,10 @@ from ..core.arrays.kinds import place_of
 from ..core.device import device as Device
 from ..core.layout import contiguous_format as legacy_contiguous_format
 from ..core.storage import UntypedStorage as StorageBase
+from ..jit._state import JITException
 from ..ops import resolve
 
-__all__ = ["StorageBase", "legacy_contiguous_format"]
+__all__ = ["JITException", "StorageBase", "legacy_contiguous_format"]
 has_lapack = has_openmp = has_spectral = True
 has_mkl = False
 _segment_reduce = resolve("torch", "segment_reduce")
@@ -27,18 +28,6 @@ class FatalError(Exception):
     """An error after which the process cannot go on. Source: torch.FatalError."""
 
     __module__ = "torch"
-
-
-class JITException(Exception):
-    """An error inside a compiled program.
-
-    Source: torch.jit.Error.
-    Example:
-        >>> issubclass(torch.jit.Error, Exception)
-        True
-    """
-
-    __module__ = "torch.jit"
 
 
 class Stream:

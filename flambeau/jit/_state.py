@@ -6,9 +6,22 @@ import os
 import threading
 from typing import Any
 
-from ..facades.more_names import JITException as Error
-
 __all__ = ["Error", "ScriptWarning", "TracerWarning", "TracingCheckError", "disable", "enable", "is_scripting", "is_tracing"]
+
+
+class JITException(Exception):
+    """An error inside a compiled program.
+
+    Source: torch.jit.Error.
+    Example:
+        >>> issubclass(torch.jit.Error, Exception)
+        True
+    """
+
+    __module__ = "torch.jit"
+
+
+Error = JITException
 
 
 class ScriptWarning(Warning):
