@@ -22,6 +22,7 @@ import numpy as np
 
 from ..core.arrays import native
 from ..core.state import run_ignoring_fp
+from ..kernels.compiler.pool import pool
 from . import driver, launches, recorder, rules, updates
 from .driver import Launch, Place, Plan, Reference, Step
 from .fusion import fused
@@ -47,10 +48,14 @@ def lower(graph: Graph, fuse: bool = True) -> Lowered:
         ``run(arrays) -> arrays``: for arrays that lie as the inputs did, new arrays of the outputs. Memory from outside that the program
         wrote to is written again. Any number of calls may run at a time.
     Raises:
-        NotLowered: kernels are switched off, so that nothing would be gained.
+        NotLowered: kernels are switched off, or there is no compiler for them, so that nothing would be gained.
     """
     if not native.switch.on:
         raise NotLowered("kernels are switched off")
+    try:
+        pool.start()
+    except native.NoKernel as error:
+        raise NotLowered(str(error)) from None
     return Lowered(fused(graph) if fuse else graph)
 
 

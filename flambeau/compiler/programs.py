@@ -39,10 +39,12 @@ def lowered(graph: Graph, backend: str = "inductor") -> Callable[[Sequence[np.nd
     graph = simplified(graph)
     if backend != "inductor" or os.environ.get("FLAMBEAU_COMPILE") == "interpret":
         return run_of(graph)
-    from ..capture.fusion import fused
-    from ..capture.lowering import lower
+    from ..capture.lowering import NotLowered, lower
 
-    return lower(fused(graph))
+    try:
+        return lower(graph)
+    except NotLowered:
+        return run_of(graph)
 
 
 class Recording:

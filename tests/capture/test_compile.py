@@ -6,6 +6,8 @@ import gc
 import itertools
 import os
 import signal
+import subprocess
+import sys
 import threading
 import weakref
 from collections.abc import Callable
@@ -17,6 +19,7 @@ import pytest
 import flambeau as torch
 import flambeau.nn.functional as F
 from flambeau import nn
+from flambeau.core.arrays import native
 from flambeau.utils._pytree import tree_flatten
 
 
@@ -829,3 +832,20 @@ def test_transforms_and_modes_around_compiled_functions_run_it_as_written() -> N
     assert torch.allclose(torch.func.vmap(compiled)(torch.stack([x, x])), torch.stack([x.sin().sum()] * 2))
     with torch.autocast("cpu", torch.bfloat16):
         assert torch.compile(lambda x: x @ x)(torch.randn(2, 2)).dtype is torch.bfloat16
+
+
+def test_compiled_programs_run_without_llvmlite():
+    program = (
+        "import sys; sys.modules['llvmlite'] = None\n"
+        "import flambeau as torch\n"
+        "function = torch.compile(lambda x: (x * 2).relu().softmax(-1).sum())\n"
+        "print([round(float(function(torch.ones(4) * n)), 4) for n in (1, 2, 3)])"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, env={**os.environ, "FLAMBEAU_KERNELS": "llvm"})
+    assert done.stdout == "[1.0, 1.0, 1.0]\n", done.stderr
+
+
+def test_compiled_programs_run_with_kernels_switched_off():
+    function = torch.compile(lambda x: (x * 2).relu().sum())
+    with native.disabled():
+        assert [function(torch.ones(2) * n).item() for n in (1, 2, 3)] == [4, 8, 12]

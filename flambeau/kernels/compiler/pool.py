@@ -147,6 +147,14 @@ class Pool:
         finally:
             self.launch = launch
 
+    def start(self) -> None:
+        """Start the workers, which the first launch would do.
+
+        Raises:
+            NoKernel: there is no compiler.
+        """
+        late.make(self._started)
+
     def _started(self) -> Crew:
         """The workers; where an earlier start was interrupted, it goes on from where that was."""
         crew = self.crew
