@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import Any
 
 from .. import ops as _operations
-from ..aten.whole import Done, as_whole
+from ..aten.whole_calls import Done, as_whole
 from ..core.calls.dispatch import FACTORY, Call
 from ..core.calls.registry import resolve
 from ..core.tensor import Tensor

@@ -162,12 +162,8 @@ def export(
         print(program)
     if verify:
         exporting.compare(program, args, named)
-    if dump_exported_program and program.exported_program is not None:
-        from pathlib import Path
-
-        from ..export import save
-
-        save(program.exported_program, Path(artifacts_dir) / "exported_program.pt2")
+    if dump_exported_program:
+        exporting.save_program(program, artifacts_dir)
     if f is not None:
         exporting.write(program, f, dynamo and external_data, keep_initializers_as_inputs)
     return program if dynamo else None

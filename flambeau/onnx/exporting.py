@@ -6,11 +6,12 @@ import contextlib
 import threading
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 from ..autograd import no_grad
 from ..core.tensor import Tensor
-from ..export import Dim, ExportedProgram, export as export_program
+from ..export import Dim, ExportedProgram, export as export_program, save
 from ..export.dynamic_shapes import DimHint
 from ..export.exported_program import user_inputs
 from ..export.inputs import combined
@@ -273,6 +274,12 @@ def compare(program: ONNXProgram, args: Any, kwargs: dict[str, Any]) -> None:
             assert_close(a, b, rtol=1e-4, atol=1e-5, check_stride=False)
         except AssertionError as error:
             raise errors.OnnxExporterError(f"onnxruntime gives other results: {error}") from error
+
+
+def save_program(program: ONNXProgram, folder: Any) -> None:
+    """Save what a model was made of, as ``exported_program.pt2`` in a folder."""
+    if program.exported_program is not None:
+        save(program.exported_program, Path(folder) / "exported_program.pt2")
 
 
 def write(program: ONNXProgram, f: Any, external_data: bool | None, keep_initializers_as_inputs: bool) -> None:

@@ -96,7 +96,7 @@ class ProxyTorchDispatchMode(TorchDispatchMode):
         """The result of an operation that is noted as a whole; NotImplemented where it is divided."""
         if not self.enable_tracing or not (self.pre_dispatch or call.op.key in _NEVER_DIVIDED):
             return NotImplemented
-        from ...aten.whole import Done, as_whole
+        from ...aten.whole_calls import Done, as_whole
 
         whole = as_whole(call)
         if isinstance(whole, Done):
@@ -107,7 +107,7 @@ class ProxyTorchDispatchMode(TorchDispatchMode):
         """The result of a function of any number of tensors, which no call arrives of; NotImplemented for others."""
         if not self.pre_dispatch or not self.enable_tracing:
             return NotImplemented
-        from ...aten.whole import function_as_whole
+        from ...aten.whole_calls import function_as_whole
 
         whole = function_as_whole(function, args, kwargs)
         return NotImplemented if whole is None else self.note(*whole)

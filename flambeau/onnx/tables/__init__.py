@@ -28,7 +28,7 @@ def row(*names: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
 
 def row_of(func: Any) -> Callable[..., Any] | None:
     """The row of an overload; None where there is none."""
-    from . import elementwise, factories, indexing, layers, recurrent, reductions, shapes  # noqa: F401  # they fill ROWS
+    from . import elementwise, factories, indexing, layers, losses, recurrent, reductions, shapes  # noqa: F401  # they fill ROWS
 
     if func.namespace != "aten":
         return None

@@ -44,6 +44,13 @@ def _baddbmm(b: Builder, x: Value, left: Value, right: Value, *, beta: Any = 1, 
     return b.op("Add", product, x)
 
 
+@row("addmv")
+def _addmv(b: Builder, x: Value, matrix: Value, vector: Value, *, beta: Any = 1, alpha: Any = 1) -> Value:
+    product = b.op("MatMul", matrix, vector, shape=b.shape)
+    product = product if alpha == 1 else b.op("Mul", product, b.constant(alpha, x.dtype))
+    return b.op("Add", product, x if beta == 1 else b.op("Mul", x, b.constant(beta, x.dtype)), shape=b.shape)
+
+
 @row("outer")
 def _outer(b: Builder, x: Value, y: Value) -> Value:
     return b.op("Mul", b.unsqueeze(x, [1]), y, shape=b.shape)
@@ -427,131 +434,3 @@ def _grid_sampler(b: Builder, x: Value, grid: Value, mode: int, padding: int, al
     modes = ("linear", "nearest", "cubic") if b.opset >= 20 else ("bilinear", "nearest", "bicubic")
     words: dict[str, Any] = {"mode": modes[mode], "padding_mode": ("zeros", "border", "reflection")[padding]}
     return b.op("GridSample", x, grid, align_corners=int(align_corners), shape=b.shape, **words)
-
-
-# ---- losses
-_WORDS = ("none", "mean", "sum")
-
-
-def _reduced(b: Builder, losses: Value, reduction: int) -> Value:
-    return losses if not reduction else _reduce(b, ("ReduceMean", "ReduceSum")[reduction - 1], losses, None, False)
-
-
-@row("mse_loss")
-def _mse_loss(b: Builder, x: Value, target: Value, reduction: int = 1) -> Value:
-    difference = b.op("Sub", x, target)
-    return _reduced(b, b.op("Mul", difference, difference), reduction)
-
-
-@row("l1_loss")
-def _l1_loss(b: Builder, x: Value, target: Value, reduction: int = 1) -> Value:
-    return _reduced(b, b.op("Abs", b.op("Sub", x, target)), reduction)
-
-
-def _soft_cross_entropy(
-    b: Builder, x: Value, target: Value, weight: Value | None, reduction: int, ignore_index: int, smoothing: float
-) -> Value:
-    """With probabilities, or with smoothed labels: the sum of products with the logarithms."""
-    axis = 1 if x.rank > 1 else 0
-    classes = x.size(axis)
-    if weight is not None or classes is None or ignore_index >= 0:
-        raise SymbolicValueError(
-            "cross_entropy of this kind with weights, ignored classes or a symbolic number of them is not supported", x
-        )
-    if not target.dtype.is_floating_point:
-        values = b.constant([0, 1], x.dtype)
-        target = b.op("OneHot", target, b.ints([classes]), values, axis=axis, dtype=x.dtype, shape=x.shape)
-    if smoothing:
-        target = b.op("Mul", target, b.constant(1 - smoothing, x.dtype))
-        target = b.op("Add", target, b.constant(smoothing / classes, x.dtype))
-    products = b.op("Mul", b.op("LogSoftmax", x, axis=axis), target)
-    shape = [size for d, size in enumerate(x.shape) if d != axis]
-    losses = b.op("Neg", b.op("ReduceSum", products, b.ints([axis]), keepdims=0, shape=shape))
-    return _reduced(b, losses, reduction)
-
-
-@row("kl_div")
-def _kl_div(b: Builder, x: Value, target: Value, reduction: int = 1, *, log_target: bool = False) -> Value:
-    if log_target:
-        losses = b.op("Mul", b.op("Exp", target), b.op("Sub", target, x))
-    else:
-        zero = b.constant(0, x.dtype)
-        entropy = b.op(
-            "Where", b.op("Equal", target, zero, dtype=dtypes.bool_), zero, b.op("Mul", target, b.op("Log", target)), dtype=x.dtype
-        )
-        losses = b.op("Sub", entropy, b.op("Mul", target, x))
-    losses.shape = x.shape
-    return _reduced(b, losses, reduction)
-
-
-@row("soft_margin_loss")
-def _soft_margin_loss(b: Builder, x: Value, target: Value, reduction: int = 1) -> Value:
-    return _reduced(b, b.op("Softplus", b.op("Neg", b.op("Mul", x, b.cast(target, x.dtype)))), reduction)
-
-
-@row("addmv")
-def _addmv(b: Builder, x: Value, matrix: Value, vector: Value, *, beta: Any = 1, alpha: Any = 1) -> Value:
-    product = b.op("MatMul", matrix, vector, shape=b.shape)
-    product = product if alpha == 1 else b.op("Mul", product, b.constant(alpha, x.dtype))
-    return b.op("Add", product, x if beta == 1 else b.op("Mul", x, b.constant(beta, x.dtype)), shape=b.shape)
-
-
-@row("cross_entropy_loss")
-def _cross_entropy(
-    b: Builder,
-    x: Value,
-    target: Value,
-    weight: Value | None = None,
-    reduction: int = 1,
-    ignore_index: int = -100,
-    label_smoothing: float = 0.0,
-) -> Value:
-    if target.dtype.is_floating_point or label_smoothing:
-        return _soft_cross_entropy(b, x, target, weight, reduction, ignore_index, label_smoothing)
-    return b.op("SoftmaxCrossEntropyLoss", x, target, weight, reduction=_WORDS[reduction], ignore_index=ignore_index, shape=b.shape)
-
-
-@row("nll_loss", "nll_loss_nd", "nll_loss2d")
-def _nll_loss(b: Builder, x: Value, target: Value, weight: Value | None = None, reduction: int = 1, ignore_index: int = -100) -> Value:
-    return b.op("NegativeLogLikelihoodLoss", x, target, weight, reduction=_WORDS[reduction], ignore_index=ignore_index, shape=b.shape)
-
-
-@row("binary_cross_entropy_with_logits")
-def _bce_with_logits(
-    b: Builder, x: Value, target: Value, weight: Value | None = None, pos_weight: Value | None = None, reduction: int = 1
-) -> Value:
-    if pos_weight is None:
-        losses = b.op("Sub", b.op("Softplus", x), b.op("Mul", x, target), shape=x.shape)
-    else:
-        one = b.constant(1, x.dtype)
-        factor = b.op("Add", one, b.op("Mul", b.op("Sub", pos_weight, one), target, shape=x.shape), shape=x.shape)
-        rest = b.op("Mul", b.op("Sub", one, target, shape=x.shape), x)
-        losses = b.op("Add", rest, b.op("Mul", factor, b.op("Softplus", b.op("Neg", x))))
-    return _reduced(b, losses if weight is None else b.op("Mul", losses, weight), reduction)
-
-
-@row("smooth_l1_loss")
-def _smooth_l1_loss(b: Builder, x: Value, target: Value, reduction: int = 1, beta: float = 1.0) -> Value:
-    distance = b.op("Abs", b.op("Sub", x, target))
-    if beta == 0:
-        return _reduced(b, distance, reduction)
-    near = b.op("Mul", b.op("Mul", distance, distance), b.constant(0.5 / beta, x.dtype))
-    far = b.op("Sub", distance, b.constant(0.5 * beta, x.dtype))
-    is_near = b.op("Less", distance, b.constant(beta, x.dtype), dtype=dtypes.bool_)
-    return _reduced(b, b.op("Where", is_near, near, far, dtype=x.dtype), reduction)
-
-
-@row("huber_loss")
-def _huber_loss(b: Builder, x: Value, target: Value, reduction: int = 1, delta: float = 1.0) -> Value:
-    losses = _smooth_l1_loss(b, x, target, reduction, delta)
-    return b.op("Mul", losses, b.constant(delta, x.dtype))
-
-
-@row("binary_cross_entropy")
-def _bce(b: Builder, x: Value, target: Value, weight: Value | None = None, reduction: int = 1) -> Value:
-    least = b.constant(-100, x.dtype)
-    one = b.constant(1, x.dtype)
-    yes = b.op("Mul", target, b.op("Max", b.op("Log", x), least), shape=x.shape)
-    no = b.op("Mul", b.op("Sub", one, target, shape=x.shape), b.op("Max", b.op("Log", b.op("Sub", one, x, shape=x.shape)), least))
-    losses = b.op("Neg", b.op("Add", yes, no))
-    return _reduced(b, losses if weight is None else b.op("Mul", losses, weight), reduction)
