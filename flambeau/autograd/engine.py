@@ -361,11 +361,21 @@ def accumulate(leaf: Tensor, entry: list[Any], record: bool) -> None:
         leaf._grad = (have.detach() if have._requires_grad else have) + grad
 
 
-def _require_none(given: Any) -> None:
-    """Refuse results of a hook of an accumulated gradient, with PyTorch's types of errors."""
-    if given is not None:
-        kind = RuntimeError if isinstance(given, Tensor) else TypeError
-        raise kind(f"Tensor post accumulate grad hooks should return None, got {type(given).__name__}")
+def _run_after(leaf: Tensor, hooks: dict[int, Callable[[Tensor], None]]) -> None:
+    """Run hooks of an accumulated gradient; results are refused with PyTorch's types of errors."""
+    for hook in list(hooks.values()):
+        given = as_user(hook, leaf)
+        if given is not None:
+            kind = RuntimeError if isinstance(given, Tensor) else TypeError
+            raise kind(f"Tensor post accumulate grad hooks should return None, got {type(given).__name__}")
+
+
+def _accumulate_inside(inputs: Sequence[Any], edges: Sequence[Any], grads: Sequence[Tensor | None], record: bool) -> None:
+    """Add the gradients of those ``inputs`` that are no leaves to their ``.grad``."""
+    for tensor, edge, grad in zip(inputs, edges, grads, strict=True):
+        if grad is not None and not isinstance(edge, Tensor):
+            with _adding:
+                accumulate(tensor, [tensor, grad], record)
 
 
 def _references(entry: list[Any]) -> int:
@@ -456,7 +466,6 @@ def run_backward(
         finally:
             if profile is not None:
                 profile.leave()
-        results: list[Tensor | None] = []
         chosen = None if targets is None else {id(target) for target in targets if isinstance(target, Tensor)}
         for entry in list(work.leaves.values()):
             leaf = entry[0]
@@ -469,17 +478,12 @@ def run_backward(
                     add(leaf, entry, record)
                 after = getattr(leaf, "_post_accumulate_grad_hooks", None)
                 if after:
-                    for hook in list(after.values()):
-                        _require_none(as_user(hook, leaf))
+                    _run_after(leaf, after)
         for function in work.at_end:
             as_user(function)
-        if targets is not None:
-            results = [_collected(work, edge) for edge in targets]
-            if accumulates:
-                for tensor, edge, grad in zip(inputs or (), targets, results, strict=True):
-                    if grad is not None and not isinstance(edge, Tensor):
-                        with _adding:
-                            accumulate(tensor, [tensor, grad], record)
+        results: list[Tensor | None] = [] if targets is None else [_collected(work, edge) for edge in targets]
+        if targets is not None and accumulates:
+            _accumulate_inside(inputs or (), targets, results, record)
         return results
     finally:
         thread.running, thread.in_library = running, in_library

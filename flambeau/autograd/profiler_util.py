@@ -224,27 +224,29 @@ class FunctionEvent(FormattedTimesMixin):
         python_module_id: int = -1,
     ):
         self.id, self.node_id, self.name, self.overload_name, self.trace_name = id, node_id, name, overload_name, trace_name
-        self.time_range = Interval(start_us, end_us)
-        self.thread, self.fwd_thread = thread, fwd_thread
-        self.kernels: list[Any] = []
-        self.count = 1
-        self.cpu_children: list[FunctionEvent] = []
-        self.cpu_parent: FunctionEvent | None = None
+        self.time_range, self.thread, self.fwd_thread = Interval(start_us, end_us), thread, fwd_thread
+        self._start_alone()
         self.input_shapes, self.concrete_inputs, self.kwinputs = input_shapes, concrete_inputs, kwinputs
         self.stack, self.scope, self.use_device = stack, scope, use_device
         self.cpu_memory_usage, self.device_memory_usage = cpu_memory_usage, device_memory_usage
-        self.is_async, self.is_remote, self.sequence_nr = is_async, is_remote, sequence_nr
         self.device_type, self.device_index = device_type, device_index
         self.device_resource_id = thread if device_resource_id is None else device_resource_id
-        self.is_legacy, self.flops = is_legacy, flops
+        self.is_async, self.is_remote, self.is_legacy, self.sequence_nr, self.flops = is_async, is_remote, is_legacy, sequence_nr, flops
         self.is_user_annotation, self.is_python_function, self.activity_type = is_user_annotation, is_python_function, activity_type
-        self.self_cpu_percent = self.total_cpu_percent = self.total_device_percent = -1
         self.metadata_json, self.event_metadata = metadata_json, extra_meta
         self.flow_id, self.flow_type, self.flow_start = flow_id, flow_type, flow_start
         self.external_id, self.linked_correlation_id = external_id, linked_correlation_id
-        self.structured_input_shapes, self.structured_input_strides = structured_input_shapes, structured_input_strides
-        self.input_dtypes = input_dtypes
+        self.input_dtypes, self.structured_input_shapes = input_dtypes, structured_input_shapes
+        self.structured_input_strides = structured_input_strides
         self.python_id, self.python_parent_id, self.python_module_id = python_id, python_parent_id, python_module_id
+
+    def _start_alone(self) -> None:
+        """Without other events above and below it yet, nor shares of their time."""
+        self.count = 1
+        self.kernels: list[Any] = []
+        self.cpu_children: list[FunctionEvent] = []
+        self.cpu_parent: FunctionEvent | None = None
+        self.self_cpu_percent = self.total_cpu_percent = self.total_device_percent = -1
 
     @property
     def key(self) -> str:

@@ -29,7 +29,8 @@ from ..kernels.compiler.build import GENERATORS
 from ..kernels.compiler.pool import pool
 from ..kernels.families import gemm
 from ..kernels.families.blas import alone, library
-from .planning import Memory, address_of, aligned, array_at, extent
+from .memory import address_of, aligned, array_at, extent
+from .planning import Memory
 
 _HEADER = 4  # words of a header: the second is the class, the third the address of the data, as in an object of NumPy's on any Python
 _CLASS, _DATA = 1, 2

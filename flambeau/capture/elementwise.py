@@ -12,11 +12,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..core.arrays.native import NoKernel
 from ..core.calls.casting import cast_array, number_array
 from ..core.calls.interruption import pass_on
 from ..core.shape import contiguous_strides
 from ..core.state import run_ignoring_fp
+from ..kernels.compiler.build import NoKernel
 from ..kernels.compiler.expression import Program, Untraceable, trace
 from ..kernels.compiler.language import ELEMENTS, register_element
 from ..kernels.compiler.pool import pool

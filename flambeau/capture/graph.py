@@ -116,6 +116,11 @@ class Node:
         for out in self.outs:
             out.node = self
 
+    def take(self, now: Callable[[Value], Value]) -> None:
+        """Take the Values that ``now`` gives for its own as arguments."""
+        self.args = [replaced(arg, now) for arg in self.args]
+        self.writes = tuple(map(now, self.writes))
+
     def inputs(self) -> Iterator[Value]:
         """The Values among the arguments, in order; one that stands there twice comes twice."""
         return values_in(self.args)

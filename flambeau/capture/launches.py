@@ -27,7 +27,7 @@ from ..core.calls.interruption import pass_on
 from ..core.state import run_ignoring_fp
 from ..kernels.compiler.build import BY_ADDRESS
 from ..kernels.compiler.pool import pool
-from .planning import address_of, aligned, array_at, extent, root_of
+from .memory import address_of, aligned, array_at, extent, root_of
 
 CONSTANT = 1 << 16  # bytes: what is larger is no table
 FLAG = 16  # bytes of flags

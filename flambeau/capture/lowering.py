@@ -26,10 +26,11 @@ from ..kernels.compiler.pool import pool
 from . import driver, launches, recorder, rules, updates
 from .driver import Launch, Place, Plan, Reference, Step
 from .fusion import fused
-from .graph import Graph, Node, Value, values_in
+from .graph import Graph, Node, Value, replaced, values_in
 from .interpret import function_of, is_checked
 from .launches import Captured
-from .planning import Memory, address_of, array_at, extent, place, rounded
+from .memory import address_of, array_at, extent
+from .planning import Memory, place, rounded
 
 __all__ = ["Lowered", "NotLowered", "lower"]
 
@@ -339,7 +340,7 @@ class _Trial:
 
     def add_step(self, function: Any, args: Sequence[Any], outs: Sequence[Value], node: Node, **more: Any) -> None:
         """Put a step of Python's into the plan."""
-        given = tuple([_referred(arg, self.reference) for arg in args])
+        given = tuple([replaced(arg, self.reference) for arg in args])
         self.steps.append(Step(function, given, tuple([self.reference(out) for out in outs]), node, **more))
         for value in (*values_in(args), *outs):
             self.where(value)[0].use(len(self.steps) - 1)
@@ -359,11 +360,3 @@ class _Trial:
 
 def _into(target: np.ndarray, source: np.ndarray) -> None:
     np.copyto(target, source, "unsafe")
-
-
-def _referred(arg: Any, reference: Callable[[Value], Reference]) -> Any:
-    if arg.__class__ is Value:
-        return reference(arg)
-    if arg.__class__ is list or arg.__class__ is tuple:
-        return type(arg)([_referred(each, reference) for each in arg])
-    return arg

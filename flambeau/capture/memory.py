@@ -1,4 +1,4 @@
-"""The memory that an array shows, and arrays over parts of other arrays' memory."""
+"""The memory that an array shows, and arrays over memory of other arrays."""
 
 from __future__ import annotations
 
@@ -6,12 +6,21 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["address", "root_of", "view_of"]
+__all__ = ["ALIGNMENT", "address_of", "aligned", "array_at", "extent", "root_of", "view_of"]
+
+ALIGNMENT = 64  # bytes: a cache line, and the widest register
 
 
-def address(array: np.ndarray) -> int:
+def address_of(array: np.ndarray) -> int:
     """Of the first element."""
     return int(array.__array_interface__["data"][0])
+
+
+def extent(shape: tuple[int, ...], strides: tuple[int, ...], itemsize: int) -> int:
+    """Bytes from an array's first element to the end of its last."""
+    if 0 in shape:
+        return 0
+    return sum((n - 1) * stride for n, stride in zip(shape, strides, strict=True)) + itemsize
 
 
 def root_of(array: np.ndarray) -> np.ndarray:
@@ -25,11 +34,39 @@ def root_of(array: np.ndarray) -> np.ndarray:
         array = base
 
 
-class _Part:
-    """Memory at some address, kept by its owner."""
+def aligned(size: int) -> np.ndarray:
+    """Bytes that begin at a multiple of ``ALIGNMENT``."""
+    block = np.empty(size + ALIGNMENT, np.uint8)
+    start = -address_of(block) % ALIGNMENT
+    return block[start : start + size]
 
-    def __init__(self, interface: dict[str, Any], owner: np.ndarray):
-        self.__array_interface__, self.base = interface, owner
+
+class _Interface:
+    """Description of memory that NumPy makes an array of, which keeps ``owner`` alive."""
+
+    __slots__ = ("__array_interface__", "owner")
+
+    def __init__(self, interface: dict[str, Any], owner: Any):
+        self.__array_interface__, self.owner = interface, owner
+
+
+def array_at(address: int, shape: tuple[int, ...], strides: tuple[int, ...], dtype: np.dtype, owner: Any) -> np.ndarray:
+    """An array of memory that belongs to ``owner``; ``strides`` in bytes."""
+    interface = {"data": (address, False), "shape": shape, "strides": strides, "typestr": dtype.str, "version": 3}
+    if dtype.isbuiltin == 1:
+        return np.asarray(_Interface(interface, owner))
+    interface["typestr"] = f"|V{dtype.itemsize}"  # a dtype that NumPy has no letters for, such as bfloat16
+    return np.asarray(_Interface(interface, owner)).view(dtype)
+
+
+class _Part(_Interface):
+    """The same of a part of ``owner``'s memory: ``root_of`` goes on to it."""
+
+    __slots__ = ()
+
+    @property
+    def base(self) -> Any:
+        return self.owner
 
 
 def view_of(array: np.ndarray, offset: int, shape: tuple[int, ...], strides: tuple[int, ...], dtype: np.dtype) -> np.ndarray:

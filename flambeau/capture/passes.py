@@ -74,8 +74,7 @@ def without_twins(graph: Graph) -> Graph:
 
     kept = []
     for node in graph.nodes:
-        node.args = [replaced(arg, now) for arg in node.args]
-        node.writes = tuple(map(now, node.writes))
+        node.take(now)
         if node.kind not in ("op", "view") or (node.kind == "op" and _keeps_alone(node, shared)):
             kept.append(node)
             continue
@@ -109,8 +108,7 @@ def without_copies(graph: Graph) -> Graph:
 
     kept = []
     for node in graph.nodes:
-        node.args = [replaced(arg, now) for arg in node.args]
-        node.writes = tuple(map(now, node.writes))
+        node.take(now)
         if node.kind == "op" and node.op.name == "clone" and node.args[0].__class__ is Value:
             source, made = node.args[0], node.outs[0]
             alike = source.strides == made.strides and source.dtype == made.dtype
@@ -134,8 +132,7 @@ def folded(graph: Graph) -> Graph:
 
     kept = []
     for node in graph.nodes:
-        node.args = [replaced(arg, now) for arg in node.args]
-        node.writes = tuple(map(now, node.writes))
+        node.take(now)
         made = _constants(node, stays) if node.kind == "op" else None
         if made is None:
             kept.append(node)

@@ -11,11 +11,10 @@ Blocks are placed from the largest to the smallest, each at the lowest address t
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
 
 import numpy as np
 
-ALIGNMENT = 64  # bytes: a cache line, and the widest register
+from .memory import ALIGNMENT
 
 
 class Memory:
@@ -67,50 +66,3 @@ def place(blocks: Iterable[Memory]) -> int:
             number += 1
         placed.insert(number, (first, last, at, at + size))
     return total
-
-
-def extent(shape: tuple[int, ...], strides: tuple[int, ...], itemsize: int) -> int:
-    """Bytes from an array's first element to the end of its last."""
-    if 0 in shape:
-        return 0
-    return sum((n - 1) * stride for n, stride in zip(shape, strides, strict=True)) + itemsize
-
-
-class _Interface:
-    """Description of memory that NumPy makes an array of, which keeps ``owner`` alive."""
-
-    __slots__ = ("__array_interface__", "owner")
-
-    def __init__(self, interface: dict[str, Any], owner: Any):
-        self.__array_interface__, self.owner = interface, owner
-
-
-def array_at(address: int, shape: tuple[int, ...], strides: tuple[int, ...], dtype: np.dtype, owner: Any) -> np.ndarray:
-    """An array of memory that belongs to ``owner``; ``strides`` in bytes."""
-    interface = {"data": (address, False), "shape": shape, "strides": strides, "typestr": dtype.str, "version": 3}
-    if dtype.isbuiltin == 1:
-        return np.asarray(_Interface(interface, owner))
-    interface["typestr"] = f"|V{dtype.itemsize}"  # a dtype that NumPy has no letters for, such as bfloat16
-    return np.asarray(_Interface(interface, owner)).view(dtype)
-
-
-def address_of(array: np.ndarray) -> int:
-    return array.__array_interface__["data"][0]
-
-
-def root_of(array: np.ndarray) -> np.ndarray:
-    """The array whose memory a view shows."""
-    while True:
-        base = array.base
-        if base.__class__ is not np.ndarray:
-            base = getattr(base, "base", None)  # as_strided puts an object of its own between
-            if base.__class__ is not np.ndarray:
-                return array
-        array = base
-
-
-def aligned(size: int) -> np.ndarray:
-    """Bytes that begin at a multiple of ``ALIGNMENT``."""
-    block = np.empty(size + ALIGNMENT, np.uint8)
-    start = -address_of(block) % ALIGNMENT
-    return block[start : start + size]

@@ -31,7 +31,7 @@ from ..core.state import active, thread
 from ..core.tensor import Tensor, wrap
 from .flow import compared_with, is_only_returned
 from .graph import VARYING, Graph, Node, Value
-from .memory import address, root_of
+from .memory import address_of, root_of
 
 __all__ = ["Look", "Recorder"]
 
@@ -199,7 +199,7 @@ class Recorder:
         if value is None:
             value = self._from_outside(root)
         whole = self._samples[value]
-        offset = address(array) - address(whole) if array.size and whole.size else 0
+        offset = address_of(array) - address_of(whole) if array.size and whole.size else 0
         if not offset and array.shape == whole.shape and array.strides == whole.strides and array.dtype == whole.dtype:
             return value
         key = (value, offset, array.shape, array.strides, array.dtype)

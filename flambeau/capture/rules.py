@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..core.arrays import native
-from ..core.arrays.kinds import call_kernel
+from ..core.arrays.kinds import call_kernel, host
 from ..core.calls.casting import cast_array, cast_operands
 from ..core.calls.interruption import pass_on
 from ..kernels.compiler.expression import Program, Untraceable
@@ -25,8 +24,9 @@ from . import elementwise
 from .elementwise import Layout, Run, layout_of
 from .graph import Node, Value
 from .launches import Captured, Refused, captured
+from .memory import extent
 from .passes import RANDOM
-from .planning import Memory, extent
+from .planning import Memory
 
 if TYPE_CHECKING:
     from .lowering import _Trial as Trial
@@ -182,20 +182,19 @@ def _looks(node: Node) -> list[Any]:
 def _native_function(node: Node) -> Callable[..., list[np.ndarray]] | None:
     """The native kernel of an operation as a function of recorded arguments, which raises ``Refused`` where it declines."""
     op, (compute, result) = node.op, node.dtypes
-    if not op.elementwise and (op.is_view or (native.find(op.key) is None and op.key not in _OF_PARTS)):
+    if not op.elementwise and op.key not in _OF_PARTS and host.choice_for(op) is None:
         return None
     if op.key in _BY_VALUES or any(value.dtype.kind in "iub" and not value.shape for value in node.inputs()):
         return None  # a whole number of no dimensions may be looked at, and no other one can be tried in its place
     if any(name in _STRUCTURED and values for name, values in zip(op.names, node.args, strict=False) if values.__class__ is Value):
         return None
-    kernel = KERNELS.get(op.key) or (None if op.elementwise else native.find(op.key) or partial(call_kernel, op.kernel, op))
+    own = partial(call_kernel, op.kernel, op) if op.key in _OF_PARTS else KERNELS.get(op.key)
 
     def run(*values: Any) -> list[np.ndarray]:
-        if kernel is None:
-            made = native.run_elementwise(op, list(values), compute, result)
+        if own is None:
+            made = host.run_native(op, values, compute, result)
         else:
-            given = list(values) if compute is None else cast_operands(op, values, compute)
-            made = kernel(given) if op.key in _OF_PARTS else kernel(*given)
+            made = own(list(values) if compute is None else cast_operands(op, values, compute))
         if made is None:
             raise Refused
         several = list(made) if made.__class__ in (tuple, list) else [made]
@@ -299,12 +298,12 @@ def is_row_major(value: Value) -> bool:
     return all(n == 1 or step == stride for n, step, stride in zip(value.shape, steps, value.strides, strict=True))
 
 
-# Native kernels that take operands of any size when they are asked so.
+# Native kernels that take operands of any size when they are asked so, as functions of a list of operands.
 KERNELS: dict[str, Callable[..., Any]] = {
-    "matmul": partial(gemm.matmul, least=0),
-    "mm": partial(gemm.mm, least=0),
-    "bmm": partial(gemm.bmm, least=0),
-    "nn.functional.linear": partial(gemm.linear, least=0),
+    "matmul": lambda operands: gemm.matmul(*operands, least=0),
+    "mm": lambda operands: gemm.mm(*operands, least=0),
+    "bmm": lambda operands: gemm.bmm(*operands, least=0),
+    "nn.functional.linear": lambda operands: gemm.linear(*operands, least=0),
 }
 # Operations with another way than their own kernel's.
 RULES: dict[str, Callable[[Any, Node], bool]] = {

@@ -421,15 +421,13 @@ class Program:
         return False
 
     def _graft(self, here: Segment, key: Any, rest: list[Segment], mapping: dict[Value, Value]) -> None:
-        from ..capture.graph import replaced
 
         def now(value: Value) -> Value:
             return mapping.get(value, value)
 
         for segment in rest:
             for node in segment.nodes:
-                node.args = [replaced(arg, now) for arg in node.args]
-                node.writes = tuple(map(now, node.writes))
+                node.take(now)
             segment.wanted = dict.fromkeys(before_writes(now(value)) for value in segment.wanted)
             if segment.look is not None:
                 segment.look.values = [now(value) for value in segment.look.values]

@@ -19,7 +19,7 @@ def _order(atom: Atom) -> tuple[int, str]:
     return (atom.__class__ is not str, str(atom))
 
 
-FUNCTIONS: dict[str, Callable[..., Any]] = {
+ARITHMETIC: dict[str, Callable[..., Any]] = {
     "//": operator.floordiv,
     "%": operator.mod,
     "/": operator.truediv,
@@ -27,6 +27,9 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
     "+": operator.add,
     "-": operator.sub,
     "*": operator.mul,
+}
+FUNCTIONS: dict[str, Callable[..., Any]] = {
+    **ARITHMETIC,
     "Max": max,
     "Min": min,
     "sqrt": math.sqrt,

@@ -16,13 +16,16 @@ from .unknown import SymBool, SymFloat, SymInt
 
 __all__ = ["ConstraintViolationError", "SymNode", "SymbolicBool", "SymbolicFloat", "SymbolicInt", "expression_of", "is_symbolic"]
 
-_COMPARISONS: dict[str, Callable[..., Any]] = {
+COMPARISONS: dict[str, Callable[..., Any]] = {
     "==": operator.eq,
     "!=": operator.ne,
     "<": operator.lt,
     "<=": operator.le,
     ">": operator.gt,
     ">=": operator.ge,
+}
+_RELATIONS: dict[str, Callable[..., Any]] = {
+    **COMPARISONS,
     "and": lambda a, b: a and b,
     "or": lambda a, b: a or b,
     "not": operator.not_,
@@ -89,7 +92,7 @@ class Relation:
         self.name, self.args = name, args
 
     def evaluate(self, values: Any) -> bool:
-        return bool(_COMPARISONS[self.name](*[_value(arg, values) for arg in self.args]))
+        return bool(_RELATIONS[self.name](*[_value(arg, values) for arg in self.args]))
 
     @property
     def symbols(self) -> set[str]:

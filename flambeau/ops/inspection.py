@@ -240,7 +240,9 @@ def get_num_threads() -> int:
     """Number of threads used inside operations.
 
     Returns:
-        A Python int, at least 1.
+        The number of threads, a Python int of at least 1.
+    Raises:
+        TypeError: any argument.
     Source: torch.get_num_threads.
     Example:
         >>> torch.get_num_threads() >= 1
@@ -279,7 +281,9 @@ def get_num_interop_threads() -> int:
     """Number of threads used between operations.
 
     Returns:
-        What ``set_num_interop_threads`` set last; nothing else depends on it.
+        The number that ``set_num_interop_threads`` set last, a Python int; nothing else depends on it.
+    Raises:
+        TypeError: any argument.
     Source: torch.get_num_interop_threads.
     Example:
         >>> torch.get_num_interop_threads() >= 1
@@ -347,6 +351,8 @@ def const_data_ptr(input: Tensor) -> int:
         input: any shape and dtype.
     Returns:
         A Python int, in bytes; 0 for an empty tensor.
+    Raises:
+        RuntimeError: a tensor without a storage, such as a sparse one.
     Source: torch.Tensor.const_data_ptr.
     Example:
         >>> x = torch.tensor([1, 2])

@@ -164,6 +164,8 @@ def dequantize(input: Any) -> Any:
         input: a tensor of any shape, which counts as float32 where it is not quantized, or a sequence of tensors.
     Returns:
         ``input``'s shape, float32; a tuple for a sequence. The tensor itself where it is float32.
+    Raises:
+        TypeError: what is no tensor.
     Source: torch.dequantize.
     Example:
         >>> torch.dequantize(torch.tensor([1, 2]))

@@ -65,7 +65,7 @@ def seed() -> int:
     """Seed the default generator from the system's entropy.
 
     Returns:
-        The seed, an int of 64 bits.
+        The seed, a number of 64 bits as a Python int.
     Raises:
         TypeError: any argument.
     Source: torch.seed.
@@ -81,7 +81,7 @@ def initial_seed() -> int:
     """The seed that the default generator started from.
 
     Returns:
-        An int, from 0 to 2**64 - 1.
+        A number from 0 to 2**64 - 1, as a Python int.
     Raises:
         TypeError: any argument.
     Source: torch.initial_seed.

@@ -939,6 +939,8 @@ def atleast_1d(*tensors: Tensor) -> Any:
         tensors: of any shape, one by one or as one sequence.
     Returns:
         One view for one tensor, a tuple for several.
+    Raises:
+        TypeError: what is no tensor.
     Source: torch.atleast_1d.
     Example:
         >>> torch.atleast_1d(torch.tensor(5), torch.tensor([1, 2]))
@@ -955,6 +957,8 @@ def atleast_2d(*tensors: Tensor) -> Any:
         tensors: of any shape, one by one or as one sequence.
     Returns:
         One view for one tensor, a tuple for several.
+    Raises:
+        TypeError: what is no tensor.
     Source: torch.atleast_2d.
     Example:
         >>> torch.atleast_2d(torch.tensor([1, 2]))
@@ -971,6 +975,8 @@ def atleast_3d(*tensors: Tensor) -> Any:
         tensors: of any shape, one by one or as one sequence.
     Returns:
         One view for one tensor, a tuple for several.
+    Raises:
+        TypeError: what is no tensor.
     Source: torch.atleast_3d.
     Example:
         >>> torch.atleast_3d(torch.zeros(2)).shape, torch.atleast_3d(torch.zeros(2, 5)).shape

@@ -13,8 +13,9 @@ from flambeau.capture.fusion import fused, ordered, predecessors
 from flambeau.capture.graph import Graph, Node, Value
 from flambeau.capture.interpret import run_of
 from flambeau.capture.lowering import Lowered
+from flambeau.capture.memory import extent
 from flambeau.capture.passes import simplified
-from flambeau.capture.planning import Memory, extent, place, rounded
+from flambeau.capture.planning import Memory, place, rounded
 from flambeau.capture.recorder import Recorder
 from flambeau.core.arrays import native
 from flambeau.core.calls.registry import primitive

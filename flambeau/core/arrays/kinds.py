@@ -219,6 +219,12 @@ class Host(Kind):
                 return output
         return call_kernel(op.kernel, op, arrays) if op.keyword_names else op.kernel(*arrays)
 
+    def run_native(self, op: Op, values: Sequence[Any], compute: dtype | None, result: dtype | None) -> Any:
+        """As ``run``, by a native kernel however little there is to do; None where there is none, or it declines."""
+        if op.elementwise:
+            return native.run_elementwise(op, values, compute, result)
+        return native.call_native(op.key, *(values if compute is None else cast_operands(op, values, compute)))
+
 
 def call_kernel(kernel: Callable[..., Any], op: Op, arrays: list[Any]) -> Any:
     """``kernel`` with arguments in the signature's order."""

@@ -162,6 +162,17 @@ def get_proxy_mode() -> ProxyTorchDispatchMode | None:
 
 
 @contextlib.contextmanager
+def _without(kind: type) -> Iterator[None]:
+    """Context without the modes of a class."""
+    was = thread.dispatch_modes
+    thread.dispatch_modes = tuple([mode for mode in was if not isinstance(mode, kind)])
+    try:
+        yield
+    finally:
+        thread.dispatch_modes = was
+
+
+@contextlib.contextmanager
 def disable_proxy_modes_tracing() -> Iterator[Any]:
     """Context in which nothing is noted.
 
@@ -174,12 +185,8 @@ def disable_proxy_modes_tracing() -> Iterator[Any]:
         ...     torch.ones(1) + 1
         tensor([2.])
     """
-    was = thread.dispatch_modes
-    thread.dispatch_modes = tuple([mode for mode in was if not isinstance(mode, ProxyTorchDispatchMode)])
-    try:
+    with _without(ProxyTorchDispatchMode):
         yield get_proxy_mode()
-    finally:
-        thread.dispatch_modes = was
 
 
 @contextlib.contextmanager
@@ -195,12 +202,8 @@ def maybe_disable_fake_tensor_mode() -> Iterator[Any]:
         ...     torch.ones(1) + 1
         tensor([2.])
     """
-    was = thread.dispatch_modes
-    thread.dispatch_modes = tuple([mode for mode in was if not isinstance(mode, FakeTensorMode)])
-    try:
+    with _without(FakeTensorMode):
         yield None
-    finally:
-        thread.dispatch_modes = was
 
 
 @contextlib.contextmanager

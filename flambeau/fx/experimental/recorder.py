@@ -17,27 +17,16 @@ from typing import Any
 from ...aten.calls import overload_named
 from ...aten.fake_tensor import FakeTensor
 from ...core import checks
-from ...core.expressions import Call, Expr, symbol
-from ...core.symbolic import SymbolicBool, SymbolicFloat, SymbolicInt, expression_of
+from ...core.expressions import ARITHMETIC, Call, Expr, symbol
+from ...core.symbolic import COMPARISONS, SymbolicBool, SymbolicFloat, SymbolicInt, expression_of
 from ...core.tensor import Tensor
 from ...utils._pytree import tree_map
 from ..graph import Graph
 from ..node import Node, map_aggregate
 
 _OPERATORS: dict[str, Callable[..., Any]] = {
-    "//": operator.floordiv,
-    "%": operator.mod,
-    "/": operator.truediv,
-    "**": operator.pow,
-    "+": operator.add,
-    "-": operator.sub,
-    "*": operator.mul,
-    "==": operator.eq,
-    "!=": operator.ne,
-    "<": operator.lt,
-    "<=": operator.le,
-    ">": operator.gt,
-    ">=": operator.ge,
+    **ARITHMETIC,
+    **COMPARISONS,
     "and": operator.and_,
     "or": operator.or_,
     "not": checks.sym_not,

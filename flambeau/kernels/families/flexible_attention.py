@@ -12,7 +12,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ...core.arrays.native import native
 from ..compiler.arguments import fields_of
 from ..compiler.language import ELEMENTS
 from ..compiler.memory import empty
@@ -146,7 +145,6 @@ def _extra(call: ScoredCall, states: Sequence[np.ndarray]) -> dict[str, np.ndarr
     return ({"states": states[0]} if states else {}) | ({"captured": call.words()} if call.captured else {})
 
 
-@native("nn.attention.flex_attention")
 def flex_attention(
     query: np.ndarray, key: np.ndarray, value: np.ndarray, call: ScoredCall, scale: float
 ) -> tuple[np.ndarray, np.ndarray] | None:
@@ -167,7 +165,6 @@ def flex_attention(
     return out, log_sums
 
 
-@native("nn.attention.flex_attention_backward")
 def flex_attention_backward(
     grad: np.ndarray,
     query: np.ndarray,

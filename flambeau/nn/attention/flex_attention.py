@@ -19,7 +19,7 @@ from ...autograd import enable_grad
 from ...autograd.api import grad
 from ...autograd.function import Function
 from ...core import dtype as dtypes
-from ...core.arrays.native import call_native, switch
+from ...core.arrays.native import switch
 from ...core.state import active, grad_enabled, is_intercepted, thread
 from ...core.tensor import Parameter, Tensor, wrap
 from ._block_mask import (
@@ -185,7 +185,7 @@ class _Fused(Function):
     def forward(ctx: Any, query: Tensor, key: Tensor, value: Tensor, call: _Call, scored: Any, *learned: Tensor) -> Any:
         ctx.set_materialize_grads(False)
         arrays = [tensor._array for tensor in (query, key, value)]
-        out, log_sums = _run("nn.attention.flex_attention", (*arrays, scored, call.scale), scored)
+        out, log_sums = _run("flex_attention", (*arrays, scored, call.scale), scored)
         result, sums = wrap(out), wrap(log_sums)
         ctx.save_for_backward(query, key, value, result, sums, *learned)
         ctx.call, ctx.scored = call, scored
@@ -198,7 +198,7 @@ class _Fused(Function):
             made = _by_tensors(ctx.call, (query, key, value), learned, of_out, of_sums)
             return (*made[:3], None, None, *made[3:])
         arrays = [tensor._array for tensor in (of_out, query, key, value, out, sums)]
-        made = _run("nn.attention.flex_attention_backward", (*arrays, ctx.scored, ctx.call.scale), ctx.scored)
+        made = _run("flex_attention_backward", (*arrays, ctx.scored, ctx.call.scale), ctx.scored)
         gradients = [_summed(wrap(array), tensor) for array, tensor in zip(made, (query, key, value), strict=True)]
         return (*gradients, None, None, *_of_learned(ctx.call, (query, key, value, out, sums, of_out), learned))
 
@@ -255,17 +255,19 @@ def _expanded(operands: tuple[Tensor, ...]) -> list[Tensor]:
 
 
 def _run(name: str, arguments: tuple[Any, ...], scored: Any) -> Any:
-    """A native kernel's results, told to a recorder if there is one."""
-    recorder = thread.recorder
+    """The results of one of the kernels of scored attention, told to a recorder if there is one."""
+    from ...kernels.families import flexible_attention
+
+    kernel, recorder = getattr(flexible_attention, name), thread.recorder
     if recorder is None:
-        return call_native(name, *arguments)
+        return kernel(*arguments)
     *arrays, _, scale = arguments
     with recorder.paused():
-        made = call_native(name, *arguments)
+        made = kernel(*arguments)
 
     def again(*given: Any) -> Any:
         operands, captured = given[: len(arrays)], given[len(arrays) :]
-        return call_native(name, *operands, scored._replace(captured=tuple(captured)), scale)
+        return kernel(*operands, scored._replace(captured=tuple(captured)), scale)
 
     recorder.call(again, (*arrays, *scored.captured), made)
     return made

@@ -304,7 +304,7 @@ def sparse_compressed_tensor(
         dtype, device, pin_memory, requires_grad, check_invariants: as there.
         layout: ``torch.sparse_csr``, ``sparse_csc``, ``sparse_bsr`` or ``sparse_bsc``.
     Returns:
-        Shape ``size``, of that layout.
+        A tensor of shape ``size`` and that layout.
     Raises:
         RuntimeError: no such layout, or parts that do not fit.
     Source: torch.sparse_compressed_tensor.
