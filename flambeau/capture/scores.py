@@ -27,12 +27,12 @@ from ..core.state import grad_enabled, thread, tick
 from ..core.tensor import Tensor, wrap
 from ..kernels.compiler.expression import Gather, Program, Symbol, Untraceable, Writer, needed
 from ..kernels.compiler.language import ELEMENTS, register_element
-from ..kernels.families.flexible_attention import Blocks, ScoredCall, tile_sizes
+from ..kernels.families.flexible_attention import Blocks, ScoredCall, flex_attention, flex_attention_backward, tile_sizes
 from ..kernels.families.flexible_attention_kernels import Scored
 from .graph import Node, Value
 from .recorder import Recorder
 
-__all__ = ["scored_call"]
+__all__ = ["attend", "attend_backward", "scored_call"]
 
 Range = tuple[int, int]
 _COPIES = frozenset(("clone", "_to_copy"))  # operations whose result has their operand's values
@@ -349,3 +349,30 @@ def scored_call(
     captured = tuple([(ELEMENTS[array.dtype], array.ndim) for array in translation.captured])
     scored = Scored(score, slope, mask, captured, blocks is not None)
     return ScoredCall(scored, tuple(translation.captured), blocks, sizes[1]), list(translation.learned.values())
+
+
+# -- running ----------------------------------------------------------------------------------------------------------------------------
+def attend(query: np.ndarray, key: np.ndarray, value: np.ndarray, call: ScoredCall, scale: float) -> Any:
+    """The results of attention, and the logarithms of the sums; see ``_told``."""
+    return _told(flex_attention, (query, key, value), call, scale)
+
+
+def attend_backward(*arrays: np.ndarray, call: ScoredCall, scale: float) -> Any:
+    """The gradients of query, key and value, from that of the result, these, the result and the logarithms; see ``_told``."""
+    return _told(flex_attention_backward, arrays, call, scale)
+
+
+def _told(kernel: Callable[..., Any], arrays: tuple[np.ndarray, ...], call: ScoredCall, scale: float) -> Any:
+    """The results of a kernel, told to a recorder if there is one."""
+    recorder = thread.recorder
+    if recorder is None:
+        return kernel(*arrays, call, scale)
+    with recorder.paused():
+        made = kernel(*arrays, call, scale)
+
+    def again(*given: Any) -> Any:
+        operands, captured = given[: len(arrays)], given[len(arrays) :]
+        return kernel(*operands, call._replace(captured=tuple(captured)), scale)
+
+    recorder.call(again, (*arrays, *call.captured), made)
+    return made

@@ -198,14 +198,18 @@ class Surroundings:
         for function in functions[:16]:
             self._closure(function)
         self._code(code, frame.f_globals, frame.f_locals.get("self"))
+        self._walk()
 
     # -- walking ----------------------------------------------------------------------------------------------------------------
     def visit(self, value: Any, name: str = "an argument") -> None:
         """Walk from ``value`` on."""
         self._pending.append((value, 0, name))
+        self._walk()
+
+    def _walk(self) -> None:
         while self._pending:
-            each, depth, owner = self._pending.pop()
-            self._one(each, depth, owner)
+            each, depth, name = self._pending.pop()
+            self._one(each, depth, name)
 
     def _one(self, value: Any, depth: int, name: str) -> None:
         if isinstance(value, PLAIN) or isinstance(value, _OPAQUE) or id(value) in self._keep or id(value) in self._new:
@@ -355,9 +359,6 @@ class Surroundings:
             self._pending.append((value, 1, f"global {name}"))
         if owner is not None and not isinstance(owner, Tensor):
             self._pending.append((owner, 1, f"a {type(owner).__name__}"))
-        while self._pending:
-            each, depth, label = self._pending.pop()
-            self._one(each, depth, label)
 
     def _python_module(self, module: types.ModuleType, names: set[Any]) -> None:
         """Plain values and tensors in a program's own module, as far as code names them."""

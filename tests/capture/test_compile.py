@@ -849,3 +849,12 @@ def test_compiled_programs_run_with_kernels_switched_off():
     function = torch.compile(lambda x: (x * 2).relu().sum())
     with native.disabled():
         assert [function(torch.ones(2) * n).item() for n in (1, 2, 3)] == [4, 8, 12]
+
+
+def test_functions_may_name_each_other_at_any_depth() -> None:
+    scope: dict[str, Any] = {"__name__": "program"}
+    exec("def f0(x):\n    return x + 1", scope)
+    for i in range(1, 1500):
+        exec(f"def f{i}(x):\n    return f{i - 1}(x) if x is None else x + {i}", scope)
+    step = torch.compile(scope["f1499"])
+    assert [step(torch.zeros(2)).tolist() for _ in range(3)] == [[1499.0, 1499.0]] * 3

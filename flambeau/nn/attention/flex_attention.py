@@ -185,7 +185,7 @@ class _Fused(Function):
     def forward(ctx: Any, query: Tensor, key: Tensor, value: Tensor, call: _Call, scored: Any, *learned: Tensor) -> Any:
         ctx.set_materialize_grads(False)
         arrays = [tensor._array for tensor in (query, key, value)]
-        out, log_sums = _run("flex_attention", (*arrays, scored, call.scale), scored)
+        out, log_sums = _scores().attend(*arrays, scored, call.scale)
         result, sums = wrap(out), wrap(log_sums)
         ctx.save_for_backward(query, key, value, result, sums, *learned)
         ctx.call, ctx.scored = call, scored
@@ -198,7 +198,7 @@ class _Fused(Function):
             made = _by_tensors(ctx.call, (query, key, value), learned, of_out, of_sums)
             return (*made[:3], None, None, *made[3:])
         arrays = [tensor._array for tensor in (of_out, query, key, value, out, sums)]
-        made = _run("flex_attention_backward", (*arrays, ctx.scored, ctx.call.scale), ctx.scored)
+        made = _scores().attend_backward(*arrays, call=ctx.scored, scale=ctx.call.scale)
         gradients = [_summed(wrap(array), tensor) for array, tensor in zip(made, (query, key, value), strict=True)]
         return (*gradients, None, None, *_of_learned(ctx.call, (query, key, value, out, sums, of_out), learned))
 
@@ -254,23 +254,10 @@ def _expanded(operands: tuple[Tensor, ...]) -> list[Tensor]:
     return [tensor.expand(*lead, *tensor.shape[-2:]) for tensor in operands]
 
 
-def _run(name: str, arguments: tuple[Any, ...], scored: Any) -> Any:
-    """The results of one of the kernels of scored attention, told to a recorder if there is one."""
-    from ...kernels.families import flexible_attention
+def _scores() -> Any:
+    from ...capture import scores  # late: programs of scores bring the kernels' compiler
 
-    kernel, recorder = getattr(flexible_attention, name), thread.recorder
-    if recorder is None:
-        return kernel(*arguments)
-    *arrays, _, scale = arguments
-    with recorder.paused():
-        made = kernel(*arguments)
-
-    def again(*given: Any) -> Any:
-        operands, captured = given[: len(arrays)], given[len(arrays) :]
-        return kernel(*operands, scored._replace(captured=tuple(captured)), scale)
-
-    recorder.call(again, (*arrays, *scored.captured), made)
-    return made
+    return scores
 
 
 def _scored(query: Tensor, key: Tensor, value: Tensor, call: _Call) -> Any:
@@ -284,14 +271,12 @@ def _scored(query: Tensor, key: Tensor, value: Tensor, call: _Call) -> Any:
             return None
         if not array.size or tensor._has_tangent:
             return None
-    from ...capture.scores import scored_call
-
     mask = call.block_mask
     mask_mod = None if mask is None or mask.mask_mod is noop_mask else mask.mask_mod
     block_size = (1, 1) if mask is None else (mask.BLOCK_SIZE[0], mask.BLOCK_SIZE[1])
     needs = grad_enabled() and any(tensor.requires_grad for tensor in operands)
     sizes = (query.size(0), query.size(1), query.size(2), key.size(2))
-    return scored_call(call.score_mod, mask_mod, call.states, block_size, query._array.dtype, sizes, needs)
+    return _scores().scored_call(call.score_mod, mask_mod, call.states, block_size, query._array.dtype, sizes, needs)
 
 
 def _fused(query: Tensor, key: Tensor, value: Tensor, call: _Call) -> tuple[Tensor, Tensor] | None:
