@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import sys
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -15,9 +15,18 @@ import flambeau as torch
 from flambeau.autograd import api
 from flambeau.core.arrays import native
 from flambeau.core.calls import dispatch, override
+from flambeau.core.state import interposed
 from flambeau.nn import _module_hooks
 
 pytestmark = pytest.mark.skipif(bool(native._CHOSEN), reason="a native kernel for each small operand is some more calls")
+
+
+@pytest.fixture(autouse=True)
+def _without_modes_below() -> Iterator[None]:
+    """Classes with ``__torch_dispatch__``, which other tests may have defined, cost each call some more."""
+    before, interposed[:] = interposed[:], ()
+    yield
+    interposed[:] = before
 
 
 def calls_of(function: Callable[[], Any]) -> Counter[str]:

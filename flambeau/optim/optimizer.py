@@ -350,29 +350,29 @@ class Optimizer:
                 False fills the gradients with zeros in place.
         Source: torch.optim.Optimizer.zero_grad.
         """
-        if profiling:
-            with profiled(f"Optimizer.zero_grad#{type(self).__name__}.zero_grad"):
-                self._forget_gradients(set_to_none)
-        else:
-            self._forget_gradients(set_to_none)
-
-    def _forget_gradients(self, set_to_none: bool) -> None:
-        for group in self.param_groups:
-            for param in group["params"]:
-                if set_to_none:
-                    if param.__class__ is not Parameter:
-                        param.grad = None
-                    elif hasattr(param, "_grad"):  # what the property does, without the calls
-                        del param._grad
-                    continue
-                grad = param.grad
-                if grad is None:
-                    continue
-                if grad.grad_fn is not None:
-                    grad.detach_()
-                else:
-                    grad.requires_grad_(False)
-                grad.zero_()
+        region = profiled(f"Optimizer.zero_grad#{type(self).__name__}.zero_grad") if profiling else None
+        if region is not None:
+            region.__enter__()
+        try:
+            for group in self.param_groups:
+                for param in group["params"]:
+                    if set_to_none:
+                        if param.__class__ is not Parameter:
+                            param.grad = None
+                        elif hasattr(param, "_grad"):  # what the property does, without the calls
+                            del param._grad
+                        continue
+                    grad = param.grad
+                    if grad is None:
+                        continue
+                    if grad.grad_fn is not None:
+                        grad.detach_()
+                    else:
+                        grad.requires_grad_(False)
+                    grad.zero_()
+        finally:
+            if region is not None:
+                region.__exit__()
 
     def step(self, closure: Callable[[], Any] | None = None) -> Any:
         """Update the parameters once.
