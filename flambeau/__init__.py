@@ -39,8 +39,8 @@ from .version import __version__
 _facades.install()
 _FACADES = frozenset(name for name in (*_facades.ELSEWHERE, *_facades.NAMES) if "." not in name)
 _SUBMODULES = frozenset(
-    "accelerator amp autograd backends compiler cuda distributed distributions export fft func futures fx hub jit library linalg masked "
-    "multiprocessing nested nn onnx optim overrides profiler quasirandom random serialization signal sparse special storage testing types "
+    "accelerator amp autograd backends compiler cuda distributed distributions export fft func fx hub jit library linalg masked "
+    "multiprocessing nested nn onnx optim overrides profiler random serialization signal sparse special storage testing types "
     "utils version vision".split()
 )
 # Names that are looked up when they are first used, by the module that has them.

@@ -63,7 +63,7 @@ def __getattr__(name: str) -> Any:
     if name in ("_fork", "_wait"):
         return getattr(importlib.import_module("._async", __name__), name[1:])
     if name == "Future":
-        return importlib.import_module("..futures", __name__).Future
+        return importlib.import_module("..facades.futures", __name__).Future
     return _late.submodule(__name__, name, _SUBMODULES)
 
 

@@ -15,7 +15,7 @@ from ..core.dtype import dtype
 from ..core.layout import layout, memory_format
 from ..core.shape import Size
 from ..core.tensor import Parameter, Tensor
-from ..futures import Future
+from ..facades.futures import Future
 
 _PLAIN: dict[Any, str] = {
     Tensor: "Tensor", Parameter: "Tensor", int: "int", float: "float", bool: "bool", str: "str", complex: "complex", None: "NoneType",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from ..futures import Future
+from ..facades.futures import Future
 
 __all__ = ["fork", "wait"]
 

@@ -6,7 +6,7 @@ import inspect
 from collections.abc import Callable
 from typing import Any, Dict, Final, List, Optional, Tuple, Union  # noqa: UP035 - programs import them from here
 
-from ..futures import Future
+from ..facades.futures import Future
 from ._marks import EXPORT, IGNORE, UNUSED, _overload, _overload_method, export, ignore, isinstance as _isinstance, unused  # noqa: F401
 from ._state import is_scripting
 

@@ -12,7 +12,7 @@ from typing import Any
 from ..core.device import device
 from ..core.dtype import dtype
 from ..core.tensor import Tensor
-from ..futures import Future
+from ..facades.futures import Future
 from . import _operators
 from ._values import ScriptObject, ScriptType, raised
 

@@ -28,7 +28,7 @@ from ..core.random.generator import default_generator
 from ..core.shape import Size
 from ..core.state import grad_enabled, set_grad, thread
 from ..core.tensor import Tensor
-from ..futures import Future
+from ..facades.futures import Future
 from ._values import raised
 
 # -- dtypes and the like, which are numbers in archives --------------------------------------------------------------------------------

@@ -16,8 +16,8 @@ from ...core.random.generator import Generator, default_generator
 from ...core.shape import Size
 from ...core.state import thread
 from ...core.tensor import Tensor
-from ...futures import Future
 from .. import unsupported
+from ..futures import Future
 from . import _functorch as _functorch, _nn as _nn
 
 _late.adopt(__name__)

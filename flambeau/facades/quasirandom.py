@@ -6,10 +6,10 @@ from typing import Any
 
 import numpy as np
 
-from . import ops
-from .core.dtype import float32, float64, get_default_dtype, int64
-from .core.random.generator import Generator
-from .core.tensor import Tensor, wrap
+from .. import ops
+from ..core.dtype import float32, float64, get_default_dtype, int64
+from ..core.random.generator import Generator
+from ..core.tensor import Tensor, wrap
 
 __all__ = ["SobolEngine"]
 
