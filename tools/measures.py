@@ -44,6 +44,8 @@ OTHER_NAMES = {
     "ops/linalg/matrix_checks.py": "what fails in LAPACK",
     "facades/modules.py": "what modules show",
     "fx/experimental/": "PyTorch's kernels, and Python's operators",
+    "jit/_recorder.py": "Python's operators",
+    "jit/_special.py": "functions of Python's math",
     "onnx/": "PyTorch's kernels, and ONNX's operators",
     "nn/functional.py": "what the module shows",
     "sparse/__init__.py": "what the module shows",

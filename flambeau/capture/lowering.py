@@ -22,6 +22,7 @@ import numpy as np
 
 from ..core.arrays import native
 from ..core.state import run_ignoring_fp
+from ..kernels.compiler.build import NoKernel
 from ..kernels.compiler.pool import pool
 from . import driver, launches, recorder, rules, updates
 from .driver import Launch, Place, Plan, Reference, Step
@@ -55,7 +56,7 @@ def lower(graph: Graph, fuse: bool = True) -> Lowered:
         raise NotLowered("kernels are switched off")
     try:
         pool.start()
-    except native.NoKernel as error:
+    except NoKernel as error:
         raise NotLowered(str(error)) from None
     return Lowered(fused(graph) if fuse else graph)
 

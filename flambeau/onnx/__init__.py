@@ -129,35 +129,20 @@ def export(
         ...     onnx.checker.check_model(onnx.load_from_string(file.getvalue()), full_check=True)
     """
     _refuse(
-        custom_translation_table=custom_translation_table,
-        report=report,
-        profile=profile,
+        custom_translation_table=custom_translation_table, report=report, profile=profile, custom_opsets=custom_opsets,
         operator_export_type=None if operator_export_type is OperatorExportTypes.ONNX else operator_export_type,
-        custom_opsets=custom_opsets,
-        export_modules_as_functions=export_modules_as_functions,
-        autograd_inlining=None if autograd_inlining else "False",
-    )
+        export_modules_as_functions=export_modules_as_functions, autograd_inlining=None if autograd_inlining else "False",
+    )  # fmt: skip
     from . import exporting
 
-    args = tuple(args) if isinstance(args, (tuple, list)) else (args,)
-    named = dict(kwargs or {})
-    if kwargs is None and args and isinstance(args[-1], dict) and not dynamo:
-        args, named = args[:-1], args[-1]
+    args, named = _arguments(args, kwargs, last_is_named=kwargs is None and not dynamo)
     if f is None and not dynamo:
         raise ValueError("export: f, where the model is written, must be given for dynamo=False")
     program = exporting.exported(
-        model,
-        args,
-        named,
-        opset_version=opset_version,
-        input_names=input_names,
-        output_names=output_names,
-        dynamic_axes=dynamic_axes,
-        dynamic_shapes=dynamic_shapes,
-        export_params=export_params,
+        model, args, named, opset_version=opset_version, input_names=input_names, output_names=output_names, training=training,
+        dynamic_axes=dynamic_axes, dynamic_shapes=dynamic_shapes, export_params=export_params,
         do_constant_folding=do_constant_folding and optimize,
-        training=training,
-    )
+    )  # fmt: skip
     if verbose:
         print(program)
     if verify:
@@ -167,6 +152,14 @@ def export(
     if f is not None:
         exporting.write(program, f, dynamo and external_data, keep_initializers_as_inputs)
     return program if dynamo else None
+
+
+def _arguments(args: Any, kwargs: dict[str, Any] | None, last_is_named: bool) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """Example inputs by position and by keyword; a dict at the end of ``args`` has the latter where ``last_is_named``."""
+    given = tuple(args) if isinstance(args, (tuple, list)) else (args,)
+    if last_is_named and given and isinstance(given[-1], dict):
+        return given[:-1], given[-1]
+    return given, dict(kwargs or {})
 
 
 def _refuse(**options: Any) -> None:
