@@ -35,9 +35,10 @@ def format_time_share(time_us: float, total_time_us: float) -> str:
 
 def format_memory(nbytes: int) -> str:
     """Bytes as text."""
-    for power, unit in ((3, "GB"), (2, "MB"), (1, "KB")):
-        if abs(nbytes) >= 1024**power:
-            return f"{nbytes / 1024**power:.2f} {unit}"
+    for power, name in ((3, "GB"), (2, "MB"), (1, "KB")):
+        unit = 1024**power
+        if abs(nbytes) >= unit:
+            return f"{nbytes / unit:.2f} {name}"
     return f"{nbytes} B"
 
 
