@@ -344,8 +344,10 @@ def accumulate(leaf: Tensor, entry: list[Any], record: bool) -> None:
             return
         try:
             total = add(array, more, array)
-        except ValueError:  # of another shape, as after ``transpose_``: add_ raises the error
-            have.add_(grad)
+        except ValueError:
+            if array.shape == more.shape:
+                raise
+            have.add_(grad)  # of another shape, as after ``transpose_``: this raises the error
             return
         if total is not array:  # a sparse gradient that a dense one was added to
             leaf._grad = wrap(total)

@@ -49,7 +49,13 @@ def order_along(array: np.ndarray, dim: int, descending: bool) -> np.ndarray:
 
 
 def _taken(array: np.ndarray, order: np.ndarray, dim: int) -> np.ndarray:
-    return np.take_along_axis(array, order, dim) if array.ndim else array.copy()
+    if not array.ndim:
+        return array.copy()
+    if not hasattr(array, "__array_interface__"):
+        return np.take_along_axis(array, order, dim)
+    places = [np.arange(n).reshape(-1, *[1] * (array.ndim - 1 - d)) for d, n in enumerate(array.shape)]
+    places[dim] = order
+    return array[tuple(places)]  # NumPy's own function for this keeps some exceptions of signal handlers to itself
 
 
 def _to_places(grad: Any, result1: Any, dim: Any, input_shape: Any) -> Any:
