@@ -178,6 +178,18 @@ def _losses() -> Any:
     return results
 
 
+@case("compiled losses")
+def _compiled_losses() -> Any:
+    results = []
+    for dtype in (torch.float32, torch.float64):
+        x, classes = leaf(37, 53, dtype=dtype), torch.randint(0, 53, (37,))
+        for loss in (F.cross_entropy, lambda x, classes: F.nll_loss(x.log_softmax(1), classes)):
+            compiled = torch.compile(loss)
+            for _ in range(3):  # recorded, and replayed
+                results += grads(compiled(x, classes), x)
+    return results
+
+
 # -- memory ---------------------------------------------------------------------------------------------------------------------------
 for _dtype in (torch.float32, torch.float64, torch.bfloat16, torch.int8, torch.bool):
 
