@@ -9,7 +9,7 @@ import pytest
 import flambeau as torch
 import flambeau.nn.functional as F
 from flambeau import nn
-from flambeau.compiler import logs
+from flambeau.compiler import backends, logs
 
 
 class Net(nn.Module):
@@ -55,7 +55,8 @@ def test_back_ends_that_fail_and_programs_without_a_graph() -> None:
         torch.compile(lambda x: x + 1 if x.sum() > 0 else x, backend=counter, fullgraph=True)(torch.ones(1))
 
 
-def test_names_of_back_ends() -> None:
+def test_names_of_back_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(backends, "_registered", dict(backends._registered))
     with pytest.raises(torch._dynamo.exc.InvalidBackend):
         torch.compile(lambda x: x, backend="nothing")
 
