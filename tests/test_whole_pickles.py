@@ -129,6 +129,8 @@ def test_classes_are_named_where_pytorch_defines_them(namespace: str) -> None:
             continue
         if name == "BackwardCFunction":  # one class here for the context of a function and the node
             continue
+        if name in ("DeviceType", "ProfilerActivity"):  # of profiles, which no file holds; PyTorch has them in C++
+            continue
         assert spelling(other) == (value.__module__, value.__qualname__)
         assert public_object(value.__module__, value.__qualname__) is other
         checked += 1

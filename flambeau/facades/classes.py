@@ -34,7 +34,7 @@ def load_library(path: str) -> NoReturn:
 
 
 def __getattr__(name: str) -> Any:
-    if name.startswith("__"):
+    if name.startswith("__") or name == "torch":  # Python's pickles look for ``torch.channels_last`` in all modules
         raise AttributeError(name)
     namespace = globals()[name] = _ClassNamespace(f"torch.classes.{name}")
     return namespace

@@ -28,6 +28,7 @@ ELSEWHERE: dict[str, str] = {
     "nn._backward_hooks": "nn.modules._functions",
     "nn._module_hooks": "nn.modules.module",
     "nn._module_state": "nn.modules.module",
+    "fx.control_flow": "_higher_order_ops",
     **{f"optim.lr_scheduler.{file}": "optim.lr_scheduler" for file in "annealing base composite cycles factors plateau".split()},
     **{place: name for name, place in facades.ELSEWHERE.items()},
 }
@@ -48,7 +49,7 @@ PARTS: dict[str, tuple[tuple[str, str], ...]] = {
 }
 # Folders and files that PyTorch does not have, and the namespaces in which it shows what they define.
 OURS_ALONE = ("core", "ops", "serialization")
-PUBLIC = ("", "nn.functional", "linalg", "special", "fft", "serialization")
+PUBLIC = ("", "nn.functional", "linalg", "special", "fft", "serialization", "nn.parameter")
 # Namespaces here for names whose file does not exist here, by PyTorch's; the longest prefix counts.
 NAMESPACES: dict[str, str] = {
     "torch": "",
