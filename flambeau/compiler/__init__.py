@@ -197,15 +197,19 @@ def save_cache_artifacts() -> None:
 
 
 def load_cache_artifacts(serialized_artifacts: bytes) -> None:
-    """Load what ``save_cache_artifacts`` gave, which is nothing.
+    """Load what ``save_cache_artifacts`` gave, which is nothing here.
 
     Args:
-        serialized_artifacts: bytes; PyTorch's hold machine code of its own, and are not looked at.
+        serialized_artifacts: bytes, of which there are none that could be loaded.
     Returns: None.
+    Raises:
+        NotImplementedError: any bytes: PyTorch's hold machine code and graphs of its own.
     Source: torch.compiler.load_cache_artifacts.
     Example:
         >>> torch.compiler.load_cache_artifacts(b"")
     """
+    if serialized_artifacts:
+        raise NotImplementedError("torch.compiler.load_cache_artifacts: artifacts of PyTorch's compiler cannot be loaded")
 
 
 def disable(fn: Any = None, recursive: bool = True, *, reason: str | None = None) -> Any:

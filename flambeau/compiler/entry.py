@@ -132,13 +132,17 @@ def compile(
         dynamic: whether to expect other shapes. Each shape has a program of its own here, up to ``recompile_limit``.
         backend: 'inductor' (the default: native kernels), 'aot_eager' (the recorded operations one by one), 'eager' (as it is written), or
             a function of (``torch.fx.GraphModule``, example inputs) that returns a function of the inputs.
-        mode, options, name, isolate_recompiles, shapes_spec: how PyTorch's compiler would work; every mode is the same here.
+        mode, options: how hard PyTorch's compiler would work; every mode is the same here. A back end that is a function gets the options.
+        name: of the compiled function in PyTorch's own logs.
         disable: give back ``model`` itself.
         recompile_limit: most programs of one function; ``torch._dynamo.config.recompile_limit`` when None.
+        isolate_recompiles: whether programs are counted for this function alone. Every compiled function here has a count of its own.
+        shapes_spec: None.
     Returns:
         For a module an ``OptimizedModule`` around it, otherwise a function.
     Raises:
         RuntimeError: an unknown mode or back end, a mode and options, or something that cannot be called.
+        NotImplementedError: ``shapes_spec``.
     Source: torch.compile.
     Example:
         >>> @torch.compile
@@ -147,6 +151,8 @@ def compile(
         >>> double(torch.ones(1)), double(torch.ones(1) + 1)
         (tensor([2.]), tensor([4.]))
     """
+    if shapes_spec is not None:
+        raise NotImplementedError("torch.compile: shapes_spec is not supported; each shape has a program of its own")
     choices: dict[str, Any] = {
         "fullgraph": fullgraph, "backend": backend, "mode": mode, "options": options, "recompile_limit": recompile_limit,
     }  # fmt: skip

@@ -186,6 +186,10 @@ def test_numpy_functions_over_tensors_and_marks() -> None:
     assert torch.compiler.substitute_in_graph(abs)(lambda x: x)(5) == 5
     assert torch._dynamo.lookup_backend("inductor") == "inductor"
     assert torch.compiler.save_cache_artifacts() is None and torch.compiler.load_cache_artifacts(b"") is None
+    with pytest.raises(NotImplementedError, match="artifacts"):
+        torch.compiler.load_cache_artifacts(b"machine code")
+    with pytest.raises(NotImplementedError, match="shapes_spec"):
+        torch.compile(shapes_spec={})
 
 
 def test_optimizers_steps_alone() -> None:
