@@ -328,7 +328,7 @@ def accumulate(leaf: Tensor, entry: list[Any], record: bool) -> None:
         elif entry[1]._requires_grad or entry[1].__class__ is not Tensor:
             leaf._grad = entry[1].detach().clone()
         elif thread.recorder is not None:
-            leaf._grad = _recorded_as(leaf, entry[1]).clone()
+            leaf._grad = _copied_as(leaf, entry[1])
         elif _is_ours(entry, leaf._array):
             leaf._grad = entry[1]
         else:
@@ -405,6 +405,20 @@ def _recorded_as(leaf: Tensor, grad: Tensor) -> Tensor:
         if not _agree(array, wanted):
             return grad.new_empty_strided(grad.shape, wanted).copy_(grad)
     return grad.clone() if grad._storage is not None else grad
+
+
+def _copied_as(leaf: Tensor, grad: Tensor) -> Tensor:
+    """A first gradient while a program is recorded, with the strides that it has otherwise.
+
+    ``_is_ours`` cannot tell, as the recorder holds every array: those of results of operations count as ours here.
+    """
+    array, wanted = grad._array, leaf._array
+    if array.__class__ is np.ndarray is wanted.__class__ and array.strides != wanted.strides:
+        is_new = grad._storage is None and (array.base is None or array.base.__class__ is ResultMemory)
+        steps = _wanted_strides(wanted)
+        if not (is_new and _agree(array, steps)):
+            return grad.new_empty_strided(grad.shape, steps).copy_(grad)
+    return grad.clone()
 
 
 def _laid_out_as(leaf: Any, grad: Any) -> Any:

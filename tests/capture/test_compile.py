@@ -633,6 +633,15 @@ def test_limits_of_programs() -> None:
     assert not programs(compiled)
 
 
+def test_first_gradients_have_their_leaves_strides() -> None:
+    def stride(x: torch.Tensor) -> tuple[int, ...]:
+        (x.mT * 2).sum().backward()  # whose gradient is a view with other strides where the size is 1
+        return x.grad.stride()
+
+    for function in (stride, torch.compile(stride)):
+        assert function(torch.ones(1, 3).requires_grad_()) == (3, 1)
+
+
 # -- gradients of compiled modules ----------------------------------------------------------------------------------------------------
 def pair_of_models() -> tuple[Any, Any]:
     import copy
