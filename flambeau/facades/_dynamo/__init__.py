@@ -11,6 +11,7 @@ from ...compiler.entry import OptimizedModule, compile as _compile
 from ...compiler.explanation import explain
 from ...core import late as _late
 from ...core.state import thread as _thread
+from ...core.tensor import Tensor
 from .. import unsupported
 from . import config as config, eval_frame as eval_frame, exc as exc, testing as testing, utils as utils
 from ._support import is_dynamo_supported, is_inductor_supported
@@ -18,8 +19,8 @@ from ._support import is_dynamo_supported, is_inductor_supported
 _late.adopt(__name__)
 
 __all__ = [
-    "OptimizedModule", "allow_in_graph", "assume_constant_result", "disable", "disallow_in_graph", "explain", "forbid_in_graph",
-    "graph_break", "is_compiling", "is_dynamo_supported", "is_inductor_supported", "list_backends", "lookup_backend", "mark_dynamic",
+    "OptimizedModule", "allow_in_graph", "assume_constant_result", "disable", "disallow_in_graph", "explain", "graph_break",
+     "is_compiling", "is_dynamo_supported", "is_inductor_supported", "list_backends", "lookup_backend", "mark_dynamic",
     "mark_static", "mark_static_address", "maybe_mark_dynamic", "optimize", "optimize_assert", "register_backend", "reset", "run",
     "set_stance", "substitute_in_graph",
 ]  # fmt: skip
@@ -31,45 +32,58 @@ def graph_break(msg: str = "") -> None:
         _thread.recorder.fail(f"graph_break() is called: {msg}" if msg else "graph_break() is called")
 
 
-def mark_dynamic(t: Any, index: Any, **limits: Any) -> None:
-    """Say that a dimension's size will change; each size has a program of its own here. Source: torch._dynamo.mark_dynamic."""
+# Programs of PyTorch's may be for many sizes; those here are for one, so that these four are hints for what need not be chosen.
+def mark_dynamic(
+    t: Any,
+    index: Any,
+    *,
+    hint_override: int | None = None,
+    min: int | None = None,
+    max: int | None = None,
+    specialize_on: list[Any] | None = None,
+) -> None:
+    """Say that a dimension's size will change: a hint that changes nothing, each size has a program. Source: torch._dynamo.mark_dynamic."""
 
 
 def maybe_mark_dynamic(t: Any, index: Any) -> None:
-    """Say that a dimension's size may change. Source: torch._dynamo.maybe_mark_dynamic."""
+    """Say that a dimension's size may change: a hint that changes nothing, as above. Source: torch._dynamo.maybe_mark_dynamic."""
 
 
 def mark_static(t: Any, index: Any = None) -> None:
-    """Say that sizes will not change. Source: torch._dynamo.mark_static."""
+    """Say that sizes will not change: a hint that changes nothing, as above. Source: torch._dynamo.mark_static."""
 
 
-def mark_static_address(t: Any, guard: bool = True) -> None:
-    """Say that a tensor will stay in its memory. Source: torch._dynamo.mark_static_address."""
+def mark_static_address(t: Any, guard: bool = False) -> None:
+    """Say that a tensor will stay in its memory: a hint that changes nothing. Source: torch._dynamo.mark_static_address."""
+    if not isinstance(t, Tensor):
+        raise TypeError(f"mark_static_address expects a tensor but received {type(t)}")
 
 
 def disallow_in_graph(fn: Any) -> Any:
-    """Keep a function out of compiled code. Source: torch._dynamo.disallow_in_graph."""
+    """A function that is kept out of compiled code, or a list of them. Source: torch._dynamo.disallow_in_graph."""
     return [disable(each) for each in fn] if isinstance(fn, list | tuple) else disable(fn)
 
 
-def forbid_in_graph(fn: Any) -> Any:
-    """Make it an error to compile a function: ``fn`` itself. Source: torch._dynamo.forbid_in_graph."""
-    return fn
+def optimize(
+    backend: Any = "inductor",
+    *,
+    nopython: bool = False,
+    disable: bool = False,
+    dynamic: bool | None = None,
+    recompile_limit: int | None = None,
+) -> Any:
+    """Decorator of functions and modules that are to be compiled; arguments as ``torch.compile``'s. Source: torch._dynamo.optimize."""
+    return _compile(backend=backend, fullgraph=nopython, disable=disable, dynamic=dynamic, recompile_limit=recompile_limit)
 
 
-def optimize(backend: Any = "inductor", *, nopython: bool = False, disable: bool = False, dynamic: Any = None, **choices: Any) -> Any:
-    """Decorator of functions and modules that are to be compiled. Source: torch._dynamo.optimize."""
-    return lambda function: _compile(function, backend=backend, fullgraph=nopython, disable=disable, dynamic=dynamic)
-
-
-def optimize_assert(backend: Any, **choices: Any) -> Any:
+def optimize_assert(backend: Any = "inductor", *, dynamic: bool | None = None) -> Any:
     """``optimize`` with an error where a function is no one graph. Source: torch._dynamo.optimize_assert."""
-    return optimize(backend, nopython=True)
+    return optimize(backend, nopython=True, dynamic=dynamic)
 
 
 def run(fn: Callable[..., Any] | None = None) -> Any:
     """``fn`` replaying what was compiled, compiling nothing more. Source: torch._dynamo.run."""
-    return run if fn is None else set_stance("eager_on_recompile")(fn)
+    return run if fn is None else set_stance("force_eager")(fn)
 
 
-globals().update(unsupported.names("_dynamo", "export"))
+globals().update(unsupported.names("_dynamo", "export forbid_in_graph"))

@@ -1,9 +1,14 @@
-"""Settings of ``torch.compile``: ``recompile_limit`` and ``disable`` count, others only keep values. Source: torch._dynamo.config."""
+"""Settings of ``torch.compile``. Source: torch._dynamo.config.
+
+``recompile_limit`` (or ``cache_size_limit``, its older name), ``disable`` and ``suppress_errors`` are looked at. The others say how PyTorch
+compiles: they keep values, and change nothing here.
+"""
 
 from __future__ import annotations
 
 import contextlib
 import sys
+import types
 from collections.abc import Iterator
 from typing import Any
 
@@ -11,7 +16,6 @@ accumulated_cache_size_limit = accumulated_recompile_limit = 256
 allow_unspec_int_on_nn_module = False
 assume_static_by_default = True
 automatic_dynamic_shapes = True
-cache_size_limit = recompile_limit = 8
 capture_dynamic_output_shape_ops = False
 capture_scalar_outputs = False
 disable = False
@@ -21,6 +25,7 @@ force_unspec_int_unbacked_size_like_on_torchrec_kjt = False
 guard_nn_modules = True
 inline_inbuilt_nn_modules = True
 optimize_ddp = True
+recompile_limit = 8
 specialize_float = False
 specialize_int = False
 suppress_errors = False
@@ -40,3 +45,18 @@ def patch(changes: Any = None, value: Any = None, /, **further: Any) -> Iterator
     finally:
         for name, setting in before.items():
             setattr(settings, name, setting)
+
+
+class _Settings(types.ModuleType):
+    """This module: a name for another setting is a property."""
+
+    @property
+    def cache_size_limit(self) -> int:
+        return recompile_limit
+
+    @cache_size_limit.setter
+    def cache_size_limit(self, value: int) -> None:
+        self.recompile_limit = value
+
+
+sys.modules[__name__].__class__ = _Settings

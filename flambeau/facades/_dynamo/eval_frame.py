@@ -14,7 +14,7 @@ from ._support import is_dynamo_supported, is_inductor_supported
 
 __all__ = [
     "OptimizedModule", "check_if_dynamo_supported", "check_if_inductor_supported", "disable", "explain", "innermost_fn",
-    "is_dynamo_supported", "is_inductor_supported", "lookup_backend", "remove_from_cache", "reset_code", "set_stance", "skip_code",
+    "is_dynamo_supported", "is_inductor_supported", "lookup_backend", "remove_from_cache", "reset_code", "set_stance",
 ]  # fmt: skip
 
 
@@ -35,10 +35,6 @@ def reset_code(code: Any) -> None:
     reset()
 
 
-def skip_code(code: Any) -> None:
-    """Leave code uncompiled; here only whole functions are (``torch.compiler.disable``). Source: torch._dynamo.eval_frame.skip_code."""
-
-
 def check_if_dynamo_supported() -> None:
     """Raise where programs cannot be compiled, which they can. Source: torch._dynamo.eval_frame.check_if_dynamo_supported."""
 
@@ -50,7 +46,7 @@ def check_if_inductor_supported() -> None:
 globals().update(
     unsupported.names(
         "_dynamo.eval_frame",
-        "export optimize optimize_assert set_eval_frame",
+        "export optimize optimize_assert set_eval_frame skip_code",
         "DisableContext OptimizeContext RunOnlyContext _TorchDynamoContext",
     )
 )

@@ -1,4 +1,7 @@
-"""Settings of PyTorch's code generator: they keep assigned values, without effect. Source: torch._inductor.config."""
+"""Settings of PyTorch's code generator. They say how it makes code, and where it tells of that: kept here, and nothing looks at them.
+
+Source: torch._inductor.config.
+"""
 
 from __future__ import annotations
 
