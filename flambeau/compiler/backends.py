@@ -6,11 +6,12 @@ import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from ..core.state import changes, thread
 from ..core.tensor import Tensor
 from ..nn import Module
 from . import logs
 from .arguments import Arguments
-from .compiled import TorchDynamoException, Unsupported
+from .compiled import TorchDynamoException, Unsupported, everything, has_room, label_of, stance_permits
 from .surroundings import Surroundings
 
 __all__ = ["BackendCompilerFailed", "InvalidBackend", "WithBackend", "found", "names", "register"]
@@ -59,52 +60,116 @@ def register(compiler_fn: Any = None, name: str | None = None, tags: Sequence[st
     return compiler_fn
 
 
+class _Traced:
+    """A function that a back end made for calls of one kind, and which calls those are.
+
+    Attributes:
+        run: function of the tensors among the arguments; None where such calls run as they are written.
+    """
+
+    def __init__(self, arguments: Arguments, around: Surroundings, run: Callable[[Sequence[Tensor]], Any] | None):
+        self.run, self._check, self._grad = run, arguments.check, thread.grad
+        self._always, self._sometimes = around.watched()
+        self._changes = changes.count
+
+    def fits(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Sequence[Tensor] | None:
+        """The tensors among a call's arguments if it looks like the traced one; None otherwise."""
+        given = self._check(args, kwargs)
+        if given is None or self.run is None:
+            return given
+        if thread.grad is not self._grad or not all(place.is_same() for place in self._always):
+            return None
+        count = changes.count
+        if count != self._changes and not all(place.is_same() for place in self._sometimes):
+            return None
+        self._changes = count
+        return given
+
+
 class WithBackend:
     """A function whose graphs are run by what a back end makes of them.
 
     Args:
-        function: function or module. backend: function of (graph module, example inputs). fullgraph: of ``torch.compile``.
+        function: function or module. backend: function of (graph module, example inputs). fullgraph, limit: of ``torch.compile``.
         options: passed to the back end where there are any.
     """
 
-    def __init__(self, function: Callable[..., Any], backend: Callable[..., Any], fullgraph: bool, options: dict[str, Any] | None = None):
-        self.function, self.backend, self.fullgraph, self.options = function, backend, fullgraph, options
-        self.made: list[tuple[Arguments, Any]] = []
+    def __init__(
+        self,
+        function: Callable[..., Any],
+        backend: Callable[..., Any],
+        fullgraph: bool,
+        options: dict[str, Any] | None = None,
+        limit: int | None = None,
+    ):
+        self.function, self.backend, self.fullgraph, self.options, self.limit = function, backend, fullgraph, options, limit
+        self.made: list[_Traced] = []
+        everything.add(self)
+
+    def clear(self) -> None:
+        self.made = []
+
+    @property
+    def label(self) -> str:
+        return label_of(self.function)
 
     def __call__(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Call the function."""
-        for arguments, run in self.made:
-            given = arguments.check(args, kwargs)
-            if given is not None:
-                return self.function(*args, **kwargs) if run is None else run(given)
-        from ..facades._dynamo import config
-
-        if len(self.made) >= config.recompile_limit:
+        if thread.recorder is not None:
             return self.function(*args, **kwargs)
-        arguments = Arguments(args, kwargs)
-        run = self._compiled(arguments, args, kwargs)
-        self.made.append((arguments, run))
+        for each in self.made:
+            given = each.fits(args, kwargs)
+            if given is not None:
+                return self.function(*args, **kwargs) if each.run is None else each.run(given)
+        if not stance_permits(self.label, len(self.made)) or not has_room(self.label, len(self.made), self.limit, self.fullgraph):
+            return self.function(*args, **kwargs)
+        return self._first(args, kwargs)
+
+    def _first(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """The first call of its kind; where it changes Python's state, which tracing did once, further ones run as they are written."""
+        arguments, around = Arguments(args, kwargs), Surroundings(self.function, args, kwargs)
+        module = self._traced(arguments, around, args, kwargs)
+        run = None if module is None else self._compiled(module, arguments.tensors)
+        reason = None if run is None else around.changed()
+        if reason is not None:
+            self._broke(reason)
+        self.made.append(_Traced(arguments, around, run if reason is None else None))
         tensors = arguments.tensors
         arguments.let_go()
         return self.function(*args, **kwargs) if run is None else run(tensors)
 
-    def _compiled(self, arguments: Arguments, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        try:
-            module = _graph_module(self.function, arguments.tensors, args, kwargs)
-        except Exception as error:
-            reason = f"it cannot be traced: {error}"
-            logs.note("graph_breaks", f"{getattr(self.function, '__qualname__', self.function)} runs as it is written: {reason}")
-            if self.fullgraph:
-                raise Unsupported(reason) from error
+    def _traced(self, arguments: Arguments, around: Surroundings, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        if arguments.refusal is not None:
+            self._broke(arguments.refusal)
             return None
         try:
-            run = self.backend(module, arguments.tensors, **({"options": self.options} if self.options else {}))
+            return _graph_module(self.function, arguments.tensors, around, args, kwargs)
+        except Exception as error:  # of whatever kind: the function, as it is written, raises those that are not the tracer's
+            self._broke(f"it cannot be traced: {error}", error)
+            return None
+
+    def _compiled(self, module: Any, tensors: list[Tensor]) -> Callable[[Sequence[Tensor]], Any] | None:
+        from ..facades._dynamo import config
+
+        try:
+            run = self.backend(module, tensors, **({"options": self.options} if self.options else {}))
         except Exception as error:
-            raise BackendCompilerFailed(f"backend={getattr(self.backend, '__name__', self.backend)!r} raised:\n{error}") from error
+            failure = BackendCompilerFailed(f"backend={getattr(self.backend, '__name__', self.backend)!r} raised:\n{error}")
+            if not config.suppress_errors:
+                raise failure from error
+            logs.note("graph_breaks", f"{self.label} runs as it is written: {failure}")
+            return None
         return lambda given: run(*given)
 
+    def _broke(self, reason: str, error: Exception | None = None) -> None:
+        logs.note("graph_breaks", f"{self.label} runs as it is written: {reason}")
+        if self.fullgraph:
+            raise Unsupported(f"{self.label} cannot be compiled as one graph: {reason}") from error
 
-def _graph_module(function: Callable[..., Any], tensors: list[Tensor], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+
+def _graph_module(
+    function: Callable[..., Any], tensors: list[Tensor], around: Surroundings, args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> Any:
     """The graph of a call, whose placeholders are the tensors among its arguments."""
     from ..fx import GraphModule, Tracer
     from ..utils._pytree import tree_map
@@ -113,10 +178,12 @@ def _graph_module(function: Callable[..., Any], tensors: list[Tensor], args: tup
     if isinstance(function, Module):
         root.add_module("module", function)
     else:
-        for i, module in enumerate(_outermost(Surroundings(function, (), {}).modules.values())):
+        for i, module in enumerate(_outermost(around.modules.values())):
             root.add_module(f"module{i}", module)
     tracer = Tracer()
-    return GraphModule(root, _with_names(tracer, root, len(tensors)), "GraphModule")
+    with around:
+        graph = _with_names(tracer, root, len(tensors))
+    return GraphModule(root, graph, "GraphModule")
 
 
 def _with_names(tracer: Any, root: Module, count: int) -> Any:

@@ -43,14 +43,50 @@ class Settings:
 settings = Settings()
 counters: defaultdict[str, Counter[str]] = defaultdict(Counter)  # by PyTorch's words: what was compiled, and what was not
 _recording = threading.RLock()  # one program is recorded at a time
-_all: weakref.WeakSet[Compiled] = weakref.WeakSet()
+everything: weakref.WeakSet[Any] = weakref.WeakSet()  # all that ``reset`` clears
 _PATIENCE = 3  # recordings without success, after which a function runs as it is written
 
 
 def reset() -> None:
     """Forget all programs."""
-    for each in list(_all):
+    for each in list(everything):
         each.clear()
+
+
+def label_of(function: Any) -> str:
+    """The name of a function in messages."""
+    return getattr(function, "__qualname__", type(function).__name__)
+
+
+def stance_permits(label: str, count: int) -> bool:
+    """Whether the stance lets a function that has ``count`` programs have one more.
+
+    Raises:
+        RuntimeError: a second one, where the stance makes that an error.
+    """
+    if settings.stance == "fail_on_recompile" and count:
+        raise RuntimeError(f"Detected recompile when torch.compile stance is 'fail_on_recompile': {label}")
+    return settings.stance != "force_eager" and not (settings.stance == "eager_on_recompile" and count)
+
+
+def has_room(label: str, count: int, limit: int | None, fullgraph: bool) -> bool:
+    """Whether a function that has ``count`` programs may have one more; ``limit`` is None for the process's setting.
+
+    Raises:
+        FailOnRecompileLimitHit: it may not, with ``fullgraph``.
+    """
+    from ..facades._dynamo import config
+
+    if config.disable:
+        return False
+    limit = config.recompile_limit if limit is None else limit
+    if count < limit:
+        return True
+    if fullgraph:
+        raise FailOnRecompileLimitHit(f"recompile_limit reached with fullgraph=True: {label} has {count} programs")
+    if count == limit:
+        logs.note("recompiles", f"{label}: recompile_limit ({limit}) is reached; further kinds of calls run as they are written")
+    return False
 
 
 class Compiled:
@@ -75,14 +111,14 @@ class Compiled:
         self.programs: list[Program] = []
         self.gave_up: str | None = None
         self.breaks: list[str] = []
-        _all.add(self)
+        everything.add(self)
 
     def clear(self) -> None:
         self.programs, self.gave_up, self.breaks = [], None, []
 
     @property
     def label(self) -> str:
-        return getattr(self.function, "__qualname__", type(self.function).__name__)
+        return label_of(self.function)
 
     def __call__(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Call the function."""
@@ -129,27 +165,13 @@ class Compiled:
             _recording.release()
 
     def _may_record(self, args: Any, kwargs: Any, program: Program | None) -> bool:
-        stance = settings.stance
-        if stance == "force_eager" or (stance == "eager_on_recompile" and self.programs):
+        if not stance_permits(self.label, len(self.programs)):
             return False
-        if stance == "fail_on_recompile" and self.programs:
-            raise RuntimeError(f"Detected recompile when torch.compile stance is 'fail_on_recompile': {self.label}")
         if program is not None:
             return True
-        from ..facades._dynamo import config
-
-        if config.disable:
-            return False
-        limit = config.recompile_limit if self.limit is None else self.limit
         if self.programs:
             logs.note("recompiles", f"{self.label}: {self.programs[0].reason(args, kwargs)}")
-        if len(self.programs) < limit:
-            return True
-        if self.fullgraph:
-            raise FailOnRecompileLimitHit(f"recompile_limit reached with fullgraph=True: {self.label} has {len(self.programs)} programs")
-        if len(self.programs) == limit:
-            logs.note("recompiles", f"{self.label}: recompile_limit ({limit}) is reached; further kinds of calls run as they are written")
-        return False
+        return has_room(self.label, len(self.programs), self.limit, self.fullgraph)
 
     def _tell(self, made: Program, recording: Any) -> None:
         counters["frames"]["total"] += 1

@@ -12,7 +12,7 @@ from ..nn import Module
 from . import backends
 from .compiled import Compiled, settings
 
-__all__ = ["OptimizedModule", "check_choices", "compile", "wrapped"]
+__all__ = ["OptimizedModule", "check_choices", "compile", "innermost", "wrapped"]
 
 
 class OptimizedModule(Module):
@@ -66,6 +66,25 @@ class OptimizedModule(Module):
         return copied if choices is None else compile(copied._orig_mod, **choices)
 
 
+def innermost(model: Any) -> Any:
+    """The function or module that was compiled, of what :func:`compile` returned; anything else itself.
+
+    Args:
+        model: function or module.
+    Source: torch._dynamo.eval_frame.innermost_fn.
+    Example:
+        >>> innermost(torch.compile(innermost)) is innermost
+        True
+    """
+    while True:
+        if isinstance(model, OptimizedModule) and "_choices" in model.__dict__:
+            model = model._orig_mod
+        elif getattr(model, "_torchdynamo_wrapper_id", None) == id(model):
+            model = model._torchdynamo_orig_callable
+        else:
+            return model
+
+
 _MODES = ("default", "reduce-overhead", "max-autotune", "max-autotune-no-cudagraphs", "lite")
 
 
@@ -102,7 +121,7 @@ def _caller(function: Callable[..., Any], choices: dict[str, Any]) -> Callable[[
     if backend == "eager":
         return lambda args, kwargs: function(*args, **kwargs)
     if not isinstance(backend, str):
-        return backends.WithBackend(function, backend, choices["fullgraph"], choices["options"])
+        return backends.WithBackend(function, backend, choices["fullgraph"], choices["options"], choices["recompile_limit"])
     return Compiled(function, backend, choices["fullgraph"], choices["recompile_limit"], _parameters_of(function))
 
 
@@ -160,9 +179,7 @@ def compile(
         return functools.partial(compile, dynamic=dynamic, disable=disable, **choices)
     if disable:
         return model
-    if isinstance(model, OptimizedModule):
-        check_choices(backend, mode, options)
-        return model
+    model = innermost(model)
     if isinstance(model, Module):
         call = _caller(model, choices)
         optimized = OptimizedModule(model)
@@ -193,4 +210,5 @@ def wrapped(function: Callable[..., Any], call: Callable[[tuple[Any, ...], dict[
 
     compiled._torchdynamo_orig_callable = function  # type: ignore[attr-defined]
     compiled._call = call  # type: ignore[attr-defined]
+    compiled._torchdynamo_wrapper_id = id(compiled)  # type: ignore[attr-defined]  # what ``functools.wraps`` copies tells no lie
     return compiled

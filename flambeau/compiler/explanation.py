@@ -8,6 +8,7 @@ from typing import Any
 
 from ..capture.passes import simplified
 from .compiled import Compiled
+from .entry import innermost
 
 __all__ = ["ExplainOutput", "explain"]
 
@@ -58,7 +59,7 @@ def explain(f: Callable[..., Any], *extra_args: Any, **extra_kwargs: Any) -> Any
 
     def inner(*args: Any, **kwargs: Any) -> ExplainOutput:
         start = time.perf_counter()
-        compiled = Compiled(getattr(f, "_torchdynamo_orig_callable", f), "aot_eager")
+        compiled = Compiled(innermost(f), "aot_eager")
         compiled(args, kwargs)
         graphs = [simplified(graph) for program in compiled.programs for graph in program.graphs]
         return ExplainOutput(graphs, list(compiled.breaks), time.perf_counter() - start)

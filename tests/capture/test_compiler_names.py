@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 import pytest
@@ -180,7 +181,7 @@ def test_numpy_functions_over_tensors_and_marks() -> None:
 
     doubled = torch.compiler.wrap_numpy(lambda a: {"out": np.multiply(a, 2)})
     assert torch.equal(doubled(torch.ones(2))["out"], torch.full((2,), 2.0))
-    for mark in (torch._dynamo.disallow_in_graph, torch._dynamo.forbid_in_graph, torch.compiler.nested_compile_region):
+    for mark in (torch._dynamo.disallow_in_graph, torch.compiler.nested_compile_region):
         assert mark(abs)(-1) == 1
     assert torch._dynamo.optimize("eager")(abs)(-2) == 2 and torch._dynamo.run(abs)(-3) == 3
     assert torch.compiler.substitute_in_graph(abs)(lambda x: x)(5) == 5
@@ -208,3 +209,99 @@ def test_optimizers_steps_alone() -> None:
             update()
         for a, b in zip(model.parameters(), twin.parameters(), strict=True):
             assert torch.allclose(a, b, rtol=1e-5, atol=1e-6)
+
+
+def test_what_back_ends_made_is_for_the_same_surroundings() -> None:
+    counter = torch._dynamo.testing.CompileCounter()
+    scale = 2
+    compiled = torch.compile(lambda x: x * scale, backend=counter)
+    x = torch.ones(2)
+    assert compiled(x).sum().item() == 4
+    scale = 3
+    assert compiled(x).sum().item() == 6 and compiled(x).sum().item() == 6 and counter.frame_count == 2
+    model = nn.Sequential(nn.Linear(2, 2), nn.Dropout(1.0))
+    of_model = torch.compile(model, backend=counter)
+    assert of_model(x).count_nonzero() == 0 and model.eval() is model and of_model(x).count_nonzero() == 2
+    model[0].weight = nn.Parameter(torch.zeros(2, 2))
+    assert torch.equal(of_model(x), model[0].bias)
+    assert counter.frame_count == 5
+
+
+def test_back_ends_get_no_tensors_of_other_classes() -> None:
+    class Other(torch.Tensor):
+        pass
+
+    compiled = torch.compile(lambda x, y: x + y, backend=lambda gm, inputs: gm.forward)
+    for number in (1.0, 5.0):
+        assert compiled(torch.ones(1), torch.full((1,), number).as_subclass(Other)).item() == 1 + number
+
+
+def test_python_state_changes_once_a_call_with_a_back_end() -> None:
+    counts = [0]
+
+    def counting(x: Any) -> Any:
+        counts[0] += 1
+        return x + 1
+
+    compiled = torch.compile(counting, backend=lambda gm, inputs: gm.forward)
+    for n in range(1, 4):
+        assert compiled(torch.ones(1)).item() == 2 and counts == [n]
+    with pytest.raises(torch._dynamo.exc.Unsupported, match="changes Python state"):
+        torch.compile(counting, backend=lambda gm, inputs: gm.forward, fullgraph=True)(torch.ones(1))
+
+
+def test_limits_stances_and_reset_hold_for_functions_as_back_ends() -> None:
+    counter = torch._dynamo.testing.CompileCounter()
+    compiled = torch.compile(lambda x: x + 1, backend=counter, recompile_limit=2)
+    with torch.compiler.set_stance("force_eager"):
+        assert compiled(torch.ones(1)).item() == 2 and counter.frame_count == 0
+    for n in range(1, 5):
+        assert compiled(torch.ones(n)).shape == (n,)
+    assert counter.frame_count == 2
+    torch.compiler.reset()
+    compiled(torch.ones(1))
+    with torch.compiler.set_stance("fail_on_recompile"), pytest.raises(RuntimeError, match="fail_on_recompile"):
+        compiled(torch.ones(2))
+    assert counter.frame_count == 3
+    with pytest.raises(torch._dynamo.exc.FailOnRecompileLimitHit):
+        torch.compile(lambda x: x, backend=counter, fullgraph=True, recompile_limit=0)(torch.ones(1))
+
+
+def test_failures_of_back_ends_can_be_suppressed() -> None:
+    def failing(gm: Any, inputs: Any) -> Any:
+        raise ValueError("no")
+
+    with torch._dynamo.config.patch(suppress_errors=True):
+        assert torch.compile(lambda x: x + 1, backend=failing)(torch.ones(1)).item() == 2
+
+
+def test_what_is_compiled_once_more_gets_the_new_choices() -> None:
+    counter = torch._dynamo.testing.CompileCounter()
+    layer = nn.Linear(2, 2)
+    again = torch.compile(torch.compile(layer), backend=counter)
+    assert again._orig_mod is layer and again(torch.ones(2)).shape == (2,) and counter.frame_count == 1
+    inner = torch.compile(lambda x: x + 1, backend=counter)
+    assert torch.compile(inner, backend="eager")(torch.ones(1)).item() == 2 and counter.frame_count == 1
+
+    @functools.wraps(inner)
+    def around(x: Any) -> Any:
+        return inner(x) * 3
+
+    assert torch.compile(around)(torch.ones(1)).item() == 6
+
+
+def test_older_names_of_settings_and_choices_that_there_are_not() -> None:
+    config = torch._dynamo.config
+    with config.patch(cache_size_limit=1):
+        assert config.recompile_limit == 1
+    assert config.recompile_limit == config.cache_size_limit == 8
+    with pytest.raises(NotImplementedError, match="forbid_in_graph"):
+        torch._dynamo.forbid_in_graph(abs)
+    with pytest.raises(NotImplementedError, match="skip_code"):
+        torch._dynamo.eval_frame.skip_code(None)
+    with pytest.raises(TypeError):
+        torch._dynamo.optimize("eager", guard_export_fn=print)
+    with pytest.raises(TypeError, match="expects a tensor"):
+        torch._dynamo.mark_static_address(3)
+    counter = torch._dynamo.testing.CompileCounter()
+    assert torch._dynamo.run(torch.compile(lambda x: x + 1, backend=counter))(torch.ones(1)).item() == 2 and counter.frame_count == 0
