@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..core.calls.casting import cast_array, number_array
-from ..core.calls.interruption import pass_on
+from ..core.calls.interruption import pass_on, source_files
 from ..core.shape import contiguous_strides
 from ..core.state import run_ignoring_fp
 from ..kernels.compiler.build import NoKernel
@@ -126,7 +126,7 @@ def _traces(node: Node) -> bool:
     try:
         program_of([node], list(dict.fromkeys(node.inputs())), node.outs)
     except Exception as error:  # a symbol is no array: whatever goes wrong, the operation's own way is right
-        pass_on(error)
+        pass_on(error, *source_files(node.op.kernel))
         return False
     return bool(node.outs[0].node is not None)
 

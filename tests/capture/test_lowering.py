@@ -8,6 +8,7 @@ import subprocess
 import sys
 import threading
 import weakref
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -15,7 +16,9 @@ import pytest
 import flambeau as torch
 import flambeau.nn.functional as F
 from flambeau.capture.driver import Launch, Step
+from flambeau.capture.elementwise import has_program
 from flambeau.capture.fusion import fused
+from flambeau.capture.graph import Node, Value
 from flambeau.capture.interpret import run_of
 from flambeau.capture.lowering import Lowered
 from flambeau.capture.passes import simplified
@@ -480,3 +483,12 @@ def test_dropout_draws_the_numbers_that_it_draws_alone():
 def test_recurrent_layers():
     layer = torch.nn.LSTM(8, 12, 2)
     check(lambda x: layer(x)[0], normal(7, 3, 8), parameters=list(layer.parameters()))
+
+
+def test_kernels_of_others_that_refuse_symbols_run_as_they_are():
+    def kernel(x):
+        return np.asarray(x + x.ctypes.data * 0)
+
+    op = SimpleNamespace(name="odd", kernel=kernel, elementwise=True, positions=(0,), keyword_names=())
+    given, made = (Value((3,), (4,), np.dtype(np.float32)) for _ in range(2))
+    assert not has_program(Node("op", op, (given,), (made,)))
