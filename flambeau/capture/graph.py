@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["KINDS", "VARYING", "Graph", "Node", "Value", "replaced", "values_in"]
+__all__ = ["KINDS", "VARYING", "Graph", "Node", "Value", "before_writes", "replaced", "values_in"]
 
 VARYING = frozenset(("_nonzero", "masked_select"))  # operations whose results' shapes depend on values
 KINDS = ("op", "view", "write", "group", "call")  # kinds of node
@@ -234,6 +234,17 @@ def values_in(args: Any) -> Iterator[Value]:
             yield each
         elif each.__class__ is list or each.__class__ is tuple:
             yield from values_in(each)
+
+
+def before_writes(value: Value) -> Value:
+    """The value that the memory of ``value`` had first; views are values of their own."""
+    while value.node is not None:
+        node = value.node
+        place = node.outs.index(value) - len(node.outs) + len(node.overwritten)
+        if place < 0 or not node.overwritten:
+            return value
+        value = node.overwritten[place]
+    return value
 
 
 def replaced(arg: Any, function: Callable[[Value], Any]) -> Any:

@@ -18,7 +18,7 @@ from ..core.calls.dispatch import compute, operands_of
 from ..core.layout import laid_out
 from ..core.state import run_ignoring_fp
 from ..core.tensor import Tensor, wrap
-from .graph import VARYING, Graph, Node, Value, values_in
+from .graph import VARYING, Graph, Node, Value, before_writes, values_in
 from .memory import view_of
 
 __all__ = ["ShapeChanged", "function_of", "is_checked", "run_of"]
@@ -122,8 +122,8 @@ class _Writer:
         self.nodes = [member for node in graph.nodes for member in (node.members or (node,))]
         for i, node in enumerate(self.nodes):
             for value in node.inputs():
-                self.last[_before_writes(value)] = i
-        self.stays = {_before_writes(value) for value in graph.outputs}
+                self.last[before_writes(value)] = i
+        self.stays = {before_writes(value) for value in graph.outputs}
         for value in graph.held:
             self.names[value] = self.constant(value.array)
 
@@ -164,7 +164,7 @@ class _Writer:
             self.lines.append(f"{targets} = {call}" if fresh else call)
             for old, new in zip(node.writes, node.outs[len(fresh) :], strict=True):
                 self.names[new] = self.name(old)
-        for value in dict.fromkeys(map(_before_writes, node.inputs())):
+        for value in dict.fromkeys(map(before_writes, node.inputs())):
             if self.last[value] == i and value.place == "result" and value not in self.stays:
                 self.lines.append(f"{self.names[value]} = None")
 
@@ -188,17 +188,6 @@ class _Writer:
         exec(compile(text, "<replay of a graph>", "exec"), self.scope)
         made: Callable[..., Any] = self.scope["run"]
         return made
-
-
-def _before_writes(value: Value) -> Value:
-    """The value that the memory of ``value`` had first; they share a name."""
-    while value.node is not None and (value.node.kind == "write" or value.node.writes):
-        node = value.node
-        place = node.outs.index(value) - len(node.outs) + len(node.overwritten)
-        if place < 0:
-            return value
-        value = node.overwritten[place]
-    return value
 
 
 def _is_contiguous(value: Value) -> bool:

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from ..capture.graph import Graph, Node, Value
+from ..capture.graph import Graph, Node, Value, before_writes
 from ..capture.interpret import ShapeChanged, run_of
 from ..capture.memory import root_of
 from ..capture.passes import simplified
@@ -25,7 +25,7 @@ from ..core.tensor import Tensor
 from .arguments import Arguments
 from .backward import Backward, guard_of, history
 from .results import Ending, Refused
-from .segments import Segment, before_writes, graph_of, match, what_is_seen
+from .segments import Segment, graph_of, match, what_is_seen
 from .surroundings import Place, Surroundings
 
 __all__ = ["MISSED", "Path", "Program", "Recording", "lowered", "record"]

@@ -16,25 +16,14 @@ from typing import Any
 
 import numpy as np
 
-from ..capture.graph import Graph, Node, Value, replaced, values_in
+from ..capture.graph import Graph, Node, Value, before_writes, replaced, values_in
 from ..capture.interpret import run_of
 from ..capture.passes import simplified
 from ..capture.recorder import Draw, Look, Restart, Step, seen
 from ..core.random.generator import Generator, default_generator
 from ..core.tensor import Tensor
 
-__all__ = ["Segment", "before_writes", "graph_of", "match"]
-
-
-def before_writes(value: Value) -> Value:
-    """The value that the memory of ``value`` had first; views are values of their own."""
-    while value.node is not None:
-        node = value.node
-        place = node.outs.index(value) - len(node.outs) + len(node.overwritten)
-        if place < 0 or not node.overwritten:
-            return value
-        value = node.overwritten[place]
-    return value
+__all__ = ["Segment", "graph_of", "match"]
 
 
 class _Cutting:
