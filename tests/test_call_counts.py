@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import io
 import sys
 from collections import Counter
@@ -30,7 +31,10 @@ def _without_modes_below() -> Iterator[None]:
 
 
 def calls_of(function: Callable[[], Any]) -> Counter[str]:
-    """Python functions called by ``function``, when everything that is made late is there."""
+    """Python functions called by ``function``, when everything that is made late is there.
+
+    The collector of circles waits: it calls what others have asked to be told by, as hypothesis does, and finalizers of their objects.
+    """
     for _ in range(3):
         function()
     counts: Counter[str] = Counter()
@@ -39,12 +43,15 @@ def calls_of(function: Callable[[], Any]) -> Counter[str]:
         if event == "call":
             counts[f"{frame.f_code.co_filename}:{frame.f_code.co_name}"] += 1
 
-    before = sys.getprofile()
+    before, collects = sys.getprofile(), gc.isenabled()
+    gc.disable()
     sys.setprofile(note)
     try:
         function()
     finally:
         sys.setprofile(before)
+        if collects:
+            gc.enable()
     return counts
 
 
