@@ -14,7 +14,6 @@ import numpy as np
 
 from ..core.calls.casting import cast_array, number_array
 from ..core.calls.interruption import pass_on, source_files
-from ..core.shape import contiguous_strides
 from ..core.state import run_ignoring_fp
 from ..kernels.compiler.build import NoKernel
 from ..kernels.compiler.expression import Program, Untraceable, trace
@@ -172,9 +171,6 @@ def scratch_of(inputs: tuple[Layout, ...], outputs: tuple[Layout, ...]) -> tuple
         size = outputs[0].dtype.itemsize
         found.append(Layout(shape, tuple([s // size * layout.dtype.itemsize for s in strides]), layout.dtype))
     return tuple(found)
-
-
-row_major = contiguous_strides
 
 
 def _wide(layout: Layout, shape: tuple[int, ...]) -> tuple[int, ...]:

@@ -13,6 +13,7 @@ import numpy as np
 from ..core.arrays.kinds import call_kernel, host
 from ..core.calls.casting import cast_array, cast_operands
 from ..core.calls.interruption import pass_on
+from ..core.shape import contiguous_strides
 from ..kernels.compiler.expression import Program, Untraceable
 from ..kernels.compiler.language import ELEMENTS, register_element
 from ..kernels.compiler.pool import pool
@@ -116,8 +117,8 @@ def _copied(trial: Trial, node: Node) -> bool:
     if source.dtype != out.dtype or source.size != out.size:
         return False
     if source.shape != out.shape:
-        steps = [step * out.dtype.itemsize for step in elementwise.row_major(source.shape)]
-        if [step * out.dtype.itemsize for step in elementwise.row_major(out.shape)] != list(out.strides):
+        steps = [step * out.dtype.itemsize for step in contiguous_strides(source.shape)]
+        if [step * out.dtype.itemsize for step in contiguous_strides(out.shape)] != list(out.strides):
             return False
         layout = Layout(source.shape, tuple(steps), out.dtype)
     else:
@@ -294,7 +295,7 @@ def _class_slope(trial: Trial, node: Node) -> bool:
 
 
 def is_row_major(value: Value) -> bool:
-    steps = [step * value.dtype.itemsize for step in elementwise.row_major(value.shape)]
+    steps = [step * value.dtype.itemsize for step in contiguous_strides(value.shape)]
     return all(n == 1 or step == stride for n, step, stride in zip(value.shape, steps, value.strides, strict=True))
 
 
