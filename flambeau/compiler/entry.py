@@ -12,7 +12,7 @@ from ..nn import Module
 from . import backends
 from .compiled import Compiled, settings
 
-__all__ = ["OptimizedModule", "check_choices", "compile", "innermost", "wrapped"]
+__all__ = ["OptimizedModule", "check_choices", "compile", "innermost", "lookup_backend", "wrapped"]
 
 
 class OptimizedModule(Module):
@@ -191,6 +191,23 @@ def compile(
         check_choices(backend, mode, options)
         return model
     return wrapped(model, _caller(model, choices))
+
+
+def lookup_backend(compiler_fn: str | Callable[..., Any]) -> Callable[..., Any]:
+    """A back end by its name, as a function of a ``torch.fx.GraphModule`` and example inputs that returns a function of the inputs.
+
+    Args:
+        compiler_fn: the name; a function is given back.
+    Raises:
+        InvalidBackend: there is none of that name.
+    Source: torch._dynamo.lookup_backend.
+    Example:
+        >>> graph = torch.fx.symbolic_trace(lambda x: x + 1)
+        >>> lookup_backend("inductor")(graph, [torch.ones(1)])(torch.ones(1))
+        tensor([2.])
+    """
+    backend = backends.found(compiler_fn)
+    return backend if callable(backend) else lambda gm, example_inputs: compile(gm, backend=backend)
 
 
 def wrapped(function: Callable[..., Any], call: Callable[[tuple[Any, ...], dict[str, Any]], Any]) -> Callable[..., Any]:

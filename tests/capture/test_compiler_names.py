@@ -185,7 +185,10 @@ def test_numpy_functions_over_tensors_and_marks() -> None:
         assert mark(abs)(-1) == 1
     assert torch._dynamo.optimize("eager")(abs)(-2) == 2 and torch._dynamo.run(abs)(-3) == 3
     assert torch.compiler.substitute_in_graph(abs)(lambda x: x)(5) == 5
-    assert torch._dynamo.lookup_backend("inductor") == "inductor"
+    run = torch._dynamo.lookup_backend("inductor")(torch.fx.symbolic_trace(lambda x: x * 3), [torch.ones(1)])
+    assert run(torch.ones(1)).item() == run(torch.ones(1)).item() == 3 and torch._dynamo.lookup_backend(abs) is abs
+    with pytest.raises(torch._dynamo.exc.InvalidBackend):
+        torch._dynamo.lookup_backend("nothing")
     assert torch.compiler.save_cache_artifacts() is None and torch.compiler.load_cache_artifacts(b"") is None
     with pytest.raises(NotImplementedError, match="artifacts"):
         torch.compiler.load_cache_artifacts(b"machine code")
@@ -305,3 +308,11 @@ def test_older_names_of_settings_and_choices_that_there_are_not() -> None:
         torch._dynamo.mark_static_address(3)
     counter = torch._dynamo.testing.CompileCounter()
     assert torch._dynamo.run(torch.compile(lambda x: x + 1, backend=counter))(torch.ones(1)).item() == 2 and counter.frame_count == 0
+
+
+def test_counters_run_graphs_by_the_back_end_that_they_are_given() -> None:
+    counter = torch._dynamo.testing.CompileCounterWithBackend(lambda gm, inputs: lambda *given: gm(*given) * 2)
+    assert torch.compile(lambda x: x + 1, backend=counter)(torch.ones(1)).item() == 4
+    assert counter.frame_count == len(counter.graphs) == 1
+    counter.clear()
+    assert counter.frame_count == len(counter.graphs) == 0

@@ -6,8 +6,8 @@ from collections.abc import Callable
 from typing import Any
 
 from ...compiler import allow_in_graph, assume_constant_result, disable, is_compiling, list_backends, reset, set_stance, substitute_in_graph
-from ...compiler.backends import found as lookup_backend, register as register_backend
-from ...compiler.entry import OptimizedModule, compile as _compile
+from ...compiler.backends import register as register_backend
+from ...compiler.entry import OptimizedModule, compile as _compile, lookup_backend
 from ...compiler.explanation import explain
 from ...core import late as _late
 from ...core.state import thread as _thread

@@ -6,8 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ...compiler import disable, reset, set_stance
-from ...compiler.backends import found as lookup_backend
-from ...compiler.entry import OptimizedModule
+from ...compiler.entry import OptimizedModule, lookup_backend
 from ...compiler.explanation import explain
 from .. import unsupported
 from ._support import is_dynamo_supported, is_inductor_supported

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from ...compiler.entry import lookup_backend
+
 __all__ = ["CompileCounter", "CompileCounterWithBackend"]
 
 
@@ -35,7 +37,7 @@ class CompileCounterWithBackend(CompileCounter):
     """``CompileCounter`` that keeps the graphs.
 
     Args:
-        backend: accepted; graphs run as they are.
+        backend: what runs the graphs.
     Attributes:
         graphs: the graph modules.
     Source: torch._dynamo.testing.CompileCounterWithBackend.
@@ -52,4 +54,9 @@ class CompileCounterWithBackend(CompileCounter):
 
     def __call__(self, gm: Any, example_inputs: Any) -> Any:
         self.graphs.append(gm)
-        return super().__call__(gm, example_inputs)
+        super().__call__(gm, example_inputs)
+        return lookup_backend(self.backend)(gm, example_inputs)
+
+    def clear(self) -> None:
+        super().clear()
+        self.graphs = []
