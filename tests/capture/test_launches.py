@@ -230,3 +230,13 @@ def test_order_is_kept_where_it_can_be():
     nodes = [Node("op", op, [before], [after]) for before, after in zip([x, *values[:2]], values, strict=True)]
     graph = Graph([nodes[2], nodes[0], nodes[1]], [x], [], [values[2]])
     assert ordered(graph).nodes == nodes
+
+
+@needs_kernels
+def test_launches_that_read_what_numpy_copied_are_refused():
+    run = torch.compile(lambda x: x.all((2, 0), keepdim=True))  # over dimensions that are no neighbours, of a copy
+    x = torch.ones(2, 3, 4)
+    for _ in range(3):
+        assert run(x).all()
+    x[0, 1, 2] = 0
+    assert run(x).flatten().tolist() == [True, False, True]
