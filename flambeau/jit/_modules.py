@@ -24,6 +24,11 @@ _OWN = ("_script_unit", "_script_type", "_script_python")
 _STATELESS = frozenset(("_is_full_backward_hook",))
 
 
+@functools.cache
+def _of_modules() -> frozenset[str]:
+    return frozenset(Module().__dict__) - {"training"}
+
+
 def run_scripted(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
     """Call Python of a program that was scripted: ``is_scripting()`` holds in it."""
     thread.scripted += 1
@@ -222,9 +227,13 @@ class RecursiveScriptModule(ScriptModule):
 
     def script_assign(self, name: str, value: Any) -> None:
         """Set a member from code of an archive."""
-        if name not in self.__dict__["_script_type"].fields or name in _OWN:
+        if name not in self.__dict__["_script_type"].fields or self._is_reserved(name):
             raise AttributeError(f"'{self.__dict__['_script_type'].name}' object has no attribute '{name}'")
         setattr(self, name, value)
+
+    def _is_reserved(self, name: str) -> bool:
+        """Whether a module needs an attribute for itself, so that no archive may set it."""
+        return name in _OWN or name in _of_modules() or hasattr(type(self), name)
 
     def __getattr__(self, name: str) -> Any:
         members = self.__dict__
@@ -389,7 +398,7 @@ class RecursiveScriptModule(ScriptModule):
             elif name == "training":
                 members["training"] = bool(value)
             elif name not in _STATELESS:
-                if name in members or hasattr(type(self), name):
+                if self._is_reserved(name):
                     raise RuntimeError(f"the archive's attribute '{name:.100}' of {kind.name:.200} is one that every module has")
                 members[name] = value
 

@@ -76,6 +76,9 @@ _OBJECTS = {
 _KEYWORDS = {"dtype": _OBJECTS["ScalarType"], "layout": _OBJECTS["Layout"], "memory_format": _OBJECTS["MemoryFormat"]}
 
 
+_REFUSED = frozenset([("aten", "from_file")])
+
+
 # -- kernels ---------------------------------------------------------------------------------------------------------------------------
 class Operator:
     """One operator of an archive's code, with all its overloads.
@@ -107,6 +110,8 @@ class Operator:
         return _as_scripts(overload(*args, **kwargs))
 
     def _packet(self) -> Any:
+        if (self.namespace, self.name) in _REFUSED:
+            raise raised(f"{self.namespace}::{self.name} is not supported in code of an archive: it reads or writes files")
         space = getattr(_operations, self.namespace, None) if self.namespace.isidentifier() else None
         packet = getattr(space, self.name, None) if isinstance(space, _OpNamespace) else None
         if not isinstance(packet, OpOverloadPacket) or not packet.overloads():
@@ -495,9 +500,6 @@ _PRIM: dict[str, Callable[..., Any]] = {
         "is_mps is_nested is_xpu is_leaf".split()
     },
 }
-# What a function may call while an archive is loaded: nothing that computes.
-AT_LOAD = frozenset({("aten", name) for name in "__getitem__ __is__ __isnot__ __not__ eq ne lt gt le ge len device Int".split()})
-AT_LOAD |= {("prim", "RaiseException"), ("prim", "unchecked_cast"), ("prim", "TupleIndex")}
 
 
 def _enumerated(items: Any, start: int = 0) -> list[Any]:

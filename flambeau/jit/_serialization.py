@@ -177,7 +177,9 @@ def _read(reader: ArchiveReader, where: Any, extra: dict[str, Any] | None) -> An
                 raise RuntimeError(f"torch.jit.load: the archive has more than {_source.CODE_BYTES} bytes of code")
             module = name.removeprefix("code/").removesuffix(".py").replace("/", ".")
             unit.add_file(module, _text(reader, name))
+    unit.loading = True
     root = _unpickled(reader, unit, where)
+    unit.loading = False
     if not isinstance(root, RecursiveScriptModule):
         raise RuntimeError(f"torch.jit.load: expected a module in the archive, got {type(root).__name__}")
     for name in extra or ():

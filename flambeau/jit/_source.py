@@ -148,11 +148,10 @@ class Guard:
         name: the function's qualified name.
         find: gives the class or function of a qualified name.
         constants: the archive's tensors, ``CONSTANTS.c0`` and so on.
-        at_load: whether the function runs while an archive is loaded, so that it may neither loop nor make anything.
     """
 
-    def __init__(self, name: str, find: Any, constants: list[Any], at_load: bool = False) -> None:
-        self.name, self.at_load = name, at_load
+    def __init__(self, name: str, find: Any, constants: list[Any]) -> None:
+        self.name = name
         self.scope: dict[str, Any] = {
             "__builtins__": {},
             "@attribute": _members.attribute,
@@ -228,8 +227,6 @@ class Guard:
             return self._function(node)
         if isinstance(node, ast.Raise) and node.exc is not None:
             return ast.Raise(ast.Call(ast.Name("@raised", ast.Load()), [ast.Constant(ast.unparse(node.exc))], []))
-        if isinstance(node, (ast.For, ast.While)) and self.at_load:
-            raise damaged(self.name, "a loop in a function that runs while the archive is loaded")
         if isinstance(node, _STATEMENTS):
             return self._rebuilt(node)
         raise damaged(self.name, f"a statement of type {type(node).__name__}")
@@ -302,8 +299,6 @@ class Guard:
         raise damaged(self.name, f"an expression of type {type(node).__name__}")
 
     def _comprehension(self, node: Any) -> Any:
-        if self.at_load:
-            raise damaged(self.name, "a loop in a function that runs while the archive is loaded")
         self.locals.append({part.id for generator in node.generators for part in ast.walk(generator.target) if isinstance(part, ast.Name)})
         made = self._rebuilt(node)
         self.locals.pop()
@@ -313,10 +308,13 @@ class Guard:
         self.scope[f"@{name}"] = value
         return ast.Name(f"@{name}", ast.Load())
 
+    def _is_local(self, name: str) -> bool:
+        return any(name in names for names in self.locals)
+
     def _name(self, name: str) -> ast.expr:
-        if any(name in names for names in self.locals):
+        if self._is_local(name):
             return ast.Name(name, ast.Load())
-        if name in _operators.BUILTINS and not self.at_load:
+        if name in _operators.BUILTINS:
             return self._known(name, _operators.BUILTINS[name])
         if name in ("inf", "nan"):
             return ast.Constant(float(name))
@@ -326,7 +324,7 @@ class Guard:
 
     def _attribute(self, node: ast.Attribute) -> ast.expr:
         path = path_of(node)
-        if path is not None and not any(path[0] in names for names in self.locals):
+        if path is not None and not self._is_local(path[0]):
             if path[0] == "CONSTANTS" and len(path) == 2 and re.fullmatch(r"c\d{1,9}", path[1]) and int(path[1][1:]) < self.count:
                 return ast.Call(ast.Name("@constant", ast.Load()), [ast.Constant(int(path[1][1:]))], [])
             if path[0] == "__torch__":
@@ -336,15 +334,13 @@ class Guard:
         return ast.Call(ast.Name("@attribute", ast.Load()), [self.expression(node.value), ast.Constant(node.attr)], [])
 
     def _operator(self, namespace: str, name: str) -> ast.expr:
-        if self.at_load and (namespace, name) not in _operators.AT_LOAD:
-            raise damaged(self.name, f"{namespace}::{name} in a function that runs while the archive is loaded")
         return self._known(f"{namespace}.{name}", _operators.operator(name, namespace))
 
     def _call(self, node: ast.Call) -> ast.expr:
         if any(isinstance(argument, ast.Starred) for argument in node.args) or any(keyword.arg is None for keyword in node.keywords):
             raise damaged(self.name, "a call with *arguments")
         word = node.func.id if isinstance(node.func, ast.Name) else ""
-        if word and not any(word in names for names in self.locals):
+        if word and not self._is_local(word):
             special = self._special(word, node)
             if special is not None:
                 return special
@@ -355,7 +351,7 @@ class Guard:
     def _called(self, node: ast.expr) -> Any:
         """The target of a call: operators are nothing but called."""
         path = path_of(node)
-        if path is not None and not any(path[0] in names for names in self.locals):
+        if path is not None and not self._is_local(path[0]):
             if path[0] == "torch" and len(path) == 2:
                 return self._operator("aten", path[1])
             if path == ["torch", "autograd", "grad"]:  # as PyTorch writes that one
@@ -377,8 +373,8 @@ class Guard:
             annotated(arguments[1], self.name)
             self.scope[name] = arguments[1]
             return ast.Call(ast.Name("@isinstance", ast.Load()), [self.expression(arguments[0]), ast.Name(name, ast.Load())], [])
-        if word in ("getattr", "hasattr") and len(arguments) == 2 and isinstance(arguments[1], ast.Constant):
-            if word == "getattr" and type(arguments[1].value) is str:
+        if word == "getattr" and len(arguments) == 2 and isinstance(arguments[1], ast.Constant):
+            if type(arguments[1].value) is str:
                 return ast.Call(ast.Name("@attribute", ast.Load()), [self.expression(arguments[0]), arguments[1]], [])
         return None
 

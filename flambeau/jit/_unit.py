@@ -12,6 +12,7 @@ from collections.abc import Callable
 from typing import Any
 
 from . import _source
+from ._loading import LoadingGuard
 from ._values import ScriptType, raised
 
 _BASES = ("Module", "NamedTuple", "Enum", "Interface", "ModuleInterface", "")
@@ -27,6 +28,7 @@ class Unit:
     Attributes:
         texts: classes and functions by qualified name, in the order in which they were added.
         constants: tensors that they name.
+        loading: whether an archive is being loaded, when nothing of its code is called but ``__setstate__``.
     """
 
     def __init__(self) -> None:
@@ -35,6 +37,7 @@ class Unit:
         self._trees: dict[str, Any] = {}
         self._made: dict[str, Any] = {}
         self._count = 0
+        self.loading = False
 
     # -- putting in -----------------------------------------------------------------------------------------------------------
     def add(self, name: str, text: str) -> None:
@@ -169,9 +172,9 @@ class Unit:
             raise _source.damaged(name, "it is a function where a class is expected")
         return found
 
-    def function(self, tree: ast.FunctionDef, name: str, at_load: bool = False) -> Callable[..., Any]:
+    def function(self, tree: ast.FunctionDef, name: str, guard: type[_source.Guard] = _source.Guard) -> Callable[..., Any]:
         """The function of a tree."""
-        made: Callable[..., Any] = _source.Guard(name, self.find, self.constants, at_load).function(tree)
+        made: Callable[..., Any] = guard(name, self.find, self.constants).function(tree)
         return made
 
     def _type(self, name: str, tree: ast.ClassDef) -> ScriptType:
@@ -210,9 +213,11 @@ class Unit:
 
     def _method(self, kind: ScriptType, tree: ast.FunctionDef, name: str) -> Callable[..., Any]:
         if tree.name == "__setstate__":
-            return self.function(tree, name, at_load=True)
+            return self.function(tree, name, LoadingGuard)
 
         def first(*args: Any, **kwargs: Any) -> Any:
+            if self.loading:
+                raise _source.damaged(name, "a method that is called while the archive is loaded")
             made = kind.methods[tree.name] = self.function(tree, name)
             return made(*args, **kwargs)
 

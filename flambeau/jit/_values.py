@@ -116,6 +116,5 @@ def _delegate(name: str) -> Callable[..., Any]:
     return method
 
 
-for _name in "enter exit len getitem setitem contains call add sub mul neg lt gt le ge hash bool".split():
-    if _name not in ("hash", "bool"):
-        setattr(ScriptObject, f"__{_name}__", _delegate(f"__{_name}__"))
+for _name in "enter exit len getitem setitem contains call add sub mul neg lt gt le ge".split():
+    setattr(ScriptObject, f"__{_name}__", _delegate(f"__{_name}__"))

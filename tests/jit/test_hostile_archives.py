@@ -12,6 +12,7 @@ from hostile_archives import CANARY, DEFINITIONS, MEMBERS, STATEMENTS, Rewritten
 
 import flambeau as torch
 from flambeau.jit import _source
+from flambeau.jit._serialization import take_state
 
 
 @pytest.fixture(scope="module")
@@ -55,10 +56,35 @@ def test_a_hostile_definition_is_refused(definition: str) -> None:
 
 
 def test_a_method_that_runs_while_loading_cannot_loop_or_compute() -> None:
-    for body in ("while True:\n      pass", "x = torch.zeros([9])", "x = [i for i in range(9)]", "self.a = torch.mul(state, 2)"):
-        archive = changed(lambda text, body=body: text + f"  def __setstate__(self, state: int):\n    {body}\n")
+    for body in (
+        "while True:\n      pass", "x = torch.zeros([9])", "x = [i for i in range(9)]", "self.a = torch.mul(state, 2)", "x = 9 * 9",
+        "x = -state", "(self).f()", "x = __torch__.torch.nn.modules.container.f()", "x = [1]\n    x += x", "del state[0]", "state[0] = 1",
+        "x = state < state", "x = {state: 1}", "x = state[state]", "x = state[0:]", "x = isinstance(state, List[int])", "print(1)",
+        "with state:\n      pass", "(x, (y, z)) = state", "def f():\n      pass",
+    ):  # fmt: skip
+        archive = changed(lambda text, body=body: f"{text}  def __setstate__(self, state: int):\n    {body}\n")
         with pytest.raises(RuntimeError, match="while the archive is loaded"):
             torch.jit.load(io.BytesIO(archive.bytes()))
+
+
+@pytest.mark.parametrize(
+    "body",
+    ["torch.eq(state, state)", "torch.__getitem__(state, state)", "ops.prim.RaiseException(state)", "(state)[0].shape", "torch.len(self)"],
+)
+def test_what_a_method_gets_while_loading_is_not_computed_with(body: str) -> None:
+    unit = torch.jit._unit.Unit()
+    length = "  def __len__(self):\n    return 1\n"
+    unit.add("__torch__.A", f"class A:\n{length}  def __setstate__(self, state: Tensor):\n    x = {body}\n")
+    unit.loading = True
+    with pytest.raises((torch.jit.Error, RuntimeError), match="while the archive is loaded"):
+        take_state(unit.type("__torch__.A").make(), torch.ones(2))
+
+
+def test_code_reaches_no_files(tmp_path: Path) -> None:
+    for text in ("torch.from_file", "ops.aten.from_file", "(x).from_file"):
+        with pytest.raises((torch.jit.Error, TypeError), match="from_file"):
+            torch.jit.CompilationUnit(f"def f(x: Tensor, name: str):\n  return {text}(name, True, 8)\n").f(torch.ones(1), str(tmp_path / "a"))
+    assert not list(tmp_path.iterdir())
 
 
 def test_code_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -78,6 +104,13 @@ def test_names_of_modules_own_attributes_cannot_be_taken() -> None:
     )
     with pytest.raises(RuntimeError, match="one that every module has"):
         torch.jit.load(io.BytesIO(archive.bytes()))
+    assigned = changed(lambda text: text.replace("  training : bool\n", "  training : bool\n  state_dict : int\n  _modules : int\n", 1))
+    for word in ("state_dict", "_modules"):
+        name = assigned.named("container.py")[0]
+        again = Rewritten(assigned.bytes())
+        again.records[name] = again.records[name].replace(b"    return", f"    self.{word} = 1\n    return".encode(), 1)
+        with pytest.raises(AttributeError, match=word):
+            torch.jit.load(io.BytesIO(again.bytes()))(torch.ones(1, 2))
 
 
 def test_attributes_of_python_objects_are_out_of_reach() -> None:

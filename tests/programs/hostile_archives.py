@@ -10,15 +10,18 @@ as it would be for a call.
 from __future__ import annotations
 
 import argparse
+import atexit
 import io
 import lzma
 import pickle
 import random
 import resource
+import shutil
 import signal
 import struct
 import sys
 import tarfile
+import tempfile
 import time
 import warnings
 import zipfile
@@ -50,7 +53,8 @@ def _watch(event: str, arguments: tuple[Any, ...]) -> None:
 
 
 # -- hostile code ------------------------------------------------------------------------------------------------------------------------
-CANARY = "/tmp/flambeau_hostile_archive"
+CANARY = tempfile.mkdtemp(prefix="flambeau_hostile_") + "/made"  # where code that runs would leave a file
+atexit.register(shutil.rmtree, str(Path(CANARY).parent), True)
 STATEMENTS = [
     f'open("{CANARY}", "w")',
     '__import__("os").system("touch ' + CANARY + '")',
@@ -69,6 +73,8 @@ STATEMENTS = [
     "x = torch.os",
     'x = torch.hub("x")',
     'x = ops.os.system("id")',
+    f'x = torch.from_file("{CANARY}", True, 8)',
+    f'x = ops.aten.from_file("{CANARY}", True, 8)',
     "x = ops.aten.__class__",
     "x = ops.__loader__.x",
     "x = __torch__.__class__",
@@ -125,6 +131,12 @@ MEMBERS = [
     "  def __setstate__(self, state):\n    x = [0 for i in range(1000000000000)]\n",
     "  def __setstate__(self, state):\n    x = list(range(1000000000000))\n",
     "  def __setstate__(self, state):\n    (self).__setstate__(state, )\n",
+    "  def __setstate__(self, state):\n    (self).spin()\n  def spin(self):\n    while True:\n      pass\n",
+    "  def __setstate__(self, state):\n    x = 10 ** 10\n    y = x ** x\n",
+    "  def __setstate__(self, state):\n    x = [0]\n    x *= 10000000000\n",
+    "  def __setstate__(self, state):\n    x, y = [1], [1]\n" + "    x, y = [x, x], [y, y]\n" * 60 + "    z = torch.eq(x, y)\n",
+    "  def __setstate__(self, state):\n    x = (1,)\n" + "    x = (x, x)\n" * 60 + "    y = {x: 1}\n",
+    "  def __setstate__(self, state):\n    x = (1,)\n" + "    x = (x, x)\n" * 60 + "    ops.prim.RaiseException(x)\n",
     "  def __getattr__(self, name):\n    return open\n",
     "  def __new__(cls):\n    return open\n",
     "  def __del__(self):\n    print(1)\n",
