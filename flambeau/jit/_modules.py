@@ -229,7 +229,10 @@ class RecursiveScriptModule(ScriptModule):
         """Set a member from code of an archive."""
         if name not in self.__dict__["_script_type"].fields or self._is_reserved(name):
             raise AttributeError(f"'{self.__dict__['_script_type'].name}' object has no attribute '{name}'")
-        setattr(self, name, value)
+        if self.__dict__["_script_unit"].loading:
+            self.set_state({name: value})  # of a ``__setstate__``: nothing is registered yet
+        else:
+            setattr(self, name, value)
 
     def _is_reserved(self, name: str) -> bool:
         """Whether a module needs an attribute for itself, so that no archive may set it."""

@@ -18,8 +18,6 @@ from ..serialization.names import STORAGE_TYPES
 from ..serialization.weights_only import Unpickler
 from . import _operators
 
-ITEMS = 1 << 24  # of all lists and dicts of a pickle together
-
 
 def build_intlist(data: list[int]) -> list[int]:
     """A list of integers, in a pickle."""
@@ -40,6 +38,8 @@ class ScriptPickler:
 
     Args:
         writer: of the archive. folder: where its storages go.
+        name_of: gives the name of an object's class.
+        state_of: gives an object's attributes by name, each with its type, or one value with its type, for ``__setstate__``.
     """
 
     def __init__(self, writer: ArchiveWriter, folder: str, name_of: Callable[[Any], str], state_of: Callable[[Any], Any]) -> None:
@@ -148,11 +148,16 @@ class ScriptPickler:
             return
         self._global(self._name_of(value))
         self._out += pickle.EMPTY_TUPLE + pickle.NEWOBJ
-        self._out += pickle.EMPTY_DICT + pickle.MARK
-        for name, (item, of_item) in self._state_of(value).items():
-            self._text(name)
-            self._save(item, of_item)
-        self._out += pickle.SETITEMS + pickle.BUILD
+        state = self._state_of(value)
+        if isinstance(state, tuple):
+            self._save(*state)
+        else:
+            self._out += pickle.EMPTY_DICT + pickle.MARK
+            for name, (item, of_item) in state.items():
+                self._text(name)
+                self._save(item, of_item)
+            self._out += pickle.SETITEMS
+        self._out += pickle.BUILD
         self._memorize(value)  # here, because PyTorch's reader makes the object when it gets its state
 
     def _tensor(self, value: Any, kind: str) -> None:

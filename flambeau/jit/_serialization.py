@@ -97,10 +97,12 @@ def _write(module: RecursiveScriptModule, writer: ArchiveWriter, extra: dict[str
     writer.close(VERSION)
 
 
-def _state_of(value: Any) -> dict[str, tuple[Any, str]]:
+def _state_of(value: Any) -> dict[str, tuple[Any, str]] | tuple[Any, str]:
+    kind = value._script_type
+    if "__getstate__" in kind.methods and "__setstate__" in kind.methods:
+        return kind.methods["__getstate__"](value), ""
     if isinstance(value, Module):
         return value.script_state()
-    kind = value._script_type
     return {name: (value._values[name], kind.fields[name]) for name in kind.fields if name not in kind.constants}
 
 

@@ -463,3 +463,27 @@ if torch:
             if self.none is not None:
                 c = c + 1
             return c, total + other
+
+    @program(lambda: (ramp(2, 3),), ways=("script",))
+    class WithState(Module):
+        def __init__(self):
+            super().__init__()
+            self.weight = nn.Parameter(torch.zeros(3))
+            self.register_buffer("shift", torch.zeros(3))
+            self.scales = [2, 3]
+            self.count = 4
+
+        @torch.jit.export
+        def __getstate__(self):
+            return self.count + 1, self.scales, self.weight, self.shift, self.training
+
+        @torch.jit.export
+        def __setstate__(self, state: tuple[int, list[int], Tensor, Tensor, bool]):
+            self.count = state[0]
+            self.scales = state[1]
+            self.weight = state[2]
+            self.shift = state[3]
+            self.training = state[4]
+
+        def forward(self, x):
+            return x * self.weight * self.scales[1] + self.shift
