@@ -41,7 +41,7 @@ def _raise(message: str, *rest: Any) -> Any:
 
 def _item(items: Any, key: Any) -> Any:
     if not isinstance(items, (list, tuple, dict, str)) or type(key) not in _PLAIN:
-        raise RuntimeError("torch.jit.load: an item of something other than a list, tuple, dict or text is asked for while the archive is loaded")
+        raise RuntimeError("torch.jit.load: an item of no list, tuple, dict or text is asked for while the archive is loaded")
     return items[key]
 
 

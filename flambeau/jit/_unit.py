@@ -172,7 +172,7 @@ class Unit:
             raise _source.damaged(name, "it is a function where a class is expected")
         return found
 
-    def function(self, tree: ast.FunctionDef, name: str, guard: type[_source.Guard] = _source.Guard) -> Callable[..., Any]:
+    def function(self, tree: ast.FunctionDef, name: str, guard: Callable[..., _source.Guard] = _source.Guard) -> Callable[..., Any]:
         """The function of a tree."""
         made: Callable[..., Any] = guard(name, self.find, self.constants).function(tree)
         return made
