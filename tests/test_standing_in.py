@@ -181,7 +181,9 @@ def test_marks_leave_functions_what_they_are() -> None:
     def double(x: int) -> int:
         return 2 * x
 
-    marks = (torch.jit.ignore, torch.jit.ignore(drop=True), torch.jit.unused, torch.jit.export, torch.jit.script_if_tracing)
+    with pytest.warns(FutureWarning, match="torch.jit.unused"):
+        dropped = torch.jit.ignore(drop=True)
+    marks = (torch.jit.ignore, dropped, torch.jit.unused, torch.jit.export, torch.jit.script_if_tracing)
     others = (torch.compiler.disable, torch.compiler.disable(recursive=False), torch.compiler.allow_in_graph)
     for mark in (*marks, *others, torch.compiler.assume_constant_result, torch.fx.has_side_effect):
         assert mark(double)(3) == 6

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import contextlib
+import warnings
 from collections.abc import Iterator
 from typing import Any
+
+from ._state import is_scripting
 
 _onednn = False
 _strategy: list[tuple[str, int]] = [("STATIC", 2), ("DYNAMIC", 10)]
@@ -12,7 +15,7 @@ _strategy: list[tuple[str, int]] = [("STATIC", 2), ("DYNAMIC", 10)]
 
 @contextlib.contextmanager
 def optimized_execution(should_optimize: bool) -> Iterator[None]:
-    """A block in which programs would be optimized when they are first run, or not; they run the same here.
+    """A block in which programs are optimized when they are first run, or not: a hint for speed, which has no effect here.
 
     Args:
         should_optimize: whether.
@@ -27,10 +30,10 @@ def optimized_execution(should_optimize: bool) -> Iterator[None]:
 
 @contextlib.contextmanager
 def fuser(name: str) -> Iterator[None]:
-    """A block in which a fuser of PyTorch's is chosen.
+    """A block in which a fuser of PyTorch's is chosen: a hint for speed, which has no effect here.
 
     Args:
-        name: ``"fuser0"`` to ``"fuser3"``.
+        name: ``"fuser0"`` to ``"fuser3"``, or ``"none"``.
     Raises:
         Exception: another name.
     Source: torch.jit.fuser.
@@ -41,13 +44,22 @@ def fuser(name: str) -> Iterator[None]:
 
 
 class strict_fusion:
-    """A block in which PyTorch insists that all operations are fused; there is no fusion that could fail here.
+    """A block of a scripted program in which all operations have to be fused; programs with it cannot be scripted here.
+
+    Elsewhere it has no effect but a warning, as in PyTorch.
 
     Source: torch.jit.strict_fusion.
     Example:
-        >>> with torch.jit.strict_fusion():
-        ...     y = torch.ones(1)
+        >>> import warnings
+        >>> with warnings.catch_warnings():
+        ...     warnings.simplefilter("ignore")
+        ...     with torch.jit.strict_fusion():
+        ...         y = torch.ones(1)
     """
+
+    def __init__(self) -> None:
+        if not is_scripting():
+            warnings.warn("Only works in script mode", stacklevel=2)
 
     def __enter__(self) -> None:
         pass
@@ -57,7 +69,7 @@ class strict_fusion:
 
 
 def enable_onednn_fusion(enabled: bool) -> None:
-    """Note whether oneDNN's fusion is wanted; it would need oneDNN.
+    """Note whether oneDNN's fusion is wanted: a hint for speed, which has no effect but on ``onednn_fusion_enabled``.
 
     Args:
         enabled: whether.
@@ -82,13 +94,13 @@ def onednn_fusion_enabled() -> bool:
 
 
 def set_fusion_strategy(strategy: list[tuple[str, int]]) -> list[tuple[str, int]]:
-    """Note how often programs would be specialised on shapes; they are not.
+    """Note how often programs are specialised on shapes: a hint for speed, which has no effect here.
 
     Args:
         strategy: pairs of ``"STATIC"`` or ``"DYNAMIC"`` and a number.
     Returns: the strategy before.
     Raises:
-        RuntimeError: another word.
+        ValueError: another word.
     Source: torch.jit.set_fusion_strategy.
     Example:
         >>> before = torch.jit.set_fusion_strategy([("STATIC", 1)])
@@ -98,7 +110,7 @@ def set_fusion_strategy(strategy: list[tuple[str, int]]) -> list[tuple[str, int]
     global _strategy
     for word, _ in strategy:
         if word not in ("STATIC", "DYNAMIC"):
-            raise RuntimeError(f"FusionBehavior only supported 'STATIC' or 'DYNAMIC', got: {word}")
+            raise ValueError(f"FusionBehavior only supported 'STATIC' or 'DYNAMIC', got: {word}")
     before, _strategy = _strategy, list(strategy)
     return before
 

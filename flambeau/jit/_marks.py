@@ -5,6 +5,7 @@ from __future__ import annotations
 import builtins
 import types
 import typing
+import warnings
 from typing import Any, NamedTuple, TypeVar
 
 _T = TypeVar("_T")
@@ -120,9 +121,11 @@ def ignore(drop: Any = False, **kwargs: Any) -> Any:
 
     Args:
         drop: the function; or whether a compiled program would not call it.
+        kwargs: ``drop_on_export``, an older name of ``drop``.
     Returns: the function itself, or a decorator.
     Raises:
         RuntimeError: neither a function nor a bool.
+        TypeError: another keyword.
     Source: torch.jit.ignore.
     Example:
         >>> @torch.jit.ignore
@@ -135,6 +138,11 @@ def ignore(drop: Any = False, **kwargs: Any) -> Any:
         return _marked(drop, IGNORE)
     if not builtins.isinstance(drop, bool):
         raise RuntimeError(f"Argument to @torch.jit.ignore must be a bool or a function but got {drop}")
+    drop = kwargs.pop("drop_on_export", None) or drop
+    if kwargs:
+        raise TypeError(f"torch.jit.ignore: unexpected keyword argument '{next(iter(kwargs))}'")
+    if drop:
+        warnings.warn("ignore with drop=True or drop_on_export=True is deprecated: use torch.jit.unused", FutureWarning, stacklevel=2)
     return lambda fn: _marked(fn, UNUSED if drop else IGNORE)
 
 

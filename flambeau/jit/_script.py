@@ -11,6 +11,7 @@ from typing import Any
 from ..nn import Module
 from . import _state
 from ._annotations import UnknownType
+from ._marks import export
 from ._modules import ConstMap, RecursiveScriptModule, ScriptFunction, ScriptModule
 from ._program import Program
 from ._recursive import ModulesProgram
@@ -85,7 +86,7 @@ def script(
 
 def _script_class(cls: type) -> type:
     if issubclass(cls, Module):
-        raise RuntimeError(f"Type '{cls}' cannot be compiled since it inherits from nn.Module, consider passing an instance instead")
+        raise RuntimeError(f"Type '{cls}' cannot be compiled since it inherits from nn.Module, pass an instance instead")
     if len(cls.__mro__) > 2 and not hasattr(cls, "_fields") and not hasattr(cls, "__members__"):
         raise RuntimeError("TorchScript classes does not support inheritance yet. Please directly inherit from 'object'.")
     program = Program()
@@ -112,8 +113,7 @@ def script_method(fn: Callable[..., Any], _rcb: Any = None) -> Callable[..., Any
         >>> torch.jit.script(Doubled())(torch.ones(1))
         tensor([2.])
     """
-    fn._torchscript_modifier = "export (compile this function even if nothing calls it)"  # type: ignore[attr-defined]
-    return fn
+    return export(fn)
 
 
 def interface(obj: Any) -> Any:

@@ -45,6 +45,7 @@ def save(m: Any, f: Any, _extra_files: dict[str, Any] | None = None) -> None:
     Raises:
         AttributeError: ``m`` is an ordinary module or function.
         RuntimeError: an attribute has no place in an archive.
+        TypeError: the contents of a further file are neither ``str`` nor ``bytes``.
     Source: torch.jit.save.
     Example:
         >>> import io
@@ -83,7 +84,9 @@ def _write(module: RecursiveScriptModule, writer: ArchiveWriter, extra: dict[str
     writer.write_record("data.pkl", data)
     writer.write_record("constants.pkl", constants)
     for name, content in extra.items():
-        writer.write_record(f"extra/{name}", content.encode() if isinstance(content, str) else bytes(content))
+        if not isinstance(content, (str, bytes)):
+            raise TypeError(f"torch.jit.save: expected str or bytes for the further file '{name}', got {type(content).__name__}")
+        writer.write_record(f"extra/{name}", content.encode() if isinstance(content, str) else content)
     files = unit.files(*names)
     stays = re.search(rf"\b{PYTHON}\.(\w+)", "".join(files.values()))
     if stays is not None:
@@ -122,17 +125,20 @@ def _module_of(function: ScriptFunction) -> RecursiveScriptModule:
 def load(f: Any, map_location: Any = None, _extra_files: dict[str, Any] | None = None, _restore_shapes: bool = False) -> Any:
     """Read a module from an archive that ``save`` wrote, or PyTorch's.
 
-    Its code is parsed and checked against what TorchScript has; nothing of it is run as Python, and nothing is imported by it.
+    Its code is parsed and checked against what TorchScript has; nothing of it is run as Python, it imports nothing, and reaches no files.
+    A method is run when it is called, and may then take any time and memory; ``__setstate__`` alone runs at once, and may neither loop,
+    compute nor call.
 
     Args:
         f: name of a file, or a seekable object with ``read``.
         map_location: device, or its name, for all tensors; where they were when None.
-        _extra_files: names of further files, whose contents are put in as ``bytes``.
-        _restore_shapes: shapes of a trace's inputs; they are not kept.
+        _extra_files: names of further files, whose contents are put in as ``bytes``; empty where the archive has none of that name.
+        _restore_shapes: not supported: shapes of a trace's inputs are not kept.
     Returns: a ``RecursiveScriptModule``.
     Raises:
         ValueError: there is no such file.
         RuntimeError: the file is no archive of TorchScript, or damaged.
+        NotImplementedError: ``_restore_shapes``.
     Source: torch.jit.load.
     Example:
         >>> import io
@@ -140,6 +146,8 @@ def load(f: Any, map_location: Any = None, _extra_files: dict[str, Any] | None =
         >>> torch.jit.load(file).weight.shape
         torch.Size([1, 2])
     """
+    if _restore_shapes:
+        raise NotImplementedError("torch.jit.load: _restore_shapes is not supported")
     where = validate_map_location(map_location)
     if isinstance(f, (str, os.PathLike)):
         path = os.fspath(f)
@@ -185,8 +193,7 @@ def _read(reader: ArchiveReader, where: Any, extra: dict[str, Any] | None) -> An
     if not isinstance(root, RecursiveScriptModule):
         raise RuntimeError(f"torch.jit.load: expected a module in the archive, got {type(root).__name__}")
     for name in extra or ():
-        if f"extra/{name}" in reader:
-            extra[name] = reader.read(f"extra/{name}").tobytes()  # type: ignore[index]
+        extra[name] = reader.read(f"extra/{name}").tobytes() if f"extra/{name}" in reader else b""  # type: ignore[index]
     return root
 
 

@@ -241,15 +241,17 @@ def trace(
         example_inputs: a tensor, or a tuple of arguments: tensors, and lists, tuples and dicts of them.
         optimize: ignored, deprecated.
         check_trace: whether it is traced a second time and run, and both compared.
-        check_inputs: further tuples of arguments for which the trace is compared with the program.
+        check_inputs: further arguments, given as the examples are, for which the trace is compared with the program.
         check_tolerance: relative, of those comparisons.
         strict: whether lists and dicts among the results are refused: their structure is that of this run.
         example_kwarg_inputs: arguments by name instead of ``example_inputs``.
-        _force_outplace, _module_class, _compilation_unit, _store_inputs: not needed here.
+        _force_outplace, _module_class, _compilation_unit: not supported.
+        _store_inputs: ignored; the examples are never kept.
     Returns: a ``ScriptFunction``, or a ``TopLevelTracedModule`` with the module's parameters.
     Raises:
         TracingCheckError: a second trace is another program.
         RuntimeError: an argument or a result cannot be traced; a tensor that requires grad is neither an argument nor a parameter.
+        NotImplementedError: an argument that is not supported.
     Source: torch.jit.trace.
     Example:
         >>> double = torch.jit.trace(lambda x: x + x, torch.ones(2))
@@ -262,6 +264,7 @@ def trace(
     """
     if not _state._enabled:
         return func
+    _refuse(_force_outplace=_force_outplace, _module_class=_module_class, _compilation_unit=_compilation_unit)
     if optimize is not None:
         warnings.warn("`optimize` is deprecated and has no effect. Use `with torch.jit.optimized_execution()` instead", FutureWarning, 2)
     if isinstance(func, RecursiveScriptModule):
@@ -271,7 +274,7 @@ def trace(
     if isinstance(func, Module) or (isinstance(owner, Module) and getattr(func, "__name__", "") == "forward"):
         module = func if isinstance(func, Module) else owner
         if example_inputs is None and example_kwarg_inputs is None:
-            raise RuntimeError("example_kwarg_inputs should be a dict" if example_kwarg_inputs is not None else "example_inputs is missing")
+            raise RuntimeError("example_kwarg_inputs should be a dict")
         inputs = {"forward": example_inputs if example_kwarg_inputs is None else example_kwarg_inputs}
         return trace_module(
             module, inputs, None, check_trace, _by_method(check_inputs), check_tolerance, strict,
@@ -289,12 +292,23 @@ def trace(
     traced.__wrapped__ = func  # type: ignore[attr-defined]
     if check_trace:
         again = lambda: _traced_function(Unit(), func, args, kwargs, strict)[0]  # noqa: E731
-        _check(run, text, again, [(args, kwargs), *[_arguments(more, None) for more in check_inputs or ()]], traced, func, check_tolerance)
+        more = [_given(checked, example_kwarg_inputs is not None) for checked in check_inputs or ()]
+        _check(run, text, again, [(args, kwargs), *more], traced, func, check_tolerance)
     return traced
+
+
+def _refuse(**arguments: Any) -> None:
+    for name, value in arguments.items():
+        if value:
+            raise NotImplementedError(f"torch.jit.trace: {name} is not supported")
 
 
 def _by_method(check_inputs: Any) -> Any:
     return None if check_inputs is None else [{"forward": arguments} for arguments in check_inputs]
+
+
+def _given(inputs: Any, by_name: bool) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    return _arguments(None, inputs) if by_name else _arguments(inputs, None)
 
 
 def _arguments(example_inputs: Any, by_name: Any) -> tuple[tuple[Any, ...], dict[str, Any]]:
@@ -339,13 +353,13 @@ def trace_module(
     Args:
         mod: the module.
         inputs: arguments by the name of the method.
-        optimize, check_trace, check_tolerance, strict: as of ``trace``.
+        optimize, check_trace, check_tolerance, strict, and those with an underscore: as of ``trace``.
         check_inputs: further dicts like ``inputs``.
         example_inputs_is_kwarg: whether the arguments are given by name.
-        _force_outplace, _module_class, _compilation_unit, _store_inputs: not needed here.
     Returns: a ``TopLevelTracedModule`` with the module's parameters.
     Raises:
         AttributeError: ``mod`` is no module, or ``inputs`` no dict.
+        NotImplementedError: an argument that is not supported.
         TracingCheckError: a second trace is another program.
     Source: torch.jit.trace_module.
     Example:
@@ -355,11 +369,14 @@ def trace_module(
     """
     if not _state._enabled:
         return mod
+    _refuse(_force_outplace=_force_outplace, _module_class=_module_class, _compilation_unit=_compilation_unit)
+    if optimize is not None:
+        warnings.warn("`optimize` is deprecated and has no effect. Use `with torch.jit.optimized_execution()` instead", FutureWarning, 2)
     if not isinstance(mod, Module):
         raise AttributeError("expected torch.nn.Module as the first argument")
     if not isinstance(inputs, dict):
         raise AttributeError("expected a dictionary of (method_name, input) pairs")
-    arguments = {name: _arguments(*((None, value) if example_inputs_is_kwarg else (value, None))) for name, value in inputs.items()}
+    arguments = {name: _given(value, example_inputs_is_kwarg) for name, value in inputs.items()}
     unit = Unit()
     runs = _traced_methods(unit, mod, arguments, strict)
     texts = {name: _numbered_text(run, name, unit) for name, run in runs.items()} if check_trace else {}
@@ -367,7 +384,7 @@ def trace_module(
     if check_trace:
         for name, (args, kwargs) in arguments.items():
             again = lambda name=name, given=(args, kwargs): _method_text(Unit(), mod, name, given, strict)  # noqa: E731
-            more = [_arguments(checked[name], None) for checked in check_inputs or () if name in checked]
+            more = [_given(checked[name], example_inputs_is_kwarg) for checked in check_inputs or () if name in checked]
             function = mod if name == "forward" else getattr(mod, name)
             _check(runs[name], texts[name], again, [(args, kwargs), *more], getattr(traced, name), function, check_tolerance)
     return traced

@@ -361,6 +361,19 @@ def test_frozen_modules_have_constants_for_parameters() -> None:
         assert torch.equal(torch.jit.optimize_for_inference(compiled)(x), module(x))
 
 
+def test_switches_say_what_pytorchs_do() -> None:
+    with pytest.warns(UserWarning, match="Only works in script mode"):
+        torch.jit.strict_fusion()
+    with pytest.raises(ValueError, match="FusionBehavior only supported"):
+        torch.jit.set_fusion_strategy([("OFTEN", 1)])
+    with pytest.warns(FutureWarning, match="drop_on_export"):
+        dropped = torch.jit.ignore(drop_on_export=True)(looped)
+    assert dropped._torchscript_modifier == torch.jit.unused(looped)._torchscript_modifier
+    del looped._torchscript_modifier
+    with pytest.raises(TypeError, match="unexpected keyword argument 'name'"):
+        torch.jit.ignore(name=1)
+
+
 def test_forks_are_futures() -> None:
     future = torch.jit.fork(looped, torch.ones(1), 3)
     assert isinstance(future, torch.jit.Future) and torch.jit.wait(future).item() == 4
@@ -369,9 +382,13 @@ def test_forks_are_futures() -> None:
 def test_files_beside_the_code(tmp_path: Any) -> None:
     path = tmp_path / "model.pt"
     torch.jit.save(torch.jit.script(nn.ReLU()), path, _extra_files={"note.txt": "hello"})
-    extra = {"note.txt": "", "absent": "kept"}
+    extra = {"note.txt": "", "absent": "before"}
     torch.jit.load(str(path), map_location="cpu", _extra_files=extra)
-    assert extra == {"note.txt": b"hello", "absent": "kept"}
+    assert extra == {"note.txt": b"hello", "absent": b""}
+    with pytest.raises(TypeError, match="expected str or bytes for the further file 'a', got int"):
+        torch.jit.save(torch.jit.script(nn.ReLU()), io.BytesIO(), _extra_files={"a": 3})
+    with pytest.raises(NotImplementedError, match="_restore_shapes"):
+        torch.jit.load(str(path), _restore_shapes=True)
     with pytest.raises(ValueError, match="does not exist"):
         torch.jit.load(str(tmp_path / "nowhere.pt"))
     with pytest.raises(ValueError, match="map_location should be"):

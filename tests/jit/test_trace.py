@@ -102,9 +102,29 @@ def test_a_traced_module_has_the_modules_parts() -> None:
     assert torch.equal(several.other(x), module.other(x))
 
 
+class Signed(nn.Module):
+    def forward(self, input):
+        return input if input.sum() > 0 else -input
+
+
 def test_arguments_by_name() -> None:
     compiled = torch.jit.trace(lambda x, y: x - y, example_kwarg_inputs={"x": torch.ones(2), "y": torch.zeros(2)})
     assert compiled(torch.ones(2), torch.ones(2)).tolist() == [0, 0]
+    for program in (lambda input: input if input.sum() > 0 else -input, Signed()):
+        with warnings.catch_warnings(record=True) as told:
+            warnings.simplefilter("always")
+            torch.jit.trace(program, example_kwarg_inputs={"input": torch.ones(2)}, check_inputs=[{"input": -torch.ones(2)}])
+        assert any("does not match the corresponding output" in str(warning.message) for warning in told)
+
+
+def test_arguments_that_are_not_supported() -> None:
+    for name, value in (("_force_outplace", True), ("_module_class", nn.Module), ("_compilation_unit", object())):
+        with pytest.raises(NotImplementedError, match=name):
+            torch.jit.trace(lambda x: x + 1, torch.ones(1), **{name: value})
+        with pytest.raises(NotImplementedError, match=name):
+            torch.jit.trace_module(nn.ReLU(), {"forward": torch.ones(1)}, **{name: value})
+    with pytest.raises(RuntimeError, match="example_kwarg_inputs should be a dict"):
+        torch.jit.trace(nn.ReLU())
 
 
 def test_control_flow_of_compiled_functions_stays() -> None:
