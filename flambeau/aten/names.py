@@ -77,7 +77,7 @@ IMPLEMENTED["cdist"] = lambda x1, x2, p=2.0, compute_mode=None: torch(
     x1,
     x2,
     p,
-    {None: "use_mm_for_euclid_dist_if_necessary", 1: "use_mm_for_euclid_dist", 2: "donot_use_mm_for_euclid_dist"}[compute_mode],
+    ("use_mm_for_euclid_dist_if_necessary", "use_mm_for_euclid_dist", "donot_use_mm_for_euclid_dist")[compute_mode or 0],
 )
 IMPLEMENTED["meshgrid.indexing"] = lambda tensors, *, indexing: torch("meshgrid", *tensors, indexing=indexing)
 IMPLEMENTED["meshgrid"] = lambda tensors: torch("meshgrid", *tensors)
@@ -223,7 +223,6 @@ for _name in ("l1_loss", "multilabel_margin_loss"):
 IMPLEMENTED["ctc_loss"] = lambda log_probs, targets, input_lengths, target_lengths, blank=0, reduction=1, zero_infinity=False: functional(
     "ctc_loss", log_probs, targets, input_lengths, target_lengths, blank, ("none", "mean", "sum")[reduction], zero_infinity
 )
-IMPLEMENTED["tensordot"] = lambda self, other, dims_self, dims_other: torch("tensordot", self, other, (dims_self, dims_other))
 
 
 @kernel("_fused_rms_norm")

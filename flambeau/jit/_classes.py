@@ -122,10 +122,8 @@ class _Fields:
         if method == "__init__":
             self._read(function)
         # what is known of the class while its methods are compiled
-        self.program.unit.texts[self.name] = f"class {self.name.rpartition('.')[2]}:\n" + (
-            "".join([f"  {field} : {kind}\n" for field, kind in self.kinds.items()]) or "  pass\n"
-        )
-        self.program.unit.replace(self.name, self.program.unit.texts[self.name])
+        fields = "".join([f"  {field} : {kind}\n" for field, kind in self.kinds.items()]) or "  pass\n"
+        self.program.unit.replace(self.name, f"class {self.name.rpartition('.')[2]}:\n{fields}")
         try:
             signature, lines = self.program.compiled(function, names={"self": Typed("self", self.name)})
         finally:
@@ -133,7 +131,7 @@ class _Fields:
             del self.program.unit.texts[self.name]
         if method == "__init__":
             signature.returns = "NoneType"
-            lines.append("    return None"[2:])
+            lines.append("  return None")
         self.program.signatures[f"{self.name}.{method}"] = signature
         returns = f" -> {signature.returns}" if signature.returns else ""
         body = "\n".join([f"  {line}" for line in lines])

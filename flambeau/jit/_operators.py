@@ -25,7 +25,6 @@ from ..core.device import device
 from ..core.dtype import dtype
 from ..core.layout import layout, memory_format
 from ..core.random.generator import default_generator
-from ..core.shape import Size
 from ..core.state import grad_enabled, set_grad, thread
 from ..core.tensor import Tensor
 from ..facades.futures import Future
@@ -102,12 +101,13 @@ class Operator:
         chosen = self._chosen.get(key)
         if chosen is None:
             chosen = self._chosen[key] = self._choose(args, kwargs)
-        overload, places = chosen
+        overload, places, is_list = chosen
         if places:
             args = tuple([places[k](value) if k in places else value for k, value in enumerate(args)])
         if kwargs:
             kwargs = {name: places[name](value) if name in places else value for name, value in kwargs.items()}
-        return _as_scripts(overload(*args, **kwargs))
+        result = overload(*args, **kwargs)
+        return list(result) if is_list else result
 
     def _packet(self) -> Any:
         if (self.namespace, self.name) in _REFUSED:
@@ -118,7 +118,8 @@ class Operator:
             raise raised(f"Unknown builtin op: {self.namespace}::{self.name}.")
         return packet
 
-    def _choose(self, args: Any, kwargs: Any) -> tuple[Any, dict[Any, Any]]:
+    def _choose(self, args: Any, kwargs: Any) -> tuple[Any, dict[Any, Any], bool]:
+        """What is called, what makes objects of numbers among its arguments, and whether its result is a list."""
         packet = self._packet()
         overload = packet.fitting(args, kwargs)
         places: dict[Any, Any] = {}
@@ -127,7 +128,7 @@ class Operator:
             convert = _OBJECTS.get((kind.parts[0] if kind.name == "Optional" else kind).name)
             if convert is not None:
                 places[place] = places[argument.name] = convert
-        return _direct(overload), places
+        return _direct(overload), places, _gives_list(overload)
 
     def __repr__(self) -> str:
         return f"{self.namespace}::{self.name}"
@@ -155,11 +156,18 @@ def _direct(overload: Any) -> Any:
     return overload
 
 
-def _as_scripts(value: Any) -> Any:
-    """A result as TorchScript has it: sizes and sequences of tensors are lists."""
-    if value.__class__ is Size:
-        return list(value)
-    return value
+def _gives_list(overload: Any) -> bool:
+    """Whether a result is a list in TorchScript, where Python's functions give tuples and sizes."""
+    returns = overload._schema.returns
+    return len(returns) == 1 and returns[0].real_type.name == "List"
+
+
+@functools.cache
+def _gives_lists(name: str) -> bool:
+    """Whether the results of an operator with all its overloads are lists."""
+    packet = getattr(_operations.aten, name, None)
+    overloads = packet.overloads() if isinstance(packet, OpOverloadPacket) else []
+    return bool(overloads) and all(_gives_list(getattr(packet, overload)) for overload in overloads)
 
 
 @functools.cache
@@ -185,7 +193,8 @@ def method(name: str, tensor: Any, *args: Any, **kwargs: Any) -> Any:
         raise raised(f"Tensor has no attribute or method '{name:.100}'")
     for word in kwargs.keys() & _KEYWORDS.keys():
         kwargs[word] = _KEYWORDS[word](kwargs[word])
-    return _as_scripts(getattr(tensor, name)(*args, **kwargs))
+    result = getattr(tensor, name)(*args, **kwargs)
+    return list(result) if _gives_lists(name) else result
 
 
 # Methods that TorchScript makes of other operators.
@@ -239,15 +248,9 @@ def _sliced(value: Any, *rest: Any, **named: Any) -> Any:
     return value[(slice(None),) * dim + (key,)] if dim >= 0 else value[(..., key, *[slice(None)] * (-dim - 1))]
 
 
-def _list_of(name: str) -> Callable[..., Any]:
-    """An operator whose result is a list."""
-
-    def run(value: Any, *args: Any, **kwargs: Any) -> Any:
-        if isinstance(value, str):
-            return getattr(value, name)(*args, **kwargs)
-        return list(getattr(value, name)(*args, **kwargs))
-
-    return run
+def _split(value: Any, *args: Any, **kwargs: Any) -> Any:
+    """``aten::split``: of a tensor or a text."""
+    return list(value.split(*args, **kwargs))
 
 
 # -- numbers, texts, lists and dicts ---------------------------------------------------------------------------------------------------
@@ -373,11 +376,7 @@ _ALWAYS: dict[str, Callable[..., Any]] = {
     "size": _size,
     "stride": _stride,
     "slice": _sliced,
-    "split": _list_of("split"),
-    "chunk": _list_of("chunk"),
-    "unbind": _list_of("unbind"),
-    "tensor_split": _list_of("tensor_split"),
-    "split_with_sizes": _list_of("split"),
+    "split": _split,
     "_convolution": _convolution,
     "sort": _sorted,
     "wait": lambda future: future.wait() if isinstance(future, Future) else future,
@@ -387,9 +386,6 @@ _ALWAYS: dict[str, Callable[..., Any]] = {
     "is_autocast_cpu_enabled": lambda: thread.autocast is not None,
     "_get_tracing_state": lambda: False,
     "set_grad_enabled": _set_grad,
-    "broadcast_tensors": lambda tensors: list(resolve("torch", "broadcast_tensors")(*tensors)),
-    "meshgrid": lambda tensors, *, indexing="ij": list(resolve("torch", "meshgrid")(*tensors, indexing=indexing)),
-    "einsum": lambda equation, tensors, *, path=None: resolve("torch", "einsum")(equation, *tensors),
     "__and__": lambda a, b: a & b,
     "__or__": lambda a, b: a | b,
     "__xor__": lambda a, b: a ^ b,

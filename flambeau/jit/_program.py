@@ -172,8 +172,6 @@ class Program:
         self._kept.append(cls)
         self._names[id(cls)] = name
         try:
-            self.unit.texts[name] = ""  # taken while methods are compiled, which may name it
-            del self.unit.texts[name]
             _classes.define(self, cls, name)
         except BaseException:
             del self._names[id(cls)]
@@ -220,7 +218,7 @@ class Program:
             return self.call_module(context, function, node)
         if isinstance(target, Method):
             return self.call_method(context, target, node)
-        if isinstance(target, (functools.partial, _special.Bound)):
+        if isinstance(target, functools.partial):
             raise context.source.error(f"{type(target).__name__} is not supported in TorchScript", node)
         try:
             special = _special.TABLE.get(target)

@@ -16,7 +16,7 @@ from ._modules import RecursiveScriptModule
 from ._program import SELF, Method, Program, Signature, library_methods, read_signature
 from ._source import parse
 from ._unit import PYTHON
-from ._written import attribute, field_line, qualified
+from ._written import attribute, members, qualified
 
 _PACKAGE = __name__.partition(".")[0] + "."
 _STATE = frozenset(Module().__dict__) | {"_flat_weights", "_flat_weight_refs", "_flat_weights_names", "_all_weights"}
@@ -116,20 +116,13 @@ class ModulesProgram(Program):
 
     def _text(self, found: ModuleProgram, kinds: dict[str, str], name: str) -> str:
         module = found.module
-        lines = [f"class {name.rpartition('.')[2]}(Module):\n"]
-        for word, registry in (("parameters", module._parameters), ("buffers", module._buffers)):
-            lines.append(f"  __{word}__ = [{''.join([f'{chr(34)}{member}{chr(34)}, ' for member in registry])}]\n")
-        for registry in (module._parameters, module._buffers):
-            lines += [field_line(member, "NoneType" if tensor is None else "Tensor") for member, tensor in registry.items()]
-        lines.append("  training : bool\n")
+        lines = [f"class {name.rpartition('.')[2]}(Module):\n", *members(module, kinds)]
         for member, data in found.attributes.items():
             value = getattr(module, member)
             if data.constant and literal(value) is not None:
                 lines.append(f"  {member} : Final[{data.kind}] = {literal(value)}\n")
             elif not data.constant:
                 lines.append(f"  {member} : {data.kind}\n")
-        for member, kind in kinds.items():
-            lines.append(field_line(member, kind))
         return "".join([*lines, *found.texts.values()]).replace(SELF, name)
 
     # -- attributes -------------------------------------------------------------------------------------------------------------

@@ -21,10 +21,6 @@ from ._expressions import Expressions, Typed, item_of, parts_of
 TABLE: dict[Any, Callable[[Any, Expressions, ast.Call], Typed]] = {}  # by the function
 
 
-class Bound:
-    """A method that is bound to something other than a module."""
-
-
 def special(*functions: Any) -> Callable[[Any], Any]:
     """Decorator for how calls of some functions are compiled."""
 

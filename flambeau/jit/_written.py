@@ -170,7 +170,7 @@ class Classes:
         """The class of a module, whose submodules' classes are given by name; what it is called."""
 
         def text(name: str) -> str:
-            lines = [f"class {name.rpartition('.')[2]}(Module):\n", *_members(module, kinds)]
+            lines = [f"class {name.rpartition('.')[2]}(Module):\n", *members(module, kinds)]
             lines += methods(name) if methods else [self.method(frame, name) for frame in self.frames.get(path, ())]
             return "".join(lines)
 
@@ -202,7 +202,7 @@ def field_line(name: str, kind: str) -> str:
     return f"  {name} : {kind}\n" if name.isidentifier() else f'  __annotations__["{name}"] = {kind}\n'
 
 
-def _members(module: Any, kinds: dict[str, str]) -> Iterator[str]:
+def members(module: Any, kinds: dict[str, str]) -> Iterator[str]:
     """The lines of a class that say what its instances have."""
     for word, registry in (("parameters", module._parameters), ("buffers", module._buffers)):
         listed = "".join([f'"{name}", ' for name in registry])

@@ -326,6 +326,13 @@ def test_text_with_definitions() -> None:
         unit.third(torch.ones(1))
 
 
+def test_several_tensors_are_a_list_in_code() -> None:
+    for call in ("torch.hsplit(x, 2)", "(x).hsplit(2)", "torch.where(x)", "torch.chunk(x, 2)", "(x).unbind(1)", "torch.atleast_1d([x, x])"):
+        unit = torch.jit.CompilationUnit(f"def f(x: Tensor) -> List[Tensor]:\n  xs = {call}\n  (xs).append(x)\n  return xs\n")
+        found = unit.f(torch.ones(2, 2))
+        assert type(found) is list and len(found) == 3, call
+
+
 def test_old_modules_with_marked_methods() -> None:
     class Old(torch.jit.ScriptModule):
         def __init__(self) -> None:
