@@ -17,10 +17,9 @@ import re
 from typing import Any
 
 from ..core.device import device
-from ..core.replacing import replace_file
 from ..nn import Module
 from ..serialization.archive import ArchiveReader, ArchiveWriter, archive_name
-from ..serialization.files import LoadedStorages
+from ..serialization.files import LoadedStorages, write_named
 from ..serialization.locations import restorer
 from . import _source
 from ._modules import RecursiveScriptModule, ScriptFunction
@@ -44,7 +43,7 @@ def save(m: Any, f: Any, _extra_files: dict[str, Any] | None = None) -> None:
         _extra_files: contents of further files by name, ``str`` or ``bytes``.
     Raises:
         AttributeError: ``m`` is an ordinary module or function.
-        RuntimeError: an attribute has no place in an archive.
+        RuntimeError: an attribute has no place in an archive, or the folder of ``f`` does not exist.
         TypeError: the contents of a further file are neither ``str`` nor ``bytes``.
     Source: torch.jit.save.
     Example:
@@ -63,10 +62,7 @@ def save(m: Any, f: Any, _extra_files: dict[str, Any] | None = None) -> None:
     if path is None:
         f.write(content.getvalue())
         return
-    folder = os.path.dirname(os.path.realpath(path))
-    if not os.path.isdir(folder):
-        raise RuntimeError(f"Parent directory {os.path.dirname(path) or folder} does not exist.")
-    replace_file(path, lambda file: file.write(content.getbuffer()))
+    write_named(path, lambda file: file.write(content.getbuffer()))
 
 
 def _write(module: RecursiveScriptModule, writer: ArchiveWriter, extra: dict[str, Any]) -> None:
@@ -157,7 +153,6 @@ def load(f: Any, map_location: Any = None, _extra_files: dict[str, Any] | None =
             raise ValueError(f"The provided filename {path} is a directory")
         with open(path, "rb") as file:
             return _read(ArchiveReader(file), where, _extra_files)
-    # PyTorch reads the whole buffer, wherever it stands
     return _read(ArchiveReader(io.BytesIO(f.read())), where, _extra_files)
 
 

@@ -76,16 +76,25 @@ def save(
             save_legacy(obj, file, pickle_module, pickle_protocol)
 
     if path is not None:
-        folder = os.path.dirname(path)
-        if folder and not os.path.isdir(folder):
-            raise RuntimeError(f"Parent directory {folder} does not exist.")
-        if os.path.isdir(path):
-            raise RuntimeError(f"save: expected the name of a file, got the directory {path}")
-        replace_file(path, write)
+        write_named(path, write)
         return
     write(f)
     if hasattr(f, "flush"):
         f.flush()
+
+
+def write_named(path: str, write: Callable[[IO[bytes]], Any]) -> None:
+    """Have a file of a name written, which is there when it is whole.
+
+    Raises:
+        RuntimeError: its folder does not exist, or it is one.
+    """
+    folder = os.path.dirname(path)
+    if folder and not os.path.isdir(folder):
+        raise RuntimeError(f"Parent directory {folder} does not exist.")
+    if os.path.isdir(path):
+        raise RuntimeError(f"save: expected the name of a file, got the directory {path}")
+    replace_file(path, write)
 
 
 def _save(obj: object, writer: ArchiveWriter, pickle_module: Any, pickle_protocol: int, without_byteorder: bool) -> None:

@@ -396,6 +396,9 @@ def test_files_beside_the_code(tmp_path: Any) -> None:
         torch.jit.save(torch.jit.script(nn.ReLU()), io.BytesIO(), _extra_files={"a": 3})
     with pytest.raises(NotImplementedError, match="_restore_shapes"):
         torch.jit.load(str(path), _restore_shapes=True)
+    for place, message in ((tmp_path / "nowhere" / "a.pt", "Parent directory .*nowhere does not exist"), (tmp_path, "got the directory")):
+        with pytest.raises(RuntimeError, match=message):
+            torch.jit.save(torch.jit.script(nn.ReLU()), place)
     with pytest.raises(ValueError, match="does not exist"):
         torch.jit.load(str(tmp_path / "nowhere.pt"))
     with pytest.raises(ValueError, match="map_location should be"):
