@@ -25,9 +25,10 @@ NESTING = 200  # brackets in brackets, and what else nests on one line
 LITERAL_ITEMS = 1 << 16  # of a list or dict in code, which the parser makes about 100 bytes each of
 
 _DEFINITION = re.compile(r"^(class|def) +([A-Za-z_]\w*)", re.MULTILINE)
-_PREAMBLE = re.compile(r"(?:\s*(?:op_version_set *= *\d+|import +[\w.]+|#.*))*\s*")
+# A comment ends with its line, and a lambda's arguments soon: looking for either must not take more than a text's length of time.
+_PREAMBLE = re.compile(r"(?:\s*(?:op_version_set *= *\d+|import +[\w.]+|#.*(?:\n|\Z)))*\s*")
 _BRACKETS = re.compile(r"[(\[{]|[)\]}]")
-_PREFIXES = re.compile(r"(?:(?:\bnot\b|[-~+]|\blambda\b[^:\n]*:)\s*){64,}")
+_PREFIXES = re.compile(r"(?:(?:\bnot\b|[-~+]|\blambda\b[^:\n]{0,80}:)\s*){64,}")
 
 
 def damaged(name: str, what: str) -> RuntimeError:
