@@ -13,6 +13,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ..core.late import from_above
+from ..core.state import grad_enabled, set_grad
 from ..core.tensor import Tensor
 from ..nn import Module
 from ..nn.parameter import Parameter
@@ -36,6 +37,16 @@ def run_scripted(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any
         return function(*args, **kwargs)
     finally:
         thread.scripted -= 1
+
+
+def run_code(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+    """Call code of a program: an exception leaves no grad mode behind, which code sets before and after a block."""
+    enabled = grad_enabled()
+    try:
+        return function(*args, **kwargs)
+    except BaseException:
+        set_grad(enabled)
+        raise
 
 
 class _Saved:
@@ -88,7 +99,7 @@ class ScriptFunction(_Saved):
         """The call itself, which a trace does not look into."""
         if self._python is not None:
             return run_scripted(self._python, *args, **kwargs)
-        return self._script_unit.find(self.qualified_name)(*args, **kwargs)
+        return run_code(self._script_unit.find(self.qualified_name), *args, **kwargs)
 
     @property
     def code(self) -> str:
@@ -204,7 +215,7 @@ class RecursiveScriptModule(ScriptModule):
         methods = self.__dict__["_script_type"].methods
         if "forward" not in methods:
             raise NotImplementedError(f'Module [{self.original_name}] is missing the required "forward" function')
-        return methods["forward"](self, *args, **kwargs)
+        return run_code(methods["forward"], self, *args, **kwargs)
 
     def script_attribute(self, name: str) -> Any:
         """A member, as code of an archive reads it: what the class says it has, and nothing else.
@@ -248,7 +259,7 @@ class RecursiveScriptModule(ScriptModule):
             value = getattr(python, name)
             return functools.partial(run_scripted, value) if callable(value) and not isinstance(value, (Module, Tensor)) else value
         if kind is not None and name in kind.methods:
-            return kind.methods[name].__get__(self)
+            return functools.partial(run_code, kind.methods[name], self)
         if kind is not None and name in kind.constants:
             return kind.constants[name]
         raise AttributeError(f"'{type(self).__name__}' object has no attribute '{name}'", name=name, obj=self)

@@ -326,6 +326,26 @@ def test_text_with_definitions() -> None:
         unit.third(torch.ones(1))
 
 
+class Fails(nn.Module):
+    def forward(self, x):
+        with torch.no_grad():
+            y = x.view(3, 5)
+        return y
+
+    @torch.jit.export
+    def other(self, x):
+        return self.forward(x)
+
+
+def test_an_exception_in_code_leaves_grad_mode_as_it_was() -> None:
+    loaded = torch.jit.load(io.BytesIO(torch.jit.script(Fails()).save_to_buffer()))
+    for run in (loaded, loaded.other):
+        with pytest.raises(RuntimeError, match="shape|size|view"):
+            run(torch.ones(2))
+        assert torch.is_grad_enabled()
+    assert loaded.other(torch.ones(15)).shape == (3, 5)
+
+
 def test_several_tensors_are_a_list_in_code() -> None:
     for call in ("torch.hsplit(x, 2)", "(x).hsplit(2)", "torch.where(x)", "torch.chunk(x, 2)", "(x).unbind(1)", "torch.atleast_1d([x, x])"):
         unit = torch.jit.CompilationUnit(f"def f(x: Tensor) -> List[Tensor]:\n  xs = {call}\n  (xs).append(x)\n  return xs\n")
