@@ -119,7 +119,7 @@ class Operator:
         return packet
 
     def _choose(self, args: Any, kwargs: Any) -> tuple[Any, dict[Any, Any], bool]:
-        """What is called, what makes objects of numbers among its arguments, and whether its result is a list."""
+        """The overload for some arguments, with what makes objects of numbers among them, and whether it gives a list."""
         packet = self._packet()
         overload = packet.fitting(args, kwargs)
         places: dict[Any, Any] = {}

@@ -117,7 +117,7 @@ def script_method(fn: Callable[..., Any], _rcb: Any = None) -> Callable[..., Any
 
 
 def interface(obj: Any) -> Any:
-    """Mark a class as an interface for the compiler.
+    """Mark a class as an interface: the type of a submodule, whose own class counts. A function's parameter cannot have it.
 
     Args:
         obj: the class.
