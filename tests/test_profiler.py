@@ -117,6 +117,7 @@ FACTS = {
     "stacks without": lambda torch: recorded(torch).export_stacks("unused"),
     "unfinished": lambda torch: [repr(torch.autograd.profiler.profile()), len(torch.autograd.profiler.profile().function_events)],
     "device only": lambda torch: torch.autograd.profiler.profile(use_cpu=False),
+    "less than no time": lambda torch: torch.autograd.profiler.profile(use_kineto=True, post_processing_timeout_s=-1.0),
     "twice": lambda torch: entered_twice(torch),
 }
 
@@ -507,8 +508,14 @@ def test_what_needs_other_devices_or_is_not_there_says_so():
             mark("here")
     with pytest.raises(NotImplementedError, match="observer"):
         flambeau.profiler.profile(execution_trace_observer=object())
+    named = {flambeau.profiler.ProfilerActivity.CPU: ["aten::add"]}
+    for begin in (lambda: flambeau.profiler.profile(activities=[named]), lambda: autograd.profile(activity_filters=named)):
+        with pytest.raises(NotImplementedError, match="activit"):
+            begin()
     with pytest.raises(TypeError, match="verboose"):
         flambeau.profiler._ExperimentalConfig(verboose=True)
+    with pytest.raises(NotImplementedError, match="capture_overload_names"):
+        flambeau.profiler._ExperimentalConfig(capture_overload_names=True)
     with flambeau.profiler.profile() as found:
         pass
     with pytest.raises(NotImplementedError, match="profile_memory"):

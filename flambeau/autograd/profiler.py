@@ -83,14 +83,16 @@ class profile:
         with_flops: count the floating-point operations of products and convolutions.
         profile_memory: note the memory of results, when they are made and when they are freed; what a kernel has for itself is not seen.
         with_stack: note the program's frames of each operation.
-        with_modules: accepted; PyTorch notes the modules of scripted models only.
-        use_kineto, use_cpu: accepted where both are not False; there is one way to record.
-        experimental_config: see above; its other options have no meaning.
+        with_modules: accepted: PyTorch notes the modules of scripted models only, which are not noted here.
+        use_kineto: accepted: there is one way to record. use_cpu: False: no events, which needs ``use_kineto``.
+        experimental_config: an ``_ExperimentalConfig``.
         acc_events: keep the events of earlier blocks.
         custom_trace_id_callback: gives the name of a trace.
-        post_processing_timeout_s, activity_filters: have no meaning: nothing is processed at the end.
+        post_processing_timeout_s: seconds that events may take to be made; they are always all made.
+        activity_filters: None; others are not supported.
     Raises:
         RuntimeError: a block within a block of the same profile.
+        ValueError: a negative ``post_processing_timeout_s``. NotImplementedError: ``activity_filters``.
     Source: torch.autograd.profiler.profile.
     Example:
         >>> with torch.autograd.profiler.profile(record_shapes=True) as prof:
@@ -130,6 +132,10 @@ class profile:
         self.use_device = _device_to_use("cuda" if use_cuda else use_device)
         if not use_cpu and not use_kineto:
             raise AssertionError("Device-only events supported only with Kineto (use_kineto=True)")
+        if post_processing_timeout_s is not None and post_processing_timeout_s < 0:
+            raise ValueError("post_processing_timeout_s must be non-negative")
+        if activity_filters:
+            raise NotImplementedError("torch.autograd.profiler.profile: activity_filters is not supported")
         self.use_cpu, self.with_modules, self.acc_events = use_cpu, with_modules, acc_events
         self.record_shapes, self.with_flops, self.profile_memory = record_shapes or with_flops, with_flops, profile_memory
         self.with_stack, self.experimental_config = with_stack, experimental_config

@@ -8,7 +8,7 @@ import os
 import socket
 import time
 import warnings
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NoReturn
 
 from ..autograd import profiler as prof
@@ -56,23 +56,49 @@ class ProfilerAction(enum.Enum):
 
 
 class _ExperimentalConfig:
-    """Further options of a profile, by keyword. ``profile_all_threads=True`` notes all threads; the others have no meaning here.
+    """Further options of a profile.
 
+    Args:
+        profile_all_threads: note what all threads do.
+        verbose: accepted: a trace has whatever was noted. trace_only: accepted: events are made when somebody asks for them.
+        profiler_metrics, profiler_measure_per_kernel, enable_cuda_sync_events, disable_external_correlation, adjust_timestamps: of events
+            of devices, which are not recorded.
+        performance_events, adjust_profiler_step, capture_overload_names, record_python_gc_info, expose_kineto_event_metadata,
+            custom_profiler_config: not supported.
+    Raises:
+        NotImplementedError: one of the last six is asked for.
     Source: torch._C._profiler._ExperimentalConfig.
     """
 
-    _NAMES = frozenset(
-        "profiler_metrics profiler_measure_per_kernel verbose performance_events enable_cuda_sync_events adjust_profiler_step "
-        "disable_external_correlation profile_all_threads capture_overload_names record_python_gc_info expose_kineto_event_metadata "
-        "custom_profiler_config adjust_timestamps".split()
-    )
-
-    def __init__(self, **options: Any):
-        for name in options:
-            if name not in self._NAMES:
-                raise TypeError(f"_ExperimentalConfig: no option {name!r}; there are {', '.join(sorted(self._NAMES))}")
-        self.profile_all_threads = False
-        self.__dict__.update(options)
+    def __init__(
+        self,
+        profiler_metrics: Sequence[str] = (),
+        profiler_measure_per_kernel: bool = False,
+        verbose: bool = False,
+        performance_events: Sequence[str] = (),
+        enable_cuda_sync_events: bool = False,
+        adjust_profiler_step: bool = False,
+        disable_external_correlation: bool = False,
+        profile_all_threads: bool = False,
+        capture_overload_names: bool = False,
+        record_python_gc_info: bool = False,
+        expose_kineto_event_metadata: bool = False,
+        custom_profiler_config: str = "",
+        adjust_timestamps: bool = False,
+        trace_only: bool = False,
+    ):
+        asked = {
+            "performance_events": performance_events,
+            "adjust_profiler_step": adjust_profiler_step,
+            "capture_overload_names": capture_overload_names,
+            "record_python_gc_info": record_python_gc_info,
+            "expose_kineto_event_metadata": expose_kineto_event_metadata,
+            "custom_profiler_config": custom_profiler_config,
+        }
+        for name, value in asked.items():
+            if value:
+                raise NotImplementedError(f"_ExperimentalConfig: {name} is not supported")
+        self.profile_all_threads = profile_all_threads
 
 
 def kineto_available() -> bool:
@@ -196,9 +222,9 @@ class _KinetoProfile:
         experimental_config: an ``_ExperimentalConfig``.
         execution_trace_observer: None; others are not supported.
         acc_events: keep the events of earlier cycles.
-        custom_trace_id_callback: gives the name of a trace. post_processing_timeout_s: has no meaning.
+        custom_trace_id_callback: gives the name of a trace. post_processing_timeout_s: see ``autograd.profiler.profile``.
     Raises:
-        AssertionError: no activity. NotImplementedError: an observer.
+        AssertionError: no activity. NotImplementedError: an observer; an activity with names of events.
     Source: torch.profiler._KinetoProfile.
     """
 
@@ -217,8 +243,10 @@ class _KinetoProfile:
         custom_trace_id_callback: Callable[[], str] | None = None,
         post_processing_timeout_s: float | None = None,
     ):
-        asked: Any = supported_activities() if activities is None else activities
-        self.activities = {kind for given in asked for kind in (given if isinstance(given, dict) else (given,)) if _is_activity(kind)}
+        asked: list[Any] = list(supported_activities() if activities is None else activities)
+        if any(isinstance(each, dict) for each in asked):
+            raise NotImplementedError("torch.profiler.profile: events of an activity by their names are not supported; give it alone")
+        self.activities = {each for each in asked if isinstance(each, ProfilerActivity)}
         if not self.activities:
             raise AssertionError("No valid profiler activities found")
         if execution_trace_observer is not None:
@@ -226,6 +254,7 @@ class _KinetoProfile:
         self.record_shapes, self.with_flops, self.profile_memory = record_shapes, with_flops, profile_memory
         self.with_stack, self.with_modules, self.experimental_config = with_stack, with_modules, experimental_config
         self.acc_events, self.custom_trace_id_callback = acc_events, custom_trace_id_callback
+        self.post_processing_timeout_s = post_processing_timeout_s
         self.profiler: prof.profile | None = None
         self.use_device = next((kind.name.lower() for kind in self.activities if kind is not ProfilerActivity.CPU), None)
         self.preset_metadata: dict[str, str] = {}
@@ -261,6 +290,7 @@ class _KinetoProfile:
                 experimental_config=self.experimental_config,
                 acc_events=self.acc_events,
                 custom_trace_id_callback=self.custom_trace_id_callback,
+                post_processing_timeout_s=self.post_processing_timeout_s,
             )
         self.profiler._start_trace()
         self._metadata = dict(self.preset_metadata)
@@ -337,10 +367,6 @@ class _KinetoProfile:
         return None if self.profiler is None else self.profiler.trace_id
 
 
-def _is_activity(given: Any) -> bool:
-    return isinstance(given, ProfilerActivity)
-
-
 _RECORDING = (ProfilerAction.RECORD, ProfilerAction.RECORD_AND_SAVE)
 
 
@@ -356,11 +382,11 @@ class profile(_KinetoProfile):
         execution_trace_observer: None; others are not supported.
         acc_events: keep the events of earlier cycles.
         use_cuda: an older word for CUDA among ``activities``.
-        custom_trace_id_callback: gives the name of a trace. post_processing_timeout_s: has no meaning.
+        custom_trace_id_callback: gives the name of a trace. post_processing_timeout_s: see ``autograd.profiler.profile``.
     Attributes:
         step_num: the number of the step. current_action: what is done in it.
     Raises:
-        AssertionError: no activity. NotImplementedError: an observer.
+        AssertionError: no activity. NotImplementedError: an observer; an activity with names of events.
     Source: torch.profiler.profile.
     Example:
         >>> seen = []
@@ -406,6 +432,7 @@ class profile(_KinetoProfile):
             execution_trace_observer=execution_trace_observer,
             acc_events=acc_events,
             custom_trace_id_callback=custom_trace_id_callback,
+            post_processing_timeout_s=post_processing_timeout_s,
         )
         self.schedule = schedule or _default_schedule_fn
         self.record_steps = schedule is not None
