@@ -402,6 +402,24 @@ def normal_calls(torch: Any) -> Any:
     ], [node.target is operator.add for node in operators.transform().graph.nodes]  # fmt: skip
 
 
+def noted_types(torch: Any) -> Any:
+    """Which values are noted as tensors, by kind."""
+    F = torch.nn.functional
+
+    class Model(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.w, self.act, self.cells = torch.nn.Parameter(torch.ones(2)), torch.nn.ReLU(), torch.nn.LSTM(2, 2)
+
+        def forward(self, x: Any) -> Any:
+            return self.act(torch.mul(F.softmax(x, 0), self.w)), self.cells(torch.relu(x)), F.max_pool1d(x, 1)
+
+    make, module = part(torch, "experimental.normalize").NormalizeOperators, torch.fx.symbolic_trace(Model())
+    options = [{}, *({f"annotate_{name}": False} for name in ("functionals", "modules", "get_attrs"))]
+    made = [make(module, **given).transform() for given in options]
+    return [[node.name for node in each.graph.nodes if node.type is torch.Tensor] for each in made], shown(torch, made[0])
+
+
 def orders(torch: Any) -> Any:
     """Nodes out of order are brought into one, and circles are told."""
     tools, common = part(torch, "passes.tools_common"), part(torch, "passes.utils.common")
@@ -510,6 +528,7 @@ PASSES = (
     fakes,
     merged_products,
     normal_calls,
+    noted_types,
     orders,
     sizes_and_tags,
     types_of_tensors,
@@ -534,5 +553,3 @@ def test_layers_of_the_oldest_names_are_not_there():
         part(flambeau, "experimental.optimization").optimize_for_inference(net(flambeau), {"typo": True})
     with pytest.raises(AssertionError, match="eval"):
         part(flambeau, "experimental.optimization").fuse(net(flambeau).train())
-    with pytest.raises(NotImplementedError, match="annotate"):
-        part(flambeau, "experimental.normalize").NormalizeOperators(branches(flambeau), annotate_modules=False)

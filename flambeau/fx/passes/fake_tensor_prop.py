@@ -9,6 +9,7 @@ from ...core.tensor import Tensor
 from ..graph_module import GraphModule
 from ..interpreter import Interpreter
 from ..node import Node
+from .shape_prop import _fake_copy
 
 __all__ = ["FakeTensorProp"]
 
@@ -30,8 +31,7 @@ class FakeTensorProp(Interpreter):
     def __init__(self, module: GraphModule, mode: Any = None):
         super().__init__(module)
         self._mode = from_above("aten.fake_tensor").FakeTensorMode() if mode is None else mode
-        self._real: Any = self.module
-        self.module: Any = _with_fakes(module, self._mode)
+        self.module: Any = _fake_copy(module, self._mode)
 
     def run_node(self, n: Node) -> Any:
         """The value of a node, noted. Source: torch.fx.passes.fake_tensor_prop.FakeTensorProp.run_node."""
@@ -52,9 +52,3 @@ class FakeTensorProp(Interpreter):
         Source: torch.fx.passes.fake_tensor_prop.FakeTensorProp.propagate_dont_convert_inputs.
         """
         return super().run(*args)
-
-
-def _with_fakes(module: GraphModule, mode: Any) -> Any:
-    from .shape_prop import _fake_copy
-
-    return _fake_copy(module, mode)
