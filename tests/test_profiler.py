@@ -68,6 +68,7 @@ TABLES: dict[str, Any] = {
     "top level": lambda torch: made_events(torch).table(top_level_events_only=True, row_limit=2),
     "sorted": lambda torch: made_events(torch, stacks=False).table(sort_by="self_cpu_time_total", row_limit=2, header="the header"),
     "averages": lambda torch: made_events(torch, profile_memory=True, with_flops=True).key_averages().table(sort_by="cpu_memory_usage"),
+    "sorted by a device's": lambda torch: made_events(torch, stacks=False).table(sort_by="self_xpu_time_total"),
     "by shape": lambda torch: made_events(torch).key_averages(True).table(sort_by="count", max_shapes_column_width=20),
     "by stack": lambda torch: made_events(torch).key_averages(group_by_stack_n=1).table(max_src_column_width=9, max_name_column_width=12),
     "seconds": lambda torch: made_events(torch).table(time_unit="s", row_limit=-1),
@@ -117,6 +118,7 @@ FACTS = {
     "stacks without": lambda torch: recorded(torch).export_stacks("unused"),
     "unfinished": lambda torch: [repr(torch.autograd.profiler.profile()), len(torch.autograd.profiler.profile().function_events)],
     "device only": lambda torch: torch.autograd.profiler.profile(use_cpu=False),
+    "numbers": lambda torch: [numbers(getattr(torch.profiler, name)) for name in ("ProfilerActivity", "ProfilerAction", "DeviceType")],
     "less than no time": lambda torch: torch.autograd.profiler.profile(use_kineto=True, post_processing_timeout_s=-1.0),
     "twice": lambda torch: entered_twice(torch),
 }
@@ -126,6 +128,11 @@ def recorded(torch: Any) -> Any:
     with torch.autograd.profiler.profile() as found:
         torch.ones(2)
     return found
+
+
+def numbers(kind: Any) -> Any:
+    """Names of an enumeration, by their numbers."""
+    return sorted((int(getattr(member, "value", member)), name) for name, member in kind.__members__.items())
 
 
 def entered_twice(torch: Any) -> Any:
@@ -506,6 +513,15 @@ def test_what_needs_other_devices_or_is_not_there_says_so():
     for mark in (flambeau.profiler.itt.range_push, flambeau.cuda.nvtx.range_push):
         with pytest.raises(RuntimeError, match="not installed"):
             mark("here")
+    activity, action = flambeau.profiler.ProfilerActivity, flambeau.profiler.ProfilerAction
+    with (
+        pytest.warns(UserWarning, match="XPU is not available"),
+        pytest.raises(AssertionError, match="No activities specified"),
+        flambeau.profiler.profile(activities=[activity.XPU]),
+    ):
+        pass
+    with pytest.raises(ValueError, match="DEVICE_STOPPED"):
+        flambeau.profiler.profile(schedule=lambda step: action.DEVICE_STOPPED)
     with pytest.raises(NotImplementedError, match="observer"):
         flambeau.profiler.profile(execution_trace_observer=object())
     named = {flambeau.profiler.ProfilerActivity.CPU: ["aten::add"]}

@@ -84,14 +84,14 @@ class profile:
         profile_memory: note the memory of results, when they are made and when they are freed; what a kernel has for itself is not seen.
         with_stack: note the program's frames of each operation.
         with_modules: accepted: PyTorch notes the modules of scripted models only, which are not noted here.
-        use_kineto: accepted: there is one way to record. use_cpu: False: no events, which needs ``use_kineto``.
+        use_kineto: accepted: there is one way to record. use_cpu: True: there are no events of devices.
         experimental_config: an ``_ExperimentalConfig``.
         acc_events: keep the events of earlier blocks.
         custom_trace_id_callback: gives the name of a trace.
         post_processing_timeout_s: seconds that events may take to be made; they are always all made.
         activity_filters: None; others are not supported.
     Raises:
-        RuntimeError: a block within a block of the same profile.
+        RuntimeError: a block within a block of the same profile. AssertionError: without ``use_cpu``.
         ValueError: a negative ``post_processing_timeout_s``. NotImplementedError: ``activity_filters``.
     Source: torch.autograd.profiler.profile.
     Example:
@@ -132,6 +132,8 @@ class profile:
         self.use_device = _device_to_use("cuda" if use_cuda else use_device)
         if not use_cpu and not use_kineto:
             raise AssertionError("Device-only events supported only with Kineto (use_kineto=True)")
+        if not use_cpu:
+            raise AssertionError("No activities specified for the profiler: use_cpu is False, and events of devices are not recorded")
         if post_processing_timeout_s is not None and post_processing_timeout_s < 0:
             raise ValueError("post_processing_timeout_s must be non-negative")
         if activity_filters:
@@ -167,8 +169,7 @@ class profile:
         if self.acc_events and self._recorder is not None:
             self._old_function_events = self.function_events
         self._function_events, self.trace_id = None, self.create_trace_id()
-        shapes = self.record_shapes and self.use_cpu
-        self._recorder = Recorder(shapes, self.profile_memory, self.with_stack, self.with_flops)
+        self._recorder = Recorder(self.record_shapes, self.profile_memory, self.with_stack, self.with_flops)
         self._recording = recording(self._recorder, bool(getattr(self.experimental_config, "profile_all_threads", False)))
         self._recording.__enter__()
 
@@ -181,7 +182,7 @@ class profile:
     def function_events(self) -> EventList:
         """The events, those within others too, in the order in which they began."""
         if self._function_events is None and self._recorder is not None and self._recorder.ended:
-            events = function_events(self._recorder) if self.use_cpu else []
+            events = function_events(self._recorder)
             if self._old_function_events is not None:
                 events = [*self._old_function_events, *events]
                 for event in events:

@@ -42,6 +42,11 @@ def format_memory(nbytes: int) -> str:
     return f"{nbytes} B"
 
 
+def attribute_of(metric: str) -> str:
+    """The attribute that has a metric, which PyTorch's users also name by their device: ``cuda_time_total``."""
+    return metric.replace("cuda", "device").replace("xpu", "device").replace("privateuse1", "device")
+
+
 class _Column:
     """A column: its title, its cells, and how wide it is."""
 
@@ -133,7 +138,7 @@ def table_of(
         return ""
     ordered = list(events)
     if sort_by is not None:
-        ordered.sort(key=attrgetter(sort_by.replace("cuda", "device")), reverse=True)
+        ordered.sort(key=attrgetter(attribute_of(sort_by)), reverse=True)
     columns = _columns(events, widths, profile_memory, with_flops, unit)
     line = _GAP.join("-" * column.width for column in columns) + _GAP
     lines, rule = [], "=" * (len(line) - len(_GAP))

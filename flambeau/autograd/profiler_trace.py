@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from ..core.profiling import EVALUATION, NODE, OPERATION, RANGE, Range, Recorder
-from .profiler_util import FunctionEvent
+from .profiler_util import FunctionEvent, _rewrite_name
 
 _CATEGORIES = {OPERATION: "cpu_op", EVALUATION: "cpu_op", NODE: "cpu_op", RANGE: "user_annotation"}
 
@@ -24,7 +24,7 @@ def function_events(recorder: Recorder) -> list[FunctionEvent]:
     return [
         FunctionEvent(
             id=number,
-            name="ProfilerStep*" if opened.name.startswith("ProfilerStep#") else opened.name,
+            name=_rewrite_name(opened.name, with_wildcard=True),
             trace_name=opened.name,
             thread=opened.thread,
             start_us=(opened.start - recorder.started) / 1000,

@@ -7,12 +7,12 @@ import enum
 import itertools
 import json
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from operator import attrgetter
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from .profiler_table import format_memory, format_time, format_time_share, table_of
+from .profiler_table import attribute_of, format_memory, format_time, format_time_share, table_of
 
 __all__ = [
     "DeviceType", "EventList", "FormattedTimesMixin", "FunctionEvent", "FunctionEventAvg", "Interval", "Kernel", "MemRecordsAcc",
@@ -36,11 +36,23 @@ class DeviceType(enum.Enum):
     CPU = 0
     CUDA = 1
     MKLDNN = 2
+    OPENGL = 3
+    OPENCL = 4
+    IDEEP = 5
+    HIP = 6
+    FPGA = 7
+    MAIA = 8
     XLA = 9
+    Vulkan = 10
+    Metal = 11
+    XPU = 12
     MPS = 13
     Meta = 14
     HPU = 15
-    XPU = 12
+    VE = 16
+    Lazy = 17
+    IPU = 18
+    MTIA = 19
     PrivateUse1 = 20
 
 
@@ -542,7 +554,7 @@ class EventList(list[Any]):
         """
         if metric not in METRICS:
             raise ValueError(f"metric should be one of: {list(METRICS)}")
-        name = metric.replace("cuda", "device").replace("xpu", "device").replace("privateuse1", "device")
+        name = attribute_of(metric)
         blanks = str.maketrans(" ;\t\n", "____")
         with Path(path).open("w", encoding="utf-8") as file:
             for event in self:
@@ -581,10 +593,3 @@ def _filter_name(name: str) -> bool:
 def _rewrite_name(name: str, with_wildcard: bool = False) -> str:
     """The name under which events are averaged: steps of a profile are one."""
     return "ProfilerStep*" if with_wildcard and name.startswith("ProfilerStep#") else name
-
-
-def averaged(events: Iterable[Any], **options: Any) -> EventList:
-    """Events as a list that knows which is within which."""
-    found = EventList(events, **options)
-    found._build_tree()
-    return found

@@ -33,9 +33,9 @@ class ProfilerActivity(enum.Enum):
 
     CPU = 0
     XPU = 1
-    MTIA = 2
-    CUDA = 3
-    HPU = 4
+    CUDA = 2
+    HPU = 3
+    MTIA = 4
     PrivateUse1 = 5
 
 
@@ -386,7 +386,8 @@ class profile(_KinetoProfile):
     Attributes:
         step_num: the number of the step. current_action: what is done in it.
     Raises:
-        AssertionError: no activity. NotImplementedError: an observer; an activity with names of events.
+        AssertionError: no activity; that of the CPU is not among them, when recording begins.
+        NotImplementedError: an observer; an activity with names of events. ValueError: a schedule of ``DEVICE_STOPPED``.
     Source: torch.profiler.profile.
     Example:
         >>> seen = []
@@ -438,7 +439,7 @@ class profile(_KinetoProfile):
         self.record_steps = schedule is not None
         self.on_trace_ready = on_trace_ready
         self.step_num = 0
-        self.current_action = self.schedule(self.step_num)
+        self.current_action = self._scheduled()
         self.step_rec_fn: prof.record_function | None = None
 
     def __enter__(self) -> profile:
@@ -463,9 +464,15 @@ class profile(_KinetoProfile):
         self._close_step()
         before = self.current_action
         self.step_num += 1
-        self.current_action = self.schedule(self.step_num)
+        self.current_action = self._scheduled()
         self._go(before, self.current_action)
         self._open_step()
+
+    def _scheduled(self) -> ProfilerAction:
+        action = self.schedule(self.step_num)
+        if action is ProfilerAction.DEVICE_STOPPED:
+            raise ValueError("ProfilerAction.DEVICE_STOPPED is set by the profiler itself and must not be returned by a schedule")
+        return action
 
     def _open_step(self) -> None:
         if self.record_steps and self.current_action in _RECORDING:

@@ -29,6 +29,8 @@ class Partition:
 
     Args:
         id: a number. nodes, node_orders: the nodes, and their places in the graph.
+    Raises:
+        AssertionError: more of one than of the other.
     Source: torch.fx.passes.infra.partitioner.Partition.
     Example:
         >>> torch.fx.passes.infra.partitioner.Partition(1).size()
@@ -38,7 +40,9 @@ class Partition:
     def __init__(self, id: int | None = None, nodes: Iterable[Node] | None = None, node_orders: Iterable[int] | None = None):
         self.id = id
         given = list(nodes or ())
-        places: Iterable[Any] = [None] * len(given) if node_orders is None else node_orders
+        places: list[Any] = [None] * len(given) if node_orders is None else list(node_orders)
+        if len(places) != len(given):
+            raise AssertionError("nodes and node_orders must have the same length")
         self.nodes: dict[Node, int | None] = dict(zip(given, places, strict=True))
 
     def __repr__(self) -> str:
