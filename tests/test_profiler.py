@@ -158,8 +158,10 @@ def test_stacks_are_written_as_pytorch_writes_them(of_pytorch, tmp_path):
 # -- what is recorded, beside PyTorch -----------------------------------------------------------------------------------------------------
 def forward(torch: Any) -> Any:
     F = torch.nn.functional
-    x, w = torch.ones(2, 3), torch.ones(4, 3)
+    x, w, indices, offsets = torch.ones(2, 3), torch.ones(4, 3), torch.tensor([0, 2, 1]), torch.tensor([0, 2])
     with torch.autograd.profiler.profile(record_shapes=True, with_flops=True) as found:
+        F.embedding(indices, w)
+        F.embedding_bag(indices, w, offsets)
         y = F.relu(F.linear(x, w, torch.ones(4))) + 1
         z = torch.cat([y, y], 1).t().mul_(2)
         torch.mm(z, y.exp())

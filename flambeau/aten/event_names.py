@@ -206,8 +206,14 @@ _ARRANGED: dict[tuple[str, str], Callable[..., list[Any]]] = {
     (f"{F}.linear", "aten::addmm"): lambda input, weight, bias, *rest: [bias, _flat(input), _turned(weight), 1, 1],
     (f"{F}.linear", "aten::matmul"): lambda input, weight, *rest: [input, _turned(weight)],
     (f"{F}.linear", "aten::mm"): lambda input, weight, *rest: [_flat(input), _turned(weight)],
+    (f"{F}.embedding", "aten::embedding"): lambda input, weight, padding_idx, max_norm, norm_type, by_frequency, sparse: [
+        weight, input, -1 if padding_idx is None else padding_idx, by_frequency, sparse,
+    ],
+    (f"{F}.embedding_bag", "aten::embedding_bag"): lambda input, weight, offsets, max_norm, norm_type, by_frequency, mode, sparse, *rest: [
+        weight, input, offsets, by_frequency, mode, sparse, *rest,
+    ],
     **{("matmul", f"aten::{name}"): lambda input, other: [input, other] for name in ("mm", "bmm", "mv", "dot")},
-}
+}  # fmt: skip
 
 
 # -- arithmetic ---------------------------------------------------------------------------------------------------------------------------

@@ -384,6 +384,7 @@ def test_nodes_of_programs_and_their_results() -> None:
     assert torch.equal(copy.deepcopy(parts)(x)["last"], results["last"]) and torch.equal(copy.copy(parts)(x)["sum"], results["sum"])
     both = extract(model, train_return_nodes=["drop"], eval_return_nodes=["relu"], suppress_diff_warning=True)
     assert list(both.train()(x)) == ["drop"] and list(both.eval()(x)) == ["relu"] and model.training
+    assert extract(model, [], suppress_diff_warning=True)(x) == {}
     results["last"].sum().backward()
     assert model.inner[0].weight.grad is not None
 

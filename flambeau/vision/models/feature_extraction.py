@@ -230,7 +230,9 @@ def create_feature_extractor(
     if (return_nodes is None) == (train_return_nodes is None):
         raise ValueError("If `train_return_nodes` and `eval_return_nodes` are specified, then both should be specified")
     options = tracer_options(tracer_kwargs)
-    chosen: dict[bool, Any] = {True: return_nodes or train_return_nodes, False: return_nodes or eval_return_nodes}
+    chosen: dict[bool, Any] = {True: train_return_nodes, False: eval_return_nodes}
+    if return_nodes is not None:
+        chosen = {True: return_nodes, False: return_nodes}
     graphs, names = {}, {}
     for mode in (True, False):
         tracer, graph = traced(model, mode, options, concrete_args)
