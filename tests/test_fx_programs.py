@@ -312,6 +312,7 @@ def pass_managers(torch: Any) -> Any:
         new.PassManager([Class()])(module).modified,
         seen,
         new.pass_result_wrapper(lambda given: None)(module).modified,
+        new.pass_result_wrapper(Class()).__name__,
     ]
 
 
@@ -381,13 +382,22 @@ def fakes(torch: Any) -> Any:
 
 
 def merged_products(torch: Any) -> Any:
-    class Products(torch.nn.Module):
-        def forward(self, x: Any, y: Any, w: Any) -> Any:
-            return torch.matmul(x, w), torch.matmul(y, w)
+    """Products by one matrix: apart, of one tensor and what is computed of it, and one of another's result."""
 
-    merged = part(torch, "experimental.merge_matmul").merge_matmul(Products())
-    x, y, w = torch.ones(1, 2), torch.ones(3, 2) * 2, torch.ones(2, 2)
-    return shown(torch, merged).replace(merged.__module__, ""), [each.tolist() for each in merged(x, y, w)]
+    class Products(torch.nn.Module):
+        def __init__(self, kind: str):
+            super().__init__()
+            self.kind = kind
+
+        def forward(self, x: Any, y: Any, w: Any) -> Any:
+            first = torch.matmul(x, w)
+            if self.kind == "chain":
+                return first, torch.matmul(first, w), torch.matmul(y, y)
+            return first, torch.matmul(y if self.kind == "apart" else torch.relu(x), w), torch.matmul(x, w) + y
+
+    merged = [part(torch, "experimental.merge_matmul").merge_matmul(Products(kind)) for kind in ("apart", "together", "chain")]
+    x, y, w = torch.ones(1, 2), torch.ones(2, 2) * 2, torch.ones(2, 2)
+    return [[shown(torch, each).replace(each.__module__, ""), [value.tolist() for value in each(x, y, w)]] for each in merged]
 
 
 def normal_calls(torch: Any) -> Any:

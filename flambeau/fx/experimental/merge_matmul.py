@@ -94,7 +94,7 @@ def merge_matmul(in_mod: Module) -> GraphModule:
             by_right[node.args[1]].append(node)
     for right, products in by_right.items():
         lefts: list[Any] = [product.args[0] for product in products]
-        if len(products) < 2 or not are_nodes_independent(lefts):
+        if len(products) < 2 or not are_nodes_independent(products):
             continue
         with module.graph.inserting_before(products[0]):
             joined = module.graph.call_function(library.cat, (lefts,), {})
@@ -104,7 +104,7 @@ def merge_matmul(in_mod: Module) -> GraphModule:
         for old, item in zip(products, items, strict=True):
             old.replace_all_uses_with(item)
             module.graph.erase_node(old)
-    legalize_graph(module)
+        legalize_graph(module)
     module.recompile()
     module.graph.lint()
     return module

@@ -41,7 +41,7 @@ def pass_result_wrapper(fn: Pass) -> Pass:
         return PassResult(gm, True) if result is None else PassResult(result, True) if isinstance(result, Module) else None
 
     if not inspect.isfunction(fn):
-        wrapped.__name__ = str(type(fn))
+        wrapped.__name__ = type(fn).__name__
     return wrapped
 
 
