@@ -563,3 +563,13 @@ def test_layers_of_the_oldest_names_are_not_there():
         part(flambeau, "experimental.optimization").optimize_for_inference(net(flambeau), {"typo": True})
     with pytest.raises(AssertionError, match="eval"):
         part(flambeau, "experimental.optimization").fuse(net(flambeau).train())
+
+
+def test_a_convolution_of_two_calls_has_no_norm_fused():
+    nn = flambeau.nn
+    convolution, first, second = nn.Conv2d(1, 1, 1), nn.BatchNorm2d(1), nn.BatchNorm2d(1)
+    first.running_mean.fill_(2.0)
+    x = flambeau.ones(1, 1, 2, 2)
+    for model in (nn.Sequential(convolution, first, convolution, second), nn.Sequential(convolution, first, nn.ReLU(), convolution)):
+        fused = part(flambeau, "experimental.optimization").fuse(model.eval())
+        assert flambeau.allclose(fused(x), model(x), atol=1e-5)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from collections import Counter
 from collections.abc import Iterable
 from typing import Any
 
@@ -81,13 +82,16 @@ def fuse(model: Module, inplace: bool = False, no_trace: bool = False) -> Module
     traced: Any = model if no_trace and isinstance(model, GraphModule) else symbolic_trace(model)
     modules = dict(traced.named_modules())
     graph = copy.deepcopy(traced.graph)
+    calls = Counter(node.target for node in graph.nodes if node.op == "call_module")
     for pattern in _FUSED:
         for node in graph.nodes:
             if not matches_module_pattern(pattern, node, modules):
                 continue
             convolution: Any = node.args[0]
             norm: Any = modules[str(node.target)]
-            if len(convolution.users) > 1 or not norm.track_running_stats:  # its output is used elsewhere too, or the batch decides
+            if len(convolution.users) > 1 or calls[convolution.target] > 1:  # its output is used elsewhere, or it is called there
+                continue
+            if not norm.track_running_stats:  # the batch decides
                 continue
             replace_node_module(convolution, modules, fuse_conv_bn_eval(modules[convolution.target], norm))
             node.replace_all_uses_with(convolution)
