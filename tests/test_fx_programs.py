@@ -240,6 +240,12 @@ def inverted(torch: Any) -> Any:
     return shown(torch, back)
 
 
+def shared_layers(torch: Any) -> Any:
+    """Names of nodes that call a layer several times, where its name is a number."""
+    layer, act = torch.nn.Linear(2, 2), torch.nn.ReLU()
+    return [node.name for node in torch.fx.symbolic_trace(torch.nn.Sequential(layer, act, layer, act, layer)).graph.nodes]
+
+
 def split_in_stages(torch: Any) -> Any:
     """A model in two parts, for two devices, and what goes from one to the other."""
     module = torch.fx.symbolic_trace(net(torch))
@@ -252,7 +258,7 @@ def split_in_stages(torch: Any) -> Any:
 
 PROGRAMS = (
     fused_norms, norms_fused_by_hand, other_activations, profiling_interpreter, own_tracers, rewritten_parts, inlined, inverted,
-    split_in_stages,
+    shared_layers, split_in_stages,
 )  # fmt: skip
 
 

@@ -67,7 +67,7 @@ class Namespace:
             return self._names[obj]
         name = re.sub("[^0-9a-zA-Z_]+", "_", candidate) or "_unnamed"
         name = f"_{name}" if name[0].isdigit() else name
-        numbered = re.fullmatch(r"(.*)_(\d+)", name)
+        numbered = re.fullmatch(r"(.+)_(\d+)", name)
         base, number = (numbered[1], int(numbered[2])) if numbered else (name, 0)
         while name in self._used or _is_reserved(name, obj):
             number = self._counts.get(base, 0) + 1
