@@ -102,7 +102,7 @@ class NormalizeOperators(Transformer):
         return _as_tensor(made) if self.annotate_modules and is_layer and _gives_tensor(called.forward) else made
 
     def get_attr(self, target: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """What the module has. Source: torch.fx.Interpreter.get_attr."""
+        """A tensor of the module. Source: torch.fx.Interpreter.get_attr."""
         made = super().get_attr(target, args, kwargs)
         return _as_tensor(made) if self.annotate_get_attrs and isinstance(self.fetch_attr(target), Tensor) else made
 
