@@ -257,13 +257,33 @@ def test_blocks_that_are_left_out_are_not_computed(monkeypatch, rows):
     counts, places = flambeau.ones(1, 1, count, dtype=flambeau.int32), flambeau.tensor([0, 1], dtype=flambeau.int32).expand(1, 1, count, 2)
     mask = flex.BlockMask.from_kv_blocks(counts, places, BLOCK_SIZE=64, seq_lengths=(rows, 128))
     expected = (query @ key[:, :, :64].mT / math.sqrt(8)).softmax(-1) @ value[:, :, :64]
-    if switch.on:  # without kernels, what is small is computed whole
-        np.testing.assert_allclose(flex.flex_attention(query, key, value, block_mask=mask).numpy(), expected.numpy(), rtol=1e-5, atol=1e-5)
+    np.testing.assert_allclose(flex.flex_attention(query, key, value, block_mask=mask).numpy(), expected.numpy(), rtol=1e-5, atol=1e-5)
     monkeypatch.setattr(flex, "_WHOLE", 40 * 2 * 64)
     with disabled():
         alone = flex.flex_attention(query[:, :, :70], key[:, :, :64], value[:, :, :64])
         np.testing.assert_allclose(alone.numpy(), expected[:, :, :70].numpy(), rtol=1e-5, atol=1e-5)
         np.testing.assert_allclose(flex.flex_attention(query, key, value, block_mask=mask).numpy(), expected.numpy(), rtol=1e-5, atol=1e-5)
+
+
+def test_blocks_left_out_between_others_do_not_count(monkeypatch):
+    listed = flambeau.tensor([[[1, 0, 1], [1, 0, 1]], [[0, 1, 1], [0, 1, 0]]]).bool()  # of two heads, by rows
+    mask = flex.create_block_mask(lambda b, h, q, kv: listed[h, q // 64, kv // 64], None, 2, 128, 192, BLOCK_SIZE=64)
+    factor = flambeau.ones((), dtype=flambeau.float64, requires_grad=True)
+    operands = [flambeau.randn(2, 2, n, 4, dtype=flambeau.float64) for n in (128, 192, 192)]
+    made = []
+    for unseen in (0.0, math.nan):
+        query, key, value = (each.clone() for each in operands)
+        key[:, 0, 64:128] = value[:, 0, 64:128] = unseen
+        given = [each.requires_grad_() for each in (query, key, value)]
+        for way in ((), ("_scored",)):
+            with monkeypatch.context() as patched:
+                for name in way:  # tensors do all of it
+                    patched.setattr(flex, name, lambda *args: None)
+                out, aux = flex.flex_attention(*given, lambda s, b, h, q, kv: s * factor, mask, return_aux=flex.AuxRequest(lse=True))
+                made.append([out, aux.lse, *flambeau.autograd.grad(out.sin().sum(), [*given, factor])])
+    for results in made[1:]:
+        for got, wanted in zip(results, made[0], strict=True):
+            np.testing.assert_allclose(got.detach().numpy(), wanted.detach().numpy(), rtol=1e-9, atol=1e-11)
 
 
 def masks_told(library):

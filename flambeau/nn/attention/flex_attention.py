@@ -2,14 +2,15 @@
 
 A call goes one of two ways. Where the functions can be written as programs, a native kernel runs them between its two products, on tiles
 that the mask does not leave out, and no matrix of scores is in memory (``capture/scores.py``, ``kernels/families/flexible_attention.py``).
-Otherwise they are mapped over all scores, rows of blocks at a time, with what lies between the first and last block that a row looks at.
+Otherwise they are mapped over all scores, rows of blocks at a time, with what lies between the first and last block that a row looks at;
+keys and values of blocks that are left out between them are zeros there.
 """
 
 from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple, NotRequired, TypedDict
 
 import numpy as np
@@ -116,7 +117,7 @@ class _Call(NamedTuple):
 def _rows(call: _Call, shape: tuple[int, ...]) -> list[tuple[range, range]]:
     """Queries to take together, and the keys between the first and last that any of them looks at."""
     batches, heads, length, keys = shape
-    if batches * heads * length * keys <= _WHOLE:
+    if batches * heads * length * keys <= _WHOLE and (call.states is None or call.states.all()):
         return [(range(length), range(keys))]
     if call.states is None or call.block_mask is None:
         high = max(1, _WHOLE // (batches * heads * keys))
@@ -128,6 +129,19 @@ def _rows(call: _Call, shape: tuple[int, ...]) -> list[tuple[range, range]]:
         span = range(int(listed[0]) * wide, min(int(listed[-1] + 1) * wide, keys)) if listed.size else range(0)
         found.append((range(number * high, min((number + 1) * high, length)), span))
     return found
+
+
+def _looked_at(call: _Call, tensors: Iterable[Tensor], rows: range, columns: range) -> list[Tensor]:
+    """Keys or values of these columns, zeros in blocks that these rows leave out: whatever is there does not count, NaN neither."""
+    parts = [tensor[:, :, columns.start : columns.stop] for tensor in tensors]
+    if call.states is None or call.block_mask is None:
+        return parts
+    high, wide = call.block_mask.BLOCK_SIZE
+    states = call.states[:, :, rows.start // high, columns.start // wide : (columns.stop - 1) // wide + 1]
+    if states.all():
+        return parts
+    left_out = ops.from_numpy((states == 0).repeat(min(wide, columns.stop), 2)[:, :, : len(columns), None])
+    return [part.masked_fill(left_out.to(part.device), 0.0) for part in parts]
 
 
 def _seen(call: _Call, places: list[Tensor], rows: range, columns: range) -> Tensor | None:
@@ -159,7 +173,7 @@ def _attended(query: Tensor, key: Tensor, value: Tensor, call: _Call) -> tuple[T
 def _attended_rows(query: Tensor, key: Tensor, value: Tensor, call: _Call, rows: range, columns: range) -> tuple[Tensor, Tensor]:
     """The same of some queries, which look at some keys."""
     dtype = dtypes.float64 if query.dtype is dtypes.float64 else dtypes.float32
-    query, key, value = query[:, :, rows.start : rows.stop], *(each[:, :, columns.start : columns.stop] for each in (key, value))
+    query, (key, value) = query[:, :, rows.start : rows.stop], _looked_at(call, (key, value), rows, columns)
     scores = query.matmul(key.mT).to(dtype) * call.scale
     batches, heads = scores.shape[:2]
     spans = [range(batches), range(heads), rows, columns]
@@ -221,16 +235,17 @@ def _of_learned(call: _Call, operands: tuple[Tensor, ...], learned: list[Tensor]
     for rows, columns in _rows(call, (query.size(0), query.size(1), query.size(2), key.size(2))):
         if not columns:
             continue
-        across, along = slice(rows.start, rows.stop), slice(columns.start, columns.stop)
+        across = slice(rows.start, rows.stop)
+        own_key, own_value = _looked_at(call, (key, value), rows, columns)
         spans = [range(query.size(0)), range(query.size(1)), rows, columns]
         places = [ops.arange(span.start, span.stop, device=query.device) for span in spans]
-        scores = query[:, :, across].matmul(key[:, :, along].mT) * call.scale
+        scores = query[:, :, across].matmul(own_key.mT) * call.scale
         with enable_grad():
             changed = over_places(call.score_mod, True)(scores, *places).to(scores.dtype)
         seen = _seen(call, places, rows, columns)
         weights = (changed.detach() - sums[:, :, across].unsqueeze(-1)).exp()
         weights = weights if seen is None else weights.masked_fill(seen.logical_not(), 0.0)
-        slopes = weights * (of_out[:, :, across].matmul(value[:, :, along].mT) - deltas[:, :, across].unsqueeze(-1))
+        slopes = weights * (of_out[:, :, across].matmul(own_value.mT) - deltas[:, :, across].unsqueeze(-1))
         parts = grad([changed], learned, [slopes], allow_unused=True) if changed.requires_grad else ()
         for i, part in enumerate(parts):
             totals[i] = part if totals[i] is None or part is None else totals[i] + part
