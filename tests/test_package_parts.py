@@ -222,7 +222,7 @@ except RuntimeError as error: print(error)
 alone, params = functorch.make_functional(net[0], disable_autograd_tracking=True)
 print([p.requires_grad for p in params], alone(params, torch.ones(1, 2)).shape, functorch.vmap is torch.vmap)
 many, params, _ = functorch.combine_state_for_ensemble([torch.nn.Linear(2, 2) for _ in range(3)])
-print(functorch.vmap(many, (0, 0, None))(params, (), torch.ones(4, 2)).shape, params[0].is_leaf)
+print(functorch.vmap(many, (0, 0, None))(params, (), torch.ones(4, 2)).shape, params[0].requires_grad)
 """
     said = subprocess.run([sys.executable, "-m", "flambeau", "-c", code], capture_output=True, text=True, check=True).stdout.splitlines()
     assert said == [
@@ -230,7 +230,7 @@ print(functorch.vmap(many, (0, 0, None))(params, (), torch.ones(4, 2)).shape, pa
         "{'meta'} False",
         "make_functional(model): `model` has buffers. Please use make_functional_with_buffers(model) instead.",
         "[False, False] torch.Size([1, 3]) True",
-        "torch.Size([3, 4, 2]) True",
+        "torch.Size([3, 4, 2]) False",
     ]
 
 
@@ -260,6 +260,9 @@ def test_workers_tell_their_error_in_a_file(tmp_path, monkeypatch):
     with pytest.raises(errors.ChildFailedError):
         starts()
     assert '"errorCode": 1' in file.read_text()
+    assert errors.record(sys.exit)(0) is None
+    with pytest.raises(SystemExit):
+        errors.record(sys.exit)(3)
 
 
 @dataclasses.dataclass

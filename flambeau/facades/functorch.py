@@ -24,6 +24,7 @@ from ..func import (
 )
 from ..nn import Module
 from ..nn.utils._named_member_accessor import NamedMemberAccessor
+from ..ops import stack
 
 __all__ = [
     "FunctionalModule", "FunctionalModuleWithBuffers", "combine_state_for_ensemble", "functionalize", "grad", "grad_and_value", "hessian",
@@ -51,7 +52,7 @@ def _taken_out(model: Module, named: list[tuple[str, Tensor]]) -> tuple[tuple[Te
     return tuple(tensors), tuple(names), names
 
 
-def _detached(model: Module, params: tuple[Tensor, ...], disable_autograd_tracking: bool) -> tuple[Tensor, ...]:
+def _tracked(params: tuple[Tensor, ...], disable_autograd_tracking: bool) -> tuple[Tensor, ...]:
     if disable_autograd_tracking:
         for param in params:
             param.requires_grad_(False)
@@ -77,7 +78,7 @@ class FunctionalModule(Module):
         """A copy of a module as a function of its parameters, and these."""
         stateless = copy.deepcopy(model)
         params, names, places = _taken_out(stateless, list(stateless.named_parameters(remove_duplicate=False)))
-        return FunctionalModule(stateless, names, places), _detached(model, params, disable_autograd_tracking)
+        return FunctionalModule(stateless, names, places), _tracked(params, disable_autograd_tracking)
 
     def forward(self, params: Any, *args: Any, **kwargs: Any) -> Any:  # type: ignore[override]
         """The module's result for these parameters."""
@@ -115,7 +116,7 @@ class FunctionalModuleWithBuffers(Module):
         params, names, places = _taken_out(stateless, list(stateless.named_parameters(remove_duplicate=False)))
         buffers, own, spots = _taken_out(stateless, list(stateless.named_buffers(remove_duplicate=False)))
         function = FunctionalModuleWithBuffers(stateless, names, own, places, spots)
-        return function, _detached(model, params, disable_autograd_tracking), buffers
+        return function, _tracked(params, disable_autograd_tracking), buffers
 
     def forward(self, params: Any, buffers: Any, *args: Any, **kwargs: Any) -> Any:  # type: ignore[override]
         """The module's result for these parameters and buffers."""
@@ -167,7 +168,7 @@ def make_functional_with_buffers(
 def combine_state_for_ensemble(
     models: list[Module],
 ) -> tuple[FunctionalModuleWithBuffers, tuple[Tensor, ...], tuple[Tensor, ...]]:
-    """One function for several modules alike, with their parameters and their buffers stacked.
+    """One function for several modules alike, with their parameters and their buffers stacked, which need no gradients.
 
     Args:
         models: of one class, all training or all not.
@@ -183,7 +184,5 @@ def combine_state_for_ensemble(
     if not all(type(m) is type(models[0]) for m in models):
         raise RuntimeError("combine_state_for_ensemble: Expected all models to be of the same class.")
     functions, params, buffers = zip(*[FunctionalModuleWithBuffers._create_from(model) for model in models], strict=True)
-    from ..ops import stack
-
-    stacked = [stack([each.detach() for each in parts]).requires_grad_(parts[0].requires_grad) for parts in zip(*params, strict=True)]
-    return functions[0], tuple(stacked), tuple([stack(list(parts)) for parts in zip(*buffers, strict=True)])
+    stacked, own = (tuple([stack(parts).detach() for parts in zip(*state, strict=True)]) for state in (params, buffers))
+    return functions[0], stacked, own

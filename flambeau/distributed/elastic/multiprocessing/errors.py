@@ -133,7 +133,7 @@ def record(fn: Callable[..., Any], error_handler: ErrorHandler | None = None) ->
     Args:
         fn: the function.
         error_handler: writes; a new ``ErrorHandler`` when None.
-    Returns: a function of the same arguments.
+    Returns: a function of the same arguments; its result is None where the program exits with status 0.
     Source: torch.distributed.elastic.multiprocessing.errors.record.
     Example:
         >>> record(lambda x: x + 1)(2)
@@ -146,6 +146,10 @@ def record(fn: Callable[..., Any], error_handler: ErrorHandler | None = None) ->
         handler.initialize()
         try:
             return fn(*args, **kwargs)
+        except SystemExit as error:
+            if error.code == 0:
+                return None
+            raise
         except ChildFailedError as error:
             _, failure = error.get_first_failure()
             if Path(failure.error_file).is_file():
