@@ -72,7 +72,7 @@ def _get_name(func: Any) -> str:
 # -- the steps of one call, under PyTorch's names: packages whose collections of tensors are arguments replace them --------------------
 def _process_batched_inputs(in_dims: Any, args: tuple[Any, ...], func: Any) -> tuple[int, list[Any], list[Any], Any]:
     """The batch's size, the arguments' batch dimensions, counted from the front, the arguments one by one, and their structure."""
-    name = getattr(func, "__name__", None) or _get_name(func)
+    name = _get_name(func)
     if not isinstance(in_dims, (int, tuple)):
         raise ValueError(
             f"vmap({name}, in_dims={in_dims}, ...)(<inputs>): expected `in_dims` to be int or a (potentially nested) tuple matching the "
@@ -145,7 +145,7 @@ def _create_batched_inputs(dims: list[Any], flat: list[Any], level: int, spec: A
 
 def _unwrap_batched(made: Any, out_dims: Any, batch: Any, size: int, func: Any) -> Any:
     """The results as the caller gets them; ``batch`` is a running one's level, or one that has ended."""
-    name = getattr(func, "__name__", None) or _get_name(func)
+    name = _get_name(func)
     if isinstance(batch, int):
         batch = thread.levels[batch - 1]
     if made.__class__ is Tensor or made.__class__ is Wrapped:

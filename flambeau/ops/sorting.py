@@ -51,7 +51,7 @@ def order_along(array: np.ndarray, dim: int, descending: bool) -> np.ndarray:
 def _taken(array: np.ndarray, order: np.ndarray, dim: int) -> np.ndarray:
     if not array.ndim:
         return array.copy()
-    if not hasattr(array, "__array_interface__"):
+    if array.__class__ is not np.ndarray:
         return np.take_along_axis(array, order, dim)
     places = [np.arange(n).reshape(-1, *[1] * (array.ndim - 1 - d)) for d, n in enumerate(array.shape)]
     places[dim] = order

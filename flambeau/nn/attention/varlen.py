@@ -98,7 +98,7 @@ def varlen_attn(
         query: ``(T, Hq, E)``.
         key, value: ``(S, Hkv, E)``, or with ``block_table`` pages ``(pages, rows, Hkv, E)``.
         cu_seq_q, cu_seq_k: ``(N + 1,)``, where sequences begin, and the end; ``cu_seq_k`` may be None with ``block_table``.
-        max_q, max_k: the longest sequences.
+        max_q, max_k: the longest sequences, by which kernels of GPUs divide their work; nothing follows from them.
         return_aux: ``AuxRequest(lse=True)``: return the logarithms of sums, too.
         scale: factor of the scores; ``1 / sqrt(E)`` when None.
         window_size: how many keys to the left and to the right a query sees, -1 for all; the last query stands at the last key.
