@@ -129,8 +129,10 @@ def _get_device_module(device_type: str) -> Any:
 
 
 def is_compiling() -> bool:
-    """Whether a compiler reads this: False. Source: torch._utils.is_compiling."""
-    return False
+    """Whether the program is being compiled or exported. Source: torch._utils.is_compiling."""
+    from ..compiler import is_compiling
+
+    return is_compiling()
 
 
 class classproperty:

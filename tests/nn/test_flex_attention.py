@@ -317,6 +317,17 @@ def test_masks_are_pytorchs(of_pytorch):
     assert masks_told(flambeau) == of_pytorch(masks_told)
 
 
+@pytest.mark.parametrize("sizes", [(0, 2, 4, 4), (1, 0, 4, 4), (1, 1, 0, 4), (1, 1, 4, 0)])
+def test_masks_of_nothing(sizes):
+    mask = flex.create_block_mask(lambda b, h, q, kv: q >= kv, *sizes, BLOCK_SIZE=2)
+    blocks = tuple(-(-size // 2) for size in sizes[2:])
+    assert mask.shape == sizes and mask.kv_indices.shape == (*sizes[:2], *blocks) and mask.q_indices.shape == (*sizes[:2], *blocks[::-1])
+    assert flex.create_mask(lambda b, h, q, kv: q >= kv, *sizes).shape == sizes
+    if sizes[1]:  # without heads PyTorch's divides by zero
+        query, key = (flambeau.ones(*sizes[:2], n, 3) for n in sizes[2:])
+        assert flambeau.equal(flex.flex_attention(query, key, key, block_mask=mask), flambeau.zeros(*sizes[:3], 3))
+
+
 def errors_told(library):
     fl = of(library)
     query, key, value = operands(library)

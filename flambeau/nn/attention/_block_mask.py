@@ -149,7 +149,7 @@ def create_mask(mod_fn: Callable[..., Any], B: int | None, H: int | None, Q_LEN:
         tensor([[[[ True, False, False],
                   [ True,  True, False]]]])
     """
-    return _mask_rows(mod_fn, B or 1, H or 1, range(Q_LEN), KV_LEN, _device_of(device))
+    return _mask_rows(mod_fn, 1 if B is None else B, 1 if H is None else H, range(Q_LEN), KV_LEN, _device_of(device))
 
 
 def _mask_rows(mod_fn: Callable[..., Any], B: int, H: int, rows: range, KV_LEN: int, device: Any) -> Tensor:
@@ -462,17 +462,18 @@ def create_block_mask(
         raise AssertionError(f"create-block_mask requires a mask_mod function! Got {mask_mod}")
     if compute_dq_write_order:
         raise NotImplementedError("create_block_mask: compute_dq_write_order, which a kernel of GPUs needs, is not supported")
-    B, H, where = B or 1, H or 1, _device_of(device)
+    B, H, where = 1 if B is None else B, 1 if H is None else H, _device_of(device)
     sizes = (BLOCK_SIZE, BLOCK_SIZE) if isinstance(BLOCK_SIZE, int) else (BLOCK_SIZE[0], BLOCK_SIZE[1])
     columns = -(-KV_LEN // sizes[1])
     together = max(1, _STRIP // max(1, B * H * columns * sizes[0] * sizes[1])) * sizes[0]
     counts = []
-    for start in range(0, Q_LEN, together):
+    for start in range(0, max(Q_LEN, 1), together):
         rows = range(start, min(start + together, Q_LEN))
         mask = _mask_rows(mask_mod, B, H, rows, KV_LEN, where).expand(B, H, len(rows), KV_LEN)
-        above = -(-len(rows) // sizes[0]) * sizes[0] - len(rows)
-        mask = pad(mask, (0, columns * sizes[1] - KV_LEN, 0, above)) if above or columns * sizes[1] != KV_LEN else mask
-        counts.append(mask.reshape(B, H, -1, sizes[0], columns, sizes[1]).sum(dim=(-3, -1)))
+        high = -(-len(rows) // sizes[0])
+        above, beside = high * sizes[0] - len(rows), columns * sizes[1] - KV_LEN
+        mask = pad(mask, (0, beside, 0, above)) if above or beside else mask
+        counts.append(mask.reshape(B, H, high, sizes[0], columns, sizes[1]).sum(dim=(-3, -1)))
     seen = ops.cat(counts, 2)
     full = seen == sizes[0] * sizes[1]
     some = (seen > 0) & full.logical_not() if separate_full_blocks else seen > 0

@@ -137,10 +137,11 @@ def _looked_at(call: _Call, tensors: Iterable[Tensor], rows: range, columns: ran
     if call.states is None or call.block_mask is None:
         return parts
     high, wide = call.block_mask.BLOCK_SIZE
-    states = call.states[:, :, rows.start // high, columns.start // wide : (columns.stop - 1) // wide + 1]
+    row = rows.start // high
+    states = call.states[:, :, row : row + 1, columns.start // wide : (columns.stop - 1) // wide + 1]
     if states.all():
         return parts
-    left_out = ops.from_numpy((states == 0).repeat(min(wide, columns.stop), 2)[:, :, : len(columns), None])
+    left_out = ops.from_numpy((states == 0).repeat(min(wide, columns.stop), 3)[:, :, 0, : len(columns), None])
     return [part.masked_fill(left_out.to(part.device), 0.0) for part in parts]
 
 
