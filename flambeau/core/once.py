@@ -13,8 +13,8 @@ _PACKAGE = os.path.dirname(os.path.dirname(__file__)) + os.sep
 _said: set[str] = set()
 
 
-def warn_once(key: str, text: str) -> None:
-    """A ``UserWarning`` for the first call with ``key``, at the line that called into the package, on whatever path."""
+def warn_once(key: str, text: str, category: type[Warning] = UserWarning) -> None:
+    """A warning for the first call with ``key``, at the line that called into the package, on whatever path."""
     if not settings.warn_always and key in _said:
         return
     _said.add(key)
@@ -22,4 +22,4 @@ def warn_once(key: str, text: str) -> None:
     frame: Any = sys._getframe()
     while frame is not None and frame.f_code.co_filename.startswith((_PACKAGE, "<flambeau")):
         frame, level = frame.f_back, level + 1
-    warnings.warn(text, UserWarning, stacklevel=level)
+    warnings.warn(text, category, stacklevel=level)

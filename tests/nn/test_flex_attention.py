@@ -427,3 +427,22 @@ def test_pages_of_keys_are_put_together():
     rows = [flambeau.cat([key[3], key[1]])[:5], key[0][:2]]
     expected = [((query[i] * row).sum(-1) / 2).softmax(0).unsqueeze(-1).mul(row).sum(0) for i, row in enumerate(rows)]
     np.testing.assert_allclose(out.numpy(), flambeau.stack(expected).numpy(), rtol=1e-5, atol=1e-5)
+
+
+def test_rows_of_no_sequence_are_zeros_and_sequences_have_to_fit():
+    query, bounds = flambeau.randn(6, 2, 4), flambeau.tensor([1, 3, 4])
+    request = {"return_aux": varlen.AuxRequest(lse=True)}
+    out, log_sums = varlen.varlen_attn(query, query, query, bounds, bounds, 2, 2, **request)
+    alone, sums = varlen.varlen_attn(query[1:4], query[1:4], query[1:4], bounds - 1, bounds - 1, 2, 2, **request)
+    assert flambeau.equal(out[1:4], alone) and flambeau.equal(log_sums[1:4], sums)
+    assert not out[0].any() and not out[4:].any() and out.shape == query.shape and log_sums.shape == (6, 2)
+    nothing = flambeau.tensor([0])
+    made = varlen.varlen_attn(query[:0], query[:0], query[:0], nothing, nothing, 0, 0, **request)
+    assert [tuple(each.shape) for each in made] == [(0, 2, 4), (0, 2)]
+    for more, of_keys in (({}, None), ({}, nothing), ({"window_size": (1,)}, bounds), ({"block_table": bounds}, None)):
+        with pytest.raises(ValueError, match=r"varlen_attn: |window_size"):
+            varlen.varlen_attn(query, query, query, bounds, of_keys, 2, 2, **more)
+    for shared, enable_gqa in ((1, False), (3, True)):
+        with pytest.raises(ValueError, match=f"got Hq=2 and Hkv={shared}"):
+            key = query[:, :1].expand(6, shared, 4)
+            varlen.varlen_attn(query, key, key, bounds, bounds, 2, 2, enable_gqa=enable_gqa)

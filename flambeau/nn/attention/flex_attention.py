@@ -9,7 +9,6 @@ keys and values of blocks that are left out between them are zeros there.
 from __future__ import annotations
 
 import math
-import warnings
 from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple, NotRequired, TypedDict
 
@@ -21,6 +20,7 @@ from ...autograd.api import grad
 from ...autograd.function import Function
 from ...core import dtype as dtypes
 from ...core.arrays.native import switch
+from ...core.once import warn_once
 from ...core.state import active, grad_enabled, is_intercepted, thread
 from ...core.tensor import Parameter, Tensor, wrap
 from ._block_mask import (
@@ -41,7 +41,6 @@ __all__ = [
     "noop_mask", "or_masks",
 ]  # fmt: skip
 
-_warned: list[str] = []  # what has been warned of
 _WHOLE = 1 << 22  # scores that are made at once, without a look at blocks
 
 
@@ -312,6 +311,17 @@ def _fused(query: Tensor, key: Tensor, value: Tensor, call: _Call) -> tuple[Tens
 
 
 # -- checks ----------------------------------------------------------------------------------------------------------------------------
+def check_heads(heads: int, shared: int, enable_gqa: bool) -> None:
+    """Complain about numbers of heads, of queries and of keys, that do not fit."""
+    if not enable_gqa and heads != shared:
+        raise ValueError(
+            f"Expect query and key/value to have the same number of heads but got Hq={heads} and Hkv={shared}. "
+            "Try setting enable_gqa=True for GQA."
+        )
+    if enable_gqa and heads % shared:
+        raise ValueError(f"Expect number of query heads to be a multiple of kv heads for GQA but got Hq={heads} and Hkv={shared}.")
+
+
 def _check(query: Any, key: Any, value: Any, enable_gqa: bool) -> None:
     if not query.device.type == key.device.type == value.device.type:
         raise ValueError(
@@ -320,14 +330,7 @@ def _check(query: Any, key: Any, value: Any, enable_gqa: bool) -> None:
         )
     if query.dim() != 4 or key.dim() != 4 or value.dim() != 4:
         raise NotImplementedError("NYI: query, key, and value must be 4D tensors")
-    heads, shared = query.size(-3), key.size(-3)
-    if not enable_gqa and heads != shared:
-        raise ValueError(
-            f"Expect query and key/value to have the same number of heads but got Hq={heads} and Hkv={shared}. "
-            "Try setting enable_gqa=True for GQA."
-        )
-    if enable_gqa and heads % shared:
-        raise ValueError(f"Expect number of query heads to be a multiple of kv heads for GQA but got Hq={heads} and Hkv={shared}.")
+    check_heads(query.size(-3), key.size(-3), enable_gqa)
     if query.size(-1) != key.size(-1):
         raise ValueError(
             f"Expect query and key/value to have the same embedding dimension but got E={query.size(-1)} and E={key.size(-1)}."
@@ -427,13 +430,9 @@ def flex_attention(
         raise ValueError(
             "Cannot specify both return_lse and return_aux. return_lse is deprecated, please use return_aux=AuxRequest(lse=True) instead."
         )
-    if return_lse and not _warned:
-        _warned.append("return_lse")
-        warnings.warn(
-            "return_lse is deprecated and will be removed in v2.10. Please use return_aux=AuxRequest(lse=True) instead.",
-            FutureWarning,
-            stacklevel=2,
-        )
+    if return_lse:
+        text = "return_lse is deprecated and will be removed in v2.10. Please use return_aux=AuxRequest(lse=True) instead."
+        warn_once("flex_attention", text, FutureWarning)
     if return_aux is not None and return_aux.max_scores:
         raise NotImplementedError("Returning max scores is not supported on CPU/MPS.")
     if block_mask is not None and block_mask.BLOCK_SIZE[0] < _LARGE_SPARSE_BLOCK_SIZE:

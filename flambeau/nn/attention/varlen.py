@@ -17,6 +17,7 @@ from ... import ops
 from ...core import dtype as dtypes
 from ...core.tensor import Tensor
 from .. import functional as F
+from .flex_attention import check_heads
 
 __all__ = ["AuxRequest", "varlen_attn", "varlen_attn_out"]
 
@@ -75,6 +76,11 @@ def _log_sums(query: Tensor, key: Tensor, seen: Tensor | None, scale: float) -> 
     return scores.logsumexp(-1).t()
 
 
+def _packed(parts: list[Tensor], bounds: list[int], zeros: Tensor) -> Tensor:
+    """The sequences' parts one behind the other, and zeros in rows that belong to none."""
+    return ops.cat([zeros[: bounds[0]], *parts, zeros[bounds[-1] :]])
+
+
 def varlen_attn(
     query: Tensor,
     key: Tensor,
@@ -107,9 +113,10 @@ def varlen_attn(
         block_table: ``(N, pages)``, the pages of each sequence; with ``seqused_k``.
         num_splits: how kernels of GPUs divide the keys; nothing follows from it.
     Returns:
-        ``(T, Hq, E)``; with ``return_aux`` also ``(T, Hq)``.
+        ``(T, Hq, E)``, zeros in rows before and behind all sequences; with ``return_aux`` also ``(T, Hq)``.
     Raises:
-        ValueError: numbers of heads that differ, without ``enable_gqa``; ``block_table`` without ``seqused_k``.
+        ValueError: numbers of heads that differ, without ``enable_gqa``, or of sequences; ``block_table`` without ``seqused_k``; neither
+            ``cu_seq_k`` nor ``block_table``; a ``window_size`` of other than two.
     Gradient: for query, key and value.
     Source: torch.nn.attention.varlen.varlen_attn.
     Example:
@@ -119,14 +126,18 @@ def varlen_attn(
         >>> torch.nn.attention.varlen.varlen_attn(query, query, value, bounds, bounds, 3, 3, window_size=(-1, 0))[:, 0, 0]
         tensor([0.0000, 0.5000, 2.0000, 2.5000, 3.0000])
     """
+    check_heads(query.size(1), key.size(-2), enable_gqa)
     if block_table is not None and seqused_k is None:
         raise ValueError("varlen_attn: block_table needs seqused_k, the numbers of rows that are used")
-    heads, shared = query.size(1), key.size(-2)
-    if heads % shared or (heads != shared and not enable_gqa):
-        raise ValueError(f"varlen_attn: expected as many heads of keys as of queries ({heads}), or with enable_gqa a divisor, got {shared}")
+    if block_table is None and cu_seq_k is None:
+        raise ValueError("varlen_attn: expected cu_seq_k, where sequences of keys begin, or block_table, their pages")
+    if len(window_size) != 2:
+        raise ValueError(f"window_size must have length 2, got {len(window_size)}")
     scale = 1.0 / math.sqrt(query.size(-1)) if scale is None else scale
     bounds = cu_seq_q.tolist()
     keys = cu_seq_k.tolist() if cu_seq_k is not None else bounds
+    if len(keys) != len(bounds):
+        raise ValueError(f"varlen_attn: expected as many sequences of keys as of queries ({len(bounds) - 1}), got {len(keys) - 1}")
     counts = None if seqused_k is None else seqused_k.tolist()
     outs, sums = [], []
     for (start, stop), (k, v) in zip(itertools.pairwise(bounds), _sequences(key, value, keys, counts, block_table), strict=True):
@@ -136,8 +147,10 @@ def varlen_attn(
         outs.append(out[0].transpose(0, 1))
         if return_aux is not None and return_aux.lse:
             sums.append(_log_sums(q, k, seen, scale))
-    result = ops.cat(outs) if outs else query.new_zeros(query.shape)
-    return (result, ops.cat(sums)) if return_aux is not None and return_aux.lse else result
+    result = _packed(outs, bounds, query.new_zeros(*query.shape[:2], value.size(-1)))
+    if return_aux is None or not return_aux.lse:
+        return result
+    return result, _packed(sums, bounds, query.new_zeros(query.shape[:2], dtype=dtypes.float32))
 
 
 def varlen_attn_out(
