@@ -249,7 +249,8 @@ def test_workers_tell_their_error_in_a_file(tmp_path, monkeypatch):
     assert failure.message["message"] == "KeyError: 'lost'" and "fails" in failure.message["extraInfo"]["py_callstack"]
     killed = errors.ProcessFailure(0, 99, -9, str(tmp_path / "none"))
     killed.timestamp -= 10
-    assert killed.message == "Signal 9 (SIGKILL) received by PID 99"
+    assert (killed.message, killed.error_file) == ("Signal 9 (SIGKILL) received by PID 99", "<N/A>")
+    assert errors.ProcessFailure(0, 99, -1000, "").message == "Signal 1000 (<N/A>) received by PID 99"
     error = errors.ChildFailedError("program", {0: killed, 1: failure})
     assert error.get_first_failure() == (0, killed) and "KeyError" in str(error)
 

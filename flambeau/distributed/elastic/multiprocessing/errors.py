@@ -16,6 +16,8 @@ from typing import Any
 
 __all__ = ["ChildFailedError", "ErrorHandler", "ProcessFailure", "get_error_handler", "record"]
 
+_NOT_AVAILABLE = "<N/A>"
+
 
 class ProcessFailure:
     """The failure of one worker, as its file tells it.
@@ -24,7 +26,7 @@ class ProcessFailure:
         local_rank: its number on this machine.
         pid: the process.
         exitcode: its exit status; of one that a signal ended, minus the signal.
-        error_file: the file's path; it need not exist.
+        error_file: the file's path; ``<N/A>`` as an attribute where there is none.
     Attributes:
         message, timestamp: the error and its time, in seconds since 1970.
     Source: torch.distributed.elastic.multiprocessing.errors.ProcessFailure.
@@ -43,12 +45,17 @@ class ProcessFailure:
             self.message = self.error_file_data["message"]
             info = self.message["extraInfo"] if isinstance(self.message, dict) else {}
             self.timestamp = int(info.get("timestamp", self.timestamp))
-        elif exitcode < 0:
+            return
+        self.error_file = _NOT_AVAILABLE
+        if exitcode < 0:
             self.message = f"Signal {-exitcode} ({self.signal_name()}) received by PID {pid}"
 
     def signal_name(self) -> str:
-        """The name of the signal that ended it; ``<N/A>`` where none did."""
-        return signal.Signals(-self.exitcode).name if self.exitcode < 0 else "<N/A>"
+        """The name of the signal that ended it; ``<N/A>`` where none did, or one without a name."""
+        try:
+            return signal.Signals(-self.exitcode).name
+        except ValueError:
+            return _NOT_AVAILABLE
 
     def timestamp_isoformat(self) -> str:
         """The time as ``2026-01-31_12:00:00``."""
@@ -152,7 +159,7 @@ def record(fn: Callable[..., Any], error_handler: ErrorHandler | None = None) ->
             raise
         except ChildFailedError as error:
             _, failure = error.get_first_failure()
-            if Path(failure.error_file).is_file():
+            if failure.error_file != _NOT_AVAILABLE:
                 handler.dump_error_file(failure.error_file, failure.exitcode)
             raise
         except Exception as error:
