@@ -209,14 +209,18 @@ def _lead(query: Any, key: Any, value: Any) -> tuple[int, ...]:
 
 
 def _attention_shapes(new: Any, query: Any, key: Any, value: Any, *rest: Any) -> Any:
-    rows = (*_lead(query, key, value), query.shape[-2])
-    return new((*rows, value.shape[-1]), query.dtype), new(rows, query.dtype)
+    rows, (dropout, is_fused) = (*_lead(query, key, value), query.shape[-2]), rest[-2:]
+    is_ordered = is_fused and dropout is None and is_fused_attention(query, key, value)
+    return new.like(query) if is_ordered else new((*rows, value.shape[-1]), query.dtype), new(rows, query.dtype)
 
 
 def _gradient_shapes(new: Any, grad: Any, query: Any, key: Any, value: Any, attn_mask: Any, *rest: Any) -> Any:
-    lead = _lead(query, key, value)
-    gradients = [new((*lead, *operand.shape[-2:]), operand.dtype) for operand in (query, key, value)]
-    return (*gradients, *([new(attn_mask.shape, attn_mask.dtype)] if rest[5] else []))
+    lead, (dropout, to_mask, is_fused) = _lead(query, key, value), rest[-3:]
+    if is_fused and dropout is None and is_fused_attention(query, key, value):  # heads lie inside of rows
+        gradients = [new(operand.swapaxes(1, 2).shape, operand.dtype).swapaxes(1, 2) for operand in (query, key, value)]
+    else:
+        gradients = [new((*lead, *operand.shape[-2:]), operand.dtype) for operand in (query, key, value)]
+    return (*gradients, *([new(attn_mask.shape, attn_mask.dtype)] if to_mask else []))
 
 
 @op(

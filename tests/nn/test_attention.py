@@ -199,3 +199,28 @@ def test_lower_right_warns_of_rows_that_see_nothing():
 def test_public_names(oracle):
     assert set(attention.__all__) <= set(oracle.nn.attention.__all__)
     assert set(bias.__all__) == set(pytorch("torch.nn.attention.bias").__all__)
+
+
+class _Heads(flambeau.nn.Module):
+    def forward(self, x):
+        query, key, value = (part.view(2, 5, 3, 4).transpose(1, 2) for part in x.split(12, -1))
+        return F.scaled_dot_product_attention(query, key, value).transpose(1, 2).view(2, 5, 12)
+
+
+@pytest.mark.parametrize("order", [(0, 1, 2, 3), (0, 2, 1, 3)])
+def test_fake_tensors_lie_in_memory_as_real_ones(order):
+    def strides(operands, where):
+        operands = [operand.requires_grad_() for operand in operands]
+        with where:
+            result = F.scaled_dot_product_attention(*operands)
+            return [each.stride() for each in (result, *flambeau.autograd.grad(result.sum(), operands))]
+
+    operands = [flambeau.randn(2, 3, 3, 4).permute(order) for _ in range(3)]
+    mode = flambeau._subclasses.FakeTensorMode()
+    assert strides(operands, flambeau.enable_grad()) == strides([mode.from_tensor(operand) for operand in operands], mode)
+
+
+def test_results_are_viewed_as_rows_in_exported_programs():
+    x = flambeau.randn(2, 5, 36)
+    program = flambeau.export.export(_Heads(), (x,)).module()
+    np.testing.assert_allclose(program(x).numpy(), _Heads()(x).numpy(), rtol=1e-6, atol=1e-6)
