@@ -31,7 +31,13 @@ from .exported_program import (
     ModuleCallSignature as ModuleCallSignature,
 )
 from .graph_signature import ExportBackwardSignature as ExportBackwardSignature, ExportGraphSignature as ExportGraphSignature
-from .inputs import Guards as _Guards, combined as _combined, leaf_names as _leaf_names, leaf_places as _leaf_places
+from .inputs import (
+    Guards as _Guards,
+    combined as _combined,
+    leaf_names as _leaf_names,
+    leaf_places as _leaf_places,
+    shapes_by_name as _shapes_by_name,
+)
 from .registering import register_dataclass as register_dataclass
 from .serialization import load as load, save as save
 from .tracing import traced_program as _traced_program
@@ -74,6 +80,7 @@ def export(
         ValueError: ``mod`` is no module.
         RuntimeError: ``args`` is no tuple; ``dynamic_shapes`` does not fit the inputs; or the program assumes more about a ``Dim`` than was
             declared. It is PyTorch's ``torch._dynamo.exc.UserError``.
+        IndexError: ``dynamic_shapes`` has a dimension that a tensor has not.
         NotImplementedError: the options that are not supported.
     Source: torch.export.export.
     Example:
@@ -99,7 +106,7 @@ def export(
     leaves, spec = _tree_flatten((args, named))
     if dynamic_shapes == () and names:
         dynamic_shapes = None
-    dims_found = _dims_of_leaves(names, dynamic_shapes)
+    dims_found = _dims_of_leaves(names, _shapes_by_name(mod, names, dynamic_shapes))
     traced = _traced_program(mod, spec, leaves, dims_found, _leaf_names(names))
     env = traced.env
     state = {**dict(mod.named_parameters(remove_duplicate=False)), **mod.state_dict(keep_vars=True)}

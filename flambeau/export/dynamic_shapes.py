@@ -258,6 +258,8 @@ def _dims_of_tensor(value: Any, shapes: Any, where: str) -> dict[int, Any]:
         )
     found: dict[int, Any] = {}
     for dim, each in items.items():
+        if not -ndim <= dim < ndim:
+            raise IndexError(f"dimension {dim} at `dynamic_shapes{where}` is out of range for a tensor of shape {tuple(value.shape)}")
         if each is None or each is Dim.STATIC or (isinstance(each, int) and not isinstance(each, bool)):
             if isinstance(each, int) and each != value.shape[dim]:
                 raise UserError(
@@ -269,7 +271,7 @@ def _dims_of_tensor(value: Any, shapes: Any, where: str) -> dict[int, Any]:
                 f"Unexpected dimension mapped to index {dim} in input tensor shape {shapes} specified at `dynamic_shapes{where}` (expected "
                 f"None, an int, a Dim, Dim.AUTO, Dim.STATIC, or Dim.DYNAMIC, but got {each!r} instead)"
             )
-        found[dim] = each
+        found[dim % ndim] = each
     return found
 
 

@@ -13,16 +13,20 @@ from ..utils._pytree import tree_flatten_with_path
 
 
 def combined(mod: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
-    """The arguments by the names that ``forward`` gives them."""
+    """The arguments by the names that ``forward`` gives them, in the order of ``tree_flatten((args, kwargs))``."""
     forward = mod.forward if hasattr(mod, "forward") else mod
-    bound = inspect.signature(forward).bind(*args, **kwargs)
-    found: dict[str, Any] = {}
-    for name, value in bound.arguments.items():
-        if inspect.signature(forward).parameters[name].kind is inspect.Parameter.VAR_KEYWORD:
-            found.update(value)
-        else:
-            found[name] = value
-    return found
+    signature = inspect.signature(forward)
+    signature.bind(*args, **kwargs)  # the error, if there is one
+    return {**signature.bind_partial(*args).arguments, **kwargs}
+
+
+def shapes_by_name(mod: Any, names: dict[str, Any], dynamic_shapes: Any) -> Any:
+    """``dynamic_shapes``, by name where they are a tuple, which has the signature's order, and the call has another."""
+    parameters = list(inspect.signature(mod.forward if hasattr(mod, "forward") else mod).parameters)
+    order = sorted(names, key=lambda name: parameters.index(name) if name in parameters else len(parameters))
+    if not isinstance(dynamic_shapes, (tuple, list)) or order == list(names) or len(order) != len(dynamic_shapes):
+        return dynamic_shapes
+    return dict(zip(order, dynamic_shapes, strict=True))
 
 
 def leaf_names(names: dict[str, Any]) -> list[str]:

@@ -375,3 +375,26 @@ def test_casts_of_autocast_are_operations_of_the_program() -> None:
     program = export(model, (torch.ones(1, 2),))
     assert "torch.ops.aten.to.dtype" in program.graph_module.code
     agree(model, program.module(), (torch.randn(1, 2),))
+
+
+class _Keywords(nn.Module):
+    def forward(self, x: Any, *, y: Any, z: Any) -> Any:
+        return x + 1, y * 2, z * 3
+
+
+def test_keywords_may_be_given_in_another_order_than_the_signature_has() -> None:
+    """Placeholders have the call's order, shapes in a tuple the signature's; both were checked with PyTorch 2.13."""
+    given = {"z": torch.ones(5), "y": torch.ones(7)}
+    for shapes in ((None, {0: Dim("n")}, None), {"x": None, "y": {0: Dim("n")}, "z": None}):
+        program = export(_Keywords(), (torch.ones(3),), given, dynamic_shapes=shapes)
+        assert program.graph_signature.user_inputs == ("x", "z", "y")
+        for arguments in ({"y": torch.ones(9), "z": torch.ones(5)}, {"z": torch.ones(5), "y": torch.ones(4)}):
+            _, y, z = program.module()(torch.ones(3), **arguments)
+            assert y.tolist() == [2.0] * len(arguments["y"]) and z.tolist() == [3.0] * 5
+
+
+def test_dimensions_count_from_the_end_too_and_must_be_there() -> None:
+    program = export(nn.ReLU(), (torch.ones(3, 4),), dynamic_shapes=({-1: Dim("n")},))
+    assert program.module()(torch.ones(3, 6)).shape == (3, 6)
+    with pytest.raises(IndexError, match="dimension 7"):
+        export(nn.ReLU(), (torch.ones(3, 4),), dynamic_shapes=({7: Dim("n")},))
