@@ -24,6 +24,11 @@ ELEMENT_TYPES = {
 }  # fmt: skip
 
 
+def initializer(onnx: Any, array: np.ndarray, name: str) -> Any:
+    """An array as a ``TensorProto``."""
+    return onnx.numpy_helper.from_array(np.ascontiguousarray(array).reshape(np.shape(array)), name)  # 0-d ones would be 1-d
+
+
 class Value:
     """A tensor in the graph.
 
@@ -185,9 +190,9 @@ class Builder:
 
     def axes(self, dim: Any, rank: int) -> list[int]:
         """Dimensions as a list of numbers from 0 on; all where there are none."""
-        if dim is None or (isinstance(dim, (tuple, list)) and not dim):
+        if not rank or dim is None or (isinstance(dim, (tuple, list)) and not dim):
             return list(range(rank))
-        return [d % max(rank, 1) for d in (dim if isinstance(dim, (tuple, list)) else [dim])]
+        return [d % rank for d in (dim if isinstance(dim, (tuple, list)) else [dim])]
 
     def squeeze(self, value: Value, axes: Sequence[int]) -> Value:
         if not axes or not value.rank:

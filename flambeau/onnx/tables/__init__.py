@@ -7,8 +7,11 @@ row of the one without.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from typing import Any
+
+from ..builder import Value
 
 __all__ = ["ROWS"]
 
@@ -24,6 +27,22 @@ def row(*names: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
         return function
 
     return register
+
+
+def of_vectors(row: Callable[..., Any]) -> Callable[..., Any]:
+    """Decorator: a row of what works along a dimension; tensors without one are vectors of one element."""
+
+    @functools.wraps(row)
+    def translate(b: Any, x: Value, *args: Any, **options: Any) -> Any:
+        if x.rank:
+            return row(b, x, *args, **options)
+        vectors = [b.unsqueeze(arg, [0]) if isinstance(arg, Value) and not arg.rank else arg for arg in args]
+        found = row(b, b.unsqueeze(x, [0]), *vectors, **options)
+        for part in found if isinstance(found, list) else [found]:
+            part.shape = (1, *b.shape)
+        return [b.squeeze(part, [0]) for part in found] if isinstance(found, list) else b.squeeze(found, [0])
+
+    return translate
 
 
 def row_of(func: Any) -> Callable[..., Any] | None:

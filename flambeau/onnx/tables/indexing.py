@@ -7,7 +7,7 @@ from typing import Any
 from ...core import dtype as dtypes
 from ..builder import Builder, Value
 from ..errors import SymbolicValueError
-from . import ROWS, row
+from . import ROWS, of_vectors, row
 from .shapes import _END, sizes_of
 
 
@@ -17,6 +17,7 @@ def _embedding(b: Builder, weight: Value, indices: Value, *options: Any) -> Valu
 
 
 @row("index_select")
+@of_vectors
 def _index_select(b: Builder, x: Value, dim: int, index: Value) -> Value:
     if not index.rank:
         index = b.unsqueeze(index, [0])
@@ -38,6 +39,7 @@ def _take_along_dim(b: Builder, x: Value, indices: Value, dim: Any = None) -> Va
 
 
 @row("scatter.src", "scatter.value")
+@of_vectors
 def _scatter(b: Builder, x: Value, dim: int, index: Value, source: Any) -> Value:
     source = source if isinstance(source, Value) else b.expand(b.constant(source, x.dtype), b.shape_of(index), index.shape)
     return b.op("ScatterElements", x, index, _cut(b, source, index), axis=dim % x.rank)
@@ -52,6 +54,7 @@ def _cut(b: Builder, source: Value, index: Value) -> Value:
 
 
 @row("scatter_add")
+@of_vectors
 def _scatter_add(b: Builder, x: Value, dim: int, index: Value, source: Value) -> Value:
     return b.op("ScatterElements", x, index, _cut(b, source, index), axis=dim % x.rank, reduction="add")
 
@@ -60,6 +63,7 @@ _REDUCTIONS = {"sum": "add", "prod": "mul", "amax": "max", "amin": "min"}
 
 
 @row("scatter_reduce")
+@of_vectors
 def _scatter_reduce(b: Builder, x: Value, dim: int, index: Value, source: Value, reduce: str, *, include_self: bool = True) -> Value:
     if not include_self or reduce not in _REDUCTIONS:
         raise SymbolicValueError("scatter_reduce without the tensor itself, or of means, is not supported", reduce)
@@ -82,6 +86,7 @@ def _indexed(b: Builder, x: Value, dim: int, index: Value, source: Value, reduct
 
 
 @row("index_add")
+@of_vectors
 def _index_add(b: Builder, x: Value, dim: int, index: Value, source: Value, *, alpha: Any = 1) -> Value:
     if alpha != 1:
         source = b.op("Mul", source, b.as_value(alpha, source.dtype))
@@ -89,11 +94,13 @@ def _index_add(b: Builder, x: Value, dim: int, index: Value, source: Value, *, a
 
 
 @row("index_copy")
+@of_vectors
 def _index_copy(b: Builder, x: Value, dim: int, index: Value, source: Value) -> Value:
     return _indexed(b, x, dim, index, source, "none")
 
 
 @row("index_fill")
+@of_vectors
 def _index_fill(b: Builder, x: Value, dim: int, index: Value, value: Any) -> Value:
     axis = dim % x.rank
     sizes = [*sizes_of(b, x, range(axis)), *sizes_of(b, index, [0]), *sizes_of(b, x, range(axis + 1, x.rank))]
@@ -107,6 +114,9 @@ def _index(b: Builder, x: Value, indices: list[Any]) -> Value:
     used = [d for d, index in enumerate(indices) if index is not None]
     if any(indices[d].dtype is dtypes.bool_ for d in used):
         if len(used) == 1 and used[0] == 0:
+            if not x.rank:
+                made: Value = ROWS["masked_select"](b, x, indices[0])
+                return made
             places = b.transpose(b.op("NonZero", indices[0], dtype=dtypes.int64, shape=(indices[0].rank, None)), [1, 0])
             return b.op("GatherND", x, places, shape=b.shape)
         raise SymbolicValueError("indexing with a mask behind other dimensions, or beside other indices, is not supported", indices)
@@ -178,6 +188,7 @@ def _slice_scatter(b: Builder, x: Value, source: Value, dim: int = 0, start: Any
 
 # ---- others
 @row("one_hot")
+@of_vectors
 def _one_hot(b: Builder, x: Value, num_classes: int = -1) -> Value:
     if num_classes < 0:
         raise SymbolicValueError("one_hot needs the number of classes", num_classes)
@@ -186,6 +197,8 @@ def _one_hot(b: Builder, x: Value, num_classes: int = -1) -> Value:
 
 @row("nonzero")
 def _nonzero(b: Builder, x: Value) -> Value:
+    if not x.rank:
+        raise SymbolicValueError("nonzero of a tensor without dimensions is not supported", x)
     return b.transpose(b.op("NonZero", x, dtype=dtypes.int64, shape=(x.rank, None)), [1, 0])
 
 

@@ -8,7 +8,7 @@ from typing import Any
 from ...core import dtype as dtypes
 from ..builder import Builder, Value
 from ..errors import SymbolicValueError
-from . import ROWS, row
+from . import ROWS, of_vectors, row
 
 
 def _reduce(b: Builder, kind: str, x: Value, dim: Any, keepdim: bool) -> Value:
@@ -37,7 +37,7 @@ def _truths(kind: str) -> Callable[..., Any]:
     return translate
 
 
-ROWS["any"], ROWS["all"] = _truths("ReduceMax"), _truths("ReduceMin")
+ROWS["any"], ROWS["all"] = _truths("ReduceSum"), _truths("ReduceMin")  # of nothing: 0, and the largest integer
 
 
 def _where_extreme(kind: str) -> Callable[..., Any]:
@@ -58,7 +58,9 @@ ROWS["argmax"], ROWS["argmin"] = _where_extreme("ArgMax"), _where_extreme("ArgMi
 
 def _extreme(reduce: str, arg: str) -> Callable[..., Any]:
     def translate(b: Builder, x: Value, dim: int, keepdim: bool = False) -> list[Value]:
-        place = b.op(arg, x, axis=dim % max(x.rank, 1), keepdims=int(keepdim), dtype=dtypes.int64, shape=b.shape)
+        if not x.rank:
+            return [x, b.constant(0, dtypes.int64)]
+        place = b.op(arg, x, axis=dim % x.rank, keepdims=int(keepdim), dtype=dtypes.int64, shape=b.shape)
         return [_reduce(b, reduce, x, dim, keepdim), place]
 
     return translate
@@ -134,11 +136,13 @@ for _name in ("log_softmax.int", "_log_softmax"):
 
 
 @row("cumsum")
+@of_vectors
 def _cumsum(b: Builder, x: Value, dim: int, *, dtype: Any = None) -> Value:
-    return b.op("CumSum", b.cast(x, b.dtype), b.constant(dim % max(x.rank, 1), dtypes.int64))
+    return b.op("CumSum", b.cast(x, b.dtype), b.constant(dim % x.rank, dtypes.int64))
 
 
 @row("topk")
+@of_vectors
 def _topk(b: Builder, x: Value, k: Any, dim: int = -1, largest: bool = True, sorted: bool = True) -> list[Value]:
     found: list[Value] = b.op("TopK", x, b.sizes([k]), axis=dim % x.rank, largest=int(largest), sorted=int(sorted), count=2, shape=b.shape)
     found[1].dtype = dtypes.int64
@@ -154,11 +158,13 @@ def _sorted(b: Builder, x: Value, dim: int, descending: bool) -> list[Value]:
 
 
 @row("sort")
+@of_vectors
 def _sort(b: Builder, x: Value, dim: int = -1, descending: bool = False, **options: Any) -> list[Value]:
     return _sorted(b, x, dim, descending)
 
 
 @row("argsort")
+@of_vectors
 def _argsort(b: Builder, x: Value, dim: int = -1, descending: bool = False, **options: Any) -> Value:
     return _sorted(b, x, dim, descending)[1]
 

@@ -174,7 +174,7 @@ def _unbind(b: Builder, x: Value, dim: int = 0) -> list[Value]:
 # ---- joining
 @row("cat", "concat", "concatenate")
 def _cat(b: Builder, tensors: list[Value], dim: int = 0) -> Value:
-    parts = [b.cast(tensor, b.dtype) for tensor in tensors if tensor.shape != (0,)]
+    parts = [b.cast(tensor, b.dtype) for tensor in tensors if tensor.shape != (0,) or b.shape == (0,)]
     return b.op("Concat", *parts, axis=dim % len(b.shape), shape=b.shape)
 
 
