@@ -104,8 +104,6 @@ def export(
         dynamic_shapes = dynamic_shapes.dynamic_shapes(mod, args, named)
     names = _combined(mod, args, named)
     leaves, spec = _tree_flatten((args, named))
-    if dynamic_shapes == () and names:
-        dynamic_shapes = None
     dims_found = _dims_of_leaves(names, _shapes_by_name(mod, names, dynamic_shapes))
     traced = _traced_program(mod, spec, leaves, dims_found, _leaf_names(names))
     env = traced.env

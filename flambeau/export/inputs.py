@@ -21,7 +21,9 @@ def combined(mod: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[st
 
 
 def shapes_by_name(mod: Any, names: dict[str, Any], dynamic_shapes: Any) -> Any:
-    """``dynamic_shapes``, by name where they are a tuple, which has the signature's order, and the call has another."""
+    """``dynamic_shapes``, by name where they are a tuple, which has the signature's order, and the call has another; None for ``()``."""
+    if dynamic_shapes == () and names:
+        return None
     parameters = list(inspect.signature(mod.forward if hasattr(mod, "forward") else mod).parameters)
     order = sorted(names, key=lambda name: parameters.index(name) if name in parameters else len(parameters))
     if not isinstance(dynamic_shapes, (tuple, list)) or order == list(names) or len(order) != len(dynamic_shapes):

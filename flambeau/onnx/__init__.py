@@ -97,11 +97,12 @@ def export(
 
     Args:
         model: a module, or what ``torch.export.export`` made of one.
-        args: example inputs, a tuple or one tensor; the last one may be a dict of ``kwargs``. kwargs: those by keyword.
+        args: example inputs, a tuple or one tensor; without ``dynamo`` the last one may be a dict of ``kwargs``. kwargs: those by keyword.
+            A program that is exported already needs none, other than for ``verify``.
         f: where the model is written: a path, or a file that is open for writing bytes; nowhere when None.
         verbose: print the graph.
         input_names, output_names: names in place of the arguments' own and of the operations'.
-        opset_version: the operator set: 18 and later, 20 when None; for an earlier one, 18 is used with a warning.
+        opset_version: the operator set: 18 to 24, 20 when None; for an earlier one, 18 is used with a warning.
         dynamo: whether an ``ONNXProgram`` is returned, and nothing otherwise. The model is the same.
         external_data: whether parameters go to a file beside ``f``; only where ``dynamo``.
         dynamic_shapes: sizes that may be others, as of ``torch.export.export``; strings are names of such sizes.
@@ -118,7 +119,8 @@ def export(
     Raises:
         ModuleNotFoundError: the onnx package is not installed.
         OnnxExporterError: an operation cannot be written; ``UnsupportedOperatorError`` where it has no row.
-        NotImplementedError: options that are not supported.
+        RuntimeError: ``dynamic_axes`` has a name that is none of an input or an output.
+        NotImplementedError: options that are not supported; for a program that is exported already, what was decided then: sizes and mode.
     Source: torch.onnx.export.
     Example:
         >>> import importlib.util, io

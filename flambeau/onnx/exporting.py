@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import threading
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
@@ -10,17 +11,19 @@ from pathlib import Path
 from typing import Any
 
 from ..autograd import no_grad
+from ..core.checks import SymInt
+from ..core.symbolic import expression_of
 from ..core.tensor import Tensor
-from ..export import Dim, ExportedProgram, export as export_program, save
-from ..export.dynamic_shapes import DimHint
+from ..export import ExportedProgram, ShapesCollection, export as export_program, save
+from ..export.dynamic_shapes import DimHint, dims_of_leaves
 from ..export.exported_program import user_inputs
-from ..export.inputs import combined
+from ..export.inputs import combined, leaf_names, shapes_by_name
 from ..fx.node import Node
 from ..nn import Module
-from ..utils._pytree import tree_flatten
+from ..utils._pytree import tree_flatten, tree_structure, tree_unflatten
 from . import errors
 from .lowering import Options, lowered
-from .program import ONNXProgram, package, with_inputs
+from .program import ONNXProgram, package
 
 DEFAULT_OPSET = 20
 FIRST_OPSET = 18
@@ -55,10 +58,14 @@ def exporting() -> Iterator[None]:
         _state.active = before
 
 
+def _mode_name(training: Any) -> str:
+    return str(getattr(training, "name", training)).rpartition(".")[2]
+
+
 @contextlib.contextmanager
 def in_mode(model: Any, training: Any) -> Iterator[None]:
     """Context in which a module is switched to evaluation or to training, and back afterwards."""
-    name = getattr(training, "name", str(training)).rpartition(".")[2]
+    name = _mode_name(training)
     if not isinstance(model, Module) or name == "PRESERVE":
         yield
         return
@@ -79,42 +86,48 @@ def _axes(given: Any) -> dict[int, str | None]:
     return dict.fromkeys(given)
 
 
-def _from_dynamic_axes(dynamic_axes: Mapping[str, Any], names: dict[str, Any], input_names: Sequence[str]) -> tuple[Any, dict[Any, str]]:
-    """``dynamic_axes`` as ``dynamic_shapes``, and names of dimensions by (number of the input, dimension)."""
-    leaves = [leaf for leaf in tree_flatten(dict(names))[0] if isinstance(leaf, Tensor)]
-    places = list(names)
+@dataclasses.dataclass(frozen=True)
+class _NamedHint(DimHint):
+    """A hint about a dimension, with the dimension's name in the model."""
+
+    name: str = ""
+
+
+def _from_dynamic_axes(
+    dynamic_axes: Mapping[str, Any], names: dict[str, Any], input_names: Sequence[str], output_names: Sequence[str]
+) -> dict[str, Any]:
+    """``dynamic_axes`` as ``dynamic_shapes``.
+
+    Raises:
+        RuntimeError: a name that is neither an input's nor an output's.
+    """
+    leaves = tree_flatten(dict(names))[0]
+    given_names = iter(input_names)
+    places = {name: place for place, name in enumerate(leaf_names(names))}
+    for place, leaf in enumerate(leaves):
+        places |= {name: place for name, value in names.items() if value is leaf}
+        if isinstance(leaf, Tensor) and (name := next(given_names, None)) is not None:
+            places[name] = place
     found: list[Any] = [None] * len(leaves)
-    dims: dict[Any, str] = {}
     for key, given in dynamic_axes.items():
-        place = input_names.index(key) if key in input_names else places.index(key) if key in places else None
-        if place is None or place >= len(leaves):
-            continue  # an output's
-        found[place] = {}
-        for dim, name in _axes(given).items():
-            dim = dim % leaves[place].dim()
-            found[place][dim] = Dim.AUTO
-            dims[place, dim] = name or f"{key}_dynamic_axes_{dim + 1}"
-    shapes, rest = [], iter(found)
-    for value in names.values():
-        shapes.append(_shaped(value, rest))
-    return tuple(shapes), dims
-
-
-def _shaped(value: Any, rest: Iterator[Any]) -> Any:
-    """Dims of the tensors of an argument, in its structure."""
-    if isinstance(value, Tensor):
-        return next(rest)
-    if isinstance(value, Mapping):
-        return {key: _shaped(part, rest) for key, part in value.items()}
-    if isinstance(value, (tuple, list)):
-        return [_shaped(part, rest) for part in value]
-    return None
+        if key in places:
+            found[places[key]] = {
+                dim: _NamedHint("AUTO", name=name or f"{key}_dynamic_axes_{dim + 1}") for dim, name in _axes(given).items()
+            }
+        elif key not in output_names:
+            raise RuntimeError(f"torch.onnx.export: dynamic_axes names {key!r}, which is none of {[*places, *output_names]}")
+    shapes: dict[str, Any] = {}
+    for name, value in names.items():
+        spec = tree_structure(value)
+        part, found = found[: spec.num_leaves], found[spec.num_leaves :]
+        shapes[name] = tree_unflatten(part, spec) if any(part) else None
+    return shapes
 
 
 def _with_hints(shapes: Any) -> Any:
-    """Names of dimensions as dims: ``dynamic_shapes`` of ``torch.onnx.export`` may have strings."""
+    """Names of dimensions as hints: ``dynamic_shapes`` of ``torch.onnx.export`` may have strings."""
     if isinstance(shapes, str):
-        return Dim.DYNAMIC
+        return _NamedHint("DYNAMIC", name=shapes)
     if isinstance(shapes, Mapping):
         return {key: _with_hints(part) for key, part in shapes.items()}
     if isinstance(shapes, (tuple, list)):
@@ -122,40 +135,16 @@ def _with_hints(shapes: Any) -> Any:
     return shapes
 
 
-def _names_of_hints(shapes: Any) -> list[dict[int, str]]:
-    """Of every tensor, the names of its dimensions that are strings or ``Dim``s, in order."""
-    found: list[dict[int, str]] = []
-
-    def visit(part: Any) -> None:
-        if isinstance(part, Mapping) and part and all(isinstance(key, int) for key in part):
-            found.append(
-                {dim: name if isinstance(name, str) else name.__name__ for dim, name in part.items() if isinstance(name, (str, Dim))}
-            )
-        elif isinstance(part, Mapping):
-            for child in part.values():
-                visit(child)
-        elif isinstance(part, (tuple, list)) and part and all(each is None or isinstance(each, (str, int, Dim, DimHint)) for each in part):
-            found.append(
-                {d: each if isinstance(each, str) else each.__name__ for d, each in enumerate(part) if isinstance(each, (str, Dim))}
-            )
-        elif isinstance(part, (tuple, list)):
-            for child in part:
-                visit(child)
-        else:
-            found.append({})
-
-    visit(list(shapes.values()) if isinstance(shapes, Mapping) else list(shapes))
-    return found
-
-
-def _dim_names(program: ExportedProgram, dims: dict[Any, str]) -> dict[str, str]:
+def _dim_names(program: ExportedProgram, dims: list[dict[int, Any]]) -> dict[str, str]:
     """Names of the symbols, by the dimensions of the inputs that have them."""
     found: dict[str, str] = {}
-    tensors = [node for node in user_inputs(program) if isinstance(node.meta.get("val"), Tensor)]
-    for (place, dim), name in dims.items():
-        size = tensors[place].meta["val"].shape[dim]
-        if hasattr(size, "expr"):
-            found.setdefault(str(size.expr), name)
+    for node, each in zip(user_inputs(program), dims, strict=True):
+        value = node.meta.get("val")
+        for dim, hint in each.items():
+            name = getattr(hint, "name", None) or getattr(hint, "__name__", None)
+            size = value.shape[dim] if isinstance(value, Tensor) else value
+            if name is not None and isinstance(size, SymInt):
+                found.setdefault(str(expression_of(size)), name)
     return found
 
 
@@ -230,18 +219,21 @@ def exported(
 ) -> ONNXProgram:
     """The model of a module; see ``torch.onnx.export``."""
     onnx = package()
-    dims: dict[Any, str] = {}
+    dims: list[dict[int, Any]] = []
     output_dims: dict[int, dict[int, str]] = {}
-    if isinstance(model, Module):
+    if isinstance(model, ExportedProgram):
+        _refuse_for_programs(dynamic_shapes, dynamic_axes, training)
+    elif isinstance(model, Module):
         names = combined(model, args, kwargs)
-        if dynamic_shapes is not None:
-            dims = {(k, d): name for k, each in enumerate(_names_of_hints(dynamic_shapes)) for d, name in each.items()}
-            dynamic_shapes = _with_hints(dynamic_shapes)
-        elif dynamic_axes:
-            dynamic_shapes, dims = _from_dynamic_axes(dynamic_axes, names, list(input_names or ()))
+        if isinstance(dynamic_shapes, ShapesCollection):
+            dynamic_shapes = dynamic_shapes.dynamic_shapes(model, args, kwargs)
+        if dynamic_shapes is None and dynamic_axes:
+            dynamic_shapes = _from_dynamic_axes(dynamic_axes, names, list(input_names or ()), list(output_names or ()))
             for k, name in enumerate(output_names or ()):
                 axes = _axes(dynamic_axes.get(name, ()))
                 output_dims[k] = {dim: word or f"{name}_dynamic_axes_{dim + 1}" for dim, word in axes.items()}
+        dynamic_shapes = shapes_by_name(model, names, _with_hints(dynamic_shapes))
+        dims = dims_of_leaves(names, dynamic_shapes)
     with in_mode(model, training):
         program = _program_of(model, args, kwargs, dynamic_shapes)
     options = Options(
@@ -250,11 +242,21 @@ def exported(
         hold=export_params,
         input_names=input_names,
         output_names=output_names,
-        dim_names=_dim_names(program, dims),
+        dim_names=_dim_names(program, dims) if dims else {},
         output_dims=output_dims,
     )
     made, program = _lowered(onnx, program, options)
-    return ONNXProgram(made, program)
+    found = ONNXProgram(made, program)
+    found._is_folded = options.fold
+    return found
+
+
+def _refuse_for_programs(dynamic_shapes: Any, dynamic_axes: Any, training: Any) -> None:
+    """What is asked for and was decided when the program was exported."""
+    asked = (("dynamic_shapes", dynamic_shapes), ("dynamic_axes", dynamic_axes), ("training", _mode_name(training) == "TRAINING"))
+    for name, given in asked:
+        if given:
+            raise NotImplementedError(f"torch.onnx.export: {name} is not supported for a program that is exported already")
 
 
 def compare(program: ONNXProgram, args: Any, kwargs: dict[str, Any]) -> None:
@@ -279,11 +281,11 @@ def compare(program: ONNXProgram, args: Any, kwargs: dict[str, Any]) -> None:
 def save_program(program: ONNXProgram, folder: Any) -> None:
     """Save what a model was made of, as ``exported_program.pt2`` in a folder."""
     if program.exported_program is not None:
+        Path(folder).mkdir(parents=True, exist_ok=True)
         save(program.exported_program, Path(folder) / "exported_program.pt2")
 
 
 def write(program: ONNXProgram, f: Any, external_data: bool | None, keep_initializers_as_inputs: bool) -> None:
     """Write a model to a path or a file."""
-    if keep_initializers_as_inputs:
-        program = ONNXProgram(with_inputs(package(), program.model_proto, True))
-    program.save(f, external_data=None if hasattr(f, "write") else external_data)
+    external = None if hasattr(f, "write") else external_data
+    program.save(f, keep_initializers_as_inputs=keep_initializers_as_inputs, external_data=external)

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import operator
+import re
 from collections.abc import Callable, Sequence
 from typing import Any
-
-import numpy as np
 
 from ..aten.overloads import OpOverload
 from ..aten.tags import Tag
@@ -19,7 +18,7 @@ from ..export.graph_signature import InputKind, OutputKind
 from ..fx.control_flow import cond_op, while_loop_op
 from ..fx.node import Node, map_aggregate
 from ..version import __version__
-from .builder import ELEMENT_TYPES, Builder, Value
+from .builder import ELEMENT_TYPES, Builder, Value, initializer
 from .errors import UnsupportedOperatorError
 from .tables import row_of
 
@@ -267,17 +266,14 @@ class _Lowering(Builder):
             return None
         if not isinstance(size, SymInt):
             return int(size)
-        text = str(expression_of(size))
-        for symbol, name in self.options.dim_names.items():
-            text = text.replace(symbol, name) if text != symbol else name
-        return text
+        return re.sub(r"\w+", lambda word: self.options.dim_names.get(word[0], word[0]), str(expression_of(size)))
 
     def model(self, outputs: list[Value]) -> Any:
         """The whole as a ``ModelProto``."""
-        helper, numpy_helper = self.onnx.helper, self.onnx.numpy_helper
+        helper = self.onnx.helper
         self._drop_unused(outputs)
         used = {name for node in self.nodes for name in _used_by(node)} | {value.name for value in outputs}
-        initializers = [_tensor(numpy_helper, helper, array, name) for name, array in self.initializers.items() if name in used]
+        initializers = [initializer(self.onnx, array, name) for name, array in self.initializers.items() if name in used]
         graph = helper.make_graph(
             self.nodes,
             "main_graph",
@@ -304,10 +300,6 @@ def _used_by(node: Any) -> set[str]:
     """Names that a node and the graphs inside of it use."""
     inner = [attribute.g for attribute in node.attribute if attribute.HasField("g")]
     return set(node.input).union(*[_used_by(each) for graph in inner for each in graph.node])
-
-
-def _tensor(numpy_helper: Any, helper: Any, array: Any, name: str) -> Any:
-    return numpy_helper.from_array(np.ascontiguousarray(array).reshape(np.shape(array)), name)
 
 
 def lowered(onnx: Any, program: Any, options: Options) -> Any:

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
+from ..core.checks import SymInt
 from ..core.tensor import Tensor, wrap
 from ..export.exported_program import ExportedProgram, user_inputs
 from ..utils._pytree import tree_flatten
+from .builder import initializer
 from .errors import OnnxExporterError
 
 _EXTERNAL_FROM = 1_500_000_000  # bytes of parameters from which on a file without external data would be too large for protobuf
@@ -51,6 +54,7 @@ class ONNXProgram:
     def __init__(self, model_proto: Any, exported_program: ExportedProgram | None = None):
         self._model, self.exported_program = model_proto, exported_program
         self._session: Any = None
+        self._is_folded = False
 
     def __repr__(self) -> str:
         return f"ONNXProgram(\n{package().printer.to_text(self._model)}\n)"
@@ -119,22 +123,39 @@ class ONNXProgram:
         """
         if self._session is None:
             self.initialize_inference_session()
-        names = [item.name for item in self._session.get_inputs()]
-        return [wrap(np.asarray(found)) for found in self._session.run(None, dict(zip(names, self._feeds(args, kwargs), strict=True)))]
+        return [wrap(np.asarray(found)) for found in self._session.run(None, self._feeds(args, kwargs))]
 
-    def _feeds(self, args: Any, kwargs: Any) -> list[np.ndarray]:
-        leaves = tree_flatten((args, kwargs))[0]
-        if self.exported_program is not None:
-            kept = [isinstance(node.meta.get("val"), Tensor) for node in user_inputs(self.exported_program)]
-            leaves = [leaf for leaf, is_tensor in zip(leaves, kept, strict=True) if is_tensor]
-        return [leaf.detach().cpu().numpy() for leaf in leaves]
+    def _feeds(self, args: Any, kwargs: Any) -> dict[str, np.ndarray]:
+        """Arrays by the inputs' names; parameters that are inputs are those of the program that was exported."""
+        program = self.exported_program
+        held = {tensor.name for tensor in self._model.graph.initializer}
+        names = [item.name for item in self._model.graph.input if item.name not in held]
+        if program is None:
+            leaves, weights = tree_flatten((args, kwargs))[0], {}
+        else:
+            spec = program.call_spec.in_spec
+            assert spec is not None
+            given = spec.flatten_up_to((args, kwargs))
+            kept = [isinstance(node.meta.get("val"), (Tensor, SymInt)) for node in user_inputs(program)]
+            leaves = [leaf for leaf, is_input in zip(given, kept, strict=True) if is_input]
+            weights = dict(program.named_parameters())
+        before = len(names) - len(leaves)
+        values = [*[weights[name] for name in names[: max(before, 0)]], *leaves]
+        return {name: _array(value) for name, value in zip(names, values, strict=True)}
 
     def release(self) -> None:
         """Forget what runs the model. Source: torch.onnx.ONNXProgram.release."""
         self._session = None
 
     def optimize(self) -> None:
-        """Nothing: what depends on constants only was computed when the model was exported. Source: torch.onnx.ONNXProgram.optimize."""
+        """Nothing more: what depends on constants only was computed when the model was exported.
+
+        Raises:
+            NotImplementedError: it was not, since the model was exported with ``optimize=False``, or by others.
+        Source: torch.onnx.ONNXProgram.optimize.
+        """
+        if not self._is_folded:
+            raise NotImplementedError("ONNXProgram.optimize is not supported afterwards: torch.onnx.export has the argument optimize")
 
     def apply_weights(self, state_dict: dict[str, Tensor]) -> None:
         """Put other values in place of parameters and buffers, by name.
@@ -143,11 +164,10 @@ class ONNXProgram:
             state_dict: tensors by name; names that the model does not have are left.
         Source: torch.onnx.ONNXProgram.apply_weights.
         """
-        numpy_helper = package().numpy_helper
+        onnx = package()
         for tensor in self._model.graph.initializer:
             if tensor.name in state_dict:
-                value = state_dict[tensor.name].detach().cpu()
-                tensor.CopyFrom(numpy_helper.from_array(np.ascontiguousarray(value._array), tensor.name))
+                tensor.CopyFrom(initializer(onnx, state_dict[tensor.name].detach().cpu()._array, tensor.name))
         self.release()
 
     def rename_axes(self, rename_mapping: dict[str, str]) -> None:
@@ -162,13 +182,17 @@ class ONNXProgram:
         """Run the model by the onnx package's own evaluator. Source: torch.onnx.ONNXProgram.call_reference."""
         from onnx.reference import ReferenceEvaluator
 
-        names = [item.name for item in self._model.graph.input]
-        found = ReferenceEvaluator(self._model).run(None, dict(zip(names, self._feeds(args, kwargs), strict=True)))
+        found = ReferenceEvaluator(self._model).run(None, self._feeds(args, kwargs))
         return [wrap(np.asarray(each)) for each in found]
 
     def compute_values(self, *args: Any, **kwargs: Any) -> Any:
         """Not supported. Source: torch.onnx.ONNXProgram.compute_values."""
         raise NotImplementedError("ONNXProgram.compute_values is not supported")
+
+
+def _array(value: Any) -> np.ndarray:
+    """What an input is fed with: the array of a tensor, or a size."""
+    return np.asarray(value.detach().cpu().numpy() if isinstance(value, Tensor) else value)
 
 
 def _session(model: Any) -> Any:
@@ -178,15 +202,16 @@ def _session(model: Any) -> Any:
 
 
 def with_inputs(onnx: Any, model: Any, held: bool) -> Any:
-    """A copy of a model whose parameters are inputs, held in it (``held``) or not."""
+    """A copy of a model whose parameters are inputs, held in it (``held``) or not; constants, as ``Builder`` calls them, are not."""
+    is_constant = re.compile(r"val(_\d+)?").fullmatch
     made = onnx.ModelProto()
     made.CopyFrom(model)
     known = {item.name for item in made.graph.input}
     for tensor in made.graph.initializer:
-        if tensor.name not in known and not tensor.name.startswith("val"):
+        if tensor.name not in known and not is_constant(tensor.name):
             made.graph.input.append(onnx.helper.make_tensor_value_info(tensor.name, tensor.data_type, list(tensor.dims)))
     if not held:
-        kept = [tensor for tensor in made.graph.initializer if tensor.name.startswith("val")]
+        kept = [tensor for tensor in made.graph.initializer if is_constant(tensor.name)]
         del made.graph.initializer[:]
         made.graph.initializer.extend(kept)
     return made

@@ -299,11 +299,86 @@ def test_files_may_be_open_and_parameters_beside_them(tmp_path: Any) -> None:
 def test_parameters_may_be_inputs() -> None:
     x = torch.rand(1, 1, 8, 8)
     without = torch.onnx.export(net(), (x,), export_params=False).model_proto.graph
+    agree(net().eval(), torch.onnx.export(net(), (x,), export_params=False, verify=True), (x,))
     assert "5.weight" in [value.name for value in without.input] and "5.weight" not in [tensor.name for tensor in without.initializer]
     file = io.BytesIO()
     torch.onnx.export(net(), (x,), file, keep_initializers_as_inputs=True)
     both = onnx.load_from_string(file.getvalue()).graph
     assert "5.weight" in [value.name for value in both.input] and "5.weight" in [tensor.name for tensor in both.initializer]
+
+
+class Both(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.value, self.scale = nn.Linear(4, 2), nn.Parameter(torch.tensor(2.0))
+
+    def forward(self, parts, times, *, y, z):
+        return self.value(parts[0] + parts[1]) * self.scale * times + 0.125, y - z
+
+
+def test_names_of_sizes_find_their_inputs_among_structures_and_numbers() -> None:
+    x, y = torch.ones(3, 4), torch.ones(5, 2)
+    given = {"z": y * 2, "y": y}
+    by_name = {"z": {0: "n"}, "y": {0: "n"}, "times": None, "parts": [{0: "batch"}, {0: "batch"}]}
+    for options in (
+        {"dynamic_shapes": by_name},
+        {"dynamic_axes": {"parts_0": {0: "batch"}, "parts_1": {0: "batch"}, "y": {0: "n"}, "z": {0: "n"}}},
+        {"input_names": ["a", "b", "z", "y"], "dynamic_axes": {"a": {0: "batch"}, "b": {0: "batch"}, "y": {0: "n"}, "z": {0: "n"}}},
+    ):
+        program = checked(torch.onnx.export(Both(), ([x, x], 3), kwargs=given, **options))  # type: ignore[arg-type]
+        sizes = [item.type.tensor_type.shape.dim[0].dim_param for item in program.model_proto.graph.input]
+        assert sizes == ["batch", "batch", "n", "n"]
+        for arguments in (given, dict(reversed(given.items()))):  # as keywords, in any order
+            assert program([x, x], 3, **arguments)[1].tolist() == (y - y * 2).tolist()
+    with pytest.raises(RuntimeError, match="names 'yy'"):
+        torch.onnx.export(Both(), ([x, x], 3), kwargs=given, dynamic_axes={"yy": {0: "n"}})
+
+
+def test_expressions_of_sizes_have_the_names_of_all_sizes() -> None:
+    class Joined(nn.Module):
+        def forward(self, *parts):
+            return torch.cat([parts[1], parts[11]])
+
+    shapes = {"parts": tuple({0: f"s{20 - k}"} for k in range(12))}
+    program = torch.onnx.export(Joined(), tuple(torch.ones(3 + k) for k in range(12)), dynamic_shapes=shapes)
+    assert program.model_proto.graph.output[0].type.tensor_type.shape.dim[0].dim_param == "s19 + s9"
+
+
+def test_a_size_may_be_an_input() -> None:
+    class Times(nn.Module):
+        def forward(self, x, n):
+            return x * n
+
+    program = checked(torch.onnx.export(Times(), (torch.ones(2), 3), dynamic_shapes=(None, Dim.DYNAMIC)))
+    assert program(torch.ones(2), 7)[0].tolist() == [7.0, 7.0]
+
+
+def test_parameters_keep_their_names_and_shapes_whatever_they_are_called() -> None:
+    x = torch.rand(3, 4)
+    y, model = x[0, 0], Both()
+    file = io.BytesIO()
+    torch.onnx.export(model, ([x, x], 3), file, kwargs={"y": y, "z": y}, keep_initializers_as_inputs=True)
+    names = [item.name for item in onnx.load_from_string(file.getvalue()).graph.input]
+    assert sorted(names) == ["parts_0", "parts_1", "scale", "value.bias", "value.weight", "y", "z"]
+    program = torch.onnx.export(model, ([x, x], 3), kwargs={"y": y, "z": y})
+    model.scale.data.fill_(5.0)
+    program.apply_weights(model.state_dict())
+    assert [list(each.dims) for each in program.model_proto.graph.initializer if each.name == "scale"] == [[]]
+    torch.testing.assert_close(program([x, x], 3, y=y, z=y)[0], model([x, x], 3, y=y, z=y)[0].detach(), check_stride=False)
+
+
+@pytest.mark.parametrize("size", [(), (0,), (0, 3), (1,)])
+def test_inputs_without_dimensions_or_elements(size: tuple[int, ...]) -> None:
+    class Shapes(nn.Module):
+        def forward(self, x):
+            joined = torch.cat([x.flatten(), x.flatten()])
+            picked = (x.index_select(-1, torch.arange(x.numel() and 1)), x[x > 0], x.scatter(-1, torch.zeros(size, dtype=torch.int64), 2.0))
+            along = (x.cumsum(-1), x.softmax(-1), x.logsumexp(-1), *x.sort(-1), x.argsort(-1), x.flip(-1), x.any(-1), x.all(-1))
+            extremes = (*x.max(-1), x.argmin(-1), *x.topk(1)) if x.numel() else ()
+            return x.sum(), x.any(), x.all(), x.reshape(-1), x[None], joined, *picked, *along, *extremes, F.one_hot(x.long(), 4)
+
+    program = checked(torch.onnx.export(Shapes(), (torch.ones(size),)))
+    agree(Shapes(), program, (torch.ones(size),))
 
 
 def test_what_depends_on_constants_is_computed_once() -> None:
@@ -320,6 +395,9 @@ def test_what_depends_on_constants_is_computed_once() -> None:
         for fold in (True, False)
     ]
     assert kinds[0] == ["Add"] and "Trilu" in kinds[1]
+    torch.onnx.export(Masked(), (torch.ones(3, 3),)).optimize()
+    with pytest.raises(NotImplementedError, match="optimize"):
+        torch.onnx.export(Masked(), (torch.ones(3, 3),), optimize=False).optimize()
 
 
 def test_other_weights_may_be_put_in() -> None:
@@ -345,6 +423,10 @@ def test_what_is_not_supported_says_so() -> None:
     for options in ({"report": True}, {"custom_opsets": {"a": 1}}, {"opset_version": 99}):
         with pytest.raises(NotImplementedError):
             torch.onnx.export(nn.ReLU(), (x,), **options)  # type: ignore[arg-type]
+    program = torch.export.export(nn.ReLU(), (x,))
+    for name, given in (("dynamic_shapes", ({0: "n"},)), ("dynamic_axes", {"input": [0]}), ("training", torch.onnx.TrainingMode.TRAINING)):
+        with pytest.raises(NotImplementedError, match=name):
+            torch.onnx.export(program, (x,), **{name: given})
     with pytest.raises(NotImplementedError):
         torch.onnx.register_custom_op_symbolic("a::b", None, 18)
 
