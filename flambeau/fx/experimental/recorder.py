@@ -20,7 +20,6 @@ from ...core import checks
 from ...core.expressions import ARITHMETIC, Call, Expr, symbol
 from ...core.symbolic import COMPARISONS, SymbolicBool, SymbolicFloat, SymbolicInt, expression_of
 from ...core.tensor import Tensor
-from ...utils._pytree import tree_map
 from ..graph import Graph
 from ..node import Node, map_aggregate
 
@@ -143,8 +142,7 @@ class Recorder:
     def size_node(self, value: Any) -> Any:
         """The node of a symbolic number."""
         relation = value.relation if isinstance(value, SymbolicBool) else expression_of(value)
-        node = self._number(relation, value.env)
-        return node
+        return self._number(relation, value.env)
 
     def _number(self, expr: Any, env: Any) -> Any:
         if not isinstance(expr, (Expr, Call)) and not hasattr(expr, "args"):
@@ -199,11 +197,6 @@ def snapshot(value: Any) -> Any:
         copy.fake_mode, copy.constant, copy._sizes, copy._worlds = value.fake_mode, value.constant, value._sizes, value._worlds
         return copy
     return value
-
-
-def shapes_of(structure: Any) -> Any:
-    """A structure with shapes in place of tensors."""
-    return tree_map(lambda leaf: tuple(leaf.shape) if isinstance(leaf, Tensor) else leaf, structure)
 
 
 def add_inputs(recorder: Recorder, leaves: list[Any], names: list[str], hoisted: bool) -> None:

@@ -10,7 +10,6 @@ A kernel is run without values in every world. What its result's sizes are as ex
 from __future__ import annotations
 
 import itertools
-from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ...aten import symbolic_fakes
@@ -278,11 +277,13 @@ class ShapeEnv:
         self.known.clear()
         self._grid = None
 
-    def symbols_of(self, value: Any) -> set[str]:
-        return getattr(value, "symbols", set())
-
     def format_guards(self, verbose: bool = False) -> str:
-        """The guards, one a line. Source: torch.fx.experimental.symbolic_shapes.ShapeEnv.format_guards."""
+        """The guards, one a line; NotImplementedError where their places are asked for (``verbose``).
+
+        Source: torch.fx.experimental.symbolic_shapes.ShapeEnv.format_guards.
+        """
+        if verbose:
+            raise NotImplementedError("ShapeEnv.format_guards: verbose is not supported")
         return "\n".join(f" - {relation if truth else Relation('not', relation)}" for relation, truth in self.guards)
 
 
@@ -604,8 +605,3 @@ def sym_or(x: Any = False, *others: Any) -> Any:
     for other in others:
         x = x | other if isinstance(x, SymbolicBool) else other | x if isinstance(other, SymbolicBool) else x or other
     return x
-
-
-def size_at(point: Mapping[str, int], sizes: Sequence[Any]) -> tuple[int, ...]:
-    """Sizes for values of the symbols."""
-    return tuple([evaluate(expression_of(size), point) for size in sizes])
