@@ -198,8 +198,8 @@ class ExportedProgram:
         """The same program of kernels: operations are divided, and nothing is written in place.
 
         Args:
-            decomp_table: what is called in place of kernels, by overload; a few by default, none for ``{}``.
-            decompose_custom_triton_ops: there are none.
+            decomp_table: what is called in place of kernels, by overload; that of ``default_decompositions`` when None.
+            decompose_custom_triton_ops: has no effect, as there are no such operations here.
         Returns:
             Another program. Buffers that were written to are further results of its graph, which ``module()`` stores.
         Source: torch.export.ExportedProgram.run_decompositions.
