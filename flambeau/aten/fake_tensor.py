@@ -375,10 +375,10 @@ class FakeTensorMode(TorchDispatchMode):
             )
 
     def _of_data(self, tensor: Tensor) -> Tensor:
-        """``torch.tensor(data)``: small data are remembered."""
+        """``torch.tensor(data)``: small data are remembered, and their sizes are what they are."""
         if isinstance(tensor, FakeTensor):
             return tensor
-        fake = self.from_tensor(tensor)
+        fake = self.from_tensor(tensor, static_shapes=True)
         if tensor.numel() <= CONSTANT_NUMEL_LIMIT and tensor.device.type == "cpu":
             fake.constant = tensor
         return fake

@@ -91,7 +91,7 @@ class _Runner(Interpreter):
 
 class _KernelMode(ProxyTorchDispatchMode):
     def __init__(self, tracer: Any, table: Any):
-        super().__init__(tracer, "symbolic", pre_dispatch=False, decompositions=table)
+        super().__init__(tracer, "symbolic", pre_dispatch=False, decomposition_table=table)
         self.recorder = FunctionalRecorder(tracer.graph, self._constant, table)
 
 

@@ -107,7 +107,8 @@ class _Branch:
 
         self.around: dict[int, Any] = {}  # by id: values from around it, in order
         self.tracer = PythonKeyTracer()
-        self.mode = ProxyTorchDispatchMode(self.tracer, mode.tracing_mode, mode.pre_dispatch, mode.recorder.decompositions)
+        decompositions = mode.recorder.decompositions
+        self.mode = ProxyTorchDispatchMode(self.tracer, mode.tracing_mode, mode.pre_dispatch, decomposition_table=decompositions)
         self.outside = mode
         recorder = self.mode.recorder
         recorder.constant = self._from_around

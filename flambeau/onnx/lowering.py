@@ -8,7 +8,6 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from ..aten.overloads import OpOverload
-from ..aten.tags import Tag
 from ..autograd import no_grad
 from ..core import dtype as dtypes
 from ..core.checks import SymInt, sym_float, sym_max, sym_min
@@ -206,7 +205,7 @@ class _Lowering(Builder):
         """Make the tensor of a factory now, if its arguments are known."""
         from ..fx.experimental.impure import is_impure
 
-        if node.all_input_nodes or is_impure(node) or Tag.nondeterministic_seeded in func.tags:
+        if node.all_input_nodes or is_impure(node):
             return False
         result = func(*node.args, **node.kwargs)
         if not isinstance(result, Tensor):

@@ -99,6 +99,47 @@ def test_decompositions_replace_kernels() -> None:
     assert operations(graph.graph) == ["aten.sigmoid.default", "aten.mul.Tensor"]
 
 
+@pytest.mark.parametrize("mode", ["fake", "symbolic"])
+def test_tensors_of_the_function_itself_have_to_be_allowed(mode: str) -> None:
+    from flambeau.fx.experimental.proxy_tensor import make_fx
+
+    model, x = flambeau.nn.Linear(3, 2), flambeau.ones(4, 3)
+    with pytest.raises(AssertionError, match="allow_non_fake_inputs"):
+        make_fx(model, tracing_mode=mode)(x)
+    graph = make_fx(model, tracing_mode=mode, _allow_non_fake_inputs=True)(x)
+    assert flambeau.equal(graph(x), model(x))
+
+
+def test_random_numbers_are_drawn_although_nothing_uses_them() -> None:
+    from flambeau.fx.experimental.proxy_tensor import make_fx
+
+    class Draws(flambeau.nn.Module):
+        def forward(self, x: Any) -> Any:
+            flambeau.rand(2)
+            return x + flambeau.rand(2)
+
+    graphs = [make_fx(Draws())(flambeau.ones(2)), flambeau.export.export(Draws(), (flambeau.ones(2),)).module()]
+    for run in graphs:
+        found = []
+        for model in (Draws(), run):
+            flambeau.manual_seed(0)
+            found.append(model(flambeau.ones(2)))
+        assert flambeau.equal(*found) and operations(run.graph).count("aten.rand.default") == 2
+
+
+def test_options_that_are_not_supported_are_named() -> None:
+    from flambeau.fx.experimental.proxy_tensor import ProxyTorchDispatchMode, PythonKeyTracer, make_fx
+
+    for name in ("record_module_stack", "record_stack_traces", "proxy_module_inputs", "_disable_torch_fn_metadata_mode"):
+        with pytest.raises(NotImplementedError, match=name):
+            make_fx(flambeau.sin, **{name: True})  # type: ignore[arg-type]
+    for given in ({"_allow_fake_constant": True}, {"_error_on_data_dependent_ops": False}):
+        with pytest.raises(NotImplementedError, match=next(iter(given))):
+            make_fx(flambeau.sin, **given)
+        with pytest.raises(NotImplementedError, match=next(iter(given))):
+            ProxyTorchDispatchMode(PythonKeyTracer(), "real", **given)
+
+
 MODELS: dict[str, Callable[[Any], tuple[Any, Any]]] = {
     "mlp": lambda t: (t.nn.Sequential(t.nn.Linear(4, 8), t.nn.ReLU(), t.nn.Dropout(), t.nn.Linear(8, 3)), (t.ones(2, 4),)),
     "cnn": lambda t: (

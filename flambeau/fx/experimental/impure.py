@@ -12,19 +12,12 @@ _CHECKS = frozenset(("aten::_assert_scalar", "aten::_assert_tensor_metadata", "a
 
 
 def is_impure(node: Node) -> bool:
-    """Whether a node writes to an argument, checks something, is an input or the output, or is a call of what is no kernel."""
-    if node.op in ("placeholder", "output"):
-        return True
-    if node.op == "call_module":
+    """Whether a node writes to an argument, draws random numbers, checks something, is an input or the output, or no kernel's call."""
+    if node.op in ("placeholder", "output", "call_module"):
         return True
     target: Any = node.target
     if isinstance(target, OpOverload):
         if target.name() in _CHECKS or target._schema.is_mutable:
             return True
-        return Tag.nondeterministic_seeded in target.tags and not is_quiet(node)
+        return Tag.nondeterministic_seeded in target.tags
     return bool(getattr(target, "is_higher_order", False))
-
-
-def is_quiet(node: Node) -> bool:
-    """Whether a kernel that may draw random numbers draws none here: recurrent layers and dropout that are not in training."""
-    return True

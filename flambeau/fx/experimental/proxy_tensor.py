@@ -60,7 +60,9 @@ class ProxyTorchDispatchMode(TorchDispatchMode):
         tracer: a ``PythonKeyTracer``, or another object with ``graph`` and ``root``.
         tracing_mode: ``"real"``, ``"fake"`` or ``"symbolic"``.
         pre_dispatch: whether operations are noted before they are divided into kernels.
-        decompositions: functions in place of kernels, by overload.
+        decomposition_table: functions in place of kernels, by overload.
+    Raises:
+        NotImplementedError: ``_allow_fake_constant`` or ``_error_on_data_dependent_ops=False``.
     Example:
         >>> from flambeau.fx.experimental.proxy_tensor import ProxyTorchDispatchMode, PythonKeyTracer
         >>> tracer = PythonKeyTracer()
@@ -72,10 +74,20 @@ class ProxyTorchDispatchMode(TorchDispatchMode):
 
     _mode_key = "PROXY"
 
-    def __init__(self, tracer: Any, tracing_mode: str = "real", pre_dispatch: bool = False, decompositions: Any = None):
+    def __init__(
+        self,
+        tracer: Any,
+        tracing_mode: str = "real",
+        pre_dispatch: bool = False,
+        _allow_fake_constant: bool = False,
+        _error_on_data_dependent_ops: bool = True,
+        decomposition_table: Any = None,
+    ):
         super().__init__()
+        _refuse("ProxyTorchDispatchMode", _allow_fake_constant=_allow_fake_constant)
+        _refuse("ProxyTorchDispatchMode", **{"_error_on_data_dependent_ops=False": not _error_on_data_dependent_ops})
         self.tracer, self.tracing_mode, self.pre_dispatch, self.enable_tracing = tracer, tracing_mode, pre_dispatch, True
-        self.recorder = Recorder(tracer.graph, self._constant, decompositions)
+        self.recorder = Recorder(tracer.graph, self._constant, decomposition_table)
         self.recorder.whole = pre_dispatch
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
@@ -89,7 +101,7 @@ class ProxyTorchDispatchMode(TorchDispatchMode):
             if result is not NotImplemented:
                 return result
         if func.name() == "aten::lift_fresh":
-            func = below.aten.overload_named("lift_fresh_copy")
+            return self.recorder.record(below.aten.overload_named("lift_fresh_copy"), args, kwargs, _lifted)
         return self.recorder.record(func, args, kwargs, _called)
 
     def takes(self, call: Any) -> Any:
@@ -140,6 +152,12 @@ class ProxyTorchDispatchMode(TorchDispatchMode):
 
 def _called(func: Any, *args: Any, **kwargs: Any) -> Any:
     return func(*args, **kwargs)
+
+
+def _lifted(func: Any, tensor: Any) -> Any:
+    """A copy of data of the program, which modes without values take as ``lift_fresh`` only."""
+    around = thread.dispatch_modes
+    return (below.ask(below.aten.overload_named("lift_fresh"), (tensor,), {}) if around else tensor).clone()
 
 
 def _asked(func: Any, *args: Any, **kwargs: Any) -> Any:
@@ -273,6 +291,12 @@ def _fakes(leaves: list[Any], mode: FakeTensorMode | None, dynamic: dict[tuple[i
     return found
 
 
+def _refuse(called: str, **options: bool) -> None:
+    for name, given in options.items():
+        if given:
+            raise NotImplementedError(f"{called}: {name} is not supported")
+
+
 def make_fx(
     f: Callable[..., Any],
     decomposition_table: Any = None,
@@ -283,6 +307,9 @@ def make_fx(
     record_module_stack: bool = False,
     _allow_fake_constant: bool = False,
     _error_on_data_dependent_ops: bool = True,
+    record_stack_traces: bool = False,
+    proxy_module_inputs: bool = False,
+    _disable_torch_fn_metadata_mode: bool = False,
 ) -> Callable[..., GraphModule]:
     """A function that runs ``f`` on its arguments and returns the graph of the kernels that ``f`` called.
 
@@ -290,11 +317,13 @@ def make_fx(
         f: a function of tensors and structures of them, or a module.
         decomposition_table: what is called in place of kernels, by overload: ``torch._decomp.get_decompositions`` makes one.
         tracing_mode: ``"real"`` runs on the arguments as they are, ``"fake"`` without values, ``"symbolic"`` with sizes that may be others.
+        _allow_non_fake_inputs: whether ``f`` may have tensors of its own, parameters too, where it runs without values.
         pre_dispatch: note operations before they are divided into kernels: ``aten.linear`` and not ``aten.t`` and ``aten.addmm``.
     Returns:
         A function with the arguments of ``f``, which gives a ``GraphModule``.
     Raises:
-        NotImplementedError: ``record_module_stack``, ``_allow_fake_constant`` or ``_error_on_data_dependent_ops=False``.
+        AssertionError: ``f`` has tensors of its own, and may not.
+        NotImplementedError: the other options.
     Source: torch.fx.experimental.proxy_tensor.make_fx.
     Example:
         >>> from flambeau.fx.experimental.proxy_tensor import make_fx
@@ -306,11 +335,12 @@ def make_fx(
             sin = torch.ops.aten.sin.default(mul);  mul = None
             return sin
     """
-    for name, given in (("record_module_stack", record_module_stack), ("_allow_fake_constant", _allow_fake_constant)):
-        if given:
-            raise NotImplementedError(f"make_fx: {name} is not supported")
-    if not _error_on_data_dependent_ops:
-        raise NotImplementedError("make_fx: _error_on_data_dependent_ops=False is not supported")
+    _refuse(
+        "make_fx", record_module_stack=record_module_stack, _allow_fake_constant=_allow_fake_constant,
+        record_stack_traces=record_stack_traces, proxy_module_inputs=proxy_module_inputs,
+        _disable_torch_fn_metadata_mode=_disable_torch_fn_metadata_mode,
+        **{"_error_on_data_dependent_ops=False": not _error_on_data_dependent_ops},
+    )  # fmt: skip
     if tracing_mode not in _MODES:
         raise AssertionError(f"tracing_mode must be one of {_MODES}, got {tracing_mode!r}")
 
@@ -320,7 +350,7 @@ def make_fx(
         while True:
             dynamic: dict[tuple[int, int], Any] = dict.fromkeys(static, False)
             try:
-                return _traced(f, args, tracing_mode, decomposition_table, pre_dispatch, dynamic)
+                return _traced(f, args, tracing_mode, _allow_non_fake_inputs, decomposition_table, pre_dispatch, dynamic)
             except ConstraintViolationError as error:
                 names = error.fixed | {name for pair in error.equal for name in pair}
                 more = {place for place, name in dynamic.items() if name in names}
@@ -331,15 +361,17 @@ def make_fx(
     return traced
 
 
-def _traced(f: Any, args: Any, tracing_mode: str, decompositions: Any, pre_dispatch: bool, dynamic: Any) -> GraphModule:
+def _traced(
+    f: Any, args: Any, tracing_mode: str, allow_non_fake_inputs: bool, decompositions: Any, pre_dispatch: bool, dynamic: Any
+) -> GraphModule:
     leaves, spec = tree_flatten(args)
     fake_mode: Any = next((leaf.fake_mode for leaf in leaves if isinstance(leaf, FakeTensor)), None)
     if fake_mode is None and tracing_mode != "real":
         env = ShapeEnv() if tracing_mode == "symbolic" else None
-        fake_mode = FakeTensorMode(allow_non_fake_inputs=True, shape_env=env)
+        fake_mode = FakeTensorMode(allow_non_fake_inputs=allow_non_fake_inputs, shape_env=env)
     inputs = _fakes(leaves, fake_mode if tracing_mode != "real" else None, dynamic)
     tracer = PythonKeyTracer()
-    mode = ProxyTorchDispatchMode(tracer, tracing_mode, pre_dispatch, decompositions)
+    mode = ProxyTorchDispatchMode(tracer, tracing_mode, pre_dispatch, decomposition_table=decompositions)
     add_inputs(mode.recorder, inputs, _placeholders(f, args), hoisted=False)
     with contextlib.ExitStack() as stack:
         if fake_mode is not None:
