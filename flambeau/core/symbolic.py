@@ -168,6 +168,8 @@ class SymbolicInt(SymInt, int):
     __floor__ = __ceil__ = __trunc__
 
     def __round__(self, digits: Any = None) -> int:
+        if digits is not None and digits < 0:
+            raise NotImplementedError("round of a symbolic number to digits is not supported")
         return self
 
     def __float__(self) -> float:
@@ -206,7 +208,8 @@ class SymbolicInt(SymInt, int):
 
     def __pow__(self, power: Any, modulus: Any = None) -> Any:
         if power.__class__ is int and power >= 0:
-            return self.env.number(self.expr**power)
+            found = self.env.number(self.expr**power)
+            return found if modulus is None else found % modulus
         return _float(self.env, "**", self, power)
 
     def __rpow__(self, base: Any, modulus: Any = None) -> Any:

@@ -66,6 +66,13 @@ def test_symbolic_integers_are_integers_that_remember() -> None:
     assert free_symbols((n, torch.ones(2))) == {"s0"}
 
 
+def test_arguments_of_powers_and_rounding_count() -> None:
+    n = ShapeEnv().create_size(6)
+    assert str(pow(n, 2, 5)) == "(s0**2 % 5)" and round(n) is n and round(n, 2) is n
+    with pytest.raises(NotImplementedError, match="digits"):
+        round(n, -1)
+
+
 def test_comparisons_are_guards_unless_they_always_hold() -> None:
     env = ShapeEnv()
     n, m = env.create_size(6, upper=100), env.create_size(6)
