@@ -137,4 +137,8 @@ def _exported_module(root: Module, graph: Graph, spec: Any) -> GraphModule:
         owner, attribute = _module_for(name, made)
         if attribute not in owner._buffers and attribute not in owner._parameters and isinstance(tensor, Tensor):
             _set(made, name, tensor, True)
+    for path, module in root.named_modules():
+        for name in module._non_persistent_buffers_set:  # which a graph module makes persistent
+            owner, attribute = _module_for(f"{path}.{name}" if path else name, made)
+            owner._non_persistent_buffers_set.add(attribute)
     return made

@@ -223,6 +223,23 @@ def test_training_writes_to_the_buffers_of_the_module() -> None:
     assert model.bn.num_batches_tracked == 0
 
 
+def test_the_state_of_the_module_is_the_programs() -> None:
+    class Counts(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.register_buffer("seen", torch.zeros(()), persistent=False)
+            self.register_buffer("kept", torch.zeros(()))
+            self.weight, self.plain = nn.Parameter(torch.ones(2)), torch.ones(2)
+
+        def forward(self, x):
+            self.seen.add_(1)
+            return x * self.weight + self.seen + self.kept + self.plain
+
+    program = export(Counts(), (torch.ones(2),))
+    for each in (program, program.run_decompositions()):
+        assert sorted(each.module().state_dict()) == sorted(each.state_dict) == ["kept", "weight"]
+
+
 def test_gradients_reach_the_parameters_of_the_module() -> None:
     model = nn.Linear(2, 1)
     module = export(model, (torch.ones(1, 2),)).module()
