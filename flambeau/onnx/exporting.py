@@ -252,7 +252,7 @@ def exported(
 
 
 def _refuse_for_programs(dynamic_shapes: Any, dynamic_axes: Any, training: Any) -> None:
-    """What is asked for and was decided when the program was exported."""
+    """Raise for options about what was decided when the program was exported."""
     asked = (("dynamic_shapes", dynamic_shapes), ("dynamic_axes", dynamic_axes), ("training", _mode_name(training) == "TRAINING"))
     for name, given in asked:
         if given:

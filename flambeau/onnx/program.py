@@ -191,7 +191,7 @@ class ONNXProgram:
 
 
 def _array(value: Any) -> np.ndarray:
-    """What an input is fed with: the array of a tensor, or a size."""
+    """The array that an input is fed with, of a tensor or of a size."""
     return np.asarray(value.detach().cpu().numpy() if isinstance(value, Tensor) else value)
 
 
