@@ -265,6 +265,17 @@ def test_data_classes_are_inputs_and_results() -> None:
     assert isinstance(made, Pair) and made.a.shape == (3,) and torch.equal(made.b, torch.ones(2))
 
 
+def test_generators_are_no_constants_of_programs() -> None:
+    generator = torch.Generator()
+
+    class Draws(nn.Module):
+        def forward(self, x):
+            return x + torch.rand(2, generator=generator)
+
+    with pytest.raises(NotImplementedError, match="generator"):
+        export(Draws(), (torch.ones(2),))
+
+
 def test_what_cannot_be_exported_says_so() -> None:
     with pytest.raises(ValueError, match="instance of `torch.nn.Module`"):
         export(lambda x: x, (torch.ones(1),))  # type: ignore[arg-type]

@@ -18,6 +18,7 @@ from ...aten.calls import overload_named
 from ...aten.fake_tensor import FakeTensor
 from ...core import checks
 from ...core.expressions import ARITHMETIC, Call, Expr, symbol
+from ...core.random.generator import Generator
 from ...core.symbolic import COMPARISONS, SymbolicBool, SymbolicFloat, SymbolicInt, expression_of
 from ...core.tensor import Tensor
 from ..graph import Graph
@@ -84,6 +85,8 @@ class Recorder:
             return self.node_of(value) or self.constant(value)
         if isinstance(value, (SymbolicInt, SymbolicFloat, SymbolicBool)):
             return self.size_node(value)
+        if isinstance(value, Generator):
+            raise NotImplementedError("a generator of random numbers as a constant of a graph is not supported")
         return value
 
     def arguments(self, structure: Any) -> Any:
