@@ -192,3 +192,11 @@ def test_kernels_behind_views_and_histograms(oracle):
         counts, edges = library.ops.aten.histogram.bin_ct(x)
         found.append([library.ops.aten._unsafe_view.default(x, [2, 3]).tolist(), counts.tolist(), edges.numpy().round(4).tolist()])
     assert found[0] == found[1]
+
+
+def test_options_of_kernels_that_are_not_supported_are_refused() -> None:
+    x = flambeau.ones(1, 1, 2, 4)
+    with pytest.raises(RuntimeError, match="do not support dropout"):
+        aten._scaled_dot_product_flash_attention_for_cpu(x, x, x, 0.5)
+    with pytest.raises(NotImplementedError, match="generator"):
+        aten.rrelu_with_noise(x, x.clone(), generator=flambeau.Generator())

@@ -284,6 +284,8 @@ def _rrelu(input: Any, lower: float = 1 / 8, upper: float = 1 / 3, training: boo
 
 @kernel("rrelu_with_noise")
 def _noisy_slopes(self: Any, noise: Any, lower: Any = 1 / 8, upper: Any = 1 / 3, training: bool = False, generator: Any = None) -> Any:
+    if generator is not None:
+        raise NotImplementedError("rrelu_with_noise: generator is not supported")
     if not training:
         return functional("leaky_relu", self, (lower + upper) / 2)
     slopes = torch("rrelu", torch("where", self > 0, 1.0, -1.0).to(self.dtype), lower, upper, True).abs()
@@ -364,6 +366,8 @@ def _attention(query: Any, key: Any, value: Any, attn_mask: Any, is_causal: bool
 def _flash(
     query: Any, key: Any, value: Any, dropout_p: Any = 0.0, is_causal: bool = False, *, attn_mask: Any = None, scale: Any = None
 ) -> Any:
+    if dropout_p:
+        raise RuntimeError("scaled_dot_product_attention_flash_attention: Currently do not support dropout > 0")
     return ours("_attention", query, key, value, attn_mask, is_causal, query.shape[-1] ** -0.5 if scale is None else scale, None, True)
 
 

@@ -417,9 +417,9 @@ class FakeTensorMode(TorchDispatchMode):
             if name in _MOVING:
                 return where, args, {key: value for key, value in kwargs.items() if key not in ("device", "non_blocking")}
             return where, args, {**kwargs, "device": _META, **({"pin_memory": False} if "pin_memory" in kwargs else {})}
-        return self._common_device(fakes, kwargs), args, kwargs
+        return self._common_device(fakes), args, kwargs
 
-    def _common_device(self, fakes: list[Any], kwargs: dict[str, Any]) -> Any:
+    def _common_device(self, fakes: list[Any]) -> Any:
         """Device of all arguments; numbers in tensors of the CPU may lie beside."""
         found: Any = None
         for fake in fakes:

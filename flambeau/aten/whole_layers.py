@@ -213,7 +213,7 @@ WHOLE["nn.functional.alpha_dropout"] = _dropout("alpha_dropout")
 WHOLE["nn.functional.feature_alpha_dropout"] = _dropout("feature_alpha_dropout")
 
 
-def _activation(name: str, *defaults: Any) -> Callable[..., Any]:
+def _activation(name: str) -> Callable[..., Any]:
     """An activation with a last parameter ``inplace``."""
 
     def rule(input: Any, *values: Any) -> Any:
