@@ -171,11 +171,11 @@ class ONNXProgram:
         self.release()
 
     def rename_axes(self, rename_mapping: dict[str, str]) -> None:
-        """Give named sizes of inputs and results other names. Source: torch.onnx.ONNXProgram.rename_axes."""
+        """Give named sizes of inputs and results other names, in expressions too. Source: torch.onnx.ONNXProgram.rename_axes."""
         for item in (*self._model.graph.input, *self._model.graph.output):
             for dim in item.type.tensor_type.shape.dim:
-                if dim.dim_param in rename_mapping:
-                    dim.dim_param = rename_mapping[dim.dim_param]
+                if dim.dim_param:
+                    dim.dim_param = re.sub(r"\w+", lambda word: rename_mapping.get(word[0], word[0]), dim.dim_param)
         self.release()
 
     def call_reference(self, *args: Any, **kwargs: Any) -> Sequence[Tensor]:

@@ -341,7 +341,10 @@ def test_expressions_of_sizes_have_the_names_of_all_sizes() -> None:
 
     shapes = {"parts": tuple({0: f"s{20 - k}"} for k in range(12))}
     program = torch.onnx.export(Joined(), tuple(torch.ones(3 + k) for k in range(12)), dynamic_shapes=shapes)
-    assert program.model_proto.graph.output[0].type.tensor_type.shape.dim[0].dim_param == "s19 + s9"
+    sum_of_sizes = program.model_proto.graph.output[0].type.tensor_type.shape.dim[0]
+    assert sum_of_sizes.dim_param == "s19 + s9"
+    program.rename_axes({"s9": "first", "s1": "other"})
+    assert sum_of_sizes.dim_param == "s19 + first"
 
 
 def test_a_size_may_be_an_input() -> None:
@@ -418,6 +421,10 @@ def test_what_is_not_supported_says_so() -> None:
 
     with pytest.raises(torch.onnx.OnnxExporterError):
         torch.onnx.export(Odd(), (x,))
+    for layer in (nn.Dropout2d(), nn.AlphaDropout()):
+        with pytest.raises(torch.onnx.OnnxExporterError, match="in training"):
+            torch.onnx.export(layer, (torch.ones(1, 2, 3, 3),), training=torch.onnx.TrainingMode.TRAINING)
+        assert not torch.onnx.export(layer, (torch.ones(1, 2, 3, 3),)).model_proto.graph.node[0].op_type.endswith("Dropout")
     with pytest.warns(UserWarning, match="operator set version 18"):
         torch.onnx.export(nn.ReLU(), (x,), opset_version=11)
     for options in ({"report": True}, {"custom_opsets": {"a": 1}}, {"opset_version": 99}):

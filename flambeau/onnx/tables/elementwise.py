@@ -310,10 +310,12 @@ def _to(b: Builder, x: Value, *args: Any, **options: Any) -> Value:
     return b.cast(x, b.dtype)
 
 
-ROWS["dropout"] = ROWS["feature_dropout"] = ROWS["alpha_dropout"] = lambda b, x, p, train: x if not train or not p else _dropout(b, x, p)
-
-
-def _dropout(b: Builder, x: Value, p: float) -> Value:
+@row("dropout", "feature_dropout", "alpha_dropout", "feature_alpha_dropout")
+def _dropout(b: Builder, x: Value, p: float, train: bool) -> Value:
+    if not train or not p:
+        return x
+    if b.name != "dropout":
+        raise SymbolicValueError(f"ONNX has no {b.name} that is in training", p)
     return b.op("Dropout", x, b.constant(p, dtypes.float32), b.constant(True, dtypes.bool_))
 
 
