@@ -267,7 +267,7 @@ def test_blocks_that_are_left_out_are_not_computed(monkeypatch, rows):
 
 def test_blocks_left_out_between_others_do_not_count(monkeypatch):
     listed = flambeau.tensor([[[1, 0, 1], [1, 0, 1]], [[0, 1, 1], [0, 1, 0]]]).bool()  # of two heads, by rows
-    mask = flex.create_block_mask(lambda b, h, q, kv: listed[h, q // 64, kv // 64], None, 2, 128, 192, BLOCK_SIZE=64)
+    mask = flex.create_block_mask(lambda b, h, q, kv: listed[h, q // 64, kv // 64], None, 2, 128, 192, "cpu", BLOCK_SIZE=64)
     factor = flambeau.ones((), dtype=flambeau.float64, requires_grad=True)
     operands = [flambeau.randn(2, 2, n, 4, dtype=flambeau.float64) for n in (128, 192, 192)]
     made = []
