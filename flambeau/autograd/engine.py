@@ -2,7 +2,9 @@
 
 Nodes wait in a heap, newest first.  A node is newer than everything it was computed from, so when it is taken out every
 contribution to its output's gradient has arrived; no recursion, no counting of consumers.  Gradients of leaves are collected and
-added to ``.grad`` at the end, so a pass that fails changes nothing.
+added to ``.grad`` at the end, so a pass that fails changes nothing.  The exception are leaves with hooks that run after accumulation:
+one walk over the graph counts the edges to each of them, and a leaf's gradient is added as soon as none is left.  So its hooks can send
+the gradient elsewhere, or use it up, while others are computed.
 
 A gradient arriving at an input is brought to that input's shape, dtype and realness here, in one place: derivative rules
 need not handle broadcasting, promotion or real inputs of complex functions.
@@ -17,7 +19,6 @@ import sys
 import threading
 from collections.abc import Callable, Sequence
 from typing import Any
-from weakref import ref
 
 import numpy as np
 
@@ -44,8 +45,8 @@ from ..core.state import (
     tick,
 )
 from ..core.storage import ResultMemory
-from ..core.tape.hooks import RemovableHandle
-from ..core.tape.node import INHERITED, AccumulateGrad, Node, Output, StaleHistory, edge_of
+from ..core.tape.hooks import hooked_leaves
+from ..core.tape.node import INHERITED, AccumulateGrad, Node, NodeHook, Output, StaleHistory, edge_of
 from ..core.tensor import Tensor, new_storage, wrap
 from .anomaly import anomaly
 
@@ -101,20 +102,23 @@ class _Pass:
 
     __slots__ = (
         "__weakref__",
+        "add",
         "at_end",
         "awaited",
         "captured",
         "heap",
         "keep",
         "leaves",
+        "left",
         "needed",
         "pending",
         "reached",
         "record",
-        "reported",
     )
     captured: dict[Node, Any]  # of a pass with chosen inputs: the gradients of inputs that are nodes' outputs
     reached: set[Node]  # these nodes and the ``needed`` ones
+    add: Callable[[Tensor, list[Any], bool], None]  # adds to a leaf's ``.grad``
+    left: dict[int, int]  # by id of a leaf with hooks after accumulation: edges to it whose gradients have not come yet
 
     def __init__(self, keep: bool, record: bool):
         self.keep, self.record = keep, record
@@ -123,8 +127,7 @@ class _Pass:
         self.leaves: dict[int, list[Any]] = {}
         self.needed: set[Any] | None = None  # nodes to run; None for all (no inputs were chosen)
         self.at_end: list[Any] = []
-        self.awaited: dict[int, int] | None = None  # by id of a watched leaf: edges to it whose gradients have not come yet
-        self.reported: set[int] = set()  # ids of leaves whose gradients are complete and went through their hooks
+        self.awaited: dict[int, list[int]] = {}  # by id of a node: ids of the leaves in ``left`` that its edges lead to
 
     def send(self, edge: Any, grad: Tensor) -> None:
         """Add the gradient of a root to what is pending for its producer."""
@@ -150,7 +153,7 @@ class _Pass:
     def run(self) -> None:
         heap, pending, leaves, needed = self.heap, self.pending, self.leaves, self.needed
         reached: Any = None if needed is None else self.reached
-        keep, goes_straight = self.keep, not crowded and not profiling
+        keep, goes_straight, awaited = self.keep, not crowded and not profiling, self.awaited
         while heap:
             node = _pop(heap)[1]
             grad = pending.pop(node)
@@ -204,30 +207,29 @@ class _Pass:
                         leaves[id(edge)] = [edge, edge_grad, False]
                     else:
                         _add_to_leaf(entry, edge_grad, self.record)
-            if self.awaited is not None:
-                self._count_down(node)
+            if awaited and id(node) in awaited:
+                grad = grads = edge_grad = array = None  # a gradient that nothing else refers to need not be copied
+                self._count_down(awaited.pop(id(node)))
 
-    def _count_down(self, node: Node) -> None:
-        """Note that ``node`` has run; the watched leaves that wait for no other are complete."""
-        awaited: dict[int, int] = self.awaited  # type: ignore[assignment]
-        for edge in node.edges:
-            if id(edge) in awaited:
-                awaited[id(edge)] -= 1
-                if not awaited[id(edge)] and id(edge) in self.leaves:
-                    self.complete(self.leaves[id(edge)], True)
+    def _count_down(self, leaves: list[int]) -> None:
+        """Note that a gradient came over one edge to each of these leaves; finish those that wait for no other."""
+        for leaf in leaves:
+            self.left[leaf] -= 1
+            if not self.left[leaf] and leaf in self.leaves and self.leaves[leaf][0]._requires_grad is True:
+                self.finish(self.leaves.pop(leaf), True)
 
-    def complete(self, entry: list[Any], accumulates: bool) -> None:
-        """Run a leaf's hooks over its whole gradient, once; call the leaf's watcher if the gradient will be added to ``grad``."""
+    def finish(self, entry: list[Any], accumulates: bool) -> None:
+        """Run a leaf's hooks over its whole gradient; add that to ``.grad`` and run the hooks that come after."""
         leaf = entry[0]
-        if id(leaf) in self.reported:
-            return
-        self.reported.add(id(leaf))
-        hooks = getattr(leaf, "_backward_hooks", None)
-        if hooks:
-            for hook in list(hooks.values()):
+        attributes = leaf.__dict__
+        if attributes.get("_backward_hooks"):
+            for hook in list(attributes["_backward_hooks"].values()):
                 entry[1] = _hooked(entry[1], hook)
-        for watcher in list(leaf.__dict__.get("_gradient_watchers", {}).values()) if accumulates and _watching else ():
-            as_user(watcher, leaf, entry[1])
+        if accumulates:
+            with _adding:
+                self.add(leaf, entry, self.record)
+            if "_post_accumulate_grad_hooks" in attributes:
+                _run_after(leaf)
 
     def _before(self, node: Node, grad: Any) -> Any:
         """Tensor hooks of the outputs, then retained gradients."""
@@ -363,9 +365,10 @@ def accumulate(leaf: Tensor, entry: list[Any], record: bool) -> None:
         leaf._grad = (have.detach() if have._requires_grad else have) + grad
 
 
-def _run_after(leaf: Tensor, hooks: dict[int, Callable[[Tensor], None]]) -> None:
-    """Run hooks of an accumulated gradient; results are refused with PyTorch's types of errors."""
-    for hook in list(hooks.values()):
+def _run_after(leaf: Tensor) -> None:
+    """Run hooks of an accumulated gradient, those of the node last; results are refused with PyTorch's types of errors."""
+    hooks = leaf.__dict__["_post_accumulate_grad_hooks"].values()
+    for hook in sorted(hooks, key=lambda hook: hook.__class__ is NodeHook):
         given = as_user(hook, leaf)
         if given is not None:
             kind = RuntimeError if isinstance(given, Tensor) else TypeError
@@ -473,28 +476,19 @@ def run_backward(
         thread.running, thread.in_library = work, in_library or True
         for root, grad in zip(roots, grads, strict=True):
             work.send(root if root._node is None else root._node, seed_gradient(root, grad))
-        if _watching and accumulates:
-            work.awaited = _edges_to_watched(roots, work.needed)
+        chosen = None if targets is None else {id(target) for target in targets if isinstance(target, Tensor)}
+        if hooked_leaves and accumulates:
+            _await_hooked(work, roots, chosen)
         profile = current() if profiling else None
-        add = accumulate if profile is None else profile.accumulating(accumulate)
+        work.add = accumulate if profile is None else profile.accumulating(accumulate)
         try:
             work.run()
         finally:
             if profile is not None:
                 profile.leave()
-        chosen = None if targets is None else {id(target) for target in targets if isinstance(target, Tensor)}
         for entry in list(work.leaves.values()):
-            leaf = entry[0]
-            if (chosen is not None and id(leaf) not in chosen) or leaf._requires_grad is not True:
-                continue
-            if _watching or "_backward_hooks" in leaf.__dict__:
-                work.complete(entry, accumulates)
-            if accumulates:
-                with _adding:
-                    add(leaf, entry, record)
-                after = getattr(leaf, "_post_accumulate_grad_hooks", None)
-                if after:
-                    _run_after(leaf, after)
+            if (chosen is None or id(entry[0]) in chosen) and entry[0]._requires_grad is True:
+                work.finish(entry, accumulates)
         for function in work.at_end:
             as_user(function)
         results: list[Tensor | None] = [] if targets is None else [_collected(work, edge) for edge in targets]
@@ -511,41 +505,26 @@ def run_backward(
             raise
 
 
-_watching: set[ref[Tensor]] = set()  # every leaf that was ever watched and lives
-
-
-def watch(leaf: Tensor, watcher: Callable[[Tensor, Tensor], None]) -> RemovableHandle:
-    """Call ``watcher(leaf, gradient)`` during each backward pass that adds to ``leaf.grad``, as soon as the gradient is complete.
-
-    Other leaves' gradients may still be incomplete, so this one can be sent elsewhere while they are computed. Hooks of the leaf have
-    run; ``leaf.grad`` is written at the end of the pass, as always. A leaf that receives no gradient is not reported.
-
-    Raises:
-        RuntimeError: the tensor is no leaf that requires grad.
-    """
-    if leaf._node is not None or leaf._requires_grad is not True:
-        raise RuntimeError("only leaves that require grad can be watched")
-    _watching.add(ref(leaf, _watching.discard))
-    return RemovableHandle.add(leaf.__dict__.setdefault("_gradient_watchers", {}), watcher)
-
-
-def _edges_to_watched(roots: Sequence[Tensor], needed: set[Any] | None) -> dict[int, int]:
-    """Number of edges that lead from nodes that will run to each watched leaf, by the leaf's id."""
-    leaves = [leaf for reference in list(_watching) if (leaf := reference()) is not None]
-    counts = {id(leaf): 0 for leaf in leaves if leaf.__dict__.get("_gradient_watchers")}
-    seen: set[int] = set()
-    stack = [edge_of(root) for root in roots]
+def _await_hooked(work: _Pass, roots: Sequence[Tensor], chosen: set[int] | None) -> None:
+    """Count the edges from nodes that will run to each leaf with hooks that come after accumulation."""
+    hooked = {key for key, leaf in list(hooked_leaves.items()) if leaf.__dict__.get("_post_accumulate_grad_hooks")}
+    counts = dict.fromkeys(hooked if chosen is None else hooked & chosen, 0)
+    needed, seen, stack = work.needed, set(), [edge_of(root) for root in roots] if counts else []
     while stack:
         edge = stack.pop()
         node = edge.node if edge.__class__ is Output else edge
         if not isinstance(node, Node) or id(node) in seen or (needed is not None and node not in needed):
             continue
         seen.add(id(node))
-        stack.extend(node.edges)
         for next_edge in node.edges:
+            if next_edge is None:
+                continue
             if id(next_edge) in counts:
                 counts[id(next_edge)] += 1
-    return counts
+                work.awaited.setdefault(id(node), []).append(id(next_edge))
+            else:
+                stack.append(next_edge)
+    work.left = counts
 
 
 def _edge_named(node: Any, output_nr: int) -> Any:

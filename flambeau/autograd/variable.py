@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Callable
 from typing import Any
 
+from ..core.state import thread
 from ..core.tensor import Tensor
 
 _VOLATILE = "volatile was removed (Variable.volatile is always False): use `with torch.no_grad():` instead"
@@ -21,6 +23,21 @@ class VariableMeta(type):
 
     def __instancecheck__(cls, other: Any) -> bool:
         return isinstance(other, Tensor)
+
+
+class _Engine:
+    """The engine as programs ask it for an end of the pass: ``Variable._execution_engine``."""
+
+    @staticmethod
+    def queue_callback(callback: Callable[[], None]) -> None:
+        """Call ``callback`` at the end of this thread's backward pass, when gradients are there.
+
+        Raises:
+            RuntimeError: there is no such pass.
+        """
+        if thread.running is None:
+            raise RuntimeError("Final callbacks can only be installed during backward pass.")
+        thread.running.at_end.append(callback)
 
 
 class Variable(metaclass=VariableMeta):
@@ -42,6 +59,8 @@ class Variable(metaclass=VariableMeta):
 
     Source: torch.autograd.Variable.
     """
+
+    _execution_engine = _Engine()
 
     def __new__(cls, data: Any = None, requires_grad: bool = False, volatile: bool | None = None) -> Any:
         if volatile and requires_grad:

@@ -18,7 +18,7 @@ from .layout import is_contiguous_as, is_uneven, sparse_coo, sparse_csr, strided
 from .shape import Size, contiguous_strides, element_strides, wrap_dim
 from .state import INFERENCE, changes, dispatchers, grad_enabled, inferring, interposed, modes, thread, unrecorded
 from .storage import TypedStorage, UntypedStorage
-from .tape.hooks import RemovableHandle
+from .tape.hooks import RemovableHandle, hooked_leaves
 from .tape.node import INHERITED, AccumulateGrad, Inherited, Output, StaleHistory, edge_of, graph_edge
 
 _new = object.__new__
@@ -596,7 +596,7 @@ class Tensor:
         return node._hooks().outputs.setdefault(index, {})
 
     def register_post_accumulate_grad_hook(self, hook: Any) -> RemovableHandle:
-        """Call ``hook(tensor)`` after this leaf's ``grad`` was added to.
+        """Call ``hook(tensor)`` after this leaf's ``grad`` was added to: in the middle of the backward pass, when its gradient is whole.
 
         Raises:
             RuntimeError: the tensor does not require grad, or is not a leaf.
@@ -605,6 +605,7 @@ class Tensor:
             raise RuntimeError("cannot register a hook on a tensor that doesn't require gradient")
         if self._node is not None:
             raise RuntimeError("post accumulate grad hooks cannot be registered on non-leaf tensors")
+        hooked_leaves[id(self)] = self
         return RemovableHandle.add(self.__dict__.setdefault("_post_accumulate_grad_hooks", {}), hook)
 
     def retain_grad(self) -> None:

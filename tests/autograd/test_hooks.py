@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 
 import flambeau as torch
-from flambeau.autograd.engine import watch
 
 
 @pytest.fixture
@@ -291,44 +290,99 @@ def test_second_derivative_through_saved_tensors_hooks(x):
     assert second.tolist() == [6, 12]
 
 
-# -- watched leaves -----------------------------------------------------------------------------------------------------------------------
-def test_a_watched_leaf_is_reported_when_its_gradient_is_complete_and_before_others_are():
+# -- hooks in the middle of a pass --------------------------------------------------------------------------------------------------------
+def test_a_leaf_with_hooks_is_finished_when_its_gradient_is_whole_and_before_others_are():
     a, b, order = torch.ones(2, requires_grad=True), torch.ones(2, requires_grad=True), []
     hidden = a * 2
     hidden.register_hook(lambda grad: order.append("hidden"))
-    loss = (hidden * b * b).sum()  # b twice, both uses after a's
-    watch(b, lambda leaf, grad: order.append(("b", grad.tolist(), leaf.grad)))
-    watch(a, lambda leaf, grad: order.append(("a", grad.tolist(), leaf.grad)))
+    loss = ((hidden * 1) * b * b).sum()  # b twice, both uses after a's
+    b.register_post_accumulate_grad_hook(lambda leaf: order.append(("b", leaf.grad.tolist(), a.grad)))
+    a.register_post_accumulate_grad_hook(lambda leaf: order.append(("a", leaf.grad.tolist())))
     loss.backward()
-    assert order == [("b", [4, 4], None), "hidden", ("a", [2, 2], None)] or order == ["hidden", ("b", [4, 4], None), ("a", [2, 2], None)]
-    assert order.index(("b", [4, 4], None)) < order.index(("a", [2, 2], None))
-    assert a.grad.tolist() == [2, 2] and b.grad.tolist() == [4, 4]
+    assert order == [("b", [4, 4], None), "hidden", ("a", [2, 2])]
 
 
-def test_watchers_see_what_hooks_made_of_the_gradient_and_grad_is_written_at_the_end():
-    x, seen = torch.ones(2, requires_grad=True), []
+def test_hooks_after_accumulation_may_use_the_gradient_up_during_the_pass():
+    layers = [torch.ones(2, requires_grad=True) for _ in range(4)]
+    alive = []
+
+    def step(leaf):
+        alive.append(sum(other.grad is not None for other in layers))
+        leaf.grad = None
+
+    for leaf in layers:
+        leaf.register_post_accumulate_grad_hook(step)
+    x = torch.ones(2)
+    for leaf in layers:
+        x = x * leaf
+    x.sum().backward()
+    assert alive == [1, 1, 1, 1]
+
+
+def test_a_gradient_that_only_the_pass_has_is_not_copied_for_a_hook():
+    x, y = torch.ones(64, requires_grad=True), torch.ones(64, requires_grad=True)
+    made = []
+    ((x * 2).exp() * y).sum().backward()
+
+    class Kept(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx, input):
+            return input * 1
+
+        @staticmethod
+        def backward(ctx, grad):
+            result = grad * 3
+            made.append(result.data_ptr())
+            return result
+
+    x.register_post_accumulate_grad_hook(lambda leaf: made.append(leaf.grad.data_ptr()))
+    x.grad = None
+    Kept.apply(x).sum().backward()
+    assert made[0] == made[1] and x.grad.tolist() == [3] * 64
+
+
+def test_hooks_after_accumulation_see_what_tensor_hooks_made_and_those_of_the_node_come_last(x):
+    seen = []
     x.register_hook(lambda grad: grad * 10)
-    x.register_post_accumulate_grad_hook(lambda leaf: seen.append(("after", leaf.grad.tolist())))
-    handle = watch(x, lambda leaf, grad: seen.append(("watched", grad.tolist(), leaf.grad)))
+    (x * 2).grad_fn.next_functions[0][0].register_hook(lambda ins, outs: seen.append(("node", outs[0].tolist())))
+    handle = x.register_post_accumulate_grad_hook(lambda leaf: seen.append(leaf.grad.tolist()))
     (x * 3).sum().backward()
-    assert seen == [("watched", [30, 30], None), ("after", [30, 30])] and x.grad.tolist() == [30, 30]
+    assert seen == [[30, 30], ("node", [30, 30])]
     handle.remove()
     (x * 3).sum().backward()
-    assert len(seen) == 3 and x.grad.tolist() == [60, 60]
+    assert seen[2:] == [("node", [60, 60])]
 
 
-def test_a_watched_leaf_is_reported_once_whatever_the_graph():
+def test_a_hooked_leaf_is_finished_once_whatever_the_graph():
     x, y, seen = torch.ones(2, requires_grad=True), torch.ones(2, requires_grad=True), []
-    watch(x, lambda leaf, grad: seen.append(grad.tolist()))
+    x.register_post_accumulate_grad_hook(lambda leaf: (seen.append(leaf.grad.tolist()), setattr(leaf, "grad", None))[1])
     (x + x * x + y).sum().backward()
     assert seen == [[3, 3]]
     x.backward(torch.ones(2))  # the leaf is the root
-    assert seen[1:] == [[1, 1]]
+    torch.autograd.backward([x, (x * 2)], [torch.ones(2), torch.ones(2)])  # and is reached, too
+    assert seen[1:] == [[1, 1], [3, 3]]
     y.sum().backward()  # the leaf is not in the graph
     torch.autograd.grad((x * 2).sum(), x)  # nothing is added to x.grad
-    assert len(seen) == 2
+    (x * y).sum().backward(inputs=[y])  # nor here
+    assert len(seen) == 3 and x.grad is None
+    (x * y).sum().backward(inputs=[x])
     parts = torch.stack([x, x]).unbind(0)  # an output without gradient
     (parts[0] * 2).sum().backward()
-    assert seen[2:] == [[2, 2]]
-    with pytest.raises(RuntimeError, match="leaves"):
-        watch(x * 2, print)
+    assert seen[3:] == [[1, 1], [2, 2]] and y.grad.tolist() == [3, 3]
+
+
+def test_a_hook_in_the_middle_of_a_pass_that_creates_a_graph(x):
+    seen = []
+    x.register_post_accumulate_grad_hook(lambda leaf: seen.append(leaf.grad.requires_grad))
+    (x**3).sum().backward(create_graph=True)
+    assert seen == [True] and x.grad.tolist() == [3, 12]
+
+
+def test_callbacks_queued_in_a_pass_run_at_its_end(x):
+    queue = torch.autograd.Variable._execution_engine.queue_callback
+    seen = []
+    x.register_hook(lambda grad: queue(lambda: seen.append(x.grad.tolist())))
+    (x * 2).sum().backward()
+    assert seen == [[2, 2]]
+    with pytest.raises(RuntimeError, match="Final callbacks can only be installed during backward pass"):
+        queue(print)

@@ -10,6 +10,9 @@ from typing import Any
 from ..calls.interruption import pass_on
 from ..state import changes
 
+# Every living leaf that ever got a hook after accumulation, by its id; the engine looks for them in its graphs.
+hooked_leaves: weakref.WeakValueDictionary[int, Any] = weakref.WeakValueDictionary()
+
 
 class RemovableHandle:
     """Removes one hook from the dictionary it was registered in.

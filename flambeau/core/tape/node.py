@@ -150,6 +150,18 @@ class StaleHistory:
         return True
 
 
+class NodeHook:
+    """Hook of ``AccumulateGrad``, which runs after the hooks of its tensor."""
+
+    __slots__ = ("hook",)
+
+    def __init__(self, hook: Any) -> None:
+        self.hook = hook
+
+    def __call__(self, leaf: Tensor) -> None:
+        self.hook((), (leaf.grad,))
+
+
 class AccumulateGrad:
     """Node of a leaf in ``next_functions``: adds to the leaf's ``.grad``."""
 
@@ -164,11 +176,7 @@ class AccumulateGrad:
 
     def register_hook(self, hook: Any) -> RemovableHandle:
         """Call ``hook((), (grad,))`` after the leaf's gradient was accumulated."""
-
-        def after(leaf: Tensor) -> None:
-            hook((), (leaf.grad,))
-
-        return self.variable.register_post_accumulate_grad_hook(after)
+        return self.variable.register_post_accumulate_grad_hook(NodeHook(hook))
 
     def register_prehook(self, hook: Any) -> RemovableHandle:
         """Call ``hook((grad,))`` before the gradient is added; a returned tuple replaces it."""
