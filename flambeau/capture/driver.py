@@ -80,6 +80,14 @@ def uses_blas(launch: Launch) -> bool:
     return any(getattr(kernel, "address", 0) == launch.address for kernel in kernels)
 
 
+def _wakes_threads(launch: Launch) -> bool:
+    """Whether it calls that library for a product that the library would share out among its threads."""
+    if not uses_blas(launch):
+        return False
+    _, m, n, inner, *_ = np.frombuffer(launch.words, np.int64)[len(launch.headers) :].tolist()  # behind arrays and the function
+    return bool(m * n * inner > gemm.SMALL)
+
+
 def replay_alone(block: int, arrays: bytes | None) -> None:
     """Run a list of launches while the library of products uses no threads of its own."""
     alone(pool.replay, block, arrays)
@@ -126,7 +134,7 @@ class Segment:
         self.steps = np.array(steps, np.int64).reshape(-1, 3)
         self.places = np.array(places, np.int64).reshape(-1, 2)
         self.launches = tuple([row for row in rows if isinstance(row, Launch)])
-        self.uses_blas = any(uses_blas(launch) for launch in self.launches)
+        self.wakes_threads = any(map(_wakes_threads, self.launches))
 
 
 class Arena:
@@ -275,7 +283,7 @@ class Plan:
         lines.append("replay = pool.replay")
         if self.separately:
             lines += ["plan.marks.clear()", "mark(clock())"]
-        if any(segment.uses_blas for segment in self.segments):
+        if any(segment.wakes_threads for segment in self.segments):
             lines.append("products = replay if is_alone() else replay_alone")
         ids = f"pack({', '.join(f'id({name})' for name in given)})"
         for number, step in enumerate(self.order):
@@ -294,7 +302,7 @@ class Plan:
 
     def _lines_of_segment(self, number: int, ids: str, given: list[str], scope: dict[str, Any]) -> list[str]:
         segment = self.segments[number]
-        call = f"{'products' if segment.uses_blas else 'replay'}(blocks[{number}], {ids})"
+        call = f"{'products' if segment.wakes_threads else 'replay'}(blocks[{number}], {ids})"
         if not segment.again:
             return [call]
         lines = [f"stop = {call}", "while stop:"]

@@ -110,6 +110,9 @@ def _updates(optimizer: Any) -> list[Update] | None:
         if rows is None:
             return None
         if rows:
+            counters = [counter for plan, _ in rows for counter in plan.counters]
+            if any(counter.shape or counter.dtype not in (np.float32, np.float64) for counter in counters):
+                return None
             update = Update(optimizer, group, rows)
             if not update.usable:
                 return None
@@ -135,20 +138,18 @@ class Update:
         tensors = [tensor for plan in self.plans for tensor in (plan.param, *[tensor for _, tensor, _ in plan.watched])]
         self.storages = [storage_of(tensor) for tensor in tensors]
         self.table = kernels.Table(rows, self.plans)
+        self.following: list[float] = []
         self.form, numbers = self._next()
         self.values = np.array([numbers], np.float64)
         self.row = self.values[0].data
+        self.options = [key for key in group if key != "params"]
         laid_out = all(grad.strides == plan.strides or plan.is_laid_out_as(grad) for plan, grad in rows)
         self.kernel: Any = kernels._kernel_of(self.form, self.table.dtype, self.table.states) if self.table.usable else None
-        self.usable = self.kernel is not None and laid_out and self._counted_alike() and bool(numbers)
-        self.fits = self._guard()
-        self.options = [key for key in group if key != "params"]
-        self.seen = [group[key] for key in self.options]
-        self.is_plain = not any(
-            isinstance(leaf, Tensor) for value in self.seen for leaf in (value if isinstance(value, tuple) else [value])
-        )
-        self.is_plain = self.is_plain and len(self.columns) == len(optimizer._counters) <= 1
+        self._scope: dict[str, Any] = {}
+        self.fits, self._has_same_options, self.note = self._functions()
+        self.usable = self.kernel is not None and laid_out and self.fits() and bool(numbers)
         self.counted: Any = optimizer._counted if self.columns else None
+        self._look_at_options()
         names = self.counted(group, 1.0) if self.counted is not None else ()
         self.changing = [self.form.names.index(name) for name in names]
 
@@ -156,63 +157,79 @@ class Update:
         """The form of the rule and its numbers for the next step, which is not counted before ``note``."""
         following = [counters[0].copy() for counters in self.columns]
         form, numbers = self.optimizer._advance(self.group, following)
-        self.following = [counter.item() for counter in following]
+        self.following[:] = [counter.item() for counter in following]
         return form, numbers
 
-    def _counted_alike(self) -> bool:
-        """Whether the counters of all parameters read the same."""
-        for counters in self.columns:
-            first = counters[0].item()
-            for counter in counters:
-                if counter.item() != first:
-                    return False
-        return True
+    def _look_at_options(self) -> None:
+        """Note the options; where they are numbers, few of the step's numbers have to be computed while they stay the same."""
+        seen = [self.group[key] for key in self.options]
+        self._scope.update({f"v{i}": value for i, value in enumerate(seen)})
+        leaves = [leaf for value in seen for leaf in (value if isinstance(value, tuple) else [value])]
+        is_plain = not any(isinstance(leaf, Tensor | list) for leaf in leaves)  # a list may change while it stays the same
+        self.is_quick = (
+            is_plain and len(self.columns) == len(self.optimizer._counters) <= 1 and (self.counted is not None or not self.columns)
+        )
 
-    def _guard(self) -> Callable[[], bool]:
-        """Function that tells whether tensors are those of the plan: one expression, for it is asked at each call."""
-        optimizer, group = self.optimizer, self.group
-        scope: dict[str, Any] = {"o": optimizer, "states": optimizer.state, "groups": optimizer.param_groups, "g": group}
-        scope.update(params=group["params"], count=len(group["params"]), hooked=_has_hooks)
-        conditions = ["o.state is states", "o.param_groups is groups", "g['params'] is params", "len(params) == count", "not hooked(o)"]
+    def _functions(self) -> tuple[Callable[[], bool], Callable[[], bool], Callable[[], None]]:
+        """Three functions, written out for these tensors because they run at each call.
+
+        Whether tensors are those of the plan, and have made as many steps; whether the options are the same; and what counts a step and
+        notes that parameters and states were written to.
+        """
+        scope, counters = self._scope, [[memoryview(counter) for counter in column] for column in self.columns]
+        scope.update(following=self.following, tick=tick, g=self.group)
+        conditions = self._conditions()
+        written = [f"n{i}" for i in range(len(counters))]
+        lines = [f"{', '.join(written)}, = following"] if counters else []
+        for i, column in enumerate(counters):
+            scope.update({f"c{i}_{j}": counter for j, counter in enumerate(column)})
+            conditions.append(" == ".join(f"c{i}_{j}[()]" for j in range(len(column))) if len(column) > 1 else "True")
+            lines += [f"c{i}_{j}[()] = n{i}" for j in range(len(column))]
+        lines.append("now = tick()")
+        for i, storage in enumerate(self.storages):
+            scope[f"storage{i}"] = storage
+            lines += [f"storage{i}.version += 1", f"storage{i}.changed = now"]
+        if "step" in self.optimizer.__dict__:
+            lines.append("o._opt_called = True")  # a scheduler asks
+        options = " and ".join(f"g[{key!r}] is v{i}" for i, key in enumerate(self.options)) or "True"
+        body = "\n    ".join(lines)
+        exec(
+            f"def fits():\n    return {' and '.join(conditions)}\ndef same():\n    return {options}\ndef note():\n    {body}",
+            scope,
+        )
+        return scope["fits"], scope["same"], scope["note"]
+
+    def _conditions(self) -> list[str]:
+        """Expressions that are true while tensors are those of the plan."""
+        optimizer, group, scope = self.optimizer, self.group, self._scope
+        scope.update(o=optimizer, states=optimizer.state, groups=optimizer.param_groups, hooks=hooks)
+        scope.update(params=group["params"], count=len(group["params"]))
+        conditions = ["o.state is states", "o.param_groups is groups", "g['params'] is params", "len(params) == count"]
+        conditions.append("not (o._optimizer_step_pre_hooks or o._optimizer_step_post_hooks)")
+        conditions.append("not (hooks._global_step_pre_hooks or hooks._global_step_post_hooks)")
         for i, plan in enumerate(self.plans):
             scope.update({f"p{i}": plan.param, f"a{i}": plan.array, f"s{i}": optimizer.state.get(plan.param)})
             conditions.append(f"p{i}._array is a{i}")
             for j, (name, tensor, array) in enumerate(plan.watched):
                 scope.update({f"t{i}_{j}": tensor, f"a{i}_{j}": array})
                 conditions.append(f"s{i}[{name!r}] is t{i}_{j} and t{i}_{j}._array is a{i}_{j}")
-        exec(f"def fits():\n    return {' and '.join(conditions)}", scope)
-        fits: Callable[[], bool] = scope["fits"]
-        return fits
+        return conditions
 
     def prepare(self) -> bool:
         """Write the numbers of the next step; False where the plan does not fit what tensors and options are by now."""
-        if not self.fits() or not self._counted_alike():
+        if not self.fits():
             return False
-        group, row = self.group, self.row
-        seen = [group[key] for key in self.options]
-        if self.is_plain and seen == self.seen and (self.counted is not None or not self.columns):
+        if self.is_quick and self._has_same_options():
             if self.counted is not None:
-                count = self.columns[0][0].item() + 1.0
-                self.following = [count]
-                for place, value in zip(self.changing, self.counted(group, count).values()):
+                count = self._scope["c0_0"][()] + 1.0
+                self.following[0] = count
+                row = self.row
+                for place, value in zip(self.changing, self.counted(self.group, count).values()):
                     row[place] = value
             return True
         form, numbers = self._next()
         if form is not self.form:
             return False
         self.values[0] = numbers
-        self.seen = seen
-        self.is_plain = self.is_plain and not any(isinstance(value, Tensor) for value in seen)
+        self._look_at_options()
         return True
-
-    def note(self) -> None:
-        """Count the step, and note that parameters and states were written to."""
-        for counters, number in zip(self.columns, self.following, strict=True):
-            for counter in counters:
-                counter.fill(number)
-        now = tick()
-        for storage in self.storages:
-            storage.version += 1
-            storage.changed = now
-        if "step" in self.optimizer.__dict__:
-            self.optimizer._opt_called = True  # a scheduler asks

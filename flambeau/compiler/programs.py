@@ -246,7 +246,7 @@ class Program:
             return given
         if not self._look() or (changes.count != self._changes and not self._is_unchanged()):
             return None
-        return given if self._are_gradients_alike(given) and (self._alone is None or self._are_apart(given)) else None
+        return given if self._are_gradients_alike(given) and (self._alone is None or not given or self._are_apart(given)) else None
 
     def _is_unchanged(self) -> bool:
         """Whether modules and tensors are what they were, though something changed since."""

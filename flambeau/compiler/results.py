@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from ..capture.graph import Value
+from ..capture.graph import Value, before_writes
 from ..capture.memory import root_of
 from ..capture.recorder import Recorder, Step
 from ..core.state import INFERENCE
@@ -219,9 +219,12 @@ class Ending:
         self._lines += [f"{name} = {self._new(now, name)}", f"{owner}._grad = {name}"]
 
     def _bumps(self) -> None:
-        """Storages of tensors from outside that were written to change their versions."""
+        """Storages of tensors from outside that were written to change their versions; a step of an optimizer does that by itself."""
+        nodes = self._recorder.nodes
+        by_steps = {before_writes(value) for node in nodes if isinstance(node.op, Step) for value in node.writes}
+        by_steps -= {before_writes(value) for node in nodes if not isinstance(node.op, Step) for value in node.overwritten}
         for after, before in self._recorder.first.items():
-            if before.node is not None or before.place not in ("held", "input"):
+            if before.node is not None or before.place not in ("held", "input") or before in by_steps:
                 continue
             if before in self._recorder.gradients:
                 leaf = self._recorder.gradients[before]

@@ -459,6 +459,47 @@ def test_steps_count_as_writes_and_for_schedules():
         product.backward()
 
 
+@pytest.mark.parametrize("name", ["SGD", "Adam"])
+def test_steps_count_as_often_as_they_do_alone(name):
+    def versions(compiled):
+        torch.manual_seed(0)
+        parameter = torch.nn.Parameter(torch.randn(4))
+        optimizer = getattr(torch.optim, name)([parameter], lr=0.1)
+
+        def step():
+            optimizer.zero_grad()
+            (parameter * parameter).sum().backward()
+            optimizer.step()
+
+        run = torch.compile(step) if compiled else step
+        for _ in range(5):
+            run()
+        return parameter._version, [value._version for value in optimizer.state[parameter].values() if value is not None]
+
+    assert versions(True) == versions(False)
+
+
+def test_options_that_are_lists_may_change_in_place():
+    def trained_so(lowered):
+        torch.manual_seed(0)
+        parameter = torch.nn.Parameter(torch.randn(4))
+        optimizer = torch.optim.Adam([parameter], lr=0.1)
+        optimizer.param_groups[0]["betas"] = betas = [0.9, 0.99]
+
+        def step():
+            optimizer.zero_grad()
+            (parameter * parameter).sum().backward()
+            optimizer.step()
+
+        run = torch.compile(step) if lowered else step
+        for i in range(6):
+            betas[0] = 0.9 - 0.1 * (i > 3)
+            run()
+        return parameter.detach()
+
+    close(trained_so(True), trained_so(False))
+
+
 def test_hooks_of_optimizers_are_called():
     calls = []
     _, _, run, optimizer = trained(OPTIMIZERS["SGD"], 2)
