@@ -497,7 +497,7 @@ def test_options_that_are_lists_may_change_in_place():
             run()
         return parameter.detach()
 
-    close(trained_so(True), trained_so(False))
+    torch.testing.assert_close(trained_so(True), trained_so(False))
 
 
 def test_hooks_of_optimizers_are_called():
