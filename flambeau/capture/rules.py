@@ -17,7 +17,7 @@ from ..core.shape import contiguous_strides
 from ..kernels.compiler.expression import Program, Untraceable
 from ..kernels.compiler.language import ELEMENTS, register_element
 from ..kernels.compiler.pool import pool
-from ..kernels.families import gemm, loss
+from ..kernels.families import gemm, loss, recurrent
 from ..kernels.families.blas import alone
 from ..kernels.families.pointwise import fixed
 from ..kernels.families.rows import NOTHING, float_element, rows_per_chunk, wide_dtype
@@ -305,6 +305,17 @@ KERNELS: dict[str, Callable[..., Any]] = {
     "mm": lambda operands: gemm.mm(*operands, least=0),
     "bmm": lambda operands: gemm.bmm(*operands, least=0),
     "nn.functional.linear": lambda operands: gemm.linear(*operands, least=0),
+    **{
+        name: lambda operands, kernel=kernel: kernel(*operands, least=0)
+        for name, kernel in {
+            "_lstm_layer": recurrent.lstm_layer,
+            "_gru_layer": recurrent.layer,
+            "_rnn_layer": recurrent.layer,
+            "_lstm_layer_backward": recurrent.lstm_layer_backward,
+            "_gru_layer_backward": recurrent.gru_layer_backward,
+            "_rnn_layer_backward": recurrent.rnn_layer_backward,
+        }.items()
+    },
 }
 # Operations with another way than their own kernel's.
 RULES: dict[str, Callable[[Any, Node], bool]] = {

@@ -167,6 +167,17 @@ def test_operations_of_all_kinds_give_what_they_give_alone(name):
 
 
 @needs_kernels
+@pytest.mark.parametrize("kind", ["LSTM", "GRU", "RNN"])
+@pytest.mark.parametrize("sizes", [(6, 4, 8, 12), (5, 16, 20, 32)])
+def test_recurrent_layers_are_launches_both_ways(kind, sizes):
+    steps, batch, features, hidden = sizes
+    layer = getattr(torch.nn, kind)(features, hidden)
+
+    run = check(lambda x: layer(x)[0].square(), normal(steps, batch, features), parameters=list(layer.parameters()), python=())
+    assert len(run.plan.segments) == 1
+
+
+@needs_kernels
 def test_a_chain_is_one_launch_without_python():
     function, make = ELEMENTWISE["chain"]
     run = check(function, *make(), python=())

@@ -30,8 +30,10 @@ from ..compiler.build import kernel
 from ..compiler.expression import Program, lower, trace
 from ..compiler.language import ELEMENTS, FLOATS, Builder, Value
 from ..compiler.memory import empty
-from .gemm import multiply
+from .copies import contiguous, copy
+from .gemm import SMALL, multiply
 from .microkernel import lane_sums
+from .reduction import reduce
 from .tiles import Tiles, transposed
 
 TILE = 8  # rows of a tile at most
@@ -49,6 +51,11 @@ def _tile_rows(target: targets.Target, columns: int) -> int:
     return min(TILE, (target.registers - columns - 1) // columns)
 
 
+def _together(gates: int) -> int:
+    """Gates that are multiplied at once: with fewer of them a tile has more rows, for each of which weights are fetched once."""
+    return 2 if gates % 2 == 0 else gates
+
+
 def _tiles(k: Builder, first: Value, stop: Value, most: int, body: Callable[[Value, Value], None]) -> None:
     """Cut rows into tiles of equal heights, ``most`` at most: ``body(first row, height)``."""
     count = k.most((stop - first + (most - 1)) // most, 1)
@@ -60,6 +67,22 @@ def _by_height(k: Builder, height: Value, most: int, body: Callable[[int], None]
     """``body(rows)``, written once for each number of rows that a tile can have."""
     for rows in range(1, most + 1):
         k.when(height.eq(rows), partial(body, rows))
+
+
+def _gate_sums(
+    k: Builder, element: str, gates: int, most: int, left: Value, pitch: Value, weights: Value, length: Value, to: Value, height: int
+) -> None:
+    """Store the sums of all gates, for tiles of ``most`` rows at most; ``_sum_at`` says where each of them is."""
+    some, lanes = _together(gates), k.lanes(element)
+    for first in range(0, gates, some):
+        part = k.at(weights, length * (first * lanes), element)
+        _packed_sums(k, element, height, some, left, pitch, part, length, k.at(to, k.const(first * most * lanes, "i64"), element))
+
+
+def _sum_at(gates: int, most: int, gate: int, number: Value) -> Value:
+    """Which register of the sums is row ``number``'s of a gate."""
+    some = _together(gates)
+    return number * some + (gate // some * some * most + gate % some)
 
 
 def _packed_sums(
@@ -104,19 +127,20 @@ def _whole_or_masked(k: Builder, first: Value, stop: Value, lanes: int, body: Ca
 # -- weights --------------------------------------------------------------------------------------------------------------------------
 @kernel
 def pack_gates(k: Builder, element: str, gates: int) -> None:
-    """Weights ``(gates * hidden, length)`` as (block of a register's features, length, gate, feature); a chunk is one block and gate."""
+    """Weights ``(gates * hidden, length)`` as (block of a register's features, gates that are multiplied together, length, gate of
+    these, feature); a chunk is one block and gate."""
     weight, packed, hidden, length = k.array(), k.array(), k.integer(), k.integer()
-    lanes = k.lanes(element)
+    lanes, some = k.lanes(element), _together(gates)
 
     def chunk(c: Value) -> None:
         block, gate = c // gates, c % gates
         features = [k.least(block * lanes + lane, hidden - 1) for lane in range(lanes)]
         lines = [k.at(weight, (gate * hidden + feature) * length, element) for feature in features]
-        target = k.at(packed, (block * (length * gates) + gate) * lanes, element)
+        target = k.at(packed, (block * (length * gates) + gate // some * length * some + gate % some) * lanes, element)
 
         def square(i: Value, mask: Value | None) -> None:
             for j, line in enumerate(transposed(k, [k.load(line, i, element, lanes, mask) for line in lines])):
-                put = partial(k.store, line, target, (i + j) * (gates * lanes), element)
+                put = partial(k.store, line, target, (i + j) * (some * lanes), element)
                 if mask is None:
                     put()
                 else:
@@ -153,7 +177,7 @@ def input_products(k: Builder, element: str, gates: int, has_bias: bool) -> None
     x, weight, products, bias = (k.array() for _ in range(4))
     total, hidden, length, rows = (k.integer() for _ in range(4))
     lanes = k.lanes(element)
-    most = _tile_rows(k.target, gates)
+    most = _tile_rows(k.target, _together(gates))
     sums = k.scratch(most * gates * lanes, element)
 
     def chunk(c: Value) -> None:
@@ -163,12 +187,12 @@ def input_products(k: Builder, element: str, gates: int, has_bias: bool) -> None
         def block(u: Value) -> None:
             def tile(r: Value, height: Value) -> None:
                 source, weights = k.at(x, r * length, element), k.at(weight, u * (length * gates), element)
-                _by_height(k, height, most, lambda count: _packed_sums(k, element, count, gates, source, length, weights, length, sums))
+                _by_height(k, height, most, partial(_gate_sums, k, element, gates, most, source, length, weights, length, sums))
 
                 def put(mask: Value | None) -> None:
                     def row(n: Value) -> None:
                         for g in range(gates):
-                            value, at = k.load(sums, (n * gates + g) * lanes, element, lanes), hidden * g + u
+                            value, at = k.load(sums, _sum_at(gates, most, g, n) * lanes, element, lanes), hidden * g + u
                             value = value + k.load(bias, at, element, lanes, mask) if has_bias else value
                             k.store(value, products, (r + n) * (hidden * gates) + at, element, mask)
 
@@ -189,7 +213,8 @@ class ForwardArguments(Record):
     output: Array
     last: Array  # states: of the last step, and before the first one
     first: Array
-    cells: Array
+    cells: Array  # the same of cells
+    first_cells: Array
     weight: Array
     bias: Array  # of the state's product
     table: Array  # see ``_table``
@@ -213,7 +238,7 @@ class _Forwards:
         self.k, self.element, self.cell, self.program, self.lanes = k, element, cell, program, k.lanes(element)
         self.gates, self.has_bias, self.packed = cell.gates, has_bias, packed
         self.a = k.arguments(ForwardArguments)
-        self.most = _tile_rows(k.target, self.gates) if packed else 1
+        self.most = _tile_rows(k.target, _together(self.gates)) if packed else 1
         self.sums = k.scratch(self.most * self.gates * self.lanes, element)
 
     def chunk(self, c: Value) -> None:
@@ -221,6 +246,7 @@ class _Forwards:
         part, start = c % a.parts, c // a.parts * a.rows
         limit, blocks = k.least(start + a.rows, a.batch), (a.hidden + (lanes - 1)) // lanes
         left, right = part * blocks // a.parts * lanes, k.least((part + 1) * blocks // a.parts * lanes, a.hidden)
+        k.loop(start, limit, lambda r: self.begin((left, right), r))
 
         def step(t: Value) -> None:
             at, stop = k.load(a.table, t * 4, "i64"), k.least(limit, k.load(a.table, t * 4 + 1, "i64"))
@@ -240,7 +266,7 @@ class _Forwards:
         source = k.at(state, r * a.hidden, element)
         if self.packed:
             weights = k.at(a.weight, u * (a.hidden * self.gates), element)
-            sums_of = partial(self._packed_sums, source, weights)
+            sums_of = partial(_gate_sums, k, element, self.gates, self.most, source, a.hidden, weights, a.hidden, self.sums)
             _by_height(k, height, self.most, sums_of)
         else:
             _plain_sums(k, element, self.gates, source, a.weight, u, a.hidden, a.hidden, self.sums)
@@ -250,16 +276,12 @@ class _Forwards:
 
         _whole_or_masked(k, u, a.hidden, self.lanes, formulas)
 
-    def _packed_sums(self, source: Value, weights: Value, rows: int) -> None:
-        hidden = self.a.hidden
-        _packed_sums(self.k, self.element, rows, self.gates, source, hidden, weights, hidden, self.sums)
-
     def formula(self, row: Value, place: Value, number: Value, u: Value, state: Value, mask: Value | None) -> None:
         """Of one row of the tile (``place`` among the batch, ``row`` among all steps'), the features from ``u`` on."""
         k, a, element, lanes, gates = self.k, self.a, self.element, self.lanes, self.gates
 
         def sum_of(g: int) -> Value:
-            product = k.load(self.sums, (number * gates + g) * lanes, element, lanes)
+            product = k.load(self.sums, _sum_at(gates, self.most, g, number) * lanes, element, lanes)
             return product + k.load(a.bias, a.hidden * g + u, element, lanes, mask) if self.has_bias else product
 
         at = row * a.hidden + u
@@ -282,6 +304,16 @@ class _Forwards:
         for value, place_of in zip(results, gate_at, strict=False):
             k.store(value, a.products, place_of, element, mask)
 
+    def begin(self, features: tuple[Value, Value], r: Value) -> None:
+        """A row of the first state, and cell, as the last one: rows without a step keep it."""
+        k, a, element = self.k, self.a, self.element
+
+        def some(u: Value, mask: Value | None) -> None:
+            for first, last in [(a.first, a.last), (a.first_cells, a.cells)] if self.cell.has_cell else [(a.first, a.last)]:
+                k.store(k.load(first, r * a.hidden + u, element, self.lanes, mask), last, r * a.hidden + u, element, mask)
+
+        k.vector_loop(*features, self.lanes, some)
+
     def carry(self, at: Value, features: tuple[Value, Value], r: Value) -> None:
         """A row of the step's output as the state that the next one begins with."""
         k, a, element = self.k, self.a, self.element
@@ -299,6 +331,11 @@ class BackwardArguments(Record):
     kept: Array
     states: Array  # what the formula wants from before the step, cells (LSTM) or states (GRU), and the same before the first step
     first: Array
+    output: Array  # the states after each row, before the first step, and before each row
+    first_state: Array
+    before: Array
+    d_last: Array  # gradients of last state and cell
+    d_last_cell: Array
     d_products: Array  # gradients: at the gates' sums, at the last gate's part, and of first state and cell
     d_part: Array
     d_state: Array
@@ -312,17 +349,20 @@ class BackwardArguments(Record):
 
 
 @kernel
-def recurrent_backwards(k: Builder, element: str, cell: Any, program: Program, has_grad: bool) -> None:
-    """Steps of some rows each, from the last to the first: gradients at the gates' sums, and of first state and cell."""
-    k.for_chunks(_Backwards(k, element, cell, program, has_grad).chunk)
+def recurrent_backwards(k: Builder, element: str, cell: Any, program: Program, has: tuple[bool, ...]) -> None:
+    """Steps of some rows each, from the last to the first: gradients at the gates' sums, and of first state and cell.
+
+    ``has`` says which gradients there are: of output, last state and last cell.
+    """
+    k.for_chunks(_Backwards(k, element, cell, program, has).chunk)
 
 
 class _Backwards:
     """The loops of ``recurrent_backwards``: steps; for each, rows for the formula, then blocks of features and tiles of rows."""
 
-    def __init__(self, k: Builder, element: str, cell: Any, program: Program, has_grad: bool):
+    def __init__(self, k: Builder, element: str, cell: Any, program: Program, has: tuple[bool, ...]):
         self.k, self.element, self.cell, self.program, self.lanes = k, element, cell, program, k.lanes(element)
-        self.gates, self.has_grad = cell.gates, has_grad
+        self.gates, self.has_grad, self.has_last = cell.gates, has[0], has[1:]
         self.a = k.arguments(BackwardArguments)
         self.wide, self.most = COLUMNS * self.lanes, _tile_rows(k.target, COLUMNS)
         self.sums = k.scratch(self.most * self.wide, element)
@@ -331,6 +371,7 @@ class _Backwards:
         k, a = self.k, self.a
         start = c * a.rows
         limit = k.least(start + a.rows, a.batch)
+        k.loop(start, limit, self.begin)
 
         def step(t: Value) -> None:
             at, size, before_at, before_size = (k.load(a.table, (a.steps - 1 - t) * 4 + n, "i64") for n in range(4))
@@ -345,12 +386,31 @@ class _Backwards:
 
         k.loop(k.const(0, "i64"), a.steps, step)
 
+    def begin(self, r: Value) -> None:
+        """The gradients of a row's last state and cell, or zeros, as those to go on with."""
+        k, a, element = self.k, self.a, self.element
+        targets = [(a.d_state, a.d_last), (a.d_cell, a.d_last_cell)]
+
+        def some(u: Value, mask: Value | None) -> None:
+            at = r * a.hidden + u
+            for (target, source), is_given in zip(targets, self.has_last, strict=False):
+                value = k.load(source, at, element, self.lanes, mask) if is_given else k.const(0, element, self.lanes)
+                k.store(value, target, at, element, mask)
+
+        k.vector_loop(0, a.hidden, self.lanes, some)
+
     def line(self, at: Value, before_at: Value, before_size: Value, r: Value) -> None:
-        """The formula for all features of a row."""
+        """The formula for all features of a row, and the state that it came from."""
         k, a = self.k, self.a
         is_running, hidden = r < before_size, a.hidden
         before = k.select(is_running, k.at(a.states, (before_at + r) * hidden, self.element), k.at(a.first, r * hidden, self.element))
-        k.vector_loop(0, a.hidden, self.lanes, lambda u, mask: self.formula(at + r, r, before, u, mask))
+        state = k.select(is_running, k.at(a.output, (before_at + r) * hidden, self.element), k.at(a.first_state, r * hidden, self.element))
+
+        def some(u: Value, mask: Value | None) -> None:
+            k.store(k.load(state, u, self.element, self.lanes, mask), a.before, (at + r) * hidden + u, self.element, mask)
+            self.formula(at + r, r, before, u, mask)
+
+        k.vector_loop(0, a.hidden, self.lanes, some)
 
     def formula(self, row: Value, place: Value, before: Value, u: Value, mask: Value | None) -> None:
         k, a, element, gates = self.k, self.a, self.element, self.gates
@@ -432,9 +492,14 @@ def _rows_of_block(batch: int, work: int) -> int:
     return -(-batch // chunks)
 
 
-def _product(a: np.ndarray, b: np.ndarray) -> np.ndarray:
-    result = multiply(a, b)
+def _product(a: np.ndarray, b: np.ndarray, least: int) -> np.ndarray:
+    result = multiply(a, b, None, least)
     return np.dot(a, b) if result is None else result
+
+
+def _sum_of_rows(array: np.ndarray) -> np.ndarray:
+    total: np.ndarray | None = reduce("sum", array, 0)
+    return np.add.reduce(array, axis=0) if total is None else total
 
 
 def _rows(array: np.ndarray) -> np.ndarray:
@@ -442,11 +507,11 @@ def _rows(array: np.ndarray) -> np.ndarray:
     return np.ascontiguousarray(array.reshape(-1, array.shape[-1]))
 
 
-def _input_products(gates: int, input: np.ndarray, weight: np.ndarray, bias: np.ndarray | None) -> np.ndarray:
+def _input_products(gates: int, input: np.ndarray, weight: np.ndarray, bias: np.ndarray | None, least: int) -> np.ndarray:
     x = _rows(input)
     if FEW < len(x) <= SOME:
         return _products_of_some(gates, x, weight, bias)
-    products = multiply(x, weight.T, bias)
+    products = multiply(x, weight.T, bias, least)
     if products is None:
         products = np.dot(x, weight.T)
         if bias is not None:
@@ -507,7 +572,7 @@ def _forwards_plan(cell: Any, dtype: np.dtype, has_bias: bool, batch: int, count
 
 def _forwards(
     cell: Any, input: np.ndarray, states: tuple[np.ndarray, ...], weight_ih: Any, weight_hh: Any, bias_ih: Any, bias_hh: Any, sizes: Any,
-    reverse: bool,
+    reverse: bool, least: int,
 ) -> tuple[np.ndarray, ...] | None:  # fmt: skip
     """Output, last states, gates and what is kept beside them."""
     sizes, dtype, hidden = _sizes(input, sizes), input.dtype, states[0].shape[-1]
@@ -516,19 +581,20 @@ def _forwards(
     for bias in (bias_ih, bias_hh):
         if bias is not None and (bias.dtype != dtype or bias.shape != weight_hh.shape[:1]):
             return None
-    products = _input_products(cell.gates, input, weight_ih, bias_ih)
+    products = _input_products(cell.gates, input, weight_ih, bias_ih, least)
     plan = _forwards_plan(cell, dtype, bias_hh is not None, sizes[0], len(sizes), len(products), hidden)
     weight = weight_hh = np.ascontiguousarray(weight_hh)
     if plan.pack is not None:
         plan.pack(weight_hh, weight := empty((plan.size,), dtype))
     output = empty((len(products), hidden), dtype)
     kept = empty(output.shape, dtype) if cell.has_cell or cell.has_part else output
-    first = np.ascontiguousarray(states[0])
-    last, cells = first.copy(), states[1].copy() if cell.has_cell else first
+    first, first_cells = np.ascontiguousarray(states[0]), np.ascontiguousarray(states[-1])
+    last = empty(first.shape, dtype)
+    cells = empty(first.shape, dtype) if cell.has_cell else last
     bias_hh = first if bias_hh is None else np.ascontiguousarray(bias_hh)
     plan.steps(
-        products=products, kept=kept, output=output, last=last, first=first, cells=cells, weight=weight, bias=bias_hh,
-        table=_table(sizes, reverse),
+        products=products, kept=kept, output=output, last=last, first=first, cells=cells, first_cells=first_cells, weight=weight,
+        bias=bias_hh, table=_table(sizes, reverse),
     )  # fmt: skip
     output = output.reshape(*input.shape[:-1], hidden)
     if cell.has_cell:
@@ -549,44 +615,29 @@ def lstm_layer(
     cell: Any,
     sizes: Any,
     reverse: bool,
+    least: int = SMALL,
 ) -> tuple[np.ndarray, ...] | None:
     if weight_hr is not None:
         return None
-    return _forwards(cell, input, (h, c), weight_ih, weight_hh, bias_ih, bias_hh, sizes, reverse)
+    return _forwards(cell, input, (h, c), weight_ih, weight_hh, bias_ih, bias_hh, sizes, reverse, least)
 
 
 @native("_gru_layer", "_rnn_layer")
 def layer(
-    input: Any, h: Any, weight_ih: Any, weight_hh: Any, bias_ih: Any, bias_hh: Any, cell: Any, sizes: Any, reverse: bool
-) -> tuple[np.ndarray, ...] | None:
-    return _forwards(cell, input, (h,), weight_ih, weight_hh, bias_ih, bias_hh, sizes, reverse)
-
-
-def _states_before(output: np.ndarray, first: np.ndarray, sizes: tuple[int, ...], reverse: bool) -> np.ndarray:
-    """The state that each row of ``output`` came from."""
-    result = empty(output.shape, output.dtype)
-    batch = sizes[0]
-    if sizes[-1] == batch:
-        if reverse:
-            result[:-batch], result[-batch:] = output[batch:], first
-        else:
-            result[:batch], result[batch:] = first, output[: len(output) - batch]
-        return result
-    for at, size, before_at, before_size in _table(sizes, reverse).tolist():
-        running = min(size, before_size)
-        result[at : at + running] = output[before_at : before_at + running]
-        result[at + running : at + size] = first[running:size]
-    return result
+    input: Any, h: Any, weight_ih: Any, weight_hh: Any, bias_ih: Any, bias_hh: Any, cell: Any, sizes: Any, reverse: bool,
+    least: int = SMALL,
+) -> tuple[np.ndarray, ...] | None:  # fmt: skip
+    return _forwards(cell, input, (h,), weight_ih, weight_hh, bias_ih, bias_hh, sizes, reverse, least)
 
 
 @lru_cache(maxsize=1024)
-def _backwards_plan(cell: Any, dtype: np.dtype, has_grad: bool, batch: int, count: int, total: int, hidden: int) -> _Plan:
+def _backwards_plan(cell: Any, dtype: np.dtype, has: tuple[bool, ...], batch: int, count: int, total: int, hidden: int) -> _Plan:
     element, gates = ELEMENTS[dtype], cell.gates
     wide = COLUMNS * (targets.current().width // dtype.itemsize)
     blocks, length, work = -(-hidden // wide), gates * hidden, gates * hidden * hidden * total
     has_more = cell.has_cell or cell.has_part
     program = _program(cell.backwards, 1 + cell.has_cell + (gates + 2 if has_more else 1), dtype)
-    run = recurrent_backwards(element, cell, program, has_grad)
+    run = recurrent_backwards(element, cell, program, has)
     rows = _rows_of_block(batch, work)
     steps = run.bind(-(-batch // rows), steps=count, batch=batch, hidden=hidden, rows=rows)
     return _Plan(blocks * wide * length, pack_rows(element).call(blocks, hidden, length), steps)
@@ -604,62 +655,62 @@ def _backwards(
     sizes: Any,
     reverse: bool,
     needs_input: bool,
+    least: int,
 ) -> tuple[np.ndarray, ...] | None:
     """Gradients of input, first states, weights and biases; ``grads`` of output and last states, ``saved`` gates and what is kept."""
     sizes, dtype, hidden = _sizes(input, sizes), input.dtype, states[0].shape[-1]
     if not _fit(cell, sizes, states, input, weight_ih, weight_hh) or any(grad is not None and grad.dtype != dtype for grad in grads):
         return None
-    arrived, *of_last = grads
     output = _rows(output)
-    plan = _backwards_plan(cell, dtype, arrived is not None, sizes[0], len(sizes), len(output), hidden)
+    plan = _backwards_plan(cell, dtype, tuple([grad is not None for grad in grads]), sizes[0], len(sizes), len(output), hidden)
     packed, weight_hh = empty((plan.size,), dtype), np.ascontiguousarray(weight_hh)
     if plan.pack is not None:
         plan.pack(weight_hh, packed)
-    arrived = output if arrived is None else _rows(arrived)
-    started = [np.zeros(states[0].shape, dtype) if grad is None else np.array(grad, order="C") for grad in of_last]
-    d_products = empty((len(output), len(weight_hh)), dtype)
+    first = np.ascontiguousarray(states[0])
+    arrived, *of_last = [first if grad is None else np.ascontiguousarray(grad) for grad in grads]
+    started = [empty(first.shape, dtype) for _ in of_last]
+    d_products, states_before = empty((len(output), len(weight_hh)), dtype), empty(output.shape, dtype)
     d_part = empty(output.shape, dtype) if cell.has_part else d_products
     products, kept = [np.ascontiguousarray(array) for array in saved] if saved else (output, output)
-    before, first = (kept, states[1]) if cell.has_cell else (output, states[0])
-    first = np.ascontiguousarray(first)
+    before, first_before = (kept, np.ascontiguousarray(states[1])) if cell.has_cell else (output, first)
     plan.steps(
-        grad=arrived, products=products, kept=kept, states=before, first=first, d_products=d_products, d_part=d_part,
-        d_state=started[0], d_cell=started[-1], weight=packed, table=_table(sizes, reverse),
+        grad=arrived, products=products, kept=kept, states=before, first=first_before, output=output, first_state=first,
+        before=states_before, d_last=of_last[0], d_last_cell=of_last[-1], d_products=d_products, d_part=d_part, d_state=started[0],
+        d_cell=started[-1], weight=packed, table=_table(sizes, reverse),
     )  # fmt: skip
-    d_weight_hh = _product(d_products.T, _states_before(output, states[0], sizes, reverse))
-    d_bias_hh = np.add.reduce(d_products, axis=0)
-    d_bias_ih = d_bias_hh.copy()
+    d_weight_hh, d_bias_hh = _product(d_products.T, states_before, least), _sum_of_rows(d_products)
+    d_bias_ih = contiguous(d_bias_hh)
     if cell.has_part:  # the input's part of the last gate is not multiplied
-        d_products[:, -hidden:] = d_part
-        d_bias_ih[-hidden:] = np.add.reduce(d_part, axis=0)
-    d_input = _product(d_products, weight_ih).reshape(input.shape) if needs_input else d_products[:0]
-    return d_input, *started, _product(d_products.T, _rows(input)), d_weight_hh, d_bias_ih, d_bias_hh
+        copy(d_part, d_products[:, -hidden:])
+        copy(_sum_of_rows(d_part), d_bias_ih[-hidden:])
+    d_input = _product(d_products, weight_ih, least).reshape(input.shape) if needs_input else empty((0, len(weight_hh)), dtype)
+    return d_input, *started, _product(d_products.T, _rows(input), least), d_weight_hh, d_bias_ih, d_bias_hh
 
 
 @native("_lstm_layer_backward")
 def lstm_layer_backward(
     grad_output: Any, grad_h: Any, grad_c: Any, input: Any, h: Any, c: Any, weight_ih: Any, weight_hh: Any, weight_hr: Any, output: Any,
-    gates: Any, cells: Any, cell: Any, sizes: Any, reverse: bool, needs_input: bool,
+    gates: Any, cells: Any, cell: Any, sizes: Any, reverse: bool, needs_input: bool, least: int = SMALL,
 ) -> tuple[np.ndarray, ...] | None:  # fmt: skip
     if weight_hr is not None:
         return None
     grads = (grad_output, grad_h, grad_c)
-    results = _backwards(cell, grads, input, (h, c), weight_ih, weight_hh, output, (gates, cells), sizes, reverse, needs_input)
+    results = _backwards(cell, grads, input, (h, c), weight_ih, weight_hh, output, (gates, cells), sizes, reverse, needs_input, least)
     return None if results is None else (*results, np.empty(0, results[-1].dtype))
 
 
 @native("_gru_layer_backward")
 def gru_layer_backward(
     grad_output: Any, grad_h: Any, input: Any, h: Any, weight_ih: Any, weight_hh: Any, output: Any, gates: Any, parts: Any, cell: Any,
-    sizes: Any, reverse: bool, needs_input: bool,
+    sizes: Any, reverse: bool, needs_input: bool, least: int = SMALL,
 ) -> tuple[np.ndarray, ...] | None:  # fmt: skip
     grads = (grad_output, grad_h)
-    return _backwards(cell, grads, input, (h,), weight_ih, weight_hh, output, (gates, parts), sizes, reverse, needs_input)
+    return _backwards(cell, grads, input, (h,), weight_ih, weight_hh, output, (gates, parts), sizes, reverse, needs_input, least)
 
 
 @native("_rnn_layer_backward")
 def rnn_layer_backward(
     grad_output: Any, grad_h: Any, input: Any, h: Any, weight_ih: Any, weight_hh: Any, output: Any, cell: Any, sizes: Any, reverse: bool,
-    needs_input: bool,
+    needs_input: bool, least: int = SMALL,
 ) -> tuple[np.ndarray, ...] | None:  # fmt: skip
-    return _backwards(cell, (grad_output, grad_h), input, (h,), weight_ih, weight_hh, output, (), sizes, reverse, needs_input)
+    return _backwards(cell, (grad_output, grad_h), input, (h,), weight_ih, weight_hh, output, (), sizes, reverse, needs_input, least)
