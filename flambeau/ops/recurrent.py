@@ -8,7 +8,7 @@ row for every sequence, and a step changes the first ``sizes[t]`` rows. Forwards
 direction they have not begun and still hold the first state. Padded sequences are the case in which all sizes are equal.
 
 What one step computes behind the products is declared once (``Cell``), in words that arrays, tensors and symbols have: the loops here run
-it on arrays, second derivatives on tensors, and of symbols ``kernels/families/recurrent.py`` makes the body of a native loop over time.
+it on arrays, second derivatives on tensors, and of symbols ``kernels/families/recurrent_kernels.py`` makes the body of a native loop.
 """
 
 from __future__ import annotations

@@ -1,0 +1,446 @@
+"""Recurrent layers: a whole sequence in one launch, the loop over time inside.
+
+Rows of a batch do not meet in a recurrent layer, so that a chunk is a block of rows which goes through all steps by itself: no thread waits
+for another one between steps. The input's product with its weights is taken before, for all steps at once; a step is then
+
+    state     x     weights                         sums                the cell's formula
+    rows by         for each block of a register's  rows by gates,      a program made of ``ops/recurrent.py``'s declaration,
+    hidden          features: (hidden, gates)       in registers        over sums, cells and the input's products
+
+and backwards the formula of the gradients first, then their product with the weights as they are. What is the product of all steps together
+(gradients of input and weights) follows after the loop. The weights are laid out anew once for all steps, as the loop reads them; for a
+few products that is not worth it, and rows of the weights are multiplied as they lie. Products for all steps are BLAS's (``gemm.py``), but
+for few rows of the input, for which it spends its time on laying the weights out.
+
+Sums over features run in one order for a row, whatever else is in its tile.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+from ..compiler import target as targets
+from ..compiler.arguments import Array, Integer, Record
+from ..compiler.build import kernel
+from ..compiler.expression import Program, lower
+from ..compiler.language import Builder, Value
+from .microkernel import lane_sums
+from .tiles import Tiles, transposed
+
+TILE = 8  # rows of a tile at most
+COLUMNS = 2  # registers side by side in a tile of the way back
+GROUP = 8  # rows of weights that are multiplied as they lie at once: as many addresses as there are registers for them
+
+
+# -- pieces ---------------------------------------------------------------------------------------------------------------------------
+def _tile_rows(target: targets.Target, columns: int) -> int:
+    """Rows of a tile: accumulators, one register for each column of weights and one for the state fit the registers."""
+    return min(TILE, (target.registers - columns - 1) // columns)
+
+
+def _together(gates: int) -> int:
+    """Gates that are multiplied at once: with fewer of them a tile has more rows, for each of which weights are fetched once."""
+    return 2 if gates % 2 == 0 else gates
+
+
+def _tiles(k: Builder, first: Value, stop: Value, most: int, body: Callable[[Value, Value], None]) -> None:
+    """Cut rows into tiles of equal heights, ``most`` at most: ``body(first row, height)``."""
+    count = k.most((stop - first + (most - 1)) // most, 1)
+    size = k.most((stop - first + count - 1) // count, 1)
+    k.loop(first, stop, lambda r: body(r, k.least(size, stop - r)), step=size)
+
+
+def _by_height(k: Builder, height: Value, most: int, body: Callable[[int], None]) -> None:
+    """``body(rows)``, written once for each number of rows that a tile can have."""
+    for rows in range(1, most + 1):
+        k.when(height.eq(rows), partial(body, rows))
+
+
+def _gate_sums(
+    k: Builder, element: str, gates: int, most: int, left: Value, pitch: Value, weights: Value, length: Value, to: Value, height: int
+) -> None:
+    """Store the sums of all gates, for tiles of ``most`` rows at most; ``_sum_at`` says where each of them is."""
+    some, lanes = _together(gates), k.lanes(element)
+    for first in range(0, gates, some):
+        part = k.at(weights, length * (first * lanes), element)
+        _packed_sums(k, element, height, some, left, pitch, part, length, k.at(to, k.const(first * most * lanes, "i64"), element))
+
+
+def _sum_at(gates: int, most: int, gate: int, number: Value) -> Value:
+    """Which register of the sums is row ``number``'s of a gate."""
+    some = _together(gates)
+    return number * some + (gate // some * some * most + gate % some)
+
+
+def _packed_sums(
+    k: Builder, element: str, height: int, columns: int, left: Value, pitch: Value, weights: Value, length: Value, to: Value
+) -> None:
+    """Store ``height`` by ``columns`` registers of ``left @ weights``: rows of ``left`` lie ``pitch`` apart, those of weights together."""
+    t = Tiles(k, element, columns)
+
+    def factor(r: int, i: Value) -> Value:
+        return k.load(left, i + pitch * r if r else i, element)
+
+    for n, value in enumerate(t.product(factor, height, weights, (0, length), t.every, [t.zero] * (height * columns))):
+        k.store(value, to, n * t.lanes, element)
+
+
+def _plain_sums(
+    k: Builder, element: str, columns: int, left: Value, weights: Value, first: Value, hidden: Value, length: Value, to: Value
+) -> None:
+    """Store ``columns`` registers of sums for one row: products with rows ``first`` on of each gate's weights as they lie."""
+    lanes = k.lanes(element)
+    group = min(lanes, GROUP)
+    for c in range(columns):
+        values: list[Value] = []
+        for start in range(0, lanes, group):
+            # lanes beyond the last feature repeat it; their sums are not read
+            features = [k.least(first + (start + lane), hidden - 1) for lane in range(group)]
+            lines = [k.at(weights, (hidden * c + feature) * length, element) for feature in features]
+
+            def step(i: Value, mask: Value | None, *total: Value, lines: list[Value] = lines) -> list[Value]:
+                factor = k.load(left, i, element, lanes, mask)
+                return [k.fma(k.load(line, i, element, lanes, mask), factor, sums) for line, sums in zip(lines, total, strict=True)]
+
+            values += k.vector_loop(0, length, lanes, step, carried=[k.const(0, element, lanes)] * group)
+        k.store(lane_sums(k, values), to, c * lanes, element)
+
+
+def _whole_or_masked(k: Builder, first: Value, stop: Value, lanes: int, body: Callable[[Value | None], None]) -> None:
+    """``body(None)`` where a whole register's elements lie below ``stop``, else ``body(mask)``."""
+    k.when(first + lanes <= stop, lambda: body(None), lambda: body(k.mask_below(first, stop, lanes)))
+
+
+# -- weights --------------------------------------------------------------------------------------------------------------------------
+@kernel
+def pack_gates(k: Builder, element: str, gates: int) -> None:
+    """Weights ``(gates * hidden, length)`` as (block of a register's features, gates that are multiplied together, length, gate of
+    these, feature); a chunk is one block and gate."""
+    weight, packed, hidden, length = k.array(), k.array(), k.integer(), k.integer()
+    lanes, some = k.lanes(element), _together(gates)
+
+    def chunk(c: Value) -> None:
+        block, gate = c // gates, c % gates
+        features = [k.least(block * lanes + lane, hidden - 1) for lane in range(lanes)]
+        lines = [k.at(weight, (gate * hidden + feature) * length, element) for feature in features]
+        target = k.at(packed, (block * (length * gates) + gate // some * length * some + gate % some) * lanes, element)
+
+        def square(i: Value, mask: Value | None) -> None:
+            for j, line in enumerate(transposed(k, [k.load(line, i, element, lanes, mask) for line in lines])):
+                put = partial(k.store, line, target, (i + j) * (some * lanes), element)
+                if mask is None:
+                    put()
+                else:
+                    k.when(i + j < length, put)
+
+        k.vector_loop(0, length, lanes, square)
+
+    k.for_chunks(chunk)
+
+
+@kernel
+def pack_rows(k: Builder, element: str) -> None:
+    """Weights ``(length, hidden)`` as (block of ``COLUMNS`` registers of features, length, feature); a chunk is one block."""
+    weight, packed, hidden, length = k.array(), k.array(), k.integer(), k.integer()
+    lanes = k.lanes(element)
+    wide = COLUMNS * lanes
+
+    def chunk(block: Value) -> None:
+        def line(i: Value) -> None:
+            for c in range(COLUMNS):
+                at = block * wide + c * lanes
+                value = k.load(weight, i * hidden + at, element, lanes, k.mask_below(at, hidden, lanes))
+                k.store(value, packed, (block * length + i) * wide + c * lanes, element)
+
+        k.loop(k.const(0, "i64"), length, line)
+
+    k.for_chunks(chunk)
+
+
+# -- forwards -------------------------------------------------------------------------------------------------------------------------
+@kernel
+def input_products(k: Builder, element: str, gates: int, has_bias: bool) -> None:
+    """Products of the input's rows with packed weights; a chunk is a block of rows."""
+    x, weight, products, bias = (k.array() for _ in range(4))
+    total, hidden, length, rows = (k.integer() for _ in range(4))
+    lanes = k.lanes(element)
+    most = _tile_rows(k.target, _together(gates))
+    sums = k.scratch(most * gates * lanes, element)
+
+    def chunk(c: Value) -> None:
+        start = c * rows
+        stop = k.least(start + rows, total)
+
+        def block(u: Value) -> None:
+            def tile(r: Value, height: Value) -> None:
+                source, weights = k.at(x, r * length, element), k.at(weight, u * (length * gates), element)
+                _by_height(k, height, most, partial(_gate_sums, k, element, gates, most, source, length, weights, length, sums))
+
+                def put(mask: Value | None) -> None:
+                    def row(n: Value) -> None:
+                        for g in range(gates):
+                            value, at = k.load(sums, _sum_at(gates, most, g, n) * lanes, element, lanes), hidden * g + u
+                            value = value + k.load(bias, at, element, lanes, mask) if has_bias else value
+                            k.store(value, products, (r + n) * (hidden * gates) + at, element, mask)
+
+                    k.loop(k.const(0, "i64"), height, row)
+
+                _whole_or_masked(k, u, hidden, lanes, put)
+
+            _tiles(k, start, stop, most, tile)
+
+        k.loop(k.const(0, "i64"), hidden, block, step=lanes)
+
+    k.for_chunks(chunk)
+
+
+class ForwardArguments(Record):
+    products: Array  # the input's products, and the gates afterwards
+    kept: Array  # all cells, or the state's parts of the last gate
+    output: Array
+    last: Array  # states: of the last step, and before the first one
+    first: Array
+    cells: Array  # the same of cells
+    first_cells: Array
+    weight: Array
+    bias: Array  # of the state's product
+    table: Array  # see ``_table``
+    steps: Integer
+    batch: Integer
+    hidden: Integer
+    rows: Integer  # of a chunk
+    parts: Integer  # that features are shared out in, where there is one step
+
+
+@kernel
+def recurrent_forwards(k: Builder, element: str, cell: Any, program: Program, has_bias: bool, packed: bool) -> None:
+    """Steps of some rows and features each."""
+    k.for_chunks(_Forwards(k, element, cell, program, has_bias, packed).chunk)
+
+
+class _Forwards:
+    """The loops of ``recurrent_forwards``: steps, blocks of a register's features, tiles of rows."""
+
+    def __init__(self, k: Builder, element: str, cell: Any, program: Program, has_bias: bool, packed: bool):
+        self.k, self.element, self.cell, self.program, self.lanes = k, element, cell, program, k.lanes(element)
+        self.gates, self.has_bias, self.packed = cell.gates, has_bias, packed
+        self.a = k.arguments(ForwardArguments)
+        self.most = _tile_rows(k.target, _together(self.gates)) if packed else 1
+        self.sums = k.scratch(self.most * self.gates * self.lanes, element)
+
+    def chunk(self, c: Value) -> None:
+        k, a, lanes = self.k, self.a, self.lanes
+        part, start = c % a.parts, c // a.parts * a.rows
+        limit, blocks = k.least(start + a.rows, a.batch), (a.hidden + (lanes - 1)) // lanes
+        left, right = part * blocks // a.parts * lanes, k.least((part + 1) * blocks // a.parts * lanes, a.hidden)
+        k.loop(start, limit, lambda r: self.begin((left, right), r))
+
+        def step(t: Value) -> None:
+            at, stop = k.load(a.table, t * 4, "i64"), k.least(limit, k.load(a.table, t * 4 + 1, "i64"))
+            state = k.select(t.eq(0), a.first, a.last)
+
+            def block(u: Value) -> None:
+                _tiles(k, start, stop, self.most, lambda r, height: self.tile(at, state, u, r, height))
+
+            k.loop(left, right, block, step=lanes)
+            k.loop(start, stop, lambda r: self.carry(at, (left, right), r))
+
+        k.loop(k.const(0, "i64"), a.steps, step)
+
+    def tile(self, at: Value, state: Value, u: Value, r: Value, height: Value) -> None:
+        """Features from ``u`` on of ``height`` rows of the batch, from ``r`` on; row 0 of the step is row ``at`` of all steps'."""
+        k, a, element = self.k, self.a, self.element
+        source = k.at(state, r * a.hidden, element)
+        if self.packed:
+            weights = k.at(a.weight, u * (a.hidden * self.gates), element)
+            sums_of = partial(_gate_sums, k, element, self.gates, self.most, source, a.hidden, weights, a.hidden, self.sums)
+            _by_height(k, height, self.most, sums_of)
+        else:
+            _plain_sums(k, element, self.gates, source, a.weight, u, a.hidden, a.hidden, self.sums)
+
+        def formulas(mask: Value | None) -> None:
+            k.loop(k.const(0, "i64"), height, lambda number: self.formula(at + r + number, r + number, number, u, state, mask))
+
+        _whole_or_masked(k, u, a.hidden, self.lanes, formulas)
+
+    def formula(self, row: Value, place: Value, number: Value, u: Value, state: Value, mask: Value | None) -> None:
+        """Of one row of the tile (``place`` among the batch, ``row`` among all steps'), the features from ``u`` on."""
+        k, a, element, lanes, gates = self.k, self.a, self.element, self.lanes, self.gates
+
+        def sum_of(g: int) -> Value:
+            product = k.load(self.sums, _sum_at(gates, self.most, g, number) * lanes, element, lanes)
+            return product + k.load(a.bias, a.hidden * g + u, element, lanes, mask) if self.has_bias else product
+
+        at = row * a.hidden + u
+        gate_at = [row * (a.hidden * gates) + (a.hidden * g + u) for g in range(gates)]
+        inputs = [k.load(a.products, gate_at[g], element, lanes, mask) for g in range(gates)]
+        inputs = [value if self.cell.has_part and g == gates - 1 else value + sum_of(g) for g, value in enumerate(inputs)]
+        if self.cell.has_part:
+            part = sum_of(gates - 1)
+            inputs += [part, k.load(state, place * a.hidden + u, element, lanes, mask)]
+        if self.cell.has_cell:
+            inputs.append(k.load(a.cells, place * a.hidden + u, element, lanes, mask))
+        following, *results = lower(k, self.program, inputs)
+        k.store(following, a.output, at, element, mask)
+        if self.cell.has_cell:
+            cell, *results = results
+            k.store(cell, a.cells, place * a.hidden + u, element, mask)
+            k.store(cell, a.kept, at, element, mask)
+        if self.cell.has_part:
+            k.store(part, a.kept, at, element, mask)
+        for value, place_of in zip(results, gate_at, strict=False):
+            k.store(value, a.products, place_of, element, mask)
+
+    def begin(self, features: tuple[Value, Value], r: Value) -> None:
+        """A row of the first state, and cell, as the last one: rows without a step keep it."""
+        k, a, element = self.k, self.a, self.element
+
+        def some(u: Value, mask: Value | None) -> None:
+            for first, last in [(a.first, a.last), (a.first_cells, a.cells)] if self.cell.has_cell else [(a.first, a.last)]:
+                k.store(k.load(first, r * a.hidden + u, element, self.lanes, mask), last, r * a.hidden + u, element, mask)
+
+        k.vector_loop(*features, self.lanes, some)
+
+    def carry(self, at: Value, features: tuple[Value, Value], r: Value) -> None:
+        """A row of the step's output as the state that the next one begins with."""
+        k, a, element = self.k, self.a, self.element
+
+        def some(u: Value, mask: Value | None) -> None:
+            k.store(k.load(a.output, (at + r) * a.hidden + u, element, self.lanes, mask), a.last, r * a.hidden + u, element, mask)
+
+        k.vector_loop(*features, self.lanes, some)
+
+
+# -- backwards ------------------------------------------------------------------------------------------------------------------------
+class BackwardArguments(Record):
+    grad: Array
+    products: Array
+    kept: Array
+    states: Array  # what the formula wants from before the step, cells (LSTM) or states (GRU), and the same before the first step
+    first: Array
+    output: Array  # the states after each row, before the first step, and before each row
+    first_state: Array
+    before: Array
+    d_last: Array  # gradients of last state and cell
+    d_last_cell: Array
+    d_products: Array  # gradients: at the gates' sums, at the last gate's part, and of first state and cell
+    d_part: Array
+    d_state: Array
+    d_cell: Array
+    weight: Array
+    table: Array  # see ``_table``
+    steps: Integer
+    batch: Integer
+    hidden: Integer
+    rows: Integer  # of a chunk
+
+
+@kernel
+def recurrent_backwards(k: Builder, element: str, cell: Any, program: Program, has: tuple[bool, ...]) -> None:
+    """Steps of some rows each, from the last to the first: gradients at the gates' sums, and of first state and cell.
+
+    ``has`` says which gradients there are: of output, last state and last cell.
+    """
+    k.for_chunks(_Backwards(k, element, cell, program, has).chunk)
+
+
+class _Backwards:
+    """The loops of ``recurrent_backwards``: steps; for each, rows for the formula, then blocks of features and tiles of rows."""
+
+    def __init__(self, k: Builder, element: str, cell: Any, program: Program, has: tuple[bool, ...]):
+        self.k, self.element, self.cell, self.program, self.lanes = k, element, cell, program, k.lanes(element)
+        self.gates, self.has_grad, self.has_last = cell.gates, has[0], has[1:]
+        self.a = k.arguments(BackwardArguments)
+        self.wide, self.most = COLUMNS * self.lanes, _tile_rows(k.target, COLUMNS)
+        self.sums = k.scratch(self.most * self.wide, element)
+
+    def chunk(self, c: Value) -> None:
+        k, a = self.k, self.a
+        start = c * a.rows
+        limit = k.least(start + a.rows, a.batch)
+        k.loop(start, limit, self.begin)
+
+        def step(t: Value) -> None:
+            at, size, before_at, before_size = (k.load(a.table, (a.steps - 1 - t) * 4 + n, "i64") for n in range(4))
+            stop = k.least(limit, size)
+            k.loop(start, stop, lambda r: self.line(at, before_at, before_size, r))
+
+            def block(u: Value) -> None:
+                weights, width = k.at(a.weight, u * (a.hidden * self.gates), self.element), k.least(a.hidden - u, self.wide)
+                _tiles(k, start, stop, self.most, lambda r, height: self.tile(at, weights, (u, width), r, height))
+
+            k.loop(k.const(0, "i64"), a.hidden, block, step=self.wide)
+
+        k.loop(k.const(0, "i64"), a.steps, step)
+
+    def begin(self, r: Value) -> None:
+        """The gradients of a row's last state and cell, or zeros, as those to go on with."""
+        k, a, element = self.k, self.a, self.element
+        targets = [(a.d_state, a.d_last), (a.d_cell, a.d_last_cell)]
+
+        def some(u: Value, mask: Value | None) -> None:
+            at = r * a.hidden + u
+            for (target, source), is_given in zip(targets, self.has_last, strict=False):
+                value = k.load(source, at, element, self.lanes, mask) if is_given else k.const(0, element, self.lanes)
+                k.store(value, target, at, element, mask)
+
+        k.vector_loop(0, a.hidden, self.lanes, some)
+
+    def line(self, at: Value, before_at: Value, before_size: Value, r: Value) -> None:
+        """The formula for all features of a row, and the state that it came from."""
+        k, a = self.k, self.a
+        is_running, hidden = r < before_size, a.hidden
+        before = k.select(is_running, k.at(a.states, (before_at + r) * hidden, self.element), k.at(a.first, r * hidden, self.element))
+        state = k.select(is_running, k.at(a.output, (before_at + r) * hidden, self.element), k.at(a.first_state, r * hidden, self.element))
+
+        def some(u: Value, mask: Value | None) -> None:
+            k.store(k.load(state, u, self.element, self.lanes, mask), a.before, (at + r) * hidden + u, self.element, mask)
+            self.formula(at + r, r, before, u, mask)
+
+        k.vector_loop(0, a.hidden, self.lanes, some)
+
+    def formula(self, row: Value, place: Value, before: Value, u: Value, mask: Value | None) -> None:
+        k, a, element, gates = self.k, self.a, self.element, self.gates
+
+        def load(array: Value, at: Value) -> Value:
+            return k.load(array, at, element, self.lanes, mask)
+
+        at, here = row * a.hidden + u, place * a.hidden + u
+        gate_at = [row * (a.hidden * gates) + (a.hidden * g + u) for g in range(gates)]
+        arrived = load(a.d_state, here)
+        inputs = [arrived + load(a.grad, at) if self.has_grad else arrived]
+        if self.cell.has_cell:
+            inputs.append(load(a.d_cell, here))
+        inputs += [load(a.products, place_of) for place_of in gate_at] if self.cell.has_cell or self.cell.has_part else [load(a.states, at)]
+        if self.cell.has_cell or self.cell.has_part:
+            inputs += [load(a.kept, at), load(before, u)]
+        results = lower(k, self.program, inputs)
+        for value, place_of in zip(results, gate_at, strict=False):
+            k.store(value, a.d_products, place_of, element, mask)
+        if self.cell.has_cell:
+            k.store(results[gates], a.d_cell, here, element, mask)
+        if self.cell.has_part:
+            k.store(results[gates], a.d_part, at, element, mask)
+            k.store(results[gates + 1], a.d_state, here, element, mask)
+
+    def tile(self, at: Value, weights: Value, features: tuple[Value, Value], r: Value, height: Value) -> None:
+        """The gradients of ``height`` rows' states: of ``width`` features from ``u`` on."""
+        k, a, element, (u, width) = self.k, self.a, self.element, features
+        source = k.at(a.d_products, (at + r) * (a.hidden * self.gates), element)
+
+        def sums_of(rows: int) -> None:
+            _packed_sums(k, element, rows, COLUMNS, source, a.hidden * self.gates, weights, a.hidden * self.gates, self.sums)
+
+        _by_height(k, height, self.most, sums_of)
+
+        def result(number: Value) -> None:
+            def some(i: Value, mask: Value | None) -> None:
+                value, to = k.load(self.sums, number * self.wide + i, element, self.lanes), (r + number) * a.hidden + u + i
+                value = value + k.load(a.d_state, to, element, self.lanes, mask) if self.cell.has_part else value
+                k.store(value, a.d_state, to, element, mask)
+
+            k.vector_loop(0, width, self.lanes, some)
+
+        k.loop(k.const(0, "i64"), height, result)
