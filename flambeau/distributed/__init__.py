@@ -9,54 +9,22 @@ from typing import Any, NoReturn
 
 from ..core import late as _late
 from ..facades import unsupported
+from .errors import (
+    DistBackendError as DistBackendError,
+    DistError as DistError,
+    DistNetworkError as DistNetworkError,
+    DistStoreError as DistStoreError,
+    QueueEmptyError as QueueEmptyError,
+)
 
 _late.adopt(__name__)
 
 __all__ = [
-    "DistBackendError", "DistError", "DistNetworkError", "DistStoreError", "GroupMember", "ReduceOp", "destroy_process_group",
-    "get_backend", "get_rank", "get_world_size", "group", "is_available", "is_backend_available", "is_gloo_available", "is_initialized",
-    "is_mpi_available", "is_nccl_available", "is_torchelastic_launched", "is_ucc_available", "is_xccl_available",
+    "DistBackendError", "DistError", "DistNetworkError", "DistStoreError", "FileStore", "GroupMember", "HashStore", "PrefixStore",
+    "QueueEmptyError", "ReduceOp", "Store", "TCPStore", "destroy_process_group", "get_backend", "get_rank", "get_world_size", "group",
+    "is_available", "is_backend_available", "is_gloo_available",
+    "is_initialized", "is_mpi_available", "is_nccl_available", "is_torchelastic_launched", "is_ucc_available", "is_xccl_available",
 ]  # fmt: skip
-
-
-class DistError(RuntimeError):
-    """An error of a process group.
-
-    Source: torch.distributed.DistError.
-    Example:
-        >>> issubclass(torch.distributed.DistError, RuntimeError)
-        True
-    """
-
-
-class DistBackendError(DistError):
-    """An error of a process group's back end.
-
-    Source: torch.distributed.DistBackendError.
-    Example:
-        >>> issubclass(torch.distributed.DistBackendError, torch.distributed.DistError)
-        True
-    """
-
-
-class DistNetworkError(DistError):
-    """An error of the network.
-
-    Source: torch.distributed.DistNetworkError.
-    Example:
-        >>> issubclass(torch.distributed.DistNetworkError, torch.distributed.DistError)
-        True
-    """
-
-
-class DistStoreError(DistError):
-    """An error of the store by which processes meet.
-
-    Source: torch.distributed.DistStoreError.
-    Example:
-        >>> issubclass(torch.distributed.DistStoreError, torch.distributed.DistError)
-        True
-    """
 
 
 class ReduceOp(enum.Enum):
@@ -287,12 +255,18 @@ globals().update(
         "all_gather all_gather_into_tensor all_gather_object all_reduce all_to_all all_to_all_single barrier batch_isend_irecv broadcast "
         "broadcast_object_list gather gather_object init_device_mesh init_process_group irecv isend monitored_barrier new_group "
         "new_subgroups recv recv_object_list reduce reduce_scatter reduce_scatter_tensor scatter scatter_object_list send send_object_list",
-        "Backend DeviceMesh FileStore HashStore P2POp PrefixStore ProcessGroup Store TCPStore Work",
+        "Backend DeviceMesh P2POp ProcessGroup Work",
     )
 )
 
 
+_STORES = dict.fromkeys("FileStore HashStore PrefixStore Store TCPStore".split(), "stores")
+_LATE = {**_STORES, "register_rendezvous_handler": "rendezvous"}  # by name: the module that has it
+
+
 def __getattr__(name: str) -> Any:
-    if name in ("autograd", "device_mesh", "rpc"):
+    if name in _LATE:
+        return getattr(importlib.import_module(f".{_LATE[name]}", __name__), name)
+    if name in ("autograd", "device_mesh", "rendezvous", "rpc"):
         return importlib.import_module(f".{name}", __name__)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
