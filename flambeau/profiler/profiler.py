@@ -33,9 +33,9 @@ class ProfilerActivity(enum.Enum):
 
     CPU = 0
     XPU = 1
+    MTIA = 4
     CUDA = 2
     HPU = 3
-    MTIA = 4
     PrivateUse1 = 5
 
 
