@@ -230,6 +230,11 @@ RULES["dist"] = {
     "other": lambda grad, self, other, p, result: -_of_norm(grad, self - other, result, p, None, False),
 }
 _MODES = {1: "use_mm_for_euclid_dist", 2: "donot_use_mm_for_euclid_dist"}
+kernel("stft")(
+    lambda self, n_fft, hop_length=None, win_length=None, window=None, *rest: torch(
+        "stft", self, n_fft, hop_length, win_length, window, False, "reflect", *rest
+    )
+)
 COMPOSED["cdist"] = lambda x1, x2, p=2.0, compute_mode=None: call(
     "_cdist_forward", x1, x2, float(p), {word: k for k, word in _MODES.items()}.get(compute_mode)
 )

@@ -608,5 +608,8 @@ RULES["_fft_c2r"] = {"self": _of_real_output}
 
 
 # -- parts of complex numbers ----------------------------------------------------------------------------------------------------------
+COMPOSED["_fft_r2c"] = lambda input, dim, normalization, onesided, forward=True: (
+    NotImplemented if forward else call("_fft_r2c", input, dim, normalization, onesided).conj()
+)
 COMPOSED["_real"] = lambda input: torch("view_as_real", input).select(-1, 0) if input.is_complex() else NotImplemented
 COMPOSED["_imag"] = lambda input: torch("view_as_real", input).select(-1, 1) if input.is_complex() else NotImplemented

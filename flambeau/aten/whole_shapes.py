@@ -18,6 +18,7 @@ def _sizes(shape: Any) -> list[Any]:
 
 
 WHOLE["Tensor.view"] = lambda input, *rest: _viewed(input, *rest)
+WHOLE["stft"] = lambda *values: ("stft.center", values, {})
 WHOLE["narrow"] = lambda input, dim, start, length: (
     ("narrow", (input, dim, start, length), {}) if isinstance(start, int) else ("narrow.Tensor", (input, dim, start, length), {})
 )

@@ -8,7 +8,7 @@ A size that is symbolic is a ``Value`` too: a 0-d int64 tensor.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -22,6 +22,11 @@ ELEMENT_TYPES = {
     "float32": 1, "uint8": 2, "int8": 3, "uint16": 4, "int16": 5, "int32": 6, "int64": 7, "bool": 9, "float16": 10, "float64": 11,
     "uint32": 12, "uint64": 13, "complex64": 14, "complex128": 15, "bfloat16": 16,
 }  # fmt: skip
+
+
+def _as_pairs(array: np.ndarray) -> np.ndarray:
+    """A complex array as a real one of pairs, as ONNX has it."""
+    return np.stack([array.real, array.imag], -1)
 
 
 def initializer(onnx: Any, array: np.ndarray, name: str) -> Any:
@@ -118,6 +123,9 @@ class Builder:
     def constant(self, value: Any, dtype: Any) -> Value:
         """A constant, the same one for the same value."""
         array = np.asarray(value, dtype.numpy)
+        if dtype.is_complex:
+            made = self.constant(_as_pairs(array), dtype.to_real())
+            return Value(made.name, dtype, array.shape)
         key = (array.tobytes(), array.shape, dtype.name)
         if key not in self._constants:
             name = self.fresh("val")
@@ -129,10 +137,34 @@ class Builder:
         """A list of integers as a 1-d constant."""
         return self.constant(np.asarray(list(values), np.int64).reshape(-1), dtypes.int64)
 
+    def scan(self, body: Callable[..., list[Value]], start: Sequence[Value], x: Value, axis: int) -> list[Value]:
+        """A ``Scan`` along a dimension of ``x``.
+
+        Args:
+            body: from the states and the part of ``x`` at a step the next states, and what is noted at the step.
+            start: the first states.
+        Returns:
+            The last states, and what was noted, along ``axis``; their dtypes and shapes are the caller's to say.
+        """
+        nodes, self.nodes = self.nodes, []
+        part = Value("part", x.dtype, [size for d, size in enumerate(x.shape) if d != axis])
+        inputs = [Value(self.fresh(value.name), value.dtype, value.shape) for value in (*start, part)]
+        results = [self.op("Identity", value) for value in body(*inputs)]
+        inner, self.nodes = self.nodes, nodes
+        shown = [
+            [self.onnx.helper.make_tensor_value_info(value.name, ELEMENT_TYPES[value.dtype.name], None) for value in values]
+            for values in (inputs, results)
+        ]
+        graph = self.onnx.helper.make_graph(inner, "step", *shown)
+        noted = [axis] * (len(results) - len(start))
+        options = {"num_scan_inputs": 1, "scan_input_axes": [axis], "scan_output_axes": noted}
+        found: list[Value] = self.op("Scan", *start, x, count=len(results), body=graph, **options)
+        return found
+
     def held(self, name: str, array: np.ndarray, dtype: Any) -> Value:
         """A parameter, a buffer or another tensor of the model."""
         found = self.fresh(name)
-        self.initializers[found] = array
+        self.initializers[found] = _as_pairs(array) if dtype.is_complex else array
         return Value(found, dtype, array.shape)
 
     # ---- conversions
@@ -147,6 +179,10 @@ class Builder:
     def as_value(self, value: Any, dtype: Any) -> Value:
         """A value or a number, in a dtype."""
         return self.cast(value, dtype) if isinstance(value, Value) else self.constant(value, dtype)
+
+    def is_whole(self, argument: int) -> bool:
+        """Whether an argument of the node that is translated is a tensor with all of its memory, in order."""
+        return True
 
     @property
     def dtype(self) -> Any:
@@ -180,6 +216,13 @@ class Builder:
         if not any(isinstance(size, SymInt) for size in value.shape):
             return self.ints(value.shape)
         return self.op("Shape", value, dtype=dtypes.int64, shape=(value.rank,))
+
+    def shape_of_both(self, x: Value, y: Value) -> Value:
+        """The sizes of the result, for operands that are broadcast to it."""
+        if not any(isinstance(size, SymInt) for size in self.shape):
+            return self.ints(self.shape)
+        total = self.op("Add", x, y, shape=self.shape)
+        return self.op("Shape", total, dtype=dtypes.int64, shape=(len(self.shape),))
 
     def reshape(self, value: Value, sizes: Sequence[Any], shape: Any = None) -> Value:
         """A value in another shape; one size that is a value becomes -1, so that nothing need be computed."""

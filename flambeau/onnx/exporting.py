@@ -185,8 +185,8 @@ def _lowered(onnx: Any, program: ExportedProgram, options: Options) -> tuple[Any
         try:
             divided = program.run_decompositions()
             return lowered(onnx, divided, options), divided
-        except (errors.OnnxExporterError, NotImplementedError):
-            raise error from None
+        except (errors.OnnxExporterError, NotImplementedError) as reason:
+            raise error from reason
 
 
 def _opset(asked: int | None) -> int:

@@ -20,6 +20,7 @@ from ..version import __version__
 from .builder import ELEMENT_TYPES, Builder, Value, initializer
 from .errors import UnsupportedOperatorError
 from .tables import row_of
+from .tables.complex_numbers import complex_row_of, pairs
 
 IR_VERSIONS = {18: 8, 19: 9, 20: 9, 21: 10, 22: 10, 23: 11, 24: 12}
 # Arithmetic of sizes, and what it is in ONNX.
@@ -117,7 +118,7 @@ class _Lowering(Builder):
     def _translate(self, node: Node, func: OpOverload) -> None:
         if self._fold(node, func):
             return
-        row = row_of(func)
+        row = complex_row_of(func) if _is_complex(node) else row_of(func)
         if row is None and self._make(node, func):
             return
         if row is None:
@@ -127,6 +128,11 @@ class _Lowering(Builder):
         self.values[node] = made
         if func._schema.is_mutable and isinstance(node.args[0], Node):
             self.values[node.args[0]] = made
+
+    def is_whole(self, argument: int) -> bool:
+        """Whether an argument of the node that is translated is a tensor with all of its memory, in order."""
+        tensor = self._node.args[argument].meta["val"]
+        return bool(tensor.is_contiguous() and not tensor.storage_offset())
 
     # ---- graphs inside of the graph
     def _inlined(self, module: Any, operands: Sequence[Value]) -> list[Value]:
@@ -255,6 +261,8 @@ class _Lowering(Builder):
     def described(self, value: Value, dims: dict[int, str] | None = None) -> Any:
         """An input or a result with its sizes, symbolic ones by name."""
         sizes = []
+        if value.dtype.is_complex:
+            value = pairs(value)
         for d, size in enumerate(value.shape):
             name = (dims or {}).get(d)
             sizes.append(name if name is not None else self._dim(size))
@@ -293,6 +301,13 @@ class _Lowering(Builder):
                 kept.append(node)
                 needed |= _used_by(node)
         self.nodes = kept[::-1]
+
+
+def _is_complex(node: Node) -> bool:
+    """Whether a node works with complex numbers, or makes some."""
+    noted = [each.meta.get("val") for each in (node, *node.all_input_nodes)]
+    tensors = [leaf for value in noted for leaf in (value if isinstance(value, (tuple, list)) else (value,))]
+    return any(isinstance(leaf, Tensor) and leaf.dtype.is_complex for leaf in tensors)
 
 
 def _used_by(node: Any) -> set[str]:

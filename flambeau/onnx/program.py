@@ -167,7 +167,7 @@ class ONNXProgram:
         onnx = package()
         for tensor in self._model.graph.initializer:
             if tensor.name in state_dict:
-                tensor.CopyFrom(initializer(onnx, state_dict[tensor.name].detach().cpu()._array, tensor.name))
+                tensor.CopyFrom(initializer(onnx, _array(state_dict[tensor.name]), tensor.name))
         self.release()
 
     def rename_axes(self, rename_mapping: dict[str, str]) -> None:
@@ -191,8 +191,9 @@ class ONNXProgram:
 
 
 def _array(value: Any) -> np.ndarray:
-    """The array that an input is fed with, of a tensor or of a size."""
-    return np.asarray(value.detach().cpu().numpy() if isinstance(value, Tensor) else value)
+    """The array that an input is fed with, of a tensor or of a size; complex numbers are pairs."""
+    array = np.asarray(value.detach().cpu().numpy() if isinstance(value, Tensor) else value)
+    return np.stack([array.real, array.imag], -1) if array.dtype.kind == "c" else array
 
 
 def _session(model: Any) -> Any:

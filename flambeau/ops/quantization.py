@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from ..core import dtype as dtypes
+from ..core.arrays.kinds import kind_of
 from ..core.calls.annotations import Tensor
 from ..core.calls.casting import opmath
 from ..core.calls.registry import composite, documented, op, other_names
@@ -148,6 +149,7 @@ def fake_quantize_per_channel_affine(input: Tensor, scale: Tensor, zero_point: T
     if (
         not zero_point.is_floating_point()
         and points.numel()
+        and kind_of(points._array).has_values
         and not (quant_min <= points.min().item() and points.max().item() <= quant_max)
     ):
         raise RuntimeError("`zero_point` must be between `quant_min` and `quant_max`.")

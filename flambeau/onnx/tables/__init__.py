@@ -47,7 +47,20 @@ def of_vectors(row: Callable[..., Any]) -> Callable[..., Any]:
 
 def row_of(func: Any) -> Callable[..., Any] | None:
     """The row of an overload; None where there is none."""
-    from . import elementwise, factories, indexing, layers, losses, recurrent, reductions, shapes  # noqa: F401  # they fill ROWS
+    from . import (  # noqa: F401  # they fill ROWS
+        elementwise,
+        factories,
+        functions,
+        indexing,
+        layers,
+        losses,
+        matrices,
+        orders,
+        recurrent,
+        reductions,
+        shapes,
+        windows,
+    )
 
     if func.namespace != "aten":
         return None

@@ -240,7 +240,7 @@ ROWS["trunc"] = lambda b, x: b.op("Mul", b.op("Sign", x), b.op("Floor", b.op("Ab
 ROWS["silu"] = lambda b, x: b.op("Mul", x, b.op("Sigmoid", x))
 ROWS["log_sigmoid"] = lambda b, x: b.op("Neg", b.op("Softplus", b.op("Neg", x)))
 ROWS["log_sigmoid_forward"] = lambda b, x: [ROWS["log_sigmoid"](b, x), x]
-ROWS["erfc"] = lambda b, x: b.op("Sub", _one(b, x), b.op("Erf", x))
+ROWS["erfc"] = lambda b, x: b.op("Sub", _one(b, x), b.op("Erf", x), shape=x.shape)
 
 
 @row("gelu")
@@ -356,7 +356,7 @@ def _xlogy(b: Builder, x: Any, y: Any) -> Value:
 def _logit(b: Builder, x: Value, eps: float | None = None) -> Value:
     x = b.cast(x, b.dtype)
     x = x if eps is None else _clamp(b, x, eps, 1 - eps)
-    return b.op("Log", b.op("Div", x, b.op("Sub", _one(b, x), x)))
+    return b.op("Log", b.op("Div", x, b.op("Sub", _one(b, x), x, shape=x.shape)))
 
 
 ROWS["frac"] = lambda b, x: b.op("Sub", x, ROWS["trunc"](b, x))

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable
 from typing import Any
+
+import numpy as np
 
 from ...core import dtype as dtypes
 from ..builder import Builder, Value
@@ -59,15 +63,54 @@ def _scatter_add(b: Builder, x: Value, dim: int, index: Value, source: Value) ->
     return b.op("ScatterElements", x, index, _cut(b, source, index), axis=dim % x.rank, reduction="add")
 
 
-_REDUCTIONS = {"sum": "add", "prod": "mul", "amax": "max", "amin": "min"}
+# Reductions with their words in ONNX, and what does not change their results.
+_REDUCTIONS = {"sum": ("add", 0), "prod": ("mul", 1), "amax": ("max", -math.inf), "amin": ("min", math.inf), "mean": ("add", 0)}
+
+
+def _reduced_into(b: Builder, x: Value, source: Value, reduce: str, include_self: bool, put: Callable[..., Value]) -> Value:
+    """``source`` reduced into ``x``, to places where ``put(tensor, values, reduction)`` brings it.
+
+    Without the tensor itself, the places are first set to what changes no result.
+    """
+    word, neutral = _REDUCTIONS[reduce]
+    if abs(neutral) == math.inf and not x.dtype.is_floating_point:
+        limits = np.iinfo(x.dtype.numpy)
+        neutral = limits.min if neutral < 0 else limits.max
+    every = b.expand(b.constant(neutral, x.dtype), b.shape_of(source), source.shape)
+    found = put(x if include_self else put(x, every, "none"), source, word)
+    if reduce != "mean":
+        return found
+    ones = [
+        b.expand(b.constant(value, x.dtype), b.shape_of(tensor), tensor.shape) for value, tensor in ((int(include_self), x), (1, source))
+    ]
+    count = b.op("Max", put(ones[0], ones[1], "add"), b.constant(1, x.dtype))
+    return b.op("Div", found, count) if x.dtype.is_floating_point else ROWS["floor_divide"](b, found, count)
 
 
 @row("scatter_reduce")
 @of_vectors
 def _scatter_reduce(b: Builder, x: Value, dim: int, index: Value, source: Value, reduce: str, *, include_self: bool = True) -> Value:
-    if not include_self or reduce not in _REDUCTIONS:
-        raise SymbolicValueError("scatter_reduce without the tensor itself, or of means, is not supported", reduce)
-    return b.op("ScatterElements", x, index, _cut(b, source, index), axis=dim % x.rank, reduction=_REDUCTIONS[reduce])
+    def put(tensor: Value, values: Value, reduction: str) -> Value:
+        made: Value = b.op("ScatterElements", tensor, index, values, axis=dim % x.rank, reduction=reduction)
+        return made
+
+    return _reduced_into(b, x, _cut(b, source, index), reduce, include_self, put)
+
+
+@row("index_reduce")
+@of_vectors
+def _index_reduce(b: Builder, x: Value, dim: int, index: Value, source: Value, reduce: str, *, include_self: bool = True) -> Value:
+    def put(tensor: Value, values: Value, reduction: str) -> Value:
+        return _indexed(b, tensor, dim, index, values, reduction)
+
+    return _reduced_into(b, x, source, reduce, include_self, put)
+
+
+@row("put")
+def _put(b: Builder, x: Value, index: Value, source: Value, accumulate: bool = False) -> Value:
+    flat = [b.op("Reshape", each, b.ints([-1]), shape=(None,)) for each in (x, index, source)]
+    written = b.op("ScatterElements", *flat, axis=0, reduction="add" if accumulate else "none")
+    return b.op("Reshape", written, b.shape_of(x), shape=x.shape)
 
 
 def _indexed(b: Builder, x: Value, dim: int, index: Value, source: Value, reduction: str) -> Value:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -190,9 +191,9 @@ for _rank in (1, 2, 3):
 @row("max_pool2d_with_indices", "max_pool3d_with_indices", "max_pool1d_with_indices")
 def _with_indices(b: Builder, x: Value, *args: Any) -> list[Value]:
     """ONNX counts places over the whole tensor, PyTorch over each image."""
-    rank = int(b.name[8])
+    rank = int(re.findall(r"\d", b.name)[0])
     wanted, b.result = b.uses_part(1), b.result[0]
-    found = ROWS[b.name.removesuffix("_with_indices")](b, x, *args)
+    found = ROWS[f"max_pool{rank}d"](b, x, *args)
     if not wanted:
         return [found, x]
     sizes = x.shape[x.rank - rank :]
@@ -204,12 +205,30 @@ def _with_indices(b: Builder, x: Value, *args: Any) -> list[Value]:
     return [found, b.op("Mod", places, b.constant(int(np.prod(sizes)), dtypes.int64))]
 
 
+def _windows(n: int, m: int) -> list[tuple[int, int]]:
+    """The ``m`` windows of adaptive pooling over ``n`` elements."""
+    return [(i * n // m, -(-(i + 1) * n // m)) for i in range(m)]
+
+
+def _largest(b: Builder, x: Value, rank: int, wanted: list[int]) -> Value:
+    """Largest elements of windows of unequal sizes: a reduction of each, dimension by dimension."""
+    for k, m in enumerate(wanted):
+        axis = x.rank - rank + k
+        parts = []
+        for lo, hi in _windows(x.shape[axis], m):
+            window = b.slice(x, axis, lo, hi, shape=(*x.shape[:axis], hi - lo, *x.shape[axis + 1 :]))
+            most = (*x.shape[:axis], 1, *x.shape[axis + 1 :])
+            parts.append(b.op("ReduceMax", window, b.ints([axis]), keepdims=1, shape=most))
+        x = b.op("Concat", *parts, axis=axis, shape=(*x.shape[:axis], m, *x.shape[axis + 1 :]))
+    return x
+
+
 def _averaged(b: Builder, x: Value, rank: int, wanted: list[int]) -> Value:
     """Averages over windows of unequal sizes: a product with a matrix for each dimension."""
     for k, m in enumerate(wanted):
         axis = x.rank - rank + k
         n = x.shape[axis]
-        windows = [(i * n // m, -(-(i + 1) * n // m)) for i in range(m)]
+        windows = _windows(n, m)
         matrix = np.array([[(lo <= j < hi) / (hi - lo) for lo, hi in windows] for j in range(n)])
         order = [d for d in range(x.rank) if d != axis] + [axis]
         back = [order.index(d) for d in range(x.rank)]
@@ -227,9 +246,7 @@ def _adaptive(rank: int, kind: str) -> Callable[..., Any]:
         if any(isinstance(n, SymInt) or isinstance(m, Value) for n, m in zip(have, wanted, strict=True)):
             raise SymbolicValueError("adaptive pooling of symbolic sizes is not supported", have)
         if any(n % m for n, m in zip(have, wanted, strict=True)):
-            if kind == "MaxPool":
-                raise SymbolicValueError("adaptive_max_pool is supported where the input's sizes are multiples of the output's", have)
-            return _averaged(b, x, rank, wanted)
+            return _largest(b, x, rank, wanted) if kind == "MaxPool" else _averaged(b, x, rank, wanted)
         kernel = [n // m for n, m in zip(have, wanted, strict=True)]
         return _pool(rank, kind)(b, x, kernel, kernel)
 
@@ -238,14 +255,18 @@ def _adaptive(rank: int, kind: str) -> Callable[..., Any]:
 
 for _rank in (1, 2, 3):
     ROWS[f"adaptive_avg_pool{_rank}d"] = ROWS[f"_adaptive_avg_pool{_rank}d"] = _adaptive(_rank, "AveragePool")
-    ROWS[f"adaptive_max_pool{_rank}d"] = lambda b, x, sizes, rank=_rank: _places_unused(b, _adaptive(rank, "MaxPool"), x, sizes)
+    ROWS[f"adaptive_max_pool{_rank}d"] = lambda b, x, sizes, rank=_rank: _adaptive_max(b, x, rank, sizes)
 
 
-def _places_unused(b: Builder, run: Callable[..., Any], x: Value, sizes: Any) -> list[Value]:
+def _adaptive_max(b: Builder, x: Value, rank: int, sizes: Any) -> list[Value]:
     if b.uses_part(1):
-        raise SymbolicValueError("the places of max_pool are not supported", b.name)
+        have, wanted = x.shape[x.rank - rank :], _listed(sizes, rank)
+        if any(isinstance(n, SymInt) or n % m for n, m in zip(have, wanted, strict=True)):
+            raise SymbolicValueError("the places of adaptive_max_pool are supported for windows of one size", have)
+        kernel = [n // m for n, m in zip(have, wanted, strict=True)]
+        return _with_indices(b, x, kernel, kernel)
     b.result = b.result[0]
-    return [run(b, x, sizes), x]
+    return [_adaptive(rank, "MaxPool")(b, x, sizes), x]
 
 
 # ---- normalization
@@ -321,6 +342,15 @@ def _group_norm(
     return found
 
 
+@row("native_group_norm")
+def _native_group_norm(
+    b: Builder, x: Value, weight: Value | None, bias: Value | None, n: Any, c: Any, area: Any, groups: int, eps: float
+) -> list[Value]:
+    if b.uses_part(1) or b.uses_part(2):
+        raise SymbolicValueError("the statistics of group_norm are not supported", b.name)
+    return [_group_norm(b, x, groups, weight, bias, eps), x, x]
+
+
 @row("instance_norm")
 def _instance_norm(
     b: Builder,
@@ -391,6 +421,26 @@ def _attention(
     if dropout_p:
         weights = b.op("Dropout", weights, b.constant(dropout_p, dtypes.float32), b.constant(True, dtypes.bool_))
     return b.op("MatMul", weights, value, shape=b.shape)
+
+
+@row(
+    "_scaled_dot_product_flash_attention_for_cpu", "_scaled_dot_product_flash_attention", "_scaled_dot_product_efficient_attention",
+
+)  # fmt: skip
+def _kernel_attention(b: Builder, query: Value, key: Value, value: Value, *args: Any, **options: Any) -> list[Value]:
+    """The kernels of attention, of which only the first result has a counterpart."""
+    if any(b.uses_part(part) for part in range(1, len(b.result))):
+        raise SymbolicValueError("only the result of attention is supported, not what its derivative needs", b.name)
+    if b.name.endswith(("efficient_attention", "_math")):
+        mask, rest = args[0] if args else None, args[1:]
+    else:
+        mask, rest = options.get("attn_mask"), args
+    if b.name.endswith("efficient_attention"):
+        rest = rest[1:]
+    dropout, causal = (*rest[:2], *(0.0, False)[len(rest) :])
+    chosen = {name: options[name] for name in ("scale", "enable_gqa") if name in options}
+    found = _attention(b, query, key, value, mask, options.get("dropout_p", dropout), options.get("is_causal", causal), **chosen)
+    return [found] * len(b.result)
 
 
 # ---- resampling

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from ...core import dtype as dtypes
 from ..builder import Builder, Value
 from ..errors import SymbolicValueError
 from . import row
-from .reductions import _reduce
+from .indexing import _wider
+from .reductions import _reduce, vector_norm
 
 _WORDS = ("none", "mean", "sum")
 
@@ -126,3 +129,76 @@ def _bce(b: Builder, x: Value, target: Value, weight: Value | None = None, reduc
     no = b.op("Mul", b.op("Sub", one, target, shape=x.shape), b.op("Max", b.op("Log", b.op("Sub", one, x, shape=x.shape)), least))
     losses = b.op("Neg", b.op("Add", yes, no))
     return _reduced(b, losses if weight is None else b.op("Mul", losses, weight), reduction)
+
+
+@row("triplet_margin_loss")
+def _triplet_margin_loss(
+    b: Builder,
+    anchor: Value,
+    positive: Value,
+    negative: Value,
+    margin: float = 1.0,
+    p: float = 2.0,
+    eps: float = 1e-6,
+    swap: bool = False,
+    reduction: int = 1,
+) -> Value:
+    def distance(x: Value, y: Value) -> Value:
+        apart = b.op("Add", b.op("Sub", x, y, shape=_wider(x, y)), b.constant(eps, x.dtype))
+        return vector_norm(b, apart, p, [-1], shape=apart.shape[:-1])
+
+    near, far = distance(anchor, positive), distance(anchor, negative)
+    if swap:
+        far = b.op("Min", far, distance(positive, negative))
+    losses = b.op("Relu", b.op("Add", b.op("Sub", near, far, shape=_wider(near, far)), b.constant(margin, anchor.dtype)))
+    return _reduced(b, losses, reduction)
+
+
+@row("multi_margin_loss")
+def _multi_margin_loss(
+    b: Builder, x: Value, target: Value, p: Any = 1, margin: Any = 1, weight: Value | None = None, reduction: int = 1
+) -> Value:
+    rows, target = (x, target) if x.rank == 2 else (b.unsqueeze(x, [0]), b.op("Reshape", target, b.ints([1]), shape=(1,)))
+    classes = rows.size(1)
+    if classes is None:
+        raise SymbolicValueError("multi_margin_loss of a symbolic number of classes is not supported", x)
+    column = b.unsqueeze(target, [1])
+    right = b.op("GatherElements", rows, column, axis=1, shape=column.shape)
+    over = b.op("Relu", b.op("Add", b.op("Sub", b.constant(margin, x.dtype), right, shape=right.shape), rows, shape=rows.shape))
+    over = over if p == 1 else b.op("Mul", over, over)
+    if weight is not None:
+        over = b.op("Mul", over, b.op("Gather", weight, column, axis=0, shape=column.shape))
+    is_right = b.op("Equal", column, b.ints(range(classes)), dtype=dtypes.bool_, shape=rows.shape)
+    over = b.op("Where", is_right, b.constant(0, x.dtype), over, dtype=x.dtype)
+    losses = b.op("Div", _reduce_rows(b, over), b.constant(classes, x.dtype))
+    return _reduced(b, losses if x.rank == 2 else b.squeeze(losses, [0]), reduction)
+
+
+def _reduce_rows(b: Builder, x: Value) -> Value:
+    total: Value = b.op("ReduceSum", x, b.ints([1]), keepdims=0, shape=x.shape[:1])
+    return total
+
+
+@row("multilabel_margin_loss", "multilabel_margin_loss_forward")
+def _multilabel_margin_loss(b: Builder, x: Value, target: Value, reduction: int = 1) -> Any:
+    """Each class that is named before the first -1 against each that is not."""
+    rows, named = (x, target) if x.rank == 2 else (b.unsqueeze(x, [0]), b.unsqueeze(target, [0]))
+    classes = rows.size(1)
+    if classes is None:
+        raise SymbolicValueError("multilabel_margin_loss of a symbolic number of classes is not supported", x)
+    zero, wide = b.constant(0, x.dtype), (rows.shape[0], classes, classes)
+    ended = b.cast(b.op("Less", named, b.constant(0, dtypes.int64), dtype=dtypes.bool_), dtypes.int32)
+    counts = b.op("Equal", b.op("CumSum", ended, b.constant(1, dtypes.int64)), b.constant(0, dtypes.int32), dtype=dtypes.bool_)
+    same = b.op("Equal", b.unsqueeze(named, [2]), b.ints(range(classes)), dtype=dtypes.bool_, shape=wide)
+    picked = b.cast(b.op("And", same, b.unsqueeze(counts, [2]), shape=wide), dtypes.int32)
+    is_target = b.cast(b.op("ReduceMax", picked, b.ints([1]), keepdims=0, shape=rows.shape), dtypes.bool_)
+    places = b.op("Max", named, b.constant(0, dtypes.int64))
+    right = b.op("GatherElements", rows, places, axis=1)
+    apart = b.op("Sub", b.unsqueeze(rows, [1]), b.unsqueeze(right, [2]), shape=wide)
+    over = b.op("Relu", b.op("Add", apart, b.constant(1, x.dtype)))
+    over = b.op("Where", b.unsqueeze(counts, [2]), over, zero, dtype=x.dtype)
+    over = b.op("Where", b.unsqueeze(is_target, [1]), zero, over, dtype=x.dtype)
+    total = b.op("ReduceSum", over, b.ints([1, 2]), keepdims=0, shape=rows.shape[:1])
+    losses = b.op("Div", total, b.constant(classes, x.dtype))
+    found = _reduced(b, losses if x.rank == 2 else b.squeeze(losses, [0]), reduction)
+    return found if b.name == "multilabel_margin_loss" else [found, b.cast(is_target, x.dtype)]

@@ -106,16 +106,25 @@ def _var(b: Builder, x: Value, *args: Any, **options: Any) -> Any:
 
 @row("linalg_vector_norm", "norm")
 def _vector_norm(b: Builder, x: Value, ord: Any = 2, dim: Any = None, keepdim: bool = False, *, dtype: Any = None) -> Value:
-    x = b.cast(x, b.dtype)
+    return vector_norm(b, b.cast(x, b.dtype), ord, dim, keepdim, b.shape)
+
+
+def vector_norm(b: Builder, x: Value, ord: Any, dim: Any, keepdim: bool = False, shape: Any = None) -> Value:
+    """The norm of vectors along dimensions, in ``shape``."""
+
+    def reduced(kind: str, value: Value) -> Value:
+        made: Value = value if not x.rank else b.op(kind, value, b.ints(b.axes(dim, x.rank)), keepdims=int(keepdim), shape=shape)
+        return made
+
     if ord in (1, 2):
-        return _reduce(b, "ReduceL1" if ord == 1 else "ReduceL2", x, dim, keepdim)
+        return reduced("ReduceL1" if ord == 1 else "ReduceL2", x)
     size = b.op("Abs", x)
     if ord in (float("inf"), float("-inf")):
-        return _reduce(b, "ReduceMax" if ord > 0 else "ReduceMin", size, dim, keepdim)
+        return reduced("ReduceMax" if ord > 0 else "ReduceMin", size)
     if ord == 0:
-        return _reduce(b, "ReduceSum", b.op("Sign", size), dim, keepdim)
-    total = _reduce(b, "ReduceSum", b.op("Pow", size, b.constant(ord, b.dtype)), dim, keepdim)
-    return b.op("Pow", total, b.constant(1 / ord, b.dtype))
+        return reduced("ReduceSum", b.op("Sign", size))
+    total = reduced("ReduceSum", b.op("Pow", size, b.constant(ord, x.dtype)))
+    return b.op("Pow", total, b.constant(1 / ord, x.dtype))
 
 
 # ---- along a dimension
@@ -129,9 +138,9 @@ def _soft(kind: str) -> Callable[..., Any]:
     return translate
 
 
-for _name in ("softmax.int", "_softmax", "_safe_softmax"):
+for _name in ("softmax.int", "_softmax", "_safe_softmax", "special_softmax"):
     ROWS[_name] = _soft("Softmax")
-for _name in ("log_softmax.int", "_log_softmax"):
+for _name in ("log_softmax.int", "_log_softmax", "special_log_softmax"):
     ROWS[_name] = _soft("LogSoftmax")
 
 

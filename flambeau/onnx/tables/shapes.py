@@ -252,7 +252,16 @@ def _channel_shuffle(b: Builder, x: Value, groups: int) -> Value:
     )
 
 
-@row("pad", "constant_pad_nd", "reflection_pad1d", "reflection_pad2d", "replication_pad1d", "replication_pad2d", "reflection_pad3d")
+@row(
+    "pad",
+    "constant_pad_nd",
+    "reflection_pad1d",
+    "reflection_pad2d",
+    "replication_pad1d",
+    "replication_pad2d",
+    "reflection_pad3d",
+    "replication_pad3d",
+)
 def _pad(b: Builder, x: Value, pad: Any, mode: Any = "constant", value: Any = None) -> Value:
     if b.name == "constant_pad_nd":
         mode, value = "constant", 0 if mode == "constant" else mode
@@ -261,7 +270,7 @@ def _pad(b: Builder, x: Value, pad: Any, mode: Any = "constant", value: Any = No
         mode = {"reflection": "reflect", "replication": "replicate"}[mode]
     word = {"constant": "constant", "reflect": "reflect", "replicate": "edge", "circular": "wrap"}[mode]
     if word == "wrap" and b.opset < 19:
-        raise SymbolicValueError("circular padding needs operator set 19", mode)
+        return _circular(b, x, pad)
     count = len(pad) // 2
     axes = [x.rank - 1 - k for k in range(count)]
     amounts = b.sizes([*[pad[2 * k] for k in range(count)], *[pad[2 * k + 1] for k in range(count)]])
@@ -270,6 +279,18 @@ def _pad(b: Builder, x: Value, pad: Any, mode: Any = "constant", value: Any = No
     y = b.op("Pad", b.cast(x, dtypes.int32) if as_float else x, amounts, b.cast(filler, dtypes.int32) if as_float and filler else filler,
              b.ints(axes), mode=word, shape=b.shape)  # fmt: skip
     return b.cast(y, x.dtype)
+
+
+def _circular(b: Builder, x: Value, pad: Any) -> Value:
+    """Circular padding by joining parts, which operator set 18 has no word for."""
+    if any(isinstance(amount, Value) or amount < 0 for amount in pad):
+        raise SymbolicValueError("circular padding by sizes, or by less than nothing, needs operator set 19", pad)
+    for k in range(len(pad) // 2):
+        axis, (before, after) = x.rank - 1 - k, pad[2 * k : 2 * k + 2]
+        parts = [b.slice(x, axis, -before, _END)] if before else []
+        parts += [x, b.slice(x, axis, 0, after)] if after else [x]
+        x = b.op("Concat", *parts, axis=axis, shape=(*x.shape[:axis], b.shape[axis], *x.shape[axis + 1 :]))
+    return x
 
 
 @row("meshgrid")

@@ -1,0 +1,326 @@
+"""``torch.onnx``: rows of rarer operations, at two batch sizes: the checker accepts them, and onnxruntime gives the modules' results."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+import flambeau as torch
+import flambeau.nn.functional as F
+from flambeau import nn
+from flambeau.utils._pytree import tree_leaves, tree_map
+
+onnx = pytest.importorskip("onnx")
+pytest.importorskip("onnxruntime")
+NAN, INF = float("nan"), float("inf")
+
+
+class Called(nn.Module):
+    def __init__(self, function: Callable[..., Any]):
+        super().__init__()
+        self.function = function
+
+    def forward(self, *args):
+        return self.function(*args)
+
+
+def real(value: Any) -> Any:
+    return torch.view_as_real(value) if isinstance(value, torch.Tensor) and value.is_complex() else value
+
+
+def agree(function: Callable[..., Any], make: Callable[[int], tuple[Any, ...]], opset: int = 18, dynamic: bool = True) -> Any:
+    """Export at one size, and run at another, too."""
+    first, second = make(3), make(5)
+    shapes = (tree_map(lambda x: {0: torch.export.Dim.DYNAMIC}, first),) if dynamic else None
+    program = torch.onnx.export(Called(function), first, dynamic_shapes=shapes, opset_version=opset)
+    onnx.checker.check_model(program.model_proto, full_check=True)
+    for inputs in (first, second) if dynamic else (first,):
+        wanted = [real(leaf) for leaf in tree_leaves(function(*inputs))]
+        found = program(*inputs)
+        assert len(wanted) == len(found)
+        for a, b in zip(wanted, found, strict=True):
+            torch.testing.assert_close(b, a.detach(), rtol=1e-4, atol=1e-4, check_stride=False, equal_nan=True)
+    return program
+
+
+def x(n: int) -> tuple[Any, ...]:
+    return (torch.randn(n, 4),)
+
+
+def xy(n: int) -> tuple[Any, ...]:
+    return torch.randn(n, 4), torch.rand(n, 4) + 0.5
+
+
+def special(n: int) -> tuple[Any, ...]:
+    made = torch.randn(n, 6)
+    made[0] = torch.tensor([0.0, -0.0, NAN, INF, -INF, 1.0])
+    return made, made.flip(1)
+
+
+def whole(n: int) -> tuple[Any, ...]:
+    return torch.randint(-9, 9, (n, 4)), torch.randint(0, 4, (n, 4))
+
+
+def images(n: int) -> tuple[Any, ...]:
+    return (torch.randn(n, 2, 6, 5),)
+
+
+def bags(n: int) -> tuple[Any, ...]:
+    return torch.randint(0, 7, (n, 3)), torch.rand(n, 3)
+
+
+TABLE = torch.randn(7, 2)
+MATRICES = torch.randn(2, 4, 4)
+ROWS: dict[str, tuple[Callable[..., Any], Callable[[int], tuple[Any, ...]]]] = {
+    "tests": (
+        lambda x, y: (x.isfinite(), x.isposinf(), x.isneginf(), torch.signbit(x), torch.isclose(x, y), torch.isclose(x, x, equal_nan=True)),
+        special,
+    ),
+    "tests of integers": (
+        lambda i, j: (i.isfinite(), torch.signbit(i), torch.isin(i, j), torch.isin(i, j, invert=True), torch.isclose(i, j)),
+        whole,
+    ),
+    "shifts": (lambda i, j: (i << j, i >> j, i << 2, i >> 1, torch.bitwise_left_shift(3, j)), whole),
+    "sums of exponentials": (lambda x, y: (torch.logaddexp(x, y), torch.logaddexp2(x, y), x.logcumsumexp(1)), special),
+    "functions": (lambda x, y: (x.deg2rad(), x.rad2deg(), torch.hypot(x, y), torch.heaviside(x, y), x.sinc(), x.copysign(y)), special),
+    "special functions": (lambda x, y: (torch.special.entr(y), torch.special.ndtr(x), x.ldexp(torch.tensor(3)), y.float_power(1.5)), xy),
+    "without NaN": (
+        lambda x, y: (x.nansum(1), x.nanmean(1), x.nansum()),
+        lambda n: (torch.tensor([[1.0, NAN, 3.0], [NAN, NAN, NAN]]).repeat(n, 1), *x(1)),
+    ),
+    "distances": (
+        lambda x, y: (torch.dist(x, y), torch.dist(x, y, 3), torch.cdist(x, y), torch.cdist(x, y, 1.0), F.pairwise_distance(x, y)),
+        xy,
+    ),
+    "angles": (
+        lambda x, y: (
+            F.cosine_similarity(x, y),
+            F.cosine_similarity(x, y, 0),
+            torch.linalg.cross(x[:, :3], y[:, 1:]),
+            torch.cross(x[:, :3], y[:, :3], 1),
+        ),
+        xy,
+    ),
+    "quantized": (
+        lambda x: (
+            torch.fake_quantize_per_tensor_affine(x, 0.1, 3, 0, 15),
+            torch.fake_quantize_per_channel_affine(x, torch.tensor([0.1, 0.2, 0.3, 0.4]), torch.zeros(4, dtype=torch.int32), 1, -8, 7),
+        ),
+        x,
+    ),
+    "sums of products": (
+        lambda x, y: (
+            torch.addr(x, x[:, 0], y[0], beta=2, alpha=3),
+            torch.addbmm(torch.ones(4, 4), x[:, :, None], y[:, None], alpha=2),
+            F.bilinear(x, y, MATRICES, torch.ones(2)),
+            torch.inner(x, y),
+            torch.tensordot(x, y, ([0], [0])),
+            torch.kron(x, y),
+        ),
+        xy,
+    ),
+    "determinants": (lambda m: (torch.logdet(m @ m.mT + torch.eye(3)), torch.det(m)), lambda n: (torch.randn(n, 3, 3),)),
+    "diagonals": (
+        lambda x: (
+            torch.diag_embed(x),
+            torch.diag_embed(x, 1),
+            torch.diag_embed(x, -2, 0, 2),
+            x.rot90(),
+            x.rot90(-1),
+            x.rot90(2),
+            torch.vander(x[0], 3),
+            torch.vander(x[0], increasing=True),
+        ),
+        x,
+    ),
+    "medians": (
+        lambda x, y: (x.median(), *x.median(1), *x.median(0, keepdim=True), x.nanmedian(), x.nanmedian(1).values, *x.kthvalue(2)),
+        lambda n: (torch.randperm(n * 4).reshape(n, 4).float(), *x(1)),
+    ),
+    "medians with NaN": (lambda x, y: (x.median(1).values, x.median(), x.nanmedian(1).values, x.nanmedian()), special),
+    "searched": (
+        lambda x, y: (
+            torch.bucketize(x, y[0].sort().values),
+            torch.bucketize(x, torch.tensor([-1.0, 0.5]), right=True, out_int32=True),
+            torch.searchsorted(x.sort(1).values, y),
+            torch.searchsorted(x.sort(1).values, y, side="right"),
+            torch.searchsorted(torch.tensor([0.5, 1.0]), 0.7),
+        ),
+        xy,
+    ),
+    "searched by sorter": (lambda x, y: torch.searchsorted(x, y, sorter=x.argsort(1)), xy),
+    "so far": (lambda x, y: (x.cumprod(1), x.cumprod(0), *x.cummax(1), *y.cummin(0)), special),
+    "so far of integers": (lambda i, j: (i.cumprod(1), j.cumprod(0)), whole),
+    "counted": (lambda x: (torch.histc(x, 5, -1, 2), torch.aminmax(x), *torch.aminmax(x, dim=1)), x),
+    "repeated": (lambda x: (x.repeat_interleave(2, 1), x.repeat_interleave(3, 0), x.repeat_interleave(2)), x),
+    "columns": (
+        lambda z: (
+            F.unfold(z, 2),
+            F.unfold(z, (3, 2), 2, 1, (2, 1)),
+            F.fold(F.unfold(z, 2, padding=1), (6, 5), 2, padding=1),
+            F.unfold(z[0], 2),
+        ),
+        images,
+    ),
+    "unpooled": (
+        lambda z: (
+            F.max_unpool2d(*F.max_pool2d(z, 2, return_indices=True), 2, output_size=(6, 5)),
+            *F.adaptive_max_pool2d(z, (3, 1), return_indices=True),
+            F.adaptive_max_pool2d(z, 4),
+        ),
+        images,
+    ),
+    "padded in circles": (
+        lambda z: (
+            F.pad(z, (1, 2, 3, 0), "circular"),
+            F.pad(z[0], (0, 1), "circular"),
+            F.pad(z[:, :, None], (1, 1, 1, 1, 0, 0), "replicate"),
+        ),
+        images,
+    ),
+    "grids": (
+        lambda t: (
+            F.affine_grid(t, (t.shape[0], 2, 3, 4), align_corners=False),
+            F.affine_grid(t, (t.shape[0], 2, 2, 4), align_corners=True),
+        ),
+        lambda n: (torch.randn(n, 2, 3),),
+    ),
+    "bags": (
+        lambda i, w: [
+            F.embedding_bag(i, TABLE, mode=mode, **({"per_sample_weights": w} if mode == "sum" else {}), padding_idx=k)
+            for mode in ("sum", "mean", "max")
+            for k in (None, 2)
+        ],
+        bags,
+    ),
+    "bags by offsets": (
+        lambda i, w: (
+            F.embedding_bag(i.flatten(), TABLE, torch.tensor([0, 2, 2])),
+            F.embedding_bag(i.flatten(), TABLE, torch.tensor([0, 2, 2]), mode="max"),
+            F.embedding_bag(i[0], TABLE, torch.tensor([0, 2, 3]), include_last_offset=True),
+        ),
+        bags,
+    ),
+    "masked": (
+        lambda x, y: (
+            x.masked_scatter(x > 0, y),
+            x.put(torch.tensor([1, 2]), y[0, :2]),
+            x.put(torch.tensor([1, 1]), y[0, :2], accumulate=True),
+        ),
+        xy,
+    ),
+    "margins": (
+        lambda x, y: (
+            F.multi_margin_loss(x, torch.arange(3).repeat(9)[: x.size(0)]),
+            F.triplet_margin_loss(x, y, y.flip(1)),
+            F.triplet_margin_loss(x, y, y.flip(1), swap=True, p=1, reduction="none"),
+        ),
+        xy,
+    ),
+    "margins of many": (
+        lambda x, i: [F.multilabel_margin_loss(x, i, reduction=word) for word in ("none", "mean", "sum")],
+        lambda n: (*x(n), torch.tensor([[1, 2, -1, 0], [-1, 0, 1, 2], [3, 0, 2, 1]]).repeat(2, 1)[:n]),
+    ),
+    "trapezoids": (lambda x: (torch.trapezoid(x), torch.trapezoid(x, dx=0.5, dim=0)), x),
+}
+for word in ("sum", "prod", "mean", "amax", "amin"):
+    for itself in (True, False):
+        ROWS[f"{word} of scattered elements{'' if itself else ' alone'}"] = (
+            lambda x, word=word, itself=itself: (
+                x.scatter_reduce(1, (x * 7).long().abs() % 3, x * 2 + 1, word, include_self=itself),
+                *([] if word == "sum" else [x.index_reduce(1, torch.tensor([0, 2, 0]), x[:, 1:] - 1, word, include_self=itself)]),
+            ),
+            x,
+        )
+
+
+@pytest.mark.parametrize("name", ROWS)
+def test_rows_give_what_operations_give(name: str) -> None:
+    torch.manual_seed(0)
+    agree(*ROWS[name])
+
+
+TRANSFORMS: dict[str, Callable[..., Any]] = {
+    "one dimension": lambda x: (
+        torch.fft.fft(x),
+        torch.fft.rfft(x, norm="ortho"),
+        torch.fft.ifft(x, norm="forward"),
+        torch.fft.fft(x, dim=0),
+    ),
+    "back": lambda x: (
+        torch.fft.irfft(torch.fft.rfft(x)),
+        torch.fft.irfft(torch.fft.rfft(x, norm="ortho"), 3, norm="ortho"),
+        torch.fft.hfft(x),
+    ),
+    "padded": lambda x: (torch.fft.fft(x, 6), torch.fft.rfft(x, 3)),
+    "shifted": lambda x: (torch.fft.fftshift(x, 1), torch.fft.fftfreq(4) * x),
+    "arithmetic": lambda x: (
+        torch.fft.fft(x) * torch.fft.ifft(x) + 1j,
+        torch.fft.fft(x) / (torch.fft.ifft(x) + 3),
+        torch.fft.fft(x) * 2 - 1,
+    ),
+    "taken apart": lambda x: (torch.fft.fft(x).abs(), torch.fft.rfft(x)[:, 1].angle(), torch.fft.fft(x).real, torch.fft.fft(x).imag.sum(1)),
+    "numbers": lambda x: (torch.complex(x, x + 1).conj(), torch.polar(x.abs(), x), torch.view_as_complex(x.reshape(-1, 2, 2)).exp()),
+    "moved": lambda x: (
+        torch.fft.fft(x).t(),
+        torch.fft.fft(x)[:, 1:],
+        torch.cat([torch.fft.fft(x)] * 2),
+        torch.fft.fft(x) @ torch.fft.fft(x).t(),
+    ),
+    "convolved": lambda x: torch.fft.irfft(torch.fft.rfft(x, 8) * torch.fft.rfft(torch.arange(4.0), 8), 8),
+}
+
+
+@pytest.mark.parametrize("opset", [18, 20])
+@pytest.mark.parametrize("name", TRANSFORMS)
+def test_fourier_transforms_and_complex_numbers_are_pairs(name: str, opset: int) -> None:
+    torch.manual_seed(0)
+    agree(TRANSFORMS[name], x, opset)
+
+
+def test_transforms_of_images_and_sounds() -> None:
+    agree(lambda z: (torch.fft.fft2(z), torch.fft.irfft2(torch.fft.rfft2(z), (6, 5)), torch.fft.rfftn(z, dim=(1, 2, 3))), images)
+    agree(lambda s: torch.stft(s, 4, 2, window=torch.ones(4), return_complex=True), lambda n: (torch.randn(n, 16),))
+
+
+def test_complex_inputs_and_parameters_are_pairs() -> None:
+    class Turned(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.by = nn.Parameter(torch.tensor([1 + 2j, -1j]))
+
+        def forward(self, z):
+            return z * self.by
+
+    z = torch.complex(torch.randn(3, 2), torch.randn(3, 2))
+    program = torch.onnx.export(Turned(), (z,))
+    onnx.checker.check_model(program.model_proto, full_check=True)
+    torch.testing.assert_close(program(z)[0], torch.view_as_real(Turned()(z)).detach())
+
+
+def test_random_numbers_are_in_their_bounds() -> None:
+    model = Called(lambda x: (torch.randint(2, 5, (400,)), torch.normal(x, 0.5), torch.multinomial(x.abs().softmax(1), 9, True)))
+    program = torch.onnx.export(model, (torch.full((2, 300), 4.0),))
+    onnx.checker.check_model(program.model_proto, full_check=True)
+    whole, normal, drawn = program(torch.full((2, 300), 4.0))
+    assert set(whole.tolist()) == {2, 3, 4} and whole.dtype is torch.int64
+    assert abs(normal.mean() - 4) < 0.1 and 0.4 < normal.std() < 0.6
+    assert drawn.shape == (2, 9) and 0 <= drawn.min() and drawn.max() < 300
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        torch.linalg.inv,
+        torch.linalg.cholesky,
+        torch.linalg.eigvalsh,
+        lambda m: torch.linalg.solve(m, m),
+        torch.linalg.svdvals,
+        torch.lgamma,
+    ],
+)
+def test_what_onnx_has_no_operator_for_says_so(function: Callable[..., Any]) -> None:
+    with pytest.raises(torch.onnx.errors.UnsupportedOperatorError, match=r"Exporting the operator 'aten::\w+' to ONNX opset version 20"):
+        torch.onnx.export(Called(function), (torch.eye(2),))
