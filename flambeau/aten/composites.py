@@ -235,6 +235,7 @@ kernel("stft")(
         "stft", self, n_fft, hop_length, win_length, window, False, "reflect", *rest
     )
 )
+kernel("stft.center")(lambda *values: torch("stft", *values))
 COMPOSED["cdist"] = lambda x1, x2, p=2.0, compute_mode=None: call(
     "_cdist_forward", x1, x2, float(p), {word: k for k, word in _MODES.items()}.get(compute_mode)
 )

@@ -76,6 +76,10 @@ _CALLED_AS: dict[str, Callable[..., Any]] = {
         input, groups, weight, bias, eps
     ),
     "aten::lift_fresh_copy": lambda input: input.clone(),
+    "aten::stft.center": lambda *args: resolve("torch", "stft")(*args),
+    "aten::stft": lambda input, n_fft, hop_length=None, win_length=None, window=None, *rest: resolve("torch", "stft")(
+        input, n_fft, hop_length, win_length, window, False, "reflect", *rest
+    ),
     "aten::dropout": lambda input, p, train: resolve("nn.functional", "dropout")(input, p, train),
 }
 
@@ -85,7 +89,7 @@ class _Runner(Interpreter):
 
     def call_function(self, target: Any, args: Any, kwargs: Any) -> Any:
         name = getattr(target, "_name", "")
-        function = _CALLED_AS.get(name.partition(".")[0], target)
+        function = _CALLED_AS.get(name) or _CALLED_AS.get(name.partition(".")[0], target)
         return function(*args, **kwargs)
 
 

@@ -157,7 +157,7 @@ class Builder:
         ]
         graph = self.onnx.helper.make_graph(inner, "step", *shown)
         noted = [axis] * (len(results) - len(start))
-        options = {"num_scan_inputs": 1, "scan_input_axes": [axis], "scan_output_axes": noted}
+        options: dict[str, Any] = {"num_scan_inputs": 1, "scan_input_axes": [axis], "scan_output_axes": noted}
         found: list[Value] = self.op("Scan", *start, x, count=len(results), body=graph, **options)
         return found
 

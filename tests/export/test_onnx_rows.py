@@ -75,23 +75,80 @@ TABLE = torch.randn(7, 2)
 MATRICES = torch.randn(2, 4, 4)
 ROWS: dict[str, tuple[Callable[..., Any], Callable[[int], tuple[Any, ...]]]] = {
     "tests": (
-        lambda x, y: (x.isfinite(), x.isposinf(), x.isneginf(), torch.signbit(x), torch.isclose(x, y), torch.isclose(x, x, equal_nan=True)),
+        lambda x, y: (
+            x.isfinite(),
+            x.isposinf(),
+            x.isneginf(),
+            torch.signbit(x),
+            torch.isclose(x, y),
+            torch.isclose(x, x, equal_nan=True),
+        ),
         special,
     ),
     "tests of integers": (
-        lambda i, j: (i.isfinite(), torch.signbit(i), torch.isin(i, j), torch.isin(i, j, invert=True), torch.isclose(i, j)),
+        lambda i, j: (
+            i.isfinite(),
+            torch.signbit(i),
+            torch.isin(i, j),
+            torch.isin(i, j, invert=True),
+            torch.isclose(i, j),
+        ),
         whole,
     ),
-    "shifts": (lambda i, j: (i << j, i >> j, i << 2, i >> 1, torch.bitwise_left_shift(3, j)), whole),
-    "sums of exponentials": (lambda x, y: (torch.logaddexp(x, y), torch.logaddexp2(x, y), x.logcumsumexp(1)), special),
-    "functions": (lambda x, y: (x.deg2rad(), x.rad2deg(), torch.hypot(x, y), torch.heaviside(x, y), x.sinc(), x.copysign(y)), special),
-    "special functions": (lambda x, y: (torch.special.entr(y), torch.special.ndtr(x), x.ldexp(torch.tensor(3)), y.float_power(1.5)), xy),
+    "shifts": (
+        lambda i, j: (
+            i << j,
+            i >> j,
+            i << 2,
+            i >> 1,
+            torch.bitwise_left_shift(3, j),
+        ),
+        whole,
+    ),
+    "sums of exponentials": (
+        lambda x, y: (
+            torch.logaddexp(x, y),
+            torch.logaddexp2(x, y),
+            x.logcumsumexp(1),
+        ),
+        special,
+    ),
+    "functions": (
+        lambda x, y: (
+            x.deg2rad(),
+            x.rad2deg(),
+            torch.hypot(x, y),
+            torch.heaviside(x, y),
+            x.sinc(),
+            x.copysign(y),
+        ),
+        special,
+    ),
+    "special functions": (
+        lambda x, y: (
+            torch.special.entr(y),
+            torch.special.ndtr(x),
+            x.ldexp(torch.tensor(3)),
+            y.float_power(1.5),
+        ),
+        xy,
+    ),
     "without NaN": (
-        lambda x, y: (x.nansum(1), x.nanmean(1), x.nansum()),
+        lambda x, y: (
+            x.nansum(1),
+            x.nanmean(1),
+            x.nansum(),
+        ),
         lambda n: (torch.tensor([[1.0, NAN, 3.0], [NAN, NAN, NAN]]).repeat(n, 1), *x(1)),
     ),
     "distances": (
-        lambda x, y: (torch.dist(x, y), torch.dist(x, y, 3), torch.cdist(x, y), torch.cdist(x, y, 1.0), F.pairwise_distance(x, y)),
+        lambda x, y: (
+            torch.dist(x, y),
+            torch.dist(x, y, 3),
+            torch.cdist(x, y),
+            torch.cdist(x, y, 1.0),
+            F.pairwise_distance(x, y),
+        ),
         xy,
     ),
     "angles": (
@@ -121,7 +178,13 @@ ROWS: dict[str, tuple[Callable[..., Any], Callable[[int], tuple[Any, ...]]]] = {
         ),
         xy,
     ),
-    "determinants": (lambda m: (torch.logdet(m @ m.mT + torch.eye(3)), torch.det(m)), lambda n: (torch.randn(n, 3, 3),)),
+    "determinants": (
+        lambda m: (
+            torch.logdet(m @ m.mT + torch.eye(3)),
+            torch.det(m),
+        ),
+        lambda n: (torch.randn(n, 3, 3),),
+    ),
     "diagonals": (
         lambda x: (
             torch.diag_embed(x),
@@ -136,10 +199,25 @@ ROWS: dict[str, tuple[Callable[..., Any], Callable[[int], tuple[Any, ...]]]] = {
         x,
     ),
     "medians": (
-        lambda x, y: (x.median(), *x.median(1), *x.median(0, keepdim=True), x.nanmedian(), x.nanmedian(1).values, *x.kthvalue(2)),
+        lambda x, y: (
+            x.median(),
+            *x.median(1),
+            *x.median(0, keepdim=True),
+            x.nanmedian(),
+            x.nanmedian(1).values,
+            *x.kthvalue(2),
+        ),
         lambda n: (torch.randperm(n * 4).reshape(n, 4).float(), *x(1)),
     ),
-    "medians with NaN": (lambda x, y: (x.median(1).values, x.median(), x.nanmedian(1).values, x.nanmedian()), special),
+    "medians with NaN": (
+        lambda x, y: (
+            x.median(1).values,
+            x.median(),
+            x.nanmedian(1).values,
+            x.nanmedian(),
+        ),
+        special,
+    ),
     "searched": (
         lambda x, y: (
             torch.bucketize(x, y[0].sort().values),
@@ -150,11 +228,42 @@ ROWS: dict[str, tuple[Callable[..., Any], Callable[[int], tuple[Any, ...]]]] = {
         ),
         xy,
     ),
-    "searched by sorter": (lambda x, y: torch.searchsorted(x, y, sorter=x.argsort(1)), xy),
-    "so far": (lambda x, y: (x.cumprod(1), x.cumprod(0), *x.cummax(1), *y.cummin(0)), special),
-    "so far of integers": (lambda i, j: (i.cumprod(1), j.cumprod(0)), whole),
-    "counted": (lambda x: (torch.histc(x, 5, -1, 2), torch.aminmax(x), *torch.aminmax(x, dim=1)), x),
-    "repeated": (lambda x: (x.repeat_interleave(2, 1), x.repeat_interleave(3, 0), x.repeat_interleave(2)), x),
+    "searched by sorter": (
+        lambda x, y: torch.searchsorted(x, y, sorter=x.argsort(1)),
+        xy,
+    ),
+    "so far": (
+        lambda x, y: (
+            x.cumprod(1),
+            x.cumprod(0),
+            *x.cummax(1),
+            *y.cummin(0),
+        ),
+        special,
+    ),
+    "so far of integers": (
+        lambda i, j: (
+            i.cumprod(1),
+            j.cumprod(0),
+        ),
+        whole,
+    ),
+    "counted": (
+        lambda x: (
+            torch.histc(x, 5, -1, 2),
+            torch.aminmax(x),
+            *torch.aminmax(x, dim=1),
+        ),
+        x,
+    ),
+    "repeated": (
+        lambda x: (
+            x.repeat_interleave(2, 1),
+            x.repeat_interleave(3, 0),
+            x.repeat_interleave(2),
+        ),
+        x,
+    ),
     "columns": (
         lambda z: (
             F.unfold(z, 2),
@@ -223,7 +332,13 @@ ROWS: dict[str, tuple[Callable[..., Any], Callable[[int], tuple[Any, ...]]]] = {
         lambda x, i: [F.multilabel_margin_loss(x, i, reduction=word) for word in ("none", "mean", "sum")],
         lambda n: (*x(n), torch.tensor([[1, 2, -1, 0], [-1, 0, 1, 2], [3, 0, 2, 1]]).repeat(2, 1)[:n]),
     ),
-    "trapezoids": (lambda x: (torch.trapezoid(x), torch.trapezoid(x, dx=0.5, dim=0)), x),
+    "trapezoids": (
+        lambda x: (
+            torch.trapezoid(x),
+            torch.trapezoid(x, dx=0.5, dim=0),
+        ),
+        x,
+    ),
 }
 for word in ("sum", "prod", "mean", "amax", "amin"):
     for itself in (True, False):
@@ -254,15 +369,30 @@ TRANSFORMS: dict[str, Callable[..., Any]] = {
         torch.fft.irfft(torch.fft.rfft(x, norm="ortho"), 3, norm="ortho"),
         torch.fft.hfft(x),
     ),
-    "padded": lambda x: (torch.fft.fft(x, 6), torch.fft.rfft(x, 3)),
-    "shifted": lambda x: (torch.fft.fftshift(x, 1), torch.fft.fftfreq(4) * x),
+    "padded": lambda x: (
+        torch.fft.fft(x, 6),
+        torch.fft.rfft(x, 3),
+    ),
+    "shifted": lambda x: (
+        torch.fft.fftshift(x, 1),
+        torch.fft.fftfreq(4) * x,
+    ),
     "arithmetic": lambda x: (
         torch.fft.fft(x) * torch.fft.ifft(x) + 1j,
         torch.fft.fft(x) / (torch.fft.ifft(x) + 3),
         torch.fft.fft(x) * 2 - 1,
     ),
-    "taken apart": lambda x: (torch.fft.fft(x).abs(), torch.fft.rfft(x)[:, 1].angle(), torch.fft.fft(x).real, torch.fft.fft(x).imag.sum(1)),
-    "numbers": lambda x: (torch.complex(x, x + 1).conj(), torch.polar(x.abs(), x), torch.view_as_complex(x.reshape(-1, 2, 2)).exp()),
+    "taken apart": lambda x: (
+        torch.fft.fft(x).abs(),
+        torch.fft.rfft(x)[:, 1].angle(),
+        torch.fft.fft(x).real,
+        torch.fft.fft(x).imag.sum(1),
+    ),
+    "numbers": lambda x: (
+        torch.complex(x, x + 1).conj(),
+        torch.polar(x.abs(), x),
+        torch.view_as_complex(x.reshape(-1, 2, 2)).exp(),
+    ),
     "moved": lambda x: (
         torch.fft.fft(x).t(),
         torch.fft.fft(x)[:, 1:],

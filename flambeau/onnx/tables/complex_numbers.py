@@ -180,7 +180,7 @@ def _added(kind: str, turned: bool = False) -> Callable[..., Any]:
             raise SymbolicValueError("complex sums with such a factor are not supported", alpha)
         left, right = both(b, x, real), both(b, y, real)
         if alpha != 1:
-            right = tuple([b.op("Mul", each, b.constant(alpha, real)) for each in right])  # type: ignore[assignment]
+            right = tuple([b.op("Mul", each, b.constant(alpha, real)) for each in right])
         return _spread(b, *[b.op(kind, p, q, shape=_wider_of(p, q)) for p, q in zip(left, right, strict=True)])
 
     return translate
@@ -251,7 +251,7 @@ def _transformed(b: Builder, x: Value, axis: int, inverse: bool, onesided: bool 
     """One dimension of a real tensor, whose last dimension is of numbers (1) or of pairs (2), without a factor."""
     size = x.shape[axis]
     shape = (*x.shape[:axis], *([_half(size)] if onesided else [size]), *x.shape[axis + 1 : -1], 2)
-    flags = {"inverse": int(inverse), "onesided": int(onesided), "shape": shape}
+    flags: dict[str, Any] = {"inverse": int(inverse), "onesided": int(onesided), "shape": shape}
     if b.opset >= 20:
         found = b.op("DFT", x, None, b.constant(axis, dtypes.int64), **flags)
     else:

@@ -30,7 +30,7 @@ def chosen(b: Builder, condition: Value, yes: Any, no: Any) -> Value:
 
 
 # ---- tests
-def _infinite(b: Builder, x: Value, **options: int) -> Value:
+def _infinite(b: Builder, x: Value, **options: Any) -> Value:
     if not x.dtype.is_floating_point:
         return b.expand(b.constant(False, dtypes.bool_), b.shape_of(x), x.shape)
     made: Value = b.op("IsInf", x, dtype=dtypes.bool_, **options)

@@ -437,7 +437,7 @@ def _kernel_attention(b: Builder, query: Value, key: Value, value: Value, *args:
         mask, rest = options.get("attn_mask"), args
     if b.name.endswith("efficient_attention"):
         rest = rest[1:]
-    dropout, causal = (*rest[:2], *(0.0, False)[len(rest) :])
+    dropout, causal = _filled(rest[:2], 0.0, False)
     chosen = {name: options[name] for name in ("scale", "enable_gqa") if name in options}
     found = _attention(b, query, key, value, mask, options.get("dropout_p", dropout), options.get("is_causal", causal), **chosen)
     return [found] * len(b.result)

@@ -54,7 +54,7 @@ def _col2im(b: Builder, x: Value, output_size: Any, kernel_size: Any, dilation: 
     kernel, dilations, pads, strides = (_listed(each, 2) for each in (kernel_size, dilation, padding, stride))
 
     def run(columns: Value) -> Value:
-        options = {"dilations": dilations, "pads": _pads(pads), "strides": strides}
+        options: dict[str, Any] = {"dilations": dilations, "pads": _pads(pads), "strides": strides}
         shape = b.shape if len(b.shape) == 4 else (1, *b.shape)
         made: Value = b.op("Col2Im", columns, b.sizes(list(output_size)), b.ints(kernel), shape=shape, **options)
         return made
