@@ -90,7 +90,7 @@ def both(b: Builder, value: Any, dtype: Any) -> tuple[Value, Value]:
 
 
 def _real_like(result: Any) -> Any:
-    """What a row reads of a result, of its real part."""
+    """The dtype and the shape of the real part of a result, for a row to read."""
     if isinstance(result, (tuple, list)):
         return [_real_like(each) for each in result]
     return types.SimpleNamespace(dtype=result.dtype.to_real(), shape=tuple(result.shape))

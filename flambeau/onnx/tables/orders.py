@@ -109,7 +109,7 @@ def _nanmedian(b: Builder, x: Value) -> Value:
 
 # ---- places in sorted rows
 def _place(b: Builder, values: Value, row: Value, right: bool, out_int32: bool) -> Value:
-    """How many elements of a row come before a value: those that are not behind it, so that NaN is behind all."""
+    """The number of elements of a row before a value: those that are not behind it, so that NaN is behind all."""
     kind = "Greater" if right else "GreaterOrEqual"
     dtype = dtypes.int32 if out_int32 else dtypes.int64
     before = b.op("Not", b.op(kind, row, b.unsqueeze(values, [-1]), dtype=dtypes.bool_, shape=(*values.shape, None)))
