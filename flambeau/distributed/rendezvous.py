@@ -13,10 +13,10 @@ from urllib.parse import parse_qsl, urlencode, urlparse
 
 from .stores import FileStore, Store, TCPStore
 
-__all__ = ["register_rendezvous_handler", "rendezvous"]
+__all__ = ["DEFAULT_TIMEOUT", "register_rendezvous_handler", "rendezvous"]
 
 Meeting = Iterator[tuple[Store, int, int]]
-_DEFAULT = datetime.timedelta(minutes=30)
+DEFAULT_TIMEOUT = datetime.timedelta(minutes=30)
 _handlers: dict[str, Callable[..., Meeting]] = {}
 
 
@@ -105,7 +105,7 @@ def _file(url: str, **kwargs: Any) -> Meeting:
     raise RuntimeError("Unable to perform rerendezvous using file:// method")
 
 
-def _tcp(url: str, timeout: datetime.timedelta = _DEFAULT, **kwargs: Any) -> Meeting:
+def _tcp(url: str, timeout: datetime.timedelta = DEFAULT_TIMEOUT, **kwargs: Any) -> Meeting:
     parts = urlparse(url)
     if parts.port is None or parts.hostname is None:
         raise _error("tcp", "port number missing")
@@ -114,7 +114,7 @@ def _tcp(url: str, timeout: datetime.timedelta = _DEFAULT, **kwargs: Any) -> Mee
     raise RuntimeError("Unable to perform re-rendezvous using tcp:// method")
 
 
-def _env(url: str, timeout: datetime.timedelta = _DEFAULT, **kwargs: Any) -> Meeting:
+def _env(url: str, timeout: datetime.timedelta = DEFAULT_TIMEOUT, **kwargs: Any) -> Meeting:
     def of_environment(name: str) -> str:
         value = os.environ.get(name)
         if not value:

@@ -13,18 +13,27 @@ class Members:
 
     def __init__(self) -> None:
         self._states: dict[str, dict[str, tuple[float, bytes]]] = {}
+        self._left: dict[str, dict[str, bytes]] = {}
         self._lost: dict[str, dict[str, str]] = {}
 
+    def join(self, group: str, name: str) -> None:
+        """A member comes, or comes again."""
+        self._left.get(group, {}).pop(name, None)
+
     def beat(self, group: str, name: str, state: bytes) -> None:
-        """A member lives, and tells its state: JSON, which is passed on as it is."""
-        self._states.setdefault(group, {})[name] = (time.monotonic(), state)
+        """A member lives, and tells its state: JSON, which is passed on as it is. One that has said goodbye meanwhile stays away."""
+        if name not in self._left.get(group, {}):
+            self._states.setdefault(group, {})[name] = (time.monotonic(), state)
 
     def leave(self, group: str, name: str) -> None:
         """A member goes as it should."""
-        members = self._states.get(group, {})
-        members.pop(name, None)
-        if not members:
-            self._states.pop(group, None)
+        _, state = self._states.get(group, {}).pop(name, (0.0, b"{}"))
+        self._left.setdefault(group, {})[name] = state
+
+    def told_since(self, group: str, when: float) -> bool:
+        """Whether all members that are left have been told what happened until then."""
+        lost = self._lost.get(group, {})
+        return all(beat > when for name, (beat, _) in list(self._states.get(group, {}).items()) if name not in lost)
 
     def connection_ended(self, group: str, name: str) -> bool:
         """A member's connection is gone without a goodbye; whether that is news."""
@@ -42,7 +51,8 @@ class Members:
         return bool(self._lost.get(group))
 
     def report(self, group: str) -> bytes:
-        """JSON: the lost ones with their reasons, and of each member its state and for how many seconds it has been silent."""
+        """JSON: the lost with the reasons, those that left, and of each member its state and for how many seconds it was silent."""
         now = time.monotonic()
         members = {name: {"silent": now - when, "state": json.loads(state)} for name, (when, state) in self._states.get(group, {}).items()}
-        return json.dumps({"lost": self._lost.get(group, {}), "members": members}).encode()
+        left = {name: json.loads(state) for name, state in self._left.get(group, {}).items()}
+        return json.dumps({"lost": self._lost.get(group, {}), "left": left, "members": members}).encode()

@@ -363,7 +363,9 @@ def _pop(server: Server, connection: Connection, seconds: bytes, key: bytes) -> 
 
 def _watch(server: Server, connection: Connection, group: bytes, name: bytes, state: bytes, seconds: bytes) -> bytes | None:
     who = group.decode()
-    connection.member = (who, name.decode())
+    if connection.member is None:
+        connection.member = (who, name.decode())
+        server.members.join(who, name.decode())
     server.members.beat(who, name.decode(), state)
     told = server.members.report(who)
     if server.members.lost(who):
@@ -375,6 +377,7 @@ def _watch(server: Server, connection: Connection, group: bytes, name: bytes, st
 def _leave(server: Server, connection: Connection, group: bytes, name: bytes) -> bytes:
     connection.member = None
     server.members.leave(group.decode(), name.decode())
+    server._changed(_news(group.decode()))
     return _good()
 
 
