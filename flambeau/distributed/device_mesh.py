@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from . import DeviceMesh, init_device_mesh
+from ..facades import unsupported
 
-__all__ = ["DeviceMesh", "init_device_mesh"]
+globals().update(unsupported.names("distributed.device_mesh", "init_device_mesh", "DeviceMesh"))

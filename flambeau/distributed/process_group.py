@@ -1,0 +1,188 @@
+"""A group of processes: its communicators, its thread, and who is in it. Source: torch.distributed.ProcessGroup."""
+
+from __future__ import annotations
+
+import datetime
+import os
+import queue
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from .backend import Backend
+from .engine.lane import Alone, Lane
+from .engine.reductions import Reduction, reduction
+from .errors import DistBackendError
+from .work import CollectiveWork
+
+__all__ = ["ProcessGroup"]
+
+
+class ProcessGroup:
+    """Processes that communicate with each other, as this one of them sees them. ``init_process_group`` and ``new_group`` make them.
+
+    Attributes:
+        group_name, group_desc: the name, which is the same on all its ranks; a description.
+        bound_device_id: the device that was given to ``init_process_group``.
+    Source: torch.distributed.ProcessGroup.
+    """
+
+    def __init__(
+        self, lane: Lane | Alone, background: Lane | Alone, ranks: list[int], backend: Backend, store: Any, timeout: float, name: str, desc: str
+    ) -> None:
+        self.lane, self.ranks, self.backend, self.store = lane, ranks, backend, store
+        self.group_name, self.group_desc = name, desc
+        self.bound_device_id: Any = None
+        self.sequence = 0
+        self.check: Callable[[ProcessGroup, Any, str, str], None] | None = None  # of fingerprints, when they are asked for
+        self._background = background
+        self._rank, self._size = lane.rank, lane.size
+        self._place = {rank: i for i, rank in enumerate(ranks)}
+        self._reductions: dict[tuple[Any, int], Reduction] = {}
+        self._works: queue.SimpleQueue[CollectiveWork | None] | None = None
+        self._process = os.getpid()
+        self._timeout = timeout
+        self._closed = False
+
+    # -- what it is -------------------------------------------------------------------------------------------------------
+    def rank(self) -> int:
+        """This process's place in the group."""
+        return self._rank
+
+    def size(self) -> int:
+        """The number of processes in the group."""
+        return self._size
+
+    def name(self) -> str:
+        """The back end's name."""
+        return str(self.backend)
+
+    def get_group_store(self) -> Any:
+        """The store that the group's processes share."""
+        return self.store
+
+    def set_timeout(self, timeout: datetime.timedelta) -> None:
+        """How long an operation may take from now on."""
+        self._timeout = self.lane.timeout = self._background.timeout = timeout.total_seconds()
+
+    @property
+    def timeout(self) -> float:
+        return self._timeout
+
+    def _get_backend_name(self) -> str:
+        return str(self.backend)
+
+    def _get_sequence_number_for_group(self) -> int:
+        return self.sequence
+
+    def _set_group_name(self, name: str) -> None:
+        self.group_name = name
+
+    def _set_group_desc(self, desc: str) -> None:
+        self.group_desc = desc
+
+    def _get_backend(self, device: Any = None) -> ProcessGroup:
+        return self
+
+    @property
+    def _device_types(self) -> list[Any]:
+        from ..core.device import device
+
+        return [device("cpu")]
+
+    def __repr__(self) -> str:
+        return f"<torch.distributed.ProcessGroup {self.group_name!r} of {self._size} ranks, this is rank {self._rank}>"
+
+    def __reduce__(self) -> Any:
+        raise TypeError("cannot pickle 'torch.distributed.ProcessGroup' object")
+
+    def __deepcopy__(self, memo: Any) -> ProcessGroup:
+        return self
+
+    # -- doing something --------------------------------------------------------------------------------------------------
+    def reduction(self, op: Any, dtype: np.dtype) -> Reduction:
+        """How arrays of a dtype are reduced in this group."""
+        if op.__class__.__name__ == "ReduceOp":
+            return reduction(self.lane.MPI, op, dtype, self._size)
+        key = (op, dtype.num)
+        found = self._reductions.get(key)
+        if found is None:
+            found = self._reductions[key] = reduction(self.lane.MPI, op, dtype, self._size)
+        return found
+
+    def run(self, name: str, call: Callable[[Any], None], tensors: list[Any], async_op: bool, print_of: Callable[[], str] | None = None) -> CollectiveWork | None:
+        """Do a collective: here, or in the group's thread.
+
+        Args:
+            name: for errors.
+            call: does it on the lane that it is given.
+            tensors: what it writes.
+            async_op: whether it is done in the background.
+            print_of: what must be the same on all ranks.
+        Returns: None once it is done, a ``Work`` if ``async_op``.
+        """
+        self.sequence += 1
+        if self._closed or self._process != os.getpid():
+            raise self._unusable()
+        if self.check is not None:
+            call = self._checked(name, call, print_of)
+        if async_op:
+            work = CollectiveWork(name, call, tensors, self._timeout)
+            self._queue().put(work)
+            return work
+        lane = self.lane
+        if lane.broken is not None:
+            raise lane.broken
+        lane.doing = name
+        call(lane)
+        return None
+
+    def _checked(self, name: str, call: Callable[[Any], None], print_of: Callable[[], str] | None) -> Callable[[Any], None]:
+        number = self.sequence
+        told = "" if print_of is None else print_of()
+
+        def checked(lane: Any) -> None:
+            assert self.check is not None
+            self.check(self, lane, f"{name} #{number}", told)
+            call(lane)
+
+        return checked
+
+    def _unusable(self) -> DistBackendError:
+        if self._closed:
+            return DistBackendError(f"process group {self.group_name!r} was destroyed")
+        return DistBackendError("this process was forked from one of the group's; a process group does not work in a child of its process")
+
+    def _queue(self) -> queue.SimpleQueue[CollectiveWork | None]:
+        if self._works is None:
+            self._works = queue.SimpleQueue()
+            threading.Thread(target=_work, args=(self._works, self._background), daemon=True, name=f"collectives of {self.group_name}").start()
+        return self._works
+
+    def close(self) -> None:
+        """Give its communicators back. Works that were not waited for are finished first."""
+        if self._closed:
+            return
+        self._closed = True
+        if self._process != os.getpid():
+            return
+        if self._works is not None:
+            last = CollectiveWork("closing", lambda lane: None, [], self._timeout)
+            self._works.put(last)
+            self._works.put(None)
+            try:
+                last.wait()
+            except DistBackendError:
+                return
+        for lane in (self.lane, self._background):
+            lane.close()
+
+    shutdown = abort = close
+
+
+def _work(works: queue.SimpleQueue[CollectiveWork | None], lane: Any) -> None:
+    while (work := works.get()) is not None:
+        work.run(lane)
+        del work

@@ -1,0 +1,265 @@
+"""Operations of a process group that are under way. Source: torch.distributed.Work."""
+
+from __future__ import annotations
+
+import datetime
+import threading
+from typing import TYPE_CHECKING, Any
+
+from .errors import DistBackendError
+
+if TYPE_CHECKING:
+    from ..facades.futures import Future
+
+__all__ = ["CoalescedWork", "CollectiveWork", "MessageWork", "Work"]
+
+_futures = threading.Lock()
+
+
+class Work:
+    """An operation that was started and may not be done.
+
+    Attributes:
+        _tensors: what it writes.
+    Source: torch.distributed.Work.
+    """
+
+    def __init__(self, tensors: list[Any]) -> None:
+        self._tensors = tensors
+        self._error: BaseException | None = None
+        self._done = False
+        self._future: Future[Any] | None = None
+
+    def is_completed(self) -> bool:
+        """Whether it is done, with or without success."""
+        return self._done
+
+    def is_success(self) -> bool:
+        """Whether it is done, with success."""
+        return self.is_completed() and self._error is None
+
+    def exception(self) -> BaseException | None:
+        """The error with which it ended, None while there is none."""
+        return self._error
+
+    def wait(self, timeout: datetime.timedelta | None = None) -> bool:
+        """Wait until it is done.
+
+        Args:
+            timeout: for how long at most; the group's when None or 0.
+        Returns: True.
+        Raises:
+            DistBackendError: it is not done by then, or MPI met an error.
+        """
+        raise NotImplementedError(f"{type(self).__name__}.wait is not supported")
+
+    def synchronize(self) -> None:
+        """As ``wait``: results are on the host."""
+        self.wait()
+
+    def block_current_stream(self) -> None:
+        """As ``wait``: results are on the host."""
+        self.wait()
+
+    def result(self) -> list[Any]:
+        """The tensors that it has written, once it is done."""
+        self.wait()
+        return self._tensors
+
+    def source_rank(self) -> int:
+        """The rank from which a message came.
+
+        Raises:
+            RuntimeError: no message was received.
+        """
+        raise RuntimeError("sourceRank() may only be called on work objects that correspond to a recv or recv-from-any call.")
+
+    def get_future(self) -> Future[Any]:
+        """A future of the list of the tensors that it writes."""
+        from ..facades.futures import Future
+
+        with _futures:
+            if self._future is None:
+                self._future = Future()
+                ended = self._done
+            else:
+                ended = False
+        if ended:
+            self._tell()
+        return self._future
+
+    def _finish(self, error: BaseException | None) -> None:
+        self._error = error
+        with _futures:
+            self._done = True
+            told = self._future is not None
+        if told:
+            self._tell()
+
+    def _tell(self) -> None:
+        assert self._future is not None
+        if self._error is None:
+            self._future.set_result(self._tensors)
+        else:
+            self._future.set_exception(self._error if isinstance(self._error, Exception) else RuntimeError(repr(self._error)))
+
+
+def seconds(timeout: Any, default: float) -> float:
+    """Seconds of a ``timedelta`` or a number; the default for none and for 0."""
+    if timeout is None:
+        return default
+    given = timeout.total_seconds() if isinstance(timeout, datetime.timedelta) else float(timeout)
+    return given or default
+
+
+class CollectiveWork(Work):
+    """A collective that the group's thread does. Source: torch.distributed.Work."""
+
+    def __init__(self, name: str, call: Any, tensors: list[Any], timeout: float) -> None:
+        super().__init__(tensors)
+        self.name, self.call, self._timeout = name, call, timeout
+        self._ended = threading.Lock()
+        self._ended.acquire()
+
+    def run(self, lane: Any) -> None:
+        """Do it, in the group's thread."""
+        error: BaseException | None = None
+        try:
+            lane.doing = self.name
+            self.call(lane)
+        except BaseException as raised:
+            error = raised
+        self.call = None
+        self._finish(error)
+        self._ended.release()
+
+    def wait(self, timeout: datetime.timedelta | None = None) -> bool:
+        """Wait until it is done.
+
+        Args:
+            timeout: for how long at most; the group's when None or 0.
+        Returns: True.
+        Raises:
+            DistBackendError: it is not done by then, or MPI met an error.
+        """
+        # The thread raises at the group's timeout; a second later it is known that it cannot.
+        limit = seconds(timeout, self._timeout + 1.0)
+        if not self._ended.acquire(timeout=min(limit, threading.TIMEOUT_MAX)):
+            raise DistBackendError(f"{self.name} did not finish within {limit:g} s: another rank has not come to it, or has ended")
+        self._ended.release()
+        if self._error is not None:
+            raise self._error
+        return True
+
+
+class MessageWork(Work):
+    """A message that is sent or received.
+
+    Args:
+        request: MPI's.
+        lane: the lane on which it is.
+        name: for errors.
+        arrays: what it uses.
+        arrived: called with MPI's status when it is done.
+    Source: torch.distributed.Work.
+    """
+
+    def __init__(self, request: Any, lane: Any, name: str, tensors: list[Any], arrays: Any, arrived: Any = None) -> None:
+        super().__init__(tensors)
+        self.request, self.lane, self.name, self.arrays, self.arrived = request, lane, name, arrays, arrived
+        self._source = -1
+        self._once = threading.RLock()
+
+    def is_completed(self) -> bool:
+        """Whether it is done, with or without success."""
+        if not self._done:
+            with self._once:
+                status = self.lane.MPI.Status()
+                if not self._done and self._attempt(lambda: self.request.Test(status)):
+                    self._end(status)
+        return self._done
+
+    def wait(self, timeout: datetime.timedelta | None = None) -> bool:
+        """Wait until it is done.
+
+        Args:
+            timeout: for how long at most; the group's when None or 0.
+        Returns: True.
+        Raises:
+            DistBackendError: it is not done by then, or MPI met an error.
+        """
+        with self._once:
+            if not self._done:
+                looked = _Looked(self.request, self.lane.MPI.Status())
+                self._attempt(lambda: self.lane.wait(looked, self.arrays, seconds(timeout, self.lane.timeout), self.name))
+                if not self._done:
+                    self._end(looked.status)
+        if self._error is not None:
+            raise self._error
+        return True
+
+    def source_rank(self) -> int:
+        """The rank from which the message came, in the group.
+
+        Raises:
+            RuntimeError: no message was received.
+        """
+        if self.arrived is None:
+            return super().source_rank()
+        return self._source
+
+    def _attempt(self, look: Any) -> Any:
+        try:
+            return look()
+        except self.lane.MPI.Exception as error:
+            self._finish(RuntimeError(f"{self.name}: {error}"))
+            return None
+
+    def _end(self, status: Any) -> None:
+        error = None
+        if self.arrived is not None:
+            self._source = status.Get_source()
+            try:
+                self.arrived(status)
+            except RuntimeError as raised:
+                error = raised
+        self._finish(error)
+
+
+class _Looked:
+    """A request whose looks fill a status."""
+
+    def __init__(self, request: Any, status: Any) -> None:
+        self.request, self.status = request, status
+
+    def Test(self) -> bool:
+        return self.request.Test(self.status)
+
+
+class CoalescedWork(Work):
+    """Several operations as one. Source: torch.distributed.Work."""
+
+    def __init__(self, works: list[Work]) -> None:
+        super().__init__([tensor for work in works for tensor in work._tensors])
+        self.works = works
+
+    def is_completed(self) -> bool:
+        """Whether all are done."""
+        return all(work.is_completed() for work in self.works)
+
+    def exception(self) -> BaseException | None:
+        """The first error of any."""
+        return next((error for work in self.works if (error := work.exception()) is not None), None)
+
+    def wait(self, timeout: datetime.timedelta | None = None) -> bool:
+        """Wait until all are done.
+
+        Args:
+            timeout: for how long at most for each; the group's when None or 0.
+        Returns: True.
+        """
+        for work in self.works:
+            work.wait(timeout)
+        if not self._done:
+            self._finish(None)
+        return True
