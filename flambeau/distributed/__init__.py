@@ -1,7 +1,8 @@
 """``torch.distributed``: programs of several processes, on MPI.
 
-``init_process_group`` makes the group of all processes; ``groups.py`` has what makes and finds groups, ``collectives.py``, ``messages.py`` and ``objects.py``
-what they do, ``engine/`` how bytes move. Modules are imported when a name of theirs is first used, and mpi4py when a group of several processes is made.
+``init_process_group`` makes the group of all processes; ``groups.py`` has what makes and finds groups, ``collectives.py``, ``messages.py``
+and ``objects.py`` what they do, ``engine/`` how bytes move. Modules are imported when a name of theirs is first used, and mpi4py when a
+group of several processes is made.
 """
 
 from __future__ import annotations
@@ -14,7 +15,8 @@ from ..core import late as _late
 _late.adopt(__name__)
 
 _MODULES = frozenset(
-    "_composable _functional_collectives _tensor algorithms autograd checkpoint device_mesh elastic fsdp launch nn optim pipelining rendezvous rpc run tensor "
+    "_composable _functional_collectives _tensor algorithms autograd checkpoint device_mesh elastic fsdp launch nn optim pipelining "
+    "rendezvous rpc run tensor "
     "utils".split()
 )
 _NAMES_OF_MODULES = {
@@ -36,9 +38,7 @@ _NAMES_OF_MODULES = {
         "is_initialized is_torchelastic_launched new_group"
     ),
     "messages": "P2POp _coalescing_manager batch_isend_irecv irecv isend recv send",
-    "objects": (
-        "all_gather_object broadcast_object_list gather_object recv_object_list scatter_object_list send_object_list"
-    ),
+    "objects": ("all_gather_object broadcast_object_list gather_object recv_object_list scatter_object_list send_object_list"),
     "process_group": "ProcessGroup",
     "reduce_op": "ReduceOp _make_nccl_premul_sum reduce_op",
     "rendezvous": "register_rendezvous_handler",
@@ -47,7 +47,7 @@ _NAMES_OF_MODULES = {
 }
 _MODULE_OF = {_name: _module for _module, _listed in _NAMES_OF_MODULES.items() for _name in _listed.split()}
 
-__all__ = ["is_available", *sorted(_name for _name in _MODULE_OF if not _name.startswith("_"))]  # noqa: PLE0604
+__all__ = ["is_available", *sorted(_name for _name in _MODULE_OF if not _name.startswith("_"))]
 
 
 def is_available() -> bool:

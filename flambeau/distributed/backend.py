@@ -46,7 +46,7 @@ class Backend(str):
 
 
 class BackendConfig:
-    """Which back end serves which kind of device.
+    """Names of the back ends that serve each kind of device.
 
     Args:
         backend: a name, or pairs such as ``"cpu:gloo,cuda:nccl"``.
@@ -60,8 +60,9 @@ class BackendConfig:
             pairs = [pair.split(":") for pair in backend.lower().split(",")]
             if any(len(pair) != 2 for pair in pairs):
                 raise ValueError(
-                    f"The custom backend string argument is invalid: {backend}.\nCustom backend string is an experimental feature where the backend "
-                    'string must be in the format:\n"<device_type1>:<backend1>,<device_type2>:<backend2>...". e.g. \'cpu:gloo,cuda:nccl\''
+                    f"The custom backend string argument is invalid: {backend}.\nCustom backend string is an experimental feature "
+                    "where the backend "
+                    "string must be in the format:\n\"<device_type1>:<backend1>,<device_type2>:<backend2>...\". e.g. 'cpu:gloo,cuda:nccl'"
                 )
             self.device_backend_map = {device: Backend(name) for device, name in pairs}
         else:

@@ -26,7 +26,8 @@ def check_tensors(values: Any, name: str) -> None:
     """TypeError unless the argument is a list of tensors."""
     if not isinstance(values, list | tuple):
         raise TypeError(
-            f"Invalid function argument. Expected parameter `{name}` of type List[torch.Tensor]\n             but got {type(values)} instead."
+            f"Invalid function argument. Expected parameter `{name}` of type List[torch.Tensor]\n             but got {type(values)} "
+            "instead."
         )
     if not all(isinstance(each, Tensor) for each in values):
         raise TypeError(
@@ -83,7 +84,7 @@ class Incoming:
             self.array = np.empty(sum(tensor._array.size for tensor in tensors), dtype)
 
     def finish(self) -> None:
-        """What has come, into the tensors."""
+        """Put into the tensors what has come."""
         at = 0
         for tensor in self.tensors:
             if not self.direct:
@@ -108,5 +109,5 @@ def check_same_dtype(operation: str, name: str, tensors: Sequence[Tensor], like:
 
 
 def print_of(tensors: Sequence[Tensor], *others: Any) -> Callable[[], str]:
-    """What must be the same on all ranks, made when it is asked for."""
+    """Words that must be the same on all ranks, made when it is asked for."""
     return lambda: " ".join([", ".join(f"{list(tensor.shape)} {str(tensor.dtype)[6:]}" for tensor in tensors), *map(str, others)]).strip()

@@ -18,7 +18,8 @@ from .work import CoalescedWork, Work
 
 __all__ = [
     "all_gather", "all_gather_coalesced", "all_gather_into_tensor", "all_gather_single", "all_reduce", "all_reduce_coalesced", "all_to_all",
-    "all_to_all_single", "barrier", "broadcast", "gather", "reduce", "reduce_scatter", "reduce_scatter_single", "reduce_scatter_tensor", "scatter",
+    "all_to_all_single", "barrier", "broadcast", "gather", "reduce", "reduce_scatter", "reduce_scatter_single", "reduce_scatter_tensor",
+    "scatter",
 ]  # fmt: skip
 
 SUM = ReduceOp.SUM
@@ -66,7 +67,14 @@ def all_reduce(tensor: Tensor, op: Any = SUM, group: Group = None, async_op: boo
     pg = resolved(group)
     array = tensor._array
     reduction = pg.reduction(op, array.dtype)
-    if async_op or reduction.wire is not None or reduction.before is not None or reduction.after is not None or not _is_plain(array) or pg.check is not None:
+    if (
+        async_op
+        or reduction.wire is not None
+        or reduction.before is not None
+        or reduction.after is not None
+        or not _is_plain(array)
+        or pg.check is not None
+    ):
         return pg.run("all_reduce", lambda lane: _reduced(lane, tensor, reduction), [tensor], async_op, print_of([tensor], op))
     mpi_op = reduction.op
     pg.run("all_reduce", lambda lane: lane.all_reduce(array, mpi_op), [tensor], False)
@@ -126,7 +134,9 @@ def all_reduce_coalesced(tensors: Sequence[Tensor], op: Any = SUM, group: Group 
     return pg.run("all_reduce_coalesced", call, list(tensors), async_op, print_of(tensors, op))
 
 
-def broadcast(tensor: Tensor, src: int | None = None, group: Group = None, async_op: bool = False, group_src: int | None = None) -> Work | None:
+def broadcast(
+    tensor: Tensor, src: int | None = None, group: Group = None, async_op: bool = False, group_src: int | None = None
+) -> Work | None:
     """Give one rank's tensor to all.
 
     Args:
@@ -195,7 +205,9 @@ def _check_list(operation: str, name: str, tensors: Sequence[Tensor], size: int,
         raise RuntimeError(f"{operation}: invalid {name} (expected length {size}, got {len(tensors)})")
     check_same_dtype(operation, name, tensors, like)
     if own is not None and own._array.size != like._array.size:
-        raise RuntimeError(f"{operation}: invalid tensor size of this rank in {name} (expected {tuple(like.shape)}, got {tuple(own.shape)})")
+        raise RuntimeError(
+            f"{operation}: invalid tensor size of this rank in {name} (expected {tuple(like.shape)}, got {tuple(own.shape)})"
+        )
 
 
 def all_gather_into_tensor(output_tensor: Tensor, input_tensor: Tensor, group: Group = None, async_op: bool = False) -> Work | None:
@@ -241,7 +253,11 @@ all_gather_single = all_gather_into_tensor
 
 def _all_gather_base(output_tensor: Tensor, input_tensor: Tensor, group: Group = None, async_op: bool = False) -> Work | None:
     """``all_gather_into_tensor`` under its first name."""
-    warnings.warn("torch.distributed._all_gather_base is a private function and will be deprecated. Use all_gather_into_tensor", FutureWarning, stacklevel=2)
+    warnings.warn(
+        "torch.distributed._all_gather_base is a private function and will be deprecated. Use all_gather_into_tensor",
+        FutureWarning,
+        stacklevel=2,
+    )
     return all_gather_into_tensor(output_tensor, input_tensor, group, async_op)
 
 
@@ -310,7 +326,12 @@ def reduce(
 
 
 def gather(
-    tensor: Tensor, gather_list: list[Tensor] | None = None, dst: int | None = None, group: Group = None, async_op: bool = False, group_dst: int | None = None
+    tensor: Tensor,
+    gather_list: list[Tensor] | None = None,
+    dst: int | None = None,
+    group: Group = None,
+    async_op: bool = False,
+    group_dst: int | None = None,
 ) -> Work | None:
     """Collect the tensors of all ranks on one.
 
@@ -355,7 +376,12 @@ def gather(
 
 # -- from one, or parts ------------------------------------------------------------------------------------------------------
 def scatter(
-    tensor: Tensor, scatter_list: list[Tensor] | None = None, src: int | None = None, group: Group = None, async_op: bool = False, group_src: int | None = None
+    tensor: Tensor,
+    scatter_list: list[Tensor] | None = None,
+    src: int | None = None,
+    group: Group = None,
+    async_op: bool = False,
+    group_src: int | None = None,
 ) -> Work | None:
     """Give each rank one tensor of a list that one of them has.
 
@@ -447,7 +473,11 @@ reduce_scatter_single = reduce_scatter_tensor
 
 def _reduce_scatter_base(output: Tensor, input: Tensor, op: Any = SUM, group: Group = None, async_op: bool = False) -> Work | None:
     """``reduce_scatter_tensor`` under its first name."""
-    warnings.warn("torch.distributed._reduce_scatter_base is a private function and will be deprecated. Use reduce_scatter_tensor", FutureWarning, stacklevel=2)
+    warnings.warn(
+        "torch.distributed._reduce_scatter_base is a private function and will be deprecated. Use reduce_scatter_tensor",
+        FutureWarning,
+        stacklevel=2,
+    )
     return reduce_scatter_tensor(output, input, op, group, async_op)
 
 
@@ -530,7 +560,9 @@ def _part_bytes(name: str, tensor: Tensor, sizes: Sequence[int] | None, ranks: i
     return [size * row for size in sizes]
 
 
-def all_to_all(output_tensor_list: list[Tensor], input_tensor_list: list[Tensor], group: Group = None, async_op: bool = False) -> Work | None:
+def all_to_all(
+    output_tensor_list: list[Tensor], input_tensor_list: list[Tensor], group: Group = None, async_op: bool = False
+) -> Work | None:
     """Give each rank one tensor of a list, and get one from each.
 
     Args:

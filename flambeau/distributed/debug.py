@@ -17,7 +17,7 @@ _ROOM = 512  # bytes for a fingerprint
 
 
 class DebugLevel(enum.IntEnum):
-    """How much is checked: with ``DETAIL``, shapes and dtypes before each collective.
+    """Levels of checking: with ``DETAIL``, shapes and dtypes before each collective.
 
     Source: torch.distributed.DebugLevel.
     Example:
@@ -34,7 +34,7 @@ _level: DebugLevel | None = None
 
 
 def get_debug_level() -> DebugLevel:
-    """How much is checked: by ``TORCH_DISTRIBUTED_DEBUG`` at first.
+    """The level of checking: by ``TORCH_DISTRIBUTED_DEBUG`` at first.
 
     Returns: a ``DebugLevel``.
     Source: torch.distributed.get_debug_level.
@@ -96,6 +96,7 @@ def compare(group: ProcessGroup, lane: Any, name: str, told: str) -> None:
         return
     lines = [f"rank {rank}: {bytes(row).rstrip(bytes(1)).decode(errors='replace')}" for rank, row in zip(group.ranks, receive, strict=True)]
     raise RuntimeError(
-        f"Detected mismatch between collectives on ranks of group {group.group_name!r}. Rank {group.ranks[group.rank()]} is running {name} {told}; "
+        f"Detected mismatch between collectives on ranks of group {group.group_name!r}. Rank {group.ranks[group.rank()]} is running "
+        f"{name} {told}; "
         "the ranks are running\n  " + "\n  ".join(lines)
     )

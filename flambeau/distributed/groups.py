@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime
 import os
 import warnings
+import zlib
 from collections.abc import Sequence
 from typing import Any
 
@@ -15,7 +16,7 @@ from .engine.background import BackgroundLane
 from .engine.lane import Alone, Lane
 from .process_group import ProcessGroup
 from .rendezvous import rendezvous
-from .stores import HashStore, PrefixStore, Store
+from .stores import PrefixStore, Store
 
 __all__ = [
     "GroupMember", "default_pg_timeout", "destroy_process_group", "get_backend", "get_backend_config", "get_global_rank", "get_group_rank",
@@ -199,7 +200,7 @@ def get_backend(group: ProcessGroup | None = None) -> Backend:
 
 
 def get_backend_config(group: ProcessGroup | None = None) -> str:
-    """Which back end serves which kind of device.
+    """The back ends that serve each kind of device.
 
     Args:
         group: the group; that of all processes when None.
@@ -287,8 +288,8 @@ def get_node_local_rank(fallback_rank: int | None = None) -> int:
     if fallback_rank is not None:
         return int(fallback_rank)
     raise RuntimeError(
-        "LOCAL_RANK is not in the environment. Consider passing fallback_rank to allow `get_node_local_rank` to work, assuming you are not running in a "
-        "multi-device context and want the code to run locally instead."
+        "LOCAL_RANK is not in the environment. Consider passing fallback_rank to allow `get_node_local_rank` to work, assuming you "
+        "are not running in a multi-device context and want the code to run locally instead."
     )
 
 
@@ -323,9 +324,9 @@ def _found_by_launcher(timeout: datetime.timedelta) -> tuple[Any, int, int]:
     communicator = mpi_world.of_launcher()
     rank, size = communicator.rank, communicator.size
     host = socket.gethostname() if len(set(communicator.allgather(socket.gethostname()))) > 1 else "127.0.0.1"
-    store = TCPStore(host, 0, size, True, timeout, wait_for_workers=False) if rank == 0 else None
+    store: Any = TCPStore(host, 0, size, True, timeout, wait_for_workers=False) if rank == 0 else None
     where = communicator.bcast((host, store.port) if store is not None else None)
-    return store or TCPStore(*where, size, False, timeout), rank, size
+    return store or TCPStore(where[0], where[1], size, False, timeout), rank, size
 
 
 def _found(init_method: str | None, store: Any, rank: int, world_size: int, timeout: datetime.timedelta) -> tuple[Any, int, int]:
@@ -387,7 +388,9 @@ def init_process_group(
     state.kept.append(base)
     base.set_timeout(limit)
     attempt = os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")
-    shared = PrefixStore(f"default_pg/{attempt}/{base.add(f'made/{attempt}/{rank}', 1)}", base)  # a group after another one has keys of its own
+    shared = PrefixStore(
+        f"default_pg/{attempt}/{base.add(f'made/{attempt}/{rank}', 1)}", base
+    )  # a group after another one has keys of its own
     ranks = list(range(world_size)) if _ranks is None else list(_ranks)
     lanes = _lanes(shared, rank, world_size, seconds)
     made = ProcessGroup(*lanes, ranks, name, shared, seconds, group_name or "0", "default_pg")
@@ -479,7 +482,8 @@ def _made(
     if len(members) > 1:
         places = [parent._place[rank] for rank in members]
         meet(store, places.index(parent.rank()), len(members))  # so that MPI's call, which cannot be interrupted, does not wait long
-        front = parent.lane.communicator.Create_group(parent.lane.communicator.group.Incl(places), tag=len(state.named))  # type: ignore[union-attr]
+        communicator = parent.lane.communicator  # type: ignore[union-attr]
+        front = communicator.Create_group(communicator.group.Incl(places), tag=zlib.crc32(label.encode()) % 32768)
         lanes = _lanes_on(front, front.Dup(), timeout)
     made = ProcessGroup(*lanes, members, backend, store, timeout, label, desc)
     made.bound_device_id = device_id

@@ -156,7 +156,13 @@ class P2POp:
     """
 
     def __init__(
-        self, op: Callable[..., Any], tensor: Tensor, peer: int | None = None, group: Group = None, tag: int = 0, group_peer: int | None = None
+        self,
+        op: Callable[..., Any],
+        tensor: Tensor,
+        peer: int | None = None,
+        group: Group = None,
+        tag: int = 0,
+        group_peer: int | None = None,
     ) -> None:
         _check_op(op)
         check_tensor(tensor, "tensor")
@@ -173,9 +179,8 @@ class P2POp:
     def __repr__(self) -> str:
         own = self.group.ranks[self.group.rank()]
         pair = (own, self.peer) if self.op is isend else (self.peer, own)
-        return (
-            f"P2POp({self.op.__name__} pg={self.group.group_name}, group_src={pair[0]}, group_dst={pair[1]}, {tuple(self.tensor.shape)}, {self.tensor.dtype})"
-        )
+        what = f"{tuple(self.tensor.shape)}, {self.tensor.dtype}"
+        return f"P2POp({self.op.__name__} pg={self.group.group_name}, group_src={pair[0]}, group_dst={pair[1]}, {what})"
 
 
 def _check_op(op: Any) -> None:
@@ -207,7 +212,7 @@ def _named(message: P2POp) -> dict[str, int]:
 
 # -- several operations as one ---------------------------------------------------------------------------------------------
 class _CoalescingManager:
-    """What is under way within ``_coalescing_manager``."""
+    """Operations that are under way within ``_coalescing_manager``."""
 
     def __init__(self) -> None:
         self.works: list[Work] = []
@@ -243,7 +248,7 @@ def _coalescing_manager(group: Group = None, device: Any = None, async_ops: bool
     try:
         yield manager
     finally:
-        del pg.run  # type: ignore[method-assign]
+        del pg.run
     if not async_ops:
         manager.wait()
 

@@ -30,7 +30,15 @@ class ProcessGroup:
     """
 
     def __init__(
-        self, lane: Lane | Alone, background: Lane | Alone, ranks: list[int], backend: Backend, store: Any, timeout: float, name: str, desc: str
+        self,
+        lane: Lane | Alone,
+        background: Lane | Alone,
+        ranks: list[int],
+        backend: Backend,
+        store: Any,
+        timeout: float,
+        name: str,
+        desc: str,
     ) -> None:
         self.lane, self.ranks, self.backend, self.store = lane, ranks, backend, store
         self.group_name, self.group_desc = name, desc
@@ -64,7 +72,7 @@ class ProcessGroup:
         return self.store
 
     def set_timeout(self, timeout: datetime.timedelta) -> None:
-        """How long an operation may take from now on."""
+        """Let operations take that long from now on."""
         self._timeout = self.lane.timeout = self._background.timeout = timeout.total_seconds()
 
     @property
@@ -103,7 +111,7 @@ class ProcessGroup:
 
     # -- doing something --------------------------------------------------------------------------------------------------
     def reduction(self, op: Any, dtype: np.dtype) -> Reduction:
-        """How arrays of a dtype are reduced in this group."""
+        """The way in which arrays of a dtype are reduced in this group."""
         if op.__class__.__name__ == "ReduceOp":
             return reduction(self.lane.MPI, op, dtype, self._size)
         key = (op, dtype.num)
@@ -112,7 +120,9 @@ class ProcessGroup:
             found = self._reductions[key] = reduction(self.lane.MPI, op, dtype, self._size)
         return found
 
-    def run(self, name: str, call: Callable[[Any], None], tensors: list[Any], async_op: bool, print_of: Callable[[], str] | None = None) -> CollectiveWork | None:
+    def run(
+        self, name: str, call: Callable[[Any], None], tensors: list[Any], async_op: bool, print_of: Callable[[], str] | None = None
+    ) -> CollectiveWork | None:
         """Do a collective: here, or in the group's thread.
 
         Args:
@@ -158,7 +168,9 @@ class ProcessGroup:
     def _queue(self) -> queue.SimpleQueue[CollectiveWork | None]:
         if self._works is None:
             self._works = queue.SimpleQueue()
-            threading.Thread(target=_work, args=(self._works, self._background), daemon=True, name=f"collectives of {self.group_name}").start()
+            threading.Thread(
+                target=_work, args=(self._works, self._background), daemon=True, name=f"collectives of {self.group_name}"
+            ).start()
         return self._works
 
     def close(self) -> None:

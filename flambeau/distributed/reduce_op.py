@@ -37,7 +37,8 @@ class _Kinds(type):
 
 
 class ReduceOp(metaclass=_Kinds):
-    """A reduction: one of the constants ``SUM``, ``AVG``, ``PRODUCT``, ``MIN``, ``MAX``, ``BAND``, ``BOR``, ``BXOR``, or a sum of premultiplied values.
+    """A reduction: one of the constants ``SUM``, ``AVG``, ``PRODUCT``, ``MIN``, ``MAX``, ``BAND``, ``BOR``, ``BXOR``, or a sum of
+    premultiplied values.
 
     Args:
         op: a constant.
@@ -47,7 +48,6 @@ class ReduceOp(metaclass=_Kinds):
         True
     """
 
-    RedOpType = RedOpType
     SUM, AVG, PRODUCT, MIN, MAX = RedOpType.SUM, RedOpType.AVG, RedOpType.PRODUCT, RedOpType.MIN, RedOpType.MAX
     BAND, BOR, BXOR, PREMUL_SUM = RedOpType.BAND, RedOpType.BOR, RedOpType.BXOR, RedOpType.PREMUL_SUM
     factor: Any = None
@@ -75,6 +75,9 @@ class ReduceOp(metaclass=_Kinds):
         return f"<torch.distributed.ReduceOp {self.op.name}>"
 
 
+ReduceOp.RedOpType = RedOpType  # type: ignore[attr-defined]
+
+
 def _make_nccl_premul_sum(factor: Any) -> ReduceOp:
     """A sum of values that are multiplied by ``factor`` first.
 
@@ -99,7 +102,9 @@ class _ReduceOpNames:
     def __getattribute__(self, name: str) -> Any:
         members = object.__getattribute__(self, "__members__")
         if name in members:
-            warnings.warn("`torch.distributed.reduce_op` is deprecated, please use `torch.distributed.ReduceOp` instead", FutureWarning, stacklevel=2)
+            warnings.warn(
+                "`torch.distributed.reduce_op` is deprecated, please use `torch.distributed.ReduceOp` instead", FutureWarning, stacklevel=2
+            )
             return members[name]
         return object.__getattribute__(self, name)
 

@@ -16,8 +16,9 @@ _LARGE = 1 << 18  # bytes from which on the ranks meet first
 class BackgroundLane(Lane):
     """Waits asleep for the other ranks, and works with them without the interpreter.
 
-    Each look at a request takes the interpreter's lock from the thread that computes, and MPI makes no progress between looks. So for large arrays the
-    ranks meet first, at a barrier that each looks at now and then; what follows is one blocking call, in which nobody waits for a rank that is not there.
+    Each look at a request takes the interpreter's lock from the thread that computes, and MPI makes no progress between looks. So for
+    large arrays the ranks meet first, at a barrier that each looks at now and then; what follows is one blocking call, in which nobody
+    waits for a rank that is not there.
     """
 
     def __init__(self, MPI: Any, communicator: Any, timeout: float) -> None:

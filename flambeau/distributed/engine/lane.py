@@ -1,7 +1,8 @@
 """Collectives over arrays on one communicator, for one thread: started without blocking, then looked at until they are done.
 
-A loop of looks takes no longer than MPI's own blocking calls, and can do what they cannot: end at a timeout, let signals through, and give way. A rank that
-waits yields its core between any two looks (``sched_yield``), so that more ranks than cores run well, and sleeps when the wait is long.
+A loop of looks takes no longer than MPI's own blocking calls, and can do what they cannot: end at a timeout, let signals through, and give
+way. A rank that waits yields its core between any two looks (``sched_yield``), so that more ranks than cores run well, and sleeps when the
+wait is long.
 """
 
 from __future__ import annotations
@@ -80,7 +81,8 @@ class Lane:
 
     def _late(self, name: str, limit: float) -> DistBackendError:
         error = DistBackendError(
-            f"rank {self.rank} of {self.size} on {socket.gethostname()}: {name} did not finish within {limit:g} s. Another rank has not come to it, has come "
+            f"rank {self.rank} of {self.size} on {socket.gethostname()}: {name} did not finish within {limit:g} s. Another rank has "
+            "not come to it, has come "
             "to something else, or has ended"
         )
         self.broken = error

@@ -1,14 +1,14 @@
 """The launcher's side of MPI's start, for processes that no MPI launcher started.
 
-MPI learns who takes part through PMI, a line protocol on a descriptor that the launcher leaves in ``PMI_FD``. Here the launcher's end of it is a thread of
-the same process, which answers from a store that all ranks share:
+MPI learns who takes part through PMI, a line protocol on a descriptor that the launcher leaves in ``PMI_FD``. Here the launcher's end of
+it is a thread of the same process, which answers from a store that all ranks share:
 
     rank 0                                             rank r
     MPI_Init --PMI_FD--> Bridge --+               +-- Bridge <--PMI_FD-- MPI_Init
                                   +--> store <----+
 
-What a rank puts is kept until its next fence, goes to the store as one value then, and a fence waits for the values of all ranks. So starting costs each
-rank two requests to the store for a fence, however many keys MPI uses.
+What a rank puts is kept until its next fence, goes to the store as one value then, and a fence waits for the values of all ranks. So
+starting costs each rank two requests to the store for a fence, however many keys MPI uses.
 """
 
 from __future__ import annotations

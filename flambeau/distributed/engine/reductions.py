@@ -1,4 +1,4 @@
-"""How arrays of each dtype are reduced by MPI's operations."""
+"""Reductions of arrays of each dtype, by MPI's operations."""
 
 from __future__ import annotations
 
@@ -13,7 +13,17 @@ from ..reduce_op import RedOpType, ReduceOp
 __all__ = ["Reduction", "reduction"]
 
 _T = RedOpType
-_OPS = {_T.SUM: "SUM", _T.AVG: "SUM", _T.PREMUL_SUM: "SUM", _T.PRODUCT: "PROD", _T.MIN: "MIN", _T.MAX: "MAX", _T.BAND: "BAND", _T.BOR: "BOR", _T.BXOR: "BXOR"}
+_OPS = {
+    _T.SUM: "SUM",
+    _T.AVG: "SUM",
+    _T.PREMUL_SUM: "SUM",
+    _T.PRODUCT: "PROD",
+    _T.MIN: "MIN",
+    _T.MAX: "MAX",
+    _T.BAND: "BAND",
+    _T.BOR: "BOR",
+    _T.BXOR: "BXOR",
+}
 _BOOL_OPS = {_T.SUM: "MAX", _T.PRODUCT: "MIN", _T.BAND: "MIN", _T.BOR: "MAX"}  # of bytes that are 0 or 1
 _BITS = frozenset((_T.BAND, _T.BOR, _T.BXOR))
 _OF_COMPLEX = frozenset((_T.SUM, _T.AVG, _T.PREMUL_SUM))
@@ -31,11 +41,17 @@ class Reduction:
 
     __slots__ = ("after", "before", "op", "wire")
 
-    def __init__(self, op: Any, wire: Any = None, before: Callable[[np.ndarray], None] | None = None, after: Callable[[np.ndarray], None] | None = None):
+    def __init__(
+        self,
+        op: Any,
+        wire: Any = None,
+        before: Callable[[np.ndarray], None] | None = None,
+        after: Callable[[np.ndarray], None] | None = None,
+    ):
         self.op, self.wire, self.before, self.after = op, wire, before, after
 
     def out(self, array: np.ndarray) -> np.ndarray:
-        """What travels for a contiguous array: the array itself, its bytes, or a copy."""
+        """The array that travels for a contiguous array: the array itself, its bytes, or a copy."""
         if self.wire is None:
             sent = array
         elif array.dtype == np.bool_:

@@ -1,7 +1,7 @@
 """The MPI world of this process: started once, by whichever way the process was started, and used by every process group after that.
 
-MPI cannot be started a second time in a process. So the world stays until the process ends; a process group that is made after another was destroyed is a
-communicator over the same world, or over a part of it.
+MPI cannot be started a second time in a process. So the world stays until the process ends; a process group that is made after another was
+destroyed is a communicator over the same world, or over a part of it.
 """
 
 from __future__ import annotations
@@ -75,7 +75,9 @@ def world(store: Any, rank: int, size: int) -> Any:
     if started is None and has_launcher():
         started = _adopted()
     if started is not None and started.process != os.getpid():
-        raise DistBackendError("MPI was started before this process was forked, and does not work in it: start processes by 'spawn' instead")
+        raise DistBackendError(
+            "MPI was started before this process was forked, and does not work in it: start processes by 'spawn' instead"
+        )
     place = {"job": started.job, "rank": started.communicator.rank} if started else {"job": "", "rank": -1}
     places = _exchanged(store, "place", rank, size, f"{place['job']} {place['rank']} {pmi.machine()}")
     jobs = {line.split(" ")[0] for line in places}
@@ -85,7 +87,8 @@ def world(store: Any, rank: int, size: int) -> Any:
     if len(jobs) > 1:
         running = [i for i, line in enumerate(places) if not line.startswith(" ")]
         raise DistBackendError(
-            f"rank {rank} on {socket.gethostname()}: MPI runs already in ranks {running}, in worlds of their own, and can be started once in a process. "
+            f"rank {rank} on {socket.gethostname()}: MPI runs already in ranks {running}, in worlds of their own, and can be started "
+            "once in a process. "
             "A process group after another one must be of the same processes, or of some of them"
         )
     assert started is not None
@@ -93,7 +96,7 @@ def world(store: Any, rank: int, size: int) -> Any:
 
 
 def _exchanged(store: Any, name: str, rank: int, size: int, value: str) -> list[str]:
-    """What each rank gave under a name."""
+    """The values that the ranks gave under a name."""
     keys = [f"{name}/{i}" for i in range(size)]
     store.set(keys[rank], value)
     return [each.decode() for each in store.multi_get(keys)]
@@ -122,7 +125,8 @@ def _bridged(store: Any, rank: int, size: int, machines: list[str]) -> Started:
     MPI = mpi()
     if MPI.Is_initialized():
         raise DistBackendError(
-            f"rank {rank} on {socket.gethostname()}: mpi4py has started MPI for this process alone; make the process group before mpi4py.MPI is imported"
+            f"rank {rank} on {socket.gethostname()}: mpi4py has started MPI for this process alone; make the process group before "
+            "mpi4py.MPI is imported"
         )
     if rank == 0:
         store.set("job", f"flambeau-{os.getpid()}-{secrets.token_hex(8)}")
@@ -160,7 +164,9 @@ def _initialize(MPI: Any, bridge: pmi.Bridge) -> None:
 
 def _check_threads(level: int) -> None:
     if level < _THREAD_MULTIPLE:
-        raise DistBackendError(f"this MPI was started for threads of level {level}; process groups need MPI_THREAD_MULTIPLE ({_THREAD_MULTIPLE})")
+        raise DistBackendError(
+            f"this MPI was started for threads of level {level}; process groups need MPI_THREAD_MULTIPLE ({_THREAD_MULTIPLE})"
+        )
 
 
 def interruptibly(call: Callable[[], Any]) -> Any:
