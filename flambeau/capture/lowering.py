@@ -30,8 +30,10 @@ from .fusion import fused
 from .graph import Graph, Node, Value, replaced, values_in
 from .interpret import function_of, is_checked
 from .launches import Captured
+from .lifetimes import delayed
 from .memory import address_of, array_at, extent
-from .planning import Memory, place, rounded
+from .planning import Memory, place, rounded, write_over
+from .recomputation import recomputed
 
 __all__ = ["Lowered", "NotLowered", "lower"]
 
@@ -58,7 +60,7 @@ def lower(graph: Graph, fuse: bool = True) -> Lowered:
         pool.start()
     except NoKernel as error:
         raise NotLowered(str(error)) from None
-    return Lowered(fused(graph) if fuse else graph)
+    return Lowered(delayed(recomputed(fused(graph))) if fuse else graph)
 
 
 class Lowered:
@@ -115,6 +117,7 @@ class _Trial:
         self.arrays: dict[Value, np.ndarray] = dict(zip(graph.inputs, arrays, strict=True))
         self.steps: list[Any] = []
         self.blocks: list[Memory] = []
+        self.may_write_over: list[tuple[Memory, Memory]] = []  # results and operands, as far as kernels are concerned
         self.flags: list[Memory] = []
         self.constants: dict[int, Memory] = {}
         self.updates: list[Any] = []
@@ -351,6 +354,7 @@ class _Trial:
         for value in self.graph.outputs:
             self.reference(value)
         outputs = [self.place_of[value] for value in self.graph.outputs]
+        write_over(self.may_write_over)
         total = place([block for block in self.blocks if block.first >= 0])
         end = total
         for memory in self.flags:

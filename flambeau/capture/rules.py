@@ -21,7 +21,7 @@ from ..kernels.families import gemm, loss, recurrent
 from ..kernels.families.blas import alone
 from ..kernels.families.pointwise import fixed
 from ..kernels.families.rows import NOTHING, float_element, rows_per_chunk, wide_dtype
-from . import elementwise
+from . import elementwise, overwriting
 from .elementwise import Layout, Run, layout_of
 from .graph import Node, Value
 from .launches import Captured, Refused, captured
@@ -50,12 +50,13 @@ def by_rule(trial: Trial, node: Node) -> bool:
         if run_program(trial, program_of([node], inputs, node.outs), inputs, node.outs, node):
             return True
     rule = RULES.get(node.op.key)
-    if rule is not None and rule(trial, node):
-        return True
-    found = _captured(trial, node)
-    if found is not None:
+    if rule is None or not rule(trial, node):
+        found = _captured(trial, node)
+        if found is None:
+            return False
         trial.captured(node, found)
-    return found is not None
+    trial.may_write_over += overwriting.of_rows(trial, node)
+    return True
 
 
 # -- programs and copies ----------------------------------------------------------------------------------------------------------------
@@ -76,6 +77,7 @@ def run_program(trial: Trial, program: Program | None, inputs: Sequence[Value], 
             operands.append((trial.scratch(size), 0, np.empty(size, np.uint8)))
     for run in runs:
         launch_run(trial, run, operands, node)
+    trial.may_write_over += overwriting.of_program(trial, inputs, outputs)
     return True
 
 

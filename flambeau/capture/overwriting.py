@@ -1,0 +1,66 @@
+"""Which results a kernel may write over which of its operands.
+
+An element-wise kernel reads all operands of a few elements before it writes these elements of its results; a kernel of rows reads all of a
+row before it writes any of it, and then again each element before it writes that one. So a result may have the memory of an operand that
+lies as it does, as far as the kernel is concerned; ``planning.write_over`` looks whether somebody else needs the operand.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
+
+from .graph import Node, Value
+
+if TYPE_CHECKING:
+    from .lowering import _Trial as Trial
+    from .planning import Memory
+
+__all__ = ["of_program", "of_rows"]
+
+_WHOLE = 64  # elements: kernels that take the end of a row twice do not where its length is a multiple of this
+_ROWS = {
+    "softmax": 1,
+    "log_softmax": 1,
+    "_softmax_backward_data": 2,
+    "_log_softmax_backward_data": 2,
+    "nn.functional._cross_entropy_backward": 2,
+    "nn.functional._layer_norm": 1,
+    "nn.functional._batch_norm": 1,
+    "nn.functional._normalized_backward": 2,
+}  # kernels of rows, and how many of their first operands the first result may be written over
+_MAY_OVERLAP = frozenset(("nn.functional._batch_norm", "nn.functional._normalized_backward"))
+
+
+def of_program(trial: Trial, inputs: Sequence[Value], outputs: Sequence[Value]) -> Iterator[tuple[Memory, Memory]]:
+    """Pairs (memory of a result, memory of an operand) of an element-wise program."""
+    for out in outputs:
+        for value in inputs:
+            if _lies_alike(trial, value, out, inputs):
+                yield trial.where(out)[0], trial.where(value)[0]
+
+
+def of_rows(trial: Trial, node: Node) -> Iterator[tuple[Memory, Memory]]:
+    """The same of an operation whose kernel works on rows; nothing of any other."""
+    count = _ROWS.get(node.op.key, 0)
+    if not count or (node.op.key in _MAY_OVERLAP and not _has_whole_rows(node)):
+        return
+    inputs = list(node.inputs())
+    for value in inputs[:count]:
+        if _lies_alike(trial, value, node.outs[0], inputs):
+            yield trial.where(node.outs[0])[0], trial.where(value)[0]
+
+
+def _has_whole_rows(node: Node) -> bool:
+    view = node.args[node.op.names.index("view")]
+    return len(view) == 2 or view[-1] % _WHOLE == 0
+
+
+def _lies_alike(trial: Trial, value: Value, out: Value, inputs: Sequence[Value]) -> bool:
+    """Whether an operand lies as a result does, and no other operand shows its memory in another way."""
+
+    def layout(each: Value) -> tuple[int, tuple[int, ...], tuple[int, ...], int]:
+        return trial.where(each)[1], each.shape, each.strides, each.dtype.itemsize
+
+    memory, wanted = trial.where(value)[0], layout(out)
+    return all(layout(each) == wanted for each in inputs if trial.where(each)[0] is memory)
