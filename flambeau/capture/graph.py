@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["KINDS", "VARYING", "Graph", "Node", "Value", "before_writes", "replaced", "values_in"]
+__all__ = ["KINDS", "VARYING", "Graph", "Node", "Value", "before_writes", "copied", "replaced", "values_in"]
 
 VARYING = frozenset(("_nonzero", "masked_select"))  # operations whose results' shapes depend on values
 KINDS = ("op", "view", "write", "group", "call")  # kinds of node
@@ -185,7 +185,7 @@ class Graph:
     def copy(self) -> Graph:
         """Other nodes and results, the same inputs and held values."""
         new: dict[Value, Value] = {}
-        nodes = [_copied(node, new) for node in self.nodes]
+        nodes = [copied(node, new) for node in self.nodes]
         outputs = [new.get(value, value) for value in self.outputs]
         return Graph(nodes, self.inputs, self.held, outputs, [(new.get(a, a), new.get(b, b)) for a, b in self.writes])
 
@@ -256,8 +256,9 @@ def replaced(arg: Any, function: Callable[[Value], Any]) -> Any:
     return arg
 
 
-def _copied(node: Node, new: dict[Value, Value]) -> Node:
-    members = tuple([_copied(member, new) for member in node.members])
+def copied(node: Node, new: dict[Value, Value]) -> Node:
+    """A node that does the same for the Values that ``new`` gives in place of its own; ``new`` gets its results."""
+    members = tuple([copied(member, new) for member in node.members])
     outs = []
     for out in node.outs:
         if out not in new:

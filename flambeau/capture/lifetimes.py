@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from .fusion import predecessors
 from .graph import Graph, Node, Value
 from .memory import extent
-from .passes import root_of
+from .passes import RANDOM, root_of
 
 __all__ = ["Lifetimes", "delayed", "replaces"]
 
@@ -95,7 +95,7 @@ def delayed(graph: Graph) -> Graph:
     for i in range(len(nodes) - 1, -1, -1):
         node = nodes[i]
         rank[node] = i, 0
-        if node.kind not in ("op", "group", "view") or node not in after:
+        if node.kind not in ("op", "group", "view") or node not in after or (node.kind == "op" and node.op.name in RANDOM):
             continue
         first = min(rank[other] for other in after[node])
         if first[0] == i + 1 or not (node.kind == "view" or _gains(lives, node, nodes, rank, first)):

@@ -60,19 +60,29 @@ def lower(graph: Graph, fuse: bool = True) -> Lowered:
         pool.start()
     except NoKernel as error:
         raise NotLowered(str(error)) from None
-    return Lowered(delayed(recomputed(fused(graph))) if fuse else graph)
+    if not fuse:
+        return Lowered(graph)
+    groups = delayed(fused(graph))
+    return Lowered(_arranged(groups), groups)
+
+
+def _arranged(graph: Graph) -> Graph:
+    """A graph that needs less memory for its values."""
+    return delayed(recomputed(graph, rules.scratch_of))
 
 
 class Lowered:
     """A graph's replay; see ``lower``.
 
     Attributes:
+        graph: what it runs.
         plan: how it is run; None before the first call.
     """
 
-    def __init__(self, graph: Graph):
+    def __init__(self, graph: Graph, groups: Graph | None = None):
         self.graph = graph
         self.plan: Plan | None = None
+        self._groups = groups  # the graph before it was arranged; None where it is not to be arranged anew
         self._run: Callable[..., list[np.ndarray]] = self._first
 
     def __call__(self, arrays: Sequence[np.ndarray]) -> list[np.ndarray]:
@@ -83,7 +93,19 @@ class Lowered:
         outputs = run_ignoring_fp(trial.run)
         self.plan = trial.plan(_again(weakref.ref(self)))
         self._run = self.plan.run
+        if self._groups is not None and any(map(rules.scratch_of, self.graph.nodes)):
+            self._run = self._anew
         return outputs
+
+    def _anew(self, arrays: Sequence[np.ndarray]) -> list[np.ndarray]:
+        """The second call: by now it is known how much memory kernels need for themselves, which may speak for another arrangement."""
+        assert self._groups is not None and self.plan is not None
+        graph, self._groups = _arranged(self._groups), None
+        self._run = self.plan.run
+        if [node.label for node in graph.nodes] == [node.label for node in self.graph.nodes]:
+            return self._run(arrays)
+        self.graph = graph
+        return self._first(arrays)
 
 
 def _again(lowered: weakref.ref[Lowered]) -> Callable[[Sequence[np.ndarray]], list[np.ndarray]]:

@@ -6,17 +6,19 @@
     w                  [=========================]
     g                           [=====]     [==]                     computed again from w
 
-At the moment at which most memory is needed, the values that wait are looked at. What would be free without one of them, less what would have
-to be kept to compute it again, is compared with the work; the best goes, and so on, until the work reaches a share of the graph's or nothing
-is gained. Results are the same bit for bit, as the same kernels compute them. Random numbers and whatever Python does are never done again.
+At the moment at which most memory is needed, the values that wait are looked at. What would be free without one of them, less what would
+have to be kept to compute it again, is compared with the work; the best goes, and so on, until half of the memory is enough, the work
+reaches a share of the graph's, or nothing is gained. Results are the same bit for bit, as the same kernels compute them. Random numbers
+and whatever Python does are never done again.
 """
 
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
-from .graph import Graph, Node, Value, _copied
+from .graph import Graph, Node, Value, copied
 from .interpret import is_checked
 from .lifetimes import Lifetimes, replaces
 from .passes import RANDOM, root_of
@@ -24,10 +26,14 @@ from .passes import RANDOM, root_of
 __all__ = ["recomputed", "work_of"]
 
 LEAST = 1 << 20  # bytes: graphs that need less stay as they are
-SHARE = 0.05  # work of the graph that may be done again
+KEPT = 0.15  # of all values; programs that need less at a time keep little for later, as those without gradients
+ENOUGH = 0.5  # of the memory that is needed where nothing is computed again
+SHARE = 0.08  # of the graph's work that may be done again
 _NEGLIGIBLE = 1 << 8  # share of the memory: a value of less than one part in so many is kept
 _PER_ELEMENT = 16  # products and sums that take as long as one element takes to be read or written
 _DEPTH = 4  # operations that are done again for one value
+_ALIKE = 0.99  # of the best gain for the work: such values, of layers that are alike, go at once
+_ROUNDS, _PATIENCE = 64, 4  # of the search in all, and without gain
 _ROWS = frozenset(
     (
         *("softmax", "log_softmax", "nn.functional._layer_norm", "nn.functional._rms_norm", "nn.functional._batch_norm"),
@@ -37,13 +43,14 @@ _ROWS = frozenset(
 _PRODUCTS = frozenset(("matmul", "mm", "bmm", "addmm", "nn.functional.linear"))
 
 
-def recomputed(graph: Graph) -> Graph:
+def recomputed(graph: Graph, scratch_of: Callable[[Node], int] = lambda node: 0) -> Graph:
     """The graph with values computed again where that needs less memory.
 
     Args:
-        graph: after fusion; it stays as it is, and shares nodes with the result.
+        graph: after fusion; it stays as it is.
+        scratch_of: bytes that a node's kernel needs for itself.
     """
-    search = _Search(graph)
+    search = _Search(graph.copy(), scratch_of)
     search.run()
     return search.graph
 
@@ -77,148 +84,174 @@ class _Search:
     """The search for values to compute again.
 
     Attributes:
-        graph: as it is by now.
+        original: the graph without.
+        again: by value of the original graph the numbers of nodes behind which it is computed anew; what the search decides.
+        graph, nodes: as they are by then, with ``lives`` and the bytes that each node needs in ``profile``, the ``most`` of which
+            at node number ``peak``.
+        demand: by node of that graph, the number of the original one that it is there for.
+        origin: by value that is computed again, the value of the original graph, and how often that was computed before.
     """
 
-    def __init__(self, graph: Graph):
-        self.graph = self.original = graph
+    def __init__(self, graph: Graph, scratch_of: Callable[[Node], int]):
+        self.original, self.scratch_of = graph, scratch_of
         self.number = {node: i for i, node in enumerate(graph.nodes)}
         self.maker = {out: node for node in graph.nodes for out in node.outs}
-        self.last_write = self._last_writes()
-        self.again: dict[Value, int] = {}  # by value the number of the last node that takes the first one
+        self.writes: dict[Value, list[int]] = {}
+        for i, node in enumerate(graph.nodes):
+            for value in node.overwritten:
+                self.writes.setdefault(root_of(value), []).append(i)
+        self.again: dict[Value, tuple[int, ...]] = {}
         self.refused: set[Value] = set()
         self._rebuild()
 
-    def _last_writes(self) -> dict[Value, list[int]]:
-        found: dict[Value, list[int]] = {}
-        for i, node in enumerate(self.original.nodes):
-            for value in node.overwritten:
-                found.setdefault(root_of(value), []).append(i)
-        return found
-
-    # -- the graph as it is by now --------------------------------------------------------------------------------------------------------
+    # -- the graph as it is by then ---------------------------------------------------------------------------------------------------
     def _rebuild(self) -> None:
-        """Make the graph anew, in which nodes late in the program have values that are computed again just before."""
-        made: dict[Value, Value] = {}
-        nodes: list[Node] = []
-        self.demand: list[int] = []  # by node of the present graph, the number of the original one that it is there for
+        self.nodes: list[Node] = []
+        self.demand: list[int] = []
+        self.origin: dict[Value, tuple[Value, int]] = {}
+        self._made: dict[tuple[Value, Any], Value] = {}
         for i, node in enumerate(self.original.nodes):
-            new = self._with_late(node, i, made, nodes) if node.kind != "view" else node
-            nodes.append(new)
-            self.demand.append(i)
-        self.graph = self.original.with_nodes(nodes)
-        self.nodes = nodes
-        self.lives = Lifetimes(self.graph, nodes)
-        self.profile = self.lives.profile(nodes)
+            if node.kind != "view":
+                new = {value: self._late(value, i) for value in node.inputs()}
+                if any(late is not value for value, late in new.items()):
+                    new.update((out, out) for out in node.outs)
+                    node = copied(node, new)
+            self._add(node, i)
+        self.graph = self.original.with_nodes(self.nodes)
+        self.lives = Lifetimes(self.graph, self.nodes)
+        self.profile = [held + self.scratch_of(node) for held, node in zip(self.lives.profile(self.nodes), self.nodes, strict=True)]
         self.most = max(self.profile, default=0)
+        self.peak = self.profile.index(self.most) if self.profile else 0
 
-    def _with_late(self, node: Node, i: int, made: dict[Value, Value], nodes: list[Node]) -> Node:
-        changed: dict[Value, Value] = {}
-        for value in dict.fromkeys(node.inputs()):
-            late = self._late(value, i, made, nodes)
-            if late is not value:
-                changed[value] = late
-        if not changed:
-            return node
-        changed.update((out, out) for out in node.outs)
-        return self._copy(node, changed)
+    def _add(self, node: Node, i: int) -> None:
+        self.nodes.append(node)
+        self.demand.append(i)
+        for out in node.outs:
+            out.node = node  # not a copy of it that an earlier state of the search had
 
-    def _late(self, value: Value, i: int, made: dict[Value, Value], nodes: list[Node]) -> Value:
+    def _late(self, value: Value, i: int) -> Value:
         """What node i of the original graph takes for a value."""
-        if value in made:
-            return made[value]
         node = self.maker.get(value)
-        if node is None:
+        if node is None or (node.kind != "view" and value not in self.again):
             return value
         if node.kind == "view":
-            base = self._late(node.args[0], i, made, nodes)
-            if base is node.args[0]:
-                return value
-        elif value not in self.again or i <= self.again[value]:
+            version: Any = self._late(node.args[0], i)
+            is_first = version is node.args[0]
+        else:
+            version = self._version(value, i)
+            is_first = not version
+        if is_first:
             return value
-        new = {each: self._late(each, i, made, nodes) for each in dict.fromkeys(node.inputs())}
-        copy = self._copy(node, new)
-        nodes.append(copy)
-        self.demand.append(i)
-        made[value] = copy.outs[node.outs.index(value)]
-        return made[value]
+        made = self._made.get((value, version))
+        if made is None:
+            copy = copied(node, {each: self._late(each, i) for each in node.inputs()})
+            self._add(copy, i)
+            made = self._made[value, version] = copy.outs[node.outs.index(value)]
+            self.origin[made] = value, version
+        return made
 
-    @staticmethod
-    def _copy(node: Node, new: dict[Value, Value]) -> Node:
-        return _copied(node, new)
+    def _version(self, value: Value, i: int) -> int:
+        """How often a value has been computed again when node i of the original graph needs it."""
+        return sum(behind < i for behind in self.again.get(value, ()))
 
-    # -- what to compute again --------------------------------------------------------------------------------------------------------------
+    # -- what to compute again ------------------------------------------------------------------------------------------------------------
     def run(self) -> None:
-        """Go on until nothing is gained."""
-        if self.most < LEAST:
+        """Go on until it is enough, or nothing is gained for a while."""
+        if self.most < max(LEAST, KEPT * sum(self.lives.bytes_of.values())):
             return
+        enough = ENOUGH * self.most
         left = SHARE * sum(map(work_of, self.original.nodes))
-        while True:
-            best = self._best(left)
-            if not best:
-                return
-            before, most = dict(self.again), self.most
-            for candidate in best:
-                self._take(candidate)
+        best = self.most, self.again, left
+        tried: list[Value] = []  # since the best
+        for _ in range(_ROUNDS):
+            found = self._best(left, self.most - enough) if best[0] > enough and len(tried) < _PATIENCE else []
+            if found:
+                for candidate in found:
+                    self._take(candidate)
+                left -= sum(candidate.work for candidate in found)
+                tried.append(self._first_one(found[0].values[0]))
+            elif tried:
+                self.refused.add(tried[0])
+                tried = []
+                self.again, left = best[1:]
+            else:
+                break
             self._rebuild()
-            if self.most < most:
-                left -= sum(candidate.work for candidate in best)
-                continue
-            self.again = before
-            self.refused.update(value for candidate in best for value in candidate.values)
+            if self.most < best[0]:
+                best, tried = (self.most, self.again, left), []
+        if self.again is not best[1]:
+            self.again = best[1]
             self._rebuild()
 
     def _take(self, candidate: _Candidate) -> None:
-        for value in candidate.values:
-            uses = self.lives.uses[value]
-            self.again[value] = max(self.demand[use] for use in uses if use < self.peak)
+        for root in candidate.values:
+            value = self._first_one(root)
+            self.again = {**self.again, value: tuple(sorted({*self.again.get(value, ()), self._behind(root)}))}
 
-    def _best(self, left: float) -> list[_Candidate]:
-        """The candidates that gain most for the work, as many as may be done."""
-        self.peak = self.profile.index(self.most)
-        found = [candidate for root, uses in self.lives.uses.items() if (candidate := self._candidate(root, uses)) is not None]
+    def _behind(self, root: Value) -> int:
+        """The number of the last node that needs a value before the moment of most memory."""
+        return max(self.demand[use] for use in self.lives.uses[root] if use < self.peak)
+
+    def _best(self, left: float, wanted: float) -> list[_Candidate]:
+        """The candidates that gain most for the work, as many as may be done until ``wanted`` bytes are gained."""
+        found = [candidate for root in self.lives.uses if (candidate := self._candidate(root)) is not None and candidate.work <= left]
         found.sort(key=lambda candidate: -candidate.gained / candidate.work)
         chosen: list[_Candidate] = []
         taken: set[Value] = set()
         for candidate in found:
-            if chosen and candidate.gained / candidate.work < 0.99 * chosen[0].gained / chosen[0].work:
+            if wanted <= 0 or candidate.gained * found[0].work < _ALIKE * found[0].gained * candidate.work:
                 break
             if candidate.work <= left and taken.isdisjoint(candidate.values):
                 chosen.append(candidate)
                 taken.update(candidate.values)
                 left -= candidate.work
+                wanted -= candidate.gained
         return chosen
 
-    def _candidate(self, root: Value, uses: list[int]) -> _Candidate | None:
-        peak = self.peak
-        if not uses[0] < peak < uses[-1] or peak in uses or root in self.refused or self.lives.bytes_of[root] * _NEGLIGIBLE < self.most:
+    def _candidate(self, root: Value) -> _Candidate | None:
+        uses, size = self.lives.uses[root], self.lives.bytes_of[root]
+        if not uses[0] < self.peak < uses[-1] or self.peak in uses or size * _NEGLIGIBLE < self.most:
             return None
         values: list[Value] = []
-        gained = self._without(root, next(use for use in uses if use > peak), uses[-1], values)
+        gained = self._without(root, next(use for use in uses if use > self.peak), uses[-1], values)
         if gained <= 0:
             return None
-        return _Candidate(tuple(values), gained, sum(work_of(self.maker[value]) for value in values))
+        return _Candidate(tuple(values), gained, sum(work_of(self._maker(value)) for value in values))
+
+    def _first_one(self, root: Value) -> Value:
+        """The value of the original graph of which a value of the present one is a repetition, or itself."""
+        return self.origin[root][0] if root in self.origin else root
+
+    def _maker(self, root: Value) -> Node:
+        """The node of the original graph that makes a value of the present one."""
+        return self.maker[self._first_one(root)]
 
     def _without(self, root: Value, begin: int, end: int, values: list[Value]) -> int:
-        """Bytes that are free at the moment of most memory if a value is computed again at node ``begin``; ``values`` gets which with it."""
-        if not self._may_be_done_again(root, end) or len(values) >= _DEPTH:
-            return -self.lives.bytes_of[root]
+        """Bytes that are free at the moment of most memory if a value is computed again at node ``begin``.
+
+        Args:
+            end: the node that needs it last.
+            values: gets the value, and those that are computed again for it.
+        """
+        size = self.lives.bytes_of[root]
+        if len(values) >= _DEPTH or self._behind(root) >= self.demand[begin] or not self._may_be_done_again(root, end):
+            return -size
         values.append(root)
-        gained = self.lives.bytes_of[root] if self.lives.uses[root][-1] > self.peak else 0
-        for operand in self.lives.read(self.maker[root]):
+        gained = size if self.lives.uses[root][-1] > self.peak else 0
+        for operand in self.lives.read(self.nodes[self.lives.uses[root][0]]):
             last = self.lives.uses[operand][-1]
-            if operand in values or operand in self.again or last >= begin:
-                continue
-            if last <= self.peak:
+            value, version = self.origin.get(operand, (operand, 0))
+            is_there = last >= begin or operand in values or self._version(value, self.demand[begin]) != version
+            if not is_there and last <= self.peak:
                 gained += self._without(operand, begin, end, values)
         return gained
 
     def _may_be_done_again(self, root: Value, end: int) -> bool:
-        node = self.maker.get(root)
-        if node is None or root in self.again or root in self.refused or not _is_cheap(node):
+        node, until = self._maker(root), self.demand[end]
+        if self._first_one(root) in self.refused or root in self.writes or not _is_cheap(node):
             return False
-        number, until = self.number[node], self.demand[end]
-        return not any(number < write <= until for value in node.inputs() for write in self.last_write.get(root_of(value), ()))
+        number = self.number[node]
+        return not any(number < write <= until for value in node.inputs() for write in self.writes.get(root_of(value), ()))
 
 
 def _is_cheap(node: Node) -> bool:

@@ -146,7 +146,7 @@ def _captured(trial: Trial, node: Node) -> Captured | None:
         return None
     args = [trial.array(arg) for arg in node.args]
     try:
-        key = (node.op, node.dtypes, pool.threads, tuple(_looks(node)))
+        key = _key_of(node)
         return _found[key]
     except KeyError:
         pass
@@ -163,6 +163,20 @@ def _captured(trial: Trial, node: Node) -> Captured | None:
             _found.clear()
         _found[key] = found
     return found
+
+
+def scratch_of(node: Node) -> int:
+    """Bytes that a node's kernel needs for itself; 0 where no such node has run yet."""
+    try:
+        found = _found.get(_key_of(node)) if node.kind == "op" else None
+    except TypeError as error:
+        pass_on(error)
+        return 0
+    return sum(found.scratch) if found is not None else 0
+
+
+def _key_of(node: Node) -> tuple[Any, ...]:
+    return node.op, node.dtypes, pool.threads, tuple(_looks(node))
 
 
 def _looks(node: Node) -> list[Any]:
