@@ -6,6 +6,6 @@
 reference replay of it. ``torch.compile`` (``flambeau.compiler``) decides when a recording may be replayed.
 
 ``lowering`` makes the quick replay, a plan of kernel launches: ``fusion`` groups element-wise nodes, ``elementwise`` has their kernels,
-``rules`` says how other operations become launches, ``launches`` finds those of any native kernel, ``updates`` those of optimizers,
-``planning`` gives values their places, ``driver`` runs the plan, ``picture`` draws it.
+``rowwise`` those of groups with operations along rows, ``rules`` says how other operations become launches, ``launches`` finds those of
+any native kernel, ``updates`` those of optimizers, ``planning`` gives values their places, ``driver`` runs the plan, ``picture`` draws it.
 """

@@ -173,7 +173,7 @@ def scratch_of(inputs: tuple[Layout, ...], outputs: tuple[Layout, ...]) -> tuple
     return tuple(found)
 
 
-def _wide(layout: Layout, shape: tuple[int, ...]) -> tuple[int, ...]:
+def wide_strides(layout: Layout, shape: tuple[int, ...]) -> tuple[int, ...]:
     """The strides of an array that is broadcast to ``shape``."""
     missing = len(shape) - len(layout.shape)
     steps = [0 if n == 1 else s for n, s in zip(layout.shape, layout.strides, strict=True)]
@@ -184,7 +184,7 @@ def _run(program: Program, shape: tuple[int, ...], inputs: list[Layout], outputs
     layouts = [*inputs, *outputs]
     elements = [ELEMENTS[layout.dtype] for layout in layouts]
     found = pointwise.merged_strides(
-        shape, tuple([_wide(layout, shape) for layout in layouts]), tuple([layout.dtype.itemsize for layout in layouts]), len(inputs)
+        shape, tuple([wide_strides(layout, shape) for layout in layouts]), tuple([layout.dtype.itemsize for layout in layouts]), len(inputs)
     )
     if found is None:
         return None
@@ -221,7 +221,7 @@ def copy_run(source: Layout, target: Layout, source_number: int, target_number: 
     if 0 in steps:
         return None
     try:
-        kernel, chunks, table = copies.plan(target.shape, _wide(source, target.shape), target.strides, size)
+        kernel, chunks, table = copies.plan(target.shape, wide_strides(source, target.shape), target.strides, size)
     except NoKernel:
         return None
     return Run(kernel.address, (0, 0, 0), kernel.slots, ((0, source_number), (1, target_number), (2, table)), chunks)

@@ -1,4 +1,4 @@
-"""Element-wise nodes of one shape as groups, each of which one kernel computes.
+"""Element-wise nodes of one shape, and operations along its rows, as groups, each of which one kernel computes.
 
 A node joins the group of what it is computed from if nothing outside lies between them, for a group runs as one:
 
@@ -8,6 +8,9 @@ A node joins the group of what it is computed from if nothing outside lies betwe
 
 What lies between is seen in sets of ancestors, one bit a node, kept for whole groups. A write counts as a reader of all that reads the
 memory as it was, so that nothing moves across it.
+
+A group with a softmax, a norm or sums of the last dimensions has rows (``rowwise.Frame``): its other nodes have the shape of the elements,
+or that of one value for each row.
 """
 
 from __future__ import annotations
@@ -16,6 +19,7 @@ from collections.abc import Iterable, Sequence
 
 from .elementwise import has_program
 from .graph import Graph, Node, Value
+from .rowwise import Frame, fits, frame_of
 
 __all__ = ["fused", "ordered", "predecessors"]
 
@@ -37,11 +41,9 @@ def fused(graph: Graph) -> Graph:
     instead: dict[Node, Node] = {}
     for members in groups:
         inside = set(members)
-        made = {node.outs[0] for node in members}
+        made = {out: None for node in members for out in node.outs}
         args = dict.fromkeys(value for node in members for value in node.inputs() if value not in made)
-        outs = [
-            node.outs[0] for node in members if node.outs[0] in outputs or any(user not in inside for user in users.get(node.outs[0], ()))
-        ]
+        outs = [out for out in made if out in outputs or any(user not in inside for user in users.get(out, ()))]
         group = Node("group", None, args, outs, members=tuple(members))
         instead.update(dict.fromkeys(members, group))
     return ordered(graph.with_nodes(dict.fromkeys(instead.get(node, node) for node in graph.nodes)))
@@ -89,6 +91,7 @@ class _Groups:
         self.bit = {node: 1 << i for node, i in self.number.items()}
         self.above: dict[Node, int] = {}  # ancestors of a node; for the members of a group those of all of them
         self.group: dict[Node, list[Node]] = {}
+        self.frame: dict[Node, Frame] = {}
 
     def found(self) -> list[list[Node]]:
         """Groups of two nodes and more."""
@@ -97,20 +100,36 @@ class _Groups:
             for other in self.before[node]:
                 above |= self.bit[other] | self.above[other]
             self.above[node] = above
-            if has_program(node) and node.outs[0].size:
-                self._join(node)
+            frame = Frame(node.outs[0].shape) if has_program(node) and node.outs[0].size else frame_of(node)
+            if frame is not None:
+                self._join(node, frame)
         groups = {id(members): members for members in self.group.values()}
         return [members for members in groups.values() if len(members) > 1]
 
-    def _join(self, node: Node) -> None:
+    def _join(self, node: Node, frame: Frame) -> None:
         members = self.group[node] = [node]
+        self.frame[node] = frame
         for other in self.before[node]:
             theirs = self.group.get(other)
-            if theirs is None or theirs is members or not _alike(theirs[0], node):
+            if theirs is None or theirs is members:
                 continue
-            both = theirs + members if theirs is not members else members
-            if len(both) <= LARGEST and _arrays_of(both) <= ARRAYS and self._closed(both):
+            both, joined = theirs + members, self._frame_of(theirs, members)
+            if joined is not None and len(both) <= LARGEST and _arrays_of(both) <= ARRAYS and self._closed(both):
                 members = self._unite(both)
+                self.frame.update(dict.fromkeys(members, joined))
+
+    def _frame_of(self, a: Sequence[Node], b: Sequence[Node]) -> Frame | None:
+        """The frame of two groups together; None where one kernel cannot do both."""
+        first, second = self.frame[a[0]], self.frame[b[0]]
+        frame = first.joined(second)
+        if frame is None or not frame.row:
+            return frame if frame is not None and _alike(a[0], b[0]) else None
+        members = (*a, *b)
+        made = {out for node in members for out in node.outs}
+        read = {value for node in members for value in node.inputs() if value in made}
+        if not all(value.shape in (frame.shape, frame.reduced) for value in read):
+            return None  # sums without the dimensions that they are along: a shape that means something else where it is broadcast
+        return frame if all(fits(node, frame) for node in members) else None
 
     def _closed(self, members: Sequence[Node]) -> bool:
         """Whether no path leads out of these nodes and back into them."""
@@ -146,7 +165,12 @@ class _Groups:
 
 
 def _alike(a: Node, b: Node) -> bool:
-    return a.outs[0].shape == b.outs[0].shape and a.outs[0].strides == b.outs[0].strides
+    """Whether two nodes' results have one shape and lie in one order, whatever the sizes of their elements."""
+    return a.outs[0].shape == b.outs[0].shape and _steps(a.outs[0]) == _steps(b.outs[0])
+
+
+def _steps(value: Value) -> list[float]:
+    return [stride / value.dtype.itemsize for stride in value.strides]
 
 
 def _arrays_of(members: Sequence[Node]) -> int:

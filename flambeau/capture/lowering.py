@@ -4,6 +4,7 @@ The first call runs the graph node by node and makes the plan meanwhile, so that
 calls replay the plan. A node becomes, by the first that succeeds:
 
     element-wise nodes and groups    a kernel of their program (``elementwise``)
+    groups along rows                a kernel of passes over a row (``rowwise``)
     copies, joins, writes            strided copies
     losses, products, ...            launches that ``rules`` knows
     any other native kernel          the launches that it makes, watched and verified (``launches``)
@@ -24,7 +25,7 @@ from ..core.arrays import native
 from ..core.state import run_ignoring_fp
 from ..kernels.compiler.build import NoKernel
 from ..kernels.compiler.pool import pool
-from . import driver, launches, recorder, rules, updates
+from . import driver, launches, recorder, rowwise, rules, updates
 from .driver import Launch, Place, Plan, Reference, Step
 from .fusion import fused
 from .graph import Graph, Node, Value, replaced, values_in
@@ -275,7 +276,14 @@ class _Trial:
 
     def _group(self, node: Node) -> None:
         inputs = list(dict.fromkeys(node.inputs()))
-        if not (native.switch.on and self.program(rules.program_of(node.members, inputs, tuple(node.outs)), inputs, node.outs, node)):
+        frame = rowwise.group_frame(node.members)
+        if not native.switch.on:
+            done = False
+        elif frame is not None:
+            done = rowwise.launched(self, node, frame)
+        else:
+            done = self.program(rules.program_of(node.members, inputs, tuple(node.outs)), inputs, node.outs, node)
+        if not done:
             for member in node.members:
                 self._op(member)
 

@@ -1,4 +1,4 @@
-"""Which results a kernel may write over which of its operands.
+"""Results that a kernel may write over its operands.
 
 An element-wise kernel reads all operands of a few elements before it writes these elements of its results; a kernel of rows reads all of a
 row before it writes any of it, and then again each element before it writes that one. So a result may have the memory of an operand that
@@ -13,10 +13,11 @@ from typing import TYPE_CHECKING
 from .graph import Node, Value
 
 if TYPE_CHECKING:
+    from ..kernels.families.row_programs import Pass
     from .lowering import _Trial as Trial
     from .planning import Memory
 
-__all__ = ["of_program", "of_rows"]
+__all__ = ["of_passes", "of_program", "of_rows"]
 
 _WHOLE = 64  # elements: kernels that take the end of a row twice do not where its length is a multiple of this
 _ROWS = {
@@ -49,6 +50,17 @@ def of_rows(trial: Trial, node: Node) -> Iterator[tuple[Memory, Memory]]:
     for value in inputs[:count]:
         if _lies_alike(trial, value, node.outs[0], inputs):
             yield trial.where(node.outs[0])[0], trial.where(value)[0]
+
+
+def of_passes(trial: Trial, passes: Sequence[Pass], inputs: Sequence[Value], outputs: Sequence[Value]) -> Iterator[tuple[Memory, Memory]]:
+    """The same of passes over rows: a result may lie over an operand that no pass reads after the one that writes the result."""
+    read = {place: number for number, each in enumerate(passes) for place in each.sources}
+    written = {place: number for number, each in enumerate(passes) for place in each.targets}
+    for i, out in enumerate(outputs):
+        for j, value in enumerate(inputs):
+            after = written.get(("result", i), -1)
+            if read.get(("operand", j), 0) <= after and _lies_alike(trial, value, out, inputs):
+                yield trial.where(out)[0], trial.where(value)[0]
 
 
 def _has_whole_rows(node: Node) -> bool:

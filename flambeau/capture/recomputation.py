@@ -130,7 +130,7 @@ class _Search:
             out.node = node  # not a copy of it that an earlier state of the search had
 
     def _late(self, value: Value, i: int) -> Value:
-        """What node i of the original graph takes for a value."""
+        """The value that node i of the original graph takes for one."""
         node = self.maker.get(value)
         if node is None or (node.kind != "view" and value not in self.again):
             return value
@@ -151,7 +151,7 @@ class _Search:
         return made
 
     def _version(self, value: Value, i: int) -> int:
-        """How often a value has been computed again when node i of the original graph needs it."""
+        """The number of times that a value has been computed again when node i of the original graph needs it."""
         return sum(behind < i for behind in self.again.get(value, ()))
 
     # -- what to compute again ------------------------------------------------------------------------------------------------------------

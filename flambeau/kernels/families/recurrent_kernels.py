@@ -69,7 +69,7 @@ def _gate_sums(
 
 
 def _sum_at(gates: int, most: int, gate: int, number: Value) -> Value:
-    """Which register of the sums is row ``number``'s of a gate."""
+    """The register of the sums that is row ``number``'s of a gate."""
     some = _together(gates)
     return number * some + (gate // some * some * most + gate % some)
 
