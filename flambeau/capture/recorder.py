@@ -91,6 +91,9 @@ class Recorder:
         self._views: dict[Any, Value] = {}
         self._keep: list[Any] = []  # what has an id here lives
         self.entry: Any = None  # code of the function that is recorded
+        self.sizes: Any = None  # function (tensor, name, arguments) that answers questions for sizes by symbolic ones
+        self.makers: dict[Value, tuple[Any, tuple[Any, ...]]] = {}  # of constants: the factory and its arguments
+        self.views: list[tuple[Any, list[Any], list[Value]]] = []  # calls of view operations: arguments, results
         self.flows: list[tuple[float, Value]] = []  # numbers that it only returns
         self._asking = 0
         self._told: set[int] = set()  # ids of roots whose write was told and is yet to be counted
@@ -209,6 +212,17 @@ class Recorder:
             self._views[key], self._samples[made] = made, array
         return self._views[key]
 
+    def found(self, array: np.ndarray) -> Value | None:
+        """The value that ``array`` shows, if it is known; nothing is noted."""
+        value = self._roots.get(id(root_of(array)))
+        if value is None:
+            return None
+        whole = self._samples[value]
+        offset = address_of(array) - address_of(whole) if array.size and whole.size else 0
+        if not offset and array.shape == whole.shape and array.strides == whole.strides and array.dtype == whole.dtype:
+            return value
+        return self._views.get((value, offset, array.shape, array.strides, array.dtype))
+
     def known(self, array: np.ndarray) -> bool:
         """Whether the memory of ``array`` has a value."""
         return id(root_of(array)) in self._roots
@@ -273,8 +287,9 @@ class Recorder:
         note = f"{op.name}" if op.is_view else ""
         fresh = [not self.known(array) for array in results]
         if not any(fresh):
-            for array in results:
-                self.value(array, note)
+            shown = [self.value(array, note) for array in results]
+            if op.is_view:
+                self.views.append((op, args, shown))
             return results, is_tuple
         operands = [values[i] for i in op.positions]
         operands = [each for some in operands for each in (some if isinstance(some, list | tuple) else [some]) if each is not None]
@@ -312,14 +327,20 @@ class Recorder:
         self._told.add(id(root))
         self.first[after] = self.first.pop(before, before)
 
-    def constant(self, array: np.ndarray) -> None:
-        """``array`` is new, and its contents follow from Python values that do not come from tensors."""
+    def constant(self, array: np.ndarray, maker: Any = None) -> None:
+        """``array`` is new, and its contents follow from Python values that do not come from tensors.
+
+        Args:
+            maker: a factory and its arguments, where one made it.
+        """
         if self._paused or self.failure is not None or array.__class__ is not np.ndarray or self.known(array):
             return
         root = root_of(array)
         copy = root.copy("K")
         held = Value.like(copy, "held", name="constant")
         held.fixed = True
+        if maker is not None:
+            self.makers[held] = maker
         self.held.append(held)
         self._samples[held] = copy
         self.nodes.append(Node("op", primitive("clone"), (held, None), (self.result(root),)))
@@ -337,7 +358,7 @@ class Recorder:
             if not isinstance(values[followed], Tensor) and _has_arrays(values[followed]):
                 self.fail(f"{factory.name}() of an array")
         if id(root_of(array)) not in self._older:
-            self.constant(array)
+            self.constant(array, (factory, tuple(values)))
 
     def call(
         self, function: Callable[..., Any], args: Sequence[Any], results: Sequence[np.ndarray] = (), random: bool = False, writes: Any = ()

@@ -11,7 +11,24 @@ from typing import Any
 from ..core.tensor import Parameter, Tensor
 from .surroundings import PLAIN
 
-__all__ = ["Arguments"]
+__all__ = ["SMALLEST", "Arguments", "VariableSizes"]
+
+SMALLEST = 2  # sizes of 0 and 1 are never taken for others
+
+
+class VariableSizes:
+    """Sizes that may be others than in the call that was seen.
+
+    Attributes:
+        symbols: names by place: number of the tensor, dimension. strides: by number of the tensor: expressions of those in bytes, as text.
+        conditions: on the symbols, as text. scope: what the text names.
+    """
+
+    def __init__(self, symbols: dict[tuple[int, int], str]):
+        self.symbols = symbols
+        self.strides: dict[int, str] = {}
+        self.conditions: list[str] = []
+        self.scope: dict[str, Any] = {}
 
 
 class Arguments:
@@ -23,9 +40,16 @@ class Arguments:
         names: what they are called.
         check: function (args, kwargs) -> the tensors of that call if it looks like this one, else None.
         refusal: why such a call cannot be compiled; None where it can.
+
+    Args:
+        args, kwargs: of the call. parameters: names of the function's.
+        sizes: which sizes may be others; None where all are as in this call.
     """
 
-    def __init__(self, args: tuple[Any, ...], kwargs: dict[str, Any], parameters: tuple[str, ...] = ()):
+    def __init__(
+        self, args: tuple[Any, ...], kwargs: dict[str, Any], parameters: tuple[str, ...] = (), sizes: VariableSizes | None = None
+    ):
+        self._sizes = sizes
         self.tensors: list[Tensor] = []
         self.names: list[str] = []
         self.refusal: str | None = None
@@ -40,6 +64,10 @@ class Arguments:
             self._unless(f"{key!r} not in kwargs")
             self._value(f"kwargs[{key!r}]", value, key)
         self._lines += self._same
+        if sizes is not None:
+            self._scope.update(sizes.scope)
+            for condition in sizes.conditions:
+                self._unless(f"not ({condition})")
         self._lines.append(f"    return [{', '.join(self._variables.values())}]")
         self.check = self._function()
         self.count = len(self.tensors)
@@ -102,14 +130,32 @@ class Arguments:
             return
         a = self._variable(expression)
         array = tensor._array
-        shape, strides, dtype = (self._constant(each) for each in (array.shape, array.strides, array.dtype))
+        strides, dtype = self._constant(array.strides), self._constant(array.dtype)
         self._unless(f"{a}.__class__ is not {self._constant(kind)}")
         x = self._variable(f"{a}._array")
         mark = self._constant(tensor._requires_grad)
-        self._unless(
-            f"{x}.__class__ is not {self._constant(array.__class__)} or {x}.shape != {shape} or {x}.strides != {strides} "
-            f"or {x}.dtype is not {dtype} or {a}._requires_grad is not {mark}"
-        )
+        number = len(self.tensors)
+        others = f"{x}.__class__ is not {self._constant(array.__class__)} or {x}.dtype is not {dtype} or {a}._requires_grad is not {mark}"
+        if self._sizes is None or not any(place == number for place, _ in self._sizes.symbols):
+            self._unless(f"{x}.shape != {self._constant(array.shape)} or {x}.strides != {strides} or {others}")
+        else:
+            self._unless(others)
+            self._variable_shape(x, array.shape, number, self._sizes)
         self._variables[id(tensor)] = a
         self.tensors.append(tensor)
         self.names.append(name)
+
+    def _variable_shape(self, x: str, shape: tuple[int, ...], number: int, sizes: VariableSizes) -> None:
+        """Compare a shape of which some sizes may be others: symbols get their values where they come first."""
+        n = self._variable(f"{x}.shape")
+        conditions = [f"len({n}) != {len(shape)}"]
+        for dim, size in enumerate(shape):
+            name = sizes.symbols.get((number, dim))
+            if name is None or name in self._scope:
+                conditions.append(f"{n}[{dim}] != {size if name is None else name}")
+            else:
+                self._scope[name] = None
+                conditions.append(f"({name} := {n}[{dim}]) < {SMALLEST}")
+        if number in sizes.strides:
+            conditions.append(f"{x}.strides != {sizes.strides[number]}")
+        self._unless(" or ".join(conditions))

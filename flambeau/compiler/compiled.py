@@ -11,7 +11,9 @@ from typing import Any
 from ..core.profiling import profiled
 from ..core.state import active, autocasting, is_intercepted, profiling, thread
 from . import logs
-from .programs import MISSED, Program, lowered, record
+from .arguments import Arguments
+from .dynamism import Dynamism, Wanted
+from .programs import MISSED, REFUSED, Program, Recording, lowered, record
 
 __all__ = ["FailOnRecompileLimitHit", "Compiled", "TorchDynamoException", "Unsupported", "counters", "reset", "settings"]
 
@@ -98,6 +100,7 @@ class Compiled:
         fullgraph: whether it is an error if the function cannot be one graph.
         limit: most programs; None for the process's setting.
         names: of its parameters.
+        dynamic: whether sizes are symbolic, see ``Dynamism``.
 
     Attributes:
         programs: those there are, the last used first.
@@ -105,16 +108,24 @@ class Compiled:
     """
 
     def __init__(
-        self, function: Callable[..., Any], backend: str = "inductor", fullgraph: bool = False, limit: int | None = None, names: Any = ()
+        self,
+        function: Callable[..., Any],
+        backend: str = "inductor",
+        fullgraph: bool = False,
+        limit: int | None = None,
+        names: Any = (),
+        dynamic: bool | None = None,
     ):
         self.function, self.backend, self.fullgraph, self.limit, self.names = function, backend, fullgraph, limit, tuple(names)
         self.programs: list[Program] = []
         self.gave_up: str | None = None
         self.breaks: list[str] = []
+        self.dynamism = Dynamism(dynamic)
         everything.add(self)
 
     def clear(self) -> None:
         self.programs, self.gave_up, self.breaks = [], None, []
+        self.dynamism.clear()
 
     @property
     def label(self) -> str:
@@ -139,6 +150,8 @@ class Compiled:
                     result = program.run(given, args, kwargs)
             else:
                 result = program.run(given, args, kwargs)
+            if result is REFUSED:
+                continue
             if result is not MISSED:
                 return result
             missed = program
@@ -150,12 +163,14 @@ class Compiled:
         if not self._may_record(args, kwargs, program) or not _recording.acquire(blocking=False):
             return self.function(*args, **kwargs)
         try:
-            recording = record(self.function, args, kwargs, self.names)
+            arguments = Arguments(args, kwargs, self.names)
+            wanted = self.dynamism.wanted(arguments) if program is None and arguments.refusal is None else None
+            recording = record(self.function, args, kwargs, arguments)
             if program is not None and recording.arguments.count == program.arguments.count:
                 if not program.add(recording):
                     self._broke(program.failure or "values that Python looks at vary")
             else:  # also where one tensor is now given twice
-                made = Program(recording, lambda graph: lowered(graph, self.backend))
+                made = self._program(recording, args, kwargs, wanted)
                 self.programs = [made, *self.programs]
                 self._tell(made, recording)
             return recording.result
@@ -163,6 +178,26 @@ class Compiled:
             if thread.recorder is not None:  # an interrupt came as the recorder was leaving
                 thread.recorder.stop()
             _recording.release()
+
+    def _program(self, recording: Recording, args: Any, kwargs: Any, wanted: Wanted | None) -> Program:
+        """The program of a recorded call: for many sizes where that is wanted and can be, or for these alone."""
+
+        def lower(graph: Any) -> Any:
+            return lowered(graph, self.backend)
+
+        if wanted is not None and recording.failure is None:
+            from .dynamic import generalized
+            from .templates import Differs
+
+            try:
+                made = generalized(recording, args, kwargs, wanted, lower)
+                logs.note("dynamic", f"{self.label}: a program for all sizes {made.condition}")
+                return made
+            except Differs as reason:
+                self.dynamism.stays(wanted)
+                logs.note("dynamic", f"{self.label}: each size has a program of its own: {reason}")
+        recording.let_go()
+        return Program(recording, lower)
 
     def _may_record(self, args: Any, kwargs: Any, program: Program | None) -> bool:
         if not stance_permits(self.label, len(self.programs)):

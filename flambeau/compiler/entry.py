@@ -122,7 +122,7 @@ def _caller(function: Callable[..., Any], choices: dict[str, Any]) -> Callable[[
         return lambda args, kwargs: function(*args, **kwargs)
     if not isinstance(backend, str):
         return backends.WithBackend(function, backend, choices["fullgraph"], choices["options"], choices["recompile_limit"])
-    return Compiled(function, backend, choices["fullgraph"], choices["recompile_limit"], _parameters_of(function))
+    return Compiled(function, backend, choices["fullgraph"], choices["recompile_limit"], _parameters_of(function), choices["dynamic"])
 
 
 def compile(
@@ -174,9 +174,10 @@ def compile(
         raise NotImplementedError("torch.compile: shapes_spec is not supported; each shape has a program of its own")
     choices: dict[str, Any] = {
         "fullgraph": fullgraph, "backend": backend, "mode": mode, "options": options, "recompile_limit": recompile_limit,
+        "dynamic": dynamic,
     }  # fmt: skip
     if model is None:
-        return functools.partial(compile, dynamic=dynamic, disable=disable, **choices)
+        return functools.partial(compile, disable=disable, **choices)
     if disable:
         return model
     model = innermost(model)

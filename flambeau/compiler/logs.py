@@ -1,6 +1,6 @@
 """Telling why programs are compiled again, or not at all.
 
-``TORCH_LOGS=recompiles,graph_breaks,graph_code`` (or ``+dynamo`` for all of them) prints to the standard error; the same lines go to the
+``TORCH_LOGS=recompiles,graph_breaks,graph_code,dynamic`` (or ``+dynamo`` for all of them) prints to the standard error; the same lines go to the
 logger ``torch._dynamo``, at the level of information.
 """
 
@@ -13,7 +13,7 @@ from typing import Any
 
 __all__ = ["KINDS", "note", "set_logs", "wanted"]
 
-KINDS = ("recompiles", "graph_breaks", "graph_code")
+KINDS = ("recompiles", "graph_breaks", "graph_code", "dynamic")
 _LOGGER = logging.getLogger("torch._dynamo")
 _chosen: set[str] | None = None
 

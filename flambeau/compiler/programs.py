@@ -28,9 +28,10 @@ from .results import Ending, Refused
 from .segments import Segment, graph_of, match, what_is_seen
 from .surroundings import Place, Surroundings
 
-__all__ = ["MISSED", "Path", "Program", "Recording", "lowered", "record"]
+__all__ = ["MISSED", "REFUSED", "Path", "Program", "Recording", "lowered", "record"]
 
 MISSED = object()  # a replay met a value that no recording has seen
+REFUSED = object()  # a program turned out to be none for these sizes; nothing has happened
 _MOST_BRANCHES = 16
 
 
@@ -55,12 +56,21 @@ class Recording:
         failure: why it cannot be replayed; None if it can.
     """
 
-    def __init__(self, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], arguments: Arguments):
+    def __init__(
+        self,
+        function: Callable[..., Any],
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
+        arguments: Arguments,
+        prepare: Callable[[Recorder], Any] | None = None,
+    ):
         self.function, self.arguments = function, arguments
         self.start = tick()
         self.state = thread.grad, dtypes.get_default_dtype()
         recorder = self.recorder = Recorder([tensor._array for tensor in arguments.tensors], arguments.names)
         recorder.entry = getattr(inspect.unwrap(getattr(function, "__func__", function)), "__code__", None)
+        if prepare is not None:
+            prepare(recorder)
         around = self.surroundings = Surroundings(function, args, kwargs)
         self.changes = changes.count
         with recorder, around:
@@ -74,7 +84,11 @@ class Recording:
             except Refused as reason:
                 self.failure = str(reason)
             self.failure = self.failure or recorder.failure or self._unwatched()
-        recorder.before = []
+        self.before, recorder.before = recorder.before, []
+
+    def let_go(self) -> None:
+        """Keep no tensor but those that the program needs."""
+        self.before = []
 
     def _finish(self, args: Any, kwargs: Any) -> None:
         recorder, given, known = self.recorder, self.arguments.tensors, self.surroundings.tensors
@@ -204,11 +218,18 @@ class Program:
         self.branches, self._lower = 1, lower
         self.misses = 0
         self.graphs: list[Graph] = []
+        self._guards(recording)
+        if self.failure is None:
+            self._made_of(recording)
+        self.arguments.let_go()
+
+    def _guards(self, recording: Recording) -> None:
+        """Take over what has to be as it was; where calls run as they are written, nothing has to."""
         self._always: list[Place] = []
         self._sometimes: list[Place] = []
         self._tensors: list[Any] = []
         self._look, self._changes = _always_true, recording.changes
-        if self.failure is not None:  # such calls run as they are written, which needs no guard
+        if self.failure is not None:
             return
         self._always, self._sometimes = recording.surroundings.watched()
         self._look = _look_at(self._always)
@@ -217,13 +238,15 @@ class Program:
         self._inputs = [value for value in recorder.inputs if value not in recorder.gradients and value not in self._of_backward(recording)]
         self._gradients = dict(recorder.gradients)
         self._alone = self._has_writes(recording)
+
+    def _made_of(self, recording: Recording) -> None:
+        """Make the segments of a recording, and what runs them."""
         segments = recording.segments()
         self.root = segments[0]
         for before, after in itertools.pairwise(segments):
             assert before.look is not None
             before.children[before.look.key] = after
         self._prepare(self.arguments.tensors)
-        self.arguments.let_go()
 
     @staticmethod
     def _of_backward(recording: Recording) -> list[Value]:
@@ -497,6 +520,12 @@ def _always_true() -> bool:
     return True
 
 
-def record(function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], names: tuple[str, ...] = ()) -> Recording:
-    """Run a function as it is written, recorded."""
-    return Recording(function, args, kwargs, Arguments(args, kwargs, names))
+def record(
+    function: Callable[..., Any],
+    args: tuple[Any, ...],
+    kwargs: dict[str, Any],
+    arguments: Arguments | None = None,
+    prepare: Callable[[Recorder], Any] | None = None,
+) -> Recording:
+    """Run a function as it is written, recorded; ``prepare`` is called with the recorder before."""
+    return Recording(function, args, kwargs, Arguments(args, kwargs) if arguments is None else arguments, prepare)

@@ -23,6 +23,7 @@ _LAYERS = (f"{_PACKAGE}.nn.", f"{_PACKAGE}.vision.", f"{_PACKAGE}.ops.")
 _on: list[None] = []  # one entry per mode that is on, of all threads
 _below: list[None] = []  # one entry per mode below the tape that is on, of all threads
 _recording: list[None] = []  # one entry per program that is recorded, of all threads
+_sizing: list[None] = []  # one entry per program that is recorded with symbolic sizes, of all threads
 _functions: dict[str, FunctionType] = {}  # of properties and methods, whose code is exchanged
 _asking: dict[str, CodeType] = {}  # the code that calls modes
 _plain: dict[str, FunctionType] = {}  # the functions as they are
@@ -40,6 +41,9 @@ _SHOWING = frozenset(
     "__array__ __bool__ __complex__ __contains__ __deepcopy__ __float__ __format__ __index__ __int__ __repr__ data_ptr item numpy "
     "share_memory_ storage tolist untyped_storage".split()
 )  # of these, those that show values or memory to Python
+
+
+_SIZES = frozenset(("shape", "size", "numel", "nelement", "__len__"))
 
 
 def _prepare() -> None:
@@ -74,8 +78,16 @@ def _of_library() -> bool:
     return not (name.startswith(_LAYERS) and thread.function_modes and getattr(thread.function_modes[-1], "sees_layers", False))
 
 
+def _below_layers() -> bool:
+    """Whether the library's own code asks, but for that of layers and operations, which choose by sizes as programs do."""
+    name = str(sys._getframe(3).f_globals.get("__name__", ""))
+    return name.partition(".")[0] == _PACKAGE and not name.startswith(_LAYERS)
+
+
 def asked_getter(tensor: Any, name: str) -> Any:
     """A property of a tensor, by the mode or the class that takes it."""
+    if name == "shape" and thread.recorder is not None and thread.recorder.sizes is not None and not _below_layers():
+        return thread.recorder.sizes(tensor, name, ())
     if thread.function_modes and not _of_library():
         result = call_override(vars(Tensor)[name].__get__, (tensor,), (tensor,), {})
         if result is not NotImplemented:
@@ -87,6 +99,8 @@ def asked_method(name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> An
     """Result of a tensor's method from the mode or the class that overrides it."""
     if thread.recorder is not None and name in _SHOWING:
         return thread.recorder.asked(name, _plain[name], args, kwargs)
+    if name in _SIZES and thread.recorder is not None and thread.recorder.sizes is not None and not _below_layers():
+        return thread.recorder.sizes(args[0], name, (*args[1:], *kwargs.values()))
     if (thread.function_modes or (thread.dispatch_modes and name == "detach")) and args and not _of_library():
         if thread.function_modes:
             result = call_override(_functions[name], (args[0],), args, kwargs)
@@ -127,6 +141,16 @@ def leave_recording() -> None:
     late.alone(_count, _recording, -1)
 
 
+def enter_sizing() -> None:
+    """A program is recorded with symbolic sizes: the recorder is asked for sizes."""
+    late.alone(_count, _sizing, 1)
+
+
+def leave_sizing() -> None:
+    """A recording with symbolic sizes is over."""
+    late.alone(_count, _sizing, -1)
+
+
 def _count(modes_on: list[None], more: int) -> None:
     _prepare()
     if more > 0:
@@ -134,7 +158,8 @@ def _count(modes_on: list[None], more: int) -> None:
     else:
         del modes_on[-1:]
     for name, function in _functions.items():
-        code = _asking[name] if _on or (_below and name == "detach") or (_recording and name in _SHOWING) else _plain[name].__code__
+        asks = _on or (_below and name == "detach") or (_recording and name in _SHOWING) or (_sizing and name in _SIZES)
+        code = _asking[name] if asks else _plain[name].__code__
         if function.__code__ is not code:
             function.__code__ = code
 

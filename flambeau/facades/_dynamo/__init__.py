@@ -7,6 +7,7 @@ from typing import Any
 
 from ...compiler import allow_in_graph, assume_constant_result, disable, is_compiling, list_backends, reset, set_stance, substitute_in_graph
 from ...compiler.backends import register as register_backend
+from ...compiler.dynamism import mark_dynamic, mark_static, maybe_mark_dynamic
 from ...compiler.entry import OptimizedModule, compile as _compile, lookup_backend
 from ...compiler.explanation import explain
 from ...core import late as _late
@@ -30,27 +31,6 @@ def graph_break(msg: str = "") -> None:
     """End the graph here: Python runs on. The whole function runs as it is written then. Source: torch._dynamo.graph_break."""
     if _thread.recorder is not None:
         _thread.recorder.fail(f"graph_break() is called: {msg}" if msg else "graph_break() is called")
-
-
-# Programs of PyTorch's may be for many sizes; those here are for one, so that these four are hints for what need not be chosen.
-def mark_dynamic(
-    t: Any,
-    index: Any,
-    *,
-    hint_override: int | None = None,
-    min: int | None = None,
-    max: int | None = None,
-    specialize_on: list[Any] | None = None,
-) -> None:
-    """Say that a dimension's size will change: a hint that changes nothing, each size has a program. Source: torch._dynamo.mark_dynamic."""
-
-
-def maybe_mark_dynamic(t: Any, index: Any) -> None:
-    """Say that a dimension's size may change: a hint that changes nothing, as above. Source: torch._dynamo.maybe_mark_dynamic."""
-
-
-def mark_static(t: Any, index: Any = None) -> None:
-    """Say that sizes will not change: a hint that changes nothing, as above. Source: torch._dynamo.mark_static."""
 
 
 def mark_static_address(t: Any, guard: bool = False) -> None:

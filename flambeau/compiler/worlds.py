@@ -1,0 +1,245 @@
+"""A program at other sizes: what it does to arguments of other sizes, without leaving a trace.
+
+A program that was recorded runs again, recorded, on arguments that only look like the ones it got. Parameters, buffers, gradients, the
+state of optimizers and generators are put back afterwards. From what changes with the sizes, and what does not, ``templates`` has the program
+with symbols. The last run gives Python symbolic integers where it asks for sizes, so that what it compares becomes a guard.
+"""
+
+from __future__ import annotations
+
+import sys
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from ..capture.memory import array_at, extent
+from ..capture.recorder import Recorder, Step
+from ..core.calls import getters
+from ..core.random.generator import default_generator
+from ..core.shape import Size
+from ..core.symbolic import Relation, SymbolicInt
+from ..core.tensor import Parameter, Tensor, wrap
+from ..fx.experimental.symbolic_shapes import ShapeEnv, ValueRanges
+from .arguments import Arguments
+from .dynamism import Wanted
+from .segments import Undo
+
+__all__ = ["Kept", "Sizes", "like_given", "other_sizes", "recorder_with_sizes"]
+
+_STEPS = ((1, 5, 3), (7, 2, 11), (4, 13, 6))  # how much larger sizes are, world by world, symbol by symbol
+_FACTORS = ((2, 3, 5), (3, 5, 2), (5, 2, 3))  # for programs that need sizes of which something is a divisor
+
+
+def other_sizes(wanted: Wanted, count: int, divisible: bool) -> list[dict[str, int]]:
+    """Sizes by symbol for ``count`` worlds beside the real one: larger ones, so that indices stay valid."""
+    worlds = []
+    for k in range(count):
+        world = {}
+        for place, (name, size) in enumerate(wanted.sizes.items()):
+            turn = place % 3
+            world[name] = size * _FACTORS[k][turn] if divisible else size + _STEPS[k][turn] + 2 * (place // 3)
+        worlds.append(world)
+    return worlds
+
+
+class SeenSize(SymbolicInt):
+    """A symbolic size that a program sees while it is recorded; the library may ask for the number without a guard."""
+
+    def __int__(self) -> int:
+        return super().__int__() if _asks_for_program() else int.__int__(self)
+
+    def __float__(self) -> float:
+        return super().__float__() if _asks_for_program() else int.__float__(self)
+
+
+def _asks_for_program() -> bool:
+    name = str(sys._getframe(2).f_globals.get("__name__", ""))
+    return name.partition(".")[0] != __name__.partition(".")[0]
+
+
+class Sizes(ShapeEnv):
+    """The symbols of one program, with the worlds that it is recorded in; the first is the real one.
+
+    Args:
+        wanted: the symbols. worlds: sizes by name, world by world.
+    """
+
+    def __init__(self, wanted: Wanted, worlds: Sequence[Mapping[str, int]]):
+        super().__init__()
+        self.var_to_range = {name: ValueRanges(*wanted.ranges[name]) for name in wanted.sizes}
+        self.worlds = [dict(world) for world in worlds]
+
+    def number(self, expr: Any) -> Any:
+        made = super().number(expr)
+        return SeenSize(int.__int__(made), made.expr, self) if made.__class__ is SymbolicInt else made
+
+    @property
+    def fixed(self) -> set[str]:
+        """Symbols that the program compared with a number, and found equal."""
+        found = set()
+        for relation, truth in self.guards:
+            (name, *more) = relation.symbols
+            if not more and (relation if truth else relation.negated).name == "==" and str(relation.args[0]) == name:
+                found.add(name)
+        return found
+
+
+def resized(array: np.ndarray, sizes: Mapping[int, int]) -> np.ndarray:
+    """An array of other sizes by dimension, its elements repeated, in memory in the same order and with the same gaps."""
+    shape = tuple([sizes.get(dim, n) for dim, n in enumerate(array.shape)])
+    strides = list(array.strides)
+    was, now = 1, 1
+    for dim in sorted(range(array.ndim), key=lambda dim: (array.strides[dim], array.shape[dim])):
+        strides[dim] = array.strides[dim] * now // was
+        was, now = was * array.shape[dim], now * shape[dim]
+    memory = np.empty(max(extent(shape, tuple(strides), array.itemsize), 1), np.uint8)
+    made = array_at(memory.ctypes.data, shape, tuple(strides), array.dtype, memory)
+    source = array
+    for dim, n in sizes.items():
+        source = source.take(np.arange(n) % array.shape[dim], dim)
+    made[...] = source
+    return made
+
+
+def like_given(tensors: Sequence[Tensor], wanted: Wanted, world: Mapping[str, int]) -> list[Tensor]:
+    """Tensors that look like arguments, of the sizes of a world."""
+    made = []
+    for i, tensor in enumerate(tensors):
+        sizes = {dim: world[name] for (place, dim), name in wanted.symbols.items() if place == i}
+        array = resized(tensor._array, sizes)
+        twin = Parameter(wrap(array), False) if tensor.__class__ is Parameter else wrap(array)
+        twin._requires_grad = True if tensor._requires_grad and tensor._requires_grad is not False and tensor.requires_grad else False
+        made.append(twin)
+    return made
+
+
+def with_tensors(value: Any, twins: Mapping[int, Tensor]) -> Any:
+    """Arguments with other tensors in place of theirs."""
+    kind = value.__class__
+    if isinstance(value, Tensor):
+        return twins.get(id(value), value)
+    if kind is list or kind is tuple:
+        return kind([with_tensors(each, twins) for each in value])
+    if kind is dict:
+        return {key: with_tensors(each, twins) for key, each in value.items()}
+    if isinstance(value, tuple) and hasattr(kind, "_make"):
+        return kind._make([with_tensors(each, twins) for each in value])
+    return value
+
+
+def arguments_in(world: Mapping[str, int], wanted: Wanted, arguments: Arguments, args: Any, kwargs: Any) -> tuple[Any, Any]:
+    """The arguments of a call as they are in a world."""
+    twins = dict(zip(map(id, arguments.tensors), like_given(arguments.tensors, wanted, world), strict=True))
+    return with_tensors(tuple(args), twins), with_tensors(dict(kwargs), twins)
+
+
+class Kept:
+    """What a program may change, to be put back: a context in which it may run any number of times.
+
+    Args:
+        recorder: of a run. have: arrays of its inputs. before: tensors with the gradients that they had before that run.
+        tensors: that the program reaches.
+    """
+
+    def __init__(self, recorder: Recorder, have: dict[Any, np.ndarray], before: Sequence[Any], tensors: Sequence[Tensor]):
+        self._recorder, self._have, self._tensors = recorder, have, tensors
+        self._before = [(tensor, grad) for tensor, _, grad, _, _ in before]
+
+    def __enter__(self) -> Kept:
+        nodes = self._recorder.nodes
+        self._back: list[Callable[[], Any]] = Undo(nodes).save(self._have)
+        state = default_generator.state_bytes()
+        self._back.append(lambda: default_generator.load_state_bytes(state))
+        self._storages = [(s, s.version, s.changed) for s in (tensor._storage for tensor in self._tensors) if s is not None]
+        for node in nodes:
+            if isinstance(node.op, Step):
+                self._back += [_state_setter(state, dict(state)) for state in node.op.optimizer.state.values() if isinstance(state, dict)]
+        self._grads = [(tensor, getattr(tensor, "_grad", None)) for tensor, _ in self._before]
+        self._as_before()
+        return self
+
+    def _as_before(self) -> None:
+        for tensor, grad in self._before:
+            if getattr(tensor, "_grad", None) is not grad:
+                tensor._grad = grad
+
+    def again(self) -> None:
+        """Put things back, to run once more."""
+        for back in self._back:
+            back()
+        self._as_before()
+
+    def __exit__(self, *exc_info: object) -> None:
+        self.again()
+        for tensor, grad in self._grads:
+            if getattr(tensor, "_grad", None) is not grad:
+                tensor._grad = grad
+        for storage, version, changed in self._storages:
+            storage.version, storage.changed = version, changed
+
+
+def _state_setter(state: dict[Any, Any], was: dict[Any, Any]) -> Callable[[], Any]:
+    def back() -> None:
+        state.clear()
+        state.update(was)
+
+    return back
+
+
+class quietly:
+    """A block in which nothing is warned of, as it was before."""
+
+    def __enter__(self) -> None:
+        self._caught = warnings.catch_warnings()
+        self._caught.__enter__()
+        warnings.simplefilter("ignore")
+
+    def __exit__(self, *exc_info: object) -> None:
+        self._caught.__exit__(*exc_info)
+
+
+class recorder_with_sizes:
+    """Within the block, recorders that are made answer questions for sizes with symbolic ones.
+
+    Args:
+        env: the symbols. shape_of: function (recorder, value) -> expressions of a value's sizes, or None.
+    """
+
+    def __init__(self, env: Sizes, shape_of: Callable[[Recorder, Any], Any]):
+        self.env, self.shape_of = env, shape_of
+
+    def prepare(self, recorder: Recorder) -> None:
+        """Have a recorder answer."""
+        env, shape_of = self.env, self.shape_of
+
+        def asked(tensor: Tensor, name: str, args: tuple[Any, ...]) -> Any:
+            array = tensor._array
+            value = recorder.found(array) if array.__class__ is np.ndarray else None
+            shape = None if value is None else shape_of(recorder, value)
+            if shape is None:
+                return getters._plain[name](tensor, *args)
+            sizes = [env.number(size) if size.__class__ is not int else size for size in shape]
+            if name == "__len__":  # Python makes a plain integer of what is returned
+                if sizes and isinstance(sizes[0], SymbolicInt):
+                    env.decide(Relation("==", sizes[0].expr, int.__int__(sizes[0])))
+                return getters._plain[name](tensor, *args)
+            if name in ("numel", "nelement"):
+                count = 1
+                for size in sizes:
+                    count = size * count
+                return count
+            if args and args[0] is not None:
+                getters._plain["size"](tensor, *args)
+                return sizes[args[0]]
+            return tuple.__new__(Size, sizes)
+
+        recorder.sizes = asked
+
+    def __enter__(self) -> recorder_with_sizes:
+        getters.enter_sizing()
+        return self
+
+    def __exit__(self, *exc_info: object) -> None:
+        getters.leave_sizing()
