@@ -32,6 +32,7 @@ from .worlds import Kept, Sizes, arguments_in, other_sizes, quietly, recorder_wi
 __all__ = ["DynamicProgram", "generalized"]
 
 _PLANS = 16  # for the sizes that came last
+_FAILURES = (RuntimeError, ValueError, TypeError, LookupError, ArithmeticError, AssertionError, AttributeError, NotImplementedError)
 _LARGEST = 1 << 26  # elements of arguments in other worlds
 
 
@@ -246,40 +247,93 @@ def generalized(recording: Recording, args: Any, kwargs: Any, wanted: Wanted, lo
     """
     if recording.recorder.looks:
         raise Differs("Python looks at values")
+    attempt = _Attempt(recording, args, kwargs, lower)
     reason: Exception = Differs("")
-    for divisible in (False, True):
-        try:
-            return _generalized(recording, args, kwargs, wanted, lower, divisible)
-        except Differs as error:
-            reason = error
+    for symbols in wanted.alternatives():
+        for how in ("around", "above", "multiples"):
+            try:
+                return attempt.program(symbols, how)
+            except Differs as error:
+                reason = error
     wanted.violated(set(wanted.sizes))
     raise reason
 
 
-def _generalized(
-    recording: Recording, args: Any, kwargs: Any, wanted: Wanted, lower: Callable[[Graph], Any], divisible: bool
-) -> DynamicProgram:
-    worlds = other_sizes(wanted, 2 if len(wanted.sizes) == 1 else 3, divisible)
-    given = recording.arguments.tensors
-    _bounded(given, wanted, worlds)
-    have: dict[Any, Any] = dict(zip(recording.recorder.inputs, [tensor._array for tensor in given], strict=False))
-    for value, leaf in recording.recorder.gradients.items():
-        have[value] = next((grad._array for tensor, _, grad, _, _ in recording.before if tensor is leaf and grad is not None), None)
-    reached = list(recording.surroundings.tensors.values())
-    env = Sizes(wanted, [wanted.sizes, *worlds])
-    with quietly(), Kept(recording.recorder, have, recording.before, reached) as kept:
-        others = [_again(recording, args, kwargs, wanted, world, kept) for world in worlds]
-        template = Template(env, [recording.recorder, *[other.recorder for other in others]])
-        _ask(recording, args, kwargs, wanted, kept, env, template)
-    wanted.violated(env.fixed)
-    if env.fixed:
-        raise Differs(f"{', '.join(sorted(env.fixed))} can be {[wanted.sizes[name] for name in sorted(env.fixed)]} only")
-    sizes = _variable(env, wanted, template, given)
-    arguments = Arguments(args, kwargs, (), sizes)
-    arguments.names = recording.arguments.names
-    made = DynamicProgram([recording, *others], arguments, wanted, template, lower, sizes.conditions)
-    arguments.let_go()
-    return made
+class _Attempt:
+    """Making a program for many sizes of a recorded run."""
+
+    def __init__(self, recording: Recording, args: Any, kwargs: Any, lower: Callable[[Graph], Any]):
+        self.recording, self.args, self.kwargs, self.lower = recording, args, kwargs, lower
+        given = recording.arguments.tensors
+        self._have: dict[Any, Any] = dict(zip(recording.recorder.inputs, [tensor._array for tensor in given], strict=False))
+        for value, leaf in recording.recorder.gradients.items():
+            grads = [grad for tensor, _, grad, _, _ in recording.before if tensor is leaf and grad is not None]
+            self._have[value] = grads[0]._array if grads else None
+
+    def program(self, wanted: Wanted, how: str) -> DynamicProgram:
+        """The program, from what the run does in worlds of other sizes.
+
+        Raises:
+            Differs: it is another one there. ConstraintViolationError: see ``Wanted.violated``.
+        """
+        recording = self.recording
+        tensors = list(recording.surroundings.tensors.values())
+        with quietly(), Kept(recording.recorder, self._have, recording.before, tensors) as kept:
+            asked = Sizes(wanted, [wanted.sizes] * 2)
+            self._ask(wanted, kept, asked, None)
+            self._refuse(wanted, asked)
+            worlds = other_sizes(wanted, 2 if len(wanted.sizes) == 1 else 3, how, asked.allows)
+            _bounded(recording.arguments.tensors, wanted, worlds)
+            others = [self._again(wanted, world, kept) for world in worlds]
+            env = Sizes(wanted, [wanted.sizes, *worlds])
+            template = Template(env, [recording.recorder, *[other.recorder for other in others]])
+            self._ask(wanted, kept, env, template)
+        self._refuse(wanted, env)
+        sizes = _variable(env, wanted, template, recording.arguments.tensors)
+        arguments = Arguments(self.args, self.kwargs, (), sizes)
+        arguments.names = recording.arguments.names
+        made = DynamicProgram([recording, *others], arguments, wanted, template, self.lower, sizes.conditions)
+        arguments.let_go()
+        return made
+
+    @staticmethod
+    def _refuse(wanted: Wanted, env: Sizes) -> None:
+        """Complain of sizes that the program allows one number for."""
+        wanted.violated(env.fixed)
+        if env.fixed:
+            raise Differs(f"{', '.join(sorted(env.fixed))} can be {[wanted.sizes[name] for name in sorted(env.fixed)]} only")
+
+    def _again(self, wanted: Wanted, world: Any, kept: Kept, prepare: Any = None) -> Recording:
+        """The program once more, in another world."""
+        recording = self.recording
+        args, kwargs = arguments_in(world, wanted, recording.arguments, self.args, self.kwargs)
+        try:
+            other = record(recording.function, args, kwargs, None, prepare)
+        except _FAILURES as error:
+            raise Differs(f"it raises {type(error).__name__} at other sizes ({error})") from None
+        finally:
+            kept.again()
+        if other.failure is not None:
+            raise Differs(other.failure)
+        if other.recorder.looks:
+            raise Differs("Python looks at values")
+        other.let_go()
+        return other
+
+    def _ask(self, wanted: Wanted, kept: Kept, env: Sizes, template: Template | None) -> None:
+        """Run the program with symbolic sizes, to learn what it assumes of them; without a template those of arguments are known only."""
+        inputs = {} if template is not None else {i: shape for i, shape in enumerate(wanted.shapes(self.recording.arguments.tensors))}
+
+        def shape_of(recorder: Any, value: Value) -> Any:
+            if template is not None:
+                return template.shape_of(recorder, value)
+            return inputs.get(recorder.inputs.index(value)) if value in recorder.inputs else None
+
+        asking = recorder_with_sizes(env, shape_of)
+        with asking:
+            told = self._again(wanted, wanted.sizes, kept, asking.prepare)
+        if len(told.recorder.nodes) != len(self.recording.recorder.nodes):
+            raise Differs("it goes another way when it asks for sizes")
 
 
 def _bounded(given: Sequence[Tensor], wanted: Wanted, worlds: Sequence[dict[str, int]]) -> None:
@@ -292,33 +346,6 @@ def _bounded(given: Sequence[Tensor], wanted: Wanted, worlds: Sequence[dict[str,
             total = max(total, count)
     if total > _LARGEST:
         raise Differs("its arguments are too large to be tried at other sizes")
-
-
-def _again(recording: Recording, args: Any, kwargs: Any, wanted: Wanted, world: Any, kept: Kept, prepare: Any = None) -> Recording:
-    """The program once more, in another world."""
-    given, named = arguments_in(world, wanted, recording.arguments, args, kwargs)
-    try:
-        other = record(recording.function, given, named, None, prepare)
-    except Exception as error:  # of whatever kind: the program cannot be run at these sizes
-        pass_on(error)
-        raise Differs(f"it raises {type(error).__name__} at other sizes ({error})") from None
-    finally:
-        kept.again()
-    if other.failure is not None:
-        raise Differs(other.failure)
-    if other.recorder.looks:
-        raise Differs("Python looks at values")
-    other.let_go()
-    return other
-
-
-def _ask(recording: Recording, args: Any, kwargs: Any, wanted: Wanted, kept: Kept, env: Sizes, template: Template) -> None:
-    """Run the program with symbolic sizes, to learn what it assumes of them."""
-    asking = recorder_with_sizes(env, template.shape_of)
-    with asking:
-        told = _again(recording, args, kwargs, wanted, wanted.sizes, kept, asking.prepare)
-    if len(told.recorder.nodes) != len(recording.recorder.nodes):
-        raise Differs("it goes another way when it asks for sizes")
 
 
 def _variable(env: Sizes, wanted: Wanted, template: Template, given: Sequence[Tensor]) -> VariableSizes:

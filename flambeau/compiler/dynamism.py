@@ -1,13 +1,15 @@
 """Which sizes of a function's arguments are symbolic when a program is recorded: those that programs marked, and those that have changed.
 
 A dimension whose size was another one at an earlier recording is symbolic from then on, as are all of them with ``dynamic=True``. Sizes of
-0 and 1 never are: they broadcast, or leave nothing to do. Dimensions of one size share a symbol, unless they were marked one by one.
+0 and 1 never are: they broadcast, or leave nothing to do. Equal sizes share a symbol with ``dynamic=True``, and where they have to.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
+from ..core.expressions import symbol
 from ..core.symbolic import ConstraintViolationError
 from ..core.tensor import Parameter, Tensor
 from .arguments import SMALLEST, Arguments
@@ -30,19 +32,41 @@ class Wanted:
         self.sizes: dict[str, int] = {}
         self.strict: dict[str, str] = {}
         self.ranges: dict[str, tuple[int, int | None]] = {}
-        self._by_size: dict[int, str] = {}
+        self._labels: dict[tuple[int, int], tuple[str, bool]] = {}
 
     def add(self, place: tuple[int, int], size: int, label: str, strict: bool, ends: tuple[int, int | None]) -> None:
         """Make a size symbolic."""
-        name = None if strict else self._by_size.get(size)
-        if name is None:
-            name = f"s{len(self.sizes)}"
-            self.sizes[name], self.ranges[name] = size, ends
-            if strict:
-                self.strict[name] = label
+        name = self.symbols[place] = f"s{len(self.sizes)}"
+        self.sizes[name], self.ranges[name] = size, ends
+        self._labels[place] = label, strict
+        if strict:
+            self.strict[name] = label
+
+    def shared(self) -> Wanted:
+        """The same with one symbol for all sizes that are equal."""
+        made = Wanted()
+        names: dict[int, str] = {}
+        for place, old in self.symbols.items():
+            size, (label, strict) = self.sizes[old], self._labels[place]
+            if size not in names:
+                made.add(place, size, label, strict, self.ranges[old])
+                names[size] = made.symbols[place]
             else:
-                self._by_size[size] = name
-        self.symbols[place] = name
+                made.symbols[place], made._labels[place] = names[size], (label, strict)
+        return made
+
+    def alternatives(self) -> list[Wanted]:
+        """This, and the same with fewer symbols, where there are equal sizes."""
+        other = self.shared()
+        return [self] if len(other.sizes) == len(self.sizes) else [self, other]
+
+    def shapes(self, tensors: Sequence[Tensor]) -> list[list[Any]]:
+        """Shapes of the arguments with symbols in them."""
+        made = []
+        for i, tensor in enumerate(tensors):
+            names = [self.symbols.get((i, dim)) for dim in range(tensor._array.ndim)]
+            made.append([size if name is None else symbol(name) for name, size in zip(names, tensor._array.shape, strict=True)])
+        return made
 
     def violated(self, fixed: set[str]) -> None:
         """Complain if sizes that were marked as dynamic cannot vary.
@@ -85,6 +109,8 @@ class Dynamism:
             for dim, strict, ends in self._dims(tensor, self._changed(name, tensor)):
                 label = f"L['{name}'].size()[{dim}]"
                 wanted.add((i, dim), tensor._array.shape[dim], label, strict, ends)
+        if self.dynamic is True and not wanted.strict:
+            wanted = wanted.shared()
         return wanted if wanted.symbols and (wanted.strict or frozenset(wanted.symbols) not in self._static) else None
 
     def stays(self, wanted: Wanted) -> None:
@@ -97,8 +123,8 @@ class Dynamism:
         seen = self._seen.setdefault(name, list(shape))
         if seen is not _VARIES and len(seen) != len(shape):
             seen = self._seen[name] = _VARIES
-        if seen is _VARIES:
-            return [False] * len(shape)
+        if seen is _VARIES:  # another number of dimensions
+            return [True] * len(shape)
         for dim, size in enumerate(shape):
             if seen[dim] is not _VARIES and seen[dim] != size:
                 seen[dim] = _VARIES
@@ -133,9 +159,6 @@ def _marked(kind: str, t: Any, index: Any) -> list[int]:
     if not isinstance(t, Tensor):
         raise TypeError(f"expected a tensor whose dimensions can be marked, got {type(t).__name__}")
     dims = list(index) if isinstance(index, list | tuple) else [index]
-    for dim in dims:
-        if not 0 <= dim < t.dim():
-            raise IndexError(f"a tensor of {t.dim()} dimensions has no dimension {dim} that could be marked")
     t.__dict__.setdefault(kind, set()).update(dims)
     return dims
 

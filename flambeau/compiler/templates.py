@@ -38,7 +38,8 @@ _CLOSE = 1e-14  # relative: numbers that Python computed in another order
 _PLAIN = (bool, str, bytes, type(None), complex, np.dtype, type)
 _CURVES: tuple[tuple[Callable[[float], float], bool], ...] = (  # functions of a size, and whether a factor may stand before them
     (float, True), (lambda n: 1 / n, True), (math.sqrt, True), (lambda n: 1 / math.sqrt(n), True), (math.log, False), (math.log2, False),
-    (lambda n: 1 / (n * n), True), (lambda n: float(n * n), True),
+    (lambda n: 1 / (n * n), True), (lambda n: float(n * n), True), (lambda n: n / (n - 1), True), (lambda n: (n - 1) / n, True),
+    (lambda n: 1 / (n - 1), True),
 )  # fmt: skip
 
 
@@ -412,7 +413,7 @@ class Template:
             return parts[0]
         for expr in self._seen:
             for curve, scales in _CURVES:
-                have = [curve(n) for n in self.env.values(expr) if n > 0]
+                have = [curve(n) for n in self.env.values(expr) if n > 1]
                 if len(have) != len(parts) or 0.0 in have:
                     continue
                 factor = parts[0] / have[0] if scales else 1.0

@@ -7,7 +7,9 @@ with symbols. The last run gives Python symbolic integers where it asks for size
 
 from __future__ import annotations
 
+import dis
 import sys
+import types
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -28,18 +30,29 @@ from .segments import Undo
 
 __all__ = ["Kept", "Sizes", "like_given", "other_sizes", "recorder_with_sizes"]
 
-_STEPS = ((1, 5, 3), (7, 2, 11), (4, 13, 6))  # how much larger sizes are, world by world, symbol by symbol
+_STEPS = ((-1, 5, 3), (7, -2, 11), (4, 13, -3))  # how much larger sizes are, world by world, symbol by symbol
 _FACTORS = ((2, 3, 5), (3, 5, 2), (5, 2, 3))  # for programs that need sizes of which something is a divisor
+_TRIED = (0, 1, 2, 3, 4, 5, 6, 7, 9, 11, 13, -1, -2, -3, -4, 17, 23, 31)  # from there on, until what the program compared is as it was
 
 
-def other_sizes(wanted: Wanted, count: int, divisible: bool) -> list[dict[str, int]]:
-    """Sizes by symbol for ``count`` worlds beside the real one: larger ones, so that indices stay valid."""
-    worlds = []
+def other_sizes(wanted: Wanted, count: int, how: str, allowed: Callable[[Mapping[str, int]], bool]) -> list[dict[str, int]]:
+    """Sizes by symbol for worlds beside the real one.
+
+    Args:
+        count: of worlds. how: 'around' the real sizes, 'above' them, where indices stay valid, or their 'multiples'.
+        allowed: whether the program would go the same way, as far as is known.
+    """
+    worlds: list[dict[str, int]] = []
     for k in range(count):
         world = {}
         for place, (name, size) in enumerate(wanted.sizes.items()):
-            turn = place % 3
-            world[name] = size * _FACTORS[k][turn] if divisible else size + _STEPS[k][turn] + 2 * (place // 3)
+            step = _STEPS[k][place % 3] + 2 * (place // 3) * (k + 1)
+            other = size * _FACTORS[k][place % 3] if how == "multiples" else size + (step if how == "around" else abs(step))
+            least, most = wanted.ranges[name]
+            taken = {size, *[each[name] for each in worlds]}
+            tried = [other + more * (size if how == "multiples" else 1) for more in _TRIED]
+            tried = [n for n in tried if n >= least and (most is None or n <= most) and n not in taken and (how == "around" or n > size)]
+            world[name] = next((n for n in tried if allowed({**wanted.sizes, **world, name: n})), other)
         worlds.append(world)
     return worlds
 
@@ -48,15 +61,26 @@ class SeenSize(SymbolicInt):
     """A symbolic size that a program sees while it is recorded; the library may ask for the number without a guard."""
 
     def __int__(self) -> int:
-        return super().__int__() if _asks_for_program() else int.__int__(self)
+        return super().__int__() if _asker() == "program" else int.__int__(self)
 
     def __float__(self) -> float:
-        return super().__float__() if _asks_for_program() else int.__float__(self)
+        return super().__float__() if _asker() == "program" else int.__float__(self)
 
 
-def _asks_for_program() -> bool:
-    name = str(sys._getframe(2).f_globals.get("__name__", ""))
-    return name.partition(".")[0] != __name__.partition(".")[0]
+_PACKAGE = __name__.partition(".")[0]
+_NUMBERS = tuple([f"{_PACKAGE}.{name}" for name in ("core.symbolic", "core.expressions", "compiler.worlds", "fx.experimental", "nn.", "vision.")])
+_CHOOSING = ("program", *_NUMBERS[-2:])
+
+
+def _asker() -> str:
+    """The library's module that asks about a number; 'program' for all others."""
+    frame: Any = sys._getframe(2)
+    while frame is not None:
+        name = str(frame.f_globals.get("__name__", ""))
+        if not name.startswith(_NUMBERS[:4]):
+            return name if name.partition(".")[0] == _PACKAGE else "program"
+        frame = frame.f_back
+    return "program"
 
 
 class Sizes(ShapeEnv):
@@ -71,9 +95,23 @@ class Sizes(ShapeEnv):
         self.var_to_range = {name: ValueRanges(*wanted.ranges[name]) for name in wanted.sizes}
         self.worlds = [dict(world) for world in worlds]
 
+    def decide(self, relation: Relation) -> bool:
+        """The relation's truth for the real sizes; a guard, where a program or a layer of the library asks.
+
+        The library's own checks compare symbolic sizes with those of arrays, which are none. What it does with others than the real sizes
+        is seen in other worlds, and checked when a plan is made.
+        """
+        if _asker().startswith(_CHOOSING) or "%" in str(relation):
+            return super().decide(relation)
+        return relation.evaluate(self.hints)
+
     def number(self, expr: Any) -> Any:
         made = super().number(expr)
         return SeenSize(int.__int__(made), made.expr, self) if made.__class__ is SymbolicInt else made
+
+    def allows(self, sizes: Mapping[str, int]) -> bool:
+        """Whether all guards are as they were for other sizes."""
+        return all(relation.evaluate(sizes) is truth for relation, truth in self.guards)
 
     @property
     def fixed(self) -> set[str]:
@@ -200,6 +238,11 @@ class quietly:
         self._caught.__exit__(*exc_info)
 
 
+def _may_compare(code: types.CodeType) -> bool:
+    """Whether code may choose by a number: it has comparisons, conditions or loops."""
+    return any(each.opname.startswith(("COMPARE", "POP_JUMP", "JUMP_IF", "CONTAINS", "FOR_ITER")) for each in dis.get_instructions(code))
+
+
 class recorder_with_sizes:
     """Within the block, recorders that are made answer questions for sizes with symbolic ones.
 
@@ -222,7 +265,7 @@ class recorder_with_sizes:
                 return getters._plain[name](tensor, *args)
             sizes = [env.number(size) if size.__class__ is not int else size for size in shape]
             if name == "__len__":  # Python makes a plain integer of what is returned
-                if sizes and isinstance(sizes[0], SymbolicInt):
+                if sizes and isinstance(sizes[0], SymbolicInt) and _may_compare(sys._getframe(2).f_code):
                     env.decide(Relation("==", sizes[0].expr, int.__int__(sizes[0])))
                 return getters._plain[name](tensor, *args)
             if name in ("numel", "nelement"):
