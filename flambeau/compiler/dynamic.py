@@ -17,7 +17,6 @@ import numpy as np
 
 from ..capture.graph import Graph, Value, before_writes
 from ..capture.interpret import ShapeChanged
-from ..core.calls.interruption import pass_on
 from ..core.expressions import FUNCTIONS
 from ..core.symbolic import Relation
 from ..core.tensor import Tensor
@@ -206,8 +205,7 @@ class DynamicProgram(Program):
             if plan.root.undo.is_needed:
                 back = plan.root.undo.save(self._have(plan, given))
             result = plan.run(given, args, kwargs)
-        except Exception as error:  # of whatever kind: the program, as it is written, raises those that are its own
-            pass_on(error)
+        except (Differs, *_FAILURES) as error:  # of whatever kind: the program, as it is written, raises those that are its own
             for function in back:
                 function()
             self._refused.add(sizes)
@@ -249,12 +247,13 @@ def generalized(recording: Recording, args: Any, kwargs: Any, wanted: Wanted, lo
         raise Differs("Python looks at values")
     attempt = _Attempt(recording, args, kwargs, lower)
     reason: Exception = Differs("")
-    for symbols in wanted.alternatives():
-        for how in ("around", "above", "multiples"):
-            try:
-                return attempt.program(symbols, how)
-            except Differs as error:
-                reason = error
+    many, *fewer = wanted.alternatives()
+    tries = [("around", many), *[(how, symbols) for symbols in (*fewer, many) for how in ("around", "above", "multiples")]]
+    for how, symbols in dict.fromkeys(tries):
+        try:
+            return attempt.program(symbols, how)
+        except Differs as error:
+            reason = error
     wanted.violated(set(wanted.sizes))
     raise reason
 

@@ -38,8 +38,12 @@ _CLOSE = 1e-14  # relative: numbers that Python computed in another order
 _PLAIN = (bool, str, bytes, type(None), complex, np.dtype, type)
 _CURVES: tuple[tuple[Callable[[float], float], bool], ...] = (  # functions of a size, and whether a factor may stand before them
     (float, True), (lambda n: 1 / n, True), (math.sqrt, True), (lambda n: 1 / math.sqrt(n), True), (math.log, False), (math.log2, False),
-    (lambda n: 1 / (n * n), True), (lambda n: float(n * n), True), (lambda n: n / (n - 1), True), (lambda n: (n - 1) / n, True),
-    (lambda n: 1 / (n - 1), True),
+    (lambda n: 1 / (n * n), True), (lambda n: float(n * n), True), (lambda n: 1 / (n - 1), True),
+)  # fmt: skip
+
+_INVERSES: tuple[tuple[Callable[[float], float], Callable[[float], float]], ...] = (  # the same without a factor, and what gives the size
+    (float, float), (lambda n: 1 / n, lambda x: 1 / x), (lambda n: n / (n - 1), lambda x: x / (x - 1)), (math.sqrt, lambda x: x * x),
+    (lambda n: (n - 1) / n, lambda x: 1 / (1 - x)), (lambda n: 1 / math.sqrt(n), lambda x: 1 / (x * x)),
 )  # fmt: skip
 
 
@@ -411,6 +415,13 @@ class Template:
     def _float(self, parts: Sequence[float]) -> Any:
         if all(part == parts[0] or part != part for part in parts):
             return parts[0]
+        for curve, back in _INVERSES:
+            sizes = [back(part) if part > 0 and part != 1 else 0.0 for part in parts]
+            near = [round(size) for size in sizes if 1 < size < 2**52]
+            if len(near) == len(parts) and all(abs(curve(n) - part) <= _CLOSE * abs(part) for n, part in zip(near, parts, strict=True)):
+                expr = self.expression(tuple(near))
+                if isinstance(expr, Expr):
+                    return Hole(lambda b: curve(b.number(expr)))
         for expr in self._seen:
             for curve, scales in _CURVES:
                 have = [curve(n) for n in self.env.values(expr) if n > 1]

@@ -50,7 +50,8 @@ def other_sizes(wanted: Wanted, count: int, how: str, allowed: Callable[[Mapping
             other = size * _FACTORS[k][place % 3] if how == "multiples" else size + (step if how == "around" else abs(step))
             least, most = wanted.ranges[name]
             taken = {size, *[each[name] for each in worlds]}
-            tried = [other + more * (size if how == "multiples" else 1) for more in _TRIED]
+            unit = size if how == "multiples" else 1
+            tried = [start + more * unit for start in (other, size) for more in _TRIED]
             tried = [n for n in tried if n >= least and (most is None or n <= most) and n not in taken and (how == "around" or n > size)]
             world[name] = next((n for n in tried if allowed({**wanted.sizes, **world, name: n})), other)
         worlds.append(world)
@@ -61,10 +62,17 @@ class SeenSize(SymbolicInt):
     """A symbolic size that a program sees while it is recorded; the library may ask for the number without a guard."""
 
     def __int__(self) -> int:
-        return super().__int__() if _asker() == "program" else int.__int__(self)
+        self._asked()
+        return int.__int__(self)
 
     def __float__(self) -> float:
-        return super().__float__() if _asker() == "program" else int.__float__(self)
+        self._asked()
+        return int.__float__(self)
+
+    def _asked(self) -> None:
+        """A plain number is asked for: it is guarded on where the program may choose by it."""
+        if _asker() == "program" and _may_compare(sys._getframe(2).f_code):
+            self.env.decide(Relation("==", self.expr, int.__int__(self)))
 
 
 _PACKAGE = __name__.partition(".")[0]
