@@ -46,9 +46,7 @@ class Arguments:
         sizes: which sizes may be others; None where all are as in this call.
     """
 
-    def __init__(
-        self, args: tuple[Any, ...], kwargs: dict[str, Any], parameters: tuple[str, ...] = (), sizes: VariableSizes | None = None
-    ):
+    def __init__(self, args: tuple[Any, ...], kwargs: dict[str, Any], parameters: tuple[str, ...] = (), sizes: VariableSizes | None = None):
         self._sizes = sizes
         self.tensors: list[Tensor] = []
         self.names: list[str] = []
@@ -156,6 +154,6 @@ class Arguments:
             else:
                 self._scope[name] = None
                 conditions.append(f"({name} := {n}[{dim}]) < {SMALLEST}")
-        if number in sizes.strides:
+        if number in sizes.strides:  # a graph that asks when it runs depends on no strides
             conditions.append(f"{x}.strides != {sizes.strides[number]}")
         self._unless(" or ".join(conditions))

@@ -10,8 +10,9 @@ from ..core.state import changes, thread
 from ..core.tensor import Tensor
 from ..nn import Module
 from . import logs
-from .arguments import Arguments
+from .arguments import Arguments, VariableSizes
 from .compiled import TorchDynamoException, Unsupported, everything, has_room, label_of, stance_permits
+from .dynamism import Dynamism
 from .surroundings import Surroundings
 
 __all__ = ["BackendCompilerFailed", "InvalidBackend", "WithBackend", "found", "names", "register"]
@@ -90,8 +91,8 @@ class WithBackend:
     """A function whose graphs are run by what a back end makes of them.
 
     Args:
-        function: function or module. backend: function of (graph module, example inputs). fullgraph, limit: of ``torch.compile``.
-        options: passed to the back end where there are any.
+        function: function or module. backend: function of (graph module, example inputs). fullgraph, limit, dynamic: of ``torch.compile``.
+        names: of the function's parameters. options: passed to the back end where there are any.
     """
 
     def __init__(
@@ -101,13 +102,17 @@ class WithBackend:
         fullgraph: bool,
         options: dict[str, Any] | None = None,
         limit: int | None = None,
+        names: Sequence[str] = (),
+        dynamic: bool | None = None,
     ):
         self.function, self.backend, self.fullgraph, self.options, self.limit = function, backend, fullgraph, options, limit
+        self.names, self.dynamism = tuple(names), Dynamism(dynamic)
         self.made: list[_Traced] = []
         everything.add(self)
 
     def clear(self) -> None:
         self.made = []
+        self.dynamism.clear()
 
     @property
     def label(self) -> str:
@@ -127,7 +132,7 @@ class WithBackend:
 
     def _first(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """The first call of its kind; where it changes Python's state, which tracing did once, further ones run as they are written."""
-        arguments, around = Arguments(args, kwargs), Surroundings(self.function, args, kwargs)
+        arguments, around = self._arguments(args, kwargs), Surroundings(self.function, args, kwargs)
         module = self._traced(arguments, around, args, kwargs)
         run = None if module is None else self._compiled(module, arguments.tensors)
         reason = None if run is None else around.changed()
@@ -137,6 +142,16 @@ class WithBackend:
         tensors = arguments.tensors
         arguments.let_go()
         return self.function(*args, **kwargs) if run is None else run(tensors)
+
+    def _arguments(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Arguments:
+        """The arguments of a call, with symbols where sizes may be others: a graph of calls asks for sizes when it runs."""
+        arguments = Arguments(args, kwargs, self.names)
+        wanted = self.dynamism.wanted(arguments) if arguments.refusal is None else None
+        if wanted is None:
+            return arguments
+        sizes = VariableSizes(wanted.symbols)
+        sizes.conditions = wanted.bounds()
+        return Arguments(args, kwargs, self.names, sizes)
 
     def _traced(self, arguments: Arguments, around: Surroundings, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         if arguments.refusal is not None:

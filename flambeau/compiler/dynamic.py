@@ -30,7 +30,8 @@ from .worlds import Kept, Sizes, arguments_in, other_sizes, quietly, recorder_wi
 
 __all__ = ["DynamicProgram", "generalized"]
 
-_PLANS = 16  # for the sizes that came last
+_PLANS = 32  # for the sizes that came last
+_REMEMBERED = 1024  # sizes that came once while there was no room
 _FAILURES = (RuntimeError, ValueError, TypeError, LookupError, ArithmeticError, AssertionError, AttributeError, NotImplementedError)
 _LARGEST = 1 << 26  # elements of arguments in other worlds
 
@@ -134,8 +135,8 @@ class DynamicProgram(Program):
     """A program for many sizes.
 
     Args:
-        recording: the run that is the call's. recordings: that and those in other worlds. wanted, env, template: the symbols, and the graph.
-        lower: see ``Program``.
+        recordings: of the call itself, and those in other worlds. arguments: what has to fit. wanted, template: the symbols, and the graph.
+        lower: see ``Program``. conditions: on the symbols.
     Attributes:
         plans: by sizes, the last used last. bound: how many were made.
     """
@@ -157,6 +158,7 @@ class DynamicProgram(Program):
         self.plans: OrderedDict[tuple[int, ...], _Plan] = OrderedDict()
         self.bound = 0
         self._refused: set[tuple[int, ...]] = set()
+        self._came: set[tuple[int, ...]] = set()
         super().__init__(recording, lower)
         self.arguments = arguments
         self.check = arguments.check
@@ -192,8 +194,21 @@ class DynamicProgram(Program):
         sizes = self._read(given)
         plan = self.plans.get(sizes)
         if plan is None:
-            return self._first(sizes, given, args, kwargs)
+            return self._first(sizes, given, args, kwargs) if self._has_room(sizes) else self._path.function(*args, **kwargs)
+        try:
+            self.plans.move_to_end(sizes)
+        except KeyError:  # another thread has just dropped it
+            pass
         return plan.run(given, args, kwargs)
+
+    def _has_room(self, sizes: tuple[int, ...]) -> bool:
+        """Whether sizes get a plan: if there are many of them, those that have come before. Others run as the program is written."""
+        if len(self.plans) < _PLANS or sizes in self._came:
+            return True
+        if len(self._came) >= _REMEMBERED:
+            self._came.clear()
+        self._came.add(sizes)
+        return False
 
     def _first(self, sizes: tuple[int, ...], given: Sequence[Tensor], args: Any, kwargs: Any) -> Any:
         """Make a plan and run it; ``REFUSED`` if there is none for these sizes."""
@@ -247,9 +262,10 @@ def generalized(recording: Recording, args: Any, kwargs: Any, wanted: Wanted, lo
         raise Differs("Python looks at values")
     attempt = _Attempt(recording, args, kwargs, lower)
     reason: Exception = Differs("")
-    many, *fewer = wanted.alternatives()
-    tries = [("around", many), *[(how, symbols) for symbols in (*fewer, many) for how in ("around", "above", "multiples")]]
-    for how, symbols in dict.fromkeys(tries):
+    choices = wanted.alternatives()
+    tries = [("around", symbols) for symbols in choices]
+    tries += [(how, symbols) for symbols in reversed(choices) for how in ("above", "below", "multiples")]
+    for how, symbols in tries:
         try:
             return attempt.program(symbols, how)
         except Differs as error:
@@ -305,8 +321,8 @@ class _Attempt:
     def _again(self, wanted: Wanted, world: Any, kept: Kept, prepare: Any = None) -> Recording:
         """The program once more, in another world."""
         recording = self.recording
-        args, kwargs = arguments_in(world, wanted, recording.arguments, self.args, self.kwargs)
         try:
+            args, kwargs = arguments_in(world, wanted, recording.arguments, self.args, self.kwargs)
             other = record(recording.function, args, kwargs, None, prepare)
         except _FAILURES as error:
             raise Differs(f"it raises {type(error).__name__} at other sizes ({error})") from None
@@ -321,7 +337,7 @@ class _Attempt:
 
     def _ask(self, wanted: Wanted, kept: Kept, env: Sizes, template: Template | None) -> None:
         """Run the program with symbolic sizes, to learn what it assumes of them; without a template those of arguments are known only."""
-        inputs = {} if template is not None else {i: shape for i, shape in enumerate(wanted.shapes(self.recording.arguments.tensors))}
+        inputs = {} if template is not None else dict(enumerate(wanted.shapes(self.recording.arguments.tensors)))
 
         def shape_of(recorder: Any, value: Value) -> Any:
             if template is not None:
@@ -348,17 +364,14 @@ def _bounded(given: Sequence[Tensor], wanted: Wanted, worlds: Sequence[dict[str,
 
 
 def _variable(env: Sizes, wanted: Wanted, template: Template, given: Sequence[Tensor]) -> VariableSizes:
-    """What the guard of arguments has to know."""
+    """The knowledge of sizes that the guard of arguments needs."""
     sizes = VariableSizes(wanted.symbols)
     for i, value in enumerate(template.recorder.inputs[: len(given)]):
         columns = zip(*template.strides_of(value), strict=True)
         sizes.strides[i] = "(" + "".join(f"{template.expression(column)}, " for column in columns) + ")"
     names = {name for name in FUNCTIONS if name[0].isalpha()}
     sizes.scope = {name: FUNCTIONS[name] for name in names}
-    for name, (least, most) in wanted.ranges.items():
-        if most is not None or least > 2:
-            sizes.conditions.append(f"{least} <= {name}" + ("" if most is None else f" <= {most}"))
-    sizes.conditions += [text_of(relation if truth else relation.negated) for relation, truth in env.guards]
+    sizes.conditions = wanted.bounds() + [text_of(relation if truth else relation.negated) for relation, truth in env.guards]
     return sizes
 
 
@@ -368,4 +381,3 @@ def text_of(relation: Relation) -> str:
         return f"not ({text_of(relation.args[0])})"
     parts = [f"({text_of(arg)})" if isinstance(arg, Relation) else f"({arg})" for arg in relation.args]
     return f" {relation.name} ".join(parts)
-

@@ -1,4 +1,4 @@
-"""Which sizes of a function's arguments are symbolic when a program is recorded: those that programs marked, and those that have changed.
+"""The sizes of a function's arguments that are symbolic when a program is recorded: those that programs marked, and those that have changed.
 
 A dimension whose size was another one at an earlier recording is symbolic from then on, as are all of them with ``dynamic=True``. Sizes of
 0 and 1 never are: they broadcast, or leave nothing to do. Equal sizes share a symbol with ``dynamic=True``, and where they have to.
@@ -6,6 +6,7 @@ A dimension whose size was another one at an earlier recording is symbolic from 
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
@@ -17,6 +18,7 @@ from .arguments import SMALLEST, Arguments
 __all__ = ["Dynamism", "Wanted", "mark_dynamic", "mark_static", "maybe_mark_dynamic"]
 
 _VARIES = object()  # in place of a size
+_PATIENCE = 2  # attempts to make a program for many sizes, after which each has its own
 
 
 class Wanted:
@@ -42,23 +44,35 @@ class Wanted:
         if strict:
             self.strict[name] = label
 
-    def shared(self) -> Wanted:
-        """The same with one symbol for all sizes that are equal."""
+    def shared(self, by_dim: bool = False) -> Wanted:
+        """The same with one symbol for all sizes that are equal; ``by_dim``: of the same dimension."""
         made = Wanted()
-        names: dict[int, str] = {}
+        names: dict[Any, str] = {}
         for place, old in self.symbols.items():
             size, (label, strict) = self.sizes[old], self._labels[place]
-            if size not in names:
+            key = (size, place[1]) if by_dim else size
+            if key not in names:
                 made.add(place, size, label, strict, self.ranges[old])
-                names[size] = made.symbols[place]
+                names[key] = made.symbols[place]
             else:
-                made.symbols[place], made._labels[place] = names[size], (label, strict)
+                made.symbols[place], made._labels[place] = names[key], (label, strict)
         return made
 
     def alternatives(self) -> list[Wanted]:
         """This, and the same with fewer symbols, where there are equal sizes."""
-        other = self.shared()
-        return [self] if len(other.sizes) == len(self.sizes) else [self, other]
+        found = [self]
+        for other in (self.shared(True), self.shared()):
+            if len(other.sizes) < len(found[-1].sizes):
+                found.append(other)
+        return found
+
+    def bounds(self) -> list[str]:
+        """Bounds of the sizes by their marks, as conditions."""
+        found = []
+        for name, (least, most) in self.ranges.items():
+            if most is not None or least > SMALLEST:
+                found.append(f"{least} <= {name}" + ("" if most is None else f" <= {most}"))
+        return found
 
     def shapes(self, tensors: Sequence[Tensor]) -> list[list[Any]]:
         """Shapes of the arguments with symbols in them."""
@@ -88,7 +102,7 @@ class Wanted:
 
 
 class Dynamism:
-    """What is known of how the sizes of a function's arguments vary.
+    """The knowledge of how the sizes of a function's arguments vary.
 
     Args:
         dynamic: of ``torch.compile``.
@@ -97,10 +111,10 @@ class Dynamism:
     def __init__(self, dynamic: bool | None = None):
         self.dynamic = dynamic
         self._seen: dict[str, Any] = {}  # sizes, or what stands for them, by the names of arguments
-        self._static: set[frozenset[Any]] = set()
+        self._static: Counter[frozenset[Any]] = Counter()
 
     def clear(self) -> None:
-        self._seen, self._static = {}, set()
+        self._seen, self._static = {}, Counter()
 
     def wanted(self, arguments: Arguments) -> Wanted | None:
         """The sizes that are to be symbolic in a program for a call, which is about to be recorded; None where there are none."""
@@ -111,14 +125,14 @@ class Dynamism:
                 wanted.add((i, dim), tensor._array.shape[dim], label, strict, ends)
         if self.dynamic is True and not wanted.strict:
             wanted = wanted.shared()
-        return wanted if wanted.symbols and (wanted.strict or frozenset(wanted.symbols) not in self._static) else None
+        return wanted if wanted.symbols and (wanted.strict or self._static[frozenset(wanted.symbols)] < _PATIENCE) else None
 
     def stays(self, wanted: Wanted) -> None:
         """Take note that the program is another one for every size."""
-        self._static.add(frozenset(wanted.symbols))
+        self._static[frozenset(wanted.symbols)] += 1
 
     def _changed(self, name: str, tensor: Tensor) -> list[bool]:
-        """Which sizes of an argument have changed since it was seen first."""
+        """For each size of an argument whether it has changed since it was seen first."""
         shape = tensor._array.shape
         seen = self._seen.setdefault(name, list(shape))
         if seen is not _VARIES and len(seen) != len(shape):

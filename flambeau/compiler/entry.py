@@ -121,7 +121,8 @@ def _caller(function: Callable[..., Any], choices: dict[str, Any]) -> Callable[[
     if backend == "eager":
         return lambda args, kwargs: function(*args, **kwargs)
     if not isinstance(backend, str):
-        return backends.WithBackend(function, backend, choices["fullgraph"], choices["options"], choices["recompile_limit"])
+        given = choices["fullgraph"], choices["options"], choices["recompile_limit"], _parameters_of(function), choices["dynamic"]
+        return backends.WithBackend(function, backend, *given)
     return Compiled(function, backend, choices["fullgraph"], choices["recompile_limit"], _parameters_of(function), choices["dynamic"])
 
 
@@ -148,7 +149,8 @@ def compile(
     Args:
         model: function or module; a decorator is returned when None.
         fullgraph: raise where the function cannot be one graph.
-        dynamic: whether to expect other shapes. Each shape has a program of its own here, up to ``recompile_limit``.
+        dynamic: whether sizes of arguments are symbols from the first call on, so that one program serves all of them. None: those are
+            that change between calls; False: none is, and each shape has a program of its own, up to ``recompile_limit``.
         backend: 'inductor' (the default: native kernels), 'aot_eager' (the recorded operations one by one), 'eager' (as it is written), or
             a function of (``torch.fx.GraphModule``, example inputs) that returns a function of the inputs.
         mode, options: how hard PyTorch's compiler would work; every mode is the same here. A back end that is a function gets the options.
@@ -171,7 +173,7 @@ def compile(
         (tensor([2.]), tensor([4.]))
     """
     if shapes_spec is not None:
-        raise NotImplementedError("torch.compile: shapes_spec is not supported; each shape has a program of its own")
+        raise NotImplementedError("torch.compile: shapes_spec is not supported; see dynamic, and torch._dynamo.mark_dynamic")
     choices: dict[str, Any] = {
         "fullgraph": fullgraph, "backend": backend, "mode": mode, "options": options, "recompile_limit": recompile_limit,
         "dynamic": dynamic,

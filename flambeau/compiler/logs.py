@@ -1,7 +1,7 @@
 """Telling why programs are compiled again, or not at all.
 
-``TORCH_LOGS=recompiles,graph_breaks,graph_code,dynamic`` (or ``+dynamo`` for all of them) prints to the standard error; the same lines go to the
-logger ``torch._dynamo``, at the level of information.
+``TORCH_LOGS=recompiles,graph_breaks,graph_code,dynamic`` (or ``+dynamo`` for all of them) prints to the standard error; the same
+lines go to the logger ``torch._dynamo``, at the level of information.
 """
 
 from __future__ import annotations

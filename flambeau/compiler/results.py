@@ -191,7 +191,8 @@ class Ending:
         moved = {id(param) for node in recorder.nodes if isinstance(node.op, Step) for param in node.op.params}
         read = {id(leaf) for leaf in recorder.gradients.values()} | moved
         given = {id(tensor): i for i, tensor in enumerate(self._given)}
-        for tensor, array, grad, node, mark in recorder.before:
+        order = {id(tensor): i for i, tensor in enumerate((*self._given, *self._known.values()))}
+        for tensor, array, grad, node, mark in sorted(recorder.before, key=lambda entry: order.get(id(entry[0]), -1)):
             if tensor._array is not array:
                 raise Refused("it gives a tensor other memory")
             if tensor._node is not node or tensor._requires_grad is not mark:

@@ -110,7 +110,7 @@ class Binding:
         return found
 
     def of(self, part: Any) -> Any:
-        """What a part of the template is for these sizes."""
+        """A part of the template as it is for these sizes."""
         if part.__class__ is Hole:
             return part.make(self)
         return self.value(part) if part.__class__ is Value else part
@@ -252,14 +252,14 @@ class Template:
                 raise Differs("it reads other tensors for different sizes")
 
     def _maker(self, recorders: Sequence[Recorder], values: Sequence[Value]) -> Hole:
-        """What makes a constant that is another one for different sizes."""
+        """The maker of a constant that is another one for different sizes."""
         makers = [recorder.makers.get(value) for recorder, value in zip(recorders, values, strict=True)]
         if all(maker is not None for maker in makers):
             factory = makers[0][0]  # type: ignore[index]
             self._same([maker[0] for maker in makers], "a factory")  # type: ignore[index]
             given = self.unify([[_like(part) for part in maker[1]] for maker in makers])  # type: ignore[index]
             return Hole(lambda b: _produced(factory, b.of(given)))
-        numbers = [np.unique(value.array) for value in values]  # type: ignore[arg-type]
+        numbers = [np.unique(value.array) for value in values]
         if all(len(found) == 1 for found in numbers) and len({found[0] for found in numbers}) == 1:
             form, dtype, number = self.forms[values[0]], values[0].dtype, numbers[0][0]
             return Hole(lambda b: _filled(b.of(form[0]), b.of(form[1]), dtype, number))
@@ -280,7 +280,7 @@ class Template:
         return first.kind, op, args, first.dtypes, first.writes, first
 
     def unify(self, parts: Sequence[Any]) -> Any:
-        """What stands for parts of the recordings: the part itself where they are the same, or a ``Hole``.
+        """The stand-in for parts of the recordings: the part itself where they are the same, or a ``Hole``.
 
         Raises:
             Differs: there is nothing.
@@ -394,7 +394,7 @@ class Template:
 
     # -- numbers -------------------------------------------------------------------------------------------------------------------
     def expression(self, values: tuple[int, ...]) -> Expr | int:
-        """What has these values in the worlds."""
+        """The expression that has these values in the worlds."""
         if len(set(values)) == 1:
             return values[0]
         found = self._known.get(values)
@@ -410,7 +410,10 @@ class Template:
 
     def _integer(self, parts: Sequence[int]) -> Any:
         found = self.expression(tuple(parts))
-        return Hole(lambda b: b.number(found)) if isinstance(found, Expr) else parts[0]
+        if not isinstance(found, Expr):
+            return parts[0]
+        expr = found
+        return Hole(lambda b: b.number(expr))
 
     def _float(self, parts: Sequence[float]) -> Any:
         if all(part == parts[0] or part != part for part in parts):
@@ -419,9 +422,9 @@ class Template:
             sizes = [back(part) if part > 0 and part != 1 else 0.0 for part in parts]
             near = [round(size) for size in sizes if 1 < size < 2**52]
             if len(near) == len(parts) and all(abs(curve(n) - part) <= _CLOSE * abs(part) for n, part in zip(near, parts, strict=True)):
-                expr = self.expression(tuple(near))
-                if isinstance(expr, Expr):
-                    return Hole(lambda b: curve(b.number(expr)))
+                found = self.expression(tuple(near))
+                if isinstance(found, Expr):
+                    return Hole(lambda b, curve=curve, found=found: curve(b.number(found)))  # type: ignore[misc]
         for expr in self._seen:
             for curve, scales in _CURVES:
                 have = [curve(n) for n in self.env.values(expr) if n > 1]
@@ -447,7 +450,7 @@ class Template:
         return [each.strides for each in self._worlds_of(value)]
 
     def _worlds_of(self, value: Value) -> list[Value]:
-        """What stands for a value in all worlds."""
+        """The Values that stand for one in all worlds."""
         if not self._order:
             for twins in self._twins:
                 for other, first in twins.items():

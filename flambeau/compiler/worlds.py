@@ -1,17 +1,18 @@
 """A program at other sizes: what it does to arguments of other sizes, without leaving a trace.
 
 A program that was recorded runs again, recorded, on arguments that only look like the ones it got. Parameters, buffers, gradients, the
-state of optimizers and generators are put back afterwards. From what changes with the sizes, and what does not, ``templates`` has the program
-with symbols. The last run gives Python symbolic integers where it asks for sizes, so that what it compares becomes a guard.
+state of optimizers and generators are put back afterwards. From what changes with the sizes, and what does not, ``templates`` has the
+program with symbols. Two of the runs give Python symbolic integers where it asks for sizes, so that what it compares becomes a guard.
 """
 
 from __future__ import annotations
 
+import contextlib
 import dis
 import sys
 import types
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -30,7 +31,11 @@ from .segments import Undo
 
 __all__ = ["Kept", "Sizes", "like_given", "other_sizes", "recorder_with_sizes"]
 
-_STEPS = ((-1, 5, 3), (7, -2, 11), (4, 13, -3))  # how much larger sizes are, world by world, symbol by symbol
+_STEPS = {  # how much larger sizes are, world by world, symbol by symbol
+    "around": ((-1, 2, -2), (2, -1, 1), (1, 3, -1)),
+    "above": ((1, 5, 3), (7, 2, 11), (4, 13, 6)),
+    "below": ((-1, -2, -3), (-2, -3, -1), (-3, -1, -2)),
+}
 _FACTORS = ((2, 3, 5), (3, 5, 2), (5, 2, 3))  # for programs that need sizes of which something is a divisor
 _TRIED = (0, 1, 2, 3, 4, 5, 6, 7, 9, 11, 13, -1, -2, -3, -4, 17, 23, 31)  # from there on, until what the program compared is as it was
 
@@ -39,20 +44,22 @@ def other_sizes(wanted: Wanted, count: int, how: str, allowed: Callable[[Mapping
     """Sizes by symbol for worlds beside the real one.
 
     Args:
-        count: of worlds. how: 'around' the real sizes, 'above' them, where indices stay valid, or their 'multiples'.
+        count: of worlds. how: 'around' the real sizes, 'above' them, where indices stay valid, 'below' them, where tables last, or
+            their 'multiples'.
         allowed: whether the program would go the same way, as far as is known.
     """
     worlds: list[dict[str, int]] = []
     for k in range(count):
-        world = {}
+        world: dict[str, int] = {}
         for place, (name, size) in enumerate(wanted.sizes.items()):
-            step = _STEPS[k][place % 3] + 2 * (place // 3) * (k + 1)
-            other = size * _FACTORS[k][place % 3] if how == "multiples" else size + (step if how == "around" else abs(step))
+            more = 2 * (place // 3) * (k + 1)
+            other = size * _FACTORS[k][place % 3] if how == "multiples" else size + _STEPS[how][k][place % 3] + more
             least, most = wanted.ranges[name]
             taken = {size, *[each[name] for each in worlds]}
             unit = size if how == "multiples" else 1
             tried = [start + more * unit for start in (other, size) for more in _TRIED]
-            tried = [n for n in tried if n >= least and (most is None or n <= most) and n not in taken and (how == "around" or n > size)]
+            tried = [n for n in tried if n >= least and (most is None or n <= most) and n not in taken]
+            tried = [n for n in tried if how == "around" or (n < size) is (how == "below")]
             world[name] = next((n for n in tried if allowed({**wanted.sizes, **world, name: n})), other)
         worlds.append(world)
     return worlds
@@ -76,8 +83,8 @@ class SeenSize(SymbolicInt):
 
 
 _PACKAGE = __name__.partition(".")[0]
-_NUMBERS = tuple([f"{_PACKAGE}.{name}" for name in ("core.symbolic", "core.expressions", "compiler.worlds", "fx.experimental", "nn.", "vision.")])
-_CHOOSING = ("program", *_NUMBERS[-2:])
+_NUMBERS = tuple(f"{_PACKAGE}.{name}" for name in ("core.symbolic", "core.expressions", "compiler.worlds", "fx.experimental"))
+_CHOOSING = ("program", f"{_PACKAGE}.nn.", f"{_PACKAGE}.vision.")
 
 
 def _asker() -> str:
@@ -85,7 +92,7 @@ def _asker() -> str:
     frame: Any = sys._getframe(2)
     while frame is not None:
         name = str(frame.f_globals.get("__name__", ""))
-        if not name.startswith(_NUMBERS[:4]):
+        if not name.startswith(_NUMBERS):
             return name if name.partition(".")[0] == _PACKAGE else "program"
         frame = frame.f_back
     return "program"
@@ -133,13 +140,20 @@ class Sizes(ShapeEnv):
 
 
 def resized(array: np.ndarray, sizes: Mapping[int, int]) -> np.ndarray:
-    """An array of other sizes by dimension, its elements repeated, in memory in the same order and with the same gaps."""
+    """An array of other sizes by dimension, its elements repeated, in memory in the same order and with the same gaps.
+
+    Raises:
+        ValueError: rows would overlap.
+    """
     shape = tuple([sizes.get(dim, n) for dim, n in enumerate(array.shape)])
     strides = list(array.strides)
-    was, now = 1, 1
+    was = now = array.itemsize
     for dim in sorted(range(array.ndim), key=lambda dim: (array.strides[dim], array.shape[dim])):
-        strides[dim] = array.strides[dim] * now // was
-        was, now = was * array.shape[dim], now * shape[dim]
+        if array.strides[dim] == was:
+            strides[dim] = now
+        elif strides[dim] < now:
+            raise ValueError("an argument has gaps that are too small for other sizes")
+        was, now = array.strides[dim] * array.shape[dim], strides[dim] * shape[dim]
     memory = np.empty(max(extent(shape, tuple(strides), array.itemsize), 1), np.uint8)
     made = array_at(memory.ctypes.data, shape, tuple(strides), array.dtype, memory)
     source = array
@@ -182,7 +196,7 @@ def arguments_in(world: Mapping[str, int], wanted: Wanted, arguments: Arguments,
 
 
 class Kept:
-    """What a program may change, to be put back: a context in which it may run any number of times.
+    """Everything that a program may change, to be put back: a context in which it may run any number of times.
 
     Args:
         recorder: of a run. have: arrays of its inputs. before: tensors with the gradients that they had before that run.
@@ -234,16 +248,12 @@ def _state_setter(state: dict[Any, Any], was: dict[Any, Any]) -> Callable[[], An
     return back
 
 
-class quietly:
-    """A block in which nothing is warned of, as it was before."""
-
-    def __enter__(self) -> None:
-        self._caught = warnings.catch_warnings()
-        self._caught.__enter__()
+@contextlib.contextmanager
+def quietly() -> Iterator[None]:
+    """A block in which nothing is warned of: the program has warned already."""
+    with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-
-    def __exit__(self, *exc_info: object) -> None:
-        self._caught.__exit__(*exc_info)
+        yield
 
 
 def _may_compare(code: types.CodeType) -> bool:
