@@ -1,4 +1,4 @@
-"""The sizes of a function's arguments that are symbolic when a program is recorded: those that programs marked, and those that have changed.
+"""The sizes of a function's arguments that are symbolic when a program is recorded: those that were marked, and those that have changed.
 
 A dimension whose size was another one at an earlier recording is symbolic from then on, as are all of them with ``dynamic=True``. Sizes of
 0 and 1 never are: they broadcast, or leave nothing to do. Equal sizes share a symbol with ``dynamic=True``, and where they have to.
