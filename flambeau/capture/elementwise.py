@@ -14,6 +14,7 @@ import numpy as np
 
 from ..core.calls.casting import cast_array, number_array
 from ..core.calls.interruption import pass_on, source_files
+from ..core.shape import contiguous_strides
 from ..core.state import run_ignoring_fp
 from ..kernels.compiler.build import NoKernel
 from ..kernels.compiler.expression import Program, Untraceable, trace
@@ -54,6 +55,11 @@ class Run(NamedTuple):
 
 def layout_of(value: Value) -> Layout:
     return Layout(value.shape, value.strides, value.dtype)
+
+
+def is_row_major(value: Value) -> bool:
+    steps = [step * value.dtype.itemsize for step in contiguous_strides(value.shape)]
+    return all(n == 1 or step == stride for n, step, stride in zip(value.shape, steps, value.strides, strict=True))
 
 
 def computed(node: Node, values: Sequence[Any]) -> Any:

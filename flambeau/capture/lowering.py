@@ -25,7 +25,7 @@ from ..core.arrays import native
 from ..core.state import run_ignoring_fp
 from ..kernels.compiler.build import NoKernel
 from ..kernels.compiler.pool import pool
-from . import driver, launches, recorder, rowwise, rules, updates
+from . import driver, launches, overwriting, recorder, rowwise, rules, updates
 from .driver import Launch, Place, Plan, Reference, Step
 from .fusion import fused
 from .graph import Graph, Node, Value, replaced, values_in
@@ -336,6 +336,7 @@ class _Trial:
         for out in node.outs:
             self.new(out)
         own = {"scratch": [(self.scratch(size), np.empty(size, np.uint8)) for size in found.scratch]}
+        self.may_write_over += overwriting.of_scratch(self, node, [memory for memory, _ in own["scratch"]])
         own["flag"] = [(self.flag(size), np.zeros(size // 8, np.int64)) for size in found.flags]
         for launch in found.launches:
             headers = []

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
+from .elementwise import is_row_major
 from .graph import Node, Value
 
 if TYPE_CHECKING:
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
     from .lowering import _Trial as Trial
     from .planning import Memory
 
-__all__ = ["of_passes", "of_program", "of_rows"]
+__all__ = ["of_passes", "of_program", "of_rows", "of_scratch"]
 
 _WHOLE = 64  # elements: kernels that take the end of a row twice do not where its length is a multiple of this
 _ROWS = {
@@ -30,6 +31,7 @@ _ROWS = {
     "nn.functional._batch_norm": 1,
     "nn.functional._normalized_backward": 2,
 }  # kernels of rows, and how many of their first operands the first result may be written over
+_RECURRENT = frozenset(("_lstm_layer_backward", "_gru_layer_backward"))
 _MAY_OVERLAP = frozenset(("nn.functional._batch_norm", "nn.functional._normalized_backward"))
 
 
@@ -61,6 +63,17 @@ def of_passes(trial: Trial, passes: Sequence[Pass], inputs: Sequence[Value], out
             after = written.get(("result", i), -1)
             if read.get(("operand", j), 0) <= after and _lies_alike(trial, value, out, inputs):
                 yield trial.where(out)[0], trial.where(value)[0]
+
+
+def of_scratch(trial: Trial, node: Node, blocks: Sequence[Memory]) -> Iterator[tuple[Memory, Memory]]:
+    """The same of memory that a recurrent layer's kernel uses: gradients at the gates' sums are written where it has read the gates."""
+    if node.op.key not in _RECURRENT:
+        return
+    gates = node.args[node.op.names.index("gates")]
+    alike = [block for block in blocks if block.size == gates.nbytes]
+    others = [value for value in node.inputs() if value is not gates]
+    if len(alike) == 1 and is_row_major(gates) and not any(trial.where(value)[0] is trial.where(gates)[0] for value in others):
+        yield alike[0], trial.where(gates)[0]
 
 
 def _has_whole_rows(node: Node) -> bool:

@@ -28,7 +28,7 @@ from ..kernels.compiler.language import ELEMENTS, FLOATS, register_element
 from ..kernels.families import pointwise
 from ..kernels.families.row_programs import Pass, Place, row_program
 from . import overwriting
-from .elementwise import Layout, Run, computed, layout_of, wide_strides
+from .elementwise import Layout, Run, computed, is_row_major, layout_of, wide_strides
 from .graph import Node, Value
 
 if TYPE_CHECKING:
@@ -258,18 +258,13 @@ def fits(node: Node, frame: Frame) -> bool:
     """Whether operands and results of a node lie as the kernel wants them, whose group has this frame."""
     whole = [out for out in node.outs if out.shape == frame.shape]
     others = [out for out in node.outs if out.shape != frame.shape]
-    if not all(_is_row_major(out) for out in node.outs) or not all(_is_value_of_rows(out, frame) for out in others):
+    if not all(is_row_major(out) for out in node.outs) or not all(_is_value_of_rows(out, frame) for out in others):
         return False
     return bool(whole or others) and all(_row_step(value, frame) is not None for value in node.inputs())
 
 
 def _is_value_of_rows(value: Value, frame: Frame) -> bool:
     return value.size * frame.length == math.prod(frame.shape)
-
-
-def _is_row_major(value: Value) -> bool:
-    steps = [step * value.dtype.itemsize for step in contiguous_strides(value.shape)]
-    return all(n == 1 or step == stride for n, step, stride in zip(value.shape, steps, value.strides, strict=True))
 
 
 def _row_step(value: Value, frame: Frame) -> str | None:

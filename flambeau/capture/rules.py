@@ -22,7 +22,7 @@ from ..kernels.families.blas import alone
 from ..kernels.families.pointwise import fixed
 from ..kernels.families.rows import NOTHING, float_element, rows_per_chunk, wide_dtype
 from . import elementwise, overwriting
-from .elementwise import Layout, Run, layout_of
+from .elementwise import Layout, Run, is_row_major, layout_of
 from .graph import Node, Value
 from .launches import Captured, Refused, captured
 from .memory import extent
@@ -308,11 +308,6 @@ def _class_slope(trial: Trial, node: Node) -> bool:
     arrays = classes.operand(scores), classes.operand(target), classes.weights, share, result
     classes.rows(kernel, arrays, int(ignore), 0.0, 0.0)
     return True
-
-
-def is_row_major(value: Value) -> bool:
-    steps = [step * value.dtype.itemsize for step in contiguous_strides(value.shape)]
-    return all(n == 1 or step == stride for n, step, stride in zip(value.shape, steps, value.strides, strict=True))
 
 
 # Native kernels that take operands of any size when they are asked so, as functions of a list of operands.
