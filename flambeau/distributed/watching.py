@@ -40,9 +40,8 @@ from .stores import PrefixStore, Store, TCPStore
 from .stores.tcp import exchange
 from .stores.wire import Request
 
-__all__ = ["EXIT_STATUS", "Watcher", "machine"]
+__all__ = ["Watcher", "machine"]
 
-EXIT_STATUS = 75  # of a rank that ends because another one was lost: the launcher tells it from a failure of its own
 _BEAT = 0.5  # seconds between two beats of up to 64 ranks; more ranks beat as often together
 _QUIET = 2.0  # seconds of silence after which it is looked at whether a process is stopped
 _GRACE = 5.0  # seconds for a process to end by itself
@@ -75,14 +74,14 @@ def _stopped(pid: int) -> str:
 
 def _leave(message: str) -> None:
     """End this process, from another thread than the one that waits."""
-    from .elastic.multiprocessing.errors import ErrorHandler
+    from .elastic.multiprocessing.errors import OTHER_LOST, ErrorHandler  # late: needed once, at the end
 
     with suppress(OSError, ValueError):
         sys.stdout.flush()
     with suppress(OSError):
         ErrorHandler().record_exception(DistBackendError(message))
     os.write(2, f"{message}\n".encode())
-    os._exit(EXIT_STATUS)
+    os._exit(OTHER_LOST)
 
 
 @dataclass(frozen=True, slots=True)

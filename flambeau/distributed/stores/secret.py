@@ -23,7 +23,7 @@ import secrets
 import tempfile
 from pathlib import Path
 
-__all__ = ["CHALLENGE", "HELLO", "NO", "PROOF", "VARIABLE", "WELCOME", "YES", "derive", "job_secret", "proof", "proves"]
+__all__ = ["CHALLENGE", "HELLO", "NO", "PROOF", "VARIABLE", "WELCOME", "YES", "derive", "job_secret", "of_text", "proof", "proves"]
 
 VARIABLE = "FLAMBEAU_STORE_SECRET"
 HELLO, WELCOME = b"flambeau-store-1", b"flambeau-stored1"
@@ -34,12 +34,17 @@ YES, NO = b"\x01", b"\x00"
 def job_secret() -> bytes:
     """This job's secret: the environment's, or this user's."""
     told = os.environ.get(VARIABLE)
-    return hashlib.sha256(told.encode()).digest() if told else _users_secret()
+    return of_text(told) if told else _users_secret()
 
 
-def derive(secret: bytes, purpose: str) -> bytes:
-    """Another secret that who knows this one can compute, and that does not tell it."""
-    return hmac.digest(secret, purpose.encode(), "sha256")
+def of_text(text: str) -> bytes:
+    """The secret that a variable's value stands for."""
+    return hashlib.sha256(text.encode()).digest()
+
+
+def derive(secret: bytes, purpose: str) -> str:
+    """A variable's value for another secret: who knows this one can compute it, and it does not tell this one."""
+    return hmac.digest(secret, purpose.encode(), "sha256").hex()
 
 
 def proof(secret: bytes, side: bytes, first: bytes, second: bytes) -> bytes:

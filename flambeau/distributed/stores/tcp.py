@@ -234,7 +234,7 @@ class TCPStore(Store):
         if not 0 <= port < 1 << 16:
             raise TypeError(f"TCPStore: expected a port from 0 to 65535, got {port}")
         self.set_timeout(timeout)
-        self._secret = auth.job_secret()
+        self._secret = self._choose_secret()
         self._start(host_name, port, is_master, multi_tenant, master_listen_fd)
         workers = -1 if world_size is None else world_size
         if workers > 0:
@@ -263,6 +263,9 @@ class TCPStore(Store):
                 seconds = round(seconds_of(self._timeout))
                 raise DistStoreError(f"Timed out after {seconds} seconds waiting for clients. {came}/{workers} clients joined.")
             time.sleep(0.01)
+
+    def _choose_secret(self) -> bytes:
+        return auth.job_secret()
 
     def __repr__(self) -> str:
         server = "<nullptr>" if self._service is None else f"TCPServer(port={self.port})"

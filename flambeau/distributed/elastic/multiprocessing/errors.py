@@ -7,6 +7,7 @@ import functools
 import json
 import os
 import signal
+import socket
 import time
 import traceback
 import warnings
@@ -17,6 +18,7 @@ from typing import Any
 __all__ = ["ChildFailedError", "ErrorHandler", "ProcessFailure", "get_error_handler", "record"]
 
 _NOT_AVAILABLE = "<N/A>"
+OTHER_LOST = 75  # exit status of a worker that ended because another one was lost
 
 
 class ProcessFailure:
@@ -80,13 +82,40 @@ class ChildFailedError(Exception):
         if not failures:
             raise AssertionError("failures is empty")
         self.name, self.failures = name, failures
-        lines = [f"rank {rank}: exit status {each.exitcode} (pid {each.pid}): {each.message}" for rank, each in failures.items()]
-        super().__init__("\n".join([f"{name} failed", *lines]))
+        super().__init__(self.format_msg())
 
     def get_first_failure(self) -> tuple[int, ProcessFailure]:
-        """The rank and the failure of the worker that failed first."""
-        rank = min(self.failures, key=lambda each: self.failures[each].timestamp)
+        """The rank and the failure of the worker that failed first, and not because another one did."""
+        rank = min(self.failures, key=lambda each: (self.failures[each].exitcode == OTHER_LOST, self.failures[each].timestamp))
         return rank, self.failures[rank]
+
+    def format_msg(self, boarder_delim: str = "=", section_delim: str = "-") -> str:
+        """A table of the failures, with the first one at the end."""
+        root, _ = self.get_first_failure()
+        told = {rank: _told(i, rank, failure) for i, (rank, failure) in enumerate(self.failures.items())}
+        title = f"{self.name} FAILED"
+        width = min(60, max(len(line) for text in (title, *told.values()) for line in text.split("\n")))
+        others = [text for rank, text in told.items() if rank != root] or ["  <NO_OTHER_FAILURES>"]
+        border, section = boarder_delim * width, section_delim * width
+        lines = ["", border, title, section, "Failures:", *others, section, "Root Cause (first observed failure):", told[root], border]
+        return "\n".join(lines)
+
+
+def _told(number: int, rank: int, failure: ProcessFailure) -> str:
+    """The table's lines on one failure."""
+    message: Any = failure.message
+    if isinstance(message, dict):
+        message = message.get("extraInfo", {}).get("py_callstack", message.get("message", _NOT_AVAILABLE)).replace("\n", "\n  ")
+    name = failure.signal_name()
+    rows = {
+        "time": failure.timestamp_isoformat(),
+        "host": socket.getfqdn(),
+        "rank": f"{rank} (local_rank: {failure.local_rank})",
+        "exitcode": f"{failure.exitcode} (pid: {failure.pid}) {'' if name == _NOT_AVAILABLE else f' ({name})'}",
+        "error_file": failure.error_file,
+        "traceback": message,
+    }
+    return "\n".join([f"[{number}]:", *(f"  {key:<10}: {value}" for key, value in rows.items())])
 
 
 class ErrorHandler:
