@@ -9,7 +9,7 @@ import zlib
 from collections.abc import Sequence
 from typing import Any
 
-from . import debug
+from . import debug, watching
 from .backend import Backend, BackendConfig
 from .engine import world as mpi_world
 from .engine.background import BackgroundLane
@@ -388,10 +388,10 @@ def init_process_group(
     state.kept.append(base)
     base.set_timeout(limit)
     attempt = os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")
-    shared = PrefixStore(
-        f"default_pg/{attempt}/{base.add(f'made/{attempt}/{rank}', 1)}", base
-    )  # a group after another one has keys of its own
+    label = f"default_pg/{attempt}/{base.add(f'made/{attempt}/{rank}', 1)}"  # a group after another one has keys of its own
+    shared = PrefixStore(label, base)
     ranks = list(range(world_size)) if _ranks is None else list(_ranks)
+    watching.start(shared, rank, world_size, label)
     lanes = _lanes(shared, rank, world_size, seconds)
     made = ProcessGroup(*lanes, ranks, name, shared, seconds, group_name or "0", "default_pg")
     made.bound_device_id = device_id
@@ -527,6 +527,7 @@ def destroy_process_group(group: ProcessGroup | None = None) -> None:
         return
     for each in reversed(list(state.named.values())):
         each.close()
+    watching.stop()
     state.named = {}
     state.default = None
     state.made = 0

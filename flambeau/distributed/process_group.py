@@ -47,6 +47,8 @@ class ProcessGroup:
         self.check: Callable[[ProcessGroup, Any, str, str], None] | None = None  # of fingerprints, when they are asked for
         self._background = background
         self._rank, self._size = lane.rank, lane.size
+        for each in (lane, background):
+            each.members = ranks
         self._place = {rank: i for i, rank in enumerate(ranks)}
         self._reductions: dict[tuple[Any, int], Reduction] = {}
         self._works: queue.SimpleQueue[CollectiveWork | None] | None = None

@@ -148,7 +148,7 @@ def determine_local_world_size(nproc_per_node: str) -> int:
 
 
 def config_from_args(args: argparse.Namespace) -> tuple[LaunchConfig, Callable[..., Any] | str, list[Any]]:
-    """What a command line asks for: how to launch, the program and its arguments.
+    """A command line's wishes: how to launch, the program and its arguments.
 
     Raises:
         NotImplementedError: an option that is not supported.

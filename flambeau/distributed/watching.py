@@ -17,8 +17,8 @@ A rank that ends as it should says goodbye, also where its program does not leav
 of them waits for it in a collective. When the goodbye is rank 0's and the server was in its process, the others are told before it ends
 and watch the clock alone.
 
-A rank that learns of it cannot leave a collective of MPI's by an exception. It writes its message, and the error file of its launcher,
-and ends. Where it is not in a collective, the next one raises ``DistBackendError`` and the process has a few seconds for its own end.
+In a rank that learns of it the collective that it waits in, or the next one, raises ``DistBackendError``. The process has a few seconds
+for its own end then. One that cannot end, because a thread is inside of a blocking call of MPI's, is ended with the message.
 """
 
 from __future__ import annotations
@@ -30,6 +30,7 @@ import socket
 import sys
 import threading
 import time
+import warnings
 from collections.abc import Callable, Collection
 from contextlib import suppress
 from dataclasses import dataclass
@@ -40,7 +41,7 @@ from .stores import PrefixStore, Store, TCPStore
 from .stores.tcp import exchange
 from .stores.wire import Request
 
-__all__ = ["Watcher", "machine"]
+__all__ = ["Watcher", "current", "machine", "start", "stop"]
 
 _BEAT = 0.5  # seconds between two beats of up to 64 ranks; more ranks beat as often together
 _QUIET = 2.0  # seconds of silence after which it is looked at whether a process is stopped
@@ -74,13 +75,21 @@ def _stopped(pid: int) -> str:
 
 def _leave(message: str) -> None:
     """End this process, from another thread than the one that waits."""
-    from .elastic.multiprocessing.errors import OTHER_LOST, ErrorHandler  # late: needed once, at the end
+    from .elastic.multiprocessing.errors import ErrorHandler  # late: needed once, at the end
 
-    with suppress(OSError, ValueError):
-        sys.stdout.flush()
     with suppress(OSError):
         ErrorHandler().record_exception(DistBackendError(message))
     os.write(2, f"{message}\n".encode())
+    _exit_as_follower()
+
+
+def _exit_as_follower() -> None:
+    """End this process with the status that tells the launcher that another one was the cause. MPI's own end could wait for ever."""
+    from .elastic.multiprocessing.errors import OTHER_LOST  # late: needed once, at the end
+
+    for stream in (sys.stdout, sys.stderr):
+        with suppress(OSError, ValueError, AttributeError):
+            stream.flush()
     os._exit(OTHER_LOST)
 
 
@@ -136,7 +145,11 @@ class Watcher:
             util.Finalize(self, self._at_exit, exitpriority=0)
 
     def _at_exit(self) -> None:
+        if self._me["pid"] != os.getpid():  # a child that was forked
+            return
         error = sys.exception() or getattr(sys, "last_value", None)
+        if self.error and error is not None:
+            _exit_as_follower()
         if error is None or (isinstance(error, SystemExit) and not error.code):
             self.close()
 
@@ -178,6 +191,16 @@ class Watcher:
             self._thread.join(_GRACE)
             self._sock.close()
 
+    def others(self, ranks: Collection[int]) -> str:
+        """Words on what other ranks do, as far as they told."""
+        told = []
+        for rank in sorted(ranks):
+            state = self._members.get(str(rank))
+            if state is not None and rank != self.rank:
+                its = f"in {state['doing']} (number {state['number']})" if state.get("doing") else "in no collective"
+                told.append(f"rank {rank} on {state['host']} is {its}")
+        return "; ".join(told)
+
     # -- the server
     def _served(self, store: Store) -> TCPStore:
         """A store whose server watches: the job's own, or one that rank 0 opens for this."""
@@ -189,7 +212,7 @@ class Watcher:
             store.set(_SERVER_KEY, f"127.0.0.1:{served.port}")
             return served
         host, _, port = store.get(_SERVER_KEY).decode().rpartition(":")
-        return TCPStore(host, int(port))
+        return TCPStore(host, int(port))  # of another machine, where the store is a file that several share: start() does without
 
     def _connect(self) -> socket.socket:
         return self._store._client.connect(30.0)
@@ -262,7 +285,7 @@ class Watcher:
 
     def _look_at_the_clock(self) -> None:
         """Blame who is behind, when a collective here takes longer than it may."""
-        for each in [each for each in list(self._doing.values()) if time.monotonic() > each.until]:
+        for each in [each for each in list(self._doing.values()) if time.monotonic() > each.until + _QUIET]:
             behind = [name for name, state in self._members.items() if each.has(int(name)) and state.get("number", -1) < each.number]
             reason = f"it did not come to {each.collective} (number {each.number}) within {each.until - each.since:.0f} s"
             for name in behind:
@@ -286,8 +309,8 @@ class Watcher:
         return f"rank {self.rank} on {self._host}{self._where()}: {'; '.join(told)}. This job has ended."
 
     def _wait_for_the_end(self) -> None:
-        """End at once from within a collective; else give the program a while to find out by itself."""
-        if self._doing or (self._lost_at is not None and time.monotonic() - self._lost_at > _GRACE):
+        """Give the program a while for its own end."""
+        if self._lost_at is not None and time.monotonic() - self._lost_at > _GRACE:
             self._end(self.error)
         time.sleep(0.05)
 
@@ -296,3 +319,30 @@ class Watcher:
         if self._store._service is not None:  # the others read the reason before the connections to this process break
             time.sleep(_READING)
         self._leave(message)
+
+
+_current: Watcher | None = None
+
+
+def start(store: Store, rank: int, size: int, group: str) -> None:
+    """Watch the other ranks of this job from here on, if there are any."""
+    global _current
+    stop()
+    if size > 1:
+        try:
+            _current = Watcher(store, rank, size, group)
+        except DistNetworkError as error:
+            warnings.warn(f"ranks do not watch each other, and one that is lost is noticed by timeouts alone: {error}", stacklevel=4)
+
+
+def stop() -> None:
+    """Watch no longer, and say goodbye."""
+    global _current
+    if current() is not None and _current is not None:
+        _current.close()
+    _current = None
+
+
+def current() -> Watcher | None:
+    """This process's watcher; a child that was forked has none."""
+    return _current if _current is not None and _current._me["pid"] == os.getpid() else None

@@ -23,9 +23,10 @@ from flambeau.distributed.stores import secret
 ROOT = Path(__file__).resolve().parents[2]
 SHOW = """
 import json, os, sys
-names = "RANK LOCAL_RANK WORLD_SIZE LOCAL_WORLD_SIZE GROUP_RANK GROUP_WORLD_SIZE ROLE_NAME ROLE_RANK ROLE_WORLD_SIZE MASTER_ADDR
-MASTER_PORT".split() names += "TORCHELASTIC_RUN_ID TORCHELASTIC_RESTART_COUNT TORCHELASTIC_USE_AGENT_STORE FLAMBEAU_STORE_SECRET
-OMP_NUM_THREADS".split() with open(os.path.join(OUT, os.environ["RANK"] + ".json"), "w") as file:
+names = "RANK LOCAL_RANK WORLD_SIZE LOCAL_WORLD_SIZE GROUP_RANK GROUP_WORLD_SIZE ROLE_NAME ROLE_RANK ROLE_WORLD_SIZE".split()
+names += "MASTER_ADDR MASTER_PORT TORCHELASTIC_RUN_ID TORCHELASTIC_RESTART_COUNT TORCHELASTIC_USE_AGENT_STORE".split()
+names += "FLAMBEAU_STORE_SECRET OMP_NUM_THREADS".split()
+with open(os.path.join(OUT, os.environ["RANK"] + ".json"), "w") as file:
     json.dump({name: os.environ[name] for name in names} | {"argv": sys.argv[1:]}, file)
 """
 

@@ -39,6 +39,7 @@ def ranks(monkeypatch):
     monkeypatch.setenv(secret.VARIABLE, "of these tests")
     monkeypatch.setattr(watching, "_BEAT", 0.05)
     monkeypatch.setattr(watching, "_QUIET", 0.3)
+    monkeypatch.setattr(watching, "_GRACE", 0.5)
     made = []
 
     def make(size, store=None):
@@ -71,8 +72,7 @@ def test_a_rank_whose_connection_breaks_is_lost_at_once(ranks):
         job.watchers[0].enter("barrier", 8)
 
 
-def test_outside_of_collectives_the_next_one_raises(ranks, monkeypatch):
-    monkeypatch.setattr(watching, "_GRACE", 0.5)
+def test_outside_of_collectives_the_next_one_raises(ranks):
     job = ranks(2)
     job.watchers[1]._closed.set()
     job.watchers[1]._sock.shutdown(2)

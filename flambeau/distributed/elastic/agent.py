@@ -35,7 +35,7 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class Work:
-    """What each worker does, and how the launcher treats it."""
+    """The work of each worker, and its treatment by the launcher."""
 
     name: str
     entrypoint: Callable[..., Any] | str
@@ -162,7 +162,7 @@ class Agent:
         return {meeting.first_rank + rank: value for rank, value in result.return_values.items()}
 
     def _wait_for_the_others(self) -> None:
-        """Where the launchers' store is served: let the others read how it ended."""
+        """Let the others read how it ended, where the launchers' store is served."""
         meeting, end = self._meeting, time.monotonic() + _GOODBYES
         if meeting is None or not self.nodes.serves:
             return

@@ -29,7 +29,7 @@ class TooLate(Exception):
 
 @dataclass(frozen=True)
 class Settings:
-    """What the launcher was told about nodes."""
+    """All that the launcher was told about nodes."""
 
     min_nodes: int
     max_nodes: int
@@ -180,7 +180,7 @@ class Nodes:
             time.sleep(0.05)
 
     def _workers_address(self) -> tuple[str, int]:
-        """Where the first node serves the workers' store."""
+        """The address at which the first node serves the workers' store."""
         told = self.settings
         if self.single:
             return told.local_addr or told.host, told.port

@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from .. import watching
 from ..errors import DistBackendError
 
 __all__ = ["Alone", "Lane"]
@@ -42,7 +43,8 @@ class Lane:
         self.MPI, self.communicator, self.timeout = MPI, communicator, timeout
         self.rank, self.size = communicator.rank, communicator.size
         self.sleepless = 0.0 if patient else _SLEEPLESS
-        self.doing = ""
+        self.doing, self.count = "", 0
+        self.members: Sequence[int] = ()  # ranks among all, of which the watcher tells
         self.broken: DistBackendError | None = None
         self._abandoned: list[Any] = []
         self.in_place = MPI.IN_PLACE
@@ -57,16 +59,23 @@ class Lane:
             timeout: seconds; the lane's when None.
             name: of the operation, for errors.
         """
+        self.count += 1
         look = request.Test
         for _ in range(_LOOKS):
             if look():
                 return
             _yield()
-        begin = time.monotonic()
         limit = self.timeout if timeout is None else timeout
+        watcher = watching.current()
+        if watcher is not None:
+            watcher.enter(name or self.doing, self.count, limit, () if name else self.members)
+        begin = time.monotonic()
         pause = 2e-5
         try:
             while not look():
+                if watcher is not None and watcher.error:
+                    self.broken = DistBackendError(watcher.error)
+                    raise self.broken
                 waited = time.monotonic() - begin
                 if waited > limit:
                     raise self._late(name or self.doing, limit)
@@ -78,15 +87,23 @@ class Lane:
         except BaseException:
             self._abandoned.append((request, kept))  # MPI may still write there
             raise
+        finally:
+            if watcher is not None:
+                watcher.leave()
 
     def _late(self, name: str, limit: float) -> DistBackendError:
         error = DistBackendError(
             f"rank {self.rank} of {self.size} on {socket.gethostname()}: {name} did not finish within {limit:g} s. Another rank has "
             "not come to it, has come "
-            "to something else, or has ended"
+            "to something else, or has ended" + self._others()
         )
         self.broken = error
         return error
+
+    def _others(self) -> str:
+        watcher = watching.current()
+        told = "" if watcher is None else watcher.others(self.members)
+        return f". {told}" if told else ""
 
     # -- collectives ------------------------------------------------------------------------------------------------------
     def barrier(self, timeout: float | None = None) -> None:
@@ -153,6 +170,7 @@ class Alone:
 
     def __init__(self, timeout: float) -> None:
         self.timeout, self.doing = timeout, ""
+        self.members: Sequence[int] = ()
 
     def barrier(self, timeout: float | None = None) -> None:
         pass

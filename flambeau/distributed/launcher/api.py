@@ -19,7 +19,7 @@ _BACKENDS = ("static", "c10d")
 
 @dataclass
 class LaunchConfig:
-    """How workers are launched.
+    """A way to launch workers.
 
     Args:
         min_nodes, max_nodes: number of nodes.
@@ -81,7 +81,7 @@ class LaunchConfig:
             raise ValueError(f"expected at least one node and not more than at most, got {self.min_nodes}:{self.max_nodes}")
 
     def settings(self) -> Settings:
-        """What this says about nodes."""
+        """The part of this that is about nodes."""
         default = 29400 if self.rdzv_backend == "c10d" else 29500
         host, _, port = self.rdzv_endpoint.rpartition(":") if ":" in self.rdzv_endpoint else (self.rdzv_endpoint, "", "")
         told = {key: str(value) for key, value in self.rdzv_configs.items()}

@@ -42,7 +42,7 @@ class SignalException(Exception):
 
 @dataclass
 class RunProcsResult:
-    """How workers ended, by local rank: what functions returned, failures, files.
+    """The end of workers, by local rank: what functions returned, failures, files.
 
     Source: torch.distributed.elastic.multiprocessing.RunProcsResult.
     Example:
@@ -85,7 +85,7 @@ class _Program:
 
 
 def _function(function: Callable[..., Any], args: tuple[Any, ...], env: dict[str, str], out: str, err: str, results: Any) -> None:
-    """What a worker process that runs a function does."""
+    """Run a function in a worker process."""
     os.setsid()
     _die_with_parent()
     os.environ.update(env)
@@ -176,7 +176,7 @@ class PContext:
         return {rank: worker.pid for rank, worker in self._workers.items()}
 
     def poll(self) -> RunProcsResult | None:
-        """How they ended: None while none failed and one still runs."""
+        """Their results: None while none failed and one still runs."""
         failures = {}
         for rank, worker in self._workers.items():
             code = worker.poll()
