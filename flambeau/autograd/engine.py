@@ -111,6 +111,7 @@ class _Pass:
         "leaves",
         "left",
         "needed",
+        "outer",
         "pending",
         "reached",
         "record",
@@ -127,6 +128,7 @@ class _Pass:
         self.leaves: dict[int, list[Any]] = {}
         self.needed: set[Any] | None = None  # nodes to run; None for all (no inputs were chosen)
         self.at_end: list[Any] = []
+        self.outer: _Pass | None = thread.running  # the pass of this thread in whose midst this one begins
         self.awaited: dict[int, list[int]] = {}  # by id of a node: ids of the leaves in ``left`` that its edges lead to
 
     def send(self, edge: Any, grad: Tensor) -> None:

@@ -1,0 +1,13 @@
+"""Algorithms over groups of processes: uneven inputs, communication hooks, averages of models. Source: torch.distributed.algorithms."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ...core import late as _late
+
+_late.adopt(__name__)
+
+
+def __getattr__(name: str) -> Any:
+    return _late.submodule(__name__, name, ("ddp_comm_hooks", "join", "model_averaging"))

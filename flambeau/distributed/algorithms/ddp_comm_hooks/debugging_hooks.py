@@ -1,0 +1,24 @@
+"""A communication hook without communication. Source: torch.distributed.algorithms.ddp_comm_hooks.debugging_hooks."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ....core.tensor import Tensor
+from ....facades.futures import Future
+from ...grad_bucket import GradBucket
+
+__all__ = ["noop_hook"]
+
+
+def noop_hook(_: Any, bucket: GradBucket) -> Future[Tensor]:
+    """Leave a bucket as it is: what training costs without communication. Ranks' parameters drift apart.
+
+    Args:
+        bucket: the gradients.
+    Returns: a future of the same.
+    Source: torch.distributed.algorithms.ddp_comm_hooks.debugging_hooks.noop_hook.
+    """
+    done: Future[Tensor] = Future()
+    done.set_result(bucket.buffer())
+    return done
