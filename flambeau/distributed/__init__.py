@@ -37,6 +37,7 @@ _NAMES_OF_MODULES = {
         "get_group_rank get_node_local_rank get_pg_count get_process_group_ranks get_rank get_world_size group init_process_group "
         "is_initialized is_torchelastic_launched new_group"
     ),
+    "grad_bucket": "BuiltinCommHookType GradBucket",
     "messages": "P2POp _coalescing_manager batch_isend_irecv irecv isend recv send",
     "objects": ("all_gather_object broadcast_object_list gather_object recv_object_list scatter_object_list send_object_list"),
     "process_group": "ProcessGroup",

@@ -1,7 +1,7 @@
 """Batch normalization over the batches of all processes.
 
-Each rank's number of values, mean and sum of squared distances go to all ranks, which combine them (Chan, Golub and LeVeque 1979): so batches
-may differ in size, and a rank's may be empty. The backward pass needs one sum of two vectors. Both are exchanged in float64.
+Each rank's number of values, mean and sum of squared distances go to all ranks, which combine them (Chan, Golub and LeVeque 1979): so
+batches may differ in size, and a rank's may be empty. The backward pass needs one sum of two vectors. Both are exchanged in float64.
 """
 
 from __future__ import annotations
@@ -48,7 +48,9 @@ class _Normalized(Function):
     """Batch norm by the statistics of all ranks; see this module's docstring."""
 
     @staticmethod
-    def forward(ctx: Any, input: Tensor, weight: Any, bias: Any, mean: Tensor, variance: Tensor, eps: float, total: float, group: Any) -> Tensor:
+    def forward(
+        ctx: Any, input: Tensor, weight: Any, bias: Any, mean: Tensor, variance: Tensor, eps: float, total: float, group: Any
+    ) -> Tensor:
         dtype = input.dtype if input.element_size() > 2 else float32
         ctx.save_for_backward(input, weight)
         ctx.statistics = mean, 1 / (variance + eps).sqrt(), total, group

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import copy
 import io
+import itertools
 import pickle
 import re
 import warnings
 
 import pytest
-from together import close
+from distributed.together import close
 
 import flambeau as torch
 from flambeau import nn
@@ -20,7 +21,7 @@ DDP = nn.parallel.DistributedDataParallel
 
 def mlp(*sizes, dtype=torch.float64):
     layers = []
-    for a, b in zip(sizes, sizes[1:]):
+    for a, b in itertools.pairwise(sizes):
         layers += [nn.Linear(a, b, dtype=dtype), nn.Tanh()]
     return nn.Sequential(*layers[:-1])
 
@@ -46,8 +47,10 @@ def grads(module):
 
 
 def check_gradients_are_those_of_the_whole_batch(rank, world):
-    for options in ({}, {"bucket_cap_mb": 0.0005}, {"gradient_as_bucket_view": True}, {"static_graph": True}, {"find_unused_parameters": True},
-                    {"bucket_cap_mb_list": [1, 2]}, {"static_graph": True, "gradient_as_bucket_view": True}):  # fmt: skip
+    for options in (
+        {}, {"bucket_cap_mb": 0.0005}, {"gradient_as_bucket_view": True}, {"static_graph": True}, {"find_unused_parameters": True},
+        {"bucket_cap_mb_list": [1, 2]}, {"static_graph": True, "gradient_as_bucket_view": True},
+    ):  # fmt: skip
         torch.manual_seed(1)
         one = mlp(4, 8, 8, 1)
         with warnings.catch_warnings():
@@ -108,7 +111,7 @@ def check_buckets_are_cut_in_the_order_in_which_gradients_come(rank, world):
             return self.last(self.first(x))
 
     net = DDP(Backwards(), bucket_cap_mb=0.00007)
-    assert [bucket.members for bucket in net.reducer.buckets][0][0] == 3
+    assert net.reducer.buckets[0].members[0] == 3
     for _ in range(2):
         net(torch.randn(2, 4)).sum().backward()
     assert sorted(net.reducer.buckets[0].members) in ([0, 1], [0], [1])
@@ -294,7 +297,11 @@ def check_errors_of_construction(rank, world):
         (ValueError, "device_ids and output_device arguments only work", lambda: DDP(net, device_ids=[0])),
         (ValueError, "device_ids can only be None or contain a single element", lambda: DDP(net, device_ids=[0, 1])),
         (RuntimeError, "uninitialized parameters", lambda: DDP(nn.LazyLinear(2))),
-        (RuntimeError, "Cannot specify both process_group and device_mesh", lambda: DDP(net, process_group=dist.group.WORLD, device_mesh=1)),
+        (
+            RuntimeError,
+            "Cannot specify both process_group and device_mesh",
+            lambda: DDP(net, process_group=dist.group.WORLD, device_mesh=1),
+        ),
         (NotImplementedError, "mixed_precision", lambda: DDP(net, mixed_precision=1)),
         (TypeError, "process_group must be", lambda: DDP(net, process_group=3)),
     ):
@@ -307,7 +314,9 @@ def check_errors_of_construction(rank, world):
 
 def check_states_prefixes_copies_and_pickles(rank, world):
     net = DDP(nn.Linear(2, 1))
-    assert list(net.state_dict()) == ["module.weight", "module.bias"] and repr(net).startswith("DistributedDataParallel(\n  (module): Linear")
+    assert list(net.state_dict()) == ["module.weight", "module.bias"] and repr(net).startswith(
+        "DistributedDataParallel(\n  (module): Linear"
+    )
     again = pickle.loads(pickle.dumps(net))
     assert torch.equal(again.module.weight, net.module.weight)
     again(torch.ones(1, 2) * rank).sum().backward()
@@ -355,7 +364,11 @@ def check_communication_hooks(rank, world):
         close(train(lambda net, kind=kind: register_ddp_comm_hook(kind, net)), expected, tolerance)
     for built_in in dist.BuiltinCommHookType:
         close(train(lambda net, kind=built_in: net._register_builtin_comm_hook(kind)), expected, 2e-3)
-    for hook in (powerSGD_hook.powerSGD_hook, powerSGD_hook.batched_powerSGD_hook, default_hooks.fp16_compress_wrapper(powerSGD_hook.powerSGD_hook)):
+    for hook in (
+        powerSGD_hook.powerSGD_hook,
+        powerSGD_hook.batched_powerSGD_hook,
+        default_hooks.fp16_compress_wrapper(powerSGD_hook.powerSGD_hook),
+    ):
         state = powerSGD_hook.PowerSGDState(None, matrix_approximation_rank=16, start_powerSGD_iter=2, min_compression_rate=0.1)
         close(train(lambda net, hook=hook, state=state: net.register_comm_hook(state, hook)), expected, 0.05)
         assert state.iter == 6 and state.compression_stats()[1] > 0
@@ -597,7 +610,11 @@ def check_horovod(rank, world):
     y = torch.ones(2, requires_grad=True)
     (hvd.allreduce(y * (rank + 1), op=hvd.Sum) * (rank + 1)).sum().backward()
     assert y.grad.tolist() == [3.0 * (rank + 1)] * 2
-    for compression, passes, tolerance in ((hvd.Compression.none, 1, 1e-7), (hvd.Compression.fp16, 1, 1e-3), (hvd.Compression.none, 2, 1e-7)):
+    for compression, passes, tolerance in (
+        (hvd.Compression.none, 1, 1e-7),
+        (hvd.Compression.fp16, 1, 1e-3),
+        (hvd.Compression.none, 2, 1e-7),
+    ):
         torch.manual_seed(rank)
         net = mlp(4, 3, 1, dtype=torch.float32)
         hvd.broadcast_parameters(net.state_dict(), root_rank=0)
@@ -636,7 +653,7 @@ def check_apex(rank, world):
     for options in ({}, {"delay_allreduce": True}, {"message_size": 1}, {"allreduce_always_fp32": True, "gradient_predivide_factor": 2.0}):
         one = mlp(4, 3, 1, dtype=torch.float32)
         net = parallel.DistributedDataParallel(copy.deepcopy(one), **options)
-        assert list(net.state_dict())[0] == "module.0.weight"
+        assert next(iter(net.state_dict())) == "module.0.weight"
         for _ in range(2):
             whole, mine = parts(rank, world)
             one.zero_grad()
@@ -669,4 +686,4 @@ def check_distributed_sampler(rank, world):
     mine = [value for (batch,) in DataLoader(dataset, batch_size=2, sampler=sampler) for value in batch.tolist()]
     theirs = [None] * world
     dist.all_gather_object(theirs, mine)
-    assert len(mine) == 4 and sorted(set(sum(theirs, []))) == list(range(7))
+    assert len(mine) == 4 and sorted({value for each in theirs for value in each}) == list(range(7))

@@ -1,7 +1,7 @@
 """Checks that several processes make together: all of a module in one start, as starting costs more than most checks.
 
-A module of checks has functions ``check_*(rank, world)``, which every rank calls in one order. What each raised is written to a file; a test for each
-check then looks at what its ranks wrote.
+A module of checks has functions ``check_*(rank, world)``, which every rank calls in one order. What each raised is written to a file; a
+test for each check then looks at what its ranks wrote.
 """
 
 from __future__ import annotations

@@ -8,6 +8,12 @@ from ...core import late as _late
 
 _late.adopt(__name__)
 
+__all__ = ["Join", "JoinHook", "Joinable"]
+
 
 def __getattr__(name: str) -> Any:
+    if name in __all__:
+        from . import join
+
+        return getattr(join, name)
     return _late.submodule(__name__, name, ("ddp_comm_hooks", "join", "model_averaging"))

@@ -1,7 +1,9 @@
-"""Training on uneven inputs: ranks without inputs take part in the exchanges of those that have some. Source: torch.distributed.algorithms.join.
+"""Training on uneven inputs: ranks without inputs take part in the exchanges of those that have some.
 
-Each iteration of a rank with inputs begins with the sum of ones over all ranks; a rank without adds zero, and thereby learns that there is an
-iteration in which it has to take part. When the sum is zero, all have joined.
+Source: torch.distributed.algorithms.join.
+
+Each iteration of a rank with inputs begins with the sum of ones over all ranks; a rank without adds zero, and thereby learns that there
+is an iteration in which it has to take part. When the sum is zero, all have joined.
 """
 
 from __future__ import annotations
@@ -20,7 +22,7 @@ _MANY = 1000  # iterations after which a rank that waits says so
 
 
 class JoinHook:
-    """What a rank without inputs does for one :class:`Joinable`.
+    """Work of a rank without inputs for one :class:`Joinable`.
 
     Source: torch.distributed.algorithms.JoinHook.
     Example:
@@ -40,7 +42,7 @@ class JoinHook:
 
 
 class _JoinConfig(NamedTuple):
-    """How a context that a :class:`Joinable` is in was made."""
+    """Options of the context that a :class:`Joinable` is in."""
 
     enable: bool
     throw_on_early_termination: bool
@@ -51,8 +53,8 @@ class _JoinConfig(NamedTuple):
         return _JoinConfig(False, False, False)
 
 
-class Joinable(ABC):  # noqa: B024 - a base of modules, whose methods are abstract all the same
-    """What can take part in :class:`Join`: it calls ``Join.notify_join_context(self)`` before its first exchange of an iteration.
+class Joinable(ABC):
+    """Base of what can take part in :class:`Join`: it calls ``Join.notify_join_context(self)`` before its first exchange of an iteration.
 
     Source: torch.distributed.algorithms.Joinable.
     """
@@ -152,9 +154,7 @@ class Join:
         """
         config = getattr(joinable, "_join_config", None)
         if config is None:
-            raise AssertionError(
-                f"Check that the {type(joinable)} constructor calls the ``Joinable`` constructor"
-            )
+            raise AssertionError(f"Check that the {type(joinable)} constructor calls the ``Joinable`` constructor")
         if not config.is_first_joinable or not config.enable:
             return None
         device, group = joinable.join_device, joinable.join_process_group

@@ -9,6 +9,6 @@ from .zero_redundancy_optimizer import ZeroRedundancyOptimizer
 
 _late.adopt(__name__)
 
-__all__ = ["DistributedOptimizer", "PostLocalSGDOptimizer", "ZeroRedundancyOptimizer"]  # noqa: F822 - the first is put there below
+__all__ = ["DistributedOptimizer", "PostLocalSGDOptimizer", "ZeroRedundancyOptimizer"]
 
 globals().update(unsupported.names("distributed.optim", "", "DistributedOptimizer _FunctionalAdam _FunctionalSGD"))

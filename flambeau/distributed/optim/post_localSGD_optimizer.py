@@ -42,9 +42,7 @@ class PostLocalSGDOptimizer(Optimizer):
         self.optim.load_state_dict({name: value for name, value in state_dict.items() if name != "step"})
         self.param_groups = self.optim.param_groups
         if "step" not in state_dict:
-            warnings.warn(
-                "Loaded state dict does not contain a step counter for an averager. Setting step counter to 0.", stacklevel=2
-            )
+            warnings.warn("Loaded state dict does not contain a step counter for an averager. Setting step counter to 0.", stacklevel=2)
         self.averager.step = state_dict.get("step", 0)
 
     def step(self, closure: Callable[[], Any] | None = None) -> Any:

@@ -47,11 +47,10 @@ class ZeroRedundancyOptimizer(Optimizer, Joinable):
         NotImplementedError: ``overlap_with_ddp``.
     Source: torch.distributed.optim.ZeroRedundancyOptimizer; Rajbhandari et al. 2020.
     Example:
-        >>> import tempfile, torch.distributed as dist
-        >>> place = f"file://{tempfile.mkdtemp()}/meeting"
-        >>> dist.init_process_group("gloo", init_method=place, rank=0, world_size=1)
-        >>> model = nn.Linear(2, 1)
-        >>> optimizer = dist.optim.ZeroRedundancyOptimizer(model.parameters(), optimizer_class=optim.Adam, lr=0.01)
+        >>> dist = torch.distributed
+        >>> dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
+        >>> model = torch.nn.Linear(2, 1)
+        >>> optimizer = dist.optim.ZeroRedundancyOptimizer(model.parameters(), optimizer_class=torch.optim.Adam, lr=0.01)
         >>> model(torch.ones(1, 2)).sum().backward()
         >>> _ = optimizer.step()
         >>> dist.destroy_process_group()
@@ -80,7 +79,7 @@ class ZeroRedundancyOptimizer(Optimizer, Joinable):
         self._make_views()
         self.initialized = True
 
-    # -- parts ------------------------------------------------------------------------------------------------------------------------------
+    # -- parts ---------------------------------------------------------------------------------------------------------------------------
     @property
     def _all_params(self) -> list[Tensor]:
         return list(chain.from_iterable(group["params"] for group in self.param_groups))
@@ -164,7 +163,7 @@ class ZeroRedundancyOptimizer(Optimizer, Joinable):
                 for tensor, part in zip(tensors, flat.split([tensor.numel() for tensor in tensors])):
                     tensor.copy_(part.view(tensor.shape))
 
-    # -- steps ------------------------------------------------------------------------------------------------------------------------------
+    # -- steps ---------------------------------------------------------------------------------------------------------------------------
     def step(self, closure: Callable[[], Any] | None = None, **kwargs: Any) -> Any:
         """Step on this rank's part, and exchange the parts.
 
@@ -197,9 +196,7 @@ class ZeroRedundancyOptimizer(Optimizer, Joinable):
         super().add_param_group(param_group)
         if not self.initialized:
             return
-        rank_of = {
-            id(param): rank for rank, groups in enumerate(self._partition_cache) for group in groups for param in group["params"]
-        }
+        rank_of = {id(param): rank for rank, groups in enumerate(self._partition_cache) for group in groups for param in group["params"]}
         sizes = [sum(param.numel() for group in groups for param in group["params"]) for groups in self._partition_cache]
         for param in sorted(self.param_groups[-1]["params"], key=lambda param: -param.numel()):
             rank = sizes.index(min(sizes))
@@ -210,7 +207,7 @@ class ZeroRedundancyOptimizer(Optimizer, Joinable):
         self._share_settings()
         self._make_views()
 
-    # -- states -----------------------------------------------------------------------------------------------------------------------------
+    # -- states --------------------------------------------------------------------------------------------------------------------------
     def consolidate_state_dict(self, to: int = 0) -> None:
         """Bring the state of all parts to one rank, which may call ``state_dict`` then. Every rank calls it.
 
@@ -265,9 +262,9 @@ class ZeroRedundancyOptimizer(Optimizer, Joinable):
         for group, given in zip(self.param_groups, whole["param_groups"], strict=True):
             group.update({name: value for name, value in given.items() if name != "params"})
 
-    # -- uneven inputs ------------------------------------------------------------------------------------------------------------------------
+    # -- uneven inputs -------------------------------------------------------------------------------------------------------------------
     def join_hook(self, **kwargs: Any) -> JoinHook:
-        """What this rank does when it has no inputs left. Source: torch.distributed.optim.ZeroRedundancyOptimizer.join_hook."""
+        """Work of this rank when it has no inputs left. Source: torch.distributed.optim.ZeroRedundancyOptimizer.join_hook."""
         return _JoinedRank(self)
 
     @property

@@ -9,7 +9,7 @@ from . import amp as amp
 
 _late.adopt(__name__)
 
-__all__ = ["amp", "parallel"]  # noqa: F822 - the second is imported when it is asked for
+__all__ = ["amp", "parallel"]
 
 
 def __getattr__(name: str) -> Any:

@@ -14,8 +14,7 @@ from ...core.dtype import float32
 from ...core.state import thread
 from ...core.tape.node import AccumulateGrad
 from ...core.tensor import Tensor
-from ...nn import Module
-from ...nn.sync_batchnorm import SyncBatchNorm as _SyncBatchNorm
+from ...nn import Module, SyncBatchNorm as _SyncBatchNorm
 
 __all__ = ["DistributedDataParallel", "LARC", "Reducer", "SyncBatchNorm", "convert_syncbn_model", "create_syncbn_process_group"]
 
@@ -23,7 +22,7 @@ SyncBatchNorm = _SyncBatchNorm
 
 
 class _Average:
-    """How gradients are averaged."""
+    """A way to average gradients."""
 
     def __init__(self, average: bool, predivide: float, always_fp32: bool) -> None:
         self.average, self.predivide, self.always_fp32 = average, predivide, always_fp32
@@ -33,7 +32,7 @@ class _Average:
         by_dtype: dict[Any, list[Tensor]] = {}
         for grad in grads:
             by_dtype.setdefault((grad.dtype, grad.device), []).append(grad)
-        started = []
+        started: list[tuple[Any, Tensor, Sequence[Tensor]]] = []
         for group in by_dtype.values():
             flat = ops.cat([grad.reshape(-1) for grad in group])
             flat = flat.to(float32) if self.always_fp32 else flat
@@ -79,17 +78,22 @@ class DistributedDataParallel(Module):
 
     def __init__(
         self, module: Module, message_size: int = 10_000_000, delay_allreduce: bool = False, shared_param: Any = None,
-        allreduce_trigger_params: Sequence[Tensor] | None = None, retain_allreduce_buffers: bool = False, allreduce_always_fp32: bool = False,
+        allreduce_trigger_params: Sequence[Tensor] | None = None, retain_allreduce_buffers: bool = False,
+        allreduce_always_fp32: bool = False,
         num_allreduce_streams: int = 1, allreduce_communicators: Any = None, gradient_average: bool = True,
         gradient_predivide_factor: float = 1.0, gradient_average_split_factor: Any = None, prof: bool = False,
     ) -> None:  # fmt: skip
         super().__init__()
         if shared_param is not None:
-            raise ValueError("shared_param is no longer supported as an option.  It was misleadingly named from the start.  Use delay_allreduce=True.")
+            raise ValueError(
+                "shared_param is no longer supported as an option.  It was misleadingly named from the start.  Use delay_allreduce=True."
+            )
         if gradient_average_split_factor is not None:
             raise ValueError("gradient_average_split_factor has been renamed to gradient_predivide_factor.")
         if retain_allreduce_buffers or num_allreduce_streams != 1 or allreduce_communicators is not None:
-            raise NotImplementedError("apex.parallel.DistributedDataParallel: retained buffers, streams and communicators are not supported")
+            raise NotImplementedError(
+                "apex.parallel.DistributedDataParallel: retained buffers, streams and communicators are not supported"
+            )
         self.module, self.message_size, self.delay_allreduce = module, message_size, delay_allreduce
         self._triggers = None if allreduce_trigger_params is None else {id(param) for param in allreduce_trigger_params}
         self._average = _Average(gradient_average, gradient_predivide_factor, allreduce_always_fp32)
@@ -111,7 +115,9 @@ class DistributedDataParallel(Module):
                     running = running.outer
                 running.at_end.append(self._finish)
             self._waiting.append(param)
-            full = sum(each.numel() for each in self._waiting) >= self.message_size if self._triggers is None else id(param) in self._triggers
+            full = (
+                sum(each.numel() for each in self._waiting) >= self.message_size if self._triggers is None else id(param) in self._triggers
+            )
             if full and not self.delay_allreduce:
                 self._start()
 
@@ -119,7 +125,7 @@ class DistributedDataParallel(Module):
 
     def _start(self) -> None:
         with no_grad():
-            self._started += self._average([param.grad.detach() for param in self._waiting])
+            self._started += self._average([param.grad.detach() for param in self._waiting if param.grad is not None])
         self._waiting = []
 
     def _finish(self) -> None:
@@ -197,7 +203,7 @@ class LARC:
         for group, decay in zip(self.optim.param_groups, decays):
             group["weight_decay"] = decay
 
-    def _scale(self, param: Tensor, decay: float, lr: float) -> None:
+    def _scale(self, param: Any, decay: float, lr: float) -> None:
         norm, grad_norm = float(param.detach().norm()), float(param.grad.norm())
         if norm == 0 or grad_norm == 0:
             return

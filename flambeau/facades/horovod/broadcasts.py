@@ -26,7 +26,7 @@ def broadcast_parameters(params: Any, root_rank: int) -> None:
     Example:
         >>> import flambeau.horovod as hvd
         >>> hvd.init()
-        >>> hvd.broadcast_parameters(nn.Linear(2, 1).state_dict(), root_rank=0)
+        >>> hvd.broadcast_parameters(torch.nn.Linear(2, 1).state_dict(), root_rank=0)
     """
     if isinstance(params, dict):
         pairs = sorted(params.items())

@@ -15,12 +15,12 @@ class Compressor:
 
     @staticmethod
     def compress(tensor: Tensor) -> tuple[Tensor, Any]:
-        """What to send, and what ``decompress`` has to know."""
+        """The tensor to send, and what ``decompress`` has to know."""
         raise NotImplementedError
 
     @staticmethod
     def decompress(tensor: Tensor, ctx: Any) -> Tensor:
-        """What came, as it was."""
+        """The tensor that came, as it was."""
         raise NotImplementedError
 
 

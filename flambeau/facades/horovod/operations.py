@@ -76,7 +76,9 @@ def started_reduction(tensor: Tensor, op: int, before: float, after: float) -> t
     return work, finish
 
 
-def _allreduce_async(tensor: Tensor, target: Tensor | None, average: Any, op: Any, compression: Any, before: float, after: float) -> _Handle:
+def _allreduce_async(
+    tensor: Tensor, target: Tensor | None, average: Any, op: Any, compression: Any, before: float, after: float
+) -> _Handle:
     with no_grad():
         narrow, known = compression.compress(tensor.detach())
         sent = narrow if target is not None and narrow is tensor else narrow.clone() if narrow.data_ptr() == tensor.data_ptr() else narrow

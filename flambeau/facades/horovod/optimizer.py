@@ -10,7 +10,7 @@ from typing import Any
 from ...autograd.grad_mode import no_grad
 from ...core.tape.node import AccumulateGrad
 from ...core.tensor import Tensor
-from ...nn.parallel._reducer import Bucket, cut
+from ...distributed.grad_bucket import Bucket, cut
 from . import world
 from .compression import Compression
 from .operations import Average, Sum, started_reduction
@@ -42,7 +42,7 @@ class _Averages:
                 AccumulateGrad(param).register_hook(self._hook_of(param))
 
     def set_backward_passes_per_step(self, passes: int) -> None:
-        """How many backward passes add to gradients before they are averaged."""
+        """Set the number of backward passes that add to gradients before they are averaged."""
         self._passes = dict.fromkeys(self._passes, passes)
         self._left = dict(self._passes)
 
@@ -144,8 +144,8 @@ def DistributedOptimizer(
     Example:
         >>> import flambeau.horovod as hvd
         >>> hvd.init()
-        >>> model = nn.Linear(2, 1)
-        >>> optimizer = hvd.DistributedOptimizer(optim.SGD(model.parameters(), lr=0.1), named_parameters=model.named_parameters())
+        >>> model = torch.nn.Linear(2, 1)
+        >>> optimizer = hvd.DistributedOptimizer(torch.optim.SGD(model.parameters(), 0.1), model.named_parameters())
         >>> model(torch.ones(1, 2)).sum().backward()
         >>> optimizer.step()
     """
@@ -159,7 +159,7 @@ def DistributedOptimizer(
         _check_names(optimizer, list(named_parameters))
     kind = type(optimizer)
     made = type(kind.__name__, (_Averages, kind), {"__doc__": kind.__doc__, "__module__": kind.__module__})
-    distributed = made.__new__(made)
+    distributed: Any = object.__new__(made)
     distributed.__dict__.update(optimizer.__dict__)
     distributed._begin(compression, backward_passes_per_step, op, gradient_predivide_factor)
     return distributed

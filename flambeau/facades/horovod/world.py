@@ -1,4 +1,4 @@
-"""Which processes there are. Source: horovod.torch: init, rank, size and their kin."""
+"""The processes that there are. Source: horovod.torch: init, rank, size and their kin."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What ``DistributedDataParallel`` looks at before it begins, and what it tells about itself."""
+"""Checks of ``DistributedDataParallel`` before it begins, and what it tells about itself."""
 
 from __future__ import annotations
 
@@ -71,8 +71,8 @@ def check_same_parameters(distributed: Any, group: Any, parameters: Sequence[Ten
             sizes = have[0] != expected[0]
             which = ("sizes", have[0], expected[0]) if sizes else ("dtype", have[1], expected[1])
             raise RuntimeError(
-                f"[{rank}]: params[{index}] in this process with {which[0]} {which[1]} appears not to match {which[0]} of the same param in "
-                f"process 0, which are {which[2]}."
+                f"[{rank}]: params[{index}] in this process with {which[0]} {which[1]} appears not to match {which[0]} of the same "
+                f"param in process 0, which are {which[2]}."
             )
 
 
@@ -98,7 +98,7 @@ def check_hook(hook: Callable[..., Any], bucket_type: type, future_type: Any) ->
 
 
 def logging_data(ddp: Any) -> dict[str, Any]:
-    """What a wrapped module is and how long the parts of its last iteration took (nanoseconds), by PyTorch's names."""
+    """Facts about a wrapped module, and how long the parts of its last iteration took (nanoseconds), by PyTorch's names."""
     reducer, parameters = ddp.reducer, ddp._module_parameters
     device = parameters[0].device
     sizes = ", ".join(str(bucket.nbytes) for bucket in reducer.buckets)

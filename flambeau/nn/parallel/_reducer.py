@@ -1,8 +1,8 @@
 """Averages of gradients over the processes of a group, taken while the backward pass goes on.
 
-Parameters are cut into buckets, in the order in which their gradients are expected: the last registered first, after one pass the order that was seen.
-A hook after accumulation puts each gradient, divided by the number of processes, into its place in its bucket. A full bucket is reduced
-at once, in the same order on all ranks, while the engine computes the gradients of earlier layers:
+Parameters are cut into buckets, in the order in which their gradients are expected: the last registered first, after one pass the order
+that was seen. A hook after accumulation puts each gradient, divided by the number of processes, into its place in its bucket. A full
+bucket is reduced at once, in the same order on all ranks, while the engine computes the gradients of earlier layers:
 
     engine      grad 9 | grad 8 | grad 7 | grad 6 | grad 5 | ...  | grad 0 | end of the pass: wait, write averages to .grad
                     \\       \\________\\        \\________\\
@@ -27,9 +27,9 @@ from ...core.dtype import int32, int64
 from ...core.state import thread
 from ...core.tape.node import AccumulateGrad, Output, edge_of
 from ...core.tensor import Tensor
-from ...distributed.grad_bucket import GradBucket
+from ...distributed.grad_bucket import Bucket, GradBucket, cut
 
-__all__ = ["Bucket", "Reducer", "cut", "leaves_below"]
+__all__ = ["PARTS", "Reducer", "leaves_below"]
 
 _UNFINISHED = (
     "Expected to have finished reduction in the prior iteration before starting a new one. This error indicates that your module has "
@@ -38,9 +38,9 @@ _UNFINISHED = (
     "and dataclasses only."
 )
 _TWICE = (
-    "Expected to mark a variable ready only once. A parameter is used outside of the `forward` function or in several concurrent pairs of "
-    "forward and backward passes, or in several backward passes inside of one, as by reentrant checkpoints of the same layers. If the graph "
-    "does not change over iterations, `_set_static_graph()` is a workaround."
+    "Expected to mark a variable ready only once. A parameter is used outside of the `forward` function or in several concurrent "
+    "pairs of forward and backward passes, or in several backward passes inside of one, as by reentrant checkpoints of the same layers. "
+    "If the graph does not change over iterations, `_set_static_graph()` is a workaround."
 )
 _CHANGED = (
     "Your training graph has changed in this iteration, e.g., one parameter is unused in first iteration, but then got used in the second "
@@ -51,7 +51,7 @@ PARTS = ("forward_compute_time", "backward_compute_time", "backward_comm_time", 
 
 
 def leaves_below(tensors: Iterable[Tensor], wanted: set[int]) -> set[int]:
-    """Which leaves, by their ids, the graphs of ``tensors`` lead to."""
+    """Ids of the leaves that the graphs of ``tensors`` lead to."""
     found: set[int] = set()
     seen: set[int] = set()
     stack = [edge_of(tensor) for tensor in tensors]
@@ -66,69 +66,6 @@ def leaves_below(tensors: Iterable[Tensor], wanted: set[int]) -> set[int]:
             seen.add(id(node))
             stack.extend(node.edges)
     return found
-
-
-class Bucket:
-    """Gradients of some parameters side by side in one vector.
-
-    Attributes:
-        index: place in the order of reductions.
-        members: indices of its parameters.
-        flat: the vector; None for a bucket of one sparse gradient.
-        places: views of ``flat`` in the parameters' shapes.
-        pending: how many gradients are missing.
-        result: future of the reduced vector, once the reduction began.
-    """
-
-    __slots__ = ("flat", "index", "members", "pending", "places", "result")
-
-    def __init__(self, index: int, members: list[int], parameters: Sequence[Tensor], is_sparse: bool) -> None:
-        self.index, self.members, self.pending = index, members, len(members)
-        self.result: Any = None
-        self.places: list[Tensor] = []
-        self.flat: Any = None
-        if is_sparse:
-            return
-        first = parameters[members[0]]
-        self.flat = ops.zeros(sum(parameters[i].numel() for i in members), dtype=first.dtype, device=first.device)
-        start = 0
-        for i in members:
-            self.places.append(_place(self.flat, start, parameters[i]))
-            start += parameters[i].numel()
-
-    @property
-    def nbytes(self) -> int:
-        return 0 if self.flat is None else self.flat.numel() * self.flat.element_size()
-
-
-def _place(flat: Tensor, start: int, parameter: Tensor) -> Tensor:
-    """The view of a bucket for one parameter, laid out in memory as that is, where it has no gaps."""
-    strides, expected = parameter.stride(), 1
-    for size, stride in sorted(zip(parameter.shape, strides), key=lambda pair: (pair[1], pair[0])):
-        if size != 1 and stride != expected:
-            return flat[start : start + parameter.numel()].view(parameter.shape)
-        expected *= size
-    return flat.as_strided(parameter.shape, strides, start)
-
-
-def cut(parameters: Sequence[Tensor], order: Iterable[int], limits: Sequence[int], sparse: set[int]) -> list[Bucket]:
-    """Buckets of one dtype and device each, filled in this order up to the limits, in bytes; the last limit holds for all further ones."""
-    buckets: list[list[int]] = []
-    filling: dict[Any, tuple[list[int], list[int]]] = {}
-    for i in order:
-        parameter = parameters[i]
-        if i in sparse:
-            buckets.append([i])
-            continue
-        key = parameter.dtype, parameter.device
-        members, state = filling.setdefault(key, ([], [0, 0]))  # bytes in it, and which limit
-        members.append(i)
-        state[0] += parameter.numel() * parameter.element_size()
-        if state[0] >= limits[min(state[1], len(limits) - 1)]:
-            buckets.append(members)
-            filling[key] = ([], [0, state[1] + 1])
-    buckets += [members for members, _ in filling.values() if members]
-    return [Bucket(index, members, parameters, members[0] in sparse) for index, members in enumerate(buckets)]
 
 
 def _put(place: Tensor, grad: Tensor, scale: float) -> None:
@@ -172,6 +109,7 @@ class Reducer:
         self.divisor = self.world_size
         self.used: set[int] = set()
         self.expected_calls: dict[int, int] | None = None  # of a static graph, after its first pass
+        self.static_unused: set[int] = set()
         self.rebuilt, self.order = False, []  # type: tuple[bool, list[int]]
         self.times: dict[str, int] = {}
         self.totals: dict[str, int] = {}  # nanoseconds of all passes
@@ -318,7 +256,7 @@ class Reducer:
         shown = [self.parameters[i] for i in bucket.members]
         return GradBucket(bucket.index, bucket.flat, bucket.places, shown, bucket.index == len(self.buckets) - 1)
 
-    # -- at the end of a pass ----------------------------------------------------------------------------------------------------------------
+    # -- at the end of a pass ------------------------------------------------------------------------------------------------------------
     def _finish(self) -> None:
         """Reduce what is left, wait, and write the averages to ``.grad``."""
         self.times["backward_compute_time_end"] = perf_counter_ns()
@@ -422,7 +360,7 @@ class Reducer:
             indices, values = (ops.from_numpy(np.concatenate([part[k] for part in there], axis=1 - k)) for k in (0, 1))
             parameter._grad = ops.sparse_coo_tensor(indices, values, parameter.shape).coalesce()
 
-    # -- ranks without inputs ----------------------------------------------------------------------------------------------------------------
+    # -- ranks without inputs ------------------------------------------------------------------------------------------------------------
     def shadow_pass(self) -> None:
         """Take part in the reductions of a pass of other ranks, with zeros."""
         self.prepare([])
@@ -453,4 +391,3 @@ def _call(reference: weakref.ref[Reducer], index: int, ins: Any, outs: Any) -> N
 def _remove(handles: Sequence[Any]) -> None:
     for handle in handles:
         handle.remove()
-

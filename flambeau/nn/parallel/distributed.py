@@ -18,8 +18,8 @@ from ...distributed.algorithms.join import Join, Joinable, JoinHook
 from ...distributed.grad_bucket import BuiltinCommHookType, GradBucket
 from ...facades.futures import Future
 from ..embedding import Embedding, EmbeddingBag
-from ..parameter import is_lazy
 from ..module import Module
+from ..parameter import is_lazy
 from ._ddp_checks import check_hook, check_same_parameters, checked_devices, limits_of, logging_data
 from ._reducer import Reducer
 from .scatter_gather import gather, scatter_kwargs
@@ -32,8 +32,8 @@ _PICKLING = (
 )
 _STATIC_FINDS = (
     "You passed find_unused_parameters=true to DistributedDataParallel, `_set_static_graph` will detect unused parameters automatically, "
-    "so you do not need to set find_unused_parameters=true, just be sure these unused parameters will not change during training loop while "
-    "calling `_set_static_graph`."
+    "so you do not need to set find_unused_parameters=true, just be sure these unused parameters will not change during training loop "
+    "while calling `_set_static_graph`."
 )
 
 
@@ -50,7 +50,7 @@ def _tensors_in(value: Any) -> Iterator[Tensor]:
 
 
 class _JoinedRank(JoinHook):
-    """What a rank without inputs does for those that have some: it takes part in their exchanges."""
+    """Work of a rank without inputs for those that have some: it takes part in their exchanges."""
 
     def __init__(self, ddp: DistributedDataParallel, divide_by_initial_world_size: bool) -> None:
         ddp._divides_by_all = divide_by_initial_world_size
@@ -110,10 +110,9 @@ class DistributedDataParallel(Module, Joinable):
             pass before. ValueError: there is no process group, or devices that do not fit.
     Source: torch.nn.parallel.DistributedDataParallel; Li et al. 2020, PyTorch Distributed.
     Example:
-        >>> import tempfile, torch.distributed as dist
-        >>> place = f"file://{tempfile.mkdtemp()}/meeting"
-        >>> dist.init_process_group("gloo", init_method=place, rank=0, world_size=1)
-        >>> model = nn.parallel.DistributedDataParallel(nn.Linear(2, 1, bias=False))
+        >>> dist = torch.distributed
+        >>> dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
+        >>> model = torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(2, 1, bias=False))
         >>> model(torch.ones(3, 2)).sum().backward()
         >>> model.module.weight.grad, list(model.state_dict())
         (tensor([[3., 3.]]), ['module.weight'])
@@ -227,7 +226,7 @@ class DistributedDataParallel(Module, Joinable):
         self.require_backward_grad_sync = self.require_forward_param_sync = True
         self._make_reducer()
 
-    # -- the passes -------------------------------------------------------------------------------------------------------------------------
+    # -- the passes ----------------------------------------------------------------------------------------------------------------------
     def forward(self, *inputs: Any, **kwargs: Any) -> Any:
         """The module's result, with what has to be exchanged before and prepared after it."""
         begin = perf_counter_ns()
@@ -307,7 +306,7 @@ class DistributedDataParallel(Module, Joinable):
                 for tensor, part in zip(group, flat.split([part.numel() for part in parts])):
                     tensor.copy_(part.clone().view(tensor.dtype).reshape(tensor.shape))
 
-    # -- uneven inputs ------------------------------------------------------------------------------------------------------------------------
+    # -- uneven inputs -------------------------------------------------------------------------------------------------------------------
     def join(self, divide_by_initial_world_size: bool = True, enable: bool = True, throw_on_early_termination: bool = False) -> Join:
         """A context for ranks with different numbers of inputs: those that have none left take part in the others' exchanges.
 
@@ -321,7 +320,7 @@ class DistributedDataParallel(Module, Joinable):
         return Join([self], enable, throw_on_early_termination, divide_by_initial_world_size=divide_by_initial_world_size)
 
     def join_hook(self, **kwargs: Any) -> JoinHook:
-        """What this rank does when it has no inputs left. Source: torch.nn.parallel.DistributedDataParallel.join_hook."""
+        """Work of this rank when it has no inputs left. Source: torch.nn.parallel.DistributedDataParallel.join_hook."""
         if self.skip_all_reduce_unused_params:
             raise NotImplementedError("DistributedDataParallel: uneven inputs with skip_all_reduce_unused_params=True are not supported")
         return _JoinedRank(self, kwargs.get("divide_by_initial_world_size", True))
@@ -347,10 +346,12 @@ class DistributedDataParallel(Module, Joinable):
         rank = ops.tensor([dist.get_rank() if is_candidate else -1], dtype=int32, device=self.device)
         dist.all_reduce(rank, op=dist.ReduceOp.MAX, group=self.process_group)
         if int(rank.item()) < 0:
-            raise ValueError("BUG! Expected rank_cond to be true for at least one process. This indicates a bug in PyTorch, please report an issue.")
+            raise ValueError(
+                "BUG! Expected rank_cond to be true for at least one process. This indicates a bug in PyTorch, please report an issue."
+            )
         return int(rank.item())
 
-    # -- hooks --------------------------------------------------------------------------------------------------------------------------------
+    # -- hooks ---------------------------------------------------------------------------------------------------------------------------
     def register_comm_hook(self, state: object, hook: Callable[..., Any]) -> None:
         """Reduce buckets by a function of the caller's, which may compress them. Once, before the first backward pass.
 
@@ -362,15 +363,22 @@ class DistributedDataParallel(Module, Joinable):
         Source: torch.nn.parallel.DistributedDataParallel.register_comm_hook.
         """
         check_hook(hook, GradBucket, Future)
-        self._set_hook("register_comm_hook or register_builtin_comm_hook", lambda bucket: hook(state, bucket), getattr(hook, "__qualname__", "hook"))
+        self._set_hook(
+            "register_comm_hook or register_builtin_comm_hook", lambda bucket: hook(state, bucket), getattr(hook, "__qualname__", "hook")
+        )
 
     def _register_builtin_comm_hook(self, comm_hook_type: BuiltinCommHookType) -> None:
         """Reduce buckets by a hook of ``BuiltinCommHookType``. Source: torch.nn.parallel.DistributedDataParallel."""
         from ...distributed.algorithms.ddp_comm_hooks import default_hooks
 
-        hooks = {BuiltinCommHookType.ALLREDUCE: default_hooks.allreduce_hook, BuiltinCommHookType.FP16_COMPRESS: default_hooks.fp16_compress_hook}
+        hooks = {
+            BuiltinCommHookType.ALLREDUCE: default_hooks.allreduce_hook,
+            BuiltinCommHookType.FP16_COMPRESS: default_hooks.fp16_compress_hook,
+        }
         hook = hooks[comm_hook_type]
-        self._set_hook("register_builtin_comm_hook or register_comm_hook", lambda bucket: hook(self.process_group, bucket), comm_hook_type.name)
+        self._set_hook(
+            "register_builtin_comm_hook or register_comm_hook", lambda bucket: hook(self.process_group, bucket), comm_hook_type.name
+        )
 
     def _set_hook(self, what: str, hook: Callable[[Any], Any], name: str) -> None:
         if self.reducer.hook is not None:
@@ -387,7 +395,7 @@ class DistributedDataParallel(Module, Joinable):
             warnings.warn(_STATIC_FINDS, stacklevel=2)
 
     def _get_ddp_logging_data(self) -> dict[str, Any]:
-        """What the wrapper does and how long it takes, by PyTorch's names. Source: torch.nn.parallel.DistributedDataParallel."""
+        """Facts about the wrapper and how long its work takes, by PyTorch's names. Source: torch.nn.parallel.DistributedDataParallel."""
         return logging_data(self)
 
     def _set_ddp_runtime_logging_sample_rate(self, sample_rate: int) -> None:
@@ -400,7 +408,7 @@ class DistributedDataParallel(Module, Joinable):
         """Name parameters and buffers of a module that its wrapper leaves alone. Source: torch.nn.parallel.DistributedDataParallel."""
         module._ddp_params_and_buffers_to_ignore = params_and_buffers_to_ignore
 
-    # -- what subclasses override -----------------------------------------------------------------------------------------------------------------
+    # -- what subclasses override --------------------------------------------------------------------------------------------------------
     def scatter(self, inputs: tuple[Any, ...], kwargs: dict[str, Any] | None, device_ids: Sequence[Any]) -> Any:
         """The arguments of each device."""
         return scatter_kwargs(inputs, kwargs, device_ids, dim=self.dim)

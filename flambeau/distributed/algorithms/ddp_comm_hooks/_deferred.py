@@ -1,7 +1,8 @@
 """Futures of hooks that exchange something more than once.
 
-Every rank must start its exchanges in one order. A callback in the thread of the exchanges could start the second exchange of one bucket before or after
-the first of the next, as it happens. So what follows on a first exchange is done when the result is waited for, which DDP does bucket by bucket.
+Every rank must start its exchanges in one order. A callback in the thread of the exchanges could start the second exchange of one
+bucket before or after the first of the next, as it happens. So what follows on a first exchange is done when the result is waited for,
+which DDP does bucket by bucket.
 """
 
 from __future__ import annotations

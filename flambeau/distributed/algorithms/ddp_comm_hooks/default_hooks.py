@@ -1,4 +1,7 @@
-"""Communication hooks that average buckets as they are, or in a narrower dtype. Source: torch.distributed.algorithms.ddp_comm_hooks.default_hooks."""
+"""Communication hooks that average buckets as they are, or in a narrower dtype.
+
+Source: torch.distributed.algorithms.ddp_comm_hooks.default_hooks.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""A hook for averaging gradients in small groups, and models among all. Source: torch.distributed.algorithms.ddp_comm_hooks.post_localSGD_hook."""
+"""A hook for averaging gradients in small groups, and models among all.
+
+Source: torch.distributed.algorithms.ddp_comm_hooks.post_localSGD_hook.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +16,7 @@ __all__ = ["PostLocalSGDState", "post_localSGD_hook"]
 
 
 class PostLocalSGDState:
-    """What :func:`post_localSGD_hook` needs to know.
+    """Groups and times of :func:`post_localSGD_hook`.
 
     Args:
         process_group: whose mean is taken in the first iterations; all processes when None.

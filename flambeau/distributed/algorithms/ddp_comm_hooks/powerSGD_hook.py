@@ -19,6 +19,7 @@ import numpy as np
 from .... import ops
 from ....core.tensor import Tensor
 from ....facades.futures import Future
+from ....ops.linalg.decompositions import qr
 from ...grad_bucket import GradBucket
 from ._deferred import Deferred, group_of, mean_of, work_of
 
@@ -30,7 +31,7 @@ logger = logging.getLogger(__name__)
 def _orthogonalize(matrices: Tensor, epsilon: float = 0) -> None:
     """Make the columns of ``(b, n, r)`` orthonormal, in place: by QR; with ``epsilon`` one after the other (Gram and Schmidt)."""
     if not epsilon:
-        matrices.copy_(ops.linalg.qr(matrices if matrices.element_size() > 2 else matrices.float())[0])
+        matrices.copy_(qr(matrices if matrices.element_size() > 2 else matrices.float())[0])
         return
     for column in range(matrices.shape[2]):
         this = matrices[:, :, column : column + 1]
@@ -42,7 +43,7 @@ def _orthogonalize(matrices: Tensor, epsilon: float = 0) -> None:
 
 
 class PowerSGDState:
-    """What :func:`powerSGD_hook` keeps between steps.
+    """Things that :func:`powerSGD_hook` keeps between steps.
 
     Args:
         process_group: the processes; all when None.
@@ -104,7 +105,7 @@ class PowerSGDState:
                 logger.info("Start to apply PowerSGD after %s iterations.", self.iter)
 
     def compression_stats(self) -> tuple[float, int, int]:
-        """How many times fewer elements were sent, the elements before compression, and after it."""
+        """The ratio of elements before compression to those after it, and both."""
         before, after = self.total_numel_before_compression, self.total_numel_after_compression
         return (before / after if after > 0 else 0), before, after
 

@@ -1,4 +1,4 @@
-"""When models are averaged. Source: torch.distributed.algorithms.model_averaging.averagers."""
+"""Times at which models are averaged. Source: torch.distributed.algorithms.model_averaging.averagers."""
 
 from __future__ import annotations
 
@@ -53,8 +53,8 @@ class PeriodicModelAverager(ModelAverager):
             raise ValueError("Arg ``period`` must be a positive value.")
         if period == 1:
             warnings.warn(
-                "When period is 1, no need to use model averaging because the communication cost of all-reducing parameters will be no less "
-                "than the cost of all-reducing gradients by DistributedDataParallel in the backward pass. Therefore, only "
+                "When period is 1, no need to use model averaging because the communication cost of all-reducing parameters will be no "
+                "less than the cost of all-reducing gradients by DistributedDataParallel in the backward pass. Therefore, only "
                 "DistributedDataParallel should be used for this case.",
                 stacklevel=2,
             )

@@ -36,7 +36,10 @@ class HierarchicalModelAverager(averagers.ModelAverager):
         if self._periods[0] <= 0:
             raise ValueError("The minimum period in arg ``period_group_size_dict`` must be a positive value.")
         if sizes[-1] != size:
-            raise ValueError(f"The last value in arg ``period_process_group_dict`` {sizes[-1]} must be equal to the size of arg ``process_group`` {size}.")
+            raise ValueError(
+                f"The last value in arg ``period_process_group_dict`` {sizes[-1]} must be equal to the size of arg "
+                f"``process_group`` {size}."
+            )
         if sorted(set(self._periods)) != self._periods or sorted(set(sizes)) != sizes:
             raise ValueError("Periods and group sizes in arg ``period_group_size_dict`` must grow.")
         if warmup_steps < 0:

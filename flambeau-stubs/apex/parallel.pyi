@@ -1,0 +1,1 @@
+from flambeau.facades.apex.parallel import *

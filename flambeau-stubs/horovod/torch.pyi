@@ -1,0 +1,1 @@
+from flambeau.facades.horovod import *
