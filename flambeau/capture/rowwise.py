@@ -22,6 +22,7 @@ import numpy as np
 from ..core.calls.interruption import pass_on
 from ..core.shape import contiguous_strides
 from ..core.state import run_ignoring_fp
+from ..kernels.compiler import target as targets
 from ..kernels.compiler.build import NoKernel
 from ..kernels.compiler.expression import Program, Untraceable, trace
 from ..kernels.compiler.language import ELEMENTS, FLOATS, register_element
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
 
 SHORTEST = 16  # elements of a row: shorter ones are less than a register
 LONGEST = 16 << 10  # bytes of a row: several of them fit the nearest cache
+_ALONE = 16  # where there are no masks, one element at most in so many may lie behind the last whole register
 ROOM = 48 << 10  # bytes of all that passes keep of a row
 _CHUNK, _HEAVY_CHUNK = 32768, 8192  # elements, as of element-wise kernels
 
@@ -189,6 +191,20 @@ def _rms_norm(r: _Recipe, node: Node) -> list[Any]:
     return [_scaled(r, x, square, node.args[3], weight, None), square]
 
 
+def _spread(r: _Recipe, node: Node, root: bool = False) -> list[Any]:
+    x, count = node.args[0], r.frame.length - node.args[2]
+    centred = r.map(lambda x, mean: x - mean, x, _mean(r, x))
+    total = r.fold("sum", r.map(lambda x: x * x, centred))
+    return [r.map(lambda total: np.sqrt(total / count) if root else total / count, total)]
+
+
+def _logsumexp(r: _Recipe, node: Node) -> list[Any]:
+    x = node.args[0]
+    top = r.map(lambda top: np.where(np.isinf(top), np.zeros((), top.dtype), top), r.fold("max", x))  # inf - inf would be NaN
+    total = r.fold("sum", r.map(lambda x, top: np.exp(x - top), x, top))
+    return [r.map(lambda total, top: np.log(total) + top, total, top)]
+
+
 def _folded(kind: str, r: _Recipe, node: Node) -> list[Any]:
     return [r.fold(kind, node.args[0])]
 
@@ -219,12 +235,19 @@ def _normalized(node: Node) -> int:
 def _reduced(node: Node) -> int:
     """The number of last dimensions that are reduced; 0 where others are."""
     x, dims = node.args[0], node.args[1]
-    if len(node.args) > 3 and node.args[3] is not None and node.args[3].numpy != x.dtype:
+    if node.op.key in _WITH_DTYPE and node.args[3] is not None and node.args[3].numpy != x.dtype:
         return 0
     dims = tuple(sorted(dim % len(x.shape) for dim in dims)) if dims.__class__ is tuple and x.shape else ()
     return len(dims) if dims and dims == tuple(range(len(x.shape) - len(dims), len(x.shape))) else 0
 
 
+def _spread_over(node: Node) -> int:
+    """The same of variances that are finite."""
+    count = _reduced(node)
+    return count if node.args[2] < math.prod(node.args[0].shape[-count:]) else 0
+
+
+_WITH_DTYPE = frozenset(("sum", "mean"))
 # By operation: how many of the last dimensions it goes along, and its recipe.
 RECIPES: dict[str, tuple[Callable[[Node], int], Callable[[_Recipe, Node], list[Any]]]] = {
     "softmax": (_last, _softmax),
@@ -237,21 +260,33 @@ RECIPES: dict[str, tuple[Callable[[Node], int], Callable[[_Recipe, Node], list[A
     "mean": (_reduced, lambda r, node: [_mean(r, node.args[0])]),
     "amax": (_reduced, partial(_folded, "max")),
     "amin": (_reduced, partial(_folded, "min")),
+    "logsumexp": (_reduced, _logsumexp),
+    "_var": (_spread_over, _spread),
+    "_std": (_spread_over, partial(_spread, root=True)),
 }
 
 
 def frame_of(node: Node) -> Frame | None:
     """The frame of a row operation that has a kernel; None where it has none."""
-    if node.kind != "op" or node.op.key not in RECIPES or node.dtypes != (None, None):
+    if node.kind != "op" or node.op.key not in RECIPES:
         return None
     x = node.args[0]
     if x.__class__ is not Value or x.dtype not in FLOATS or any(value.dtype != x.dtype for value in (*node.inputs(), *node.outs)):
         return None
+    if any(dtype is not None and dtype.numpy != x.dtype for dtype in node.dtypes):
+        return None
     frame = Frame(x.shape, RECIPES[node.op.key][0](node))
-    if not frame.row or not x.size or not SHORTEST <= frame.length <= LONGEST // x.dtype.itemsize:
+    if not frame.row or not x.size or not _is_of_use(frame.length, x.dtype.itemsize):
         return None
     elements = [value for value in node.inputs() if value.shape == x.shape]
     return frame if len(elements) == 1 + node.op.key.endswith("_backward_data") and fits(node, frame) else None
+
+
+def _is_of_use(length: int, itemsize: int) -> bool:
+    """Whether rows are neither too short nor too long, nor have a large part that is computed one by one."""
+    target = targets.current()
+    lanes = target.width // itemsize
+    return SHORTEST <= length <= LONGEST // itemsize and (target.has_masks or length % lanes <= length // _ALONE)
 
 
 def fits(node: Node, frame: Frame) -> bool:
