@@ -6,14 +6,15 @@ counted.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from .fusion import predecessors
 from .graph import Graph, Node, Value
 from .memory import extent
+from .overwriting import ROWS
 from .passes import RANDOM, root_of
 
-__all__ = ["Lifetimes", "delayed", "replaces"]
+__all__ = ["Lifetimes", "delayed", "is_elementwise", "most_bytes"]
 
 
 class Lifetimes:
@@ -52,8 +53,8 @@ class Lifetimes:
         """The roots in the arena that a node reads, each once."""
         return [root for root in dict.fromkeys(map(self.root, node.inputs())) if root in self.bytes_of]
 
-    def profile(self, nodes: Sequence[Node]) -> list[int]:
-        """Bytes of the values that are there while each node runs."""
+    def profile(self, nodes: Sequence[Node], scratch_of: Callable[[Node], int]) -> list[int]:
+        """Bytes of the values that are there while each node runs, and of its own scratch memory."""
         changes = [0] * (len(nodes) + 1)
         for root, uses in self.uses.items():
             changes[uses[0]] += self.bytes_of[root]
@@ -61,20 +62,33 @@ class Lifetimes:
         now, found = 0, []
         for i, node in enumerate(nodes):
             now += changes[i]
-            found.append(now - self._written_over(node, i))
+            found.append(now - self._written_over(node, i) + scratch_of(node))
         return found
 
     def _written_over(self, node: Node, i: int) -> int:
-        if not replaces(node):
+        """Bytes of a result that has the memory of an operand."""
+        if not replaces(node) or node.outs[0] not in self.bytes_of:
             return 0
         out = node.outs[0]
-        dying = [root for root in self.read(node) if self.uses[root][-1] == i]
-        fits = out in self.bytes_of and any((root.strides, root.shape) == (out.strides, out.shape) for root in dying)
-        return self.bytes_of[out] if fits else 0
+        for value in node.inputs():
+            root = self.root(value)
+            lies_alike = (value.strides, value.shape) == (out.strides, out.shape) and self.bytes_of.get(root) == self.bytes_of[out]
+            if lies_alike and self.uses[root][-1] == i:
+                return self.bytes_of[out]
+        return 0
+
+
+def most_bytes(graph: Graph, scratch_of: Callable[[Node], int]) -> int:
+    """The most bytes that values of a graph need while a node runs."""
+    return max(Lifetimes(graph, graph.nodes).profile(graph.nodes, scratch_of), default=0)
 
 
 def replaces(node: Node) -> bool:
-    """Whether a node's kernel computes element by element, so that it may write over what it reads."""
+    """Whether a node's kernel may write over what it reads."""
+    return is_elementwise(node) or (node.kind == "op" and node.op.key in ROWS)
+
+
+def is_elementwise(node: Node) -> bool:
     return node.kind == "group" or (node.kind == "op" and node.op.elementwise)
 
 

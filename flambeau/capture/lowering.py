@@ -31,7 +31,7 @@ from .fusion import fused
 from .graph import Graph, Node, Value, replaced, values_in
 from .interpret import function_of, is_checked
 from .launches import Captured
-from .lifetimes import delayed
+from .lifetimes import delayed, most_bytes
 from .memory import address_of, array_at, extent
 from .planning import Memory, place, rounded, write_over
 from .recomputation import recomputed
@@ -77,7 +77,7 @@ class Lowered:
 
     Attributes:
         graph: what it runs.
-        plan: how it is run; None before the first call.
+        plan: how it is run; None before the first call, or the second where that one showed what kernels need.
     """
 
     def __init__(self, graph: Graph, groups: Graph | None = None):
@@ -92,21 +92,22 @@ class Lowered:
     def _first(self, arrays: Sequence[np.ndarray]) -> list[np.ndarray]:
         trial = _Trial(self.graph, arrays)
         outputs = run_ignoring_fp(trial.run)
+        if self._is_arranged_anew():
+            return outputs
         self.plan = trial.plan(_again(weakref.ref(self)))
         self._run = self.plan.run
-        if self._groups is not None and any(map(rules.scratch_of, self.graph.nodes)):
-            self._run = self._anew
         return outputs
 
-    def _anew(self, arrays: Sequence[np.ndarray]) -> list[np.ndarray]:
-        """The second call: by now it is known how much memory kernels need for themselves, which may speak for another arrangement."""
-        assert self._groups is not None and self.plan is not None
-        graph, self._groups = _arranged(self._groups), None
-        self._run = self.plan.run
-        if [node.label for node in graph.nodes] == [node.label for node in self.graph.nodes]:
-            return self._run(arrays)
+    def _is_arranged_anew(self) -> bool:
+        """Whether there is another graph for the next call: by now it is known how much memory kernels need for themselves."""
+        groups, self._groups = self._groups, None
+        if groups is None or not any(map(rules.scratch_of, self.graph.nodes)):
+            return False
+        graph = _arranged(groups)
+        if most_bytes(graph, rules.scratch_of) >= most_bytes(self.graph, rules.scratch_of):
+            return False
         self.graph = graph
-        return self._first(arrays)
+        return True
 
 
 def _again(lowered: weakref.ref[Lowered]) -> Callable[[Sequence[np.ndarray]], list[np.ndarray]]:

@@ -1,4 +1,4 @@
-"""Results that a kernel may write over its operands.
+"""Results that kernels may write over operands.
 
 An element-wise kernel reads all operands of a few elements before it writes these elements of its results; a kernel of rows reads all of a
 row before it writes any of it, and then again each element before it writes that one. So a result may have the memory of an operand that
@@ -7,7 +7,7 @@ lies as it does, as far as the kernel is concerned; ``planning.write_over`` look
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from .elementwise import is_row_major
@@ -18,10 +18,10 @@ if TYPE_CHECKING:
     from .lowering import _Trial as Trial
     from .planning import Memory
 
-__all__ = ["of_passes", "of_program", "of_rows", "of_scratch"]
+__all__ = ["ROWS", "of_passes", "of_program", "of_rows", "of_scratch", "spared"]
 
 _WHOLE = 64  # elements: kernels that take the end of a row twice do not where its length is a multiple of this
-_ROWS = {
+ROWS = {
     "softmax": 1,
     "log_softmax": 1,
     "_softmax_backward_data": 2,
@@ -31,7 +31,10 @@ _ROWS = {
     "nn.functional._batch_norm": 1,
     "nn.functional._normalized_backward": 2,
 }  # kernels of rows, and how many of their first operands the first result may be written over
-_RECURRENT = frozenset(("_lstm_layer_backward", "_gru_layer_backward"))
+_SCRATCH = {
+    "_lstm_layer_backward": ("gates", "cells"),  # gradients at the gates' sums, and states before rows
+    "_gru_layer_backward": ("gates",),
+}  # kernels that write scratch of an operand's size over that operand, row by row as they have read it
 _MAY_OVERLAP = frozenset(("nn.functional._batch_norm", "nn.functional._normalized_backward"))
 
 
@@ -45,7 +48,7 @@ def of_program(trial: Trial, inputs: Sequence[Value], outputs: Sequence[Value]) 
 
 def of_rows(trial: Trial, node: Node) -> Iterator[tuple[Memory, Memory]]:
     """The same of an operation whose kernel works on rows; nothing of any other."""
-    count = _ROWS.get(node.op.key, 0)
+    count = ROWS.get(node.op.key, 0)
     if not count or (node.op.key in _MAY_OVERLAP and not _has_whole_rows(node)):
         return
     inputs = list(node.inputs())
@@ -65,15 +68,19 @@ def of_passes(trial: Trial, passes: Sequence[Pass], inputs: Sequence[Value], out
                 yield trial.where(out)[0], trial.where(value)[0]
 
 
-def of_scratch(trial: Trial, node: Node, blocks: Sequence[Memory]) -> Iterator[tuple[Memory, Memory]]:
-    """The same of memory that a recurrent layer's kernel uses: gradients at the gates' sums are written where it has read the gates."""
-    if node.op.key not in _RECURRENT:
-        return
-    gates = node.args[node.op.names.index("gates")]
-    alike = [block for block in blocks if block.size == gates.nbytes]
-    others = [value for value in node.inputs() if value is not gates]
-    if len(alike) == 1 and is_row_major(gates) and not any(trial.where(value)[0] is trial.where(gates)[0] for value in others):
-        yield alike[0], trial.where(gates)[0]
+def of_scratch(trial: Trial, node: Node, scratch: Iterable[Memory]) -> Iterator[tuple[Memory, Memory]]:
+    """Pairs (scratch memory, memory of an operand) of an operation whose kernel needs it in place of the operand."""
+    for name in _SCRATCH.get(node.op.key, ()):
+        operand = node.args[node.op.names.index(name)]
+        memory, offset = trial.where(operand)
+        if not offset and is_row_major(operand) and sum(trial.where(value)[0] is memory for value in node.inputs()) == 1:
+            yield from ((each, memory) for each in scratch if each.size == operand.nbytes)
+
+
+def spared(node: Node, scratch: Sequence[int]) -> int:
+    """Bytes of an operation's scratch that ``of_scratch`` has over operands."""
+    operands = [node.args[node.op.names.index(name)] for name in _SCRATCH.get(node.op.key, ())]
+    return sum(operand.nbytes for operand in operands if operand.nbytes in scratch)
 
 
 def _has_whole_rows(node: Node) -> bool:

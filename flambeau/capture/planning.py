@@ -5,7 +5,8 @@
     b             [==============]       begins where a did; b lies beside both
     c                       [====]
 
-Blocks are placed from the largest to the smallest, each at the lowest address that no block has which is alive at the same time.
+Blocks are placed one after the other, each at the lowest address that no block has which is alive at the same time; in several orders, such
+as from the largest to the smallest, of which the best counts.
 
 A result may be written over an operand that nobody needs any more, where the kernel reads each element before it writes there: then both
 are one block for as long as either is needed.
@@ -13,7 +14,8 @@ are one block for as long as either is needed.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from typing import Any
 
 import numpy as np
 
@@ -79,10 +81,49 @@ def place(blocks: Iterable[Memory]) -> int:
     return total
 
 
-def _placed(blocks: Iterable[Memory]) -> int:
-    total = 0
+_ORDERS: tuple[Callable[[Memory], Any], ...] = (
+    lambda block: (-block.size, block.first),
+    lambda block: (block.first - block.last, -block.size),
+    lambda block: (-block.size * (block.last - block.first + 1), block.first),
+    lambda block: (-block.size.bit_length(), block.first - block.last),
+    lambda block: (block.first, -block.last, -block.size),
+)  # of the blocks, from the most to the least important; the one of which the arena is smallest counts
+
+_GOOD = 1.01  # times what is needed at least: no further order is tried
+
+
+def _placed(blocks: list[Memory]) -> int:
+    least, best = _least(blocks), None
+    for order in _ORDERS:
+        total, offsets = _in_order(sorted(blocks, key=order))
+        if best is None or total < best[0]:
+            best = total, offsets
+        if total <= least * _GOOD:
+            break
+    assert best is not None
+    for block, offset in best[1].items():
+        block.offset = offset
+    return best[0]
+
+
+def _least(blocks: Iterable[Memory]) -> int:
+    """The most bytes that are needed at a step."""
+    changes: dict[int, int] = {}
+    for block in blocks:
+        changes[block.first] = changes.get(block.first, 0) + rounded(block.size)
+        changes[block.last + 1] = changes.get(block.last + 1, 0) - rounded(block.size)
+    now = most = 0
+    for step in sorted(changes):
+        now += changes[step]
+        most = max(most, now)
+    return most
+
+
+def _in_order(blocks: Iterable[Memory]) -> tuple[int, dict[Memory, int]]:
+    """Bytes and offsets if each block, one after the other, gets the lowest address that is free while it is alive."""
+    total, offsets = 0, {}
     placed: list[tuple[int, int, int, int]] = []  # first step, last step, offset, end; by offset
-    for block in sorted(blocks, key=lambda block: (-block.size, block.first)):
+    for block in blocks:
         size, first, last = rounded(block.size), block.first, block.last
         at = number = 0
         for i, (other_first, other_last, offset, end) in enumerate(placed):
@@ -91,9 +132,9 @@ def _placed(blocks: Iterable[Memory]) -> int:
                     break
                 if end > at:
                     at, number = end, i + 1
-        block.offset = at
+        offsets[block] = at
         total = max(total, at + size)
         while number < len(placed) and placed[number][2] <= at:
             number += 1
         placed.insert(number, (first, last, at, at + size))
-    return total
+    return total, offsets

@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 
 from .graph import Graph, Node, Value, copied
 from .interpret import is_checked
-from .lifetimes import Lifetimes, replaces
+from .lifetimes import Lifetimes, is_elementwise
 from .passes import RANDOM, root_of
 
 __all__ = ["recomputed", "work_of"]
@@ -34,12 +34,9 @@ _PER_ELEMENT = 16  # products and sums that take as long as one element takes to
 _DEPTH = 4  # operations that are done again for one value
 _ALIKE = 0.99  # of the best gain for the work: such values, of layers that are alike, go at once
 _ROUNDS, _PATIENCE = 64, 4  # of the search in all, and without gain
-_ROWS = frozenset(
-    (
-        *("softmax", "log_softmax", "nn.functional._layer_norm", "nn.functional._rms_norm", "nn.functional._batch_norm"),
-        *("nn.functional._group_norm", "nn.functional._batch_norm_fixed", "_reshaped_copy", "clone", "contiguous", "_contiguous"),
-    )
-)
+_NORMS = ("_layer_norm", "_rms_norm", "_batch_norm", "_group_norm", "_batch_norm_fixed")
+_COPIES = ("_reshaped_copy", "clone", "contiguous", "_contiguous", "embedding")
+_CHEAP = frozenset(("softmax", "log_softmax", *_COPIES, *[f"nn.functional.{name}" for name in _NORMS]))
 _PRODUCTS = frozenset(("matmul", "mm", "bmm", "addmm", "nn.functional.linear"))
 
 
@@ -119,7 +116,7 @@ class _Search:
             self._add(node, i)
         self.graph = self.original.with_nodes(self.nodes)
         self.lives = Lifetimes(self.graph, self.nodes)
-        self.profile = [held + self.scratch_of(node) for held, node in zip(self.lives.profile(self.nodes), self.nodes, strict=True)]
+        self.profile = self.lives.profile(self.nodes, self.scratch_of)
         self.most = max(self.profile, default=0)
         self.peak = self.profile.index(self.most) if self.profile else 0
 
@@ -257,4 +254,4 @@ class _Search:
 def _is_cheap(node: Node) -> bool:
     if node.kind == "op" and (node.op.name in RANDOM or is_checked(node)):
         return False
-    return replaces(node) or (node.kind == "op" and node.op.key in _ROWS | _PRODUCTS)
+    return is_elementwise(node) or (node.kind == "op" and node.op.key in _CHEAP | _PRODUCTS)

@@ -172,7 +172,7 @@ def scratch_of(node: Node) -> int:
     except TypeError as error:
         pass_on(error)
         return 0
-    return sum(found.scratch) if found is not None else 0
+    return sum(found.scratch) - overwriting.spared(node, found.scratch) if found is not None else 0
 
 
 def _key_of(node: Node) -> tuple[Any, ...]:

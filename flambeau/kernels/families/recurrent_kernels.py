@@ -396,8 +396,8 @@ class _Backwards:
         state = k.select(is_running, k.at(a.output, (before_at + r) * hidden, self.element), k.at(a.first_state, r * hidden, self.element))
 
         def some(u: Value, mask: Value | None) -> None:
+            self.formula(at + r, r, before, u, mask)  # first, as states before rows may be written over the rows' cells
             k.store(k.load(state, u, self.element, self.lanes, mask), a.before, (at + r) * hidden + u, self.element, mask)
-            self.formula(at + r, r, before, u, mask)
 
         k.vector_loop(0, a.hidden, self.lanes, some)
 
