@@ -15,7 +15,8 @@ from ..core import late as _late
 _late.adopt(__name__)
 
 _MODULES = frozenset(
-    "_composable _functional_collectives _tensor algorithms autograd checkpoint device_mesh elastic fsdp launch nn optim pipelining "
+    "_composable _functional_collectives _tensor algorithms autograd checkpoint device_mesh distributed_c10d elastic fsdp launch nn "
+    "optim pipelining "
     "rendezvous rpc run tensor "
     "utils".split()
 )
@@ -40,10 +41,15 @@ _NAMES_OF_MODULES = {
     "grad_bucket": "BuiltinCommHookType GradBucket",
     "messages": "P2POp _coalescing_manager batch_isend_irecv irecv isend recv send",
     "objects": ("all_gather_object broadcast_object_list gather_object recv_object_list scatter_object_list send_object_list"),
+    "options": (
+        "AllToAllOptions AllreduceCoalescedOptions AllreduceOptions BarrierOptions BroadcastOptions GatherOptions ReduceOptions "
+        "ReduceScatterOptions ScatterOptions"
+    ),
     "process_group": "ProcessGroup",
-    "reduce_op": "ReduceOp _make_nccl_premul_sum reduce_op",
+    "reduce_op": "ReduceOp _make_nccl_premul_sum reduce_op supports_complex",
     "rendezvous": "register_rendezvous_handler",
     "stores": "FileStore HashStore PrefixStore Store TCPStore",
+    "subgroups": "monitored_barrier new_subgroups new_subgroups_by_enumeration split_group",
     "work": "Work",
 }
 _MODULE_OF = {_name: _module for _module, _listed in _NAMES_OF_MODULES.items() for _name in _listed.split()}

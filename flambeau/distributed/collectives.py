@@ -30,7 +30,7 @@ def root_of(group: ProcessGroup, rank: int | None, group_rank: int | None, name:
     """The place in the group of a rank that is given among all (``name``) or in the group (``group_name``).
 
     Raises:
-        ValueError: neither or both are given, or it is not in the group.
+        ValueError: neither or both are given, or it is not in the group; RuntimeError where that is of all processes.
     """
     if rank is not None and group_rank is not None:
         raise ValueError(f"Can't specify both group_{name} and {name}")
@@ -38,7 +38,10 @@ def root_of(group: ProcessGroup, rank: int | None, group_rank: int | None, name:
         raise ValueError(f"Must specify {name} or group_{name}")
     if group_rank is None:
         assert rank is not None
-        return get_group_rank(group, rank)
+        group_rank = get_group_rank(group, rank)
+        if not 0 <= group_rank < group._size:
+            raise RuntimeError(f"expected {name} to be a rank of {group}, got {rank}")
+        return group_rank
     if not 0 <= group_rank < group._size:
         raise ValueError(f"Group rank {group_rank} is not part of group {group}")
     return group_rank

@@ -244,9 +244,11 @@ def get_group_rank(group: ProcessGroup, global_rank: int) -> int:
         global_rank: the rank among all.
     Returns: an int.
     Raises:
-        ValueError: it is not in the group.
+        ValueError: it is not in the group. That of all processes is not asked.
     Source: torch.distributed.get_group_rank.
     """
+    if group is state.default:
+        return global_rank
     found = resolved(group)._place.get(global_rank)
     if found is None:
         raise ValueError(f"Global rank {global_rank} is not part of group {group}")
@@ -261,9 +263,11 @@ def get_global_rank(group: ProcessGroup, group_rank: int) -> int:
         group_rank: the place in the group.
     Returns: an int.
     Raises:
-        ValueError: the group has no such place.
+        ValueError: the group has no such place. That of all processes is not asked.
     Source: torch.distributed.get_global_rank.
     """
+    if group is state.default:
+        return group_rank
     ranks = resolved(group).ranks
     if not 0 <= group_rank < len(ranks):
         raise ValueError(f"Group rank {group_rank} is not part of group {group}")
@@ -456,7 +460,7 @@ def new_group(
         label = str(state.made)
     if world.ranks[world.rank()] not in members:
         return GroupMember.NON_GROUP_MEMBER
-    return _made(world, members, label, seconds, name, config, group_desc or "undefined", device_id)
+    return made_of(world, members, label, seconds, name, config, group_desc or "undefined", device_id)
 
 
 def _checked_ranks(ranks: Sequence[int] | None, world: ProcessGroup, sort_ranks: bool) -> list[int]:
@@ -473,7 +477,7 @@ def _checked_ranks(ranks: Sequence[int] | None, world: ProcessGroup, sort_ranks:
     return members
 
 
-def _made(
+def made_of(
     parent: ProcessGroup, members: list[int], label: str, timeout: float, backend: Backend, config: str, desc: str, device_id: Any = None
 ) -> ProcessGroup:
     """A group of processes of ``parent``, which these call, and only these."""

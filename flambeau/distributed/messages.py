@@ -151,7 +151,7 @@ class P2POp:
         tag: as in ``isend``.
         group_peer: the other process, by its place in the group.
     Raises:
-        RuntimeError: another function.
+        ValueError: another function, or no peer.
     Source: torch.distributed.P2POp.
     """
 
@@ -185,7 +185,7 @@ class P2POp:
 
 def _check_op(op: Any) -> None:
     if op not in (isend, irecv):
-        raise RuntimeError("Invalid ``op``. Expected ``op`` to be of type ``torch.distributed.isend`` or ``torch.distributed.irecv``.")
+        raise ValueError("Invalid ``op``. Expected ``op`` to be of type ``torch.distributed.isend`` or ``torch.distributed.irecv``.")
 
 
 def batch_isend_irecv(p2p_op_list: list[P2POp]) -> list[Work]:
@@ -195,12 +195,14 @@ def batch_isend_irecv(p2p_op_list: list[P2POp]) -> list[Work]:
         p2p_op_list: the messages.
     Returns: a ``Work`` for each.
     Raises:
-        ValueError: no messages, or of several groups.
+        ValueError: other objects, or messages of several groups.
+        IndexError: no messages.
     Source: torch.distributed.batch_isend_irecv.
     """
-    if not isinstance(p2p_op_list, list) or not p2p_op_list or not all(isinstance(each, P2POp) for each in p2p_op_list):
+    if not isinstance(p2p_op_list, list) or not all(isinstance(each, P2POp) for each in p2p_op_list):
         raise ValueError("Invalid ``p2p_op_list``. Each op is expected to to be of type ``torch.distributed.P2POp``.")
-    if any(each.group is not p2p_op_list[0].group for each in p2p_op_list):
+    first = p2p_op_list[0].group
+    if any(each.group is not first for each in p2p_op_list):
         raise ValueError("All ops need to use the same group.")
     works = [each.op(each.tensor, group=each.group, tag=each.tag, **_named(each)) for each in p2p_op_list]
     return [work for work in works if work is not None]

@@ -15,12 +15,13 @@ from .backend import Backend
 from .engine.lane import Alone, Lane
 from .engine.reductions import Reduction, reduction
 from .errors import DistBackendError
+from .group_methods import GroupMethods
 from .work import CollectiveWork
 
 __all__ = ["ProcessGroup"]
 
 
-class ProcessGroup:
+class ProcessGroup(GroupMethods):
     """Processes that communicate with each other, as this one of them sees them. ``init_process_group`` and ``new_group`` make them.
 
     Attributes:
@@ -43,9 +44,9 @@ class ProcessGroup:
         self.lane, self.ranks, self.backend, self.store = lane, ranks, backend, store
         self.group_name, self.group_desc = name, desc
         self.bound_device_id: Any = None
-        self.sequence = 0
+        self.sequence = self.splits = 0
         self.check: Callable[[ProcessGroup, Any, str, str], None] | None = None  # of fingerprints, when they are asked for
-        self._background = background
+        self.background = background
         self._rank, self._size = lane.rank, lane.size
         for each in (lane, background):
             each.members = ranks
@@ -75,7 +76,7 @@ class ProcessGroup:
 
     def set_timeout(self, timeout: datetime.timedelta) -> None:
         """Let operations take that long from now on."""
-        self._timeout = self.lane.timeout = self._background.timeout = timeout.total_seconds()
+        self._timeout = self.lane.timeout = self.background.timeout = timeout.total_seconds()
 
     @property
     def timeout(self) -> float:
@@ -171,7 +172,7 @@ class ProcessGroup:
         if self._works is None:
             self._works = queue.SimpleQueue()
             threading.Thread(
-                target=_work, args=(self._works, self._background), daemon=True, name=f"collectives of {self.group_name}"
+                target=_work, args=(self._works, self.background), daemon=True, name=f"collectives of {self.group_name}"
             ).start()
         return self._works
 
@@ -190,7 +191,7 @@ class ProcessGroup:
                 last.wait()
             except DistBackendError:
                 return
-        for lane in (self.lane, self._background):
+        for lane in (self.lane, self.background):
             lane.close()
 
     shutdown = abort = close

@@ -6,7 +6,7 @@ import enum
 import warnings
 from typing import Any
 
-__all__ = ["RedOpType", "ReduceOp", "reduce_op"]
+__all__ = ["RedOpType", "ReduceOp", "reduce_op", "supports_complex"]
 
 
 class RedOpType(enum.Enum):
@@ -110,3 +110,17 @@ class _ReduceOpNames:
 
 
 reduce_op = _ReduceOpNames()
+
+
+def supports_complex(reduceOp: Any) -> bool:
+    """Whether complex values can be reduced so.
+
+    Args:
+        reduceOp: a ``ReduceOp``.
+    Returns: a bool.
+    Source: torch.distributed.distributed_c10d.supports_complex.
+    Example:
+        >>> torch.distributed.supports_complex(torch.distributed.ReduceOp.MAX)
+        False
+    """
+    return ReduceOp.kind_of(reduceOp) in (RedOpType.SUM, RedOpType.AVG, RedOpType.PREMUL_SUM)

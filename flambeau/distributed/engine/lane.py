@@ -78,7 +78,9 @@ class Lane:
                     raise self.broken
                 waited = time.monotonic() - begin
                 if waited > limit:
-                    raise self._late(name or self.doing, limit)
+                    late = self._late(name or self.doing, limit)
+                    self.broken = self.broken if name else late  # the ranks no longer agree about which collective is next
+                    raise late
                 if waited > self.sleepless:
                     time.sleep(pause)
                     pause = min(1.1 * pause, 1e-3)
@@ -92,13 +94,10 @@ class Lane:
                 watcher.leave()
 
     def _late(self, name: str, limit: float) -> DistBackendError:
-        error = DistBackendError(
-            f"rank {self.rank} of {self.size} on {socket.gethostname()}: {name} did not finish within {limit:g} s. Another rank has "
-            "not come to it, has come "
-            "to something else, or has ended" + self._others()
+        return DistBackendError(
+            f"rank {self.rank} of {self.size} on {socket.gethostname()}: {name} did not finish within {limit:g} s. "
+            "Another rank has not come to it, has come to something else, or has ended" + self._others()
         )
-        self.broken = error
-        return error
 
     def _others(self) -> str:
         watcher = watching.current()

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ...core import dtype as dtypes
-from ..reduce_op import RedOpType, ReduceOp
+from ..reduce_op import RedOpType, ReduceOp, supports_complex
 
 __all__ = ["Reduction", "reduction"]
 
@@ -26,7 +26,6 @@ _OPS = {
 }
 _BOOL_OPS = {_T.SUM: "MAX", _T.PRODUCT: "MIN", _T.BAND: "MIN", _T.BOR: "MAX"}  # of bytes that are 0 or 1
 _BITS = frozenset((_T.BAND, _T.BOR, _T.BXOR))
-_OF_COMPLEX = frozenset((_T.SUM, _T.AVG, _T.PREMUL_SUM))
 _PLAIN = frozenset(np.dtype(each).num for each in ("i1", "u1", "i2", "u2", "i4", "u4", "i8", "u8", "f4", "f8", "c8", "c16"))
 
 
@@ -80,10 +79,10 @@ def reduction(MPI: Any, op: Any, dtype: np.dtype, size: int) -> Reduction:
     num = dtype.num
     name = _OPS[kind]
     real = dtypes.BY_NUM[num]
-    if kind in _BITS and (real.is_floating_point or real.is_complex):
-        raise RuntimeError(f"Cannot use ReduceOp.{kind.name} with non-integral dtype")
-    if real.is_complex and kind not in _OF_COMPLEX:
+    if real.is_complex and not supports_complex(kind):
         raise ValueError(f"all_reduce does not support {kind} on complex tensors")
+    if kind in _BITS and real.is_floating_point:
+        raise RuntimeError(f"Cannot use ReduceOp.{kind.name} with non-integral dtype")
     if kind is _T.AVG and not (real.is_floating_point or real.is_complex):
         raise RuntimeError(f"result type Float can't be cast to the desired output type {real.legacy.removesuffix('Tensor')}")
     wire: Any = None
@@ -97,7 +96,8 @@ def reduction(MPI: Any, op: Any, dtype: np.dtype, size: int) -> Reduction:
     if kind is _T.AVG:
 
         def after(array: np.ndarray) -> None:
-            array /= size
+            parts = array.view(array.real.dtype)  # a complex division would round once more
+            parts /= size
 
     elif kind is _T.PREMUL_SUM:
         factor = op.factor if not hasattr(op.factor, "numpy") else op.factor.numpy()

@@ -17,7 +17,7 @@ from typing import Any
 from ..errors import DistBackendError
 from . import pmi
 
-__all__ = ["Started", "has_launcher", "mpi", "of_launcher", "started", "world"]
+__all__ = ["Started", "has_launcher", "here", "mpi", "of_launcher", "started", "world"]
 
 _THREAD_MULTIPLE = 3
 _LAUNCHERS = (("PMI_RANK", "PMI_SIZE"), ("OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"), ("PMIX_RANK", "PMIX_SIZE"))
@@ -38,6 +38,11 @@ class Started:
 
 
 started: Started | None = None
+
+
+def here(rank: int) -> str:
+    """This process, in an error's words."""
+    return f"rank {rank} on {socket.gethostname()}"
 
 
 def has_launcher() -> bool:
@@ -87,7 +92,7 @@ def world(store: Any, rank: int, size: int) -> Any:
     if len(jobs) > 1:
         running = [i for i, line in enumerate(places) if not line.startswith(" ")]
         raise DistBackendError(
-            f"rank {rank} on {socket.gethostname()}: MPI runs already in ranks {running}, in worlds of their own, and can be started "
+            f"{here(rank)}: MPI runs already in ranks {running}, in worlds of their own, and can be started "
             "once in a process. "
             "A process group after another one must be of the same processes, or of some of them"
         )
@@ -125,8 +130,7 @@ def _bridged(store: Any, rank: int, size: int, machines: list[str]) -> Started:
     MPI = mpi()
     if MPI.Is_initialized():
         raise DistBackendError(
-            f"rank {rank} on {socket.gethostname()}: mpi4py has started MPI for this process alone; make the process group before "
-            "mpi4py.MPI is imported"
+            f"{here(rank)}: mpi4py has started MPI for this process alone; make the process group before mpi4py.MPI is imported"
         )
     if rank == 0:
         store.set("job", f"flambeau-{os.getpid()}-{secrets.token_hex(8)}")
@@ -156,9 +160,9 @@ def _initialize(MPI: Any, bridge: pmi.Bridge) -> None:
     provided = ctypes.c_int()
     code = interruptibly(lambda: library.MPI_Init_thread(None, None, _THREAD_MULTIPLE, ctypes.byref(provided)))
     if bridge.error is not None:
-        raise DistBackendError(f"rank {bridge.rank} on {socket.gethostname()}: MPI did not start: {bridge.error}") from bridge.error
+        raise DistBackendError(f"{here(bridge.rank)}: MPI did not start: {bridge.error}") from bridge.error
     if code:
-        raise DistBackendError(f"rank {bridge.rank} on {socket.gethostname()}: MPI did not start: MPI_Init_thread answered {code}")
+        raise DistBackendError(f"{here(bridge.rank)}: MPI did not start: MPI_Init_thread answered {code}")
     _check_threads(provided.value)
 
 

@@ -1,4 +1,4 @@
-"""``torch.distributed.nn``: operations over processes that have derivatives. None is supported yet."""
+"""``torch.distributed.nn``: operations over processes that have derivatives."""
 
 from __future__ import annotations
 
