@@ -41,7 +41,7 @@ from .stores import PrefixStore, Store, TCPStore
 from .stores.tcp import exchange
 from .stores.wire import Request
 
-__all__ = ["Watcher", "current", "machine", "start", "stop"]
+__all__ = ["Watcher", "current", "machine", "start", "stop", "stopped"]
 
 _BEAT = 0.5  # seconds between two beats of up to 64 ranks; more ranks beat as often together
 _QUIET = 2.0  # seconds of silence after which it is looked at whether a process is stopped
@@ -59,7 +59,7 @@ def machine() -> str:
         return socket.gethostname()
 
 
-def _stopped(pid: int) -> str:
+def stopped(pid: int) -> str:
     """The reason why a process of this machine does nothing: stopped, or gone; empty for one that may be at work."""
     try:
         with open(f"/proc/{pid}/stat") as file:
@@ -274,7 +274,7 @@ class Watcher:
             state, silent = member["state"], member["silent"]
             reason = ""
             if int(name) != self.rank and silent > max(_QUIET, 4 * self._beat) and state["machine"] == self._me["machine"]:
-                reason = _stopped(state["pid"])
+                reason = stopped(state["pid"])
             if silent > self._patience:
                 reason = reason or f"it was silent for {silent:.0f} s"
             if reason:

@@ -110,15 +110,15 @@ def test_a_rank_that_left_is_lost_only_for_those_who_wait_for_it(ranks):
 def test_a_stopped_process_is_lost(ranks, monkeypatch):
     job = ranks(2)
     job.watchers[1]._closed.set()  # no more beats, and the connection stands
-    monkeypatch.setattr(watching, "_stopped", lambda pid: f"its process {pid} is stopped")
+    monkeypatch.setattr(watching, "stopped", lambda pid: f"its process {pid} is stopped")
     job.watchers[0].enter("broadcast", 1)
     (message,) = job.wait(0)
     assert f"its process {os.getpid()} is stopped" in message
 
 
 def test_the_state_of_a_process():
-    assert watching._stopped(os.getpid()) == ""
-    assert "is gone" in watching._stopped(2**22 + 1)
+    assert watching.stopped(os.getpid()) == ""
+    assert "is gone" in watching.stopped(2**22 + 1)
 
 
 def test_a_store_without_a_server_gets_one(ranks):

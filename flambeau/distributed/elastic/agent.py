@@ -21,7 +21,7 @@ from typing import Any
 
 from ..errors import DistError
 from ..stores import HashStore, secret as auth
-from ..watching import Watcher
+from ..watching import Watcher, stopped
 from .multiprocessing.errors import ChildFailedError, ProcessFailure
 from .multiprocessing.logs import DefaultLogsSpecs, LogsSpecs
 from .multiprocessing.processes import PContext, RunProcsResult, SignalException, start_processes
@@ -29,6 +29,7 @@ from .nodes import Nodes, Round, TooLate
 
 __all__ = ["Agent", "Work"]
 
+_STOPPED = 5.0  # seconds for which a worker may be stopped: its fellows notice it before, if they can
 _GOODBYES = 5.0  # seconds for the other launchers to learn how it ended
 _log = logging.getLogger(__name__)
 
@@ -70,6 +71,7 @@ class Agent:
         self.work, self.nodes = work, nodes
         self._context: PContext | None = None
         self._meeting: Round | None = None
+        self._stopped: dict[int, float] = {}  # workers that do nothing, and since when
         self._lost = ""
 
     def run(self) -> dict[int, Any]:
@@ -232,7 +234,19 @@ class Agent:
                     self._context.close()
                     return done
             looks += 1
+            self._end_stopped()
             time.sleep(self.work.interval)
+
+    def _end_stopped(self) -> None:
+        """End workers that have been stopped for a while: the others would wait for them."""
+        assert self._context is not None
+        now = time.monotonic()
+        states = {rank: stopped(pid) for rank, pid in self._context.pids().items()}
+        self._stopped = {rank: self._stopped.get(rank, now) for rank, why in states.items() if "is stopped" in why}
+        for rank, since in self._stopped.items():
+            if now - since > _STOPPED:
+                _log.warning("worker %d: %s; it is killed", rank, states[rank])
+                self._context.kill(rank)
 
     def _others(self, meeting: Round) -> bool:
         """Whether the workers of all nodes have ended well; raises when something else happened to those of another node."""

@@ -175,6 +175,11 @@ class PContext:
         """Process ids by local rank."""
         return {rank: worker.pid for rank, worker in self._workers.items()}
 
+    def kill(self, local_rank: int) -> None:
+        """End one worker by SIGKILL."""
+        with suppress(ProcessLookupError, PermissionError):
+            os.killpg(self._workers[local_rank].pid, signal.SIGKILL)
+
     def poll(self) -> RunProcsResult | None:
         """Their results: None while none failed and one still runs."""
         failures = {}
