@@ -198,6 +198,45 @@ def _check_errors(info: Any, api_name: str, *, is_matrix: bool) -> None:
         check_info(info._array, api_name)
 
 
+# -- checks that exported programs have ---------------------------------------------------------------------------------------------------
+@kernel("_assert_scalar")
+def _assert_scalar(self: Any, assert_msg: str) -> None:
+    if not self:
+        raise RuntimeError(assert_msg)
+
+
+@kernel("_assert_async")
+@kernel("_assert_async.msg")
+def _assert_nonzero(self: Any, assert_msg: str = "Expected Tensor with single nonzero value, but got zero") -> None:
+    if kind_of(self._array).has_values and not bool(self):
+        raise RuntimeError(assert_msg)
+
+
+@kernel("_assert_tensor_metadata")
+def _assert_tensor_metadata(
+    a: Any, size: Any = None, stride: Any = None, dtype: Any = None, *, device: Any = None, layout: Any = None
+) -> None:
+    found = {"sizes": tuple(a.shape), "strides": tuple(a.stride()), "dtype": a.dtype, "device": a.device, "layout": a.layout}
+    wanted = {"sizes": size and tuple(size), "strides": stride and tuple(stride), "dtype": dtype, "device": device, "layout": layout}
+    for name, value in wanted.items():
+        if value is not None and found[name] != value:
+            raise RuntimeError(f"Tensor {name} mismatch! Expected: {value}, Got: {found[name]}")
+
+
+@kernel("sym_constrain_range")
+def _constrain_range(size: Any, *, min: int | None = None, max: int | None = None) -> None:
+    from ..facades.more_names import sym_constrain_range
+
+    sym_constrain_range(size, min=min, max=max)
+
+
+@kernel("sym_constrain_range_for_size")
+def _constrain_range_for_size(size: Any, *, min: int | None = None, max: int | None = None) -> None:
+    from ..facades.more_names import sym_constrain_range_for_size
+
+    sym_constrain_range_for_size(size, min=min, max=max)
+
+
 # -- distances -------------------------------------------------------------------------------------------------------------------------
 @_as_library("pairwise_distance")
 def _pairwise(x1: Any, x2: Any, p: float = 2.0, eps: float = 1e-6, keepdim: bool = False) -> Any:

@@ -1,15 +1,15 @@
-"""Exported programs in files: ``torch.export.save`` and ``load``.
+"""Exported programs in PyTorch's files: ``torch.export.save`` and ``load``.
 
-A file is a zip archive, all of it under one directory:
+A ``.pt2`` file is a zip archive, all of it under one directory:
 
-    archive_format      "flambeau.export"
-    version             1
-    program.json        the graph, node by node; the signature; bounds of the symbols; what the inputs must be
-    tensors.pt          parameters, buffers, constants and example inputs, as ``torch.save`` writes them
-    extra_files/NAME    what the program added
+    archive_format, archive_version              "pt2", "0"
+    models/model.json                            the graph, node by node; the signature; bounds of the symbols (``schema_writing``)
+    data/weights/model_weights_config.json       parameters and buffers by name: which file, shape, strides; ``weight_0`` has the bytes
+    data/constants/model_constants_config.json   other tensors, in ``tensor_0``, ...
+    data/sample_inputs/model.pt                  example inputs, as ``torch.save`` writes them
+    extra/NAME                                   what the program added
 
-Nothing in it is executed when it is read: operations are looked up by name among PyTorch's kernels and a list of operators, tensors are
-loaded with ``weights_only``. PyTorch's own ``.pt2`` files have another layout, and are refused.
+Nothing in it is executed when it is read (``schema_reading``), and what is pickled in it is loaded with ``weights_only``.
 """
 
 from __future__ import annotations
@@ -17,16 +17,24 @@ from __future__ import annotations
 import io
 import json
 import os
+import pickle
 import zipfile
+from collections.abc import Iterable
 from typing import IO, Any
 
-from ..serialization import load as load_tensors, save as save_tensors
-from ..utils._pytree import tree_flatten, tree_unflatten, treespec_dumps, treespec_loads
-from .exported_program import ExportedProgram, ModuleCallEntry, ModuleCallSignature
-from .inputs import Guards
-from .json_graph import Reader, Writer, identifier, number_from, number_of, signature_from, signature_of
+import numpy as np
 
-FORMAT, VERSION = "flambeau.export", 1
+from ..core.tensor import Parameter, Tensor, wrap
+from ..serialization import load as load_tensors, save as save_tensors
+from ..utils._pytree import tree_unflatten, treespec_dumps
+from .exported_program import ExportedProgram, ModuleCallEntry, ModuleCallSignature
+from .inputs import Guards, leaf_places
+from .schema_reading import DTYPES, Reader, identifier, path, plain, signature, structure
+from .schema_writing import SCHEMA, Writer, ranges, tensor_meta
+
+FORMAT, VERSION = "pt2", "0"
+_TORCH_VERSION = "2.13.0"  # whose files these are
+_ERRORS = (KeyError, TypeError, IndexError, ValueError, AttributeError, AssertionError, RecursionError, StopIteration)
 
 
 def save(
@@ -37,16 +45,16 @@ def save(
     opset_version: dict[str, int] | None = None,
     pickle_protocol: int = 2,
 ) -> None:
-    """Write an exported program to a file.
+    """Write an exported program to a file, which PyTorch's ``torch.export.load`` reads, too.
 
     Args:
         ep: the program. f: a path, or a file that is open for writing bytes.
         extra_files: further contents by name, text or bytes.
-        opset_version: must be None. pickle_protocol: of the tensors' file.
+        opset_version: must be None. pickle_protocol: of the example inputs.
     Raises:
         TypeError: ``ep`` is no program.
-        NotImplementedError: an ``opset_version``; a constant in the graph that a file cannot hold.
-    Source: torch.export.save. The layout is this package's own: see ``export/serialization.py``.
+        NotImplementedError: an ``opset_version``; a constant in the graph, or a tensor, that such files have not.
+    Source: torch.export.save.
     Example:
         >>> import io
         >>> file = io.BytesIO()
@@ -59,59 +67,102 @@ def save(
         raise TypeError(f"The 'ep' parameter must be an instance of 'ExportedProgram', got '{type(ep).__name__}' instead.")
     if opset_version is not None:
         raise NotImplementedError("torch.export.save: opset_version is not supported")
-    tensors = io.BytesIO()
-    examples = None if ep.example_inputs is None else tree_flatten(ep.example_inputs)[0]
-    kept = {"state_dict": dict(ep.state_dict), "constants": dict(ep.constants), "examples": examples}
-    save_tensors(kept, tensors, pickle_protocol=pickle_protocol)
+    described = json.dumps(_described(ep), allow_nan=False)
+    examples = io.BytesIO()
+    if ep.example_inputs is not None:
+        save_tensors(ep.example_inputs, examples, pickle_protocol=pickle_protocol)
+    root = "archive" if hasattr(f, "write") else os.path.basename(os.fspath(f)).partition(".")[0] or "archive"
     with zipfile.ZipFile(f, "w", zipfile.ZIP_STORED) as archive:
-        archive.writestr("program/archive_format", FORMAT)
-        archive.writestr("program/version", str(VERSION))
-        archive.writestr("program/program.json", json.dumps(_described(ep)))
-        archive.writestr("program/tensors.pt", tensors.getvalue())
+        archive.writestr(f"{root}/archive_format", FORMAT)
+        archive.writestr(f"{root}/models/model.json", described)
+        archive.writestr(f"{root}/archive_version", VERSION)
+        archive.writestr(f"{root}/byteorder", "little")
+        archive.writestr(f"{root}/.data/version", "6\n")
+        _write_tensors(archive, f"{root}/data/weights", "model_weights_config.json", "weight_", ep.state_dict)
+        _write_tensors(archive, f"{root}/data/constants", "model_constants_config.json", "tensor_", ep.constants)
+        archive.writestr(f"{root}/data/sample_inputs/model.pt", examples.getvalue())
         for name, content in (extra_files or {}).items():
-            archive.writestr(f"program/extra_files/{name}", content)
+            archive.writestr(f"{root}/extra/{name}", content)
 
 
 def _described(ep: ExportedProgram) -> dict[str, Any]:
-    signature = ep.module_call_graph[0].signature
-    assert signature is not None
-    guards = ep._guards
     writer = Writer()
+    calls = []
+    for entry in ep.module_call_graph:
+        given = entry.signature
+        calls.append(
+            {
+                "fqn": entry.fqn,
+                "signature": given
+                and {
+                    "inputs": [],
+                    "outputs": [],
+                    "in_spec": treespec_dumps(given.in_spec),
+                    "out_spec": treespec_dumps(given.out_spec),
+                    "forward_arg_names": given.forward_arg_names,
+                },
+            }
+        )
     return {
-        "graph": writer.graph(ep.graph_module),
-        "symbols": writer.symbols(ep),
-        "signature": signature_of(ep.graph_signature),
-        "in_spec": treespec_dumps(signature.in_spec),
-        "out_spec": treespec_dumps(signature.out_spec),
-        "argument_names": signature.forward_arg_names,
-        "guards": None
-        if guards is None
-        else {
-            "places": guards.places,
-            "expected": [
-                [number_of(n) for n in each] if isinstance(each, list) else {"value": writer.value(each)} for each in guards.expected
-            ],
-            "ranges": {name: list(bounds) for name, bounds in guards.ranges.items()},
+        "graph_module": {
+            "graph": writer.graph(ep.graph_module),
+            "signature": writer.signature(ep.graph_signature),
+            "module_call_graph": calls,
+            "metadata": {},
+            "treespec_namedtuple_fields": {},
         },
+        "opset_version": {"aten": 10},
+        "range_constraints": ranges(ep),
+        "schema_version": SCHEMA,
+        "verifiers": ["TRAINING"],
+        "torch_version": _TORCH_VERSION,
+        "guards_code": [],
     }
 
 
+def _write_tensors(archive: zipfile.ZipFile, folder: str, config: str, prefix: str, tensors: Any) -> None:
+    """The bytes of tensors, once for those that share memory, and a list of them."""
+    files: dict[Any, str] = {}
+    described = {}
+    for name, tensor in tensors.items():
+        held = tensor.detach().cpu()
+        key = held.untyped_storage().data_ptr(), held.dtype
+        if not held.numel() or key not in files:
+            file = f"{prefix}{len(files)}"
+            files[key if held.numel() else name] = file
+            archive.writestr(f"{folder}/{file}", _bytes_of(held))
+        meta = {**tensor_meta(held), "requires_grad": bool(tensor.requires_grad)}
+        file = files[key] if held.numel() else file
+        described[name] = {"path_name": file, "is_param": isinstance(tensor, Parameter), "use_pickle": False, "tensor_meta": meta}
+    archive.writestr(f"{folder}/{config}", json.dumps({"config": described}))
+
+
+def _bytes_of(tensor: Tensor) -> bytes:
+    """All of the memory that a tensor is part of."""
+    if not tensor.numel():
+        return b""
+    count = tensor.untyped_storage().nbytes() // tensor.dtype.itemsize
+    whole: np.ndarray = tensor.as_strided((count,), (1,), 0)._array
+    return whole.tobytes()
+
+
+# ---- reading
 def load(
     f: str | os.PathLike[str] | IO[bytes],
     *,
     extra_files: dict[str, Any] | None = None,
     expected_opset_version: dict[str, int] | None = None,
 ) -> ExportedProgram:
-    """Read an exported program from a file that ``save`` wrote.
+    """Read an exported program from a file that ``save`` wrote, here or in PyTorch.
 
     Args:
         f: a path, or a file that is open for reading bytes, and can seek.
         extra_files: a dict whose keys say what is read of the further contents, into its values, as text.
         expected_opset_version: must be None.
     Returns:
-        The program.
+        The program. It has no ``example_inputs`` where these are other than tensors, numbers, texts and plain containers of them.
     Raises:
-        RuntimeError: no such file, one of PyTorch's own, or a damaged one.
+        RuntimeError: no such file, a damaged one, or one of a program that cannot be run here.
         NotImplementedError: an ``expected_opset_version``.
     Source: torch.export.load.
     Example:
@@ -127,49 +178,140 @@ def load(
         raise NotImplementedError("torch.export.load: expected_opset_version is not supported")
     try:
         with zipfile.ZipFile(f) as archive:
-            names = set(archive.namelist())
-            if "program/archive_format" not in names or archive.read("program/archive_format").decode() != FORMAT:
-                raise RuntimeError("no file of torch.export.save's: PyTorch's own .pt2 files cannot be read here, nor can others")
-            version = archive.read("program/version").decode()
-            if version != str(VERSION):
-                raise RuntimeError(f"a file of version {version}; this package reads version {VERSION}")
-            described = json.loads(archive.read("program/program.json"))
-            tensors = load_tensors(io.BytesIO(archive.read("program/tensors.pt")), weights_only=True)
+            files = _Files(archive)
+            described = files.json("models/model.json")
+            state = _read_tensors(files, "data/weights", "model_weights_config.json")
+            constants = _read_tensors(files, "data/constants", "model_constants_config.json")
+            examples = _examples(files)
             for name in extra_files or {}:
-                extra_files[name] = archive.read(f"program/extra_files/{name}").decode()  # type: ignore[index]
-    except (zipfile.BadZipFile, KeyError, UnicodeDecodeError, json.JSONDecodeError) as error:
+                extra_files[name] = files.read(f"extra/{name}").decode()  # type: ignore[index]
+    except (zipfile.BadZipFile, EOFError, UnicodeDecodeError, NotImplementedError, OverflowError, *_ERRORS) as error:
         raise RuntimeError(f"the file is damaged, or none of torch.export.save's: {error}") from error
     try:
-        return _program(described, tensors)
-    except (KeyError, TypeError, IndexError, ValueError, AttributeError) as error:
-        raise RuntimeError(f"the program in the file is damaged: {error}") from error
+        return _program(described, state, constants, examples)
+    except (*_ERRORS, NotImplementedError, OverflowError) as error:
+        raise RuntimeError(f"the program in the file is damaged, or cannot be run here: {error}") from error
 
 
-def _program(described: dict[str, Any], tensors: dict[str, Any]) -> ExportedProgram:
-    reader = Reader(described["symbols"])
-    root, graph = reader.graph(described["graph"])
-    in_spec, out_spec = treespec_loads(described["in_spec"]), treespec_loads(described["out_spec"])
-    names = [identifier(name) for name in described["argument_names"]]
-    for name in in_spec.children_specs[1].context or ():
-        identifier(name)
-    examples = tensors["examples"]
-    guards = described["guards"]
-    made = None
-    if guards is not None:
-        expected = [
-            reader.value(each["value"]) if isinstance(each, dict) else [number_from(n) for n in each] for each in guards["expected"]
-        ]
-        made = Guards(guards["places"], expected, {name: (low, high) for name, (low, high) in guards["ranges"].items()})
-    program = ExportedProgram(
-        root,
-        graph,
-        signature_from(described["signature"]),
-        tensors["state_dict"],
-        reader.ranges,
-        [ModuleCallEntry("", ModuleCallSignature([], [], in_spec, out_spec, names))],
-        None if examples is None else tree_unflatten(examples, in_spec),
-        tensors["constants"],
-        guards=made,
-    )
+class _Files:
+    """The files of an archive below its one directory.
+
+    Raises:
+        RuntimeError: it is none of ``torch.export.save``'s.
+    """
+
+    def __init__(self, archive: zipfile.ZipFile):
+        self.archive = archive
+        names = archive.namelist()
+        self.root = names[0].partition("/")[0] if names else ""
+        if f"{self.root}/archive_format" not in names or self.read("archive_format").decode().strip() != FORMAT:
+            raise RuntimeError("no file of torch.export.save's")
+        self.names = set(names)
+
+    def read(self, name: str) -> bytes:
+        return self.archive.read(f"{self.root}/{name}")
+
+    def json(self, name: str) -> Any:
+        return json.loads(self.read(name))
+
+    def __contains__(self, name: str) -> bool:
+        return f"{self.root}/{name}" in self.names
+
+
+def _read_tensors(files: _Files, folder: str, config: str) -> dict[str, Any]:
+    """Tensors by name; those of one file share its memory."""
+    found: dict[str, Any] = {}
+    arrays: dict[Any, Any] = {}
+    for name, described in files.json(f"{folder}/{config}")["config"].items():
+        file, meta = described["path_name"], described["tensor_meta"]
+        if described["use_pickle"] or not file.startswith(("weight_", "tensor_")):
+            raise ValueError(f"{name!r} is pickled, or no tensor")
+        dtype = DTYPES[meta["dtype"]]
+        if (file, dtype) not in arrays:
+            content = files.read(f"{folder}/{path(file)}")
+            arrays[file, dtype] = wrap(np.frombuffer(bytearray(content), dtype.numpy))
+        tensor = _shown(arrays[file, dtype], meta)
+        if described["is_param"]:
+            tensor = Parameter(tensor, requires_grad=bool(meta["requires_grad"]))
+        found[path(name)] = tensor
+    return found
+
+
+def _shown(flat: Any, meta: Any) -> Any:
+    """The part of a file's memory that a tensor is."""
+    sizes, strides = ([plain(each) for each in meta[key]] for key in ("sizes", "strides"))
+    offset = plain(meta["storage_offset"])
+    if len(sizes) != len(strides) or min([*sizes, *strides, offset, 0]) < 0:
+        raise ValueError("a tensor with sizes or strides that cannot be")
+    if 0 in sizes:
+        return wrap(np.empty(sizes, DTYPES[meta["dtype"]].numpy))
+    last = offset + sum([(size - 1) * stride for size, stride in zip(sizes, strides, strict=True)])
+    if last >= flat.numel():
+        raise ValueError("a tensor that is larger than its file")
+    return flat.as_strided(sizes, strides, offset)
+
+
+def _examples(files: _Files) -> Any:
+    """Example inputs; None where there are none, or such as must not be unpickled."""
+    if "data/sample_inputs/model.pt" not in files:
+        return None
+    content = files.read("data/sample_inputs/model.pt")
+    try:
+        return load_tensors(io.BytesIO(content), weights_only=True) if content else None
+    except (pickle.UnpicklingError, NotImplementedError, RuntimeError, EOFError, *_ERRORS):
+        return None
+
+
+def _program(described: dict[str, Any], state: dict[str, Any], constants: dict[str, Any], examples: Any) -> ExportedProgram:
+    if described["schema_version"]["major"] != SCHEMA["major"]:
+        raise ValueError(f"a file of schema {described['schema_version']['major']}; this package reads {SCHEMA['major']}")
+    module = described["graph_module"]
+    reader = Reader(described["range_constraints"], module["graph"])
+    meaning = signature(module["signature"])
+    root, graph = reader.graph(module["graph"], meaning.input_specs)
+    calls = [ModuleCallEntry(str(each["fqn"]), _call(each["signature"])) for each in module["module_call_graph"]]
+    outer = calls[0].signature
+    if outer is None or calls[0].fqn:
+        raise ValueError("a program without the structure of its arguments")
+    program = ExportedProgram(root, graph, meaning, state, reader.ranges, calls, examples, constants, guards=None)
+    program._guards = _guards(program, outer, reader)
     program.validate()
     return program
+
+
+def _call(described: Any) -> Any:
+    """The signature of a module's call."""
+    if described is None:
+        return None
+    in_spec, out_spec = structure(described["in_spec"]), structure(described["out_spec"])
+    positional, keywords = in_spec.children_specs
+    names = described.get("forward_arg_names")
+    if not names:
+        names = [*[f"arg_{k}" for k in range(len(positional.children_specs))], *(keywords.context or ())]
+    for name in keywords.context or ():
+        identifier(name)
+    return ModuleCallSignature([], [], in_spec, out_spec, [identifier(name) for name in names])
+
+
+def _guards(program: ExportedProgram, call: Any, reader: Reader) -> Guards:
+    """Conditions on the inputs, as their notes in the graph and the bounds of the symbols say."""
+    from .exported_program import user_inputs
+
+    leaves = [node.meta["val"] for node in user_inputs(program)]
+    args, kwargs = tree_unflatten([_Leaf(leaf) for leaf in leaves], call.in_spec)
+    names = {**dict(zip(_padded(call.forward_arg_names, len(args)), args, strict=False)), **kwargs}
+    bounds = {name: (values.lower, values.upper) for name, values in reader.env.var_to_range.items() if name not in reader.env.unbacked}
+    return Guards.of(leaf_places(names), leaves, bounds)
+
+
+class _Leaf:
+    """An argument, in a structure of them."""
+
+    def __init__(self, value: Any):
+        self.value = value
+
+
+def _padded(names: Iterable[str], count: int) -> list[str]:
+    """A name for each of ``count`` arguments."""
+    found = list(names)
+    return [*found, *[f"arg_{k}" for k in range(len(found), count)]][:count]

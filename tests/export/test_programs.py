@@ -5,7 +5,6 @@ from __future__ import annotations
 import copy
 import dataclasses
 import io
-import zipfile
 from typing import Any
 
 import pytest
@@ -287,48 +286,6 @@ def test_what_cannot_be_exported_says_so() -> None:
         torch.export.draft_export(nn.ReLU(), (torch.ones(1),))
     with pytest.raises(RuntimeError, match="module"):
         export(nn.ReLU(), (torch.ones(1),))(torch.ones(1))
-
-
-# ---- files
-def test_files_that_are_damaged_or_others_are_refused() -> None:
-    file = io.BytesIO()
-    save(export(nn.ReLU(), (torch.ones(2),)), file)
-    whole = file.getvalue()
-    for damaged in (b"", whole[:50], whole[: len(whole) // 2]):
-        with pytest.raises(RuntimeError):
-            load(io.BytesIO(damaged))
-    other = io.BytesIO()
-    with zipfile.ZipFile(other, "w") as archive:
-        archive.writestr("a/archive_format", "pt2")
-    with pytest.raises(RuntimeError, match="PyTorch's own"):
-        load(other)
-
-
-_CHANGES = [
-    *[("aten::relu.default", target) for target in ("os::system.default", "aten::__class__.mro", "operator::exec", "higher_order::eval")],
-    ('"name": "relu"', '"name": "relu = print(1); x"'),
-    ('"name": "input"', '"name": "input=print(1)"'),
-    ('"target": "input"', '"target": "input=print(1)"'),
-    ('"argument_names": ["input"]', '"argument_names": ["input=print(1)"]'),
-    ('"kwargs": {}', '"kwargs": {"a=print(1), b": 1}'),
-    ('"op": "call_function"', '"op": "call_method"'),
-]
-
-
-@pytest.mark.parametrize(("old", "new"), _CHANGES)
-def test_a_file_names_operations_and_runs_nothing_else(old: str, new: str, capsys: Any) -> None:
-    file, changed = io.BytesIO(), io.BytesIO()
-    save(export(nn.ReLU(), (torch.ones(2),)), file)
-    with zipfile.ZipFile(file) as source, zipfile.ZipFile(changed, "w") as archive:
-        for name in source.namelist():
-            content = source.read(name)
-            if name.endswith("json"):
-                assert old.encode() in content
-                content = content.replace(old.encode(), new.encode())
-            archive.writestr(name, content)
-    with pytest.raises(RuntimeError):
-        load(changed).module()(torch.ones(2))
-    assert not capsys.readouterr().out
 
 
 # ---- what depends on values
