@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ..core.expressions import Call, Expr, as_expr, extreme, symbol
+from .names import identifier
 
 _LONGEST = 10_000  # letters of a text
 _HIGHEST_POWER, _MOST_TERMS = 16, 200  # a product is computed factor by factor
@@ -85,8 +86,6 @@ def _read(node: Any) -> Any:
 
 
 def _symbol(name: Any) -> Expr:
-    from .schema_reading import identifier
-
     return symbol(identifier(name))
 
 

@@ -7,7 +7,6 @@ A file may be anybody's. Names that go into generated code must be identifiers, 
 from __future__ import annotations
 
 import json
-import keyword
 from collections.abc import Callable
 from typing import Any
 
@@ -28,6 +27,7 @@ from ..nn import Module
 from ..utils._pytree import treespec_loads
 from . import graph_signature as signatures
 from .expression_text import expression_from
+from .names import identifier, path
 from .operators import GETITEM, OPERATORS
 from .schema_writing import KEYWORD, LAYOUTS, MEMORY_FORMATS, SCALAR_TYPES
 
@@ -37,29 +37,6 @@ _FORMATS = {number: getattr(layouts, name) for name, number in MEMORY_FORMATS.it
 _REFUSED = frozenset(("from_file",))  # operations that reach for files
 _DEEPEST = 100  # containers in each other
 _PLAIN_FACTORIES = frozenset(("int", "float", "list", "dict", "set", "str", "bool", "tuple"))
-
-
-# ---- names that go into generated code
-def identifier(name: Any) -> str:
-    """A name that goes into generated code, which is run: nothing but an identifier may.
-
-    Raises:
-        ValueError: it is none.
-    """
-    if not isinstance(name, str) or not name.isidentifier() or keyword.iskeyword(name):
-        raise ValueError(f"{name!r} is no name")
-    return name
-
-
-def path(name: Any) -> str:
-    """A dotted path of an attribute; generated code puts its parts in quotes where they are no identifiers.
-
-    Raises:
-        ValueError: it is none.
-    """
-    if not isinstance(name, str) or not name.isprintable() or not all(name.split(".")) or any(sign in name for sign in "\"\\'"):
-        raise ValueError(f"{name!r} is no path")
-    return name
 
 
 # ---- structures of arguments
@@ -382,7 +359,7 @@ _SYMBOLIC = {
 
 
 def signature(described: dict[str, Any]) -> Any:
-    """What the inputs and results of a program are."""
+    """The meaning of a program's inputs and results."""
     return signatures.ExportGraphSignature(
         [_input(each) for each in described["input_specs"]], [_output(each) for each in described["output_specs"]]
     )

@@ -167,7 +167,7 @@ class Writer:
         return [self.result(taken.get(k, f"{node.name}_unused_{k}"), part) for k, part in enumerate(values)]
 
     def result(self, name: str, value: Any) -> dict[str, Any]:
-        """What a name stands for, of which the graph notes what is known."""
+        """The value of a name, of which the graph notes what is known."""
         if isinstance(value, Tensor):
             self.made["tensor_values"][name] = tensor_meta(value)
             return {"as_tensor": {"name": name}}
@@ -283,7 +283,7 @@ def named(name: str, value: Any, kind: int) -> dict[str, Any]:
 
 
 def argument(spec: Any) -> dict[str, Any]:
-    """What a placeholder or a result is, by its name."""
+    """A placeholder or a result, by its name."""
     for kind, word in (("SymIntArgument", "as_sym_int"), ("SymFloatArgument", "as_sym_float"), ("SymBoolArgument", "as_sym_bool")):
         if type(spec).__name__ == kind:
             return {word: {"as_name": spec.name}}
@@ -291,7 +291,7 @@ def argument(spec: Any) -> dict[str, Any]:
 
 
 def metadata(node: Node) -> dict[str, str]:
-    """Where a node comes from: lines of the program, and modules around it."""
+    """The origin of a node: lines of the program, and modules around it."""
     found = {}
     if node.meta.get("stack_trace"):
         found["stack_trace"] = str(node.meta["stack_trace"])

@@ -29,7 +29,8 @@ from ..serialization import load as load_tensors, save as save_tensors
 from ..utils._pytree import tree_unflatten, treespec_dumps
 from .exported_program import ExportedProgram, ModuleCallEntry, ModuleCallSignature
 from .inputs import Guards, leaf_places
-from .schema_reading import DTYPES, Reader, identifier, path, plain, signature, structure
+from .names import identifier, path
+from .schema_reading import DTYPES, Reader, plain, signature, structure
 from .schema_writing import SCHEMA, Writer, ranges, tensor_meta
 
 FORMAT, VERSION = "pt2", "0"
