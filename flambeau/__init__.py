@@ -54,6 +54,7 @@ _NAMES_OF_MODULES = {
     "amp.grad_scaler": "GradScaler",
     "aten.tags": "Tag",
     "compiler": "compile",
+    "jit": "fork wait",
     "core.calls.override": "DisableTorchFunction",
     "core.checks": (
         "SymBool SymFloat SymInt _assert _assert_async _check _check_index _check_is_size _check_not_implemented _check_tensor_all "

@@ -9,7 +9,9 @@ compile (entry) -> Compiled (compiled): a cache of programs -> Program (programs
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import functools
+from collections import defaultdict
 from collections.abc import Callable
 from typing import Any
 
@@ -20,13 +22,23 @@ from ..nn import Module
 from . import backends as _backends
 from .compiled import reset as _forget, settings as _settings
 from .entry import OptimizedModule, compile as compile
+from .filters import (
+    keep_portable_guards_unsafe,
+    keep_tensor_guards_unsafe,
+    skip_all_guards_unsafe,
+    skip_guard_on_all_nn_modules_unsafe,
+    skip_guard_on_globals_unsafe,
+    skip_guard_on_inbuilt_nn_modules_unsafe,
+)
 
 _late.adopt(__name__)
 
 __all__ = [
-    "allow_in_graph", "assume_constant_result", "compile", "cudagraph_mark_step_begin", "disable", "get_default_backend", "is_compiling",
-    "is_dynamo_compiling", "is_exporting", "list_backends", "load_cache_artifacts", "nested_compile_region", "reset",
-    "save_cache_artifacts", "set_default_backend", "set_stance", "substitute_in_graph", "wrap_numpy",
+    "CacheInfo", "NestedCompileRegionOptions", "allow_in_graph", "assume_constant_result", "compile", "cudagraph_mark_step_begin",
+    "disable", "get_default_backend", "is_compiling", "is_dynamo_compiling", "is_exporting", "keep_portable_guards_unsafe",
+    "keep_tensor_guards_unsafe", "list_backends", "load_cache_artifacts", "nested_compile_region", "reset", "save_cache_artifacts",
+    "set_default_backend", "set_enable_guard_collectives", "set_stance", "skip_all_guards_unsafe", "skip_guard_on_all_nn_modules_unsafe",
+    "skip_guard_on_globals_unsafe", "skip_guard_on_inbuilt_nn_modules_unsafe", "substitute_in_graph", "wrap_numpy",
 ]  # fmt: skip
 
 _STANCES = ("default", "force_eager", "eager_on_recompile", "fail_on_recompile", "eager_then_compile", "aot_eager_then_compile")
@@ -127,18 +139,107 @@ def set_default_backend(backend: Any) -> None:
     _settings.backend = _backends.found(backend)
 
 
-def nested_compile_region(fn: Any = None, **options: Any) -> Any:
+@dataclasses.dataclass
+class NestedCompileRegionOptions:
+    """Choices for one region of a program that is compiled by itself.
+
+    Attributes:
+        fw_compiler, bw_compiler, partitioner, decompositions: how PyTorch would compile the region; None.
+    Source: torch.compiler.NestedCompileRegionOptions.
+    Example:
+        >>> torch.compiler.NestedCompileRegionOptions().fw_compiler is None
+        True
+    """
+
+    fw_compiler: Callable[..., Any] | None = None
+    bw_compiler: Callable[..., Any] | None = None
+    partitioner: Callable[..., Any] | str | None = None
+    decompositions: dict[str, Any] | None = None
+
+
+def nested_compile_region(
+    fn: Any = None, *, options: NestedCompileRegionOptions | None = None, max_reuse_entries: int = 8, reuse_hash_fn: Any = None
+) -> Any:
     """Mark a function that compiled programs call more than once; also a decorator with arguments. It is recorded at each place.
 
     Args:
-        fn: the function. options: how PyTorch would compile it.
+        fn: the function. options: how to compile it. max_reuse_entries, reuse_hash_fn: how PyTorch keeps its graphs.
     Returns: the function itself.
+    Raises:
+        NotImplementedError: ``options`` that choose a compiler.
     Source: torch.compiler.nested_compile_region.
     Example:
         >>> torch.compiler.nested_compile_region(abs)(-1)
         1
     """
+    if options is not None and options != NestedCompileRegionOptions():
+        raise NotImplementedError("torch.compiler.nested_compile_region: options of regions are not supported")
     return (lambda function: function) if fn is None else fn
+
+
+def set_enable_guard_collectives(enabled: bool) -> bool:
+    """Have all processes of a group agree whether to compile anew before each call of a compiled function.
+
+    Args:
+        enabled: False: each process decides for itself.
+    Returns: what was set before: False.
+    Raises:
+        NotImplementedError: ``enabled`` is True.
+    Source: torch.compiler.set_enable_guard_collectives.
+    Example:
+        >>> torch.compiler.set_enable_guard_collectives(False)
+        False
+    """
+    if enabled:
+        raise NotImplementedError("torch.compiler.set_enable_guard_collectives: each process decides for itself whether to compile")
+    return False
+
+
+@dataclasses.dataclass
+class CacheInfo:
+    """Names of what was saved of compiled programs, or loaded; see :func:`save_cache_artifacts`, of which there is nothing here.
+
+    Attributes:
+        artifacts: keys by kind.
+    Source: torch.compiler.CacheInfo.
+    Example:
+        >>> torch.compiler.CacheInfo().empty()
+        True
+    """
+
+    artifacts: defaultdict[str, list[str]] = dataclasses.field(default_factory=lambda: defaultdict(list))
+
+    @property
+    def inductor_artifacts(self) -> list[str]:
+        return self.artifacts["inductor"]
+
+    @property
+    def autotune_artifacts(self) -> list[str]:
+        return self.artifacts["autotune"]
+
+    @property
+    def aot_autograd_artifacts(self) -> list[str]:
+        return self.artifacts["aot_autograd"]
+
+    @property
+    def pgo_artifacts(self) -> list[str]:
+        return self.artifacts["pgo"]
+
+    @property
+    def precompile_artifacts(self) -> list[str]:
+        return self.artifacts["precompile"]
+
+    def add(self, artifact: Any) -> None:
+        """Note an artifact, by its ``type()`` and ``key``."""
+        self.artifacts[artifact.type()].append(artifact.key)
+
+    def clear(self) -> None:
+        """Forget all."""
+        self.artifacts.clear()
+
+    def empty(self) -> bool:
+        """Whether there is none."""
+        return not self.artifacts
 
 
 def substitute_in_graph(original_fn: Any, **options: Any) -> Any:
@@ -244,6 +345,7 @@ def disable(fn: Any = None, recursive: bool = True, *, reason: str | None = None
         return _apart(fn, reason, args, kwargs)
 
     wrapper._torchdynamo_disable = True  # type: ignore[attr-defined]
+    wrapper._torchdynamo_disable_recursive = recursive  # type: ignore[attr-defined]
     return wrapper
 
 
@@ -330,11 +432,4 @@ class set_stance(contextlib.ContextDecorator):
         return super().__call__(function)
 
 
-globals().update(
-    unsupported.names(
-        "compiler",
-        "keep_portable_guards_unsafe keep_tensor_guards_unsafe load_compiled_function set_enable_guard_collectives "
-        "skip_all_guards_unsafe skip_guard_on_all_nn_modules_unsafe skip_guard_on_globals_unsafe skip_guard_on_inbuilt_nn_modules_unsafe",
-        "CacheInfo NestedCompileRegionOptions",
-    )
-)
+globals().update(unsupported.names("compiler", "load_compiled_function"))

@@ -13,6 +13,7 @@ from . import logs
 from .arguments import Arguments, VariableSizes
 from .compiled import TorchDynamoException, Unsupported, everything, has_room, label_of, stance_permits
 from .dynamism import Dynamism
+from .filters import kept
 from .surroundings import Surroundings
 
 __all__ = ["BackendCompilerFailed", "InvalidBackend", "WithBackend", "found", "names", "register"]
@@ -68,9 +69,12 @@ class _Traced:
         run: function of the tensors among the arguments; None where such calls run as they are written.
     """
 
-    def __init__(self, arguments: Arguments, around: Surroundings, run: Callable[[Sequence[Tensor]], Any] | None):
+    def __init__(self, arguments: Arguments, around: Surroundings, run: Callable[[Sequence[Tensor]], Any] | None, choose: Any = None):
         self.run, self._check, self._grad = run, arguments.check, thread.grad
         self._always, self._sometimes = around.watched()
+        if choose is not None:
+            stays = iter(kept(choose, [*self._always, *self._sometimes], ()))
+            self._always, self._sometimes = ([each for each in some if next(stays)] for some in (self._always, self._sometimes))
         self._changes = changes.count
 
     def fits(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Sequence[Tensor] | None:
@@ -105,8 +109,10 @@ class WithBackend:
         names: Sequence[str] = (),
         dynamic: bool | None = None,
     ):
-        self.function, self.backend, self.fullgraph, self.options, self.limit = function, backend, fullgraph, options, limit
+        self.function, self.backend, self.fullgraph, self.limit = function, backend, fullgraph, limit
         self.names, self.dynamism = tuple(names), Dynamism(dynamic)
+        self.choose = None if options is None else options.get("guard_filter_fn")
+        self.options = None if options is None else {key: value for key, value in options.items() if key != "guard_filter_fn"}
         self.made: list[_Traced] = []
         everything.add(self)
 
@@ -138,7 +144,7 @@ class WithBackend:
         reason = None if run is None else around.changed()
         if reason is not None:
             self._broke(reason)
-        self.made.append(_Traced(arguments, around, run if reason is None else None))
+        self.made.append(_Traced(arguments, around, run if reason is None else None, self.choose))
         tensors = arguments.tensors
         arguments.let_go()
         return self.function(*args, **kwargs) if run is None else run(tensors)

@@ -100,7 +100,7 @@ class Compiled:
         fullgraph: whether it is an error if the function cannot be one graph.
         limit: most programs; None for the process's setting.
         names: of its parameters.
-        dynamic: whether sizes are symbolic, see ``Dynamism``.
+        dynamic: whether sizes are symbolic, see ``Dynamism``. choose: chooses guards, see ``filters``.
 
     Attributes:
         programs: those there are, the last used first.
@@ -115,12 +115,13 @@ class Compiled:
         limit: int | None = None,
         names: Any = (),
         dynamic: bool | None = None,
+        choose: Any = None,
     ):
         self.function, self.backend, self.fullgraph, self.limit, self.names = function, backend, fullgraph, limit, tuple(names)
         self.programs: list[Program] = []
         self.gave_up: str | None = None
         self.breaks: list[str] = []
-        self.dynamism = Dynamism(dynamic)
+        self.dynamism, self.choose = Dynamism(dynamic), choose
         everything.add(self)
 
     def clear(self) -> None:
@@ -166,6 +167,7 @@ class Compiled:
             arguments = Arguments(args, kwargs, self.names)
             wanted = self.dynamism.wanted(arguments) if program is None and arguments.refusal is None else None
             recording = record(self.function, args, kwargs, arguments)
+            recording.choose = self.choose
             if program is not None and recording.arguments.count == program.arguments.count:
                 if not program.add(recording):
                     self._broke(program.failure or "values that Python looks at vary")

@@ -123,7 +123,9 @@ def _caller(function: Callable[..., Any], choices: dict[str, Any]) -> Callable[[
     if not isinstance(backend, str):
         given = choices["fullgraph"], choices["options"], choices["recompile_limit"], _parameters_of(function), choices["dynamic"]
         return backends.WithBackend(function, backend, *given)
-    return Compiled(function, backend, choices["fullgraph"], choices["recompile_limit"], _parameters_of(function), choices["dynamic"])
+    choose = (choices["options"] or {}).get("guard_filter_fn")
+    own = choices["fullgraph"], choices["recompile_limit"], _parameters_of(function), choices["dynamic"], choose
+    return Compiled(function, backend, *own)
 
 
 def compile(
@@ -154,6 +156,7 @@ def compile(
         backend: 'inductor' (the default: native kernels), 'aot_eager' (the recorded operations one by one), 'eager' (as it is written), or
             a function of (``torch.fx.GraphModule``, example inputs) that returns a function of the inputs.
         mode, options: how hard PyTorch's compiler would work; every mode is the same here. A back end that is a function gets the options.
+            ``guard_filter_fn`` among them chooses guards, see ``torch.compiler.skip_guard_on_globals_unsafe`` and others.
         name: of the compiled function in PyTorch's own logs.
         disable: give back ``model`` itself.
         recompile_limit: most programs of one function; ``torch._dynamo.config.recompile_limit`` when None.

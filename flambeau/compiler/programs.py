@@ -24,6 +24,7 @@ from ..core.state import changes, thread, tick
 from ..core.tensor import Tensor
 from .arguments import Arguments
 from .backward import Backward, guard_of, history
+from .filters import GuardFilterEntry, kept
 from .results import Ending, Refused
 from .segments import Segment, graph_of, match, what_is_seen
 from .surroundings import Place, Surroundings
@@ -54,7 +55,10 @@ class Recording:
     Attributes:
         result: what the program returned.
         failure: why it cannot be replayed; None if it can.
+        choose: function of guards that says which of them stay; None where all do.
     """
+
+    choose: Callable[[list[GuardFilterEntry]], Sequence[bool]] | None = None
 
     def __init__(
         self,
@@ -232,8 +236,14 @@ class Program:
         if self.failure is not None:
             return
         self._always, self._sometimes = recording.surroundings.watched()
+        tensors = list(recording.surroundings.tensors.values())
+        if recording.choose is not None:
+            stays = iter(kept(recording.choose, [*self._always, *self._sometimes], tensors))
+            self._always, self._sometimes, tensors = (
+                [each for each in some if next(stays)] for some in (self._always, self._sometimes, tensors)
+            )
         self._look = _look_at(self._always)
-        self._tensors = [(tensor, tensor._array, tensor._requires_grad) for tensor in recording.surroundings.tensors.values()]
+        self._tensors = [(tensor, tensor._array, tensor._requires_grad) for tensor in tensors]
         recorder = recording.recorder
         self._inputs = [value for value in recorder.inputs if value not in recorder.gradients and value not in self._of_backward(recording)]
         self._gradients = dict(recorder.gradients)

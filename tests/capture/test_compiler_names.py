@@ -314,3 +314,70 @@ def test_counters_run_graphs_by_the_back_end_that_they_are_given() -> None:
     assert counter.frame_count == len(counter.graphs) == 1
     counter.clear()
     assert counter.frame_count == len(counter.graphs) == 0
+
+
+FACTOR = 2
+
+
+def test_guards_are_chosen(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[Any] = []
+    layer = nn.Linear(2, 2)
+
+    def scaled(x: Any) -> Any:
+        return layer(x) * FACTOR
+
+    def compiled(choose: Any, **options: Any) -> Any:
+        return torch.compile(scaled, options={"guard_filter_fn": choose}, **options)
+
+    def watching(entries: Any) -> list[bool]:
+        seen.extend(entries)
+        return [True] * len(entries)
+
+    x, counter = torch.ones(2), torch._dynamo.testing.CompileCounter()
+    unsafe = torch.compiler.skip_guard_on_globals_unsafe, torch.compiler.skip_all_guards_unsafe
+    bold = [compiled(choose) for choose in unsafe] + [compiled(unsafe[1], backend=counter)]
+    careful = [compiled(watching), compiled(torch.compiler.skip_guard_on_all_nn_modules_unsafe), torch.compile(scaled)]
+    once = scaled(x)
+    for each in (*bold, *careful):
+        assert torch.equal(each(x), once)
+    assert {entry.guard_type for entry in seen} == {"TENSOR_MATCH", "EQUALS_MATCH", "NN_MODULE"}
+    assert [entry.value for entry in seen if entry.is_global and entry.name == "global FACTOR"] == [2]
+    kept = torch.compiler.keep_tensor_guards_unsafe(seen, keep_parameters=True)
+    assert (
+        sum(kept) == sum(entry.guard_type == "TENSOR_MATCH" for entry in seen) and sum(torch.compiler.keep_tensor_guards_unsafe(seen)) == 0
+    )
+    assert 0 < sum(torch.compiler.skip_guard_on_inbuilt_nn_modules_unsafe(seen)) < len(seen)
+    monkeypatch.setitem(globals(), "FACTOR", 3)
+    for each in bold:
+        assert torch.equal(each(x), once)
+    for each in careful:
+        assert torch.equal(each(x), scaled(x))
+    with pytest.raises(ValueError, match="values for"):
+        compiled(lambda entries: [True])(x)
+
+
+def test_smaller_names() -> None:
+    info = torch.compiler.CacheInfo()
+    info.artifacts["inductor"].append("k")
+    assert info.inductor_artifacts == ["k"] and not info.empty()
+    info.clear()
+    assert info.empty() and torch.compiler.set_enable_guard_collectives(False) is False
+    with pytest.raises(NotImplementedError, match="guard_collectives"):
+        torch.compiler.set_enable_guard_collectives(True)
+    with pytest.raises(NotImplementedError, match="options of regions"):
+        torch.compiler.nested_compile_region(abs, options=torch.compiler.NestedCompileRegionOptions(fw_compiler=print))
+    assert torch._dynamo.is_dynamo_disable_recursive(torch.compiler.disable(abs, recursive=False)) is False
+    assert torch._dynamo.is_dynamo_disable_recursive(abs) is None
+    with torch._dynamo.patch_dynamo_config(recompile_limit=3):
+        assert torch._dynamo.config.recompile_limit == 3
+    with pytest.raises(ValueError, match="recursion limit"):
+        torch._dynamo.set_recursion_limit(0)
+
+    @torch._dynamo.dont_skip_tracing()
+    def skipped(x: Any) -> Any:
+        torch._dynamo.skip_frame("here")
+        return x + 1
+
+    compiled = torch.compile(skipped)
+    assert compiled(torch.ones(1)).item() == 2 and "here" in compiled._call.breaks[0]
+    assert torch.wait(torch.fork(lambda x: x + 1, torch.ones(1))).item() == 2
