@@ -21,7 +21,6 @@ REASONS: tuple[tuple[str, str], ...] = (
         "TorchScript's compiler and its types",
         "torch.import_ir_module* torch.parse_* torch.merge_type_from_type_comment torch.unify_type_list",
     ),
-    ("TorchScript's parallel calls", "torch.fork torch.wait"),
     ("functions of devices that PyTorch itself has no longer, or of its XLA package", "torch.*autocast_ipu* torch.*autocast_xla*"),
     ("counters of the interpreter's own bookkeeping", "torch.profiler_allow_cudagraph_cupti_lazy_reinit_cuda12"),
     ("dimensions as objects, of functorch", "Tensor.index"),

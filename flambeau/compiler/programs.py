@@ -239,9 +239,9 @@ class Program:
         tensors = list(recording.surroundings.tensors.values())
         if recording.choose is not None:
             stays = iter(kept(recording.choose, [*self._always, *self._sometimes], tensors))
-            self._always, self._sometimes, tensors = (
-                [each for each in some if next(stays)] for some in (self._always, self._sometimes, tensors)
-            )
+            self._always = [place for place in self._always if next(stays)]
+            self._sometimes = [place for place in self._sometimes if next(stays)]
+            tensors = [tensor for tensor in tensors if next(stays)]
         self._look = _look_at(self._always)
         self._tensors = [(tensor, tensor._array, tensor._requires_grad) for tensor in tensors]
         recorder = recording.recorder
