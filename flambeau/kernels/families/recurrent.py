@@ -13,7 +13,7 @@ from ..compiler import target as targets
 from ..compiler.expression import Program, trace
 from ..compiler.language import ELEMENTS, FLOATS
 from ..compiler.memory import empty
-from .copies import contiguous, copy
+from .copies import copy
 from .gemm import SMALL, multiply
 from .recurrent_kernels import COLUMNS, input_products, pack_gates, pack_rows, recurrent_backwards, recurrent_forwards
 from .reduction import reduce
@@ -22,6 +22,7 @@ SOME = 64  # rows of the input: up to here their product with the weights is tak
 FEW = 8  # products with each weight: up to here weights are read as they lie
 ROWS = 16  # rows of a block at most: several tiles, so that weights are fetched from far once for all of them
 SHARED = 1 << 16  # multiply-adds of a chunk, at least
+SUMMED = 1 << 13  # elements: below this NumPy sums rows
 
 
 class _Plan(NamedTuple):
@@ -63,9 +64,17 @@ def _product(a: np.ndarray, b: np.ndarray, least: int) -> np.ndarray:
     return np.dot(a, b) if result is None else result
 
 
-def _sum_of_rows(array: np.ndarray) -> np.ndarray:
-    total: np.ndarray | None = reduce("sum", array, 0)
+def _sum_of_rows(array: np.ndarray, least: int) -> np.ndarray:
+    total: np.ndarray | None = reduce("sum", array, 0) if array.size >= min(SUMMED, least) else None
     return np.add.reduce(array, axis=0) if total is None else total
+
+
+def _copied(source: np.ndarray, target: np.ndarray, least: int) -> None:
+    """Copy some features: by NumPy but where all work is to be launches."""
+    if least:
+        target[...] = source
+    else:
+        copy(source, target)
 
 
 def _rows(array: np.ndarray) -> np.ndarray:
@@ -244,11 +253,12 @@ def _backwards(
         before=states_before, d_last=of_last[0], d_last_cell=of_last[-1], d_products=d_products, d_part=d_part, d_state=started[0],
         d_cell=started[-1], weight=packed, table=_table(sizes, reverse),
     )  # fmt: skip
-    d_weight_hh, d_bias_hh = _product(d_products.T, states_before, least), _sum_of_rows(d_products)
-    d_bias_ih = contiguous(d_bias_hh)
+    d_weight_hh, d_bias_hh = _product(d_products.T, states_before, least), _sum_of_rows(d_products, least)
+    d_bias_ih = empty(d_bias_hh.shape, dtype)
+    _copied(d_bias_hh, d_bias_ih, least)
     if cell.has_part:  # the input's part of the last gate is not multiplied
-        copy(d_part, d_products[:, -hidden:])
-        copy(_sum_of_rows(d_part), d_bias_ih[-hidden:])
+        _copied(d_part, d_products[:, -hidden:], least)
+        _copied(_sum_of_rows(d_part, least), d_bias_ih[-hidden:], least)
     d_input = _product(d_products, weight_ih, least).reshape(input.shape) if needs_input else empty((0, len(weight_hh)), dtype)
     return d_input, *started, _product(d_products.T, _rows(input), least), d_weight_hh, d_bias_ih, d_bias_hh
 
