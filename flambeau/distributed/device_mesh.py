@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 import threading
 from collections.abc import Sequence
@@ -41,10 +42,10 @@ class _Axis:
         self.group: Any = None
 
     @property
-    def stride(self) -> int | None:
-        """The distance between neighbours; None where it varies."""
-        steps = {b - a for a, b in zip(self.offsets, self.offsets[1:], strict=False)}
-        return (steps.pop() if steps else 1) if len(steps) <= 1 else None
+    def stride(self) -> Any:
+        """The distance between neighbours; None where it varies, and as in PyTorch an empty tuple where there are none."""
+        steps = {b - a for a, b in itertools.pairwise(self.offsets)}
+        return steps.pop() if len(steps) == 1 else None if steps else ()
 
 
 def _joined_offsets(axes: Sequence[_Axis]) -> np.ndarray:
@@ -84,7 +85,7 @@ class DeviceMesh:
         >>> mesh = torch.distributed.init_device_mesh("cpu", (1, 1), mesh_dim_names=("dp", "tp"))
         >>> torch.distributed.destroy_process_group()
         >>> mesh, mesh["tp"]
-        (DeviceMesh((dp=1, tp=1), 'cpu', stride=(1, 1)), DeviceMesh((tp=1), 'cpu', stride=(1,)))
+        (DeviceMesh((dp=1, tp=1), 'cpu', stride=((), ())), DeviceMesh((tp=1), 'cpu', stride=((),)))
     """
 
     def __init__(

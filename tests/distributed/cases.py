@@ -250,3 +250,131 @@ COMPARED = (reductions, movements, messages, objects, subsets, gradients, errors
 def everything(torch: Any, rank: int, size: int) -> dict[str, Any]:
     """All of these in one start."""
     return {case.__name__: case(torch, rank, size) for case in COMPARED}
+
+
+# -- without PyTorch beside -------------------------------------------------------------------------------------------------
+def more(torch: Any, rank: int, size: int) -> dict[str, Any]:
+    """Things that gloo has not, or has otherwise: uneven parts, other dtypes and layouts, splits, and one group after another."""
+    dist, found = torch.distributed, {}
+    every = [torch.zeros(i) for i in range(size)]
+    dist.all_gather(every, torch.full((rank,), float(rank)))
+    found["uneven all_gather"] = plain(every)
+    out = torch.zeros(rank + 1)
+    dist.reduce_scatter(out, [torch.full((i + 1,), float(rank)) for i in range(size)])
+    found["uneven reduce_scatter"] = plain(out)
+    lists = [torch.full((i + 1,), float(10 * rank + i)) for i in range(size)]
+    come = [torch.zeros(rank + 1) for _ in range(size)]
+    dist.all_to_all(come, lists)
+    found["uneven all_to_all"] = plain(come)
+    strided = torch.arange(8.0).reshape(2, 4)[:, ::2]
+    whole = strided._base if strided._base is not None else strided
+    dist.all_reduce(strided)
+    found["strided"] = plain([strided, whole])
+    for dtype in ("int16", "bool"):
+        x = torch.tensor([rank, 1, 0]).to(getattr(torch, dtype))
+        dist.all_reduce(x)
+        found[dtype] = plain(x)
+    x = torch.tensor([1.0, 2.0])
+    dist.all_reduce(x, dist._make_nccl_premul_sum(0.5))
+    found["premultiplied"] = plain(x)
+    several = [torch.ones(2) * rank, torch.ones(1, 3)]
+    dist.all_reduce_coalesced(several)
+    found["coalesced"] = plain(several)
+    with dist._coalescing_manager(async_ops=True) as manager:
+        parts = [torch.full((2,), float(rank + i)) for i in range(3)]
+        for part in parts:
+            dist.all_reduce(part)
+    manager.wait()
+    found["manager"] = plain(parts)
+    works = [dist.group.WORLD.allreduce([x := torch.ones(1)]), dist.group.WORLD.allgather([[torch.zeros(1) for _ in range(size)]], [x])]
+    found["methods"] = plain([work.wait() for work in works] + works[1].result())
+    half = dist.split_group(None, [[0], list(range(1, size))])
+    x = torch.ones(1)
+    dist.all_reduce(x, group=half)
+    found["split"] = [x.item(), half.size(), dist.get_pg_count()]
+    dist.monitored_barrier()
+    mesh = dist.init_device_mesh("cpu", (1, size), mesh_dim_names=("a", "b"))
+    functional = importlib.import_module(f"{torch.__name__}.distributed._functional_collectives")
+    y = torch.full((2, size), float(rank), requires_grad=True)
+    z = functional.reduce_scatter_tensor(functional.all_reduce(y, "sum", mesh["b"]), "avg", 1, (mesh, 1))
+    z.sum().backward()
+    gathered = functional.all_gather_tensor(z.detach(), 1, mesh["b"])
+    found["functional"] = plain(
+        [z, y.grad, gathered, functional.permute_tensor(torch.ones(1) * rank, [(i + 1) % size for i in range(size)], mesh["b"])]
+    )
+    found["mesh"] = [str(mesh), str(mesh["b"]), list(mesh.get_coordinate()), mesh["a", "b"]._flatten("all").get_group() is dist.group.WORLD]
+    version = x._version
+    y = x.view(-1)
+    dist.broadcast(x, 0)
+    found["written"] = [version, x._version > 0, y._version > 0]
+    again(torch, rank, size, found)
+    return found
+
+
+def again(torch: Any, rank: int, size: int, found: dict[str, Any]) -> None:
+    """A group after another one: of the same processes, and of some of them with other ranks."""
+    import datetime
+    import os
+
+    dist = torch.distributed
+    dist.barrier()
+    dist.destroy_process_group()
+    dist.init_process_group("mpi", timeout=datetime.timedelta(seconds=20))
+    x = torch.ones(1)
+    dist.all_reduce(x)
+    found["again"] = [x.item(), str(dist.get_backend()), dist.is_initialized()]
+    dist.barrier()
+    dist.destroy_process_group()
+    if rank:
+        port = int(os.environ["MASTER_PORT"]) - 1
+        limit = datetime.timedelta(seconds=20)
+        dist.init_process_group("gloo", f"tcp://127.0.0.1:{port}", limit, world_size=size - 1, rank=size - 1 - rank)
+        x = torch.tensor([rank])
+        dist.broadcast(x, 0)
+        found["part"] = [x.item(), dist.get_rank()]
+        dist.barrier()
+        dist.destroy_process_group()
+    found["left"] = sorted(name for name in os.listdir("/dev/shm") if str(os.getpid()) in name) if os.path.isdir("/dev/shm") else []
+
+
+def late(torch: Any, rank: int, size: int) -> dict[str, Any]:
+    """A rank that does not come: errors with names, at the timeout."""
+    import datetime
+    import time
+
+    dist, found = torch.distributed, {}
+    limit = datetime.timedelta(seconds=0.3)
+    pair, other = dist.new_group([0, 1], timeout=limit), dist.new_group([0, 1], timeout=limit)
+
+    def message(call: Any) -> str:
+        try:
+            call()
+        except RuntimeError as error:
+            return str(error)
+        return "no error"
+
+    if rank == 0:
+        begin = time.monotonic()
+        found["collective"] = message(lambda: dist.all_reduce(torch.ones(2), group=pair))
+        found["after"] = message(lambda: dist.barrier(pair))
+        found["async"] = message(lambda: dist.all_reduce(torch.ones(2), group=other, async_op=True).wait())
+        found["message"] = message(lambda: dist.recv(torch.ones(2), 1, group=other))
+        found["seconds"] = time.monotonic() - begin
+    dist.barrier()
+    third = dist.new_group([0, 1])
+    found["monitored"] = message(lambda: dist.monitored_barrier(third, limit, True)) if rank == 0 else ""
+    work = dist.isend(torch.ones(3), 1, third) if rank == 0 else dist.irecv(torch.zeros(2), 0, third)
+    found["longer"] = message(work.wait)
+    dist.barrier()
+    return found
+
+
+def mismatch(torch: Any, rank: int, size: int) -> str:
+    """Shapes that differ under ``TORCH_DISTRIBUTED_DEBUG=DETAIL``."""
+    dist = torch.distributed
+    dist.all_reduce(torch.ones(2))
+    try:
+        dist.all_reduce(torch.ones(2 + rank), async_op=rank == -1)
+    except RuntimeError as error:
+        return str(error)
+    return "no error"
