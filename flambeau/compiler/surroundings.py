@@ -98,6 +98,16 @@ def _is_importing(frame: Any) -> bool:
     return False
 
 
+def _is_collecting(frame: Any) -> bool:
+    """Whether the collector of circles runs ``frame``, for somebody who wants to be told of it: it may come at any moment."""
+    codes = [getattr(each, "__code__", None) for each in gc.callbacks]
+    while codes and frame is not None:
+        if frame.f_code in codes:
+            return True
+        frame = frame.f_back
+    return False
+
+
 class Place:
     """Something that holds values, with what they were.
 
@@ -185,12 +195,12 @@ class Surroundings:
             if owner is not None and not isinstance(owner, types.ModuleType):
                 module = type(owner).__module__ if not isinstance(owner, type) else owner.__module__
             impure = module in _OF_MODULES or (module == "builtins" and name in _BUILTINS and owner is not None)
-            if impure and name not in _PURE and _is_of_program(frame):
+            if impure and name not in _PURE and _is_of_program(frame) and not _is_collecting(frame):
                 self.reason = f"{module}.{name}() is called, which does not give the same twice or acts on the world"
 
     def _enter(self, frame: Any, code: types.CodeType) -> None:
         """A function of the program begins for the first time."""
-        if _is_importing(frame):
+        if _is_importing(frame) or _is_collecting(frame):
             return
         self._codes.add(code)
         free = set(code.co_freevars) - {"__class__"}

@@ -867,3 +867,26 @@ def test_functions_may_name_each_other_at_any_depth() -> None:
         exec(f"def f{i}(x):\n    return f{i - 1}(x) if x is None else x + {i}", scope)
     step = torch.compile(scope["f1499"])
     assert [step(torch.zeros(2)).tolist() for _ in range(3)] == [[1499.0, 1499.0]] * 3
+
+
+def test_callbacks_of_the_collector_are_no_part_of_a_program() -> None:
+    import time
+
+    moments = []
+
+    def told(phase: str, info: dict[str, int]) -> None:
+        moments.append(time.perf_counter())
+
+    def function(x: Any) -> Any:
+        gc.collect()
+        return x * 2
+
+    compiled = torch.compile(function, fullgraph=True)
+    gc.callbacks.append(told)
+    try:
+        x = torch.randn(3)
+        for _ in range(3):
+            assert torch.equal(compiled(x), x * 2)
+    finally:
+        gc.callbacks.remove(told)
+    assert moments and programs(compiled)[0].failure is None
