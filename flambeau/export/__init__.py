@@ -8,7 +8,7 @@ export(module, args) -> ExportedProgram     a graph, what its inputs and results
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, NoReturn
+from typing import Any
 
 from ..core import late as _late
 from ..core.expressions import symbol as _symbol
@@ -125,17 +125,38 @@ def export(
     )
 
 
-def draft_export(mod: _Module, args: tuple[Any, ...], kwargs: Mapping[str, Any] | None = None, **options: Any) -> NoReturn:
-    """Not supported: a program that cannot be exported raises, and says why.
+def draft_export(
+    mod: _Module,
+    args: tuple[Any, ...],
+    kwargs: Mapping[str, Any] | None = None,
+    *,
+    dynamic_shapes: dict[str, Any] | tuple[Any, ...] | list[Any] | None = None,
+    preserve_module_call_signature: tuple[str, ...] = (),
+    strict: bool = False,
+    prefer_deferred_runtime_asserts_over_guards: bool = False,
+) -> ExportedProgram:
+    """``export`` that takes sizes to be fixed, or equal, where the program needs it, and reports that.
 
     Args:
-        mod, args, kwargs, options: as of ``export``.
+        mod, args, kwargs, dynamic_shapes, strict: as of ``export``.
+        preserve_module_call_signature, prefer_deferred_runtime_asserts_over_guards: not supported.
+    Returns:
+        The program. Its ``_report`` has the ``failures``, is ``successful()`` without any, and is a text for people.
     Raises:
-        NotImplementedError: always.
+        NotImplementedError: the options that are not supported.
+        Exception: as of ``export``, what is not about sizes of inputs, such as a branch that depends on a value.
     Source: torch.export.draft_export.
     Example:
-        >>> torch.export.draft_export(torch.nn.ReLU(), (torch.ones(1),))
-        Traceback (most recent call last):
-        NotImplementedError: torch.export.draft_export is not supported; torch.export.export raises at what it cannot export
+        >>> class Halves(torch.nn.Module):
+        ...     def forward(self, x):
+        ...         return x + 1 if x.shape[0] == 4 else x
+        >>> program = torch.export.draft_export(Halves(), (torch.ones(4),), dynamic_shapes=({0: torch.export.Dim("n")},))
+        >>> program._report.successful(), program.range_constraints
+        (False, {})
     """
-    raise NotImplementedError("torch.export.draft_export is not supported; torch.export.export raises at what it cannot export")
+    from .drafts import drafted
+
+    return drafted(
+        export, mod, args, kwargs, dynamic_shapes, strict=strict, preserve_module_call_signature=preserve_module_call_signature,
+        prefer_deferred_runtime_asserts_over_guards=prefer_deferred_runtime_asserts_over_guards,
+    )  # fmt: skip

@@ -120,13 +120,14 @@ class Shapes:
             if isinstance(first, tuple) and isinstance(second, tuple):
                 self.same[second] = self.same.get(first, first)
                 changed = True
+        points = {name for name, (lower, upper) in error.ranges.items() if lower == upper}
         for name, (lower, upper) in error.ranges.items():
             place = owners.get(name)
-            if isinstance(place, tuple):
+            if isinstance(place, tuple) and name not in points:
                 hint = self.dims[place[0]][place[1]]
                 self.dims[place[0]][place[1]] = DimHint(hint.type, lower, None if upper == UNBOUNDED else upper)
                 changed = True
-        for name in error.fixed:
+        for name in error.fixed | points:
             place = owners.get(name)
             if isinstance(place, tuple):
                 for k, dim in [place, *[each for each, first in self.same.items() if first == place]]:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import enum as _enum
 from collections.abc import Mapping, Sequence
-from typing import Any, NoReturn
+from typing import Any
 
 from ..core import late as _late
 from ..facades import unsupported as _unsupported
@@ -112,8 +112,9 @@ def export(
         training: the mode in which the module is exported; it is put back afterwards.
         verify: run the model by onnxruntime and compare.
         dump_exported_program: save the program that is exported, too, in ``artifacts_dir``.
-        custom_translation_table, report, profile, operator_export_type, custom_opsets, export_modules_as_functions, autograd_inlining: not
-            supported, other than at their defaults.
+        custom_opsets: versions of the domains of nodes that ``register_custom_op_symbolic``'s functions add; 1 for others.
+        custom_translation_table, report, profile, operator_export_type, export_modules_as_functions, autograd_inlining: not supported,
+            other than at their defaults.
     Returns:
         An ``ONNXProgram``; None without ``dynamo``.
     Raises:
@@ -131,7 +132,7 @@ def export(
         ...     onnx.checker.check_model(onnx.load_from_string(file.getvalue()), full_check=True)
     """
     _refuse(
-        custom_translation_table=custom_translation_table, report=report, profile=profile, custom_opsets=custom_opsets,
+        custom_translation_table=custom_translation_table, report=report, profile=profile,
         operator_export_type=None if operator_export_type is OperatorExportTypes.ONNX else operator_export_type,
         export_modules_as_functions=export_modules_as_functions, autograd_inlining=None if autograd_inlining else "False",
     )  # fmt: skip
@@ -143,7 +144,7 @@ def export(
     program = exporting.exported(
         model, args, named, opset_version=opset_version, input_names=input_names, output_names=output_names, training=training,
         dynamic_axes=dynamic_axes, dynamic_shapes=dynamic_shapes, export_params=export_params,
-        do_constant_folding=do_constant_folding and optimize,
+        do_constant_folding=do_constant_folding and optimize, domains=custom_opsets,
     )  # fmt: skip
     if verbose:
         print(program)
@@ -170,36 +171,43 @@ def _refuse(**options: Any) -> None:
             raise NotImplementedError(f"torch.onnx.export: {name} is not supported")
 
 
-def register_custom_op_symbolic(symbolic_name: str, symbolic_fn: Any, opset_version: int) -> NoReturn:
-    """Not supported: rows are functions of this package's own builder.
+def register_custom_op_symbolic(symbolic_name: str, symbolic_fn: Any, opset_version: int) -> None:
+    """Have a function write an operation in ONNX, one of a program's own or another.
 
     Args:
-        symbolic_name, symbolic_fn, opset_version: of no use.
+        symbolic_name: ``my_library::twice``. symbolic_fn: is called with the graph, which has ``op``, and the operation's arguments,
+            numbers and lists among them as they are; it returns what ``op`` returned.
+        opset_version: the first operator set for which it is used.
     Raises:
-        NotImplementedError: always.
+        OnnxExporterError: no such name. ValueError: one of ONNX's own.
     Source: torch.onnx.register_custom_op_symbolic.
     Example:
-        >>> torch.onnx.register_custom_op_symbolic("my::op", None, 18)
-        Traceback (most recent call last):
-        NotImplementedError: torch.onnx.register_custom_op_symbolic is not supported: rows stand in flambeau.onnx.tables
+        >>> torch.onnx.register_custom_op_symbolic("aten::tanh", lambda g, x: g.op("my_domain::Bend", x, alpha_f=2.0), 18)
+        >>> import importlib.util
+        >>> if importlib.util.find_spec("onnx"):
+        ...     node = torch.onnx.export(torch.nn.Tanh(), (torch.ones(2),)).model_proto.graph.node[0]
+        ...     assert (node.op_type, node.domain) == ("Bend", "my_domain")
+        >>> torch.onnx.unregister_custom_op_symbolic("aten::tanh", 18)
     """
-    raise NotImplementedError("torch.onnx.register_custom_op_symbolic is not supported: rows stand in flambeau.onnx.tables")
+    from .symbolics import REGISTERED, checked
+
+    REGISTERED.setdefault(checked(symbolic_name), {})[opset_version] = symbolic_fn
 
 
-def unregister_custom_op_symbolic(symbolic_name: str, opset_version: int) -> NoReturn:
-    """Not supported, as nothing can be registered.
+def unregister_custom_op_symbolic(symbolic_name: str, opset_version: int) -> None:
+    """Forget a function that ``register_custom_op_symbolic`` registered; nothing where there is none.
 
     Args:
-        symbolic_name, opset_version: of no use.
+        symbolic_name, opset_version: as when it was registered.
     Raises:
-        NotImplementedError: always.
+        OnnxExporterError: no such name.
     Source: torch.onnx.unregister_custom_op_symbolic.
     Example:
         >>> torch.onnx.unregister_custom_op_symbolic("my::op", 18)
-        Traceback (most recent call last):
-        NotImplementedError: torch.onnx.unregister_custom_op_symbolic is not supported: nothing can be registered
     """
-    raise NotImplementedError("torch.onnx.unregister_custom_op_symbolic is not supported: nothing can be registered")
+    from .symbolics import REGISTERED, checked
+
+    REGISTERED.get(checked(symbolic_name), {}).pop(opset_version, None)
 
 
 def select_model_mode_for_export(model: Any, mode: TrainingMode) -> Any:

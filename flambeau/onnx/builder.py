@@ -66,6 +66,7 @@ class Builder:
     Attributes:
         opset: the version of the operator set. nodes: ``NodeProto``s. initializers: arrays by name.
         result: what the node that is translated returns: a tensor without values, or several.
+        domains: of nodes that are not ONNX's own.
         name: of the kernel that is translated. folds: whether what depends on constants only is computed now.
     """
 
@@ -76,6 +77,7 @@ class Builder:
         self.nodes: list[Any] = []
         self.initializers: dict[str, np.ndarray] = {}
         self.result: Any = None
+        self.domains: set[str] = set()
         self._names: set[str] = set()
         self._constants: dict[Any, Value] = {}
 

@@ -216,6 +216,7 @@ def exported(
     export_params: bool,
     do_constant_folding: bool,
     training: Any,
+    domains: Mapping[str, int] | None = None,
 ) -> ONNXProgram:
     """The model of a module; see ``torch.onnx.export``."""
     onnx = package()
@@ -244,6 +245,7 @@ def exported(
         output_names=output_names,
         dim_names=_dim_names(program, dims) if dims else {},
         output_dims=output_dims,
+        domains=domains,
     )
     made, program = _lowered(onnx, program, options)
     found = ONNXProgram(made, program)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import operator
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from ..aten.overloads import OpOverload
@@ -19,6 +19,7 @@ from ..fx.node import Node, map_aggregate
 from ..version import __version__
 from .builder import ELEMENT_TYPES, Builder, Value, initializer
 from .errors import UnsupportedOperatorError
+from .symbolics import symbolic_of
 from .tables import row_of
 from .tables.complex_numbers import complex_row_of, pairs
 
@@ -34,7 +35,7 @@ class Options:
         opset: the version of the operator set. fold: whether what depends on constants only is computed now.
         hold: whether parameters are in the model; they are inputs otherwise.
         input_names, output_names: names in place of the graph's own, of the first ones. dim_names: names of dims by symbol.
-        output_dims: names of dimensions of outputs, by the output's number.
+        output_dims: names of dimensions of outputs, by the output's number. domains: versions of domains that are not ONNX's own.
     """
 
     def __init__(
@@ -47,10 +48,11 @@ class Options:
         output_names: Sequence[str] | None = None,
         dim_names: dict[str, str] | None = None,
         output_dims: dict[int, dict[int, str]] | None = None,
+        domains: Mapping[str, int] | None = None,
     ):
         self.opset, self.fold, self.hold = opset, fold, hold
         self.input_names, self.output_names = list(input_names or ()), list(output_names or ())
-        self.dim_names, self.output_dims = dim_names or {}, output_dims or {}
+        self.dim_names, self.output_dims, self.domains = dim_names or {}, output_dims or {}, dict(domains or {})
 
 
 class _Lowering(Builder):
@@ -118,7 +120,7 @@ class _Lowering(Builder):
     def _translate(self, node: Node, func: OpOverload) -> None:
         if self._fold(node, func):
             return
-        row = complex_row_of(func) if _is_complex(node) else row_of(func)
+        row = symbolic_of(func, self.opset) or (complex_row_of(func) if _is_complex(node) else row_of(func))
         if row is None and self._make(node, func):
             return
         if row is None:
@@ -288,7 +290,8 @@ class _Lowering(Builder):
             [self.described(value, self.options.output_dims.get(k)) for k, value in enumerate(outputs)],
             initializers,
         )
-        opsets = [helper.make_opsetid("", self.opset)]
+        versions = {domain: self.options.domains.get(domain, 1) for domain in sorted(self.domains)}
+        opsets = [helper.make_opsetid(domain, version) for domain, version in {"": self.opset, **versions}.items()]
         return helper.make_model(
             graph, opset_imports=opsets, ir_version=IR_VERSIONS[self.opset], producer_name="flambeau", producer_version=__version__
         )

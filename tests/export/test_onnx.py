@@ -427,15 +427,48 @@ def test_what_is_not_supported_says_so() -> None:
         assert not torch.onnx.export(layer, (torch.ones(1, 2, 3, 3),)).model_proto.graph.node[0].op_type.endswith("Dropout")
     with pytest.warns(UserWarning, match="operator set version 18"):
         torch.onnx.export(nn.ReLU(), (x,), opset_version=11)
-    for options in ({"report": True}, {"custom_opsets": {"a": 1}}, {"opset_version": 99}):
+    for options in ({"report": True}, {"custom_translation_table": {1: 2}}, {"opset_version": 99}):
         with pytest.raises(NotImplementedError):
             torch.onnx.export(nn.ReLU(), (x,), **options)  # type: ignore[arg-type]
     program = torch.export.export(nn.ReLU(), (x,))
     for name, given in (("dynamic_shapes", ({0: "n"},)), ("dynamic_axes", {"input": [0]}), ("training", torch.onnx.TrainingMode.TRAINING)):
         with pytest.raises(NotImplementedError, match=name):
             torch.onnx.export(program, (x,), **{name: given})
-    with pytest.raises(NotImplementedError):
-        torch.onnx.register_custom_op_symbolic("a::b", None, 18)
+
+
+def test_programs_write_operations_of_their_own() -> None:
+    library = torch.library.Library("onnx_test", "DEF")
+    library.define("bent(Tensor x, float slope, int[] dims) -> Tensor")
+    library.impl("bent", lambda x, slope, dims: torch.nn.functional.leaky_relu(x, slope).sum(dims), "CompositeExplicitAutograd")
+    torch.library.register_fake("onnx_test::bent", lambda x, slope, dims: x.sum(dims), lib=library)
+
+    def bent(g: Any, x: Any, slope: float, dims: list[int]) -> Any:
+        halved = g.op("Mul", g.op("Constant", value_t=torch.tensor(1.0)), g.op("LeakyRelu", x, alpha_f=slope))
+        return g.op("ReduceSum", halved, torch.tensor(dims), keepdims_i=0)
+
+    class Bent(nn.Module):
+        def forward(self, x):
+            return torch.ops.onnx_test.bent(x, 0.25, [1]) + 1
+
+    with pytest.raises(torch.onnx.errors.UnsupportedOperatorError, match="onnx_test::bent"):
+        torch.onnx.export(Bent(), (torch.randn(3, 2),))
+    torch.onnx.register_custom_op_symbolic("onnx_test::bent", bent, 19)
+    try:
+        program = checked(torch.onnx.export(Bent(), (torch.randn(3, 2),), dynamic_shapes=({0: Dim("n")},)))
+        agree(Bent(), program, (torch.randn(5, 2),))
+        with pytest.raises(torch.onnx.errors.UnsupportedOperatorError):
+            torch.onnx.export(Bent(), (torch.randn(3, 2),), opset_version=18)
+        torch.onnx.register_custom_op_symbolic("onnx_test::bent", lambda g, x, *rest: g.op("mine::Bend", x, modes_s=["a", "b"]), 19)
+        model = torch.onnx.export(Bent(), (torch.randn(3, 2),), custom_opsets={"mine": 4}).model_proto
+        assert model.graph.node[0].domain == "mine" and {each.domain: each.version for each in model.opset_import}["mine"] == 4
+        torch.onnx.register_custom_op_symbolic("onnx_test::bent", lambda g, x, *rest: g.op("Relu", x, alpha=2), 19)
+        with pytest.raises(ValueError, match="suffixed with type"):
+            torch.onnx.export(Bent(), (torch.randn(3, 2),))
+    finally:
+        torch.onnx.unregister_custom_op_symbolic("onnx_test::bent", 19)
+    for name, kind in (("a", torch.onnx.OnnxExporterError), ("onnx::Add", ValueError)):
+        with pytest.raises(kind, match="Failed to register"):
+            torch.onnx.register_custom_op_symbolic(name, bent, 18)
 
 
 @pytest.mark.slow

@@ -282,10 +282,27 @@ def test_what_cannot_be_exported_says_so() -> None:
         export(nn.ReLU(), torch.ones(1))
     with pytest.raises(RuntimeError, match="mismatch between the structure"):
         export(Joined(), (torch.ones(1), torch.ones(1)), dynamic_shapes=({0: Dim("a")},))
-    with pytest.raises(NotImplementedError):
-        torch.export.draft_export(nn.ReLU(), (torch.ones(1),))
     with pytest.raises(RuntimeError, match="module"):
         export(nn.ReLU(), (torch.ones(1),))(torch.ones(1))
+
+
+# ---- drafts
+class Fixed(nn.Module):
+    def forward(self, x, y):
+        return x + y if x.shape[0] == 4 else x
+
+
+def test_drafts_take_sizes_as_the_program_needs_them_and_say_so() -> None:
+    inputs, n = (torch.ones(4, 2), torch.ones(4, 2)), Dim("n")
+    with pytest.raises(RuntimeError):
+        export(Fixed(), inputs, dynamic_shapes=({0: n, 1: Dim("m")}, {0: n, 1: None}))
+    draft = torch.export.draft_export(Fixed(), inputs, dynamic_shapes=({0: n, 1: Dim("m")}, {0: n, 1: None}))
+    assert not draft._report.successful() and "GUARD_ADDED" in str(draft._report) and not draft.range_constraints
+    assert torch.equal(draft.module()(*inputs), torch.full((4, 2), 2.0))
+    whole = torch.export.draft_export(nn.ReLU(), (torch.ones(3),), dynamic_shapes=({0: n},))
+    assert whole._report.successful() and str(whole.range_constraints) == "{s0: VR[0, int_oo]}"
+    with pytest.raises(RuntimeError):
+        torch.export.draft_export(nn.ReLU(), torch.ones(1))  # type: ignore[arg-type]
 
 
 # ---- what depends on values
