@@ -31,6 +31,7 @@ NOT_ON_PYTORCH = {
     "A report on a script",
     "A discrete space",
     "Apex-style calls",
+    "Training by Horovod's calls",
 }
 NOT_ON_PYTORCH |= {"VGG features and fc7"}
 WITH_KERNELS = {"known-networks"}  # pages whose networks take seconds without kernels

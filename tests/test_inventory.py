@@ -116,6 +116,18 @@ def arguments(function: Any) -> str:
     return " ".join(inspect.signature(function).parameters)
 
 
+def alone(check: Callable[[], bool]) -> bool:
+    """``check`` in a group of one process, that ``env://`` finds."""
+    with pytest.MonkeyPatch.context() as patch:
+        for name, value in {"RANK": "0", "WORLD_SIZE": "1", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "0"}.items():
+            patch.setenv(name, value)
+        flambeau.distributed.init_process_group("gloo", init_method="env://")
+        try:
+            return check()
+        finally:
+            flambeau.distributed.destroy_process_group()
+
+
 def scope() -> dict[str, Any]:
     x = flambeau.tensor([[1.0, 2.0], [3.0, 4.0]])
     return {
@@ -133,7 +145,7 @@ def scope() -> dict[str, Any]:
         "datasets": Part("vision.datasets"),
         **{
             helper.__name__: helper
-            for helper in (same, restored, printed, kept_threads, saved, typed, pictured, in_folder, tags, planned, arguments)
+            for helper in (alone, same, restored, printed, kept_threads, saved, typed, pictured, in_folder, tags, planned, arguments)
         },
     }
 
@@ -175,4 +187,4 @@ def test_names_and_spellings(section: str) -> None:
 
 
 def test_the_list_is_read_whole() -> None:
-    assert len(SECTIONS) == 17 and all(LINE.fullmatch(line) for lines in SECTIONS.values() for line in lines.strip().split("\n"))
+    assert len(SECTIONS) == 18 and all(LINE.fullmatch(line) for lines in SECTIONS.values() for line in lines.strip().split("\n"))

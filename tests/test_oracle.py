@@ -21,7 +21,12 @@ PYTORCH = ("torch", "torchvision")
 IMPORTERS = {"import_module", "importorskip", "__import__"}
 FILES = sorted(path for path in TESTS.rglob("*.py") if path.name != "oracle.py")
 # Programs that run with ``torch`` meaning flambeau.
-ALIASED = {"processes/spawned.py", "programs/visdom_client.py", "helpers/whole_models.py"}
+ALIASED = {
+    *(f"distributed/programs/{name}.py" for name in ("images", "losses", "toy")),
+    "processes/spawned.py",
+    "programs/visdom_client.py",
+    "helpers/whole_models.py",
+}
 
 
 def is_pytorch(name: str | None) -> bool:

@@ -8,6 +8,8 @@ Source: horovod.torch, https://horovod.readthedocs.io/en/stable/api.html. Sergee
 
 from __future__ import annotations
 
+from typing import Any
+
 from ...core import late as _late
 from ...nn import SyncBatchNorm as SyncBatchNorm
 from .broadcasts import allgather_object, broadcast_object, broadcast_optimizer_state, broadcast_parameters
@@ -68,3 +70,11 @@ __all__ = [
     "grouped_allreduce_", "init", "is_homogeneous", "is_initialized", "local_rank", "local_size", "mpi_built", "mpi_enabled",
     "mpi_threads_supported", "nccl_built", "poll", "rank", "reducescatter", "shutdown", "size", "synchronize",
 ]  # fmt: skip
+
+
+def __getattr__(name: str) -> Any:
+    if name == "torch":  # ``horovod.torch`` is where Horovod has these names
+        import sys
+
+        return sys.modules[__name__]
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
