@@ -91,8 +91,12 @@ class _Search:
 
     def __init__(self, graph: Graph, scratch_of: Callable[[Node], int]):
         self.original, self.scratch_of = graph, scratch_of
-        self.number = {node: i for i, node in enumerate(graph.nodes)}
-        self.maker = {out: node for node in graph.nodes for out in node.outs}
+        self.number: dict[Node, int] = {}
+        self.maker: dict[Value, Node] = {}  # of a group only what makes the value from the group's other results
+        for i, node in enumerate(graph.nodes):
+            for out in node.outs:
+                maker = self.maker[out] = node if node.kind != "group" or len(node.outs) == 1 else _part(node, out)
+                self.number[maker] = i
         self.writes: dict[Value, list[int]] = {}
         for i, node in enumerate(graph.nodes):
             for value in node.overwritten:
@@ -235,7 +239,8 @@ class _Search:
             return -size
         values.append(root)
         gained = size if self.lives.uses[root][-1] > self.peak else 0
-        for operand in self.lives.read(self.nodes[self.lives.uses[root][0]]):
+        maker = self.nodes[self.lives.uses[root][0]] if root in self.origin else self.maker[root]
+        for operand in self.lives.read(maker):
             last = self.lives.uses[operand][-1]
             value, version = self.origin.get(operand, (operand, 0))
             is_there = last >= begin or operand in values or self._version(value, self.demand[begin]) != version
@@ -249,6 +254,23 @@ class _Search:
             return False
         number = self.number[node]
         return not any(number < write <= until for value in node.inputs() for write in self.writes.get(root_of(value), ()))
+
+
+def _part(group: Node, out: Value) -> Node:
+    """The node that makes one result of a group from operands and the group's other results."""
+    maker = {made: node for node in group.members for made in node.outs}
+    needed: dict[Node, None] = {}
+    stack = [maker[out]]
+    while stack:
+        node = stack.pop()
+        needed[node] = None
+        stack += [maker[value] for value in node.inputs() if value in maker and value not in group.outs and maker[value] not in needed]
+    members = tuple([node for node in group.members if node in needed])
+    made = {each for node in members for each in node.outs}
+    args = dict.fromkeys(value for node in members for value in node.inputs() if value not in made or maker[value] not in needed)
+    part = Node("group", None, args, [out], members=members)
+    out.node = group
+    return part
 
 
 def _is_cheap(node: Node) -> bool:
