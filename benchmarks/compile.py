@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import collections
 import ctypes
 import gc
 import importlib
@@ -220,22 +221,34 @@ def seconds_to_compile(torch: ModuleType, build: Callable[[ModuleType], Step]) -
 
 
 def bytes_of_values(torch: ModuleType, build: Callable[[ModuleType], Step]) -> dict[str, float]:
-    """Bytes that a settled process needs for an eager step at most, and the arenas of the compiled step's plans."""
+    """Bytes that eager and compiled steps add at most to the process as it is between steps, and the arenas of the compiled ones.
+
+    Both add what they compute with, results, and gradients as far as there are more of them than between steps; parameters, states of
+    the optimizer and inputs are counted on neither side.
+    """
+    from flambeau.capture import driver
+
+    step = build(torch)
+    eager = _added(step)
+    run = compiled(torch, step)
+    own = _added(run)
+    return {"eager": float(eager), "compiled": float(own), "arena": float(sum(plan.arena_bytes for plan in driver.plans))}
+
+
+def _added(run: Step) -> int:
+    """Bytes that steps add at most to the settled process, which has given back whatever was free."""
     from flambeau.capture import driver
     from flambeau.kernels.compiler import memory
 
-    step = build(torch)
-    for _ in range(3):
-        step()
+    for _ in range(4):
+        run()
+    for plan in driver.plans:
+        plan.free.clear()
     gc.collect()
     memory.release()
     ctypes.CDLL(None).malloc_trim(0)
     before = resident_bytes()
-    peak = peak_bytes(lambda: [step() for _ in range(3)]) - before
-    run = compiled(torch, step)
-    for _ in range(4):
-        run()
-    return {"eager": float(peak), "arena": float(sum(plan.arena_bytes for plan in driver.plans))}
+    return peak_bytes(lambda: collections.deque((run() for _ in range(3)), 0)) - before
 
 
 WORK = {"seconds": seconds_to_compile, "bytes": bytes_of_values}
@@ -254,13 +267,12 @@ def cost_row(name: str, threads: int, with_torch: bool) -> list[str]:
         cold, warm = (in_a_process("seconds", "flambeau", name, threads, cache) for _ in range(2))
         theirs = in_a_process("seconds", "torch", name, threads, cache)["compiled"] if with_torch else float("nan")
     used = in_a_process("bytes", "flambeau", name, threads)
-    share = f"{used['arena'] / used['eager']:.2f}" if used["eager"] > 1 << 20 else "-"
+    shares = [f"{used[which] / used['eager']:.2f}" if used["eager"] > 1 << 18 else "-" for which in ("arena", "compiled")]
     return [
         name,
         *(f"{seconds:.2f}" for seconds in (cold["compiled"], warm["compiled"], theirs)),
-        f"{used['arena'] / 1e6:.1f}",
-        f"{used['eager'] / 1e6:.1f}",
-        share,
+        *(f"{used[which] / 1e6:.1f}" for which in ("arena", "compiled", "eager")),
+        *shares,
     ]
 
 
@@ -297,13 +309,16 @@ def main(options: argparse.Namespace) -> int:
     others = ["PyTorch", "flambeau, eager", *(["torch.compile"] if with_torch else [])]
     header = ["program", "", "compiled, ms", *(f"{name}, ms" for name in others), *(f"to {name}" for name in others)]
     costs = [cost_row(row[0].removesuffix(" *"), options.threads, with_torch) for row in rows]
-    cost_header = ["program", "compile, new cache, s", "same cache, s", "torch.compile, s", "arena, MB", "eager's peak, MB", "ratio"]
+    cost_header = ["program", "compile, new cache, s", "same cache, s", "torch.compile, s"]
+    cost_header += ["arena, MB", "peak, MB", "eager's peak, MB", "arena to eager's peak", "peak to eager's peak"]
     text = "\n\n".join([table(header, rows), table(cost_header, costs), *comparison.problems(outcomes)])
     print(text)
     if options.write:
         remark = (
-            "Compile times are those of the first calls above later ones, in fresh processes. The arena is the memory of a call's values; "
-            "the peak is what an eager step of flambeau adds to a settled process."
+            "Compile times are those of the first calls above later ones, in fresh processes. The arena is the memory of a call's values. "
+            "The peaks are what a compiled and an eager step of flambeau add at most to the process as it is between steps: what they "
+            "compute with, and results; of gradients, which are there between steps, only more than those. Parameters, states and inputs "
+            "are counted on neither side."
         )
         write_section(options.name, f"{comparison.described(options)} {machine()}. {remark}\n\n{text}")
     return int(len(rows) < len(outcomes))

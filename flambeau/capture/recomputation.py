@@ -7,9 +7,9 @@
     g                           [=====]     [==]                     computed again from w
 
 At the moment at which most memory is needed, the values that wait are looked at. What would be free without one of them, less what would
-have to be kept to compute it again, is compared with the work; the best goes, and so on, until half of the memory is enough, the work
-reaches a share of the graph's, or nothing is gained. Results are the same bit for bit, as the same kernels compute them. Random numbers
-and whatever Python does are never done again.
+have to be kept to compute it again, is compared with the work; the best goes, and so on, until less than half of the memory is enough, the
+work reaches a share of the graph's, or nothing is gained. Results are the same bit for bit, as the same kernels compute them. Random
+numbers and whatever Python does are never done again.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ __all__ = ["recomputed", "work_of"]
 
 LEAST = 1 << 20  # bytes: graphs that need less stay as they are
 KEPT = 0.15  # of all values; programs that need less at a time keep little for later, as those without gradients
-ENOUGH = 0.5  # of the memory that is needed where nothing is computed again
-SHARE = 0.08  # of the graph's work that may be done again
+ENOUGH = 0.45  # of the memory that is needed where nothing is computed again
+SHARE = 0.1  # of the graph's work that may be done again
 _NEGLIGIBLE = 1 << 8  # share of the memory: a value of less than one part in so many is kept
 _PER_ELEMENT = 16  # products and sums that take as long as one element takes to be read or written
 _DEPTH = 4  # operations that are done again for one value

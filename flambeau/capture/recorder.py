@@ -85,6 +85,7 @@ class Recorder:
         self.failure: str | None = None
         self.outside: dict[int, Tensor] = {}
         self.gradients: dict[Value, Tensor] = {}  # inputs that are gradients of leaves, which are the tensors
+        self.dropped: set[int] | None = None  # ids of tensors whose gradients are gone before the first operation
         self.first: dict[Value, Value] = {}  # memory that was written to: what it was at the beginning
         self._roots: dict[int, Value] = {}  # by id of the root
         self._samples: dict[Value, np.ndarray] = {}
@@ -280,6 +281,8 @@ class Recorder:
         """A kernel runs; see ``core.state.observing``."""
         if self._paused or self.failure is not None:
             return run()
+        if self.dropped is None:
+            self.dropped = {id(each) for each, _, grad, _, _ in self.before if grad is not None and getattr(each, "_grad", None) is None}
         self._at = f", to {op.name}"
         args = [each if name == "plan" else self.argument(each) for name, each in zip(op.names, values, strict=True)]
         self._at = ""

@@ -135,7 +135,7 @@ class Path:
     Attributes:
         outputs: Values that ``finish`` needs, and after them those that the backward pass needs.
         is_pure: whether the program can be run once more without another result.
-        leaves: see ``Ending``.
+        leaves, dropped: see ``Ending``.
     """
 
     def __init__(self, recording: Recording):
@@ -145,7 +145,7 @@ class Path:
         self.backward = recording.backward
         self.finish, self.count = ending.finish, len(ending.outputs)
         self.outputs: list[Value] = list(ending.outputs)
-        self.leaves = ending.leaves
+        self.leaves, self.dropped = ending.leaves, ending.dropped
         self.is_pure = not recorder.first and not any(node.kind == "call" for node in recorder.nodes)
         self._nodes: list[Node] = recorder.nodes[recording.end :]
         self.saved: list[Value] = []
@@ -361,7 +361,11 @@ class Program:
         arrays = ", ".join(places[value] for value in segment.inputs)
         ends = [made.get(before_writes(value)) or places[before_writes(value)] for value in path.outputs]
         in_order = ends == [f"made[{i}]" for i in range(len(ends))]
-        lines = ["def run(given, args, kwargs):", "    try:", f"        made = segment.run([{arrays}])", "    except ShapeChanged:"]
+        lines = ["def run(given, args, kwargs):"]
+        if path.dropped:
+            scope["dropped"] = path.dropped
+            lines += ["    for leaf in dropped:", "        leaf._grad = None"]
+        lines += ["    try:", f"        made = segment.run([{arrays}])", "    except ShapeChanged:"]
         lines += [
             "        return changed()",
             f"    return path.end({'made' if in_order else '[' + ', '.join(ends) + ']'}, given, args, kwargs)",

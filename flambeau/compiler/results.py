@@ -24,6 +24,7 @@ __all__ = ["Ending", "FreedBackward", "Refused"]
 
 
 _NOTHING = np.empty(0)
+_LARGE = 1 << 18  # bytes of gradients
 
 
 class Refused(Exception):
@@ -59,6 +60,7 @@ class Ending:
         finish: function (arrays of ``outputs``, tensors among the arguments, history) -> the program's result. ``history`` gives the nodes
             of the tensors in ``roots`` (see ``backward``), or is None.
         leaves: leaves whose ``grad`` the program read or set, with what it was before: None, or (shape, strides, dtype).
+        dropped: leaves whose gradients the program drops before it does anything else, if they are large: new ones may take their memory.
     """
 
     def __init__(self, recorder: Recorder, given: Sequence[Tensor], known: dict[int, Tensor], kept: Callable[[Any], bool], result: Any):
@@ -66,6 +68,7 @@ class Ending:
         self.outputs: list[Value] = []
         self.roots: list[Tensor] = []
         self.leaves: list[tuple[Tensor, Any]] = []
+        self.dropped: list[Tensor] = []
         self._lines: list[str] = []
         self._scope: dict[str, Any] = {"wrap": wrap, "share": share, "storage_of": storage_of, "Output": Output}
         self._made: dict[int, str] = {}  # variables of tensors of the result, by id
@@ -75,6 +78,7 @@ class Ending:
             if tensor._array.__class__ is np.ndarray:
                 self._owners.setdefault(id(root_of(tensor._array)), (self._constant(tensor), tensor))
         self._gradients()
+        self._drops()
         text = self._text(result)
         self._bumps()
         self._lines.append(f"return {text}")
@@ -206,6 +210,14 @@ class Ending:
             self.leaves.append((tensor, form))
             if now is not grad or id(tensor) in moved:
                 self._gradient(f"given[{given[id(tensor)]}]" if id(tensor) in given else self._constant(tensor), now)
+
+    def _drops(self) -> None:
+        recorder = self._recorder
+        kept = {id(leaf) for leaf in recorder.gradients.values()}
+        found = [(tensor, grad) for tensor, _, grad, _, _ in recorder.before if id(tensor) in (recorder.dropped or ())]
+        found = [(tensor, grad) for tensor, grad in found if id(tensor) in self._known and id(tensor) not in kept]
+        if sum(grad._array.nbytes for _, grad in found if grad._array.__class__ is np.ndarray) >= _LARGE:
+            self.dropped = [tensor for tensor, _ in found]
 
     def _gradient(self, owner: str, now: Any) -> None:
         if now is None:

@@ -266,3 +266,38 @@ def test_graphs_are_kept_and_differentiated_twice() -> None:
 
     for got, want in zip(gradients(compiled), gradients(lambda x: function(x).square().sum()), strict=True):
         np.testing.assert_allclose(got.detach().numpy(), want.detach().numpy(), rtol=1e-4, atol=1e-4 * float(want.abs().max()))
+
+
+# -- gradients ----------------------------------------------------------------------------------------------------------------------------
+def fitting(drops_first: bool) -> tuple[Any, Any]:
+    torch.manual_seed(0)
+    model = nn.Linear(512, 512)
+    x = torch.randn(4, 512)
+
+    def step(rows: Any) -> Any:
+        if drops_first:
+            model.weight.grad = model.bias.grad = None
+        loss = model(x[rows]).square().mean()
+        if not drops_first:
+            model.weight.grad = model.bias.grad = None
+        loss.backward()
+        return loss
+
+    return model, step
+
+
+@pytest.mark.parametrize("drops_first", [True, False])
+def test_large_gradients_end_before_others_are_made_where_the_program_drops_them_first(drops_first: bool) -> None:
+    model, step = fitting(drops_first)
+    run = torch.compile(step, fullgraph=True)
+    rows = torch.tensor([0, 1, 2])
+    for _ in range(4):
+        run(rows)
+    wanted, kept = model.weight.grad.clone(), model.weight.grad
+    with pytest.raises(IndexError):
+        run(torch.tensor([0, 1, 9]))
+    assert (model.weight.grad is None) == drops_first, "as in an eager step"
+    run(rows)
+    torch.testing.assert_close(model.weight.grad, wanted)
+    torch.testing.assert_close(kept, wanted)
+    assert model.weight.grad is not kept
