@@ -1,0 +1,210 @@
+"""Calls of functions in other processes. Source: torch.distributed.rpc.
+
+Functions go by their names, as pickles carry them: the other process imports the module. A function, its arguments and results are
+pickled, so a job's workers can run anything in each other. Nobody else can: what comes from a connection is unpickled after both sides
+have proved the job's secret.
+"""
+
+from __future__ import annotations
+
+import datetime
+import numbers
+from collections.abc import Callable
+from typing import Any
+
+from ...facades.futures import Future
+from ..rendezvous import rendezvous
+from ..stores import PrefixStore
+from .agent import CALL, REMOTE, Agent, WorkerInfo
+from .options import BackendType, RpcBackendOptions, TensorPipeRpcBackendOptions
+from .rref import RRef
+
+__all__ = [
+    "agent", "get_rpc_timeout", "get_worker_info", "init_rpc", "is_available", "remote", "rpc_async", "rpc_sync", "shutdown",
+]  # fmt: skip
+
+_UNSET = -1.0
+_agent: Agent | None = None
+_made = 0  # times that this process has joined, which is the same for all
+
+
+def is_available() -> bool:
+    """Whether functions can be called in other processes.
+
+    Returns: True.
+    Source: torch.distributed.rpc.is_available.
+    Example:
+        >>> torch.distributed.rpc.is_available()
+        True
+    """
+    return True
+
+
+def agent() -> Agent:
+    """This worker's agent; RuntimeError where there is none."""
+    if _agent is None:
+        raise RuntimeError("RPC has not been initialized. Call torch.distributed.rpc.init_rpc first.")
+    return _agent
+
+
+def init_rpc(
+    name: str,
+    backend: BackendType | None = None,
+    rank: int = -1,
+    world_size: int | None = None,
+    rpc_backend_options: RpcBackendOptions | None = None,
+) -> None:
+    """Meet the other workers; from here on they can call functions here.
+
+    Args:
+        name: this worker's, which no other one has.
+        backend: ``BackendType.TENSORPIPE``, the one there is.
+        rank, world_size: of this worker and of all, where the environment does not tell.
+        rpc_backend_options: timeout, threads, and where they meet.
+    Raises:
+        TypeError: options or a back end that are none.
+        RuntimeError: this process has joined already, or the name is taken.
+    Source: torch.distributed.rpc.init_rpc.
+    Example:
+        >>> import tempfile, os
+        >>> rpc = torch.distributed.rpc
+        >>> place = "file://" + os.path.join(tempfile.mkdtemp(), "meeting")
+        >>> rpc.init_rpc("alone", rank=0, world_size=1, rpc_backend_options=rpc.TensorPipeRpcBackendOptions(init_method=place))
+        >>> rpc.rpc_sync("alone", max, args=(1, 2))
+        2
+        >>> rpc.shutdown()
+    """
+    global _agent, _made
+    options = rpc_backend_options or TensorPipeRpcBackendOptions()
+    if backend is not None and not isinstance(backend, BackendType):
+        raise TypeError("Argument backend must be a member of BackendType")
+    if not isinstance(options, RpcBackendOptions):
+        raise TypeError(f"Argument rpc_backend_options must be an instance of RpcBackendOptions, got {type(options).__name__}")
+    if _agent is not None:
+        raise RuntimeError("RPC is already initialized")
+    if not isinstance(name, str) or not name or not all(c.isalnum() or c in "-_:" for c in name) or len(name) >= 128:
+        raise RuntimeError(f"Worker name must match ^[A-Za-z0-9-_:]*$ and be non-empty and shorter than 128, but got {name}")
+    timeout = datetime.timedelta(seconds=max(options.rpc_timeout, 60.0))
+    size = -1 if world_size is None else int(world_size)
+    store, rank, size = next(iter(rendezvous(options.init_method, rank, size, timeout=timeout)))
+    store.set_timeout(timeout)
+    _made += 1
+    threads = getattr(options, "num_worker_threads", 16)
+    _agent = Agent(PrefixStore(f"rpc/{_made}", store), WorkerInfo(rank, name), size, threads, options.rpc_timeout)
+    _agent.wait_for_all()
+
+
+def _packed(func: Any, args: Any, kwargs: Any) -> tuple[Any, tuple[Any, ...], dict[str, Any]]:
+    if not callable(func):
+        raise TypeError("function should be callable.")
+    return func, tuple(args or ()), dict(kwargs or {})
+
+
+def rpc_async(
+    to: str | WorkerInfo | int,
+    func: Callable[..., Any],
+    args: tuple[Any, ...] | None = None,
+    kwargs: dict[str, Any] | None = None,
+    timeout: float = _UNSET,
+) -> Future[Any]:
+    """Call a function in another process, and go on.
+
+    Args:
+        to: a worker's name, number or ``WorkerInfo``.
+        func: a function that the other process can import.
+        args, kwargs: its arguments, which are pickled; tensors are copied.
+        timeout: seconds; 0 for no limit.
+    Returns: a ``Future`` of its result, or of the exception that it raised.
+    Raises:
+        RuntimeError: this process has not joined, or there is no such worker.
+    Source: torch.distributed.rpc.rpc_async.
+    """
+    here = agent()
+    return here.ask(here.info(to).id, CALL, _packed(func, args, kwargs), _seconds(timeout))
+
+
+def rpc_sync(
+    to: str | WorkerInfo | int,
+    func: Callable[..., Any],
+    args: tuple[Any, ...] | None = None,
+    kwargs: dict[str, Any] | None = None,
+    timeout: float = _UNSET,
+) -> Any:
+    """Call a function in another process, and wait for its result.
+
+    Args:
+        to, func, args, kwargs, timeout: see ``rpc_async``.
+    Returns: its result.
+    Raises:
+        Exception: what it raised, in its own type; the message has the worker and the traceback there.
+        RuntimeError: the time was over, or the worker is lost.
+    Source: torch.distributed.rpc.rpc_sync.
+    """
+    return rpc_async(to, func, args, kwargs, timeout).wait()
+
+
+def remote(
+    to: str | WorkerInfo | int,
+    func: Callable[..., Any],
+    args: tuple[Any, ...] | None = None,
+    kwargs: dict[str, Any] | None = None,
+    timeout: float = _UNSET,
+) -> RRef[Any]:
+    """Call a function in another process, and leave its result there.
+
+    Args:
+        to, func, args, kwargs, timeout: see ``rpc_async``.
+    Returns: a reference to the result.
+    Source: torch.distributed.rpc.remote.
+    """
+    here = agent()
+    owner, key = here.info(to), here.new_key()
+    fork = None if owner.id == here.me.id else here.new_key()
+    made = RRef._of(here, owner, key, fork)
+    request = (key, fork, *_packed(func, args, kwargs))
+    made._made = here.ask(owner.id, REMOTE, request, _seconds(timeout))
+    if fork is None:
+        made._made.add_done_callback(lambda _: here.drop(key, None))  # the request's own count
+    return made
+
+
+def _seconds(timeout: Any) -> float | None:
+    if not isinstance(timeout, numbers.Real):
+        raise TypeError(f"rpc: expected a number of seconds for the timeout, got {type(timeout).__name__}")
+    return None if timeout < 0 else float(timeout)
+
+
+def get_worker_info(worker_name: str | None = None) -> WorkerInfo:
+    """A worker's number and name.
+
+    Args:
+        worker_name: its name; this one when None.
+    Raises:
+        RuntimeError: this process has not joined, or there is no such worker.
+    Source: torch.distributed.rpc.get_worker_info.
+    """
+    here = agent()
+    return here.me if worker_name is None else here.info(worker_name)
+
+
+def get_rpc_timeout() -> float:
+    """Seconds that a call may take. Source: torch.distributed.rpc.get_rpc_timeout."""
+    return agent().timeout
+
+
+def shutdown(graceful: bool = True, timeout: float = 0) -> None:
+    """Leave.
+
+    Args:
+        graceful: wait until all workers have called this, and no call is under way.
+        timeout: seconds to wait; 0 for no limit.
+    Raises:
+        RuntimeError: this process has not joined, a worker is lost, or the time was over.
+    Source: torch.distributed.rpc.shutdown.
+    """
+    global _agent
+    here = agent()
+    try:
+        here.shutdown(graceful, timeout)
+    finally:
+        _agent = None
