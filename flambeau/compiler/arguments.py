@@ -64,8 +64,10 @@ class Arguments:
         self._lines += self._same
         if sizes is not None:
             self._scope.update(sizes.scope)
-            for condition in sizes.conditions:
-                self._unless(f"not ({condition})")
+            if sizes.conditions:
+                self._lines.append("    try:")
+                self._lines.append(f"        if not ({' and '.join(f'({each})' for each in sizes.conditions)}):")
+                self._lines += ["            return None", "    except ZeroDivisionError:", "        return None"]
         self._lines.append(f"    return [{', '.join(self._variables.values())}]")
         self.check = self._function()
         self.count = len(self.tensors)

@@ -121,7 +121,10 @@ class Binding:
 
     def _new(self, value: Value) -> Value:
         shape, strides = self.template.forms[value]
-        made = Value(self.of(shape), self.of(strides), value.dtype, value.place, None, value.array, value.name)
+        shape = self.of(shape)
+        if any(now <= 0 < was for now, was in zip(shape, value.shape, strict=True)):
+            raise Differs("a result is empty for these sizes")
+        made = Value(shape, self.of(strides), value.dtype, value.place, None, value.array, value.name)
         self._values[value] = made
         return made
 

@@ -117,7 +117,10 @@ class Sizes(ShapeEnv):
         is seen in other worlds, and checked when a plan is made.
         """
         if _asker().startswith(_CHOOSING) or "%" in str(relation):
-            return super().decide(relation)
+            try:
+                return super().decide(relation)
+            except ZeroDivisionError:  # of some sizes: a guard in any case
+                self.guards.append((relation, relation.evaluate(self.hints)))
         return relation.evaluate(self.hints)
 
     def number(self, expr: Any) -> Any:
@@ -126,7 +129,10 @@ class Sizes(ShapeEnv):
 
     def allows(self, sizes: Mapping[str, int]) -> bool:
         """Whether all guards are as they were for other sizes."""
-        return all(relation.evaluate(sizes) is truth for relation, truth in self.guards)
+        try:
+            return all(relation.evaluate(sizes) is truth for relation, truth in self.guards)
+        except ZeroDivisionError:
+            return False
 
     @property
     def fixed(self) -> set[str]:
