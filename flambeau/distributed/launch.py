@@ -15,7 +15,16 @@ __all__ = ["launch", "main", "parse_args"]
 
 
 def parse_args(args: Sequence[str] | None) -> argparse.Namespace:
-    """Read a command line; this process's when None. Source: torch.distributed.launch.parse_args."""
+    """Read a command line.
+
+    Args:
+        args: its words; this process's when None.
+    Returns: a ``Namespace``.
+    Source: torch.distributed.launch.parse_args.
+    Example:
+        >>> parse_args(["--use-env", "train.py"]).use_env
+        True
+    """
     parser = get_args_parser()
     parser.add_argument("--use-env", "--use_env", action="store_true", help="do not pass --local-rank: LOCAL_RANK has it")
     return parser.parse_args(args)
@@ -24,9 +33,13 @@ def parse_args(args: Sequence[str] | None) -> argparse.Namespace:
 def launch(args: argparse.Namespace) -> None:
     """Run what a command line asks for.
 
+    Args:
+        args: from ``parse_args``.
     Raises:
         ValueError: ``--no-python`` without ``--use-env``.
     Source: torch.distributed.launch.launch.
+    Example:
+        >>> launch(parse_args(["--use-env", "--rdzv-backend", "c10d", "--no-python", "/bin/true"]))
     """
     if args.no_python and not args.use_env:
         raise ValueError("When using the '--no-python' flag, you must also set the '--use-env' flag.")
@@ -34,7 +47,14 @@ def launch(args: argparse.Namespace) -> None:
 
 
 def main(args: Sequence[str] | None = None) -> None:
-    """The old launcher, with a warning that it is old. Source: torch.distributed.launch.main."""
+    """The old launcher, with a warning that it is old.
+
+    Args:
+        args: the command line; this process's when None.
+    Source: torch.distributed.launch.main.
+    Example:
+        >>> main(["--use-env", "--rdzv-backend", "c10d", "--no-python", "/bin/true"])
+    """
     warnings.warn(
         "The module torch.distributed.launch is deprecated\nand will be removed in future. Use torchrun.\n"
         "Note that --use-env is set by default in torchrun.\nIf your script expects `--local-rank` argument to be set, please\n"

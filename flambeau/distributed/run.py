@@ -98,7 +98,16 @@ def _spellings(names: str) -> tuple[list[str], str]:
 
 
 def parse_args(args: Sequence[str] | None) -> argparse.Namespace:
-    """Read a command line; this process's when None. Source: torch.distributed.run.parse_args."""
+    """Read a command line.
+
+    Args:
+        args: its words; this process's when None.
+    Returns: a ``Namespace``.
+    Source: torch.distributed.run.parse_args.
+    Example:
+        >>> parse_args(["--nnodes", "1:4", "train.py"]).nnodes
+        '1:4'
+    """
     return get_args_parser().parse_args(args)
 
 
@@ -107,6 +116,7 @@ def parse_min_max_nnodes(nnodes: str) -> tuple[int, int]:
 
     Args:
         nnodes: ``"2"`` or ``"1:4"``.
+    Returns: two ints.
     Raises:
         RuntimeError: neither.
     Source: torch.distributed.run.parse_min_max_nnodes.
@@ -125,6 +135,7 @@ def determine_local_world_size(nproc_per_node: str) -> int:
 
     Args:
         nproc_per_node: a number, "cpu", "gpu", or "auto": GPUs where there are any, processors else.
+    Returns: an int.
     Raises:
         ValueError: none of these, or no GPUs.
     Source: torch.distributed.run.determine_local_world_size.
@@ -150,10 +161,17 @@ def determine_local_world_size(nproc_per_node: str) -> int:
 def config_from_args(args: argparse.Namespace) -> tuple[LaunchConfig, Callable[..., Any] | str, list[Any]]:
     """A command line's wishes: how to launch, the program and its arguments.
 
+    Args:
+        args: from ``parse_args``.
+    Returns: a ``LaunchConfig``, a program's path or a function, and a list.
     Raises:
         NotImplementedError: an option that is not supported.
         ValueError: options that do not go together.
     Source: torch.distributed.run.config_from_args.
+    Example:
+        >>> config, program, arguments = config_from_args(parse_args(["-m", "package.train", "--lr", "1"]))
+        >>> arguments
+        ['-u', '-m', 'package.train', '--lr', '1']
     """
     for option in _REFUSED:
         if getattr(args, option):
@@ -203,7 +221,14 @@ def _run_path(script: str, *args: str) -> None:
 
 
 def run(args: argparse.Namespace) -> None:
-    """Run what a command line asks for. Source: torch.distributed.run.run."""
+    """Run what a command line asks for.
+
+    Args:
+        args: from ``parse_args``.
+    Source: torch.distributed.run.run.
+    Example:
+        >>> run(parse_args(["--standalone", "--no-python", "/bin/true"]))
+    """
     if args.standalone:
         args.rdzv_backend, args.rdzv_endpoint, args.rdzv_id = "c10d", "localhost:0", str(uuid.uuid4())
     config, entrypoint, arguments = config_from_args(args)
@@ -219,6 +244,8 @@ def main(args: Sequence[str] | None = None) -> None:
     Raises:
         ChildFailedError: a worker failed, and no restart is left.
     Source: torch.distributed.run.main.
+    Example:
+        >>> main(["--standalone", "--no-python", "/bin/true"])
     """
     run(parse_args(args))
 

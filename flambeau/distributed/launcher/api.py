@@ -38,7 +38,13 @@ class LaunchConfig:
         shutdown_timeout: seconds between a signal and SIGKILL.
         rdzv_timeout, log_line_prefix_template, metrics_cfg, event_log_handler, numa_options, duplicate_stdout_filters,
             duplicate_stderr_filters, virtual_local_rank: not supported.
+    Raises:
+        NotImplementedError: an option that is not supported.
+        ValueError: no nodes.
     Source: torch.distributed.launcher.api.LaunchConfig.
+    Example:
+        >>> LaunchConfig(1, 1, nproc_per_node=2, rdzv_endpoint="node0:29500").settings().port
+        29500
     """
 
     min_nodes: int
@@ -132,7 +138,11 @@ def launch_agent(config: LaunchConfig, entrypoint: Callable[..., Any] | str | No
     Returns: what they return, by global rank.
     Raises:
         ChildFailedError: a worker failed, and no restart is left.
+        ValueError: no program.
     Source: torch.distributed.launcher.api.launch_agent.
+    Example:
+        >>> launch_agent(LaunchConfig(1, 1, 1), "/bin/true", [])
+        {0: None}
     """
     if entrypoint is None:
         raise ValueError("launch_agent: expected a program or a function, got None")

@@ -43,6 +43,8 @@ Key = tuple[int, int]  # a reference or a fork: the worker that made it, and its
 class WorkerInfo:
     """A worker's number and name.
 
+    Args:
+        id, name: the number and the name.
     Source: torch.distributed.rpc.WorkerInfo.
     Example:
         >>> WorkerInfo(id=0, name="trainer")

@@ -20,7 +20,7 @@ from .options import BackendType, RpcBackendOptions, TensorPipeRpcBackendOptions
 from .rref import RRef
 
 __all__ = [
-    "agent", "get_rpc_timeout", "get_worker_info", "init_rpc", "is_available", "remote", "rpc_async", "rpc_sync", "shutdown",
+    "get_rpc_timeout", "get_worker_info", "init_rpc", "is_available", "remote", "rpc_async", "rpc_sync", "shutdown",
 ]  # fmt: skip
 
 _UNSET = -1.0
@@ -118,6 +118,14 @@ def rpc_async(
     Raises:
         RuntimeError: this process has not joined, or there is no such worker.
     Source: torch.distributed.rpc.rpc_async.
+    Example:
+        >>> import tempfile
+        >>> rpc = torch.distributed.rpc
+        >>> options = rpc.TensorPipeRpcBackendOptions(init_method=f"file://{tempfile.mkdtemp()}/meeting")
+        >>> rpc.init_rpc("alone", rank=0, world_size=1, rpc_backend_options=options)
+        >>> rpc.rpc_async("alone", max, args=(1, 2)).wait()
+        2
+        >>> rpc.shutdown()
     """
     here = agent()
     return here.ask(here.info(to).id, CALL, _packed(func, args, kwargs), _seconds(timeout))
@@ -139,6 +147,14 @@ def rpc_sync(
         Exception: what it raised, in its own type; the message has the worker and the traceback there.
         RuntimeError: the time was over, or the worker is lost.
     Source: torch.distributed.rpc.rpc_sync.
+    Example:
+        >>> import tempfile
+        >>> rpc = torch.distributed.rpc
+        >>> options = rpc.TensorPipeRpcBackendOptions(init_method=f"file://{tempfile.mkdtemp()}/meeting")
+        >>> rpc.init_rpc("alone", rank=0, world_size=1, rpc_backend_options=options)
+        >>> rpc.rpc_sync("alone", torch.add, args=(torch.ones(2), 1))
+        tensor([2., 2.])
+        >>> rpc.shutdown()
     """
     return rpc_async(to, func, args, kwargs, timeout).wait()
 
@@ -156,6 +172,14 @@ def remote(
         to, func, args, kwargs, timeout: see ``rpc_async``.
     Returns: a reference to the result.
     Source: torch.distributed.rpc.remote.
+    Example:
+        >>> import tempfile
+        >>> rpc = torch.distributed.rpc
+        >>> options = rpc.TensorPipeRpcBackendOptions(init_method=f"file://{tempfile.mkdtemp()}/meeting")
+        >>> rpc.init_rpc("alone", rank=0, world_size=1, rpc_backend_options=options)
+        >>> rpc.remote("alone", list, args=("ab",)).to_here()
+        ['a', 'b']
+        >>> rpc.shutdown()
     """
     here = agent()
     owner, key = here.info(to), here.new_key()
@@ -179,16 +203,37 @@ def get_worker_info(worker_name: str | None = None) -> WorkerInfo:
 
     Args:
         worker_name: its name; this one when None.
+    Returns: a ``WorkerInfo``.
     Raises:
         RuntimeError: this process has not joined, or there is no such worker.
     Source: torch.distributed.rpc.get_worker_info.
+    Example:
+        >>> import tempfile
+        >>> rpc = torch.distributed.rpc
+        >>> options = rpc.TensorPipeRpcBackendOptions(init_method=f"file://{tempfile.mkdtemp()}/meeting")
+        >>> rpc.init_rpc("alone", rank=0, world_size=1, rpc_backend_options=options)
+        >>> rpc.get_worker_info()
+        WorkerInfo(id=0, name=alone)
+        >>> rpc.shutdown()
     """
     here = agent()
     return here.me if worker_name is None else here.info(worker_name)
 
 
 def get_rpc_timeout() -> float:
-    """Seconds that a call may take. Source: torch.distributed.rpc.get_rpc_timeout."""
+    """Seconds that a call may take.
+
+    Returns: a float.
+    Source: torch.distributed.rpc.get_rpc_timeout.
+    Example:
+        >>> import tempfile
+        >>> rpc = torch.distributed.rpc
+        >>> options = rpc.TensorPipeRpcBackendOptions(init_method=f"file://{tempfile.mkdtemp()}/meeting")
+        >>> rpc.init_rpc("alone", rank=0, world_size=1, rpc_backend_options=options)
+        >>> rpc.get_rpc_timeout()
+        60.0
+        >>> rpc.shutdown()
+    """
     return agent().timeout
 
 
@@ -201,6 +246,12 @@ def shutdown(graceful: bool = True, timeout: float = 0) -> None:
     Raises:
         RuntimeError: this process has not joined, a worker is lost, or the time was over.
     Source: torch.distributed.rpc.shutdown.
+    Example:
+        >>> import tempfile
+        >>> rpc = torch.distributed.rpc
+        >>> options = rpc.TensorPipeRpcBackendOptions(init_method=f"file://{tempfile.mkdtemp()}/meeting")
+        >>> rpc.init_rpc("alone", rank=0, world_size=1, rpc_backend_options=options)
+        >>> rpc.shutdown()
     """
     global _agent
     here = agent()

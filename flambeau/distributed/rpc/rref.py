@@ -21,6 +21,15 @@ class RRef(Generic[T]):
         value: a value of this worker's, which owns it.
         type_hint: its type, for type checkers of PyTorch's scripts.
     Source: torch.distributed.rpc.RRef.
+    Example:
+        >>> import tempfile
+        >>> rpc = torch.distributed.rpc
+        >>> options = rpc.TensorPipeRpcBackendOptions(init_method=f"file://{tempfile.mkdtemp()}/meeting")
+        >>> rpc.init_rpc("alone", rank=0, world_size=1, rpc_backend_options=options)
+        >>> rref = rpc.RRef("abc")
+        >>> rref.to_here(), rref.rpc_sync().upper()
+        ('abc', 'ABC')
+        >>> rpc.shutdown()
     """
 
     def __init__(self, value: T, type_hint: Any = None) -> None:

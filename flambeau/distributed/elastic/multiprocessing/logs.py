@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TextIO
 
-__all__ = ["DefaultLogsSpecs", "LogsDest", "LogsSpecs", "Std", "Tail", "to_map"]
+__all__ = ["DefaultLogsSpecs", "LogsDest", "LogsSpecs", "Std", "to_map"]
 
 
 class Std(enum.IntFlag):
@@ -60,6 +60,7 @@ def to_map(val_or_map: Std | dict[int, Std], local_world_size: int) -> dict[int,
     Args:
         val_or_map: one value for all, or values of some; the others have none.
         local_world_size: number of ranks.
+    Returns: a dict with all ranks.
     Source: torch.distributed.elastic.multiprocessing.to_map.
     Example:
         >>> to_map({1: Std.OUT}, 2)
@@ -73,7 +74,14 @@ def to_map(val_or_map: Std | dict[int, Std], local_world_size: int) -> dict[int,
 class LogsDest:
     """Files of one attempt, by local rank; an empty path leaves the stream with the console.
 
+    Args:
+        stdouts, stderrs: where output and errors go.
+        tee_stdouts, tee_stderrs: files that the console shows, too.
+        error_files: where exceptions are told.
     Source: torch.distributed.elastic.multiprocessing.LogsDest.
+    Example:
+        >>> LogsDest(stdouts={0: "out.log"}).stdouts[0]
+        'out.log'
     """
 
     stdouts: dict[int, str] = field(default_factory=dict)
@@ -92,6 +100,9 @@ class LogsSpecs:
         tee: streams that go into files and to the console.
         local_ranks_filter: local ranks whose streams the console shows; all when None.
     Source: torch.distributed.elastic.multiprocessing.LogsSpecs.
+    Example:
+        >>> issubclass(DefaultLogsSpecs, LogsSpecs)
+        True
     """
 
     def __init__(

@@ -44,6 +44,10 @@ class SignalException(Exception):
 class RunProcsResult:
     """The end of workers, by local rank: what functions returned, failures, files.
 
+    Args:
+        return_values: what functions returned, where all ended well.
+        failures: of those that did not.
+        stdouts, stderrs: paths of files with their output.
     Source: torch.distributed.elastic.multiprocessing.RunProcsResult.
     Example:
         >>> RunProcsResult(return_values={0: 1}).is_failed()
@@ -132,7 +136,17 @@ class PContext:
         logs_specs: chooses files for their streams.
         log_line_prefixes: what stands before lines that are shown on the console and filed, by local rank.
         start_method: for functions: "spawn", "fork" or "forkserver".
+    Raises:
+        RuntimeError: arguments and environments of different ranks.
     Source: torch.distributed.elastic.multiprocessing.PContext.
+    Example:
+        >>> from flambeau.distributed.elastic.multiprocessing import DefaultLogsSpecs
+        >>> logs = DefaultLogsSpecs()
+        >>> context = PContext("quiet", "/bin/true", {0: ()}, {0: {}}, logs)
+        >>> context.start()
+        >>> context.wait().is_failed()
+        False
+        >>> logs.remove()
     """
 
     def __init__(
@@ -250,11 +264,31 @@ class PContext:
 
 
 class SubprocessContext(PContext):
-    """Programs. Source: torch.distributed.elastic.multiprocessing.SubprocessContext."""
+    """Programs as workers.
+
+    Args:
+        name, entrypoint, args, envs, logs_specs, log_line_prefixes, start_method: see ``PContext``.
+    Raises:
+        RuntimeError: arguments and environments of different ranks.
+    Source: torch.distributed.elastic.multiprocessing.SubprocessContext.
+    Example:
+        >>> issubclass(SubprocessContext, PContext)
+        True
+    """
 
 
 class MultiprocessContext(PContext):
-    """Functions. Source: torch.distributed.elastic.multiprocessing.MultiprocessContext."""
+    """Functions as workers.
+
+    Args:
+        name, entrypoint, args, envs, logs_specs, log_line_prefixes, start_method: see ``PContext``.
+    Raises:
+        RuntimeError: arguments and environments of different ranks.
+    Source: torch.distributed.elastic.multiprocessing.MultiprocessContext.
+    Example:
+        >>> issubclass(MultiprocessContext, PContext)
+        True
+    """
 
 
 def start_processes(
