@@ -66,6 +66,22 @@ def saved(compiled: Any) -> io.BytesIO:
     return io.BytesIO(compiled.save_to_buffer())
 
 
+@pytest.mark.parametrize("name", ["googlenet", pytest.param("inception_v3", marks=pytest.mark.slow)])
+def test_scripted_models_with_auxiliary_classifiers_return_their_tuple(name: str) -> None:
+    torch.manual_seed(0)
+    make = getattr(torch.vision.models, name)
+    model = make(weights=None, init_weights=False, transform_input=True, num_classes=3).eval()
+    compiled, x = torch.jit.script(model), torch.randn(2, 3, 75, 75)
+    wanted = model(x)
+    found = compiled(x)
+    torch.testing.assert_close(found.logits, wanted)
+    assert found[1] is None and type(found).__name__ in ("GoogLeNetOutputs", "InceptionOutputs")
+    if HAS_ORACLE:
+        real = pytorch()
+        theirs = real.jit.load(saved(compiled))(real.tensor(x.numpy()))
+        np.testing.assert_allclose(theirs[0].detach().numpy(), wanted.detach().numpy(), rtol=1e-3, atol=1e-4)
+
+
 @pytest.mark.parametrize(("name", "way"), CASES)
 def test_compiled_programs_compute_what_the_programs_do(name: str, way: str) -> None:
     program, compiled, _ = made(torch, name, way)

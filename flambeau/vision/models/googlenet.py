@@ -10,6 +10,7 @@ from typing import Any
 
 from ... import nn, ops
 from ...core.tensor import Tensor
+from ...jit import is_scripting, unused
 from ._api import table
 from ._builders import Layer, builder_and_weights
 from ._utils import _ovewrite_named_param
@@ -45,8 +46,8 @@ MEANS, DEVIATIONS = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)  # of ImageNet'
 
 def from_imagenet_normalization(x: Tensor) -> Tensor:
     """Images normalized by ImageNet's means and deviations, in the range of -1 to 1 that the first weights were trained with."""
-    channels = (x[:, i : i + 1] * (DEVIATIONS[i] / 0.5) + (MEANS[i] - 0.5) / 0.5 for i in range(3))
-    return ops.cat(tuple(channels), 1)
+    channels = [x[:, i : i + 1] * (DEVIATIONS[i] / 0.5) + (MEANS[i] - 0.5) / 0.5 for i in range(3)]
+    return ops.cat(channels, 1)
 
 
 def draws_weights(init_weights: bool | None, model: str) -> bool:
@@ -92,6 +93,7 @@ def prepare_auxiliary(kwargs: dict[str, Any], wanted: bool, heads: tuple[str, ..
 
 # -- the model -----------------------------------------------------------------------------------------------------------------------
 GoogLeNetOutputs = namedtuple("GoogLeNetOutputs", ["logits", "aux_logits2", "aux_logits1"])
+GoogLeNetOutputs.__annotations__ = {"logits": Tensor, "aux_logits2": Tensor | None, "aux_logits1": Tensor | None}  # for scripts
 GoogLeNetOutputs.__doc__ = """What GoogLeNet returns in training with auxiliary classifiers.
 
 Attributes:
@@ -183,11 +185,17 @@ class GoogLeNet(nn.Module):
         x = self.inception5b(self.inception5a(x))
         return self.fc(self.dropout(self.avgpool(x).flatten(1))), aux2, aux1
 
+    @unused
     def eager_outputs(self, x: Tensor, aux2: Tensor | None, aux1: Tensor | None) -> Any:
         return GoogLeNetOutputs(x, aux2, aux1) if self.training and self.aux_logits else x
 
-    def forward(self, x: Tensor) -> Any:
-        return self.eager_outputs(*self._forward(from_imagenet_normalization(x) if self.transform_input else x))
+    def forward(self, x: Tensor) -> GoogLeNetOutputs:  # type: ignore[valid-type]
+        if self.transform_input:
+            x = from_imagenet_normalization(x)
+        x, aux2, aux1 = self._forward(x)
+        if is_scripting():  # a scripted model always returns the tuple
+            return GoogLeNetOutputs(x, aux2, aux1)
+        return self.eager_outputs(x, aux2, aux1)
 
 
 class Inception(Branches):

@@ -8,12 +8,14 @@ from typing import Any
 
 from ... import nn, ops
 from ...core.tensor import Tensor
+from ...jit import is_scripting, unused
 from ._builders import Layer, builder_and_weights
 from .googlenet import BasicConv2d, Branches, draw_truncated, draws_weights, from_imagenet_normalization, prepare_auxiliary
 
 __all__ = ["Inception3", "InceptionOutputs", "Inception_V3_Weights", "_InceptionOutputs", "inception_v3"]
 
 InceptionOutputs = namedtuple("InceptionOutputs", ["logits", "aux_logits"])
+InceptionOutputs.__annotations__ = {"logits": Tensor, "aux_logits": Tensor | None}  # for scripts
 InceptionOutputs.__doc__ = """What Inception v3 returns in training with its auxiliary classifier.
 
 Attributes:
@@ -101,11 +103,17 @@ class Inception3(nn.Module):
         x = self.Mixed_7c(self.Mixed_7b(self.Mixed_7a(x)))  # (N, 2048, 8, 8)
         return self.fc(self.dropout(self.avgpool(x)).flatten(1)), aux
 
+    @unused
     def eager_outputs(self, x: Tensor, aux: Tensor | None) -> Any:
         return InceptionOutputs(x, aux) if self.training and self.aux_logits else x
 
-    def forward(self, x: Tensor) -> Any:
-        return self.eager_outputs(*self._forward(from_imagenet_normalization(x) if self.transform_input else x))
+    def forward(self, x: Tensor) -> InceptionOutputs:  # type: ignore[valid-type]
+        if self.transform_input:
+            x = from_imagenet_normalization(x)
+        x, aux = self._forward(x)
+        if is_scripting():  # a scripted model always returns the tuple
+            return InceptionOutputs(x, aux)
+        return self.eager_outputs(x, aux)
 
 
 class InceptionA(Branches):
