@@ -31,6 +31,7 @@ from ..kernels.families.row_programs import Pass, Place, row_program
 from . import overwriting
 from .elementwise import Layout, Run, computed, is_row_major, layout_of, wide_strides
 from .graph import Node, Value
+from .rules import launch_run
 
 if TYPE_CHECKING:
     from .lowering import _Trial as Trial
@@ -243,8 +244,8 @@ def _reduced(node: Node) -> int:
 
 def _spread_over(node: Node) -> int:
     """The same of variances that are finite."""
-    count = _reduced(node)
-    return count if node.args[2] < math.prod(node.args[0].shape[-count:]) else 0
+    count, correction = _reduced(node), node.args[2]
+    return count if isinstance(correction, int | float) and correction < math.prod(node.args[0].shape[-count:]) else 0
 
 
 _WITH_DTYPE = frozenset(("sum", "mean"))
@@ -320,7 +321,8 @@ class _Cut:
     """The passes of a group."""
 
     def __init__(self, recipe: _Recipe, inputs: Sequence[Value], outputs: Sequence[Value]):
-        self.recipe, self.passes = recipe, []  # type: tuple[_Recipe, list[Pass]]
+        self.recipe = recipe
+        self.passes: list[Pass] = []
         self.operand = {value: i for i, value in enumerate(inputs)}
         self.results: dict[Any, list[int]] = {}
         for i, value in enumerate(outputs):
@@ -448,8 +450,6 @@ def group_frame(members: Sequence[Node]) -> Frame | None:
 
 def launched(trial: Trial, node: Node, frame: Frame) -> bool:
     """Run a group with row operations as one launch; False where nothing was done."""
-    from .rules import launch_run
-
     inputs, outputs = list(dict.fromkeys(node.inputs())), node.outs
     try:
         passes, kept = passes_of(node.members, frame, inputs, outputs)
