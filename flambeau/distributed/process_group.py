@@ -16,7 +16,7 @@ from .engine.lane import Alone, Lane
 from .engine.reductions import Reduction, reduction
 from .errors import DistBackendError
 from .group_methods import GroupMethods
-from .work import CollectiveWork
+from .work import CollectiveWork, serving
 
 __all__ = ["ProcessGroup"]
 
@@ -143,7 +143,8 @@ class ProcessGroup(GroupMethods):
             call = self._checked(name, call, print_of)
         if async_op:
             work = CollectiveWork(name, call, tensors, self._timeout)
-            self._queue().put(work)
+            work.works = self._queue()
+            work.works.put(work)
             return work
         lane = self.lane
         if lane.broken is not None:
@@ -198,6 +199,7 @@ class ProcessGroup(GroupMethods):
 
 
 def _work(works: queue.SimpleQueue[CollectiveWork | None], lane: Any) -> None:
+    serving.works, serving.lane = works, lane
     while (work := works.get()) is not None:
         work.run(lane)
         del work

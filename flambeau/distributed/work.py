@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 __all__ = ["CoalescedWork", "CollectiveWork", "MessageWork", "Work"]
 
 _futures = threading.Lock()
+serving = threading.local()  # in a group's thread: ``works``, the queue that it serves, and ``lane``
 
 
 class Work:
@@ -81,12 +82,16 @@ class Work:
         with _futures:
             if self._future is None:
                 self._future = Future()
+                self._future._before_wait = self._help
                 ended = self._done
             else:
                 ended = False
         if ended:
             self._tell()
         return self._future
+
+    def _help(self) -> None:
+        """Do what has to be done here before this can end: nothing, but in the thread that would have to do it."""
 
     def _finish(self, error: BaseException | None) -> None:
         self._error = error
@@ -118,6 +123,7 @@ class CollectiveWork(Work):
     def __init__(self, name: str, call: Any, tensors: list[Any], timeout: float) -> None:
         super().__init__(tensors)
         self.name, self.call, self._timeout = name, call, timeout
+        self.works: Any = None  # the queue that it is in
         self._ended = threading.Lock()
         self._ended.acquire()
 
@@ -142,6 +148,7 @@ class CollectiveWork(Work):
         Raises:
             DistBackendError: it is not done by then, or MPI met an error.
         """
+        self._help()
         # The thread raises at the group's timeout; a second later it is known that it cannot.
         limit = seconds(timeout, self._timeout + 1.0)
         if not self._ended.acquire(timeout=min(limit, threading.TIMEOUT_MAX)):
@@ -150,6 +157,17 @@ class CollectiveWork(Work):
         if self._error is not None:
             raise self._error
         return True
+
+    def _help(self) -> None:
+        """A future's callback that waits in the group's thread would wait for itself: it does what is queued, up to this work."""
+        if self.works is None or getattr(serving, "works", None) is not self.works:
+            return
+        while not self._done:
+            work = self.works.get()
+            if work is None:  # the group is closing
+                self.works.put(None)
+                return
+            work.run(serving.lane)
 
 
 class MessageWork(Work):

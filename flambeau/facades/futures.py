@@ -35,6 +35,7 @@ class Future(Generic[T]):
         self._value: Any = None
         self._error: Any = None
         self._callbacks: list[Callable[[Any], None]] = []
+        self._before_wait: Callable[[], None] | None = None  # what the result may need of the thread that waits for it
 
     def done(self) -> bool:
         """Whether there is a result or an error."""
@@ -46,6 +47,8 @@ class Future(Generic[T]):
         Raises:
             Exception: what was given to ``set_exception``, or what a callback of ``then`` raised.
         """
+        if self._before_wait is not None:
+            self._before_wait()
         with self._changed:
             self._changed.wait_for(self.done)
         return self.value()
@@ -65,6 +68,7 @@ class Future(Generic[T]):
     def then(self, callback: Callable[[Future[T]], S]) -> Future[S]:
         """A future of ``callback(self)``, which is called once this one is done."""
         following: Future[S] = Future(devices=self._devices)
+        following._before_wait = self._before_wait
 
         def run(done: Future[T]) -> None:
             try:

@@ -413,6 +413,43 @@ def check_hooks_of_programs(rank, world):
         DDP(nn.Linear(2, 1)).register_comm_hook(None, wrong)
 
 
+def check_a_hook_that_waits_in_a_callback(rank, world):
+    def hook(state, bucket):
+        def again(done):
+            twice = dist.all_reduce(done.value()[0], async_op=True).get_future()
+            return twice.then(lambda ended: ended.value()[0]).wait() / world**2
+
+        return dist.all_reduce(bucket.buffer(), async_op=True).get_future().then(again)
+
+    net = DDP(nn.Linear(2, 1))
+    net.register_comm_hook(None, hook)
+    for _ in range(2):
+        net.zero_grad()
+        net(torch.ones(1, 2) * (rank + 1)).sum().backward()
+        assert net.module.weight.grad.tolist() == [[1.5, 1.5]]
+
+
+def check_a_whole_compiled_step(rank, world):
+    one = mlp(4, 8, 1, dtype=torch.float32)
+    net = DDP(copy.deepcopy(one))
+    a, b = (torch.optim.SGD(model.parameters(), lr=0.1) for model in (one, net))
+
+    def step(model, optimizer, x):
+        optimizer.zero_grad()
+        loss = model(x).square().mean()
+        loss.backward()
+        optimizer.step()
+        return loss
+
+    compiled = torch.compile(lambda x: step(net, b, x))
+    for _ in range(4):
+        whole, mine = parts(rank, world)
+        step(one, a, whole.float())
+        compiled(mine.float())
+        for p, q in zip(one.parameters(), net.parameters()):
+            close(q, p, 1e-6)
+
+
 # -- uneven inputs --------------------------------------------------------------------------------------------------------
 def check_join(rank, world):
     for options in ({}, {"find_unused_parameters": True}):
