@@ -11,14 +11,13 @@ import importlib
 from typing import Any
 
 from ..core import late as _late
+from ..facades import unsupported
 
 _late.adopt(__name__)
 
 _MODULES = frozenset(
     "_composable _functional_collectives _tensor algorithms autograd checkpoint device_mesh distributed_c10d elastic fsdp launch nn "
-    "optim pipelining "
-    "rendezvous rpc run tensor "
-    "utils".split()
+    "optim pipelining rendezvous rpc run tensor".split()
 )
 _NAMES_OF_MODULES = {
     "backend": (
@@ -57,6 +56,9 @@ _MODULE_OF = {_name: _module for _module, _listed in _NAMES_OF_MODULES.items() f
 __all__ = ["is_available", *sorted(_name for _name in _MODULE_OF if not _name.startswith("_"))]
 
 
+globals().update(unsupported.names("distributed", "shrink_group", "ProcessGroupGloo"))
+
+
 def is_available() -> bool:
     """Whether processes can be grouped.
 
@@ -75,7 +77,11 @@ def __getattr__(name: str) -> Any:
         globals()[name] = value
         return value
     if name in _MODULES:
-        return importlib.import_module(f".{name}", __name__)
+        try:
+            return importlib.import_module(f".{name}", __name__)
+        except ModuleNotFoundError as error:
+            if error.name != f"{__name__}.{name}":
+                raise
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 

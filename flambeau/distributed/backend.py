@@ -53,6 +53,9 @@ class BackendConfig:
     Raises:
         ValueError: a pair that is none.
     Source: torch.distributed.BackendConfig.
+    Example:
+        >>> torch.distributed.BackendConfig("cpu:gloo,cuda:gloo")
+        cpu:gloo,cuda:gloo
     """
 
     def __init__(self, backend: str) -> None:

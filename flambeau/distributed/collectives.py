@@ -112,6 +112,10 @@ def all_reduce_coalesced(tensors: Sequence[Tensor], op: Any = SUM, group: Group 
     Raises:
         RuntimeError: several dtypes.
     Source: torch.distributed.all_reduce_coalesced.
+    Example:
+        >>> torch.distributed.init_process_group("gloo", store=torch.distributed.HashStore(), rank=0, world_size=1)
+        >>> torch.distributed.all_reduce_coalesced([torch.ones(2), torch.zeros(3)])
+        >>> torch.distributed.destroy_process_group()
     """
     tensors = [tensors] if isinstance(tensors, Tensor) else list(tensors)
     check_tensors(tensors, "tensor")
@@ -143,7 +147,7 @@ def broadcast(
     """Give one rank's tensor to all.
 
     Args:
-        tensor: of the same size and dtype on all ranks; what is sent on the source, overwritten on the others.
+        tensor: of the same shape and dtype on all ranks; what is sent on the source, overwritten on the others.
         src: the source, by its rank among all.
         group: the group; that of all processes when None.
         async_op: return at once.
@@ -152,6 +156,10 @@ def broadcast(
     Raises:
         ValueError: the source is not in the group.
     Source: torch.distributed.broadcast.
+    Example:
+        >>> torch.distributed.init_process_group("gloo", store=torch.distributed.HashStore(), rank=0, world_size=1)
+        >>> torch.distributed.broadcast(torch.ones(2), src=0)
+        >>> torch.distributed.destroy_process_group()
     """
     check_tensor(tensor, "tensor")
     if not is_member(group, "broadcast"):
@@ -174,7 +182,7 @@ def all_gather(tensor_list: list[Tensor], tensor: Tensor, group: Group = None, a
     """Collect the tensors of all ranks on each.
 
     Args:
-        tensor_list: one tensor for each rank, of the size of what it sends; overwritten. Sizes may differ between ranks.
+        tensor_list: one tensor for each rank, with as many elements as it sends; overwritten. Sizes may differ between ranks.
         tensor: what this rank sends.
         group: the group; that of all processes when None.
         async_op: return at once.
@@ -182,6 +190,12 @@ def all_gather(tensor_list: list[Tensor], tensor: Tensor, group: Group = None, a
     Raises:
         RuntimeError: not as many tensors as ranks, another dtype, or this rank's own has another size.
     Source: torch.distributed.all_gather.
+    Example:
+        >>> torch.distributed.init_process_group("gloo", store=torch.distributed.HashStore(), rank=0, world_size=1)
+        >>> torch.distributed.all_gather(parts := [torch.zeros(2)], torch.ones(2))
+        >>> torch.distributed.destroy_process_group()
+        >>> parts
+        [tensor([1., 1.])]
     """
     check_tensors(tensor_list, "tensor_list")
     check_tensor(tensor, "tensor")
@@ -225,6 +239,12 @@ def all_gather_into_tensor(output_tensor: Tensor, input_tensor: Tensor, group: G
     Raises:
         RuntimeError: the sizes or dtypes do not fit.
     Source: torch.distributed.all_gather_into_tensor.
+    Example:
+        >>> torch.distributed.init_process_group("gloo", store=torch.distributed.HashStore(), rank=0, world_size=1)
+        >>> torch.distributed.all_gather_into_tensor(whole := torch.zeros(2), torch.ones(2))
+        >>> torch.distributed.destroy_process_group()
+        >>> whole
+        tensor([1., 1.])
     """
     check_tensor(input_tensor, "input_tensor")
     check_tensor(output_tensor, "output_tensor")
@@ -270,13 +290,17 @@ def all_gather_coalesced(
     """``all_gather`` of several tensors as one operation.
 
     Args:
-        output_tensor_lists: for each rank a list of tensors like ``input_tensor_list``; overwritten.
+        output_tensor_lists: for each rank a list of tensors of the shapes of those in ``input_tensor_list``; overwritten.
         input_tensor_list: what this rank sends.
         group, async_op: as in ``all_gather``.
     Returns: a ``Work`` if ``async_op``, else None.
     Raises:
         ValueError: lists of different lengths.
     Source: torch.distributed.all_gather_coalesced.
+    Example:
+        >>> torch.distributed.init_process_group("gloo", store=torch.distributed.HashStore(), rank=0, world_size=1)
+        >>> torch.distributed.all_gather_coalesced([[torch.zeros(2), torch.zeros(3)]], [torch.ones(2), torch.ones(3)])
+        >>> torch.distributed.destroy_process_group()
     """
     check_tensors(input_tensor_list, "input_tensor_list")
     if not isinstance(output_tensor_lists, list):
@@ -309,6 +333,10 @@ def reduce(
     Raises:
         RuntimeError: the dtype has no such reduction.
     Source: torch.distributed.reduce.
+    Example:
+        >>> torch.distributed.init_process_group("gloo", store=torch.distributed.HashStore(), rank=0, world_size=1)
+        >>> torch.distributed.reduce(torch.ones(2), dst=0)
+        >>> torch.distributed.destroy_process_group()
     """
     check_tensor(tensor, "tensor")
     if not is_member(group, "reduce"):
@@ -339,7 +367,7 @@ def gather(
     """Collect the tensors of all ranks on one.
 
     Args:
-        tensor: what this rank sends.
+        tensor: what this rank sends, of any size.
         gather_list: on the destination, one tensor for each rank; overwritten.
         dst: the destination, by its rank among all; 0 when neither is given.
         group: the group; that of all processes when None.
@@ -350,6 +378,10 @@ def gather(
         ValueError: ``gather_list`` missing on the destination, or there on another rank.
         RuntimeError: not as many tensors as ranks, or another dtype.
     Source: torch.distributed.gather.
+    Example:
+        >>> torch.distributed.init_process_group("gloo", store=torch.distributed.HashStore(), rank=0, world_size=1)
+        >>> torch.distributed.gather(torch.ones(2), [torch.zeros(2)], dst=0)
+        >>> torch.distributed.destroy_process_group()
     """
     check_tensor(tensor, "tensor")
     if not is_member(group, "gather"):
@@ -389,7 +421,7 @@ def scatter(
     """Give each rank one tensor of a list that one of them has.
 
     Args:
-        tensor: overwritten by this rank's.
+        tensor: of any size; overwritten by this rank's.
         scatter_list: on the source, one tensor for each rank.
         src: the source, by its rank among all; 0 when neither is given.
         group: the group; that of all processes when None.
@@ -400,6 +432,12 @@ def scatter(
         ValueError: ``scatter_list`` missing on the source, or there on another rank.
         RuntimeError: not as many tensors as ranks, or another dtype.
     Source: torch.distributed.scatter.
+    Example:
+        >>> torch.distributed.init_process_group("gloo", store=torch.distributed.HashStore(), rank=0, world_size=1)
+        >>> torch.distributed.scatter(part := torch.zeros(2), [torch.ones(2)], src=0)
+        >>> torch.distributed.destroy_process_group()
+        >>> part
+        tensor([1., 1.])
     """
     check_tensor(tensor, "tensor")
     if not is_member(group, "scatter"):
@@ -429,7 +467,7 @@ def reduce_scatter(output: Tensor, input_list: list[Tensor], op: Any = SUM, grou
     """Reduce lists of tensors of all ranks, and give each rank one of the results.
 
     Args:
-        output: overwritten by this rank's.
+        output: of any size; overwritten by this rank's.
         input_list: one tensor for each rank; sizes may differ between them.
         op: a ``ReduceOp``.
         group: the group; that of all processes when None.
@@ -438,6 +476,12 @@ def reduce_scatter(output: Tensor, input_list: list[Tensor], op: Any = SUM, grou
     Raises:
         RuntimeError: not as many tensors as ranks, another dtype or size, or the dtype has no such reduction.
     Source: torch.distributed.reduce_scatter.
+    Example:
+        >>> torch.distributed.init_process_group("gloo", store=torch.distributed.HashStore(), rank=0, world_size=1)
+        >>> torch.distributed.reduce_scatter(part := torch.zeros(2), [torch.ones(2)])
+        >>> torch.distributed.destroy_process_group()
+        >>> part
+        tensor([1., 1.])
     """
     check_tensor(output, "output")
     check_tensors(input_list, "input_list")
@@ -461,6 +505,12 @@ def reduce_scatter_tensor(output: Tensor, input: Tensor, op: Any = SUM, group: G
     Raises:
         RuntimeError: the sizes or dtypes do not fit, or the dtype has no such reduction.
     Source: torch.distributed.reduce_scatter_tensor.
+    Example:
+        >>> torch.distributed.init_process_group("gloo", store=torch.distributed.HashStore(), rank=0, world_size=1)
+        >>> torch.distributed.reduce_scatter_tensor(part := torch.zeros(2), torch.ones(2))
+        >>> torch.distributed.destroy_process_group()
+        >>> part
+        tensor([1., 1.])
     """
     check_tensor(output, "output")
     check_tensor(input, "input")
@@ -520,8 +570,8 @@ def all_to_all_single(
     """Give each rank a part of the tensor, and get a part from each.
 
     Args:
-        output: the parts that come, one after the other along dimension 0; overwritten.
-        input: the parts that go, along dimension 0.
+        output: ``(n, *)``, the parts that come, one after the other along dimension 0; overwritten.
+        input: ``(m, *)``, the parts that go, along dimension 0.
         output_split_sizes, input_split_sizes: the parts' sizes along dimension 0; equal ones when None.
         group: the group; that of all processes when None.
         async_op: return at once.
@@ -529,6 +579,12 @@ def all_to_all_single(
     Raises:
         RuntimeError: the sizes or dtypes do not fit.
     Source: torch.distributed.all_to_all_single.
+    Example:
+        >>> torch.distributed.init_process_group("gloo", store=torch.distributed.HashStore(), rank=0, world_size=1)
+        >>> torch.distributed.all_to_all_single(come := torch.zeros(2), torch.ones(2))
+        >>> torch.distributed.destroy_process_group()
+        >>> come
+        tensor([1., 1.])
     """
     check_tensor(output, "output")
     check_tensor(input, "input")
@@ -569,7 +625,7 @@ def all_to_all(
     """Give each rank one tensor of a list, and get one from each.
 
     Args:
-        output_tensor_list: what comes from each rank; overwritten.
+        output_tensor_list: what comes from each rank, of any size; overwritten.
         input_tensor_list: what goes to each rank; sizes may differ.
         group: the group; that of all processes when None.
         async_op: return at once.
@@ -577,6 +633,10 @@ def all_to_all(
     Raises:
         RuntimeError: not as many tensors as ranks, or several dtypes.
     Source: torch.distributed.all_to_all.
+    Example:
+        >>> torch.distributed.init_process_group("gloo", store=torch.distributed.HashStore(), rank=0, world_size=1)
+        >>> torch.distributed.all_to_all([torch.zeros(2)], [torch.ones(2)])
+        >>> torch.distributed.destroy_process_group()
     """
     check_tensors(output_tensor_list, "output_tensor_list")
     check_tensors(input_tensor_list, "input_tensor_list")
@@ -608,6 +668,10 @@ def barrier(group: Group = None, async_op: bool = False, device_ids: Any = None,
     Raises:
         DistBackendError: some rank did not come within the timeout.
     Source: torch.distributed.barrier.
+    Example:
+        >>> torch.distributed.init_process_group("gloo", store=torch.distributed.HashStore(), rank=0, world_size=1)
+        >>> torch.distributed.barrier()
+        >>> torch.distributed.destroy_process_group()
     """
     if not is_member(group, "barrier"):
         return None

@@ -54,6 +54,10 @@ def set_debug_level(level: DebugLevel) -> None:
     Args:
         level: a ``DebugLevel``.
     Source: torch.distributed.set_debug_level.
+    Example:
+        >>> level = torch.distributed.get_debug_level()
+        >>> torch.distributed.set_debug_level(torch.distributed.DebugLevel.DETAIL)
+        >>> torch.distributed.set_debug_level(level)
     """
     global _level
     _level = DebugLevel(level)
@@ -65,6 +69,8 @@ def set_debug_level_from_env() -> None:
     Raises:
         RuntimeError: a value that is none.
     Source: torch.distributed.set_debug_level_from_env.
+    Example:
+        >>> torch.distributed.set_debug_level_from_env()
     """
     global _level
     told = os.environ.get("TORCH_DISTRIBUTED_DEBUG", "OFF").upper()

@@ -412,6 +412,12 @@ def init_device_mesh(
     Raises:
         RuntimeError: more places than processes, names that do not fit, or a device with an index.
     Source: torch.distributed.device_mesh.init_device_mesh.
+    Example:
+        >>> torch.distributed.init_process_group("gloo", store=torch.distributed.HashStore(), rank=0, world_size=1)
+        >>> mesh = torch.distributed.init_device_mesh("cpu", (1,))
+        >>> torch.distributed.destroy_process_group()
+        >>> mesh
+        DeviceMesh((1,), 'cpu', stride=((),))
     """
     if mesh_dim_names is not None:
         if len(set(mesh_dim_names)) != len(mesh_dim_names):

@@ -232,6 +232,11 @@ def get_process_group_ranks(group: ProcessGroup | None) -> list[int]:
         group: the group; that of all processes when None.
     Returns: a list of ints.
     Source: torch.distributed.get_process_group_ranks.
+    Example:
+        >>> torch.distributed.init_process_group("gloo", store=torch.distributed.HashStore(), rank=0, world_size=1)
+        >>> torch.distributed.get_process_group_ranks(torch.distributed.group.WORLD)
+        [0]
+        >>> torch.distributed.destroy_process_group()
     """
     return list(resolved(group).ranks)
 
@@ -246,6 +251,11 @@ def get_group_rank(group: ProcessGroup, global_rank: int) -> int:
     Raises:
         ValueError: it is not in the group. That of all processes is not asked.
     Source: torch.distributed.get_group_rank.
+    Example:
+        >>> torch.distributed.init_process_group("gloo", store=torch.distributed.HashStore(), rank=0, world_size=1)
+        >>> torch.distributed.get_group_rank(torch.distributed.new_group([0]), 0)
+        0
+        >>> torch.distributed.destroy_process_group()
     """
     if group is state.default:
         return global_rank
@@ -265,6 +275,11 @@ def get_global_rank(group: ProcessGroup, group_rank: int) -> int:
     Raises:
         ValueError: the group has no such place. That of all processes is not asked.
     Source: torch.distributed.get_global_rank.
+    Example:
+        >>> torch.distributed.init_process_group("gloo", store=torch.distributed.HashStore(), rank=0, world_size=1)
+        >>> torch.distributed.get_global_rank(torch.distributed.new_group([0]), 0)
+        0
+        >>> torch.distributed.destroy_process_group()
     """
     if group is state.default:
         return group_rank
@@ -443,6 +458,12 @@ def new_group(
     Raises:
         ValueError: ranks that are none, or that are there twice.
     Source: torch.distributed.new_group.
+    Example:
+        >>> torch.distributed.init_process_group("gloo", store=torch.distributed.HashStore(), rank=0, world_size=1)
+        >>> group = torch.distributed.new_group([0])
+        >>> torch.distributed.get_world_size(group)
+        1
+        >>> torch.distributed.destroy_process_group()
     """
     if pg_options is not None:
         raise NotImplementedError("new_group: pg_options are not supported; the engine on MPI has none")

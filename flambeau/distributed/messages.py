@@ -45,7 +45,7 @@ def isend(tensor: Tensor, dst: int | None = None, group: Group = None, tag: int 
     """Start to send a tensor, which must not be changed until it is sent.
 
     Args:
-        tensor: contiguous.
+        tensor: contiguous, of any size.
         dst: the destination, by its rank among all.
         group: the group; that of all processes when None.
         tag: the receiver's must be the same.
@@ -55,6 +55,10 @@ def isend(tensor: Tensor, dst: int | None = None, group: Group = None, tag: int 
         ValueError: the destination is this process, or not in the group.
         RuntimeError: a tensor that is not contiguous.
     Source: torch.distributed.isend.
+    Example:
+        >>> def start(rank):  # on one of two processes
+        ...     x = torch.ones(2)
+        ...     return torch.distributed.isend(x, 1) if rank == 0 else torch.distributed.irecv(x, 0)
     """
     check_tensor(tensor, "tensor")
     if not is_member(group, "isend"):
@@ -73,7 +77,7 @@ def irecv(tensor: Tensor, src: int | None = None, group: Group = None, tag: int 
     """Start to receive a tensor.
 
     Args:
-        tensor: contiguous, of the size of what is sent; overwritten.
+        tensor: contiguous, with as many elements as are sent; overwritten.
         src: the source, by its rank among all; any when neither is given.
         group: the group; that of all processes when None.
         tag: the sender's must be the same.
@@ -83,6 +87,9 @@ def irecv(tensor: Tensor, src: int | None = None, group: Group = None, tag: int 
         ValueError: the source is this process, or not in the group.
         RuntimeError: a tensor that is not contiguous.
     Source: torch.distributed.irecv.
+    Example:
+        >>> def from_anyone():
+        ...     return torch.distributed.irecv(torch.zeros(2))
     """
     check_tensor(tensor, "tensor")
     if not is_member(group, "irecv"):
@@ -111,10 +118,14 @@ def send(tensor: Tensor, dst: int | None = None, group: Group = None, tag: int =
     """Send a tensor, and wait until it may be changed.
 
     Args:
-        tensor, dst, group, tag, group_dst: as in ``isend``.
+        tensor: contiguous, of any size.
+        dst, group, tag, group_dst: as in ``isend``.
     Raises:
         DistBackendError: the destination did not take it within the group's timeout.
     Source: torch.distributed.send.
+    Example:
+        >>> def on_rank_0():
+        ...     torch.distributed.send(torch.ones(2), dst=1)
     """
     work = isend(tensor, dst, group, tag, group_dst)
     if work is not None:
@@ -125,11 +136,16 @@ def recv(tensor: Tensor, src: int | None = None, group: Group = None, tag: int =
     """Receive a tensor.
 
     Args:
-        tensor, src, group, tag, group_src: as in ``irecv``.
+        tensor: contiguous, with as many elements as are sent; overwritten.
+        src, group, tag, group_src: as in ``irecv``.
     Returns: the rank among all from which it came; -1 where this process is not in the group.
     Raises:
         DistBackendError: nothing came within the group's timeout.
     Source: torch.distributed.recv.
+    Example:
+        >>> def on_rank_1():
+        ...     source = torch.distributed.recv(x := torch.zeros(2))
+        ...     return source, x
     """
     check_tensor(tensor, "tensor")
     if not is_member(group, "recv"):
@@ -153,6 +169,11 @@ class P2POp:
     Raises:
         ValueError: another function, or no peer.
     Source: torch.distributed.P2POp.
+    Example:
+        >>> def ring(rank, size):
+        ...     message = torch.distributed.P2POp(torch.distributed.isend, torch.ones(2), (rank + 1) % size)
+        ...     answer = torch.distributed.P2POp(torch.distributed.irecv, torch.zeros(2), (rank - 1) % size)
+        ...     return torch.distributed.batch_isend_irecv([message, answer])
     """
 
     def __init__(
@@ -198,6 +219,10 @@ def batch_isend_irecv(p2p_op_list: list[P2POp]) -> list[Work]:
         ValueError: other objects, or messages of several groups.
         IndexError: no messages.
     Source: torch.distributed.batch_isend_irecv.
+    Example:
+        >>> def exchange(messages):
+        ...     for work in torch.distributed.batch_isend_irecv(messages):
+        ...         work.wait()
     """
     if not isinstance(p2p_op_list, list) or not all(isinstance(each, P2POp) for each in p2p_op_list):
         raise ValueError("Invalid ``p2p_op_list``. Each op is expected to to be of type ``torch.distributed.P2POp``.")

@@ -97,6 +97,12 @@ def gather_object(
     Raises:
         ValueError: ``object_gather_list`` missing on the destination, or there on another rank.
     Source: torch.distributed.gather_object.
+    Example:
+        >>> torch.distributed.init_process_group("gloo", store=torch.distributed.HashStore(), rank=0, world_size=1)
+        >>> torch.distributed.gather_object({"loss": 0.5}, found := [None], dst=0)
+        >>> torch.distributed.destroy_process_group()
+        >>> found
+        [{'loss': 0.5}]
     """
     if not is_member(group, "gather_object"):
         return
@@ -135,6 +141,10 @@ def broadcast_object_list(
         device: where PyTorch puts the bytes.
         group_src: the source, by its place in the group.
     Source: torch.distributed.broadcast_object_list.
+    Example:
+        >>> torch.distributed.init_process_group("gloo", store=torch.distributed.HashStore(), rank=0, world_size=1)
+        >>> torch.distributed.broadcast_object_list(["settings", 3], src=0)
+        >>> torch.distributed.destroy_process_group()
     """
     if not is_member(group, "broadcast_object_list"):
         return
@@ -178,6 +188,12 @@ def scatter_object_list(
     Raises:
         ValueError: an empty output list, or not as many objects as ranks.
     Source: torch.distributed.scatter_object_list.
+    Example:
+        >>> torch.distributed.init_process_group("gloo", store=torch.distributed.HashStore(), rank=0, world_size=1)
+        >>> torch.distributed.scatter_object_list(own := [None], ["part"], src=0)
+        >>> torch.distributed.destroy_process_group()
+        >>> own
+        ['part']
     """
     if not is_member(group, "scatter_object_list"):
         return
@@ -224,6 +240,9 @@ def send_object_list(
         group_dst: the destination, by its place in the group.
         use_batch: the sizes and the objects go as ``batch_isend_irecv`` in PyTorch; no difference here.
     Source: torch.distributed.send_object_list.
+    Example:
+        >>> def on_rank_0():
+        ...     torch.distributed.send_object_list(["a", 1], dst=1)
     """
     if not is_member(group, "send_object_list"):
         return
@@ -251,6 +270,10 @@ def recv_object_list(
         use_batch: as in ``send_object_list``.
     Returns: the rank from which they came; -1 where this process is not in the group.
     Source: torch.distributed.recv_object_list.
+    Example:
+        >>> def on_rank_1():
+        ...     torch.distributed.recv_object_list(objects := [None, None], src=0)
+        ...     return objects
     """
     if not is_member(group, "recv_object_list"):
         return -1

@@ -24,10 +24,20 @@ __all__ = ["ProcessGroup"]
 class ProcessGroup(GroupMethods):
     """Processes that communicate with each other, as this one of them sees them. ``init_process_group`` and ``new_group`` make them.
 
+    Args:
+        lane, background: how it communicates, from the calling thread and from its own.
+        ranks: its processes, by their ranks among all.
+        backend, store, timeout: the back end's name; what the processes share; seconds that an operation may take.
+        name, desc: as the attributes.
     Attributes:
         group_name, group_desc: the name, which is the same on all its ranks; a description.
         bound_device_id: the device that was given to ``init_process_group``.
     Source: torch.distributed.ProcessGroup.
+    Example:
+        >>> torch.distributed.init_process_group("gloo", store=torch.distributed.HashStore(), rank=0, world_size=1)
+        >>> torch.distributed.group.WORLD.size(), torch.distributed.group.WORLD.rank()
+        (1, 0)
+        >>> torch.distributed.destroy_process_group()
     """
 
     def __init__(

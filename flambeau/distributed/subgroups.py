@@ -37,6 +37,12 @@ def new_subgroups(
     Raises:
         ValueError: ``group_size`` is missing, too large, or does not divide the number of processes.
     Source: torch.distributed.new_subgroups. PyTorch takes the number of GPUs where ``group_size`` is missing.
+    Example:
+        >>> torch.distributed.init_process_group("gloo", store=torch.distributed.HashStore(), rank=0, world_size=1)
+        >>> own, every = torch.distributed.new_subgroups(1)
+        >>> torch.distributed.get_process_group_ranks(own), len(every)
+        ([0], 1)
+        >>> torch.distributed.destroy_process_group()
     """
     if group_size is None:
         raise ValueError(
@@ -71,6 +77,12 @@ def new_subgroups_by_enumeration(
     Raises:
         ValueError: no ranks, or one in two groups.
     Source: torch.distributed.new_subgroups_by_enumeration.
+    Example:
+        >>> torch.distributed.init_process_group("gloo", store=torch.distributed.HashStore(), rank=0, world_size=1)
+        >>> own, every = torch.distributed.new_subgroups_by_enumeration([[0]])
+        >>> torch.distributed.get_process_group_ranks(own)
+        [0]
+        >>> torch.distributed.destroy_process_group()
     """
     if ranks_per_subgroup_list is None or len(ranks_per_subgroup_list) == 0:
         raise ValueError("The arg 'ranks_per_subgroup_list' cannot be empty")
@@ -110,6 +122,12 @@ def split_group(
         ValueError: no ranks, places that the group has not, or one in two parts.
         NotImplementedError: options, or another back end.
     Source: torch.distributed.split_group.
+    Example:
+        >>> torch.distributed.init_process_group("gloo", store=torch.distributed.HashStore(), rank=0, world_size=1)
+        >>> part = torch.distributed.split_group(split_ranks=[[0]])
+        >>> torch.distributed.get_process_group_ranks(part)
+        [0]
+        >>> torch.distributed.destroy_process_group()
     """
     parent = resolved(parent_pg)
     if pg_options is not None or (backend is not None and str(backend) != parent.backend):
@@ -140,6 +158,10 @@ def monitored_barrier(group: Any = None, timeout: Any = None, wait_all_ranks: bo
     Raises:
         RuntimeError: some rank did not come within the timeout.
     Source: torch.distributed.monitored_barrier.
+    Example:
+        >>> torch.distributed.init_process_group("gloo", store=torch.distributed.HashStore(), rank=0, world_size=1)
+        >>> torch.distributed.monitored_barrier()
+        >>> torch.distributed.destroy_process_group()
     """
     if not is_member(group, "monitored_barrier"):
         return

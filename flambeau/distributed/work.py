@@ -20,9 +20,17 @@ serving = threading.local()  # in a group's thread: ``works``, the queue that it
 class Work:
     """An operation that was started and may not be done.
 
-    Attributes:
-        _tensors: what it writes.
+    Args:
+        tensors: what it writes.
     Source: torch.distributed.Work.
+    Example:
+        >>> torch.distributed.init_process_group("gloo", store=torch.distributed.HashStore(), rank=0, world_size=1)
+        >>> work = torch.distributed.all_reduce(torch.ones(2), async_op=True)
+        >>> work.wait(), work.is_success()
+        (True, True)
+        >>> work.get_future().value()
+        [tensor([1., 1.])]
+        >>> torch.distributed.destroy_process_group()
     """
 
     def __init__(self, tensors: list[Any]) -> None:
@@ -127,10 +135,16 @@ class CollectiveWork(Work):
         self._ended = threading.Lock()
         self._ended.acquire()
 
+    def limit(self, seconds: float) -> None:
+        """Wait that long for it where ``wait`` is not told."""
+        self._timeout = seconds
+
     def run(self, lane: Any) -> None:
         """Do it, in the group's thread."""
         error: BaseException | None = None
         try:
+            if lane.broken is not None:
+                raise lane.broken
             lane.doing = self.name
             self.call(lane)
         except BaseException as raised:
@@ -226,6 +240,19 @@ class MessageWork(Work):
             return super().source_rank()
         return self._source
 
+    def get_future(self) -> Future[Any]:
+        """A future of the list of the tensors, for which a thread waits from now on."""
+        if self._future is None and not self._done:
+            threading.Thread(target=self._wait_quietly, daemon=True, name=self.name).start()
+        return super().get_future()
+
+    def _wait_quietly(self) -> None:
+        try:
+            self.wait()
+        except Exception as error:
+            if not self._done:
+                self._finish(error)
+
     def _attempt(self, look: Any) -> Any:
         try:
             return look()
@@ -268,6 +295,17 @@ class CoalescedWork(Work):
     def exception(self) -> BaseException | None:
         """The first error of any."""
         return next((error for work in self.works if (error := work.exception()) is not None), None)
+
+    def get_future(self) -> Future[Any]:
+        """A future of the list of all tensors."""
+        from ..facades.futures import collect_all
+
+        return collect_all([work.get_future() for work in self.works]).then(self._tensors_of)
+
+    def _tensors_of(self, done: Future[list[Future[Any]]]) -> list[Any]:
+        for each in done.value():
+            each.value()  # raises what went wrong
+        return self._tensors
 
     def wait(self, timeout: datetime.timedelta | None = None) -> bool:
         """Wait until all are done.

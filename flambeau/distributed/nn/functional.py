@@ -154,12 +154,16 @@ def broadcast(tensor: Tensor, src: int, group: Any = None) -> Tensor:
     """One rank's tensor on all.
 
     Args:
-        tensor: of the same size on all ranks.
+        tensor: of the same shape on all ranks.
         src: the source, by its rank among all.
         group: the group; that of all processes when None.
     Returns: a new tensor.
     Gradient: that of the source is the sum of all ranks'; elsewhere 0.
     Source: torch.distributed.nn.functional.broadcast.
+    Example:
+        >>> torch.distributed.init_process_group("gloo", store=torch.distributed.HashStore(), rank=0, world_size=1)
+        >>> y = torch.distributed.nn.functional.broadcast(torch.ones(2, requires_grad=True), 0)
+        >>> torch.distributed.destroy_process_group()
     """
     return _Broadcast.apply(tensor, root_of(resolved(group), src, None, "src"), group)
 
@@ -168,12 +172,16 @@ def gather(tensor: Tensor, dst: int = 0, group: Any = None) -> tuple[Tensor, ...
     """The tensors of all ranks on one.
 
     Args:
-        tensor: this rank's, of the same size on all ranks.
+        tensor: this rank's, of the same shape on all ranks.
         dst: the destination, by its rank among all.
         group: the group; that of all processes when None.
     Returns: a tuple of tensors, one for each rank; zeros but on the destination.
     Gradient: the destination's of this rank's tensor.
     Source: torch.distributed.nn.functional.gather.
+    Example:
+        >>> torch.distributed.init_process_group("gloo", store=torch.distributed.HashStore(), rank=0, world_size=1)
+        >>> parts = torch.distributed.nn.functional.gather(torch.ones(2, requires_grad=True))
+        >>> torch.distributed.destroy_process_group()
     """
     return _Gather.apply(tensor, root_of(resolved(group), dst, None, "dst"), group)
 
@@ -182,12 +190,16 @@ def scatter(tensors: list[Tensor], src: int = 0, group: Any = None) -> Tensor:
     """One rank's tensors, one for each.
 
     Args:
-        tensors: one for each rank; values count on the source only, sizes on all.
+        tensors: one for each rank; values count on the source only, shapes on all.
         src: the source, by its rank among all.
         group: the group; that of all processes when None.
     Returns: this rank's tensor.
     Gradient: on the source, those of all ranks; elsewhere 0.
     Source: torch.distributed.nn.functional.scatter.
+    Example:
+        >>> torch.distributed.init_process_group("gloo", store=torch.distributed.HashStore(), rank=0, world_size=1)
+        >>> y = torch.distributed.nn.functional.scatter([torch.ones(2, requires_grad=True)])
+        >>> torch.distributed.destroy_process_group()
     """
     return _Scatter.apply(root_of(resolved(group), src, None, "src"), group, *tensors)
 
@@ -196,13 +208,17 @@ def reduce(tensor: Tensor, dst: int, op: Any = SUM, group: Any = None) -> Tensor
     """The tensors of all ranks reduced, on one; elsewhere the tensor.
 
     Args:
-        tensor: of the same size on all ranks.
+        tensor: of the same shape on all ranks.
         dst: the destination, by its rank among all.
         op: a ``ReduceOp``.
         group: the group; that of all processes when None.
     Returns: a new tensor.
     Gradient: the destination's, as of a sum.
     Source: torch.distributed.nn.functional.reduce.
+    Example:
+        >>> torch.distributed.init_process_group("gloo", store=torch.distributed.HashStore(), rank=0, world_size=1)
+        >>> y = torch.distributed.nn.functional.reduce(torch.ones(2, requires_grad=True), 0)
+        >>> torch.distributed.destroy_process_group()
     """
     return _Reduce.apply(tensor, root_of(resolved(group), dst, None, "dst"), op, group, False)
 
@@ -211,13 +227,17 @@ def reduce_scatter(output: Tensor, input_list: list[Tensor], op: Any = SUM, grou
     """Lists of tensors of all ranks reduced, one of the results on each.
 
     Args:
-        output: of the size of this rank's result, which PyTorch overwrites.
+        output: of the shape of this rank's result, which PyTorch overwrites.
         input_list: one tensor for each rank.
         op: a ``ReduceOp``.
         group: the group; that of all processes when None.
     Returns: a new tensor.
     Gradient: that of each rank's result, as of a sum.
     Source: torch.distributed.nn.functional.reduce_scatter.
+    Example:
+        >>> torch.distributed.init_process_group("gloo", store=torch.distributed.HashStore(), rank=0, world_size=1)
+        >>> y = torch.distributed.nn.functional.reduce_scatter(torch.zeros(2), [torch.ones(2)])
+        >>> torch.distributed.destroy_process_group()
     """
     return _ReduceScatter.apply(op, group, *input_list)
 
@@ -226,11 +246,15 @@ def all_gather(tensor: Tensor, group: Any = None) -> tuple[Tensor, ...]:
     """The tensors of all ranks on each.
 
     Args:
-        tensor: this rank's, of the same size on all ranks.
+        tensor: this rank's, of the same shape on all ranks.
         group: the group; that of all processes when None.
     Returns: a tuple of tensors, one for each rank.
     Gradient: the sum of all ranks' of this rank's tensor.
     Source: torch.distributed.nn.functional.all_gather.
+    Example:
+        >>> torch.distributed.init_process_group("gloo", store=torch.distributed.HashStore(), rank=0, world_size=1)
+        >>> parts = torch.distributed.nn.functional.all_gather(torch.ones(2, requires_grad=True))
+        >>> torch.distributed.destroy_process_group()
     """
     return _AllGather.apply(tensor, group)
 
@@ -239,12 +263,16 @@ def all_to_all(output_tensor_list: list[Tensor], input_tensor_list: list[Tensor]
     """One tensor from each rank.
 
     Args:
-        output_tensor_list: of the sizes of what comes, which PyTorch overwrites.
+        output_tensor_list: of the shapes of what comes, which PyTorch overwrites.
         input_tensor_list: one tensor for each rank.
         group: the group; that of all processes when None.
     Returns: a tuple of new tensors.
     Gradient: goes back to where the tensors came from.
     Source: torch.distributed.nn.functional.all_to_all.
+    Example:
+        >>> torch.distributed.init_process_group("gloo", store=torch.distributed.HashStore(), rank=0, world_size=1)
+        >>> parts = torch.distributed.nn.functional.all_to_all([torch.zeros(2)], [torch.ones(2)])
+        >>> torch.distributed.destroy_process_group()
     """
     return _AllToAll.apply(group, [each.shape for each in output_tensor_list], *input_tensor_list)
 
@@ -255,13 +283,17 @@ def all_to_all_single(
     """Parts of the tensor to each rank, and a part from each.
 
     Args:
-        output: of the size of what comes, which PyTorch overwrites.
+        output: of the shape of what comes, which PyTorch overwrites.
         input: parts along dimension 0.
         output_split_sizes, input_split_sizes: the parts' sizes; equal ones when None.
         group: the group; that of all processes when None.
     Returns: a new tensor.
     Gradient: goes back to where the parts came from.
     Source: torch.distributed.nn.functional.all_to_all_single.
+    Example:
+        >>> torch.distributed.init_process_group("gloo", store=torch.distributed.HashStore(), rank=0, world_size=1)
+        >>> y = torch.distributed.nn.functional.all_to_all_single(torch.zeros(2), torch.ones(2))
+        >>> torch.distributed.destroy_process_group()
     """
     return _AllToAllSingle.apply(group, output.shape, output_split_sizes, input_split_sizes, input)
 
@@ -270,11 +302,18 @@ def all_reduce(tensor: Tensor, op: Any = SUM, group: Any = None) -> Tensor:
     """The tensors of all ranks reduced, on each.
 
     Args:
-        tensor: of the same size on all ranks.
+        tensor: of the same shape on all ranks.
         op: a ``ReduceOp``.
         group: the group; that of all processes when None.
     Returns: a new tensor.
     Gradient: reduced in the same way.
     Source: torch.distributed.nn.functional.all_reduce.
+    Example:
+        >>> torch.distributed.init_process_group("gloo", store=torch.distributed.HashStore(), rank=0, world_size=1)
+        >>> x = torch.ones(2, requires_grad=True)
+        >>> torch.distributed.nn.functional.all_reduce(x).sum().backward()
+        >>> torch.distributed.destroy_process_group()
+        >>> x.grad
+        tensor([1., 1.])
     """
     return _AllReduce.apply(tensor, op, group)
