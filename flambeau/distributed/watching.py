@@ -115,13 +115,16 @@ class Watcher:
         rank, size: of this process and of all.
         group: a name that no other group of the job has.
         leave: ends this process with a message.
+        noun: what those are that watch each other, for messages.
     Attributes:
         error: what happened to another rank; empty while nothing did.
     """
 
-    def __init__(self, store: Store, rank: int, size: int, group: str = "world", leave: Callable[[str], None] = _leave) -> None:
+    def __init__(
+        self, store: Store, rank: int, size: int, group: str = "world", leave: Callable[[str], None] = _leave, noun: str = "rank"
+    ) -> None:
         self.rank, self.size, self.group, self.error = rank, size, group, ""
-        self._leave, self._host = leave, socket.gethostname()
+        self._leave, self._host, self._noun = leave, socket.gethostname(), noun
         self._me = {"host": self._host, "machine": machine(), "pid": os.getpid()}
         self._patience = float(os.environ.get("FLAMBEAU_HEARTBEAT_TIMEOUT", "60"))
         self._beat = _BEAT * max(1.0, size / 64)
@@ -239,7 +242,7 @@ class Watcher:
                 if "0" in self._left:
                     self._run_alone()
                 elif not self._closed.is_set():
-                    self._end(f"rank {self.rank} on {self._host}: the store of this job is gone{self._where()}: {error}")
+                    self._end(f"{self._noun} {self.rank} on {self._host}: the store of this job is gone{self._where()}: {error}")
                 return
             if self.error:
                 self._wait_for_the_end()
@@ -305,8 +308,8 @@ class Watcher:
         for name, reason in sorted(lost.items(), key=lambda each: int(each[0])):
             state = self._left.get(name) or self._members.get(name, {})
             its = f", which was in {state['doing']} (number {state['number']})" if state.get("doing") else ""
-            told.append(f"rank {name} on {state.get('host', 'an unknown host')} is lost{its}: {reason}")
-        return f"rank {self.rank} on {self._host}{self._where()}: {'; '.join(told)}. This job has ended."
+            told.append(f"{self._noun} {name} on {state.get('host', 'an unknown host')} is lost{its}: {reason}")
+        return f"{self._noun} {self.rank} on {self._host}{self._where()}: {'; '.join(told)}. This job has ended."
 
     def _wait_for_the_end(self) -> None:
         """Give the program a while for its own end."""

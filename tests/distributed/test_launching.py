@@ -84,6 +84,49 @@ def test_two_nodes(program, tmp_path, backend, free_port):
     assert {(each["WORLD_SIZE"], each["MASTER_PORT"]) for each in places.values()} == {("4", places[0]["MASTER_PORT"])}
 
 
+def test_a_node_that_comes_later_takes_part(program, tmp_path, free_port):
+    source = """
+import os, time
+with open(os.path.join(OUT, "ran-" + os.environ["WORLD_SIZE"] + "-" + os.environ["RANK"]), "w"):
+    pass
+time.sleep(60 if os.environ["WORLD_SIZE"] == "1" else 0)
+"""
+    options = ["--rdzv-backend", "c10d", "--rdzv-endpoint", f"localhost:{free_port}", "--rdzv-conf", "last_call_timeout=0.1"]
+    path = program(source)
+    threads = [threading.Thread(target=run.main, args=(["--nnodes", "1:2", *options, path],)) for _ in range(2)]
+    threads[0].start()
+    end = time.monotonic() + 20
+    while not (tmp_path / "ran-1-0").exists():
+        assert time.monotonic() < end
+        time.sleep(0.02)
+    threads[1].start()
+    for thread in threads:
+        thread.join(30)
+    assert {path.name for path in tmp_path.glob("ran-*")} == {"ran-1-0", "ran-2-0", "ran-2-1"}
+
+
+MEETS = """
+import datetime, os
+import flambeau as torch
+store, rank, size = next(torch.distributed.rendezvous("env://", timeout=datetime.timedelta(seconds=30)))
+store.set(f"rank {rank}", "here")
+store.wait([f"rank {i}" for i in range(size)])
+open(os.path.join(OUT, f"{rank} of {size} with {type(store).__module__.partition('.')[0]}"), "w").close()
+store.set(f"left {rank}", "1")
+store.wait([f"left {i}" for i in range(size)]) if rank == 0 else None
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.oracle
+def test_programs_meet_under_pytorchs_own_launcher(program, tmp_path, monkeypatch):
+    monkeypatch.delenv(secret.VARIABLE)
+    command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", program(MEETS)]
+    done = subprocess.run(command, env={**os.environ, "PYTHONPATH": str(ROOT)}, capture_output=True, text=True, timeout=90)
+    assert not done.returncode, done.stderr
+    assert {path.name for path in tmp_path.glob("* of *")} == {"0 of 2 with flambeau", "1 of 2 with flambeau"}
+
+
 @pytest.fixture
 def free_port():
     import socket

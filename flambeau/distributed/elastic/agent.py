@@ -142,11 +142,14 @@ class Agent:
         if len(meeting.nodes) > 1 and not isinstance(self.nodes.store, HashStore):
             self._lost = ""
             group = f"launchers/{self.nodes.settings.run_id}/{number}"
-            watcher = Watcher(self.nodes.store, meeting.group_rank, len(meeting.nodes), group, self._note_loss)
+            watcher = Watcher(self.nodes.store, meeting.group_rank, len(meeting.nodes), group, self._note_loss, "launcher")
         try:
             self._context = self._start(meeting)
             result = self._monitor(meeting)
         except _Failed as error:
+            if self._lost:  # the launchers watch each other: they know
+                self._close()
+                raise
             told = {"node": meeting.group_rank, "host": self.nodes.me["host"], "reason": str(error)}
             try:
                 meeting.store.compare_set("ended", "", json.dumps(told))
@@ -216,7 +219,7 @@ class Agent:
     def _monitor(self, meeting: Round) -> RunProcsResult:
         """Poll the workers until all of all nodes have ended well."""
         assert self._context is not None
-        several, done, counted, looks = len(meeting.nodes) > 1, None, False, 0
+        several, done, counted, looks = not self.nodes.single, None, False, 0
         while True:
             done = done or self._context.poll()
             if done is not None and done.is_failed():
@@ -256,6 +259,8 @@ class Agent:
             told = json.loads(meeting.store.get("ended"))
             raise _Failed(f"node {told['node']} ({told['host']}): {told['reason']}", {})
         if self.nodes.settings.max_nodes > len(meeting.nodes) and meeting.store.check(["more"]):
+            self.nodes.expected = min(len(meeting.nodes) + 1, self.nodes.settings.max_nodes)
+            meeting.store.set("next", "1")
             raise _Failed("another node came", {}, counts=False)
         return meeting.store.add("done", 0) == len(meeting.nodes)
 

@@ -102,7 +102,7 @@ class Nodes:
         self.store: Store = HashStore() if self.single else self._join()
         self.store.set_timeout(datetime.timedelta(seconds=settings.timeout))
         self._job = PrefixStore(f"flambeau/{settings.run_id}", self.store)
-        self._size = 0  # nodes of the last attempt
+        self.expected = 0  # nodes that come at once: those of the last attempt
 
     @property
     def serves(self) -> bool:
@@ -134,7 +134,7 @@ class Nodes:
         """
         store = PrefixStore(str(number), self._job)
         rank, size = self._place(store)
-        self._size = size
+        self.expected = size
         store.set(f"node/{rank}", json.dumps(self.me))
         nodes = [json.loads(each) for each in store.multi_get([f"node/{i}" for i in range(size)])]
         workers = None
@@ -164,6 +164,8 @@ class Nodes:
         size = int(store.get("size"))
         if came > size:
             store.set("more", "1")
+            store.wait(["next"])  # the others stop for it; alone it would make a second world
+            self.expected = min(size + 1, told.max_nodes)
             raise TooLate
         return came - 1, size
 
@@ -171,7 +173,7 @@ class Nodes:
         told, start = self.settings, time.monotonic()
         while True:
             came, waited = store.add("came", 0), time.monotonic() - start
-            if came >= told.max_nodes or (came >= told.min_nodes and (waited > told.last_call or came >= self._size > 0)):
+            if came >= told.max_nodes or (came >= told.min_nodes and (waited > told.last_call or came >= self.expected > 0)):
                 store.set("size", str(min(came, told.max_nodes)))
                 return
             if waited > told.timeout:

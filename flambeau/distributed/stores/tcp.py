@@ -20,6 +20,7 @@ from .wire import Request, Status, Unreadable, pack, unpack
 __all__ = ["Client", "TCPStore"]
 
 _GRACE = 15.0  # seconds that a server may be late with an answer
+_AGAIN = 5.0  # seconds for further connections to a server that was there
 _WORKERS = "init/workers"
 _WRONG = {"ValueError": ValueError, "TypeError": TypeError}
 
@@ -99,7 +100,7 @@ class Client:
         try:
             sock = self._idle.pop()
         except IndexError:
-            sock = self.connect(self._timeout)
+            sock = self.connect(min(self._timeout, _AGAIN))
         try:
             status, reply = exchange(sock, code, fields, seconds, f"({self.host}, {self.port})")
         except BaseException:
