@@ -154,6 +154,19 @@ class Binding:
                 same = array.shape == wanted.shape and array.strides == wanted.strides
                 if not same or (array.size and address_of(array) != address_of(wanted)):
                     raise Differs(f"{op.name} gives a view of shape {array.shape} where {wanted.shape} was expected")
+        for number in self.template.checked:
+            self.check_operands(self.nodes[number], arrays)
+
+    def check_operands(self, node: Node, arrays: dict[Value, Any]) -> None:
+        """Have an operation check its operands' sizes; whatever it raises, it would raise for a program's call."""
+
+        def given(arg: Any) -> Any:
+            shown = self._shown(arg, arrays)
+            if shown.__class__ is list or shown.__class__ is tuple:
+                return type(shown)([wrap(each) if each.__class__ is np.ndarray else each for each in shown])
+            return wrap(shown) if shown.__class__ is np.ndarray else shown
+
+        node.op.canonicalize(*[given(arg) for arg in node.args])
 
     def _shown(self, arg: Any, arrays: dict[Value, Any]) -> Any:
         """An argument with arrays in place of Values, whose contents are of no meaning."""
@@ -194,7 +207,7 @@ class Template:
         env: the symbols, and their sizes in each recording. recorders: of one program, the first of which is the real one.
     Attributes:
         recorder: the first. nodes: kind, operation, arguments, dtypes, writes and the recorded node. forms: shape and strides of values.
-        constants: how constants are made that differ. views: calls of view operations.
+        constants: how constants are made that differ. views: calls of view operations. checked: numbers of nodes that check operands.
     Raises:
         Differs: they are not the same program.
     """
@@ -221,6 +234,20 @@ class Template:
             args = [self.unify(list(parts)) for parts in zip(*[call[1] for call in calls], strict=True)]
             self.unify([call[2] for call in calls])
             self.views.append((calls[0][0], args, calls[0][2]))
+        self.checked: list[int] = []
+        self._checks()
+
+    def _checks(self) -> None:
+        """Find the operations that can check their operands without values: those that do so for the real sizes."""
+        binding, arrays = Binding(self, self.env.hints), {}  # type: ignore[var-annotated]
+        for number, node in enumerate(binding.nodes):
+            if node.kind != "op" or node.op.canonicalize is None or any(value.dtype.kind not in "fc" for value in node.inputs()):
+                continue
+            try:
+                binding.check_operands(node, arrays)
+            except (RuntimeError, ValueError, TypeError, LookupError, AttributeError):
+                continue
+            self.checked.append(number)
 
     # -- walking side by side ----------------------------------------------------------------------------------------------------
     def _same(self, parts: Sequence[Any], what: str) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import dis
+import itertools
 import sys
 import types
 import warnings
@@ -20,9 +21,10 @@ import numpy as np
 from ..capture.memory import array_at, extent
 from ..capture.recorder import Recorder, Step
 from ..core.calls import getters
+from ..core.expressions import evaluate
 from ..core.random.generator import default_generator
 from ..core.shape import Size
-from ..core.symbolic import Relation, SymbolicInt
+from ..core.symbolic import COMPARISONS, Relation, SymbolicInt
 from ..core.tensor import Parameter, Tensor, wrap
 from ..fx.experimental.symbolic_shapes import ShapeEnv, ValueRanges
 from .arguments import Arguments
@@ -84,6 +86,8 @@ class SeenSize(SymbolicInt):
 
 _PACKAGE = __name__.partition(".")[0]
 _NUMBERS = tuple(f"{_PACKAGE}.{name}" for name in ("core.symbolic", "core.expressions", "compiler.worlds", "fx.experimental"))
+_HUGE, _MOST_SYMBOLS = 1_000_003, 6
+_OPERATIONS = f"{_PACKAGE}.ops."
 _CHOOSING = ("program", f"{_PACKAGE}.nn.", f"{_PACKAGE}.vision.")
 
 
@@ -113,15 +117,38 @@ class Sizes(ShapeEnv):
     def decide(self, relation: Relation) -> bool:
         """The relation's truth for the real sizes; a guard, where a program or a layer of the library asks.
 
-        The library's own checks compare symbolic sizes with those of arrays, which are none. What it does with others than the real sizes
-        is seen in other worlds, and checked when a plan is made.
+        The library's own checks of equality compare symbolic sizes with those of arrays, which are none. What it does with others than
+        the real sizes is seen in other worlds, and checked when a plan is made.
         """
-        if _asker().startswith(_CHOOSING) or "%" in str(relation):
+        asker = _asker()
+        orders = relation.name in ("<", "<=", ">", ">=") and asker.startswith(_OPERATIONS)
+        if asker.startswith(_CHOOSING) or orders or "%" in str(relation):
             try:
                 return super().decide(relation)
             except ZeroDivisionError:  # of some sizes: a guard in any case
                 self.guards.append((relation, relation.evaluate(self.hints)))
         return relation.evaluate(self.hints)
+
+    def constant_truth(self, relation: Relation) -> bool | None:
+        """The relation's truth where it is the same for all sizes: between the ends of its symbols' ranges nothing else happens.
+
+        A size that a program compares with one number is a guard whatever it is now, since a later one may be that number.
+        """
+        if relation.name not in COMPARISONS:
+            known = all(not isinstance(part, Relation) or self.constant_truth(part) is not None for part in relation.args)
+            return relation.evaluate(self.hints) if known else None
+        names = sorted(relation.symbols)
+        if "%" in str(relation) or len(names) > _MOST_SYMBOLS:
+            return None
+        ends = [(self.var_to_range[name].lower, min(self.var_to_range[name].upper, _HUGE)) for name in names]
+        points = [{**self.hints, **dict(zip(names, corner, strict=True))} for corner in itertools.product(*ends)]
+        if relation.name in ("==", "!="):
+            left, right = relation.args
+            gaps = [evaluate(left, point) - evaluate(right, point) for point in points]
+            signs = {(gap > 0) - (gap < 0) for gap in gaps}
+            return relation.evaluate(self.hints) if len(signs) == 1 else None
+        truths = {relation.evaluate(point) for point in points}
+        return relation.evaluate(self.hints) if len(truths) == 1 else None
 
     def number(self, expr: Any) -> Any:
         made = super().number(expr)

@@ -163,6 +163,23 @@ def test_a_size_of_an_input_that_needs_another_program_is_noticed() -> None:
     assert follow(lambda x: torch.linalg.svdvals(x), rows(4, 5, 6, 9, 7))[:3] == [1, 2, 2]
 
 
+def test_sizes_that_a_program_singles_out_are_guarded() -> None:
+    def chosen(x: Any, y: Any) -> Any:
+        if x.shape[0] == 37 or y.shape[0] < 3:
+            return x.sum() - y.sum()
+        return x.sum() + y.sum() * (2 if x.shape[0] == y.shape[0] else 3)
+
+    calls = [(torch.randn(n, 2), torch.randn(m, 2)) for n, m in ((4, 5), (5, 6), (37, 6), (6, 2), (7, 7), (9, 8), (37, 2))]
+    follow(chosen, calls)
+
+
+def test_what_operations_refuse_is_refused_at_other_sizes() -> None:
+    compiled = torch.compile(lambda x: F.pad(x[None], (3, 0), mode="circular"), dynamic=True)
+    assert compiled(torch.randn(2, 5)).shape == (1, 2, 8) and compiled(torch.randn(4, 6)).shape == (1, 4, 9)
+    with pytest.raises(RuntimeError, match="[Pp]adding"):
+        compiled(torch.randn(4, 2))
+
+
 def test_many_sizes_have_few_plans() -> None:
     compiled = torch.compile(lambda x: x * 2)
     for _ in range(2):
