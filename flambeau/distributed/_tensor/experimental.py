@@ -1,7 +1,12 @@
-"""``torch.distributed._tensor.experimental``: beside tensors spread over processes, which are not implemented yet."""
+"""``torch.distributed._tensor.experimental``: ``torch.distributed.tensor.experimental`` under its first name."""
 
 from __future__ import annotations
 
-from ...facades import unsupported
+from ..tensor.experimental import (  # type: ignore[attr-defined]
+    context_parallel,
+    implicit_replication,
+    local_map,
+    register_sharding,
+)
 
-globals().update(unsupported.names("distributed._tensor.experimental", "context_parallel implicit_replication local_map register_sharding"))
+__all__ = ["context_parallel", "implicit_replication", "local_map", "register_sharding"]

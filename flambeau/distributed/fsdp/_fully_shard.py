@@ -6,6 +6,7 @@ from collections.abc import Callable
 from contextlib import nullcontext
 from typing import Any
 
+from ...autograd.grad_mode import enable_grad
 from ...core.state import thread
 from ...core.tensor import Tensor
 from ...nn.containers import ModuleDict, ModuleList
@@ -81,7 +82,8 @@ def _before_backward(result: Any, group: ParamGroup) -> None:
 
     def prepare(_: Any) -> None:
         if group.options.reshard_after_forward and not group.is_installed:
-            group.install()
+            with enable_grad():
+                group.install()
             thread.running.at_end.append(group.reshard)
 
     def hook(value: Any) -> Any:

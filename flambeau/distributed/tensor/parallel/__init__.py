@@ -1,0 +1,20 @@
+"""``torch.distributed.tensor.parallel``: layers whose weights are divided among processes."""
+
+from __future__ import annotations
+
+from .api import parallelize_module
+from .loss import loss_parallel
+from .style import (
+    ColwiseParallel,
+    ParallelStyle,
+    PrepareModuleInput,
+    PrepareModuleInputOutput,
+    PrepareModuleOutput,
+    RowwiseParallel,
+    SequenceParallel,
+)
+
+__all__ = [
+    "ColwiseParallel", "ParallelStyle", "PrepareModuleInput", "PrepareModuleInputOutput", "PrepareModuleOutput", "RowwiseParallel",
+    "SequenceParallel", "loss_parallel", "parallelize_module",
+]  # fmt: skip
