@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..fsdp import (  # type: ignore[attr-defined]
+from ..fsdp import (
     CPUOffloadPolicy,
     FSDPModule,
     MixedPrecisionPolicy,

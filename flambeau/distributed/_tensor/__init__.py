@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from ..tensor import DTensor, Partial, Placement, Replicate, Shard, distribute_module, distribute_tensor  # type: ignore[attr-defined]
+from ..tensor import DTensor, Partial, Placement, Replicate, Shard, distribute_module, distribute_tensor
 
 __all__ = ["DTensor", "Partial", "Placement", "Replicate", "Shard", "distribute_module", "distribute_tensor"]

@@ -1,10 +1,10 @@
 """``torch.distributed.checkpoint``: checkpoints that many processes write and any number of processes read, in PyTorch's format.
 
-    state_dict_saver, state_dict_loader    ``save``, ``async_save``, ``load``
-    planner, default_planner               what each process writes and reads
-    storage, filesystem                    where it lies
-    metadata                               what the checkpoint says of itself
-    state_dict                             states of models and optimizers, however they are divided
+state_dict_saver, state_dict_loader    ``save``, ``async_save``, ``load``
+planner, default_planner               what each process writes and reads
+storage, filesystem                    where it lies
+metadata                               what the checkpoint says of itself
+state_dict                             states of models and optimizers, however they are divided
 """
 
 from __future__ import annotations

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from itertools import pairwise
 from typing import Any
 
 from ...core.tensor import Tensor
@@ -49,7 +50,7 @@ def flatten(state_dict: Any) -> tuple[dict[str, Any], dict[str, Path]]:
 
 def set_at(container: Any, path: Path, value: Any) -> None:
     """Put a value where its place is, into containers that are made as needed."""
-    for key, following in zip(path[:-1], path[1:], strict=True):
+    for key, following in pairwise(path):
         empty: Any = [] if isinstance(following, int) else {}
         if isinstance(container, list):
             container.extend([None] * (int(key) + 1 - len(container)))

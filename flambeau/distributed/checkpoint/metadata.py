@@ -178,5 +178,3 @@ class MetadataIndex:
         object.__setattr__(self, "fqn", fqn)
         object.__setattr__(self, "index", index)
         object.__setattr__(self, "offset", None if offset is None else Size(offset))
-
-

@@ -92,7 +92,9 @@ def _as_chosen(model: Module, options: StateDictOptions) -> Any:
 
 
 # -- models ------------------------------------------------------------------------------------------------------------------------
-def get_model_state_dict(model: Module, *, submodules: set[Module] | None = None, options: StateDictOptions | None = None) -> dict[str, Any]:
+def get_model_state_dict(
+    model: Module, *, submodules: set[Module] | None = None, options: StateDictOptions | None = None
+) -> dict[str, Any]:
     """A model's state under the names that it has without wrappers.
 
     Args:
@@ -108,7 +110,11 @@ def get_model_state_dict(model: Module, *, submodules: set[Module] | None = None
     chosen = _options(options, submodules)
     with _as_chosen(model, chosen):
         state = model.state_dict()
-    frozen = {_name(name, model) for name, param in model.named_parameters() if not param.requires_grad} if chosen.ignore_frozen_params else set()
+    frozen = (
+        {_name(name, model) for name, param in model.named_parameters() if not param.requires_grad}
+        if chosen.ignore_frozen_params
+        else set()
+    )
     result = {_name(name, model): _given(value, chosen) for name, value in state.items()}
     kept: dict[str, Any] = _for_all({name: value for name, value in result.items() if name not in frozen}, chosen)
     return kept
@@ -259,12 +265,16 @@ def _unflattened(flat: dict[str, Any], model: Module, optimizer: Any) -> dict[st
             entry = {key.removeprefix(prefix): value for key, value in flat.items() if key.startswith(prefix)}
             if entry:
                 state[name] = entry
-        options = {key: flat.get(f"param_groups.{own[0]}.{key}", value) if own else value for key, value in group.items() if key != "params"}
+        options = {
+            key: flat.get(f"param_groups.{own[0]}.{key}", value) if own else value for key, value in group.items() if key != "params"
+        }
         groups.append({**options, "params": own})
     return {"state": state, "param_groups": groups}
 
 
-def set_optimizer_state_dict(model: Module, optimizers: Any, optim_state_dict: dict[str, Any], *, options: StateDictOptions | None = None) -> None:
+def set_optimizer_state_dict(
+    model: Module, optimizers: Any, optim_state_dict: dict[str, Any], *, options: StateDictOptions | None = None
+) -> None:
     """Load the state of a model's optimizers.
 
     Args:

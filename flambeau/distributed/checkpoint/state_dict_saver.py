@@ -62,7 +62,8 @@ def is_alone(no_dist: bool, function: str) -> bool:
     if no_dist or (dist.is_available() and dist.is_initialized()):
         return no_dist
     warnings.warn(
-        f"torch.distributed is disabled, unavailable or uninitialized, assuming the intent is to {function} in a single process.", stacklevel=3
+        f"torch.distributed is disabled, unavailable or uninitialized, assuming the intent is to {function} in a single process.",
+        stacklevel=3,
     )
     return True
 

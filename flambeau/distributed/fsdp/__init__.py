@@ -1,9 +1,9 @@
 """``torch.distributed.fsdp``: modules whose parameters, gradients and optimizer state are divided among processes.
 
-    fully_shard                  parameters become ``DTensor``, each divided by rows
-    FullyShardedDataParallel     a wrapper whose parameters lie in a row, which is divided
-    _group                       what both do: gathering as an operation on the tape
-    _layout                      how shards lie in memory
+fully_shard                  parameters become ``DTensor``, each divided by rows
+FullyShardedDataParallel     a wrapper whose parameters lie in a row, which is divided
+_group                       what both do: gathering as an operation on the tape
+_layout                      how shards lie in memory
 """
 
 from __future__ import annotations

@@ -65,7 +65,7 @@ class Kept(NamedTuple):
     """What the tape keeps of a whole parameter: which one, and the view's geometry in elements."""
 
     group: ParamGroup
-    index: int
+    which: int
     size: tuple[int, ...]
     stride: tuple[int, ...]
     offset: int
@@ -84,7 +84,8 @@ class ParamGroup:
     """
 
     def __init__(
-        self, entries: list[Entry], layout: Layout, shard_group: Any, replicate_group: Any, options: Options, set_sharded: Callable[[], None]
+        self, entries: list[Entry], layout: Layout, shard_group: Any, replicate_group: Any, options: Options,
+        set_sharded: Callable[[], None]
     ) -> None:  # fmt: skip
         self.entries, self.layout, self.options = entries, layout, options
         self.shard_group, self.replicate_group, self.set_sharded = shard_group, replicate_group, set_sharded
@@ -152,11 +153,11 @@ class ParamGroup:
         return Kept(self, index, tuple(tensor.shape), tensor.stride(), tensor.storage_offset())
 
     @staticmethod
-    def unpack(kept: Any) -> Tensor:
+    def unpack(kept: Any) -> Any:
         if not isinstance(kept, Kept):
-            return kept  # type: ignore[no-any-return]
+            return kept
         with no_grad():
-            return kept.group.gather()[kept.index].as_strided(kept.size, kept.stride, kept.offset)
+            return kept.group.gather()[kept.which].as_strided(kept.size, kept.stride, kept.offset)
 
     @contextmanager
     def around_forward(self) -> Iterator[None]:
@@ -185,7 +186,11 @@ class ParamGroup:
             if not any(present):
                 return [None] * self.layout.leaf_count
             filled = [
-                grad if grad is not None else ops.zeros(entry.shape, dtype=self.layout.whole_dtype(i, self.options.param_dtype)) if there else None
+                grad
+                if grad is not None
+                else ops.zeros(entry.shape, dtype=self.layout.whole_dtype(i, self.options.param_dtype))
+                if there
+                else None
                 for i, (grad, entry, there) in enumerate(zip(collected, self.entries, present, strict=True))
             ]
             dtype = self.options.reduce_dtype or next(grad for grad in filled if grad is not None).dtype

@@ -1,7 +1,7 @@
 """How the shards of a group lie in memory: by rows of each parameter, or as a slice of all parameters in a row.
 
-    rows    a: [a0 a1 | a2 .]  b: [b0 | b1]      each process has the same number of rows of each parameter, the last ones may lack some
-    flat    [a0 a1 a2 b0 | b1 . . .]             each process has the same number of elements of all
+rows    a: [a0 a1 | a2 .]  b: [b0 | b1]      each process has the same number of rows of each parameter, the last ones may lack some
+flat    [a0 a1 a2 b0 | b1 . . .]             each process has the same number of elements of all
 """
 
 from __future__ import annotations
@@ -203,7 +203,4 @@ class FlatLayout(Layout):
         grad = own if keeps_dtype else own.to(self.own[0].dtype)
         if not self.pieces:
             return [grad]
-        return [
-            grad[first:last].clone() if leaf.requires_grad else None for (first, last), leaf in zip(self.spans, self.own, strict=True)
-        ]
-
+        return [grad[first:last].clone() if leaf.requires_grad else None for (first, last), leaf in zip(self.spans, self.own, strict=True)]

@@ -1,6 +1,6 @@
 """The state of an optimizer of sharded parameters, as if it were one of whole parameters, and back.
 
-    {"state": {name: {"exp_avg": whole or spread tensor, "step": ...}}, "param_groups": [{"params": [names], ...}]}
+{"state": {name: {"exp_avg": whole or spread tensor, "step": ...}}, "param_groups": [{"params": [names], ...}]}
 """
 
 from __future__ import annotations
@@ -72,7 +72,9 @@ def optim_state_dict(model: Any, optim: Any, optim_state_dict: dict[str, Any] | 
     from .fully_sharded_data_parallel import FullyShardedDataParallel
 
     settings = FullyShardedDataParallel.get_state_dict_type(model)
-    return _collected(model, optim, optim_state_dict, settings.state_dict_type, getattr(settings.optim_state_dict_config, "rank0_only", False))
+    return _collected(
+        model, optim, optim_state_dict, settings.state_dict_type, getattr(settings.optim_state_dict_config, "rank0_only", False)
+    )
 
 
 def _collected(model: Any, optim: Any, state_dict: dict[str, Any] | None, kind: StateDictType, rank0_only: bool) -> dict[str, Any]:
@@ -119,7 +121,9 @@ def _of_wrapper(part: Any, by_id: dict[int, Any], leaves: dict[int, _Leaf], kind
         pieces = [state.get(key, ops.zeros(leaf.shape, dtype=kinds[0])) for state, leaf in zip(states, own, strict=True)]
         for name, share, whole in zip(names, shares, _state_dict.gathered(part, pieces), strict=True):
             if share:
-                result[name][key] = _state_dict.divided(whole, _state_dict.mesh_of(part)) if kind is StateDictType.SHARDED_STATE_DICT else whole
+                result[name][key] = (
+                    _state_dict.divided(whole, _state_dict.mesh_of(part)) if kind is StateDictType.SHARDED_STATE_DICT else whole
+                )
     return result
 
 
@@ -180,7 +184,11 @@ def _own_state(leaf: _Leaf, param: Any, state: dict[str, Any]) -> dict[str, Any]
     for key in dict.fromkeys(key for entry in given for key in entry):
         values = [entry.get(key) for entry in given]
         first = next(value for value in values if value is not None)
-        if not isinstance(first, Tensor) or tuple(first.shape) != tuple(shapes[values.index(first) if first is not values[0] else 0]) or not first.dim():
+        if (
+            not isinstance(first, Tensor)
+            or tuple(first.shape) != tuple(shapes[values.index(first) if first is not values[0] else 0])
+            or not first.dim()
+        ):
             own[key] = first.clone() if isinstance(first, Tensor) else first
             continue
         wholes = [_whole(value, shape, first) for value, shape in zip(values, shapes, strict=True)]
@@ -196,7 +204,7 @@ def _own_state(leaf: _Leaf, param: Any, state: dict[str, Any]) -> dict[str, Any]
 def _whole(value: Any, shape: Any, alike: Tensor) -> Tensor:
     if value is None:
         return ops.zeros(shape, dtype=alike.dtype)
-    return value.full_tensor() if isinstance(value, DTensor) else value  # type: ignore[no-any-return]
+    return value.full_tensor() if isinstance(value, DTensor) else value
 
 
 def full_optim_state_dict(model: Any, optim: Any, optim_input: Any = None, rank0_only: bool = True, group: Any = None) -> dict[str, Any]:
@@ -223,7 +231,9 @@ def sharded_optim_state_dict(model: Any, optim: Any, group: Any = None) -> dict[
     return _collected(model, optim, None, StateDictType.SHARDED_STATE_DICT, False)
 
 
-def shard_full_optim_state_dict(full_optim_state_dict: dict[str, Any], model: Any, optim_input: Any = None, optim: Any = None) -> dict[str, Any]:
+def shard_full_optim_state_dict(
+    full_optim_state_dict: dict[str, Any], model: Any, optim_input: Any = None, optim: Any = None
+) -> dict[str, Any]:
     """What ``optim.load_state_dict`` takes, of the state in whole tensors.
 
     Args:

@@ -11,8 +11,7 @@ from ...autograd.grad_mode import no_grad
 from ...core.tensor import Tensor
 from ...nn.parameter import Parameter
 from ..device_mesh import DeviceMesh
-from ..tensor import DTensor, Replicate, Shard
-from ..tensor import _collectives as collectives
+from ..tensor import DTensor, Replicate, Shard, _collectives as collectives
 from ..tensor._redistribute import redistributed
 from ..tensor._spec import spec_of
 from .api import StateDictType
@@ -48,7 +47,7 @@ def divided(tensor: Tensor, mesh: Any) -> Any:
 @contextmanager
 def summoned(part: Any, writeback: bool, rank0_only: bool, with_grads: bool) -> Iterator[None]:
     """Context in which a wrapper's modules have whole parameters, whose values are kept afterwards if ``writeback``."""
-    group, layout = part._group, part._layout
+    group = part._group
     with no_grad():
         was, group.options.param_dtype = group.options.param_dtype, None
         group.reshard()
@@ -109,7 +108,7 @@ def _whole_grads(part: Any) -> list[Tensor]:
 
 def _write_grads(part: Any, grads: list[Any]) -> None:
     layout = part._layout
-    own = layout.flattened([grad for grad in grads], layout.own[0].dtype)[layout.rank]
+    own = layout.flattened(list(grads), layout.own[0].dtype)[layout.rank]
     for (first, last), leaf in zip(layout.spans if layout.pieces else [(0, own.numel())], layout.own, strict=True):
         if leaf.grad is not None:
             leaf.grad.copy_(own[first:last])
@@ -142,7 +141,9 @@ def state_of(part: Any, destination: Any, prefix: str, keep_vars: bool) -> Any:
 def _other_names(part: Any, entry: Any, prefix: str) -> list[str]:
     """The names that a parameter has besides its first one."""
     names = {module: name for name, module in part._fsdp_wrapped_module.named_modules(remove_duplicate=False)}
-    return [f"{prefix}{clean(names[module] + '.' if names.get(module) else '')}{name}" for module, name in entry.places[1:] if module in names]
+    return [
+        f"{prefix}{clean(names[module] + '.' if names.get(module) else '')}{name}" for module, name in entry.places[1:] if module in names
+    ]
 
 
 # -- loading ---------------------------------------------------------------------------------------------------------------------------
@@ -168,5 +169,3 @@ def after_load(part: Any, incompatible_keys: Any) -> None:
         context.__exit__(None, None, None)
     for names in (incompatible_keys.missing_keys, incompatible_keys.unexpected_keys):
         names[:] = [name.replace(_MARKS[0], "") for name in names]
-
-

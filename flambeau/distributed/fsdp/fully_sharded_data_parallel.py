@@ -14,8 +14,7 @@ from ...core.tensor import Tensor
 from ...nn.module import Module
 from ...nn.parameter import Parameter
 from ...utils._pytree import tree_map
-from ..tensor import DTensor
-from ..tensor import _collectives as collectives
+from ..tensor import DTensor, _collectives as collectives
 from . import _optim_state, _state_dict
 from ._fully_shard import _before_backward, _cast_to, collect
 from ._group import Options, ParamGroup
@@ -110,11 +109,11 @@ class FullyShardedDataParallel(Module):
         shard_group, replicate_group = _groups(process_group, device_mesh, self.sharding_strategy)
         ignored, ignored_params = _ignored(ignored_modules, ignored_states)
         if auto_wrap_policy is not None:
-            options = dict(
-                process_group=process_group, sharding_strategy=sharding_strategy, cpu_offload=cpu_offload, mixed_precision=mixed_precision,
-                param_init_fn=param_init_fn, sync_module_states=sync_module_states, use_orig_params=use_orig_params,
-                ignored_states=list(ignored_params) or None, device_mesh=device_mesh,
-            )  # fmt: skip
+            options = {
+                "process_group": process_group, "sharding_strategy": sharding_strategy, "cpu_offload": cpu_offload,
+                "mixed_precision": mixed_precision, "param_init_fn": param_init_fn, "sync_module_states": sync_module_states,
+                "use_orig_params": use_orig_params, "ignored_states": list(ignored_params) or None, "device_mesh": device_mesh,
+            }  # fmt: skip
             wrap_submodules(module, auto_wrap_policy, _wrapper(options, self.mixed_precision), ignored, ignored_params)
         _materialize(module, param_init_fn, ignored)
         self._fsdp_wrapped_module = module

@@ -219,5 +219,3 @@ def _wrap_by_function(module: Module, policy: Any, wrapper: Any, ignored: set[Mo
     if not is_root and policy(module=module, recurse=False, nonwrapped_numel=rest):
         return wrapper(module), total
     return module, wrapped
-
-

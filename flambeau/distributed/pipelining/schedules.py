@@ -122,7 +122,9 @@ class _OneStage(_Schedule):
     ) -> None:  # fmt: skip
         super().__init__([stage], n_microbatches, loss_fn, args_chunk_spec, kwargs_chunk_spec, output_merge_spec, scale_grads)
         if n_microbatches < stage.num_stages and isinstance(self, Schedule1F1B):
-            raise ValueError(f"Number of microbatches ({n_microbatches}) must be greater than or equal to the number of stages ({stage.num_stages}).")
+            raise ValueError(
+                f"Number of microbatches ({n_microbatches}) must be greater than or equal to the number of stages ({stage.num_stages})."
+            )
         self._stage = stage
 
 
@@ -248,6 +250,4 @@ class ScheduleInterleaved1F1B(_Schedule):
         return order
 
 
-globals().update(
-    unsupported.names("distributed.pipelining", "", "ScheduleDualPipeV ScheduleInterleavedZeroBubble ScheduleZBVZeroBubble")
-)
+globals().update(unsupported.names("distributed.pipelining", "", "ScheduleDualPipeV ScheduleInterleavedZeroBubble ScheduleZBVZeroBubble"))

@@ -403,5 +403,3 @@ def full(size: Any, fill_value: Any, **options: Any) -> Any:
         'full'
     """
     return _factory("full", (tuple(size),), options, (fill_value,))
-
-

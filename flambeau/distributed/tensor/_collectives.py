@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ... import distributed as dist, ops
+from ... import distributed as dist
 from ...autograd.grad_mode import no_grad
 from ...core.layout import contiguous_format
 from ...core.tensor import Tensor

@@ -133,9 +133,7 @@ def _is_in_the_way(current: list[Placement], wanted: list[Placement], index: int
     if not isinstance(own, Shard):
         return False
     others = set(order[: order.index(index)]) | set(later[: later.index(index)])
-    return any(
-        current[i] != wanted[i] and (current[i].is_shard(own.dim) or wanted[i].is_shard(own.dim)) for i in others
-    ) or order != later
+    return any(current[i] != wanted[i] and (current[i].is_shard(own.dim) or wanted[i].is_shard(own.dim)) for i in others) or order != later
 
 
 def backward_placements(before: Sequence[Placement]) -> tuple[Placement, ...]:

@@ -19,7 +19,9 @@ R = Replicate()
 SUM = Partial("sum")
 
 # -- element by element ----------------------------------------------------------------------------------------------------------
-_LINEAR = frozenset("add sub neg mul div _to_copy clone detach alias zeros_like copy add_ sub_ neg_ mul_ div_ copy_ zero_ lift_fresh".split())
+_LINEAR = frozenset(
+    "add sub neg mul div _to_copy clone detach alias zeros_like copy add_ sub_ neg_ mul_ div_ copy_ zero_ lift_fresh".split()
+)
 _FACTORS = frozenset("mul div mul_ div_".split())
 _LIKE = frozenset("zeros_like ones_like full_like empty_like rand_like randn_like".split())
 _ALIKE = _LIKE | frozenset(

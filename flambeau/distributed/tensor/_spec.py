@@ -39,7 +39,9 @@ class DTensorSpec:
         return DTensorSpec(self.mesh, tuple(placements), self.shape, self.stride, self.dtype)
 
 
-def spec_of(mesh: Any, placements: Sequence[Placement], shape: Sequence[int], dtype: Any, stride: Sequence[int] | None = None) -> DTensorSpec:
+def spec_of(
+    mesh: Any, placements: Sequence[Placement], shape: Sequence[int], dtype: Any, stride: Sequence[int] | None = None
+) -> DTensorSpec:
     """A spec whose tensor lies row by row where no strides are given."""
     sizes = tuple([int(n) for n in shape])
     return DTensorSpec(mesh, tuple(placements), sizes, contiguous_strides(sizes) if stride is None else tuple(stride), dtype)

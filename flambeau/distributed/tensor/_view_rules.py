@@ -68,7 +68,9 @@ def exchanged(call: SpreadCall) -> Iterable[Choice]:
         order = [dim % ndim for dim in call.args[1]]
     else:
         order = list(range(ndim))
-        first, second = (0, 1) if call.name.startswith("t") and not call.name.startswith("tr") else (call.args[1] % ndim, call.args[2] % ndim)
+        first, second = (
+            (0, 1) if call.name.startswith("t") and not call.name.startswith("tr") else (call.args[1] % ndim, call.args[2] % ndim)
+        )
         if ndim > 1:
             order[first], order[second] = second, first
     return _choices(call, {dim: place for place, dim in enumerate(order)})

@@ -48,7 +48,9 @@ def local_map(
                 wanted = None if in_placements is None else in_placements[i]
                 if wanted is not None and tuple(wanted) != value.placements:
                     if not redistribute_inputs:
-                        raise ValueError(f"arg {value} in local_map has a mismatched placements: expected {wanted}, got {value.placements}.")
+                        raise ValueError(
+                            f"arg {value} in local_map has a mismatched placements: expected {wanted}, got {value.placements}."
+                        )
                     value = value.redistribute(placements=wanted)
                 value = value.to_local(grad_placements=None if in_grad_placements is None else in_grad_placements[i])
             given.append(value)

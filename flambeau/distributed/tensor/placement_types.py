@@ -162,7 +162,9 @@ def normalized(placements: Any, ndim: int, tensor_ndim: int) -> tuple[Placement,
     """
     chosen = tuple([Replicate()] * ndim if placements is None else placements)
     if len(chosen) != ndim:
-        raise ValueError(f"`placements` must have the same length as `device_mesh.ndim`! Found placements length: {len(chosen)}, ndim: {ndim}.")
+        raise ValueError(
+            f"`placements` must have the same length as `device_mesh.ndim`! Found placements length: {len(chosen)}, ndim: {ndim}."
+        )
     result: list[Placement] = []
     for placement in chosen:
         if isinstance(placement, Shard) and placement.dim < 0:

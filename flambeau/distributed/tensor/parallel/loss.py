@@ -1,7 +1,7 @@
 """``loss_parallel``: the cross entropy of scores that are divided by classes, which never come together.
 
-    log_softmax   the largest and the sum of exponentials are reduced, one number each for a sample
-    nll_loss      each process picks the targets among its classes, and the sum is reduced
+log_softmax   the largest and the sum of exponentials are reduced, one number each for a sample
+nll_loss      each process picks the targets among its classes, and the sum is reduced
 """
 
 from __future__ import annotations
@@ -12,10 +12,9 @@ from typing import Any
 
 from .... import ops
 from ....core.state import thread
-from .. import DTensor, Replicate, Shard
+from .. import DTensor, Replicate, Shard, _collectives as collectives
 from .._dispatch import DECOMPOSED
 from .._spec import compute_local_shape_and_global_offset, spec_of
-from .. import _collectives as collectives
 
 __all__ = ["loss_parallel"]
 
@@ -33,11 +32,11 @@ def loss_parallel() -> Iterator[None]:
         ...     pass
     """
     was = getattr(thread, "loss_parallel", False)
-    thread.loss_parallel = True  # type: ignore[attr-defined]
+    thread.loss_parallel = True
     try:
         yield
     finally:
-        thread.loss_parallel = was  # type: ignore[attr-defined]
+        thread.loss_parallel = was
 
 
 def _applies(tensor: Any, dim: int) -> bool:

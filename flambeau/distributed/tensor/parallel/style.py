@@ -303,5 +303,3 @@ class PrepareModuleInputOutput(ParallelStyle):
     def _apply(self, module: Module, device_mesh: Any) -> Module:
         self.prepare_module_input._apply(module, device_mesh)
         return self.prepare_module_output._apply(module, device_mesh)
-
-
