@@ -63,9 +63,11 @@ def summoned(part: Any, writeback: bool, rank0_only: bool, with_grads: bool) -> 
             param.grad = None if grads is None else grads[i]
             for module, name in entry.places:
                 module._parameters[name] = param
+    part.__dict__["_is_summoned"] = is_shown
     try:
         yield
     finally:
+        part.__dict__["_is_summoned"] = False
         if is_shown:
             shown = [entry.places[0][0]._parameters.get(entry.places[0][1]) for entry in group.entries]
             for entry in group.entries:

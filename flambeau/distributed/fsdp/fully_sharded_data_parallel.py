@@ -289,10 +289,10 @@ class FullyShardedDataParallel(Module):
             yield
 
     def named_parameters(self, prefix: str = "", recurse: bool = True, remove_duplicate: bool = True) -> Iterator[tuple[str, Parameter]]:
-        """Parameters with their names; those of the wrapped modules while whole parameters are shown."""
-        clean = self._group is not None and self._group.is_installed
+        """Parameters with their names: those that they have without wrappers, with ``use_orig_params`` or while they are summoned."""
+        clean = self._use_orig_params or self.__dict__.get("_is_summoned", False)
         for name, param in super().named_parameters(prefix, recurse, remove_duplicate):
-            yield (_state_dict.clean(name) if clean else name), param
+            yield (name.replace(f"{WRAPPED}.", "") if clean else name), param
 
     def clip_grad_norm_(self, max_norm: float, norm_type: float = 2.0) -> Tensor:
         """Clip the norm of the gradients of all processes' shards.
@@ -349,7 +349,7 @@ class FullyShardedDataParallel(Module):
             module: a wrapper, or a module with wrappers inside.
         """
         for part in FullyShardedDataParallel.fsdp_modules(module):
-            return part._settings  # type: ignore[no-any-return]
+            return part._settings
         return StateDictSettings(StateDictType.FULL_STATE_DICT, FullStateDictConfig(), FullOptimStateDictConfig())
 
     @staticmethod
@@ -466,7 +466,7 @@ def _materialize(module: Module, init: Callable[[Module], None] | None, ignored:
             init(part)
         else:
             part.to_empty(device="cpu", recurse=False)
-            part.reset_parameters()  # type: ignore[operator]
+            part.reset_parameters()
 
 
 def _share(module: Module, shard_group: Any, replicate_group: Any, skipped: set[Any]) -> None:

@@ -193,7 +193,7 @@ def _decided(call: SpreadCall) -> Decision:
 
 _SIZES = {
     "view": 1, "_unsafe_view": 1, "reshape": 1, "expand": 1, "new_empty": 1, "new_zeros": 1, "new_ones": 1, "new_full": 1,
-    "new_empty_strided": 1,
+    "new_empty_strided": 1, "slice_backward": 1, "select_backward": 1,
 }  # fmt: skip
 
 
