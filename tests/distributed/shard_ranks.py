@@ -278,7 +278,7 @@ def check_states_of_wrapped_modules_and_their_optimizers(rank, world):
     for orig in (False, True):
         make = lambda: FSDP(models.gpt(), auto_wrap_policy=policy, use_orig_params=orig)  # noqa: B023, E731
         model = make()
-        losses, optimizer = train(model, models.gpt, rank, world, steps=3)
+        _, optimizer = train(model, models.gpt, rank, world, steps=3)
         for kind in StateDictType:
             with FSDP.state_dict_type(model, kind):
                 state = model.state_dict()

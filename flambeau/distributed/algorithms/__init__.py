@@ -16,4 +16,4 @@ def __getattr__(name: str) -> Any:
         from . import join
 
         return getattr(join, name)
-    return _late.submodule(__name__, name, ("ddp_comm_hooks", "join", "model_averaging"))
+    return _late.submodule(__name__, name, ("_checkpoint", "ddp_comm_hooks", "join", "model_averaging"))

@@ -32,7 +32,7 @@ def local_of(tensor: Any) -> Tensor:
 
 
 def write_items(fqn: str, tensor: Any) -> list[WriteItem]:
-    """What this process could write of a tensor."""
+    """The items that this process could write of a tensor."""
     kind = WriteItemType.SHARD if isinstance(tensor, DTensor) else WriteItemType.TENSOR
     properties = TensorProperties(tensor.dtype, tensor.layout, bool(tensor.requires_grad))
     return [

@@ -240,7 +240,7 @@ class _EmptyStateDictLoadPlanner(DefaultLoadPlanner):
 
 
 def read_items(name: str, value: Any, entry: Any) -> Iterator[ReadItem]:
-    """What is read to fill an entry: where its parts and those of the checkpoint overlap.
+    """Items to be read to fill an entry: the overlaps of its parts with those of the checkpoint.
 
     Raises:
         CheckpointException: the entry is a tensor here and something else there, or of another size.

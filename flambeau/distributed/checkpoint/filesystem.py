@@ -33,7 +33,7 @@ _METADATA, _SUFFIX, _VERSION = ".metadata", ".distcp", "1.0.0"
 
 
 class SerializationFormat(Enum):
-    """How tensors are written.
+    """A way of writing tensors.
 
     Source: torch.distributed.checkpoint.filesystem.SerializationFormat.
     Example:
@@ -48,7 +48,7 @@ class SerializationFormat(Enum):
 
 @dataclass
 class _StorageInfo:
-    """Where an item lies: in which file, from which byte on, how many bytes."""
+    """The place of an item: its file, its first byte, and its length in bytes."""
 
     relative_path: str
     offset: int

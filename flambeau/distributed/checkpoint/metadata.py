@@ -1,4 +1,4 @@
-"""What a checkpoint says of its contents: the objects in its file ``.metadata``."""
+"""Records of what a checkpoint has: the objects in its file ``.metadata``."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class ChunkStorageMetadata:
 
 @dataclass
 class TensorProperties:
-    """How a tensor is stored.
+    """Properties of a stored tensor.
 
     Args:
         dtype, layout, requires_grad, memory_format, pin_memory: as of the tensor.
@@ -113,7 +113,7 @@ class BytesStorageMetadata:
 
 @dataclass
 class StorageMeta:
-    """Where a checkpoint lies, and which one it is.
+    """A checkpoint's place and names.
 
     Args:
         checkpoint_id, save_id, load_id: names.

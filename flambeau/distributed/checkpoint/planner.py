@@ -16,7 +16,7 @@ __all__ = ["BytesIOWriteData", "LoadItemType", "LoadPlan", "LoadPlanner", "ReadI
 
 
 class WriteItemType(Enum):
-    """What is written: a whole tensor, a part of one, or another object.
+    """Kinds of what is written: a whole tensor, a part of one, or another object.
 
     Source: torch.distributed.checkpoint.planner.WriteItemType.
     Example:
@@ -31,7 +31,7 @@ class WriteItemType(Enum):
 
 
 class LoadItemType(Enum):
-    """What is read: a tensor, or another object.
+    """Kinds of what is read: a tensor, or another object.
 
     Source: torch.distributed.checkpoint.planner.LoadItemType.
     Example:
@@ -135,7 +135,7 @@ class ReadItem:
 
 @dataclass(frozen=True)
 class SavePlan:
-    """What a process writes.
+    """The items that a process writes.
 
     Args:
         items: parts.
@@ -156,7 +156,7 @@ class SavePlan:
 
 @dataclass
 class LoadPlan:
-    """What a process reads.
+    """The items that a process reads.
 
     Args:
         items: parts.
@@ -188,15 +188,15 @@ class SavePlanner:
         raise NotImplementedError
 
     def create_local_plan(self) -> SavePlan:
-        """What this process could write."""
+        """The items that this process could write."""
         raise NotImplementedError
 
     def create_global_plan(self, all_plans: list[SavePlan]) -> tuple[list[SavePlan], Metadata]:
-        """What each process shall write, and what the checkpoint then has."""
+        """The items that each process shall write, and a record of what the checkpoint then has."""
         raise NotImplementedError
 
     def finish_plan(self, new_plan: SavePlan) -> SavePlan:
-        """What this process will write."""
+        """The items that this process will write."""
         raise NotImplementedError
 
     def resolve_data(self, write_item: WriteItem) -> Tensor | io.BytesIO:
@@ -219,15 +219,15 @@ class LoadPlanner:
         raise NotImplementedError
 
     def create_local_plan(self) -> LoadPlan:
-        """What this process needs."""
+        """The items that this process needs."""
         raise NotImplementedError
 
     def create_global_plan(self, global_plan: list[LoadPlan]) -> list[LoadPlan]:
-        """What each process shall read."""
+        """The items that each process shall read."""
         raise NotImplementedError
 
     def finish_plan(self, central_plan: LoadPlan) -> LoadPlan:
-        """What this process will read."""
+        """The items that this process will read."""
         raise NotImplementedError
 
     def load_bytes(self, read_item: ReadItem, value: io.BytesIO) -> None:
@@ -235,7 +235,7 @@ class LoadPlanner:
         raise NotImplementedError
 
     def resolve_tensor(self, read_item: ReadItem) -> Tensor:
-        """Where a part of a tensor goes."""
+        """The memory that a part of a tensor goes to."""
         raise NotImplementedError
 
     def commit_tensor(self, read_item: ReadItem, tensor: Tensor) -> None:

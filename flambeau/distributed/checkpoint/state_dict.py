@@ -12,8 +12,8 @@ from typing import Any
 from ... import distributed as dist, ops
 from ...autograd.grad_mode import no_grad
 from ...core.tensor import Tensor
-from ...nn.module import Module
-from ...nn.parallel.distributed import DistributedDataParallel
+from ...nn import Module
+from ...nn.parallel import DistributedDataParallel
 from ...utils._pytree import tree_map
 from ..fsdp import FullyShardedDataParallel, StateDictType
 from ..fsdp._state_dict import clean
@@ -28,7 +28,7 @@ __all__ = [
 
 @dataclass
 class StateDictOptions:
-    """What a state has, and how it is loaded.
+    """Options of states: what they have, and how they are loaded.
 
     Args:
         full_state_dict: whole tensors instead of spread ones; with ``cpu_offload``, on the first process alone.

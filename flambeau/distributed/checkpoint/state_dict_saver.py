@@ -26,7 +26,7 @@ __all__ = ["AsyncCheckpointerType", "AsyncSaveResponse", "async_save", "save", "
 
 
 class AsyncCheckpointerType(Enum):
-    """Who writes while the program goes on.
+    """Writers that work while the program goes on.
 
     Source: torch.distributed.checkpoint.state_dict_saver.AsyncCheckpointerType.
     Example:
@@ -41,7 +41,7 @@ class AsyncCheckpointerType(Enum):
 
 @dataclass
 class AsyncSaveResponse:
-    """What ``async_save`` with a stager returns.
+    """Result of ``async_save`` with a stager.
 
     Args:
         staging_completion: done when the state has been copied.

@@ -9,7 +9,7 @@ __all__ = ["Stateful"]
 
 @runtime_checkable
 class Stateful(Protocol):
-    """What has ``state_dict`` and ``load_state_dict``: ``save`` and ``load`` call them.
+    """An object with ``state_dict`` and ``load_state_dict``: ``save`` and ``load`` call them.
 
     Source: torch.distributed.checkpoint.stateful.Stateful.
     Example:

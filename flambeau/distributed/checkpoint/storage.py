@@ -1,4 +1,4 @@
-"""Where checkpoints are written to and read from: the interface that ``save`` and ``load`` use."""
+"""The interface to places of checkpoints, which ``save`` and ``load`` use."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class StorageWriter:
         raise NotImplementedError
 
     def storage_meta(self) -> StorageMeta | None:
-        """Where the checkpoint lies."""
+        """The checkpoint's place and names."""
         return None
 
     @classmethod
@@ -70,7 +70,7 @@ class StorageReader:
         raise NotImplementedError
 
     def read_metadata(self, *args: Any, **kwargs: Any) -> Metadata:
-        """What the checkpoint has."""
+        """A record of what the checkpoint has."""
         raise NotImplementedError
 
     def set_up_storage_reader(self, metadata: Metadata, is_coordinator: bool, *args: Any, **kwargs: Any) -> None:
@@ -96,7 +96,7 @@ class StorageReader:
 
 
 class WriteResult:
-    """Where an item was written.
+    """The place that an item was written to.
 
     Args:
         index: the item.

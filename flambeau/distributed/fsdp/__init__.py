@@ -8,8 +8,6 @@ _layout                      how shards lie in memory
 
 from __future__ import annotations
 
-from typing import Any
-
 from ...core import late as _late
 from ._fully_shard import FSDPModule, UnshardHandle, fully_shard, register_fsdp_forward_method, share_comm_ctx
 from ._policies import CPUOffloadPolicy, DataParallelMeshDims, MixedPrecisionPolicy, OffloadPolicy
@@ -31,6 +29,8 @@ from .api import (
 )
 from .fully_sharded_data_parallel import FullyShardedDataParallel, OptimStateKeyType
 
+_late.adopt(__name__)
+
 __all__ = [
     "BackwardPrefetch", "CPUOffload", "CPUOffloadPolicy", "DataParallelMeshDims", "FSDPModule", "FullOptimStateDictConfig",
     "FullStateDictConfig", "FullyShardedDataParallel", "LocalOptimStateDictConfig", "LocalStateDictConfig", "MixedPrecision",
@@ -41,7 +41,3 @@ __all__ = [
 
 for _name in __all__:
     globals()[_name].__module__ = __name__
-
-
-def __getattr__(name: str) -> Any:
-    return _late.submodule(__name__, name, ("sharded_grad_scaler",))

@@ -9,9 +9,7 @@ from typing import Any
 from ...autograd.grad_mode import enable_grad
 from ...core.state import thread
 from ...core.tensor import Tensor
-from ...nn.containers import ModuleDict, ModuleList
-from ...nn.module import Module
-from ...nn.parameter import Parameter
+from ...nn import Module, ModuleDict, ModuleList, Parameter
 from ...utils._pytree import tree_map
 from ..device_mesh import DeviceMesh
 from ..tensor import DTensor, Placement, Replicate, Shard
@@ -25,7 +23,7 @@ __all__ = ["FSDPModule", "UnshardHandle", "fully_shard", "register_fsdp_forward_
 
 
 class UnshardHandle:
-    """What ``unshard(async_op=True)`` returns: the parameters are whole when ``wait`` returns.
+    """Result of ``unshard(async_op=True)``: the parameters are whole when ``wait`` returns.
 
     Source: torch.distributed.fsdp.UnshardHandle.
     Example:
@@ -38,7 +36,7 @@ class UnshardHandle:
 
 
 class FSDPState:
-    """What a sharded module knows of itself.
+    """The state of a sharded module.
 
     Args:
         group: its parameters; None where other sharded modules have all of them.

@@ -22,7 +22,7 @@ from ...autograd.function import Function
 from ...autograd.grad_mode import no_grad
 from ...autograd.graph import saved_tensors_hooks
 from ...core.tensor import Tensor, storage_of
-from ...nn.module import Module
+from ...nn import Module
 from ..tensor import DTensor, _collectives as collectives
 from ._layout import Layout
 
@@ -41,7 +41,7 @@ class Entry:
 
 @dataclass
 class Options:
-    """What a group does with its parameters and gradients.
+    """Options of a group.
 
     Args:
         param_dtype, reduce_dtype: dtypes in which parameters are gathered and gradients are reduced; their own when None.
@@ -62,7 +62,7 @@ class Options:
 
 
 class Kept(NamedTuple):
-    """What the tape keeps of a whole parameter: which one, and the view's geometry in elements."""
+    """The name of a whole parameter on the tape: which one, and the view's geometry in elements."""
 
     group: ParamGroup
     which: int
@@ -145,7 +145,7 @@ class ParamGroup:
 
     # -- what the tape keeps -------------------------------------------------------------------------------------------------------
     def pack(self, tensor: Tensor) -> Any:
-        """What is kept of a tensor: a whole parameter is named, as it can be gathered again."""
+        """An object kept instead of a tensor: a whole parameter is named, as it can be gathered again."""
         storage = tensor._storage
         index = self.storages.get(id(storage)) if storage is not None else None
         if index is None:

@@ -1,4 +1,4 @@
-"""How the shards of a group lie in memory: by rows of each parameter, or as a slice of all parameters in a row.
+"""Layouts of the shards of a group: rows of each parameter, or a slice of all parameters in a row.
 
 rows    a: [a0 a1 | a2 .]  b: [b0 | b1]      each process has the same number of rows of each parameter, the last ones may lack some
 flat    [a0 a1 a2 b0 | b1 . . .]             each process has the same number of elements of all
@@ -12,7 +12,7 @@ from typing import Any
 
 from ... import ops
 from ...core.tensor import Tensor
-from ...nn.parameter import Parameter
+from ...nn import Parameter
 from ..tensor import DTensor, Shard
 from ..tensor._redistribute import chunk_size, padded
 
@@ -47,7 +47,7 @@ class Layout:
         raise NotImplementedError
 
     def reduced_entries(self, present: list[bool]) -> list[bool]:
-        """Which parameters take part in a reduction, given those that have a gradient here."""
+        """The parameters that take part in a reduction, given those that have a gradient here."""
         return present
 
     def whole_dtype(self, index: int, dtype: Any) -> Any:

@@ -11,18 +11,16 @@ from typing import Any
 from ... import distributed as dist, ops
 from ...core.tensor import Tensor
 from ..tensor import DTensor
+from . import _state_dict
 from .api import StateDictType
 
 
 def _wrapped(model: Any) -> list[tuple[str, Any]]:
     """Wrappers with parameters, and their names without wrappers' parts, with a dot where there is one."""
-    from . import _state_dict
-    from .fully_sharded_data_parallel import FullyShardedDataParallel
-
     return [
         (_state_dict.clean(f"{name}." if name else ""), part)
         for name, part in model.named_modules()
-        if isinstance(part, FullyShardedDataParallel) and part._group is not None
+        if isinstance(part, _state_dict.Wrapper) and part._group is not None
     ]
 
 
@@ -40,9 +38,7 @@ class _Leaf:
 
 
 def _leaves(model: Any) -> dict[int, _Leaf]:
-    """What each parameter of a model is, by its id."""
-    from . import _state_dict
-
+    """Leaves of a model, by their ids."""
     found: dict[int, _Leaf] = {}
     for prefix, part in _wrapped(model):
         names = [prefix + _state_dict.clean(entry.fqn) for entry in part._group.entries]
@@ -69,12 +65,11 @@ def optim_state_dict(model: Any, optim: Any, optim_state_dict: dict[str, Any] | 
         A dictionary with ``state`` and ``param_groups``; an empty one where another process has the state.
     Source: torch.distributed.fsdp.FullyShardedDataParallel.optim_state_dict.
     """
-    from .fully_sharded_data_parallel import FullyShardedDataParallel
 
-    settings = FullyShardedDataParallel.get_state_dict_type(model)
-    return _collected(
-        model, optim, optim_state_dict, settings.state_dict_type, getattr(settings.optim_state_dict_config, "rank0_only", False)
-    )
+    settings = next((part._settings for part in model.modules() if isinstance(part, _state_dict.Wrapper)), None)
+    kind = StateDictType.FULL_STATE_DICT if settings is None else settings.state_dict_type
+    only_first = settings is not None and getattr(settings.optim_state_dict_config, "rank0_only", False)
+    return _collected(model, optim, optim_state_dict, kind, only_first)
 
 
 def _collected(model: Any, optim: Any, state_dict: dict[str, Any] | None, kind: StateDictType, rank0_only: bool) -> dict[str, Any]:
@@ -103,8 +98,6 @@ def _collected(model: Any, optim: Any, state_dict: dict[str, Any] | None, kind: 
 
 def _of_wrapper(part: Any, by_id: dict[int, Any], leaves: dict[int, _Leaf], kind: StateDictType) -> dict[str, Any]:
     """The state of all parameters of a wrapper."""
-    from . import _state_dict
-
     own = part._layout.own
     states = [by_id.get(id(leaf), {}) for leaf in own]
     names = [name for leaf in own for name in leaves[id(leaf)].names]
@@ -131,7 +124,7 @@ def optim_state_dict_to_load(
     model: Any, optim: Any, optim_state_dict: dict[str, Any], is_named_optimizer: bool = False, load_directly: bool = False,
     group: Any = None
 ) -> dict[str, Any]:  # fmt: skip
-    """What ``optim.load_state_dict`` takes, of the state of whole or spread parameters.
+    """A state for ``optim.load_state_dict``, made of the state of whole or spread parameters.
 
     Args:
         model: the module with wrappers.
@@ -234,7 +227,7 @@ def sharded_optim_state_dict(model: Any, optim: Any, group: Any = None) -> dict[
 def shard_full_optim_state_dict(
     full_optim_state_dict: dict[str, Any], model: Any, optim_input: Any = None, optim: Any = None
 ) -> dict[str, Any]:
-    """What ``optim.load_state_dict`` takes, of the state in whole tensors.
+    """A state for ``optim.load_state_dict``, made of the state in whole tensors.
 
     Args:
         full_optim_state_dict: what :func:`full_optim_state_dict` gave, on every process.
@@ -253,7 +246,7 @@ def shard_full_optim_state_dict(
 def scatter_full_optim_state_dict(
     full_optim_state_dict: dict[str, Any] | None, model: Any, optim_input: Any = None, optim: Any = None, group: Any = None
 ) -> dict[str, Any]:  # fmt: skip
-    """What ``optim.load_state_dict`` takes, of the state in whole tensors that the first process has.
+    """A state for ``optim.load_state_dict``, made of the state in whole tensors that the first process has.
 
     Args:
         full_optim_state_dict: what :func:`full_optim_state_dict` gave; None on other processes.

@@ -9,12 +9,20 @@ from typing import Any
 from ... import distributed as dist, ops
 from ...autograd.grad_mode import no_grad
 from ...core.tensor import Tensor
-from ...nn.parameter import Parameter
+from ...nn import Module, Parameter
 from ..device_mesh import DeviceMesh
 from ..tensor import DTensor, Replicate, Shard, _collectives as collectives
 from ..tensor._redistribute import redistributed
 from ..tensor._spec import spec_of
 from .api import StateDictType
+
+
+class Wrapper(Module):
+    """A module around one whose parameters are divided: the base of ``FullyShardedDataParallel``."""
+
+    _group: Any
+    _settings: Any
+
 
 _MARKS = ("_fsdp_wrapped_module.", "_checkpoint_wrapped_module.")
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from enum import Enum, auto
 from typing import Any
 
-from ...nn.normalization import _BatchNorm
+from ...nn import modules
 
 __all__ = [
     "BackwardPrefetch", "CPUOffload", "FullOptimStateDictConfig", "FullStateDictConfig", "LocalOptimStateDictConfig",
@@ -17,7 +17,7 @@ __all__ = [
 
 
 class ShardingStrategy(Enum):
-    """What is divided, and when whole parameters are given back.
+    """Strategies: what is divided, and when whole parameters are given back.
 
     Source: torch.distributed.fsdp.ShardingStrategy.
     Example:
@@ -34,7 +34,7 @@ class ShardingStrategy(Enum):
 
 
 class BackwardPrefetch(Enum):
-    """When the next module's parameters are gathered in backward: without effect here, where they are gathered when they are needed.
+    """Times of gathering the next module's parameters in backward: without effect, as they are gathered when they are needed.
 
     Source: torch.distributed.fsdp.BackwardPrefetch.
     Example:
@@ -48,7 +48,7 @@ class BackwardPrefetch(Enum):
 
 
 class StateDictType(Enum):
-    """What ``state_dict`` of a sharded module has: whole tensors, this process's slices, or spread tensors.
+    """Kinds of ``state_dict`` of a sharded module: whole tensors, this process's slices, or spread tensors.
 
     Source: torch.distributed.fsdp.StateDictType.
     Example:
@@ -84,7 +84,7 @@ class MixedPrecision:
     keep_low_precision_grads: bool = False
     cast_forward_inputs: bool = False
     cast_root_forward_inputs: bool = True
-    _module_classes_to_ignore: Sequence[type] = (_BatchNorm,)
+    _module_classes_to_ignore: Sequence[type] = (modules.batchnorm._BatchNorm,)
 
 
 @dataclass
@@ -168,7 +168,7 @@ for _class, _what in {
 
 @dataclass
 class StateDictSettings:
-    """Which state_dict a sharded module gives.
+    """The kind of state_dict that a sharded module gives.
 
     Args:
         state_dict_type, state_dict_config, optim_state_dict_config: kind and options.

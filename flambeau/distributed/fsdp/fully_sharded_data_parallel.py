@@ -11,8 +11,7 @@ from typing import Any
 from ... import distributed as dist, ops
 from ...autograd.grad_mode import no_grad
 from ...core.tensor import Tensor
-from ...nn.module import Module
-from ...nn.parameter import Parameter
+from ...nn import Module, Parameter
 from ...utils._pytree import tree_map
 from ..tensor import DTensor, _collectives as collectives
 from . import _optim_state, _state_dict
@@ -43,7 +42,7 @@ WRAPPED, FLAT = "_fsdp_wrapped_module", "_flat_param"
 
 
 class OptimStateKeyType(Enum):
-    """What names a parameter in an optimizer's state: its name, or its number.
+    """Keys of parameters in an optimizer's state: names, or numbers.
 
     Source: torch.distributed.fsdp.OptimStateKeyType.
     Example:
@@ -65,7 +64,7 @@ _KEEPING = (ShardingStrategy.SHARD_GRAD_OP, ShardingStrategy.NO_SHARD, ShardingS
 _HYBRID = (ShardingStrategy.HYBRID_SHARD, ShardingStrategy._HYBRID_SHARD_ZERO2)
 
 
-class FullyShardedDataParallel(Module):
+class FullyShardedDataParallel(_state_dict.Wrapper):
     """Data parallelism in which each process has a slice of parameters, gradients and optimizer state.
 
     Args:
@@ -343,7 +342,7 @@ class FullyShardedDataParallel(Module):
 
     @staticmethod
     def get_state_dict_type(module: Module) -> StateDictSettings:
-        """What ``state_dict`` gives of the wrappers in a module.
+        """The kind of ``state_dict`` that the wrappers in a module give.
 
         Args:
             module: a wrapper, or a module with wrappers inside.
@@ -445,7 +444,7 @@ def _ignored(modules: Iterable[Module] | None, states: Iterable[Any] | None) -> 
 
 
 def _wrapper(options: dict[str, Any], policy: MixedPrecision) -> Callable[..., Module]:
-    """What makes wrappers inside of one: with its options, but for modules that compute in their own dtype."""
+    """A maker of wrappers inside of one: with its options, but for modules that compute in their own dtype."""
 
     def make(module: Module, **own: Any) -> Module:
         chosen = {**options, **own}

@@ -1,4 +1,4 @@
-"""Which submodules are wrapped: policies, and ``wrap`` within ``enable_wrap``."""
+"""Policies that say which submodules are wrapped, and ``wrap`` within ``enable_wrap``."""
 
 from __future__ import annotations
 
@@ -6,9 +6,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from ...nn.containers import ModuleDict, ModuleList
-from ...nn.module import Module
-from ...nn.multihead_attention import MultiheadAttention
+from ...nn import Module, ModuleDict, ModuleList, MultiheadAttention
 
 __all__ = [
     "CustomPolicy", "ModuleWrapPolicy", "always_wrap_policy", "enable_wrap", "lambda_auto_wrap_policy", "size_based_auto_wrap_policy",

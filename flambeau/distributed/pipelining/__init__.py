@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ...core import late as _late
 from ...facades import unsupported
 from .schedules import (  # type: ignore[attr-defined]
     Schedule1F1B,
@@ -13,6 +14,8 @@ from .schedules import (  # type: ignore[attr-defined]
     ScheduleZBVZeroBubble,
 )
 from .stage import PipelineStage
+
+_late.adopt(__name__)
 
 __all__ = [
     "PipelineStage", "Schedule1F1B", "ScheduleDualPipeV", "ScheduleGPipe", "ScheduleInterleaved1F1B", "ScheduleInterleavedZeroBubble",

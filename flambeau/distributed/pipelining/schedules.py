@@ -23,7 +23,7 @@ __all__ = ["Schedule1F1B", "ScheduleGPipe", "ScheduleInterleaved1F1B", "Schedule
 
 
 class _Action(NamedTuple):
-    """What a process does: forward or backward of one part in one of its stages."""
+    """Forward or backward of one part in one of a process's stages."""
 
     is_forward: bool
     stage: int
@@ -49,7 +49,7 @@ class _Schedule:
         self._args_chunk_spec, self._kwargs_chunk_spec, self._output_merge_spec = args_chunk_spec, kwargs_chunk_spec, output_merge_spec
 
     def _order(self, has_backward: bool) -> list[_Action]:
-        """What this process does, in order."""
+        """The actions of this process, in order."""
         raise NotImplementedError
 
     def step(

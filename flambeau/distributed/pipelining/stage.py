@@ -14,7 +14,7 @@ from ... import distributed as dist, ops
 from ...autograd.api import backward
 from ...core import dtype as dtypes
 from ...core.tensor import Tensor
-from ...nn.module import Module
+from ...nn import Module
 
 __all__ = ["PipelineStage"]
 

@@ -16,6 +16,8 @@ from ...core import late as _late
 from ._api import DTensor, distribute_module, distribute_tensor, empty, full, ones, rand, randn, zeros
 from .placement_types import Partial, Placement, Replicate, Shard
 
+_late.adopt(__name__)
+
 __all__ = [
     "DTensor", "Partial", "Placement", "Replicate", "Shard", "distribute_module", "distribute_tensor", "empty", "full", "ones", "rand",
     "randn", "zeros",
@@ -26,4 +28,4 @@ for _class in (DTensor, Partial, Placement, Replicate, Shard):
 
 
 def __getattr__(name: str) -> Any:
-    return _late.submodule(__name__, name, ("debug", "experimental", "parallel"))
+    return _late.submodule(__name__, name, ("experimental", "parallel"))

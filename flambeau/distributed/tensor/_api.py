@@ -12,8 +12,7 @@ from ...core.calls.override import DisableTorchFunctionSubclass
 from ...core.layout import contiguous_format
 from ...core.state import grad_enabled
 from ...core.tensor import Tensor
-from ...nn.module import Module
-from ...nn.parameter import Parameter
+from ...nn import Module, Parameter
 from ..device_mesh import DeviceMesh
 from . import _collectives as collectives, _rules, _view_rules  # noqa: F401  # these fill the table of rules
 from ._dispatch import call_kernel
@@ -104,7 +103,7 @@ class DTensor(Tensor):
 
     @property
     def placements(self) -> tuple[Placement, ...]:
-        """How it lies on each dimension of the mesh."""
+        """Its placement on each dimension of the mesh."""
         return self._spec.placements
 
     def __repr__(self, *, tensor_contents: Any = None) -> str:
@@ -209,21 +208,6 @@ class DTensor(Tensor):
 
     def numpy(self, *, force: bool = False) -> Any:
         raise RuntimeError(".numpy() is not supported for tensor subclasses.")
-
-    def __create_write_items__(self, fqn: str, object: Any) -> Any:
-        return _checkpoint_items().write_items(fqn, self)
-
-    def __create_chunk_list__(self) -> Any:
-        return _checkpoint_items().chunks(self)
-
-    def __get_tensor_shard__(self, index: Any) -> Tensor:
-        return self._local_tensor
-
-
-def _checkpoint_items() -> Any:
-    from ..checkpoint import _dtensor
-
-    return _dtensor
 
 
 def _mesh_of(device_mesh: Any) -> Any:

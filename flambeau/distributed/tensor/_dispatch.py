@@ -41,7 +41,7 @@ class SpreadCall:
         self.results: list[Any] = []
 
     def placement(self, operand: int) -> Placement:
-        """Where an operand lies on the dimension of the mesh that is being decided."""
+        """An operand's placement on the dimension of the mesh that is being decided."""
         return self.operands[operand].placements[self.mesh_dim]
 
     def argument(self, index: int, name: str, default: Any = None) -> Any:
@@ -54,6 +54,7 @@ class SpreadCall:
 
 Rule = Callable[[SpreadCall], Iterable[Choice]]
 RULES: dict[str, Rule] = {}  # by name of a kernel
+GENERAL: list[Callable[[Any], Rule | None]] = []  # give the rule of a kernel that has none by name
 DECOMPOSED: dict[str, Callable[..., Any]] = {}  # kernels that are computed by other calls on the spread tensors; None where they are not
 LOCAL: dict[str, Callable[..., Any]] = {}  # what runs instead of a kernel: (call, decision, args, kwargs)
 
@@ -80,7 +81,7 @@ def mapped(function: Callable[[Any], Any], tree: Any) -> Any:
 
 @dataclass(slots=True)
 class Decision:
-    """Where operands must lie, and what the results are."""
+    """Placements that operands must have, and specs of the results."""
 
     targets: list[tuple[Placement, ...]]
     outputs: list[DTensorSpec | None]
@@ -92,7 +93,7 @@ _KNOWN: dict[Any, Decision] = {}
 
 
 def _key(func: Any, mesh: Any, operands: list[DTensorSpec], values: list[Any]) -> Any:
-    """What a decision depends on; None where it cannot be looked up."""
+    """A key of all that a decision depends on; None where it cannot be looked up."""
     key = (func, mesh, tuple([spec.key for spec in operands]), tuple([(value.__class__, value) for value in values]))
     try:
         hash(key)
@@ -236,9 +237,9 @@ def _results_as_a_whole(call: SpreadCall) -> tuple[list[Any], bool]:
 
 
 def _rule_of(call: SpreadCall) -> Rule:
-    from . import _rules
-
-    found = RULES.get(call.name) or RULES.get(call.name.removesuffix("_")) or _rules.pointwise_rule(call.func)
+    found = RULES.get(call.name) or RULES.get(call.name.removesuffix("_"))
+    if found is None:
+        found = next((general for ask in GENERAL if (general := ask(call.func)) is not None), None)
     if found is None:
         raise NotImplementedError(f"{call.func}: a DTensor has no rule for this operation yet")
     return found

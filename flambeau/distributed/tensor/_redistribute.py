@@ -12,7 +12,7 @@ from typing import Any
 from ... import ops
 from ...autograd.function import Function
 from ...core.tensor import Tensor
-from ...nn.functional import pad
+from ...nn import functional
 from . import _collectives as collectives
 from ._spec import DTensorSpec, order_of
 from .placement_types import Partial, Placement, Replicate, Shard
@@ -21,7 +21,7 @@ from .placement_types import Partial, Placement, Replicate, Shard
 def padded(tensor: Tensor, dim: int, size: int) -> Tensor:
     """``tensor`` with zeros behind it in a dimension."""
     lacking = size - tensor.shape[dim]
-    return tensor if lacking == 0 else pad(tensor, [0, 0] * (tensor.dim() - 1 - dim) + [0, lacking])
+    return tensor if lacking == 0 else functional.pad(tensor, [0, 0] * (tensor.dim() - 1 - dim) + [0, lacking])
 
 
 def chunk_size(size: int, count: int) -> int:

@@ -11,8 +11,9 @@ from typing import Any
 
 from ... import ops
 from ...aten.tags import Tag
-from ...core.tensor import Tensor
-from ._dispatch import DECOMPOSED, LOCAL, Choice, Rule, SpreadCall, partial_sum, rule
+from ...core.random.generator import default_generator
+from ._dispatch import DECOMPOSED, GENERAL, LOCAL, Choice, Rule, SpreadCall, partial_sum, rule
+from ._spec import compute_local_shape_and_global_offset
 from .placement_types import Partial, Placement, Replicate, Shard
 
 R = Replicate()
@@ -36,6 +37,9 @@ def pointwise_rule(func: Any) -> Rule | None:
     if Tag.pointwise in func.tags or func._overloadpacket.__name__ in _ALIKE:
         return pointwise
     return None
+
+
+GENERAL.append(pointwise_rule)
 
 
 def pointwise(call: SpreadCall) -> Iterator[Choice]:
@@ -263,8 +267,6 @@ def _own_rows(func: Any, spread: list[Any], decision: Any, args: list[Any], kwar
     spec = spread[0]._spec.placed(decision.targets[0])
     if not any(placement.is_shard(0) for placement in spec.placements):
         return func(*args, **kwargs)
-    from ._spec import compute_local_shape_and_global_offset
-
     shape, begin = compute_local_shape_and_global_offset(spec.shape, spec.mesh, spec.placements)
     table, indices = args[0], args[1] - begin[0]
     mine = (indices >= 0) & (indices < shape[0])
@@ -365,8 +367,6 @@ DECOMPOSED["linalg_vector_norm"] = _vector_norm
 # -- random numbers --------------------------------------------------------------------------------------------------------------
 def _drawn(func: Any, spread: list[Any], decision: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
     """Parts get numbers of their own, copies the same. All processes' generators must stand at one place, as after one seed."""
-    from ...core.random.generator import default_generator
-
     generator = kwargs.get("generator") or default_generator
     spec = spread[0]._spec.placed(decision.targets[0])
     part = 0
@@ -385,4 +385,4 @@ def _drawn(func: Any, spread: list[Any], decision: Any, args: list[Any], kwargs:
 for _name in "native_dropout bernoulli bernoulli_ uniform_ normal_ exponential_ rand_like randn_like".split():
     LOCAL[_name] = _drawn
 
-__all__ = ["Tensor", "pointwise_rule"]
+__all__ = ["pointwise_rule"]

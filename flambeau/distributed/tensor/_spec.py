@@ -1,4 +1,4 @@
-"""What a spread tensor says of itself, and the arithmetic of its parts."""
+"""Specs of spread tensors, and the arithmetic of their parts."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Shape = tuple[int, ...]
 
 @dataclass(frozen=True, slots=True)
 class DTensorSpec:
-    """Where a tensor lies, and its shape, strides and dtype as a whole.
+    """A tensor's mesh and placements, and its shape, strides and dtype as a whole.
 
     Source: torch.distributed.tensor._dtensor_spec.DTensorSpec.
     """

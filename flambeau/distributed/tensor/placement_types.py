@@ -1,4 +1,4 @@
-"""How a tensor lies on one dimension of a mesh of processes: in parts, whole everywhere, or as terms of a reduction.
+"""Placements of a tensor on one dimension of a mesh of processes: in parts, whole everywhere, or as terms of a reduction.
 
 Parts are those of ``torch.chunk``: all but the last have ``ceil(size / processes)`` rows, the last ones may be smaller or empty.
 """

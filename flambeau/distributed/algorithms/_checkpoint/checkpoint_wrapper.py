@@ -8,8 +8,7 @@ from functools import partial
 from typing import Any
 
 from ....autograd.graph import save_on_cpu
-from ....nn.module import Module
-from ....nn.parameter import Parameter
+from ....nn import Module, Parameter
 from ....utils.checkpoint import checkpoint
 
 __all__ = ["ActivationWrapper", "CheckpointImpl", "CheckpointWrapper", "OffloadWrapper", "apply_activation_checkpointing",
@@ -20,7 +19,7 @@ _CHECKPOINT_PREFIX = _CHECKPOINT_WRAPPED_MODULE + "."
 
 
 class CheckpointImpl(Enum):
-    """Which of the two ways of computing again.
+    """One of the two ways of computing again.
 
     Source: torch.distributed.algorithms._checkpoint.checkpoint_wrapper.CheckpointImpl.
     Example:

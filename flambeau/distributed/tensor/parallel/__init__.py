@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ....core import late as _late
 from .api import parallelize_module
 from .loss import loss_parallel
 from .style import (
@@ -13,6 +14,8 @@ from .style import (
     RowwiseParallel,
     SequenceParallel,
 )
+
+_late.adopt(__name__)
 
 __all__ = [
     "ColwiseParallel", "ParallelStyle", "PrepareModuleInput", "PrepareModuleInputOutput", "PrepareModuleOutput", "RowwiseParallel",

@@ -6,7 +6,7 @@ import warnings
 from fnmatch import fnmatch
 from typing import Any
 
-from ....nn.module import Module
+from ....nn import Module
 from .._api import _mesh_of
 from .style import ParallelStyle
 

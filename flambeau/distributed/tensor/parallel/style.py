@@ -1,13 +1,11 @@
-"""How one module is divided: its parameters, and what its inputs and outputs are."""
+"""Styles of dividing one module: its parameters, its inputs and its outputs."""
 
 from __future__ import annotations
 
 from typing import Any
 
 from ....core.tensor import Tensor
-from ....nn.embedding import Embedding
-from ....nn.linear import Linear
-from ....nn.module import Module
+from ....nn import Embedding, Linear, Module
 from .. import DTensor, Placement, Replicate, Shard, distribute_module, distribute_tensor
 
 __all__ = [
