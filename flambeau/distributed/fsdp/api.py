@@ -84,7 +84,7 @@ class MixedPrecision:
     keep_low_precision_grads: bool = False
     cast_forward_inputs: bool = False
     cast_root_forward_inputs: bool = True
-    _module_classes_to_ignore: Sequence[type] = (modules.batchnorm._BatchNorm,)
+    _module_classes_to_ignore: Sequence[type] = (modules.batchnorm._BatchNorm,)  # type: ignore[attr-defined]
 
 
 @dataclass
