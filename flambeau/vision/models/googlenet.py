@@ -189,7 +189,7 @@ class GoogLeNet(nn.Module):
     def eager_outputs(self, x: Tensor, aux2: Tensor | None, aux1: Tensor | None) -> Any:
         return GoogLeNetOutputs(x, aux2, aux1) if self.training and self.aux_logits else x
 
-    def forward(self, x: Tensor) -> GoogLeNetOutputs:  # type: ignore[valid-type]
+    def forward(self, x: Tensor) -> GoogLeNetOutputs:
         if self.transform_input:
             x = from_imagenet_normalization(x)
         x, aux2, aux1 = self._forward(x)

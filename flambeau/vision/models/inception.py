@@ -107,7 +107,7 @@ class Inception3(nn.Module):
     def eager_outputs(self, x: Tensor, aux: Tensor | None) -> Any:
         return InceptionOutputs(x, aux) if self.training and self.aux_logits else x
 
-    def forward(self, x: Tensor) -> InceptionOutputs:  # type: ignore[valid-type]
+    def forward(self, x: Tensor) -> InceptionOutputs:
         if self.transform_input:
             x = from_imagenet_normalization(x)
         x, aux = self._forward(x)
