@@ -545,3 +545,12 @@ def test_bottleneck_of_what_is_not_there():
     command = [sys.executable, "-m", "flambeau.utils.bottleneck", "there is no such script.py"]
     done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, check=False, timeout=60)
     assert done.returncode == 2 and "no such script" in done.stderr
+
+
+def test_numbers_that_are_read_and_contractions_have_ranges() -> None:
+    x = flambeau.arange(6.0).reshape(2, 3)
+    with flambeau.profiler.profile(activities=[flambeau.profiler.ProfilerActivity.CPU]) as found:
+        x.sum().item(), flambeau.einsum("ij,kj->ik", x, x)
+    counts = {event.key: event.count for event in found.key_averages()}
+    assert counts["aten::item"] == counts["aten::_local_scalar_dense"] == counts["aten::einsum"] == 1
+    assert x.sum().item() == 15

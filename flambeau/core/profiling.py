@@ -314,6 +314,15 @@ class profiled:
             self._recorder = self._range = None
 
 
+def item(array: Any) -> Any:
+    """The number in an array of one element, read in the ranges that PyTorch has for it."""
+    with profiled("aten::item", OPERATION), profiled("aten::_local_scalar_dense", OPERATION):
+        return array.item()
+
+
+modes.item = item
+
+
 class recording:
     """Inside this ``with`` block ``recorder`` notes what this thread does, or all threads do; a profile around it waits."""
 

@@ -29,9 +29,10 @@ from typing import Any
 class Modes:
     """Flags of the process; see this module's docstring."""
 
-    __slots__ = ("below", "find_below", "on_record", "profile", "transforms")
+    __slots__ = ("below", "find_below", "item", "on_record", "profile", "transforms")
     below: Any
     find_below: Any
+    item: Any
     on_record: Any
     profile: Any
     transforms: Any
@@ -41,6 +42,7 @@ modes = Modes()
 modes.on_record = None  # called with every node made on the slow path; anomaly detection, which is on for all threads, sets it
 modes.below = None  # ``aten.below``, once a mode or a class has ``__torch_dispatch__``; ``find_below`` imports it
 modes.find_below = None
+modes.item = None  # ``profiling.item``: reads a number in the ranges of a profile
 modes.profile = None  # the ``profiling.Recorder`` of a profile of all threads
 modes.transforms = None  # what gives calls to transforms of ``torch.func``, once one has run; stays when ``interpreters`` is empty again
 

@@ -16,7 +16,7 @@ from .arrays.kinds import address, copied as copy_of, device_of, is_pinned, kind
 from .device import cpu, device
 from .layout import is_contiguous_as, is_uneven, sparse_coo, sparse_csr, strided
 from .shape import Size, contiguous_strides, element_strides, wrap_dim
-from .state import INFERENCE, changes, dispatchers, grad_enabled, inferring, interposed, modes, thread, unrecorded
+from .state import INFERENCE, changes, dispatchers, grad_enabled, inferring, interposed, modes, profiling, thread, unrecorded
 from .storage import TypedStorage, UntypedStorage
 from .tape.hooks import RemovableHandle, hooked_leaves
 from .tape.node import INHERITED, AccumulateGrad, Inherited, Output, StaleHistory, edge_of, graph_edge
@@ -469,7 +469,7 @@ class Tensor:
             return modes.below.number_of(self)
         if array.size != 1:
             raise RuntimeError(f"a Tensor with {array.size} elements cannot be converted to Scalar")
-        value = array.item()
+        value = modes.item(array) if profiling else array.item()
         if value.__class__ in _PYTHON_NUMBERS:
             return value
         return complex(*value) if value.__class__ is tuple else float(value)

@@ -14,7 +14,9 @@ from ...core.calls.annotations import Tensor
 from ...core.calls.out import EXACT
 from ...core.calls.registry import composite, op, resolve
 from ...core.layout import row_major
+from ...core.profiling import OPERATION, profiled
 from ...core.shape import broadcast_shape, wrap_dim
+from ...core.state import profiling
 from .matrix_checks import require_floating, require_one_dtype
 from .products import bmm, dot, mm
 
@@ -297,6 +299,14 @@ def einsum(*args: Any) -> Any:
         raise ValueError(
             "einsum(): must specify the equation string and at least one operand, or at least one operand and its subscripts list"
         )
+    if not profiling:
+        return _contracted(args)
+    with profiled("aten::einsum", OPERATION):
+        return _contracted(args)
+
+
+def _contracted(args: tuple[Any, ...]) -> Any:
+    """``einsum`` of an equation and operands, or of operands and their labels."""
     if isinstance(args[0], str):
         operands = list(args[1]) if len(args) == 2 and isinstance(args[1], (list, tuple)) else list(args[1:])
         parsed, shown = _parse_equation(args[0], len(operands))
