@@ -71,6 +71,13 @@ def test_waiting_ends_with_an_error_or_with_the_key(store):
     assert store.get("late") == b"1"
 
 
+def test_a_barrier_waits_for_all(store):
+    store.barrier("one", 1)
+    with pytest.raises(dist.DistStoreError):
+        store.barrier("two", 2, SHORT)
+    store.barrier("two", 2)
+
+
 def test_what_is_no_key_or_value(store):
     for call in (lambda: store.set("a", 1), lambda: store.get(1), lambda: store.wait(["a"], 1.0)):
         with pytest.raises(TypeError):

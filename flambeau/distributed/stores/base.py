@@ -167,6 +167,20 @@ class Store:
         """The number of values in a queue."""
         raise self._missing("queue_len")
 
+    def barrier(self, key: str, world_size: int, timeout: datetime.timedelta | None = None) -> None:
+        """Wait until so many have called this with the same key.
+
+        Args:
+            key: a name that is used once.
+            world_size: how many.
+            timeout: for how long; the store's when None.
+        Raises:
+            DistStoreError: they did not come in time.
+        """
+        if self.add(f"{key}/count", 1) == world_size:
+            self.set(f"{key}/go", "1")
+        self.wait([f"{key}/go"]) if timeout is None else self.wait([f"{key}/go"], timeout)
+
     def has_extended_api(self) -> bool:
         """Whether ``append``, ``multi_get`` and ``multi_set`` are one step each, and there are queues."""
         return False
