@@ -44,9 +44,8 @@ def _under(work: Any, opts: Any, timeout: Any = None) -> Work:
     given = timeout if timeout is not None else getattr(opts, "timeout", None)
     if getattr(opts, "rootTensor", 0):
         raise NotImplementedError("options of collectives: rootTensor is not supported; give one tensor")
-    for each in getattr(work, "works", [work]):
-        if given is not None and given.total_seconds() > 0:
-            each.limit(given.total_seconds())
+    if given is not None and given.total_seconds() > 0:
+        work.limit(given.total_seconds())
     if getattr(opts, "asyncOp", True) is False:
         work.wait()
     return work

@@ -174,12 +174,13 @@ class CollectiveWork(Work):
 
     def _help(self) -> None:
         """A future's callback that waits in the group's thread would wait for itself: it does what is queued, up to this work."""
-        if self.works is None or getattr(serving, "works", None) is not self.works:
+        works = self.works
+        if works is None or getattr(serving, "works", None) is not works:
             return
         while not self._done:
-            work = self.works.get()
+            work = works.get()
             if work is None:  # the group is closing
-                self.works.put(None)
+                works.put(None)
                 return
             work.run(serving.lane)
 
@@ -287,6 +288,12 @@ class CoalescedWork(Work):
     def __init__(self, works: list[Work]) -> None:
         super().__init__([tensor for work in works for tensor in work._tensors])
         self.works = works
+
+    def limit(self, seconds: float) -> None:
+        """Wait that long for each where ``wait`` is not told."""
+        for work in self.works:
+            if isinstance(work, CollectiveWork | CoalescedWork):
+                work.limit(seconds)
 
     def is_completed(self) -> bool:
         """Whether all are done."""

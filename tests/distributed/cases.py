@@ -315,9 +315,12 @@ def again(torch: Any, rank: int, size: int, found: dict[str, Any]) -> None:
     """A group after another one: of the same processes, and of some of them with other ranks."""
     import datetime
     import os
+    import socket
 
     dist = torch.distributed
-    dist.barrier()
+    with socket.create_server(("127.0.0.1", 0)) as probe:
+        given = [probe.getsockname()[1]]
+        dist.broadcast_object_list(given, src=1)
     dist.destroy_process_group()
     dist.init_process_group("mpi", timeout=datetime.timedelta(seconds=20))
     x = torch.ones(1)
@@ -326,9 +329,8 @@ def again(torch: Any, rank: int, size: int, found: dict[str, Any]) -> None:
     dist.barrier()
     dist.destroy_process_group()
     if rank:
-        port = int(os.environ["MASTER_PORT"]) - 1
         limit = datetime.timedelta(seconds=20)
-        dist.init_process_group("gloo", f"tcp://127.0.0.1:{port}", limit, world_size=size - 1, rank=size - 1 - rank)
+        dist.init_process_group("gloo", f"tcp://127.0.0.1:{given[0]}", limit, world_size=size - 1, rank=size - 1 - rank)
         x = torch.tensor([rank])
         dist.broadcast(x, 0)
         found["part"] = [x.item(), dist.get_rank()]

@@ -156,6 +156,16 @@ def test_a_group_of_one_needs_no_mpi(alone):
         dist.all_reduce(x, group=group)
 
 
+def test_tensors_of_other_devices_go_by_the_host(alone):
+    from flambeau.testing import probe  # noqa: F401 - the device "privateuseone"
+
+    x, out = torch.ones(3, device="privateuseone"), [torch.zeros(3, device="privateuseone")]
+    dist.all_reduce(x, dist._make_nccl_premul_sum(2.0))
+    dist.all_gather(out, x)
+    dist.broadcast(x, 0)
+    assert (out[0].device.type, out[0].tolist(), x.tolist()) == ("privateuseone", [2, 2, 2], [2, 2, 2])
+
+
 @pytest.mark.parametrize(
     ("arguments", "error", "message"),
     [
