@@ -57,6 +57,9 @@ class Joinable(ABC):
     """Base of what can take part in :class:`Join`: it calls ``Join.notify_join_context(self)`` before its first exchange of an iteration.
 
     Source: torch.distributed.algorithms.Joinable.
+    Example:
+        >>> issubclass(torch.nn.parallel.DistributedDataParallel, Joinable)
+        True
     """
 
     @abstractmethod

@@ -19,6 +19,16 @@ class PostLocalSGDOptimizer(Optimizer):
         optim: the other optimizer.
         averager: when, and over which processes.
     Source: torch.distributed.optim.PostLocalSGDOptimizer; Lin et al. 2018.
+    Example:
+        >>> dist = torch.distributed
+        >>> dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
+        >>> from flambeau.distributed.algorithms.model_averaging.averagers import PeriodicModelAverager
+        >>> inner = torch.optim.SGD(torch.nn.Linear(2, 1).parameters(), lr=0.1)
+        >>> optimizer = dist.optim.PostLocalSGDOptimizer(inner, PeriodicModelAverager(period=4, warmup_steps=100))
+        >>> optimizer.step()
+        >>> optimizer.state_dict()["step"]
+        1
+        >>> dist.destroy_process_group()
     """
 
     def __init__(self, optim: Optimizer, averager: ModelAverager) -> None:

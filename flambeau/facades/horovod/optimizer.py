@@ -10,7 +10,7 @@ from typing import Any
 from ...autograd.grad_mode import no_grad
 from ...core.tape.node import AccumulateGrad
 from ...core.tensor import Tensor
-from ...distributed.grad_bucket import Bucket, cut
+from ...distributed._buckets import Bucket, cut
 from . import world
 from .compression import Compression
 from .operations import Average, Sum, started_reduction

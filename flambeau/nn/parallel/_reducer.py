@@ -27,7 +27,8 @@ from ...core.dtype import int32, int64
 from ...core.state import thread
 from ...core.tape.node import AccumulateGrad, Output, edge_of
 from ...core.tensor import Tensor
-from ...distributed.grad_bucket import Bucket, GradBucket, cut
+from ...distributed._buckets import Bucket, cut
+from ...distributed.grad_bucket import GradBucket
 
 __all__ = ["PARTS", "Reducer", "leaves_below"]
 

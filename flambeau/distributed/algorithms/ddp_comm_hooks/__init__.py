@@ -56,5 +56,12 @@ def register_ddp_comm_hook(comm_hook_type: DDPCommHookType, model: Any, state: A
         model: a ``DistributedDataParallel``.
         state: of the hook; the process group, for PowerSGD's hooks too, for which a state is made.
     Source: torch.distributed.algorithms.ddp_comm_hooks.register_ddp_comm_hook.
+    Example:
+        >>> dist = torch.distributed
+        >>> dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
+        >>> from flambeau.distributed.algorithms import ddp_comm_hooks
+        >>> model = torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(2, 1))
+        >>> ddp_comm_hooks.register_ddp_comm_hook(ddp_comm_hooks.DDPCommHookType.FP16_COMPRESS, model)
+        >>> dist.destroy_process_group()
     """
     comm_hook_type.value(model=model, state=state)

@@ -24,9 +24,16 @@ def allreduce_hook(process_group: Any, bucket: GradBucket) -> Future[Tensor]:
 
     Args:
         process_group: the processes; all when None.
-        bucket: the gradients.
+        bucket: the gradients, in a vector ``(n,)``.
     Returns: a future of the averages.
     Source: torch.distributed.algorithms.ddp_comm_hooks.default_hooks.allreduce_hook.
+    Example:
+        >>> dist = torch.distributed
+        >>> dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
+        >>> bucket = dist.GradBucket(0, torch.ones(4), [torch.ones(4)], [torch.zeros(4)], True)
+        >>> allreduce_hook(None, bucket).wait()
+        tensor([1., 1., 1., 1.])
+        >>> dist.destroy_process_group()
     """
     return mean_of(group_of(process_group), bucket.buffer())
 
@@ -45,9 +52,16 @@ def fp16_compress_hook(process_group: Any, bucket: GradBucket) -> Future[Tensor]
 
     Args:
         process_group: the processes; all when None.
-        bucket: the gradients.
+        bucket: the gradients, in a vector ``(n,)``.
     Returns: a future of the averages, of the bucket's dtype.
     Source: torch.distributed.algorithms.ddp_comm_hooks.default_hooks.fp16_compress_hook.
+    Example:
+        >>> dist = torch.distributed
+        >>> dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
+        >>> bucket = dist.GradBucket(0, torch.ones(4), [torch.ones(4)], [torch.zeros(4)], True)
+        >>> fp16_compress_hook(None, bucket).wait()
+        tensor([1., 1., 1., 1.])
+        >>> dist.destroy_process_group()
     """
     return _compressed(process_group, bucket, float16)
 
@@ -57,9 +71,16 @@ def bf16_compress_hook(process_group: Any, bucket: GradBucket) -> Future[Tensor]
 
     Args:
         process_group: the processes; all when None.
-        bucket: the gradients.
+        bucket: the gradients, in a vector ``(n,)``.
     Returns: a future of the averages, of the bucket's dtype.
     Source: torch.distributed.algorithms.ddp_comm_hooks.default_hooks.bf16_compress_hook.
+    Example:
+        >>> dist = torch.distributed
+        >>> dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
+        >>> bucket = dist.GradBucket(0, torch.ones(4), [torch.ones(4)], [torch.zeros(4)], True)
+        >>> bf16_compress_hook(None, bucket).wait()
+        tensor([1., 1., 1., 1.])
+        >>> dist.destroy_process_group()
     """
     return _compressed(process_group, bucket, bfloat16)
 
@@ -83,7 +104,15 @@ def fp16_compress_wrapper(hook: Hook) -> Hook:
 
     Args:
         hook: the other one.
+    Returns: a hook.
     Source: torch.distributed.algorithms.ddp_comm_hooks.default_hooks.fp16_compress_wrapper.
+    Example:
+        >>> dist = torch.distributed
+        >>> dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
+        >>> bucket = dist.GradBucket(0, torch.ones(4), [torch.ones(4)], [torch.zeros(4)], True)
+        >>> fp16_compress_wrapper(allreduce_hook)(None, bucket).wait()
+        tensor([1., 1., 1., 1.])
+        >>> dist.destroy_process_group()
     """
     return _wrapper(hook, float16)
 
@@ -93,6 +122,14 @@ def bf16_compress_wrapper(hook: Hook) -> Hook:
 
     Args:
         hook: the other one.
+    Returns: a hook.
     Source: torch.distributed.algorithms.ddp_comm_hooks.default_hooks.bf16_compress_wrapper.
+    Example:
+        >>> dist = torch.distributed
+        >>> dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
+        >>> bucket = dist.GradBucket(0, torch.ones(4), [torch.ones(4)], [torch.zeros(4)], True)
+        >>> bf16_compress_wrapper(allreduce_hook)(None, bucket).wait()
+        tensor([1., 1., 1., 1.])
+        >>> dist.destroy_process_group()
     """
     return _wrapper(hook, bfloat16)

@@ -24,6 +24,9 @@ class PostLocalSGDState:
         start_localSGD_iter: number of first iterations.
         post_local_gradient_allreduce: False for no exchange of gradients after the first iterations.
     Source: torch.distributed.algorithms.ddp_comm_hooks.post_localSGD_hook.PostLocalSGDState.
+    Example:
+        >>> PostLocalSGDState(None, None, start_localSGD_iter=100).iter
+        0
     """
 
     def __init__(self, process_group: Any, subgroup: Any, start_localSGD_iter: int, post_local_gradient_allreduce: bool = True) -> None:
@@ -42,9 +45,16 @@ def post_localSGD_hook(state: PostLocalSGDState, bucket: GradBucket) -> Future[T
 
     Args:
         state: the groups.
-        bucket: the gradients.
+        bucket: the gradients, in a vector ``(n,)``.
     Returns: a future of the averages.
     Source: torch.distributed.algorithms.ddp_comm_hooks.post_localSGD_hook.post_localSGD_hook; Lin et al. 2018.
+    Example:
+        >>> dist = torch.distributed
+        >>> dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
+        >>> bucket = dist.GradBucket(0, torch.ones(4), [torch.ones(4)], [torch.zeros(4)], True)
+        >>> post_localSGD_hook(PostLocalSGDState(None, None, 100), bucket).wait()
+        tensor([1., 1., 1., 1.])
+        >>> dist.destroy_process_group()
     """
     buffer, is_first = bucket.buffer(), state.iter < state.start_localSGD_iter
     state.maybe_increase_iter(bucket)

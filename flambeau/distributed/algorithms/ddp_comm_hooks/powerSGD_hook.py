@@ -60,6 +60,9 @@ class PowerSGDState:
     Raises:
         ValueError: ``start_powerSGD_iter`` is too small.
     Source: torch.distributed.algorithms.ddp_comm_hooks.powerSGD_hook.PowerSGDState.
+    Example:
+        >>> PowerSGDState(None, matrix_approximation_rank=2, start_powerSGD_iter=10).compression_stats()
+        (0, 0, 0)
     """
 
     def __init__(
@@ -220,9 +223,16 @@ def powerSGD_hook(state: PowerSGDState, bucket: GradBucket) -> Future[Tensor]:
 
     Args:
         state: what is kept between steps.
-        bucket: the gradients.
+        bucket: the gradients, in a vector ``(n,)``.
     Returns: a future of the averages.
     Source: torch.distributed.algorithms.ddp_comm_hooks.powerSGD_hook.powerSGD_hook.
+    Example:
+        >>> dist = torch.distributed
+        >>> dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
+        >>> bucket = dist.GradBucket(0, torch.ones(4), [torch.ones(4)], [torch.zeros(4)], True)
+        >>> powerSGD_hook(PowerSGDState(None), bucket).wait()
+        tensor([1., 1., 1., 1.])
+        >>> dist.destroy_process_group()
     """
     buffer = bucket.buffer()
     if state.iter < state.start_powerSGD_iter:
@@ -255,9 +265,16 @@ def batched_powerSGD_hook(state: PowerSGDState, bucket: GradBucket) -> Future[Te
 
     Args:
         state: what is kept between steps.
-        bucket: the gradients.
+        bucket: the gradients, in a vector ``(n,)``.
     Returns: a future of the averages.
     Source: torch.distributed.algorithms.ddp_comm_hooks.powerSGD_hook.batched_powerSGD_hook.
+    Example:
+        >>> dist = torch.distributed
+        >>> dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
+        >>> bucket = dist.GradBucket(0, torch.ones(4), [torch.ones(4)], [torch.zeros(4)], True)
+        >>> batched_powerSGD_hook(PowerSGDState(None), bucket).wait()
+        tensor([1., 1., 1., 1.])
+        >>> dist.destroy_process_group()
     """
     buffer = bucket.buffer()
     if state.iter < state.start_powerSGD_iter:

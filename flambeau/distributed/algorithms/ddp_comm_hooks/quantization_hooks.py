@@ -49,9 +49,16 @@ def quantization_pertensor_hook(process_group: Any, bucket: GradBucket) -> Futur
 
     Args:
         process_group: the processes; all when None.
-        bucket: the gradients.
+        bucket: the gradients, in a vector ``(n,)``.
     Returns: a future of the averages.
     Source: torch.distributed.algorithms.ddp_comm_hooks.quantization_hooks.quantization_pertensor_hook.
+    Example:
+        >>> dist = torch.distributed
+        >>> dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
+        >>> bucket = dist.GradBucket(0, torch.ones(4), [torch.ones(4)], [torch.zeros(4)], True)
+        >>> quantization_pertensor_hook(None, bucket).wait()
+        tensor([1., 1., 1., 1.])
+        >>> dist.destroy_process_group()
     """
     buffer = bucket.buffer()
     return _averaged(process_group, buffer.reshape(1, -1)).then(lambda done: done.value().reshape(buffer.shape))
@@ -62,10 +69,17 @@ def quantization_perchannel_hook(process_group: Any, bucket: GradBucket, bucket_
 
     Args:
         process_group: the processes; all when None.
-        bucket: the gradients.
+        bucket: the gradients, in a vector ``(n,)``.
         bucket_size: numbers in a run.
     Returns: a future of the averages.
     Source: torch.distributed.algorithms.ddp_comm_hooks.quantization_hooks.quantization_perchannel_hook.
+    Example:
+        >>> dist = torch.distributed
+        >>> dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
+        >>> bucket = dist.GradBucket(0, torch.ones(4), [torch.ones(4)], [torch.zeros(4)], True)
+        >>> quantization_perchannel_hook(None, bucket).wait()
+        tensor([1., 1., 1., 1.])
+        >>> dist.destroy_process_group()
     """
     buffer = bucket.buffer()
     count = buffer.numel()

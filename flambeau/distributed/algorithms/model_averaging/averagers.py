@@ -21,6 +21,9 @@ class ModelAverager(ABC):
     Attributes:
         step: number of calls of ``average_parameters``.
     Source: torch.distributed.algorithms.model_averaging.averagers.ModelAverager.
+    Example:
+        >>> issubclass(PeriodicModelAverager, ModelAverager)
+        True
     """
 
     def __init__(self, process_group: Any = None) -> None:
@@ -43,6 +46,14 @@ class PeriodicModelAverager(ModelAverager):
     Raises:
         ValueError: a period below 1, or a negative number of steps.
     Source: torch.distributed.algorithms.model_averaging.averagers.PeriodicModelAverager.
+    Example:
+        >>> dist = torch.distributed
+        >>> dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
+        >>> averager = PeriodicModelAverager(period=4, warmup_steps=100)
+        >>> averager.average_parameters(torch.nn.Linear(2, 1).parameters())
+        >>> averager.step
+        1
+        >>> dist.destroy_process_group()
     """
 
     def __init__(self, period: int, warmup_steps: int = 0, process_group: Any = None) -> None:

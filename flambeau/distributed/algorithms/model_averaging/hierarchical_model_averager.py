@@ -25,6 +25,12 @@ class HierarchicalModelAverager(averagers.ModelAverager):
     Raises:
         ValueError: an empty dictionary, sizes or periods that do not grow, or a largest group that is not all processes.
     Source: torch.distributed.algorithms.model_averaging.hierarchical_model_averager.HierarchicalModelAverager; Lin et al. 2018.
+    Example:
+        >>> dist = torch.distributed
+        >>> dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
+        >>> HierarchicalModelAverager({4: 1}, warmup_steps=100).step
+        0
+        >>> dist.destroy_process_group()
     """
 
     def __init__(self, period_group_size_dict: Any = None, warmup_steps: int = 0, process_group: Any = None) -> None:

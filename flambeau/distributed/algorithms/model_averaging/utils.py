@@ -16,9 +16,14 @@ def average_parameters(params: Iterable[Tensor], process_group: Any = None) -> N
     """Replace parameters by their means over a group, all of a dtype and device in one exchange.
 
     Args:
-        params: the parameters, in one order on all ranks.
+        params: the parameters, ``(*)``, in one order on all ranks.
         process_group: the processes; all when None.
     Source: torch.distributed.algorithms.model_averaging.utils.average_parameters.
+    Example:
+        >>> dist = torch.distributed
+        >>> dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
+        >>> average_parameters(torch.nn.Linear(2, 1).parameters())
+        >>> dist.destroy_process_group()
     """
     group = dist.group.WORLD if process_group is None else process_group
     if dist.get_rank(group) < 0:
@@ -39,8 +44,14 @@ def get_params_to_average(params: Iterable[Any]) -> list[Tensor]:
     """Those parameters, of parameters or groups of them, that have a gradient.
 
     Args:
-        params: parameters, or an optimizer's groups.
+        params: parameters ``(*)``, or an optimizer's groups.
+    Returns: a list of them.
+    Raises:
+        NotImplementedError: something else among ``params``.
     Source: torch.distributed.algorithms.model_averaging.utils.get_params_to_average.
+    Example:
+        >>> get_params_to_average(torch.nn.Linear(2, 1).parameters())
+        []
     """
 
     def each() -> Iterator[Tensor]:
@@ -62,5 +73,10 @@ def average_parameters_or_parameter_groups(params: Iterable[Any], process_group:
         params: parameters, or an optimizer's groups.
         process_group: the processes.
     Source: torch.distributed.algorithms.model_averaging.utils.average_parameters_or_parameter_groups.
+    Example:
+        >>> dist = torch.distributed
+        >>> dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
+        >>> average_parameters_or_parameter_groups(torch.nn.Linear(2, 1).parameters(), None)
+        >>> dist.destroy_process_group()
     """
     average_parameters(get_params_to_average(params), process_group)
