@@ -174,8 +174,8 @@ class CollectiveWork(Work):
 
     def _help(self) -> None:
         """A future's callback that waits in the group's thread would wait for itself: it does what is queued, up to this work."""
-        works = self.works
-        if works is None or getattr(serving, "works", None) is not works:
+        works: Any = self.works
+        if getattr(serving, "works", self) is not works:
             return
         while not self._done:
             work = works.get()
