@@ -125,6 +125,11 @@ def seconds(timeout: Any, default: float) -> float:
     return given or default
 
 
+def _serves(works: Any) -> bool:
+    """Whether this is the thread that does what is in a queue."""
+    return works is not None and getattr(serving, "works", None) is works
+
+
 class CollectiveWork(Work):
     """A collective that the group's thread does. Source: torch.distributed.Work."""
 
@@ -174,8 +179,8 @@ class CollectiveWork(Work):
 
     def _help(self) -> None:
         """A future's callback that waits in the group's thread would wait for itself: it does what is queued, up to this work."""
-        works: Any = self.works
-        if getattr(serving, "works", self) is not works:
+        works = self.works
+        if not _serves(works):
             return
         while not self._done:
             work = works.get()
