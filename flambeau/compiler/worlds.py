@@ -96,7 +96,7 @@ def _asker() -> str:
     frame: Any = sys._getframe(2)
     while frame is not None:
         name = str(frame.f_globals.get("__name__", ""))
-        if not name.startswith(_NUMBERS):
+        if name and not name.startswith(_NUMBERS):  # generated code has no name
             return name if name.partition(".")[0] == _PACKAGE else "program"
         frame = frame.f_back
     return "program"
