@@ -101,6 +101,17 @@ def left_behind(mark: str) -> list[str]:
     return found
 
 
+def nameless(names: set[str]) -> list[str]:
+    """Those of these files in ``/dev/shm`` that are ours or MPI's, stay, and that no process has mapped, as another job's may."""
+    found = {each for each in names if "mpich" in each or "flambeau" in each}
+    time.sleep(1.0 if found else 0.0)  # MPI removes its names when it has started
+    mapped = ""
+    for maps in Path("/proc").glob("[0-9]*/maps") if found else ():
+        with contextlib.suppress(OSError):
+            mapped += maps.read_text()
+    return sorted(each for each in found if each not in mapped and Path("/dev/shm", each).exists())
+
+
 def launch(folder: Path, fault: str, ranks: int, *options: str, **settings: str) -> tuple[int, float, str]:
     """Exit status, seconds and error output of one run."""
     env = {
@@ -134,7 +145,7 @@ def run(fault: str, ranks: int = 2) -> dict:
         "seconds": seconds,
         "losses": losses,
         "errors": errors,
-        "left": left + sorted(each for each in set(os.listdir("/dev/shm")) - before if "mpich" in each or "flambeau" in each),
+        "left": left + nameless(set(os.listdir("/dev/shm")) - before),
     }
 
 
