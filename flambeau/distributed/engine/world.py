@@ -115,6 +115,8 @@ def _adopted() -> Started:
     _check_threads(MPI.Query_thread())
     communicator = MPI.COMM_WORLD
     communicator.Set_errhandler(MPI.ERRORS_RETURN)
+    communicator.Barrier()
+    _unlink_shared_memory()
     return Started(communicator.bcast(f"mpiexec-{secrets.token_hex(8)}"), communicator, None)
 
 
