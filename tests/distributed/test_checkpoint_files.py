@@ -1,0 +1,148 @@
+"""Files of distributed checkpoints, in one process: PyTorch's, those that want to run something, damaged ones."""
+
+from __future__ import annotations
+
+import io
+import os
+import pickle
+import warnings
+from pathlib import Path
+
+import pytest
+from oracle import pytorch
+
+import flambeau as torch
+from flambeau.distributed import checkpoint
+from flambeau.distributed.checkpoint.filesystem import read_metadata
+from flambeau.distributed.checkpoint.format_utils import dcp_to_torch_save, torch_save_to_dcp
+from flambeau.distributed.tensor import Shard
+
+WRITTEN_BY_PYTORCH = Path(__file__).parents[1] / "recorded" / "distributed_checkpoint"  # by two processes
+X = torch.arange(15.0).view(5, 3)
+
+
+def save(state, folder):
+    return checkpoint.save(state, checkpoint_id=folder, no_dist=True)
+
+
+def load(state, folder):
+    checkpoint.load(state, checkpoint_id=folder, no_dist=True)
+    return state
+
+
+def empty():
+    return {"model": {"rows": X * 0, "columns": X * 0}, "step": torch.tensor(0), "epoch": 0}
+
+
+def test_a_checkpoint_that_two_processes_of_pytorchs_wrote_is_read() -> None:
+    state = load(empty(), WRITTEN_BY_PYTORCH)
+    assert torch.equal(state["model"]["rows"], X) and torch.equal(state["model"]["columns"], X)
+    assert state["step"].item() == 4 and state["epoch"] == 3
+    entry = checkpoint.FileSystemReader(WRITTEN_BY_PYTORCH).read_metadata().state_dict_metadata["model.rows"]
+    assert [tuple(chunk.sizes) for chunk in entry.chunks] == [(3, 3), (2, 3)]
+
+
+@pytest.mark.oracle
+def test_pytorch_reads_what_is_written_here(tmp_path) -> None:
+    theirs = pytorch()
+    import torch.distributed.checkpoint as of_pytorch  # after ``pytorch()``, which rests where there is none
+
+    save({"model": {"rows": X, "columns": X}, "step": torch.tensor(4), "epoch": 3}, tmp_path)
+    state = {"model": {"rows": theirs.zeros(5, 3), "columns": theirs.zeros(5, 3)}, "step": theirs.tensor(0), "epoch": 0}
+    with warnings.catch_warnings(action="ignore"):  # that it is alone
+        of_pytorch.load(state, checkpoint_id=tmp_path, no_dist=True)
+    assert state["model"]["rows"].tolist() == X.tolist() and state["step"].item() == 4 and state["epoch"] == 3
+
+
+class Runs:
+    """Pickles as a call of a function."""
+
+    def __init__(self, function, *arguments):
+        self.function, self.arguments = function, arguments
+
+    def __reduce__(self):
+        return self.function, self.arguments
+
+
+@pytest.mark.parametrize("function", [os.system, eval, print, torch.load, getattr])
+def test_metadata_runs_nothing(function, tmp_path) -> None:
+    save({"a": X}, tmp_path)
+    (tmp_path / ".metadata").write_bytes(pickle.dumps(Runs(function, "touch ran")))
+    with pytest.raises(checkpoint.CheckpointException, match="UnpicklingError"):
+        load({"a": X.clone()}, tmp_path)
+
+
+def test_metadata_does_not_change_classes() -> None:
+    attack = pickle.PROTO + b"\x04" + b"ctorch.distributed.checkpoint.metadata\nMetadata\n" + b"N}\x8c\x08__init__Nsb\x86b."
+    before = checkpoint.Metadata.__init__
+    with pytest.raises((pickle.UnpicklingError, AttributeError, IndexError)):
+        read_metadata(io.BytesIO(attack))
+    assert checkpoint.Metadata.__init__ is before
+
+
+def test_items_run_nothing(tmp_path) -> None:
+    save({"a": {"b": 1}}, tmp_path)
+    file = io.BytesIO()
+    torch.save(Runs(print, "ran"), file)
+    part = tmp_path / "__0_0.distcp"
+    length = part.stat().st_size
+    part.write_bytes(file.getvalue().ljust(length, b"\0") if len(file.getvalue()) < length else file.getvalue())
+    with pytest.raises(checkpoint.CheckpointException):
+        load({"a": {"b": 0}}, tmp_path)
+
+
+def test_files_of_other_folders_are_not_read(tmp_path) -> None:
+    made = save({"a": X}, tmp_path)
+    for info in made.storage_data.values():
+        info.relative_path = "../elsewhere.distcp"
+    checkpoint.FileSystemWriter(tmp_path).finish(made, [])  # which has no places of items
+    with pytest.raises(checkpoint.CheckpointException):
+        load({"a": X.clone()}, tmp_path)
+
+
+def test_what_does_not_fit_is_an_error_with_its_name(tmp_path) -> None:
+    save({"a": X, "b": 1}, tmp_path)
+    for state, words in (
+        ({"c": X.clone()}, "Missing key"),
+        ({"a": X[:2].clone()}, "Size mismatch"),
+        ({"b": X.clone()}, "not in the checkpoint"),
+    ):
+        with pytest.raises(checkpoint.CheckpointException, match=words):
+            load(state, tmp_path)
+    state = {"a": X * 0, "c": 5}
+    checkpoint.load(state, checkpoint_id=tmp_path, planner=checkpoint.DefaultLoadPlanner(allow_partial_load=True), no_dist=True)
+    assert torch.equal(state["a"], X) and state["c"] == 5
+
+
+def test_a_checkpoint_that_was_not_finished_is_none(tmp_path, monkeypatch) -> None:
+    save({"a": X}, tmp_path)
+    monkeypatch.setattr(checkpoint.FileSystemWriter, "write_data", lambda *_: 1 / 0)
+    with pytest.raises(checkpoint.CheckpointException, match="ZeroDivisionError"):
+        save({"a": X + 1}, tmp_path / "new")
+    assert not (tmp_path / "new" / ".metadata").exists()
+    assert torch.equal(load({"a": X * 0}, tmp_path)["a"], X)
+
+
+def test_what_has_a_state_gives_and_takes_it(tmp_path) -> None:
+    model, other = torch.nn.Linear(3, 2), torch.nn.Linear(3, 2)
+    save({"model": model}, tmp_path)
+    load({"model": other}, tmp_path)
+    assert torch.equal(model.weight, other.weight)
+
+
+def test_files_of_save_and_back(tmp_path) -> None:
+    state = {"model": {"a": X, "b": [X[0], {"c": 1}]}, "epoch": 2}
+    torch.save(state, tmp_path / "one.pt")
+    torch_save_to_dcp(tmp_path / "one.pt", tmp_path / "many")
+    dcp_to_torch_save(tmp_path / "many", tmp_path / "again.pt")
+    again = torch.load(tmp_path / "again.pt")
+    assert torch.equal(again["model"]["a"], X) and torch.equal(again["model"]["b"][0], X[0])
+    assert again["model"]["b"][1] == {"c": 1} and again["epoch"] == 2
+
+
+@pytest.mark.parametrize(("size", "count"), [(5, 2), (5, 4), (3, 5), (0, 2), (8, 4)])
+def test_parts_are_those_of_chunk(size, count) -> None:
+    parts = [Shard.local_shard_size_and_offset(size, count, rank) for rank in range(count)]
+    chunks = torch.arange(size).chunk(count)
+    assert [n for n, _ in parts if n] == [len(chunk) for chunk in chunks if len(chunk)]
+    assert all(n == 0 or begin == int(chunk[0]) for (n, begin), chunk in zip(parts, chunks, strict=False))
