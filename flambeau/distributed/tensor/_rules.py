@@ -14,7 +14,7 @@ from ...aten.tags import Tag
 from ...core.random.generator import default_generator
 from ._dispatch import DECOMPOSED, GENERAL, LOCAL, Choice, Rule, SpreadCall, partial_sum, rule
 from ._spec import compute_local_shape_and_global_offset
-from .placement_types import Partial, Placement, Replicate, Shard
+from .placement_types import Partial, Placement, Replicate, Shard, _StridedShard
 
 R = Replicate()
 SUM = Partial("sum")
@@ -42,21 +42,26 @@ def pointwise_rule(func: Any) -> Rule | None:
 GENERAL.append(pointwise_rule)
 
 
+def moved_shard(like: Shard, dim: int) -> Shard:
+    """The same kind of division of another dimension."""
+    return _StridedShard(dim, split_factor=like.split_factor) if isinstance(like, _StridedShard) else Shard(dim)
+
+
 def pointwise(call: SpreadCall) -> Iterator[Choice]:
     """Operands are divided as one of them is; a linear kernel takes terms of sums."""
     shape = call.results[0].shape
     ndim = len(shape)
     wanted = {
-        placement.dim + ndim - len(spec.shape): None
+        placement.dim + ndim - len(spec.shape): placement
         for i, spec in enumerate(call.operands)
         if isinstance(placement := call.placement(i), Shard) and spec.shape[placement.dim] != 1
     }
-    for dim in wanted:
+    for dim, like in wanted.items():
         places = []
         for spec in call.operands:
             own = dim - (ndim - len(spec.shape))
-            places.append(Shard(own) if own >= 0 and (spec.shape[own] != 1 or shape[dim] == 1) else R)
-        yield Choice((Shard(dim),) * len(call.results), tuple(places))
+            places.append(moved_shard(like, own) if own >= 0 and (spec.shape[own] != 1 or shape[dim] == 1) else R)
+        yield Choice((moved_shard(like, dim),) * len(call.results), tuple(places))
     if call.name in _LIKE:
         yield Choice((R,), (call.placement(0),)) if call.placement(0).is_partial() else Choice((R,), (R,))
         return
