@@ -203,6 +203,21 @@ def check_fully_shard_trains_as_one_process(rank, world):
     assert type(model).__name__ == "FSDPSequential" and isinstance(model, fsdp.FSDPModule)
 
 
+def check_two_dimensions_of_processes(rank, world):
+    if world != 4:
+        return
+    mesh = init_device_mesh("cpu", (2, 2), mesh_dim_names=("outer", "inner"))
+    for model in (
+        fully_shard(models.mlp(), mesh=mesh),
+        FSDP(models.mlp(), device_mesh=mesh, sharding_strategy=ShardingStrategy.HYBRID_SHARD),
+    ):
+        assert_close(train(model, models.mlp, rank, world, steps=5)[0], alone(models.mlp)[:5])
+    model = parallelize_module(models.gpt(), mesh["inner"], _plan(False))
+    for part in (*model.blocks, model):
+        fully_shard(part, mesh=mesh["outer"])
+    assert_close(train(model, models.gpt, mesh.get_local_rank("outer"), 2, steps=1)[0], [2 * alone(models.gpt)[0]])
+
+
 def check_fully_sharded_gradients_are_collected(rank, world):
     whole, model = models.mlp(), _fully_sharded(models.mlp)
     data = list(models.batches(models.mlp, 3))
