@@ -103,8 +103,11 @@ class Lowered:
         groups, self._groups = self._groups, None
         if groups is None or not any(map(rules.scratch_of, self.graph.nodes)):
             return False
+        needed = most_bytes(self.graph, rules.scratch_of)
+        if needed == most_bytes(self.graph, lambda node: 0):
+            return False  # that memory is there when little else is
         graph = _arranged(groups)
-        if most_bytes(graph, rules.scratch_of) >= most_bytes(self.graph, rules.scratch_of):
+        if most_bytes(graph, rules.scratch_of) >= needed:
             return False
         self.graph = graph
         return True
