@@ -44,9 +44,7 @@ def test_a_checkpoint_that_two_processes_of_pytorchs_wrote_is_read() -> None:
 
 @pytest.mark.oracle
 def test_pytorch_reads_what_is_written_here(tmp_path) -> None:
-    theirs = pytorch()
-    import torch.distributed.checkpoint as of_pytorch  # after ``pytorch()``, which rests where there is none
-
+    theirs, of_pytorch = pytorch(), pytorch("torch.distributed.checkpoint")
     save({"model": {"rows": X, "columns": X}, "step": torch.tensor(4), "epoch": 3}, tmp_path)
     state = {"model": {"rows": theirs.zeros(5, 3), "columns": theirs.zeros(5, 3)}, "step": theirs.tensor(0), "epoch": 0}
     with warnings.catch_warnings(action="ignore"):  # that it is alone

@@ -81,9 +81,3 @@ def test_modules_run_at_once_on_the_cpu_too():
         flambeau.nn.parallel.parallel_apply(nets, [x, flambeau.ones(3, 5)])
     with pytest.raises(RuntimeError, match="In replica 0, no device was provided and no tensor input was found"):
         flambeau.nn.parallel.parallel_apply(nets, [(), ()])
-
-
-def test_distributed_data_parallel_is_not_there_yet():
-    for name in ("DistributedDataParallel", "DistributedDataParallelCPU"):
-        with pytest.raises(NotImplementedError, match=f"torch.nn.parallel.{name} is not supported yet"):
-            getattr(flambeau.nn.parallel, name)(flambeau.nn.Linear(1, 1))
