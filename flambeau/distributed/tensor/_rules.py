@@ -54,7 +54,8 @@ def pointwise(call: SpreadCall) -> Iterator[Choice]:
     wanted = {
         placement.dim + ndim - len(spec.shape): placement
         for i, spec in enumerate(call.operands)
-        if isinstance(placement := call.placement(i), Shard) and spec.shape[placement.dim] != 1
+        if isinstance(placement := call.placement(i), Shard)
+        and spec.shape[placement.dim] == shape[placement.dim + ndim - len(spec.shape)]  # not one that is repeated
     }
     for dim, like in wanted.items():
         places = []
@@ -71,7 +72,7 @@ def pointwise(call: SpreadCall) -> Iterator[Choice]:
 def _on_terms(call: SpreadCall) -> Iterator[Choice]:
     """Choices of linear kernels with terms of sums."""
     terms = [call.placement(i) for i in range(len(call.operands)) if partial_sum(call.placement(i))]
-    if call.name not in _LINEAR or not terms:
+    if call.name not in _LINEAR or not terms or _rounds(call):
         return
     count = len(call.operands)
     if call.name in _FACTORS:
@@ -80,6 +81,14 @@ def _on_terms(call: SpreadCall) -> Iterator[Choice]:
             yield Choice((terms[0],), (R, terms[0]))
     elif count == 2 or call.name not in ("add", "sub", "add_", "sub_"):
         yield Choice((terms[0],), (terms[0],) * count)
+
+
+def _rounds(call: SpreadCall) -> bool:
+    """Whether terms would be rounded one by one: in a division's rounding modes, or a conversion to integers."""
+    if call.kwargs.get("rounding_mode") is not None:
+        return True
+    is_integral = not (call.results[0].dtype.is_floating_point or call.results[0].dtype.is_complex)
+    return is_integral and any(spec.dtype is not call.results[0].dtype for spec in call.operands)
 
 
 # -- reductions ------------------------------------------------------------------------------------------------------------------
@@ -125,7 +134,7 @@ def _along(call: SpreadCall, dim: int) -> Iterator[Choice]:
 
 @rule("_softmax", "_log_softmax", "cumsum", "cumprod", "sort", "topk", "flip", "roll", "argsort", "glu")
 def along_first_argument(call: SpreadCall) -> Iterable[Choice]:
-    dim = call.argument(2 if call.name == "topk" else 1, "dims" if call.name in ("flip", "roll") else "dim", -1)
+    dim = call.argument(2 if call.name in ("topk", "roll") else 1, "dims" if call.name in ("flip", "roll") else "dim", -1)
     if isinstance(dim, (list, tuple)):
         if len(dim) != 1:
             return []
