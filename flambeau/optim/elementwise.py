@@ -19,6 +19,7 @@ from types import SimpleNamespace
 from typing import Any, ClassVar
 
 from .. import ops
+from ..autograd.graph import increment_version
 from ..core.state import run_ignoring_fp
 from ..core.tensor import Tensor
 from ._arrays import Rows, note_writes, update
@@ -212,6 +213,10 @@ class ElementwiseOptimizer(GroupOptimizer):
         for param, grad, state, own in zip(params, grads, states, counters, strict=True):
             form, numbers = cls._advance(group, own)
             targets: list[Any] = [param, *[state.get(name) if name in cls._late else state[name] for name in kept]]
+            parts = None if is_recorded else _own_parts([grad, *targets])
+            if parts is not None:
+                increment_version(targets)
+                grad, *targets = parts
             is_complex = param.is_complex()
             if is_complex:  # each part is a parameter of its own
                 grad, *targets = [None if tensor is None else ops.view_as_real(tensor) for tensor in (grad, *targets)]
@@ -224,6 +229,16 @@ class ElementwiseOptimizer(GroupOptimizer):
                     target.copy_(result)
                 else:
                     state[kept[i - 1]] = ops.view_as_complex(result) if is_complex else result
+
+
+def _own_parts(tensors: Sequence[Any]) -> list[Any] | None:
+    """This process's parts of tensors that are all spread in one way, on which a rule over single elements may work; None otherwise."""
+    specs = [getattr(tensor, "_spec", None) for tensor in tensors]
+    if specs[0] is None or any(placement.is_partial() for placement in specs[0].placements):
+        return None
+    if any(spec is None or (spec.mesh, spec.placements) != (specs[0].mesh, specs[0].placements) for spec in specs):
+        return None
+    return [tensor._local_tensor for tensor in tensors]
 
 
 def moment_numbers(beta1: Any, beta2: Any) -> dict[str, Any]:
