@@ -153,7 +153,8 @@ def _converted(parameter: Any, fn: Callable[[Tensor], Tensor]) -> Any:
         new_grad = None if grad is None else fn(grad)
     if data is parameter and new_grad is grad:
         return parameter
-    if __future__.get_swap_module_params_on_conversion():
+    # A tensor that consists of others changes as a whole: its data alone would leave the parts as they are.
+    if __future__.get_swap_module_params_on_conversion() or hasattr(data, "__tensor_flatten__"):
         return _swapped(parameter, data, new_grad)
     if data.device.type != parameter.device.type or __future__.get_overwrite_module_params_on_conversion():
         parameter = Parameter(data, parameter.requires_grad)
