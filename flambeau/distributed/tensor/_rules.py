@@ -6,7 +6,7 @@ That everything is whole everywhere is a choice of every kernel and needs no rul
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from ... import ops
@@ -298,7 +298,7 @@ def embedding_backward(call: SpreadCall) -> Iterator[Choice]:
     indices = call.operands[1].shape
     yield Choice((Shard(1),), (Shard(len(indices)), R))
     for dim in range(len(indices)):
-        if call.divides(1, dim):
+        if call.divides(1, dim) and not call.argument(4, "scale_grad_by_freq", False):  # a part does not know how often an index comes
             yield Choice((SUM,), (Shard(dim), Shard(dim)))
     yield Choice((SUM,), (SUM, R))
 
@@ -355,6 +355,31 @@ def loss(call: SpreadCall) -> Iterator[Choice]:
     for dim in range(len(shape)):
         if call.divides(0, dim) and (kind != 1 or shape[dim] % call.count == 0):
             yield Choice((Shard(dim) if kind == 0 else Partial("avg") if kind == 1 else SUM,), (Shard(dim),) * len(call.operands))
+
+
+_LOSS_GRADS = {"mse_loss_backward": 3, "smooth_l1_loss_backward": 3, "huber_loss_backward": 3, "binary_cross_entropy_backward": 4}
+
+
+def _of_sum(name: str, place: int) -> Callable[..., Any]:
+    """A mean loss's gradient as that of the sum: a part does not know how many elements the whole has."""
+
+    def gradient(*args: Any, weight: Any = None, reduction: int = 1) -> Any:
+        given = [*args, *((weight, reduction)[len(args) - place - 1 :] if len(args) <= place else ())]
+        if given[place] != 1:
+            return NotImplemented
+        given[place] = 2
+        return getattr(ops.aten, name).default(given[0] / given[1].numel(), *given[1:])
+
+    return gradient
+
+
+for _name, _place in _LOSS_GRADS.items():
+    DECOMPOSED[_name] = _of_sum(_name, _place)
+
+
+@rule(*_LOSS_GRADS)
+def loss_backward(call: SpreadCall) -> Iterable[Choice]:
+    return pointwise(call) if call.argument(_LOSS_GRADS[call.name], "reduction", 1) != 1 else []
 
 
 @rule("_local_scalar_dense", "equal")
