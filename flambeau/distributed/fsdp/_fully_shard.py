@@ -284,6 +284,8 @@ def fully_shard(
     if not isinstance(reshard_after_forward, (bool, type(None))):
         raise NotImplementedError("fully_shard: reshard_after_forward must be a bool; a number of processes is not supported")
     target = modules[0]
+    if isinstance(target, FSDPModule):
+        raise AssertionError(f"fully_shard has already been applied to the following module:\n{target}")
     mesh = _data_mesh(mesh, dp_mesh_dims)
     options = Options(
         mp_policy.param_dtype, mp_policy.reduce_dtype, True if reshard_after_forward is None else reshard_after_forward

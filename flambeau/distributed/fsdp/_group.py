@@ -47,7 +47,6 @@ class Options:
         param_dtype, reduce_dtype: dtypes in which parameters are gathered and gradients are reduced; their own when None.
         reshard_after_forward: give the memory of whole parameters back after forward.
         divide_factor: gradients are divided by it; by the number of processes when None.
-        keep_low_precision: leave gradients in the dtype in which they were reduced.
     """
 
     param_dtype: Any = None
@@ -55,7 +54,6 @@ class Options:
     reshard_after_forward: bool = True
     reshard_after_backward: bool = True
     divide_factor: float | None = None
-    keep_low_precision: bool = False
     syncs: bool = True
     all_reduces: bool = True
     all_reduce_hook: Callable[[Tensor], None] | None = None
@@ -179,7 +177,8 @@ class ParamGroup:
         with no_grad():
             collected = [_sum(have, grad) for have, grad in zip(self.pending, grads, strict=True)]
             if not self.options.syncs:
-                self.pending = collected
+                wide = self.options.reduce_dtype  # sums of many passes lose little in the dtype of the reduction
+                self.pending = [grad if grad is None or wide is None else grad.to(wide) for grad in collected]
                 return [None] * self.layout.leaf_count
             self.pending = [None] * len(self.entries)
             present = self.layout.reduced_entries([grad is not None for grad in collected])
@@ -197,7 +196,7 @@ class ParamGroup:
             reduced = self._reduced(self.layout.pack_whole(filled, dtype))
             if reduced is None:
                 return [None] * self.layout.leaf_count
-            return self.layout.unpack_grads(reduced, present, self.options.keep_low_precision)
+            return self.layout.unpack_grads(reduced, present)
 
     def _reduced(self, packed: Tensor) -> Tensor | None:
         """This process's part of the mean gradients ``(processes, elements)``; None while copies are not to agree yet."""
@@ -229,10 +228,11 @@ class Unshard(Function):
         ctx.group = group
         ctx.set_materialize_grads(False)
         whole = group.gather()
-        frozen = [tensor for tensor, entry in zip(whole, group.entries, strict=True) if not entry.requires_grad]
         results = tuple([tensor.view_as(tensor) for tensor in whole])
+        needs = [leaf.requires_grad for leaf in leaves] * (len(results) // len(leaves))  # one leaf of each, or one of all
+        frozen = [result for result, need in zip(results, needs, strict=True) if not need]
         if frozen:
-            ctx.mark_non_differentiable(*[result for result, entry in zip(results, group.entries, strict=True) if not entry.requires_grad])
+            ctx.mark_non_differentiable(*frozen)
         return results
 
     @staticmethod

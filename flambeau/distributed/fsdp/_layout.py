@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from functools import reduce
 from typing import Any
 
 from ... import ops
+from ...core.dtype import promote_types
 from ...core.tensor import Tensor
 from ...nn import Parameter
 from ..tensor import DTensor, Shard
@@ -42,7 +44,7 @@ class Layout:
         """``(processes, elements)`` of whole tensors; without those that are None."""
         raise NotImplementedError
 
-    def unpack_grads(self, own: Tensor, present: list[bool], keeps_dtype: bool) -> list[Tensor | None]:
+    def unpack_grads(self, own: Tensor, present: list[bool]) -> list[Tensor | None]:
         """Gradients of the leaves, of this process's elements."""
         raise NotImplementedError
 
@@ -103,9 +105,13 @@ class RowLayout(Layout):
         return shards
 
     def pack_shards(self, dtype: Any) -> Tensor:
-        shards = [shard._local_tensor for shard in self.leaves()]
-        self.dtypes = [shard.dtype for shard in shards]
-        common = dtype or (self.dtypes[0] if len(set(self.dtypes)) == 1 else ops.promote_types(*self.dtypes[:2]))
+        leaves = self.leaves()
+        trained = {leaf.dtype for leaf in leaves if leaf.requires_grad}
+        if len(trained) > 1:
+            raise AssertionError(f"FSDP expects uniform original parameter dtype but got {trained}")
+        shards = [leaf._local_tensor for leaf in leaves]
+        self.dtypes = [dtype or shard.dtype for shard in shards]
+        common = reduce(promote_types, self.dtypes)
         return ops.cat([row.packed(shard.to(common)) for row, shard in zip(self.rows, shards, strict=True)])
 
     def whole_dtype(self, index: int, dtype: Any) -> Any:
@@ -113,14 +119,14 @@ class RowLayout(Layout):
 
     def unpack_whole(self, gathered: Tensor) -> list[Tensor]:
         parts = gathered.split([row.elements for row in self.rows], 1)
-        return [row.whole(part) for row, part in zip(self.rows, parts, strict=True)]
+        return [row.whole(part).to(dtype) for row, part, dtype in zip(self.rows, parts, self.dtypes, strict=True)]
 
     def pack_whole(self, tensors: Sequence[Tensor | None], dtype: Any) -> Tensor:
         return ops.cat(
             [row.packed_whole(tensor.to(dtype)) for row, tensor in zip(self.rows, tensors, strict=True) if tensor is not None], 1
         )
 
-    def unpack_grads(self, own: Tensor, present: list[bool], keeps_dtype: bool) -> list[Tensor | None]:
+    def unpack_grads(self, own: Tensor, present: list[bool]) -> list[Tensor | None]:
         grads: list[Tensor | None] = []
         begin = 0
         for row, leaf, there in zip(self.rows, self.leaves(), present, strict=True):
@@ -199,8 +205,8 @@ class FlatLayout(Layout):
     def reduced_entries(self, present: list[bool]) -> list[bool]:
         return [any(present)] * len(present)
 
-    def unpack_grads(self, own: Tensor, present: list[bool], keeps_dtype: bool) -> list[Tensor | None]:
-        grad = own if keeps_dtype else own.to(self.own[0].dtype)
+    def unpack_grads(self, own: Tensor, present: list[bool]) -> list[Tensor | None]:
+        grad = own.to(self.own[0].dtype)
         if not self.pieces:
             return [grad]
         return [grad[first:last].clone() if leaf.requires_grad else None for (first, last), leaf in zip(self.spans, self.own, strict=True)]

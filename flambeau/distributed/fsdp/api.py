@@ -68,7 +68,7 @@ class MixedPrecision:
 
     Args:
         param_dtype, reduce_dtype, buffer_dtype: of whole parameters, of gradients while they are reduced, of buffers.
-        keep_low_precision_grads: leave gradients in the dtype in which they were reduced.
+        keep_low_precision_grads: not supported: gradients have their parameters' dtype.
         cast_forward_inputs, cast_root_forward_inputs: cast inputs to ``param_dtype``, of each module or of the root.
         _module_classes_to_ignore: modules that compute in their own dtype.
     Source: torch.distributed.fsdp.MixedPrecision.

@@ -9,7 +9,8 @@ from enum import Enum, auto
 from typing import Any
 
 from ... import distributed as dist, ops
-from ...autograd.grad_mode import no_grad
+from ...autograd.grad_mode import is_grad_enabled, no_grad
+from ...core.device import device
 from ...core.tensor import Tensor
 from ...nn import Module, Parameter
 from ...utils._pytree import tree_map
@@ -83,7 +84,8 @@ class FullyShardedDataParallel(_state_dict.Wrapper):
         ignored_states: parameters or submodules that stay as they are.
         device_mesh: instead of ``process_group``.
     Raises:
-        ValueError: both ``process_group`` and ``device_mesh``; a hybrid strategy without two groups of processes.
+        ValueError: both ``process_group`` and ``device_mesh``; a hybrid strategy without two groups of processes; another device.
+        NotImplementedError: ``keep_low_precision_grads`` in ``mixed_precision``.
     Source: torch.distributed.fsdp.FullyShardedDataParallel.
     Example:
         >>> from flambeau.distributed.fsdp import FullyShardedDataParallel
@@ -102,6 +104,10 @@ class FullyShardedDataParallel(_state_dict.Wrapper):
         super().__init__()
         if process_group is not None and device_mesh is not None:
             raise ValueError("Cannot pass both process_group and device_mesh at the same time. Please just pass only one of them.")
+        if device_id is not None and (isinstance(device_id, int) or device(device_id).type != "cpu"):
+            raise ValueError(f"FullyShardedDataParallel: expected device_id to be the CPU or None, got {device_id!r}")
+        if mixed_precision is not None and mixed_precision.keep_low_precision_grads:
+            raise NotImplementedError("FullyShardedDataParallel: keep_low_precision_grads=True is not supported")
         self.sharding_strategy = ShardingStrategy.FULL_SHARD if sharding_strategy is None else sharding_strategy
         self.mixed_precision = MixedPrecision() if mixed_precision is None else mixed_precision
         self._use_orig_params, self._device_mesh = use_orig_params, device_mesh
@@ -131,8 +137,7 @@ class FullyShardedDataParallel(_state_dict.Wrapper):
         entries = collect(self._fsdp_wrapped_module, ignored, lambda part: isinstance(part, FullyShardedDataParallel))
         policy = self.mixed_precision
         options = Options(
-            policy.param_dtype, policy.reduce_dtype or policy.param_dtype, self.sharding_strategy not in _KEEPING,
-            keep_low_precision=policy.keep_low_precision_grads,
+            policy.param_dtype, policy.reduce_dtype or policy.param_dtype, self.sharding_strategy not in _KEEPING
         )  # fmt: skip
         self._options = options
         if not entries:
@@ -211,6 +216,8 @@ class FullyShardedDataParallel(_state_dict.Wrapper):
         with self._group.around_forward() if self._group is not None else nullcontext():
             result = self._fsdp_wrapped_module(*args, **kwargs)
         if self._group is not None:
+            if not is_grad_enabled():  # no backward will come that shows the shards again
+                self._group.reshard()
             _before_backward(result, self._group)
         return result
 
