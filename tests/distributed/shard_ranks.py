@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 import os
 from functools import cache
 
@@ -18,12 +19,14 @@ from flambeau.distributed.algorithms._checkpoint.checkpoint_wrapper import Check
 from flambeau.distributed.checkpoint.state_dict import StateDictOptions, get_state_dict, set_state_dict
 from flambeau.distributed.device_mesh import init_device_mesh
 from flambeau.distributed.fsdp import FullyShardedDataParallel as FSDP, ShardingStrategy, StateDictType, fully_shard
+from flambeau.distributed.fsdp.sharded_grad_scaler import ShardedGradScaler
 from flambeau.distributed.fsdp.wrap import ModuleWrapPolicy, size_based_auto_wrap_policy
 from flambeau.distributed.pipelining import PipelineStage, Schedule1F1B, ScheduleGPipe, ScheduleInterleaved1F1B, ScheduleLoopedBFS
 from flambeau.distributed.tensor import DTensor, Partial, Replicate, Shard, distribute_tensor
 from flambeau.distributed.tensor.parallel import (
     ColwiseParallel,
     PrepareModuleInput,
+    PrepareModuleOutput,
     RowwiseParallel,
     SequenceParallel,
     loss_parallel,
@@ -104,6 +107,72 @@ def check_operations_on_parts_are_those_on_the_whole(rank, world):
         _compared(lambda x, t: F.cross_entropy(x, t), (x, target), mesh, (place, Replicate()))
         _compared(lambda w, i: F.embedding(i, w).tanh(), (x, torch.tensor([[0, 4, 2], [1, 1, 3]])), mesh, (place, Replicate()))
         _compared(lambda x, b: F.linear(x, x[:4], b).relu().sum(), (x, b), mesh, (place, Replicate()))
+        for reduction, rows in itertools.product(("mean", "sum"), (4, 5)):
+            y = torch.rand(rows, 6)
+            for name in ("mse_loss", "smooth_l1_loss", "huber_loss", "binary_cross_entropy"):
+                loss = lambda x, y: getattr(F, name)(x.sigmoid(), y.detach(), reduction=reduction)  # noqa: B023, E731
+                _compared(loss, (x[:rows], y), mesh, (place, place))
+        for shifts, dims in ((1, 0), (2, 1), ((1, 2), (0, 1))):
+            _compared(lambda x: x.roll(shifts, dims) * 2, (x,), mesh, (place,))  # noqa: B023
+        # One row, of which other processes have none, and what is repeated over the rows of another.
+        _compared(lambda x, y: (x * x + 1) * y, (x[:1], x), mesh, (place, Shard(0)))
+        _compared(lambda x: (x - 0.5).tanh() @ torch.ones_like(x).t(), (x[:1],), mesh, (place,))
+
+
+def check_terms_are_not_rounded_one_by_one(rank, world):
+    x = torch.arange(12.0).view(3, 4) * 0.3
+    whole = x * (world * (world + 1) // 2)
+    terms = DTensor.from_local(x * (rank + 1), row(world), [Partial()])
+    assert (terms / 2).placements == (Partial(),)
+    close((terms / 2).full_tensor(), whole / 2, 1e-6)
+    close(torch.div(terms, 2, rounding_mode="floor").full_tensor(), torch.div(whole, 2, rounding_mode="floor"), 0)
+    close(terms.to(torch.int64).full_tensor(), whole.to(torch.int64), 0)
+
+
+def check_outputs_lie_as_they_are_wanted(rank, world):
+    x = torch.arange(10.0).view(5, 2)
+    for is_local in (True, False):
+        style = PrepareModuleOutput(output_layouts=Replicate(), desired_output_layouts=Shard(0), use_local_output=is_local)
+        result = parallelize_module(nn.Identity(), row(world), style)(x)
+        own = result if is_local else result.to_local()
+        assert isinstance(result, DTensor) != is_local
+        size, begin = Shard.local_shard_size_and_offset(5, world, rank)
+        assert torch.equal(own, x[begin : begin + size])
+
+    class Two(nn.Module):
+        def forward(self, x):
+            return x, 3
+
+    both = PrepareModuleOutput(output_layouts=(Replicate(), None), desired_output_layouts=(Shard(1), None), use_local_output=False)
+    result, three = parallelize_module(Two(), row(world), both)(x)
+    assert three == 3 and result.placements == (Shard(1),) and torch.equal(result.full_tensor(), x)
+    with pytest.raises(ValueError, match="same length"):
+        parallelize_module(nn.Identity(), row(world), both)(x)
+
+
+def check_dropout_of_parts(rank, world):
+    x = torch.ones(64, 32)
+    for place in PLACES:
+        torch.manual_seed(3)
+        spread_one = spread(x, row(world), place)
+        result = F.dropout(spread_one, 0.25)
+        whole = result.full_tensor().detach()
+        assert result.placements == (place,)
+        assert set(whole.unique().tolist()) == {0.0, torch.tensor(1 / 0.75).item()}
+        assert 0.2 < float((whole == 0).float().mean()) < 0.3
+        result.sum().backward()
+        assert torch.equal(spread_one.grad.full_tensor(), whole)
+        if isinstance(place, Shard):  # parts do not repeat each other
+            first, second = whole.chunk(world, place.dim)[:2]
+            assert not torch.equal(first, second)
+        assert torch.equal(torch.rand(2), torch.rand(2)) is False and len({*_everywhere(torch.rand(()).item())}) == 1
+
+
+def _everywhere(value):
+    """What all ranks have for it."""
+    values = [None] * dist.get_world_size()
+    dist.all_gather_object(values, value)
+    return values
 
 
 def check_what_has_no_rule_says_so(rank, world):
@@ -201,6 +270,102 @@ def check_fully_shard_trains_as_one_process(rank, world):
             rows = param._local_tensor.shape[0]
             assert rows == Shard.local_shard_size_and_offset(param.shape[0], world, rank)[0]
     assert type(model).__name__ == "FSDPSequential" and isinstance(model, fsdp.FSDPModule)
+
+
+def check_losses_are_those_of_data_parallelism(rank, world):
+    for kind in (models.mlp, models.gpt):
+        expected = train(nn.parallel.DistributedDataParallel(kind()), kind, rank, world)[0]
+        for model in (_fully_sharded(kind), FSDP(kind()), FSDP(kind(), use_orig_params=True)):
+            assert_close(train(model, kind, rank, world)[0], expected, 1e-6)
+
+
+def check_a_row_that_only_one_process_has(rank, world):
+    for make in (torch.optim.SGD, torch.optim.AdamW):
+        torch.manual_seed(0)
+        whole, parts = nn.Linear(3, 1), nn.Linear(3, 1)
+        parts.load_state_dict(whole.state_dict())
+        fully_shard(parts)
+        for model in (whole, parts):
+            optimizer = make(model.parameters(), lr=0.1)
+            for _ in range(3):
+                optimizer.zero_grad()
+                model(torch.ones(2, 3)).square().sum().backward()
+                optimizer.step()
+        for param, other in zip(parts.parameters(), whole.parameters(), strict=True):
+            close(param.full_tensor(), other, 1e-6)
+
+
+def check_parameters_that_are_set_free_later(rank, world):
+    for make in (fully_shard, lambda model: FSDP(model, use_orig_params=True)):
+        model = models.mlp()
+        model[0].requires_grad_(False)
+        model = make(model)
+        x = torch.ones(2, 5)
+        model(x).sum().backward()
+        first = next(model.parameters())
+        assert first.grad is None
+        model.requires_grad_(True)
+        model(x).sum().backward()
+        whole = models.mlp()
+        whole(x).sum().backward()
+        grad = first.grad.full_tensor() if isinstance(first, DTensor) else _gathered(first.grad, 35)
+        close(grad.reshape(-1), whole[0].weight.grad.reshape(-1), 1e-5)
+
+
+def _gathered(piece, size):
+    """All pieces behind each other."""
+    pieces = _everywhere(piece.tolist())
+    joined = torch.tensor([value for each in pieces for value in each])
+    assert len(joined) == size
+    return joined
+
+
+def check_conversions_of_sharded_modules(rank, world):
+    model = fully_shard(models.mlp())
+    weight = model[0].weight
+    model.double()
+    assert model[0].weight is weight and isinstance(weight, nn.Parameter)
+    model(torch.ones(2, 5).double()).sum().backward()
+    assert weight.dtype == weight.to_local().dtype == weight.grad.dtype == weight.grad.to_local().dtype == torch.float64
+    mixed = models.mlp()
+    mixed[4].double()
+    with pytest.raises(AssertionError, match="uniform original parameter dtype"):
+        fully_shard(mixed)(torch.ones(2, 5))
+
+
+def check_parameters_after_an_evaluation(rank, world):
+    for strategy in (ShardingStrategy.SHARD_GRAD_OP, ShardingStrategy.NO_SHARD):
+        model = FSDP(models.mlp(), sharding_strategy=strategy, use_orig_params=True)
+        with torch.no_grad():
+            model(torch.ones(2, 5))
+        assert all(isinstance(param, nn.Parameter) for param in model.parameters())
+
+
+def check_a_scaler_of_sharded_gradients(rank, world):
+    weight = nn.Parameter(torch.ones(2))
+    optimizer = torch.optim.SGD([weight], lr=0.5)
+    scaler = ShardedGradScaler("cpu", init_scale=4.0)
+    scaler.scale(torch.ones(1))
+    weight.grad = None if rank == 0 else torch.tensor([1.0, math.inf])
+    scaler.step(optimizer)
+    scaler.update()
+    assert weight.tolist() == [1.0, 1.0] and scaler.get_scale() == 2.0
+    weight.grad = torch.tensor([2.0, 4.0])
+    scaler.step(optimizer)
+    scaler.update()
+    assert weight.tolist() == [0.5, 0.0] and scaler.get_scale() == 2.0
+    optimizer.zero_grad()
+    with pytest.raises(AssertionError, match="No inf checks"):
+        scaler.step(optimizer)
+
+
+def check_what_a_wrapper_refuses(rank, world):
+    with pytest.raises(ValueError, match="device_id"):
+        FSDP(models.mlp(), device_id=1)
+    with pytest.raises(NotImplementedError, match="keep_low_precision_grads"):
+        FSDP(models.mlp(), mixed_precision=fsdp.MixedPrecision(torch.bfloat16, keep_low_precision_grads=True))
+    with pytest.raises(AssertionError, match="already been applied"):
+        fully_shard(fully_shard(models.mlp()))
 
 
 def check_two_dimensions_of_processes(rank, world):
