@@ -17,7 +17,6 @@ import sys
 import textwrap
 import warnings
 from collections.abc import Iterator
-from dataclasses import is_dataclass
 from functools import cache
 from typing import Any
 
@@ -113,12 +112,13 @@ def counts(thing: Any) -> bool:
 def needed(thing: Any) -> Iterator[str]:
     """The parts that a docstring should have."""
     yield from ("source", "example")
-    kinds = [cls for cls in getattr(thing, "__mro__", ()) if cls.__module__.startswith("flambeau")]
+    own = [cls for cls in getattr(thing, "__mro__", ()) if cls.__module__.startswith("flambeau")]
+    kinds = [cls for cls in own if not getattr(cls, "_is_protocol", False)]  # typing gives protocols a constructor, which nobody calls
     constructor = [vars(cls).get("__init__") for cls in kinds if cls is thing or cls.__qualname__ != "Module"]
     called = [thing] if not inspect.isclass(thing) else [next(filter(None, constructor), None), vars(thing).get("forward")]
     texts = [source(function) for function in called if function is not None]
     if inspect.isclass(thing):
-        fields = is_dataclass(thing) or hasattr(thing, "_fields")
+        fields = getattr(thing, "__dataclass_fields__", None) or hasattr(thing, "_fields")
         made = "".join(source(function) for function in constructor if function)
         if fields or re.search(r"Parameter\(|register_parameter\(|register_buffer\(", made):
             yield "attributes"

@@ -244,6 +244,8 @@ class FileSystemReader(StorageReader):
     Args:
         path: the folder.
         _extension_registry: not supported.
+    Raises:
+        NotImplementedError: an ``_extension_registry``.
     Source: torch.distributed.checkpoint.FileSystemReader.
     Example:
         >>> from flambeau.distributed.checkpoint import FileSystemReader

@@ -101,6 +101,7 @@ def get_model_state_dict(
         model: a module, divided, wrapped or neither.
         submodules: not supported.
         options: see :class:`StateDictOptions`.
+    Returns: a dictionary of tensors by names.
     Source: torch.distributed.checkpoint.state_dict.get_model_state_dict.
     Example:
         >>> from flambeau.distributed.checkpoint.state_dict import get_model_state_dict
@@ -211,6 +212,7 @@ def get_optimizer_state_dict(
         optimizers: one or several optimizers of its parameters.
         submodules: not supported.
         options: see :class:`StateDictOptions`.
+    Returns: a dictionary of ``state`` and ``param_groups``.
     Source: torch.distributed.checkpoint.state_dict.get_optimizer_state_dict.
     Example:
         >>> from flambeau.distributed.checkpoint.state_dict import get_optimizer_state_dict
@@ -331,6 +333,7 @@ def get_state_dict(
 
     Args:
         model, optimizers, submodules, options: as for :func:`get_optimizer_state_dict`.
+    Returns: a pair of what :func:`get_model_state_dict` and :func:`get_optimizer_state_dict` return.
     Source: torch.distributed.checkpoint.state_dict.get_state_dict.
     Example:
         >>> from flambeau.distributed.checkpoint.state_dict import get_state_dict

@@ -105,6 +105,8 @@ def load_state_dict(
     Args:
         state_dict, storage_reader, process_group, no_dist, planner: as for :func:`load`.
         coordinator_rank: 0.
+    Raises:
+        NotImplementedError: another ``coordinator_rank``.
     Source: torch.distributed.checkpoint.load_state_dict.
     Example:
         >>> from flambeau.distributed import checkpoint

@@ -209,6 +209,9 @@ def save_state_dict(
     Args:
         state_dict, storage_writer, process_group, no_dist, planner: as for :func:`save`.
         coordinator_rank: 0.
+    Returns: the checkpoint's ``Metadata``.
+    Raises:
+        NotImplementedError: another ``coordinator_rank``.
     Source: torch.distributed.checkpoint.save_state_dict.
     Example:
         >>> from flambeau.distributed import checkpoint

@@ -83,6 +83,8 @@ class FullyShardedDataParallel(_state_dict.Wrapper):
         use_orig_params: show each parameter's piece of the slice under its own name, instead of the slice as one parameter.
         ignored_states: parameters or submodules that stay as they are.
         device_mesh: instead of ``process_group``.
+    Shape:
+        That of the module.
     Raises:
         ValueError: both ``process_group`` and ``device_mesh``; a hybrid strategy without two groups of processes; another device.
         NotImplementedError: ``keep_low_precision_grads`` in ``mixed_precision``.

@@ -17,6 +17,8 @@ __all__ = [
 def always_wrap_policy(*args: Any, **kwargs: Any) -> bool:
     """Wrap every submodule.
 
+    Args:
+        args, kwargs: what policies are called with, which makes no difference.
     Returns: True.
     Source: torch.distributed.fsdp.wrap.always_wrap_policy.
     Example:
@@ -35,6 +37,7 @@ def lambda_auto_wrap_policy(module: Module, recurse: bool, nonwrapped_numel: int
         recurse: whether its own submodules are asked for; always.
         nonwrapped_numel: elements of its parameters that are not wrapped.
         lambda_fn: decides.
+    Returns: whether the submodule is wrapped; True when ``recurse``.
     Source: torch.distributed.fsdp.wrap.lambda_auto_wrap_policy.
     Example:
         >>> from flambeau.distributed.fsdp.wrap import lambda_auto_wrap_policy
@@ -50,6 +53,7 @@ def transformer_auto_wrap_policy(module: Module, recurse: bool, nonwrapped_numel
     Args:
         module, recurse, nonwrapped_numel: as for :func:`lambda_auto_wrap_policy`.
         transformer_layer_cls: a set of classes.
+    Returns: whether the submodule is wrapped; True when ``recurse``.
     Source: torch.distributed.fsdp.wrap.transformer_auto_wrap_policy.
     Example:
         >>> from flambeau.distributed.fsdp.wrap import transformer_auto_wrap_policy
@@ -70,6 +74,7 @@ def size_based_auto_wrap_policy(
         min_num_params: how many elements.
         force_leaf_modules: classes inside which nothing is wrapped; ``MultiheadAttention`` when None.
         exclude_wrap_modules: classes that are not wrapped; containers without forward when None.
+    Returns: whether the submodule is wrapped; True when ``recurse``.
     Source: torch.distributed.fsdp.wrap.size_based_auto_wrap_policy.
     Example:
         >>> from flambeau.distributed.fsdp.wrap import size_based_auto_wrap_policy
@@ -145,6 +150,7 @@ def enable_wrap(*, wrapper_cls: Any, **wrapper_kwargs: Any) -> Iterator[None]:
     Args:
         wrapper_cls: the wrapper.
         wrapper_kwargs: its options.
+    Returns: a context manager.
     Source: torch.distributed.fsdp.wrap.enable_wrap.
     Example:
         >>> from flambeau.distributed.fsdp.wrap import enable_wrap, wrap

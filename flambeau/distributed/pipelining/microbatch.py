@@ -80,6 +80,7 @@ def merge_chunks(chunks: list[Any], chunk_spec: Any = None) -> Any:
     Args:
         chunks: the outputs, of one structure.
         chunk_spec: along which dimension each is put together; the first when None.
+    Returns: a value of the chunks' structure, with whole tensors.
     Source: torch.distributed.pipelining.microbatch.merge_chunks.
     Example:
         >>> from flambeau.distributed.pipelining.microbatch import merge_chunks

@@ -121,11 +121,11 @@ class _OneStage(_Schedule):
         kwargs_chunk_spec: Any = None, output_merge_spec: Any = None, scale_grads: bool = True
     ) -> None:  # fmt: skip
         super().__init__([stage], n_microbatches, loss_fn, args_chunk_spec, kwargs_chunk_spec, output_merge_spec, scale_grads)
-        if n_microbatches < stage.num_stages and isinstance(self, Schedule1F1B):
-            raise ValueError(
-                f"Number of microbatches ({n_microbatches}) must be greater than or equal to the number of stages ({stage.num_stages})."
-            )
         self._stage = stage
+        self._check_parts()
+
+    def _check_parts(self) -> None:
+        """Raise where there are too few parts."""
 
 
 class ScheduleGPipe(_OneStage):
@@ -162,6 +162,11 @@ class Schedule1F1B(_OneStage):
         >>> Schedule1F1B.__name__
         'Schedule1F1B'
     """
+
+    def _check_parts(self) -> None:
+        parts, stages = self._n_microbatches, self._stage.num_stages
+        if parts < stages:
+            raise ValueError(f"Number of microbatches ({parts}) must be greater than or equal to the number of stages ({stages}).")
 
     def _order(self, has_backward: bool) -> list[_Action]:
         stage, count = self._stage.stage_index, self._n_microbatches

@@ -102,6 +102,8 @@ class FileStore(Store):
         world_size: the number of processes that will use it; when negative, it is not known.
     Attributes:
         path: the file's path.
+    Raises:
+        DistStoreError: more processes use the file than ``world_size``.
     Source: torch.distributed.FileStore.
     Example:
         >>> import tempfile, os

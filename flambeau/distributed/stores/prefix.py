@@ -18,6 +18,8 @@ class PrefixStore(Store):
         store: the other store.
     Attributes:
         underlying_store: the other store.
+    Raises:
+        TypeError: ``store`` is none.
     Source: torch.distributed.PrefixStore.
     Example:
         >>> whole = torch.distributed.HashStore()

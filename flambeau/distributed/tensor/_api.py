@@ -59,6 +59,10 @@ class DTensor(Tensor):
     It has the whole's shape, and operations on it give what they give on the whole; parts are sent where an operation needs them elsewhere.
     Made by :func:`distribute_tensor`, :meth:`from_local` and the factories of ``torch.distributed.tensor``.
 
+    Args:
+        local_tensor: this process's part.
+        spec: the mesh, the placements, and the whole's shape, dtype and strides.
+        requires_grad: as in ``torch.tensor``.
     Raises:
         NotImplementedError: an operation that has no rule for parts; the message has its name.
     Source: torch.distributed.tensor.DTensor.

@@ -25,6 +25,7 @@ def local_map(
         in_grad_placements: how each input's gradient lies; as the input when None.
         device_mesh: the mesh; the inputs' when None.
         redistribute_inputs: move inputs that lie otherwise, instead of raising.
+    Returns: a function whose results are spread as ``out_placements`` says; a decorator of functions where ``func`` is None.
     Raises:
         ValueError: an input that lies otherwise.
     Source: torch.distributed.tensor.experimental.local_map.

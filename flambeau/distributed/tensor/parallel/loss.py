@@ -25,6 +25,7 @@ def loss_parallel() -> Iterator[None]:
 
     Its backward pass belongs into the context, too.
 
+    Returns: a context manager.
     Source: torch.distributed.tensor.parallel.loss_parallel.
     Example:
         >>> from flambeau.distributed.tensor.parallel import loss_parallel
