@@ -15,7 +15,9 @@ from __future__ import annotations
 
 import io
 import itertools
+import numbers
 import pickle
+import queue
 import socket
 import threading
 import time
@@ -32,7 +34,7 @@ from ..stores import Store, secret as auth
 from ..watching import Watcher
 from .connection import Connection, connect, welcome
 
-__all__ = ["Agent", "Owned", "WorkerInfo"]
+__all__ = ["Agent", "Owned", "Reference", "WorkerInfo", "agent"]
 
 CALL, REMOTE, FETCH, ENTER, DROP, DONE, FAILED = range(7)
 _GOODBYES = 5.0  # seconds for the others to leave the store
@@ -67,17 +69,23 @@ class Owned:
     local: int = 0  # RRefs in this process
 
 
+class Reference:
+    """What is sent to another worker in a form of its own."""
+
+    def _sent(self, agent: Agent) -> tuple[Callable[..., Any], tuple[Any, ...]]:
+        """A function that makes it there, and its arguments."""
+        raise NotImplementedError
+
+
 class _Pickler(pickle.Pickler):
-    """Pickles what a call carries: RRefs, too."""
+    """Pickles what a call carries: references, too."""
 
     def __init__(self, file: io.BytesIO, agent: Agent) -> None:
         super().__init__(file, protocol=5)
         self._agent = agent
 
     def reducer_override(self, obj: Any) -> Any:
-        from .rref import RRef, received
-
-        return (received, obj._sent(self._agent)) if isinstance(obj, RRef) else NotImplemented
+        return obj._sent(self._agent) if isinstance(obj, Reference) else NotImplemented
 
 
 class Agent:
@@ -100,12 +108,13 @@ class Agent:
         self._out: dict[int, Connection] = {}
         self._incoming: set[Connection] = set()
         self.owned: dict[Key, Owned] = {}
+        self._dropped: queue.SimpleQueue[tuple[int, Key, Key]] = queue.SimpleQueue()
         self._pool = ThreadPoolExecutor(threads, "rpc")
         self._busy, self._closed = 0, threading.Event()
         self._listener = self._listen()
         self._addresses = self._meet()
         self.watcher = Watcher(store, me.id, size, "rpc", lambda message: None) if size > 1 else None
-        for work in (self._accept, self._watch_the_clock):
+        for work in (self._accept, self._watch_the_clock, self._tell_of_dropped):
             threading.Thread(target=work, daemon=True, name="rpc").start()
 
     # -- meeting
@@ -149,6 +158,10 @@ class Agent:
         return self.me.id, next(self._counts)
 
     # -- calling
+    def call(self, to: Any, function: Any, args: Any, kwargs: Any, timeout: Any) -> Future[Any]:
+        """A future of what a function returns in another worker; see ``rpc_async``."""
+        return self.ask(self.info(to).id, CALL, packed(function, args, kwargs), seconds(timeout))
+
     def dumps(self, what: Any) -> bytes:
         file = io.BytesIO()
         _Pickler(file, self).dump(what)
@@ -185,6 +198,16 @@ class Agent:
                 self._serve(code, bytearray(self.dumps(what)), lambda status, answer: None)
             else:
                 self._connection(to).send(0, code, self.dumps(what))
+
+    def forget(self, owner: int, key: Key, fork: Key) -> None:
+        """Have the owner of a value count a fork less, soon: finalizers run anywhere, also while this thread holds a connection's lock."""
+        self._dropped.put((owner, key, fork))
+
+    def _tell_of_dropped(self) -> None:
+        while not self._closed.is_set():
+            with suppress(queue.Empty):
+                owner, key, fork = self._dropped.get(timeout=1.0)
+                self.tell(owner, DROP, (key, fork))
 
     def _connection(self, to: int) -> Connection:
         with self._lock:
@@ -407,6 +430,30 @@ class Agent:
             if time.monotonic() > end:
                 raise RuntimeError(f"rpc.shutdown: not all workers came within {timeout:g} s")
             time.sleep(0.01)
+
+
+def packed(function: Any, args: Any, kwargs: Any) -> tuple[Any, tuple[Any, ...], dict[str, Any]]:
+    """A call as it is sent."""
+    if not callable(function):
+        raise TypeError("function should be callable.")
+    return function, tuple(args or ()), dict(kwargs or {})
+
+
+def seconds(timeout: Any) -> float | None:
+    """How long a call may take; None for the agent's."""
+    if not isinstance(timeout, numbers.Real):
+        raise TypeError(f"rpc: expected a number of seconds for the timeout, got {type(timeout).__name__}")
+    return None if timeout < 0 else float(timeout)
+
+
+current: Agent | None = None
+
+
+def agent() -> Agent:
+    """This worker's agent; RuntimeError where there is none."""
+    if current is None:
+        raise RuntimeError("RPC has not been initialized. Call torch.distributed.rpc.init_rpc first.")
+    return current
 
 
 def _exception(kind: type, text: str) -> Exception:

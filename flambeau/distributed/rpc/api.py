@@ -8,14 +8,14 @@ have proved the job's secret.
 from __future__ import annotations
 
 import datetime
-import numbers
 from collections.abc import Callable
 from typing import Any
 
 from ...facades.futures import Future
 from ..rendezvous import rendezvous
 from ..stores import PrefixStore
-from .agent import CALL, REMOTE, Agent, WorkerInfo
+from . import agent as agents
+from .agent import Agent, WorkerInfo, agent
 from .options import BackendType, RpcBackendOptions, TensorPipeRpcBackendOptions
 from .rref import RRef
 
@@ -24,7 +24,6 @@ __all__ = [
 ]  # fmt: skip
 
 _UNSET = -1.0
-_agent: Agent | None = None
 _made = 0  # times that this process has joined, which is the same for all
 
 
@@ -38,13 +37,6 @@ def is_available() -> bool:
         True
     """
     return True
-
-
-def agent() -> Agent:
-    """This worker's agent; RuntimeError where there is none."""
-    if _agent is None:
-        raise RuntimeError("RPC has not been initialized. Call torch.distributed.rpc.init_rpc first.")
-    return _agent
 
 
 def init_rpc(
@@ -74,13 +66,13 @@ def init_rpc(
         2
         >>> rpc.shutdown()
     """
-    global _agent, _made
+    global _made
     options = rpc_backend_options or TensorPipeRpcBackendOptions()
     if backend is not None and not isinstance(backend, BackendType):
         raise TypeError("Argument backend must be a member of BackendType")
     if not isinstance(options, RpcBackendOptions):
         raise TypeError(f"Argument rpc_backend_options must be an instance of RpcBackendOptions, got {type(options).__name__}")
-    if _agent is not None:
+    if agents.current is not None:
         raise RuntimeError("RPC is already initialized")
     if not isinstance(name, str) or not name or not all(c.isalnum() or c in "-_:" for c in name) or len(name) >= 128:
         raise RuntimeError(f"Worker name must match ^[A-Za-z0-9-_:]*$ and be non-empty and shorter than 128, but got {name}")
@@ -90,14 +82,13 @@ def init_rpc(
     store.set_timeout(timeout)
     _made += 1
     threads = getattr(options, "num_worker_threads", 16)
-    _agent = Agent(PrefixStore(f"rpc/{_made}", store), WorkerInfo(rank, name), size, threads, options.rpc_timeout)
-    _agent.wait_for_all()
-
-
-def _packed(func: Any, args: Any, kwargs: Any) -> tuple[Any, tuple[Any, ...], dict[str, Any]]:
-    if not callable(func):
-        raise TypeError("function should be callable.")
-    return func, tuple(args or ()), dict(kwargs or {})
+    here = agents.current = Agent(PrefixStore(f"rpc/{_made}", store), WorkerInfo(rank, name), size, threads, options.rpc_timeout)
+    try:
+        here.wait_for_all()
+    except BaseException:
+        agents.current = None
+        here.shutdown(graceful=False, timeout=0)
+        raise
 
 
 def rpc_async(
@@ -127,8 +118,7 @@ def rpc_async(
         2
         >>> rpc.shutdown()
     """
-    here = agent()
-    return here.ask(here.info(to).id, CALL, _packed(func, args, kwargs), _seconds(timeout))
+    return agent().call(to, func, args, kwargs, timeout)
 
 
 def rpc_sync(
@@ -181,21 +171,7 @@ def remote(
         ['a', 'b']
         >>> rpc.shutdown()
     """
-    here = agent()
-    owner, key = here.info(to), here.new_key()
-    fork = None if owner.id == here.me.id else here.new_key()
-    made = RRef._of(here, owner, key, fork)
-    request = (key, fork, *_packed(func, args, kwargs))
-    made._made = here.ask(owner.id, REMOTE, request, _seconds(timeout))
-    if fork is None:
-        made._made.add_done_callback(lambda _: here.drop(key, None))  # the request's own count
-    return made
-
-
-def _seconds(timeout: Any) -> float | None:
-    if not isinstance(timeout, numbers.Real):
-        raise TypeError(f"rpc: expected a number of seconds for the timeout, got {type(timeout).__name__}")
-    return None if timeout < 0 else float(timeout)
+    return RRef._remote(agent(), to, func, args, kwargs, timeout)
 
 
 def get_worker_info(worker_name: str | None = None) -> WorkerInfo:
@@ -253,9 +229,8 @@ def shutdown(graceful: bool = True, timeout: float = 0) -> None:
         >>> rpc.init_rpc("alone", rank=0, world_size=1, rpc_backend_options=options)
         >>> rpc.shutdown()
     """
-    global _agent
     here = agent()
     try:
         here.shutdown(graceful, timeout)
     finally:
-        _agent = None
+        agents.current = None

@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import functools
 import weakref
+from collections.abc import Callable
 from typing import Any, Generic, TypeVar
 
 from ...facades.futures import Future
-from .agent import DROP, ENTER, FETCH, Agent, Key, WorkerInfo
+from .agent import ENTER, FETCH, REMOTE, Agent, Key, Reference, WorkerInfo, agent, packed, seconds
 
 __all__ = ["RRef", "received"]
 
 T = TypeVar("T")
 
 
-class RRef(Generic[T]):
+class RRef(Reference, Generic[T]):
     """A reference to a value that stays with the worker that owns it.
 
     Args:
@@ -33,8 +34,6 @@ class RRef(Generic[T]):
     """
 
     def __init__(self, value: T, type_hint: Any = None) -> None:
-        from .api import agent
-
         here = agent()
         self._bind(here, here.me, here.new_key(), None)
         here.owned[self._key].value.set_result(value)
@@ -47,12 +46,23 @@ class RRef(Generic[T]):
             agent.enter(key, None)
             weakref.finalize(self, agent.drop, key, None).atexit = False
         else:
-            weakref.finalize(self, agent.tell, owner.id, DROP, (key, fork)).atexit = False
+            weakref.finalize(self, agent.forget, owner.id, key, fork).atexit = False
 
     @classmethod
     def _of(cls, agent: Agent, owner: WorkerInfo, key: Key, fork: Key | None) -> RRef[Any]:
         made: RRef[Any] = cls.__new__(cls)
         made._bind(agent, owner, key, fork)
+        return made
+
+    @classmethod
+    def _remote(cls, agent: Agent, to: Any, function: Any, args: Any, kwargs: Any, timeout: Any) -> RRef[Any]:
+        """A reference to what a function returns in another worker; see ``remote``."""
+        owner, key = agent.info(to), agent.new_key()
+        fork = None if owner.id == agent.me.id else agent.new_key()
+        made = cls._of(agent, owner, key, fork)
+        made._made = agent.ask(owner.id, REMOTE, (key, fork, *packed(function, args, kwargs)), seconds(timeout))
+        if fork is None:
+            made._made.add_done_callback(lambda _: agent.drop(key, None))  # the request's own count
         return made
 
     def _sent(self, agent: Agent) -> tuple[Any, ...]:
@@ -63,7 +73,7 @@ class RRef(Generic[T]):
             agent.enter(self._key, fork)
         else:
             agent.ask(self._owner.id, ENTER, (self._key, fork)).wait()
-        return self._owner, self._key, fork
+        return received, (self._owner, self._key, fork)
 
     def __reduce__(self) -> Any:
         raise RuntimeError("Can not pickle rref in python pickler, rref can only be pickled when using RPC")
@@ -129,9 +139,7 @@ class RRef(Generic[T]):
 
     def _get_type(self, timeout: float = -1.0, blocking: bool = True) -> Any:
         """The value's type, or a future of it."""
-        from .api import rpc_async
-
-        future = rpc_async(self._owner, _type_of, (self,), timeout=timeout)
+        future = self._agent.call(self._owner, _type_of, (self,), None, timeout)
         return future.wait() if blocking else future
 
     def _get_future(self) -> Any:
@@ -152,8 +160,6 @@ class RRef(Generic[T]):
 
 def received(owner: WorkerInfo, key: Key, fork: Key) -> RRef[Any]:
     """A reference as it came from another worker."""
-    from .api import agent
-
     here = agent()
     if owner.id != here.me.id:
         return RRef._of(here, owner, key, fork)
@@ -178,6 +184,13 @@ def _later_method(rref: RRef[Any], name: str, args: tuple[Any, ...], kwargs: dic
 _later_method._wrapped_async_rpc_function = _method  # type: ignore[attr-defined]
 
 
+_WAYS: dict[str, Callable[..., Any]] = {
+    "rpc_sync": lambda agent, *call: agent.call(*call).wait(),
+    "rpc_async": Agent.call,
+    "remote": RRef._remote,
+}
+
+
 class _Proxy:
     """Calls methods of a value at its owner."""
 
@@ -188,9 +201,6 @@ class _Proxy:
         return functools.partial(self._invoke, name)
 
     def _invoke(self, name: str, *args: Any, **kwargs: Any) -> Any:
-        from . import api
-
         method = getattr(self._rref._get_type(), name)
         function = _later_method if hasattr(method, "_wrapped_async_rpc_function") else _method
-        way = getattr(api, self._way)
-        return way(self._rref.owner(), function, args=(self._rref, name, args, kwargs), timeout=self._timeout)
+        return _WAYS[self._way](self._rref._agent, self._rref.owner(), function, (self._rref, name, args, kwargs), None, self._timeout)
