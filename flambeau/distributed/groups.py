@@ -411,26 +411,29 @@ def init_process_group(
     shared = PrefixStore(label, base)
     ranks = list(range(world_size)) if _ranks is None else list(_ranks)
     watching.start(shared, rank, world_size, label)
-    lanes = _lanes(shared, rank, world_size, seconds)
-    made = ProcessGroup(*lanes, ranks, name, shared, seconds, group_name or "0", "default_pg")
+    communicator = None if world_size == 1 else mpi_world.world(shared, rank, world_size).Dup()
+    made = _group(communicator, ranks, name, shared, seconds, group_name or "0", "default_pg")
     made.bound_device_id = device_id
-    debug.equip(made)
     state.made = 0
     state.config = {made.group_name: config}
     state.named = {made.group_name: made}
     state.default = made
 
 
-def _lanes(store: Any, rank: int, size: int, timeout: float) -> tuple[Lane | Alone, Lane | Alone]:
-    if size == 1:
-        return Alone(timeout), Alone(timeout)
-    communicator = mpi_world.world(store, rank, size)
-    return _lanes_on(communicator.Dup(), communicator.Dup(), timeout)
+def _group(communicator: Any, ranks: list[int], backend: Backend, store: Any, timeout: float, label: str, desc: str) -> ProcessGroup:
+    """A group on a communicator, which it gives back; None for a group of one."""
 
+    def on(lane: Lane | Alone, background: Lane | Alone, label: str) -> ProcessGroup:
+        made = ProcessGroup(lane, background, ranks, backend, store, timeout, label, desc)
+        debug.equip(made)
+        return made
 
-def _lanes_on(front: Any, back: Any, timeout: float) -> tuple[Lane, Lane]:
+    if communicator is None:
+        return on(Alone(timeout), Alone(timeout), label)
     MPI = mpi_world.mpi()
-    return Lane(MPI, front, timeout), BackgroundLane(MPI, back, timeout)
+    fronts = [Lane(MPI, each, timeout) for each in (communicator, communicator.Dup())]
+    made, made.apart = [on(front, BackgroundLane(front), f"{label}{of}") for front, of in zip(fronts, ("", ", apart"), strict=True)]
+    return made
 
 
 def new_group(
@@ -503,16 +506,14 @@ def made_of(
 ) -> ProcessGroup:
     """A group of processes of ``parent``, which these call, and only these."""
     store = PrefixStore(f"{label}/", parent.store)
-    lanes: tuple[Lane | Alone, Lane | Alone] = (Alone(timeout), Alone(timeout))
+    communicator = None
     if len(members) > 1:
         places = [parent._place[rank] for rank in members]
         meet(store, places.index(parent.rank()), len(members))  # so that MPI's call, which cannot be interrupted, does not wait long
-        communicator = parent.lane.communicator  # type: ignore[union-attr]
-        front = communicator.Create_group(communicator.group.Incl(places), tag=zlib.crc32(label.encode()) % 32768)
-        lanes = _lanes_on(front, front.Dup(), timeout)
-    made = ProcessGroup(*lanes, members, backend, store, timeout, label, desc)
+        whole = parent.lane.communicator  # type: ignore[union-attr]
+        communicator = whole.Create_group(whole.group.Incl(places), tag=zlib.crc32(label.encode()) % 32768)
+    made = _group(communicator, members, backend, store, timeout, label, desc)
     made.bound_device_id = device_id
-    debug.equip(made)
     state.named[label] = made
     state.config[label] = config
     return made

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from ..core.tensor import Tensor
+from . import watching
 from .buffers import Incoming, check_tensor
 from .collectives import all_gather_into_tensor, all_reduce, reduce_scatter_tensor, root_of
 from .engine.lane import as_bytes
@@ -36,8 +37,9 @@ def _ready(pg: ProcessGroup, tensor: Tensor, name: str) -> Any:
         raise DistBackendError(f"{name}: the group has no other rank")
     if not tensor.is_contiguous():
         raise RuntimeError(f"{name}: input tensor has to be contiguous")
-    if pg.lane.broken is not None:
-        raise pg.lane.broken
+    watcher = watching.current()
+    if watcher is not None and watcher.error:
+        raise DistBackendError(watcher.error)
     return pg.lane
 
 

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import datetime
 import os
-import queue
-import threading
 from collections.abc import Callable
 from typing import Any
 
@@ -16,7 +14,7 @@ from .engine.lane import Alone, Lane
 from .engine.reductions import Reduction, reduction
 from .errors import DistBackendError
 from .group_methods import GroupMethods
-from .work import CollectiveWork, serving
+from .work import CollectiveWork, Works
 
 __all__ = ["ProcessGroup"]
 
@@ -25,13 +23,14 @@ class ProcessGroup(GroupMethods):
     """Processes that communicate with each other, as this one of them sees them. ``init_process_group`` and ``new_group`` make them.
 
     Args:
-        lane, background: how it communicates, from the calling thread and from its own.
+        lane, background: how it communicates, from the calling thread and from its own, on one communicator.
         ranks: its processes, by their ranks among all.
         backend, store, timeout: the back end's name; what the processes share; seconds that an operation may take.
         name, desc: as the attributes.
     Attributes:
         group_name, group_desc: the name, which is the same on all its ranks; a description.
         bound_device_id: the device that was given to ``init_process_group``.
+        apart: the same processes with another communicator, for what need not keep an order with the program's own collectives.
     Source: torch.distributed.ProcessGroup.
     Example:
         >>> torch.distributed.init_process_group("gloo", store=torch.distributed.HashStore(), rank=0, world_size=1)
@@ -62,7 +61,8 @@ class ProcessGroup(GroupMethods):
             each.members = ranks
         self._place = {rank: i for i, rank in enumerate(ranks)}
         self._reductions: dict[tuple[Any, int], Reduction] = {}
-        self._works: queue.SimpleQueue[CollectiveWork | None] | None = None
+        self._works = Works(background, f"collectives of {name}")
+        self.apart: ProcessGroup = self
         self._process = os.getpid()
         self._timeout = timeout
         self._closed = False
@@ -86,7 +86,8 @@ class ProcessGroup(GroupMethods):
 
     def set_timeout(self, timeout: datetime.timedelta) -> None:
         """Let operations take that long from now on."""
-        self._timeout = self.lane.timeout = self.background.timeout = timeout.total_seconds()
+        for each in {self, self.apart}:
+            each._timeout = each.lane.timeout = each.background.timeout = timeout.total_seconds()
 
     @property
     def timeout(self) -> float:
@@ -136,7 +137,7 @@ class ProcessGroup(GroupMethods):
     def run(
         self, name: str, call: Callable[[Any], None], tensors: list[Any], async_op: bool, print_of: Callable[[], str] | None = None
     ) -> CollectiveWork | None:
-        """Do a collective: here, or in the group's thread.
+        """Do a collective: here, or in the group's thread. It goes behind what that thread has not done.
 
         Args:
             name: for errors.
@@ -151,16 +152,19 @@ class ProcessGroup(GroupMethods):
             raise self._unusable()
         if self.check is not None:
             call = self._checked(name, call, print_of)
-        if async_op:
-            work = CollectiveWork(name, call, tensors, self._timeout)
-            work.works = self._queue()
-            work.works.put(work)
-            return work
+        works = self._works
+        if async_op or works.under_way:
+            work = CollectiveWork(name, call, tensors, self._timeout, works)
+            if async_op:
+                return work
+            work.wait()
+            return None
         lane = self.lane
-        if lane.broken is not None:
-            raise lane.broken
-        lane.doing = name
-        call(lane)
+        with works.turn:
+            if lane.broken is not None:
+                raise lane.broken
+            lane.doing = name
+            call(lane)
         return None
 
     def _checked(self, name: str, call: Callable[[Any], None], print_of: Callable[[], str] | None) -> Callable[[Any], None]:
@@ -179,14 +183,6 @@ class ProcessGroup(GroupMethods):
             return DistBackendError(f"process group {self.group_name!r} was destroyed")
         return DistBackendError("this process was forked from one of the group's; a process group does not work in a child of its process")
 
-    def _queue(self) -> queue.SimpleQueue[CollectiveWork | None]:
-        if self._works is None:
-            self._works = queue.SimpleQueue()
-            threading.Thread(
-                target=_work, args=(self._works, self.background), daemon=True, name=f"collectives of {self.group_name}"
-            ).start()
-        return self._works
-
     def close(self) -> None:
         """Give its communicators back. Works that were not waited for are finished first."""
         if self._closed:
@@ -194,22 +190,12 @@ class ProcessGroup(GroupMethods):
         self._closed = True
         if self._process != os.getpid():
             return
-        if self._works is not None:
-            last = CollectiveWork("closing", lambda lane: None, [], self._timeout)
-            self._works.put(last)
-            self._works.put(None)
-            try:
-                last.wait()
-            except DistBackendError:
-                return
-        for lane in (self.lane, self.background):
-            lane.close()
+        if self.apart is not self:
+            self.apart.close()
+        try:
+            self._works.close(self._timeout)
+        except DistBackendError:
+            return
+        self.lane.close()
 
     shutdown = abort = close
-
-
-def _work(works: queue.SimpleQueue[CollectiveWork | None], lane: Any) -> None:
-    serving.works, serving.lane = works, lane
-    while (work := works.get()) is not None:
-        work.run(lane)
-        del work

@@ -176,7 +176,7 @@ def monitored_barrier(group: Any = None, timeout: Any = None, wait_all_ranks: bo
 
 
 def _report(pg: ProcessGroup, limit: float) -> None:
-    lane: Any = pg.background
+    lane: Any = pg.apart.background
     token = np.zeros(1, np.uint8)
     try:
         lane.wait(lane.communicator.Isend(token, 0), token, limit, "monitored_barrier")
@@ -189,7 +189,7 @@ def _report(pg: ProcessGroup, limit: float) -> None:
 
 
 def _await_reports(pg: ProcessGroup, limit: float, wait_all_ranks: bool) -> None:
-    lane: Any = pg.background
+    lane: Any = pg.apart.background
     end = time.monotonic() + limit
     tokens = np.zeros(pg.size(), np.uint8)
     waiting = {rank: lane.communicator.Irecv(tokens[rank : rank + 1], rank) for rank in range(1, pg.size())}

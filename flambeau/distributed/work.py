@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import queue
 import threading
 from typing import TYPE_CHECKING, Any
 
@@ -11,10 +12,10 @@ from .errors import DistBackendError
 if TYPE_CHECKING:
     from ..facades.futures import Future
 
-__all__ = ["CoalescedWork", "CollectiveWork", "MessageWork", "Work"]
+__all__ = ["CoalescedWork", "CollectiveWork", "MessageWork", "Work", "Works"]
 
 _futures = threading.Lock()
-serving = threading.local()  # in a group's thread: ``works``, the queue that it serves, and ``lane``
+_serving = threading.local()  # in a group's thread: the ``works`` that it does
 
 
 class Work:
@@ -125,36 +126,89 @@ def seconds(timeout: Any, default: float) -> float:
     return given or default
 
 
-def _serves(works: Any) -> bool:
-    """Whether this is the thread that does what is in a queue."""
-    return works is not None and getattr(serving, "works", None) is works
+class Works:
+    """Collectives of a group that its thread does, one after the other.
+
+    Args:
+        lane: on which it does them.
+        name: the thread's.
+    Attributes:
+        under_way: those that were put here and are not done; a call that does not wait for this thread must find none.
+        turn: held by the thread that uses the communicator.
+    """
+
+    def __init__(self, lane: Any, name: str) -> None:
+        self.lane, self.name = lane, name
+        self.turn = threading.Lock()
+        self.under_way: set[CollectiveWork] = set()
+        self._queue: queue.SimpleQueue[CollectiveWork | None] = queue.SimpleQueue()
+        self._starting, self._started = threading.Lock(), False
+
+    def put(self, work: CollectiveWork) -> None:
+        """Have a collective done after those before it."""
+        self.under_way.add(work)
+        self._queue.put(work)
+        with self._starting:
+            if not self._started:
+                threading.Thread(target=self._serve, daemon=True, name=self.name).start()
+                self._started = True
+
+    def _serve(self) -> None:
+        _serving.works = self
+        while (work := self._queue.get()) is not None:
+            work.run()
+            del work
+
+    def is_served_here(self) -> bool:
+        """Whether this is the thread that does them."""
+        return getattr(_serving, "works", None) is self
+
+    def do_up_to(self, last: CollectiveWork) -> None:
+        """Do in this thread, which serves, what is queued until that one is done, or the group is closing."""
+        while not last._done:
+            work = self._queue.get()
+            if work is None:
+                self._queue.put(None)
+                return
+            work.run()
+
+    def close(self, timeout: float) -> None:
+        """End the thread after what is queued."""
+        try:
+            if self.under_way:
+                CollectiveWork("closing", lambda lane: None, [], timeout, self).wait()
+        finally:
+            self._queue.put(None)
 
 
 class CollectiveWork(Work):
     """A collective that the group's thread does. Source: torch.distributed.Work."""
 
-    def __init__(self, name: str, call: Any, tensors: list[Any], timeout: float) -> None:
+    def __init__(self, name: str, call: Any, tensors: list[Any], timeout: float, works: Works) -> None:
         super().__init__(tensors)
-        self.name, self.call, self._timeout = name, call, timeout
-        self.works: Any = None  # the queue that it is in
+        self.name, self.call, self._timeout, self.works = name, call, timeout, works
         self._ended = threading.Lock()
         self._ended.acquire()
+        works.put(self)
 
     def limit(self, seconds: float) -> None:
         """Wait that long for it where ``wait`` is not told."""
         self._timeout = seconds
 
-    def run(self, lane: Any) -> None:
+    def run(self) -> None:
         """Do it, in the group's thread."""
         error: BaseException | None = None
+        lane = self.works.lane
         try:
-            if lane.broken is not None:
-                raise lane.broken
-            lane.doing = self.name
-            self.call(lane)
+            with self.works.turn:
+                if lane.broken is not None:
+                    raise lane.broken
+                lane.doing = self.name
+                self.call(lane)
         except BaseException as raised:
             error = raised
         self.call = None
+        self.works.under_way.discard(self)  # before callbacks, which may call what does not wait for this thread
         self._finish(error)
         self._ended.release()
 
@@ -168,26 +222,20 @@ class CollectiveWork(Work):
             DistBackendError: it is not done by then, or MPI met an error.
         """
         self._help()
-        # The thread raises at the group's timeout; a second later it is known that it cannot.
-        limit = seconds(timeout, self._timeout + 1.0)
-        if not self._ended.acquire(timeout=min(limit, threading.TIMEOUT_MAX)):
-            raise DistBackendError(f"{self.name} did not finish within {limit:g} s: another rank has not come to it, or has ended")
-        self._ended.release()
+        if not (self._done and self.works.is_served_here()):  # else a callback of its own waits for it
+            # The thread raises at the group's timeout; a second later it is known that it cannot.
+            limit = seconds(timeout, self._timeout + 1.0)
+            if not self._ended.acquire(timeout=min(limit, threading.TIMEOUT_MAX)):
+                raise DistBackendError(f"{self.name} did not finish within {limit:g} s: another rank has not come to it, or has ended")
+            self._ended.release()
         if self._error is not None:
             raise self._error
         return True
 
     def _help(self) -> None:
         """A future's callback that waits in the group's thread would wait for itself: it does what is queued, up to this work."""
-        works = self.works
-        if not _serves(works):
-            return
-        while not self._done:
-            work = works.get()
-            if work is None:  # the group is closing
-                works.put(None)
-                return
-            work.run(serving.lane)
+        if self.works.is_served_here():
+            self.works.do_up_to(self)
 
 
 class MessageWork(Work):

@@ -371,6 +371,48 @@ def late(torch: Any, rank: int, size: int) -> dict[str, Any]:
     return found
 
 
+def mixed(torch: Any, rank: int, size: int) -> dict[str, Any]:
+    """One rank waits for a collective that others begin with ``async_op=True``, at each place in turn, small and large ones."""
+    dist, found = torch.distributed, {}
+    for count in (3, 100_000):
+        for turn in range(2 * size):
+            x, rows = torch.full((count,), float(rank + turn)), torch.full((size * count,), float(rank))
+            whole, part, one = torch.zeros(size * count), torch.zeros(count), torch.full((count,), float(rank))
+            calls = [
+                lambda later: dist.all_reduce(x, async_op=later),  # noqa: B023
+                lambda later: dist.all_gather_into_tensor(whole, one, async_op=later),  # noqa: B023
+                lambda later: dist.reduce_scatter_tensor(part, rows, async_op=later),  # noqa: B023
+                lambda later: dist.broadcast(one, 1, async_op=later),  # noqa: B023
+                lambda later: dist.barrier(async_op=later),
+            ]
+            works = [call((rank + turn + i) % size == 0 or turn % 2 == i % 2 == rank % 2) for i, call in enumerate(calls)]
+            for work in works:
+                if work is not None:
+                    work.wait()
+            found[f"{count} {turn}"] = [sorted(set(each.tolist())) for each in (x, whole, part, one)]
+    return found | {"callbacks": _in_callbacks(torch, rank, size)}
+
+
+def _in_callbacks(torch: Any, rank: int, size: int) -> list[float]:
+    """Collectives of both forms, called in a callback of another one; and a callback that waits for its own work."""
+    dist, x = torch.distributed, torch.ones(2)
+    other = dist.new_group(list(range(size)))
+
+    def again(done: Any) -> Any:
+        work.wait()
+        y = done.value()[0].clone()
+        dist.all_reduce(y)
+        dist.all_reduce(y, async_op=True).wait()
+        dist.all_reduce(y, group=other)
+        return y
+
+    gate = dist.all_reduce(torch.ones(200_000), async_op=True)
+    work = dist.all_reduce(x, async_op=True)
+    twice = work.get_future().then(again)
+    gate.wait()
+    return [*x.tolist(), *twice.wait().tolist()] if work.wait() else []
+
+
 def mismatch(torch: Any, rank: int, size: int) -> str:
     """Shapes that differ under ``TORCH_DISTRIBUTED_DEBUG=DETAIL``."""
     dist = torch.distributed

@@ -58,6 +58,15 @@ def test_uneven_parts_layouts_and_groups_after_others():
     assert [mine.get("part") for mine in found] == [None, [2, 1], [2, 0]]
 
 
+def test_ranks_meet_of_which_one_waits_and_others_go_on():
+    for rank, mine in enumerate(ranks.run("cases.mixed", 3)):
+        assert mine.pop("callbacks") == [3.0, 3.0, 81.0, 81.0]
+        assert len(mine) == 12
+        for name, found in mine.items():
+            turn = int(name.split()[1])
+            assert found == [[3.0 + 3 * turn], [0.0, 1.0, 2.0], [3.0], [1.0]], (rank, name)
+
+
 def test_ranks_that_do_not_come_are_errors_with_names():
     first, second = ranks.run("cases.late", 2)
     assert re.search(r"rank 0 .* on .*: all_reduce did not finish within 0.3 s", first["collective"])
@@ -80,7 +89,7 @@ import flambeau.distributed as dist, flambeau as torch
 dist.init_process_group("mpi")
 x = torch.tensor([dist.get_rank() + 1.0])
 dist.all_reduce(x)
-print("sum", x.item(), "of", dist.get_world_size())
+sys.stdout.write(f"sum {x.item()} of {dist.get_world_size()}\n")  # in one piece: the ranks' output is mixed
 dist.destroy_process_group()
 """
 

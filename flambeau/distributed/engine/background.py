@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from typing import Any
 
-import numpy as np
-
-from .lane import Lane, as_bytes
+from ..errors import DistBackendError
+from .lane import Lane
 
 __all__ = ["BackgroundLane"]
-
-_LARGE = 1 << 18  # bytes from which on the ranks meet first
 
 
 def _is_crowded(size: int) -> bool:
@@ -21,42 +19,37 @@ def _is_crowded(size: int) -> bool:
 
 
 class BackgroundLane(Lane):
-    """Waits asleep for the other ranks, and works with them without the interpreter.
+    """Waits on another lane's communicator, asleep, and works with the other ranks without the interpreter.
 
     Each look at a request takes the interpreter's lock from the thread that computes, and MPI makes no progress between looks. So for
-    large arrays the ranks meet first, at a barrier that each looks at now and then; what follows is one blocking call, in which nobody
-    waits for a rank that is not there. Where there are more ranks than cores, a blocking call would keep the core that another rank needs:
-    there they look, as for small arrays.
+    large arrays it looks now and then until all ranks are there, at a barrier, and then waits inside of MPI, where nobody waits for a
+    rank that is not there. Where there are more ranks than cores, that would keep the core that another rank needs: there it looks, as
+    for small arrays.
+
+    Args:
+        front: the lane of the threads that call.
     """
 
-    def __init__(self, MPI: Any, communicator: Any, timeout: float) -> None:
-        super().__init__(MPI, communicator, timeout, patient=True)
-        self.large = 1 << 62 if _is_crowded(self.size) else _LARGE
+    sleepless = 0.0
 
-    def all_reduce(self, array: np.ndarray, op: Any) -> None:
-        if array.nbytes < self.large:
-            super().all_reduce(array, op)
-        else:
-            self.barrier()
-            self.communicator.Allreduce(self.in_place, array, op)
+    def __init__(self, front: Lane) -> None:
+        self.front = front
+        super().__init__(front.MPI, front.communicator, front.timeout)
+        self._abandoned = front._abandoned
+        self.is_crowded = _is_crowded(self.size)
 
-    def reduce_scatter(self, send: np.ndarray, receive: np.ndarray, op: Any) -> None:
-        if send.nbytes < self.large:
-            super().reduce_scatter(send, receive, op)
-        else:
-            self.barrier()
-            self.communicator.Reduce_scatter_block(send, receive, op)
+    @property
+    def broken(self) -> DistBackendError | None:  # type: ignore[override]
+        return self.front.broken
 
-    def all_gather(self, send: np.ndarray, receive: np.ndarray) -> None:
-        if receive.nbytes < self.large:
-            super().all_gather(send, receive)
-        else:
-            self.barrier()
-            self.communicator.Allgather(as_bytes(send), as_bytes(receive))
+    @broken.setter
+    def broken(self, error: DistBackendError | None) -> None:
+        self.front.broken = error
 
-    def broadcast(self, array: np.ndarray, root: int) -> None:
-        if array.nbytes < self.large:
-            super().broadcast(array, root)
+    def large(self, start: Callable[[], Any], kept: Any) -> None:
+        self.barrier()
+        request = start()
+        if self.is_crowded:
+            self.wait(request, kept)
         else:
-            self.barrier()
-            self.communicator.Bcast(as_bytes(array), root)
+            request.Wait()

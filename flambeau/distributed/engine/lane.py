@@ -1,8 +1,11 @@
-"""Collectives over arrays on one communicator, for one thread: started without blocking, then looked at until they are done.
+"""Collectives over arrays on one communicator: started without blocking, then looked at until they are done.
 
 A loop of looks takes no longer than MPI's own blocking calls, and can do what they cannot: end at a timeout, let signals through, and give
 way. A rank that waits yields its core between any two looks (``sched_yield``), so that more ranks than cores run well, and sleeps when the
 wait is long.
+
+What is called on MPI depends on the operation and its size alone, not on who waits and how: so ranks meet of which one waits and another
+has its group's thread wait (``background.py``).
 """
 
 from __future__ import annotations
@@ -10,7 +13,7 @@ from __future__ import annotations
 import os
 import socket
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -18,7 +21,9 @@ import numpy as np
 from .. import watching
 from ..errors import DistBackendError
 
-__all__ = ["Alone", "Lane"]
+__all__ = ["LARGE", "Alone", "Lane"]
+
+LARGE = 1 << 18  # bytes from which on a barrier goes before an operation
 
 _yield = getattr(os, "sched_yield", lambda: time.sleep(0))
 _LOOKS = 64  # between two looks at the clock
@@ -30,19 +35,31 @@ def as_bytes(array: np.ndarray) -> np.ndarray:
     return array.reshape(-1).view(np.uint8)
 
 
+class _Both:
+    """Two requests as one."""
+
+    __slots__ = ("first", "second")
+
+    def __init__(self, first: Any, second: Any) -> None:
+        self.first, self.second = first, second
+
+    def Test(self) -> bool:
+        return self.second.Test() and self.first.Test()
+
+
 class Lane:
     """A communicator with waiting.
 
     Args:
-        communicator: this lane's own.
+        communicator: the group's.
         timeout: seconds that an operation may take.
-        patient: whether it sleeps from the first on, as a thread in the background should that shares a core with computations.
     """
 
-    def __init__(self, MPI: Any, communicator: Any, timeout: float, patient: bool = False) -> None:
+    sleepless = _SLEEPLESS
+
+    def __init__(self, MPI: Any, communicator: Any, timeout: float) -> None:
         self.MPI, self.communicator, self.timeout = MPI, communicator, timeout
         self.rank, self.size = communicator.rank, communicator.size
-        self.sleepless = 0.0 if patient else _SLEEPLESS
         self.doing, self.count = "", 0
         self.members: Sequence[int] = ()  # ranks among all, of which the watcher tells
         self.broken: DistBackendError | None = None
@@ -108,8 +125,15 @@ class Lane:
     def barrier(self, timeout: float | None = None) -> None:
         self.wait(self.communicator.Ibarrier(), None, timeout)
 
+    def large(self, start: Callable[[], Any], kept: Any) -> None:
+        """A large operation, which follows a barrier."""
+        self.wait(_Both(self.communicator.Ibarrier(), start()), kept)
+
     def all_reduce(self, array: np.ndarray, op: Any) -> None:
-        self.wait(self.communicator.Iallreduce(self.in_place, array, op), array)
+        if array.nbytes < LARGE:
+            self.wait(self.communicator.Iallreduce(self.in_place, array, op), array)
+        else:
+            self.large(lambda: self.communicator.Iallreduce(self.in_place, array, op), array)
 
     def reduce(self, array: np.ndarray, op: Any, root: int) -> None:
         send, receive = (self.in_place, array) if self.rank == root else (array, None)
@@ -117,17 +141,26 @@ class Lane:
 
     def reduce_scatter(self, send: np.ndarray, receive: np.ndarray, op: Any) -> None:
         """Equal parts of ``send``, one for each rank, reduced."""
-        self.wait(self.communicator.Ireduce_scatter_block(send, receive, op), (send, receive))
+        if send.nbytes < LARGE:
+            self.wait(self.communicator.Ireduce_scatter_block(send, receive, op), (send, receive))
+        else:
+            self.large(lambda: self.communicator.Ireduce_scatter_block(send, receive, op), (send, receive))
 
     def reduce_scatter_uneven(self, send: np.ndarray, receive: np.ndarray, counts: Sequence[int], op: Any) -> None:
         """Parts of ``send`` of so many elements, one for each rank, reduced."""
         self.wait(self.communicator.Ireduce_scatter(send, receive, list(counts), op), (send, receive))
 
     def broadcast(self, array: np.ndarray, root: int) -> None:
-        self.wait(self.communicator.Ibcast(as_bytes(array), root), array)
+        if array.nbytes < LARGE:
+            self.wait(self.communicator.Ibcast(as_bytes(array), root), array)
+        else:
+            self.large(lambda: self.communicator.Ibcast(as_bytes(array), root), array)
 
     def all_gather(self, send: np.ndarray, receive: np.ndarray) -> None:
-        self.wait(self.communicator.Iallgather(as_bytes(send), as_bytes(receive)), (send, receive))
+        if receive.nbytes < LARGE:
+            self.wait(self.communicator.Iallgather(as_bytes(send), as_bytes(receive)), (send, receive))
+        else:
+            self.large(lambda: self.communicator.Iallgather(as_bytes(send), as_bytes(receive)), (send, receive))
 
     def gather(self, send: np.ndarray, receive: np.ndarray | None, root: int) -> None:
         into = None if receive is None else as_bytes(receive)

@@ -251,7 +251,7 @@ class Reducer:
         if self.hook is not None:
             bucket.result = self.hook(self._shown(bucket))
         else:
-            bucket.result = self.dist.all_reduce(bucket.flat, group=self.group, async_op=True)
+            bucket.result = self.dist.all_reduce(bucket.flat, group=self.group.apart, async_op=True)
 
     def _shown(self, bucket: Bucket) -> Any:
         shown = [self.parameters[i] for i in bucket.members]
@@ -311,7 +311,7 @@ class Reducer:
         used = ops.zeros(len(self.parameters), dtype=int32)
         if self.used:
             used[sorted(self.used)] = 1
-        self.dist.all_reduce(used, group=self.group)
+        self.dist.all_reduce(used, group=self.group.apart)
         unused = {i for i, count in enumerate(used.tolist()) if not count}
         self.static_unused = unused
         return unused
