@@ -90,6 +90,28 @@ def test_what_is_no_key_or_value(store):
         store.multi_set(["a", "b"], ["1"])
 
 
+def test_a_client_that_left_takes_nothing_from_a_queue():
+    store = dist.TCPStore("localhost", 0, is_master=True)
+    gone = store._client.connect(10.0)
+    gone.sendall(wire.pack(wire.Request.POP, [b"100", b"/q"]))
+    waiting, end = store._service.server._waiting, time.monotonic() + 10
+    while not waiting and time.monotonic() < end:
+        time.sleep(0.001)
+    gone.close()
+    while waiting and time.monotonic() < end:
+        time.sleep(0.001)
+    store.queue_push("q", "1")
+    assert store.queue_pop("q", False) == b"1"
+
+
+def test_a_file_that_others_may_write_to_is_no_store(tmp_path):
+    path = tmp_path / "store"
+    path.touch()
+    path.chmod(0o666)
+    with pytest.raises(dist.DistStoreError, match="all users may write"):
+        dist.FileStore(str(path), 1)
+
+
 @pytest.mark.parametrize("kind", ["hash", "tcp"])
 def test_queues(kind):
     store = dist.HashStore() if kind == "hash" else dist.TCPStore("localhost", 0, is_master=True)

@@ -33,8 +33,12 @@ class _Log:
 
     def __init__(self, path: str) -> None:
         self.path, self.owner = path, os.getpid()
-        # Readable and writable for this user alone: its values may be pickles to those who read them.
+        # Readable and writable for this user alone: who writes here takes part in the job.
         self.descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        state = os.fstat(self.descriptor)
+        if state.st_uid != os.getuid() or state.st_mode & 0o002:
+            os.close(self.descriptor)
+            raise DistStoreError(f"FileStore: {path} is another user's, or all users may write to it: remove it or take another name")
         self.table, self.read_to, self.lock = Table(), 0, threading.Lock()
 
     def locked(self, work: Callable[[], T]) -> T:
@@ -103,7 +107,7 @@ class FileStore(Store):
     Attributes:
         path: the file's path.
     Raises:
-        DistStoreError: more processes use the file than ``world_size``.
+        DistStoreError: more processes use the file than ``world_size``, or others may write to it.
     Source: torch.distributed.FileStore.
     Example:
         >>> import tempfile, os

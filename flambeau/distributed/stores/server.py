@@ -209,7 +209,7 @@ class Server:
         self._selector.unregister(connection.sock)
         connection.sock.close()
         if connection.waiting is not None:
-            connection.waiting.done = True
+            self._forget(connection.waiting)
         if connection.member is not None and self.members.connection_ended(*connection.member):
             self._changed(_news(connection.member[0]))
 
@@ -221,7 +221,7 @@ class Server:
         try:
             reply = handler(self, connection, *fields)
         except (ValueError, TypeError, KeyError, OverflowError) as error:
-            reply = pack(Status.WRONG, [type(error).__name__.encode(), str(error).encode()])
+            reply = _wrong(error)
         if reply is not None:
             self._send(connection, reply)
 
@@ -232,6 +232,14 @@ class Server:
         heapq.heappush(self._deadlines, (time.monotonic() + seconds, next(self._count), waiter))
 
     def _finish(self, waiter: Waiter, there: bool) -> None:
+        self._forget(waiter)
+        try:
+            reply = waiter.answer(there)
+        except ValueError as error:  # values that are too long together
+            reply = _wrong(error)
+        self._send(waiter.connection, reply)
+
+    def _forget(self, waiter: Waiter) -> None:
         waiter.done, waiter.connection.waiting = True, None
         for key in waiter.keys:
             left = [each for each in self._waiting.get(key, ()) if each is not waiter]
@@ -239,7 +247,6 @@ class Server:
                 self._waiting[key] = left
             else:
                 self._waiting.pop(key, None)
-        self._send(waiter.connection, waiter.answer(there))
 
     def _changed(self, key: str) -> None:
         """Serve who waits for a key."""
@@ -263,6 +270,10 @@ def _seconds(field: bytes) -> float:
     if not seconds >= 0:
         raise ValueError(f"a wait of {seconds} seconds")
     return min(seconds, 1e8)
+
+
+def _wrong(error: Exception) -> bytes:
+    return pack(Status.WRONG, [type(error).__name__.encode(), str(error).encode()])
 
 
 def _good(*fields: bytes) -> bytes:
