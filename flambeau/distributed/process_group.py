@@ -154,7 +154,7 @@ class ProcessGroup(GroupMethods):
             call = self._checked(name, call, print_of)
         works = self._works
         if async_op or works.under_way:
-            work = CollectiveWork(name, call, tensors, self._timeout, works)
+            work = CollectiveWork(name, call, tensors, self._timeout, works, self.sequence)
             if async_op:
                 return work
             work.wait()
@@ -163,7 +163,7 @@ class ProcessGroup(GroupMethods):
         with works.turn:
             if lane.broken is not None:
                 raise lane.broken
-            lane.doing = name
+            lane.doing, lane.count = name, self.sequence
             call(lane)
         return None
 

@@ -184,9 +184,9 @@ class Works:
 class CollectiveWork(Work):
     """A collective that the group's thread does. Source: torch.distributed.Work."""
 
-    def __init__(self, name: str, call: Any, tensors: list[Any], timeout: float, works: Works) -> None:
+    def __init__(self, name: str, call: Any, tensors: list[Any], timeout: float, works: Works, number: int = 0) -> None:
         super().__init__(tensors)
-        self.name, self.call, self._timeout, self.works = name, call, timeout, works
+        self.name, self.call, self._timeout, self.works, self.number = name, call, timeout, works, number
         self._ended = threading.Lock()
         self._ended.acquire()
         works.put(self)
@@ -203,7 +203,7 @@ class CollectiveWork(Work):
             with self.works.turn:
                 if lane.broken is not None:
                     raise lane.broken
-                lane.doing = self.name
+                lane.doing, lane.count = self.name, self.number
                 self.call(lane)
         except BaseException as raised:
             error = raised

@@ -89,7 +89,7 @@ import flambeau.distributed as dist, flambeau as torch
 dist.init_process_group("mpi")
 x = torch.tensor([dist.get_rank() + 1.0])
 dist.all_reduce(x)
-sys.stdout.write(f"sum {x.item()} of {dist.get_world_size()}\n")  # in one piece: the ranks' output is mixed
+sys.stdout.write(f"sum {x.item()} of {dist.get_world_size()}\\n")  # in one piece: the ranks' output is mixed
 dist.destroy_process_group()
 """
 

@@ -76,7 +76,6 @@ class Lane:
             timeout: seconds; the lane's when None.
             name: of the operation, for errors.
         """
-        self.count += 1
         look = request.Test
         for _ in range(_LOOKS):
             if look():
