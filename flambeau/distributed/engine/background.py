@@ -39,7 +39,7 @@ class BackgroundLane(Lane):
         self.is_crowded = _is_crowded(self.size)
 
     @property
-    def broken(self) -> DistBackendError | None:  # type: ignore[override]
+    def broken(self) -> DistBackendError | None:
         return self.front.broken
 
     @broken.setter

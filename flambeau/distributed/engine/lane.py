@@ -200,7 +200,7 @@ class Alone:
     MPI = None
 
     def __init__(self, timeout: float) -> None:
-        self.timeout, self.doing = timeout, ""
+        self.timeout, self.doing, self.count = timeout, "", 0
         self.members: Sequence[int] = ()
 
     def barrier(self, timeout: float | None = None) -> None:
