@@ -154,7 +154,8 @@ class ProcessGroup(GroupMethods):
             call = self._checked(name, call, print_of)
         works = self._works
         if async_op or works.under_way:
-            work = CollectiveWork(name, call, tensors, self._timeout, works, self.sequence)
+            limit = self._timeout * (1 + len(works.under_way))  # as long as each before it may take
+            work = CollectiveWork(name, call, tensors, limit, works, self.sequence)
             if async_op:
                 return work
             work.wait()

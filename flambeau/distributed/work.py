@@ -139,7 +139,7 @@ class Works:
 
     def __init__(self, lane: Any, name: str) -> None:
         self.lane, self.name = lane, name
-        self.turn = threading.Lock()
+        self.turn = threading.RLock()  # objects that are pickled meanwhile may call collectives
         self.under_way: set[CollectiveWork] = set()
         self._queue: queue.SimpleQueue[CollectiveWork | None] = queue.SimpleQueue()
         self._starting, self._started = threading.Lock(), False
