@@ -9,6 +9,7 @@ import secrets
 import socket
 import struct
 import threading
+import time
 from contextlib import suppress
 
 from ..errors import DistNetworkError
@@ -22,10 +23,13 @@ _PATIENCE = 10.0  # seconds for the proofs
 _HELLO, _WELCOME = b"flambeau-calls-1", b"flambeau-called1"
 
 
-def _exactly(sock: socket.socket, size: int) -> bytearray:
+def _exactly(sock: socket.socket, size: int, end: float | None = None) -> bytearray:
+    """So many bytes; until ``end``, where there is one, however slowly they come."""
     data = bytearray(size)
     view, got = memoryview(data), 0
     while got < size:
+        if end is not None:
+            sock.settimeout(max(0.001, end - time.monotonic()))
         count = sock.recv_into(view[got:], min(size - got, 1 << 22))
         if not count:
             raise ConnectionError("the other side closed the connection")
@@ -92,14 +96,13 @@ def connect(host: str, port: int, secret: bytes, timeout: float) -> Connection:
 
 def welcome(sock: socket.socket, secret: bytes) -> Connection | None:
     """The connection that somebody asks for; None where it does not prove the secret."""
-    challenge = secrets.token_bytes(auth.CHALLENGE)
+    challenge, end = secrets.token_bytes(auth.CHALLENGE), time.monotonic() + _PATIENCE
     try:
-        sock.settimeout(_PATIENCE)
-        if _exactly(sock, len(_HELLO)) != _HELLO:
+        if _exactly(sock, len(_HELLO), end) != _HELLO:
             raise ConnectionError("no worker")
-        known = bytes(_exactly(sock, auth.CHALLENGE))
+        known = bytes(_exactly(sock, auth.CHALLENGE, end))
         sock.sendall(_WELCOME + challenge + auth.proof(secret, b"called", known, challenge))
-        if not auth.proves(bytes(_exactly(sock, auth.PROOF)), secret, b"caller", challenge, known):
+        if not auth.proves(bytes(_exactly(sock, auth.PROOF, end)), secret, b"caller", challenge, known):
             sock.sendall(auth.NO)
             raise ConnectionError("another secret")
         sock.sendall(auth.YES)
