@@ -70,7 +70,7 @@ class Owned:
 
 
 class Reference:
-    """What is sent to another worker in a form of its own."""
+    """An object that is sent to another worker in a form of its own."""
 
     def _sent(self, agent: Agent) -> tuple[Callable[..., Any], tuple[Any, ...]]:
         """A function that makes it there, and its arguments."""
@@ -440,7 +440,7 @@ def packed(function: Any, args: Any, kwargs: Any) -> tuple[Any, tuple[Any, ...],
 
 
 def seconds(timeout: Any) -> float | None:
-    """How long a call may take; None for the agent's."""
+    """Seconds that a call may take; None for the agent's."""
     if not isinstance(timeout, numbers.Real):
         raise TypeError(f"rpc: expected a number of seconds for the timeout, got {type(timeout).__name__}")
     return None if timeout < 0 else float(timeout)
