@@ -6,6 +6,7 @@ A file may be anybody's. Names that go into generated code must be identifiers, 
 
 from __future__ import annotations
 
+import contextlib
 import json
 from collections.abc import Callable
 from typing import Any
@@ -54,8 +55,9 @@ def _check_structure(described: Any, depth: int) -> None:
     if depth > _DEEPEST:
         raise ValueError("a structure that is too deep")
     context = described["context"]
-    if isinstance(context, str) and "__enum__" in context:
-        raise ValueError("a structure with enumerations")
+    if isinstance(context, str):
+        with contextlib.suppress(json.JSONDecodeError):  # other texts are for their containers to read
+            json.loads(context, object_hook=_no_enumeration)
     if described["type"] == "collections.defaultdict" and context is not None:
         factory = json.loads(context) if isinstance(context, str) else context
         if factory["default_factory_module"] != "builtins" or factory["default_factory_name"] not in _PLAIN_FACTORIES:
@@ -66,6 +68,13 @@ def _check_structure(described: Any, depth: int) -> None:
             raise ValueError("a structure with other keys than values")
     for child in described["children_spec"]:
         _check_structure(child, depth + 1)
+
+
+def _no_enumeration(described: dict[str, Any]) -> dict[str, Any]:
+    """A part of a context; read as JSON, in which a name has many spellings."""
+    if "__enum__" in described:
+        raise ValueError("a structure with enumerations")
+    return described
 
 
 # ---- tensors
