@@ -19,6 +19,20 @@ def _order(atom: Atom) -> tuple[int, str]:
     return (atom.__class__ is not str, str(atom))
 
 
+_MOST_BITS = 1 << 14  # of a power of a size
+
+
+def _power(base: Any, exponent: Any) -> Any:
+    """A power. An integer one is a size, or part of one, and fits.
+
+    Raises:
+        OverflowError: it is too large by far, and would take very long.
+    """
+    if isinstance(base, int) and isinstance(exponent, int) and exponent > 1 and base.bit_length() * exponent > _MOST_BITS:
+        raise OverflowError(f"the {exponent}-th power of a size is too large")
+    return base**exponent
+
+
 ARITHMETIC: dict[str, Callable[..., Any]] = {
     "//": operator.floordiv,
     "%": operator.mod,
@@ -30,6 +44,7 @@ ARITHMETIC: dict[str, Callable[..., Any]] = {
 }
 FUNCTIONS: dict[str, Callable[..., Any]] = {
     **ARITHMETIC,
+    "**": _power,
     "Max": max,
     "Min": min,
     "sqrt": math.sqrt,
@@ -190,7 +205,8 @@ class Expr:
         total = 0
         for monomial, k in self.terms.items():
             for each, power in monomial:
-                k *= (values[each] if each.__class__ is str else each.evaluate(values)) ** power
+                value = values[each] if each.__class__ is str else each.evaluate(values)
+                k *= value if power == 1 else _power(value, power)
             total += k
         return total
 

@@ -12,8 +12,8 @@ from typing import Any
 from ..core.expressions import Call, Expr, as_expr, extreme, symbol
 from .names import identifier
 
-_LONGEST = 10_000  # letters of a text
-_HIGHEST_POWER, _MOST_TERMS = 16, 200  # a product is computed factor by factor
+LONGEST = 10_000  # letters of a text
+_HIGHEST_POWER, _MOST_TERMS, _MOST_BITS = 16, 200, 4096  # a product is computed factor by factor
 
 # Our functions and theirs; what is written is the first of several names.
 _WRITTEN = {
@@ -63,7 +63,7 @@ def expression_from(text: Any) -> Any:
     Raises:
         ValueError: the text is none.
     """
-    if not isinstance(text, str) or len(text) > _LONGEST:
+    if not isinstance(text, str) or len(text) > LONGEST:
         raise ValueError("a size that is no expression")
     try:
         return _read(ast.parse(text, mode="eval").body)
@@ -90,8 +90,8 @@ def _symbol(name: Any) -> Expr:
 
 
 def _small(value: Any) -> Any:
-    if isinstance(value, Expr) and len(value.terms) > _MOST_TERMS:
-        raise ValueError("a size with too many terms")
+    if isinstance(value, Expr) and (len(value.terms) > _MOST_TERMS or any(k.bit_length() > _MOST_BITS for k in value.terms.values())):
+        raise ValueError("a size with too many terms, or far too large")
     return value
 
 

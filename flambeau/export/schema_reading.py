@@ -18,7 +18,8 @@ from ..aten.symbolic_fakes import symbolize
 from ..core import dtype as dtypes, layout as layouts
 from ..core.arrays.meta_array import empty
 from ..core.device import device as Device
-from ..core.tensor import Tensor, wrap
+from ..core.symbolic import SymbolicBool
+from ..core.tensor import wrap
 from ..fx.control_flow import OPERATORS as HIGHER_ORDER, HigherOrderOperator
 from ..fx.experimental.symbolic_shapes import ShapeEnv, ValueRanges
 from ..fx.graph import Graph
@@ -27,9 +28,9 @@ from ..fx.node import Node
 from ..nn import Module
 from ..utils._pytree import treespec_loads
 from . import graph_signature as signatures
-from .expression_text import expression_from
+from .expression_text import LONGEST, expression_from
 from .names import identifier, path
-from .operators import GETITEM, OPERATORS
+from .operators import GETITEM, NAMES, OPERATORS
 from .schema_writing import KEYWORD, LAYOUTS, MEMORY_FORMATS, SCALAR_TYPES
 
 DTYPES = {number: dtypes.ALL[name] for name, number in SCALAR_TYPES.items() if name in dtypes.ALL}
@@ -37,6 +38,12 @@ _LAYOUTS = {number: getattr(layouts, name) for name, number in LAYOUTS.items()}
 _FORMATS = {number: getattr(layouts, name) for name, number in MEMORY_FORMATS.items()}
 _REFUSED = frozenset(("from_file",))  # operations that reach for files
 _DEEPEST = 100  # containers in each other
+# Of which a symbolic condition or fraction is computed: what gives a large number of small ones needs a float among them.
+_OF_CONDITIONS = frozenset(("_operator.and_", "_operator.or_", "torch.sym_not"))
+_OF_NUMBERS = frozenset(
+    [f"_operator.{name}" for name in ("eq", "ne", "lt", "le", "gt", "ge", "truediv")] + ["torch.sym_float", "torch.sym_sqrt"]
+)
+_OF_FRACTIONS = frozenset([f"_operator.{name}" for name in ("add", "sub", "mul", "neg", "pow")])
 _PLAIN_FACTORIES = frozenset(("int", "float", "list", "dict", "set", "str", "bool", "tuple"))
 
 
@@ -237,9 +244,20 @@ class _GraphReader:
         node.meta["val"] = tuple(values)
 
     def computed(self, target: Any, args: Any) -> Any:
-        """A symbolic condition or fraction, from the numbers that it is made of."""
+        """A symbolic condition or fraction, from the numbers that it is made of; None of other functions."""
         known = [arg.meta.get("val") if isinstance(arg, Node) else arg for arg in args]
-        return None if any(value is None or isinstance(value, Tensor) for value in known) else target(*known)
+        name = NAMES.get(target, "") if not isinstance(target, OpOverload) else ""
+        if name in _OF_CONDITIONS:
+            wanted: Any = (bool, SymbolicBool)
+        elif name in _OF_NUMBERS or (name in _OF_FRACTIONS and any(isinstance(value, float) for value in known)):
+            wanted = (int, float)
+        else:
+            return None
+        if not all(isinstance(value, wanted) for value in known):
+            return None
+        if sum([len(str(value)) for value in known if isinstance(value, float)]) > LONGEST:
+            raise ValueError("a fraction that is too long")
+        return target(*known)
 
     # ---- arguments
     def arguments(self, target: Any, inputs: list[Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:

@@ -35,7 +35,7 @@ from .schema_writing import SCHEMA, Writer, ranges, tensor_meta
 
 FORMAT, VERSION = "pt2", "0"
 _TORCH_VERSION = "2.13.0"  # whose files these are
-_ERRORS = (KeyError, TypeError, IndexError, ValueError, AttributeError, AssertionError, RecursionError, StopIteration)
+_ERRORS = (KeyError, TypeError, IndexError, ValueError, AttributeError, AssertionError, ArithmeticError, RecursionError, StopIteration)
 
 
 def save(
@@ -186,11 +186,11 @@ def load(
             examples = _examples(files)
             for name in extra_files or {}:
                 extra_files[name] = files.read(f"extra/{name}").decode()  # type: ignore[index]
-    except (zipfile.BadZipFile, EOFError, UnicodeDecodeError, NotImplementedError, OverflowError, *_ERRORS) as error:
+    except (zipfile.BadZipFile, EOFError, UnicodeDecodeError, NotImplementedError, *_ERRORS) as error:
         raise RuntimeError(f"the file is damaged, or none of torch.export.save's: {error}") from error
     try:
         return _program(described, state, constants, examples)
-    except (*_ERRORS, NotImplementedError, OverflowError) as error:
+    except (*_ERRORS, NotImplementedError) as error:
         raise RuntimeError(f"the program in the file is damaged, or cannot be run here: {error}") from error
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import io
 import json
@@ -177,6 +178,41 @@ def test_a_file_names_operations_and_runs_nothing_else(old: str, new: str, capsy
     with pytest.raises(RuntimeError):
         run(changed(change))
     assert not capsys.readouterr().out and "this" not in sys.modules
+
+
+SIZE_OF_X = "Symbol('s0', positive=True, integer=True)"
+
+
+@pytest.mark.parametrize("text", [
+    "PowByNatural(Integer(10), Integer(10000000000))", f"PowByNatural({SIZE_OF_X}, PowByNatural(Integer(99), {SIZE_OF_X}))",
+    "Pow(" * 10 + "Integer(9)" + ", Integer(16))" * 10, "Pow(" * 10 + SIZE_OF_X + ", Integer(16))" * 10,
+])  # fmt: skip
+def test_sizes_that_would_take_forever_are_refused(text: str) -> None:
+    def change(name: str, content: bytes) -> bytes:
+        return content.replace(SIZE_OF_X.encode(), text.encode()) if name.endswith("model.json") else content
+
+    with pytest.raises(RuntimeError):
+        load(io.BytesIO(changed(change)))
+
+
+@pytest.mark.parametrize(("function", "arguments"), [
+    ("_operator.pow", [10, 10**10]), ("_operator.lshift", [1, 10**12]), ("torch.ops.aten.full.default", [10, 10**10]),
+    ("_operator.truediv", [1, 0]),
+])  # fmt: skip
+@pytest.mark.parametrize("kind", ["as_sym_bool", "as_sym_float"])
+def test_loading_computes_no_large_numbers(function: str, arguments: list[int], kind: str) -> None:
+    inputs = [{"name": name, "arg": {"as_int": value}, "kind": 1} for name, value in zip("ab", arguments, strict=True)]
+    added = {"target": function, "inputs": inputs, "outputs": [{kind: {"as_name": "q"}}], "metadata": {}}
+
+    def change(name: str, content: bytes) -> bytes:
+        if not name.endswith("model.json"):
+            return content
+        described = json.loads(content)
+        described["graph_module"]["graph"]["nodes"].insert(0, added)
+        return json.dumps(described).encode()
+
+    with contextlib.suppress(RuntimeError):
+        load(io.BytesIO(changed(change)))
 
 
 class Printing:
