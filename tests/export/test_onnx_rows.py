@@ -91,6 +91,7 @@ ROWS: dict[str, tuple[Callable[..., Any], Callable[[int], tuple[Any, ...]]]] = {
             torch.signbit(i),
             torch.isin(i, j),
             torch.isin(i, j, invert=True),
+            torch.isin(i, j.reshape(-1)[:0]),
             torch.isclose(i, j),
         ),
         whole,

@@ -86,7 +86,7 @@ def _isin(b: Builder, x: Value, values: Value, *, assume_unique: bool = False, i
     x, values = promoted(b, x, values)
     flat = b.op("Reshape", values, b.ints([-1]), shape=(None,))
     same = b.op("Equal", b.unsqueeze(x, [-1]), flat, dtype=dtypes.bool_, shape=(*x.shape, None))
-    found = b.op("ReduceMax", b.cast(same, dtypes.int32), b.ints([-1]), keepdims=0, shape=x.shape)
+    found = b.op("ReduceSum", b.cast(same, dtypes.int32), b.ints([-1]), keepdims=0, shape=x.shape)
     found = b.cast(found, dtypes.bool_)
     return b.op("Not", found) if invert else found
 
