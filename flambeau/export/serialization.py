@@ -26,6 +26,7 @@ import numpy as np
 
 from ..core.tensor import Parameter, Tensor, wrap
 from ..serialization import load as load_tensors, save as save_tensors
+from ..serialization.archive import EXPANSION, SLACK
 from ..utils._pytree import tree_unflatten, treespec_dumps
 from .exported_program import ExportedProgram, ModuleCallEntry, ModuleCallSignature
 from .inputs import Guards, leaf_places
@@ -203,6 +204,8 @@ class _Files:
 
     def __init__(self, archive: zipfile.ZipFile):
         self.archive = archive
+        file: Any = archive.fp
+        self.room = EXPANSION * file.seek(0, io.SEEK_END) + SLACK
         names = archive.namelist()
         self.root = names[0].partition("/")[0] if names else ""
         if f"{self.root}/archive_format" not in names or self.read("archive_format").decode().strip() != FORMAT:
@@ -210,7 +213,11 @@ class _Files:
         self.names = set(names)
 
     def read(self, name: str) -> bytes:
-        return self.archive.read(f"{self.root}/{name}")
+        entry = self.archive.getinfo(f"{self.root}/{name}")
+        self.room -= entry.file_size
+        if self.room < 0:
+            raise RuntimeError(f"the file is damaged: with {name} of {entry.file_size} bytes its parts take far more than the file itself")
+        return self.archive.read(entry)
 
     def json(self, name: str) -> Any:
         return json.loads(self.read(name))

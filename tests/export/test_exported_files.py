@@ -152,6 +152,15 @@ def test_files_that_are_damaged_or_others_are_refused() -> None:
         run(changed(lambda name, content: content.replace(b'"major": 8', b'"major": 7')))
 
 
+def test_a_small_file_does_not_become_a_large_one() -> None:
+    made = io.BytesIO()
+    with zipfile.ZipFile(io.BytesIO(small())) as source, zipfile.ZipFile(made, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name in source.namelist():
+            archive.writestr(name, source.read(name) + bytes(1 << 22 if name.endswith("weight_0") else 0))
+    with pytest.raises(RuntimeError, match="far more than the file"):
+        load(made)
+
+
 CHANGES = [
     *[("torch.ops.aten.relu.default", target) for target in (
         "os.system", "torch.hub.load", "torch.ops.load_library", "torch.ops.aten.__class__.mro", "_operator.exec", "builtins.eval",
