@@ -68,9 +68,11 @@ class Call:
 
     def __init__(self, name: str, *args: Any):
         self.name, self.args = name, args
-        self._text = (
-            f"({' '.join([str(args[0]), name, str(args[1])])})" if not name[0].isalpha() else f"{name}({', '.join(map(str, args))})"
-        )
+        if name[0].isalpha():
+            self._text = f"{name}({', '.join(map(str, args))})"
+        else:
+            left = _grouped(args[0]) if name == "**" or " " in str(args[0]) else args[0]
+            self._text = f"({left} {name} {_grouped(args[1])})"
         if name == "//":
             self._text = "(" + "//".join([_grouped(arg) for arg in args]) + ")"
 
