@@ -90,7 +90,10 @@ def _product(env: Any, values: tuple[int, ...], candidates: Sequence[Expr]) -> E
 
 
 def _multiple(env: Any, values: tuple[int, ...], expr: Expr) -> Expr | None:
-    have = env.values(expr)
+    try:
+        have = env.values(expr)
+    except ZeroDivisionError:
+        return None
     if 0 in have:
         return None
     factors = {Fraction(value, n) for value, n in zip(values, have, strict=True)}
