@@ -273,7 +273,11 @@ def split(tensor: Tensor, split_size_or_sections: Any, dim: int = 0) -> tuple[Te
         if size:
             raise RuntimeError(f"split_size can only be 0 if dimension size is 0, but got dimension size of {size}")
         return _split_sizes(tensor, [0], dim, take_split)
-    return _split_sizes(tensor, [min(piece, size - at) for at in range(0, size, piece)] or [0], dim, take_split)
+    sizes, rest = [], tensor.shape[dim]  # which a recording with symbolic sizes is asked for: how many pieces there are is a guard
+    while rest > piece:
+        sizes.append(piece)
+        rest = rest - piece
+    return _split_sizes(tensor, [*sizes, rest], dim, take_split)
 
 
 @method(name="split", moves=True)
