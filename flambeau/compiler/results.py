@@ -14,6 +14,7 @@ import numpy as np
 from ..capture.graph import Value, before_writes
 from ..capture.memory import root_of
 from ..capture.recorder import Recorder, Step
+from ..core.shape import Size
 from ..core.state import INFERENCE
 from ..core.tape.node import Node, Output, complain_freed, edge_of, new_node
 from ..core.tensor import Tensor, share, storage_of, wrap
@@ -124,6 +125,8 @@ class Ending:
         if isinstance(value, tuple) and hasattr(kind, "_fields"):
             fields = ", ".join(self._text(item) for item in value)
             return f"{self._constant(kind)}({fields})" if hasattr(kind, "_make") else f"{self._constant(kind)}([{fields}])"
+        if kind is Size:  # of which ``tree_unflatten`` makes a tuple, as PyTorch's does
+            return f"{self._constant(kind)}([{', '.join(self._text(item) for item in value)}])"
         leaves, spec = tree_flatten(value)
         if len(leaves) == 1 and leaves[0] is value:
             if isinstance(value, tuple) or kind.__module__.partition(".")[0] == __name__.partition(".")[0]:  # sizes, devices, layouts
