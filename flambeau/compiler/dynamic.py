@@ -25,7 +25,7 @@ from .arguments import Arguments, VariableSizes
 from .dynamism import Wanted
 from .programs import REFUSED, Path, Program, Recording, record
 from .segments import Segment, graph_of
-from .templates import Binding, Differs, Hole, Template
+from .templates import Binding, Differs, Hole, Template, exact_parts
 from .worlds import Kept, Sizes, arguments_in, other_sizes, quietly, recorder_with_sizes
 
 __all__ = ["DynamicProgram", "generalized"]
@@ -43,7 +43,7 @@ class _End:
         leaves: as ``Ending``'s, arguments by their places.
     """
 
-    def __init__(self, template: Template, recordings: Sequence[Recording]):
+    def __init__(self, template: Template, recordings: Sequence[Recording], told: Recording):
         endings = [recording.ending for recording in recordings]
         assert all(ending is not None for ending in endings)
         first: Any = endings[0]
@@ -54,6 +54,7 @@ class _End:
         scopes = [ending._scope for ending in endings]  # type: ignore[union-attr]
         names = [name for name in first._scope if name not in ("__builtins__", "finish")]
         self._parts = {name: template.unify([scope[name] for scope in scopes]) for name in names}
+        self._parts = exact_parts(template, self._parts, told.ending)
         self._varies = any(part.__class__ is Hole for part in self._parts.values())
         self.leaves = _leaves(recordings)
 
@@ -135,7 +136,8 @@ class DynamicProgram(Program):
     """A program for many sizes.
 
     Args:
-        recordings: of the call itself, and those in other worlds. arguments: what has to fit. wanted, template: the symbols, and the graph.
+        recordings: of the call itself, and those in other worlds. told: the one with symbolic sizes. arguments: what has to fit.
+        wanted, template: the symbols, and the graph.
         lower: see ``Program``. conditions: on the symbols.
     Attributes:
         plans: by sizes, the last used last. bound: how many were made.
@@ -144,6 +146,7 @@ class DynamicProgram(Program):
     def __init__(
         self,
         recordings: Sequence[Recording],
+        told: Recording,
         arguments: Arguments,
         wanted: Wanted,
         template: Template,
@@ -152,7 +155,7 @@ class DynamicProgram(Program):
     ):
         recording = recordings[0]
         self.template, self.names = template, list(wanted.sizes)
-        self._end, self._back = _End(template, recordings), _Back(template, recordings)
+        self._end, self._back = _End(template, recordings, told), _Back(template, recordings)
         self._path = Path(recording)
         self.end = recording.end
         self.plans: OrderedDict[tuple[int, ...], _Plan] = OrderedDict()
@@ -302,12 +305,13 @@ class _Attempt:
             others = [self._again(wanted, world, kept) for world in worlds]
             env = Sizes(wanted, [wanted.sizes, *worlds])
             template = Template(env, [recording.recorder, *[other.recorder for other in others]])
-            self._ask(wanted, kept, env, template)
+            told = self._ask(wanted, kept, env, template)
+            template.told(told.recorder)
         self._refuse(wanted, env)
         sizes = _variable(env, wanted, template, recording.arguments.tensors)
         arguments = Arguments(self.args, self.kwargs, (), sizes)
         arguments.names = recording.arguments.names
-        made = DynamicProgram([recording, *others], arguments, wanted, template, self.lower, sizes.conditions)
+        made = DynamicProgram([recording, *others], told, arguments, wanted, template, self.lower, sizes.conditions)
         arguments.let_go()
         return made
 
@@ -335,7 +339,7 @@ class _Attempt:
         other.let_go()
         return other
 
-    def _ask(self, wanted: Wanted, kept: Kept, env: Sizes, template: Template | None) -> None:
+    def _ask(self, wanted: Wanted, kept: Kept, env: Sizes, template: Template | None) -> Recording:
         """Run the program with symbolic sizes, to learn what it assumes of them; without a template those of arguments are known only."""
         inputs = {} if template is not None else dict(enumerate(wanted.shapes(self.recording.arguments.tensors)))
 
@@ -349,6 +353,7 @@ class _Attempt:
             told = self._again(wanted, wanted.sizes, kept, asking.prepare)
         if len(told.recorder.nodes) != len(self.recording.recorder.nodes):
             raise Differs("it goes another way when it asks for sizes")
+        return told
 
 
 def _bounded(given: Sequence[Tensor], wanted: Wanted, worlds: Sequence[dict[str, int]]) -> None:

@@ -26,12 +26,13 @@ from ..capture.memory import address_of, array_at, extent
 from ..capture.recorder import Draw, Recorder, Restart, Step
 from ..core.arrays.kinds import host
 from ..core.calls.creation import Creation
-from ..core.expressions import Expr, symbol
+from ..core.expressions import Expr, evaluate, symbol
 from ..core.state import run_ignoring_fp
+from ..core.symbolic import SymbolicBool, is_symbolic
 from ..core.tensor import Tensor, wrap
 from .worlds import Sizes
 
-__all__ = ["Binding", "Differs", "Template"]
+__all__ = ["Binding", "Differs", "Template", "exact_parts"]
 
 _MOST = 12  # expressions from which others are made
 _CLOSE = 1e-14  # relative: numbers that Python computed in another order
@@ -154,6 +155,9 @@ class Binding:
                 same = array.shape == wanted.shape and array.strides == wanted.strides
                 if not same or (array.size and address_of(array) != address_of(wanted)):
                     raise Differs(f"{op.name} gives a view of shape {array.shape} where {wanted.shape} was expected")
+        for node in self.nodes:
+            if node.kind == "view":
+                self._shown(node.outs[0], arrays)
         for number in self.template.checked:
             self.check_operands(self.nodes[number], arrays)
 
@@ -248,6 +252,20 @@ class Template:
             except (RuntimeError, ValueError, TypeError, LookupError, AttributeError):
                 continue
             self.checked.append(number)
+
+    # -- what Python computed of sizes -------------------------------------------------------------------------------------------
+    def told(self, recorder: Recorder) -> None:
+        """Take numbers from a recording with symbolic sizes: there they are what Python computed, and need no guessing."""
+        worlds = [Binding(self, world) for world in self.env.worlds]
+        for i, (kind, op, args, dtypes, writes, first) in enumerate(self.nodes):
+            args = [_exact(arg, said, worlds) for arg, said in zip(args, recorder.nodes[i].args, strict=True)]
+            self.nodes[i] = kind, op, args, dtypes, writes, first
+        for value, twin in zip(self.recorder.held, recorder.held, strict=True):
+            maker, own = recorder.makers.get(twin), self.recorder.makers.get(value)
+            if maker is not None and own is not None and _has_symbols(maker[1]) and not any(isinstance(each, Tensor) for each in own[1]):
+                self.constants[value] = _maker_with(own, list(maker[1]))
+        for i, (op, args, shown) in enumerate(self.views):
+            self.views[i] = op, [_exact(arg, said, worlds) for arg, said in zip(args, recorder.views[i][1], strict=True)], shown
 
     # -- walking side by side ----------------------------------------------------------------------------------------------------
     def _same(self, parts: Sequence[Any], what: str) -> None:
@@ -496,6 +514,66 @@ class Template:
             return self.recorder.nodes[recorder.nodes.index(node)].outs[node.outs.index(value)]
         except (ValueError, IndexError):
             return None
+
+
+def _exact(part: Any, said: Any, worlds: Sequence[Binding]) -> Any:
+    """A part of a template with the expressions of symbolic numbers that the same part of a recording has.
+
+    The library mixes them with sizes of arrays, which are plain: what is not right in all worlds does not count.
+    """
+    if not _has_symbols(said):
+        return part
+    try:
+        is_right = all(_agree(_evaluated(said, old, b.sizes), old) for b in worlds for old in [b.of(part)])
+    except ArithmeticError:
+        is_right = False
+    return Hole(lambda b: _evaluated(said, b.of(part), b.sizes)) if is_right else part
+
+
+def _maker_with(own: Any, said: list[Any]) -> Hole:
+    """The maker of a constant by the expressions that its factory was given."""
+    factory, given = own
+    return Hole(lambda b: _produced(factory, _evaluated(said, list(given), b.sizes)))
+
+
+def _agree(a: Any, b: Any) -> bool:
+    if isinstance(a, list | tuple) and isinstance(b, list | tuple):
+        return len(a) == len(b) and all(map(_agree, a, b))
+    return bool(a is b or (math.isclose(a, b, rel_tol=_CLOSE) if isinstance(a, float) and isinstance(b, float) else a == b))
+
+
+def exact_parts(template: Template, parts: dict[str, Any], ending: Any) -> dict[str, Any]:
+    """The same of what an ending names.
+
+    Raises:
+        Differs: with symbolic sizes it ends in another way.
+    """
+    said = {} if ending is None else {name: ending._scope[name] for name in parts if name in ending._scope}
+    if len(said) != len(parts):
+        raise Differs("it returns something else when it asks for sizes")
+    worlds = [Binding(template, world) for world in template.env.worlds]
+    return {name: _exact(part, said[name], worlds) for name, part in parts.items()}
+
+
+def _has_symbols(said: Any) -> bool:
+    if said.__class__ is slice:
+        return _has_symbols((said.start, said.stop, said.step))
+    return is_symbolic(said) or (isinstance(said, list | tuple) and any(map(_has_symbols, said)))
+
+
+def _evaluated(said: Any, part: Any, sizes: dict[str, int]) -> Any:
+    if isinstance(said, SymbolicBool):
+        return said.relation.evaluate(sizes)
+    if is_symbolic(said):
+        return evaluate(said.expr, sizes)
+    if said.__class__ is slice:
+        ends = ("start", "stop", "step")
+        return slice(*[_evaluated(getattr(said, end), getattr(part, end), sizes) for end in ends])
+    if not isinstance(said, list | tuple) or not isinstance(part, list | tuple):
+        return part
+    items = [_evaluated(each, old, sizes) for each, old in zip(said, part, strict=True)]
+    made: Any = part.__class__
+    return made._make(items) if hasattr(made, "_make") else made(items)
 
 
 def _equal(a: np.ndarray, b: np.ndarray) -> bool:

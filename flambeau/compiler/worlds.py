@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import dis
 import itertools
+import re
 import sys
 import types
 import warnings
@@ -84,10 +85,29 @@ class SeenSize(SymbolicInt):
             self.env.decide(Relation("==", self.expr, int.__int__(self)))
 
 
+def _as_number(name: str) -> Callable[..., Any]:
+    """A method of integers that symbolic ones do not know: the program that calls it gets the number, and a guard."""
+    method = getattr(int, name)
+
+    def asked(self: SeenSize, *args: Any) -> Any:
+        if _asker().startswith(_CHOOSING):
+            self.env.decide(Relation("==", self.expr, int.__int__(self)))
+        return method(int.__int__(self), *args)
+
+    return asked
+
+
+_BITS = ("and", "or", "xor", "lshift", "rshift")
+for _name in (*[f"__{_r}{_bit}__" for _bit in _BITS for _r in ("", "r")], "__invert__", "__hash__", "__str__", "__repr__", "__format__",
+              "bit_length", "bit_count", "to_bytes", "as_integer_ratio"):  # fmt: skip
+    setattr(SeenSize, _name, _as_number(_name))
+
 _PACKAGE = __name__.partition(".")[0]
 _NUMBERS = tuple(f"{_PACKAGE}.{name}" for name in ("core.symbolic", "core.expressions", "compiler.worlds", "fx.experimental"))
 _HUGE, _MOST_SYMBOLS = 1_000_003, 6
 _OPERATIONS = f"{_PACKAGE}.ops."
+_GETTERS = tuple(f"{_PACKAGE}.{name}" for name in ("core.", "compiler.worlds"))
+_TAKING = frozenset(("comb", "factorial", "gcd", "isqrt", "lcm", "perm"))  # of ``math``
 _CHOOSING = ("program", f"{_PACKAGE}.nn.", f"{_PACKAGE}.vision.")
 
 
@@ -122,7 +142,9 @@ class Sizes(ShapeEnv):
         """
         asker = _asker()
         orders = relation.name in ("<", "<=", ">", ">=") and asker.startswith(_OPERATIONS)
-        if asker.startswith(_CHOOSING) or orders or "%" in str(relation):
+        # a remainder of a plain number is one of an array's size, which is another one for other sizes
+        divides = "%" in str(relation) and re.search(r"\(\d+ %", str(relation)) is None
+        if asker.startswith(_CHOOSING) or orders or divides:
             try:
                 return super().decide(relation)
             except ZeroDivisionError:  # of some sizes: a guard in any case
@@ -294,6 +316,22 @@ def _may_compare(code: types.CodeType) -> bool:
     return any(each.opname.startswith(("COMPARE", "POP_JUMP", "JUMP_IF", "CONTAINS", "FOR_ITER")) for each in dis.get_instructions(code))
 
 
+def _asking_code(frame: Any) -> types.CodeType | None:
+    """The code of the program, or of a layer, that asks; None for the library's own."""
+    while frame is not None:
+        name = str(frame.f_globals.get("__name__", ""))
+        if name and not name.startswith(_GETTERS):
+            is_asking = name.partition(".")[0] != _PACKAGE or name.startswith(_CHOOSING)
+            return frame.f_code if is_asking else None
+        frame = frame.f_back
+    return None
+
+
+def _takes_numbers(code: types.CodeType | None) -> bool:
+    """Whether code gives numbers to functions that take a symbolic one as a plain one, unnoticed."""
+    return code is not None and not _TAKING.isdisjoint(code.co_names)
+
+
 class recorder_with_sizes:
     """Within the block, recorders that are made answer questions for sizes with symbolic ones.
 
@@ -309,6 +347,14 @@ class recorder_with_sizes:
         env, shape_of = self.env, self.shape_of
 
         def asked(tensor: Tensor, name: str, args: tuple[Any, ...]) -> Any:
+            made = answered(tensor, name, args)
+            if _takes_numbers(_asking_code(sys._getframe(1))):
+                for size in made if isinstance(made, tuple) else (made,):
+                    if isinstance(size, SymbolicInt):
+                        ShapeEnv.decide(env, Relation("==", size.expr, int.__int__(size)))
+            return made
+
+        def answered(tensor: Tensor, name: str, args: tuple[Any, ...]) -> Any:
             array = tensor._array
             value = recorder.found(array) if array.__class__ is np.ndarray else None
             shape = None if value is None else shape_of(recorder, value)
@@ -316,8 +362,9 @@ class recorder_with_sizes:
                 return getters._plain[name](tensor, *args)
             sizes = [env.number(size) if size.__class__ is not int else size for size in shape]
             if name == "__len__":  # Python makes a plain integer of what is returned
-                if sizes and isinstance(sizes[0], SymbolicInt) and _may_compare(sys._getframe(2).f_code):
-                    env.decide(Relation("==", sizes[0].expr, int.__int__(sizes[0])))
+                code = _asking_code(sys._getframe(1))
+                if sizes and isinstance(sizes[0], SymbolicInt) and code is not None and _may_compare(code):
+                    ShapeEnv.decide(env, Relation("==", sizes[0].expr, int.__int__(sizes[0])))
                 return getters._plain[name](tensor, *args)
             if name in ("numel", "nelement"):
                 count = 1

@@ -274,3 +274,35 @@ def test_training_over_changing_sizes(name: str) -> None:
     got, called = losses(name, True)
     assert got == pytest.approx(want, rel=1e-5, abs=1e-6)
     assert len(of_many_sizes(called)) == 1 and len(programs(called)) == 2
+
+
+# -- what other sizes than those that were tried do ----------------------------------------------------------------------------------------
+FAR: dict[str, Callable[[Any], Any]] = {
+    "quotient": lambda x: x * (x.shape[0] // 3),
+    "remainder": lambda x: x * 2 if (x.shape[0] + 1) % 2 == 0 else x,
+    "half of a sum": lambda x: x * 2 if (x.shape[0] + 1) / 2 > 4 else x,
+    "bits": lambda x: x * ((x.shape[0] >> 2) + (x.shape[0] & 3) + x.shape[0].bit_length()),
+    "text": lambda x: x * len(str(x.shape[0])),
+    "key": lambda x: x * {5: 2.0, 64: 3.0}.get(x.shape[0], 1.0),
+    "integer root": lambda x: x * math.isqrt(x.shape[0]) * math.gcd(x.shape[0], 12),
+    "length": lambda x: x * 2 if len(x) > 5 else x * 3,
+    "pieces": lambda x: torch.cat(x.split(3)[::-1]),
+    "numbers": lambda x: (x + 1, x.shape, x.shape[0] / 2, x.shape[0] // 4, x.shape[0] > 5),
+}
+
+
+@pytest.mark.parametrize("name", FAR)
+def test_sizes_far_from_those_that_were_tried(name: str) -> None:
+    function = FAR[name]
+    compiled = torch.compile(function)
+    for x in (each[0] for each in rows(4, 5, 6, 64, 3, 2, 33, 7, 12)):
+        got, want = compiled(x), function(x)
+        assert str(got) == str(want)
+
+
+def test_views_beyond_the_memory_of_other_sizes_are_refused() -> None:
+    compiled = torch.compile(lambda x: x.as_strided((x.shape[0] - 1, 8), (8, 1), 3) * 1, dynamic=True)
+    for shape in ((5, 9), (6, 10)):
+        compiled(torch.randn(shape))
+    with pytest.raises(RuntimeError, match="setStorage"):
+        compiled(torch.randn(2, 2))
