@@ -143,7 +143,7 @@ def set_default_backend(backend: Any) -> None:
 class NestedCompileRegionOptions:
     """Choices for one region of a program that is compiled by itself.
 
-    Attributes:
+    Args:
         fw_compiler, bw_compiler, partitioner, decompositions: how PyTorch would compile the region; None.
     Source: torch.compiler.NestedCompileRegionOptions.
     Example:
@@ -199,7 +199,7 @@ def set_enable_guard_collectives(enabled: bool) -> bool:
 class CacheInfo:
     """Names of what was saved of compiled programs, or loaded; see :func:`save_cache_artifacts`, of which there is nothing here.
 
-    Attributes:
+    Args:
         artifacts: keys by kind.
     Source: torch.compiler.CacheInfo.
     Example:

@@ -31,8 +31,8 @@ def soon(condition: Callable[[], Any], seconds: float = 30.0) -> Any:
 
 
 def named() -> set[str]:
-    """Names in /dev/shm."""
-    return set(os.listdir("/dev/shm"))
+    """Names in /dev/shm, but for those of MPI's processes, which other tests may have started."""
+    return {name for name in os.listdir("/dev/shm") if not name.startswith("mpich")}
 
 
 def alive(pid: int) -> bool:
