@@ -30,7 +30,7 @@ class DDPCommHookType(enum.Enum):
 
     Source: torch.distributed.algorithms.ddp_comm_hooks.DDPCommHookType.
     Example:
-        >>> from torch.distributed.algorithms.ddp_comm_hooks import DDPCommHookType
+        >>> from flambeau.distributed.algorithms.ddp_comm_hooks import DDPCommHookType
         >>> DDPCommHookType.ALLREDUCE.name
         'ALLREDUCE'
     """
