@@ -190,6 +190,24 @@ def _compiled_losses() -> Any:
     return results
 
 
+@case("compiled rows")
+def _compiled_rows() -> Any:
+    def scores(x: torch.Tensor, hidden: torch.Tensor) -> torch.Tensor:
+        return (x * 0.5).masked_fill(hidden, -1e9).softmax(-1) * 2
+
+    def sums(x: torch.Tensor, hidden: torch.Tensor) -> torch.Tensor:
+        return (x * x).masked_fill(hidden, 0.0).sum(-1)
+
+    results = []
+    for dtype in (torch.float32, torch.float64):
+        x, hidden = torch.randn(37, 53, dtype=dtype), torch.rand(37, 53) < 0.3
+        for function in (scores, sums):
+            compiled = torch.compile(function)
+            with torch.no_grad():
+                results += [compiled(x, hidden) for _ in range(3)]
+    return results
+
+
 # -- memory ---------------------------------------------------------------------------------------------------------------------------
 for _dtype in (torch.float32, torch.float64, torch.bfloat16, torch.int8, torch.bool):
 
