@@ -468,7 +468,7 @@ class Template:
             return parts[0]
         for curve, back in _INVERSES:
             sizes = [back(part) if part > 0 and part != 1 else 0.0 for part in parts]
-            near = [round(size) for size in sizes if 1 < size < 2**52]
+            near = [round(size) for size in sizes if 1.5 < size < 2**52]
             if len(near) == len(parts) and all(abs(curve(n) - part) <= _CLOSE * abs(part) for n, part in zip(near, parts, strict=True)):
                 found = self.expression(tuple(near))
                 if isinstance(found, Expr):

@@ -300,6 +300,16 @@ def test_sizes_far_from_those_that_were_tried(name: str) -> None:
         assert str(got) == str(want)
 
 
+def test_quotients_by_roots_of_sizes() -> None:
+    def scaled(x: torch.Tensor) -> torch.Tensor:
+        return x / (x.shape[0] ** 0.5 + 1)
+
+    for dynamic in (None, True):
+        compiled = torch.compile(scaled, dynamic=dynamic)
+        for n in (4, 5, 1, 2, 3, 8, 100):
+            torch.testing.assert_close(compiled(torch.ones(n)), scaled(torch.ones(n)))
+
+
 def test_views_beyond_the_memory_of_other_sizes_are_refused() -> None:
     compiled = torch.compile(lambda x: x.as_strided((x.shape[0] - 1, 8), (8, 1), 3) * 1, dynamic=True)
     for shape in ((5, 9), (6, 10)):
