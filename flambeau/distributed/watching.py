@@ -181,13 +181,13 @@ class Watcher:
         if not self._closed.is_set():
             self._closed.set()
             atexit.unregister(self._at_exit)
-            now = time.monotonic()
             with suppress(DistNetworkError, OSError):
                 # On another connection: the thread waits for an answer on its own.
                 self._store._client.ask(Request.LEAVE, [self.group.encode(), str(self.rank).encode()])
+            now = time.monotonic()
             if self._store._service is not None:  # the server ends with this process: all must know that this is no loss
                 members = self._store._service.server.members
-                while not members.told_since(self.group, now) and time.monotonic() < now + 2 * self._beat + 1:
+                while not members.all_know(self.group, now) and time.monotonic() < now + 2 * self._beat + 1:
                     time.sleep(0.005)
             with suppress(OSError):
                 self._sock.shutdown(socket.SHUT_RDWR)

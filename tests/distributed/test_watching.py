@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import threading
 import time
@@ -11,6 +12,7 @@ import pytest
 import flambeau as torch
 from flambeau.distributed import watching
 from flambeau.distributed.stores import secret
+from flambeau.distributed.stores.members import Members
 
 dist = torch.distributed
 
@@ -141,3 +143,21 @@ def test_a_store_without_a_server_gets_one(ranks):
         time.sleep(0.01)
     assert "rank 0 on " in made["told"]
     made[1].close()
+
+
+def test_a_member_knows_what_it_has_read() -> None:
+    """A beat that came before the goodbye, or whose answer is not read yet, does not tell that its member knows of it."""
+    members = Members()
+    for name in ("0", "1"):
+        members.join("world", name)
+        members.beat("world", name, b"{}")
+        members.report("world", name)
+    assert not members.has_news("world", "1")
+    members.beat("world", "1", b"{}")  # waits for its answer
+    members.leave("world", "0")
+    when = time.monotonic()
+    assert members.has_news("world", "1") and not members.all_know("world", when)
+    assert json.loads(members.report("world", "1"))["left"] == {"0": {}}
+    assert not members.has_news("world", "1") and not members.all_know("world", when), "sent, and not read yet"
+    members.beat("world", "1", b"{}")
+    assert members.all_know("world", when)

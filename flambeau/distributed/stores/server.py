@@ -373,15 +373,14 @@ def _pop(server: Server, connection: Connection, seconds: bytes, key: bytes) -> 
 
 
 def _watch(server: Server, connection: Connection, group: bytes, name: bytes, state: bytes, seconds: bytes) -> bytes | None:
-    who = group.decode()
+    who, member = group.decode(), name.decode()
     if connection.member is None:
-        connection.member = (who, name.decode())
-        server.members.join(who, name.decode())
-    server.members.beat(who, name.decode(), state)
-    told = server.members.report(who)
-    if server.members.lost(who):
-        return _good(told)
-    server._wait(connection, {_news(who)}, _seconds(seconds), lambda there: _good(server.members.report(who)))
+        connection.member = (who, member)
+        server.members.join(who, member)
+    server.members.beat(who, member, state)
+    if server.members.has_news(who, member):
+        return _good(server.members.report(who, member))
+    server._wait(connection, {_news(who)}, _seconds(seconds), lambda there: _good(server.members.report(who, member)))
     return None
 
 
