@@ -14,6 +14,8 @@ import time
 from pathlib import Path
 from typing import Any
 
+from .report import PAGE, machine, table, write_section
+
 THREADS = 1
 WAYS = ("DDP", "fully_shard", "FSDP, FULL_SHARD", "FSDP, SHARD_GRAD_OP", "FSDP, NO_SHARD")
 _BATCH, _LENGTH, _CLASSES = 8, 16, 256
@@ -24,28 +26,48 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
     command.add_argument("--steps", type=int, default=5, help="steps of training; 5 unless told")
     command.add_argument("--only", nargs="+", choices=WAYS, help="ways of dividing")
     command.add_argument("--quick", action="store_true", help="one step, 1 and 2 processes")
-    command.add_argument("--write", action="store_true", help="without effect: nothing is written")
+    command.add_argument("--write", action="store_true", help="write the section of docs/scaling.md")
 
 
 def main(options: argparse.Namespace) -> int:
+    worlds, steps = ([1, 2], 1) if options.quick else (options.ranks, options.steps)
+    rows: list[list[Any]] = []
+    whole: dict[int, float] = {}  # what DDP needs, by number of processes
+    for way in options.only or WAYS:
+        for world in worlds:
+            found = _measured(way, world, steps)
+            parts = [max(each["bytes"][i] for each in found) / 1e6 for i in range(3)]
+            total = sum(parts)
+            if way == "DDP":
+                whole[world] = total
+            share = f"{total / whole[world]:.3f}" if world in whole else "-"
+            seconds = max(each["seconds"] for each in found)
+            sizes = [f"{size:.2f}" for size in (*parts, total)]
+            rows.append(
+                [
+                    f"{way}, {world} {'process' if world == 1 else 'processes'}",
+                    *sizes,
+                    share,
+                    f"{seconds * 1e3:.0f}",
+                    f"{found[0]['loss']:.6f}",
+                ]
+            )
+            print(*rows[-1], sep="  ", flush=True)
+    header = ["memory of each process", "parameters, MB", "gradients, MB", "state, MB", "sum, MB", "of DDP", "step, ms", "loss"]
+    text = f"AdamW, {steps} steps of a GPT of 3.3 million parameters; batches of {_BATCH} in all.\n\n{table(header, rows)}"
+    print(f"\n{text}")
+    if options.write:
+        write_section("sharding", f"`python -m benchmarks sharding`; {machine()}. {text}", PAGE.with_name("scaling.md"))
+    return 0
+
+
+def _measured(way: str, world: int, steps: int) -> list[dict[str, Any]]:
+    """Results of each process of a group."""
     import flambeau as torch
 
-    ranks, steps = ([1, 2], 1) if options.quick else (options.ranks, options.steps)
-    print(f"{'way':22}{'ranks':>6}{'parameters':>12}{'gradients':>11}{'state':>9}{'sum':>9}{'of DDP':>8}{'step':>9}  loss")
-    whole: dict[int, float] = {}
-    for way in options.only or WAYS:
-        for world in ranks:
-            with tempfile.TemporaryDirectory() as place:
-                torch.multiprocessing.spawn(_rank, (world, way, steps, place), nprocs=world)
-                found = [json.loads(Path(place, f"rank{rank}").read_text()) for rank in range(world)]
-            bytes_ = [max(each["bytes"][i] for each in found) / 1e6 for i in range(3)]
-            total = sum(bytes_)
-            whole.setdefault(world, total) if way == "DDP" else None
-            share = f"{total / whole[world]:8.3f}" if world in whole else " " * 8
-            seconds = max(each["seconds"] for each in found)
-            numbers = f"{bytes_[0]:9.2f} MB{bytes_[1]:8.2f} MB{bytes_[2]:6.2f} MB{total:6.2f} MB"
-            print(f"{way:22}{world:6}{numbers}{share}{seconds * 1e3:6.0f} ms  {found[0]['loss']:.6f}", flush=True)
-    return 0
+    with tempfile.TemporaryDirectory() as place:
+        torch.multiprocessing.spawn(_rank, (world, way, steps, place), nprocs=world)
+        return [json.loads(Path(place, f"rank{rank}").read_text()) for rank in range(world)]
 
 
 def _model(torch: Any) -> Any:
