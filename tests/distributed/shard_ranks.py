@@ -621,3 +621,22 @@ def check_pipelines_compute_what_the_whole_model_does(rank, world):
                 close(param.grad, other.grad, 1e-6)
         result = steps.eval(*((x,) if rank == 0 else ()))
         assert (result is not None) == is_last
+
+
+def check_a_step_that_breaks_off_leaves_nothing_to_the_next(rank, world):
+    group = [dist.new_group([each]) for each in range(world)][rank]
+    first, second = _layers(2)
+    failing = [True]
+
+    def loss(output, target):
+        if failing.pop():
+            raise ArithmeticError("lost")
+        failing.append(False)
+        return F.mse_loss(output, target)
+
+    steps = ScheduleLoopedBFS([PipelineStage(part, i, 2, "cpu", group=group) for i, part in enumerate((first, second))], 2, loss_fn=loss)
+    x, y = torch.randn(4, 6), torch.randn(4, 6)
+    with pytest.raises(ArithmeticError):
+        steps.step(torch.zeros(4, 6), target=y)
+    failing.append(False)
+    close(steps.step(x, target=y), second(first(x)), 1e-6)

@@ -71,7 +71,9 @@ class PipelineStage:
 
     # -- a step ----------------------------------------------------------------------------------------------------------------------
     def begin(self, has_backward: bool) -> None:
-        """Forget the step before."""
+        """Forget the step before, with what it left on its way where it was broken off."""
+        for tag in (2 * self.stage_index, 2 * self.stage_index + 1):
+            _local.pop((self.group, tag), None)
         self.has_backward = has_backward
         self.kept: dict[int, tuple[list[Any], list[Any], Any]] = {}  # by part: inputs, outputs, loss
         self.outputs: list[Any] = []
