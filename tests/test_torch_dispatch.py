@@ -235,6 +235,24 @@ def test_gradients_are_the_same_with_a_mode_as_without() -> None:
 
 
 # -- modes ---------------------------------------------------------------------------------------------------------------------------------
+@pytest.mark.parametrize("reduction", ["mean", "sum", "none"])
+def test_binary_cross_entropy_has_a_gradient_for_its_target_below_a_mode(reduction: str, oracle: Any) -> None:
+    def program(library: Any) -> list[Any]:
+        scores, aims = library.tensor([0.25, 0.5, 0.0], requires_grad=True), library.tensor([0.75, 0.0, 1.0], requires_grad=True)
+        for weight in (None, library.tensor([1.0, 2.0, 3.0])):
+            library.nn.functional.binary_cross_entropy(scores, aims, weight, reduction=reduction).sum().backward()
+        return [scores.grad, aims.grad]
+
+    found: dict[Any, Any] = {}
+    for library in (flambeau, oracle):
+        names = [name for name, *_ in calls(library, lambda library: found.update({library: program(library)})) if "expand" not in name]
+        found[library] = names, [grad.tolist() for grad in found[library]]
+    (names, grads), (their_names, their_grads) = found[flambeau], found[oracle]
+    assert names == their_names and names.count("aten.logit.default") == 2
+    assert np.allclose(grads, their_grads, rtol=1e-6)
+    assert np.allclose(grads, [grad.tolist() for grad in program(flambeau)], rtol=1e-6)
+
+
 def test_modes_nest_and_do_not_see_themselves() -> None:
     from flambeau.utils import _python_dispatch as dispatch
 

@@ -640,13 +640,18 @@ def _of_labels(grad: Any, self: Any, weight: Any, pos_weight: Any, reduction: in
     return slope.div_(self.numel()) if reduction == 1 else slope
 
 
+def _of_probabilities(grad: Any, self: Any, weight: Any, reduction: int) -> Any:
+    slope = self.logit().neg_() * grad
+    if weight is not None:
+        slope = slope * weight
+    return slope.div_(self.numel()) if reduction == 1 else slope
+
+
 RULES.update(
     {
         "binary_cross_entropy": {
             "self": "binary_cross_entropy_backward(grad, self, target, weight, reduction)",
-            "target": lambda grad, self, target, weight, reduction: gradients_of(
-                lambda y: call("binary_cross_entropy", self, y, weight, reduction), [target], [grad], [True]
-            )[0],
+            "target": _of_probabilities,
         },
         "binary_cross_entropy_with_logits": {"self": _of_logits, "target": _of_labels},
         "soft_margin_loss": {"self": "soft_margin_loss_backward(grad, self, target, reduction)"},

@@ -640,3 +640,13 @@ def check_a_step_that_breaks_off_leaves_nothing_to_the_next(rank, world):
         steps.step(torch.zeros(4, 6), target=y)
     failing.append(False)
     close(steps.step(x, target=y), second(first(x)), 1e-6)
+
+
+def check_binary_cross_entropy_with_a_target_that_requires_grad(rank, world):
+    values = [torch.linspace(0.1, 0.6, 4 * world), torch.linspace(0.9, 0.2, 4 * world)]
+    plain = [value.clone().requires_grad_() for value in values]
+    divided = [spread(value, row(world), Shard(0)) for value in values]
+    for pair in (plain, divided):
+        F.binary_cross_entropy(*pair).backward()
+    for one, part in zip(plain, divided, strict=True):
+        close(part.grad.full_tensor(), one.grad, 1e-6)
