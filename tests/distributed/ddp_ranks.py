@@ -389,6 +389,36 @@ def check_power_sgd_is_exact_for_matrices_of_its_rank(rank, world):
     close(net.module.weight.grad, (x / (rank + 1) * 1.5).expand(10, 20), 1e-12)
 
 
+# Losses of rank 0 of two in PyTorch, by the columns of the factors.
+_POWER_SGD = {
+    1: [0.83443, 0.81073, 0.78852, 0.77677, 0.76146, 0.74995, 0.74192, 0.72672],
+    2: [0.83443, 0.81073, 0.78852, 0.77572, 0.75814, 0.74083, 0.7248, 0.70691],
+}
+
+
+def check_power_sgd_begins_with_pytorchs_random_factors(rank, world):
+    from flambeau.distributed.algorithms.ddp_comm_hooks import powerSGD_hook as power
+
+    if world != 2:
+        return
+    for columns, expected in _POWER_SGD.items():
+        torch.manual_seed(0)
+        net = DDP(nn.Sequential(nn.Linear(12, 10), nn.Tanh(), nn.Linear(10, 8)))
+        net.register_comm_hook(power.PowerSGDState(None, columns, start_powerSGD_iter=2), power.powerSGD_hook)
+        optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+        torch.manual_seed(5 + rank)
+        x, y = torch.randn(6, 12), torch.randn(6, 8)
+        losses = []
+        for _ in expected:
+            optimizer.zero_grad()
+            loss = (net(x) - y).square().mean()
+            loss.backward()
+            optimizer.step()
+            losses.append(loss.item())
+        if not rank:
+            assert losses == pytest.approx(expected, abs=1e-4)
+
+
 def check_hooks_of_programs(rank, world):
     seen = []
 

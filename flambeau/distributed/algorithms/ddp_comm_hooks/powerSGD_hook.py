@@ -11,7 +11,8 @@ from __future__ import annotations
 
 import logging
 import math
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -117,12 +118,16 @@ class PowerSGDState:
             logger.info("Compression stats: iter %s, rate %s, elements before %s, after %s", self.iter, *self.compression_stats())
             self.next_stats_report = self.iter + self.compression_stats_logging_frequency
 
-    def _start(self, shape: tuple[int, ...], like: Tensor) -> Tensor:
-        """A random factor with orthonormal columns, the same on all ranks."""
-        generator = _generator(self.rng.randint(1_000_000_000))
-        factor = ops.randn(shape, generator=generator, dtype=like.dtype).to(like.device)
-        _orthogonalize(factor, self.orthogonalization_epsilon)
-        return factor
+    def _starts(self) -> Callable[[tuple[int, ...], Tensor], Tensor]:
+        """A function that makes a bucket's random factors with orthonormal columns, the same on all ranks, all from one seed."""
+        generator = cache(lambda: _generator(self.rng.randint(1_000_000_000)))
+
+        def start(shape: tuple[int, ...], like: Tensor) -> Tensor:
+            factor = ops.randn(shape, generator=generator(), dtype=like.dtype).to(like.device)
+            _orthogonalize(factor, self.orthogonalization_epsilon)
+            return factor
+
+        return start
 
     def _error_feedback(self, bucket: GradBucket, buffer: Tensor) -> Tensor | None:
         """Add what the step before left out; a copy of the sum, of which the approximation will be subtracted."""
@@ -146,7 +151,7 @@ def _generator(seed: int) -> Any:
 class _Factors:
     """Matrices of one shape ``(b, n, m)`` with their factors ``(b, n, r)`` and ``(b, m, r)``."""
 
-    def __init__(self, state: PowerSGDState, key: Any, tensors: list[Tensor], matrices: Tensor) -> None:
+    def __init__(self, state: PowerSGDState, key: Any, tensors: list[Tensor], matrices: Tensor, start: Callable[..., Tensor]) -> None:
         self.state, self.key, self.tensors, self.matrices = state, key, tensors, matrices
         batch, n, m = matrices.shape
         rank = min(n, m, state.matrix_approximation_rank)
@@ -155,7 +160,7 @@ class _Factors:
             self.right = kept
             _orthogonalize(self.right, state.orthogonalization_epsilon)
         else:
-            self.right = state._start((batch, m, rank), matrices)
+            self.right = start((batch, m, rank), matrices)
         self.left = matrices @ self.right
 
     @property
@@ -251,12 +256,12 @@ def powerSGD_hook(state: PowerSGDState, bucket: GradBucket) -> Future[Tensor]:
             by_shape.setdefault((n, m), []).append(tensor)
         else:
             plain.append(tensor)
-    factors = []
+    factors, start_of = [], state._starts()
     for (n, m), tensors in by_shape.items():
         batches = [tensors] if state.batch_tensors_with_same_shape else [[tensor] for tensor in tensors]
         for number, batch in enumerate(batches):
             matrices = ops.stack([tensor.reshape(n, m) for tensor in batch])
-            factors.append(_Factors(state, (bucket.index(), n, m, number), batch, matrices))
+            factors.append(_Factors(state, (bucket.index(), n, m, number), batch, matrices, start_of))
     return _with_feedback(state, bucket, whole, _exchange(state, buffer, plain, factors))
 
 
@@ -284,7 +289,7 @@ def batched_powerSGD_hook(state: PowerSGDState, bucket: GradBucket) -> Future[Te
     side = math.ceil(math.sqrt(buffer.numel()))
     square = ops.zeros(side * side, dtype=buffer.dtype, device=buffer.device)
     square[: buffer.numel()] = buffer
-    factors = [_Factors(state, (bucket.index(), side), [buffer], square.view(1, side, side))]
+    factors = [_Factors(state, (bucket.index(), side), [buffer], square.view(1, side, side), state._starts())]
     return _with_feedback(state, bucket, whole, _exchange(state, buffer, [], factors))
 
 
