@@ -441,6 +441,23 @@ def check_hooks_of_programs(rank, world):
 
     with pytest.raises(ValueError, match="bucket annotation should be dist.GradBucket"):
         DDP(nn.Linear(2, 1)).register_comm_hook(None, wrong)
+    for result in (None, torch.ones(3)):
+        net = DDP(nn.Linear(2, 1))
+        net.register_comm_hook(result, lambda state, bucket: state)
+        with pytest.raises(RuntimeError, match="expected a torch.futures.Future"):
+            net(torch.ones(1, 2)).sum().backward()
+
+
+def check_a_deferred_exchange_that_fails_does_so_for_all_who_wait(rank, world):
+    from flambeau.distributed.algorithms.ddp_comm_hooks._deferred import Deferred
+
+    def fail():
+        raise ArithmeticError("lost")
+
+    future = Deferred(fail)
+    for waits in (future.wait, future.wait, future.then(lambda done: done.value()).wait):
+        with pytest.raises(ArithmeticError, match="lost"):
+            waits()
 
 
 def check_a_hook_that_waits_in_a_callback(rank, world):

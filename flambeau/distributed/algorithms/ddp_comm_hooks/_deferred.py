@@ -12,7 +12,7 @@ from typing import Any
 
 from ....facades.futures import Future
 
-__all__ = ["Deferred", "mean_of", "work_of"]
+__all__ = ["Deferred", "group_of", "mean_of", "work_of"]
 
 
 class Deferred(Future[Any]):
@@ -25,7 +25,10 @@ class Deferred(Future[Any]):
     def wait(self) -> Any:
         finish, self._finish_by = self._finish_by, None
         if finish is not None:
-            self.set_result(finish())
+            try:
+                self.set_result(finish())
+            except Exception as error:  # so that who waits again gets it too
+                self.set_exception(error)
         return super().wait()
 
     def then(self, callback: Callable[[Any], Any]) -> Deferred:
