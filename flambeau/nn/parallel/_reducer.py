@@ -29,6 +29,7 @@ from ...core.tape.node import AccumulateGrad, Output, edge_of
 from ...core.tensor import Tensor
 from ...distributed._buckets import Bucket, cut
 from ...distributed.grad_bucket import GradBucket
+from ...facades.futures import Future
 
 __all__ = ["PARTS", "Reducer", "leaves_below"]
 
@@ -250,6 +251,8 @@ class Reducer:
             return
         if self.hook is not None:
             bucket.result = self.hook(self._shown(bucket))
+            if not isinstance(bucket.result, Future):
+                raise RuntimeError(f"DDP communication hook: expected a torch.futures.Future, got {type(bucket.result).__name__}")
         else:
             bucket.result = self.dist.all_reduce(bucket.flat, group=self.group.apart, async_op=True)
 
