@@ -541,6 +541,19 @@ def check_join_of_a_module_and_an_optimizer(rank, world):
 
 
 # -- optimizers -----------------------------------------------------------------------------------------------------------
+def check_join_of_an_optimizer_alone(rank, world):
+    model = nn.Linear(4, 4)
+    optimizer = dist.optim.ZeroRedundancyOptimizer(model.parameters(), torch.optim.SGD, lr=0.1)
+    before = {param: param.detach().clone() for param in model.parameters()}
+    with dist.algorithms.join.Join([optimizer]):
+        for _ in range(1 + rank):
+            optimizer.zero_grad()
+            model(torch.ones(1, 4)).sum().backward()
+            optimizer.step()
+    for param, start in before.items():  # a rank's part moved as often as that rank stepped, those without inputs by their last gradient
+        close(start - param, torch.full_like(param, 0.1 * world), 1e-6)
+
+
 def check_zero_redundancy(rank, world):
     for as_view in (False, True):
         one = mlp(4, 8, 8, 1)

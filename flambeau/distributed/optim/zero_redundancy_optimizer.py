@@ -27,7 +27,7 @@ class _JoinedRank(JoinHook):
         self.optimizer = optimizer
 
     def main_hook(self) -> None:
-        self.optimizer.step()
+        self.optimizer._step()
 
 
 class ZeroRedundancyOptimizer(Optimizer, Joinable):
@@ -174,6 +174,10 @@ class ZeroRedundancyOptimizer(Optimizer, Joinable):
         Source: torch.distributed.optim.ZeroRedundancyOptimizer.step.
         """
         Join.notify_join_context(self)
+        return self._step(closure, **kwargs)
+
+    def _step(self, closure: Callable[[], Any] | None = None, **kwargs: Any) -> Any:
+        """A step that ranks without inputs take too, who have nothing to tell the others."""
         self._push_settings()
         loss = None
         if any(group["params"] for group in self.optim.param_groups):
