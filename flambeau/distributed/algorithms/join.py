@@ -122,7 +122,7 @@ class Join:
         while self._sum(0) > 0:
             if self._throws:
                 self._sum(1)
-                _raise_early()
+                raise RuntimeError(f"Rank {dist.get_rank(self._process_group)} exhausted all inputs.")
             if iterations == _MANY:
                 warnings.warn(
                     f"Detected uneven input skew of greater than {_MANY}. This means that rank {dist.get_rank(self._process_group)} has at "
@@ -168,13 +168,9 @@ class Join:
             if int(ones.item()) < dist.get_world_size(group):
                 ended = ops.zeros(1, device=device)
                 dist.all_reduce(ended, group=group, async_op=True).wait()
-                _raise_early()
+                raise RuntimeError("Detected at least one rank that exhausted inputs. Throwing across all ranks.")
         joinable._active_ranks = ones  # type: ignore[attr-defined]
         return work
-
-
-def _raise_early() -> None:
-    raise RuntimeError("Detected at least one rank that exhausted inputs. Throwing across all ranks.")
 
 
 def _only(values: Sequence[Any], what: str) -> Any:
