@@ -703,6 +703,9 @@ def check_horovod(rank, world):
     assert hvd.allgather_object(rank) == [0, 1]
     assert hvd.alltoall(torch.tensor([rank * 10, rank * 10 + 1])).tolist() == [rank, 10 + rank]
     assert hvd.reducescatter(torch.arange(2.0)).tolist() == [float(rank)]
+    for function in (hvd.alltoall, hvd.reducescatter):
+        with pytest.raises(NotImplementedError, match="gradients are not supported"):
+            function(torch.ones(world, requires_grad=True))
     handle = hvd.allreduce_async_(x)
     assert hvd.synchronize(handle) is not None and x.tolist() == [1.5, 3.0]
     y = torch.ones(2, requires_grad=True)

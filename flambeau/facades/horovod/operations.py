@@ -8,7 +8,7 @@ from typing import Any
 
 from ... import distributed as dist, ops
 from ...autograd.function import Function
-from ...autograd.grad_mode import no_grad
+from ...autograd.grad_mode import is_grad_enabled, no_grad
 from ...core.dtype import int64
 from ...core.tensor import Tensor
 from . import world
@@ -81,7 +81,7 @@ def _allreduce_async(
 ) -> _Handle:
     with no_grad():
         narrow, known = compression.compress(tensor.detach())
-        sent = narrow if target is not None and narrow is tensor else narrow.clone() if narrow.data_ptr() == tensor.data_ptr() else narrow
+        sent = narrow.clone() if narrow.data_ptr() == tensor.data_ptr() else narrow
         work, finish = started_reduction(sent, _chosen(op, average), before, after)
 
     def result() -> Tensor:
@@ -284,6 +284,12 @@ def broadcast_(tensor: Tensor, root_rank: int, name: str | None = None, process_
     return synchronize(broadcast_async_(tensor, root_rank, name, process_set))
 
 
+def _refuse_gradient(name: str, tensor: Tensor) -> None:
+    """Raise where a gradient would be expected, instead of leaving it out."""
+    if is_grad_enabled() and tensor.requires_grad:
+        raise NotImplementedError(f"horovod.{name}: gradients are not supported; give it a detached tensor")
+
+
 def alltoall(tensor: Tensor, splits: Any = None, name: str | None = None, process_set: Any = None) -> Any:
     """Parts of this process's rows to the others, and theirs of them.
 
@@ -293,9 +299,12 @@ def alltoall(tensor: Tensor, splits: Any = None, name: str | None = None, proces
         name: for messages.
         process_set: not supported.
     Returns: what came, one after the other; with ``splits`` also the number of rows of each.
+    Raises:
+        NotImplementedError: a tensor that requires grad, or a process set. ValueError: rows that cannot be divided.
     Source: horovod.torch.alltoall.
     """
     _all_processes(process_set)
+    _refuse_gradient("alltoall", tensor)
     count = world.size()
     if splits is None and len(tensor) % count:
         raise ValueError(f"alltoall: {len(tensor)} rows cannot be divided among {count} processes")
@@ -319,8 +328,11 @@ def reducescatter(tensor: Tensor, name: str | None = None, op: int = Average, pr
         name: for messages.
         op: as in ``allreduce``.
         process_set: not supported.
+    Raises:
+        NotImplementedError: a tensor that requires grad, ``Adasum``, or a process set.
     Source: horovod.torch.reducescatter.
     """
+    _refuse_gradient("reducescatter", tensor)
     whole = synchronize(allreduce_async(tensor, op=op, process_set=process_set))
     rows, more = divmod(len(tensor), world.size())
     start = world.rank() * rows + min(world.rank(), more)
