@@ -541,7 +541,6 @@ def check_join_of_a_module_and_an_optimizer(rank, world):
     assert torch.equal(theirs[0], theirs[1])
 
 
-# -- optimizers -----------------------------------------------------------------------------------------------------------
 def check_join_of_an_optimizer_alone(rank, world):
     model = nn.Linear(4, 4)
     optimizer = dist.optim.ZeroRedundancyOptimizer(model.parameters(), torch.optim.SGD, lr=0.1)
@@ -555,6 +554,7 @@ def check_join_of_an_optimizer_alone(rank, world):
         close(start - param, torch.full_like(param, 0.1 * world), 1e-6)
 
 
+# -- optimizers -----------------------------------------------------------------------------------------------------------
 def check_zero_redundancy(rank, world):
     for as_view in (False, True):
         one = mlp(4, 8, 8, 1)
@@ -770,6 +770,16 @@ def check_apex(rank, world):
     one.zero_grad()
     one(whole.float()).square().mean().backward()
     close(net.module[0].weight.grad, one[0].weight.grad, 1e-6)
+    net.enable_allreduce()
+    broken = net.module[0].weight.register_hook(lambda grad: 1 / 0)
+    with pytest.raises(ZeroDivisionError):  # gradients of the last layer are there already
+        net(mine.float()).square().mean().backward()
+    broken.remove()
+    for model, x in ((net, mine), (one, whole)):
+        model.zero_grad()
+        model(x.float()).square().mean().backward()
+    for p, q in zip(one.parameters(), net.parameters()):
+        close(q.grad, p.grad, 1e-6)
     converted = parallel.convert_syncbn_model(nn.Sequential(nn.BatchNorm1d(2)))
     assert isinstance(converted[0], parallel.SyncBatchNorm)
     optimizer = parallel.LARC(torch.optim.SGD(net.parameters(), lr=0.1, weight_decay=0.1))

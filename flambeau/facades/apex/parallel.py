@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
+from weakref import ref
 
 from ... import distributed as dist, ops
 from ...autograd.grad_mode import no_grad
@@ -99,6 +100,7 @@ class DistributedDataParallel(Module):
         self._average = _Average(gradient_average, gradient_predivide_factor, allreduce_always_fp32)
         self._started: list[Any] = []
         self._waiting: list[Tensor] = []
+        self._pass: ref[Any] | None = None
         self.needs_reduction = True
         _take_from_rank_0([*module.parameters(), *module.buffers()])
         for param in module.parameters():
@@ -109,10 +111,11 @@ class DistributedDataParallel(Module):
         def hook(ins: Any, outs: Any) -> None:
             if not self.needs_reduction:
                 return
-            if not self._started and not self._waiting:
-                running = thread.running
-                while running.outer is not None:
-                    running = running.outer
+            running = thread.running
+            while running.outer is not None:
+                running = running.outer
+            if self._pass is None or self._pass() is not running:  # what a pass that failed left is dropped
+                self._pass, self._started, self._waiting = ref(running), [], []
                 running.at_end.append(self._finish)
             self._waiting.append(param)
             full = (
