@@ -640,6 +640,8 @@ def check_a_step_that_breaks_off_leaves_nothing_to_the_next(rank, world):
         steps.step(torch.zeros(4, 6), target=y)
     failing.append(False)
     close(steps.step(x, target=y), second(first(x)), 1e-6)
+    with pytest.raises(ValueError, match="inputs cannot be divided into 2 parts"):
+        steps.step(x[:1], target=y)
 
 
 def check_binary_cross_entropy_with_a_target_that_requires_grad(rank, world):

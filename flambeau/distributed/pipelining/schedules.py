@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 from ...autograd.grad_mode import no_grad
 from ...core.tensor import Tensor
 from ...facades import unsupported
+from ...utils._pytree import tree_leaves
 from . import microbatch
 from .stage import PipelineStage
 
@@ -84,6 +85,9 @@ class _Schedule:
         count = self._n_microbatches
         inputs, named = microbatch.split_args_kwargs_into_chunks(args, kwargs, count, self._args_chunk_spec, self._kwargs_chunk_spec)
         targets = microbatch.split_args_kwargs_into_chunks((target,), None, count)[0] if target is not None else None
+        for name, parts in (("inputs", inputs), ("targets", targets)):
+            if any(leaf.numel() == 0 for leaf in tree_leaves(parts) if isinstance(leaf, Tensor)):
+                raise ValueError(f"{type(self).__name__}: {name} cannot be divided into {count} parts that are not empty")
         by_index = {stage.stage_index: stage for stage in self._stages}
         found: dict[int, Any] = {}
         for stage in self._stages:
