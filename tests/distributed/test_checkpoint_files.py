@@ -16,6 +16,7 @@ from flambeau.distributed import checkpoint
 from flambeau.distributed.checkpoint.filesystem import read_metadata
 from flambeau.distributed.checkpoint.format_utils import dcp_to_torch_save, torch_save_to_dcp
 from flambeau.distributed.tensor import Shard
+from flambeau.serialization.pickling import dump
 
 WRITTEN_BY_PYTORCH = Path(__file__).parents[1] / "recorded" / "distributed_checkpoint"  # by two processes
 X = torch.arange(15.0).view(5, 3)
@@ -144,3 +145,35 @@ def test_parts_are_those_of_chunk(size, count) -> None:
     chunks = torch.arange(size).chunk(count)
     assert [n for n, _ in parts if n] == [len(chunk) for chunk in chunks if len(chunk)]
     assert all(n == 0 or begin == int(chunk[0]) for (n, begin), chunk in zip(parts, chunks, strict=False))
+
+
+def damaged(folder, change):
+    save({"x": X, "list": [X, {}, X]}, folder)
+    metadata = checkpoint.FileSystemReader(folder).read_metadata()
+    change(metadata)
+    with (folder / ".metadata").open("wb") as file:
+        dump(metadata, file, pickle, 4, lambda _: None)
+    return folder
+
+
+def halves(*begins):
+    return [checkpoint.ChunkStorageMetadata(torch.Size([begin, 0]), torch.Size([size, 3])) for begin, size in begins]
+
+
+@pytest.mark.parametrize("parts", [[], [(0, 3)], [(0, 3), (1, 2)], [(0, 5), (0, 5)]], ids=str)
+def test_parts_that_leave_something_out_are_an_error(parts, tmp_path) -> None:
+    def change(metadata):
+        metadata.state_dict_metadata["x"].chunks[:] = halves(*parts)
+
+    folder = damaged(tmp_path, change)
+    with pytest.raises(checkpoint.CheckpointException, match="parts of x do not make up"):
+        load({"x": X * 0}, folder)
+    with pytest.raises(checkpoint.CheckpointException, match="parts of x do not make up"):
+        dcp_to_torch_save(folder, tmp_path / "whole.pt")
+
+
+@pytest.mark.parametrize("place", [1 << 40, str(1 << 40), -1])
+def test_a_place_far_behind_a_list_is_an_error(place, tmp_path) -> None:
+    folder = damaged(tmp_path, lambda metadata: metadata.planner_data.update({"list.2": ("list", place)}))
+    with pytest.raises(checkpoint.CheckpointException, match="of a list"):
+        dcp_to_torch_save(folder, tmp_path / "whole.pt")

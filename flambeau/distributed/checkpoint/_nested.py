@@ -9,6 +9,7 @@ from typing import Any
 from ...core.tensor import Tensor
 
 Path = tuple[str | int, ...]
+_HOLES = 1 << 16  # places of a list that have no name: empty containers inside of it
 
 
 def _is_leaf(value: Any) -> bool:
@@ -49,36 +50,55 @@ def flatten(state_dict: Any) -> tuple[dict[str, Any], dict[str, Path]]:
 
 
 def set_at(container: Any, path: Path, value: Any) -> None:
-    """Put a value where its place is, into containers that are made as needed."""
-    for key, following in pairwise(path):
-        empty: Any = [] if isinstance(following, int) else {}
-        if isinstance(container, list):
-            container.extend([None] * (int(key) + 1 - len(container)))
-            if container[int(key)] is None:
-                container[int(key)] = empty
-            container = container[int(key)]
-        else:
-            found = _key_in(container, key)
-            container = container[found] if found is not None else container.setdefault(key, empty)
-    last = path[-1]
-    if isinstance(container, list):
-        container.extend([None] * (int(last) + 1 - len(container)))
-        container[int(last)] = value
-    else:
-        found = _key_in(container, last)
-        container[last if found is None else found] = value
+    """Put a value where ``flatten`` found its place."""
+    for key in path[:-1]:
+        container = container[_key_in(container, key)]
+    container[_key_in(container, path[-1])] = value
 
 
 def _key_in(container: Any, key: Any) -> Any:
-    """The key of a dictionary that is written like this: numbers are keys of an optimizer's state."""
-    if key in container:
+    """The key of a container that is written like this: numbers are keys of an optimizer's state."""
+    if not isinstance(container, Mapping):
+        return int(key)
+    if key in container or not isinstance(key, str):
         return key
-    return next((other for other in container if str(other) == key), None) if isinstance(key, str) else None
+    if key.isdecimal() and str(int(key)) == key and int(key) in container:
+        return int(key)
+    return next((other for other in container if str(other) == key), key)
 
 
 def unflatten(flat: dict[str, Any], places: dict[str, Path]) -> dict[str, Any]:
-    """Nested containers of values by dotted names."""
+    """Nested containers of values by dotted names.
+
+    Raises:
+        ValueError: a place in a list lies far behind all that the names could fill.
+    """
     nested: dict[str, Any] = {}
+    most = len(places) + _HOLES
     for name, value in flat.items():
-        set_at(nested, places[name], value)
+        container: Any = nested
+        for key, following in pairwise(places[name]):
+            container = _made(container, key, [] if isinstance(following, int) else {}, most)
+        last = places[name][-1]
+        if isinstance(container, list):
+            _make_room(container, int(last), most)
+            container[int(last)] = value
+        else:
+            container[last] = value
     return nested
+
+
+def _made(container: Any, key: Any, empty: Any, most: int) -> Any:
+    """The container at a key, which is ``empty`` if there is none."""
+    if not isinstance(container, list):
+        return container.setdefault(key, empty)
+    _make_room(container, int(key), most)
+    if container[int(key)] is None:
+        container[int(key)] = empty
+    return container[int(key)]
+
+
+def _make_room(container: list[Any], index: int, most: int) -> None:
+    if not 0 <= index < most:
+        raise ValueError(f"the checkpoint has a value at place {index} of a list, but no more than {most} places")
+    container.extend([None] * (index + 1 - len(container)))

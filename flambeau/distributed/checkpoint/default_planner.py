@@ -243,7 +243,8 @@ def read_items(name: str, value: Any, entry: Any) -> Iterator[ReadItem]:
     """Items to be read to fill an entry: the overlaps of its parts with those of the checkpoint.
 
     Raises:
-        CheckpointException: the entry is a tensor here and something else there, or of another size.
+        CheckpointException: the entry is a tensor here and something else there, or its parts leave some of it out.
+        ValueError: it is of another size.
     """
     if isinstance(entry, BytesStorageMetadata):
         if isinstance(value, Tensor):
@@ -256,8 +257,31 @@ def read_items(name: str, value: Any, entry: Any) -> Iterator[ReadItem]:
     if tuple(value.shape) != tuple(entry.size):
         raise ValueError(f"Size mismatch between saved {entry.size} and current: {value.shape} for {name}")
     for target in chunks(value):
-        for i, source in enumerate(entry.chunks):
-            yield from _overlap(name, target, source, i)
+        items = [item for i, source in enumerate(entry.chunks) for item in _overlap(name, target, source, i)]
+        if sum(math.prod(item.lengths) for item in items) != math.prod(target.sizes) or _meet(items):
+            raise CheckpointException(f"load: the checkpoint's parts of {name} do not make up its size {tuple(entry.size)}", {})
+        yield from items
+
+
+def _meet(items: list[ReadItem]) -> bool:
+    """Whether two items fill the same element. In the dimension that has the most parts, few others lie beside one."""
+    if len(items) < 2:
+        return False
+    dims = range(len(items[0].lengths))
+    along = max(dims, key=lambda dim: len({item.dest_offsets[dim] for item in items}))
+    items = sorted(items, key=lambda item: item.dest_offsets[along])
+    for i, one in enumerate(items):
+        for other in items[i + 1 :]:
+            if other.dest_offsets[along] >= one.dest_offsets[along] + one.lengths[along]:
+                break
+            if all(_intersect(one, other, dim) for dim in dims):
+                return True
+    return False
+
+
+def _intersect(one: ReadItem, other: ReadItem, dim: int) -> bool:
+    begin, other_begin = one.dest_offsets[dim], other.dest_offsets[dim]
+    return begin < other_begin + other.lengths[dim] and other_begin < begin + one.lengths[dim]
 
 
 def _overlap(name: str, target: ChunkStorageMetadata, source: ChunkStorageMetadata, number: int) -> Iterator[ReadItem]:
