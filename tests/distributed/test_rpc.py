@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import socket
 from pathlib import Path
 
@@ -137,6 +138,23 @@ def test_strangers_are_not_unpickled(tmp_path, monkeypatch):
             connection.connect(host, port, b"another", 5)
     finally:
         monkeypatch.undo()
+        rpc.shutdown()
+
+
+def test_of_too_many_strangers_the_oldest_goes(tmp_path, monkeypatch):
+    rpc = torch.distributed.rpc
+    monkeypatch.setattr("flambeau.distributed.rpc.agent._STRANGERS", 2)
+    rpc.init_rpc("alone", rank=0, world_size=1, rpc_backend_options=TensorPipeRpcBackendOptions(init_method=f"file://{tmp_path}/meeting"))
+    address = rpc.api.agent()._listener.getsockname()
+    try:
+        with contextlib.ExitStack() as stack:
+            oldest, *others = [stack.enter_context(socket.create_connection(address, 5)) for _ in range(3)]
+            assert oldest.recv(1) == b""  # well before the patience with it is over
+            for other in others:
+                other.settimeout(0.1)
+                with pytest.raises(TimeoutError):
+                    other.recv(1)
+    finally:
         rpc.shutdown()
 
 

@@ -37,6 +37,7 @@ from .connection import Connection, connect, welcome
 __all__ = ["Agent", "Owned", "Reference", "WorkerInfo", "agent"]
 
 CALL, REMOTE, FETCH, ENTER, DROP, DONE, FAILED = range(7)
+_STRANGERS = 1024  # connections at most that have not proved the secret
 _GOODBYES = 5.0  # seconds for the others to leave the store
 Key = tuple[int, int]  # a reference or a fork: the worker that made it, and its count there
 
@@ -106,6 +107,8 @@ class Agent:
         self._pending: dict[int, tuple[Future[Any], float, int, float]] = {}  # by number: future, deadline, worker, seconds
         self._numbers, self._counts = itertools.count(1), itertools.count()
         self._out: dict[int, Connection] = {}
+        self._connecting = [threading.Lock() for _ in range(size)]
+        self._strangers: dict[socket.socket, None] = {}  # the oldest first
         self._incoming: set[Connection] = set()
         self.owned: dict[Key, Owned] = {}
         self._dropped: queue.SimpleQueue[tuple[int, Key, Key]] = queue.SimpleQueue()
@@ -210,14 +213,21 @@ class Agent:
                 self.tell(owner, DROP, (key, fork))
 
     def _connection(self, to: int) -> Connection:
-        with self._lock:
+        with self._connecting[to]:  # not the agent's lock: calls of other workers go on meanwhile
             found = self._out.get(to)
             if found is None:
-                if self._closed.is_set():
-                    raise DistNetworkError("remote calls have been shut down")
-                found = self._out[to] = connect(*self._addresses[to], self._secret, 30.0)
+                self._refuse_if_closed()
+                found = connect(*self._addresses[to], self._secret, 30.0)
+                self._out[to] = found
                 threading.Thread(target=self._read_answers, args=(to, found), daemon=True, name="rpc").start()
+                if self._closed.is_set():
+                    found.close()
+                self._refuse_if_closed()
             return found
+
+    def _refuse_if_closed(self) -> None:
+        if self._closed.is_set():
+            raise DistNetworkError("remote calls have been shut down")
 
     def _read_answers(self, to: int, connection: Connection) -> None:
         try:
@@ -273,10 +283,19 @@ class Agent:
                 sock, _ = self._listener.accept()
             except OSError:
                 return
+            with self._lock:
+                self._strangers[sock] = None
+                if len(self._strangers) > _STRANGERS:
+                    oldest = next(iter(self._strangers))
+                    del self._strangers[oldest]
+                    with suppress(OSError):  # wakes the thread that reads it, which closes it
+                        oldest.shutdown(socket.SHUT_RDWR)
             threading.Thread(target=self._read_requests, args=(sock,), daemon=True, name="rpc").start()
 
     def _read_requests(self, sock: socket.socket) -> None:
         connection = welcome(sock, self._secret)
+        with self._lock:
+            self._strangers.pop(sock, None)
         if connection is None:
             return
         self._incoming.add(connection)
