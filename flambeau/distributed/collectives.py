@@ -677,7 +677,5 @@ def barrier(group: Group = None, async_op: bool = False, device_ids: Any = None,
         return None
     if device_ids is not None and not isinstance(device_ids, list):
         raise TypeError("Invalid function argument: device_ids type should be List[int]")
-    if timeout is None:
-        return resolved(group).run("barrier", lambda lane: lane.barrier(), [], async_op)
-    seconds = timeout.total_seconds()
-    return resolved(group).run("barrier", lambda lane: lane.barrier(seconds), [], async_op)
+    seconds = None if timeout is None else timeout.total_seconds()
+    return resolved(group).run("barrier", lambda lane: lane.barrier(seconds), [], async_op, timeout=seconds)

@@ -268,8 +268,8 @@ def _coalescing_manager(group: Group = None, device: Any = None, async_ops: bool
     manager = _CoalescingManager()
     plain = pg.run
 
-    def run(name: str, call: Any, tensors: Any, async_op: bool, print_of: Any = None) -> Any:
-        work = plain(name, call, tensors, async_op or async_ops, print_of)
+    def run(name: str, call: Any, tensors: Any, async_op: bool, print_of: Any = None, timeout: float | None = None) -> Any:
+        work = plain(name, call, tensors, async_op or async_ops, print_of, timeout)
         manager.append(work)
         return work
 

@@ -135,8 +135,9 @@ class ProcessGroup(GroupMethods):
         return found
 
     def run(
-        self, name: str, call: Callable[[Any], None], tensors: list[Any], async_op: bool, print_of: Callable[[], str] | None = None
-    ) -> CollectiveWork | None:
+        self, name: str, call: Callable[[Any], None], tensors: list[Any], async_op: bool, print_of: Callable[[], str] | None = None,
+        timeout: float | None = None
+    ) -> CollectiveWork | None:  # fmt: skip
         """Do a collective: here, or in the group's thread. It goes behind what that thread has not done.
 
         Args:
@@ -145,6 +146,7 @@ class ProcessGroup(GroupMethods):
             tensors: what it writes.
             async_op: whether it is done in the background.
             print_of: what must be the same on all ranks.
+            timeout: seconds that ``call`` may take; the group's when None.
         Returns: None once it is done, a ``Work`` if ``async_op``.
         """
         self.sequence += 1
@@ -154,7 +156,8 @@ class ProcessGroup(GroupMethods):
             call = self._checked(name, call, print_of)
         works = self._works
         if async_op or works.under_way:
-            limit = self._timeout * (1 + len(works.under_way))  # as long as each before it may take
+            own = self._timeout if timeout is None else timeout
+            limit = own + self._timeout * len(works.under_way)  # as long as each before it may take
             work = CollectiveWork(name, call, tensors, limit, works, self.sequence)
             if async_op:
                 return work
