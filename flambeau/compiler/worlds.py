@@ -15,6 +15,7 @@ import sys
 import types
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -68,6 +69,9 @@ def other_sizes(wanted: Wanted, count: int, how: str, allowed: Callable[[Mapping
     return worlds
 
 
+_REPEATED = (str, bytes, bytearray, list, tuple)  # what a number repeats
+
+
 class SeenSize(SymbolicInt):
     """A symbolic size that a program sees while it is recorded; the library may ask for the number without a guard."""
 
@@ -79,9 +83,15 @@ class SeenSize(SymbolicInt):
         self._asked()
         return int.__float__(self)
 
+    def __mul__(self, other: Any) -> Any:
+        return other * int(self) if isinstance(other, _REPEATED) else super().__mul__(other)
+
+    def __rmul__(self, other: Any) -> Any:
+        return other * int(self) if isinstance(other, _REPEATED) else super().__rmul__(other)
+
     def _asked(self) -> None:
-        """A plain number is asked for: it is guarded on where the program may choose by it."""
-        if _asker() == "program" and _may_compare(sys._getframe(2).f_code):
+        """A plain number is asked for: it is guarded on where it is rounded, or the program may choose by it or round it."""
+        if _asker() == "program" and (any(word in str(self.expr) for word in _ROUNDED) or _may_compare(sys._getframe(2).f_code)):
             self.env.decide(Relation("==", self.expr, int.__int__(self)))
 
 
@@ -107,7 +117,10 @@ _NUMBERS = tuple(f"{_PACKAGE}.{name}" for name in ("core.symbolic", "core.expres
 _HUGE, _MOST_SYMBOLS = 1_000_003, 6
 _OPERATIONS = f"{_PACKAGE}.ops."
 _GETTERS = tuple(f"{_PACKAGE}.{name}" for name in ("core.", "compiler.worlds"))
-_TAKING = frozenset(("comb", "factorial", "gcd", "isqrt", "lcm", "perm"))  # of ``math``
+_TAKING = frozenset(("comb", "factorial", "gcd", "isqrt", "lcm", "perm", "bytes", "bytearray", "np", "numpy"))  # six of ``math``
+_ROUNDED = ("//", "%", ">>", "<<", "&", "|", "^", "Mod", "floor")
+_ROUNDING = frozenset(("round", "floor", "ceil", "trunc", "min", "max", "abs", "divmod"))
+_COMPUTED = frozenset(("BINARY_OP", "BINARY_SUBSCR", "LOAD_DEREF", "LOAD_FAST", "LOAD_FAST_BORROW", "LOAD_FAST_CHECK"))  # no constants
 _CHOOSING = ("program", f"{_PACKAGE}.nn.", f"{_PACKAGE}.vision.")
 
 
@@ -311,9 +324,14 @@ def quietly() -> Iterator[None]:
         yield
 
 
+@lru_cache(maxsize=1024)
 def _may_compare(code: types.CodeType) -> bool:
-    """Whether code may choose by a number: it has comparisons, conditions or loops."""
-    return any(each.opname.startswith(("COMPARE", "POP_JUMP", "JUMP_IF", "CONTAINS", "FOR_ITER")) for each in dis.get_instructions(code))
+    """Whether code may choose by a number, or round it: it has comparisons, conditions, loops, or quotients."""
+    return not _ROUNDING.isdisjoint(code.co_names) or any(
+        each.opname.startswith(("COMPARE", "POP_JUMP", "JUMP_IF", "CONTAINS", "FOR_ITER"))
+        or (each.opname == "BINARY_OP" and each.argrepr.rstrip("=") in _ROUNDED)
+        for each in dis.get_instructions(code)
+    )
 
 
 def _asking_code(frame: Any) -> types.CodeType | None:
@@ -327,9 +345,26 @@ def _asking_code(frame: Any) -> types.CodeType | None:
     return None
 
 
+@lru_cache(maxsize=1024)
 def _takes_numbers(code: types.CodeType | None) -> bool:
-    """Whether code gives numbers to functions that take a symbolic one as a plain one, unnoticed."""
-    return code is not None and not _TAKING.isdisjoint(code.co_names)
+    """Whether code gives numbers to what takes a symbolic one as a plain one, unnoticed: functions, ``range(n)`` and ``table[n]``."""
+    if code is None:
+        return False
+    steps = [each for each in dis.get_instructions(code) if each.opname not in ("CACHE", "EXTENDED_ARG", "PRECALL")]
+    rounds = any(each.opname == "BINARY_OP" and each.argrepr in _ROUNDED for each in steps)
+    in_range = is_computed = False
+    for before, each, after in zip([None, *steps], steps, steps[1:]):
+        is_item = each.opname == "BINARY_SUBSCR" or (each.opname == "BINARY_OP" and each.argrepr == "[]")
+        if is_item and before is not None and before.opname == "BINARY_OP":
+            return True
+        is_computed |= in_range and each.opname in _COMPUTED and after.opname != "LOAD_ATTR"
+        if is_computed and (rounds or (each.opname == "CALL" and each.argval == 3)):  # of others the recordings differ
+            return True
+        if each.opname in ("LOAD_GLOBAL", "LOAD_NAME"):
+            in_range, is_computed = each.argval == "range", False
+        elif each.opname == "CALL":
+            in_range = is_computed = False
+    return not _TAKING.isdisjoint(code.co_names)
 
 
 class recorder_with_sizes:

@@ -316,3 +316,35 @@ def test_views_beyond_the_memory_of_other_sizes_are_refused() -> None:
         compiled(torch.randn(shape))
     with pytest.raises(RuntimeError, match="setStorage"):
         compiled(torch.randn(2, 2))
+
+
+def _stepped(x: Any) -> Any:
+    for i in range(0, x.shape[0], 50):
+        x = x + i
+    return x
+
+
+def _counted(x: Any) -> Any:
+    for _ in range(x.shape[0] // 64):
+        x = x + 1
+    return x
+
+
+TAKEN: dict[str, Callable[[Any], Any]] = {
+    "range": _counted,
+    "steps": _stepped,
+    "index": lambda x: x * TABLE[x.shape[0] - 1],
+    "int": lambda x: x * int(x.shape[0] // 64),
+    "float": lambda x: x * float(x.shape[0] // 64),
+    "rounded": lambda x: x * round(float(x.shape[0]) / 64),
+    "len": lambda x: x * (len(x) // 64),
+    "bytes": lambda x: x * len(bytes(x.shape[0] // 64)),
+    "text": lambda x: x * len("a" * (x.shape[0] // 64)),
+}
+TABLE = [1.0] * 76 + [9.0] + [1.0] * 100
+
+
+@pytest.mark.parametrize("name", TAKEN)
+def test_plain_numbers_taken_of_sizes(name: str) -> None:
+    """They are the same for all sizes that a recording tries, but not for these."""
+    follow(TAKEN[name], rows(10, 11, 12, 64, 77, 130))
