@@ -353,9 +353,10 @@ def _takes_numbers(code: types.CodeType | None) -> bool:
     steps = [each for each in dis.get_instructions(code) if each.opname not in ("CACHE", "EXTENDED_ARG", "PRECALL")]
     rounds = any(each.opname == "BINARY_OP" and each.argrepr in _ROUNDED for each in steps)
     in_range = is_computed = False
-    for before, each, after in zip([None, *steps], steps, steps[1:]):
+    for i, (before, each, after) in enumerate(zip([None, *steps], steps, steps[1:])):
         is_item = each.opname == "BINARY_SUBSCR" or (each.opname == "BINARY_OP" and each.argrepr == "[]")
-        if is_item and before is not None and before.opname == "BINARY_OP":
+        is_of_size = i > 3 and before is not None and before.opname == each.opname and steps[i - 3].argval == "shape"
+        if is_item and before is not None and (is_of_size or before.opname == "BINARY_OP"):
             return True
         is_computed |= in_range and each.opname in _COMPUTED and after.opname != "LOAD_ATTR"
         if is_computed and (rounds or (each.opname == "CALL" and each.argval == 3)):  # of others the recordings differ
