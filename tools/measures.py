@@ -43,6 +43,7 @@ OTHER_NAMES = {
     "ops/foreach.py": "functions that are made of operations, and are no part of them",
     "ops/linalg/matrix_checks.py": "what fails in LAPACK",
     "facades/modules.py": "what modules show",
+    "distributed/tensor/": "PyTorch's kernels",
     "fx/experimental/": "PyTorch's kernels, and Python's operators",
     "jit/_recorder.py": "Python's operators",
     "jit/_special.py": "functions of Python's math",
