@@ -43,6 +43,7 @@ OTHER_NAMES = {
     "ops/foreach.py": "functions that are made of operations, and are no part of them",
     "ops/linalg/matrix_checks.py": "what fails in LAPACK",
     "facades/modules.py": "what modules show",
+    "compiler/worlds.py": "Python's functions",
     "distributed/tensor/": "PyTorch's kernels",
     "fx/experimental/": "PyTorch's kernels, and Python's operators",
     "jit/_recorder.py": "Python's operators",
@@ -197,7 +198,17 @@ def hang(homes: dict[str, set[str]], others: dict[str, set[str]]) -> Counter[str
 
 
 OF_OTHER_KINDS = {"sparse", "nested", "jagged", "masked", "quantized"}  # subjects of rules
-RULES_OF = ("aten.below", "func._batch", "func._dual", "func._batch_layers", "func._batch_index", "masked", "nested", "ops.sparse")
+RULES_OF = (
+    "aten.below",
+    "func._batch",
+    "func._dual",
+    "func._batch_layers",
+    "func._batch_index",
+    "masked",
+    "nested",
+    "ops.sparse",
+    "capture.rowwise",
+)
 
 
 # -- what imports what --------------------------------------------------------------------------------------------------------------------

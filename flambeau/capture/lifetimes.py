@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+from ..kernels.index import memory_use
 from .fusion import predecessors
 from .graph import Graph, Node, Value
 from .memory import extent
-from .overwriting import ROWS
 from .passes import RANDOM, root_of
 
 __all__ = ["Lifetimes", "delayed", "is_elementwise", "most_bytes"]
@@ -85,7 +85,7 @@ def most_bytes(graph: Graph, scratch_of: Callable[[Node], int]) -> int:
 
 def replaces(node: Node) -> bool:
     """Whether a node's kernel may write over what it reads."""
-    return is_elementwise(node) or (node.kind == "op" and node.op.key in ROWS)
+    return is_elementwise(node) or (node.kind == "op" and memory_use(node.op.key).overwrites > 0)
 
 
 def is_elementwise(node: Node) -> bool:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
+from ..kernels.index import memory_use
 from .elementwise import is_row_major
 from .graph import Node, Value
 
@@ -18,23 +19,9 @@ if TYPE_CHECKING:
     from .lowering import _Trial as Trial
     from .planning import Memory
 
-__all__ = ["ROWS", "of_passes", "of_program", "of_rows", "of_scratch", "spared"]
+__all__ = ["of_passes", "of_program", "of_rows", "of_scratch", "spared"]
 
 _WHOLE = 64  # elements: kernels that take the end of a row twice do not where its length is a multiple of this
-ROWS = {
-    "softmax": 1,
-    "log_softmax": 1,
-    "_softmax_backward_data": 2,
-    "_log_softmax_backward_data": 2,
-    "nn.functional._cross_entropy_backward": 2,
-    "nn.functional._layer_norm": 1,
-    "nn.functional._batch_norm": 1,
-    "nn.functional._normalized_backward": 2,
-}  # kernels of rows, and how many of their first operands the first result may be written over
-_SCRATCH = {
-    "_lstm_layer_backward": ("gates", "cells"),  # gradients at the gates' sums, and states before rows
-    "_gru_layer_backward": ("gates",),
-}  # kernels that write scratch of an operand's size over that operand, row by row as they have read it
 _MAY_OVERLAP = frozenset(("nn.functional._batch_norm", "nn.functional._normalized_backward"))
 
 
@@ -48,7 +35,7 @@ def of_program(trial: Trial, inputs: Sequence[Value], outputs: Sequence[Value]) 
 
 def of_rows(trial: Trial, node: Node) -> Iterator[tuple[Memory, Memory]]:
     """The same of an operation whose kernel works on rows; nothing of any other."""
-    count = ROWS.get(node.op.key, 0)
+    count = memory_use(node.op.key).overwrites
     if not count or (node.op.key in _MAY_OVERLAP and not _has_whole_rows(node)):
         return
     inputs = list(node.inputs())
@@ -70,7 +57,7 @@ def of_passes(trial: Trial, passes: Sequence[Pass], inputs: Sequence[Value], out
 
 def of_scratch(trial: Trial, node: Node, scratch: Iterable[Memory]) -> Iterator[tuple[Memory, Memory]]:
     """Pairs (scratch memory, memory of an operand) of an operation whose kernel needs it in place of the operand."""
-    for name in _SCRATCH.get(node.op.key, ()):
+    for name in memory_use(node.op.key).scratch:
         operand = node.args[node.op.names.index(name)]
         memory, offset = trial.where(operand)
         if not offset and is_row_major(operand) and sum(trial.where(value)[0] is memory for value in node.inputs()) == 1:
@@ -79,7 +66,7 @@ def of_scratch(trial: Trial, node: Node, scratch: Iterable[Memory]) -> Iterator[
 
 def spared(node: Node, scratch: Sequence[int]) -> int:
     """Bytes of an operation's scratch that ``of_scratch`` has over operands."""
-    operands = [node.args[node.op.names.index(name)] for name in _SCRATCH.get(node.op.key, ())]
+    operands = [node.args[node.op.names.index(name)] for name in memory_use(node.op.key).scratch]
     return sum(operand.nbytes for operand in operands if operand.nbytes in scratch)
 
 

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from ..core.calls.interruption import pass_on
+from ..core.calls.tables import Rules
 from ..core.shape import contiguous_strides
 from ..core.state import run_ignoring_fp
 from ..kernels.compiler import target as targets
@@ -249,34 +250,33 @@ def _spread_over(node: Node) -> int:
 
 
 _WITH_DTYPE = frozenset(("sum", "mean"))
-# By operation: how many of the last dimensions it goes along, and its recipe.
-RECIPES: dict[str, tuple[Callable[[Node], int], Callable[[_Recipe, Node], list[Any]]]] = {
-    "softmax": (_last, _softmax),
-    "log_softmax": (_last, _log_softmax),
-    "_softmax_backward_data": (_last, _softmax_slope),
-    "_log_softmax_backward_data": (_last, _log_softmax_slope),
-    "nn.functional._layer_norm": (_normalized, _layer_norm),
-    "nn.functional._rms_norm": (_normalized, _rms_norm),
-    "sum": (_reduced, partial(_folded, "sum")),
-    "mean": (_reduced, lambda r, node: [_mean(r, node.args[0])]),
-    "amax": (_reduced, partial(_folded, "max")),
-    "amin": (_reduced, partial(_folded, "min")),
-    "logsumexp": (_reduced, _logsumexp),
-    "_var": (_spread_over, _spread),
-    "_std": (_spread_over, partial(_spread, root=True)),
-}
+_ROWS = Rules("rows")  # of a node: how many of its last dimensions it goes along, 0 for other dimensions
+_ROWS["softmax"] = _ROWS["log_softmax"] = _ROWS["_softmax_backward_data"] = _ROWS["_log_softmax_backward_data"] = _last
+_ROWS["nn.functional._layer_norm"] = _ROWS["nn.functional._rms_norm"] = _normalized
+_ROWS["sum"] = _ROWS["mean"] = _ROWS["amax"] = _ROWS["amin"] = _ROWS["logsumexp"] = _reduced
+_ROWS["_var"] = _ROWS["_std"] = _spread_over
+
+_RECIPES = Rules("recipe of rows")  # (recipe, node): writes what is computed, and returns the results
+_RECIPES["softmax"], _RECIPES["log_softmax"] = _softmax, _log_softmax
+_RECIPES["_softmax_backward_data"], _RECIPES["_log_softmax_backward_data"] = _softmax_slope, _log_softmax_slope
+_RECIPES["nn.functional._layer_norm"], _RECIPES["nn.functional._rms_norm"] = _layer_norm, _rms_norm
+_RECIPES["sum"], _RECIPES["amax"], _RECIPES["amin"] = partial(_folded, "sum"), partial(_folded, "max"), partial(_folded, "min")
+_RECIPES["mean"] = lambda r, node: [_mean(r, node.args[0])]
+_RECIPES["logsumexp"] = _logsumexp
+_RECIPES["_var"], _RECIPES["_std"] = _spread, partial(_spread, root=True)
 
 
 def frame_of(node: Node) -> Frame | None:
     """The frame of a row operation that has a kernel; None where it has none."""
-    if node.kind != "op" or node.op.key not in RECIPES:
+    along = _ROWS.of(node.op) if node.kind == "op" else None
+    if along is None:
         return None
     x = node.args[0]
     if x.__class__ is not Value or x.dtype not in FLOATS or any(value.dtype != x.dtype for value in (*node.inputs(), *node.outs)):
         return None
     if any(dtype is not None and dtype.numpy != x.dtype for dtype in node.dtypes):
         return None
-    frame = Frame(x.shape, RECIPES[node.op.key][0](node))
+    frame = Frame(x.shape, along(node))
     if not frame.row or not x.size or not _is_of_use(frame.length, x.dtype.itemsize):
         return None
     elements = [value for value in node.inputs() if value.shape == x.shape]
@@ -395,11 +395,11 @@ def passes_of(nodes: Sequence[Node], frame: Frame, inputs: Sequence[Value], outp
     """
     recipe = _Recipe(frame, inputs)
     for node in nodes:
-        row = RECIPES.get(node.op.key) if not node.op.elementwise else None
-        if row is None:
+        written = _RECIPES.of(node.op) if not node.op.elementwise else None
+        if written is None:
             recipe.node(node)
         else:
-            recipe.name.update(zip(node.outs, row[1](recipe, node), strict=True))
+            recipe.name.update(zip(node.outs, written(recipe, node), strict=True))
     cut = _Cut(recipe, inputs, outputs)
     return tuple(cut.passes), tuple([key.dtype for key in cut.kept])
 

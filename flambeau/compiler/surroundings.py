@@ -195,7 +195,7 @@ class Surroundings:
             if owner is not None and not isinstance(owner, types.ModuleType):
                 module = type(owner).__module__ if not isinstance(owner, type) else owner.__module__
             impure = module in _OF_MODULES or (module == "builtins" and name in _BUILTINS and owner is not None)
-            if impure and name not in _PURE and _is_of_program(frame) and not _is_collecting(frame):
+            if impure and name not in _PURE and _is_of_program(frame) and not _is_importing(frame) and not _is_collecting(frame):
                 self.reason = f"{module}.{name}() is called, which does not give the same twice or acts on the world"
 
     def _enter(self, frame: Any, code: types.CodeType) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import itertools
 import os
@@ -867,6 +868,30 @@ def test_functions_may_name_each_other_at_any_depth() -> None:
         exec(f"def f{i}(x):\n    return f{i - 1}(x) if x is None else x + {i}", scope)
     step = torch.compile(scope["f1499"])
     assert [step(torch.zeros(2)).tolist() for _ in range(3)] == [[1499.0, 1499.0]] * 3
+
+
+def test_hooks_of_imports_are_no_part_of_a_program(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Hook:
+        """Looks at the world before a module is found, as hooks for coverage and assertions do."""
+
+        asked = 0
+
+        def find_spec(self, name: str, path: Any = None, target: Any = None) -> None:
+            self.asked += name == "antigravity_of_no_weight"
+            os.stat(".")
+            os.path.join("a", "b")
+
+    def function(x: Any) -> Any:
+        with contextlib.suppress(ImportError):
+            import antigravity_of_no_weight  # noqa: F401
+        return x * 2
+
+    hook = Hook()
+    monkeypatch.setattr(sys, "meta_path", [hook, *sys.meta_path])
+    compiled = torch.compile(function, fullgraph=True)
+    x = torch.randn(3)
+    assert torch.equal(compiled(x), x * 2) and torch.equal(compiled(x), x * 2)
+    assert hook.asked and programs(compiled)[0].failure is None
 
 
 def test_callbacks_of_the_collector_are_no_part_of_a_program() -> None:

@@ -40,7 +40,7 @@ import re
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import numpy as np
 
@@ -89,14 +89,31 @@ switch = Switch()
 switch.on = _initial()
 
 
-def native(*names: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Decorator: the native kernel of the operations ``names``; ``kernels/index.txt`` has them, too."""
+class MemoryUse(NamedTuple):
+    """Use that a kernel may make of its operands' memory, where the plan of a compiled program has nobody else who needs it.
+
+    Attributes:
+        overwrites: of so many of its first operands, the first result may lie over any: a row is read before it is written.
+        scratch: names of operands over which it may write scratch memory of their size.
+    """
+
+    overwrites: int = 0
+    scratch: tuple[str, ...] = ()
+
+
+memory_uses: dict[str, MemoryUse] = {}  # of kernels that said so, by operation
+
+
+def native(*names: str, overwrites: int = 0, scratch: tuple[str, ...] = ()) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Decorator: the native kernel of the operations ``names``; ``kernels/index.txt`` has them, too. ``MemoryUse`` has the others."""
     module = sys._getframe(1).f_globals["__name__"]
 
     def register(function: Callable[..., Any]) -> Callable[..., Any]:
         for name in names:
             _registered[name] = function
             registering[name] = module
+            if overwrites or scratch:
+                memory_uses[name] = MemoryUse(overwrites, scratch)
         return function
 
     return register

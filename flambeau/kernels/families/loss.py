@@ -244,7 +244,7 @@ def _run_slopes(
 
 
 cross_entropy = native("nn.functional._cross_entropy")(partial(_losses, True))
-cross_entropy_backward = native("nn.functional._cross_entropy_backward")(partial(_slopes, True))
+cross_entropy_backward = native("nn.functional._cross_entropy_backward", overwrites=2)(partial(_slopes, True))
 smoothed_cross_entropy = native("nn.functional._smoothed_cross_entropy")(partial(_losses, True))
 smoothed_cross_entropy_backward = native("nn.functional._smoothed_cross_entropy_backward")(partial(_slopes, True))
 

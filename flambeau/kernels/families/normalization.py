@@ -456,7 +456,7 @@ def _layer_backward(
     return result, *[total.astype(dtype, copy=False).reshape(shape) for total in totals]
 
 
-@native("nn.functional._layer_norm")
+@native("nn.functional._layer_norm", overwrites=1)
 def layer_norm(input: np.ndarray, weight: Any, bias: Any, view: Ints, axes: Ints, affine: Ints, eps: float) -> Arrays | None:
     return _layer(input, weight, bias, view[1], eps, True)
 
@@ -611,7 +611,8 @@ def _in_shape(array: np.ndarray | None, shape: Ints, missing: float) -> np.ndarr
     return np.full((1,) * len(shape), missing) if array is None else array.astype(np.float64).reshape(shape)
 
 
-@native("nn.functional._batch_norm", "nn.functional._group_norm")
+@native("nn.functional._batch_norm", overwrites=1)
+@native("nn.functional._group_norm")
 def normalized(input: np.ndarray, weight: Any, bias: Any, view: Ints, axes: Ints, affine: Ints, eps: float) -> Arrays | None:
     rows = _rows_of(input, view, axes, weight, bias)
     if rows is None:
@@ -631,7 +632,7 @@ def normalized(input: np.ndarray, weight: Any, bias: Any, view: Ints, axes: Ints
     return rows.map(scaled, input, x, *parameters), mean.astype(rows.dtype), variance.astype(rows.dtype)
 
 
-@native("nn.functional._normalized_backward")
+@native("nn.functional._normalized_backward", overwrites=2)
 def normalized_backward(
     grad_output: np.ndarray, input: np.ndarray, weight: Any, mean: Any, variance: Any, view: Ints, axes: Ints, affine: Ints, eps: float
 ) -> Arrays | None:

@@ -263,7 +263,7 @@ def _backwards(
     return d_input, *started, _product(d_products.T, _rows(input), least), d_weight_hh, d_bias_ih, d_bias_hh
 
 
-@native("_lstm_layer_backward")
+@native("_lstm_layer_backward", scratch=("gates", "cells"))  # gradients at the gates' sums, and states before rows
 def lstm_layer_backward(
     grad_output: Any, grad_h: Any, grad_c: Any, input: Any, h: Any, c: Any, weight_ih: Any, weight_hh: Any, weight_hr: Any, output: Any,
     gates: Any, cells: Any, cell: Any, sizes: Any, reverse: bool, needs_input: bool, least: int = SMALL,
@@ -275,7 +275,7 @@ def lstm_layer_backward(
     return None if results is None else (*results, np.empty(0, results[-1].dtype))
 
 
-@native("_gru_layer_backward")
+@native("_gru_layer_backward", scratch=("gates",))
 def gru_layer_backward(
     grad_output: Any, grad_h: Any, input: Any, h: Any, weight_ih: Any, weight_hh: Any, output: Any, gates: Any, parts: Any, cell: Any,
     sizes: Any, reverse: bool, needs_input: bool, least: int = SMALL,

@@ -115,7 +115,7 @@ def _slope(kernel: Any, grad_output: np.ndarray, output: np.ndarray, dim: int, i
     return _along(kernel, dim, grad_output, output)
 
 
-softmax = native("softmax")(partial(_softmax, softmax_rows))
-log_softmax = native("log_softmax")(partial(_softmax, log_softmax_rows))
-softmax_backward = native("_softmax_backward_data")(partial(_slope, softmax_slope))
-log_softmax_backward = native("_log_softmax_backward_data")(partial(_slope, log_softmax_slope))
+softmax = native("softmax", overwrites=1)(partial(_softmax, softmax_rows))
+log_softmax = native("log_softmax", overwrites=1)(partial(_softmax, log_softmax_rows))
+softmax_backward = native("_softmax_backward_data", overwrites=2)(partial(_slope, softmax_slope))
+log_softmax_backward = native("_log_softmax_backward_data", overwrites=2)(partial(_slope, log_softmax_slope))
