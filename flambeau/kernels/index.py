@@ -4,14 +4,10 @@ So the module is imported when an operation first meets large operands, and no s
 the ``@native`` decorators register.
 """
 
-from ..core.arrays.native import MemoryUse, find, memory_uses
+from ..core.arrays.native import memory_use as memory_use
 from .data import text_beside
+
+__all__ = ["FAMILIES", "memory_use"]
 
 _NAMES = dict(line.split(" ", 1) for line in text_beside(__file__, "index.txt").splitlines())
 FAMILIES = {name: module for module, names in _NAMES.items() for name in names.split()}
-
-
-def memory_use(name: str) -> MemoryUse:
-    """Use that the native kernel of an operation may make of its operands' memory, as its registration says."""
-    find(name)
-    return memory_uses.get(name, MemoryUse())

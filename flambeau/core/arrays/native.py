@@ -101,7 +101,7 @@ class MemoryUse(NamedTuple):
     scratch: tuple[str, ...] = ()
 
 
-memory_uses: dict[str, MemoryUse] = {}  # of kernels that said so, by operation
+_memory_uses: dict[str, MemoryUse] = {}  # of kernels that said so, by operation
 
 
 def native(*names: str, overwrites: int = 0, scratch: tuple[str, ...] = ()) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
@@ -113,7 +113,7 @@ def native(*names: str, overwrites: int = 0, scratch: tuple[str, ...] = ()) -> C
             _registered[name] = function
             registering[name] = module
             if overwrites or scratch:
-                memory_uses[name] = MemoryUse(overwrites, scratch)
+                _memory_uses[name] = MemoryUse(overwrites, scratch)
         return function
 
     return register
@@ -154,6 +154,12 @@ def _pointwise() -> Any:
     """The module of element-wise kernels, imported when first needed; None while this thread is making something late."""
     module = _modules.get(_POINTWISE)
     return late.make(_module, _POINTWISE) if module is None else module
+
+
+def memory_use(name: str) -> MemoryUse:
+    """Use that the native kernel of an operation may make of its operands' memory, as its registration says."""
+    find(name)
+    return _memory_uses.get(name, MemoryUse())
 
 
 @contextmanager
