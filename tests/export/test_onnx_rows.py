@@ -455,3 +455,38 @@ def test_random_numbers_are_in_their_bounds() -> None:
 def test_what_onnx_has_no_operator_for_says_so(function: Callable[..., Any]) -> None:
     with pytest.raises(torch.onnx.errors.UnsupportedOperatorError, match=r"Exporting the operator 'aten::\w+' to ONNX opset version 20"):
         torch.onnx.export(Called(function), (torch.eye(2),))
+
+
+NOTHING = torch.randn(0, 4)
+EDGES: dict[str, tuple[Callable[..., Any], tuple[Any, ...]]] = {
+    "mean of nothing": (lambda x: (x.mean(), x.mean(0)), (NOTHING,)),
+    "mse_loss of nothing": (F.mse_loss, (NOTHING, NOTHING)),
+    "multi_margin_loss of nothing": (F.multi_margin_loss, (NOTHING, torch.zeros(0, dtype=torch.int64))),
+    "multilabel_margin_loss of nothing": (F.multilabel_margin_loss, (NOTHING, torch.zeros(0, 4, dtype=torch.int64))),
+    "triplet_margin_loss of nothing": (F.triplet_margin_loss, (NOTHING, NOTHING, NOTHING)),
+    "triplet_margin_loss of numbers": (F.triplet_margin_loss, (torch.tensor(1.0), torch.tensor(2.0), torch.tensor(0.5))),
+    "distances without columns": (lambda x, y: torch.cdist(x, y, p=INF), (torch.randn(3, 0), torch.randn(2, 0))),
+    "cosine_similarity of numbers": (lambda x, y: F.cosine_similarity(x, y, dim=0), (torch.tensor(-1.0), torch.tensor(2.0))),
+    "kthvalue of a number": (lambda x: tuple(x.kthvalue(1)), (torch.tensor(3.0),)),
+    "median of a number": (lambda x: (*x.median(0, keepdim=True), *x.nanmedian(0)), (torch.tensor(3.0),)),
+    "kthvalue of truth values": (lambda x: x.kthvalue(2)[0], (torch.tensor([True, False, True]),)),
+    "trunc, fix and erfc of integers": (lambda x: (x.trunc(), torch.fix(x), torch.erfc(x)), (torch.tensor([-2, 0, 1]),)),
+    "signbit of truth values": (torch.signbit, (torch.tensor([True, False]),)),
+}
+
+
+@pytest.mark.parametrize("name", EDGES)
+def test_rows_at_the_edges(name: str) -> None:
+    function, inputs = EDGES[name]
+    agree(function, lambda n: inputs, dynamic=False)
+
+
+@pytest.mark.parametrize("dtype", [torch.int32, torch.int64])
+def test_shifts_of_any_count(dtype: Any) -> None:
+    counts = (0, 1, 30, 31, 32, 62, 63, 64, 100, -1)
+    values = torch.tensor([-5, 5, 0, 1 << 30, -(1 << 31) if dtype is torch.int32 else -(1 << 62)], dtype=dtype)
+
+    def shifted(x: Any, y: Any) -> Any:
+        return [x >> count for count in counts], [x << count for count in counts], x[:, None] >> y, x[:, None] << y
+
+    agree(shifted, lambda n: (values, torch.tensor(counts, dtype=dtype)), dynamic=False)

@@ -45,6 +45,18 @@ def of_vectors(row: Callable[..., Any]) -> Callable[..., Any]:
     return translate
 
 
+def of_reduced_vectors(row: Callable[..., Any]) -> Callable[..., Any]:
+    """The same for a row that leaves the dimension out, or keeps it where ``keepdim``, its only truth value, says so."""
+
+    @functools.wraps(row)
+    def translate(b: Any, x: Value, *args: Any, keepdim: bool = False, **options: Any) -> Any:
+        if x.rank:
+            return row(b, x, *args, keepdim=keepdim, **options) if keepdim else row(b, x, *args, **options)
+        return row(b, b.unsqueeze(x, [0]), *[False if arg is True else arg for arg in args], **options)
+
+    return translate
+
+
 def row_of(func: Any) -> Callable[..., Any] | None:
     """The row of an overload; None where there is none."""
     from . import (  # noqa: F401  # they fill ROWS

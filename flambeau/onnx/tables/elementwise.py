@@ -236,11 +236,11 @@ ROWS["log1p"] = lambda b, x: b.op("Log", b.op("Add", b.cast(x, b.dtype), b.const
 ROWS["log2"] = lambda b, x: b.op("Div", b.op("Log", b.cast(x, b.dtype)), b.constant(math.log(2), b.dtype))
 ROWS["log10"] = lambda b, x: b.op("Div", b.op("Log", b.cast(x, b.dtype)), b.constant(math.log(10), b.dtype))
 ROWS["exp2"] = lambda b, x: b.op("Pow", b.constant(2, b.dtype), b.cast(x, b.dtype), shape=x.shape)
-ROWS["trunc"] = lambda b, x: b.op("Mul", b.op("Sign", x), b.op("Floor", b.op("Abs", x)))
+ROWS["trunc"] = lambda b, x: b.op("Mul", b.op("Sign", x), b.op("Floor", b.op("Abs", x))) if x.dtype.is_floating_point else x
 ROWS["silu"] = lambda b, x: b.op("Mul", x, b.op("Sigmoid", x))
 ROWS["log_sigmoid"] = lambda b, x: b.op("Neg", b.op("Softplus", b.op("Neg", x)))
 ROWS["log_sigmoid_forward"] = lambda b, x: [ROWS["log_sigmoid"](b, x), x]
-ROWS["erfc"] = lambda b, x: b.op("Sub", _one(b, x), b.op("Erf", x), shape=x.shape)
+ROWS["erfc"] = lambda b, x: b.op("Sub", b.constant(1, b.dtype), b.op("Erf", b.cast(x, b.dtype)), shape=x.shape)
 
 
 @row("gelu")

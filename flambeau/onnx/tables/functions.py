@@ -51,6 +51,8 @@ def _isfinite(b: Builder, x: Value) -> Value:
 @row("signbit")
 def _signbit(b: Builder, x: Value) -> Value:
     """By the reciprocal for zeros, whose signs a comparison does not see."""
+    if x.dtype is dtypes.bool_:
+        return b.op("And", x, b.op("Not", x))
     negative = b.op("Less", x, b.constant(0, x.dtype), dtype=dtypes.bool_)
     if not x.dtype.is_floating_point:
         return negative
@@ -92,12 +94,29 @@ def _isin(b: Builder, x: Value, values: Value, *, assume_unique: bool = False, i
 
 
 # ---- shifts
+_STEP, _STEPS = 30, 3  # bits of the largest power of two that every integer has, and steps that shift all bits out
+
+
 def _shift(direction: str) -> Callable[..., Any]:
-    def translate(b: Builder, x: Any, y: Any) -> Value:
-        """By products and quotients: ``BitShift`` has no signed integers."""
-        x, y = b.as_value(x, b.dtype), b.as_value(y, b.dtype)
-        factor = b.op("Pow", b.constant(2, b.dtype), y, shape=y.shape)
+    def by(b: Builder, x: Value, count: Value) -> Value:
+        factor = b.op("Pow", b.constant(2, b.dtype), count, shape=count.shape)
         return b.op("Mul", x, factor, shape=b.shape) if direction == "left" else _floor_divide(b, x, factor)
+
+    def translate(b: Builder, x: Any, y: Any) -> Value:
+        """By products and quotients: ``BitShift`` has no signed integers. A negative count shifts all bits out, as one beyond the width."""
+        x = b.as_value(x, b.dtype)
+        if not isinstance(y, Value):
+            left = y if 0 <= y < _STEP * _STEPS else _STEP * _STEPS
+            for start in range(0, max(left, 1), _STEP):
+                x = by(b, x, b.constant(min(_STEP, left - start), b.dtype))
+            return x
+        left, step = b.cast(y, b.dtype), b.constant(_STEP, b.dtype)
+        is_negative = b.op("Less", left, b.constant(0, b.dtype), dtype=dtypes.bool_)
+        left = b.op("Where", is_negative, b.constant(_STEP * _STEPS, b.dtype), left, dtype=b.dtype, shape=y.shape)
+        for _ in range(_STEPS):
+            count = b.op("Min", left, step, shape=y.shape)
+            x, left = by(b, x, count), b.op("Sub", left, count, shape=y.shape)
+        return x
 
     return translate
 

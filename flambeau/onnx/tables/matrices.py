@@ -88,7 +88,7 @@ def _cdist(b: Builder, x: Value, y: Value, p: float = 2.0, compute_mode: Any = N
     left, right = b.unsqueeze(x, [-2]), b.unsqueeze(y, [-3])
     apart = b.op("Sub", left, right, shape=(*b.shape, x.shape[-1]))
     made: Value = ROWS["linalg_vector_norm"](b, apart, p, [-1])
-    return made
+    return b.op("Max", made, b.constant(0, b.dtype)) if x.shape[-1] == 0 else made  # the largest of nothing
 
 
 @row("pairwise_distance")
@@ -101,6 +101,8 @@ def _pairwise_distance(b: Builder, x: Value, y: Value, p: float = 2.0, eps: floa
 @row("cosine_similarity")
 def _cosine_similarity(b: Builder, x: Value, y: Value, dim: int = 1, eps: float = 1e-8) -> Value:
     shape = _wider(x, y)
+    if not shape:
+        return _cosine_similarity(b, b.unsqueeze(x, [0]), b.unsqueeze(y, [0]), 0, eps)
     axis = dim % len(shape) - len(shape)
 
     def directed(value: Value) -> Value:

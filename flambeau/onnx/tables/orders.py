@@ -9,7 +9,7 @@ from typing import Any
 from ...core import dtype as dtypes
 from ..builder import Builder, Value
 from ..errors import SymbolicValueError
-from . import of_vectors, row
+from . import of_reduced_vectors, of_vectors, row
 from .elementwise import promoted
 from .shapes import merged, sizes_of
 
@@ -55,15 +55,15 @@ def _or_nan(b: Builder, x: Value, axis: int, keepdim: bool, parts: list[Value]) 
 
 
 @row("kthvalue")
-@of_vectors
+@of_reduced_vectors
 def _kthvalue(b: Builder, x: Value, k: Any, dim: int = -1, keepdim: bool = False) -> list[Value]:
     axis = dim % x.rank
-    parts = _smallest(b, x, axis, b.sizes([k]))
-    return [_last(b, part, axis, keepdim) for part in parts]
+    values, places = _smallest(b, b.cast(x, dtypes.int32) if x.dtype is dtypes.bool_ else x, axis, b.sizes([k]))
+    return [_last(b, part, axis, keepdim) for part in (b.cast(values, x.dtype), places)]
 
 
 @row("median.dim")
-@of_vectors
+@of_reduced_vectors
 def _median_along(b: Builder, x: Value, dim: int, keepdim: bool = False) -> list[Value]:
     axis = dim % x.rank
     one, two = b.ints([1]), b.ints([2])
@@ -93,7 +93,7 @@ def _median_of_numbers(b: Builder, x: Value, axis: int, keepdim: bool) -> list[V
 
 
 @row("nanmedian.dim")
-@of_vectors
+@of_reduced_vectors
 def _nanmedian_along(b: Builder, x: Value, dim: int, keepdim: bool = False) -> list[Value]:
     if not x.dtype.is_floating_point:
         made: list[Value] = _median_along(b, x, dim, keepdim)

@@ -14,6 +14,8 @@ from . import ROWS, of_vectors, row
 def _reduce(b: Builder, kind: str, x: Value, dim: Any, keepdim: bool) -> Value:
     if not x.rank:
         return x
+    if kind == "ReduceMean" and any(x.shape[axis] == 0 for axis in b.axes(dim, x.rank)):  # onnxruntime's is 0
+        return b.op("Div", _reduce(b, "ReduceSum", x, dim, keepdim), b.constant(0, x.dtype), shape=b.shape)
     return b.op(kind, x, b.ints(b.axes(dim, x.rank)), keepdims=int(keepdim), shape=b.shape)
 
 
@@ -113,9 +115,12 @@ def vector_norm(b: Builder, x: Value, ord: Any, dim: Any, keepdim: bool = False,
     """The norm of vectors along dimensions, in ``shape``."""
 
     def reduced(kind: str, value: Value) -> Value:
-        made: Value = value if not x.rank else b.op(kind, value, b.ints(b.axes(dim, x.rank)), keepdims=int(keepdim), shape=shape)
+        made: Value = b.op(kind, value, b.ints(b.axes(dim, x.rank)), keepdims=int(keepdim), shape=shape)
         return made
 
+    if not x.rank:
+        size = b.op("Abs", x)
+        return b.op("Sign", size) if ord == 0 else size
     if ord in (1, 2):
         return reduced("ReduceL1" if ord == 1 else "ReduceL2", x)
     size = b.op("Abs", x)
