@@ -1,9 +1,10 @@
 """Several processes: all-reduce and ``DistributedDataParallel`` beside PyTorch's on Gloo, hidden communication, weak scaling, a model.
 
 Every measurement starts its ranks anew, a thread each; the two libraries take turns, and the least of all turns counts. Communication is
-hidden as far as a step takes less than its computation and the communication do one after the other. Weak scaling adds a rank with a batch
-of its own; its ceiling is the time of as many processes that compute and do not communicate, which share the memory's bandwidth and, beyond
-the cores, the cores.
+hidden as far as a step takes less than its computation and the communication do one after the other. Where ranks communicate by copying
+and compute on every core, there is nothing to hide it behind; so it is measured with a sleeping communication, too, which needs no
+processor, as a network card's. Weak scaling adds a rank with a batch of its own; its ceiling is the time of as many processes that compute
+and do not communicate, which share the memory's bandwidth and, beyond the cores, the cores.
 
 The model (``--write`` puts it into docs/scaling.md) is Hockney's: a message of B bytes takes alpha + B / beta. Both are measured here, by
 messages over TCP on this machine, as is the rate at which a core adds what comes.
@@ -27,9 +28,10 @@ from contextlib import suppress
 from .report import PAGE, machine, table, write_section
 
 THREADS = 1
-PARTS = ("all_reduce", "steps", "weak", "model")
+PARTS = ("all_reduce", "steps", "hidden", "weak", "model")
 SIZES = (4, 64, 1_000, 16_000, 256_000, 1_000_000, 4_000_000, 25_000_000, 100_000_000)
 MODELS = ("mlp", "cnn", "gpt")
+SLEEPING = ("mlp", "gpt", "deep")  # models of several buckets
 LIBRARIES = ("flambeau", "torch")
 # Assumed: seconds that one rank computes for a step, of which the backward pass is two thirds.
 NETWORKS = (("ResNet-50, batch of 16 on 16 cores", 25.6e6, 2.0), ("GPT-2 (124M), 1,024 tokens on 16 cores", 124e6, 2.5))
@@ -44,6 +46,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--rounds", type=int, default=5, help="turns of each library")
     parser.add_argument("--quick", action="store_true", help="one turn, fewer sizes")
     parser.add_argument("--write", action="store_true", help="write the sections of docs/benchmarks.md and docs/scaling.md")
+
+
+_HIDDEN = (
+    "Ranks that communicate by copying, and compute on every core, have nothing to hide communication behind: each copy takes the core "
+    "from a backward pass, and the whole shows in the step (the column of docs/benchmarks.md). Here the group's thread sleeps for each "
+    "bucket instead, in all for a third of a step, as if a network did the work. At most so much can be hidden, by the moments in which "
+    "buckets were full: what is left after the last gradient cannot be."
+)
 
 
 # -- measuring -----------------------------------------------------------------------------------------------------------
@@ -114,6 +124,17 @@ def steps(options: argparse.Namespace) -> str:
         rows.append([model, *row, f"{ratios[-1]:.2f}", *rest, f"{max(0.0, min(1.0, hidden)):.0%}"])
     header = ["step with DDP", "flambeau, ms", "PyTorch, ms", "ratio", "without communication, ms", "communication alone, ms", "hidden"]
     return f"{table(header, rows)}\n\nGeometric mean of the ratios on {options.ranks} ranks: {geometric_mean(ratios):.2f}."
+
+
+def hidden(options: argparse.Namespace) -> str:
+    rows = []
+    for model in SLEEPING[-1:] if options.quick else SLEEPING:
+        ours = least(1, options.ranks, "sleeps", model, "5" if options.quick else "50", libraries=LIBRARIES[:1])["flambeau"]
+        share = 1 - ours["more"] / ours["length"]
+        times = (f"{ours[name] * 1e3:.2f}" for name in ("unsent", "length", "more"))
+        rows.append([model, f"{ours['buckets']}", *times, f"{max(0.0, min(1.0, share)):.0%}", f"{1 - ours['shown']:.0%}"])
+    header = ["sleeping communication", "buckets", "step without, ms", "sleeps, ms", "step longer by, ms", "hidden", "at most"]
+    return table(header, rows)
 
 
 def weak(options: argparse.Namespace) -> str:
@@ -218,12 +239,14 @@ def model(options: argparse.Namespace) -> str:
 def main(options: argparse.Namespace) -> int:
     if options.quick:
         options.rounds = 1
-    functions = {"all_reduce": all_reduce, "steps": steps, "weak": weak, "model": model}
+    functions = {"all_reduce": all_reduce, "steps": steps, "hidden": hidden, "weak": weak, "model": model}
     texts = {name: functions[name](options) for name in PARTS if options.only in ("", name)}
     print("\n\n".join(texts.values()))
     if options.write:
-        how = f"{options.ranks} ranks with a thread each, the least of {options.rounds} turns"
-        said = f"`python -m benchmarks distributed`; {machine()}; {how}."
-        write_section("distributed", "\n\n".join([said, *(texts[name] for name in PARTS[:3])]))
-        write_section("distributed", texts["model"], PAGE.with_name("scaling.md"))
+        said = f"`python -m benchmarks distributed`; {machine()}; {options.ranks} ranks with a thread each"
+        measured = "\n\n".join(texts[name] for name in ("all_reduce", "steps", "weak"))
+        write_section("distributed", f"{said}, the least of {options.rounds} turns.\n\n{measured}")
+        scaling = PAGE.with_name("scaling.md")
+        write_section("distributed", texts["model"], scaling)
+        write_section("hidden", f"{said}. {_HIDDEN}\n\n{texts['hidden']}", scaling)
     return 0

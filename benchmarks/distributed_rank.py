@@ -75,13 +75,19 @@ def gpt(torch: ModuleType) -> tuple[Any, Any, Any]:
     return net, ids[:, :-1], ids[:, 1:].flatten()
 
 
-MODELS = {"mlp": mlp, "cnn": cnn, "gpt": gpt}
+def deep(torch: ModuleType) -> tuple[Any, Any, Any]:
+    """Sixteen layers of a bucket each, so that what cannot be hidden, the last bucket, is little."""
+    nn = torch.nn
+    net = nn.Sequential(*[layer for _ in range(16) for layer in (nn.Linear(512, 512), nn.ReLU())])
+    return net, torch.randn(128, 512), torch.randint(10, (128,))
 
 
-def steps(torch: ModuleType, model: str, count: int, wraps: bool) -> dict[str, float]:
-    """Seconds of a training step; of one without communication, and of the communication by itself, where the model is wrapped."""
+MODELS = {"mlp": mlp, "cnn": cnn, "gpt": gpt, "deep": deep}
+
+
+def training(torch: ModuleType, model: str, wraps: bool) -> tuple[Any, Step]:
+    """A model, wrapped or as it is, and a step of its training, done some times."""
     torch.manual_seed(0)
-    dist = torch.distributed
     net, x, y = MODELS[model](torch)
     wrapped = torch.nn.parallel.DistributedDataParallel(net, bucket_cap_mb=1, gradient_as_bucket_view=True) if wraps else net
     optimizer = torch.optim.SGD(wrapped.parameters(), lr=0.01, momentum=0.9)
@@ -91,18 +97,63 @@ def steps(torch: ModuleType, model: str, count: int, wraps: bool) -> dict[str, f
         torch.nn.functional.cross_entropy(wrapped(x), y).backward()
         optimizer.step()
 
+    for _ in range(5):
+        step()
+    return wrapped, step
+
+
+def steps(torch: ModuleType, model: str, count: int, wraps: bool) -> dict[str, float]:
+    """Seconds of a training step; of one without communication, and of the communication by itself, where the model is wrapped."""
+    dist = torch.distributed
+    wrapped, step = training(torch, model, wraps)
+
     def alone() -> None:
         with wrapped.no_sync():
             step()
 
-    for _ in range(5):
-        step()
     taken = {"step": median_of(step, dist.barrier, count)}
     if wraps:
-        buckets = [torch.ones(1 << 18) for _ in range(-(-sum(p.numel() for p in net.parameters()) // (1 << 18)))]
+        buckets = [torch.ones(1 << 18) for _ in range(-(-sum(p.numel() for p in wrapped.parameters()) // (1 << 18)))]
         taken["compute"] = median_of(alone, dist.barrier, count)
         taken["communication"] = median_of(lambda: [dist.all_reduce(bucket) for bucket in buckets], dist.barrier, count)
     return taken
+
+
+def sleeps(torch: ModuleType, model: str, count: int) -> dict[str, float]:
+    """How much of a communication that needs no processor hides behind the backward pass.
+
+    The group's thread sleeps for each bucket instead of sending it, in all a third of a step. In turns with such steps come steps in which
+    it does nothing. They tell when buckets were ready, and so how much at most could have been hidden.
+    """
+    dist = torch.distributed
+    wrapped, step = training(torch, model, wraps=True)
+    thread, reducer = dist.group.WORLD.apart.background, wrapped.reducer
+    ready: list[tuple[float, int]] = []
+
+    def unsent(array: Any, op: Any) -> None:
+        ready.append((time.perf_counter(), array.nbytes))
+
+    def taken(send: Callable[[Any, Any], None]) -> float:
+        ready.clear()
+        thread.all_reduce = send
+        return median_of(step, dist.barrier, 1)
+
+    def left_over() -> float:
+        """Share of the sleeps that comes after the pass, had each begun when its bucket was ready and the one before it was done."""
+        end, at = reducer.times["backward_compute_time_end"] / 1e9, 0.0
+        for begin, nbytes in ready:
+            at = max(at, begin) + length * nbytes / total
+        return max(0.0, at - end) / length
+
+    length = min(taken(unsent) for _ in range(count)) / 3
+    buckets, total = len(ready), sum(nbytes for _, nbytes in ready)
+    free, shown, more = [], [], []
+    for _ in range(count):
+        free.append(taken(unsent))
+        shown.append(left_over())
+        more.append(taken(lambda array, op: time.sleep(length * array.nbytes / total)) - free[-1])
+    middle = statistics.median
+    return {"unsent": middle(free), "more": middle(more), "length": length, "shown": middle(shown), "buckets": buckets}
 
 
 def main() -> None:
@@ -113,6 +164,8 @@ def main() -> None:
     dist.init_process_group("gloo", init_method=f"file://{folder}/meeting", rank=int(rank), world_size=int(world))
     if task == "all_reduce":
         measured = all_reduces(torch, json.loads(options[0]), float(options[1]))
+    elif task == "sleeps":
+        measured = sleeps(torch, options[0], int(options[1]))
     else:
         measured = steps(torch, options[0], int(options[1]), task == "ddp")
     if rank == "0":
