@@ -1,0 +1,1 @@
+"""Fast paths as machine code: what a call of a small operation does, without Python's bytecodes in between."""

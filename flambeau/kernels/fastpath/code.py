@@ -1,0 +1,134 @@
+"""Functions of one module of machine code, and the table of pointers that they share.
+
+The code refers to nothing but itself: addresses of functions and objects are in ``@table``, which lies behind the code, is filled when the
+image is loaded, and does not change afterwards. So an image on disk serves every process.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import itertools
+import mmap
+import struct
+from typing import Any
+
+import numpy as np
+
+from ..compiler import cache, image, target as targets
+from .interpreter import api, function_address, interpreter
+
+_LINKED = struct.Struct("<16sQ32s")  # the header of an image
+
+
+class Code:
+    """A module being written.
+
+    Attributes:
+        functions: text of each function, by name.
+        declared: what they declare, by name.
+    """
+
+    def __init__(self) -> None:
+        self.interpreter, self.target = interpreter(), targets.current()
+        self.functions: dict[str, str] = {}
+        self.declared: dict[str, str] = {"prof": '!1 = !{!"branch_weights", i32 2000, i32 1}'}
+        self._places: dict[str, int] = {}
+        self._values: list[int] = []
+        self._objects: dict[int, int] = {}  # places by address
+        self._kept: list[Any] = []
+
+    def _place(self, name: str, value: int) -> int:
+        if name not in self._places:
+            self._places[name] = len(self._values)
+            self._values.append(value)
+        return self._places[name]
+
+    def object(self, thing: Any) -> int:
+        """Place of an object's address. Names are numbers, so that the text does not depend on where objects lie."""
+        if id(thing) not in self._objects:
+            self._kept.append(thing)
+            self._objects[id(thing)] = self._place(f"object {len(self._values)}", id(thing))
+        return self._objects[id(thing)]
+
+    def function(self, name: str) -> int:
+        """Place of the address of a function of CPython's or NumPy's C interface."""
+        return self._place(name, function_address(name))
+
+    def slot_function(self, kind: type, number: int, name: str) -> int:
+        """Place of the address of the function that fills slot ``number`` of a type."""
+        api.PyType_GetSlot.restype, api.PyType_GetSlot.argtypes = ctypes.c_void_p, (ctypes.py_object, ctypes.c_int)
+        return self._place(f"{name} of {kind.__name__}", api.PyType_GetSlot(kind, number))
+
+    def text(self) -> str:
+        table = f"@table = hidden global [{len(self._values)} x ptr] zeroinitializer, align 64"
+        return "\n".join([table, *self.declared.values(), *self.functions.values(), "!0 = !{}"])
+
+    def load(self, names: list[str]) -> dict[str, int]:
+        """Addresses of functions, by name: from disk, or compiled now."""
+        content = self._image(names)
+        count, *_ = struct.unpack_from("<Q", content)
+        *starts, table = struct.unpack_from(f"<{count}Q", content, 8)
+        code = content[8 * (1 + count) :]
+        size = -(-len(code) // mmap.PAGESIZE) * mmap.PAGESIZE
+        address = image.pages(size)
+        ctypes.memmove(address, code, len(code))
+        ctypes.memmove(address + table, struct.pack(f"<{len(self._values)}Q", *self._values), 8 * len(self._values))
+        libc = ctypes.CDLL(None, use_errno=True)
+        if libc.mprotect(ctypes.c_void_p(address), ctypes.c_size_t(size), mmap.PROT_READ | mmap.PROT_EXEC):
+            raise OSError(ctypes.get_errno(), "mprotect: executable memory is forbidden here")
+        for thing in self._kept:
+            api.Py_IncRef(ctypes.py_object(thing))  # the code may run until the very end
+        return {name: address + start for name, start in zip(names, starts)}
+
+    def _image(self, names: list[str]) -> bytes:
+        """Number and places of the functions and of the table, and the code."""
+        text = self.text()
+        key = cache.key_of(f"{text}|{','.join(names)}", self.target)
+        stored = cache.read(key)
+        if stored is None:
+            elf = image.compile_object(text, self.target)
+            linked = [image.link(elf, name) for name in (*names, "table")]
+            starts = [_LINKED.unpack_from(each)[1] for each in linked]
+            stored = image.sealed(0, struct.pack(f"<{1 + len(starts)}Q", len(starts), *starts) + linked[0][_LINKED.size :])
+            cache.write(key, stored)
+        return stored[_LINKED.size :]
+
+
+class Definition(ctypes.Structure):
+    """``PyMethodDef``."""
+
+    _fields_ = (("name", ctypes.c_char_p), ("function", ctypes.c_void_p), ("flags", ctypes.c_int), ("doc", ctypes.c_char_p))
+
+
+_FASTCALL = 0x80
+_forever: list[Any] = []  # definitions and records that machine code points to
+
+
+def builtin(name: str, address: int, record: np.ndarray) -> Any:
+    """A built-in function of positional arguments, which are given to machine code with the record as ``self``."""
+    definition = Definition(name.encode(), address, _FASTCALL, None)
+    _forever.append((definition, record))
+    new = api.PyCFunction_NewEx
+    new.restype, new.argtypes = ctypes.py_object, (ctypes.c_void_p, ctypes.py_object, ctypes.c_void_p)
+    return new(ctypes.addressof(definition), record, None)
+
+
+class RecordWriter:
+    """A record: 64-bit words, among them addresses of objects, which it keeps."""
+
+    def __init__(self, fields: dict[str, int]):
+        self.fields = fields
+        self.words = np.zeros(max(itertools.accumulate(fields.values(), max)) + 1, np.uint64)
+        self.kept: list[Any] = []
+
+    def put(self, name: str, value: int, offset: int = 0) -> None:
+        self.words[self.fields[name] + offset] = value
+
+    def keep(self, name: str, thing: Any, offset: int = 0) -> None:
+        self.kept.append(thing)
+        self.put(name, id(thing), offset)
+
+    def finish(self) -> np.ndarray:
+        _forever.append(self.kept)
+        self.words.flags.writeable = False
+        return self.words

@@ -1,0 +1,310 @@
+"""The kernel language with CPython's objects: what fast paths in machine code are written in.
+
+Rules that keep a function right:
+
+1. ``require`` comes before the first allocation. What it refuses is done by the Python wrapper, from the start.
+2. A pointer read from a slot is borrowed: it is good until the next call that may run Python code. An allocation of a tensor, a tuple or a
+   node may (the garbage collector starts there), one of an array or a number does not.
+3. ``check`` follows every call that may fail; it gives back what ``own`` was told of.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from ...core import state
+from ...core.storage import UntypedStorage
+from ...core.tape.node import Node
+from ...core.tensor import Parameter, Tensor
+from ..compiler.language import Builder, Value
+from .code import Code
+from .interpreter import C_CONTIGUOUS, DATA, DESCR, DIMS, FLAGS, NDIM, STRIDES
+
+_ALLOCATE, _ITERATE = 47, 63  # CPython's numbers of tp_alloc and tp_iternext
+
+
+class Function(Builder):
+    """A function of Python objects being written."""
+
+    def __init__(self, code: Code, name: str, *operands: str):
+        super().__init__(name, code.target)
+        self.code, self.interpreter, self.declared = code, code.interpreter, code.declared
+        self.operands = [Value(self, f"%{operand}", "ptr") for operand in operands]
+        self.owned: list[Value] = []
+        self._cold: list[str] = []
+
+    # -- control ------------------------------------------------------------------------------------------------------------
+    def _branch(self, condition: Value, aside: str) -> str:
+        """Go on if it holds, to ``aside`` otherwise, which is rare."""
+        self.count += 1
+        on = f"on{self.count}"
+        self.effect(f"br i1 {condition.text}, label %{on}, label %{aside}, !prof !1")
+        self.label(on)
+        return on
+
+    def require(self, condition: Value) -> None:
+        """Go on if it holds, else leave the call to the Python wrapper."""
+        self._branch(condition, "decline")
+
+    def case(self, condition: Value, body: Callable[[], None]) -> None:
+        """``if condition: body()``, where the body ends with ``give``."""
+        self.count += 1
+        inside, on = f"case{self.count}", f"past{self.count}"
+        self.effect(f"br i1 {condition.text}, label %{inside}, label %{on}")
+        self.label(inside)
+        body()
+        self.label(on)
+
+    def own(self, value: Value) -> Value:
+        """A reference to give back if something fails later."""
+        self.owned.append(value)
+        return value
+
+    def disown(self, value: Value) -> Value:
+        """The reference was handed over."""
+        self.owned.remove(value)
+        return value
+
+    def check(self, condition: Value) -> None:
+        """Unless it holds give back what is owned and return NULL: the exception is set."""
+        self.count += 1
+        failed = f"failed{self.count}"
+        block = self.block
+        before, self.lines = self.lines, [f"{failed}:"]
+        for value in reversed(self.owned):
+            self.call_c("Py_DecRef", None, value)
+        self.effect("ret ptr null")
+        self._cold += self.lines
+        self.lines, self.block = before, block
+        self._branch(condition, failed)
+
+    def give(self, value: Value) -> None:
+        """Return a result."""
+        self.owned.clear()
+        self.effect(f"ret ptr {value.text}")
+
+    def decline(self) -> None:
+        """Leave the call to the Python wrapper."""
+        self.effect("br label %decline")
+
+    def finish(self) -> None:
+        """Put the function into the module. It answers None for a call that it leaves to the Python wrapper."""
+        parameters = ", ".join(f"ptr {operand.text}" for operand in self.operands)
+        body, self.lines = [*self.scratches, *self.lines], []
+        self.label("decline")
+        self.give(self.incref(self.object(None)))
+        lines = "\n".join([*body, *self.lines, *self._cold])
+        self.code.functions[self.name] = f'define ptr @{self.name}({parameters}) nounwind "no-builtins" {{\nentry:\n{lines}\n}}'
+
+    # -- values ---------------------------------------------------------------------------------------------------------------
+    def _entry(self, place: int) -> Value:
+        return self.emit(f"load ptr, ptr getelementptr ([0 x ptr], ptr @table, i64 0, i64 {place}), align 8, !invariant.load !0", "ptr")
+
+    def object(self, thing: Any) -> Value:
+        """A Python object that lives as long as the process (borrowed)."""
+        return self._entry(self.code.object(thing))
+
+    @property
+    def null(self) -> Value:
+        return Value(self, "null", "ptr")
+
+    def call_c(self, name: str | Value, result: str | None, *arguments: Value) -> Any:
+        """Call a function of the C interfaces, by name, or one at an address."""
+        function = self._entry(self.code.function(name)) if isinstance(name, str) else name
+        passed = ", ".join(f"{value.type} {value.text}" for value in arguments)
+        text = f"call {'void' if result is None else Value(self, '', result).type} {function.text}({passed})"
+        return self.effect(text) if result is None else self.emit(text, result)
+
+    def i64(self, value: int) -> Value:
+        return self.const(value, "i64")
+
+    def i32(self, value: int) -> Value:
+        return self.const(value, "i32")
+
+    def same(self, a: Value, b: Value) -> Value:
+        return self.emit(f"icmp eq ptr {a.text}, {b.text}", "b1")
+
+    def exists(self, a: Value) -> Value:
+        return self.emit(f"icmp ne ptr {a.text}, null", "b1")
+
+    def pick(self, condition: Value, a: Value, b: Value) -> Value:
+        return self.emit(f"select i1 {condition.text}, {a.type} {a.text}, {b.type} {b.text}", a.element)
+
+    # -- objects --------------------------------------------------------------------------------------------------------------
+    def field(self, thing: Value, offset: int, element: str = "ptr") -> Value:
+        return self.load(self.at(thing, offset, "i8"), 0, element)
+
+    def put(self, value: Value, thing: Value, offset: int, element: str = "ptr") -> None:
+        self.store(value, self.at(thing, offset, "i8"), 0, element)
+
+    def type_of(self, thing: Value) -> Value:
+        return self.field(thing, 8)
+
+    def is_exactly(self, thing: Value, kind: type) -> Value:
+        return self.same(self.type_of(thing), self.object(kind))
+
+    def incref(self, thing: Value) -> Value:
+        """One more reference, as the interpreter's own macro counts it."""
+        if not self.interpreter.immortal:
+            self.put(self.field(thing, 0, "i64") + 1, thing, 0, "i64")
+            return thing
+        count = self.field(thing, 0, "i32")  # negative where the object is immortal, and stays so
+        self.put(count + self.cast(count >= 0, "i32"), thing, 0, "i32")
+        return thing
+
+    def slot(self, thing: Value, owner: type, name: str) -> Value:
+        """What a slot holds (borrowed), or null."""
+        return self.field(thing, self.interpreter.slot(owner, name))
+
+    def fill(self, thing: Value, owner: type, **values: Value) -> None:
+        """Put references, which are handed over, into slots that are empty."""
+        for name, value in values.items():
+            self.put(value, thing, self.interpreter.slot(owner, name))
+
+    def new(self, kind: Value) -> Value:
+        """An instance of a class with slots, all of them empty, tracked by the garbage collector."""
+        allocate = self._entry(self.code.slot_function(Tensor, _ALLOCATE, "allocate"))  # every such class has this one
+        made = self.call_c(allocate, "ptr", kind, self.i64(0))
+        self.check(self.exists(made))
+        return made
+
+    def tuple(self, *items: Callable[[], Value]) -> Value:
+        """A tuple of what ``items`` give, references each, asked for after the allocation."""
+        made = self.call_c("PyTuple_New", "ptr", self.i64(len(items)))
+        self.check(self.exists(made))
+        for k, item in enumerate(items):
+            self.put(item(), made, self.interpreter.tuple_items + 8 * k)
+        return made
+
+    def is_empty(self, items: list[Any]) -> Value:
+        """Whether a list of the process is empty."""
+        return self.field(self.object(items), 16, "i64").eq(0)
+
+    # -- arrays ---------------------------------------------------------------------------------------------------------------
+    def ndim(self, array: Value) -> Value:
+        return self.cast(self.field(array, NDIM, "i32"), "i64")
+
+    def dims(self, array: Value) -> Value:
+        return self.field(array, DIMS)
+
+    def strides(self, array: Value) -> Value:
+        return self.field(array, STRIDES)
+
+    def data(self, array: Value) -> Value:
+        return self.field(array, DATA)
+
+    def dtype(self, array: Value) -> Value:
+        return self.field(array, DESCR)
+
+    def is_row_major(self, array: Value) -> Value:
+        return (self.field(array, FLAGS, "i32") & C_CONTIGUOUS).ne(0)
+
+    def size(self, array: Value) -> Value:
+        dims = self.dims(array)
+        return self.loop(0, self.ndim(array), lambda i, n: n * self.load(dims, i, "i64"), carried=(self.i64(1),))
+
+    def shape(self, array: Value) -> Value:
+        """The shape as a tuple of ints (a new reference)."""
+        made = self.own(self.call_c("PyTuple_New", "ptr", self.ndim(array)))
+        self.check(self.exists(made))
+        items, dims = self.at(made, self.interpreter.tuple_items, "i8"), self.dims(array)
+
+        def item(i: Value) -> None:
+            number = self.call_c("PyLong_FromSsize_t", "ptr", self.load(dims, i, "i64"))
+            self.check(self.exists(number))
+            self.store(number, items, i, "ptr")
+
+        self.loop(0, self.ndim(array), item)
+        return self.disown(made)
+
+    def new_array(self, dtype: Value, ndim: Value, dims: Value) -> Value:
+        """A new array, row-major, its values undefined. It runs no Python code."""
+        self.incref(dtype)  # handed over
+        made = self.call_c(
+            "PyArray_NewFromDescr", "ptr", self.object(np.ndarray), dtype, self.cast(ndim, "i32"), dims, self.null, self.null, self.i32(0),
+            self.null,
+        )  # fmt: skip
+        self.check(self.exists(made))
+        return made
+
+    # -- tensors --------------------------------------------------------------------------------------------------------------
+    def is_plain(self, thing: Value) -> Value:
+        """Whether it is exactly a Tensor or a Parameter."""
+        kind = self.type_of(thing)
+        return self.same(kind, self.object(Tensor)) | self.same(kind, self.object(Parameter))
+
+    def require_no_mode(self) -> None:
+        self.require(self.is_empty(state.active))
+        self.require(self.is_empty(state.inferring))
+
+    def requires_grad(self, tensor: Value) -> Value:
+        """Whether it requires grad; other marks than True and False are the Python wrapper's."""
+        mark = self.slot(tensor, Tensor, "_requires_grad")
+        yes = self.same(mark, self.object(True))
+        self.require(yes | self.same(mark, self.object(False)))
+        return yes
+
+    def recording(self, wanted: Value) -> Value:
+        """``wanted``, if this thread records. Where another does not, the thread is asked, which may run Python code."""
+
+        def ask() -> Value:
+            answer = self.call_c("PyObject_GetAttr", "ptr", self.object(state.thread), self.object("grad"))
+            self.check(self.exists(answer))
+            on = self.same(answer, self.object(True))
+            self.call_c("Py_DecRef", None, answer)
+            return on
+
+        all_record = self.is_empty(state.without_grad)
+        return self.when(wanted & ~all_record, ask, lambda: wanted)
+
+    def require_in_order(self, tensor: Value) -> None:
+        """Go on if its array cannot have strides that are not those of its shape: no view, and not known to lie otherwise."""
+        storage = self.slot(tensor, Tensor, "_storage")
+        none = self.object(None)
+
+        def ask() -> Value:
+            uneven = self.slot(storage, UntypedStorage, "uneven")
+            return self.same(self.slot(tensor, Tensor, "_view_of"), none) & self.same(uneven, self.object(False))
+
+        self.require(self.when(self.same(storage, none), lambda: self.const(True, "b1"), ask))
+
+    def new_tensor(self, array: Value) -> Value:
+        """A Tensor around an array, which is handed over; its history is still empty."""
+        self.own(array)
+        made = self.new(self.object(Tensor))
+        self.disown(array)
+        none = self.object(None)
+        self.fill(made, Tensor, _array=array, _storage=self.incref(none), _view_of=self.incref(none))
+        return self.own(made)
+
+    def edge(self, tensor: Value) -> Value:
+        """What a node keeps of an input that requires grad (a new reference)."""
+        node = self.slot(tensor, Tensor, "_node")
+        return self.incref(self.pick(self.same(node, self.object(None)), tensor, node))
+
+    def new_storage(self, tensor: Value, array: Value) -> Value:
+        """``tensor.new_storage`` of a tensor that has none (borrowed: the tensor has it)."""
+        made = self.new(self.object(UntypedStorage))
+        none, zero = self.object(None), self.object(0)
+        values = {"_array": array, "_aliases": self.object(()), "_bytes": none, "_room": self.object(32), "version": zero, "changed": zero}
+        self.fill(made, UntypedStorage, **{name: self.incref(value) for name, value in values.items()})
+        self.fill(made, UntypedStorage, uneven=self.incref(self.object(False)))
+        self.put(made, tensor, self.interpreter.slot(Tensor, "_storage"))
+        if not self.interpreter.immortal:
+            self.put(self.field(none, 0, "i64") - 1, none, 0, "i64")  # which the slot held; never the last
+        return made
+
+    def next_of_clock(self) -> Value:
+        iterate = self._entry(self.code.slot_function(type(state.clock), _ITERATE, "next"))
+        reading = self.call_c(iterate, "ptr", self.object(state.clock))
+        self.check(self.exists(reading))
+        return reading
+
+    def finish_node(self, node: Value, array: Value, dtype: Value) -> None:
+        """What every node has: shape and dtype of its result, no hooks, the time."""
+        self.fill(node, Node, shape=self.shape(array))
+        self.fill(node, Node, dtype=self.incref(dtype), hooks=self.incref(self.object(None)))
+        self.fill(node, Node, seq=self.next_of_clock())
