@@ -13,6 +13,7 @@ import numpy as np
 
 from . import dtype as dtypes
 from .arrays.kinds import address, copied as copy_of, device_of, is_pinned, kind_of, make_at, place_of
+from .calls.machine_calls import counted
 from .device import cpu, device
 from .layout import is_contiguous_as, is_uneven, sparse_coo, sparse_csr, strided
 from .shape import Size, contiguous_strides, element_strides, wrap_dim
@@ -700,7 +701,9 @@ def root_of(tensor: Tensor) -> Tensor:
 
 
 # ``next(blanks)`` is ``object.__new__(Tensor)`` in four fifths of the time: the tuple of arguments is made once.
-blanks = starmap(_new, repeat((Tensor,)))
+# After the first of them, machine code takes over from generated wrappers, if it can (``calls.machine_calls``); the iterator that counts
+# says so by going away.
+blanks = counted(starmap(_new, repeat((Tensor,))))
 
 
 def wrap(array: np.ndarray) -> Tensor:

@@ -24,6 +24,7 @@ from ..tensor import Parameter, Tensor, blanks, new_storage, note_order, storage
 from .casting import CAST, cast_array, opmath
 from .dispatch import IN_PLACE, IN_PLACE_VIEW, dispatch, dispatch_old_order, settled
 from .interruption import GENERATED, is_interruption, source_files
+from .machine_calls import offer
 from .operation import KEEP, REQUIRED, SAME, Op
 from .return_types import named_result
 from .scalars import FLOATS32, FLOATS64, INTS32, INTS64
@@ -77,6 +78,11 @@ class Source:
         self.first = "a"  # where the first operand's array is
         self.arrays: dict[str, str] = {}  # where the operands' arrays are, by parameter
         self.env = dict(ENVIRONMENT, op=op)
+        self.offered: tuple[int, str, str, str] | None = None
+
+    def offer(self, form: str, arguments: str, condition: str = "") -> None:
+        """Here machine code of a form may do the call, with these arguments, where the condition holds; see ``machine_calls``."""
+        self.offered = (len(self.lines), form, arguments, condition)
 
     def add(self, indent: int, *lines: str) -> None:
         self.lines += ["    " * indent + line for line in lines]
@@ -87,6 +93,8 @@ class Source:
             print(text, end="\n\n")
         exec(compile(text, f"{GENERATED}{name}>", "exec"), self.env)
         function = self.env[name]
+        if self.offered is not None:
+            offer(self.op, function, self.lines, *self.offered)
         function.__module__ = public_module(self.op.namespace)
         function.__doc__, function.__qualname__ = self.op.doc, name
         return function

@@ -95,11 +95,24 @@ def make_wrapper(op: Op, name: str | None = None, *, operator: bool = False) -> 
         passed = ", ".join(f"{p.name}={p.name}" if p.keyword_only else p.name for p in params)
         source.add(1, f"if inplace: return op.inplace_wrapper({passed})")
     if op.fast is not None:
+        _offer_pointwise(source, with_out, operator)
         _add_fast(source, fallback, with_out, operator)
     source.add(1, f"return {fallback}")
     function = source.compile(name)
     function.__wrapped__ = function.kernel = op.kernel
     return function
+
+
+def _offer_pointwise(source: Source, with_out: bool, operator: bool) -> None:
+    """Let machine code do the calls of an element-wise operation that is one ufunc, where all but the operands have their defaults."""
+    op = source.op
+    if op.fast is not op.ufunc or any(p.kind not in ("tensor", "number", "attr") for p in op.params):
+        return
+    conditions = ["out is None"] if with_out else []
+    if not operator:
+        conditions += [f"{p.name} is default_{p.name}" for p in op.params if p.kind == "attr"]
+    operands = [p.name for p in op.params if p.kind != "attr"]
+    source.offer("pointwise", ", ".join(operands), " and ".join(conditions))
 
 
 def is_widened(op: Op) -> bool:
