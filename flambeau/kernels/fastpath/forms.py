@@ -31,11 +31,12 @@ FIELDS = {
     "loops": 0,  # of each dtype: the loop (0: none), its data, the dtype of its result
     "limit": 3 * len(DTYPES),  # so many elements are for other kernels
     "autocasting": 13,  # a list that must be empty, 0 without one
-    "node": 14,  # the class, 0 where nothing is ever recorded
-    "edges": 15,  # their number, then the operand of each
-    "saved": 18,  # their number, then of each: what it is, and for the gradients of which operands (bits)
-    "attrs": 18 + 1 + 2 * _MOST,  # a tuple for all nodes; where it is 0: their number, and of each: what it is, and an object
-    "end": 18 + 1 + 2 * _MOST + 2 + 2 * _MOST,
+    "numbers": 14,  # whether the second operand may be a Python number
+    "node": 15,  # the class, 0 where nothing is ever recorded
+    "edges": 16,  # their number, then the operand of each
+    "saved": 19,  # their number, then of each: what it is, and for the gradients of which operands (bits)
+    "attrs": 19 + 1 + 2 * _MOST,  # a tuple for all nodes; where it is 0: their number, and of each: what it is, and an object
+    "end": 19 + 1 + 2 * _MOST + 2 + 2 * _MOST,
 }  # fmt: skip
 _NOTHING, _FIRST, _SECOND, _RESULT, _OBJECT, _SHAPE_OF_FIRST, _SHAPE_OF_SECOND = range(7)
 
@@ -69,6 +70,7 @@ def pointwise_record(op: Op) -> np.ndarray:
             record.keep("loops", result, 3 * k + 2)
     if not found:
         raise Unfit(op.name)
+    record.put("numbers", any(p.kind == "number" for p in op.params))
     choice = host.choice_for(op)
     record.put("limit", 1 << 15 if choice is None else choice.threshold)
     _put_history(record, op, operands)
@@ -352,7 +354,7 @@ def binary(code: Code) -> str:
 
     k.case(k.is_plain(y), tensors)
     kind = k.type_of(y)
-    k.require(k.same(kind, k.object(float)) | k.same(kind, k.object(int)))
+    k.require((k.same(kind, k.object(float)) | k.same(kind, k.object(int))) & k.word("numbers").ne(0))
     number()
     k.finish()
     return k.name
