@@ -25,47 +25,62 @@ _CHOSEN = os.environ.get("FLAMBEAU_FAST_PATH", "")
 if _CHOSEN not in ("", "python", "machine"):
     raise ValueError(f"FLAMBEAU_FAST_PATH: expected 'python' or 'machine', got {_CHOSEN!r}")
 
-_offers: list[Callable[[], None]] = []  # of the wrappers that were made before machine code was there
-_finders: list[Callable[[Any, str], Any]] = []  # what gives the built-in function of an operation and a form, once it is there
+_waiting: list[Callable[[], None]] = []  # exchanges of the code of wrappers that were made before machine code was there
+_finders: list[Callable[..., Any]] = []  # what gives the built-in function of an operation, a form and what belongs to it, once it is there
 _kept: list[Any] = []
 
 
-def offer(op: Any, function: Any, lines: list[str], place: int, form: str, arguments: str, condition: str) -> None:
-    """A wrapper whose calls machine code may do: now if it is there, else when it comes.
+class Offer:
+    """A place in a wrapper where machine code may go on.
 
     Args:
-        op: the operation. function: its wrapper, of these ``lines``.
-        place: before which line it is asked. form: the kind of call. arguments: what it is given, as source.
-        condition: on which it is asked, as source; always where it is empty.
+        place: before which line. indent: of that line.
+        form: what it does there. arguments: what it is given, as source. condition: on which it is asked, as source.
+        more: what else the form has to know.
     """
 
+    def __init__(self, place: int, indent: int, form: str, arguments: str, condition: str, more: tuple[Any, ...]):
+        self.place, self.indent, self.form, self.arguments, self.condition, self.more = place, indent, form, arguments, condition, more
+
+    def lines(self, name: str) -> list[str]:
+        asked = [f"    m = {name}({self.arguments})", "    if m is not None: return m"]
+        if self.condition:
+            asked = [f"    if {self.condition}:", *["    " + line for line in asked]]
+        return ["    " * (self.indent - 1) + line for line in asked]
+
+
+def offer(op: Any, function: Any, lines: list[str], offers: list[Offer]) -> None:
+    """A wrapper of these ``lines`` with places where machine code may go on: now if it is there, else when it comes."""
+
     def accept() -> None:
-        machine = _finders[0](op, form)
-        if machine is None:
+        scope, text, done = function.__globals__, [], 0
+        for k, each in enumerate(offers):
+            machine = _finders[0](op, each.form, *each.more)
+            if machine is None:
+                continue
+            scope[f"machine{k}"] = machine
+            text += [*lines[done : each.place], *each.lines(f"machine{k}")]
+            done = each.place
+        if not done:
             return
-        asked = ["    r = machine(%s)" % arguments, "    if r is not None: return r"]
-        if condition:
-            asked = [f"    if {condition}:", *["    " + line for line in asked]]
-        scope = function.__globals__
-        scope["machine"] = machine
         made: dict[str, Any] = {}
-        text = "\n".join([*lines[:place], *asked, *lines[place:]])
-        exec(compile(text, f"{GENERATED}{function.__code__.co_name}>", "exec"), scope, made)
-        function.__code__ = made[function.__code__.co_name].__code__
+        name = function.__code__.co_name
+        exec(compile("\n".join([*text, *lines[done:]]), f"{GENERATED}{name}>", "exec"), scope, made)
+        function.__code__ = made[name].__code__
 
     if _CHOSEN == "python":
         return
     if _finders:
         accept()
     else:
-        _offers.append(accept)
+        _waiting.append(accept)
 
 
-def take_over(find: Callable[[Any, str], Any]) -> None:
-    """From now on calls are machine code's, as far as ``find`` has it: of (operation, form), a built-in function or None."""
+def take_over(find: Callable[..., Any]) -> None:
+    """From now on calls are machine code's, as far as ``find`` has it: of an operation, a form and more, a built-in function or None."""
     _finders.append(find)
-    while _offers:
-        _offers.pop()()
+    while _waiting:
+        _waiting.pop()()
 
 
 def counted(blanks: Iterator[Any]) -> Iterator[Any]:

@@ -24,7 +24,7 @@ from ..tensor import Parameter, Tensor, blanks, new_storage, note_order, storage
 from .casting import CAST, cast_array, opmath
 from .dispatch import IN_PLACE, IN_PLACE_VIEW, dispatch, dispatch_old_order, settled
 from .interruption import GENERATED, is_interruption, source_files
-from .machine_calls import offer
+from .machine_calls import Offer, offer
 from .operation import KEEP, REQUIRED, SAME, Op
 from .return_types import named_result
 from .scalars import FLOATS32, FLOATS64, INTS32, INTS64
@@ -73,16 +73,17 @@ class Source:
     def __init__(self, op: Any):
         self.op = op
         self.lines: list[str] = []
+        self.is_direct = False  # whether machine code is asked at the beginning
         self.has_guard = False  # whether parameter ``_`` stands before those that are passed by keyword only
         self.unchecked: list[str] = []  # parameters that Python does not know to be required
         self.first = "a"  # where the first operand's array is
         self.arrays: dict[str, str] = {}  # where the operands' arrays are, by parameter
         self.env = dict(ENVIRONMENT, op=op)
-        self.offered: tuple[int, str, str, str] | None = None
+        self.offers: list[Offer] = []
 
-    def offer(self, form: str, arguments: str, condition: str = "") -> None:
-        """Here machine code of a form may do the call, with these arguments, where the condition holds; see ``machine_calls``."""
-        self.offered = (len(self.lines), form, arguments, condition)
+    def offer(self, indent: int, form: str, arguments: str, condition: str = "", *more: Any) -> None:
+        """Here machine code may go on; see ``machine_calls.Offer``."""
+        self.offers.append(Offer(len(self.lines), indent, form, arguments, condition, more))
 
     def add(self, indent: int, *lines: str) -> None:
         self.lines += ["    " * indent + line for line in lines]
@@ -93,8 +94,8 @@ class Source:
             print(text, end="\n\n")
         exec(compile(text, f"{GENERATED}{name}>", "exec"), self.env)
         function = self.env[name]
-        if self.offered is not None:
-            offer(self.op, function, self.lines, *self.offered)
+        if self.offers:
+            offer(self.op, function, self.lines, self.offers)
         function.__module__ = public_module(self.op.namespace)
         function.__doc__, function.__qualname__ = self.op.doc, name
         return function
@@ -404,9 +405,19 @@ def add_finish(source: Source, indent: int, numbers: frozenset[str] = frozenset(
     if source.op.is_multi_output and not source.op.is_multi_view:
         _add_outputs(source, indent, numbers)
     else:
+        _offer_result(source, indent, numbers)
         add_wrap(source, indent)
         add_settle(source, indent, numbers)
         add_record(source, indent, numbers)
+
+
+def _offer_result(source: Source, indent: int, numbers: frozenset[str]) -> None:
+    """Let machine code wrap and record a result ``r``."""
+    op = source.op
+    if "memory_format" in op.names or any(p.kind in ("list", "rest") for p in op.params) or source.is_direct:
+        return
+    is_settled = op.broadcasts and not op.row_major
+    source.offer(indent, "result", ", ".join(["r", *op.names]), "", numbers, op.promotion in CHECKED, is_settled)
 
 
 def scalar_source(name: str) -> str:

@@ -112,7 +112,8 @@ def _offer_pointwise(source: Source, with_out: bool, operator: bool) -> None:
     if not operator:
         conditions += [f"{p.name} is default_{p.name}" for p in op.params if p.kind == "attr"]
     operands = [p.name for p in op.params if p.kind != "attr"]
-    source.offer("pointwise", ", ".join(operands), " and ".join(conditions))
+    source.is_direct = True
+    source.offer(1, "pointwise", ", ".join(operands), " and ".join(conditions))
 
 
 def is_widened(op: Op) -> bool:

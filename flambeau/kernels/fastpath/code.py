@@ -7,15 +7,13 @@ image is loaded, and does not change afterwards. So an image on disk serves ever
 from __future__ import annotations
 
 import ctypes
-import itertools
 import mmap
 import struct
 from typing import Any
 
-import numpy as np
-
 from ..compiler import cache, image, target as targets
 from .interpreter import api, function_address, interpreter
+from .records import Record
 
 _LINKED = struct.Struct("<16sQ32s")  # the header of an image
 
@@ -104,31 +102,11 @@ _FASTCALL = 0x80
 _forever: list[Any] = []  # definitions and records that machine code points to
 
 
-def builtin(name: str, address: int, record: np.ndarray) -> Any:
+def builtin(name: str, address: int, record: Record) -> Any:
     """A built-in function of positional arguments, which are given to machine code with the record as ``self``."""
     definition = Definition(name.encode(), address, _FASTCALL, None)
+    record.words.flags.writeable = False
     _forever.append((definition, record))
     new = api.PyCFunction_NewEx
     new.restype, new.argtypes = ctypes.py_object, (ctypes.c_void_p, ctypes.py_object, ctypes.c_void_p)
-    return new(ctypes.addressof(definition), record, None)
-
-
-class RecordWriter:
-    """A record: 64-bit words, among them addresses of objects, which it keeps."""
-
-    def __init__(self, fields: dict[str, int]):
-        self.fields = fields
-        self.words = np.zeros(max(itertools.accumulate(fields.values(), max)) + 1, np.uint64)
-        self.kept: list[Any] = []
-
-    def put(self, name: str, value: int, offset: int = 0) -> None:
-        self.words[self.fields[name] + offset] = value
-
-    def keep(self, name: str, thing: Any, offset: int = 0) -> None:
-        self.kept.append(thing)
-        self.put(name, id(thing), offset)
-
-    def finish(self) -> np.ndarray:
-        _forever.append(self.kept)
-        self.words.flags.writeable = False
-        return self.words
+    return new(ctypes.addressof(definition), record.words, None)

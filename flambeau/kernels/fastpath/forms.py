@@ -1,154 +1,61 @@
 """The forms of calls that machine code does: each is one function for all operations of that form, which differ by their records.
 
-A record is what a built-in function gets as ``self``: 64-bit words that say which loop of NumPy's computes, how far small operands go, what
-class of node records the call, and what that keeps. So an operation costs no compiling, and both ways call the same loops: results are the
-same bits.
+So an operation costs no compiling. What computes is what the Python wrappers call, NumPy's own loops among it: results are the same bits.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
-from ...core.arrays.kinds import host
-from ...core.calls.operation import Op
-from ...core.tape.derivatives import Item
+from ...core import state
+from ...core.storage import UntypedStorage
 from ...core.tape.node import Node
 from ...core.tensor import Tensor
 from ..compiler.language import Value
-from .code import Code, RecordWriter
-from .interpreter import loop_of
+from . import records
+from .code import Code
+from .interpreter import DATA
 from .objects import Function
+from .records import DTYPES
 
-DTYPES = [np.dtype(np.float32), np.dtype(np.float64), np.dtype(np.int64), np.dtype(np.bool_)]
-_F32, _F64, _I64 = range(3)
-_MOST = 4  # things of one kind that a node keeps
-
-# Fields of a record, with their places in words.
-FIELDS = {
-    "loops": 0,  # of each dtype: the loop (0: none), its data, the dtype of its result
-    "limit": 3 * len(DTYPES),  # so many elements are for other kernels
-    "autocasting": 13,  # a list that must be empty, 0 without one
-    "numbers": 14,  # whether the second operand may be a Python number
-    "node": 15,  # the class, 0 where nothing is ever recorded
-    "edges": 16,  # their number, then the operand of each
-    "saved": 19,  # their number, then of each: what it is, and for the gradients of which operands (bits)
-    "attrs": 19 + 1 + 2 * _MOST,  # a tuple for all nodes; where it is 0: their number, and of each: what it is, and an object
-    "end": 19 + 1 + 2 * _MOST + 2 + 2 * _MOST,
-}  # fmt: skip
-_NOTHING, _FIRST, _SECOND, _RESULT, _OBJECT, _SHAPE_OF_FIRST, _SHAPE_OF_SECOND = range(7)
+_F32, _F64, _I64, _BOOL = range(4)
 
 
-# -- records ------------------------------------------------------------------------------------------------------------------------------
-class Unfit(Exception):
-    """An operation is not of this form."""
+class Form(Function):
+    """``f(record, arguments, count)`` of a form."""
 
+    def __init__(self, code: Code, name: str):
+        super().__init__(code, name, "self", "given", "count")
+        record, self.given, _ = self.operands
+        self.record = self.field(record, DATA)
 
-def pointwise_record(op: Op) -> np.ndarray:
-    """The record of an element-wise operation of one operand or two.
+    def word(self, place: int, offset: Any = 0, element: str = "i64") -> Value:
+        return self.load(self.at(self.record, place, "i64"), offset, element)
 
-    Raises:
-        Unfit: it is none, or its nodes keep what the form does not know.
-    """
-    operands = [p.name for p in op.params if p.kind in ("tensor", "number")]
-    ufunc: Any = op.ufunc
-    if not isinstance(ufunc, np.ufunc) or op.fast is not ufunc or len(operands) != ufunc.nin or not op.elementwise or ufunc.nout != 1:
-        raise Unfit(op.name)
-    if any(p.kind not in ("tensor", "number", "attr") for p in op.params) or len(operands) > 2:
-        raise Unfit(op.name)
-    record = RecordWriter(FIELDS)
-    found = False
-    for k, dtype in enumerate(DTYPES):
-        result = _result_of(op, ufunc, dtype)
-        loop = None if result is None else loop_of(ufunc, f"{dtype.char * ufunc.nin}->{result.char}")
-        if loop is not None:
-            found = True
-            record.put("loops", loop[0], 3 * k)
-            record.put("loops", loop[1], 3 * k + 1)
-            record.keep("loops", result, 3 * k + 2)
-    if not found:
-        raise Unfit(op.name)
-    record.put("numbers", any(p.kind == "number" for p in op.params))
-    choice = host.choice_for(op)
-    record.put("limit", 1 << 15 if choice is None else choice.threshold)
-    _put_history(record, op, operands)
-    return record.finish()
+    def argument(self, place: Any) -> Value:
+        return self.load(self.given, place, "ptr")
 
+    def require_count(self, count: int) -> None:
+        self.require(self.same(self.operands[2], self.emit(f"inttoptr i64 {count} to ptr", "ptr")))
 
-def _result_of(op: Op, ufunc: np.ufunc, dtype: np.dtype) -> np.dtype | None:
-    """The dtype of the results for operands of one dtype, where the Python fast path takes them."""
-    if dtype.char == "?" and not op.fast_bool:
-        return None
-    try:
-        *inside, result = ufunc.resolve_dtypes((dtype,) * ufunc.nin + (None,))
-    except TypeError:
-        return None
-    if any(each != dtype for each in inside) or result not in DTYPES:
-        return None
-    checked = op.promotion in ("default", "int_to_float", "bool_to_long")
-    return DTYPES[DTYPES.index(result)] if result == dtype or not checked else None
+    # -- before -------------------------------------------------------------------------------------------------------------
+    def needed(self) -> Value:
+        """Bits of the edges to operands that require grad, if the call is to be recorded. Nothing may have been allocated yet."""
 
+        def step(i: Value, bits: Value) -> Value:
+            operand = self.argument(self.word(records.EDGES, i + 1))
 
-def _put_history(record: RecordWriter, op: Op, operands: Sequence[str]) -> None:
-    if op.rules is None:
-        return
-    kind = op.node
-    record.keep("node", kind)
-    record.put("edges", len(kind.inputs))
-    for k, name in enumerate(kind.inputs):
-        record.put("edges", operands.index(name), 1 + k)
-    if len(kind.tensors) > _MOST or len(kind.others) > _MOST:
-        raise Unfit(op.name)
-    record.put("saved", len(kind.tensors))
-    for k, item in enumerate(kind.tensors):
-        code = _RESULT if item.source == "result" else 1 + operands.index(op.names[item.position])
-        record.put("saved", code, 1 + 2 * k)
-        record.put("saved", sum(1 << operands.index(name) for name in item.needed_for if name in operands), 2 + 2 * k)
-    _put_attributes(record, op, operands, kind.others)
+            def ask() -> Value:
+                return self.cast(self.requires_grad(operand), "i64") << i
 
+            return bits | self.when(self.is_plain(operand), ask, lambda: self.i64(0))
 
-def _put_attributes(record: RecordWriter, op: Op, operands: Sequence[str], items: Sequence[Item]) -> None:
-    found = []
-    for item in items:
-        name = op.names[item.position]
-        if item.source == "shape" and name in operands:
-            found.append((_SHAPE_OF_FIRST + operands.index(name), None))
-        elif item.source == "attr":
-            found.append((_OBJECT, op.params[item.position].default))
-        else:
-            raise Unfit(op.name)
-    if all(code == _OBJECT for code, _ in found):
-        record.keep("attrs", tuple(value for _, value in found))
-        return
-    record.put("attrs", len(found), 1)
-    for k, (code, value) in enumerate(found):
-        record.put("attrs", code, 2 + 2 * k)
-        record.keep("attrs", value, 3 + 2 * k)
-
-
-# -- machine code -------------------------------------------------------------------------------------------------------------------------
-class PointwiseFunction(Function):
-    """``f(record, arguments, count)`` of an element-wise operation."""
-
-    def __init__(self, code: Code, name: str, operands: int):
-        super().__init__(code, name, "self", "arguments", "count")
-        self.result_of_call = operands
-        given, arguments, count = self.operands
-        self.record = self.field(given, 16)  # an array's data
-        self.require(self.same(count, self.emit(f"inttoptr i64 {operands} to ptr", "ptr")))
-        self.arguments = [self.load(arguments, i, "ptr") for i in range(operands)]
-
-    def word(self, field: str, offset: Any = 0, element: str = "i64") -> Value:
-        return self.load(self.at(self.record, FIELDS[field], "i64"), offset, element)
-
-    def begin(self) -> None:
-        """What must hold before anything else."""
-        self.require_no_mode()
-        casting = self.word("autocasting", element="ptr")
-        absent = self.const(True, "b1")
-        self.require(self.when(self.exists(casting), lambda: self.field(casting, 16, "i64").eq(0), lambda: absent))
+        bits = self.loop(0, self.word(records.EDGES), step, carried=(self.i64(0),))
+        wanted = bits.ne(0)
+        return self.pick(self.recording(wanted), bits, self.i64(0))
 
     def array_of(self, tensor: Value) -> Value:
         """The array of a tensor, in the host's memory and row-major (borrowed)."""
@@ -156,61 +63,23 @@ class PointwiseFunction(Function):
         self.require(self.is_exactly(array, np.ndarray) & self.is_row_major(array))
         return array
 
-    def loop_for(self, dtype: Value, allowed: Sequence[int] = range(len(DTYPES))) -> tuple[Value, Value, Value, Value]:
-        """The dtype's place among ``DTYPES``, and of its loop: the address, the data, the dtype of the result."""
-        place = self.i64(-1)
-        for k in allowed:
-            place = self.pick(self.same(dtype, self.object(DTYPES[k])), self.i64(k), place)
-        self.require(place >= 0)
-        loop, data, result = (self.word("loops", place * 3 + k, "ptr") for k in range(3))
-        self.require(self.exists(loop))
-        return place, loop, data, result
-
-    def item_size(self, dtype: Value) -> Value:
-        """Bytes of an element of one of ``DTYPES``."""
-        size = self.i64(8)
-        size = self.pick(self.same(dtype, self.object(DTYPES[_F32])), self.i64(4), size)
-        return self.pick(self.same(dtype, self.object(DTYPES[3])), self.i64(1), size)
-
-    def require_usual_strides(self, tensors: Sequence[Value], size: Value, no_ones: Value) -> None:
-        """Go on if the result's strides are those of its shape: no operand is a view, or no dimension is so short that strides are free."""
-        for tensor in tensors:
-            self.case_not(no_ones, lambda tensor=tensor: self.require_in_order(tensor))
-
-    def case_not(self, condition: Value, body: Any) -> None:
-        """``if not condition: body()``, after which all goes on."""
-        self.when(~condition, body)
-
     def measured(self, array: Value) -> tuple[Value, Value]:
         """The number of elements, and whether no dimension is shorter than 2."""
         dims = self.dims(array)
 
-        def step(i: Value, n: Value, free: Value) -> tuple[Value, Value]:
+        def step(i: Value, n: Value, short: Value) -> tuple[Value, Value]:
             size = self.load(dims, i, "i64")
-            return n * size, free | self.cast(size < 2, "i64")
+            return n * size, short | self.cast(size < 2, "i64")
 
-        n, free = self.loop(0, self.ndim(array), step, carried=(self.i64(1), self.i64(0)))
-        return n, free.eq(0)
+        n, short = self.loop(0, self.ndim(array), step, carried=(self.i64(1), self.i64(0)))
+        return n, short.eq(0)
 
-    def run(self, loop: Value, data: Value, count: Value, operands: Sequence[tuple[Value, Value]]) -> None:
-        """Call a loop of NumPy's: ``operands`` are addresses with steps in bytes, the result last."""
-        places, steps, sizes = self.scratch(4, "ptr"), self.scratch(4, "i64"), self.scratch(1, "i64")
-        for k, (address, step) in enumerate(operands):
-            self.store(address, places, k, "ptr")
-            self.store(step, steps, k, "i64")
-        self.store(count, sizes, 0, "i64")
-        self.call_c(loop, None, places, sizes, steps, data)
-
-    # -- results and history --------------------------------------------------------------------------------------------------
-    def answer(self, array: Value, dtype: Value, needs: Sequence[Value]) -> None:
-        """Wrap an array, which is handed over, record the call if an operand that requires grad is among ``needs``, and return."""
-        made = self.new_tensor(array)
-        bits = self.i64(0)
-        for k, need in enumerate(needs):
-            bits = bits | self.cast(need, "i64") << k
+    # -- after --------------------------------------------------------------------------------------------------------------
+    def answer(self, made: Value, array: Value, bits: Value) -> None:
+        """Record the call of which a tensor (owned) is the result, if there are bits, and return it."""
 
         def record() -> None:
-            node = self._node(made, array, dtype, bits)
+            node = self._node(made, array, bits)
             self.fill(made, Tensor, _node=node, _requires_grad=self.incref(self.object(True)))
 
         def leave() -> None:
@@ -219,115 +88,146 @@ class PointwiseFunction(Function):
         self.when(bits.ne(0), record, leave)
         self.give(made)
 
-    def _node(self, made: Value, array: Value, dtype: Value, bits: Value) -> Value:
-        node = self.own(self.new(self.word("node", element="ptr")))
+    def _node(self, made: Value, array: Value, bits: Value) -> Value:
+        node = self.own(self.new(self.word(records.NODE, element="ptr")))
         self.fill(node, Node, edges=self._edges(bits))
-        self.fill(node, Node, saved=self._items("saved", made, array, bits))
-        attrs = self.word("attrs", element="ptr")
-        self.fill(
-            node, Node, attrs=self.when(self.exists(attrs), lambda: self.incref(attrs), lambda: self._items("attrs", made, array, bits))
-        )
-        self.finish_node(node, array, dtype)
+        self.fill(node, Node, saved=self._saved(made, array, bits))
+        shared = self.word(records.ATTRS, element="ptr")
+        self.fill(node, Node, attrs=self.when(self.exists(shared), lambda: self.incref(shared), self._attributes))
+        self.finish_node(node, array, self.dtype(array))
         return self.disown(node)
 
-    def _edges(self, bits: Value) -> Value:
-        count = self.word("edges")
+    def _tuple(self, count: Value, item: Callable[[Value], Value]) -> Value:
+        """A tuple of what ``item`` gives for each place (new references)."""
         made = self.own(self.call_c("PyTuple_New", "ptr", count))
         self.check(self.exists(made))
         items = self.at(made, self.interpreter.tuple_items, "i8")
-        first, second = self.arguments[0], self.arguments[-1]
-
-        def item(i: Value) -> None:
-            operand = self.word("edges", i + 1)
-            needed = ((bits >> operand) & 1).ne(0)
-            tensor = self.pick(operand.eq(0), first, second)
-            self.store(self.when(needed, lambda: self.edge(tensor), lambda: self.incref(self.object(None))), items, i, "ptr")
-
-        self.loop(0, count, item)
+        self.loop(0, count, lambda i: self.store(item(i), items, i, "ptr"))
         return self.disown(made)
 
-    def _items(self, field: str, made: Value, array: Value, bits: Value) -> Value:
-        """The tuple ``saved`` or ``attrs`` of a node (a new reference)."""
-        is_saved = field == "saved"
-        start = 0 if is_saved else 1
-        count = self.word(field, start)
-        result = self.own(self.call_c("PyTuple_New", "ptr", count))
-        self.check(self.exists(result))
-        items = self.at(result, self.interpreter.tuple_items, "i8")
+    def _edges(self, bits: Value) -> Value:
+        def edge(i: Value) -> Value:
+            tensor = self.argument(self.word(records.EDGES, i + 1))
+            none = self.object(None)
+            return self.when(((bits >> i) & 1).ne(0), lambda: self.edge(tensor), lambda: self.incref(none))
 
-        def item(i: Value) -> None:
-            code, more = self.word(field, i * 2 + (start + 1)), self.word(field, i * 2 + (start + 2), "i64" if is_saved else "ptr")
-            if is_saved:
-                wanted = self.pick((more & bits).eq(0), self.i64(_NOTHING), code)
-                self.store(self._saved(wanted, made, array), items, i, "ptr")
-            else:
-                self.store(self._attribute(code, more), items, i, "ptr")
+        return self._tuple(self.word(records.EDGES), edge)
 
-        self.loop(0, count, item)
-        return self.disown(result)
+    def _saved(self, made: Value, array: Value, bits: Value) -> Value:
+        def item(i: Value) -> Value:
+            word = self.word(records.SAVED, i + 1)
+            is_needed = ((word >> records.NEEDED) & bits).ne(0)
+            code, none = word & 0xFF, self.object(None)
 
-    def _saved(self, code: Value, made: Value, array: Value) -> Value:
-        def result() -> Value:
-            storage = self.new_storage(made, array)
-            triple = self.call_c("PyTuple_New", "ptr", self.i64(3))
-            self.check(self.exists(triple))
-            for k, thing in enumerate((array, storage, self.object(None))):
-                self.put(self.incref(thing), triple, self.interpreter.tuple_items + 8 * k)
-            return triple
+            def result() -> Value:
+                storage = self.new_storage(made, array)
+                triple = self.call_c("PyTuple_New", "ptr", self.i64(3))
+                self.check(self.exists(triple))
+                for k, thing in enumerate((array, storage, none)):
+                    self.put(self.incref(thing), triple, self.interpreter.tuple_items + 8 * k)
+                return triple
 
-        def operand() -> Value:
-            thing = self.pick(code.eq(_FIRST), self.arguments[0], self.arguments[-1])
-            return self.incref(self.pick(code.eq(_NOTHING), self.object(None), thing))
+            def argument() -> Value:
+                return self.incref(self.pick(is_needed, self.argument((word >> records.PLACE) & 0xFF), none))
 
-        return self.when(code.eq(_RESULT), result, operand)
+            return self.when(code.eq(records.RESULT) & is_needed, result, argument)
 
-    def _attribute(self, code: Value, thing: Value) -> Value:
-        def shape() -> Value:
-            tensor = self.pick(code.eq(_SHAPE_OF_FIRST), self.arguments[0], self.arguments[-1])
-            is_tensor = self.is_plain(tensor)
-            empty = self.object(())
-            return self.when(is_tensor, lambda: self.shape(self.slot(tensor, Tensor, "_array")), lambda: self.incref(empty))
+        return self._tuple(self.word(records.SAVED), item)
 
-        return self.when(code.eq(_OBJECT), lambda: self.incref(thing), shape)
+    def _attributes(self) -> Value:
+        def item(i: Value) -> Value:
+            word, thing = self.word(records.ATTRS + 2, i * 2), self.word(records.ATTRS + 3, i * 2, "ptr")
+            code, place = word & 0xFF, (word >> records.PLACE) & 0xFF
+
+            def shape() -> Value:
+                tensor = self.argument(place)
+                empty = self.object(())
+                return self.when(
+                    self.is_plain(tensor), lambda: self.shape(self.slot(tensor, Tensor, "_array")), lambda: self.incref(empty)
+                )
+
+            def other() -> Value:
+                is_object = code.eq(records.OBJECT)
+                return self.when(is_object, lambda: self.incref(thing), lambda: self.incref(self.argument(place)))
+
+            return self.when(code.eq(records.SHAPE), shape, other)
+
+        return self._tuple(self.word(records.ATTRS + 1), item)
+
+
+# -- element-wise operations --------------------------------------------------------------------------------------------------------------
+class Pointwise(Form):
+    """A form that calls a loop of NumPy's."""
+
+    def loop_for(self, dtype: Value, allowed: Sequence[int] = range(len(DTYPES))) -> tuple[Value, Value, Value, Value]:
+        """The dtype's place among ``DTYPES``, and of its loop: the address, the data, the dtype of the result."""
+        place = self.i64(-1)
+        for k in allowed:
+            place = self.pick(self.same(dtype, self.object(DTYPES[k])), self.i64(k), place)
+        self.require(place >= 0)
+        loop, data, result = (self.word(records.LOOPS, place * 3 + k, "ptr") for k in range(3))
+        self.require(self.exists(loop))
+        return place, loop, data, result
+
+    def item_size(self, dtype: Value) -> Value:
+        """Bytes of an element of one of ``DTYPES``."""
+        size = self.pick(self.same(dtype, self.object(DTYPES[_F32])), self.i64(4), self.i64(8))
+        return self.pick(self.same(dtype, self.object(DTYPES[_BOOL])), self.i64(1), size)
+
+    def require_usual_strides(self, tensors: Sequence[Value], no_short: Value) -> None:
+        """Go on if the strides of a row-major result are PyTorch's: no operand is a view, or no dimension is so short that its stride is
+        free."""
+        for tensor in tensors:
+            self.when(~no_short, lambda tensor=tensor: self.require_in_order(tensor))
+
+    def run(self, loop: Value, data: Value, count: Value, operands: Sequence[tuple[Value, Value]]) -> None:
+        """Call a loop: ``operands`` are addresses with steps in bytes, the result last."""
+        places, steps, sizes = self.scratch(3, "ptr"), self.scratch(3, "i64"), self.scratch(1, "i64")
+        for k, (address, step) in enumerate(operands):
+            self.store(address, places, k, "ptr")
+            self.store(step, steps, k, "i64")
+        self.store(count, sizes, 0, "i64")
+        self.call_c(loop, None, places, sizes, steps, data)
 
 
 def unary(code: Code) -> str:
     """Element-wise operations of one tensor."""
-    k = PointwiseFunction(code, "unary", 1)
-    (x,) = k.arguments
+    k = Pointwise(code, "unary")
+    k.require_count(1)
+    x = k.argument(0)
     k.require(k.is_plain(x))
-    k.begin()
-    need = k.recording(k.requires_grad(x) & k.word("node").ne(0))
+    k.require_no_mode()
+    bits = k.needed()
     a = k.array_of(x)
     _, loop, data, result = k.loop_for(k.dtype(a))
-    n, no_ones = k.measured(a)
-    k.require(n < k.word("limit"))
-    k.require_usual_strides([x], n, no_ones)
+    n, no_short = k.measured(a)
+    k.require(n < k.word(records.LIMIT))
+    k.require_usual_strides([x], no_short)
     r = k.new_array(result, k.ndim(a), k.dims(a))
     k.run(loop, data, n, [(k.data(a), k.item_size(k.dtype(a))), (k.data(r), k.item_size(result))])
-    k.answer(r, result, [need])
+    k.answer(k.new_tensor(r), r, bits)
     k.finish()
     return k.name
 
 
 def binary(code: Code) -> str:
     """Element-wise operations of two tensors, the second of which may be the end of the first's shape, or of a tensor and a number."""
-    k = PointwiseFunction(code, "binary", 2)
-    x, y = k.arguments
+    k = Pointwise(code, "binary")
+    k.require_count(2)
+    x, y = k.argument(0), k.argument(1)
     k.require(k.is_plain(x))
-    k.begin()
+    k.require_no_mode()
+    bits = k.needed()
     a = k.array_of(x)
-    recorded = k.word("node").ne(0)
-    n, no_ones = k.measured(a)
-    k.require(n < k.word("limit"))
+    n, no_short = k.measured(a)
+    k.require(n < k.word(records.LIMIT))
 
     def tensors() -> None:
-        needs = [k.recording(k.requires_grad(each) & recorded) for each in (x, y)]
         b = k.array_of(y)
         k.require(k.same(k.dtype(a), k.dtype(b)))
         _, loop, data, result = k.loop_for(k.dtype(a))
         inner = _common_end(k, a, b)
-        k.require_usual_strides([x, y], n, no_ones)
+        k.require_usual_strides([x, y], no_short)
         r = k.new_array(result, k.ndim(a), k.dims(a))
         size, result_size = k.item_size(k.dtype(a)), k.item_size(result)
         pa, pb, pr = k.data(a), k.data(b), k.data(r)
@@ -340,28 +240,24 @@ def binary(code: Code) -> str:
             k.run(loop, data, inner, [(k.at(pa, i * size, "i8"), size), (pb, size), (k.at(pr, i * result_size, "i8"), result_size)])
 
         k.when(inner.eq(n) | inner.eq(1), all_at_once, lambda: k.loop(0, n, row, step=inner))
-        k.answer(r, result, needs)
-
-    def number() -> None:
-        need = k.recording(k.requires_grad(x) & recorded)
-        place, loop, data, result = k.loop_for(k.dtype(a), (_F32, _F64, _I64))
-        cell = k.scratch(1, "i64")
-        _put_number(k, y, place, cell)
-        k.require_usual_strides([x], n, no_ones)
-        r = k.new_array(result, k.ndim(a), k.dims(a))
-        k.run(loop, data, n, [(k.data(a), k.item_size(k.dtype(a))), (cell, k.i64(0)), (k.data(r), k.item_size(result))])
-        k.answer(r, result, [need, k.const(False, "b1")])
+        k.answer(k.new_tensor(r), r, bits)
 
     k.case(k.is_plain(y), tensors)
     kind = k.type_of(y)
-    k.require((k.same(kind, k.object(float)) | k.same(kind, k.object(int))) & k.word("numbers").ne(0))
-    number()
+    k.require((k.same(kind, k.object(float)) | k.same(kind, k.object(int))) & k.word(records.NUMBERS).ne(0))
+    place, loop, data, result = k.loop_for(k.dtype(a), (_F32, _F64, _I64))
+    cell = k.scratch(1, "i64")
+    _put_number(k, y, place, cell)
+    k.require_usual_strides([x], no_short)
+    r = k.new_array(result, k.ndim(a), k.dims(a))
+    k.run(loop, data, n, [(k.data(a), k.item_size(k.dtype(a))), (cell, k.i64(0)), (k.data(r), k.item_size(result))])
+    k.answer(k.new_tensor(r), r, bits)
     k.finish()
     return k.name
 
 
-def _common_end(k: PointwiseFunction, a: Value, b: Value) -> Value:
-    """The number of elements of ``b``, whose shape must be the end of ``a``'s shape; 1 where it has one element and no more dimensions."""
+def _common_end(k: Form, a: Value, b: Value) -> Value:
+    """The number of elements of ``b``, whose shape must be the end of ``a``'s shape."""
     ahead = k.ndim(a) - k.ndim(b)
     k.require(ahead >= 0)
     tail, dims = k.at(k.dims(a), ahead, "i64"), k.dims(b)
@@ -371,15 +267,15 @@ def _common_end(k: PointwiseFunction, a: Value, b: Value) -> Value:
         return n * size, differs | (size ^ k.load(tail, i, "i64"))
 
     n, differs = k.loop(0, k.ndim(b), compare, carried=(k.i64(1), k.i64(0)))
-    k.require((differs.eq(0) & (n > 0)) | (n.eq(1) & k.ndim(b).eq(0)))
+    k.require(differs.eq(0) & (n > 0))
     return n
 
 
 _EXACT = float(1 << 53)
 
 
-def _put_number(k: PointwiseFunction, thing: Value, place: Value, cell: Value) -> None:
-    """Write a Python number as an element of the dtype at ``place``; leave those to the Python wrapper that the dtype does not have."""
+def _put_number(k: Form, thing: Value, place: Value, cell: Value) -> None:
+    """Write a Python number as an element of the dtype at ``place``; those that the dtype does not have are the Python wrapper's."""
     is_float = k.is_exactly(thing, float)
 
     def whole() -> Value:
@@ -390,8 +286,132 @@ def _put_number(k: PointwiseFunction, thing: Value, place: Value, cell: Value) -
 
     value = k.when(is_float, lambda: k.field(thing, 16, "f64"), whole)
     k.require(~(is_float & place.eq(_I64)))
-    k.when(
-        place.eq(_F32),
-        lambda: k.store(k.cast(value, "f32"), cell, 0, "f32"),
-        lambda: k.when(place.eq(_F64), lambda: k.store(value, cell, 0, "f64"), lambda: k.store(k.cast(value, "i64"), cell, 0, "i64")),
-    )
+
+    def wide() -> None:
+        k.when(place.eq(_F64), lambda: k.store(value, cell, 0, "f64"), lambda: k.store(k.cast(value, "i64"), cell, 0, "i64"))
+
+    k.when(place.eq(_F32), lambda: k.store(k.cast(value, "f32"), cell, 0, "f32"), wide)
+
+
+# -- results of other kernels -------------------------------------------------------------------------------------------------------------
+def _may_be_recorded(k: Form, array: Value, bits: Value) -> None:
+    """Where only results of floats are recorded, others are the Python wrapper's."""
+    dtype = k.dtype(array)
+    is_float = k.same(dtype, k.object(DTYPES[_F32])) | k.same(dtype, k.object(DTYPES[_F64]))
+    k.require(bits.eq(0) | k.word(records.FLOATS).eq(0) | is_float)
+
+
+def result(code: Code) -> str:
+    """What a kernel has computed, as a tensor, recorded: of its array and the operation's arguments."""
+    k = Form(code, "result")
+    bits = k.needed()
+    r = k.argument(0)
+    k.require(k.is_empty(state.inferring))
+    k.require(k.is_exactly(r, np.ndarray))
+    _may_be_recorded(k, r, bits)
+    none = k.object(None)
+
+    def settled(i: Value) -> None:
+        operand = k.argument(k.word(records.SETTLED, i + 1))
+        k.when(~k.same(operand, none), lambda: k.require_in_order(operand))
+
+    k.loop(0, k.word(records.SETTLED), settled)
+    k.answer(k.new_tensor(k.incref(r)), r, bits)
+    k.finish()
+    return k.name
+
+
+def view(code: Code) -> str:
+    """A view that NumPy has made, as a tensor, recorded: of its array and the operation's arguments, the first of which it shows."""
+    k = Form(code, "view")
+    bits = k.needed()
+    r, x = k.argument(0), k.argument(1)
+    k.require(k.is_empty(state.inferring) & k.is_empty(state.without_grad))  # then views are marked
+    k.require(k.is_exactly(r, np.ndarray))
+    storage = _shared_storage(k, x)
+    k.incref(r)
+    k.own(r)
+    made = k.new(k.object(Tensor))
+    k.disown(r)
+    root = k.slot(x, Tensor, "_view_of")
+    root = k.pick(k.same(root, k.object(None)), x, root)
+    k.fill(made, Tensor, _array=r, _storage=k.disown(storage), _view_of=k.incref(root))
+    k.own(made)
+    _add_alias(k, storage, made)
+    k.answer(made, r, bits)
+    k.finish()
+    return k.name
+
+
+def _shared_storage(k: Form, x: Value) -> Value:
+    """The storage (owned) of a tensor that is about to get a view, with its list of aliases: as ``tensor.storage_of`` makes it."""
+    have, none = k.slot(x, Tensor, "_storage"), k.object(None)
+    at = k.interpreter.slot(UntypedStorage, "_aliases")
+
+    def is_usual() -> Value:
+        aliases = k.field(have, at)
+        fresh = k.same(aliases, k.object(())) & k.same(k.slot(have, UntypedStorage, "_room"), k.object(32))
+        return fresh | (k.same(k.type_of(aliases), k.object(list)) & (k.field(aliases, 16, "i64") > 0))
+
+    k.require(k.when(k.same(have, none), lambda: k.const(True, "b1"), is_usual))
+    storage = k.when(k.same(have, none), lambda: k.new_storage(x, k.slot(x, Tensor, "_array")), lambda: have)
+    k.own(k.incref(storage))
+
+    def first() -> None:
+        made = k.own(k.call_c("PyList_New", "ptr", k.i64(1)))
+        k.check(k.exists(made))
+        reference = k.call_c("PyWeakref_NewRef", "ptr", x, k.null)
+        k.check(k.exists(reference))
+        k.store(reference, k.field(made, k.interpreter.list_items), 0, "ptr")
+        before = k.field(storage, at)
+        k.put(k.disown(made), storage, at)
+        k.call_c("Py_DecRef", None, before)
+        k.put(k.incref(k.object(31)), storage, k.interpreter.slot(UntypedStorage, "_room"))
+        k.call_c("Py_DecRef", None, k.object(32))  # which the slot held
+
+    k.when(k.same(k.field(storage, at), k.object(())), first)
+    return storage
+
+
+def _add_alias(k: Form, storage: Value, made: Value) -> None:
+    """Let the storage know a view: in the place of the last one if that is dead, else behind it."""
+    reference = k.own(k.call_c("PyWeakref_NewRef", "ptr", made, k.null))
+    k.check(k.exists(reference))
+    aliases = k.slot(storage, UntypedStorage, "_aliases")  # now: what was allocated may have run Python code
+    size = k.field(aliases, 16, "i64")
+
+    def last() -> Value:
+        return k.load(k.field(aliases, k.interpreter.list_items), size - 1, "ptr")
+
+    def is_dead() -> Value:
+        return k.same(k.field(last(), k.interpreter.referent), k.object(None))
+
+    dead = k.when(size > 0, is_dead, lambda: k.const(False, "b1"))
+
+    def replace() -> None:
+        before = last()
+        k.store(k.incref(reference), k.field(aliases, k.interpreter.list_items), size - 1, "ptr")
+        k.call_c("Py_DecRef", None, before)
+
+    def append() -> None:
+        k.check(k.call_c("PyList_Append", "i32", aliases, reference).eq(0))
+        at = k.interpreter.slot(UntypedStorage, "_room")
+        before = k.field(storage, at)
+        room = k.call_c("PyLong_AsLong", "i64", before) - 1
+        number = k.call_c("PyLong_FromSsize_t", "ptr", room)
+        k.check(k.exists(number))
+        k.put(number, storage, at)
+        k.call_c("Py_DecRef", None, before)
+
+        def prune() -> None:
+            vector = k.scratch(1, "ptr")
+            k.store(storage, vector, 0, "ptr")
+            answer = k.call_c("PyObject_Vectorcall", "ptr", k.object(UntypedStorage._prune), vector, k.i64(1), k.null)
+            k.check(k.exists(answer))
+            k.call_c("Py_DecRef", None, answer)
+
+        k.when(room <= 0, prune)
+
+    k.when(dead, replace, append)
+    k.disown(reference)
+    k.call_c("Py_DecRef", None, reference)

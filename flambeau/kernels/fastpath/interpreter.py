@@ -11,6 +11,7 @@ import platform
 import struct
 import sys
 import sysconfig
+import weakref
 from functools import cache
 from typing import Any
 
@@ -47,7 +48,7 @@ def require(condition: object, what: str) -> None:
 
 
 class _Probe:
-    __slots__ = ("first", "second")
+    __slots__ = ("__weakref__", "first", "second")
     first: Any
     second: Any
 
@@ -58,6 +59,7 @@ class Interpreter:
     Attributes:
         immortal: whether counts of references are 32 bits wide, those of immortal objects negative (3.12 and later).
         tuple_items, list_items: offsets of a tuple's first item, and of the pointer to a list's items.
+        referent: offset, in a weak reference, of what it refers to; None stands there once that is gone.
     """
 
     def __init__(self) -> None:
@@ -96,6 +98,11 @@ class Interpreter:
         self.list_items, self.tuple_items = 24, tuple.__basicsize__
         require(word(id(items) + 16) == 7 and word(word(id(items) + self.list_items)) == id(None), "lists lie otherwise")
         require(word(id(pair) + 16) == 2 and word(id(pair) + self.tuple_items + 8) == id(pair[1]), "tuples lie otherwise")
+        probe, self.referent = _Probe(), 16
+        reference = weakref.ref(probe)
+        require(word(id(reference) + self.referent) == id(probe), "weak references lie otherwise")
+        del probe
+        require(word(id(reference) + self.referent) == id(None), "weak references lie otherwise")
 
     def _check_arrays(self) -> None:
         array = np.zeros((3, 5), np.float32)

@@ -6,11 +6,11 @@ from typing import Any
 
 from ...core.arrays.native import NoKernel, switch
 from ...core.calls.machine_calls import take_over
-from . import forms
+from . import forms, records
 from .code import Code, builtin
 from .interpreter import Unsupported
 
-_FORMS = {1: forms.unary, 2: forms.binary}
+_FORMS = (forms.unary, forms.binary, forms.result, forms.view)
 
 
 def start(at_once: bool) -> None:
@@ -19,16 +19,17 @@ def start(at_once: bool) -> None:
         return
     try:
         code = Code()
-        names = {operands: write(code) for operands, write in _FORMS.items()}
-        addresses = code.load(list(names.values()))
+        addresses = code.load([write(code) for write in _FORMS])
     except (Unsupported, NoKernel, ImportError, OSError):
         return
 
-    def find(op: Any, form: str) -> Any:
+    def find(op: Any, form: str, *more: Any) -> Any:
         try:
-            record = forms.pointwise_record(op)
-        except forms.Unfit:
+            if form == "pointwise":
+                record, operands = records.of_pointwise(op)
+                return builtin(op.name, addresses["unary" if operands == 1 else "binary"], record)
+            return builtin(op.name, addresses["view" if op.is_view else "result"], records.of_results(op, *more))
+        except records.Unfit:
             return None
-        return builtin(op.name, addresses[names[op.ufunc.nin]], record)
 
     take_over(find)

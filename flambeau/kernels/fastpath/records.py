@@ -1,0 +1,163 @@
+"""Records: what the machine code of a form is told of an operation.
+
+A record is what a built-in function gets as ``self``: 64-bit words that say which class of node records the call, what that keeps, and, where
+the form computes, which loop of NumPy's does it and how far small operands go.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from ...core.arrays.kinds import host
+from ...core.calls.operation import Op
+from ...core.tape.derivatives import Item
+from .interpreter import loop_of
+
+DTYPES = [np.dtype(np.float32), np.dtype(np.float64), np.dtype(np.int64), np.dtype(np.bool_)]
+MOST = 8  # things of one kind that a node keeps
+NOTHING, ARGUMENT, RESULT, OBJECT, SHAPE = range(5)  # what a node keeps: an argument, the result, an object for all, an argument's shape
+PLACE, NEEDED = 8, 32  # bits of a word where the argument's place begins, and the edges for whose gradients it is needed
+
+# Fields, with their places in words.
+NODE = 0  # the class; 0 where nothing is ever recorded
+EDGES = 1  # their number, then each operand's place among the arguments
+SAVED = EDGES + 1 + MOST  # their number, then a word for each
+ATTRS = SAVED + 1 + MOST  # a tuple for all nodes, or 0; their number, then two words for each: what it is, and an object
+SETTLED = ATTRS + 2 + 2 * MOST  # number of the operands whose strides decide about the result's, then each one's place
+FLOATS = SETTLED + 1 + MOST  # whether only results of floats are recorded
+NUMBERS = FLOATS + 1  # whether the second operand may be a Python number
+LIMIT = NUMBERS + 1  # from so many elements on there are other kernels
+LOOPS = LIMIT + 1  # of each dtype: the loop (0: none), its data, the dtype of its result
+SIZE = LOOPS + 3 * len(DTYPES)
+
+
+class Unfit(Exception):
+    """An operation is not of this form."""
+
+
+class Record:
+    """A record being written, with the objects that it points to."""
+
+    def __init__(self) -> None:
+        self.words = np.zeros(SIZE, np.uint64)
+        self.kept: list[Any] = []
+
+    def put(self, place: int, value: int) -> None:
+        self.words[place] = value
+
+    def keep(self, place: int, thing: Any) -> None:
+        self.kept.append(thing)
+        self.words[place] = id(thing)
+
+    def put_history(self, op: Op, places: dict[str, int]) -> None:
+        """What is recorded of a call, whose arguments of these names stand at ``places``; the others have their defaults.
+
+        Raises:
+            Unfit: nodes of the operation keep what no record tells.
+        """
+        if op.rules is None:
+            return
+        kind = op.node
+        if any(op.params[op.names.index(name)].kind == "list" for name in kind.inputs) or op.is_multi_output:
+            raise Unfit(op.name)
+        if max(len(kind.inputs), len(kind.tensors), len(kind.others)) > MOST:
+            raise Unfit(op.name)
+        self.keep(NODE, kind)
+        edges = [name for name in kind.inputs]
+        self.put(EDGES, len(edges))
+        for k, name in enumerate(edges):
+            self.put(EDGES + 1 + k, places[name])
+        self.put(SAVED, len(kind.tensors))
+        for k, item in enumerate(kind.tensors):
+            code = RESULT if item.source == "result" else ARGUMENT | places[op.names[item.position]] << PLACE
+            needed = sum(1 << edges.index(name) for name in item.needed_for if name in edges)
+            self.put(SAVED + 1 + k, code | needed << NEEDED)
+        self._put_attributes(op, kind.others, places)
+
+    def _put_attributes(self, op: Op, items: Sequence[Item], places: dict[str, int]) -> None:
+        found: list[tuple[int, Any]] = []
+        for item in items:
+            name = op.names[item.position]
+            param = op.params[item.position]
+            if item.source == "shape" and name in places:
+                found.append((SHAPE | places[name] << PLACE, None))
+            elif item.source == "attr" and name in places:
+                found.append((ARGUMENT | places[name] << PLACE, None))
+            elif item.source == "attr":
+                found.append((OBJECT, param.default))
+            else:
+                raise Unfit(op.name)
+        if all(code == OBJECT for code, _ in found):
+            self.keep(ATTRS, tuple([value for _, value in found]))
+            return
+        self.put(ATTRS + 1, len(found))
+        for k, (code, value) in enumerate(found):
+            self.put(ATTRS + 2 + 2 * k, code)
+            self.keep(ATTRS + 3 + 2 * k, value)
+
+    def put_settled(self, places: Sequence[int]) -> None:
+        self.put(SETTLED, len(places))
+        for k, place in enumerate(places):
+            self.put(SETTLED + 1 + k, place)
+
+
+def of_pointwise(op: Op) -> tuple[Record, int]:
+    """The record of an element-wise operation that is one ufunc, and the number of its operands.
+
+    Raises:
+        Unfit: it is none of this form.
+    """
+    ufunc: Any = op.ufunc
+    operands = [p.name for p in op.params if p.kind != "attr"]
+    if not isinstance(ufunc, np.ufunc) or len(operands) != ufunc.nin or ufunc.nin > 2 or ufunc.nout != 1 or not op.elementwise:
+        raise Unfit(op.name)
+    record, found = Record(), False
+    for k, dtype in enumerate(DTYPES):
+        result = _result_of(op, ufunc, dtype)
+        loop = None if result is None else loop_of(ufunc, f"{dtype.char * ufunc.nin}->{result.char}")
+        if loop is not None:
+            found = True
+            record.put(LOOPS + 3 * k, loop[0])
+            record.put(LOOPS + 3 * k + 1, loop[1])
+            record.keep(LOOPS + 3 * k + 2, result)
+    if not found:
+        raise Unfit(op.name)
+    record.put(NUMBERS, any(p.kind == "number" for p in op.params))
+    choice = host.choice_for(op)
+    record.put(LIMIT, 1 << 15 if choice is None else choice.threshold)
+    record.put_history(op, {name: k for k, name in enumerate(operands)})
+    return record, ufunc.nin
+
+
+def _result_of(op: Op, ufunc: np.ufunc, dtype: np.dtype) -> np.dtype | None:
+    """The dtype of the results for operands of one dtype, where the Python fast path takes them."""
+    if dtype.char == "?" and not op.fast_bool:
+        return None
+    try:
+        *inside, result = ufunc.resolve_dtypes((dtype,) * ufunc.nin + (None,))
+    except TypeError:
+        return None
+    if any(each != dtype for each in inside) or result not in DTYPES:
+        return None
+    checked = op.promotion in ("default", "int_to_float", "bool_to_long")
+    return DTYPES[DTYPES.index(result)] if result == dtype or not checked else None
+
+
+def of_results(op: Op, numbers: frozenset[str], is_checked: bool, is_settled: bool) -> Record:
+    """The record of what follows the kernel's call: arguments are its result, and all of the operation's in their order.
+
+    Args:
+        numbers: names of operands that are Python numbers. is_checked: whether the wrapper has seen that the result has its operands' dtype.
+        is_settled: whether operands' strides decide about the result's.
+    Raises:
+        Unfit: nodes of the operation keep what no record tells.
+    """
+    record, places = Record(), {name: 1 + k for k, name in enumerate(op.names)}
+    record.put_history(op, places)
+    record.put(FLOATS, not is_checked and not op.is_view)
+    if is_settled:
+        record.put_settled([places[p.name] for p in op.params if p.kind in ("tensor", "number", "optional") and p.name not in numbers])
+    return record
