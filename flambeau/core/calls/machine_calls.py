@@ -35,12 +35,13 @@ class Offer:
 
     Args:
         place: before which line. indent: of that line.
-        form: what it does there. arguments: what it is given, as source. condition: on which it is asked, as source.
+        op: the operation. form: what is done there. arguments: what it is given, as source. condition: on which it is asked, as source.
         more: what else the form has to know.
     """
 
-    def __init__(self, place: int, indent: int, form: str, arguments: str, condition: str, more: tuple[Any, ...]):
-        self.place, self.indent, self.form, self.arguments, self.condition, self.more = place, indent, form, arguments, condition, more
+    def __init__(self, place: int, indent: int, op: Any, form: str, arguments: str, condition: str, more: tuple[Any, ...]):
+        self.place, self.indent, self.op, self.form = place, indent, op, form
+        self.arguments, self.condition, self.more = arguments, condition, more
 
     def lines(self, name: str) -> list[str]:
         asked = [f"    m = {name}({self.arguments})", "    if m is not None: return m"]
@@ -49,13 +50,13 @@ class Offer:
         return ["    " * (self.indent - 1) + line for line in asked]
 
 
-def offer(op: Any, function: Any, lines: list[str], offers: list[Offer]) -> None:
+def offer(function: Any, lines: list[str], offers: list[Offer]) -> None:
     """A wrapper of these ``lines`` with places where machine code may go on: now if it is there, else when it comes."""
 
     def accept() -> None:
         scope, text, done = function.__globals__, [], 0
         for k, each in enumerate(offers):
-            machine = _finders[0](op, each.form, *each.more)
+            machine = _finders[0](each.op, each.form, *each.more)
             if machine is None:
                 continue
             scope[f"machine{k}"] = machine

@@ -81,9 +81,9 @@ class Source:
         self.env = dict(ENVIRONMENT, op=op)
         self.offers: list[Offer] = []
 
-    def offer(self, indent: int, form: str, arguments: str, condition: str = "", *more: Any) -> None:
-        """Here machine code may go on; see ``machine_calls.Offer``."""
-        self.offers.append(Offer(len(self.lines), indent, form, arguments, condition, more))
+    def offer(self, indent: int, form: str, arguments: str, condition: str = "", *more: Any, op: Any = None) -> None:
+        """Here machine code may go on, in place of ``op`` (this source's when None); see ``machine_calls.Offer``."""
+        self.offers.append(Offer(len(self.lines), indent, op or self.op, form, arguments, condition, more))
 
     def add(self, indent: int, *lines: str) -> None:
         self.lines += ["    " * indent + line for line in lines]
@@ -95,7 +95,7 @@ class Source:
         exec(compile(text, f"{GENERATED}{name}>", "exec"), self.env)
         function = self.env[name]
         if self.offers:
-            offer(self.op, function, self.lines, self.offers)
+            offer(function, self.lines, self.offers)
         function.__module__ = public_module(self.op.namespace)
         function.__doc__, function.__qualname__ = self.op.doc, name
         return function

@@ -199,6 +199,8 @@ def make_getitem(select: Op, part: Op, general: Any) -> Any:
     )
     source.add(2, "try:", "    r = a[key]")
     add_fallback(source, 2, "general(input, given)")
+    for op, kind in ((select, "Select"), (part, "Part")):
+        source.offer(2, "result", "r, input, key", f"Kind is {kind}", frozenset(), False, False, op=op)
     add_wrap(source, 2)
     add_record(source, 2)
     source.lines = [line.replace(f"Kind{select.name}()", "Kind()") for line in source.lines]
@@ -219,6 +221,7 @@ def make_sized(op: Op, name: str, general: Any) -> Any:
     source.add(2, "a = input._array", "if a.flags.c_contiguous and (a.base is None or 1 not in a.shape):")
     source.add(3, "try:", "    r = a.reshape(sizes)")
     add_fallback(source, 3, "general(input, *sizes)")
+    source.offer(3, "result", "r, input, sizes", "", frozenset(), False, False)
     add_wrap(source, 3)
     add_record(source, 3)
     source.add(1, f"return general(input, *sizes{''.join(f', {word}={word}' for word in keywords)})")
