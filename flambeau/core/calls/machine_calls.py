@@ -15,19 +15,21 @@ import sys
 import threading
 import weakref
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from itertools import chain, islice, repeat
 from typing import Any
 
 from .interruption import GENERATED
 
 AFTER = 20_000  # tensors
-_CHOSEN = os.environ.get("FLAMBEAU_FAST_PATH", "")
-if _CHOSEN not in ("", "python", "machine"):
-    raise ValueError(f"FLAMBEAU_FAST_PATH: expected 'python' or 'machine', got {_CHOSEN!r}")
+CHOSEN = os.environ.get("FLAMBEAU_FAST_PATH", "")
+if CHOSEN not in ("", "python", "machine"):
+    raise ValueError(f"FLAMBEAU_FAST_PATH: expected 'python' or 'machine', got {CHOSEN!r}")
 
 _waiting: list[Callable[[], None]] = []  # exchanges of the code of wrappers that were made before machine code was there
 _finders: list[Callable[..., Any]] = []  # what gives the built-in function of an operation, a form and what belongs to it, once it is there
 _kept: list[Any] = []
+exchanged: list[tuple[Any, Any, Any]] = []  # wrappers, their code without machine code and with it
 
 
 class Offer:
@@ -67,14 +69,27 @@ def offer(function: Any, lines: list[str], offers: list[Offer]) -> None:
         made: dict[str, Any] = {}
         name = function.__code__.co_name
         exec(compile("\n".join([*text, *lines[done:]]), f"{GENERATED}{name}>", "exec"), scope, made)
+        exchanged.append((function, function.__code__, made[name].__code__))
         function.__code__ = made[name].__code__
 
-    if _CHOSEN == "python":
+    if CHOSEN == "python":
         return
     if _finders:
         accept()
     else:
         _waiting.append(accept)
+
+
+@contextmanager
+def python_only() -> Iterator[None]:
+    """Wrappers as they are without machine code, within the block; for comparisons, in a process of one thread."""
+    for function, python, _ in exchanged:
+        function.__code__ = python
+    try:
+        yield
+    finally:
+        for function, _, machine in exchanged:
+            function.__code__ = machine
 
 
 def take_over(find: Callable[..., Any]) -> None:
@@ -86,11 +101,11 @@ def take_over(find: Callable[..., Any]) -> None:
 
 def counted(blanks: Iterator[Any]) -> Iterator[Any]:
     """The same iterator, which starts machine code after ``AFTER`` items: all in C, as every call takes one."""
-    if _CHOSEN == "python":
+    if CHOSEN == "python":
         return blanks
     mark: set[None] = set()  # goes away when the iterators before it are at their end
     _kept.append(weakref.ref(mark, lambda _: _start()))
-    stages: list[Any] = [mark, islice(blanks, AFTER if not _CHOSEN else 1)]
+    stages: list[Any] = [mark, islice(blanks, AFTER if not CHOSEN else 1)]
     return chain.from_iterable(chain(map(list.pop, repeat(stages, len(stages))), repeat(blanks)))
 
 
@@ -101,4 +116,4 @@ def _start() -> None:
 
 
 def _load() -> None:
-    importlib.import_module(f"{__package__.partition('.')[0]}.kernels.fastpath.start").start(_CHOSEN == "machine")
+    importlib.import_module(f"{__package__.partition('.')[0]}.kernels.fastpath.start").start()

@@ -6,6 +6,7 @@ So an operation costs no compiling. What computes is what the Python wrappers ca
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -29,11 +30,11 @@ class Form(Function):
 
     def __init__(self, code: Code, name: str):
         super().__init__(code, name, "self", "given", "count")
-        record, self.given, _ = self.operands
-        self.record = self.field(record, DATA)
+        record, self.given, _ = self.operands  # an array of words, the arguments, their number
+        self.words = self.field(record, DATA)
 
     def word(self, place: int, offset: Any = 0, element: str = "i64") -> Value:
-        return self.load(self.at(self.record, place, "i64"), offset, element)
+        return self.load(self.at(self.words, place, "i64"), offset, element)
 
     def argument(self, place: Any) -> Value:
         return self.load(self.given, place, "ptr")
@@ -142,9 +143,7 @@ class Form(Function):
             def shape() -> Value:
                 tensor = self.argument(place)
                 empty = self.object(())
-                return self.when(
-                    self.is_plain(tensor), lambda: self.shape(self.slot(tensor, Tensor, "_array")), lambda: self.incref(empty)
-                )
+                return self.when(self.is_plain(tensor), lambda: self.shape(self.slot(tensor, Tensor, "_array")), lambda: self.incref(empty))
 
             def other() -> Value:
                 is_object = code.eq(records.OBJECT)
@@ -178,7 +177,7 @@ class Pointwise(Form):
         """Go on if the strides of a row-major result are PyTorch's: no operand is a view, or no dimension is so short that its stride is
         free."""
         for tensor in tensors:
-            self.when(~no_short, lambda tensor=tensor: self.require_in_order(tensor))
+            self.when(~no_short, partial(self.require_in_order, tensor))
 
     def run(self, loop: Value, data: Value, count: Value, operands: Sequence[tuple[Value, Value]]) -> None:
         """Call a loop: ``operands`` are addresses with steps in bytes, the result last."""

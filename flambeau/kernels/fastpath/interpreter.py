@@ -1,7 +1,7 @@
 """Where things lie in this interpreter's objects and in NumPy's arrays: read, or tested on known objects, never assumed.
 
-Machine code of fast paths reads slots of tensors, items of tuples and headers of arrays itself.  Every offset is found here, once a process;
-an interpreter that is built in another way is refused, and the fast paths stay Python.
+Machine code of fast paths reads slots of tensors, items of tuples and headers of arrays itself. Every offset is found here, once a
+process; an interpreter that is built in another way is refused, and the fast paths stay Python.
 """
 
 from __future__ import annotations
@@ -49,8 +49,9 @@ def require(condition: object, what: str) -> None:
 
 class _Probe:
     __slots__ = ("__weakref__", "first", "second")
-    first: Any
-    second: Any
+
+    def __init__(self, first: Any, second: Any):
+        self.first, self.second = first, second
 
 
 class Interpreter:
@@ -66,9 +67,10 @@ class Interpreter:
         self._check_build()
         self.immortal = sys.version_info >= (3, 12)
         self._check_counts()
-        self._member = type(_Probe.first).__basicsize__ - 8  # of a slot's descriptor: the pointer to {name, type, offset, ...}, its last field
-        probe = _Probe()
-        probe.first, probe.second = "one", "two"
+        self._member = (
+            type(_Probe.first).__basicsize__ - 8
+        )  # of a slot's descriptor: the pointer to {name, type, offset, ...}, its last field
+        probe = _Probe("one", "two")
         for name in ("first", "second"):
             require(word(id(probe) + self.slot(_Probe, name)) == id(getattr(probe, name)), "slots lie elsewhere")
         self._check_containers()
@@ -98,7 +100,7 @@ class Interpreter:
         self.list_items, self.tuple_items = 24, tuple.__basicsize__
         require(word(id(items) + 16) == 7 and word(word(id(items) + self.list_items)) == id(None), "lists lie otherwise")
         require(word(id(pair) + 16) == 2 and word(id(pair) + self.tuple_items + 8) == id(pair[1]), "tuples lie otherwise")
-        probe, self.referent = _Probe(), 16
+        probe, self.referent = _Probe(1, 2), 16
         reference = weakref.ref(probe)
         require(word(id(reference) + self.referent) == id(probe), "weak references lie otherwise")
         del probe

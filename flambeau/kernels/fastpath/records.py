@@ -1,7 +1,7 @@
 """Records: what the machine code of a form is told of an operation.
 
-A record is what a built-in function gets as ``self``: 64-bit words that say which class of node records the call, what that keeps, and, where
-the form computes, which loop of NumPy's does it and how far small operands go.
+A record is what a built-in function gets as ``self``: 64-bit words that say which class of node records the call, what that keeps, and,
+where the form computes, which loop of NumPy's does it and how far small operands go.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ class Record:
         if max(len(kind.inputs), len(kind.tensors), len(kind.others)) > MOST:
             raise Unfit(op.name)
         self.keep(NODE, kind)
-        edges = [name for name in kind.inputs]
+        edges = list(kind.inputs)
         self.put(EDGES, len(edges))
         for k, name in enumerate(edges):
             self.put(EDGES + 1 + k, places[name])
@@ -150,7 +150,8 @@ def of_results(op: Op, numbers: frozenset[str], is_checked: bool, is_settled: bo
     """The record of what follows the kernel's call: arguments are its result, and all of the operation's in their order.
 
     Args:
-        numbers: names of operands that are Python numbers. is_checked: whether the wrapper has seen that the result has its operands' dtype.
+        numbers: names of operands that are Python numbers.
+        is_checked: whether the wrapper has seen that the result has its operands' dtype.
         is_settled: whether operands' strides decide about the result's.
     Raises:
         Unfit: nodes of the operation keep what no record tells.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ...core.arrays.native import NoKernel, switch
-from ...core.calls.machine_calls import take_over
+from ...core.calls.machine_calls import CHOSEN, take_over
 from . import forms, records
 from .code import Code, builtin
 from .interpreter import Unsupported
@@ -13,9 +13,9 @@ from .interpreter import Unsupported
 _FORMS = (forms.unary, forms.binary, forms.result, forms.view)
 
 
-def start(at_once: bool) -> None:
+def start() -> None:
     """Load it, or compile it, and have it take over; nothing where it cannot be had."""
-    if not switch.on:
+    if not switch.on and CHOSEN != "machine":  # without kernels only where it is asked for by name: what it calls are NumPy's loops
         return
     try:
         code = Code()
