@@ -73,7 +73,7 @@ RECORDED := $(addprefix tests/test_,operations.py recorded_database.py large_poi
 RESTING := $(addprefix tests/test_,op_db.py differential.py) tests/nn/test_module_db.py tests/optim
 
 NUMPY := FLAMBEAU_KERNELS=numpy $(PYTEST) -n $(JOBS) --dist worksteal --ignore=tests/kernels
-SMALL := $(KERNELS) FLAMBEAU_KERNELS_FROM=1 $(PYTEST) -n $(JOBS) --dist worksteal
+SMALL := $(KERNELS) FLAMBEAU_KERNELS_FROM=1 FLAMBEAU_FAST_PATH=machine $(PYTEST) -n $(JOBS) --dist worksteal
 
 # Types are checked beside the first of these.
 test: lint $(VENV)/test.stamp $(ORACLE_STAMP) | $(VENV)/kernels

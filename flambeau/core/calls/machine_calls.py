@@ -21,7 +21,7 @@ from typing import Any
 
 from .interruption import GENERATED
 
-AFTER = 20_000  # tensors
+AFTER = 100_000  # tensors: some 60 ms of calls, and loading takes 30
 CHOSEN = os.environ.get("FLAMBEAU_FAST_PATH", "")
 if CHOSEN not in ("", "python", "machine"):
     raise ValueError(f"FLAMBEAU_FAST_PATH: expected 'python' or 'machine', got {CHOSEN!r}")
