@@ -294,14 +294,14 @@ def _put_number(k: Form, thing: Value, place: Value, cell: Value) -> None:
 
 # -- results of other kernels -------------------------------------------------------------------------------------------------------------
 def _may_be_recorded(k: Form, array: Value, bits: Value) -> None:
-    """Where only results of floats are recorded, others are the Python wrapper's."""
+    """Leave results that are no floats to the Python wrapper, where only those of floats are recorded."""
     dtype = k.dtype(array)
     is_float = k.same(dtype, k.object(DTYPES[_F32])) | k.same(dtype, k.object(DTYPES[_F64]))
     k.require(bits.eq(0) | k.word(records.FLOATS).eq(0) | is_float)
 
 
 def result(code: Code) -> str:
-    """What a kernel has computed, as a tensor, recorded: of its array and the operation's arguments."""
+    """A kernel's result as a tensor, recorded: of its array and the operation's arguments."""
     k = Form(code, "result")
     bits = k.needed()
     r = k.argument(0)

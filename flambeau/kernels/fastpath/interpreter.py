@@ -1,4 +1,4 @@
-"""Where things lie in this interpreter's objects and in NumPy's arrays: read, or tested on known objects, never assumed.
+"""Layout of this interpreter's objects and of NumPy's arrays: read, or tested on known objects, never assumed.
 
 Machine code of fast paths reads slots of tensors, items of tuples and headers of arrays itself. Every offset is found here, once a
 process; an interpreter that is built in another way is refused, and the fast paths stay Python.
@@ -55,7 +55,7 @@ class _Probe:
 
 
 class Interpreter:
-    """What was found.
+    """Layout of objects in this process.
 
     Attributes:
         immortal: whether counts of references are 32 bits wide, those of immortal objects negative (3.12 and later).
@@ -123,7 +123,7 @@ class Interpreter:
 
 @cache
 def interpreter() -> Interpreter:
-    """What was found in this process.
+    """Layout of objects in this process, looked at once.
 
     Raises:
         Unsupported: machine code cannot be used here, and why.

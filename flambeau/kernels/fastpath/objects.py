@@ -156,7 +156,7 @@ class Function(Builder):
         return thing
 
     def slot(self, thing: Value, owner: type, name: str) -> Value:
-        """What a slot holds (borrowed), or null."""
+        """The object in a slot (borrowed), or null."""
         return self.field(thing, self.interpreter.slot(owner, name))
 
     def fill(self, thing: Value, owner: type, **values: Value) -> None:
@@ -281,7 +281,7 @@ class Function(Builder):
         return self.own(made)
 
     def edge(self, tensor: Value) -> Value:
-        """What a node keeps of an input that requires grad (a new reference)."""
+        """The edge that a node keeps to an input that requires grad (a new reference)."""
         node = self.slot(tensor, Tensor, "_node")
         return self.incref(self.pick(self.same(node, self.object(None)), tensor, node))
 
@@ -304,7 +304,7 @@ class Function(Builder):
         return reading
 
     def finish_node(self, node: Value, array: Value, dtype: Value) -> None:
-        """What every node has: shape and dtype of its result, no hooks, the time."""
+        """Fill what every node has: shape and dtype of its result, no hooks, the time."""
         self.fill(node, Node, shape=self.shape(array))
         self.fill(node, Node, dtype=self.incref(dtype), hooks=self.incref(self.object(None)))
         self.fill(node, Node, seq=self.next_of_clock())

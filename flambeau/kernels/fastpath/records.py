@@ -53,7 +53,7 @@ class Record:
         self.words[place] = id(thing)
 
     def put_history(self, op: Op, places: dict[str, int]) -> None:
-        """What is recorded of a call, whose arguments of these names stand at ``places``; the others have their defaults.
+        """Tell what is recorded of a call, whose arguments of these names stand at ``places``; the others have their defaults.
 
         Raises:
             Unfit: nodes of the operation keep what no record tells.
