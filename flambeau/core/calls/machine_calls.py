@@ -15,7 +15,7 @@ import sys
 import threading
 import weakref
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from itertools import chain, islice, repeat
 from typing import Any
 
@@ -112,7 +112,8 @@ def counted(blanks: Iterator[Any]) -> Iterator[Any]:
 def _start() -> None:
     """Start it in a thread of its own: this runs in the midst of some call."""
     if not sys.is_finalizing():
-        threading.Thread(target=_load, name="flambeau: machine code", daemon=True).start()
+        with suppress(RuntimeError):  # no thread can be had: wrappers stay as they are
+            threading.Thread(target=_load, name="flambeau: machine code", daemon=True).start()
 
 
 def _load() -> None:
