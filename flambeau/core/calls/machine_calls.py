@@ -9,6 +9,7 @@ first: a built-in function that answers None for a call that is not usual, which
 
 from __future__ import annotations
 
+import _thread
 import importlib
 import os
 import sys
@@ -74,10 +75,19 @@ def offer(function: Any, lines: list[str], offers: list[Offer]) -> None:
 
     if CHOSEN == "python":
         return
+    _waiting.append(accept)
     if _finders:
+        _accept_all()
+
+
+def _accept_all() -> None:
+    """Exchange what waits. Threads may do so at once: each takes what is there."""
+    while _waiting:
+        try:
+            accept = _waiting.pop()
+        except IndexError:  # another took the last
+            return
         accept()
-    else:
-        _waiting.append(accept)
 
 
 @contextmanager
@@ -95,8 +105,7 @@ def python_only() -> Iterator[None]:
 def take_over(find: Callable[..., Any]) -> None:
     """From now on calls are machine code's, as far as ``find`` has it: of an operation, a form and more, a built-in function or None."""
     _finders.append(find)
-    while _waiting:
-        _waiting.pop()()
+    _accept_all()
 
 
 def counted(blanks: Iterator[Any]) -> Iterator[Any]:
@@ -110,11 +119,17 @@ def counted(blanks: Iterator[Any]) -> Iterator[Any]:
 
 
 def _start() -> None:
-    """Start it in a thread of its own: this runs in the midst of some call."""
+    """Start it in a thread of its own: this runs in the midst of some call, so it waits for nothing."""
     if not sys.is_finalizing():
         with suppress(RuntimeError):  # no thread can be had: wrappers stay as they are
-            threading.Thread(target=_load, name="flambeau: machine code", daemon=True).start()
+            _thread.start_new_thread(_load, ())
+
+
+_loading = threading.RLock()  # a process forks before or after: its child would wait for ever for what a thread was importing
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(before=_loading.acquire, after_in_parent=_loading.release, after_in_child=_loading.release)
 
 
 def _load() -> None:
-    importlib.import_module(f"{__package__.partition('.')[0]}.kernels.fastpath.start").start()
+    with _loading:
+        importlib.import_module(f"{__package__.partition('.')[0]}.kernels.fastpath.start").start()

@@ -54,7 +54,8 @@ class Form(Function):
 
             return bits | self.when(self.is_plain(operand), ask, lambda: self.i64(0))
 
-        bits = self.loop(0, self.word(records.EDGES), step, carried=(self.i64(0),))
+        bits = self.loop(0, self.word(records.SEEN), step, carried=(self.i64(0),))
+        bits = bits & ((self.i64(1) << self.word(records.EDGES)) - 1)
         wanted = bits.ne(0)
         return self.pick(self.recording(wanted), bits, self.i64(0))
 

@@ -21,7 +21,7 @@ from ...core.tape.node import Node
 from ...core.tensor import Parameter, Tensor
 from ..compiler.language import Builder, Value
 from .code import Code
-from .interpreter import C_CONTIGUOUS, DATA, DESCR, DIMS, FLAGS, NDIM, STRIDES
+from .interpreter import ALIGNED, C_CONTIGUOUS, DATA, DESCR, DIMS, FLAGS, NDIM, STRIDES, require
 
 _ALLOCATE, _ITERATE = 47, 63  # CPython's numbers of tp_alloc and tp_iternext
 
@@ -200,7 +200,7 @@ class Function(Builder):
         return self.field(array, DESCR)
 
     def is_row_major(self, array: Value) -> Value:
-        return (self.field(array, FLAGS, "i32") & C_CONTIGUOUS).ne(0)
+        return (self.field(array, FLAGS, "i32") & (C_CONTIGUOUS | ALIGNED)).eq(C_CONTIGUOUS | ALIGNED)
 
     def size(self, array: Value) -> Value:
         dims = self.dims(array)
@@ -290,8 +290,9 @@ class Function(Builder):
         made = self.new(self.object(UntypedStorage))
         none, zero = self.object(None), self.object(0)
         values = {"_array": array, "_aliases": self.object(()), "_bytes": none, "_room": self.object(32), "version": zero, "changed": zero}
+        values["uneven"] = self.object(False)
+        require({*values, "__weakref__"} == set(UntypedStorage.__slots__), "a storage has other slots")
         self.fill(made, UntypedStorage, **{name: self.incref(value) for name, value in values.items()})
-        self.fill(made, UntypedStorage, uneven=self.incref(self.object(False)))
         self.put(made, tensor, self.interpreter.slot(Tensor, "_storage"))
         if not self.interpreter.immortal:
             self.put(self.field(none, 0, "i64") - 1, none, 0, "i64")  # which the slot held; never the last

@@ -23,8 +23,9 @@ PLACE, NEEDED = 8, 32  # bits of a word where the argument's place begins, and t
 
 # Fields, with their places in words.
 NODE = 0  # the class; 0 where nothing is ever recorded
-EDGES = 1  # their number, then each operand's place among the arguments
-SAVED = EDGES + 1 + MOST  # their number, then a word for each
+EDGES = 1  # their number, then each operand's place among the arguments, then the places of operands that are saved and have no edge
+SEEN = EDGES + 1 + MOST  # the number of all these: their marks are looked at
+SAVED = SEEN + 1  # their number, then a word for each
 ATTRS = SAVED + 1 + MOST  # a tuple for all nodes, or 0; their number, then two words for each: what it is, and an object
 SETTLED = ATTRS + 2 + 2 * MOST  # number of the operands whose strides decide about the result's, then each one's place
 FLOATS = SETTLED + 1 + MOST  # whether only results of floats are recorded
@@ -67,8 +68,13 @@ class Record:
             raise Unfit(op.name)
         self.keep(NODE, kind)
         edges = list(kind.inputs)
+        others = [op.names[item.position] for item in kind.tensors if item.source == "operand"]
+        seen = [name for name in dict.fromkeys([*edges, *others]) if name in places]
+        if len(seen) > MOST:
+            raise Unfit(op.name)
         self.put(EDGES, len(edges))
-        for k, name in enumerate(edges):
+        self.put(SEEN, len(seen))
+        for k, name in enumerate(seen):
             self.put(EDGES + 1 + k, places[name])
         self.put(SAVED, len(kind.tensors))
         for k, item in enumerate(kind.tensors):
@@ -104,15 +110,17 @@ class Record:
             self.put(SETTLED + 1 + k, place)
 
 
-def of_pointwise(op: Op) -> tuple[Record, int]:
+def of_pointwise(op: Any) -> tuple[Record, int]:
     """The record of an element-wise operation that is one ufunc, and the number of its operands.
 
     Raises:
         Unfit: it is none of this form.
     """
-    ufunc: Any = op.ufunc
+    ufunc = op.ufunc
     operands = [p.name for p in op.params if p.kind != "attr"]
     if not isinstance(ufunc, np.ufunc) or len(operands) != ufunc.nin or ufunc.nin > 2 or ufunc.nout != 1 or not op.elementwise:
+        raise Unfit(op.name)
+    if "cpu" in op.autocast:  # which is not asked about
         raise Unfit(op.name)
     record, found = Record(), False
     for k, dtype in enumerate(DTYPES):
@@ -156,6 +164,8 @@ def of_results(op: Op, numbers: frozenset[str], is_checked: bool, is_settled: bo
     Raises:
         Unfit: nodes of the operation keep what no record tells.
     """
+    if op.is_view and op.rules is None:  # of an operand that requires grad its result is a leaf of its own kind
+        raise Unfit(op.name)
     record, places = Record(), {name: 1 + k for k, name in enumerate(op.names)}
     record.put_history(op, places)
     record.put(FLOATS, not is_checked and not op.is_view)

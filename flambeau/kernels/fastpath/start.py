@@ -20,7 +20,7 @@ def start() -> None:
     try:
         code = Code()
         addresses = code.load([write(code) for write in _FORMS])
-    except (Unsupported, NoKernel, ImportError, OSError):
+    except (Unsupported, NoKernel, ImportError, AttributeError, OSError):  # NumPy's or CPython's names may be gone
         return
 
     def find(op: Any, form: str, *more: Any) -> Any:
