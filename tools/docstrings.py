@@ -32,8 +32,8 @@ PARTS = {
 OWN = {"aten", "capture", "core", "facades", "kernels", "ops", "runner"}  # packages without names of PyTorch's
 INSIDE = (  # how modules without names of PyTorch's begin, in packages that have some
     "compiler.", "onnx.tables", "distributed.buffers", "distributed.elastic.agent", "distributed.elastic.nodes", "distributed.engine",
-    "distributed.rpc.agent", "distributed.rpc.connection", "distributed.rpc.rref", "distributed.stores", "distributed.watching",
-    "distributed.grad_bucket", "distributed.group_methods", "distributed.work",
+    "distributed.rpc.agent", "distributed.rpc.connection", "distributed.rpc.packing", "distributed.rpc.rref", "distributed.stores",
+    "distributed.watching", "distributed.grad_bucket", "distributed.group_methods", "distributed.work",
 )  # fmt: skip
 BARE = set(  # modules of PyTorch's names without ``__all__``, besides packages
     "autograd.function autograd.grad_mode backends.cudnn backends.mkldnn backends.opt_einsum fft nn.utils.prune special".split()

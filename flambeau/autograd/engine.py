@@ -144,6 +144,11 @@ class _Pass:
             if have is None:
                 _push(self.heap, (-edge.seq, edge))
 
+    def run_in_turn(self, node: Node) -> None:
+        """Have a node with several outputs run when its turn comes, even if no gradient reaches it."""
+        self.pending[node] = [None] * len(node.shape)
+        _push(self.heap, (-node.seq, node))
+
     def send_to_output(self, node: Node, index: int, grad: Tensor) -> None:
         """Add ``grad`` to what is pending for one output of a node with several."""
         grads = self.pending.get(node)
@@ -462,8 +467,15 @@ def run_backward(
     inputs: Sequence[Tensor] | None = None,
     *,
     accumulates: bool = True,
+    nodes: Sequence[Node] = (),
+    add: Callable[[Tensor, list[Any], bool], None] | None = None,
 ) -> list[Tensor | None]:
-    """Send ``grads`` back from ``roots``; add to leaves' ``.grad``, or return the gradients of ``inputs``."""
+    """Send ``grads`` back from ``roots``; add to leaves' ``.grad``, or return the gradients of ``inputs``.
+
+    Args:
+        nodes: of several outputs each, that run in any case.
+        add: what adds to a leaf's gradient, in place of ``accumulate``.
+    """
     work = _Pass(keep, record)
     targets = None
     if inputs is not None:
@@ -478,11 +490,13 @@ def run_backward(
         thread.running, thread.in_library = work, in_library or True
         for root, grad in zip(roots, grads, strict=True):
             work.send(root if root._node is None else root._node, seed_gradient(root, grad))
+        for node in nodes:
+            work.run_in_turn(node)
         chosen = None if targets is None else {id(target) for target in targets if isinstance(target, Tensor)}
         if hooked_leaves and accumulates:
-            _await_hooked(work, roots, chosen)
+            _await_hooked(work, [*nodes, *map(edge_of, roots)], chosen)
         profile = current() if profiling else None
-        work.add = accumulate if profile is None else profile.accumulating(accumulate)
+        work.add = (add or accumulate) if profile is None else profile.accumulating(add or accumulate)
         try:
             work.run()
         finally:
@@ -507,11 +521,11 @@ def run_backward(
             raise
 
 
-def _await_hooked(work: _Pass, roots: Sequence[Tensor], chosen: set[int] | None) -> None:
+def _await_hooked(work: _Pass, starts: list[Any], chosen: set[int] | None) -> None:
     """Count the edges from nodes that will run to each leaf with hooks that come after accumulation."""
     hooked = {key for key, leaf in list(hooked_leaves.items()) if leaf.__dict__.get("_post_accumulate_grad_hooks")}
     counts = dict.fromkeys(hooked if chosen is None else hooked & chosen, 0)
-    needed, seen, stack = work.needed, set(), [edge_of(root) for root in roots] if counts else []
+    needed, seen, stack = work.needed, set(), starts if counts else []
     while stack:
         edge = stack.pop()
         node = edge.node if edge.__class__ is Output else edge

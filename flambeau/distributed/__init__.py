@@ -46,6 +46,7 @@ _NAMES_OF_MODULES = {
     ),
     "process_group": "ProcessGroup",
     "reduce_op": "ReduceOp _make_nccl_premul_sum reduce_op supports_complex",
+    "remote_device": "_remote_device",
     "rendezvous": "register_rendezvous_handler",
     "stores": "FileStore HashStore PrefixStore Store TCPStore",
     "subgroups": "monitored_barrier new_subgroups new_subgroups_by_enumeration split_group",

@@ -16,6 +16,7 @@ from flambeau.distributed.stores import secret
 PROGRAM = """
 import os, pickle, sys, time
 import flambeau as torch
+import flambeau.distributed.autograd as passes
 import flambeau.distributed.rpc as rpc
 
 
@@ -55,6 +56,40 @@ def chained(to, x):
     return rpc.rpc_async(to, torch.add, args=(x, 1)).then(lambda done: done.wait() * 2)
 
 
+class Broken(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        return 2 * x
+
+    @staticmethod
+    def backward(ctx, grad):
+        raise Told("no gradient")
+
+
+class NoGradient(Broken):
+    @staticmethod
+    def backward(ctx, grad):
+        return None
+
+
+def broken(x):
+    return Broken.apply(x)
+
+
+def there_and_back(x, to):
+    return rpc.rpc_sync(to, torch.mul, args=(x, x)) * x.sum()
+
+
+def squared(context_id, x):
+    y = rpc.rpc_sync("w0", torch.mul, args=(x, x)).sum()
+    passes.backward(context_id, [y])
+    return passes.get_gradients(context_id)
+
+
+def contexts():
+    return passes._get_debug_info()["num_autograd_contexts"]
+
+
 def raised(kind, call):
     try:
         call()
@@ -87,12 +122,46 @@ def check():
     theirs = rpc.remote("w1", torch.add, args=(torch.ones(1), 1))
     assert rpc.rpc_sync("w1", total, args=(theirs,)) == 4
     assert rpc.rpc_sync("w1", chained, args=("w0", torch.ones(1))) == 4
+    backwards()
     del counter, theirs
     alive()  # exceptions that were raised hold frames, and these references
     end = time.monotonic() + 5
     while rpc.rpc_sync("w1", alive) and time.monotonic() < end:
         time.sleep(0.02)
     assert rpc.rpc_sync("w1", alive) == 0
+
+
+def backwards():
+    x = torch.tensor([1.0, 2.0], requires_grad=True)
+    with passes.context() as context_id:
+        y = rpc.rpc_sync("w1", there_and_back, args=(x, "w0"))
+        loss = y.sum() + rpc.rpc_sync("w0", torch.mul, args=(y.detach(), x)).sum()
+        loss = loss + NoGradient.apply(rpc.rpc_sync("w1", torch.neg, args=(x,))).sum()
+        passes.backward(context_id, [loss], retain_graph=True)
+        expected = torch.autograd.functional.jacobian(lambda x: (x * x * x.sum()).sum(), x.detach()) + y.detach()
+        assert torch.equal(passes.get_gradients(context_id)[x], expected) and x.grad is None
+        passes.backward(context_id, [loss])
+        assert torch.equal(passes.get_gradients(context_id)[x], 2 * expected)
+        assert "second time" in raised(RuntimeError, lambda: passes.backward(context_id, [loss]))
+        assert y.grad_fn.name() == "torch::distributed::autograd::RecvRpcBackward" and contexts() == "1"
+        kept = rpc.remote("w1", torch.mul, args=(torch.nn.Parameter(x.detach()), x))
+        raised(RuntimeError, lambda: kept.backward(context_id))  # more than one element
+        kept.remote().sum().backward(context_id)
+        assert torch.equal(passes.get_gradients(context_id)[x], 2 * expected + x)
+        assert "context" in raised(RuntimeError, lambda: passes.context().__enter__())
+    assert "Could not find autograd context" in raised(RuntimeError, lambda: passes.get_gradients(context_id))
+    with passes.context() as context_id:
+        bad = rpc.rpc_sync("w1", broken, args=(x,)).sum()
+        assert "no gradient" in raised(RuntimeError, lambda: passes.backward(context_id, [bad]))
+        raised(RuntimeError, lambda: passes.backward(context_id, []))
+        raised(RuntimeError, lambda: passes.backward(context_id, [x.detach()]))
+    with passes.context() as context_id:
+        assert len(rpc.rpc_sync("w1", squared, args=(context_id, x))) == 0  # its leaves are here
+        assert torch.equal(passes.get_gradients(context_id)[x], 2 * x)
+    end = time.monotonic() + 5
+    while (contexts(), rpc.rpc_sync("w1", contexts)) != ("0", "0") and time.monotonic() < end:
+        time.sleep(0.02)
+    assert (contexts(), rpc.rpc_sync("w1", contexts)) == ("0", "0")
 
 
 if __name__ == "__main__":
@@ -123,7 +192,7 @@ def test_strangers_are_not_unpickled(tmp_path, monkeypatch):
     rpc.init_rpc("alone", rank=0, world_size=1, rpc_backend_options=options)
     host, port = rpc.api.agent()._listener.getsockname()
     try:
-        monkeypatch.setattr("flambeau.distributed.rpc.agent.pickle.loads", None)  # nothing may come to it
+        monkeypatch.setattr("flambeau.distributed.rpc.packing.pickle.loads", None)  # nothing may come to it
         for words in (b"\x80\x05" * 100, connection._HELLO + b"0" * 64):
             with socket.create_connection((host, port), 5) as stranger:
                 stranger.sendall(words)

@@ -13,7 +13,6 @@ entered with the owner before its ``RRef`` is sent anywhere, and taken out when 
 
 from __future__ import annotations
 
-import io
 import itertools
 import numbers
 import pickle
@@ -29,14 +28,17 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ...facades.futures import Future
+from ..autograd import _contexts as contexts
 from ..errors import DistError, DistNetworkError
 from ..stores import Store, secret as auth
 from ..watching import Watcher
 from .connection import Connection, connect, welcome
+from .packing import PLAIN, dumps, loads, packed
 
-__all__ = ["Agent", "Owned", "Reference", "WorkerInfo", "agent"]
+__all__ = ["Agent", "Owned", "WorkerInfo", "agent"]
 
 CALL, REMOTE, FETCH, ENTER, DROP, DONE, FAILED = range(7)
+_NOTHING = PLAIN + pickle.dumps(None)
 _STRANGERS = 1024  # connections at most that have not proved the secret
 _GOODBYES = 5.0  # seconds for the others to leave the store
 Key = tuple[int, int]  # a reference or a fork: the worker that made it, and its count there
@@ -68,25 +70,6 @@ class Owned:
     value: Future[Any] = field(default_factory=Future)
     forks: set[Key] = field(default_factory=set)
     local: int = 0  # RRefs in this process
-
-
-class Reference:
-    """An object that is sent to another worker in a form of its own."""
-
-    def _sent(self, agent: Agent) -> tuple[Callable[..., Any], tuple[Any, ...]]:
-        """A function that makes it there, and its arguments."""
-        raise NotImplementedError
-
-
-class _Pickler(pickle.Pickler):
-    """Pickles what a call carries: references, too."""
-
-    def __init__(self, file: io.BytesIO, agent: Agent) -> None:
-        super().__init__(file, protocol=5)
-        self._agent = agent
-
-    def reducer_override(self, obj: Any) -> Any:
-        return obj._sent(self._agent) if isinstance(obj, Reference) else NotImplemented
 
 
 class Agent:
@@ -165,11 +148,6 @@ class Agent:
         """A future of what a function returns in another worker; see ``rpc_async``."""
         return self.ask(self.info(to).id, CALL, packed(function, args, kwargs), seconds(timeout))
 
-    def dumps(self, what: Any) -> bytes:
-        file = io.BytesIO()
-        _Pickler(file, self).dump(what)
-        return file.getvalue()
-
     def ask(self, to: int, code: int, what: Any, timeout: float | None = None) -> Future[Any]:
         """A future of what a worker answers.
 
@@ -179,7 +157,9 @@ class Agent:
             timeout: seconds; 0 for no limit, the agent's when None.
         """
         limit = self.timeout if timeout is None or timeout < 0 else timeout
-        data, future, number = self.dumps(what), Future[Any](), next(self._numbers)
+        data, future, number = dumps(self, what), Future[Any](), next(self._numbers)
+        if (context := contexts.current()) is not None:
+            context.workers.add(to)
         if to == self.me.id:
             self._serve(code, bytearray(data), lambda status, answer: self._answer(future, status, answer))
             return future
@@ -198,9 +178,9 @@ class Agent:
         """A request without an answer, of one that may be gone."""
         with suppress(OSError, DistError, RuntimeError):
             if to == self.me.id:
-                self._serve(code, bytearray(self.dumps(what)), lambda status, answer: None)
+                self._serve(code, bytearray(dumps(self, what)), lambda status, answer: None)
             else:
-                self._connection(to).send(0, code, self.dumps(what))
+                self._connection(to).send(0, code, dumps(self, what))
 
     def forget(self, owner: int, key: Key, fork: Key) -> None:
         """Have the owner of a value count a fork less, soon: finalizers run anywhere, also while this thread holds a connection's lock."""
@@ -244,7 +224,7 @@ class Agent:
         value: Any = None
         error: Exception | None = None
         try:
-            value = pickle.loads(data)
+            value, _ = loads(data, begins=False)
             error = _exception(*value) if status == FAILED else None
         except Exception as failure:
             error = failure
@@ -319,13 +299,17 @@ class Agent:
                 self._busy += 1
             self._pool.submit(self._work, code, data, reply)
             return
-        key, fork = pickle.loads(data)
+        (key, fork), _ = loads(data, begins=True)
         (self.enter if code == ENTER else self.drop)(key, fork)
-        reply(DONE, pickle.dumps(None))
+        reply(DONE, _NOTHING)
 
     def _work(self, code: int, data: bytearray, reply: Callable[[int, bytes], None]) -> None:
+        served: dict[int, Callable[..., None]] = {CALL: self._call, REMOTE: self._remote, FETCH: self._fetch}
         try:
-            {CALL: self._call, REMOTE: self._remote, FETCH: self._fetch}[code](data, reply)
+            what, context = loads(data, begins=True)
+            del data
+            with contexts.entered(context):
+                served[code](*what, reply)
         except BaseException as error:
             reply(FAILED, self._told(error))
         finally:
@@ -337,17 +321,16 @@ class Agent:
         if not text.startswith("On WorkerInfo("):  # else it came from another worker
             text = f"On {self.me!r}:\n{error!r}\n{traceback.format_exc()}"
         try:
-            return pickle.dumps((type(error), text))
+            return PLAIN + pickle.dumps((type(error), text))
         except Exception:  # a class that cannot be found elsewhere
-            return pickle.dumps((RuntimeError, text))
+            return PLAIN + pickle.dumps((RuntimeError, text))
 
-    def _call(self, data: bytearray, reply: Callable[[int, bytes], None]) -> None:
-        function, args, kwargs = pickle.loads(data)
+    def _call(self, function: Any, args: Any, kwargs: Any, reply: Callable[[int, bytes], None]) -> None:
         result = function(*args, **kwargs)
         if hasattr(function, "_wrapped_async_rpc_function"):
             self._when_done(result, reply)
         else:
-            reply(DONE, self.dumps(result))
+            reply(DONE, dumps(self, result))
 
     def _when_done(self, future: Future[Any], reply: Callable[[int, bytes], None]) -> None:
         if not isinstance(future, Future):
@@ -355,9 +338,13 @@ class Agent:
                 f"functions decorated with @rpc.async_execution must return a torch.futures.Future, got {type(future).__name__}"
             )
 
+        context = contexts.current()
+
         def done(future: Future[Any]) -> None:
             try:
-                reply(DONE, self.dumps(future.value()))
+                with contexts.entered(context):
+                    answer = dumps(self, future.value())
+                reply(DONE, answer)
             except Exception as error:
                 reply(FAILED, self._told(error))
 
@@ -367,10 +354,9 @@ class Agent:
 
         future.add_done_callback(later)
 
-    def _remote(self, data: bytearray, reply: Callable[[int, bytes], None]) -> None:
-        key, fork, function, args, kwargs = pickle.loads(data)
+    def _remote(self, key: Key, fork: Key, function: Any, args: Any, kwargs: Any, reply: Callable[[int, bytes], None]) -> None:
         owned = self.enter(key, fork)
-        reply(DONE, pickle.dumps(None))
+        reply(DONE, _NOTHING)
         try:
             result = function(*args, **kwargs)
             if hasattr(function, "_wrapped_async_rpc_function"):
@@ -378,10 +364,9 @@ class Agent:
             else:
                 owned.value.set_result(result)
         except Exception as error:
-            owned.value.set_exception(_exception(*pickle.loads(self._told(error))))
+            owned.value.set_exception(_exception(*loads(self._told(error), begins=False)[0]))
 
-    def _fetch(self, data: bytearray, reply: Callable[[int, bytes], None]) -> None:
-        (key,) = pickle.loads(data)
+    def _fetch(self, key: Key, reply: Callable[[int, bytes], None]) -> None:
         self._when_done(self.owned[key].value, reply)
 
     # -- references
@@ -449,13 +434,6 @@ class Agent:
             if time.monotonic() > end:
                 raise RuntimeError(f"rpc.shutdown: not all workers came within {timeout:g} s")
             time.sleep(0.01)
-
-
-def packed(function: Any, args: Any, kwargs: Any) -> tuple[Any, tuple[Any, ...], dict[str, Any]]:
-    """A call as it is sent."""
-    if not callable(function):
-        raise TypeError("function should be callable.")
-    return function, tuple(args or ()), dict(kwargs or {})
 
 
 def seconds(timeout: Any) -> float | None:

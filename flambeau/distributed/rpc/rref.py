@@ -7,8 +7,11 @@ import weakref
 from collections.abc import Callable
 from typing import Any, Generic, TypeVar
 
+from ...core.tensor import Tensor
 from ...facades.futures import Future
-from .agent import ENTER, FETCH, REMOTE, Agent, Key, Reference, WorkerInfo, agent, packed, seconds
+from .. import autograd
+from .agent import ENTER, FETCH, REMOTE, Agent, Key, WorkerInfo, agent, seconds
+from .packing import Reference, packed
 
 __all__ = ["RRef", "received"]
 
@@ -150,8 +153,18 @@ class RRef(Reference, Generic[T]):
         return self._made or future
 
     def backward(self, dist_autograd_ctx_id: int = -1, retain_graph: bool = False) -> None:
-        """Not supported: backward passes end at the border of a process."""
-        raise NotImplementedError("RRef.backward is not supported: backward passes do not go through several processes")
+        """A backward pass from the value, at its owner.
+
+        Args:
+            dist_autograd_ctx_id: the context of a pass through several workers; -1 for a pass of the owner's alone, into ``.grad``.
+            retain_graph: keep what the graph saved.
+        Raises:
+            RuntimeError: the value is no tensor with one element and a history.
+        """
+        if self._fork is None:
+            _backward(self, dist_autograd_ctx_id, retain_graph)
+        else:
+            self._agent.call(self._owner, _backward, (self, dist_autograd_ctx_id, retain_graph), None, -1.0).wait()
 
     def __repr__(self) -> str:
         kind = "OwnerRRef" if self._fork is None else "UserRRef"
@@ -166,6 +179,16 @@ def received(owner: WorkerInfo, key: Key, fork: Key) -> RRef[Any]:
     made = RRef._of(here, owner, key, None)
     here.drop(key, fork)
     return made
+
+
+def _backward(rref: RRef[Any], context_id: int, retain_graph: bool) -> None:
+    value = rref.local_value()
+    if not isinstance(value, Tensor):
+        raise RuntimeError(f"RRef should contain a tensor for .backward(), but it has {type(value).__name__}")
+    if context_id == -1:
+        value.backward(retain_graph=retain_graph)
+    else:
+        autograd.backward(context_id, [value], retain_graph)
 
 
 def _type_of(rref: RRef[Any]) -> type:

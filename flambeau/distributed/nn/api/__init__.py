@@ -1,0 +1,1 @@
+"""``torch.distributed.nn.api``: modules of other processes."""
