@@ -12,7 +12,6 @@ from typing import Any
 
 from ..core import late as _late
 from ..core.expressions import symbol as _symbol
-from ..facades import unsupported as _unsupported
 from ..nn import Module as _Module
 from ..utils._pytree import tree_flatten as _tree_flatten
 from .decompositions import CustomDecompTable as CustomDecompTable, default_decompositions as default_decompositions
@@ -41,16 +40,21 @@ from .inputs import (
 from .registering import register_dataclass as register_dataclass
 from .serialization import load as load, save as save
 from .tracing import traced_program as _traced_program
+from .unflatten import (
+    FlatArgsAdapter as FlatArgsAdapter,
+    InterpreterModule as InterpreterModule,
+    InterpreterModuleDispatcher as InterpreterModuleDispatcher,
+    UnflattenedModule as UnflattenedModule,
+    unflatten as unflatten,
+)
 
 _late.adopt(__name__)
 
 __all__ = [
-    "Constraint", "CustomDecompTable", "Dim", "ExportBackwardSignature", "ExportGraphSignature", "ExportedProgram",
-    "ModuleCallEntry", "ModuleCallSignature", "ShapesCollection", "default_decompositions", "dims",
-    "draft_export", "export", "load", "register_dataclass", "save",
+    "AdditionalInputs", "Constraint", "CustomDecompTable", "Dim", "ExportBackwardSignature", "ExportGraphSignature", "ExportedProgram",
+    "FlatArgsAdapter", "ModuleCallEntry", "ModuleCallSignature", "ShapesCollection", "UnflattenedModule", "default_decompositions",
+    "dims", "draft_export", "export", "load", "register_dataclass", "save", "unflatten",
 ]  # fmt: skip
-
-globals().update(_unsupported.names("export", "unflatten", "FlatArgsAdapter UnflattenedModule"))
 
 
 def export(
@@ -73,7 +77,8 @@ def export(
         dynamic_shapes: by argument, in the structure of the inputs: for a tensor a dict, a tuple or a list of ``Dim``s by dimension, or
             None. ``Dim.AUTO`` may turn out to be fixed, ``Dim.DYNAMIC`` may not.
         strict: has no other meaning here: the program is always run, its code never analysed.
-        preserve_module_call_signature, prefer_deferred_runtime_asserts_over_guards: not supported.
+        preserve_module_call_signature: paths of modules whose arguments and results ``unflatten`` is to give their structure again.
+        prefer_deferred_runtime_asserts_over_guards: not supported.
     Returns:
         The program. Operations are those that PyTorch's dispatcher is called with (``torch.ops.aten.linear.default``), and may write.
     Raises:
@@ -95,8 +100,8 @@ def export(
         raise ValueError(f"Expected `mod` to be an instance of `torch.nn.Module`, got {type(mod)}.")
     if not isinstance(args, tuple):
         raise _UserError(f"Expecting `args` to be a tuple of example positional inputs, got {type(args)}")
-    if preserve_module_call_signature:
-        raise NotImplementedError("export: preserve_module_call_signature is not supported")
+    for path in preserve_module_call_signature:
+        mod.get_submodule(path)  # the error, where there is none
     if prefer_deferred_runtime_asserts_over_guards:
         raise NotImplementedError("export: prefer_deferred_runtime_asserts_over_guards is not supported")
     named = dict(kwargs or {})
@@ -105,7 +110,7 @@ def export(
     names = _combined(mod, args, named)
     leaves, spec = _tree_flatten((args, named))
     dims_found = _dims_of_leaves(names, _shapes_by_name(mod, names, dynamic_shapes))
-    traced = _traced_program(mod, spec, leaves, dims_found, _leaf_names(names))
+    traced = _traced_program(mod, spec, leaves, dims_found, _leaf_names(names), tuple(preserve_module_call_signature))
     env = traced.env
     state = {**dict(mod.named_parameters(remove_duplicate=False)), **mod.state_dict(keep_vars=True)}
     fleeting = {name: buffer for name, buffer in mod.named_buffers() if name in traced.signature.non_persistent_buffers}
@@ -118,7 +123,7 @@ def export(
         traced.signature,
         state,
         ranges,
-        [ModuleCallEntry("", signature)],
+        traced.calls.entries(signature),
         (args, named),
         {**traced.constants, **fleeting},
         guards=_Guards.of(_leaf_places(names), traced.inputs, bounds),
@@ -138,8 +143,8 @@ def draft_export(
     """``export`` that takes sizes to be fixed, or equal, where the program needs it, and reports that.
 
     Args:
-        mod, args, kwargs, dynamic_shapes, strict: as of ``export``.
-        preserve_module_call_signature, prefer_deferred_runtime_asserts_over_guards: not supported.
+        mod, args, kwargs, dynamic_shapes, strict, preserve_module_call_signature: as of ``export``.
+        prefer_deferred_runtime_asserts_over_guards: not supported.
     Returns:
         The program. Its ``_report`` has the ``failures``, is ``successful()`` without any, and is a text for people.
     Raises:

@@ -12,6 +12,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ..aten.fake_tensor import FakeTensor, FakeTensorMode
+from ..aten.overloads import OpOverload
 from ..autograd import no_grad
 from ..core.calls.registry import resolve
 from ..core.tensor import Tensor
@@ -84,8 +85,36 @@ _CALLED_AS: dict[str, Callable[..., Any]] = {
 }
 
 
+_NOTES = ("nn_module_stack", "stack_trace", "torch_fn", "source_fn_stack", "custom")  # what kernels take over from operations
+
+
 class _Runner(Interpreter):
-    """Runs a graph on tensors without values."""
+    """Runs a graph on tensors without values.
+
+    Attributes:
+        current: the node that runs. names: those of the kernels that stand for nodes. recorder: what notes the kernels.
+    """
+
+    def __init__(self, module: Any, recorder: Any):
+        super().__init__(module)
+        self.current: Node | None = None
+        self.names: dict[str, str] = {}
+        self.recorder = recorder
+
+    def run_node(self, n: Node) -> Any:
+        self.current = n
+        result = super().run_node(n)
+        made = self.recorder.node_of(result) if isinstance(result, Tensor) else None
+        if made is not None:
+            self.names[n.name] = made.name
+        return result
+
+    def note(self, made: Node) -> None:
+        """Note where a kernel comes from: from the same modules and lines as the operation that calls it."""
+        known = self.current.meta if self.current is not None else {}
+        made.meta.update({key: known[key] for key in _NOTES if key in known})
+        if isinstance(made.target, OpOverload):
+            made.meta["original_aten"] = made.target
 
     def call_function(self, target: Any, args: Any, kwargs: Any) -> Any:
         name = getattr(target, "_name", "")
@@ -120,7 +149,9 @@ def decomposed(program: Any, table: dict[Any, Any] | None) -> Any:
     with no_grad(), contextlib.ExitStack() as stack:
         stack.enter_context(fake_mode)
         stack.enter_context(mode)
-        results = _Runner(program.graph_module).run(*inputs)
+        runner = _Runner(program.graph_module, mode.recorder)
+        mode.recorder.notes = runner.note
+        results = runner.run(*inputs)
         nodes = [mode.recorder.argument(each) for each in results]
     signature, written = _signature(program.graph_signature, mode.recorder, inputs, nodes)
     tracer.graph.output((*written, *nodes))
@@ -131,11 +162,22 @@ def decomposed(program: Any, table: dict[Any, Any] | None) -> Any:
         signature,
         program.state_dict,
         program.range_constraints,
-        program.module_call_graph,
+        [_renamed(entry, runner.names) for entry in program.module_call_graph],
         program.example_inputs,
         program.constants,
         guards=program._guards,
     )
+
+
+def _renamed(entry: Any, names: dict[str, str]) -> Any:
+    """A module's entry with the kernels that stand for the nodes of its signature."""
+    if entry.signature is None:
+        return entry
+    inputs, outputs = (
+        [dataclasses.replace(each, name=names.get(each.name, each.name)) for each in specs]
+        for specs in (entry.signature.inputs, entry.signature.outputs)
+    )
+    return dataclasses.replace(entry, signature=dataclasses.replace(entry.signature, inputs=inputs, outputs=outputs))
 
 
 def _input_of(node: Node, mode: FakeTensorMode) -> Any:

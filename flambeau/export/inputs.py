@@ -125,3 +125,45 @@ class Guards:
             return
         if type(leaf) is not type(wanted) or leaf != wanted:
             raise AssertionError(f"Guard failed: {place} == {wanted!r}")
+
+
+def check_inputs(leaves: list[Any], expected: list[Any], places: list[str], ranges: dict[str, tuple[int, int]]) -> None:
+    """Raise for an argument of an unflattened module that the program was not exported for.
+
+    Args:
+        leaves: the arguments. expected: of each, a tensor or a number with symbols, or a constant. places: how programs write them.
+        ranges: bounds by symbol.
+    Raises:
+        RuntimeError: another size, dtype or value.
+    """
+    known: dict[str, int] = {}
+    for leaf, wanted, place in zip(leaves, expected, places, strict=True):
+        where = f"Expected input at {place}"
+        if isinstance(wanted, Tensor):
+            if not isinstance(leaf, Tensor):
+                raise RuntimeError(f"{where} to be a tensor, but got {type(leaf)}")
+            if leaf.dim() != wanted.dim():
+                raise RuntimeError(f"{where}.shape to have {wanted.dim()} dimensions, but got {leaf.dim()}")
+            for dim, (size, each) in enumerate(zip(leaf.shape, wanted.shape, strict=True)):
+                _check_dim(size, as_expr(expression_of(each)), f"{where}.shape[{dim}]", known, ranges)
+        elif isinstance(wanted, int) and hasattr(wanted, "expr"):
+            _check_dim(leaf, as_expr(expression_of(wanted)), where, known, ranges)
+        elif type(leaf) is not type(wanted) or leaf != wanted:
+            raise RuntimeError(f"{where} to be equal to {wanted}, but got {leaf}")
+
+
+def _check_dim(size: int, expr: Expr, where: str, known: dict[str, int], ranges: dict[str, tuple[int, int]]) -> None:
+    name = str(next(iter(expr.symbols), ""))
+    if expr.constant is None and expr == symbol(name) and name not in known:
+        low, high = ranges.get(name, (0, size))
+        for word, bad, bound in ((">=", size < low, low), ("<=", size > high, high)):
+            if bad:
+                raise RuntimeError(f"{where} to be {word} {bound}, but got {size}")
+        known[name] = size
+        return
+    if not expr.symbols <= known.keys():
+        return
+    wanted = expr.evaluate(known) if expr.constant is None else expr.constant
+    if size != wanted:
+        advice = ". If you meant for this dimension to be dynamic, please re-export and specify dynamic_shapes (e.g. with Dim.DYNAMIC)"
+        raise RuntimeError(f"{where} to be equal to {wanted}, but got {size}{'' if expr.symbols else advice}")

@@ -226,20 +226,18 @@ class _GraphReader:
             parts = outputs[0]["as_tensors"] if len(outputs) == 1 and "as_tensors" in outputs[0] else outputs
             self.parts(node, parts)
         for key, value in described.get("metadata", {}).items():
-            if key == "stack_trace":
-                node.meta[key] = str(value)
-            elif key == "nn_module_stack":
-                node.meta[key] = modules_around(str(value))
+            if key in _NOTES:
+                node.meta[key] = _NOTES[key](str(value))
 
     def parts(self, node: Node, parts: list[Any]) -> None:
-        """A node for each of several results that is used."""
+        """A node for each of several results that the program has one for."""
         values = []
         for k, each in enumerate(parts):
             content = each if "name" in each else next(iter(each.values()))
             shown = content.get("name", content.get("as_name")) if isinstance(content, dict) else None
             value = None if shown is None else self.known(identifier(shown))
             values.append(value)
-            if shown in self.used:
+            if shown is not None and (shown in self.used or "_unused_" not in shown):
                 self.note(identifier(shown), self.made.create_node("call_function", GETITEM, (node, k), {}, shown), value)
         node.meta["val"] = tuple(values)
 
@@ -344,6 +342,12 @@ def modules_around(text: str) -> dict[str, Any]:
     return found
 
 
+_NOTES: dict[str, Callable[[str], Any]] = {
+    "stack_trace": str,
+    "nn_module_stack": modules_around,
+    "source_fn_stack": lambda text: [tuple(part.split(",", 1)) for part in text.split(";") if "," in part],
+    "torch_fn": lambda text: tuple(text.split(";")),
+}
 _VALUES: dict[str, Callable[[_GraphReader, Any], Any]] = {
     "as_none": lambda reader, content: None,
     "as_tensor": lambda reader, content: reader.nodes[content["name"]],
@@ -406,6 +410,11 @@ def _argument(described: Any) -> Any:
     if kind in _SYMBOLIC:
         return _SYMBOLIC[kind](identifier(content["as_name"]))
     return signatures.ConstantArgument("", _constant(described))
+
+
+def call_arguments(described: Any) -> list[Any]:
+    """The arguments or the results of a module's call."""
+    return [_argument(each) for each in described]
 
 
 def _input(described: Any) -> Any:

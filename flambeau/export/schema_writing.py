@@ -20,6 +20,7 @@ from ..core.tensor import Tensor
 from ..fx.control_flow import HigherOrderOperator, while_loop_op
 from ..fx.graph_module import GraphModule
 from ..fx.node import Node
+from ..utils._pytree import treespec_dumps
 from . import graph_signature as signatures
 from .expression_text import text_of
 from .operators import GETITEM, NAMES
@@ -267,6 +268,24 @@ class Writer:
         return {kind.lower(): {"arg": {"name": spec.arg.name}, **({} if name is None else {name: spec.target})}}
 
 
+def call_signature(given: Any, is_outermost: bool) -> dict[str, Any] | None:
+    """The signature of a module's call."""
+    if given is None:
+        return None
+    writer = Writer()
+
+    def written(spec: Any) -> dict[str, Any]:
+        return writer.value(spec.value) if isinstance(spec, signatures.ConstantArgument) else argument(spec)
+
+    return {
+        "inputs": [] if is_outermost else [written(spec) for spec in given.inputs],
+        "outputs": [] if is_outermost else [written(spec) for spec in given.outputs],
+        "in_spec": treespec_dumps(given.in_spec),
+        "out_spec": treespec_dumps(given.out_spec),
+        "forward_arg_names": given.forward_arg_names,
+    }
+
+
 def computed(node: Any) -> Any:
     """The value of a node of numbers, from theirs; None where one is not known."""
     if not isinstance(node, Node):
@@ -291,14 +310,16 @@ def argument(spec: Any) -> dict[str, Any]:
 
 
 def metadata(node: Node) -> dict[str, str]:
-    """The origin of a node: lines of the program, and modules around it."""
-    found = {}
-    if node.meta.get("stack_trace"):
-        found["stack_trace"] = str(node.meta["stack_trace"])
-    stack = node.meta.get("nn_module_stack")
-    if stack:
-        found["nn_module_stack"] = ";".join([f"{key},{path},{kind}" for key, (path, kind) in stack.items()])
-    return found
+    """The origin of a node: lines of the program, modules around it, and the function that it is of."""
+    return {key: write(node.meta[key]) for key, write in _NOTES.items() if node.meta.get(key)}
+
+
+_NOTES: dict[str, Callable[[Any], str]] = {
+    "stack_trace": str,
+    "nn_module_stack": lambda stack: ";".join([f"{key},{path},{kind}" for key, (path, kind) in stack.items()]),
+    "source_fn_stack": lambda stack: ";".join([f"{name},{function}" for name, function in stack]),
+    "torch_fn": ";".join,
+}
 
 
 _VALUES: tuple[tuple[Any, Callable[[Any], dict[str, Any]]], ...] = (

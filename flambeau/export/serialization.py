@@ -27,12 +27,12 @@ import numpy as np
 from ..core.tensor import Parameter, Tensor, wrap
 from ..serialization import load as load_tensors, save as save_tensors
 from ..serialization.archive import EXPANSION, SLACK
-from ..utils._pytree import tree_unflatten, treespec_dumps
+from ..utils._pytree import tree_unflatten
 from .exported_program import ExportedProgram, ModuleCallEntry, ModuleCallSignature
 from .inputs import Guards, leaf_places
 from .names import identifier, path
-from .schema_reading import DTYPES, Reader, plain, signature, structure
-from .schema_writing import SCHEMA, Writer, ranges, tensor_meta
+from .schema_reading import DTYPES, Reader, call_arguments, plain, signature, structure
+from .schema_writing import SCHEMA, Writer, call_signature, ranges, tensor_meta
 
 FORMAT, VERSION = "pt2", "0"
 _TORCH_VERSION = "2.13.0"  # whose files these are
@@ -89,22 +89,7 @@ def save(
 
 def _described(ep: ExportedProgram) -> dict[str, Any]:
     writer = Writer()
-    calls = []
-    for entry in ep.module_call_graph:
-        given = entry.signature
-        calls.append(
-            {
-                "fqn": entry.fqn,
-                "signature": given
-                and {
-                    "inputs": [],
-                    "outputs": [],
-                    "in_spec": treespec_dumps(given.in_spec),
-                    "out_spec": treespec_dumps(given.out_spec),
-                    "forward_arg_names": given.forward_arg_names,
-                },
-            }
-        )
+    calls = [{"fqn": entry.fqn, "signature": call_signature(entry.signature, not entry.fqn)} for entry in ep.module_call_graph]
     return {
         "graph_module": {
             "graph": writer.graph(ep.graph_module),
@@ -277,7 +262,7 @@ def _program(described: dict[str, Any], state: dict[str, Any], constants: dict[s
     reader = Reader(described["range_constraints"], module["graph"])
     meaning = signature(module["signature"])
     root, graph = reader.graph(module["graph"], meaning.input_specs)
-    calls = [ModuleCallEntry(str(each["fqn"]), _call(each["signature"])) for each in module["module_call_graph"]]
+    calls = [ModuleCallEntry(str(each["fqn"]), _call(each["signature"], not each["fqn"])) for each in module["module_call_graph"]]
     outer = calls[0].signature
     if outer is None or calls[0].fqn:
         raise ValueError("a program without the structure of its arguments")
@@ -287,18 +272,21 @@ def _program(described: dict[str, Any], state: dict[str, Any], constants: dict[s
     return program
 
 
-def _call(described: Any) -> Any:
+def _call(described: Any, is_outermost: bool) -> Any:
     """The signature of a module's call."""
     if described is None:
         return None
     in_spec, out_spec = structure(described["in_spec"]), structure(described["out_spec"])
     positional, keywords = in_spec.children_specs
-    names = described.get("forward_arg_names")
-    if not names:
-        names = [*[f"arg_{k}" for k in range(len(positional.children_specs))], *(keywords.context or ())]
     for name in keywords.context or ():
         identifier(name)
-    return ModuleCallSignature([], [], in_spec, out_spec, [identifier(name) for name in names])
+    names = described.get("forward_arg_names")
+    inputs, outputs = ([] if is_outermost else call_arguments(described[word]) for word in ("inputs", "outputs"))
+    if not is_outermost and not names:
+        return ModuleCallSignature(inputs, outputs, in_spec, out_spec)
+    if not names:
+        names = [*[f"arg_{k}" for k in range(len(positional.children_specs))], *(keywords.context or ())]
+    return ModuleCallSignature(inputs, outputs, in_spec, out_spec, [identifier(name) for name in names])
 
 
 def _guards(program: ExportedProgram, call: Any, reader: Reader) -> Guards:

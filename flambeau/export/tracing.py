@@ -16,8 +16,10 @@ from collections.abc import Iterator
 from typing import Any
 
 from ..aten.fake_tensor import FakeTensor, FakeTensorMode
+from ..aten.overloads import OpOverload
 from ..aten.symbolic_fakes import symbolize
-from ..core.symbolic import SymbolicFloat, SymbolicInt
+from ..core.calls.dispatch import IN_PLACE, IN_PLACE_VIEW
+from ..core.symbolic import SymbolicInt
 from ..core.tensor import Tensor
 from ..func import functional_call
 from ..fx.experimental.impure import is_impure
@@ -26,21 +28,19 @@ from ..fx.experimental.recorder import add_inputs
 from ..fx.experimental.symbolic_shapes import UNBOUNDED, ConstraintViolationError, GuardOnDataDependentSymNode, ShapeEnv
 from ..fx.graph import Graph
 from ..fx.node import Node
-from ..fx.proxy import _users_frames
 from ..nn import Module
 from ..utils._pytree import tree_flatten, tree_unflatten
 from .dynamic_shapes import Dim, DimHint, UserError, expression, root_size
 from .graph_signature import (
-    ConstantArgument,
     ExportGraphSignature,
     InputKind,
     InputSpec,
     OutputKind,
     OutputSpec,
-    SymFloatArgument,
-    SymIntArgument,
     TensorArgument,
 )
+from .module_calls import ModuleCalls, argument_of
+from .operators import GETITEM
 
 _ADVICE = (
     "\n\nThe error above occurred when calling torch.export.export. If you would like to view some more information about this error, and "
@@ -55,9 +55,10 @@ class Traced:
         graph, signature: the graph, and what its placeholders and results are. root: what its ``get_attr`` nodes name.
         constants: tensors of the program that are neither parameters nor buffers, by name.
         inputs: the inputs with symbolic sizes. env: their symbols. out_spec: the result's structure. names: of the symbols' dims.
+        calls: what is known of calls of modules.
     """
 
-    __slots__ = ("constants", "env", "graph", "inputs", "names", "out_spec", "root", "signature")
+    __slots__ = ("calls", "constants", "env", "graph", "inputs", "names", "out_spec", "root", "signature")
 
     graph: Graph
     root: Module
@@ -67,6 +68,7 @@ class Traced:
     env: ShapeEnv
     out_spec: Any
     names: dict[str, str]
+    calls: ModuleCalls
 
 
 class Shapes:
@@ -235,27 +237,27 @@ def _bounds_of(env: ShapeEnv, relation: Any, owners: dict[str, Any]) -> list[str
 
 # ---- one trace
 class _ExportMode(ProxyTorchDispatchMode):
-    """Notes operations before they are divided, with the lines of the program that called them."""
+    """Notes operations before they are divided, with the modules and the lines of the program that called them."""
 
-    def __init__(self, tracer: Any, notes: bool):
+    def __init__(self, tracer: Any, mod: Module, preserved: tuple[str, ...], notes: bool):
         super().__init__(tracer, "symbolic", pre_dispatch=True)
+        self.calls = ModuleCalls(mod, preserved, self.recorder.argument)
         if notes:
-            self.recorder.notes = _note_lines
+            self.recorder.notes = self.calls.note
+
+    def takes(self, call: Any) -> Any:
+        self.calls.function_called(call.op, call.form in (IN_PLACE, IN_PLACE_VIEW))
+        return super().takes(call)
 
 
-def _note_lines(node: Node) -> None:
-    frames = _users_frames()
-    if frames:
-        last = frames[-1]
-        node.meta["stack_trace"] = f'  File "{last.filename}", line {last.lineno}, in {last.name}\n    {last.line}\n'
-
-
-def trace(mod: Module, args_spec: Any, shapes: Shapes, names: list[str], turn: int = 0) -> tuple[Traced, dict[str, Any]]:
+def trace(
+    mod: Module, args_spec: Any, shapes: Shapes, names: list[str], preserved: tuple[str, ...] = (), turn: int = 0
+) -> tuple[Traced, dict[str, Any]]:
     """Run ``forward`` once on inputs without values.
 
     Args:
         mod: the module. args_spec: the structure of (args, kwargs), whose leaves are in ``shapes``. names: of their placeholders.
-        turn: which sizes of the symbols are the example's.
+        preserved: paths of modules whose calls' signatures are kept. turn: which sizes of the symbols are the example's.
     Returns:
         The trace, and the owners of its symbols.
     """
@@ -264,12 +266,12 @@ def trace(mod: Module, args_spec: Any, shapes: Shapes, names: list[str], turn: i
     inputs, owners = shapes.made(env, fake_mode)
     state = _State(mod, fake_mode)
     tracer = PythonKeyTracer()
-    mode = _ExportMode(tracer, notes=turn == 0)
+    mode = _ExportMode(tracer, mod, preserved, notes=turn == 0)
     leaves = [*state.fakes, *inputs]
     add_inputs(mode.recorder, leaves, unique_names([*state.names, *names]), hoisted=True)
     args, kwargs = tree_unflatten(inputs, args_spec)
     try:
-        with _attributes_kept(mod, state), fake_mode, mode:
+        with _attributes_kept(mod, state), mode.calls.seen(), fake_mode, mode:
             result = functional_call(mod, state.by_path, args, kwargs)
     except (ConstraintViolationError, NotImplementedError) as error:
         check_guards(env, owners)
@@ -279,21 +281,30 @@ def trace(mod: Module, args_spec: Any, shapes: Shapes, names: list[str], turn: i
     results, out_spec = tree_flatten(result)
     tracer.graph.output(tuple([mode.recorder.argument(each) for each in results]))
     traced = Traced()
-    traced.root = tracer.root
+    traced.root, traced.calls = tracer.root, mode.calls
     traced.graph, traced.inputs, traced.env, traced.out_spec = tracer.graph, inputs, env, out_spec
-    tracer.graph.eliminate_dead_code(is_impure)
+    tracer.graph.eliminate_dead_code(_is_kept)
     lifted = _lift_constants(tracer, mod, len(state.names))
     traced.constants = {name: value for _, name, value in lifted}
     specs = [*state.specs(tracer.graph), *[InputSpec(InputKind.CONSTANT_TENSOR, TensorArgument(node), name) for node, name, _ in lifted]]
     placeholders = tracer.graph.find_nodes(op="placeholder")[len(specs) :]
-    specs += [InputSpec(InputKind.USER_INPUT, _argument(node, leaf), None) for node, leaf in zip(placeholders, inputs, strict=True)]
+    specs += [InputSpec(InputKind.USER_INPUT, argument_of(node, leaf), None) for node, leaf in zip(placeholders, inputs, strict=True)]
     output = tracer.graph.output_node()
     outputs = [
-        OutputSpec(OutputKind.USER_OUTPUT, _argument(node, value), None) for node, value in zip(output.args[0], results, strict=True)
+        OutputSpec(OutputKind.USER_OUTPUT, argument_of(node, value), None) for node, value in zip(output.args[0], results, strict=True)
     ]
     traced.signature = ExportGraphSignature(specs, outputs)
     traced.names = {name: _name_of(owner, name) for name, owner in owners.items()}
     return traced, owners
+
+
+def _is_kept(node: Node) -> bool:
+    """Whether a node stays although nobody uses it: one of an operation with tensors as results, constants of the program excepted."""
+    if is_impure(node):
+        return True
+    target: Any = node.target
+    is_operation = node.op == "call_function" and isinstance(target, OpOverload)
+    return (is_operation and target.name() not in ("aten::lift_fresh_copy", "aten::sym_size.int")) or target is GETITEM
 
 
 def unique_names(names: list[str]) -> list[str]:
@@ -309,10 +320,9 @@ def unique_names(names: list[str]) -> list[str]:
 
 
 class _State:
-    """Parameters and buffers of a module as fakes; one that has several names is one input."""
+    """Parameters and buffers of a module as fakes. One that has several names is several inputs, of which the last is used."""
 
     def __init__(self, mod: Module, mode: FakeTensorMode):
-        found: dict[int, tuple[str, bool]] = {}
         self.fakes: list[Any] = []
         self.by_path: dict[str, Any] = {}
         self.kinds: list[tuple[str, InputKind, bool | None]] = []
@@ -321,11 +331,7 @@ class _State:
         kinds = ((InputKind.PARAMETER, mod.named_parameters), (InputKind.BUFFER, mod.named_buffers))
         for kind, named in kinds:
             for path, tensor in named(remove_duplicate=False):
-                fake = mode.from_tensor(tensor, static_shapes=True)
-                self.by_path[path] = fake
-                if id(tensor) in found:
-                    continue
-                found[id(tensor)] = (path, True)
+                fake = self.by_path[path] = mode.from_tensor(tensor, static_shapes=True)
                 self.fakes.append(fake)
                 self.kinds.append((path, kind, None if kind is InputKind.PARAMETER else path in persistent))
                 self.names.append(("p_" if kind is InputKind.PARAMETER else "b_") + placeholder_name(path))
@@ -420,18 +426,10 @@ def _tensor_attributes(mod: Module) -> dict[int, str]:
     return found
 
 
-def _argument(node: Any, value: Any) -> Any:
-    if isinstance(value, Tensor):
-        return TensorArgument(node.name)
-    if isinstance(value, SymbolicInt):
-        return SymIntArgument(node.name)
-    if isinstance(value, SymbolicFloat):
-        return SymFloatArgument(node.name)
-    return ConstantArgument(node.name if isinstance(node, Node) else "", value)
-
-
 # ---- as often as needed
-def traced_program(mod: Module, args_spec: Any, leaves: list[Any], dims: list[dict[int, Any]], names: list[str]) -> Traced:
+def traced_program(
+    mod: Module, args_spec: Any, leaves: list[Any], dims: list[dict[int, Any]], names: list[str], preserved: tuple[str, ...] = ()
+) -> Traced:
     """The trace of a module; sizes that are only hinted at become fixed where the program needs them to be.
 
     Raises:
@@ -441,7 +439,7 @@ def traced_program(mod: Module, args_spec: Any, leaves: list[Any], dims: list[di
     while True:
         owners: dict[str, Any] = {}
         try:
-            traced, owners = trace(mod, args_spec, shapes, names)
+            traced, owners = trace(mod, args_spec, shapes, names, preserved)
             check_guards(traced.env, owners)
             if traced.env.hints:
                 _check_again(mod, args_spec, shapes, names, traced)

@@ -10,7 +10,11 @@ __all__ = ["tree_flatten_spec"]
 
 
 def tree_flatten_spec(pytree_: Any, spec: Any) -> list[Any]:
-    """The leaves of a list of structures that are as the parts of ``spec`` say: what stands at a leaf of these is one, whatever it is."""
+    """The leaves of a structure that is as ``spec`` says: what stands at a leaf of it is one, whatever it is."""
+    if isinstance(spec, pytree.LeafSpec):
+        return [pytree_]
+    if spec.type not in (tuple, list):
+        return spec.flatten_up_to(pytree_)
     leaves: list[Any] = []
     for structure, part in zip(pytree_, spec.children_specs, strict=True):
         if isinstance(structure, list) and part.type is tuple:  # generated code lists the arguments

@@ -86,7 +86,7 @@ def _reparametrize_module(
             before.append((name, _swap(module, name, tensor)))
         yield
     finally:
-        after = {name: _swap(module, name, tensor) for name, tensor in (reversed(before) if stack_weights else before)}
+        after = {name: _swap(module, name, tensor) for name, tensor in reversed(before)}  # a module may have two names
         parameters_and_buffers.update({name: after[name] for name in parameters_and_buffers if name in after})
 
 
