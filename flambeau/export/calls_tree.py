@@ -114,7 +114,7 @@ def _class_name(kind: Any) -> str | None:
 
 
 def identity(tensor: Any) -> Any:
-    """What is the same for parameters and buffers that are one, also those from files."""
+    """The same key for parameters and buffers that are one, also those from files."""
     if not isinstance(tensor, Tensor) or not tensor.numel() or tensor.device.type == "meta":
         return id(tensor)
     return tensor.data_ptr(), tuple(tensor.shape), tensor.stride(), tensor.dtype
@@ -132,7 +132,7 @@ def _note_inputs(root: Call, program: Any) -> None:
 
 
 def _writes(root: Call, program: Any, nodes: set[Node]) -> dict[Any, list[Write]]:
-    """What the program returns as new values, by the node behind which it is written; None: behind all."""
+    """Results that are new values, by the node behind which it is written; None: behind all."""
     found: dict[Any, list[Write]] = {}
     by_target = {path: node for node, paths in root.state.items() for path in paths}
     places = {node: k for k, node in enumerate(program.graph.nodes)}

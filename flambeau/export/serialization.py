@@ -29,6 +29,7 @@ from ..serialization import load as load_tensors, save as save_tensors
 from ..serialization.archive import EXPANSION, SLACK
 from ..utils._pytree import tree_unflatten
 from .exported_program import ExportedProgram, ModuleCallEntry, ModuleCallSignature
+from .graph_signature import InputKind, OutputKind
 from .inputs import Guards, leaf_places
 from .names import identifier, path
 from .schema_reading import DTYPES, Reader, call_arguments, plain, signature, structure
@@ -269,7 +270,20 @@ def _program(described: dict[str, Any], state: dict[str, Any], constants: dict[s
     program = ExportedProgram(root, graph, meaning, state, reader.ranges, calls, examples, constants, guards=None)
     program._guards = _guards(program, outer, reader)
     program.validate()
+    _check_targets(program)
     return program
+
+
+def _check_targets(program: ExportedProgram) -> None:
+    """KeyError where the signature names tensors or inputs that are not there."""
+    specs = program.graph_signature.input_specs
+    for spec in specs:
+        if spec.kind is not InputKind.USER_INPUT:
+            program.value_of(spec)
+    known = {spec.arg.name if spec.kind is InputKind.USER_INPUT else spec.target for spec in specs}
+    for each in program.graph_signature.output_specs:
+        if each.kind is not OutputKind.USER_OUTPUT and each.target not in known:
+            raise KeyError(each.target)
 
 
 def _call(described: Any, is_outermost: bool) -> Any:

@@ -541,7 +541,7 @@ def _owners(modules: list[Module], path: list[str]) -> list[Module]:
 
 
 def _outline(frame: _Frame, known: dict[int, list[str]]) -> list[str]:
-    """What a frame does, and the modules in it, without the names of its nodes."""
+    """A frame and the modules in it as text, without the names of its nodes."""
     places = {node: f"%{k}" for k, node in enumerate(frame.graph.nodes)}
     lines = []
     for node in frame.graph.nodes:
