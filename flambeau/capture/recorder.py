@@ -46,13 +46,13 @@ class Look:
     Attributes:
         position: number of nodes before it.
         values: what it looks at. how: 'bytes', 'truth', 'shapes', or a comparison and the number on its other side.
-        key: what it saw.
+        key: what it saw. declared: whether it chooses a branch of ``torch.cond`` or ends a ``torch.while_loop``.
     """
 
-    __slots__ = ("how", "key", "position", "values")
+    __slots__ = ("declared", "how", "key", "position", "values")
 
-    def __init__(self, position: int, values: list[Value], how: Any, key: Any):
-        self.position, self.values, self.how, self.key = position, values, how, key
+    def __init__(self, position: int, values: list[Value], how: Any, key: Any, declared: bool = False):
+        self.position, self.values, self.how, self.key, self.declared = position, values, how, key, declared
 
 
 def seen(arrays: Sequence[np.ndarray], how: Any) -> Any:
@@ -96,6 +96,7 @@ class Recorder:
         self.makers: dict[Value, tuple[Any, tuple[Any, ...]]] = {}  # of constants: the factory and its arguments
         self.views: list[tuple[Any, list[Any], list[Value]]] = []  # calls of view operations: arguments, results
         self.flows: list[tuple[float, Value]] = []  # numbers that it only returns
+        self.branching = False  # whether a value is asked for by torch.cond or torch.while_loop
         self._asking = 0
         self._told: set[int] = set()  # ids of roots whose write was told and is yet to be counted
         self._at = ""
@@ -463,7 +464,7 @@ class Recorder:
 
     # -- looking ----------------------------------------------------------------------------------------------------------------
     def _look(self, values: list[Value], arrays: Sequence[np.ndarray], how: Any) -> None:
-        self.looks.append(Look(len(self.nodes), values, how, seen(arrays, how)))
+        self.looks.append(Look(len(self.nodes), values, how, seen(arrays, how), self.branching))
 
     def position(self, index: Tensor) -> Any:
         """Number in a key for an index without dimensions; the program looks at it."""

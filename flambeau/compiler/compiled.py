@@ -216,11 +216,12 @@ class Compiled:
             counters["frames"]["ok"] += 1
             counters["stats"]["unique_graphs"] += len(made.graphs)
             counters["stats"]["calls_captured"] += sum(node.kind == "op" for node in recording.recorder.nodes)
-        for look in recording.recorder.looks:
+        undeclared = [look for look in recording.recorder.looks if not look.declared]
+        for look in undeclared:
             self.breaks.append(f"Python looks at values ({look.how if isinstance(look.how, str) else 'a comparison'})")
         if made.failure is not None:
             self._broke(made.failure)
-        elif recording.recorder.looks and self.fullgraph:
+        elif undeclared and self.fullgraph:
             raise Unsupported(f"Data-dependent branching: {self.label} looks at values of tensors; with fullgraph=True it may not")
         for graph in made.graphs if logs.wanted("graph_code") else ():
             logs.note("graph_code", f"{self.label}\n{graph}")

@@ -277,7 +277,7 @@ def cond(pred: Any, true_fn: Callable[..., Any], false_fn: Callable[..., Any], o
         )
     mode = _recording()
     if mode is None or isinstance(pred, bool):
-        return (true_fn if pred else false_fn)(*operands)
+        return (true_fn if _truth(pred) else false_fn)(*operands)
     return _recorded_cond(mode, pred, true_fn, false_fn, operands)
 
 
@@ -325,4 +325,11 @@ def while_loop(
 def _truth(value: Any) -> bool:
     if isinstance(value, Tensor) and value.numel() != 1:
         raise RuntimeError(f"cond_fn must return a boolean scalar tensor or a boolean but got {tuple(value.shape)}")
-    return bool(value)
+    recorder = thread.recorder
+    if recorder is None:
+        return bool(value)
+    recorder.branching = True
+    try:
+        return bool(value)
+    finally:
+        recorder.branching = False

@@ -915,3 +915,18 @@ def test_callbacks_of_the_collector_are_no_part_of_a_program() -> None:
     finally:
         gc.callbacks.remove(told)
     assert moments and programs(compiled)[0].failure is None
+
+
+def test_branches_and_loops_that_are_declared_are_no_breaks() -> None:
+    def function(flag: Any, x: Any) -> Any:
+        x = torch.cond(flag, lambda x: x + 1, lambda x: -x, (x,))
+        return torch.while_loop(lambda i, x: i < 3, lambda i, x: (i + 1, x * 2), (torch.tensor(0), x))[1]
+
+    compiled = torch.compile(function, fullgraph=True)
+    for i in range(4):
+        x = torch.randn(3)
+        assert torch.equal(compiled(torch.tensor(i % 2 == 0), x), function(torch.tensor(i % 2 == 0), x))
+    told = torch._dynamo.explain(function)(torch.tensor(True), torch.ones(3))
+    assert told.graph_break_count == 0
+    with pytest.raises(torch._dynamo.exc.Unsupported):
+        torch.compile(lambda x: x if x.sum() > 0 else torch.cond(x.sum() > 1, torch.sin, torch.cos, (x,)), fullgraph=True)(torch.ones(1))
