@@ -143,7 +143,7 @@ class Path:
         assert ending is not None
         self.function, self.arguments = recording.function, recording.arguments
         self.backward = recording.backward
-        self.finish, self.count = ending.finish, len(ending.outputs)
+        self.count = len(ending.outputs)
         self.outputs: list[Value] = list(ending.outputs)
         self.leaves, self.dropped = ending.leaves, ending.dropped
         self.is_pure = not recorder.first and not any(node.kind == "call" for node in recorder.nodes)
@@ -152,9 +152,10 @@ class Path:
         self._run: Any = None
         self.watch: list[Any] = []
         if self.backward is not None:
-            self._saves(recording)
+            self._saves(recording, ending)
+        self.finish = ending.finish
 
-    def _saves(self, recording: Recording) -> None:
+    def _saves(self, recording: Recording, ending: Ending) -> None:
         backward, recorder = self.backward, recording.recorder
         assert backward is not None
         wanted = [value for value in backward.outputs if value is not None]
@@ -170,6 +171,8 @@ class Path:
             root = id(root_of(recorder.sample(value)))
             if root in given or root in known:
                 self.watch.append(given[root] if root in given else known[root])
+            else:
+                ending.watch(root)
 
     def mapped(self, mapping: dict[Value, Value]) -> None:
         """Take values of another recording for equal ones of this one."""

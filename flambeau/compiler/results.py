@@ -17,7 +17,7 @@ from ..capture.recorder import Recorder, Step
 from ..core.shape import Size
 from ..core.state import INFERENCE
 from ..core.tape.node import Node, Output, complain_freed, edge_of, new_node
-from ..core.tensor import Tensor, share, storage_of, wrap
+from ..core.tensor import Tensor, new_storage, share, storage_of, wrap
 from ..utils._pytree import tree_flatten, tree_unflatten
 from .surroundings import PLAIN
 
@@ -71,8 +71,9 @@ class Ending:
         self.leaves: list[tuple[Tensor, Any]] = []
         self.dropped: list[Tensor] = []
         self._lines: list[str] = []
-        self._scope: dict[str, Any] = {"wrap": wrap, "share": share, "storage_of": storage_of, "Output": Output}
+        self._scope: dict[str, Any] = {"wrap": wrap, "share": share, "storage_of": storage_of, "Output": Output, "watch": _watch}
         self._made: dict[int, str] = {}  # variables of tensors of the result, by id
+        self._watched: set[str] = set()
         self._storages: dict[int, str] = {}  # variables of the first tensor over some memory, by id of the root
         self._owners = {id(root_of(tensor._array)): (f"given[{i}]", tensor) for i, tensor in enumerate(self._given)}
         for tensor in known.values():
@@ -91,6 +92,14 @@ class Ending:
         exec("def finish(outs, given, history):\n    " + "\n    ".join(self._lines), self._scope)
         made: Callable[..., Any] = self._scope["finish"]
         return made
+
+    def watch(self, root: int) -> None:
+        """The backward pass needs this memory, by its root's id: where it is a result's, a write to that before then is an error."""
+        name = self._storages.get(root)
+        if name is not None and name not in self._watched:
+            self._watched.add(name)
+            self._lines.insert(-1, f"watch(history, {name})")
+            self.finish = self._function()
 
     def _constant(self, value: Any) -> str:
         name = f"k{len(self._scope)}"
@@ -251,6 +260,11 @@ class Ending:
             if owner is None:
                 raise Refused("it writes to memory that is not watched")
             self._lines.append(f"storage_of({owner[0]})._bump()")
+
+
+def _watch(history: Node, tensor: Tensor) -> None:
+    assert history.saved is not None
+    history.saved[1].append((new_storage(tensor), tensor.dtype.legacy, tuple(tensor._array.shape), "a result of the program"))
 
 
 def _note_order(tensor: Tensor) -> Tensor:
