@@ -116,7 +116,8 @@ class Arguments:
                 self._value(f"{a}[{i}]", item, f"{name}.{kind._fields[i]}")
         elif isinstance(value, PLAIN) and value == value:
             a, k = self._variable(expression), self._constant(value)
-            self._unless(f"{a} is not {k} and ({a}.__class__ is not {k}.__class__ or {a} != {k})")
+            other_zero = f" or repr({a}) != {repr(value)!r}" if isinstance(value, float | complex) and not value else ""  # -0.0
+            self._unless(f"{a} is not {k} and ({a}.__class__ is not {k}.__class__ or {a} != {k}{other_zero})")
         else:
             self._unless(f"{expression} is not {self._constant(value)}")
 

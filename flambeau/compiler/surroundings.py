@@ -41,7 +41,7 @@ _MOST = 20_000  # objects: beyond that a program is not watched, and so not comp
 _DEEPEST = 8
 
 # Functions of Python's that do not give the same twice, or that do something outside of the program.
-_OF_MODULES = frozenset(("time", "posix", "nt", "_socket", "select", "_io", "io", "_random", "random", "_datetime", "secrets"))
+_OF_MODULES = frozenset(("time", "posix", "nt", "_socket", "select", "_io", "io", "_random", "random", "_datetime", "datetime", "secrets"))
 _BUILTINS = frozenset(("print", "input", "open", "breakpoint"))
 _PURE = frozenset(("fspath", "getpid", "perf_counter_ns", "StringIO", "write", "getvalue"))
 
@@ -69,6 +69,13 @@ def _names_of(code: types.CodeType) -> set[Any]:
         if isinstance(each, types.CodeType):
             names |= _names_of(each)
     return names
+
+
+def _imported(names: set[Any], package: str | None) -> list[types.ModuleType]:
+    """Modules that code may import by itself, among the names that it mentions."""
+    whole = [name for name in names if isinstance(name, str)]
+    found = [sys.modules.get(each) for name in whole for each in ([name, f"{package}.{name}"] if package else [name])]
+    return [module for module in found if module is not None]
 
 
 def _is_of_program(frame: Any) -> bool:
@@ -139,7 +146,7 @@ def _same(a: Any, b: Any) -> bool:
     if a.__class__ is not b.__class__:
         return False
     if isinstance(a, PLAIN):
-        return bool(a == b) or a != a
+        return bool(a == b) and (bool(a) or repr(a) == repr(b)) or a != a  # 0.0 and -0.0 are two numbers
     return a.__class__ is tuple and len(a) == len(b) and all(map(_same, a, b))
 
 
@@ -334,6 +341,8 @@ class Surroundings:
         if _is_of_library(function.__globals__.get("__name__")):
             return
         self._closure(function)
+        if function.__defaults__:
+            self._place(f"defaults of {function.__name__}()", lambda: [function.__defaults__], text="{it}.__defaults__", it=function)
         self._more([*(function.__defaults__ or ()), *(function.__kwdefaults__ or {}).values()], 0, f"a default of {function.__name__}()")
         if function.__code__ not in self._codes:
             self._codes.add(function.__code__)
@@ -358,6 +367,8 @@ class Surroundings:
         """Globals that code names."""
         names = _names_of(code)
         self._names |= names
+        for module in _imported(names - scope.keys(), scope.get("__package__")):
+            self._python_module(module, names)
         for name in sorted(name for name in names if isinstance(name, str) and name in scope):
             value = scope[name]
             if isinstance(value, types.ModuleType):
@@ -373,7 +384,8 @@ class Surroundings:
     def _python_module(self, module: types.ModuleType, names: set[Any]) -> None:
         """Plain values and tensors in a program's own module, as far as code names them."""
         root = module.__name__.partition(".")[0]
-        if root == "os" and names & {"environ", "getenv"}:
+        if root == "os" and names & {"environ", "getenv"} and id(os.environ) not in self._keep:
+            self._keep[id(os.environ)] = os.environ
             self._place("the environment", lambda: [str(os.environ._data)])  # type: ignore[attr-defined]
         if root in (_PACKAGE, "torch", "numpy") or root in sys.stdlib_module_names:
             return

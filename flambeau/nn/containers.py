@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator, KeysView, Mapping, ValuesView
 from itertools import chain
 from typing import Any, Self, overload
 
+from ..core.state import changes
 from ..core.tensor import Parameter, Tensor
 from .module import Module, _indented, _typename
 
@@ -53,6 +54,7 @@ def _position(idx: Any, length: int) -> int:
 
 def _number(modules: dict[str, Any], items: list[Any]) -> None:
     """Make ``modules`` hold ``items`` under "0", "1", ..."""
+    changes.count += 1
     modules.clear()
     modules.update((str(position), item) for position, item in enumerate(items))
 
@@ -325,6 +327,7 @@ class ModuleDict(Module):
         self.add_module(key, module)
 
     def __delitem__(self, key: str) -> None:
+        changes.count += 1
         del self._modules[key]
 
     def __len__(self) -> int:
@@ -338,6 +341,7 @@ class ModuleDict(Module):
 
     def clear(self) -> None:
         """Remove all modules. Source: torch.nn.ModuleDict.clear."""
+        changes.count += 1
         self._modules.clear()
 
     def pop(self, key: str) -> Any:

@@ -10,6 +10,7 @@ import signal
 import subprocess
 import sys
 import threading
+import types
 import weakref
 from collections.abc import Callable
 from typing import Any
@@ -930,3 +931,61 @@ def test_branches_and_loops_that_are_declared_are_no_breaks() -> None:
     assert told.graph_break_count == 0
     with pytest.raises(torch._dynamo.exc.Unsupported):
         torch.compile(lambda x: x if x.sum() > 0 else torch.cond(x.sum() > 1, torch.sin, torch.cos, (x,)), fullgraph=True)(torch.ones(1))
+
+
+def test_writes_to_results_that_the_backward_pass_needs_are_errors() -> None:
+    compiled = torch.compile(lambda x: (x.exp(), x * 2, x.tanh()[1:]))
+    for i in range(6):
+        x = torch.randn(3 + i % 2, requires_grad=True)
+        result = compiled(x)
+        result[1].mul_(2)  # nothing needs it
+        sum(each.sum() for each in result).backward()
+        result = compiled(x)
+        result[i % 2 * 2].mul_(2)
+        with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+            sum(each.sum() for each in result).backward()
+
+
+def test_zeros_of_both_signs_are_two_numbers() -> None:
+    global SIGNED
+    compiled = torch.compile(lambda x, zero: torch.copysign(x, torch.tensor(zero)) + torch.copysign(x, torch.tensor(SIGNED)))
+    for i in range(8):
+        zero, SIGNED = (0.0, -0.0)[i % 2], (0.0, -0.0)[i // 2 % 2]
+        assert compiled(torch.ones(1), zero).item() == (1 - 2 * (i % 2)) + (1 - 2 * (i // 2 % 2))
+
+
+def test_modules_that_a_function_imports_itself_are_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
+    module = types.ModuleType("imported_by_the_function")
+    module.factor = 2.0  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, module.__name__, module)
+
+    def function(x: Any) -> Any:
+        import os
+
+        from imported_by_the_function import factor
+
+        return x * factor * float(os.environ.get("FLAMBEAU_TEST_FACTOR", "1"))
+
+    compiled = torch.compile(function)
+    for i in range(4):
+        assert compiled(torch.ones(1)).item() == 2
+    module.factor = 3.0  # type: ignore[attr-defined]
+    assert compiled(torch.ones(1)).item() == 3
+    monkeypatch.setenv("FLAMBEAU_TEST_FACTOR", "5")
+    assert compiled(torch.ones(1)).item() == 15
+
+
+def test_containers_of_modules_tell_of_what_goes() -> None:
+    layers = torch.nn.ModuleList([torch.nn.Linear(2, 2) for _ in range(3)])
+    named = torch.nn.ModuleDict({"a": torch.nn.Linear(2, 2), "b": torch.nn.Linear(2, 2)})
+
+    def function(x: Any) -> Any:
+        for layer in (*layers, *named.values()):
+            x = layer(x)
+        return x
+
+    compiled, x = torch.compile(function), torch.randn(2, 2)
+    steps = [lambda: None, lambda: None, lambda: layers.pop(0), lambda: layers.insert(0, torch.nn.Tanh()), lambda: named.pop("a"), named.clear]
+    for step in steps:
+        step()
+        torch.testing.assert_close(compiled(x), function(x), rtol=1e-5, atol=1e-6)
