@@ -146,7 +146,7 @@ def _same(a: Any, b: Any) -> bool:
     if a.__class__ is not b.__class__:
         return False
     if isinstance(a, PLAIN):
-        return bool(a == b) and (bool(a) or repr(a) == repr(b)) or a != a  # 0.0 and -0.0 are two numbers
+        return (bool(a == b) and (bool(a) or repr(a) == repr(b))) or a != a  # 0.0 and -0.0 are two numbers
     return a.__class__ is tuple and len(a) == len(b) and all(map(_same, a, b))
 
 

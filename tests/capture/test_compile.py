@@ -967,7 +967,7 @@ def test_modules_that_a_function_imports_itself_are_looked_at(monkeypatch: pytes
         return x * factor * float(os.environ.get("FLAMBEAU_TEST_FACTOR", "1"))
 
     compiled = torch.compile(function)
-    for i in range(4):
+    for _ in range(4):
         assert compiled(torch.ones(1)).item() == 2
     module.factor = 3.0  # type: ignore[attr-defined]
     assert compiled(torch.ones(1)).item() == 3
@@ -985,7 +985,7 @@ def test_containers_of_modules_tell_of_what_goes() -> None:
         return x
 
     compiled, x = torch.compile(function), torch.randn(2, 2)
-    steps = [lambda: None, lambda: None, lambda: layers.pop(0), lambda: layers.insert(0, torch.nn.Tanh()), lambda: named.pop("a"), named.clear]
-    for step in steps:
-        step()
+    changes = [lambda: layers.pop(0), lambda: layers.insert(0, torch.nn.Tanh()), lambda: named.pop("a"), named.clear]
+    for change in (lambda: None, lambda: None, *changes):
+        change()
         torch.testing.assert_close(compiled(x), function(x), rtol=1e-5, atol=1e-6)
