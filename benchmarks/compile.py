@@ -258,7 +258,8 @@ def in_a_process(work: str, package: str, program: str, threads: int, cache: str
     """What ``WORK`` gives in a fresh interpreter, with its kernels in the folder ``cache``."""
     command = [sys.executable, "-m", __package__, "compile", "--threads", str(threads), "--worker", work, package, program]
     folders = {} if cache is None else {"FLAMBEAU_CACHE": cache, "TORCHINDUCTOR_CACHE_DIR": os.path.join(cache, "inductor")}
-    made = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True, env={**os.environ, **folders})
+    around = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}  # installed packages have bytecode
+    made = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True, env={**around, **folders})
     return json.loads(made.stdout.splitlines()[-1])
 
 

@@ -12,6 +12,7 @@ show is one of these, by where it lies:
 The launches are kept with such places instead of addresses. A second call, with other contents at other addresses, must launch the same.
 Then results and scratch are filled with zeros, and once more with NaN, the launches run alone on the second contents, and have to give
 the second call's results bit by bit. What fails (a kernel that also computes in NumPy, or decides by values) has no launches here.
+Of a kernel that is registered as ``only_launches`` one call is enough, and its results are the program's.
 """
 
 from __future__ import annotations
@@ -98,10 +99,14 @@ class _Seen(NamedTuple):
 class _Call:
     """One watched call, and everything that it touched."""
 
-    def __init__(self, function: Callable[..., Any], args: Sequence[Any]):
+    def __init__(self, function: Callable[..., Any], args: Sequence[Any], is_private: bool = True):
         self.operands: list[np.ndarray] = []
         self._given: list[np.ndarray] = []
-        self.args = [self._private(arg) for arg in args]
+        if is_private:
+            self.args = [self._private(arg) for arg in args]
+        else:
+            self.args = list(args)
+            self.operands = list({id(arg): arg for arg in args if arg.__class__ is np.ndarray}.values())
         self.function = function
         self.seen: list[_Seen] = []
         self.before: dict[int, bytes] = {}
@@ -288,6 +293,37 @@ def _checked(function: Callable[..., Any], args: Sequence[Any], around: Callable
     results = tuple([(result.shape, result.strides, result.dtype) for result in first.results])
     scratch, flags = (tuple([region.size for region in first.regions if region.kind == kind]) for kind in ("scratch", "flag"))
     return Captured(launches, results, scratch, flags)
+
+
+def _seen_once(function: Callable[..., Any], args: Sequence[Any]) -> tuple[Captured, list[np.ndarray]]:
+    """The launches and results of one call, of which nothing has to be verified.
+
+    Raises:
+        Refused: it uses other memory than that of operands and results.
+    """
+    call = _Call(function, args, is_private=False)
+    call.run()
+    if any(region.kind == "own" for region in call.regions):
+        raise Refused
+    operands = [region for region in call.regions if region.kind == "operand"]
+    if any(_overlap(a, b) for i, a in enumerate(operands) for b in operands[:i]):
+        raise Refused
+    results = tuple([(result.shape, result.strides, result.dtype) for result in call.results])
+    return Captured(call.launches(), results, ()), call.results
+
+
+def seen_once(function: Callable[..., Any], args: Sequence[Any]) -> tuple[Captured, list[np.ndarray]] | None:
+    """The launches of ``function(*args)``, whose kernel is registered as ``only_launches``, and its results; None where it also does more.
+
+    Args:
+        function, args: as in ``captured``, but that it gets the arrays themselves; no list of arrays.
+    """
+    try:
+        found: tuple[Captured, list[np.ndarray]] = run_ignoring_fp(late.alone, _seen_once, function, args)
+    except Exception as error:  # its operation's own way is right
+        pass_on(error)
+        return None
+    return found
 
 
 def captured(function: Callable[..., Any], args: Sequence[Any], around: Callable[..., None]) -> Captured | None:

@@ -334,11 +334,15 @@ class _Trial:
     def _copies(self, pairs: Sequence[tuple[Value, Value]], node: Node) -> bool:
         return native.switch.on and rules.copy_values(self, pairs, node)
 
-    def captured(self, node: Node, found: Captured) -> None:
-        """Run the launches of a native kernel."""
+    def captured(self, node: Node, found: Captured, made: Sequence[np.ndarray] | None = None) -> None:
+        """Run the launches of a native kernel, or put them into the plan alone where its results are ``made``."""
         operands = list(dict.fromkeys(node.inputs()))
-        for out in node.outs:
-            self.new(out)
+        for i, out in enumerate(node.outs):
+            if made is None:
+                self.new(out)
+            else:
+                self.where(out)
+                self.arrays[out] = made[i]
         own = {"scratch": [(self.scratch(size), np.empty(size, np.uint8)) for size in found.scratch]}
         self.may_write_over += overwriting.of_scratch(self, node, [memory for memory, _ in own["scratch"]])
         own["flag"] = [(self.flag(size), np.zeros(size // 8, np.int64)) for size in found.flags]
@@ -354,7 +358,10 @@ class _Trial:
                     (memory, begin), array = self.where(value), self.array(value)
                 shown = array if not offset else array_at(address_of(array) + offset, (1,), (1,), np.dtype(np.uint8), array)
                 headers.append((word, memory, begin + offset, shown))
-            self.launch(node, launch.address, launch.words, headers, launch.chunks)
+            if made is None:
+                self.launch(node, launch.address, launch.words, headers, launch.chunks)
+            else:
+                self.planned(node, launch.address, launch.words, [header[:3] for header in headers], launch.chunks)
         noted = [flag for flag, size in zip(own["flag"], found.flags, strict=True) if size <= launches.FLAG]
         if noted:
             self.retry(node, noted)

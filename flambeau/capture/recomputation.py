@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from functools import cache
 from typing import Any, NamedTuple
 
 from .graph import Graph, Node, Value, copied
@@ -90,7 +91,7 @@ class _Search:
     """
 
     def __init__(self, graph: Graph, scratch_of: Callable[[Node], int]):
-        self.original, self.scratch_of = graph, scratch_of
+        self.original, self.scratch_of = graph, cache(scratch_of)
         self.number: dict[Node, int] = {}
         self.maker: dict[Value, Node] = {}  # of a group only what makes the value from the group's other results
         for i, node in enumerate(graph.nodes):

@@ -20,6 +20,7 @@ from __future__ import annotations
 import gc
 import sys
 from collections.abc import Callable, Sequence
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -35,6 +36,7 @@ from .memory import address_of, root_of
 
 __all__ = ["Look", "Recorder"]
 
+_PACKAGE = __name__.partition(".")[0]
 _SMALL = 64  # elements: more of them are no control flow
 _TRUTH = frozenset(("__bool__",))
 _NUMBERS = frozenset(("item", "tolist", "__int__", "__float__", "__index__", "__complex__", "__contains__"))
@@ -75,6 +77,7 @@ class Recorder:
         nodes, inputs, held, looks: what was recorded.
         failure: why the recording is no good; None while it is.
         outside: the tensors that were there before and that the program used, by id.
+        profile: the function with which ``sys.setprofile`` watches the program; kernels and steps of the library's own run without it.
     """
 
     def __init__(self, inputs: Sequence[np.ndarray] = (), names: Sequence[str] = ()):
@@ -92,6 +95,7 @@ class Recorder:
         self._views: dict[Any, Value] = {}
         self._keep: list[Any] = []  # what has an id here lives
         self.entry: Any = None  # code of the function that is recorded
+        self.profile: Any = None
         self.sizes: Any = None  # function (tensor, name, arguments) that answers questions for sizes by symbolic ones
         self.makers: dict[Value, tuple[Any, tuple[Any, ...]]] = {}  # of constants: the factory and its arguments
         self.views: list[tuple[Any, list[Any], list[Value]]] = []  # calls of view operations: arguments, results
@@ -136,9 +140,8 @@ class Recorder:
         self._older: dict[int, Tensor] = {}
         self._grads: dict[int, Tensor] = {}
         self.before: list[tuple[Tensor, Any, Any, Any, Any]] = []
-        for each in gc.get_objects():
-            if not issubclass(type(each), Tensor):
-                continue
+        classes = _with_subclasses(Tensor)
+        for each in [each for each in gc.get_objects() if type(each) in classes]:
             array = getattr(each, "_array", None)
             if array.__class__ is not np.ndarray:
                 continue
@@ -282,6 +285,15 @@ class Recorder:
         """A kernel runs; see ``core.state.observing``."""
         if self._paused or self.failure is not None:
             return run()
+        if self.profile is None or not _is_of_library(op.kernel):
+            return self._noted(op, values, run)
+        sys.setprofile(None)  # each call and return of Python's would cost as much again
+        try:
+            return self._noted(op, values, run)
+        finally:
+            sys.setprofile(self.profile)
+
+    def _noted(self, op: Any, values: Sequence[Any], run: Callable[[], Any]) -> Any:
         if self.dropped is None:
             self.dropped = {id(each) for each, _, grad, _, _ in self.before if grad is not None and getattr(each, "_grad", None) is None}
         self._at = f", to {op.name}"
@@ -384,7 +396,8 @@ class Recorder:
             self.value(array)
         for root in roots.values():
             wholes.append(self._roots[id(root)])
-        given += [whole for whole in wholes if not any(each is whole for each in given)]
+        there = set(map(id, given))
+        given += [whole for whole in wholes if id(whole) not in there]
         outs = [self.result(array) for array in results]
         after = [Value(old.shape, old.strides, old.dtype, old.place, None, old.array, old.name) for old in wholes]
         self.nodes.append(Node("call", function, given, [*outs, *after], writes=tuple(wholes), random=random))
@@ -429,7 +442,7 @@ class Recorder:
         plain = all(grad is None or (grad.__class__ is Tensor and grad._array.__class__ is np.ndarray) for grad in grads)
         if not plain or any(param._array.__class__ is not np.ndarray for param in params):
             self.fail("a step of an optimizer whose parameters or gradients lie elsewhere or are sparse")
-        with self.paused():
+        with self.paused(), _Aside(self):
             result = run(optimizer, *args, **kwargs)
         moved = [param for param, grad in zip(params, grads, strict=True) if grad is not None]
         given = [grad for grad in grads if grad is not None]
@@ -520,6 +533,26 @@ class Paused:
         self._recorder._paused -= 1
 
 
+class _Aside:
+    """A block in which a paused recorder is no mode, so that calls are as quick as they are without it."""
+
+    __slots__ = ("_observers", "_recorder")
+
+    def __init__(self, recorder: Recorder):
+        self._recorder = recorder
+
+    def __enter__(self) -> None:
+        self._observers, thread.observers = thread.observers, self._recorder._around
+        thread.recorder = None
+        thread.modes -= 1
+        del active[-1]
+
+    def __exit__(self, *exc_info: object) -> None:
+        active[:0] = (None,)
+        thread.modes += 1
+        thread.observers, thread.recorder = self._observers, self._recorder
+
+
 class Step:
     """A step of an optimizer: what a 'call' of one runs, with the gradients' arrays first.
 
@@ -587,6 +620,23 @@ class Draw:
 
     def __repr__(self) -> str:
         return f"draw {self.dtype.name}{list(self.shape)}"
+
+
+def _with_subclasses(cls: type) -> set[type]:
+    """A class and all that are derived from it."""
+    found, pending = set(), [cls]
+    while pending:
+        one = pending.pop()
+        if one not in found:
+            found.add(one)
+            pending += type.__subclasses__(one)
+    return found
+
+
+@lru_cache(maxsize=1024)
+def _is_of_library(kernel: Any) -> bool:
+    """Whether a kernel is one of the library's, or of NumPy's: no code of a program runs in it."""
+    return str(getattr(kernel, "__module__", None) or "numpy").partition(".")[0] in (_PACKAGE, "numpy")
 
 
 def _only(made: Any) -> np.ndarray:

@@ -21,10 +21,11 @@ from ..kernels.families import gemm, loss, recurrent
 from ..kernels.families.blas import alone
 from ..kernels.families.pointwise import fixed
 from ..kernels.families.rows import NOTHING, float_element, rows_per_chunk, wide_dtype
+from ..kernels.index import memory_use
 from . import elementwise, overwriting
 from .elementwise import Layout, Run, is_row_major, layout_of
 from .graph import Node, Value
-from .launches import Captured, Refused, captured
+from .launches import Captured, Refused, captured, seen_once
 from .memory import extent
 from .passes import RANDOM
 from .planning import Memory
@@ -51,10 +52,10 @@ def by_rule(trial: Trial, node: Node) -> bool:
             return True
     rule = RULES.get(node.op.key)
     if rule is None or not rule(trial, node):
-        found = _captured(trial, node)
+        found, made = _captured(trial, node)
         if found is None:
             return False
-        trial.captured(node, found)
+        trial.captured(node, found, made)
     trial.may_write_over += overwriting.of_rows(trial, node)
     return True
 
@@ -139,21 +140,22 @@ _found: dict[Any, Captured | None] = {}  # by operation, layouts and attributes
 _STRUCTURED = frozenset(("offsets", "crow_indices", "ccol_indices", "lengths", "cu_seqlens", "row_splits", "sizes"))
 
 
-def _captured(trial: Trial, node: Node) -> Captured | None:
-    """The launches of an operation's native kernel, found once for all nodes that look alike."""
+def _captured(trial: Trial, node: Node) -> tuple[Captured | None, list[np.ndarray] | None]:
+    """The launches of an operation's native kernel, found once for all nodes that look alike, and results if they are there by now."""
     function = _native_function(node)
     if function is None:
-        return None
+        return None, None
     args = [trial.array(arg) for arg in node.args]
     try:
         key = _key_of(node)
-        return _found[key]
+        return _found[key], None
     except KeyError:
         pass
     except TypeError as error:  # an attribute that cannot be hashed
         pass_on(error)
         key = None
-    found = captured(function, args, alone)
+    once = seen_once(function, args) if memory_use(node.op.key).only_launches else None
+    found, made = (captured(function, args, alone), None) if once is None else once
     if found is not None and any(
         (out.shape, out.strides, out.dtype) != result for out, result in zip(node.outs, found.results, strict=True)
     ):
@@ -162,7 +164,7 @@ def _captured(trial: Trial, node: Node) -> Captured | None:
         if len(_found) > KEPT:
             _found.clear()
         _found[key] = found
-    return found
+    return found, made
 
 
 def scratch_of(node: Node) -> int:

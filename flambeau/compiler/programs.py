@@ -9,6 +9,7 @@ from __future__ import annotations
 import inspect
 import itertools
 import os
+import sys
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -78,6 +79,7 @@ class Recording:
         around = self.surroundings = Surroundings(function, args, kwargs)
         self.changes = changes.count
         with recorder, around:
+            recorder.profile = sys.getprofile()
             self.result = function(*args, **kwargs)
         self.failure = arguments.refusal or recorder.failure or around.changed()
         self.ending: Ending | None = None

@@ -181,12 +181,16 @@ class Surroundings:
 
     # -- while it runs ----------------------------------------------------------------------------------------------------------
     def __enter__(self) -> Surroundings:
-        self._profile = sys.getprofile()
+        self._profile: Any = sys.getprofile()
         sys.setprofile(self._event)
         return self
 
     def __exit__(self, *exc_info: object) -> None:
-        sys.setprofile(self._profile)
+        if hasattr(self._profile, "enable"):  # a profiler in C, which ``sys.setprofile`` does not take
+            sys.setprofile(None)
+            self._profile.enable()
+        else:
+            sys.setprofile(self._profile)
 
     def _event(self, frame: Any, event: str, arg: Any) -> None:
         if event == "call":

@@ -81,6 +81,47 @@ def test_what_python_computes_is_refused():
         assert captured(function, x) is None
 
 
+def product_operands():
+    """Operands of products that lie in many ways: views, transposed, with gaps, broadcast, batches."""
+    a, b, c = normal(8, 64, 96), normal(96, 128), normal(8, 96, 40)
+    yield from ((name, (a, b)) for name in ("matmul",))
+    yield from ((name, (normal(200, 96), b)) for name in ("mm", "matmul"))
+    yield from ((name, (normal(96, 200).T, normal(128, 96).T)) for name in ("mm", "matmul"))
+    yield from ((name, (a, c)) for name in ("bmm", "matmul"))
+    yield "bmm", (a.transpose(0, 2, 1), normal(8, 64, 50))
+    yield "mm", (normal(200, 192)[:, ::2], b)
+    yield "matmul", (normal(200, 192)[:, 96:], normal(192, 128)[:96])
+    yield "matmul", (np.broadcast_to(normal(64, 96), (8, 64, 96)), c)
+    yield "matmul", (normal(4, 2, 64, 96), normal(4, 2, 96, 64))
+    yield "matmul", (normal(1, 40000), normal(40000, 3))
+    yield "matmul", (normal(3000, 300), normal(300, 1))
+    yield "nn.functional.linear", (a, normal(128, 96), normal(128))
+    yield "nn.functional.linear", (a, normal(128, 96), None)
+    yield "nn.functional.linear", (a.transpose(0, 2, 1), normal(128, 64), normal(128))
+    yield "nn.functional.linear", (normal(1, 5000), normal(128, 5000), normal(128))
+
+
+@needs_kernels
+def test_launches_that_are_seen_once_are_those_that_are_verified():
+    from flambeau.capture.launches import seen_once
+    from flambeau.kernels.compiler.pool import pool
+
+    pool.start()
+    count = 0
+    for name, args in product_operands():
+        for given in (args, [None if x is None else x.astype(np.float64) for x in args]):
+            assert native.memory_use(name).only_launches
+            once, verified = seen_once(native.find(name), given), captured(native.find(name), *given)
+            if once is None:
+                continue
+            count += 1
+            assert verified is not None, (name, [x.shape for x in given if x is not None])
+            assert [(one.address, one.chunks) for one in once[0].launches] == [(one.address, one.chunks) for one in verified.launches]
+            assert once[0].results == verified.results
+            np.testing.assert_array_equal(once[1][0], native.find(name)(*given))
+    assert count > 20
+
+
 @needs_kernels
 def test_flags_are_found_and_operands_stay_as_they_are():
     x, indices = normal(20, 30), np.arange(20) % 7

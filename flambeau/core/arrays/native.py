@@ -95,16 +95,21 @@ class MemoryUse(NamedTuple):
     Attributes:
         overwrites: of so many of its first operands, the first result may lie over any: a row is read before it is written.
         scratch: names of operands over which it may write scratch memory of their size.
+        only_launches: whether, where it needs no memory but operands' and results', launches are all that it does, the same for whatever
+            contents.
     """
 
     overwrites: int = 0
     scratch: tuple[str, ...] = ()
+    only_launches: bool = False
 
 
 _memory_uses: dict[str, MemoryUse] = {}  # of kernels that said so, by operation
 
 
-def native(*names: str, overwrites: int = 0, scratch: tuple[str, ...] = ()) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+def native(
+    *names: str, overwrites: int = 0, scratch: tuple[str, ...] = (), only_launches: bool = False
+) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Decorator: the native kernel of the operations ``names``; ``kernels/index.txt`` has them, too. ``MemoryUse`` has the others."""
     module = sys._getframe(1).f_globals["__name__"]
 
@@ -112,8 +117,8 @@ def native(*names: str, overwrites: int = 0, scratch: tuple[str, ...] = ()) -> C
         for name in names:
             _registered[name] = function
             registering[name] = module
-            if overwrites or scratch:
-                _memory_uses[name] = MemoryUse(overwrites, scratch)
+            if overwrites or scratch or only_launches:
+                _memory_uses[name] = MemoryUse(overwrites, scratch, only_launches)
         return function
 
     return register

@@ -209,22 +209,22 @@ def _cut(count: int, m: int, n: int, inner: int) -> tuple[int, int, int, int]:
     return (parts, size, 0, 1) if m >= n else (parts, 0, size, 1)
 
 
-@native("matmul")
+@native("matmul", only_launches=True)
 def matmul(input: np.ndarray, other: np.ndarray, least: int = SMALL) -> np.ndarray | None:
     return multiply(input, other, None, least)
 
 
-@native("mm")
+@native("mm", only_launches=True)
 def mm(input: np.ndarray, mat2: np.ndarray, least: int = SMALL) -> np.ndarray | None:
     return multiply(input, mat2, None, least) if input.ndim == mat2.ndim == 2 and input.shape[1] == len(mat2) else None
 
 
-@native("bmm")
+@native("bmm", only_launches=True)
 def bmm(input: np.ndarray, mat2: np.ndarray, least: int = SMALL) -> np.ndarray | None:
     return multiply(input, mat2, None, least) if input.ndim == mat2.ndim == 3 and input.shape[2] == mat2.shape[1] else None
 
 
-@native("nn.functional.linear")
+@native("nn.functional.linear", only_launches=True)
 def linear(input: np.ndarray, weight: np.ndarray, bias: Any = None, least: int = SMALL) -> np.ndarray | None:
     if weight.ndim != 2 or input.ndim < 2 or input.shape[-1] != weight.shape[1]:
         return None
