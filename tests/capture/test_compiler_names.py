@@ -149,7 +149,7 @@ def test_copies_of_compiled_modules_are_compiled() -> None:
         model.layer.weight.zero_()
         model.layer.bias.zero_()
     for _ in range(3):
-        assert not model(x).any() and torch.equal(twin(x), F.relu(twin.layer(x)))
+        assert not model(x).any() and torch.allclose(twin(x), F.relu(twin.layer(x)), atol=1e-6)
     assert len(twin.__dict__["_call"].programs) == 1
 
 

@@ -261,6 +261,11 @@ def _products() -> Any:
         results += grads(torch.bmm(p, q), p, q)
         row, wide, plus = leaf(1, 523, dtype=dtype), leaf(257, 523, dtype=dtype), leaf(257, dtype=dtype)
         results += grads(F.linear(row, wide, plus), row, wide, plus) + grads(F.linear(row, wide), row, wide)
+        for rows in (9, 70):
+            some = leaf(rows, 523, dtype=dtype)
+            results += grads(F.linear(some, wide, plus), some, wide, plus) + grads(F.linear(some, wide), some, wide)
+        large, large_bias = torch.randn(330, 330, dtype=dtype), torch.randn(330, dtype=dtype)
+        results += [large @ large, F.linear(large, large, large_bias)]
     return results
 
 

@@ -55,21 +55,35 @@ layouts = st.sampled_from(["plain", "transposed", "batch inside", "rows apart", 
     how=st.tuples(layouts, layouts),
     biased=st.booleans(),
     end=st.booleans(),
+    least=st.sampled_from([0, gemm.SMALL]),
 )
 @settings(max_examples=120)
-def test_products(batch, shape, shared, dtype, how, biased, end):
+def test_products(batch, shape, shared, dtype, how, biased, end, least):
     m, n, inner = (min(size, 90) if batch else size for size in shape)
     rng = np.random.default_rng(m)
     a = strided(rng, (*batch, m, inner), dtype, how[0], end)
     b = strided(rng, (inner, n) if shared else (*batch, inner, n), dtype, how[1], end)
     bias = guarded(rng.standard_normal(n).astype(dtype), end) if biased else None
-    product = gemm.multiply(a, b, bias)
+    product = gemm.multiply(a, b, bias, least)
     if product is None:
-        assert a.size * n < gemm.SMALL or "every other" in how or "one row" in how
+        assert a.size * n < least or "every other" in how or (least and a.size * n <= gemm.QUICK)
         return
     wanted = a @ b + (0 if bias is None else bias)
     assert product.dtype == dtype and product.shape == wanted.shape and product.flags.c_contiguous
     np.testing.assert_allclose(product, wanted, rtol=CLOSE[dtype], atol=CLOSE[dtype] * np.abs(wanted).max())
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("sizes", [(9, 5, 1), (5, 70, 900), (40, 70, 900), (70, 40, 900), (300, 33, 641)], ids=str)
+def test_products_stay_within_their_bound(sizes, dtype):
+    m, n, inner = sizes
+    rng = np.random.default_rng(0)
+    a, b = rng.standard_normal((m, inner)).astype(dtype), rng.standard_normal((n, inner)).astype(dtype)
+    exact, unit = a.astype(np.longdouble) @ b.T.astype(np.longdouble), np.finfo(dtype).eps / 2
+    bound = inner * unit / (1 - inner * unit) * (np.abs(a).astype(np.longdouble) @ np.abs(b.T))
+    for left in (a, np.asfortranarray(a)):
+        for right in (b.T, np.ascontiguousarray(b.T)):
+            assert (np.abs(gemm.multiply(left, right, None, 0) - exact) <= bound).all()
 
 
 def _same(operation, *operands, **named):

@@ -1,4 +1,4 @@
-"""Products of matrices: BLAS does the work, the pool spreads it, and a bias is added while the block is in the cache.
+"""Products of matrices, and who computes them: large ones BLAS, whose blocks the pool spreads, others kernels of our own (``products.py``).
 
 The library's own threads are not used: they wait for more work some milliseconds after each product, on the cores that the pool's threads
 and the caller compute on. So products of a large matrix with a vector, for which it would wake them, have a kernel here.
@@ -8,18 +8,22 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any
 
 import numpy as np
 
 from ...core.arrays.native import native
+from ..compiler import memory
 from ..compiler.build import kernel
 from ..compiler.language import ELEMENTS, Builder, Value
 from ..compiler.memory import empty
+from . import products
 from .blas import alone, library
 
-SMALL = 1 << 18  # multiply-adds: below this a product takes less time than starting a second thread
+SMALL = 1 << 15  # multiply-adds: below this NumPy computes a product in less time than a kernel's start
+QUICK = 1 << 18  # the same for one product of two matrices that lie row by row, in which the library is at its best
+LARGE = 1 << 25  # from here on the library's copies of both operands pay
 DIVIDED = 1 << 19  # multiply-adds: from here on a product is cut into two blocks at least, some 10 us each
 BLOCK = 1 << 25  # multiply-adds of a block in larger ones: every block packs one of its operands anew, so there should be few
 LENGTH = 256  # rows or columns of a block in larger ones
@@ -30,6 +34,8 @@ STRIP = 1 << 16  # elements of a chunk of it
 TOGETHER = 8  # of its rows
 _ROW_MAJOR, _PLAIN, _TRANSPOSED = 101, 111, 112  # CBLAS's words
 _Layout = tuple[tuple[int, ...], tuple[int, ...]]  # shape and strides
+_Launch = Callable[..., None]  # of operands, the result, and the bias if there is one
+_Run = Callable[[np.ndarray, np.ndarray, np.ndarray | None], np.ndarray | None]
 
 
 @kernel
@@ -106,11 +112,20 @@ def rows_times_vector(k: Builder, element: str, has_bias: bool) -> None:
     k.for_chunks(chunk)
 
 
-def _by_vector(matrix: np.ndarray, vector: np.ndarray, bias: np.ndarray | None, shape: tuple[int, ...], least: int) -> np.ndarray | None:
-    """``matrix @ vector (+ bias)`` as an array of ``shape``; None where NumPy is to do it."""
+def _by_vector(
+    turned: bool, shape: tuple[int, ...], least: int, a: np.ndarray, b: np.ndarray, bias: np.ndarray | None
+) -> np.ndarray | None:
+    """``a @ b (+ bias)`` as an array of ``shape`` where one operand, ``a`` if ``turned``, is a vector; None where NumPy is to do it."""
+    matrix, vector = (b.T, a.reshape(-1)) if turned else (a if a.ndim == 2 else a.reshape(-1, a.shape[-1]), b[:, 0])
     rows, columns = matrix.shape
     size = matrix.itemsize
-    if matrix.size < min(LONG, least) or matrix.strides[1] != size or matrix.strides[0] % size or vector.strides[0] != size:
+    if (
+        matrix.size < min(LONG, least)
+        or not matrix.size
+        or matrix.strides[1] != size
+        or matrix.strides[0] % size
+        or vector.strides[0] != size
+    ):
         return None
     result = empty(shape, matrix.dtype)
     arrays = (matrix, vector, result) if bias is None else (matrix, vector, result, bias)
@@ -139,27 +154,103 @@ def _matrices(shape: tuple[int, ...], strides: tuple[int, ...], size: int) -> tu
     return form, (batch[0] if len(batch) > 1 else 0), (batch[-1] if batch else 0)
 
 
-@lru_cache(maxsize=1024)
-def _plan(dtype: np.dtype, a: _Layout, b: _Layout, has_bias: bool) -> Callable[..., None] | None:
-    """Function ``plan(a, b, result[, bias])`` for products of arrays of these shapes and strides; None if there is nothing to compute."""
+def _library_plan(dtype: np.dtype, a: _Layout, b: _Layout, has_bias: bool) -> _Launch | None:
+    """Products by the library; None where there is none, or it has no word for how the operands lie."""
     (a_shape, a_strides), (b_shape, b_strides) = a, b
-    if len(a_shape) > 4 or a_shape[:-2] != b_shape[:-2] or a_shape[-1] != b_shape[-2] or (blas := library()) is None:
-        return None
     left, outer_a, inner_a = _matrices(a_shape, a_strides, dtype.itemsize)
     right, outer_b, inner_b = _matrices(b_shape, b_strides, dtype.itemsize)
     (m, inner), n = a_shape[-2:], b_shape[-1]
-    if left is None or right is None or min(m, n, inner) < 2:
+    if (blas := library()) is None or left is None or right is None or min(m, n, inner) < 2:
         return None
     count, heads = math.prod(a_shape[:-2]), (a_shape[-3] if len(a_shape) > 2 else 1)
     parts, rows, columns, per_chunk = _cut(count, m, n, inner)
     units = count * parts
-    return product(ELEMENTS[dtype], has_bias).call(
+    call = product(ELEMENTS[dtype], has_bias).call(
         -(-units // per_chunk),
         *(blas.sgemm if dtype.itemsize == 4 else blas.dgemm, m, n, inner),
         *(left[0], right[0], left[1], right[1], left[2], right[3]),
         *(heads, outer_a, inner_a, outer_b, inner_b),
         *(parts, rows, columns, units, per_chunk),
     )
+    return partial(alone, call)
+
+
+def _own_plan(dtype: np.dtype, a: _Layout, b: _Layout, has_bias: bool) -> _Launch | None:
+    """Products without the library; None where the elements of an operand's rows and columns all lie apart."""
+    left, right = (products.layout(*operand, dtype.itemsize) for operand in (a, b))
+    if left is None or right is None:
+        return None
+    *batch, m, inner = a[0]
+    sizes, batches = (m, b[0][-1], inner), (batch[0] if len(batch) > 1 else 1, batch[-1] if batch else 1)
+    return products.plan(ELEMENTS[dtype], left, right, sizes, batches, has_bias)
+
+
+def _matrix_plan(dtype: np.dtype, a: _Layout, b: _Layout, has_bias: bool, least: int) -> _Launch | None:
+    """Function ``launch(a, b, result[, bias])`` for equal batches of matrices; None where NumPy is to compute the product."""
+    (m, inner), n = a[0][-2:], b[0][-1]
+    each = m * n * inner
+    work = each * math.prod(a[0][:-2])
+    if not work or work < least:
+        return None
+    size = dtype.itemsize
+    if 0 < least and work <= QUICK and len(a[0]) == 2 and a[1][1] == b[1][1] == size:
+        return None
+    if each > LARGE and (m > products.FEW or b[1][-2] != size):
+        return _library_plan(dtype, a, b, has_bias) or _own_plan(dtype, a, b, has_bias)
+    return _own_plan(dtype, a, b, has_bias)
+
+
+@lru_cache(maxsize=4096)
+def _plan(dtype: np.dtype, a: _Layout, b: _Layout, bias: tuple[Any, ...] | None, least: int) -> _Run | None:
+    """Function ``run(a, b, bias)`` for operands of these shapes and strides; None where NumPy is to do it."""
+    (shape, strides), b_shape = a, b[0]
+    if ELEMENTS.get(dtype) not in ("f32", "f64") or len(shape) < 2 or len(b_shape) < 2 or shape[-1] != b_shape[-2]:
+        return None
+    columns, size = b_shape[-1], dtype.itemsize
+    if bias is not None and bias != (dtype, (columns,), (size,)):
+        return None
+    result_shape = (*shape[:-1], columns)
+    if len(b_shape) == 2:
+        rows = math.prod(shape[:-1])
+        if len(shape) > 2:
+            if not _is_contiguous(shape, strides, size):
+                return partial(_copied_first, least)
+            a = (rows, shape[-1]), (shape[-1] * size, size)
+        if rows == 1 or (columns == 1 and bias is None):
+            return partial(_by_vector, rows == 1, result_shape, least)
+    elif len(shape) > 4 or shape[:-2] != b_shape[:-2]:
+        return None
+    launch = _matrix_plan(dtype, a, b, bias is not None, least)
+    return None if launch is None else _allocating(launch, result_shape, dtype)
+
+
+def _allocating(launch: _Launch, shape: tuple[int, ...], dtype: np.dtype) -> _Run:
+    make = np.empty if math.prod(shape) * dtype.itemsize < memory.SMALL else empty
+
+    def run(a: np.ndarray, b: np.ndarray, bias: np.ndarray | None) -> np.ndarray:
+        result: np.ndarray = make(shape, dtype)
+        if bias is None:
+            launch(a, b, result)
+        else:
+            launch(a, b, result, bias)
+        return result
+
+    return run
+
+
+def _is_contiguous(shape: tuple[int, ...], strides: tuple[int, ...], size: int) -> bool:
+    for extent, stride in zip(reversed(shape), reversed(strides)):
+        if extent > 1 and stride != size:
+            return False
+        size *= extent
+    return True
+
+
+def _copied_first(least: int, a: np.ndarray, b: np.ndarray, bias: np.ndarray | None) -> np.ndarray | None:
+    """The product of all rows of ``a``, which are copied behind each other: little beside the product."""
+    rows = np.ascontiguousarray(a).reshape(-1, a.shape[-1])
+    result = multiply(rows, b, bias, least)
+    return None if result is None else result.reshape(*a.shape[:-1], b.shape[1])
 
 
 def multiply(a: np.ndarray, b: np.ndarray, bias: np.ndarray | None = None, least: int = SMALL) -> np.ndarray | None:
@@ -169,29 +260,11 @@ def multiply(a: np.ndarray, b: np.ndarray, bias: np.ndarray | None = None, least
         least: multiply-adds below which it is.
     """
     dtype = a.dtype
-    if ELEMENTS.get(dtype) not in ("f32", "f64") or b.dtype is not dtype or a.ndim < 2 or b.ndim < 2:
+    if b.dtype is not dtype:
         return None
-    shape, columns = a.shape, b.shape[-1]
-    if a.size * columns < least and (a.size < LONG or columns > 1) and (b.size < LONG or a.size > shape[-1]):
-        return None
-    if b.ndim == 2 and len(shape) > 2:
-        a = np.ascontiguousarray(a).reshape(-1, shape[-1])  # a copy is little beside the product
-    if bias is not None and not (bias.shape == (columns,) and bias.dtype is dtype and bias.flags.c_contiguous):
-        return None
-    if b.ndim == 2 and a.shape[1] == len(b):
-        if len(a) == 1:
-            return _by_vector(b.T, a[0], bias, (*shape[:-1], columns), least)
-        if columns == 1 and bias is None:
-            return _by_vector(a, b[:, 0], None, (*shape[:-1], 1), least)
-    plan = _plan(dtype, (a.shape, a.strides), (b.shape, b.strides), bias is not None)
-    if plan is None:
-        return None
-    result = empty((*shape[:-1], columns), dtype)
-    if bias is None:
-        alone(plan, a, b, result)
-    else:
-        alone(plan, a, b, result, bias)
-    return result
+    third = None if bias is None else (bias.dtype, bias.shape, bias.strides)
+    run = _plan(dtype, (a.shape, a.strides), (b.shape, b.strides), third, least)
+    return None if run is None else run(a, b, bias)
 
 
 def _cut(count: int, m: int, n: int, inner: int) -> tuple[int, int, int, int]:
@@ -211,7 +284,10 @@ def _cut(count: int, m: int, n: int, inner: int) -> tuple[int, int, int, int]:
 
 @native("matmul", only_launches=True)
 def matmul(input: np.ndarray, other: np.ndarray, least: int = SMALL) -> np.ndarray | None:
-    return multiply(input, other, None, least)
+    result = multiply(input, other, None, least)
+    if result is None and least and input.ndim == other.ndim == 2 and input.dtype is other.dtype and input.shape[1] == len(other):
+        return input.dot(other)  # what the reference would do, some microseconds later
+    return result
 
 
 @native("mm", only_launches=True)

@@ -53,9 +53,20 @@ class Tiles:
         self.k.loop(0, lines, lambda at: self.put([self.zero] * self.vectors, panel, at, self.every))
 
     def product(
-        self, factor: Factor, rows: int, panel: Value, lines: tuple[Value | int, Value], span: Span, start: Sequence[Value], pitch: Any = 0
+        self,
+        factor: Factor,
+        rows: int,
+        panel: Value,
+        lines: tuple[Value | int, Value],
+        span: Span,
+        start: Sequence[Value],
+        pitch: Any = 0,
+        together: int = 1,
     ) -> tuple[Value, ...]:
-        """``start`` and the products of ``rows`` rows of a factor with the panel's ``lines``: a register for each row and of ``span``."""
+        """``start`` and the products of ``rows`` rows of a factor with the panel's ``lines``: a register for each row and of ``span``.
+
+        A step of the loop takes so many lines ``together``.
+        """
         k = self.k
 
         def add(at: Value, *total: Value) -> list[Value]:
@@ -67,7 +78,17 @@ class Tiles:
                     sums[place] = k.fma(scalar, value, total[place])
             return sums
 
-        return as_tuple(k.loop(*lines, add, carried=list(start)))
+        def add_some(at: Value, *total: Value) -> Sequence[Value]:
+            for line in range(together):
+                total = tuple(add(at + line, *total))
+            return total
+
+        first, last = lines
+        if together == 1:
+            return as_tuple(k.loop(first, last, add, carried=list(start)))
+        main = last - (last - first) % together
+        total = as_tuple(k.loop(first, main, add_some, step=together, carried=list(start)))
+        return as_tuple(k.loop(main, last, add, carried=total))
 
     # -- between rows in memory and panels ---------------------------------------------------------------------------------------------
     def pack(
