@@ -524,8 +524,6 @@ def test_what_needs_other_devices_or_is_not_there_says_so():
         pass
     with pytest.raises(ValueError, match="DEVICE_STOPPED"):
         flambeau.profiler.profile(schedule=lambda step: action.DEVICE_STOPPED)
-    with pytest.raises(NotImplementedError, match="observer"):
-        flambeau.profiler.profile(execution_trace_observer=object())
     named = {flambeau.profiler.ProfilerActivity.CPU: ["aten::add"]}
     for begin in (lambda: flambeau.profiler.profile(activities=[named]), lambda: autograd.profile(activity_filters=named)):
         with pytest.raises(NotImplementedError, match="activit"):

@@ -1,4 +1,4 @@
-"""Names of our operations in a profile: PyTorch's names of kernels, their inputs' shapes, and how much arithmetic they do.
+"""Names of our operations in a profile: PyTorch's names of kernels, and how much arithmetic they do. Arguments: ``event_arguments``.
 
 A primitive has the name of the kernel that it is. What is one kernel here and several in PyTorch, one within another, has all their names
 (``linear`` is ``aten::linear`` around ``aten::addmm``). A composite has a name where PyTorch makes it without Python.
@@ -6,7 +6,6 @@ A primitive has the name of the kernel that it is. What is one kernel here and s
 
 from __future__ import annotations
 
-import functools
 import math
 from collections.abc import Callable
 from typing import Any
@@ -15,7 +14,8 @@ from ..core.calls.dispatch import COMPOSITE, FACTORY, FUNCTION, IN_PLACE, IN_PLA
 from ..core.calls.operation import Op
 from ..core.tensor import Tensor
 from . import rules  # noqa: F401  # it fills tables of ``calls``
-from .calls import kernels, translated
+from .calls import kernels
+from .event_arguments import arguments_of as arguments_of, facts_of as facts_of, schema_of as schema_of
 from .overloads import aten_schemas
 
 F = "nn.functional"
@@ -110,110 +110,6 @@ def _interpolate(input: Any, size: Any = None, scale_factor: Any = None, mode: s
 
 
 _CHOSEN: dict[str, Callable[..., tuple[str, ...]]] = {"matmul": _matmul, f"{F}.linear": _linear, f"{F}.interpolate": _interpolate}
-
-
-# -- inputs -----------------------------------------------------------------------------------------------------------------------------
-def inputs_of(call: Call, name: str) -> tuple[list[Any], list[Any]]:
-    """Shapes of a kernel's arguments, ``[]`` for what is no tensor; and the values of these others, None for tensors."""
-    arrange = _ARRANGED.get((call.op.key, name))
-    arguments = arrange(*call.values) if arrange is not None else _arguments(call, name)
-    shapes = [
-        list(value._array.shape) if isinstance(value, Tensor) else list(value.sizes) if isinstance(value, _Sized) else []
-        for value in arguments
-    ]
-    return shapes, [None if isinstance(value, (Tensor, _Sized)) or _is_tensors(value) else value for value in arguments]
-
-
-def _is_tensors(value: Any) -> bool:
-    return isinstance(value, (list, tuple)) and any(isinstance(part, Tensor) for part in value)
-
-
-_found: dict[Any, tuple[int | None, ...] | None] = {}  # places of a kernel's arguments, by the call's operation, form and types of values
-
-
-def _arguments(call: Call, name: str) -> list[Any]:
-    """Arguments of a kernel in the order of its schema; None for those that our operation has not."""
-    key = (call.op, call.form, call.out is None, name, *[value.__class__ for value in call.values])
-    if key not in _found:
-        overload = None
-        if isinstance(call.op, Op) and call.op.key in kernels() and call.form is not FACTORY:
-            overload = translated(call)[0].name()
-        _found[key] = _places(call.op, name.partition("::")[2], overload)
-    places = _found[key]
-    return list(call.values) if places is None else [None if place is None else call.values[place] for place in places]
-
-
-@functools.cache
-def _places(op: Any, packet: str, overload: str | None) -> tuple[int | None, ...] | None:
-    """For each argument of a kernel the place of our parameter; None without a schema.
-
-    Args:
-        overload: which one, such as ``"aten::add.Tensor"``; None for the one that has most of our parameters.
-    """
-    best: tuple[int, tuple[int | None, ...] | None] = (-1, None)
-    names = list(op.names)
-    first = next((name for name in ("input", "self") if name in names), names[0] if names else "")
-    for text, _ in aten_schemas().get(packet, ()):
-        places = []
-        for argument in _argument_names(text):
-            wanted = first if argument == "self" and argument not in names else argument
-            places.append(names.index(wanted) if wanted in names else None)
-        fits = sum(place is not None for place in places)
-        if overload is not None and text.partition("(")[0] == overload.partition("::")[2]:
-            return tuple(places)
-        if fits > best[0]:
-            best = fits, tuple(places)
-    return best[1]
-
-
-@functools.cache
-def _argument_names(text: str) -> tuple[str, ...]:
-    """Names of a schema's arguments, but for those of ``out=``."""
-    inside = text[text.index("(") + 1 : text.rindex(") ->")]
-    found, depth, word = [], 0, ""
-    for character in inside + ",":
-        depth += (character in "([") - (character in ")]")
-        if character == "," and not depth:
-            found.append(word.strip())
-            word = ""
-        else:
-            word += character
-    keyword = found.index("*") if "*" in found else len(found)
-    kept = [word for place, word in enumerate(found) if word not in ("", "*") and not (place > keyword and "!)" in word)]
-    return tuple([word.partition("=")[0].split()[-1] for word in kept])
-
-
-class _Sized:
-    """Sizes that stand for a tensor that PyTorch makes on the way."""
-
-    __slots__ = ("sizes",)
-
-    def __init__(self, *sizes: int):
-        self.sizes = sizes
-
-
-def _turned(weight: Any) -> Any:
-    return _Sized(*reversed(weight._array.shape))
-
-
-def _flat(input: Any) -> Any:
-    rows = input._array.shape[:-1]
-    return _Sized(math.prod(rows), *input._array.shape[-1:])
-
-
-_ARRANGED: dict[tuple[str, str], Callable[..., list[Any]]] = {
-    ("_to_copy", "aten::to"): lambda input, dtype=None, *rest: [input, dtype, False, False, None],
-    (f"{F}.linear", "aten::addmm"): lambda input, weight, bias, *rest: [bias, _flat(input), _turned(weight), 1, 1],
-    (f"{F}.linear", "aten::matmul"): lambda input, weight, *rest: [input, _turned(weight)],
-    (f"{F}.linear", "aten::mm"): lambda input, weight, *rest: [_flat(input), _turned(weight)],
-    (f"{F}.embedding", "aten::embedding"): lambda input, weight, padding_idx, max_norm, norm_type, by_frequency, sparse: [
-        weight, input, -1 if padding_idx is None else padding_idx, by_frequency, sparse,
-    ],
-    (f"{F}.embedding_bag", "aten::embedding_bag"): lambda input, weight, offsets, max_norm, norm_type, by_frequency, mode, sparse, *rest: [
-        weight, input, offsets, by_frequency, mode, sparse, *rest,
-    ],
-    **{("matmul", f"aten::{name}"): lambda input, other: [input, other] for name in ("mm", "bmm", "mv", "dot")},
-}  # fmt: skip
 
 
 # -- arithmetic ---------------------------------------------------------------------------------------------------------------------------

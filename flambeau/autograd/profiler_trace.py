@@ -30,7 +30,11 @@ def function_events(recorder: Recorder) -> list[FunctionEvent]:
             start_us=(opened.start - recorder.started) / 1000,
             end_us=(opened.end - recorder.started) / 1000,
             fwd_thread=opened.forward_thread,
-            input_shapes=opened.shapes,
+            input_shapes=[[] if shape and isinstance(shape[0], list) else shape for shape in opened.shapes],
+            structured_input_shapes=opened.shapes,
+            structured_input_strides=opened.strides,
+            input_dtypes=opened.dtypes,
+            external_id=number,
             concrete_inputs=opened.values,
             kwinputs={},
             stack=opened.stack,
@@ -51,7 +55,7 @@ class _Memory:
     def __init__(self, recorder: Recorder):
         self._times: dict[int, list[int]] = {}
         self._sums: dict[int, list[int]] = {}
-        for time, size, thread in sorted(recorder.memory):
+        for time, size, thread, _ in sorted(recorder.memory):
             self._times.setdefault(thread, []).append(time)
             sums = self._sums.setdefault(thread, [0])
             sums.append(sums[-1] + size)
@@ -108,7 +112,7 @@ def _entries(recorder: Recorder) -> Iterator[dict[str, Any]]:
         elif opened.scope is NODE and opened.sequence in forward:
             yield from _arrow(forward[opened.sequence], opened, process)
     total = 0
-    for time, size, thread in sorted(recorder.memory):
+    for time, size, thread, _ in sorted(recorder.memory):
         total += size
         given = {"Total Allocated": total, "Bytes": size, "Device Type": 0, "Device Id": -1}
         yield {
@@ -126,10 +130,11 @@ def _entries(recorder: Recorder) -> Iterator[dict[str, Any]]:
 
 
 def _range_entry(opened: Range, number: int, process: int) -> dict[str, Any]:
-    details: dict[str, Any] = {"External id": number, "Sequence number": opened.sequence, "Fwd thread id": opened.forward_thread}
+    details: dict[str, Any] = {"External id": number, "Record function id": 0, "Ev Idx": number - 1}
+    if opened.sequence >= 0:
+        details |= {"Sequence number": opened.sequence, "Fwd thread id": opened.forward_thread}
     if opened.shapes:
-        details["Input Dims"] = opened.shapes
-    if opened.values:
+        details |= {"Input Dims": opened.shapes, "Input Strides": opened.strides, "Input type": opened.dtypes}
         details["Concrete Inputs"] = ["" if value is None else str(value) for value in opened.values]
     if opened.stack:
         details["Call stack"] = ";".join(opened.stack)

@@ -8,17 +8,21 @@
 A profile is one entry in ``state.profiling``, and the thread's word ``thread.profile``; while there is none, nothing is looked at. It
 changes no call: inside its range a primitive is called as without a profile, fast path and all, and what fuses several calls to one asks
 ``state.is_intercepted``, which a profile does not answer.
+
+An execution trace (``ExecutionTraceObserver``) is told of the ranges of all threads, with arguments and results. There is one at a time; it
+listens to whatever recorder a thread has, and has one of its own that keeps nothing, below all others, for threads without a profile.
 """
 
 from __future__ import annotations
 
+import itertools
 import os
 import sys
 import threading
 import warnings
 import weakref
-from collections.abc import Callable
-from time import perf_counter_ns
+from collections.abc import Callable, Sequence
+from time import perf_counter_ns, time_ns
 from typing import Any
 
 import numpy as np
@@ -38,24 +42,40 @@ class Range:
     Attributes:
         scope: OPERATION, NODE (of the tape), EVALUATION (of a node, by the engine) or RANGE (a program's own).
         start, end: in nanoseconds of ``time.perf_counter_ns``; ``end`` is 0 while it is open.
-        thread: number of the thread, from 1 in the order in which the profile met them. forward_thread: of a node's call.
+        thread: number of the thread: 1 for the main one, others in the order in which profiles met them. forward_thread: of a node's call.
         sequence: what a call and its node have in common; -1 without a node.
-        shapes, values: of the inputs, if they are asked for. flops: likewise.
+        shapes, strides, dtypes, values: of the inputs, if they are asked for. flops: likewise.
         stack: the program's frames, the innermost first, if they are asked for.
         argument: more text of a program's own range.
     """
 
-    __slots__ = ("argument", "end", "flops", "forward_thread", "name", "scope", "sequence", "shapes", "stack", "start", "thread", "values")
+    __slots__ = (
+        "argument", "dtypes", "end", "flops", "forward_thread", "name", "scope", "sequence", "shapes", "stack", "start", "strides",
+        "thread", "values",
+    )  # fmt: skip
 
     def __init__(self, name: str, scope: int, number: int):
         self.name, self.scope, self.thread = name, scope, number
         self.end, self.sequence, self.forward_thread = 0, -1, 0
         self.shapes: list[Any] = []
+        self.strides: list[Any] = []
+        self.dtypes: list[str] = []
         self.values: list[Any] = []
         self.stack: list[str] = []
         self.flops: int = 0
         self.argument: str | None = None
         self.start = perf_counter_ns()
+
+
+_thread_numbers: dict[int | None, int] = {
+    threading.main_thread().ident: 1
+}  # by what Python knows them by; one table for all profiles, which a trace may hear together
+_new_number = threading.Lock()
+
+
+def _number_of_thread(ident: int) -> int:
+    with _new_number:
+        return _thread_numbers.setdefault(ident, len(_thread_numbers) + 1)
 
 
 class _Thread:
@@ -68,23 +88,53 @@ class _Thread:
         self.stack: list[Range] = []
 
 
+class Flow:
+    """The memory that an operation, or a node of the tape, read, wrote to and made; by numbers.
+
+    Attributes:
+        range: of the outermost operation. is_backward: within a node of the tape.
+    """
+
+    __slots__ = ("is_backward", "made", "range", "reads", "writes")
+
+    def __init__(self, opened: Range, is_backward: bool):
+        self.range, self.is_backward = opened, is_backward
+        self.reads: dict[int, None] = {}
+        self.writes: dict[int, None] = {}
+        self.made: dict[int, None] = {}
+
+
 class Recorder:
     """The ranges of a profile, in the order in which they began.
 
     Args:
-        shapes, memory, stacks, flops: what is noted beside times.
+        shapes, memory, stacks, flops: what is noted beside times. The first three together: also which operation read what memory.
+        keeps: False: nothing is noted here; an execution trace listens.
     Attributes:
-        ranges: all of them. memory: (nanoseconds, bytes, thread) of each result that was made (positive) or freed (negative).
+        ranges: all of them.
+        memory: (nanoseconds, bytes, thread, number of the memory) of each result that was made (positive) or freed (negative).
+        flows: of operations. older: number and bytes of memory that was there before. released: its end, like ``memory``.
+        parameters, gradients, states: numbers of memory that has these.
     """
 
-    def __init__(self, shapes: bool = False, memory: bool = False, stacks: bool = False, flops: bool = False):
-        self.shapes, self.has_memory, self.stacks, self.flops = shapes, memory, stacks, flops
+    def __init__(self, shapes: bool = False, memory: bool = False, stacks: bool = False, flops: bool = False, keeps: bool = True):
+        self.shapes, self.has_memory, self.stacks, self.flops, self.keeps = shapes, memory, stacks, flops, keeps
+        self.follows = shapes and memory and stacks
         self.ranges: list[Range] = []
-        self.memory: list[tuple[int, int, int]] = []
+        self.memory: list[tuple[int, int, int, int]] = []
+        self.flows: list[Flow] = []
+        self.older: dict[int, int] = {}
+        self.released: list[tuple[int, int, int, int]] = []
+        self.parameters: set[int] = set()
+        self.gradients: set[int] = set()
+        self.states: set[int] = set()
         self.started = self.ended = 0
+        self.offset = 0  # nanoseconds from the clock of ranges to the time of day
         self._threads: dict[int, _Thread] = {}
         self._names: dict[Any, Any] = {}  # by operation and form: names, and how it is called without a profile
-        self._alive: dict[int, tuple[weakref.ref[Any], int]] = {}  # by id of an array: who tells of its end, and its bytes
+        self._alive: dict[int, tuple[weakref.ref[Any], int]] = {}  # by id of an array: who tells of its end, and its number
+        self._numbers = itertools.count()
+        self._flowing: dict[int, Flow] = {}  # by thread, of its outermost operation
         self.around: Recorder | None = None  # whose place it takes
         self._forward: dict[int, int] = {}  # number of the thread that made a node, by the node's place in time
         self._meanings: Any = None
@@ -94,7 +144,7 @@ class Recorder:
         """This thread, as the profile knows it."""
         ident = threading.get_ident()
         found = self._threads.get(ident)
-        return self._threads.setdefault(ident, _Thread(len(self._threads) + 1)) if found is None else found
+        return self._threads.setdefault(ident, _Thread(_number_of_thread(ident))) if found is None else found
 
     def open(self, name: str, scope: int, here: _Thread | None = None) -> Range:
         """Begin a range within those that are open in this thread."""
@@ -103,8 +153,11 @@ class Recorder:
         opened = Range(name, scope, here.number)
         if self.stacks and scope in (OPERATION, RANGE):
             opened.stack = program_stack()
-        self.ranges.append(opened)
+        if self.keeps:
+            self.ranges.append(opened)
         here.stack.append(opened)
+        if _trace is not None:
+            _trace.opened(opened)
         opened.start = perf_counter_ns()
         return opened
 
@@ -112,16 +165,14 @@ class Recorder:
         """End a range, and those within it that are still open."""
         now = perf_counter_ns()
         stack = (self.here() if here is None else here).stack
-        if stack and stack[-1] is opened:
-            stack.pop()
-            opened.end = now
-            return
         if opened not in stack:
             opened.end = opened.end or now
             return
         while True:
             last = stack.pop()
             last.end = now
+            if _trace is not None:
+                _trace.closed(last)
             if last is opened:
                 return
 
@@ -130,14 +181,17 @@ class Recorder:
         self._meanings = from_above("aten.event_names")
         self._meanings.prepare()
         self.started = perf_counter_ns()
+        self.offset = time_ns() - self.started
 
     def end(self) -> None:
         """Stop the clock; what is open ends now."""
         self.ended = perf_counter_ns()
         for each in self._threads.values():
-            for opened in each.stack:
-                opened.end = self.ended
-            each.stack.clear()
+            while each.stack:
+                each.stack[-1].end = self.ended
+                opened = each.stack.pop()
+                if _trace is not None:
+                    _trace.closed(opened)
         self._alive.clear()
 
     # -- calls -----------------------------------------------------------------------------------------------------------------
@@ -159,15 +213,28 @@ class Recorder:
                 result = self._performed(call, usual)
                 self._note(result, here.stack[-1:], here)
                 return result
-        inputs: Any = [self._meanings.inputs_of(call, name) for name in names] if self.shapes else ()
+        arguments = [self._meanings.arguments_of(call, name) for name in names] if self.shapes or _trace is not None else []
+        facts = [self._meanings.facts_of(values) for _, values in arguments] if self.shapes else []
         ranges = [self.open(name, OPERATION, here) for name in names]
-        for opened, (shapes, values) in zip(ranges, inputs, strict=False):
-            opened.shapes, opened.values = shapes, values
+        for opened, (shapes, strides, dtypes, values) in zip(ranges, facts, strict=False):
+            opened.shapes, opened.strides, opened.dtypes, opened.values = shapes, strides, dtypes, values
+        if _trace is not None:
+            for opened, (schema, values) in zip(ranges, arguments, strict=True):
+                _trace.reads(opened, schema, values)
+        flow = self._reads(call, ranges[0], here, arguments) if self.follows else None
         try:
             result = self._performed(call, usual)
+            if _trace is not None:
+                self._remember(result, ranges, here)
+                for opened in reversed(ranges):
+                    _trace.returns(opened, result)
         finally:
             self.close(ranges[0], here)
+            if flow is not None and flow.range is ranges[0]:
+                del self._flowing[here.number]
         self._note(result, ranges, here)
+        if flow is not None:
+            self._makes(flow, result, here)
         if self.flops:
             ranges[-1].flops = self._meanings.flops_of(call)
         return result
@@ -187,6 +254,14 @@ class Recorder:
 
     def _note(self, result: Any, ranges: list[Range], here: _Thread) -> None:
         """Note memory and history of what a call returned."""
+        self._remember(result, ranges, here)
+        if self.has_memory:
+            for tensor in result if isinstance(result, (tuple, list)) else (result,):
+                if isinstance(array := getattr(tensor, "_array", None), np.ndarray):
+                    self._made(array, ranges[-1].end if ranges else perf_counter_ns(), here)
+
+    def _remember(self, result: Any, ranges: list[Range], here: _Thread) -> None:
+        """Note the node of what a call returned."""
         for tensor in result if isinstance(result, (tuple, list)) else (result,):
             node = getattr(tensor, "_node", None)
             if node is not None:
@@ -194,42 +269,111 @@ class Recorder:
                 self._forward.setdefault(node.seq, here.number)
                 for opened in ranges:
                     opened.sequence = node.seq
-            if self.has_memory and isinstance(array := getattr(tensor, "_array", None), np.ndarray):
-                self._made(array, ranges[-1].end if ranges else perf_counter_ns(), here)
 
+    # -- memory ------------------------------------------------------------------------------------------------------------------
     def _made(self, array: np.ndarray, time: int, here: _Thread) -> None:
         """Note an array's memory, if it is not known yet, and when it is freed."""
+        known = len(self._alive)
+        number, size = self._number_of(array, self.memory)
+        if len(self._alive) > known:
+            self.memory.append((time, size, here.number, number))
+
+    def _number_of(self, array: np.ndarray, ends: list[tuple[int, int, int, int]]) -> tuple[int, int]:
+        """The number of an array's memory, and its bytes; of memory that is met first, ``ends`` will have the end."""
         while isinstance(array.base, np.ndarray):
             array = array.base
-        if id(array) in self._alive:
-            return
         key, size = id(array), array.nbytes
+        found = self._alive.get(key)
+        if found is not None:
+            return found[1], size
+        number = next(self._numbers)
 
         def freed(_: Any) -> None:
             if self._alive.pop(key, None) is not None:
-                self.memory.append((perf_counter_ns(), -size, self.here().number))
+                ends.append((perf_counter_ns(), -size, self.here().number, number))
 
-        self._alive[key] = weakref.ref(array, freed), size
-        self.memory.append((time, size, here.number))
+        self._alive[key] = weakref.ref(array, freed), number
+        return number, size
+
+    def _memory_of(self, tensor: Any) -> int | None:
+        """The number of a tensor's memory, which is older than the profile where it is met first."""
+        array = getattr(tensor, "_array", None)
+        if not isinstance(array, np.ndarray):
+            return None
+        known = len(self._alive)
+        number, size = self._number_of(array, self.released)
+        if len(self._alive) > known:
+            self.older[number] = size
+        return number
+
+    def _reads(self, call: Any, opened: Range, here: _Thread, arguments: list[Any]) -> Flow:
+        """Note what a call reads and writes to, in the outermost call's flow."""
+        flow = self._flowing.get(here.number)
+        if flow is None:
+            within = any(each.scope is NODE or each.scope is EVALUATION for each in here.stack)
+            flow = self._flowing[here.number] = Flow(opened, within)
+            self.flows.append(flow)
+        numbers = {}
+        for operand in call.operands:
+            if isinstance(operand, Tensor) and (number := self._memory_of(operand)) is not None:
+                numbers[id(operand)] = number
+                if operand.__class__ is Parameter:
+                    self.parameters.add(number)
+                if number not in flow.made:
+                    flow.reads[number] = None
+        schema, values = arguments[-1]
+        for argument, value in zip(schema.arguments if schema is not None else (), values, strict=False):
+            if argument.is_write and (number := self._memory_of(value)) is not None:
+                flow.writes[number] = None
+        return flow
+
+    def _makes(self, flow: Flow, result: Any, here: _Thread) -> None:
+        """Note what memory a call's results have."""
+        for tensor in result if isinstance(result, (tuple, list)) else (result,):
+            number = self._memory_of(tensor)
+            if number is not None and number not in flow.reads and number not in flow.writes:
+                flow.made[number] = None
+
+    def stepped(self, optimizer: Any) -> None:
+        """Note which memory an optimizer's parameters, gradients and state have."""
+        if not self.follows:
+            return
+        for group in optimizer.param_groups:
+            for parameter in group["params"]:
+                state = optimizer.state.get(parameter, {})
+                values = state.values() if isinstance(state, dict) else ()
+                for kind, found in ((self.parameters, [parameter]), (self.gradients, [parameter._grad]), (self.states, values)):
+                    kind.update(number for each in found if (number := self._memory_of(each)) is not None)
 
     # -- backward passes ---------------------------------------------------------------------------------------------------------
     def node(self, node: Any, grad: Any, apply: Callable[[Any, Any], Any]) -> Any:
         """``apply(node, grad)``, within the range of what the engine does with the node, which stays open."""
         self.leave()
         number = self._forward.get(node.seq, 0)
-        evaluated, applied = self.open(_EVALUATES + node.name(), EVALUATION), self.open(node.name(), NODE)
+        here = self.here()
+        evaluated, applied = self.open(_EVALUATES + node.name(), EVALUATION, here), self.open(node.name(), NODE, here)
         for opened in (evaluated, applied):
             opened.sequence, opened.forward_thread = node.seq, number
-        if self.shapes:
-            grads = grad if isinstance(grad, (list, tuple)) else (grad,)
-            applied.shapes = [[] if part is None else list(part._array.shape) for part in grads]
+        self.given(applied, grad if isinstance(grad, (list, tuple)) else (grad,))
         try:
             grads = apply(node, grad)
             if self.has_memory:
-                self._note(grads, [], self.here())
+                self._note(grads, [], here)
+            if self.follows:
+                flow = Flow(applied, True)
+                self.flows.append(flow)
+                self._makes(flow, grads, here)
         finally:
-            self.close(applied)
+            self.close(applied, here)
         return grads
+
+    def given(self, opened: Range, values: Sequence[Any]) -> None:
+        """Note what a range is given that is no call of an operation."""
+        if self.shapes:
+            opened.shapes, opened.strides, opened.dtypes, opened.values = self._meanings.facts_of(values)
+        if _trace is not None:
+            schema = self._meanings.schema_of(opened.name, values) if opened.scope is OPERATION else None
+            _trace.reads(opened, schema, values)
 
     def leave(self) -> None:
         """End the range of the node that this pass evaluated last."""
@@ -243,16 +387,25 @@ class Recorder:
 
         def accumulated(leaf: Any, entry: list[Any], record: bool) -> None:
             evaluated, applied = self.open(_EVALUATES + name, EVALUATION), self.open(name, NODE)
-            if self.shapes:
-                applied.shapes = [list(entry[1]._array.shape)]
+            self.given(applied, entry[1:2])
             try:
                 accumulate(leaf, entry, record)
                 if self.has_memory:
                     self._note(leaf._grad, [], self.here())
+                if self.follows:
+                    self._is_gradient(leaf)
             finally:
                 self.close(evaluated)
 
         return accumulated
+
+    def _is_gradient(self, leaf: Any) -> None:
+        """Note the memory of a leaf and of its gradient."""
+        gradient, parameter = self._memory_of(leaf._grad), self._memory_of(leaf)
+        if gradient is not None:
+            self.gradients.add(gradient)
+        if parameter is not None and leaf.__class__ is Parameter:
+            self.parameters.add(parameter)
 
 
 def program_stack() -> list[str]:
@@ -293,34 +446,46 @@ class profiled:
 
     Args:
         name: of the range. scope: what it is. argument: more text.
+        values: what a kernel of this name is given, in the order of its schema.
     """
 
-    __slots__ = ("_argument", "_name", "_range", "_recorder", "_scope")
+    __slots__ = ("_argument", "_name", "_range", "_recorder", "_scope", "_values")
 
-    def __init__(self, name: str, scope: int = RANGE, argument: str | None = None):
-        self._name, self._scope, self._argument = name, scope, argument
+    def __init__(self, name: str, scope: int = RANGE, argument: str | None = None, values: Sequence[Any] = ()):
+        self._name, self._scope, self._argument, self._values = name, scope, argument, values
         self._recorder: Recorder | None = None
         self._range: Range | None = None
 
-    def __enter__(self) -> None:
+    def __enter__(self) -> profiled:
         self._recorder = current() if profiling else None
         if self._recorder is not None:
             self._range = self._recorder.open(self._name, self._scope)
             self._range.argument = self._argument
+            if self._values:
+                self._recorder.given(self._range, self._values)
+        return self
 
     def __exit__(self, *exc_info: object) -> None:
         if self._recorder is not None and self._range is not None:
             self._recorder.close(self._range)
             self._recorder = self._range = None
 
+    def gives(self, result: Any) -> Any:
+        """``result``, which an execution trace is told."""
+        if _trace is not None and self._range is not None:
+            _trace.returns(self._range, result)
+        return result
 
-def item(array: Any) -> Any:
-    """The number in an array of one element, read in the ranges that PyTorch has for it."""
-    with profiled("aten::item", OPERATION), profiled("aten::_local_scalar_dense", OPERATION):
-        return array.item()
+
+def item(tensor: Any) -> Any:
+    """The number in a tensor of one element, read in the ranges that PyTorch has for it."""
+    outer, inner = [profiled(name, OPERATION, values=(tensor,)) for name in ("aten::item", "aten::_local_scalar_dense")]
+    with outer, inner:
+        return outer.gives(inner.gives(tensor._array.item()))
 
 
 modes.item = item
+_trace: Any = None  # the execution trace that is told of all ranges; see ``tracing``
 
 
 class recording:
@@ -332,10 +497,10 @@ class recording:
     def __enter__(self) -> Recorder:
         self._recorder.begin()
         around = self._place.profile
-        if around is not None:
+        if around is not None and around.keeps and self._recorder.keeps:
             text = "a profile is taken in this thread already: it notes nothing until this one ends"
             warnings.warn(text, UserWarning, stacklevel=3)
-        elif self._place is thread:
+        elif around is None and self._place is thread:
             thread.modes += 1
         self._recorder.around, self._place.profile = around, self._recorder
         active[:0] = (None,)
@@ -359,8 +524,41 @@ class recording:
         del profiling[-1:]
 
 
+class tracing:
+    """Between ``start`` and ``stop`` an execution trace is told of the ranges of all threads, profiled or not.
+
+    Args:
+        trace: has ``opened(range)``, ``reads(range, schema, values)``, ``returns(range, result)`` and ``closed(range)``.
+    """
+
+    def __init__(self, trace: Any):
+        self._trace = trace
+        self._recording = recording(Recorder(keeps=False), all_threads=True)
+
+    def start(self) -> None:
+        """Begin to tell; the recorder for threads without a profile goes below one of all threads."""
+        global _trace
+        outer = modes.profile
+        self._recording.__enter__()
+        if outer is not None:
+            mine = modes.profile
+            modes.profile = outer
+            while outer.around is not None:
+                outer = outer.around
+            mine.around, outer.around = None, mine
+        _trace = self._trace
+
+    def stop(self) -> None:
+        """End it."""
+        global _trace
+        self._recording.__exit__()
+        _trace = None
+
+
 def _forget() -> None:
     """No profile is taken of a forked child."""
+    global _trace, _new_number
+    _trace, _new_number = None, threading.Lock()
     if not profiling:
         return
     if thread.profile is not None:

@@ -470,7 +470,7 @@ class Tensor:
             return modes.below.number_of(self)
         if array.size != 1:
             raise RuntimeError(f"a Tensor with {array.size} elements cannot be converted to Scalar")
-        value = modes.item(array) if profiling else array.item()
+        value = modes.item(self) if profiling else array.item()
         if value.__class__ in _PYTHON_NUMBERS:
             return value
         return complex(*value) if value.__class__ is tuple else float(value)

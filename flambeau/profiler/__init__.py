@@ -8,9 +8,9 @@ from __future__ import annotations
 from ..autograd.profiler import record_function
 from ..autograd.profiler_util import DeviceType
 from ..core import late as _late
-from ..facades import unsupported
 from . import itt
 from .profiler import (
+    ExecutionTraceObserver,
     ProfilerAction,
     ProfilerActivity,
     _ExperimentalConfig as _ExperimentalConfig,
@@ -25,8 +25,6 @@ from .profiler import (
 _late.adopt(__name__)
 
 __all__ = [
-    "DeviceType", "ProfilerAction", "ProfilerActivity", "itt", "kineto_available", "profile", "record_function", "schedule",
-    "supported_activities", "tensorboard_trace_handler",
+    "DeviceType", "ExecutionTraceObserver", "ProfilerAction", "ProfilerActivity", "itt", "kineto_available", "profile", "record_function",
+    "schedule", "supported_activities", "tensorboard_trace_handler",
 ]  # fmt: skip
-
-globals().update(unsupported.names("profiler", "", "ExecutionTraceObserver"))

@@ -14,9 +14,11 @@ from typing import Any, NoReturn
 from ..autograd import profiler as prof
 from ..autograd.profiler_util import EventList
 from ..core.late import from_above
+from .observer import ExecutionTraceObserver, _ITraceObserver as _ITraceObserver
 
 __all__ = [
-    "ProfilerAction", "ProfilerActivity", "kineto_available", "profile", "schedule", "supported_activities", "tensorboard_trace_handler",
+    "ExecutionTraceObserver", "ProfilerAction", "ProfilerActivity", "kineto_available", "profile", "schedule", "supported_activities",
+    "tensorboard_trace_handler",
 ]  # fmt: skip
 
 PROFILER_STEP_NAME = "ProfilerStep"
@@ -220,11 +222,11 @@ class _KinetoProfile:
         activities: kinds of work to record; that of the CPU is. None: all that can be.
         record_shapes, profile_memory, with_stack, with_flops, with_modules: see ``autograd.profiler.profile``.
         experimental_config: an ``_ExperimentalConfig``.
-        execution_trace_observer: None; others are not supported.
+        execution_trace_observer: an ``ExecutionTraceObserver``, which writes while this records; None: one that the environment asks for.
         acc_events: keep the events of earlier cycles.
         custom_trace_id_callback: gives the name of a trace. post_processing_timeout_s: see ``autograd.profiler.profile``.
     Raises:
-        AssertionError: no activity. NotImplementedError: an observer; an activity with names of events.
+        AssertionError: no activity. NotImplementedError: an activity with names of events.
     Source: torch.profiler._KinetoProfile.
     """
 
@@ -249,8 +251,9 @@ class _KinetoProfile:
         self.activities = {each for each in asked if isinstance(each, ProfilerActivity)}
         if not self.activities:
             raise AssertionError("No valid profiler activities found")
-        if execution_trace_observer is not None:
-            raise NotImplementedError("torch.profiler.profile: execution_trace_observer is not supported")
+        if execution_trace_observer is None:
+            execution_trace_observer = ExecutionTraceObserver.build_execution_trace_obs_from_env()
+        self.execution_trace_observer = execution_trace_observer
         self.record_shapes, self.with_flops, self.profile_memory = record_shapes, with_flops, profile_memory
         self.with_stack, self.with_modules, self.experimental_config = with_stack, with_modules, experimental_config
         self.acc_events, self.custom_trace_id_callback = acc_events, custom_trace_id_callback
@@ -292,11 +295,15 @@ class _KinetoProfile:
                 custom_trace_id_callback=self.custom_trace_id_callback,
                 post_processing_timeout_s=self.post_processing_timeout_s,
             )
+        if self.execution_trace_observer is not None:
+            self.execution_trace_observer.start()
         self.profiler._start_trace()
         self._metadata = dict(self.preset_metadata)
 
     def stop_trace(self) -> None:
         """End the trace. Source: torch.profiler._KinetoProfile.stop_trace."""
+        if self.execution_trace_observer is not None:
+            self.execution_trace_observer.stop()
         self._profiler("stopping trace").__exit__(None, None, None)
 
     def _profiler(self, doing: str) -> prof.profile:
@@ -379,7 +386,7 @@ class profile(_KinetoProfile):
         on_trace_ready: called with the profile when a cycle, or the block, ends.
         record_shapes, profile_memory, with_stack, with_flops, with_modules: see ``autograd.profiler.profile``.
         experimental_config: an ``_ExperimentalConfig``.
-        execution_trace_observer: None; others are not supported.
+        execution_trace_observer: an ``ExecutionTraceObserver``, which writes while this records; None: one that the environment asks for.
         acc_events: keep the events of earlier cycles.
         use_cuda: an older word for CUDA among ``activities``.
         custom_trace_id_callback: gives the name of a trace. post_processing_timeout_s: see ``autograd.profiler.profile``.
@@ -387,7 +394,7 @@ class profile(_KinetoProfile):
         step_num: the number of the step. current_action: what is done in it.
     Raises:
         AssertionError: no activity; that of the CPU is not among them, when recording begins.
-        NotImplementedError: an observer; an activity with names of events. ValueError: a schedule of ``DEVICE_STOPPED``.
+        NotImplementedError: an activity with names of events. ValueError: a schedule of ``DEVICE_STOPPED``.
     Source: torch.profiler.profile.
     Example:
         >>> seen = []
@@ -448,6 +455,8 @@ class profile(_KinetoProfile):
 
     def __exit__(self, *exc_info: object) -> None:
         self.stop()
+        if self.execution_trace_observer is not None:
+            self.execution_trace_observer.cleanup()
 
     def start(self) -> None:
         """Begin with the first step. Source: torch.profiler.profile.start."""

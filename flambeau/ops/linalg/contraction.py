@@ -301,8 +301,15 @@ def einsum(*args: Any) -> Any:
         )
     if not profiling:
         return _contracted(args)
-    with profiled("aten::einsum", OPERATION):
-        return _contracted(args)
+    with profiled("aten::einsum", OPERATION, values=_as_listed(args)) as inside:
+        return inside.gives(_contracted(args))
+
+
+def _as_listed(args: tuple[Any, ...]) -> tuple[Any, ...]:
+    """The arguments as PyTorch's kernel has them; nothing of operands with their labels."""
+    if not isinstance(args[0], str):
+        return ()
+    return args[0], list(args[1]) if len(args) == 2 and isinstance(args[1], (list, tuple)) else list(args[1:]), None
 
 
 def _contracted(args: tuple[Any, ...]) -> Any:

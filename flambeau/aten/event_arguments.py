@@ -1,0 +1,228 @@
+"""Arguments of PyTorch's kernels for a profile: our call's values in the order of a kernel's schema, its defaults filled in.
+
+    arguments_of(call, "aten::add")       the schema, and a value for each of its arguments
+    facts_of(values)                      shapes, strides, dtypes and values as a profile with ``record_shapes`` has them
+
+A number in a tensor's place is shown as the tensor that PyTorch makes of it, and so is a transposed weight that is never made here.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ..core.calls.dispatch import FACTORY, Call
+from ..core.calls.operation import Op
+from ..core.device import device
+from ..core.dtype import dtype as Dtype
+from ..core.layout import layout as Layout, memory_format as MemoryFormat
+from ..core.tensor import Tensor
+from .calls import PREPARED, bound_arguments, kernels, translated
+from .overloads import aten_schemas
+from .schema import _DTYPES, WRONG, Argument, FunctionSchema, parse_schema
+from .whole_calls import as_whole
+
+F = "nn.functional"
+LAST = 2**63 - 1  # the end of a slice that has none
+
+# PyTorch's C++ names of dtypes.
+TYPE_NAMES: dict[str, str] = {
+    "uint8": "unsigned char", "int8": "signed char", "int16": "short int", "int32": "int", "int64": "long int",
+    "uint16": "short unsigned int", "uint32": "unsigned int", "uint64": "long unsigned int",
+    "float32": "float", "float64": "double", "float16": "c10::Half", "bfloat16": "c10::BFloat16",
+    "complex32": "c10::complex<c10::Half>", "complex64": "c10::complex<float>", "complex128": "c10::complex<double>", "bool": "bool",
+}  # fmt: skip
+_LAYOUTS = {"strided": 0, "sparse_coo": 1, "sparse_csr": 2, "sparse_csc": 4, "sparse_bsr": 5, "sparse_bsc": 6, "jagged": 8}
+_FORMATS = {"contiguous_format": 0, "preserve_format": 1, "channels_last": 2, "channels_last_3d": 3}
+
+
+class Shown:
+    """A tensor that PyTorch makes on the way: an array with its memory, or sizes alone."""
+
+    __slots__ = ("__weakref__", "array", "sizes")
+
+    def __init__(self, array: Any = None, sizes: Sequence[int] | None = None):
+        self.array, self.sizes = array, tuple(array.shape if sizes is None else sizes)
+
+
+# -- facts about tensors ----------------------------------------------------------------------------------------------------------------
+def type_name(value: Any) -> str:
+    """PyTorch's C++ name of a tensor's dtype."""
+    if isinstance(value, Tensor):
+        name = str(value.dtype).rpartition(".")[2]
+        return TYPE_NAMES.get(name) or f"c10::{name[0].upper()}{name[1:]}" if not name.startswith("q") else f"c10::{name}"
+    return "float" if value.array is None else TYPE_NAMES.get(value.array.dtype.name, "float")
+
+
+def shape_of(value: Any) -> list[int]:
+    """Sizes of a tensor, or of what stands for one."""
+    return list(value._array.shape if isinstance(value, Tensor) else value.sizes)
+
+
+def strides_of(value: Any) -> list[int]:
+    """Strides in elements; of sizes alone, those of a contiguous tensor. A tensor without strides has none."""
+    array = value._array if isinstance(value, Tensor) else value.array
+    if array is None:
+        return [math.prod(value.sizes[place + 1 :]) for place in range(len(value.sizes))]
+    if isinstance(value, Tensor):
+        return list(value.stride()) if hasattr(array, "strides") else []
+    return [step // array.itemsize for step in array.strides]
+
+
+def is_tensor(value: Any) -> bool:
+    """Whether this is a tensor, or stands for one."""
+    return isinstance(value, (Tensor, Shown))
+
+
+def are_tensors(value: Any) -> bool:
+    """Whether this is a list with tensors in it."""
+    return isinstance(value, (list, tuple)) and any(is_tensor(part) for part in value)
+
+
+class Facts(NamedTuple):
+    """Facts that a profile notes of arguments, one entry each: ``shapes`` and ``strides`` are lists of lists for lists of tensors."""
+
+    shapes: list[Any]
+    strides: list[Any]
+    dtypes: list[str]
+    values: list[Any]
+
+
+def facts_of(values: Sequence[Any]) -> Facts:
+    """Shapes, strides and dtypes of tensors, and values of all else."""
+    found = Facts([], [], [], [])
+    for value in values:
+        several = are_tensors(value)
+        parts = [part for part in value if is_tensor(part)] if several else [value] if is_tensor(value) else []
+        shapes, strides = [shape_of(part) for part in parts], [strides_of(part) for part in parts]
+        found.shapes.append(shapes if several else shapes[0] if parts else [])
+        found.strides.append(strides if several else strides[0] if parts else [])
+        found.dtypes.append("TensorList" if several else type_name(value) if parts else _kind_name(value))
+        found.values.append(None if parts or isinstance(value, device) else value)
+    return found
+
+
+def _kind_name(value: Any) -> str:
+    if isinstance(value, (bool, int, float, complex)):
+        return "Scalar"
+    return "ScalarList" if isinstance(value, (list, tuple)) and (not value or isinstance(value[0], (bool, int, float, complex))) else ""
+
+
+# -- arguments --------------------------------------------------------------------------------------------------------------------------
+def arguments_of(call: Call, name: str) -> tuple[FunctionSchema | None, list[Any]]:
+    """The schema of a kernel, and its arguments as a call of ours gives them; None and our own values where PyTorch has no such kernel."""
+    packet = name.partition("::")[2]
+    arrange = _ARRANGED.get((call.op.key, name))
+    if arrange is not None:
+        values = arrange(*call.values)
+        return _with_count(packet, len(values)), values
+    for translate in (_divided, as_whole):
+        try:
+            found: Any = translate(call)
+            if not isinstance(found, tuple) or len(found) != 3 or found[0]._opname != packet or found[0].namespace != "aten":
+                continue
+            schema = found[0]._schema
+            bound = bound_arguments(schema, *found[1:])
+        except (RuntimeError, TypeError, ValueError, IndexError, AttributeError, NotImplementedError):
+            continue  # the call itself says what is wrong
+        if call.form is FACTORY and "pin_memory" in bound and bound["pin_memory"] is None:
+            bound["pin_memory"] = False
+        return schema, [shown(argument, bound[argument.name]) for argument in schema.arguments]
+    return None, list(call.values)
+
+
+def _divided(call: Call) -> Any:
+    """A call as one of PyTorch's inner kernels; None of what is no primitive."""
+    is_known = isinstance(call.op, Op) and call.form is not FACTORY and (call.op.key in kernels() or call.op.key in PREPARED)
+    return translated(call) if is_known else None
+
+
+@functools.cache
+def _with_count(packet: str, count: int) -> FunctionSchema | None:
+    """The first schema of a kernel that has so many arguments."""
+    schemas = (parse_schema(f"aten::{text}") for text, _ in aten_schemas().get(packet, ()))
+    return next((schema for schema in schemas if len(schema.arguments) == count), None)
+
+
+def schema_of(packet: str, values: Sequence[Any]) -> FunctionSchema | None:
+    """The schema of a range that is no call of an operation, with these arguments."""
+    return _with_count(packet.partition("::")[2], len(values))
+
+
+_WORDS = {"none": 0, "mean": 1, "sum": 2}  # of reductions, which kernels have by number
+
+
+def shown(argument: Argument, value: Any) -> Any:
+    """A value as a kernel with this argument has it: lists for single numbers, numbers for words of PyTorch's, floats for integers."""
+    kind = argument.real_type
+    if value is None and argument.name == "end":
+        return LAST
+    if kind.name == "Tensor" and isinstance(value, (bool, int, float, complex)):
+        return Shown(np.asarray(value))
+    if isinstance(value, Tensor):
+        return value
+    if isinstance(value, Dtype):
+        name = str(value).rpartition(".")[2]
+        return _DTYPES.index(name) if name in _DTYPES else value
+    if isinstance(value, Layout):
+        return _LAYOUTS.get(str(value).rpartition(".")[2], value)
+    if isinstance(value, MemoryFormat):
+        return _FORMATS.get(str(value).rpartition(".")[2], value)
+    inner = kind.parts[0] if kind.name == "Optional" else kind
+    if inner.name == "int" and value in _WORDS:
+        return _WORDS[value]
+    if inner.name == "List" and isinstance(value, int):
+        return [value] * (inner.size or 1)
+    converted = argument.convert(value)
+    return value if converted is WRONG else converted
+
+
+# -- what is arranged otherwise ---------------------------------------------------------------------------------------------------------
+def _turned(weight: Any) -> Any:
+    return Shown(weight._array.T) if weight.dim() == 2 and isinstance(weight._array, np.ndarray) else Shown(sizes=weight._array.shape[::-1])
+
+
+def _flat(input: Any) -> Any:
+    array = input._array
+    sizes = (math.prod(array.shape[:-1]), *array.shape[-1:])
+    if array.ndim == 2:
+        return input
+    return Shown(array.reshape(sizes)) if isinstance(array, np.ndarray) and array.flags.c_contiguous else Shown(sizes=sizes)
+
+
+_BAG_MODES = {"sum": 0, "mean": 1, "max": 2}
+_SOFTMAX = ("softmax", "log_softmax")
+_ARRANGED: dict[tuple[str, str], Callable[..., list[Any]]] = {
+    ("_to_copy", "aten::to"): lambda input, dtype=None, *rest: [input, _numbered(dtype), False, False, None],
+    (f"{F}.linear", "aten::linear"): lambda input, weight, bias=None, *rest: [input, weight, bias],
+    (f"{F}.linear", "aten::addmm"): lambda input, weight, bias, *rest: [bias, _flat(input), _turned(weight), 1, 1],
+    (f"{F}.linear", "aten::matmul"): lambda input, weight, *rest: [input, _turned(weight)],
+    (f"{F}.linear", "aten::mm"): lambda input, weight, *rest: [_flat(input), _turned(weight)],
+    (f"{F}.embedding", "aten::embedding"): lambda input, weight, padding_idx, max_norm, norm_type, by_frequency, sparse: [
+        weight, input, -1 if padding_idx is None else padding_idx, by_frequency, sparse,
+    ],
+    (f"{F}.embedding_bag", "aten::embedding_bag"): lambda input, weight, offsets, max_norm, norm_type, by_frequency, mode, sparse, *rest: [
+        weight, input, offsets, by_frequency, _BAG_MODES.get(mode, mode), sparse, *rest,
+    ],
+    ("Tensor.type", "aten::to"): lambda input, dtype=None, *rest: [input, _numbered(dtype), False, False, None],
+    (f"{F}.unfold", "aten::im2col"): lambda input, *sizes: [input, *[_pair(sizes[place]) for place in (0, 1, 2, 3)]],
+    **{(f"{F}.{name}", f"aten::{name}"): lambda input, dim, level, dtype: [input, dim, _numbered(dtype)] for name in _SOFTMAX},
+    **{(f"{F}.{name}", f"aten::_{name}"): lambda input, dim, *rest: [input, dim, False] for name in _SOFTMAX},
+    (f"{F}.dropout", "aten::dropout"): lambda input, p, training, *rest: [input, float(p), training],
+    **{("matmul", f"aten::{name}"): lambda input, other: [input, other] for name in ("mm", "bmm", "mv", "dot")},
+}  # fmt: skip
+
+
+def _pair(value: Any) -> list[int]:
+    return [value, value] if isinstance(value, int) else list(value)
+
+
+def _numbered(dtype: Any) -> Any:
+    if dtype is None:
+        return None
+    name = str(dtype).rpartition(".")[2]
+    return _DTYPES.index(name) if name in _DTYPES else dtype
