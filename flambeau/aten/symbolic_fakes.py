@@ -7,6 +7,7 @@ FakeTensor        _sizes    (s0, 3, 8)            what programs see
 
 from __future__ import annotations
 
+import itertools
 from typing import Any
 
 import numpy as np
@@ -91,11 +92,12 @@ def dispatch(mode: Any, func: Any, args: Any, kwargs: Any) -> Any:
     return result
 
 
+_FACTORS, _OTHERS = range(1, 9), (11, 17, 23)  # what sizes are tried for that follow from others, and which these are
 _FAILURES = (RuntimeError, IndexError, ValueError, TypeError)
 
 
-def _needed(mode: Any, func: Any, args: Any, kwargs: Any, world: int) -> tuple[set[str], set[tuple[str, ...]]]:
-    """Symbols that must be what they are in the example for a call to be done, and pairs that must be equal."""
+def _needed(mode: Any, func: Any, args: Any, kwargs: Any, world: int) -> tuple[set[str], set[tuple[str, str, int, int]]]:
+    """Symbols that must be what they are in the example for a call to be done, and pairs of which one must follow from the other."""
     env = mode.shape_env
     names = sorted({name for expr in _sizes_among(args, kwargs) for name in expr.symbols})
 
@@ -112,10 +114,12 @@ def _needed(mode: Any, func: Any, args: Any, kwargs: Any, world: int) -> tuple[s
         return True
 
     fixed = [name for name in names if not can_be({name: env.worlds[world][name]})]
-    for k, a in enumerate(fixed):
-        for b in fixed[k + 1 :]:
-            if env.hints[a] == env.hints[b] and can_be(dict.fromkeys((a, b), env.worlds[world][a])):
-                return set(), {(a, b)}
+    for a, b in itertools.permutations(fixed, 2):
+        for factor in _FACTORS:
+            shift = env.hints[b] - factor * env.hints[a]
+            tried = [n for n in _OTHERS if n != env.hints[a] and factor * n + shift > 1][:2]
+            if (factor > 1 or shift >= 0) and all(can_be({a: n, b: factor * n + shift}) for n in tried):
+                return set(), {(a, b, factor, shift)}
     return set(fixed or names), set()
 
 

@@ -39,7 +39,8 @@ class ConstraintViolationError(RuntimeError):
     Args:
         message: what is wrong. fixed, equal: see there.
     Attributes:
-        fixed: symbols that must be what they are in the example. equal: pairs of symbols that must be equal.
+        fixed: symbols that must be what they are in the example. equal: two symbols, a factor and a shift: the second symbol must be
+            the factor times the first, plus the shift.
         ranges: what symbols must lie between. owners: what the symbols are of. hints: their sizes in the example.
     Example:
         >>> from flambeau.fx.experimental.symbolic_shapes import ConstraintViolationError
@@ -47,7 +48,7 @@ class ConstraintViolationError(RuntimeError):
         {'s0'}
     """
 
-    def __init__(self, message: str, fixed: set[str] = frozenset(), equal: set[tuple[str, ...]] = frozenset()):  # type: ignore[assignment]
+    def __init__(self, message: str, fixed: set[str] = frozenset(), equal: set[tuple[str, str, int, int]] = frozenset()):  # type: ignore[assignment]
         super().__init__(message)
         self.fixed, self.equal = set(fixed), set(equal)
         self.ranges: dict[str, tuple[int, int]] = {}

@@ -16,7 +16,6 @@ from ..nn import Module as _Module
 from ..utils._pytree import tree_flatten as _tree_flatten
 from .decompositions import CustomDecompTable as CustomDecompTable, default_decompositions as default_decompositions
 from .dynamic_shapes import (
-    AdditionalInputs as AdditionalInputs,
     Constraint as Constraint,
     Dim as Dim,
     ShapesCollection as ShapesCollection,
@@ -30,6 +29,7 @@ from .exported_program import (
     ModuleCallSignature as ModuleCallSignature,
 )
 from .graph_signature import ExportBackwardSignature as ExportBackwardSignature, ExportGraphSignature as ExportGraphSignature
+from .inferred_shapes import AdditionalInputs as AdditionalInputs
 from .inputs import (
     Guards as _Guards,
     combined as _combined,
@@ -62,7 +62,7 @@ def export(
     args: tuple[Any, ...],
     kwargs: Mapping[str, Any] | None = None,
     *,
-    dynamic_shapes: dict[str, Any] | tuple[Any, ...] | list[Any] | None = None,
+    dynamic_shapes: dict[str, Any] | tuple[Any, ...] | list[Any] | ShapesCollection | AdditionalInputs | None = None,
     strict: bool = False,
     preserve_module_call_signature: tuple[str, ...] = (),
     prefer_deferred_runtime_asserts_over_guards: bool = False,
@@ -75,7 +75,7 @@ def export(
     Args:
         mod: the module. args, kwargs: example inputs; their sizes are fixed, but for those in ``dynamic_shapes``.
         dynamic_shapes: by argument, in the structure of the inputs: for a tensor a dict, a tuple or a list of ``Dim``s by dimension, or
-            None. ``Dim.AUTO`` may turn out to be fixed, ``Dim.DYNAMIC`` may not.
+            None. ``Dim.AUTO`` may turn out to be fixed, ``Dim.DYNAMIC`` may not. Or a ``ShapesCollection``, or ``AdditionalInputs``.
         strict: has no other meaning here: the program is always run, its code never analysed.
         preserve_module_call_signature: paths of modules whose arguments and results ``unflatten`` is to give their structure again.
         prefer_deferred_runtime_asserts_over_guards: not supported.
@@ -105,7 +105,8 @@ def export(
     if prefer_deferred_runtime_asserts_over_guards:
         raise NotImplementedError("export: prefer_deferred_runtime_asserts_over_guards is not supported")
     named = dict(kwargs or {})
-    if isinstance(dynamic_shapes, ShapesCollection):
+    further = dynamic_shapes if isinstance(dynamic_shapes, AdditionalInputs) else None
+    if isinstance(dynamic_shapes, (ShapesCollection, AdditionalInputs)):
         dynamic_shapes = dynamic_shapes.dynamic_shapes(mod, args, named)
     names = _combined(mod, args, named)
     leaves, spec = _tree_flatten((args, named))
@@ -117,7 +118,7 @@ def export(
     ranges = {_symbol(name): env.var_to_range[name] for name in env.var_to_range}
     bounds = {name: (env.var_to_range[name].lower, env.var_to_range[name].upper) for name in env.hints}
     signature = ModuleCallSignature([], [], spec, traced.out_spec, list(names))
-    return ExportedProgram(
+    program = ExportedProgram(
         traced.root,
         traced.graph,
         traced.signature,
@@ -128,6 +129,9 @@ def export(
         {**traced.constants, **fleeting},
         guards=_Guards.of(_leaf_places(names), traced.inputs, bounds),
     )
+    if further is not None:
+        further.verify(program)
+    return program
 
 
 def draft_export(

@@ -8,12 +8,11 @@ from typing import Any
 
 from ..core.expressions import Expr, symbol
 from ..core.tensor import Tensor
-from ..facades import unsupported
 from ..facades._dynamo.exc import UserError
 from ..fx.experimental.symbolic_shapes import UNBOUNDED
 from ..utils._pytree import tree_flatten, tree_map_with_path
 
-__all__ = ["Constraint", "Dim", "ShapesCollection", "dims"]
+__all__ = ["AdditionalInputs", "Constraint", "Dim", "ShapesCollection", "dims", "refine_dynamic_shapes_from_suggested_fixes"]  # noqa: F822
 
 Constraint = Any
 
@@ -172,8 +171,12 @@ class ShapesCollection:
         return found
 
 
-AdditionalInputs = unsupported.kind("export", "AdditionalInputs")
-refine_dynamic_shapes_from_suggested_fixes = unsupported.function("export.dynamic_shapes", "refine_dynamic_shapes_from_suggested_fixes")
+def __getattr__(name: str) -> Any:
+    if name in ("AdditionalInputs", "refine_dynamic_shapes_from_suggested_fixes"):  # which need what is here
+        from . import inferred_shapes
+
+        return getattr(inferred_shapes, name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
 # ---- the shapes of a program's inputs, leaf by leaf

@@ -253,3 +253,11 @@ def dynamic_dims(program: ExportedProgram) -> list[dict[int, SymbolicInt]]:
         sizes = value.shape if isinstance(value, Tensor) else ()
         found.append({dim: size for dim, size in enumerate(sizes) if isinstance(size, SymbolicInt)})
     return found
+
+
+def __getattr__(name: str) -> Any:
+    if name == "default_decompositions":  # which needs what is here
+        from .decompositions import default_decompositions
+
+        return default_decompositions
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -18,7 +18,6 @@ import io
 import json
 import os
 import pickle
-import zipfile
 from collections.abc import Iterable
 from typing import IO, Any
 
@@ -26,16 +25,15 @@ import numpy as np
 
 from ..core.tensor import Parameter, Tensor, wrap
 from ..serialization import load as load_tensors, save as save_tensors
-from ..serialization.archive import EXPANSION, SLACK
 from ..utils._pytree import tree_unflatten
 from .exported_program import ExportedProgram, ModuleCallEntry, ModuleCallSignature
 from .graph_signature import InputKind, OutputKind
 from .inputs import Guards, leaf_places
 from .names import identifier, path
+from .pt2_archive import PT2ArchiveReader, PT2ArchiveWriter, constants
 from .schema_reading import DTYPES, Reader, call_arguments, plain, signature, structure
 from .schema_writing import SCHEMA, Writer, call_signature, ranges, tensor_meta
 
-FORMAT, VERSION = "pt2", "0"
 _TORCH_VERSION = "2.13.0"  # whose files these are
 _ERRORS = (KeyError, TypeError, IndexError, ValueError, AttributeError, AssertionError, ArithmeticError, RecursionError, StopIteration)
 
@@ -70,22 +68,28 @@ def save(
         raise TypeError(f"The 'ep' parameter must be an instance of 'ExportedProgram', got '{type(ep).__name__}' instead.")
     if opset_version is not None:
         raise NotImplementedError("torch.export.save: opset_version is not supported")
+    with PT2ArchiveWriter(f) as writer:
+        write_program(writer, "model", ep, {}, pickle_protocol)
+        for name, content in (extra_files or {}).items():
+            writer.write_bytes(f"{constants.EXTRA_DIR}{name}", content.encode() if isinstance(content, str) else content)
+
+
+def write_program(writer: PT2ArchiveWriter, model: str, ep: ExportedProgram, files: dict[Any, str], pickle_protocol: int) -> None:
+    """Write a program into an archive.
+
+    Args:
+        writer: the archive. model: the program's name in it. ep: the program. files: those of tensors that are there, which grow.
+        pickle_protocol: of the example inputs.
+    """
     described = json.dumps(_described(ep), allow_nan=False)
     examples = io.BytesIO()
     if ep.example_inputs is not None:
         save_tensors(ep.example_inputs, examples, pickle_protocol=pickle_protocol)
-    root = "archive" if hasattr(f, "write") else os.path.basename(os.fspath(f)).partition(".")[0] or "archive"
-    with zipfile.ZipFile(f, "w", zipfile.ZIP_STORED) as archive:
-        archive.writestr(f"{root}/archive_format", FORMAT)
-        archive.writestr(f"{root}/models/model.json", described)
-        archive.writestr(f"{root}/archive_version", VERSION)
-        archive.writestr(f"{root}/byteorder", "little")
-        archive.writestr(f"{root}/.data/version", "6\n")
-        _write_tensors(archive, f"{root}/data/weights", "model_weights_config.json", "weight_", ep.state_dict)
-        _write_tensors(archive, f"{root}/data/constants", "model_constants_config.json", "tensor_", ep.constants)
-        archive.writestr(f"{root}/data/sample_inputs/model.pt", examples.getvalue())
-        for name, content in (extra_files or {}).items():
-            archive.writestr(f"{root}/extra/{name}", content)
+    writer.write_string(constants.MODELS_FILENAME_FORMAT.format(model), described)
+    weights, others = constants.WEIGHTS_CONFIG_FILENAME_FORMAT.format(model), constants.CONSTANTS_CONFIG_FILENAME_FORMAT.format(model)
+    _write_tensors(writer, weights, constants.WEIGHTS_DIR, constants.WEIGHT_FILENAME_PREFIX, ep.state_dict, files)
+    _write_tensors(writer, others, constants.CONSTANTS_DIR, constants.TENSOR_CONSTANT_FILENAME_PREFIX, ep.constants, files)
+    writer.write_bytes(constants.SAMPLE_INPUTS_FILENAME_FORMAT.format(model), examples.getvalue())
 
 
 def _described(ep: ExportedProgram) -> dict[str, Any]:
@@ -108,21 +112,19 @@ def _described(ep: ExportedProgram) -> dict[str, Any]:
     }
 
 
-def _write_tensors(archive: zipfile.ZipFile, folder: str, config: str, prefix: str, tensors: Any) -> None:
+def _write_tensors(writer: PT2ArchiveWriter, config: str, folder: str, prefix: str, tensors: Any, files: dict[Any, str]) -> None:
     """The bytes of tensors, once for those that share memory, and a list of them."""
-    files: dict[Any, str] = {}
     described = {}
     for name, tensor in tensors.items():
         held = tensor.detach().cpu()
-        key = held.untyped_storage().data_ptr(), held.dtype
-        if not held.numel() or key not in files:
-            file = f"{prefix}{len(files)}"
-            files[key if held.numel() else name] = file
-            archive.writestr(f"{folder}/{file}", _bytes_of(held))
+        memory = held.untyped_storage().data_ptr() if held.numel() else (config, name)
+        key = prefix, memory, held.dtype
+        if key not in files:
+            files[key] = f"{prefix}{sum([each.startswith(prefix) for each in files.values()])}"
+            writer.write_bytes(f"{folder}{files[key]}", _bytes_of(held))
         meta = {**tensor_meta(held), "requires_grad": bool(tensor.requires_grad)}
-        file = files[key] if held.numel() else file
-        described[name] = {"path_name": file, "is_param": isinstance(tensor, Parameter), "use_pickle": False, "tensor_meta": meta}
-    archive.writestr(f"{folder}/{config}", json.dumps({"config": described}))
+        described[name] = {"path_name": files[key], "is_param": isinstance(tensor, Parameter), "use_pickle": False, "tensor_meta": meta}
+    writer.write_string(config, json.dumps({"config": described}))
 
 
 def _bytes_of(tensor: Tensor) -> bytes:
@@ -164,65 +166,47 @@ def load(
     """
     if expected_opset_version is not None:
         raise NotImplementedError("torch.export.load: expected_opset_version is not supported")
-    try:
-        with zipfile.ZipFile(f) as archive:
-            files = _Files(archive)
-            described = files.json("models/model.json")
-            state = _read_tensors(files, "data/weights", "model_weights_config.json")
-            constants = _read_tensors(files, "data/constants", "model_constants_config.json")
-            examples = _examples(files)
+    with PT2ArchiveReader(f) as reader:
+        program = read_program(reader, "model")
+        try:
             for name in extra_files or {}:
-                extra_files[name] = files.read(f"extra/{name}").decode()  # type: ignore[index]
-    except (zipfile.BadZipFile, EOFError, UnicodeDecodeError, NotImplementedError, *_ERRORS) as error:
+                extra_files[name] = reader.read_string(f"{constants.EXTRA_DIR}{name}")  # type: ignore[index]
+        except UnicodeDecodeError as error:
+            raise RuntimeError(f"the file is damaged: {error}") from error
+    return program
+
+
+def read_program(reader: PT2ArchiveReader, model: str) -> ExportedProgram:
+    """The program of a name in an archive.
+
+    Raises:
+        RuntimeError: there is none, it is damaged, or it cannot be run here.
+    """
+    weights, others = constants.WEIGHTS_CONFIG_FILENAME_FORMAT.format(model), constants.CONSTANTS_CONFIG_FILENAME_FORMAT.format(model)
+    try:
+        described = json.loads(reader.read_bytes(constants.MODELS_FILENAME_FORMAT.format(model)))
+        state = _read_tensors(reader, weights, constants.WEIGHTS_DIR)
+        others_found = _read_tensors(reader, others, constants.CONSTANTS_DIR)
+        examples = _examples(reader, constants.SAMPLE_INPUTS_FILENAME_FORMAT.format(model))
+    except (EOFError, UnicodeDecodeError, NotImplementedError, *_ERRORS) as error:
         raise RuntimeError(f"the file is damaged, or none of torch.export.save's: {error}") from error
     try:
-        return _program(described, state, constants, examples)
+        return _program(described, state, others_found, examples)
     except (*_ERRORS, NotImplementedError) as error:
         raise RuntimeError(f"the program in the file is damaged, or cannot be run here: {error}") from error
 
 
-class _Files:
-    """The files of an archive below its one directory.
-
-    Raises:
-        RuntimeError: it is none of ``torch.export.save``'s.
-    """
-
-    def __init__(self, archive: zipfile.ZipFile):
-        self.archive = archive
-        file: Any = archive.fp
-        self.room = EXPANSION * file.seek(0, io.SEEK_END) + SLACK
-        names = archive.namelist()
-        self.root = names[0].partition("/")[0] if names else ""
-        if f"{self.root}/archive_format" not in names or self.read("archive_format").decode().strip() != FORMAT:
-            raise RuntimeError("no file of torch.export.save's")
-        self.names = set(names)
-
-    def read(self, name: str) -> bytes:
-        entry = self.archive.getinfo(f"{self.root}/{name}")
-        self.room -= entry.file_size
-        if self.room < 0:
-            raise RuntimeError(f"the file is damaged: with {name} of {entry.file_size} bytes its parts take far more than the file itself")
-        return self.archive.read(entry)
-
-    def json(self, name: str) -> Any:
-        return json.loads(self.read(name))
-
-    def __contains__(self, name: str) -> bool:
-        return f"{self.root}/{name}" in self.names
-
-
-def _read_tensors(files: _Files, folder: str, config: str) -> dict[str, Any]:
+def _read_tensors(files: PT2ArchiveReader, config: str, folder: str) -> dict[str, Any]:
     """Tensors by name; those of one file share its memory."""
     found: dict[str, Any] = {}
     arrays: dict[Any, Any] = {}
-    for name, described in files.json(f"{folder}/{config}")["config"].items():
+    for name, described in json.loads(files.read_bytes(config))["config"].items():
         file, meta = described["path_name"], described["tensor_meta"]
         if described["use_pickle"] or not file.startswith(("weight_", "tensor_")):
             raise ValueError(f"{name!r} is pickled, or no tensor")
         dtype = DTYPES[meta["dtype"]]
         if (file, dtype) not in arrays:
-            content = files.read(f"{folder}/{path(file)}")
+            content = files.read_bytes(f"{folder}{path(file)}")
             arrays[file, dtype] = wrap(np.frombuffer(bytearray(content), dtype.numpy))
         tensor = _shown(arrays[file, dtype], meta)
         if described["is_param"]:
@@ -245,11 +229,11 @@ def _shown(flat: Any, meta: Any) -> Any:
     return flat.as_strided(sizes, strides, offset)
 
 
-def _examples(files: _Files) -> Any:
+def _examples(files: PT2ArchiveReader, name: str) -> Any:
     """Example inputs; None where there are none, or such as must not be unpickled."""
-    if "data/sample_inputs/model.pt" not in files:
+    if name not in files:
         return None
-    content = files.read("data/sample_inputs/model.pt")
+    content = files.read_bytes(name)
     try:
         return load_tensors(io.BytesIO(content), weights_only=True) if content else None
     except (pickle.UnpicklingError, NotImplementedError, RuntimeError, EOFError, *_ERRORS):

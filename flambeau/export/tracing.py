@@ -12,13 +12,14 @@ from __future__ import annotations
 import contextlib
 import re
 import warnings
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from typing import Any
 
 from ..aten.fake_tensor import FakeTensor, FakeTensorMode
 from ..aten.overloads import OpOverload
 from ..aten.symbolic_fakes import symbolize
 from ..core.calls.dispatch import IN_PLACE, IN_PLACE_VIEW
+from ..core.expressions import as_expr, symbol
 from ..core.symbolic import SymbolicInt
 from ..core.tensor import Tensor
 from ..func import functional_call
@@ -80,7 +81,8 @@ class Shapes:
 
     def __init__(self, leaves: list[Any], dims: list[dict[int, Any]]):
         self.leaves, self.dims = leaves, dims
-        self.same: dict[tuple[int, int], tuple[int, int]] = {}  # dimensions that were found to be equal to others
+        # Dimensions that were found to be others' linear functions: the other one, factor and shift.
+        self.same: dict[tuple[int, int], tuple[tuple[int, int], int, int]] = {}
 
     def made(self, env: ShapeEnv, mode: FakeTensorMode) -> tuple[list[Any], dict[str, Any]]:
         """Fakes of the inputs, and by symbol the ``Dim``, or the place of the dimension where it is a hint."""
@@ -90,11 +92,13 @@ class Shapes:
 
         def symbolic(place: tuple[int, int], dim: Any, size: int) -> Any:
             if isinstance(dim, DimHint):
-                first = self.same.get(place, place)
+                first, factor, shift = self.same.get(place, (place, 1, 0))
                 if first not in hinted:
-                    hinted[first] = env.create_size(size, dim.min or 0, dim.max)
+                    bounds, root = self.dims[first[0]][first[1]], self.leaves[first[0]]
+                    size = root.shape[first[1]] if isinstance(root, Tensor) else root
+                    hinted[first] = env.create_size(size, bounds.min or 0, bounds.max)
                     owners[str(hinted[first])] = first
-                return hinted[first]
+                return hinted[first] if (factor, shift) == (1, 0) else env.number(hinted[first].expr * factor + shift)
             root = dim.root
             if root.__name__ not in roots:
                 made = env.create_size(root_size(dim, size), root.min, root.max)
@@ -117,10 +121,10 @@ class Shapes:
     def refine(self, error: ConstraintViolationError, owners: dict[str, Any]) -> bool:
         """Have dimensions with hints be fixed or equal where a trace needs them to be. Whether that changes anything."""
         changed = False
-        for pair in error.equal:
-            first, second = (owners.get(name) for name in pair)
+        for a, b, factor, shift in error.equal:
+            first, second = owners.get(a), owners.get(b)
             if isinstance(first, tuple) and isinstance(second, tuple):
-                self.same[second] = self.same.get(first, first)
+                self.relate(second, first, factor, shift)
                 changed = True
         points = {name for name, (lower, upper) in error.ranges.items() if lower == upper}
         for name, (lower, upper) in error.ranges.items():
@@ -132,7 +136,7 @@ class Shapes:
         for name in error.fixed | points:
             place = owners.get(name)
             if isinstance(place, tuple):
-                for k, dim in [place, *[each for each, first in self.same.items() if first == place]]:
+                for k, dim in [place, *[each for each, (first, _, _) in self.same.items() if first == place]]:
                     if self.dims[k][dim].type == "DYNAMIC":
                         raise UserError(
                             _violated({name}, owners, f"  - You marked a dimension as dynamic but your code specialized it: {error}")
@@ -140,6 +144,13 @@ class Shapes:
                     del self.dims[k][dim]
                 changed = True
         return changed
+
+    def relate(self, place: tuple[int, int], other: tuple[int, int], factor: int, shift: int) -> None:
+        """Have a dimension, and those that follow from it, be a linear function of another one."""
+        self.same[place] = (other, factor, shift)
+        for each, (root, times, plus) in list(self.same.items()):
+            if root == place:
+                self.same[each] = (other, times * factor, times * shift + plus)
 
 
 def _violated(names: Any, owners: dict[str, Any], reasons: str, fixes: str = "") -> str:
@@ -157,15 +168,43 @@ _SPECIALIZED = (
 def _fixed(error: ConstraintViolationError, owners: dict[str, Any]) -> str:
     """The message about sizes that must be those of the example, or equal."""
     reasons, fixes = [], []
-    for pair in sorted(error.equal):
-        a, b = (_name_of(owners.get(name), name) for name in pair)
-        reasons.append(f"  - The values of {b} and {a} must always be equal: {error}")
-        fixes.append(f"  {b} = {a}")
+    for first, second, factor, shift in sorted(error.equal):
+        a, b = (_name_of(owners.get(name), name) for name in (first, second))
+        reason, fix = _related(a, b, factor, shift)
+        reasons.append(f"{reason} ({error})")
+        fixes.append(fix)
     for name in sorted(error.fixed):
         shown, size = _name_of(owners.get(name), name), error.hints.get(name)
         reasons.append(f"{_SPECIALIZED.format(shown, size)} ({error})")
         fixes.append(f"  {shown} = {size}")
-    return _violated(error.fixed | {n for pair in error.equal for n in pair}, owners, "\n".join(reasons), "\n".join(fixes))
+    return _violated(error.fixed | {second for _, second, _, _ in error.equal}, owners, "\n".join(reasons), "\n".join(fixes))
+
+
+def _related(first: str, second: str, factor: int, shift: int) -> tuple[str, str]:
+    """A reason and a remedy for a size that must be a linear function of another one."""
+    times = first if factor == 1 else f"{factor}*{first}"
+    text = times if not shift else f"{times} {'+' if shift > 0 else '-'} {abs(shift)}"
+    if text == first:
+        return f"  - The values of {second} and {first} must always be equal.", f"  {second} = {first}"
+    return f"  - The values of {second} must always be related to the values of {first} by {second} = {text}.", f"  {second} = {text}"
+
+
+def _linear(relation: Any, truth: bool, known: Collection[str]) -> tuple[str, str, int, int] | None:
+    """Two symbols of which a relation says that the second is a linear function of the first: both, the factor and the shift."""
+    names = sorted(relation.symbols, key=lambda name: (len(name), name))
+    if relation.name not in ("==", "!=") or truth is not (relation.name == "==") or len(names) != 2 or not {*names} <= {*known}:
+        return None
+    difference = as_expr(relation.args[0]) - as_expr(relation.args[1])
+    constant = difference.terms.get((), 0)
+    weights = {name: difference.terms.get(((name, 1),), 0) for name in names}
+    if difference != symbol(names[0]) * weights[names[0]] + symbol(names[1]) * weights[names[1]] + constant:
+        return None
+    for first, second in (names, names[::-1]):
+        if weights[second] and not weights[first] % weights[second] and not constant % weights[second]:
+            factor, shift = -weights[first] // weights[second], -constant // weights[second]
+            if factor > 1 or (factor == 1 and shift >= 0):
+                return first, second, factor, shift
+    return None
 
 
 def _name_of(owner: Any, name: str) -> str:
@@ -188,27 +227,38 @@ def check_guards(env: ShapeEnv, owners: dict[str, Any]) -> None:
         raise error
     reasons, fixes, names = [], [], set()
     for relation, truth in env.guards:
-        shown = str(relation) if truth else f"Not({relation})"
-        names |= relation.symbols
-        for name in relation.symbols:
-            shown = re.sub(rf"\b{name}\b", _name_of(owners.get(name), name), shown)
-        if truth is (relation.name == "==") and relation.name in ("==", "!=") and len(relation.symbols) == 1:
-            (name,) = relation.symbols
-            reasons.append(_SPECIALIZED.format(_name_of(owners.get(name), name), env.hints[name]))
-            fixes.append(f"  {_name_of(owners.get(name), name)} = {env.hints[name]}")
-            continue
-        fixes += _bounds_of(env, relation if truth else relation.negated, owners)
-        listed = ", ".join(_name_of(owners.get(name), name) for name in sorted(relation.symbols))
-        reasons.append(f"  - Not all values of {listed} in the specified range satisfy the generated guard {shown}")
+        involved, reason, fix = _violation(env, relation, truth, owners)
+        names |= involved
+        reasons.append(reason)
+        fixes += fix
     raise UserError(_violated(names, owners, "\n".join(reasons), "\n".join(dict.fromkeys(fixes))))
+
+
+def _violation(env: ShapeEnv, relation: Any, truth: bool, owners: dict[str, Any]) -> tuple[set[str], str, list[str]]:
+    """The symbols that a guard is about, a reason and remedies."""
+    if truth is (relation.name == "==") and relation.name in ("==", "!=") and len(relation.symbols) == 1:
+        (name,) = relation.symbols
+        owner = _name_of(owners.get(name), name)
+        return {name}, _SPECIALIZED.format(owner, env.hints[name]), [f"  {owner} = {env.hints[name]}"]
+    related = _linear(relation, truth, [name for name, owner in owners.items() if isinstance(owner, Dim)])
+    if related is not None:
+        first, second, factor, shift = related
+        reason, fix = _related(_name_of(owners.get(first), first), _name_of(owners.get(second), second), factor, shift)
+        return {second}, reason, [fix]
+    shown = str(relation) if truth else f"Not({relation})"
+    for name in relation.symbols:
+        shown = re.sub(rf"\b{name}\b", _name_of(owners.get(name), name), shown)
+    listed = ", ".join(_name_of(owners.get(name), name) for name in sorted(relation.symbols))
+    reason = f"  - Not all values of {listed} in the specified range satisfy the generated guard {shown}"
+    return set(relation.symbols), reason, _bounds_of(env, relation if truth else relation.negated, owners)
 
 
 def _needed_of_hints(env: ShapeEnv, hinted: set[str]) -> ConstraintViolationError:
     """The error that says what sizes that are only hinted at have to be: equal to another one, in a smaller range, or fixed."""
     for relation, truth in env.guards:
-        pair = sorted(relation.symbols)
-        if relation.name in ("==", "!=") and truth is (relation.name == "==") and len(pair) == 2 and set(pair) <= hinted:
-            return ConstraintViolationError(str(relation), equal={tuple(pair)})
+        related = _linear(relation, truth, hinted)
+        if related is not None:
+            return ConstraintViolationError(str(relation), equal={related})
     error = ConstraintViolationError("a size is assumed to be what it is in the example")
     for relation, truth in env.guards:
         before = {name: env.var_to_range[name] for name in relation.symbols}

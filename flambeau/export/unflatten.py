@@ -81,6 +81,10 @@ class InterpreterModule(_WithGraph):
 
     Args:
         graph: what it does. ty: the class of the other module.
+    Shape:
+        as the graph has them.
+    Raises:
+        AssertionError: from its call, other arguments than the graph has.
     Attributes:
         graph: the graph. arg_names: names of its arguments.
     Example:
@@ -113,6 +117,10 @@ class InterpreterModuleDispatcher(Module):
 
     Args:
         attrs: names of attributes that it has of the first of them. call_modules: the modules.
+    Shape:
+        those of the modules.
+    Raises:
+        AssertionError: no modules.
     Source: torch.export.unflatten.InterpreterModuleDispatcher.
     Example:
         >>> one, two = (torch.export.InterpreterModule(torch.fx.symbolic_trace(f).graph) for f in (torch.relu, torch.neg))
@@ -182,6 +190,8 @@ class UnflattenedModule(_WithGraph):
 
     Args:
         export_module: the program. flat_args_adapter: makes other arguments fit.
+    Shape:
+        those of the program.
     Raises:
         RuntimeError: from its call, an argument that the program was not exported for.
         TypeError: from its call, arguments of another structure, without an adapter.

@@ -49,6 +49,7 @@ NAMES: dict[str, dict[str, str]] = {
     "_functorch.functional_call": {"func": "functional_call stack_module_state"},
     "_higher_order_ops": {"fx.control_flow": "cond cond_op while_loop while_loop_op"},
     "_subclasses": {"aten.fake_tensor": "DynamicOutputShapeException FakeTensor FakeTensorMode UnsupportedFakeTensorException"},
+    "export.decomp_utils": {"export.decompositions": "CustomDecompTable"},
     "_tensor": {"core.tensor": "Tensor", "core.protocols.rebuild": "_rebuild_from_type_v2"},
     "functional": {
         "": "atleast_1d atleast_2d atleast_3d block_diag broadcast_shapes broadcast_tensors cartesian_prod cdist chain_matmul einsum istft "

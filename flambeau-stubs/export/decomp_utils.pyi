@@ -1,0 +1,1 @@
+from flambeau.export.decompositions import CustomDecompTable as CustomDecompTable
