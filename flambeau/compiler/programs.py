@@ -81,6 +81,7 @@ class Recording:
         with recorder, around:
             recorder.profile = sys.getprofile()
             self.result = function(*args, **kwargs)
+        recorder.profile = None
         self.failure = arguments.refusal or recorder.failure or around.changed()
         self.ending: Ending | None = None
         self.backward: Backward | None = None

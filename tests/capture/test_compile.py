@@ -989,3 +989,15 @@ def test_containers_of_modules_tell_of_what_goes() -> None:
     for change in (lambda: None, lambda: None, *changes):
         change()
         torch.testing.assert_close(compiled(x), function(x), rtol=1e-5, atol=1e-6)
+
+
+def test_a_recording_leaves_nothing_running_and_keeps_no_argument() -> None:
+    compiled = torch.compile(lambda x: torch.tanh(x @ x).sum())
+    x = torch.randn(5, 5, requires_grad=True)
+    for _ in range(4):
+        compiled(x).backward()
+        assert sys.getprofile() is None
+    gone = weakref.ref(x)
+    del x
+    gc.collect()
+    assert gone() is None
