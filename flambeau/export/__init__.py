@@ -16,6 +16,7 @@ from ..nn import Module as _Module
 from ..utils._pytree import tree_flatten as _tree_flatten
 from .decompositions import CustomDecompTable as CustomDecompTable, default_decompositions as default_decompositions
 from .dynamic_shapes import (
+    AdditionalInputs as AdditionalInputs,
     Constraint as Constraint,
     Dim as Dim,
     ShapesCollection as ShapesCollection,
@@ -29,7 +30,6 @@ from .exported_program import (
     ModuleCallSignature as ModuleCallSignature,
 )
 from .graph_signature import ExportBackwardSignature as ExportBackwardSignature, ExportGraphSignature as ExportGraphSignature
-from .inferred_shapes import AdditionalInputs as AdditionalInputs
 from .inputs import (
     Guards as _Guards,
     combined as _combined,

@@ -8,8 +8,11 @@ import zipfile
 from pathlib import Path
 from typing import IO, Any, Self
 
+from ...core import late as _late
 from ...serialization.archive import EXPANSION, SLACK
 from . import constants
+
+_late.adopt(__name__)
 
 __all__ = ["PT2ArchiveReader", "PT2ArchiveWriter", "is_pt2_package"]
 
