@@ -532,10 +532,6 @@ def test_what_needs_other_devices_or_is_not_there_says_so():
         flambeau.profiler._ExperimentalConfig(verboose=True)
     with pytest.raises(NotImplementedError, match="capture_overload_names"):
         flambeau.profiler._ExperimentalConfig(capture_overload_names=True)
-    with flambeau.profiler.profile() as found:
-        pass
-    with pytest.raises(NotImplementedError, match="profile_memory"):
-        found.export_memory_timeline("unused")
 
 
 # -- the command --------------------------------------------------------------------------------------------------------------------------

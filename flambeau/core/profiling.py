@@ -114,7 +114,7 @@ class Recorder:
         ranges: all of them.
         memory: (nanoseconds, bytes, thread, number of the memory) of each result that was made (positive) or freed (negative).
         flows: of operations. older: number and bytes of memory that was there before. released: its end, like ``memory``.
-        parameters, gradients, states: numbers of memory that has these.
+        parameters, gradients, states, leaves: numbers of memory that has these; leaves are those that got gradients.
     """
 
     def __init__(self, shapes: bool = False, memory: bool = False, stacks: bool = False, flops: bool = False, keeps: bool = True):
@@ -128,6 +128,7 @@ class Recorder:
         self.parameters: set[int] = set()
         self.gradients: set[int] = set()
         self.states: set[int] = set()
+        self.leaves: set[int] = set()
         self.started = self.ended = 0
         self.offset = 0  # nanoseconds from the clock of ranges to the time of day
         self._threads: dict[int, _Thread] = {}
@@ -234,7 +235,7 @@ class Recorder:
                 del self._flowing[here.number]
         self._note(result, ranges, here)
         if flow is not None:
-            self._makes(flow, result, here)
+            self._makes(flow, result)
         if self.flops:
             ranges[-1].flops = self._meanings.flops_of(call)
         return result
@@ -258,7 +259,7 @@ class Recorder:
         if self.has_memory:
             for tensor in result if isinstance(result, (tuple, list)) else (result,):
                 if isinstance(array := getattr(tensor, "_array", None), np.ndarray):
-                    self._made(array, ranges[-1].end if ranges else perf_counter_ns(), here)
+                    self._made(array, (ranges[-1].end if ranges else 0) or perf_counter_ns(), here)
 
     def _remember(self, result: Any, ranges: list[Range], here: _Thread) -> None:
         """Note the node of what a call returned."""
@@ -327,7 +328,15 @@ class Recorder:
                 flow.writes[number] = None
         return flow
 
-    def _makes(self, flow: Flow, result: Any, here: _Thread) -> None:
+    def _receives(self, opened: Range, grads: Sequence[Any], here: _Thread) -> Flow:
+        """Note what a node is given; the gradient that a pass begins with is met here first."""
+        flow = Flow(opened, True)
+        self.flows.append(flow)
+        self._note(grads, [], here)
+        flow.reads.update(dict.fromkeys(number for grad in grads if (number := self._memory_of(grad)) is not None))
+        return flow
+
+    def _makes(self, flow: Flow, result: Any) -> None:
         """Note what memory a call's results have."""
         for tensor in result if isinstance(result, (tuple, list)) else (result,):
             number = self._memory_of(tensor)
@@ -354,15 +363,15 @@ class Recorder:
         evaluated, applied = self.open(_EVALUATES + node.name(), EVALUATION, here), self.open(node.name(), NODE, here)
         for opened in (evaluated, applied):
             opened.sequence, opened.forward_thread = node.seq, number
-        self.given(applied, grad if isinstance(grad, (list, tuple)) else (grad,))
+        given = grad if isinstance(grad, (list, tuple)) else (grad,)
+        self.given(applied, given)
+        flow = self._receives(applied, given, here) if self.follows else None
         try:
             grads = apply(node, grad)
             if self.has_memory:
                 self._note(grads, [], here)
-            if self.follows:
-                flow = Flow(applied, True)
-                self.flows.append(flow)
-                self._makes(flow, grads, here)
+            if flow is not None:
+                self._makes(flow, grads)
         finally:
             self.close(applied, here)
         return grads
@@ -404,8 +413,8 @@ class Recorder:
         gradient, parameter = self._memory_of(leaf._grad), self._memory_of(leaf)
         if gradient is not None:
             self.gradients.add(gradient)
-        if parameter is not None and leaf.__class__ is Parameter:
-            self.parameters.add(parameter)
+        if parameter is not None:
+            (self.parameters if leaf.__class__ is Parameter else self.leaves).add(parameter)
 
 
 def program_stack() -> list[str]:
@@ -469,6 +478,11 @@ class profiled:
         if self._recorder is not None and self._range is not None:
             self._recorder.close(self._range)
             self._recorder = self._range = None
+
+    def stepped(self, optimizer: Any) -> None:
+        """Say that the range was a step of an optimizer."""
+        if self._recorder is not None:
+            self._recorder.stepped(optimizer)
 
     def gives(self, result: Any) -> Any:
         """``result``, which an execution trace is told."""

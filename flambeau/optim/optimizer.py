@@ -178,8 +178,10 @@ class Optimizer:
             hooks = self._optimizer_step_pre_hooks or self._optimizer_step_post_hooks or _global_step_pre_hooks or _global_step_post_hooks
             if not hooks and not profiling:
                 return func(self, *args, **kwargs)
-            with profiled(f"Optimizer.step#{type(self).__name__}.step"):
-                return with_hooks(self, args, kwargs) if hooks else func(self, *args, **kwargs)
+            with profiled(f"Optimizer.step#{type(self).__name__}.step") as inside:
+                result = with_hooks(self, args, kwargs) if hooks else func(self, *args, **kwargs)
+                inside.stepped(self)
+            return result
 
         def with_hooks(self: Optimizer, args: Args, kwargs: Kwargs) -> Any:
             arguments: tuple[Any, ...] = (self, *args)

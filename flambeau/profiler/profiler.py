@@ -9,7 +9,7 @@ import socket
 import time
 import warnings
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, NoReturn
+from typing import Any
 
 from ..autograd import profiler as prof
 from ..autograd.profiler_util import EventList
@@ -325,14 +325,58 @@ class _KinetoProfile:
         """Write stacks with times for flame graphs. Source: torch.profiler._KinetoProfile.export_stacks."""
         self._profiler("exporting stacks").export_stacks(path, metric)
 
-    def export_memory_timeline(self, path: str, device: str | None = None) -> NoReturn:
-        """Not supported: what memory is for (parameters, gradients, ...) is not told apart.
+    def _memory_profile(self) -> Any:
+        """Categories and events of the memory.
 
         Raises:
-            NotImplementedError: always.
-        Source: torch.profiler._KinetoProfile.export_memory_timeline.
+            ValueError: the profile has not noted all that they need.
         """
-        raise NotImplementedError("export_memory_timeline is not supported; profile_memory=True gives the memory of each operation")
+        missing = [name for name in ("record_shapes", "profile_memory", "with_stack") if not getattr(self, name)]
+        if missing:
+            raise ValueError(f"{', '.join(f'{name}=True' for name in missing)} required for memory profiling.")
+        recorder = self._profiler("memory profiling")._recorder
+        if recorder is None or not recorder.ended:
+            raise AssertionError("Profiler must be stopped before memory profiling")
+        return from_above("profiler._memory_profiler").MemoryProfile(recorder)
+
+    def export_memory_timeline(self, path: str, device: str | None = None) -> None:
+        """Write how much memory parameters, gradients, activations, ... have over time.
+
+        Results of operations are seen when they are made and when they are freed, and what is older when an operation reads it; what a
+        kernel has for itself is not. Deprecated in PyTorch.
+
+        Args:
+            path: ends in ``.html`` (a chart; it needs no other library, PyTorch's needs matplotlib), ``.json`` or ``.json.gz`` (times and
+                bytes by category), or ``.raw.json.gz`` (each event).
+            device: its memory; None: the CPU's, or the first CUDA device's where there is one. Memory of CUDA devices is not noted.
+        Warns:
+            FutureWarning: always, as in PyTorch.
+        Raises:
+            ValueError: a profile without ``record_shapes``, ``profile_memory`` and ``with_stack``.
+        Source: torch.profiler._KinetoProfile.export_memory_timeline.
+        Example:
+            >>> import json, os, tempfile, warnings
+            >>> path = os.path.join(tempfile.mkdtemp(), "memory.json")
+            >>> with torch.profiler.profile(record_shapes=True, profile_memory=True, with_stack=True) as prof:
+            ...     y = torch.ones(256)
+            >>> with warnings.catch_warnings():
+            ...     warnings.simplefilter("ignore")
+            ...     prof.export_memory_timeline(path, device="cpu")
+            >>> times, sizes = json.load(open(path))
+            >>> sizes[-1][-1]  # of no category, since nothing is learned
+            1024
+        """
+        text = "`export_memory_timeline` is deprecated and will be removed in a future version of PyTorch"
+        warnings.warn(text, FutureWarning, stacklevel=2)
+        if device is None:
+            device = "cuda:0" if from_above("cuda").is_available() else "cpu"
+        timeline = from_above("profiler._memory_profiler").MemoryProfileTimeline(self._memory_profile())
+        if path.endswith(".html"):
+            timeline.export_memory_timeline_html(path, device)
+        elif path.endswith("raw.json.gz"):
+            timeline.export_memory_timeline_raw(path, device)
+        else:
+            timeline.export_memory_timeline(path, device)
 
     def toggle_collection_dynamic(self, enable: bool, activities: Iterable[ProfilerActivity]) -> None:
         """Not supported.
