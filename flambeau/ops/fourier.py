@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from ..core import dtype as dtypes
-from ..core.arrays import copies
+from ..core.arrays import copies, native
 from ..core.arrays.threads import Threads
 from ..core.calls.annotations import Tensor
 from ..core.calls.casting import cast_array
@@ -30,13 +30,18 @@ _HostArray = np.ndarray  # in kernels bound to a device ``np.ndarray`` is its cl
 
 
 # -- primitives -------------------------------------------------------------------------------------------------------------------------
-def _pocketfft(name: str, array: np.ndarray, *args: Any, norm: str) -> np.ndarray:
-    """The transform of that name over the dimensions ``args`` say."""
+@native.part("_fourier", work="8 * array.size")
+def _transformed(name: str, array: np.ndarray, size: int | None, dims: int, norm: str) -> np.ndarray:
+    """The transform of that name over the last ``dims`` dimensions; ``size`` points along the last one if it is given."""
+    axes = tuple(range(-dims, 0))
+    sizes = None if size is None else (*array.shape[-dims:-1], size)
     if array.__class__ is not _HostArray:
-        return np.ascontiguousarray(getattr(np.fft, name)(array, *args, norm=norm))
+        return np.ascontiguousarray(getattr(np.fft, name)(array, sizes, axes, norm=norm))
+    if name == "fftn" and dims == 1 and array.dtype.kind == "f" and _is_shared(array):
+        return _whole_spectra(array, norm)
     from scipy import fft
 
-    return getattr(fft, name)(array, *args, norm=norm, workers=Threads.count if _is_shared(array) else 1)
+    return getattr(fft, name)(array, sizes, axes, norm=norm, workers=Threads.count if _is_shared(array) else 1)
 
 
 def _is_shared(array: np.ndarray) -> bool:
@@ -48,24 +53,24 @@ def _by_stride(array: np.ndarray, dims: Sequence[int]) -> list[int]:
     return sorted(dims, key=lambda dim: -array.strides[dim])
 
 
-def _dims_last(input: np.ndarray, dims: Sequence[int]) -> tuple[np.ndarray, list[int]]:
-    """The array with ``dims`` last, the others from the widest stride to the narrowest, and the permutation that gives it.
+def _dims_last(input: np.ndarray, dims: Sequence[int]) -> tuple[np.ndarray, list[int] | None]:
+    """The array with ``dims`` last, the others from the widest stride to the narrowest, and the permutation that gives it, if it takes one.
 
     Results lie in memory in this order.
     """
+    if input.flags.c_contiguous and list(dims) == list(range(input.ndim - len(dims), input.ndim)):
+        return input, None
     order = [*_by_stride(input, [dim for dim in range(input.ndim) if dim not in dims]), *dims]
     return input.transpose(order), order
 
 
-def _put_back(result: np.ndarray, order: Sequence[int]) -> np.ndarray:
+def _put_back(result: np.ndarray, order: Sequence[int] | None) -> np.ndarray:
+    if order is None:
+        return result
     places = [0] * len(order)
     for place, dim in enumerate(order):
         places[dim] = place
     return result.transpose(places)
-
-
-def _last(count: int) -> tuple[int, ...]:
-    return tuple(range(-count, 0))
 
 
 def _transform(**options: Any) -> Declare:
@@ -85,7 +90,7 @@ def fft_c2c(input: Tensor, dim: Sequence[int], normalization: int, forward: bool
     norm = (_FORWARD if forward else _INVERSE)[normalization]
     if not input.size:
         return _put_back(np.empty(moved.shape, input.dtype), order)
-    return _put_back(_pocketfft("fftn" if forward else "ifftn", moved, None, _last(len(dims)), norm=norm), order)
+    return _put_back(_transformed("fftn" if forward else "ifftn", moved, None, len(dims), norm), order)
 
 
 def _real_gradient(grad: Any, input_shape: Any, dim: Any, normalization: int, onesided: bool, forward: bool) -> Any:
@@ -111,10 +116,8 @@ def fft_r2c(input: Tensor, dim: Sequence[int], normalization: int, onesided: boo
         return _put_back(np.empty((*moved.shape[:-1], half), np.result_type(input.dtype, np.complex64)), order)
     if not forward and moved.__class__ is _HostArray:
         name = "ihfftn" if onesided else "ifftn"
-        return _put_back(_pocketfft(name, moved, None, _last(len(dims)), norm=_INVERSE[normalization]), order)
-    if not onesided and len(dims) == 1 and moved.__class__ is _HostArray and _is_shared(moved):
-        return _put_back(_whole_spectra(moved, _FORWARD[normalization]), order)
-    result = _pocketfft("rfftn" if onesided else "fftn", moved, None, _last(len(dims)), norm=_FORWARD[normalization])
+        return _put_back(_transformed(name, moved, None, len(dims), _INVERSE[normalization]), order)
+    result = _transformed("rfftn" if onesided else "fftn", moved, None, len(dims), _FORWARD[normalization])
     return _put_back(result if forward else result.conj(), order)
 
 
@@ -122,7 +125,7 @@ def _whole_spectra(input: np.ndarray, norm: str) -> np.ndarray:
     """The spectra of real rows: a half of each, and its conjugate mirror image, which SciPy writes on one thread to new memory."""
     count = input.shape[-1]
     known = count // 2 + 1
-    half = _pocketfft("rfft", input, norm=norm)
+    half = _transformed("rfftn", input, None, 1, norm)
     whole = copies.zeros(input.shape, half.dtype)
     copies.copy_into(whole[..., :known], half)
     copies.copy_into(whole[..., known:], half[..., count - known : 0 : -1])
@@ -152,12 +155,12 @@ def fft_c2r(input: Tensor, dim: Sequence[int], normalization: int, last_dim_size
         dims = _by_stride(input, dim[:-1])
         moved, order = _dims_last(input, dims)
         if input.size:
-            moved = _pocketfft("ifftn", moved, None, _last(len(dims)), norm=norm)
+            moved = _transformed("ifftn", moved, None, len(dims), norm)
         input = _put_back(moved, order)
     moved, order = _dims_last(input, [last])
     if not input.size:
         return _put_back(np.empty((*moved.shape[:-1], last_dim_size), input.real.dtype), order)
-    return _put_back(_pocketfft("irfft", moved, last_dim_size, -1, norm=norm), order)
+    return _put_back(_transformed("irfftn", moved, last_dim_size, 1, norm), order)
 
 
 # -- what the public functions check ----------------------------------------------------------------------------------------------------

@@ -269,6 +269,17 @@ def _products() -> Any:
     return results
 
 
+@case("Fourier transforms")
+def _fourier() -> Any:
+    results = []
+    for dtype, points in ((torch.float32, 84), (torch.float64, 600)):
+        x = torch.randn(17, points, dtype=dtype)
+        half = torch.fft.rfft(x)
+        results += [half, torch.fft.irfft(half), torch.fft.ifft(torch.complex(x, x.flip(0)))]
+    results.append(torch.fft.fft2(torch.randn(3, 24, 48)))
+    return [torch.view_as_real(result) if result.is_complex() else result for result in results]
+
+
 for _name in ("LSTM", "GRU", "RNN"):
 
     @case(f"recurrent layers: {_name}")
