@@ -96,6 +96,7 @@ class Recorder:
         self._keep: list[Any] = []  # what has an id here lives
         self.entry: Any = None  # code of the function that is recorded
         self.profile: Any = None
+        self.plain_values: Any = None  # function of arguments that gives kernels plain numbers, where there are others
         self.sizes: Any = None  # function (tensor, name, arguments) that answers questions for sizes by symbolic ones
         self.makers: dict[Value, tuple[Any, tuple[Any, ...]]] = {}  # of constants: the factory and its arguments
         self.views: list[tuple[Any, list[Any], list[Value]]] = []  # calls of view operations: arguments, results
@@ -164,6 +165,13 @@ class Recorder:
         self.inputs.append(value)
         self._keep += [root, array]
         self._roots[id(root)], self._samples[value] = value, array
+        return value
+
+    def number(self, array: np.ndarray, name: str) -> Value:
+        """A new input for a number, whose array is ``array`` in this run; it is none of the ``inputs``."""
+        value = Value.like(array, "input", name=name)
+        self._keep.append(array)
+        self._roots[id(array)], self._samples[value] = value, array
         return value
 
     def _from_outside(self, root: np.ndarray) -> Value:

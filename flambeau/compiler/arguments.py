@@ -11,7 +11,7 @@ from typing import Any
 from ..core.tensor import Parameter, Tensor
 from .surroundings import PLAIN
 
-__all__ = ["SMALLEST", "Arguments", "VariableSizes"]
+__all__ = ["SMALLEST", "Arguments", "VariableNumbers", "VariableSizes"]
 
 SMALLEST = 2  # sizes of 0 and 1 are never taken for others
 
@@ -31,6 +31,17 @@ class VariableSizes:
         self.scope: dict[str, Any] = {}
 
 
+class VariableNumbers:
+    """Numbers that may be others than in the call that was seen.
+
+    Attributes:
+        names: variables by place, as text: ``args[1]``. conditions: on the variables, as text. scope: what the text names.
+    """
+
+    def __init__(self, names: dict[str, str], conditions: list[str], scope: dict[str, Any]):
+        self.names, self.conditions, self.scope = names, conditions, scope
+
+
 class Arguments:
     """The arguments of one call.
 
@@ -43,11 +54,18 @@ class Arguments:
 
     Args:
         args, kwargs: of the call. parameters: names of the function's.
-        sizes: which sizes may be others; None where all are as in this call.
+        sizes, numbers: which sizes and numbers may be others; None where all are as in this call.
     """
 
-    def __init__(self, args: tuple[Any, ...], kwargs: dict[str, Any], parameters: tuple[str, ...] = (), sizes: VariableSizes | None = None):
-        self._sizes = sizes
+    def __init__(
+        self,
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
+        parameters: tuple[str, ...] = (),
+        sizes: VariableSizes | None = None,
+        numbers: VariableNumbers | None = None,
+    ):
+        self._sizes, self._numbers = sizes, numbers
         self.tensors: list[Tensor] = []
         self.names: list[str] = []
         self.refusal: str | None = None
@@ -62,12 +80,13 @@ class Arguments:
             self._unless(f"{key!r} not in kwargs")
             self._value(f"kwargs[{key!r}]", value, key)
         self._lines += self._same
-        if sizes is not None:
-            self._scope.update(sizes.scope)
-            if sizes.conditions:
-                self._lines.append("    try:")
-                self._lines.append(f"        if not ({' and '.join(f'({each})' for each in sizes.conditions)}):")
-                self._lines += ["            return None", "    except ZeroDivisionError:", "        return None"]
+        for variable in (sizes, numbers):
+            if variable is not None:
+                self._scope.update(variable.scope)
+                if variable.conditions:
+                    self._lines.append("    try:")
+                    self._lines.append(f"        if not ({' and '.join(f'({each})' for each in variable.conditions)}):")
+                    self._lines += ["            return None", "    except (ArithmeticError, TypeError):", "        return None"]
         self._lines.append(f"    return [{', '.join(self._variables.values())}]")
         self.check = self._function()
         self.count = len(self.tensors)
@@ -114,6 +133,10 @@ class Arguments:
             self._unless(f"{a}.__class__ is not {self._constant(kind)}")
             for i, item in enumerate(value):
                 self._value(f"{a}[{i}]", item, f"{name}.{kind._fields[i]}")
+        elif self._numbers is not None and expression in self._numbers.names:
+            number = self._numbers.names[expression]
+            self._lines.append(f"    {number} = {expression}")
+            self._unless(f"{number}.__class__ is not {kind.__name__}")
         elif isinstance(value, PLAIN) and value == value:
             a, k = self._variable(expression), self._constant(value)
             other_zero = f" or repr({a}) != {repr(value)!r}" if isinstance(value, float | complex) and not value else ""  # -0.0

@@ -165,14 +165,16 @@ class Compiled:
             return self.function(*args, **kwargs)
         try:
             arguments = Arguments(args, kwargs, self.names)
-            wanted = self.dynamism.wanted(arguments) if program is None and arguments.refusal is None else None
+            is_new = program is None and arguments.refusal is None
+            wanted = self.dynamism.wanted(arguments) if is_new else None
+            numbers = self.dynamism.numbers(args, kwargs) if is_new else []
             recording = record(self.function, args, kwargs, arguments)
             recording.choose = self.choose
             if program is not None and recording.arguments.count == program.arguments.count:
                 if not program.add(recording):
                     self._broke(program.failure or "values that Python looks at vary")
             else:  # also where one tensor is now given twice
-                made = self._program(recording, args, kwargs, wanted)
+                made = self._program(recording, args, kwargs, wanted, numbers)
                 self.programs = [made, *self.programs]
                 self._tell(made, recording)
             return recording.result
@@ -181,8 +183,8 @@ class Compiled:
                 thread.recorder.stop()
             _recording.release()
 
-    def _program(self, recording: Recording, args: Any, kwargs: Any, wanted: Wanted | None) -> Program:
-        """The program of a recorded call: for many sizes where that is wanted and can be, or for these alone."""
+    def _program(self, recording: Recording, args: Any, kwargs: Any, wanted: Wanted | None, numbers: list[str]) -> Program:
+        """The program of a recorded call: for many sizes or numbers where that is wanted and can be, or for these alone."""
 
         def lower(graph: Any) -> Any:
             return lowered(graph, self.backend)
@@ -196,8 +198,17 @@ class Compiled:
                 logs.note("dynamic", f"{self.label}: a program for all sizes {made.condition}")
                 return made
             except Differs as reason:
-                self.dynamism.stays(wanted)
+                self.dynamism.stays(wanted.symbols)
                 logs.note("dynamic", f"{self.label}: each size has a program of its own: {reason}")
+        if numbers and recording.failure is None:
+            from . import numbers as of_numbers
+            from .templates import Differs
+
+            try:
+                return of_numbers.generalized(recording, args, kwargs, numbers, lower)
+            except Differs as reason:
+                self.dynamism.stays(numbers)
+                logs.note("dynamic", f"{self.label}: each number has a program of its own: {reason}")
         recording.let_go()
         return Program(recording, lower)
 

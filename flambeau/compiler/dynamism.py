@@ -7,7 +7,7 @@ A dimension whose size was another one at an earlier recording is symbolic from 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from ..core.expressions import symbol
@@ -111,10 +111,11 @@ class Dynamism:
     def __init__(self, dynamic: bool | None = None):
         self.dynamic = dynamic
         self._seen: dict[str, Any] = {}  # sizes, or what stands for them, by the names of arguments
+        self._numbers: dict[str, Any] = {}  # the same of numbers, by their places
         self._static: Counter[frozenset[Any]] = Counter()
 
     def clear(self) -> None:
-        self._seen, self._static = {}, Counter()
+        self._seen, self._numbers, self._static = {}, {}, Counter()
 
     def wanted(self, arguments: Arguments) -> Wanted | None:
         """The sizes that are to be symbolic in a program for a call, which is about to be recorded; None where there are none."""
@@ -127,9 +128,26 @@ class Dynamism:
             wanted = wanted.shared()
         return wanted if wanted.symbols and (wanted.strict or self._static[frozenset(wanted.symbols)] < _PATIENCE) else None
 
-    def stays(self, wanted: Wanted) -> None:
-        """Take note that the program is another one for every size."""
-        self._static[frozenset(wanted.symbols)] += 1
+    def numbers(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> list[str]:
+        """Places, as text, of the numbers among a call's arguments that are to be inputs of a program."""
+        from ..facades._dynamo import config
+
+        given = {f"args[{i}]": value for i, value in enumerate(args)} | {f"kwargs[{key!r}]": value for key, value in kwargs.items()}
+        is_static = {int: config.specialize_int, float: config.specialize_float}
+        found = []
+        for place, value in given.items():
+            if is_static.get(type(value), True):
+                continue
+            seen = self._numbers.setdefault(place, value)
+            if seen is not _VARIES and seen != value and (seen == seen or value == value):
+                seen = self._numbers[place] = _VARIES
+            if self.dynamic is True or (seen is _VARIES and self.dynamic is None and config.automatic_dynamic_shapes):
+                found.append(place)
+        return found if self._static[frozenset(found)] < _PATIENCE else []
+
+    def stays(self, places: Iterable[Any]) -> None:
+        """Take note that the program is another one for every size, or number, at these places."""
+        self._static[frozenset(places)] += 1
 
     def _changed(self, name: str, tensor: Tensor) -> list[bool]:
         """For each size of an argument whether it has changed since it was seen first."""

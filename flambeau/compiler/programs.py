@@ -81,7 +81,7 @@ class Recording:
         with recorder, around:
             recorder.profile = sys.getprofile()
             self.result = function(*args, **kwargs)
-        recorder.profile = None
+        recorder.profile = None  # it knows the arguments
         self.failure = arguments.refusal or recorder.failure or around.changed()
         self.ending: Ending | None = None
         self.backward: Backward | None = None
@@ -363,11 +363,13 @@ class Program:
         places = {value: f"given[{i}]._array" for i, value in enumerate(self._inputs)}
         for i, (value, leaf) in enumerate(self._gradients.items()):
             scope[f"leaf{i}"], places[value] = leaf, f"leaf{i}._grad._array"
+        before, more = self._extra(scope)
+        places.update(more)
         made = {value: f"made[{i}]" for i, value in enumerate(segment.outputs_ready)}
         arrays = ", ".join(places[value] for value in segment.inputs)
         ends = [made.get(before_writes(value)) or places[before_writes(value)] for value in path.outputs]
         in_order = ends == [f"made[{i}]" for i in range(len(ends))]
-        lines = ["def run(given, args, kwargs):"]
+        lines = ["def run(given, args, kwargs):", *before]
         if path.dropped:
             scope["dropped"] = path.dropped
             lines += ["    for leaf in dropped:", "        leaf._grad = None"]
@@ -379,6 +381,10 @@ class Program:
         exec("\n".join(lines), scope)
         run: Callable[[Sequence[Tensor], Any, Any], Any] = scope["run"]
         return run
+
+    def _extra(self, scope: dict[str, Any]) -> tuple[list[str], dict[Value, str]]:
+        """Lines before a run, and expressions for inputs that are no tensors' arrays."""
+        return [], {}
 
     def _changed(self) -> Any:
         """A result had another shape than the one recorded."""

@@ -568,8 +568,9 @@ def _observed(op: Op, values: Sequence[Any], operands: list[Any], kind: Kind) ->
     """``compute`` by the innermost observer; around the kernel's call are those outside of it."""
     observers = thread.observers
     thread.observers = observers[:-1]
+    plain = values if thread.recorder is None or thread.recorder.plain_values is None else thread.recorder.plain_values(values)
     try:
-        return observers[-1](op, values, lambda: compute(op, values, operands, kind))
+        return observers[-1](op, values, lambda: compute(op, plain, operands, kind))
     finally:
         thread.observers = observers
 
