@@ -95,7 +95,7 @@ def make_wrapper(op: Op, name: str | None = None, *, operator: bool = False) -> 
         passed = ", ".join(f"{p.name}={p.name}" if p.keyword_only else p.name for p in params)
         source.add(1, f"if inplace: return op.inplace_wrapper({passed})")
     if op.fast is not None:
-        _offer_pointwise(source, with_out, operator)
+        _offer_whole(source, with_out, operator)
         _add_fast(source, fallback, with_out, operator)
     source.add(1, f"return {fallback}")
     function = source.compile(name)
@@ -103,12 +103,16 @@ def make_wrapper(op: Op, name: str | None = None, *, operator: bool = False) -> 
     return function
 
 
-def _offer_pointwise(source: Source, with_out: bool, operator: bool) -> None:
-    """Let machine code do the calls of an element-wise operation that is one ufunc, where all but the operands have their defaults."""
+def _offer_whole(source: Source, with_out: bool, operator: bool) -> None:
+    """Let machine code do whole calls: of an element-wise operation that is one ufunc where all but the operands have their defaults."""
     op = source.op
-    if op.fast is not op.ufunc or any(p.kind not in ("tensor", "number", "attr") for p in op.params):
-        return
     conditions = ["out is None"] if with_out else []
+    if op.fast is not op.ufunc:
+        if not any(p.kind in ("list", "rest") for p in op.params):
+            source.offer(1, "whole", ", ".join(op.names), " and ".join(conditions))
+        return
+    if any(p.kind not in ("tensor", "number", "attr") for p in op.params):
+        return
     if not operator:
         conditions += [f"{p.name} is default_{p.name}" for p in op.params if p.kind == "attr"]
     operands = [p.name for p in op.params if p.kind != "attr"]
@@ -181,6 +185,7 @@ def make_getitem(select: Op, part: Op, general: Any) -> Any:
     )  # what whole slices of all dimensions are called
     source.env.update(Select=select.node, Part=part.node, Same=same, everything=slice(None))
     source.add(0, "def __getitem__(input, key):")
+    source.offer(1, "indexed", "input, key", "", part.node, same)
     source.add(1, f"if {is_plain('input')} and {NO_MODE}:", "    a = input._array", "    given = key")
     source.add(2, "if key.__class__ is int:", "    key = (key, ...)", "    Kind = Select")
     source.add(2, "elif key.__class__ is slice:", "    if key.step is not None: return general(input, key)", "    Kind = Part")
@@ -216,6 +221,7 @@ def make_sized(op: Op, name: str, general: Any) -> Any:
     keywords = [p.name for p in inspect.signature(general).parameters.values() if p.kind is p.KEYWORD_ONLY]
     source.add(0, f"def {name}(input, *sizes{''.join(f', {word}=None' for word in keywords)}):")
     none_named = " and ".join(f"{word} is None" for word in keywords)
+    source.offer(1, "whole", "input, sizes", none_named)
     source.add(1, f"if sizes and sizes[0].__class__ is int and {is_plain('input')} and {NO_MODE} and {none_named}:")
     # a view may have any stride where its size is 1, which NumPy would not keep
     source.add(2, "a = input._array", "if a.flags.c_contiguous and (a.base is None or 1 not in a.shape):")

@@ -76,6 +76,20 @@ class Form(Function):
         n, short = self.loop(0, self.ndim(array), step, carried=(self.i64(1), self.i64(0)))
         return n, short.eq(0)
 
+    def integer_of(self, thing: Value) -> Value:
+        """The value of what must be exactly an int, and of 64 bits."""
+        self.require(self.is_exactly(thing, int))
+        overflow = self.scratch(1, "i32")
+        value = self.call_c("PyLong_AsLongAndOverflow", "i64", thing, overflow)
+        self.require(self.load(overflow, 0, "i32").eq(0))
+        return value
+
+    def index(self, thing: Value, size: Value) -> Value:
+        """A place among ``size``, counted from the front; one out of range is the Python wrapper's."""
+        value = self.integer_of(thing)
+        self.require((value < size) & (value >= -size))
+        return self.pick(value < 0, value + size, value)
+
     # -- after --------------------------------------------------------------------------------------------------------------
     def answer(self, made: Value, array: Value, bits: Value) -> None:
         """Record the call of which a tensor (owned) is the result, if there are bits, and return it."""
@@ -88,10 +102,16 @@ class Form(Function):
             self.fill(made, Tensor, _node=self.incref(self.object(None)), _requires_grad=self.incref(self.object(False)))
 
         self.when(bits.ne(0), record, leave)
+        self.disown(made)
+        for value in self.owned:
+            self.call_c("Py_DecRef", None, value)
         self.give(made)
 
+    def node_class(self) -> Value:
+        return self.word(records.NODE, element="ptr")
+
     def _node(self, made: Value, array: Value, bits: Value) -> Value:
-        node = self.own(self.new(self.word(records.NODE, element="ptr")))
+        node = self.own(self.new(self.node_class()))
         self.fill(node, Node, edges=self._edges(bits))
         self.fill(node, Node, saved=self._saved(made, array, bits))
         shared = self.word(records.ATTRS, element="ptr")
@@ -319,99 +339,3 @@ def result(code: Code) -> str:
     k.answer(k.new_tensor(k.incref(r)), r, bits)
     k.finish()
     return k.name
-
-
-def view(code: Code) -> str:
-    """A view that NumPy has made, as a tensor, recorded: of its array and the operation's arguments, the first of which it shows."""
-    k = Form(code, "view")
-    bits = k.needed()
-    r, x = k.argument(0), k.argument(1)
-    k.require(k.is_empty(state.inferring) & k.is_empty(state.without_grad))  # then views are marked
-    k.require(k.is_exactly(r, np.ndarray))
-    storage = _shared_storage(k, x)
-    k.incref(r)
-    k.own(r)
-    made = k.new(k.object(Tensor))
-    k.disown(r)
-    root = k.slot(x, Tensor, "_view_of")
-    root = k.pick(k.same(root, k.object(None)), x, root)
-    k.fill(made, Tensor, _array=r, _storage=k.disown(storage), _view_of=k.incref(root))
-    k.own(made)
-    _add_alias(k, storage, made)
-    k.answer(made, r, bits)
-    k.finish()
-    return k.name
-
-
-def _shared_storage(k: Form, x: Value) -> Value:
-    """The storage (owned) of a tensor that is about to get a view, with its list of aliases: as ``tensor.storage_of`` makes it."""
-    have, none = k.slot(x, Tensor, "_storage"), k.object(None)
-    at = k.interpreter.slot(UntypedStorage, "_aliases")
-
-    def is_usual() -> Value:
-        aliases = k.field(have, at)
-        fresh = k.same(aliases, k.object(())) & k.same(k.slot(have, UntypedStorage, "_room"), k.object(32))
-        return fresh | (k.same(k.type_of(aliases), k.object(list)) & (k.field(aliases, 16, "i64") > 0))
-
-    k.require(k.when(k.same(have, none), lambda: k.const(True, "b1"), is_usual))
-    storage = k.when(k.same(have, none), lambda: k.new_storage(x, k.slot(x, Tensor, "_array")), lambda: have)
-    k.own(k.incref(storage))
-
-    def first() -> None:
-        made = k.own(k.call_c("PyList_New", "ptr", k.i64(1)))
-        k.check(k.exists(made))
-        reference = k.call_c("PyWeakref_NewRef", "ptr", x, k.null)
-        k.check(k.exists(reference))
-        k.store(reference, k.field(made, k.interpreter.list_items), 0, "ptr")
-        before = k.field(storage, at)
-        k.put(k.disown(made), storage, at)
-        k.call_c("Py_DecRef", None, before)
-        k.put(k.incref(k.object(31)), storage, k.interpreter.slot(UntypedStorage, "_room"))
-        k.call_c("Py_DecRef", None, k.object(32))  # which the slot held
-
-    k.when(k.same(k.field(storage, at), k.object(())), first)
-    return storage
-
-
-def _add_alias(k: Form, storage: Value, made: Value) -> None:
-    """Let the storage know a view: in the place of the last one if that is dead, else behind it."""
-    reference = k.own(k.call_c("PyWeakref_NewRef", "ptr", made, k.null))
-    k.check(k.exists(reference))
-    aliases = k.slot(storage, UntypedStorage, "_aliases")  # now: what was allocated may have run Python code
-    size = k.field(aliases, 16, "i64")
-
-    def last() -> Value:
-        return k.load(k.field(aliases, k.interpreter.list_items), size - 1, "ptr")
-
-    def is_dead() -> Value:
-        return k.same(k.field(last(), k.interpreter.referent), k.object(None))
-
-    dead = k.when(size > 0, is_dead, lambda: k.const(False, "b1"))
-
-    def replace() -> None:
-        before = last()
-        k.store(k.incref(reference), k.field(aliases, k.interpreter.list_items), size - 1, "ptr")
-        k.call_c("Py_DecRef", None, before)
-
-    def append() -> None:
-        k.check(k.call_c("PyList_Append", "i32", aliases, reference).eq(0))
-        at = k.interpreter.slot(UntypedStorage, "_room")
-        before = k.field(storage, at)
-        room = k.call_c("PyLong_AsLong", "i64", before) - 1
-        number = k.call_c("PyLong_FromSsize_t", "ptr", room)
-        k.check(k.exists(number))
-        k.put(number, storage, at)
-        k.call_c("Py_DecRef", None, before)
-
-        def prune() -> None:
-            vector = k.scratch(1, "ptr")
-            k.store(storage, vector, 0, "ptr")
-            answer = k.call_c("PyObject_Vectorcall", "ptr", k.object(UntypedStorage._prune), vector, k.i64(1), k.null)
-            k.check(k.exists(answer))
-            k.call_c("Py_DecRef", None, answer)
-
-        k.when(room <= 0, prune)
-
-    k.when(dead, replace, append)
-    k.disown(reference)
-    k.call_c("Py_DecRef", None, reference)

@@ -22,10 +22,10 @@ VERSIONS = ((3, 11), (3, 13))  # the first and the last that were looked at
 
 # NumPy's array object behind Python's header: public since NumPy 1.7, and tested all the same.
 DATA, NDIM, DIMS, STRIDES, BASE, DESCR, FLAGS = 16, 24, 32, 40, 48, 56, 64
-C_CONTIGUOUS, ALIGNED = 1, 0x100
+C_CONTIGUOUS, F_CONTIGUOUS, ALIGNED = 1, 2, 0x100
 # Of its ufuncs: number of inputs and of all operands, the loops, their data, how many there are, the name and the types.
 _NIN, _NARGS, _LOOPS, _LOOP_DATA, _COUNT, _NAME, _TYPES = 16, 24, 32, 40, 48, 56, 64
-_NUMPY_FUNCTIONS = {"PyArray_NewFromDescr": 94}  # places in its table of functions
+_NUMPY_FUNCTIONS = {"PyArray_NewFromDescr": 94, "PyArray_SetBaseObject": 282}  # places in its table of functions
 
 
 class Unsupported(Exception):

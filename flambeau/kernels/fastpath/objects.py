@@ -21,7 +21,7 @@ from ...core.tape.node import Node
 from ...core.tensor import Parameter, Tensor
 from ..compiler.language import Builder, Value
 from .code import Code
-from .interpreter import ALIGNED, C_CONTIGUOUS, DATA, DESCR, DIMS, FLAGS, NDIM, STRIDES, require
+from .interpreter import ALIGNED, BASE, C_CONTIGUOUS, DATA, DESCR, DIMS, FLAGS, NDIM, STRIDES, require
 
 _ALLOCATE, _ITERATE = 47, 63  # CPython's numbers of tp_alloc and tp_iternext
 
@@ -201,6 +201,9 @@ class Function(Builder):
 
     def is_row_major(self, array: Value) -> Value:
         return (self.field(array, FLAGS, "i32") & (C_CONTIGUOUS | ALIGNED)).eq(C_CONTIGUOUS | ALIGNED)
+
+    def owns_its_memory(self, array: Value) -> Value:
+        return ~self.exists(self.field(array, BASE))
 
     def size(self, array: Value) -> Value:
         dims = self.dims(array)

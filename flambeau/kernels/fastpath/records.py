@@ -32,7 +32,8 @@ FLOATS = SETTLED + 1 + MOST  # whether only results of floats are recorded
 NUMBERS = FLOATS + 1  # whether the second operand may be a Python number
 LIMIT = NUMBERS + 1  # from so many elements on there are other kernels
 LOOPS = LIMIT + 1  # of each dtype: the loop (0: none), its data, the dtype of its result
-SIZE = LOOPS + 3 * len(DTYPES)
+EXTRA = LOOPS + 3 * len(DTYPES)  # what a form needs besides
+SIZE = EXTRA + 8
 
 
 class Unfit(Exception):
@@ -104,6 +105,36 @@ class Record:
             self.put(ATTRS + 2 + 2 * k, code)
             self.keep(ATTRS + 3 + 2 * k, value)
 
+    def put_loop(self, place: int, ufunc: np.ufunc, dtype: np.dtype, result: np.dtype | None = None) -> bool:
+        """Put a ufunc's loop for operands of one dtype, with its data, at two words; returned is whether it has one."""
+        loop = loop_of(ufunc, f"{dtype.char * ufunc.nin}->{(result or dtype).char}")
+        if loop is not None:
+            self.words[place : place + 2] = loop
+        return loop is not None
+
+    def put_loops(self, ufunc: np.ufunc, dtypes: Sequence[np.dtype]) -> None:
+        """Put the loops of a ufunc that keeps dtypes.
+
+        Raises:
+            Unfit: it has none for one of them.
+        """
+        for dtype in dtypes:
+            place = LOOPS + 3 * DTYPES.index(dtype)
+            if not self.put_loop(place, ufunc, dtype):
+                raise Unfit(ufunc.__name__)
+            self.keep(place + 2, dtype)
+
+    def put_limit(self, op: Op, most: int = 1 << 15) -> None:
+        """Put from how many elements of the first operand on there are other kernels.
+
+        Raises:
+            Unfit: it is not its size that decides.
+        """
+        choice = host.choice_for(op)
+        if choice is not None and choice.work is not None:
+            raise Unfit(op.name)
+        self.put(LIMIT, most if choice is None else min(most, choice.threshold))
+
     def put_settled(self, places: Sequence[int]) -> None:
         self.put(SETTLED, len(places))
         for k, place in enumerate(places):
@@ -125,17 +156,13 @@ def of_pointwise(op: Any) -> tuple[Record, int]:
     record, found = Record(), False
     for k, dtype in enumerate(DTYPES):
         result = _result_of(op, ufunc, dtype)
-        loop = None if result is None else loop_of(ufunc, f"{dtype.char * ufunc.nin}->{result.char}")
-        if loop is not None:
+        if result is not None and record.put_loop(LOOPS + 3 * k, ufunc, dtype, result):
             found = True
-            record.put(LOOPS + 3 * k, loop[0])
-            record.put(LOOPS + 3 * k + 1, loop[1])
             record.keep(LOOPS + 3 * k + 2, result)
     if not found:
         raise Unfit(op.name)
     record.put(NUMBERS, any(p.kind == "number" for p in op.params))
-    choice = host.choice_for(op)
-    record.put(LIMIT, 1 << 15 if choice is None else choice.threshold)
+    record.put_limit(op)
     record.put_history(op, {name: k for k, name in enumerate(operands)})
     return record, ufunc.nin
 
@@ -171,4 +198,23 @@ def of_results(op: Op, numbers: frozenset[str], is_checked: bool, is_settled: bo
     record.put(FLOATS, not is_checked and not op.is_view)
     if is_settled:
         record.put_settled([places[p.name] for p in op.params if p.kind in ("tensor", "number", "optional") and p.name not in numbers])
+    return record
+
+
+def of_views(op: Op) -> Record:
+    """The record of whole calls of an operation whose results show its first argument.
+
+    Raises:
+        Unfit: nodes of the operation keep what no record tells.
+    """
+    record = Record()
+    record.put_history(op, {name: k for k, name in enumerate(op.names)})
+    return record
+
+
+def of_indexing(op: Op, parted: type, whole: type) -> Record:
+    """The record of indexing, of which ``op`` takes single elements of a dimension; two more classes of nodes, of the same attributes."""
+    record = of_views(op)
+    record.keep(EXTRA, parted)
+    record.keep(EXTRA + 1, whole)
     return record

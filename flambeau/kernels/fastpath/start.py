@@ -2,15 +2,52 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from ...core.arrays.native import NoKernel, switch
 from ...core.calls.machine_calls import CHOSEN, take_over
-from . import forms, records
+from . import forms, records, views
 from .code import Code, builtin
 from .interpreter import Unsupported
 
-_FORMS = (forms.unary, forms.binary, forms.result, forms.view)
+# Forms, and operations whose whole calls they do with the records that these functions make.
+_FORMS = (
+    forms.unary,
+    forms.binary,
+    forms.result,
+    views.view,
+    views.transposed,
+    views.turned,
+    views.unsqueezed,
+    views.reshaped,
+    views.indexed,
+)
+_WHOLE: dict[str, tuple[str, Callable[[Any], records.Record]]] = {
+    "transpose": ("transposed", records.of_views),
+    "t": ("turned", records.of_views),
+    "unsqueeze": ("unsqueezed", records.of_views),
+    "_view": ("reshaped", records.of_views),
+}
+
+
+def _found(op: Any, form: str, more: tuple[Any, ...]) -> tuple[str, records.Record]:
+    """The form that does calls of an operation, and the record of them.
+
+    Raises:
+        Unfit: there is none.
+    """
+    if form == "pointwise":
+        record, operands = records.of_pointwise(op)
+        return "unary" if operands == 1 else "binary", record
+    if form == "whole":
+        if op.key not in _WHOLE:
+            raise records.Unfit(op.name)
+        name, record_of = _WHOLE[op.key]
+        return name, record_of(op)
+    if form == "indexed":
+        return form, records.of_indexing(op, *more)
+    return "view" if op.is_view else "result", records.of_results(op, *more)
 
 
 def start() -> None:
@@ -25,11 +62,9 @@ def start() -> None:
 
     def find(op: Any, form: str, *more: Any) -> Any:
         try:
-            if form == "pointwise":
-                record, operands = records.of_pointwise(op)
-                return builtin(op.name, addresses["unary" if operands == 1 else "binary"], record)
-            return builtin(op.name, addresses["view" if op.is_view else "result"], records.of_results(op, *more))
+            name, record = _found(op, form, more)
         except records.Unfit:
             return None
+        return builtin(op.name, addresses[name], record)
 
     take_over(find)

@@ -1,0 +1,326 @@
+"""Forms of calls whose result shows the memory of their first argument: NumPy's rules of strides, and the storage's list of who shows it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from ...core import state
+from ...core.storage import UntypedStorage
+from ...core.tensor import Tensor
+from ..compiler.language import Value
+from . import records
+from .code import Code
+from .forms import Form
+from .interpreter import FLAGS
+
+_MOST_DIMS = 32  # PyTorch has no limit and NumPy 64: views of more are the Python wrapper's
+_SELECTED, _PARTED, _WHOLE = range(3)  # which class of node records an index; the last two stand in ``records.EXTRA``
+
+
+def _require_usual_storage(k: Form, x: Value) -> None:
+    """Go on if the list of who shows a tensor's memory is there, or can be made here."""
+    have, none = k.slot(x, Tensor, "_storage"), k.object(None)
+
+    def is_usual() -> Value:
+        aliases = k.slot(have, UntypedStorage, "_aliases")
+        fresh = k.same(aliases, k.object(())) & k.same(k.slot(have, UntypedStorage, "_room"), k.object(32))
+        return fresh | (k.same(k.type_of(aliases), k.object(list)) & (k.field(aliases, 16, "i64") > 0))
+
+    k.require(k.when(k.same(have, none), lambda: k.const(True, "b1"), is_usual))
+
+
+def _shared_storage(k: Form, x: Value) -> Value:
+    """The storage (owned) of a tensor that is about to get a view, with its list of aliases: as ``tensor.storage_of`` makes it."""
+    have, at = k.slot(x, Tensor, "_storage"), k.interpreter.slot(UntypedStorage, "_aliases")
+    storage = k.when(k.same(have, k.object(None)), lambda: k.new_storage(x, k.slot(x, Tensor, "_array")), lambda: have)
+    k.own(k.incref(storage))
+
+    def first() -> None:
+        made = k.own(k.call_c("PyList_New", "ptr", k.i64(1)))
+        k.check(k.exists(made))
+        reference = k.call_c("PyWeakref_NewRef", "ptr", x, k.null)
+        k.check(k.exists(reference))
+        k.store(reference, k.field(made, k.interpreter.list_items), 0, "ptr")
+        before = k.field(storage, at)
+        k.put(k.disown(made), storage, at)
+        k.call_c("Py_DecRef", None, before)
+        k.put(k.incref(k.object(31)), storage, k.interpreter.slot(UntypedStorage, "_room"))
+        k.call_c("Py_DecRef", None, k.object(32))  # which the slot held
+
+    k.when(k.same(k.field(storage, at), k.object(())), first)
+    return storage
+
+
+def _add_alias(k: Form, storage: Value, made: Value) -> None:
+    """Let the storage know a view: in the place of the last one if that is dead, else behind it."""
+    reference = k.own(k.call_c("PyWeakref_NewRef", "ptr", made, k.null))
+    k.check(k.exists(reference))
+    aliases = k.slot(storage, UntypedStorage, "_aliases")  # now: what was allocated may have run Python code
+    size = k.field(aliases, 16, "i64")
+
+    def last() -> Value:
+        return k.load(k.field(aliases, k.interpreter.list_items), size - 1, "ptr")
+
+    def is_dead() -> Value:
+        return k.same(k.field(last(), k.interpreter.referent), k.object(None))
+
+    dead = k.when(size > 0, is_dead, lambda: k.const(False, "b1"))
+
+    def replace() -> None:
+        before = last()
+        k.store(k.incref(reference), k.field(aliases, k.interpreter.list_items), size - 1, "ptr")
+        k.call_c("Py_DecRef", None, before)
+
+    def append() -> None:
+        k.check(k.call_c("PyList_Append", "i32", aliases, reference).eq(0))
+        at = k.interpreter.slot(UntypedStorage, "_room")
+        before = k.field(storage, at)
+        room = k.call_c("PyLong_AsLong", "i64", before) - 1
+        number = k.call_c("PyLong_FromSsize_t", "ptr", room)
+        k.check(k.exists(number))
+        k.put(number, storage, at)
+        k.call_c("Py_DecRef", None, before)
+
+        def prune() -> None:
+            vector = k.scratch(1, "ptr")
+            k.store(storage, vector, 0, "ptr")
+            answer = k.call_c("PyObject_Vectorcall", "ptr", k.object(UntypedStorage._prune), vector, k.i64(1), k.null)
+            k.check(k.exists(answer))
+            k.call_c("Py_DecRef", None, answer)
+
+        k.when(room <= 0, prune)
+
+    k.when(dead, replace, append)
+    k.disown(reference)
+    k.call_c("Py_DecRef", None, reference)
+
+
+def _answer_view(k: Form, r: Value, x: Value, bits: Value) -> None:
+    """Return array ``r`` (owned) as a view of ``x``, recorded."""
+    storage = _shared_storage(k, x)
+    made = k.new(k.object(Tensor))
+    k.disown(r)
+    root = k.slot(x, Tensor, "_view_of")
+    root = k.pick(k.same(root, k.object(None)), x, root)
+    k.fill(made, Tensor, _array=r, _storage=k.disown(storage), _view_of=k.incref(root))
+    k.own(made)
+    _add_alias(k, storage, made)
+    k.answer(made, r, bits)
+
+
+def view(code: Code) -> str:
+    """A view that NumPy has made, as a tensor, recorded: of its array and the operation's arguments, the first of which it shows."""
+    k = Form(code, "view")
+    k.require(k.is_empty(state.inferring) & k.is_empty(state.without_grad))  # else views are marked
+    bits = k.needed()
+    r, x = k.argument(0), k.argument(1)
+    k.require(k.is_exactly(r, np.ndarray))
+    _require_usual_storage(k, x)
+    _answer_view(k, k.own(k.incref(r)), x, bits)
+    k.finish()
+    return k.name
+
+
+class View(Form):
+    """A form that finds out the geometry of a view itself: dims and strides are written down, and ``show`` makes it."""
+
+    def begin(self, count: int) -> tuple[Value, Value, Value]:
+        """The tensor, its array, and the bits of the edges to record."""
+        self.require_count(count)
+        x = self.argument(0)
+        self.require(self.is_plain(x))
+        self.require_no_mode()
+        self.require(self.is_empty(state.without_grad))  # else views are marked
+        bits = self.needed()
+        _require_usual_storage(self, x)
+        a = self.slot(x, Tensor, "_array")
+        self.require(self.is_exactly(a, np.ndarray))
+        self.require(self.ndim(a) < _MOST_DIMS)
+        self.sizes, self.steps = self.scratch(_MOST_DIMS, "i64"), self.scratch(_MOST_DIMS, "i64")
+        return x, a, bits
+
+    def put_dim(self, place: Value, size: Value, step: Value) -> None:
+        self.store(size, self.sizes, place, "i64")
+        self.store(step, self.steps, place, "i64")
+
+    def copy_dims(self, a: Value, least: int, place: Callable[[Value], Value] = lambda i: i, first: Value | int = 0) -> None:
+        """Write down dimensions of an array, none of which may have a size below ``least``."""
+        dims, strides = self.dims(a), self.strides(a)
+
+        def copy(i: Value) -> None:
+            size = self.load(dims, i, "i64")
+            self.require(size >= least)
+            self.put_dim(place(i), size, self.load(strides, i, "i64"))
+
+        self.loop(first, self.ndim(a), copy)
+
+    def show(self, x: Value, a: Value, bits: Value, ndim: Value, offset: Value, strides: Value | None = None) -> None:
+        """Return the view of those dimensions, ``offset`` bytes from the array's first element; what else is owned is given back."""
+        dtype, data = self.incref(self.dtype(a)), self.at(self.data(a), offset, "i8")
+        flags, steps = self.field(a, FLAGS, "i32"), self.steps if strides is None else strides
+        r = self.call_c(
+            "PyArray_NewFromDescr", "ptr", self.object(np.ndarray), dtype, self.cast(ndim, "i32"), self.sizes, steps, data, flags, self.null
+        )
+        self.check(self.exists(r))
+        self.own(r)
+        self.check(self.call_c("PyArray_SetBaseObject", "i32", r, self.incref(a)).eq(0))
+        _answer_view(self, r, x, bits)
+
+
+def transposed(code: Code) -> str:
+    """``transpose(x, dim0, dim1)``."""
+    k = View(code, "transposed")
+    x, a, bits = k.begin(3)
+    one, other = (k.index(k.argument(place), k.ndim(a)) for place in (1, 2))
+    k.copy_dims(a, 1)
+    dims, strides = k.dims(a), k.strides(a)
+    for to, source in ((one, other), (other, one)):
+        k.put_dim(to, k.load(dims, source, "i64"), k.load(strides, source, "i64"))
+    k.show(x, a, bits, k.ndim(a), k.i64(0))
+    k.finish()
+    return k.name
+
+
+def turned(code: Code) -> str:
+    """``t(x)`` of a matrix."""
+    k = View(code, "turned")
+    x, a, bits = k.begin(1)
+    k.require(k.ndim(a).eq(2))
+    k.copy_dims(a, 1, lambda i: k.i64(1) - i)
+    k.show(x, a, bits, k.i64(2), k.i64(0))
+    k.finish()
+    return k.name
+
+
+def unsqueezed(code: Code) -> str:
+    """``unsqueeze(x, dim)`` where no size is below 2."""
+    k = View(code, "unsqueezed")
+    x, a, bits = k.begin(2)
+    n = k.ndim(a)
+    k.require(n > 0)
+    dim = k.index(k.argument(1), n + 1)
+    k.copy_dims(a, 2, lambda i: i + k.cast(i >= dim, "i64"))
+    dims, strides = k.dims(a), k.strides(a)
+
+    def behind() -> Value:
+        k.require(k.is_row_major(a))
+        return k.load(strides, n - 1, "i64")
+
+    def before() -> Value:
+        return k.load(dims, dim, "i64") * k.load(strides, dim, "i64")
+
+    k.put_dim(dim, k.i64(1), k.when(dim.eq(n), behind, before))
+    k.show(x, a, bits, n + 1, k.i64(0))
+    k.finish()
+    return k.name
+
+
+def reshaped(code: Code) -> str:
+    """``view(x, sizes)`` of row-major memory, one of the sizes perhaps -1."""
+    k = View(code, "reshaped")
+    x, a, bits = k.begin(2)
+    sizes = k.argument(1)
+    k.require(k.is_exactly(sizes, tuple))
+    count = k.field(sizes, 16, "i64")
+    k.require((count > 0) & (count < _MOST_DIMS) & k.is_row_major(a))
+    n, no_short = k.measured(a)
+    k.require(no_short | (k.same(k.slot(x, Tensor, "_view_of"), k.object(None)) & k.owns_its_memory(a)))
+
+    def item(i: Value, known: Value, open_: Value) -> tuple[Value, Value]:
+        size = k.integer_of(k.load(k.at(sizes, k.interpreter.tuple_items, "i8"), i, "ptr"))
+        is_open = size.eq(-1)
+        k.require(((size > 0) & (size <= n)) | (is_open & (open_ < 0)))
+        k.store(size, k.sizes, i, "i64")
+        known = known * k.pick(is_open, k.i64(1), size)
+        k.require(known <= n)
+        return known, k.pick(is_open, i, open_)
+
+    known, open_ = k.loop(0, count, item, carried=(k.i64(1), k.i64(-1)))
+    k.when(open_ >= 0, lambda: k.store(n // known, k.sizes, open_, "i64"))
+    k.require(k.pick(open_ >= 0, (n // known) * known, known).eq(n))
+    k.show(x, a, bits, count, k.i64(0), k.null)
+    k.finish()
+    return k.name
+
+
+class _Indexed(View):
+    """Of the three classes of nodes, which one follows from the index."""
+
+    def node_class(self) -> Value:
+        parted, whole = (self.word(records.EXTRA + place, element="ptr") for place in (0, 1))
+        selected = super().node_class()
+        return self.pick(self.kind.eq(_SELECTED), selected, self.pick(self.kind.eq(_PARTED), parted, whole))
+
+    def keep_key(self, x: Value, key: Value, items: Value, count: Value) -> None:
+        """What nodes keep of the index (owned), in the arguments' place: a slice, or what else it is with an ellipsis behind it."""
+
+        def several() -> Value:
+            made = self.own(self.call_c("PyTuple_New", "ptr", count + 1))
+            self.check(self.exists(made))
+            places = self.at(made, self.interpreter.tuple_items, "i8")
+            self.loop(0, count, lambda i: self.store(self.incref(self.load(items, i, "ptr")), places, i, "ptr"))
+            self.store(self.incref(self.object(...)), places, count, "ptr")
+            return self.disown(made)
+
+        made = self.own(self.when(self.is_exactly(key, slice), lambda: self.incref(key), several))
+        given = self.scratch(2, "ptr")
+        for place, thing in enumerate((x, made)):
+            self.store(thing, given, place, "ptr")
+        self.given = given
+
+
+def indexed(code: Code) -> str:
+    """``x[key]`` for an int, a slice without step, or a tuple of these."""
+    k = _Indexed(code, "indexed")
+    x, a, bits = k.begin(2)
+    key, dims, strides = k.argument(1), k.dims(a), k.strides(a)
+    several = k.is_exactly(key, tuple)
+    count = k.when(several, lambda: k.field(key, 16, "i64"), lambda: k.i64(1))
+    items = k.pick(several, k.at(key, k.interpreter.tuple_items, "i8"), k.at(k.given, 1, "ptr"))
+    k.require((count > 0) & (count <= k.ndim(a)))
+
+    def step(i: Value, out: Value, offset: Value, kind: Value) -> tuple[Value, Value, Value]:
+        item, size, stride = k.load(items, i, "ptr"), k.load(dims, i, "i64"), k.load(strides, i, "i64")
+
+        def number() -> tuple[Value, Value, Value]:
+            return out, offset + k.index(item, size) * stride, k.i64(_SELECTED)
+
+        def part() -> tuple[Value, Value, Value]:
+            k.require(k.is_exactly(item, slice))
+            start, stop, by = (k.field(item, place) for place in (16, 24, 32))
+            none = k.object(None)
+            k.require(k.same(by, none))
+            first, last = _bound(k, start, size, k.i64(0)), _bound(k, stop, size, size)
+            k.require(first < last)
+            k.put_dim(out, last - first, stride)
+            whole = k.same(start, none) & k.same(stop, none)
+            return out + 1, offset + first * stride, k.pick(whole, kind, k.i64(_PARTED))
+
+        return k.when(k.is_exactly(item, int), number, part)
+
+    begin = (k.i64(0), k.i64(0), k.pick(several, k.i64(_WHOLE), k.i64(_PARTED)))
+    out, offset, k.kind = k.loop(0, count, step, carried=begin)
+    k.copy_dims(a, 1, lambda i: out + (i - count), count)
+
+    def recorded() -> None:
+        k.keep_key(x, key, items, count)
+        k.show(x, a, bits, out + (k.ndim(a) - count), offset)
+
+    k.case(bits.ne(0), recorded)
+    k.given = k.operands[1]
+    k.show(x, a, k.i64(0), out + (k.ndim(a) - count), offset)
+    k.finish()
+    return k.name
+
+
+def _bound(k: Form, thing: Value, size: Value, otherwise: Value) -> Value:
+    """A bound of a slice, counted from the front and put into the dimension."""
+
+    def given() -> Value:
+        number = k.integer_of(thing)
+        number = k.pick(number < 0, number + size, number)
+        return k.pick(number < 0, k.i64(0), k.pick(number > size, size, number))
+
+    return k.when(k.same(thing, k.object(None)), lambda: otherwise, given)
