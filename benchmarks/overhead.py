@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import importlib
+import time
 from types import ModuleType
 
 from .cases import CASES, Case
@@ -37,6 +38,15 @@ def run(cases: list[Case], modules: list[ModuleType], rounds: int, seconds: floa
     return results
 
 
+def warm_up(modules: list[ModuleType]) -> None:
+    """Let what starts late in a process do so: figures are those of a program that has run for a second."""
+    for module in modules:
+        x = module.ones(1)
+        for _ in range(200_000):
+            x + x
+    time.sleep(0.5)
+
+
 def main(options: argparse.Namespace) -> int:
     modules = [importlib.import_module(name) for name in ([options.package] if options.alone else [options.package, "torch"])]
     for module in modules:
@@ -46,6 +56,7 @@ def main(options: argparse.Namespace) -> int:
     cases = [case for case in CASES if options.only in case.group or options.only in case.name]
     if not cases:
         raise SystemExit(f"no case contains {options.only!r}")
+    warm_up(modules)
     settle()
     results = run(cases, modules, options.rounds, options.milliseconds / 1e3)
 

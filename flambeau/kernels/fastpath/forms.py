@@ -12,7 +12,6 @@ from typing import Any
 import numpy as np
 
 from ...core import state
-from ...core.storage import UntypedStorage
 from ...core.tape.node import Node
 from ...core.tensor import Tensor
 from ..compiler.language import Value

@@ -1,4 +1,4 @@
-"""Forms of calls whose result shows the memory of their first argument: NumPy's rules of strides, and the storage's list of who shows it."""
+"""Forms of calls whose result shows the memory of their first argument: its strides, and the storage's list of who shows it."""
 
 from __future__ import annotations
 
@@ -247,6 +247,8 @@ def reshaped(code: Code) -> str:
 
 class _Indexed(View):
     """Of the three classes of nodes, which one follows from the index."""
+
+    kind: Value
 
     def node_class(self) -> Value:
         parted, whole = (self.word(records.EXTRA + place, element="ptr") for place in (0, 1))
