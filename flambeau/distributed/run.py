@@ -50,7 +50,7 @@ _OPTIONS: list[tuple[str, Any, dict[str, Any]]] = [
     ("--duplicate-stderr-filters", "", {"help": "not supported"}),
     ("--node-rank", 0, {"type": int, "help": "this node's rank (static)"}),
     ("--master-addr", "127.0.0.1", {"help": "address of node 0 (static)"}),
-    ("--master-port", 29500, {"type": int, "help": "port on node 0 (static)"}),
+    ("--master-port", None, {"type": int, "help": "port on node 0 (static): 29500, on a single node a free one"}),
     ("--local-addr", None, {"help": "this node's address"}),
     ("--logs-specs", None, {"help": "not supported"}),
     ("--numa-binding", None, {"choices": ["node", "socket", "exclusive", "core-complex"], "help": "not supported"}),
@@ -183,10 +183,10 @@ def config_from_args(args: argparse.Namespace) -> tuple[LaunchConfig, Callable[.
     if workers > 1 and "OMP_NUM_THREADS" not in os.environ:
         os.environ["OMP_NUM_THREADS"] = "1"
         _log.warning("OMP_NUM_THREADS is 1 for each of the %d workers, so that they do not take each other's processors", workers)
-    conf = dict(each.split("=", 1) for each in args.rdzv_conf.split(",") if each)
+    conf = _rendezvous_options(args.rdzv_conf)
     if args.rdzv_backend == "static":
         conf["rank"] = args.node_rank
-    shown = {int(rank) for rank in args.local_ranks_filter.split(",")} if args.local_ranks_filter else None
+    shown = _ranks(args.local_ranks_filter)
     config = LaunchConfig(
         least, most, workers, DefaultLogsSpecs(args.log_dir, Std.from_str(args.redirects), Std.from_str(args.tee), shown),
         args.rdzv_id, args.role, _endpoint(args), args.rdzv_backend, conf,
@@ -196,9 +196,28 @@ def config_from_args(args: argparse.Namespace) -> tuple[LaunchConfig, Callable[.
     return config, *_program(args)
 
 
+def _rendezvous_options(text: str) -> dict[str, Any]:
+    """``key=value,key=value`` as a dict."""
+    options = {}
+    for each in filter(None, (part.strip() for part in text.split(","))):
+        key, equals, value = each.partition("=")
+        if not (key and equals and value):
+            raise ValueError(f"The rendezvous configuration option {each!r} must have a value specified, as in key=value.")
+        options[key.strip()] = value.strip()
+    return options
+
+
+def _ranks(text: str) -> set[int] | None:
+    """Local ranks, separated by commas; None for all."""
+    try:
+        return {int(rank) for rank in text.split(",")} if text else None
+    except ValueError:
+        raise ValueError(f"--local_ranks_filter must be a comma-separated list of integers, as 0,1,2, got {text}") from None
+
+
 def _endpoint(args: argparse.Namespace) -> str:
     if args.rdzv_backend == "static" and not args.rdzv_endpoint:
-        return f"{args.master_addr}:{args.master_port}"
+        return f"{args.master_addr}:{29500 if args.master_port is None else args.master_port}"
     return args.rdzv_endpoint
 
 
@@ -229,7 +248,9 @@ def run(args: argparse.Namespace) -> None:
     Example:
         >>> run(parse_args(["--standalone", "--no-python", "/bin/true"]))
     """
-    if args.standalone:
+    # Where one node is told no port, a free one is taken, so that two jobs on a machine do not meet.
+    alone = args.rdzv_backend == "static" and not args.rdzv_endpoint and args.master_port is None
+    if args.standalone or (alone and parse_min_max_nnodes(args.nnodes)[1] == 1):
         args.rdzv_backend, args.rdzv_endpoint, args.rdzv_id = "c10d", "localhost:0", str(uuid.uuid4())
     config, entrypoint, arguments = config_from_args(args)
     elastic_launch(config, entrypoint)(*arguments)

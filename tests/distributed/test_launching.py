@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import io
 import json
 import os
 import signal
@@ -17,6 +18,7 @@ import pytest
 from flambeau.distributed import launch, run
 from flambeau.distributed.elastic.multiprocessing import DefaultLogsSpecs, Std, start_processes
 from flambeau.distributed.elastic.multiprocessing.errors import ChildFailedError, ProcessFailure
+from flambeau.distributed.elastic.multiprocessing.logs import Tail
 from flambeau.distributed.launcher.api import LaunchConfig, elastic_launch
 from flambeau.distributed.stores import secret
 
@@ -229,6 +231,56 @@ def test_a_port_that_is_taken(program):
 
     with socket.create_server(("127.0.0.1", 0)) as taken, pytest.raises(RuntimeError, match="failed to listen"):
         run.main(["--master-port", str(taken.getsockname()[1]), program("")])
+
+
+def test_two_jobs_of_one_node_need_no_ports(program, tmp_path):
+    import socket
+
+    with contextlib.suppress(OSError), socket.create_server(("127.0.0.1", 29500)):
+        run.main([program(SHOW)])
+    assert told(tmp_path)[0]["MASTER_PORT"] != "29500"
+
+
+WRONG = [
+    (["--standalone", "--nproc-per-node", "0"], "at least one worker"),
+    (["--standalone", "--monitor-interval", "0"], "between two looks"),
+    (["--rdzv-conf", "timeout"], "'timeout' must have a value"),
+    (["--local-ranks-filter", "a"], "comma-separated list of integers"),
+    (["--rdzv-backend", "c10d", "--rdzv-endpoint", "localhost:x"], "integer between 0 and 65535"),
+    (["--nnodes", "2", "--node-rank", "2"], "rank below 2"),
+]
+
+
+@pytest.mark.parametrize(("options", "message"), WRONG)
+def test_options_that_cannot_be_meant(options, message):
+    with pytest.raises(ValueError, match=message):
+        run.main([*options, "program.py"])
+
+
+def test_a_signal_that_nobody_can_handle_is_told(program, tmp_path, capfd):
+    run.main(["--signals-to-handle", "SIGTERM,SIGKILL,SIGNONE", program(SHOW)])
+    assert [line.split()[0] for line in capfd.readouterr().err.splitlines()] == ["SIGKILL", "SIGNONE"]
+    assert told(tmp_path)
+
+
+@pytest.mark.parametrize("text", [b'{"message": {"mess', b"[]", b"{}", b"\xff\xfe"])
+def test_an_error_file_that_was_not_finished_is_none(tmp_path, text):
+    path = tmp_path / "error.json"
+    path.write_bytes(text)
+    failure = ProcessFailure(0, 1, -9, str(path))
+    assert (failure.message, failure.error_file) == ("Signal 9 (SIGKILL) received by PID 1", "<N/A>")
+
+
+def test_a_tail_waits_for_the_rest_of_a_character(tmp_path):
+    path, console = tmp_path / "out.log", io.StringIO()
+    path.write_bytes(b"5 \xe2\x82")
+    tail = Tail(str(path), "[0]:", console)
+    tail.start()
+    time.sleep(0.2)
+    with open(path, "ab") as file:
+        file.write(b"\xac\n")
+    tail.end()
+    assert console.getvalue() == "[0]:5 \u20ac\n"
 
 
 SLEEP = """

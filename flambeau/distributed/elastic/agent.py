@@ -125,7 +125,13 @@ class Agent:
         def handle(number: int, frame: Any) -> None:
             raise SignalException(f"Process {os.getpid()} got signal: {number}", signal.Signals(number))
 
-        before = {number: signal.signal(number, handle) for number in (getattr(signal, name) for name in self.work.signals)}
+        before = {}
+        for name in self.work.signals:
+            try:
+                number = signal.Signals[name]
+                before[number] = signal.signal(number, handle)
+            except (KeyError, OSError) as error:
+                _log.warning("%s cannot be passed on to the workers: %r", name, error)
         try:
             yield
         finally:

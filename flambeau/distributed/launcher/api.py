@@ -40,7 +40,7 @@ class LaunchConfig:
             duplicate_stderr_filters, virtual_local_rank: not supported.
     Raises:
         NotImplementedError: an option that is not supported.
-        ValueError: no nodes.
+        ValueError: no nodes, no workers, or no time between two looks.
     Source: torch.distributed.launcher.api.LaunchConfig.
     Example:
         >>> LaunchConfig(1, 1, nproc_per_node=2, rdzv_endpoint="node0:29500").settings().port
@@ -85,19 +85,28 @@ class LaunchConfig:
                 raise NotImplementedError(f"LaunchConfig: {option} is not supported")
         if not 1 <= self.min_nodes <= self.max_nodes:
             raise ValueError(f"expected at least one node and not more than at most, got {self.min_nodes}:{self.max_nodes}")
+        if self.nproc_per_node < 1:
+            raise ValueError(f"expected at least one worker on each node, got {self.nproc_per_node}")
+        if self.monitor_interval <= 0:
+            raise ValueError(f"expected seconds between two looks at the workers, got {self.monitor_interval}")
 
     def settings(self) -> Settings:
         """The part of this that is about nodes."""
         default = 29400 if self.rdzv_backend == "c10d" else 29500
         host, _, port = self.rdzv_endpoint.rpartition(":") if ":" in self.rdzv_endpoint else (self.rdzv_endpoint, "", "")
+        if port and not (port.isdigit() and int(port) < 65536):
+            raise ValueError(f"The port number of the rendezvous endpoint {self.rdzv_endpoint!r} must be an integer between 0 and 65535.")
         told = {key: str(value) for key, value in self.rdzv_configs.items()}
         unknown = set(told) - {"rank", "timeout", "join_timeout", "last_call_timeout", "is_host"}
         if unknown:
             raise NotImplementedError(f"rendezvous configuration {sorted(unknown)} is not supported")
+        rank = 0 if self.max_nodes == 1 else int(told.get("rank", 0))
+        if not 0 <= rank < self.max_nodes:
+            raise ValueError(f"expected a node's rank below {self.max_nodes}, the number of nodes, got {rank}")
         return Settings(
             self.min_nodes, self.max_nodes, self.rdzv_backend, host.strip("[]") or "localhost",
             int(port) if port else (0 if self.max_nodes == 1 and self.rdzv_backend == "c10d" else default),
-            self.run_id or str(uuid.uuid4()), int(told.get("rank", 0)), self.local_addr,
+            self.run_id or str(uuid.uuid4()), rank, self.local_addr,
             float(told.get("join_timeout", told.get("timeout", 900))), float(told.get("last_call_timeout", 30)),
             told["is_host"].lower() in ("1", "true", "t", "yes", "y") if "is_host" in told else None,
         )  # fmt: skip

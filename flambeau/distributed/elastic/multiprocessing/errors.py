@@ -15,6 +15,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from ....core.replacing import replace_file
+
 __all__ = ["ChildFailedError", "ErrorHandler", "ProcessFailure", "get_error_handler", "record"]
 
 _NOT_AVAILABLE = "<N/A>"
@@ -42,10 +44,10 @@ class ProcessFailure:
         self.error_file_data: Any = {}
         self.timestamp = int(time.time())
         self.message: Any = "To enable traceback see: https://pytorch.org/docs/stable/elastic/errors.html"
-        if error_file and Path(error_file).is_file():
-            self.error_file_data = json.loads(Path(error_file).read_text())
-            self.message = self.error_file_data["message"]
-            info = self.message["extraInfo"] if isinstance(self.message, dict) else {}
+        told = _read(error_file) if error_file else None
+        if told is not None:
+            self.error_file_data, self.message = told, told["message"]
+            info = self.message.get("extraInfo", {}) if isinstance(self.message, dict) else told
             self.timestamp = int(info.get("timestamp", self.timestamp))
             return
         self.error_file = _NOT_AVAILABLE
@@ -62,6 +64,26 @@ class ProcessFailure:
     def timestamp_isoformat(self) -> str:
         """The time as ``2026-01-31_12:00:00``."""
         return time.strftime("%Y-%m-%d_%H:%M:%S", time.localtime(self.timestamp))
+
+
+def _read(path: str) -> dict[str, Any] | None:
+    """An error as it was told; None where nothing was, or something else: a program may write the file, and be killed meanwhile."""
+    try:
+        told = json.loads(Path(path).read_bytes())
+    except (OSError, ValueError):
+        return None
+    return told if isinstance(told, dict) and isinstance(told.get("message"), str | dict) else None
+
+
+def _write(told: dict[str, Any]) -> None:
+    """Write an error, whole, into the file that ``TORCHELASTIC_ERROR_FILE`` names, if it names one."""
+    path = os.environ.get("TORCHELASTIC_ERROR_FILE")
+    if not path:
+        return
+    try:
+        replace_file(path, lambda file: file.write(json.dumps(told).encode()))
+    except OSError as error:  # the error that is told is the one to be raised
+        warnings.warn(f"Unable to write error to file {path}. {type(error).__name__}: {error}", stacklevel=2)
 
 
 class ChildFailedError(Exception):
@@ -135,20 +157,15 @@ class ErrorHandler:
 
     def record_exception(self, e: BaseException) -> None:
         """Write an exception into the file that ``TORCHELASTIC_ERROR_FILE`` names; nothing where it names none."""
-        path = os.environ.get("TORCHELASTIC_ERROR_FILE")
-        if path is None:
-            return
         info = {"py_callstack": "".join(traceback.format_exception(e)), "timestamp": str(int(time.time()))}
-        Path(path).write_text(json.dumps({"message": {"message": f"{type(e).__name__}: {e}", "extraInfo": info}}))
+        _write({"message": {"message": f"{type(e).__name__}: {e}", "extraInfo": info}})
 
     def dump_error_file(self, rootcause_error_file: str, error_code: int = 0) -> None:
         """Copy the file of the worker that failed first to this process's own."""
         told = json.loads(Path(rootcause_error_file).read_text())
         if error_code and isinstance(told.get("message"), dict):
             told["message"]["errorCode"] = error_code
-        path = os.environ.get("TORCHELASTIC_ERROR_FILE")
-        if path is not None:
-            Path(path).write_text(json.dumps(told))
+        _write(told)
 
 
 def get_error_handler() -> ErrorHandler:

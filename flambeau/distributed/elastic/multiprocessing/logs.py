@@ -5,7 +5,9 @@ Source: torch.distributed.elastic.multiprocessing.
 
 from __future__ import annotations
 
+import codecs
 import enum
+import io
 import os
 import shutil
 import sys
@@ -186,11 +188,12 @@ class Tail(threading.Thread):
         self._path, self._prefix, self._console, self._ended = path, prefix, console, threading.Event()
 
     def run(self) -> None:
-        rest = ""
-        with open(self._path, encoding="utf-8", errors="replace") as file:
+        # A worker may be in the middle of a character, which decoding a file's present end would take for a broken one.
+        rest, decoder = "", io.IncrementalNewlineDecoder(codecs.getincrementaldecoder("utf-8")("replace"), translate=True)
+        with open(self._path, "rb") as file:
             while True:
                 last = self._ended.wait(0.05)
-                *lines, rest = (rest + file.read()).split("\n")
+                *lines, rest = (rest + decoder.decode(file.read(), last)).split("\n")
                 if last and rest:
                     lines, rest = [*lines, rest], ""
                 if lines:
