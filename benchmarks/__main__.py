@@ -13,7 +13,7 @@ import sys
 from .measuring import set_threads
 
 NAMES = (
-    *("overhead", "kernels", "convolution", "training", "attention", "recurrent", "optimizers", "ops"),
+    *("overhead", "kernels", "convolution", "training", "inference", "attention", "recurrent", "optimizers", "ops"),
     *("vision", "coldstart", "scaling", "startup", "loader", "leak", "transforms", "func", "autocast", "compile", "distributed"),
     *("sharding", "families"),
 )

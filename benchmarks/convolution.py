@@ -25,7 +25,7 @@ THREADS = comparison.THREADS
 @dataclass(frozen=True, slots=True)
 class Convolution:
     name: str
-    image: tuple[int, int, int, int]  # batch, channels, height, width
+    image: tuple[int, ...]  # batch, channels, and one to three sizes
     channels: int  # that come out
     kernel: int
     stride: int = 1
@@ -33,18 +33,22 @@ class Convolution:
     dilation: int = 1
     groups: int = 1
     channels_last: bool = False
+    transposed: bool = False
 
     def canonicalize(self, source: Source) -> tuple[list[Any], list[Any], Callable[..., Any]]:
         """Operands, those to differentiate by, and the function of ``torch`` and the operands."""
         form = source.torch.channels_last if self.channels_last else source.torch.contiguous_format
         image = source.normal(*self.image).contiguous(memory_format=form)
-        shape = (self.channels, self.image[1] // self.groups, self.kernel, self.kernel)
+        rank = len(self.image) - 2
+        outer, inner = (self.image[1], self.channels) if self.transposed else (self.channels, self.image[1])
+        shape = (outer, inner // self.groups, *[self.kernel] * rank)
         filters = source.normal(*shape, scale=0.1).contiguous(memory_format=form)
         values = [image, filters, source.normal(self.channels)]
-        settings = (self.stride, self.padding, self.dilation, self.groups)
+        settings = {"stride": self.stride, "padding": self.padding, "dilation": self.dilation, "groups": self.groups}
+        function = f"conv{'_transpose' if self.transposed else ''}{rank}d"
 
         def row(torch: ModuleType, image: Any, filters: Any, bias: Any) -> Any:
-            return torch.nn.functional.conv2d(image, filters, bias, *settings)
+            return getattr(torch.nn.functional, function)(image, filters, bias, **settings)
 
         return values, values[1:] if self.image[1] <= 3 else values, row
 
@@ -78,6 +82,18 @@ SHAPES: list[Convolution | Pooling] = [
     Convolution("3x3, dilation 2, 64 channels", (8, 64, 32, 32), 64, 3, padding=2, dilation=2),
     Convolution("3x3, batch 1, 64 channels, 28x28", (1, 64, 28, 28), 64, 3, padding=1),
     Convolution("3x3, channels last, 64 channels, 28x28", (16, 64, 28, 28), 64, 3, padding=1, channels_last=True),
+    Convolution("1x1, 256 to 64", (8, 256, 56, 56), 64, 1),
+    Convolution("1x1, channels last, 256 to 64", (8, 256, 28, 28), 64, 1, channels_last=True),
+    Convolution("3x3, batch 1, 512 channels, 7x7", (1, 512, 7, 7), 512, 3, padding=1),
+    Convolution("3x3, 512 channels, 7x7", (16, 512, 7, 7), 512, 3, padding=1),
+    Convolution("3x3, stride 2, batch 1, 256 to 512", (1, 256, 14, 14), 512, 3, stride=2, padding=1),
+    Convolution("7x7, stride 2, batch 1, 3 to 64, 224x224", (1, 3, 224, 224), 64, 7, stride=2, padding=3),
+    Convolution("transposed, 4x4, stride 2, 64 to 32", (8, 64, 28, 28), 32, 4, stride=2, padding=1, transposed=True),
+    Convolution("transposed, 3x3, 64 channels", (8, 64, 28, 28), 64, 3, padding=1, transposed=True),
+    Convolution("1-d, 3, 64 channels", (16, 64, 1000), 64, 3, padding=1),
+    Convolution("1-d, 10, stride 5, 1 to 512", (2, 1, 16000), 512, 10, stride=5),
+    Convolution("3-d, 3x3x3, 16 channels", (2, 16, 16, 16, 16), 16, 3, padding=1),
+    Convolution("3-d, 3x3x3, 32 channels", (2, 32, 8, 28, 28), 32, 3, padding=1),
     Pooling("max_pool2d, 3x3, stride 2, padding 1", (8, 64, 112, 112), "max_pool2d", (3, 2, 1)),
     Pooling("max_pool2d, 2x2 (LeNet)", (64, 6, 28, 28), "max_pool2d", (2,)),
     Pooling("avg_pool2d, 2x2", (16, 64, 56, 56), "avg_pool2d", (2,)),

@@ -1,6 +1,7 @@
-"""Four models with their optimizers and batches, written once as ordinary PyTorch programs of the module ``torch``.
+"""Models with their optimizers and batches, written once as ordinary PyTorch programs of the module ``torch``.
 
-Each builder returns the training step: a callable that does one and returns the loss.
+Each builder of ``MODELS`` returns the training step: a callable that does one and returns the loss. Builders of models alone are for
+inference too.
 """
 
 from __future__ import annotations
@@ -121,9 +122,118 @@ def transformer(torch: ModuleType) -> Step:
     return training_step(torch, model, optimizer, source.integers(words, batch, length), source.integers(10, batch))
 
 
+def residual_network(torch: ModuleType) -> Any:
+    """ResNet-18 (He et al. 2016) for 1,000 classes."""
+    nn = torch.nn
+
+    class Block(nn.Module):  # type: ignore[name-defined]
+        def __init__(self, inputs: int, outputs: int, stride: int) -> None:
+            super().__init__()
+            self.conv1 = nn.Conv2d(inputs, outputs, 3, stride=stride, padding=1, bias=False)
+            self.norm1, self.relu = nn.BatchNorm2d(outputs), nn.ReLU(inplace=True)
+            self.conv2 = nn.Conv2d(outputs, outputs, 3, padding=1, bias=False)
+            self.norm2, self.shortcut = nn.BatchNorm2d(outputs), nn.Identity()
+            if stride != 1:
+                self.shortcut = nn.Sequential(nn.Conv2d(inputs, outputs, 1, stride=stride, bias=False), nn.BatchNorm2d(outputs))
+
+        def forward(self, x: Any) -> Any:
+            y = self.relu(self.norm1(self.conv1(x)))
+            return self.relu(self.norm2(self.conv2(y)) + self.shortcut(x))
+
+    stages = [(64, 64, 1), (64, 64, 1), (64, 128, 2), (128, 128, 1), (128, 256, 2), (256, 256, 1), (256, 512, 2), (512, 512, 1)]
+    return nn.Sequential(
+        *(nn.Conv2d(3, 64, 7, stride=2, padding=3, bias=False), nn.BatchNorm2d(64), nn.ReLU(inplace=True), nn.MaxPool2d(3, 2, 1)),
+        *[Block(*stage) for stage in stages],
+        *(nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(512, 1000)),
+    )
+
+
+def resnet18(torch: ModuleType) -> Step:
+    """ResNet-18 with SGD and momentum, batches of 8 images of 96x96."""
+    source = Source(torch)
+    model = source.fill(residual_network(torch))
+    optimizer = torch.optim.SGD(model.parameters(), lr=1e-3, momentum=0.9, weight_decay=1e-4)
+    return training_step(torch, model, optimizer, source.normal(8, 3, 96, 96), source.integers(1000, 8))
+
+
+def language_model(torch: ModuleType, layers: int, width: int, heads: int, length: int, words: int) -> Any:
+    """A GPT: learnt positions, causal attention, and the words' table again as the last layer."""
+    nn = torch.nn
+
+    class Layer(nn.Module):  # type: ignore[name-defined]
+        def __init__(self) -> None:
+            super().__init__()
+            self.norm1, self.norm2 = nn.LayerNorm(width), nn.LayerNorm(width)
+            self.projection, self.output = nn.Linear(width, 3 * width), nn.Linear(width, width)
+            self.wide, self.narrow = nn.Linear(width, 4 * width), nn.Linear(4 * width, width)
+
+        def attention(self, x: Any) -> Any:
+            split = [part.view(*x.shape[:2], heads, -1).transpose(1, 2) for part in self.projection(x).split(width, 2)]
+            result = nn.functional.scaled_dot_product_attention(*split, is_causal=True)
+            return self.output(result.transpose(1, 2).reshape(x.shape))
+
+        def forward(self, x: Any) -> Any:
+            x = x + self.attention(self.norm1(x))
+            return x + self.narrow(nn.functional.gelu(self.wide(self.norm2(x))))
+
+    class Language(nn.Module):  # type: ignore[name-defined]
+        def __init__(self) -> None:
+            super().__init__()
+            self.words, self.positions = nn.Embedding(words, width), nn.Parameter(torch.zeros(length, width))
+            self.layers, self.norm = nn.Sequential(*[Layer() for _ in range(layers)]), nn.LayerNorm(width)
+
+        def forward(self, tokens: Any) -> Any:
+            x = self.layers(self.words(tokens) + self.positions[: tokens.shape[1]])
+            return nn.functional.linear(self.norm(x), self.words.weight)
+
+    return Language()
+
+
+def gpt(layers: int, width: int, heads: int, batch: int, length: int, words: int) -> Callable[[ModuleType], Step]:
+    """A GPT with AdamW that predicts each next token."""
+
+    def build(torch: ModuleType) -> Step:
+        source = Source(torch)
+        model = source.fill(language_model(torch, layers, width, heads, length, words))
+        optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4)
+        loss_of, tokens = torch.nn.CrossEntropyLoss(), source.integers(words, batch, length + 1)
+
+        def step() -> Any:
+            optimizer.zero_grad()
+            loss = loss_of(model(tokens[:, :-1]).reshape(-1, words), tokens[:, 1:].reshape(-1))
+            loss.backward()
+            optimizer.step()
+            return loss
+
+        return step
+
+    return build
+
+
+def lstm(torch: ModuleType) -> Step:
+    """An LSTM of 128 units over 32 steps of 64 features and a classifier, with Adam, batches of 32."""
+    nn, source = torch.nn, Source(torch)
+
+    class Classifier(nn.Module):  # type: ignore[name-defined]
+        def __init__(self) -> None:
+            super().__init__()
+            self.layer, self.head = nn.LSTM(64, 128, batch_first=True), nn.Linear(128, 10)
+
+        def forward(self, x: Any) -> Any:
+            return self.head(self.layer(x)[0][:, -1])
+
+    model = source.fill(Classifier())
+    optimizer = torch.optim.Adam(model.parameters(), lr=1e-4)
+    return training_step(torch, model, optimizer, source.normal(32, 32, 64), source.integers(10, 32))
+
+
 MODELS: dict[str, Callable[[ModuleType], Step]] = {
     "MLP, Adam": mlp,
     "LeNet, SGD": lenet,
     "ResNet-14, SGD with momentum": resnet,
+    "ResNet-18, SGD with momentum": resnet18,
+    "LSTM, Adam": lstm,
     "transformer, AdamW": transformer,
+    "GPT, 0.8M parameters, AdamW": gpt(4, 128, 4, 8, 64, 65),
+    "GPT, 3.5M parameters, AdamW": gpt(4, 256, 8, 8, 128, 1000),
 }

@@ -169,6 +169,9 @@ baddbmm(batch, batch, other_batch)  addr(x, row, column)  chain_matmul(matrix, r
 F.linear(x, y, row)  F.bilinear(points, other_points, other_small[:, :1].expand(-1, 16, -1).reshape(-1, 16, 16)[:8])
 tensordot(x, y, 1)  einsum('ij,jk->ik', x, y)  einsum('bij,bjk->bik', batch, other_batch)  kron(right, tall[:5, :5])
 cdist(points, other_points)  cdist(points, other_points, 1.0)  pdist(points)  F.pairwise_distance(x, y)  F.cosine_similarity(x, y)
+bmm(batch[:, :32, :32], other_batch[:, :32, :32])  bmm(batch[:, :64, :64], other_batch[:, :64, :64])
+bmm(batch[:, :128, :128], other_batch[:, :128, :128])
+F.linear(x[:64, :128], y[:512, :128], row[:512])  F.linear(x[:16, :128], y[:384, :128])
 F.scaled_dot_product_attention(heads, other_heads, third_heads)  matmul(small, other_small)  linalg.matmul(small, vectors[:, :, None])
 """
 LINEAR = """
@@ -189,6 +192,7 @@ linalg.tensorsolve(matrix.reshape(10, n // 50, n // 5), right[0].reshape(10, n /
 linalg.vander(row, N=n // 5)  vander(row, n // 5)  svd_lowrank(right)[1]  pca_lowrank(right)[1]  linalg.diagonal(x).clone()
 """
 FOURIER = """
+fft.rfft(x[:, :512])  fft.fft(z[:, :256])  fft.fft(z[:, :400])  fft.fft(x[:64, :64])  fft.fft(x, dim=0)
 fft.fft(x)  fft.fft(vector)  fft.ifft(z)  fft.rfft(x)  fft.irfft(spectra)  fft.hfft(spectra)  fft.ihfft(x)  fft.fft2(x)  fft.ifft2(z)
 fft.rfft2(x)  fft.irfft2(spectra)  fft.hfft2(spectra)  fft.ihfft2(x)  fft.fftn(x)  fft.ifftn(z)  fft.rfftn(x)  fft.irfftn(spectra)
 fft.hfftn(spectra)  fft.ihfftn(x)  fft.fftshift(x)  fft.ifftshift(x)  stft(signal, 400, window=window, return_complex=True)

@@ -1,4 +1,4 @@
-"""Training steps of an MLP, LeNet, a ResNet and a transformer: time, and the most memory a fresh process needs for them."""
+"""Training steps of an MLP, LeNet, ResNets, an LSTM and transformers: time, and the most memory a fresh process needs for them."""
 
 from __future__ import annotations
 

@@ -20,6 +20,7 @@ from benchmarks import (
     comparison,
     convolution,
     func,
+    inference,
     kernels,
     measuring,
     ops,
@@ -37,7 +38,7 @@ from flambeau.core.calls.registry import entries
 pytestmark = pytest.mark.slow
 
 ROOT = Path(__file__).resolve().parent.parent
-LARGE = (kernels, convolution, training, recurrent, scaling)
+LARGE = (kernels, convolution, training, inference, recurrent, scaling)
 # Of curves that run over four decades, the largest sizes give nothing that the others do not.
 LARGEST = {curve.case(curve.sizes[-1]).key for curve in scaling.CURVES}
 SHORT = [case for case in attention.CASES if case.name.startswith(("64 tokens, 4", "0.8M"))]
@@ -62,8 +63,9 @@ def test_cases_have_names_of_their_own():
     ("module", "least"),
     [
         (kernels, 60),
-        (convolution, 28),
-        (training, 4),
+        (convolution, 60),
+        (training, 8),
+        (inference, 6),
         (optimizers, 18),
         (recurrent, 20),
         (scaling, 25),
