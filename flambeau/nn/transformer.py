@@ -11,6 +11,7 @@ from typing import Any
 from .. import ops
 from ..autograd.grad_mode import is_grad_enabled
 from ..backends import mha
+from ..core.arrays.hollow import HollowArray
 from ..core.tensor import Tensor
 from . import functional as F
 from .activation import GELU, ReLU
@@ -336,7 +337,7 @@ class TransformerEncoder(Module):
         first: Any = self.layers[0]
         if padding is None or mask is not None or not getattr(self, "use_nested_tensor", False):
             return False
-        if first.training or src.dim() != 3 or not mha.get_fastpath_enabled():
+        if first.training or src.dim() != 3 or not mha.get_fastpath_enabled() or isinstance(padding._array, HollowArray):
             return False
         if is_grad_enabled() and (src.requires_grad or any(parameter.requires_grad for parameter in first.parameters())):
             return False

@@ -102,7 +102,7 @@ def export(
         f: where the model is written: a path, or a file that is open for writing bytes; nowhere when None.
         verbose: print the graph.
         input_names, output_names: names in place of the arguments' own and of the operations'.
-        opset_version: the operator set: 18 to 24, 20 when None; for an earlier one, 18 is used with a warning.
+        opset_version: the operator set: 18 to 25, 20 when None; for an earlier one, 18 is used with a warning.
         dynamo: whether an ``ONNXProgram`` is returned, and nothing otherwise. The model is the same.
         external_data: whether parameters go to a file beside ``f``; only where ``dynamo``.
         dynamic_shapes: sizes that may be others, as of ``torch.export.export``; strings are names of such sizes.
@@ -112,8 +112,10 @@ def export(
         training: the mode in which the module is exported; it is put back afterwards.
         verify: run the model by onnxruntime and compare.
         dump_exported_program: save the program that is exported, too, in ``artifacts_dir``.
+        report: write a text about what was exported to a file there.
+        custom_translation_table: what writes operations, by overload: functions with operators of the package onnxscript, which is needed.
         custom_opsets: versions of the domains of nodes that ``register_custom_op_symbolic``'s functions add; 1 for others.
-        custom_translation_table, report, profile, operator_export_type, export_modules_as_functions, autograd_inlining: not supported,
+        profile, operator_export_type, export_modules_as_functions, autograd_inlining: not supported,
             other than at their defaults.
     Returns:
         An ``ONNXProgram``; None without ``dynamo``.
@@ -132,7 +134,7 @@ def export(
         ...     onnx.checker.check_model(onnx.load_from_string(file.getvalue()), full_check=True)
     """
     _refuse(
-        custom_translation_table=custom_translation_table, report=report, profile=profile,
+        profile=profile,
         operator_export_type=None if operator_export_type is OperatorExportTypes.ONNX else operator_export_type,
         export_modules_as_functions=export_modules_as_functions, autograd_inlining=None if autograd_inlining else "False",
     )  # fmt: skip
@@ -145,11 +147,14 @@ def export(
         model, args, named, opset_version=opset_version, input_names=input_names, output_names=output_names, training=training,
         dynamic_axes=dynamic_axes, dynamic_shapes=dynamic_shapes, export_params=export_params,
         do_constant_folding=do_constant_folding and optimize, domains=custom_opsets,
+        translations=custom_translation_table,
     )  # fmt: skip
     if verbose:
         print(program)
     if verify:
         exporting.compare(program, args, named)
+    if report:
+        exporting.write_report(program, artifacts_dir, verify)
     if dump_exported_program:
         exporting.save_program(program, artifacts_dir)
     if f is not None:

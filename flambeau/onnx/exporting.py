@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import collections
 import contextlib
 import dataclasses
+import datetime
 import threading
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
@@ -217,6 +219,7 @@ def exported(
     do_constant_folding: bool,
     training: Any,
     domains: Mapping[str, int] | None = None,
+    translations: Mapping[Any, Any] | None = None,
 ) -> ONNXProgram:
     """The model of a module; see ``torch.onnx.export``."""
     onnx = package()
@@ -246,10 +249,11 @@ def exported(
         dim_names=_dim_names(program, dims) if dims else {},
         output_dims=output_dims,
         domains=domains,
+        translations=translations,
     )
     made, program = _lowered(onnx, program, options)
     found = ONNXProgram(made, program)
-    found._is_folded = options.fold
+    found._options = options
     return found
 
 
@@ -285,6 +289,26 @@ def save_program(program: ONNXProgram, folder: Any) -> None:
     if program.exported_program is not None:
         Path(folder).mkdir(parents=True, exist_ok=True)
         save(program.exported_program, Path(folder) / "exported_program.pt2")
+
+
+def write_report(program: ONNXProgram, folder: Any, is_compared: bool) -> Path:
+    """Write what was exported to a file in a folder; its path."""
+    stamp = datetime.datetime.now().strftime("%Y-%m-%d_%H-%M-%S-%f")
+    counts = collections.Counter([node.op_type for node in program.model_proto.graph.node])
+    lines = [
+        "# Report of an export to ONNX",
+        f"Compared with onnxruntime: {'yes' if is_compared else 'no'}",
+        "## Nodes",
+        *[f"- {name}: {count}" for name, count in sorted(counts.items())],
+        "## Exported program",
+        f"```python\n{program.exported_program}\n```",
+        "## Model",
+        f"```\n{package().printer.to_text(program.model_proto)}\n```",
+    ]
+    Path(folder).mkdir(parents=True, exist_ok=True)
+    path = Path(folder) / f"onnx_export_{stamp}_success.md"
+    path.write_text("\n\n".join(lines) + "\n", encoding="utf-8")
+    return path
 
 
 def write(program: ONNXProgram, f: Any, external_data: bool | None, keep_initializers_as_inputs: bool) -> None:

@@ -7,12 +7,15 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+import numpy as np
+
 from ..aten.overloads import OpOverload
 from ..autograd import no_grad
 from ..core import dtype as dtypes
 from ..core.checks import SymInt, sym_float, sym_max, sym_min
 from ..core.symbolic import expression_of
-from ..core.tensor import Tensor
+from ..core.tensor import Tensor, wrap
+from ..export.calls_tree import live_nodes
 from ..export.graph_signature import InputKind, OutputKind
 from ..fx.control_flow import cond_op, while_loop_op
 from ..fx.node import Node, map_aggregate
@@ -22,8 +25,9 @@ from .errors import UnsupportedOperatorError
 from .symbolics import symbolic_of
 from .tables import row_of
 from .tables.complex_numbers import complex_row_of, pairs
+from .translations import translation
 
-IR_VERSIONS = {18: 8, 19: 9, 20: 9, 21: 10, 22: 10, 23: 11, 24: 12}
+IR_VERSIONS = {18: 8, 19: 9, 20: 9, 21: 10, 22: 10, 23: 11, 24: 12, 25: 13}
 # Arithmetic of sizes, and what it is in ONNX.
 _ARITHMETIC = {operator.add: "Add", operator.sub: "Sub", operator.mul: "Mul", sym_max: "Max", sym_min: "Min"}
 
@@ -36,6 +40,7 @@ class Options:
         hold: whether parameters are in the model; they are inputs otherwise.
         input_names, output_names: names in place of the graph's own, of the first ones. dim_names: names of dims by symbol.
         output_dims: names of dimensions of outputs, by the output's number. domains: versions of domains that are not ONNX's own.
+        translations: what programs write nodes with, by the node's function.
     """
 
     def __init__(
@@ -49,10 +54,12 @@ class Options:
         dim_names: dict[str, str] | None = None,
         output_dims: dict[int, dict[int, str]] | None = None,
         domains: Mapping[str, int] | None = None,
+        translations: Mapping[Any, Any] | None = None,
     ):
         self.opset, self.fold, self.hold = opset, fold, hold
         self.input_names, self.output_names = list(input_names or ()), list(output_names or ())
         self.dim_names, self.output_dims, self.domains = dim_names or {}, output_dims or {}, dict(domains or {})
+        self.translations = dict(translations or {})
 
 
 class _Lowering(Builder):
@@ -118,9 +125,11 @@ class _Lowering(Builder):
         return map_aggregate(value, lambda leaf: self.value_of(leaf) if isinstance(leaf, Node) else leaf)
 
     def _translate(self, node: Node, func: OpOverload) -> None:
-        if self._fold(node, func):
+        if func not in self.options.translations and (self._fold(node, func) or self._make_empty(node)):
             return
-        row = symbolic_of(func, self.opset) or (complex_row_of(func) if _is_complex(node) else row_of(func))
+        given = self.options.translations.get(func)
+        row = translation(given) if given is not None else symbolic_of(func, self.opset)
+        row = row or (complex_row_of(func) if _is_complex(node) else row_of(func))
         if row is None and self._make(node, func):
             return
         if row is None:
@@ -209,6 +218,14 @@ class _Lowering(Builder):
         self.known[node] = result.detach()
         return True
 
+    def _make_empty(self, node: Node) -> bool:
+        """Make a tensor without elements now, whatever it is of."""
+        value = node.meta.get("val")
+        if not isinstance(value, Tensor) or any(isinstance(size, SymInt) for size in value.shape) or value.numel() or not self.options.fold:
+            return False
+        self.known[node] = wrap(np.zeros(tuple(value.shape), value.dtype.numpy))
+        return True
+
     def _make(self, node: Node, func: OpOverload) -> bool:
         """Make the tensor of a factory now, if its arguments are known."""
         from ..fx.experimental.impure import is_impure
@@ -293,7 +310,12 @@ class _Lowering(Builder):
         versions = {domain: self.options.domains.get(domain, 1) for domain in sorted(self.domains)}
         opsets = [helper.make_opsetid(domain, version) for domain, version in {"": self.opset, **versions}.items()]
         return helper.make_model(
-            graph, opset_imports=opsets, ir_version=IR_VERSIONS[self.opset], producer_name="flambeau", producer_version=__version__
+            graph,
+            functions=list(self.functions.values()),
+            opset_imports=opsets,
+            ir_version=IR_VERSIONS[self.opset],
+            producer_name="flambeau",
+            producer_version=__version__,
         )
 
     def _drop_unused(self, outputs: list[Value]) -> None:
@@ -330,7 +352,7 @@ def lowered(onnx: Any, program: Any, options: Options) -> Any:
         raise NotImplementedError(f"onnx.export: operator set {options.opset} is not supported; 18 to {max(IR_VERSIONS)} are")
     builder = _Lowering(onnx, program, options)
     builder.add_inputs()
-    for node in program.graph.nodes:
+    for node in live_nodes(program.graph):
         if node.op not in ("placeholder", "output"):
             builder.add(node)
     return builder.model(builder.outputs())

@@ -54,7 +54,8 @@ class ONNXProgram:
     def __init__(self, model_proto: Any, exported_program: ExportedProgram | None = None):
         self._model, self.exported_program = model_proto, exported_program
         self._session: Any = None
-        self._is_folded = False
+        self._options: Any = None  # how it was written; None of a model that was not
+        self._changes: list[tuple[Callable[[Any], None], Any]] = []
 
     def __repr__(self) -> str:
         return f"ONNXProgram(\n{package().printer.to_text(self._model)}\n)"
@@ -148,14 +149,24 @@ class ONNXProgram:
         self._session = None
 
     def optimize(self) -> None:
-        """Nothing more: what depends on constants only was computed when the model was exported.
+        """Compute what depends on constants only, where ``torch.onnx.export`` was asked not to.
 
         Raises:
-            NotImplementedError: it was not, since the model was exported with ``optimize=False``, or by others.
+            NotImplementedError: a model of others.
         Source: torch.onnx.ONNXProgram.optimize.
         """
-        if not self._is_folded:
-            raise NotImplementedError("ONNXProgram.optimize is not supported afterwards: torch.onnx.export has the argument optimize")
+        if self._options is None or self.exported_program is None:
+            raise NotImplementedError("ONNXProgram.optimize is only supported for models that torch.onnx.export made")
+        if self._options.fold or not self._options.hold:
+            return
+        from .lowering import lowered
+
+        self._options.fold = True
+        self._model = lowered(package(), self.exported_program, self._options)
+        changes, self._changes = self._changes, []
+        for change, given in changes:
+            change(given)
+        self.release()
 
     def apply_weights(self, state_dict: dict[str, Tensor]) -> None:
         """Put other values in place of parameters and buffers, by name.
@@ -165,6 +176,7 @@ class ONNXProgram:
         Source: torch.onnx.ONNXProgram.apply_weights.
         """
         onnx = package()
+        self._changes.append((self.apply_weights, state_dict))
         for tensor in self._model.graph.initializer:
             if tensor.name in state_dict:
                 tensor.CopyFrom(initializer(onnx, _array(state_dict[tensor.name]), tensor.name))
@@ -172,6 +184,7 @@ class ONNXProgram:
 
     def rename_axes(self, rename_mapping: dict[str, str]) -> None:
         """Give named sizes of inputs and results other names, in expressions too. Source: torch.onnx.ONNXProgram.rename_axes."""
+        self._changes.append((self.rename_axes, rename_mapping))
         for item in (*self._model.graph.input, *self._model.graph.output):
             for dim in item.type.tensor_type.shape.dim:
                 if dim.dim_param:
@@ -185,9 +198,28 @@ class ONNXProgram:
         found = ReferenceEvaluator(self._model).run(None, self._feeds(args, kwargs))
         return [wrap(np.asarray(each)) for each in found]
 
-    def compute_values(self, *args: Any, **kwargs: Any) -> Any:
-        """Not supported. Source: torch.onnx.ONNXProgram.compute_values."""
-        raise NotImplementedError("ONNXProgram.compute_values is not supported")
+    def compute_values(self, value_names: Sequence[str], args: Any = (), kwargs: dict[str, Any] | None = None) -> Sequence[Tensor]:
+        """Values of nodes inside of the model, by onnxruntime.
+
+        Args:
+            value_names: names of values. args, kwargs: as of the module that was exported.
+        Returns:
+            The values.
+        Raises:
+            OnnxExporterError: a name that is none of a value.
+        Source: torch.onnx.ONNXProgram.compute_values.
+        """
+        onnx = package()
+        model = onnx.ModelProto()
+        model.CopyFrom(self._model)
+        known = {name for node in model.graph.node for name in node.output} | {item.name for item in model.graph.output}
+        for name in value_names:
+            if name not in known:
+                raise OnnxExporterError(f"{name!r} is no value of the model")
+        shown = {item.name for item in model.graph.output}
+        model.graph.output.extend([onnx.ValueInfoProto(name=name) for name in value_names if name not in shown])
+        found = _session(model.SerializeToString()).run(list(value_names), self._feeds(args, kwargs or {}))
+        return [wrap(np.asarray(each)) for each in found]
 
 
 def _array(value: Any) -> np.ndarray:

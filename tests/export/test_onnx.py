@@ -399,8 +399,11 @@ def test_what_depends_on_constants_is_computed_once() -> None:
     ]
     assert kinds[0] == ["Add"] and "Trilu" in kinds[1]
     torch.onnx.export(Masked(), (torch.ones(3, 3),)).optimize()
+    program = torch.onnx.export(Masked(), (torch.ones(3, 3),), optimize=False)
+    program.optimize()
+    assert [node.op_type for node in program.model_proto.graph.node] == ["Add"]
     with pytest.raises(NotImplementedError, match="optimize"):
-        torch.onnx.export(Masked(), (torch.ones(3, 3),), optimize=False).optimize()
+        torch.onnx.ONNXProgram(program.model_proto).optimize()
 
 
 def test_other_weights_may_be_put_in() -> None:
@@ -427,13 +430,73 @@ def test_what_is_not_supported_says_so() -> None:
         assert not torch.onnx.export(layer, (torch.ones(1, 2, 3, 3),)).model_proto.graph.node[0].op_type.endswith("Dropout")
     with pytest.warns(UserWarning, match="operator set version 18"):
         torch.onnx.export(nn.ReLU(), (x,), opset_version=11)
-    for options in ({"report": True}, {"custom_translation_table": {1: 2}}, {"opset_version": 99}):
+    for options in ({"profile": True}, {"export_modules_as_functions": True}, {"opset_version": 99}):
         with pytest.raises(NotImplementedError):
             torch.onnx.export(nn.ReLU(), (x,), **options)  # type: ignore[arg-type]
     program = torch.export.export(nn.ReLU(), (x,))
     for name, given in (("dynamic_shapes", ({0: "n"},)), ("dynamic_axes", {"input": [0]}), ("training", torch.onnx.TrainingMode.TRAINING)):
         with pytest.raises(NotImplementedError, match=name):
             torch.onnx.export(program, (x,), **{name: given})
+
+
+def test_values_inside_of_a_model_and_reports(tmp_path: Any) -> None:
+    x = torch.tensor([[-1.0, 2.0]])
+    program = torch.onnx.export(nn.Sequential(nn.ReLU(), nn.Tanh()), (x,), report=True, artifacts_dir=tmp_path)
+    relu, tanh = [node.output[0] for node in program.model_proto.graph.node]
+    found = program.compute_values([relu, tanh], (x,))
+    assert found[0].tolist() == [[0.0, 2.0]] and torch.allclose(found[1], found[0].tanh())
+    with pytest.raises(torch.onnx.OnnxExporterError, match="no value"):
+        program.compute_values(["nothing"], (x,))
+    (report,) = tmp_path.iterdir()
+    assert "- Relu: 1" in report.read_text()
+
+
+def test_what_has_no_elements_needs_no_nodes() -> None:
+    class Nothing(nn.Module):
+        def forward(self, x: Any, y: Any, target: Any) -> Any:
+            return torch.kron(x, y), F.cross_entropy(x, target, reduction="sum"), x[:, :1].sum().masked_scatter(target.sum() == 0, y)
+
+    inputs = torch.ones(0, 3), torch.ones(2, 2), torch.zeros(0, dtype=torch.int64)
+    agree(Nothing(), checked(torch.onnx.export(Nothing(), inputs)), inputs)
+
+
+def test_padding_is_masked_in_encoders() -> None:
+    layers = nn.TransformerEncoder(nn.TransformerEncoderLayer(8, 2, 16, batch_first=True), 2)
+
+    class Encoder(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.layers = layers
+
+        def forward(self, x: Any, padding: Any) -> Any:
+            return self.layers(x, src_key_padding_mask=padding)
+
+    b, n = torch.export.dims("b", "n", min=2)
+    model = Encoder().eval()
+    program = torch.onnx.export(model, (torch.randn(2, 5, 8), torch.zeros(2, 5, dtype=torch.bool)), dynamic_shapes=({0: b, 1: n},) * 2)
+    with torch.enable_grad():  # without, the layers leave the padding out
+        wanted = model(*(inputs := (torch.randn(3, 4, 8), torch.tensor([[False] * 4, [False] * 3 + [True], [False] * 2 + [True] * 2]))))
+    torch.testing.assert_close(program(*inputs)[0], wanted.detach(), rtol=1e-4, atol=1e-5)
+
+
+def test_programs_translate_operations_with_onnxscript() -> None:
+    onnxscript = pytest.importorskip("onnxscript")
+    op, own = onnxscript.opset18, onnxscript.values.Opset("own.domain", 1)
+
+    def at_least_half(x: Any) -> Any:
+        return op.Max(x, op.Constant(value_float=0.5)) * 2
+
+    def wave(x: Any, weight: float = 1.0) -> Any:
+        return op.Sin(x) + op.Cos(x) * weight
+
+    wave.__globals__["op"] = op  # where onnxscript looks for it
+    scripted = onnxscript.script(own)(wave)
+    x = torch.tensor([[-1.0, 2.0]])
+    table = {torch.ops.aten.relu.default: at_least_half, torch.ops.aten.tanh.default: [lambda x: scripted(x, weight=3.0)]}
+    program = torch.onnx.export(nn.Sequential(nn.ReLU(), nn.Tanh()), (x,), custom_translation_table=table, opset_version=18)
+    assert [node.op_type for node in program.model_proto.graph.node] == ["Max", "Mul", "wave"]
+    doubled = x.clamp(min=0.5) * 2
+    torch.testing.assert_close(program(x)[0], doubled.sin() + doubled.cos() * 3)
 
 
 def test_programs_write_operations_of_their_own() -> None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from ...core import dtype as dtypes
 from ..builder import Builder, Value
 from ..errors import SymbolicValueError
@@ -70,6 +72,13 @@ def _soft_margin_loss(b: Builder, x: Value, target: Value, reduction: int = 1) -
     return _reduced(b, b.op("Softplus", b.op("Neg", b.op("Mul", x, b.cast(target, x.dtype)))), reduction)
 
 
+def _of_nothing(b: Builder, target: Value, dtype: Any, reduction: int) -> Value | None:
+    """The loss of a batch without examples, for which onnxruntime's kernels fail; None of another one."""
+    if not target.rank or target.shape[0].__class__ is not int or target.shape[0]:
+        return None
+    return b.constant(float("nan") if reduction == 1 else 0.0 if reduction else np.zeros(b.shape), dtype)
+
+
 @row("cross_entropy_loss")
 def _cross_entropy(
     b: Builder,
@@ -82,11 +91,17 @@ def _cross_entropy(
 ) -> Value:
     if target.dtype.is_floating_point or label_smoothing:
         return _soft_cross_entropy(b, x, target, weight, reduction, ignore_index, label_smoothing)
+    nothing = _of_nothing(b, target, x.dtype, reduction)
+    if nothing is not None:
+        return nothing
     return b.op("SoftmaxCrossEntropyLoss", x, target, weight, reduction=_WORDS[reduction], ignore_index=ignore_index, shape=b.shape)
 
 
 @row("nll_loss", "nll_loss_nd", "nll_loss2d")
 def _nll_loss(b: Builder, x: Value, target: Value, weight: Value | None = None, reduction: int = 1, ignore_index: int = -100) -> Value:
+    nothing = _of_nothing(b, target, x.dtype, reduction)
+    if nothing is not None:
+        return nothing
     return b.op("NegativeLogLikelihoodLoss", x, target, weight, reduction=_WORDS[reduction], ignore_index=ignore_index, shape=b.shape)
 
 

@@ -140,6 +140,9 @@ def _of_counts(b: Builder, found: Value, count: Value, mode: int) -> Value:
 @row("masked_scatter")
 def _masked_scatter(b: Builder, x: Value, mask: Value, source: Value) -> Value:
     """The true places in order, and as many elements of the source."""
+    if not x.rank:
+        first = b.op("Gather", b.op("Reshape", b.cast(source, x.dtype), b.ints([-1]), shape=(None,)), b.constant(0, dtypes.int64), shape=())
+        return b.op("Where", mask, first, x, dtype=x.dtype, shape=())
     sizes = b.shape_of(x)
     if mask.shape != x.shape:
         mask = b.expand(mask, sizes, x.shape)
