@@ -151,9 +151,10 @@ def translation(function: Any) -> Callable[..., Any]:
         with _evaluated_by(evaluator):
             made = function(*given, **named)
         several = isinstance(made, (tuple, list))
-        values = [each.value if isinstance(each, Operand) else None for each in (made if several else [made])]
+        parts = list(made) if several else [made]
+        values = [each.value for each in parts if isinstance(each, Operand)]
         results = b.result if isinstance(b.result, (tuple, list)) else [b.result]
-        if None in values or len(values) != len(results):
+        if len(values) != len(parts) or len(values) != len(results):
             raise OnnxExporterError(f"the translation of {b.name} returned {made!r} in place of {len(results)} values")
         for value, result in zip(values, results, strict=True):
             value.dtype, value.shape = result.dtype, tuple(result.shape)
