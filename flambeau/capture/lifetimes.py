@@ -14,7 +14,7 @@ from .graph import Graph, Node, Value
 from .memory import extent
 from .passes import RANDOM, root_of
 
-__all__ = ["Lifetimes", "delayed", "is_elementwise", "most_bytes"]
+__all__ = ["Lifetimes", "delayed", "hastened", "is_elementwise", "most_bytes"]
 
 
 class Lifetimes:
@@ -117,6 +117,25 @@ def delayed(graph: Graph) -> Graph:
         waiting[first[0]] -= 1
         rank[node] = first[0], waiting[first[0]]
     return graph.with_nodes(sorted(nodes, key=rank.__getitem__))
+
+
+def hastened(graph: Graph) -> Graph:
+    """The same nodes, those whose results lie outside of the arena as soon as what they read is there: they may be the last to need it.
+
+    The gradient of a layer's weights, say, before that of its input has memory.
+    """
+    before = predecessors(graph)
+    outside = {root_of(value) for value in graph.outputs}
+    rank: dict[Node, tuple[int, int]] = {}
+    following = [0] * len(graph.nodes)
+    for i, node in enumerate(graph.nodes):
+        rank[node] = i, 0
+        is_outside = node.kind == "op" and node.op.name not in RANDOM and outside.issuperset(node.outs)
+        if (is_outside or node.kind == "view") and before[node]:
+            last = max(rank[other] for other in before[node])[0]
+            following[last] += 1
+            rank[node] = last, following[last]
+    return graph.with_nodes(sorted(graph.nodes, key=rank.__getitem__))
 
 
 def _gains(lives: Lifetimes, node: Node, nodes: Sequence[Node], rank: dict[Node, tuple[int, int]], until: tuple[int, int]) -> bool:

@@ -31,10 +31,12 @@ from .fusion import fused
 from .graph import Graph, Node, Value, replaced, values_in
 from .interpret import function_of, is_checked
 from .launches import Captured
-from .lifetimes import delayed, most_bytes
+from .lifetimes import delayed, hastened, most_bytes
+from .lookups import looked_up
 from .memory import address_of, array_at, extent
 from .planning import Memory, place, rounded, write_over
 from .recomputation import recomputed
+from .recurrence import opened
 
 __all__ = ["Lowered", "NotLowered", "lower"]
 
@@ -63,7 +65,7 @@ def lower(graph: Graph, fuse: bool = True) -> Lowered:
         raise NotLowered(str(error)) from None
     if not fuse:
         return Lowered(graph)
-    groups = delayed(fused(graph))
+    groups = delayed(hastened(fused(looked_up(opened(graph)))))
     return Lowered(_arranged(groups), groups)
 
 

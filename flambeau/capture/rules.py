@@ -321,6 +321,8 @@ KERNELS: dict[str, Callable[..., Any]] = {
     **{
         name: lambda operands, kernel=kernel: kernel(*operands, least=0)
         for name, kernel in {
+            "_recurrent_steps": recurrent.recurrent_steps,
+            "_recurrent_steps_backward": recurrent.recurrent_steps_backward,
             "_lstm_layer": recurrent.lstm_layer,
             "_gru_layer": recurrent.layer,
             "_rnn_layer": recurrent.layer,

@@ -25,6 +25,7 @@ LATE = {
     "attention": "",
     "multi_head_attention": "",
     "recurrent": "",
+    "recurrent_steps": "",
     "resampling": "",
     "grids": "",
     "unfolding": "",

@@ -76,6 +76,8 @@ class Cell:
         slope: of words, the gradient of the state (and of the cell), the gates, then cell and cell before (LSTM), the state's part of the
             last gate and the state before (GRU), or the state: the gradients at the gates' sums; and of the cell before (LSTM), or at the
             input's part of the last gate and, past the product, of the state before (GRU).
+        state: of words, the gates and the cell: the state again (LSTM).
+        carried: of the gates and the cell before: the cell again (LSTM).
         has_cell: whether a cell is carried beside the state.
         has_part: whether the last gate multiplies the state's product before it adds it.
     """
@@ -83,6 +85,8 @@ class Cell:
     gates: int
     step: Callable[..., tuple[Any, ...]]
     slope: Callable[..., tuple[Any, ...]]
+    state: Callable[..., Any] | None = None
+    carried: Callable[..., Any] | None = None
     has_cell: bool = False
     has_part: bool = False
 
@@ -94,11 +98,24 @@ class Cell:
         """``slope`` on arrays, or on symbols."""
         return self.slope(_OnArrays, *values)
 
+    def backwards_with_state(self, *values: Any) -> tuple[Any, ...]:
+        """The same, and the state (LSTM)."""
+        assert self.state is not None
+        return *self.backwards(*values), self.state(_OnArrays, *values[2 : 2 + self.gates + 1])
+
 
 def _lstm_step(f: Any, i: Any, forget: Any, g: Any, o: Any, c: Any) -> tuple[Any, ...]:
     i, forget, g, o = f.sigmoid(i), f.sigmoid(forget), f.tanh(g), f.sigmoid(o)
-    c = forget * c + i * g
-    return o * f.tanh(c), c, i, forget, g, o
+    c = _lstm_cell(i, forget, g, o, c)
+    return _lstm_state(f, i, forget, g, o, c), c, i, forget, g, o
+
+
+def _lstm_cell(i: Any, forget: Any, g: Any, o: Any, before: Any) -> Any:
+    return forget * before + i * g
+
+
+def _lstm_state(f: Any, i: Any, forget: Any, g: Any, o: Any, c: Any) -> Any:
+    return o * f.tanh(c)
 
 
 def _lstm_slope(f: Any, d_h: Any, d_c: Any, i: Any, forget: Any, g: Any, o: Any, c: Any, before: Any) -> tuple[Any, ...]:
@@ -119,7 +136,7 @@ def _gru_slope(f: Any, d_h: Any, r: Any, z: Any, n: Any, part: Any, before: Any)
     return d_n * (part * (r * (1 - r))), d_h * ((before - n) * (z * (1 - z))), d_n * r, d_n, d_h * z
 
 
-LSTM = Cell(4, _lstm_step, _lstm_slope, has_cell=True)
+LSTM = Cell(4, _lstm_step, _lstm_slope, _lstm_state, _lstm_cell, has_cell=True)
 GRU = Cell(3, _gru_step, _gru_slope, has_part=True)
 TANH = Cell(1, lambda f, x: (f.tanh(x),), lambda f, d_h, h: (d_h * (1 - h * h),))
 RELU = Cell(1, lambda f, x: (f.relu(x),), lambda f, d_h, h: (f.where(h > 0, d_h, 0),))
@@ -165,9 +182,9 @@ def _rows(array: np.ndarray) -> np.ndarray:
     return array.reshape(math.prod(array.shape[:-1]), array.shape[-1])
 
 
-def _products(input: np.ndarray, weight: np.ndarray, *biases: np.ndarray | None) -> np.ndarray:
-    """``input @ weight.T`` plus biases for all steps at once, a row for each element of each sequence."""
-    product = np.dot(_rows(input), weight.T)
+def _products(input: np.ndarray, weight: np.ndarray | None, *biases: np.ndarray | None) -> np.ndarray:
+    """``input @ weight.T`` plus biases for all steps at once, a row for each element of each sequence; a copy of these without weight."""
+    product = _rows(input).copy() if weight is None else np.dot(_rows(input), weight.T)
     for bias in biases:
         if bias is not None:
             product += bias
@@ -199,16 +216,18 @@ def _check(gates: int, input: Any, h: Any, hidden: int, weight_ih: Any, weight_h
             names = " and ".join(dtypes.of_array(array).legacy for array in (x, weight))
             raise RuntimeError(f"mat1 and mat2 must have the same dtype, but got {names}")
     for x, weight in ((input, weight_ih), (h, weight_hh)):
-        if x.shape[-1] != weight.shape[1]:
+        if weight is not None and x.shape[-1] != weight.shape[1]:
             rows, features = _rows(x).shape
             raise RuntimeError(f"mat1 and mat2 shapes cannot be multiplied ({rows}x{features} and {weight.shape[1]}x{weight.shape[0]})")
     for name, weight in (("weight_ih", weight_ih), ("weight_hh", weight_hh)):
-        if weight.shape[0] != gates * hidden:
+        if weight is not None and weight.shape[0] != gates * hidden:
             raise RuntimeError(f"{name} first dim must be {gates} * hidden_size = {gates * hidden}, but got {weight.shape[0]}")
 
 
-def _to_input(d_gates: np.ndarray, input: np.ndarray, weight: np.ndarray, needed: bool) -> np.ndarray:
-    """The input's gradient; nothing if it is not needed."""
+def _to_input(d_gates: np.ndarray, input: np.ndarray, weight: np.ndarray | None, needed: bool) -> np.ndarray:
+    """The input's gradient, that of its products without weight; nothing if it is not needed."""
+    if weight is None:
+        return d_gates
     return np.dot(d_gates, weight).reshape(input.shape) if needed else d_gates[:0]
 
 

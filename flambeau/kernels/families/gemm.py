@@ -62,20 +62,18 @@ def product(k: Builder, element: str, has_bias: bool) -> None:
         left = k.at(a, outer * outer_a + head * inner_a + m0 * step_a, element)
         right = k.at(b, outer * outer_b + head * inner_b + n0 * step_b, element)
         target = k.at(c, batch * (m * n) + m0 * n + n0, element)
-        order = k.const(_ROW_MAJOR, "i32")
-        operands = (order, form_a, form_b, height, width, inner, one, left, lda, right, ldb, none, target, n)
+        if bias is not None:
+
+            def fill(row: Value) -> None:
+                def step(i: Value, mask: Value | None) -> None:
+                    k.store(k.load(bias, n0 + i, element, lanes, mask), target, row * n + i, element, mask)
+
+                k.vector_loop(0, width, lanes, step)
+
+            k.loop(k.const(0, "i64"), height, fill)  # products are added to it, for which the library need not write zeros
+        order, kept = k.const(_ROW_MAJOR, "i32"), none if bias is None else one
+        operands = (order, form_a, form_b, height, width, inner, one, left, lda, right, ldb, kept, target, n)
         k.effect(f"call void {function.text}({', '.join(f'{v.type} {v.text}' for v in operands)})")
-        if bias is None:
-            return
-
-        def add(row: Value) -> None:
-            def step(i: Value, mask: Value | None) -> None:
-                at = row * n + i
-                k.store(k.load(target, at, element, lanes, mask) + k.load(bias, n0 + i, element, lanes, mask), target, at, element, mask)
-
-            k.vector_loop(0, width, lanes, step)
-
-        k.loop(k.const(0, "i64"), height, add)
 
     k.for_chunks(lambda chunk: k.loop(chunk * per_chunk, k.least((chunk + 1) * per_chunk, units), unit))
 

@@ -15,7 +15,7 @@ from ..compiler.language import ELEMENTS, FLOATS
 from ..compiler.memory import empty
 from .copies import copy
 from .gemm import SMALL, multiply
-from .recurrent_kernels import COLUMNS, input_products, pack_gates, pack_rows, recurrent_backwards, recurrent_forwards
+from .recurrent_kernels import COLUMNS, cells_again, input_products, pack_gates, pack_rows, recurrent_backwards, recurrent_forwards
 from .reduction import reduce
 
 SOME = 64  # rows of the input: up to here their product with the weights is taken by the kernels' tiles, above by BLAS
@@ -131,7 +131,7 @@ def _fit(cell: Any, sizes: tuple[int, ...], states: tuple[np.ndarray, ...], inpu
 
 
 @lru_cache(maxsize=1024)
-def _forwards_plan(cell: Any, dtype: np.dtype, has_bias: bool, batch: int, count: int, total: int, hidden: int) -> _Plan:
+def _forwards_plan(cell: Any, dtype: np.dtype, has_bias: bool, batch: int, count: int, total: int, hidden: int, keeps: bool) -> _Plan:
     element, gates = ELEMENTS[dtype], cell.gates
     blocks, work = -(-hidden // (targets.current().width // dtype.itemsize)), gates * hidden * hidden * total
     few = total <= FEW
@@ -139,10 +139,42 @@ def _forwards_plan(cell: Any, dtype: np.dtype, has_bias: bool, batch: int, count
     if few and count == 1:
         parts = max(1, min(blocks, work // SHARED, 16))
     program = _program(cell.forwards, gates + cell.has_cell + 2 * cell.has_part, dtype)
-    run = recurrent_forwards(element, cell, program, has_bias, not few)
+    run = recurrent_forwards(element, cell, program, has_bias, not few, keeps)
     steps = run.bind(-(-batch // rows) * parts, steps=count, batch=batch, hidden=hidden, rows=rows, parts=parts)
     size = 0 if few else blocks * (targets.current().width // dtype.itemsize) * hidden * gates
     return _Plan(size, None if few else pack_gates(element, gates).call(blocks * gates, hidden, hidden), steps)
+
+
+class _Made(NamedTuple):
+    """What the steps of a layer make: ``cells`` the last ones; the last states where there are none."""
+
+    output: np.ndarray
+    last: np.ndarray
+    cells: np.ndarray
+    kept: np.ndarray
+
+
+def _run_forwards(
+    cell: Any, products: np.ndarray, gates: np.ndarray, states: tuple[np.ndarray, ...], weight_hh: Any, bias_hh: Any,
+    sizes: tuple[int, ...], reverse: bool, keeps: bool = True,
+) -> _Made:  # fmt: skip
+    """The steps behind the input's products, row by row; ``gates`` may be the same array."""
+    dtype, hidden = products.dtype, states[0].shape[-1]
+    plan = _forwards_plan(cell, dtype, bias_hh is not None, sizes[0], len(sizes), len(products), hidden, keeps)
+    weight = weight_hh = np.ascontiguousarray(weight_hh)
+    if plan.pack is not None:
+        plan.pack(weight_hh, weight := empty((plan.size,), dtype))
+    output = empty((len(products), hidden), dtype)
+    kept = empty(output.shape, dtype) if cell.has_part or (cell.has_cell and keeps) else output
+    first, first_cells = np.ascontiguousarray(states[0]), np.ascontiguousarray(states[-1])
+    last = empty(first.shape, dtype)
+    cells = empty(first.shape, dtype) if cell.has_cell else last
+    bias_hh = first if bias_hh is None else np.ascontiguousarray(bias_hh)
+    plan.steps(
+        products=products, gates=gates, kept=kept, output=output, last=last, first=first, cells=cells, first_cells=first_cells,
+        weight=weight, bias=bias_hh, table=_table(sizes, reverse),
+    )  # fmt: skip
+    return _Made(output, last, cells, kept)
 
 
 def _forwards(
@@ -150,31 +182,18 @@ def _forwards(
     reverse: bool, least: int,
 ) -> tuple[np.ndarray, ...] | None:  # fmt: skip
     """Output, last states, gates and what is kept beside them."""
-    sizes, dtype, hidden = _sizes(input, sizes), input.dtype, states[0].shape[-1]
+    sizes, dtype = _sizes(input, sizes), input.dtype
     if not _fit(cell, sizes, states, input, weight_ih, weight_hh):
         return None
     for bias in (bias_ih, bias_hh):
         if bias is not None and (bias.dtype != dtype or bias.shape != weight_hh.shape[:1]):
             return None
     products = _input_products(cell.gates, input, weight_ih, bias_ih, least)
-    plan = _forwards_plan(cell, dtype, bias_hh is not None, sizes[0], len(sizes), len(products), hidden)
-    weight = weight_hh = np.ascontiguousarray(weight_hh)
-    if plan.pack is not None:
-        plan.pack(weight_hh, weight := empty((plan.size,), dtype))
-    output = empty((len(products), hidden), dtype)
-    kept = empty(output.shape, dtype) if cell.has_cell or cell.has_part else output
-    first, first_cells = np.ascontiguousarray(states[0]), np.ascontiguousarray(states[-1])
-    last = empty(first.shape, dtype)
-    cells = empty(first.shape, dtype) if cell.has_cell else last
-    bias_hh = first if bias_hh is None else np.ascontiguousarray(bias_hh)
-    plan.steps(
-        products=products, kept=kept, output=output, last=last, first=first, cells=cells, first_cells=first_cells, weight=weight,
-        bias=bias_hh, table=_table(sizes, reverse),
-    )  # fmt: skip
-    output = output.reshape(*input.shape[:-1], hidden)
+    made = _run_forwards(cell, products, products, states, weight_hh, bias_hh, sizes, reverse)
+    output = made.output.reshape(*input.shape[:-1], -1)
     if cell.has_cell:
-        return output, last, cells, products, kept
-    return (output, last, products, kept) if cell.has_part else (output, last)
+        return output, made.last, made.cells, products, made.kept
+    return (output, made.last, products, made.kept) if cell.has_part else (output, made.last)
 
 
 @native("_lstm_layer")
@@ -211,11 +230,46 @@ def _backwards_plan(cell: Any, dtype: np.dtype, has: tuple[bool, ...], batch: in
     wide = COLUMNS * (targets.current().width // dtype.itemsize)
     blocks, length, work = -(-hidden // wide), gates * hidden, gates * hidden * hidden * total
     has_more = cell.has_cell or cell.has_part
-    program = _program(cell.backwards, 1 + cell.has_cell + (gates + 2 if has_more else 1), dtype)
+    formula = cell.backwards_with_state if cell.has_cell else cell.backwards
+    program = _program(formula, 1 + cell.has_cell + (gates + 2 if has_more else 1), dtype)
     run = recurrent_backwards(element, cell, program, has)
     rows = _rows_of_block(batch, work)
     steps = run.bind(-(-batch // rows), steps=count, batch=batch, hidden=hidden, rows=rows)
     return _Plan(blocks * wide * length, pack_rows(element).call(blocks, hidden, length), steps)
+
+
+class _Gradients(NamedTuple):
+    """At the gates' sums, at the part of the last one, and of the first states; and the states before each row."""
+
+    products: np.ndarray
+    part: np.ndarray
+    first: list[np.ndarray]
+    before: np.ndarray
+
+
+def _run_backwards(
+    cell: Any, grads: tuple[np.ndarray | None, ...], states: tuple[np.ndarray, ...], weight_hh: Any, output: Any,
+    saved: tuple[np.ndarray, ...], sizes: tuple[int, ...], reverse: bool,
+) -> _Gradients:  # fmt: skip
+    """The steps back, row by row; ``output`` is not read where ``saved`` are gates and cells."""
+    dtype, (batch, hidden), total = states[0].dtype, states[0].shape, sum(sizes)
+    plan = _backwards_plan(cell, dtype, tuple([grad is not None for grad in grads]), batch, len(sizes), total, hidden)
+    packed, weight_hh = empty((plan.size,), dtype), np.ascontiguousarray(weight_hh)
+    if plan.pack is not None:
+        plan.pack(weight_hh, packed)
+    first = np.ascontiguousarray(states[0])
+    arrived, *of_last = [first if grad is None else np.ascontiguousarray(grad) for grad in grads]
+    started = [empty(first.shape, dtype) for _ in of_last]
+    d_products, states_before = empty((total, len(weight_hh)), dtype), empty((total, hidden), dtype)
+    d_part = empty((total, hidden), dtype) if cell.has_part else d_products
+    products, kept = [np.ascontiguousarray(array) for array in saved] if saved else (output, output)
+    before, first_before = (kept, np.ascontiguousarray(states[1])) if cell.has_cell else (output, first)
+    plan.steps(
+        grad=arrived, products=products, kept=kept, states=before, first=first_before, output=before if output is None else output,
+        first_state=first, before=states_before, d_last=of_last[0], d_last_cell=of_last[-1], d_products=d_products, d_part=d_part,
+        d_state=started[0], d_cell=started[-1], weight=packed, table=_table(sizes, reverse),
+    )  # fmt: skip
+    return _Gradients(d_products, d_part, started, states_before)
 
 
 def _backwards(
@@ -225,7 +279,7 @@ def _backwards(
     states: tuple[np.ndarray, ...],
     weight_ih: Any,
     weight_hh: Any,
-    output: np.ndarray,
+    output: np.ndarray | None,
     saved: tuple[np.ndarray, ...],
     sizes: Any,
     reverse: bool,
@@ -236,31 +290,16 @@ def _backwards(
     sizes, dtype, hidden = _sizes(input, sizes), input.dtype, states[0].shape[-1]
     if not _fit(cell, sizes, states, input, weight_ih, weight_hh) or any(grad is not None and grad.dtype != dtype for grad in grads):
         return None
-    output = _rows(output)
-    plan = _backwards_plan(cell, dtype, tuple([grad is not None for grad in grads]), sizes[0], len(sizes), len(output), hidden)
-    packed, weight_hh = empty((plan.size,), dtype), np.ascontiguousarray(weight_hh)
-    if plan.pack is not None:
-        plan.pack(weight_hh, packed)
-    first = np.ascontiguousarray(states[0])
-    arrived, *of_last = [first if grad is None else np.ascontiguousarray(grad) for grad in grads]
-    started = [empty(first.shape, dtype) for _ in of_last]
-    d_products, states_before = empty((len(output), len(weight_hh)), dtype), empty(output.shape, dtype)
-    d_part = empty(output.shape, dtype) if cell.has_part else d_products
-    products, kept = [np.ascontiguousarray(array) for array in saved] if saved else (output, output)
-    before, first_before = (kept, np.ascontiguousarray(states[1])) if cell.has_cell else (output, first)
-    plan.steps(
-        grad=arrived, products=products, kept=kept, states=before, first=first_before, output=output, first_state=first,
-        before=states_before, d_last=of_last[0], d_last_cell=of_last[-1], d_products=d_products, d_part=d_part, d_state=started[0],
-        d_cell=started[-1], weight=packed, table=_table(sizes, reverse),
-    )  # fmt: skip
-    d_weight_hh, d_bias_hh = _product(d_products.T, states_before, least), _sum_of_rows(d_products, least)
+    made = _run_backwards(cell, grads, states, weight_hh, None if output is None else _rows(output), saved, sizes, reverse)
+    d_products = made.products
+    d_weight_hh, d_bias_hh = _product(d_products.T, made.before, least), _sum_of_rows(d_products, least)
     d_bias_ih = empty(d_bias_hh.shape, dtype)
     _copied(d_bias_hh, d_bias_ih, least)
     if cell.has_part:  # the input's part of the last gate is not multiplied
-        _copied(d_part, d_products[:, -hidden:], least)
-        _copied(_sum_of_rows(d_part, least), d_bias_ih[-hidden:], least)
+        _copied(made.part, d_products[:, -hidden:], least)
+        _copied(_sum_of_rows(made.part, least), d_bias_ih[-hidden:], least)
     d_input = _product(d_products, weight_ih, least).reshape(input.shape) if needs_input else empty((0, len(weight_hh)), dtype)
-    return d_input, *started, _product(d_products.T, _rows(input), least), d_weight_hh, d_bias_ih, d_bias_hh
+    return d_input, *made.first, _product(d_products.T, _rows(input), least), d_weight_hh, d_bias_ih, d_bias_hh
 
 
 @native("_lstm_layer_backward", scratch=("gates", "cells"))  # gradients at the gates' sums, and states before rows
@@ -271,7 +310,7 @@ def lstm_layer_backward(
     if weight_hr is not None:
         return None
     grads = (grad_output, grad_h, grad_c)
-    results = _backwards(cell, grads, input, (h, c), weight_ih, weight_hh, output, (gates, cells), sizes, reverse, needs_input, least)
+    results = _backwards(cell, grads, input, (h, c), weight_ih, weight_hh, None, (gates, cells), sizes, reverse, needs_input, least)
     return None if results is None else (*results, np.empty(0, results[-1].dtype))
 
 
@@ -290,3 +329,52 @@ def rnn_layer_backward(
     needs_input: bool, least: int = SMALL,
 ) -> tuple[np.ndarray, ...] | None:  # fmt: skip
     return _backwards(cell, (grad_output, grad_h), input, (h,), weight_ih, weight_hh, output, (), sizes, reverse, needs_input, least)
+
+
+# -- steps by themselves ----------------------------------------------------------------------------------------------------------------
+def _are(dtype: np.dtype, *arrays: Any) -> bool:
+    return dtype in FLOATS and all(array is None or array.dtype == dtype for array in arrays)
+
+
+@native("_recurrent_steps", overwrites=1)
+def recurrent_steps(
+    products: Any, h: Any, c: Any, weight_hh: Any, bias_hh: Any, cell: Any, sizes: Any, reverse: bool, keeps: bool, least: int = SMALL
+) -> tuple[np.ndarray, ...] | None:
+    if not _are(products.dtype, h, c, weight_hh, bias_hh):
+        return None
+    dtype, nothing = products.dtype, empty((0,), products.dtype)
+    gates = empty(products.shape, dtype) if cell.has_cell or cell.has_part else nothing
+    states = (h, c) if cell.has_cell else (h,)
+    made = _run_forwards(cell, np.ascontiguousarray(products), gates, states, weight_hh, bias_hh, sizes, reverse, keeps)
+    kept = made.kept if cell.has_part or (cell.has_cell and keeps) else empty((0,), dtype)
+    return gates, made.output, made.last, made.cells if cell.has_cell else empty((0,), dtype), kept
+
+
+@native("_recurrent_steps_backward", overwrites=1, scratch=("kept",))  # states before rows over cells
+def recurrent_steps_backward(
+    gates: Any, kept: Any, grad_output: Any, grad_h: Any, grad_c: Any, h: Any, c: Any, weight_hh: Any, output: Any, cell: Any, sizes: Any,
+    reverse: bool, least: int = SMALL,
+) -> tuple[np.ndarray, ...] | None:  # fmt: skip
+    if not _are(h.dtype, gates, kept, grad_output, grad_h, grad_c, h, c, weight_hh, output):
+        return None
+    states, grads = ((h, c), (grad_output, grad_h, grad_c)) if cell.has_cell else ((h,), (grad_output, grad_h))
+    saved = (gates, kept) if cell.has_cell or cell.has_part else ()
+    made = _run_backwards(cell, grads, states, weight_hh, output, saved, sizes, reverse)
+    d_weight_hh, d_bias_hh = _product(made.products.T, made.before, least), _sum_of_rows(made.products, least)
+    if cell.has_part:
+        _copied(made.part, made.products[:, -h.shape[-1] :], least)
+    d_c = made.first[1] if cell.has_cell else empty((0,), h.dtype)
+    return made.products, made.first[0], d_c, d_weight_hh, d_bias_hh
+
+
+@native("_lstm_cells")
+def lstm_cells(gates: Any, c: Any, cell: Any, sizes: Any, reverse: bool) -> np.ndarray | None:
+    if not _are(gates.dtype, c):
+        return None
+    batch, hidden = c.shape
+    rows = _rows_of_block(batch, gates.size)
+    program = _program(cell.carried, cell.gates + 1, gates.dtype)
+    kept = empty((len(gates), hidden), gates.dtype)
+    again = cells_again(ELEMENTS[gates.dtype], cell, program).call(-(-batch // rows), len(sizes), batch, hidden, rows)
+    again(np.ascontiguousarray(gates), np.ascontiguousarray(c), kept, _table(sizes, reverse))
+    return kept

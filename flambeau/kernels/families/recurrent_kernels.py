@@ -197,7 +197,8 @@ def input_products(k: Builder, element: str, gates: int, has_bias: bool) -> None
 
 
 class ForwardArguments(Record):
-    products: Array  # the input's products, and the gates afterwards
+    products: Array  # the input's
+    gates: Array  # may be the same memory
     kept: Array  # all cells, or the state's parts of the last gate
     output: Array
     last: Array  # states: of the last step, and before the first one
@@ -215,17 +216,17 @@ class ForwardArguments(Record):
 
 
 @kernel
-def recurrent_forwards(k: Builder, element: str, cell: Any, program: Program, has_bias: bool, packed: bool) -> None:
-    """Steps of some rows and features each."""
-    k.for_chunks(_Forwards(k, element, cell, program, has_bias, packed).chunk)
+def recurrent_forwards(k: Builder, element: str, cell: Any, program: Program, has_bias: bool, packed: bool, keeps: bool) -> None:
+    """Steps of some rows and features each; ``keeps``: whether all cells are kept (LSTM)."""
+    k.for_chunks(_Forwards(k, element, cell, program, has_bias, packed, keeps).chunk)
 
 
 class _Forwards:
     """The loops of ``recurrent_forwards``: steps, blocks of a register's features, tiles of rows."""
 
-    def __init__(self, k: Builder, element: str, cell: Any, program: Program, has_bias: bool, packed: bool):
+    def __init__(self, k: Builder, element: str, cell: Any, program: Program, has_bias: bool, packed: bool, keeps: bool):
         self.k, self.element, self.cell, self.program, self.lanes = k, element, cell, program, k.lanes(element)
-        self.gates, self.has_bias, self.packed = cell.gates, has_bias, packed
+        self.gates, self.has_bias, self.packed, self.keeps = cell.gates, has_bias, packed, keeps
         self.a = k.arguments(ForwardArguments)
         self.most = _tile_rows(k.target, _together(self.gates)) if packed else 1
         self.sums = k.scratch(self.most * self.gates * self.lanes, element)
@@ -287,11 +288,12 @@ class _Forwards:
         if self.cell.has_cell:
             cell, *results = results
             k.store(cell, a.cells, place * a.hidden + u, element, mask)
-            k.store(cell, a.kept, at, element, mask)
+            if self.keeps:
+                k.store(cell, a.kept, at, element, mask)
         if self.cell.has_part:
             k.store(part, a.kept, at, element, mask)
         for value, place_of in zip(results, gate_at, strict=False):
-            k.store(value, a.products, place_of, element, mask)
+            k.store(value, a.gates, place_of, element, mask)
 
     def begin(self, features: tuple[Value, Value], r: Value) -> None:
         """A row of the first state, and cell, as the last one: rows without a step keep it."""
@@ -313,6 +315,37 @@ class _Forwards:
         k.vector_loop(*features, self.lanes, some)
 
 
+@kernel
+def cells_again(k: Builder, element: str, cell: Any, program: Program) -> None:
+    """All cells from the first ones and the gates; a chunk is a block of rows."""
+    gates, first, kept, table = (k.array() for _ in range(4))
+    steps, batch, hidden, rows = (k.integer() for _ in range(4))
+    lanes = k.lanes(element)
+
+    def line(at: Value, before_at: Value, before_size: Value, r: Value) -> None:
+        before = k.select(r < before_size, k.at(kept, (before_at + r) * hidden, element), k.at(first, r * hidden, element))
+        row, target = k.at(gates, (at + r) * (hidden * cell.gates), element), k.at(kept, (at + r) * hidden, element)
+
+        def some(u: Value, mask: Value | None) -> None:
+            inputs = [k.load(row, hidden * g + u, element, lanes, mask) for g in range(cell.gates)]
+            (value,) = lower(k, program, [*inputs, k.load(before, u, element, lanes, mask)])
+            k.store(value, target, u, element, mask)
+
+        k.vector_loop(0, hidden, lanes, some)
+
+    def chunk(c: Value) -> None:
+        start = c * rows
+        limit = k.least(start + rows, batch)
+
+        def step(t: Value) -> None:
+            at, size, before_at, before_size = (k.load(table, t * 4 + n, "i64") for n in range(4))
+            k.loop(start, k.least(limit, size), lambda r: line(at, before_at, before_size, r))
+
+        k.loop(k.const(0, "i64"), steps, step)
+
+    k.for_chunks(chunk)
+
+
 # -- backwards ------------------------------------------------------------------------------------------------------------------------
 class BackwardArguments(Record):
     grad: Array
@@ -320,9 +353,9 @@ class BackwardArguments(Record):
     kept: Array
     states: Array  # what the formula wants from before the step, cells (LSTM) or states (GRU), and the same before the first step
     first: Array
-    output: Array  # the states after each row, before the first step, and before each row
+    output: Array  # the states after each row, which cells and gates tell too (LSTM); before the first step; and before each row
     first_state: Array
-    before: Array
+    before: Array  # may be the memory of the cells (LSTM)
     d_last: Array  # gradients of last state and cell
     d_last_cell: Array
     d_products: Array  # gradients: at the gates' sums, at the last gate's part, and of first state and cell
@@ -365,7 +398,13 @@ class _Backwards:
         def step(t: Value) -> None:
             at, size, before_at, before_size = (k.load(a.table, (a.steps - 1 - t) * 4 + n, "i64") for n in range(4))
             stop = k.least(limit, size)
-            k.loop(start, stop, lambda r: self.line(at, before_at, before_size, r))
+            if self.cell.has_cell:
+                after = k.most((a.steps - t) * 4, 0)
+                after_at, after_size = (k.load(a.table, k.select(t > 0, after + n, n), "i64") for n in range(2))
+                after_size = k.select(t > 0, after_size, 0)
+                k.loop(start, stop, lambda r: self.line_of_cell(at, (before_at, before_size), (after_at, after_size), r))
+            else:
+                k.loop(start, stop, lambda r: self.line(at, before_at, before_size, r))
 
             def block(u: Value) -> None:
                 weights, width = k.at(a.weight, u * (a.hidden * self.gates), self.element), k.least(a.hidden - u, self.wide)
@@ -396,12 +435,33 @@ class _Backwards:
         state = k.select(is_running, k.at(a.output, (before_at + r) * hidden, self.element), k.at(a.first_state, r * hidden, self.element))
 
         def some(u: Value, mask: Value | None) -> None:
-            self.formula(at + r, r, before, u, mask)  # first, as states before rows may be written over the rows' cells
+            self.formula(at + r, r, before, u, mask)
             k.store(k.load(state, u, self.element, self.lanes, mask), a.before, (at + r) * hidden + u, self.element, mask)
 
         k.vector_loop(0, a.hidden, self.lanes, some)
 
-    def formula(self, row: Value, place: Value, before: Value, u: Value, mask: Value | None) -> None:
+    def line_of_cell(self, at: Value, before: tuple[Value, Value], after: tuple[Value, Value], r: Value) -> None:
+        """The formula for all features of a row, and its state where the next step's row begins with it.
+
+        A row's state before may lie over its cell: the step before, whose formula comes later, is the first to write there.
+        """
+        k, a, element, lanes = self.k, self.a, self.element, self.lanes
+        hidden, is_running, goes_on = a.hidden, r < before[1], r < after[1]
+        cell = k.select(is_running, k.at(a.states, (before[0] + r) * hidden, element), k.at(a.first, r * hidden, element))
+
+        def some(u: Value, mask: Value | None) -> None:
+            (state,) = self.formula(at + r, r, cell, u, mask)
+            k.when(goes_on, lambda: k.store(state, a.before, (after[0] + r) * hidden + u, element, mask))
+
+        k.vector_loop(0, hidden, lanes, some)
+
+        def begin(u: Value, mask: Value | None) -> None:
+            k.store(k.load(a.first_state, r * hidden + u, element, lanes, mask), a.before, (at + r) * hidden + u, element, mask)
+
+        k.when(~is_running, lambda: k.vector_loop(0, hidden, lanes, begin))
+
+    def formula(self, row: Value, place: Value, before: Value, u: Value, mask: Value | None) -> list[Value]:
+        """Write the gradients of some features; what the program gives beside them."""
         k, a, element, gates = self.k, self.a, self.element, self.gates
 
         def load(array: Value, at: Value) -> Value:
@@ -424,6 +484,7 @@ class _Backwards:
         if self.cell.has_part:
             k.store(results[gates], a.d_part, at, element, mask)
             k.store(results[gates + 1], a.d_state, here, element, mask)
+        return results[gates + self.cell.has_cell + 2 * self.cell.has_part :]
 
     def tile(self, at: Value, weights: Value, features: tuple[Value, Value], r: Value, height: Value) -> None:
         """The gradients of ``height`` rows' states: of ``width`` features from ``u`` on."""
