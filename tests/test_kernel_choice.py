@@ -341,6 +341,8 @@ WORK: dict[str, tuple[tuple[Any, ...], int]] = {
     "_lstm_layer_backward": ((None, None, None, *_LAYER[:1], *_STATE, *_STATE, *_LAYER[1:], *[None] * 6, False, True), 96),
     "_gru_layer_backward": ((None, None, *_LAYER[:1], *_STATE, *_LAYER[1:], *[None] * 5, False, True), 96),
     "_rnn_layer_backward": ((None, None, *_LAYER[:1], *_STATE, *_LAYER[1:], *[None] * 3, False, True), 96),
+    "_recurrent_steps": ((*arrays_of((6, 8)), *_STATE, *_STATE, _LAYER[2], None, None, (2, 2, 2), False, True), 96),
+    "_recurrent_steps_backward": ((*[None] * 5, *_STATE, *_STATE, _LAYER[2], None, None, (2, 2, 2), False), 96),
     "_bag_sums": ((*arrays_of((50, 6)), INDEX, None, None, False), 72),
     "addr": ((*arrays_of((4, 6), (4,), (6,)), 1, 1), 24),
     "_convolution_weight": ((*arrays_of((2, 4, 9), (2, 6, 7)), (3,), (1,), (0,), (1,), 2), 504),

@@ -114,7 +114,12 @@ class _Lookups:
             return None
         left, right = maker.args
         table = Value((count, grad.shape[-1]), (), grad.dtype)
-        if len(right.shape) != 2 or not is_row_major(left) or not self.pays(_Rows(table, indices), right.shape[0]) or not self.is_only(source, node):
+        if (
+            len(right.shape) != 2
+            or not is_row_major(left)
+            or not self.pays(_Rows(table, indices), right.shape[0])
+            or not self.is_only(source, node)
+        ):
             return None
         added = self.sums(left, indices, count, padding)
         return self.now.op("matmul", [added, right], (count, right.shape[1]), dtype=grad.dtype)[0]

@@ -57,8 +57,7 @@ def of_passes(trial: Trial, passes: Sequence[Pass], inputs: Sequence[Value], out
 
 def of_scratch(trial: Trial, node: Node, scratch: Iterable[Memory]) -> Iterator[tuple[Memory, Memory]]:
     """Pairs (scratch memory, memory of an operand) of an operation whose kernel needs it in place of the operand."""
-    for name in memory_use(node.op.key).scratch:
-        operand = node.args[node.op.names.index(name)]
+    for operand in _given_up(node):
         memory, offset = trial.where(operand)
         if not offset and is_row_major(operand) and sum(trial.where(value)[0] is memory for value in node.inputs()) == 1:
             yield from ((each, memory) for each in scratch if each.size == operand.nbytes)
@@ -66,8 +65,13 @@ def of_scratch(trial: Trial, node: Node, scratch: Iterable[Memory]) -> Iterator[
 
 def spared(node: Node, scratch: Sequence[int]) -> int:
     """Bytes of an operation's scratch that ``of_scratch`` has over operands."""
+    return sum(operand.nbytes for operand in _given_up(node) if operand.nbytes in scratch)
+
+
+def _given_up(node: Node) -> list[Value]:
+    """The operands over which a kernel may have scratch memory."""
     operands = [node.args[node.op.names.index(name)] for name in memory_use(node.op.key).scratch]
-    return sum(operand.nbytes for operand in operands if operand.nbytes in scratch)
+    return [operand for operand in operands if operand is not None]
 
 
 def _has_whole_rows(node: Node) -> bool:

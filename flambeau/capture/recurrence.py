@@ -15,7 +15,6 @@ from typing import Any
 import numpy as np
 
 from ..kernels.compiler.language import FLOATS
-from .elementwise import is_row_major
 from .graph import Graph, Node, Value
 from .passes import without_dead
 from .rewriting import Rewriting
@@ -36,7 +35,7 @@ def opened(graph: Graph) -> Graph:
     names = {node.op.name for node in graph.nodes if node.kind == "op"}
     if names.isdisjoint(_LAYERS):
         return graph
-    from ..ops import recurrent_steps  # noqa: F401, PLC0415  # declares the steps; few programs have them
+    from ..ops import recurrent_steps  # noqa: F401  # declares the steps; few programs have them
 
     now = Rewriting(graph := graph.copy())
     needed = _needed(graph)
@@ -93,7 +92,6 @@ class _Layer:
             and self.node.dtypes == (None, None)
             and self.input.dtype in FLOATS
             and all(value.dtype == self.input.dtype for value in self.node.inputs())
-            and is_row_major(self.input)
             and self.input.size == self.total * self.weight.shape[1]
             and all(len(value.shape) == 2 for value in matrices)
             and self.weight_hh.shape[0] == self.wide
@@ -131,7 +129,7 @@ class _Layer:
         if cell.has_part:
             (d_bias_ih,) = self.op("_sum_to_size", [d_products, (self.wide,)], (self.wide,))
         else:
-            (d_bias_ih,) = self.op("clone", [d_bias], (self.wide,))
+            d_bias_ih = now.copy(d_bias)
         (d_weight,) = self.op("mm", [now.turned(d_products), now.rows(self.input)], self.weight.shape)
         d_input = d_weight
         if self.named("needs_input"):

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
 
 from ..core.calls.registry import declared_as
+from ..core.layout import contiguous_format
 from ..core.shape import contiguous_strides
 from .elementwise import is_row_major
 from .graph import Graph, Node, Value
@@ -27,7 +28,7 @@ class Rewriting:
         self._instead: dict[Value, Value] = {}
         self.nodes: list[Node] = []
 
-    def __iter__(self) -> Iterable[Node]:
+    def __iter__(self) -> Iterator[Node]:
         """The nodes, with what stands for their arguments by now; each is to be kept or replaced."""
         for node in self._graph.nodes:
             node.take(self._now)
@@ -58,8 +59,13 @@ class Rewriting:
         self.nodes.append(Node("view", None, (value, 0, shape, strides), (made,)))
         return made
 
+    def copy(self, value: Value) -> Value:
+        """A row-major copy."""
+        return self.op("clone", [value, contiguous_format], value.shape, dtype=value.dtype)[0]
+
     def rows(self, value: Value) -> Value:
-        """A row-major value as a matrix of its last dimension's rows."""
+        """A value as a row-major matrix of its last dimension's rows."""
+        value = value if is_row_major(value) else self.copy(value)
         return self.view(value, (value.size // value.shape[-1], value.shape[-1]))
 
     def turned(self, value: Value) -> Value:

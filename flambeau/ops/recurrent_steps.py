@@ -1,7 +1,7 @@
 """Steps of recurrent layers by themselves, behind products of the input that are there already.
 
-Compiled programs are made of them in place of whole layers (``capture/recurrence.py``), so that the input's products are operations like any
-other. Rows are elements of sequences: ``total`` of them, those of a step together, of which ``sizes`` says how many each has.
+Compiled programs are made of them in place of whole layers (``capture/recurrence.py``), so that the input's products are operations like
+any other. Rows are elements of sequences: ``total`` of them, those of a step together; ``sizes`` says how many each step has.
 """
 
 from __future__ import annotations
@@ -11,8 +11,7 @@ from typing import Any
 import numpy as np
 
 from ..core.calls.annotations import Tensor
-from ..core.calls.registry import op
-from . import recurrent
+from ..core.calls.registry import op, primitive
 from .recurrent import _columns, _steps
 
 _WORK = "4 * {} * weight_hh.size"  # as of layers
@@ -45,13 +44,13 @@ def recurrent_steps(
     """
     nothing = np.empty(0, products.dtype)
     if cell.has_cell:
-        made = recurrent.lstm_layer.kernel(products, h, c, None, weight_hh, None, bias_hh, None, cell, sizes, reverse)
+        made = primitive("_lstm_layer").kernel(products, h, c, None, weight_hh, None, bias_hh, None, cell, sizes, reverse)
         output, last, cells, gates, kept = made
         return gates, output, last, cells, kept if keeps else nothing
     if cell.has_part:
-        output, last, gates, kept = recurrent.gru_layer.kernel(products, h, None, weight_hh, None, bias_hh, cell, sizes, reverse)
+        output, last, gates, kept = primitive("_gru_layer").kernel(products, h, None, weight_hh, None, bias_hh, cell, sizes, reverse)
         return gates, output, last, nothing, kept
-    output, last = recurrent.rnn_layer.kernel(products, h, None, weight_hh, None, bias_hh, cell, sizes, reverse)
+    output, last = primitive("_rnn_layer").kernel(products, h, None, weight_hh, None, bias_hh, cell, sizes, reverse)
     return nothing, output, last, nothing.copy(), nothing.copy()
 
 
@@ -75,14 +74,14 @@ def recurrent_steps_backward(
     input, back = np.empty((total, 0), h.dtype), (cell, sizes, reverse, True)
     if cell.has_cell:
         output = _columns(gates, 4)[3] * np.tanh(kept)
-        of_lstm = recurrent.lstm_layer_backward.kernel
+        of_lstm = primitive("_lstm_layer_backward").kernel
         made = of_lstm(grad_output, grad_h, grad_c, input, h, c, None, weight_hh, None, output, gates, kept, *back)
         d_products, d_h, d_c, _, d_weight, _, d_bias, _ = made
         return d_products, d_h, d_c, d_weight, d_bias
     if cell.has_part:
-        made = recurrent.gru_layer_backward.kernel(grad_output, grad_h, input, h, None, weight_hh, output, gates, kept, *back)
+        made = primitive("_gru_layer_backward").kernel(grad_output, grad_h, input, h, None, weight_hh, output, gates, kept, *back)
     else:
-        made = recurrent.rnn_layer_backward.kernel(grad_output, grad_h, input, h, None, weight_hh, output, *back)
+        made = primitive("_rnn_layer_backward").kernel(grad_output, grad_h, input, h, None, weight_hh, output, *back)
     d_products, d_h, _, d_weight, _, d_bias = made
     return d_products, d_h, np.empty(0, h.dtype), d_weight, d_bias
 

@@ -19,6 +19,8 @@ import flambeau as torch
 import flambeau.nn.functional as F
 from flambeau.core.arrays import native
 from flambeau.kernels.compiler import build, image, pool, target
+from flambeau.kernels.families import recurrent
+from flambeau.ops.recurrent import LSTM
 
 CASES: dict[str, Callable[[], Any]] = {}
 PAIRS = [
@@ -290,6 +292,9 @@ for _name in ("LSTM", "GRU", "RNN"):
             for shape in ((5, 7, 9), (1, 2, 9)):
                 x = leaf(*shape, dtype=dtype)
                 results += grads(layer(x)[0], x, *layer.parameters())
+        if name == "LSTM":
+            gates, cells = torch.rand(35, 84).numpy(), torch.randn(7, 21).numpy()
+            results.append(torch.from_numpy(recurrent.lstm_cells(gates, cells, LSTM, (7,) * 5, False)))
         return results
 
 

@@ -12,7 +12,7 @@ import flambeau as torch
 from flambeau.core.arrays import native
 from flambeau.kernels.compiler.pool import pool
 from flambeau.kernels.families import recurrent as kernels
-from flambeau.ops import recurrent as references
+from flambeau.ops import recurrent as references, recurrent_steps as parts
 
 from .guard import guarded
 
@@ -82,6 +82,31 @@ def _check(name, sizes, features, hidden, biases="ih", dtype=np.float64, packed=
         assert np.array_equal(operand, old)  # nothing is written to
 
 
+def _check_steps(name, sizes, hidden, has_bias, dtype, reverse, end, grads):
+    """The same of steps by themselves, whose cells follow from the gates bit by bit."""
+    cell, rng = CELLS[name], np.random.default_rng(2)
+    products = _drawn(rng, (sum(sizes), cell.gates * hidden), dtype, end)
+    h, c = (_drawn(rng, (sizes[0], hidden), dtype, end) for _ in range(2))
+    c = c if cell.has_cell else None
+    weight = _drawn(rng, (cell.gates * hidden, hidden), dtype, end, scale=hidden**-0.5)
+    bias = _drawn(rng, (cell.gates * hidden,), dtype, end) if has_bias else None
+    rest = (cell, tuple(sizes), reverse)
+    results, wanted = (f(products, h, c, weight, bias, *rest, True) for f in (kernels.recurrent_steps, parts.recurrent_steps.kernel))
+    _agree(results, wanted, CLOSE[dtype])
+    gates, output, *_, kept = results
+    for one, other in zip(kernels.recurrent_steps(products, h, c, weight, bias, *rest, False)[:4], results, strict=False):
+        assert np.array_equal(one, other)
+    if cell.has_cell:
+        assert np.array_equal(kernels.lstm_cells(guarded(gates, end), c, *rest), kept)
+        _agree([parts.lstm_cells.kernel(gates, c, *rest)], [kept], CLOSE[dtype])
+    shapes = {"o": output.shape, "h": h.shape, "c": h.shape}
+    arriving = [_drawn(rng, shape, dtype, end) if letter in grads else None for letter, shape in shapes.items()]
+    saved = [guarded(array, end) if cell.has_cell or cell.has_part else None for array in (gates, kept)]
+    arguments = (*saved, *arriving, h, c, weight, None if cell.has_cell else output, *rest)
+    made = [f(*arguments) for f in (kernels.recurrent_steps_backward, parts.recurrent_steps_backward.kernel)]
+    _agree(*made, 20 * CLOSE[dtype])
+
+
 @st.composite
 def _sizes(draw):
     """Rows of each step, and whether they are packed."""
@@ -106,6 +131,7 @@ def _sizes(draw):
 @settings(max_examples=80, deadline=None)
 def test_values_and_gradients_are_those_of_the_reference(name, sizes, features, hidden, biases, dtype, reverse, layout, end, grads):
     _check(name, sizes[0], features, hidden, biases, dtype, sizes[1], reverse, layout, end, grads)
+    _check_steps(name, sizes[0], hidden, "h" in biases, dtype, reverse, end, grads)
 
 
 @pytest.mark.parametrize("name", CELLS)

@@ -14,7 +14,7 @@ from ..compiler.expression import Program, trace
 from ..compiler.language import ELEMENTS, FLOATS
 from ..compiler.memory import empty
 from .copies import copy
-from .gemm import SMALL, multiply
+from .gemm import SMALL, multiply, multiply_into
 from .recurrent_kernels import COLUMNS, cells_again, input_products, pack_gates, pack_rows, recurrent_backwards, recurrent_forwards
 from .reduction import reduce
 
@@ -249,14 +249,19 @@ class _Gradients(NamedTuple):
 
 def _run_backwards(
     cell: Any, grads: tuple[np.ndarray | None, ...], states: tuple[np.ndarray, ...], weight_hh: Any, output: Any,
-    saved: tuple[np.ndarray, ...], sizes: tuple[int, ...], reverse: bool,
+    saved: tuple[np.ndarray, ...], sizes: tuple[int, ...], reverse: bool, room: np.ndarray | None = None,
 ) -> _Gradients:  # fmt: skip
-    """The steps back, row by row; ``output`` is not read where ``saved`` are gates and cells."""
+    """The steps back, row by row.
+
+    Args:
+        output: not read where ``saved`` are gates and cells.
+        room: where weights may be laid out anew.
+    """
     dtype, (batch, hidden), total = states[0].dtype, states[0].shape, sum(sizes)
     plan = _backwards_plan(cell, dtype, tuple([grad is not None for grad in grads]), batch, len(sizes), total, hidden)
-    packed, weight_hh = empty((plan.size,), dtype), np.ascontiguousarray(weight_hh)
+    packed = empty((plan.size,), dtype) if room is None or room.size < plan.size else room
     if plan.pack is not None:
-        plan.pack(weight_hh, packed)
+        plan.pack(np.ascontiguousarray(weight_hh), packed)
     first = np.ascontiguousarray(states[0])
     arrived, *of_last = [first if grad is None else np.ascontiguousarray(grad) for grad in grads]
     started = [empty(first.shape, dtype) for _ in of_last]
@@ -359,12 +364,14 @@ def recurrent_steps_backward(
         return None
     states, grads = ((h, c), (grad_output, grad_h, grad_c)) if cell.has_cell else ((h,), (grad_output, grad_h))
     saved = (gates, kept) if cell.has_cell or cell.has_part else ()
-    made = _run_backwards(cell, grads, states, weight_hh, output, saved, sizes, reverse)
-    d_weight_hh, d_bias_hh = _product(made.products.T, made.before, least), _sum_of_rows(made.products, least)
+    room = empty(weight_hh.shape, h.dtype)  # free until the weights' gradient comes
+    made = _run_backwards(cell, grads, states, weight_hh, output, saved, sizes, reverse, room)
+    multiply_into(made.products.T, made.before, room, least)
+    d_bias_hh = _sum_of_rows(made.products, least)
     if cell.has_part:
         _copied(made.part, made.products[:, -h.shape[-1] :], least)
     d_c = made.first[1] if cell.has_cell else empty((0,), h.dtype)
-    return made.products, made.first[0], d_c, d_weight_hh, d_bias_hh
+    return made.products, made.first[0], d_c, room, d_bias_hh
 
 
 @native("_lstm_cells")
