@@ -54,7 +54,8 @@ class _Lookups:
 
     def run(self) -> Graph:
         rules = {"linear": self.linear, "mm": self.product, "_embedding_backward": self.gradient}
-        for self.number, node in enumerate(self.now):
+        for number, node in enumerate(self.now):
+            self.number = number
             rule = rules.get(node.op.name) if node.kind == "op" and node.dtypes == (None, None) else None
             made = rule(node) if rule is not None and is_row_major(node.outs[0]) else None
             if made is None:
@@ -66,7 +67,7 @@ class _Lookups:
 
     # -- what is looked up ------------------------------------------------------------------------------------------------------------
     def rows(self, value: Value | None, outputs: int) -> _Rows | None:
-        """Whose rows a value has, if it is worth while to multiply that table by a matrix of so many columns."""
+        """The table whose rows a value has, if it pays to multiply that table by a matrix of so many columns; and their indices."""
         node = None if value is None else reshaped_from(value).node
         if node is None or node.kind != "op" or node.op.name != "embedding" or node.dtypes != (None, None):
             return None

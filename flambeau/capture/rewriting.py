@@ -1,4 +1,4 @@
-"""What rewrites of a graph share: new nodes in place of some, in the order of the graph."""
+"""Common to rewrites of a graph: new nodes in place of some, in the order of the graph."""
 
 from __future__ import annotations
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ..core.arrays import native
 from ..core.arrays.kinds import call_kernel, host
 from ..core.calls.casting import cast_array, cast_operands
 from ..core.calls.interruption import pass_on
@@ -17,7 +18,7 @@ from ..core.shape import contiguous_strides
 from ..kernels.compiler.expression import Program, Untraceable
 from ..kernels.compiler.language import ELEMENTS, register_element
 from ..kernels.compiler.pool import pool
-from ..kernels.families import gemm, loss, recurrent
+from ..kernels.families import loss
 from ..kernels.families.blas import alone
 from ..kernels.families.pointwise import fixed
 from ..kernels.families.rows import NOTHING, float_element, rows_per_chunk, wide_dtype
@@ -207,7 +208,7 @@ def _native_function(node: Node) -> Callable[..., list[np.ndarray]] | None:
         return None  # a whole number of no dimensions may be looked at, and no other one can be tried in its place
     if any(name in _STRUCTURED and values for name, values in zip(op.names, node.args, strict=False) if values.__class__ is Value):
         return None
-    own = partial(call_kernel, op.kernel, op) if op.key in _OF_PARTS else KERNELS.get(op.key)
+    own = partial(call_kernel, op.kernel, op) if op.key in _OF_PARTS else _kernel_of(op.key)
 
     def run(*values: Any) -> list[np.ndarray]:
         if own is None:
@@ -312,26 +313,18 @@ def _class_slope(trial: Trial, node: Node) -> bool:
     return True
 
 
-# Native kernels that take operands of any size when they are asked so, as functions of a list of operands.
-KERNELS: dict[str, Callable[..., Any]] = {
-    "matmul": lambda operands: gemm.matmul(*operands, least=0),
-    "mm": lambda operands: gemm.mm(*operands, least=0),
-    "bmm": lambda operands: gemm.bmm(*operands, least=0),
-    "nn.functional.linear": lambda operands: gemm.linear(*operands, least=0),
-    **{
-        name: lambda operands, kernel=kernel: kernel(*operands, least=0)
-        for name, kernel in {
-            "_recurrent_steps": recurrent.recurrent_steps,
-            "_recurrent_steps_backward": recurrent.recurrent_steps_backward,
-            "_lstm_layer": recurrent.lstm_layer,
-            "_gru_layer": recurrent.layer,
-            "_rnn_layer": recurrent.layer,
-            "_lstm_layer_backward": recurrent.lstm_layer_backward,
-            "_gru_layer_backward": recurrent.gru_layer_backward,
-            "_rnn_layer_backward": recurrent.rnn_layer_backward,
-        }.items()
-    },
-}
+# Native kernels that take operands of any size when they are asked so.
+_OF_ANY_SIZE = frozenset(
+    f"{name}{way}" for name in ("_lstm_layer", "_gru_layer", "_rnn_layer", "_recurrent_steps") for way in ("", "_backward")
+) | {"matmul", "mm", "bmm", "nn.functional.linear"}
+
+
+def _kernel_of(key: str) -> Callable[..., Any] | None:
+    """The native kernel of an operation that takes operands of any size, as a function of them."""
+    kernel = native.find(key) if key in _OF_ANY_SIZE else None
+    return None if kernel is None else lambda operands: kernel(*operands, least=0)
+
+
 # Operations with another way than their own kernel's.
 RULES: dict[str, Callable[[Any, Node], bool]] = {
     **dict.fromkeys(("clone", "_contiguous", "contiguous", "reshape", "_reshaped_copy"), _copied),

@@ -146,7 +146,7 @@ def _forwards_plan(cell: Any, dtype: np.dtype, has_bias: bool, batch: int, count
 
 
 class _Made(NamedTuple):
-    """What the steps of a layer make: ``cells`` the last ones; the last states where there are none."""
+    """Results of the steps of a layer; ``cells`` are the last ones, or the last states where there are none."""
 
     output: np.ndarray
     last: np.ndarray
