@@ -265,6 +265,20 @@ def multiply(a: np.ndarray, b: np.ndarray, bias: np.ndarray | None = None, least
     return None if run is None else run(a, b, bias)
 
 
+@lru_cache(maxsize=1024)
+def _plan_into(dtype: np.dtype, a: _Layout, b: _Layout, least: int) -> _Launch | None:
+    return _matrix_plan(dtype, a, b, False, least) if ELEMENTS.get(dtype) in ("f32", "f64") and a[0][1] == b[0][0] else None
+
+
+def multiply_into(a: np.ndarray, b: np.ndarray, out: np.ndarray, least: int = SMALL) -> None:
+    """``out[...] = a @ b`` for matrices, ``out`` row-major; ``least``: multiply-adds below which NumPy does it."""
+    launch = _plan_into(a.dtype, (a.shape, a.strides), (b.shape, b.strides), least)
+    if launch is None:
+        np.dot(a, b, out)
+    else:
+        launch(a, b, out)
+
+
 def _cut(count: int, m: int, n: int, inner: int) -> tuple[int, int, int, int]:
     """Parts of each product, their rows or columns (0: not cut), and how many parts make a chunk; by the sizes alone."""
     work = m * n * inner
