@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..core.arrays import native
 from ..core.arrays.kinds import call_kernel, host
 from ..core.calls.casting import cast_array, cast_operands
 from ..core.calls.interruption import pass_on
@@ -18,7 +17,7 @@ from ..core.shape import contiguous_strides
 from ..kernels.compiler.expression import Program, Untraceable
 from ..kernels.compiler.language import ELEMENTS, register_element
 from ..kernels.compiler.pool import pool
-from ..kernels.families import loss
+from ..kernels.families import gemm, loss, recurrent
 from ..kernels.families.blas import alone
 from ..kernels.families.pointwise import fixed
 from ..kernels.families.rows import NOTHING, float_element, rows_per_chunk, wide_dtype
@@ -313,16 +312,21 @@ def _class_slope(trial: Trial, node: Node) -> bool:
     return True
 
 
-# Native kernels that take operands of any size when they are asked so.
-_OF_ANY_SIZE = frozenset(
-    f"{name}{way}" for name in ("_lstm_layer", "_gru_layer", "_rnn_layer", "_recurrent_steps") for way in ("", "_backward")
-) | {"matmul", "mm", "bmm", "nn.functional.linear"}
+# Native kernels that take operands of any size when they are asked so, by the operations' names in their modules.
+_OF_ANY_SIZE = (
+    (gemm, ("matmul", "mm", "bmm", "linear")),
+    (recurrent, [f"{name}{way}" for name in ("lstm_layer", "gru_layer", "rnn_layer", "recurrent_steps") for way in ("", "_backward")]),
+)
 
 
 def _kernel_of(key: str) -> Callable[..., Any] | None:
     """The native kernel of an operation that takes operands of any size, as a function of them."""
-    kernel = native.find(key) if key in _OF_ANY_SIZE else None
-    return None if kernel is None else lambda operands: kernel(*operands, least=0)
+    name = key.rpartition(".")[2].removeprefix("_")
+    for module, names in _OF_ANY_SIZE:
+        if name in names:
+            kernel = getattr(module, name)
+            return lambda operands: kernel(*operands, least=0)
+    return None
 
 
 # Operations with another way than their own kernel's.

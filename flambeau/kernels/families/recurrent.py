@@ -224,6 +224,9 @@ def layer(
     return _forwards(cell, input, (h,), weight_ih, weight_hh, bias_ih, bias_hh, sizes, reverse, least)
 
 
+gru_layer = rnn_layer = layer
+
+
 @lru_cache(maxsize=1024)
 def _backwards_plan(cell: Any, dtype: np.dtype, has: tuple[bool, ...], batch: int, count: int, total: int, hidden: int) -> _Plan:
     element, gates = ELEMENTS[dtype], cell.gates
