@@ -478,6 +478,40 @@ def test_schedules_and_handlers():
         found.step()
 
 
+def test_a_profile_may_pause():
+    cpu, cuda = [flambeau.profiler.ProfilerActivity.CPU], [flambeau.profiler.ProfilerActivity.CUDA]
+    idle = flambeau.profiler.profile()
+    idle.toggle_collection_dynamic(False, cpu)
+    with flambeau.profiler.profile(profile_memory=True) as found:
+        flambeau.ones(1)
+        found.toggle_collection_dynamic(False, cuda)
+        flambeau.ones(1).cos()
+        found.toggle_collection_dynamic(False, cpu)
+        with flambeau.profiler.record_function("unseen"):
+            flambeau.ones(1).sin()
+        found.toggle_collection_dynamic(True, cpu)
+        flambeau.ones(1).tan()
+    assert names(found.events()) == ["aten::ones", "aten::ones", "aten::cos", "aten::ones", "aten::tan"]
+
+
+def test_overloads_and_traces_without_events(tmp_path):
+    config = flambeau.profiler._ExperimentalConfig(capture_overload_names=True)
+    with flambeau.profiler.profile(experimental_config=config) as found:
+        x = flambeau.ones(2) + 1
+        x.sum(0)
+        x.sum()
+    overloads = [(event.name, event.overload_name) for event in found.events()]
+    assert overloads == [("aten::ones", ""), ("aten::add", "Tensor"), ("aten::sum", "dim_IntList"), ("aten::sum", "")]
+    assert len(found.key_averages()) == 3 and len(found.key_averages(group_by_overload_name=True)) == 4
+    with flambeau.profiler.profile(experimental_config=flambeau.profiler._ExperimentalConfig(trace_only=True)) as found:
+        flambeau.ones(2)
+    for read in (found.events, found.key_averages):
+        with pytest.raises(RuntimeError, match="trace_only"):
+            read()
+    found.export_chrome_trace(str(tmp_path / "trace.json"))
+    assert "aten::ones" in (tmp_path / "trace.json").read_text()
+
+
 def test_events_of_several_cycles_may_be_kept():
     schedule = flambeau.profiler.schedule(wait=0, warmup=1, active=1)
     with flambeau.profiler.profile(schedule=schedule, acc_events=True) as found:
@@ -530,8 +564,8 @@ def test_what_needs_other_devices_or_is_not_there_says_so():
             begin()
     with pytest.raises(TypeError, match="verboose"):
         flambeau.profiler._ExperimentalConfig(verboose=True)
-    with pytest.raises(NotImplementedError, match="capture_overload_names"):
-        flambeau.profiler._ExperimentalConfig(capture_overload_names=True)
+    with pytest.raises(NotImplementedError, match="record_python_gc_info"):
+        flambeau.profiler._ExperimentalConfig(record_python_gc_info=True)
 
 
 # -- the command --------------------------------------------------------------------------------------------------------------------------

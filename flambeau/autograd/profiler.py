@@ -169,8 +169,10 @@ class profile:
         if self.acc_events and self._recorder is not None:
             self._old_function_events = self.function_events
         self._function_events, self.trace_id = None, self.create_trace_id()
-        self._recorder = Recorder(self.record_shapes, self.profile_memory, self.with_stack, self.with_flops)
-        self._recording = recording(self._recorder, bool(getattr(self.experimental_config, "profile_all_threads", False)))
+        wanted = self.experimental_config
+        overloads = bool(getattr(wanted, "capture_overload_names", False))
+        self._recorder = Recorder(self.record_shapes, self.profile_memory, self.with_stack, self.with_flops, overloads)
+        self._recording = recording(self._recorder, bool(getattr(wanted, "profile_all_threads", False)))
         self._recording.__enter__()
 
     def __exit__(self, *exc_info: object) -> None:
@@ -180,7 +182,13 @@ class profile:
 
     @property
     def function_events(self) -> EventList:
-        """The events, those within others too, in the order in which they began."""
+        """The events, those within others too, in the order in which they began.
+
+        Raises:
+            RuntimeError: a profile with ``trace_only``.
+        """
+        if getattr(self.experimental_config, "trace_only", False):
+            raise RuntimeError("events() is not available when trace_only=True in ExperimentalConfig. Use export_chrome_trace() instead.")
         if self._function_events is None and self._recorder is not None and self._recorder.ended:
             events = function_events(self._recorder)
             if self._old_function_events is not None:
@@ -265,13 +273,14 @@ class profile:
         self._finished().export_stacks(path, metric)
 
     def toggle_collection_dynamic(self, enabled: bool, activities: Any) -> None:
-        """Not supported.
+        """Pause, or go on: what begins meanwhile is not noted.
 
-        Raises:
-            NotImplementedError: always.
+        Args:
+            enabled: False: pause. activities: kinds of work; only that of the CPU is noted, others change nothing.
         Source: torch.autograd.profiler.profile.toggle_collection_dynamic.
         """
-        raise NotImplementedError("toggle_collection_dynamic is not supported: use a schedule, or two profiles")
+        if self._recorder is not None and any(getattr(activity, "name", None) == "CPU" for activity in activities):
+            self._recorder.keeps = enabled
 
     @property
     def self_cpu_time_total(self) -> float:

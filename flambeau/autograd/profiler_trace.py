@@ -26,6 +26,7 @@ def function_events(recorder: Recorder) -> list[FunctionEvent]:
             id=number,
             name=_rewrite_name(opened.name, with_wildcard=True),
             trace_name=opened.name,
+            overload_name=opened.overload,
             thread=opened.thread,
             start_us=(opened.start - recorder.started) / 1000,
             end_us=(opened.end - recorder.started) / 1000,

@@ -46,11 +46,11 @@ class Range:
         sequence: what a call and its node have in common; -1 without a node.
         shapes, strides, dtypes, values: of the inputs, if they are asked for. flops: likewise.
         stack: the program's frames, the innermost first, if they are asked for.
-        argument: more text of a program's own range.
+        overload: name of the kernel's overload, if it is asked for. argument: more text of a program's own range.
     """
 
     __slots__ = (
-        "argument", "dtypes", "end", "flops", "forward_thread", "name", "scope", "sequence", "shapes", "stack", "start", "strides",
+        "argument", "dtypes", "end", "flops", "forward_thread", "name", "overload", "scope", "sequence", "shapes", "stack", "start", "strides",
         "thread", "values",
     )  # fmt: skip
 
@@ -63,6 +63,7 @@ class Range:
         self.values: list[Any] = []
         self.stack: list[str] = []
         self.flops: int = 0
+        self.overload = ""
         self.argument: str | None = None
         self.start = perf_counter_ns()
 
@@ -109,17 +110,21 @@ class Recorder:
 
     Args:
         shapes, memory, stacks, flops: what is noted beside times. The first three together: also which operation read what memory.
-        keeps: False: nothing is noted here; an execution trace listens.
+        overloads: note which overload of a kernel a call is.
+        listens: nothing is noted here; an execution trace is told.
     Attributes:
-        ranges: all of them.
+        keeps: whether ranges are noted that begin now. ranges: all of them.
         memory: (nanoseconds, bytes, thread, number of the memory) of each result that was made (positive) or freed (negative).
         flows: of operations. older: number and bytes of memory that was there before. released: its end, like ``memory``.
         parameters, gradients, states, leaves: numbers of memory that has these; leaves are those that got gradients.
     """
 
-    def __init__(self, shapes: bool = False, memory: bool = False, stacks: bool = False, flops: bool = False, keeps: bool = True):
-        self.shapes, self.has_memory, self.stacks, self.flops, self.keeps = shapes, memory, stacks, flops, keeps
-        self.follows = shapes and memory and stacks
+    def __init__(
+        self, shapes: bool = False, memory: bool = False, stacks: bool = False, flops: bool = False, overloads: bool = False, listens: bool = False
+    ):
+        self.shapes, self.has_memory, self.stacks, self.flops, self.overloads = shapes, memory, stacks, flops, overloads
+        self.listens, self.keeps = listens, not listens
+        self.follows, self._looks = shapes and memory and stacks, shapes or overloads
         self.ranges: list[Range] = []
         self.memory: list[tuple[int, int, int, int]] = []
         self.flows: list[Flow] = []
@@ -214,13 +219,14 @@ class Recorder:
                 result = self._performed(call, usual)
                 self._note(result, here.stack[-1:], here)
                 return result
-        arguments = [self._meanings.arguments_of(call, name) for name in names] if self.shapes or _trace is not None else []
+        arguments = [self._meanings.arguments_of(call, name) for name in names] if self._looks or _trace is not None else []
         facts = [self._meanings.facts_of(values) for _, values in arguments] if self.shapes else []
         ranges = [self.open(name, OPERATION, here) for name in names]
         for opened, (shapes, strides, dtypes, values) in zip(ranges, facts, strict=False):
             opened.shapes, opened.strides, opened.dtypes, opened.values = shapes, strides, dtypes, values
-        if _trace is not None:
-            for opened, (schema, values) in zip(ranges, arguments, strict=True):
+        for opened, (schema, values) in zip(ranges, arguments, strict=False):
+            opened.overload = schema.overload_name if self.overloads and schema is not None else ""
+            if _trace is not None:
                 _trace.reads(opened, schema, values)
         flow = self._reads(call, ranges[0], here, arguments) if self.follows else None
         try:
@@ -256,7 +262,7 @@ class Recorder:
     def _note(self, result: Any, ranges: list[Range], here: _Thread) -> None:
         """Note memory and history of what a call returned."""
         self._remember(result, ranges, here)
-        if self.has_memory:
+        if self.has_memory and self.keeps:
             for tensor in result if isinstance(result, (tuple, list)) else (result,):
                 if isinstance(array := getattr(tensor, "_array", None), np.ndarray):
                     self._made(array, (ranges[-1].end if ranges else 0) or perf_counter_ns(), here)
@@ -511,7 +517,7 @@ class recording:
     def __enter__(self) -> Recorder:
         self._recorder.begin()
         around = self._place.profile
-        if around is not None and around.keeps and self._recorder.keeps:
+        if around is not None and not around.listens and not self._recorder.listens:
             text = "a profile is taken in this thread already: it notes nothing until this one ends"
             warnings.warn(text, UserWarning, stacklevel=3)
         elif around is None and self._place is thread:
@@ -547,7 +553,7 @@ class tracing:
 
     def __init__(self, trace: Any):
         self._trace = trace
-        self._recording = recording(Recorder(keeps=False), all_threads=True)
+        self._recording = recording(Recorder(listens=True), all_threads=True)
 
     def start(self) -> None:
         """Begin to tell; the recorder for threads without a profile goes below one of all threads."""

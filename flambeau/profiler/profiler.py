@@ -61,14 +61,14 @@ class _ExperimentalConfig:
     """Further options of a profile.
 
     Args:
-        profile_all_threads: note what all threads do.
-        verbose: accepted: a trace has whatever was noted. trace_only: accepted: events are made when somebody asks for them.
+        profile_all_threads: note what all threads do. capture_overload_names: note which overload of a kernel a call is.
+        verbose: accepted: a trace has whatever was noted. trace_only: there are no events, only traces.
         profiler_metrics, profiler_measure_per_kernel, enable_cuda_sync_events, disable_external_correlation, adjust_timestamps: of events
             of devices, which are not recorded.
-        performance_events, adjust_profiler_step, capture_overload_names, record_python_gc_info, expose_kineto_event_metadata,
-            custom_profiler_config: not supported.
+        performance_events, adjust_profiler_step, record_python_gc_info, expose_kineto_event_metadata, custom_profiler_config: not
+            supported.
     Raises:
-        NotImplementedError: one of the last six is asked for.
+        NotImplementedError: one of the last five is asked for.
     Source: torch._C._profiler._ExperimentalConfig.
     """
 
@@ -92,7 +92,6 @@ class _ExperimentalConfig:
         asked = {
             "performance_events": performance_events,
             "adjust_profiler_step": adjust_profiler_step,
-            "capture_overload_names": capture_overload_names,
             "record_python_gc_info": record_python_gc_info,
             "expose_kineto_event_metadata": expose_kineto_event_metadata,
             "custom_profiler_config": custom_profiler_config,
@@ -100,7 +99,8 @@ class _ExperimentalConfig:
         for name, value in asked.items():
             if value:
                 raise NotImplementedError(f"_ExperimentalConfig: {name} is not supported")
-        self.profile_all_threads = profile_all_threads
+        self.profile_all_threads, self.capture_overload_names, self.trace_only = profile_all_threads, capture_overload_names, trace_only
+        self.custom_profiler_config = custom_profiler_config
 
 
 def kineto_available() -> bool:
@@ -379,13 +379,14 @@ class _KinetoProfile:
             timeline.export_memory_timeline(path, device)
 
     def toggle_collection_dynamic(self, enable: bool, activities: Iterable[ProfilerActivity]) -> None:
-        """Not supported.
+        """Pause, or go on; see ``autograd.profiler.profile``. Nothing happens before the profile begins.
 
-        Raises:
-            NotImplementedError: always.
+        Args:
+            enable: False: pause. activities: kinds of work.
         Source: torch.profiler._KinetoProfile.toggle_collection_dynamic.
         """
-        self._profiler("toggling").toggle_collection_dynamic(enable, activities)
+        if self.profiler is not None:
+            self.profiler.toggle_collection_dynamic(enable, activities)
 
     def key_averages(
         self, group_by_input_shape: bool = False, group_by_stack_n: int = 0, group_by_overload_name: bool = False
