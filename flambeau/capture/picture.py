@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import html
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -17,7 +18,7 @@ from .driver import Plan, Step
 from .graph import Graph, Node, Value
 from .lowering import Lowered
 
-__all__ = ["Picture", "svg", "text", "times_of"]
+__all__ = ["Picture", "Timed", "svg", "text", "times_of"]
 
 _COLOURS = {"op": "#dbe9f6", "group": "#d9f2d9", "call": "#fde3c8", "write": "#f8d7e3"}
 _WIDTH, _HEIGHT, _GAP = 168, 46, 26  # pixels: of a node, and between nodes
@@ -46,22 +47,51 @@ def times_of(run: Lowered, arrays: Sequence[np.ndarray], calls: int = 5) -> dict
         run: what it writes to (parameters, running statistics) is written by each of these calls.
         arrays: the inputs.
     """
-    while run.plan is None:
-        run(arrays)
-    plan = run.plan.separate()
-    least: list[float] = []
-    for _ in range(calls):
-        plan.run(arrays)
-        taken = [after - before for before, after in zip(plan.marks, plan.marks[1:], strict=False)]
-        least = [min(pair) for pair in zip(least, taken, strict=True)] if least else taken
-    times: dict[Node, float] = {}
-    group_of = {member: node for node in run.graph.nodes for member in node.members}
-    for step, seconds in zip(plan.order, least, strict=True):
-        node = _node_of(plan, step)
-        node = group_of.get(node, node)
-        if node is not None:
-            times[node] = times.get(node, 0.0) + seconds
-    return times
+    timed = Timed(run)
+    while timed.calls < calls:
+        timed(arrays)
+    return timed.times
+
+
+class Timed:
+    """A lowered graph that notes the time of each node: called like it, it runs every launch by itself.
+
+    Args:
+        run: the graph; its first calls, which make the plan, are not timed.
+    Attributes:
+        calls: those that were timed.
+    """
+
+    def __init__(self, run: Lowered):
+        self.run, self.calls = run, 0
+        self._plan: Plan | None = None
+        self._least: list[float] = []
+
+    def __call__(self, arrays: Sequence[np.ndarray]) -> list[np.ndarray]:
+        if self.run.plan is None:
+            return self.run(arrays)
+        if self._plan is None:
+            self._plan = self.run.plan.separate()
+        outputs: list[np.ndarray] = self._plan.run(arrays)
+        taken = [after - before for before, after in pairwise(self._plan.marks)]
+        self._least = [min(pair) for pair in zip(self._least, taken, strict=True)] if self._least else taken
+        self.calls += 1
+        return outputs
+
+    @property
+    def times(self) -> dict[Node, float]:
+        """Seconds of each node, the least of all calls."""
+        found: dict[Node, float] = {}
+        plan = self._plan
+        if plan is None:
+            return found
+        group_of = {member: node for node in self.run.graph.nodes for member in node.members}
+        for step, seconds in zip(plan.order, self._least, strict=True):
+            node = _node_of(plan, step)
+            node = group_of.get(node, node)
+            if node is not None:
+                found[node] = found.get(node, 0.0) + seconds
+        return found
 
 
 def _node_of(plan: Plan, step: int | Step) -> Any:

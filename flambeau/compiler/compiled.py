@@ -185,16 +185,12 @@ class Compiled:
 
     def _program(self, recording: Recording, args: Any, kwargs: Any, wanted: Wanted | None, numbers: list[str]) -> Program:
         """The program of a recorded call: for many sizes or numbers where that is wanted and can be, or for these alone."""
-
-        def lower(graph: Any) -> Any:
-            return lowered(graph, self.backend)
-
         if wanted is not None and recording.failure is None:
             from .dynamic import generalized
             from .templates import Differs
 
             try:
-                made = generalized(recording, args, kwargs, wanted, lower)
+                made = generalized(recording, args, kwargs, wanted, self.lower)
                 logs.note("dynamic", f"{self.label}: a program for all sizes {made.condition}")
                 return made
             except Differs as reason:
@@ -205,12 +201,16 @@ class Compiled:
             from .templates import Differs
 
             try:
-                return of_numbers.generalized(recording, args, kwargs, numbers, lower)
+                return of_numbers.generalized(recording, args, kwargs, numbers, self.lower)
             except Differs as reason:
                 self.dynamism.stays(numbers)
                 logs.note("dynamic", f"{self.label}: each number has a program of its own: {reason}")
         recording.let_go()
-        return Program(recording, lower)
+        return Program(recording, self.lower)
+
+    def lower(self, graph: Any) -> Any:
+        """A function that runs a graph."""
+        return lowered(graph, self.backend)
 
     def _may_record(self, args: Any, kwargs: Any, program: Program | None) -> bool:
         if not stance_permits(self.label, len(self.programs)):

@@ -50,8 +50,8 @@ class Range:
     """
 
     __slots__ = (
-        "argument", "dtypes", "end", "flops", "forward_thread", "name", "overload", "scope", "sequence", "shapes", "stack", "start", "strides",
-        "thread", "values",
+        "argument", "dtypes", "end", "flops", "forward_thread", "name", "overload", "scope", "sequence", "shapes", "stack", "start",
+        "strides", "thread", "values",
     )  # fmt: skip
 
     def __init__(self, name: str, scope: int, number: int):
@@ -120,7 +120,13 @@ class Recorder:
     """
 
     def __init__(
-        self, shapes: bool = False, memory: bool = False, stacks: bool = False, flops: bool = False, overloads: bool = False, listens: bool = False
+        self,
+        shapes: bool = False,
+        memory: bool = False,
+        stacks: bool = False,
+        flops: bool = False,
+        overloads: bool = False,
+        listens: bool = False,
     ):
         self.shapes, self.has_memory, self.stacks, self.flops, self.overloads = shapes, memory, stacks, flops, overloads
         self.listens, self.keeps = listens, not listens

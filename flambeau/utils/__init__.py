@@ -8,7 +8,7 @@ from typing import Any
 from ..core import late as _late
 from ..core.tensor import Tensor, swap as _swap
 
-_SEEING = {"summary": "model_summary", "draw_graph": "model_drawing"}
+_SEEING = {"summary": "model_summary", "draw_graph": "model_drawing", "draw_compiled": "program_drawing"}
 _BACKENDS = ("generate_methods_for_privateuse1_backend", "rename_privateuse1_backend")
 
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import pickle
 import xml.etree.ElementTree as ElementTree
 
 import pytest
+from capture.models import MODELS
 
 import flambeau as torch
 from flambeau.capture import picture
@@ -52,3 +54,33 @@ def test_drawings_are_whole():
     for box in boxes:
         rectangle = box.find(f"{space}rect")
         assert float(rectangle.get("x")) >= 0 and float(rectangle.get("x")) + float(rectangle.get("width")) <= float(drawing.get("width"))
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_training_steps_of_all_kinds_are_drawn(name):
+    torch.manual_seed(0)
+    step, batches = MODELS[name]()
+    drawings = torch.utils.draw_compiled(step, *batches[0], calls=1)
+    for drawing in drawings:
+        ElementTree.fromstring(drawing)
+        assert drawing.text.count("\n") > 10 and f"{drawing.text.count(chr(10)) - 1} nodes" in drawing.text
+        if native.switch.on:
+            assert "an arena of" in drawing.text and drawing.text.endswith(" us")
+
+
+def test_modules_branches_and_what_cannot_be_compiled(tmp_path):
+    layer = torch.compile(torch.nn.Linear(3, 2))
+    (drawing,) = torch.utils.draw_compiled(layer, torch.ones(4, 3), calls=0)
+    drawing.save(tmp_path / "layer.svg")
+    assert (tmp_path / "layer.svg").read_text() == drawing == drawing._repr_svg_()
+    assert "linear" in drawing.text and not drawing.text.endswith(" us")
+    assert pickle.loads(pickle.dumps(drawing)).text == drawing.text
+
+    def branch(x):
+        return x.exp() if x.sum().item() > 0 else x.sin()
+
+    assert len(torch.utils.draw_compiled(branch, torch.ones(3))) == 2
+    with pytest.raises(ValueError, match="number of calls"):
+        torch.utils.draw_compiled(branch, torch.ones(3), calls=-1)
+    with pytest.raises(RuntimeError, match="as it is written"):
+        torch.utils.draw_compiled(lambda x: torch.tensor(x.numpy() + 1), torch.ones(3))
