@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -295,6 +296,10 @@ def view_strides(array: np.ndarray, shape: tuple[int, ...]) -> tuple[int, ...] |
         if have == shape:
             return with_strides(array).strides
         return tuple([step * itemsize for step in contiguous_strides(shape)])
+    return _block_strides(have, steps, shape)
+
+
+def _block_strides(have: tuple[int, ...], steps: tuple[int, ...], shape: tuple[int, ...]) -> tuple[int, ...] | None:
     strides = [0] * len(shape)
     place = len(shape) - 1
     base, count = steps[-1], 1
@@ -312,6 +317,9 @@ def view_strides(array: np.ndarray, shape: tuple[int, ...]) -> tuple[int, ...] |
         if dim:
             base, count = steps[dim - 1], 1
     return tuple(strides)
+
+
+known_block_strides = lru_cache(maxsize=4096)(_block_strides)
 
 
 def overlaps_itself(array: np.ndarray) -> bool:

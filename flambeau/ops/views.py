@@ -21,7 +21,18 @@ from ..core.calls.annotations import Tensor
 from ..core.calls.override import call_override
 from ..core.calls.registry import TABLES, composite, method, op, other_names, primitive, view
 from ..core.layout import row_major
-from ..core.shape import dims_to_sum, inferred_shape, one_by_one, restrided, sizes_of, view_strides, with_strides, wrap_dim, wrap_dims
+from ..core.shape import (
+    dims_to_sum,
+    inferred_shape,
+    known_block_strides,
+    one_by_one,
+    restrided,
+    sizes_of,
+    view_strides,
+    with_strides,
+    wrap_dim,
+    wrap_dims,
+)
 from ..core.state import active, interposed, modes, thread
 from ..core.tensor import Tensor as TensorType
 from .small import small_sum
@@ -37,9 +48,20 @@ def _quick_view(array: np.ndarray, shape: Any) -> np.ndarray | None:
     return result if strides is None or strides == result.strides else restrided(array, result.shape, strides)
 
 
+def _strided_view(array: np.ndarray, shape: Any) -> np.ndarray | None:
+    """Elements that do not lie one behind the other in another shape; None where that takes a copy, or there are none."""
+    if not array.size or not array.ndim:
+        return None
+    result = array.reshape(shape)
+    strides = known_block_strides(array.shape, array.strides, result.shape)
+    if strides is None:
+        return None
+    return result if strides == result.strides else restrided(array, result.shape, strides)
+
+
 @view(
     name="_view",
-    fast="(a.reshape(shape) if 1 not in a.shape else _quick_view(a, shape)) if a.flags.c_contiguous else None",
+    fast="(a.reshape(shape) if 1 not in a.shape else _quick_view(a, shape)) if a.flags.c_contiguous else _strided_view(a, shape)",
     canonicalize=lambda input, shape: (input, inferred_shape(sizes_of(tuple(shape), "view"), input._array.size)),
     node_name="ViewBackward0",
     grad={"input": lambda grad, input_shape: grad.reshape(input_shape)},
