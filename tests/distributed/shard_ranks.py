@@ -21,7 +21,19 @@ from flambeau.distributed.device_mesh import init_device_mesh
 from flambeau.distributed.fsdp import FullyShardedDataParallel as FSDP, ShardingStrategy, StateDictType, fully_shard
 from flambeau.distributed.fsdp.sharded_grad_scaler import ShardedGradScaler
 from flambeau.distributed.fsdp.wrap import ModuleWrapPolicy, size_based_auto_wrap_policy
-from flambeau.distributed.pipelining import PipelineStage, Schedule1F1B, ScheduleGPipe, ScheduleInterleaved1F1B, ScheduleLoopedBFS
+from flambeau.distributed.pipelining import (
+    PipelineStage,
+    Schedule1F1B,
+    ScheduleDualPipeV,
+    ScheduleGPipe,
+    ScheduleInterleaved1F1B,
+    ScheduleInterleavedZeroBubble,
+    ScheduleLoopedBFS,
+    ScheduleZBVZeroBubble,
+    SplitPoint,
+    pipe_split,
+    pipeline,
+)
 from flambeau.distributed.tensor import DTensor, Partial, Replicate, Shard, distribute_tensor
 from flambeau.distributed.tensor.parallel import (
     ColwiseParallel,
@@ -601,17 +613,20 @@ def _layers(count):
 
 def check_pipelines_compute_what_the_whole_model_does(rank, world):
     x, y = torch.randn(8, 6), torch.randn(8, 6)
-    for schedule in (ScheduleGPipe, Schedule1F1B, ScheduleLoopedBFS, ScheduleInterleaved1F1B):
-        each = 2 if schedule in (ScheduleLoopedBFS, ScheduleInterleaved1F1B) else 1
+    in_turns = (ScheduleLoopedBFS, ScheduleInterleaved1F1B, ScheduleInterleavedZeroBubble)
+    as_a_v = (ScheduleZBVZeroBubble, ScheduleDualPipeV)
+    for schedule in (ScheduleGPipe, Schedule1F1B, *in_turns, *as_a_v):
+        each = 1 if schedule in (ScheduleGPipe, Schedule1F1B) else 2
         whole, layers = nn.Sequential(*_layers(each * world)), _layers(each * world)
         expected = whole(x)
         loss = F.mse_loss(expected, y)
         loss.backward()
-        own = list(range(rank, each * world, world))
+        own = [rank, 2 * world - 1 - rank] if schedule in as_a_v else list(range(rank, each * world, world))
         stages = [PipelineStage(layers[i], i, each * world, "cpu") for i in own]
-        steps = schedule(stages if each > 1 else stages[0], n_microbatches=4, loss_fn=F.mse_loss)
+        count = 2 * world if schedule is ScheduleDualPipeV else 4
+        steps = schedule(stages if each > 1 else stages[0], n_microbatches=count, loss_fn=F.mse_loss)
         losses: list = []
-        is_last = rank == world - 1
+        is_last = own[-1] == each * world - 1
         result = steps.step(*((x,) if rank == 0 else ()), **({"target": y, "losses": losses} if is_last else {}))
         if is_last:
             close(result, expected, 1e-6)
@@ -621,6 +636,85 @@ def check_pipelines_compute_what_the_whole_model_does(rank, world):
                 close(param.grad, other.grad, 1e-6)
         result = steps.eval(*((x,) if rank == 0 else ()))
         assert (result is not None) == is_last
+
+
+class _Skipping(nn.Module):
+    """Values of its beginning, and one of its inputs, are used at its end; two layers share their weights."""
+
+    def __init__(self):
+        super().__init__()
+        torch.manual_seed(3)
+        self.table = nn.Embedding(7, 6)
+        self.layers = nn.ModuleList([nn.Linear(6, 6) for _ in range(3)])
+        self.norm = nn.LayerNorm(6)
+        self.register_buffer("shift", torch.linspace(0, 1, 6))
+
+    def forward(self, tokens, weights, *, scale):
+        x = first = self.table(tokens) + self.shift
+        for layer in self.layers:
+            x = torch.tanh(self.layers[0](layer(x)) + torch.matmul(x, self.layers[1].weight.t()))
+        return {"scores": self.norm(x + first) * weights.unsqueeze(-1) * scale, "first": first}
+
+
+def _of_output(output, target):
+    return F.mse_loss(output["scores"], target) + output["first"].mean()
+
+
+def check_a_model_that_is_split_computes_what_it_did(rank, world):
+    tokens, weights, scale, target = torch.randint(0, 7, (8, 3)), torch.rand(8, 3), torch.rand(8, 1, 1), torch.randn(8, 3, 6)
+    part = (tokens[:2], weights[:2]), {"scale": scale[:2]}
+    whole = _Skipping()
+    expected = whole(tokens, weights, scale=scale)
+    loss = _of_output(expected, target)
+    loss.backward()
+    for schedule in (ScheduleGPipe, ScheduleInterleavedZeroBubble, ScheduleZBVZeroBubble)[: 3 if world == 2 else 1]:
+        spec = {"layers.1": SplitPoint.BEGINNING, "layers.2": SplitPoint.BEGINNING, "norm": SplitPoint.BEGINNING}
+        spec = spec if schedule is not ScheduleGPipe or world == 4 else {"layers.2": SplitPoint.BEGINNING}
+        model = _Skipping()
+        pipe = pipeline(model, *part, split_spec=spec)
+        assert pipe.num_stages == len(spec) + 1
+        close(pipe(*part[0], **part[1])["scores"], expected["scores"][:2], 1e-6)
+        own = [rank, 3 - rank] if schedule is ScheduleZBVZeroBubble else list(range(rank, len(spec) + 1, world))
+        stages = [pipe.build_stage(index, "cpu") for index in own]
+        steps = schedule(stages if schedule is not ScheduleGPipe else stages[0], 4, loss_fn=_of_output)
+        is_last = stages[-1].is_last
+        losses: list = []
+        given = ((tokens, weights), {"scale": scale}) if rank == 0 else ((), {})
+        result = steps.step(*given[0], **given[1], **({"target": target, "losses": losses} if is_last else {}))
+        if is_last:
+            close(result["scores"], expected["scores"], 1e-6)
+            close(torch.stack(losses).mean(), loss, 1e-6)
+        for name, param in whole.named_parameters():
+            held = [dict(stage.submod.named_parameters()).get(name) for stage in stages]
+            total = torch.zeros_like(param)
+            for each in {id(each): each for each in held if each is not None and each.grad is not None}.values():
+                total = total + each.grad
+            dist.all_reduce(total)
+            close(total, param.grad, 1e-5)
+
+
+def check_marks_in_forward_split_a_model(rank, world):
+    class Marked(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.first, self.second = _layers(2)
+
+        def forward(self, x):
+            x = self.first(x)
+            pipe_split()
+            return self.second(x)
+
+    model, x = Marked(), torch.randn(2, 6)
+    pipe = pipeline(model, (x,))
+    assert [name for name, _ in pipe.get_stage_module(1).named_parameters()] == ["second.0.weight", "second.0.bias"]
+    assert pipe.num_stages == 2
+    close(pipe(x), model(x), 1e-7)
+    with pytest.raises(ValueError, match="Invalid stage index 2!"):
+        pipe.get_stage_module(2)
+    with pytest.raises(AttributeError, match="nothing"):
+        pipeline(model, (x,), split_spec={"nothing": SplitPoint.END})
+    with pytest.raises(RuntimeError, match="cannot capture your model"):
+        pipeline(model, (torch.randn(2, 5),))
 
 
 def check_a_step_that_breaks_off_leaves_nothing_to_the_next(rank, world):

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import importlib
+from typing import Any
+
 from ...core import late as _late
-from ...facades import unsupported
-from .schedules import (  # type: ignore[attr-defined]
+from .schedules import (
     Schedule1F1B,
     ScheduleDualPipeV,
     ScheduleGPipe,
@@ -17,9 +19,19 @@ from .stage import PipelineStage
 
 _late.adopt(__name__)
 
+_SPLITTING = frozenset("Pipe SplitPoint build_stage pipe_split pipeline".split())  # which loads ``export``
+
 __all__ = [
-    "PipelineStage", "Schedule1F1B", "ScheduleDualPipeV", "ScheduleGPipe", "ScheduleInterleaved1F1B", "ScheduleInterleavedZeroBubble",
-    "ScheduleLoopedBFS", "ScheduleZBVZeroBubble",
+    "Pipe", "PipelineStage", "Schedule1F1B", "ScheduleDualPipeV", "ScheduleGPipe", "ScheduleInterleaved1F1B",
+    "ScheduleInterleavedZeroBubble", "ScheduleLoopedBFS", "ScheduleZBVZeroBubble", "SplitPoint", "build_stage", "pipe_split", "pipeline",
 ]  # fmt: skip
 
-globals().update(unsupported.names("distributed.pipelining", "build_stage pipe_split pipeline", "Pipe SplitPoint"))
+
+def __getattr__(name: str) -> Any:
+    if name in _SPLITTING:
+        return getattr(importlib.import_module("._IR", __name__), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_SPLITTING})

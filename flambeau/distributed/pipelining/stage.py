@@ -1,25 +1,34 @@
-"""One stage of a pipeline: a module whose inputs come from the stage before, and whose outputs go to the next.
+"""One stage of a pipeline: a module whose inputs come from stages before, and whose outputs go to later ones.
 
-Activations and gradients are messages, of which each kind between two stages has a tag of its own, so that they stay in order. The
-first one of a kind says what shapes will come.
+Activations and gradients are messages, of which each pair of stages has tags of its own, so that they stay in order. The first one says
+what shapes will come.
 """
 
 from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 from ... import distributed as dist, ops
 from ...autograd.api import backward
 from ...core import dtype as dtypes
 from ...core.tensor import Tensor
 from ...nn import Module
+from ._halves import Halves
 
 __all__ = ["PipelineStage"]
 
 _SAID = 64  # numbers of the message that says what comes
 _local: dict[tuple[Any, int], deque[Any]] = {}  # messages between stages of one process
+
+
+class _Expected(NamedTuple):
+    """A tensor that will come."""
+
+    dtype: Any
+    requires_grad: bool
+    shape: tuple[int, ...]
 
 
 class PipelineStage:
@@ -31,7 +40,7 @@ class PipelineStage:
         device: where it lies.
         input_args, output_args: not needed: shapes are sent with the first message.
         output_grads, input_grads: not needed.
-        group: the processes; all when None. Stage ``i`` is on the process ``i % processes``.
+        group: the processes; all when None. Stage ``i`` is on the process ``i % processes``, unless its schedule says otherwise.
         dw_builder, get_mesh: not supported.
     Raises:
         ValueError: a stage that is none of ``num_stages``, or fewer stages than processes.
@@ -56,6 +65,7 @@ class PipelineStage:
         self.group_size, self.group_rank = dist.get_world_size(group), dist.get_rank(group)
         if self.group_size > num_stages:
             raise ValueError(f"Pipeline group size {self.group_size} cannot be larger than number of stages {num_stages}")
+        self.stage_index_to_group_rank = {index: index % self.group_size for index in range(num_stages)}
         self.submod.to(device)
         self.begin(True)
 
@@ -72,46 +82,90 @@ class PipelineStage:
     # -- a step ----------------------------------------------------------------------------------------------------------------------
     def begin(self, has_backward: bool) -> None:
         """Forget the step before, with what it left on its way where it was broken off."""
-        for tag in (2 * self.stage_index, 2 * self.stage_index + 1):
-            _local.pop((self.group, tag), None)
+        for other in range(self.num_stages):
+            _local.pop((self.group, self._tag(other, self.stage_index)), None)
         self.has_backward = has_backward
-        self.kept: dict[int, tuple[list[Any], list[Any], Any]] = {}  # by part: inputs, outputs, loss
+        self.kept: dict[int, tuple[dict[int, list[Any]], list[Any], Any]] = {}  # by part: what came by stage, outputs, loss
+        self.halves: dict[int, Halves] = {}  # by part: a backward of which the gradients of weights are not computed yet
         self.outputs: list[Any] = []
         self.works: list[tuple[Any, Any]] = []  # messages on their way, with what they send
-        self.expected: list[tuple[Any, tuple[int, ...]]] | None = None
-        self.said = False
+        self.expected: dict[int, list[_Expected]] = {}  # by stage: what comes from it
+        self.said: set[int] = set()
 
     def forward_one_chunk(self, index: int, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Compute one part of the batch, and send it on."""
-        inputs = list(args) if self.is_first else self._received(self.stage_index - 1, self._shapes())
-        if not self.is_first and self.has_backward:
-            inputs = [value.requires_grad_() if value.is_floating_point() else value for value in inputs]
-        output = self.submod(*inputs, **kwargs)
+        came = {source: self._received(source, self._expected(source)) for source in self._sources()}
+        if self.has_backward:
+            for source, values in came.items():
+                for value, expected in zip(values, self.expected[source], strict=True):
+                    value.requires_grad_(expected.requires_grad)
+        output = self._computed(came, args, kwargs)
         outputs = list(output) if isinstance(output, (tuple, list)) else [output]
-        self.kept[index] = (inputs, outputs, None)
+        self.kept[index] = (came, outputs, None)
         if self.is_last:
             self.outputs.append(output)
-        else:
-            self._send(self.stage_index + 1, [value.detach() for value in outputs])
+        for sink, values in self._sent(outputs, args, kwargs).items():
+            self._send(sink, values)
         return output
 
     def note_loss(self, index: int, loss: Any) -> None:
         """Keep the loss that backward of a part begins with."""
-        inputs, outputs, _ = self.kept[index]
-        self.kept[index] = (inputs, outputs, loss)
+        came, outputs, _ = self.kept[index]
+        self.kept[index] = (came, outputs, loss)
 
     def backward_one_chunk(self, index: int) -> None:
         """Compute the gradients of one part of the batch, and send those of its inputs back."""
-        inputs, outputs, loss = self.kept.pop(index)
+        roots, grads = self._roots(index)
+        backward(roots, grads)
+        self._return(index)
+
+    def backward_input_one_chunk(self, index: int) -> None:
+        """Compute the gradients of a part's inputs alone, and send them back; ``backward_weight_one_chunk`` computes the others."""
+        roots, grads = self._roots(index)
+        inputs = [value for values in self.kept[index][0].values() for value in values if value.requires_grad]
+        self.halves[index] = Halves(roots, grads, inputs)
+        self._return(index)
+
+    def backward_weight_one_chunk(self, index: int) -> None:
+        """Compute the gradients of weights that ``backward_input_one_chunk`` left."""
+        self.halves.pop(index).weights()
+
+    def _roots(self, index: int) -> tuple[list[Any], list[Any]]:
+        """The beginning of a part's backward: the loss, or outputs with the gradients that come from later stages."""
+        _, outputs, loss = self.kept[index]
         if self.is_last:
-            backward([loss])
-        else:
-            wanted = [value for value in outputs if value.requires_grad]
-            grads = self._received(self.stage_index + 1, [(value.dtype, tuple(value.shape)) for value in wanted])
-            backward(wanted, grads)
-        if not self.is_first:
-            floats = [value for value in inputs if value.requires_grad]
-            self._send(self.stage_index - 1, [ops.zeros_like(value) if value.grad is None else value.grad for value in floats], said=True)
+            return [loss], [None]
+        grads: dict[int, Any] = {}
+        for sink, places in self._sinks(len(outputs)).items():
+            wanted = [i for i in places if outputs[i].requires_grad]
+            expected = [_Expected(outputs[i].dtype, True, tuple(outputs[i].shape)) for i in wanted]
+            for i, grad in zip(wanted, self._received(sink, expected), strict=True):
+                grads[i] = grads[i] + grad if i in grads else grad
+        return [outputs[i] for i in grads], list(grads.values())
+
+    def _return(self, index: int) -> None:
+        """Send the gradients of a part's inputs back."""
+        for source, values in self.kept.pop(index)[0].items():
+            floats = [value for value in values if value.requires_grad]
+            for value in floats:
+                self._post(source, ops.zeros_like(value) if value.grad is None else value.grad)
+
+    # -- neighbours ------------------------------------------------------------------------------------------------------------------
+    def _sources(self) -> list[int]:
+        """The stages that inputs come from."""
+        return [] if self.is_first else [self.stage_index - 1]
+
+    def _sinks(self, outputs: int) -> dict[int, list[int]]:
+        """By the stages that outputs go to, which ones."""
+        return {} if self.is_last else {self.stage_index + 1: list(range(outputs))}
+
+    def _computed(self, came: dict[int, list[Any]], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """The module's output."""
+        return self.submod(*(args if self.is_first else came[self.stage_index - 1]), **kwargs)
+
+    def _sent(self, outputs: list[Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[int, list[Any]]:
+        """The values that go to each later stage."""
+        return {sink: [outputs[i] for i in places] for sink, places in self._sinks(len(outputs)).items()}
 
     def finish(self) -> None:
         """Wait until all messages have been taken."""
@@ -120,41 +174,47 @@ class PipelineStage:
         self.works = []
 
     # -- messages --------------------------------------------------------------------------------------------------------------------
+    def _tag(self, source: int, sink: int) -> int:
+        return source * self.num_stages + sink
+
+    def _is_here(self, stage: int) -> bool:
+        return self.stage_index_to_group_rank[stage] == self.group_rank
+
     def _rank_of(self, stage: int) -> int:
-        rank = stage % self.group_size
+        rank = self.stage_index_to_group_rank[stage]
         return rank if self.group is None else dist.get_global_rank(self.group, rank)
 
     def _post(self, stage: int, tensor: Tensor) -> None:
-        tag = 2 * stage + (stage < self.stage_index)
-        if stage % self.group_size == self.group_rank:
-            _local.setdefault((self.group, tag), deque()).append(tensor.clone())
+        tag = self._tag(self.stage_index, stage)
+        if self._is_here(stage):
+            _local.setdefault((self.group, tag), deque()).append(tensor.detach().clone())
             return
-        given = tensor.contiguous()
+        given = tensor.detach().contiguous()
         self.works.append((dist.isend(given, self._rank_of(stage), group=self.group, tag=tag), given))
 
     def _take(self, stage: int, dtype: Any, shape: tuple[int, ...]) -> Tensor:
-        tag = 2 * self.stage_index + (stage > self.stage_index)
-        if stage % self.group_size == self.group_rank:
+        tag = self._tag(stage, self.stage_index)
+        if self._is_here(stage):
             taken: Tensor = _local[self.group, tag].popleft()
             return taken
         made = ops.empty(shape, dtype=dtype)
         dist.recv(made, self._rank_of(stage), group=self.group, tag=tag)
         return made
 
-    def _send(self, stage: int, tensors: list[Tensor], said: bool = False) -> None:
-        if not said and not self.said:
-            self.said = True
+    def _send(self, stage: int, tensors: list[Tensor]) -> None:
+        if stage not in self.said:
+            self.said.add(stage)
             self._post(stage, _description(tensors))
         for tensor in tensors:
             self._post(stage, tensor)
 
-    def _shapes(self) -> list[tuple[Any, tuple[int, ...]]] | None:
-        if self.expected is None:
-            self.expected = _described(self._take(self.stage_index - 1, dtypes.int64, (_SAID,)).tolist())
-        return self.expected
+    def _expected(self, stage: int) -> list[_Expected]:
+        if stage not in self.expected:
+            self.expected[stage] = _described(self._take(stage, dtypes.int64, (_SAID,)).tolist())
+        return self.expected[stage]
 
-    def _received(self, stage: int, expected: Any) -> list[Any]:
-        return [self._take(stage, dtype, shape) for dtype, shape in expected]
+    def _received(self, stage: int, expected: list[_Expected]) -> list[Any]:
+        return [self._take(stage, each.dtype, each.shape) for each in expected]
 
 
 _DTYPES = [dtypes.float32, dtypes.float64, dtypes.float16, dtypes.bfloat16, dtypes.int64, dtypes.int32, dtypes.int16, dtypes.int8,
@@ -165,17 +225,17 @@ def _description(tensors: list[Tensor]) -> Tensor:
     """Dtypes and shapes as a tensor of numbers."""
     said = [len(tensors)]
     for tensor in tensors:
-        said += [_DTYPES.index(tensor.dtype), tensor.dim(), *tensor.shape]
+        said += [_DTYPES.index(tensor.dtype), int(tensor.requires_grad), tensor.dim(), *tensor.shape]
     if len(said) > _SAID:
         raise NotImplementedError(f"PipelineStage: {len(tensors)} outputs between stages are too many to be described in {_SAID} numbers")
     return ops.tensor(said + [0] * (_SAID - len(said)))
 
 
-def _described(said: list[int]) -> list[tuple[Any, tuple[int, ...]]]:
+def _described(said: list[int]) -> list[_Expected]:
     result = []
     place = 1
     for _ in range(said[0]):
-        kind, ndim = said[place : place + 2]
-        result.append((_DTYPES[kind], tuple(said[place + 2 : place + 2 + ndim])))
-        place += 2 + ndim
+        kind, requires_grad, ndim = said[place : place + 3]
+        result.append(_Expected(_DTYPES[kind], bool(requires_grad), tuple(said[place + 3 : place + 3 + ndim])))
+        place += 3 + ndim
     return result
