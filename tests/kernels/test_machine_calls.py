@@ -51,6 +51,9 @@ CALLS: dict[str, Any] = {
     "gelu": lambda a, b: F.gelu(a),
     "softmax": lambda a, b: a.softmax(-1),
     "sum": lambda a, b: a.sum(),
+    "mean of all": lambda a, b: a.mean(),
+    "sum of rows": lambda a, b: a.sum(1),
+    "linear with bias": lambda a, b: F.linear(a, a, a[0]),
     "sum of a dimension": lambda a, b: a.sum(-1, keepdim=True),
     "mean": lambda a, b: a.mean(0),
     "clamp": lambda a, b: a.clamp(-1, b),
@@ -192,6 +195,38 @@ def test_calls_are_those_of_the_wrappers(seed: int = 0) -> None:
         assert got == expected, (name, a, b)
         taken += not isinstance(expected, tuple)
     assert taken > 3000, "most calls have a result"
+
+
+PRODUCTS: dict[str, Any] = {
+    "matmul": lambda a, b, c: a @ b,
+    "mm": lambda a, b, c: flambeau.mm(a, b),
+    "square": lambda a, b, c: a @ a.T,
+    "linear": lambda a, b, c: F.linear(a, b.T, c),
+    "linear of rows": lambda a, b, c: F.linear(a, b.T.clone(), c),
+    "linear without bias": lambda a, b, c: F.linear(a, b.T),
+    "sum": lambda a, b, c: a.sum(),
+    "sum of rows": lambda a, b, c: flambeau.sum(a, -1),
+    "sum of columns": lambda a, b, c: a.sum(dim=0),
+    "mean": lambda a, b, c: a.mean(),
+    "mean of rows": lambda a, b, c: a.mean(1),
+    "mean of columns": lambda a, b, c: a.mean(-2),
+}
+
+
+@pytest.mark.parametrize("name", PRODUCTS)
+def test_products_have_the_same_bits(name: str) -> None:
+    rng, call = random.Random(name), PRODUCTS[name]
+    flambeau.manual_seed(0)
+    for _ in range(150):
+        m, n, p = (rng.choice((1, 2, 3, 4, 7, 8, 16, 31, 64)) for _ in range(3))
+        dtype = rng.choice((flambeau.float32, flambeau.float32, flambeau.float64, flambeau.int64))
+        a, b, c = ((flambeau.randn(shape) * 9).to(dtype) for shape in ((m, n), (n, p), (p,)))
+        a, b = (t.T.clone().T if rng.random() < 0.3 else t for t in (a, b))
+        if dtype.is_floating_point and rng.random() < 0.5:
+            rng.choice((a, b, c)).requires_grad_()
+        with machine_calls.python_only():
+            expected = outcome(lambda a, b: call(a, b, c), a, b)
+        assert outcome(lambda a, b: call(a, b, c), a, b) == expected, (a, b, c)
 
 
 def test_recording_follows_the_modes_of_threads() -> None:

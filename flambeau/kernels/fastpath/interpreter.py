@@ -25,7 +25,11 @@ DATA, NDIM, DIMS, STRIDES, BASE, DESCR, FLAGS = 16, 24, 32, 40, 48, 56, 64
 C_CONTIGUOUS, F_CONTIGUOUS, ALIGNED = 1, 2, 0x100
 # Of its ufuncs: number of inputs and of all operands, the loops, their data, how many there are, the name and the types.
 _NIN, _NARGS, _LOOPS, _LOOP_DATA, _COUNT, _NAME, _TYPES = 16, 24, 32, 40, 48, 56, 64
-_NUMPY_FUNCTIONS = {"PyArray_NewFromDescr": 94, "PyArray_SetBaseObject": 282}  # places in its table of functions
+_NUMPY_FUNCTIONS = {
+    "PyArray_NewFromDescr": 94,
+    "PyArray_SetBaseObject": 282,
+    "PyDataType_GetArrFuncs": 365,
+}  # places in its table of functions
 
 
 class Unsupported(Exception):
@@ -171,3 +175,28 @@ def loop_of(ufunc: np.ufunc, types: str) -> tuple[int, int] | None:
             loop, data = word(word(address + _LOOPS) + 8 * k), word(address + _LOOP_DATA)
             return (loop, word(data + 8 * k) if data else 0) if loop else None
     return None
+
+
+_DOT = 8 * (21 + 6)  # in a dtype's table of functions: behind 21 casts and six others
+
+
+@cache
+def dot_function(dtype: np.dtype) -> int:
+    """Address of ``void dot(char *a, npy_intp step, char *b, npy_intp step, char *result, npy_intp count, void *)`` of a float dtype.
+
+    It is what ``ndarray.dot`` calls for two vectors.
+
+    Raises:
+        Unsupported: what stands there is something else.
+    """
+    get = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.py_object)(function_address("PyDataType_GetArrFuncs"))
+    table = get(dtype)
+    require(table, "NumPy's dtypes have no functions")
+    address = word(table + _DOT)  # type: ignore[operator]
+    require(address, "NumPy's dtypes have no dot function")
+    a, b, result = np.arange(5, dtype=dtype), np.arange(5, dtype=dtype) + dtype.type(1), np.zeros((), dtype)
+    kinds = [ctypes.c_void_p, ctypes.c_ssize_t] * 2 + [ctypes.c_void_p, ctypes.c_ssize_t, ctypes.c_void_p]
+    size = dtype.itemsize
+    ctypes.PYFUNCTYPE(None, *kinds)(address)(a.ctypes.data, size, b.ctypes.data, size, result.ctypes.data, 5, None)
+    require(result == a.dot(b), "NumPy's dtypes have another dot function")
+    return address

@@ -7,7 +7,7 @@ from typing import Any
 
 from ...core.arrays.native import NoKernel, switch
 from ...core.calls.machine_calls import CHOSEN, take_over
-from . import forms, records, views
+from . import forms, products, records, views
 from .code import Code, builtin
 from .interpreter import Unsupported
 
@@ -22,12 +22,20 @@ _FORMS = (
     views.unsqueezed,
     views.reshaped,
     views.indexed,
+    products.product,
+    products.linear,
+    products.reduced,
 )
 _WHOLE: dict[str, tuple[str, Callable[[Any], records.Record]]] = {
     "transpose": ("transposed", records.of_views),
     "t": ("turned", records.of_views),
     "unsqueeze": ("unsqueezed", records.of_views),
     "_view": ("reshaped", records.of_views),
+    "matmul": ("product", products.of_products),
+    "mm": ("product", products.of_products),
+    "nn.functional.linear": ("linear", products.of_products),
+    "sum": ("reduced", products.of_sums),
+    "mean": ("reduced", products.of_sums),
 }
 
 

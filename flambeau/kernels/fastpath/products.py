@@ -1,0 +1,234 @@
+"""Forms of small products, sums and means: NumPy's matrix loop and its dot function, which both call BLAS as ``ndarray.dot`` does."""
+
+from __future__ import annotations
+
+import sys
+from functools import cache
+from typing import Any
+
+import numpy as np
+
+from ...core import state
+from ...core.tensor import Tensor
+from ..compiler.language import Value
+from . import records
+from .code import Code
+from .forms import Pointwise
+from .interpreter import ALIGNED, C_CONTIGUOUS, F_CONTIGUOUS, FLAGS, dot_function
+
+_FLOATS = [np.dtype(np.float32), np.dtype(np.float64)]
+_F32, _F64 = range(2)
+# In ``records.EXTRA``: of each dtype the loop that adds a bias or divides a sum, with its data, then the dot function and the ones.
+_SECOND, _DOTS, _ONES = records.EXTRA, records.EXTRA + 4, records.EXTRA + 6
+
+
+class Product(Pointwise):
+    """A form over matrices."""
+
+    def begin(self, count: int) -> tuple[Value, Value]:
+        """The first argument's array, and the bits of the edges to record."""
+        self.require_count(count)
+        x = self.argument(0)
+        self.require(self.is_plain(x))
+        self.require_no_mode()
+        self.require(self.is_empty(state.autocasting))
+        bits = self.needed()
+        a = self.slot(x, Tensor, "_array")
+        self.require(self.is_exactly(a, np.ndarray))
+        return a, bits
+
+    def require_matrix(self, array: Value) -> tuple[Value, Value]:
+        """The sizes of what must be a dense matrix of at least two rows and columns: for others BLAS has other functions."""
+        self.require(self.ndim(array).eq(2))
+        flags = self.field(array, FLAGS, "i32")
+        self.require((flags & ALIGNED).ne(0) & (flags & (C_CONTIGUOUS | F_CONTIGUOUS)).ne(0))
+        rows, columns = (self.load(self.dims(array), k, "i64") for k in (0, 1))
+        self.require((rows > 1) & (columns > 1))
+        return rows, columns
+
+    def multiply(self, loop: Value, data: Value, sizes: Any, operands: Any) -> None:
+        """Call the matrix loop: ``operands`` are addresses with two steps in bytes each."""
+        places, dims, steps = self.scratch(3, "ptr"), self.scratch(4, "i64"), self.scratch(9, "i64")
+        self.store(self.i64(1), dims, 0, "i64")
+        for k, size in enumerate(sizes):
+            self.store(size, dims, 1 + k, "i64")
+        for k, (address, *both) in enumerate(operands):
+            self.store(address, places, k, "ptr")
+            self.store(self.i64(0), steps, k, "i64")
+            for place, step in enumerate(both):
+                self.store(step, steps, 3 + 2 * k + place, "i64")
+        self.call_c(loop, None, places, dims, steps, data)
+
+    def steps(self, array: Value) -> tuple[Value, Value]:
+        strides = self.strides(array)
+        return self.load(strides, 0, "i64"), self.load(strides, 1, "i64")
+
+    def matrix(self, dtype: Value, rows: Value, columns: Value) -> Value:
+        """A new matrix."""
+        dims = self.scratch(2, "i64")
+        self.store(rows, dims, 0, "i64")
+        self.store(columns, dims, 1, "i64")
+        return self.new_array(dtype, self.i64(2), dims)
+
+    def second(self, place: Value, k: int) -> Value:
+        return self.word(_SECOND + k, place * 2, "ptr")
+
+
+def product(code: Code) -> str:
+    """The product of two small matrices."""
+    k = Product(code, "product")
+    a, bits = k.begin(2)
+    y = k.argument(1)
+    k.require(k.is_plain(y))
+    b = k.slot(y, Tensor, "_array")
+    k.require(k.is_exactly(b, np.ndarray))
+    k.require(k.same(k.dtype(a), k.dtype(b)))
+    m, n = k.require_matrix(a)
+    inner, p = k.require_matrix(b)
+    k.require(n.eq(inner) & (m * n < k.word(records.LIMIT)))
+    _, loop, data, dtype = k.loop_for(k.dtype(a), (_F32, _F64))
+    r = k.matrix(dtype, m, p)
+    k.multiply(loop, data, (m, n, p), [(k.data(t), *k.steps(t)) for t in (a, b, r)])
+    k.answer(k.new_tensor(r), r, bits)
+    k.finish()
+    return k.name
+
+
+def linear(code: Code) -> str:
+    """``linear(x, weight, bias)`` of a small matrix ``x``; the bias, a row, may be None."""
+    k = Product(code, "linear")
+    a, bits = k.begin(3)
+    weight, bias = k.argument(1), k.argument(2)
+    k.require(k.is_plain(weight))
+    w, none = k.slot(weight, Tensor, "_array"), k.object(None)
+    has_bias = ~k.same(bias, none)
+    k.require(k.is_exactly(w, np.ndarray))
+    k.require(k.same(k.dtype(a), k.dtype(w)))
+    m, n = k.require_matrix(a)
+    p, inner = k.require_matrix(w)
+    k.require(n.eq(inner) & (m * n < k.word(records.LIMIT)))
+
+    def row() -> Value:
+        k.require(k.is_plain(bias))
+        b = k.array_of(bias)
+        k.require(k.same(k.dtype(a), k.dtype(b)) & k.ndim(b).eq(1))
+        k.require(k.load(k.dims(b), 0, "i64").eq(p))
+        return k.data(b)
+
+    added = k.when(has_bias, row, lambda: k.null)
+    place, loop, data, dtype = k.loop_for(k.dtype(a), (_F32, _F64))
+    r = k.matrix(dtype, m, p)
+    across, along = k.steps(w)
+    k.multiply(loop, data, (m, n, p), [(k.data(a), *k.steps(a)), (k.data(w), along, across), (k.data(r), *k.steps(r))])
+
+    def add() -> None:
+        step, size = k.steps(r)
+        add, its = k.second(place, 0), k.second(place, 1)
+
+        def to_row(i: Value) -> None:
+            at = k.at(k.data(r), i * step, "i8")
+            k.run(add, its, p, [(at, size), (added, size), (at, size)])
+
+        k.loop(0, m, to_row)
+
+    k.when(has_bias, add)
+    k.answer(k.new_tensor(r), r, bits)
+    k.finish()
+    return k.name
+
+
+def reduced(code: Code) -> str:
+    """``sum(x, dim, keepdim, dtype)`` and ``mean`` of few elements: products with ones."""
+    k = Product(code, "reduced")
+    a, bits = k.begin(4)
+    dim, none = k.argument(1), k.object(None)
+    k.require(k.same(k.argument(2), k.object(False)) & k.same(k.argument(3), none) & k.is_row_major(a))
+    n, _ = k.measured(a)
+    k.require((n > 0) & (n < k.word(records.LIMIT)))
+    place, loop, data, dtype = k.loop_for(k.dtype(a), (_F32, _F64))
+    ones, size = k.word(_ONES, place, "ptr"), k.item_size(k.dtype(a))
+
+    def answer(r: Value, count: Value, of: Value) -> None:
+        """Return the sums, each divided by the number of elements ``of`` which it is."""
+
+        def divide() -> None:
+            cell = k.scratch(1, "i64")
+            k.when(place.eq(_F32), lambda: k.store(k.cast(of, "f32"), cell, 0, "f32"), lambda: k.store(k.cast(of, "f64"), cell, 0, "f64"))
+            k.run(k.second(place, 0), k.second(place, 1), count, [(k.data(r), size), (cell, k.i64(0)), (k.data(r), size)])
+
+        k.when(k.exists(k.second(place, 0)), divide)
+        k.answer(k.new_tensor(r), r, bits)
+
+    def whole() -> None:
+        r = k.new_array(dtype, k.i64(0), k.null)
+        k.call_c(k.word(_DOTS, place, "ptr"), None, k.data(a), size, ones, size, k.data(r), n, k.null)
+        answer(r, k.i64(1), n)
+
+    k.case(k.same(dim, none), whole)
+    rows, columns = k.require_matrix(a)
+    k.require((rows > 1) & (columns > 1))
+    along = k.index(dim, k.i64(2)).eq(1)
+    length = k.scratch(1, "i64")
+    k.store(k.pick(along, rows, columns), length, 0, "i64")
+    r = k.new_array(dtype, k.i64(1), length)
+    across, step = k.steps(a)
+    of_rows = [(k.data(a), across, step), (ones, size, size), (k.data(r), size, size)]
+    of_columns = [(ones, size, size), (k.data(a), across, step), (k.data(r), size, size)]
+    one = k.i64(1)
+    k.when(
+        along,
+        lambda: k.multiply(loop, data, (rows, columns, one), of_rows),
+        lambda: k.multiply(loop, data, (one, rows, columns), of_columns),
+    )
+    answer(r, k.pick(along, rows, columns), k.pick(along, columns, rows))
+    k.finish()
+    return k.name
+
+
+@cache
+def _loops_are_dots() -> bool:
+    """Whether NumPy's matrix loop gives the bits of ``ndarray.dot``, which the Python wrappers call: BLAS does both, if it was built so."""
+    rng = np.random.default_rng(0)
+    for dtype in _FLOATS:
+        for m, n, p in ((2, 3, 4), (5, 16, 3), (8, 33, 17), (31, 7, 9)):
+            a, b = rng.standard_normal((m, n)).astype(dtype), rng.standard_normal((n, p)).astype(dtype)
+            pairs = [(a, b), (a, np.asfortranarray(b)), (np.asfortranarray(a), b), (a, a.T), (a, np.ones(n, dtype)), (np.ones(n, dtype), b)]
+            if any(x.dot(y).tobytes() != np.matmul(x, y).tobytes() for x, y in pairs):
+                return False
+    return True
+
+
+def of_products(op: Any) -> records.Record:
+    """The record of an operation that multiplies matrices, its bias added.
+
+    Raises:
+        Unfit: the loops are others than those of the Python wrapper.
+    """
+    if not _loops_are_dots():
+        raise records.Unfit(op.name)
+    record = records.of_views(op)
+    record.put_loops(np.matmul, _FLOATS)  # type: ignore[arg-type]
+    record.put_limit(op)
+    for k, dtype in enumerate(_FLOATS):
+        record.put_loop(_SECOND + 2 * k, np.add, dtype)
+    return record
+
+
+def of_sums(op: Any) -> records.Record:
+    """The record of ``sum`` or ``mean``, of so few elements that the Python wrapper multiplies by ones.
+
+    Raises:
+        Unfit: the loops are others than those of the Python wrapper.
+    """
+    record = of_products(op)
+    record.words[_SECOND : _SECOND + 4] = 0
+    most: int = vars(sys.modules[op.module])["LIMIT"]  # as the fast path of the Python wrapper has it
+    record.put_limit(op, most + 1)
+    for k, dtype in enumerate(_FLOATS):
+        ones = np.ones(most, dtype)
+        record.put(_DOTS + k, dot_function(dtype))
+        record.kept.append(ones)
+        record.put(_ONES + k, ones.ctypes.data)
+        if op.name == "mean":
+            record.put_loop(_SECOND + 2 * k, np.divide, dtype)
+    return record
