@@ -454,6 +454,7 @@ def make_reflected(op: Op, name: str) -> Any:
     fallback = f"reflected_slow(op, {tuple_source([p.name for p in op.params])})"
     source.add(0, f"def {name}({second}, {first}):")
     if op.ufunc is not None:
+        source.offer(1, "reflected", f"{first}, {second}")
         source.add(1, f"if ({first}.__class__ is float or {first}.__class__ is int) and {is_plain(second)} and {no_mode(op, source.env)}:")
         source.add(2, f"a = {second}._array", "d = a.dtype", "if d is F32 or d is F64 or d is I64:")
         add_call(source, 3, "b, a", fallback, op.promotion in ("default", "int_to_float"), scalar_source(first))
@@ -506,6 +507,7 @@ def _add_fast_inplace(source: Source, fallback: str, operator: bool) -> None:
     conditions = [is_plain("input"), NO_MODE]
     if not operator:
         conditions += [f"{n} is default_{n}" for n in attrs]
+    source.offer(1, "written", ", ".join(p.name for p in operands), " and ".join(conditions[2:]))
     source.add(1, f"if {' and '.join(conditions)}:")
     source.add(2, "a = input._array", "d = a.dtype")
     if len(operands) == 1:

@@ -12,12 +12,13 @@ from typing import Any
 import numpy as np
 
 from ...core import state
+from ...core.storage import UntypedStorage
 from ...core.tape.node import Node
 from ...core.tensor import Tensor
 from ..compiler.language import Value
 from . import records
 from .code import Code
-from .interpreter import DATA
+from .interpreter import DATA, FLAGS, WRITEABLE
 from .objects import Function
 from .records import DTYPES
 
@@ -336,5 +337,129 @@ def result(code: Code) -> str:
 
     k.loop(0, k.word(records.SETTLED), settled)
     k.answer(k.new_tensor(k.incref(r)), r, bits)
+    k.finish()
+    return k.name
+
+
+def above(code: Code) -> str:
+    """Element-wise operations that are a ufunc of the number zero and one tensor."""
+    k = Pointwise(code, "above")
+    k.require_count(1)
+    x = k.argument(0)
+    k.require(k.is_plain(x))
+    k.require_no_mode()
+    bits = k.needed()
+    a = k.array_of(x)
+    _, loop, data, dtype = k.loop_for(k.dtype(a), (_F32, _F64, _I64))
+    n, no_short = k.measured(a)
+    k.require(n < k.word(records.LIMIT))
+    k.require_usual_strides([x], no_short)
+    zero = k.scratch(1, "i64")
+    k.store(k.i64(0), zero, 0, "i64")  # of any dtype
+    r, size = k.new_array(dtype, k.ndim(a), k.dims(a)), k.item_size(dtype)
+    k.run(loop, data, n, [(zero, k.i64(0)), (k.data(a), size), (k.data(r), size)])
+    k.answer(k.new_tensor(r), r, bits)
+    k.finish()
+    return k.name
+
+
+def reflected(code: Code) -> str:
+    """Element-wise operations of a number and a tensor, in this order."""
+    k = Pointwise(code, "reflected")
+    k.require_count(2)
+    number, x = k.argument(0), k.argument(1)
+    k.require(k.is_plain(x))
+    kind = k.type_of(number)
+    k.require(k.same(kind, k.object(float)) | k.same(kind, k.object(int)))
+    k.require_no_mode()
+    bits = k.needed()
+    a = k.array_of(x)
+    place, loop, data, result = k.loop_for(k.dtype(a), (_F32, _F64, _I64))
+    n, no_short = k.measured(a)
+    k.require(n < k.word(records.LIMIT))
+    cell = k.scratch(1, "i64")
+    _put_number(k, number, place, cell)
+    k.require_usual_strides([x], no_short)
+    r = k.new_array(result, k.ndim(a), k.dims(a))
+    k.run(loop, data, n, [(cell, k.i64(0)), (k.data(a), k.item_size(k.dtype(a))), (k.data(r), k.item_size(result))])
+    k.answer(k.new_tensor(r), r, bits)
+    k.finish()
+    return k.name
+
+
+def copied(code: Code) -> str:
+    """``clone(x, memory_format)`` of row-major memory."""
+    k = Pointwise(code, "copied")
+    k.require_count(2)
+    x = k.argument(0)
+    k.require(k.is_plain(x) & k.same(k.argument(1), k.object(None)))
+    k.require_no_mode()
+    bits = k.needed()
+    a = k.array_of(x)
+    size = k.i64(0)
+    for dtype in DTYPES:
+        size = k.pick(k.same(k.dtype(a), k.object(dtype)), k.i64(dtype.itemsize), size)
+    n, no_short = k.measured(a)
+    k.require((size > 0) & (n > 0) & (n < k.word(records.LIMIT)))
+    k.require_usual_strides([x], no_short)
+    k.require(no_short | k.owns_its_memory(a))
+    r = k.new_array(k.dtype(a), k.ndim(a), k.dims(a))
+    k.call_c("memcpy", "ptr", k.data(r), k.data(a), n * size)
+    k.answer(k.new_tensor(r), r, bits)
+    k.finish()
+    return k.name
+
+
+def written(code: Code) -> str:
+    """An element-wise operation of two tensors, or a tensor and a number, written into the first, which nobody records."""
+    k = Pointwise(code, "written")
+    k.require_count(2)
+    x, y = k.argument(0), k.argument(1)
+    k.require(k.is_plain(x))
+    k.require_no_mode()
+    k.require(k.needed().eq(0))
+    k.requires_grad(x)  # a tensor of inference mode has another mark
+    a = k.array_of(x)
+    k.require((k.field(a, FLAGS, "i32") & WRITEABLE).ne(0))
+    n, _ = k.measured(a)
+    k.require(n < k.word(records.LIMIT))
+    place, loop, data, dtype = k.loop_for(k.dtype(a), (_F32, _F64, _I64))
+    k.require(k.same(dtype, k.dtype(a)))
+    cell, size, none = k.scratch(1, "i64"), k.item_size(dtype), k.object(None)
+    storage = k.slot(x, Tensor, "_storage")
+    k.require(k.same(storage, none) | k.is_exactly(storage, UntypedStorage))  # others tell restricted views of writes
+
+    def tensor() -> tuple[Value, Value]:
+        b = k.array_of(y)
+        k.require(k.same(dtype, k.dtype(b)))
+        others = k.same(storage, none) | ~k.same(storage, k.slot(y, Tensor, "_storage"))
+        k.require(others | k.same(x, y))
+        inner = _common_end(k, a, b)
+        k.require(inner.eq(n) | inner.eq(1))
+        return k.data(b), k.pick(inner.eq(1) & n.ne(1), k.i64(0), size)
+
+    def number() -> tuple[Value, Value]:
+        kind = k.type_of(y)
+        k.require((k.same(kind, k.object(float)) | k.same(kind, k.object(int))) & k.word(records.NUMBERS).ne(0))
+        _put_number(k, y, place, cell)
+        return cell, k.i64(0)
+
+    address, step = k.when(k.is_plain(y), tensor, number)
+    storage = k.when(k.same(storage, none), lambda: k.new_storage(x, k.slot(x, Tensor, "_array")), lambda: storage)
+    k.own(k.incref(storage))
+    k.own(k.incref(a))
+    before = k.call_c("PyLong_AsLong", "i64", k.slot(storage, UntypedStorage, "version"))
+    version = k.own(k.call_c("PyLong_FromSsize_t", "ptr", before + 1))
+    k.check(k.exists(version))
+    changed = k.next_of_clock()
+    k.run(loop, data, n, [(k.data(a), size), (address, step), (k.data(a), size)])
+    for name, value in (("version", k.disown(version)), ("changed", changed)):
+        at = k.interpreter.slot(UntypedStorage, name)
+        past = k.field(storage, at)
+        k.put(value, storage, at)
+        k.call_c("Py_DecRef", None, past)
+    for value in (a, storage):
+        k.call_c("Py_DecRef", None, k.disown(value))
+    k.give(k.incref(x))
     k.finish()
     return k.name

@@ -22,7 +22,7 @@ VERSIONS = ((3, 11), (3, 13))  # the first and the last that were looked at
 
 # NumPy's array object behind Python's header: public since NumPy 1.7, and tested all the same.
 DATA, NDIM, DIMS, STRIDES, BASE, DESCR, FLAGS = 16, 24, 32, 40, 48, 56, 64
-C_CONTIGUOUS, F_CONTIGUOUS, ALIGNED = 1, 2, 0x100
+C_CONTIGUOUS, F_CONTIGUOUS, ALIGNED, WRITEABLE = 1, 2, 0x100, 0x400
 # Of its ufuncs: number of inputs and of all operands, the loops, their data, how many there are, the name and the types.
 _NIN, _NARGS, _LOOPS, _LOOP_DATA, _COUNT, _NAME, _TYPES = 16, 24, 32, 40, 48, 56, 64
 _NUMPY_FUNCTIONS = {
@@ -192,7 +192,7 @@ def dot_function(dtype: np.dtype) -> int:
     get = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.py_object)(function_address("PyDataType_GetArrFuncs"))
     table = get(dtype)
     require(table, "NumPy's dtypes have no functions")
-    address = word(table + _DOT)  # type: ignore[operator]
+    address = word(table + _DOT)
     require(address, "NumPy's dtypes have no dot function")
     a, b, result = np.arange(5, dtype=dtype), np.arange(5, dtype=dtype) + dtype.type(1), np.zeros((), dtype)
     kinds = [ctypes.c_void_p, ctypes.c_ssize_t] * 2 + [ctypes.c_void_p, ctypes.c_ssize_t, ctypes.c_void_p]

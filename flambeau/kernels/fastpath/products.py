@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from ...core import state
+from ...core.dtype import BY_NUM
 from ...core.tensor import Tensor
 from ..compiler.language import Value
 from . import records
@@ -18,6 +19,7 @@ from .interpreter import ALIGNED, C_CONTIGUOUS, F_CONTIGUOUS, FLAGS, dot_functio
 
 _FLOATS = [np.dtype(np.float32), np.dtype(np.float64)]
 _F32, _F64 = range(2)
+_THIRTY_TWO = 0x42000000  # the bits of 32 as a float32
 # In ``records.EXTRA``: of each dtype the loop that adds a bias or divides a sum, with its data, then the dot function and the ones.
 _SECOND, _DOTS, _ONES = records.EXTRA, records.EXTRA + 4, records.EXTRA + 6
 
@@ -185,6 +187,43 @@ def reduced(code: Code) -> str:
     return k.name
 
 
+def softmax(code: Code) -> str:
+    """``softmax(x, dim, dtype)`` over rows of a small float32 matrix without large numbers, as the expression of its Python wrapper."""
+    k = Product(code, "softmax")
+    a, bits = k.begin(3)
+    k.require(k.is_row_major(a) & k.same(k.argument(2), k.object(None)))
+    rows, columns = k.require_matrix(a)
+    k.require(k.index(k.argument(1), k.i64(2)).eq(1))
+    _, exp, its, dtype = k.loop_for(k.dtype(a), (_F32,))
+    n = rows * columns
+    k.require(n < k.word(records.LIMIT))
+    data = k.data(a)
+
+    def high(i: Value, most: Value) -> Value:
+        size = k.load(data, i, "i32") & 0x7FFFFFFF
+        return k.pick(size > most, size, most)
+
+    k.require(k.loop(0, n, high, carried=(k.const(0, "i32"),)) < _THIRTY_TWO)
+    shape = k.shape(a)  # given back before anything is owned
+    ones = k.call_c("PyDict_GetItem", "ptr", k.word(records.EXTRA + 4, element="ptr"), shape)
+    k.call_c("Py_DecRef", None, shape)
+    k.require(k.exists(ones))  # else this is the first time
+    k.own(k.incref(ones))
+    grown = k.own(k.new_array(dtype, k.i64(2), k.dims(a)))
+    sums = k.new_array(dtype, k.i64(2), k.dims(a))
+    size = k.item_size(dtype)
+    k.run(exp, its, n, [(data, size), (k.data(grown), size)])
+    loop, own = (k.word(records.EXTRA + place, element="ptr") for place in (0, 1))
+    k.multiply(loop, own, (rows, columns, columns), [(k.data(t), *k.steps(t)) for t in (grown, ones, sums)])
+    loop, own = (k.word(records.EXTRA + place, element="ptr") for place in (2, 3))
+    k.run(loop, own, n, [(k.data(grown), size), (k.data(sums), size), (k.data(sums), size)])
+    for value in (grown, ones):
+        k.call_c("Py_DecRef", None, k.disown(value))
+    k.answer(k.new_tensor(sums), sums, bits)
+    k.finish()
+    return k.name
+
+
 @cache
 def _loops_are_dots() -> bool:
     """Whether NumPy's matrix loop gives the bits of ``ndarray.dot``, which the Python wrappers call: BLAS does both, if it was built so."""
@@ -207,7 +246,7 @@ def of_products(op: Any) -> records.Record:
     if not _loops_are_dots():
         raise records.Unfit(op.name)
     record = records.of_views(op)
-    record.put_loops(np.matmul, _FLOATS)  # type: ignore[arg-type]
+    record.put_loops(np.matmul, _FLOATS)
     record.put_limit(op)
     for k, dtype in enumerate(_FLOATS):
         record.put_loop(_SECOND + 2 * k, np.add, dtype)
@@ -231,4 +270,22 @@ def of_sums(op: Any) -> records.Record:
         record.put(_ONES + k, ones.ctypes.data)
         if op.name == "mean":
             record.put_loop(_SECOND + 2 * k, np.divide, dtype)
+    return record
+
+
+def of_softmax(op: Any) -> records.Record:
+    """The record of ``softmax``.
+
+    Raises:
+        Unfit: the loops are others than those of the Python wrapper.
+    """
+    if not _loops_are_dots():
+        raise records.Unfit(op.name)
+    record, module = records.Record(), vars(sys.modules[op.module])
+    record.put_history(op, {name: k for k, name in enumerate(op.names)}, BY_NUM[_FLOATS[0].num])
+    record.put_limit(op, module["LIMIT"] + 1)
+    record.put_loops(np.exp, _FLOATS[:1])
+    record.put_loop(records.EXTRA, np.matmul, _FLOATS[0])
+    record.put_loop(records.EXTRA + 2, np.divide, _FLOATS[0])
+    record.keep(records.EXTRA + 4, module["SQUARES"])
     return record

@@ -6,6 +6,7 @@ where the form computes, which loop of NumPy's does it and how far small operand
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 from typing import Any
 
@@ -54,8 +55,11 @@ class Record:
         self.kept.append(thing)
         self.words[place] = id(thing)
 
-    def put_history(self, op: Op, places: dict[str, int]) -> None:
+    def put_history(self, op: Op, places: dict[str, int], dtype: Any = None) -> None:
         """Tell what is recorded of a call, whose arguments of these names stand at ``places``; the others have their defaults.
+
+        Args:
+            dtype: that of all operands, where a form takes only one.
 
         Raises:
             Unfit: nodes of the operation keep what no record tells.
@@ -82,9 +86,9 @@ class Record:
             code = RESULT if item.source == "result" else ARGUMENT | places[op.names[item.position]] << PLACE
             needed = sum(1 << edges.index(name) for name in item.needed_for if name in edges)
             self.put(SAVED + 1 + k, code | needed << NEEDED)
-        self._put_attributes(op, kind.others, places)
+        self._put_attributes(op, kind.others, places, dtype)
 
-    def _put_attributes(self, op: Op, items: Sequence[Item], places: dict[str, int]) -> None:
+    def _put_attributes(self, op: Op, items: Sequence[Item], places: dict[str, int], dtype: Any) -> None:
         found: list[tuple[int, Any]] = []
         for item in items:
             name = op.names[item.position]
@@ -95,6 +99,8 @@ class Record:
                 found.append((ARGUMENT | places[name] << PLACE, None))
             elif item.source == "attr":
                 found.append((OBJECT, param.default))
+            elif item.source == "dtype" and dtype is not None:
+                found.append((OBJECT, dtype))
             else:
                 raise Unfit(op.name)
         if all(code == OBJECT for code, _ in found):
@@ -217,4 +223,43 @@ def of_indexing(op: Op, parted: type, whole: type) -> Record:
     record = of_views(op)
     record.keep(EXTRA, parted)
     record.keep(EXTRA + 1, whole)
+    return record
+
+
+def of_reflected(op: Any) -> Record:
+    """The record of an element-wise operation of a number and a tensor, in this order.
+
+    Raises:
+        Unfit: it is none of this form.
+    """
+    record, operands = of_pointwise(op)
+    if operands != 2 or op.rules is None:
+        raise Unfit(op.name)
+    return record
+
+
+def of_written(op: Any) -> Record:
+    """The record of the in-place form of an element-wise operation.
+
+    Raises:
+        Unfit: it is none of this form.
+    """
+    record, operands = of_pointwise(op)
+    if operands != 2:
+        raise Unfit(op.name)
+    return record
+
+
+def of_relu(op: Any) -> Record:
+    """The record of ``relu``, a maximum with zero; the Python wrapper has another loop for more elements."""
+    record = of_views(op)
+    record.put_loops(np.maximum, DTYPES[:3])
+    record.put_limit(op, vars(sys.modules[op.module])["BRANCHLESS"])
+    return record
+
+
+def of_copies(op: Any) -> Record:
+    """The record of ``clone``."""
+    record = of_views(op)
+    record.put_limit(op)
     return record

@@ -25,6 +25,11 @@ _FORMS = (
     products.product,
     products.linear,
     products.reduced,
+    products.softmax,
+    forms.above,
+    forms.copied,
+    forms.reflected,
+    forms.written,
 )
 _WHOLE: dict[str, tuple[str, Callable[[Any], records.Record]]] = {
     "transpose": ("transposed", records.of_views),
@@ -34,6 +39,9 @@ _WHOLE: dict[str, tuple[str, Callable[[Any], records.Record]]] = {
     "matmul": ("product", products.of_products),
     "mm": ("product", products.of_products),
     "nn.functional.linear": ("linear", products.of_products),
+    "softmax": ("softmax", products.of_softmax),
+    "relu": ("above", records.of_relu),
+    "clone": ("copied", records.of_copies),
     "sum": ("reduced", products.of_sums),
     "mean": ("reduced", products.of_sums),
 }
@@ -53,6 +61,10 @@ def _found(op: Any, form: str, more: tuple[Any, ...]) -> tuple[str, records.Reco
             raise records.Unfit(op.name)
         name, record_of = _WHOLE[op.key]
         return name, record_of(op)
+    if form == "reflected":
+        return form, records.of_reflected(op)
+    if form == "written":
+        return form, records.of_written(op)
     if form == "indexed":
         return form, records.of_indexing(op, *more)
     return "view" if op.is_view else "result", records.of_results(op, *more)

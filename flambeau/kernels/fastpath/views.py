@@ -256,7 +256,7 @@ class _Indexed(View):
         return self.pick(self.kind.eq(_SELECTED), selected, self.pick(self.kind.eq(_PARTED), parted, whole))
 
     def keep_key(self, x: Value, key: Value, items: Value, count: Value) -> None:
-        """What nodes keep of the index (owned), in the arguments' place: a slice, or what else it is with an ellipsis behind it."""
+        """Put the index (owned) as nodes keep it in the arguments' place: a slice, or what else it is with an ellipsis behind it."""
 
         def several() -> Value:
             made = self.own(self.call_c("PyTuple_New", "ptr", count + 1))
