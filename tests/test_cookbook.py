@@ -28,6 +28,7 @@ NOT_ON_PYTORCH = {
     "Curves in windows",
     "A table of layers",
     "A drawing of a graph",
+    "A drawing of a compiled program",
     "A report on a script",
     "A discrete space",
     "Apex-style calls",

@@ -24,6 +24,7 @@ from ..core.tensor import Tensor
 from .calls import PREPARED, bound_arguments, kernels, translated
 from .overloads import aten_schemas
 from .schema import _DTYPES, WRONG, Argument, FunctionSchema, parse_schema
+from .whole import WHOLE
 from .whole_calls import as_whole
 
 F = "nn.functional"
@@ -52,7 +53,7 @@ class Shown:
 # -- facts about tensors ----------------------------------------------------------------------------------------------------------------
 def type_name(value: Any) -> str:
     """PyTorch's C++ name of a tensor's dtype."""
-    if isinstance(value, Tensor):
+    if not isinstance(value, Shown):
         name = str(value.dtype).rpartition(".")[2]
         return TYPE_NAMES.get(name) or f"c10::{name[0].upper()}{name[1:]}" if not name.startswith("q") else f"c10::{name}"
     return "float" if value.array is None else TYPE_NAMES.get(value.array.dtype.name, "float")
@@ -60,11 +61,15 @@ def type_name(value: Any) -> str:
 
 def shape_of(value: Any) -> list[int]:
     """Sizes of a tensor, or of what stands for one."""
+    if isinstance(value, _Seen):
+        return list(value.shape)
     return list(value._array.shape if isinstance(value, Tensor) else value.sizes)
 
 
 def strides_of(value: Any) -> list[int]:
     """Strides in elements; of sizes alone, those of a contiguous tensor. A tensor without strides has none."""
+    if isinstance(value, _Seen):
+        return [step // value.itemsize for step in value.strides or ()]
     array = value._array if isinstance(value, Tensor) else value.array
     if array is None:
         return [math.prod(value.sizes[place + 1 :]) for place in range(len(value.sizes))]
@@ -75,12 +80,12 @@ def strides_of(value: Any) -> list[int]:
 
 def is_tensor(value: Any) -> bool:
     """Whether this is a tensor, or stands for one."""
-    return isinstance(value, (Tensor, Shown))
+    return isinstance(value, (Tensor, Shown, _Seen))
 
 
 def are_tensors(value: Any) -> bool:
     """Whether this is a list with tensors in it."""
-    return isinstance(value, (list, tuple)) and any(is_tensor(part) for part in value)
+    return value.__class__ in (list, tuple) and any(is_tensor(part) for part in value)
 
 
 class Facts(NamedTuple):
@@ -92,11 +97,45 @@ class Facts(NamedTuple):
     values: list[Any]
 
 
+class _Seen(NamedTuple):
+    """A tensor as it was when it was seen, noted as cheaply as can be."""
+
+    shape: tuple[int, ...]
+    strides: tuple[int, ...] | None  # in bytes
+    itemsize: int
+    dtype: Any
+
+
+def seen(values: Sequence[Any]) -> list[Any]:
+    """Arguments as a profile keeps them: of tensors, no more than ``facts_of`` tells."""
+    return [_seen(value) if value.__class__ is Tensor else value if value.__class__ in _NUMBERS else _seen_other(value) for value in values]
+
+
+_NUMBERS = frozenset((int, float, bool, type(None), str))
+
+
+def _seen(tensor: Any) -> _Seen:
+    array = tensor._array
+    return _Seen(array.shape, getattr(array, "strides", None), getattr(array, "itemsize", 1), tensor.dtype)
+
+
+def _seen_other(value: Any) -> Any:
+    if isinstance(value, Tensor):
+        return _seen(value)
+    if isinstance(value, Shown):
+        return value
+    return [_seen_other(part) for part in value] if isinstance(value, (list, tuple)) else value
+
+
 def facts_of(values: Sequence[Any]) -> Facts:
-    """Shapes, strides and dtypes of tensors, and values of all else."""
+    """Shapes, strides and dtypes of tensors, and values of all else.
+
+    Args:
+        values: as ``seen`` gave them.
+    """
     found = Facts([], [], [], [])
     for value in values:
-        several = are_tensors(value)
+        several = not isinstance(value, _Seen) and are_tensors(value)
         parts = [part for part in value if is_tensor(part)] if several else [value] if is_tensor(value) else []
         shapes, strides = [shape_of(part) for part in parts], [strides_of(part) for part in parts]
         found.shapes.append(shapes if several else shapes[0] if parts else [])
@@ -113,13 +152,62 @@ def _kind_name(value: Any) -> str:
 
 
 # -- arguments --------------------------------------------------------------------------------------------------------------------------
+_Plan = tuple[FunctionSchema, tuple[Any, ...]]  # a schema, and for each argument itself, the place of our value or None, and a constant
+_plans: dict[Any, _Plan | None] = {}  # by operation, form, kernel and types of values; None where a call has to be translated each time
+
+
 def arguments_of(call: Call, name: str) -> tuple[FunctionSchema | None, list[Any]]:
     """The schema of a kernel, and its arguments as a call of ours gives them; None and our own values where PyTorch has no such kernel."""
-    packet = name.partition("::")[2]
     arrange = _ARRANGED.get((call.op.key, name))
     if arrange is not None:
         values = arrange(*call.values)
-        return _with_count(packet, len(values)), values
+        return _with_count(name.partition("::")[2], len(values)), values
+    if call.out is not None or call.form is FACTORY:
+        return _found(call, name)
+    given = call.values
+    key = (call.op, call.form, name, *[value.__class__ for value in given])
+    plan = _plans.get(key, ...)
+    if plan is ...:
+        schema, values = _found(call, name)
+        _plans[key] = None if schema is None else _planned(call, schema, values)
+        return schema, values
+    if plan is None:
+        return _found(call, name)
+    schema, steps = plan
+    return schema, [
+        constant if place is None else value if (value := given[place]).__class__ is Tensor else shown(argument, value)
+        for argument, place, constant in steps
+    ]
+
+
+def _planned(call: Call, schema: FunctionSchema, values: list[Any]) -> _Plan | None:
+    """A plan by names, where it gives these arguments and no rule looks at the values."""
+    if call.op.key in PREPARED or call.op.key in WHOLE:
+        return None
+    names, steps = list(call.op.names), []
+    for argument, value in zip(schema.arguments, values, strict=True):
+        wanted = argument.name if argument.name in names else "input" if argument.name == "self" else ""
+        place = names.index(wanted) if wanted in names else None
+        if place is None and (is_tensor(value) or are_tensors(value)):
+            return None
+        if place is not None and not _is_same(shown(argument, call.values[place]), value):
+            return None
+        steps.append((argument, place, value))
+    return schema, tuple(steps)
+
+
+def _is_same(one: Any, other: Any) -> bool:
+    if isinstance(one, Shown) and isinstance(other, Shown):
+        return True
+    if is_tensor(one) or is_tensor(other):
+        return one is other
+    if are_tensors(one) or are_tensors(other):
+        return len(one) == len(other) and all(map(_is_same, one, other))
+    return type(one) is type(other) and bool(one == other)
+
+
+def _found(call: Call, name: str) -> tuple[FunctionSchema | None, list[Any]]:
+    packet = name.partition("::")[2]
     for translate in (_divided, as_whole):
         try:
             found: Any = translate(call)

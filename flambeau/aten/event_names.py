@@ -15,7 +15,7 @@ from ..core.calls.operation import Op
 from ..core.tensor import Tensor
 from . import rules  # noqa: F401  # it fills tables of ``calls``
 from .calls import kernels
-from .event_arguments import arguments_of as arguments_of, facts_of as facts_of, schema_of as schema_of
+from .event_arguments import arguments_of as arguments_of, schema_of as schema_of, seen as seen
 from .overloads import aten_schemas
 
 F = "nn.functional"

@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from ..core.late import from_above
 from ..core.profiling import EVALUATION, NODE, OPERATION, RANGE, Range, Recorder
 from .profiler_util import FunctionEvent, _rewrite_name
 
@@ -21,33 +22,35 @@ _CATEGORIES = {OPERATION: "cpu_op", EVALUATION: "cpu_op", NODE: "cpu_op", RANGE:
 def function_events(recorder: Recorder) -> list[FunctionEvent]:
     """A recorder's ranges as events, with times in microseconds from its start."""
     memory = _Memory(recorder)
-    return [
-        FunctionEvent(
-            id=number,
-            name=_rewrite_name(opened.name, with_wildcard=True),
-            trace_name=opened.name,
-            overload_name=opened.overload,
-            thread=opened.thread,
-            start_us=(opened.start - recorder.started) / 1000,
-            end_us=(opened.end - recorder.started) / 1000,
-            fwd_thread=opened.forward_thread,
-            input_shapes=[[] if shape and isinstance(shape[0], list) else shape for shape in opened.shapes],
-            structured_input_shapes=opened.shapes,
-            structured_input_strides=opened.strides,
-            input_dtypes=opened.dtypes,
-            external_id=number,
-            concrete_inputs=opened.values,
-            kwinputs={},
-            stack=opened.stack,
-            scope=0 if opened.scope is EVALUATION else opened.scope,
-            cpu_memory_usage=memory.within(opened),
-            sequence_nr=opened.sequence,
-            flops=opened.flops,
-            is_user_annotation=opened.scope is RANGE,
-            activity_type=_CATEGORIES[opened.scope],
-        )
-        for number, opened in enumerate(recorder.ranges, 1)
-    ]
+    facts_of = from_above("aten.event_arguments").facts_of
+    return [_event(number, opened, recorder, memory, facts_of(opened.inputs)) for number, opened in enumerate(recorder.ranges, 1)]
+
+
+def _event(number: int, opened: Range, recorder: Recorder, memory: _Memory, facts: Any) -> FunctionEvent:
+    return FunctionEvent(
+        id=number,
+        name=_rewrite_name(opened.name, with_wildcard=True),
+        trace_name=opened.name,
+        overload_name=opened.overload,
+        thread=opened.thread,
+        start_us=(opened.start - recorder.started) / 1000,
+        end_us=(opened.end - recorder.started) / 1000,
+        fwd_thread=opened.forward_thread,
+        input_shapes=[[] if shape and isinstance(shape[0], list) else shape for shape in facts.shapes],
+        structured_input_shapes=facts.shapes,
+        structured_input_strides=facts.strides,
+        input_dtypes=facts.dtypes,
+        external_id=number,
+        concrete_inputs=facts.values,
+        kwinputs={},
+        stack=opened.stack,
+        scope=0 if opened.scope is EVALUATION else opened.scope,
+        cpu_memory_usage=memory.within(opened),
+        sequence_nr=opened.sequence,
+        flops=opened.flops,
+        is_user_annotation=opened.scope is RANGE,
+        activity_type=_CATEGORIES[opened.scope],
+    )
 
 
 class _Memory:
@@ -134,9 +137,10 @@ def _range_entry(opened: Range, number: int, process: int) -> dict[str, Any]:
     details: dict[str, Any] = {"External id": number, "Record function id": 0, "Ev Idx": number - 1}
     if opened.sequence >= 0:
         details |= {"Sequence number": opened.sequence, "Fwd thread id": opened.forward_thread}
-    if opened.shapes:
-        details |= {"Input Dims": opened.shapes, "Input Strides": opened.strides, "Input type": opened.dtypes}
-        details["Concrete Inputs"] = ["" if value is None else str(value) for value in opened.values]
+    if opened.inputs:
+        facts = from_above("aten.event_arguments").facts_of(opened.inputs)
+        details |= {"Input Dims": facts.shapes, "Input Strides": facts.strides, "Input type": facts.dtypes}
+        details["Concrete Inputs"] = ["" if value is None else str(value) for value in facts.values]
     if opened.stack:
         details["Call stack"] = ";".join(opened.stack)
     if opened.argument is not None:

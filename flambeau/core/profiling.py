@@ -44,23 +44,19 @@ class Range:
         start, end: in nanoseconds of ``time.perf_counter_ns``; ``end`` is 0 while it is open.
         thread: number of the thread: 1 for the main one, others in the order in which profiles met them. forward_thread: of a node's call.
         sequence: what a call and its node have in common; -1 without a node.
-        shapes, strides, dtypes, values: of the inputs, if they are asked for. flops: likewise.
+        inputs: as ``aten.event_arguments.seen`` notes them, if they are asked for. flops: likewise.
         stack: the program's frames, the innermost first, if they are asked for.
         overload: name of the kernel's overload, if it is asked for. argument: more text of a program's own range.
     """
 
     __slots__ = (
-        "argument", "dtypes", "end", "flops", "forward_thread", "name", "overload", "scope", "sequence", "shapes", "stack", "start",
-        "strides", "thread", "values",
+        "argument", "end", "flops", "forward_thread", "inputs", "name", "overload", "scope", "sequence", "stack", "start", "thread",
     )  # fmt: skip
 
     def __init__(self, name: str, scope: int, number: int):
         self.name, self.scope, self.thread = name, scope, number
         self.end, self.sequence, self.forward_thread = 0, -1, 0
-        self.shapes: list[Any] = []
-        self.strides: list[Any] = []
-        self.dtypes: list[str] = []
-        self.values: list[Any] = []
+        self.inputs: list[Any] = []
         self.stack: list[str] = []
         self.flops: int = 0
         self.overload = ""
@@ -226,10 +222,10 @@ class Recorder:
                 self._note(result, here.stack[-1:], here)
                 return result
         arguments = [self._meanings.arguments_of(call, name) for name in names] if self._looks or _trace is not None else []
-        facts = [self._meanings.facts_of(values) for _, values in arguments] if self.shapes else []
+        seen = [self._meanings.seen(values) for _, values in arguments] if self.shapes else []
         ranges = [self.open(name, OPERATION, here) for name in names]
-        for opened, (shapes, strides, dtypes, values) in zip(ranges, facts, strict=False):
-            opened.shapes, opened.strides, opened.dtypes, opened.values = shapes, strides, dtypes, values
+        for opened, inputs in zip(ranges, seen, strict=False):
+            opened.inputs = inputs
         for opened, (schema, values) in zip(ranges, arguments, strict=False):
             opened.overload = schema.overload_name if self.overloads and schema is not None else ""
             if _trace is not None:
@@ -391,7 +387,7 @@ class Recorder:
     def given(self, opened: Range, values: Sequence[Any]) -> None:
         """Note what a range is given that is no call of an operation."""
         if self.shapes:
-            opened.shapes, opened.strides, opened.dtypes, opened.values = self._meanings.facts_of(values)
+            opened.inputs = self._meanings.seen(values)
         if _trace is not None:
             schema = self._meanings.schema_of(opened.name, values) if opened.scope is OPERATION else None
             _trace.reads(opened, schema, values)

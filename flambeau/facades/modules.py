@@ -48,6 +48,18 @@ NAMES: dict[str, dict[str, str]] = {
     "_functorch.eager_transforms": {"func": "debug_unwrap functionalize hessian jacfwd jacrev jvp linearize vjp"},
     "_functorch.functional_call": {"func": "functional_call stack_module_state"},
     "_higher_order_ops": {"fx.control_flow": "cond cond_op while_loop while_loop_op"},
+    "utils.benchmark.utils": {},
+    "utils.benchmark.utils.common": {
+        "utils.benchmark": "Measurement TaskSpec ordered_unique select_unit set_torch_threads trim_sigfig unit_to_english"
+    },
+    "utils.benchmark.utils.compare": {"utils.benchmark": "Colorize Compare"},
+    "utils.benchmark.utils.fuzzer": {"utils.benchmark": "FuzzedParameter FuzzedTensor Fuzzer ParameterAlias"},
+    "utils.benchmark.utils.timer": {"utils.benchmark": "Language Timer timer"},
+    "utils.benchmark.utils.sparse_fuzzer": {"utils.benchmark": "FuzzedSparseTensor"},
+    "utils.benchmark.utils.valgrind_wrapper": {},
+    "utils.benchmark.utils.valgrind_wrapper.timer_interface": {
+        "utils.benchmark": "CallgrindStats CopyIfCallgrind FunctionCount FunctionCounts"
+    },
     "_subclasses": {"aten.fake_tensor": "DynamicOutputShapeException FakeTensor FakeTensorMode UnsupportedFakeTensorException"},
     "export.decomp_utils": {"export.decompositions": "CustomDecompTable"},
     "_tensor": {"core.tensor": "Tensor", "core.protocols.rebuild": "_rebuild_from_type_v2"},

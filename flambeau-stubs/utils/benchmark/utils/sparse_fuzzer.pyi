@@ -1,0 +1,1 @@
+from flambeau.utils.benchmark import FuzzedSparseTensor as FuzzedSparseTensor
