@@ -126,6 +126,7 @@ def _output_gradient(grad: Any, grad_output: Any, output: Any, dim: int) -> Any:
 
 @op(
     fast=lambda g, y, dim, input_dtype: _softmax_backward(g, y, dim, input_dtype) if y.dtype is g.dtype else None,
+    work="8 * grad_output.size",
     out=True,
     grad={
         "grad_output": lambda grad, output, dim, input_dtype: softmax_backward_data(grad, output, dim, output.dtype),
@@ -144,6 +145,7 @@ def softmax_backward_data(grad_output: Tensor, output: Tensor, dim: int, input_d
 
 @op(
     fast=lambda g, y, dim, input_dtype: _log_softmax_backward(g, y, dim, input_dtype) if y.dtype is g.dtype else None,
+    work="8 * grad_output.size",
     out=True,
     grad={
         "grad_output": lambda grad, output, dim: grad - _dot(grad, output.exp(), dim),
@@ -164,6 +166,7 @@ def log_softmax_backward_data(grad_output: Tensor, output: Tensor, dim: int, inp
 
 @op(
     fast=_SMALL_SOFTMAX,
+    work="8 * input.size",
     canonicalize=_prepare,
     opmath="native",
     grad={"input": lambda grad, result, dim, input_dtype: softmax_backward_data(grad, result, dim, input_dtype)},
@@ -197,6 +200,7 @@ def softmax(input: Tensor, dim: int, dtype: Any = None) -> Tensor:
 
 @op(
     fast=_fast(_log_softmax),
+    work="8 * input.size",
     canonicalize=_prepare,
     opmath="native",
     grad={"input": lambda grad, result, dim, input_dtype: log_softmax_backward_data(grad, result, dim, input_dtype)},

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any
 
 import numpy as np
@@ -26,6 +26,7 @@ from ..compiler.language import ELEMENTS, FLOATS
 from ..compiler.memory import empty
 from ..compiler.pool import pool
 from . import channels_last, depthwise, volumes
+from .gemm import multiply
 from .microkernel import (
     Place,
     Scratch,
@@ -281,6 +282,8 @@ def _correlation(x: np.ndarray, weight: np.ndarray, stride: Any, padding: Any, d
     outputs, channels, kh, kw = weight.shape
     height, width = (x.shape[2] + 2 * py - ey * (kh - 1) - 1) // sy + 1, (x.shape[3] + 2 * px - ex * (kw - 1) - 1) // sx + 1
     by, dtype = strides_of(weight), x.dtype
+    if last and groups == kh == kw == sy == sx == 1 and py == px == 0 and _is_last(x):
+        return partial(_each_place, True)
     table = _window_table((kh, kw), (py, px), (ey, ex), (by[2], by[3]))
     shape, zeros = (x.shape[0], outputs, height, width), np.zeros(outputs, dtype)
     innermost = channels == 1 and groups == outputs and last and _is_last(x)
@@ -305,12 +308,23 @@ def _correlation(x: np.ndarray, weight: np.ndarray, stride: Any, padding: Any, d
     return run
 
 
+def _each_place(forward: bool, x: np.ndarray, weight: np.ndarray, bias: np.ndarray | None) -> np.ndarray | None:
+    """A window of one place over images whose channels are innermost: one product of all pixels; ``forward``, or its adjoint."""
+    n, channels, height, width = x.shape
+    matrix = weight[:, :, 0, 0].T if forward else weight[:, :, 0, 0]
+    bias = None if bias is None else np.ascontiguousarray(bias)
+    result = multiply(x.transpose(0, 2, 3, 1).reshape(-1, channels), matrix, bias, 0)
+    return None if result is None else np.moveaxis(result.reshape(n, height, width, -1), -1, 1)
+
+
 def _spreading(
     grad: np.ndarray, weight: np.ndarray, spatial: Any, stride: Any, padding: Any, dilation: Any, groups: int, last: bool
 ) -> Plan:
     (sy, sx), (py, px), (ey, ex) = _flat(stride, 1), _flat(padding, 0), _flat(dilation, 1)
     outputs, channels, kh, kw = weight.shape
     by, dtype = strides_of(weight), grad.dtype
+    if last and groups == kh == kw == sy == sx == 1 and py == px == 0 and _is_last(grad):
+        return partial(_each_place, False)
     shape, zeros = (grad.shape[0], channels * groups, *_flat(spatial, 1)), np.zeros(channels * groups, dtype)
     is_depthwise = outputs == groups and channels == 1
     innermost = is_depthwise and last and _is_last(grad)

@@ -72,7 +72,7 @@ def _two(dims: list[tuple[int, int]]) -> tuple[tuple[int, int], tuple[int, int]]
 def _cut(n2: int, n1: int, room: int) -> tuple[int, int, int, int]:
     """(pieces, steps along r2, along r1, pieces along r1) for at most about ``room`` elements a piece."""
     room = max(room, n2 * n1 >> 10)  # few enough pieces to join them one after the other
-    if n2 * n1 <= room + room // 2:
+    if n2 * n1 <= 2 * room:
         return 1, n2, n1, 1
     if n1 <= room:
         steps = max(1, room // n1)

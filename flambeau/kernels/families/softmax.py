@@ -100,7 +100,7 @@ def _along(kernel: Any, dim: int, *arrays: np.ndarray) -> np.ndarray | None:
     if run is None:
         return None
     result = empty(first.shape, first.dtype)
-    run(*[np.ascontiguousarray(array) for array in arrays], result)
+    run(*[array if array.flags.c_contiguous else np.ascontiguousarray(array) for array in arrays], result)
     return result
 
 
