@@ -23,6 +23,7 @@ from .blas import alone, library
 
 SMALL = 1 << 15  # multiply-adds: below this NumPy computes a product in less time than a kernel's start
 QUICK = 1 << 18  # the same for one product of two matrices that lie row by row, in which the library is at its best
+TURNED = 3 << 16  # elements of a left operand that lies column by column: from here on reading it in place costs more than the copy
 LARGE = 1 << 25  # from here on the library's copies of both operands pay
 DIVIDED = 1 << 19  # multiply-adds: from here on a product is cut into two blocks at least, some 10 us each
 BLOCK = 1 << 25  # multiply-adds of a block in larger ones: every block packs one of its operands anew, so there should be few
@@ -193,8 +194,9 @@ def _matrix_plan(dtype: np.dtype, a: _Layout, b: _Layout, has_bias: bool, least:
     size = dtype.itemsize
     if 0 < least and work <= QUICK and len(a[0]) == 2 and a[1][1] == b[1][1] == size:
         return None
-    if each > LARGE and (m > products.FEW or b[1][-2] != size):
-        return _library_plan(dtype, a, b, has_bias) or _own_plan(dtype, a, b, has_bias)
+    if each > LARGE or (a[1][-1] > size and m * inner >= TURNED):
+        by_library = _library_plan(dtype, a, b, has_bias) if m > products.FEW or b[1][-2] != size else None
+        return by_library or _own_plan(dtype, a, b, has_bias)
     return _own_plan(dtype, a, b, has_bias)
 
 
