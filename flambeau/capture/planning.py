@@ -14,7 +14,6 @@ are one block for as long as either is needed.
 
 from __future__ import annotations
 
-import random
 from collections.abc import Callable, Iterable
 from typing import Any
 
@@ -91,25 +90,6 @@ _ORDERS: tuple[Callable[[Memory], Any], ...] = (
 )  # of the blocks, from the most to the least important; the one of which the arena is smallest counts
 
 _GOOD = 1.01  # times what is needed at least: no further order is tried
-_TRIED = 1 << 13  # blocks placed in further orders
-
-
-def _tried_further(blocks: list[Memory], best: tuple[int, dict[Memory, int]], enough: float) -> tuple[int, dict[Memory, int]]:
-    """Perhaps something better: a block at the end of the arena, which found no place below, is placed somewhat earlier the next time."""
-    draw = random.Random(0)
-    order = sorted(blocks, key=best[1].__getitem__)
-    for _ in range(_TRIED // len(blocks)):
-        total, offsets = best
-        if total <= enough:
-            break
-        at_end = [i for i, block in enumerate(order) if offsets[block] + rounded(block.size) == total]
-        number = draw.choice(at_end)
-        tried = order[:number] + order[number + 1 :]
-        tried.insert(draw.randrange(number + 1), order[number])
-        made = _in_order(tried)
-        if made[0] <= total:
-            best, order = made, tried
-    return best
 
 
 def _placed(blocks: list[Memory]) -> int:
@@ -121,8 +101,6 @@ def _placed(blocks: list[Memory]) -> int:
         if total <= least * _GOOD:
             break
     assert best is not None
-    if best[0] > least * _GOOD:
-        best = _tried_further(blocks, best, least * _GOOD)
     for block, offset in best[1].items():
         block.offset = offset
     return best[0]

@@ -30,6 +30,7 @@ from .microkernel import lane_sums
 from .tiles import Tiles, transposed
 
 TILE = 8  # rows of a tile at most
+LOW = 3  # rows of a tile whose gates are multiplied all at once
 COLUMNS = 2  # registers side by side in a tile of the way back
 GROUP = 8  # rows of weights that are multiplied as they lie at once: as many addresses as there are registers for them
 
@@ -63,9 +64,29 @@ def _gate_sums(
 ) -> None:
     """Store the sums of all gates, for tiles of ``most`` rows at most; ``_sum_at`` says where each of them is."""
     some, lanes = _together(gates), k.lanes(element)
+    if some < gates and height <= LOW and (height + 1) * gates < k.target.registers:
+        _low_sums(k, element, gates, most, left, pitch, weights, length, to, height)
+        return
     for first in range(0, gates, some):
         part = k.at(weights, length * (first * lanes), element)
         _packed_sums(k, element, height, some, left, pitch, part, length, k.at(to, k.const(first * most * lanes, "i64"), element))
+
+
+def _low_sums(
+    k: Builder, element: str, gates: int, most: int, left: Value, pitch: Value, weights: Value, length: Value, to: Value, height: int
+) -> None:
+    """The same for few rows, all gates at once: with half of them each sum would wait for itself."""
+    some, lanes = _together(gates), k.lanes(element)
+    parts = [k.at(weights, length * (first * lanes), element) for first in range(0, gates, some)]
+
+    def add(i: Value, *sums: Value) -> list[Value]:
+        line = [k.load(parts[g // some], i * (some * lanes) + g % some * lanes, element, lanes) for g in range(gates)]
+        factors = [k.splat(k.load(left, i + pitch * r if r else i, element), lanes) for r in range(height)]
+        return [k.fma(factors[n // gates], line[n % gates], value) for n, value in enumerate(sums)]
+
+    start = [k.const(0, element, lanes)] * (height * gates)
+    for n, value in enumerate(k.loop(k.const(0, "i64"), length, add, carried=start)):
+        k.store(value, to, _sum_at(gates, most, n % gates, k.const(n // gates, "i64")) * lanes, element)
 
 
 def _sum_at(gates: int, most: int, gate: int, number: Value) -> Value:
