@@ -175,9 +175,11 @@ class Builder:
         arrays: places among them of arrays; reads_tables: whether the kernel finds further arrays in tables of their ``id``.
         record, without: what declares the arguments, if anything does, and which of its fields are left out.
         is_single: whether what is computed in float64 becomes float32 at the end.
+        features: what it uses beyond the target's class, in LLVM's words; who asks for such a kernel has looked whether it is there.
     """
 
     is_single = False
+    features = ""
 
     def __init__(self, name: str, target: targets.Target):
         self.name, self.target = name, target
@@ -220,9 +222,10 @@ class Builder:
         """The module: this kernel and what it declares."""
         body = "\n".join(self.scratches + self.lines)
         declarations = "\n".join(self.declared.values())
+        features = f' "target-features"="{self.features}"' if self.features else ""
         return (
             f"{declarations}\ndefine i64 @{self.name}(ptr noalias readonly %arguments, i64 %first, i64 %last, ptr %array_class) "
-            f'nounwind "no-builtins" {{\nentry:\n{body}\n  ret i64 0\nrefuse:\n  ret i64 1\n}}\n'
+            f'nounwind "no-builtins"{features} {{\nentry:\n{body}\n  ret i64 0\nrefuse:\n  ret i64 1\n}}\n'
         )
 
     # -- arguments ----------------------------------------------------------------------------------------------------------
