@@ -28,7 +28,7 @@ import numpy as np
 from ..calls.casting import cast_array, cast_operands
 from ..calls.operation import Op
 from ..device import cpu, device, pinned_host
-from ..dtype import PAIR, dtype
+from ..dtype import PAIR, bfloat16, dtype
 from ..state import crowded, interpreters, modes
 from . import native
 from .binder import Binder
@@ -208,6 +208,10 @@ class Host(Kind):
             output = native.run_elementwise(op, values, compute, result)
             if output is not None:
                 return output
+        if op.in_bfloat16 and result is bfloat16:
+            output = self._in_bfloat16(op, values)
+            if output is not None:
+                return output
         arrays = values if compute is None else cast_operands(op, values, compute)
         if not op.elementwise and native.switch.on:
             try:
@@ -223,7 +227,16 @@ class Host(Kind):
         """As ``run``, by a native kernel however little there is to do; None where there is none, or it declines."""
         if op.elementwise:
             return native.run_elementwise(op, values, compute, result)
+        if op.in_bfloat16 and result is bfloat16:
+            output = self._in_bfloat16(op, values)
+            if output is not None:
+                return output
         return native.call_native(op.key, *(values if compute is None else cast_operands(op, values, compute)))
+
+    @staticmethod
+    def _in_bfloat16(op: Op, values: Sequence[Any]) -> Any:
+        """The result of a native kernel for bfloat16; None where there is none, or it declines."""
+        return native.call_native(f"bfloat16:{op.key}", *values) if native.switch.on else None
 
 
 def call_kernel(kernel: Callable[..., Any], op: Op, arrays: list[Any]) -> Any:

@@ -212,6 +212,8 @@ class Op(Sheet):
         is_view: the kernel returns views of its first operand's array.
         exact_scalar: a last operand of one element is not rounded to float16 or bfloat16 first.
         opmath: how float16 and bfloat16 are computed: 'float32' (cast around the kernel) or 'native'.
+        in_bfloat16: there is a native kernel, ``bfloat16:`` and the operation's key, that takes and gives bfloat16 where the processor
+            has instructions for it; it is asked before operands are cast.
         canonicalize: function (arrays and attributes in signature order) -> the same, or an error; checks before any work.
         returns: names of the fields where the result is a named tuple.
         fast_bool: whether the fast path is right for bool operands too.
@@ -257,6 +259,7 @@ class Op(Sheet):
         self.is_view: bool = options.pop("view", False)
         self.exact_scalar: bool = options.pop("exact_scalar", False)
         self.opmath: str = options.pop("opmath", "float32")
+        self.in_bfloat16: bool = options.pop("in_bfloat16", False)
         self.canonicalize: Callable[..., Any] | None = options.pop("canonicalize", None)
         self.returns: tuple[str, ...] | None = options.pop("returns", None)
         self.row_major: bool = options.pop("row_major", False)

@@ -68,6 +68,8 @@ from .wrapper_source import (
     tuple_source,
 )
 
+SMALL_IN_BFLOAT16 = 4096  # elements of the first two operands: with more of them the native kernel for bfloat16 is asked
+
 
 def _operator_header(source: Source) -> str:
     """The parameter list of an operator, which has the required arguments alone."""
@@ -268,6 +270,8 @@ def _add_fast(source: Source, fallback: str, with_out: bool, operator: bool, is_
         source.add(2, f"if a.__class__ is not ndarray: return {fallback}")
     source.arrays = {first.name: "a"}
     gate = _add_arrays(source, strict, "(d is F16 or d is BF16)" if is_reduced else _common_dtypes(op))
+    if is_reduced and op.in_bfloat16 and strict:
+        source.add(2, f"if d is BF16 and a.size + b0.size > {SMALL_IN_BFLOAT16}: return {fallback}")
     if number is not None:
         _add_fast_number(source, number.name, gate, passed, fallback)
         return

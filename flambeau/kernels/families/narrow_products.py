@@ -9,8 +9,8 @@ Both want the second operand in panels of ``WIDTH`` columns whose lines have two
     b00 b01 ..            line 1: b20 b30 | b21 b31 | b22 b32 | ...
     b10 b11 ..     zeros behind the last column and the last line, up to a multiple of ``DEPTH`` numbers
 
-The first operand is read in place where its rows lie one number after the other, else from a copy. These instructions take subnormal numbers
-for zeros, and round sums to the nearest. Elsewhere such products are computed in float32 (``gemm``).
+The first operand is read in place where its rows lie one number after the other, else from a copy. These instructions take subnormal
+numbers for zeros. On other processors such products are computed in float32 (``gemm``).
 
 Error: of ``n`` products at most ``n u |a| @ |b|`` with ``u = 2**-24``, and the rounding of the result to bfloat16.
 """
@@ -22,9 +22,12 @@ import math
 import sys
 from collections.abc import Callable, Sequence
 from functools import cache, lru_cache, partial
+from typing import Any
 
 import numpy as np
 
+from ...core.arrays.native import native
+from ...core.shape import contiguous_strides
 from ..compiler import target as targets
 from ..compiler.arguments import Array, Integer, Record
 from ..compiler.build import kernel
@@ -303,19 +306,18 @@ def _batch_step(shape: Sequence[int], strides: Sequence[int]) -> int | None:
     return step
 
 
-def _packing(b: _Layout, count: int, depth: int) -> Callable[[np.ndarray, np.ndarray], None] | None:
-    """Function ``(b, panels)`` that fills panels; None where the matrices lie otherwise than row by row or column by column."""
+def _packing(b: _Layout, count: int, depth: int) -> Callable[[np.ndarray, np.ndarray], None]:
+    """Function ``(b, panels)`` that fills panels; by way of a copy where the matrices lie neither row by row nor column by column."""
     shape, strides = b
     inner, n = shape[-2:]
     step = _batch_step(shape, strides)
-    if step is None:
-        return None
-    if strides[-1] == 2 or n == 1:
+    if step is not None and (strides[-1] == 2 or n == 1):
         by_rows, pitch = True, strides[-2]
-    elif strides[-2] == 2 and not (inner % 2 or strides[-1] % 4 or step % 4):
+    elif step is not None and strides[-2] == 2 and not (inner % 2 or strides[-1] % 4 or step % 4):
         by_rows, pitch = False, strides[-1]
     else:
-        return None
+        of_copy = _packing((shape, tuple(2 * each for each in contiguous_strides(shape))), count, depth)
+        return lambda source, panels: of_copy(copies.contiguous(source.view(np.uint16)), panels)
     across = _up(n, WIDTH) // WIDTH
     units = count * (depth // DEPTH if by_rows else across)
     per_chunk = max(1, PACKED * units // (count * depth * across * WIDTH))
@@ -340,12 +342,10 @@ def _plan(a: _Layout, b: _Layout, has_bias: bool) -> _Run | None:
     form = instructions()
     (shape, strides), (m, inner), n = a, a[0][-2:], b[0][-1]
     count = math.prod(shape[:-2])
-    if not form or m * n * inner * count < SMALL or m < 2:
+    if not form or m < 2:
         return None
     depth = _up(inner, DEPTH)
     packing = _packing(b, count, depth)
-    if packing is None:
-        return None
     step = _batch_step(shape, strides)
     whole = m >= HEIGHT and depth == inner if form == "tiles" else inner % 2 == 0
     in_place = whole and step is not None and strides[-1] == 2 and (strides[-2] % CLOSE or m <= HEIGHT)
@@ -358,9 +358,7 @@ def _plan(a: _Layout, b: _Layout, has_bias: bool) -> _Run | None:
     per_chunk = max(1, PART // (m * n * inner)) if parts == 1 else 1
     sizes = {"m": m, "n": n, "rows": rows, "pitch": pitch // 2, "step": step // 2, "inner": inner, "depth": depth}  # type: ignore[operator]
     cuts = {"across": across, "height": height, "width": width, "parts": parts, "parts_across": parts_across}
-    launch = narrow_product(form, has_bias).bind(
-        -(-count * parts // per_chunk), **sizes, **cuts, units=count * parts, per_chunk=per_chunk
-    )
+    launch = narrow_product(form, has_bias).bind(-(-count * parts // per_chunk), **sizes, **cuts, units=count * parts, per_chunk=per_chunk)
 
     def run(x: np.ndarray, y: np.ndarray, bias: np.ndarray | None, c: np.ndarray) -> None:
         panels = empty((count * across * depth * WIDTH,), np.uint16)
@@ -379,18 +377,20 @@ def _plan(a: _Layout, b: _Layout, has_bias: bool) -> _Run | None:
     return run
 
 
-def multiply(a: np.ndarray, b: np.ndarray, bias: np.ndarray | None = None) -> np.ndarray | None:
-    """``a @ b (+ bias)`` of bfloat16, in bfloat16, for ``(*, m, k)`` and ``(k, n)`` or equal batches; None where float32 is to do it."""
-    if a.ndim < 2 or b.ndim < 2 or a.shape[-1] != b.shape[-2]:
+def multiply(a: np.ndarray, b: np.ndarray, bias: np.ndarray | None = None, least: int = SMALL) -> np.ndarray | None:
+    """``a @ b (+ bias)`` of bfloat16, in bfloat16, for ``(*, m, k)`` and ``(k, n)`` or equal batches; None where float32 is to do it.
+
+    Args:
+        least: multiply-adds below which it is.
+    """
+    if a.ndim < 2 or b.ndim < 2 or a.shape[-1] != b.shape[-2] or not a.size * b.shape[-1] >= max(least, 1):
         return None
     shape = (*a.shape[:-1], b.shape[-1])
     if b.ndim == 2 and a.ndim > 2:
-        if not a.flags.c_contiguous:
-            return None
-        a = a.reshape(-1, a.shape[-1])
+        a = (a if a.flags.c_contiguous else copies.contiguous(a.view(np.uint16)).view(a.dtype)).reshape(-1, a.shape[-1])
     elif a.shape[:-2] != b.shape[:-2]:
         return None
-    if bias is not None and (bias.shape != shape[-1:] or bias.strides != (2,) or bias.dtype is not a.dtype):
+    if bias is not None and (bias.shape != shape[-1:] or bias.strides != (2,)):
         return None
     run = _plan((a.shape, a.strides), (b.shape, b.strides), bias is not None)
     if run is None:
@@ -398,3 +398,28 @@ def multiply(a: np.ndarray, b: np.ndarray, bias: np.ndarray | None = None) -> np
     result = empty(shape, a.dtype)
     run(a, b, bias, result)
     return result
+
+
+@native("bfloat16:matmul")
+def matmul(input: np.ndarray, other: np.ndarray) -> np.ndarray | None:
+    return multiply(input, other)
+
+
+@native("bfloat16:mm")
+def mm(input: np.ndarray, mat2: np.ndarray) -> np.ndarray | None:
+    return multiply(input, mat2)
+
+
+@native("bfloat16:bmm")
+def bmm(input: np.ndarray, mat2: np.ndarray) -> np.ndarray | None:
+    return multiply(input, mat2)
+
+
+@native("bfloat16:addmm")
+def addmm(input: np.ndarray, mat1: np.ndarray, mat2: np.ndarray, beta: Any, alpha: Any) -> np.ndarray | None:
+    return multiply(mat1, mat2, input) if beta == 1 and alpha == 1 and input.ndim == 1 else None
+
+
+@native("bfloat16:nn.functional.linear")
+def linear(input: np.ndarray, weight: np.ndarray, bias: np.ndarray | None = None) -> np.ndarray | None:
+    return multiply(input, weight.T, bias) if weight.ndim == 2 else None

@@ -97,6 +97,7 @@ def _check_mv(a: Any, b: Any) -> None:
     },
     aten="addmm",  # without the overloads that say what dtype to add up in
     autocast="narrow",
+    in_bfloat16=True,
 )
 def addmm(input: Tensor, mat1: Tensor, mat2: Tensor, *, beta: Any = 1, alpha: Any = 1) -> Tensor:
     """``beta * input + alpha * (mat1 @ mat2)``.

@@ -20,6 +20,7 @@ from ..arithmetic import conj
 from ..small import small_rows
 
 _product = {"promotion": "same", "out": EXACT, "fast_bool": False, "batch": "product", "forward": "bilinear"}
+_of_matrices = {**_product, "in_bfloat16": True}
 _C_WORDS = {"float32": "float", "float64": "double", "int64": "long", "int32": "int", "float16": "c10::Half", "bfloat16": "c10::BFloat16"}
 
 
@@ -138,7 +139,7 @@ _PRODUCT = (
 
 
 @op(
-    **_product,
+    **_of_matrices,
     operator="matmul",
     canonicalize=_canonicalize_matmul,
     work="8 * input.size",  # small matrices may have many products
@@ -183,7 +184,7 @@ def _canonicalize_mm(input: Any, mat2: Any) -> tuple[Any, ...]:
 
 
 @op(
-    **_product,
+    **_of_matrices,
     canonicalize=_canonicalize_mm,
     work="8 * input.size",
     fast=lambda a, b: a.dot(b) if a.ndim == 2 and b.ndim == 2 else None,
@@ -223,7 +224,7 @@ def check_bmm(input: Any, mat2: Any) -> tuple[Any, ...]:
 
 
 @op(
-    **_product,
+    **_of_matrices,
     canonicalize=check_bmm,
     work="8 * input.size",
     fast=lambda a, b: np.matmul(a, b) if a.ndim == 3 and b.ndim == 3 and len(a) == len(b) else None,
@@ -480,7 +481,7 @@ def _linear_weight_gradient(grad: Any, input: Any, weight_shape: Any) -> Any:
 
 
 @op(
-    **_product,
+    **_of_matrices,
     namespace="nn.functional",
     canonicalize=_canonicalize_linear,
     work="8 * input.size",
