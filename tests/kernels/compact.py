@@ -271,6 +271,18 @@ def _products() -> Any:
     return results
 
 
+@case("creation")
+def _creation() -> Any:
+    places = [torch.tril_indices(50, 61, -3), torch.triu_indices(40, 33, 2)]
+    return [
+        torch.arange(5003.0),
+        torch.linspace(0, 1, 4099),
+        torch.arange(3, 9000, 2),
+        torch.linspace(5, -3, 4098, dtype=torch.float64),
+        *places,
+    ]
+
+
 @case("Fourier transforms")
 def _fourier() -> Any:
     results = []
