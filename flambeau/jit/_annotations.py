@@ -72,7 +72,9 @@ def hints(function: Any, scope: dict[str, Any]) -> dict[str, Any]:
     """The annotations of a function by parameter, texts evaluated where its names are known."""
     found = {}
     for name, annotation in getattr(function, "__annotations__", {}).items():
-        if isinstance(annotation, str):
+        for _ in range(2):  # a text in quotes of its own, where all annotations are texts
+            if not isinstance(annotation, str):
+                break
             try:
                 annotation = eval(annotation, dict(scope))  # the program's own text, as typing.get_type_hints does
             except Exception:

@@ -8,12 +8,13 @@ import enum
 import inspect
 import linecache
 import sys
+import typing
 from typing import Any
 
 from ._annotations import UnknownType, is_enum, is_named_tuple, type_text
-from ._expressions import Typed
+from ._expressions import Typed, getter_name
 from ._literals import literal, type_of
-from .frontend import Source, closure_of
+from .frontend import Source
 
 
 def define(program: Any, cls: type, name: str) -> None:
@@ -31,15 +32,16 @@ def define(program: Any, cls: type, name: str) -> None:
 
 
 def _named_tuple(program: Any, cls: Any, name: str) -> None:
-    annotations = inspect.get_annotations(cls, eval_str=True) or dict.fromkeys(cls._fields)
-    lines = [f"class {name.rpartition('.')[2]}(NamedTuple):\n"]
+    annotations = typing.get_type_hints(cls) or dict.fromkeys(cls._fields)  # which may be texts
+    lines, parameters = [f"class {name.rpartition('.')[2]}(NamedTuple):\n"], list[tuple[str, str, str | None]]()
     for field in cls._fields:
         annotation = annotations.get(field)
         kind = "Tensor" if annotation is None else type_text(annotation, program.class_name)
         default = cls._field_defaults.get(field, inspect.Parameter.empty)
-        text = "" if default is inspect.Parameter.empty else f" = {literal(default)}"
-        lines.append(f"  {field} : {kind}{text}\n")
+        parameters.append((field, kind, None if default is inspect.Parameter.empty else literal(default)))
+        lines.append(f"  {field} : {kind}\n")  # archives have no defaults: calls have them
     program.unit.add(name, "".join(lines))
+    program.declare(f"{name}.__init__", parameters, name)
 
 
 def _enumeration(program: Any, cls: Any, name: str) -> None:
@@ -59,6 +61,8 @@ def _methods(program: Any, cls: type, name: str) -> None:
         _with_source(cls)
     fields = _Fields(program, cls, name)
     texts = []
+    getters = {name: value.fget for name, value in vars(cls).items() if isinstance(value, property) and value.fget is not None}
+    program.properties.update([f"{name}.{attribute}" for attribute in getters])
     # __init__ first: it says which attributes there are
     functions = sorted(vars(cls).items(), key=lambda pair: pair[0] != "__init__")
     for method, function in functions:
@@ -68,6 +72,7 @@ def _methods(program: Any, cls: type, name: str) -> None:
             if dataclasses.is_dataclass(cls) and _is_generated(function):
                 continue
             texts.append(fields.compile(method, function))
+    texts += [fields.compile(getter_name(attribute), getter) for attribute, getter in getters.items()]
     lines = [f"  {field} : {kind}\n" for field, kind in fields.kinds.items()]
     program.unit.add(name, f"class {name.rpartition('.')[2]}:\n{''.join(lines)}{''.join(texts)}")
 
@@ -144,7 +149,7 @@ class _Fields:
         from ._statements import Statements
 
         names = {name: Typed(name, kind) for name, kind in parameters.items()}
-        context = Statements(self.program, source, closure_of(function), {"self": Typed("self", None), **names}, None)
+        context = Statements(self.program, source, self.program.scope_of(function), {"self": Typed("self", None), **names}, None)
         for node in ast.walk(source.tree):
             target = node.target if isinstance(node, ast.AnnAssign) else node.targets[0] if isinstance(node, ast.Assign) else None
             if not (isinstance(target, ast.Attribute) and isinstance(target.value, ast.Name) and target.value.id == "self"):

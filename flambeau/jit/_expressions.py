@@ -27,6 +27,7 @@ _BINARY = {
     ast.Add: "+", ast.Sub: "-", ast.Mult: "*", ast.Div: "/", ast.FloorDiv: "//", ast.Mod: "%", ast.Pow: "**", ast.MatMult: "@",
     ast.BitAnd: "&", ast.BitOr: "|", ast.BitXor: "^", ast.LShift: "<<", ast.RShift: ">>",
 }  # fmt: skip
+_METHODS = {"+": "__add__", "-": "__sub__", "*": "__mul__"}  # of classes of the program
 _COMPARE = {
     ast.Eq: "==", ast.NotEq: "!=", ast.Lt: "<", ast.LtE: "<=", ast.Gt: ">", ast.GtE: ">=", ast.In: "in", ast.Is: "is",
     ast.IsNot: "is not",
@@ -55,6 +56,11 @@ class Typed:
     @property
     def is_static(self) -> bool:
         return self.static is not DYNAMIC
+
+
+def getter_name(name: str) -> str:
+    """The method that a property of a class becomes."""
+    return f"{name}_property"
 
 
 def item_of(kind: str | None) -> str | None:
@@ -169,13 +175,14 @@ class Expressions:
         return items
 
     def _Tuple(self, node: ast.Tuple) -> Typed:
-        items = [self.expression(element) for element in node.elts]
+        items: list[Typed] = []
+        for element in node.elts:
+            items += self._starred(element) if isinstance(element, ast.Starred) else [self.expression(element)]
         if items and all(item.is_static for item in items):
             values = tuple([item.static for item in items])
             return Typed(literal(values) or "", type_of(values), values)
-        for item, element in zip(items, node.elts, strict=True):
-            if not item.text:
-                raise self.source.error("a Python value cannot be used as a value", element)
+        if not all(item.text for item in items):
+            raise self.source.error("a Python value cannot be used as a value", node)
         kinds = [item.kind for item in items]
         text = ", ".join(item.text for item in items)
         return Typed(f"({text},)" if len(items) == 1 else f"({text})", None if None in kinds else f"Tuple[{', '.join(map(str, kinds))}]")
@@ -198,9 +205,14 @@ class Expressions:
         if left.is_static and right.is_static and isinstance(left.static, numbers) and isinstance(right.static, numbers) and sign != "/":
             with contextlib.suppress(TypeError, ArithmeticError, ValueError):
                 return self.static(_FOLDED[sign](left.static, right.static))
-        return Typed(f"({left.text} {sign} {right.text})", _kind_of_operation(left.kind, right.kind, sign))
+        kind = _kind_of_operation(left.kind, right.kind, sign)
+        if left.kind is not None and left.kind.startswith("__torch__."):
+            kind = self.program.kind_of_method(left.kind, _METHODS.get(sign, ""))
+        return Typed(f"({left.text} {sign} {right.text})", kind)
 
     def _check_operands(self, left: Typed, right: Typed, sign: str, node: Any) -> None:
+        if sign == "*" and "str" in (left.kind, right.kind):
+            raise self.source.error("Arguments for call are not valid: TorchScript does not repeat strings.\nThe original call is", node)
         for one, other, place in ((left, right, "other"), (right, left, "self")):
             optional = other.kind is not None and other.kind.startswith("Optional[")
             if (optional or (one.kind == "Tensor" and other.kind in ("str", "NoneType", "Device"))) and sign in "+-*/":
@@ -214,6 +226,13 @@ class Expressions:
 
     def _UnaryOp(self, node: ast.UnaryOp) -> Typed:
         operand = self.expression(node.operand)
+        if isinstance(node.op, ast.Invert) and operand.kind in ("int", "bool", "float"):
+            found = f"Expected a value of type 'Tensor' for argument 'self' but instead found type '{operand.kind}'"
+            raise self.source.error(
+                "Arguments for call are not valid.\nThe following variants are available:\n  \n  aten::bitwise_not(Tensor self) -> "
+                f"Tensor:\n  {found}.\n  \nThe original call is",
+                node,
+            )
         if isinstance(node.op, ast.Not) and operand.is_static:
             return self.static(not operand.static)
         if operand.is_static and isinstance(operand.static, (int, float)) and isinstance(node.op, ast.USub):
@@ -442,6 +461,9 @@ class Expressions:
             return self._of_static(base.static, node)
         if base.kind == "Tensor":
             return self._of_tensor(base, node)
+        if f"{base.kind}.{node.attr}" in self.program.properties:
+            name = getter_name(node.attr)
+            return Typed(f"({base.text}).{name}()", self.program.kind_of_method(base.kind, name))
         return Typed(f"({base.text}).{node.attr}", self.program.kind_of_field(base.kind, node.attr))
 
     def _of_static(self, owner: Any, node: ast.Attribute) -> Typed:

@@ -92,7 +92,9 @@ class Operator:
         self._plain = _PLAIN.get(name) if namespace == "aten" else None
         self._chosen: dict[Any, Any] = {}  # overload by the types of the arguments
 
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+    def __call__(self, /, *args: Any, **kwargs: Any) -> Any:
+        if "self" in kwargs and not args:  # which has another name in the operation itself
+            args, kwargs = (kwargs["self"],), {name: value for name, value in kwargs.items() if name != "self"}
         if self._always is not None:
             return self._always(*args, **kwargs)
         if self._plain is not None and not any(isinstance(value, Tensor) for value in args[:2]):

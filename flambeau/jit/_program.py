@@ -74,6 +74,8 @@ class Program:
         self.unit = unit or Unit()
         self.signatures: dict[str, Signature] = {}
         self._names: dict[int, str] = {}
+        self._defining: list[type] = []  # classes
+        self.properties: set[str] = set()  # of classes, with their qualified names
         self._kept: list[Any] = []
         self._open: list[Any] = []  # functions that are being compiled
 
@@ -109,7 +111,7 @@ class Program:
         if not (function.__module__ or "").startswith(_PACKAGE):  # ours may have other syntax where static conditions leave it out
             source.check()
         known = {**(names or {}), **{name: Typed(name, kind) for name, kind, _ in parameters}}
-        scope = closure_of(function)
+        scope = self.scope_of(function)
         statements = Statements(self, source, scope, known, returns)
         statements.owner = owner  # type: ignore[attr-defined]
         statements.function = function  # type: ignore[attr-defined]
@@ -124,7 +126,7 @@ class Program:
 
     def parameters(self, function: Any, source: Source, skip: int = 0) -> tuple[list[tuple[str, str, str | None]], str | None]:
         """Names, types and defaults of a function's parameters, and the annotated type of its result."""
-        scope = closure_of(function)
+        scope = self.scope_of(function)
         try:
             known = hints(function, scope)
         except UnknownType as error:
@@ -137,6 +139,11 @@ class Program:
             # the library's own annotations leave open what its layers and models take
             is_open = annotation is None or (annotation is Any and ours)
             kind = "Tensor" if is_open else self.type_of(annotation, source, source.tree)
+            if is_open and not ours and isinstance(parameter.default, (int, float, str)):
+                raise RuntimeError(
+                    f'Expected a default value of type Tensor (inferred) on parameter "{parameter.name}".Because "{parameter.name}" was '
+                    f"not annotated with an explicit type it is assumed to be type 'Tensor'.\n{source.location(source.tree)}"
+                )
             default = None if parameter.default is parameter.empty else literal(parameter.default)
             if parameter.default is not parameter.empty and default is None:
                 raise source.error(f"the default of '{parameter.name}' has no place in TorchScript", source.tree)
@@ -146,6 +153,10 @@ class Program:
             result = commented[1]
         is_open = result is inspect.Parameter.empty or (result is Any and ours)
         return found, None if is_open else self.type_of(result, source, source.tree)
+
+    def scope_of(self, function: Any) -> dict[str, Any]:
+        """Names that a function sees, those of classes that are being compiled among them: they are not assigned yet."""
+        return {**closure_of(function), **{cls.__name__: cls for cls in self._defining}}
 
     def type_of(self, annotation: Any, source: Source, node: Any) -> str:
         """The type of an annotation."""
@@ -171,12 +182,19 @@ class Program:
         name = self.unit.free_name(qualified_name(cls))
         self._kept.append(cls)
         self._names[id(cls)] = name
+        self._defining.append(cls)
         try:
             _classes.define(self, cls, name)
         except BaseException:
             del self._names[id(cls)]
             raise
+        finally:
+            self._defining.remove(cls)
         return name
+
+    def declare(self, name: str, parameters: list[tuple[str, str, str | None]], returns: str) -> None:
+        """Note the signature of what is called by a name."""
+        self.signatures[name] = Signature(parameters, returns)
 
     def kind_of_field(self, kind: str | None, name: str) -> str | None:
         """The type of an attribute of an object of a class."""
@@ -243,7 +261,12 @@ class Program:
         except UnknownType:
             raise context.source.error(f"Python class {cls.__name__} is not supported in TorchScript", node) from None
         signature = self.signatures.get(f"{name}.__init__")
-        return Typed(f"{name}({self.arguments(context, node, signature)})", name)
+        texts = self.arguments(context, node, signature)
+        if is_named_tuple(cls) and signature is not None:
+            given = {keyword.arg for keyword in node.keywords} | {parameter for parameter, _, _ in signature.parameters[: len(node.args)]}
+            rest = [f"{parameter}={default}" for parameter, _, default in signature.parameters if default and parameter not in given]
+            texts = ", ".join([*[texts] * bool(texts), *rest])
+        return Typed(f"{name}({texts})", name)
 
     def _user_function(self, context: Expressions, target: Any, node: ast.Call) -> Typed:
         modifier = getattr(target, "_torchscript_modifier", "")
@@ -278,12 +301,32 @@ class Program:
         word = _SPACES.get(operation.namespace, "") + operation.name
         packet = getattr(_operations.aten, word, None)
         known = packet is not None and hasattr(packet, "overloads") and packet.overloads()
+        if known:
+            self._check_texts(context, packet, node)
         if not known and not _operators.is_method(word):
             raise context.source.error(f"Python builtin {operation.name} is currently not supported in Torchscript", node)
         texts = None
         if operation.namespace == "nn.functional" and not any(isinstance(argument, ast.Starred) for argument in node.args):
             texts = self._by_names(context, operation, packet, node)
         return Typed(f"torch.{word}({self._operands(context, packet, node) if texts is None else texts})", result_kind(word))
+
+    def _check_texts(self, context: Expressions, packet: Any, node: ast.Call) -> None:
+        """Refuse a string for an argument that is one in no overload."""
+        schemas = [getattr(packet, overload)._schema for overload in packet.overloads()]
+        for place, argument in enumerate(node.args):
+            if not isinstance(argument, ast.Constant) or not isinstance(argument.value, str):
+                continue
+            kinds = {schema.arguments[place].real_type.text().rstrip("?") for schema in schemas if place < len(schema.arguments)}
+            if kinds and all(
+                kind.partition("(")[0].rstrip("[]") in ("Tensor", "Scalar", "int", "float", "SymInt", "bool") for kind in kinds
+            ):
+                raise context.source.error(
+                    f"Arguments for call are not valid.\nThe following variants are available:\n  \n  {schemas[0]}:\n  Expected a value of "
+                    f"type '{schemas[0].arguments[min(place, len(schemas[0].arguments) - 1)].real_type}' for argument "
+                    f"'{schemas[0].arguments[min(place, len(schemas[0].arguments) - 1)].name}' but instead found type 'str'.\n  \n"
+                    "The original call is",
+                    node,
+                )
 
     def _is_asked(self, context: Expressions, operation: Any, node: ast.Call, word: str) -> bool:
         """Whether a call gives True for a parameter."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import math
 import re
 import sys
 import typing
@@ -223,7 +224,7 @@ class ModulesProgram(Program):
         if written is not None:
             return self._library_method(found, name, written)
         if function is inspect.unwrap(Sequential.forward):
-            return self._chain(found)
+            return self._chain(found, name)
         if name in found.open:
             raise RuntimeError(f"function '{name}' is called recursively. Recursive calls are not supported")
         found.open.add(name)
@@ -244,7 +245,7 @@ class ModulesProgram(Program):
         found.texts[name] = "".join([f"  {line}\n" for line in text.splitlines()])
         return found.signatures.setdefault(name, read_signature(tree, 1))
 
-    def _chain(self, found: ModuleProgram) -> Signature:
+    def _chain(self, found: ModuleProgram, method: str) -> Signature:
         """``forward`` of a chain of modules: what the first takes, and the last gives."""
         children = list(found.module._modules.items())
         signatures = [self.method(child, "forward") for _, child in children]
@@ -256,8 +257,8 @@ class ModulesProgram(Program):
             lines.append(f"    x{place} = ({attribute(name)}).forward({text})\n")
             text = f"x{place}"
         returns = f" -> {last}" if last else ""
-        found.texts["forward"] = f"  def forward({signature.text(SELF)}){returns}:\n{''.join(lines)}    return {text}\n"
-        return found.signatures.setdefault("forward", signature)
+        found.texts[method] = f"  def {method}({signature.text(SELF)}){returns}:\n{''.join(lines)}    return {text}\n"
+        return found.signatures.setdefault(method, signature)
 
     def call_module(self, context: Expressions, target: Typed, node: Any) -> Typed:
         """A call of a module."""
@@ -368,6 +369,7 @@ _DERIVED: dict[str, Any] = {
     ),
     "_cell": lambda module: "gru_cell" if not hasattr(module, "nonlinearity") else f"rnn_{module.nonlinearity}_cell",
     "_activation": _activation_of,
+    "_places": lambda module: str(math.prod(module.window_size)),
     "_encoder_layers": _layers_of("mask, src_key_padding_mask, False"),
     "_decoder_layers": _layers_of(_OF_DECODER),
     "_padded": _padded_of,

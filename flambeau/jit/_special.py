@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import builtins
+import collections
 import math
 import typing
 import warnings
@@ -69,10 +70,21 @@ def _kind_of_builtin(name: str, values: list[Typed]) -> str | None:
 
 
 for _name in (
-    "abs all any bin bool chr complex dict divmod enumerate float hex int len list max min oct ord print range reversed round sorted str "
+    "abs all any bin bool chr complex divmod enumerate float hex int len list max min oct ord print range reversed round sorted str "
     "sum tuple zip"
 ).split():
     TABLE[getattr(builtins, _name)] = _builtin(_name)
+
+
+@special(builtins.dict, collections.OrderedDict)
+def _dict(program: Any, context: Expressions, node: ast.Call) -> Typed:
+    """Keywords are the keys; nothing at all is a dict of tensors, as an empty literal is."""
+    if not node.args and all(keyword.arg is not None for keyword in node.keywords):
+        if not node.keywords:
+            return Typed("{}", "Dict[str, Tensor]")
+        keys: list[Any] = [ast.copy_location(ast.Constant(keyword.arg), node) for keyword in node.keywords]
+        return context.expression(ast.copy_location(ast.Dict(keys, [keyword.value for keyword in node.keywords]), node))
+    return Typed(f"dict({context.arguments(node)})", context.value(node.args[0]).kind if node.args else None)
 
 
 @special(grad)

@@ -77,8 +77,15 @@ class Statements(Expressions):
 
     def _Return(self, node: ast.Return) -> bool:
         value = Typed("None", "NoneType") if node.value is None else self.value(node.value)
-        self.found.add(value.kind)
         plain = ("Tensor", "int", "float", "bool", "str", "NoneType")
+        before = next((kind for kind in self.found if kind in plain and kind != "NoneType"), None)
+        if self.returns is None and before is not None and value.kind in plain[:-1] and value.kind != before:
+            raise self.source.error(
+                f"Previous return statement returned a value of type {before} but this return statement returns a value of type "
+                f"{value.kind}",
+                node,
+            )
+        self.found.add(value.kind)
         if value.kind == "Tensor" and self.returns in ("int", "float", "bool"):
             value = Typed(f"{self.returns}({value.text})", self.returns)
         if self.returns in plain and value.kind in plain and value.kind != self.returns:

@@ -6,6 +6,8 @@ import io
 import json
 import lzma
 import tarfile
+from collections import OrderedDict
+from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -17,6 +19,8 @@ from jit_programs import made, programs_of
 from oracle import HAS_ORACLE, pytorch
 
 import flambeau as torch
+from flambeau import nn, vision
+from flambeau.utils._pytree import tree_leaves
 
 RECORDED = Path(__file__).parents[1] / "recorded" / "torchscript.tar.xz"
 CASES = [(name, way) for name, program in programs_of(torch).items() for way in program.ways]
@@ -80,6 +84,52 @@ def test_scripted_models_with_auxiliary_classifiers_return_their_tuple(name: str
         real = pytorch()
         theirs = real.jit.load(saved(compiled))(real.tensor(x.numpy()))
         np.testing.assert_allclose(theirs[0].detach().numpy(), wanted.detach().numpy(), rtol=1e-3, atol=1e-4)
+
+
+def small_models() -> dict[str, Callable[[], Any]]:
+    """Models of windows and of maps, with dicts and methods of base classes, as small as they can be."""
+    swin, video, maps = vision.models.swin_transformer, vision.models.video, vision.models.segmentation
+    settings: Any = ([1, 2], [2, 4], [4, 4])
+
+    def segmentation() -> Any:
+        layers = vision.models._utils.IntermediateLayerGetter(
+            nn.Sequential(OrderedDict(a=nn.Conv2d(3, 8, 3, 2, 1), b=nn.Conv2d(8, 8, 1))), {"b": "out"}
+        )
+        return maps.DeepLabV3(layers, maps.deeplabv3.DeepLabHead(8, 3, (2,)))
+
+    return {
+        "swin": lambda: swin.SwinTransformer([4, 4], 16, *settings, num_classes=3),
+        "swin v2": lambda: swin.SwinTransformer(
+            [4, 4], 16, *settings, num_classes=3, block=swin.SwinTransformerBlockV2, downsample_layer=swin.PatchMergingV2
+        ),
+        "swin 3d": lambda: video.swin_transformer.SwinTransformer3d([2, 4, 4], 16, [2, 1], [2, 4], [4, 3, 3], num_classes=3),
+        "segmentation": segmentation,
+    }
+
+
+@pytest.mark.parametrize("name", small_models())
+def test_scripted_models_of_windows_and_maps(name: str) -> None:
+    torch.manual_seed(0)
+    model = small_models()[name]().eval()
+    compiled = torch.jit.script(model)
+    loaded = torch.jit.load(saved(compiled))
+    for side in (34, 56):
+        x = torch.randn(2, 3, *([5] if name == "swin 3d" else []), side, side + 2)
+        with torch.no_grad():
+            wanted = tree_leaves(model(x))
+            for found in (compiled(x), loaded(x)):
+                for a, b in zip(tree_leaves(found), wanted, strict=True):
+                    torch.testing.assert_close(a, b, rtol=1e-4, atol=1e-5)
+        if HAS_ORACLE:
+            real = pytorch()
+            theirs = tree_leaves(real.jit.load(saved(compiled))(real.tensor(x.numpy())))
+            found = [each.detach().numpy() if hasattr(each, "detach") else each for each in _flat(theirs)]
+            for a, b in zip(found, wanted, strict=True):
+                np.testing.assert_allclose(a, b.numpy(), rtol=1e-3, atol=1e-4)
+
+
+def _flat(leaves: Any) -> Any:
+    return [leaf for each in leaves for leaf in (each.values() if isinstance(each, dict) else [each])]
 
 
 @pytest.mark.parametrize(("name", "way"), CASES)

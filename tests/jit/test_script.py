@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import io
+from collections import OrderedDict
 from enum import Enum
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import pytest
+from oracle import HAS_ORACLE, pytorch
 
 import flambeau as torch
 from flambeau import nn
@@ -312,6 +314,82 @@ def test_enumerations() -> None:
 def commented(x, n):
     # type: (Tensor, int) -> Tuple[Tensor, int]
     return x * n, n
+
+
+@torch.jit.script
+class Counter:
+    def __init__(self, start: int) -> None:
+        self.start, self.items = start, torch.jit.annotate(list[int], [])
+
+    def add(self, item: int) -> int:
+        self.items.append(item)
+        return self.total
+
+    @property
+    def total(self) -> int:
+        return self.start + sum(self.items)
+
+    def __add__(self, other: Counter) -> int:
+        return self.total + other.total
+
+
+class Pair(NamedTuple):
+    first: torch.Tensor
+    second: int = 3
+
+
+def uses_classes(x: torch.Tensor, n: int):
+    counter, other = Counter(n), Counter(1)
+    counter.add(4)
+    pair = Pair(x, second=counter.total)
+    sizes = (n, *(2, 3))
+    named = OrderedDict(one=x, two=x + 1)
+    return counter + other, counter.add(5), pair.first * pair.second, Pair(x).second, sizes, named["two"], torch.sum(input=x, dim=0)
+
+
+def test_classes_with_properties_operators_and_defaults_come_back() -> None:
+    x = torch.tensor([1.0, 2.0])
+    compiled = torch.jit.script(uses_classes)
+    file = io.BytesIO(compiled.save_to_buffer())
+    found = torch.jit.load(file)(x, 2)
+    for got in (compiled(x, 2), found):
+        assert [got[0], got[1], got[3], got[4]] == [7, 11, 3, (2, 2, 3)]
+        assert got[2].tolist() == [6.0, 12.0] and got[5].tolist() == [2.0, 3.0] and got[6].item() == 3
+    if HAS_ORACLE:
+        real = pytorch()
+        theirs = real.jit.load(io.BytesIO(compiled.save_to_buffer()))(real.tensor([1.0, 2.0]), 2)
+        assert theirs[:2] == (7, 11) and theirs[2].tolist() == [6.0, 12.0] and theirs[3:5] == (3, (2, 2, 3))
+
+
+def repeats(s: str) -> str:
+    return s * 2
+
+
+def inverts(n: int) -> int:
+    return ~n
+
+
+def adds_text(x: torch.Tensor) -> torch.Tensor:
+    return torch.add(x, "a")
+
+
+def guesses(x, y=3):  # type: ignore[no-untyped-def]
+    return x + y
+
+
+def returns_two_kinds(n: int):  # type: ignore[no-untyped-def]
+    if n > 1:
+        return 1
+    return "one"
+
+
+@pytest.mark.parametrize("function", [repeats, inverts, adds_text, guesses, returns_two_kinds])
+def test_what_pytorch_refuses_is_refused(function: Any) -> None:
+    with pytest.raises(RuntimeError):
+        torch.jit.script(function)
+    if HAS_ORACLE and function is not adds_text:  # which names this library
+        with pytest.raises(RuntimeError):
+            pytorch().jit.script(function)
 
 
 def test_types_in_comments() -> None:

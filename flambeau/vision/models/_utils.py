@@ -53,8 +53,8 @@ class IntermediateLayerGetter(nn.ModuleDict):
         super().__init__(OrderedDict(list(children.items())[: last + 1]))
         self.return_layers = return_layers
 
-    def forward(self, x: Any) -> OrderedDict[str, Any]:
-        results: OrderedDict[str, Any] = OrderedDict()
+    def forward(self, x: Tensor) -> OrderedDict[str, Tensor]:
+        results: OrderedDict[str, Tensor] = OrderedDict()
         for name, module in self.items():
             x = module(x)
             if name in self.return_layers:

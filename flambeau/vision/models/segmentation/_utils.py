@@ -13,7 +13,7 @@ from .._builders import enum_of, name_builder, shown_as
 from .._utils import IntermediateLayerGetter, _ovewrite_value_param, stages_of_mobilenet
 
 
-def _enlarged(x: Tensor, size: Any) -> Tensor:
+def _enlarged(x: Tensor, size: list[int]) -> Tensor:
     return F.interpolate(x, size=size, mode="bilinear", align_corners=False)
 
 

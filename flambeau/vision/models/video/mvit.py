@@ -97,7 +97,7 @@ def _add_rel_pos(attn: Tensor, q: Tensor, q_thw: Sizes, k_thw: Sizes, rel_pos_h:
     along_h = ops.einsum("bythwc,hkc->bythwk", queries, _relative_rows(rel_pos_h, q_thw[1], k_thw[1]))
     along_w = ops.einsum("bythwc,wkc->bythwk", queries, _relative_rows(rel_pos_w, q_thw[2], k_thw[2]))
     added = along_h[..., None, :, None] + along_w[..., None, None, :] + along_t[..., :, None, None]
-    return attn + F.pad(added.reshape(videos, heads, math.prod(q_thw), math.prod(k_thw)), (1, 0, 1, 0))
+    return attn + F.pad(added.reshape(videos, heads, -1, k_thw[0] * k_thw[1] * k_thw[2]), (1, 0, 1, 0))
 
 
 class MultiscaleAttention(nn.Module):
@@ -226,17 +226,14 @@ class MultiscaleBlock(nn.Module):
         if cnf.input_channels != cnf.output_channels:
             self.project = nn.Linear(cnf.input_channels, cnf.output_channels)
 
-    def _normalized(self, norm: Any, x: Tensor) -> Tensor:
-        return norm(x.transpose(1, 2)).transpose(1, 2) if self.needs_transposal else norm(x)
-
     def forward(self, x: Tensor, thw: Sizes) -> tuple[Tensor, Sizes]:
-        first = self._normalized(self.norm1, x)
+        first = self.norm1(x.transpose(1, 2)).transpose(1, 2) if self.needs_transposal else self.norm1(x)
         attended, new_thw = self.attn(first, thw)
         if self.project is not None and self.proj_after_attn:
             x = self.project(first)
         shortcut = x if self.pool_skip is None else self.pool_skip(x, thw)[0]
         x = shortcut + self.stochastic_depth(attended)
-        second = self._normalized(self.norm2, x)
+        second = self.norm2(x.transpose(1, 2)).transpose(1, 2) if self.needs_transposal else self.norm2(x)
         if self.project is not None and not self.proj_after_attn:
             x = self.project(second)
         return x + self.stochastic_depth(self.mlp(second)), new_thw
