@@ -230,9 +230,26 @@ def test_backward_passes_within_each_other_and_hooks():
     with autograd.profile() as found:
         y.sum().backward()
     roots = [event.name for event in found.function_events if event.cpu_parent is None]
-    evaluated = [f"autograd::engine::evaluate_function: {name}Backward0" for name in ("Sum", "Exp", "Sin")]
-    assert [name for name in roots if name.endswith("Backward0")] == evaluated
+    evaluated = {name: f"autograd::engine::evaluate_function: {name}Backward0" for name in ("Sum", "Exp", "Sin")}
+    assert [name for name in roots if name.endswith("Backward0")] == [evaluated["Sum"], evaluated["Sin"]]
+    inner = next(event for event in found.function_events if event.name == evaluated["Exp"])
+    assert inner.cpu_parent.name == evaluated["Sin"]  # whose gradient the hook saw
     assert names(found.function_events).count("torch::autograd::AccumulateGrad") == 2
+
+
+def test_hooks_are_within_their_node():
+    x = flambeau.ones(2, requires_grad=True)
+    y = x.exp()
+    y.register_hook(lambda grad: grad.cos())
+    y.grad_fn.register_prehook(lambda grads: (grads[0].sin(),))
+    y.grad_fn.register_hook(lambda inputs, outputs: (inputs[0].tan(),))
+    x.register_post_accumulate_grad_hook(lambda leaf: None)
+    with autograd.profile() as found:
+        y.sum().backward()
+    parents = {event.name: event.cpu_parent.name.rpartition(" ")[2] for event in found.function_events if event.cpu_parent is not None}
+    assert {parents[f"aten::{name}"] for name in ("cos", "sin", "tan")} == {"ExpBackward0"}
+    assert not any("AccumulateGrad" in parent for name, parent in parents.items() if name == "aten::exp")
+    assert not any(thread.passes or thread.stack for thread in found._recorder._threads.values())
 
 
 def test_functions_of_programs_and_what_raises():

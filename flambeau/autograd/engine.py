@@ -240,6 +240,8 @@ class _Pass:
 
     def _before(self, node: Node, grad: Any) -> Any:
         """Tensor hooks of the outputs, then retained gradients."""
+        if profiling and (profile := current()) is not None:
+            profile.evaluate(node)
         hooks = node.hooks
         grads = grad if node.is_multi_output else [grad]
         for index, group in hooks.outputs.items():
@@ -484,6 +486,8 @@ def run_backward(
     was, outside = (thread.inference, thread.grad_mode), thread.outside
     around = thread.function_override, thread.function_modes, thread.autocast
     running, in_library = thread.running, thread.in_library
+    if (profile := current() if profiling else None) is not None:
+        profile.passing()
     try:
         set_inference(False, record)
         thread.outside, thread.function_override, thread.function_modes, thread.autocast = around, False, (), None
@@ -495,7 +499,6 @@ def run_backward(
         chosen = None if targets is None else {id(target) for target in targets if isinstance(target, Tensor)}
         if hooked_leaves and accumulates:
             _await_hooked(work, [*nodes, *map(edge_of, roots)], chosen)
-        profile = current() if profiling else None
         work.add = (add or accumulate) if profile is None else profile.accumulating(add or accumulate)
         try:
             work.run()
@@ -512,6 +515,8 @@ def run_backward(
             _accumulate_inside(inputs or (), targets, results, record)
         return results
     finally:
+        if profile is not None:
+            profile.passed()
         thread.running, thread.in_library = running, in_library
         thread.outside, (thread.function_override, thread.function_modes, thread.autocast) = outside, around
         try:

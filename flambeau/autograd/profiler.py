@@ -38,6 +38,8 @@ class record_function(contextlib.ContextDecorator):
         self._ranges: list[profiled] = []
 
     def __enter__(self) -> record_function:
+        if not isinstance(self.name, str):
+            raise RuntimeError(f"record_function: expected a name, a str, got {type(self.name).__name__}")
         inside = profiled(self.name, RANGE, self.args)
         inside.__enter__()
         self._ranges.append(inside)
@@ -257,7 +259,8 @@ class profile:
         """
         if self._recorder is None or not self._recorder.ended:
             raise RuntimeError("export_chrome_trace: nothing was recorded; leave the profile's block first")
-        write_trace(self._recorder, path, self.trace_id, metadata or {})
+        noted = {name: 1 for name in ("record_shapes", "profile_memory", "with_stack", "with_flops", "with_modules") if getattr(self, name)}
+        write_trace(self._recorder, path, self.trace_id, noted | (metadata or {}))
 
     def export_stacks(self, path: str, metric: str = "self_cpu_time_total") -> None:
         """Write stacks with times for flame graphs; see ``EventList.export_stacks``.

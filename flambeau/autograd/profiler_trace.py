@@ -87,6 +87,7 @@ def write_trace(recorder: Recorder, path: str, trace_id: str, metadata: dict[str
         **metadata,
         "host_name": socket.gethostname(),
         "displayTimeUnit": "ms",
+        "baseTimeNanoseconds": recorder.offset,  # added to an event's time, it is that of the day
         "traceEvents": list(_entries(recorder)),
         "traceName": str(path),
     }

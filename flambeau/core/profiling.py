@@ -76,13 +76,14 @@ def _number_of_thread(ident: int) -> int:
 
 
 class _Thread:
-    """A thread's number, and the ranges that are open in it."""
+    """A thread's number, the ranges that are open in it, and how many of them were when each backward pass that runs began."""
 
-    __slots__ = ("number", "stack")
+    __slots__ = ("number", "passes", "stack")
 
     def __init__(self, number: int):
         self.number = number
         self.stack: list[Range] = []
+        self.passes: list[int] = []
 
 
 class Flow:
@@ -365,12 +366,10 @@ class Recorder:
     # -- backward passes ---------------------------------------------------------------------------------------------------------
     def node(self, node: Any, grad: Any, apply: Callable[[Any, Any], Any]) -> Any:
         """``apply(node, grad)``, within the range of what the engine does with the node, which stays open."""
-        self.leave()
-        number = self._forward.get(node.seq, 0)
         here = self.here()
-        evaluated, applied = self.open(_EVALUATES + node.name(), EVALUATION, here), self.open(node.name(), NODE, here)
-        for opened in (evaluated, applied):
-            opened.sequence, opened.forward_thread = node.seq, number
+        evaluated = self.evaluate(node)
+        applied = self.open(node.name(), NODE, here)
+        applied.sequence, applied.forward_thread = node.seq, evaluated.forward_thread
         given = grad if isinstance(grad, (list, tuple)) else (grad,)
         self.given(applied, given)
         flow = self._receives(applied, given, here) if self.follows else None
@@ -384,6 +383,17 @@ class Recorder:
             self.close(applied, here)
         return grads
 
+    def evaluate(self, node: Any) -> Range:
+        """The range of what the engine does with a node; the one before ends. A node's hooks come before its derivative rule."""
+        here = self.here()
+        begun = here.passes[-1] if here.passes else 0
+        if len(here.stack) > begun and here.stack[-1].scope is EVALUATION and here.stack[-1].sequence == node.seq:
+            return here.stack[-1]
+        self.leave()
+        evaluated = self.open(_EVALUATES + node.name(), EVALUATION, here)
+        evaluated.sequence, evaluated.forward_thread = node.seq, self._forward.get(node.seq, 0)
+        return evaluated
+
     def given(self, opened: Range, values: Sequence[Any]) -> None:
         """Note what a range is given that is no call of an operation."""
         if self.shapes:
@@ -395,7 +405,7 @@ class Recorder:
     def leave(self) -> None:
         """End the range of the node that this pass evaluated last."""
         here = self.here()
-        if here.stack and here.stack[-1].scope is EVALUATION:
+        if here.stack and here.stack[-1].scope is EVALUATION and len(here.stack) > (here.passes[-1] if here.passes else 0):
             self.close(here.stack[-1], here)
 
     def accumulating(self, accumulate: Callable[..., None]) -> Callable[..., None]:
@@ -403,6 +413,7 @@ class Recorder:
         name = "torch::autograd::AccumulateGrad"
 
         def accumulated(leaf: Any, entry: list[Any], record: bool) -> None:
+            self.leave()
             evaluated, applied = self.open(_EVALUATES + name, EVALUATION), self.open(name, NODE)
             self.given(applied, entry[1:2])
             try:
@@ -415,6 +426,17 @@ class Recorder:
                 self.close(evaluated)
 
         return accumulated
+
+    def passing(self) -> None:
+        """Begin a backward pass, perhaps in a hook of another one; ``passed`` ends it."""
+        here = self.here()
+        here.passes.append(len(here.stack))
+
+    def passed(self) -> None:
+        """End a backward pass."""
+        here = self.here()
+        if here.passes:
+            here.passes.pop()
 
     def _is_gradient(self, leaf: Any) -> None:
         """Note the memory of a leaf and of its gradient."""

@@ -18,8 +18,9 @@ from ..core.calls.override import call_override
 from ..core.calls.registry import add_method, composite, documented, method, op, view
 from ..core.device import device, device as Device
 from ..core.layout import contiguous_format, empty_as, is_contiguous_as, laid_out, memory_format, preserve_format, suggested_format
+from ..core.profiling import OPERATION, profiled
 from ..core.shape import element_strides, restrided
-from ..core.state import INFERENCE, active, in_mode, interposed, modes
+from ..core.state import INFERENCE, active, in_mode, interposed, modes, profiling
 from ..core.tape.history import watch
 from ..core.tape.node import StaleHistory
 from ..core.tensor import Parameter, Tensor as TensorType, blanks, mark_of, share, storage_of
@@ -111,7 +112,7 @@ def detach(input: Any) -> Any:
     Source: torch.Tensor.detach.
     """
     kind = input.__class__
-    if kind is TensorType or kind is Parameter:
+    if (kind is TensorType or kind is Parameter) and not profiling:
         storage = input._storage
         if storage is None:
             storage = storage_of(input)
@@ -140,7 +141,10 @@ def detach(input: Any) -> Any:
             return result
         if interposed and modes.below.is_handled((input,)):
             return modes.below.detached(input)
-    return share(input._array, storage_of(input), mark_of(input))
+    if not profiling:
+        return share(input._array, storage_of(input), mark_of(input))
+    with profiled("aten::detach", OPERATION, values=(input,)) as inside:
+        return inside.gives(share(input._array, storage_of(input), mark_of(input)))
 
 
 TensorType.detach = detach  # type: ignore[attr-defined]

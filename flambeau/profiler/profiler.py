@@ -248,6 +248,9 @@ class _KinetoProfile:
         asked: list[Any] = list(supported_activities() if activities is None else activities)
         if any(isinstance(each, dict) for each in asked):
             raise NotImplementedError("torch.profiler.profile: events of an activity by their names are not supported; give it alone")
+        for place, each in enumerate(asked):
+            if each in asked[:place]:
+                raise ValueError(f"Activity {each} specified more than once")
         self.activities = {each for each in asked if isinstance(each, ProfilerActivity)}
         if not self.activities:
             raise AssertionError("No valid profiler activities found")
