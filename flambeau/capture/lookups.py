@@ -4,21 +4,25 @@
     G.t() @ embedding(T, i)    ->  added(G, i).t() @ T         added: rows of G summed for each row of the table, what
     added(G @ W, i)            ->  added(G, i) @ W             an embedding's derivative does
 
+    embedding(T, i).transpose(0, 1), copied    ->  embedding(T, i.t())        so that the rest applies where a batch comes first
+
 So a language model of 200 words over 512 tokens has three products of 200 rows in place of three of 512. Sums come in another order.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 from .elementwise import is_row_major
 from .graph import Graph, Node, Value
 from .passes import root_of, without_dead
-from .rewriting import Rewriting, reshaped_from, transposed_from
+from .rewriting import Rewriting, exchanged_from, reshaped_from, transposed_from
 
 __all__ = ["looked_up"]
 
 PRODUCTS = 1 << 18  # multiply-adds that have to be saved
+LEAST = 64  # indices that are transposed
 WIDTH = 16  # multiply-adds that take as long as one element takes to be moved twice
 
 
@@ -50,10 +54,11 @@ class _Lookups:
             for value in node.overwritten:
                 self.written.setdefault(root_of(value), i)
         self.added: dict[Any, Value] = {}
+        self.exchanged: dict[Value, Value] = {}  # matrices of indices, and their transposes
         self.is_changed = False
 
     def run(self) -> Graph:
-        rules = {"linear": self.linear, "mm": self.product, "_embedding_backward": self.gradient}
+        rules = {"linear": self.linear, "mm": self.product, "_embedding_backward": self.gradient, "clone": self.copy}
         for number, node in enumerate(self.now):
             self.number = number
             rule = rules.get(node.op.name) if node.kind == "op" and node.dtypes == (None, None) else None
@@ -78,10 +83,20 @@ class _Lookups:
     def pays(self, rows: _Rows, outputs: int) -> bool:
         """Whether there is less to do, and table and indices are still what they were."""
         table, indices = rows
-        if len(table.shape) != 2 or not indices.shape or any(self.written.get(root_of(value), self.number) < self.number for value in rows):
+        if len(table.shape) != 2 or not indices.shape or not self.are_there(rows):
             return False
         saved = (indices.size - table.shape[0]) * table.shape[1]
         return saved * outputs >= PRODUCTS and saved > WIDTH * indices.size
+
+    def are_there(self, values: Iterable[Value]) -> bool:
+        """Whether nothing has written to some values so far."""
+        return not any(self.written.get(root_of(value), self.number) < self.number for value in values)
+
+    def exchange(self, indices: Value) -> Value:
+        """The transpose of a row-major matrix of indices, row-major too."""
+        if indices not in self.exchanged:
+            self.exchanged[indices] = self.now.copy(self.now.turned(indices))
+        return self.exchanged[indices]
 
     # -- rules ------------------------------------------------------------------------------------------------------------------------
     def linear(self, node: Node) -> Value | None:
@@ -93,6 +108,17 @@ class _Lookups:
         (products,) = self.now.op("linear", [rows.table, *node.args[1:]], shape, dtype=dtype)
         (found,) = self.now.op("embedding", [products, rows.indices, -1, False, False], (*rows.indices.shape, shape[1]), dtype=dtype)
         return found
+
+    def copy(self, node: Node) -> Value | None:
+        source = exchanged_from(node.args[0])
+        maker = None if source is None else source.node
+        if maker is None or maker.kind != "op" or maker.op.name != "embedding" or maker.dtypes != (None, None):
+            return None
+        table, indices = maker.args[:2]
+        if len(indices.shape) != 2 or not is_row_major(indices) or indices.size < LEAST or not self.are_there((table, indices)):
+            return None
+        args = [table, self.exchange(indices), -1, False, False]
+        return self.now.op("embedding", args, node.outs[0].shape, dtype=node.outs[0].dtype)[0]
 
     def product(self, node: Node) -> Value | None:
         left, right = node.args
@@ -109,7 +135,9 @@ class _Lookups:
 
     def gradient(self, node: Node) -> Value | None:
         grad, indices, count, padding, by_frequency = node.args
-        source = reshaped_from(grad)
+        source, is_exchanged = reshaped_from(grad), False
+        if (other := exchanged_from(grad)) is not None and len(indices.shape) == 2 and is_row_major(indices):
+            source, is_exchanged = reshaped_from(other), True
         maker = source.node
         if by_frequency or maker is None or maker.kind != "op" or maker.op.name not in ("matmul", "mm") or maker.dtypes != (None, None):
             return None
@@ -122,7 +150,7 @@ class _Lookups:
             or not self.is_only(source, node)
         ):
             return None
-        added = self.sums(left, indices, count, padding)
+        added = self.sums(left, self.exchange(indices) if is_exchanged else indices, count, padding)
         return self.now.op("matmul", [added, right], (count, right.shape[1]), dtype=grad.dtype)[0]
 
     def is_only(self, value: Value, user: Node) -> bool:

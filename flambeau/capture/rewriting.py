@@ -13,7 +13,7 @@ from ..core.shape import contiguous_strides
 from .elementwise import is_row_major
 from .graph import Graph, Node, Value
 
-__all__ = ["Rewriting", "reshaped_from", "transposed_from"]
+__all__ = ["Rewriting", "exchanged_from", "reshaped_from", "transposed_from"]
 
 
 class Rewriting:
@@ -89,6 +89,19 @@ def reshaped_from(value: Value) -> Value:
             break
         value = source
     return value
+
+
+def exchanged_from(value: Value) -> Value | None:
+    """The row-major value of which ``value`` is a view with the first two of at least three dimensions exchanged."""
+    node = value.node
+    if node is None or node.kind != "view" or len(value.shape) < 3 or node.args[1] != 0:
+        return None
+    source = node.args[0]
+    if len(source.shape) != len(value.shape):
+        return None
+    (first, second, *rest), (by_first, by_second, *by_rest) = source.shape, source.strides
+    alike = (value.shape, value.strides) == ((second, first, *rest), (by_second, by_first, *by_rest))
+    return source if alike and source.dtype == value.dtype and is_row_major(source) else None
 
 
 def transposed_from(value: Value) -> Value | None:

@@ -169,3 +169,13 @@ def test_few_rows_stay_a_layer() -> None:
     layer = nn.LSTM(WIDTH, 20)
     graph = recorded(lambda x: layer(x)[0], [torch.randn(8, 8, WIDTH)])
     assert labels(opened(graph)) == labels(graph)
+
+
+@needs_kernels
+@pytest.mark.parametrize("kind", ["LSTM", "GRU"])
+def test_a_table_is_multiplied_where_the_batch_comes_first(kind: str) -> None:
+    table, layer = nn.Embedding(WORDS, WIDTH), getattr(nn, kind)(WIDTH, 40, batch_first=True)
+    parameters = [*table.parameters(), *layer.parameters()]
+    made = changed(lambda i: torch.tanh(layer(table(i))[0]), torch.randint(0, WORDS, TOKENS), parameters=parameters)
+    assert rows_of_products(made) == {WORDS, WIDTH, layer.weight_ih_l0.shape[0]}
+    assert labels(made).count("_embedding_backward") == 1
