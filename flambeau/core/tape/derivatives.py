@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from ..arrays import native
 from ..calls.interruption import GENERATED
+from ..calls.machine_calls import Offer, offer
 from ..dtype import BY_NUM
 from ..tensor import Tensor, new_storage
 from .node import Node, complain_freed
@@ -214,6 +215,8 @@ def _generate_apply(op: Op, inputs: tuple[str, ...], tensors: list[Item], others
         env[f"rule{k}"] = rule
         env[f"large{k}"] = native.fused_rule(rule)
     exec(compile("\n".join(lines), f"{GENERATED}{op.name}'s node>", "exec"), env)
+    if not op.is_multi_output:
+        offer(env["apply"], lines, [Offer(1, 1, op, "rule", "node, grad", "", ())])
     return env["apply"]
 
 

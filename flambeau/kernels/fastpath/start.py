@@ -7,7 +7,7 @@ from typing import Any
 
 from ...core.arrays.native import NoKernel, switch
 from ...core.calls.machine_calls import CHOSEN, take_over
-from . import forms, products, records, views
+from . import forms, products, records, rules, views
 from .code import Code, builtin
 from .interpreter import Unsupported
 
@@ -26,10 +26,12 @@ _FORMS = (
     products.linear,
     products.reduced,
     products.softmax,
+    products.summed,
     forms.above,
     forms.copied,
     forms.reflected,
     forms.written,
+    rules.linear_rule,
 )
 _WHOLE: dict[str, tuple[str, Callable[[Any], records.Record]]] = {
     "transpose": ("transposed", records.of_views),
@@ -44,7 +46,10 @@ _WHOLE: dict[str, tuple[str, Callable[[Any], records.Record]]] = {
     "clone": ("copied", records.of_copies),
     "sum": ("reduced", products.of_sums),
     "mean": ("reduced", products.of_sums),
+    "_sum_to_size": ("summed", products.of_sums),
 }
+
+_RULES: dict[str, tuple[str, Callable[[Any], records.Record]]] = {"nn.functional.linear": ("linear_rule", rules.of_linear_rule)}
 
 
 def _found(op: Any, form: str, more: tuple[Any, ...]) -> tuple[str, records.Record]:
@@ -56,10 +61,11 @@ def _found(op: Any, form: str, more: tuple[Any, ...]) -> tuple[str, records.Reco
     if form == "pointwise":
         record, operands = records.of_pointwise(op)
         return "unary" if operands == 1 else "binary", record
-    if form == "whole":
-        if op.key not in _WHOLE:
+    if form in ("whole", "rule"):
+        table = _WHOLE if form == "whole" else _RULES
+        if op.key not in table:
             raise records.Unfit(op.name)
-        name, record_of = _WHOLE[op.key]
+        name, record_of = table[op.key]
         return name, record_of(op)
     if form == "reflected":
         return form, records.of_reflected(op)
