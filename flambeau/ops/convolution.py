@@ -22,6 +22,7 @@ from .patches import Ints, in_layout, ints, is_channels_last
 
 _FEW_PLACES = 64  # of a result: below, a native kernel spends its time on laying out the weights
 _LARGE_WEIGHT = 1 << 16  # elements
+_LARGE_PRODUCT = 1 << 21  # multiply-adds: from here on a native kernel that adds the bias on its way is worth its start
 _NAMES = {1: "conv1d", 2: "conv2d", 3: "conv3d"}
 
 
@@ -113,7 +114,8 @@ def _geometry(
     if x[0] == 1 == groups:
         places = math.prod([(h - n) // s + 1 for h, n, s in zip(have, need, stride, strict=True)])
         if max((*w[2:], *stride), default=1) == 1 and max(padding, default=0) == 0:
-            by_product = correlate_places
+            if bias is None or len(w) == 5 or math.prod(x) * w[0] < _LARGE_PRODUCT:
+                by_product = correlate_places
         elif places <= _FEW_PLACES and math.prod(w) >= _LARGE_WEIGHT:
             by_product = correlate_few
     return (), by_product

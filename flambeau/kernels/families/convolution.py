@@ -26,7 +26,7 @@ from ..compiler.language import ELEMENTS, FLOATS
 from ..compiler.memory import empty
 from ..compiler.pool import pool
 from . import channels_last, depthwise, volumes
-from .gemm import multiply
+from .gemm import multiply, own_plan
 from .microkernel import (
     Place,
     Scratch,
@@ -241,6 +241,7 @@ def _unfit(*arrays: np.ndarray, ranks: tuple[int, ...] = (3, 4)) -> bool:
 Plan = Callable[..., np.ndarray | None]
 _plans: dict[tuple[Any, ...], Plan] = {}
 PLANS = 4096  # kept at most
+_MANY_PIXELS = 400  # of an image: from here on each is a product of its own, and smaller ones share panels
 
 
 def _planned(make: Callable[..., Plan], a: np.ndarray, b: np.ndarray, *geometry: Any) -> Plan:
@@ -284,6 +285,9 @@ def _correlation(x: np.ndarray, weight: np.ndarray, stride: Any, padding: Any, d
     by, dtype = strides_of(weight), x.dtype
     if last and groups == kh == kw == sy == sx == 1 and py == px == 0 and _is_last(x):
         return partial(_each_place, True)
+    few = len(x) > 1 and height * width < _MANY_PIXELS
+    if groups == kh == kw == sy == sx == 1 and py == px == 0 and x.flags.c_contiguous and not last and not few:
+        return _products_of_images(x, weight)
     table = _window_table((kh, kw), (py, px), (ey, ex), (by[2], by[3]))
     shape, zeros = (x.shape[0], outputs, height, width), np.zeros(outputs, dtype)
     innermost = channels == 1 and groups == outputs and last and _is_last(x)
@@ -315,6 +319,23 @@ def _each_place(forward: bool, x: np.ndarray, weight: np.ndarray, bias: np.ndarr
     bias = None if bias is None else np.ascontiguousarray(bias)
     result = multiply(x.transpose(0, 2, 3, 1).reshape(-1, channels), matrix, bias, 0)
     return None if result is None else np.moveaxis(result.reshape(n, height, width, -1), -1, 1)
+
+
+def _products_of_images(x: np.ndarray, weight: np.ndarray) -> Plan:
+    """A window of one place over row-major images: the weight times each image's matrix of channels and pixels."""
+    (n, channels, height, width), size, outputs = x.shape, x.itemsize, len(weight)
+    pixels, dtype, zeros = height * width, x.dtype, np.zeros(outputs, x.dtype)
+    factors = (n, outputs, channels), (0, *weight.strides[:2])
+    launch = own_plan(dtype, factors, ((n, channels, pixels), (channels * pixels * size, pixels * size, size)), "rows")
+    if launch is None:
+        return _none
+
+    def run(x: np.ndarray, weight: np.ndarray, bias: np.ndarray | None) -> np.ndarray:
+        out = empty((n, outputs, height, width), dtype)
+        launch(weight, x, out, zeros if bias is None else np.ascontiguousarray(bias))
+        return out
+
+    return run
 
 
 def _spreading(

@@ -174,14 +174,17 @@ def _library_plan(dtype: np.dtype, a: _Layout, b: _Layout, has_bias: bool) -> _L
     return partial(alone, call)
 
 
-def _own_plan(dtype: np.dtype, a: _Layout, b: _Layout, has_bias: bool) -> _Launch | None:
-    """Products without the library; None where the elements of an operand's rows and columns all lie apart."""
+def own_plan(dtype: np.dtype, a: _Layout, b: _Layout, bias: str) -> _Launch | None:
+    """Products without the library; None where an operand's elements lie apart in both rows and columns.
+
+    ``bias`` is that of "columns", of "rows", or empty.
+    """
     left, right = (products.layout(*operand, dtype.itemsize) for operand in (a, b))
     if left is None or right is None:
         return None
     *batch, m, inner = a[0]
     sizes, batches = (m, b[0][-1], inner), (batch[0] if len(batch) > 1 else 1, batch[-1] if batch else 1)
-    return products.plan(ELEMENTS[dtype], left, right, sizes, batches, has_bias)
+    return products.plan(ELEMENTS[dtype], left, right, sizes, batches, bias)
 
 
 def _matrix_plan(dtype: np.dtype, a: _Layout, b: _Layout, has_bias: bool, least: int) -> _Launch | None:
@@ -194,10 +197,11 @@ def _matrix_plan(dtype: np.dtype, a: _Layout, b: _Layout, has_bias: bool, least:
     size = dtype.itemsize
     if 0 < least and work <= QUICK and len(a[0]) == 2 and a[1][1] == b[1][1] == size:
         return None
+    columns = "columns" if has_bias else ""
     if each > LARGE or (a[1][-1] > size and m * inner >= TURNED):
         by_library = _library_plan(dtype, a, b, has_bias) if m > products.FEW or b[1][-2] != size else None
-        return by_library or _own_plan(dtype, a, b, has_bias)
-    return _own_plan(dtype, a, b, has_bias)
+        return by_library or own_plan(dtype, a, b, columns)
+    return own_plan(dtype, a, b, columns)
 
 
 @lru_cache(maxsize=4096)

@@ -27,7 +27,7 @@ from ..compiler.language import Builder, Value, as_tuple
 from .microkernel import lane_sums
 from .tiles import Tiles, below
 
-DEPTH = 320  # products whose sum stays in registers: panels of 40 KB at most
+DEPTH = 256  # products whose sum stays in registers: panels of 32 KB at most
 SPAN = 256  # columns of the result that are computed turned around at a time
 VECTORS = 2  # registers of a panel's line
 
@@ -106,11 +106,12 @@ class _Parts:
 class _Straight:
     """``c = a @ b (+ bias)``: panels of ``b``, and factors read in place out of ``a``.
 
-    ``rows_a`` and ``rows_b`` say whether the operands lie row by row, else they lie column by column.
+    ``rows_a`` and ``rows_b`` say whether the operands lie row by row, else they lie column by column; ``bias`` has a number for each of
+    the result's "columns" or "rows", or is empty.
     """
 
-    def __init__(self, k: Builder, element: str, rows_a: bool, rows_b: bool, o: Operands):
-        self.k, self.element, self.rows_a, self.rows_b, self.o = k, element, rows_a, rows_b, o
+    def __init__(self, k: Builder, element: str, rows_a: bool, rows_b: bool, bias: str, o: Operands):
+        self.k, self.element, self.rows_a, self.rows_b, self.bias, self.o = k, element, rows_a, rows_b, bias, o
         self.tiles = Tiles(k, element, VECTORS)
         self.panel = k.scratch(DEPTH * self.tiles.width, element)
 
@@ -167,11 +168,16 @@ class _Straight:
         def earlier() -> list[Value]:
             return [k.load(target, p.n * row + v * lanes, self.element, lanes, masks[v]) for row, v in places]
 
-        start = as_tuple(k.when(block.first > 0, earlier, lambda: [self.tiles.zero] * len(places)))
+        def fresh() -> list[Value]:
+            if self.bias != "rows":
+                return [self.tiles.zero] * len(places)
+            return [k.splat(k.load(self.o.bias, i + row, self.element), lanes) for row, _ in places]
+
+        start = as_tuple(k.when(block.first > 0, earlier, fresh))
         factor, lines = self._factor(i, block.first, rows), (0, block.last - block.first)
         together = 1 if self.rows_b else _together(self.tiles, rows, span)
         total = self.tiles.product(factor, rows, block.panel, lines, span, start, block.pitch, together)
-        if self.o.bias is not None:
+        if self.bias == "columns":
             final = k.splat(block.last >= p.inner, lanes)
             bias = [k.load(self.o.bias, block.j + v * lanes, self.element, lanes, masks[v] & final) for v in span]
             total = tuple(value + bias[v] for value, (_, v) in zip(total, places, strict=True))
@@ -301,8 +307,8 @@ class _Few:
             k.when(i + row < part.m1, partial(k.store, value, part.c, at, self.element, inside))
 
 
-def _declared(k: Builder, has_bias: bool) -> Operands:
-    return k.arguments(Operands, without=() if has_bias else ("bias",))
+def _declared(k: Builder, bias: str) -> Operands:
+    return k.arguments(Operands, without=() if bias else ("bias",))
 
 
 def _for_units(k: Builder, p: Product, unit: Callable[[Value], None]) -> None:
@@ -310,23 +316,23 @@ def _for_units(k: Builder, p: Product, unit: Callable[[Value], None]) -> None:
 
 
 @kernel
-def straight(k: Builder, rows_a: bool, rows_b: bool, element: str, has_bias: bool) -> None:
+def straight(k: Builder, rows_a: bool, rows_b: bool, element: str, bias: str) -> None:
     """See ``_Straight``."""
-    o = _declared(k, has_bias)
-    _for_units(k, o.product, _Straight(k, element, rows_a, rows_b, o).unit)
+    o = _declared(k, bias)
+    _for_units(k, o.product, _Straight(k, element, rows_a, rows_b, bias, o).unit)
 
 
 @kernel
-def turned(k: Builder, element: str, has_bias: bool) -> None:
-    """See ``_Turned``."""
-    o = _declared(k, has_bias)
+def turned(k: Builder, element: str, bias: str) -> None:
+    """See ``_Turned``; a bias is of columns."""
+    o = _declared(k, bias)
     _for_units(k, o.product, _Turned(k, element, o).unit)
 
 
 @kernel
-def few(k: Builder, element: str, has_bias: bool) -> None:
-    """See ``_Few``."""
-    o = _declared(k, has_bias)
+def few(k: Builder, element: str, bias: str) -> None:
+    """See ``_Few``; a bias is of columns."""
+    o = _declared(k, bias)
     _for_units(k, o.product, _Few(k, element, o).unit)
 
 
@@ -378,13 +384,16 @@ def _cut(form: str, m: int, n: int, inner: int) -> tuple[int, int]:
     return _multiples(m, min(left, max(m // _PANEL, 1)), _PANEL), width
 
 
-def plan(element: str, a: Matrix, b: Matrix, sizes: tuple[int, int, int], batch: tuple[int, int], has_bias: bool) -> Callable[..., None]:
-    """Function ``launch(a, b, c[, bias])``: products of matrices of these ``sizes``, so many as both dimensions of ``batch`` say."""
+def plan(element: str, a: Matrix, b: Matrix, sizes: tuple[int, int, int], batch: tuple[int, int], bias: str) -> Callable[..., None]:
+    """Function ``launch(a, b, c[, bias])``: products of matrices of these ``sizes``, so many as both dimensions of ``batch`` say.
+
+    A ``bias`` of "rows" goes with operands that both lie row by row.
+    """
     m, n, inner = sizes
     turns = a.by_rows and not b.by_rows
     form = "few" if turns and m <= FEW else "turned" if turns and m < n else "straight"
     by_form: dict[str, Callable[..., Any]] = {"few": few, "turned": turned, "straight": partial(straight, a.by_rows, b.by_rows)}
-    chosen = by_form[form](element, has_bias)
+    chosen = by_form[form](element, bias)
     height, width = _cut(form, m, n, inner)
     across = -(-n // width)
     parts = across * -(-m // height)
