@@ -128,6 +128,7 @@ class _Pass:
         self.leaves: dict[int, list[Any]] = {}
         self.needed: set[Any] | None = None  # nodes to run; None for all (no inputs were chosen)
         self.at_end: list[Any] = []
+        self.left = {}
         self.outer: _Pass | None = thread.running  # the pass of this thread in whose midst this one begins
         self.awaited: dict[int, list[int]] = {}  # by id of a node: ids of the leaves in ``left`` that its edges lead to
 
@@ -223,7 +224,17 @@ class _Pass:
         for leaf in leaves:
             self.left[leaf] -= 1
             if not self.left[leaf] and leaf in self.leaves and self.leaves[leaf][0]._requires_grad is True:
+                del self.left[leaf]
                 self.finish(self.leaves.pop(leaf), True)
+
+    def finish_undefined(self) -> None:
+        """Run the hooks of leaves that wait for a gradient which no node gave: they are told that there is none."""
+        for key in [key for key in self.left if key not in self.leaves]:
+            leaf = hooked_leaves.get(key)
+            if leaf is not None and leaf._requires_grad is True:
+                for hook in list((leaf.__dict__.get("_backward_hooks") or {}).values()):
+                    as_user(hook, None)
+                _run_after(leaf, has_gradient=False)
 
     def finish(self, entry: list[Any], accumulates: bool) -> None:
         """Run a leaf's hooks over its whole gradient; add that to ``.grad`` and run the hooks that come after."""
@@ -374,11 +385,11 @@ def accumulate(leaf: Tensor, entry: list[Any], record: bool) -> None:
         leaf._grad = (have.detach() if have._requires_grad else have) + grad
 
 
-def _run_after(leaf: Tensor) -> None:
+def _run_after(leaf: Tensor, has_gradient: bool = True) -> None:
     """Run hooks of an accumulated gradient, those of the node last; results are refused with PyTorch's types of errors."""
     hooks = leaf.__dict__["_post_accumulate_grad_hooks"].values()
     for hook in sorted(hooks, key=lambda hook: hook.__class__ is NodeHook):
-        given = as_user(hook, leaf)
+        given = as_user(hook, leaf) if has_gradient or hook.__class__ is not NodeHook else as_user(hook.hook, (), (None,))
         if given is not None:
             kind = RuntimeError if isinstance(given, Tensor) else TypeError
             raise kind(f"Tensor post accumulate grad hooks should return None, got {type(given).__name__}")
@@ -508,6 +519,7 @@ def run_backward(
         for entry in list(work.leaves.values()):
             if (chosen is None or id(entry[0]) in chosen) and entry[0]._requires_grad is True:
                 work.finish(entry, accumulates)
+        work.finish_undefined()
         for function in work.at_end:
             as_user(function)
         results: list[Tensor | None] = [] if targets is None else [_collected(work, edge) for edge in targets]
@@ -545,7 +557,7 @@ def _await_hooked(work: _Pass, starts: list[Any], chosen: set[int] | None) -> No
                 work.awaited.setdefault(id(node), []).append(id(next_edge))
             else:
                 stack.append(next_edge)
-    work.left = counts
+    work.left = {key: count for key, count in counts.items() if count}
 
 
 def _edge_named(node: Any, output_nr: int) -> Any:

@@ -17,7 +17,7 @@ _late.adopt(__name__)
 
 _MODULES = frozenset(
     "_composable _functional_collectives _tensor algorithms autograd checkpoint device_mesh distributed_c10d elastic fsdp launch nn "
-    "optim pipelining rendezvous rpc run tensor".split()
+    "constants optim pipelining remote_device rendezvous rpc run tensor utils".split()
 )
 _NAMES_OF_MODULES = {
     "backend": (
@@ -33,9 +33,9 @@ _NAMES_OF_MODULES = {
     "device_mesh": "DeviceMesh init_device_mesh",
     "errors": "DistBackendError DistError DistNetworkError DistStoreError QueueEmptyError",
     "groups": (
-        "GroupMember _resolve_process_group default_pg_timeout destroy_process_group get_backend get_backend_config get_global_rank "
-        "get_group_rank get_node_local_rank get_pg_count get_process_group_ranks get_rank get_world_size group init_process_group "
-        "is_initialized is_torchelastic_launched new_group"
+        "GroupMember GroupName _get_process_group_name _resolve_process_group default_pg_timeout destroy_process_group "
+        "get_backend get_backend_config get_global_rank get_group_rank get_node_local_rank get_pg_count get_process_group_ranks "
+        "get_rank get_world_size group init_process_group is_initialized is_torchelastic_launched new_group record_comm"
     ),
     "grad_bucket": "BuiltinCommHookType GradBucket",
     "messages": "P2POp _coalescing_manager batch_isend_irecv irecv isend recv send",

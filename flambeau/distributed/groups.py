@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import datetime
 import os
 import warnings
 import zlib
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from . import debug, watching
@@ -19,9 +20,9 @@ from .rendezvous import rendezvous
 from .stores import PrefixStore, Store
 
 __all__ = [
-    "GroupMember", "default_pg_timeout", "destroy_process_group", "get_backend", "get_backend_config", "get_global_rank", "get_group_rank",
-    "get_node_local_rank", "get_pg_count", "get_process_group_ranks", "get_rank", "get_world_size", "group", "init_process_group",
-    "is_initialized", "is_torchelastic_launched", "new_group",
+    "GroupMember", "GroupName", "default_pg_timeout", "destroy_process_group", "get_backend", "get_backend_config", "get_global_rank",
+    "get_group_rank", "get_node_local_rank", "get_pg_count", "get_process_group_ranks", "get_rank", "get_world_size", "group",
+    "init_process_group", "is_initialized", "is_torchelastic_launched", "new_group", "record_comm",
 ]  # fmt: skip
 
 default_pg_timeout = datetime.timedelta(minutes=30)
@@ -80,6 +81,36 @@ class GroupMember(metaclass=_World):
     NON_GROUP_MEMBER = -100
 
 
+class GroupName(str):
+    """The name of a group.
+
+    Args:
+        name: the name.
+    Source: torch.distributed.distributed_c10d.GroupName.
+    Example:
+        >>> torch.distributed.GroupName("0")
+        '0'
+    """
+
+
+@contextlib.contextmanager
+def record_comm(name: str) -> Iterator[None]:
+    """A ``with`` block that stands under a name in profiles.
+
+    Args:
+        name: the name of what is communicated in it.
+    Returns: a context manager.
+    Source: torch.distributed.record_comm.
+    Example:
+        >>> with torch.distributed.record_comm("gradients"):
+        ...     pass
+    """
+    from ..autograd.profiler import record_function
+
+    with record_function(name):
+        yield
+
+
 # -- finding -------------------------------------------------------------------------------------------------------------
 def default_group() -> ProcessGroup:
     """The group of all processes.
@@ -114,6 +145,11 @@ def is_member(group: Any, operation: str) -> bool:
     place = -1 if state.default is None else state.default.rank()
     warnings.warn(f"Running {operation} on global rank {place} which does not belong to the given group.", stacklevel=3)
     return False
+
+
+def _get_process_group_name(pg: ProcessGroup) -> str:
+    """A group's name. Source: torch.distributed."""
+    return pg.group_name
 
 
 def _resolve_process_group(group_name: str) -> ProcessGroup:

@@ -386,3 +386,27 @@ def test_callbacks_queued_in_a_pass_run_at_its_end(x):
     assert seen == [[2, 2]]
     with pytest.raises(RuntimeError, match="Final callbacks can only be installed during backward pass"):
         queue(print)
+
+
+def test_hooks_of_a_leaf_are_told_that_there_is_no_gradient(x):
+    class Nothing(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx, value):
+            return value * 2
+
+        @staticmethod
+        def backward(ctx, grad):
+            return None
+
+    seen = []
+    x.view_as(x).grad_fn.next_functions[0][0].register_hook(lambda *grads: seen.append(("node", grads)))
+    x.register_post_accumulate_grad_hook(lambda leaf: seen.append(("leaf", leaf.grad)))
+    x.register_hook(lambda grad: seen.append(("gradient", grad)))
+    Nothing.apply(x * 3).sum().backward()  # the product's node gets none either
+    assert seen == [("gradient", None), ("leaf", None), ("node", ((), (None,)))] and x.grad is None
+    seen.clear()
+    (Nothing.apply(x) + x).sum().backward()
+    assert [name for name, _ in seen] == ["gradient", "leaf", "node"] and x.grad.tolist() == [1, 1]
+    seen.clear()
+    torch.ones(2, requires_grad=True).sum().backward()
+    assert seen == []

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import importlib
 import io
 import itertools
 import pickle
@@ -118,6 +119,86 @@ def check_buckets_are_cut_in_the_order_in_which_gradients_come(rank, world):
     data = net._get_ddp_logging_data()
     assert data["has_rebuilt_buckets"] == 1 and data["iteration"] == 1 and data["world_size"] == world
     assert data["rebuilt_bucket_sizes"] and data["avg_backward_comm_time"] > 0 and data["module_name"] == "Backwards"
+
+
+class _NoGradient(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        return 2 * x
+
+    @staticmethod
+    def backward(ctx, grad):
+        return None
+
+
+def check_a_gradient_that_is_undefined_counts_as_zeros(rank, world):
+    class Half(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.used, self.unused = nn.Linear(2, 2), nn.Parameter(torch.ones(2))
+
+        def forward(self, x):
+            return self.used(x) + _NoGradient.apply(3 * self.unused)
+
+    model = DDP(Half())
+    for _ in range(2):
+        model(torch.ones(1, 2) * (1 + rank)).sum().backward()
+    mean = sum(range(1, world + 1)) / world
+    assert model.module.unused.grad.tolist() == [0, 0] and model.module.used.bias.grad.tolist() == [2, 2]
+    close(model.module.used.weight.grad, torch.full((2, 2), 2 * mean), 1e-6)
+
+
+def check_modules_that_compute_in_a_narrower_dtype(rank, world):
+    from flambeau.nn.parallel.distributed import _MixedPrecision
+
+    _, x = parts(rank, world)
+    plain = nn.Sequential(nn.Linear(4, 5), nn.BatchNorm1d(5, track_running_stats=rank >= 0), nn.Linear(5, 2))
+    mixed = DDP(copy.deepcopy(plain), mixed_precision=_MixedPrecision(torch.bfloat16, torch.float64, torch.bfloat16))
+    plain = DDP(plain)
+    outputs = [model(x.float()) for model in (plain, mixed)]
+    for output in outputs:
+        output.float().square().mean().backward()
+    assert outputs[1].dtype is torch.bfloat16 and mixed.module[1].running_mean.dtype is torch.bfloat16
+    for ours, expected in zip(mixed.parameters(), plain.parameters(), strict=True):
+        assert ours.dtype is ours.grad.dtype is torch.float32
+        close(ours.grad, expected.grad, 0.1)
+        both = [torch.zeros_like(ours) for _ in range(world)]
+        dist.all_gather(both, ours.grad)
+        assert all(torch.equal(each, ours.grad) for each in both)
+
+
+def check_modules_that_are_replicated_in_place(rank, world):
+    from flambeau.distributed._composable import replicate
+
+    whole, x = parts(rank, world)
+    model = mlp(4, 3, 1)
+    single = copy.deepcopy(model)
+    single(whole).square().mean().backward()
+    assert replicate(model) is model
+    for _ in range(2):
+        model.zero_grad()
+        model(x).square().mean().backward()
+    for ours, expected in zip(grads(model), grads(single), strict=True):
+        close(ours, expected, 1e-12)
+    with pytest.raises(RuntimeError, match="already managed"):
+        replicate(model)
+    layer = replicate(nn.Sequential(nn.Linear(2, 2), nn.Linear(2, 2)), ignored_modules=())
+    assert isinstance(layer, nn.Sequential)
+
+
+def check_helpers_of_distributed_programs(rank, world):
+    utils = importlib.import_module("flambeau.distributed.utils")
+    layer = nn.Linear(2, 2)
+    layer.weight.data.fill_(rank)
+    utils._sync_module_states(layer, dist.group.WORLD, 1 << 20, 1, set())
+    assert layer.weight.tolist() == [[1, 1], [1, 1]]
+    utils._verify_param_shape_across_processes(dist.group.WORLD, list(layer.parameters()))
+    with pytest.raises(RuntimeError):
+        utils._verify_param_shape_across_processes(dist.group.WORLD, [torch.zeros(2 + rank)])
+    assert utils._unpack_kwargs(*utils._pack_kwargs(1, 2, a=3)) == ((1, 2), {"a": 3})
+    with dist.record_comm("named"):
+        dist.all_reduce(torch.ones(1))
+    assert dist.GroupName("x") == "x" and dist._remote_device("rank:1").rank() == 1
 
 
 def check_no_sync_adds_up_on_each_rank(rank, world):

@@ -605,6 +605,45 @@ def check_saving_while_the_program_goes_on(rank, world):
     assert torch.equal(state["weight"].full_tensor(), torch.ones(5, 2))
 
 
+# -- sequences in parts ----------------------------------------------------------------------------------------------------------------
+def check_attention_over_divided_sequences(rank, world):
+    from flambeau.distributed.tensor.experimental import _attention, context_parallel
+
+    mesh = dist.init_device_mesh("cpu", (world,))
+    for is_causal, balanced in ((True, True), (True, False), (False, True)):
+        _attention._cp_options.enable_load_balance = balanced
+        whole = [torch.randn(2, 2, 8 * world, 4, requires_grad=True) for _ in range(3)]
+        expected = F.scaled_dot_product_attention(*whole, is_causal=is_causal)
+        expected.square().sum().backward()
+        own = [each.detach().clone() for each in whole]
+        kept = [each.clone() for each in own]
+        with context_parallel(mesh, buffers=[*own, *kept], buffer_seq_dims=[2] * 6, no_restore_buffers=set(own)):
+            assert kept[0].shape[2] == 8
+            ours = F.scaled_dot_product_attention(*[each.requires_grad_() for each in own], is_causal=is_causal)
+            ours.square().sum().backward()
+            found = _attention.context_parallel_unshard(mesh, [ours, *(each.grad for each in own)], [2] * 4)
+            with pytest.raises(NotImplementedError, match="attn_mask"):
+                F.scaled_dot_product_attention(*own, attn_mask=torch.ones(8, 8, dtype=torch.bool))
+        for one, other in zip(found, [expected, *(each.grad for each in whole)], strict=True):
+            close(one, other, 1e-5)
+        assert all(torch.equal(one, other) for one, other in zip(kept, whole, strict=True))
+    _attention._cp_options.enable_load_balance = True
+    with pytest.raises(ValueError, match="multiple of"), context_parallel(mesh, buffers=[torch.zeros(3)], buffer_seq_dims=[0]):
+        pass
+
+
+def check_plain_tensors_that_count_as_whole(rank, world):
+    from flambeau.distributed.tensor.experimental import implicit_replication
+
+    whole, plain = torch.randn(4, 3), torch.randn(3)
+    divided = spread(whole, row(world), Shard(0))
+    with pytest.raises(RuntimeError, match="mixed"):
+        divided * plain
+    with implicit_replication():
+        close((divided * plain).full_tensor(), whole * plain, 1e-6)
+        close(torch.mm(divided, plain.reshape(3, 1)).full_tensor(), whole @ plain.reshape(3, 1), 1e-6)
+
+
 # -- pipelines -------------------------------------------------------------------------------------------------------------------------
 def _layers(count):
     torch.manual_seed(0)

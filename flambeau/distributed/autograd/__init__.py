@@ -86,7 +86,7 @@ def get_gradients(context_id: int) -> dict[Tensor, Tensor]:
 
     Args:
         context_id: what ``context`` gave.
-    Returns: a dictionary from leaves to gradients.
+    Returns: a dictionary from leaves to gradients, each of its leaf's shape.
     Raises:
         RuntimeError: no such context.
     Source: torch.distributed.autograd.get_gradients.

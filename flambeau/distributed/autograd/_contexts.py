@@ -83,6 +83,8 @@ class Gradients:
 class DistAutogradContext:
     """This worker's part of a context.
 
+    Args:
+        number: the context's.
     Attributes:
         sent: by the number of a message, the node that stands for it.
         received: numbers of messages that came.

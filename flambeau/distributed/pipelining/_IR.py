@@ -75,7 +75,7 @@ class _Part:
 class PipeInfo:
     """Facts about a pipeline that a process needs to run one of its stages.
 
-    Attributes:
+    Args:
         graph: the calls of the stages. num_stages: their number. has_loss_and_backward: False: losses belong to schedules.
         sources: of each stage, where its inputs come from: pairs of a stage, or -1 for the model's inputs, and the number of an output.
         in_spec: the structure of the model's arguments.
@@ -96,6 +96,11 @@ class PipeInfo:
 class Pipe(Module):
     """A model in stages.
 
+    Args:
+        split_gm, num_stages: as the attributes.
+        has_loss_and_backward, loss_spec: False and None: losses belong to schedules.
+    Shape:
+        That of the model.
     Attributes:
         split_gm: a module that calls the stages. num_stages: how many there are.
     Source: torch.distributed.pipelining.Pipe.

@@ -11,6 +11,7 @@ A decision depends on shapes and placements alone and is kept, so that the next 
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -53,6 +54,15 @@ class SpreadCall:
 
 
 Rule = Callable[[SpreadCall], Iterable[Choice]]
+
+
+class Implicit(threading.local):
+    """Whether this thread takes plain tensors among spread ones for whole ones."""
+
+    is_on = False
+
+
+implicit = Implicit()
 RULES: dict[str, Rule] = {}  # by name of a kernel
 GENERAL: list[Callable[[Any], Rule | None]] = []  # give the rule of a kernel that has none by name
 DECOMPOSED: dict[str, Callable[..., Any]] = {}  # kernels that are computed by other calls on the spread tensors; None where they are not
@@ -114,6 +124,8 @@ def call_kernel(kind: type, func: Any, args: tuple[Any, ...], kwargs: dict[str, 
         result = DECOMPOSED[name](*args, **kwargs)
         if result is not NotImplemented:
             return result
+    if implicit.is_on:
+        args, kwargs = _replicated(kind, args, kwargs)
     spread, values = _operands(kind, func, args, kwargs)
     specs = [tensor._spec for tensor in spread]
     key = _key(func, specs[0].mesh, specs, values)
@@ -125,6 +137,20 @@ def call_kernel(kind: type, func: Any, args: tuple[Any, ...], kwargs: dict[str, 
                 _KNOWN.clear()
             _KNOWN[key] = decision
     return _run(kind, func, args, kwargs, spread, decision)
+
+
+def _replicated(kind: Any, args: Any, kwargs: Any) -> tuple[Any, Any]:
+    """The arguments with plain tensors as spread ones that are whole everywhere."""
+    meshes: list[Any] = []
+    mapped(lambda value: meshes.append(value._spec.mesh) if isinstance(value, kind) else None, (*args, *kwargs.values()))
+    whole = (Replicate(),) * meshes[0].ndim
+
+    def around(value: Any) -> Any:
+        if not isinstance(value, Tensor) or isinstance(value, kind) or not value.dim():
+            return value
+        return kind._around(value, spec_of(meshes[0], whole, value.shape, value.dtype, value.stride()))
+
+    return tuple(mapped(around, args)), mapped(around, kwargs)
 
 
 def _operands(kind: type, func: Any, args: Any, kwargs: Any) -> tuple[list[Any], list[Any]]:

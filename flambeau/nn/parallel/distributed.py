@@ -21,6 +21,7 @@ from ..embedding import Embedding, EmbeddingBag
 from ..module import Module
 from ..parameter import is_lazy
 from ._ddp_checks import check_hook, check_same_parameters, checked_devices, limits_of, logging_data
+from ._mixed_precision import _MixedPrecision as _MixedPrecision, averaging_in, narrow_buffers, narrowed
 from ._reducer import Reducer
 from .scatter_gather import gather, scatter_kwargs
 
@@ -94,7 +95,7 @@ class DistributedDataParallel(Module, Joinable):
         gradient_as_bucket_view: whether ``.grad`` are views of the buckets, which saves their memory.
         static_graph: the graph is the same in all iterations: what the first one used is expected of the others. It allows parameters that
             are never used, and reentrant checkpoints.
-        mixed_precision: not supported: use ``torch.autocast``.
+        mixed_precision: a ``_MixedPrecision``: dtypes in which the module computes, gradients are averaged, and buffers are held.
         delay_all_reduce_named_params, param_to_hook_all_reduce: not supported.
         device_mesh: a mesh of one dimension, in place of ``process_group``.
         skip_all_reduce_unused_params: do not reduce buckets of which no parameter is used; the same ones on all ranks.
@@ -133,7 +134,7 @@ class DistributedDataParallel(Module, Joinable):
         Joinable.__init__(self)
         _refuse(
             delay_all_reduce_named_params=delay_all_reduce_named_params, param_to_hook_all_reduce=param_to_hook_all_reduce,
-            mixed_precision=mixed_precision, batched_grad_copy=batched_grad_copy or None,
+            batched_grad_copy=batched_grad_copy or None,
         )  # fmt: skip
         self._dist = dist
         self.process_group = _chosen_group(process_group, device_mesh)
@@ -168,10 +169,15 @@ class DistributedDataParallel(Module, Joinable):
         self.require_backward_grad_sync = self.require_forward_param_sync = True
         self._divides_by_all = True
         self._comm_hook_name = ""
+        self.mixed_precision = mixed_precision
+        if mixed_precision is not None and mixed_precision.buffer_dtype is not None:
+            narrow_buffers(self.modules_buffers, mixed_precision.buffer_dtype)
         if init_sync:
             check_same_parameters(dist, self.process_group, self._module_parameters)
             self._broadcast_state(dist.get_global_rank(self.process_group, 0))
         self._make_reducer()
+        if mixed_precision is not None and mixed_precision.reduce_dtype is not None:
+            self._set_hook("mixed_precision", averaging_in(self.process_group, mixed_precision.reduce_dtype), "mixed_precision")
         if static_graph:
             self._set_static_graph()
 
@@ -231,14 +237,19 @@ class DistributedDataParallel(Module, Joinable):
         """The module's result, with what has to be exchanged before and prepared after it."""
         begin = perf_counter_ns()
         inputs, kwargs = self._before_forward(inputs, kwargs)
-        output = self.module(*inputs, **kwargs)
+        mixed = self.mixed_precision
+        output = self.module(*inputs, **kwargs) if mixed is None else narrowed(self.module, mixed.param_dtype, inputs, kwargs)
+        self._after_forward(output, begin)
+        return output
+
+    def _after_forward(self, output: Any, begin: int) -> None:
+        """Prepare for the backward pass of an output."""
         if not (is_grad_enabled() and self.require_backward_grad_sync):
             self.require_forward_param_sync = False
-            return output
+            return
         self.require_forward_param_sync = True
         self.reducer.prepare(list(_tensors_in(output)) if self.find_unused_parameters else [])
         self.reducer.times.update(forward_compute_time_start=begin, forward_compute_time_end=perf_counter_ns())
-        return output
 
     def _before_forward(self, inputs: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
         reducer = self.reducer

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
-from ...core.tensor import Tensor
-from ...facades import unsupported
-from . import DTensor
+from ....core import late as _late
+from ....core.tensor import Tensor
+from ....facades import unsupported
+from .. import DTensor
+from .._dispatch import implicit
+from ._attention import context_parallel
 
-__all__ = ["local_map"]
+__all__ = ["context_parallel", "implicit_replication", "local_map"]
 
 
 def local_map(
@@ -65,8 +69,28 @@ def local_map(
     return mapped
 
 
+@contextmanager
+def implicit_replication() -> Iterator[None]:
+    """A ``with`` block in which plain tensors among spread ones count as whole on every process.
+
+    Returns: a context manager.
+    Source: torch.distributed.tensor.experimental.implicit_replication.
+    Example:
+        >>> from flambeau.distributed.tensor.experimental import implicit_replication
+        >>> with implicit_replication():
+        ...     pass
+    """
+    was, implicit.is_on = implicit.is_on, True
+    try:
+        yield
+    finally:
+        implicit.is_on = was
+
+
 def _placed(value: Any, mesh: Any, places: Any) -> Any:
     return DTensor.from_local(value, mesh, places) if isinstance(value, Tensor) and places is not None else value
 
 
-globals().update(unsupported.names("distributed.tensor.experimental", "context_parallel implicit_replication register_sharding"))
+_late.adopt(__name__)
+
+globals().update(unsupported.names("distributed.tensor.experimental", "register_sharding"))
