@@ -7,6 +7,7 @@ import json
 import os
 import subprocess
 import sys
+import tempfile
 import threading
 import warnings
 from pathlib import Path
@@ -493,6 +494,39 @@ def test_schedules_and_handlers():
         flambeau.profiler.profile(schedule=lambda step: action.NONE if step else action.RECORD) as found,
     ):
         found.step()
+
+
+def scripted(torch: Any) -> Any:
+    model = torch.jit.script(torch.nn.Sequential(torch.nn.Linear(2, 2), torch.nn.Sequential(torch.nn.Linear(2, 2))))
+    x = torch.ones(1, 2)
+    with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU], with_modules=True) as found:
+        model(x)
+        torch.nn.Linear(2, 2)(x)
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "trace.json"
+        found.export_chrome_trace(str(path))
+        events = json.loads(path.read_text())["traceEvents"]
+    chosen = [[event["name"], event["args"].get("Module Hierarchy")] for event in events if event["name"] in ("forward", "aten::linear")]
+    return chosen, [event.scope for event in found.events() if event.name == "forward"]
+
+
+def test_modules_of_scripted_models_are_those_of_pytorch(of_pytorch):
+    assert list(scripted(flambeau)) == list(of_pytorch(scripted))
+
+
+def test_modules_of_archives_and_of_what_raises(tmp_path):
+    flambeau.jit.script(nn.Sequential(nn.Linear(2, 2))).save(str(tmp_path / "model.pt"))
+    model = flambeau.jit.load(str(tmp_path / "model.pt"))
+    with flambeau.profiler.profile(with_modules=True) as found:
+        with pytest.raises(RuntimeError):
+            model(flambeau.ones(3))
+        model(flambeau.ones(1, 2))
+    modules = {opened.name: opened.modules for opened in found.profiler._recorder.ranges if opened.modules}
+    assert modules["aten::linear"] == "TOP(Sequential)::forward."  # code of an archive calls methods, not modules
+    assert names(found.events()).count("forward") == 2
+    with flambeau.profiler.profile() as found:
+        model(flambeau.ones(1, 2))
+    assert not any(opened.modules for opened in found.profiler._recorder.ranges)
 
 
 def test_a_profile_may_pause():

@@ -85,7 +85,8 @@ class profile:
         with_flops: count the floating-point operations of products and convolutions.
         profile_memory: note the memory of results, when they are made and when they are freed; what a kernel has for itself is not seen.
         with_stack: note the program's frames of each operation.
-        with_modules: accepted: PyTorch notes the modules of scripted models only, which are not noted here.
+        with_modules: note the modules of scripted models around each operation, which traces have (``Module Hierarchy``); others are not
+            noted, as in PyTorch. Of a model from an archive it is the outermost.
         use_kineto: accepted: there is one way to record. use_cpu: True: there are no events of devices.
         experimental_config: an ``_ExperimentalConfig``.
         acc_events: keep the events of earlier blocks.
@@ -147,6 +148,7 @@ class profile:
         self.entered = False
         self._recorder: Recorder | None = None
         self._recording: recording | None = None
+        self._modules: Any = None
         self._function_events: EventList | None = None
         self._old_function_events: EventList | None = None
 
@@ -174,6 +176,7 @@ class profile:
         wanted = self.experimental_config
         overloads = bool(getattr(wanted, "capture_overload_names", False))
         self._recorder = Recorder(self.record_shapes, self.profile_memory, self.with_stack, self.with_flops, overloads)
+        self._modules = from_above("jit._profiled").ModuleNames(self._recorder) if self.with_modules else None
         self._recording = recording(self._recorder, bool(getattr(wanted, "profile_all_threads", False)))
         self._recording.__enter__()
 
@@ -181,6 +184,8 @@ class profile:
         if self.enabled and self._recording is not None:
             self._recording.__exit__()
             self._recording = None
+            if self._modules is not None:
+                self._modules.end()
 
     @property
     def function_events(self) -> EventList:

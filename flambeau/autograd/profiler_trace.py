@@ -13,10 +13,10 @@ from pathlib import Path
 from typing import Any
 
 from ..core.late import from_above
-from ..core.profiling import EVALUATION, NODE, OPERATION, RANGE, Range, Recorder
+from ..core.profiling import EVALUATION, NODE, OPERATION, RANGE, SCRIPT, Range, Recorder
 from .profiler_util import FunctionEvent, _rewrite_name
 
-_CATEGORIES = {OPERATION: "cpu_op", EVALUATION: "cpu_op", NODE: "cpu_op", RANGE: "user_annotation"}
+_CATEGORIES = {OPERATION: "cpu_op", EVALUATION: "cpu_op", NODE: "cpu_op", SCRIPT: "cpu_op", RANGE: "user_annotation"}
 
 
 def function_events(recorder: Recorder) -> list[FunctionEvent]:
@@ -144,6 +144,8 @@ def _range_entry(opened: Range, number: int, process: int) -> dict[str, Any]:
         details["Concrete Inputs"] = ["" if value is None else str(value) for value in facts.values]
     if opened.stack:
         details["Call stack"] = ";".join(opened.stack)
+    if opened.modules:
+        details["Module Hierarchy"] = opened.modules
     if opened.argument is not None:
         details["args"] = opened.argument
     entry = {"ph": "X", "cat": _CATEGORIES[opened.scope], "name": opened.name, "pid": process, "tid": opened.thread}

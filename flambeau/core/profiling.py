@@ -31,7 +31,8 @@ from .late import from_above
 from .state import active, autocasting, crowded, interposed, interpreters, modes, profiling, thread
 from .tensor import Parameter, Tensor
 
-OPERATION, EVALUATION, NODE, RANGE = 0, 2, 1, 7  # what a range is: PyTorch's numbers of scopes, but for EVALUATION, which is shown as 0
+OPERATION, NODE, SCRIPT, RANGE = 0, 1, 2, 7  # what a range is: PyTorch's numbers of scopes
+EVALUATION = -1  # which is shown as 0
 _PACKAGE = os.path.dirname(os.path.dirname(__file__))
 _EVALUATES = "autograd::engine::evaluate_function: "
 
@@ -40,17 +41,18 @@ class Range:
     """A range of time with a name.
 
     Attributes:
-        scope: OPERATION, NODE (of the tape), EVALUATION (of a node, by the engine) or RANGE (a program's own).
+        scope: OPERATION, NODE (of the tape), EVALUATION (of a node, by the engine), SCRIPT (of TorchScript) or RANGE (a program's own).
         start, end: in nanoseconds of ``time.perf_counter_ns``; ``end`` is 0 while it is open.
         thread: number of the thread: 1 for the main one, others in the order in which profiles met them. forward_thread: of a node's call.
         sequence: what a call and its node have in common; -1 without a node.
         inputs: as ``aten.event_arguments.seen`` notes them, if they are asked for. flops: likewise.
-        stack: the program's frames, the innermost first, if they are asked for.
+        stack: the program's frames, the innermost first, if they are asked for. modules: the scripted ones around it, likewise.
         overload: name of the kernel's overload, if it is asked for. argument: more text of a program's own range.
     """
 
     __slots__ = (
-        "argument", "end", "flops", "forward_thread", "inputs", "name", "overload", "scope", "sequence", "stack", "start", "thread",
+        "argument", "end", "flops", "forward_thread", "inputs", "modules", "name", "overload", "scope", "sequence", "stack", "start",
+        "thread",
     )  # fmt: skip
 
     def __init__(self, name: str, scope: int, number: int):
@@ -59,7 +61,7 @@ class Range:
         self.inputs: list[Any] = []
         self.stack: list[str] = []
         self.flops: int = 0
-        self.overload = ""
+        self.overload = self.modules = ""
         self.argument: str | None = None
         self.start = perf_counter_ns()
 
@@ -143,6 +145,7 @@ class Recorder:
         self._names: dict[Any, Any] = {}  # by operation and form: names, and how it is called without a profile
         self._alive: dict[int, tuple[weakref.ref[Any], int]] = {}  # by id of an array: who tells of its end, and its number
         self._numbers = itertools.count()
+        self.modules: Callable[[], str] | None = None  # tells the scripted modules that run in this thread
         self._flowing: dict[int, Flow] = {}  # by thread, of its outermost operation
         self.around: Recorder | None = None  # whose place it takes
         self._forward: dict[int, int] = {}  # number of the thread that made a node, by the node's place in time
@@ -162,6 +165,8 @@ class Recorder:
         opened = Range(name, scope, here.number)
         if self.stacks and scope in (OPERATION, RANGE):
             opened.stack = program_stack()
+        if self.modules is not None:
+            opened.modules = self.modules()
         if self.keeps:
             self.ranges.append(opened)
         here.stack.append(opened)
@@ -478,6 +483,12 @@ def _is_alone(operands: list[Any]) -> bool:
 def is_profiled() -> bool:
     """Whether a profile is taken of this thread."""
     return bool(profiling) and current() is not None
+
+
+def is_in_script() -> bool:
+    """Whether a range of TorchScript is open in the profile of this thread; called while ``profiling`` is not empty."""
+    recorder = current()
+    return recorder is not None and any(opened.scope is SCRIPT for opened in recorder.here().stack)
 
 
 class profiled:

@@ -13,7 +13,8 @@ from collections.abc import Callable
 from typing import Any
 
 from ..core.late import from_above
-from ..core.state import grad_enabled, set_grad
+from ..core.profiling import SCRIPT, is_in_script, profiled
+from ..core.state import grad_enabled, profiling, set_grad
 from ..core.tensor import Tensor
 from ..nn import Module
 from ..nn.parameter import Parameter
@@ -97,6 +98,12 @@ class ScriptFunction(_Saved):
 
     def run(self, *args: Any, **kwargs: Any) -> Any:
         """The call itself, which a trace does not look into."""
+        if profiling and not is_in_script():
+            with profiled(self.qualified_name.rpartition(".")[2], SCRIPT):
+                return self._run(*args, **kwargs)
+        return self._run(*args, **kwargs)
+
+    def _run(self, *args: Any, **kwargs: Any) -> Any:
         if self._python is not None:
             return run_scripted(self._python, *args, **kwargs)
         return run_code(self._script_unit.find(self.qualified_name), *args, **kwargs)
@@ -209,6 +216,12 @@ class RecursiveScriptModule(ScriptModule):
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
         """The module's ``forward``."""
+        if profiling and not is_in_script():
+            with profiled("forward", SCRIPT):
+                return self._forward(*args, **kwargs)
+        return self._forward(*args, **kwargs)
+
+    def _forward(self, *args: Any, **kwargs: Any) -> Any:
         python = self.__dict__["_script_python"]
         if python is not None:
             return run_scripted(python.forward, *args, **kwargs)
