@@ -179,7 +179,7 @@ def _list_of(optimizers: Any) -> list[Any]:
     return list(optimizers) if isinstance(optimizers, Iterable) else [optimizers]
 
 
-def _make_state(optimizer: Any) -> None:
+def _init_optim_state(optimizer: Any) -> None:
     """Have an optimizer make its state by a step that changes nothing, if it has none."""
     if optimizer.state:
         return
@@ -224,7 +224,7 @@ def get_optimizer_state_dict(
     state: dict[str, Any] = {}
     groups: list[dict[str, Any]] = []
     for optimizer in _list_of(optimizers):
-        _make_state(optimizer)
+        _init_optim_state(optimizer)
         own = _named_state(model, optimizer, chosen)
         state.update(own["state"])
         groups += own["param_groups"]
@@ -295,7 +295,7 @@ def set_optimizer_state_dict(
     if chosen.broadcast_from_rank0:
         optim_state_dict = _from_first(optim_state_dict)
     for optimizer in _list_of(optimizers):
-        _make_state(optimizer)
+        _init_optim_state(optimizer)
         given = _unflattened(optim_state_dict, model, optimizer) if chosen.flatten_optimizer_state_dict else optim_state_dict
         if FullyShardedDataParallel.fsdp_modules(model):
             optimizer.load_state_dict(FullyShardedDataParallel.optim_state_dict_to_load(model, optimizer, given))

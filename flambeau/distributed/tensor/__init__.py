@@ -13,6 +13,7 @@ from __future__ import annotations
 from typing import Any
 
 from ...core import late as _late
+from ..device_mesh import DeviceMesh as DeviceMesh, init_device_mesh as init_device_mesh
 from ._api import DTensor, distribute_module, distribute_tensor, empty, full, ones, rand, randn, zeros
 from .placement_types import Partial, Placement, Replicate, Shard
 
