@@ -45,7 +45,7 @@ _NAMES_OF_MODULES = {
         "ReduceScatterOptions ScatterOptions"
     ),
     "process_group": "ProcessGroup",
-    "reduce_op": "ReduceOp _make_nccl_premul_sum reduce_op supports_complex",
+    "_reduce_op": "ReduceOp _make_nccl_premul_sum reduce_op supports_complex",
     "remote_device": "_remote_device",
     "rendezvous": "register_rendezvous_handler",
     "stores": "FileStore HashStore PrefixStore Store TCPStore",

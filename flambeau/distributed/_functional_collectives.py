@@ -12,10 +12,10 @@ from typing import Any
 from ..core.tensor import Tensor
 from ..ops.joining import cat
 from . import collectives, groups
+from ._reduce_op import ReduceOp
 from .device_mesh import DeviceMesh
 from .nn import functional
 from .process_group import ProcessGroup
-from .reduce_op import ReduceOp
 
 __all__ = [
     "AsyncCollectiveTensor", "all_gather_into_tensor_coalesced", "all_gather_single", "all_gather_single_autograd", "all_gather_tensor",

@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 
 from ..core.tensor import Tensor
+from ._reduce_op import ReduceOp
 from .buffers import Incoming, check_same_dtype, check_tensor, check_tensors, contiguous, joined, print_of, put, written
 from .groups import get_group_rank, is_member, resolved
 from .process_group import ProcessGroup
-from .reduce_op import ReduceOp
 from .work import CoalescedWork, Work
 
 __all__ = [

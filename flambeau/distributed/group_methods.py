@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ..core.tensor import Tensor
-from .reduce_op import ReduceOp
+from ._reduce_op import ReduceOp
 from .work import CoalescedWork, Work
 
 __all__ = ["GroupMethods"]

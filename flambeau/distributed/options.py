@@ -6,7 +6,7 @@ import dataclasses
 import datetime
 from typing import Any
 
-from .reduce_op import ReduceOp
+from ._reduce_op import ReduceOp
 
 __all__ = [
     "AllToAllOptions", "AllreduceCoalescedOptions", "AllreduceOptions", "BarrierOptions", "BroadcastOptions", "GatherOptions",

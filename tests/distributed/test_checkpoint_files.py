@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import os
 import pickle
+import threading
 import warnings
 from pathlib import Path
 
@@ -120,6 +121,50 @@ def test_a_checkpoint_that_was_not_finished_is_none(tmp_path, monkeypatch) -> No
         save({"a": X + 1}, tmp_path / "new")
     assert not (tmp_path / "new" / ".metadata").exists()
     assert torch.equal(load({"a": X * 0}, tmp_path)["a"], X)
+
+
+def test_a_checkpoint_stays_whole_until_the_next_one_is(tmp_path) -> None:
+    class Breaking(checkpoint.DefaultSavePlanner):
+        def resolve_data(self, write_item):
+            if write_item.index.fqn == "b":
+                raise OSError("no space")
+            return super().resolve_data(write_item)
+
+    def write(value: float, planner=None) -> None:
+        state = {"a": torch.full((2,), value), "b": torch.full((2,), value)}
+        writer = checkpoint.FileSystemWriter(tmp_path, single_file_per_rank=False)
+        checkpoint.save(state, storage_writer=writer, planner=planner, no_dist=True)
+
+    def read() -> list[float]:
+        state = {"a": torch.zeros(2), "b": torch.zeros(2)}
+        checkpoint.load(state, checkpoint_id=tmp_path, no_dist=True)
+        return [*state["a"].tolist(), *state["b"].tolist()]
+
+    write(1.0)
+    with pytest.raises(checkpoint.CheckpointException):
+        write(2.0, Breaking())
+    assert read() == [1.0] * 4
+    (tmp_path / "__0_1.distcp.77.tmp").write_bytes(b"of a process that was killed")
+    write(3.0)
+    assert read() == [3.0] * 4
+    assert len(os.listdir(tmp_path)) == 3
+
+
+def test_what_is_changed_meanwhile_is_not_in_an_asynchronous_checkpoint(tmp_path) -> None:
+    changed = threading.Event()
+
+    class Waiting(checkpoint.FileSystemWriter):
+        def set_up_storage_writer(self, is_coordinator, *args, **kwargs):
+            assert changed.wait(20)
+
+    state = {"x": X.clone(), "seen": {1}}
+    written = checkpoint.async_save(state, storage_writer=Waiting(tmp_path), no_dist=True)
+    state["x"] += 1
+    state["seen"].add(2)
+    changed.set()
+    written.result()
+    back = load({"x": X * 0, "seen": set()}, tmp_path)
+    assert torch.equal(back["x"], X) and back["seen"] == {1}
 
 
 def test_what_has_a_state_gives_and_takes_it(tmp_path) -> None:

@@ -206,3 +206,12 @@ def test_without_the_extra_the_error_says_what_to_install():
     environment = os.environ | {"PYTHONPATH": str(HERE.parents[1])}
     done = subprocess.run([sys.executable, "-c", program], env=environment, capture_output=True, text=True, timeout=60)
     assert "pip install flambeau[mpi]" in done.stdout, done.stderr
+
+
+def test_old_names_are_what_they_were():
+    from flambeau.distributed import group_methods  # noqa: F401, it imports the module of reductions
+    from flambeau.distributed._tensor.device_mesh import init_device_mesh
+
+    assert init_device_mesh is dist.init_device_mesh is dist.tensor.init_device_mesh
+    with pytest.warns(FutureWarning, match="reduce_op"):
+        assert dist.reduce_op.SUM is dist.ReduceOp.SUM

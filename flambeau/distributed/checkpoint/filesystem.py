@@ -1,5 +1,7 @@
 """Checkpoints in a folder: a file of each process, and ``.metadata``, which is there when all files are whole.
 
+A checkpoint in the place of another one has files of other names, and the old ones are removed when its ``.metadata`` is there.
+
 A file ``__RANK_NUMBER.distcp`` has the items behind each other, each as ``torch.save`` writes it. ``.metadata`` is a pickle of
 ``Metadata``; only the classes of that are made of it, and no code of a file ever runs.
 """
@@ -11,6 +13,7 @@ import os
 import pickle
 import uuid
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from enum import Enum
 from pathlib import Path
@@ -184,7 +187,9 @@ class FileSystemWriter(StorageWriter):
         return plan
 
     def prepare_global_plan(self, plans: list[SavePlan]) -> list[SavePlan]:
-        return [replace(plan, storage_data=f"__{i}_") for i, plan in enumerate(plans)]
+        # Beside files of another checkpoint names are new ones, so that it stays whole until this one is.
+        mark = f"{self.save_id[:8]}_" if any(self.path.glob(f"*{_SUFFIX}")) else ""
+        return [replace(plan, storage_data=f"__{i}_{mark}") for i, plan in enumerate(plans)]
 
     def write_data(self, plan: SavePlan, planner: SavePlanner) -> Any:
         groups = [list(plan.items)] if self.single_file_per_rank else [[item] for item in plan.items]
@@ -205,6 +210,11 @@ class FileSystemWriter(StorageWriter):
         metadata.storage_data = {result.index: result.storage_data for part in results for result in part}
         metadata.storage_meta, metadata.version = self.storage_meta(), _VERSION
         _written_whole(self.path / _METADATA, lambda file: dump(metadata, file, pickle, 4, lambda _: None), self.sync_files)
+        named = {info.relative_path for info in metadata.storage_data.values()}
+        for file in self.path.glob(f"__*{_SUFFIX}*"):  # of the checkpoint before, and of such as were not finished
+            if file.name not in named:
+                with suppress(OSError):
+                    file.unlink()
 
     def storage_meta(self) -> StorageMeta:
         return StorageMeta(checkpoint_id=str(self.path), save_id=self.save_id)

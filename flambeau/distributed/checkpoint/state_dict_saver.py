@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import os
 import threading
 import warnings
@@ -152,7 +153,7 @@ def _copied(value: Any) -> Any:
     """A copy that later steps do not change."""
     if isinstance(value, DTensor):
         return DTensor._around(value._local_tensor.detach().clone(), value._spec)
-    return value.detach().cpu().clone() if isinstance(value, Tensor) else value
+    return value.detach().cpu().clone() if isinstance(value, Tensor) else copy.deepcopy(value)
 
 
 def async_save(

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ...core import dtype as dtypes
-from ..reduce_op import RedOpType, ReduceOp, supports_complex
+from .._reduce_op import RedOpType, ReduceOp, supports_complex
 
 __all__ = ["Reduction", "reduction"]
 

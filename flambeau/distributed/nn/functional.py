@@ -11,9 +11,9 @@ from typing import Any
 from ...autograd.function import Function
 from ...core.tensor import Tensor
 from .. import collectives
+from .._reduce_op import ReduceOp
 from ..collectives import root_of
 from ..groups import resolved
-from ..reduce_op import ReduceOp
 
 __all__ = [
     "all_gather", "all_reduce", "all_to_all", "all_to_all_single", "broadcast", "gather", "reduce", "reduce_scatter", "scatter",

@@ -1,0 +1,1 @@
+from flambeau.distributed.device_mesh import *
