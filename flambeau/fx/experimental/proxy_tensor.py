@@ -27,8 +27,9 @@ from .recorder import Recorder, add_inputs
 from .symbolic_shapes import ConstraintViolationError, ShapeEnv
 
 __all__ = [
-    "ProxyTorchDispatchMode", "PythonKeyTracer", "disable_proxy_modes_tracing", "dispatch_trace", "get_isolated_graphmodule",
-    "get_proxy_mode", "make_fx", "maybe_disable_fake_tensor_mode", "maybe_enable_thunkify", "py_sym_types",
+    "ProxyTorchDispatchMode", "PythonKeyTracer", "disable_proxy_modes_tracing", "dispatch_trace", "get_innermost_proxy_mode",
+    "get_isolated_graphmodule", "get_proxy_mode", "maybe_disable_thunkify", "make_fx", "maybe_disable_fake_tensor_mode",
+    "maybe_enable_thunkify", "py_sym_types",
 ]  # fmt: skip
 
 py_sym_types = (SymbolicInt,)
@@ -222,6 +223,35 @@ def maybe_disable_fake_tensor_mode() -> Iterator[Any]:
     """
     with _without(FakeTensorMode):
         yield None
+
+
+def get_innermost_proxy_mode() -> ProxyTorchDispatchMode | None:
+    """The innermost mode that notes kernels now.
+
+    Returns:
+        A ``ProxyTorchDispatchMode``, or None.
+    Source: torch.fx.experimental.proxy_tensor.get_innermost_proxy_mode.
+    Example:
+        >>> from flambeau.fx.experimental.proxy_tensor import get_innermost_proxy_mode
+        >>> get_innermost_proxy_mode() is None
+        True
+    """
+    return get_proxy_mode()
+
+
+@contextlib.contextmanager
+def maybe_disable_thunkify() -> Iterator[None]:
+    """Context that does nothing: nodes of sizes are made when they are used, always.
+
+    Returns:
+        The context.
+    Source: torch.fx.experimental.proxy_tensor.maybe_disable_thunkify.
+    Example:
+        >>> from flambeau.fx.experimental.proxy_tensor import maybe_disable_thunkify
+        >>> with maybe_disable_thunkify():
+        ...     pass
+    """
+    yield
 
 
 @contextlib.contextmanager

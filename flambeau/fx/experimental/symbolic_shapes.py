@@ -28,10 +28,11 @@ from ...core.tensor import Tensor
 from ...utils._pytree import tree_leaves
 
 __all__ = [
-    "ConstraintViolationError", "GuardOnDataDependentSymNode", "ShapeEnv", "ValueRanges", "free_symbols", "guard_bool", "guard_float",
-    "guard_int", "guard_or_false", "guard_or_true", "guard_scalar", "guard_size_oblivious", "has_free_symbols", "hint_int",
-    "is_concrete_bool", "is_concrete_float", "is_concrete_int", "is_symbolic", "statically_known_false", "statically_known_true", "sym_eq",
-    "sym_and", "sym_or",
+    "ConstraintViolationError", "GuardOnDataDependentSymNode", "ShapeEnv", "ValueRanges", "free_symbols", "free_unbacked_symbols",
+    "guard_bool", "guard_float", "guard_int", "guard_or_false", "guard_or_true", "guard_scalar", "guard_size_oblivious",
+    "guarding_hint_or_throw", "has_free_symbols", "has_free_unbacked_symbols", "has_static_value", "hint_int", "optimization_hint",
+    "is_concrete_bool", "is_concrete_float", "is_concrete_int", "is_symbolic", "statically_known_false", "statically_known_true",
+    "sym_eq", "sym_and", "sym_or",
 ]  # fmt: skip
 
 UNBOUNDED = 2**63 - 1
@@ -459,6 +460,67 @@ def hint_int(a: Any, fallback: int | None = None) -> int:
     return int.__int__(a) if isinstance(a, int) else a if fallback is None else fallback
 
 
+def optimization_hint(a: Any, fallback: int | None = None) -> int:
+    """The integer for the example, for choices that need not be right for all sizes; asking it is no guard.
+
+    Args:
+        a: an integer. fallback: what is returned where it depends on a tensor's value.
+    Returns:
+        A plain ``int``.
+    Source: torch.fx.experimental.symbolic_shapes.optimization_hint.
+    Example:
+        >>> from flambeau.fx.experimental import symbolic_shapes as shapes
+        >>> env = shapes.ShapeEnv()
+        >>> shapes.optimization_hint(env.create_size(6)), shapes.optimization_hint(env.create_unbacked_symint(), fallback=64)
+        (6, 64)
+    """
+    return fallback if fallback is not None and has_free_unbacked_symbols(a) else hint_int(a, fallback)
+
+
+def guarding_hint_or_throw(a: Any) -> int | bool:
+    """The value for the example of a symbolic integer or condition.
+
+    Args:
+        a: the number.
+    Returns:
+        A plain ``int`` or ``bool``.
+    Raises:
+        GuardOnDataDependentSymNode: it depends on a tensor's value.
+    Source: torch.fx.experimental.symbolic_shapes.guarding_hint_or_throw.
+    Example:
+        >>> from flambeau.fx.experimental import symbolic_shapes as shapes
+        >>> n = shapes.ShapeEnv().create_size(6)
+        >>> shapes.guarding_hint_or_throw(n + 1), shapes.guarding_hint_or_throw(n > 7)
+        (7, False)
+    """
+    if has_free_unbacked_symbols(a):
+        raise GuardOnDataDependentSymNode(a, f"Could not find a value of {a} for the example: it depends on a value of a tensor")
+    relation = _relation(a)
+    return hint_int(a) if relation is None and not isinstance(a, bool) else a if relation is None else relation.evaluate(a.env.hints)
+
+
+def has_static_value(a: Any) -> bool:
+    """Whether a number is the same for all sizes that are allowed; asking it is no guard.
+
+    Args:
+        a: a number, or a condition.
+    Returns:
+        A bool.
+    Source: torch.fx.experimental.symbolic_shapes.has_static_value.
+    Example:
+        >>> from flambeau.fx.experimental import symbolic_shapes as shapes
+        >>> env = shapes.ShapeEnv()
+        >>> n, m = env.create_size(6), env.create_size(3, 3, 3)
+        >>> shapes.has_static_value(4), shapes.has_static_value(n), shapes.has_static_value(m), shapes.has_static_value(n >= 0)
+        (True, False, True, True)
+    """
+    relation = _relation(a)
+    if relation is not None:
+        return a.env.constant_truth(relation) is not None
+    names = free_symbols(a)
+    return all(bounds.lower == bounds.upper for bounds in [a.env.var_to_range[name] for name in names])
+
+
 def is_concrete_int(a: Any) -> bool:
     """Whether an integer is the same for all sizes.
 
@@ -531,6 +593,39 @@ def free_symbols(val: Any) -> set[str]:
         for number in leaf if isinstance(leaf, tuple) else (leaf,):
             found |= getattr(expression_of(number), "symbols", set())
     return found
+
+
+def free_unbacked_symbols(x: Any) -> set[str]:
+    """Names of the symbols in numbers and shapes of which nothing is known in advance, since they depend on values of tensors.
+
+    Args:
+        x: numbers, tensors, and structures of them.
+    Returns:
+        A set of names.
+    Source: torch.fx.experimental.symbolic_shapes.free_unbacked_symbols.
+    Example:
+        >>> from flambeau.fx.experimental import symbolic_shapes as shapes
+        >>> env = shapes.ShapeEnv()
+        >>> shapes.free_unbacked_symbols((env.create_size(6), env.create_unbacked_symint()))
+        {'u0'}
+    """
+    return {name for name in free_symbols(x) if name.startswith(("u", "z"))}
+
+
+def has_free_unbacked_symbols(x: Any) -> bool:
+    """Whether there are symbols in a value that depend on values of tensors.
+
+    Args:
+        x: numbers, tensors, and structures of them.
+    Returns:
+        A bool.
+    Source: torch.fx.experimental.symbolic_shapes.has_free_unbacked_symbols.
+    Example:
+        >>> from flambeau.fx.experimental import symbolic_shapes as shapes
+        >>> shapes.has_free_unbacked_symbols(shapes.ShapeEnv().create_size(6))
+        False
+    """
+    return bool(free_unbacked_symbols(x))
 
 
 def has_free_symbols(val: Any) -> bool:

@@ -92,8 +92,8 @@ class BasicBlock(nn.Module):
         self.downsample, self.stride = downsample, stride
 
     def forward(self, x: Tensor) -> Tensor:
-        shortcut = x if self.downsample is None else self.downsample(x)
-        return self.relu(self.conv2(self.conv1(x)) + shortcut)
+        found = self.conv2(self.conv1(x))
+        return self.relu(found + (x if self.downsample is None else self.downsample(x)))
 
 
 class Bottleneck(nn.Module):
@@ -115,8 +115,8 @@ class Bottleneck(nn.Module):
         self.downsample, self.stride = downsample, stride
 
     def forward(self, x: Tensor) -> Tensor:
-        shortcut = x if self.downsample is None else self.downsample(x)
-        return self.relu(self.conv3(self.conv2(self.conv1(x))) + shortcut)
+        found = self.conv3(self.conv2(self.conv1(x)))
+        return self.relu(found + (x if self.downsample is None else self.downsample(x)))
 
 
 class BasicStem(nn.Sequential):
