@@ -11,7 +11,7 @@ read in place, one number at a time, and only the other is copied, into panels (
 Sums over more than ``DEPTH`` products are cut into blocks, so that a panel stays in the first cache; each block adds to what is in ``c``.
 
 Source: Goto and van de Geijn 2008, "Anatomy of high-performance matrix multiplication", for panels and blocks.
-Error: each element is a sum in the order of its terms, by fused multiply-adds: at most ``n u / (1 - n u) |a| @ |b|`` for n terms.
+Error: at most ``n u / (1 - n u) |a| @ |b|`` for n terms, which are added in one order for each form.
 """
 
 from __future__ import annotations
