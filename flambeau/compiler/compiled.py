@@ -200,11 +200,12 @@ class Compiled:
             from . import numbers as of_numbers
             from .templates import Differs
 
-            try:
-                return of_numbers.generalized(recording, args, kwargs, numbers, self.lower)
-            except Differs as reason:
-                self.dynamism.stays(numbers)
-                logs.note("dynamic", f"{self.label}: each number has a program of its own: {reason}")
+            for places in (numbers, *([each] for each in numbers if len(numbers) > 1)):
+                try:
+                    return of_numbers.generalized(recording, args, kwargs, places, self.lower)
+                except Differs as reason:
+                    logs.note("dynamic", f"{self.label}: {', '.join(places)}: each number has a program of its own: {reason}")
+            self.dynamism.stays(numbers)
         recording.let_go()
         return Program(recording, self.lower)
 

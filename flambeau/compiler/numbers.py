@@ -255,7 +255,12 @@ def generalized(
     """
     if recording.recorder.looks:
         raise Differs("Python looks at values")
-    return _Attempt(recording, args, kwargs, places).program(lower)
+    attempt = _Attempt(recording, args, kwargs, places)
+    try:
+        found = attempt.found()
+    except _FAILURES as error:  # of numbers that the program is not called with
+        raise Differs(f"{type(error).__name__} for other numbers: {error}") from None
+    return attempt.program(found, lower)
 
 
 class _Attempt:
@@ -265,7 +270,8 @@ class _Attempt:
         self.real = {name: eval(place, {"args": args, "kwargs": kwargs}) for place, name in self.names.items()}
         self.watch = Watch()
 
-    def program(self, lower: Callable[[Graph], Any]) -> NumberProgram:
+    def found(self) -> dict[tuple[int, int], str]:
+        """Expressions of operands, by number of the node and place among its arguments."""
         recording = self.recording
         have: dict[Any, Any] = dict(zip(recording.recorder.inputs, [t._array for t in recording.arguments.tensors], strict=False))
         for value, leaf in recording.recorder.gradients.items():
@@ -277,7 +283,7 @@ class _Attempt:
             others = [self._again(world, kept) for world in worlds]
         same = _Same([recording.recorder, *[other.recorder for other in others]])
         _same_ends(same, [recording, *others], told)
-        return self._made(same, told, [self.real, *worlds], lower)
+        return self._expressions(same, told, [self.real, *worlds])
 
     def _again(self, numbers: Mapping[str, Any], kept: Kept) -> Recording:
         """The program once more, with other numbers."""
@@ -319,7 +325,7 @@ class _Attempt:
         factor = _FACTORS[turn % len(_FACTORS)]
         return value * factor if value and math.isfinite(value) else factor
 
-    def _made(self, same: _Same, told: Recording, worlds: Sequence[Mapping[str, Any]], lower: Callable[[Graph], Any]) -> NumberProgram:
+    def _expressions(self, same: _Same, told: Recording, worlds: Sequence[Mapping[str, Any]]) -> dict[tuple[int, int], str]:
         recording, nodes = self.recording, told.recorder.nodes
         if len(nodes) != len(same.nodes) or any(_has_numbers(args) for _, args, _ in told.recorder.views):
             raise Differs("it goes another way when numbers are watched")
@@ -341,9 +347,12 @@ class _Attempt:
             have = same.varying.get(key) or [recording.recorder.nodes[key[0]].args[key[1]]] * len(worlds)
             if not all(_equal(function(**world), part) for world, part in zip(worlds, have, strict=True)):
                 raise Differs("a number is not what was watched")
-        return self._program(found, lower)
+        for k, place in found:
+            dtype_of(recording.recorder.nodes[k], place)
+        return found
 
-    def _program(self, found: Mapping[tuple[int, int], str], lower: Callable[[Graph], Any]) -> NumberProgram:
+    def program(self, found: Mapping[tuple[int, int], str], lower: Callable[[Graph], Any]) -> NumberProgram:
+        """The recorded program with inputs in place of numbers."""
         recorder, names = self.recording.recorder, list(self.real)
         values: dict[Any, Value] = {}
         forms: list[tuple[str, Any]] = []
@@ -359,8 +368,6 @@ class _Attempt:
         variable = VariableNumbers(self.names, list(self.watch.conditions), dict(_SCOPE))
         arguments = Arguments(self.args, self.kwargs, (), None, variable)
         arguments.names = self.recording.arguments.names
-        if recorder.failure is not None:
-            raise Differs(recorder.failure)
         made = NumberProgram(self.recording, lower, arguments, _reader(self.names, forms), list(values.values()))
         arguments.let_go()
         return made
@@ -372,8 +379,6 @@ class _Attempt:
             node.args[place] = number
             return
         other = node.args[1]
-        if other.__class__ is not Value or other.dtype != number.dtype:
-            raise Differs(f"a number is an option of {node.op.name}")
         steps = tuple([step * other.dtype.itemsize for step in contiguous_strides(other.shape)])
         product = Value(other.shape, steps, other.dtype)
         before[node] = Node("op", primitive("mul"), [other, number], [product], node.dtypes)
@@ -400,6 +405,8 @@ def dtype_of(node: Node, place: int) -> Any:
     """
     compute, op = node.dtypes[0], node.op
     is_factor = op.name in ("add", "sub") and op.names[place] == "alpha" and compute is not None and compute.category == FLOATING
+    if is_factor and (node.args[1].__class__ is not Value or node.args[1].dtype != compute.numpy):
+        raise Differs(f"a number is an option of {op.name}")
     if compute is None or (place not in op.positions and not is_factor):
         raise Differs(f"a number is an option of {op.name}")
     allowed = _FLOATING | _COMPARING if compute.category == FLOATING else _INTEGRAL if compute.category == INTEGER else ()

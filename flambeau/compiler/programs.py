@@ -76,7 +76,7 @@ class Recording:
         recorder.entry = getattr(inspect.unwrap(getattr(function, "__func__", function)), "__code__", None)
         if prepare is not None:
             prepare(recorder)
-        around = self.surroundings = Surroundings(function, args, kwargs)
+        around = self.surroundings = Surroundings(function, args, kwargs, {id(tensor) for tensor, *_ in recorder.before})
         self.changes = changes.count
         with recorder, around:
             recorder.profile = sys.getprofile()

@@ -20,7 +20,7 @@ import random
 import sys
 import types
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Container
 from typing import Any
 
 import numpy as np
@@ -153,12 +153,15 @@ def _same(a: Any, b: Any) -> bool:
 class Surroundings:
     """The surroundings of one run of ``function``.
 
+    Args:
+        older: ids of the tensors that are there before; None for any.
     Attributes:
         tensors: tensors found, by id. modules: modules found, by id.
         places: what is watched. reason: why the program cannot be watched, or was seen to do what cannot be replayed; None otherwise.
     """
 
-    def __init__(self, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]):
+    def __init__(self, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any], older: Container[int] | None = None):
+        self._older = older
         self.tensors: dict[int, Tensor] = {}
         self.modules: dict[int, Module] = {}
         self.places: list[Place] = []
@@ -243,7 +246,7 @@ class Surroundings:
         elif isinstance(value, np.ndarray):
             self._array(value, name)
         elif isinstance(value, Tensor):
-            if not self._given:
+            if not self._given and not self._is_made(value):
                 self.tensors[id(value)] = value
         elif isinstance(value, types.FunctionType):
             self._function(value)
@@ -264,6 +267,10 @@ class Surroundings:
             self._more(value.values(), depth, name)
         else:
             self._object(value, depth, name)
+
+    def _is_made(self, value: Any) -> bool:
+        """Whether a value is a tensor that the program made, which an inner function of this run has as a variable."""
+        return self._older is not None and isinstance(value, Tensor) and id(value) not in self._older
 
     def _class(self, cls: type) -> None:
         """Attributes of a class of the program's."""
@@ -363,6 +370,8 @@ class Surroundings:
             try:
                 content = cell.cell_contents
             except ValueError:  # a variable that has no value yet
+                continue
+            if self._is_made(content):
                 continue
             self._place(f"variable {name}", functools.partial(_read_cell, cell), text="{it}.cell_contents", it=cell)
             self._pending.append((content, 1, f"variable {name}"))
