@@ -97,6 +97,7 @@ class Recorder:
         self.entry: Any = None  # code of the function that is recorded
         self.profile: Any = None
         self.plain_values: Any = None  # function of arguments that gives kernels plain numbers, where there are others
+        self.plain_arguments: Any = None  # the same of all that operations are called with
         self.sizes: Any = None  # function (tensor, name, arguments) that answers questions for sizes by symbolic ones
         self.makers: dict[Value, tuple[Any, tuple[Any, ...]]] = {}  # of constants: the factory and its arguments
         self.views: list[tuple[Any, list[Any], list[Value]]] = []  # calls of view operations: arguments, results

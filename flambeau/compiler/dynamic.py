@@ -298,7 +298,7 @@ class _Attempt:
         tensors = list(recording.surroundings.tensors.values())
         with quietly(), Kept(recording.recorder, self._have, recording.before, tensors) as kept:
             asked = Sizes(wanted, [wanted.sizes] * 2)
-            self._ask(wanted, kept, asked, None)
+            self._ask(wanted, kept, asked, None, is_watched=True)
             self._refuse(wanted, asked)
             worlds = other_sizes(wanted, 2 if len(wanted.sizes) == 1 else 3, how, asked.allows)
             _bounded(recording.arguments.tensors, wanted, worlds)
@@ -307,6 +307,7 @@ class _Attempt:
             template = Template(env, [recording.recorder, *[other.recorder for other in others]])
             told = self._ask(wanted, kept, env, template)
             template.told(told.recorder)
+            self._ask(wanted, kept, env, template, is_watched=True)
         self._refuse(wanted, env)
         sizes = _variable(env, wanted, template, recording.arguments.tensors)
         arguments = Arguments(self.args, self.kwargs, (), sizes)
@@ -339,7 +340,7 @@ class _Attempt:
         other.let_go()
         return other
 
-    def _ask(self, wanted: Wanted, kept: Kept, env: Sizes, template: Template | None) -> Recording:
+    def _ask(self, wanted: Wanted, kept: Kept, env: Sizes, template: Template | None, is_watched: bool = False) -> Recording:
         """Run the program with symbolic sizes, to learn what it assumes of them; without a template those of arguments are known only."""
         inputs = {} if template is not None else dict(enumerate(wanted.shapes(self.recording.arguments.tensors)))
 
@@ -348,7 +349,7 @@ class _Attempt:
                 return template.shape_of(recorder, value)
             return inputs.get(recorder.inputs.index(value)) if value in recorder.inputs else None
 
-        asking = recorder_with_sizes(env, shape_of)
+        asking = recorder_with_sizes(env, shape_of, is_watched)
         with asking:
             told = self._again(wanted, wanted.sizes, kept, asking.prepare)
         if len(told.recorder.nodes) != len(self.recording.recorder.nodes):

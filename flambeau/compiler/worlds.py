@@ -91,7 +91,7 @@ class SeenSize(SymbolicInt):
 
     def _asked(self) -> None:
         """A plain number is asked for: it is guarded on where it is rounded, or the program may choose by it or round it."""
-        if _asker() == "program" and (any(word in str(self.expr) for word in _ROUNDED) or _may_compare(sys._getframe(2).f_code)):
+        if asking_module() == "program" and may_choose(self.expr, sys._getframe(2).f_code):
             self.env.decide(Relation("==", self.expr, int.__int__(self)))
 
 
@@ -100,7 +100,7 @@ def _as_number(name: str) -> Callable[..., Any]:
     method = getattr(int, name)
 
     def asked(self: SeenSize, *args: Any) -> Any:
-        if _asker().startswith(_CHOOSING):
+        if asking_module().startswith(_CHOOSING):
             self.env.decide(Relation("==", self.expr, int.__int__(self)))
         return method(int.__int__(self), *args)
 
@@ -113,18 +113,17 @@ for _name in (*[f"__{_r}{_bit}__" for _bit in _BITS for _r in ("", "r")], "__inv
     setattr(SeenSize, _name, _as_number(_name))
 
 _PACKAGE = __name__.partition(".")[0]
-_NUMBERS = tuple(f"{_PACKAGE}.{name}" for name in ("core.symbolic", "core.expressions", "compiler.worlds", "fx.experimental"))
+_OF_NUMBERS = ("core.symbolic", "core.expressions", "compiler.worlds", "compiler.watching", "fx.experimental")
+_NUMBERS = tuple(f"{_PACKAGE}.{name}" for name in _OF_NUMBERS)
 _HUGE, _MOST_SYMBOLS = 1_000_003, 6
 _OPERATIONS = f"{_PACKAGE}.ops."
 _GETTERS = tuple(f"{_PACKAGE}.{name}" for name in ("core.", "compiler.worlds"))
-_TAKING = frozenset(("comb", "factorial", "gcd", "isqrt", "lcm", "perm", "bytes", "bytearray", "np", "numpy"))  # six of ``math``
 _ROUNDED = ("//", "%", ">>", "<<", "&", "|", "^", "Mod", "floor")
 _ROUNDING = frozenset(("round", "floor", "ceil", "trunc", "min", "max", "abs", "divmod"))
-_COMPUTED = frozenset(("BINARY_OP", "BINARY_SUBSCR", "LOAD_DEREF", "LOAD_FAST", "LOAD_FAST_BORROW", "LOAD_FAST_CHECK"))  # no constants
 _CHOOSING = ("program", f"{_PACKAGE}.nn.", f"{_PACKAGE}.vision.")
 
 
-def _asker() -> str:
+def asking_module() -> str:
     """The library's module that asks about a number; 'program' for all others."""
     frame: Any = sys._getframe(2)
     while frame is not None:
@@ -153,7 +152,7 @@ class Sizes(ShapeEnv):
         The library's own checks of equality compare symbolic sizes with those of arrays, which are none. What it does with others than
         the real sizes is seen in other worlds, and checked when a plan is made.
         """
-        asker = _asker()
+        asker = asking_module()
         orders = relation.name in ("<", "<=", ">", ">=") and asker.startswith(_OPERATIONS)
         # a remainder of a plain number is one of an array's size, which is another one for other sizes
         divides = "%" in str(relation) and re.search(r"\(\d+ %", str(relation)) is None
@@ -324,6 +323,11 @@ def quietly() -> Iterator[None]:
         yield
 
 
+def may_choose(expr: Any, code: types.CodeType) -> bool:
+    """Whether code that has a plain number in place of an expression may choose by it or round it, or it was rounded."""
+    return any(word in str(expr) for word in _ROUNDED) or _may_compare(code)
+
+
 @lru_cache(maxsize=1024)
 def _may_compare(code: types.CodeType) -> bool:
     """Whether code may choose by a number, or round it: it has comparisons, conditions, loops, or quotients."""
@@ -334,38 +338,15 @@ def _may_compare(code: types.CodeType) -> bool:
     )
 
 
-def _asking_code(frame: Any) -> types.CodeType | None:
+def _asking_code(frame: Any, with_layers: bool = True) -> types.CodeType | None:
     """The code of the program, or of a layer, that asks; None for the library's own."""
     while frame is not None:
         name = str(frame.f_globals.get("__name__", ""))
         if name and not name.startswith(_GETTERS):
-            is_asking = name.partition(".")[0] != _PACKAGE or name.startswith(_CHOOSING)
+            is_asking = name.partition(".")[0] != _PACKAGE or (with_layers and name.startswith(_CHOOSING))
             return frame.f_code if is_asking else None
         frame = frame.f_back
     return None
-
-
-@lru_cache(maxsize=1024)
-def _takes_numbers(code: types.CodeType | None) -> bool:
-    """Whether code gives numbers to what takes a symbolic one as a plain one, unnoticed: functions, ``range(n)`` and ``table[n]``."""
-    if code is None:
-        return False
-    steps = [each for each in dis.get_instructions(code) if each.opname not in ("CACHE", "EXTENDED_ARG", "PRECALL")]
-    rounds = any(each.opname == "BINARY_OP" and each.argrepr in _ROUNDED for each in steps)
-    in_range = is_computed = False
-    for i, (before, each, after) in enumerate(zip([None, *steps], steps, steps[1:])):
-        is_item = each.opname == "BINARY_SUBSCR" or (each.opname == "BINARY_OP" and each.argrepr == "[]")
-        is_of_size = i > 3 and before is not None and before.opname == each.opname and steps[i - 3].argval == "shape"
-        if is_item and before is not None and (is_of_size or before.opname == "BINARY_OP"):
-            return True
-        is_computed |= in_range and each.opname in _COMPUTED and after.opname != "LOAD_ATTR"
-        if is_computed and (rounds or (each.opname == "CALL" and each.argval == 3)):  # of others the recordings differ
-            return True
-        if each.opname in ("LOAD_GLOBAL", "LOAD_NAME"):
-            in_range, is_computed = each.argval == "range", False
-        elif each.opname == "CALL":
-            in_range = is_computed = False
-    return not _TAKING.isdisjoint(code.co_names)
 
 
 class recorder_with_sizes:
@@ -373,24 +354,17 @@ class recorder_with_sizes:
 
     Args:
         env: the symbols. shape_of: function (recorder, value) -> expressions of a value's sizes, or None.
+        is_watched: whether sizes that the program itself asks for notice what takes plain numbers from them, see ``watching``.
     """
 
-    def __init__(self, env: Sizes, shape_of: Callable[[Recorder, Any], Any]):
-        self.env, self.shape_of = env, shape_of
+    def __init__(self, env: Sizes, shape_of: Callable[[Recorder, Any], Any], is_watched: bool = False):
+        self.env, self.shape_of, self.is_watched = env, shape_of, is_watched
 
     def prepare(self, recorder: Recorder) -> None:
         """Have a recorder answer."""
         env, shape_of = self.env, self.shape_of
 
         def asked(tensor: Tensor, name: str, args: tuple[Any, ...]) -> Any:
-            made = answered(tensor, name, args)
-            if _takes_numbers(_asking_code(sys._getframe(1))):
-                for size in made if isinstance(made, tuple) else (made,):
-                    if isinstance(size, SymbolicInt):
-                        ShapeEnv.decide(env, Relation("==", size.expr, int.__int__(size)))
-            return made
-
-        def answered(tensor: Tensor, name: str, args: tuple[Any, ...]) -> Any:
             array = tensor._array
             value = recorder.found(array) if array.__class__ is np.ndarray else None
             shape = None if value is None else shape_of(recorder, value)
@@ -412,7 +386,22 @@ class recorder_with_sizes:
                 return sizes[args[0]]
             return tuple.__new__(Size, sizes)
 
-        recorder.sizes = asked
+        recorder.sizes = self._watching(asked, recorder) if self.is_watched else asked
+
+    def _watching(self, asked: Callable[..., Any], recorder: Recorder) -> Callable[..., Any]:
+        from .watching import indexes, plain_all, watched
+
+        recorder.plain_arguments = plain_all
+
+        def shown(tensor: Tensor, name: str, args: tuple[Any, ...]) -> Any:
+            made, code = asked(tensor, name, args), _asking_code(sys._getframe(1), False)
+            if code is None:
+                return made
+            if name == "__len__" and indexes(code) and isinstance(size := asked(tensor, "size", (0,)), SymbolicInt):
+                ShapeEnv.decide(self.env, Relation("==", size.expr, int.__int__(size)))
+            return watched(made)
+
+        return shown
 
     def __enter__(self) -> recorder_with_sizes:
         getters.enter_sizing()

@@ -237,7 +237,7 @@ def test_logs(capfd: pytest.CaptureFixture[str]) -> None:
         torch._logging.set_logs(dynamic=False)
     told = capfd.readouterr().err
     assert "a program for all sizes s0 >= 2 and (s0) > (3)" in told
-    assert "each size has a program of its own: it has " in told
+    assert "each size has a program of its own: s0 can be [4] only" in told
 
 
 # -- whole models ------------------------------------------------------------------------------------------------------------------------
@@ -341,7 +341,20 @@ TAKEN: dict[str, Callable[[Any], Any]] = {
     "len": lambda x: x * (len(x) // 64),
     "bytes": lambda x: x * len(bytes(x.shape[0] // 64)),
     "text": lambda x: x * len("a" * (x.shape[0] // 64)),
+    "variable": lambda x: at(x, TABLE, *x.shape[:1]),
+    "slice": lambda x: x * sum(TABLE[8 : x.shape[0]][-2:]),
+    "method": lambda x: x * TABLE.__getitem__(x.shape[0]),
+    "element of a list": lambda x: x * TABLE[sorted(x.shape)[-1]],
+    "len as an index": lambda x: x * TABLE[len(x)],
+    "of a result": lambda x: x * TABLE[(x + 1).t().size(1)],
 }
+
+
+def at(x: Any, table: list[float], n: int) -> Any:
+    k = n * 1
+    return x * table[k]
+
+
 TABLE = [1.0] * 76 + [9.0] + [1.0] * 100
 
 

@@ -171,6 +171,8 @@ class Call:
 def dispatch(op: Any, values: tuple[Any, ...], out: Any = None, form: Form | None = None) -> Any:
     """Call ``op`` with arguments in the signature's order, doing everything that a call may need."""
     form = form or FUNCTION
+    if thread.recorder is not None and thread.recorder.plain_arguments is not None:
+        values = thread.recorder.plain_arguments(values)
     for overload in op.overloads:
         if (other := overload(op, *values)) is not None:
             op = other
