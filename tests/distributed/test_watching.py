@@ -6,6 +6,7 @@ import json
 import os
 import threading
 import time
+from types import SimpleNamespace
 
 import pytest
 
@@ -161,3 +162,16 @@ def test_a_member_knows_what_it_has_read() -> None:
     assert not members.has_news("world", "1") and not members.all_know("world", when), "sent, and not read yet"
     members.beat("world", "1", b"{}")
     assert members.all_know("world", when)
+
+
+def test_what_came_before_a_rank_was_lost_is_still_taken(monkeypatch):
+    from flambeau.distributed.engine.lane import Lane
+
+    watcher = SimpleNamespace(error="rank 1 is lost", enter=lambda *_: None, leave=lambda: None)
+    monkeypatch.setattr("flambeau.distributed.watching.current", lambda: watcher)
+    lane = Lane(SimpleNamespace(IN_PLACE=None), SimpleNamespace(rank=0, size=2), 10.0)
+    looks = iter([False] * 100)
+    lane.wait(SimpleNamespace(Test=lambda: next(looks, True)))
+    assert lane.broken is None
+    with pytest.raises(dist.DistBackendError, match="rank 1 is lost"):
+        lane.wait(SimpleNamespace(Test=lambda: False))
