@@ -58,7 +58,13 @@ class _Lookups:
         self.is_changed = False
 
     def run(self) -> Graph:
-        rules = {"linear": self.linear, "mm": self.product, "_embedding_backward": self.gradient, "clone": self.copy}
+        rules = {
+            "linear": self.linear,
+            "matmul": self.product,
+            "mm": self.product,
+            "_embedding_backward": self.gradient,
+            "clone": self.copy,
+        }
         for number, node in enumerate(self.now):
             self.number = number
             rule = rules.get(node.op.name) if node.kind == "op" and node.dtypes == (None, None) else None
@@ -104,10 +110,18 @@ class _Lookups:
         rows = self.rows(input, weight.shape[0]) if len(weight.shape) == 2 else None
         if rows is None:
             return None
-        shape, dtype = (rows.table.shape[0], weight.shape[0]), node.outs[0].dtype
-        (products,) = self.now.op("linear", [rows.table, *node.args[1:]], shape, dtype=dtype)
-        (found,) = self.now.op("embedding", [products, rows.indices, -1, False, False], (*rows.indices.shape, shape[1]), dtype=dtype)
-        return found
+        return self.of_table("linear", [rows.table, *node.args[1:]], rows, weight.shape[0])
+
+    def of_left_rows(self, node: Node) -> Value | None:
+        left, right = node.args
+        rows = self.rows(left, right.shape[1])
+        return None if rows is None else self.of_table("matmul", [rows.table, right], rows, right.shape[1])
+
+    def of_table(self, name: str, args: list[Any], rows: _Rows, width: int) -> Value:
+        """Rows of a product of the table."""
+        dtype = rows.table.dtype
+        (products,) = self.now.op(name, args, (rows.table.shape[0], width), dtype=dtype)
+        return self.now.op("embedding", [products, rows.indices, -1, False, False], (*rows.indices.shape, width), dtype=dtype)[0]
 
     def copy(self, node: Node) -> Value | None:
         source = exchanged_from(node.args[0])
@@ -122,13 +136,15 @@ class _Lookups:
 
     def product(self, node: Node) -> Value | None:
         left, right = node.args
+        if len(left.shape) < 2 or len(right.shape) != 2:
+            return None
         rows, grad = self.rows(right, left.shape[0]), transposed_from(left)
         if rows is not None and grad is not None:
             added = self.sums(grad, rows.indices, rows.table.shape[0])
             return self.now.op("mm", [self.now.turned(added), rows.table], node.outs[0].shape, dtype=node.outs[0].dtype)[0]
         rows = self.rows(transposed_from(left), right.shape[1])
         if rows is None or not is_row_major(right):
-            return None
+            return self.of_left_rows(node)
         added = self.sums(right, rows.indices, rows.table.shape[0])
         table = self.now.rows(rows.table)
         return self.now.op("mm", [self.now.turned(table), added], node.outs[0].shape, dtype=node.outs[0].dtype)[0]
