@@ -228,7 +228,7 @@ class _Lanes:
         k.loop(n + 1, n * 2, copy)
 
     def put_together(self, x: Value, y: Value) -> None:
-        """What is transformed to n complex numbers, from the half of a spectrum whose transform are 2 n real ones."""
+        """The n complex numbers whose transform has 2 n real ones, from half of the spectrum of these."""
         k = self.k
 
         def pair(j: Value, a: Complex, b: Complex, factor: Complex) -> tuple[Complex, Complex]:

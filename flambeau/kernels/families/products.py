@@ -348,7 +348,7 @@ _PANEL = 32  # columns: a multiple of every panel's width
 
 
 class Matrix(NamedTuple):
-    """How the matrices of a batch lie, in elements; ``pitch`` is that of rows if ``by_rows``, else of columns."""
+    """Layout of the matrices of a batch, in elements; ``pitch`` is that of rows if ``by_rows``, else of columns."""
 
     by_rows: bool
     pitch: int
