@@ -34,6 +34,10 @@ def _forward(module_rref: Any, device: Any, args: tuple[Any, ...], kwargs: dict[
     )
 
 
+def _train(module_rref: Any, mode: bool) -> None:
+    module_rref.local_value().train(mode)
+
+
 def _parameters(module_rref: Any, recurse: bool) -> list[Any]:
     return [rpc.RRef(parameter) for parameter in module_rref.local_value().parameters(recurse)]
 
@@ -100,8 +104,9 @@ class _RemoteModule(Module, Reference):
 
     def train(self, mode: bool = True) -> Any:
         """Set the module's mode there."""
-        self.module_rref.rpc_sync().train(mode)
-        return super().train(mode)
+        rpc.rpc_sync(self.on, _train, (self.module_rref, mode))
+        self.training = mode
+        return self
 
     @staticmethod
     def init_from_module_rref(remote_device: str, module_rref: rpc.RRef[Module], _module_interface_cls: Any = None) -> RemoteModule:
