@@ -829,6 +829,33 @@ def check_horovod(rank, world):
     optimizer.synchronize()
 
 
+def check_horovods_adasum(rank, world):
+    import flambeau.horovod as hvd
+    from flambeau.facades.horovod import adasum
+
+    hvd.init()
+    axes, same = torch.eye(world, dtype=torch.float64)[rank], torch.arange(1.0, 4.0)
+    close(hvd.allreduce(axes, op=hvd.Adasum), torch.ones(world), 1e-12)  # what lies across is added
+    close(hvd.allreduce(same, op=hvd.Adasum, postscale_factor=2.0), 2 * same, 1e-6)  # what agrees is averaged
+    a, b = torch.tensor([1.0, 2.0]), torch.tensor([3.0, -1.0])
+    close(adasum.combined([a, b]), (1 - 1 / 10) * a + (1 - 1 / 20) * b, 1e-6)
+    torch.manual_seed(rank)
+    given, every = torch.randn(3), [torch.zeros(3) for _ in range(world)]
+    dist.all_gather(every, given)
+    close(hvd.allreduce(given, op=hvd.Adasum), adasum.combined(every), 1e-6)
+    with pytest.raises(ValueError, match="floating point"):
+        hvd.allreduce(torch.ones(2, dtype=torch.int64), op=hvd.Adasum)
+    torch.manual_seed(1)
+    model = nn.Linear(2, 1)
+    start = [param.detach().clone() for param in model.parameters()]
+    optimizer = hvd.DistributedOptimizer(torch.optim.SGD(model.parameters(), lr=0.5), model.named_parameters(), op=hvd.Adasum)
+    model(torch.ones(1, 2) * (rank + 1)).sum().backward()
+    optimizer.step()
+    close(model.bias, start[1] - 0.5, 1e-6)
+    steps = [torch.full((1, 2), -0.5 * (i + 1)) for i in range(world)]
+    close(model.weight, start[0] + adasum.combined(steps), 1e-6)
+
+
 def check_apex(rank, world):
     from flambeau.apex import parallel
 

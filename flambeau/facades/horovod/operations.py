@@ -11,7 +11,7 @@ from ...autograd.function import Function
 from ...autograd.grad_mode import is_grad_enabled, no_grad
 from ...core.dtype import int64
 from ...core.tensor import Tensor
-from . import world
+from . import adasum, world
 from .compression import Compression
 
 __all__ = [
@@ -52,9 +52,7 @@ def _chosen(op: int | None, average: bool | None) -> int:
             raise ValueError("The op parameter supersedes average. Please provide only one of them.")
         return Average if average else Sum
     op = Average if op is None else op
-    if op == Adasum:
-        raise NotImplementedError("horovod: op=Adasum is not supported")
-    if op not in _OPERATIONS:
+    if op not in _OPERATIONS and op != Adasum:
         raise ValueError(f"horovod: unknown op {op}")
     return op
 
@@ -64,6 +62,8 @@ def started_reduction(tensor: Tensor, op: int, before: float, after: float) -> t
     size = world.size()
     if before != 1.0:
         tensor.mul_(before)
+    if op == Adasum:
+        return adasum.started(tensor, after)
     work = dist.all_reduce(tensor, getattr(dist.ReduceOp, _OPERATIONS[op]), async_op=True) if size > 1 else None
     factor = after / size if op == Average else after
 
@@ -138,12 +138,12 @@ def allreduce(
         average: old word for ``op``.
         name: for messages.
         compression: of what is sent.
-        op: ``Average``, ``Sum``, ``Min``, ``Max`` or ``Product``; the mean when None.
+        op: ``Average``, ``Sum``, ``Min``, ``Max``, ``Product`` or ``Adasum``; the mean when None.
         prescale_factor, postscale_factor: factors before and after the sum.
         process_set: not supported.
     Returns: a tensor of the same shape.
     Raises:
-        NotImplementedError: ``Adasum``, or a process set.
+        NotImplementedError: a process set, or ``Adasum`` of processes whose number is no power of 2.
     Gradient: the same reduction of the gradients.
     Source: horovod.torch.allreduce.
     Example:
@@ -329,7 +329,7 @@ def reducescatter(tensor: Tensor, name: str | None = None, op: int = Average, pr
         op: as in ``allreduce``.
         process_set: not supported.
     Raises:
-        NotImplementedError: a tensor that requires grad, ``Adasum``, or a process set.
+        NotImplementedError: a tensor that requires grad, or a process set.
     Source: horovod.torch.reducescatter.
     """
     _refuse_gradient("reducescatter", tensor)

@@ -13,7 +13,8 @@ from ...core.tensor import Tensor
 from ...distributed._buckets import Bucket, cut
 from . import world
 from .compression import Compression
-from .operations import Average, Sum, started_reduction
+from .operations import Adasum, Average, Sum, started_reduction
+from .stepwise import Stepwise
 
 __all__ = ["DistributedOptimizer"]
 
@@ -132,7 +133,7 @@ def DistributedOptimizer(
         named_parameters: names of all its parameters, which are looked at for doubles.
         compression: of what is sent.
         backward_passes_per_step: number of backward passes whose gradients are added before they are averaged.
-        op: ``Average`` or ``Sum``.
+        op: ``Average`` or ``Sum`` of gradients, or ``Adasum`` of the steps that each process makes by its own.
         gradient_predivide_factor: what of the number of processes to divide by before the sum; with ``Average`` only.
         num_groups, groups, sparse_as_dense: not supported: gradients are sent in messages of 25 MiB, and are dense.
         process_set: not supported.
@@ -151,17 +152,22 @@ def DistributedOptimizer(
     """
     if num_groups or groups is not None or sparse_as_dense or process_set is not None:
         raise NotImplementedError("DistributedOptimizer: groups, sparse_as_dense and process_set are not supported")
-    if op not in (Average, Sum):
-        raise NotImplementedError("DistributedOptimizer: op must be Average or Sum")
+    if op not in (Average, Sum, Adasum):
+        raise NotImplementedError("DistributedOptimizer: op must be Average, Sum or Adasum")
+    if op == Adasum and backward_passes_per_step != 1:
+        raise NotImplementedError("DistributedOptimizer: backward_passes_per_step is not supported with op=Adasum")
     if gradient_predivide_factor != 1.0 and op != Average:
         raise ValueError("gradient_predivide_factor not supported with op != Average")
     if named_parameters is not None:
         _check_names(optimizer, list(named_parameters))
     kind = type(optimizer)
-    made = type(kind.__name__, (_Averages, kind), {"__doc__": kind.__doc__, "__module__": kind.__module__})
+    made = type(kind.__name__, (Stepwise if op == Adasum else _Averages, kind), {"__doc__": kind.__doc__, "__module__": kind.__module__})
     distributed: Any = object.__new__(made)
     distributed.__dict__.update(optimizer.__dict__)
-    distributed._begin(compression, backward_passes_per_step, op, gradient_predivide_factor)
+    if op == Adasum:
+        distributed._begin(compression)
+    else:
+        distributed._begin(compression, backward_passes_per_step, op, gradient_predivide_factor)
     return distributed
 
 
