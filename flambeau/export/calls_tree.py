@@ -57,9 +57,11 @@ class Call:
         return [self] if self.outer is None else [self, *self.outer.chain()]
 
 
-def modules_of(node: Node) -> dict[str, tuple[str, str]]:
-    """The modules around a node below the program's own, by key."""
-    stack = node.meta.get("nn_module_stack") or {}
+def modules_of(node: Node) -> dict[str, Any] | None:
+    """The modules around a node below the program's own, by key; None where nothing is noted."""
+    stack = node.meta.get("nn_module_stack")
+    if not stack or set(stack) <= set(NO_MODULE):
+        return None
     return {key: tuple(entry) for key, entry in stack.items() if key not in NO_MODULE and entry[0]}
 
 
@@ -76,6 +78,8 @@ def call_tree(program: Any) -> Call:
     owners: dict[Any, Call] = {}
     for node in nodes:
         stack = modules_of(node)
+        if stack is None:  # of a size: wherever it is computed
+            stack = {key: (call.path, call.kind) for key, call in open_calls}
         depth = 0
         while depth < min(len(open_calls), len(stack)) and open_calls[depth][0] == list(stack)[depth]:
             depth += 1

@@ -227,7 +227,8 @@ class _GraphReader:
             self.parts(node, parts)
         for key, value in described.get("metadata", {}).items():
             if key in _NOTES:
-                node.meta[key] = _NOTES[key](str(value))
+                for each in (node, *node.users):  # those that take parts out
+                    each.meta[key] = _NOTES[key](str(value))
 
     def parts(self, node: Node, parts: list[Any]) -> None:
         """A node for each of several results that the program has one for."""

@@ -215,12 +215,16 @@ class UnflattenedModule(_WithGraph):
         self.check_input_constraints, self.meta = True, dict(program.graph_module.meta)
         tree = call_tree(program)
         self.graph, self._kind, self._run = Graph(), tree.kind, None
-        self.input_placeholders = tree.inputs
         maker = _Maker(self, tree)
         maker.fill(self, tree)
         maker.register(program)
         order = {entry.fqn: k for k, entry in enumerate(self.module_call_graph)}
         _reorder(self, "", order)
+
+    @property
+    def input_placeholders(self) -> list[Node]:
+        """The nodes of the arguments."""
+        return self.graph.find_nodes(op="placeholder")
 
     def process_forward_inputs(self, *args: Any, **kwargs: Any) -> list[Any]:
         """The leaves of the arguments, checked."""

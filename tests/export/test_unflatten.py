@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import io
 import re
 from typing import Any
@@ -159,3 +160,13 @@ def test_lines_of_the_program_stand_in_notes() -> None:
     (t, addmm, relu) = [node for node in program.run_decompositions().graph.nodes if node.op == "call_function"]
     assert t.meta["nn_module_stack"] == addmm.meta["nn_module_stack"] == linear.meta["nn_module_stack"] != relu.meta["nn_module_stack"]
     assert addmm.meta["original_aten"] is torch.ops.aten.addmm.default
+
+
+def test_parts_of_results_are_within_the_modules_of_their_operations() -> None:
+    layers = nn.Sequential(nn.Sequential(nn.Linear(2, 2), nn.BatchNorm1d(2), nn.ReLU()), nn.Linear(2, 2)).eval()
+    program = export(layers, (torch.ones(3, 2),)).run_decompositions()
+    save(program, file := io.BytesIO())
+    file.seek(0)
+    module = unflatten(load(file))
+    assert [name for name, _ in module.named_modules()] == [name for name, _ in layers.named_modules()]
+    torch.testing.assert_close(copy.deepcopy(module)(torch.ones(3, 2)), layers(torch.ones(3, 2)))

@@ -188,7 +188,9 @@ class Recorder:
         return self.find_source(each, env) if source is None else source()
 
     def _operation(self, name: str, args: list[Any]) -> Node:
-        return self.graph.call_function(_OPERATORS[name], tuple(args))
+        node = self.graph.call_function(_OPERATORS[name], tuple(args))
+        self.notes(node)
+        return node
 
 
 def snapshot(value: Any) -> Any:
