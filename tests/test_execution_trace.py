@@ -230,3 +230,24 @@ def test_observers_one_after_another(tmp_path, monkeypatch):
         flambeau.ones(1)
     assert found.execution_trace_observer.get_resources_dir().endswith(".et_resources")
     assert [node["name"] for node in nodes_of(Path(found.execution_trace_observer.get_output_file_path()))][2:] == ["aten::ones"]
+
+
+def test_tensors_of_other_kinds(tmp_path):
+    """Sparse, nested, quantized and hollow tensors: what they have is told, and nothing else."""
+
+    def program(torch: Any) -> None:
+        dense = torch.eye(3)
+        for sparse in (dense.to_sparse(), dense.to_sparse_csr()):
+            (sparse @ dense).sum()
+        torch.quantize_per_tensor(dense, 0.1, 0, torch.qint8).dequantize()
+        torch.nested.nested_tensor([torch.ones(2), torch.ones(3)], layout=torch.jagged) * 2
+        torch.empty(2, device="meta") + 1
+        torch.func.vmap(torch.sin)(dense)
+
+    with flambeau.profiler.profile(record_shapes=True, profile_memory=True, with_stack=True) as found, warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        nodes = traced(flambeau, program, tmp_path / "trace.json")
+    assert {"aten::sin", "aten::add"} <= {node["name"] for node in nodes} and len(found.events()) > 10
+    found._memory_profile()
+    found.export_chrome_trace(str(tmp_path / "chrome.json"))
+    json.loads((tmp_path / "chrome.json").read_text())

@@ -74,7 +74,7 @@ def strides_of(value: Any) -> list[int]:
     if array is None:
         return [math.prod(value.sizes[place + 1 :]) for place in range(len(value.sizes))]
     if isinstance(value, Tensor):
-        return list(value.stride()) if hasattr(array, "strides") else []
+        return list(value.stride()) if _bytes_between(array) is not None else []
     return [step // array.itemsize for step in array.strides]
 
 
@@ -116,7 +116,16 @@ _NUMBERS = frozenset((int, float, bool, type(None), str))
 
 def _seen(tensor: Any) -> _Seen:
     array = tensor._array
-    return _Seen(array.shape, getattr(array, "strides", None), getattr(array, "itemsize", 1), tensor.dtype)
+    return _Seen(array.shape, _bytes_between(array), getattr(array, "itemsize", 1), tensor.dtype)
+
+
+def _bytes_between(array: Any) -> tuple[int, ...] | None:
+    """An array's strides; None of one that has none, such as a sparse one."""
+    try:
+        strides: tuple[int, ...] = array.strides
+    except (AttributeError, RuntimeError):
+        return None
+    return strides
 
 
 def _seen_other(value: Any) -> Any:
