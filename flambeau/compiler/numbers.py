@@ -33,7 +33,7 @@ from .worlds import Kept, Sizes, quietly
 __all__ = ["NumberProgram", "generalized"]
 
 _LONGEST = 200  # letters of an expression
-_TRIED = (1, 2, 3, 5, -1, 7, 10, -2, 20, 0.5, 100, -5)  # added to a number, for others that go the same way
+_STEPS = (1, 2, 3, 5, -1, 7, 10, -2, 20, 33, 100, -5)  # added to an integer, for others that go the same way
 _FACTORS = (1.25, 0.5, 2.0, 3.0, 0.875, 10.0, 0.1, -1.0)
 _FAILURES = (RuntimeError, ValueError, TypeError, LookupError, ArithmeticError, AssertionError, AttributeError, NotImplementedError)
 _SCOPE = {"inf": math.inf, "nan": math.nan}
@@ -310,7 +310,7 @@ class _Attempt:
         """Two more sets of numbers for which the program goes the same way."""
         allowed = [_compiled(text, list(self.real)) for text in self.watch.conditions]
         worlds: list[dict[str, Any]] = []
-        for turn in range(len(_TRIED)):
+        for turn in range(len(_STEPS)):
             world = {name: self._other(value, turn + i) for i, (name, value) in enumerate(self.real.items())}
             if all(_holds(each, world) for each in allowed):
                 worlds.append(world)
@@ -321,7 +321,7 @@ class _Attempt:
     @staticmethod
     def _other(value: Any, turn: int) -> Any:
         if type(value) is int:
-            return value + int(_TRIED[turn % len(_TRIED)] or 1) if _TRIED[turn % len(_TRIED)] != 0.5 else value * 2 + 1
+            return value + _STEPS[turn % len(_STEPS)]
         factor = _FACTORS[turn % len(_FACTORS)]
         return value * factor if value and math.isfinite(value) else factor
 
