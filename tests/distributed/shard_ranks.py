@@ -449,6 +449,17 @@ def check_wrapped_modules_train_as_one_process(rank, world):
     assert_close(clipped, alone(models.mlp, clips=True))
 
 
+def check_fsdp_modules_are_printed(rank, world):
+    model = FSDP(torch.nn.Sequential(torch.nn.Linear(4, 2), torch.nn.Linear(2, 2, bias=False)))
+    for _ in range(2):
+        assert "in_features=4, out_features=2, bias=True" in repr(model) and "bias=False" in repr(model)
+        assert model.module[0].weight.shape == (2, 4)
+        model(torch.ones(1, 4)).sum().backward()
+    with FSDP.summon_full_params(model):
+        assert isinstance(model.module[0].weight, torch.nn.Parameter)
+    assert not isinstance(model.module[0].weight, torch.Tensor)
+
+
 def check_wrapped_modules_collect_gradients(rank, world):
     whole, model = models.mlp(), FSDP(models.mlp())
     for i, (x, y) in enumerate(models.batches(models.mlp, 2)):

@@ -21,6 +21,7 @@ from ... import distributed as dist, ops
 from ...autograd.function import Function
 from ...autograd.grad_mode import no_grad
 from ...autograd.graph import saved_tensors_hooks
+from ...core.shape import Size
 from ...core.tensor import Tensor, storage_of
 from ...nn import Module
 from ..tensor import DTensor, _collectives as collectives
@@ -37,6 +38,15 @@ class Entry:
     dtype: Any
     requires_grad: bool
     inner: Any = None  # the spec that it has as a whole, where tensor parallelism divides it already
+
+
+class Absent:
+    """Stands in a module where its parameter is, while there is no whole one: ``repr`` looks whether there is a bias."""
+
+    __slots__ = ("dtype", "shape")
+
+    def __init__(self, entry: Entry) -> None:
+        self.shape, self.dtype = Size(entry.shape), entry.dtype
 
 
 @dataclass
@@ -127,6 +137,7 @@ class ParamGroup:
             if spec is not None:
                 shown = DTensor.from_local(tensor, spec.mesh, spec.placements, shape=spec.shape, stride=spec.stride)
             for module, name in entry.places:
+                module.__dict__.pop(name, None)
                 module._parameters[name] = shown  # type: ignore[assignment]
         self.is_installed = True
 

@@ -70,6 +70,7 @@ def summoned(part: Any, writeback: bool, rank0_only: bool, with_grads: bool) -> 
         for i, (entry, param) in enumerate(zip(group.entries, params, strict=True)):
             param.grad = None if grads is None else grads[i]
             for module, name in entry.places:
+                module.__dict__.pop(name, None)
                 module._parameters[name] = param
     part.__dict__["_is_summoned"] = is_shown
     try:

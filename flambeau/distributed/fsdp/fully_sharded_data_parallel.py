@@ -17,7 +17,7 @@ from ...utils._pytree import tree_map
 from ..tensor import DTensor, _collectives as collectives
 from . import _optim_state, _state_dict
 from ._fully_shard import _before_backward, _cast_to, collect
-from ._group import Options, ParamGroup
+from ._group import Absent, Options, ParamGroup
 from ._layout import FlatLayout
 from .api import (
     BackwardPrefetch,
@@ -165,6 +165,7 @@ class FullyShardedDataParallel(_state_dict.Wrapper):
             for entry in self._group.entries:  # type: ignore[union-attr]
                 for module, name in entry.places:
                     module._parameters.pop(name, None)
+                    module.__dict__[name] = Absent(entry)
             self._fsdp_wrapped_module._parameters[FLAT] = self._layout.flat
             return
         for entry, piece in zip(self._group.entries, self._layout.own, strict=True):  # type: ignore[union-attr]
