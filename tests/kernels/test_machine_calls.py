@@ -62,7 +62,15 @@ CALLS: dict[str, Any] = {
     "sum of rows": lambda a, b: a.sum(1),
     "linear with bias": lambda a, b: F.linear(a, a, a[0]),
     "clone": lambda a, b: a.clone(),
-    "backward of linear": lambda a, b: F.linear(a, a.clone(), a[0]).pow(2).sum().backward() if a.requires_grad and a.dim() == 2 else None,
+    "cat": lambda a, b: flambeau.cat([a.detach(), b * 1]),
+    "cat of three": lambda a, b: flambeau.cat((a.detach(), a[1:].detach(), a.detach()), 0),
+    "cat along the last": lambda a, b: flambeau.cat([a, a], -1),
+    "stack": lambda a, b: flambeau.stack([a.detach(), a.detach() + b]),
+    "stack of three": lambda a, b: flambeau.stack([a.detach(), a.detach() * 2, a.detach()], dim=0),
+    "stack recorded": lambda a, b: flambeau.stack([a, a]),
+    "backward of linear": lambda a, b: (
+        F.linear(a, a.clone(), a[0]).pow(2).sum().backward() if a.requires_grad and a.is_leaf and a.dim() == 2 else None
+    ),
     "number - a": lambda a, b: 2.5 - a,
     "number / a": lambda a, b: 3 / a,
     "a += b": lambda a, b: a.detach().clone().add_(b),
@@ -352,18 +360,18 @@ def lost(before: dict[str, int], after: dict[str, int]) -> dict[str, int]:
 def test_objects_are_counted(name: str) -> None:
     call = CALLS[name]
     pairs = [(flambeau.randn(4, 4).requires_grad_(needs), flambeau.randn(4, 4)) for needs in (False, True)]
-    pairs += [(pairs[1][0].clone(), 2.0)] if name not in ("maximum", "atan2", "matmul", "linear") else []
+    pairs += [(pairs[1][0].clone(), 2.0)] if name not in ("maximum", "atan2", "matmul", "linear", "cat") else []
     for round_ in range(4):  # the first makes what stays; in one of the others nothing else may have stayed
         gc.collect()
         before, blocks = counted(), sys.getallocatedblocks()
         for a, b in pairs:
-            for _ in range(1500):
+            for _ in range(2000):
                 call(a, b)
         gc.collect()
-        if round_ and not lost(before, counted()) and sys.getallocatedblocks() - blocks < 400:
+        if round_ and not lost(before, counted()) and sys.getallocatedblocks() - blocks < 1200:
             return
     assert not lost(before, counted())
-    assert sys.getallocatedblocks() - blocks < 400
+    assert sys.getallocatedblocks() - blocks < 1200
 
 
 def test_a_collection_at_every_allocation(seed: int = 1) -> None:
@@ -402,7 +410,7 @@ def fail_everywhere(call: Any, a: Any, b: Any) -> None:
 # Starting machine code may be what fails, which is said and no error of the call.
 unraisable = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 MAY_FAIL = ["a + b", "exp", "relu", "first", "two slices", "transpose", "turn", "unsqueeze", "view", "sum", "sum of rows", "mean of all"]
-MAY_FAIL += ["a < b", "matmul", "linear with bias", "softmax", "clone", "number - a", "a /= number"]
+MAY_FAIL += ["cat of three", "stack", "a < b", "matmul", "linear with bias", "softmax", "clone", "number - a", "a /= number"]
 
 
 @unraisable

@@ -110,7 +110,7 @@ def _offer_whole(source: Source, with_out: bool, operator: bool) -> None:
     op = source.op
     conditions = ["out is None"] if with_out else []
     if op.fast is not op.ufunc:
-        if not any(p.kind in ("list", "rest") for p in op.params):
+        if not any(p.kind == "rest" for p in op.params):
             source.offer(1, "whole", ", ".join(op.names), " and ".join(conditions))
         return
     if any(p.kind not in ("tensor", "number", "attr") for p in op.params):

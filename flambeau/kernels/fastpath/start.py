@@ -7,7 +7,7 @@ from typing import Any
 
 from ...core.arrays.native import NoKernel, switch
 from ...core.calls.machine_calls import CHOSEN, take_over
-from . import forms, products, records, rules, views
+from . import forms, joins, products, records, rules, views
 from .code import Code, builtin
 from .interpreter import Unsupported
 
@@ -32,6 +32,8 @@ _FORMS = (
     forms.reflected,
     forms.written,
     rules.linear_rule,
+    joins.joined,
+    joins.stacked,
 )
 _WHOLE: dict[str, tuple[str, Callable[[Any], records.Record]]] = {
     "transpose": ("transposed", records.of_views),
@@ -41,6 +43,8 @@ _WHOLE: dict[str, tuple[str, Callable[[Any], records.Record]]] = {
     "matmul": ("product", products.of_products),
     "mm": ("product", products.of_products),
     "nn.functional.linear": ("linear", products.of_products),
+    "cat": ("joined", joins.of_joins),
+    "stack": ("stacked", joins.of_joins),
     "softmax": ("softmax", products.of_softmax),
     "relu": ("above", records.of_relu),
     "clone": ("copied", records.of_copies),
@@ -63,9 +67,10 @@ def _found(op: Any, form: str, more: tuple[Any, ...]) -> tuple[str, records.Reco
         return "unary" if operands == 1 else "binary", record
     if form in ("whole", "rule"):
         table = _WHOLE if form == "whole" else _RULES
-        if op.key not in table:
+        key = getattr(op, "key", None)  # PyTorch's kernels as operations have rules, and none
+        if key not in table:
             raise records.Unfit(op.name)
-        name, record_of = table[op.key]
+        name, record_of = table[key]
         return name, record_of(op)
     if form == "reflected":
         return form, records.of_reflected(op)
