@@ -22,6 +22,7 @@ from ..capture.graph import Graph, Node, Value
 from ..capture.recorder import Recorder
 from ..core.calls.casting import number_array
 from ..core.calls.registry import primitive
+from ..core.calls.tables import Rules
 from ..core.dtype import FLOATING, INTEGER
 from ..core.shape import contiguous_strides
 from .arguments import Arguments, VariableNumbers
@@ -37,9 +38,17 @@ _STEPS = (1, 2, 3, 5, -1, 7, 10, -2, 20, 33, 100, -5)  # added to an integer, fo
 _FACTORS = (1.25, 0.5, 2.0, 3.0, 0.875, 10.0, 0.1, -1.0)
 _FAILURES = (RuntimeError, ValueError, TypeError, LookupError, ArithmeticError, AssertionError, AttributeError, NotImplementedError)
 _SCOPE = {"inf": math.inf, "nan": math.nan}
-_FLOATING = frozenset(("add", "sub", "mul", "div", "pow", "clamp", "lerp", "where", "maximum", "minimum"))
-_COMPARING = frozenset(("eq", "ne", "lt", "le", "gt", "ge"))
-_INTEGRAL = frozenset(("add", "sub", "mul", *_COMPARING))
+_EXACT = Rules("changing number")  # (dtype's category): whether a number and an array of it are the same to the operation
+
+
+@_EXACT("add", "sub", "mul", "eq", "ne", "lt", "le", "gt", "ge")
+def _of_reals(category: int) -> bool:
+    return category in (FLOATING, INTEGER)
+
+
+@_EXACT("div", "pow")
+def _of_floats(category: int) -> bool:
+    return bool(category == FLOATING)
 
 
 class Watch:
@@ -409,8 +418,8 @@ def dtype_of(node: Node, place: int) -> Any:
         raise Differs(f"a number is an option of {op.name}")
     if compute is None or (place not in op.positions and not is_factor):
         raise Differs(f"a number is an option of {op.name}")
-    allowed = _FLOATING | _COMPARING if compute.category == FLOATING else _INTEGRAL if compute.category == INTEGER else ()
-    if op.name not in allowed or not op.elementwise or compute.numpy not in (np.float32, np.float64, np.int64):
+    rule = _EXACT.of(op)
+    if rule is None or not rule(compute.category) or compute.numpy not in (np.float32, np.float64, np.int64):
         raise Differs(f"a number is an operand of {op.name}")
     return compute
 
