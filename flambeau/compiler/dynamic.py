@@ -26,6 +26,7 @@ from .dynamism import Wanted
 from .programs import REFUSED, Path, Program, Recording, record
 from .segments import Segment, graph_of
 from .templates import Binding, Differs, Hole, Template, exact_parts
+from .watching import recorder_with_watched_sizes
 from .worlds import Kept, Sizes, arguments_in, other_sizes, quietly, recorder_with_sizes
 
 __all__ = ["DynamicProgram", "generalized"]
@@ -349,7 +350,7 @@ class _Attempt:
                 return template.shape_of(recorder, value)
             return inputs.get(recorder.inputs.index(value)) if value in recorder.inputs else None
 
-        asking = recorder_with_sizes(env, shape_of, is_watched)
+        asking = (recorder_with_watched_sizes if is_watched else recorder_with_sizes)(env, shape_of)
         with asking:
             told = self._again(wanted, wanted.sizes, kept, asking.prepare)
         if len(told.recorder.nodes) != len(self.recording.recorder.nodes):

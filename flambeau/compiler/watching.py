@@ -16,12 +16,14 @@ from functools import lru_cache
 from types import CodeType
 from typing import Any
 
+from ..capture.recorder import Recorder
 from ..core.shape import Size
-from ..core.symbolic import Relation
+from ..core.symbolic import Relation, SymbolicInt
+from ..core.tensor import Tensor
 from ..fx.experimental.symbolic_shapes import ShapeEnv
-from .worlds import SeenSize, asking_module, may_choose
+from .worlds import SeenSize, asking_code, asking_module, may_choose, recorder_with_sizes
 
-__all__ = ["Watched", "indexes", "plain_all", "watched"]
+__all__ = ["Watched", "recorder_with_watched_sizes"]
 
 
 class Watched:
@@ -147,3 +149,22 @@ def indexes(code: CodeType) -> bool:
         and not before.opname.startswith(("LOAD_CONST", "LOAD_SMALL"))
         for before, each in itertools.pairwise(steps)
     )
+
+
+class recorder_with_watched_sizes(recorder_with_sizes):
+    """``recorder_with_sizes`` whose sizes notice what takes plain numbers from them, where the program itself asks for them."""
+
+    def prepare(self, recorder: Recorder) -> None:
+        """Have a recorder answer."""
+        super().prepare(recorder)
+        asked, recorder.plain_arguments = recorder.sizes, plain_all
+
+        def shown(tensor: Tensor, name: str, args: tuple[Any, ...]) -> Any:
+            made, code = asked(tensor, name, args), asking_code(sys._getframe(1), False)
+            if code is None:
+                return made
+            if name == "__len__" and indexes(code) and isinstance(size := asked(tensor, "size", (0,)), SymbolicInt):
+                ShapeEnv.decide(self.env, Relation("==", size.expr, int.__int__(size)))
+            return watched(made)
+
+        recorder.sizes = shown

@@ -117,7 +117,7 @@ _OF_NUMBERS = ("core.symbolic", "core.expressions", "compiler.worlds", "compiler
 _NUMBERS = tuple(f"{_PACKAGE}.{name}" for name in _OF_NUMBERS)
 _HUGE, _MOST_SYMBOLS = 1_000_003, 6
 _OPERATIONS = f"{_PACKAGE}.ops."
-_GETTERS = tuple(f"{_PACKAGE}.{name}" for name in ("core.", "compiler.worlds"))
+_GETTERS = tuple(f"{_PACKAGE}.{name}" for name in ("core.", "compiler.worlds", "compiler.watching"))
 _ROUNDED = ("//", "%", ">>", "<<", "&", "|", "^", "Mod", "floor")
 _ROUNDING = frozenset(("round", "floor", "ceil", "trunc", "min", "max", "abs", "divmod"))
 _CHOOSING = ("program", f"{_PACKAGE}.nn.", f"{_PACKAGE}.vision.")
@@ -338,7 +338,7 @@ def _may_compare(code: types.CodeType) -> bool:
     )
 
 
-def _asking_code(frame: Any, with_layers: bool = True) -> types.CodeType | None:
+def asking_code(frame: Any, with_layers: bool = True) -> types.CodeType | None:
     """The code of the program, or of a layer, that asks; None for the library's own."""
     while frame is not None:
         name = str(frame.f_globals.get("__name__", ""))
@@ -354,11 +354,10 @@ class recorder_with_sizes:
 
     Args:
         env: the symbols. shape_of: function (recorder, value) -> expressions of a value's sizes, or None.
-        is_watched: whether sizes that the program itself asks for notice what takes plain numbers from them, see ``watching``.
     """
 
-    def __init__(self, env: Sizes, shape_of: Callable[[Recorder, Any], Any], is_watched: bool = False):
-        self.env, self.shape_of, self.is_watched = env, shape_of, is_watched
+    def __init__(self, env: Sizes, shape_of: Callable[[Recorder, Any], Any]):
+        self.env, self.shape_of = env, shape_of
 
     def prepare(self, recorder: Recorder) -> None:
         """Have a recorder answer."""
@@ -372,7 +371,7 @@ class recorder_with_sizes:
                 return getters._plain[name](tensor, *args)
             sizes = [env.number(size) if size.__class__ is not int else size for size in shape]
             if name == "__len__":  # Python makes a plain integer of what is returned
-                code = _asking_code(sys._getframe(1))
+                code = asking_code(sys._getframe(1))
                 if sizes and isinstance(sizes[0], SymbolicInt) and code is not None and _may_compare(code):
                     ShapeEnv.decide(env, Relation("==", sizes[0].expr, int.__int__(sizes[0])))
                 return getters._plain[name](tensor, *args)
@@ -386,22 +385,7 @@ class recorder_with_sizes:
                 return sizes[args[0]]
             return tuple.__new__(Size, sizes)
 
-        recorder.sizes = self._watching(asked, recorder) if self.is_watched else asked
-
-    def _watching(self, asked: Callable[..., Any], recorder: Recorder) -> Callable[..., Any]:
-        from .watching import indexes, plain_all, watched
-
-        recorder.plain_arguments = plain_all
-
-        def shown(tensor: Tensor, name: str, args: tuple[Any, ...]) -> Any:
-            made, code = asked(tensor, name, args), _asking_code(sys._getframe(1), False)
-            if code is None:
-                return made
-            if name == "__len__" and indexes(code) and isinstance(size := asked(tensor, "size", (0,)), SymbolicInt):
-                ShapeEnv.decide(self.env, Relation("==", size.expr, int.__int__(size)))
-            return watched(made)
-
-        return shown
+        recorder.sizes = asked
 
     def __enter__(self) -> recorder_with_sizes:
         getters.enter_sizing()
