@@ -6,7 +6,7 @@ import threading
 from typing import Any
 
 from ..core.profiling import Recorder
-from ..nn._module_hooks import register_module_forward_hook, register_module_forward_pre_hook
+from ..nn.module import register_module_forward_hook, register_module_forward_pre_hook
 from ._modules import ScriptModule
 from ._state import thread
 

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 _COLOURS = ("#1b5e20", "#ffb300", "#212121", "#8e24aa", "#c62828", "#1565c0", "#4fc3f7", "#9e9e9e")
 _LEFT, _TOP, _RIGHT, _BOTTOM = 90, 40, 190, 50  # pixels around the chart
+_UNITS = ((1 << 30, "GB"), (1 << 20, "MB"), (1 << 10, "KB"))
 
 
 def page(times: Sequence[int], sizes: Sequence[Sequence[int]], names: Sequence[str], title: str, pixels: tuple[int, int]) -> str:
@@ -59,7 +60,7 @@ def _area(columns: Sequence[float], below: Sequence[int], above: Sequence[int], 
 
 
 def _bytes(size: int) -> str:
-    for power, name in ((3, "GB"), (2, "MB"), (1, "KB")):
-        if size >= 1024**power:
-            return f"{size / 1024**power:.1f} {name}"
+    for unit, name in _UNITS:
+        if size >= unit:
+            return f"{size / unit:.1f} {name}"
     return f"{size} B"
