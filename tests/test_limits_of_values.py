@@ -7,6 +7,7 @@ import math
 import pytest
 
 import flambeau as torch
+from flambeau.core.calls.machine_calls import python_only
 
 F = torch.nn.functional
 NAN, INF = math.nan, math.inf
@@ -183,3 +184,15 @@ def test_sums_to_a_shape_are_row_major() -> None:
 def test_bools_have_no_vector_product() -> None:
     with pytest.raises(NotImplementedError, match="Bool"):
         torch.linalg.cross(torch.ones(3, dtype=torch.bool), torch.ones(3, dtype=torch.bool))
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16], ids=str)
+@pytest.mark.parametrize("size", [3, 8, 64])
+def test_infinities_of_both_signs_give_nan_without_a_warning(size: int, dtype: torch.dtype) -> None:
+    a, ones = torch.ones(size, size, dtype=dtype), torch.ones(size, 2 * size, dtype=dtype)[:, ::2]
+    a[0, :2] = torch.tensor([INF, -INF])
+    with python_only():
+        results = [a @ ones, F.linear(a, ones), F.linear(a, ones, ones[0]), a.mm(ones), a.mv(ones[0]), a.sum(1), a.mean(1)]
+        of_rows = [a[0] @ ones, F.linear(a[:1], ones, ones[0]), a[0].sum(), a[0].mean()]
+    assert all(result[0].isnan().all() and not result[1:].isnan().any() for result in results)
+    assert all(result.isnan().all() for result in of_rows)

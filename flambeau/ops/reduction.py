@@ -20,7 +20,7 @@ from ..core.layout import row_major
 from ..core.shape import reduced_shape, wrap_dims
 from ..core.state import ignoring_fp
 from .joining import cat
-from .small import LIMIT, ONES32, small_sum  # noqa: F401  # LIMIT and ONES32: for ``_SMALL_SUM``
+from .small import LIMIT, ONES32, flat_product, small_sum  # noqa: F401  # all but the last: for ``_SMALL_SUM``
 
 _F8, _F4, _I8 = np.dtype(np.float64), np.dtype(np.float32), np.dtype(np.int64)
 
@@ -123,7 +123,7 @@ def _fast_sum(a: np.ndarray, dim: Any, keepdim: bool, dtype: Any) -> Any:
     if dtype is not None:
         return None
     if not keepdim and (dim is None or dim.__class__ is int):
-        result = small_sum(a, dim)
+        result = ignoring_fp(small_sum, a, dim)
         if result is not None:
             return result
     if dim is None:
@@ -140,10 +140,8 @@ def _fast_sum(a: np.ndarray, dim: Any, keepdim: bool, dtype: Any) -> Any:
     return result if result.ndim < 2 or lies_as_pytorchs(a, result) else None
 
 
-# The sum of all elements of a small float32 array is its product with as many ones, which NumPy's C function flattens itself.
-_flat_product = getattr(np.vdot, "_implementation", np.vdot)
 _SMALL_SUM = (
-    "_flat_product(a, ONES32[n]) if dim is None and dtype is None and not keepdim and d is F32 and (n := a.size) <= LIMIT "
+    "flat_product(a, ONES32[n]) if dim is None and dtype is None and not keepdim and d is F32 and (n := a.size) <= LIMIT "
     "else _fast_sum(a, dim, keepdim, dtype) if a.size < THRESHOLD else large(a, dim, keepdim, dtype)"
 )
 
@@ -231,7 +229,7 @@ def _fast_mean(a: np.ndarray, dim: Any, keepdim: bool, dtype: Any) -> Any:
     if dtype is not None:
         return None
     if not keepdim and (dim is None or dim.__class__ is int):
-        result = small_sum(a, dim)
+        result = ignoring_fp(small_sum, a, dim)
         if result is not None:
             return ignoring_fp(
                 np.divide, result, (FLOATS32 if a.dtype is _F4 else FLOATS64)[float(a.size if dim is None else a.shape[dim])]

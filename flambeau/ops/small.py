@@ -16,6 +16,9 @@ _F32, _F64, _I64, _ONE = np.dtype(np.float32), np.dtype(np.float64), np.dtype(np
 _LONGEST32, _LONGEST64 = np.ones(LIMIT, np.float32), np.ones(LIMIT, np.float64)
 ONES32, _ONES64 = [_LONGEST32[:n] for n in range(LIMIT + 1)], [_LONGEST64[:n] for n in range(LIMIT + 1)]
 
+# The sum of all elements is their product with as many ones, which NumPy's C function flattens itself; of one -0, too, it is +0.
+flat_product = getattr(np.vdot, "_implementation", np.vdot)
+
 
 def small_sum(a: np.ndarray, dim: int | None) -> Any:
     """Sum of all, or over one dimension of a matrix; None where this is not a small row-major float array."""
@@ -25,7 +28,7 @@ def small_sum(a: np.ndarray, dim: int | None) -> Any:
     if ones is None:
         return None
     if dim is None:
-        return a.ravel().dot(ones[a.size])
+        return flat_product(a, ones[a.size])
     if a.ndim != 2:
         return None
     if dim == 1 or dim == -1:

@@ -8,6 +8,7 @@ import random
 import signal
 import sys
 import threading
+from contextlib import nullcontext
 from functools import partial
 from typing import Any
 
@@ -252,6 +253,17 @@ def test_products_have_the_same_bits(name: str) -> None:
         with machine_calls.python_only():
             expected = outcome(partial(call, c=c), a, b)
         assert outcome(partial(call, c=c), a, b) == expected, (a, b, c)
+
+
+@pytest.mark.parametrize("size", [(), (1,), (1, 1), (1, 1, 1), (2,), (3, 1)], ids=str)
+@pytest.mark.parametrize("dtype", [flambeau.float32, flambeau.float64], ids=str)
+def test_sums_of_zeros_below_zero_have_no_sign(size: tuple[int, ...], dtype: flambeau.dtype) -> None:
+    """As PyTorch's have none; with machine code and without."""
+    zeros = -flambeau.zeros(size, dtype=dtype)
+    for way in (nullcontext, machine_calls.python_only):
+        with way():
+            results = [zeros.sum(), zeros.mean(), zeros.mean(dtype=dtype)]
+        assert not any(flambeau.signbit(result).any() for result in results), (way, results)
 
 
 def gradients_of_linear(sizes: tuple[int, int, int], needs: tuple[bool, bool, bool], has_bias: bool) -> Any:

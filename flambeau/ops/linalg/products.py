@@ -131,9 +131,9 @@ def _fast_matmul(a: np.ndarray, b: np.ndarray) -> Any:
     return multiply(a, b) if a.ndim and b.ndim else None
 
 
-# ``dot`` needs no context of its own: it reports no floating-point errors.
+_dot = np.ndarray.dot  # NumPy may report what infinities make of it
 _PRODUCT = (
-    "(a.dot(b0) if b0.ndim == 2 and 0 < a.ndim < 3 else ignoring_fp(_fast_matmul, a, b0)) if a.size < THRESHOLD "
+    "(ignoring_fp(_dot, a, b0) if b0.ndim == 2 and 0 < a.ndim < 3 else ignoring_fp(_fast_matmul, a, b0)) if a.size < THRESHOLD "
     "else ignoring_fp(large, a, b0)"
 )
 
@@ -457,9 +457,9 @@ def _linear(a: np.ndarray, weight: np.ndarray, bias: np.ndarray | None) -> Any:
     if weight.ndim != 2 or not a.ndim:
         return None
     if a.size == weight.shape[1]:
-        result = _row_product(a, weight)
+        result = ignoring_fp(_row_product, a, weight)
     else:
-        result = a.dot(weight.T) if a.ndim < 3 else ignoring_fp(multiply, a, weight.T)
+        result = ignoring_fp(_dot, a, weight.T) if a.ndim < 3 else ignoring_fp(multiply, a, weight.T)
     if bias is None:
         return result
     return ignoring_fp(_add, result, small_rows(bias, result.shape), result)
