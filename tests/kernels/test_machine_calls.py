@@ -346,6 +346,13 @@ def test_arrays_that_lie_anywhere() -> None:
     assert flambeau.equal(a + a, flambeau.arange(16.0).view(4, 4) * 2) and flambeau.equal(a.exp(), a.clone().exp())
 
 
+def test_products_of_sizes_beyond_64_bits() -> None:
+    """Memory that nobody touches: each of the sizes is small enough, and their product is 0 in 64 bits."""
+    many = np.lib.stride_tricks.as_strided(np.zeros(1, np.uint8), (1 << 32,), (1,))
+    with pytest.raises(RuntimeError, match="invalid for input of size 4294967296"):
+        flambeau.from_numpy(many).view(1 << 32, 1 << 32, -1)
+
+
 @pytest.mark.filterwarnings("ignore:The given NumPy array is not writable")
 def test_memory_that_must_not_be_written_is_not() -> None:
     array = np.zeros(4, np.float32)

@@ -226,6 +226,7 @@ def reshaped(code: Code) -> str:
     count = k.field(sizes, 16, "i64")
     k.require((count > 0) & (count < _MOST_DIMS) & k.is_row_major(a))
     n, no_short = k.measured(a)
+    k.require(n < 1 << 31)  # so that the product of two sizes is no more than 64 bits
     k.require(no_short | (k.same(k.slot(x, Tensor, "_view_of"), k.object(None)) & k.owns_its_memory(a)))
 
     def item(i: Value, known: Value, open_: Value) -> tuple[Value, Value]:
