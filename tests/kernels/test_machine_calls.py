@@ -346,6 +346,16 @@ def test_arrays_that_lie_anywhere() -> None:
     assert flambeau.equal(a + a, flambeau.arange(16.0).view(4, 4) * 2) and flambeau.equal(a.exp(), a.clone().exp())
 
 
+@pytest.mark.parametrize("number", [10**400, -(10**400)], ids=["large", "small"])
+@pytest.mark.parametrize("dtype", [flambeau.float32, flambeau.float64], ids=str)
+def test_integers_beyond_all_floats_are_refused(dtype: flambeau.dtype, number: int) -> None:
+    x = flambeau.ones(3, dtype=dtype)
+    for call in (lambda: x + number, lambda: number - x, lambda: x < number, lambda: x.mul_(number)):
+        with pytest.raises(OverflowError):
+            call()
+    assert x.tolist() == [1, 1, 1]
+
+
 def test_products_of_sizes_beyond_64_bits() -> None:
     """Memory that nobody touches: each of the sizes is small enough, and their product is 0 in 64 bits."""
     many = np.lib.stride_tricks.as_strided(np.zeros(1, np.uint8), (1 << 32,), (1,))

@@ -291,7 +291,7 @@ def _common_end(k: Form, a: Value, b: Value) -> Value:
     return n
 
 
-_EXACT = float(1 << 53)
+_EXACT = 1 << 53
 
 
 def _put_number(k: Form, thing: Value, place: Value, cell: Value) -> None:
@@ -299,10 +299,9 @@ def _put_number(k: Form, thing: Value, place: Value, cell: Value) -> None:
     is_float = k.is_exactly(thing, float)
 
     def whole() -> Value:
-        value = k.call_c("PyLong_AsDouble", "f64", thing)
-        k.when(value.eq(-1.0), lambda: k.call_c("PyErr_Clear", None))  # which may stand for an int beyond float64
+        value = k.integer_of(thing)
         k.require((value < _EXACT) & (value > -_EXACT))
-        return value
+        return k.cast(value, "f64")
 
     value = k.when(is_float, lambda: k.field(thing, 16, "f64"), whole)
     k.require(~(is_float & place.eq(_I64)))
