@@ -56,6 +56,12 @@ class UnsupportedMachine(NoKernel):
     """There are no kernels for this operating system or processor; everything runs on NumPy."""
 
 
+def features() -> frozenset[str]:
+    """What Linux says that an x86 processor has, in the words of /proc/cpuinfo."""
+    with open("/proc/cpuinfo") as file:
+        return next((frozenset(line.split()) for line in file if line.startswith("flags")), frozenset())
+
+
 @cache
 def host() -> Target:
     """The best class that this machine belongs to.
@@ -70,9 +76,7 @@ def host() -> Target:
         return NEON
     if machine != "x86_64":
         raise UnsupportedMachine(f"no kernels for the processor {machine}")
-    with open("/proc/cpuinfo") as file:
-        flags = next((set(line.split()) for line in file if line.startswith("flags")), set())
-    return AVX512 if flags >= _V4 else AVX2 if flags >= _V3 else PLAIN
+    return AVX512 if features() >= _V4 else AVX2 if features() >= _V3 else PLAIN
 
 
 @cache

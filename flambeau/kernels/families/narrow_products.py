@@ -55,11 +55,10 @@ def instructions() -> str:
     """The kind that this process may use: 'tiles', 'pairs', or '' where the processor has none of them."""
     if targets.current() is not targets.AVX512 or not sys.platform.startswith("linux"):
         return ""
-    with open("/proc/cpuinfo") as file:
-        flags = next((set(line.split()) for line in file if line.startswith("flags")), set())
-    if {"amx_tile", "amx_bf16"} <= flags and not ctypes.CDLL(None).syscall(_ARCH_PRCTL, _REQUEST, _TILE_DATA):
+    has = targets.features()
+    if {"amx_tile", "amx_bf16"} <= has and not ctypes.CDLL(None).syscall(_ARCH_PRCTL, _REQUEST, _TILE_DATA):
         return "tiles"
-    return "pairs" if "avx512_bf16" in flags else ""
+    return "pairs" if "avx512_bf16" in has else ""
 
 
 class Packing(Record):
