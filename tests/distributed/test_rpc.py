@@ -76,6 +76,10 @@ def broken(x):
     return Broken.apply(x)
 
 
+def broken_later(x, to):
+    return Broken.apply(rpc.rpc_sync(to, torch.neg, args=(x * torch.ones(2, requires_grad=True),)))
+
+
 def there_and_back(x, to):
     return rpc.rpc_sync(to, torch.mul, args=(x, x)) * x.sum()
 
@@ -143,7 +147,7 @@ def backwards():
         passes.backward(context_id, [loss])
         assert torch.equal(passes.get_gradients(context_id)[x], 2 * expected)
         assert "second time" in raised(RuntimeError, lambda: passes.backward(context_id, [loss]))
-        assert y.grad_fn.name() == "torch::distributed::autograd::RecvRpcBackward" and contexts() == "1"
+        assert y.grad_fn.name() == "torch::distributed::autograd::RecvRpcBackward" and contexts() == 1
         kept = rpc.remote("w1", torch.mul, args=(torch.nn.Parameter(x.detach()), x))
         raised(RuntimeError, lambda: kept.backward(context_id))  # more than one element
         kept.remote().sum().backward(context_id)
@@ -153,20 +157,22 @@ def backwards():
     with passes.context() as context_id:
         bad = rpc.rpc_sync("w1", broken, args=(x,)).sum()
         assert "no gradient" in raised(RuntimeError, lambda: passes.backward(context_id, [bad]))
+        waiting = rpc.rpc_sync("w2", broken_later, args=(x.detach(), "w1")).sum()  # w1 waits for gradients of w2, and nobody else does
+        assert "no gradient" in raised(RuntimeError, lambda: passes.backward(context_id, [waiting]))
         raised(RuntimeError, lambda: passes.backward(context_id, []))
         raised(RuntimeError, lambda: passes.backward(context_id, [x.detach()]))
     with passes.context() as context_id:
         assert len(rpc.rpc_sync("w1", squared, args=(context_id, x))) == 0  # its leaves are here
         assert torch.equal(passes.get_gradients(context_id)[x], 2 * x)
     end = time.monotonic() + 5
-    while (contexts(), rpc.rpc_sync("w1", contexts)) != ("0", "0") and time.monotonic() < end:
+    while (contexts(), rpc.rpc_sync("w1", contexts)) != (0, 0) and time.monotonic() < end:
         time.sleep(0.02)
-    assert (contexts(), rpc.rpc_sync("w1", contexts)) == ("0", "0")
+    assert (contexts(), rpc.rpc_sync("w1", contexts)) == (0, 0)
 
 
 if __name__ == "__main__":
     rank = int(os.environ["RANK"])
-    rpc.init_rpc(f"w{rank}", rank=rank, world_size=2)
+    rpc.init_rpc(f"w{rank}", rank=rank, world_size=int(os.environ["WORLD_SIZE"]))
     if rank == 0:
         check()
     elif os.environ.get("DIES"):
@@ -177,12 +183,12 @@ if __name__ == "__main__":
 """
 
 
-def test_two_workers(tmp_path, monkeypatch):
+def test_three_workers(tmp_path, monkeypatch):
     monkeypatch.setenv("OMP_NUM_THREADS", "1")
     monkeypatch.setenv("PYTHONPATH", str(Path(__file__).resolve().parents[2]))
     program = tmp_path / "program.py"
     program.write_text(PROGRAM)
-    run.main(["--standalone", "--nproc-per-node", "2", str(program)])
+    run.main(["--standalone", "--nproc-per-node", "3", str(program)])
 
 
 def test_strangers_are_not_unpickled(tmp_path, monkeypatch):

@@ -132,7 +132,7 @@ def _release_context(context_id: int) -> None:
     _passes.release(context_id)
 
 
-def _get_debug_info() -> dict[str, str]:
+def _get_debug_info() -> dict[str, int]:
     """Counts, as PyTorch names them. Source: torch.distributed.autograd."""
     passes = sum(len(each.passes) for each in _contexts._contexts.values())
-    return {"num_autograd_contexts": str(len(_contexts._contexts)), "num_current_backward_passes": str(passes)}
+    return {"num_autograd_contexts": len(_contexts._contexts), "num_current_backward_passes": passes}

@@ -108,7 +108,7 @@ class Crossing:
         with self._changed:
             self._changed.wait_for(lambda: key in self._gradients or self._error is not None)
             if key not in self._gradients:
-                raise self._error or RuntimeError(key)
+                self.check()
             return self._gradients.pop(key)
 
     def send(self, key: Key, grads: list[Any]) -> None:
@@ -120,6 +120,11 @@ class Crossing:
         with self._changed:
             self._gradients[key] = grads
             self._changed.notify_all()
+
+    def check(self) -> None:
+        """Raise what the pass was given up for."""
+        if self._error is not None:
+            raise self._error
 
     def abort(self, error: BaseException) -> None:
         """Have what waits raise."""
@@ -178,8 +183,10 @@ def _abort(number: int, key: Key, text: str) -> None:
 
 
 def release(number: int) -> None:
-    """Forget a context, here and on the workers that messages in it went to."""
+    """Forget a context, here and on the workers that messages in it went to; passes under way are given up."""
     context = contexts.release(number)
+    for crossing in list(context.passes.values()) if context is not None else ():
+        crossing.abort(RuntimeError(f"autograd context {number} was released"))
     here = None
     with suppress(RuntimeError):
         here = _agent()
@@ -209,21 +216,22 @@ def backward(context: DistAutogradContext, roots: list[Tensor], keep: bool) -> N
     try:
         others = _ask(number, key, crossing.find([edge_of(root) for root in roots])).wait() - {here.me.id}
         running = {worker: _call(worker, _run, number, key, keep) for worker in others}
+
+        def stop(error: BaseException) -> None:
+            """Have all workers give the pass up: each may wait for gradients that do not come any more."""
+            crossing.abort(error)
+            for worker in others:
+                with suppress(Exception):
+                    _call(worker, _abort, number, key, f"the pass failed: {error}")
+
         for future in running.values():
-            future.add_done_callback(lambda done: crossing.abort(done._error) if done._error is not None else None)
+            future.add_done_callback(lambda done: stop(done._error) if done._error is not None else None)
         try:
             crossing.run(roots, keep)
         except BaseException as error:
-            for worker in others:
-                with suppress(Exception):
-                    _call(worker, _abort, number, key, f"the pass failed on worker {here.me.name}: {error}")
+            stop(error)
             raise
-        for worker, future in running.items():
-            try:
-                future.wait()
-            except Exception as error:
-                for other in others - {worker}:
-                    _call(other, _abort, number, key, f"the pass failed on worker {worker}")
-                raise RuntimeError(str(error)) from error
+        collect_all(list(running.values())).wait()
+        crossing.check()
     finally:
         context.passes.pop(key, None)
