@@ -5,12 +5,14 @@ from __future__ import annotations
 import gzip
 import json
 import warnings
+import weakref
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 import flambeau
+from flambeau.aten import event_arguments
 from flambeau.profiler._memory_profiler import ORDER, Action, Category, MemoryProfile, MemoryProfileTimeline
 
 NOTED = {"record_shapes": True, "profile_memory": True, "with_stack": True}
@@ -131,6 +133,16 @@ def test_memory_that_a_call_within_a_call_of_one_name_makes():
         flambeau.randn(8), flambeau.stack([flambeau.ones(2)] * 2), flambeau.ones(2).norm()
     recorder = found.profiler._recorder
     assert all(recorder.started <= time <= recorder.ended for time, *_ in recorder.memory)
+
+
+def test_profiles_keep_no_tensors(monkeypatch):
+    monkeypatch.setattr(event_arguments, "_plans", {})  # as in a process in which nothing has been profiled
+    x = flambeau.ones(64, 4)
+    with flambeau.profiler.profile(record_shapes=True):
+        y = x.exp() * x
+        ends = [weakref.ref(x), weakref.ref(y)]
+        del x, y
+    assert event_arguments._plans and [end() for end in ends] == [None, None]
 
 
 def test_what_is_missing_is_said(tmp_path):

@@ -201,7 +201,7 @@ def _planned(call: Call, schema: FunctionSchema, values: list[Any]) -> _Plan | N
             return None
         if place is not None and not _is_same(shown(argument, call.values[place]), value):
             return None
-        steps.append((argument, place, value))
+        steps.append((argument, place, value if place is None else None))  # plans outlive the call's tensors
     return schema, tuple(steps)
 
 
