@@ -491,13 +491,16 @@ class _Maker:
 
     # ---- attributes
     def register(self, program: ExportedProgram) -> None:
-        """Give every module the parameters, buffers and constants that it had."""
-        shared: dict[Any, Tensor] = {}
+        """Give every module copies of the parameters, buffers and constants that it had; those that were one are one."""
+        shared: dict[Any, Any] = {}
         for spec in program.graph_signature.input_specs:
             if spec.kind is InputKind.USER_INPUT:
                 continue
             value = program.value_of(spec)
-            value = shared.setdefault(identity(value), value)
+            key = identity(value)
+            if key not in shared:
+                shared[key] = _copied(value)
+            value = shared[key]
             *owners, name = str(spec.target).split(".")
             for owner in _owners([self.root], owners):
                 if isinstance(value, Parameter):
@@ -529,6 +532,12 @@ def _reached(module: Any, path: list[str]) -> Any:
             module.add_module(each, InterpreterModule(Graph()))
         module = module._modules[each]
     return module
+
+
+def _copied(value: Any) -> Any:
+    if isinstance(value, Parameter):
+        return Parameter(value.detach().clone(), value.requires_grad)
+    return value.detach().clone() if isinstance(value, Tensor) else value
 
 
 def _put(module: Module, path: str, made: Module) -> None:

@@ -82,10 +82,11 @@ def test_unflattened_modules_do_what_the_program_does(kept: tuple[str, ...], is_
         file.seek(0)
         program = load(file)
     given = inputs(torch, 5)
-    wanted = program.module()(*given)  # which writes to the buffers of the program, that both have
-    count = program.state_dict["block.count"].clone()
+    wanted = program.module()(*given)  # which writes to the buffers of the program
+    count = program.state_dict["block.count"]
     module = unflatten(program)
     found = module(*given)
+    assert count.tolist() == [3.0]  # the module has copies
     torch.testing.assert_close(found[0], wanted[0])
     assert module.block.count.tolist() == (count + 3).tolist() == [6.0]
     assert [each.tolist() for each in found[1]] == [[count.item() + 1], [count.item() + 3]]
