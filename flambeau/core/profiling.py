@@ -288,19 +288,18 @@ class Recorder:
     # -- memory ------------------------------------------------------------------------------------------------------------------
     def _made(self, array: np.ndarray, time: int, here: _Thread) -> None:
         """Note an array's memory, if it is not known yet, and when it is freed."""
-        known = len(self._alive)
-        number, size = self._number_of(array, self.memory)
-        if len(self._alive) > known:
+        number, size, is_new = self._number_of(array, self.memory)
+        if is_new:
             self.memory.append((time, size, here.number, number))
 
-    def _number_of(self, array: np.ndarray, ends: list[tuple[int, int, int, int]]) -> tuple[int, int]:
-        """The number of an array's memory, and its bytes; of memory that is met first, ``ends`` will have the end."""
+    def _number_of(self, array: np.ndarray, ends: list[tuple[int, int, int, int]]) -> tuple[int, int, bool]:
+        """The number of an array's memory, its bytes, and whether it is met first; ``ends`` will have the end, then."""
         while isinstance(array.base, np.ndarray):
             array = array.base
         key, size = id(array), array.nbytes
         found = self._alive.get(key)
         if found is not None:
-            return found[1], size
+            return found[1], size, False
         number = next(self._numbers)
 
         def freed(_: Any) -> None:
@@ -308,16 +307,15 @@ class Recorder:
                 ends.append((perf_counter_ns(), -size, self.here().number, number))
 
         self._alive[key] = weakref.ref(array, freed), number
-        return number, size
+        return number, size, True
 
     def _memory_of(self, tensor: Any) -> int | None:
         """The number of a tensor's memory, which is older than the profile where it is met first."""
         array = getattr(tensor, "_array", None)
         if not isinstance(array, np.ndarray):
             return None
-        known = len(self._alive)
-        number, size = self._number_of(array, self.released)
-        if len(self._alive) > known:
+        number, size, is_new = self._number_of(array, self.released)
+        if is_new:
             self.older[number] = size
         return number
 

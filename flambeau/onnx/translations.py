@@ -127,7 +127,7 @@ class Evaluator:
             array = self.builder.onnx.numpy_helper.to_array(value)
         else:
             array = np.asarray(value, np.float32 if "float" in name else np.int64)
-        return Operand(self.builder.constant(array, dtypes.ALL[array.dtype.name if array.dtype.name != "bool" else "bool"]), self)
+        return Operand(self.builder.constant(array, dtypes.ALL[array.dtype.name]), self)
 
     def _value(self, given: Any, dtype: Any) -> Value | None:
         if given is None:
