@@ -41,11 +41,14 @@ HEADER = f"<!-- Written by `{COMMAND}`; do not edit. -->\n\n"
 
 NAMESPACES = (
     "torch Tensor nn nn.functional nn.init nn.utils nn.utils.rnn nn.utils.parametrizations nn.utils.parametrize nn.utils.prune nn.parallel "
-    "optim optim.lr_scheduler optim.swa_utils autograd autograd.functional autograd.forward_ad autograd.graph autograd.profiler utils.data "
+    "optim optim.lr_scheduler optim.swa_utils autograd autograd.functional autograd.forward_ad autograd.graph autograd.profiler "
+    "autograd.profiler_legacy utils.data "
     "utils.data.distributed utils.checkpoint utils.dlpack utils.model_zoo linalg special fft signal.windows sparse random distributions "
     "distributions.constraints distributions.transforms serialization overrides testing return_types masked nested func amp jit fx export "
-    "compiler onnx profiler hub library futures multiprocessing distributed cpu cpu.amp accelerator cuda cuda.amp nn.attention "
-    "nn.attention.flex_attention nn.attention.bias utils._pytree utils.flop_counter utils.tensorboard utils.benchmark"
+    "compiler onnx profiler profiler._pattern_matcher profiler._utils hub library futures multiprocessing distributed cpu cpu.amp accelerator cuda cuda.amp cuda.profiler nn.attention "
+    "nn.attention.flex_attention nn.attention.bias utils._pytree utils.flop_counter utils.tensorboard utils.benchmark "
+    "utils.benchmark.op_fuzzers.binary utils.benchmark.op_fuzzers.sparse_binary utils.benchmark.op_fuzzers.sparse_unary "
+    "utils.benchmark.op_fuzzers.spectral utils.benchmark.op_fuzzers.unary"
 ).split()
 LIBRARY_INTERNALS = {"classproperty", "PRIVATE_OPS", "TYPE_CHECKING", "USE_GLOBAL_DEPS", "USE_RTLD_GLOBAL_WITH_LIBTORCH", "LoggerBase"}
 
