@@ -137,12 +137,13 @@ def test_memory_that_a_call_within_a_call_of_one_name_makes():
 
 def test_profiles_keep_no_tensors(monkeypatch):
     monkeypatch.setattr(event_arguments, "_plans", {})  # as in a process in which nothing has been profiled
-    x = flambeau.ones(64, 4)
-    with flambeau.profiler.profile(record_shapes=True):
-        y = x.exp() * x
-        ends = [weakref.ref(x), weakref.ref(y)]
-        del x, y
-    assert event_arguments._plans and [end() for end in ends] == [None, None]
+    x, layer = flambeau.ones(64, 4), flambeau.nn.Linear(4, 3)
+    with flambeau.profiler.profile(record_shapes=True) as found:
+        y = layer(x).exp() * 2
+        ends = [weakref.ref(x), weakref.ref(y), weakref.ref(layer.weight._array)]
+        del x, y, layer
+    assert event_arguments._plans and [end() for end in ends] == [None, None, None]
+    assert [4, 3] in [shape for event in found.events() for shape in event.input_shapes]
 
 
 def test_what_is_missing_is_said(tmp_path):

@@ -131,8 +131,9 @@ def _bytes_between(array: Any) -> tuple[int, ...] | None:
 def _seen_other(value: Any) -> Any:
     if isinstance(value, Tensor):
         return _seen(value)
-    if isinstance(value, Shown):
-        return value
+    if isinstance(value, Shown):  # whose array may be a parameter's
+        name = "float32" if value.array is None else value.array.dtype.name
+        return _Seen(value.sizes, tuple(strides_of(value)), 1, name if name in TYPE_NAMES else "float32")
     return [_seen_other(part) for part in value] if isinstance(value, (list, tuple)) else value
 
 
