@@ -142,6 +142,8 @@ class ShapesCollection:
     def __setitem__(self, t: Any, shape: Any) -> None:
         if not isinstance(t, (Tensor, int)):
             raise AssertionError(f"Cannot assign shape to non-tensor or non-int type {type(t)}")
+        if id(t) in self._shapes and self._shapes[id(t)][1] != shape:
+            raise AssertionError(f"Shapes assigned to input do not match: expected {self._shapes[id(t)][1]}, got {shape}")
         self._shapes[id(t)] = (t, shape)
 
     def __getitem__(self, t: Any) -> Any:
@@ -223,6 +225,9 @@ class AdditionalInputs:
 def _shape_of(leaves: tuple[Any, ...]) -> Any:
     first = leaves[0]
     if all(isinstance(leaf, Tensor) for leaf in leaves):
+        different = next((leaf for leaf in leaves if leaf.dim() != first.dim()), None)
+        if different is not None:
+            raise ValueError(f"Node arity mismatch; expected {first.dim()} dimensions, but got {different.dim()}.")
         sizes = zip(*[leaf.shape for leaf in leaves], strict=True)
         return tuple([None if len({*each}) == 1 else Dim.DYNAMIC for each in sizes])
     if all(leaf is first or (type(leaf) is type(first) and not isinstance(leaf, Tensor) and leaf == first) for leaf in leaves):
@@ -259,6 +264,7 @@ def refine_dynamic_shapes_from_suggested_fixes(msg: str, dynamic_shapes: Any) ->
         raise UserError("Suggested fixes not found in error message given to refine_dynamic_shapes_from_suggested_fixes()")
     lines = [line.strip() for line in text.partition("\n\n")[0].splitlines()]
     given = {dim.root.__name__: dim.root for dim in _dims(dynamic_shapes)}
+    present = {name for dim in _dims(dynamic_shapes) for name in (dim.__name__, dim.root.__name__)}
     sizes: dict[str, Any] = {}
     for match in filter(None, map(_DIM.fullmatch, lines)):
         bounds = {key: None if match[key] is None else int(match[key]) for key in ("min", "max")}
@@ -273,6 +279,9 @@ def refine_dynamic_shapes_from_suggested_fixes(msg: str, dynamic_shapes: Any) ->
             shift = int(linear["shift"] or 0) * (-1 if linear["sign"] == "-" else 1)
             root = given[linear["root"]]
             sizes[linear["name"]] = root if linear["factor"] is None and not shift else root * int(linear["factor"] or 1) + shift
+    for name in sizes:
+        if name not in present:
+            raise AssertionError(f"shape_fixes key '{name}' not found in name_to_dim or roots")
     return tree_map(lambda dim: _refined(dim, sizes), dynamic_shapes, is_leaf=lambda node: isinstance(node, Dim))
 
 

@@ -134,7 +134,7 @@ def check_inputs(leaves: list[Any], expected: list[Any], places: list[str], rang
         leaves: the arguments. expected: of each, a tensor or a number with symbols, or a constant. places: how programs write them.
         ranges: bounds by symbol.
     Raises:
-        RuntimeError: another size, dtype or value.
+        RuntimeError: another size or value; other dtypes are for operations to refuse.
     """
     known: dict[str, int] = {}
     for leaf, wanted, place in zip(leaves, expected, places, strict=True):

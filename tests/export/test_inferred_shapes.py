@@ -10,7 +10,7 @@ import pytest
 
 import flambeau as torch
 from flambeau import nn
-from flambeau.export import AdditionalInputs, Dim, export
+from flambeau.export import AdditionalInputs, Dim, ShapesCollection, export
 from flambeau.export.dynamic_shapes import UserError, refine_dynamic_shapes_from_suggested_fixes
 from flambeau.export.passes import move_to_device_pass
 from flambeau.export.pt2_archive import PT2ArchiveReader, is_pt2_package
@@ -68,6 +68,10 @@ def test_further_inputs_say_what_is_dynamic() -> None:
     shapes.add((torch.ones(5, 2),), {"y": 2.5})
     with pytest.raises(ValueError):
         shapes.dynamic_shapes(Of(torch.add), args, kwargs)
+    shapes = AdditionalInputs()
+    shapes.add((torch.ones(5, 2, 2),))
+    with pytest.raises(ValueError, match="expected 2 dimensions, but got 3"):
+        shapes.dynamic_shapes(nn.ReLU(), (torch.ones(3, 2),))
 
 
 def test_suggestions_are_taken_over() -> None:
@@ -79,10 +83,20 @@ def test_suggestions_are_taken_over() -> None:
         refine_dynamic_shapes_from_suggested_fixes("nothing of use", {"x": {0: a}})
     with pytest.raises(AssertionError, match="not found"):
         refine_dynamic_shapes_from_suggested_fixes("Suggested fixes:\n  a = 2*_a\n", {"x": {0: a}})
+    with pytest.raises(AssertionError, match="not found"):
+        refine_dynamic_shapes_from_suggested_fixes("Suggested fixes:\n  other = 2\n", {"x": {0: a}})
+
+
+def test_a_tensor_has_one_shape_of_a_collection() -> None:
+    shapes, x = ShapesCollection(), torch.ones(2)
+    for _ in range(2):
+        shapes[x] = {0: Dim.DYNAMIC}
+    with pytest.raises(AssertionError, match="do not match"):
+        shapes[x] = {0: Dim.STATIC}
 
 
 def test_an_archive_may_have_several_programs() -> None:
-    layers = {"a": nn.Linear(2, 2), "b": nn.Linear(2, 3)}
+    layers = {"a": nn.Linear(2, 2), "b/c": nn.Linear(2, 3)}
     programs = {name: export(layer, (torch.ones(1, 2),)) for name, layer in layers.items()}
     file = package_pt2(io.BytesIO(), exported_programs=programs, extra_files={"note": "here"})
     assert is_pt2_package(file.getvalue()) and not is_pt2_package(file.getvalue()[:50])
@@ -93,6 +107,8 @@ def test_an_archive_may_have_several_programs() -> None:
     assert PT2ArchiveReader(file).read_string("extra/note") == "here"
     with pytest.raises(AssertionError, match="nothing to save"):
         package_pt2(io.BytesIO())
+    with pytest.raises(AssertionError, match="to be a dict"):
+        package_pt2(io.BytesIO(), exported_programs=[programs["a"]])  # type: ignore[arg-type]
 
 
 def test_programs_move_to_other_devices() -> None:

@@ -50,7 +50,7 @@ def package_pt2(
     Returns:
         ``f``.
     Raises:
-        AssertionError: nothing to write.
+        AssertionError: nothing to write, or programs without names.
         NotImplementedError: the arguments that are not supported.
     Source: torch.export.pt2_archive._package.package_pt2.
     Example:
@@ -66,6 +66,8 @@ def package_pt2(
         if given:
             raise NotImplementedError(f"package_pt2: {name} is not supported")
     programs = {"model": exported_programs} if isinstance(exported_programs, ExportedProgram) else exported_programs or {}
+    if not isinstance(programs, dict):
+        raise AssertionError(f"Expected exported_programs to be a dict, but got {type(exported_programs)}")
     files: dict[Any, str] = {}
     with PT2ArchiveWriter(f) as writer:
         for name, program in programs.items():
@@ -110,7 +112,7 @@ def load_pt2(
         names = reader.get_file_names()
         if any(name.startswith(constants.AOTINDUCTOR_DIR) for name in names):
             raise RuntimeError("an archive with programs that PyTorch has compiled, which cannot be run here")
-        models = [found[1] for found in map(re.compile(r"models/([^/]+)\.json").fullmatch, names) if found]
+        models = [found[1] for found in map(re.compile(r"models/(.*)\.json").fullmatch, names) if found]
         extra = [name.removeprefix(constants.EXTRA_DIR) for name in names if name.startswith(constants.EXTRA_DIR)]
         programs = {name: read_program(reader, name) for name in models}
         return PT2ArchiveContents(programs, {}, {name: reader.read_string(f"{constants.EXTRA_DIR}{name}") for name in extra})
