@@ -282,7 +282,6 @@ def test_modes_and_subclasses_as_torch_c_tells_them():
     [
         "_C",
         "_dynamo",
-        "profiler",
     ],
 )
 def test_what_waits_for_its_system_says_its_name(module):

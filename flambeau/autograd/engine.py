@@ -519,7 +519,8 @@ def run_backward(
         for entry in list(work.leaves.values()):
             if (chosen is None or id(entry[0]) in chosen) and entry[0]._requires_grad is True:
                 work.finish(entry, accumulates)
-        work.finish_undefined()
+        if hooked_leaves:
+            work.finish_undefined()
         for function in work.at_end:
             as_user(function)
         results: list[Tensor | None] = [] if targets is None else [_collected(work, edge) for edge in targets]

@@ -17,7 +17,7 @@ from .recurrent import _columns, _steps
 _WORK = "4 * {} * weight_hh.size"  # as of layers
 
 
-@op(name="_recurrent_steps", multi_output=True, fast=True, work=_WORK.format("len(products)"), grad=None)
+@op(name="_recurrent_steps", multi_output=True, work=_WORK.format("len(products)"), grad=None)
 def recurrent_steps(
     products: Tensor,
     h: Tensor,
@@ -54,7 +54,7 @@ def recurrent_steps(
     return nothing, output, last, nothing.copy(), nothing.copy()
 
 
-@op(name="_recurrent_steps_backward", multi_output=True, fast=True, work=_WORK.format("sum(sizes)"), grad=None)
+@op(name="_recurrent_steps_backward", multi_output=True, work=_WORK.format("sum(sizes)"), grad=None)
 def recurrent_steps_backward(
     gates: Tensor | None,
     kept: Tensor | None,
@@ -86,7 +86,7 @@ def recurrent_steps_backward(
     return d_products, d_h, np.empty(0, h.dtype), d_weight, d_bias
 
 
-@op(name="_lstm_cells", fast=True, grad=None)
+@op(name="_lstm_cells", grad=None)
 def lstm_cells(gates: Tensor, c: Tensor, cell: Any, sizes: Any, reverse: bool) -> Tensor:
     """An LSTM's cells from its gates and first cells, for the way back."""
     cells = np.empty((len(gates), c.shape[1]), gates.dtype)

@@ -383,7 +383,6 @@ def check_errors_of_construction(rank, world):
             "Cannot specify both process_group and device_mesh",
             lambda: DDP(net, process_group=dist.group.WORLD, device_mesh=1),
         ),
-        (NotImplementedError, "mixed_precision", lambda: DDP(net, mixed_precision=1)),
         (TypeError, "process_group must be", lambda: DDP(net, process_group=3)),
     ):
         with pytest.raises(error, match=words):

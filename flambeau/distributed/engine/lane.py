@@ -27,7 +27,7 @@ LARGE = 1 << 18  # bytes from which on a barrier goes before an operation
 
 _yield = getattr(os, "sched_yield", lambda: time.sleep(0))
 _LOOKS = 64  # between two looks at the clock
-_LAST_LOOKS = 0.2  # seconds for which it still looks when another rank is lost
+_LAST_LOOKS = 200  # when another rank is lost: what that one sent before may be here
 _SLEEPLESS = 0.002  # seconds of waiting before it sleeps between looks
 
 
@@ -86,17 +86,16 @@ class Lane:
         watcher = watching.current()
         if watcher is not None:
             watcher.enter(name or self.doing, self.count, limit, () if name else self.members)
-        begin, lost = time.monotonic(), float("inf")
-        pause = 2e-5
+        begin, pause, last_looks = time.monotonic(), 2e-5, _LAST_LOOKS
         try:
             while not look():
                 waited = time.monotonic() - begin
                 if watcher is not None and watcher.error:
-                    # What a rank sent before it ended may be here: the last one out of a barrier is not the last to look.
-                    lost = min(lost, waited)
-                    if waited - lost > _LAST_LOOKS:
+                    last_looks -= 1
+                    if not last_looks:
                         self.broken = DistBackendError(watcher.error)
                         raise self.broken
+                    continue
                 if waited > limit:
                     late = self._late(name or self.doing, limit)
                     self.broken = self.broken if name else late  # the ranks no longer agree about which collective is next
