@@ -23,17 +23,17 @@ from ..core.tensor import Tensor
 from . import logs
 from .arguments import Arguments, VariableSizes
 from .dynamism import Wanted
-from .programs import REFUSED, Path, Program, Recording, record
+from .programs import REFUSED, Path, Program, Recording
+from .repeating import FAILURES, Kept, quietly
 from .segments import Segment, graph_of
 from .templates import Binding, Differs, Hole, Template, exact_parts
 from .watching import recorder_with_watched_sizes
-from .worlds import Kept, Sizes, arguments_in, other_sizes, quietly, recorder_with_sizes
+from .worlds import Sizes, arguments_in, other_sizes, recorder_with_sizes
 
 __all__ = ["DynamicProgram", "generalized"]
 
 _PLANS = 32  # for the sizes that came last
 _REMEMBERED = 1024  # sizes that came once while there was no room
-_FAILURES = (RuntimeError, ValueError, TypeError, LookupError, ArithmeticError, AssertionError, AttributeError, NotImplementedError)
 _LARGEST = 1 << 26  # elements of arguments in other worlds
 
 
@@ -224,7 +224,7 @@ class DynamicProgram(Program):
             if plan.root.undo.is_needed:
                 back = plan.root.undo.save(self._have(plan, given))
             result = plan.run(given, args, kwargs)
-        except (Differs, *_FAILURES) as error:  # of whatever kind: the program, as it is written, raises those that are its own
+        except (Differs, *FAILURES) as error:  # of whatever kind: the program, as it is written, raises those that are its own
             for function in back:
                 function()
             self._refused.add(sizes)
@@ -283,11 +283,6 @@ class _Attempt:
 
     def __init__(self, recording: Recording, args: Any, kwargs: Any, lower: Callable[[Graph], Any]):
         self.recording, self.args, self.kwargs, self.lower = recording, args, kwargs, lower
-        given = recording.arguments.tensors
-        self._have: dict[Any, Any] = dict(zip(recording.recorder.inputs, [tensor._array for tensor in given], strict=False))
-        for value, leaf in recording.recorder.gradients.items():
-            grads = [grad for tensor, _, grad, _, _ in recording.before if tensor is leaf and grad is not None]
-            self._have[value] = grads[0]._array if grads else None
 
     def program(self, wanted: Wanted, how: str) -> DynamicProgram:
         """The program, from what the run does in worlds of other sizes.
@@ -296,8 +291,7 @@ class _Attempt:
             Differs: it is another one there. ConstraintViolationError: see ``Wanted.violated``.
         """
         recording = self.recording
-        tensors = list(recording.surroundings.tensors.values())
-        with quietly(), Kept(recording.recorder, self._have, recording.before, tensors) as kept:
+        with quietly(), Kept(recording) as kept:
             asked = Sizes(wanted, [wanted.sizes] * 2)
             self._ask(wanted, kept, asked, None, is_watched=True)
             self._refuse(wanted, asked)
@@ -326,20 +320,11 @@ class _Attempt:
 
     def _again(self, wanted: Wanted, world: Any, kept: Kept, prepare: Any = None) -> Recording:
         """The program once more, in another world."""
-        recording = self.recording
         try:
-            args, kwargs = arguments_in(world, wanted, recording.arguments, self.args, self.kwargs)
-            other = record(recording.function, args, kwargs, None, prepare)
-        except _FAILURES as error:
+            args, kwargs = arguments_in(world, wanted, self.recording.arguments, self.args, self.kwargs)
+        except FAILURES as error:
             raise Differs(f"it raises {type(error).__name__} at other sizes ({error})") from None
-        finally:
-            kept.again()
-        if other.failure is not None:
-            raise Differs(other.failure)
-        if other.recorder.looks:
-            raise Differs("Python looks at values")
-        other.let_go()
-        return other
+        return kept.once_more(args, kwargs, None, prepare, "at other sizes")
 
     def _ask(self, wanted: Wanted, kept: Kept, env: Sizes, template: Template | None, is_watched: bool = False) -> Recording:
         """Run the program with symbolic sizes, to learn what it assumes of them; without a template those of arguments are known only."""

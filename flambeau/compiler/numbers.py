@@ -27,16 +27,16 @@ from ..core.dtype import FLOATING, INTEGER
 from ..core.shape import contiguous_strides
 from .arguments import Arguments, VariableNumbers
 from .dynamism import Wanted
-from .programs import REFUSED, Program, Recording, record
+from .programs import REFUSED, Program, Recording
+from .repeating import FAILURES, Kept, quietly
 from .templates import Differs, Template
-from .worlds import Kept, Sizes, quietly
+from .worlds import Sizes
 
 __all__ = ["NumberProgram", "generalized"]
 
 _LONGEST = 200  # letters of an expression
 _STEPS = (1, 2, 3, 5, -1, 7, 10, -2, 20, 33, 100, -5)  # added to an integer, for others that go the same way
 _FACTORS = (1.25, 0.5, 2.0, 3.0, 0.875, 10.0, 0.1, -1.0)
-_FAILURES = (RuntimeError, ValueError, TypeError, LookupError, ArithmeticError, AssertionError, AttributeError, NotImplementedError)
 _SCOPE = {"inf": math.inf, "nan": math.nan}
 _EXACT = Rules("changing number")  # (dtype's category): whether a number and an array of it are the same to the operation
 
@@ -267,7 +267,7 @@ def generalized(
     attempt = _Attempt(recording, args, kwargs, places)
     try:
         found = attempt.found()
-    except _FAILURES as error:  # of numbers that the program is not called with
+    except FAILURES as error:  # of numbers that the program is not called with
         raise Differs(f"{type(error).__name__} for other numbers: {error}") from None
     return attempt.program(found, lower)
 
@@ -282,11 +282,7 @@ class _Attempt:
     def found(self) -> dict[tuple[int, int], str]:
         """Expressions of operands, by number of the node and place among its arguments."""
         recording = self.recording
-        have: dict[Any, Any] = dict(zip(recording.recorder.inputs, [t._array for t in recording.arguments.tensors], strict=False))
-        for value, leaf in recording.recorder.gradients.items():
-            grads = [grad for tensor, _, grad, _, _ in recording.before if tensor is leaf and grad is not None]
-            have[value] = grads[0]._array if grads else None
-        with quietly(), Kept(recording.recorder, have, recording.before, list(recording.surroundings.tensors.values())) as kept:
+        with quietly(), Kept(recording) as kept:
             told = self._again({name: Number(value, name, self.watch) for name, value in self.real.items()}, kept)
             worlds = self._others()
             others = [self._again(world, kept) for world in worlds]
@@ -304,16 +300,7 @@ class _Attempt:
         def prepare(recorder: Recorder) -> None:
             recorder.plain_values = plain_values
 
-        try:
-            other = record(self.recording.function, tuple(args), kwargs, self.recording.arguments, prepare)
-        except _FAILURES as error:
-            raise Differs(f"it raises {type(error).__name__} for other numbers ({error})") from None
-        finally:
-            kept.again()
-        if other.failure is not None or other.recorder.looks:
-            raise Differs(other.failure or "Python looks at values")
-        other.let_go()
-        return other
+        return kept.once_more(tuple(args), kwargs, self.recording.arguments, prepare, "for other numbers")
 
     def _others(self) -> list[dict[str, Any]]:
         """Two more sets of numbers for which the program goes the same way."""

@@ -7,33 +7,29 @@ program with symbols. Two of the runs give Python symbolic integers where it ask
 
 from __future__ import annotations
 
-import contextlib
 import dis
 import itertools
 import re
 import sys
 import types
-import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 from typing import Any
 
 import numpy as np
 
 from ..capture.memory import array_at, extent
-from ..capture.recorder import Recorder, Step
+from ..capture.recorder import Recorder
 from ..core.calls import getters
 from ..core.expressions import evaluate
-from ..core.random.generator import default_generator
 from ..core.shape import Size
 from ..core.symbolic import COMPARISONS, Relation, SymbolicInt
 from ..core.tensor import Parameter, Tensor, wrap
 from ..fx.experimental.symbolic_shapes import ShapeEnv, ValueRanges
 from .arguments import Arguments
 from .dynamism import Wanted
-from .segments import Undo
 
-__all__ = ["Kept", "Sizes", "like_given", "other_sizes", "recorder_with_sizes"]
+__all__ = ["Sizes", "like_given", "other_sizes", "recorder_with_sizes"]
 
 _STEPS = {  # how much larger sizes are, world by world, symbol by symbol
     "around": ((-1, 2, -2), (2, -1, 1), (1, 3, -1)),
@@ -260,67 +256,6 @@ def arguments_in(world: Mapping[str, int], wanted: Wanted, arguments: Arguments,
     """The arguments of a call as they are in a world."""
     twins = dict(zip(map(id, arguments.tensors), like_given(arguments.tensors, wanted, world), strict=True))
     return with_tensors(tuple(args), twins), with_tensors(dict(kwargs), twins)
-
-
-class Kept:
-    """Everything that a program may change, to be put back: a context in which it may run any number of times.
-
-    Args:
-        recorder: of a run. have: arrays of its inputs. before: tensors with the gradients that they had before that run.
-        tensors: that the program reaches.
-    """
-
-    def __init__(self, recorder: Recorder, have: dict[Any, np.ndarray], before: Sequence[Any], tensors: Sequence[Tensor]):
-        self._recorder, self._have, self._tensors = recorder, have, tensors
-        self._before = [(tensor, grad) for tensor, _, grad, _, _ in before]
-
-    def __enter__(self) -> Kept:
-        nodes = self._recorder.nodes
-        self._back: list[Callable[[], Any]] = Undo(nodes).save(self._have)
-        state = default_generator.state_bytes()
-        self._back.append(lambda: default_generator.load_state_bytes(state))
-        self._storages = [(s, s.version, s.changed) for s in (tensor._storage for tensor in self._tensors) if s is not None]
-        for node in nodes:
-            if isinstance(node.op, Step):
-                self._back += [_state_setter(state, dict(state)) for state in node.op.optimizer.state.values() if isinstance(state, dict)]
-        self._grads = [(tensor, getattr(tensor, "_grad", None)) for tensor, _ in self._before]
-        self._as_before()
-        return self
-
-    def _as_before(self) -> None:
-        for tensor, grad in self._before:
-            if getattr(tensor, "_grad", None) is not grad:
-                tensor._grad = grad
-
-    def again(self) -> None:
-        """Put things back, to run once more."""
-        for back in self._back:
-            back()
-        self._as_before()
-
-    def __exit__(self, *exc_info: object) -> None:
-        self.again()
-        for tensor, grad in self._grads:
-            if getattr(tensor, "_grad", None) is not grad:
-                tensor._grad = grad
-        for storage, version, changed in self._storages:
-            storage.version, storage.changed = version, changed
-
-
-def _state_setter(state: dict[Any, Any], was: dict[Any, Any]) -> Callable[[], Any]:
-    def back() -> None:
-        state.clear()
-        state.update(was)
-
-    return back
-
-
-@contextlib.contextmanager
-def quietly() -> Iterator[None]:
-    """A block in which nothing is warned of: the program has warned already."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        yield
 
 
 def may_choose(expr: Any, code: types.CodeType) -> bool:
