@@ -196,3 +196,12 @@ def test_infinities_of_both_signs_give_nan_without_a_warning(size: int, dtype: t
         of_rows = [a[0] @ ones, F.linear(a[:1], ones, ones[0]), a[0].sum(), a[0].mean()]
     assert all(result[0].isnan().all() and not result[1:].isnan().any() for result in results)
     assert all(result.isnan().all() for result in of_rows)
+
+
+@pytest.mark.parametrize("number", [1 << 64, -(1 << 63) - 1, 10**400])
+def test_integers_of_more_than_64_bits_do_not_wrap(number: int) -> None:
+    x = torch.arange(3)
+    for call in (lambda: x + number, lambda: number - x, lambda: x == number, lambda: x * number, lambda: x.add_(number)):
+        with pytest.raises(OverflowError):
+            call()
+    assert x.tolist() == [0, 1, 2] and (x + (2**64 - 1)).tolist() == [-1, 0, 1]

@@ -87,8 +87,14 @@ def opmath(array: Any) -> Any:
 
 
 def number_array(value: Any, dtype: dtypes.dtype) -> np.ndarray:
-    """A Python number as a 0-d array; integers wrap around."""
+    """A Python number as a 0-d array; integers of 64 bits, with a sign or without, wrap around.
+
+    Raises:
+        OverflowError: integers of more.
+    """
     if isinstance(value, int) and not isinstance(value, bool) and dtype.category == dtypes.INTEGER:
+        if not -(1 << 63) <= value < 1 << 64:
+            raise OverflowError("int too big to convert" if value > 0 else "can't convert negative int to unsigned")
         bits = 8 * dtype.itemsize
         value &= (1 << bits) - 1
         if dtype.is_signed and value >> (bits - 1):
