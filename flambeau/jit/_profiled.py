@@ -6,7 +6,7 @@ import threading
 from typing import Any
 
 from ..core.profiling import Recorder
-from ..nn.module import register_module_forward_hook, register_module_forward_pre_hook
+from ..nn import module as modules
 from ._modules import ScriptModule
 from ._state import thread
 
@@ -21,8 +21,8 @@ class ModuleNames:
     def __init__(self, recorder: Recorder):
         self._here = threading.local()
         self._handles = [
-            register_module_forward_pre_hook(lambda module, args: self._begins(module)),
-            register_module_forward_hook(lambda module, args, result: self._ends(module), always_call=True),
+            modules.register_module_forward_pre_hook(lambda module, args: self._begins(module)),
+            modules.register_module_forward_hook(lambda module, args, result: self._ends(module), always_call=True),
         ]
         recorder.modules = self.text
 

@@ -57,7 +57,7 @@ class UnsupportedMachine(NoKernel):
 
 
 def features() -> frozenset[str]:
-    """What Linux says that an x86 processor has, in the words of /proc/cpuinfo."""
+    """Names of an x86 processor's features, as /proc/cpuinfo lists them."""
     with open("/proc/cpuinfo") as file:
         return next((frozenset(line.split()) for line in file if line.startswith("flags")), frozenset())
 

@@ -19,7 +19,7 @@ class _Join(Pointwise):
     """``f(tensors, dim)`` along the first dimension."""
 
     def begin(self) -> tuple[Value, Value]:
-        """Where the tensors of the list or tuple stand, and how many they are."""
+        """Address of the first of the list's or tuple's tensors, and their number."""
         self.require_count(2)
         given = self.argument(0)
         is_list = self.is_exactly(given, list)
