@@ -49,7 +49,7 @@ def _cast_forward_inputs(dtype: Any, *args: Any, **kwargs: Any) -> tuple[Any, An
 
 
 def _to_kwargs(inputs: tuple[Any, ...], kwargs: dict[str, Any] | None, target_device: Any, use_side_stream_for_tensor_copies: bool) -> Any:
-    """Arguments on a device, each in a tuple of one. Source: torch.distributed.utils."""
+    """Arguments on a device, each in a tuple of one; streams are a hint that is not needed. Source: torch.distributed.utils."""
     moved = _apply_to_tensors(lambda value: value.to(target_device), (inputs, kwargs or {}))
     return (moved[0],), (moved[1],)
 
@@ -63,7 +63,7 @@ def _verify_param_shape_across_processes(process_group: Any, tensors: list[Tenso
 
 
 def _sync_params_and_buffers(process_group: Any, module_states: list[Tensor], broadcast_bucket_size: int, src: int) -> None:
-    """Have tensors be those of a process. Source: torch.distributed.utils."""
+    """Have tensors be those of a process; the size of buckets is a hint that is not needed. Source: torch.distributed.utils."""
     from .collectives import broadcast
 
     with no_grad():

@@ -152,7 +152,7 @@ def check_modules_that_compute_in_a_narrower_dtype(rank, world):
     from flambeau.nn.parallel.distributed import _MixedPrecision
 
     _, x = parts(rank, world)
-    plain = nn.Sequential(nn.Linear(4, 5), nn.BatchNorm1d(5, track_running_stats=rank >= 0), nn.Linear(5, 2))
+    plain = nn.Sequential(nn.Linear(4, 5), nn.BatchNorm1d(5), nn.Linear(5, 2))
     mixed = DDP(copy.deepcopy(plain), mixed_precision=_MixedPrecision(torch.bfloat16, torch.float64, torch.bfloat16))
     plain = DDP(plain)
     outputs = [model(x.float()) for model in (plain, mixed)]

@@ -639,6 +639,13 @@ def check_attention_over_divided_sequences(rank, world):
             close(one, other, 1e-5)
         assert all(torch.equal(one, other) for one, other in zip(kept, whole, strict=True))
     _attention._cp_options.enable_load_balance = True
+    layer, x = nn.MultiheadAttention(4, 2, batch_first=True), torch.randn(1, 4 * world, 4)
+    expected = layer(x, x, x, need_weights=False)[0]
+    with context_parallel(mesh, buffers=[x], buffer_seq_dims=[1]):
+        found = _attention.context_parallel_unshard(mesh, [layer(x, x, x, need_weights=False)[0]], [1])[0]
+        with pytest.raises(NotImplementedError, match="need_weights"):
+            layer(x, x, x)
+    close(found, expected, 1e-5)
     with pytest.raises(ValueError, match="multiple of"), context_parallel(mesh, buffers=[torch.zeros(3)], buffer_seq_dims=[0]):
         pass
 

@@ -164,6 +164,14 @@ def backwards():
     with passes.context() as context_id:
         assert len(rpc.rpc_sync("w1", squared, args=(context_id, x))) == 0  # its leaves are here
         assert torch.equal(passes.get_gradients(context_id)[x], 2 * x)
+    with passes.context() as context_id:
+        x.grad = torch.ones(2)
+        optimizer = torch.distributed.optim.DistributedOptimizer(torch.optim.SGD, [rpc.RRef(x)], lr=1.0)
+        passes.backward(context_id, [rpc.rpc_sync("w1", torch.mul, args=(x, x)).sum()])
+        optimizer.step(context_id)
+        assert x.tolist() == [-1.0, -2.0] and x.grad.tolist() == [1.0, 1.0]
+    wrong = torch.distributed.nn.RemoteModule("w1/cpu", dict)
+    assert "returns an instance of <class nn.Module>" in raised(ValueError, wrong.get_module_rref().to_here)
     end = time.monotonic() + 5
     while (contexts(), rpc.rpc_sync("w1", contexts)) != (0, 0) and time.monotonic() < end:
         time.sleep(0.02)

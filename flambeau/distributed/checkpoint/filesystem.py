@@ -211,7 +211,8 @@ class FileSystemWriter(StorageWriter):
         metadata.storage_meta, metadata.version = self.storage_meta(), _VERSION
         _written_whole(self.path / _METADATA, lambda file: dump(metadata, file, pickle, 4, lambda _: None), self.sync_files)
         named = {info.relative_path for info in metadata.storage_data.values()}
-        for file in self.path.glob(f"__*{_SUFFIX}*"):  # of the checkpoint before, and of such as were not finished
+        # Of the checkpoint before, and of such as were not finished:
+        for file in (*self.path.glob(f"__*{_SUFFIX}*"), *self.path.glob(f"{_METADATA}.*.tmp")):
             if file.name not in named:
                 with suppress(OSError):
                     file.unlink()

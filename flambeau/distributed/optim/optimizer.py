@@ -24,9 +24,14 @@ class _LocalOptimizer:
         """A step by a context's gradients."""
         gradients = autograd.get_gradients(context_id)
         with self._stepping:
+            before = [param.grad for param in self.params]
             for param in self.params:
                 param.grad = gradients.get(param)
-            self.optim.step()
+            try:
+                self.optim.step()
+            finally:
+                for param, grad in zip(self.params, before, strict=True):
+                    param.grad = grad
 
 
 def _make(optim_cls: type, params_rref: list[Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:

@@ -76,6 +76,8 @@ class _Schedule:
             loss_kwargs: further arguments of the loss.
         Returns:
             The output on the process of the last stage; None on others.
+        Raises:
+            ValueError: a batch that cannot be divided into so many parts. RuntimeError: a loss without ``target``.
         """
         return self._run(args, kwargs, target, losses, return_outputs, loss_kwargs or {}, self._loss_fn is not None)
 
@@ -97,6 +99,8 @@ class _Schedule:
         for name, parts in (("inputs", inputs), ("targets", targets)):
             if any(leaf.numel() == 0 for leaf in tree_leaves(parts) if isinstance(leaf, Tensor)):
                 raise ValueError(f"{type(self).__name__}: {name} cannot be divided into {count} parts that are not empty")
+        if has_backward and targets is None and any(stage.is_last for stage in self._stages):
+            raise RuntimeError(f"{type(self).__name__}: loss_fn and target required for last stage")
         by_index = {stage.stage_index: stage for stage in self._stages}
         found: dict[int, Any] = {}
         for stage in self._stages:

@@ -43,7 +43,7 @@ class PipelineStage:
         group: the processes; all when None. Stage ``i`` is on the process ``i % processes``, unless its schedule says otherwise.
         dw_builder, get_mesh: not supported.
     Raises:
-        ValueError: a stage that is none of ``num_stages``, or fewer stages than processes.
+        ValueError: a stage that is none of ``num_stages``. RuntimeError: fewer stages than processes.
     Source: torch.distributed.pipelining.PipelineStage.
     Example:
         >>> from flambeau.distributed.pipelining import PipelineStage
@@ -64,7 +64,7 @@ class PipelineStage:
         self.submod, self.stage_index, self.num_stages, self.device, self.group = submodule, stage_index, num_stages, device, group
         self.group_size, self.group_rank = dist.get_world_size(group), dist.get_rank(group)
         if self.group_size > num_stages:
-            raise ValueError(f"Pipeline group size {self.group_size} cannot be larger than number of stages {num_stages}")
+            raise RuntimeError(f"Pipeline group size {self.group_size} cannot be larger than number of stages {num_stages}")
         self.stage_index_to_group_rank = {index: index % self.group_size for index in range(num_stages)}
         self.submod.to(device)
         self.begin(True)

@@ -24,7 +24,10 @@ _LOCAL_ONLY = (
 
 
 def _make(module_cls: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], device: Any) -> Any:
-    return module_cls(*args, **kwargs).to(device)
+    module = module_cls(*args, **kwargs)
+    if not isinstance(module, Module):
+        raise ValueError(f"Expect `module_cls(*args, **kwargs)` returns an instance of <class nn.Module>, but it returns {type(module)}.")
+    return module.to(device)
 
 
 def _forward(module_rref: Any, device: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:

@@ -10,6 +10,7 @@ rows at the beginning do. So of 2n pieces each of n processes has one from eithe
 from __future__ import annotations
 
 import enum
+import inspect
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -83,9 +84,18 @@ class _Attention(TorchFunctionMode):
         self.group, self.rank, self.size = mesh.get_group(), mesh.get_local_rank(), mesh.size()
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        kwargs = kwargs or {}
         if func is F.scaled_dot_product_attention and self.size > 1:
-            return self.attention(*args, **(kwargs or {}))
-        return func(*args, **(kwargs or {}))
+            return self.attention(*args, **kwargs)
+        if func is F.multi_head_attention_forward and self.size > 1:
+            body = inspect.unwrap(func)
+            given = inspect.signature(body).bind(*args, **kwargs)
+            given.apply_defaults()
+            if given.arguments["need_weights"]:
+                raise NotImplementedError("context_parallel: multi_head_attention_forward with need_weights is not supported")
+            with self:  # which sees the attention within
+                return body(*args, **kwargs)
+        return func(*args, **kwargs)
 
     def attention(
         self, query: Tensor, key: Tensor, value: Tensor, attn_mask: Any = None, dropout_p: float = 0.0, is_causal: bool = False,
@@ -137,7 +147,7 @@ def context_parallel(
     Returns: a context manager.
     Raises:
         ValueError: other numbers of dimensions than of tensors, tensors that are not among the buffers, or a length that cannot be divided.
-        NotImplementedError: attention with a mask of the caller's.
+        NotImplementedError: attention with a mask of the caller's, or whose weights are wanted.
     Source: torch.distributed.tensor.experimental.context_parallel; Liu et al. 2023, ring attention.
     Example:
         >>> from flambeau.distributed.tensor.experimental import context_parallel
