@@ -508,7 +508,7 @@ def run_backward(
         for node in nodes:
             work.run_in_turn(node)
         chosen = None if targets is None else {id(target) for target in targets if isinstance(target, Tensor)}
-        if hooked_leaves and accumulates:
+        if accumulates and hooked_leaves:
             _await_hooked(work, [*nodes, *map(edge_of, roots)], chosen)
         work.add = (add or accumulate) if profile is None else profile.accumulating(add or accumulate)
         try:
