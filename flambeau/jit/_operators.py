@@ -14,6 +14,8 @@ from collections.abc import Callable
 from operator import attrgetter
 from typing import Any
 
+import numpy as np
+
 from .. import ops as _operations
 from ..aten.calls import IMPLEMENTED
 from ..aten.overloads import OpOverloadPacket, _OpNamespace, aten_schemas
@@ -411,6 +413,24 @@ _ALWAYS: dict[str, Callable[..., Any]] = {
         "splitlines startswith strip swapcase title upper zfill".split()
     },
 }
+
+
+def power(a: Any, b: Any) -> Any:
+    """A power, which of numbers is a float, of integers too: infinity where it is too large, nan where it is complex."""
+    if type(a) not in (int, float) or type(b) not in (int, float):
+        return a**b
+    if not a and b < 0:
+        raise RuntimeError("0.0 cannot be raised to a negative power")
+    with np.errstate(all="ignore"):
+        return float(np.power(float(a), float(b)))
+
+
+def _rounded(a: Any, *digits: int) -> Any:
+    """A rounded number is a float."""
+    found = builtins.round(a, *digits)
+    return float(found) if type(a) in (int, float) else found
+
+
 # Operators for anything but tensors.
 _PLAIN: dict[str, Callable[..., Any]] = {
     **_COMPARISONS,
@@ -426,9 +446,9 @@ _PLAIN: dict[str, Callable[..., Any]] = {
     "remainder": _remainder,
     "fmod": math.fmod,
     "mathremainder": math.remainder,
-    "pow": lambda a, b: a**b,
+    "pow": power,
     "neg": lambda a: -a,
-    "round": lambda a, *rest: float(builtins.round(a, *rest)),
+    "round": _rounded,
     "floor": math.floor,
     "ceil": math.ceil,
     "abs": abs,
@@ -510,8 +530,9 @@ BUILTINS: dict[str, Any] = {
         function.__name__: function
         for function in (abs, all, any, bin, bool, chr, complex, dict, divmod, float, hex, int, len, list, max, min, oct, ord, print, range)
     },
-    **{function.__name__: function for function in (reversed, round, sorted, str, sum, tuple, zip)},
+    **{function.__name__: function for function in (reversed, sorted, str, sum, tuple, zip)},
     "enumerate": _enumerated,
+    "round": _rounded,
     "fork": _fork,
     "wait": lambda future: future.wait(),
 }

@@ -136,7 +136,7 @@ def path_of(node: ast.expr) -> list[str] | None:
 # -- the guard ---------------------------------------------------------------------------------------------------------------------
 _PASSED = (ast.Pass, ast.Break, ast.Continue)
 _EXPRESSIONS = (
-    ast.BinOp, ast.UnaryOp, ast.BoolOp, ast.Compare, ast.IfExp, ast.Tuple, ast.List, ast.Slice, ast.ListComp, ast.DictComp,
+    ast.UnaryOp, ast.BoolOp, ast.Compare, ast.IfExp, ast.Tuple, ast.List, ast.Slice, ast.ListComp, ast.DictComp,
     ast.comprehension,
 )  # fmt: skip
 _STATEMENTS = (ast.Expr, ast.If, ast.For, ast.While, ast.Return, ast.Assert, ast.Delete, ast.With, ast.withitem)
@@ -221,7 +221,7 @@ class Guard:
             return ast.AugAssign(self._target(node.target), node.op, self.expression(node.value))
         if isinstance(node, ast.AugAssign) and isinstance(node.target, ast.Attribute):
             read = ast.Attribute(node.target.value, node.target.attr, ast.Load())
-            return self._assignment(node.target, ast.BinOp(self.expression(read), node.op, self.expression(node.value)))
+            return self._assignment(node.target, self._binary(read, node.op, node.value))
         if isinstance(node, ast.FunctionDef):
             if node.args.args or node.args.kwonlyargs or len(self.locals) > 8:
                 raise damaged(self.name, "a function inside of another that takes arguments")
@@ -293,11 +293,19 @@ class Guard:
             raise damaged(self.name, f"a list of more than {LITERAL_ITEMS} items")
         if isinstance(node, ast.Dict) and None not in node.keys:
             return ast.Dict([self.expression(key) for key in node.keys if key], [self.expression(value) for value in node.values])
+        if isinstance(node, ast.BinOp):
+            return self._binary(node.left, node.op, node.right)
         if isinstance(node, (ast.ListComp, ast.DictComp)):
             return self._comprehension(node)
         if isinstance(node, _EXPRESSIONS):
             return self._rebuilt(node)
         raise damaged(self.name, f"an expression of type {type(node).__name__}")
+
+    def _binary(self, left: ast.expr, op: ast.operator, right: ast.expr) -> ast.expr:
+        operands = [self.expression(left), self.expression(right)]
+        if isinstance(op, ast.Pow):  # which is a float of integers, too
+            return ast.Call(self._known("**", _operators.power), operands, [])
+        return ast.BinOp(operands[0], op, operands[1])
 
     def _comprehension(self, node: Any) -> Any:
         self.locals.append({part.id for generator in node.generators for part in ast.walk(generator.target) if isinstance(part, ast.Name)})

@@ -503,3 +503,17 @@ def test_files_beside_the_code(tmp_path: Any) -> None:
         torch.jit.load(str(path), map_location=3)
     with pytest.warns(UserWarning, match="TorchScript archive"):
         assert torch.load(path, weights_only=False)(-torch.ones(1)).item() == 0
+
+
+def test_powers_and_rounding_of_numbers_in_archives_are_floats() -> None:
+    def numbers(n: int, x: float, y: torch.Tensor) -> tuple[float, float, float, float, torch.Tensor]:
+        return n**2, n**-1, x**0.5, round(x), y**2
+
+    torch.jit.save(torch.jit.script(numbers), file := io.BytesIO())
+    file.seek(0)
+    loaded = torch.jit.load(file)
+    *found, squares = loaded(3, 2.5, torch.tensor([3]))
+    assert repr(found) == repr([9.0, 1 / 3, 2.5**0.5, 2.0]) and squares.tolist() == [9] and squares.dtype == torch.int64
+    assert repr(loaded(-10, -1.0, torch.ones(1))[:3]) == "(100.0, -0.1, nan)"
+    with pytest.raises(RuntimeError, match="cannot be raised to a negative power"):
+        loaded(0, 1.0, torch.ones(1))
