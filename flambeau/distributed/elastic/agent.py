@@ -30,6 +30,7 @@ from .nodes import Nodes, Round, TooLate
 __all__ = ["Agent", "Work"]
 
 _STOPPED = 5.0  # seconds for which a worker may be stopped: its fellows notice it before, if they can
+_LAST_WORDS = 0.5  # seconds for workers to say whom they lost
 _GOODBYES = 5.0  # seconds for the other launchers to learn how it ended
 _log = logging.getLogger(__name__)
 
@@ -153,6 +154,8 @@ class Agent:
             self._context = self._start(meeting)
             result = self._monitor(meeting)
         except _Failed as error:
+            if error.failures:
+                self._hear_the_others(set(error.failures), meeting.first_rank)
             if self._lost:  # the launchers watch each other: they know
                 self._close()
                 raise
@@ -171,6 +174,16 @@ class Agent:
             if watcher is not None:
                 watcher.close()
         return {meeting.first_rank + rank: value for rank, value in result.return_values.items()}
+
+    def _hear_the_others(self, ended: set[int], first_rank: int) -> None:
+        """Give workers that are left a moment to say whom they lost, before they are ended."""
+        assert self._context is not None
+        end = time.monotonic() + _LAST_WORDS
+        while time.monotonic() < end:
+            states = {first_rank + rank: stopped(pid) for rank, pid in self._context.pids().items()}
+            if not any(rank not in ended and not why for rank, why in states.items()):
+                return
+            time.sleep(0.02)
 
     def _wait_for_the_others(self) -> None:
         """Let the others read how it ended, where the launchers' store is served."""
