@@ -23,6 +23,8 @@ ELSEWHERE = {
     "optim.scale": "test_optimizer",
     "_csr_times_dense": "test_sparse",
     "_dots_at_places": "test_sparse",
+    **dict.fromkeys(("_lstm_cells", "_recurrent_steps", "_recurrent_steps_backward"), "test_recurrent"),
+    **{f"bfloat16:{name}": "test_narrow_products" for name in ("addmm", "bmm", "matmul", "mm", "nn.functional.linear")},
 }
 
 
