@@ -1,4 +1,4 @@
-"""Machine code takes over from generated wrappers after some thousand calls, so that short programs pay nothing for it.
+"""Machine code takes over from generated wrappers after some 100,000 calls, so that short programs pay nothing for it.
 
 A wrapper is a Python function, and stays the same object. When machine code is there, the function's code is exchanged for one that asks it
 first: a built-in function that answers None for a call that is not usual, which the lines behind it do as before.

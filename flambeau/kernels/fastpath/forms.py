@@ -428,25 +428,26 @@ def written(code: Code) -> str:
     storage = k.slot(x, Tensor, "_storage")
     k.require(k.same(storage, none) | k.is_exactly(storage, UntypedStorage))  # others tell restricted views of writes
 
-    def tensor() -> tuple[Value, Value]:
+    def tensor() -> tuple[Value, Value, Value]:
         b = k.array_of(y)
         k.require(k.same(dtype, k.dtype(b)))
         others = k.same(storage, none) | ~k.same(storage, k.slot(y, Tensor, "_storage"))
         k.require(others | k.same(x, y))
         inner = _common_end(k, a, b)
         k.require(inner.eq(n) | inner.eq(1))
-        return k.data(b), k.pick(inner.eq(1) & n.ne(1), k.i64(0), size)
+        return b, k.data(b), k.pick(inner.eq(1) & n.ne(1), k.i64(0), size)
 
-    def number() -> tuple[Value, Value]:
+    def number() -> tuple[Value, Value, Value]:
         kind = k.type_of(y)
         k.require((k.same(kind, k.object(float)) | k.same(kind, k.object(int))) & k.word(records.NUMBERS).ne(0))
         _put_number(k, y, place, cell)
-        return cell, k.i64(0)
+        return a, cell, k.i64(0)
 
-    address, step = k.when(k.is_plain(y), tensor, number)
+    b, address, step = k.when(k.is_plain(y), tensor, number)
+    for array in (a, b):
+        k.own(k.incref(array))
     storage = k.when(k.same(storage, none), lambda: k.new_storage(x, k.slot(x, Tensor, "_array")), lambda: storage)
     k.own(k.incref(storage))
-    k.own(k.incref(a))
     before = k.call_c("PyLong_AsLong", "i64", k.slot(storage, UntypedStorage, "version"))
     version = k.own(k.call_c("PyLong_FromSsize_t", "ptr", before + 1))
     k.check(k.exists(version))
@@ -457,7 +458,7 @@ def written(code: Code) -> str:
         past = k.field(storage, at)
         k.put(value, storage, at)
         k.call_c("Py_DecRef", None, past)
-    for value in (a, storage):
+    for value in (a, b, storage):
         k.call_c("Py_DecRef", None, k.disown(value))
     k.give(k.incref(x))
     k.finish()

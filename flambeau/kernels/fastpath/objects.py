@@ -211,6 +211,7 @@ class Function(Builder):
 
     def shape(self, array: Value) -> Value:
         """The shape as a tuple of ints (a new reference)."""
+        self.own(self.incref(array))
         made = self.own(self.call_c("PyTuple_New", "ptr", self.ndim(array)))
         self.check(self.exists(made))
         items, dims = self.at(made, self.interpreter.tuple_items, "i8"), self.dims(array)
@@ -221,6 +222,7 @@ class Function(Builder):
             self.store(number, items, i, "ptr")
 
         self.loop(0, self.ndim(array), item)
+        self.call_c("Py_DecRef", None, self.disown(array))
         return self.disown(made)
 
     def new_array(self, dtype: Value, ndim: Value, dims: Value) -> Value:

@@ -224,10 +224,16 @@ def softmax(code: Code) -> str:
         return k.pick(size > most, size, most)
 
     k.require(k.loop(0, n, high, carried=(k.const(0, "i32"),)) < _THIRTY_TWO)
-    shape = k.shape(a)  # given back before anything is owned
+    k.own(k.incref(a))
+    shape = k.shape(a)
     ones = k.call_c("PyDict_GetItem", "ptr", k.word(records.EXTRA + 4, element="ptr"), shape)
     k.call_c("Py_DecRef", None, shape)
-    k.require(k.exists(ones))  # else this is the first time
+
+    def first_time() -> None:
+        k.call_c("Py_DecRef", None, a)
+        k.decline()
+
+    k.case(~k.exists(ones), first_time)
     k.own(k.incref(ones))
     grown = k.own(k.new_array(dtype, k.i64(2), k.dims(a)))
     sums = k.new_array(dtype, k.i64(2), k.dims(a))
@@ -237,7 +243,7 @@ def softmax(code: Code) -> str:
     k.multiply(loop, own, (rows, columns, columns), [(k.data(t), *k.steps(t)) for t in (grown, ones, sums)])
     loop, own = (k.word(records.EXTRA + place, element="ptr") for place in (2, 3))
     k.run(loop, own, n, [(k.data(grown), size), (k.data(sums), size), (k.data(sums), size)])
-    for value in (grown, ones):
+    for value in (grown, ones, a):
         k.call_c("Py_DecRef", None, k.disown(value))
     k.answer(k.new_tensor(sums), sums, bits)
     k.finish()

@@ -14,6 +14,7 @@ import numpy as np
 
 from ...core.arrays.kinds import host
 from ...core.calls.operation import Op
+from ...core.calls.wrapper_source import CHECKED
 from ...core.tape.derivatives import Item
 from .interpreter import loop_of
 
@@ -74,7 +75,7 @@ class Record:
         self.keep(NODE, kind)
         edges = list(kind.inputs)
         others = [op.names[item.position] for item in kind.tensors if item.source == "operand"]
-        seen = [name for name in dict.fromkeys([*edges, *others]) if name in places]
+        seen = list(dict.fromkeys([*edges, *others]))
         if len(seen) > MOST:
             raise Unfit(op.name)
         self.put(EDGES, len(edges))
@@ -183,8 +184,7 @@ def _result_of(op: Op, ufunc: np.ufunc, dtype: np.dtype) -> np.dtype | None:
         return None
     if any(each != dtype for each in inside) or result not in DTYPES:
         return None
-    checked = op.promotion in ("default", "int_to_float", "bool_to_long")
-    return DTYPES[DTYPES.index(result)] if result == dtype or not checked else None
+    return DTYPES[DTYPES.index(result)] if result == dtype or op.promotion not in CHECKED else None
 
 
 def of_results(op: Op, numbers: frozenset[str], is_checked: bool, is_settled: bool) -> Record:

@@ -95,7 +95,7 @@ def linear_rule(code: Code) -> str:
         k.multiply(loop, data, (p, m, n), [(k.data(g), along, across), (k.data(x), *k.steps(x)), (k.data(r), *k.steps(r))])
         return k.disown(k.unrecorded(r))
 
-    for array in (weight, x):  # an allocation may run Python code, which may give their tensors other memory
+    for array in (weight, x, g):  # an allocation may run Python code, which may give their tensors other memory
         k.own(k.incref(array))
     results = []
     for make, is_wanted in ((of_input, wanted[0]), (of_weight, wanted[1])):
@@ -105,7 +105,7 @@ def linear_rule(code: Code) -> str:
     results = [k.disown(result) for result in results] + [k.incref(k.pick(wanted[2], grad, none))]
     for place, result in enumerate(results):
         k.put(result, made, k.interpreter.tuple_items + 8 * place)
-    for array in (weight, x):
+    for array in (weight, x, g):
         k.call_c("Py_DecRef", None, k.disown(array))
     k.give(made)
     k.finish()

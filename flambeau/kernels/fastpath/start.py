@@ -94,7 +94,7 @@ def start() -> None:
     def find(op: Any, form: str, *more: Any) -> Any:
         try:
             name, record = _found(op, form, more)
-        except records.Unfit:
+        except (records.Unfit, Unsupported):  # the latter where NumPy's loops of this operation lie otherwise
             return None
         return builtin(op.name, addresses[name], record)
 

@@ -308,6 +308,7 @@ def indexed(code: Code) -> str:
     k.copy_dims(a, 1, lambda i: out + (i - count), count)
 
     def recorded() -> None:
+        k.own(k.incref(a))
         k.keep_key(x, key, items, count)
         k.show(x, a, bits, out + (k.ndim(a) - count), offset)
 
