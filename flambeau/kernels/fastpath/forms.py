@@ -43,6 +43,14 @@ class Form(Function):
         self.require(self.same(self.operands[2], self.emit(f"inttoptr i64 {count} to ptr", "ptr")))
 
     # -- before -------------------------------------------------------------------------------------------------------------
+    def enter(self, count: int, place: int = 0) -> tuple[Value, Value]:
+        """The tensor at a place among so many arguments, and the bits of ``needed``; no mode is on."""
+        self.require_count(count)
+        x = self.argument(place)
+        self.require(self.is_plain(x))
+        self.require_no_mode()
+        return x, self.needed()
+
     def needed(self) -> Value:
         """Bits of the edges to operands that require grad, if the call is to be recorded. Nothing may have been allocated yet."""
 
@@ -59,11 +67,23 @@ class Form(Function):
         wanted = bits.ne(0)
         return self.pick(self.recording(wanted), bits, self.i64(0))
 
+    def any_array_of(self, tensor: Value) -> Value:
+        """The array of a tensor, in the host's memory (borrowed)."""
+        array = self.slot(tensor, Tensor, "_array")
+        self.require(self.is_exactly(array, np.ndarray))
+        return array
+
     def array_of(self, tensor: Value) -> Value:
         """The array of a tensor, in the host's memory and row-major (borrowed)."""
-        array = self.slot(tensor, Tensor, "_array")
-        self.require(self.is_exactly(array, np.ndarray) & self.is_row_major(array))
+        array = self.any_array_of(tensor)
+        self.require(self.is_row_major(array))
         return array
+
+    def small(self, array: Value) -> tuple[Value, Value]:
+        """``measured``, of few elements."""
+        n, no_short = self.measured(array)
+        self.require(n < self.word(records.LIMIT))
+        return n, no_short
 
     def measured(self, array: Value) -> tuple[Value, Value]:
         """The number of elements, and whether no dimension is shorter than 2."""
@@ -106,6 +126,10 @@ class Form(Function):
         for value in self.owned:
             self.call_c("Py_DecRef", None, value)
         self.give(made)
+
+    def answer_new(self, array: Value, bits: Value) -> None:
+        """Return a tensor around a new array, recorded."""
+        self.answer(self.new_tensor(array), array, bits)
 
     def node_class(self) -> Value:
         return self.word(records.NODE, element="ptr")
@@ -213,34 +237,23 @@ class Pointwise(Form):
 def unary(code: Code) -> str:
     """Element-wise operations of one tensor."""
     k = Pointwise(code, "unary")
-    k.require_count(1)
-    x = k.argument(0)
-    k.require(k.is_plain(x))
-    k.require_no_mode()
-    bits = k.needed()
+    x, bits = k.enter(1)
     a = k.array_of(x)
     _, loop, data, result = k.loop_for(k.dtype(a))
-    n, no_short = k.measured(a)
-    k.require(n < k.word(records.LIMIT))
+    n, no_short = k.small(a)
     k.require_usual_strides([x], no_short)
     r = k.new_array(result, k.ndim(a), k.dims(a))
     k.run(loop, data, n, [(k.data(a), k.item_size(k.dtype(a))), (k.data(r), k.item_size(result))])
-    k.answer(k.new_tensor(r), r, bits)
-    k.finish()
-    return k.name
+    k.answer_new(r, bits)
+    return k.finish()
 
 
 def binary(code: Code) -> str:
     """Element-wise operations of two tensors, the second of which may be the end of the first's shape, or of a tensor and a number."""
     k = Pointwise(code, "binary")
-    k.require_count(2)
-    x, y = k.argument(0), k.argument(1)
-    k.require(k.is_plain(x))
-    k.require_no_mode()
-    bits = k.needed()
-    a = k.array_of(x)
-    n, no_short = k.measured(a)
-    k.require(n < k.word(records.LIMIT))
+    x, bits = k.enter(2)
+    y, a = k.argument(1), k.array_of(x)
+    n, no_short = k.small(a)
 
     def tensors() -> None:
         b = k.array_of(y)
@@ -260,20 +273,17 @@ def binary(code: Code) -> str:
             k.run(loop, data, inner, [(k.at(pa, i * size, "i8"), size), (pb, size), (k.at(pr, i * result_size, "i8"), result_size)])
 
         k.when(inner.eq(n) | inner.eq(1), all_at_once, lambda: k.loop(0, n, row, step=inner))
-        k.answer(k.new_tensor(r), r, bits)
+        k.answer_new(r, bits)
 
     k.case(k.is_plain(y), tensors)
-    kind = k.type_of(y)
-    k.require((k.same(kind, k.object(float)) | k.same(kind, k.object(int))) & k.word(records.NUMBERS).ne(0))
+    k.require(k.word(records.NUMBERS).ne(0))
     place, loop, data, result = k.loop_for(k.dtype(a), (_F32, _F64, _I64))
-    cell = k.scratch(1, "i64")
-    _put_number(k, y, place, cell)
+    cell = _number(k, y, place)
     k.require_usual_strides([x], no_short)
     r = k.new_array(result, k.ndim(a), k.dims(a))
     k.run(loop, data, n, [(k.data(a), k.item_size(k.dtype(a))), (cell, k.i64(0)), (k.data(r), k.item_size(result))])
-    k.answer(k.new_tensor(r), r, bits)
-    k.finish()
-    return k.name
+    k.answer_new(r, bits)
+    return k.finish()
 
 
 def _common_end(k: Form, a: Value, b: Value) -> Value:
@@ -294,8 +304,8 @@ def _common_end(k: Form, a: Value, b: Value) -> Value:
 _EXACT = 1 << 53
 
 
-def _put_number(k: Form, thing: Value, place: Value, cell: Value) -> None:
-    """Write a Python number as an element of the dtype at ``place``; those that the dtype does not have are the Python wrapper's."""
+def _number(k: Form, thing: Value, place: Value) -> Value:
+    """Address of a Python number as an element of the dtype at ``place``; those that the dtype does not have are the Python wrapper's."""
     is_float = k.is_exactly(thing, float)
 
     def whole() -> Value:
@@ -305,11 +315,13 @@ def _put_number(k: Form, thing: Value, place: Value, cell: Value) -> None:
 
     value = k.when(is_float, lambda: k.field(thing, 16, "f64"), whole)
     k.require(~(is_float & place.eq(_I64)))
+    cell = k.scratch(1, "i64")
 
     def wide() -> None:
         k.when(place.eq(_F64), lambda: k.store(value, cell, 0, "f64"), lambda: k.store(k.cast(value, "i64"), cell, 0, "i64"))
 
     k.when(place.eq(_F32), lambda: k.store(k.cast(value, "f32"), cell, 0, "f32"), wide)
+    return cell
 
 
 # -- results of other kernels -------------------------------------------------------------------------------------------------------------
@@ -335,96 +347,72 @@ def result(code: Code) -> str:
         k.when(~k.same(operand, none), lambda: k.require_in_order(operand))
 
     k.loop(0, k.word(records.SETTLED), settled)
-    k.answer(k.new_tensor(k.incref(r)), r, bits)
-    k.finish()
-    return k.name
+    k.answer_new(k.incref(r), bits)
+    return k.finish()
 
 
 def above(code: Code) -> str:
     """Element-wise operations that are a ufunc of the number zero and one tensor."""
     k = Pointwise(code, "above")
-    k.require_count(1)
-    x = k.argument(0)
-    k.require(k.is_plain(x))
-    k.require_no_mode()
-    bits = k.needed()
+    x, bits = k.enter(1)
     a = k.array_of(x)
     _, loop, data, dtype = k.loop_for(k.dtype(a), (_F32, _F64, _I64))
-    n, no_short = k.measured(a)
-    k.require(n < k.word(records.LIMIT))
+    n, no_short = k.small(a)
     k.require_usual_strides([x], no_short)
     zero = k.scratch(1, "i64")
     k.store(k.i64(0), zero, 0, "i64")  # of any dtype
     r, size = k.new_array(dtype, k.ndim(a), k.dims(a)), k.item_size(dtype)
     k.run(loop, data, n, [(zero, k.i64(0)), (k.data(a), size), (k.data(r), size)])
-    k.answer(k.new_tensor(r), r, bits)
-    k.finish()
-    return k.name
+    k.answer_new(r, bits)
+    return k.finish()
 
 
 def reflected(code: Code) -> str:
     """Element-wise operations of a number and a tensor, in this order."""
     k = Pointwise(code, "reflected")
-    k.require_count(2)
-    number, x = k.argument(0), k.argument(1)
-    k.require(k.is_plain(x))
-    kind = k.type_of(number)
-    k.require(k.same(kind, k.object(float)) | k.same(kind, k.object(int)))
-    k.require_no_mode()
-    bits = k.needed()
+    x, bits = k.enter(2, 1)
     a = k.array_of(x)
     place, loop, data, result = k.loop_for(k.dtype(a), (_F32, _F64, _I64))
-    n, no_short = k.measured(a)
-    k.require(n < k.word(records.LIMIT))
-    cell = k.scratch(1, "i64")
-    _put_number(k, number, place, cell)
+    n, no_short = k.small(a)
+    cell = _number(k, k.argument(0), place)
     k.require_usual_strides([x], no_short)
     r = k.new_array(result, k.ndim(a), k.dims(a))
     k.run(loop, data, n, [(cell, k.i64(0)), (k.data(a), k.item_size(k.dtype(a))), (k.data(r), k.item_size(result))])
-    k.answer(k.new_tensor(r), r, bits)
-    k.finish()
-    return k.name
+    k.answer_new(r, bits)
+    return k.finish()
 
 
 def copied(code: Code) -> str:
     """``clone(x, memory_format)`` of row-major memory."""
     k = Pointwise(code, "copied")
-    k.require_count(2)
-    x = k.argument(0)
-    k.require(k.is_plain(x) & k.same(k.argument(1), k.object(None)))
-    k.require_no_mode()
-    bits = k.needed()
+    x, bits = k.enter(2)
+    k.require(k.same(k.argument(1), k.object(None)))
     a = k.array_of(x)
     size = k.i64(0)
     for dtype in DTYPES:
         size = k.pick(k.same(k.dtype(a), k.object(dtype)), k.i64(dtype.itemsize), size)
-    n, no_short = k.measured(a)
-    k.require((size > 0) & (n > 0) & (n < k.word(records.LIMIT)))
+    n, no_short = k.small(a)
+    k.require((size > 0) & (n > 0))
     k.require_usual_strides([x], no_short)
     k.require(no_short | k.owns_its_memory(a))
     r = k.new_array(k.dtype(a), k.ndim(a), k.dims(a))
     k.call_c("memcpy", "ptr", k.data(r), k.data(a), n * size)
-    k.answer(k.new_tensor(r), r, bits)
-    k.finish()
-    return k.name
+    k.answer_new(r, bits)
+    return k.finish()
 
 
 def written(code: Code) -> str:
     """An element-wise operation of two tensors, or a tensor and a number, written into the first, which nobody records."""
     k = Pointwise(code, "written")
-    k.require_count(2)
-    x, y = k.argument(0), k.argument(1)
-    k.require(k.is_plain(x))
-    k.require_no_mode()
-    k.require(k.needed().eq(0))
+    x, bits = k.enter(2)
+    k.require(bits.eq(0))
     k.requires_grad(x)  # a tensor of inference mode has another mark
-    a = k.array_of(x)
+    y, a = k.argument(1), k.array_of(x)
     k.require((k.field(a, FLAGS, "i32") & WRITEABLE).ne(0))
-    n, _ = k.measured(a)
-    k.require(n < k.word(records.LIMIT))
+    n, _ = k.small(a)
     place, loop, data, dtype = k.loop_for(k.dtype(a), (_F32, _F64, _I64))
     k.require(k.same(dtype, k.dtype(a)))
-    cell, size, none = k.scratch(1, "i64"), k.item_size(dtype), k.object(None)
+    size, none = k.item_size(dtype), k.object(None)
     storage = k.slot(x, Tensor, "_storage")
     k.require(k.same(storage, none) | k.is_exactly(storage, UntypedStorage))  # others tell restricted views of writes
 
@@ -438,10 +426,8 @@ def written(code: Code) -> str:
         return b, k.data(b), k.pick(inner.eq(1) & n.ne(1), k.i64(0), size)
 
     def number() -> tuple[Value, Value, Value]:
-        kind = k.type_of(y)
-        k.require((k.same(kind, k.object(float)) | k.same(kind, k.object(int))) & k.word(records.NUMBERS).ne(0))
-        _put_number(k, y, place, cell)
-        return a, cell, k.i64(0)
+        k.require(k.word(records.NUMBERS).ne(0))
+        return a, _number(k, y, place), k.i64(0)
 
     b, address, step = k.when(k.is_plain(y), tensor, number)
     for array in (a, b):
@@ -461,5 +447,4 @@ def written(code: Code) -> str:
     for value in (a, b, storage):
         k.call_c("Py_DecRef", None, k.disown(value))
     k.give(k.incref(x))
-    k.finish()
-    return k.name
+    return k.finish()

@@ -70,7 +70,7 @@ class _Join(Pointwise):
 
         return first, self.loop(0, count, step, carried=(self.i64(0),))
 
-    def finish_with(self, items: Value, count: Value, first: Value, ndim: Value, dims: Value) -> None:
+    def finish_with(self, items: Value, count: Value, first: Value, ndim: Value, dims: Value) -> str:
         size = self.i64(0)
         for dtype in DTYPES:
             size = self.pick(self.same(self.dtype(first), self.object(dtype)), self.i64(dtype.itemsize), size)
@@ -84,8 +84,8 @@ class _Join(Pointwise):
             return offset + bytes_
 
         self.loop(0, count, copy, carried=(self.i64(0),))
-        self.answer(self.new_tensor(r), r, self.i64(0))
-        self.finish()
+        self.answer_new(r, self.i64(0))
+        return self.finish()
 
 
 def joined(code: Code) -> str:
@@ -96,8 +96,7 @@ def joined(code: Code) -> str:
     dims = k.scratch(_MOST_DIMS, "i64")
     k.loop(1, k.ndim(first), lambda d: k.store(k.load(k.dims(first), d, "i64"), dims, d, "i64"))
     k.store(length, dims, 0, "i64")
-    k.finish_with(items, count, first, k.ndim(first), dims)
-    return k.name
+    return k.finish_with(items, count, first, k.ndim(first), dims)
 
 
 def stacked(code: Code) -> str:
@@ -108,8 +107,7 @@ def stacked(code: Code) -> str:
     dims = k.scratch(_MOST_DIMS + 1, "i64")
     k.loop(0, k.ndim(first), lambda d: k.store(k.load(k.dims(first), d, "i64"), dims, d + 1, "i64"))
     k.store(count, dims, 0, "i64")
-    k.finish_with(items, count, first, k.ndim(first) + 1, dims)
-    return k.name
+    return k.finish_with(items, count, first, k.ndim(first) + 1, dims)
 
 
 def of_joins(op: Any) -> records.Record:

@@ -90,14 +90,15 @@ class Function(Builder):
         """Leave the call to the Python wrapper."""
         self.effect("br label %decline")
 
-    def finish(self) -> None:
-        """Put the function into the module. It answers None for a call that it leaves to the Python wrapper."""
+    def finish(self) -> str:
+        """Put the function into the module, under the name returned. It answers None for a call that it leaves to the Python wrapper."""
         parameters = ", ".join(f"ptr {operand.text}" for operand in self.operands)
         body, self.lines = [*self.scratches, *self.lines], []
         self.label("decline")
         self.give(self.incref(self.object(None)))
         lines = "\n".join([*body, *self.lines, *self._cold])
         self.code.functions[self.name] = f'define ptr @{self.name}({parameters}) nounwind "no-builtins" {{\nentry:\n{lines}\n}}'
+        return self.name
 
     # -- values ---------------------------------------------------------------------------------------------------------------
     def _entry(self, place: int) -> Value:

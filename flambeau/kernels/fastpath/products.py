@@ -10,7 +10,6 @@ import numpy as np
 
 from ...core import state
 from ...core.dtype import BY_NUM
-from ...core.tensor import Tensor
 from ..compiler.language import Value
 from . import records
 from .code import Code
@@ -29,15 +28,9 @@ class Product(Pointwise):
 
     def begin(self, count: int) -> tuple[Value, Value]:
         """The first argument's array, and the bits of the edges to record."""
-        self.require_count(count)
-        x = self.argument(0)
-        self.require(self.is_plain(x))
-        self.require_no_mode()
+        x, bits = self.enter(count)
         self.require(self.is_empty(state.autocasting))
-        bits = self.needed()
-        a = self.slot(x, Tensor, "_array")
-        self.require(self.is_exactly(a, np.ndarray))
-        return a, bits
+        return self.any_array_of(x), bits
 
     def require_matrix(self, array: Value) -> tuple[Value, Value]:
         """The sizes of what must be a dense matrix of at least two rows and columns: for others BLAS has other functions."""
@@ -82,8 +75,7 @@ def product(code: Code) -> str:
     a, bits = k.begin(2)
     y = k.argument(1)
     k.require(k.is_plain(y))
-    b = k.slot(y, Tensor, "_array")
-    k.require(k.is_exactly(b, np.ndarray))
+    b = k.any_array_of(y)
     k.require(k.same(k.dtype(a), k.dtype(b)))
     m, n = k.require_matrix(a)
     inner, p = k.require_matrix(b)
@@ -91,9 +83,8 @@ def product(code: Code) -> str:
     _, loop, data, dtype = k.loop_for(k.dtype(a), (_F32, _F64))
     r = k.matrix(dtype, m, p)
     k.multiply(loop, data, (m, n, p), [(k.data(t), *k.steps(t)) for t in (a, b, r)])
-    k.answer(k.new_tensor(r), r, bits)
-    k.finish()
-    return k.name
+    k.answer_new(r, bits)
+    return k.finish()
 
 
 def linear(code: Code) -> str:
@@ -102,9 +93,7 @@ def linear(code: Code) -> str:
     a, bits = k.begin(3)
     weight, bias = k.argument(1), k.argument(2)
     k.require(k.is_plain(weight))
-    w, none = k.slot(weight, Tensor, "_array"), k.object(None)
-    has_bias = ~k.same(bias, none)
-    k.require(k.is_exactly(w, np.ndarray))
+    w, has_bias = k.any_array_of(weight), ~k.same(bias, k.object(None))
     k.require(k.same(k.dtype(a), k.dtype(w)))
     m, n = k.require_matrix(a)
     p, inner = k.require_matrix(w)
@@ -134,9 +123,8 @@ def linear(code: Code) -> str:
         k.loop(0, m, to_row)
 
     k.when(has_bias, add)
-    k.answer(k.new_tensor(r), r, bits)
-    k.finish()
-    return k.name
+    k.answer_new(r, bits)
+    return k.finish()
 
 
 def reduced(code: Code) -> str:
@@ -159,7 +147,7 @@ def reduced(code: Code) -> str:
             k.run(k.second(place, 0), k.second(place, 1), count, [(k.data(r), size), (cell, k.i64(0)), (k.data(r), size)])
 
         k.when(k.exists(k.second(place, 0)), divide)
-        k.answer(k.new_tensor(r), r, bits)
+        k.answer_new(r, bits)
 
     def whole() -> None:
         r = k.new_array(dtype, k.i64(0), k.null)
@@ -183,8 +171,7 @@ def reduced(code: Code) -> str:
         lambda: k.multiply(loop, data, (one, rows, columns), of_columns),
     )
     answer(r, k.pick(along, rows, columns), k.pick(along, columns, rows))
-    k.finish()
-    return k.name
+    return k.finish()
 
 
 def summed(code: Code) -> str:
@@ -202,9 +189,8 @@ def summed(code: Code) -> str:
     r = k.new_array(dtype, k.i64(1), k.at(k.dims(a), 1, "i64"))
     across, along = k.steps(a)
     k.multiply(loop, data, (k.i64(1), rows, columns), [(ones, size, size), (k.data(a), across, along), (k.data(r), size, size)])
-    k.answer(k.new_tensor(r), r, bits)
-    k.finish()
-    return k.name
+    k.answer_new(r, bits)
+    return k.finish()
 
 
 def softmax(code: Code) -> str:
@@ -245,9 +231,8 @@ def softmax(code: Code) -> str:
     k.run(loop, own, n, [(k.data(grown), size), (k.data(sums), size), (k.data(sums), size)])
     for value in (grown, ones, a):
         k.call_c("Py_DecRef", None, k.disown(value))
-    k.answer(k.new_tensor(sums), sums, bits)
-    k.finish()
-    return k.name
+    k.answer_new(sums, bits)
+    return k.finish()
 
 
 @cache

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-
 from ...core.calls.registry import primitive
 from ...core.storage import UntypedStorage
 from ...core.tape.node import Node
@@ -28,9 +26,7 @@ class Rule(Product):
         self.require(~self.requires_grad(grad))
         self.require(~self.recording(self.const(True, "b1")))
         self.require(self.same(self.slot(node, Node, "hooks"), self.object(None)))  # hooks see gradients before their shape is made right
-        array = self.slot(grad, Tensor, "_array")
-        self.require(self.is_exactly(array, np.ndarray))
-        return node, array
+        return node, self.any_array_of(grad)
 
     def items(self, node: Value, name: str, count: int) -> list[Value]:
         """The items (borrowed) of a node's tuple."""
@@ -50,9 +46,7 @@ class Rule(Product):
             return self.call_c("PyLong_AsLong", "i64", changed) <= self.call_c("PyLong_AsLong", "i64", made)
 
         self.require(self.when(self.same(storage, self.object(None)), lambda: self.const(True, "b1"), is_old))
-        array = self.slot(tensor, Tensor, "_array")
-        self.require(self.is_exactly(array, np.ndarray))
-        return array
+        return self.any_array_of(tensor)
 
     def unrecorded(self, array: Value) -> Value:
         """A tensor (owned) around an array, which is handed over."""
@@ -108,8 +102,7 @@ def linear_rule(code: Code) -> str:
     for array in (weight, x, g):
         k.call_c("Py_DecRef", None, k.disown(array))
     k.give(made)
-    k.finish()
-    return k.name
+    return k.finish()
 
 
 def of_linear_rule(op: Any) -> records.Record:

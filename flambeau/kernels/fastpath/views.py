@@ -119,8 +119,7 @@ def view(code: Code) -> str:
     k.require(k.is_exactly(r, np.ndarray))
     _require_usual_storage(k, x)
     _answer_view(k, k.own(k.incref(r)), x, bits)
-    k.finish()
-    return k.name
+    return k.finish()
 
 
 class View(Form):
@@ -128,15 +127,10 @@ class View(Form):
 
     def begin(self, count: int) -> tuple[Value, Value, Value]:
         """The tensor, its array, and the bits of the edges to record."""
-        self.require_count(count)
-        x = self.argument(0)
-        self.require(self.is_plain(x))
-        self.require_no_mode()
+        x, bits = self.enter(count)
         self.require(self.is_empty(state.without_grad))  # else views are marked
-        bits = self.needed()
         _require_usual_storage(self, x)
-        a = self.slot(x, Tensor, "_array")
-        self.require(self.is_exactly(a, np.ndarray))
+        a = self.any_array_of(x)
         self.require(self.ndim(a) < _MOST_DIMS)
         self.sizes, self.steps = self.scratch(_MOST_DIMS, "i64"), self.scratch(_MOST_DIMS, "i64")
         return x, a, bits
@@ -179,8 +173,7 @@ def transposed(code: Code) -> str:
     for to, source in ((one, other), (other, one)):
         k.put_dim(to, k.load(dims, source, "i64"), k.load(strides, source, "i64"))
     k.show(x, a, bits, k.ndim(a), k.i64(0))
-    k.finish()
-    return k.name
+    return k.finish()
 
 
 def turned(code: Code) -> str:
@@ -190,8 +183,7 @@ def turned(code: Code) -> str:
     k.require(k.ndim(a).eq(2))
     k.copy_dims(a, 1, lambda i: k.i64(1) - i)
     k.show(x, a, bits, k.i64(2), k.i64(0))
-    k.finish()
-    return k.name
+    return k.finish()
 
 
 def unsqueezed(code: Code) -> str:
@@ -213,8 +205,7 @@ def unsqueezed(code: Code) -> str:
 
     k.put_dim(dim, k.i64(1), k.when(dim.eq(n), behind, before))
     k.show(x, a, bits, n + 1, k.i64(0))
-    k.finish()
-    return k.name
+    return k.finish()
 
 
 def reshaped(code: Code) -> str:
@@ -242,8 +233,7 @@ def reshaped(code: Code) -> str:
     k.when(open_ >= 0, lambda: k.store(n // known, k.sizes, open_, "i64"))
     k.require(k.pick(open_ >= 0, (n // known) * known, known).eq(n))
     k.show(x, a, bits, count, k.i64(0), k.null)
-    k.finish()
-    return k.name
+    return k.finish()
 
 
 class _Indexed(View):
@@ -315,8 +305,7 @@ def indexed(code: Code) -> str:
     k.case(bits.ne(0), recorded)
     k.given = k.operands[1]
     k.show(x, a, k.i64(0), out + (k.ndim(a) - count), offset)
-    k.finish()
-    return k.name
+    return k.finish()
 
 
 def _bound(k: Form, thing: Value, size: Value, otherwise: Value) -> Value:
