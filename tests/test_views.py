@@ -422,3 +422,15 @@ def test_gradients_of_pairs_may_lie_anywhere() -> None:
     for grad in (numbers[1:25].reshape(3, 4, 2), numbers[1:25].reshape(2, 4, 3).permute(2, 1, 0), numbers[1:49:2].reshape(3, 4, 2)):
         real, imaginary = flambeau.autograd.grad(flambeau.view_as_real(flambeau.complex(x, y)), (x, y), grad)
         assert flambeau.equal(real, grad[..., 0]) and flambeau.equal(imaginary, grad[..., 1])
+
+
+def test_a_tensor_that_says_where_a_dimension_goes_stays_as_it_is() -> None:
+    x, dim, beyond = flambeau.zeros(2, 3), flambeau.tensor(-1), flambeau.tensor(-4)
+    for _ in range(2):
+        assert x.unsqueeze(dim).shape == (2, 3, 1) and flambeau.zeros(1, 2).unsqueeze(dim).shape == (1, 2, 1)
+        with pytest.raises(IndexError, match="but got -4"):
+            x.unsqueeze(beyond)
+    assert (dim.item(), beyond.item()) == (-1, -4)
+    for some in (x, flambeau.zeros(()), flambeau.zeros(1)):
+        with pytest.raises(TypeError):
+            some.unsqueeze(flambeau.tensor(-0.5))

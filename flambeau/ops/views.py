@@ -10,6 +10,7 @@ import math
 import warnings
 from collections.abc import Sequence
 from functools import partial
+from operator import index
 from typing import Any
 
 import numpy as np
@@ -642,6 +643,8 @@ def _unsqueezed(array: np.ndarray, dim: int) -> np.ndarray | None:
     """A dimension of size 1 put in at ``dim``; None for a ``dim`` out of range."""
     shape, strides = array.shape, array.strides
     count = len(shape)
+    if dim.__class__ is not int:  # a tensor may say it
+        dim = index(dim)
     if dim < 0:
         dim += count + 1
     if not 0 <= dim <= count:
@@ -655,7 +658,7 @@ def _unsqueezed(array: np.ndarray, dim: int) -> np.ndarray | None:
     # NumPy gives a size of 1 that it puts before another dimension PyTorch's stride, unless others of size 1 or 0 are there
     fast="(a.reshape((1,) + s) if dim == 0 and s else a.reshape(s[:dim] + (1,) + s[dim:]) if 0 < dim < len(s) else _unsqueezed(a, dim)) "
     "if a.__class__ is ndarray and 1 not in (s := a.shape) and 0 not in s else _unsqueezed(a, dim) if a.size else None",
-    canonicalize=lambda input, dim: (input, wrap_dim(dim, input._array.ndim + 1)),
+    canonicalize=lambda input, dim: (input, wrap_dim(index(dim), input._array.ndim + 1)),
     inplace=True,
     grad={"input": lambda grad, input_shape: grad.reshape(input_shape)},
     moves=True,
