@@ -17,6 +17,7 @@ import pytest
 
 import flambeau
 from flambeau.core.calls import machine_calls
+from flambeau.core.calls.registry import primitive
 from flambeau.core.storage import UntypedStorage
 from flambeau.core.tensor import Tensor
 from flambeau.kernels.fastpath import start as loading
@@ -390,17 +391,17 @@ def test_objects_are_counted(name: str) -> None:
     call = CALLS[name]
     pairs = [(flambeau.randn(4, 4).requires_grad_(needs), flambeau.randn(4, 4)) for needs in (False, True)]
     pairs += [(pairs[1][0].clone(), 2.0)] if name not in ("maximum", "atan2", "matmul", "linear", "cat") else []
-    for round_ in range(4):  # the first makes what stays; in one of the others nothing else may have stayed
+    for round_ in range(8):  # the first makes what stays; lists of views grow in some of the others, and shrink in the next
         gc.collect()
         before, blocks = counted(), sys.getallocatedblocks()
         for a, b in pairs:
             for _ in range(2000):
                 call(a, b)
         gc.collect()
-        if round_ and not lost(before, counted()) and sys.getallocatedblocks() - blocks < 1200:
+        lost_ones, more = lost(before, counted()), sys.getallocatedblocks() - blocks
+        if round_ and not lost_ones and more < 200:
             return
-    assert not lost(before, counted())
-    assert sys.getallocatedblocks() - blocks < 1200
+    assert not lost_ones and more < 200, "of 4,000 calls"
 
 
 def test_a_collection_at_every_allocation(seed: int = 1) -> None:
@@ -455,6 +456,44 @@ def test_every_allocation_of_a_rule_may_fail() -> None:
     node = F.linear(*operands).grad_fn
     with flambeau.no_grad():
         fail_everywhere(lambda grad, _: node.apply(grad), flambeau.randn(3, 5), None)
+
+
+def test_an_operand_may_get_other_memory_in_the_midst_of_a_call() -> None:
+    """By what the collector runs, which an allocation may start."""
+    x, weight, bias = (flambeau.randn(shape, requires_grad=True) for shape in ((40, 30), (20, 30), (20,)))
+    node, grad, others = F.linear(x, weight, bias).grad_fn, flambeau.randn(40, 20), []
+
+    def move(phase: str, info: Any) -> None:
+        if phase == "stop":
+            return
+        grad.data = flambeau.from_numpy(grad.numpy().copy())
+        others[:] = [*others[-20:], *(np.full((40, 20), 7.0, np.float32) for _ in range(2))]  # where the last array was
+
+    with flambeau.no_grad():
+        expected = [shown(result) for result in node.apply(grad)]
+        before = gc.get_threshold()
+        gc.callbacks.append(move)
+        results: list[Any] = []
+        try:
+            for k in range(100):
+                gc.set_threshold(1 + k % 6, 1, 1)  # so that it starts at each of the allocations in turn
+                results.append(node.apply(grad))
+        finally:
+            gc.callbacks.remove(move)
+            gc.set_threshold(*before)
+    assert all([shown(result) for result in each] == expected for each in results)
+
+
+def test_operations_whose_loops_lie_otherwise_stay_python(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: Any) -> Any:
+        raise loading.Unsupported("ufuncs lie otherwise")
+
+    finders: list[Any] = []
+    monkeypatch.setattr(loading, "take_over", finders.append)
+    loading.start()
+    monkeypatch.setattr("flambeau.kernels.fastpath.records.loop_of", refuse)
+    assert finders[0](primitive("exp"), "pointwise") is None and finders[0](primitive("mm"), "whole") is None
+    assert finders[0](primitive("transpose"), "whole") is not None
 
 
 @unraisable
