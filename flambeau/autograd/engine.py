@@ -233,7 +233,8 @@ class _Pass:
             leaf = hooked_leaves.get(key)
             if leaf is not None and leaf._requires_grad is True:
                 for hook in list((leaf.__dict__.get("_backward_hooks") or {}).values()):
-                    as_user(hook, None)
+                    if as_user(hook, None) is not None:
+                        raise RuntimeError("can't replace a None gradient with a non-None value")
                 _run_after(leaf, has_gradient=False)
 
     def finish(self, entry: list[Any], accumulates: bool) -> None:

@@ -410,3 +410,6 @@ def test_hooks_of_a_leaf_are_told_that_there_is_no_gradient(x):
     seen.clear()
     torch.ones(2, requires_grad=True).sum().backward()
     assert seen == []
+    x.register_hook(lambda grad: None if grad is not None else torch.ones(2))
+    with pytest.raises(RuntimeError, match="can't replace a None gradient with a non-None value"):
+        Nothing.apply(x).sum().backward()
