@@ -210,9 +210,10 @@ def _native_function(node: Node) -> Callable[..., list[np.ndarray]] | None:
     own = partial(call_kernel, op.kernel, op) if op.key in _OF_PARTS else _kernel_of(op.key)
 
     def run(*values: Any) -> list[np.ndarray]:
-        if own is None:
+        made = host.run_in_bfloat16(op, values, result)
+        if made is None and own is None:
             made = host.run_native(op, values, compute, result)
-        else:
+        elif made is None:
             made = own(list(values) if compute is None else cast_operands(op, values, compute))
         if made is None:
             raise Refused

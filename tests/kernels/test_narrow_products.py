@@ -14,6 +14,7 @@ import flambeau.nn.functional as F
 from flambeau.core.arrays import native
 
 pytest.importorskip("llvmlite")
+from flambeau.capture import rules
 from flambeau.kernels.families import narrow_products
 
 FORMS = {"tiles": ("tiles", "pairs"), "pairs": ("pairs",)}.get(narrow_products.instructions(), ())
@@ -137,3 +138,19 @@ def test_autocast_uses_them() -> None:
         narrow = model(x)
     assert narrow.dtype is torch.bfloat16
     torch.testing.assert_close(narrow.float(), model(x), rtol=2**-5, atol=2e-2)
+
+
+@pytest.mark.skipif(not native.switch.on, reason="kernels are off")
+@pytest.mark.parametrize(("inner", "has_copy"), [(64, False), (51, True)])
+def test_compiled_programs_use_them(inner: int, has_copy: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    calls = []
+    multiply = narrow_products.multiply
+    monkeypatch.setattr(narrow_products, "multiply", lambda *args: calls.append(1) or multiply(*args))
+    x, w = (torch.from_numpy(drawn(*shape).astype(np.float32)).bfloat16() for shape in ((70, inner), (inner, 80)))
+    monkeypatch.setattr(rules, "_found", {})
+    compiled = torch.compile(lambda: torch.mm(x, w).relu())
+    for _ in range(4):
+        calls.clear()
+        got = compiled()
+    assert len(calls) == has_copy  # a copy with zeros around it is not made by launches alone
+    assert torch.equal(got, torch.mm(x, w).relu())

@@ -208,8 +208,8 @@ class Host(Kind):
             output = native.run_elementwise(op, values, compute, result)
             if output is not None:
                 return output
-        if op.in_bfloat16 and result is bfloat16:
-            output = self._in_bfloat16(op, values)
+        if op.in_bfloat16:
+            output = self.run_in_bfloat16(op, values, result)
             if output is not None:
                 return output
         arrays = values if compute is None else cast_operands(op, values, compute)
@@ -227,16 +227,11 @@ class Host(Kind):
         """As ``run``, by a native kernel however little there is to do; None where there is none, or it declines."""
         if op.elementwise:
             return native.run_elementwise(op, values, compute, result)
-        if op.in_bfloat16 and result is bfloat16:
-            output = self._in_bfloat16(op, values)
-            if output is not None:
-                return output
         return native.call_native(op.key, *(values if compute is None else cast_operands(op, values, compute)))
 
-    @staticmethod
-    def _in_bfloat16(op: Op, values: Sequence[Any]) -> Any:
-        """The result of a native kernel for bfloat16; None where there is none, or it declines."""
-        return native.call_native(f"bfloat16:{op.key}", *values) if native.switch.on else None
+    def run_in_bfloat16(self, op: Op, values: Sequence[Any], result: dtype | None) -> Any:
+        """As ``run_native``, by the kernel that takes bfloat16 as it comes."""
+        return native.call_native(f"bfloat16:{op.key}", *values) if op.in_bfloat16 and result is bfloat16 else None
 
 
 def call_kernel(kernel: Callable[..., Any], op: Op, arrays: list[Any]) -> Any:

@@ -316,7 +316,7 @@ def _packing(b: _Layout, count: int, depth: int) -> Callable[[np.ndarray, np.nda
         by_rows, pitch = False, strides[-1]
     else:
         of_copy = _packing((shape, tuple(2 * each for each in contiguous_strides(shape))), count, depth)
-        return lambda source, panels: of_copy(copies.contiguous(source.view(np.uint16)), panels)
+        return lambda source, panels: of_copy(copies.contiguous(source), panels)
     across = _up(n, WIDTH) // WIDTH
     units = count * (depth // DEPTH if by_rows else across)
     per_chunk = max(1, PACKED * units // (count * depth * across * WIDTH))
@@ -360,13 +360,14 @@ def _plan(a: _Layout, b: _Layout, has_bias: bool) -> _Run | None:
     launch = narrow_product(form, has_bias).bind(-(-count * parts // per_chunk), **sizes, **cuts, units=count * parts, per_chunk=per_chunk)
 
     def run(x: np.ndarray, y: np.ndarray, bias: np.ndarray | None, c: np.ndarray) -> None:
-        panels = empty((count * across * depth * WIDTH,), np.uint16)
+        panels = empty((count * across * depth * WIDTH,), x.dtype)
         packing(y, panels)
         if not in_place:
-            padded = empty((*shape[:-2], rows, padded_depth), np.uint16)
+            # not of integers, which whoever tries launches in other memory fills with zeros as those that are wanted here
+            padded = empty((*shape[:-2], rows, padded_depth), x.dtype)
             padded[..., m:, :] = 0
             padded[..., :m, inner:] = 0
-            copies.copy(x.view(np.uint16), padded[..., :m, :inner])
+            copies.copy(x, padded[..., :m, :inner])
             x = padded
         if bias is None:
             launch(a=x, panels=panels, c=c)
@@ -386,7 +387,7 @@ def multiply(a: np.ndarray, b: np.ndarray, bias: np.ndarray | None = None, least
         return None
     shape = (*a.shape[:-1], b.shape[-1])
     if b.ndim == 2 and a.ndim > 2:
-        a = (a if a.flags.c_contiguous else copies.contiguous(a.view(np.uint16)).view(a.dtype)).reshape(-1, a.shape[-1])
+        a = (a if a.flags.c_contiguous else copies.contiguous(a)).reshape(-1, a.shape[-1])
     elif a.shape[:-2] != b.shape[:-2]:
         return None
     if bias is not None and (bias.shape != shape[-1:] or bias.strides != (2,)):
