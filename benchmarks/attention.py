@@ -14,7 +14,7 @@ from . import comparison
 from .cases import Case
 from .comparison import Source, add_arguments
 from .measuring import Timed, peak_bytes, resident_bytes, set_threads
-from .models import Step
+from .models import Step, causal_layer
 from .report import table, write_section
 
 __all__ = ["CASES", "THREADS", "add_arguments", "main"]
@@ -75,25 +75,7 @@ def gpt(
     words: int, width: int, heads: int, layers: int, length: int, batch: int, *, torch: ModuleType
 ) -> tuple[Any, Callable[[], Any], Callable[[], Any]]:
     """A GPT with AdamW and tokens to learn: the model, what computes the loss of a batch, and what steps."""
-    nn, functional, source = torch.nn, torch.nn.functional, Source(torch)
-
-    class Block(nn.Module):  # type: ignore[name-defined]
-        def __init__(self) -> None:
-            super().__init__()
-            self.norm1, self.norm2 = nn.LayerNorm(width), nn.LayerNorm(width)
-            self.projection, self.output = nn.Linear(width, 3 * width), nn.Linear(width, width)
-            self.wide, self.narrow = nn.Linear(width, 4 * width), nn.Linear(4 * width, width)
-
-        def attend(self, x: Any) -> Any:
-            size, length, _ = x.shape
-            parts = self.projection(x).split(width, dim=2)
-            query, key, value = (part.view(size, length, heads, width // heads).transpose(1, 2) for part in parts)
-            result = functional.scaled_dot_product_attention(query, key, value, is_causal=True)
-            return self.output(result.transpose(1, 2).contiguous().view(size, length, width))
-
-        def forward(self, x: Any) -> Any:
-            x = x + self.attend(self.norm1(x))
-            return x + self.narrow(functional.gelu(self.wide(self.norm2(x))))
+    nn, source, Block = torch.nn, Source(torch), causal_layer(torch, width, heads)
 
     class GPT(nn.Module):  # type: ignore[name-defined]
         def __init__(self) -> None:
@@ -113,7 +95,7 @@ def gpt(
 
     def loss_of_batch() -> Any:
         logits = model(tokens[:, :-1])
-        return functional.cross_entropy(logits.view(-1, words), tokens[:, 1:].reshape(-1))
+        return nn.functional.cross_entropy(logits.view(-1, words), tokens[:, 1:].reshape(-1))
 
     def step() -> Any:
         optimizer.zero_grad()

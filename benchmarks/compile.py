@@ -23,7 +23,7 @@ from . import comparison
 from .cases import Case
 from .comparison import Source, add_arguments as add_common_arguments, duration
 from .measuring import Timed, peak_bytes, resident_bytes
-from .models import Step, training_step
+from .models import Step, mlp, training_step, transformer_layer
 from .report import machine, table, write_section
 from .sides import both
 
@@ -47,35 +47,17 @@ def tiny(torch: ModuleType) -> Step:
     return training_step(torch, model, optimizer, source.normal(8, 16), source.integers(4, 8))
 
 
-def mlp(torch: ModuleType) -> Step:
-    """784-512-512-10 with Adam, batches of 64."""
-    nn, source = torch.nn, Source(torch)
-    model = source.fill(nn.Sequential(nn.Linear(784, 512), nn.ReLU(), nn.Linear(512, 512), nn.ReLU(), nn.Linear(512, 10)))
-    optimizer = torch.optim.Adam(model.parameters(), lr=1e-4)
-    return training_step(torch, model, optimizer, source.normal(64, 784), source.integers(10, 64))
-
-
 def gpt_model(torch: ModuleType, layers: int = 4, width: int = 128, heads: int = 4, length: int = 64, words: int = 256) -> Any:
     """A language model that sees only what came before."""
-    nn, functional = torch.nn, torch.nn.functional
+    nn = torch.nn
 
-    class Layer(nn.Module):  # type: ignore[name-defined]
-        def __init__(self) -> None:
-            super().__init__()
-            self.norm1, self.norm2 = nn.LayerNorm(width), nn.LayerNorm(width)
-            self.projection, self.output = nn.Linear(width, 3 * width), nn.Linear(width, width)
-            self.wide, self.narrow = nn.Linear(width, 4 * width), nn.Linear(4 * width, width)
+    def attend(projected: Any, mask: Any) -> Any:
+        size, steps, _ = projected.shape
+        query, key, value = (part.view(size, steps, heads, width // heads).transpose(1, 2) for part in projected.split(width, 2))
+        scores = (query @ key.transpose(-2, -1) * (width // heads) ** -0.5).masked_fill(mask, float("-inf"))
+        return (torch.softmax(scores, -1) @ value).transpose(1, 2).reshape(size, steps, width)
 
-        def attention(self, x: Any, mask: Any) -> Any:
-            size, steps, _ = x.shape
-            parts = self.projection(x).split(width, 2)
-            query, key, value = (part.view(size, steps, heads, width // heads).transpose(1, 2) for part in parts)
-            scores = (query @ key.transpose(-2, -1) * (width // heads) ** -0.5).masked_fill(mask, float("-inf"))
-            return self.output((functional.softmax(scores, -1) @ value).transpose(1, 2).reshape(size, steps, width))
-
-        def forward(self, x: Any, mask: Any) -> Any:
-            x = x + self.attention(self.norm1(x), mask)
-            return x + self.narrow(functional.gelu(self.wide(self.norm2(x))))
+    Layer = transformer_layer(torch, width, attend)
 
     class Model(nn.Module):  # type: ignore[name-defined]
         def __init__(self) -> None:
@@ -183,7 +165,7 @@ def _small(torch: ModuleType, source: Source) -> tuple[Any, Any]:
 
 PROGRAMS: dict[str, tuple[str, Callable[[ModuleType], Step]]] = {
     "tiny MLP, Adam": (TRAINING, tiny),
-    "MLP 784-512-512-10, Adam": (TRAINING, mlp),
+    "MLP 784-512-512-10, Adam": (TRAINING, mlp(64)),
     "GPT, 4 x 128, AdamW": (TRAINING, gpt),
     "small ResNet, SGD": (TRAINING, resnet),
     "LSTM, 128, SGD": (TRAINING, lstm),

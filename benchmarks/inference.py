@@ -11,32 +11,11 @@ from . import comparison
 from .cases import Case
 from .comparison import Source, add_arguments
 from .measuring import Timed
-from .models import language_model, residual_network
+from .models import language_model, perceptron, recurrent_classifier, residual_network
 
 __all__ = ["CASES", "THREADS", "add_arguments", "main"]
 
 THREADS = comparison.THREADS
-
-
-def perceptron(torch: ModuleType) -> Any:
-    """784-512-512-10."""
-    nn = torch.nn
-    return nn.Sequential(nn.Linear(784, 512), nn.ReLU(), nn.Linear(512, 512), nn.ReLU(), nn.Linear(512, 10))
-
-
-def recurrent(torch: ModuleType) -> Any:
-    """An LSTM of 128 units and a classifier of its last step."""
-    nn = torch.nn
-
-    class Classifier(nn.Module):  # type: ignore[name-defined]
-        def __init__(self) -> None:
-            super().__init__()
-            self.layer, self.head = nn.LSTM(64, 128, batch_first=True), nn.Linear(128, 10)
-
-        def forward(self, x: Any) -> Any:
-            return self.head(self.layer(x)[0][:, -1])
-
-    return Classifier()
 
 
 def builder(model_of: Callable[[ModuleType], Any], input_of: Callable[[Source], Any]) -> Callable[[ModuleType], Timed]:
@@ -63,7 +42,7 @@ ROWS: dict[str, tuple[Callable[[ModuleType], Any], Callable[[Source], Any]]] = {
     "ResNet-18, 224x224": (residual_network, lambda source: source.normal(1, 3, 224, 224)),
     "GPT, 3 x 128, 64 tokens": (gpt, lambda source: source.integers(1000, 1, 64)),
     "GPT, 3 x 128, 1 token": (gpt, lambda source: source.integers(1000, 1, 1)),
-    "LSTM, 128, 32 steps": (recurrent, lambda source: source.normal(1, 32, 64)),
+    "LSTM, 128, 32 steps": (recurrent_classifier, lambda source: source.normal(1, 32, 64)),
 }
 CASES = [Case(name, "inference", builder(*row), rehearsals=3) for name, row in ROWS.items()]
 

@@ -1,7 +1,7 @@
 """Models with their optimizers and batches, written once as ordinary PyTorch programs of the module ``torch``.
 
-Each builder of ``MODELS`` returns the training step: a callable that does one and returns the loss. Builders of models alone are for
-inference too.
+Each builder of ``MODELS`` returns the training step: a callable that does one and returns the loss. Builders of models and of their parts
+are for other benchmarks too.
 """
 
 from __future__ import annotations
@@ -28,13 +28,22 @@ def training_step(torch: ModuleType, model: Any, optimizer: Any, batch: Any, lab
     return step
 
 
-def mlp(torch: ModuleType) -> Step:
-    """784-512-512-10 with Adam, batches of 128."""
-    nn, source = torch.nn, Source(torch)
-    model = nn.Sequential(nn.Linear(784, 512), nn.ReLU(), nn.Linear(512, 512), nn.ReLU(), nn.Linear(512, 10))
-    source.fill(model)
-    optimizer = torch.optim.Adam(model.parameters(), lr=1e-4)
-    return training_step(torch, model, optimizer, source.normal(128, 784), source.integers(10, 128))
+def perceptron(torch: ModuleType) -> Any:
+    """784-512-512-10."""
+    nn = torch.nn
+    return nn.Sequential(nn.Linear(784, 512), nn.ReLU(), nn.Linear(512, 512), nn.ReLU(), nn.Linear(512, 10))
+
+
+def mlp(batch: int) -> Callable[[ModuleType], Step]:
+    """784-512-512-10 with Adam."""
+
+    def build(torch: ModuleType) -> Step:
+        source = Source(torch)
+        model = source.fill(perceptron(torch))
+        optimizer = torch.optim.Adam(model.parameters(), lr=1e-4)
+        return training_step(torch, model, optimizer, source.normal(batch, 784), source.integers(10, batch))
+
+    return build
 
 
 def lenet(torch: ModuleType) -> Step:
@@ -51,9 +60,9 @@ def lenet(torch: ModuleType) -> Step:
     return training_step(torch, model, optimizer, source.normal(64, 1, 28, 28), source.integers(10, 64))
 
 
-def resnet(torch: ModuleType) -> Step:
-    """ResNet-14 of basic blocks with 16, 32 and 64 channels, with SGD and momentum, batches of 32 images of 32x32."""
-    nn, source = torch.nn, Source(torch)
+def residual_block(torch: ModuleType) -> Any:
+    """The class of basic blocks (He et al. 2016)."""
+    nn = torch.nn
 
     class Block(nn.Module):  # type: ignore[name-defined]
         def __init__(self, inputs: int, outputs: int, stride: int) -> None:
@@ -71,6 +80,12 @@ def resnet(torch: ModuleType) -> Step:
             y = self.relu(self.norm1(self.conv1(x)))
             return self.relu(self.norm2(self.conv2(y)) + self.shortcut(x))
 
+    return Block
+
+
+def resnet(torch: ModuleType) -> Step:
+    """ResNet-14 of basic blocks with 16, 32 and 64 channels, with SGD and momentum, batches of 32 images of 32x32."""
+    nn, source, Block = torch.nn, Source(torch), residual_block(torch)
     model = nn.Sequential(
         *(nn.Conv2d(3, 16, 3, padding=1, bias=False), nn.BatchNorm2d(16), nn.ReLU(inplace=True)),
         *(Block(16, 16, 1), Block(16, 16, 1)),
@@ -83,10 +98,9 @@ def resnet(torch: ModuleType) -> Step:
     return training_step(torch, model, optimizer, source.normal(32, 3, 32, 32), source.integers(10, 32))
 
 
-def transformer(torch: ModuleType) -> Step:
-    """Three layers of width 128 with 4 heads over 64 tokens and a classifier, with AdamW, batches of 32."""
-    nn, source = torch.nn, Source(torch)
-    width, heads, length, batch, words = 128, 4, 64, 32, 1000
+def transformer_layer(torch: ModuleType, width: int, attend: Callable[..., Any]) -> Any:
+    """The class of layers whose norms come first; ``attend(projected, ...)`` is attention from queries, keys and values side by side."""
+    nn = torch.nn
 
     class Layer(nn.Module):  # type: ignore[name-defined]
         def __init__(self) -> None:
@@ -95,15 +109,37 @@ def transformer(torch: ModuleType) -> Step:
             self.projection, self.output = nn.Linear(width, 3 * width), nn.Linear(width, width)
             self.wide, self.narrow = nn.Linear(width, 4 * width), nn.Linear(4 * width, width)
 
-        def attention(self, x: Any) -> Any:
-            split = self.projection(x).view(x.shape[0], x.shape[1], 3, heads, width // heads)
-            query, key, value = split.permute(2, 0, 3, 1, 4).unbind(0)
-            weights = torch.softmax(query @ key.transpose(-2, -1) * (width // heads) ** -0.5, dim=-1)
-            return self.output((weights @ value).transpose(1, 2).reshape(x.shape))
-
-        def forward(self, x: Any) -> Any:
-            x = x + self.attention(self.norm1(x))
+        def forward(self, x: Any, *more: Any) -> Any:
+            x = x + self.output(attend(self.projection(self.norm1(x)), *more))
             return x + self.narrow(nn.functional.gelu(self.wide(self.norm2(x))))
+
+    return Layer
+
+
+def causal_layer(torch: ModuleType, width: int, heads: int) -> Any:
+    """The class of layers of a language model."""
+
+    def attend(projected: Any) -> Any:
+        size, length, _ = projected.shape
+        split = [part.view(size, length, heads, -1).transpose(1, 2) for part in projected.split(width, 2)]
+        result = torch.nn.functional.scaled_dot_product_attention(*split, is_causal=True)
+        return result.transpose(1, 2).reshape(size, length, width)
+
+    return transformer_layer(torch, width, attend)
+
+
+def transformer(torch: ModuleType) -> Step:
+    """Three layers of width 128 with 4 heads over 64 tokens and a classifier, with AdamW, batches of 32."""
+    nn, source = torch.nn, Source(torch)
+    width, heads, length, batch, words = 128, 4, 64, 32, 1000
+
+    def attend(projected: Any) -> Any:
+        split = projected.view(batch, length, 3, heads, width // heads)
+        query, key, value = split.permute(2, 0, 3, 1, 4).unbind(0)
+        weights = torch.softmax(query @ key.transpose(-2, -1) * (width // heads) ** -0.5, dim=-1)
+        return (weights @ value).transpose(1, 2).reshape(batch, length, width)
+
+    Layer = transformer_layer(torch, width, attend)
 
     class Classifier(nn.Module):  # type: ignore[name-defined]
         def __init__(self) -> None:
@@ -124,22 +160,7 @@ def transformer(torch: ModuleType) -> Step:
 
 def residual_network(torch: ModuleType) -> Any:
     """ResNet-18 (He et al. 2016) for 1,000 classes."""
-    nn = torch.nn
-
-    class Block(nn.Module):  # type: ignore[name-defined]
-        def __init__(self, inputs: int, outputs: int, stride: int) -> None:
-            super().__init__()
-            self.conv1 = nn.Conv2d(inputs, outputs, 3, stride=stride, padding=1, bias=False)
-            self.norm1, self.relu = nn.BatchNorm2d(outputs), nn.ReLU(inplace=True)
-            self.conv2 = nn.Conv2d(outputs, outputs, 3, padding=1, bias=False)
-            self.norm2, self.shortcut = nn.BatchNorm2d(outputs), nn.Identity()
-            if stride != 1:
-                self.shortcut = nn.Sequential(nn.Conv2d(inputs, outputs, 1, stride=stride, bias=False), nn.BatchNorm2d(outputs))
-
-        def forward(self, x: Any) -> Any:
-            y = self.relu(self.norm1(self.conv1(x)))
-            return self.relu(self.norm2(self.conv2(y)) + self.shortcut(x))
-
+    nn, Block = torch.nn, residual_block(torch)
     stages = [(64, 64, 1), (64, 64, 1), (64, 128, 2), (128, 128, 1), (128, 256, 2), (256, 256, 1), (256, 512, 2), (512, 512, 1)]
     return nn.Sequential(
         *(nn.Conv2d(3, 64, 7, stride=2, padding=3, bias=False), nn.BatchNorm2d(64), nn.ReLU(inplace=True), nn.MaxPool2d(3, 2, 1)),
@@ -158,23 +179,7 @@ def resnet18(torch: ModuleType) -> Step:
 
 def language_model(torch: ModuleType, layers: int, width: int, heads: int, length: int, words: int) -> Any:
     """A GPT: learnt positions, causal attention, and the words' table again as the last layer."""
-    nn = torch.nn
-
-    class Layer(nn.Module):  # type: ignore[name-defined]
-        def __init__(self) -> None:
-            super().__init__()
-            self.norm1, self.norm2 = nn.LayerNorm(width), nn.LayerNorm(width)
-            self.projection, self.output = nn.Linear(width, 3 * width), nn.Linear(width, width)
-            self.wide, self.narrow = nn.Linear(width, 4 * width), nn.Linear(4 * width, width)
-
-        def attention(self, x: Any) -> Any:
-            split = [part.view(*x.shape[:2], heads, -1).transpose(1, 2) for part in self.projection(x).split(width, 2)]
-            result = nn.functional.scaled_dot_product_attention(*split, is_causal=True)
-            return self.output(result.transpose(1, 2).reshape(x.shape))
-
-        def forward(self, x: Any) -> Any:
-            x = x + self.attention(self.norm1(x))
-            return x + self.narrow(nn.functional.gelu(self.wide(self.norm2(x))))
+    nn, Layer = torch.nn, causal_layer(torch, width, heads)
 
     class Language(nn.Module):  # type: ignore[name-defined]
         def __init__(self) -> None:
@@ -210,9 +215,9 @@ def gpt(layers: int, width: int, heads: int, batch: int, length: int, words: int
     return build
 
 
-def lstm(torch: ModuleType) -> Step:
-    """An LSTM of 128 units over 32 steps of 64 features and a classifier, with Adam, batches of 32."""
-    nn, source = torch.nn, Source(torch)
+def recurrent_classifier(torch: ModuleType) -> Any:
+    """An LSTM of 128 units over sequences of 64 features, and a classifier of its last step."""
+    nn = torch.nn
 
     class Classifier(nn.Module):  # type: ignore[name-defined]
         def __init__(self) -> None:
@@ -222,13 +227,19 @@ def lstm(torch: ModuleType) -> Step:
         def forward(self, x: Any) -> Any:
             return self.head(self.layer(x)[0][:, -1])
 
-    model = source.fill(Classifier())
+    return Classifier()
+
+
+def lstm(torch: ModuleType) -> Step:
+    """An LSTM over 32 steps with Adam, batches of 32."""
+    source = Source(torch)
+    model = source.fill(recurrent_classifier(torch))
     optimizer = torch.optim.Adam(model.parameters(), lr=1e-4)
     return training_step(torch, model, optimizer, source.normal(32, 32, 64), source.integers(10, 32))
 
 
 MODELS: dict[str, Callable[[ModuleType], Step]] = {
-    "MLP, Adam": mlp,
+    "MLP, Adam": mlp(128),
     "LeNet, SGD": lenet,
     "ResNet-14, SGD with momentum": resnet,
     "ResNet-18, SGD with momentum": resnet18,
