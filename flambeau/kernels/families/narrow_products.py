@@ -34,7 +34,7 @@ from ..compiler.build import kernel
 from ..compiler.language import Builder, Value
 from ..compiler.memory import empty
 from . import copies
-from .products import by_powers
+from .products import by_powers, for_units
 from .tiles import Tiles, below
 
 WIDTH = 32  # columns of a panel
@@ -76,10 +76,6 @@ class Packing(Record):
     per_chunk: Integer
 
 
-def _units(k: Builder, o: Packing | Product, unit: Callable[[Value], None]) -> None:
-    k.for_chunks(lambda chunk: k.loop(chunk * o.per_chunk, k.least((chunk + 1) * o.per_chunk, o.units), unit))
-
-
 @kernel
 def pack_columns(k: Builder) -> None:
     """Write the panels of matrices that lie column by column: two neighbours of a sum are one number of 32 bits. A unit is a panel."""
@@ -94,7 +90,7 @@ def pack_columns(k: Builder) -> None:
         written = (lines + tiles.lanes - 1) // tiles.lanes * tiles.lanes
         tiles.clear(k.at(panel, written * WIDTH, "f32"), k.most(o.depth // 2 - written, 0))
 
-    _units(k, o, unit)
+    for_units(k, o, unit)
 
 
 @kernel
@@ -123,7 +119,7 @@ def pack_rows(k: Builder) -> None:
 
         k.loop(0, o.across, panel)
 
-    _units(k, o, unit)
+    for_units(k, o, unit)
 
 
 class Product(Record):
@@ -280,7 +276,7 @@ def narrow_product(k: Builder, form: str, has_bias: bool) -> None:
     """Products of rows of ``a`` with packed panels, by 'tiles' or 'pairs'."""
     k.features = "+amx-tile,+amx-bf16" if form == "tiles" else "+avx512bf16"
     o = k.arguments(Product, without=() if has_bias else ("bias",))
-    _units(k, o, (_Tiled if form == "tiles" else _Paired)(k, o).unit)
+    for_units(k, o, (_Tiled if form == "tiles" else _Paired)(k, o).unit)
 
 
 # -- plans -----------------------------------------------------------------------------------------------------------------------------

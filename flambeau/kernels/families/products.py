@@ -311,7 +311,8 @@ def _declared(k: Builder, bias: str) -> Operands:
     return k.arguments(Operands, without=() if bias else ("bias",))
 
 
-def _for_units(k: Builder, p: Product, unit: Callable[[Value], None]) -> None:
+def for_units(k: Builder, p: Any, unit: Callable[[Value], None]) -> None:
+    """``unit(number)`` for each of a chunk's units, of which a record of products says how many there are."""
     k.for_chunks(lambda chunk: k.loop(chunk * p.per_chunk, k.least((chunk + 1) * p.per_chunk, p.units), unit))
 
 
@@ -319,21 +320,21 @@ def _for_units(k: Builder, p: Product, unit: Callable[[Value], None]) -> None:
 def straight(k: Builder, rows_a: bool, rows_b: bool, element: str, bias: str) -> None:
     """See ``_Straight``."""
     o = _declared(k, bias)
-    _for_units(k, o.product, _Straight(k, element, rows_a, rows_b, bias, o).unit)
+    for_units(k, o.product, _Straight(k, element, rows_a, rows_b, bias, o).unit)
 
 
 @kernel
 def turned(k: Builder, element: str, bias: str) -> None:
     """See ``_Turned``; a bias is of columns."""
     o = _declared(k, bias)
-    _for_units(k, o.product, _Turned(k, element, o).unit)
+    for_units(k, o.product, _Turned(k, element, o).unit)
 
 
 @kernel
 def few(k: Builder, element: str, bias: str) -> None:
     """See ``_Few``; a bias is of columns."""
     o = _declared(k, bias)
-    _for_units(k, o.product, _Few(k, element, o).unit)
+    for_units(k, o.product, _Few(k, element, o).unit)
 
 
 # -- plans -----------------------------------------------------------------------------------------------------------------------------
