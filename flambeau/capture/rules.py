@@ -211,10 +211,10 @@ def _native_function(node: Node) -> Callable[..., list[np.ndarray]] | None:
 
     def run(*values: Any) -> list[np.ndarray]:
         made = host.run_in_bfloat16(op, values, result)
-        if made is None and own is None:
-            made = host.run_native(op, values, compute, result)
-        elif made is None:
+        if made is None and own is not None:
             made = own(list(values) if compute is None else cast_operands(op, values, compute))
+        elif made is None:
+            made = host.run_native(op, values, compute, result)
         if made is None:
             raise Refused
         several = list(made) if made.__class__ in (tuple, list) else [made]
