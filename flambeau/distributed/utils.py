@@ -63,14 +63,14 @@ def _verify_param_shape_across_processes(process_group: Any, tensors: list[Tenso
 
 
 def _sync_params_and_buffers(process_group: Any, module_states: list[Tensor], broadcast_bucket_size: int, src: int) -> None:
-    """Have tensors be those of a process; the size of buckets is a hint that is not needed. Source: torch.distributed.utils."""
+    """Have tensors be those of a rank of the group; the size of buckets is a hint that is not needed. Source: torch.distributed.utils."""
     from .collectives import broadcast
 
     with no_grad():
         for tensor in module_states:
             if tensor.numel():
                 value = tensor.detach().contiguous() if not tensor.is_contiguous() else tensor.detach()
-                broadcast(value, src, group=process_group)
+                broadcast(value, group=process_group, group_src=src)
                 if not tensor.is_contiguous():
                     tensor.copy_(value)
 

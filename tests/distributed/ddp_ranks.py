@@ -192,6 +192,10 @@ def check_helpers_of_distributed_programs(rank, world):
     layer.weight.data.fill_(rank)
     utils._sync_module_states(layer, dist.group.WORLD, 1 << 20, 1, set())
     assert layer.weight.tolist() == [[1, 1], [1, 1]]
+    last, own = dist.new_group([world - 1]), torch.full((2,), 1.0 * rank)
+    if rank == world - 1:
+        utils._sync_params_and_buffers(last, [own], 1 << 20, 0)  # a rank of the group
+    assert own.tolist() == [rank, rank]
     utils._verify_param_shape_across_processes(dist.group.WORLD, list(layer.parameters()))
     with pytest.raises(RuntimeError):
         utils._verify_param_shape_across_processes(dist.group.WORLD, [torch.zeros(2 + rank)])
@@ -383,6 +387,7 @@ def check_errors_of_construction(rank, world):
             "Cannot specify both process_group and device_mesh",
             lambda: DDP(net, process_group=dist.group.WORLD, device_mesh=1),
         ),
+        (TypeError, "mixed_precision must be a _MixedPrecision", lambda: DDP(net, mixed_precision=1)),
         (TypeError, "process_group must be", lambda: DDP(net, process_group=3)),
     ):
         with pytest.raises(error, match=words):
@@ -853,6 +858,24 @@ def check_horovods_adasum(rank, world):
     close(model.bias, start[1] - 0.5, 1e-6)
     steps = [torch.full((1, 2), -0.5 * (i + 1)) for i in range(world)]
     close(model.weight, start[0] + adasum.combined(steps), 1e-6)
+    with pytest.raises(AssertionError, match="Skipping synchronization"):
+        optimizer.skip_synchronize()
+
+    def again():
+        optimizer.zero_grad()
+        loss = model(torch.ones(1, 2)).sum()
+        loss.backward()
+        return loss
+
+    optimizer.zero_grad()
+    before = model.bias.detach().clone()
+    optimizer.step(again)  # gradients come in the step only
+    close(model.bias, before - 0.5, 1e-6)
+    first, second = (nn.Parameter(torch.ones(2)) for _ in range(2))
+    optimizer = hvd.DistributedOptimizer(torch.optim.SGD([first, second], lr=0.5), op=hvd.Adasum)
+    (second if rank else first).sum().backward()
+    optimizer.step()  # one rank has a gradient of the first, the others of the second
+    assert first.tolist() == second.tolist() == [0.5, 0.5]
 
 
 def check_apex(rank, world):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NoReturn
 
 from ...autograd.grad_mode import no_grad
 from .operations import Adasum, _allreduce_async, synchronize
@@ -21,8 +21,8 @@ class Stepwise:
         self._compression = compression
 
     def step(self, closure: Callable[[], Any] | None = None) -> Any:
-        """A step, and the exchange."""
-        params = [param for group in self.param_groups for param in group["params"] if param.grad is not None]
+        """A step, and the exchange of all parameters' steps: those without a gradient here may have one elsewhere."""
+        params = [param for group in self.param_groups for param in group["params"] if param.requires_grad]
         before = [param.detach().clone() for param in params]
         result = super().step(closure)  # type: ignore[misc]
         with no_grad():
@@ -34,3 +34,7 @@ class Stepwise:
 
     def synchronize(self) -> None:
         """Nothing: what is exchanged are steps, after ``step``."""
+
+    def skip_synchronize(self) -> NoReturn:
+        """Raises ``AssertionError``: no step goes without its exchange."""
+        raise AssertionError("Skipping synchronization is not supported when using Adasum optimizer.")

@@ -15,7 +15,7 @@ from ...utils._pytree import tree_map
 from ..module import Module
 from ..utils.stateless import _functional_call
 
-__all__ = ["averaging_in", "narrow_buffers", "narrowed"]
+__all__ = ["averaging_in", "checked", "narrow_buffers", "narrowed"]
 
 
 @dataclass
@@ -32,6 +32,13 @@ class _MixedPrecision:
     param_dtype: Any = None
     reduce_dtype: Any = None
     buffer_dtype: Any = None
+
+
+def checked(mixed_precision: Any) -> _MixedPrecision | None:
+    """Dtypes as they are given; raises where they are something else."""
+    if mixed_precision is not None and not isinstance(mixed_precision, _MixedPrecision):
+        raise TypeError(f"DistributedDataParallel: mixed_precision must be a _MixedPrecision, got {type(mixed_precision).__name__}")
+    return mixed_precision
 
 
 def _cast(value: Any, dtype: Any) -> Any:

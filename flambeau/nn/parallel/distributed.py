@@ -21,7 +21,7 @@ from ..embedding import Embedding, EmbeddingBag
 from ..module import Module
 from ..parameter import is_lazy
 from ._ddp_checks import check_hook, check_same_parameters, checked_devices, limits_of, logging_data
-from ._mixed_precision import _MixedPrecision as _MixedPrecision, averaging_in, narrow_buffers, narrowed
+from ._mixed_precision import _MixedPrecision as _MixedPrecision, averaging_in, checked, narrow_buffers, narrowed
 from ._reducer import Reducer
 from .scatter_gather import gather, scatter_kwargs
 
@@ -108,7 +108,8 @@ class DistributedDataParallel(Module, Joinable):
         module: the module, whose parameters have the prefix ``module.`` in ``state_dict``.
     Raises:
         RuntimeError: no parameter requires grad, or shapes differ between ranks; in the forward pass, if parameters got no gradient in the
-            pass before. ValueError: there is no process group, or devices that do not fit.
+            pass before. ValueError: there is no process group, or devices that do not fit. TypeError: a process group or a
+            ``mixed_precision`` of another type.
     Source: torch.nn.parallel.DistributedDataParallel; Li et al. 2020, PyTorch Distributed.
     Example:
         >>> dist = torch.distributed
@@ -169,7 +170,7 @@ class DistributedDataParallel(Module, Joinable):
         self.require_backward_grad_sync = self.require_forward_param_sync = True
         self._divides_by_all = True
         self._comm_hook_name = ""
-        self.mixed_precision = mixed_precision
+        self.mixed_precision = checked(mixed_precision)
         if mixed_precision is not None and mixed_precision.buffer_dtype is not None:
             narrow_buffers(self.modules_buffers, mixed_precision.buffer_dtype)
         if init_sync:
