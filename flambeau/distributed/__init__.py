@@ -33,7 +33,7 @@ _NAMES_OF_MODULES = {
     "device_mesh": "DeviceMesh init_device_mesh",
     "errors": "DistBackendError DistError DistNetworkError DistStoreError QueueEmptyError",
     "groups": (
-        "GroupMember GroupName _get_process_group_name _resolve_process_group default_pg_timeout destroy_process_group "
+        "GroupMember GroupName _get_process_group_name _rank_not_in_group _resolve_process_group default_pg_timeout destroy_process_group "
         "get_backend get_backend_config get_global_rank get_group_rank get_node_local_rank get_pg_count get_process_group_ranks "
         "get_rank get_world_size group init_process_group is_initialized is_torchelastic_launched new_group record_comm"
     ),

@@ -5,15 +5,10 @@ from __future__ import annotations
 import importlib
 from typing import Any
 
-from .groups import GroupMember, default_group, default_pg_timeout as default_pg_timeout, state
+from .groups import default_group, default_pg_timeout as default_pg_timeout, state
 
 _PACKAGE: Any = importlib.import_module(__package__ or "")
 _get_default_group = default_group
-
-
-def _rank_not_in_group(group: Any) -> bool:
-    """Whether this process is not in the group."""
-    return group is not None and group is GroupMember.NON_GROUP_MEMBER
 
 
 def _get_default_store() -> Any:
@@ -24,11 +19,6 @@ def _get_default_store() -> Any:
 def _get_default_timeout(backend: Any = None) -> Any:
     """The time that an operation may take where nothing else is said."""
     return default_pg_timeout
-
-
-def _get_process_group_name(pg: Any) -> str:
-    """The group's name."""
-    return pg.group_name
 
 
 def _get_pg_default_device(group: Any = None) -> Any:

@@ -12,6 +12,7 @@ from typing import Any
 
 from . import debug, watching
 from .backend import Backend, BackendConfig
+from .constants import default_pg_timeout
 from .engine import world as mpi_world
 from .engine.background import BackgroundLane
 from .engine.lane import Alone, Lane
@@ -24,8 +25,6 @@ __all__ = [
     "get_group_rank", "get_node_local_rank", "get_pg_count", "get_process_group_ranks", "get_rank", "get_world_size", "group",
     "init_process_group", "is_initialized", "is_torchelastic_launched", "new_group", "record_comm",
 ]  # fmt: skip
-
-default_pg_timeout = datetime.timedelta(minutes=30)
 
 
 class _Groups:
@@ -145,6 +144,11 @@ def is_member(group: Any, operation: str) -> bool:
     place = -1 if state.default is None else state.default.rank()
     warnings.warn(f"Running {operation} on global rank {place} which does not belong to the given group.", stacklevel=3)
     return False
+
+
+def _rank_not_in_group(group: Any) -> bool:
+    """Whether this process is not in a group. Source: torch.distributed."""
+    return group is GroupMember.NON_GROUP_MEMBER
 
 
 def _get_process_group_name(pg: ProcessGroup) -> str:

@@ -40,12 +40,14 @@ def _apply_to_tensors(fn: Callable[[Tensor], Any], container: Any) -> Any:
     return tree_map(lambda value: fn(value) if isinstance(value, Tensor) else value, container)
 
 
-def _cast_forward_inputs(dtype: Any, *args: Any, **kwargs: Any) -> tuple[Any, Any]:
+def _cast_to(dtype: Any) -> Callable[[Any], Any]:
+    """A function that casts floating point tensors, and leaves all else as it is."""
+    return lambda value: value.to(dtype) if isinstance(value, Tensor) and value.is_floating_point() else value
+
+
+def _cast_forward_inputs(dtype: Any, /, *args: Any, **kwargs: Any) -> tuple[Any, Any]:
     """Arguments with floating point tensors in a dtype, unless it is None. Source: torch.distributed.utils."""
-    if dtype is None:
-        return args, kwargs
-    cast = _apply_to_tensors(lambda value: value.to(dtype) if value.is_floating_point() else value, (args, kwargs))
-    return cast[0], cast[1]
+    return (args, kwargs) if dtype is None else tree_map(_cast_to(dtype), (args, kwargs))
 
 
 def _to_kwargs(inputs: tuple[Any, ...], kwargs: dict[str, Any] | None, target_device: Any, use_side_stream_for_tensor_copies: bool) -> Any:

@@ -15,6 +15,7 @@ from ..device_mesh import DeviceMesh
 from ..tensor import DTensor, Placement, Replicate, Shard
 from ..tensor._spec import DTensorSpec, spec_of
 from ..tensor.placement_types import _StridedShard
+from ..utils import _cast_forward_inputs, _cast_to
 from ._group import Entry, Options, ParamGroup
 from ._layout import Row, RowLayout
 from ._policies import MixedPrecisionPolicy, OffloadPolicy
@@ -51,8 +52,8 @@ class FSDPState:
         if self.is_root is None:
             self._become_root()
         policy = self.policy
-        if policy.cast_forward_inputs and policy.param_dtype is not None:
-            args, kwargs = tree_map(_cast_to(policy.param_dtype), (args, kwargs))
+        if policy.cast_forward_inputs:
+            args, kwargs = _cast_forward_inputs(policy.param_dtype, *args, **kwargs)
         with self.group.around_forward() if self.group is not None else nullcontext():
             result = function(*args, **kwargs)
         if policy.output_dtype is not None:
@@ -69,10 +70,6 @@ class FSDPState:
         for module in self.module.modules():
             if isinstance(module, FSDPModule) and module is not self.module:
                 module._get_fsdp_state().is_root = False
-
-
-def _cast_to(dtype: Any) -> Callable[[Any], Any]:
-    return lambda value: value.to(dtype) if isinstance(value, Tensor) and value.is_floating_point() else value
 
 
 def _before_backward(result: Any, group: ParamGroup) -> None:

@@ -13,10 +13,10 @@ from ...autograd.grad_mode import is_grad_enabled, no_grad
 from ...core.device import device
 from ...core.tensor import Tensor
 from ...nn import Module, Parameter
-from ...utils._pytree import tree_map
 from ..tensor import DTensor, _collectives as collectives
+from ..utils import _cast_forward_inputs, _cast_to
 from . import _optim_state, _state_dict
-from ._fully_shard import _before_backward, _cast_to, collect
+from ._fully_shard import _before_backward, collect
 from ._group import Absent, Options, ParamGroup
 from ._layout import FlatLayout
 from .api import (
@@ -211,8 +211,8 @@ class FullyShardedDataParallel(_state_dict.Wrapper):
     def forward(self, *args: Any, **kwargs: Any) -> Any:
         self._find_root()
         policy = self.mixed_precision
-        if policy.param_dtype is not None and (policy.cast_forward_inputs or (self._is_root and policy.cast_root_forward_inputs)):
-            args, kwargs = tree_map(_cast_to(policy.param_dtype), (args, kwargs))
+        if policy.cast_forward_inputs or (self._is_root and policy.cast_root_forward_inputs):
+            args, kwargs = _cast_forward_inputs(policy.param_dtype, *args, **kwargs)
         if policy.buffer_dtype is not None and self._is_root:
             for module in self._fsdp_wrapped_module.modules():
                 module._buffers.update({name: _cast_to(policy.buffer_dtype)(value) for name, value in module._buffers.items()})

@@ -11,7 +11,7 @@ from typing import Any
 
 from ...autograd.grad_mode import no_grad
 from ...core.tensor import Tensor
-from ...utils._pytree import tree_map
+from ...distributed.utils import _cast_forward_inputs
 from ..module import Module
 from ..utils.stateless import _functional_call
 
@@ -41,16 +41,12 @@ def checked(mixed_precision: Any) -> _MixedPrecision | None:
     return mixed_precision
 
 
-def _cast(value: Any, dtype: Any) -> Any:
-    return value.to(dtype) if isinstance(value, Tensor) and value.is_floating_point() else value
-
-
 def narrowed(module: Module, dtype: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """A module's result with its parameters and arguments in a dtype."""
     if dtype is None:
         return module(*args, **kwargs)
-    args, kwargs = tree_map(lambda value: _cast(value, dtype), (args, kwargs))
-    parameters = {name: _cast(parameter, dtype) for name, parameter in module.named_parameters()}
+    args, kwargs = _cast_forward_inputs(dtype, *args, **kwargs)
+    parameters = {name: parameter.to(dtype) for name, parameter in module.named_parameters() if parameter.is_floating_point()}
     return _functional_call(module, parameters, args, kwargs)
 
 
