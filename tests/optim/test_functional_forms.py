@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import inspect
+import warnings
 from typing import Any
 
 import numpy as np
@@ -105,3 +106,18 @@ def test_counters_have_to_be_tensors():
 def test_a_missing_option_is_named():
     with pytest.raises(TypeError, match="lr"):
         function(flambeau, "sgd")([], [], [], weight_decay=0, momentum=0, dampening=0, nesterov=False, maximize=False)
+
+
+@pytest.mark.parametrize("name", ["Adadelta", "Adagrad", "Adam", "AdamW", "Adamax", "RMSprop", "Rprop", "SGD"])
+def test_defaults_of_optimizers_that_get_gradients_as_arguments(name):
+    def stepped(framework: Any) -> Any:
+        utils = importlib.import_module(f"{framework.__name__}.distributed.optim.utils")
+        param = framework.linspace(1, 2, 3)
+        optimizer = utils.functional_optim_map[getattr(framework.optim, name)]([param])
+        for grad in ([0.5, -1.0, 2.0], [-0.5, -1.0, 2.0], [0.5, 1.0, 2.0]):
+            optimizer.step([framework.tensor(grad)])
+        return param.numpy()
+
+    with warnings.catch_warnings(record=True):  # PyTorch warns of its compiler whatever the filters
+        expected = stepped(torch)
+    np.testing.assert_allclose(stepped(flambeau), expected, rtol=1e-6)
