@@ -11,6 +11,7 @@ A process does its list in order, and waits for messages only; sending does not 
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -23,6 +24,8 @@ from .stage import PipelineStage
 __all__ = [
     "PipelineScheduleMulti", "PipelineScheduleSingle", "Schedule1F1B", "ScheduleGPipe", "ScheduleInterleaved1F1B", "ScheduleLoopedBFS",
 ]  # fmt: skip
+
+_log = logging.getLogger(__name__)
 
 
 class _Action(NamedTuple):
@@ -212,7 +215,7 @@ class PipelineScheduleMulti(_Schedule):
     Args:
         stages: this process's stages.
         n_microbatches, loss_fn, args_chunk_spec, kwargs_chunk_spec, output_merge_spec, scale_grads: as for :class:`ScheduleGPipe`.
-        use_full_backward: not needed.
+        use_full_backward: has no effect any more, and a warning is logged where it is given.
         backward_requires_autograd, defer_pp_recv: as they are by default.
     Raises:
         NotImplementedError: other values of the last two.
@@ -229,6 +232,8 @@ class PipelineScheduleMulti(_Schedule):
         backward_requires_autograd: bool = True, defer_pp_recv: bool = False
     ) -> None:  # fmt: skip
         super().__init__(stages, n_microbatches, loss_fn, args_chunk_spec, kwargs_chunk_spec, output_merge_spec, scale_grads)
+        if use_full_backward is not None:
+            _log.warning("use_full_backward has no effect any more: leave it out")
         if not backward_requires_autograd or defer_pp_recv:
             raise NotImplementedError(f"{type(self).__name__}: backward_requires_autograd=False and defer_pp_recv are not supported")
 
@@ -261,7 +266,25 @@ class ScheduleLoopedBFS(PipelineScheduleMulti):
         return order
 
 
-class ScheduleInterleaved1F1B(PipelineScheduleMulti):
+class InTurns(PipelineScheduleMulti):
+    """A schedule of processes that take turns among their stages."""
+
+    def __init__(
+        self, stages: list[PipelineStage], n_microbatches: int, loss_fn: Callable[..., Any] | None = None, args_chunk_spec: Any = None,
+        kwargs_chunk_spec: Any = None, output_merge_spec: Any = None, scale_grads: bool = True, backward_requires_autograd: bool = True,
+        defer_pp_recv: bool = False
+    ) -> None:  # fmt: skip
+        super().__init__(
+            stages, n_microbatches, loss_fn, args_chunk_spec, kwargs_chunk_spec, output_merge_spec, None, scale_grads,
+            backward_requires_autograd, defer_pp_recv
+        )  # fmt: skip
+        self._prepare()
+
+    def _prepare(self) -> None:
+        """Place stages, and raise where the numbers of parts and stages do not fit."""
+
+
+class ScheduleInterleaved1F1B(InTurns):
     """Several stages on each process, in turns, one forward and one backward at a time.
 
     Args:
@@ -277,17 +300,9 @@ class ScheduleInterleaved1F1B(PipelineScheduleMulti):
         'ScheduleInterleaved1F1B'
     """
 
-    def __init__(
-        self, stages: list[PipelineStage], n_microbatches: int, loss_fn: Callable[..., Any] | None = None, args_chunk_spec: Any = None,
-        kwargs_chunk_spec: Any = None, output_merge_spec: Any = None, scale_grads: bool = True, backward_requires_autograd: bool = True,
-        defer_pp_recv: bool = False
-    ) -> None:  # fmt: skip
-        super().__init__(
-            stages, n_microbatches, loss_fn, args_chunk_spec, kwargs_chunk_spec, output_merge_spec, None, scale_grads,
-            backward_requires_autograd, defer_pp_recv
-        )  # fmt: skip
-        processes = stages[0].group_size
-        if n_microbatches % processes:
+    def _prepare(self) -> None:
+        processes = self._stages[0].group_size
+        if self._n_microbatches % processes:
             raise ValueError(f"Interleaved 1F1B expects n_microbatches to be a multiple of the pipeline group size {processes}")
 
     def _order(self, has_backward: bool) -> list[_Action]:

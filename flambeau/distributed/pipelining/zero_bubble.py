@@ -8,10 +8,8 @@ for which others wait, then a forward, if it does not keep too many parts yet, a
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
-from ._steps import PipelineScheduleMulti, _Action
-from .stage import PipelineStage
+from ._steps import InTurns, _Action
 
 __all__ = ["ScheduleDualPipeV", "ScheduleInterleavedZeroBubble", "ScheduleZBVZeroBubble"]
 
@@ -70,22 +68,14 @@ def _rank_of_action(action: _Action) -> tuple[int, int, int]:
     return "IFW".index(action.kind), action.part, -action.stage
 
 
-class _ZeroBubble(PipelineScheduleMulti):
+class _ZeroBubble(InTurns):
     """A schedule whose order is played through."""
 
-    def __init__(
-        self, stages: list[PipelineStage], n_microbatches: int, loss_fn: Callable[..., Any] | None = None, args_chunk_spec: Any = None,
-        kwargs_chunk_spec: Any = None, output_merge_spec: Any = None, scale_grads: bool = True, backward_requires_autograd: bool = True,
-        defer_pp_recv: bool = False
-    ) -> None:  # fmt: skip
-        super().__init__(
-            stages, n_microbatches, loss_fn, args_chunk_spec, kwargs_chunk_spec, output_merge_spec, None, scale_grads,
-            backward_requires_autograd, defer_pp_recv
-        )  # fmt: skip
-        self.pp_group_size, self._num_stages = stages[0].group_size, stages[0].num_stages
+    def _prepare(self) -> None:
+        self.pp_group_size, self._num_stages = self._stages[0].group_size, self._stages[0].num_stages
         self._check()
         self._owners = self._placed()
-        for stage in stages:
+        for stage in self._stages:
             if self._owners[stage.stage_index] != stage.group_rank:
                 raise ValueError(f"{type(self).__name__}: stage {stage.stage_index} belongs to process {self._owners[stage.stage_index]}")
             stage.stage_index_to_group_rank = dict(enumerate(self._owners))
