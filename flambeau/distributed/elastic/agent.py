@@ -180,8 +180,7 @@ class Agent:
         assert self._context is not None
         end = time.monotonic() + _LAST_WORDS
         while time.monotonic() < end:
-            states = {first_rank + rank: stopped(pid) for rank, pid in self._context.pids().items()}
-            if not any(rank not in ended and not why for rank, why in states.items()):
+            if all(first_rank + rank in ended or stopped(pid) for rank, pid in self._context.pids().items()):
                 return
             time.sleep(0.02)
 
