@@ -160,6 +160,8 @@ def backwards():
         waiting = rpc.rpc_sync("w2", broken_later, args=(x.detach(), "w1")).sum()  # w1 waits for gradients of w2, and nobody else does
         assert "no gradient" in raised(RuntimeError, lambda: passes.backward(context_id, [waiting]))
         raised(RuntimeError, lambda: passes.backward(context_id, []))
+        for wrong in (x.sum(), torch.ones(1), [3]):
+            assert "roots must be" in raised(TypeError, lambda roots=wrong: passes.backward(context_id, roots))
         raised(RuntimeError, lambda: passes.backward(context_id, [x.detach()]))
     with passes.context() as context_id:
         assert len(rpc.rpc_sync("w1", squared, args=(context_id, x))) == 0  # its leaves are here

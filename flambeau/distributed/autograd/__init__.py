@@ -71,6 +71,7 @@ def backward(context_id: int, roots: list[Tensor], retain_graph: bool = False) -
         retain_graph: keep what the graph saved, on all workers.
     Raises:
         RuntimeError: no such context, no root, a root of several elements or without history, or what a worker raised.
+        TypeError: ``roots`` are no list of tensors.
     Source: torch.distributed.autograd.backward.
     Example: see :class:`context`.
         >>> torch.distributed.autograd.is_available()
@@ -78,6 +79,8 @@ def backward(context_id: int, roots: list[Tensor], retain_graph: bool = False) -
     """
     from . import _passes
 
+    if isinstance(roots, Tensor):
+        raise TypeError("backward: roots must be a list of tensors, got a tensor")
     _passes.backward(_contexts.find(context_id), list(roots), bool(retain_graph))
 
 

@@ -201,6 +201,8 @@ def _check(roots: list[Tensor]) -> None:
     if not roots:
         raise RuntimeError("No tensors provided for gradient computation.")
     for index, root in enumerate(roots):
+        if not isinstance(root, Tensor):
+            raise TypeError(f"backward: roots must be tensors, got {type(root).__name__}")
         if not root.requires_grad:
             raise RuntimeError(f"requires_grad not set on root: {index}")
         if root.numel() != 1:
