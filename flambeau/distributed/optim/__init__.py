@@ -6,6 +6,7 @@ import importlib
 from typing import Any
 
 from ...core import late as _late
+from ...facades import unsupported as _unsupported
 from .apply_optimizer_in_backward import (
     _apply_optimizer_in_backward as _apply_optimizer_in_backward,
     _get_in_backward_optimizers as _get_in_backward_optimizers,
@@ -27,6 +28,8 @@ from .zero_redundancy_optimizer import ZeroRedundancyOptimizer
 _late.adopt(__name__)
 
 __all__ = ["DistributedOptimizer", "PostLocalSGDOptimizer", "ZeroRedundancyOptimizer", "as_functional_optim"]
+
+globals().update(_unsupported.names("distributed.optim", "", "_NamedOptimizer"))
 
 
 def __getattr__(name: str) -> Any:
