@@ -12,15 +12,17 @@ import sys
 import threading
 import time
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 from flambeau.distributed import launch, run
+from flambeau.distributed.elastic import agent
 from flambeau.distributed.elastic.multiprocessing import DefaultLogsSpecs, Std, start_processes
 from flambeau.distributed.elastic.multiprocessing.errors import ChildFailedError, ProcessFailure
 from flambeau.distributed.elastic.multiprocessing.logs import Tail
 from flambeau.distributed.launcher.api import LaunchConfig, elastic_launch
-from flambeau.distributed.stores import secret
+from flambeau.distributed.stores import HashStore, secret
 
 ROOT = Path(__file__).resolve().parents[2]
 SHOW = """
@@ -105,6 +107,23 @@ time.sleep(60 if os.environ["WORLD_SIZE"] == "1" else 0)
     for thread in threads:
         thread.join(30)
     assert {path.name for path in tmp_path.glob("ran-*")} == {"ran-1-0", "ran-2-0", "ran-2-1"}
+
+
+def test_the_node_of_the_cause_is_told_before_those_that_it_took_along():
+    store = HashStore()
+
+    def tell(node, status):
+        launcher = agent.Agent.__new__(agent.Agent)
+        launcher.nodes = SimpleNamespace(me={"host": "here"})
+        meeting = SimpleNamespace(nodes=["a", "b"], group_rank=node, store=store)
+        launcher._tell(meeting, agent._Failed(f"exit status {status}", {node: ProcessFailure(0, 1, status, "")}))
+
+    follower = threading.Thread(target=tell, args=(1, 75))
+    follower.start()
+    time.sleep(0.05)
+    tell(0, 3)
+    follower.join()
+    assert json.loads(store.get("ended")) == {"node": 0, "host": "here", "reason": "exit status 3"}
 
 
 MEETS = """

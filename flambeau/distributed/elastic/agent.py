@@ -22,7 +22,7 @@ from typing import Any
 from ..errors import DistError
 from ..stores import HashStore, secret as auth
 from ..watching import Watcher, stopped
-from .multiprocessing.errors import ChildFailedError, ProcessFailure
+from .multiprocessing.errors import OTHER_LOST, ChildFailedError, ProcessFailure
 from .multiprocessing.logs import DefaultLogsSpecs, LogsSpecs
 from .multiprocessing.processes import PContext, RunProcsResult, SignalException, start_processes
 from .nodes import Nodes, Round, TooLate
@@ -30,7 +30,7 @@ from .nodes import Nodes, Round, TooLate
 __all__ = ["Agent", "Work"]
 
 _STOPPED = 5.0  # seconds for which a worker may be stopped: its fellows notice it before, if they can
-_LAST_WORDS = 0.5  # seconds for workers to say whom they lost
+_LAST_WORDS = 0.5  # seconds for workers to say whom they lost, and for launchers
 _GOODBYES = 5.0  # seconds for the other launchers to learn how it ended
 _log = logging.getLogger(__name__)
 
@@ -154,16 +154,10 @@ class Agent:
             self._context = self._start(meeting)
             result = self._monitor(meeting)
         except _Failed as error:
+            if not self._lost:  # the launchers watch each other: they know
+                self._tell(meeting, error)
             if error.failures:
                 self._hear_the_others(set(error.failures), meeting.first_rank)
-            if self._lost:  # the launchers watch each other: they know
-                self._close()
-                raise
-            told = {"node": meeting.group_rank, "host": self.nodes.me["host"], "reason": str(error)}
-            try:
-                meeting.store.compare_set("ended", "", json.dumps(told))
-            except DistError as gone:  # the first node is lost, and the store with it
-                _log.warning("%s", gone)
             self._close()
             raise
         finally:
@@ -174,6 +168,16 @@ class Agent:
             if watcher is not None:
                 watcher.close()
         return {meeting.first_rank + rank: value for rank, value in result.return_values.items()}
+
+    def _tell(self, meeting: Round, error: _Failed) -> None:
+        """Tell the launchers of other nodes, which take what is told first: so the node of the cause does at once, and others after it."""
+        if len(meeting.nodes) > 1 and error.failures and all(each.exitcode == OTHER_LOST for each in error.failures.values()):
+            time.sleep(_LAST_WORDS)
+        told = {"node": meeting.group_rank, "host": self.nodes.me["host"], "reason": str(error)}
+        try:
+            meeting.store.compare_set("ended", "", json.dumps(told))
+        except DistError as gone:  # the first node is lost, and the store with it
+            _log.warning("%s", gone)
 
     def _hear_the_others(self, ended: set[int], first_rank: int) -> None:
         """Give workers that are left a moment to say whom they lost, before they are ended."""
