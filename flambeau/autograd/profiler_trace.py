@@ -91,7 +91,12 @@ def write_trace(recorder: Recorder, path: str, trace_id: str, metadata: dict[str
         "traceEvents": list(_entries(recorder)),
         "traceName": str(path),
     }
-    text = json.dumps(trace)
+    write_json(path, trace)
+
+
+def write_json(path: str, value: Any) -> None:
+    """Write a value as JSON, compressed if the file's name ends in ``.gz``."""
+    text = json.dumps(value)
     if str(path).endswith(".gz"):
         with gzip.open(path, "wt", encoding="utf-8") as file:
             file.write(text)

@@ -10,13 +10,12 @@ coalesced          bytes by category at each time, which is what files have
 from __future__ import annotations
 
 import enum
-import gzip
-import json
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from ..autograd.profiler_trace import write_json
 from ..core.device import device as Device
 from ..core.profiling import NODE, Flow, Recorder
 from .memory_chart import page
@@ -258,7 +257,7 @@ class MemoryProfileTimeline:
         Args:
             path: the file, compressed if it ends in ``.gz``. device_str: the device.
         """
-        _write(path, self._coalesce_timeline(device_str))
+        write_json(path, self._coalesce_timeline(device_str))
 
     def export_memory_timeline_raw(self, path: str, device_str: str) -> None:
         """Write each event: nanoseconds, number of the action, bytes, place of the category.
@@ -267,7 +266,7 @@ class MemoryProfileTimeline:
             path: the file, compressed if it ends in ``.gz``. device_str: the device.
         Source: torch.profiler._memory_profiler.MemoryProfileTimeline.export_memory_timeline_raw.
         """
-        _write(path, [[time, action.value, change, place] for time, action, change, place in self._changes(device_str)])
+        write_json(path, [[time, action.value, change, place] for time, action, change, place in self._changes(device_str)])
 
     def export_memory_timeline_html(
         self, path: str, device_str: str, figsize: tuple[int, int] = (20, 12), title: str | None = None
@@ -282,12 +281,3 @@ class MemoryProfileTimeline:
         names = [category.name if category is not None else "Unknown" for category in ORDER]
         pixels = 50 * figsize[0], 50 * figsize[1]
         Path(path).write_text(page(times, [row[1:] for row in sizes], names, title or f"Memory of {device_str}", pixels), encoding="utf-8")
-
-
-def _write(path: str, value: Any) -> None:
-    text = json.dumps(value)
-    if str(path).endswith(".gz"):
-        with gzip.open(path, "wt", encoding="utf-8") as file:
-            file.write(text)
-    else:
-        Path(path).write_text(text, encoding="utf-8")
